@@ -1,0 +1,150 @@
+package message
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEventRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, want := range []Event{
+		{Kind: KindMessage, Page: "1", ID: "m_1", User: "2", Time: 3, Text: "ä <b> 👋🏽", ReplyTo: "m_0", Payload: "YES"},
+		{Kind: KindMessage, Page: "1", ID: "m_2", User: "2", Attachments: []Attachment{{Type: "image", URL: "https://x/?a=1&b=2"}}},
+		{Kind: KindPostback, Page: "1", ID: "m_3", User: "2", Payload: "JOIN:praia", Title: "Entrar"},
+		{Kind: KindPolicy, Page: "1", ID: "digest", Action: "block", Reason: "spam"},
+		{Kind: KindFeedback, Page: "1", ID: "feedback/1/m/2", User: "2", Reason: string(ReasonGone)},
+	} {
+		b, err := want.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeEvent(b)
+		if err != nil {
+			t.Fatalf("DecodeEvent(%s) = %v", b, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("event round trip (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestOutboundRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, want := range []Outbound{
+		{ID: "1/m/2", Page: "1", To: "2", Class: ClassText, Text: "Maria: \u2028 hi", Time: 4},
+		{ID: "1/m/2/1", Page: "1", To: "2", Class: ClassMedia, Attachment: &Attachment{Type: "audio", URL: "https://x/b.ogg"}, Attempts: 2, FirstCode: "2"},
+	} {
+		b, err := want.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeOutbound(b)
+		if err != nil {
+			t.Fatalf("DecodeOutbound(%s) = %v", b, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("outbound round trip (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestDecodeNamesEveryFault(t *testing.T) {
+	t.Parallel()
+	event := func(b []byte) error { _, err := DecodeEvent(b); return err }
+	outbound := func(b []byte) error { _, err := DecodeOutbound(b); return err }
+	for _, row := range []struct {
+		decode func([]byte) error
+		in     string
+		want   []string
+	}{
+		{event, `{`, []string{"decode event"}},
+		{event, `{}`, []string{"kind", "page is empty", "id is empty", "user is empty"}},
+		{event, `{"kind":"policy","page":"1","id":"2"}`, nil},
+		{event, `{"kind":"message","page":"1","id":"2"}`, []string{"user is empty"}},
+		{event, `{"kind":"message","page":7}`, []string{"page"}},
+		{outbound, ``, []string{"decode outbound"}},
+		{outbound, `{}`, []string{"id is empty", "page is empty", "to is empty", "class", "exactly one of text and attachment"}},
+		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","attachment":{"type":"image","url":"u"}}`, []string{"exactly one of"}},
+		{outbound, `{"id":"a","page":"1","to":"2","class":"text","attachment":{"type":"image"}}`, []string{"attachment lacks"}},
+		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","attempts":-1}`, []string{"attempts is negative"}},
+		{outbound, `{"id":"a","page":"1","to":"2","class":"media","text":"x"}`, nil},
+	} {
+		err := row.decode([]byte(row.in))
+		if (err == nil) != (row.want == nil) {
+			t.Errorf("decode %s = %v, want faults %q", row.in, err, row.want)
+			continue
+		}
+		for _, w := range row.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("decode %s = %q, does not say %q", row.in, err, w)
+			}
+		}
+	}
+}
+
+func TestCopyID(t *testing.T) {
+	t.Parallel()
+	if got, want := CopyID("1", "m_x", "2", 0), "1/m_x/2"; got != want {
+		t.Errorf("CopyID(part 0) = %q, want %q", got, want)
+	}
+	if got, want := CopyID("1", "m_x", "2", 3), "1/m_x/2/3"; got != want {
+		t.Errorf("CopyID(part 3) = %q, want %q", got, want)
+	}
+}
+
+func TestAgeIsNeverNegative(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(10_000)
+	for _, row := range []struct {
+		at   int64
+		want time.Duration
+	}{{9_000, time.Second}, {10_000, 0}, {11_000, 0}} {
+		if got := (Outbound{Time: row.at}).Age(now); got != row.want {
+			t.Errorf("Age of %d at 10000 = %v, want %v", row.at, got, row.want)
+		}
+	}
+}
+
+func TestDeathRoundTrip(t *testing.T) {
+	t.Parallel()
+	want := Death{Reason: ReasonGone, Queue: "q", Attempts: 3, FirstCode: "2", LastCode: "100/2018001"}
+	got, err := DeathFromHeaders(want.Headers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("DeathFromHeaders(Headers()) = %+v, want %+v", got, want)
+	}
+	if _, err := DeathFromHeaders(nil); err == nil {
+		t.Error("DeathFromHeaders(nil) = nil error, want one that names the header")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"kind":"message","page":"1","id":"2","user":"3","text":"x"}`))
+	f.Add([]byte(`{"id":"a","page":"1","to":"2","class":"text","text":"x"}`))
+	f.Add([]byte("\xff\x00{"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if e, err := DecodeEvent(b); err == nil {
+			again, err := e.Encode()
+			if err != nil {
+				t.Fatalf("Encode of a decoded event: %v", err)
+			}
+			if got, err := DecodeEvent(again); err != nil || !cmp.Equal(e, got) {
+				t.Fatalf("event %+v came back as %+v, %v", e, got, err)
+			}
+		}
+		if o, err := DecodeOutbound(b); err == nil {
+			again, err := o.Encode()
+			if err != nil {
+				t.Fatalf("Encode of a decoded outbound: %v", err)
+			}
+			if got, err := DecodeOutbound(again); err != nil || !cmp.Equal(o, got) {
+				t.Fatalf("outbound %+v came back as %+v, %v", o, got, err)
+			}
+		}
+	})
+}

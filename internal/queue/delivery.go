@@ -1,0 +1,90 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"chatclub/internal/message"
+)
+
+// Settler is the broker's side of a delivery. Ack and Requeue return ErrStale
+// when the channel that delivered the tag is gone, and then must not touch any
+// message.
+type Settler interface {
+	Ack(tag uint64) error
+	Requeue(tag uint64) error
+	Live() bool
+}
+
+// Delivery is a message in the hands of a consumer, to be settled exactly once
+// by Ack, Requeue, Move or DeadLetter: the first that succeeds wins, every
+// later one returns ErrSettled and does nothing. The zero value is not useful;
+// a Broker makes deliveries. Safe for concurrent use.
+type Delivery struct {
+	Message
+	Redelivered bool // it was delivered before, perhaps to another consumer
+
+	broker  Broker
+	settler Settler
+	tag     uint64
+	settled atomic.Bool
+}
+
+// NewDelivery makes a delivery; for implementations of Broker.
+func NewDelivery(b Broker, s Settler, tag uint64, msg Message, redelivered bool) *Delivery {
+	return &Delivery{Message: msg, Redelivered: redelivered, broker: b, settler: s, tag: tag}
+}
+
+// Live tells whether the delivery can still be settled. A consumer that held a
+// delivery for a while asks before it acts on it: when the answer is false,
+// the message is somebody else's again.
+func (d *Delivery) Live() bool { return !d.settled.Load() && d.settler.Live() }
+
+// Ack takes the message off its queue: its effect has happened.
+func (d *Delivery) Ack() error {
+	if !d.settled.CompareAndSwap(false, true) {
+		return ErrSettled
+	}
+	return d.settler.Ack(d.tag)
+}
+
+// Requeue gives the message back to its queue, at no particular place. It is
+// for shutdown only: RabbitMQ versions differ in where the message lands and
+// in how often they allow it before they drop the message. To give back a
+// message that cannot be handled now, Move it to its own queue.
+func (d *Delivery) Requeue() error {
+	if !d.settled.CompareAndSwap(false, true) {
+		return ErrSettled
+	}
+	return d.settler.Requeue(d.tag)
+}
+
+// Move publishes msgs in place of the delivery and acknowledges it once they
+// are confirmed. When publishing fails the delivery stays unsettled, so that
+// nothing is lost and Move may be called again. When the acknowledgement fails
+// with ErrStale the message exists twice: as msgs, and delivered again.
+func (d *Delivery) Move(ctx context.Context, msgs ...Message) error {
+	if !d.settled.CompareAndSwap(false, true) {
+		return ErrSettled
+	}
+	if err := d.broker.Publish(ctx, msgs...); err != nil {
+		d.settled.Store(false)
+		return fmt.Errorf("move delivery: %w", err)
+	}
+	return d.settler.Ack(d.tag)
+}
+
+// DeadLetter moves the message to the dead-letter queue with the death's
+// headers; death.Queue is filled in. What must be told to others because of it
+// goes along in also, confirmed before the acknowledgement.
+func (d *Delivery) DeadLetter(ctx context.Context, death message.Death, also ...Message) error {
+	death.Queue = d.Queue
+	dead := Message{
+		Queue:   d.broker.Topology().Dead(),
+		ID:      d.ID,
+		Body:    d.Body,
+		Headers: death.Headers(),
+	}
+	return d.Move(ctx, append([]Message{dead}, also...)...)
+}

@@ -1,0 +1,90 @@
+// Package queue is the small part of a message broker that chatclub needs:
+// publish with confirmation, consume with prefetch, settle each delivery
+// exactly once. Packages rabbit and memory implement it; package queuetest is
+// the suite of tests that both pass, and so the contract in executable form.
+//
+// Delivery is at least once. A message that Publish confirmed stays in the
+// broker until a consumer acknowledges it; a delivery whose consumer ends
+// without settling it is delivered again.
+package queue
+
+import (
+	"context"
+	"errors"
+)
+
+// The errors that callers tell apart. Implementations wrap them.
+var (
+	// ErrUnavailable: the broker did not confirm before the context ended. The
+	// messages may or may not be queued; publish them again under the same ids.
+	ErrUnavailable = errors.New("broker unavailable")
+	// ErrUnroutable: no queue of that name exists. The message went nowhere.
+	ErrUnroutable = errors.New("unroutable")
+	// ErrStale: the delivery's connection is gone and its message has been, or
+	// will be, delivered again. Settling it did nothing.
+	ErrStale = errors.New("stale delivery")
+	// ErrSettled: the delivery was settled before. Settling it again did nothing.
+	ErrSettled = errors.New("delivery already settled")
+	// ErrClosed: the broker or subscription was closed by its owner.
+	ErrClosed = errors.New("closed")
+)
+
+// Message is what travels. The zero value is not useful: Queue and ID must be set.
+type Message struct {
+	Queue   string            // name of the queue it goes to or came from
+	ID      string            // identifies the message in logs, returns and across republishing
+	Body    []byte            // not changed after it was given to Publish
+	Headers map[string]string // nil where there are none
+}
+
+// Publisher publishes durable messages.
+type Publisher interface {
+	// Publish returns nil only when the broker has confirmed every message. It
+	// waits for a lost or blocked broker until ctx ends, then returns
+	// ErrUnavailable; some of msgs may be queued then. A message for a queue
+	// that does not exist makes it return ErrUnroutable; the others of the same
+	// call are queued. Safe for concurrent use.
+	Publish(ctx context.Context, msgs ...Message) error
+}
+
+// Broker is a connection to a message broker with chatclub's topology
+// declared. All methods are safe for concurrent use.
+type Broker interface {
+	Publisher
+	// Consume subscribes to a queue. It returns at once; deliveries follow as
+	// soon as the broker is there, and again after every reconnect.
+	Consume(queue string, opts ConsumeOptions) (Subscription, error)
+	// Inspect asks the broker for the state of a queue.
+	Inspect(ctx context.Context, queue string) (Info, error)
+	// Topology is the set of queues this broker declared.
+	Topology() Topology
+	// Ready returns nil while messages can be published and consumed,
+	// otherwise why not.
+	Ready() error
+	// Close ends all subscriptions and the connection. What was not settled is
+	// delivered again to others.
+	Close() error
+}
+
+// ConsumeOptions says how to consume. The zero value is not useful: Prefetch
+// must be set.
+type ConsumeOptions struct {
+	Prefetch int // the most unsettled deliveries at a time; at least 1
+}
+
+// Subscription is one consumer of one queue.
+type Subscription interface {
+	// Deliveries is where deliveries arrive, in queue order. It is closed by
+	// Close and by the broker's Close, never by a lost connection.
+	Deliveries() <-chan *Delivery
+	// Close ends the subscription. Every delivery not settled by now becomes
+	// stale, and its message returns to the front of its queue in order. To
+	// lose no work settle the deliveries in hand first. Idempotent.
+	Close() error
+}
+
+// Info is the state of a queue as the broker tells it.
+type Info struct {
+	Ready     int // messages waiting for a consumer
+	Consumers int // subscriptions; on a single-active queue of RabbitMQ only the active one
+}
