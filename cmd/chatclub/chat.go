@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"chatclub/fakeapi"
+	"chatclub/fakeapi/ledger"
+)
+
+// chat is the part of the run that the users play, with what is printed of it.
+type chat struct {
+	source *fakeapi.Source
+	api    *fakeapi.API
+	length time.Duration // of the chat; 0: until ctx ends
+	settle time.Duration
+	out    io.Writer
+
+	counts ledger.Counts // at the end
+	events int64
+}
+
+// run lets the users join and chat, then waits until every copy has arrived
+// or the settle time is over. A line a second tells how it goes.
+func (c *chat) run(ctx context.Context) error {
+	began := time.Now()
+	done := make(chan error, 1)
+	go func() {
+		err := c.source.Run(ctx, c.length)
+		// Not ended by ctx: whoever stops the run wants to know its balance.
+		c.source.Settle(context.WithoutCancel(ctx), c.settle)
+		done <- err
+	}()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			fmt.Fprintf(c.out, "%s  %s\n", clock(time.Since(began)), c.line("awaited"))
+		case err := <-done:
+			c.line("")
+			return err
+		}
+	}
+}
+
+// balance prints the last line. It is an error if the ledger does not balance.
+func (c *chat) balance() error {
+	fmt.Fprintln(c.out, c.line("lost"))
+	var faults []error
+	for _, f := range []struct {
+		name  string
+		count int64
+	}{{"lost", c.counts.Lost}, {"duplicated", c.counts.Duplicated}, {"unexpected", c.counts.Unexpected}} {
+		if f.count > 0 {
+			faults = append(faults, fmt.Errorf("%d %s", f.count, f.name))
+		}
+	}
+	if c.counts.Accepted == 0 {
+		faults = append(faults, errors.New("nothing was sent"))
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("the ledger does not balance: %w", errors.Join(faults...))
+	}
+	return nil
+}
+
+// line is the balance as it stands; pending is what to call what has not
+// arrived: awaited while it may still come, lost at the end.
+func (c *chat) line(pending string) string {
+	c.counts = c.api.Ledger().Totals()
+	c.events = c.source.Counts().Events
+	return fmt.Sprintf("events %d copies %d sent %d refused %d %s %d duplicated %d",
+		c.events, c.counts.Expected, c.counts.Accepted, c.counts.Refused, pending, c.counts.Pending, c.counts.Duplicated)
+}
+
+// clock is a duration as minutes and seconds.
+func clock(d time.Duration) string {
+	s := int(d.Seconds())
+	return fmt.Sprintf("%02d:%02d", s/60, s%60)
+}

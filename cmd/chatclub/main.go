@@ -1,0 +1,30 @@
+// Command chatclub runs the whole system in one process: webhook, core,
+// dispatchers, and a fake Messenger whose simulated users chat and whose ledger
+// judges what arrived. With no setting at all it needs nothing but itself: the
+// queue is in memory and the database an SQLite file that it removes.
+// `chatclub -h` lists the settings.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	"chatclub/internal/service"
+)
+
+func main() { os.Exit(service.Main(os.Stderr, run)) }
+
+func run(ctx context.Context) error {
+	flags := flag.NewFlagSet("chatclub", flag.ContinueOnError)
+	length := flags.Duration("for", 0, "how long the users chat; 0: until Ctrl-C")
+	s, err := service.LoadFlags[service.QuickstartSettings](flags, os.Args[1:], nil, os.Stdout)
+	if err != nil {
+		return err
+	}
+	if *length < 0 {
+		return &service.SettingsError{Faults: []error{fmt.Errorf("-for: %v is negative", *length)}}
+	}
+	return serve(ctx, s, *length, os.Stdout)
+}

@@ -1,0 +1,376 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
+	"chatclub/internal/service"
+)
+
+// asProgram makes this test's binary behave as the program itself.
+const asProgram = "CHATCLUB_TEST_AS_WEBHOOK"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	testSecret = "chatclub-test-secret"
+	fixtures   = "../../internal/webhook/testdata"
+)
+
+// environment is what the program needs, with every port free.
+func environment(more ...string) map[string]string {
+	environ := map[string]string{
+		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",
+		"APP_SECRET": testSecret, "VERIFY_TOKEN": "verify-me", "LANES": "2",
+		"AMQP_URL": "amqp://guest:streng-geheim@127.0.0.1:1/", // nobody listens there
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		environ[more[i]] = more[i+1]
+	}
+	return environ
+}
+
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+
+// request returns the status and body of an answer.
+func request(t *testing.T, method, url string, body []byte, signature string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signature != "" {
+		req.Header.Set("X-Hub-Signature-256", signature)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return res.StatusCode, string(b)
+}
+
+func readFixture(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(fixtures, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// running is the program in this process, on a broker in memory.
+type running struct {
+	broker      *memory.Broker
+	http, admin string
+	stop        func() error
+}
+
+func runInProcess(t *testing.T, wrap func(queue.Broker) queue.Broker, more ...string) running {
+	t.Helper()
+	s, err := service.Load[service.WebhookSettings](nil, environment(more...), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker, err := memory.New(queue.Topology{Prefix: s.Broker.Prefix, Lanes: s.Broker.Lanes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := running{broker: broker}
+	p := program{settings: s, broker: broker, registry: service.NewRegistry(), log: service.NewLogger(s.Log, io.Discard)}
+	if wrap != nil {
+		p.broker = wrap(broker)
+	}
+	bound := make(chan struct{})
+	p.bound = func(httpAddr, adminAddr string) {
+		r.http, r.admin = "http://"+httpAddr, "http://"+adminAddr
+		close(bound)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.run(ctx) }()
+	select {
+	case <-bound:
+	case err := <-ended:
+		t.Fatalf("run = %v before it listened", err)
+	}
+	r.stop = func() error { cancel(); return <-ended }
+	return r
+}
+
+// ready is the number of messages on a queue.
+func (r running) ready(t *testing.T, name string) int {
+	t.Helper()
+	info, err := r.broker.Inspect(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Ready
+}
+
+func TestFixturesOverHTTP(t *testing.T) {
+	t.Parallel()
+	r := runInProcess(t, nil)
+	rows := regexp.MustCompile(`(?m)^\| ([a-z-]+) \| (\d+) \|$`).FindAllSubmatch(readFixture(t, "README.md"), -1)
+	if len(rows) != 13 {
+		t.Fatalf("README.md lists %d bodies, want 13", len(rows))
+	}
+	inbound, dead := 0, 0
+	post := func(name string, code int) {
+		t.Helper()
+		got, body := request(t, http.MethodPost, r.http+"/webhook", readFixture(t, name+".json"), string(readFixture(t, name+".sig")))
+		if got != code || code == 200 && body != "EVENT_RECEIVED" {
+			t.Errorf("POST %s = %d %q, want %d", name, got, body, code)
+		}
+		if got := r.ready(t, "chatclub.inbound"); got != inbound {
+			t.Errorf("after %s inbound holds %d, want %d", name, got, inbound)
+		}
+		if got := r.ready(t, "chatclub.dead"); got != dead {
+			t.Errorf("after %s dead holds %d, want %d", name, got, dead)
+		}
+	}
+	for _, row := range rows {
+		n, err := strconv.Atoi(string(row[2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inbound += n
+		post(string(row[1]), 200)
+	}
+	for _, name := range []string{"bad-truncated", "bad-not-json", "bad-types", "bad-deep"} {
+		dead++
+		post(name, 200)
+	}
+	post("bad-object", 404)
+
+	text := readFixture(t, "text.json")
+	if code, _ := request(t, http.MethodPost, r.http+"/webhook", text, ""); code != 403 {
+		t.Errorf("POST unsigned = %d, want 403", code)
+	}
+	if code, body := request(t, http.MethodGet, r.http+"/webhook?hub.mode=subscribe&hub.verify_token=verify-me&hub.challenge=42", nil, ""); code != 200 || body != "42" {
+		t.Errorf("GET verification = %d %q, want 200 42", code, body)
+	}
+	if code, _ := request(t, http.MethodGet, r.http+"/", nil, ""); code != 404 {
+		t.Errorf("GET / = %d, want 404", code)
+	}
+	if code, _ := request(t, http.MethodGet, r.http+"/metrics", nil, ""); code != 404 {
+		t.Errorf("GET /metrics on the public port = %d, want 404", code)
+	}
+	if code, body := request(t, http.MethodGet, r.admin+"/metrics", nil, ""); code != 200 || !strings.Contains(body, `chatclub_webhook_requests_total{result="ok"} 17`) {
+		t.Errorf("GET /metrics = %d, want 200 with 17 requests ok:\n%s", code, body)
+	}
+	if code, body := request(t, http.MethodGet, r.admin+"/readyz", nil, ""); code != 200 {
+		t.Errorf("GET /readyz = %d %q, want 200", code, body)
+	}
+	if err := r.stop(); err != nil {
+		t.Errorf("run after cancel = %v, want nil", err)
+	}
+	if err := r.broker.Publish(t.Context()); !errors.Is(err, queue.ErrClosed) {
+		t.Errorf("broker after run: Publish = %v, want ErrClosed", err)
+	}
+}
+
+// gated holds every Publish until released.
+type gated struct {
+	queue.Broker
+	entered, release chan struct{}
+}
+
+func (g gated) Publish(ctx context.Context, msgs ...queue.Message) error {
+	g.entered <- struct{}{}
+	<-g.release
+	return g.Broker.Publish(ctx, msgs...)
+}
+
+// TestShutdownAnswersWhatIsInFlight: a request being published when the
+// program is stopped is confirmed and answered before the broker is closed,
+// and the admin server serves meanwhile.
+func TestShutdownAnswersWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	g := gated{entered: make(chan struct{}), release: make(chan struct{})}
+	r := runInProcess(t, func(b queue.Broker) queue.Broker { g.Broker = b; return g })
+	type answer struct {
+		code int
+		body string
+	}
+	answered := make(chan answer, 1)
+	text, signature := readFixture(t, "text.json"), string(readFixture(t, "text.sig"))
+	go func() {
+		code, body := request(t, http.MethodPost, r.http+"/webhook", text, signature)
+		answered <- answer{code, body}
+	}()
+	<-g.entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.stop() }()
+	// Readiness turns before anything is closed.
+	for {
+		if code, body := request(t, http.MethodGet, r.admin+"/readyz", nil, ""); code == 503 {
+			if body != "not ready: stopping\n" {
+				t.Errorf("GET /readyz while stopping = %q, want stopping", body)
+			}
+			break
+		}
+	}
+	close(g.release)
+	if got := <-answered; got.code != 200 { // a broker closed by now would make it 503
+		t.Errorf("POST in flight = %d %q, want 200", got.code, got.body)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("run after cancel = %v, want nil", err)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	r := runInProcess(t, nil)
+	for _, name := range []string{"HTTP_ADDR", "ADMIN_ADDR"} {
+		addr := strings.TrimPrefix(r.admin, "http://")
+		err := start(t.Context(), nil, environment(name, addr), io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), addr) {
+			t.Errorf("start with %s in use = %v, want an error that names %s", name, err, addr)
+		}
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// command is the program as a process.
+func command(t *testing.T, environ map[string]string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
+	t.Helper()
+	cmd = exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = []string{asProgram + "=1", "PATH=" + os.Getenv("PATH")}
+	for k, v := range environ {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	return cmd, stdout, stderr
+}
+
+func exitCode(t *testing.T, err error) int {
+	t.Helper()
+	if err == nil {
+		return 0
+	}
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	return exit.ExitCode()
+}
+
+func TestProcessHelpAndFaults(t *testing.T) {
+	t.Parallel()
+	cmd, stdout, stderr := command(t, nil, "-h")
+	if code := exitCode(t, cmd.Run()); code != 0 || stderr.Len() > 0 {
+		t.Errorf("webhook -h = %d with %q on stderr, want 0 and nothing", code, stderr)
+	}
+	for _, s := range service.Table[service.WebhookSettings]() {
+		if !strings.Contains(stdout.String(), s.Name) || !strings.Contains(stdout.String(), s.Meaning) {
+			t.Errorf("webhook -h does not describe %s", s.Name)
+		}
+	}
+	cmd, stdout, stderr = command(t, map[string]string{"MAX_IN_FLIGHT": "many", "HTTP_ADDR": "x", "VERIFY_TOKEN": "v"})
+	want := `settings: APP_SECRET: must be set; MAX_IN_FLIGHT: "many" is not a whole number; AMQP_URL: must be set; HTTP_ADDR: "x" is not an address such as :8080 or 127.0.0.1:8080` + "\n"
+	if code := exitCode(t, cmd.Run()); code != 2 || stderr.String() != want || stdout.Len() > 0 {
+		t.Errorf("webhook = %d with %q, want 2 with %q", code, stderr, want)
+	}
+}
+
+// TestProcessWithoutBroker: the process lives, says that it is not ready,
+// answers 503, and ends with 0 on SIGTERM.
+func TestProcessWithoutBroker(t *testing.T) {
+	t.Parallel()
+	cmd, _, _ := command(t, environment("PUBLISH_TIMEOUT", "50ms", "SHUTDOWN_TIMEOUT", "5s", "LOG_FORMAT", "json"))
+	cmd.Stderr = nil
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	logged := &bytes.Buffer{}
+	addrs := make(map[string]string)
+	for _, msg := range []string{"webhook listens", "admin server listens"} {
+		addr, err := awaitAddr(io.TeeReader(pipe, logged), msg)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, logged)
+		}
+		addrs[msg] = "http://" + addr
+	}
+	rest := make(chan struct{})
+	go func() {
+		defer close(rest)
+		_, _ = io.Copy(logged, pipe)
+	}()
+	if code, _ := request(t, http.MethodGet, addrs["admin server listens"]+"/healthz", nil, ""); code != 200 {
+		t.Errorf("GET /healthz = %d, want 200", code)
+	}
+	if code, body := request(t, http.MethodGet, addrs["admin server listens"]+"/readyz", nil, ""); code != 503 {
+		t.Errorf("GET /readyz = %d %q, want 503", code, body)
+	}
+	if code, _ := request(t, http.MethodPost, addrs["webhook listens"]+"/webhook", readFixture(t, "text.json"), string(readFixture(t, "text.sig"))); code != 503 {
+		t.Errorf("POST = %d, want 503", code)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-rest
+	if code := exitCode(t, cmd.Wait()); code != 0 {
+		t.Errorf("webhook after SIGTERM = %d, want 0; log:\n%s", code, logged)
+	}
+	for _, secret := range []string{"streng-geheim", testSecret, "verify-me"} {
+		if strings.Contains(logged.String(), secret) {
+			t.Errorf("the log holds %q:\n%s", secret, logged)
+		}
+	}
+}
+
+// awaitAddr reads JSON log lines byte by byte, so that none after it is lost,
+// until one has the message, and returns its addr.
+func awaitAddr(r io.Reader, msg string) (string, error) {
+	pattern := regexp.MustCompile(`"msg":"` + msg + `","addr":"([^"]+)"`)
+	var line []byte
+	one := make([]byte, 1)
+	for {
+		if _, err := r.Read(one); err != nil {
+			return "", fmt.Errorf("await %q: %w", msg, err)
+		}
+		if line = append(line, one[0]); one[0] != '\n' {
+			continue
+		}
+		if m := pattern.FindSubmatch(line); m != nil {
+			return string(m[1]), nil
+		}
+		line = line[:0]
+	}
+}

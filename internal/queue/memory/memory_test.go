@@ -1,0 +1,98 @@
+package memory_test
+
+import (
+	"fmt"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/queuetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t testing.TB, top queue.Topology) *memory.Broker {
+	t.Helper()
+	b, err := memory.New(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	queuetest.Run(t, queuetest.Options{Synctest: true}, func(t *testing.T, top queue.Topology) queue.Broker {
+		t.Helper()
+		return open(t, top)
+	})
+}
+
+func TestNewRefusesAWrongTopology(t *testing.T) {
+	t.Parallel()
+	if _, err := memory.New(queue.Topology{}); err == nil {
+		t.Error("New(Topology{}) = nil error, want one")
+	}
+}
+
+// A long-lived queue that never runs empty must not grow: its backing array
+// follows what waits, not what has passed.
+func TestOrderHoldsWhileTheQueueIsCompacted(t *testing.T) {
+	t.Parallel()
+	b := open(t, queue.Topology{Prefix: "t", Lanes: 1})
+	defer b.Close()
+	name := b.Topology().Outbound()
+	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	published, taken := 0, 0
+	publish := func(n int) {
+		for range n {
+			if err := b.Publish(t.Context(), queue.Message{Queue: name, ID: fmt.Sprint(published)}); err != nil {
+				t.Fatal(err)
+			}
+			published++
+		}
+	}
+	take := func(n int) {
+		for range n {
+			d := <-sub.Deliveries()
+			if want := fmt.Sprint(taken); d.ID != want {
+				t.Fatalf("delivery = %s, want %s", d.ID, want)
+			}
+			taken++
+			if err := d.Ack(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	publish(50)
+	for i := range 200 {
+		publish(i % 7)
+		take(i % 6)
+	}
+	take(published - taken)
+}
+
+func BenchmarkPublishConsumeAck(b *testing.B) {
+	br := open(b, queue.Topology{Prefix: "t", Lanes: 1})
+	defer br.Close()
+	name := br.Topology().Outbound()
+	sub, err := br.Consume(name, queue.ConsumeOptions{Prefetch: 512})
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := queue.Message{Queue: name, ID: "id", Body: make([]byte, 200)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := br.Publish(b.Context(), m); err != nil {
+			b.Fatal(err)
+		}
+		if err := (<-sub.Deliveries()).Ack(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

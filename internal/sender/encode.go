@@ -1,0 +1,81 @@
+package sender
+
+import (
+	"unicode/utf8"
+
+	"chatclub/internal/message"
+)
+
+// encodeSlack is the room for everything in a body but its values: the longest
+// fixed text, of an attachment, has 166 bytes, and 34 are left for escapes, so
+// that most bodies are one allocation.
+const encodeSlack = 200
+
+// encode returns the body of a Send API call. Fan-out happens inside the
+// 24-hour window and is nobody's direct answer, which the platform calls UPDATE.
+//
+// The buffer is not pooled. A transport may read a body after RoundTrip has
+// returned, so a buffer could be used again only after the body's Close; but
+// net/http writes header and body in one system call only for the in-memory
+// readers that it knows, none of which tells its Close. The second write costs
+// far more than the allocation.
+func encode(o message.Outbound) []byte {
+	n := encodeSlack + len(o.To) + len(o.ID) + len(o.Text)
+	if o.Attachment != nil {
+		n += len(o.Attachment.Type) + len(o.Attachment.URL)
+	}
+	b := make([]byte, 0, n)
+	b = append(b, `{"recipient":{"id":`...)
+	b = appendString(b, o.To)
+	b = append(b, `},"messaging_type":"UPDATE","message":{`...)
+	if a := o.Attachment; a != nil {
+		b = append(b, `"attachment":{"type":`...)
+		b = appendString(b, a.Type)
+		b = append(b, `,"payload":{"url":`...)
+		b = appendString(b, a.URL)
+		b = append(b, `,"is_reusable":false}}`...)
+	} else {
+		b = append(b, `"text":`...)
+		b = appendString(b, o.Text)
+	}
+	b = append(b, `,"metadata":`...)
+	b = appendString(b, o.ID)
+	return append(b, `}}`...)
+}
+
+// appendString appends s as a JSON string. Like encoding/json it escapes
+// quotes, backslashes and control characters, and replaces each byte that is
+// not UTF-8 by U+FFFD; unlike it, it leaves <, > and & alone.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				b = append(b, s[start:i]...)
+				b = utf8.AppendRune(b, utf8.RuneError)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		if c < ' ' || c == '"' || c == '\\' {
+			b = append(b, s[start:i]...)
+			start = i + 1
+			switch c {
+			case '"', '\\':
+				b = append(b, '\\', c)
+			case '\n':
+				b = append(b, '\\', 'n')
+			default:
+				b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
+			}
+		}
+		i++
+	}
+	b = append(b, s[start:]...)
+	return append(b, '"')
+}

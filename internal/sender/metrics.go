@@ -1,0 +1,88 @@
+package sender
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// durationBuckets double from 5 ms, below the fastest answer over a network,
+// to 10.24 s; the platform's own captures lie between 0.64 s and 1.9 s.
+func durationBuckets() []float64 { return prometheus.ExponentialBuckets(0.005, 2, 12) }
+
+// metrics holds one collector per outcome, looked up once: the label lookup
+// would be repeated with every call.
+type metrics struct {
+	calls      map[Outcome]prometheus.Counter
+	durations  map[Outcome]prometheus.Observer
+	inFlight   prometheus.Gauge
+	unreadable prometheus.Counter
+}
+
+// newMetrics registers the package's metrics with reg; with nil they count
+// without being shown.
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "chatclub_sender_calls_total",
+		Help: "Messages given to the Send API client, by outcome. No call was made for canceled ones, nor for those of a page without a token.",
+	}, []string{"outcome"})
+	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "chatclub_sender_call_duration_seconds",
+		Help:    "Time from the start of a Send API call to the end of its answer.",
+		Buckets: durationBuckets(),
+	}, []string{"class"})
+	m := &metrics{
+		calls:     make(map[Outcome]prometheus.Counter),
+		durations: make(map[Outcome]prometheus.Observer),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "chatclub_sender_in_flight",
+			Help: "Send API calls without an answer yet.",
+		}),
+		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chatclub_sender_unreadable_receipts_total",
+			Help: "Messages that the Send API accepted without a readable message id.",
+		}),
+	}
+	for _, o := range Outcomes() {
+		m.calls[o] = calls.WithLabelValues(o.String())
+		m.durations[o] = durations.WithLabelValues(class(o))
+	}
+	if reg == nil {
+		return m, nil
+	}
+	var faults []error
+	for _, c := range []prometheus.Collector{calls, durations, m.inFlight, m.unreadable} {
+		faults = append(faults, reg.Register(c))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return m, nil
+}
+
+// class is the label of a call's duration: a throttle is answered at once and
+// says nothing about how fast the platform sends.
+func class(o Outcome) string {
+	switch o {
+	case Sent:
+		return "ok"
+	case PageThrottled, AppThrottled, RecipientThrottled:
+		return "throttled"
+	case Transient, Ambiguous, RecipientGone, WindowClosed, NotOurs, BadMessage,
+		PageStopped, PageStoppedForATime, Canceled:
+	}
+	return "failed"
+}
+
+// result counts what became of one message.
+func (m *metrics) result(r Result) {
+	m.calls[r.Outcome].Inc()
+	if r.Outcome == Sent && r.MessageID == "" {
+		m.unreadable.Inc()
+	}
+}
+
+// duration records a call that was made.
+func (m *metrics) duration(o Outcome, d time.Duration) { m.durations[o].Observe(d.Seconds()) }

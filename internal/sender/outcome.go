@@ -1,0 +1,85 @@
+package sender
+
+// Outcome says what became of one call, as far as its caller must act
+// differently on it. The zero value is no outcome: a Result that nobody filled
+// in cannot pass for a message that was sent.
+type Outcome uint8
+
+// Every outcome there is.
+const (
+	// Sent: the platform accepted the message.
+	Sent Outcome = iota + 1
+	// PageThrottled: the page has used up its quota. Nothing was sent.
+	PageThrottled
+	// AppThrottled: the app has used up its quota, on every page. Nothing was sent.
+	AppThrottled
+	// RecipientThrottled: too much for this recipient; others of the page can be
+	// sent to. Nothing was sent.
+	RecipientThrottled
+	// Transient: it may work later. After a time-out, a lost connection or a
+	// 5xx answer the message may have been delivered all the same: trying again
+	// is at-least-once delivery, and the message's id travels in its metadata so
+	// that a repetition can be recognised. The number of attempts must be bounded.
+	Transient
+	// Ambiguous: the platform delivers the message and answers an error. Trying
+	// again would double it.
+	Ambiguous
+	// RecipientGone: the recipient left, blocked the page or never existed.
+	RecipientGone
+	// WindowClosed: the recipient was silent for too long. It opens again when
+	// the recipient writes.
+	WindowClosed
+	// NotOurs: another app owns the conversation.
+	NotOurs
+	// BadMessage: the platform will never take this content.
+	BadMessage
+	// PageStopped: the page's token or permission is missing; a human must act.
+	PageStopped
+	// PageStoppedForATime: the platform has blocked the page for some time.
+	PageStoppedForATime
+	// Canceled: the caller's context ended before anything was written. No call
+	// was made.
+	Canceled
+)
+
+// Outcomes lists every Outcome, for metrics that must exist from the start and
+// for tests that every one is handled.
+func Outcomes() []Outcome {
+	return []Outcome{
+		Sent, PageThrottled, AppThrottled, RecipientThrottled, Transient, Ambiguous, RecipientGone,
+		WindowClosed, NotOurs, BadMessage, PageStopped, PageStoppedForATime, Canceled,
+	}
+}
+
+// String is the outcome's metric label.
+func (o Outcome) String() string {
+	switch o {
+	case Sent:
+		return "sent"
+	case PageThrottled:
+		return "page_throttled"
+	case AppThrottled:
+		return "app_throttled"
+	case RecipientThrottled:
+		return "recipient_throttled"
+	case Transient:
+		return "transient"
+	case Ambiguous:
+		return "ambiguous"
+	case RecipientGone:
+		return "recipient_gone"
+	case WindowClosed:
+		return "window_closed"
+	case NotOurs:
+		return "not_ours"
+	case BadMessage:
+		return "bad_message"
+	case PageStopped:
+		return "page_stopped"
+	case PageStoppedForATime:
+		return "page_stopped_for_a_time"
+	case Canceled:
+		return "canceled"
+	}
+	return "invalid"
+}

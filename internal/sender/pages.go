@@ -1,0 +1,209 @@
+package sender
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// pollInterval is how soon a change of the file is seen. Asking costs one stat,
+// and works on every file system and for files replaced by rename, where
+// notification does not.
+const pollInterval = 2 * time.Second
+
+// Pages is a TokenSource: every page's token, from a JSON object of page id to
+// token. The tokens are behind a pointer that formatting does not follow. Make
+// one with OpenPagesFile or StaticTokens. Token is safe for concurrent use.
+type Pages struct {
+	tokens atomic.Pointer[map[string]string]
+	path   string // empty: they never change
+	log    *slog.Logger
+
+	// Of Run alone.
+	seen  version // of the content in use
+	fault string  // logged last and still there; empty while all is well
+}
+
+// version tells two contents of a file apart.
+type version struct {
+	modified int64 // nanoseconds
+	size     int64
+}
+
+// StaticTokens makes Pages that never change.
+func StaticTokens(tokens map[string]string) *Pages {
+	p := &Pages{}
+	copied := maps.Clone(tokens)
+	p.tokens.Store(&copied)
+	return p
+}
+
+// OpenPagesFile reads a pages file; the error names every page at fault and no
+// token. The tokens follow the file's changes while Run runs.
+func OpenPagesFile(path string, log *slog.Logger) (*Pages, error) {
+	p := &Pages{path: path, log: log}
+	tokens, seen, err := readPagesFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("open pages file: %w", err)
+	}
+	p.tokens.Store(&tokens)
+	p.seen = seen
+	return p, nil
+}
+
+// Token implements TokenSource.
+func (p *Pages) Token(page string) (string, bool) {
+	token, ok := (*p.tokens.Load())[page]
+	return token, ok
+}
+
+// Run follows the file until ctx ends, then returns nil. A file that is missing
+// or broken is logged once and changes nothing: the tokens that were read last
+// stay in use, and it is tried again until it is whole. Call it once.
+func (p *Pages) Run(ctx context.Context) error {
+	if p.path == "" {
+		<-ctx.Done()
+		return nil
+	}
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			p.poll()
+		}
+	}
+}
+
+func (p *Pages) poll() {
+	// The version is taken before the content is read: what is written in
+	// between has another version and is read the next time.
+	if v, err := fileVersion(p.path); err == nil && v == p.seen {
+		p.fault = ""
+		return
+	}
+	tokens, seen, err := readPagesFile(p.path)
+	if err != nil {
+		if p.fault != err.Error() {
+			p.fault = err.Error()
+			p.log.Error("pages file is faulty, its last good content stays in use", "path", p.path, "err", err)
+		}
+		return
+	}
+	p.tokens.Store(&tokens)
+	p.seen, p.fault = seen, ""
+	p.log.Info("pages file read again", "path", p.path, "pages", len(tokens))
+}
+
+func fileVersion(path string) (version, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return version{}, err
+	}
+	return version{modified: info.ModTime().UnixNano(), size: info.Size()}, nil
+}
+
+func readPagesFile(path string) (map[string]string, version, error) {
+	seen, err := fileVersion(path)
+	if err != nil {
+		return nil, version{}, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, version{}, err
+	}
+	defer f.Close()
+	tokens, err := parsePages(bufio.NewReader(f))
+	if err != nil {
+		return nil, version{}, fmt.Errorf("parse %s: %w", path, err)
+	}
+	return tokens, seen, nil
+}
+
+// parsePages reads one JSON object of page id to token. encoding/json would
+// take the last of two equal keys without a word; here it is a fault.
+func parsePages(r io.Reader) (map[string]string, error) {
+	dec := json.NewDecoder(r)
+	if open, err := dec.Token(); err != nil {
+		return nil, syntaxFault(dec, err)
+	} else if open != json.Delim('{') {
+		return nil, errors.New("must be a JSON object of page id to token")
+	}
+	tokens := make(map[string]string)
+	var faults []error
+	for n := 1; dec.More(); n++ {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, errors.Join(append(faults, syntaxFault(dec, err))...)
+		}
+		page, _ := key.(string) // the decoder lets nothing else be a key
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return nil, errors.Join(append(faults, syntaxFault(dec, err))...)
+		}
+		token, err := parseToken(raw)
+		if _, twice := tokens[page]; twice {
+			err = errors.Join(errors.New("occurs twice"), err)
+		}
+		if !validPage(page) {
+			err = errors.Join(errors.New("is not a page id"), err)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", entryName(page, n), err))
+		}
+		tokens[page] = token
+	}
+	if _, err := dec.Token(); err != nil { // the closing brace
+		return nil, errors.Join(append(faults, syntaxFault(dec, err))...)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		faults = append(faults, errors.New("something follows the object"))
+	}
+	return tokens, errors.Join(faults...)
+}
+
+// parseToken takes what can stand in an HTTP header, and quotes nothing of it.
+func parseToken(raw json.RawMessage) (string, error) {
+	var token string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &token) != nil {
+		return "", errors.New("token is not a string")
+	}
+	if token == "" {
+		return "", errors.New("token is empty")
+	}
+	for _, c := range []byte(token) {
+		if c <= ' ' || c >= 0x7f {
+			return "", errors.New("token holds a space, a control character or a letter beyond ASCII")
+		}
+	}
+	return token, nil
+}
+
+// entryName names an entry for an error: by its page id, or by its place where
+// the key may be a token in the wrong column. A page id has 15 to 17 digits, a
+// token some 200 letters; 32 lies between.
+func entryName(page string, n int) string {
+	if validPage(page) && len(page) <= 32 {
+		return "page " + page
+	}
+	return fmt.Sprintf("entry %d", n)
+}
+
+func syntaxFault(dec *json.Decoder, err error) error {
+	// encoding/json has three ways to say it, and not all versions the same.
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.HasPrefix(err.Error(), "unexpected end") {
+		return errors.New("ends too early")
+	}
+	return fmt.Errorf("byte %d: %w", dec.InputOffset(), err)
+}

@@ -1,0 +1,240 @@
+// Package sender makes Send API calls: one call of Send makes at most one
+// request, and whatever happens to it becomes exactly one Outcome of a closed
+// set. It never tries again by itself, follows no redirect, and holds a call to
+// its deadline; what an Outcome leads to is for the caller to decide.
+//
+// Classify is the one place where answers become outcomes. Pages reads the
+// pages' access tokens from a file and follows its changes.
+//
+// No error, metric or log line of this package holds a token, a URL or the text
+// of a message.
+package sender
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/message"
+)
+
+// ErrNoToken is in the Err of a Result whose page the TokenSource does not
+// know. Its Outcome is PageStopped, as for a token that the platform refuses.
+var ErrNoToken = errors.New("no token")
+
+// TokenSource knows the pages' access tokens. It must be safe for concurrent use.
+type TokenSource interface {
+	// Token returns the access token of a page, and whether there is one.
+	Token(page string) (string, bool)
+}
+
+// Config is what a Sender needs. The zero value is not useful.
+type Config struct {
+	BaseURL     string                // GRAPH_URL with the API's version, such as https://graph.facebook.com/v23.0
+	Tokens      TokenSource           // required
+	Transport   http.RoundTripper     // nil: an own one, sized to MaxInFlight
+	MaxInFlight int                   // calls at a time, at least 1; of more than that the own transport lets the rest wait
+	CallTimeout time.Duration         // for the whole of a call: wait, connect, write, answer
+	Now         func() time.Time      // nil: time.Now
+	Registerer  prometheus.Registerer // nil: metrics are not shown
+}
+
+func (c Config) validate() (*url.URL, error) {
+	var faults []error
+	base, err := url.Parse(c.BaseURL)
+	switch {
+	case err != nil: // not quoted: it may hold a password
+		faults = append(faults, errors.New("BaseURL is not a URL"))
+	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
+		faults = append(faults, errors.New("BaseURL must begin with http:// or https:// and a host"))
+	case base.User != nil || base.RawQuery != "" || base.Fragment != "":
+		faults = append(faults, errors.New("BaseURL must have no user, query or fragment"))
+	}
+	if c.Tokens == nil {
+		faults = append(faults, errors.New("Tokens is missing"))
+	}
+	if c.MaxInFlight < 1 {
+		faults = append(faults, fmt.Errorf("MaxInFlight %d must be at least 1", c.MaxInFlight))
+	}
+	if c.CallTimeout <= 0 {
+		faults = append(faults, fmt.Errorf("CallTimeout %v must be positive", c.CallTimeout))
+	}
+	return base, errors.Join(faults...)
+}
+
+// Sender makes calls. Make one with New. Safe for concurrent use.
+type Sender struct {
+	base      string // ends in a slash
+	tokens    TokenSource
+	transport http.RoundTripper
+	traced    bool // transport tells when it has a connection, so that "nothing was written" can be known
+	timeout   time.Duration
+	now       func() time.Time
+	metrics   *metrics
+	answers   sync.Pool // of *[]byte, maxAnswer long
+}
+
+// maxAnswer bounds what is read of an answer: the platform's have at most a few
+// hundred bytes. A longer one costs its connection.
+const maxAnswer = 64 << 10
+
+// New makes a Sender; the error names every fault of cfg.
+func New(cfg Config) (*Sender, error) {
+	base, err := cfg.validate()
+	if err != nil {
+		return nil, fmt.Errorf("new sender: %w", err)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Transport == nil {
+		if cfg.Transport, err = newTransport(cfg, base); err != nil {
+			return nil, fmt.Errorf("new sender: %w", err)
+		}
+	}
+	m, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("new sender: %w", err)
+	}
+	_, traced := cfg.Transport.(*http.Transport)
+	return &Sender{
+		base:      strings.TrimRight(base.String(), "/") + "/",
+		tokens:    cfg.Tokens,
+		transport: cfg.Transport,
+		traced:    traced,
+		timeout:   cfg.CallTimeout,
+		now:       cfg.Now,
+		metrics:   m,
+		answers: sync.Pool{New: func() any {
+			b := make([]byte, maxAnswer)
+			return &b
+		}},
+	}, nil
+}
+
+// Close closes the connections that no call uses. Call it after the last Send.
+func (s *Sender) Close() {
+	if t, ok := s.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// Send makes one call for o and returns what became of it, at the latest when
+// ctx or the call's time is over.
+//
+// When ctx ends before anything was written the Outcome is Canceled and no call
+// was made. From then on the call may have had its effect: without an answer
+// the Outcome is Transient. A transport given in Config that is not an
+// *http.Transport counts as having written from the start.
+func (s *Sender) Send(ctx context.Context, o message.Outbound) Result {
+	r := s.send(ctx, o)
+	s.metrics.result(r)
+	return r
+}
+
+func (s *Sender) send(ctx context.Context, o message.Outbound) Result {
+	if err := ctx.Err(); err != nil {
+		return Result{Outcome: Canceled, Err: fmt.Errorf("send: %w", err)}
+	}
+	if !validPage(o.Page) {
+		return Result{Outcome: BadMessage, Err: fmt.Errorf("send: page %.40q is not a page id", o.Page)}
+	}
+	token, ok := s.tokens.Token(o.Page)
+	if !ok {
+		return Result{Outcome: PageStopped, Err: fmt.Errorf("send: %w for page %s", ErrNoToken, o.Page)}
+	}
+	callCtx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var touched atomic.Bool // a connection was in the call's hands
+	traceCtx := callCtx
+	if s.traced {
+		traceCtx = httptrace.WithClientTrace(callCtx, &httptrace.ClientTrace{
+			GotConn: func(httptrace.GotConnInfo) { touched.Store(true) },
+		})
+	} else {
+		touched.Store(true)
+	}
+	req, err := http.NewRequestWithContext(traceCtx, http.MethodPost, s.base+o.Page+"/messages", bytes.NewReader(encode(o)))
+	if err != nil { // cannot happen: base was parsed and the page is safe
+		return Result{Outcome: BadMessage, Err: errors.New("send: page and base make no URL")}
+	}
+	req.Header["Authorization"] = []string{"Bearer " + token}
+	req.Header["Content-Type"] = []string{"application/json"}
+	req.Header["User-Agent"] = []string{"chatclub"}
+
+	start := s.now()
+	r, err := s.call(req)
+	if err != nil {
+		r = lost(ctx, callCtx, touched.Load(), err)
+	}
+	if r.Outcome != Canceled {
+		r.Latency = s.now().Sub(start)
+		s.metrics.duration(r.Outcome, r.Latency)
+	}
+	return r
+}
+
+// call makes the request and classifies its answer. It fails only when no
+// answer came. Once the header is there the status and whatever was read of the
+// body decide: the connection may break after the platform has accepted.
+func (s *Sender) call(req *http.Request) (Result, error) {
+	s.metrics.inFlight.Inc()
+	defer s.metrics.inFlight.Dec()
+	// Not http.Client: it would follow redirects, copy the header and wrap
+	// errors in one that holds the URL.
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return Result{}, err
+	}
+	defer resp.Body.Close()
+	buf := s.answers.Get().(*[]byte) // the pool holds nothing else
+	defer s.answers.Put(buf)
+	// Read to the end, because only then the connection can be used again.
+	n, err := io.ReadFull(resp.Body, *buf)
+	r := Classify(resp.StatusCode, resp.Header, (*buf)[:n])
+	if r.Err != nil && err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		r.Err = fmt.Errorf("%w; read answer: %w", r.Err, err)
+	}
+	return r, nil
+}
+
+// lost is the Result of a call without an answer. When a context is to blame
+// the transport's error is left out: it may be the context's cause, which is
+// the caller's and not ours to tell.
+func lost(caller, call context.Context, touched bool, err error) Result {
+	if callerErr := caller.Err(); callerErr != nil && !touched {
+		return Result{Outcome: Canceled, Err: fmt.Errorf("send: %w", callerErr)}
+	}
+	if callErr := call.Err(); callErr != nil {
+		err = callErr
+	}
+	return Result{Outcome: Transient, Err: fmt.Errorf("send: %w", err)}
+}
+
+// maxPage bounds a page id; Meta's have 15 to 17 digits.
+const maxPage = 64
+
+// validPage tells whether a page id can be put into a URL's path as it is: of
+// letters, digits, - and _ only, so that it can neither leave its place in the
+// path nor end it.
+func validPage(page string) bool {
+	for _, c := range []byte(page) {
+		switch {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return page != "" && len(page) <= maxPage
+}

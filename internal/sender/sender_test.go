@@ -1,0 +1,381 @@
+package sender
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/message"
+)
+
+const (
+	page    = "1234567890"
+	token   = "SECRET-token"
+	receipt = `{"recipient_id":"42","message_id":"m_1"}`
+)
+
+func outbound() message.Outbound {
+	return message.Outbound{ID: page + "/m_x/42", Page: page, To: "42", Class: message.ClassText, Text: "private words"}
+}
+
+// roundTrip is a transport in process.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func response(status int, body string) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// setup makes a Sender with one page; change adapts its Config.
+func setup(t testing.TB, change func(*Config)) *Sender {
+	t.Helper()
+	cfg := Config{
+		BaseURL:     "https://graph.example/v23.0",
+		Tokens:      StaticTokens(map[string]string{page: token}),
+		MaxInFlight: 64,
+		CallTimeout: 10 * time.Second,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestNewNamesEveryFault(t *testing.T) {
+	t.Parallel()
+	good := Config{BaseURL: "https://x/v1", Tokens: StaticTokens(nil), MaxInFlight: 1, CallTimeout: 1}
+	tests := []struct {
+		name   string
+		change func(*Config)
+		want   []string
+	}{
+		{"nothing set", func(c *Config) { *c = Config{} }, []string{"BaseURL", "Tokens", "MaxInFlight 0", "CallTimeout 0s"}},
+		{"no scheme", func(c *Config) { c.BaseURL = "graph.facebook.com/v23.0" }, []string{"BaseURL"}},
+		{"other scheme", func(c *Config) { c.BaseURL = "ftp://x" }, []string{"BaseURL"}},
+		{"no host", func(c *Config) { c.BaseURL = "http:///x" }, []string{"BaseURL"}},
+		{"query", func(c *Config) { c.BaseURL = "http://x/?access_token=SECRET" }, []string{"BaseURL"}},
+		{"user", func(c *Config) { c.BaseURL = "http://u:SECRET@x/" }, []string{"BaseURL"}},
+		{"not a URL", func(c *Config) { c.BaseURL = "http://u:SECRET@x:port/" }, []string{"BaseURL"}},
+		{"negative", func(c *Config) { c.MaxInFlight, c.CallTimeout = -1, -1 }, []string{"MaxInFlight -1", "CallTimeout -1ns"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := good
+			tt.change(&cfg)
+			_, err := New(cfg)
+			if err == nil {
+				t.Fatal("New = nil error, want one")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("New error = %v, want it to name %s", err, want)
+				}
+			}
+			if strings.Contains(err.Error(), "SECRET") {
+				t.Errorf("New error holds a secret: %v", err)
+			}
+		})
+	}
+	if s, err := New(good); err != nil {
+		t.Errorf("New(good) error = %v", err)
+	} else {
+		s.Close()
+	}
+	reg := prometheus.NewRegistry()
+	good.Registerer = reg
+	for i, wantErr := range []bool{false, true} { // the second finds the names taken
+		if _, err := New(good); (err != nil) != wantErr {
+			t.Errorf("New %d with one registry: error = %v, want error %v", i, err, wantErr)
+		}
+	}
+}
+
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"https://graph.example/v23.0", "https://graph.example/v23.0/"} {
+		calls := 0
+		s := setup(t, func(c *Config) {
+			c.BaseURL = base
+			c.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				calls++
+				if got, want := r.Method+" "+r.URL.String(), "POST https://graph.example/v23.0/1234567890/messages"; got != want {
+					t.Errorf("request = %s, want %s", got, want)
+				}
+				want := http.Header{
+					"Authorization": {"Bearer SECRET-token"},
+					"Content-Type":  {"application/json"},
+					"User-Agent":    {"chatclub"},
+				}
+				if diff := cmp.Diff(want, r.Header); diff != "" {
+					t.Errorf("header (-want +got):\n%s", diff)
+				}
+				body, err := io.ReadAll(r.Body)
+				if err != nil || r.ContentLength != int64(len(body)) {
+					t.Errorf("body of %d bytes, content length %d, err %v", len(body), r.ContentLength, err)
+				}
+				if diff := cmp.Diff(decoded(t, standard(t, outbound())), decoded(t, body)); diff != "" {
+					t.Errorf("body (-want +got):\n%s", diff)
+				}
+				resp := response(200, receipt)
+				resp.Header.Set(usageHeader, `{"1":[{"type":"messenger","call_count":7}]}`)
+				return resp, nil
+			})
+		})
+		got := s.Send(t.Context(), outbound())
+		got.Latency = 0
+		want := Result{Outcome: Sent, Status: 200, MessageID: "m_1", Usage: Usage{CallCount: 7}}
+		if diff := cmp.Diff(want, got); diff != "" || calls != 1 {
+			t.Errorf("Send: %d calls, want 1; (-want +got):\n%s", calls, diff)
+		}
+	}
+}
+
+// noCall is a transport that must not be used.
+func noCall(t *testing.T) http.RoundTripper {
+	t.Helper()
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		t.Errorf("a call was made: %s", r.URL)
+		return nil, errors.New("unexpected")
+	})
+}
+
+func TestSendMakesNoCall(t *testing.T) {
+	t.Parallel()
+	s := setup(t, func(c *Config) {
+		c.Transport = noCall(t)
+		c.Tokens = StaticTokens(map[string]string{page: token, "..": token, "": token, "1/../2": token})
+	})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	tests := []struct {
+		name, page string
+		ctx        context.Context //nolint:containedctx // a row of a test table
+		want       Outcome
+		wantErr    string
+	}{
+		{"context over", page, ended, Canceled, "send: context canceled"},
+		{"unknown page", "77", t.Context(), PageStopped, "send: no token for page 77"},
+		{"empty page", "", t.Context(), BadMessage, `send: page "" is not a page id`},
+		{"parent", "..", t.Context(), BadMessage, `send: page ".." is not a page id`},
+		{"path", "1/../2", t.Context(), BadMessage, `send: page "1/../2" is not a page id`},
+		{"query", "1?x=y", t.Context(), BadMessage, `send: page "1?x=y" is not a page id`},
+		{"escape", "1%2f2", t.Context(), BadMessage, `send: page "1%2f2" is not a page id`},
+		{"long", strings.Repeat("1", 65), t.Context(), BadMessage, `send: page "` + strings.Repeat("1", 40) + `" is not a page id`},
+	}
+	for _, tt := range tests {
+		o := outbound()
+		o.Page = tt.page
+		r := s.Send(tt.ctx, o)
+		if r.Outcome != tt.want || r.Err == nil || r.Err.Error() != tt.wantErr {
+			t.Errorf("%s: Send = %v, err %v, want %v, err %s", tt.name, r.Outcome, r.Err, tt.want, tt.wantErr)
+		}
+		if r.CodeString() != "" || r.Latency != 0 || r.Status != 0 {
+			t.Errorf("%s: Send = code %q, latency %v, status %d, want none", tt.name, r.CodeString(), r.Latency, r.Status)
+		}
+		if got, want := errors.Is(r.Err, ErrNoToken), tt.want == PageStopped; got != want {
+			t.Errorf("%s: errors.Is(err, ErrNoToken) = %v, want %v", tt.name, got, want)
+		}
+	}
+}
+
+// hang answers nothing until the request's context ends.
+func hang(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, context.Cause(r.Context())
+}
+
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	slowBody := func(r *http.Request) (*http.Response, error) {
+		resp := response(200, "")
+		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"recip`), readFunc(func([]byte) (int, error) {
+			<-r.Context().Done()
+			return 0, r.Context().Err()
+		})))
+		return resp, nil
+	}
+	slowError := func(r *http.Request) (*http.Response, error) {
+		resp, err := slowBody(r)
+		resp.StatusCode = 500
+		return resp, err
+	}
+	after := func(d time.Duration) roundTrip {
+		return func(*http.Request) (*http.Response, error) {
+			time.Sleep(d)
+			return response(200, receipt), nil
+		}
+	}
+	tests := []struct {
+		name      string
+		transport roundTrip
+		caller    time.Duration // the caller's own deadline; 0: none
+		want      Outcome
+		code      string
+		latency   time.Duration
+	}{
+		{"in time", after(9999 * time.Millisecond), 0, Sent, "", 9999 * time.Millisecond},
+		{"no answer", hang, 0, Transient, "timeout", 10 * time.Second},
+		{"the caller's deadline is sooner", hang, 3 * time.Second, Transient, "timeout", 3 * time.Second},
+		{"accepted, then silence", slowBody, 0, Sent, "", 10 * time.Second},
+		{"refused, then silence", slowError, 0, Transient, "http 500", 10 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := setup(t, func(c *Config) { c.Transport = tt.transport })
+				ctx := t.Context()
+				if tt.caller > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tt.caller)
+					defer cancel()
+				}
+				start := time.Now()
+				r := s.Send(ctx, outbound())
+				if r.Outcome != tt.want || r.CodeString() != tt.code || r.Latency != tt.latency {
+					t.Errorf("Send = %v, %q, latency %v, want %v, %q, %v", r.Outcome, r.CodeString(), r.Latency, tt.want, tt.code, tt.latency)
+				}
+				if took := time.Since(start); took != tt.latency {
+					t.Errorf("Send returned after %v, want %v", took, tt.latency)
+				}
+			})
+		})
+	}
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestCallerGivesUpInMidCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := setup(t, func(c *Config) { c.Transport = roundTrip(hang) })
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errors.New("because of SECRET")) })
+		r := s.Send(ctx, outbound())
+		if r.Outcome != Transient || r.CodeString() != "canceled" || r.Latency != time.Second {
+			t.Errorf("Send = %v, %q, latency %v, want transient, canceled, 1s", r.Outcome, r.CodeString(), r.Latency)
+		}
+		if got := r.Err.Error(); got != "send: context canceled" {
+			t.Errorf("Send err = %s, want the context's error without its cause", got)
+		}
+	})
+}
+
+func TestTransportErrors(t *testing.T) {
+	t.Parallel()
+	timeout := &url.Error{Op: "Post", URL: "x", Err: timeoutError{}}
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{{io.ErrUnexpectedEOF, "network"}, {tls.RecordHeaderError{Msg: "x"}, "network"}, {timeout, "timeout"}} {
+		s := setup(t, func(c *Config) {
+			c.Transport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, tt.err })
+		})
+		r := s.Send(t.Context(), outbound())
+		if r.Outcome != Transient || r.CodeString() != tt.want || r.Err == nil {
+			t.Errorf("Send with %T = %v, %q, err %v, want transient, %q", tt.err, r.Outcome, r.CodeString(), r.Err, tt.want)
+		}
+	}
+}
+
+type timeoutError struct{}
+
+func (timeoutError) Error() string   { return "slow" }
+func (timeoutError) Timeout() bool   { return true }
+func (timeoutError) Temporary() bool { return false }
+
+// endless is a body without an end that knows how much was read of it.
+type endless struct {
+	read   atomic.Int64
+	closed atomic.Bool
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read.Add(int64(len(p)))
+	return len(p), nil
+}
+
+func (e *endless) Close() error {
+	e.closed.Store(true)
+	return nil
+}
+
+func TestAnswerIsBounded(t *testing.T) {
+	t.Parallel()
+	body := &endless{}
+	s := setup(t, func(c *Config) {
+		c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 500, Body: body}, nil
+		})
+	})
+	r := s.Send(t.Context(), outbound())
+	if r.Outcome != Transient || r.CodeString() != "http 500" {
+		t.Errorf("Send = %v, %q, want transient, http 500", r.Outcome, r.CodeString())
+	}
+	if n := body.read.Load(); n > 64<<10 || !body.closed.Load() {
+		t.Errorf("read %d bytes, closed %v, want at most 65536 and closed", n, body.closed.Load())
+	}
+}
+
+func TestAnswersDoNotMix(t *testing.T) {
+	t.Parallel()
+	answers := []string{envelope(100, 2018001, ""), receipt, "{}", ""}
+	i := 0
+	s := setup(t, func(c *Config) {
+		c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+			i++
+			return response(200, answers[i-1]), nil
+		})
+	})
+	for n, want := range []string{"", "m_1", "", ""} { // a short answer sees nothing of a longer one before it
+		if got := s.Send(t.Context(), outbound()).MessageID; got != want {
+			t.Errorf("answer %d: message id = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestErrorsHoldNoSecrets(t *testing.T) {
+	t.Parallel()
+	// Whatever goes wrong, no error quotes the token, the text or the address.
+	failing := []roundTrip{
+		hangless(io.EOF), hangless(&url.Error{Op: "Post", URL: "x", Err: io.EOF}),
+		func(*http.Request) (*http.Response, error) { return response(500, "private words "+token), nil },
+		func(*http.Request) (*http.Response, error) {
+			b, err := json.Marshal(map[string]any{"error": map[string]any{"code": 190, "message": token}})
+			return response(400, string(b)), err
+		},
+	}
+	for i, f := range failing {
+		r := setup(t, func(c *Config) { c.Transport = f }).Send(t.Context(), outbound())
+		for _, secret := range []string{token, "private", "graph.example"} {
+			if strings.Contains(r.Err.Error(), secret) {
+				t.Errorf("case %d: err = %v, holds %s", i, r.Err, secret)
+			}
+		}
+	}
+}
+
+func hangless(err error) roundTrip {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}

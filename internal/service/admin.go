@@ -1,0 +1,143 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	// readyTimeout bounds one readiness check: below the probe time-outs in
+	// use (Kubernetes 1 s by default is for the fast path, compose 30 s).
+	readyTimeout = 2 * time.Second
+	// adminShutdown is enough for a scrape in flight; it comes on top of the
+	// program's own SHUTDOWN_TIMEOUT.
+	adminShutdown = 2 * time.Second
+)
+
+// AdminSettings are those of the admin server.
+type AdminSettings struct {
+	Addr  string `env:"ADMIN_ADDR" envDefault:":9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
+	PProf bool   `env:"ADMIN_PPROF" envDefault:"false" doc:"Serve Go profiles under /debug/pprof on ADMIN_ADDR."`
+}
+
+// Validate names every fault.
+func (s AdminSettings) Validate() error { return CheckAddr("ADMIN_ADDR", s.Addr) }
+
+// AdminConfig is what NewAdmin needs. Registry and Log must be set.
+type AdminConfig struct {
+	Addr     string
+	Registry *prometheus.Registry
+	Ready    func(ctx context.Context) error // nil: ready while the process lives
+	PProf    bool
+	Log      *slog.Logger
+}
+
+// Admin is the server for those who run the program: /metrics, /healthz (200
+// while the process lives), /readyz (200, or 503 with the reason as text) and,
+// on request, /debug/pprof. NewAdmin makes it.
+type Admin struct {
+	cfg      AdminConfig
+	mux      *http.ServeMux
+	listener net.Listener
+}
+
+// NewAdmin returns an Admin that does not listen yet.
+func NewAdmin(cfg AdminConfig) *Admin {
+	a := &Admin{cfg: cfg, mux: http.NewServeMux()}
+	a.mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{Registry: cfg.Registry}))
+	a.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
+	a.mux.HandleFunc("GET /readyz", a.readyz)
+	if cfg.PProf {
+		a.mux.HandleFunc("/debug/pprof/", pprof.Index)
+		a.mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		a.mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		a.mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		a.mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return a
+}
+
+// Handle adds a page; pattern is one of http.ServeMux. Call it before Run.
+func (a *Admin) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h) }
+
+// Handler serves all pages.
+func (a *Admin) Handler() http.Handler { return a.mux }
+
+// Listen binds the address, so that a port in use is known before anything
+// else starts. Run does it when it was not done.
+func (a *Admin) Listen() error {
+	if a.listener != nil {
+		return nil
+	}
+	l, err := Listen(context.Background(), a.cfg.Addr)
+	if err != nil {
+		return err
+	}
+	a.listener = l
+	return nil
+}
+
+// Addr is where Listen bound, "" before.
+func (a *Admin) Addr() string {
+	if a.listener == nil {
+		return ""
+	}
+	return a.listener.Addr().String()
+}
+
+// Run serves until ctx ends.
+func (a *Admin) Run(ctx context.Context) error {
+	if err := a.Listen(); err != nil {
+		return err
+	}
+	a.cfg.Log.InfoContext(ctx, "admin server listens", "addr", a.Addr())
+	return ServeHTTP(ctx, NewHTTPServer(a.mux, a.cfg.Log), a.listener, adminShutdown)
+}
+
+// Close gives up the address when Run will not be called.
+func (a *Admin) Close() error {
+	if a.listener == nil {
+		return nil
+	}
+	if err := a.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Actor is a as a part of a group; it belongs at the end, so that metrics and
+// health are served while the others stop.
+func (a *Admin) Actor() Actor { return Actor{Name: "admin", Run: a.Run} }
+
+func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
+	if a.cfg.Ready == nil {
+		plain(w, http.StatusOK, "ready\n")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	if err := a.cfg.Ready(ctx); err != nil {
+		plain(w, http.StatusServiceUnavailable, "not ready: "+oneLine(err)+"\n")
+		return
+	}
+	plain(w, http.StatusOK, "ready\n")
+}
+
+// plain answers with text that no browser takes for anything else.
+func plain(w http.ResponseWriter, code int, text string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text) // the client may be gone
+}

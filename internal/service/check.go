@@ -1,0 +1,61 @@
+package service
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The checks below are for Validate methods: each returns nil or a *Fault
+// that names the setting.
+
+// CheckAddr wants host:port or :port.
+func CheckAddr(name, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return Faultf(name, "%.80q is not an address such as :8080 or 127.0.0.1:8080", addr)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return Faultf(name, "port %.20q must be 0 to 65535", port)
+	}
+	return nil
+}
+
+// CheckRange wants low ≤ n ≤ high.
+func CheckRange(name string, n, low, high int) error {
+	if n < low || n > high {
+		return Faultf(name, "%d must be %d to %d", n, low, high)
+	}
+	return nil
+}
+
+// CheckDuration wants low ≤ d ≤ high.
+func CheckDuration(name string, d, low, high time.Duration) error {
+	if d < low || d > high {
+		return Faultf(name, "%v must be %v to %v", d, low, high)
+	}
+	return nil
+}
+
+// CheckHTTPURL wants an absolute http or https address without query.
+func CheckHTTPURL(name, raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return Faultf(name, "must be an address such as https://host/path, without user, query or fragment")
+	}
+	return nil
+}
+
+// CheckSet wants a secret that is not empty and has no space around it, which
+// is a slip of whoever copied it.
+func CheckSet(name string, s Secret) error {
+	switch {
+	case s == "":
+		return Faultf(name, "must be set")
+	case strings.TrimSpace(s.Reveal()) != s.Reveal():
+		return Faultf(name, "begins or ends with white space")
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package service
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// ErrHelp says that the help was asked for and printed.
+var ErrHelp = errors.New("help printed")
+
+// Fault is one wrong setting.
+type Fault struct {
+	Name string // of the variable or flag
+	Err  error
+}
+
+// Faultf makes the error that a Validate method returns for a setting.
+func Faultf(name, format string, args ...any) error {
+	return &Fault{Name: name, Err: fmt.Errorf(format, args...)}
+}
+
+// Error implements error.
+func (f *Fault) Error() string { return f.Name + ": " + oneLine(f.Err) }
+
+// Unwrap gives access to the cause.
+func (f *Fault) Unwrap() error { return f.Err }
+
+// SettingsError holds every fault found in a program's settings. Its text is
+// one line and holds no value of a secret.
+type SettingsError struct{ Faults []error }
+
+// Error implements error.
+func (e *SettingsError) Error() string {
+	texts := make([]string, len(e.Faults))
+	for i, f := range e.Faults {
+		texts[i] = oneLine(f)
+	}
+	return "settings: " + strings.Join(texts, "; ")
+}
+
+// Unwrap gives access to the faults.
+func (e *SettingsError) Unwrap() []error { return e.Faults }
+
+// Load reads a program's settings (see Table for T) from environ, or from the
+// process's environment when that is nil. An empty variable counts as unset.
+// `-h` prints every setting on stdout and returns ErrHelp; any other argument
+// is a fault. Every struct in T that has a method `Validate() error` is asked.
+// All faults come back in one *SettingsError.
+func Load[T any](args []string, environ map[string]string, stdout io.Writer) (T, error) {
+	name := filepath.Base(os.Args[0])
+	return LoadFlags[T](flag.NewFlagSet(name, flag.ContinueOnError), args, environ, stdout)
+}
+
+// LoadFlags is Load for a program that takes flags too: fs must hold them and
+// use flag.ContinueOnError. They are set when it returns nil.
+func LoadFlags[T any](fs *flag.FlagSet, args []string, environ map[string]string, stdout io.Writer) (T, error) {
+	var cfg T
+	fs.SetOutput(io.Discard)
+	var faults []error
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		printHelp[T](stdout, fs)
+		return cfg, ErrHelp
+	case err != nil:
+		faults = append(faults, err)
+	case fs.NArg() > 0:
+		faults = append(faults, fmt.Errorf("unexpected argument %.40q", fs.Arg(0)))
+	}
+	if environ == nil {
+		environ = env.ToMap(os.Environ())
+	}
+	v := reflect.ValueOf(&cfg).Elem()
+	wrong := make(map[string]bool)
+	for _, l := range leaves(v.Type(), nil) {
+		if err := setLeaf(v.FieldByIndex(l.index), l, environ); err != nil {
+			faults = append(faults, &Fault{Name: l.Name, Err: err})
+			wrong[l.Name] = true
+		}
+	}
+	faults = append(faults, validate(v, wrong)...)
+	if len(faults) > 0 {
+		var zero T
+		return zero, &SettingsError{Faults: faults}
+	}
+	return cfg, nil
+}
+
+// setLeaf gives field its value. Package env parses each variable in a struct
+// of its own, because its errors name Go's fields and not the variables.
+func setLeaf(field reflect.Value, l leaf, environ map[string]string) error {
+	raw := environ[l.Name]
+	if raw == "" && l.Required {
+		return errors.New("must be set")
+	}
+	single := reflect.New(reflect.StructOf([]reflect.StructField{{
+		Name: "Value",
+		Type: l.field.Type,
+		Tag:  l.field.Tag,
+	}}))
+	only := map[string]string{}
+	if raw != "" {
+		only[l.Name] = raw
+	}
+	if err := env.ParseWithOptions(single.Interface(), env.Options{Environment: only}); err != nil {
+		// A Secret is text, which always parses: raw is none here.
+		if strings.Contains(l.Type, " or ") { // a choice takes no article
+			return fmt.Errorf("%.80q is not %s", raw, l.Type)
+		}
+		return fmt.Errorf("%.80q is not a %s", raw, l.Type)
+	}
+	field.Set(single.Elem().Field(0))
+	return nil
+}
+
+// validator is a settings struct that checks itself.
+type validator interface{ Validate() error }
+
+// validate asks v and every struct nested in it. Faults of settings in wrong
+// are left out, because they have been told; so are repetitions, because an
+// embedded struct's method is also its outer struct's.
+func validate(v reflect.Value, wrong map[string]bool) []error {
+	var faults []error
+	seen := make(map[string]bool)
+	var visit func(reflect.Value)
+	visit = func(v reflect.Value) {
+		if checker, ok := v.Addr().Interface().(validator); ok {
+			for _, err := range flatten(checker.Validate()) {
+				fault, named := errors.AsType[*Fault](err)
+				if seen[err.Error()] || named && wrong[fault.Name] {
+					continue
+				}
+				seen[err.Error()] = true
+				faults = append(faults, err)
+			}
+		}
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if _, tagged := f.Tag.Lookup("env"); !tagged && f.IsExported() && f.Type.Kind() == reflect.Struct {
+				visit(v.Field(i))
+			}
+		}
+	}
+	visit(v)
+	return faults
+}
+
+// flatten returns the parts of a joined error.
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only err itself, not what it wraps
+	if !ok {
+		return []error{err}
+	}
+	var parts []error
+	for _, e := range joined.Unwrap() {
+		parts = append(parts, flatten(e)...)
+	}
+	return parts
+}
+
+// about is a settings struct that says what its program does.
+type about interface{ About() string }
+
+func printHelp[T any](w io.Writer, fs *flag.FlagSet) {
+	var cfg T
+	if a, ok := any(&cfg).(about); ok {
+		fmt.Fprintf(w, "%s\n\n", a.About())
+	}
+	flags := false
+	fs.VisitAll(func(*flag.Flag) { flags = true })
+	if flags {
+		fmt.Fprintf(w, "Usage: %s [flags]\n\nFlags:\n", fs.Name())
+		fs.SetOutput(w)
+		fs.PrintDefaults()
+		fmt.Fprintln(w)
+	} else {
+		fmt.Fprintf(w, "Usage: %s\n\n", fs.Name())
+	}
+	fmt.Fprintln(w, "Settings (environment variables; an empty one counts as unset):")
+	writeTable(w, Table[T]())
+}

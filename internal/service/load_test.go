@@ -1,0 +1,178 @@
+package service
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type nested struct {
+	Count int `env:"COUNT" envDefault:"7" doc:"How many."`
+}
+
+func (n nested) Validate() error { return CheckRange("COUNT", n.Count, 1, 9) }
+
+type sample struct {
+	Name   string        `env:"NAME" envDefault:"x" doc:"A name | with a bar."`
+	Token  Secret        `env:"TOKEN,required" doc:"A secret."`
+	Wait   time.Duration `env:"WAIT" envDefault:"2s" doc:"A wait."`
+	On     bool          `env:"ON" doc:"A switch."`
+	Nested nested
+	Log    LogSettings
+}
+
+func (sample) About() string { return "sample is for tests." }
+
+func (s sample) Validate() error {
+	var err error
+	if s.Name == "bad" {
+		err = Faultf("NAME", "must not be bad")
+	}
+	return errors.Join(err, CheckSet("TOKEN", s.Token))
+}
+
+func TestLoadDefaultsAndValues(t *testing.T) {
+	t.Parallel()
+	environ := map[string]string{"TOKEN": "t", "WAIT": "", "ON": "true", "COUNT": "3", "LOG_LEVEL": "WARN", "LOG_FORMAT": "json"}
+	got, err := Load[sample](nil, environ, nil)
+	if err != nil {
+		t.Fatalf("Load(%v) = %v, want nil", environ, err)
+	}
+	want := sample{
+		Name: "x", Token: "t", Wait: 2 * time.Second, On: true, Nested: nested{Count: 3},
+		Log: LogSettings{Level: slog.LevelWarn, Format: LogJSON},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Load(%v): -want +got\n%s", environ, diff)
+	}
+}
+
+func TestLoadReadsTheProcessEnvironment(t *testing.T) {
+	t.Setenv("TOKEN", "from the process")
+	got, err := Load[sample](nil, nil, nil)
+	if err != nil || got.Token != "from the process" {
+		t.Errorf("Load(nil) = %q, %v, want the process's TOKEN", got.Token.Reveal(), err)
+	}
+}
+
+func TestLoadNamesEveryFaultInOneLine(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name    string
+		args    []string
+		environ map[string]string
+		want    string
+	}{
+		{"missing", nil, nil, "settings: TOKEN: must be set"},
+		{"empty counts as unset", nil, map[string]string{"TOKEN": ""}, "settings: TOKEN: must be set"},
+		{"parse", nil, map[string]string{"TOKEN": "t", "COUNT": "abc"}, `settings: COUNT: "abc" is not a whole number`},
+		{"range", nil, map[string]string{"TOKEN": "t", "COUNT": "10"}, `settings: COUNT: 10 must be 1 to 9`},
+		{"space", nil, map[string]string{"TOKEN": "t "}, `settings: TOKEN: begins or ends with white space`},
+		{
+			"all", []string{"-wrong"},
+			map[string]string{"NAME": "bad", "WAIT": "2", "ON": "yes", "COUNT": "0", "LOG_LEVEL": "loud", "LOG_FORMAT": "xml"},
+			`settings: flag provided but not defined: -wrong; TOKEN: must be set; WAIT: "2" is not a duration such as 20s; ` +
+				`ON: "yes" is not true or false; LOG_LEVEL: "loud" is not debug, info, warn or error; ` +
+				`LOG_FORMAT: "xml" is not text or json; NAME: must not be bad; COUNT: 0 must be 1 to 9`,
+		},
+		{"argument", []string{"serve"}, map[string]string{"TOKEN": "t"}, `settings: unexpected argument "serve"`},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			if row.environ == nil {
+				row.environ = map[string]string{}
+			}
+			got, err := Load[sample](row.args, row.environ, nil)
+			if err == nil || err.Error() != row.want {
+				t.Errorf("Load(%q, %v) = %v, want %s", row.args, row.environ, err, row.want)
+			}
+			if _, ok := errors.AsType[*SettingsError](err); !ok {
+				t.Errorf("Load error is a %T, want *SettingsError", err)
+			}
+			if got != (sample{}) {
+				t.Errorf("Load with faults = %+v, want the zero value", got)
+			}
+		})
+	}
+}
+
+func TestLoadHelp(t *testing.T) {
+	t.Parallel()
+	for _, arg := range []string{"-h", "--help"} {
+		var out bytes.Buffer
+		if _, err := Load[sample]([]string{arg}, map[string]string{}, &out); !errors.Is(err, ErrHelp) {
+			t.Errorf("Load(%s) = %v, want ErrHelp", arg, err)
+		}
+		_, table, _ := strings.Cut(out.String(), "unset):\n")
+		want := strings.Join([]string{
+			"NAME        DEFAULT   TYPE                       MEANING",
+			"NAME        x         text                       A name | with a bar.",
+			"TOKEN       required  secret                     A secret.",
+			"WAIT        2s        duration such as 20s       A wait.",
+			"ON          –         true or false              A switch.",
+			"COUNT       7         whole number               How many.",
+			"LOG_LEVEL   info      debug, info, warn or error Least level that is logged; lines per message are debug.",
+			"LOG_FORMAT  text      text or json               Form of the log lines.",
+			"",
+		}, "\n")
+		if diff := cmp.Diff(fields(want), fields(table)); diff != "" {
+			t.Errorf("Load(%s) table: -want +got\n%s", arg, diff)
+		}
+		if !strings.HasPrefix(out.String(), "sample is for tests.\n") {
+			t.Errorf("Load(%s) does not begin with About:\n%s", arg, out.String())
+		}
+	}
+}
+
+// fields cuts every line at runs of spaces.
+func fields(table string) [][]string {
+	var rows [][]string
+	for line := range strings.Lines(table) {
+		rows = append(rows, strings.Fields(line))
+	}
+	return rows
+}
+
+func TestLoadFlags(t *testing.T) {
+	t.Parallel()
+	newSet := func() (*flag.FlagSet, *time.Duration) {
+		fs := flag.NewFlagSet("chatclub", flag.ContinueOnError)
+		return fs, fs.Duration("for", 0, "how `long` to run")
+	}
+	fs, d := newSet()
+	if _, err := LoadFlags[sample](fs, []string{"-for", "20s"}, map[string]string{"TOKEN": "t"}, nil); err != nil || *d != 20*time.Second {
+		t.Errorf("LoadFlags(-for 20s) = %v with %v, want nil with 20s", err, *d)
+	}
+	fs, _ = newSet()
+	_, err := LoadFlags[sample](fs, []string{"-for", "x"}, map[string]string{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "-for") || !strings.Contains(err.Error(), "TOKEN: must be set") {
+		t.Errorf("LoadFlags(-for x) = %v, want -for and TOKEN named", err)
+	}
+	fs, _ = newSet()
+	var out bytes.Buffer
+	if _, err := LoadFlags[sample](fs, []string{"-h"}, map[string]string{}, &out); !errors.Is(err, ErrHelp) || !strings.Contains(out.String(), "-for long") {
+		t.Errorf("LoadFlags(-h) = %v with\n%s\nwant ErrHelp and -for described", err, out.String())
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	want := "| name | default | meaning |\n| --- | --- | --- |\n" +
+		"| `NAME` | `x` | A name \\| with a bar. |\n" +
+		"| `TOKEN` | required | A secret. |\n" +
+		"| `WAIT` | `2s` | A wait. |\n" +
+		"| `ON` | – | A switch. |\n" +
+		"| `COUNT` | `7` | How many. |\n" +
+		"| `LOG_LEVEL` | `info` | Least level that is logged; lines per message are debug. |\n" +
+		"| `LOG_FORMAT` | `text` | Form of the log lines. |\n"
+	if diff := cmp.Diff(want, Markdown[sample]()); diff != "" {
+		t.Errorf("Markdown: -want +got\n%s", diff)
+	}
+}

@@ -1,0 +1,62 @@
+// Package service is what every chatclub program does the same way: settings
+// from the environment, logging, signals, running several parts together,
+// and the admin HTTP server with /metrics, /healthz and /readyz. It
+// guarantees that a wrong setting stops a program at start with one line that
+// names every fault, that no secret is printed, and that no goroutine
+// outlives the function that started it.
+//
+// A program's main is
+//
+//	func main() { os.Exit(service.Main(os.Stderr, run)) }
+//
+// where run loads its settings with [Load], opens what it needs and ends in
+// [Run].
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// Exit codes of every program.
+const (
+	ExitOK       = 0
+	ExitFailure  = 1
+	ExitSettings = 2 // as flag.ExitOnError and most Unix tools use it
+)
+
+// Main calls run with a context that SIGINT or SIGTERM ends, reports its error
+// as one line on stderr, and returns the exit code: 0 for nil and ErrHelp, 2
+// for wrong settings, otherwise 1.
+func Main(stderr io.Writer, run func(context.Context) error) int {
+	ctx, stop := SignalContext(context.Background())
+	defer stop()
+	err := run(ctx)
+	if err == nil || errors.Is(err, ErrHelp) {
+		return ExitOK
+	}
+	fmt.Fprintln(stderr, oneLine(err))
+	if _, ok := errors.AsType[*SettingsError](err); ok {
+		return ExitSettings
+	}
+	return ExitFailure
+}
+
+// SignalContext returns a context that ends at the first SIGINT or SIGTERM. A
+// second signal ends the process at once, as it would without this function.
+func SignalContext(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// oneLine is the text of err with the line breaks of errors.Join replaced.
+func oneLine(err error) string {
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}

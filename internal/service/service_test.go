@@ -1,0 +1,157 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSecretNeverPrints(t *testing.T) {
+	t.Parallel()
+	s := struct{ Token Secret }{"geheim"}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%v %+v %#v %s %q", s, s, s, s.Token, s.Token)
+	for _, format := range []LogFormat{LogText, LogJSON} {
+		NewLogger(LogSettings{Format: format}, &out).Info("x", "token", s.Token, "all", s)
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Write(b)
+	if strings.Contains(out.String(), "geheim") {
+		t.Errorf("secret printed:\n%s", out.String())
+	}
+	if got := s.Token.Reveal(); got != "geheim" {
+		t.Errorf("Reveal() = %q, want geheim", got)
+	}
+	if got := Secret("").String(); got != "" {
+		t.Errorf(`Secret("").String() = %q, want ""`, got)
+	}
+}
+
+func TestNewLogger(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := NewLogger(LogSettings{Level: slog.LevelWarn, Format: LogJSON}, &out)
+	log.Info("no")
+	log.Warn("yes", "a_b", 1)
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line["msg"] != "yes" || line["a_b"] != 1.0 {
+		t.Errorf("log = %q (%v), want one JSON line with msg yes and a_b 1", out.String(), err)
+	}
+}
+
+func TestMainExitCodes(t *testing.T) { // not parallel: it installs signal handlers
+	rows := []struct {
+		err  error
+		want int
+		text string
+	}{
+		{nil, 0, ""},
+		{ErrHelp, 0, ""},
+		{fmt.Errorf("load: %w", &SettingsError{Faults: []error{errors.New("A: b")}}), 2, "load: settings: A: b\n"},
+		{errors.Join(errors.New("one"), errors.New("two")), 1, "one; two\n"},
+	}
+	for _, row := range rows {
+		var out bytes.Buffer
+		got := Main(&out, func(context.Context) error { return row.err })
+		if got != row.want || out.String() != row.text {
+			t.Errorf("Main(%v) = %d with %q, want %d with %q", row.err, got, out.String(), row.want, row.text)
+		}
+	}
+}
+
+func TestSignalEndsContext(t *testing.T) { // not parallel: the signal is the process's
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		ctx, stop := SignalContext(t.Context())
+		p, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Second):
+			t.Errorf("context lives 10 s after %v", sig)
+		}
+		stop()
+	}
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestRunStopsInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		actor := func(name string, takes time.Duration) Actor {
+			return Actor{Name: name, Run: func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(takes)
+				order = append(order, name) // no lock: the order is the point, and the race detector judges it
+				return nil
+			}}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		err := Run(ctx, discard(), actor("intake", 3*time.Second), actor("work", 2*time.Second), actor("admin", 0))
+		if err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+		if diff := cmp.Diff([]string{"intake", "work", "admin"}, order); diff != "" {
+			t.Errorf("order: -want +got\n%s", diff)
+		}
+		if got := time.Since(start); got != 65*time.Second {
+			t.Errorf("Run took %v, want 65s: the actors stop one after another", got)
+		}
+	})
+}
+
+func TestRunEndsWithTheFirstActor(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	rows := []struct {
+		name  string
+		first error
+		want  string
+	}{
+		{"error", boom, "b: boom\nc: late"},
+		{"nil", nil, "c: late"},
+	}
+	for _, row := range rows {
+		synctest.Test(t, func(t *testing.T) {
+			wait := func(err error) func(context.Context) error {
+				return func(ctx context.Context) error { <-ctx.Done(); return err }
+			}
+			err := Run(t.Context(), discard(),
+				Actor{"a", wait(nil)},
+				Actor{"b", func(context.Context) error { time.Sleep(time.Second); return row.first }},
+				Actor{"c", wait(errors.New("late"))},
+			)
+			if err == nil || err.Error() != row.want {
+				t.Errorf("%s: Run = %v, want %s", row.name, err, row.want)
+			}
+			if row.first != nil && !errors.Is(err, boom) {
+				t.Errorf("%s: Run's error does not wrap the actor's", row.name)
+			}
+		})
+	}
+	if err := Run(t.Context(), discard()); err != nil {
+		t.Errorf("Run of no actors = %v, want nil", err)
+	}
+}

@@ -1,0 +1,139 @@
+package service
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// none stands in tables where a setting has no default.
+const none = "–"
+
+// Setting describes one environment variable that a program reads.
+type Setting struct {
+	Name     string
+	Default  string // "–" where there is none
+	Type     string // what its value looks like
+	Meaning  string
+	Required bool
+}
+
+// leaf is one field with an env tag, found anywhere in a settings struct.
+type leaf struct {
+	Setting
+	field reflect.StructField
+	index []int
+}
+
+// Table lists every setting of T in the order of its fields, those of nested
+// structs in their place.
+//
+// T is a struct whose fields have the tags `env:"NAME"`, `envDefault:"…"` where
+// there is a default, and `doc:"meaning"`; a struct without env tag is nested.
+func Table[T any]() []Setting {
+	var settings []Setting
+	for _, l := range leaves(reflect.TypeFor[T](), nil) {
+		settings = append(settings, l.Setting)
+	}
+	return settings
+}
+
+// Markdown returns the rows `| name | default | meaning |` of Table, with the
+// head of the table.
+func Markdown[T any]() string {
+	var b strings.Builder
+	b.WriteString("| name | default | meaning |\n| --- | --- | --- |\n")
+	for _, s := range Table[T]() {
+		def := s.Default
+		if def != none {
+			def = "`" + def + "`"
+		}
+		if s.Required {
+			def = "required"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, def, strings.ReplaceAll(s.Meaning, "|", `\|`))
+	}
+	return b.String()
+}
+
+// writeTable prints settings as aligned columns.
+func writeTable(w io.Writer, settings []Setting) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "NAME\tDEFAULT\tTYPE\tMEANING")
+	for _, s := range settings {
+		def := s.Default
+		if s.Required {
+			def = "required"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Name, def, s.Type, s.Meaning)
+	}
+	tw.Flush() //nolint:errcheck // help text: nobody to tell that its reader is gone
+}
+
+// leaves walks t. index is the path to t in the outermost struct.
+func leaves(t reflect.Type, index []int) []leaf {
+	var all []leaf
+	for f := range t.Fields() {
+		path := append(append([]int(nil), index...), f.Index...)
+		tag, tagged := f.Tag.Lookup("env")
+		if !tagged {
+			if f.Type.Kind() == reflect.Struct {
+				all = append(all, leaves(f.Type, path)...)
+			}
+			continue
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		def, ok := f.Tag.Lookup("envDefault")
+		if !ok || def == "" {
+			def = none
+		}
+		all = append(all, leaf{
+			Setting: Setting{
+				Name:     name,
+				Default:  def,
+				Type:     typeWord(f.Type),
+				Meaning:  f.Tag.Get("doc"),
+				Required: strings.Contains(","+options+",", ",required,"),
+			},
+			field: f,
+			index: path,
+		})
+	}
+	return all
+}
+
+// described is a type of setting that says what its values look like.
+type described interface{ Describe() string }
+
+// typeWord says what a value of t looks like, for the help and for errors.
+func typeWord(t reflect.Type) string {
+	if d, ok := reflect.Zero(t).Interface().(described); ok {
+		return d.Describe()
+	}
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return "duration such as 20s"
+	case t == reflect.TypeFor[Secret]():
+		return "secret"
+	case t == levelType:
+		return "debug, info, warn or error"
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "whole number"
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "text"
+	case reflect.Slice:
+		return "comma-separated list"
+	default:
+		return t.String()
+	}
+}

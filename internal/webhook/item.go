@@ -1,0 +1,205 @@
+package webhook
+
+import (
+	"encoding/json"
+	"strings"
+
+	"chatclub/internal/message"
+)
+
+// A copy's id, page/mid/recipient/part, is a message id of AMQP, which has 255
+// bytes at most. Ids of pages and users have up to 17 digits today and mids
+// about 100 characters: 32 + 1 + 180 + 1 + 32 + 4 for the part makes 250.
+const (
+	maxUserID = 32  // a page or user with a longer id cannot be written to
+	maxMID    = 180 // a longer mid is replaced by its digest
+)
+
+// item is one element of an entry's messaging array.
+type item struct {
+	Sender    party       `json:"sender"`
+	Timestamp int64       `json:"timestamp"`
+	Message   *wireText   `json:"message"`
+	Postback  *wireTap    `json:"postback"`
+	Policy    *wirePolicy `json:"policy_enforcement"`
+
+	// Of these only the presence matters.
+	Delivery json.RawMessage `json:"delivery"`
+	Read     json.RawMessage `json:"read"`
+	Reaction json.RawMessage `json:"reaction"`
+	Referral json.RawMessage `json:"referral"`
+	OptIn    json.RawMessage `json:"optin"`
+}
+
+type party struct {
+	ID string `json:"id"`
+}
+
+type wireText struct {
+	MID        string `json:"mid"`
+	Text       string `json:"text"`
+	IsEcho     bool   `json:"is_echo"`
+	IsDeleted  bool   `json:"is_deleted"`
+	QuickReply struct {
+		Payload string `json:"payload"`
+	} `json:"quick_reply"`
+	ReplyTo struct {
+		MID string `json:"mid"`
+	} `json:"reply_to"`
+	Attachments json.RawMessage `json:"attachments"`
+}
+
+type wireTap struct {
+	MID     string `json:"mid"`
+	Title   string `json:"title"`
+	Payload string `json:"payload"`
+}
+
+type wirePolicy struct {
+	Action string `json:"action"`
+	Reason string `json:"reason"`
+}
+
+// item adds one event, or returns false when it cannot be decoded.
+func (p *Parts) item(page string, entryTime int64, raw []byte) bool {
+	var it item
+	if json.Unmarshal(raw, &it) != nil {
+		return false
+	}
+	e := message.Event{Page: page, User: clean(it.Sender.ID), Time: it.Timestamp}
+	if e.Time <= 0 {
+		e.Time = entryTime
+	}
+	switch {
+	case it.Message != nil:
+		return p.text(e, it.Message)
+	case it.Postback != nil:
+		e.Kind, e.ID = message.KindPostback, identity(it.Postback.MID)
+		e.Title, e.Payload = clean(it.Postback.Title), clean(it.Postback.Payload)
+		if e.ID == "" {
+			e.ID = digest(page, raw)
+		}
+		return p.add(e)
+	case it.Policy != nil:
+		e.Kind, e.ID, e.User = message.KindPolicy, digest(page, raw), ""
+		e.Action, e.Reason = clean(it.Policy.Action), clean(it.Policy.Reason)
+		return p.add(e)
+	default:
+		p.Skipped[it.skip()]++
+		return true
+	}
+}
+
+// skip is why an item without message, postback or policy is left out.
+func (it *item) skip() Skip {
+	switch {
+	case present(it.Delivery):
+		return SkipDelivery
+	case present(it.Read):
+		return SkipRead
+	case present(it.Reaction):
+		return SkipReaction
+	case present(it.Referral):
+		return SkipReferral
+	case present(it.OptIn):
+		return SkipOptIn
+	default:
+		return SkipUnknown
+	}
+}
+
+// text adds what a user wrote.
+func (p *Parts) text(e message.Event, m *wireText) bool {
+	switch {
+	case m.IsEcho || e.User == e.Page:
+		p.Skipped[SkipEcho]++
+		return true
+	case m.IsDeleted:
+		p.Skipped[SkipDeleted]++
+		return true
+	}
+	attachments, dropped, ok := attachments(m.Attachments)
+	if !ok {
+		return false
+	}
+	e.Kind, e.ID = message.KindMessage, identity(m.MID)
+	e.Text, e.Payload = clean(m.Text), clean(m.QuickReply.Payload)
+	e.ReplyTo, e.Attachments = identity(m.ReplyTo.MID), attachments
+	if !valid(e) {
+		return false
+	}
+	p.Skipped[SkipAttachment] += dropped
+	if e.Text == "" && e.Payload == "" && len(e.Attachments) == 0 {
+		p.Skipped[SkipEmpty]++
+		return true
+	}
+	return p.add(e)
+}
+
+// attachments reads those that have an address, and counts the others.
+func attachments(raw json.RawMessage) (kept []message.Attachment, dropped int, ok bool) {
+	all, ok := elements(raw)
+	if !ok {
+		return nil, 0, false
+	}
+	for _, one := range all {
+		var a struct {
+			Type    string          `json:"type"`
+			URL     string          `json:"url"` // of a fallback, beside a null payload
+			Payload json.RawMessage `json:"payload"`
+		}
+		if json.Unmarshal(one, &a) != nil {
+			return nil, 0, false
+		}
+		// A payload's shape depends on its type; only the address is ours.
+		var payload struct {
+			URL string `json:"url"`
+		}
+		if present(a.Payload) && json.Unmarshal(a.Payload, &payload) == nil && payload.URL != "" {
+			a.URL = payload.URL
+		}
+		att := message.Attachment{Type: clean(a.Type), URL: clean(a.URL)}
+		if att.Type == "" || att.URL == "" {
+			dropped++
+			continue
+		}
+		kept = append(kept, att)
+	}
+	return kept, dropped, true
+}
+
+// add appends an event that the queue's readers will accept.
+func (p *Parts) add(e message.Event) bool {
+	if !valid(e) {
+		return false
+	}
+	p.Events = append(p.Events, e)
+	return true
+}
+
+// valid holds e to message.DecodeEvent's rules and to the bounds of ids, for
+// the kinds that this package makes.
+func valid(e message.Event) bool {
+	if e.ID == "" || len(e.User) > maxUserID {
+		return false
+	}
+	return e.User != "" || e.Kind == message.KindPolicy
+}
+
+// identity is the id that a mid gives its event, "" for none.
+func identity(mid string) string {
+	mid = clean(mid)
+	if len(mid) > maxMID {
+		return digest("", []byte(mid))
+	}
+	return mid
+}
+
+// clean removes NUL, which PostgreSQL refuses in text. Invalid UTF-8 has been
+// replaced by the decoder.
+func clean(s string) string {
+	if strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	return strings.ReplaceAll(s, "\x00", "")
+}

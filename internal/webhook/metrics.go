@@ -1,0 +1,73 @@
+package webhook
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"chatclub/internal/message"
+)
+
+type metrics struct {
+	requests    [results]prometheus.Counter
+	events      map[message.Kind]prometheus.Counter
+	skipped     [skips]prometheus.Counter
+	undecodable prometheus.Counter
+	publish     prometheus.Histogram
+}
+
+// newMetrics registers every series, so that each exists from the start.
+func newMetrics(reg prometheus.Registerer, inFlight func() float64) *metrics {
+	auto := promauto.With(reg)
+	requests := auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "chatclub_webhook_requests_total",
+		Help: "Requests answered, by result.",
+	}, []string{"result"})
+	events := auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "chatclub_webhook_events_total",
+		Help: "Events that the broker confirmed on the inbound queue, by kind.",
+	}, []string{"kind"})
+	skipped := auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "chatclub_webhook_skipped_total",
+		Help: "Events and attachments that are not for us, by kind.",
+	}, []string{"kind"})
+	m := &metrics{
+		events: make(map[message.Kind]prometheus.Counter),
+		undecodable: auto.NewCounter(prometheus.CounterOpts{
+			Name: "chatclub_webhook_undecodable_total",
+			Help: "Bodies, entries and events that could not be decoded and were kept on the dead-letter queue.",
+		}),
+		publish: auto.NewHistogram(prometheus.HistogramOpts{
+			Name: "chatclub_webhook_publish_duration_seconds",
+			Help: "Time until the broker confirmed a request's events, or did not.",
+			// A confirm takes 1 to 10 ms; the time-out is below 5 s.
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}),
+	}
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "chatclub_webhook_in_flight",
+		Help: "POST requests being handled.",
+	}, inFlight)
+	for r, o := range outcomes {
+		m.requests[r] = requests.WithLabelValues(o.label)
+	}
+	for _, k := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy} {
+		m.events[k] = events.WithLabelValues(string(k))
+	}
+	for s, label := range skipLabels {
+		m.skipped[s] = skipped.WithLabelValues(label)
+	}
+	return m
+}
+
+// count adds a request that was accepted.
+func (m *metrics) count(p Parts) {
+	for _, e := range p.Events {
+		m.events[e.Kind].Inc()
+	}
+	for s, n := range p.Skipped {
+		if n > 0 {
+			m.skipped[s].Add(float64(n))
+		}
+	}
+	m.undecodable.Add(float64(len(p.Bad)))
+}

@@ -1,0 +1,193 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+func TestSlowBroker(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name     string
+		confirms time.Duration
+		code     int
+		takes    time.Duration
+	}{
+		{"in time", 2 * time.Second, 200, 2 * time.Second},
+		{"too late", time.Hour, 503, 3 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			block := make(chan struct{})
+			timer := time.AfterFunc(row.confirms, func() { close(block) })
+			defer timer.Stop()
+			f := setup(t, nil)
+			f.published.block = block
+			start := time.Now()
+			w := f.postSigned(oneText)
+			if took := time.Since(start); w.Code != row.code || took != row.takes {
+				t.Errorf("%s: POST = %d after %v, want %d after %v", row.name, w.Code, took, row.code, row.takes)
+			}
+			if got := w.Header().Get("Retry-After"); (got != "") != (row.code == 503) {
+				t.Errorf("%s: Retry-After = %q, want one only with 503", row.name, got)
+			}
+		})
+	}
+}
+
+func TestBrokerFailureIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil)
+	post := func(want int) {
+		t.Helper()
+		if w := f.postSigned(oneText); w.Code != want {
+			t.Errorf("POST = %d, want %d", w.Code, want)
+		}
+	}
+	post(200)
+	f.published.setErr(errors.New("inbound: unroutable"))
+	post(503)
+	post(503)
+	f.published.setErr(nil)
+	post(200)
+	post(200)
+	log := f.log.String()
+	if warns, infos := strings.Count(log, "level=WARN"), strings.Count(log, "level=INFO"); warns != 1 || infos != 1 {
+		t.Errorf("log has %d warnings and %d notes, want 1 and 1:\n%s", warns, infos, log)
+	}
+	if strings.Contains(log, "geheim") {
+		t.Errorf("a message's text was logged:\n%s", log)
+	}
+}
+
+func TestOverload(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 3
+		block := make(chan struct{})
+		f := setup(t, func(c *Config) { c.MaxInFlight = limit })
+		f.published.block = block
+		var wg sync.WaitGroup
+		codes := make([]int, limit)
+		for i := range limit {
+			wg.Go(func() { codes[i] = f.postSigned(oneText).Code })
+		}
+		synctest.Wait()
+		if err := testutil.GatherAndCompare(f.registry, strings.NewReader(
+			"# HELP chatclub_webhook_in_flight POST requests being handled.\n# TYPE chatclub_webhook_in_flight gauge\nchatclub_webhook_in_flight 3\n",
+		), "chatclub_webhook_in_flight"); err != nil {
+			t.Error(err)
+		}
+		start := time.Now()
+		w := f.postSigned(oneText)
+		if w.Code != 503 || w.Header().Get("Retry-After") == "" || time.Since(start) != 0 {
+			t.Errorf("POST above the limit = %d after %v, want 503 with Retry-After at once", w.Code, time.Since(start))
+		}
+		if w := f.do(http.MethodGet, "/webhook?hub.mode=subscribe&hub.verify_token=verify+me&hub.challenge=1", nil); w.Code != 200 {
+			t.Errorf("GET while POSTs are at their limit = %d, want 200", w.Code)
+		}
+		close(block)
+		wg.Wait()
+		if diff := cmp.Diff([]int{200, 200, 200}, codes); diff != "" {
+			t.Errorf("codes in flight: -want +got\n%s", diff)
+		}
+		if w := f.postSigned(oneText); w.Code != 200 {
+			t.Errorf("POST after the others = %d, want 200", w.Code)
+		}
+	})
+}
+
+// TestGoodAndBadTogether: one body, one batch, the good on inbound and the bad
+// raw on dead.
+func TestGoodAndBadTogether(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil)
+	good1 := `{"sender":{"id":"2"},"timestamp":4,"message":{"mid":"m_1","text":"a"}}`
+	good2 := `{"sender":{"id":"3"},"timestamp":5,"message":{"mid":"m_2","text":"b"}}`
+	badItem := `{"sender":{"id":2},"message":{"mid":"m_3","text":"c"}}`
+	badEntry := `{"id":7,"messaging":[]}`
+	body := `{"object":"page","entry":[` + badEntry + `,{"id":"1","time":9,"messaging":[` + good1 + `,` + badItem + `,` + good2 + `]}]}`
+	if w := f.postSigned(body); w.Code != 200 || w.Body.String() != "EVENT_RECEIVED" {
+		t.Fatalf("POST = %d %q, want 200 EVENT_RECEIVED", w.Code, w.Body)
+	}
+	if n := len(f.published.batches); n != 1 {
+		t.Errorf("POST published %d batches, want 1", n)
+	}
+	want := []message.Event{
+		{Kind: message.KindMessage, Page: "1", ID: "m_1", User: "2", Time: 4, Text: "a"},
+		{Kind: message.KindMessage, Page: "1", ID: "m_2", User: "3", Time: 5, Text: "b"},
+	}
+	if diff := cmp.Diff(want, events(t, f.published.on("test.inbound"))); diff != "" {
+		t.Errorf("events: -want +got\n%s", diff)
+	}
+	var bodies []string
+	for _, m := range f.published.on("test.dead") {
+		bodies = append(bodies, string(m.Body))
+		death, err := message.DeathFromHeaders(m.Headers)
+		if err != nil || death.Reason != message.ReasonUndecodable || death.Queue != "test.inbound" {
+			t.Errorf("death = %+v, %v, want undecodable from test.inbound", death, err)
+		}
+	}
+	if diff := cmp.Diff([]string{badEntry, badItem}, bodies); diff != "" {
+		t.Errorf("dead: -want +got\n%s", diff)
+	}
+}
+
+// TestClientGoes: when the client leaves, publishing ends.
+func TestClientGoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, nil)
+		f.published.block = make(chan struct{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/webhook", strings.NewReader(oneText))
+		r.Header.Set(SignatureHeader, sign256([]byte(oneText)))
+		start := time.Now()
+		f.ServeHTTP(httptest.NewRecorder(), r)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("handler ended after %v, want 1s", took)
+		}
+	})
+}
+
+// confirming confirms everything at once.
+type confirming struct{}
+
+func (confirming) Publish(context.Context, ...queue.Message) error { return nil }
+
+// nobody is a ResponseWriter without cost.
+type nobody struct{ head http.Header }
+
+func (n nobody) Header() http.Header       { return n.head }
+func (nobody) Write(b []byte) (int, error) { return len(b), nil }
+func (nobody) WriteHeader(int)             {}
+
+// BenchmarkPost is the handler's own cost of one text message, without network
+// and broker.
+func BenchmarkPost(b *testing.B) {
+	f := setup(b, func(c *Config) { c.Broker = confirming{} })
+	body := []byte(strings.Replace(oneText, "m_1", "m_"+strings.Repeat("x", 90), 1))
+	sig := sign256(body)
+	reader := bytes.NewReader(body)
+	b.ReportAllocs()
+	for b.Loop() {
+		reader.Reset(body)
+		r := httptest.NewRequest(http.MethodPost, "/webhook", reader) //nolint:noctx // the cheapest way
+		r.Header.Set(SignatureHeader, sig)
+		f.ServeHTTP(nobody{make(http.Header)}, r)
+	}
+}

@@ -1,0 +1,312 @@
+package webhook
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"chatclub/internal/message"
+)
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestFixtures sends every body of testdata with its independent signature and
+// compares with the table of testdata/README.md.
+func TestFixtures(t *testing.T) {
+	t.Parallel()
+	want := make(map[string]int)
+	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z-]+) \| (\d+) \|$`).FindAllSubmatch(readFile(t, "README.md"), -1) {
+		n, err := strconv.Atoi(string(row[2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[string(row[1])] = n
+	}
+	bad := map[string]struct{ code, dead int }{
+		"bad-truncated": {200, 1}, "bad-not-json": {200, 1}, "bad-types": {200, 1}, "bad-deep": {200, 1}, "bad-object": {404, 0},
+	}
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(files) != len(want)+len(bad) || len(want) != 13 {
+		t.Fatalf("testdata has %d bodies, %v, want the README's %d good and %d bad", len(files), err, len(want), len(bad))
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, nil)
+			body := readFile(t, name+".json")
+			w := f.do("POST", "/webhook", bytes.NewReader(body), SignatureHeader, string(readFile(t, name+".sig")))
+			code, dead := 200, 0
+			if b, ok := bad[name]; ok {
+				code, dead = b.code, b.dead
+			}
+			if w.Code != code {
+				t.Errorf("POST %s = %d, want %d", name, w.Code, code)
+			}
+			if got := len(events(t, f.published.on("test.inbound"))); got != want[name] {
+				t.Errorf("POST %s enqueued %d events, want %d", name, got, want[name])
+			}
+			if got := len(f.published.on("test.dead")); got != dead {
+				t.Errorf("POST %s made %d dead letters, want %d", name, got, dead)
+			}
+			if got := len(f.published.batches); got > 1 {
+				t.Errorf("POST %s published %d batches, want at most 1", name, got)
+			}
+		})
+	}
+}
+
+func TestFixtureEvents(t *testing.T) {
+	t.Parallel()
+	const page, user = "106378625516323", "5276542345678901"
+	rows := map[string][]message.Event{
+		"text": {{Kind: message.KindMessage, Page: page, ID: "m_jv8YxTqk0001", User: user, Time: 1763600000100, Text: "oi"}},
+		"text-unicode": {{
+			Kind: message.KindMessage, Page: page, ID: "m_jv8YxTqk0002", User: "5276542345678902", Time: 1763600001100,
+			Text: "äöå 50% <b> a/b @maria 👋🏽",
+		}},
+		"attachment": {{
+			Kind: message.KindMessage, Page: page, ID: "m_jv8YxTqk0007", User: user, Time: 1763600004100,
+			Attachments: []message.Attachment{{Type: "image", URL: "https://cdn.example/a.jpg?x=1&y=2"}, {Type: "audio", URL: "https://cdn.example/b.ogg"}},
+		}},
+		"postback": {{
+			Kind: message.KindPostback, Page: page, ID: "m_jv8YxTqk0008", User: user, Time: 1763600005100,
+			Title: "Entrar", Payload: "JOIN:praia",
+		}},
+		"quick-reply": {{
+			Kind: message.KindMessage, Page: page, ID: "m_jv8YxTqk0009", User: user, Time: 1763600006100, Text: "Sim", Payload: "YES",
+		}},
+		"policy": {{Kind: message.KindPolicy, Page: page, Time: 1763600009100, Action: "block", Reason: "spam"}},
+		"reply-deleted": {{
+			Kind: message.KindMessage, Page: page, ID: "m_jv8YxTqk0012", User: "5276542345678902", Time: 1763600011101,
+			Text: "re", ReplyTo: "m_jv8YxTqk0003",
+		}},
+	}
+	for name, want := range rows {
+		got, err := Split(readFile(t, name+".json"), time.Time{})
+		if err != nil {
+			t.Errorf("Split(%s) = %v, want nil", name, err)
+		}
+		if name == "policy" {
+			if id := got.Events[0].ID; !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(id) {
+				t.Errorf("Split(policy) id = %q, want 32 hexadecimal digits", id)
+			}
+			got.Events[0].ID = ""
+		}
+		if diff := cmp.Diff(want, got.Events); diff != "" {
+			t.Errorf("Split(%s): -want +got\n%s", name, diff)
+		}
+	}
+}
+
+// onPage wraps items as page 1's entry of time 9.
+func onPage(items ...string) string {
+	return `{"object":"page","entry":[{"id":"1","time":9,"messaging":[` + strings.Join(items, ",") + `]}]}`
+}
+
+// writes makes an item in which user 2 writes the message.
+func writes(m string) string { return `{"sender":{"id":"2"},"timestamp":4,"message":` + m + `}` }
+
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	ev := func(change func(*message.Event)) []message.Event {
+		e := message.Event{Kind: message.KindMessage, Page: "1", ID: "m", User: "2", Time: 4}
+		change(&e)
+		return []message.Event{e}
+	}
+	text := func(s string) []message.Event { return ev(func(e *message.Event) { e.Text = s }) }
+	long := strings.Repeat("l", 181)
+	rows := []struct {
+		name, body string
+		events     []message.Event
+		skipped    map[Skip]int
+		bad        []string
+	}{
+		{"no entries", `{"object":"page","entry":[]}`, nil, nil, nil},
+		{"entry missing", `{"object":"page"}`, nil, nil, []string{`{"object":"page"}`}},
+		{"entry null", `{"object":"page","entry":null}`, nil, nil, []string{`{"object":"page","entry":null}`}},
+		{"null", `null`, nil, nil, []string{`null`}},
+		{"empty", ``, nil, nil, []string{``}},
+		{"object missing", `{"entry":[]}`, nil, nil, []string{`{"entry":[]}`}},
+		{"two values", `{"object":"page","entry":[]}{}`, nil, nil, []string{`{"object":"page","entry":[]}{}`}},
+		{"entry a string", `{"object":"page","entry":["x"]}`, nil, nil, []string{`"x"`}},
+		{"entry without id", `{"object":"page","entry":[{"messaging":[]}]}`, nil, nil, []string{`{"messaging":[]}`}},
+		{"feed change", `{"object":"page","entry":[{"id":"1","changes":[{}]}]}`, nil, map[Skip]int{SkipUnknown: 1}, nil},
+		{"standby and messaging", `{"object":"page","entry":[{"id":"1","standby":[1,2],"messaging":[` + writes(`{"mid":"m","text":"a"}`) + `]}]}`, text("a"), map[Skip]int{SkipStandby: 2}, nil},
+
+		{"time of the entry", onPage(`{"sender":{"id":"2"},"message":{"mid":"m","text":"a"}}`), ev(func(e *message.Event) { e.Text, e.Time = "a", 9 }), nil, nil},
+		{"no time", `{"object":"page","entry":[{"id":"1","messaging":[{"sender":{"id":"2"},"message":{"mid":"m","text":"a"}}]}]}`, ev(func(e *message.Event) { e.Text, e.Time = "a", 7 }), nil, nil},
+		{"no sender", onPage(`{"message":{"mid":"m","text":"a"}}`), nil, nil, []string{`{"message":{"mid":"m","text":"a"}}`}},
+		{"no mid", onPage(writes(`{"text":"a"}`)), nil, nil, []string{writes(`{"text":"a"}`)}},
+		{"mid of NULs", onPage(writes(`{"mid":"\u0000","text":"a"}`)), nil, nil, []string{writes(`{"mid":"\u0000","text":"a"}`)}},
+		{"sender too long", onPage(strings.Replace(writes(`{"mid":"m","text":"a"}`), `"2"`, `"`+long+`"`, 1)), nil, nil, []string{strings.Replace(writes(`{"mid":"m","text":"a"}`), `"2"`, `"`+long+`"`, 1)}},
+		{"text a number", onPage(writes(`{"mid":"m","text":1}`)), nil, nil, []string{writes(`{"mid":"m","text":1}`)}},
+		{"item null", onPage(`null`), nil, map[Skip]int{SkipUnknown: 1}, nil},
+
+		{"NULs in text", onPage(writes(`{"mid":"m","text":"a\u0000b"}`)), text("ab"), nil, nil},
+		{"invalid UTF-8", onPage(writes("{\"mid\":\"m\",\"text\":\"a\xff\"}")), text("a\uFFFD"), nil, nil},
+		{"half a surrogate pair", onPage(writes(`{"mid":"m","text":"a\ud83d"}`)), text("a\uFFFD"), nil, nil},
+		{"mid as formerly", onPage(writes(`{"mid":"mid.$cAAD","text":"a"}`)), ev(func(e *message.Event) { e.ID, e.Text = "mid.$cAAD", "a" }), nil, nil},
+
+		{"empty message", onPage(writes(`{"mid":"m"}`)), nil, map[Skip]int{SkipEmpty: 1}, nil},
+		{"echo", onPage(writes(`{"mid":"m","is_echo":true,"text":"a"}`)), nil, map[Skip]int{SkipEcho: 1}, nil},
+		{"page writes to itself", onPage(strings.Replace(writes(`{"mid":"m","text":"a"}`), `"2"`, `"1"`, 1)), nil, map[Skip]int{SkipEcho: 1}, nil},
+		{"deleted", onPage(writes(`{"mid":"m","is_deleted":true}`)), nil, map[Skip]int{SkipDeleted: 1}, nil},
+		{
+			"others", onPage(`{"delivery":{}}`, `{"read":{}}`, `{"reaction":{}}`, `{"referral":{}}`, `{"optin":{}}`, `{"delivery":null}`, `{}`), nil,
+			map[Skip]int{SkipDelivery: 1, SkipRead: 1, SkipReaction: 1, SkipReferral: 1, SkipOptIn: 1, SkipUnknown: 2}, nil,
+		},
+
+		{
+			"attachments of every kind",
+			onPage(writes(`{"mid":"m","text":"a","attachments":[{"type":"image","payload":{"url":"u1","sticker_id":369239263222822}},{"type":"reel","payload":{"url":"u2","reel_video_id":1}},{"type":"fallback","title":"t","url":"u3","payload":null},{"type":"location","payload":{"coordinates":{"lat":1}}},{"type":"template","payload":[]},{"payload":{"url":"u4"}}]}`)),
+			ev(func(e *message.Event) {
+				e.Text = "a"
+				e.Attachments = []message.Attachment{{Type: "image", URL: "u1"}, {Type: "reel", URL: "u2"}, {Type: "fallback", URL: "u3"}}
+			}), map[Skip]int{SkipAttachment: 3}, nil,
+		},
+		{"attachment without address alone", onPage(writes(`{"mid":"m","attachments":[{"type":"location"}]}`)), nil, map[Skip]int{SkipAttachment: 1, SkipEmpty: 1}, nil},
+		{"attachments an object", onPage(writes(`{"mid":"m","text":"a","attachments":{}}`)), nil, nil, []string{writes(`{"mid":"m","text":"a","attachments":{}}`)}},
+		{"payload only", onPage(writes(`{"mid":"m","quick_reply":{"payload":"P"}}`)), ev(func(e *message.Event) { e.Payload = "P" }), nil, nil},
+
+		{"postback without sender", onPage(`{"postback":{"mid":"m"}}`), nil, nil, []string{`{"postback":{"mid":"m"}}`}},
+		{"policy with sender", onPage(`{"sender":{"id":"2"},"timestamp":4,"policy_enforcement":{"action":"unblock"}}`), ev(func(e *message.Event) {
+			// sha256("1" NUL item), computed with sha256sum
+			e.Kind, e.ID, e.User, e.Action = message.KindPolicy, "dd1312005b5ea408d031fc315a317439", "", "unblock"
+		}), nil, nil},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Split([]byte(row.body), time.UnixMilli(7))
+			if err != nil {
+				t.Fatalf("Split = %v, want nil", err)
+			}
+			if diff := cmp.Diff(row.events, got.Events); diff != "" {
+				t.Errorf("events: -want +got\n%s", diff)
+			}
+			skipped := make(map[Skip]int)
+			for s, n := range got.Skipped {
+				if n != 0 {
+					skipped[Skip(s)] = n
+				}
+			}
+			if diff := cmp.Diff(row.skipped, skipped, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("skipped: -want +got\n%s", diff)
+			}
+			var bad []string
+			for _, b := range got.Bad {
+				bad = append(bad, string(b))
+			}
+			if diff := cmp.Diff(row.bad, bad); diff != "" {
+				t.Errorf("bad: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSplitOtherObject(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`{"object":"instagram","entry":[]}`, `{"object":"user","entry":{"a":1}}`} {
+		if _, err := Split([]byte(body), time.Time{}); !errors.Is(err, ErrObject) {
+			t.Errorf("Split(%s) = %v, want ErrObject", body, err)
+		}
+	}
+}
+
+func TestSplitIdentities(t *testing.T) {
+	t.Parallel()
+	id := func(item string) string {
+		t.Helper()
+		p, err := Split([]byte(onPage(item)), time.UnixMilli(7))
+		if err != nil || len(p.Events) != 1 {
+			t.Fatalf("Split(%s) = %d events, %v, want 1", item, len(p.Events), err)
+		}
+		return p.Events[0].ID
+	}
+	tap := func(payload string) string {
+		return `{"sender":{"id":"2"},"postback":{"payload":"` + payload + `"}}`
+	}
+	if a, b, c := id(tap("x")), id(tap("x")), id(tap("y")); a != b || a == c || a == "" {
+		t.Errorf("ids without mid of x, x, y = %q, %q, %q, want the first two alike only", a, b, c)
+	}
+	fits, over := strings.Repeat("f", 180), strings.Repeat("f", 181)
+	if got := id(writes(`{"mid":"` + fits + `","text":"a"}`)); got != fits {
+		t.Errorf("id of a mid of 180 = %q, want the mid", got)
+	}
+	if got := id(writes(`{"mid":"` + over + `","text":"a"}`)); len(got) != 32 {
+		t.Errorf("id of a mid of 181 = %q, want a digest of 32", got)
+	}
+}
+
+// TestSplitBoundsDeadLetters: a body full of rubbish makes one dead letter, not
+// half a million; the good event in it goes through.
+func TestSplitBoundsDeadLetters(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{16: 16, 17: 1, 100_000: 1} {
+		body := onPage(writes(`{"mid":"m","text":"a"}`) + strings.Repeat(",1", n))
+		got, err := Split([]byte(body), time.UnixMilli(7))
+		if err != nil || len(got.Events) != 1 || len(got.Bad) != want {
+			t.Errorf("Split with %d bad items = %d events, %d bad, %v, want 1, %d, nil", n, len(got.Events), len(got.Bad), err, want)
+		}
+		if want == 1 && string(got.Bad[0]) != body {
+			t.Errorf("Split with %d bad items keeps %.40q…, want the body", n, got.Bad[0])
+		}
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("seeds = %d, %v", len(files), err)
+	}
+	for _, file := range files {
+		f.Add(readFile(f, filepath.Base(file)))
+	}
+	f.Add([]byte(onPage(writes(`{"mid":"m","text":"\u0000","attachments":[{"type":"a","url":"b"}]}`))))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p, err := Split(raw, time.UnixMilli(7))
+		if err != nil {
+			return
+		}
+		for _, e := range p.Events {
+			b, err := e.Encode()
+			if err != nil {
+				t.Fatalf("Encode(%+v) = %v, want nil", e, err)
+			}
+			back, err := message.DecodeEvent(b)
+			if err != nil {
+				t.Fatalf("DecodeEvent(Encode(%+v)) = %v, want nil", e, err)
+			}
+			if diff := cmp.Diff(e, back); diff != "" {
+				t.Fatalf("DecodeEvent(Encode): -want +got\n%s", diff)
+			}
+			if bytes.ContainsRune(b, 0) || bytes.Contains(b, []byte(`\u0000`)) && !bytes.Contains(b, []byte(`\\u0000`)) || !utf8.Valid(b) {
+				t.Fatalf("event %q holds NUL or invalid UTF-8", b)
+			}
+			if id := message.CopyID(e.Page, e.ID, strings.Repeat("9", 32), 999); len(id) > 255 {
+				t.Fatalf("a copy's id has %d bytes, want at most 255", len(id))
+			}
+		}
+		if len(p.Bad) > 16 {
+			t.Fatalf("Split kept %d bad pieces, want at most 16", len(p.Bad))
+		}
+	})
+}
