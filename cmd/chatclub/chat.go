@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"chatclub/fakeapi"
@@ -15,6 +16,7 @@ import (
 type chat struct {
 	source *fakeapi.Source
 	api    *fakeapi.API
+	ready  func(context.Context) error
 	length time.Duration // of the chat; 0: until ctx ends
 	settle time.Duration
 	out    io.Writer
@@ -26,6 +28,9 @@ type chat struct {
 // run lets the users join and chat, then waits until every copy has arrived
 // or the settle time is over. A line a second tells how it goes.
 func (c *chat) run(ctx context.Context) error {
+	if err := c.awaitReady(ctx); err != nil {
+		return err
+	}
 	began := time.Now()
 	done := make(chan error, 1)
 	go func() {
@@ -43,6 +48,32 @@ func (c *chat) run(ctx context.Context) error {
 		case err := <-done:
 			c.line("")
 			return err
+		}
+	}
+}
+
+// startTimeout is how long the system may take to become ready: a RabbitMQ
+// that is just starting needs about ten seconds.
+const startTimeout = 30 * time.Second
+
+// awaitReady returns nil when every part is ready, or ctx has ended.
+func (c *chat) awaitReady(ctx context.Context) error {
+	end := time.Now().Add(startTimeout)
+	said := false
+	for {
+		err := c.ready(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("not ready within %v: %w", startTimeout, err)
+		case !said && time.Now().After(end.Add(2*time.Second-startTimeout)):
+			fmt.Fprintln(c.out, "waiting:", strings.ReplaceAll(err.Error(), "\n", "; "))
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

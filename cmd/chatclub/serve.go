@@ -92,7 +92,7 @@ func serve(ctx context.Context, s service.QuickstartSettings, length time.Durati
 
 	fmt.Fprintf(stdout, "open      http://%s\nledger    http://%s/ledger\nmetrics   http://%s/metrics\nwebhook   http://%s/webhook\n\n",
 		page, page, admin, hook)
-	chat := &chat{source: source, api: api, length: length, settle: s.SettleTimeout, out: stdout}
+	chat := &chat{source: source, api: api, ready: sys.isReady, length: length, settle: s.SettleTimeout, out: stdout}
 	sys.actors = append([]service.Actor{{Name: "users", Run: chat.run}}, sys.actors...)
 	if err := service.Run(ctx, sys.log, sys.actors...); err != nil {
 		return err
@@ -245,19 +245,23 @@ func (s *system) admin(ctx context.Context) (string, error) {
 		return "", err
 	}
 	admin := service.NewAdmin(service.AdminConfig{
-		Registry: s.reg, Log: s.log,
-		Ready: func(ctx context.Context) error {
-			var errs []error
-			for _, ready := range s.ready {
-				errs = append(errs, ready(ctx))
-			}
-			return errors.Join(errs...)
-		},
+		Registry: s.reg, Log: s.log, Ready: s.isReady,
 	})
 	s.actors = append(s.actors, service.Actor{Name: "admin", Run: func(ctx context.Context) error {
 		return service.ServeHTTP(ctx, service.NewHTTPServer(admin.Handler(), s.log), ln, shutdownTimeout)
 	}})
 	return ln.Addr().String(), nil
+}
+
+// isReady is nil when every part is ready, otherwise the first one's reason:
+// most share one cause.
+func (s *system) isReady(ctx context.Context) error {
+	for _, ready := range s.ready {
+		if err := ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // listen binds addr. When that is the setting's default and taken, a free port

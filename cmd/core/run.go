@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/core"
+	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
+	"chatclub/internal/service"
+)
+
+// otherConns are the database connections beside one per worker: for pruning
+// and for the readiness check.
+const otherConns = 2
+
+// errStopping is the readiness of a program that was asked to end.
+var errStopping = errors.New("stopping")
+
+// program is core with what it needs from outside.
+type program struct {
+	settings service.CoreSettings
+	broker   queue.Broker
+	registry *prometheus.Registry
+	log      *slog.Logger
+	bound    func(adminAddr string) // told once it listens; may be nil
+}
+
+// run handles events until ctx ends. Shutdown: no more events, those in hand
+// are finished within SHUTDOWN_TIMEOUT and the others handed back, then the
+// broker's connection is closed, then the admin server, then the database.
+func (p program) run(ctx context.Context) (err error) {
+	s := p.settings
+	store, err := rooms.Open(rooms.Config{
+		DatabaseURL: s.DatabaseURL.Reveal(), Capacity: s.RoomCapacity, MaxConns: s.Workers + otherConns,
+	})
+	if err != nil {
+		return &service.SettingsError{Faults: []error{service.Faultf("DATABASE_URL", "%w", err)}}
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	c, err := core.New(core.Config{
+		Broker:          p.broker,
+		Store:           store,
+		Prefetch:        s.Prefetch,
+		Workers:         s.Workers,
+		PublishTimeout:  s.PublishTimeout,
+		ShutdownTimeout: s.ShutdownTimeout,
+		Registerer:      p.registry,
+		Log:             p.log,
+	})
+	if err != nil {
+		return err
+	}
+	admin := service.NewAdmin(service.AdminConfig{
+		Addr: s.Admin.Addr, Registry: p.registry, PProf: s.Admin.PProf, Log: p.log,
+		Ready: func(probe context.Context) error {
+			if ctx.Err() != nil {
+				return errStopping
+			}
+			return c.Ready(probe)
+		},
+	})
+	if err := admin.Listen(); err != nil {
+		return err
+	}
+	if p.bound != nil {
+		p.bound(admin.Addr())
+	}
+	return service.Run(ctx, p.log,
+		service.Actor{Name: "core", Run: c.Run},
+		service.Actor{Name: "broker", Run: p.closeBroker},
+		admin.Actor(),
+	)
+}
+
+// closeBroker closes the broker's connection when its turn comes.
+func (p program) closeBroker(ctx context.Context) error {
+	<-ctx.Done()
+	if err := p.broker.Close(); err != nil {
+		return fmt.Errorf("close broker: %w", err)
+	}
+	return nil
+}

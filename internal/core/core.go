@@ -1,0 +1,117 @@
+// Package core handles inbound events: it lets package rooms place the sender
+// and package fanout make the copies, publishes them and only then
+// acknowledges the event. It guarantees that
+//
+//   - an event is acknowledged only after every copy is confirmed and the event
+//     is marked as finished; a core killed anywhere before that loses nothing,
+//     for the event is delivered again and makes the same copies with the same
+//     ids;
+//   - an event told again after it was finished makes no copy;
+//   - the events of one page are handled one after another in the order in
+//     which this core gets them;
+//   - a failing database or broker holds events up and never drops one; an
+//     event that the database can never store goes to the dead-letter queue,
+//     as does what is no event.
+//
+// Any number of cores may share one database.
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
+)
+
+// Store is what core needs of rooms.Store, where each method is described.
+type Store interface {
+	Migrate(ctx context.Context) error
+	Ping(ctx context.Context) error
+	Receive(ctx context.Context, ev rooms.Event) (rooms.Result, error)
+	Done(ctx context.Context, page, id string) error
+	Leave(ctx context.Context, page, user string, at time.Time) error
+	CloseWindow(ctx context.Context, page, user string, at time.Time) error
+	Prune(ctx context.Context, before time.Time) (int64, error)
+}
+
+// Config is what New needs. Broker and Store must be set; both are closed by
+// the caller, after Run returned.
+type Config struct {
+	Broker          queue.Broker
+	Store           Store
+	Prefetch        int                   // events held at most; default 64
+	Workers         int                   // events handled at a time, of different pages; default 8
+	PublishTimeout  time.Duration         // for the copies of one event to be confirmed; default 10 s
+	ShutdownTimeout time.Duration         // for the events in hand when Run's ctx ends; default 20 s
+	Registerer      prometheus.Registerer // nil: metrics go nowhere
+	Log             *slog.Logger          // nil: no log
+	Now             func() time.Time      // default time.Now
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Broker == nil || c.Store == nil {
+		return c, errors.New("new core: Broker and Store must be set")
+	}
+	for _, f := range []struct {
+		name     string
+		value    *int
+		fallback int
+	}{{"Prefetch", &c.Prefetch, 64}, {"Workers", &c.Workers, 8}} {
+		if *f.value < 0 {
+			return c, fmt.Errorf("new core: %s %d must not be negative", f.name, *f.value)
+		}
+		if *f.value == 0 {
+			*f.value = f.fallback
+		}
+	}
+	for _, f := range []struct {
+		name     string
+		value    *time.Duration
+		fallback time.Duration
+	}{{"PublishTimeout", &c.PublishTimeout, 10 * time.Second}, {"ShutdownTimeout", &c.ShutdownTimeout, 20 * time.Second}} {
+		if *f.value < 0 {
+			return c, fmt.Errorf("new core: %s %v must not be negative", f.name, *f.value)
+		}
+		if *f.value == 0 {
+			*f.value = f.fallback
+		}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c, nil
+}
+
+// Core consumes the inbound queue. The zero value is not useful; New makes it.
+type Core struct {
+	cfg     Config
+	metrics *metrics
+}
+
+// New returns a Core that does nothing before Run.
+func New(cfg Config) (*Core, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
+}
+
+// Ready returns nil while both the broker and the database answer, otherwise
+// what does not. Safe for concurrent use.
+func (c *Core) Ready(ctx context.Context) error {
+	var broker error
+	if err := c.cfg.Broker.Ready(); err != nil {
+		broker = fmt.Errorf("broker: %w", err)
+	}
+	return errors.Join(broker, c.cfg.Store.Ping(ctx))
+}

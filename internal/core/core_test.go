@@ -1,0 +1,241 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.say(t,
+			text("1", "a", "hello"),
+			text("2", "b", "hi"),
+			text("1", "a", "hello"), // Messenger tells it again
+			message.Event{Kind: message.KindPostback, Page: "p", ID: "c", User: "2", Payload: "X"},
+			message.Event{Kind: message.KindPostback, Page: "p", ID: "c", User: "2", Payload: "X"},
+			message.Event{Kind: message.KindPolicy, Page: "p", ID: "d", Action: "warning"},
+		)
+		r.handled(t)
+		wantSent(t, "of two users", r.sent(t),
+			"1: "+welcomeFirst,
+			"2: "+welcomeNext,
+			"1: Guest 2: hi",
+			"2: You are in room 1 with 1 other.",
+		)
+		r.wantQueue(t, "test.inbound", 0)
+		r.wantQueue(t, "test.dead", 0)
+		r.wantMetrics(t, `
+			# HELP chatclub_core_events_total Events taken in hand, by kind; one that is delivered again counts again.
+			# TYPE chatclub_core_events_total counter
+			chatclub_core_events_total{kind="feedback"} 0
+			chatclub_core_events_total{kind="message"} 3
+			chatclub_core_events_total{kind="policy"} 1
+			chatclub_core_events_total{kind="postback"} 2
+			# HELP chatclub_core_copies_total Messages confirmed on the outbound queue.
+			# TYPE chatclub_core_copies_total counter
+			chatclub_core_copies_total 4
+			# HELP chatclub_core_joins_total Users who joined a room.
+			# TYPE chatclub_core_joins_total counter
+			chatclub_core_joins_total 2
+			# HELP chatclub_core_repeated_total Events dropped because they were finished before.
+			# TYPE chatclub_core_repeated_total counter
+			chatclub_core_repeated_total 2
+			# HELP chatclub_core_reproduced_total Events whose copies were made again because they were begun but not finished before.
+			# TYPE chatclub_core_reproduced_total counter
+			chatclub_core_reproduced_total 0
+			# HELP chatclub_core_in_hand_events Events being handled.
+			# TYPE chatclub_core_in_hand_events gauge
+			chatclub_core_in_hand_events 0
+		`, "chatclub_core_events_total", "chatclub_core_copies_total", "chatclub_core_joins_total",
+			"chatclub_core_repeated_total", "chatclub_core_reproduced_total", "chatclub_core_in_hand_events")
+	})
+}
+
+// TestOrder: several pages at once, each in its own order.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		const pages, events = 7, 30
+		for i := range events {
+			for page := range pages {
+				ev := text(fmt.Sprint(1+i%2), fmt.Sprint(i), fmt.Sprint(i))
+				ev.Page = fmt.Sprint("p", page)
+				r.say(t, ev)
+			}
+		}
+		// Publishing takes unequal times, so that disorder would show.
+		var n atomic.Int64
+		r.flaky.before = func(context.Context, []queue.Message) error {
+			time.Sleep(time.Duration(n.Add(1)*7919%13) * time.Millisecond)
+			return nil
+		}
+		stop := r.start(t)
+		time.Sleep(time.Minute)
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+		last := map[string]int{}
+		for _, m := range take(t, r.broker, "test.outbound") {
+			o, err := message.DecodeOutbound(m.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var name, i int
+			if _, err := fmt.Sscanf(o.Text, "Guest %d: %d", &name, &i); err != nil {
+				continue // a welcome
+			}
+			key := o.Page + "/" + o.To
+			if want := last[key] + 2; last[key] != 0 && i != want {
+				t.Errorf("copy to %s = %d, want %d after %d", key, i, want, last[key])
+			}
+			last[key] = i
+		}
+		if len(last) != 2*pages {
+			t.Errorf("recipients = %d, want %d", len(last), 2*pages)
+		}
+	})
+}
+
+// TestCrash stops a core between two steps as a kill would: what it did in the
+// database and the broker stays, and the event is delivered again.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	copies := []string{"2: " + welcomeNext, "1: Guest 2: hi"}
+	for _, tt := range []struct {
+		name  string
+		crash func(r *rig)
+		first []string // on the queue already when it crashes
+	}{
+		{"before publish", func(r *rig) {
+			r.flaky.before = func(context.Context, []queue.Message) error { return queue.ErrUnavailable }
+		}, nil},
+		{"in the middle of publish", func(r *rig) {
+			r.flaky.before = func(ctx context.Context, msgs []queue.Message) error {
+				return errors.Join(r.broker.Publish(ctx, msgs[0]), queue.ErrUnavailable)
+			}
+		}, copies[:1]},
+		{"before done", func(r *rig) { r.store.before = times(1_000_000, "done") }, copies},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.say(t, text("1", "a", "hello"))
+				r.handled(t)
+				r.sent(t)
+
+				tt.crash(r)
+				r.say(t, text("2", "b", "hi"))
+				r.handled(t)
+				wantSent(t, "before the crash", r.sent(t), tt.first...)
+				r.wantQueue(t, "test.inbound", 1)
+
+				next := newRigOn(t, r.broker, r.store.Store)
+				next.handled(t)
+				wantSent(t, "after the crash", next.sent(t), copies...)
+				next.wantQueue(t, "test.inbound", 0)
+				next.wantMetrics(t, `
+					# HELP chatclub_core_reproduced_total Events whose copies were made again because they were begun but not finished before.
+					# TYPE chatclub_core_reproduced_total counter
+					chatclub_core_reproduced_total 1
+				`, "chatclub_core_reproduced_total")
+
+				next = newRigOn(t, r.broker, r.store.Store)
+				next.say(t, text("2", "b", "hi"))
+				next.handled(t)
+				wantSent(t, "of the finished event told again", next.sent(t))
+			})
+		})
+	}
+}
+
+// TestSameEventOnTwoCores: Messenger told an event twice, and two cores have
+// one telling each. Two brokers, so that each core gets one.
+func TestSameEventOnTwoCores(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		takes time.Duration // for the first core to publish
+		want  int           // copies in all
+	}{
+		{"the other core is working", 3 * time.Second, 1},
+		{"the other core hangs", 8 * time.Second, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newStore(t, "sqlite::memory:")
+				first, second := newRigOn(t, newBroker(t), store), newRigOn(t, newBroker(t), store)
+				first.flaky.before = func(context.Context, []queue.Message) error {
+					time.Sleep(tt.takes)
+					return nil
+				}
+				first.say(t, text("1", "a", "hello"))
+				second.say(t, text("1", "a", "hello"))
+				stopFirst := first.start(t)
+				synctest.Wait()
+				stopSecond := second.start(t)
+				time.Sleep(time.Minute)
+				if err := errors.Join(stopFirst(), stopSecond()); err != nil {
+					t.Errorf("Run() = %v, want nil", err)
+				}
+				if got := len(first.sent(t)) + len(second.sent(t)); got != tt.want {
+					t.Errorf("copies = %d, want %d", got, tt.want)
+				}
+				first.wantQueue(t, "test.inbound", 0)
+				second.wantQueue(t, "test.inbound", 0)
+			})
+		})
+	}
+}
+
+// TestOutage: whatever is away for a while, the event waits, and then is
+// handled once.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		step   step
+		outage func(r *rig)
+	}{
+		{stepMigrate, func(r *rig) { r.store.before = times(5, "migrate") }},
+		{stepReceive, func(r *rig) { r.store.before = times(5, "receive") }},
+		{stepDone, func(r *rig) { r.store.before = times(5, "done") }},
+		{stepPublish, func(r *rig) {
+			fail := times(5, "publish")
+			r.flaky.before = func(context.Context, []queue.Message) error { return fail("publish") }
+		}},
+	} {
+		t.Run(string(tt.step), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				tt.outage(r)
+				r.say(t, text("1", "a", "hello"))
+				stop := r.start(t)
+				time.Sleep(time.Minute)
+				if err := stop(); err != nil {
+					t.Errorf("Run() = %v, want nil", err)
+				}
+				if got := testutil.ToFloat64(r.core.metrics.failures.WithLabelValues(string(tt.step))); got != 5 {
+					t.Errorf("failures of %s = %v, want 5", tt.step, got)
+				}
+				wantSent(t, "after the outage", r.sent(t), "1: "+welcomeFirst)
+				r.wantQueue(t, "test.inbound", 0)
+				r.wantQueue(t, "test.dead", 0)
+			})
+		})
+	}
+}

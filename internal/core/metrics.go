@@ -1,0 +1,74 @@
+package core
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"chatclub/internal/message"
+)
+
+// step is a part of handling an event that can fail and be tried again.
+type step string
+
+const (
+	stepMigrate    step = "migrate"
+	stepReceive    step = "receive"
+	stepPublish    step = "publish"
+	stepDone       step = "done"
+	stepAck        step = "ack"
+	stepFeedback   step = "feedback"
+	stepDeadLetter step = "dead_letter"
+	stepPrune      step = "prune"
+)
+
+type metrics struct {
+	events     *prometheus.CounterVec
+	copies     prometheus.Counter
+	joins      prometheus.Counter
+	repeated   prometheus.Counter
+	reproduced prometheus.Counter
+	stale      prometheus.Counter
+	dead       *prometheus.CounterVec
+	failures   *prometheus.CounterVec
+	duration   prometheus.Histogram
+	inHand     prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	const ns, sub = "chatclub", "core"
+	auto := promauto.With(reg)
+	counter := func(name, help string) prometheus.Counter {
+		return auto.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help})
+	}
+	vec := func(name, help, label string) *prometheus.CounterVec {
+		return auto.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{label})
+	}
+	m := &metrics{
+		events:     vec("events_total", "Events taken in hand, by kind; one that is delivered again counts again.", "kind"),
+		copies:     counter("copies_total", "Messages confirmed on the outbound queue."),
+		joins:      counter("joins_total", "Users who joined a room."),
+		repeated:   counter("repeated_total", "Events dropped because they were finished before."),
+		reproduced: counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
+		stale:      counter("stale_total", "Deliveries skipped because their connection was lost; their messages are delivered again."),
+		dead:       vec("dead_total", "Events moved to the dead-letter queue, by reason.", "reason"),
+		failures:   vec("failures_total", "Failed steps, each tried again, by step.", "step"),
+		duration: auto.NewHistogram(prometheus.HistogramOpts{
+			Namespace: ns, Subsystem: sub, Name: "event_duration_seconds",
+			Help:    "Time from taking an event in hand to its settlement.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15), // 1 ms to 16 s
+		}),
+		inHand: auto.NewGauge(prometheus.GaugeOpts{
+			Namespace: ns, Subsystem: sub, Name: "in_hand_events", Help: "Events being handled.",
+		}),
+	}
+	for _, kind := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindFeedback} {
+		m.events.WithLabelValues(string(kind))
+	}
+	for _, reason := range []message.Reason{message.ReasonUndecodable, message.ReasonBadMessage} {
+		m.dead.WithLabelValues(string(reason))
+	}
+	for _, s := range []step{stepMigrate, stepReceive, stepPublish, stepDone, stepAck, stepFeedback, stepDeadLetter, stepPrune} {
+		m.failures.WithLabelValues(string(s))
+	}
+	return m
+}

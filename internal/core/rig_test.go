@@ -1,0 +1,264 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
+	"chatclub/internal/rooms"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// errAway is what a database or broker that is away answers in these tests.
+var errAway = errors.New("away")
+
+// flakyBroker is a broker whose Publish a test can make fail.
+type flakyBroker struct {
+	queue.Broker
+	before func(ctx context.Context, msgs []queue.Message) error // nil: nothing
+}
+
+func (b *flakyBroker) Publish(ctx context.Context, msgs ...queue.Message) error {
+	if b.before != nil {
+		if err := b.before(ctx, msgs); err != nil {
+			return err
+		}
+	}
+	return b.Broker.Publish(ctx, msgs...)
+}
+
+// flakyStore is a store whose methods a test can make fail, by their name.
+type flakyStore struct {
+	Store
+	before func(method string) error // nil: nothing
+}
+
+func (s *flakyStore) fail(method string) error {
+	if s.before == nil {
+		return nil
+	}
+	return s.before(method)
+}
+
+func (s *flakyStore) Migrate(ctx context.Context) error {
+	return errors.Join(s.fail("migrate"), s.Store.Migrate(ctx))
+}
+
+func (s *flakyStore) Ping(ctx context.Context) error {
+	return errors.Join(s.fail("ping"), s.Store.Ping(ctx))
+}
+
+func (s *flakyStore) Receive(ctx context.Context, ev rooms.Event) (rooms.Result, error) {
+	if err := s.fail("receive"); err != nil {
+		return rooms.Result{}, err
+	}
+	return s.Store.Receive(ctx, ev)
+}
+
+func (s *flakyStore) Done(ctx context.Context, page, id string) error {
+	if err := s.fail("done"); err != nil {
+		return err
+	}
+	return s.Store.Done(ctx, page, id)
+}
+
+func (s *flakyStore) Leave(ctx context.Context, page, user string, at time.Time) error {
+	if err := s.fail("leave"); err != nil {
+		return err
+	}
+	return s.Store.Leave(ctx, page, user, at)
+}
+
+// times makes a hook that fails the first n calls of a method.
+func times(n int, method string) func(string) error {
+	var mu sync.Mutex
+	return func(called string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if called != method || n == 0 {
+			return nil
+		}
+		n--
+		return errAway
+	}
+}
+
+// rig is a core on an in-memory broker and database.
+type rig struct {
+	broker *memory.Broker
+	flaky  *flakyBroker
+	store  *flakyStore
+	reg    *prometheus.Registry
+	core   *Core
+}
+
+func newBroker(t testing.TB) *memory.Broker {
+	t.Helper()
+	b, err := memory.New(queue.Topology{Prefix: "test", Lanes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func newStore(t testing.TB, url string) *rooms.Store {
+	t.Helper()
+	s, err := rooms.Open(rooms.Config{DatabaseURL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
+	return s
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	return newRigOn(t, newBroker(t), newStore(t, "sqlite::memory:"))
+}
+
+func newRigOn(t testing.TB, b *memory.Broker, s Store) *rig {
+	t.Helper()
+	r := &rig{broker: b, flaky: &flakyBroker{Broker: b}, store: &flakyStore{Store: s}, reg: prometheus.NewRegistry()}
+	c, err := New(Config{Broker: r.flaky, Store: r.store, Workers: 4, Registerer: r.reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.core = c
+	return r
+}
+
+// start runs the core until the returned function is called, which returns
+// Run's error.
+func (r *rig) start(t testing.TB) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.core.Run(ctx) }()
+	return sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+}
+
+// handled runs the core until all there is to do is done.
+func (r *rig) handled(t testing.TB) {
+	t.Helper()
+	stop := r.start(t)
+	synctest.Wait()
+	if err := stop(); err != nil {
+		t.Errorf("Run() = %v, want nil", err)
+	}
+}
+
+// say puts events of page p on the inbound queue.
+func (r *rig) say(t testing.TB, events ...message.Event) {
+	t.Helper()
+	for _, ev := range events {
+		body, err := ev.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.put(t, ev.Page+"/"+ev.ID, body)
+	}
+}
+
+func (r *rig) put(t testing.TB, id string, body []byte) {
+	t.Helper()
+	msg := queue.Message{Queue: r.broker.Topology().Inbound(), ID: id, Body: body}
+	if err := r.broker.Publish(t.Context(), msg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// text is a user's message on page p.
+func text(user, id, words string) message.Event {
+	return message.Event{Kind: message.KindMessage, Page: "p", ID: id, User: user, Time: 1, Text: words}
+}
+
+// take takes everything off a queue. For use in a synctest bubble.
+func take(t testing.TB, b *memory.Broker, name string) []queue.Message {
+	t.Helper()
+	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 100_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	synctest.Wait()
+	var msgs []queue.Message
+	for {
+		select {
+		case d := <-sub.Deliveries():
+			msgs = append(msgs, d.Message)
+			if err := d.Ack(); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			return msgs
+		}
+	}
+}
+
+// sent takes the copies off the outbound queue, as "recipient: text".
+func (r *rig) sent(t testing.TB) []string {
+	t.Helper()
+	var got []string
+	for _, m := range take(t, r.broker, r.broker.Topology().Outbound()) {
+		o, err := message.DecodeOutbound(m.Body)
+		if err != nil {
+			t.Fatalf("outbound message %s: %v", m.ID, err)
+		}
+		if m.ID != o.ID {
+			t.Errorf("outbound message id = %q, want its copy's id %q", m.ID, o.ID)
+		}
+		got = append(got, o.To+": "+o.Text)
+	}
+	return got
+}
+
+// wantQueue checks how many messages a queue holds that nobody consumes.
+func (r *rig) wantQueue(t testing.TB, name string, want int) {
+	t.Helper()
+	info, err := r.broker.Inspect(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Ready != want {
+		t.Errorf("messages on %s = %d, want %d", name, info.Ready, want)
+	}
+}
+
+func wantSent(t testing.TB, what string, got []string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("copies %s: -want +got\n%s", what, diff)
+	}
+}
+
+func (r *rig) wantMetrics(t testing.TB, want string, names ...string) {
+	t.Helper()
+	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+const (
+	welcomeFirst = "Welcome to room 1, Guest 1! You are the first one here. Everything you write goes to everybody here."
+	welcomeNext  = "Welcome to room 1, Guest 2! You are with 1 other. Everything you write goes to everybody here."
+)

@@ -1,0 +1,145 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+const (
+	// retention is how long a repeated event is recognised. Messenger repeats
+	// one for at most an hour before it unsubscribes the app; the rest allows
+	// for a queue that stood still.
+	retention = 24 * time.Hour
+	// pruneEvery keeps a round of pruning small beside a day of events.
+	pruneEvery = 10 * time.Minute
+)
+
+// job is a delivery with the event in it, or why there is none.
+type job struct {
+	delivery *queue.Delivery
+	event    message.Event
+	err      error
+}
+
+// Run prepares the database, then handles events until ctx ends, and returns
+// nil after its goroutines have ended: it takes no more events, finishes those
+// begun within ShutdownTimeout, and hands the others back in order. It waits
+// for a database or a broker that is away. It returns an error when the
+// subscription is refused or ended from elsewhere. Call it once.
+func (c *Core) Run(ctx context.Context) error {
+	alive := func() bool { return true }
+	migrate := func() error { return onStore(ctx, c.cfg.Store.Migrate) }
+	if c.retry(ctx, alive, stepMigrate, migrate) != nil {
+		return nil // it gives up only when ctx has ended
+	}
+	sub, err := c.cfg.Broker.Consume(c.cfg.Broker.Topology().Inbound(), queue.ConsumeOptions{Prefetch: c.cfg.Prefetch})
+	if err != nil {
+		return fmt.Errorf("consume events: %w", err)
+	}
+	c.cfg.Log.InfoContext(ctx, "core started", "workers", c.cfg.Workers, "prefetch", c.cfg.Prefetch)
+
+	run, stop := context.WithCancel(ctx)
+	defer stop()
+	// What was begun may go on for a while after run has ended.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var group sync.WaitGroup
+	shards := make([]chan job, c.cfg.Workers)
+	for i := range shards {
+		// Room for all that can be held: a busy page never keeps the intake
+		// from the pages of other shards.
+		shards[i] = make(chan job, c.cfg.Prefetch)
+		group.Go(func() { c.work(run, work, shards[i]) })
+	}
+	group.Go(func() { c.prune(run) })
+
+	err = c.intake(run, sub, shards)
+	if ctx.Err() != nil {
+		err = nil // the broker, too, may be ending
+	}
+	stop()
+	timer := time.AfterFunc(c.cfg.ShutdownTimeout, cancel)
+	for _, shard := range shards {
+		close(shard)
+	}
+	group.Wait()
+	timer.Stop()
+	// What is not settled returns to the front of the queue.
+	if closeErr := sub.Close(); err == nil && closeErr != nil {
+		err = fmt.Errorf("close subscription: %w", closeErr)
+	}
+	return err
+}
+
+// intake hands each event to the shard of its page until ctx ends.
+func (c *Core) intake(ctx context.Context, sub queue.Subscription, shards []chan job) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case d, ok := <-sub.Deliveries():
+			if !ok {
+				return fmt.Errorf("consume events: %w", queue.ErrClosed)
+			}
+			j := job{delivery: d}
+			j.event, j.err = message.DecodeEvent(d.Body)
+			select {
+			case shards[shardOf(j.event.Page, len(shards))] <- j:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+// shardOf is the worker of a page. What could not be decoded has no page, and
+// no order to keep.
+func shardOf(page string, shards int) int {
+	h := fnv.New32a()
+	h.Write([]byte(page))
+	return int(h.Sum32() % uint32(shards)) //nolint:gosec // Workers is small and positive
+}
+
+// work handles the events of a shard in their order. After run has ended it
+// begins no other; work bounds the one in hand.
+func (c *Core) work(run, work context.Context, jobs <-chan job) {
+	for j := range jobs {
+		if run.Err() != nil {
+			continue
+		}
+		if !j.delivery.Live() {
+			c.metrics.stale.Inc()
+			continue
+		}
+		c.metrics.inHand.Inc()
+		begin := time.Now()
+		c.handle(run, work, j)
+		c.metrics.duration.Observe(time.Since(begin).Seconds())
+		c.metrics.inHand.Dec()
+	}
+}
+
+// prune forgets old events now and then, until ctx ends.
+func (c *Core) prune(ctx context.Context) {
+	for {
+		before := c.cfg.Now().Add(-retention)
+		n, err := c.cfg.Store.Prune(ctx, before)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			c.failed(ctx, stepPrune, err, pruneEvery)
+		default:
+			c.cfg.Log.DebugContext(ctx, "pruned events", "events", n)
+		}
+		if !sleep(ctx, pruneEvery) {
+			return
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+func TestDeadLetter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.put(t, "1", []byte("{"))
+		r.put(t, "2", []byte(`{"kind":"message","page":"p","id":"m"}`))
+		r.say(t,
+			text("a\x00b", "3", "no database takes this"),
+			message.Event{Kind: message.KindFeedback, Page: "p", ID: "4", User: "1", Reason: "whim"},
+			text("1", "5", "hello"),
+		)
+		r.handled(t)
+		want := map[string]message.Death{
+			"1":   {Reason: message.ReasonUndecodable, Queue: "test.inbound"},
+			"2":   {Reason: message.ReasonUndecodable, Queue: "test.inbound"},
+			"p/3": {Reason: message.ReasonBadMessage, Queue: "test.inbound"},
+			"p/4": {Reason: message.ReasonBadMessage, Queue: "test.inbound"},
+		}
+		got := map[string]message.Death{}
+		for _, m := range take(t, r.broker, "test.dead") {
+			death, err := message.DeathFromHeaders(m.Headers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[m.ID] = death
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("dead letters: -want +got\n%s", diff)
+		}
+		wantSent(t, "of the event behind the dead ones", r.sent(t), "1: "+welcomeFirst)
+		r.wantQueue(t, "test.inbound", 0)
+		r.wantMetrics(t, `
+			# HELP chatclub_core_dead_total Events moved to the dead-letter queue, by reason.
+			# TYPE chatclub_core_dead_total counter
+			chatclub_core_dead_total{reason="bad_message"} 2
+			chatclub_core_dead_total{reason="undecodable"} 2
+		`, "chatclub_core_dead_total")
+	})
+}
+
+func TestFeedback(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[message.Reason][]string{
+		message.ReasonGone:         {"3: Guest 1: after", "2: Welcome to room 1, Guest 2! You are with 2 others. Everything you write goes to everybody here.", "1: Guest 2: back", "3: Guest 2: back"},
+		message.ReasonWindowClosed: {"3: Guest 1: after", "1: Guest 2: back", "3: Guest 2: back"},
+		message.ReasonNotOurs:      {"3: Guest 1: after", "1: Guest 2: back", "3: Guest 2: back"},
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.say(t, text("1", "a", ""), text("2", "b", ""), text("3", "c", ""))
+				r.handled(t)
+				r.sent(t)
+				back := text("2", "e", "back")
+				back.Time = 3
+				r.say(t,
+					message.Event{Kind: message.KindFeedback, Page: "p", ID: "f", User: "2", Time: 2, Reason: string(reason)},
+					text("1", "d", "after"),
+					back,
+				)
+				r.store.before = times(2, "leave") // an outage does not lose feedback
+				stop := r.start(t)
+				time.Sleep(time.Minute)
+				if err := stop(); err != nil {
+					t.Errorf("Run() = %v, want nil", err)
+				}
+				wantSent(t, "after feedback", r.sent(t), want...)
+				r.wantQueue(t, "test.inbound", 0)
+			})
+		})
+	}
+}
+
+// TestShutdown: what is begun is finished, what is not begun goes back in
+// order, and the end comes in bounded time.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		publish time.Duration // how long it takes
+		ended   time.Duration // when Run returns, after it was asked to
+		left    []string      // ids on the inbound queue afterwards
+	}{
+		{"in time", 3 * time.Second, 2 * time.Second, []string{"p/b", "p/c"}},
+		{"too late", time.Hour, 20 * time.Second, []string{"p/a", "p/b", "p/c"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.core.cfg.PublishTimeout = 2 * time.Hour
+				r.flaky.before = func(ctx context.Context, _ []queue.Message) error {
+					if !sleep(ctx, tt.publish) {
+						return errors.Join(queue.ErrUnavailable, ctx.Err())
+					}
+					return nil
+				}
+				r.say(t, text("1", "a", "1"), text("2", "b", "2"), text("3", "c", "3"))
+				stop := r.start(t)
+				time.Sleep(time.Second)
+				begin := time.Now()
+				if err := stop(); err != nil {
+					t.Errorf("Run() = %v, want nil", err)
+				}
+				if got := time.Since(begin); got != tt.ended {
+					t.Errorf("Run() returned after %v, want %v", got, tt.ended)
+				}
+				var left []string
+				for _, m := range take(t, r.broker, "test.inbound") {
+					left = append(left, m.ID)
+				}
+				if diff := cmp.Diff(tt.left, left); diff != "" {
+					t.Errorf("events handed back: -want +got\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestShutdownWhileAway: a core that waits for its database ends at once.
+func TestShutdownWhileAway(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"migrate", "receive"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.store.before = times(1_000_000, method)
+			r.say(t, text("1", "a", "1"))
+			stop := r.start(t)
+			time.Sleep(time.Minute)
+			begin := time.Now()
+			if err := stop(); err != nil {
+				t.Errorf("Run() while %s fails = %v, want nil", method, err)
+			}
+			if took := time.Since(begin); took != 0 {
+				t.Errorf("Run() while %s fails returned after %v, want at once", method, took)
+			}
+			r.wantQueue(t, "test.inbound", 1)
+		})
+	}
+}
+
+func TestBrokerClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		stop := r.start(t)
+		synctest.Wait()
+		if err := r.broker.Close(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := stop(); !errors.Is(err, queue.ErrClosed) {
+			t.Errorf("Run() on a closed broker = %v, want ErrClosed", err)
+		}
+	})
+}
+
+// deadChannel is the settler of a delivery whose connection is lost.
+type deadChannel struct{ t *testing.T }
+
+func (c deadChannel) Ack(uint64) error { c.t.Error("Ack of a stale delivery"); return queue.ErrStale }
+
+func (c deadChannel) Requeue(uint64) error {
+	c.t.Error("Requeue of a stale delivery")
+	return queue.ErrStale
+}
+func (deadChannel) Live() bool { return false }
+
+// TestStale: a delivery of a lost connection is left alone; its message comes
+// again, perhaps on another core.
+func TestStale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.handled(t) // migrates
+		body, err := text("1", "a", "hello").Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs := make(chan job, 1)
+		d := queue.NewDelivery(r.broker, deadChannel{t}, 1, queue.Message{Queue: "test.inbound", ID: "p/a", Body: body}, false)
+		jobs <- job{delivery: d, event: text("1", "a", "hello")}
+		close(jobs)
+		r.core.work(t.Context(), t.Context(), jobs)
+		if got := testutil.ToFloat64(r.core.metrics.stale); got != 1 {
+			t.Errorf("stale deliveries = %v, want 1", got)
+		}
+		wantSent(t, "of a stale delivery", r.sent(t))
+	})
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if err := r.core.Ready(t.Context()); err != nil {
+		t.Errorf("Ready() = %v, want nil", err)
+	}
+	r.store.before = times(1, "ping")
+	if err := r.core.Ready(t.Context()); !errors.Is(err, errAway) {
+		t.Errorf("Ready() without a database = %v, want %v", err, errAway)
+	}
+	if err := r.broker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.core.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "broker") {
+		t.Errorf("Ready() without a broker = %v, want an error that names it", err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	good := Config{Broker: r.broker, Store: r.store}
+	for name, change := range map[string]func(*Config){
+		"Broker":          func(c *Config) { c.Broker = nil },
+		"Store":           func(c *Config) { c.Store = nil },
+		"Prefetch":        func(c *Config) { c.Prefetch = -1 },
+		"Workers":         func(c *Config) { c.Workers = -1 },
+		"PublishTimeout":  func(c *Config) { c.PublishTimeout = -1 },
+		"ShutdownTimeout": func(c *Config) { c.ShutdownTimeout = -1 },
+	} {
+		cfg := good
+		change(&cfg)
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("New with a wrong %s = %v, want an error that names it", name, err)
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	for failures, want := range map[int]time.Duration{
+		0: 50 * time.Millisecond, 1: 100 * time.Millisecond, 6: 3200 * time.Millisecond, 7: 5 * time.Second, 1000: 5 * time.Second,
+	} {
+		for range 100 {
+			if got := backoff(failures); got < want*3/4 || got > want*5/4 {
+				t.Fatalf("backoff(%d) = %v, want %v ± 25 %%", failures, got, want)
+			}
+		}
+	}
+}
+
+// TestPrune: events are forgotten after a day.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		stop := r.start(t)
+		r.say(t, text("1", "a", "hello"))
+		time.Sleep(23 * time.Hour)
+		r.say(t, text("1", "a", "hello"))
+		synctest.Wait()
+		if got := testutil.ToFloat64(r.core.metrics.repeated); got != 1 {
+			t.Errorf("repeated events within a day = %v, want 1", got)
+		}
+		time.Sleep(2 * time.Hour)
+		r.say(t, text("1", "a", "hello"))
+		synctest.Wait()
+		if got := testutil.ToFloat64(r.core.metrics.repeated); got != 1 {
+			t.Errorf("repeated events after more than a day = %v, want still 1", got)
+		}
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+	})
+}
+
+// TestManyPagesOneShard: a page whose copies do not get through delays the
+// other pages of its worker only.
+func TestManyPagesOneShard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		stuck := shardOf("p", 4)
+		r.flaky.before = func(ctx context.Context, msgs []queue.Message) error {
+			if strings.HasPrefix(msgs[0].ID, "p/") {
+				<-ctx.Done()
+				return queue.ErrUnavailable
+			}
+			return nil
+		}
+		want := 0
+		for i := range 40 { // all of them stay below the prefetch of 64
+			r.say(t, text("1", fmt.Sprint(i), "stuck"))
+			if i < 20 {
+				ev := text("1", fmt.Sprint(i), "free")
+				ev.Page = fmt.Sprint("q", i)
+				r.say(t, ev)
+				if shardOf(ev.Page, 4) != stuck {
+					want++
+				}
+			}
+		}
+		r.handled(t)
+		if got := len(r.sent(t)); got != want {
+			t.Errorf("copies of other pages = %d, want %d", got, want)
+		}
+	})
+}

@@ -1,0 +1,61 @@
+package rooms
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+)
+
+// ErrData says that the database will never take this event, however often it
+// is tried. Every other error may pass.
+var ErrData = errors.New("event cannot be stored")
+
+// maxKey bounds page, user and event ids. Messenger's are at most about 110
+// bytes; two of 512 together stay below what a B-tree page of PostgreSQL
+// takes (2,704 bytes).
+const maxKey = 512
+
+// checkKey refuses what one of the databases would refuse or cut, so that
+// both behave the same.
+func checkKey(field, value string) error {
+	switch {
+	case value == "":
+		return fmt.Errorf("%w: %s is empty", ErrData, field)
+	case len(value) > maxKey:
+		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrData, field, len(value), maxKey)
+	case !utf8.ValidString(value):
+		return fmt.Errorf("%w: %s is not UTF-8", ErrData, field)
+	case strings.ContainsRune(value, 0):
+		return fmt.Errorf("%w: %s holds a NUL byte", ErrData, field)
+	}
+	return nil
+}
+
+// Result codes of SQLite that lie in the data (sqlite.org/rescode.html).
+const (
+	sqliteTooBig   = 18
+	sqliteMismatch = 20
+)
+
+// classify marks the errors that lie in the data with ErrData. Anything not
+// known to be so counts as passing: trying again costs time, giving up costs a
+// message.
+func classify(err error) error {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// Classes 22 "data exception" and 54 "program limit exceeded".
+		if strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "54") {
+			return fmt.Errorf("%w: %w", ErrData, err)
+		}
+		return err
+	}
+	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
+		if code := lite.Code() & 0xff; code == sqliteTooBig || code == sqliteMismatch {
+			return fmt.Errorf("%w: %w", ErrData, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+package roomstest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// startLimit: a first start takes 0.2 s, on a loaded machine some seconds.
+	startLimit = 60 * time.Second
+	// startPoll is how often to see whether the server answers.
+	startPoll = 50 * time.Millisecond
+)
+
+// programs returns the folder of initdb and postgres, installing them where
+// that is possible.
+func programs() (string, error) {
+	if bin := installed(); bin != "" {
+		return bin, nil
+	}
+	const advice = "start one and set " + URLVariable + ", or install it (Debian: apt-get install postgresql)"
+	apt, err := exec.LookPath("apt-get")
+	if err != nil || os.Geteuid() != 0 {
+		return "", errors.New("no server answers on 127.0.0.1:5432 and none is installed: " + advice)
+	}
+	fmt.Fprintln(os.Stderr, "roomstest: no PostgreSQL is installed: running apt-get install postgresql")
+	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "postgresql"}} {
+		cmd := exec.Command(apt, args...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("apt-get %s: %w (%s): %s", args[0], err, lastLine(out), advice)
+		}
+	}
+	if bin := installed(); bin != "" {
+		return bin, nil
+	}
+	return "", errors.New("apt-get installed no initdb: " + advice)
+}
+
+// installed returns the newest folder with initdb and postgres, or "".
+func installed() string {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is well formed
+	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
+	if path, err := exec.LookPath("initdb"); err == nil {
+		found = append(found, path)
+	}
+	for _, path := range found {
+		bin := filepath.Dir(path)
+		if _, err := os.Stat(filepath.Join(bin, "postgres")); err == nil {
+			return bin
+		}
+	}
+	return ""
+}
+
+// version is 15 for /usr/lib/postgresql/15/bin/initdb.
+func version(initdb string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(initdb)))) // 0 for what is no number
+	return n
+}
+
+// guardian runs the server until its standard input ends, which happens when
+// the test process ends in whatever way, and then removes the data.
+const guardian = `
+"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c fsync=off -c max_connections=200 >"$2/log" 2>&1 &
+server=$!
+cat >/dev/null
+kill -INT $server
+wait $server
+rm -rf "$2"`
+
+// start makes a database cluster in a temporary folder and serves it on a
+// Unix socket there. fsync is off: the data does not outlive the process.
+func start(bin string) (server, error) {
+	dir, err := os.MkdirTemp("", "chatclub-pg-")
+	if err != nil {
+		return server{}, err
+	}
+	attr, err := unprivileged(dir)
+	if err != nil {
+		return server{}, err
+	}
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", filepath.Join(dir, "data"),
+		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+	initdb.Dir, initdb.SysProcAttr = dir, attr
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return server{}, fmt.Errorf("initdb: %w: %s", err, lastLine(out))
+	}
+	guard := exec.Command("/bin/sh", "-c", guardian, "guardian", bin, dir)
+	guard.Dir, guard.SysProcAttr = dir, attr
+	stdin, err := guard.StdinPipe()
+	if err != nil {
+		return server{}, err
+	}
+	if err := guard.Start(); err != nil {
+		return server{}, err
+	}
+	base := (&url.URL{
+		Scheme: "postgres", User: url.User("postgres"), Path: "/postgres",
+		RawQuery: url.Values{"host": {dir}}.Encode(),
+	}).String()
+	for begin := time.Now(); ; time.Sleep(startPoll) {
+		if err = execute(base, "SELECT 1"); err == nil {
+			return server{base: base, guard: stdin}, nil
+		}
+		if time.Since(begin) > startLimit {
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			return server{}, fmt.Errorf("no answer after %v: %w: %s", startLimit, err, lastLine(log))
+		}
+	}
+}
+
+// unprivileged gives dir to an ordinary user where this process is root,
+// because PostgreSQL refuses to run as root, and returns how to start a
+// process as that user. The process gets a group of its own, so that Ctrl-C
+// ends the tests first.
+func unprivileged(dir string) (*syscall.SysProcAttr, error) {
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() != 0 {
+		return attr, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
+		if err := errors.Join(uidErr, gidErr); err != nil {
+			return nil, err
+		}
+		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		return attr, os.Chown(dir, int(uid), int(gid))
+	}
+	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
+}
+
+func lastLine(out []byte) string {
+	lines := strings.Split(string(bytes.TrimSpace(out)), "\n")
+	return lines[len(lines)-1]
+}

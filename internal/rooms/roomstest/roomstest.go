@@ -1,0 +1,110 @@
+// Package roomstest finds a PostgreSQL for tests. Every call of DSN gives a
+// test a schema of its own, so that tests do not meet; when no server can be
+// had the test fails with one sentence that says what to do, it is never
+// skipped.
+//
+// The ways, in order: TEST_DATABASE_URL; a server on 127.0.0.1:5432 that lets
+// root or postgres in without a password; a private server started from the
+// installed PostgreSQL; the same after `apt-get install postgresql`, where the
+// test runs as root on Debian or Ubuntu.
+package roomstest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// URLVariable is the environment variable that names the server to use.
+const URLVariable = "TEST_DATABASE_URL"
+
+// connectTimeout bounds one attempt to reach a server on this machine.
+const connectTimeout = 3 * time.Second
+
+// found is the server that this process uses: one serves all its tests.
+var found = sync.OnceValues(find)
+
+// server is a PostgreSQL to make schemas in.
+type server struct {
+	base  string    // its URL
+	guard io.Closer // a private server ends when this is closed or collected; otherwise nil
+}
+
+// DSN returns the URL of an empty schema, which is dropped when the test ends.
+// Whatever uses it is closed before: register its Cleanup after calling DSN.
+func DSN(t testing.TB) string {
+	t.Helper()
+	srv, err := found()
+	if err != nil {
+		t.Fatalf("these tests need PostgreSQL: %v", err)
+	}
+	schema := "chatclub_test_" + strings.ToLower(rand.Text())
+	if err := execute(srv.base, "CREATE SCHEMA "+schema); err != nil {
+		t.Fatalf("create schema for the test: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := execute(srv.base, "DROP SCHEMA "+schema+" CASCADE"); err != nil {
+			t.Errorf("drop schema of the test: %v", err)
+		}
+	})
+	u, err := url.Parse(srv.base)
+	if err != nil {
+		t.Fatalf("parse %s: not a URL", URLVariable) // the error would quote its password
+	}
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+func find() (server, error) {
+	if base := os.Getenv(URLVariable); base != "" {
+		if err := execute(base, "SELECT 1"); err != nil {
+			return server{}, fmt.Errorf("the server of %s does not answer: %w", URLVariable, err)
+		}
+		return server{base: base}, nil
+	}
+	for _, base := range []string{
+		"postgres://root@127.0.0.1:5432/root?sslmode=disable",
+		"postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable",
+	} {
+		if execute(base, "SELECT 1") == nil {
+			return server{base: base}, nil
+		}
+	}
+	bin, err := programs()
+	if err != nil {
+		return server{}, err
+	}
+	srv, err := start(bin)
+	if err != nil {
+		return server{}, fmt.Errorf("start a private server from %s: %w", bin, err)
+	}
+	return srv, nil
+}
+
+// execute runs one statement on a connection of its own.
+func execute(base, statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	config, err := pgx.ParseConfig(base)
+	if err != nil {
+		return errors.New("not a PostgreSQL URL") // the error may quote its password
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, statement)
+	return errors.Join(err, conn.Close(ctx))
+}
