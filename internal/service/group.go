@@ -35,7 +35,6 @@ func Run(ctx context.Context, log *slog.Logger, actors ...Actor) error {
 	for i, a := range actors {
 		// Not a child of ctx: each actor is stopped in its turn.
 		actorCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		defer cancel()
 		cancels[i], ended[i] = cancel, make(chan struct{})
 		group.Go(func() error {
 			defer close(ended[i])

@@ -60,6 +60,8 @@ func ServeHTTP(ctx context.Context, srv *http.Server, l net.Listener, shutdownTi
 	if err != nil {
 		err = errors.Join(fmt.Errorf("shut down %s after %v: %w", l.Addr(), shutdownTimeout, err), srv.Close())
 	}
-	<-served
+	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("serve %s: %w", l.Addr(), served))
+	}
 	return err
 }

@@ -131,7 +131,7 @@ func validate(v reflect.Value, wrong map[string]bool) []error {
 	seen := make(map[string]bool)
 	var visit func(reflect.Value)
 	visit = func(v reflect.Value) {
-		if checker, ok := v.Addr().Interface().(validator); ok {
+		if checker, ok := reflect.TypeAssert[validator](v.Addr()); ok {
 			for _, err := range flatten(checker.Validate()) {
 				fault, named := errors.AsType[*Fault](err)
 				if seen[err.Error()] || named && wrong[fault.Name] {
@@ -157,7 +157,8 @@ func flatten(err error) []error {
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only err itself, not what it wraps
+	// Only err itself, not what it wraps: a Fault keeps its name.
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
 	}

@@ -75,7 +75,8 @@ func TestLoadNamesEveryFaultInOneLine(t *testing.T) {
 		{"range", nil, map[string]string{"TOKEN": "t", "COUNT": "10"}, `settings: COUNT: 10 must be 1 to 9`},
 		{"space", nil, map[string]string{"TOKEN": "t "}, `settings: TOKEN: begins or ends with white space`},
 		{
-			"all", []string{"-wrong"},
+			"all",
+			[]string{"-wrong"},
 			map[string]string{"NAME": "bad", "WAIT": "2", "ON": "yes", "COUNT": "0", "LOG_LEVEL": "loud", "LOG_FORMAT": "xml"},
 			`settings: flag provided but not defined: -wrong; TOKEN: must be set; WAIT: "2" is not a duration such as 20s; ` +
 				`ON: "yes" is not true or false; LOG_LEVEL: "loud" is not debug, info, warn or error; ` +

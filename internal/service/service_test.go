@@ -23,7 +23,7 @@ func TestSecretNeverPrints(t *testing.T) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%v %+v %#v %s %q", s, s, s, s.Token, s.Token)
 	for _, format := range []LogFormat{LogText, LogJSON} {
-		NewLogger(LogSettings{Format: format}, &out).Info("x", "token", s.Token, "all", s)
+		NewLogger(LogSettings{Format: format}, &out).Info("x", "given", s.Token, "all", s)
 	}
 	b, err := json.Marshal(s)
 	if err != nil {

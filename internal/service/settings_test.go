@@ -1,6 +1,7 @@
 package service
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,10 +18,7 @@ var complete = map[string]string{
 
 // with is complete with some variables changed.
 func with(pairs ...string) map[string]string {
-	environ := make(map[string]string)
-	for k, v := range complete {
-		environ[k] = v
-	}
+	environ := maps.Clone(complete)
 	for pair := range slices.Chunk(pairs, 2) {
 		environ[pair[0]] = pair[1]
 	}

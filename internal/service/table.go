@@ -70,7 +70,7 @@ func writeTable(w io.Writer, settings []Setting) {
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Name, def, s.Type, s.Meaning)
 	}
-	tw.Flush() //nolint:errcheck // help text: nobody to tell that its reader is gone
+	_ = tw.Flush() // nobody to tell that the reader of the help is gone
 }
 
 // leaves walks t. index is the path to t in the outermost struct.
@@ -110,7 +110,7 @@ type described interface{ Describe() string }
 
 // typeWord says what a value of t looks like, for the help and for errors.
 func typeWord(t reflect.Type) string {
-	if d, ok := reflect.Zero(t).Interface().(described); ok {
+	if d, ok := reflect.TypeAssert[described](reflect.Zero(t)); ok {
 		return d.Describe()
 	}
 	switch {

@@ -63,7 +63,7 @@ type wirePolicy struct {
 // item adds one event, or returns false when it cannot be decoded.
 func (p *Parts) item(page string, entryTime int64, raw []byte) bool {
 	var it item
-	if json.Unmarshal(raw, &it) != nil {
+	if !decode(raw, &it) {
 		return false
 	}
 	e := message.Event{Page: page, User: clean(it.Sender.ID), Time: it.Timestamp}
@@ -148,14 +148,14 @@ func attachments(raw json.RawMessage) (kept []message.Attachment, dropped int, o
 			URL     string          `json:"url"` // of a fallback, beside a null payload
 			Payload json.RawMessage `json:"payload"`
 		}
-		if json.Unmarshal(one, &a) != nil {
+		if !decode(one, &a) {
 			return nil, 0, false
 		}
 		// A payload's shape depends on its type; only the address is ours.
 		var payload struct {
 			URL string `json:"url"`
 		}
-		if present(a.Payload) && json.Unmarshal(a.Payload, &payload) == nil && payload.URL != "" {
+		if present(a.Payload) && decode(a.Payload, &payload) && payload.URL != "" {
 			a.URL = payload.URL
 		}
 		att := message.Attachment{Type: clean(a.Type), URL: clean(a.URL)}

@@ -76,7 +76,7 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 		Object string          `json:"object"`
 		Entry  json.RawMessage `json:"entry"`
 	}
-	if json.Unmarshal(raw, &body) != nil || body.Object == "" {
+	if !decode(raw, &body) || body.Object == "" {
 		p.Bad = [][]byte{raw}
 		return p, nil
 	}
@@ -107,7 +107,7 @@ func (p *Parts) entry(raw []byte, now time.Time) bool {
 		Messaging json.RawMessage `json:"messaging"`
 		Standby   json.RawMessage `json:"standby"`
 	}
-	if json.Unmarshal(raw, &e) != nil {
+	if !decode(raw, &e) {
 		return false
 	}
 	page := clean(e.ID)
@@ -137,9 +137,13 @@ func elements(raw json.RawMessage) ([]json.RawMessage, bool) {
 		return nil, true
 	}
 	var all []json.RawMessage
-	err := json.Unmarshal(raw, &all)
-	return all, err == nil
+	ok := decode(raw, &all)
+	return all, ok
 }
+
+// decode tells whether raw has the shape of v. What is wrong with it does not
+// matter: raw is kept for who wants to know.
+func decode(raw []byte, v any) bool { return json.Unmarshal(raw, v) == nil }
 
 // present tells whether a field is there and not null.
 func present(raw json.RawMessage) bool {

@@ -171,7 +171,8 @@ func TestSplit(t *testing.T) {
 		{"deleted", onPage(writes(`{"mid":"m","is_deleted":true}`)), nil, map[Skip]int{SkipDeleted: 1}, nil},
 		{
 			"others", onPage(`{"delivery":{}}`, `{"read":{}}`, `{"reaction":{}}`, `{"referral":{}}`, `{"optin":{}}`, `{"delivery":null}`, `{}`), nil,
-			map[Skip]int{SkipDelivery: 1, SkipRead: 1, SkipReaction: 1, SkipReferral: 1, SkipOptIn: 1, SkipUnknown: 2}, nil,
+			map[Skip]int{SkipDelivery: 1, SkipRead: 1, SkipReaction: 1, SkipReferral: 1, SkipOptIn: 1, SkipUnknown: 2},
+			nil,
 		},
 
 		{
@@ -180,7 +181,9 @@ func TestSplit(t *testing.T) {
 			ev(func(e *message.Event) {
 				e.Text = "a"
 				e.Attachments = []message.Attachment{{Type: "image", URL: "u1"}, {Type: "reel", URL: "u2"}, {Type: "fallback", URL: "u3"}}
-			}), map[Skip]int{SkipAttachment: 3}, nil,
+			}),
+			map[Skip]int{SkipAttachment: 3},
+			nil,
 		},
 		{"attachment without address alone", onPage(writes(`{"mid":"m","attachments":[{"type":"location"}]}`)), nil, map[Skip]int{SkipAttachment: 1, SkipEmpty: 1}, nil},
 		{"attachments an object", onPage(writes(`{"mid":"m","text":"a","attachments":{}}`)), nil, nil, []string{writes(`{"mid":"m","text":"a","attachments":{}}`)}},

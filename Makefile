@@ -1,0 +1,69 @@
+# Needs make, bash and go. `make` alone lists the targets.
+.POSIX:
+
+BIN = bin
+PKG = ./...
+TESTFLAGS =
+TIMEOUT = 30m
+FUZZTIME = 30s
+BENCH = .
+COUNT = 6
+
+# The linters have a module of their own; the first run builds them, which
+# takes minutes.
+golangci = go tool -modfile=tools/go.mod golangci-lint
+
+# Finds or starts one RabbitMQ for the command that follows.
+withbroker = go run ./internal/tools/withbroker
+
+# The race detector needs cgo, and cgo a C compiler.
+race = $$(if [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null; then \
+	echo -race; \
+	else echo "no C compiler: tests run without the race detector" >&2; fi)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
+
+build: ## build every program, static, into bin/
+	mkdir -p $(BIN)
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/...
+
+test: ## run every test; finds or starts a RabbitMQ (PKG, TESTFLAGS, TIMEOUT)
+	$(withbroker) go test $(race) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
+
+vet: ## go vet
+	go vet $(PKG)
+
+lint: ## golangci-lint, formatting included
+	$(golangci) run $(PKG)
+
+fmt: ## format the code
+	$(golangci) fmt
+
+tidy: ## check that go.mod and go.sum are tidy
+	go mod tidy -diff
+	cd tools && go mod tidy -diff
+
+fuzz: ## run each fuzz target for FUZZTIME
+	@find . -name '*_test.go' -exec grep -H '^func Fuzz' {} + | \
+	sed -n 's,^\(.*\)/[^/]*:func \(Fuzz[A-Za-z0-9_]*\).*,\1 \2,p' | sort -u | \
+	while read -r dir target; do \
+		echo "$$dir $$target"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir" || exit 1; \
+	done
+
+bench: ## run the benchmarks (PKG, BENCH, COUNT)
+	$(withbroker) go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
+
+run: ## the whole system in one process, until Ctrl-C
+	go run ./cmd/chatclub
+
+quickstart: ## run it for 20 s and check that nothing was lost or doubled
+	bash .ci/quickstart
+
+check: tidy build vet lint test quickstart ## all that CI runs
+
+clean: ## remove what was built
+	rm -rf $(BIN) coverage.out
+
+.PHONY: help build test vet lint fmt tidy fuzz bench run quickstart check clean

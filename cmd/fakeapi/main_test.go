@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"chatclub/internal/service"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// relay is a system under test with one room: it welcomes who taps and copies
+// what one writes to the others, doubled or not.
+type relay struct {
+	base    string // of the fake platform, set once it listens
+	bound   chan struct{}
+	members []string
+	double  bool
+	mu      sync.Mutex
+	client  *http.Client
+}
+
+func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	var body struct {
+		Entry []struct {
+			ID        string
+			Messaging []struct {
+				Sender   struct{ ID string }
+				Message  *struct{ MID, Text string }
+				Postback *struct{ MID string }
+			}
+		}
+	}
+	if json.NewDecoder(req.Body).Decode(&body) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	<-r.bound
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range body.Entry {
+		for _, m := range e.Messaging {
+			if m.Postback != nil {
+				r.members = append(r.members, m.Sender.ID)
+				r.send(e.ID, m.Sender.ID, m.Postback.MID, "welcome")
+				continue
+			}
+			for _, to := range r.members {
+				if to != m.Sender.ID {
+					r.send(e.ID, to, m.Message.MID, m.Message.Text)
+				}
+			}
+		}
+	}
+}
+
+func (r *relay) send(page, to, mid, text string) {
+	b, _ := json.Marshal(map[string]any{
+		"recipient": map[string]string{"id": to}, "message": map[string]string{"text": text, "metadata": page + "/" + mid + "/" + to},
+	})
+	times := 1
+	if r.double {
+		times = 2
+	}
+	for range times {
+		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, r.base+"/v23.0/"+page+"/messages", bytes.NewReader(b))
+		req.Header.Set("Authorization", "Bearer token-"+page)
+		req.Header.Set("Content-Type", "application/json")
+		if resp, err := r.client.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	}
+}
+
+// play runs the program against a relay and returns what it printed.
+func play(t *testing.T, double bool, more map[string]string) (string, error) {
+	t.Helper()
+	tr := &http.Transport{}
+	r := &relay{bound: make(chan struct{}), double: double, client: &http.Client{Transport: tr}}
+	hook := httptest.NewServer(r)
+	defer hook.Close()
+	defer tr.CloseIdleConnections()
+	environ := map[string]string{
+		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "WEBHOOK_URL": hook.URL, "APP_SECRET": "a-test-secret",
+		"PAGES": "1", "USERS": "5", "EVENTS_PER_SECOND": "200", "DURATION": "100ms", "SETTLE_TIMEOUT": "5s", "EXIT": "true",
+	}
+	maps.Copy(environ, more)
+	s, err := service.Load[settings](nil, environ, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	p := program{settings: s, registry: service.NewRegistry(), log: service.NewLogger(s.Log, io.Discard), stdout: &out}
+	p.bound = func(httpAddr, _ string) {
+		r.base = "http://" + httpAddr
+		close(r.bound)
+	}
+	err = p.run(t.Context())
+	return out.String(), err
+}
+
+func TestRunBalances(t *testing.T) {
+	t.Parallel()
+	pages := filepath.Join(t.TempDir(), "pages.json")
+	out, err := play(t, false, map[string]string{"PAGES_FILE_OUT": pages})
+	// 5 joins and 20 messages to 4 others.
+	if want := "events 25 expected 85 accepted 85 refused 0 lost 0 duplicated 0 unexpected 0\n"; err != nil || out != want {
+		t.Errorf("run = %v, printed %q, want nil and %q", err, out, want)
+	}
+	b, err := os.ReadFile(pages)
+	if want := "{\n  \"100000000000000\": \"token-100000000000000\"\n}\n"; err != nil || string(b) != want {
+		t.Errorf("PAGES_FILE_OUT = %q %v, want %q", b, err, want)
+	}
+}
+
+func TestRunDoesNotBalance(t *testing.T) {
+	t.Parallel()
+	_, err := play(t, true, nil)
+	if err == nil || !strings.Contains(err.Error(), "lost 0, duplicated 85") {
+		t.Errorf("run against a system that doubles = %v, want 85 duplicated", err)
+	}
+}
+
+// TestServes: without users the platform and the admin server answer until the
+// context ends.
+func TestServes(t *testing.T) {
+	t.Parallel()
+	s, err := service.Load[settings](nil, map[string]string{"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type addrs struct{ http, admin string }
+	bound := make(chan addrs, 1)
+	p := program{settings: s, registry: service.NewRegistry(), log: service.NewLogger(s.Log, io.Discard), stdout: io.Discard}
+	p.bound = func(httpAddr, adminAddr string) { bound <- addrs{httpAddr, adminAddr} }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.run(ctx) }()
+	a := <-bound
+	tr := &http.Transport{}
+	client := &http.Client{Transport: tr}
+	for url, want := range map[string]string{
+		"http://" + a.http + "/ledger":   `"accepted":0`,
+		"http://" + a.http + "/healthz":  "ok",
+		"http://" + a.http + "/":         "The ledger",
+		"http://" + a.admin + "/metrics": `fakeapi_sends_total{result="accepted"} 0`,
+		"http://" + a.admin + "/readyz":  "",
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != 200 || !strings.Contains(string(b), want) {
+			t.Errorf("GET %s = %d %v, want 200 with %s", url, resp.StatusCode, err, want)
+		}
+	}
+	tr.CloseIdleConnections()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("run = %v, want nil after cancel", err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	var help bytes.Buffer
+	if err := start(t.Context(), []string{"-h"}, map[string]string{}, &help, io.Discard); err == nil || !strings.Contains(help.String(), "LIMIT_ALGORITHM") {
+		t.Errorf("-h = %v, printed %q, want the settings", err, help.String())
+	}
+	for _, row := range service.Table[settings]() {
+		if row.Meaning == "" || !strings.Contains(help.String(), row.Name) {
+			t.Errorf("setting %s has no meaning or is not in the help", row.Name)
+		}
+	}
+	err := start(t.Context(), nil, map[string]string{
+		"WEBHOOK_URL": "nowhere", "USERS": "1", "LATENCY": "soon", "LIMIT_ALGORITHM": "guess", "DUPLICATES": "2", "EXIT": "true", "EVENTS_PER_SECOND": "0",
+	}, io.Discard, io.Discard)
+	for _, want := range []string{"WEBHOOK_URL", "APP_SECRET", "USERS", "LATENCY", "LIMIT_ALGORITHM", "DUPLICATES", "EXIT", "EVENTS_PER_SECOND"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("start with wrong settings = %v, want it to name %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"chatclub/fakeapi"
+	"chatclub/fakeapi/limit"
+	"chatclub/internal/service"
+)
+
+// settings are those of the fake platform and its users.
+type settings struct {
+	HTTPAddr string `env:"HTTP_ADDR" envDefault:":8090" doc:"Address of the Send API, the ledger, the control interface and the page."`
+
+	WebhookURL      string         `env:"WEBHOOK_URL" doc:"Where the simulated users' events are posted; without it there are no users."`
+	AppSecret       service.Secret `env:"APP_SECRET" doc:"Key that signs the webhooks; the same as the webhook program's. Required with WEBHOOK_URL."`
+	Pages           int            `env:"PAGES" envDefault:"2" doc:"Simulated pages."`
+	FirstPage       int            `env:"FIRST_PAGE" envDefault:"0" doc:"Number of the first page, so that several fakes have different pages."`
+	Rooms           int            `env:"ROOMS" envDefault:"1" doc:"Rooms per page. With more than one USERS must equal ROOM_CAPACITY of core."`
+	Users           int            `env:"USERS" envDefault:"100" doc:"Users per room."`
+	JoinParallel    int            `env:"JOIN_PARALLEL" envDefault:"1" doc:"Users of one room who join at the same time."`
+	JoinTimeout     time.Duration  `env:"JOIN_TIMEOUT" envDefault:"5m" doc:"How long a user waits for the webhook and then for the welcome."`
+	EventsPerSecond float64        `env:"EVENTS_PER_SECOND" envDefault:"20" doc:"Messages that all users together write."`
+	Duration        time.Duration  `env:"DURATION" envDefault:"0s" doc:"How long they write after all have joined; 0s: until the program ends."`
+	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"1m" doc:"How long to wait after DURATION for copies that are still awaited."`
+	Exit            bool           `env:"EXIT" envDefault:"false" doc:"End after DURATION, with 1 if a copy is lost, duplicated or unexpected."`
+	Duplicates      float64        `env:"DUPLICATES" envDefault:"0" doc:"Share of webhooks that come twice."`
+	Batches         float64        `env:"BATCHES" envDefault:"0" doc:"Share of webhooks that carry several events."`
+	OutOfOrder      float64        `env:"OUT_OF_ORDER" envDefault:"0" doc:"Share of webhooks that come up to a second late."`
+	Receipts        bool           `env:"RECEIPTS" envDefault:"false" doc:"Post echo, delivery and read events for what was accepted."`
+	BadRecipients   float64        `env:"BAD_RECIPIENTS" envDefault:"0" doc:"Share of users who cannot be sent to once all have joined."`
+
+	PagesFileOut string `env:"PAGES_FILE_OUT" doc:"File to write with the pages' access tokens, as the dispatcher's PAGES_FILE."`
+
+	Algorithm    algorithm       `env:"LIMIT_ALGORITHM" envDefault:"fixed-window" doc:"Rule of the limits per page."`
+	LimitText    int             `env:"LIMIT_TEXT" envDefault:"300" doc:"Sends of text per second and page."`
+	LimitMedia   int             `env:"LIMIT_MEDIA" envDefault:"10" doc:"Sends of audio and video per second and page."`
+	CountRefused bool            `env:"LIMIT_COUNT_REFUSED" envDefault:"false" doc:"Refused sends count against the limits too."`
+	Latency      fakeapi.Latency `env:"LATENCY" envDefault:"none" doc:"How long an answer takes."`
+	ServerErrors float64         `env:"FAULT_SERVER_ERROR" envDefault:"0" doc:"Share of sends that get a 500 and are not accepted."`
+	ResetBefore  float64         `env:"FAULT_RESET_BEFORE" envDefault:"0" doc:"Share of sends whose connection is lost before they are accepted."`
+	ResetAfter   float64         `env:"FAULT_RESET_AFTER" envDefault:"0" doc:"Share of sends whose connection is lost after they are accepted."`
+	SentYet      float64         `env:"FAULT_SENT_YET" envDefault:"0" doc:"Share of sends that are accepted and answered with error 1/1357046."`
+	Seed         uint64          `env:"SEED" envDefault:"1" doc:"Of everything random."`
+
+	ReportEvery time.Duration `env:"REPORT_EVERY" envDefault:"10s" doc:"How often the ledger's totals are logged; 0s: never."`
+	Admin       service.AdminSettings
+	Log         service.LogSettings
+}
+
+// About says what the program does, for its help.
+func (settings) About() string {
+	return "fakeapi is a fake of the Messenger Platform: a throttled Send API, users who chat\nthrough the system under test, and a ledger that tells what was lost or doubled."
+}
+
+// algorithm is a limit.Algorithm that describes itself.
+type algorithm string
+
+// Describe says what its values look like.
+func (algorithm) Describe() string {
+	var names []string
+	for _, a := range limit.Algorithms() {
+		names = append(names, string(a))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *algorithm) UnmarshalText(b []byte) error {
+	if !slices.Contains(limit.Algorithms(), limit.Algorithm(b)) {
+		return fmt.Errorf("%.40q is not %s", b, a.Describe())
+	}
+	*a = algorithm(b)
+	return nil
+}
+
+// Validate names every fault.
+func (s settings) Validate() error {
+	faults := []error{
+		service.CheckAddr("HTTP_ADDR", s.HTTPAddr),
+		service.CheckRange("PAGES", s.Pages, 1, 1_000_000),
+		service.CheckRange("FIRST_PAGE", s.FirstPage, 0, 1_000_000_000),
+		service.CheckRange("ROOMS", s.Rooms, 1, 10_000),
+		service.CheckRange("USERS", s.Users, 2, 1000),
+		service.CheckRange("JOIN_PARALLEL", s.JoinParallel, 1, 1000),
+		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, 1_000_000),
+		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, 1_000_000),
+		service.CheckDuration("JOIN_TIMEOUT", s.JoinTimeout, time.Second, time.Hour),
+		service.CheckDuration("DURATION", s.Duration, 0, 1000*time.Hour),
+		service.CheckDuration("SETTLE_TIMEOUT", s.SettleTimeout, 0, 24*time.Hour),
+		service.CheckDuration("REPORT_EVERY", s.ReportEvery, 0, time.Hour),
+	}
+	if !(s.EventsPerSecond > 0 && s.EventsPerSecond <= 1e6) {
+		faults = append(faults, service.Faultf("EVENTS_PER_SECOND", "%g must be above 0 and at most 1e6", s.EventsPerSecond))
+	}
+	for _, p := range []struct {
+		name  string
+		value float64
+	}{
+		{"DUPLICATES", s.Duplicates},
+		{"BATCHES", s.Batches},
+		{"OUT_OF_ORDER", s.OutOfOrder},
+		{"BAD_RECIPIENTS", s.BadRecipients},
+		{"FAULT_SERVER_ERROR", s.ServerErrors},
+		{"FAULT_RESET_BEFORE", s.ResetBefore},
+		{"FAULT_RESET_AFTER", s.ResetAfter},
+		{"FAULT_SENT_YET", s.SentYet},
+	} {
+		if !(p.value >= 0 && p.value <= 1) {
+			faults = append(faults, service.Faultf(p.name, "%g must be 0 to 1", p.value))
+		}
+	}
+	if s.WebhookURL != "" {
+		faults = append(faults, service.CheckHTTPURL("WEBHOOK_URL", s.WebhookURL), service.CheckSet("APP_SECRET", s.AppSecret))
+	}
+	if s.Exit && (s.WebhookURL == "" || s.Duration == 0) {
+		faults = append(faults, service.Faultf("EXIT", "needs WEBHOOK_URL and DURATION"))
+	}
+	return errors.Join(faults...)
+}
+
+// platform is what the settings say of the platform.
+func (s settings) platform() *fakeapi.Settings {
+	p := fakeapi.DefaultSettings()
+	p.Text = fakeapi.Limit{Algorithm: limit.Algorithm(s.Algorithm), PerSecond: s.LimitText, CountRefused: s.CountRefused}
+	p.Media = fakeapi.Limit{Algorithm: limit.Algorithm(s.Algorithm), PerSecond: s.LimitMedia, CountRefused: s.CountRefused}
+	p.Latency = s.Latency
+	p.Faults = fakeapi.Faults{
+		ServerError: s.ServerErrors, ResetBefore: s.ResetBefore, ResetAfter: s.ResetAfter, SentYet: s.SentYet,
+	}
+	return &p
+}
+
+// users is what the settings say of the users.
+func (s settings) users(api *fakeapi.API) fakeapi.SourceConfig {
+	return fakeapi.SourceConfig{
+		API: api, URL: s.WebhookURL, Secret: s.AppSecret.Reveal(),
+		Pages: s.Pages, FirstPage: s.FirstPage, Rooms: s.Rooms, Users: s.Users,
+		JoinParallel: s.JoinParallel, JoinTimeout: s.JoinTimeout, RetryFor: s.JoinTimeout,
+		EventsPerSecond: s.EventsPerSecond, Duplicates: s.Duplicates, Batches: s.Batches, OutOfOrder: s.OutOfOrder,
+		Receipts: s.Receipts, BadRecipients: s.BadRecipients, Seed: s.Seed,
+	}
+}

@@ -1,0 +1,99 @@
+package fakeapi
+
+import (
+	"sync"
+	"time"
+
+	"chatclub/fakeapi/limit"
+)
+
+// app is what the platform counts over all pages of the application. Nothing
+// is counted, and no lock taken, while no setting asks for it.
+type app struct {
+	mu         sync.Mutex
+	generation uint64
+	limiter    limiterSlot
+
+	blockedUntil time.Time
+	windowEnd    time.Time
+	calls, bad   int
+
+	second    int64 // Unix second that cur counts
+	prev, cur int
+}
+
+// watched tells whether the app's counters matter.
+func (set *live) watched() bool {
+	return set.AppPerSecond > 0 || set.Block.ErrorRatio > 0 || set.Latency.kind == latencyLoad
+}
+
+// arrive counts a call, and returns the calls/s of all pages and, when the app
+// is over its limit or blocked, the answer.
+func (a *app) arrive(now time.Time, set *live) (rate float64, refused *answer) {
+	if !set.watched() {
+		return 0, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	rate = a.rateLocked(now)
+	if a.generation != set.generation {
+		a.generation = set.generation
+		if set.AppPerSecond > 0 {
+			a.limiter.fit(now, limit.Config{Algorithm: limit.FixedWindow, Limit: set.AppPerSecond})
+		} else {
+			a.limiter = limiterSlot{}
+		}
+	}
+	if set.Block.ErrorRatio > 0 && now.Before(a.blockedUntil) {
+		return rate, errBlocked
+	}
+	if a.limiter.Limiter != nil && !a.limiter.Allow(now) {
+		return rate, errAppLimit
+	}
+	return rate, nil
+}
+
+// rateLocked counts a call and returns how many came in the last second,
+// counting the second before in the share of it that lies in that time.
+func (a *app) rateLocked(now time.Time) float64 {
+	switch second := now.Unix(); {
+	case second == a.second+1:
+		a.second, a.prev, a.cur = second, a.cur, 0
+	case second > a.second:
+		a.second, a.prev, a.cur = second, 0, 0
+	}
+	a.cur++
+	return float64(a.prev)*(1-float64(now.Nanosecond())/1e9) + float64(a.cur)
+}
+
+// settle counts how a call ended, and blocks the app when too many failed. The
+// calls that a block refuses are not counted: it ends in its time.
+func (a *app) settle(now time.Time, set *live, failed bool) {
+	b := set.Block
+	if b.ErrorRatio == 0 {
+		return
+	}
+	window, length := time.Duration(b.Window), time.Duration(b.For)
+	if window == 0 {
+		window = time.Minute
+	}
+	if length == 0 {
+		length = time.Hour
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now.Before(a.blockedUntil) {
+		return
+	}
+	if !now.Before(a.windowEnd) {
+		a.windowEnd, a.calls, a.bad = now.Add(window), 0, 0
+	}
+	a.calls++
+	if failed {
+		a.bad++
+	}
+	if a.calls >= max(1, b.MinCalls) && float64(a.bad) > b.ErrorRatio*float64(a.calls) {
+		a.blockedUntil = now.Add(length)
+		a.windowEnd = time.Time{}
+	}
+}

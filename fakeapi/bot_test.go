@@ -1,0 +1,194 @@
+package fakeapi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"chatclub/fakeapi"
+)
+
+const secret = "bot-test-secret"
+
+// bot is a small system under test: it relays what a user writes to the others
+// of the room. Its faults can be switched on.
+type bot struct {
+	capacity int
+	send     http.RoundTripper
+
+	lose  func(n int64) bool // the n-th copy is not sent
+	twice func(n int64) bool // the n-th copy is sent twice
+	fail  func(n int64) bool // the n-th webhook is answered 503 and not taken
+
+	copies, webhooks, echoes, badSignature, repeated atomic.Int64
+	work                                             sync.WaitGroup
+
+	mu    sync.Mutex
+	seen  map[string]bool
+	rooms map[string][]string // page → users in order of joining
+	gone  map[string]bool     // users who were rejected: they get nothing more, and may not write
+}
+
+func (b *bot) wait() { b.work.Wait() }
+
+// RoundTrip makes the bot a webhook without a socket.
+func (b *bot) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	b.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+type botEvent struct {
+	Sender    struct{ ID string }
+	Recipient struct{ ID string }
+	Message   *struct {
+		MID, Text string
+		IsEcho    bool `json:"is_echo"`
+	}
+	Postback *struct{ MID, Payload string }
+}
+
+func (b *bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body)
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(raw)
+	if r.Header.Get("X-Hub-Signature-256") != "sha256="+hex.EncodeToString(mac.Sum(nil)) {
+		b.badSignature.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	if n := b.webhooks.Add(1); b.fail != nil && b.fail(n) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	var body struct {
+		Entry []struct {
+			ID        string
+			Messaging []botEvent
+		}
+	}
+	if err := json.Unmarshal(raw, &body); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	for _, entry := range body.Entry {
+		for _, e := range entry.Messaging {
+			b.take(entry.ID, e)
+		}
+	}
+}
+
+func (b *bot) take(page string, e botEvent) {
+	switch {
+	case e.Message != nil && e.Message.IsEcho:
+		b.echoes.Add(1)
+	case e.Postback != nil:
+		b.join(page, e.Sender.ID)
+		b.copy(page, e.Postback.MID, []string{e.Sender.ID}, "welcome")
+	case e.Message != nil:
+		b.mu.Lock()
+		again := b.seen[page+e.Message.MID]
+		b.seen[page+e.Message.MID] = true
+		b.mu.Unlock()
+		if again {
+			b.repeated.Add(1)
+			return
+		}
+		b.copy(page, e.Message.MID, b.others(page, e.Sender.ID), e.Message.Text)
+	}
+}
+
+func (b *bot) join(page, user string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rooms[page] = append(b.rooms[page], user)
+}
+
+func (b *bot) others(page, user string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []string
+	members := b.rooms[page]
+	for i, m := range members {
+		if m != user {
+			continue
+		}
+		first := i - i%b.capacity
+		for _, o := range members[first:min(first+b.capacity, len(members))] {
+			if o != user && !b.gone[o] && !b.gone[user] {
+				list = append(list, o)
+			}
+		}
+	}
+	return list
+}
+
+func (b *bot) copy(page, mid string, to []string, text string) {
+	for _, user := range to {
+		n := b.copies.Add(1)
+		if b.lose != nil && b.lose(n) {
+			continue
+		}
+		times := 1
+		if b.twice != nil && b.twice(n) {
+			times = 2
+		}
+		b.work.Go(func() {
+			for range times {
+				b.relay(page, user, page+"/"+mid+"/"+user, text)
+			}
+		})
+	}
+}
+
+// relay tries until the platform takes the message, at most for a minute.
+func (b *bot) relay(page, to, id, text string) {
+	body, _ := json.Marshal(map[string]any{
+		"recipient": map[string]string{"id": to}, "messaging_type": "UPDATE",
+		"message": map[string]string{"text": text, "metadata": id},
+	})
+	for range 600 {
+		r, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://graph.test/v23.0/"+page+"/messages", bytes.NewReader(body))
+		r.Header.Set("Authorization", "Bearer token-"+page)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := b.send.RoundTrip(r)
+		if err == nil {
+			answer, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			var e struct{ Error struct{ Code int } }
+			_ = json.Unmarshal(answer, &e) // what is no JSON counts as taken
+			switch e.Error.Code {
+			case 613, 2:
+			case 551, 10, 100:
+				b.mu.Lock()
+				b.gone[to] = true
+				b.mu.Unlock()
+				return
+			default:
+				return
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func newBot(a *fakeapi.API, capacity int) *bot {
+	return &bot{capacity: capacity, send: a.Transport(), seen: make(map[string]bool), rooms: make(map[string][]string), gone: make(map[string]bool)}
+}
+
+// line is the ledger in one line.
+func line(a *fakeapi.API) string {
+	c := a.Ledger().Totals()
+	return fmt.Sprintf("events %d expected %d accepted %d lost %d duplicated %d unexpected %d excused %d",
+		c.Events, c.Expected, c.Accepted, c.Lost, c.Duplicated, c.Unexpected, c.Excused)
+}

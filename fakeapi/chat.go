@@ -1,0 +1,126 @@
+package fakeapi
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// sayings hold what a careless system gets wrong: escapes, letters beyond
+// ASCII and beyond the basic plane, line breaks, markup.
+var sayings = []string{
+	"Hello everybody",
+	"Grüße aus Köln, wie geht's?",
+	"100 % sure: 3 < 4 & 5 > 2",
+	"write to me@example.org or see https://example.org/a?b=c",
+	"日本語も大丈夫",
+	"🎉👩‍👩‍👧 party tonight 🎉",
+	"she said \"back\\slash\"\nand a second line",
+	"ok",
+}
+
+// Chat lets random users write for the duration (0: until ctx ends), in open
+// loop: events come at their times however slow the system is. It returns when
+// every webhook is answered or given up; nil also when ctx ended.
+func (s *Source) Chat(ctx context.Context, duration time.Duration) error {
+	if err := s.spoil(); err != nil {
+		return err
+	}
+	var posts sync.WaitGroup
+	if s.cfg.Receipts {
+		stop := s.receipts(ctx, &posts)
+		defer posts.Wait()
+		defer stop()
+	}
+	var under sync.WaitGroup
+	defer under.Wait()
+	rng := rand.New(rand.NewPCG(s.cfg.Seed, 1))
+	begin := s.api.now()
+	for i := 0; ; {
+		after := time.Duration(float64(i) / s.cfg.EventsPerSecond * float64(time.Second))
+		if duration > 0 && after >= duration {
+			return nil
+		}
+		if sleep(ctx, begin.Add(after).Sub(s.api.now())) != nil {
+			return nil
+		}
+		if s.unsubscribed() {
+			return errUnsubscribed
+		}
+		n := 1
+		if rng.Float64() < s.cfg.Batches {
+			n = 2 + rng.IntN(4)
+		}
+		i += n
+		s.say(ctx, rng, n, &under)
+	}
+}
+
+// spoil makes the share of bad recipients that the configuration asks for.
+func (s *Source) spoil() error {
+	if s.cfg.BadRecipients == 0 {
+		return nil
+	}
+	s.api.applying.Lock()
+	defer s.api.applying.Unlock()
+	settings := s.api.live.Load().Settings
+	settings.BadRecipients = s.cfg.BadRecipients
+	return s.api.applyLocked(settings)
+}
+
+// say lets n random users of one page write, in one webhook.
+func (s *Source) say(ctx context.Context, rng *rand.Rand, n int, under *sync.WaitGroup) {
+	// All draws first, so that what is drawn does not depend on what was
+	// skipped.
+	page := rng.IntN(s.cfg.Pages)
+	users, words := make([]int, n), make([]int, n)
+	for k := range n {
+		users[k], words[k] = s.writer(rng, page), rng.IntN(len(sayings))
+	}
+	split := rng.IntN(2) == 0
+	var late, again time.Duration
+	if rng.Float64() < s.cfg.OutOfOrder {
+		late = time.Duration(rng.Int64N(int64(time.Second)))
+	}
+	if rng.Float64() < s.cfg.Duplicates {
+		again = 1 + time.Duration(rng.Int64N(int64(2*time.Second)))
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		s.count.skipped.Add(int64(n))
+		return
+	}
+	w := &webhook{split: split}
+	for k, user := range users {
+		h := happening{page: s.Page(page), user: s.User(page, user), at: s.api.now(), mid: s.mid(), text: sayings[words[k]]}
+		w.announce(s.api, h, s.others(page, user))
+	}
+	under.Go(func() {
+		defer func() { <-s.slots }()
+		if sleep(ctx, late) != nil {
+			w.withdraw()
+			return
+		}
+		if s.deliver(ctx, w) && again > 0 && sleep(ctx, again) == nil {
+			s.count.repeats.Add(1)
+			s.attempt(ctx, webhookBody(s.api.now(), w.list, split))
+		}
+	})
+}
+
+// writer draws a user of the page who is not a bad recipient: who blocked the
+// page does not write to it.
+func (s *Source) writer(rng *rand.Rand, page int) int {
+	id := s.Page(page)
+	users := s.cfg.Rooms * s.cfg.Users
+	n := rng.IntN(users)
+	for range users {
+		if !s.api.BadRecipient(id, s.User(page, n)) {
+			break
+		}
+		n = (n + 1) % users
+	}
+	return n
+}

@@ -1,0 +1,145 @@
+package fakeapi
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strconv"
+
+	"chatclub/fakeapi/ledger"
+)
+
+// control serves the judge's own interface, and tells whether the request was
+// for it:
+//
+//	GET  /ledger?page=&pages=&seconds=   the book
+//	POST /ledger/expect                  {"page":"1","mid":"m_1","recipients":["2","3"]} or {"page":"1","ids":["…"]}
+//	POST /ledger/excuse                  {"ids":["…"]}
+//	POST /ledger/reset
+//	GET  /control                        the settings in force
+//	POST /control                        an object laid over them
+func (a *API) control(req *Request, resp *Response) bool {
+	route := req.Method + " " + string(req.Path)
+	switch route {
+	case "GET /ledger":
+		a.serveLedger(req, resp)
+	case "POST /ledger/expect":
+		a.serveExpect(req, resp)
+	case "POST /ledger/excuse":
+		a.serveExcuse(req, resp)
+	case "POST /ledger/reset":
+		a.book.Reset()
+		resp.write(map[string]bool{"ok": true})
+	case "GET /control":
+		resp.write(a.Settings())
+	case "POST /control":
+		if err := a.Patch(req.Body); err != nil {
+			resp.fail(err)
+			return true
+		}
+		resp.write(a.Settings())
+	case "GET /healthz":
+		resp.write(map[string]bool{"ok": true})
+	default:
+		return false
+	}
+	return true
+}
+
+func (a *API) serveLedger(req *Request, resp *Response) {
+	values, err := url.ParseQuery(string(req.Query))
+	if err != nil {
+		resp.fail(errors.New("the query is malformed"))
+		return
+	}
+	q := ledger.Query{Page: values.Get("page"), Pages: 100, Seconds: 60}
+	for _, p := range []struct {
+		name string
+		to   *int
+	}{{"pages", &q.Pages}, {"seconds", &q.Seconds}} {
+		s := values.Get(p.name)
+		if s == "" {
+			continue
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 {
+			resp.fail(errors.New(p.name + " must be a whole number, not negative"))
+			return
+		}
+		*p.to = n
+	}
+	resp.write(struct {
+		ledger.Report
+		Answers map[Code]uint64 `json:"answers"`
+	}{a.book.Report(q), a.Answers()})
+}
+
+// Answers tells how often each error was answered; codes that never were are
+// left out.
+func (a *API) Answers() map[Code]uint64 {
+	m := make(map[Code]uint64)
+	for code, n := range a.answered {
+		if v := n.Load(); v > 0 {
+			m[code] = v
+		}
+	}
+	return m
+}
+
+func (a *API) serveExpect(req *Request, resp *Response) {
+	var in struct {
+		Page       string   `json:"page"`
+		MID        string   `json:"mid"`
+		Recipients []string `json:"recipients"`
+		IDs        []string `json:"ids"`
+	}
+	if err := decodeStrict(req.Body, &in); err != nil {
+		resp.fail(err)
+		return
+	}
+	if in.Page == "" || (in.MID == "") != (len(in.Recipients) == 0) || (in.MID == "") == (len(in.IDs) == 0) {
+		resp.fail(errors.New("page, and either mid and recipients, or ids, must be set"))
+		return
+	}
+	expected := a.expected(in.Page, in.MID, in.Recipients)
+	for _, id := range in.IDs {
+		expected = append(expected, ledger.Expected{ID: id})
+	}
+	a.book.Announce(in.Page, expected...)
+	resp.write(map[string]int{"announced": len(expected)})
+}
+
+// expected are the ids that one event must produce.
+func (a *API) expected(page, mid string, recipients []string) []ledger.Expected {
+	list := make([]ledger.Expected, 0, len(recipients))
+	for _, to := range recipients {
+		list = append(list, ledger.Expected{ID: a.messageID(page, mid, to), Recipient: to})
+	}
+	return list
+}
+
+func (a *API) serveExcuse(req *Request, resp *Response) {
+	var in struct {
+		IDs []string `json:"ids"`
+	}
+	if err := decodeStrict(req.Body, &in); err != nil {
+		resp.fail(err)
+		return
+	}
+	resp.write(map[string]int{"excused": a.book.Excuse(in.IDs...)})
+}
+
+func (r *Response) write(v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	r.Body = append(append(r.Body[:0], b...), '\n')
+}
+
+func (r *Response) fail(err error) {
+	r.Status = 400
+	b, _ := json.Marshal(map[string]string{"error": err.Error()}) // a map of strings always has a JSON form
+	r.Body = append(append(r.Body[:0], b...), '\n')
+}

@@ -1,0 +1,118 @@
+package ledger
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Expected is one id that must be accepted.
+type Expected struct {
+	ID        string
+	Recipient string // empty: its order is not judged
+}
+
+// Event is something that happened on a page and what must come of it. Its
+// poster says when the system under test has taken it, or that it did not.
+type Event struct {
+	ledger *Ledger
+	page   *Page
+	at     time.Time
+	begin  uint64 // logical time before it was posted
+
+	// answered is the logical time at which the system had taken it, 0 before.
+	answered atomic.Uint64
+
+	mu  sync.Mutex
+	ids []uint64 // what it announced, for Withdraw; nil once settled
+}
+
+// Announce says that the ids must be accepted on the page from now on. An id
+// that was announced before is not expected twice. One that was accepted before
+// it was announced is no longer unexpected.
+func (l *Ledger) Announce(page string, ids ...Expected) *Event {
+	p := l.Page(page)
+	e := &Event{ledger: l, page: p, at: l.now(), begin: l.clock.Add(1), ids: make([]uint64, 0, len(ids))}
+	var expected, early int64
+	for _, x := range ids {
+		h := l.hash(x.ID)
+		s := l.shard(h)
+		s.mu.Lock()
+		m, known := s.known[h]
+		_, twice := s.pending[h]
+		switch {
+		case twice || m.expected || m.excused:
+		case known:
+			m.expected = true
+			s.known[h] = m
+			expected++
+			early++
+		default:
+			a := awaited{event: e}
+			if x.Recipient != "" {
+				a.recipient = l.recipient(page, x.Recipient)
+			}
+			s.pending[h] = a
+			e.ids = append(e.ids, h)
+			expected++
+			l.pending.Add(1)
+		}
+		s.mu.Unlock()
+	}
+	p.announced(expected, early)
+	return e
+}
+
+func (l *Ledger) recipient(page, id string) uint64 {
+	return l.hash(page) ^ l.hash(id)*0x9e3779b97f4a7c15 // odd factor: swapping the two gives another key
+}
+
+// Answered says that the system has taken the event: every event posted after
+// this call follows it, and copies to one recipient must keep that order.
+func (e *Event) Answered() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ids = nil
+	e.answered.CompareAndSwap(0, e.ledger.clock.Add(1))
+}
+
+// Withdraw says that the system did not take the event. What it announced is
+// neither expected nor, should it come all the same, unexpected.
+func (e *Event) Withdraw() {
+	e.mu.Lock()
+	ids := e.ids
+	e.ids = nil
+	e.mu.Unlock()
+	for _, h := range ids {
+		e.ledger.excuse(h)
+	}
+}
+
+// Excuse says that the ids need not come: because the system reported why it
+// could not send them. It returns how many of them were awaited.
+func (l *Ledger) Excuse(ids ...string) int {
+	n := 0
+	for _, id := range ids {
+		if l.excuse(l.hash(id)) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *Ledger) excuse(h uint64) bool {
+	s := l.shard(h)
+	s.mu.Lock()
+	a, was := s.pending[h]
+	if was {
+		delete(s.pending, h)
+		s.known[h] = mark{excused: true}
+		l.pending.Add(-1)
+		s.wakeLocked(h)
+	}
+	s.mu.Unlock()
+	if was {
+		a.event.page.excusedOne()
+	}
+	return was
+}

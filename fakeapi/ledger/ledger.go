@@ -1,0 +1,176 @@
+// Package ledger is the judge's book. It is told which message ids must arrive
+// (Announce) and what became of every send (Page.Record), and answers what was
+// accepted, refused, lost, doubled, unexpected and out of order. What is
+// expected and not accepted is counted as lost until it is accepted, so a book
+// that shows nothing lost proves that nothing is missing at that moment.
+//
+// Ids are kept as 64-bit hashes: an id costs about 40 bytes while it is
+// awaited and 20 afterwards, and among 10 million ids the chance that any two
+// are confused is 3 in a million. All methods are safe for concurrent use.
+package ledger
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config of a Ledger. The zero value is useful.
+type Config struct {
+	Now     func() time.Time // default time.Now
+	Seconds int              // active seconds kept per page; default 600
+}
+
+// Ledger is the book of all pages. New makes one.
+type Ledger struct {
+	now     func() time.Time
+	seconds int
+	seed    maphash.Seed
+	clock   atomic.Uint64 // logical time: orders posts and answers of events
+	pending atomic.Int64
+
+	mu    sync.RWMutex
+	pages map[string]*Page
+
+	shards [shardCount]shard
+}
+
+// shardCount keeps the chance low that two of a handful of cores meet at one
+// lock, at the price of 128 empty maps.
+const shardCount = 64
+
+type shard struct {
+	mu      sync.Mutex
+	pending map[uint64]awaited
+	known   map[uint64]mark
+	watch   map[uint64]chan struct{}
+}
+
+// awaited is an id that was announced and has not been accepted.
+type awaited struct {
+	event     *Event
+	recipient uint64
+}
+
+// mark is an id that was accepted or is excused.
+type mark struct {
+	accepted uint16
+	expected bool // it was announced, then or later
+	excused  bool // it need not come: withdrawn, or finally rejected by the platform
+}
+
+// New makes an empty book.
+func New(c Config) *Ledger {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Seconds == 0 {
+		c.Seconds = 600
+	}
+	l := &Ledger{now: c.Now, seconds: c.Seconds, seed: maphash.MakeSeed(), pages: make(map[string]*Page)}
+	for i := range l.shards {
+		l.shards[i].clear()
+	}
+	return l
+}
+
+func (s *shard) clear() {
+	s.pending = make(map[uint64]awaited)
+	s.known = make(map[uint64]mark)
+	s.watch = make(map[uint64]chan struct{})
+}
+
+func (l *Ledger) hash(s string) uint64 { return maphash.String(l.seed, s) }
+
+func (l *Ledger) shard(h uint64) *shard { return &l.shards[h%shardCount] }
+
+// Page is the account of a page, opened at its first mention.
+func (l *Ledger) Page(id string) *Page {
+	l.mu.RLock()
+	p := l.pages[id]
+	l.mu.RUnlock()
+	if p != nil {
+		return p
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.pages[id]; p != nil {
+		return p
+	}
+	id = strings.Clone(id)
+	p = &Page{ledger: l, id: id}
+	l.pages[id] = p
+	return p
+}
+
+// list returns the accounts in order of their ids.
+func (l *Ledger) list() []*Page {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	pages := make([]*Page, 0, len(l.pages))
+	for _, p := range l.pages {
+		pages = append(pages, p)
+	}
+	slices.SortFunc(pages, func(a, b *Page) int { return strings.Compare(a.id, b.id) })
+	return pages
+}
+
+// Pending is how many ids are expected and not accepted.
+func (l *Ledger) Pending() int { return int(l.pending.Load()) }
+
+// Watch returns a channel that is closed when the id is accepted or excused,
+// at once when it already is. forget drops the interest; call it.
+func (l *Ledger) Watch(id string) (done <-chan struct{}, forget func()) {
+	h := l.hash(id)
+	s := l.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.known[h]; m.accepted > 0 || m.excused {
+		c := make(chan struct{})
+		close(c)
+		return c, func() {}
+	}
+	c := s.watch[h]
+	if c == nil {
+		c = make(chan struct{})
+		s.watch[h] = c
+	}
+	return c, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.watch[h] == c {
+			delete(s.watch, h)
+		}
+	}
+}
+
+func (s *shard) wakeLocked(h uint64) {
+	if len(s.watch) == 0 {
+		return
+	}
+	if c, ok := s.watch[h]; ok {
+		close(c)
+		delete(s.watch, h)
+	}
+}
+
+// Reset empties the book. Ids announced before are unknown afterwards, so it
+// belongs between runs, when nothing is in flight.
+func (l *Ledger) Reset() {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for _, c := range s.watch {
+			close(c)
+		}
+		l.pending.Add(-int64(len(s.pending)))
+		s.clear()
+		s.mu.Unlock()
+	}
+	for _, p := range l.list() {
+		p.reset()
+	}
+}

@@ -1,0 +1,258 @@
+package ledger_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chatclub/fakeapi/ledger"
+)
+
+var start = time.Unix(1_700_000_000, 0)
+
+// clock is a time that the test sets.
+type clock struct{ now time.Time }
+
+func newLedger() (*ledger.Ledger, *clock) {
+	c := &clock{start}
+	return ledger.New(ledger.Config{Now: func() time.Time { return c.now }}), c
+}
+
+func accept(l *ledger.Ledger, c *clock, page, to, id string) {
+	l.Page(page).Record(c.now, ledger.Send{Recipient: to, ID: id})
+}
+
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		do   func(*ledger.Ledger, *clock)
+		want ledger.Counts
+	}{
+		"accepted": {func(l *ledger.Ledger, c *clock) {
+			l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"})
+			accept(l, c, "1", "u", "a")
+			accept(l, c, "1", "u", "b")
+		}, ledger.Counts{Events: 1, Expected: 2, Accepted: 2}},
+		"lost": {func(l *ledger.Ledger, c *clock) {
+			l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"})
+			accept(l, c, "1", "u", "a")
+		}, ledger.Counts{Events: 1, Expected: 2, Accepted: 1, Lost: 1, Pending: 1}},
+		"duplicated": {func(l *ledger.Ledger, c *clock) {
+			l.Announce("1", ledger.Expected{ID: "a"})
+			for range 3 {
+				accept(l, c, "1", "u", "a")
+			}
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 3, Duplicated: 2}},
+		"unexpected": {func(l *ledger.Ledger, c *clock) {
+			accept(l, c, "1", "u", "x")
+			accept(l, c, "1", "u", "x")
+		}, ledger.Counts{Accepted: 2, Unexpected: 1, Duplicated: 1}},
+		"announced after it came": {func(l *ledger.Ledger, c *clock) {
+			accept(l, c, "1", "u", "x")
+			l.Announce("1", ledger.Expected{ID: "x"})
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1}},
+		"announced twice": {func(l *ledger.Ledger, c *clock) {
+			l.Announce("1", ledger.Expected{ID: "a"})
+			l.Announce("1", ledger.Expected{ID: "a"})
+			accept(l, c, "1", "u", "a")
+			l.Announce("1", ledger.Expected{ID: "a"})
+		}, ledger.Counts{Events: 3, Expected: 1, Accepted: 1}},
+		"without id": {func(l *ledger.Ledger, c *clock) {
+			accept(l, c, "1", "u", "")
+			accept(l, c, "1", "u", "")
+		}, ledger.Counts{Accepted: 2, Unidentified: 2}},
+		"refused, then accepted": {func(l *ledger.Ledger, c *clock) {
+			l.Announce("1", ledger.Expected{ID: "a"})
+			l.Page("1").Record(c.now, ledger.Send{Result: ledger.Refused, ID: "a"})
+			l.Page("1").Record(c.now, ledger.Send{Result: ledger.Failed, ID: "a"})
+			accept(l, c, "1", "u", "a")
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Refused: 1, Errors: 1}},
+		"rejected for good is excused": {func(l *ledger.Ledger, c *clock) {
+			l.Announce("1", ledger.Expected{ID: "a"})
+			l.Page("1").Record(c.now, ledger.Send{Result: ledger.Rejected, ID: "a"})
+		}, ledger.Counts{Events: 1, Rejected: 1, Excused: 1}},
+		"withdrawn, comes all the same": {func(l *ledger.Ledger, c *clock) {
+			l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"}).Withdraw()
+			accept(l, c, "1", "u", "a")
+		}, ledger.Counts{Events: 1, Accepted: 1, Excused: 2}},
+		"withdrawn after a part came": {func(l *ledger.Ledger, c *clock) {
+			e := l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"})
+			accept(l, c, "1", "u", "a")
+			e.Withdraw()
+			e.Withdraw()
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Excused: 1}},
+		"answered cannot be withdrawn": {func(l *ledger.Ledger, _ *clock) {
+			e := l.Announce("1", ledger.Expected{ID: "a"})
+			e.Answered()
+			e.Withdraw()
+		}, ledger.Counts{Events: 1, Expected: 1, Lost: 1, Pending: 1}},
+		"pages are summed": {func(l *ledger.Ledger, c *clock) {
+			l.Announce("1", ledger.Expected{ID: "a"})
+			l.Announce("2", ledger.Expected{ID: "b"})
+			accept(l, c, "2", "u", "b")
+		}, ledger.Counts{Events: 2, Expected: 2, Accepted: 1, Lost: 1, Pending: 1}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, c := newLedger()
+			tc.do(l, c)
+			if diff := cmp.Diff(tc.want, l.Report(ledger.Query{}).Totals); diff != "" {
+				t.Errorf("Report.Totals: -want +got\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.want, l.Totals()); diff != "" {
+				t.Errorf("Totals: -want +got\n%s", diff)
+			}
+			l.Reset()
+			if diff := cmp.Diff(ledger.Counts{}, l.Totals()); diff != "" {
+				t.Errorf("Totals after Reset: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestInversions(t *testing.T) {
+	t.Parallel()
+	l, c := newLedger()
+	event := func(id, to string) *ledger.Event {
+		return l.Announce("1", ledger.Expected{ID: id, Recipient: to})
+	}
+	a := event("a", "u")
+	a.Answered()
+	event("b", "u").Answered()
+	accept(l, c, "1", "u", "b")
+	accept(l, c, "1", "u", "a") // its event was taken before b's was posted
+	if got := l.Totals().Inversions; got != 1 {
+		t.Errorf("inversions = %d, want 1", got)
+	}
+	// Two events under way at the same time have no order; nor have copies for
+	// two recipients.
+	d, e := event("d", "u"), event("e", "u")
+	d.Answered()
+	e.Answered()
+	accept(l, c, "1", "u", "e")
+	accept(l, c, "1", "u", "d")
+	event("f", "v").Answered()
+	event("g", "u").Answered()
+	accept(l, c, "1", "u", "g")
+	accept(l, c, "1", "v", "f")
+	if got := l.Totals().Inversions; got != 1 {
+		t.Errorf("inversions = %d, want still 1", got)
+	}
+}
+
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	l, c := newLedger()
+	l.Announce("1", ledger.Expected{ID: "lost"}, ledger.Expected{ID: "a"})
+	c.now = start.Add(1500 * time.Millisecond)
+	accept(l, c, "1", "u", "a")
+	accept(l, c, "1", "u", "a")
+	l.Page("1").Record(c.now, ledger.Send{Class: ledger.Media, Result: ledger.Refused, ID: "m"})
+	c.now = start.Add(3 * time.Second)
+	l.Page("1").Record(c.now, ledger.Send{Result: ledger.Failed})
+	l.Page("2").Record(c.now, ledger.Send{Result: ledger.Accepted, ID: "x"})
+	r := l.Report(ledger.Query{Page: "1", Pages: 10, Seconds: 60})
+	want := []ledger.PageReport{{
+		Page: "1",
+		Totals: ledger.Counts{
+			Events: 1, Expected: 2, Accepted: 2, Refused: 1, Errors: 1, Lost: 1, Pending: 1, Duplicated: 1,
+		},
+		Series: []ledger.Second{
+			{Unix: start.Unix(), Lost: 1},
+			{Unix: start.Unix() + 1, Text: ledger.Cell{Accepted: 2}, Media: ledger.Cell{Refused: 1}, Duplicated: 1},
+			{Unix: start.Unix() + 3, Text: ledger.Cell{Errors: 1}},
+		},
+	}}
+	if diff := cmp.Diff(want, r.Pages); diff != "" {
+		t.Errorf("Report.Pages: -want +got\n%s", diff)
+	}
+	if r.PendingAgeMax != 3*time.Second {
+		t.Errorf("PendingAgeMax = %s, want 3s", r.PendingAgeMax)
+	}
+	if got := len(l.Report(ledger.Query{Pages: 10, Seconds: 1}).Pages[0].Series); got != 1 {
+		t.Errorf("seconds listed of the last 1 = %d, want 1", got)
+	}
+}
+
+func TestSeriesIsBounded(t *testing.T) {
+	t.Parallel()
+	now := start
+	l := ledger.New(ledger.Config{Now: func() time.Time { return now }, Seconds: 5})
+	for range 100 {
+		now = now.Add(time.Second)
+		l.Page("1").Record(now, ledger.Send{})
+	}
+	if got := len(l.Report(ledger.Query{Pages: 1, Seconds: 1000}).Pages[0].Series); got < 5 || got > 10 {
+		t.Errorf("seconds kept = %d, want 5 to 10", got)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	l, c := newLedger()
+	l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"})
+	a, forget := l.Watch("a")
+	defer forget()
+	b, forgetB := l.Watch("b")
+	forgetB()
+	select {
+	case <-a:
+		t.Error("Watch(a) is done before a was accepted")
+	default:
+	}
+	accept(l, c, "1", "u", "a")
+	accept(l, c, "1", "u", "b")
+	<-a
+	select {
+	case <-b:
+		t.Error("Watch(b) is done although it was forgotten")
+	default:
+	}
+	again, _ := l.Watch("a")
+	<-again
+}
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	l, _ := newLedger()
+	var wg sync.WaitGroup
+	const workers, each = 8, 500
+	for w := range workers {
+		wg.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("%d/%d", w, i)
+				e := l.Announce("1", ledger.Expected{ID: id, Recipient: "u"})
+				l.Page("1").Record(start, ledger.Send{Recipient: "u", ID: id})
+				e.Answered()
+				if i%100 == 0 {
+					l.Report(ledger.Query{Pages: 1, Seconds: 1})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got := l.Totals()
+	got.Inversions = 0 // depends on the schedule
+	if diff := cmp.Diff(ledger.Counts{Events: workers * each, Expected: workers * each, Accepted: workers * each}, got); diff != "" {
+		t.Errorf("Totals: -want +got\n%s", diff)
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	l, _ := newLedger()
+	p := l.Page("1")
+	ids := make([]string, 1<<16)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("1/m_%d/u", i)
+	}
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Record(start, ledger.Send{Recipient: "u", ID: ids[i%len(ids)]})
+		i++
+	}
+}

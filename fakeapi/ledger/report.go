@@ -1,0 +1,122 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+)
+
+// Report is the book at one moment.
+type Report struct {
+	Now            time.Time     `json:"now"`
+	Totals         Counts        `json:"totals"`
+	PendingAgeMax  time.Duration `json:"-"`
+	PendingSeconds float64       `json:"pending_age_max"` // seconds since the oldest awaited id was announced
+	Pages          []PageReport  `json:"pages,omitempty"`
+}
+
+// PageReport is one page's part of it.
+type PageReport struct {
+	Page   string   `json:"page"`
+	Totals Counts   `json:"totals"`
+	Series []Second `json:"series"`
+}
+
+// Query selects what Report lists. The zero value selects the totals alone.
+type Query struct {
+	Page    string // only this page; empty: all
+	Pages   int    // list at most so many pages
+	Seconds int    // of each, the active seconds among the last so many; 0: none
+}
+
+// Report reads the book. Totals cover every page, whatever the query selects.
+// It looks at every awaited id once, so it costs about a millisecond for each
+// 20,000 of them.
+func (l *Ledger) Report(q Query) Report {
+	now := l.now()
+	r := Report{Now: now}
+	lost, oldest := l.lost()
+	if !oldest.IsZero() {
+		r.PendingAgeMax = now.Sub(oldest)
+		r.PendingSeconds = r.PendingAgeMax.Seconds()
+	}
+	for _, p := range l.list() {
+		p.mu.Lock()
+		counts := p.counts
+		var series []Second
+		wanted := (q.Page == "" || q.Page == p.id) && len(r.Pages) < q.Pages
+		if wanted && q.Seconds > 0 {
+			series = tail(p.series, now.Unix()-int64(q.Seconds))
+		}
+		p.mu.Unlock()
+		for _, n := range lost[p] {
+			counts.Lost += int64(n)
+		}
+		counts.Pending = counts.Lost
+		r.Totals.add(counts)
+		if wanted {
+			r.Pages = append(r.Pages, PageReport{Page: p.id, Totals: counts, Series: withLost(series, lost[p], now, q.Seconds)})
+		}
+	}
+	return r
+}
+
+// Totals is Report's sums without looking at every awaited id: its lost may
+// differ from the sum over pages by what moves in that instant.
+func (l *Ledger) Totals() Counts {
+	var c Counts
+	for _, p := range l.list() {
+		p.mu.Lock()
+		c.add(p.counts)
+		p.mu.Unlock()
+	}
+	c.Pending = l.pending.Load()
+	c.Lost = c.Pending
+	return c
+}
+
+// lost counts what is awaited, by page and the second it was announced in.
+func (l *Ledger) lost() (map[*Page]map[int64]uint32, time.Time) {
+	lost := make(map[*Page]map[int64]uint32)
+	var oldest time.Time
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for _, a := range s.pending {
+			if oldest.IsZero() || a.event.at.Before(oldest) {
+				oldest = a.event.at
+			}
+			seconds := lost[a.event.page]
+			if seconds == nil {
+				seconds = make(map[int64]uint32)
+				lost[a.event.page] = seconds
+			}
+			seconds[a.event.at.Unix()]++
+		}
+		s.mu.Unlock()
+	}
+	return lost, oldest
+}
+
+// tail copies the seconds after unix.
+func tail(series []Second, unix int64) []Second {
+	i := len(series)
+	for i > 0 && series[i-1].Unix > unix {
+		i--
+	}
+	return slices.Clone(series[i:])
+}
+
+// withLost enters the lost ids into the seconds in which they were announced.
+func withLost(series []Second, lost map[int64]uint32, now time.Time, seconds int) []Second {
+	for unix, n := range lost {
+		if unix <= now.Unix()-int64(seconds) {
+			continue
+		}
+		i, found := slices.BinarySearchFunc(series, unix, func(s Second, t int64) int { return int(s.Unix - t) })
+		if !found {
+			series = slices.Insert(series, i, Second{Unix: unix})
+		}
+		series[i].Lost = n
+	}
+	return series
+}

@@ -1,0 +1,191 @@
+package fakeapi
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/limit"
+)
+
+// page is what the platform keeps of one page.
+type page struct {
+	id   string
+	book *ledger.Page
+
+	mu         sync.Mutex
+	generation uint64 // of the settings that the limiters below were made for
+	limits     [2]limiterSlot
+	quota      limiterSlot
+	recipients map[string]limit.Limiter // only while RecipientPerSecond is set
+}
+
+// limiterSlot is a limiter with the configuration it was made from.
+type limiterSlot struct {
+	limit.Limiter
+	config limit.Config
+
+	extraSecond int64 // Unix second in which extraUsed calls passed by leniency
+	extraUsed   int
+}
+
+// extra lets share × limit refused calls of a second pass.
+func (s *limiterSlot) extra(second int64, share float64) bool {
+	if s.extraSecond != second {
+		s.extraSecond, s.extraUsed = second, 0
+	}
+	if float64(s.extraUsed+1) > share*float64(s.config.Limit) {
+		return false
+	}
+	s.extraUsed++
+	return true
+}
+
+// fit makes the slot's limiter follow the configuration: with another limit
+// alone it keeps what was counted.
+func (s *limiterSlot) fit(now time.Time, c limit.Config) {
+	old := s.config
+	s.config = c
+	old.Limit = c.Limit
+	if s.Limiter != nil && old == c {
+		s.SetLimit(now, c.Limit)
+		return
+	}
+	l, err := limit.New(c)
+	if err != nil {
+		// Settings.Validate has checked every part of c.
+		l = nil
+	}
+	s.Limiter = l
+}
+
+// fitLocked makes the limiters follow the settings.
+func (p *page) fitLocked(now time.Time, set *live) {
+	if p.generation == set.generation {
+		return
+	}
+	p.generation = set.generation
+	own := set.Pages[p.id]
+	if own == nil {
+		own = &PageSettings{}
+	}
+	p.limits[ledger.Text].fit(now, set.Text.config(own.Text))
+	p.limits[ledger.Media].fit(now, set.Media.config(own.Media))
+	p.recipients = nil
+	audience := set.Audience
+	if own.Audience > 0 {
+		audience = own.Audience
+	}
+	quota := min(set.QuotaPerPerson*audience, 10_000_000) // limit's maximum
+	if quota == 0 {
+		p.quota = limiterSlot{}
+		return
+	}
+	p.quota.fit(now, limit.Config{Algorithm: limit.SlidingWindow, Limit: quota, Window: 24 * time.Hour})
+}
+
+// admit asks the page's limit for one call of the class.
+func (p *page) admit(now time.Time, set *live, class ledger.Class, seed uint64) *answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fitLocked(now, set)
+	rule := set.Text
+	if class == ledger.Media {
+		rule = set.Media
+	}
+	if !p.limits[class].Allow(now) && !p.lenientLocked(now, rule, class, seed) {
+		return errPageLimit
+	}
+	if p.quota.Limiter != nil && !p.quota.Allow(now) {
+		return errQuota
+	}
+	return nil
+}
+
+// lenientLocked lets a refused call pass in a lenient second.
+func (p *page) lenientLocked(now time.Time, rule Limit, class ledger.Class, seed uint64) bool {
+	if rule.LenientSeconds == 0 || rule.LenientExtra == 0 {
+		return false
+	}
+	d := newDice(seed^hashString(p.id), uint64(now.Unix())) //nolint:gosec // any number will do
+	if !d.hit(rule.LenientSeconds) {
+		return false
+	}
+	return p.limits[class].extra(now.Unix(), rule.LenientExtra)
+}
+
+// admitRecipient asks the limit of one recipient.
+func (p *page) admitRecipient(now time.Time, set *live, recipient string) *answer {
+	if set.RecipientPerSecond == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fitLocked(now, set)
+	l := p.recipients[recipient]
+	if l == nil {
+		var err error
+		l, err = limit.New(limit.Config{Algorithm: limit.FixedWindow, Limit: set.RecipientPerSecond})
+		if err != nil {
+			return nil // Settings.Validate has checked it
+		}
+		if p.recipients == nil {
+			p.recipients = make(map[string]limit.Limiter)
+		}
+		p.recipients[recipient] = l
+	}
+	if !l.Allow(now) {
+		return errRecipientLimit
+	}
+	return nil
+}
+
+// state is what the platform thinks of the page now.
+func (set *live) state(id string, now time.Time) *answer {
+	own := set.Pages[id]
+	if own == nil || !own.Until.IsZero() && !now.Before(own.Until) {
+		return nil
+	}
+	switch own.State {
+	case Active:
+		return nil
+	case Revoked:
+		return errRevoked
+	case Restricted:
+		return errRestricted
+	case Disabled:
+		return errBlocked
+	}
+	return nil
+}
+
+// appendUsage appends the value of x-business-use-case-usage.
+func (p *page) appendUsage(b []byte, now time.Time, set *live, class ledger.Class) []byte {
+	p.mu.Lock()
+	p.fitLocked(now, set)
+	usage := p.limits[class].Usage(now)
+	wait := time.Duration(0)
+	if p.quota.Limiter != nil {
+		usage = max(usage, p.quota.Usage(now))
+		wait = p.quota.Wait(now)
+	}
+	p.mu.Unlock()
+	b = append(b, `{"`...)
+	b = append(b, p.id...)
+	b = append(b, `":[{"type":"messenger","call_count":`...)
+	b = strconv.AppendInt(b, int64(100*usage), 10)
+	b = append(b, `,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":`...)
+	// Whole minutes. The limits per second are over within the second: 0.
+	b = strconv.AppendInt(b, int64((wait+time.Minute-1)/time.Minute), 10)
+	return append(b, `}]}`...)
+}
+
+// hashString is FNV-1a, 64 bits: the same in every process, unlike maphash.
+func hashString(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}

@@ -1,0 +1,45 @@
+package fakeapi_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"chatclub/fakeapi"
+)
+
+// TestReadmeExamples: every send in the README gets the answer written beside
+// it, and every control example is accepted.
+func TestReadmeExamples(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAPI(t, fakeapi.Config{})
+	rows := regexp.MustCompile("(?m)^\\|[^|]+\\| `send '([^']+)'` \\| ([0-9/]+)").FindAllStringSubmatch(string(b), -1)
+	if len(rows) != 11 {
+		t.Errorf("examples of classes = %d, want 11", len(rows))
+	}
+	for _, row := range rows {
+		e := mustDo(t, a, "POST", "/v23.0/1/messages", row[1], header("Authorization", bearer1)).error(t)
+		got := strconv.Itoa(e.Code)
+		if e.Subcode != 0 {
+			got += fmt.Sprintf("/%d", e.Subcode)
+		}
+		if got != row[2] {
+			t.Errorf("send %s = code %s, want %s", row[1], got, row[2])
+		}
+	}
+	controls := regexp.MustCompile(`(?m)^control '([^']+)'`).FindAllStringSubmatch(string(b), -1)
+	if len(controls) != 5 {
+		t.Errorf("examples of control = %d, want 5", len(controls))
+	}
+	for _, row := range controls {
+		if err := a.Patch([]byte(row[1])); err != nil {
+			t.Errorf("control %s = %v, want nil", row[1], err)
+		}
+	}
+}

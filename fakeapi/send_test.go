@@ -1,0 +1,279 @@
+package fakeapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chatclub/fakeapi"
+)
+
+func TestSuccess(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, fakeapi.Config{Seed: 7})
+	seen := make(map[string]bool)
+	for range 50 {
+		r := send(t, a, "42", "1/m/42")
+		var body struct {
+			Recipient string `json:"recipient_id"`
+			Message   string `json:"message_id"`
+		}
+		if err := json.Unmarshal([]byte(r.body), &body); err != nil || r.status != http.StatusOK {
+			t.Fatalf("send = %d %q, want 200 and JSON (%v)", r.status, r.body, err)
+		}
+		if body.Recipient != "42" || !strings.HasPrefix(body.Message, "m_") || seen[body.Message] {
+			t.Errorf("send = %+v, want recipient 42 and a new message id m_…", body)
+		}
+		seen[body.Message] = true
+	}
+	got := send(t, a, "42", "1/m/42").usage
+	want := `{"1":[{"type":"messenger","call_count":17,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":0}]}`
+	if got != want { // 51 of 300
+		t.Errorf("usage header = %s, want %s", got, want)
+	}
+}
+
+func TestURLForms(t *testing.T) {
+	t.Parallel()
+	for path, code := range map[string]int{
+		"/1/messages":           0,
+		"/me/messages":          0,
+		"/v2.6/1/messages":      0,
+		"/v23.0/me/messages":    0,
+		"/v23.0/1/messages/":    0,
+		"/v23.0/2/messages":     190, // another page than the token's
+		"/v23.0/x/messages":     190,
+		"/v23.0/messages":       2500,
+		"/v23.0/1/1/messages":   2500,
+		"/v23.0/1/conversation": 2500,
+		"/version/1/messages":   2500,
+	} {
+		a := newAPI(t, fakeapi.Config{})
+		r := mustDo(t, a, "POST", path, text("42", ""), header("Authorization", bearer1))
+		if code == 0 {
+			if r.status != http.StatusOK {
+				t.Errorf("POST %s = %d %s, want 200", path, r.status, r.body)
+			}
+			continue
+		}
+		if got := r.error(t).Code; got != code {
+			t.Errorf("POST %s = code %d, want %d", path, got, code)
+		}
+	}
+	r := mustDo(t, newAPI(t, fakeapi.Config{}), "GET", "/v23.0/1/messages", "", header("Authorization", bearer1))
+	if e := r.error(t); e.Code != 100 || e.Subcode != 33 {
+		t.Errorf("GET messages = %d/%d, want 100/33", e.Code, e.Subcode)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	configured := map[string]string{"1": "secret-one", "2": "secret-two"}
+	withToken := func(token string) string {
+		return `{"access_token":"` + token + `","recipient":{"id":"42"},"message":{"text":"hi"}}`
+	}
+	tests := map[string]struct {
+		tokens  map[string]string
+		url     string
+		body    string
+		options []option
+		code    int // 0: accepted
+	}{
+		"bearer":                 {nil, "/1/messages", text("42", ""), []option{header("Authorization", "Bearer token-1")}, 0},
+		"bearer, lower case":     {nil, "/1/messages", text("42", ""), []option{header("Authorization", "bearer token-1")}, 0},
+		"OAuth":                  {nil, "/1/messages", text("42", ""), []option{header("Authorization", "OAuth token-1")}, 0},
+		"query":                  {nil, "/1/messages?access_token=token-1", text("42", ""), nil, 0},
+		"JSON body":              {nil, "/1/messages", withToken("token-1"), nil, 0},
+		"form":                   {nil, "/1/messages", `access_token=token-1&recipient=%7B%22id%22%3A%2242%22%7D&message=%7B%22text%22%3A%22hi%22%7D`, []option{form}, 0},
+		"me":                     {nil, "/me/messages?access_token=token-1", text("42", ""), nil, 0},
+		"header wins over query": {nil, "/1/messages?access_token=token-1", text("42", ""), []option{header("Authorization", "Bearer wrong")}, 190},
+		"none":                   {nil, "/1/messages", text("42", ""), nil, 104},
+		"wrong":                  {nil, "/1/messages?access_token=token-x", text("42", ""), nil, 190},
+		"of another page":        {nil, "/1/messages?access_token=token-2", text("42", ""), nil, 190},
+		"configured":             {configured, "/1/messages?access_token=secret-one", text("42", ""), nil, 0},
+		"configured, me":         {configured, "/me/messages?access_token=secret-two", text("42", ""), nil, 0},
+		"configured, by rule":    {configured, "/1/messages?access_token=token-1", text("42", ""), nil, 190},
+		"configured, not there":  {configured, "/3/messages?access_token=secret-one", text("42", ""), nil, 190},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t, fakeapi.Config{Tokens: tc.tokens})
+			r := mustDo(t, a, "POST", tc.url, tc.body, tc.options...)
+			if got := r.error(t).Code; got != tc.code {
+				t.Errorf("send = %d %s, want code %d", r.status, r.body, tc.code)
+			}
+		})
+	}
+}
+
+// bodies are the same message in the forms that the platform takes.
+func TestBodyForms(t *testing.T) {
+	t.Parallel()
+	f := url.Values{
+		"recipient": {`{"id":"42"}`}, "messaging_type": {"UPDATE"},
+		"message": {`{"text":"Grüße / 100 %","metadata":"1/m/42"}`},
+	}
+	for name, tc := range map[string]struct {
+		body    string
+		options []option
+	}{
+		"JSON":                  {`{"recipient":{"id":"42"},"messaging_type":"UPDATE","message":{"text":"Grüße / 100 %","metadata":"1/m/42"}}`, nil},
+		"JSON, escaped":         {`{"recipient":{"id":"42"},"message":{"text":"Gr\u00fc\u00dfe \/ 100 \u0025","metadata":"1\/m\/42"}}`, nil},
+		"JSON, numeric id":      {`{"recipient":{"id":42},"message":{"text":"Grüße / 100 %","metadata":"1/m/42"}}`, nil},
+		"JSON in JSON":          {`{"recipient":"{\"id\":\"42\"}","message":"{\"text\":\"Grüße / 100 %\",\"metadata\":\"1/m/42\"}"}`, nil},
+		"form":                  {f.Encode(), []option{form}},
+		"form with charset":     {f.Encode(), []option{header("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")}},
+		"JSON, no content type": {`{"recipient":{"id":"42"},"message":{"text":"Grüße / 100 %","metadata":"1/m/42"}}`, []option{header("Content-Type", "")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t, fakeapi.Config{})
+			var got fakeapi.Acceptance
+			stop := a.Observe(func(x fakeapi.Acceptance) { got = x })
+			mustDo(t, a, "POST", "/1/messages", tc.body, append(tc.options, header("Authorization", bearer1))...)
+			got.MID, got.At = "", time.Time{}
+			if diff := cmp.Diff(fakeapi.Acceptance{Page: "1", Recipient: "42", ID: "1/m/42", Text: "Grüße / 100 %"}, got); diff != "" {
+				t.Errorf("accepted: -want +got\n%s", diff)
+			}
+			stop()
+			got = fakeapi.Acceptance{}
+			mustDo(t, a, "POST", "/1/messages", tc.body, append(tc.options, header("Authorization", bearer1))...)
+			if got.ID != "" {
+				t.Error("observed after stop")
+			}
+		})
+	}
+}
+
+func TestValidation(t *testing.T) {
+	t.Parallel()
+	replies := strings.Repeat(`{"content_type":"text","title":"a","payload":"b"},`, 14)
+	tests := map[string]struct {
+		body string
+		want string // code, or code/subcode; empty: accepted
+	}{
+		"not JSON":             {`{"recipient"`, "100"},
+		"a list":               {`[]`, "100"},
+		"empty":                {``, "100"},
+		"null":                 {`null`, "100"},
+		"no recipient":         {`{"message":{"text":"hi"}}`, "100"},
+		"empty recipient":      {`{"recipient":{"id":""},"message":{"text":"hi"}}`, "100"},
+		"recipient is a list":  {`{"recipient":[1],"message":{"text":"hi"}}`, "100"},
+		"no message":           {`{"recipient":{"id":"42"}}`, "100/2018034"},
+		"empty message":        {`{"recipient":{"id":"42"},"message":{}}`, "100/2018034"},
+		"empty text":           {`{"recipient":{"id":"42"},"message":{"text":""}}`, "100/2018034"},
+		"text is a number":     {`{"recipient":{"id":"42"},"message":{"text":1}}`, "100"},
+		"2000 characters":      {text2("ä", 2000), ""},
+		"2001 characters":      {text2("ä", 2001), "100"},
+		"unknown type":         {`{"recipient":{"id":"42"},"messaging_type":"SPAM","message":{"text":"hi"}}`, "100"},
+		"tag is missing":       {`{"recipient":{"id":"42"},"messaging_type":"MESSAGE_TAG","message":{"text":"hi"}}`, "100"},
+		"tag":                  {`{"recipient":{"id":"42"},"messaging_type":"MESSAGE_TAG","tag":"HUMAN_AGENT","message":{"text":"hi"}}`, ""},
+		"13 quick replies":     {`{"recipient":{"id":"42"},"message":{"text":"hi","quick_replies":[` + replies[:13*len(replies)/14-1] + `]}}`, ""},
+		"14 quick replies":     {`{"recipient":{"id":"42"},"message":{"text":"hi","quick_replies":[` + strings.TrimSuffix(replies, ",") + `]}}`, "100"},
+		"metadata of 999":      {`{"recipient":{"id":"42"},"message":{"text":"hi","metadata":"` + strings.Repeat("x", 999) + `"}}`, ""},
+		"metadata of 1000":     {`{"recipient":{"id":"42"},"message":{"text":"hi","metadata":"` + strings.Repeat("x", 1000) + `"}}`, "100"},
+		"image":                {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"image","payload":{"url":"https://x.test/a.png"}}}}`, ""},
+		"uploaded before":      {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"image","payload":{"attachment_id":"5"}}}}`, ""},
+		"template":             {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"template","payload":{"template_type":"button"}}}}`, ""},
+		"unknown attachment":   {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"smell","payload":{"url":"https://x.test/a"}}}}`, "100"},
+		"attachment without":   {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"image"}}}`, "100/2018047"},
+		"attachment, no host":  {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"image","payload":{"url":"file:///etc/passwd"}}}}`, "100/2018047"},
+		"text and attachment":  {`{"recipient":{"id":"42"},"message":{"text":"hi","attachment":{"type":"image","payload":{"url":"https://x.test/a"}}}}`, "100"},
+		"typing":               {`{"recipient":{"id":"42"},"sender_action":"typing_on"}`, ""},
+		"unknown action":       {`{"recipient":{"id":"42"},"sender_action":"dance"}`, "100"},
+		"action with message":  {`{"recipient":{"id":"42"},"sender_action":"typing_on","message":{"text":"hi"}}`, "100"},
+		"recipient asks":       {text("error-551", "x"), "551"},
+		"recipient asks twice": {text("error-613-2018338", "x"), "613/2018338"},
+		"recipient asks -1":    {text("error--1", "x"), "-1"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t, fakeapi.Config{})
+			r := mustDo(t, a, "POST", "/1/messages", tc.body, header("Authorization", bearer1))
+			e := r.error(t)
+			got := ""
+			if e.Code != 0 {
+				got = strconv.Itoa(e.Code)
+			}
+			if e.Subcode != 0 {
+				got += "/" + strconv.Itoa(e.Subcode)
+			}
+			if got != tc.want {
+				t.Errorf("send = %d %s, want code %q", r.status, r.body, tc.want)
+			}
+			accepted := a.Ledger().Totals().Accepted == 1
+			if accepted != (tc.want == "") {
+				t.Errorf("accepted in the ledger = %t, want %t", accepted, tc.want == "")
+			}
+		})
+	}
+}
+
+func text2(char string, n int) string {
+	return `{"recipient":{"id":"42"},"message":{"text":"` + strings.Repeat(char, n) + `"}}`
+}
+
+// TestEnvelopes has the envelope of one answer of each kind in full.
+func TestEnvelopes(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	tests := []struct {
+		recipient string
+		status    int
+		want      apiError
+	}{
+		{"error-613", 400, apiError{Message: "(#613) Calls to this api have exceeded the rate limit.", Type: "OAuthException", Code: 613}},
+		{"error-613-1996", 400, apiError{Message: "(#613) Calls to this api have exceeded the rate limit.", Type: "OAuthException", Code: 613, Subcode: 1996}},
+		{"error-4", 403, apiError{Message: "(#4) Application request limit reached", Type: "OAuthException", Code: 4, Transient: &yes}},
+		{"error-10-2018278", 403, apiError{Message: "(#10) This message is sent outside of allowed window.", Type: "OAuthException", Code: 10, Subcode: 2018278}},
+		{"error-551", 400, apiError{Message: "(#551) This person isn't available right now.", Type: "OAuthException", Code: 551}},
+		{"error-190", 400, apiError{Message: "Invalid OAuth access token - Cannot parse access token", Type: "OAuthException", Code: 190}},
+		{"error-2", 500, apiError{Message: "An unexpected error has occurred. Please retry your request later.", Type: "OAuthException", Code: 2, Transient: &yes}},
+		{"error-1-1357046", 500, apiError{Message: "An unknown error occurred", Type: "OAuthException", Code: 1, Subcode: 1357046, Transient: &no}},
+		{"error--1", 500, apiError{Message: "Unexpected internal error", Type: "OAuthException", Code: -1, Transient: &yes}},
+	}
+	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 10_000 })})
+	for _, tc := range tests {
+		r := send(t, a, tc.recipient, "id")
+		got := r.error(t)
+		if len(got.Trace) != 11 {
+			t.Errorf("%s: fbtrace_id = %q, want 11 characters", tc.recipient, got.Trace)
+		}
+		got.Trace = ""
+		if diff := cmp.Diff(tc.want, got); diff != "" || r.status != tc.status {
+			t.Errorf("%s: status = %d, want %d; -want +got\n%s", tc.recipient, r.status, tc.status, diff)
+		}
+	}
+	// A bare 613 has exactly these fields.
+	if body := send(t, a, "error-613", "id").body; strings.Contains(body, "is_transient") || strings.Contains(body, "error_subcode") {
+		t.Errorf("613 = %s, want no is_transient and no error_subcode", body)
+	}
+}
+
+// TestEveryDocumentedCode: each code of the classes that a client must tell
+// apart can be had.
+func TestEveryDocumentedCode(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 10_000 })})
+	for code := range strings.FieldsSeq(`613 32 80006 80001 4 17 341 613/1996 613/2018338 613/1893016 4/2018354
+		9/2018352 1200 2 1 -1 1/1357046 100/2018001 551 200/1545041 10/2018108 10/2018278 10/2018065 10/2534022
+		2018300 2018321 100/2018034 100/2018047 100/2018074 100/2018294 190 102 10 3 200 2/2018344 368 2022 10/1893063`) {
+		e := send(t, a, "error-"+strings.ReplaceAll(code, "/", "-"), "id").error(t)
+		got := strconv.Itoa(e.Code)
+		if e.Subcode != 0 {
+			got += fmt.Sprintf("/%d", e.Subcode)
+		}
+		if got != code {
+			t.Errorf("send to error-%s = code %s, want %s", code, got, code)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package fakeapi_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"chatclub/fakeapi"
+	"chatclub/fakeapi/ledger"
+)
+
+// serve puts a platform behind a socket of this test.
+func serve(t testing.TB, a *fakeapi.API) (base string, client *http.Client) {
+	t.Helper()
+	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Serve(ctx, ln) }()
+	tr := &http.Transport{}
+	t.Cleanup(func() {
+		tr.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Serve = %v, want nil after cancel", err)
+		}
+	})
+	return "http://" + ln.Addr().String(), &http.Client{Transport: tr}
+}
+
+func post(t *testing.T, c *http.Client, url, body string) (*http.Response, string, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", bearer1)
+	resp, err := c.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp, string(b), err
+}
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 1 })})
+	base, client := serve(t, a)
+	resp, body, err := post(t, client, base+"/v23.0/me/messages", text("42", "1/m/42"))
+	if err != nil || resp.StatusCode != 200 || !strings.HasPrefix(body, `{"recipient_id":"42","message_id":"m_`) {
+		t.Fatalf("send over a socket = %v %s, want 200 and ids", err, body)
+	}
+	if resp.Header.Get("Content-Type") != "application/json; charset=UTF-8" || !strings.Contains(resp.Header.Get("X-Business-Use-Case-Usage"), `"call_count":100`) {
+		t.Errorf("headers = %v, want JSON and the usage", resp.Header)
+	}
+	for _, fault := range []string{`{"faults":{"reset_before":1}}`, `{"text":{"per_second":300},"faults":{"reset_before":0,"reset_after":1}}`} {
+		if err := a.Patch([]byte(fault)); err != nil {
+			t.Fatal(err)
+		}
+		if _, body, err := post(t, client, base+"/1/messages", text("42", "1/n/42")); err == nil {
+			t.Errorf("send with %s = %s, want a lost connection", fault, body)
+		}
+	}
+	if got := a.Ledger().Totals(); got.Accepted != 2 || got.Errors != 1 {
+		t.Errorf("ledger = %+v, want 2 accepted and 1 error", got)
+	}
+	if err := a.Patch([]byte(`{"faults":{"reset_after":0,"slow_body":1,"slow_body_by":"1ms"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, body, err := post(t, client, base+"/1/messages", text("42", "")); err != nil || !strings.HasSuffix(body, `"}`) {
+		t.Errorf("send with a slow body = %s %v, want the whole body", body, err)
+	}
+	client.CloseIdleConnections()
+	if err := a.Patch([]byte(`{"faults":{"refuse":true}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, body, err := post(t, client, base+"/1/messages", text("42", "")); err == nil {
+		t.Errorf("send while connections are refused = %s, want an error", body)
+	}
+}
+
+// TestServeEndsPendingAnswers: stopping does not wait for a latency of an hour.
+func TestServeEndsPendingAnswers(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Latency = mustLatency("fixed:1h") })})
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Serve(ctx, ln) }()
+	accepted := make(chan struct{})
+	a.Observe(func(fakeapi.Acceptance) { close(accepted) })
+	answered := make(chan error, 1)
+	tr := &http.Transport{}
+	go func() {
+		_, _, err := post(t, &http.Client{Transport: tr}, "http://"+ln.Addr().String()+"/1/messages", text("42", ""))
+		answered <- err
+	}()
+	<-accepted
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Serve = %v, want nil", err)
+	}
+	if err := <-answered; err == nil {
+		t.Error("the pending call was answered, want a lost connection")
+	}
+	tr.CloseIdleConnections()
+}
+
+func TestPageAndEvents(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, fakeapi.Config{})
+	a.Ledger().Page("1").Record(time.Now(), ledger.Send{Recipient: "42", ID: "x"})
+	base, client := serve(t, a)
+	get := func(path string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	page := get("/")
+	html, err := io.ReadAll(page.Body)
+	page.Body.Close()
+	if err != nil || !strings.Contains(string(html), `new EventSource("events")`) || strings.Contains(string(html), "https://") {
+		t.Errorf("page = %d bytes, %v, want one that reads events and nothing from elsewhere", len(html), err)
+	}
+	events := get("/events")
+	defer events.Body.Close()
+	lines := bufio.NewReader(events.Body)
+	for range 2 {
+		got, err := lines.ReadString('\n')
+		if err != nil || !strings.HasPrefix(got, "data: {") || !strings.Contains(got, `"accepted":1`) || !strings.Contains(got, `"limit":300`) {
+			t.Errorf("event = %q %v, want the ledger", got, err)
+		}
+		if _, err := lines.ReadString('\n'); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, fakeapi.Config{})
+	a.Ledger().Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"}, ledger.Expected{ID: "c"})
+	send(t, a, "42", "a")
+	send(t, a, "42", "a")
+	send(t, a, "error-613", "b")
+	send(t, a, "error-551", "c")
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(a.Collector())
+	want := `
+# HELP fakeapi_ids_total Message ids by what the ledger says of them.
+# TYPE fakeapi_ids_total counter
+fakeapi_ids_total{state="duplicated"} 1
+fakeapi_ids_total{state="excused"} 1
+fakeapi_ids_total{state="expected"} 2
+fakeapi_ids_total{state="inverted"} 0
+fakeapi_ids_total{state="unexpected"} 0
+# HELP fakeapi_pending Message ids that are expected and not accepted now.
+# TYPE fakeapi_pending gauge
+fakeapi_pending 1
+# HELP fakeapi_sends_total Send API calls by what became of them.
+# TYPE fakeapi_sends_total counter
+fakeapi_sends_total{result="accepted"} 2
+fakeapi_sends_total{result="error"} 0
+fakeapi_sends_total{result="refused"} 1
+fakeapi_sends_total{result="rejected"} 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "fakeapi_ids_total", "fakeapi_pending", "fakeapi_sends_total"); err != nil {
+		t.Error(err)
+	}
+	if got := a.Answers()["613"]; got != 1 {
+		t.Errorf("answers of 613 = %d, want 1", got)
+	}
+}

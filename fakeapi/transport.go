@@ -1,0 +1,104 @@
+package fakeapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// maxRequest bounds the body that is read: a batch of 50 full messages is
+// below 1 MiB, an announcement of 10,000 ids too.
+const maxRequest = 8 << 20
+
+// Transport answers an http.Client's requests in process, whatever their host:
+// no socket, no goroutine, and all waiting on timers that end with the
+// request's context, so that it works under testing/synctest. The pages `/`
+// and `/events` exist only behind a socket.
+func (a *API) Transport() http.RoundTripper { return transport{a} }
+
+type transport struct{ api *API }
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		body, err = io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
+		if closeErr := r.Body.Close(); err == nil {
+			err = closeErr
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read request body: %w", err)
+		}
+	}
+	if t.api.live.Load().Faults.Refuse {
+		return nil, lost("dial", syscall.ECONNREFUSED)
+	}
+	if len(body) > maxRequest {
+		return simple(r, http.StatusRequestEntityTooLarge), nil
+	}
+	var resp Response
+	t.api.Do(&Request{
+		Method: r.Method, Path: []byte(r.URL.Path), Query: []byte(r.URL.RawQuery),
+		Authorization: []byte(r.Header.Get("Authorization")), ContentType: []byte(r.Header.Get("Content-Type")), Body: body,
+	}, &resp)
+	if err := sleep(r.Context(), resp.Delay); err != nil {
+		return nil, err
+	}
+	if resp.Cut {
+		return nil, lost("read", syscall.ECONNRESET)
+	}
+	out := simple(r, resp.Status)
+	out.Header.Set("Content-Type", resp.ContentType)
+	if len(resp.Usage) > 0 {
+		out.Header.Set("X-Business-Use-Case-Usage", string(resp.Usage))
+	}
+	out.ContentLength = int64(len(resp.Body))
+	out.Body = io.NopCloser(&lateBody{ctx: r.Context(), delay: resp.BodyDelay, r: bytes.NewReader(resp.Body)})
+	return out, nil
+}
+
+func simple(r *http.Request, status int) *http.Response {
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), StatusCode: status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header), Body: http.NoBody, Request: r,
+	}
+}
+
+func lost(op string, why error) error { return &net.OpError{Op: op, Net: "fake", Err: why} }
+
+// lateBody waits before its first byte.
+type lateBody struct {
+	ctx   context.Context //nolint:containedctx // a body outlives the call that made it, as in net/http
+	delay time.Duration
+	r     io.Reader
+}
+
+func (b *lateBody) Read(p []byte) (int, error) {
+	if err := sleep(b.ctx, b.delay); err != nil {
+		return 0, err
+	}
+	b.delay = 0
+	return b.r.Read(p)
+}
+
+// sleep waits for d or the end of ctx, and returns ctx's error then.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,89 @@
+package fakeapi
+
+import (
+	"net/url"
+	"unicode/utf8"
+)
+
+// What the documents allow in one message.
+const (
+	maxText         = 2000 // characters
+	maxMetadata     = 999  // "less than 1000 characters"
+	maxQuickReplies = 13
+)
+
+// validate returns the documented answer to a body that the platform refuses,
+// nil for one that it takes.
+func (b *sendBody) validate() *answer {
+	if b.recipient() == "" {
+		return errParam.because("The parameter recipient is required.")
+	}
+	switch b.MessagingType {
+	case "", "RESPONSE", "UPDATE":
+	case "MESSAGE_TAG":
+		if b.Tag == "" {
+			return errParam.because("The parameter tag is required with messaging_type MESSAGE_TAG.")
+		}
+	default:
+		return errParam.because("Param messaging_type must be one of {RESPONSE, UPDATE, MESSAGE_TAG}.")
+	}
+	if b.SenderAction != "" {
+		return b.validateAction()
+	}
+	if b.Message == nil {
+		return errEmpty
+	}
+	return b.Message.v.validate()
+}
+
+func (b *sendBody) validateAction() *answer {
+	if b.Message != nil {
+		return errParam.because("Param sender_action cannot be combined with message.")
+	}
+	switch b.SenderAction {
+	case "typing_on", "typing_off", "mark_seen":
+		return nil
+	}
+	return errParam.because("Param sender_action must be one of {TYPING_ON, TYPING_OFF, MARK_SEEN}.")
+}
+
+func (m *outMessage) validate() *answer {
+	text := ""
+	if m.Text != nil {
+		text = *m.Text
+	}
+	switch {
+	case text == "" && m.Attachment == nil:
+		return errEmpty
+	case text != "" && m.Attachment != nil:
+		return errParam.because("Message cannot contain both text and attachment.")
+	case utf8.RuneCountInString(text) > maxText:
+		return errParam.because("Length of param message[text] must be less than or equal to %d", maxText)
+	case len(m.QuickReplies) > maxQuickReplies:
+		return errParam.because("Length of param message[quick_replies] must be less than or equal to %d", maxQuickReplies)
+	case utf8.RuneCountInString(m.Metadata) > maxMetadata:
+		return errParam.because("Length of param message[metadata] must be less than %d", maxMetadata+1)
+	case m.Attachment != nil:
+		return m.Attachment.validate()
+	}
+	return nil
+}
+
+func (a *attachment) validate() *answer {
+	switch a.Type {
+	case "template":
+		return nil
+	case "audio", "file", "image", "video":
+	default:
+		return errParam.because("Param message[attachment][type] must be one of {audio, file, image, template, video}.")
+	}
+	address, reused := a.mediaURL()
+	if reused {
+		return nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errMediaURL
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package fakeapi
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"time"
+)
+
+// happening is one object of a webhook's messaging list.
+type happening struct {
+	page, user string
+	at         time.Time
+	mid        string
+	text       string // a message; else the fields below
+	payload    string // a postback
+	title      string
+	echo       *Acceptance // what the page itself sent
+	delivered  []string    // mids
+	read       bool        // everything up to at
+}
+
+// webhookBody is the body that Messenger posts for the happenings, which are
+// of one page: ASCII only and escaped as Messenger does. split makes an entry
+// of each happening, otherwise they share one.
+func webhookBody(now time.Time, list []happening, split bool) []byte {
+	b := append(make([]byte, 0, 256+300*len(list)), `{"object":"page","entry":[`...)
+	for i, h := range list {
+		switch {
+		case i == 0:
+			b = appendEntry(b, now, h.page)
+		case split:
+			b = append(b, `]},`...)
+			b = appendEntry(b, now, h.page)
+		default:
+			b = append(b, ',')
+		}
+		b = h.append(b)
+	}
+	return append(b, `]}]}`...)
+}
+
+func appendEntry(b []byte, now time.Time, page string) []byte {
+	b = append(b, `{"id":`...)
+	b = appendString(b, page)
+	b = append(b, `,"time":`...)
+	b = strconv.AppendInt(b, now.UnixMilli(), 10)
+	return append(b, `,"messaging":[`...)
+}
+
+func (h happening) append(b []byte) []byte {
+	from, to := h.user, h.page
+	if h.echo != nil {
+		from, to = h.page, h.user
+	}
+	b = append(b, `{"sender":{"id":`...)
+	b = appendString(b, from)
+	b = append(b, `},"recipient":{"id":`...)
+	b = appendString(b, to)
+	b = append(b, `},"timestamp":`...)
+	b = strconv.AppendInt(b, h.at.UnixMilli(), 10)
+	switch {
+	case h.echo != nil:
+		b = h.echo.appendEcho(b)
+	case h.delivered != nil:
+		b = append(b, `,"delivery":{"mids":[`...)
+		for i, mid := range h.delivered {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, mid)
+		}
+		b = append(b, `],"watermark":`...)
+		b = strconv.AppendInt(b, h.at.UnixMilli(), 10)
+		b = append(b, '}')
+	case h.read:
+		b = append(b, `,"read":{"watermark":`...)
+		b = strconv.AppendInt(b, h.at.UnixMilli(), 10)
+		b = append(b, '}')
+	case h.payload != "":
+		b = append(b, `,"postback":{"mid":`...)
+		b = appendString(b, h.mid)
+		b = append(b, `,"title":`...)
+		b = appendString(b, h.title)
+		b = append(b, `,"payload":`...)
+		b = appendString(b, h.payload)
+		b = append(b, '}')
+	default:
+		b = append(b, `,"message":{"mid":`...)
+		b = appendString(b, h.mid)
+		b = append(b, `,"text":`...)
+		b = appendString(b, h.text)
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// appID is the application that all echoes name.
+const appID = "200000000000001"
+
+func (x *Acceptance) appendEcho(b []byte) []byte {
+	b = append(b, `,"message":{"mid":`...)
+	b = appendString(b, x.MID)
+	b = append(b, `,"is_echo":true,"app_id":`+appID+`,"metadata":`...)
+	b = appendString(b, x.ID)
+	if x.Type != "" {
+		b = append(b, `,"attachments":[{"type":`...)
+		b = appendString(b, x.Type)
+		b = append(b, `,"payload":{"url":`...)
+		b = appendString(b, x.URL)
+		b = append(b, `}}]`...)
+	} else {
+		b = append(b, `,"text":`...)
+		b = appendString(b, x.Text)
+	}
+	return append(b, '}')
+}
+
+// sign is the value of X-Hub-Signature-256 for a body.
+func sign(secret string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(body)
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}

@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/rooms/roomstest"
+)
+
+// plan describes a run of the whole system.
+type plan struct {
+	pages, rooms, users int
+	eventsPerSecond     int
+	chat                time.Duration
+	cores, dispatchers  int
+	dispatcher, core    map[string]string // settings beside the defaults
+	amqpURL             string            // empty: the one that all tests share
+	databaseURL         string            // empty: a PostgreSQL schema of its own
+}
+
+// secret signs the simulated webhooks of every test.
+const secret = "e2e-secret"
+
+// deployment is the whole system as processes.
+type deployment struct {
+	plan
+	fake, webhook *process
+	cores         []*process
+	dispatchers   []*process
+
+	fakeAddr, graph, pagesFile string
+	prefix                     string
+}
+
+// deploy starts everything; the simulated users begin as soon as the webhook answers.
+func deploy(t *testing.T, p plan) *deployment {
+	t.Helper()
+	if p.amqpURL == "" {
+		p.amqpURL = rabbittest.URL(t)
+	}
+	if p.databaseURL == "" {
+		p.databaseURL = roomstest.DSN(t)
+	}
+	d := &deployment{plan: p, prefix: rabbittest.Prefix(t), pagesFile: filepath.Join(t.TempDir(), "pages.json")}
+	hook := freeAddr(t)
+	d.fakeAddr = freeAddr(t)
+	d.graph = "http://" + d.fakeAddr + "/v23.0"
+	d.fake = start(t, "fakeapi", map[string]string{
+		"HTTP_ADDR": d.fakeAddr, "APP_SECRET": secret, "WEBHOOK_URL": "http://" + hook + "/webhook",
+		"PAGES": strconv.Itoa(p.pages), "ROOMS": strconv.Itoa(p.rooms), "USERS": strconv.Itoa(p.users),
+		"EVENTS_PER_SECOND": strconv.Itoa(p.eventsPerSecond), "DURATION": p.chat.String(),
+		"PAGES_FILE_OUT": d.pagesFile, "LATENCY": "lognormal:40ms,150ms",
+	})
+	d.webhook = start(t, "webhook", d.environ(map[string]string{
+		"HTTP_ADDR": hook, "APP_SECRET": secret, "VERIFY_TOKEN": "verify",
+	}))
+	for range p.cores {
+		d.startCore(t)
+	}
+	for range p.dispatchers {
+		d.startDispatcher(t)
+	}
+	return d
+}
+
+func (d *deployment) environ(more map[string]string) map[string]string {
+	e := map[string]string{"AMQP_URL": d.amqpURL, "QUEUE_PREFIX": d.prefix, "LANES": "2"}
+	maps.Copy(e, more)
+	return e
+}
+
+func (d *deployment) startCore(t *testing.T) *process {
+	t.Helper()
+	e := d.environ(map[string]string{"DATABASE_URL": d.databaseURL, "ROOM_CAPACITY": strconv.Itoa(d.users)})
+	maps.Copy(e, d.core)
+	p := start(t, "core", e)
+	d.cores = append(d.cores, p)
+	return p
+}
+
+func (d *deployment) startDispatcher(t *testing.T) *process {
+	t.Helper()
+	e := d.environ(map[string]string{"PAGES_FILE": d.pagesFile, "GRAPH_URL": d.graph})
+	maps.Copy(e, d.dispatcher)
+	p := start(t, "dispatcher", e)
+	d.dispatchers = append(d.dispatchers, p)
+	return p
+}
+
+// totals are the sums of the ledger.
+type totals struct {
+	Events, Expected, Accepted, Refused, Lost, Duplicated, Unexpected, Pending int64
+}
+
+func (d *deployment) totals() (totals, error) {
+	code, body, err := get("http://" + d.fakeAddr + "/ledger")
+	if err != nil {
+		return totals{}, err
+	}
+	if code != 200 {
+		return totals{}, fmt.Errorf("GET /ledger = %d: %s", code, body)
+	}
+	var answer struct {
+		Totals totals `json:"totals"`
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
+		return totals{}, fmt.Errorf("GET /ledger: %w", err)
+	}
+	return answer.Totals, nil
+}
+
+// awaitSent waits until n sends were accepted.
+func (d *deployment) awaitSent(t *testing.T, n int64) totals {
+	t.Helper()
+	var got totals
+	eventually(t, fmt.Sprintf("%d sends accepted", n), func() (err error) {
+		if got, err = d.totals(); err == nil && got.Accepted < n {
+			err = fmt.Errorf("ledger: %+v", got)
+		}
+		return err
+	})
+	return got
+}
+
+// settle waits until the users have written all and every copy has arrived,
+// and returns the ledger then.
+func (d *deployment) settle(t *testing.T) totals {
+	t.Helper()
+	var got totals
+	want := int64(d.eventsPerSecond) * int64(d.chat/time.Second)
+	want += int64(d.pages * d.rooms * d.users) // each has joined
+	eventually(t, "every copy has arrived", func() (err error) {
+		got, err = d.totals()
+		if err == nil && (got.Events < want*95/100 || got.Pending > 0) {
+			err = fmt.Errorf("%d events wanted, ledger: %+v", want, got)
+		}
+		return err
+	})
+	t.Logf("ledger: %+v", got)
+	return got
+}
+
+// checkComplete fails unless nothing is lost, at most duplicates are doubled,
+// and nothing came that nobody waited for.
+func checkComplete(t *testing.T, got totals, duplicates int64) {
+	t.Helper()
+	if got.Lost != 0 {
+		t.Errorf("lost = %d, want 0", got.Lost)
+	}
+	if got.Unexpected != 0 {
+		t.Errorf("unexpected = %d, want 0", got.Unexpected)
+	}
+	if got.Duplicated > duplicates {
+		t.Errorf("duplicated = %d, want at most %d", got.Duplicated, duplicates)
+	}
+	if got.Accepted != got.Expected+got.Duplicated {
+		t.Errorf("accepted %d is not expected %d + duplicated %d", got.Accepted, got.Expected, got.Duplicated)
+	}
+}

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"chatclub/internal/queue/rabbit/rabbittest"
+)
+
+// Rooms of the largest size, on two pages, through separate processes.
+func TestEveryCopyArrivesOnce(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, plan{
+		pages: 2, rooms: 2, users: 100, eventsPerSecond: 4, chat: 10 * time.Second, cores: 2, dispatchers: 2,
+	})
+	got := d.settle(t)
+	checkComplete(t, got, 0)
+	// Each of the 40 messages goes to 99 others, each join to the one who joined.
+	if want := int64(40*99 + 400); got.Expected < want*95/100 || got.Expected > want {
+		t.Errorf("expected = %d, want about %d", got.Expected, want)
+	}
+}
+
+// small is a run that lasts long enough to break something in the middle.
+func small() plan {
+	return plan{pages: 2, rooms: 1, users: 20, eventsPerSecond: 20, chat: 12 * time.Second, cores: 2, dispatchers: 2}
+}
+
+func TestKilledDispatcherLosesNothing(t *testing.T) {
+	t.Parallel()
+	p := small()
+	const inFlight = 32
+	p.dispatcher = map[string]string{"MAX_IN_FLIGHT": "32", "PREFETCH": "64"}
+	d := deploy(t, p)
+	killed := int64(0)
+	for n := int64(300); n <= 2100; n += 600 {
+		d.awaitSent(t, n)
+		d.dispatchers[killed].kill()
+		killed++
+		d.startDispatcher(t)
+	}
+	got := d.settle(t)
+	checkComplete(t, got, killed*inFlight)
+}
+
+func TestKilledCoreLosesNothing(t *testing.T) {
+	t.Parallel()
+	p := small()
+	p.core = map[string]string{"PREFETCH": "8"}
+	d := deploy(t, p)
+	killed := int64(0)
+	for n := int64(300); n <= 2100; n += 600 {
+		d.awaitSent(t, n)
+		d.cores[killed].kill()
+		killed++
+		d.startCore(t)
+	}
+	got := d.settle(t)
+	checkComplete(t, got, killed*8*19) // the copies of the events in its hands
+}
+
+// A clean stop doubles nothing: every program is replaced while messages flow.
+func TestRollingRestartNeitherLosesNorDoubles(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, small())
+	d.awaitSent(t, 300)
+	for i := range 2 {
+		d.startDispatcher(t).ready(t)
+		d.dispatchers[i].stop(t, 25*time.Second)
+	}
+	d.awaitSent(t, 1200)
+	for i := range 2 {
+		d.startCore(t).ready(t)
+		d.cores[i].stop(t, 25*time.Second)
+	}
+	checkComplete(t, d.settle(t), 0)
+	for _, p := range []*process{d.webhook, d.cores[2], d.dispatchers[2], d.fake} {
+		p.stop(t, 25*time.Second)
+	}
+}
+
+func TestBrokerRestartLosesNothing(t *testing.T) {
+	t.Parallel()
+	broker := rabbittest.Start(t)
+	p := small()
+	p.amqpURL = broker.URL
+	p.dispatcher = map[string]string{"MAX_IN_FLIGHT": "64", "PREFETCH": "128"}
+	p.core = map[string]string{"PREFETCH": "8"}
+	d := deploy(t, p)
+	d.awaitSent(t, 800)
+	broker.Restart()
+	got := d.settle(t)
+	// What was sent and not yet acknowledged at that moment is sent again, and
+	// so are the copies of the events that core had in its hands.
+	checkComplete(t, got, 2*64+2*8*19)
+}

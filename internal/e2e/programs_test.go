@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"chatclub/internal/queue/rabbit/rabbittest"
+)
+
+// programs are all of ours, with what each needs to start.
+func programs(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	return map[string]map[string]string{
+		"webhook":    {"AMQP_URL": "amqp://127.0.0.1:1", "APP_SECRET": "x", "VERIFY_TOKEN": "x"},
+		"core":       {"AMQP_URL": "amqp://127.0.0.1:1"},
+		"dispatcher": {"AMQP_URL": "amqp://127.0.0.1:1", "PAGES_FILE": "none.json"},
+		"fakeapi":    {},
+		"chatclub":   {},
+	}
+}
+
+// output runs a program that ends by itself.
+func output(t *testing.T, name string, environ map[string]string, args ...string) (text string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, name), args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = []string{"HOME=" + cmd.Dir}
+	for k, v := range environ {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	out, _ := cmd.CombinedOutput() // the exit code says what the error would
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func TestHelpListsSettings(t *testing.T) {
+	t.Parallel()
+	for name := range programs(t) {
+		text, code := output(t, name, nil, "-h")
+		if code != 0 {
+			t.Errorf("%s -h: exit code %d, want 0", name, code)
+		}
+		for _, want := range []string{"ADMIN_ADDR", "LOG_LEVEL", "HTTP_ADDR"} {
+			if want == "HTTP_ADDR" && (name == "core" || name == "dispatcher") {
+				want = "QUEUE_PREFIX"
+			}
+			if !strings.Contains(text, want) {
+				t.Errorf("%s -h does not list %s:\n%s", name, want, text)
+			}
+		}
+	}
+}
+
+func TestWrongSettingsAreAllNamedInOneLine(t *testing.T) {
+	t.Parallel()
+	for name, environ := range programs(t) {
+		environ["ADMIN_ADDR"] = "nowhere"
+		environ["LOG_LEVEL"] = "loud"
+		text, code := output(t, name, environ)
+		if code != 2 {
+			t.Errorf("%s with wrong settings: exit code %d, want 2", name, code)
+		}
+		if strings.Count(text, "\n") != 1 || !strings.Contains(text, "ADMIN_ADDR") || !strings.Contains(text, "LOG_LEVEL") {
+			t.Errorf("%s with wrong settings says %q, want one line that names ADMIN_ADDR and LOG_LEVEL", name, text)
+		}
+	}
+}
+
+// Readiness follows the broker and the database; health and metrics do not.
+func TestReadinessFollowsBrokerAndDatabase(t *testing.T) {
+	t.Parallel()
+	broker := rabbittest.Start(t)
+	db := proxyDatabase(t)
+	p := plan{pages: 1, rooms: 1, users: 2, eventsPerSecond: 1, chat: time.Second, cores: 1, dispatchers: 1, amqpURL: broker.URL, databaseURL: db.url}
+	d := deploy(t, p)
+	all := []*process{d.webhook, d.cores[0], d.dispatchers[0]}
+	for _, p := range all {
+		p.ready(t)
+	}
+	notReady := func(p *process) {
+		t.Helper()
+		eventually(t, p.name+" is not ready", func() error {
+			if p.status("/readyz") != nil {
+				return nil
+			}
+			return errStillReady
+		})
+		for _, path := range []string{"/healthz", "/metrics"} {
+			if err := p.status(path); err != nil {
+				t.Errorf("%s while not ready: %v", p.name, err)
+			}
+		}
+	}
+	db.cut(t)
+	notReady(d.cores[0])
+	db.mend(t)
+	d.cores[0].ready(t)
+
+	broker.Stop()
+	for _, p := range all {
+		notReady(p)
+	}
+	broker.Restart()
+	for _, p := range all {
+		p.ready(t)
+	}
+	d.settle(t)
+}

@@ -1,0 +1,127 @@
+package queuetest
+
+import (
+	"errors"
+	"time"
+
+	"chatclub/internal/queue"
+)
+
+func closeCases() []testCase {
+	return []testCase{
+		{"unsettled returns to the front in order", returnsToFront},
+		{"closing a subscription", closeSubscription},
+		{"closing while deliveries stream", closeUnderLoad},
+		{"closing the broker", closeBroker},
+	}
+}
+
+func returnsToFront(e env) {
+	want := ids("m", 12)
+	e.publish(e.top.Outbound(), want...)
+	s := e.consume(e.top.Outbound(), 5)
+	held := e.receiveIDs(s, want[:5]...)
+	e.ack(held[1]) // m5 is delivered for it, and perhaps not received
+	if err := s.Close(); err != nil {
+		e.Fatalf("Close() = %v, want nil", err)
+	}
+	next := e.consume(e.top.Outbound(), 20)
+	for i, d := range e.receiveIDs(next, append([]string{"m0", "m2", "m3", "m4"}, want[5:]...)...) {
+		if i < 4 && !d.Redelivered {
+			e.Errorf("%q: Redelivered = false, want true", d.ID)
+		}
+		if i > 4 && d.Redelivered {
+			e.Errorf("%q: Redelivered = true, want false", d.ID)
+		}
+		e.ack(d)
+	}
+}
+
+func closeSubscription(e env) {
+	e.publish(e.top.Outbound(), "m0", "m1")
+	s := e.consume(e.top.Outbound(), 2)
+	ds := e.receiveIDs(s, "m0", "m1")
+	for range 2 {
+		if err := s.Close(); err != nil {
+			e.Errorf("Close() = %v, want nil", err)
+		}
+	}
+	e.closed(s)
+	for _, d := range ds {
+		if d.Live() {
+			e.Errorf("Live(%q) = true after Close, want false", d.ID)
+		}
+	}
+	if err := ds[0].Ack(); !errors.Is(err, queue.ErrStale) {
+		e.Errorf("Ack(after Close) = %v, want %v", err, queue.ErrStale)
+	}
+	if err := ds[0].Ack(); !errors.Is(err, queue.ErrSettled) {
+		e.Errorf("second Ack(after Close) = %v, want %v", err, queue.ErrSettled)
+	}
+	if err := ds[1].Requeue(); !errors.Is(err, queue.ErrStale) {
+		e.Errorf("Requeue(after Close) = %v, want %v", err, queue.ErrStale)
+	}
+	e.awaitInfo(e.top.Outbound(), queue.Info{Ready: 2})
+}
+
+// closed checks that the subscription's channel is closed; stale deliveries
+// may stand before the end.
+func (e env) closed(s queue.Subscription) {
+	e.Helper()
+	for {
+		select {
+		case d, ok := <-s.Deliveries():
+			if !ok {
+				return
+			}
+			if d.Live() {
+				e.Errorf("received the live delivery %q after Close", d.ID)
+			}
+		case <-time.After(patience):
+			e.Fatal("Deliveries() is open after Close, want it closed")
+		}
+	}
+}
+
+// closeUnderLoad: a consumer that closes in the middle loses nothing that it
+// did not acknowledge, though nobody reads its deliveries.
+func closeUnderLoad(e env) {
+	want := ids("m", 200)
+	e.publish(e.top.Outbound(), want...)
+	for i := 0; i < 200; i += 20 {
+		s := e.consume(e.top.Outbound(), 50)
+		e.ack(e.receiveIDs(s, want[i:i+20]...)...)
+		if err := s.Close(); err != nil {
+			e.Fatalf("Close() = %v, want nil", err)
+		}
+	}
+	e.awaitInfo(e.top.Outbound(), queue.Info{})
+}
+
+func closeBroker(e env) {
+	e.publish(e.top.Outbound(), "m0")
+	a, b := e.consume(e.top.Outbound(), 1), e.consume(e.top.Lane(0), 1)
+	d := e.receive(a)
+	for range 2 {
+		if err := e.broker.Close(); err != nil {
+			e.Errorf("Close() = %v, want nil", err)
+		}
+	}
+	e.closed(a)
+	e.closed(b)
+	if err := d.Ack(); !errors.Is(err, queue.ErrStale) {
+		e.Errorf("Ack(after the broker's Close) = %v, want %v", err, queue.ErrStale)
+	}
+	if err := e.broker.Publish(e.Context(), queue.Message{Queue: e.top.Outbound(), ID: "m1"}); !errors.Is(err, queue.ErrClosed) {
+		e.Errorf("Publish(after Close) = %v, want %v", err, queue.ErrClosed)
+	}
+	if _, err := e.broker.Consume(e.top.Outbound(), queue.ConsumeOptions{Prefetch: 1}); !errors.Is(err, queue.ErrClosed) {
+		e.Errorf("Consume(after Close) = %v, want %v", err, queue.ErrClosed)
+	}
+	if _, err := e.broker.Inspect(e.Context(), e.top.Outbound()); !errors.Is(err, queue.ErrClosed) {
+		e.Errorf("Inspect(after Close) = %v, want %v", err, queue.ErrClosed)
+	}
+	if err := e.broker.Ready(); err == nil {
+		e.Error("Ready() = nil after Close, want an error")
+	}
+}

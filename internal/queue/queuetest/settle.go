@@ -1,0 +1,198 @@
+package queuetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+func settleCases() []testCase {
+	return []testCase{
+		{"ack takes the message off", ackRemoves},
+		{"ack in any order", ackAnyOrder},
+		{"requeue delivers again", requeue},
+		{"settling twice", settleTwice},
+		{"settled once by many", settleRace},
+		{"move goes elsewhere", move},
+		{"move that fails leaves the delivery", moveFails},
+		{"dead letter keeps the reason", deadLetter},
+	}
+}
+
+func ackRemoves(e env) {
+	want := ids("m", 5)
+	e.publish(e.top.Outbound(), want...)
+	s := e.consume(e.top.Outbound(), 5)
+	e.ack(e.receiveIDs(s, want...)...)
+	if err := s.Close(); err != nil {
+		e.Fatalf("Close() = %v, want nil", err)
+	}
+	e.awaitInfo(e.top.Outbound(), queue.Info{}) // what was not acknowledged would be ready again
+}
+
+func ackAnyOrder(e env) {
+	want := ids("m", 6)
+	e.publish(e.top.Outbound(), want...)
+	s := e.consume(e.top.Outbound(), 6)
+	ds := e.receiveIDs(s, want...)
+	e.ack(ds[5], ds[0], ds[3])
+	if err := s.Close(); err != nil {
+		e.Fatalf("Close() = %v, want nil", err)
+	}
+	e.ack(e.receiveIDs(e.consume(e.top.Outbound(), 6), want[1], want[2], want[4])...)
+}
+
+func requeue(e env) {
+	e.publish(e.top.Outbound(), "m0")
+	s := e.consume(e.top.Outbound(), 1)
+	d := e.receiveIDs(s, "m0")[0]
+	if err := d.Requeue(); err != nil {
+		e.Fatalf("Requeue() = %v, want nil", err)
+	}
+	if d.Live() {
+		e.Error("Live() = true after Requeue, want false")
+	}
+	again := e.receiveIDs(s, "m0")[0]
+	if !again.Redelivered {
+		e.Error("Redelivered = false after Requeue, want true")
+	}
+	e.ack(again)
+}
+
+func settleTwice(e env) {
+	want := ids("m", 4)
+	e.publish(e.top.Outbound(), want...)
+	s := e.consume(e.top.Outbound(), 4)
+	ds := e.receiveIDs(s, want...)
+	first := []error{
+		ds[0].Ack(),
+		ds[1].Move(e.Context(), queue.Message{Queue: e.top.Bulk(), ID: "moved"}),
+		ds[2].DeadLetter(e.Context(), message.Death{Reason: message.ReasonGone}),
+		ds[3].Requeue(), // last: the others leave it the prefetch to come back
+	}
+	for i, err := range first {
+		if err != nil {
+			e.Errorf("first settling of %q = %v, want nil", want[i], err)
+		}
+	}
+	e.ack(e.receiveIDs(s, want[3])...)
+	for _, d := range ds {
+		for name, again := range map[string]error{
+			"Ack":        d.Ack(),
+			"Requeue":    d.Requeue(),
+			"Move":       d.Move(e.Context(), queue.Message{Queue: e.top.Bulk(), ID: "twice"}),
+			"DeadLetter": d.DeadLetter(e.Context(), message.Death{}),
+		} {
+			if !errors.Is(again, queue.ErrSettled) {
+				e.Errorf("%s(settled %q) = %v, want %v", name, d.ID, again, queue.ErrSettled)
+			}
+		}
+	}
+	e.awaitInfo(e.top.Outbound(), queue.Info{Consumers: 1})
+	e.awaitInfo(e.top.Bulk(), queue.Info{Ready: 1})
+	e.awaitInfo(e.top.Dead(), queue.Info{Ready: 1})
+}
+
+func settleRace(e env) {
+	want := ids("m", 10)
+	e.publish(e.top.Outbound(), want...)
+	s := e.consume(e.top.Outbound(), 10)
+	for _, d := range e.receiveIDs(s, want...) {
+		var won atomic.Int32
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				switch err := d.Ack(); {
+				case err == nil:
+					won.Add(1)
+				case !errors.Is(err, queue.ErrSettled):
+					e.Errorf("Ack(%q) = %v, want nil or %v", d.ID, err, queue.ErrSettled)
+				}
+			})
+		}
+		wg.Wait()
+		if n := won.Load(); n != 1 {
+			e.Errorf("%d of 4 concurrent Ack(%q) succeeded, want 1", n, d.ID)
+		}
+	}
+	e.awaitInfo(e.top.Outbound(), queue.Info{Consumers: 1})
+}
+
+func move(e env) {
+	e.publish(e.top.Outbound(), "m0")
+	d := e.receive(e.consume(e.top.Outbound(), 1))
+	want := []queue.Message{
+		{Queue: e.top.Lane(1), ID: "m0", Body: []byte("later"), Headers: map[string]string{"attempt": "2"}},
+		{Queue: e.top.Lane(1), ID: "m0/1", Body: []byte("and this")},
+	}
+	if err := d.Move(e.Context(), want...); err != nil {
+		e.Fatalf("Move(2 messages) = %v, want nil", err)
+	}
+	s := e.consume(e.top.Lane(1), 2)
+	for i, d := range e.receiveIDs(s, "m0", "m0/1") {
+		if diff := cmp.Diff(want[i], d.Message); diff != "" {
+			e.Errorf("moved message %d differs (-given +received):\n%s", i, diff)
+		}
+		e.ack(d)
+	}
+	e.awaitInfo(e.top.Outbound(), queue.Info{Consumers: 1})
+}
+
+func moveFails(e env) {
+	e.publish(e.top.Outbound(), "m0")
+	s := e.consume(e.top.Outbound(), 1)
+	d := e.receive(s)
+	cancelled, cancel := context.WithCancel(e.Context())
+	cancel()
+	if err := d.Move(cancelled, queue.Message{Queue: e.top.Bulk(), ID: "m0"}); !errors.Is(err, queue.ErrUnavailable) {
+		e.Errorf("Move(cancelled context) = %v, want %v", err, queue.ErrUnavailable)
+	}
+	missing := queue.Message{Queue: e.top.Prefix + ".no-such-queue", ID: "m0"}
+	if err := d.Move(e.Context(), missing); !errors.Is(err, queue.ErrUnroutable) {
+		e.Errorf("Move(to a missing queue) = %v, want %v", err, queue.ErrUnroutable)
+	}
+	if !d.Live() {
+		e.Fatal("Live() = false after a Move that failed, want true")
+	}
+	if err := s.Close(); err != nil {
+		e.Fatalf("Close() = %v, want nil", err)
+	}
+	again := e.receive(e.consume(e.top.Outbound(), 1))
+	if again.ID != "m0" || !again.Redelivered {
+		e.Errorf("received %q, Redelivered %t, want %q, true", again.ID, again.Redelivered, "m0")
+	}
+	if err := again.Move(e.Context(), queue.Message{Queue: e.top.Dead(), ID: "m0"}); err != nil {
+		e.Errorf("Move(to dead) = %v, want nil", err)
+	}
+	e.awaitInfo(e.top.Outbound(), queue.Info{Consumers: 1})
+}
+
+func deadLetter(e env) {
+	e.publish(e.top.Lane(0), "m0")
+	d := e.receive(e.consume(e.top.Lane(0), 1))
+	death := message.Death{Reason: message.ReasonExhausted, Attempts: 7, FirstCode: "613/1", LastCode: "2/2018364"}
+	if err := d.DeadLetter(e.Context(), death); err != nil {
+		e.Fatalf("DeadLetter() = %v, want nil", err)
+	}
+	dead := e.receive(e.consume(e.top.Dead(), 1))
+	got, err := message.DeathFromHeaders(dead.Headers)
+	if err != nil {
+		e.Fatalf("DeathFromHeaders(%v) = %v, want nil", dead.Headers, err)
+	}
+	death.Queue = e.top.Lane(0)
+	if diff := cmp.Diff(death, got); diff != "" {
+		e.Errorf("death differs (-given +received):\n%s", diff)
+	}
+	if dead.ID != "m0" || !slices.Equal(dead.Body, []byte("m0")) {
+		e.Errorf("dead letter has id %q and body %q, want both %q", dead.ID, dead.Body, "m0")
+	}
+	e.ack(dead)
+	e.awaitWaiting(e.top.Lane(0), 0)
+}

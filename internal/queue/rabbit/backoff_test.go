@@ -1,0 +1,33 @@
+package rabbit
+
+import (
+	"testing"
+	"time"
+)
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		failures int
+		low, top time.Duration
+	}{
+		{1, 100 * time.Millisecond, 200 * time.Millisecond},
+		{2, 200 * time.Millisecond, 400 * time.Millisecond},
+		{5, 1600 * time.Millisecond, 3200 * time.Millisecond},
+		{6, 2500 * time.Millisecond, 5 * time.Second},
+		{7, 2500 * time.Millisecond, 5 * time.Second},
+		{1 << 40, 2500 * time.Millisecond, 5 * time.Second},
+	} {
+		seen := make(map[time.Duration]bool)
+		for range 100 {
+			d := backoff(c.failures)
+			if d <= c.low-1 || d > c.top {
+				t.Errorf("backoff(%d) = %s, want %s to %s", c.failures, d, c.low, c.top)
+			}
+			seen[d] = true
+		}
+		if len(seen) < 50 {
+			t.Errorf("backoff(%d) gave %d different pauses in 100, want them spread", c.failures, len(seen))
+		}
+	}
+}

@@ -1,0 +1,37 @@
+// Package rabbit is chatclub's broker on RabbitMQ, 3.10 to 4.3: a message that
+// Publish confirmed survives every node that keeps its disk, and a delivery is
+// settled on the connection that brought it or not at all. It is the only
+// importer of amqp091-go.
+//
+// # Connections
+//
+// A Broker keeps two connections, one to publish and one to consume, because
+// RabbitMQ stops reading from a connection that publishes too fast or during
+// an alarm, and acknowledgements must not wait behind that. Each has its own
+// link, which dials the URLs in turn, declares the topology, and hands out the
+// session made of it. A session is never repaired: any error ends it whole,
+// and after a jittered pause of 0.2 to 5 seconds the link makes the next one.
+//
+// The recovery that amqp091-go 1.16 has built in is not used. It keeps the Go
+// channel value over a reconnect, so the acknowledgement of a delivery from
+// before names, on the new connection, whichever message has that tag now.
+// That message was then acknowledged unhandled, and lost (reproduced with
+// 1.16). Here an old delivery keeps its dead channel and its acknowledgement
+// can only fail.
+//
+// # Publishing
+//
+// One goroutine per session writes; callers hand it chunks of messages and
+// wait for the confirms themselves, so that any number of callers share the
+// connection without waiting for each other's round trips. At most a window of
+// messages is unconfirmed at a time. Messages are persistent and mandatory: the
+// broker returns what no queue takes, before it confirms it, and the sequence
+// number in the correlation id tells which message that was. What a lost
+// session left unconfirmed is published again under the same id, in order, so
+// a message may be queued twice then but never lost.
+//
+// # Consuming
+//
+// Each subscription has a channel of its own. Closing it, and only that,
+// returns unsettled messages to the front of their queue in order.
+package rabbit

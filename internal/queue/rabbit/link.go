@@ -1,0 +1,257 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"chatclub/internal/queue"
+)
+
+// The two links of a Broker, as metrics and logs name them.
+const (
+	publishing = "publish"
+	consuming  = "consume"
+)
+
+const (
+	// minBackoff and maxBackoff bound the pause before the next connection:
+	// short enough that a restarted broker is found at once, long enough that
+	// many replicas do not keep a struggling one from starting.
+	minBackoff = 200 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	// closeTimeout bounds the polite end of a connection; a healthy broker
+	// answers within milliseconds, a blocked one never.
+	closeTimeout = 2 * time.Second
+)
+
+// link keeps one connection to the broker up: it owns the current session and
+// makes the next when that one ends. Make it with newLink. Safe for concurrent
+// use, but run only once.
+type link struct {
+	kind    string
+	cfg     Config
+	metrics *metrics
+	setup   func(*session) error // what this link needs of a new connection
+
+	mu      sync.Mutex
+	current *session
+	blocked string        // why the broker does not read, "" while it does
+	fault   error         // why there is no session
+	changed chan struct{} // closed and replaced whenever the above change
+}
+
+func newLink(kind string, cfg Config, m *metrics, setup func(*session) error) *link {
+	return &link{
+		kind: kind, cfg: cfg, metrics: m, setup: setup,
+		fault: errors.New("not connected yet"), changed: make(chan struct{}),
+	}
+}
+
+// run keeps the connection up until ctx ends, and returns when everything of
+// the last session has ended.
+func (l *link) run(ctx context.Context) {
+	failures, established := 0, 0
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		url := l.cfg.URLs[attempt%len(l.cfg.URLs)]
+		start := time.Now()
+		err := l.serve(ctx, url, &established)
+		if ctx.Err() != nil {
+			break
+		}
+		// A session that lasted longer than the longest pause was a good one.
+		if time.Since(start) > maxBackoff {
+			failures = 0
+		}
+		failures++
+		pause := backoff(failures)
+		l.logLoss(url, err, pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+	l.set(func() { l.current, l.fault = nil, queue.ErrClosed })
+}
+
+// serve connects to one URL and returns when that session has ended, with the
+// reason.
+func (l *link) serve(ctx context.Context, url string, established *int) error {
+	conn, raw, err := dial(ctx, url, l.cfg.Name+"/"+l.kind, l.cfg.Heartbeat)
+	if err != nil {
+		l.set(func() { l.fault = err })
+		return err
+	}
+	s := newSession(conn, raw)
+	// A broker that stops answering during the set-up is found by the
+	// heartbeat; one that ctx ends does not wait for it.
+	stop := context.AfterFunc(ctx, func() { s.drop(queue.ErrClosed) })
+	err = l.setup(s)
+	if !stop() && err == nil {
+		err = queue.ErrClosed
+	}
+	if err != nil {
+		s.drop(err)
+		s.wait()
+		l.set(func() { l.fault = err })
+		return err
+	}
+	if *established++; *established > 1 {
+		l.metrics.reconnects.WithLabelValues(l.kind).Inc()
+	}
+	l.metrics.connected.WithLabelValues(l.kind).Set(1)
+	l.cfg.Log.Info("broker connected", "connection", l.kind, "address", address(url))
+	l.set(func() { l.current, l.fault = s, nil })
+
+	err = l.watch(ctx, s)
+
+	l.metrics.connected.WithLabelValues(l.kind).Set(0)
+	l.set(func() { l.current, l.fault = nil, err })
+	l.setBlocked("", s)
+	s.wait()
+	return err
+}
+
+// watch returns when s has ended, with the reason.
+func (l *link) watch(ctx context.Context, s *session) error {
+	// Stalls are noticed within a quarter more than the time-out.
+	tick := time.NewTicker(l.cfg.ConfirmTimeout / 4)
+	defer tick.Stop()
+	blocks := s.blocks
+	for {
+		select {
+		case <-s.lost:
+			return s.cause
+		case err := <-s.closes:
+			s.drop(lossOf(err))
+		case err := <-s.channelCloses:
+			s.drop(lossOf(err))
+		case b, ok := <-blocks:
+			switch {
+			case !ok:
+				blocks = nil // closed with the connection; closes tells why
+			case b.Active:
+				l.setBlocked("broker blocked: "+b.Reason, s)
+			default:
+				l.setBlocked("", s)
+			}
+		case <-tick.C:
+			if s.writer != nil && !l.isBlocked() && s.writer.stalled(l.cfg.ConfirmTimeout) {
+				s.drop(fmt.Errorf("no confirm for %s", l.cfg.ConfirmTimeout))
+			}
+		case <-ctx.Done():
+			s.close()
+		}
+	}
+}
+
+// lossOf turns what a Notify channel gave into an error.
+func lossOf(err *amqp.Error) error {
+	if err == nil { // the Notify channel was closed without a word
+		return errors.New("connection closed")
+	}
+	return err
+}
+
+func (l *link) logLoss(url string, err error, pause time.Duration) {
+	log := l.cfg.Log.Warn
+	if errors.Is(err, errOtherArguments) {
+		log = l.cfg.Log.Error // nothing but an operator will mend it
+	}
+	log("broker connection lost", "connection", l.kind, "address", address(url), "retry_in", pause, "err", err)
+}
+
+// backoff is the pause after so many failures in a row: it doubles from
+// minBackoff to maxBackoff, less up to half so that replicas spread.
+func backoff(failures int) time.Duration {
+	d := maxBackoff
+	if shift := failures - 1; shift < 5 { // 0.2 s × 2⁵ > maxBackoff
+		d = minBackoff << shift
+	}
+	return d - rand.N(d/2)
+}
+
+// set changes the guarded state and wakes everybody who waits for a change.
+func (l *link) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// setBlocked notes whether the broker reads from s, with the reason when it
+// does not. It concerns publishing only.
+func (l *link) setBlocked(reason string, s *session) {
+	if s.writer == nil {
+		return
+	}
+	was := ""
+	l.set(func() { was, l.blocked = l.blocked, reason })
+	if (was == "") == (reason == "") {
+		return
+	}
+	if reason == "" {
+		s.writer.touch() // the alarm kept back its confirms: that was no stall
+		l.metrics.blocked.Set(0)
+		l.cfg.Log.Info("broker unblocked")
+		return
+	}
+	l.metrics.blocked.Set(1)
+	l.cfg.Log.Warn("broker blocked", "reason", reason)
+}
+
+func (l *link) isBlocked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.blocked != ""
+}
+
+// ready returns nil while there is a session and the broker reads from it.
+func (l *link) ready() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.current == nil:
+		return fmt.Errorf("%s connection: %w", l.kind, l.fault)
+	case l.current.isLost():
+		return fmt.Errorf("%s connection: %w", l.kind, l.current.cause)
+	case l.blocked != "":
+		return fmt.Errorf("%s connection: %s", l.kind, l.blocked)
+	}
+	return nil
+}
+
+// session waits for a session that is up and not blocked. When ctx or closing
+// ends first it says what was missing.
+func (l *link) session(ctx context.Context, closing <-chan struct{}) (*session, error) {
+	for {
+		l.mu.Lock()
+		s, changed := l.current, l.changed
+		usable := s != nil && !s.isLost() && l.blocked == ""
+		l.mu.Unlock()
+		select {
+		case <-closing:
+			return nil, queue.ErrClosed
+		default:
+		}
+		if usable {
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-closing:
+			return nil, queue.ErrClosed
+		case <-ctx.Done():
+			if err := l.ready(); err != nil {
+				return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+			}
+			return nil, context.Cause(ctx)
+		}
+	}
+}

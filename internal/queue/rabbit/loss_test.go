@@ -1,0 +1,206 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/queue/rabbit/rabbittest"
+)
+
+// TestStaleAckHarmless holds a delivery over a lost connection. Its tag now
+// names another message, which must not be acknowledged by it.
+func TestStaleAckHarmless(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, rabbittest.URL(t))
+	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1}})
+	name := b.Topology().Outbound()
+	s := consume(t, b, name, 2)
+	publish(t, b, name, "a", "b", "c")
+	first, old := receive(t, s), receive(t, s) // a with tag 1, b with tag 2
+	if err := first.Ack(); err != nil {
+		t.Fatalf("Ack(a) = %v, want nil", err)
+	}
+	receive(t, s) // c: the prefetch lets it come only when the ack of a has arrived
+	if old.ID != "b" || !old.Live() {
+		t.Fatalf("received %q, Live() %t, want %q, true", old.ID, old.Live(), "b")
+	}
+	p.cut()
+	again, other := receive(t, s), receive(t, s) // b with tag 1, c with tag 2
+	if again.ID != "b" || !again.Redelivered || other.ID != "c" {
+		t.Fatalf("received %q (redelivered %t) and %q, want %q (true) and %q", again.ID, again.Redelivered, other.ID, "b", "c")
+	}
+	if old.Live() {
+		t.Error("Live() = true for a delivery of the lost connection, want false")
+	}
+	if err := old.Ack(); !errors.Is(err, queue.ErrStale) {
+		t.Errorf("Ack(delivery of the lost connection) = %v, want %v", err, queue.ErrStale)
+	}
+	if err := again.Ack(); err != nil {
+		t.Errorf("Ack(b, delivered again) = %v, want nil", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("Close() = %v, want nil", err)
+	}
+	eventually(t, "c is still queued", func() (string, bool) {
+		info, err := b.Inspect(t.Context(), name)
+		return fmt.Sprint(info, err), err == nil && info == queue.Info{Ready: 1}
+	})
+}
+
+// TestConnectionsCut cuts every connection again and again while messages
+// flow: every message that was confirmed arrives.
+func TestConnectionsCut(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, rabbittest.URL(t))
+	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1}})
+	flow := startFlow(t, b, b.Topology().Outbound())
+	for i := range 5 {
+		flow.awaitReceived(t, (i+1)*200)
+		p.cut()
+	}
+	flow.finish(t)
+}
+
+// TestStall freezes what the broker says without cutting the connection: the
+// session is given up, and the messages are published on the next.
+func TestStall(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, rabbittest.URL(t))
+	var log logbook
+	b := open(t, rabbit.Config{
+		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1},
+		ConfirmTimeout: 200 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	awaitReady(t, b)
+	p.freeze()
+	published := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		published <- b.Publish(ctx, queue.Message{Queue: b.Topology().Outbound(), ID: "a"})
+	}()
+	eventually(t, "the stall is noticed", func() (string, bool) {
+		return log.String(), strings.Contains(log.String(), "no confirm for 200ms")
+	})
+	p.thaw()
+	if err := <-published; err != nil {
+		t.Errorf("Publish(over a stall) = %v, want nil", err)
+	}
+}
+
+// TestAbandonedPlaces ends many calls by their contexts while the broker is
+// mute: they say so in time, and their places in the window come back.
+func TestAbandonedPlaces(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, rabbittest.URL(t))
+	b := open(t, rabbit.Config{
+		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1},
+		Window: 16, ConfirmTimeout: time.Minute,
+	})
+	awaitReady(t, b)
+	p.freeze()
+	for i := range 12 { // of 2 places each: more than the window has
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		err := b.Publish(ctx,
+			queue.Message{Queue: b.Topology().Outbound(), ID: fmt.Sprint(i, "a")},
+			queue.Message{Queue: b.Topology().Outbound(), ID: fmt.Sprint(i, "b")})
+		cancel()
+		if !errors.Is(err, queue.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Publish(mute broker) = %v, want %v and %v", err, queue.ErrUnavailable, context.DeadlineExceeded)
+		}
+	}
+	p.thaw()
+	for i := range 3 {
+		publish(t, b, b.Topology().Outbound(), fmt.Sprint("after", i))
+	}
+}
+
+// TestReturnsUnderLoad checks that no return is taken for another's, nor comes
+// too late to be seen, while callers share the connection.
+func TestReturnsUnderLoad(t *testing.T) {
+	t.Parallel()
+	b := shared(t, nil)
+	const callers, calls, each = 8, 30, 9
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range calls {
+				msgs := make([]queue.Message, each)
+				for i := range msgs {
+					msgs[i] = queue.Message{Queue: b.Topology().Outbound(), ID: "same"}
+					if i%3 == 0 {
+						msgs[i].Queue = b.Topology().Prefix + ".missing"
+					}
+				}
+				err := b.Publish(t.Context(), msgs...)
+				if n := strings.Count(fmt.Sprint(err), queue.ErrUnroutable.Error()); n != each/3 {
+					t.Errorf("Publish(%d unroutable of %d) = %v, want %d faults", each/3, each, err, each/3)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	want := queue.Info{Ready: callers * calls * each * 2 / 3}
+	eventually(t, "every other message is queued", func() (string, bool) {
+		info, err := b.Inspect(t.Context(), b.Topology().Outbound())
+		return fmt.Sprint(info, err), err == nil && info == want
+	})
+}
+
+// TestQueueDeleted deletes a queue under its consumer, which declares it again
+// and goes on.
+func TestQueueDeleted(t *testing.T) {
+	t.Parallel()
+	b := shared(t, nil)
+	name := b.Topology().Outbound()
+	s := consume(t, b, name, 1)
+	publish(t, b, name, "before")
+	old := receive(t, s)
+	deleteQueue(t, name)
+	eventually(t, "the queue is back", func() (string, bool) {
+		info, err := b.Inspect(t.Context(), name)
+		return fmt.Sprint(info, err), err == nil && info == queue.Info{Consumers: 1}
+	})
+	if old.Live() {
+		t.Error("Live() = true for a delivery of the deleted queue, want false")
+	}
+	publish(t, b, name, "after")
+	if d := receive(t, s); d.ID != "after" {
+		t.Errorf("received %q, want %q", d.ID, "after")
+	}
+}
+
+func deleteQueue(t *testing.T, name string) {
+	t.Helper()
+	onChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(name, false, false, false)
+		return err
+	})
+}
+
+// onChannel does something to the shared server behind the broker's back.
+func onChannel(t *testing.T, do func(*amqp.Channel) error) {
+	t.Helper()
+	conn, err := amqp.Dial(rabbittest.URL(t))
+	if err != nil {
+		t.Fatalf("Dial() = %v, want nil", err)
+	}
+	defer func() { _ = conn.Close() }()
+	ch, err := conn.Channel()
+	if err == nil {
+		err = do(ch)
+	}
+	if err != nil {
+		t.Fatalf("on a channel of its own: %v", err)
+	}
+}

@@ -1,0 +1,219 @@
+package rabbittest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// supervise starts epmd and the server and holds them together. Its standard
+// input is a pipe from the test process: a line on it asks for an orderly
+// stop, its end says that the test process is gone. Either way the whole
+// process group ends with it.
+const supervise = `
+ulimit -n "$(ulimit -Hn)" 2>/dev/null
+"$EPMD" -port "$ERL_EPMD_PORT" -address 127.0.0.1 >>"$DIR/epmd.log" 2>&1 </dev/null &
+(
+	trap 'kill -TERM $server' TERM
+	"$SERVER" >>"$DIR/server.log" 2>&1 </dev/null &
+	server=$!
+	wait $server
+	wait $server
+	echo ended >"$DIR/ended"
+) &
+watcher=$!
+if read -r _; then
+	kill -TERM $watcher
+	wait $watcher
+	wait $watcher
+else
+	rm -rf "$DIR"
+fi
+kill -KILL 0
+`
+
+// local is a private server of the rabbitmq-server package.
+type local struct {
+	bin  string // folder of rabbitmq-server and rabbitmqctl
+	dir  string
+	port int
+	env  []string
+
+	process *exec.Cmd // nil while it does not run
+	pipe    io.WriteCloser
+}
+
+// startLocal starts a private server, when the package is installed.
+func startLocal(ctx context.Context, log io.Writer) (instance, error) {
+	bin, epmd, err := findLocal()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "rabbittest")
+	if err != nil {
+		return nil, fmt.Errorf("private server: %w", err)
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, fmt.Errorf("private server: %w", err)
+	}
+	l := &local{bin: bin, dir: dir, port: ports[0]}
+	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\n", l.port)
+	for name, text := range map[string]string{"rabbitmq.conf": conf, "enabled_plugins": "[].\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return nil, fmt.Errorf("private server: %w", err)
+		}
+	}
+	l.env = []string{
+		"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=" + dir, "DIR=" + dir,
+		"EPMD=" + epmd, "SERVER=" + filepath.Join(bin, "rabbitmq-server"),
+		"ERL_EPMD_PORT=" + strconv.Itoa(ports[1]), "ERL_EPMD_ADDRESS=127.0.0.1",
+		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_CONFIG_FILE=" + filepath.Join(dir, "rabbitmq.conf"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + filepath.Join(dir, "enabled_plugins"),
+		fmt.Sprintf("RABBITMQ_NODENAME=t%d@localhost", l.port),
+		"RABBITMQ_NODE_PORT=" + strconv.Itoa(l.port), "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
+		"RABBITMQ_DIST_PORT=" + strconv.Itoa(ports[2]),
+		"RABBITMQ_MNESIA_BASE=" + filepath.Join(dir, "mnesia"), "RABBITMQ_LOG_BASE=" + filepath.Join(dir, "log"),
+		"RABBITMQ_PID_FILE=" + filepath.Join(dir, "pid"),
+	}
+	_, _ = fmt.Fprintf(log, "rabbittest: starting a private RabbitMQ on port %d\n", l.port)
+	if err := l.start(ctx); err != nil {
+		removeQuietly(l)
+		return nil, fmt.Errorf("private server: %w", err)
+	}
+	return l, nil
+}
+
+// findLocal finds the server's folder and epmd. The Debian package's script on
+// PATH changes to the user rabbitmq; the one in its own folder does not.
+func findLocal() (bin, epmd string, err error) {
+	server, err := exec.LookPath("/usr/lib/rabbitmq/bin/rabbitmq-server")
+	if err != nil {
+		server, err = exec.LookPath("rabbitmq-server")
+	}
+	if err != nil {
+		return "", "", errors.New("rabbitmq-server is not installed")
+	}
+	if epmd, err = exec.LookPath("epmd"); err != nil {
+		return "", "", errors.New("rabbitmq-server is installed but Erlang's epmd is not on PATH")
+	}
+	return filepath.Dir(server), epmd, nil
+}
+
+// freePorts returns ports that are free now.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.Close() }() // together, so that they differ
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}
+
+func (l *local) url() string { return fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", l.port) }
+
+// start starts the processes and returns when the server answers.
+func (l *local) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
+	defer cancel()
+	if err := os.RemoveAll(filepath.Join(l.dir, "ended")); err != nil {
+		return err
+	}
+	cmd := exec.Command("/bin/sh", "-c", supervise) //nolint:gosec,noctx // a constant; it outlives ctx
+	cmd.Env = l.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	l.process, l.pipe = cmd, pipe
+	for {
+		err := ping(l.url())
+		if err == nil {
+			return nil
+		}
+		if _, ended := os.Stat(filepath.Join(l.dir, "ended")); ended == nil {
+			return fmt.Errorf("rabbitmq-server ended: %s", l.lastWords())
+		}
+		select {
+		case <-time.After(100 * time.Millisecond): // a poll of another process
+		case <-ctx.Done():
+			return fmt.Errorf("rabbitmq-server did not answer in time (%w): %s", err, l.lastWords())
+		}
+	}
+}
+
+// lastWords is the end of the server's output.
+func (l *local) lastWords() string {
+	out, err := os.ReadFile(filepath.Join(l.dir, "server.log"))
+	if err != nil || len(bytes.TrimSpace(out)) == 0 {
+		return "it printed nothing"
+	}
+	return string(bytes.TrimSpace(out[max(0, len(out)-500):]))
+}
+
+func (l *local) stop(ctx context.Context) error {
+	if l.process == nil {
+		return errNotRunning
+	}
+	stop := context.AfterFunc(ctx, l.killGroup)
+	defer stop()
+	_, _ = io.WriteString(l.pipe, "stop\n") // fails only when it has ended
+	return l.ended()
+}
+
+func (l *local) kill(context.Context) error {
+	if l.process == nil {
+		return errNotRunning
+	}
+	l.killGroup()
+	return l.ended()
+}
+
+func (l *local) killGroup() { _ = syscall.Kill(-l.process.Process.Pid, syscall.SIGKILL) }
+
+// ended waits for the supervisor, which ends by killing its own group.
+func (l *local) ended() error {
+	err := l.process.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = nil
+	}
+	l.process = nil
+	return err
+}
+
+// remove ends the server without ceremony: its data goes too.
+func (l *local) remove(ctx context.Context) error {
+	err := l.kill(ctx)
+	if errors.Is(err, errNotRunning) {
+		err = nil
+	}
+	return errors.Join(err, os.RemoveAll(l.dir))
+}
+
+func (l *local) ctl(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "rabbitmqctl"), args...) //nolint:gosec // the tests' own words
+	cmd.Env = l.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+	}
+	return string(out), nil
+}

@@ -1,0 +1,198 @@
+// Package rabbittest gives tests a RabbitMQ, and fails them with one sentence
+// where none can be had: it never skips. In this order it takes
+//
+//  1. the broker that AMQP_URL names,
+//  2. a container, where a Docker engine answers,
+//  3. a private server of the rabbitmq-server package of this machine,
+//  4. on Debian and Ubuntu, as root: the same after apt-get install.
+//
+// One broker serves all tests of a test binary; each test takes a prefix of
+// its own for its queues. To share one broker among the binaries of a whole
+// run, as `make test` does, run the tests under internal/tools/withbroker.
+//
+// A private server keeps everything in a temporary folder, listens on the
+// loopback address only, at ports that were free, and ends with the process
+// that started it, however that one ends.
+//
+// Queues must not be left behind. RabbitMQ 3.10 reserves three file handles for
+// each quorum queue: with the usual limit of 1024 it hangs for everybody at
+// about 300 queues. Prefix removes its queues; a private server raises the limit.
+package rabbittest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"chatclub/internal/queue"
+)
+
+// NoBroker is the environment variable in which withbroker tells the tests that
+// it looked for a broker in vain, and why; they do not look again.
+const NoBroker = "CHATCLUB_NO_BROKER"
+
+// bootTimeout bounds the start of a server: 4 to 10 s alone, more on a machine
+// that compiles and tests meanwhile.
+const bootTimeout = 2 * time.Minute
+
+// instance is a running broker of either kind.
+type instance interface {
+	url() string
+	start(ctx context.Context) error                // once more, after stop or kill
+	stop(ctx context.Context) error                 // in order, keeping its queues
+	kill(ctx context.Context) error                 // at once
+	remove(ctx context.Context) error               // stop and leave nothing behind
+	ctl(context.Context, ...string) (string, error) // rabbitmqctl
+}
+
+// Find returns the URL of a broker and the function that ends it, if it was
+// started here. What it does that takes long it says on log.
+func Find(ctx context.Context, log io.Writer) (amqpURL string, stop func(), err error) {
+	if reason := os.Getenv(NoBroker); reason != "" {
+		return "", nil, errors.New(reason)
+	}
+	if u := os.Getenv("AMQP_URL"); u != "" {
+		if err := ping(u); err != nil {
+			return "", nil, fmt.Errorf("the broker that AMQP_URL names does not answer: %w", err)
+		}
+		return u, func() {}, nil
+	}
+	i, err := launch(ctx, log, startContainer, startLocal, installLocal)
+	if err != nil {
+		return "", nil, err
+	}
+	return i.url(), func() { removeQuietly(i) }, nil
+}
+
+// launch returns the first broker that one of the ways gives.
+func launch(ctx context.Context, log io.Writer, ways ...func(context.Context, io.Writer) (instance, error)) (instance, error) {
+	var tried []error
+	for _, way := range ways {
+		i, err := way(ctx, log)
+		if err == nil {
+			return i, nil
+		}
+		tried = append(tried, err)
+	}
+	reasons := ""
+	for _, err := range tried {
+		reasons += "; " + err.Error()
+	}
+	return nil, fmt.Errorf("no RabbitMQ for the tests: set AMQP_URL, start a Docker engine, or install the package rabbitmq-server (%s)", reasons[2:])
+}
+
+func removeQuietly(i instance) {
+	ctx, cancel := context.WithTimeout(context.Background(), bootTimeout)
+	defer cancel()
+	_ = i.remove(ctx) // the folder is temporary and the group ends with us
+}
+
+// shared is the one broker of this test binary. A package that starts a
+// process for its tests needs a place to keep it; nothing else is global.
+var shared struct {
+	once sync.Once
+	url  string
+	stop func()
+	err  error
+}
+
+// URL returns the URL of the broker that all tests of this binary share, and
+// fails t when there is none.
+func URL(t testing.TB) string {
+	t.Helper()
+	shared.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*bootTimeout)
+		defer cancel()
+		shared.url, shared.stop, shared.err = Find(ctx, os.Stderr)
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.url
+}
+
+// Main runs the tests of a package, ends the broker that URL started, and
+// fails the run when goroutines are left: for TestMain.
+func Main(m *testing.M) {
+	goleak.VerifyTestMain(mainFunc(func() int {
+		code := m.Run()
+		if shared.stop != nil {
+			shared.stop()
+		}
+		return code
+	}), goleak.IgnoreAnyFunction(reaperFunction))
+}
+
+type mainFunc func() int
+
+func (f mainFunc) Run() int { return f() }
+
+// Prefix returns a queue prefix for the test alone, and deletes the queues
+// that begin with it when the test ends. The broker is URL's.
+func Prefix(t testing.TB) string {
+	t.Helper()
+	u := URL(t)
+	top := queue.Topology{Prefix: fmt.Sprintf("test-%016x", rand.Uint64()), Lanes: 1}
+	t.Cleanup(func() {
+		if err := deleteQueues(u, top); err != nil {
+			t.Errorf("delete the queues of %s: %v", top.Prefix, err)
+		}
+	})
+	return top.Prefix
+}
+
+// deleteQueues deletes every queue of the topology, and lanes up to the first
+// that does not exist.
+func deleteQueues(amqpURL string, top queue.Topology) error {
+	conn, err := amqp.Dial(amqpURL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{top.Inbound(), top.Outbound(), top.Bulk(), top.Dead()} {
+		if _, err := ch.QueueDelete(name, false, false, false); err != nil {
+			return err
+		}
+	}
+	for i := range queue.MaxLanes {
+		_, err := ch.QueueDeclarePassive(top.Lane(i), true, false, false, false, nil)
+		var reply *amqp.Error
+		if errors.As(err, &reply) && reply.Code == amqp.NotFound {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := ch.QueueDelete(top.Lane(i), false, false, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ping opens and closes a connection. Its error does not show the password.
+func ping(amqpURL string) error {
+	u, err := url.Parse(amqpURL)
+	if err != nil {
+		return errors.New("it is not a URL")
+	}
+	conn, err := amqp.Dial(amqpURL)
+	if err != nil {
+		return fmt.Errorf("dial %s: %w", u.Host, err)
+	}
+	return conn.Close()
+}

@@ -1,0 +1,142 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/queue/rabbit/rabbittest"
+)
+
+// TestServer upsets a private server. Its parts share the server, which takes
+// seconds to start, and follow each other.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	server := rabbittest.Start(t)
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, *rabbittest.Server)
+	}{
+		{"restarted and killed under load", serverRestarted},
+		{"blocked", serverBlocked},
+		{"down at first", serverDown},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(t, server) })
+	}
+}
+
+func private(t *testing.T, server *rabbittest.Server, reg prometheus.Registerer) *rabbit.Broker {
+	t.Helper()
+	prefix := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	return open(t, rabbit.Config{
+		URLs: []string{server.URL}, Topology: queue.Topology{Prefix: prefix, Lanes: 2}, Registerer: reg,
+	})
+}
+
+func serverRestarted(t *testing.T, server *rabbittest.Server) {
+	b := private(t, server, nil)
+	flow := startFlow(t, b, b.Topology().Outbound())
+	flow.awaitReceived(t, 200)
+	server.Restart()
+	flow.awaitReceived(t, 1000)
+	server.Kill()
+	server.Restart()
+	flow.awaitReceived(t, 2000)
+	awaitReady(t, b)
+	flow.finish(t)
+}
+
+func serverBlocked(t *testing.T, server *rabbittest.Server) {
+	reg := prometheus.NewPedanticRegistry()
+	b := private(t, server, reg)
+	awaitReady(t, b)
+	s := consume(t, b, b.Topology().Outbound(), 2)
+	publish(t, b, b.Topology().Outbound(), "before")
+	held := receive(t, s)
+
+	server.Ctl("set_vm_memory_high_watermark", "0.00001")
+	eventually(t, "Publish fails", func() (string, bool) {
+		err := publishFor(t, b, "during", 300*time.Millisecond)
+		return "Publish succeeded", errors.Is(err, queue.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded)
+	})
+	eventually(t, "Ready says blocked", func() (string, bool) {
+		err := b.Ready()
+		return "Ready() = nil", err != nil && strings.Contains(err.Error(), "blocked")
+	})
+	gauge := func(want string) {
+		t.Helper()
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP chatclub_broker_blocked 1 while the broker refuses to read what is published (memory or disk alarm).
+# TYPE chatclub_broker_blocked gauge
+chatclub_broker_blocked `+want+"\n"), "chatclub_broker_blocked"); err != nil {
+			t.Error(err)
+		}
+	}
+	gauge("1")
+	start := time.Now()
+	if err := publishFor(t, b, "again", 50*time.Millisecond); !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("Publish(blocked) = %v, want %v", err, queue.ErrUnavailable)
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("Publish(blocked) took %s, want its context's 50ms", took)
+	}
+	if err := held.Ack(); err != nil {
+		t.Errorf("Ack(while publishing is blocked) = %v, want nil", err)
+	}
+
+	server.Ctl("set_vm_memory_high_watermark", "0.6")
+	awaitReady(t, b)
+	gauge("0")
+	publish(t, b, b.Topology().Outbound(), "after")
+	for receive(t, s).ID != "after" { // "during" may or may not have been queued
+	}
+}
+
+func publishFor(t *testing.T, b queue.Broker, id string, d time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return b.Publish(ctx, queue.Message{Queue: b.Topology().Outbound(), ID: id})
+}
+
+func serverDown(t *testing.T, server *rabbittest.Server) {
+	server.Stop()
+	b := private(t, server, nil)
+	if err := b.Ready(); err == nil {
+		t.Error("Ready() = nil without a server, want an error")
+	}
+	err := publishFor(t, b, "early", 300*time.Millisecond)
+	if !errors.Is(err, queue.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Publish(no server) = %v, want %v and %v", err, queue.ErrUnavailable, context.DeadlineExceeded)
+	}
+	if !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "guest") {
+		t.Errorf("error %q, want it to tell the cause and no user or password", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := b.Inspect(ctx, b.Topology().Outbound()); !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("Inspect(no server) = %v, want %v", err, queue.ErrUnavailable)
+	}
+	s := consume(t, b, b.Topology().Outbound(), 1)
+	server.Restart()
+	publish(t, b, b.Topology().Outbound(), "late")
+	if d := receive(t, s); d.ID != "late" {
+		t.Errorf("received %q, want %q", d.ID, "late")
+	}
+	server.Stop() // Close must not wait for a server that is gone
+	start := time.Now()
+	if err := b.Close(); err != nil {
+		t.Errorf("Close() = %v, want nil", err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("Close(no server) took %s, want at most 10s", took)
+	}
+	server.Restart()
+}

@@ -1,0 +1,83 @@
+package rabbit
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"chatclub/internal/queue"
+)
+
+// session is one AMQP connection and what was made on it. It is up from
+// newSession until drop, and is never repaired.
+type session struct {
+	conn *amqp.Connection
+	raw  net.Conn // under conn; closing it ends everything on conn at once
+
+	closes        chan *amqp.Error
+	blocks        chan amqp.Blocking
+	channelCloses chan *amqp.Error // of the writer's channel; nil without one
+
+	writer    *writer    // on the publishing link
+	inspector *inspector // on the consuming link
+
+	workers sync.WaitGroup
+	once    sync.Once
+	lost    chan struct{} // closed by drop
+	cause   error         // why; readable once lost is closed
+}
+
+func newSession(conn *amqp.Connection, raw net.Conn) *session {
+	return &session{
+		conn: conn, raw: raw, lost: make(chan struct{}),
+		// The library sends to these from its reading goroutine: one loss, and
+		// one change of the alarm at a time, which watch takes at once.
+		closes: conn.NotifyClose(make(chan *amqp.Error, 1)),
+		blocks: conn.NotifyBlocked(make(chan amqp.Blocking, 4)),
+	}
+}
+
+// drop ends the session: every confirm that is still owed fails, every
+// delivery becomes stale. The first cause is kept; what the library has to
+// tell about the connection comes before what a caller saw of it.
+func (s *session) drop(cause error) {
+	s.once.Do(func() {
+		s.cause = cause
+		select {
+		case err := <-s.closes:
+			s.cause = lossOf(err)
+		default:
+		}
+		close(s.lost)
+		_ = s.raw.Close()
+	})
+}
+
+// close ends the session after a word to the broker, which takes closeTimeout
+// at most.
+func (s *session) close() {
+	guard := time.AfterFunc(closeTimeout, func() { _ = s.raw.Close() })
+	defer guard.Stop()
+	_ = s.conn.CloseDeadline(time.Now().Add(closeTimeout)) // the session ends either way
+	s.drop(queue.ErrClosed)
+}
+
+// wait returns when all goroutines of a dropped session have ended.
+func (s *session) wait() {
+	for range s.closes { // closed as the last thing by the library
+	}
+	for range s.blocks {
+	}
+	s.workers.Wait()
+}
+
+func (s *session) isLost() bool {
+	select {
+	case <-s.lost:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,139 @@
+package readme
+
+import (
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"chatclub/internal/core"
+	"chatclub/internal/dispatch"
+	"chatclub/internal/excess"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/rooms"
+	"chatclub/internal/sender"
+	"chatclub/internal/service"
+	"chatclub/internal/webhook"
+)
+
+const file = "../../README.md"
+
+func TestSettingsTables(t *testing.T) {
+	for name, text := range map[string]string{
+		"settings webhook":    service.Markdown[service.WebhookSettings](),
+		"settings core":       service.Markdown[service.CoreSettings](),
+		"settings dispatcher": service.Markdown[service.DispatcherSettings](),
+		"settings chatclub":   service.Markdown[service.QuickstartSettings](),
+	} {
+		Check(t, file, name, text)
+	}
+}
+
+func TestMetricsTable(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	log := slog.New(slog.DiscardHandler)
+	top := queue.Topology{Prefix: "t", Lanes: 1}
+	mem, err := memory.New(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	broker, err := rabbit.Open(rabbit.Config{URLs: []string{"amqp://127.0.0.1:1"}, Topology: top, Registerer: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite::memory:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	send, err := sender.New(sender.Config{
+		BaseURL: "http://127.0.0.1:1", Tokens: sender.StaticTokens(nil), MaxInFlight: 1, CallTimeout: time.Second, Registerer: reg,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer send.Close()
+	_, err = webhook.New(webhook.Config{Broker: mem, Topology: top, AppSecret: []byte("x"), VerifyToken: "x", Registerer: reg, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = core.New(core.Config{Broker: mem, Store: store, Registerer: reg}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = dispatch.New(dispatch.Config{
+		Broker: mem, Sender: send, Gate: dispatch.MapGate{Map: excess.New(nil)}, Log: log, Registerer: reg,
+		Prefetch: 1, MaxInFlight: 1, MaxAttempts: 1, MessageTTL: time.Second, ShutdownTimeout: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	Check(t, file, "metrics", table(families))
+}
+
+// table lists metrics as Markdown, sorted by name.
+func table(families []*dto.MetricFamily) string {
+	var b strings.Builder
+	b.WriteString("| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n")
+	for _, f := range families {
+		labels := make(map[string][]string)
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if !slices.Contains(labels[l.GetName()], l.GetValue()) {
+					labels[l.GetName()] = append(labels[l.GetName()], l.GetValue())
+				}
+			}
+		}
+		var text []string
+		for name, values := range labels {
+			slices.Sort(values)
+			text = append(text, fmt.Sprintf("`%s`: %s", name, strings.Join(values, ", ")))
+		}
+		slices.Sort(text)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(text, "; "), f.GetHelp())
+	}
+	return b.String()
+}
+
+// The packages in README's map are those that exist.
+func TestPackageMap(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}}\t{{.Doc}}", "chatclub/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("| package | what it is |\n| --- | --- |\n")
+	for line := range strings.Lines(string(out)) {
+		path, doc, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if doc == "" {
+			t.Errorf("package %s has no comment", path)
+		}
+		// go doc's synopsis begins with "Package name" or "Command name".
+		words := strings.SplitN(doc, " ", 3)
+		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimPrefix(path, "chatclub/"), words[len(words)-1])
+	}
+	Check(t, file, "packages", b.String())
+}
+
+func TestCutNamesTheMissingSection(t *testing.T) {
+	if _, _, _, err := cut("nothing", "x"); err == nil || !strings.Contains(err.Error(), "begin x") {
+		t.Errorf("cut without section = %v, want an error that names it", err)
+	}
+	before, section, after, err := cut("a<!-- begin x -->b<!-- end x -->c", "x")
+	if err != nil || before != "a<!-- begin x -->" || section != "b" || after != "<!-- end x -->c" {
+		t.Errorf("cut = %q, %q, %q, %v", before, section, after, err)
+	}
+}

@@ -1,0 +1,117 @@
+// Command withbroker runs a command with a RabbitMQ to test on, and ends that
+// broker when the command has ended:
+//
+//	go run ./internal/tools/withbroker go test -race ./...
+//
+// It finds or starts a broker as package rabbittest does, and gives the
+// command its URL in AMQP_URL, so that the test binaries of a run share one.
+// When none can be had it still runs the command, with the reason in
+// CHATCLUB_NO_BROKER: tests that need RabbitMQ then fail with that sentence, all
+// others run. Its exit code is the command's. It passes SIGINT and SIGTERM on,
+// and waits.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"chatclub/internal/queue/rabbit/rabbittest"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// findTimeout bounds the search, which may install a package and boot twice.
+const findTimeout = 10 * time.Minute
+
+// run returns the exit code: the command's own, 2 for a wrong call, 126 when
+// the command cannot be run, 128 plus its number when a signal ended it.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		_, _ = fmt.Fprintln(stderr, "usage: withbroker command [argument ...]")
+		return 2
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	cmd := exec.Command(args[0], args[1:]...) //nolint:gosec,noctx // running it is what we are for; signals end it
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	env, stop, ok := broker(stderr, signals)
+	defer stop()
+	if !ok {
+		return 128 + int(syscall.SIGINT)
+	}
+	cmd.Env = append(os.Environ(), env)
+	if err := cmd.Start(); err != nil {
+		_, _ = fmt.Fprintf(stderr, "withbroker: run %s: %v\n", args[0], err)
+		return 126
+	}
+	ended := make(chan struct{})
+	passing := make(chan struct{})
+	go func() {
+		defer close(passing)
+		for {
+			select {
+			case s := <-signals:
+				_ = cmd.Process.Signal(s) // it may have ended meanwhile
+			case <-ended:
+				return
+			}
+		}
+	}()
+	err := cmd.Wait()
+	close(ended)
+	<-passing
+	return exitCode(err, stderr)
+}
+
+// broker returns the setting that tells the command of the broker, and the
+// function that ends it. It is not ok when a signal ended the search.
+func broker(log io.Writer, signals <-chan os.Signal) (env string, stop func(), ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
+	defer cancel()
+	found := make(chan struct{})
+	interrupted := make(chan bool)
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+			interrupted <- true
+		case <-found:
+			interrupted <- false
+		}
+	}()
+	url, stop, err := rabbittest.Find(ctx, log)
+	close(found)
+	ok = !<-interrupted
+	if err != nil {
+		_, _ = fmt.Fprintf(log, "withbroker: %v\n", err)
+		return rabbittest.NoBroker + "=" + err.Error(), func() {}, ok
+	}
+	return "AMQP_URL=" + url, stop, ok
+}
+
+// exitCode turns what Wait returned into an exit code.
+func exitCode(err error, stderr io.Writer) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &exit):
+		_, _ = fmt.Fprintf(stderr, "withbroker: %v\n", err)
+		return 126
+	case exit.ExitCode() < 0: // ended by a signal
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok {
+			return 128 + int(status.Signal())
+		}
+		return 1
+	}
+	return exit.ExitCode()
+}
