@@ -61,9 +61,12 @@ func (c *chat) awaitReady(ctx context.Context) error {
 	end := time.Now().Add(startTimeout)
 	said := false
 	for {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // asked to stop: there is nothing to wait for
+		}
 		err := c.ready(ctx)
 		switch {
-		case err == nil || ctx.Err() != nil:
+		case err == nil:
 			return nil
 		case time.Now().After(end):
 			return fmt.Errorf("not ready within %v: %w", startTimeout, err)

@@ -56,8 +56,11 @@ func (c Config) Validate() error {
 		name  string
 		unset bool
 	}{
-		{"Broker", c.Broker == nil}, {"Sender", c.Sender == nil}, {"Gate", c.Gate == nil},
-		{"Log", c.Log == nil}, {"Registerer", c.Registerer == nil},
+		{"Broker", c.Broker == nil},
+		{"Sender", c.Sender == nil},
+		{"Gate", c.Gate == nil},
+		{"Log", c.Log == nil},
+		{"Registerer", c.Registerer == nil},
 	} {
 		if f.unset {
 			faults = append(faults, fmt.Errorf("%s must be set", f.name))
@@ -67,8 +70,10 @@ func (c Config) Validate() error {
 		name  string
 		value int64
 	}{
-		{"Prefetch", int64(c.Prefetch)}, {"MaxInFlight", int64(c.MaxInFlight)},
-		{"MaxAttempts", int64(c.MaxAttempts)}, {"MessageTTL", int64(c.MessageTTL)},
+		{"Prefetch", int64(c.Prefetch)},
+		{"MaxInFlight", int64(c.MaxInFlight)},
+		{"MaxAttempts", int64(c.MaxAttempts)},
+		{"MessageTTL", int64(c.MessageTTL)},
 		{"ShutdownTimeout", int64(c.ShutdownTimeout)},
 	} {
 		if f.value < 1 {
@@ -268,7 +273,12 @@ func (d *Dispatcher) call(ctx, calls context.Context, j *job, pass Pass, probe b
 		d.metrics.refusedApp.Inc()
 		return 0 // the valve, shut now, says how long
 	case tryAgain:
-		return d.failed(ctx, calls, j, r, res, shut)
+		if shut && r.api == apiFails {
+			// The whole API is down: not this message's fault, so no attempt.
+			d.metrics.retries.WithLabelValues(res.Outcome.String()).Inc()
+			return 0 // the valve says how long
+		}
+		return d.failed(ctx, calls, j, res)
 	case stopPage:
 		if d.stops.stop(j.out.Page, res.CodeString(), d.Now()) {
 			d.Log.Error("page stopped", "page", j.out.Page, "code", res.CodeString(), "err", res.Err)
@@ -296,21 +306,17 @@ func (d *Dispatcher) report(probe bool, how verdict, res sender.Result) bool {
 }
 
 // failed counts a failed attempt; after the last one the message is dead.
-// While the whole API is down attempts do not count: it is not the message's fault.
-func (d *Dispatcher) failed(ctx, calls context.Context, j *job, r rule, res sender.Result, apiDown bool) time.Duration {
-	d.metrics.retries.WithLabelValues(res.Outcome.String()).Inc()
-	if apiDown && r.api == apiFails {
-		return 0 // the valve says how long
-	}
+func (d *Dispatcher) failed(ctx, calls context.Context, j *job, res sender.Result) time.Duration {
 	j.attempts++
 	if j.out.FirstCode == "" {
 		j.out.FirstCode = res.CodeString()
 	}
 	j.out.Attempts, j.lastCode = j.attempts, res.CodeString()
 	if j.attempts >= d.MaxAttempts {
-		d.bury(ctx, calls, j, r, res.CodeString())
+		d.bury(ctx, calls, j, settleRule(res.Outcome), res.CodeString())
 		return settled
 	}
+	d.metrics.retries.WithLabelValues(res.Outcome.String()).Inc()
 	return backoff(j.attempts, d.Random)
 }
 

@@ -137,7 +137,7 @@ func (d *deployment) settle(t *testing.T) totals {
 	want += int64(d.pages * d.rooms * d.users) // each has joined
 	eventually(t, "every copy has arrived", func() (err error) {
 		got, err = d.totals()
-		if err == nil && (got.Events < want*95/100 || got.Pending > 0) {
+		if err == nil && (got.Events < want || got.Pending > 0) {
 			err = fmt.Errorf("%d events wanted, ledger: %+v", want, got)
 		}
 		return err

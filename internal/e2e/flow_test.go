@@ -16,8 +16,8 @@ func TestEveryCopyArrivesOnce(t *testing.T) {
 	got := d.settle(t)
 	checkComplete(t, got, 0)
 	// Each of the 40 messages goes to 99 others, each join to the one who joined.
-	if want := int64(40*99 + 400); got.Expected < want*95/100 || got.Expected > want {
-		t.Errorf("expected = %d, want about %d", got.Expected, want)
+	if want := int64(40*99 + 400); got.Expected != want {
+		t.Errorf("expected = %d, want %d", got.Expected, want)
 	}
 }
 

@@ -39,8 +39,9 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// patience bounds every wait for something that must happen.
-const patience = 60 * time.Second
+// patience bounds every wait for something that must happen. All takes seconds;
+// the rest is for a machine that stands still for a while.
+const patience = 2 * time.Minute
 
 // process is a program of ours that runs.
 type process struct {

@@ -82,10 +82,10 @@ func TestReadinessFollowsBrokerAndDatabase(t *testing.T) {
 	notReady := func(p *process) {
 		t.Helper()
 		eventually(t, p.name+" is not ready", func() error {
-			if p.status("/readyz") != nil {
-				return nil
+			if p.status("/readyz") == nil {
+				return errStillReady
 			}
-			return errStillReady
+			return nil
 		})
 		for _, path := range []string{"/healthz", "/metrics"} {
 			if err := p.status(path); err != nil {

@@ -36,7 +36,7 @@ func programs() (string, error) {
 	}
 	fmt.Fprintln(os.Stderr, "roomstest: no PostgreSQL is installed: running apt-get install postgresql")
 	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "postgresql"}} {
-		cmd := exec.Command(apt, args...)
+		cmd := exec.Command(apt, args...) //nolint:noctx // half an installation is worse than waiting for it
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("apt-get %s: %w (%s): %s", args[0], err, lastLine(out), advice)
@@ -91,12 +91,14 @@ func start(bin string) (server, error) {
 	if err != nil {
 		return server{}, err
 	}
+	//nolint:gosec,noctx // the program that was found; it ends by itself
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", filepath.Join(dir, "data"),
 		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = dir, attr
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return server{}, fmt.Errorf("initdb: %w: %s", err, lastLine(out))
 	}
+	//nolint:gosec,noctx // a constant script; it ends when its stdin does
 	guard := exec.Command("/bin/sh", "-c", guardian, "guardian", bin, dir)
 	guard.Dir, guard.SysProcAttr = dir, attr
 	stdin, err := guard.StdinPipe()

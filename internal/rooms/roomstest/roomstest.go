@@ -67,6 +67,19 @@ func DSN(t testing.TB) string {
 	return u.String()
 }
 
+// Find finds or starts a server for programs that run tests. stop ends a
+// server that was started and leaves any other alone.
+func Find() (base string, stop func() error, err error) {
+	srv, err := find()
+	if err != nil {
+		return "", nil, err
+	}
+	if srv.guard == nil {
+		return srv.base, func() error { return nil }, nil
+	}
+	return srv.base, srv.guard.Close, nil
+}
+
 func find() (server, error) {
 	if base := os.Getenv(URLVariable); base != "" {
 		if err := execute(base, "SELECT 1"); err != nil {
