@@ -64,7 +64,7 @@ func TestConnectionsCut(t *testing.T) {
 	p := newProxy(t, rabbittest.URL(t))
 	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1}})
 	flow := startFlow(t, b, b.Topology().Outbound())
-	for i := range 5 {
+	for i := range 3 {
 		flow.awaitReceived(t, (i+1)*200)
 		p.cut()
 	}
@@ -202,5 +202,77 @@ func onChannel(t *testing.T, do func(*amqp.Channel) error) {
 	}
 	if err != nil {
 		t.Fatalf("on a channel of its own: %v", err)
+	}
+}
+
+// TestUnreadDeliveriesRenewed leaves deliveries unread over a lost connection:
+// the consumer is spared those that it could not settle.
+func TestUnreadDeliveriesRenewed(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, rabbittest.URL(t))
+	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1}})
+	name := b.Topology().Outbound()
+	s := consume(t, b, name, 3)
+	publish(t, b, name, "a", "b", "c")
+	delivered := func() {
+		t.Helper()
+		eventually(t, "all three are delivered", func() (string, bool) {
+			info, err := b.Inspect(t.Context(), name)
+			return fmt.Sprint(info, err), err == nil && info == queue.Info{Consumers: 1} && len(s.Deliveries()) == 3
+		})
+	}
+	delivered()
+	p.cut()
+	eventually(t, "the loss is noticed", func() (string, bool) { return "Ready() = nil", b.Ready() != nil })
+	awaitReady(t, b)
+	delivered()
+	for range 3 {
+		d := receive(t, s)
+		if !d.Live() || !d.Redelivered {
+			t.Errorf("received %q: Live() %t, Redelivered %t, want true, true", d.ID, d.Live(), d.Redelivered)
+		}
+		if err := d.Ack(); err != nil {
+			t.Errorf("Ack(%q) = %v, want nil", d.ID, err)
+		}
+	}
+}
+
+// TestSettleWhileClosing acknowledges while the subscription closes. What
+// comes too late must not reach the broker, which would end the connection of
+// all subscriptions for it.
+func TestSettleWhileClosing(t *testing.T) {
+	t.Parallel()
+	var log logbook
+	b := open(t, rabbit.Config{
+		URLs: []string{rabbittest.URL(t)}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1},
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	name := b.Topology().Outbound()
+	const held = 200
+	msgs := make([]queue.Message, held)
+	for i := range msgs {
+		msgs[i] = queue.Message{Queue: name, ID: fmt.Sprint(i)}
+	}
+	for range 20 {
+		if err := b.Publish(t.Context(), msgs...); err != nil {
+			t.Fatalf("Publish(%d messages) = %v, want nil", held, err)
+		}
+		s := consume(t, b, name, held)
+		var wg sync.WaitGroup
+		for range held {
+			d := receive(t, s)
+			wg.Go(func() {
+				if err := d.Ack(); err != nil && !errors.Is(err, queue.ErrStale) {
+					t.Errorf("Ack(%q) = %v, want nil or %v", d.ID, err, queue.ErrStale)
+				}
+			})
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("Close() = %v, want nil", err)
+		}
+		wg.Wait()
+	}
+	if strings.Contains(log.String(), "lost") {
+		t.Errorf("log is %s, want no connection lost", log.String())
 	}
 }

@@ -89,78 +89,89 @@ func validate(m queue.Message) error {
 }
 
 // publishOn publishes items on one session. It returns those to publish again,
-// in order, when the session was lost, and an error when ctx ended.
+// in order, when the session was lost or is blocked, and an error when ctx
+// ended.
 func (b *Broker) publishOn(ctx context.Context, s *session, items []*item, unroutable *[]*item) ([]*item, error) {
-	var open []*chunk // written, in order, not yet collected
-	var lost []*item
-	collect := func() error {
-		c := open[0]
-		if err := c.wait(ctx); err != nil {
-			return err
-		}
-		open = open[1:]
-		l, refused := b.collect(c)
-		lost, *unroutable = append(lost, l...), append(*unroutable, refused...)
-		return nil
+	f := flight{broker: b, session: s}
+	rest, err := f.send(ctx, items)
+	for err == nil && len(f.open) > 0 {
+		err = f.collect(ctx)
 	}
-	err := func() error {
-		for len(items) > 0 && len(lost) == 0 && !s.isLost() {
-			n := min(len(items), max(1, b.cfg.Window/sharers))
-			if !b.window.TryAcquire(int64(n)) {
-				// Own confirms free places; to wait for others' while holding
-				// places could wait for ever.
-				if len(open) > 0 {
-					if err := collect(); err != nil {
-						return err
-					}
-					continue
-				}
-				if err := b.window.Acquire(ctx, int64(n)); err != nil {
-					return err
-				}
-			}
-			c, err := b.hand(ctx, s, items[:n])
-			if err != nil {
-				return err
-			}
-			if c == nil { // lost or blocked: whoever calls waits for better
-				break
-			}
-			open, items = append(open, c), items[n:]
-		}
-		for len(open) > 0 {
-			if err := collect(); err != nil {
-				return err
-			}
-		}
-		b.metrics.republished.Add(float64(len(lost)))
-		return nil
-	}()
+	*unroutable = append(*unroutable, f.refused...)
 	if err != nil {
-		b.abandon(open)
-		for _, c := range open {
-			lost = append(lost, c.items...)
+		b.abandon(f.open)
+		for _, c := range f.open {
+			f.lost = append(f.lost, c.items...)
 		}
+		return append(f.lost, rest...), err
 	}
-	return append(lost, items...), err
+	b.metrics.republished.Add(float64(len(f.lost)))
+	return append(f.lost, rest...), nil
+}
+
+// flight is one call's messages on one session.
+type flight struct {
+	broker  *Broker
+	session *session
+	open    []*chunk // written and not yet collected, in order
+	lost    []*item  // collected, and to be published again
+	refused []*item  // collected, and unroutable
+}
+
+// send writes items as far as the session serves, and returns the rest.
+func (f *flight) send(ctx context.Context, items []*item) ([]*item, error) {
+	window := f.broker.window
+	for len(items) > 0 && len(f.lost) == 0 && !f.session.isLost() {
+		n := min(len(items), max(1, f.broker.cfg.Window/sharers))
+		if !window.TryAcquire(int64(n)) {
+			// Own confirms free places; to wait for others' while holding
+			// places could wait for ever.
+			if len(f.open) > 0 {
+				if err := f.collect(ctx); err != nil {
+					return items, err
+				}
+				continue
+			}
+			if err := window.Acquire(ctx, int64(n)); err != nil {
+				return items, err
+			}
+		}
+		c, err := f.broker.hand(ctx, f.session, items[:n])
+		if c == nil {
+			window.Release(int64(n))
+			return items, err
+		}
+		f.open, items = append(f.open, c), items[n:]
+	}
+	return items, nil
+}
+
+// collect waits for the oldest open chunk.
+func (f *flight) collect(ctx context.Context) error {
+	if err := f.open[0].wait(ctx); err != nil {
+		return err
+	}
+	lost, refused := f.broker.collect(f.open[0])
+	f.open = f.open[1:]
+	f.lost, f.refused = append(f.lost, lost...), append(f.refused, refused...)
+	return nil
 }
 
 // hand gives items, whose places in the window are taken, to the writer. The
-// chunk is nil when the session is of no use now.
+// chunk is nil when the session is of no use now, or ctx has ended.
 func (b *Broker) hand(ctx context.Context, s *session, items []*item) (*chunk, error) {
-	c := &chunk{items: items, writer: s.writer, sent: make(chan struct{})}
-	if !b.publishing.isBlocked() {
-		select {
-		case s.writer.in <- c:
-			return c, nil
-		case <-s.lost:
-		case <-ctx.Done():
-			b.window.Release(int64(len(items)))
-			return nil, context.Cause(ctx)
-		}
+	if b.publishing.isBlocked() {
+		return nil, nil //nolint:nilnil // no fault: the caller waits for better
 	}
-	b.window.Release(int64(len(items)))
-	return nil, nil
+	c := &chunk{items: items, writer: s.writer, sent: make(chan struct{})}
+	select {
+	case s.writer.in <- c:
+		return c, nil
+	case <-s.lost:
+		return nil, nil //nolint:nilnil // as above
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // wait returns when every item of c is decided, or ctx ends.

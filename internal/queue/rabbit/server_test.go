@@ -138,5 +138,4 @@ func serverDown(t *testing.T, server *rabbittest.Server) {
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("Close(no server) took %s, want at most 10s", took)
 	}
-	server.Restart()
 }

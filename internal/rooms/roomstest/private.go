@@ -98,7 +98,7 @@ func start(bin string) (server, error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return server{}, fmt.Errorf("initdb: %w: %s", err, lastLine(out))
 	}
-	//nolint:gosec,noctx // a constant script; it ends when its stdin does
+	//nolint:noctx // a constant script; it ends when its stdin does
 	guard := exec.Command("/bin/sh", "-c", guardian, "guardian", bin, dir)
 	guard.Dir, guard.SysProcAttr = dir, attr
 	stdin, err := guard.StdinPipe()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -52,25 +53,42 @@ type local struct {
 	pipe    io.WriteCloser
 }
 
-// startLocal starts a private server, when the package is installed.
+// startLocal starts a private server, when the package is installed. A port
+// that was free can be taken before the server has it: it tries three times.
 func startLocal(ctx context.Context, log io.Writer) (instance, error) {
 	bin, epmd, err := findLocal()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "rabbittest")
-	if err != nil {
-		return nil, fmt.Errorf("private server: %w", err)
+	for range 3 {
+		var l *local
+		if l, err = newLocal(bin, epmd); err != nil {
+			break
+		}
+		_, _ = fmt.Fprintf(log, "rabbittest: starting a private RabbitMQ on port %d\n", l.port)
+		if err = l.start(ctx); err == nil {
+			return l, nil
+		}
+		removeQuietly(l)
 	}
+	return nil, fmt.Errorf("private server: %w", err)
+}
+
+// newLocal makes the folder and the settings of a server.
+func newLocal(bin, epmd string) (*local, error) {
 	ports, err := freePorts(3)
 	if err != nil {
-		return nil, fmt.Errorf("private server: %w", err)
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "rabbittest")
+	if err != nil {
+		return nil, err
 	}
 	l := &local{bin: bin, dir: dir, port: ports[0]}
 	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\n", l.port)
 	for name, text := range map[string]string{"rabbitmq.conf": conf, "enabled_plugins": "[].\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return nil, fmt.Errorf("private server: %w", err)
+			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
 	l.env = []string{
@@ -84,11 +102,6 @@ func startLocal(ctx context.Context, log io.Writer) (instance, error) {
 		"RABBITMQ_DIST_PORT=" + strconv.Itoa(ports[2]),
 		"RABBITMQ_MNESIA_BASE=" + filepath.Join(dir, "mnesia"), "RABBITMQ_LOG_BASE=" + filepath.Join(dir, "log"),
 		"RABBITMQ_PID_FILE=" + filepath.Join(dir, "pid"),
-	}
-	_, _ = fmt.Fprintf(log, "rabbittest: starting a private RabbitMQ on port %d\n", l.port)
-	if err := l.start(ctx); err != nil {
-		removeQuietly(l)
-		return nil, fmt.Errorf("private server: %w", err)
 	}
 	return l, nil
 }
@@ -109,18 +122,24 @@ func findLocal() (bin, epmd string, err error) {
 	return filepath.Dir(server), epmd, nil
 }
 
-// freePorts returns ports that are free now.
+// freePorts returns ports that are free now. They lie below those that systems
+// give to whoever asks for any port (from 32768 on Linux), because a server
+// takes seconds until it listens, and other tests open ports meanwhile.
 func freePorts(n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	const lowest, highest = 20000, 32000
+	var ports []int
+	for range 1000 {
+		port := lowest + rand.IntN(highest-lowest)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // returns at once
 		if err != nil {
-			return nil, err
+			continue
 		}
-		defer func() { _ = l.Close() }() // together, so that they differ
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		defer func() { _ = l.Close() }() // all together, so that they differ
+		if ports = append(ports, port); len(ports) == n {
+			return ports, nil
+		}
 	}
-	return ports, nil
+	return nil, fmt.Errorf("found no %d free ports from %d to %d", n, lowest, highest)
 }
 
 func (l *local) url() string { return fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", l.port) }
@@ -133,7 +152,7 @@ func (l *local) start(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.Command("/bin/sh", "-c", supervise) //nolint:gosec,noctx // a constant; it outlives ctx
-	cmd.Env = l.env
+	cmd.Env, cmd.Dir = l.env, l.dir                 // a crash dump goes where it is removed
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
@@ -210,7 +229,7 @@ func (l *local) remove(ctx context.Context) error {
 
 func (l *local) ctl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "rabbitmqctl"), args...) //nolint:gosec // the tests' own words
-	cmd.Env = l.env
+	cmd.Env, cmd.Dir = l.env, l.dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"chatclub/internal/queue/rabbit/rabbittest"
+)
+
+func TestMain(m *testing.M) { rabbittest.Main(m) }
+
+func TestRun(t *testing.T) {
+	url := rabbittest.URL(t)
+	for _, c := range []struct {
+		name   string
+		env    map[string]string
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{"no command", nil, nil, 2, "", "usage"},
+		{"gives the broker", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", `echo "$AMQP_URL"`}, 0, url, ""},
+		{"passes the exit code on", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", "exit 7"}, 7, "", ""},
+		{"a signal ended it", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", "kill -TERM $$"}, 143, "", ""},
+		{"no such command", map[string]string{"AMQP_URL": url}, []string{"/no/such/command"}, 126, "", "no such file"},
+		{
+			"no broker", map[string]string{"AMQP_URL": "amqp://guest:hunter2@127.0.0.1:1/"},
+			[]string{"sh", "-c", `echo "$CHATCLUB_NO_BROKER"; exit 3`}, 3, "does not answer", "does not answer",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for k, v := range c.env {
+				t.Setenv(k, v)
+			}
+			var stdout, stderr bytes.Buffer
+			if code := run(c.args, strings.NewReader(""), &stdout, &stderr); code != c.code {
+				t.Errorf("run(%q) = %d, want %d", c.args, code, c.code)
+			}
+			if !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
+				t.Errorf("run(%q) printed %q and %q, want %q and %q in them", c.args, stdout.String(), stderr.String(), c.stdout, c.stderr)
+			}
+			if strings.Contains(stdout.String()+stderr.String(), "hunter2") {
+				t.Errorf("run(%q) shows the password", c.args)
+			}
+		})
+	}
+}
