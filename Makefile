@@ -13,8 +13,8 @@ COUNT = 6
 # takes minutes.
 golangci = go tool -modfile=tools/go.mod golangci-lint
 
-# Finds or starts one RabbitMQ for the command that follows.
-withbroker = go run ./internal/tools/withbroker
+# Finds or starts one RabbitMQ and one PostgreSQL for the command that follows.
+withservers = go run ./internal/tools/withservers
 
 # The race detector needs cgo, and cgo a C compiler.
 race = $$(if [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null; then \
@@ -28,8 +28,8 @@ build: ## build every program, static, into bin/
 	mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/...
 
-test: ## run every test; finds or starts a RabbitMQ (PKG, TESTFLAGS, TIMEOUT)
-	$(withbroker) go test $(race) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
+test: ## run every test; finds or starts its servers (PKG, TESTFLAGS, TIMEOUT)
+	$(withservers) go test $(race) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
 
 vet: ## go vet
 	go vet $(PKG)
@@ -53,7 +53,7 @@ fuzz: ## run each fuzz target for FUZZTIME
 	done
 
 bench: ## run the benchmarks (PKG, BENCH, COUNT)
-	$(withbroker) go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
+	$(withservers) go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
 
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub

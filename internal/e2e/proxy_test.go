@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -17,9 +18,10 @@ var errStillReady = errors.New("still ready")
 // proxy stands between a program and its database, so that the connection can
 // be cut without touching a server that other tests use.
 type proxy struct {
-	url    string // of the database, through the proxy
-	addr   string
-	target string
+	url     string // of the database, through the proxy
+	addr    string
+	network string // of the database itself
+	target  string
 
 	mu    sync.Mutex
 	ln    net.Listener
@@ -33,7 +35,12 @@ func proxyDatabase(t *testing.T) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{target: u.Host, conns: make(map[net.Conn]struct{}), addr: freeAddr(t)}
+	p := &proxy{network: "tcp", target: u.Host, conns: make(map[net.Conn]struct{}), addr: freeAddr(t)}
+	if q := u.Query(); q.Get("host") != "" { // a server that listens on a socket file alone
+		p.network, p.target = "unix", filepath.Join(q.Get("host"), ".s.PGSQL.5432")
+		q.Del("host")
+		u.RawQuery = q.Encode()
+	}
 	u.Host = p.addr
 	p.url = u.String()
 	p.mend(t)
@@ -77,7 +84,7 @@ func (p *proxy) cut(t *testing.T) {
 
 func (p *proxy) carry(c net.Conn) {
 	defer c.Close()
-	s, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", p.target)
+	s, err := (&net.Dialer{}).DialContext(context.Background(), p.network, p.target)
 	if err != nil {
 		return
 	}

@@ -196,7 +196,7 @@ func manyAtOnce(e env) {
 		})
 	}
 	for p := range publishers {
-		wg.Go(func() { e.publishAll(ctx, byte('a'+p), each, batch) })
+		wg.Go(func() { e.publishAll(ctx, byte('a'+p), each, batch) }) //nolint:gosec // p is below 26
 	}
 	wg.Wait()
 	if len(seen) != publishers*each {

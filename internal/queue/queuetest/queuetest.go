@@ -196,7 +196,7 @@ func (e env) nothing(s queue.Subscription) {
 }
 
 // ids returns prefix0 … prefix(n-1).
-func ids(prefix string, n int) []string {
+func ids(prefix string, n int) []string { //nolint:unparam // reads better where it is called
 	s := make([]string, n)
 	for i := range s {
 		s[i] = fmt.Sprintf("%s%d", prefix, i)

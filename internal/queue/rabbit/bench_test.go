@@ -16,8 +16,16 @@ import (
 // confirm costs.
 func BenchmarkPublish(b *testing.B) {
 	for _, c := range []struct{ window, callers, each int }{
-		{512, 1, 1}, {512, 1, 10}, {512, 1, 100}, {512, 16, 1}, {512, 64, 1}, {512, 8, 100},
-		{64, 8, 100}, {256, 8, 100}, {1024, 8, 100}, {2048, 8, 100},
+		{512, 1, 1},
+		{512, 1, 10},
+		{512, 1, 100},
+		{512, 16, 1},
+		{512, 64, 1},
+		{512, 8, 100},
+		{64, 8, 100},
+		{256, 8, 100},
+		{1024, 8, 100},
+		{2048, 8, 100},
 	} {
 		b.Run(fmt.Sprintf("window=%d/callers=%d/each=%d", c.window, c.callers, c.each), func(b *testing.B) {
 			broker := open(b, rabbit.Config{

@@ -57,6 +57,7 @@ func newLink(kind string, cfg Config, m *metrics, setup func(*session) error) *l
 // the last session has ended.
 func (l *link) run(ctx context.Context) {
 	failures, established := 0, 0
+	var logged loss
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		url := l.cfg.URLs[attempt%len(l.cfg.URLs)]
 		start := time.Now()
@@ -70,7 +71,7 @@ func (l *link) run(ctx context.Context) {
 		}
 		failures++
 		pause := backoff(failures)
-		l.logLoss(url, err, pause)
+		logged = l.logLoss(logged, loss{url: url, text: err.Error(), at: time.Now()}, err, pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -158,12 +159,29 @@ func lossOf(err *amqp.Error) error {
 	return err
 }
 
-func (l *link) logLoss(url string, err error, pause time.Duration) {
+// loss is a failure as it was logged.
+type loss struct {
+	url, text string
+	at        time.Time
+}
+
+// remindEvery is how often a failure that stays the same is logged again at
+// full level: a broker that is down for a night fills no disk, and whoever
+// looks at the last minute sees it.
+const remindEvery = time.Minute
+
+// logLoss logs a failure: one that was logged before at debug only. It returns
+// what was logged last.
+func (l *link) logLoss(last, now loss, err error, pause time.Duration) loss {
 	log := l.cfg.Log.Warn
-	if errors.Is(err, errOtherArguments) {
+	switch {
+	case last.url == now.url && last.text == now.text && now.at.Sub(last.at) < remindEvery:
+		log, now.at = l.cfg.Log.Debug, last.at
+	case errors.Is(err, errOtherArguments):
 		log = l.cfg.Log.Error // nothing but an operator will mend it
 	}
-	log("broker connection lost", "connection", l.kind, "address", address(url), "retry_in", pause, "err", err)
+	log("broker connection lost", "connection", l.kind, "address", address(now.url), "retry_in", pause, "err", err)
+	return now
 }
 
 // backoff is the pause after so many failures in a row: it doubles from

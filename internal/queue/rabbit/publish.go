@@ -99,7 +99,7 @@ func (b *Broker) publishOn(ctx context.Context, s *session, items []*item, unrou
 	}
 	*unroutable = append(*unroutable, f.refused...)
 	if err != nil {
-		b.abandon(f.open)
+		b.abandon(f.open) //nolint:contextcheck // it outlives ctx on purpose: the places come back when the confirms do
 		for _, c := range f.open {
 			f.lost = append(f.lost, c.items...)
 		}

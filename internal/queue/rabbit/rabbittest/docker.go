@@ -57,7 +57,7 @@ func startContainer(ctx context.Context, log io.Writer) (instance, error) {
 		err = d.await(ctx)
 	}
 	if err != nil {
-		removeQuietly(d)
+		removeQuietly(d) //nolint:contextcheck // also when ctx has ended
 		return nil, fmt.Errorf("container: %w", err)
 	}
 	return d, nil

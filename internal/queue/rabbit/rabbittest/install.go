@@ -36,7 +36,7 @@ func installLocal(ctx context.Context, log io.Writer) (instance, error) {
 	} {
 		// Other packages' tests may install at the same time.
 		args = append([]string{"-o", "DPkg::Lock::Timeout=300"}, args...)
-		cmd := exec.CommandContext(ctx, apt, args...) //nolint:gosec // constants
+		cmd := exec.CommandContext(ctx, apt, args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("apt-get %s: %w: %s", args[2], err, bytes.TrimSpace(out[max(0, len(out)-500):]))
@@ -55,7 +55,7 @@ func forbidServices() (allow func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = io.WriteString(f, "#!/bin/sh\nexit 101\n")
+	_, err = f.WriteString("#!/bin/sh\nexit 101\n")
 	if err := errors.Join(err, f.Close()); err != nil {
 		_ = os.Remove(policy)
 		return nil, err

@@ -69,7 +69,7 @@ func startLocal(ctx context.Context, log io.Writer) (instance, error) {
 		if err = l.start(ctx); err == nil {
 			return l, nil
 		}
-		removeQuietly(l)
+		removeQuietly(l) //nolint:contextcheck // also when ctx has ended
 	}
 	return nil, fmt.Errorf("private server: %w", err)
 }
@@ -134,7 +134,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		defer func() { _ = l.Close() }() // all together, so that they differ
+		defer func() { _ = l.Close() }() //nolint:gocritic // all together, so that they differ
 		if ports = append(ports, port); len(ports) == n {
 			return ports, nil
 		}
@@ -151,7 +151,7 @@ func (l *local) start(ctx context.Context) error {
 	if err := os.RemoveAll(filepath.Join(l.dir, "ended")); err != nil {
 		return err
 	}
-	cmd := exec.Command("/bin/sh", "-c", supervise) //nolint:gosec,noctx // a constant; it outlives ctx
+	cmd := exec.Command("/bin/sh", "-c", supervise) //nolint:noctx // it outlives ctx
 	cmd.Env, cmd.Dir = l.env, l.dir                 // a crash dump goes where it is removed
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	pipe, err := cmd.StdinPipe()
@@ -210,8 +210,7 @@ func (l *local) killGroup() { _ = syscall.Kill(-l.process.Process.Pid, syscall.S
 // ended waits for the supervisor, which ends by killing its own group.
 func (l *local) ended() error {
 	err := l.process.Wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = nil
 	}
 	l.process = nil

@@ -8,7 +8,7 @@
 //
 // One broker serves all tests of a test binary; each test takes a prefix of
 // its own for its queues. To share one broker among the binaries of a whole
-// run, as `make test` does, run the tests under internal/tools/withbroker.
+// run, as `make test` does, run the tests under internal/tools/withservers.
 //
 // A private server keeps everything in a temporary folder, listens on the
 // loopback address only, at ports that were free, and ends with the process
@@ -27,6 +27,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ import (
 	"chatclub/internal/queue"
 )
 
-// NoBroker is the environment variable in which withbroker tells the tests that
+// NoBroker is the environment variable in which withservers tells the tests that
 // it looked for a broker in vain, and why; they do not look again.
 const NoBroker = "CHATCLUB_NO_BROKER"
 
@@ -71,7 +72,7 @@ func Find(ctx context.Context, log io.Writer) (amqpURL string, stop func(), err 
 	if err != nil {
 		return "", nil, err
 	}
-	return i.url(), func() { removeQuietly(i) }, nil
+	return i.url(), func() { removeQuietly(i) }, nil //nolint:contextcheck // called long after ctx
 }
 
 // launch returns the first broker that one of the ways gives.
@@ -84,11 +85,11 @@ func launch(ctx context.Context, log io.Writer, ways ...func(context.Context, io
 		}
 		tried = append(tried, err)
 	}
-	reasons := ""
+	var reasons strings.Builder
 	for _, err := range tried {
-		reasons += "; " + err.Error()
+		reasons.WriteString("; " + err.Error())
 	}
-	return nil, fmt.Errorf("no RabbitMQ for the tests: set AMQP_URL, start a Docker engine, or install the package rabbitmq-server (%s)", reasons[2:])
+	return nil, fmt.Errorf("no RabbitMQ for the tests: set AMQP_URL, start a Docker engine, or install the package rabbitmq-server (%s)", reasons.String()[2:])
 }
 
 func removeQuietly(i instance) {

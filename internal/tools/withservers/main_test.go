@@ -22,12 +22,15 @@ func TestRun(t *testing.T) {
 	}{
 		{"no command", nil, nil, 2, "", "usage"},
 		{"gives the broker", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", `echo "$AMQP_URL"`}, 0, url, ""},
+		{"gives the database", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", `echo "$TEST_DATABASE_URL"`}, 0, "postgres://", ""},
 		{"passes the exit code on", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", "exit 7"}, 7, "", ""},
 		{"a signal ended it", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", "kill -TERM $$"}, 143, "", ""},
 		{"no such command", map[string]string{"AMQP_URL": url}, []string{"/no/such/command"}, 126, "", "no such file"},
 		{
-			"no broker", map[string]string{"AMQP_URL": "amqp://guest:hunter2@127.0.0.1:1/"},
-			[]string{"sh", "-c", `echo "$CHATCLUB_NO_BROKER"; exit 3`}, 3, "does not answer", "does not answer",
+			"no broker",
+			map[string]string{"AMQP_URL": "amqp://guest:hunter2@127.0.0.1:1/"},
+			[]string{"sh", "-c", `echo "$CHATCLUB_NO_BROKER"; exit 3`},
+			3, "does not answer", "does not answer",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,12 +1,12 @@
-// Command withbroker runs a command with a RabbitMQ to test on, and ends that
-// broker when the command has ended:
+// Command withservers runs a command with a RabbitMQ and a PostgreSQL to test
+// on, and ends those that it started when the command has ended:
 //
-//	go run ./internal/tools/withbroker go test -race ./...
+//	go run ./internal/tools/withservers go test -race ./...
 //
-// It finds or starts a broker as package rabbittest does, and gives the
-// command its URL in AMQP_URL, so that the test binaries of a run share one.
-// When none can be had it still runs the command, with the reason in
-// CHATCLUB_NO_BROKER: tests that need RabbitMQ then fail with that sentence, all
+// It finds or starts them as packages rabbittest and roomstest do, and gives
+// the command their addresses in AMQP_URL and TEST_DATABASE_URL, so that the
+// test binaries of a run share them. When one cannot be had it says why and
+// still runs the command: the tests that need it fail with that sentence, all
 // others run. Its exit code is the command's. It passes SIGINT and SIGTERM on,
 // and waits.
 package main
@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/rooms/roomstest"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -34,7 +35,7 @@ const findTimeout = 10 * time.Minute
 // the command cannot be run, 128 plus its number when a signal ended it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
-		_, _ = fmt.Fprintln(stderr, "usage: withbroker command [argument ...]")
+		_, _ = fmt.Fprintln(stderr, "usage: withservers command [argument ...]")
 		return 2
 	}
 	signals := make(chan os.Signal, 1)
@@ -48,9 +49,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if !ok {
 		return 128 + int(syscall.SIGINT)
 	}
-	cmd.Env = append(os.Environ(), env)
+	database, stopDatabase := database(stderr)
+	defer stopDatabase()
+	cmd.Env = append(os.Environ(), env, database)
 	if err := cmd.Start(); err != nil {
-		_, _ = fmt.Fprintf(stderr, "withbroker: run %s: %v\n", args[0], err)
+		_, _ = fmt.Fprintf(stderr, "withservers: run %s: %v\n", args[0], err)
 		return 126
 	}
 	ended := make(chan struct{})
@@ -92,10 +95,21 @@ func broker(log io.Writer, signals <-chan os.Signal) (env string, stop func(), o
 	close(found)
 	ok = !<-interrupted
 	if err != nil {
-		_, _ = fmt.Fprintf(log, "withbroker: %v\n", err)
+		_, _ = fmt.Fprintf(log, "withservers: %v\n", err)
 		return rabbittest.NoBroker + "=" + err.Error(), func() {}, ok
 	}
 	return "AMQP_URL=" + url, stop, ok
+}
+
+// database is broker for PostgreSQL. Without one the setting is empty: each
+// test that needs it looks for itself, and says why there is none.
+func database(log io.Writer) (env string, stop func()) {
+	url, end, err := roomstest.Find()
+	if err != nil {
+		_, _ = fmt.Fprintf(log, "withservers: no PostgreSQL: %v\n", err)
+		return roomstest.URLVariable + "=", func() {}
+	}
+	return roomstest.URLVariable + "=" + url, func() { _ = end() } // its guardian ends it in any case
 }
 
 // exitCode turns what Wait returned into an exit code.
@@ -105,7 +119,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case !errors.As(err, &exit):
-		_, _ = fmt.Fprintf(stderr, "withbroker: %v\n", err)
+		_, _ = fmt.Fprintf(stderr, "withservers: %v\n", err)
 		return 126
 	case exit.ExitCode() < 0: // ended by a signal
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok {
