@@ -227,8 +227,10 @@ func (s *system) dispatcher(n int, graph string, tokens map[string]string) error
 	if err != nil {
 		return err
 	}
+	limits := service.DispatcherSettings{LimitText: s.LimitText, LimitMedia: 10}
+	gate := excess.New(excess.Config{Limit: limits.Limit, LaneHold: inFlight}, time.Now())
 	d, err := dispatch.New(dispatch.Config{
-		Broker: b, Sender: send, Gate: dispatch.MapGate{Map: excess.New(nil)}, Log: s.log, Registerer: reg,
+		Broker: b, Sender: send, Gate: gate, Log: s.log, Registerer: reg, LanePrefetch: inFlight,
 		Prefetch: 2 * inFlight, MaxInFlight: inFlight, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: shutdownTimeout,
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"chatclub/internal/dispatch"
 	"chatclub/internal/excess"
@@ -41,10 +42,10 @@ func serve(ctx context.Context, s service.DispatcherSettings) (err error) {
 	}
 	defer func() { err = errors.Join(err, broker.Close()) }()
 
+	gate := excess.New(excess.Config{Limit: s.Limit, LaneHold: s.LanePrefetch}, time.Now())
 	d, err := dispatch.New(dispatch.Config{
-		Broker: broker, Sender: send, Gate: dispatch.MapGate{Map: excess.New(nil)},
-		Log: log, Registerer: reg,
-		Prefetch: s.Prefetch, MaxInFlight: s.MaxInFlight, MaxAttempts: s.MaxAttempts,
+		Broker: broker, Sender: send, Gate: gate, Log: log, Registerer: reg,
+		Prefetch: s.Prefetch, LanePrefetch: s.LanePrefetch, LatencyTarget: s.LatencyTarget, MaxInFlight: s.MaxInFlight, MaxAttempts: s.MaxAttempts,
 		MessageTTL: s.MessageTTL, ShutdownTimeout: s.ShutdownTimeout,
 	})
 	if err != nil {

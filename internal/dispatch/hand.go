@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"chatclub/internal/message"
@@ -10,101 +11,228 @@ import (
 )
 
 const (
-	// giveBackDelay is how long a message of a page in excess is held before
-	// it goes to the tail of its queue. Without it, a queue that holds nothing
-	// else would go round as fast as the broker can; with it a full prefetch
-	// of 512 goes round ten thousand times a second at most, a fraction of
-	// what one queue carries.
+	// giveBackDelay is how long a message is held before it goes to the tail of
+	// its own queue. Without it, a queue that holds nothing else would go round
+	// as fast as the broker can.
 	giveBackDelay = 50 * time.Millisecond
-	// moveTimeout bounds one try to publish, so that a delivery that became
-	// stale meanwhile is noticed and not published as well.
+	// moveTimeout bounds one try to publish, so that deliveries that became
+	// stale meanwhile are noticed and not published as well.
 	moveTimeout = 5 * time.Second
+	// moveBatch is how many messages move with one publish: far more than that
+	// gains nothing, and a failure repeats them all.
+	moveBatch = 256
 )
 
-// acknowledge takes a sent message off its queue.
-func (d *Dispatcher) acknowledge(j *job) {
-	if err := j.delivery.Ack(); err != nil {
-		// The connection was lost after the call: the message is delivered and
-		// sent again, with the same id in its metadata.
-		d.metrics.staleAcks.Inc()
-		d.Log.Debug("acknowledge sent message", "id", j.out.ID, "err", err)
+// encode is the message as it is now: with its attempts.
+func (e *engine) encode(j *job) []byte {
+	if j.attempts == 0 {
+		return j.delivery.Body
 	}
+	b, err := j.out.Encode()
+	if err != nil {
+		e.Log.Error("message moved without its attempts", "id", j.out.ID, "err", err)
+		return j.delivery.Body
+	}
+	return b
 }
 
-// giveBack moves a message of a page in excess to the tail of its own queue.
-// Nack-requeue would put it at the head on some versions of RabbitMQ, where it
-// starves all others, and count towards its being dropped.
-func (d *Dispatcher) giveBack(ctx, calls context.Context, j *job) {
-	sleep(ctx, giveBackDelay)
-	body := j.delivery.Body
-	if j.attempts > 0 {
-		b, err := j.out.Encode() // carries the attempts on
-		if err != nil {
-			d.Log.Error("message given back without its attempts", "id", j.out.ID, "err", err)
-		} else {
-			body = b
+// spill moves a message to its page's lane.
+func (e *engine) spill(j *job) {
+	to := queue.Message{
+		Queue: e.Broker.Topology().LaneOf(j.out.Page), ID: j.delivery.ID, Body: e.encode(j), Headers: j.delivery.Headers,
+	}
+	e.moves.add(move{
+		Transfer: queue.Transfer{Delivery: j.delivery, To: []queue.Message{to}},
+		done:     e.metrics.spilled.Inc,
+	})
+}
+
+// giveBack moves a message to the tail of its own queue, after a while.
+func (e *engine) giveBack(j *job) {
+	to := queue.Message{Queue: j.delivery.Queue, ID: j.delivery.ID, Body: e.encode(j), Headers: j.delivery.Headers}
+	m := move{
+		Transfer: queue.Transfer{Delivery: j.delivery, To: []queue.Message{to}},
+		done:     e.metrics.givenBack.Inc,
+	}
+	e.callers.Go(func() {
+		if e.rest(e.calls, giveBackDelay) {
+			e.moves.add(m)
 		}
-	}
-	msg := queue.Message{Queue: j.delivery.Queue, ID: j.delivery.ID, Body: body, Headers: j.delivery.Headers}
-	if d.move(ctx, calls, j, func(try context.Context) error { return j.delivery.Move(try, msg) }) {
-		d.metrics.givenBack.Inc()
-	}
+	})
 }
 
 // bury moves a message to the dead-letter queue, and tells core when the rule
-// says so.
-func (d *Dispatcher) bury(ctx, calls context.Context, j *job, r rule, code string) {
-	var also []queue.Message
-	if r.tell {
-		if m, err := d.feedback(j, r.reason); err != nil {
-			d.Log.Error("core is not told of a recipient", "reason", r.reason, "err", err)
-		} else {
-			also = append(also, m)
-		}
+// says so. The caller releases it.
+func (e *engine) bury(j *job, r rule, code string) {
+	if j.again {
+		e.Gate.Drop(j.key())
 	}
 	death := message.Death{Reason: r.reason, Attempts: j.attempts, FirstCode: j.out.FirstCode, LastCode: code}
 	if death.FirstCode == "" {
 		death.FirstCode = code
 	}
-	if d.move(ctx, calls, j, func(try context.Context) error { return j.delivery.DeadLetter(try, death, also...) }) {
-		d.metrics.dead.WithLabelValues(string(r.reason)).Inc()
-		d.Log.Debug("message is dead", "id", j.out.ID, "reason", r.reason, "code", code)
+	to := []queue.Message{j.delivery.Dead(death)}
+	if r.tell {
+		if m, err := e.feedback(j, r.reason); err != nil {
+			e.Log.Error("core is not told of a recipient", "reason", r.reason, "err", err)
+		} else {
+			to = append(to, m)
+		}
 	}
+	e.moves.add(move{
+		Transfer: queue.Transfer{Delivery: j.delivery, To: to},
+		done:     e.metrics.dead.WithLabelValues(string(r.reason)).Inc,
+	})
+	e.Log.Debug("message is dead", "id", j.delivery.ID, "reason", r.reason, "code", code)
 }
 
 // feedback is the event that tells core what was learned about a recipient.
-func (d *Dispatcher) feedback(j *job, reason message.Reason) (queue.Message, error) {
+func (e *engine) feedback(j *job, reason message.Reason) (queue.Message, error) {
 	ev := message.Event{
 		Kind: message.KindFeedback, Page: j.out.Page, ID: "feedback/" + j.out.ID, User: j.out.To,
-		Time: d.Now().UnixMilli(), Reason: string(reason),
+		Time: e.Now().UnixMilli(), Reason: string(reason),
 	}
 	body, err := ev.Encode()
 	if err != nil {
 		return queue.Message{}, err
 	}
-	return queue.Message{Queue: d.Broker.Topology().Inbound(), ID: ev.Page + "/" + ev.ID, Body: body}, nil
+	return queue.Message{Queue: e.Broker.Topology().Inbound(), ID: ev.Page + "/" + ev.ID, Body: body}, nil
 }
 
-// move repeats do, which publishes and acknowledges, until it succeeds, the
-// delivery is stale, or Run ends. In all but the first case the message is
-// still, or again, on its queue. It tells whether the message has moved.
-func (d *Dispatcher) move(ctx, calls context.Context, j *job, do func(context.Context) error) bool {
-	for n := 1; j.delivery.Live(); n++ {
-		try, cancel := context.WithTimeout(calls, moveTimeout)
-		err := do(try)
+// backlog hands work from the engine to one goroutine, in order and without
+// ever blocking the engine. It is bounded by what the broker lets a dispatcher
+// hold. The zero value is not useful.
+type backlog[T any] struct {
+	mu     sync.Mutex
+	items  []T
+	ending bool
+	more   chan struct{} // one place: set when there is something to see
+}
+
+func newBacklog[T any]() backlog[T] { return backlog[T]{more: make(chan struct{}, 1)} }
+
+func (b *backlog[T]) add(item T) {
+	b.mu.Lock()
+	b.items = append(b.items, item)
+	b.mu.Unlock()
+	b.signal()
+}
+
+// end makes take return nil once everything was taken.
+func (b *backlog[T]) end() {
+	b.mu.Lock()
+	b.ending = true
+	b.mu.Unlock()
+	b.signal()
+}
+
+func (b *backlog[T]) signal() {
+	select {
+	case b.more <- struct{}{}:
+	default:
+	}
+}
+
+// take returns at most limit items, waiting for at least one; nil at the end.
+func (b *backlog[T]) take(limit int) []T {
+	for {
+		b.mu.Lock()
+		n := min(limit, len(b.items))
+		items, ending := b.items[:n:n], b.ending
+		if b.items = b.items[n:]; len(b.items) == 0 {
+			b.items = nil
+		}
+		left := len(b.items) > 0
+		b.mu.Unlock()
+		if n > 0 {
+			if left {
+				b.signal()
+			}
+			return items
+		}
+		if ending {
+			return nil
+		}
+		<-b.more
+	}
+}
+
+// acker acknowledges what was sent, in the order in which calls ended.
+type acker struct {
+	d *Dispatcher
+	backlog[*queue.Delivery]
+}
+
+func newAcker(d *Dispatcher) *acker { return &acker{d: d, backlog: newBacklog[*queue.Delivery]()} }
+
+func (a *acker) run() {
+	for items := a.take(moveBatch); items != nil; items = a.take(moveBatch) {
+		for _, del := range items {
+			if err := del.Ack(); err != nil {
+				// The connection was lost after the call: the message is delivered
+				// and sent again, with the same id in its metadata.
+				a.d.metrics.stale.Inc()
+				a.d.Log.Debug("acknowledge sent message", "id", del.ID, "err", err)
+			}
+		}
+	}
+}
+
+// move is a message that goes to another queue; done is called once it has.
+type move struct {
+	queue.Transfer
+	done func()
+}
+
+// mover publishes messages elsewhere and then acknowledges them, in order.
+type mover struct {
+	d *Dispatcher
+	backlog[move]
+}
+
+func newMover(d *Dispatcher) *mover { return &mover{d: d, backlog: newBacklog[move]()} }
+
+// run ends with the backlog, or with ctx: what was not moved then stays on its
+// queue.
+func (m *mover) run(ctx context.Context) {
+	for items := m.take(moveBatch); items != nil; items = m.take(moveBatch) {
+		m.all(ctx, items)
+	}
+}
+
+// all repeats until the messages have moved, are stale, or ctx has ended. In
+// all but the first case they are still, or again, on their queue.
+func (m *mover) all(ctx context.Context, items []move) {
+	transfers := make([]queue.Transfer, len(items))
+	for i := range items {
+		transfers[i] = items[i].Transfer
+	}
+	for n := 1; ctx.Err() == nil; n++ {
+		try, cancel := context.WithTimeout(ctx, moveTimeout)
+		errs, err := queue.MoveAll(try, m.d.Broker, transfers)
 		cancel()
 		if err == nil {
-			return true
+			for i, err := range errs {
+				switch {
+				case err == nil:
+					items[i].done()
+				case errors.Is(err, queue.ErrStale):
+					m.d.metrics.stale.Inc()
+				}
+			}
+			return
 		}
-		if errors.Is(err, queue.ErrStale) {
-			d.metrics.staleAcks.Inc()
-			return true // published; the broker delivers the original again
-		}
-		d.Log.Warn("move message", "id", j.out.ID, "err", err)
-		if ctx.Err() != nil {
-			return false
-		}
-		sleep(ctx, backoff(n, d.Random))
+		m.d.Log.Warn("move messages", "messages", len(items), "err", err)
+		sleep(ctx, backoff(n, m.d.Random))
 	}
-	return false
+}
+
+// sleep waits for wait or until ctx ends.
+func sleep(ctx context.Context, wait time.Duration) {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
 }

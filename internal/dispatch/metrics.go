@@ -3,6 +3,7 @@ package dispatch
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
 )
@@ -12,15 +13,19 @@ type metrics struct {
 	refused    prometheus.Counter
 	refusedApp prometheus.Counter
 	givenBack  prometheus.Counter
-	staleAcks  prometheus.Counter
+	spilled    prometheus.Counter
+	stale      prometheus.Counter
+	givenUp    *prometheus.CounterVec
 	retries    *prometheus.CounterVec
 	dead       *prometheus.CounterVec
 	inFlight   prometheus.Gauge
+	limit      prometheus.Gauge
+	lanes      prometheus.Gauge
 	held       prometheus.Gauge
 	age        prometheus.Histogram
 }
 
-func newMetrics(reg prometheus.Registerer, inExcess, stopped func() int) *metrics {
+func newMetrics(reg prometheus.Registerer, counts func() excess.Counts, stopped func() int) *metrics {
 	const ns, sub = "chatclub", "dispatch"
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help})
@@ -42,18 +47,23 @@ func newMetrics(reg prometheus.Registerer, inExcess, stopped func() int) *metric
 			prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help},
 			func() float64 { return float64(f()) }))
 	}
-	gaugeOf("pages_in_excess", "Pages whose messages are given back until their refused ones are through.", inExcess)
+	gaugeOf("pages_in_excess", "Pages whose messages go to their lane.", func() int { return counts().Excess })
+	gaugeOf("pages_owned", "Pages whose lane is delivered here and that have a learned pace.", func() int { return counts().Owned })
 	gaugeOf("pages_stopped", "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time.", stopped)
 	m := &metrics{
 		sent:       counter("sent_total", "Messages that the Send API took."),
 		refused:    counter("refused_total", "Calls refused by a page's limit (error 613 and its kin)."),
 		refusedApp: counter("refused_app_total", "Calls refused by the limit of the whole app."),
-		givenBack:  counter("given_back_total", "Messages moved to the tail of their queue because their page was in excess."),
-		staleAcks:  counter("stale_acks_total", "Deliveries whose connection was lost before they could be acknowledged; their messages are delivered again."),
+		givenBack:  counter("given_back_total", "Messages moved to the tail of their own queue; chatclub's gate never asks for it."),
+		spilled:    counter("spilled_total", "Messages moved to the lane of their page because it was in excess."),
+		stale:      counter("stale_total", "Deliveries whose connection or lane was lost before they were settled; their messages are delivered again."),
+		givenUp:    vec("lanes_given_up_total", "Lanes given up to another replica, by reason: stuck or overloaded.", "reason"),
 		retries:    vec("retries_total", "Failed calls after which the message is tried again, by outcome.", "outcome"),
 		dead:       vec("dead_total", "Messages moved to the dead-letter queue, by reason.", "reason"),
 		inFlight:   gauge("in_flight_calls", "Send API calls in flight."),
-		held:       gauge("held_messages", "Messages on their way: waiting for a call, in a call, or between two."),
+		held:       gauge("held_messages", "Messages of outbound in hand: waiting for a call or in one."),
+		limit:      gauge("in_flight_limit", "Calls in flight at most, as adapted to the API's latency."),
+		lanes:      gauge("lanes_owned", "Lanes of which messages are in hand."),
 		age: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: ns, Subsystem: sub, Name: "message_age_seconds",
 			Help:    "Time from the event at Messenger to the accepted send of its copy.",
@@ -66,6 +76,9 @@ func newMetrics(reg prometheus.Registerer, inExcess, stopped func() int) *metric
 	}
 	for _, o := range []sender.Outcome{sender.Transient, sender.RecipientThrottled} {
 		m.retries.WithLabelValues(o.String())
+	}
+	for _, r := range []string{"stuck", "overloaded"} {
+		m.givenUp.WithLabelValues(r)
 	}
 	return m
 }

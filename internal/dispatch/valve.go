@@ -58,6 +58,13 @@ func (v *valve) enter(now time.Time) (wait time.Duration, probe bool) {
 	return 0, true
 }
 
+// cancel gives a probe back that was not made after all.
+func (v *valve) cancel() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.probing = false
+}
+
 // result tells how a call went. It returns whether the valve is shut now,
 // and whether this call changed that.
 func (v *valve) result(now time.Time, probe bool, how verdict) (shut, changed bool) {

@@ -1,35 +1,70 @@
-// Package excess is the excess map: it answers whether a message of a page may
-// be sent now, from nothing but the refusals that this replica saw itself.
+// Package excess is the excess map: it answers when a message of a page may be
+// sent, from this replica's own calls and the number of replicas, with no word
+// to any other replica.
 //
-// Algorithm. A page that is not in the map is free: its messages are sent at
-// once. A refusal puts the page into the map with a counter of its refused and
-// not yet sent messages. While the page is in the map no further message of it
-// may be sent: the caller gives them back to the queue. The refused messages
-// themselves are tried again, each after a short pause, until the API takes
-// them; each that leaves counts the page down, and at zero the page leaves the
-// map and is free again. This is the algorithm that ChatClub published; every
-// replica runs it alone, and the limit itself is never configured.
+// # Algorithm
 //
-// Counters cannot leak: Enter returns a Pass, the Pass holds at most one
-// count, and Leave, which may be called any number of times, gives it back.
-// An entry exists only while its counter is above zero, so an idle page costs
-// nothing.
+// A page is free, in excess, or owned, on each replica for itself.
 //
-// What it does not bound: calls in flight when the first refusal arrives are
-// refused too, and each of them becomes a prober of its own.
+// free: messages are sent as they come, no faster than this replica's fixed
+// share, 0.98 × limit / replicas, with a tolerance of 20 ms (GCRA, the
+// virtual scheduling algorithm of ITU-T I.371). The sum of all shares stays
+// below the limit, so nothing is refused and nobody waits. In its first 800 ms
+// a replica uses a tenth of its share, because the others do not count it yet.
+//
+// excess: a refusal, or more messages than the caller is willing to hold
+// (Overflow), put the page in excess. Every message of it goes to the page's
+// lane, a queue that the broker delivers to one replica at a time. Left when
+// the lane was found empty at two looks a second apart and for as long as its
+// owner may still hold what it took, when less came here in the last second
+// than this replica's share, and no call of the page is in flight here.
+//
+// owned: the replica that the lane is delivered to sends for all, at a learned
+// pace: it begins at 0.98 × limit, takes a little off at each refusal, grows
+// back slowly near the pace it remembers and faster the longer none came, and
+// after two refusals in a row sends one message at a time until one passes.
+//
+// It goes back to ChatClub's excess map, whose pages had a counter of refused
+// messages and no pace: every replica then probes on its own, which costs
+// several refusals for each message at more than a few replicas.
+//
+// # Bound
+//
+// For one page at R replicas that agree on R, all of them free: at most
+// 0.98 × limit × (T + 20 ms) + R messages are sent in any T seconds. With one
+// owner and the others in excess: at most 0.98 × limit × (T + 0.1 s) + 1, and
+// the 0.1 s only when the owner itself was late. While
+// the first replicas enter excess and the last are still free, both add up.
 package excess
 
 import (
+	"hash/maphash"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Pause is the mean time between a refusal and the next try of the same
-// message: short against the one-second window of the published limit, long
-// against a call's round trip, so that one refused message costs at most ten
-// more refusals per window.
-const Pause = 100 * time.Millisecond
+// Do is what to do with a message now.
+type Do uint8
+
+// What the gate can answer.
+const (
+	Send   Do = iota + 1 // call the API with it, and tell Done how that went
+	Wait                 // keep it, and ask again after Decision.Wait
+	Spill                // move it to its page's lane
+	Return               // move it to the tail of the queue it came from; no answer of Map, but of other gates
+)
+
+// Result says how a call went, as far as its page's limit is concerned.
+type Result uint8
+
+// The results of a call.
+const (
+	Accepted Result = iota + 1 // it counted against the limit and was let through
+	Refused                    // the page's limit refused it
+	Other                      // it says nothing about the limit
+)
 
 // Key names what the platform counts sends by: a page and a quota class.
 type Key struct {
@@ -37,76 +72,305 @@ type Key struct {
 	Class string
 }
 
-// Map is the pages in excess. Make one with New. Safe for concurrent use.
-type Map struct {
-	random func() float64 // [0, 1)
+// UntilDone as a wait means: until the page's next Done.
+const UntilDone time.Duration = -1
 
-	mu    sync.Mutex
-	pages map[Key]int // refused and not yet sent; never zero
+// Decision is an answer about one message.
+type Decision struct {
+	Do   Do
+	Wait time.Duration // for Wait; UntilDone when only a result can change the answer
+	Pass Pass          // for Send
 }
 
-// New returns an empty map. random spreads the pauses of messages that were
-// refused together; nil means math/rand. It must be safe for concurrent use.
-func New(random func() float64) *Map {
-	if random == nil {
-		random = rand.Float64
-	}
-	return &Map{random: random, pages: make(map[Key]int)}
-}
-
-// Enter asks whether a message of k may be sent now. When it may, the caller
-// must Leave the returned Pass once the message is settled; when not, the
-// Pass is nil and the message is to be given back.
-func (m *Map) Enter(k Key) (*Pass, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.pages[k] > 0 {
-		return nil, false
-	}
-	return &Pass{m: m, key: k}, true
-}
-
-// Len is the number of pages in excess.
-func (m *Map) Len() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.pages)
-}
-
-// Pass is the leave to send one message, as often as it is refused. The zero
-// value is not useful. Safe for concurrent use.
+// Pass is the leave to make one call. The zero value is that of no call.
 type Pass struct {
-	m   *Map
-	key Key
-
-	counted bool // guarded by m.mu
-	left    bool // guarded by m.mu
+	Key    Key
+	Owner  bool // asked for by OfferLane
+	Again  bool // its message was refused before and kept
+	ticket ticket
 }
 
-// Refused tells that the API refused the message: the page is in excess. It
-// returns how long to wait before the next try: Pause ± 50 %.
-func (p *Pass) Refused() time.Duration {
-	p.m.mu.Lock()
-	defer p.m.mu.Unlock()
-	if !p.counted && !p.left {
-		p.counted = true
-		p.m.pages[p.key]++
-	}
-	return time.Duration((0.5 + p.m.random()) * float64(Pause))
+// Config is what a Map needs.
+type Config struct {
+	Limit    func(class string) float64 // calls per second that the platform is said to allow; must be set
+	LaneHold int                        // what a lane's owner may hold while the lane looks empty: its prefetch
+	Random   func() float64             // nil: math/rand; [0, 1), safe for concurrent use
 }
 
-// Leave ends the pass: the message was sent or settled another way.
-func (p *Pass) Leave() {
-	p.m.mu.Lock()
-	defer p.m.mu.Unlock()
-	if p.left {
+const (
+	// tolerance is how far a free page's sends may run ahead of its share: the
+	// 2 % that headroom leaves of a second, so that even a burst after a pause
+	// stays within the limit of any window of a second.
+	tolerance = 20 * time.Millisecond
+	// leaveShare is how much of its share a replica may need when it leaves
+	// excess: above it the page would soon be back.
+	leaveShare = 0.9
+
+	shardCount = 64 // few enough to keep, many enough that two goroutines rarely meet
+	// joinTime is how long the others need to count a new replica: their half
+	// second between looks, its spread, and the broker's answer.
+	joinTime  = 800 * time.Millisecond
+	joinShare = 0.1
+	// checkEvery is how often the lane of a page in excess is looked at, and
+	// emptyChecks how many looks in a row must find it empty.
+	checkEvery  = time.Second
+	emptyChecks = 2
+	// turnEvery is how often free pages that were not touched are forgotten.
+	// Any time above the tolerance keeps the pace right.
+	turnEvery = 10 * time.Second
+)
+
+// Map is the excess map of one replica. Make one with New. Safe for concurrent use.
+type Map struct {
+	cfg      Config
+	seed     maphash.Seed
+	replicas atomic.Int64
+	joined   atomic.Int64 // Unix nanoseconds
+	shards   [shardCount]shard
+}
+
+type shard struct {
+	mu sync.Mutex
+	// Hash of a free page → when its next send is due, in Unix nanoseconds. No
+	// pointers, so the collector passes over it. Two pages of one hash share
+	// their pace: at a million pages that is one chance in 10^7.
+	young, old map[uint64]int64 // old: not touched since the last turn
+	turned     time.Time
+	busy       map[Key]*entry
+}
+
+// entry is a page that is more than a due time: calls of it are in flight, it
+// is in excess, or its owner's pace is remembered. It goes when none holds.
+type entry struct {
+	inFlight int
+	refused  int // calls that were refused since the page was last free
+	excess   bool
+	since    time.Time // in excess
+	checked  time.Time // last asked for by Due
+	empty    int       // looks in a row that found the lane empty
+	emptyAt  time.Time // the first of them
+	spilled  meter     // messages that went to the lane from here
+	pace     *pace
+}
+
+// New returns an empty map for a replica that joins at now.
+func New(cfg Config, now time.Time) *Map {
+	if cfg.Random == nil {
+		cfg.Random = rand.Float64
+	}
+	m := &Map{cfg: cfg, seed: maphash.MakeSeed()}
+	m.replicas.Store(1)
+	m.Joined(now)
+	for i := range m.shards {
+		m.shards[i] = shard{
+			young: make(map[uint64]int64), busy: make(map[Key]*entry), turned: now,
+		}
+	}
+	return m
+}
+
+// SetReplicas tells how many replicas share the pages' limits, this one included.
+func (m *Map) SetReplicas(n int) { m.replicas.Store(int64(max(1, n))) }
+
+// Joined tells that this replica begins at now, unknown to the others.
+func (m *Map) Joined(now time.Time) { m.joined.Store(now.UnixNano()) }
+
+func (m *Map) shard(k Key) (*shard, uint64) {
+	h := maphash.Comparable(m.seed, k)
+	return &m.shards[h%shardCount], h
+}
+
+// share is the rate at which this replica may send for a free page.
+func (m *Map) share(now time.Time, class string) float64 {
+	s := headroom * m.cfg.Limit(class) / float64(m.replicas.Load())
+	if now.UnixNano()-m.joined.Load() < int64(joinTime) {
+		s *= joinShare
+	}
+	return s
+}
+
+// Offer asks for a message that did not come from a lane. again says that it
+// was refused before and Done said to keep it, which this map never does.
+func (m *Map) Offer(now time.Time, k Key, again bool) Decision {
+	s, h := m.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.busy[k]
+	if e != nil && e.excess {
+		e.spilled.add(now)
+		return Decision{Do: Spill}
+	}
+	if wait := s.takeLocked(h, now, m.share(now, k.Class)); wait > 0 {
+		return Decision{Do: Wait, Wait: wait}
+	}
+	s.entryLocked(k).inFlight++
+	return Decision{Do: Send, Pass: Pass{Key: k, Again: again, ticket: ticket{at: now}}}
+}
+
+// takeLocked is one step of the GCRA: it returns 0 and moves the due time, or
+// returns how long to wait.
+func (s *shard) takeLocked(h uint64, now time.Time, rate float64) time.Duration {
+	tat, ok := s.young[h]
+	if !ok {
+		if tat, ok = s.old[h]; ok {
+			delete(s.old, h)
+		}
+	}
+	tat = max(tat, now.UnixNano())
+	if early := tat - int64(tolerance) - now.UnixNano(); early > 0 {
+		s.young[h] = tat
+		return time.Duration(early)
+	}
+	s.young[h] = tat + int64(seconds(1/rate))
+	return 0
+}
+
+func (s *shard) entryLocked(k Key) *entry {
+	e := s.busy[k]
+	if e == nil {
+		e = &entry{}
+		s.busy[k] = e
+	}
+	return e
+}
+
+// OfferLane asks for a message of a lane that is delivered to this replica,
+// which makes it the page's owner.
+func (m *Map) OfferLane(now time.Time, k Key) Decision {
+	s, _ := m.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entryLocked(k)
+	if e.pace == nil {
+		e.pace = newPace(now, m.cfg.Limit(k.Class), m.cfg.Random)
+	}
+	e.enter(now) // others spill, so this one must not send its share beside
+	if wait := e.pace.wait(now); wait != 0 {
+		return Decision{Do: Wait, Wait: wait}
+	}
+	e.inFlight++
+	return Decision{Do: Send, Pass: Pass{Key: k, Owner: true, ticket: e.pace.send(now)}}
+}
+
+// Overflow tells that more messages of a page wait than the caller will hold:
+// the page is in excess, and those that wait are spilled.
+func (m *Map) Overflow(now time.Time, k Key, waiting int) {
+	s, _ := m.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entryLocked(k)
+	e.enter(now)
+	for range waiting {
+		e.spilled.add(now)
+	}
+}
+
+// Drop tells that a message whose call was refused will not be tried again. To
+// this map it means nothing: it counts calls, not messages.
+func (*Map) Drop(Key) {}
+
+// Done tells how the call of a pass went; call it exactly once for each. What
+// it answers is for a refused message: Spill, or for a lane's owner Wait, at
+// the front.
+func (m *Map) Done(now time.Time, p Pass, r Result) Decision {
+	s, _ := m.shard(p.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entryLocked(p.Key)
+	e.inFlight = max(0, e.inFlight-1)
+	d := Decision{Do: Spill}
+	if p.Owner {
+		d = Decision{Do: Wait}
+	}
+	if p.Owner && e.pace != nil {
+		switch r {
+		case Accepted:
+			e.pace.accepted(now, p.ticket)
+		case Refused:
+			e.pace.refused(now, p.ticket)
+		case Other:
+			e.pace.land(p.ticket)
+		}
+	}
+	if r == Refused {
+		e.refused++
+		e.enter(now)
+	}
+	s.dropLocked(p.Key, e, now)
+	return d
+}
+
+// enter puts the page in excess, or says that it still is.
+func (e *entry) enter(now time.Time) {
+	if !e.excess {
+		e.excess, e.since, e.checked = true, now, now
+	}
+	e.empty = 0
+}
+
+// dropLocked forgets an entry that holds nothing any more.
+func (s *shard) dropLocked(k Key, e *entry, now time.Time) {
+	if e.inFlight == 0 && !e.excess && (e.pace == nil || e.pace.idle(now)) {
+		delete(s.busy, k)
+	}
+}
+
+// Due returns the pages in excess whose lanes are to be looked at now, and
+// forgets what is idle. Ask a few times a second.
+func (m *Map) Due(now time.Time) []Key {
+	var due []Key
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		for k, e := range s.busy {
+			switch {
+			case !e.excess:
+				s.dropLocked(k, e, now)
+			case now.Sub(e.checked) >= checkEvery:
+				e.checked = now
+				due = append(due, k)
+			}
+		}
+		if now.Sub(s.turned) >= turnEvery {
+			s.turned = now
+			s.young, s.old = make(map[uint64]int64), s.young
+		}
+		s.mu.Unlock()
+	}
+	return due
+}
+
+// LaneSeen tells how many messages the lane of a page in excess has ready.
+func (m *Map) LaneSeen(now time.Time, k Key, ready int) {
+	s, _ := m.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.busy[k]
+	if e == nil || !e.excess {
 		return
 	}
-	p.left = true
-	if !p.counted {
+	share := m.share(now, k.Class)
+	if ready > 0 || e.spilled.lastSecond(now) > leaveShare*share {
+		e.empty = 0
 		return
 	}
-	if p.m.pages[p.key]--; p.m.pages[p.key] == 0 {
-		delete(p.m.pages, p.key)
+	if e.empty++; e.empty == 1 {
+		e.emptyAt = now
 	}
+	// What the owner took from the lane before it was empty takes this long to
+	// send: whoever is free earlier would add its share to the owner's pace.
+	held := seconds(float64(m.cfg.LaneHold) / (headroom * m.cfg.Limit(k.Class)))
+	if e.empty >= emptyChecks && now.Sub(e.emptyAt) >= held && e.inFlight == 0 {
+		e.excess, e.refused = false, 0
+		s.dropLocked(k, e, now)
+	}
+}
+
+// InExcess tells whether messages of the page go to its lane.
+func (m *Map) InExcess(k Key) bool {
+	s, _ := m.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.busy[k]
+	return e != nil && e.excess
 }

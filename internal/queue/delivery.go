@@ -79,12 +79,51 @@ func (d *Delivery) Move(ctx context.Context, msgs ...Message) error {
 // headers; death.Queue is filled in. What must be told to others because of it
 // goes along in also, confirmed before the acknowledgement.
 func (d *Delivery) DeadLetter(ctx context.Context, death message.Death, also ...Message) error {
+	return d.Move(ctx, append([]Message{d.Dead(death)}, also...)...)
+}
+
+// Dead is the dead letter that DeadLetter publishes.
+func (d *Delivery) Dead(death message.Death) Message {
 	death.Queue = d.Queue
-	dead := Message{
-		Queue:   d.broker.Topology().Dead(),
-		ID:      d.ID,
-		Body:    d.Body,
-		Headers: death.Headers(),
+	return Message{Queue: d.broker.Topology().Dead(), ID: d.ID, Body: d.Body, Headers: death.Headers()}
+}
+
+// Transfer is one delivery and what is published in its place.
+type Transfer struct {
+	Delivery *Delivery
+	To       []Message
+}
+
+// MoveAll is Move for many deliveries with one publish: it returns once all
+// that takes their place is confirmed and each is acknowledged. When
+// publishing fails none is settled. Deliveries that were settled before, or
+// are stale, are left out. It returns the errors of acknowledging, ErrStale
+// among them, per transfer.
+func MoveAll(ctx context.Context, p Publisher, transfers []Transfer) ([]error, error) {
+	errs := make([]error, len(transfers))
+	var msgs []Message
+	for i, t := range transfers {
+		switch {
+		case !t.Delivery.settler.Live():
+			errs[i] = ErrStale
+		case !t.Delivery.settled.CompareAndSwap(false, true):
+			errs[i] = ErrSettled
+		default:
+			msgs = append(msgs, t.To...)
+		}
 	}
-	return d.Move(ctx, append([]Message{dead}, also...)...)
+	if err := p.Publish(ctx, msgs...); err != nil {
+		for i, t := range transfers {
+			if errs[i] == nil {
+				t.Delivery.settled.Store(false)
+			}
+		}
+		return nil, fmt.Errorf("move %d deliveries: %w", len(transfers), err)
+	}
+	for i, t := range transfers {
+		if errs[i] == nil {
+			errs[i] = t.Delivery.settler.Ack(t.Delivery.tag)
+		}
+	}
+	return errs, nil
 }

@@ -71,7 +71,7 @@ func TestMetricsTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = dispatch.New(dispatch.Config{
-		Broker: mem, Sender: send, Gate: dispatch.MapGate{Map: excess.New(nil)}, Log: log, Registerer: reg,
+		Broker: mem, Sender: send, Gate: excess.New(excess.Config{}, time.Now()), Log: log, Registerer: reg,
 		Prefetch: 1, MaxInFlight: 1, MaxAttempts: 1, MessageTTL: time.Second, ShutdownTimeout: time.Second,
 	})
 	if err != nil {

@@ -152,6 +152,10 @@ type DispatcherSettings struct {
 	GraphURL        string        `env:"GRAPH_URL" envDefault:"https://graph.facebook.com/v23.0" doc:"Address of the Send API, with its version."`
 	Prefetch        int           `env:"PREFETCH" envDefault:"1024" doc:"Messages held at most, in flight or waiting."`
 	MaxInFlight     int           `env:"MAX_IN_FLIGHT" envDefault:"512" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each)."`
+	LanePrefetch    int           `env:"LANE_PREFETCH" envDefault:"512" doc:"Messages of one overflow lane held at most; the same in every dispatcher."`
+	LimitText       int           `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page."`
+	LimitMedia      int           `env:"LIMIT_MEDIA" envDefault:"10" doc:"Of these, calls per second with audio or video."`
+	LatencyTarget   time.Duration `env:"LATENCY_TARGET" envDefault:"0s" doc:"95th percentile of the calls' latency to hold by having fewer in flight; 0s: MAX_IN_FLIGHT alone bounds them."`
 	CallTimeout     time.Duration `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
 	MaxAttempts     int           `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
 	MessageTTL      time.Duration `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue."`
@@ -159,6 +163,14 @@ type DispatcherSettings struct {
 	Broker          BrokerSettings
 	Admin           AdminSettings
 	Log             LogSettings
+}
+
+// Limit is the limit of a quota class in calls per second.
+func (s DispatcherSettings) Limit(class string) float64 {
+	if class == "media" {
+		return float64(s.LimitMedia)
+	}
+	return float64(s.LimitText)
 }
 
 // About says what the program does.
@@ -172,6 +184,10 @@ func (s DispatcherSettings) Validate() error {
 		CheckHTTPURL("GRAPH_URL", s.GraphURL),
 		CheckRange("PREFETCH", s.Prefetch, 1, 65535), // the protocol's field has 16 bits
 		CheckRange("MAX_IN_FLIGHT", s.MaxInFlight, 1, 65535),
+		CheckRange("LANE_PREFETCH", s.LanePrefetch, 1, 65535),
+		CheckRange("LIMIT_TEXT", s.LimitText, 1, 1_000_000),
+		CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, 1_000_000),
+		CheckDuration("LATENCY_TARGET", s.LatencyTarget, 0, time.Minute),
 		CheckDuration("CALL_TIMEOUT", s.CallTimeout, 10*time.Millisecond, 5*time.Minute),
 		CheckRange("MAX_ATTEMPTS", s.MaxAttempts, 1, 1000),
 		CheckDuration("MESSAGE_TTL", s.MessageTTL, time.Second, 24*time.Hour), // Messenger's window

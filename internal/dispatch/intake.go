@@ -1,0 +1,235 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+const (
+	// replicasEvery is how often the broker is asked how many dispatchers there
+	// are, ± 10 % so that they do not ask together.
+	replicasEvery = 500 * time.Millisecond
+	// laneLooksEvery is how often the gate is asked which lanes to look at; it
+	// wants each once a second.
+	laneLooksEvery = 250 * time.Millisecond
+	// inspectTimeout bounds one question.
+	inspectTimeout = 2 * time.Second
+	// laneSpread is the longest delay before a lane is subscribed to, drawn for
+	// each, so that the lanes do not all fall to the replica that starts first.
+	laneSpread = 2 * time.Second
+	// laneRest is how long a lane that was given up is left to others; as much
+	// again is drawn.
+	laneRest = time.Second
+	// consumeRetry is the pause after a subscription that was refused.
+	consumeRetry = time.Second
+	// bulkPrefetch is small: a broadcast in a dispatcher's hands waits for room.
+	bulkPrefetch = 64
+)
+
+// source feeds the engine from one queue.
+type source struct {
+	e        *engine
+	queue    string
+	lane     int
+	prefetch int
+	out      chan<- *job
+	leave    chan struct{} // asks for the lane to be given up
+
+	sub queue.Subscription // the last one; read once feeders have ended
+}
+
+// intake begins to feed the engine.
+func (e *engine) intake(ctx context.Context) {
+	top := e.Broker.Topology()
+	e.outbound = e.source(top.Outbound(), noLane, e.Prefetch, e.arrivals)
+	e.bulkIn = e.source(top.Bulk(), noLane, bulkPrefetch, e.bulk)
+	for i := range e.laneIn {
+		s := e.source(top.Lane(i), i, e.LanePrefetch, e.arrivals)
+		e.laneIn[i] = s
+		delay := time.Duration(e.Random() * float64(laneSpread))
+		e.feeders.Go(func() { s.run(delay) })
+	}
+	known := make(chan struct{})
+	e.feeders.Go(func() { e.countReplicas(ctx, known) })
+	e.feeders.Go(func() { e.lookAtLanes(ctx) })
+	e.feeders.Go(func() {
+		// Nothing is taken before it is known how many share the limits.
+		select {
+		case <-known:
+		case <-e.stopped:
+			return
+		}
+		e.Gate.Joined(e.Now())
+		e.feeders.Go(func() { e.bulkIn.run(0) })
+		e.outbound.run(0)
+	})
+}
+
+func (e *engine) source(name string, lane, prefetch int, out chan<- *job) *source {
+	return &source{e: e, queue: name, lane: lane, prefetch: prefetch, out: out, leave: make(chan struct{}, 1)}
+}
+
+// run subscribes and feeds until the engine stops. The subscription stays open
+// then: what is in the engine's hands is still to be settled.
+func (s *source) run(delay time.Duration) {
+	for s.pause(delay) {
+		sub, err := s.e.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: s.prefetch})
+		if err != nil {
+			s.e.Log.Warn("subscribe", "queue", s.queue, "err", err)
+			delay = consumeRetry
+			continue
+		}
+		s.sub = sub
+		if !s.forward() {
+			return
+		}
+		if err := sub.Close(); err != nil {
+			s.e.Log.Warn("give up lane", "queue", s.queue, "err", err)
+		}
+		s.sub = nil
+		select {
+		case s.e.closed <- s.lane:
+		case <-s.e.stopped:
+			return
+		}
+		delay = laneRest + time.Duration(s.e.Random()*float64(laneRest))
+	}
+}
+
+// pause waits for d; false means that the engine stopped.
+func (s *source) pause(d time.Duration) bool {
+	select {
+	case <-s.e.stopped:
+		return false
+	default:
+	}
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.e.stopped:
+		return false
+	}
+}
+
+// forward hands deliveries to the engine. It returns true when the lane is to
+// be given up, false when there is nothing more to do.
+func (s *source) forward() bool {
+	for {
+		select {
+		case d, ok := <-s.sub.Deliveries():
+			if !ok {
+				return false // the broker was closed
+			}
+			select {
+			case s.out <- s.decode(d):
+			case <-s.leave:
+				return true
+			case <-s.e.stopped:
+				return false
+			}
+		case <-s.leave:
+			return true
+		case <-s.e.stopped:
+			return false
+		}
+	}
+}
+
+// decode makes a job of a delivery; here and not in the engine, because it is
+// work that several goroutines can share.
+func (s *source) decode(d *queue.Delivery) *job {
+	j := &job{delivery: d, lane: s.lane}
+	out, err := message.DecodeOutbound(d.Body)
+	if err != nil {
+		j.fault = err
+		return j
+	}
+	j.out, j.attempts, j.lastCode = out, out.Attempts, out.FirstCode
+	return j
+}
+
+// giveUp asks for the lane to be closed; it may be asked more than once.
+func (s *source) giveUp() {
+	select {
+	case s.leave <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the subscription: what is unsettled goes back. Feeders have ended.
+func (s *source) close() error {
+	if s == nil || s.sub == nil {
+		return nil
+	}
+	return s.sub.Close()
+}
+
+// countReplicas tells the gate how many dispatchers share the limits: the
+// consumers of `outbound`, which the broker knows. Before this one subscribes
+// it counts itself in. known is closed after the first answer.
+func (e *engine) countReplicas(ctx context.Context, known chan struct{}) {
+	self := 1
+	for {
+		ask, cancel := context.WithTimeout(ctx, inspectTimeout)
+		info, err := e.Broker.Inspect(ask, e.Broker.Topology().Outbound())
+		cancel()
+		if err == nil {
+			n := max(1, info.Consumers+self)
+			e.Gate.SetReplicas(n)
+			e.replicas.Store(int64(n))
+			if self == 1 {
+				self = 0
+				close(known)
+			}
+		}
+		wait := time.Duration(float64(replicasEvery) * (0.9 + 0.2*e.Random()))
+		if !e.rest(ctx, wait) {
+			return
+		}
+	}
+}
+
+// lookAtLanes tells the gate whether the lanes of pages in excess are empty.
+func (e *engine) lookAtLanes(ctx context.Context) {
+	for e.rest(ctx, laneLooksEvery) {
+		due := e.Gate.Due(e.Now())
+		seen := make(map[string]int, len(due))
+		for _, k := range due {
+			lane := e.Broker.Topology().LaneOf(k.Page)
+			ready, ok := seen[lane]
+			if !ok {
+				ask, cancel := context.WithTimeout(ctx, inspectTimeout)
+				info, err := e.Broker.Inspect(ask, lane)
+				cancel()
+				if err != nil {
+					break // asked again in a second
+				}
+				ready = info.Ready
+				seen[lane] = ready
+			}
+			e.Gate.LaneSeen(e.Now(), k, ready)
+		}
+	}
+}
+
+// rest waits for d; false means that Run ends.
+func (e *engine) rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-e.stopped:
+		return false
+	}
+}

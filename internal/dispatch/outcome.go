@@ -1,0 +1,143 @@
+package dispatch
+
+import (
+	"container/heap"
+	"time"
+
+	"chatclub/internal/excess"
+	"chatclub/internal/message"
+	"chatclub/internal/sender"
+)
+
+// hopeless tells whether a message must not be sent any more, and why. A
+// message that could not arrive before its time is over costs no call.
+func (e *engine) hopeless(j *job, now time.Time) (r rule, code string, dead bool) {
+	if j.out.Age(now)+e.latency > e.MessageTTL {
+		return rule{reason: message.ReasonExpired}, j.lastCode, true
+	}
+	if code, held := e.stops.holds(j.out.Page, now); held {
+		return rule{reason: message.ReasonPageStopped}, code, true
+	}
+	return rule{}, "", false
+}
+
+// observe learns from how long a call took. A refusal by a limit is answered
+// without work and says nothing about the API's speed.
+func (e *engine) observe(now time.Time, res sender.Result) {
+	switch res.Outcome {
+	case sender.PageThrottled, sender.AppThrottled, sender.RecipientThrottled, sender.Canceled:
+		return
+	default:
+	}
+	e.limit.Observe(now, res.Latency, e.inFlight+1)
+	if res.Outcome == sender.Sent {
+		e.latency += (res.Latency - e.latency) / 16 // a moving average over some 16 calls
+	}
+	e.metrics.limit.Set(float64(e.limit.Limit()))
+}
+
+// report tells the valve how a call went and returns whether it is shut.
+func (e *engine) report(now time.Time, r result, rule rule) bool {
+	shut, changed := e.valve.result(now, r.probe, rule.api)
+	switch {
+	case changed && shut:
+		e.Log.Warn("the API takes no calls; holding all messages back and probing", "code", r.CodeString(), "err", r.Err)
+	case changed:
+		e.Log.Info("the API takes calls again")
+	}
+	return shut
+}
+
+// settle does with j what the rule says.
+func (e *engine) settle(j *job, r rule, dec excess.Decision, res sender.Result, shut bool) {
+	if j.again && r.do != waitPage {
+		j.again = false // Done has counted it out
+	}
+	switch r.do {
+	case acknowledge:
+		if e.stops.resume(j.out.Page) {
+			e.Log.Info("page resumed: a probe was sent", "page", j.out.Page)
+		}
+		e.metrics.sent.Inc()
+		e.metrics.age.Observe(j.out.Age(e.Now()).Seconds())
+		e.acks.add(j.delivery)
+		e.release(j)
+	case waitPage:
+		e.metrics.refused.Inc()
+		e.refused(j, dec)
+	case waitApp:
+		e.metrics.refusedApp.Inc()
+		e.enqueue(j) // the valve, shut now, says how long
+	case tryAgain:
+		e.failed(j, r, res, shut)
+	case stopPage:
+		if e.stops.stop(j.out.Page, res.CodeString(), e.Now()) {
+			e.Log.Error("page stopped", "page", j.out.Page, "code", res.CodeString(), "err", res.Err)
+		}
+		fallthrough
+	case bury:
+		j.attempts++
+		e.bury(j, r, res.CodeString())
+		e.release(j)
+	case leave:
+		e.release(j)
+	}
+}
+
+// refused does with a message that its page's limit refused what the gate says.
+func (e *engine) refused(j *job, dec excess.Decision) {
+	switch dec.Do {
+	case excess.Spill:
+		e.spill(j)
+		e.release(j)
+	case excess.Return:
+		e.giveBack(j)
+		e.release(j)
+	case excess.Wait, excess.Send:
+		if j.lane != noLane { // back to the front; the owner's pace says when
+			e.page(j).push(j)
+			return
+		}
+		j.again = true
+		e.delay(j, dec.Wait)
+	}
+}
+
+// failed counts a failed attempt; after the last one the message is dead.
+// While the whole API is down attempts do not count: it is not the message's
+// fault.
+func (e *engine) failed(j *job, r rule, res sender.Result, shut bool) {
+	if shut && r.api == apiFails {
+		e.metrics.retries.WithLabelValues(res.Outcome.String()).Inc()
+		e.enqueue(j) // the valve says how long
+		return
+	}
+	j.attempts++
+	if j.out.FirstCode == "" {
+		j.out.FirstCode = res.CodeString()
+	}
+	j.out.Attempts, j.lastCode = j.attempts, res.CodeString()
+	if j.attempts >= e.MaxAttempts {
+		e.bury(j, r, res.CodeString())
+		e.release(j)
+		return
+	}
+	e.metrics.retries.WithLabelValues(res.Outcome.String()).Inc()
+	e.delay(j, backoff(j.attempts, e.Random))
+}
+
+// delay brings j back after wait; its recipient's line waits with it.
+func (e *engine) delay(j *job, wait time.Duration) {
+	j.delayed = true
+	heap.Push(&e.alarms, alarm{at: e.Now().Add(wait), job: j})
+}
+
+// dropJob lets go of a message whose delivery is stale: it is, or will be,
+// delivered again.
+func (e *engine) dropJob(j *job) {
+	e.metrics.stale.Inc()
+	if j.again {
+		e.Gate.Drop(j.key())
+	}
+	e.release(j)
+}

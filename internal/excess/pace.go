@@ -1,0 +1,216 @@
+package excess
+
+import (
+	"math"
+	"time"
+)
+
+// The owner's constants. Rates are messages per second.
+const (
+	// headroom is the share of the configured limit that is asked for. Above it
+	// limiters that look at a sliding second, and count refused calls, refuse a
+	// tenth of all calls; see the package comment.
+	headroom = 0.98
+	// lateness is how much of its pace an owner makes up for when it was late
+	// itself, not scheduled or collecting garbage, while messages waited.
+	lateness = 100 * time.Millisecond
+	// cutStep and cutShare bound what one refusal takes off the pace: a step for
+	// fast pages, a share for slow ones.
+	cutStep  = 2.0
+	cutShare = 0.3
+	minPace  = 0.5
+	// settle is how long after taking over no refusal cuts the pace: calls of
+	// those who sent before are still landing.
+	settle = 2 * time.Second
+	// memoryTime is how fast the remembered pace follows the real one.
+	memoryTime = 10 * time.Second
+	// The pace grows by slowGrowth (a share per second) near the remembered one,
+	// by fastGrowth below it, and after calmAfter without a refusal twice as
+	// fast every calmDouble, up to maxGrowth.
+	slowGrowth = 0.005
+	fastGrowth = 0.03
+	nearMemory = 0.97
+	maxGrowth  = 0.25
+	calmAfter  = 5 * time.Second
+	calmDouble = 2500 * time.Millisecond
+	// startGrowth is that after a refused probe, up to half of what is
+	// remembered: e times as fast every 1.4 s, so that a page that was shut for
+	// a while is back within seconds. It ends with the next refusal.
+	startGrowth = 0.7
+	// The pause after refusals in a row: long enough for a call in flight to
+	// land, short against the second of the published window.
+	minPause = 20 * time.Millisecond
+	maxPause = 320 * time.Millisecond
+	// forget is how long a page may be idle before what was learned about it
+	// goes.
+	forget = 10 * time.Second
+)
+
+// ticket is one send, so that its result can be told from that of others.
+type ticket struct {
+	at    time.Time
+	probe bool
+}
+
+// pace is the learned speed of one page at its owner. The zero value is not
+// useful; newPace makes one. Not safe for concurrent use.
+type pace struct {
+	top    float64 // never faster
+	rate   float64
+	memory float64 // the rate of the last memoryTime
+	random func() float64
+
+	began       time.Time
+	tat         time.Time // when the next send is due at the present rate
+	waited      bool      // a message waited for tat: sending it late is this process's doing
+	streak      int       // refusals in a row
+	resume      time.Time // end of the pause
+	probing     bool      // the lone probe is out
+	starting    bool      // a probe was refused, and nothing since the page is open again
+	lastRefusal time.Time
+	lastSend    time.Time
+	lastWait    time.Time // when a message last had to wait
+	stepped     time.Time // when the rate last grew
+	successes   meter
+}
+
+func newPace(now time.Time, limit float64, random func() float64) *pace {
+	top := headroom * limit
+	return &pace{
+		top: top, rate: top, memory: top, random: random,
+		began: now, stepped: now, lastSend: now,
+		tat: now.Add(seconds(random() / top)),
+	}
+}
+
+// wait is how long the next message must wait; a negative answer says until
+// the result of the probe that is out.
+func (p *pace) wait(now time.Time) time.Duration {
+	p.grow(now)
+	var w time.Duration
+	switch {
+	case p.probing:
+		w = -1
+	case now.Before(p.resume):
+		w = p.resume.Sub(now)
+	default:
+		w = max(0, p.tat.Sub(now))
+		p.waited = p.waited || w > 0
+	}
+	if w != 0 {
+		p.lastWait = now.Add(max(0, w)) // it will have waited until then
+	}
+	return w
+}
+
+// send takes the turn of one message; wait must have answered 0. A page that
+// was idle gets no credit for it: other replicas may have sent meanwhile, and
+// a limiter that looks at whole seconds would refuse the excess.
+func (p *pace) send(now time.Time) ticket {
+	earliest := now
+	if p.waited {
+		earliest = now.Add(-lateness)
+	}
+	if p.tat.Before(earliest) {
+		p.tat = earliest
+	}
+	p.tat = p.tat.Add(seconds(1 / p.rate))
+	p.waited = p.waited && p.tat.Before(now) // still behind
+	p.lastSend = now
+	p.probing = p.streak > 1
+	return ticket{at: now, probe: p.probing}
+}
+
+// accepted tells that a send went through.
+func (p *pace) accepted(now time.Time, t ticket) {
+	p.successes.add(now)
+	if t.probe || t.at.After(p.lastRefusal) {
+		p.streak = 0
+	}
+	p.land(t)
+}
+
+// refused tells that a send was refused.
+func (p *pace) refused(now time.Time, t ticket) {
+	p.grow(now)
+	if t.probe || p.streak == 0 || p.streak == 1 && t.at.After(p.resume) {
+		p.streak++
+	}
+	pause := min(minPause<<min(p.streak-1, 4), maxPause)
+	p.resume = now.Add(time.Duration(float64(pause) * (0.8 + 0.4*p.random())))
+	p.lastRefusal = now
+	switch {
+	case t.probe:
+		p.rate = max(minPace, min(p.rate, p.successes.lastSecond(now)))
+		p.starting = true
+	case now.Sub(p.began) >= settle:
+		p.starting = false
+		p.rate = max(minPace, p.rate-min(cutStep, cutShare*p.rate))
+	}
+	p.land(t)
+}
+
+// land ends a send whose result says nothing about the pace, too.
+func (p *pace) land(t ticket) {
+	if t.probe {
+		p.probing = false
+	}
+}
+
+// grow brings rate and memory up to now.
+func (p *pace) grow(now time.Time) {
+	dt := now.Sub(p.stepped).Seconds()
+	if dt <= 0 {
+		return
+	}
+	p.stepped = now
+	if now.Sub(p.lastWait) <= time.Second && p.rate < p.top {
+		a := slowGrowth
+		if p.rate < nearMemory*p.memory {
+			a = fastGrowth
+		}
+		if calm := now.Sub(p.lastRefusal) - calmAfter; calm > 0 {
+			a = min(maxGrowth, a*math.Exp2(calm.Seconds()/calmDouble.Seconds()))
+		}
+		if p.starting = p.starting && p.rate < p.memory/2; p.starting && p.streak == 0 {
+			a = startGrowth
+		}
+		p.rate = min(p.top, p.rate*math.Exp(a*dt))
+	}
+	p.memory += (p.rate - p.memory) * (1 - math.Exp(-dt/memoryTime.Seconds()))
+}
+
+// idle tells whether nothing was learned or wanted for long enough to forget the page.
+func (p *pace) idle(now time.Time) bool {
+	return now.Sub(p.lastSend) >= forget && now.Sub(p.lastWait) >= forget && now.Sub(p.lastRefusal) >= forget
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// meter counts what happened in the last second, to a tenth.
+type meter struct {
+	slots [10]int
+	at    int64 // the tenth that slots[at%10] counts
+}
+
+func (m *meter) add(now time.Time) {
+	m.advance(now)
+	m.slots[m.at%10]++
+}
+
+func (m *meter) lastSecond(now time.Time) float64 {
+	m.advance(now)
+	n := 0
+	for _, s := range m.slots {
+		n += s
+	}
+	return float64(n)
+}
+
+func (m *meter) advance(now time.Time) {
+	at := now.UnixNano() / int64(100*time.Millisecond)
+	for i := m.at + 1; i <= min(at, m.at+10); i++ {
+		m.slots[i%10] = 0
+	}
+	m.at = max(m.at, at)
+}

@@ -1,0 +1,86 @@
+package excess
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// View is a page that is in excess or owned, for people to look at.
+type View struct {
+	Key
+	Since    time.Time // in excess; zero: it is not
+	Owned    bool
+	Pace     float64 // messages per second, when owned
+	InFlight int
+	Refused  int // calls refused since it was last free
+}
+
+// Views returns at most limit pages in excess or owned, those with the most
+// refusals first, then those in excess for longest.
+func (m *Map) Views(limit int) []View {
+	var out []View
+	m.each(func(k Key, e *entry) {
+		if !e.excess && e.pace == nil {
+			return
+		}
+		v := View{Key: k, InFlight: e.inFlight, Refused: e.refused}
+		if e.excess {
+			v.Since = e.since
+		}
+		if e.pace != nil {
+			v.Owned, v.Pace = true, e.pace.rate
+		}
+		out = append(out, v)
+	})
+	slices.SortFunc(out, func(a, b View) int {
+		return cmp.Or(
+			cmp.Compare(b.Refused, a.Refused), a.Since.Compare(b.Since),
+			cmp.Compare(a.Page, b.Page), cmp.Compare(a.Class, b.Class),
+		)
+	})
+	return out[:min(limit, len(out))]
+}
+
+// Counts are the pages by state.
+type Counts struct {
+	Excess int // messages go to the lane
+	Owned  int // this replica has a pace for it
+}
+
+// Counts counts the pages that are not simply free.
+func (m *Map) Counts() Counts {
+	var c Counts
+	m.each(func(_ Key, e *entry) {
+		if e.excess {
+			c.Excess++
+		}
+		if e.pace != nil {
+			c.Owned++
+		}
+	})
+	return c
+}
+
+// Len is the number of pages of which anything is remembered.
+func (m *Map) Len() int {
+	n := 0
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		n += len(s.young) + len(s.old) + len(s.busy)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+func (m *Map) each(f func(Key, *entry)) {
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		for k, e := range s.busy {
+			f(k, e)
+		}
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,106 @@
+// Package strategy holds other ways of sharing a page's limit between replicas,
+// each behind the dispatcher's gate, to compare chatclub's own with. None of
+// them is meant for use.
+package strategy
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"chatclub/internal/excess"
+)
+
+// pause is the mean time between a refusal and the next try of the same
+// message: short against the one-second window of the published limit, long
+// against a call's round trip.
+const pause = 100 * time.Millisecond
+
+// Article is the excess map as ChatClub published it. A page that is not in
+// the map is free: its messages are sent at once. A refusal puts the page into
+// the map with a counter of its refused and not yet sent messages. While it is
+// there no further message of it may be sent: they go back to the queue. The
+// refused ones are tried again, each after a short pause, until the API takes
+// them; each counts the page down, and at zero it is free again. Every replica
+// does so alone, and no limit is configured. Safe for concurrent use.
+type Article struct {
+	random func() float64 // [0, 1)
+
+	mu    sync.Mutex
+	pages map[excess.Key]int // refused and not yet sent; never zero
+}
+
+// NewArticle returns an empty map. random spreads the pauses; nil means
+// math/rand. It must be safe for concurrent use.
+func NewArticle(random func() float64) *Article {
+	if random == nil {
+		random = rand.Float64
+	}
+	return &Article{random: random, pages: make(map[excess.Key]int)}
+}
+
+// Offer lets messages of free pages through, and those refused before.
+func (a *Article) Offer(_ time.Time, k excess.Key, again bool) excess.Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pages[k] > 0 && !again {
+		return excess.Decision{Do: excess.Return}
+	}
+	return excess.Decision{Do: excess.Send, Pass: excess.Pass{Key: k, Again: again}}
+}
+
+// OfferLane treats a lane's message as any other: this algorithm has no lanes.
+func (a *Article) OfferLane(now time.Time, k excess.Key) excess.Decision {
+	return a.Offer(now, k, false)
+}
+
+// Done counts a refused message up and, once it leaves, down.
+func (a *Article) Done(_ time.Time, p excess.Pass, r excess.Result) excess.Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case r == excess.Refused && !p.Again:
+		a.pages[p.Key]++
+	case r != excess.Refused && p.Again:
+		a.leaveLocked(p.Key)
+	}
+	return excess.Decision{Do: excess.Wait, Wait: time.Duration((0.5 + a.random()) * float64(pause))}
+}
+
+// Drop counts a refused message down that will not be tried again.
+func (a *Article) Drop(k excess.Key) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leaveLocked(k)
+}
+
+func (a *Article) leaveLocked(k excess.Key) {
+	if a.pages[k]--; a.pages[k] <= 0 {
+		delete(a.pages, k)
+	}
+}
+
+// Counts counts the pages in the map.
+func (a *Article) Counts() excess.Counts {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return excess.Counts{Excess: len(a.pages)}
+}
+
+// InExcess is false: there is no lane to send a page's messages to.
+func (*Article) InExcess(excess.Key) bool { return false }
+
+// Overflow, SetReplicas, Joined, Due and LaneSeen have no meaning here.
+func (*Article) Overflow(time.Time, excess.Key, int) {}
+
+// SetReplicas has no meaning here.
+func (*Article) SetReplicas(int) {}
+
+// Joined has no meaning here.
+func (*Article) Joined(time.Time) {}
+
+// Due has no meaning here.
+func (*Article) Due(time.Time) []excess.Key { return nil }
+
+// LaneSeen has no meaning here.
+func (*Article) LaneSeen(time.Time, excess.Key, int) {}
