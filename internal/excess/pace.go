@@ -16,7 +16,7 @@ const (
 	lateness = 100 * time.Millisecond
 	// cutStep and cutShare bound what one refusal takes off the pace: a step for
 	// fast pages, a share for slow ones.
-	cutStep  = 2.0
+	cutStep  = 3.0
 	cutShare = 0.3
 	minPace  = 0.5
 	// settle is how long after taking over no refusal cuts the pace: calls of
@@ -33,10 +33,11 @@ const (
 	maxGrowth  = 0.25
 	calmAfter  = 5 * time.Second
 	calmDouble = 2500 * time.Millisecond
-	// startGrowth is that after a refused probe, up to half of what is
+	// startGrowth is that after a refused probe, up to startUpTo of what is
 	// remembered: e times as fast every 1.4 s, so that a page that was shut for
 	// a while is back within seconds. It ends with the next refusal.
 	startGrowth = 0.7
+	startUpTo   = 0.8
 	// The pause after refusals in a row: long enough for a call in flight to
 	// land, short against the second of the published window.
 	minPause = 20 * time.Millisecond
@@ -64,6 +65,7 @@ type pace struct {
 	tat         time.Time // when the next send is due at the present rate
 	waited      bool      // a message waited for tat: sending it late is this process's doing
 	streak      int       // refusals in a row
+	onset       time.Time // end of the pause after the first of them: calls sent before were under way
 	resume      time.Time // end of the pause
 	probing     bool      // the lone probe is out
 	starting    bool      // a probe was refused, and nothing since the page is open again
@@ -133,11 +135,15 @@ func (p *pace) accepted(now time.Time, t ticket) {
 // refused tells that a send was refused.
 func (p *pace) refused(now time.Time, t ticket) {
 	p.grow(now)
-	if t.probe || p.streak == 0 || p.streak == 1 && t.at.After(p.resume) {
+	first := p.streak == 0
+	if t.probe || first || p.streak == 1 && !t.at.Before(p.onset) {
 		p.streak++
 	}
 	pause := min(minPause<<min(p.streak-1, 4), maxPause)
 	p.resume = now.Add(time.Duration(float64(pause) * (0.8 + 0.4*p.random())))
+	if first {
+		p.onset = p.resume
+	}
 	p.lastRefusal = now
 	switch {
 	case t.probe:
@@ -172,12 +178,14 @@ func (p *pace) grow(now time.Time) {
 		if calm := now.Sub(p.lastRefusal) - calmAfter; calm > 0 {
 			a = min(maxGrowth, a*math.Exp2(calm.Seconds()/calmDouble.Seconds()))
 		}
-		if p.starting = p.starting && p.rate < p.memory/2; p.starting && p.streak == 0 {
+		if p.starting = p.starting && p.rate < startUpTo*p.memory; p.starting && p.streak == 0 {
 			a = startGrowth
 		}
 		p.rate = min(p.top, p.rate*math.Exp(a*dt))
 	}
-	p.memory += (p.rate - p.memory) * (1 - math.Exp(-dt/memoryTime.Seconds()))
+	if p.streak == 0 { // while the page is shut there is nothing to learn
+		p.memory += (p.rate - p.memory) * (1 - math.Exp(-dt/memoryTime.Seconds()))
+	}
 }
 
 // idle tells whether nothing was learned or wanted for long enough to forget the page.

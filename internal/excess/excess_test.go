@@ -1,0 +1,333 @@
+package excess
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var (
+	begin = time.Unix(1_000_000, 0)
+	page  = Key{Page: "p", Class: "text"}
+)
+
+const limit = 300.0
+
+func newMap(replicas int) *Map {
+	m := New(Config{
+		Limit: func(string) float64 { return limit }, LaneHold: 512,
+		Random: func() float64 { return 0.5 },
+	}, begin.Add(-time.Hour))
+	m.SetReplicas(replicas)
+	return m
+}
+
+func at(d time.Duration) time.Time { return begin.Add(d) }
+
+// How many messages of one page a replica sends in a second when it is asked
+// all the time: its share and, once, the tolerance.
+func TestFreeShare(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		replicas, want int
+	}{{1, 300}, {2, 150}, {4, 75}, {16, 19}, {64, 5}} {
+		m := newMap(row.replicas)
+		sent := 0
+		for d := time.Duration(0); d < time.Second; d += 100 * time.Microsecond {
+			if m.Offer(at(d), page, false).Do == Send {
+				sent++
+			}
+		}
+		if sent != row.want {
+			t.Errorf("sent in a second with %d replicas = %d, want %d", row.replicas, sent, row.want)
+		}
+	}
+}
+
+func TestNewReplicaUsesATenth(t *testing.T) {
+	t.Parallel()
+	m := newMap(1)
+	m.Joined(begin)
+	sent := 0
+	for d := time.Duration(0); d < 800*time.Millisecond; d += time.Millisecond {
+		if m.Offer(at(d), page, false).Do == Send {
+			sent++
+		}
+	}
+	if sent != 25 { // 0.1 × 294/s × 0.82 s, and the first at once
+		t.Errorf("sent in the first 800 ms = %d, want 25", sent)
+	}
+}
+
+func TestWaitIsExact(t *testing.T) {
+	t.Parallel()
+	m := newMap(1)
+	var d Decision
+	now := begin
+	for d = m.Offer(now, page, false); d.Do == Send; d = m.Offer(now, page, false) {
+	}
+	if early := m.Offer(now.Add(d.Wait-time.Nanosecond), page, false); early.Do != Wait {
+		t.Errorf("Offer a nanosecond early = %v, want Wait", early.Do)
+	}
+	if due := m.Offer(now.Add(d.Wait), page, false); due.Do != Send {
+		t.Errorf("Offer when due = %v, want Send", due.Do)
+	}
+}
+
+func TestRefusalPutsThePageInExcess(t *testing.T) {
+	t.Parallel()
+	m := newMap(2)
+	d := m.Offer(begin, page, false)
+	if got := m.Done(begin, d.Pass, Refused); got.Do != Spill {
+		t.Errorf("Done(Refused) = %v, want Spill", got.Do)
+	}
+	if got := m.Offer(begin, page, false); got.Do != Spill {
+		t.Errorf("Offer of a page in excess = %v, want Spill", got.Do)
+	}
+	other := Key{Page: page.Page, Class: "media"}
+	if got := m.Offer(begin, other, false); got.Do != Send {
+		t.Errorf("Offer of its other class = %v, want Send", got.Do)
+	}
+}
+
+// The page leaves excess when two looks, as far apart as the owner needs for
+// what it may hold, found its lane empty, and nothing was wanted here meanwhile.
+func TestLeavingExcess(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name  string
+		looks []int // ready messages at each second
+		spill bool  // messages kept coming
+		want  bool  // still in excess
+	}{
+		{"empty for long enough", []int{0, 0, 0}, false, false},
+		{"empty, but not for as long as its owner may hold", []int{0, 0}, false, true},
+		{"a message in between", []int{0, 0, 1, 0, 0}, false, true},
+		{"more comes here than this replica's share", []int{0, 0, 0, 0}, true, true},
+	} {
+		m := newMap(1)
+		m.Overflow(begin, page, 1)
+		now := begin.Add(5 * time.Second)
+		for _, ready := range row.looks {
+			if row.spill {
+				for i := range 300 {
+					m.Offer(now.Add(-time.Duration(i)*3*time.Millisecond), page, false)
+				}
+			}
+			m.LaneSeen(now, page, ready)
+			now = now.Add(time.Second)
+		}
+		if got := m.InExcess(page); got != row.want {
+			t.Errorf("%s: in excess = %v, want %v", row.name, got, row.want)
+		}
+	}
+}
+
+func TestDueAsksOnceASecond(t *testing.T) {
+	t.Parallel()
+	m := newMap(1)
+	m.Overflow(begin, page, 1)
+	asked := 0
+	for d := time.Duration(0); d <= 3*time.Second; d += 250 * time.Millisecond {
+		asked += len(m.Due(at(d)))
+	}
+	if asked != 3 {
+		t.Errorf("times asked in 3 s = %d, want 3", asked)
+	}
+}
+
+func TestViewsAndCounts(t *testing.T) {
+	t.Parallel()
+	m := newMap(1)
+	m.Overflow(begin, Key{Page: "a"}, 1)
+	m.OfferLane(begin, page) // a new owner waits for a moment
+	d := m.OfferLane(begin.Add(time.Second), page)
+	m.Done(begin.Add(time.Second), d.Pass, Refused)
+	got := m.Views(10)
+	if len(got) != 2 || got[0].Page != "p" || !got[0].Owned || got[0].Refused != 1 || got[0].Pace < 290 || got[1].Page != "a" {
+		t.Errorf("Views = %+v, want p, owned and refused once, then a", got)
+	}
+	if c := m.Counts(); c != (Counts{Excess: 2, Owned: 1}) {
+		t.Errorf("Counts = %+v, want 2 in excess, 1 owned", c)
+	}
+	if got := m.Views(1); len(got) != 1 {
+		t.Errorf("Views(1) = %d pages, want 1", len(got))
+	}
+}
+
+// The bound of the package comment, against any arrivals: no second of the free
+// state holds more than the share, its tolerance, and one.
+func TestFreeBound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		replicas := rapid.IntRange(1, 64).Draw(t, "replicas")
+		m := newMap(replicas)
+		share := 0.98 * limit / float64(replicas)
+		bound := share*1.02 + 1
+		var sent []time.Time
+		now := begin
+		for range rapid.IntRange(1, 2000).Draw(t, "offers") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(t, "gap")) * time.Microsecond)
+			if m.Offer(now, page, false).Do == Send {
+				sent = append(sent, now)
+			}
+		}
+		first := 0
+		for i, last := range sent {
+			for last.Sub(sent[first]) >= time.Second {
+				first++
+			}
+			if n := float64(i - first + 1); n > bound {
+				t.Fatalf("%v sends in a second with %d replicas, want at most %.1f", n, replicas, bound)
+			}
+		}
+	})
+}
+
+// Whatever happens to the messages, the map empties once all calls are done,
+// all lanes are empty and time has passed.
+func TestAnySequenceLeavesTheMapEmpty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMap(rapid.IntRange(1, 8).Draw(t, "replicas"))
+		var open []Pass
+		inFlight := map[Key]int{}
+		now := begin
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms")) * time.Millisecond)
+			k := Key{Page: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "page"), Class: "text"}
+			var d Decision
+			switch rapid.IntRange(0, 5).Draw(t, "op") {
+			case 0, 1:
+				d = m.Offer(now, k, false)
+			case 2:
+				d = m.OfferLane(now, k)
+			case 3:
+				m.Overflow(now, k, 33)
+			case 4:
+				for _, k := range m.Due(now) {
+					m.LaneSeen(now, k, rapid.IntRange(0, 1).Draw(t, "ready"))
+				}
+			case 5:
+				if len(open) > 0 {
+					i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
+					p := open[i]
+					open = append(open[:i], open[i+1:]...)
+					inFlight[p.Key]--
+					m.Done(now, p, rapid.SampledFrom([]Result{Accepted, Refused, Other}).Draw(t, "result"))
+				}
+			}
+			if d.Do == Send {
+				open = append(open, d.Pass)
+				inFlight[k]++
+			}
+			for _, v := range m.Views(10) {
+				if v.InFlight != inFlight[v.Key] {
+					t.Fatalf("calls of %v in flight = %d, want %d", v.Key, v.InFlight, inFlight[v.Key])
+				}
+			}
+		}
+		for _, p := range open {
+			m.Done(now, p, Accepted)
+		}
+		for range 60 {
+			now = now.Add(time.Second)
+			for _, k := range m.Due(now) {
+				m.LaneSeen(now, k, 0)
+			}
+		}
+		if got := m.Len(); got != 0 {
+			t.Fatalf("pages remembered a minute after the last = %d, want 0", got)
+		}
+	})
+}
+
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	m := newMap(4)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 3000 {
+				now := at(time.Duration(i) * time.Millisecond)
+				k := Key{Page: fmt.Sprint(i % 7), Class: "text"}
+				ask := func() Decision { return m.Offer(now, k, false) }
+				if g%2 == 0 {
+					ask = func() Decision { return m.OfferLane(now, k) }
+				}
+				d := ask()
+				if d.Do == Send {
+					m.Done(now, d.Pass, []Result{Accepted, Accepted, Accepted, Refused, Other}[i%5])
+				}
+				if i%100 == 0 {
+					for _, k := range m.Due(now) {
+						m.LaneSeen(now, k, i%2)
+					}
+					m.Views(3)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range 60 {
+		now := at(time.Duration(4+i) * time.Second)
+		for _, k := range m.Due(now) {
+			m.LaneSeen(now, k, 0)
+		}
+	}
+	if got := m.Len(); got != 0 {
+		t.Errorf("pages remembered at the end = %d, want 0", got)
+	}
+}
+
+func FuzzOperations(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 250, 7, 9, 11})
+	f.Fuzz(func(t *testing.T, ops []byte) {
+		m := newMap(3)
+		rng := rand.New(rand.NewPCG(1, uint64(len(ops))))
+		now := begin
+		var open []Pass
+		for _, op := range ops {
+			now = now.Add(time.Duration(op) * time.Millisecond)
+			k := Key{Page: string('a' + rune(op%4)), Class: "text"}
+			d := Decision{}
+			switch op % 6 {
+			case 0, 1:
+				d = m.Offer(now, k, false)
+			case 2:
+				d = m.OfferLane(now, k)
+			case 3:
+				m.Overflow(now, k, int(op))
+			case 4:
+				m.LaneSeen(now, k, rng.IntN(2))
+			case 5:
+				if len(open) > 0 {
+					m.Done(now, open[0], Result(1+op%3))
+					open = open[1:]
+				}
+			}
+			if d.Do == Send {
+				open = append(open, d.Pass)
+			}
+			if d.Do == Wait && d.Wait == 0 {
+				t.Fatal("Wait of nothing: the caller would spin")
+			}
+		}
+		for _, p := range open {
+			m.Done(now, p, Other)
+		}
+		for range 60 {
+			now = now.Add(time.Second)
+			for _, k := range m.Due(now) {
+				m.LaneSeen(now, k, 0)
+			}
+		}
+		if got := m.Len(); got != 0 {
+			t.Fatalf("pages remembered a minute after the last = %d, want 0", got)
+		}
+	})
+}
