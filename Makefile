@@ -8,6 +8,8 @@ TIMEOUT = 30m
 FUZZTIME = 30s
 BENCH = .
 COUNT = 6
+PAIRS = 9
+SENDS = 40000
 
 # The linters have a module of their own; the first run builds them, which
 # takes minutes.
@@ -35,7 +37,7 @@ vet: ## go vet
 	go vet $(PKG)
 
 lint: ## golangci-lint, formatting included
-	$(golangci) run $(PKG)
+	$(golangci) run --allow-parallel-runners $(PKG)
 
 fmt: ## format the code
 	$(golangci) fmt
@@ -55,6 +57,13 @@ fuzz: ## run each fuzz target for FUZZTIME
 bench: ## run the benchmarks (PKG, BENCH, COUNT)
 	$(withservers) go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
 
+judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
+	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)
+
+pictures: ## draw the pictures in docs/ that code can draw
+	go run ./fakeapi/limit/picture > docs/limits.svg.new
+	mv docs/limits.svg.new docs/limits.svg
+
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub
 
@@ -66,4 +75,4 @@ check: tidy build vet lint test quickstart ## all that CI runs
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test vet lint fmt tidy fuzz bench run quickstart check clean
+.PHONY: help build test vet lint fmt tidy fuzz bench judge pictures run quickstart check clean

@@ -48,6 +48,7 @@ func (p program) run(ctx context.Context) (err error) {
 		Prefetch:        s.Prefetch,
 		Workers:         s.Workers,
 		PublishTimeout:  s.PublishTimeout,
+		Limit:           s.Limit,
 		ShutdownTimeout: s.ShutdownTimeout,
 		Registerer:      p.registry,
 		Log:             p.log,

@@ -45,13 +45,14 @@ type Store interface {
 type Config struct {
 	Broker          queue.Broker
 	Store           Store
-	Prefetch        int                   // events held at most; default 64
-	Workers         int                   // events handled at a time, of different pages; default 8
-	PublishTimeout  time.Duration         // for the copies of one event to be confirmed; default 10 s
-	ShutdownTimeout time.Duration         // for the events in hand when Run's ctx ends; default 20 s
-	Registerer      prometheus.Registerer // nil: metrics go nowhere
-	Log             *slog.Logger          // nil: no log
-	Now             func() time.Time      // default time.Now
+	Prefetch        int                        // events held at most; default 64
+	Workers         int                        // events handled at a time, of different pages; default 8
+	PublishTimeout  time.Duration              // for the copies of one event to be confirmed; default 10 s
+	Limit           func(class string) float64 // calls per second and page that the platform takes; nil: all copies go to the common queue
+	ShutdownTimeout time.Duration              // for the events in hand when Run's ctx ends; default 20 s
+	Registerer      prometheus.Registerer      // nil: metrics go nowhere
+	Log             *slog.Logger               // nil: no log
+	Now             func() time.Time           // default time.Now
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -95,6 +96,7 @@ func (c Config) withDefaults() (Config, error) {
 type Core struct {
 	cfg     Config
 	metrics *metrics
+	router  *router // nil without a limit
 }
 
 // New returns a Core that does nothing before Run.
@@ -103,7 +105,11 @@ func New(cfg Config) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
+	c := &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
+	if cfg.Limit != nil {
+		c.router = newRouter(c)
+	}
+	return c, nil
 }
 
 // Ready returns nil while both the broker and the database answer, otherwise

@@ -121,13 +121,16 @@ func (c *Core) receive(run, work context.Context, j job) (rooms.Result, error) {
 // messages puts copies into their wire form.
 func (c *Core) messages(copies []message.Outbound) ([]queue.Message, error) {
 	msgs := make([]queue.Message, 0, len(copies))
-	outbound := c.cfg.Broker.Topology().Outbound()
 	for _, o := range copies {
 		body, err := o.Encode()
 		if err != nil { // would fail the same way every time
 			return nil, fmt.Errorf("%w: %w", rooms.ErrData, err)
 		}
-		msgs = append(msgs, queue.Message{Queue: outbound, ID: o.ID, Body: body})
+		name := c.cfg.Broker.Topology().Outbound()
+		if c.router != nil {
+			name = c.router.queueOf(o)
+		}
+		msgs = append(msgs, queue.Message{Queue: name, ID: o.ID, Body: body})
 	}
 	return msgs, nil
 }

@@ -25,6 +25,7 @@ type metrics struct {
 	events     *prometheus.CounterVec
 	copies     prometheus.Counter
 	joins      prometheus.Counter
+	spilled    prometheus.Counter
 	repeated   prometheus.Counter
 	reproduced prometheus.Counter
 	stale      prometheus.Counter
@@ -47,6 +48,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		events:     vec("events_total", "Events taken in hand, by kind; one that is delivered again counts again.", "kind"),
 		copies:     counter("copies_total", "Messages confirmed on the outbound queue."),
 		joins:      counter("joins_total", "Users who joined a room."),
+		spilled:    counter("spilled_total", "Copies put on their page's lane because the page's copies outran its limit."),
 		repeated:   counter("repeated_total", "Events dropped because they were finished before."),
 		reproduced: counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
 		stale:      counter("stale_total", "Deliveries skipped because their connection was lost; their messages are delivered again."),

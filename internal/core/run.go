@@ -58,6 +58,9 @@ func (c *Core) Run(ctx context.Context) error {
 		group.Go(func() { c.work(run, work, shards[i]) })
 	}
 	group.Go(func() { c.prune(run) })
+	if c.router != nil {
+		group.Go(func() { c.router.run(run) })
+	}
 
 	err = c.intake(run, sub, shards)
 	if ctx.Err() != nil {

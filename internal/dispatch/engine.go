@@ -82,7 +82,7 @@ type lane struct {
 }
 
 func newEngine(d *Dispatcher) *engine {
-	calls, abort := context.WithCancel(context.Background()) //nolint:gosec // Run calls abort
+	calls, abort := context.WithCancel(context.Background())
 	n := d.Broker.Topology().Lanes
 	e := &engine{
 		Dispatcher: d,

@@ -55,9 +55,8 @@ func (e *engine) giveBack(j *job) {
 		done:     e.metrics.givenBack.Inc,
 	}
 	e.callers.Go(func() {
-		if e.rest(e.calls, giveBackDelay) {
-			e.moves.add(m)
-		}
+		sleep(e.calls, giveBackDelay)
+		e.moves.add(m)
 	})
 }
 

@@ -4,19 +4,12 @@ import (
 	"context"
 	"time"
 
+	"chatclub/internal/census"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
 
 const (
-	// replicasEvery is how often the broker is asked how many dispatchers there
-	// are, ± 10 % so that they do not ask together.
-	replicasEvery = 500 * time.Millisecond
-	// laneLooksEvery is how often the gate is asked which lanes to look at; it
-	// wants each once a second.
-	laneLooksEvery = 250 * time.Millisecond
-	// inspectTimeout bounds one question.
-	inspectTimeout = 2 * time.Second
 	// laneSpread is the longest delay before a lane is subscribed to, drawn for
 	// each, so that the lanes do not all fall to the replica that starts first.
 	laneSpread = 2 * time.Second
@@ -53,8 +46,11 @@ func (e *engine) intake(ctx context.Context) {
 		e.feeders.Go(func() { s.run(delay) })
 	}
 	known := make(chan struct{})
-	e.feeders.Go(func() { e.countReplicas(ctx, known) })
-	e.feeders.Go(func() { e.lookAtLanes(ctx) })
+	c := census.Census{Broker: e.Broker, Gate: e.Gate, Queue: top.Outbound(), Now: e.Now, Random: e.Random}
+	e.feeders.Go(func() {
+		c.Count(ctx, func() { close(known) }, func(n int) { e.replicas.Store(int64(n)) })
+	})
+	e.feeders.Go(func() { c.Lanes(ctx) })
 	e.feeders.Go(func() {
 		// Nothing is taken before it is known how many share the limits.
 		select {
@@ -170,66 +166,4 @@ func (s *source) close() error {
 		return nil
 	}
 	return s.sub.Close()
-}
-
-// countReplicas tells the gate how many dispatchers share the limits: the
-// consumers of `outbound`, which the broker knows. Before this one subscribes
-// it counts itself in. known is closed after the first answer.
-func (e *engine) countReplicas(ctx context.Context, known chan struct{}) {
-	self := 1
-	for {
-		ask, cancel := context.WithTimeout(ctx, inspectTimeout)
-		info, err := e.Broker.Inspect(ask, e.Broker.Topology().Outbound())
-		cancel()
-		if err == nil {
-			n := max(1, info.Consumers+self)
-			e.Gate.SetReplicas(n)
-			e.replicas.Store(int64(n))
-			if self == 1 {
-				self = 0
-				close(known)
-			}
-		}
-		wait := time.Duration(float64(replicasEvery) * (0.9 + 0.2*e.Random()))
-		if !e.rest(ctx, wait) {
-			return
-		}
-	}
-}
-
-// lookAtLanes tells the gate whether the lanes of pages in excess are empty.
-func (e *engine) lookAtLanes(ctx context.Context) {
-	for e.rest(ctx, laneLooksEvery) {
-		due := e.Gate.Due(e.Now())
-		seen := make(map[string]int, len(due))
-		for _, k := range due {
-			lane := e.Broker.Topology().LaneOf(k.Page)
-			ready, ok := seen[lane]
-			if !ok {
-				ask, cancel := context.WithTimeout(ctx, inspectTimeout)
-				info, err := e.Broker.Inspect(ask, lane)
-				cancel()
-				if err != nil {
-					break // asked again in a second
-				}
-				ready = info.Ready
-				seen[lane] = ready
-			}
-			e.Gate.LaneSeen(e.Now(), k, ready)
-		}
-	}
-}
-
-// rest waits for d; false means that Run ends.
-func (e *engine) rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-e.stopped:
-		return false
-	}
 }

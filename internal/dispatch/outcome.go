@@ -24,10 +24,8 @@ func (e *engine) hopeless(j *job, now time.Time) (r rule, code string, dead bool
 // observe learns from how long a call took. A refusal by a limit is answered
 // without work and says nothing about the API's speed.
 func (e *engine) observe(now time.Time, res sender.Result) {
-	switch res.Outcome {
-	case sender.PageThrottled, sender.AppThrottled, sender.RecipientThrottled, sender.Canceled:
+	if o := res.Outcome; o == sender.PageThrottled || o == sender.AppThrottled || o == sender.RecipientThrottled || o == sender.Canceled {
 		return
-	default:
 	}
 	e.limit.Observe(now, res.Latency, e.inFlight+1)
 	if res.Outcome == sender.Sent {

@@ -93,15 +93,15 @@ type Pass struct {
 // Config is what a Map needs.
 type Config struct {
 	Limit    func(class string) float64 // calls per second that the platform is said to allow; must be set
+	Burst    time.Duration              // how far a free page may run ahead of its share; default 20 ms
 	LaneHold int                        // what a lane's owner may hold while the lane looks empty: its prefetch
 	Random   func() float64             // nil: math/rand; [0, 1), safe for concurrent use
 }
 
 const (
-	// tolerance is how far a free page's sends may run ahead of its share: the
-	// 2 % that headroom leaves of a second, so that even a burst after a pause
-	// stays within the limit of any window of a second.
-	tolerance = 20 * time.Millisecond
+	// defaultBurst is the 2 % that headroom leaves of a second, so that even a
+	// burst after a pause stays within the limit of any window of a second.
+	defaultBurst = 20 * time.Millisecond
 	// leaveShare is how much of its share a replica may need when it leaves
 	// excess: above it the page would soon be back.
 	leaveShare = 0.9
@@ -116,7 +116,7 @@ const (
 	checkEvery  = time.Second
 	emptyChecks = 2
 	// turnEvery is how often free pages that were not touched are forgotten.
-	// Any time above the tolerance keeps the pace right.
+	// Any time above the burst keeps the pace right.
 	turnEvery = 10 * time.Second
 )
 
@@ -157,6 +157,9 @@ type entry struct {
 func New(cfg Config, now time.Time) *Map {
 	if cfg.Random == nil {
 		cfg.Random = rand.Float64
+	}
+	if cfg.Burst == 0 {
+		cfg.Burst = defaultBurst
 	}
 	m := &Map{cfg: cfg, seed: maphash.MakeSeed()}
 	m.replicas.Store(1)
@@ -200,7 +203,7 @@ func (m *Map) Offer(now time.Time, k Key, again bool) Decision {
 		e.spilled.add(now)
 		return Decision{Do: Spill}
 	}
-	if wait := s.takeLocked(h, now, m.share(now, k.Class)); wait > 0 {
+	if wait := s.takeLocked(h, now, m.share(now, k.Class), m.cfg.Burst); wait > 0 {
 		return Decision{Do: Wait, Wait: wait}
 	}
 	s.entryLocked(k).inFlight++
@@ -209,7 +212,7 @@ func (m *Map) Offer(now time.Time, k Key, again bool) Decision {
 
 // takeLocked is one step of the GCRA: it returns 0 and moves the due time, or
 // returns how long to wait.
-func (s *shard) takeLocked(h uint64, now time.Time, rate float64) time.Duration {
+func (s *shard) takeLocked(h uint64, now time.Time, rate float64, burst time.Duration) time.Duration {
 	tat, ok := s.young[h]
 	if !ok {
 		if tat, ok = s.old[h]; ok {
@@ -217,7 +220,7 @@ func (s *shard) takeLocked(h uint64, now time.Time, rate float64) time.Duration 
 		}
 	}
 	tat = max(tat, now.UnixNano())
-	if early := tat - int64(tolerance) - now.UnixNano(); early > 0 {
+	if early := tat - int64(burst) - now.UnixNano(); early > 0 {
 		s.young[h] = tat
 		return time.Duration(early)
 	}

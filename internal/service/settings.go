@@ -112,12 +112,17 @@ type CoreSettings struct {
 	RoomCapacity    int           `env:"ROOM_CAPACITY" envDefault:"100" doc:"Members of a room at most, 2 to 100; the next room opens when all are full."`
 	Prefetch        int           `env:"PREFETCH" envDefault:"64" doc:"Events held at most; each makes up to 100 copies."`
 	Workers         int           `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
+	LimitText       int           `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page; copies beyond it go to the page's lane at once."`
+	LimitMedia      int           `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video, likewise."`
 	PublishTimeout  time.Duration `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long the broker may take to confirm an event's copies before they are published again."`
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long events in hand may take when the program is stopped."`
 	Broker          BrokerSettings
 	Admin           AdminSettings
 	Log             LogSettings
 }
+
+// Limit is the limit of a quota class in calls per second.
+func (s CoreSettings) Limit(class string) float64 { return limitOf(class, s.LimitText, s.LimitMedia) }
 
 // About says what the program does.
 func (CoreSettings) About() string {
@@ -141,6 +146,8 @@ func (s CoreSettings) Validate() error {
 		CheckRange("ROOM_CAPACITY", s.RoomCapacity, 2, maxRoom),
 		CheckRange("PREFETCH", s.Prefetch, 1, 65535), // the protocol's field has 16 bits
 		CheckRange("WORKERS", s.Workers, 1, 1024),
+		CheckRange("LIMIT_TEXT", s.LimitText, 1, 1_000_000),
+		CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, 1_000_000),
 		CheckDuration("PUBLISH_TIMEOUT", s.PublishTimeout, 10*time.Millisecond, time.Hour),
 		CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
 	)
@@ -167,10 +174,15 @@ type DispatcherSettings struct {
 
 // Limit is the limit of a quota class in calls per second.
 func (s DispatcherSettings) Limit(class string) float64 {
+	return limitOf(class, s.LimitText, s.LimitMedia)
+}
+
+// limitOf chooses between the limits of the quota classes "text" and "media".
+func limitOf(class string, text, media int) float64 {
 	if class == "media" {
-		return float64(s.LimitMedia)
+		return float64(media)
 	}
-	return float64(s.LimitText)
+	return float64(text)
 }
 
 // About says what the program does.

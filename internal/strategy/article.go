@@ -90,7 +90,7 @@ func (a *Article) Counts() excess.Counts {
 // InExcess is false: there is no lane to send a page's messages to.
 func (*Article) InExcess(excess.Key) bool { return false }
 
-// Overflow, SetReplicas, Joined, Due and LaneSeen have no meaning here.
+// Overflow has no meaning here.
 func (*Article) Overflow(time.Time, excess.Key, int) {}
 
 // SetReplicas has no meaning here.

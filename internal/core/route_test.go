@@ -1,0 +1,52 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
+)
+
+// A page's copies go to the common queue up to a second's worth ahead of its
+// limit, then to its lane; other pages are not touched.
+func TestCopiesBeyondTheLimitGoToTheLane(t *testing.T) {
+	t.Parallel()
+	b, err := memory.New(queue.Topology{Prefix: "t", Lanes: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	now := time.Unix(1000, 0)
+	c := &Core{
+		cfg:     Config{Broker: b, Limit: func(string) float64 { return 300 }, Now: func() time.Time { return now }},
+		metrics: newMetrics(nil),
+	}
+	r := newRouter(c)
+	now = now.Add(time.Minute) // past the careful first second
+	count := func(page string, n int) (common, lane int) {
+		for i := range n {
+			switch q := r.queueOf(message.Outbound{Page: page, To: fmt.Sprint(i), Class: message.ClassText}); q {
+			case b.Topology().Outbound():
+				common++
+			case b.Topology().LaneOf(page):
+				lane++
+			default:
+				t.Fatalf("queueOf = %q", q)
+			}
+		}
+		return common, lane
+	}
+	if common, lane := count("hot", 1000); common != 295 || lane != 705 {
+		t.Errorf("of 1000 copies at once %d went to the common queue and %d to the lane, want 295 and 705", common, lane)
+	}
+	if common, lane := count("cold", 99); common != 99 || lane != 0 {
+		t.Errorf("of another page's 99 copies %d went to the common queue and %d to the lane, want all to the common one", common, lane)
+	}
+	now = now.Add(10 * time.Second)
+	if _, lane := count("hot", 10); lane != 10 {
+		t.Errorf("while its lane was not seen empty %d of 10 copies went there, want all: none may overtake", lane)
+	}
+}
