@@ -132,7 +132,10 @@ func New(cfg Config) (*Dispatcher, error) {
 // everything else. It returns nil on cancel, once all its goroutines ended.
 // Call it once.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	e := newEngine(d) //nolint:contextcheck // calls and settling outlive ctx, in bounds of their own
+	e, err := newEngine(d) //nolint:contextcheck // calls and settling outlive ctx, in bounds of their own
+	if err != nil {
+		return err
+	}
 	defer e.abort()
 	e.intake(ctx)
 	e.loop(ctx)

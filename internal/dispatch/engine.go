@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"chatclub/internal/aimd"
 	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
@@ -66,10 +67,12 @@ type engine struct {
 	lines     *lines
 	alarms    alarms
 	ready     []*pageQueue // wait for a call to end
-	limit     limiter
+	limit     *aimd.Limiter
 	lanes     []lane
-	stopping  bool // nothing more is sent
-	full      int  // ticks in a row in which all calls were taken
+	stopping  bool      // nothing more is sent
+	answered  time.Time // when the API last answered, or nothing was asked of it
+	canary    bool      // it does not: one message at a time is taken
+	full      int       // ticks in a row in which all calls were taken
 	latency   time.Duration
 }
 
@@ -81,7 +84,11 @@ type lane struct {
 	leaving  bool      // nothing more is sent; given up once its calls have ended
 }
 
-func newEngine(d *Dispatcher) *engine {
+func newEngine(d *Dispatcher) (*engine, error) {
+	limit, err := newLimiter(d.MaxInFlight, d.LatencyTarget)
+	if err != nil {
+		return nil, err
+	}
 	calls, abort := context.WithCancel(context.Background())
 	n := d.Broker.Topology().Lanes
 	e := &engine{
@@ -97,11 +104,12 @@ func newEngine(d *Dispatcher) *engine {
 		laneIn: make([]*source, n),
 		pages:  make(map[pageID]*pageQueue),
 		lines:  newLines(),
-		limit:  newLimiter(d.MaxInFlight, d.LatencyTarget),
+		limit:  limit,
 		lanes:  make([]lane, n),
 	}
+	e.answered = e.Now()
 	e.startSettlers()
-	return e
+	return e, nil
 }
 
 // loop decides until ctx ends.
@@ -381,9 +389,10 @@ func (e *engine) ended(r result) {
 	e.metrics.inFlight.Dec()
 	rule := settleRule(r.Outcome)
 	dec := e.Gate.Done(now, r.pass, limitResult(r.Outcome))
-	if j.lane != noLane {
-		if r.Status != 0 {
-			e.lanes[j.lane].progress = now // an answer is progress, be it a refusal
+	if answered(r.Result) { // a refusal is progress, too
+		e.wasAnswered(now)
+		if j.lane != noLane {
+			e.lanes[j.lane].progress = now
 		}
 	}
 	e.observe(now, r.Result)
@@ -412,6 +421,12 @@ func (e *engine) drainReady() {
 			e.ready = append(e.ready, q)
 		}
 	}
+}
+
+// answered tells whether the API said something about the message or its page;
+// a failing server or a lost connection did not.
+func answered(res sender.Result) bool {
+	return settleRule(res.Outcome).api != apiFails && res.Outcome != sender.Canceled
 }
 
 // limitResult is an outcome as the gate sees it.

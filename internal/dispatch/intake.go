@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"chatclub/internal/census"
@@ -16,6 +17,9 @@ const (
 	// laneRest is how long a lane that was given up is left to others; as much
 	// again is drawn.
 	laneRest = time.Second
+	// calmTime is how long the one message that was tried while the API gave no
+	// answer has to be settled before the subscription is made anew.
+	calmTime = 2 * time.Second
 	// consumeRetry is the pause after a subscription that was refused.
 	consumeRetry = time.Second
 	// bulkPrefetch is small: a broadcast in a dispatcher's hands waits for room.
@@ -27,8 +31,9 @@ type source struct {
 	e        *engine
 	queue    string
 	lane     int
-	prefetch int
+	prefetch atomic.Int64 // of the next subscription
 	out      chan<- *job
+	calm     atomic.Bool   // what was taken is settled before the subscription is closed
 	leave    chan struct{} // asks for the lane to be given up
 
 	sub queue.Subscription // the last one; read once feeders have ended
@@ -65,14 +70,16 @@ func (e *engine) intake(ctx context.Context) {
 }
 
 func (e *engine) source(name string, lane, prefetch int, out chan<- *job) *source {
-	return &source{e: e, queue: name, lane: lane, prefetch: prefetch, out: out, leave: make(chan struct{}, 1)}
+	s := &source{e: e, queue: name, lane: lane, out: out, leave: make(chan struct{}, 1)}
+	s.prefetch.Store(int64(prefetch))
+	return s
 }
 
 // run subscribes and feeds until the engine stops. The subscription stays open
 // then: what is in the engine's hands is still to be settled.
 func (s *source) run(delay time.Duration) {
 	for s.pause(delay) {
-		sub, err := s.e.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: s.prefetch})
+		sub, err := s.e.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: int(s.prefetch.Load())})
 		if err != nil {
 			s.e.Log.Warn("subscribe", "queue", s.queue, "err", err)
 			delay = consumeRetry
@@ -82,8 +89,11 @@ func (s *source) run(delay time.Duration) {
 		if !s.forward() {
 			return
 		}
+		if s.calm.Swap(false) && !s.pause(calmTime) {
+			return
+		}
 		if err := sub.Close(); err != nil {
-			s.e.Log.Warn("give up lane", "queue", s.queue, "err", err)
+			s.e.Log.Warn("give up queue", "queue", s.queue, "err", err)
 		}
 		s.sub = nil
 		select {

@@ -1,9 +1,12 @@
 package dispatch
 
+import "time"
+
 // tick looks at the lanes: one that makes no progress, or that is one too many
 // for a replica without a free call, is given up to another replica.
 func (e *engine) tick() {
 	now := e.Now()
+	e.checkHealth(now)
 	owned, busiest := 0, -1
 	for i := range e.lanes {
 		l := &e.lanes[i]
@@ -11,7 +14,7 @@ func (e *engine) tick() {
 			continue
 		}
 		owned++
-		if !l.leaving && now.Sub(l.progress) > stuckAfter && !e.valve.isShut() {
+		if !l.leaving && now.Sub(l.progress) > stuckAfter {
 			e.Log.Warn("lane makes no progress; giving it up", "lane", i, "held", l.held, "in_flight", l.inFlight)
 			e.metrics.givenUp.WithLabelValues("stuck").Inc()
 			l.leaving = true
@@ -48,6 +51,9 @@ func (e *engine) leave(i int) {
 
 // purge lets go of what is held of a lane whose subscription has ended.
 func (e *engine) purge(i int) {
+	if i != noLane {
+		e.lanes[i].leaving = false
+	}
 	for id, q := range e.pages {
 		if id.lane != i {
 			continue
@@ -56,5 +62,38 @@ func (e *engine) purge(i int) {
 			e.dropJob(q.pop())
 		}
 	}
-	e.lanes[i].leaving = false
+}
+
+// checkHealth keeps a replica that cannot call the API from holding what others
+// could send. After stuckAfter without any answer, though calls were made or
+// are due, it gives back what it holds of `outbound` and takes one message at
+// a time, to try with. The first answer ends that. A call that hangs then may
+// still arrive after its message was sent by another: that is what a hanging
+// call costs.
+func (e *engine) checkHealth(now time.Time) {
+	if e.inFlight == 0 && !e.valve.isShut() {
+		e.answered = now // nothing was asked
+	}
+	if e.canary || now.Sub(e.answered) <= stuckAfter {
+		return
+	}
+	e.canary = true
+	e.Log.Warn("no answer from the API; taking one message at a time", "since", e.answered, "calls", e.inFlight)
+	e.metrics.givenUp.WithLabelValues("stuck").Inc()
+	e.outbound.prefetch.Store(1)
+	e.outbound.giveUp()
+	e.bulkIn.giveUp()
+}
+
+// wasAnswered notes that the API answers.
+func (e *engine) wasAnswered(now time.Time) {
+	e.answered = now
+	if !e.canary {
+		return
+	}
+	e.canary = false
+	e.Log.Info("the API answers again; taking messages as before")
+	e.outbound.prefetch.Store(int64(e.Prefetch))
+	e.outbound.calm.Store(true)
+	e.outbound.giveUp() // and subscribed to again
 }

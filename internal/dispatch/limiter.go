@@ -1,20 +1,22 @@
 package dispatch
 
-import "time"
+import (
+	"fmt"
+	"time"
 
-// limiter bounds the calls in flight.
-type limiter interface {
-	Limit() int
-	Observe(now time.Time, latency time.Duration, inFlight int)
+	"chatclub/internal/aimd"
+)
+
+// minCalls is the fewest calls in flight that the limit is cut to: with fewer
+// a page at its limit could not be served at any latency seen (300/s × 30 ms).
+const minCalls = 8
+
+// newLimiter bounds the calls in flight by most, and holds their latency's 95th
+// percentile to target by having fewer; 0: most alone bounds them.
+func newLimiter(most int, target time.Duration) (*aimd.Limiter, error) {
+	l, err := aimd.New(aimd.Config{Min: min(minCalls, most), Max: most, Start: most, Target: target})
+	if err != nil {
+		return nil, fmt.Errorf("limit of calls in flight: %w", err)
+	}
+	return l, nil
 }
-
-// fixed is a limiter that never changes.
-type fixed int
-
-// Limit implements limiter.
-func (f fixed) Limit() int { return int(f) }
-
-// Observe implements limiter.
-func (fixed) Observe(time.Time, time.Duration, int) {}
-
-func newLimiter(most int, _ time.Duration) limiter { return fixed(most) }
