@@ -67,6 +67,9 @@ pictures: ## draw the pictures in docs/ that code can draw
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub
 
+screenshots: ## take the pictures of the page in docs/ anew, in headless Chromium
+	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestPictures$$' ./fakeapi/browsertest
+
 quickstart: ## run it for 20 s and check that nothing was lost or doubled
 	bash .ci/quickstart
 
@@ -75,4 +78,4 @@ check: tidy build vet lint test quickstart ## all that CI runs
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test vet lint fmt tidy fuzz bench judge pictures run quickstart check clean
+.PHONY: help build test vet lint fmt tidy fuzz bench judge pictures screenshots run quickstart check clean

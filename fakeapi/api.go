@@ -36,7 +36,8 @@ type Config struct {
 	Tokens map[string]string
 	// MessageID is the id that the system under test puts into a copy's
 	// metadata, so that the judge can compute what to expect from an event
-	// alone. Default: PAGE/MID/RECIPIENT.
+	// alone. Default: PAGE/MID/RECIPIENT. A message with pictures becomes one of
+	// text, with this id, and one for each picture, with /1, /2 … behind it.
 	MessageID func(page, mid, recipient string) string
 	Seconds   int // active seconds of history per page; default 600
 }
@@ -52,17 +53,18 @@ type API struct {
 	book      *ledger.Ledger
 	catalogue map[Code]*answer
 	answered  map[Code]*atomic.Uint64 // how often each error was answered
-	accepted  atomic.Uint64
-	seq       atomic.Uint64 // numbers the calls
+	seq       atomic.Uint64           // numbers the calls
 
 	app app
 
 	applying  sync.Mutex // one Apply at a time
 	live      atomic.Pointer[live]
 	observers atomic.Pointer[[]*func(Acceptance)] // replaced whole, under applying
+	phones    atomic.Pointer[Phones]              // nil: none
 
-	mu    sync.RWMutex
-	pages map[string]*page
+	mu      sync.RWMutex
+	pages   map[string]*page
+	sources []*Source
 }
 
 // live is the Settings in force and what is derived from them. It is never
@@ -79,13 +81,15 @@ type injection struct {
 	left   atomic.Int64 // when Count is set
 }
 
-// Acceptance is a message that the platform took for delivery.
+// Acceptance is a message, or a sender action, that the platform took for
+// delivery. An action sets Page, Recipient, Action and At alone.
 type Acceptance struct {
 	Page, Recipient string
 	ID              string // our sender's, from metadata
 	MID             string // the platform's
 	Text            string
 	Type, URL       string // of the attachment
+	Action          string // typing_on, typing_off or mark_seen
 	At              time.Time
 }
 
@@ -128,11 +132,21 @@ func New(c Config) (*API, error) {
 // Ledger is the judge's book.
 func (a *API) Ledger() *ledger.Ledger { return a.book }
 
-// Settings are those in force.
-func (a *API) Settings() Settings { return a.live.Load().Settings }
+// Reset empties the ledger and the counts of answers. It belongs between runs,
+// when nothing is in flight. What the sources counted of themselves stays.
+func (a *API) Reset() {
+	a.book.Reset()
+	for _, n := range a.answered {
+		n.Store(0)
+	}
+}
 
-// Apply puts other settings in force for every call that comes after it. What
-// the limits have counted stays counted where the algorithm stays the same.
+// Settings is a copy of those in force.
+func (a *API) Settings() Settings { return a.live.Load().clone() }
+
+// Apply puts a copy of other settings in force for every call that comes after
+// it. What the limits have counted stays counted where the algorithm stays the
+// same.
 func (a *API) Apply(s Settings) error {
 	a.applying.Lock()
 	defer a.applying.Unlock()
@@ -144,7 +158,7 @@ func (a *API) applyLocked(s Settings) error {
 		return fmt.Errorf("apply settings: %w", err)
 	}
 	old := a.live.Load()
-	next := &live{Settings: s, generation: old.generation + 1}
+	next := &live{Settings: s.clone(), generation: old.generation + 1}
 	for i, in := range s.Inject {
 		if i < len(old.injections) && old.injections[i].Inject == in {
 			next.injections = append(next.injections, old.injections[i]) // keeps what it has left

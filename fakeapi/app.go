@@ -36,7 +36,7 @@ func (a *app) arrive(now time.Time, set *live) (rate float64, refused *answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	rate = a.rateLocked(now)
-	if a.generation != set.generation {
+	if a.generation < set.generation { // not for a call that began before the last change
 		a.generation = set.generation
 		if set.AppPerSecond > 0 {
 			a.limiter.fit(now, limit.Config{Algorithm: limit.FixedWindow, Limit: set.AppPerSecond})

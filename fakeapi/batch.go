@@ -21,10 +21,11 @@ type batchItem struct {
 
 // batch answers `POST /` with batch=[…]. Every item is judged as a call of its
 // own, with its own token or the batch's, and counts against the limits. The
-// answer holds the items' answers in their order; one whose connection was
-// lost, or that Faults.NullItem hits, is null.
+// answer holds the items' answers in their order, with their headers unless
+// include_headers is false; one whose connection was lost, or that
+// Faults.NullItem hits, is null.
 func (a *API) batch(c *call, req *Request, resp *Response) {
-	items, outer, why := parseBatch(req)
+	list, why := parseBatch(req)
 	if why != nil {
 		a.refuse(c, resp, why)
 		return
@@ -32,12 +33,12 @@ func (a *API) batch(c *call, req *Request, resp *Response) {
 	var delay time.Duration
 	var one Response
 	resp.Body = append(resp.Body, '[')
-	for i, item := range items {
+	for i, item := range list.items {
 		if i > 0 {
 			resp.Body = append(resp.Body, ',')
 		}
 		one.reset()
-		isNull := a.batchCall(item, outer, &one)
+		isNull := a.batchCall(item, list.token, &one)
 		delay = max(delay, one.Delay)
 		if isNull {
 			resp.Body = append(resp.Body, "null"...)
@@ -45,12 +46,25 @@ func (a *API) batch(c *call, req *Request, resp *Response) {
 		}
 		resp.Body = append(resp.Body, `{"code":`...)
 		resp.Body = strconv.AppendInt(resp.Body, int64(one.Status), 10)
+		if list.headers {
+			resp.Body = appendHeaders(resp.Body, &one)
+		}
 		resp.Body = append(resp.Body, `,"body":`...)
 		resp.Body = appendString(resp.Body, string(one.Body))
 		resp.Body = append(resp.Body, '}')
 	}
 	resp.Body = append(resp.Body, ']')
 	resp.Delay = delay // the platform works on the items at the same time
+}
+
+func appendHeaders(b []byte, one *Response) []byte {
+	b = append(b, `,"headers":[{"name":"Content-Type","value":`...)
+	b = appendString(b, one.ContentType)
+	if len(one.Usage) > 0 {
+		b = append(b, `},{"name":"x-business-use-case-usage","value":`...)
+		b = appendString(b, string(one.Usage))
+	}
+	return append(b, `}]`...)
 }
 
 // batchCall judges one item into one and tells whether its answer is null.
@@ -82,31 +96,42 @@ func (a *API) batchCall(item batchItem, outer string, one *Response) (isNull boo
 	return one.Cut || c.dice.hit(c.set.Faults.NullItem)
 }
 
-// parseBatch reads the items and the token that serves those without one.
-func parseBatch(req *Request) (items []batchItem, outer string, why *answer) {
-	var list []byte
+// batchList is a batch as it was asked for.
+type batchList struct {
+	items   []batchItem
+	token   string // serves those without one of their own
+	headers bool   // wanted with each answer
+}
+
+func parseBatch(req *Request) (batchList, *answer) {
+	var items []byte
 	body := &sendBody{}
+	list := batchList{headers: true}
 	if bytes.HasPrefix(req.ContentType, []byte("application/json")) {
 		var j struct {
-			Token string          `json:"access_token"`
-			Batch json.RawMessage `json:"batch"`
+			Token   string          `json:"access_token"`
+			Batch   json.RawMessage `json:"batch"`
+			Headers *bool           `json:"include_headers"`
 		}
 		if json.Unmarshal(req.Body, &j) != nil {
-			return nil, "", errParam.because("the body is not valid JSON")
+			return list, errParam.because("the body is not valid JSON")
 		}
-		body.Token, list = j.Token, j.Batch
+		body.Token, items = j.Token, j.Batch
+		list.headers = j.Headers == nil || *j.Headers
 	} else {
 		form, err := url.ParseQuery(string(req.Body))
 		if err != nil {
-			return nil, "", errParam.because("the body is not a valid form")
+			return list, errParam.because("the body is not a valid form")
 		}
-		body.Token, list = form.Get("access_token"), []byte(form.Get("batch"))
+		body.Token, items = form.Get("access_token"), []byte(form.Get("batch"))
+		list.headers = form.Get("include_headers") != "false"
 	}
-	if json.Unmarshal(list, &items) != nil || len(items) == 0 {
-		return nil, "", errParam.because("param batch must be a list of requests")
+	if json.Unmarshal(items, &list.items) != nil || len(list.items) == 0 {
+		return list, errParam.because("param batch must be a list of requests")
 	}
-	if len(items) > maxBatch {
-		return nil, "", errParam.because("Too many requests in batch message. Maximum batch size is %d", maxBatch)
+	if len(list.items) > maxBatch {
+		return list, errParam.because("Too many requests in batch message. Maximum batch size is %d", maxBatch)
 	}
-	return items, token(req, body), nil
+	list.token = token(req, body)
+	return list, nil
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -30,8 +31,9 @@ type bot struct {
 	twice func(n int64) bool // the n-th copy is sent twice
 	fail  func(n int64) bool // the n-th webhook is answered 503 and not taken
 
-	copies, webhooks, echoes, badSignature, repeated atomic.Int64
-	work                                             sync.WaitGroup
+	copies, webhooks, echoes, badSignature, repeated, pictures atomic.Int64
+
+	work sync.WaitGroup
 
 	mu    sync.Mutex
 	seen  map[string]bool
@@ -52,8 +54,12 @@ type botEvent struct {
 	Sender    struct{ ID string }
 	Recipient struct{ ID string }
 	Message   *struct {
-		MID, Text string
-		IsEcho    bool `json:"is_echo"`
+		MID, Text   string
+		IsEcho      bool `json:"is_echo"`
+		Attachments []struct {
+			Type    string
+			Payload struct{ URL string }
+		}
 	}
 	Postback *struct{ MID, Payload string }
 }
@@ -94,7 +100,7 @@ func (b *bot) take(page string, e botEvent) {
 		b.echoes.Add(1)
 	case e.Postback != nil:
 		b.join(page, e.Sender.ID)
-		b.copy(page, e.Postback.MID, []string{e.Sender.ID}, "welcome")
+		b.copy(page, e.Postback.MID, []string{e.Sender.ID}, part{"text": "welcome"})
 	case e.Message != nil:
 		b.mu.Lock()
 		again := b.seen[page+e.Message.MID]
@@ -104,7 +110,16 @@ func (b *bot) take(page string, e botEvent) {
 			b.repeated.Add(1)
 			return
 		}
-		b.copy(page, e.Message.MID, b.others(page, e.Sender.ID), e.Message.Text)
+		line := e.Message.Text
+		if line == "" {
+			line = "sent a picture"
+		}
+		parts := []part{{"text": line}}
+		for _, a := range e.Message.Attachments {
+			b.pictures.Add(1)
+			parts = append(parts, part{"attachment": map[string]any{"type": a.Type, "payload": map[string]string{"url": a.Payload.URL}}})
+		}
+		b.copy(page, e.Message.MID, b.others(page, e.Sender.ID), parts...)
 	}
 }
 
@@ -133,29 +148,46 @@ func (b *bot) others(page, user string) []string {
 	return list
 }
 
-func (b *bot) copy(page, mid string, to []string, text string) {
+// part is one message of a copy: a line of text, or a picture.
+type part map[string]any
+
+// copy sends every part to every one of to: the first under the copy's id, the
+// n-th after it under that id and /n.
+func (b *bot) copy(page, mid string, to []string, parts ...part) {
 	for _, user := range to {
-		n := b.copies.Add(1)
-		if b.lose != nil && b.lose(n) {
-			continue
-		}
-		times := 1
-		if b.twice != nil && b.twice(n) {
-			times = 2
-		}
-		b.work.Go(func() {
-			for range times {
-				b.relay(page, user, page+"/"+mid+"/"+user, text)
+		for i, p := range parts {
+			p := maps.Clone(p)
+			p["metadata"] = page + "/" + mid + "/" + user
+			if i > 0 {
+				p["metadata"] = fmt.Sprintf("%s/%d", p["metadata"], i)
 			}
-		})
+			b.one(page, user, p)
+		}
 	}
 }
 
+// one sends a part, with the faults that are switched on.
+func (b *bot) one(page, user string, p part) {
+	n := b.copies.Add(1)
+	if b.lose != nil && b.lose(n) {
+		return
+	}
+	times := 1
+	if b.twice != nil && b.twice(n) {
+		times = 2
+	}
+	b.work.Go(func() {
+		for range times {
+			b.relay(page, user, p)
+		}
+	})
+}
+
 // relay tries until the platform takes the message, at most for a minute.
-func (b *bot) relay(page, to, id, text string) {
+func (b *bot) relay(page, to string, p part) {
 	body, _ := json.Marshal(map[string]any{
 		"recipient": map[string]string{"id": to}, "messaging_type": "UPDATE",
-		"message": map[string]string{"text": text, "metadata": id},
+		"message": p,
 	})
 	for range 600 {
 		r, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://graph.test/v23.0/"+page+"/messages", bytes.NewReader(body))

@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -74,9 +75,13 @@ func (s *Source) say(ctx context.Context, rng *rand.Rand, n int, under *sync.Wai
 	// All draws first, so that what is drawn does not depend on what was
 	// skipped.
 	page := rng.IntN(s.cfg.Pages)
-	users, words := make([]int, n), make([]int, n)
+	list, users := make([]happening, n), make([]int, n)
 	for k := range n {
-		users[k], words[k] = s.writer(rng, page), rng.IntN(len(sayings))
+		users[k] = s.writer(rng, page)
+		list[k] = happening{page: s.Page(page), user: s.User(page, users[k]), text: sayings[rng.IntN(len(sayings))]}
+		if s.cfg.Pictures > 0 && rng.Float64() < s.cfg.Pictures {
+			list[k].draw(rng)
+		}
 	}
 	split := rng.IntN(2) == 0
 	var late, again time.Duration
@@ -93,9 +98,12 @@ func (s *Source) say(ctx context.Context, rng *rand.Rand, n int, under *sync.Wai
 		return
 	}
 	w := &webhook{split: split}
-	for k, user := range users {
-		h := happening{page: s.Page(page), user: s.User(page, user), at: s.api.now(), mid: s.mid(), text: sayings[words[k]]}
-		w.announce(s.api, h, s.others(page, user))
+	for k, h := range list {
+		h.at, h.mid = s.api.now(), s.mid()
+		w.announce(s.api, h, s.others(page, users[k]))
+		if len(h.pictures) > 0 {
+			s.count.pictures.Add(1)
+		}
 	}
 	under.Go(func() {
 		defer func() { <-s.slots }()
@@ -108,6 +116,17 @@ func (s *Source) say(ctx context.Context, rng *rand.Rand, n int, under *sync.Wai
 			s.attempt(ctx, webhookBody(s.api.now(), w.list, split))
 		}
 	})
+}
+
+// draw adds one to three pictures, and leaves out the text of every second
+// message. Their addresses have what the wire escapes.
+func (h *happening) draw(rng *rand.Rand) {
+	for range 1 + rng.IntN(3) {
+		h.pictures = append(h.pictures, fmt.Sprintf("https://pictures.example/p/%d.png?size=1080&oh=a%%2Fb", rng.IntN(1_000_000)))
+	}
+	if rng.IntN(2) == 0 {
+		h.text = ""
+	}
 }
 
 // writer draws a user of the page who is not a bad recipient: who blocked the

@@ -32,7 +32,7 @@ type connections struct {
 }
 
 // accept serves every connection of ln until ln is closed. While Faults.Refuse
-// is on new connections are reset at once: the system accepts them first,
+// is on, or before Faults.RefuseUntil, new connections are reset at once: the system accepts them first,
 // because a listener cannot refuse and stay open.
 func (a *API) accept(ln net.Listener, srv *fasthttp.Server, conns *connections) error {
 	for {
@@ -44,7 +44,7 @@ func (a *API) accept(ln net.Listener, srv *fasthttp.Server, conns *connections) 
 		case err != nil:
 			return err
 		}
-		if a.live.Load().Faults.Refuse || !conns.add(c) {
+		if a.live.Load().Faults.refusing(a.now()) || !conns.add(c) {
 			reset(c)
 			continue
 		}

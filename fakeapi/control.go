@@ -28,7 +28,7 @@ func (a *API) control(req *Request, resp *Response) bool {
 	case "POST /ledger/excuse":
 		a.serveExcuse(req, resp)
 	case "POST /ledger/reset":
-		a.book.Reset()
+		a.Reset()
 		resp.write(map[string]bool{"ok": true})
 	case "GET /control":
 		resp.write(a.Settings())
@@ -70,8 +70,9 @@ func (a *API) serveLedger(req *Request, resp *Response) {
 	}
 	resp.write(struct {
 		ledger.Report
+		Users   SourceCounts    `json:"users"`
 		Answers map[Code]uint64 `json:"answers"`
-	}{a.book.Report(q), a.Answers()})
+	}{a.book.Report(q), a.SourceTotals(), a.Answers()})
 }
 
 // Answers tells how often each error was answered; codes that never were are
@@ -101,7 +102,7 @@ func (a *API) serveExpect(req *Request, resp *Response) {
 		resp.fail(errors.New("page, and either mid and recipients, or ids, must be set"))
 		return
 	}
-	expected := a.expected(in.Page, in.MID, in.Recipients)
+	expected := a.expected(in.Page, in.MID, in.Recipients, 1)
 	for _, id := range in.IDs {
 		expected = append(expected, ledger.Expected{ID: id})
 	}
@@ -109,11 +110,17 @@ func (a *API) serveExpect(req *Request, resp *Response) {
 	resp.write(map[string]int{"announced": len(expected)})
 }
 
-// expected are the ids that one event must produce.
-func (a *API) expected(page, mid string, recipients []string) []ledger.Expected {
-	list := make([]ledger.Expected, 0, len(recipients))
+// expected are the ids that one event must produce: for each recipient as many
+// messages as it has parts, a line of text and then each picture. The first has
+// the copy's id, the n-th after it that id and /n.
+func (a *API) expected(page, mid string, recipients []string, parts int) []ledger.Expected {
+	list := make([]ledger.Expected, 0, parts*len(recipients))
 	for _, to := range recipients {
-		list = append(list, ledger.Expected{ID: a.messageID(page, mid, to), Recipient: to})
+		id := a.messageID(page, mid, to)
+		list = append(list, ledger.Expected{ID: id, Recipient: to})
+		for n := 1; n < parts; n++ {
+			list = append(list, ledger.Expected{ID: id + "/" + strconv.Itoa(n), Recipient: to})
+		}
 	}
 	return list
 }

@@ -159,8 +159,9 @@ func TestParseLatency(t *testing.T) {
 }
 
 type batchAnswer struct {
-	Code int
-	Body string
+	Code    int
+	Headers []struct{ Name, Value string }
+	Body    string
 }
 
 func batch(t *testing.T, a *fakeapi.API, items []map[string]string, options ...option) ([]*batchAnswer, reply) {
@@ -211,9 +212,18 @@ func TestBatch(t *testing.T) {
 			if (one.Code == 200) != (got[i] == 0) {
 				t.Errorf("item %d: status %d with code %d", i, one.Code, got[i])
 			}
+			// Who is no page has no usage.
+			if h := one.Headers; len(h) == 0 || h[0].Value != "application/json; charset=UTF-8" || (len(h) == 2) != (i < 5) {
+				t.Errorf("item %d: headers = %v, want the content type, and the usage with the first five", i, h)
+			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("codes of the items: -want +got\n%s", diff)
+		}
+
+		if r := mustDo(t, a, "POST", "/", `{"include_headers":false,"batch":[{"method":"POST","relative_url":"me/messages"}]}`,
+			header("Authorization", bearer1)); !strings.HasPrefix(r.body, `[{"code":`) || strings.Contains(r.body, "headers") {
+			t.Errorf("batch without headers = %s, want none", r.body)
 		}
 
 		if err := a.Patch([]byte(`{"text":{"per_second":300},"faults":{"null_item":1}}`)); err != nil {
@@ -303,6 +313,58 @@ func TestInjectionKeepsItsCount(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{551, 551, 0, 0}, got); diff != "" {
 		t.Errorf("codes: -want +got\n%s", diff)
+	}
+}
+
+// TestInjectionIsReplaced: a new list of injections takes over nothing of the
+// old one.
+func TestInjectionIsReplaced(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, fakeapi.Config{})
+	for _, patch := range []string{`{"inject":[{"code":"551","page":"9","count":2}]}`, `{"inject":[{"code":"613"}]}`} {
+		if err := a.Patch([]byte(patch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]fakeapi.Inject{{Code: "613"}}, a.Settings().Inject); diff != "" {
+		t.Errorf("injections: -want +got\n%s", diff)
+	}
+	if err := a.Patch([]byte(`{"inject":null}`)); err != nil || len(a.Settings().Inject) != 0 {
+		t.Errorf("injections after null = %+v %v, want none", a.Settings().Inject, err)
+	}
+	if err := a.Patch([]byte(`{"inject":[{"code":"613","count":-1}]}`)); err == nil || !strings.Contains(err.Error(), "inject[0].count") {
+		t.Errorf("Patch with a negative count = %v, want it to name inject[0].count", err)
+	}
+}
+
+// TestSettingsAreCopies: neither what was applied nor what was read can be
+// changed behind the platform's back.
+func TestSettingsAreCopies(t *testing.T) {
+	t.Parallel()
+	s := fakeapi.DefaultSettings()
+	s.Pages = map[string]*fakeapi.PageSettings{"1": {Text: 5}}
+	s.Status = map[fakeapi.Code]int{"613": 429}
+	a := newAPI(t, fakeapi.Config{Settings: &s})
+	read := a.Settings()
+	for _, mine := range []fakeapi.Settings{s, read} {
+		mine.Pages["1"].State = fakeapi.Revoked
+		mine.Pages["2"] = &fakeapi.PageSettings{Text: 1}
+		mine.Status["613"] = 599
+	}
+	got := a.Settings()
+	if diff := cmp.Diff(map[string]*fakeapi.PageSettings{"1": {Text: 5}}, got.Pages); diff != "" || got.Status["613"] != 429 {
+		t.Errorf("settings were changed from outside: status %d, pages -want +got\n%s", got.Status["613"], diff)
+	}
+}
+
+// TestReset: the answers belong to the run that the ledger is emptied of.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, fakeapi.Config{})
+	send(t, a, "error-551", "")
+	mustDo(t, a, "POST", "/ledger/reset", "")
+	if got := a.Answers(); len(got) != 0 {
+		t.Errorf("answers after reset = %v, want none", got)
 	}
 }
 

@@ -20,8 +20,15 @@ func (s *Source) Join(ctx context.Context) error {
 	for i := range s.cfg.Pages {
 		pages.Go(func() error { return s.joinPage(ctx, i) })
 	}
-	return pages.Wait()
+	if err := pages.Wait(); err != nil {
+		return err
+	}
+	s.joinedOnce.Do(func() { close(s.joined) })
+	return nil
 }
+
+// Joined is closed when Join has succeeded: see PhonesConfig.Ready.
+func (s *Source) Joined() <-chan struct{} { return s.joined }
 
 func (s *Source) joinPage(ctx context.Context, page int) error {
 	for room := range s.cfg.Rooms {

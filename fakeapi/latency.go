@@ -151,11 +151,14 @@ func (l Latency) sample(d *dice, rate float64) time.Duration {
 		sigma := math.Log(float64(l.p99)/float64(l.base)) / z99
 		// Box and Muller; 1−roll is never 0.
 		z := math.Sqrt(-2*math.Log(1-d.roll())) * math.Cos(2*math.Pi*d.roll())
-		return time.Duration(float64(l.base) * math.Exp(sigma*z))
+		return atMostHour(float64(l.base) * math.Exp(sigma*z))
 	case latencyLoad:
 		over := max(0, rate/l.rate-1)
-		// An hour is longer than any client waits, and fits.
-		return time.Duration(min(float64(l.base)*(1+l.grow*over), float64(time.Hour)))
+		return atMostHour(float64(l.base) * (1 + l.grow*over))
 	}
 	return 0
 }
+
+// atMostHour bounds a latency: an hour is longer than any client waits, and
+// fits a Duration.
+func atMostHour(ns float64) time.Duration { return time.Duration(min(ns, float64(time.Hour))) }

@@ -80,6 +80,10 @@ func TestLimitOptions(t *testing.T) {
 			small(s)
 			s.Block = fakeapi.Block{ErrorRatio: .25, MinCalls: 5}
 		}, map[int]int{0: 10, 613: 4, 368: 6}},
+		"swallowed is no error": {func(s *fakeapi.Settings) {
+			s.Faults.Swallow = 1
+			s.Block = fakeapi.Block{ErrorRatio: .25, MinCalls: 5}
+		}, map[int]int{0: 20}},
 		"injected":          {func(s *fakeapi.Settings) { s.Inject = []fakeapi.Inject{{Code: "551", Count: 3}} }, map[int]int{0: 17, 551: 3}},
 		"injected, other":   {func(s *fakeapi.Settings) { s.Inject = []fakeapi.Inject{{Code: "551", Page: "2"}} }, map[int]int{0: 20}},
 		"injected, to user": {func(s *fakeapi.Settings) { s.Inject = []fakeapi.Inject{{Code: "551", Recipient: "42"}} }, map[int]int{551: 20}},
@@ -103,6 +107,26 @@ func TestLimitOptions(t *testing.T) {
 	}
 }
 
+// TestRecipientLimitForgets: what a second counted of recipients is gone with
+// it, but not with a change of some setting.
+func TestRecipientLimitForgets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.RecipientPerSecond = 1 })})
+		got := func() int { return send(t, a, "42", "").error(t).Subcode }
+		codes := []int{got(), got()}
+		if err := a.Patch([]byte(`{"audience":5}`)); err != nil {
+			t.Fatal(err)
+		}
+		codes = append(codes, got())
+		time.Sleep(time.Second)
+		codes = append(codes, got(), got())
+		if diff := cmp.Diff([]int{0, 2018338, 2018338, 0, 2018338}, codes); diff != "" {
+			t.Errorf("subcodes: -want +got\n%s", diff)
+		}
+	})
+}
+
 // TestDay: quota, block and page state over more than a day of virtual time.
 func TestDay(t *testing.T) {
 	t.Parallel()
@@ -118,6 +142,17 @@ func TestDay(t *testing.T) {
 		page2 := func() int {
 			return mustDo(t, a, "POST", "/2/messages", text("42", ""), header("Authorization", "Bearer token-2")).error(t).Code
 		}
+		// A bubble begins at midnight UTC, and so does the quota's window. The
+		// 201st call passes when 200 × (1 − e) + 1 ≤ 200: a 200th of a day after
+		// the next midnight.
+		regain := func(minutes int) {
+			t.Helper()
+			want := fmt.Sprintf(`"estimated_time_to_regain_access":%d}`, minutes)
+			if usage := send(t, a, "42", "").usage; !strings.Contains(usage, want) {
+				t.Errorf("usage after %s = %s, want %s", time.Since(begin), usage, want)
+			}
+		}
+		regain(24*60 + 8)
 		time.Sleep(6*time.Hour - time.Second)
 		if got := page2(); got != 368 {
 			t.Errorf("disabled page after 5:59:59 = %d, want 368", got)
@@ -126,13 +161,15 @@ func TestDay(t *testing.T) {
 		if got := page2(); got != 0 {
 			t.Errorf("disabled page after 6 h = %d, want 0", got)
 		}
-		usage := send(t, a, "42", "").usage
-		if want := `"estimated_time_to_regain_access":`; !strings.Contains(usage, want) || strings.Contains(usage, want+"0") {
-			t.Errorf("usage while over the quota = %s, want minutes until it is regained", usage)
+		regain(18*60 + 8)
+		time.Sleep(30 * time.Hour)
+		// Half of the first day's calls lie in the last 24 h.
+		if diff := cmp.Diff(map[int]int{0: 100, 80006: 1}, burst(t, a, 101)); diff != "" {
+			t.Errorf("101 sends after a day and a half: -want +got\n%s", diff)
 		}
-		time.Sleep(42 * time.Hour)
+		time.Sleep(36 * time.Hour)
 		if diff := cmp.Diff(map[int]int{0: 200}, burst(t, a, 200)); diff != "" {
-			t.Errorf("200 sends two days later: -want +got\n%s", diff)
+			t.Errorf("200 sends on the fourth day: -want +got\n%s", diff)
 		}
 
 		if err := a.Patch([]byte(`{"quota_per_person":0,"block":{"error_ratio":0.5,"min_calls":10,"for":"24h"}}`)); err != nil {

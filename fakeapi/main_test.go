@@ -13,12 +13,7 @@ import (
 	"chatclub/fakeapi"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// fasthttp's clock of the process, started by the benchmarks' bare server.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-	)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newAPI(t testing.TB, c fakeapi.Config) *fakeapi.API {
 	t.Helper()

@@ -16,6 +16,11 @@ type collector struct {
 	ids     *prometheus.Desc
 	errors  *prometheus.Desc
 	pending *prometheus.Desc
+	events  *prometheus.Desc
+	posts   *prometheus.Desc
+	retries *prometheus.Desc
+	alerts  *prometheus.Desc
+	stopped *prometheus.Desc
 }
 
 func newCollector(a *API) *collector {
@@ -23,12 +28,24 @@ func newCollector(a *API) *collector {
 		api: a,
 		sends: prometheus.NewDesc("fakeapi_sends_total",
 			"Send API calls by what became of them.", []string{"result"}, nil),
-		ids: prometheus.NewDesc("fakeapi_ids_total",
+		// Not counters: what is announced late is no longer unexpected, and what
+		// is excused no longer expected.
+		ids: prometheus.NewDesc("fakeapi_ids",
 			"Message ids by what the ledger says of them.", []string{"state"}, nil),
 		errors: prometheus.NewDesc("fakeapi_errors_total",
 			"Error answers by code and subcode.", []string{"code"}, nil),
 		pending: prometheus.NewDesc("fakeapi_pending",
 			"Message ids that are expected and not accepted now.", nil, nil),
+		events: prometheus.NewDesc("fakeapi_events_total",
+			"Events of the simulated users: posted, and of these undelivered; skipped because too many were unanswered.", []string{"state"}, nil),
+		posts: prometheus.NewDesc("fakeapi_webhook_posts_total",
+			"Webhooks sent, retries included.", nil, nil),
+		retries: prometheus.NewDesc("fakeapi_webhook_retries_total",
+			"Webhooks sent again because they were not answered 200.", nil, nil),
+		alerts: prometheus.NewDesc("fakeapi_webhook_alerts_total",
+			"Times that Messenger would have written to the developer because the webhook kept failing.", nil, nil),
+		stopped: prometheus.NewDesc("fakeapi_webhook_unsubscribed",
+			"Sources whose webhook failed for so long that Messenger would send no more events.", nil, nil),
 	}
 }
 
@@ -38,23 +55,37 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.ids
 	ch <- c.errors
 	ch <- c.pending
+	ch <- c.events
+	ch <- c.posts
+	ch <- c.retries
+	ch <- c.alerts
+	ch <- c.stopped
 }
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	t := c.api.book.Totals()
-	count := func(d *prometheus.Desc, v int64, label string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label)
+	count := func(d *prometheus.Desc, v int64, label ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label...)
 	}
 	count(c.sends, t.Accepted, "accepted")
 	count(c.sends, t.Refused, "refused")
 	count(c.sends, t.Rejected, "rejected")
 	count(c.sends, t.Errors, "error")
-	count(c.ids, t.Expected, "expected")
-	count(c.ids, t.Duplicated, "duplicated")
-	count(c.ids, t.Unexpected, "unexpected")
-	count(c.ids, t.Excused, "excused")
-	count(c.ids, t.Inversions, "inverted")
+	count(c.sends, t.Actions, "action")
+	for state, n := range map[string]int64{
+		"expected": t.Expected, "duplicated": t.Duplicated, "unexpected": t.Unexpected, "excused": t.Excused, "inverted": t.Inversions,
+	} {
+		ch <- prometheus.MustNewConstMetric(c.ids, prometheus.GaugeValue, float64(n), state)
+	}
+	s := c.api.SourceTotals()
+	count(c.events, s.Events, "posted")
+	count(c.events, s.Undelivered, "undelivered")
+	count(c.events, s.Skipped, "skipped")
+	count(c.posts, s.Posts)
+	count(c.retries, s.Retries)
+	count(c.alerts, s.Alerts)
+	ch <- prometheus.MustNewConstMetric(c.stopped, prometheus.GaugeValue, float64(s.Unsubscribed))
 	for code, n := range c.api.answered {
 		ch <- prometheus.MustNewConstMetric(c.errors, prometheus.CounterValue, float64(n.Load()), strings.Clone(string(code)))
 	}

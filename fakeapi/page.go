@@ -18,7 +18,9 @@ type page struct {
 	generation uint64 // of the settings that the limiters below were made for
 	limits     [2]limiterSlot
 	quota      limiterSlot
-	recipients map[string]limit.Limiter // only while RecipientPerSecond is set
+	recipients map[string]int // calls in recipientSecond, while RecipientPerSecond is set
+
+	recipientSecond int64 // Unix second
 }
 
 // limiterSlot is a limiter with the configuration it was made from.
@@ -62,7 +64,7 @@ func (s *limiterSlot) fit(now time.Time, c limit.Config) {
 
 // fitLocked makes the limiters follow the settings.
 func (p *page) fitLocked(now time.Time, set *live) {
-	if p.generation == set.generation {
+	if p.generation >= set.generation { // a call that began before the last change
 		return
 	}
 	p.generation = set.generation
@@ -72,7 +74,6 @@ func (p *page) fitLocked(now time.Time, set *live) {
 	}
 	p.limits[ledger.Text].fit(now, set.Text.config(own.Text))
 	p.limits[ledger.Media].fit(now, set.Media.config(own.Media))
-	p.recipients = nil
 	audience := set.Audience
 	if own.Audience > 0 {
 		audience = own.Audience
@@ -115,29 +116,22 @@ func (p *page) lenientLocked(now time.Time, rule Limit, class ledger.Class, seed
 	return p.limits[class].extra(now.Unix(), rule.LenientExtra)
 }
 
-// admitRecipient asks the limit of one recipient.
+// admitRecipient asks the limit of one recipient, a fixed window of a second.
+// All of them are counted by the same clock, so a new second forgets them all
+// and what they take stays bounded.
 func (p *page) admitRecipient(now time.Time, set *live, recipient string) *answer {
 	if set.RecipientPerSecond == 0 {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fitLocked(now, set)
-	l := p.recipients[recipient]
-	if l == nil {
-		var err error
-		l, err = limit.New(limit.Config{Algorithm: limit.FixedWindow, Limit: set.RecipientPerSecond})
-		if err != nil {
-			return nil // Settings.Validate has checked it
-		}
-		if p.recipients == nil {
-			p.recipients = make(map[string]limit.Limiter)
-		}
-		p.recipients[recipient] = l
+	if second := now.Unix(); second > p.recipientSecond || p.recipients == nil {
+		p.recipientSecond, p.recipients = second, make(map[string]int)
 	}
-	if !l.Allow(now) {
+	if p.recipients[recipient] >= set.RecipientPerSecond {
 		return errRecipientLimit
 	}
+	p.recipients[recipient]++
 	return nil
 }
 

@@ -22,7 +22,7 @@ type webhook struct {
 // announce tells the ledger what the happening must produce.
 func (w *webhook) announce(a *API, h happening, recipients []string) {
 	w.list = append(w.list, h)
-	w.events = append(w.events, a.book.Announce(h.page, a.expected(h.page, h.mid, recipients)...))
+	w.events = append(w.events, a.book.Announce(h.page, a.expected(h.page, h.mid, recipients, 1+len(h.pictures))...))
 }
 
 // withdraw takes back what was announced.
@@ -42,6 +42,9 @@ const (
 // announced is withdrawn: an event that was not taken need not arrive.
 func (s *Source) deliver(ctx context.Context, w *webhook) bool {
 	s.count.events.Add(int64(len(w.events)))
+	for _, e := range w.events {
+		e.Posting()
+	}
 	body := webhookBody(s.api.now(), w.list, w.split)
 	giveUp := s.api.now().Add(s.cfg.RetryFor)
 	for pause := firstRetry; ; pause = min(2*pause, maxRetry) {
@@ -71,7 +74,10 @@ func (s *Source) attempt(ctx context.Context, body []byte) bool {
 		return false // NewSource has parsed the address
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Hub-Signature-256", sign(s.cfg.Secret, body))
+	req.Header.Set("User-Agent", "facebookexternalua")
+	sha2, legacy := sign(s.cfg.Secret, body)
+	req.Header.Set("X-Hub-Signature-256", sha2)
+	req.Header.Set("X-Hub-Signature", legacy)
 	s.count.posts.Add(1)
 	begin := s.api.now()
 	resp, err := s.client.Do(req)

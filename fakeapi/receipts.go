@@ -22,6 +22,9 @@ func (s *Source) receipts(ctx context.Context, posts *sync.WaitGroup) (stop func
 	ctx, cancel := context.WithCancel(ctx)
 	accepted := make(chan Acceptance, receiptBuffer)
 	forget := s.api.Observe(func(x Acceptance) {
+		if x.Action != "" {
+			return
+		}
 		select {
 		case accepted <- x:
 		default:

@@ -26,13 +26,14 @@ func (a *API) send(c *call, resp *Response) {
 	rate, refused := a.app.arrive(c.now, c.set)
 	f := a.judge(c, refused)
 	class := c.body.class()
-	if f.result == ledger.Accepted && (c.body.Message == nil || c.bodyErr != nil) {
+	if f.result == ledger.Accepted && c.body.Message == nil {
 		// A sender action: a call that counts, but no message.
-		c.page.book.Record(c.now, ledger.Send{Class: class, Result: ledger.Accepted})
+		c.page.book.Record(c.now, ledger.Send{Class: class, Result: ledger.Accepted, Action: true})
 	} else {
-		c.page.book.Record(c.now, ledger.Send{Class: class, Result: f.result, Recipient: c.body.recipient(), ID: c.body.id()})
+		c.page.book.Record(c.now, ledger.Send{Class: class, Result: f.result, Recipient: c.body.recipient(), ID: c.body.id(), Unannounced: ofPhones(c.body.recipient(), c.body.id())})
 	}
-	a.app.settle(c.now, c.set, f.result != ledger.Accepted || f.answer != nil)
+	// What Swallow drops is a success to the platform's own eyes.
+	a.app.settle(c.now, c.set, f.answer != nil || f.result == ledger.Failed)
 
 	resp.Delay = f.hang + c.set.Latency.sample(&c.dice, rate)
 	resp.BodyDelay, resp.Cut = f.bodyDelay, f.cut
@@ -44,7 +45,6 @@ func (a *API) send(c *call, resp *Response) {
 		resp.Body = a.appendSuccess(resp.Body, c)
 	}
 	if f.result == ledger.Accepted {
-		a.accepted.Add(1)
 		a.notifyAccepted(c)
 	}
 }
@@ -77,7 +77,7 @@ func (a *API) judge(c *call, app *answer) fate {
 		return c.denied(why)
 	}
 	to := c.body.recipient()
-	for _, why := range []*answer{a.requested(to), a.injected(c, to), a.badRecipient(set, c.page.id, to)} {
+	for _, why := range []*answer{a.requested(to), a.injected(c, to), a.badRecipient(set, c.page.id, to), a.leftPhone(c.page.id, to)} {
 		if why != nil {
 			return c.denied(why)
 		}
@@ -182,20 +182,30 @@ func (a *API) appendSuccess(b []byte, c *call) []byte {
 
 func (a *API) notifyAccepted(c *call) {
 	list := a.observers.Load()
-	if list == nil || len(*list) == 0 || c.body.Message == nil {
+	phones := a.phones.Load()
+	if !isPhone(c.body.recipient()) {
+		phones = nil
+	}
+	if (list == nil || len(*list) == 0) && phones == nil {
 		return
 	}
-	m := &c.body.Message.v
-	x := Acceptance{
-		Page: c.page.id, Recipient: c.body.recipient(), ID: m.Metadata,
-		MID: string(appendMID(nil, a.seed, c.number)), At: c.now,
+	x := Acceptance{Page: c.page.id, Recipient: c.body.recipient(), Action: c.body.SenderAction, At: c.now}
+	if c.body.Message != nil {
+		m := &c.body.Message.v
+		x.ID, x.MID = m.Metadata, string(appendMID(nil, a.seed, c.number))
+		if m.Text != nil {
+			x.Text = *m.Text
+		}
+		if m.Attachment != nil {
+			x.Type = m.Attachment.Type
+			x.URL, _ = m.Attachment.mediaURL()
+		}
 	}
-	if m.Text != nil {
-		x.Text = *m.Text
+	if phones != nil {
+		phones.take(x)
 	}
-	if m.Attachment != nil {
-		x.Type = m.Attachment.Type
-		x.URL, _ = m.Attachment.mediaURL()
+	if list == nil {
+		return
 	}
 	for _, f := range *list {
 		(*f)(x)

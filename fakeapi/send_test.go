@@ -188,6 +188,7 @@ func TestValidation(t *testing.T) {
 		"attachment, no host":  {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"image","payload":{"url":"file:///etc/passwd"}}}}`, "100/2018047"},
 		"text and attachment":  {`{"recipient":{"id":"42"},"message":{"text":"hi","attachment":{"type":"image","payload":{"url":"https://x.test/a"}}}}`, "100"},
 		"typing":               {`{"recipient":{"id":"42"},"sender_action":"typing_on"}`, ""},
+		"typing, upper case":   {`{"recipient":{"id":"42"},"sender_action":"TYPING_ON"}`, ""},
 		"unknown action":       {`{"recipient":{"id":"42"},"sender_action":"dance"}`, "100"},
 		"action with message":  {`{"recipient":{"id":"42"},"sender_action":"typing_on","message":{"text":"hi"}}`, "100"},
 		"recipient asks":       {text("error-551", "x"), "551"},
@@ -210,7 +211,8 @@ func TestValidation(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("send = %d %s, want code %q", r.status, r.body, tc.want)
 			}
-			accepted := a.Ledger().Totals().Accepted == 1
+			totals := a.Ledger().Totals()
+			accepted := totals.Accepted+totals.Actions == 1
 			if accepted != (tc.want == "") {
 				t.Errorf("accepted in the ledger = %t, want %t", accepted, tc.want == "")
 			}

@@ -3,19 +3,12 @@ package fakeapi
 import (
 	"bufio"
 	"context"
-	_ "embed"
-	"encoding/json"
 	"fmt"
 	"net"
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"chatclub/fakeapi/ledger"
 )
-
-//go:embed page.html
-var pageHTML []byte
 
 // Serve serves the platform, its control interface and its page on ln until
 // ctx ends, then closes ln and every connection, and returns nil. An answer
@@ -58,17 +51,8 @@ type handler struct {
 }
 
 func (h *handler) serve(ctx *fasthttp.RequestCtx) {
-	if ctx.IsGet() {
-		switch string(ctx.Path()) {
-		case "/":
-			ctx.SetContentType("text/html; charset=utf-8")
-			ctx.Response.Header.Set("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'")
-			ctx.SetBody(pageHTML)
-			return
-		case "/events":
-			h.events(ctx)
-			return
-		}
+	if ctx.IsGet() && h.page(ctx) {
+		return
 	}
 	req := Request{
 		Method: string(ctx.Method()), Path: ctx.Path(), Query: ctx.URI().QueryString(),
@@ -78,6 +62,27 @@ func (h *handler) serve(ctx *fasthttp.RequestCtx) {
 	resp := Response{Body: ctx.Response.SwapBody(nil)}
 	h.api.Do(&req, &resp)
 	h.answer(ctx, &resp)
+}
+
+// page serves what a browser asks for, and tells whether the request was that.
+func (h *handler) page(ctx *fasthttp.RequestCtx) bool {
+	address := string(ctx.Path())
+	if address == "/events" {
+		h.events(ctx)
+		return true
+	}
+	file := pageAsset(address)
+	if file == nil {
+		return false
+	}
+	ctx.SetContentType(file.contentType)
+	header := &ctx.Response.Header
+	header.Set("Content-Security-Policy", file.csp)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cache-Control", "no-cache") // another version of the program has other files
+	ctx.SetBody(file.body)
+	return true
 }
 
 func (h *handler) answer(ctx *fasthttp.RequestCtx, resp *Response) {
@@ -118,31 +123,14 @@ func (h *handler) sleep(d time.Duration) bool {
 	}
 }
 
-// eventsEvery is how often the page gets new numbers: each second's count is
-// seen growing.
-const eventsEvery = 250 * time.Millisecond
-
-// events sends the book's last minute as server-sent events.
+// events sends what the page shows, as server-sent events.
 func (h *handler) events(ctx *fasthttp.RequestCtx) {
 	ctx.SetContentType("text/event-stream")
 	ctx.Response.Header.Set("Cache-Control", "no-store")
 	ctx.Response.ImmediateHeaderFlush = true
+	page := string(ctx.QueryArgs().Peek("page"))
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-		for {
-			b, err := json.Marshal(struct {
-				ledger.Report
-				Answers map[Code]uint64 `json:"answers"`
-				Limit   int             `json:"limit"`
-			}{h.api.book.Report(ledger.Query{Pages: 12, Seconds: 60}), h.api.Answers(), h.api.Settings().Text.PerSecond})
-			if err != nil {
-				return
-			}
-			if _, err := fmt.Fprintf(w, "data: %s\n\n", b); err != nil || w.Flush() != nil {
-				return
-			}
-			if !h.sleep(eventsEvery) {
-				return
-			}
-		}
+		s := &stream{h: h, w: w, page: page}
+		s.run()
 	})
 }

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -138,24 +140,81 @@ func TestPageAndEvents(t *testing.T) {
 		}
 		return resp
 	}
-	page := get("/")
-	html, err := io.ReadAll(page.Body)
-	page.Body.Close()
-	if err != nil || !strings.Contains(string(html), `new EventSource("events")`) || strings.Contains(string(html), "https://") {
-		t.Errorf("page = %d bytes, %v, want one that reads events and nothing from elsewhere", len(html), err)
+	// Everything that the page names is served, and nothing comes from elsewhere.
+	seen := map[string]bool{}
+	for todo := []string{"/"}; len(todo) > 0; todo = todo[1:] {
+		if seen[todo[0]] {
+			continue
+		}
+		seen[todo[0]] = true
+		resp := get(todo[0])
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		policy := resp.Header.Get("Content-Security-Policy")
+		if err != nil || resp.StatusCode != 200 || !strings.HasPrefix(policy, "default-src 'none'; ") || todo[0] == "/" && strings.Contains(policy, "unsafe") {
+			t.Errorf("GET %s = %d %v with the policy %q, want 200 and a strict one", todo[0], resp.StatusCode, err, policy)
+		}
+		if s := strings.ReplaceAll(string(b), "http://www.w3.org/2000/svg", ""); strings.Contains(s, "://") {
+			t.Errorf("%s names another host", todo[0])
+		}
+		for _, m := range regexp.MustCompile(`(?:src|href)="([^"]+)"|from "\./([^"]+)"`).FindAllStringSubmatch(string(b), -1) {
+			if m[1] != "" {
+				todo = append(todo, "/"+m[1])
+			} else {
+				todo = append(todo, "/web/"+m[2])
+			}
+		}
 	}
-	events := get("/events")
+	if len(seen) < 8 {
+		t.Errorf("files of the page = %d, want at least 8", len(seen))
+	}
+	for _, path := range []string{"/web/", "/web/nothing.js", "/web/../server.go", "/pictures/../../server.go", "/pictures/nobody.svg"} {
+		resp := get(path)
+		resp.Body.Close()
+		if resp.StatusCode == 200 && path != "/web/" {
+			t.Errorf("GET %s = 200, want an error", path)
+		}
+	}
+	events := get("/events?page=1")
 	defer events.Body.Close()
-	lines := bufio.NewReader(events.Body)
-	for range 2 {
-		got, err := lines.ReadString('\n')
-		if err != nil || !strings.HasPrefix(got, "data: {") || !strings.Contains(got, `"accepted":1`) || !strings.Contains(got, `"limit":300`) {
-			t.Errorf("event = %q %v, want the ledger", got, err)
+	lines := bufio.NewScanner(events.Body)
+	next := func() string {
+		var event []string
+		for lines.Scan() && lines.Text() != "" {
+			event = append(event, lines.Text())
 		}
-		if _, err := lines.ReadString('\n'); err != nil {
-			t.Error(err)
+		return strings.Join(event, "\n")
+	}
+	for _, want := range [][2]string{
+		{"event: settings\ndata: {", `"algorithm":"fixed-window"`},
+		{"event: phones\ndata: {", `"max":0`},
+		{"event: numbers\ndata: {", `"accepted":1`},
+		{"event: numbers\ndata: {", `"page":"1","accepted_total":1`},
+	} {
+		if got := next(); !strings.HasPrefix(got, want[0]) || !strings.Contains(got, want[1]) {
+			t.Errorf("event = %q, want %s with %s", got, want[0], want[1])
 		}
 	}
+}
+
+// TestRefuseUntil: connections are refused until the time is over, without
+// anybody who ends it.
+func TestRefuseUntil(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, fakeapi.Config{})
+		if err := a.Patch([]byte(`{"faults":{"refuse_until":"` + time.Now().Add(10*time.Second).Format(time.RFC3339Nano) + `"}}`)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10*time.Second - time.Nanosecond)
+		if _, err := do(t, a, "GET", "/control", ""); err == nil {
+			t.Error("request before the end = nil, want it refused")
+		}
+		time.Sleep(time.Nanosecond)
+		if _, err := do(t, a, "GET", "/control", ""); err != nil {
+			t.Errorf("request at the end = %v, want nil", err)
+		}
+	})
 }
 
 func TestMetrics(t *testing.T) {
@@ -166,27 +225,29 @@ func TestMetrics(t *testing.T) {
 	send(t, a, "42", "a")
 	send(t, a, "error-613", "b")
 	send(t, a, "error-551", "c")
+	mustDo(t, a, "POST", "/1/messages", `{"recipient":{"id":"42"},"sender_action":"typing_on"}`, header("Authorization", bearer1))
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(a.Collector())
 	want := `
-# HELP fakeapi_ids_total Message ids by what the ledger says of them.
-# TYPE fakeapi_ids_total counter
-fakeapi_ids_total{state="duplicated"} 1
-fakeapi_ids_total{state="excused"} 1
-fakeapi_ids_total{state="expected"} 2
-fakeapi_ids_total{state="inverted"} 0
-fakeapi_ids_total{state="unexpected"} 0
+# HELP fakeapi_ids Message ids by what the ledger says of them.
+# TYPE fakeapi_ids gauge
+fakeapi_ids{state="duplicated"} 1
+fakeapi_ids{state="excused"} 1
+fakeapi_ids{state="expected"} 2
+fakeapi_ids{state="inverted"} 0
+fakeapi_ids{state="unexpected"} 0
 # HELP fakeapi_pending Message ids that are expected and not accepted now.
 # TYPE fakeapi_pending gauge
 fakeapi_pending 1
 # HELP fakeapi_sends_total Send API calls by what became of them.
 # TYPE fakeapi_sends_total counter
 fakeapi_sends_total{result="accepted"} 2
+fakeapi_sends_total{result="action"} 1
 fakeapi_sends_total{result="error"} 0
 fakeapi_sends_total{result="refused"} 1
 fakeapi_sends_total{result="rejected"} 1
 `
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "fakeapi_ids_total", "fakeapi_pending", "fakeapi_sends_total"); err != nil {
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "fakeapi_ids", "fakeapi_pending", "fakeapi_sends_total"); err != nil {
 		t.Error(err)
 	}
 	if got := a.Answers()["613"]; got != 1 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -59,18 +60,24 @@ type Block struct {
 
 // Faults are probabilities per call, and one switch.
 type Faults struct {
-	ServerError float64  `json:"server_error"`  // code 2 with HTTP 500, not accepted
-	ResetBefore float64  `json:"reset_before"`  // connection lost, not accepted
-	ResetAfter  float64  `json:"reset_after"`   // accepted, connection lost before the answer
-	Timeout     float64  `json:"timeout"`       // not accepted, and no answer for TimeoutAfter; then the connection is lost
-	SentYet     float64  `json:"sent_yet"`      // accepted, answered 1/1357046
-	Swallow     float64  `json:"swallow"`       // answered 200, never delivered; its id is excused
-	SlowBody    float64  `json:"slow_body"`     // the answer's body comes SlowBodyBy after its header
-	NullItem    float64  `json:"null_item"`     // a batch item is accepted and answered null
-	Refuse      bool     `json:"refuse"`        // every new connection is reset at once
-	TimeoutFor  Duration `json:"timeout_after"` // default 60s
-	SlowBodyBy  Duration `json:"slow_body_by"`  // default 2s
+	ServerError float64 `json:"server_error"` // code 2 with HTTP 500, not accepted
+	ResetBefore float64 `json:"reset_before"` // connection lost, not accepted
+	ResetAfter  float64 `json:"reset_after"`  // accepted, connection lost before the answer
+	Timeout     float64 `json:"timeout"`      // not accepted, and no answer for TimeoutFor; then the connection is lost
+	SentYet     float64 `json:"sent_yet"`     // accepted, answered 1/1357046
+	Swallow     float64 `json:"swallow"`      // answered 200, never delivered; its id is excused
+	SlowBody    float64 `json:"slow_body"`    // the answer's body comes SlowBodyBy after its header
+	NullItem    float64 `json:"null_item"`    // a batch item is judged like any other and answered null
+	Refuse      bool    `json:"refuse"`       // every new connection is reset at once
+	// RefuseUntil ends by itself what Refuse does: whoever has no open
+	// connection could not switch it off.
+	RefuseUntil time.Time `json:"refuse_until,omitzero"`
+	TimeoutFor  Duration  `json:"timeout_after"` // default 60s
+	SlowBodyBy  Duration  `json:"slow_body_by"`  // default 2s
 }
+
+// refusing tells whether new connections are reset now.
+func (f *Faults) refusing(now time.Time) bool { return f.Refuse || now.Before(f.RefuseUntil) }
 
 // Inject answers calls with a code of the catalogue.
 type Inject struct {
@@ -167,6 +174,9 @@ func (s Settings) Validate() error {
 			bad(fmt.Sprintf("inject[%d].code", i), fmt.Errorf("%.20q is unknown", in.Code))
 		}
 		bad(fmt.Sprintf("inject[%d].probability", i), share(in.Probability))
+		if in.Count < 0 {
+			bad(fmt.Sprintf("inject[%d].count", i), errors.New("must not be negative"))
+		}
 	}
 	for id, p := range s.Pages {
 		bad(fmt.Sprintf("pages.%.40s", id), p.validate())
@@ -229,8 +239,30 @@ func (s Settings) patched(patch []byte) (Settings, error) {
 	if err := json.Unmarshal(b, &c); err != nil {
 		return Settings{}, fmt.Errorf("copy settings: %w", err)
 	}
+	var given struct{ Inject json.RawMessage }
+	if json.Unmarshal(patch, &given) == nil && given.Inject != nil {
+		c.Inject = nil // encoding/json would decode into the old elements, and keep what the new ones leave out
+	}
 	if err := decodeStrict(patch, &c); err != nil {
 		return Settings{}, fmt.Errorf("decode settings: %w", err)
 	}
 	return c, nil
+}
+
+// clone returns a copy that shares nothing with s that can be changed.
+func (s Settings) clone() Settings {
+	s.Status = maps.Clone(s.Status)
+	s.Inject = slices.Clone(s.Inject)
+	if s.Pages == nil {
+		return s
+	}
+	pages := make(map[string]*PageSettings, len(s.Pages))
+	for id, p := range s.Pages {
+		if p != nil { // a page set to null is as all others
+			own := *p
+			pages[id] = &own
+		}
+	}
+	s.Pages = pages
+	return s
 }

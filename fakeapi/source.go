@@ -23,7 +23,7 @@ type SourceConfig struct {
 	URL       string            // of the webhook
 	Secret    string            // signs the webhooks; never logged
 	Transport http.RoundTripper // nil: one of its own
-	Log       *slog.Logger      // nil: none
+	Log       *slog.Logger      // of a webhook that keeps failing; nil: none
 
 	Pages     int // default 1
 	FirstPage int // number of the first page; page ids are computed from it
@@ -41,6 +41,7 @@ type SourceConfig struct {
 	Duplicates      float64 // share of webhooks that come a second time, up to 2 s later
 	Batches         float64 // share of webhooks that carry 2 to 5 events
 	OutOfOrder      float64 // share of webhooks that come up to 1 s late, behind younger ones
+	Pictures        float64 // share of messages that carry 1 to 3 pictures, half of them without text
 	Receipts        bool    // echo, delivery and read events for what the API accepted
 	BadRecipients   float64 // share of users who cannot be sent to any more once the chat begins
 
@@ -68,6 +69,9 @@ type Source struct {
 	count  counters
 	slots  chan struct{} // one for each webhook under way in the chat
 	health health
+
+	joinedOnce sync.Once
+	joined     chan struct{} // closed when all have joined
 }
 
 // NewSource makes a source that has not begun.
@@ -83,13 +87,17 @@ func NewSource(c SourceConfig) (*Source, error) {
 		}
 		c.Transport = t
 	}
-	return &Source{
-		cfg: c, api: c.API, seed: c.Seed ^ hashString(c.Run), slots: make(chan struct{}, c.MaxInFlight),
+	s := &Source{
+		cfg: c, api: c.API, seed: c.Seed ^ hashString(c.Run), slots: make(chan struct{}, c.MaxInFlight), joined: make(chan struct{}),
 		client: &http.Client{
 			Transport:     c.Transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-	}, nil
+	}
+	c.API.mu.Lock()
+	defer c.API.mu.Unlock()
+	c.API.sources = append(c.API.sources, s)
+	return s, nil
 }
 
 func (c *SourceConfig) fill() {
@@ -153,7 +161,7 @@ func (c *SourceConfig) validate() error {
 	for _, p := range []struct {
 		name  string
 		value float64
-	}{{"Duplicates", c.Duplicates}, {"Batches", c.Batches}, {"OutOfOrder", c.OutOfOrder}, {"BadRecipients", c.BadRecipients}} {
+	}{{"Duplicates", c.Duplicates}, {"Batches", c.Batches}, {"OutOfOrder", c.OutOfOrder}, {"Pictures", c.Pictures}, {"BadRecipients", c.BadRecipients}} {
 		if err := share(p.value); err != nil {
 			faults = append(faults, fmt.Errorf("%s %g %w", p.name, p.value, err))
 		}
@@ -214,43 +222,4 @@ func (s *Source) Settle(ctx context.Context, timeout time.Duration) int {
 		}
 	}
 	return s.api.book.Pending()
-}
-
-// health follows Messenger's rules for a webhook that keeps failing.
-type health struct {
-	mu           sync.Mutex
-	failingSince time.Time
-	alerted      bool
-	unsubscribed bool
-}
-
-var errUnsubscribed = errors.New("the webhook failed for too long: unsubscribed")
-
-// note enters the result of an attempt.
-func (s *Source) note(ok bool) {
-	h := &s.health
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if ok {
-		h.failingSince, h.alerted = time.Time{}, false
-		return
-	}
-	now := s.api.now()
-	if h.failingSince.IsZero() {
-		h.failingSince = now
-	}
-	failing := now.Sub(h.failingSince)
-	if failing >= s.cfg.AlertAfter && !h.alerted {
-		h.alerted = true
-		s.count.alerts.Add(1)
-	}
-	if failing >= s.cfg.UnsubscribeAfter {
-		h.unsubscribed = true
-	}
-}
-
-func (s *Source) unsubscribed() bool {
-	s.health.mu.Lock()
-	defer s.health.mu.Unlock()
-	return s.health.unsubscribed
 }

@@ -1,13 +1,19 @@
 package fakeapi_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/fakeapi"
 )
@@ -76,6 +82,15 @@ func TestSourceAndLedger(t *testing.T) {
 			}
 		}},
 		"out of order": {fakeapi.Config{}, func(c *fakeapi.SourceConfig, _ *bot) { c.OutOfOrder = .5 }, wantLine(clean)},
+		"pictures": {fakeapi.Config{}, func(c *fakeapi.SourceConfig, _ *bot) { c.Pictures = .5 }, func(t *testing.T, a *fakeapi.API, s *fakeapi.Source, b *bot) {
+			t.Helper()
+			// Each picture is one message more for each of the four others.
+			more := 4 * b.pictures.Load()
+			wantLine(fmt.Sprintf("events 230 expected %d accepted %[1]d lost 0 duplicated 0 unexpected 0 excused 0", 830+more))(t, a, s, b)
+			if n := s.Counts().Pictures; n < 70 || n > 130 || b.pictures.Load() < n*3/2 || b.pictures.Load() > n*5/2 {
+				t.Errorf("messages with pictures = %d with %d pictures, want about 100 with two each", n, b.pictures.Load())
+			}
+		}},
 		"webhook fails at times": {fakeapi.Config{}, func(_ *fakeapi.SourceConfig, b *bot) {
 			b.fail = func(n int64) bool { return n%3 == 0 }
 		}, func(t *testing.T, a *fakeapi.API, s *fakeapi.Source, b *bot) {
@@ -152,10 +167,12 @@ func mustLatency(s string) fakeapi.Latency {
 func TestUndelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer // a slog handler writes one line at a time
 		a := newAPI(t, fakeapi.Config{})
 		b := newBot(a, 5)
 		s, err := fakeapi.NewSource(fakeapi.SourceConfig{
 			API: a, URL: "http://bot.test/webhook", Secret: secret, Transport: b,
+			Log:   plainLog(&logged),
 			Users: 5, EventsPerSecond: 10, RetryFor: 5 * time.Second, AlertAfter: 7 * time.Second, UnsubscribeAfter: 10 * time.Second,
 		})
 		if err != nil {
@@ -181,7 +198,58 @@ func TestUndelivered(t *testing.T) {
 		if got := line(a); got != want {
 			t.Errorf("ledger = %s\n           want %s", got, want)
 		}
+		wantAlert(t, a, logged.String())
 	})
+}
+
+// wantAlert: one alert and the end of the events can be seen in the log, in the
+// ledger's JSON and in the metrics.
+func wantAlert(t *testing.T, a *fakeapi.API, logged string) {
+	t.Helper()
+	want := "level=WARN msg=\"webhook keeps failing\" failing_for=7s unsubscribed_after=10s\n" +
+		"level=ERROR msg=\"webhook failed for too long: no more events\" failing_for=10s\n"
+	if logged != want {
+		t.Errorf("logged:\n%swant:\n%s", logged, want)
+	}
+	if body := mustDo(t, a, "GET", "/ledger", "").body; !strings.Contains(body, `"alerts":1,"unsubscribed":1}`) {
+		t.Errorf("GET /ledger = %s, want one alert and unsubscribed", body)
+	}
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(a.Collector())
+	c := a.SourceTotals()
+	metrics := fmt.Sprintf(`
+# HELP fakeapi_events_total Events of the simulated users: posted, and of these undelivered; skipped because too many were unanswered.
+# TYPE fakeapi_events_total counter
+fakeapi_events_total{state="posted"} %d
+fakeapi_events_total{state="skipped"} 0
+fakeapi_events_total{state="undelivered"} %d
+# HELP fakeapi_webhook_alerts_total Times that Messenger would have written to the developer because the webhook kept failing.
+# TYPE fakeapi_webhook_alerts_total counter
+fakeapi_webhook_alerts_total 1
+# HELP fakeapi_webhook_posts_total Webhooks sent, retries included.
+# TYPE fakeapi_webhook_posts_total counter
+fakeapi_webhook_posts_total %d
+# HELP fakeapi_webhook_retries_total Webhooks sent again because they were not answered 200.
+# TYPE fakeapi_webhook_retries_total counter
+fakeapi_webhook_retries_total %d
+# HELP fakeapi_webhook_unsubscribed Sources whose webhook failed for so long that Messenger would send no more events.
+# TYPE fakeapi_webhook_unsubscribed gauge
+fakeapi_webhook_unsubscribed 1
+`, c.Events, c.Undelivered, c.Posts, c.Retries)
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(metrics), "fakeapi_events_total", "fakeapi_webhook_alerts_total",
+		"fakeapi_webhook_posts_total", "fakeapi_webhook_retries_total", "fakeapi_webhook_unsubscribed"); err != nil {
+		t.Error(err)
+	}
+}
+
+// plainLog writes lines without a time.
+func plainLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
 }
 
 // TestOpenLoop: a slow webhook does not slow the source.

@@ -17,8 +17,8 @@ const maxRequest = 8 << 20
 
 // Transport answers an http.Client's requests in process, whatever their host:
 // no socket, no goroutine, and all waiting on timers that end with the
-// request's context, so that it works under testing/synctest. The pages `/`
-// and `/events` exist only behind a socket.
+// request's context, so that it works under testing/synctest. The page
+// and its stream (`/`, `/events`) exist only behind a socket.
 func (a *API) Transport() http.RoundTripper { return transport{a} }
 
 type transport struct{ api *API }
@@ -36,7 +36,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("read request body: %w", err)
 		}
 	}
-	if t.api.live.Load().Faults.Refuse {
+	if t.api.live.Load().Faults.refusing(t.api.now()) {
 		return nil, lost("dial", syscall.ECONNREFUSED)
 	}
 	if len(body) > maxRequest {

@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"net/url"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -40,7 +41,7 @@ func (b *sendBody) validateAction() *answer {
 	if b.Message != nil {
 		return errParam.because("Param sender_action cannot be combined with message.")
 	}
-	switch b.SenderAction {
+	switch strings.ToLower(b.SenderAction) {
 	case "typing_on", "typing_off", "mark_seen":
 		return nil
 	}

@@ -2,8 +2,10 @@ package fakeapi
 
 import (
 	"crypto/hmac"
+	"crypto/sha1" //nolint:gosec // Messenger sends this signature, too
 	"crypto/sha256"
 	"encoding/hex"
+	"hash"
 	"strconv"
 	"time"
 )
@@ -13,8 +15,9 @@ type happening struct {
 	page, user string
 	at         time.Time
 	mid        string
-	text       string // a message; else the fields below
-	payload    string // a postback
+	text       string   // a message; else the fields below
+	pictures   []string // addresses of a message's pictures; it may have no text then
+	payload    string   // a postback
 	title      string
 	echo       *Acceptance // what the page itself sent
 	delivered  []string    // mids
@@ -89,11 +92,32 @@ func (h happening) append(b []byte) []byte {
 	default:
 		b = append(b, `,"message":{"mid":`...)
 		b = appendString(b, h.mid)
-		b = append(b, `,"text":`...)
-		b = appendString(b, h.text)
+		if h.text != "" || len(h.pictures) == 0 {
+			b = append(b, `,"text":`...)
+			b = appendString(b, h.text)
+		}
+		b = appendPictures(b, h.pictures)
 		b = append(b, '}')
 	}
 	return append(b, '}')
+}
+
+// appendPictures appends the attachments of a message that has any.
+func appendPictures(b []byte, addresses []string) []byte {
+	for i, address := range addresses {
+		if i == 0 {
+			b = append(b, `,"attachments":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = append(b, `{"type":"image","payload":{"url":`...)
+		b = appendString(b, address)
+		b = append(b, `}}`...)
+	}
+	if len(addresses) > 0 {
+		b = append(b, ']')
+	}
+	return b
 }
 
 // appID is the application that all echoes name.
@@ -117,9 +141,14 @@ func (x *Acceptance) appendEcho(b []byte) []byte {
 	return append(b, '}')
 }
 
-// sign is the value of X-Hub-Signature-256 for a body.
-func sign(secret string, body []byte) string {
-	mac := hmac.New(sha256.New, []byte(secret))
+// sign returns the values of X-Hub-Signature-256 and, for receivers of before
+// 2022, X-Hub-Signature.
+func sign(secret string, body []byte) (sha2, legacy string) {
+	return "sha256=" + hexMAC(sha256.New, secret, body), "sha1=" + hexMAC(sha1.New, secret, body)
+}
+
+func hexMAC(h func() hash.Hash, secret string, body []byte) string {
+	mac := hmac.New(h, []byte(secret))
 	mac.Write(body)
-	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+	return hex.EncodeToString(mac.Sum(nil))
 }

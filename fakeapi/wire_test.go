@@ -29,6 +29,14 @@ func TestWebhookBody(t *testing.T) {
 		{page: "1", user: "42", at: at, echo: &img},
 		{page: "1", user: "42", at: at, delivered: []string{"m_1", "m_2"}},
 		{page: "1", user: "42", at: at, read: true},
+		{page: "1", user: "42", at: at, mid: "m_3", pictures: []string{"https://x.test/a?b=%2F", "https://x.test/b"}},
+	}
+	got = string(webhookBody(at, list[len(list)-1:], false))
+	want = `{"object":"page","entry":[{"id":"1","time":1700000000123,"messaging":[{"sender":{"id":"42"},"recipient":{"id":"1"},` +
+		`"timestamp":1700000000123,"message":{"mid":"m_3","attachments":[{"type":"image","payload":{"url":"https:\/\/x.test\/a?b=\u00252F"}},` +
+		`{"type":"image","payload":{"url":"https:\/\/x.test\/b"}}]}}]}]}`
+	if got != want {
+		t.Errorf("webhookBody = %s\n          want %s", got, want)
 	}
 	for _, split := range []bool{false, true} {
 		body := webhookBody(at, list, split)
@@ -52,8 +60,10 @@ func TestWebhookBody(t *testing.T) {
 func TestSign(t *testing.T) {
 	t.Parallel()
 	const want = "sha256=f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8"
-	if got := sign("key", []byte("The quick brown fox jumps over the lazy dog")); got != want {
-		t.Errorf("sign = %s, want %s", got, want)
+	const old = "sha1=de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9"
+	got, legacy := sign("key", []byte("The quick brown fox jumps over the lazy dog"))
+	if got != want || legacy != old {
+		t.Errorf("sign = %s, %s, want %s, %s", got, legacy, want, old)
 	}
 }
 

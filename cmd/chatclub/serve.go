@@ -81,6 +81,10 @@ func serve(ctx context.Context, s service.QuickstartSettings, length time.Durati
 	if err != nil {
 		return err
 	}
+	phones, err := sys.phones(api, source, page, hook)
+	if err != nil {
+		return err
+	}
 	for i := range s.Dispatchers {
 		if err := sys.dispatcher(i+1, page, source.Tokens()); err != nil {
 			return err
@@ -94,7 +98,7 @@ func serve(ctx context.Context, s service.QuickstartSettings, length time.Durati
 	fmt.Fprintf(stdout, "open      http://%s\nledger    http://%s/ledger\nmetrics   http://%s/metrics\nwebhook   http://%s/webhook\n\n",
 		page, page, admin, hook)
 	chat := &chat{source: source, api: api, ready: sys.isReady, length: length, settle: s.SettleTimeout, out: stdout}
-	sys.actors = append([]service.Actor{{Name: "users", Run: chat.run}}, sys.actors...)
+	sys.actors = append([]service.Actor{{Name: "users", Run: chat.run}, {Name: "phones", Run: phones.Run}}, sys.actors...)
 	if err := service.Run(ctx, sys.log, sys.actors...); err != nil {
 		return err
 	}
@@ -132,6 +136,18 @@ func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 	go func() { ended <- api.Serve(serving, ln) }()
 	s.closers = append(s.closers, func() error { stop(); return <-ended })
 	return api, ln.Addr().String(), nil
+}
+
+// phones are the users on the page that people play by hand.
+func (s *system) phones(api *fakeapi.API, source *fakeapi.Source, page, hook string) (*fakeapi.Phones, error) {
+	pages := make([]string, s.Pages)
+	for i := range pages {
+		pages[i] = source.Page(i)
+	}
+	return fakeapi.NewPhones(fakeapi.PhonesConfig{
+		API: api, URL: "http://" + hook + "/webhook", Secret: appSecret, Log: s.log,
+		Pages: pages, BaseURL: "http://" + page, Ready: source.Joined(),
+	})
 }
 
 // broker opens the queue for one part of the system.
@@ -202,7 +218,9 @@ func (s *system) core() error {
 	if err != nil {
 		return err
 	}
-	c, err := core.New(core.Config{Broker: b, Store: store, Registerer: reg, Log: s.log, ShutdownTimeout: shutdownTimeout})
+	c, err := core.New(core.Config{
+		Broker: b, Store: store, Limit: s.limit, Registerer: reg, Log: s.log, ShutdownTimeout: shutdownTimeout,
+	})
 	if err != nil {
 		return err
 	}
@@ -227,8 +245,7 @@ func (s *system) dispatcher(n int, graph string, tokens map[string]string) error
 	if err != nil {
 		return err
 	}
-	limits := service.DispatcherSettings{LimitText: s.LimitText, LimitMedia: 10}
-	gate := excess.New(excess.Config{Limit: limits.Limit, LaneHold: inFlight}, time.Now())
+	gate := excess.New(excess.Config{Limit: s.limit, LaneHold: inFlight}, time.Now())
 	d, err := dispatch.New(dispatch.Config{
 		Broker: b, Sender: send, Gate: gate, Log: s.log, Registerer: reg, LanePrefetch: inFlight,
 		Prefetch: 2 * inFlight, MaxInFlight: inFlight, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: shutdownTimeout,
@@ -239,6 +256,11 @@ func (s *system) dispatcher(n int, graph string, tokens map[string]string) error
 	s.actors = append(s.actors, service.Actor{Name: name, Run: d.Run})
 	s.ready = append(s.ready, func(context.Context) error { return d.Ready() })
 	return nil
+}
+
+// limit is the fake's limit of a quota class.
+func (s *system) limit(class string) float64 {
+	return service.DispatcherSettings{LimitText: s.LimitText, LimitMedia: 10}.Limit(class)
 }
 
 // admin starts the admin server, which stops last, and returns its address.

@@ -155,7 +155,7 @@ func TestServes(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://" + a.http + "/ledger":   `"accepted":0`,
 		"http://" + a.http + "/healthz":  "ok",
-		"http://" + a.http + "/":         "The ledger",
+		"http://" + a.http + "/":         "<title>fakeapi",
 		"http://" + a.admin + "/metrics": `fakeapi_sends_total{result="accepted"} 0`,
 		"http://" + a.admin + "/readyz":  "",
 	} {

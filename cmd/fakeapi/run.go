@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,12 +61,16 @@ func (p program) run(ctx context.Context) error {
 	var actors []service.Actor
 	var users *users
 	if s.WebhookURL != "" {
-		source, err := fakeapi.NewSource(s.users(api))
+		source, err := fakeapi.NewSource(s.users(api, p.log))
+		if err != nil {
+			return errors.Join(err, listener.Close(), admin.Close())
+		}
+		phones, err := p.phones(api, source, listener.Addr())
 		if err != nil {
 			return errors.Join(err, listener.Close(), admin.Close())
 		}
 		users = newUsers(p, api, source)
-		actors = append(actors, service.Actor{Name: "users", Run: users.run})
+		actors = append(actors, service.Actor{Name: "users", Run: users.run}, service.Actor{Name: "phones", Run: phones.Run})
 	}
 	actors = append(actors, service.Actor{Name: "http", Run: func(ctx context.Context) error { return api.Serve(ctx, listener) }}, admin.Actor())
 	if err := service.Run(ctx, p.log, actors...); err != nil {
@@ -74,6 +80,22 @@ func (p program) run(ctx context.Context) error {
 		return balance(users.final)
 	}
 	return nil
+}
+
+// phones are the users on the page that people play by hand.
+func (p program) phones(api *fakeapi.API, source *fakeapi.Source, addr net.Addr) (*fakeapi.Phones, error) {
+	pages := make([]string, p.settings.Pages)
+	for i := range pages {
+		pages[i] = source.Page(i)
+	}
+	host := addr.String()
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		host = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+	}
+	return fakeapi.NewPhones(fakeapi.PhonesConfig{
+		API: api, URL: p.settings.WebhookURL, Secret: p.settings.AppSecret.Reveal(), Log: p.log,
+		Pages: pages, BaseURL: "http://" + host, Ready: source.Joined(),
+	})
 }
 
 // writePages writes the pages' tokens so that a reader sees the old file or
@@ -164,7 +186,7 @@ func (u *users) report(ctx context.Context) {
 	c, s := u.api.Ledger().Totals(), u.source.Counts()
 	u.log.InfoContext(ctx, "ledger", "events", c.Events, "expected", c.Expected, "accepted", c.Accepted, "refused", c.Refused,
 		"errors", c.Errors, "awaited", c.Pending, "duplicated", c.Duplicated, "unexpected", c.Unexpected,
-		"undelivered", s.Undelivered, "answer_p99", s.AnswerP99)
+		"undelivered", s.Undelivered, "skipped", s.Skipped, "alerts", s.Alerts, "answer_p99", s.AnswerP99)
 }
 
 // line is the ledger in one line.

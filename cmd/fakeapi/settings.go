@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ type settings struct {
 	Duplicates      float64        `env:"DUPLICATES" envDefault:"0" doc:"Share of webhooks that come twice."`
 	Batches         float64        `env:"BATCHES" envDefault:"0" doc:"Share of webhooks that carry several events."`
 	OutOfOrder      float64        `env:"OUT_OF_ORDER" envDefault:"0" doc:"Share of webhooks that come up to a second late."`
+	Pictures        float64        `env:"PICTURES" envDefault:"0" doc:"Share of messages with one to three pictures, half of them without text."`
 	Receipts        bool           `env:"RECEIPTS" envDefault:"false" doc:"Post echo, delivery and read events for what was accepted."`
 	BadRecipients   float64        `env:"BAD_RECIPIENTS" envDefault:"0" doc:"Share of users who cannot be sent to once all have joined."`
 
@@ -105,6 +107,7 @@ func (s settings) Validate() error {
 		{"DUPLICATES", s.Duplicates},
 		{"BATCHES", s.Batches},
 		{"OUT_OF_ORDER", s.OutOfOrder},
+		{"PICTURES", s.Pictures},
 		{"BAD_RECIPIENTS", s.BadRecipients},
 		{"FAULT_SERVER_ERROR", s.ServerErrors},
 		{"FAULT_RESET_BEFORE", s.ResetBefore},
@@ -137,12 +140,12 @@ func (s settings) platform() *fakeapi.Settings {
 }
 
 // users is what the settings say of the users.
-func (s settings) users(api *fakeapi.API) fakeapi.SourceConfig {
+func (s settings) users(api *fakeapi.API, log *slog.Logger) fakeapi.SourceConfig {
 	return fakeapi.SourceConfig{
-		API: api, URL: s.WebhookURL, Secret: s.AppSecret.Reveal(),
+		API: api, URL: s.WebhookURL, Secret: s.AppSecret.Reveal(), Log: log,
 		Pages: s.Pages, FirstPage: s.FirstPage, Rooms: s.Rooms, Users: s.Users,
 		JoinParallel: s.JoinParallel, JoinTimeout: s.JoinTimeout, RetryFor: s.JoinTimeout,
 		EventsPerSecond: s.EventsPerSecond, Duplicates: s.Duplicates, Batches: s.Batches, OutOfOrder: s.OutOfOrder,
-		Receipts: s.Receipts, BadRecipients: s.BadRecipients, Seed: s.Seed,
+		Pictures: s.Pictures, Receipts: s.Receipts, BadRecipients: s.BadRecipients, Seed: s.Seed,
 	}
 }

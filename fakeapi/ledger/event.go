@@ -18,7 +18,8 @@ type Event struct {
 	ledger *Ledger
 	page   *Page
 	at     time.Time
-	begin  uint64 // logical time before it was posted
+
+	begin atomic.Uint64 // logical time before it was posted
 
 	// answered is the logical time at which the system had taken it, 0 before.
 	answered atomic.Uint64
@@ -32,7 +33,8 @@ type Event struct {
 // it was announced is no longer unexpected.
 func (l *Ledger) Announce(page string, ids ...Expected) *Event {
 	p := l.Page(page)
-	e := &Event{ledger: l, page: p, at: l.now(), begin: l.clock.Add(1), ids: make([]uint64, 0, len(ids))}
+	e := &Event{ledger: l, page: p, at: l.now(), ids: make([]uint64, 0, len(ids))}
+	e.begin.Store(l.clock.Add(1))
 	var expected, early int64
 	for _, x := range ids {
 		h := l.hash(x.ID)
@@ -66,6 +68,10 @@ func (l *Ledger) Announce(page string, ids ...Expected) *Event {
 func (l *Ledger) recipient(page, id string) uint64 {
 	return l.hash(page) ^ l.hash(id)*0x9e3779b97f4a7c15 // odd factor: swapping the two gives another key
 }
+
+// Posting says that the event is posted now and not when it was announced, and
+// so follows all that were answered in between.
+func (e *Event) Posting() { e.begin.Store(e.ledger.clock.Add(1)) }
 
 // Answered says that the system has taken the event: every event posted after
 // this call follows it, and copies to one recipient must keep that order.

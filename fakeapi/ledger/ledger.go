@@ -46,7 +46,13 @@ type shard struct {
 	mu      sync.Mutex
 	pending map[uint64]awaited
 	known   map[uint64]mark
-	watch   map[uint64]chan struct{}
+	watch   map[uint64]*watched
+}
+
+// watched is an id that somebody waits for.
+type watched struct {
+	done     chan struct{}
+	watchers int
 }
 
 // awaited is an id that was announced and has not been accepted.
@@ -80,7 +86,7 @@ func New(c Config) *Ledger {
 func (s *shard) clear() {
 	s.pending = make(map[uint64]awaited)
 	s.known = make(map[uint64]mark)
-	s.watch = make(map[uint64]chan struct{})
+	s.watch = make(map[uint64]*watched)
 }
 
 func (l *Ledger) hash(s string) uint64 { return maphash.String(l.seed, s) }
@@ -133,26 +139,28 @@ func (l *Ledger) Watch(id string) (done <-chan struct{}, forget func()) {
 		close(c)
 		return c, func() {}
 	}
-	c := s.watch[h]
-	if c == nil {
-		c = make(chan struct{})
-		s.watch[h] = c
+	w := s.watch[h]
+	if w == nil {
+		w = &watched{done: make(chan struct{})}
+		s.watch[h] = w
 	}
-	return c, func() {
+	w.watchers++
+	return w.done, sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.watch[h] == c {
+		w.watchers--
+		if w.watchers == 0 && s.watch[h] == w {
 			delete(s.watch, h)
 		}
-	}
+	})
 }
 
 func (s *shard) wakeLocked(h uint64) {
 	if len(s.watch) == 0 {
 		return
 	}
-	if c, ok := s.watch[h]; ok {
-		close(c)
+	if w, ok := s.watch[h]; ok {
+		close(w.done)
 		delete(s.watch, h)
 	}
 }
@@ -163,8 +171,8 @@ func (l *Ledger) Reset() {
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		for _, c := range s.watch {
-			close(c)
+		for _, w := range s.watch {
+			close(w.done)
 		}
 		l.pending.Add(-int64(len(s.pending)))
 		s.clear()

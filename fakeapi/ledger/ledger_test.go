@@ -64,6 +64,9 @@ func TestCounts(t *testing.T) {
 			accept(l, c, "1", "u", "")
 			accept(l, c, "1", "u", "")
 		}, ledger.Counts{Accepted: 2, Unidentified: 2}},
+		"sender action": {func(l *ledger.Ledger, c *clock) {
+			l.Page("1").Record(c.now, ledger.Send{Recipient: "u", Action: true})
+		}, ledger.Counts{Actions: 1}},
 		"refused, then accepted": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a"})
 			l.Page("1").Record(c.now, ledger.Send{Result: ledger.Refused, ID: "a"})
@@ -144,6 +147,23 @@ func TestInversions(t *testing.T) {
 	}
 }
 
+// TestPosting: an event that was announced long before it was posted follows
+// what was answered in between.
+func TestPosting(t *testing.T) {
+	t.Parallel()
+	l, c := newLedger()
+	late := l.Announce("1", ledger.Expected{ID: "late", Recipient: "u"})
+	early := l.Announce("1", ledger.Expected{ID: "early", Recipient: "u"})
+	early.Answered()
+	late.Posting()
+	late.Answered()
+	accept(l, c, "1", "u", "late")
+	accept(l, c, "1", "u", "early")
+	if got := l.Totals().Inversions; got != 1 {
+		t.Errorf("inversions = %d, want 1", got)
+	}
+}
+
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	l, c := newLedger()
@@ -214,6 +234,24 @@ func TestWatch(t *testing.T) {
 	}
 	again, _ := l.Watch("a")
 	<-again
+}
+
+// TestWatchTwice: one watcher's end is not the other's.
+func TestWatchTwice(t *testing.T) {
+	t.Parallel()
+	l, c := newLedger()
+	one, forgetOne := l.Watch("a")
+	two, forgetTwo := l.Watch("a")
+	forgetOne()
+	forgetOne()
+	accept(l, c, "1", "u", "a")
+	select {
+	case <-two:
+	default:
+		t.Fatal("Watch(a) of the second is not done, want done once a was accepted")
+	}
+	<-one // the same event
+	forgetTwo()
 }
 
 func TestConcurrent(t *testing.T) {

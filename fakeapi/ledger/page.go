@@ -39,6 +39,11 @@ type Send struct {
 	Result    Result
 	Recipient string
 	ID        string // from metadata; empty where the sender gave none
+	Action    bool   // a sender action such as typing_on: a call, but no message
+	// Unannounced says that nobody could announce the id beforehand. When it is
+	// accepted first it is expected then, and so not unexpected; accepted again
+	// it is a duplicate like any other.
+	Unannounced bool
 }
 
 // Counts are the sums of a page or of all. Lost and Pending are the same
@@ -47,14 +52,15 @@ type Send struct {
 type Counts struct {
 	Events       int64 `json:"events"`       // announced events
 	Expected     int64 `json:"expected"`     // announced ids, less those excused
-	Accepted     int64 `json:"accepted"`     // accepted sends, repetitions included
+	Accepted     int64 `json:"accepted"`     // accepted messages, repetitions included
 	Refused      int64 `json:"refused"`      // throttled calls
 	Rejected     int64 `json:"rejected"`     // calls answered that it never can be delivered
 	Errors       int64 `json:"errors"`       // calls that failed otherwise
 	Lost         int64 `json:"lost"`         // expected and not accepted
 	Duplicated   int64 `json:"duplicated"`   // accepted sends of an id that had been accepted before
 	Unexpected   int64 `json:"unexpected"`   // accepted ids that nobody announced
-	Unidentified int64 `json:"unidentified"` // accepted sends without an id
+	Unidentified int64 `json:"unidentified"` // accepted messages without an id
+	Actions      int64 `json:"actions"`      // accepted sender actions; in a Cell they are accepted calls like others
 	Excused      int64 `json:"excused"`      // announced ids that need not come any more
 	Inversions   int64 `json:"inversions"`   // accepted after a later event's copy for the same recipient
 	Pending      int64 `json:"pending"`      // the same as lost
@@ -71,6 +77,7 @@ func (c *Counts) add(d Counts) {
 	c.Duplicated += d.Duplicated
 	c.Unexpected += d.Unexpected
 	c.Unidentified += d.Unidentified
+	c.Actions += d.Actions
 	c.Excused += d.Excused
 	c.Inversions += d.Inversions
 	c.Pending += d.Pending
@@ -109,7 +116,7 @@ func (p *Page) Record(now time.Time, s Send) {
 	switch {
 	case s.ID == "":
 	case s.Result == Accepted:
-		verdict = p.ledger.arrived(s.ID)
+		verdict = p.ledger.arrived(s.ID, s.Unannounced)
 	case s.Result == Rejected:
 		p.ledger.Excuse(s.ID)
 	}
@@ -137,6 +144,10 @@ func (p *Page) Record(now time.Time, s Send) {
 }
 
 func (p *Page) acceptedLocked(sec *Second, s Send, v arrival) {
+	if s.Action {
+		p.counts.Actions++
+		return
+	}
 	p.counts.Accepted++
 	switch {
 	case s.ID == "":
@@ -144,6 +155,8 @@ func (p *Page) acceptedLocked(sec *Second, s Send, v arrival) {
 	case v.again:
 		p.counts.Duplicated++
 		sec.Duplicated++
+	case v.unexpected && s.Unannounced:
+		p.counts.Expected++
 	case v.unexpected:
 		p.counts.Unexpected++
 	}
@@ -158,7 +171,7 @@ func (p *Page) acceptedLocked(sec *Second, s Send, v arrival) {
 	if answered := v.event.answered.Load(); answered != 0 && answered < latest {
 		p.counts.Inversions++
 	}
-	p.latest[v.recipient] = max(latest, v.event.begin)
+	p.latest[v.recipient] = max(latest, v.event.begin.Load())
 }
 
 // arrival is what the ids say about an accepted send.
@@ -169,7 +182,7 @@ type arrival struct {
 	recipient  uint64
 }
 
-func (l *Ledger) arrived(id string) arrival {
+func (l *Ledger) arrived(id string, unannounced bool) arrival {
 	h := l.hash(id)
 	s := l.shard(h)
 	s.mu.Lock()
@@ -185,6 +198,7 @@ func (l *Ledger) arrived(id string) arrival {
 		v.event, v.recipient = a.event, a.recipient
 	case !v.again && !m.excused:
 		v.unexpected = true
+		m.expected = unannounced
 	}
 	if m.accepted < 1<<16-1 {
 		m.accepted++

@@ -155,6 +155,29 @@ func TestSetLimit(t *testing.T) {
 	}
 }
 
+// TestSetLimitForgetsNothing: who lowers a limit and raises it again does not
+// get back what was used up.
+func TestSetLimitForgetsNothing(t *testing.T) {
+	t.Parallel()
+	for _, a := range limit.Algorithms() {
+		t.Run(string(a), func(t *testing.T) {
+			t.Parallel()
+			l := mustNew(t, limit.Config{Algorithm: a, Limit: 10, Burst: 10})
+			for range 10 {
+				l.Allow(at(0))
+			}
+			l.SetLimit(at(0), 2)
+			l.SetLimit(at(0), 10)
+			if l.Allow(at(0)) {
+				t.Error("Allow after 10 of 10 and a limit of 2 in between = true, want false")
+			}
+			if got := l.Usage(at(0)); got != 1 {
+				t.Errorf("Usage = %g, want 1", got)
+			}
+		})
+	}
+}
+
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for _, a := range limit.Algorithms() {

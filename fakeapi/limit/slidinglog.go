@@ -1,28 +1,47 @@
 package limit
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
 // slidingLog keeps the time of every counted call and admits a call when fewer
 // than `limit` were counted in the last W, that is in (now − W, now]. It is
-// exact, at the price of 8 bytes × limit. With refused calls counting, a
+// exact, at the price of 8 bytes × the largest limit it ever had. With refused calls counting, a
 // caller is admitted again only when the limit-th last call of any kind is W
 // ago.
 type slidingLog struct {
 	width        int64
+	limit        int
 	countRefused bool
-	times        []int64 // ring of the latest counted calls
+	times        []int64 // ring of the latest counted calls, of limit or more
 	head         int     // oldest of them
 	n            int
 	last         int64
 }
 
 func newSlidingLog(c Config) *slidingLog {
-	return &slidingLog{width: c.Window.Microseconds(), countRefused: c.CountRefused, times: make([]int64, c.Limit)}
+	return &slidingLog{
+		width: c.Window.Microseconds(), limit: c.Limit, countRefused: c.CountRefused, times: make([]int64, c.Limit),
+	}
+}
+
+// at is the time of the i-th oldest call that is remembered.
+func (l *slidingLog) at(i int) int64 { return l.times[(l.head+i)%len(l.times)] }
+
+// free is the earliest time at which a call is admitted: W after the limit-th
+// newest one.
+func (l *slidingLog) free() (t int64, always bool) {
+	if l.n < l.limit {
+		return 0, true
+	}
+	return l.at(l.n-l.limit) + l.width, false
 }
 
 func (l *slidingLog) Allow(now time.Time) bool {
 	l.last = max(l.last, now.UnixMicro())
-	ok := l.n < len(l.times) || l.last-l.times[l.head] >= l.width
+	t, ok := l.free()
+	ok = ok || l.last >= t
 	if ok || l.countRefused {
 		l.push(l.last)
 	}
@@ -41,29 +60,30 @@ func (l *slidingLog) push(t int64) {
 
 func (l *slidingLog) Usage(now time.Time) float64 {
 	t := max(l.last, now.UnixMicro())
-	live := 0
-	for i := l.n - 1; i >= 0 && t-l.times[(l.head+i)%len(l.times)] < l.width; i-- {
-		live++
-	}
-	return float64(live) / float64(len(l.times))
+	// The times ascend: the first that lies within W.
+	first := sort.Search(l.n, func(i int) bool { return t-l.at(i) < l.width })
+	return float64(l.n-first) / float64(l.limit)
 }
 
 func (l *slidingLog) Wait(now time.Time) time.Duration {
-	if l.n < len(l.times) {
+	free, always := l.free()
+	if always {
 		return 0
 	}
-	t := max(l.last, now.UnixMicro())
-	return micros(max(0, l.times[l.head]+l.width-t))
+	return micros(max(0, free-max(l.last, now.UnixMicro())))
 }
 
-// SetLimit keeps the newest calls that fit. A longer ring begins with what the
-// shorter one held: older calls than those were not remembered, and none of
-// them was admitted within W.
+// SetLimit makes the ring longer where it must. It is never made shorter: a
+// limit that is lowered and raised again within W must not forget the calls
+// before.
 func (l *slidingLog) SetLimit(_ time.Time, limit int) {
-	times := make([]int64, limit)
-	keep := min(l.n, limit)
-	for i := range keep {
-		times[i] = l.times[(l.head+l.n-keep+i)%len(l.times)]
+	l.limit = limit
+	if limit <= len(l.times) {
+		return
 	}
-	l.times, l.head, l.n = times, 0, keep
+	times := make([]int64, limit)
+	for i := range l.n {
+		times[i] = l.at(i)
+	}
+	l.times, l.head = times, 0
 }

@@ -13,19 +13,24 @@ type tokenBucket struct {
 	width        int64 // µs; the price of a call in units of credit
 	limit        int64 // units gained per µs
 	burst        int64 // calls
-	ownBurst     bool  // burst was set apart from limit
 	countRefused bool
 	credit       int64 // tokens × width, so that everything is a whole number
 	last         int64
+
+	burstOf func(limit int64) int64 // burst where it follows the limit; nil: it was set apart
 }
 
 func newTokenBucket(c Config) *tokenBucket {
+	return newBucket(c, func(limit int64) int64 { return limit })
+}
+
+// newBucket makes a full bucket, whose burst is burstOf(limit) unless c says.
+func newBucket(c Config, burstOf func(int64) int64) *tokenBucket {
 	b := &tokenBucket{
-		width: c.Window.Microseconds(), limit: int64(c.Limit), burst: int64(c.Burst),
-		ownBurst: c.Burst > 0, countRefused: c.CountRefused,
+		width: c.Window.Microseconds(), limit: int64(c.Limit), burst: int64(c.Burst), countRefused: c.CountRefused,
 	}
-	if !b.ownBurst {
-		b.burst = b.limit
+	if c.Burst == 0 {
+		b.burstOf, b.burst = burstOf, burstOf(b.limit)
 	}
 	b.credit = b.burst * b.width
 	return b
@@ -68,8 +73,8 @@ func (b *tokenBucket) SetLimit(now time.Time, limit int) {
 	t := max(b.last, now.UnixMicro())
 	b.credit, b.last = b.at(t), t
 	b.limit = int64(limit)
-	if !b.ownBurst {
-		b.burst = b.limit
+	if b.burstOf != nil {
+		b.burst = b.burstOf(b.limit)
 	}
 	b.credit = min(b.credit, b.burst*b.width)
 }

@@ -14,8 +14,9 @@ const (
 	// lateness is how much of its pace an owner makes up for when it was late
 	// itself, not scheduled or collecting garbage, while messages waited.
 	lateness = 100 * time.Millisecond
-	// cutStep and cutShare bound what one refusal takes off the pace: a step for
-	// fast pages, a share for slow ones.
+	// What one refusal takes off the pace: cutPart of it, a step of cutStep at
+	// least, and cutShare of it at most, which is less for slow pages.
+	cutPart  = 0.015
 	cutStep  = 3.0
 	cutShare = 0.3
 	minPace  = 0.5
@@ -146,12 +147,13 @@ func (p *pace) refused(now time.Time, t ticket) {
 	}
 	p.lastRefusal = now
 	switch {
+	case now.Sub(p.began) < settle: // others' calls, not this pace, used up the limit
 	case t.probe:
 		p.rate = max(minPace, min(p.rate, p.successes.lastSecond(now)))
 		p.starting = true
-	case now.Sub(p.began) >= settle:
+	default:
 		p.starting = false
-		p.rate = max(minPace, p.rate-min(cutStep, cutShare*p.rate))
+		p.rate = max(minPace, p.rate-min(max(cutStep, cutPart*p.rate), cutShare*p.rate))
 	}
 	p.land(t)
 }

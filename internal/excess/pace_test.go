@@ -145,7 +145,7 @@ func TestRefusalsInARow(t *testing.T) {
 	if p.streak != 1 {
 		t.Fatalf("streak after refusals of calls under way = %d, want 1", p.streak)
 	}
-	if want := 294 - 3*3.0; math.Abs(p.rate-want) > 0.5 {
+	if want := 294 * (1 - 0.015) * (1 - 0.015) * (1 - 0.015); math.Abs(p.rate-want) > 0.5 {
 		t.Errorf("rate after three refusals = %.1f, want %.1f", p.rate, want)
 	}
 	now = now.Add(30 * time.Millisecond)

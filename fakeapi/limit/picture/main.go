@@ -1,7 +1,5 @@
 // Command picture draws what the five algorithms make of the same calls, as an
-// SVG on its standard output:
-//
-//	go run ./fakeapi/limit/picture > fakeapi/limit/algorithms.svg
+// SVG on its standard output; `make pictures` writes docs/limits.svg with it.
 //
 // 10,000 calls are made at 1,000/s against a limit of 300/s, with pauses of a
 // second after the fourth and the sixth second of calling (the load of a
@@ -52,67 +50,32 @@ func at(i int) time.Duration {
 	return t
 }
 
-// admitted counts what an algorithm admits in each bin.
-func admitted(a limit.Algorithm) ([]int, error) {
-	counts := make([]int, bins)
+// outcome is what an algorithm made of the calls.
+type outcome struct {
+	counts  []int // admitted, per bin
+	total   int   // admitted of all
+	busiest int   // admitted within the busiest second, wherever it begins
+}
+
+func try(a limit.Algorithm) (outcome, error) {
+	o := outcome{counts: make([]int, bins)}
 	l, err := limit.New(limit.Config{Algorithm: a, Limit: perSecond})
 	if err != nil {
-		return nil, err
+		return o, fmt.Errorf("try %s: %w", a, err)
 	}
+	var admitted []time.Duration
 	for i := range calls {
 		t := at(i)
-		if l.Allow(begin.Add(t)) {
-			counts[t/bin]++
+		if !l.Allow(begin.Add(t)) {
+			continue
 		}
-	}
-	return counts, nil
-}
-
-const (
-	width, row  = 900, 120 // of the picture and of one algorithm's strip
-	left, barW  = 120, 6
-	scale       = 0.9 // pixels a call: 100 calls fill a bin at 1,000/s
-	fair        = perSecond / 10
-	labelOffset = 24
-)
-
-func draw(w io.Writer) error {
-	p := &printer{w: w}
-	p.f(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="13">`+"\n", width, row*len(limit.Algorithms())+40)
-	p.f(`<rect width="100%%" height="100%%" fill="#fff"/>` + "\n")
-	for n, a := range limit.Algorithms() {
-		counts, err := admitted(a)
-		if err != nil {
-			return fmt.Errorf("draw %s: %w", a, err)
+		admitted = append(admitted, t)
+		o.counts[t/bin]++
+		for admitted[0] <= t-time.Second {
+			admitted = admitted[1:]
 		}
-		base := row*n + row - 10
-		total := 0
-		for i, c := range counts {
-			total += c
-			h := scale * float64(c)
-			p.f(`<rect x="%d" y="%.1f" width="%d" height="%.1f" fill="#1a7f4b"/>`+"\n", left+i*barW, float64(base)-h, barW-1, h)
-		}
-		y := float64(base) - scale*fair
-		p.f(`<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#b35c00" stroke-dasharray="6 4"/>`+"\n", left, left+bins*barW, y, y)
-		p.f(`<line x1="%d" x2="%d" y1="%d" y2="%d" stroke="#98a2b3"/>`+"\n", left, left+bins*barW, base, base)
-		p.f(`<text x="8" y="%d">%s</text><text x="8" y="%d" fill="#667085">%d passed</text>`+"\n", base-labelOffset, a, base-labelOffset+18, total)
+		o.total++
+		o.busiest = max(o.busiest, len(admitted))
 	}
-	for s := 0; s <= bins/10; s += 2 {
-		p.f(`<text x="%d" y="%d" fill="#667085">%d s</text>`+"\n", left+s*10*barW, row*len(limit.Algorithms())+15, s)
-	}
-	p.f(`<text x="%d" y="%d" fill="#667085">admitted per 100 ms of 100 asked; dashed: %d, the limit's fair part</text>`+"\n", left, row*len(limit.Algorithms())+34, fair)
-	p.f("</svg>\n")
-	return p.err
-}
-
-// printer keeps the first error of many writes.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) f(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, args...)
-	}
+	return o, nil
 }

@@ -1,0 +1,236 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience bounds every wait for something that must happen. All takes seconds;
+// the rest is for a machine that stands still for a while.
+const patience = time.Minute
+
+// chromium returns the browser's path. Where there is none it is installed, if
+// that is possible.
+func chromium(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("CHROMIUM"); path != "" {
+		return path
+	}
+	if path := onPath(); path != "" {
+		return path
+	}
+	if apt, err := exec.LookPath("apt-get"); err == nil && os.Geteuid() == 0 {
+		t.Log("no Chromium here: installing Debian's")
+		for _, args := range [][]string{{"update", "-q"}, {"install", "-qy", "--no-install-recommends", "chromium"}} {
+			cmd := exec.CommandContext(t.Context(), apt, args...)
+			cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("install Chromium: apt-get %s: %v\n%s", args[0], err, out)
+			}
+		}
+		if path := onPath(); path != "" {
+			return path
+		}
+	}
+	t.Fatal("this test needs Chromium: install it or name it in CHROMIUM")
+	return ""
+}
+
+func onPath() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// view is how large and how bright the page is shown.
+type view struct {
+	width, height int64
+	scale         float64
+	dark          bool
+}
+
+// tab is the page in a browser of its own.
+type tab struct {
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // chromedp keeps the browser in it
+
+	patience time.Duration
+
+	mu       sync.Mutex
+	faults   []string // what a page must not do: errors on its console, requests to elsewhere
+	requests int
+}
+
+// open shows the page.
+func open(t *testing.T, address string, v view) *tab {
+	t.Helper()
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(chromium(t)), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-dev-shm-usage", true), // it is tiny in containers
+		// Whatever asks for another host fails, and so is seen.
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+		chromedp.WSURLReadTimeout(patience),
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(allocator)
+	t.Cleanup(end)
+	b := &tab{t: t, ctx: ctx, patience: patience}
+	if err := chromedp.Listen(ctx, b.watch); err != nil { // starts the browser, which lives as long as ctx
+		t.Fatalf("start Chromium: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Errorf("end Chromium: %v", err)
+		}
+	})
+	scheme := "light"
+	if v.dark {
+		scheme = "dark"
+	}
+	b.run("open the page",
+		call(log.Enable, cdp.Empty{}), call(network.Enable, network.EnableParams{}), call(runtime.Enable, cdp.Empty{}),
+		call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		}),
+		chromedp.EmulateViewport(v.width, v.height, chromedp.EmulateScale(v.scale)),
+		chromedp.Navigate(address))
+	b.until("the stream is open", `document.querySelector("#state").className === "state live"`)
+	t.Cleanup(b.check)
+	return b
+}
+
+// call is a command of the protocol whose answer does not matter.
+func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, command, params)
+		return err
+	})
+}
+
+// watch notes what the page must not do.
+func (b *tab) watch(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fault := func(format string, args ...any) { b.faults = append(b.faults, fmt.Sprintf(format, args...)) }
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		b.requests++
+		if u, err := url.Parse(e.Request.URL); err != nil || u.Hostname() != "127.0.0.1" {
+			fault("request to %s", e.Request.URL)
+		}
+	case *runtime.EventExceptionThrown:
+		fault("exception %s %s", e.ExceptionDetails.Text, description(e.ExceptionDetails.Exception))
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			fault("console %s: %s", e.Type, description(e.Args[0]))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			fault("log %s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
+		}
+	}
+}
+
+func description(o *runtime.RemoteObject) string {
+	switch {
+	case o == nil:
+		return ""
+	case o.Description != "":
+		return o.Description
+	}
+	return string(o.Value)
+}
+
+// check fails the test for what watch has seen.
+func (b *tab) check() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.requests == 0 {
+		b.t.Error("requests seen = 0, want those for the page at least")
+	}
+	for _, f := range b.faults {
+		b.t.Errorf("the page: %s", f)
+	}
+}
+
+// run does something with the page.
+func (b *tab) run(what string, actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// until waits for a condition, a JavaScript expression.
+func (b *tab) until(what, condition string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, b.patience+5*time.Second)
+	defer cancel()
+	_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](condition, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(b.patience)))
+	if err != nil {
+		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body.innerText`)) // it explains, if it can
+		b.t.Fatalf("wait until %s: %v\n%s", what, err, strings.TrimSpace(text))
+	}
+}
+
+// eval returns a JavaScript expression's value.
+func eval[T any](b *tab, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("evaluate %s: %v", expression, err)
+	}
+	return v
+}
+
+// click clicks on what the selector finds.
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.run("click "+selector, chromedp.Click(chromedp.CSS(selector)))
+}
+
+// says types a text into a phone and sends it.
+func (b *tab) says(phone, text string) {
+	b.t.Helper()
+	b.run("type in phone "+phone,
+		chromedp.SendKeys(chromedp.CSS("#phone-"+phone+" .compose input"), text),
+		chromedp.Click(chromedp.CSS("#phone-"+phone+" .compose [type=submit]")))
+}
+
+// joins taps "Get started" and waits for the welcome.
+func (b *tab) joins(phone string) {
+	b.t.Helper()
+	b.click("#phone-" + phone + " .start")
+	b.until("phone "+phone+" has its welcome",
+		`(() => { const p = document.querySelector("#phone-`+phone+`"); return p.dataset.state === "joined" && p.querySelector(".talk li:last-child").className === "" })()`)
+}
+
+// got is the condition that a phone shows a text that it did not write.
+func got(phone, text string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("#phone-%s .talk li:not(.mine) .bubble")].some(b => b.textContent.includes(%q))`, phone, text)
+}

@@ -1,0 +1,10 @@
+// Package clienttest holds the test that a public client library of the
+// Messenger Platform, written by others against the real one, works with the
+// fake when nothing but the address is changed: its sends are accepted, its
+// error class sees the codes, and it takes the webhooks for Messenger's.
+//
+// The library is the npm package @warriorteam/messenger-sdk, pinned by
+// testdata/package-lock.json and installed into a folder of the test: no Go
+// library for the Messenger Platform was to be had from the module proxy. The
+// test needs Node.js 18 or newer and npm.
+package clienttest

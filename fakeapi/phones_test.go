@@ -1,0 +1,281 @@
+package fakeapi_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chatclub/fakeapi"
+)
+
+func TestPhonesChat(t *testing.T) {
+	t.Parallel()
+	withPhones(t, asIs, func(p *phones) {
+		p.wantTalk("1", "new", "")
+		for _, id := range []string{"1", "2", "3"} {
+			p.must("POST", "/phones/"+id+"/start", "")
+		}
+		p.must("POST", "/phones/1/messages", `{"text":" grüß <b>Gott</b> "}`)
+		p.wantTalk("1", "joined", "Get Started(sent), welcome, grüß <b>Gott</b>(sent)")
+		p.wantTalk("2", "joined", "Get Started(sent), welcome, grüß <b>Gott</b>")
+		p.wantTalk("3", "joined", "Get Started(sent), welcome, grüß <b>Gott</b>")
+		// 3 welcomes, which were announced, and 2 copies, which were not.
+		p.wantLedger("events 4 expected 5 accepted 5 lost 0 duplicated 0 unexpected 0 excused 0")
+	})
+}
+
+// TestPhonesPicture: a built-in picture is shown as such wherever it comes
+// back from, and no other address is.
+func TestPhonesPicture(t *testing.T) {
+	t.Parallel()
+	withPhones(t, func(c *fakeapi.PhonesConfig, _ *bot) { c.BaseURL = "http://fake.test" }, func(p *phones) {
+		p.must("POST", "/phones/1/start", "")
+		before := p.bot.pictures.Load()
+		p.must("POST", "/phones/1/messages", `{"picture":"cat"}`)
+		if got := p.bot.pictures.Load() - before; got != 1 {
+			t.Errorf("pictures in the webhook = %d, want 1", got)
+		}
+		user := p.phone("1").User
+		for _, address := range []string{"http://fake.test/pictures/cat.svg", "http://fake.test/pictures/../cat.svg", "https://elsewhere.test/cat.svg"} {
+			body := `{"recipient":{"id":"` + user + `"},"message":{"attachment":{"type":"image","payload":{"url":"` + address + `"}}}}`
+			mustDo(t, p.api, "POST", "/1/messages", body, header("Authorization", bearer1))
+		}
+		p.wantTalk("1", "joined", "Get Started(sent), welcome, cat(sent), cat, http://fake.test/pictures/../cat.svg, https://elsewhere.test/cat.svg")
+	})
+}
+
+func TestPhonesLeave(t *testing.T) {
+	t.Parallel()
+	withPhones(t, asIs, func(p *phones) {
+		p.must("POST", "/phones/1/start", "")
+		p.must("POST", "/phones/2/start", "")
+		p.must("POST", "/phones/2/leave", "")
+		p.must("POST", "/phones/1/messages", `{"text":"a"}`)
+		if got := p.api.Answers()["551"]; got != 1 {
+			t.Errorf("answers 551 = %d, want 1", got)
+		}
+		p.wantTalk("2", "left", "Get Started(sent), welcome")
+		p.must("POST", "/phones/2/start", "")
+		p.wantTalk("2", "joined", "Get Started(sent), welcome, Get Started(sent), welcome")
+		two := p.phone("2").User
+		p.must("DELETE", "/phones/2", "")
+		if e := send(t, p.api, two, "1/m_x/"+two).error(t); e.Code != 551 {
+			t.Errorf("send to a phone that is no more = %d, want 551", e.Code)
+		}
+		// On another page, and before it has joined, it is not there either.
+		if e := mustDo(t, p.api, "POST", "/2/messages", text(p.phone("1").User, ""), header("Authorization", "Bearer token-2")).error(t); e.Code != 551 {
+			t.Errorf("send from another page = %d, want 551", e.Code)
+		}
+		if e := send(t, p.api, p.phone("3").User, "").error(t); e.Code != 551 {
+			t.Errorf("send to a phone that has not joined = %d, want 551", e.Code)
+		}
+		p.wantLedger("events 4 expected 3 accepted 3 lost 0 duplicated 0 unexpected 0 excused 0")
+	})
+}
+
+// TestPhonesAreJudged: a doubled copy for a phone is a duplicate, and what
+// nobody wrote stays unexpected for everybody else.
+func TestPhonesAreJudged(t *testing.T) {
+	t.Parallel()
+	withPhones(t, func(_ *fakeapi.PhonesConfig, b *bot) { b.twice = func(n int64) bool { return n == 3 } }, func(p *phones) {
+		p.must("POST", "/phones/1/start", "")
+		p.must("POST", "/phones/2/start", "")
+		p.must("POST", "/phones/1/messages", `{"text":"a"}`)
+		send(t, p.api, "42", "1/m_nobody/42")
+		send(t, p.api, "42", "1/m_phone-0123/42") // a copy of what a phone wrote
+		p.wantLedger("events 3 expected 4 accepted 6 lost 0 duplicated 1 unexpected 1 excused 0")
+	})
+}
+
+// TestPhonesWait: until Ready nothing is posted.
+func TestPhonesWait(t *testing.T) {
+	t.Parallel()
+	var ready chan struct{}
+	withPhones(t, func(c *fakeapi.PhonesConfig, _ *bot) {
+		ready = make(chan struct{}) // in the bubble
+		c.Ready = ready
+	}, func(p *phones) {
+		p.must("POST", "/phones/1/start", "")
+		time.Sleep(time.Hour)
+		p.wantTalk("1", "joining", "Get Started(sending)")
+		close(ready)
+		synctest.Wait()
+		p.wantTalk("1", "joined", "Get Started(sent), welcome")
+	})
+}
+
+// TestPhonesWebhookFails: what is not taken is shown as not delivered, and is
+// not expected.
+func TestPhonesWebhookFails(t *testing.T) {
+	t.Parallel()
+	var down atomic.Bool
+	withPhones(t, func(_ *fakeapi.PhonesConfig, b *bot) { b.fail = func(int64) bool { return down.Load() } }, func(p *phones) {
+		p.must("POST", "/phones/1/start", "")
+		down.Store(true)
+		p.must("POST", "/phones/1/messages", `{"text":"a"}`)
+		p.must("POST", "/phones/1/messages", `{"text":"b"}`)
+		p.must("POST", "/phones/2/start", "")
+		p.wantTalk("1", "joined", "Get Started(sent), welcome, a(sending), b(sending)")
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		down.Store(false)
+		p.wantTalk("1", "joined", "Get Started(sent), welcome, a(failed), b(sending)")
+		p.wantTalk("2", "new", "Get Started(failed)")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		p.wantTalk("1", "joined", "Get Started(sent), welcome, a(failed), b(sent)")
+		p.wantLedger("events 4 expected 1 accepted 1 lost 0 duplicated 0 unexpected 0 excused 1")
+	})
+}
+
+func TestPhonesTyping(t *testing.T) {
+	t.Parallel()
+	withPhones(t, asIs, func(p *phones) {
+		p.must("POST", "/phones/1/start", "")
+		user := p.phone("1").User
+		action := func(name string) {
+			mustDo(t, p.api, "POST", "/1/messages", `{"recipient":{"id":"`+user+`"},"sender_action":"`+name+`"}`, header("Authorization", bearer1))
+		}
+		want := func(when string, typing bool) {
+			t.Helper()
+			if got := p.phone("1").Typing; got != typing {
+				t.Errorf("typing %s = %t, want %t", when, got, typing)
+			}
+		}
+		want("at first", false)
+		action("typing_on")
+		want("after typing_on", true)
+		action("mark_seen")
+		time.Sleep(19 * time.Second)
+		want("19 s later", true)
+		time.Sleep(2 * time.Second)
+		want("21 s later", false)
+		action("typing_on")
+		action("typing_off")
+		want("after typing_off", false)
+		action("typing_on")
+		send(t, p.api, user, "1/m_x/"+user)
+		want("after a message", false)
+	})
+}
+
+func TestPhonesKeepTheLatest(t *testing.T) {
+	t.Parallel()
+	withPhones(t, asIs, func(p *phones) {
+		p.must("POST", "/phones/1/start", "")
+		user := p.phone("1").User
+		for i := range 150 {
+			send(t, p.api, user, fmt.Sprintf("1/m_%d/%s", i, user))
+		}
+		if f := p.phone("1"); len(f.Messages) != 100 || f.First != 53 {
+			t.Errorf("messages kept = %d from number %d, want 100 from 53 of 152", len(f.Messages), f.First)
+		}
+	})
+}
+
+func TestPhonesRefuse(t *testing.T) {
+	t.Parallel()
+	withPhones(t, asIs, func(p *phones) {
+		p.must("POST", "/phones/1/start", "")
+		for _, tc := range []struct {
+			method, path, body string
+			want               int
+		}{
+			{"POST", "/phones/1/start", "", 409},
+			{"POST", "/phones/2/leave", "", 409},
+			{"POST", "/phones/2/messages", `{"text":"a"}`, 409},
+			{"POST", "/phones/9/start", "", 404},
+			{"DELETE", "/phones/9", "", 404},
+			{"POST", "/phones/1/dance", "", 404},
+			{"PUT", "/phones", "", 404},
+			{"POST", "/phones/1/messages", `{}`, 400},
+			{"POST", "/phones/1/messages", `{"text":" \n"}`, 400},
+			{"POST", "/phones/1/messages", `{"text":"a","picture":"cat"}`, 400},
+			{"POST", "/phones/1/messages", `{"picture":"../icon"}`, 400},
+			{"POST", "/phones/1/messages", `{"text":"` + strings.Repeat("ä", 2001) + `"}`, 400},
+			{"POST", "/phones/1/messages", `{"text":`, 400},
+			{"POST", "/phones", `{"page":"3"}`, 400},
+			{"POST", "/phones", `{"pages":"1"}`, 400},
+		} {
+			if r := p.ask(tc.method, tc.path, tc.body); r.status != tc.want || !strings.Contains(r.body, `{"error":"`) {
+				t.Errorf("%s %s %.40s = %d %s, want %d and an error", tc.method, tc.path, tc.body, r.status, r.body, tc.want)
+			}
+		}
+		for range 5 {
+			p.must("POST", "/phones", `{"page":"2"}`)
+		}
+		if r := p.ask("POST", "/phones", ""); r.status != 409 {
+			t.Errorf("a ninth phone = %d, want 409", r.status)
+		}
+	})
+	if r := mustDo(t, newAPI(t, fakeapi.Config{}), "GET", "/phones", ""); r.status != 404 {
+		t.Errorf("GET /phones without phones = %d, want 404", r.status)
+	}
+}
+
+func TestNewPhonesRefuses(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, fakeapi.Config{})
+	good := fakeapi.PhonesConfig{API: a, URL: "http://bot.test/webhook", Secret: secret, Pages: []string{"1"}}
+	for name, change := range map[string]func(*fakeapi.PhonesConfig){
+		"API":    func(c *fakeapi.PhonesConfig) { c.API = nil },
+		"URL":    func(c *fakeapi.PhonesConfig) { c.URL = "nowhere" },
+		"Secret": func(c *fakeapi.PhonesConfig) { c.Secret = "" },
+		"Pages":  func(c *fakeapi.PhonesConfig) { c.Pages = nil },
+		"Phones": func(c *fakeapi.PhonesConfig) { c.Phones = 9 },
+	} {
+		c := good
+		change(&c)
+		if _, err := fakeapi.NewPhones(c); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("NewPhones with a wrong %s = %v, want it named", name, err)
+		}
+	}
+	if _, err := fakeapi.NewPhones(good); err != nil {
+		t.Errorf("NewPhones = %v, want nil", err)
+	}
+	if _, err := fakeapi.NewPhones(good); err == nil {
+		t.Error("NewPhones once more for one API = nil, want an error")
+	}
+}
+
+// TestPhonesAfterTheSource: phones come into no simulated room, because they
+// wait until these are full.
+func TestPhonesAfterTheSource(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, fakeapi.Config{})
+		b := newBot(a, 5)
+		s, err := fakeapi.NewSource(fakeapi.SourceConfig{
+			API: a, URL: "http://bot.test/webhook", Secret: secret, Transport: b, Rooms: 2, Users: 5, EventsPerSecond: 20, Seed: 1,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := fakeapi.NewPhones(fakeapi.PhonesConfig{
+			API: a, URL: "http://bot.test/webhook", Secret: secret, Transport: b, Pages: []string{s.Page(0)}, Ready: s.Joined(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- f.Run(ctx) }()
+		p := &phones{t, a, b}
+		p.must("POST", "/phones/1/start", "")
+		p.must("POST", "/phones/2/start", "")
+		if err := s.Run(ctx, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		p.must("POST", "/phones/1/messages", `{"text":"a"}`)
+		p.wantTalk("2", "joined", "Get Started(sent), welcome, a")
+		p.wantLedger("events 113 expected 413 accepted 413 lost 0 duplicated 0 unexpected 0 excused 0")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+	})
+}
