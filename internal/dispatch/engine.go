@@ -164,7 +164,6 @@ func (e *engine) alarm() {
 		a := heap.Pop(&e.alarms).(alarm) //nolint:forcetypeassert // only alarms are pushed
 		switch {
 		case a.job != nil:
-			a.job.delayed = false
 			e.enqueue(a.job)
 		case a.page.wakeAt.Equal(a.at):
 			a.page.wakeAt = time.Time{}

@@ -22,7 +22,6 @@ type job struct {
 	attempts int    // calls that failed and count as attempts, in this process and before
 	lastCode string // of the last of them
 	again    bool   // it was refused and the gate said to keep it
-	delayed  bool   // it waits for its own time, in no heap
 }
 
 func (j *job) key() excess.Key { return excess.Key{Page: j.out.Page, Class: string(j.out.Class)} }

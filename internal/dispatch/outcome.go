@@ -126,7 +126,6 @@ func (e *engine) failed(j *job, r rule, res sender.Result, shut bool) {
 
 // delay brings j back after wait; its recipient's line waits with it.
 func (e *engine) delay(j *job, wait time.Duration) {
-	j.delayed = true
 	heap.Push(&e.alarms, alarm{at: e.Now().Add(wait), job: j})
 }
 

@@ -167,6 +167,7 @@ chatclub_broker_returned_total 1
 # HELP chatclub_broker_settled_total Deliveries settled.
 # TYPE chatclub_broker_settled_total counter
 chatclub_broker_settled_total{by="ack"} 3
+chatclub_broker_settled_total{by="requeue"} 0
 # HELP chatclub_broker_stale_total Deliveries settled too late: their channel was gone.
 # TYPE chatclub_broker_stale_total counter
 chatclub_broker_stale_total 1

@@ -51,6 +51,12 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		m.connected.WithLabelValues(c)
 		m.reconnects.WithLabelValues(c)
 	}
+	for _, redelivered := range []string{"false", "true"} {
+		m.deliveries.WithLabelValues(redelivered)
+	}
+	for _, by := range []string{"ack", "requeue"} {
+		m.settled.WithLabelValues(by)
+	}
 	if reg == nil {
 		return m, nil
 	}
