@@ -15,6 +15,10 @@ const (
 	// countEvery is how often the broker is asked for the number of replicas,
 	// ± 10 % so that they do not ask together.
 	countEvery = 500 * time.Millisecond
+	// A replica that has just joined asks more often, joinLooks times: those
+	// that start in the same moment see one another only after they subscribed.
+	joinEvery = 50 * time.Millisecond
+	joinLooks = 10
 	// looksEvery is how often the gate is asked which lanes to look at; it wants
 	// each once a second.
 	looksEvery = 250 * time.Millisecond
@@ -42,7 +46,7 @@ type Census struct {
 // after the first answer, which counts this replica in: it has not subscribed
 // by then. changed is called with every answer; it may be nil.
 func (c Census) Count(ctx context.Context, first func(), changed func(n int)) {
-	self := 1
+	self, looks := 1, 0
 	for {
 		if info, err := c.inspect(ctx, c.Queue); err == nil {
 			n := max(1, info.Consumers+self)
@@ -55,7 +59,12 @@ func (c Census) Count(ctx context.Context, first func(), changed func(n int)) {
 				first()
 			}
 		}
-		if !rest(ctx, time.Duration(float64(countEvery)*(0.9+0.2*c.Random()))) {
+		every := countEvery
+		if self == 0 && looks < joinLooks {
+			looks++
+			every = joinEvery
+		}
+		if !rest(ctx, time.Duration(float64(every)*(0.9+0.2*c.Random()))) {
 			return
 		}
 	}

@@ -190,7 +190,7 @@ func (e *engine) arrive(j *job) {
 	q := e.page(j)
 	e.hold(q, j, +1)
 	if j.lane == noLane {
-		if e.Gate.InExcess(j.key()) {
+		if e.Gate.Spills(j.key()) {
 			e.hold(q, j, -1)
 			e.spill(j)
 			e.forget(q)
@@ -294,7 +294,7 @@ func (e *engine) step(q *pageQueue) bool {
 		e.release(j)
 		return true
 	}
-	if q.id.lane == noLane && e.Gate.InExcess(q.id.Key) {
+	if q.id.lane == noLane && e.Gate.Spills(q.id.Key) {
 		q.pop()
 		e.spill(j)
 		e.release(j)

@@ -17,7 +17,7 @@ type Gate interface {
 	Done(now time.Time, p excess.Pass, r excess.Result) excess.Decision
 	Drop(k excess.Key)
 
-	InExcess(k excess.Key) bool
+	Spills(k excess.Key) bool
 	Due(now time.Time) []excess.Key
 	LaneSeen(now time.Time, k excess.Key, ready int)
 	SetReplicas(n int)

@@ -15,9 +15,9 @@
 // excess: a refusal, or more messages than the caller is willing to hold
 // (Overflow), put the page in excess. Every message of it goes to the page's
 // lane, a queue that the broker delivers to one replica at a time. Left when
-// the lane was found empty at two looks a second apart and for as long as its
-// owner may still hold what it took, when less came here in the last second
-// than this replica's share, and no call of the page is in flight here.
+// the lane was found empty at every look for so long that its owner has sent
+// what it may have held and what came to the lane since, and no call of the
+// page is in flight here.
 //
 // owned: the replica that the lane is delivered to sends for all, at a learned
 // pace: it begins at 0.98 × limit, takes a little off at each refusal, grows
@@ -102,19 +102,13 @@ const (
 	// defaultBurst is the 2 % that headroom leaves of a second, so that even a
 	// burst after a pause stays within the limit of any window of a second.
 	defaultBurst = 20 * time.Millisecond
-	// leaveShare is how much of its share a replica may need when it leaves
-	// excess: above it the page would soon be back.
-	leaveShare = 0.9
-
 	shardCount = 64 // few enough to keep, many enough that two goroutines rarely meet
 	// joinTime is how long the others need to count a new replica: their half
 	// second between looks, its spread, and the broker's answer.
 	joinTime  = 800 * time.Millisecond
 	joinShare = 0.1
-	// checkEvery is how often the lane of a page in excess is looked at, and
-	// emptyChecks how many looks in a row must find it empty.
-	checkEvery  = time.Second
-	emptyChecks = 2
+	// checkEvery is how often the lane of a page in excess is looked at.
+	checkEvery = time.Second
 	// turnEvery is how often free pages that were not touched are forgotten.
 	// Any time above the burst keeps the pace right.
 	turnEvery = 10 * time.Second
@@ -147,9 +141,9 @@ type entry struct {
 	excess   bool
 	since    time.Time // in excess
 	checked  time.Time // last asked for by Due
-	empty    int       // looks in a row that found the lane empty
-	emptyAt  time.Time // the first of them
-	spilled  meter     // messages that went to the lane from here
+	empty    bool      // the lane was, at the last look
+	emptyAt  time.Time // the first look in a row that found it so
+	spilled  int       // messages that went to the lane from here since then
 	pace     *pace
 }
 
@@ -200,7 +194,7 @@ func (m *Map) Offer(now time.Time, k Key, again bool) Decision {
 	defer s.mu.Unlock()
 	e := s.busy[k]
 	if e != nil && e.excess {
-		e.spilled.add(now)
+		e.spilled++
 		return Decision{Do: Spill}
 	}
 	if wait := s.takeLocked(h, now, m.share(now, k.Class), m.cfg.Burst); wait > 0 {
@@ -263,9 +257,7 @@ func (m *Map) Overflow(now time.Time, k Key, waiting int) {
 	defer s.mu.Unlock()
 	e := s.entryLocked(k)
 	e.enter(now)
-	for range waiting {
-		e.spilled.add(now)
-	}
+	e.spilled += waiting
 }
 
 // Drop tells that a message whose call was refused will not be tried again. To
@@ -308,7 +300,7 @@ func (e *entry) enter(now time.Time) {
 	if !e.excess {
 		e.excess, e.since, e.checked = true, now, now
 	}
-	e.empty = 0
+	e.empty = false
 }
 
 // dropLocked forgets an entry that holds nothing any more.
@@ -352,28 +344,36 @@ func (m *Map) LaneSeen(now time.Time, k Key, ready int) {
 	if e == nil || !e.excess {
 		return
 	}
-	share := m.share(now, k.Class)
-	if ready > 0 || e.spilled.lastSecond(now) > leaveShare*share {
-		e.empty = 0
+	if ready > 0 {
+		e.empty = false
 		return
 	}
-	if e.empty++; e.empty == 1 {
-		e.emptyAt = now
+	if !e.empty {
+		e.empty, e.emptyAt, e.spilled = true, now, 0
+		return
 	}
-	// What the owner took from the lane before it was empty takes this long to
-	// send: whoever is free earlier would add its share to the owner's pace.
-	held := seconds(float64(m.cfg.LaneHold) / (headroom * m.cfg.Limit(k.Class)))
-	if e.empty >= emptyChecks && now.Sub(e.emptyAt) >= held && e.inFlight == 0 {
+	// A lane looks empty while its owner holds up to LaneHold messages of it.
+	// Whoever is free before they are sent adds its share to the owner's pace.
+	// The owner has sent them when it could have sent all that came since, and
+	// as many more. What came is what came from here, times the replicas.
+	could := headroom * m.cfg.Limit(k.Class) * now.Sub(e.emptyAt).Seconds()
+	came := float64(e.spilled) * float64(m.replicas.Load())
+	if could-came >= float64(m.cfg.LaneHold) && e.inFlight == 0 {
 		e.excess, e.refused = false, 0
 		s.dropLocked(k, e, now)
 	}
 }
 
-// InExcess tells whether messages of the page go to its lane.
-func (m *Map) InExcess(k Key) bool {
+// Spills tells whether a message that did not come from a lane goes to its
+// page's lane at once, and if so counts it as gone there.
+func (m *Map) Spills(k Key) bool {
 	s, _ := m.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.busy[k]
-	return e != nil && e.excess
+	if e == nil || !e.excess {
+		return false
+	}
+	e.spilled++
+	return true
 }

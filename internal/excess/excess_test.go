@@ -94,34 +94,39 @@ func TestRefusalPutsThePageInExcess(t *testing.T) {
 	}
 }
 
-// The page leaves excess when two looks, as far apart as the owner needs for
-// what it may hold, found its lane empty, and nothing was wanted here meanwhile.
+// The page leaves excess when every look found its lane empty for as long as
+// its owner, at 294/s, needs for the 512 that it may hold and for what came
+// since: from here, times the replicas.
 func TestLeavingExcess(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		name  string
-		looks []int // ready messages at each second
-		spill bool  // messages kept coming
-		want  bool  // still in excess
+		name   string
+		ready  []int // messages at each second
+		spills int   // messages that come here each second
+		want   bool  // still in excess
 	}{
-		{"empty for long enough", []int{0, 0, 0}, false, false},
-		{"empty, but not for as long as its owner may hold", []int{0, 0}, false, true},
-		{"a message in between", []int{0, 0, 1, 0, 0}, false, true},
-		{"more comes here than this replica's share", []int{0, 0, 0, 0}, true, true},
+		{"512 / 294 = 1.7 s", []int{0, 0, 0}, 0, false},
+		{"too short", []int{0, 0}, 0, true},
+		{"a message in between", []int{0, 0, 1, 0, 0}, 0, true},
+		{"512 / (294 - 2 × 60) = 2.9 s", []int{0, 0, 0, 0}, 60, false},
+		{"too short with what comes", []int{0, 0, 0}, 60, true},
+		{"all that the page may have", []int{0, 0, 0, 0, 0, 0, 0, 0}, 147, true},
 	} {
-		m := newMap(1)
-		m.Overflow(begin, page, 1)
+		m := newMap(2)
+		m.Overflow(begin, page, 1000)
 		now := begin.Add(5 * time.Second)
-		for _, ready := range row.looks {
-			if row.spill {
-				for i := range 300 {
-					m.Offer(now.Add(-time.Duration(i)*3*time.Millisecond), page, false)
+		for _, ready := range row.ready {
+			m.LaneSeen(now, page, ready)
+			for i := range row.spills {
+				if i%2 == 0 {
+					m.Spills(page)
+				} else {
+					m.Offer(now, page, false)
 				}
 			}
-			m.LaneSeen(now, page, ready)
 			now = now.Add(time.Second)
 		}
-		if got := m.InExcess(page); got != row.want {
+		if got := m.Counts().Excess == 1; got != row.want {
 			t.Errorf("%s: in excess = %v, want %v", row.name, got, row.want)
 		}
 	}

@@ -69,7 +69,8 @@ type pace struct {
 	onset       time.Time // end of the pause after the first of them: calls sent before were under way
 	resume      time.Time // end of the pause
 	probing     bool      // the lone probe is out
-	starting    bool      // a probe was refused, and nothing since the page is open again
+	starting    bool      // a probe was refused, and nothing sent since
+	shut        time.Time // when that probe was sent: what was sent before says nothing new
 	lastRefusal time.Time
 	lastSend    time.Time
 	lastWait    time.Time // when a message last had to wait
@@ -150,7 +151,8 @@ func (p *pace) refused(now time.Time, t ticket) {
 	case now.Sub(p.began) < settle: // others' calls, not this pace, used up the limit
 	case t.probe:
 		p.rate = max(minPace, min(p.rate, p.successes.lastSecond(now)))
-		p.starting = true
+		p.starting, p.shut = true, t.at
+	case t.at.Before(p.shut): // the probe has answered for it
 	default:
 		p.starting = false
 		p.rate = max(minPace, p.rate-min(max(cutStep, cutPart*p.rate), cutShare*p.rate))

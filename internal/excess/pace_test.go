@@ -164,6 +164,28 @@ func TestRefusalsInARow(t *testing.T) {
 	}
 }
 
+// After a refused probe only what was sent later says something about the pace.
+func TestRefusalsFromBeforeTheProbe(t *testing.T) {
+	t.Parallel()
+	p := newPace(begin, 300, half)
+	now := begin.Add(10 * time.Second)
+	p.refused(now, p.send(now))
+	now = now.Add(25 * time.Millisecond)
+	old := p.send(now)
+	p.refused(now, p.send(now))
+	now = now.Add(50 * time.Millisecond)
+	probe := p.send(now)
+	p.accepted(now, ticket{at: begin}) // so that a second's successes are not 0
+	p.refused(now, probe)
+	if rate := p.rate; rate != 1 || !p.starting {
+		t.Fatalf("after the probe: rate %v, starting %v, want 1, the successes of a second, and true", rate, p.starting)
+	}
+	p.refused(now, old)
+	if p.rate != 1 || !p.starting {
+		t.Errorf("after a refusal from before the probe: rate %v, starting %v, want 1, true", p.rate, p.starting)
+	}
+}
+
 // The owner's bound of the package comment, for any sequence of results and
 // any lateness: no second holds more than 0.98 × limit × 1.1 s and one.
 func TestOwnerBound(t *testing.T) {

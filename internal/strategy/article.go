@@ -87,8 +87,8 @@ func (a *Article) Counts() excess.Counts {
 	return excess.Counts{Excess: len(a.pages)}
 }
 
-// InExcess is false: there is no lane to send a page's messages to.
-func (*Article) InExcess(excess.Key) bool { return false }
+// Spills is false: there is no lane to send a page's messages to.
+func (*Article) Spills(excess.Key) bool { return false }
 
 // Overflow has no meaning here.
 func (*Article) Overflow(time.Time, excess.Key, int) {}
