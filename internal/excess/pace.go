@@ -25,6 +25,10 @@ const (
 	settle = 2 * time.Second
 	// memoryTime is how fast the remembered pace follows the real one.
 	memoryTime = 10 * time.Second
+	// unlearn is how much of what the remembered pace is above the present one
+	// goes with each new refusal: after one, three quarters of the way back is
+	// still fast; after eight, a tenth is left, and growth is slow from there.
+	unlearn = 0.25
 	// The pace grows by slowGrowth (a share per second) near the remembered one,
 	// by fastGrowth below it, and after calmAfter without a refusal twice as
 	// fast every calmDouble, up to maxGrowth.
@@ -147,6 +151,9 @@ func (p *pace) refused(now time.Time, t ticket) {
 		p.onset = p.resume
 	}
 	p.lastRefusal = now
+	if first && now.Sub(p.began) >= settle {
+		p.memory -= max(0, p.memory-p.rate) * unlearn
+	}
 	switch {
 	case now.Sub(p.began) < settle: // others' calls, not this pace, used up the limit
 	case t.probe:
