@@ -20,9 +20,10 @@
 // page is in flight here.
 //
 // owned: the replica that the lane is delivered to sends for all, at a learned
-// pace: it begins at 0.98 × limit, takes a little off at each refusal, grows
-// back slowly near the pace it remembers and faster the longer none came, and
-// after two refusals in a row sends one message at a time until one passes.
+// pace: it begins at 0.98 × limit and reaches for 0.993 while nothing is
+// refused, takes a little off at each refusal, grows back slowly near the pace
+// it remembers and faster the longer none came, and after two refusals in a row
+// sends one message at a time until one passes.
 //
 // It goes back to ChatClub's excess map, whose pages had a counter of refused
 // messages and no pace: every replica then probes on its own, which costs
@@ -32,9 +33,9 @@
 //
 // For one page at R replicas that agree on R, all of them free: at most
 // 0.98 × limit × (T + 20 ms) + R messages are sent in any T seconds. With one
-// owner and the others in excess: at most 0.98 × limit × (T + 0.1 s) + 1, and
-// the 0.1 s only when the owner itself was late. While
-// the first replicas enter excess and the last are still free, both add up.
+// owner and the others in excess: at most 0.993 × limit × (T + 0.1 s) + 1, and
+// the 0.1 s only when the owner itself was late. While the first replicas enter
+// excess and the last are still free, both add up.
 package excess
 
 import (
@@ -102,7 +103,7 @@ const (
 	// defaultBurst is the 2 % that headroom leaves of a second, so that even a
 	// burst after a pause stays within the limit of any window of a second.
 	defaultBurst = 20 * time.Millisecond
-	shardCount = 64 // few enough to keep, many enough that two goroutines rarely meet
+	shardCount   = 64 // few enough to keep, many enough that two goroutines rarely meet
 	// joinTime is how long the others need to count a new replica: their half
 	// second between looks, its spread, and the broker's answer.
 	joinTime  = 800 * time.Millisecond

@@ -11,6 +11,13 @@ const (
 	// limiters that look at a sliding second, and count refused calls, refuse a
 	// tenth of all calls; see the package comment.
 	headroom = 0.98
+	// reach is how far above headroom an owner goes by itself, limiters
+	// permitting: what is left is two messages in the second of the published
+	// limit, one for each end of the second. It takes reachTime to get there, and
+	// a refusal on the way ends it for restTime: a try costs a refusal or two.
+	reach     = 0.993
+	reachTime = 20 * time.Second
+	restTime  = 5 * time.Minute
 	// lateness is how much of its pace an owner makes up for when it was late
 	// itself, not scheduled or collecting garbage, while messages waited.
 	lateness = 100 * time.Millisecond
@@ -61,7 +68,8 @@ type ticket struct {
 // pace is the learned speed of one page at its owner. The zero value is not
 // useful; newPace makes one. Not safe for concurrent use.
 type pace struct {
-	top    float64 // never faster
+	limit  float64 // as configured
+	top    float64 // never faster; from headroom to reach of the limit
 	rate   float64
 	memory float64 // the rate of the last memoryTime
 	random func() float64
@@ -76,6 +84,7 @@ type pace struct {
 	starting    bool      // a probe was refused, and nothing sent since
 	shut        time.Time // when that probe was sent: what was sent before says nothing new
 	lastRefusal time.Time
+	rest        time.Time // until then top stays
 	lastSend    time.Time
 	lastWait    time.Time // when a message last had to wait
 	stepped     time.Time // when the rate last grew
@@ -85,7 +94,7 @@ type pace struct {
 func newPace(now time.Time, limit float64, random func() float64) *pace {
 	top := headroom * limit
 	return &pace{
-		top: top, rate: top, memory: top, random: random,
+		limit: limit, top: top, rate: top, memory: top, random: random,
 		began: now, stepped: now, lastSend: now,
 		tat: now.Add(seconds(random() / top)),
 	}
@@ -151,6 +160,9 @@ func (p *pace) refused(now time.Time, t ticket) {
 		p.onset = p.resume
 	}
 	p.lastRefusal = now
+	if base := headroom * p.limit; p.top > base {
+		p.top, p.rest = base, now.Add(restTime)
+	}
 	if first && now.Sub(p.began) >= settle {
 		p.memory -= max(0, p.memory-p.rate) * unlearn
 	}
@@ -181,7 +193,11 @@ func (p *pace) grow(now time.Time) {
 		return
 	}
 	p.stepped = now
-	if now.Sub(p.lastWait) <= time.Second && p.rate < p.top {
+	waiting := now.Sub(p.lastWait) <= time.Second
+	if waiting && p.rate >= p.top && now.Sub(p.lastRefusal) > calmAfter && now.Sub(p.began) > calmAfter && now.After(p.rest) {
+		p.top = min(reach*p.limit, p.top+(reach-headroom)*p.limit*dt/reachTime.Seconds())
+	}
+	if waiting && p.rate < p.top {
 		a := slowGrowth
 		if p.rate < nearMemory*p.memory {
 			a = fastGrowth

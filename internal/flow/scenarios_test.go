@@ -48,7 +48,7 @@ func saturation() group {
 	g := group{
 		title: "One saturated page, by the number of replicas",
 		text: "Demand is three times the limit of 300/s, for 25 s; the platform counts in fixed windows. " +
-			"What is not called \"from the start\" leaves out the first 5 s. Inversions are messages accepted after one to the same of 2,000 recipients that was published later, " +
+			"What is not called \"from the start\" leaves out the first 5 s, or what the row says. Inversions are messages accepted after one to the same of 2,000 recipients that was published later, " +
 			"per message; in the lane, how many were accepted after one that came to the lane later. At 0.9 × the limit a page is now free and now in excess.",
 	}
 	for _, n := range []int{1, 2, 4, 8, 16, 64} {
@@ -58,6 +58,14 @@ func saturation() group {
 		}
 		g.rows = append(g.rows, row{name: "3 × the limit", replicas: n, script: saturated(3, 25*time.Second), bounds: bounds})
 	}
+	g.rows = append(g.rows, row{
+		name: "3 × the limit, from 30 s to 90 s", replicas: 4, bounds: []bound{atLeast(quota, .99), atMost(refused, .0005)},
+		script: func(r *rig) {
+			r.demand(saturate(hot, 3*pageLimit))
+			r.until(90 * time.Second)
+			r.flow(window{30 * time.Second, 90 * time.Second}, pageLimit, quota, refused)
+		},
+	})
 	for _, n := range []int{4, 16} {
 		g.rows = append(g.rows, row{
 			name: "0.9 × the limit", replicas: n, script: saturated(.9, 25*time.Second),
