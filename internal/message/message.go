@@ -41,6 +41,13 @@ type Attachment struct {
 	URL  string `json:"url"`
 }
 
+// QuickReply is a button below a message that is gone when it was tapped; the
+// tap comes back as a message with the title as its text and the payload.
+type QuickReply struct {
+	Title   string `json:"title"`   // at most 20 characters
+	Payload string `json:"payload"` // at most 1,000 characters
+}
+
 // Event is one thing that happened on a page. (Page, ID) identifies it: a
 // repeated pair is the same event told twice.
 type Event struct {
@@ -103,15 +110,16 @@ const (
 
 // Outbound is one message to one recipient.
 type Outbound struct {
-	ID         string      `json:"id"` // deterministic, see CopyID; travels in the send's metadata
-	Page       string      `json:"page"`
-	To         string      `json:"to"` // PSID
-	Class      Class       `json:"class"`
-	Text       string      `json:"text,omitempty"` // exactly one of Text and Attachment is set
-	Attachment *Attachment `json:"attachment,omitempty"`
-	Time       int64       `json:"time"`                 // when its event happened, Unix milliseconds: its age counts from here
-	Attempts   int         `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
-	FirstCode  string      `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
+	ID         string       `json:"id"` // deterministic, see CopyID; travels in the send's metadata
+	Page       string       `json:"page"`
+	To         string       `json:"to"` // PSID
+	Class      Class        `json:"class"`
+	Text       string       `json:"text,omitempty"` // exactly one of Text and Attachment is set
+	Attachment *Attachment  `json:"attachment,omitempty"`
+	Replies    []QuickReply `json:"replies,omitempty"`    // buttons below it, at most 13
+	Time       int64        `json:"time"`                 // when its event happened, Unix milliseconds: its age counts from here
+	Attempts   int          `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
+	FirstCode  string       `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
 }
 
 // Encode returns the wire form of o.
@@ -122,6 +130,9 @@ func (o Outbound) Encode() ([]byte, error) {
 	}
 	return b, nil
 }
+
+// maxReplies is the most quick replies that the Send API takes.
+const maxReplies = 13
 
 // DecodeOutbound parses a body from `outbound`, `outbound.bulk` or a lane.
 // Every fault is named.
@@ -144,6 +155,15 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 	}
 	if o.Attachment != nil && (o.Attachment.Type == "" || o.Attachment.URL == "") {
 		faults = append(faults, errors.New("attachment lacks its type or url"))
+	}
+	if len(o.Replies) > maxReplies {
+		faults = append(faults, fmt.Errorf("replies are %d, at most %d are possible", len(o.Replies), maxReplies))
+	}
+	for i, r := range o.Replies {
+		if r.Title == "" || r.Payload == "" {
+			faults = append(faults, fmt.Errorf("reply %d lacks its title or payload", i+1))
+			break
+		}
 	}
 	if o.Attempts < 0 {
 		faults = append(faults, errors.New("attempts is negative"))

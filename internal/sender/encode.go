@@ -38,9 +38,30 @@ func encode(o message.Outbound) []byte {
 		b = append(b, `"text":`...)
 		b = appendString(b, o.Text)
 	}
+	b = appendReplies(b, o.Replies)
 	b = append(b, `,"metadata":`...)
 	b = appendString(b, o.ID)
 	return append(b, `}}`...)
+}
+
+// appendReplies appends the quick replies, if there are any.
+func appendReplies(b []byte, replies []message.QuickReply) []byte {
+	for i, r := range replies {
+		if i == 0 {
+			b = append(b, `,"quick_replies":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = append(b, `{"content_type":"text","title":`...)
+		b = appendString(b, r.Title)
+		b = append(b, `,"payload":`...)
+		b = appendString(b, r.Payload)
+		b = append(b, '}')
+	}
+	if len(replies) > 0 {
+		b = append(b, ']')
+	}
+	return b
 }
 
 // appendString appends s as a JSON string. Like encoding/json it escapes

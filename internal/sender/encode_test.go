@@ -23,6 +23,10 @@ func standard(t testing.TB, o message.Outbound) []byte {
 	} else {
 		msg["text"] = o.Text
 	}
+	for _, r := range o.Replies {
+		list, _ := msg["quick_replies"].([]object) // nil at first
+		msg["quick_replies"] = append(list, object{"content_type": "text", "title": r.Title, "payload": r.Payload})
+	}
 	b, err := json.Marshal(object{"recipient": object{"id": o.To}, "messaging_type": "UPDATE", "message": msg})
 	if err != nil {
 		t.Fatalf("marshal: %v", err)
@@ -55,6 +59,11 @@ func TestEncode(t *testing.T) {
 			"attachment",
 			message.Outbound{ID: "1/m_a/2/1", To: "2", Attachment: &message.Attachment{Type: "image", URL: "https://x/y?a=1&b=2"}},
 			`{"recipient":{"id":"2"},"messaging_type":"UPDATE","message":{"attachment":{"type":"image","payload":{"url":"https://x/y?a=1&b=2","is_reusable":false}},"metadata":"1/m_a/2/1"}}`,
+		},
+		{
+			"quick replies",
+			message.Outbound{ID: "1/m_a/2", To: "2", Text: "Where?", Replies: []message.QuickReply{{Title: "jazz", Payload: "/join jazz"}, {Title: "\"x\"", Payload: "/leave"}}},
+			`{"recipient":{"id":"2"},"messaging_type":"UPDATE","message":{"text":"Where?","quick_replies":[{"content_type":"text","title":"jazz","payload":"/join jazz"},{"content_type":"text","title":"\"x\"","payload":"/leave"}],"metadata":"1/m_a/2"}}`,
 		},
 	}
 	for _, tt := range tests {
