@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"chatclub/internal/message"
+	"chatclub/internal/plaintext"
 )
 
 // file is an attachment as it is relayed.
@@ -60,7 +61,7 @@ func relayOne(a message.Attachment) file {
 // address without white space or control characters, of a length that still
 // fits where it goes as text.
 func relayable(address string) bool {
-	if address == "" || !utf8.ValidString(address) || utf8.RuneCountInString(address) > MaxText {
+	if address == "" || !utf8.ValidString(address) || plaintext.Len(address) > MaxText {
 		return false
 	}
 	if strings.ContainsFunc(address, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) {

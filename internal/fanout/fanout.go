@@ -10,12 +10,9 @@
 package fanout
 
 import (
-	"fmt"
-	"strconv"
-
 	"chatclub/internal/message"
+	"chatclub/internal/phrase"
 	"chatclub/internal/plaintext"
-	"chatclub/internal/rooms"
 )
 
 const (
@@ -31,15 +28,64 @@ const (
 	maxAttachments = 30
 )
 
-// Copies returns the messages that ev makes, where res is what rooms made of
-// it: the sender's welcome or answer first, then the copies.
-func Copies(ev message.Event, res rooms.Result) []message.Outbound {
-	var out []message.Outbound
-	if text := notice(ev, res); text != "" {
-		out = Notice(ev, ev.User, text)
+// Said is a message as the other members get it.
+type Said struct {
+	parts []message.Outbound
+}
+
+// Say makes the parts of what ev's user, called name, says. text is ev's
+// text, or what command.Parse leaves of it. What cannot be passed on is
+// refused with the phrase for its sender, and then there are no parts; refused
+// is empty otherwise. An event that is no message, or has nothing in it, says
+// nothing.
+func Say(ev message.Event, name, text string) (said Said, refused phrase.Key) {
+	if ev.Kind != message.KindMessage {
+		return Said{}, ""
 	}
-	said, _ := Say(ev, res.Name, ev.Text)
-	return append(out, said.Copies(ev, res.Others)...)
+	files, more := relay(ev.Attachments)
+	clean := plaintext.Clean(text)
+	if clean == "" && len(files) == 0 {
+		switch {
+		case text != "":
+			return Said{}, phrase.TextEmpty
+		case len(ev.Attachments) > 0:
+			return Said{}, phrase.FileRefused
+		}
+		return Said{}, ""
+	}
+	prefix := signature(name)
+	pieces := plaintext.Split(clean, MaxText-plaintext.Len(prefix))
+	if len(pieces) > maxTexts {
+		return Said{}, phrase.TextLong
+	}
+	for _, piece := range pieces {
+		said.parts = append(said.parts, textPart(prefix+piece))
+	}
+	if clean == "" {
+		said.parts = append(said.parts, textPart(prefix+describe(files, more)))
+	}
+	for _, f := range files {
+		said.parts = append(said.parts, f.part)
+	}
+	if clean != "" && more > 0 {
+		said.parts = append(said.parts, textPart(prefix+describe(nil, more)))
+	}
+	return said, ""
+}
+
+// Copies returns what ev makes for each of the members: every part for the
+// first, every part for the second, and so on. ev's own user gets none.
+func (s Said) Copies(ev message.Event, to []string) []message.Outbound {
+	out := make([]message.Outbound, 0, len(to)*len(s.parts))
+	for _, member := range to {
+		if member == ev.User {
+			continue
+		}
+		for i, part := range s.parts {
+			out = append(out, stamp(ev, part, member, i))
+		}
+	}
+	return out
 }
 
 // stamp makes a part a message to one recipient.
@@ -47,28 +93,6 @@ func stamp(ev message.Event, part message.Outbound, to string, i int) message.Ou
 	part.ID = message.CopyID(ev.Page, ev.ID, to, i)
 	part.Page, part.To, part.Time = ev.Page, to, ev.Time
 	return part
-}
-
-// notice is what the sender itself is told: a welcome when the event brought
-// it into its room, otherwise where it is when it pressed a button.
-func notice(ev message.Event, res rooms.Result) string {
-	switch {
-	case res.Joined && len(res.Others) == 0:
-		return fmt.Sprintf("Welcome to room %d, %s! You are the first one here. Everything you write goes to everybody here.", res.Room, res.Name)
-	case res.Joined:
-		return fmt.Sprintf("Welcome to room %d, %s! You are with %s. Everything you write goes to everybody here.", res.Room, res.Name, others(len(res.Others)))
-	case ev.Kind == message.KindPostback:
-		return fmt.Sprintf("You are in room %d with %s.", res.Room, others(len(res.Others)))
-	default:
-		return ""
-	}
-}
-
-func others(n int) string {
-	if n == 1 {
-		return "1 other"
-	}
-	return strconv.Itoa(n) + " others"
 }
 
 // signature stands before each text. A name from right to left is isolated,

@@ -131,8 +131,8 @@ func (o Outbound) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// maxReplies is the most quick replies that the Send API takes.
-const maxReplies = 13
+// MaxReplies is the most quick replies that the Send API takes.
+const MaxReplies = 13
 
 // DecodeOutbound parses a body from `outbound`, `outbound.bulk` or a lane.
 // Every fault is named.
@@ -156,8 +156,8 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 	if o.Attachment != nil && (o.Attachment.Type == "" || o.Attachment.URL == "") {
 		faults = append(faults, errors.New("attachment lacks its type or url"))
 	}
-	if len(o.Replies) > maxReplies {
-		faults = append(faults, fmt.Errorf("replies are %d, at most %d are possible", len(o.Replies), maxReplies))
+	if len(o.Replies) > MaxReplies {
+		faults = append(faults, fmt.Errorf("replies are %d, at most %d are possible", len(o.Replies), MaxReplies))
 	}
 	for i, r := range o.Replies {
 		if r.Title == "" || r.Payload == "" {

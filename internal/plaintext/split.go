@@ -67,14 +67,14 @@ func cut(s string, limit int) int {
 	return len(s)
 }
 
-func behind(word, char, any int) int {
+func behind(word, char, last int) int {
 	switch {
 	case word > 0:
 		return word
 	case char > 0:
 		return char
 	}
-	return any
+	return last
 }
 
 const joiner = '\u200d'
