@@ -24,12 +24,13 @@ const (
 	KindMessage  Kind = "message"  // a user wrote; Text, Payload or Attachments
 	KindPostback Kind = "postback" // a user tapped a button; Payload, Title
 	KindPolicy   Kind = "policy"   // Meta blocked, warned or unblocked the page; Action, Reason
-	KindFeedback Kind = "feedback" // the dispatcher learned that User cannot be sent to; Reason
+	KindFeedback Kind = "feedback" // the dispatcher learned that User, or the whole page, cannot be sent to; Reason, Until
+	KindIdle     Kind = "idle"     // core saw that User has been silent for too long
 )
 
 func (k Kind) valid() bool {
 	switch k {
-	case KindMessage, KindPostback, KindPolicy, KindFeedback:
+	case KindMessage, KindPostback, KindPolicy, KindFeedback, KindIdle:
 		return true
 	}
 	return false
@@ -53,9 +54,10 @@ type QuickReply struct {
 type Event struct {
 	Kind        Kind         `json:"kind"`
 	Page        string       `json:"page"`
-	ID          string       `json:"id"`             // Messenger's mid, or a digest of the raw event where it has none
-	User        string       `json:"user,omitempty"` // PSID; empty only for KindPolicy
-	Time        int64        `json:"time"`           // when it happened, Unix milliseconds
+	ID          string       `json:"id"`               // Messenger's mid, or a digest of the raw event where it has none
+	User        string       `json:"user,omitempty"`   // PSID; empty only for KindPolicy
+	Time        int64        `json:"time"`             // when it happened, Unix milliseconds
+	Locale      string       `json:"locale,omitempty"` // of the user, such as pt_BR, where the event tells it
 	Text        string       `json:"text,omitempty"`
 	Payload     string       `json:"payload,omitempty"` // of the quick reply or postback
 	Title       string       `json:"title,omitempty"`   // of the postback's button
@@ -63,6 +65,7 @@ type Event struct {
 	Attachments []Attachment `json:"attachments,omitempty"`
 	Action      string       `json:"action,omitempty"` // KindPolicy: block, warning, unblock
 	Reason      string       `json:"reason,omitempty"` // KindPolicy: Meta's word; KindFeedback: a Reason
+	Until       int64        `json:"until,omitempty"`  // KindFeedback of a stopped page: when it is tried again, Unix milliseconds
 }
 
 // Encode returns the wire form of e.
@@ -120,6 +123,9 @@ type Outbound struct {
 	Time       int64        `json:"time"`                 // when its event happened, Unix milliseconds: its age counts from here
 	Attempts   int          `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
 	FirstCode  string       `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
+	Broadcast  string       `json:"broadcast,omitempty"`  // id of the broadcast that it is part of
+	Rate       float64      `json:"rate,omitempty"`       // messages/s of the whole broadcast at most; 0: no limit of its own
+	Deadline   int64        `json:"deadline,omitempty"`   // after which it is not sent, Unix milliseconds; 0: its age alone counts
 }
 
 // Encode returns the wire form of o.
@@ -167,6 +173,12 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 	}
 	if o.Attempts < 0 {
 		faults = append(faults, errors.New("attempts is negative"))
+	}
+	switch {
+	case o.Rate < 0:
+		faults = append(faults, errors.New("rate is negative"))
+	case o.Rate > 0 && o.Broadcast == "":
+		faults = append(faults, errors.New("rate is set but broadcast is empty"))
 	}
 	if len(faults) > 0 {
 		return Outbound{}, fmt.Errorf("decode outbound: %w", errors.Join(faults...))
