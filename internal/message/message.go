@@ -125,7 +125,7 @@ type Outbound struct {
 	FirstCode  string       `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
 	Broadcast  string       `json:"broadcast,omitempty"`  // id of the broadcast that it is part of
 	Rate       float64      `json:"rate,omitempty"`       // messages/s of the whole broadcast at most; 0: no limit of its own
-	Deadline   int64        `json:"deadline,omitempty"`   // after which it is not sent, Unix milliseconds; 0: its age alone counts
+	Deadline   int64        `json:"deadline,omitempty"`   // after which it is not sent, Unix milliseconds, instead of what its age says; 0: its age counts
 }
 
 // Encode returns the wire form of o.

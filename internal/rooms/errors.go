@@ -35,6 +35,21 @@ func checkKey(field, value string) error {
 	return nil
 }
 
+// maxWord bounds what else comes from users, whose names and codes are far
+// shorter.
+const maxWord = 512
+
+// checkWord is checkKey for what may be empty.
+func checkWord(field, value string) error {
+	if value == "" {
+		return nil
+	}
+	if len(value) > maxWord {
+		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrData, field, len(value), maxWord)
+	}
+	return checkKey(field, value)
+}
+
 // Result codes of SQLite that lie in the data (sqlite.org/rescode.html).
 const (
 	sqliteTooBig   = 18
