@@ -89,6 +89,8 @@ func (c *Core) replyTo(in intent, res rooms.Result) reply {
 		}
 	case res.Notice == rooms.Welcome:
 		r.welcome(res)
+	case res.Notice == rooms.Already && res.Subject != "":
+		r.say(phrase.RoomFull, phrase.Args{"room": res.Subject, "next": roomName(res.Room)})
 	case res.Notice == rooms.RoomList:
 		r.list(res)
 	case res.Notice == rooms.Members:

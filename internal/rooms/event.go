@@ -67,7 +67,7 @@ const (
 	Silence    Notice = ""            // nothing
 	Welcome    Notice = "welcome"     // it joined Room, under Name, where Count others are; Subject is the full room that it asked for, or ""
 	Here       Notice = "here"        // it is in Room with Count others, and asked
-	Already    Notice = "already"     // it is in Room, where it wanted to go
+	Already    Notice = "already"     // it is in Room, where it wanted to go; Subject is the full room that it asked for, or ""
 	Left       Notice = "left"        // it left Room by its own wish
 	LeftIdle   Notice = "left_idle"   // it left Room because it was silent
 	Nowhere    Notice = "nowhere"     // it is in no room, and what it did needs one

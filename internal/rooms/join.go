@@ -60,11 +60,18 @@ func (v *visit) move(ctx context.Context, to Room) error {
 	if err := v.lockPage(ctx); err != nil {
 		return err
 	}
-	v.vacate()
 	room, fresh, err := v.find(ctx, to)
 	if err != nil {
 		return err
 	}
+	if to.Number != 0 && room.Number != to.Number && v.ev.Action == Join && v.ev.Arg != "" {
+		v.res.Subject = v.ev.Arg
+	}
+	if room.Number == v.place.Number {
+		v.res.Notice = Already // the next one is where it is
+		return nil
+	}
+	v.vacate()
 	now := v.s.cfg.Now().UnixMilli()
 	var taken []string
 	v.relay = nil
@@ -89,9 +96,6 @@ func (v *visit) move(ctx context.Context, to Room) error {
 		v.person.lastNumber = 0 // the rooms of a code come and go, and with them their numbers
 	}
 	v.res.Joined, v.res.Notice, v.res.Room, v.res.Name, v.res.Count = true, Welcome, room, name, len(taken)
-	if v.ev.Action == Join && v.ev.Arg != "" && to.Number != 0 && room.Number != to.Number {
-		v.res.Subject = v.ev.Arg
-	}
 	return nil
 }
 

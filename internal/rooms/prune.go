@@ -1,8 +1,10 @@
 package rooms
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -45,7 +47,7 @@ type Silent struct {
 	Since      time.Time // of its last event
 }
 
-// SilentMembers returns some of them, at most 1,000. Each leaves its room when
+// SilentMembers returns some of them, at most 1,000, by page and user. Each leaves its room when
 // Receive gets an Idle event of it.
 func (s *Store) SilentMembers(ctx context.Context) ([]Silent, error) {
 	if s.cfg.Idle == 0 {
@@ -67,5 +69,6 @@ func (s *Store) SilentMembers(ctx context.Context) ([]Silent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("select silent members: %w", err)
 	}
+	slices.SortFunc(list, func(a, b Silent) int { return cmp.Or(cmp.Compare(a.Page, b.Page), cmp.Compare(a.User, b.User)) })
 	return list, nil
 }

@@ -74,6 +74,7 @@ func TestJoin(t *testing.T) {
 			{"d", "1", Result{Joined: true, Room: public(1), Name: "Guest 4", Notice: Welcome}},
 			{"a", "1", Result{Joined: true, Room: public(1), Name: "Guest 1", Notice: Welcome, Count: 1}},
 			{"b", "1", Result{Joined: true, Room: public(2), Name: "Guest 2", Notice: Welcome, Subject: "1"}},
+			{"b", "1", Result{Room: public(2), Name: "Guest 2", Notice: Already, Subject: "1"}}, // where it is already
 			{"e", "", Result{Joined: true, Room: public(2), Name: "Guest 5", Notice: Welcome, Count: 1}},
 		} {
 			got := does(t, s, step.user, Join, step.arg)
