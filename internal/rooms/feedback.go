@@ -104,7 +104,10 @@ func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, er
 	err := s.do(ctx,
 		one(&paused, `SELECT 1 FROM pages WHERE page = $1 AND paused_until > $2`, []any{page, s.cfg.Now().UnixMilli()}, new(int64)),
 		query{
-			sql:  `UPDATE pages SET paused_until = 0, pause_reason = '', pause_at = $2 WHERE page = $1 AND pause_at <= $2`,
+			sql: `
+			INSERT INTO pages (page, guests, pause_at) VALUES ($1, 0, $2)
+			ON CONFLICT (page) DO UPDATE SET paused_until = 0, pause_reason = '', pause_at = excluded.pause_at
+			WHERE pages.pause_at <= excluded.pause_at`,
 			args: []any{page, at.UnixMilli()}, met: &met,
 		})
 	if err != nil {
