@@ -42,8 +42,11 @@ type Attachment struct {
 	URL  string `json:"url"`
 }
 
-// QuickReply is a button below a message that is gone when it was tapped; the
-// tap comes back as a message with the title as its text and the payload.
+// QuickReply is something to tap below a message; the tap comes back as an
+// Event with the payload. Up to three below a short text are buttons, which
+// stay, and whose tap is a KindPostback. More are Messenger's quick replies,
+// which are gone with the next message, and whose tap is a KindMessage with the
+// title as its text.
 type QuickReply struct {
 	Title   string `json:"title"`   // at most 20 characters
 	Payload string `json:"payload"` // at most 1,000 characters

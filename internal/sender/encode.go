@@ -11,6 +11,14 @@ import (
 // that most bodies are one allocation.
 const encodeSlack = 200
 
+// Messenger's bounds for a template of buttons. A text that is longer, or has
+// more to tap, goes as a text with quick replies. Bytes are counted, which are
+// never fewer than characters.
+const (
+	maxButtons    = 3
+	maxButtonText = 640
+)
+
 // encode returns the body of a Send API call. Fan-out happens inside the
 // 24-hour window and is nobody's direct answer, which the platform calls UPDATE.
 //
@@ -28,40 +36,47 @@ func encode(o message.Outbound) []byte {
 	b = append(b, `{"recipient":{"id":`...)
 	b = appendString(b, o.To)
 	b = append(b, `},"messaging_type":"UPDATE","message":{`...)
-	if a := o.Attachment; a != nil {
+	switch a := o.Attachment; {
+	case a != nil:
 		b = append(b, `"attachment":{"type":`...)
 		b = appendString(b, a.Type)
 		b = append(b, `,"payload":{"url":`...)
 		b = appendString(b, a.URL)
 		b = append(b, `,"is_reusable":false}}`...)
-	} else {
+	case len(o.Replies) > 0 && len(o.Replies) <= maxButtons && len(o.Text) <= maxButtonText:
+		b = append(b, `"attachment":{"type":"template","payload":{"template_type":"button","text":`...)
+		b = appendString(b, o.Text)
+		b = append(b, `,"buttons":`...)
+		b = appendReplies(b, `{"type":"postback","title":`, o.Replies)
+		b = append(b, `}}`...)
+	default:
 		b = append(b, `"text":`...)
 		b = appendString(b, o.Text)
+		if len(o.Replies) > 0 {
+			b = append(b, `,"quick_replies":`...)
+			b = appendReplies(b, `{"content_type":"text","title":`, o.Replies)
+		}
 	}
-	b = appendReplies(b, o.Replies)
 	b = append(b, `,"metadata":`...)
 	b = appendString(b, o.ID)
 	return append(b, `}}`...)
 }
 
-// appendReplies appends the quick replies, if there are any.
-func appendReplies(b []byte, replies []message.QuickReply) []byte {
+// appendReplies appends the list of what there is to tap, each of which begins
+// in its kind's way.
+func appendReplies(b []byte, begin string, replies []message.QuickReply) []byte {
+	b = append(b, '[')
 	for i, r := range replies {
-		if i == 0 {
-			b = append(b, `,"quick_replies":[`...)
-		} else {
+		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"content_type":"text","title":`...)
+		b = append(b, begin...)
 		b = appendString(b, r.Title)
 		b = append(b, `,"payload":`...)
 		b = appendString(b, r.Payload)
 		b = append(b, '}')
 	}
-	if len(replies) > 0 {
-		b = append(b, ']')
-	}
-	return b
+	return append(b, ']')
 }
 
 // appendString appends s as a JSON string. Like encoding/json it escapes
