@@ -102,6 +102,9 @@ func checkText(t *testing.T, where, text string, want []string) {
 	if strings.TrimSpace(text) != text || text == "" || !utf8.ValidString(text) || utf8.RuneCountInString(text) > 1000 {
 		t.Errorf("%s = %q, want a text of at most 1,000 characters without white space around it", where, text)
 	}
+	if strings.Contains(text, ": ") {
+		t.Errorf("%s = %q, which can be taken for what somebody of that name says", where, text)
+	}
 	if strings.Contains(where, " button_") && len(want) == 0 && utf8.RuneCountInString(text) > 20 {
 		t.Errorf("%s = %q has %d characters, want at most 20 on a button", where, text, utf8.RuneCountInString(text))
 	}
