@@ -53,7 +53,7 @@ type answer struct {
 
 // answers are those of the notices that need no more than their values.
 var answers = map[rooms.Notice]answer{
-	rooms.Here:       {phrase.Where, []command.Kind{command.Who, command.Rooms, command.Leave, command.Help}},
+	rooms.Here:       {phrase.Where, []command.Kind{command.Who, command.Rooms, command.Leave}},
 	rooms.Already:    {phrase.AlreadyIn, []command.Kind{command.Who}},
 	rooms.Left:       {phrase.Left, []command.Kind{command.Join, command.Rooms}},
 	rooms.LeftIdle:   {phrase.Idle, []command.Kind{command.Join, command.Rooms}},
@@ -127,7 +127,7 @@ func (r *reply) welcome(res rooms.Result) {
 	} else {
 		r.say(phrase.Welcome, room)
 	}
-	r.offerKinds("", command.Who, command.Rooms, command.Mute, command.Leave, command.Help)
+	r.offerKinds("", command.Who, command.Rooms, command.Leave) // three are buttons, which stay
 }
 
 func (r *reply) list(res rooms.Result) {
