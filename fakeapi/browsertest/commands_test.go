@@ -67,6 +67,10 @@ func TestCommandsByMouse(t *testing.T) {
 	b.until("the text is on phone 3", got("3", "somebody is quiet"))
 	b.unseen("3", map[string]string{"1": "can you hear me?", "2": "somebody is quiet"})
 
+	if !eval[bool](b, `(t => t.scrollHeight - t.scrollTop - t.clientHeight < 2)(document.querySelector("#phone-1 .talk"))`) {
+		t.Error("phone 1 does not show its last message, want it to after a tap further up")
+	}
+
 	// The button below the answer undoes it.
 	b.tap("1", "Unblock "+two)
 	b.reads("1", two+" is not blocked any more.")

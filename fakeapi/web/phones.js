@@ -170,7 +170,8 @@ function showTyping(v, yes) {
 }
 
 function showPhone(v, p, waiting) {
-  const low = v.talk.scrollHeight - v.talk.scrollTop - v.talk.clientHeight < 40;
+  const own = p.messages.some(m => m.state && !v.messages.has(m.n)); // who writes sees it
+  const low = own || v.talk.scrollHeight - v.talk.scrollTop - v.talk.clientHeight < 40;
   const before = v.talk.scrollHeight;
   for (const m of p.messages) showMessage(v, m);
   for (const [n, { li, buttons, quick }] of v.messages) {
