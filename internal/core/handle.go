@@ -153,17 +153,17 @@ func (c *Core) receive(run, work context.Context, j job, do rooms.Event) (rooms.
 
 // messages puts copies into their wire form.
 func (c *Core) messages(copies []message.Outbound) ([]queue.Message, error) {
-	msgs := make([]queue.Message, 0, len(copies))
-	for _, o := range copies {
-		body, err := o.Encode()
-		if err != nil { // would fail the same way every time
-			return nil, fmt.Errorf("%w: %w", rooms.ErrData, err)
-		}
-		name := c.cfg.Broker.Topology().Outbound()
+	bodies, err := message.EncodeAll(copies)
+	if err != nil { // would fail the same way every time
+		return nil, fmt.Errorf("%w: %w", rooms.ErrData, err)
+	}
+	outbound, now := c.cfg.Broker.Topology().Outbound(), c.cfg.Now()
+	msgs := make([]queue.Message, len(copies))
+	for i, o := range copies {
+		msgs[i] = queue.Message{Queue: outbound, ID: o.ID, Body: bodies[i]}
 		if c.router != nil {
-			name = c.router.queueOf(o)
+			msgs[i].Queue = c.router.queueOf(o, now)
 		}
-		msgs = append(msgs, queue.Message{Queue: name, ID: o.ID, Body: body})
 	}
 	return msgs, nil
 }

@@ -29,8 +29,8 @@ func checkKey(field, value string) error {
 		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrData, field, len(value), maxKey)
 	case !utf8.ValidString(value):
 		return fmt.Errorf("%w: %s is not UTF-8", ErrData, field)
-	case strings.ContainsRune(value, 0):
-		return fmt.Errorf("%w: %s holds a NUL byte", ErrData, field)
+	case strings.ContainsAny(value, "\x00"+separator):
+		return fmt.Errorf("%w: %s holds a control character", ErrData, field)
 	}
 	return nil
 }

@@ -135,14 +135,14 @@ func (v *visit) find(ctx context.Context, to Room) (room Room, fresh bool, err e
 
 // relayOf is loadRelay for a room that the user is about to join.
 func (v *visit) relayOf(room Room) query {
-	return column(&v.relay, `
-		SELECT m.psid
+	return v.relayQuery(`
+		SELECT string_agg(m.psid, CAST($5 AS TEXT))
 		FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
-		WHERE m.page = $1 AND m.room = $5 AND m.psid <> $2
+		WHERE m.page = $1 AND m.room = $6 AND m.psid <> $2
 			AND u.window_closed_at IS NULL AND u.last_inbound > $3 AND u.muted_until <= $4
 			AND m.psid NOT IN (SELECT blocker FROM blocks WHERE page = $1 AND blocked = $2)
 			AND m.psid NOT IN (SELECT blocked FROM blocks WHERE page = $1 AND blocker = $2)`,
-		v.ev.Page, v.ev.User, v.at-Window.Milliseconds(), v.at, int64(room.Number))
+		v.ev.Page, v.ev.User, v.at-Window.Milliseconds(), v.at, separator, int64(room.Number))
 }
 
 // leave is by the user's own wish.
