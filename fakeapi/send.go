@@ -200,7 +200,7 @@ func (a *API) notifyAccepted(c *call) {
 			x.Type = m.Attachment.Type
 			x.URL, _ = m.Attachment.mediaURL()
 		}
-		words := ""
+		var words string
 		if x.Buttons, words = m.buttons(); words != "" {
 			x.Text = words
 		}

@@ -118,7 +118,7 @@ func (a *attack) arrived() (out []message.Outbound) {
 	for {
 		select {
 		case d := <-a.out.Deliveries():
-			o, err := message.DecodeOutbound(d.Message.Body)
+			o, err := message.DecodeOutbound(d.Body)
 			if err == nil {
 				err = d.Ack()
 			}
