@@ -133,6 +133,19 @@ func newRig(t testing.TB) *rig {
 	return newRigOn(t, newBroker(t), newStore(t, "sqlite::memory:"))
 }
 
+// newIdleRig is a rig whose silent members leave.
+func newIdleRig(t testing.TB, b *memory.Broker, idle time.Duration) *rig {
+	t.Helper()
+	s, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite::memory:", Idle: idle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	r := newRigOn(t, b, s)
+	r.core.cfg.Idle = idle
+	return r
+}
+
 func newRigOn(t testing.TB, b *memory.Broker, s Store) *rig {
 	t.Helper()
 	r := &rig{broker: b, flaky: &flakyBroker{Broker: b}, store: &flakyStore{Store: s}, reg: prometheus.NewRegistry()}
