@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"time"
 
 	"chatclub/internal/command"
@@ -23,8 +24,9 @@ type intent struct {
 // quick reply says goes to the room unless it is a command.
 func intentOf(ev message.Event) intent {
 	in := intent{do: rooms.Event{Page: ev.Page, User: ev.User, ID: ev.ID, At: time.UnixMilli(ev.Time)}}
-	if ev.Locale != "" {
-		in.do.Lang = phrase.Language(ev.Locale)
+	// A language that we have no words in says nothing: LANGUAGE holds then.
+	if l := phrase.Language(ev.Locale); strings.HasPrefix(strings.ToLower(ev.Locale), l) {
+		in.do.Lang = l
 	}
 	if ev.Kind == message.KindIdle {
 		in.do.Action = rooms.Idle

@@ -2,15 +2,12 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"chatclub/internal/message"
@@ -24,28 +21,6 @@ const (
 	propCapacity = 3
 	propIdle     = 10 * time.Hour
 )
-
-// crashes are the places between two steps where a core dies.
-type crashes int
-
-const (
-	nowhere crashes = iota
-	beforeReceive
-	beforePublish
-	inPublish
-	beforeDone
-	beforeAck
-)
-
-var errCrash = errors.New("crash")
-
-// doomed is a core that can be told where to die next.
-type doomed struct {
-	core   *Core
-	where  crashes
-	die    context.CancelFunc
-	broker *flakyBroker
-}
 
 // world is a page on three cores, and what must come of it.
 type world struct {
@@ -70,7 +45,6 @@ type world struct {
 type told struct {
 	ev      message.Event
 	applied bool // the model knows it
-	copies  []string
 }
 
 // TestRandomEvents: random events of random users on three cores, told twice,
@@ -114,42 +88,6 @@ func newWorld(t *testing.T, url string) *world {
 		t.Fatal(err)
 	}
 	return w
-}
-
-func newDoomed(t *testing.T, b *memory.Broker, store Store) *doomed {
-	t.Helper()
-	d := &doomed{broker: &flakyBroker{Broker: b}}
-	flaky := &flakyStore{Store: store}
-	crash := func(here crashes) error {
-		if d.where != here {
-			return nil
-		}
-		d.die()
-		return errCrash
-	}
-	flaky.before = func(method string) error {
-		switch method {
-		case "receive":
-			return crash(beforeReceive)
-		case "done":
-			return crash(beforeDone)
-		}
-		return nil
-	}
-	d.broker.before = func(ctx context.Context, msgs []queue.Message) error {
-		if d.where == inPublish {
-			if err := b.Publish(ctx, msgs[:len(msgs)/2]...); err != nil {
-				return err
-			}
-		}
-		return errors.Join(crash(beforePublish), crash(inPublish))
-	}
-	c, err := New(Config{Broker: d.broker, Store: flaky, Idle: propIdle})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.core = c
-	return d
 }
 
 // fresh is the world with a new page and nothing said.
@@ -289,112 +227,5 @@ func (w *world) expect(ev message.Event, o outcome) {
 	}
 	for to, text := range o.copies {
 		w.want[message.CopyID(ev.Page, ev.ID, to, 0)] = text
-	}
-}
-
-// settler is a delivery's channel; it dies before the acknowledgement if it is
-// told to.
-type settler struct{ dies, acked bool }
-
-func (s *settler) Ack(uint64) error {
-	if s.dies {
-		return queue.ErrStale
-	}
-	s.acked = true
-	return nil
-}
-func (s *settler) Requeue(uint64) error { return nil }
-func (*settler) Live() bool             { return true }
-
-// handle tells whether the event is off the queue.
-func (d *doomed) handle(ev message.Event, where crashes) bool {
-	run, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	d.where, d.die = where, cancel
-	body, err := ev.Encode()
-	if err != nil {
-		panic(err)
-	}
-	s := &settler{dies: where == beforeAck}
-	delivery := queue.NewDelivery(d.broker, s, 1, queue.Message{Queue: "test.inbound", ID: ev.ID, Body: body}, true)
-	d.core.handle(run, context.Background(), job{delivery: delivery, event: ev})
-	return s.acked
-}
-
-// check holds the database to the model.
-func (w *world) check(t *rapid.T) {
-	views, err := w.store.Rooms(context.Background(), w.page, 0, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, want := map[int]string{}, map[int]string{}
-	for _, v := range views {
-		got[v.Room.Number] = fmt.Sprint(v.Room.Code, v.Members)
-		if v.Members > propCapacity {
-			t.Fatalf("room %d has %d members, want at most %d", v.Room.Number, v.Members, propCapacity)
-		}
-	}
-	for number, r := range w.model.rooms {
-		want[number] = fmt.Sprint(r.code, len(r.members))
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("rooms: -want +got\n%s", diff)
-	}
-}
-
-// settle compares all that was published with all that was expected.
-func (w *world) settle() {
-	w.collect()
-	for id, texts := range w.got {
-		event := strings.Split(id, "/")[1]
-		if len(texts) > 1+w.again[event] {
-			w.t.Fatalf("%s was published %d times, and a core died over its event %d times", id, len(texts), w.again[event])
-		}
-		for _, text := range texts {
-			if text != texts[0] {
-				w.t.Fatalf("%s was %q and then %q", id, texts[0], text)
-			}
-		}
-		if want, ok := w.want[id]; ok && want != texts[0] {
-			w.t.Fatalf("%s = %q, want %q", id, texts[0], want)
-		} else if !ok && !w.notices[id] {
-			w.t.Fatalf("%s = %q, want nothing", id, texts[0])
-		}
-	}
-	for id, text := range w.want {
-		if w.got[id] == nil {
-			w.t.Fatalf("%s is missing, want %q", id, text)
-		}
-	}
-	for id := range w.notices {
-		if w.got[id] == nil {
-			w.t.Fatalf("notice %s is missing", id)
-		}
-	}
-}
-
-func (w *world) collect() {
-	for {
-		info, err := w.broker.Inspect(context.Background(), w.broker.Topology().Outbound())
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		select {
-		case d := <-w.out.Deliveries():
-			o, err := message.DecodeOutbound(d.Body)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			if err := d.Ack(); err != nil {
-				w.t.Fatal(err)
-			}
-			if o.Page == w.page { // not of a page that failed before
-				w.got[o.ID] = append(w.got[o.ID], o.Text)
-			}
-		default:
-			if info.Ready == 0 {
-				return
-			}
-		}
 	}
 }

@@ -34,7 +34,7 @@ func (r *reply) offer(key phrase.Key, args phrase.Args, c command.Command) {
 // offerKinds adds buttons for commands, those about a member about the one of
 // that name.
 func (r *reply) offerKinds(name string, kinds ...command.Kind) {
-	keys := map[command.Kind]phrase.Key{
+	keys := map[command.Kind]phrase.Key{ //nolint:exhaustive // the others have no button
 		command.Rooms: phrase.ButtonRooms, command.Who: phrase.ButtonWho, command.Help: phrase.ButtonHelp,
 		command.Leave: phrase.ButtonLeave, command.Join: phrase.ButtonJoin, command.Mute: phrase.ButtonMute,
 		command.Block: phrase.ButtonBlock, command.Unblock: phrase.ButtonUnblock,
@@ -52,7 +52,7 @@ type answer struct {
 }
 
 // answers are those of the notices that need no more than their values.
-var answers = map[rooms.Notice]answer{
+var answers = map[rooms.Notice]answer{ //nolint:exhaustive // the others are put by replyTo
 	rooms.Here:       {phrase.Where, []command.Kind{command.Who, command.Rooms, command.Leave}},
 	rooms.Already:    {phrase.AlreadyIn, []command.Kind{command.Who}},
 	rooms.Left:       {phrase.Left, []command.Kind{command.Join, command.Rooms}},

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
@@ -13,8 +14,9 @@ import (
 func EncodeAll(list []Outbound) ([][]byte, error) {
 	bodies := make([][]byte, len(list))
 	var slab, tail []byte
+	var last Outbound
 	for i, o := range list {
-		if i == 0 || !alike(list[i-1], o) {
+		if tail == nil || !alike(last, o) {
 			var err error
 			if tail, err = o.tail(); err != nil {
 				return nil, err
@@ -23,6 +25,7 @@ func EncodeAll(list []Outbound) ([][]byte, error) {
 		if cap(slab)-len(slab) < o.size(len(tail)) {
 			slab = make([]byte, 0, (len(list)-i)*o.size(len(tail)))
 		}
+		last = o
 		begin := len(slab)
 		slab = o.appendHead(slab)
 		slab = append(slab, tail...)
@@ -45,11 +48,11 @@ func (o Outbound) tail() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	head := len(o.appendHead(nil))
-	if head > len(b) || string(b[:head]) != string(o.appendHead(nil)) {
+	tail, ok := bytes.CutPrefix(b, o.appendHead(nil))
+	if !ok {
 		return nil, fmt.Errorf("encode outbound: %.60q does not begin with its id, page and recipient", b)
 	}
-	return b[head:], nil
+	return tail, nil
 }
 
 // size is how long the wire form is, unless its ids must be escaped.

@@ -16,7 +16,7 @@ func (s *Store) Gone(ctx context.Context, page, user string, at time.Time) error
 	}
 	err := s.inTx(ctx, func(ctx context.Context, tx transaction) error {
 		p := person{page: page, psid: user}
-		found, number := false, int64(0)
+		found := false
 		// The order of Receive: the user, then the page.
 		if err := tx.run(ctx, p.load(&found, s.db.lock())); err != nil {
 			return err
@@ -24,7 +24,7 @@ func (s *Store) Gone(ctx context.Context, page, user string, at time.Time) error
 		if !found || p.lastInbound > at.UnixMilli() {
 			return nil
 		}
-		return s.evict(ctx, tx, page, user, &number)
+		return s.evict(ctx, tx, page, user)
 	})
 	if err != nil {
 		return fmt.Errorf("leave room: %w", classify(err))
@@ -34,18 +34,18 @@ func (s *Store) Gone(ctx context.Context, page, user string, at time.Time) error
 
 // evict takes a user, whose row is locked, out of its room and commits, with
 // what else there is to write.
-func (s *Store) evict(ctx context.Context, tx transaction, page, user string, number *int64, writes ...query) error {
-	in := false
+func (s *Store) evict(ctx context.Context, tx transaction, page, user string, writes ...query) error {
+	in, number := false, int64(0)
 	err := tx.run(
 		ctx,
 		query{sql: `UPDATE pages SET guests = guests WHERE page = $1`, args: []any{page}},
-		one(&in, `SELECT room FROM members WHERE page = $1 AND psid = $2`, []any{page, user}, number),
+		one(&in, `SELECT room FROM members WHERE page = $1 AND psid = $2`, []any{page, user}, &number),
 	)
 	if err != nil {
 		return err
 	}
 	if in {
-		writes = append(writes, vacate(page, user, int(*number))...)
+		writes = append(writes, vacate(page, user, int(number))...)
 	}
 	return tx.commit(ctx, writes...)
 }

@@ -44,7 +44,7 @@ func (s *Store) Ban(ctx context.Context, page, user string, until time.Time) err
 	}
 	err := s.inTx(ctx, func(ctx context.Context, tx transaction) error {
 		p := person{page: page, psid: user}
-		found, number := false, int64(0)
+		found := false
 		if err := tx.run(ctx, p.load(&found, s.db.lock())); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (s *Store) Ban(ctx context.Context, page, user string, until time.Time) err
 		if p.bannedUntil <= s.cfg.Now().UnixMilli() {
 			return tx.commit(ctx, p.save())
 		}
-		return s.evict(ctx, tx, page, user, &number, p.save())
+		return s.evict(ctx, tx, page, user, p.save())
 	})
 	if err != nil {
 		return fmt.Errorf("ban user: %w", classify(err))

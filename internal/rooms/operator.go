@@ -33,11 +33,13 @@ func (s *Store) AddCounts(ctx context.Context, places map[Place]Count) error {
 	hour := hourOf(s.cfg.Now())
 	queries := make([]query, len(order))
 	for i, at := range order {
-		queries[i] = query{sql: `
+		queries[i] = query{
+			sql: `
 			INSERT INTO room_hours (page, hour, room, events, copies) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (page, hour, room) DO UPDATE
 			SET events = room_hours.events + excluded.events, copies = room_hours.copies + excluded.copies`,
-			args: []any{at.Page, hour, int64(at.Room), places[at].Events, places[at].Copies}}
+			args: []any{at.Page, hour, int64(at.Room), places[at].Events, places[at].Copies},
+		}
 	}
 	if err := s.do(ctx, queries...); err != nil {
 		return fmt.Errorf("add counts: %w", err)

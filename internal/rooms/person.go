@@ -41,12 +41,16 @@ func (p *person) create() query {
 }
 
 func (p *person) save() query {
-	return query{sql: `
+	return query{
+		sql: `
 		UPDATE people SET name = $3, lang = $4, last_inbound = $5, last_number = $6, last_code = $7, muted_until = $8,
 			banned_until = $9, ban_told = $10, flood_at = $11, flood_told = $12, window_closed_at = $13
 		WHERE page = $1 AND psid = $2`,
-		args: []any{p.page, p.psid, p.name, p.lang, p.lastInbound, p.lastNumber, p.lastCode, p.mutedUntil,
-			p.bannedUntil, p.banTold, p.floodAt, p.floodTold, p.windowClosed}}
+		args: []any{
+			p.page, p.psid, p.name, p.lang, p.lastInbound, p.lastNumber, p.lastCode, p.mutedUntil,
+			p.bannedUntil, p.banTold, p.floodAt, p.floodTold, p.windowClosed,
+		},
+	}
 }
 
 // heard notes an event of the user's own: its window is open again.

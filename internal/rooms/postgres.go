@@ -38,7 +38,7 @@ func openPostgres(cfg Config) (*postgres, error) {
 	}
 	pg.MaxConns = defaultMaxConns
 	if cfg.MaxConns > 0 {
-		pg.MaxConns = int32(min(cfg.MaxConns, 10_000)) //nolint:gosec // bounded here
+		pg.MaxConns = int32(min(cfg.MaxConns, 10_000))
 	}
 	if cfg.dial != nil {
 		pg.ConnConfig.DialFunc = pgconn.DialFunc(cfg.dial)

@@ -47,6 +47,7 @@ type wireText struct {
 		MID string `json:"mid"`
 	} `json:"reply_to"`
 	Attachments json.RawMessage `json:"attachments"`
+	NLP         json.RawMessage `json:"nlp"` // with Messenger's built-in language processing switched on
 }
 
 type wireTap struct {
@@ -125,6 +126,7 @@ func (p *Parts) text(e message.Event, m *wireText) bool {
 	e.Kind, e.ID = message.KindMessage, identity(m.MID)
 	e.Text, e.Payload = clean(m.Text), clean(m.QuickReply.Payload)
 	e.ReplyTo, e.Attachments = identity(m.ReplyTo.MID), attachments
+	e.Locale = locale(m.NLP)
 	if !valid(e) {
 		return false
 	}
@@ -134,6 +136,33 @@ func (p *Parts) text(e message.Event, m *wireText) bool {
 		return true
 	}
 	return p.add(e)
+}
+
+const (
+	// sureOfLocale is how sure the platform must be: below it "ok" is any
+	// language.
+	sureOfLocale = 0.8
+	maxLocale    = 20 // the longest registered language tags in use are shorter
+)
+
+// locale is the language that the platform found in a text, "" if it is not
+// sure, says nothing, or says it in another form.
+func locale(nlp json.RawMessage) string {
+	var found struct {
+		Locales []struct {
+			Locale     string  `json:"locale"`
+			Confidence float64 `json:"confidence"`
+		} `json:"detected_locales"`
+	}
+	if !present(nlp) || !decode(nlp, &found) {
+		return ""
+	}
+	for _, l := range found.Locales {
+		if l.Confidence >= sureOfLocale && len(l.Locale) <= maxLocale {
+			return clean(l.Locale)
+		}
+	}
+	return ""
 }
 
 // attachments reads those that have an address, and counts the others.

@@ -188,6 +188,10 @@ func TestSplit(t *testing.T) {
 		{"attachment without address alone", onPage(writes(`{"mid":"m","attachments":[{"type":"location"}]}`)), nil, map[Skip]int{SkipAttachment: 1, SkipEmpty: 1}, nil},
 		{"attachments an object", onPage(writes(`{"mid":"m","text":"a","attachments":{}}`)), nil, nil, []string{writes(`{"mid":"m","text":"a","attachments":{}}`)}},
 		{"payload only", onPage(writes(`{"mid":"m","quick_reply":{"payload":"P"}}`)), ev(func(e *message.Event) { e.Payload = "P" }), nil, nil},
+		{"language", onPage(writes(`{"mid":"m","text":"Olá","nlp":{"detected_locales":[{"locale":"xx_XX","confidence":0.3},{"locale":"pt_XX","confidence":0.97}]}}`)), ev(func(e *message.Event) {
+			e.Text, e.Locale = "Olá", "pt_XX"
+		}), nil, nil},
+		{"language in another form", onPage(writes(`{"mid":"m","text":"a","nlp":{"detected_locales":"pt"}}`)), ev(func(e *message.Event) { e.Text = "a" }), nil, nil},
 
 		{"postback without sender", onPage(`{"postback":{"mid":"m"}}`), nil, nil, []string{`{"postback":{"mid":"m"}}`}},
 		{"policy with sender", onPage(`{"sender":{"id":"2"},"timestamp":4,"policy_enforcement":{"action":"unblock"}}`), ev(func(e *message.Event) {
