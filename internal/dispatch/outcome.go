@@ -15,9 +15,14 @@ func (e *engine) hopeless(j *job, now time.Time) (r rule, code string, dead bool
 	if j.out.Age(now)+e.latency > e.MessageTTL {
 		return rule{reason: message.ReasonExpired}, j.lastCode, true
 	}
-	if code, held := e.stops.holds(j.out.Page, now); held {
+	if j.probe { // let through before: it may have had to wait since
+		return rule{}, "", false
+	}
+	code, held := e.stops.holds(j.out.Page, now)
+	if held {
 		return rule{reason: message.ReasonPageStopped}, code, true
 	}
+	j.probe = code != ""
 	return rule{}, "", false
 }
 
@@ -89,7 +94,7 @@ func (e *engine) refused(j *job, dec excess.Decision) {
 		e.spill(j)
 		e.release(j)
 	case excess.Return:
-		e.giveBack(j)
+		e.giveBack(j, giveBackDelay)
 		e.release(j)
 	case excess.Wait, excess.Send:
 		if j.lane != noLane { // back to the front; the owner's pace says when
