@@ -3,6 +3,8 @@ package dispatch
 import (
 	"container/heap"
 	"time"
+
+	"chatclub/internal/excess"
 )
 
 const (
@@ -124,7 +126,7 @@ func (e *engine) sendNext() {
 	case j.fault != nil:
 		e.next = nil
 		e.arrive(j)
-	case e.Gate.InExcess(j.key()):
+	case e.inExcess(j):
 		e.next = nil
 		e.giveBack(j, bulkRest)
 	case !e.hasRoom() || e.pageIsBusy(j):
@@ -138,6 +140,12 @@ func (e *engine) sendNext() {
 		e.broadcasts.take(now, j, e.counted())
 		e.arrive(j)
 	}
+}
+
+// inExcess tells whether j's page is in excess, where the gate knows of that.
+func (e *engine) inExcess(j *job) bool {
+	g, ok := e.Gate.(interface{ InExcess(k excess.Key) bool })
+	return ok && g.InExcess(j.key())
 }
 
 // pageIsBusy tells whether messages of j's page wait already.
