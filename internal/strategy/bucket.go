@@ -16,7 +16,7 @@ type bucket struct{ due time.Time }
 
 // take takes a token of rate a second, or answers how long until there is one.
 func (b *bucket) take(now time.Time, rate float64) time.Duration {
-	if wait := b.due.Sub(now) - burst; wait > 0 {
+	if wait := b.due.Sub(now.Add(burst)); wait > 0 {
 		return wait
 	}
 	if b.due.Before(now) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"chatclub/internal/dispatch"
@@ -30,9 +32,12 @@ type Config struct {
 
 	RedisURL  string // redis://host:port/db, for those that need it
 	KeyPrefix string // of every key in Redis; the same for all replicas of one run
+	// Dial connects to Redis; nil: by TCP. A test has one in its own process.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
 	Now    func() time.Time // nil: time.Now
+	Log    *slog.Logger     // nil: nothing is logged
 }
 
 // validate names every fault and fills in the defaults.
@@ -58,6 +63,9 @@ func (c *Config) validate(needsRedis bool) error {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return errors.Join(faults...)
 }
@@ -102,6 +110,29 @@ func All() []Info {
 		{
 			Name: "static", Source: "ChatClub's article, rejected there: limit / N for each of N replicas",
 			make: func(c Config) (Strategy, error) { return local{newStatic(c)}, nil },
+		},
+		{
+			Name: "pinned", Source: "ChatClub's article, rejected there: each page belongs to one replica, by its hash",
+			make: func(c Config) (Strategy, error) { return local{newPinned(c)}, nil },
+		},
+		{
+			Name: "redis", Source: "ChatClub's article, rejected there: one bucket a page in Redis, an atomic script",
+			NeedsRedis: true,
+			make:       func(c Config) (Strategy, error) { return newCentral(c) },
+		},
+		{
+			Name: "synced", Source: "Pushwoosh: local counters that are added up in Redis ten times a second",
+			NeedsRedis: true,
+			make:       func(c Config) (Strategy, error) { return newSynced(c) },
+		},
+		{
+			Name: "leased", Source: "Azure, Rate Limiting pattern: exclusive leases of seconds on parts of the limit",
+			NeedsRedis: true,
+			make:       func(c Config) (Strategy, error) { return newLeased(c) },
+		},
+		{
+			Name: "aimd-only", Source: "Chiu and Jain 1989: each replica's own rate, additive increase, multiplicative decrease",
+			make: func(c Config) (Strategy, error) { return local{newAIMD(c)}, nil },
 		},
 	}
 }
