@@ -45,7 +45,7 @@ func newAIMD(c Config) *paced[rate] {
 			r.top = headroom * c.Limit(k.Class)
 			r.perSecond, r.grown = r.top, now
 		}
-		wait := r.bucket.take(now, r.perSecond)
+		wait := r.take(now, r.perSecond)
 		if wait > 0 {
 			r.grow(now)
 		}

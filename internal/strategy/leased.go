@@ -65,7 +65,7 @@ func newLeased(c Config) (*leased, error) {
 	}
 	s := &leased{paced: newPaced[leases](c.Random), desk: d, cfg: c}
 	s.take = func(now time.Time, k excess.Key, p *leases) time.Duration {
-		wait := p.bucket.take(now, p.share(now, c.Replicas)*headroom*c.Limit(k.Class))
+		wait := p.take(now, p.share(now, c.Replicas)*headroom*c.Limit(k.Class))
 		if wait == 0 {
 			return 0
 		}

@@ -58,7 +58,7 @@ func newSynced(c Config) (*synced, error) {
 			d.want(k)
 		}
 		p.asked = true
-		wait := p.bucket.take(now, headroom*c.Limit(k.Class))
+		wait := p.take(now, headroom*c.Limit(k.Class))
 		if wait == 0 {
 			p.sent++
 		}
