@@ -60,5 +60,8 @@ func otherWays() group {
 			g.rows = append(g.rows, row{name: i.Name, strategy: i.Name, replicas: 4, seeds: 1, script: saturated(3, 25*time.Second)})
 		}
 	}
+	for _, n := range []string{"redis"} {
+		g.rows = append(g.rows, row{name: n + ", 30000 directly", strategy: n, seeds: 1, replicas: 4, lanes: 64, capacity: queueCapacity, script: landing(30_000, false, 20*time.Second)})
+	}
 	return g
 }

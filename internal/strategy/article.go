@@ -1,6 +1,8 @@
 // Package strategy holds other ways of sharing a page's limit between replicas,
 // each behind the dispatcher's gate, to compare chatclub's own with. None of
-// them is meant for use.
+// them is meant for use. All is the table of them; each is a small
+// implementation of a published idea, whose comment says what is done as in its
+// source and what had to be chosen.
 package strategy
 
 import (

@@ -298,6 +298,10 @@ func TestLeased(t *testing.T) {
 				t.Errorf("time to live of %s = %v, want at most 15s", k, ttl)
 			}
 		}
+		// Four tries a second: 60 s of them, and what more a few thousand draws give.
+		if tries, most := c.redis.CommandCount(), 4*60*5; tries > most {
+			t.Errorf("tries in 60 s = %d, want at most %d", tries, most)
+		}
 		gone := c.replicas[0]
 		c.end(gone)
 		c.saturate(busy, 16*time.Second, c.replicas[1:]...)
