@@ -1,0 +1,27 @@
+package strategy
+
+import "time"
+
+const (
+	// headroom is the part of the limit that is asked for, and burst how far a
+	// page may run ahead of its pace: what 0.98 leaves of a second. Both are
+	// what chatclub's own gate has, so that nobody wins by a looser setting.
+	headroom = 0.98
+	burst    = 20 * time.Millisecond
+)
+
+// bucket is a token bucket, kept as the time at which the next token comes (the
+// virtual scheduling form of ITU-T I.371). The zero value is full.
+type bucket struct{ due time.Time }
+
+// take takes a token of rate a second, or answers how long until there is one.
+func (b *bucket) take(now time.Time, rate float64) time.Duration {
+	if wait := b.due.Sub(now.Add(burst)); wait > 0 {
+		return wait
+	}
+	if b.due.Before(now) {
+		b.due = now
+	}
+	b.due = b.due.Add(time.Duration(float64(time.Second) / rate))
+	return 0
+}
