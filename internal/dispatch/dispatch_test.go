@@ -77,6 +77,13 @@ func (a *api) accepted() []string {
 	return append([]string(nil), a.sent...)
 }
 
+// callsFor is how many calls were made for a message.
+func (a *api) callsFor(id string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls[id]
+}
+
 type rig struct {
 	*Dispatcher
 	broker *memory.Broker

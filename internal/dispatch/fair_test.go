@@ -22,7 +22,7 @@ func TestPagesTakeTurnsWhenEveryCallIsTaken(t *testing.T) {
 		r.publish(t, quiet)
 		time.Sleep(250 * time.Millisecond) // the call that ends first, and its own
 		synctest.Wait()
-		if got := a.calls[quiet.ID]; got != 1 {
+		if got := a.callsFor(quiet.ID); got != 1 {
 			t.Errorf("calls for the quiet page's message = %d, want 1", got)
 		}
 		time.Sleep(time.Minute)

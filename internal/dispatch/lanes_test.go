@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,12 +33,12 @@ func TestStuckLaneIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(t, 1)
-		hung := 0
+		var hung atomic.Int64
 		first := startOn(t, b, callerFunc(func(ctx context.Context, out message.Outbound) sender.Result {
 			if out.Page != "hot" {
 				return sender.Result{Outcome: sender.Sent}
 			}
-			hung++
+			hung.Add(1)
 			select {
 			case <-time.After(20 * time.Second):
 			case <-ctx.Done():
@@ -63,8 +64,8 @@ func TestStuckLaneIsGivenUp(t *testing.T) {
 		if got := first.givenUpFor("stuck"); got != 0 {
 			t.Errorf("lanes given up after 4 s = %v, want 0", got)
 		}
-		if hung != 5 {
-			t.Errorf("calls that hang = %d, want one for each of 5 recipients", hung)
+		if got := hung.Load(); got != 5 {
+			t.Errorf("calls that hang = %d, want one for each of 5 recipients", got)
 		}
 		for range 4 {
 			time.Sleep(time.Second)
@@ -82,8 +83,8 @@ func TestStuckLaneIsGivenUp(t *testing.T) {
 		if got := testutil.ToFloat64(first.metrics.stale); got != 20 {
 			t.Errorf("stale deliveries of the lane that was given up = %v, want all 20", got)
 		}
-		if hung != 5 {
-			t.Errorf("calls for the page after its lane was given up = %d, want none", hung-5)
+		if got := hung.Load(); got != 5 {
+			t.Errorf("calls for the page after its lane was given up = %d, want none", got-5)
 		}
 		for _, name := range []string{b.Topology().Outbound(), b.Topology().Lane(0), b.Topology().Dead()} {
 			if got := second.drain(t, name); len(got) != 0 {

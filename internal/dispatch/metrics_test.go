@@ -282,7 +282,7 @@ func TestProbeOfAStoppedPageMayHaveToWait(t *testing.T) {
 		probe := msg("p", "b", 2)
 		r.publishTo(t, r.broker.Topology().Lane(0), probe)
 		time.Sleep(time.Second)
-		if got := a.calls[probe.ID]; got != 1 {
+		if got := a.callsFor(probe.ID); got != 1 {
 			t.Errorf("calls for the probe = %d, want 1", got)
 		}
 		if got := testutil.ToFloat64(r.metrics.probes[probeStopped]); got != 1 {
