@@ -35,6 +35,14 @@ var columns = []column{
 	{"seconds", "ran for", "ran", Neither, seconds, func(r *Run) *float64 { return &r.Seconds }, true},
 }
 
+// text is the run's figure as people read it.
+func (c *column) text(r *Run) string {
+	if v := c.value(r); v != nil {
+		return c.format(*v)
+	}
+	return unknown
+}
+
 func float(v *int64) *float64 {
 	if v == nil {
 		return nil
