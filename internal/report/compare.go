@@ -102,7 +102,8 @@ func measures(runs []Run) []column {
 	return cols
 }
 
-// names returns what to call each run, so that no two are called the same.
+// names returns what to call each run, so that no two are called the same and
+// none that did not complete is taken for one that did.
 func names(runs []Run) []string {
 	out := make([]string, len(runs))
 	taken := make(map[string]bool)
@@ -116,6 +117,11 @@ func names(runs []Run) []string {
 			out[i] = fmt.Sprintf("%s #%d", name, n)
 		}
 		taken[out[i]] = true
+	}
+	for i := range runs {
+		if runs[i].Status != Complete {
+			out[i] += " (" + string(runs[i].Status) + ")"
+		}
 	}
 	return out
 }

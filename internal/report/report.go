@@ -22,18 +22,18 @@ const Schema = 1
 // Report is what was run and found for one scenario.
 type Report struct {
 	Schema       int           `json:"schema"`
-	Scenario     string        `json:"scenario"`                // the name it is run by, as in "saturate"
-	Title        string        `json:"title,omitempty"`         // one line for people
-	Source       string        `json:"source,omitempty"`        // where the scenario comes from, one line
-	Parameters   []Parameter   `json:"parameters,omitempty"`    // in the order to show them in
-	Expectations []Expectation `json:"expectations,omitempty"`  //
-	Command      string        `json:"command,omitempty"`       // what to type to run it again
-	Seed         uint64        `json:"seed"`                    //
-	Started      time.Time     `json:"started"`                 //
-	Versions     Versions      `json:"versions"`                //
-	Machine      Machine       `json:"machine"`                 //
-	Notes        []string      `json:"notes,omitempty"`         // on the whole report
-	Runs         []Run         `json:"runs"`                    //
+	Scenario     string        `json:"scenario"`               // the name it is run by, as in "saturate"
+	Title        string        `json:"title,omitempty"`        // one line for people
+	Source       string        `json:"source,omitempty"`       // where the scenario comes from, one line
+	Parameters   []Parameter   `json:"parameters,omitempty"`   // in the order to show them in
+	Expectations []Expectation `json:"expectations,omitempty"` //
+	Command      string        `json:"command,omitempty"`      // what to type to run it again
+	Seed         uint64        `json:"seed"`                   //
+	Started      time.Time     `json:"started"`                //
+	Versions     Versions      `json:"versions"`               //
+	Machine      Machine       `json:"machine"`                //
+	Notes        []string      `json:"notes,omitempty"`        // on the whole report
+	Runs         []Run         `json:"runs"`                   //
 }
 
 // Parameter is one setting of the scenario.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -101,13 +102,10 @@ func expectation(e Expectation) string {
 	return text
 }
 
-// notes are those of the report, and those of each run with its name and state.
+// notes are those of the report, and those of each run with its name.
 func notes(r *Report, rows []row) []string {
 	out := append([]string(nil), r.Notes...)
 	for _, row := range rows {
-		if row.run.Status != Complete {
-			out = append(out, row.name+": "+string(row.run.Status))
-		}
 		for _, n := range row.run.Notes {
 			out = append(out, row.name+": "+n)
 		}
@@ -119,7 +117,7 @@ func notes(r *Report, rows []row) []string {
 // printable becomes a space.
 func plain(s string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 || c == utf8.RuneError {
+		if !unicode.IsPrint(c) {
 			return ' '
 		}
 		return c
