@@ -5,6 +5,10 @@ import (
 	"strconv"
 )
 
+// least is the smallest value that is drawn on a logarithmic axis, which has
+// no place for 0.
+const least = 0.1
+
 // place maps a value to where a linear axis would have it.
 func (a *axis) place(v float64) float64 {
 	switch a.Scale {
@@ -37,7 +41,7 @@ func linearAxis(label string, top float64) axis {
 	return a
 }
 
-// logAxis spans low to high, both positive, with ticks at powers of ten, and
+// logAxis spans low to high, both at least least, with ticks at powers of ten, and
 // where these are few at 2 and 5 times them as well.
 func logAxis(label string, low, high float64, format func(float64) string) axis {
 	a := axis{Label: label, Scale: log, Min: low / 1.3, Max: high * 1.3}

@@ -25,6 +25,7 @@ type panel struct {
 // axis is one of them.
 type axis struct {
 	Label string  `json:"label"`
+	Unit  string  `json:"unit"` // how to read a value: "", "s", "ms" or "percentile", which is at 100 / (100 − percent)
 	Scale scale   `json:"scale"`
 	Min   float64 `json:"min"`
 	Max   float64 `json:"max"`
@@ -139,7 +140,7 @@ func latencyChart(r *Report) chart {
 			for _, p := range l.Percentiles {
 				if p.Percent < 100 { // the maximum would be infinitely far to the right
 					ln.X = append(ln.X, 100/(100-p.Percent))
-					ln.Y = append(ln.Y, max(p.MS, 0.1)) // 0 has no place on a logarithmic axis
+					ln.Y = append(ln.Y, max(p.MS, least))
 				}
 			}
 			if len(ln.X) == 0 {
@@ -157,9 +158,10 @@ func latencyChart(r *Report) chart {
 	for i := range c.Panels {
 		p := &c.Panels[i]
 		_, top := extent(p.Lines, func(l *line) []float64 { return l.X })
-		p.X = axis{Label: p.X.Label, Scale: log, Min: 1, Max: max(top, 10), Ticks: percentileTicks(max(top, 10))}
+		p.X = axis{Label: p.X.Label, Unit: "percentile", Scale: log, Min: 1, Max: max(top, 10), Ticks: percentileTicks(max(top, 10))}
 		low, high := extent(p.Lines, func(l *line) []float64 { return l.Y })
 		p.Y = logAxis(p.Y.Label, low, high, axisMS)
+		p.Y.Unit = "ms"
 	}
 	return c
 }
@@ -180,7 +182,7 @@ func curveChart(r *Report) chart {
 			capacity = max(capacity, *cv.CapacityPerS)
 		}
 		goodput.Lines = append(goodput.Lines, curveLines(called[i], st[i], cv, 0, func(p *CurvePoint) *float64 { return p.GoodputPerS })...)
-		p99.Lines = append(p99.Lines, curveLines(called[i], st[i], cv, 0.1, func(p *CurvePoint) *float64 { return p.P99MS })...)
+		p99.Lines = append(p99.Lines, curveLines(called[i], st[i], cv, least, func(p *CurvePoint) *float64 { return p.P99MS })...)
 	}
 	for _, p := range []panel{goodput, p99} {
 		if len(p.Lines) == 0 {
@@ -191,6 +193,7 @@ func curveChart(r *Report) chart {
 		bottom, top := extent(p.Lines, func(l *line) []float64 { return l.Y })
 		if p.Title == p99.Title {
 			p.Y = logAxis(p.Y.Label, bottom, top, axisMS)
+			p.Y.Unit = "ms"
 		} else {
 			if capacity > 0 {
 				p.Lines = append(p.Lines, line{Name: "capacity", Style: limitStyle, Role: reference, X: []float64{p.X.Min, p.X.Max}, Y: []float64{capacity, capacity}})
@@ -203,20 +206,20 @@ func curveChart(r *Report) chart {
 }
 
 // curveLines are one run's steps up, joined, and its steps back, as marks.
-func curveLines(name string, st style, c *Curve, least float64, value func(*CurvePoint) *float64) []line {
+func curveLines(name string, st style, c *Curve, low float64, value func(*CurvePoint) *float64) []line {
 	up := line{Name: name, Style: st, Role: measured}
 	back := line{Name: name + ", after the overload", Style: solid(st), Role: measured, Points: true}
 	for i := range c.Points {
 		p := &c.Points[i]
 		v := value(p)
-		if v == nil || p.OfferedPerS <= 0 {
+		if v == nil || p.OfferedPerS < least {
 			continue
 		}
 		to := &up
 		if p.Recovery {
 			to = &back
 		}
-		to.X, to.Y = append(to.X, p.OfferedPerS), append(to.Y, max(*v, least))
+		to.X, to.Y = append(to.X, p.OfferedPerS), append(to.Y, max(*v, low))
 	}
 	var out []line
 	for _, l := range []line{up, back} {
@@ -238,7 +241,7 @@ func (c *chart) share(y scale) {
 	for i := range c.Panels {
 		p := &c.Panels[i]
 		p.X = linearAxis(p.X.Label, right)
-		p.X.Max = max(right, 1) // time ends where the run does
+		p.X.Unit, p.X.Max = "s", right // time ends where the run does
 		if y == fromOne {
 			p.Y = fromOneAxis(p.Y.Label, top)
 		} else {

@@ -10,15 +10,15 @@ const winners = "The best of a column is marked, where runs differ. A run that l
 
 // row is one run in the comparison.
 type row struct {
-	name  string
-	run   *Run
-	cells []cell // as many as there are columns
+	Name  string
+	Run   *Run
+	Cells []cell // as many as there are columns
 }
 
 // cell is one figure in the comparison.
 type cell struct {
-	text string
-	best bool
+	Text string
+	Best bool
 }
 
 // compare returns the comparison of r's runs: the columns that at least one
@@ -33,11 +33,11 @@ func compare(r *Report) ([]column, []row) {
 	rows := make([]row, len(r.Runs))
 	called := names(r.Runs)
 	for i := range r.Runs {
-		rows[i] = row{name: called[i], run: &r.Runs[i], cells: make([]cell, len(cols))}
+		rows[i] = row{Name: called[i], Run: &r.Runs[i], Cells: make([]cell, len(cols))}
 	}
 	for j, c := range cols {
 		for i, best := range best(c, r.Runs) {
-			rows[i].cells[j] = cell{text: c.text(&r.Runs[i]), best: best}
+			rows[i].Cells[j] = cell{Text: c.text(&r.Runs[i]), Best: best}
 		}
 	}
 	return cols, rows

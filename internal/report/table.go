@@ -24,13 +24,13 @@ func WriteTable(w io.Writer, r *Report) error {
 		lines[0] = append(lines[0], plain(c.short)+" ")
 	}
 	for _, row := range rows {
-		line := []string{plain(row.name), whole(float64(row.run.Replicas))}
-		for _, c := range row.cells {
+		line := []string{plain(row.Name), whole(float64(row.Run.Replicas))}
+		for _, c := range row.Cells {
 			mark := " "
-			if c.best {
+			if c.Best {
 				mark = "*"
 			}
-			line = append(line, plain(c.text)+mark)
+			line = append(line, plain(c.Text)+mark)
 		}
 		lines = append(lines, line)
 	}
@@ -106,8 +106,8 @@ func expectation(e Expectation) string {
 func notes(r *Report, rows []row) []string {
 	out := append([]string(nil), r.Notes...)
 	for _, row := range rows {
-		for _, n := range row.run.Notes {
-			out = append(out, row.name+": "+n)
+		for _, n := range row.Run.Notes {
+			out = append(out, row.Name+": "+n)
 		}
 	}
 	return out

@@ -4,7 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 )
+
+// scenarioName is what a scenario may be called: it names a folder and an
+// argument of a command.
+var scenarioName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$`)
 
 // validate returns every fault of the report, each with the field's path as
 // JSON names it.
@@ -13,14 +18,18 @@ func (r *Report) validate() error {
 	if r.Schema != Schema {
 		f.add("schema is %d, want %d", r.Schema, Schema)
 	}
-	if r.Scenario == "" {
-		f.add("scenario is empty")
+	if !scenarioName.MatchString(r.Scenario) {
+		f.add("scenario is %q, want a name of small letters, digits and dashes", r.Scenario)
 	}
 	for i := range r.Runs {
 		r.Runs[i].validate(&f, fmt.Sprintf("runs[%d]", i))
 	}
 	return errors.Join(f...)
 }
+
+// most bounds every figure: beyond it float64 no longer tells whole numbers
+// apart, and no run gets near.
+const most = 1e15
 
 // faults are what is wrong with a report.
 type faults []error
@@ -29,14 +38,14 @@ func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(fo
 
 // figure checks a figure that may be unknown.
 func (f *faults) figure(path string, v *float64) {
-	if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0) || *v < 0) {
-		f.add("%s is %v, want a number from 0 on, or null", path, *v)
+	if v != nil && !(*v >= 0 && *v <= most) {
+		f.add("%s is %v, want a number from 0 to %g, or null", path, *v, most)
 	}
 }
 
 func (f *faults) count(path string, v *int64) {
-	if v != nil && *v < 0 {
-		f.add("%s is %d, want 0 or more, or null", path, *v)
+	if v != nil && (*v < 0 || *v > most) {
+		f.add("%s is %d, want 0 to %g, or null", path, *v, most)
 	}
 }
 
@@ -49,24 +58,20 @@ func (r *Run) validate(f *faults, at string) {
 	default:
 		f.add("%s.status is %q, want %q, %q, %q or none", at, r.Status, Interrupted, Inconclusive, Failed)
 	}
-	f.figure(at+".seconds", &r.Seconds)
+	if r.Replicas < 0 {
+		f.add("%s.replicas is %d, want 0 or more", at, r.Replicas)
+	}
 	for _, c := range columns {
 		f.figure(at+"."+c.field, c.value(r))
 	}
-	for i, m := range r.Measures {
-		path := fmt.Sprintf("%s.measures[%d]", at, i)
-		if m.Name == "" {
-			f.add("%s.name is empty", path)
-		}
-		switch m.Better {
-		case Neither, Lower, Higher:
-		default:
-			f.add("%s.better is %q, want %q, %q or none", path, m.Better, Lower, Higher)
-		}
-		if m.Value != nil && (math.IsNaN(*m.Value) || math.IsInf(*m.Value, 0)) {
-			f.add("%s.value is %v, want a number or null", path, *m.Value)
-		}
+	f.count(at+".rooms", r.Rooms)
+	f.count(at+".complete_rooms", r.CompleteRooms)
+	if r.CPU != nil {
+		f.figure(at+".cpu_us_per_sent_of.dispatchers", r.CPU.Dispatchers)
+		f.figure(at+".cpu_us_per_sent_of.broker", r.CPU.Broker)
+		f.figure(at+".cpu_us_per_sent_of.fake", r.CPU.Fake)
 	}
+	r.validateMeasures(f, at)
 	for i := range r.Series {
 		r.Series[i].validate(f, fmt.Sprintf("%s.series[%d]", at, i))
 	}
@@ -78,9 +83,31 @@ func (r *Run) validate(f *faults, at string) {
 	}
 }
 
+func (r *Run) validateMeasures(f *faults, at string) {
+	seen := make(map[string]bool)
+	for i, m := range r.Measures {
+		path := fmt.Sprintf("%s.measures[%d]", at, i)
+		if m.Name == "" {
+			f.add("%s.name is empty", path)
+		}
+		if seen[m.Name] {
+			f.add("%s.name is %q again", path, m.Name)
+		}
+		seen[m.Name] = true
+		switch m.Better {
+		case Neither, Lower, Higher:
+		default:
+			f.add("%s.better is %q, want %q, %q or none", path, m.Better, Lower, Higher)
+		}
+		if m.Value != nil && !(math.Abs(*m.Value) <= most) {
+			f.add("%s.value is %v, want a number from -%[3]g to %[3]g, or null", path, *m.Value, most)
+		}
+	}
+}
+
 func (s *Series) validate(f *faults, at string) {
-	if s.StepMS <= 0 {
-		f.add("%s.step_ms is %d, want more than 0", at, s.StepMS)
+	if s.StepMS < 1 || s.StepMS > 3_600_000 {
+		f.add("%s.step_ms is %d, want 1 to an hour", at, s.StepMS)
 	}
 	for _, o := range []struct {
 		name string
