@@ -12,7 +12,7 @@ const least = 0.1
 // place maps a value to where a linear axis would have it.
 func (a *axis) place(v float64) float64 {
 	switch a.Scale {
-	case log:
+	case logarithmic:
 		return math.Log10(v)
 	case fromOne:
 		return math.Log1p(v)
@@ -44,7 +44,7 @@ func linearAxis(label string, top float64) axis {
 // logAxis spans low to high, both at least least, with ticks at powers of ten, and
 // where these are few at 2 and 5 times them as well.
 func logAxis(label string, low, high float64, format func(float64) string) axis {
-	a := axis{Label: label, Scale: log, Min: low / 1.3, Max: high * 1.3}
+	a := axis{Label: label, Scale: logarithmic, Min: low / 1.3, Max: high * 1.3}
 	if high/low < 3 { // a flat line belongs into the middle
 		a.Min, a.Max = low/2, high*2
 	}

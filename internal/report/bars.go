@@ -73,14 +73,13 @@ func drawBars(w io.Writer, charts []barChart) error {
 	label.YAlign = draw.YCenter
 	var names vg.Length
 	for _, b := range charts[0].Bars {
-		names = max(names, label.Width(b.Name))
+		names = max(names, label.Width(clip(b.Name)))
 	}
-	names = min(names, pictureWide/4)
 	const figures = 62 // room for a figure beside the longest bar
 	wide := (pictureWide - 2*margin - names - 8) / vg.Length(len(charts))
 	for i, b := range charts[0].Bars {
 		label.XAlign = draw.XRight
-		dc.FillText(label, vg.Point{X: margin + names, Y: dc.Max.Y - head - rowHigh*vg.Length(i) - rowHigh/2}, b.Name)
+		dc.FillText(label, vg.Point{X: margin + names, Y: dc.Max.Y - head - rowHigh*vg.Length(i) - rowHigh/2}, clip(b.Name))
 	}
 	for j, c := range charts {
 		x := margin + names + 8 + wide*vg.Length(j)

@@ -42,9 +42,9 @@ type tick struct {
 type scale string
 
 const (
-	linear  scale = "linear"
-	log     scale = "log"
-	fromOne scale = "log1p" // log(1+v): nearly linear below 1, so that 0 has a place
+	linear      scale = "linear"
+	logarithmic scale = "log"
+	fromOne     scale = "log1p" // log(1+v): nearly linear below 1, so that 0 has a place
 )
 
 // line is one of a panel's lines.
@@ -56,6 +56,18 @@ type line struct {
 	Y      []float64 `json:"y"`
 	Step   bool      `json:"step,omitempty"`   // a value holds until the next one
 	Points bool      `json:"points,omitempty"` // marks, no line
+	Layer  int       `json:"layer"`            // drawn over all lines of lower layers
+}
+
+// layer puts dashes over solid lines, which would hide them, and marks over both.
+func (l *line) layer() int {
+	switch {
+	case l.Points:
+		return 2
+	case len(l.Style.Dash) > 0:
+		return 1
+	}
+	return 0
 }
 
 // role says what a line means.
@@ -73,7 +85,13 @@ var limitStyle = style{Light: "#20242b", Dark: "#f2f4f7", Dash: []float64{4, 3},
 func charts(r *Report) []chart {
 	var out []chart
 	for _, make := range []func(*Report) chart{sendsChart, refusalsChart, latencyChart, curveChart} {
-		if c := make(r); len(c.Panels) > 0 {
+		c := make(r)
+		for _, p := range c.Panels {
+			for i := range p.Lines {
+				p.Lines[i].Layer = p.Lines[i].layer()
+			}
+		}
+		if len(c.Panels) > 0 {
 			out = append(out, c)
 		}
 	}
@@ -158,7 +176,7 @@ func latencyChart(r *Report) chart {
 	for i := range c.Panels {
 		p := &c.Panels[i]
 		_, top := extent(p.Lines, func(l *line) []float64 { return l.X })
-		p.X = axis{Label: p.X.Label, Unit: "percentile", Scale: log, Min: 1, Max: max(top, 10), Ticks: percentileTicks(max(top, 10))}
+		p.X = axis{Label: p.X.Label, Unit: "percentile", Scale: logarithmic, Min: 1, Max: max(top, 10), Ticks: percentileTicks(max(top, 10))}
 		low, high := extent(p.Lines, func(l *line) []float64 { return l.Y })
 		p.Y = logAxis(p.Y.Label, low, high, axisMS)
 		p.Y.Unit = "ms"

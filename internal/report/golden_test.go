@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 	t.Parallel()
 	for _, r := range []*Report{sampleSaturate(), sampleOverload(), sampleHostile()} {
 		for ending, write := range map[string]func(io.Writer, *Report) error{
-			".json": Write, ".compact.json": WriteCompact, ".txt": WriteTable,
+			".json": Write, ".compact.json": WriteCompact, ".txt": WriteTable, ".md": WriteMarkdown,
 		} {
 			checkGolden(t, "sample-"+r.Scenario+ending, written(t, write, r))
 		}

@@ -65,7 +65,7 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 				row[j] = escaped(row[j])
 			}
 		}
-		markdownTable(b, d.Head, d.Rows, 2)
+		markdownTable(b, d.Head, d.Rows, d.Texts)
 	}
 	markdownRecipe(b, r)
 	if err := b.Flush(); err != nil {
@@ -89,12 +89,12 @@ func markdownRecipe(b io.Writer, r *Report) {
 	}
 }
 
-// markdownTable writes a table whose first left columns are texts.
-func markdownTable(w io.Writer, head []string, rows [][]string, left int) {
+// markdownTable writes a table whose first so many columns are texts.
+func markdownTable(w io.Writer, head []string, rows [][]string, texts int) {
 	rule := make([]string, len(head))
 	for i := range rule {
 		rule[i] = "---:"
-		if i < left {
+		if i < texts {
 			rule[i] = "---"
 		}
 	}

@@ -66,7 +66,7 @@ func drawChart(w io.Writer, c *chart) error {
 		}
 	}
 	tiles := draw.Tiles{Rows: rows, Cols: cols, PadX: 18, PadY: 14 + titleHigh}
-	canvases := plot.Align(plots, tiles, draw.Crop(dc, margin, -margin, margin, -head-titleHigh))
+	canvases := plot.Align(plots, tiles, draw.Crop(dc, margin, -1.5*margin, margin, -head-titleHigh))
 	title := sans(10.5, true)
 	title.XAlign, title.YAlign = draw.XLeft, draw.YBottom
 	for i := range plots {
@@ -76,7 +76,7 @@ func drawChart(w io.Writer, c *chart) error {
 			}
 			p.Draw(canvases[i][j])
 			data := p.DataCanvas(canvases[i][j])
-			dc.FillText(title, vg.Point{X: data.Min.X, Y: data.Max.Y + 7}, c.Panels[i*cols+j].Title)
+			dc.FillText(title, vg.Point{X: data.Min.X, Y: data.Max.Y + 7}, clip(c.Panels[i*cols+j].Title))
 		}
 	}
 	return encode(w, img)
@@ -111,8 +111,8 @@ func newPlot(p panel) (*plot.Plot, error) {
 	grid.Vertical.Width, grid.Horizontal.Width = .6, .6
 	g.Add(grid)
 	fill := len(p.Lines) <= 2
-	// The first run is drawn last: on top.
-	for _, l := range slices.Backward(p.Lines) {
+	layered := slices.SortedStableFunc(slices.Values(p.Lines), func(a, b line) int { return a.Layer - b.Layer })
+	for _, l := range layered {
 		if err := addLine(g, &p, &l, fill && l.Step); err != nil {
 			return nil, err
 		}
@@ -231,7 +231,7 @@ func drawHead(dc draw.Canvas, title string, legend []line) {
 			} else {
 				dc.StrokeLine2(strokeOf(l.Style), x, y, x+legendLine, y)
 			}
-			dc.FillText(name, vg.Point{X: x + legendLine + 5, Y: y}, l.Name)
+			dc.FillText(name, vg.Point{X: x + legendLine + 5, Y: y}, clip(l.Name))
 			x += legendWidth(&l)
 		}
 		y -= 16
@@ -241,7 +241,17 @@ func drawHead(dc draw.Canvas, title string, legend []line) {
 const legendLine = 26
 
 func legendWidth(l *line) vg.Length {
-	return legendLine + 5 + sans(9.5, false).Width(l.Name) + 16
+	return legendLine + 5 + sans(9.5, false).Width(clip(l.Name)) + 16
+}
+
+// clip shortens a name that would leave the picture.
+func clip(name string) string {
+	const longest = 42 // characters in the narrowest panel
+	c := []rune(plain(name))
+	if len(c) <= longest {
+		return string(c)
+	}
+	return string(c[:longest-1]) + "…"
 }
 
 // legendRows breaks the legend where the picture ends.

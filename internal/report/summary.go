@@ -6,6 +6,7 @@ import "fmt"
 // the pictures.
 type detail struct {
 	Title string
+	Texts int // so many columns, the first ones, are texts; the others are figures
 	Head  []string
 	Rows  [][]string
 }
@@ -23,7 +24,7 @@ func details(r *Report) []detail {
 
 // seriesDetail sums up what happened step by step.
 func seriesDetail(r *Report) detail {
-	d := detail{Title: "Step by step", Head: []string{"run", "pages", "step", "steps", "sent per step", "fewest", "most", "of the limit", "steps over the limit", "refused", "most refused in a step"}}
+	d := detail{Title: "Step by step", Texts: 2, Head: []string{"run", "pages", "step", "steps", "sent per step", "fewest", "most", "of the limit", "steps over the limit", "refused", "most refused in a step"}}
 	called := names(r.Runs)
 	for i := range r.Runs {
 		for j := range r.Runs[i].Series {
@@ -75,7 +76,7 @@ func spread(v []int64) (sum, low, high int64) {
 // latencyDetail lists the percentiles that people ask for.
 func latencyDetail(r *Report) detail {
 	asked := []float64{50, 90, 99, 99.9, 100}
-	d := detail{Title: "Latency", Head: []string{"run", "class", "messages", "p50", "p90", "p99", "p99.9", "most"}}
+	d := detail{Title: "Latency", Texts: 2, Head: []string{"run", "class", "messages", "p50", "p90", "p99", "p99.9", "most"}}
 	called := names(r.Runs)
 	for i := range r.Runs {
 		for _, l := range r.Runs[i].Latency {
@@ -100,7 +101,7 @@ func (l *Latency) at(percent float64) string {
 }
 
 func curveDetail(r *Report) detail {
-	d := detail{Title: "Goodput by offered load", Head: []string{"run", "offered per second", "goodput per second", "p50", "p99", "after the overload"}}
+	d := detail{Title: "Goodput by offered load", Texts: 1, Head: []string{"run", "offered per second", "goodput per second", "p50", "p99", "after the overload"}}
 	called := names(r.Runs)
 	show := func(v *float64, format func(float64) string) string {
 		if v == nil {
@@ -124,7 +125,7 @@ func curveDetail(r *Report) detail {
 }
 
 func cpuDetail(r *Report) detail {
-	d := detail{Title: "CPU per sent message", Head: []string{"run", "together", "dispatchers", "broker", "fake"}}
+	d := detail{Title: "CPU per sent message", Texts: 1, Head: []string{"run", "together", "dispatchers", "broker", "fake"}}
 	called := names(r.Runs)
 	for i := range r.Runs {
 		c := r.Runs[i].CPU

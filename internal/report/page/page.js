@@ -82,11 +82,12 @@
     plot.replaceChildren();
     below.replaceChildren();
     const x = place[panel.x.scale], y = place[panel.y.scale];
-    const data = uPlot.join(panel.lines.map(l => [l.x.map(x), l.y.map(y)]));
+    const order = panel.lines.map((_, i) => i).sort((a, b) => panel.lines[a].layer - panel.lines[b].layer);
+    const data = uPlot.join(order.map(i => panel.lines[i]).map(l => [l.x.map(x), l.y.map(y)]));
     const raw = panel.lines.map(l => new Map(l.x.map((v, i) => [x(v), l.y[i]])));
     const back = new Map(panel.lines.flatMap(l => l.x.map(v => [x(v), v])));
     let u;
-    const shown = legend(below, panel.lines, hidden, (i, show) => u.setSeries(i + 1, { show }));
+    const shown = legend(below, panel.lines, hidden, (i, show) => u.setSeries(order.indexOf(i) + 1, { show }));
     const alone = panel.lines.length <= 2;
     u = new uPlot({
       width: plot.clientWidth, height: sync ? (plot.clientWidth < 400 ? 180 : 220) : 320,
@@ -94,7 +95,7 @@
       cursor: { drag: { x: false, y: false }, y: false, points: { size: 7 }, sync: sync ? { key: sync } : undefined },
       scales: { x: { time: false, range: () => [x(panel.x.min), x(panel.x.max)] }, y: { range: () => [y(panel.y.min), y(panel.y.max)] } },
       axes: [axis(panel.x, true), axis(panel.y, false)],
-      series: [{}, ...panel.lines.map((l, i) => ({ ...series(l, alone), show: !hidden.has(i) }))],
+      series: [{}, ...order.map(i => ({ ...series(panel.lines[i], alone), show: !hidden.has(i) }))],
       hooks: {
         setCursor: [u => {
           const at = u.cursor.idx == null ? undefined : data[0][u.cursor.idx];
