@@ -17,12 +17,12 @@
   };
 
   // Labels that would touch the one before are left out.
-  function labels(ticks, room) {
+  function labels(ticks, scale, room) {
     return (u, splits) => {
       let last = -Infinity;
       return splits.map((at, i) => {
-        const pos = u.valToPos(at, "x"), text = ticks[i].text;
-        if (!text || room && pos - last < room(text)) return "";
+        const pos = u.valToPos(at, scale), text = ticks[i].text;
+        if (!text || Math.abs(pos - last) < room(text)) return "";
         last = pos;
         return text;
       });
@@ -36,7 +36,7 @@
       size: horizontal ? 30 : Math.max(40, 14 + 7 * Math.max(...a.ticks.map(t => t.text.length))), gap: 4,
       grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1, size: 4 },
       splits: () => a.ticks.map(t => place[a.scale](t.at)),
-      values: labels(a.ticks, horizontal && (text => 14 + 6 * text.length)),
+      values: horizontal ? labels(a.ticks, "x", text => 12 + 6 * text.length) : labels(a.ticks, "y", () => 14),
     };
   }
 
