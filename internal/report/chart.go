@@ -84,8 +84,8 @@ var limitStyle = style{Light: "#20242b", Dark: "#f2f4f7", Dash: []float64{4, 3},
 // charts returns those that the report has figures for.
 func charts(r *Report) []chart {
 	var out []chart
-	for _, make := range []func(*Report) chart{sendsChart, refusalsChart, latencyChart, curveChart} {
-		c := make(r)
+	for _, of := range []func(*Report) chart{sendsChart, refusalsChart, latencyChart, curveChart} {
+		c := of(r)
 		for _, p := range c.Panels {
 			for i := range p.Lines {
 				p.Lines[i].Layer = p.Lines[i].layer()

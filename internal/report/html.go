@@ -73,7 +73,7 @@ func WriteHTML(w io.Writer, reports ...*Report) error {
 		}
 		files[i] = string(raw)
 	}
-	data.CSS = template.CSS(files[0] + files[1])
+	data.CSS = template.CSS(files[0] + files[1]) //nolint:gosec // our own files
 	library := "/*!\n" + files[2] + "*/\n" + files[3]
 	data.Scripts = []template.JS{template.JS(library), template.JS(files[4])} //nolint:gosec // our own files
 	data.Policy = policy(library, files[4])

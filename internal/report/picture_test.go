@@ -26,9 +26,9 @@ func paletteOf(img image.Image, in image.Rectangle) palette {
 // near counts those that nearly have a colour.
 func (p palette) near(want color.NRGBA) int {
 	n := 0
-	close := func(a, b uint8) bool { return math.Abs(float64(a)-float64(b)) <= 6 }
+	alike := func(a, b uint8) bool { return math.Abs(float64(a)-float64(b)) <= 6 }
 	for c, count := range p {
-		if close(c.R, want.R) && close(c.G, want.G) && close(c.B, want.B) {
+		if alike(c.R, want.R) && alike(c.G, want.G) && alike(c.B, want.B) {
 			n += count
 		}
 	}

@@ -102,7 +102,7 @@ func Find(paths ...string) ([]*Report, error) {
 	var out []*Report
 	for _, path := range paths {
 		found := len(out)
-		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error { //nolint:gosec // the operator names the folder
 			if err != nil || d.IsDir() || file != path && d.Name() != "report.json" {
 				return err
 			}

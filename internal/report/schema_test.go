@@ -100,7 +100,7 @@ func unset(v reflect.Value, path string) []string {
 		}
 		return unset(v.Index(v.Len()-1), path+"[]")
 	case reflect.Struct:
-		if _, ok := v.Interface().(time.Time); ok {
+		if _, ok := reflect.TypeAssert[time.Time](v); ok {
 			return nil
 		}
 		var out []string

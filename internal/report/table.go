@@ -61,10 +61,9 @@ func align(w io.Writer, lines [][]string) {
 		var b strings.Builder
 		for j, text := range line {
 			pad := strings.Repeat(" ", width[j]-utf8.RuneCountInString(text))
-			switch {
-			case j == 0:
+			if j == 0 {
 				b.WriteString(text + pad)
-			default:
+			} else {
 				b.WriteString("  " + pad + text)
 			}
 		}
