@@ -19,7 +19,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,19 +74,24 @@ func (c Config) validate() (*url.URL, error) {
 
 // Sender makes calls. Make one with New. Safe for concurrent use.
 type Sender struct {
-	base      string // ends in a slash
+	base      *url.URL // its path ends in a slash
 	tokens    TokenSource
 	transport http.RoundTripper
 	traced    bool // transport tells when it has a connection, so that "nothing was written" can be known
 	timeout   time.Duration
 	now       func() time.Time
 	metrics   *metrics
-	answers   sync.Pool // of *[]byte, maxAnswer long
+	answers   sync.Pool // of *[]byte, usualAnswer long
 }
 
-// maxAnswer bounds what is read of an answer: the platform's have at most a few
-// hundred bytes. A longer one costs its connection.
-const maxAnswer = 64 << 10
+const (
+	// usualAnswer has room for the platform's answers, of at most a few hundred
+	// bytes. The pool is emptied with every garbage collection: with buffers of
+	// maxAnswer, filling it again was what most collections were for.
+	usualAnswer = 2 << 10
+	// maxAnswer bounds what is read of an answer. A longer one costs its connection.
+	maxAnswer = 64 << 10
+)
 
 // New makes a Sender; the error names every fault of cfg.
 func New(cfg Config) (*Sender, error) {
@@ -109,7 +113,7 @@ func New(cfg Config) (*Sender, error) {
 	}
 	_, traced := cfg.Transport.(*http.Transport)
 	return &Sender{
-		base:      strings.TrimRight(base.String(), "/") + "/",
+		base:      base.JoinPath("/"),
 		tokens:    cfg.Tokens,
 		transport: cfg.Transport,
 		traced:    traced,
@@ -117,7 +121,7 @@ func New(cfg Config) (*Sender, error) {
 		now:       cfg.Now,
 		metrics:   m,
 		answers: sync.Pool{New: func() any {
-			b := make([]byte, maxAnswer)
+			b := make([]byte, usualAnswer)
 			return &b
 		}},
 	}, nil
@@ -165,14 +169,7 @@ func (s *Sender) send(ctx context.Context, o message.Outbound) Result {
 	} else {
 		touched.Store(true)
 	}
-	req, err := http.NewRequestWithContext(traceCtx, http.MethodPost, s.base+o.Page+"/messages", bytes.NewReader(encode(o)))
-	if err != nil { // cannot happen: base was parsed and the page is safe
-		return Result{Outcome: BadMessage, Err: errors.New("send: page and base make no URL")}
-	}
-	req.Header["Authorization"] = []string{"Bearer " + token}
-	req.Header["Content-Type"] = []string{"application/json"}
-	req.Header["User-Agent"] = []string{"chatclub"}
-
+	req := s.request(traceCtx, o.Page+"/messages", token, encode(o))
 	start := s.now()
 	r, err := s.call(req)
 	if err != nil {
@@ -183,6 +180,29 @@ func (s *Sender) send(ctx context.Context, o message.Outbound) Result {
 		s.metrics.duration(r.Outcome, r.Latency)
 	}
 	return r
+}
+
+// request makes a POST to path below the base, which needs no escapes. It is
+// http.NewRequestWithContext without parsing the same base for every call.
+func (s *Sender) request(ctx context.Context, path, token string, body []byte) *http.Request {
+	u := *s.base
+	u.Path += path
+	if u.RawPath != "" {
+		u.RawPath += path
+	}
+	req := &http.Request{
+		Method: http.MethodPost, URL: &u, Host: u.Host,
+		Header: http.Header{
+			"Authorization": {"Bearer " + token},
+			"Content-Type":  {"application/json"},
+			"User-Agent":    {"chatclub"},
+		},
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		// For a connection that the server closed before anything was written:
+		// the transport takes another then.
+		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+	}
+	return req.WithContext(ctx)
 }
 
 // call makes the request and classifies its answer. It fails only when no
@@ -200,13 +220,27 @@ func (s *Sender) call(req *http.Request) (Result, error) {
 	defer resp.Body.Close()
 	buf := s.answers.Get().(*[]byte) // the pool holds nothing else
 	defer s.answers.Put(buf)
-	// Read to the end, because only then the connection can be used again.
-	n, err := io.ReadFull(resp.Body, *buf)
-	r := Classify(resp.StatusCode, resp.Header, (*buf)[:n])
-	if r.Err != nil && err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	body, err := read(resp.Body, *buf)
+	r := Classify(resp.StatusCode, body)
+	if r.Err != nil && err != nil {
 		r.Err = fmt.Errorf("%w; read answer: %w", r.Err, err)
 	}
 	return r, nil
+}
+
+// read reads an answer to its end, because only then the connection can be used
+// again: into buf, and where that is too small up to maxAnswer bytes elsewhere.
+// With an error it returns what came before.
+func read(r io.Reader, buf []byte) ([]byte, error) {
+	n, err := io.ReadFull(r, buf)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return buf[:n], nil
+	case err != nil:
+		return buf[:n], err
+	}
+	more, err := io.ReadAll(io.LimitReader(r, maxAnswer-int64(n)))
+	return append(buf[:n:n], more...), err
 }
 
 // lost is the Result of a call without an answer. When a context is to blame
