@@ -30,6 +30,7 @@ func (e *engine) stop() error {
 			e.abort()
 		}
 	}
+	close(e.due)
 	e.callers.Wait()
 	e.acks.end()
 	e.moves.end()
