@@ -2,7 +2,7 @@
 // process per message, compared with a bare loop that consumes, posts and
 // acknowledges.
 //
-//	go run ./internal/tools/dispatchcost -pairs 10 -messages 20000
+//	go run ./internal/tools/dispatchcost -pairs 21 -messages 8000
 //
 // The dispatcher is the real one: its engine, excess map, sender and broker as
 // cmd/dispatcher wires them. The bare loop is what one would write without
@@ -77,8 +77,8 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	flags := flag.NewFlagSet("dispatchcost", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&sides, "sides", nameBare+","+nameDispatcher, "the two sides, of bare and dispatcher; the second is compared with the first")
-	flags.IntVar(&c.pairs, "pairs", 10, "how often each side is loaded; at least 6 for a verdict")
-	flags.IntVar(&c.messages, "messages", 20_000, "messages of each load")
+	flags.IntVar(&c.pairs, "pairs", 21, "how often each side is loaded; at least 6 for a verdict")
+	flags.IntVar(&c.messages, "messages", 8000, "messages of each load")
 	flags.IntVar(&c.pages, "pages", 200, "pages that they are spread over")
 	flags.IntVar(&c.rate, "rate", 0, "messages `per second` that are published; 0: as fast as the broker takes them")
 	flags.Float64Var(&c.limit, "limit", 1.2, "ratio that the verdict is about")
