@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -21,7 +22,7 @@ import (
 // it: to decode the message and encode the body, to know limits, failures, the
 // time to live and the recipients' order, to settle by the answer's error code,
 // to count anything, and to reconnect.
-func (s sideConfig) bare(ctx context.Context) (hello string, wait func() error, err error) {
+func (s *sideConfig) bare(ctx context.Context) (hello string, wait func() error, err error) {
 	conn, err := amqp.Dial(os.Getenv(urlVariable))
 	if err != nil {
 		return "", nil, fmt.Errorf("dial the broker: %w", err)
@@ -38,9 +39,11 @@ func (s sideConfig) bare(ctx context.Context) (hello string, wait func() error, 
 		return "", nil, err
 	}
 	client := &http.Client{Transport: transport(s.Workers), Timeout: callTimeout}
+	var posts atomic.Int64
+	s.requests = posts.Load
 	workers, ctx := errgroup.WithContext(ctx)
 	for range s.Workers {
-		workers.Go(func() error { return s.work(ctx, client, in) })
+		workers.Go(func() error { return s.work(ctx, client, in, &posts) })
 	}
 	return "ready", func() error {
 		err := workers.Wait()
@@ -50,13 +53,14 @@ func (s sideConfig) bare(ctx context.Context) (hello string, wait func() error, 
 }
 
 // work sends one message after another.
-func (s sideConfig) work(ctx context.Context, client *http.Client, in <-chan amqp.Delivery) error {
+func (s *sideConfig) work(ctx context.Context, client *http.Client, in <-chan amqp.Delivery, posts *atomic.Int64) error {
 	for {
 		select {
 		case d, ok := <-in:
 			if !ok {
 				return nil // ctx ended
 			}
+			posts.Add(1)
 			if err := s.post(ctx, client, &d); err != nil {
 				return err
 			}
@@ -69,7 +73,7 @@ func (s sideConfig) work(ctx context.Context, client *http.Client, in <-chan amq
 	}
 }
 
-func (s sideConfig) post(ctx context.Context, client *http.Client, d *amqp.Delivery) (err error) {
+func (s *sideConfig) post(ctx context.Context, client *http.Client, d *amqp.Delivery) (err error) {
 	page, _, _ := strings.Cut(d.MessageId, "/")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Graph+graphVersion+"/"+page+"/messages", bytes.NewReader(d.Body))
 	if err != nil {

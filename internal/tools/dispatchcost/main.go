@@ -34,6 +34,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"chatclub/fakeapi"
 )
@@ -76,7 +77,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	s := &c.side
 	flags := flag.NewFlagSet("dispatchcost", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&sides, "sides", nameBare+","+nameDispatcher, "the two sides, of bare and dispatcher; the second is compared with the first")
+	flags.StringVar(&sides, "sides", nameBare+","+nameDispatcher, "the two sides, of bare, dispatcher and batch (the dispatcher with batch calls); the second is compared with the first")
 	flags.IntVar(&c.pairs, "pairs", 21, "how often each side is loaded; at least 6 for a verdict")
 	flags.IntVar(&c.messages, "messages", 8000, "messages of each load")
 	flags.IntVar(&c.pages, "pages", 200, "pages that they are spread over")
@@ -84,6 +85,8 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	flags.Float64Var(&c.limit, "limit", 1.2, "ratio that the verdict is about")
 	flags.IntVar(&s.Prefetch, "prefetch", 1024, "messages held at most")
 	flags.IntVar(&s.Workers, "workers", 64, "calls in flight at most")
+	flags.IntVar(&s.Quota, "quota", 300, "calls per second that the fake Send API takes of each page, and the dispatcher makes")
+	flags.DurationVar(&s.Wait, "batchwait", 20*time.Millisecond, "how long batch lets a message wait for others")
 	flags.TextVar(&s.Latency, "latency", fakeapi.Latency{}, "`latency` of the fake Send API, such as lognormal:40ms,150ms")
 	flags.StringVar(&s.Name, "serve", "", "be a `side`, or fakeapi: for the processes that this program starts")
 	flags.StringVar(&s.Prefix, "prefix", "", "prefix of the queues of a side that is served")
@@ -97,13 +100,13 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	s.Pages = c.pages
 	for _, name := range c.sides {
 		if !knownSide(name) {
-			return c, fmt.Errorf("side %.20q of -sides is neither bare nor dispatcher", name)
+			return c, fmt.Errorf("side %.20q of -sides is none of bare, dispatcher and batch", name)
 		}
 	}
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"pairs", c.pairs}, {"messages", c.messages}, {"pages", c.pages}, {"prefetch", s.Prefetch}, {"workers", s.Workers}} {
+	}{{"pairs", c.pairs}, {"messages", c.messages}, {"pages", c.pages}, {"prefetch", s.Prefetch}, {"workers", s.Workers}, {"quota", s.Quota}} {
 		if f.value < 1 {
 			return c, fmt.Errorf("-%s must be at least 1", f.name)
 		}

@@ -22,6 +22,8 @@ type side struct {
 	sideConfig
 	process *process
 	broker  *rabbit.Broker // to publish with
+
+	messages, requests int64 // of the loads that count
 }
 
 // bench is one run of the program.
@@ -63,6 +65,7 @@ func (c config) measure(ctx context.Context, stdout, stderr io.Writer) (err erro
 		if _, err := b.load(ctx, s, c.messages/4+1); err != nil {
 			return err
 		}
+		s.messages, s.requests = 0, 0
 	}
 	if err := b.pair(ctx); err != nil {
 		return err
@@ -137,8 +140,10 @@ func (b *bench) pair(ctx context.Context) error {
 		fmt.Fprintf(b.stdout, "pair %d: %s %.1f µs, %s %.1f µs of CPU a message: %.3f\n",
 			i+1, b.sides[0].Name, costs[0][i], b.sides[1].Name, costs[1][i], ratios[i])
 	}
-	fmt.Fprintf(b.stdout, "median of %d pairs: %s %.1f µs, %s %.1f µs\n",
-		b.pairs, b.sides[0].Name, median(costs[0]), b.sides[1].Name, median(costs[1]))
+	for i, s := range b.sides {
+		fmt.Fprintf(b.stdout, "%s: median %.1f µs of CPU a message, %.2f messages a request\n",
+			s.Name, median(costs[i]), float64(s.messages)/float64(max(1, s.requests)))
+	}
 	b.print("ratio", ratios)
 	if len(controls) > 0 {
 		b.print("control (the same side twice)", controls)
@@ -178,7 +183,8 @@ func (b *bench) load(ctx context.Context, s *side, n int) (float64, error) {
 		return 0, err
 	}
 	after, err := s.process.used()
-	return float64(after-before) / float64(n), err
+	s.messages, s.requests = s.messages+int64(n), s.requests+after.requests-before.requests
+	return float64(after.cpu-before.cpu) / float64(n), err
 }
 
 // publish publishes at the rate that was asked for.

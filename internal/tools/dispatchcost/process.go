@@ -7,13 +7,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 )
 
 // process is a side, or the judge, in a process of its own. It prints its
-// address or "ready", and then, for each line that it reads, its CPU time so
+// address or "ready", and then, for each line that it reads, what it has used so
 // far. It ends with its input.
 type process struct {
 	name  string
@@ -65,28 +64,36 @@ func (p *process) line() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// used is the CPU time of the process so far, in µs.
-func (p *process) used() (int64, error) {
+// usage is what a process has used so far, or in some time.
+type usage struct {
+	cpu      int64 // µs
+	requests int64
+}
+
+// used asks the process.
+func (p *process) used() (u usage, err error) {
 	if _, err := io.WriteString(p.stdin, "\n"); err != nil {
-		return 0, fmt.Errorf("ask %s: %w", p.name, err)
+		return u, fmt.Errorf("ask %s: %w", p.name, err)
 	}
 	line, err := p.line()
 	if err != nil {
-		return 0, err
+		return u, err
 	}
-	return strconv.ParseInt(line, 10, 64)
+	if _, err := fmt.Sscan(line, &u.cpu, &u.requests); err != nil {
+		return u, fmt.Errorf("read %q of %s: %w", line, p.name, err)
+	}
+	return u, nil
 }
 
-// answerLines is the other end: it answers each line of stdin with this
-// process's CPU time.
-func answerLines(stdin io.Reader, stdout io.Writer) error {
+// answerLines is the other end: it answers each line of stdin.
+func answerLines(stdin io.Reader, stdout io.Writer, requests func() int64) error {
 	lines := bufio.NewScanner(stdin)
 	for lines.Scan() {
 		var u syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 			return fmt.Errorf("read CPU time: %w", err)
 		}
-		fmt.Fprintln(stdout, (u.Utime.Nano()+u.Stime.Nano())/1000)
+		fmt.Fprintln(stdout, (u.Utime.Nano()+u.Stime.Nano())/1000, requests())
 	}
 	return lines.Err()
 }

@@ -26,16 +26,18 @@ import (
 const (
 	nameBare       = "bare"
 	nameDispatcher = "dispatcher"
+	nameBatch      = "batch" // the dispatcher with batch calls
 	nameFake       = "fakeapi"
 )
 
-func knownSide(name string) bool { return name == nameBare || name == nameDispatcher }
+func knownSide(name string) bool {
+	return name == nameBare || name == nameDispatcher || name == nameBatch
+}
 
 const (
 	callTimeout  = 10 * time.Second // the sender's default
 	endTimeout   = 10 * time.Second // for what a side holds when it ends
 	urlVariable  = "AMQP_URL"       // it may hold a password, and others can read arguments
-	limitText    = 300              // calls per second and page, the platform's
 	graphVersion = "/v23.0"
 )
 
@@ -48,7 +50,11 @@ type sideConfig struct {
 	Prefetch int
 	Workers  int
 	Pages    int
+	Quota    int // calls per second that each page may make
+	Wait     time.Duration
 	Latency  fakeapi.Latency
+
+	requests func() int64 // made so far, to the Send API
 }
 
 // args are the flags that tell it.
@@ -56,6 +62,7 @@ func (s sideConfig) args() []string {
 	return []string{
 		"-prefix", s.Prefix, "-graph", s.Graph, "-profile", s.Profile, "-latency", s.Latency.String(),
 		"-prefetch", fmt.Sprint(s.Prefetch), "-workers", fmt.Sprint(s.Workers), "-pages", fmt.Sprint(s.Pages),
+		"-quota", fmt.Sprint(s.Quota), "-batchwait", s.Wait.String(),
 	}
 }
 
@@ -82,7 +89,7 @@ func (s sideConfig) tokens() map[string]string {
 }
 
 // serve is a started process: it works until stdin ends.
-func (s sideConfig) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) (err error) {
+func (s *sideConfig) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) (err error) {
 	if s.Profile != "" {
 		f, err := os.Create(filepath.Join(s.Profile, s.Name+".pprof"))
 		if err != nil {
@@ -96,13 +103,14 @@ func (s sideConfig) serve(ctx context.Context, stdin io.Reader, stdout io.Writer
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	s.requests = func() int64 { return 0 }
 	begin := s.dispatcher
 	switch s.Name {
 	case nameBare:
 		begin = s.bare
 	case nameFake:
 		begin = s.fake
-	case nameDispatcher:
+	case nameDispatcher, nameBatch:
 	default:
 		return fmt.Errorf("nothing is called %.20q", s.Name)
 	}
@@ -111,19 +119,19 @@ func (s sideConfig) serve(ctx context.Context, stdin io.Reader, stdout io.Writer
 		return err
 	}
 	fmt.Fprintln(stdout, hello)
-	err = answerLines(stdin, stdout)
+	err = answerLines(stdin, stdout, s.requests)
 	cancel()
 	return errors.Join(err, wait())
 }
 
 // fake begins to judge.
-func (s sideConfig) fake(ctx context.Context) (hello string, wait func() error, err error) {
+func (s *sideConfig) fake(ctx context.Context) (hello string, wait func() error, err error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, fmt.Errorf("listen: %w", err)
 	}
 	settings := fakeapi.DefaultSettings()
-	settings.Latency = s.Latency
+	settings.Latency, settings.Text.PerSecond = s.Latency, s.Quota
 	settings.QuotaPerPerson = 0 // of 24 hours: minutes at full speed use it up
 	api, err := fakeapi.New(fakeapi.Config{Settings: &settings})
 	if err != nil {
@@ -133,7 +141,7 @@ func (s sideConfig) fake(ctx context.Context) (hello string, wait func() error, 
 }
 
 // dispatcher begins to dispatch, wired as in cmd/dispatcher.
-func (s sideConfig) dispatcher(ctx context.Context) (hello string, wait func() error, err error) {
+func (s *sideConfig) dispatcher(ctx context.Context) (hello string, wait func() error, err error) {
 	reg := prometheus.NewRegistry()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	send, err := sender.New(sender.Config{
@@ -143,15 +151,22 @@ func (s sideConfig) dispatcher(ctx context.Context) (hello string, wait func() e
 	if err != nil {
 		return "", nil, err
 	}
+	var caller dispatch.Caller = send
+	if s.Name == nameBatch {
+		if caller, err = sender.NewBatcher(sender.BatchConfig{Sender: send, Size: sender.MaxBatch, Wait: s.Wait}); err != nil {
+			return "", nil, err
+		}
+	}
+	s.requests = func() int64 { return counter(reg, "chatclub_sender_requests_total") }
 	broker, err := rabbit.Open(rabbit.Config{
 		URLs: []string{os.Getenv(urlVariable)}, Topology: s.topology(), Log: log, Registerer: reg, Name: "dispatchcost",
 	})
 	if err != nil {
 		return "", nil, err
 	}
-	gate := excess.New(excess.Config{Limit: func(string) float64 { return limitText }}, time.Now())
+	gate := excess.New(excess.Config{Limit: func(string) float64 { return float64(s.Quota) }}, time.Now())
 	d, err := dispatch.New(dispatch.Config{
-		Broker: broker, Sender: send, Gate: gate, Log: log, Registerer: reg,
+		Broker: broker, Sender: caller, Gate: gate, Log: log, Registerer: reg,
 		Prefetch: s.Prefetch, MaxInFlight: s.Workers, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: endTimeout,
 	})
 	if err != nil {
@@ -162,6 +177,20 @@ func (s sideConfig) dispatcher(ctx context.Context) (hello string, wait func() e
 		send.Close()
 		return err
 	}), nil
+}
+
+// counter is the value of a counter without labels.
+func counter(reg prometheus.Gatherer, name string) int64 {
+	families, err := reg.Gather()
+	if err != nil {
+		return 0
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return int64(f.GetMetric()[0].GetCounter().GetValue())
+		}
+	}
+	return 0
 }
 
 // inBackground begins f and returns the function that waits for it.
