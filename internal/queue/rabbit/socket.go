@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -43,10 +44,23 @@ func (s *socket) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	if len(s.held) > 0 {
-		p = append(s.held, p...)
-		s.held = p[:0]
+		if err := s.releaseLocked(); err != nil {
+			return 0, err
+		}
 	}
 	return s.writeLocked(p)
+}
+
+// releaseLocked writes what was held back. A failure ends the connection,
+// because those who wrote it were told that all went well.
+func (s *socket) releaseLocked() error {
+	_, err := s.writeLocked(s.held)
+	s.held = s.held[:0]
+	if err != nil {
+		_ = s.Close()
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
 }
 
 func (s *socket) writeLocked(p []byte) (int, error) {
@@ -58,8 +72,7 @@ func (s *socket) writeLocked(p []byte) (int, error) {
 
 // together makes one write of all that f writes, and of what others write
 // meanwhile: the AMQP library writes each frame by itself, and a system call
-// costs more than the making of a frame. A failure ends the connection, because
-// the others were told that all went well.
+// costs more than the making of a frame.
 func (s *socket) together(f func() error) error {
 	s.mu.Lock()
 	s.hold = true
@@ -71,13 +84,7 @@ func (s *socket) together(f func() error) error {
 	if len(s.held) == 0 {
 		return err
 	}
-	_, writeErr := s.writeLocked(s.held)
-	s.held = s.held[:0]
-	if writeErr != nil {
-		_ = s.Close()
-		return fmt.Errorf("write: %w", writeErr)
-	}
-	return err
+	return errors.Join(err, s.releaseLocked())
 }
 
 // dial opens an AMQP connection and gives its socket beside it: closing the
