@@ -53,13 +53,17 @@ func (c config) measure(ctx context.Context, stdout, stderr io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, fake.stop()) }()
 	b.judge = &judge{url: fake.hello}
+	defer func() {
+		for _, s := range b.sides {
+			if s != nil {
+				err = errors.Join(err, s.close(url))
+			}
+		}
+	}()
 	for i, name := range c.sides {
-		s, err := c.open(ctx, stderr, name, url, fake.hello)
-		if err != nil {
+		if b.sides[i], err = c.open(ctx, stderr, name, url, fake.hello); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, s.close(url)) }()
-		b.sides[i] = s
 	}
 	for _, s := range b.sides { // opens connections, fills pools, lets the dispatcher join
 		if _, err := b.load(ctx, s, c.messages/4+1); err != nil {
@@ -67,10 +71,7 @@ func (c config) measure(ctx context.Context, stdout, stderr io.Writer) (err erro
 		}
 		s.messages, s.requests = 0, 0
 	}
-	if err := b.pair(ctx); err != nil {
-		return err
-	}
-	return nil
+	return b.pair(ctx)
 }
 
 // open starts a side with queues of its own.

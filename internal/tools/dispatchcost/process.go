@@ -27,7 +27,7 @@ func start(ctx context.Context, stderr io.Writer, name string, args ...string) (
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	p := &process{name: name, cmd: exec.CommandContext(ctx, self, append([]string{"-serve", name}, args...)...)} //nolint:gosec // this program itself
+	p := &process{name: name, cmd: exec.CommandContext(ctx, self, append([]string{"-serve", name}, args...)...)}
 	p.cmd.Stderr = stderr
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

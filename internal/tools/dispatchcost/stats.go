@@ -33,8 +33,8 @@ func interval(list []float64) (low, high float64) {
 	return sorted[k-1], sorted[n-k]
 }
 
-// quiet is how far from 1 the control's median may certainly be: a tenth of
-// what the limit leaves to the ratio would be lost in more.
+// quiet is how far from 1 the control may certainly be, and a quarter of how wide
+// its interval may be: with more, a ratio of 1.1 could not be told from 1.2.
 const quiet = 0.05
 
 // verdict tells whether the ratios' median is at most limit.
