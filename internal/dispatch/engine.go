@@ -54,7 +54,6 @@ type engine struct {
 	settlers    sync.WaitGroup
 	endSettling context.CancelFunc
 	replicas    atomic.Int64 // as the broker counts them
-	acks        *acker
 	moves       *mover
 	outbound    *source
 	bulkIn      *source
@@ -102,7 +101,6 @@ func newEngine(d *Dispatcher) (*engine, error) {
 		closed:     make(chan int),
 		stopped:    make(chan struct{}),
 		calls:      calls, abort: abort,
-		acks:   newAcker(d),
 		moves:  newMover(d),
 		laneIn: make([]*source, n),
 		pages:  make(map[pageID]*pageQueue),

@@ -47,11 +47,14 @@ type channel struct {
 	// lock here that is held during I/O. A settlement that followed our own
 	// channel.close would name a channel that no longer exists, and RabbitMQ
 	// would end the whole connection for it.
-	turn    sync.Mutex
-	closed  atomic.Bool // set while turn is held
+	turn sync.Mutex
+	last time.Time // when something was last settled; of who has the turn
+
+	closed atomic.Bool // set while turn is held
+
+	mu      sync.Mutex
 	waiting []uint64    // tags to acknowledge
 	timer   *time.Timer // writes them
-	last    time.Time   // when something was last settled
 }
 
 func newChannel(ch *amqp.Channel, s *session, prefetch int, m *metrics) *channel {
@@ -65,17 +68,17 @@ func newChannel(ch *amqp.Channel, s *session, prefetch int, m *metrics) *channel
 	return c
 }
 
-// Ack acknowledges one delivery, within ackDelay.
+// Ack acknowledges one delivery, within ackDelay. It does not wait for I/O.
 func (c *channel) Ack(tag uint64) error {
-	c.turn.Lock()
-	defer c.turn.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.Live() {
 		return c.stale("ack", 1, nil)
 	}
 	c.waiting = append(c.waiting, tag)
 	switch len(c.waiting) {
 	case c.limit:
-		return c.flushLocked()
+		c.timer.Reset(0)
 	case 1:
 		c.timer.Reset(ackDelay)
 	}
@@ -106,24 +109,25 @@ func (c *channel) stale(by string, n int, cause error) error {
 	return fmt.Errorf("%s: %w", by, queue.ErrStale)
 }
 
-// flush sends the acknowledgements that wait.
+// flush writes the acknowledgements that wait.
 func (c *channel) flush() {
 	c.turn.Lock()
 	defer c.turn.Unlock()
-	_ = c.flushLocked() // counted; their messages are delivered again
+	c.flushTurn()
 }
 
-func (c *channel) flushLocked() error {
-	n := len(c.waiting)
-	if n == 0 {
-		return nil
-	}
-	defer func() { c.waiting = c.waiting[:0] }()
-	if !c.Live() {
-		return c.stale("ack", n, nil)
+// flushTurn is flush for who has the turn. What it cannot write is counted, and
+// delivered again.
+func (c *channel) flushTurn() {
+	c.mu.Lock()
+	tags := c.waiting
+	c.waiting = nil
+	c.mu.Unlock()
+	if len(tags) == 0 {
+		return
 	}
 	err := c.session.raw.together(func() error {
-		for _, tag := range c.waiting {
+		for _, tag := range tags {
 			if err := c.ch.Ack(tag, false); err != nil {
 				return err
 			}
@@ -131,11 +135,11 @@ func (c *channel) flushLocked() error {
 		return nil
 	})
 	if err != nil {
-		return c.stale("ack", n, err)
+		_ = c.stale("ack", len(tags), err)
+		return
 	}
 	c.last = time.Now()
-	c.metrics.settled.WithLabelValues("ack").Add(float64(n))
-	return nil
+	c.metrics.settled.WithLabelValues("ack").Add(float64(len(tags)))
 }
 
 // Live tells whether deliveries of this channel can still be settled.
@@ -148,9 +152,11 @@ func (c *channel) close() {
 	guard := time.AfterFunc(ackRest+closeTimeout, func() { c.session.drop(errors.New("closing a channel took too long")) })
 	defer guard.Stop()
 	c.turn.Lock()
-	_ = c.flushLocked() // counted
+	c.mu.Lock() // nothing is added once it is closed
 	c.closed.Store(true)
+	c.mu.Unlock()
 	c.timer.Stop()
+	c.flushTurn()
 	rest := ackRest - time.Since(c.last)
 	c.turn.Unlock()
 	select {
