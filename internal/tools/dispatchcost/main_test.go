@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"chatclub/fakeapi"
 	"chatclub/internal/message"
+	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/sender"
 )
 
@@ -24,16 +23,15 @@ func TestMain(m *testing.M) {
 	if slices.Contains(os.Args, "-serve") {
 		main()
 	}
-	goleak.VerifyTestMain(m)
+	rabbittest.Main(m)
 }
 
 // TestMeasure has a small load sent by both sides, and judged. What it cost is
 // not.
 func TestMeasure(t *testing.T) {
-	t.Parallel()
+	t.Setenv("AMQP_URL", rabbittest.URL(t))
 	for _, sides := range []string{"bare,dispatcher", "dispatcher,batch"} {
 		t.Run(sides, func(t *testing.T) {
-			t.Parallel()
 			var out, errs bytes.Buffer
 			args := []string{"-sides", sides, "-pairs", "2", "-messages", "40", "-pages", "4"}
 			if code := run(t.Context(), args, strings.NewReader(""), &out, &errs); code != 0 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"time"
 
@@ -43,11 +42,8 @@ func (c config) measure(ctx context.Context, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	defer stop()
-	if err := os.Setenv(urlVariable, url); err != nil { // the started processes inherit it
-		return err
-	}
 	b := &bench{config: c, stdout: stdout}
-	fake, err := start(ctx, stderr, nameFake, c.side.args()...)
+	fake, err := start(ctx, url, nameFake, c.side.args()...)
 	if err != nil {
 		return err
 	}
@@ -61,7 +57,7 @@ func (c config) measure(ctx context.Context, stdout, stderr io.Writer) (err erro
 		}
 	}()
 	for i, name := range c.sides {
-		if b.sides[i], err = c.open(ctx, stderr, name, url, fake.hello); err != nil {
+		if b.sides[i], err = c.open(ctx, name, url, fake.hello); err != nil {
 			return err
 		}
 	}
@@ -75,7 +71,7 @@ func (c config) measure(ctx context.Context, stdout, stderr io.Writer) (err erro
 }
 
 // open starts a side with queues of its own.
-func (c config) open(ctx context.Context, stderr io.Writer, name, url, graph string) (*side, error) {
+func (c config) open(ctx context.Context, name, url, graph string) (*side, error) {
 	s := &side{sideConfig: c.side}
 	s.Name, s.Graph, s.Prefix = name, graph, fmt.Sprintf("dispatchcost-%016x", rand.Uint64())
 	var err error
@@ -87,7 +83,7 @@ func (c config) open(ctx context.Context, stderr io.Writer, name, url, graph str
 			return nil, errors.Join(err, s.broker.Close())
 		}
 	}
-	if s.process, err = start(ctx, stderr, name, s.args()...); err != nil {
+	if s.process, err = start(ctx, url, name, s.args()...); err != nil {
 		return nil, errors.Join(err, s.broker.Close())
 	}
 	return s, nil

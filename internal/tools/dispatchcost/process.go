@@ -22,13 +22,14 @@ type process struct {
 	hello string // its first line
 }
 
-func start(ctx context.Context, stderr io.Writer, name string, args ...string) (*process, error) {
+func start(ctx context.Context, amqpURL, name string, args ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	p := &process{name: name, cmd: exec.CommandContext(ctx, self, append([]string{"-serve", name}, args...)...)}
-	p.cmd.Stderr = stderr
+	p.cmd.Stderr = os.Stderr
+	p.cmd.Env = append(os.Environ(), urlVariable+"="+amqpURL)
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
