@@ -10,6 +10,7 @@ BENCH = .
 COUNT = 6
 PAIRS = 9
 SENDS = 40000
+COST =
 
 # The linters have a module of their own; the first run builds them, which
 # takes minutes.
@@ -24,7 +25,7 @@ race = $$(if [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/de
 	else echo "no C compiler: tests run without the race detector" >&2; fi)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 build: ## build every program, static, into bin/
 	mkdir -p $(BIN)
@@ -63,6 +64,9 @@ flow-rabbit: ## a page saturated for a minute through 4 dispatchers on RabbitMQ,
 judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
 	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)
 
+bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: its flags)
+	go run ./internal/tools/dispatchcost $(COST)
+
 pictures: ## draw the pictures in docs/ that code can draw
 	go run ./fakeapi/limit/picture > docs/limits.svg.new
 	mv docs/limits.svg.new docs/limits.svg
@@ -82,4 +86,4 @@ check: tidy build vet lint test quickstart ## all that CI runs
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test vet lint fmt tidy fuzz bench flow-rabbit judge pictures screenshots run quickstart check clean
+.PHONY: help build test vet lint fmt tidy fuzz bench judge bench-dispatch flow-rabbit pictures screenshots run quickstart check clean

@@ -27,7 +27,7 @@ const (
 	fullTicks = 3
 )
 
-// result is a call that ended.
+// result is a call, and once it has ended what it came to.
 type result struct {
 	job   *job
 	pass  excess.Pass
@@ -42,6 +42,7 @@ type engine struct {
 
 	arrivals chan *job     // from `outbound` and the lanes
 	bulk     chan *job     // from `outbound.bulk`, taken only while there is room
+	due      chan result   // calls to make; as many places as calls
 	results  chan result   // of calls; as many places as calls, so that no call waits
 	closed   chan int      // lanes whose subscription has ended: what is held of them is stale
 	stopped  chan struct{} // closed when nothing more is taken
@@ -53,7 +54,6 @@ type engine struct {
 	settlers    sync.WaitGroup
 	endSettling context.CancelFunc
 	replicas    atomic.Int64 // as the broker counts them
-	acks        *acker
 	moves       *mover
 	outbound    *source
 	bulkIn      *source
@@ -61,6 +61,7 @@ type engine struct {
 
 	seq        uint64
 	inFlight   int
+	workers    int // goroutines that make calls: as many as there ever were in flight
 	parked     int // held of pages that are on no lane
 	freeCalls  int // of them in calls
 	pages      map[pageID]*pageQueue
@@ -100,11 +101,11 @@ func newEngine(d *Dispatcher) (*engine, error) {
 		Dispatcher: d,
 		arrivals:   make(chan *job),
 		bulk:       make(chan *job),
+		due:        make(chan result, d.MaxInFlight),
 		results:    make(chan result, d.MaxInFlight),
 		closed:     make(chan int),
 		stopped:    make(chan struct{}),
 		calls:      calls, abort: abort,
-		acks:       newAcker(d),
 		moves:      newMover(d),
 		laneIn:     make([]*source, n),
 		pages:      make(map[pageID]*pageQueue),
@@ -210,12 +211,16 @@ func (e *engine) arrive(j *job) {
 
 // page is the queue that j belongs to.
 func (e *engine) page(j *job) *pageQueue {
+	if j.page != nil {
+		return j.page
+	}
 	id := pageID{Key: j.key(), lane: j.lane}
 	q := e.pages[id]
 	if q == nil {
 		q = &pageQueue{id: id}
 		e.pages[id] = q
 	}
+	j.page = q
 	return q
 }
 
@@ -370,7 +375,7 @@ func (e *engine) offer(q *pageQueue, j *job, probe bool, now time.Time) bool {
 	return true
 }
 
-// call makes the call of j in a goroutine of its own.
+// call has the call of j made.
 func (e *engine) call(q *pageQueue, j *job, pass excess.Pass, probe bool) {
 	e.count(q, j, +1)
 	e.metrics.inFlight.Inc()
@@ -383,10 +388,20 @@ func (e *engine) call(q *pageQueue, j *job, pass excess.Pass, probe bool) {
 	if j.probe {
 		e.metrics.probes[probeStopped].Inc()
 	}
-	e.callers.Go(func() {
-		res := e.Sender.Send(e.calls, j.out)
-		e.results <- result{job: j, pass: pass, probe: probe, Result: res}
-	})
+	if e.inFlight > e.workers {
+		e.workers++
+		e.callers.Go(e.work)
+	}
+	e.due <- result{job: j, pass: pass, probe: probe} // has room: there is a worker for each call
+}
+
+// work makes calls, one after another, until the engine ends. Workers stay,
+// because a goroutine for each call would grow its stack anew each time.
+func (e *engine) work() {
+	for r := range e.due {
+		r.Result = e.Sender.Send(e.calls, r.job.out)
+		e.results <- r
+	}
 }
 
 // count counts a call of j, of page q, that begins (+1) or has ended (−1).

@@ -195,28 +195,6 @@ func (b *backlog[T]) take(limit int) []T {
 	}
 }
 
-// acker acknowledges what was sent, in the order in which calls ended.
-type acker struct {
-	d *Dispatcher
-	backlog[*queue.Delivery]
-}
-
-func newAcker(d *Dispatcher) *acker { return &acker{d: d, backlog: newBacklog[*queue.Delivery]()} }
-
-func (a *acker) run() {
-	for items := a.take(moveBatch); items != nil; items = a.take(moveBatch) {
-		for _, del := range items {
-			if err := del.Ack(); err != nil {
-				// The connection was lost after the call: the message is delivered
-				// and sent again, with the same id in its metadata.
-				a.d.metrics.stale.Inc()
-				a.d.Log.Debug("acknowledge sent message", "id", del.ID, "err", err)
-			}
-		}
-		a.finish(len(items))
-	}
-}
-
 // move is a message that goes to another queue; done is called once it has.
 type move struct {
 	queue.Transfer

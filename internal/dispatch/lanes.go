@@ -43,10 +43,11 @@ func (e *engine) tick() {
 }
 
 // leave gives a lane up once its calls have ended and what they came to is
-// settled, so that nothing is sent twice and the rest goes on in order elsewhere.
+// settled or, as an acknowledgement, on its way in the lane's channel, so that
+// nothing is sent twice and the rest goes on in order elsewhere.
 func (e *engine) leave(i int) {
 	if l := &e.lanes[i]; l.leaving && l.inFlight == 0 {
-		e.moves.after(func() { e.acks.after(e.laneIn[i].giveUp) })
+		e.moves.after(e.laneIn[i].giveUp)
 	}
 }
 

@@ -63,7 +63,7 @@ func (e *engine) settle(j *job, r rule, dec excess.Decision, res sender.Result, 
 		}
 		e.metrics.sent.Inc()
 		e.metrics.age.Observe(j.out.Age(e.Now()).Seconds())
-		e.acks.add(j.delivery)
+		e.acknowledge(j)
 		e.release(j)
 	case waitPage:
 		e.metrics.refused.Inc()
@@ -84,6 +84,17 @@ func (e *engine) settle(j *job, r rule, dec excess.Decision, res sender.Result, 
 		e.release(j)
 	case leave:
 		e.release(j)
+	}
+}
+
+// acknowledge takes a sent message off its queue; the broker does not keep the
+// engine waiting for that.
+func (e *engine) acknowledge(j *job) {
+	if err := j.delivery.Ack(); err != nil {
+		// The connection was lost after the call: the message is delivered
+		// and sent again, with the same id in its metadata.
+		e.metrics.stale.Inc()
+		e.Log.Debug("acknowledge sent message", "id", j.delivery.ID, "err", err)
 	}
 }
 
