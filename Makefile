@@ -67,8 +67,9 @@ pictures: ## draw the pictures in docs/ that code can draw
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub
 
-screenshots: ## take the pictures of the page in docs/ anew, in headless Chromium
+screenshots: ## take the pictures of pages in docs/ anew, in headless Chromium
 	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestPictures$$' ./fakeapi/browsertest
+	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestScreenshots$$' ./internal/report
 
 quickstart: ## run it for 20 s and check that nothing was lost or doubled
 	bash .ci/quickstart
