@@ -1,0 +1,272 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"chatclub/fakeapi/ledger"
+	"chatclub/internal/dispatch"
+	"chatclub/internal/fleet"
+	"chatclub/internal/judge"
+	"chatclub/internal/load"
+	"chatclub/internal/queue"
+	"chatclub/internal/report"
+)
+
+// The entries.
+const (
+	ViaOutbound = "outbound" // copies straight onto the queue
+	ViaWebhook  = "webhook"  // signed events through the whole system
+)
+
+// Config of a trial. Plan, Open, Strategy, Topology and Log must be set.
+type Config struct {
+	Plan     Plan
+	Open     func(context.Context, fleet.Config) (fleet.Fleet, error)
+	Strategy string
+	Via      string // default ViaOutbound
+	Secret   string // signs the events; for ViaWebhook
+	Seed     uint64 // the same seed is the same demand
+	RedisURL string // for the strategies that need it
+	Topology queue.Topology
+	Log      *slog.Logger
+	Progress func(Progress)                        // nil: nobody is told
+	Wrap     func(dispatch.Caller) dispatch.Caller // see fleet.Config
+}
+
+// trial is one that runs.
+type trial struct {
+	Config
+	fleet    fleet.Fleet
+	judge    *judge.Judge
+	stage    *Stage
+	dead     *morgue
+	hook     *webhook // nil but for ViaWebhook
+	tally    *load.Tally
+	foreign  []*foreigner
+	before   ledger.Counts // when the load began
+	started  fleet.Usage
+	ended    fleet.Usage
+	drained  time.Duration // after begin, when nothing was awaited any more; 0: that was not so
+	length   time.Duration // of the load that ran
+	notes    []string
+	interval time.Duration
+}
+
+// Run runs the trial. When ctx ends the load stops, and what ran is judged:
+// the run's status is then Interrupted. The error is of the harness; a system
+// that fails is a result.
+func Run(ctx context.Context, cfg Config) (report.Run, error) {
+	if cfg.Via == "" {
+		cfg.Via = ViaOutbound
+	}
+	t := &trial{Config: cfg, tally: load.NewTally()}
+	run, err := t.run(ctx)
+	if t.fleet != nil {
+		err = errors.Join(err, t.fleet.Close(context.WithoutCancel(ctx)))
+	}
+	return run, err
+}
+
+func (t *trial) run(ctx context.Context) (report.Run, error) {
+	if err := t.open(ctx); err != nil {
+		return report.Run{}, err
+	}
+	defer t.dead.close()
+	streams, err := t.streams()
+	if err != nil {
+		return report.Run{}, err
+	}
+	if err := t.awaitBegin(ctx); err != nil {
+		return report.Run{}, err
+	}
+	if err := t.load(ctx, streams); err != nil {
+		return report.Run{}, err
+	}
+	interrupted := ctx.Err() != nil
+	ctx = context.WithoutCancel(ctx) // whoever stops the run wants to know what ran
+	if err := t.settle(ctx, interrupted); err != nil {
+		return report.Run{}, err
+	}
+	run, err := t.verdict(ctx)
+	if interrupted {
+		run.Status = report.Interrupted
+	}
+	return run, err
+}
+
+// open starts the system, and lets the users join where there are any.
+func (t *trial) open(ctx context.Context) (err error) {
+	o := t.Plan.Options
+	o.Strategy, o.Replicas, o.Limit, o.RedisURL = t.Strategy, t.Plan.Replicas, t.Plan.Limit, t.RedisURL
+	run := strconv.FormatUint(rand.Uint64(), 36)
+	o.KeyPrefix = "loadtest:" + run
+	if t.fleet, err = t.Open(ctx, fleet.Config{Options: o, Topology: t.Topology, Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}); err != nil {
+		return err
+	}
+	platform := t.fleet.Platform()
+	if t.judge, err = judge.New(platform.URL, platform.Transport); err != nil {
+		return err
+	}
+	if err := t.judge.Control(ctx, t.Plan.Platform); err != nil {
+		return err
+	}
+	t.stage = &Stage{Fleet: t.fleet, Judge: t.judge, limits: []limitChange{{0, t.Plan.Limit}}}
+	if t.dead, err = openMorgue(t.fleet.Broker()); err != nil {
+		return err
+	}
+	if err := t.stage.Join(ctx, t.Plan.Replicas); err != nil {
+		return err
+	}
+	if t.Via != ViaWebhook {
+		return nil
+	}
+	front := fleet.Front{Secret: t.Secret, Capacity: t.Plan.Room}
+	if t.Strategy == own {
+		front.Limit = t.Plan.Limit // the others know no lanes
+	}
+	url, err := t.fleet.Front(ctx, front)
+	if err != nil {
+		return err
+	}
+	t.hook = newWebhook(url, t.Secret, run, t.judge)
+	return t.hook.join(ctx, t.Plan)
+}
+
+// own is this project's strategy.
+const own = "chatclub"
+
+// streams are the load of the plan.
+func (t *trial) streams() ([]load.Stream, error) {
+	var list []load.Stream
+	run := strconv.FormatUint(rand.Uint64(), 36)
+	for i, s := range t.Plan.Streams {
+		d := newDrawer(s, t.Plan.Room, rand.New(rand.NewPCG(t.Seed, uint64(i)))) //nolint:gosec // an index
+		do := (&outbound{drawer: d, judge: t.judge, broker: t.fleet.Broker(), run: run + strconv.Itoa(i)}).do
+		if t.Via == ViaWebhook {
+			if t.Plan.Room < 2 {
+				return nil, errors.New("via webhook: a room needs at least 2 members")
+			}
+			do = (&speaker{drawer: d, hook: t.hook, slots: make(chan struct{}, maxPosts)}).do
+		}
+		list = append(list, load.Stream{Schedule: d.schedule(), Do: do})
+	}
+	return list, nil
+}
+
+// awaitBegin gives the dispatchers a second to see each other, and begins at a
+// whole second, so that the judge's seconds are the run's.
+func (t *trial) awaitBegin(ctx context.Context) error {
+	begin := time.Now().Truncate(time.Second).Add(2 * time.Second)
+	t.stage.begin = begin
+	for _, f := range t.Plan.Foreign {
+		t.foreign = append(t.foreign, newForeigner(f, t.fleet.Platform(), begin))
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Until(begin)):
+	}
+	var err error
+	if t.before, err = t.judge.Totals(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	t.started, err = t.fleet.Usage()
+	return err
+}
+
+// load makes the load, and what the script says, until both are over.
+func (t *trial) load(ctx context.Context, streams []load.Stream) error {
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	watched := make(chan struct{})
+	go func() { defer close(watched); t.watch(watching) }()
+	all, loading := errgroup.WithContext(ctx)
+	for _, f := range t.foreign {
+		all.Go(func() error { return load.Run(loading, t.stage.begin, load.NewTally(), f.stream()) })
+	}
+	all.Go(func() error { return load.Run(loading, t.stage.begin, t.tally, streams...) })
+	all.Go(func() error { return t.script(loading) })
+	err := all.Wait()
+	if err != nil && ctx.Err() != nil {
+		err = nil // it was asked to stop
+	}
+	if err == nil { // to its end, also where nothing was due at the last
+		wait(ctx, time.Until(t.stage.begin.Add(t.Plan.Length)))
+	}
+	t.length = min(time.Since(t.stage.begin), t.Plan.Length)
+	stop()
+	<-watched
+	return err
+}
+
+// script does the plan's steps in their order.
+func (t *trial) script(ctx context.Context) error {
+	for _, s := range t.Plan.Script {
+		if !wait(ctx, time.Until(t.stage.begin.Add(s.At))) {
+			return nil
+		}
+		t.Log.Info("step", "at", time.Since(t.stage.begin), "name", s.Name)
+		if err := s.Do(context.WithoutCancel(ctx), t.stage); err != nil {
+			return fmt.Errorf("at %v, %s: %w", s.At, s.Name, err)
+		}
+	}
+	return nil
+}
+
+// wait waits for d; false means that ctx ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// grace is how long calls that were made at the load's end may take to be
+// answered before the book is read.
+const grace = time.Second
+
+// settle waits for what the plan says should still arrive.
+func (t *trial) settle(ctx context.Context, interrupted bool) error {
+	if t.hook != nil {
+		t.hook.posts.Wait()
+	}
+	for _, f := range t.foreign {
+		f.calls.Wait()
+	}
+	longest := t.Plan.Drain
+	if interrupted {
+		longest = 0
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go t.watch(watching)
+	end := time.Now().Add(max(longest, grace))
+	for time.Now().Before(end) {
+		c, err := t.judge.Totals(ctx)
+		if err != nil {
+			return err
+		}
+		if c.Pending == 0 {
+			t.drained = time.Since(t.stage.begin)
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	var err error
+	t.ended, err = t.fleet.Usage()
+	return err
+}

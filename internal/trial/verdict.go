@@ -1,0 +1,285 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"chatclub/fakeapi/ledger"
+	"chatclub/internal/judge"
+	"chatclub/internal/report"
+)
+
+// bookPages bounds the pages whose seconds are asked for: hot ones come first
+// in the scenarios' numbering, and the rest show in the groups.
+const bookPages = 2000
+
+// verdict reads the book, stops the system, accounts for every message, and
+// writes down what that came to.
+func (t *trial) verdict(ctx context.Context) (report.Run, error) {
+	groups, err := t.judge.Groups(ctx)
+	if err != nil {
+		return report.Run{}, err
+	}
+	if err := t.fleet.Stop(ctx); err != nil {
+		t.note("the system did not stop cleanly: %v", err)
+	}
+	queued, left, err := t.account(ctx)
+	if err != nil {
+		return report.Run{}, err
+	}
+	book, err := t.judge.Book(ctx, bookPages, int(time.Since(t.stage.begin).Seconds())+2)
+	if err != nil {
+		return report.Run{}, err
+	}
+	run := report.Run{Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas, Seconds: time.Since(t.stage.begin).Seconds()}}
+	foreign, foreignRefused := t.foreigners()
+	c := book.Totals
+	sent := c.Accepted - t.before.Accepted - sum(foreign)
+	refused := c.Refused - t.before.Refused - sum(foreignRefused)
+	run.Sent, run.Lost, run.Unexpected, run.Inversions = &sent, &c.Lost, &c.Unexpected, &c.Inversions
+	run.Unexpected = new(c.Unexpected + c.Unidentified - sum(foreign))
+	run.Duplicated = new(c.Duplicated + queued)
+	run.Dead = new(int64(t.dead.count()))
+	run.RefusedPerSent = ratio(float64(refused), float64(sent))
+	run.CallsPerRecord = ratio(float64(sent+refused+c.Errors+c.Rejected-t.before.Errors-t.before.Rejected), float64(sent))
+	t.quota(&run, groups, foreign)
+	t.latencies(&run, groups)
+	t.rooms(&run, groups)
+	t.costs(&run)
+	t.drain(&run)
+	t.series(&run, book, groups)
+	run.Measures = append(run.Measures, report.Measure{Name: "left on queues", Value: new(float64(left))})
+	if t.Plan.Finish != nil {
+		found := Found{Groups: groups, Tenths: make(map[string][]int64, len(groups)), Length: t.length}
+		for name, g := range groups {
+			found.Tenths[name] = t.tenths(g)
+		}
+		t.Plan.Finish(&run, found)
+	}
+	t.faults(&run)
+	return run, nil
+}
+
+func (t *trial) note(format string, args ...any) {
+	t.notes = append(t.notes, fmt.Sprintf(format, args...))
+}
+
+// account looks at what is left and what is dead. Of what is left, queued were
+// accepted all the same, or are there twice: they would be sent again.
+func (t *trial) account(ctx context.Context) (queued, left int64, err error) {
+	ids, err := t.leftovers(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	t.dead.mu.Lock()
+	dead, reasons, faults := slices.Clone(t.dead.ids), fmt.Sprint(t.dead.reasons), slices.Clone(t.dead.faults)
+	t.dead.mu.Unlock()
+	if _, err := t.judge.Excuse(ctx, dead...); err != nil {
+		return 0, 0, err
+	}
+	if len(dead) > 0 {
+		t.note("dead letters by reason: %s", strings.TrimPrefix(reasons, "map"))
+	}
+	for _, f := range faults[:min(len(faults), 3)] {
+		t.note("%v", f)
+	}
+	awaited, err := t.judge.Excuse(ctx, ids...)
+	return int64(len(ids) - awaited), int64(awaited), err
+}
+
+// foreigners are other apps' calls by tenths of a second.
+func (t *trial) foreigners() (accepted, refused []int64) {
+	for _, f := range t.foreign {
+		a, r := f.counts()
+		accepted, refused = add(accepted, a), add(refused, r)
+	}
+	return accepted, refused
+}
+
+// quota is the share of what the limits let pass on the hot pages that was
+// used, from the end of the warm-up to the end of the load. Only first
+// acceptances of announced messages count.
+func (t *trial) quota(run *report.Run, groups map[string]judge.Group, foreign []int64) {
+	g, ok := groups[Hot]
+	pages := 0
+	for _, s := range t.Plan.Streams {
+		if s.Group == Hot {
+			pages += len(s.Pages)
+		}
+	}
+	from, to := int(t.Plan.Warm/tenth), int(t.length/tenth)
+	if !ok || to <= from {
+		return
+	}
+	allowed := 0.0
+	for i := from; i < to; i++ {
+		allowed += t.limitAt(time.Duration(i)*tenth) * tenth.Seconds() * float64(pages)
+	}
+	allowed -= float64(sum(window(foreign, from, to)))
+	run.QuotaUse = ratio(float64(sum(window(t.tenths(g), from, to))), allowed)
+}
+
+// limitAt is the platform's limit of one page at a time of the run.
+func (t *trial) limitAt(at time.Duration) float64 {
+	l := t.stage.limits[0].limit
+	for _, c := range t.stage.limits {
+		if c.at <= at {
+			l = c.limit
+		}
+	}
+	return l
+}
+
+// tenths are a group's acceptances by tenths of a second of the run.
+func (t *trial) tenths(g judge.Group) []int64 {
+	shift := int(max(0, g.Began.Sub(t.stage.begin)) / tenth)
+	cells := make([]int64, shift, shift+len(g.Tenths))
+	for _, n := range g.Tenths {
+		cells = append(cells, int64(n))
+	}
+	return cells
+}
+
+// latencies are those of the groups. What has not arrived counts with how long
+// it has waited: a system that leaves the slow ones is not fast.
+func (t *trial) latencies(run *report.Run, groups map[string]judge.Group) {
+	for _, name := range []string{Cold, Hot} {
+		g, ok := groups[name]
+		if !ok {
+			continue
+		}
+		all := hdrhistogram.Import(g.Copies.Export())
+		all.Merge(g.Waiting)
+		run.Latency = append(run.Latency, report.NewLatency(name, all, time.Microsecond))
+		p50, p99 := Quantile(all, 50), Quantile(all, 99)
+		if name == Hot {
+			run.HotP50MS, run.HotP99MS = p50, p99
+		} else {
+			run.ColdP50MS, run.ColdP99MS = p50, p99
+		}
+	}
+}
+
+// Quantile is a percentile in ms, nil of nothing.
+func Quantile(h *hdrhistogram.Histogram, percent float64) *float64 {
+	if h.TotalCount() == 0 {
+		return nil
+	}
+	return new(float64(h.ValueAtPercentile(percent)) / 1000)
+}
+
+// rooms counts the room messages whose every copy arrived in time.
+func (t *trial) rooms(run *report.Run, groups map[string]judge.Group) {
+	if t.Plan.Room == 0 || t.Plan.InTime == 0 {
+		return
+	}
+	var rooms, complete int64
+	for _, g := range groups {
+		rooms += g.Events
+		complete += Within(g.Whole, t.Plan.InTime)
+	}
+	run.Rooms, run.CompleteRooms = &rooms, &complete
+	run.GoodputPerS = ratio(float64(complete), t.length.Seconds())
+}
+
+// Within counts the values of a histogram in µs that are not above d.
+func Within(h *hdrhistogram.Histogram, d time.Duration) (n int64) {
+	for _, b := range h.Distribution() {
+		if b.To <= d.Microseconds() {
+			n += b.Count
+		}
+	}
+	return n
+}
+
+// costs are what the machine and the broker say, from the begin of the load to
+// its end, per message sent in that time.
+func (t *trial) costs(run *report.Run) {
+	sent := float64(*run.Sent)
+	if t.started.Operations != nil && t.ended.Operations != nil {
+		run.BrokerOpsPerSent = ratio(float64(*t.ended.Operations-*t.started.Operations), sent)
+	}
+	per := func(from, to *time.Duration) *float64 {
+		if from == nil || to == nil {
+			return nil
+		}
+		return ratio(float64((*to - *from).Microseconds()), sent)
+	}
+	run.CPUUSPerSent = per(t.started.All, t.ended.All)
+	run.PeakMemoryBytes = t.ended.Memory
+	if t.ended.Whole {
+		t.note("CPU and memory are of one process with dispatchers, broker, fake and load generator in it")
+		return
+	}
+	run.CPU = &report.CPUSplit{
+		Dispatchers: per(t.started.Dispatchers, t.ended.Dispatchers),
+		Broker:      per(t.started.Broker, t.ended.Broker), Fake: per(t.started.Fake, t.ended.Fake),
+	}
+}
+
+// drain tells when all had arrived, where the plan waits for that.
+func (t *trial) drain(run *report.Run) {
+	if t.Plan.Drain == 0 {
+		return
+	}
+	if t.Plan.Ideal > 0 {
+		run.IdealDrainS = new(t.Plan.Ideal.Seconds())
+	}
+	if t.drained > 0 {
+		run.DrainS = new(t.drained.Seconds())
+	} else {
+		t.note("not everything had arrived %v after the load", t.Plan.Drain)
+	}
+}
+
+// onTime is the share of the load that must be made within a second of when it
+// was due for the run to count.
+const onTime = 0.99
+
+// faults are what makes the figures doubtful.
+func (t *trial) faults(run *report.Run) {
+	if share := t.tally.OnTime(); share < onTime {
+		t.note("generator late: %.1f %% of the load was made within a second of when it was due, want %.0f %%", 100*share, 100*onTime)
+		run.Status = report.Inconclusive
+	}
+	if t.hook != nil {
+		if n := t.hook.undelivered.Load(); n > 0 {
+			t.note("%d events were never taken by the webhook", n)
+		}
+	}
+	for _, e := range t.fleet.Errors() {
+		t.note("%s", e)
+	}
+	run.Notes = t.notes
+}
+
+// series is what each hot page saw against its limit, the first few of them,
+// or all pages together where none is hot.
+func (t *trial) series(run *report.Run, book ledger.Report, groups map[string]judge.Group) {
+	if g, ok := groups[Hot]; ok && t.Plan.Fine {
+		run.Series = append(run.Series, t.fine(g))
+		return
+	}
+	shown := 0
+	for _, s := range t.Plan.Streams {
+		for _, p := range s.Pages {
+			if s.Group == Hot && shown < shownPages {
+				run.Series = append(run.Series, t.coarse(fmt.Sprintf("page %d", p.ID), book, fmt.Sprint(p.ID)))
+				shown++
+			}
+		}
+	}
+	if shown == 0 {
+		all := t.coarse("all pages", book, "")
+		all.Limit = nil
+		run.Series = append(run.Series, all)
+	}
+}
+
+// shownPages bounds the pages of which each has a series of its own.
+const shownPages = 4
