@@ -2,15 +2,10 @@ package scenario
 
 import (
 	"fmt"
+	"strconv"
 
 	"chatclub/internal/report"
 )
-
-// expected is one expectation of a run: what, whether it was met, and what was
-// seen.
-func expected(met *bool, got, format string, args ...any) report.Expectation {
-	return report.Expectation{Text: fmt.Sprintf(format, args...), Of: Own, Met: met, Got: got}
-}
 
 // named puts a run's label in front of what is expected of it.
 func named(run *report.Run, text string) string {
@@ -76,22 +71,25 @@ func atLeast(run *report.Run, what string, v *float64, least float64, unit strin
 // nobody was to get, nothing is doubled but, for each dispatcher that is
 // killed, its calls in flight, and nothing dies.
 func sound(run *report.Run, killed int) []report.Expectation {
-	doubled := int64(killed) * inFlight
-	list := []report.Expectation{}
-	for _, c := range []struct {
-		what string
-		n    *int64
-		most int64
-	}{
-		{"lost", run.Lost, 0}, {"duplicated", run.Duplicated, doubled}, {"unexpected", run.Unexpected, 0},
-	} {
-		e := report.Expectation{Of: Own, Got: "unknown", Text: named(run, fmt.Sprintf("%s at most %d", c.what, c.most))}
-		if c.n != nil {
-			e.Met, e.Got = new(*c.n <= c.most), fmt.Sprint(*c.n)
-		}
-		list = append(list, e)
+	return append(delivered(run, killed), count(run, "dead", run.Dead, 0))
+}
+
+// count expects a count not to be above a bound, whatever else the run proves.
+func count(run *report.Run, what string, n *int64, most int64) report.Expectation {
+	e := report.Expectation{Of: Own, Got: "unknown", Text: named(run, fmt.Sprintf("%s at most %d", what, most))}
+	if n != nil {
+		e.Met, e.Got = new(*n <= most), strconv.FormatInt(*n, 10)
 	}
-	return list
+	return e
+}
+
+// delivered is sound where messages may die of their age.
+func delivered(run *report.Run, killed int) []report.Expectation {
+	return []report.Expectation{
+		count(run, "lost", run.Lost, 0),
+		count(run, "duplicated", run.Duplicated, int64(killed)*inFlight),
+		count(run, "unexpected", run.Unexpected, 0),
+	}
 }
 
 // each judges every run on its own.
