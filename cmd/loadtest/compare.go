@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +39,7 @@ func runScenarios(ctx context.Context, args []string, s streams) error {
 			return err
 		}
 		if len(names) > 1 && p.out != "" {
-			p.out += "/" + name
+			p.out = filepath.Join(p.out, name)
 		}
 		all = append(all, p)
 	}
@@ -199,14 +201,14 @@ func (p *parsed) write(r *report.Report, s streams) error {
 		faults = append(faults, toFile(p.json, func(w io.Writer) error { return report.WriteCompact(w, r) }))
 	}
 	if p.out != "" {
-		faults = append(faults, writeFolder(p.out, r))
+		faults = append(faults, report.Save(p.out, r))
 	}
 	return errors.Join(faults...)
 }
 
 // toFile writes a file whole or not at all.
 func toFile(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(parent(name), ".loadtest-*")
+	f, err := os.CreateTemp(filepath.Dir(name), ".loadtest-*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
@@ -220,18 +222,11 @@ func toFile(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-func parent(name string) string {
-	if i := strings.LastIndexByte(name, '/'); i >= 0 {
-		return name[:i+1]
-	}
-	return "."
-}
-
 // parameters are the scenario's flags, as they were.
 func (p *parsed) parameters() []report.Parameter {
 	hidden := []string{"json", "out", "quiet", "verbose", "secret", "broker", "redis", "target", "ledger", "pages-file", "prefix", "strategies"}
 	var list []report.Parameter
-	p.flags.VisitAll(func(f *flagFlag) {
+	p.flags.VisitAll(func(f *flag.Flag) {
 		if !slices.Contains(hidden, f.Name) {
 			list = append(list, report.Parameter{Name: f.Name, Value: f.Value.String()})
 		}
