@@ -99,6 +99,9 @@ func (p *parsed) run(ctx context.Context, args []string, s streams, command stri
 			break
 		}
 	}
+	if p.version != "" {
+		r.Versions.Broker = p.version
+	}
 	if err := p.write(r, s); err != nil {
 		return err
 	}
@@ -165,7 +168,15 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, s streams) ([
 
 // open makes the system that the flags ask for.
 func (p *parsed) open(ctx context.Context, cfg fleet.Config) (fleet.Fleet, error) {
-	return fleet.OpenLocal(cfg)
+	if p.broker == memoryBroker {
+		return fleet.OpenLocal(cfg)
+	}
+	f, err := fleet.OpenProcesses(ctx, cfg, p.broker)
+	if err != nil {
+		return nil, err
+	}
+	p.version = f.Version()
+	return f, nil
 }
 
 // reach tells whether something listens where Redis should be.

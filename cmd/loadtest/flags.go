@@ -103,6 +103,7 @@ type parsed struct {
 	set      scenario.Set
 	flags    *flag.FlagSet
 	list     []strategy.Info
+	version  string // the broker's, once it is known
 }
 
 // parse reads the flags of one scenario.
