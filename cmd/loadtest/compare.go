@@ -148,6 +148,7 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, s streams) ([
 		run, err := trial.Run(ctx, trial.Config{
 			Plan: part.Plan, Open: p.open, Strategy: info.Name, Via: p.common.Via, Secret: p.secret, Seed: p.common.Seed,
 			RedisURL: p.redis, Topology: p.topology(), Log: log, Progress: show.show,
+			Running: p.target != "", Pages: p.ids,
 		})
 		show.end()
 		if part.Label != "" {
@@ -168,6 +169,9 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, s streams) ([
 
 // open makes the system that the flags ask for.
 func (p *parsed) open(ctx context.Context, cfg fleet.Config) (fleet.Fleet, error) {
+	if p.target != "" {
+		return &fleet.Remote{Target: p.target, Ledger: p.ledger}, nil
+	}
 	if p.broker == memoryBroker {
 		return fleet.OpenLocal(cfg)
 	}

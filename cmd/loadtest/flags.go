@@ -1,16 +1,22 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"chatclub/internal/queue"
 	"chatclub/internal/scenario"
 	"chatclub/internal/strategy"
+	"chatclub/internal/trial"
 )
 
 // options are the flags that are not the scenario's.
@@ -50,7 +56,7 @@ func (o *options) add(fs *flag.FlagSet, strategies string) {
 }
 
 // validate names every faulty flag.
-func (o *options) validate(c *scenario.Common) error {
+func (o *options) validate() error {
 	var faults []error
 	if o.broker != memoryBroker {
 		if u, err := url.Parse(o.broker); err != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || u.Host == "" {
@@ -79,6 +85,40 @@ func (o *options) validate(c *scenario.Common) error {
 
 func (o *options) topology() queue.Topology { return queue.Topology{Prefix: o.prefix, Lanes: o.lanes} }
 
+// What is taken where a running deployment is tested and the flags say nothing.
+const (
+	deployedDrain = time.Minute // its queues cannot be looked at: what has not arrived then is lost
+	deployedRoom  = 100         // core's ROOM_CAPACITY
+)
+
+// deployment sets what a running deployment needs: its only entry is its
+// webhook.
+func (p *parsed) deployment() {
+	p.common.Via = trial.ViaWebhook
+	if p.common.Drain == 0 {
+		p.common.Drain = deployedDrain
+	}
+	if p.common.Room == 0 {
+		p.common.Room = deployedRoom
+	}
+}
+
+// pageIDs are the deployment's pages, in order of their ids; nil without one.
+func (o *options) pageIDs() ([]string, error) {
+	if o.target == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(o.pages)
+	if err != nil {
+		return nil, fmt.Errorf("-pages-file: %w", err)
+	}
+	var tokens map[string]string
+	if err := json.Unmarshal(b, &tokens); err != nil {
+		return nil, errors.New("-pages-file: not an object of page ids and tokens")
+	}
+	return slices.Sorted(maps.Keys(tokens)), nil
+}
+
 // list are the strategies to run, chatclub's own first.
 func (o *options) list() ([]strategy.Info, error) {
 	if o.strategies == "all" {
@@ -103,7 +143,8 @@ type parsed struct {
 	set      scenario.Set
 	flags    *flag.FlagSet
 	list     []strategy.Info
-	version  string // the broker's, once it is known
+	ids      []string // of a deployment's pages
+	version  string   // the broker's, once it is known
 }
 
 // parse reads the flags of one scenario.
@@ -125,10 +166,12 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 		return nil, usagef("%s: unexpected argument %.40q", s.Name, p.flags.Arg(0))
 	}
 	if p.target != "" {
-		p.common.Via = "webhook" // a deployment has no other entry
+		p.deployment()
 	}
 	set, err := build()
-	if err = errors.Join(err, p.validate(p.common)); err != nil {
+	pages, badPages := p.pageIDs()
+	p.ids = pages
+	if err = errors.Join(err, p.validate(), badPages); err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", s.Name, err)}
 	}
 	p.set = set

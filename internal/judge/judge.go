@@ -98,6 +98,17 @@ func (j *Judge) Control(ctx context.Context, patch any) error {
 	return j.post(ctx, "/control", patch, nil)
 }
 
+// Limit is the platform's limit of text messages per second and page.
+func (j *Judge) Limit(ctx context.Context) (int, error) {
+	var s struct {
+		Text struct {
+			PerSecond int `json:"per_second"`
+		} `json:"text"`
+	}
+	err := j.get(ctx, "/control", &s)
+	return s.Text.PerSecond, err
+}
+
 // Totals are the sums of all pages.
 func (j *Judge) Totals(ctx context.Context) (ledger.Counts, error) {
 	r, err := j.Book(ctx, 0, 0)

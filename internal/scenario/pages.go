@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"chatclub/internal/load"
@@ -174,7 +175,7 @@ func zipfStreams(c Common, pages int, rate, exponent float64) ([]trial.Stream, e
 			s = &trial.Stream{Group: name, Poisson: true, People: people(c, 200)}
 			groups[name] = s
 		}
-		s.Pages = append(s.Pages, trial.Page{ID: hotPage + i, Weight: w})
+		s.Pages = append(s.Pages, trial.Page{ID: strconv.Itoa(hotPage + i), Weight: w})
 		rates[name] += own
 	}
 	if groups[trial.Hot] == nil || groups[trial.Cold] == nil {

@@ -91,10 +91,10 @@ func mindbox() Scenario {
 		defaults: Common{Latency: "load:37.5,200ms", Limit: 100_000, Duration: 60 * time.Second, Warm: 20 * time.Second},
 		define: func(fs *flag.FlagSet) func(Common) (Set, error) {
 			rate := fs.Float64("rate", 75, "messages a second that are offered")
-			target := fs.Duration("target", 200*time.Millisecond, "latency to hold, at p95")
-			inFlight := fs.Int("start", 16, "most calls in flight of one dispatcher")
+			target := fs.Duration("latency-target", 200*time.Millisecond, "latency to hold, at p95")
+			inFlight := fs.Int("in-flight", 16, "most calls in flight of one dispatcher")
 			return func(c Common) (Set, error) {
-				if err := errors.Join(between("rate", *rate, 1, 1e5), between("start", float64(*inFlight), 1, 65535)); err != nil {
+				if err := errors.Join(between("rate", *rate, 1, 1e5), between("in-flight", float64(*inFlight), 1, 65535)); err != nil {
 					return Set{}, err
 				}
 				plan := func(replicas int, target time.Duration) trial.Plan {

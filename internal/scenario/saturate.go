@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"strconv"
 	"time"
 
 	"chatclub/internal/fleet"
@@ -153,7 +154,7 @@ func sharedLimit() Scenario {
 				return Set{
 					Parts: []Part{{Plan: trial.Plan{
 						Streams: []trial.Stream{saturating(c, *times, 1)},
-						Foreign: []trial.Foreign{{Page: hotPage, Segments: []load.Segment{
+						Foreign: []trial.Foreign{{Page: strconv.Itoa(hotPage), Segments: []load.Segment{
 							{For: c.Duration / 4}, {Rate: *part * float64(c.Limit), For: c.Duration * 3 / 4},
 						}}},
 					}}},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -65,7 +64,7 @@ func (f *foreigner) call(ctx context.Context) {
 
 func (f *foreigner) send(ctx context.Context) (_ int, err error) {
 	const body = `{"recipient":{"id":"42"},"messaging_type":"UPDATE","message":{"text":"from another app"}}`
-	page := strconv.Itoa(f.Page)
+	page := f.Page
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.platform.URL+"/v23.0/"+page+"/messages", strings.NewReader(body))
 	if err != nil {
 		return 0, fmt.Errorf("call as another app: %w", err)

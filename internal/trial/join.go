@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -25,15 +24,15 @@ func (w *webhook) join(ctx context.Context, plan Plan) error {
 		var faults []error
 		any := false
 		for _, s := range plan.Streams {
-			d := newDrawer(s, plan.Room, nil)
+			d := newDrawer(s, plan.Room, w.run, nil)
 			if room >= d.stream.People/plan.Room {
 				continue
 			}
 			any = true
 			for _, p := range s.Pages {
 				for n := range plan.Room {
-					id := user(p.ID, room*plan.Room+n)
-					h := happening{page: strconv.Itoa(p.ID), from: id, due: time.Now(), to: []string{id}}
+					id := d.user(p.ID, room*plan.Room+n)
+					h := happening{page: p.ID, from: id, due: time.Now(), to: []string{id}}
 					mid, err := w.announce(ctx, h)
 					if err != nil {
 						faults = append(faults, err)

@@ -53,7 +53,11 @@ func (m *morgue) take(d *queue.Delivery) {
 	_ = d.Ack() // stale: it comes again
 }
 
+// count is how many there are; m may be nil.
 func (m *morgue) count() int {
+	if m == nil {
+		return 0
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.ids)

@@ -3,8 +3,8 @@ package trial
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"chatclub/internal/judge"
@@ -16,19 +16,20 @@ import (
 // drawer draws pages by their weights and people at random.
 type drawer struct {
 	stream Stream
-	room   int // members
+	room   int    // members
+	run    string // of this trial: begins the ids and the groups' names
 	random *rand.Rand
 	upTo   []float64
 }
 
 const defaultPeople = 2000
 
-func newDrawer(s Stream, room int, random *rand.Rand) *drawer {
+func newDrawer(s Stream, room int, run string, random *rand.Rand) *drawer {
 	if s.People == 0 {
 		s.People = defaultPeople
 	}
 	s.People = max(s.People, room)
-	d := &drawer{stream: s, room: room, random: random}
+	d := &drawer{stream: s, room: room, run: run, random: random}
 	sum := 0.0
 	for _, p := range s.Pages {
 		sum += p.Weight
@@ -38,7 +39,7 @@ func newDrawer(s Stream, room int, random *rand.Rand) *drawer {
 }
 
 // page draws a page.
-func (d *drawer) page() int {
+func (d *drawer) page() string {
 	x := d.random.Float64() * d.upTo[len(d.upTo)-1]
 	for i, upTo := range d.upTo {
 		if x < upTo {
@@ -80,12 +81,16 @@ type outbound struct {
 	*drawer
 	judge  *judge.Judge
 	broker queue.Broker
-	run    string // begins the ids of this trial
 	seq    int
 }
 
-// user is the id of a page's n-th user.
-func user(page, n int) string { return strconv.Itoa(1_000_000*page + n + 1_000_000_000_000) }
+// user is the id of a page's n-th user: others in every run, because on a
+// running system those of an earlier run are in its rooms already.
+func (d *drawer) user(page string, n int) string {
+	h := fnv.New32a()
+	h.Write([]byte(d.run + page))
+	return fmt.Sprintf("1%010d%05d", h.Sum32(), n)
+}
 
 // do announces and publishes what is due, in order.
 func (o *outbound) do(ctx context.Context, due []time.Time) error {
@@ -94,8 +99,8 @@ func (o *outbound) do(ctx context.Context, due []time.Time) error {
 	for i, at := range due {
 		page := o.page()
 		o.seq++
-		mid := fmt.Sprintf("m_%s.%s.%d", o.run, o.stream.Group, o.seq)
-		e := judge.Event{Page: strconv.Itoa(page), Group: o.stream.Group, Due: at}
+		mid := o.mid(o.seq)
+		e := judge.Event{Page: page, Group: group(o.run, o.stream.Group), Due: at}
 		for _, to := range o.recipients(page) {
 			id := message.CopyID(e.Page, mid, to, 0)
 			body, err := message.Outbound{
@@ -122,20 +127,26 @@ func (o *outbound) do(ctx context.Context, due []time.Time) error {
 // publishTimeout bounds the confirmation of one batch.
 const publishTimeout = 30 * time.Second
 
-func (o *outbound) recipients(page int) []string {
+func (o *outbound) recipients(page string) []string {
 	if o.room == 0 {
-		return []string{user(page, o.random.IntN(o.stream.People))}
+		return []string{o.user(page, o.random.IntN(o.stream.People))}
 	}
 	room, who := o.writer()
-	return others(page, room, who, o.room)
+	return o.others(page, room, who)
 }
 
+// mid is the id of the n-th event of the stream.
+func (d *drawer) mid(n int) string { return fmt.Sprintf("m_%s.%x.%d", d.run, d.stream.Group, n) }
+
+// group is the name under which the judge keeps a group of this run alone.
+func group(run, name string) string { return run + "/" + name }
+
 // others are a room's members but one.
-func others(page, room, who, size int) []string {
-	list := make([]string, 0, size-1)
-	for n := range size {
+func (d *drawer) others(page string, room, who int) []string {
+	list := make([]string, 0, d.room-1)
+	for n := range d.room {
 		if n != who {
-			list = append(list, user(page, room*size+n))
+			list = append(list, d.user(page, room*d.room+n))
 		}
 	}
 	return list

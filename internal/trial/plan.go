@@ -8,6 +8,9 @@ package trial
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"chatclub/internal/fleet"
@@ -62,7 +65,7 @@ type Stream struct {
 
 // Page is a page and its share of a stream.
 type Page struct {
-	ID     int
+	ID     string
 	Weight float64
 }
 
@@ -70,9 +73,38 @@ type Page struct {
 func Pages(first, n int) []Page {
 	list := make([]Page, n)
 	for i := range list {
-		list[i] = Page{ID: first + i, Weight: 1}
+		list[i] = Page{ID: strconv.Itoa(first + i), Weight: 1}
 	}
 	return list
+}
+
+// on returns the plan with its pages, in their order, replaced by others.
+func (p Plan) on(ids []string) (Plan, error) {
+	names := make(map[string]string)
+	name := func(id string) string {
+		if _, ok := names[id]; !ok && len(names) < len(ids) {
+			names[id] = ids[len(names)]
+		} else if !ok {
+			names[id] = ""
+		}
+		return names[id]
+	}
+	p.Streams = slices.Clone(p.Streams)
+	for i, s := range p.Streams {
+		s.Pages = slices.Clone(s.Pages)
+		for k := range s.Pages {
+			s.Pages[k].ID = name(s.Pages[k].ID)
+		}
+		p.Streams[i] = s
+	}
+	p.Foreign = slices.Clone(p.Foreign)
+	for i := range p.Foreign {
+		p.Foreign[i].Page = name(p.Foreign[i].Page)
+	}
+	if len(names) > len(ids) {
+		return p, fmt.Errorf("the scenario needs %d pages, there are %d", len(names), len(ids))
+	}
+	return p, nil
 }
 
 // Step is something that happens during the load.
@@ -84,7 +116,7 @@ type Step struct {
 
 // Foreign is another app's calls on a page.
 type Foreign struct {
-	Page     int
+	Page     string
 	Segments []load.Segment
 }
 

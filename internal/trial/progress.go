@@ -35,7 +35,7 @@ func (t *trial) watch(ctx context.Context) {
 		t.Progress(Progress{
 			Strategy: t.Strategy, Ran: now.Sub(t.stage.begin), Left: max(0, t.Plan.Length-now.Sub(t.stage.begin)),
 			SentPerS: float64(c.Accepted-last) / now.Sub(at).Seconds(),
-			Sent:     c.Accepted - t.before.Accepted, Refused: c.Refused - t.before.Refused, Awaited: c.Pending, Dead: t.dead.count(),
+			Sent:     c.Accepted - t.before.Accepted, Refused: c.Refused - t.before.Refused, Awaited: c.Pending - t.earlier.Pending, Dead: t.dead.count(),
 		})
 		last, at = c.Accepted, now
 	}

@@ -39,25 +39,32 @@ type Config struct {
 	Log      *slog.Logger
 	Progress func(Progress)                        // nil: nobody is told
 	Wrap     func(dispatch.Caller) dispatch.Caller // see fleet.Config
+
+	// Running says that the system runs already and goes on afterwards: the
+	// platform is taken as it is, no dispatcher is started or stopped, and no
+	// queue is looked at.
+	Running bool
+	Pages   []string // ids of the pages to use in place of the plan's; nil: those
 }
 
 // trial is one that runs.
 type trial struct {
 	Config
-	fleet    fleet.Fleet
-	judge    *judge.Judge
-	stage    *Stage
-	dead     *morgue
-	hook     *webhook // nil but for ViaWebhook
-	tally    *load.Tally
-	foreign  []*foreigner
-	before   ledger.Counts // when the load began
-	started  fleet.Usage
-	ended    fleet.Usage
-	drained  time.Duration // after begin, when nothing was awaited any more; 0: that was not so
-	length   time.Duration // of the load that ran
-	notes    []string
-	interval time.Duration
+	fleet   fleet.Fleet
+	judge   *judge.Judge
+	stage   *Stage
+	dead    *morgue
+	hook    *webhook // nil but for ViaWebhook
+	tally   *load.Tally
+	foreign []*foreigner
+	id      string        // of this trial
+	earlier ledger.Counts // before it
+	before  ledger.Counts // when the load began
+	started fleet.Usage
+	ended   fleet.Usage
+	drained time.Duration // after begin, when nothing was awaited any more; 0: that was not so
+	length  time.Duration // of the load that ran
+	notes   []string
 }
 
 // Run runs the trial. When ctx ends the load stops, and what ran is judged:
@@ -67,7 +74,13 @@ func Run(ctx context.Context, cfg Config) (report.Run, error) {
 	if cfg.Via == "" {
 		cfg.Via = ViaOutbound
 	}
-	t := &trial{Config: cfg, tally: load.NewTally()}
+	if cfg.Pages != nil {
+		var err error
+		if cfg.Plan, err = cfg.Plan.on(cfg.Pages); err != nil {
+			return report.Run{}, err
+		}
+	}
+	t := &trial{Config: cfg, tally: load.NewTally(), id: strconv.FormatUint(rand.Uint64(), 36)}
 	run, err := t.run(ctx)
 	if t.fleet != nil {
 		err = errors.Join(err, t.fleet.Close(context.WithoutCancel(ctx)))
@@ -79,7 +92,9 @@ func (t *trial) run(ctx context.Context) (report.Run, error) {
 	if err := t.open(ctx); err != nil {
 		return report.Run{}, err
 	}
-	defer t.dead.close()
+	if t.dead != nil {
+		defer t.dead.close()
+	}
 	streams, err := t.streams()
 	if err != nil {
 		return report.Run{}, err
@@ -106,8 +121,7 @@ func (t *trial) run(ctx context.Context) (report.Run, error) {
 func (t *trial) open(ctx context.Context) (err error) {
 	o := t.Plan.Options
 	o.Strategy, o.Replicas, o.Limit, o.RedisURL = t.Strategy, t.Plan.Replicas, t.Plan.Limit, t.RedisURL
-	run := strconv.FormatUint(rand.Uint64(), 36)
-	o.KeyPrefix = "loadtest:" + run
+	o.KeyPrefix = "loadtest:" + t.id
 	if t.fleet, err = t.Open(ctx, fleet.Config{Options: o, Topology: t.Topology, Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}); err != nil {
 		return err
 	}
@@ -115,18 +129,14 @@ func (t *trial) open(ctx context.Context) (err error) {
 	if t.judge, err = judge.New(platform.URL, platform.Transport); err != nil {
 		return err
 	}
-	if err := t.judge.Control(ctx, t.Plan.Platform); err != nil {
-		return err
-	}
 	t.stage = &Stage{Fleet: t.fleet, Judge: t.judge, limits: []limitChange{{0, t.Plan.Limit}}}
-	if t.dead, err = openMorgue(t.fleet.Broker()); err != nil {
-		return err
+	if t.Running {
+		err = t.checkRunning(ctx)
+	} else {
+		err = t.start(ctx)
 	}
-	if err := t.stage.Join(ctx, t.Plan.Replicas); err != nil {
+	if err != nil || t.Via != ViaWebhook {
 		return err
-	}
-	if t.Via != ViaWebhook {
-		return nil
 	}
 	front := fleet.Front{Secret: t.Secret, Capacity: t.Plan.Room}
 	if t.Strategy == own {
@@ -136,8 +146,35 @@ func (t *trial) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t.hook = newWebhook(url, t.Secret, run, t.judge)
+	t.hook = newWebhook(url, t.Secret, t.id, t.judge)
 	return t.hook.join(ctx, t.Plan)
+}
+
+// start makes the platform and the dispatchers of a system of its own.
+func (t *trial) start(ctx context.Context) (err error) {
+	if err := t.judge.Control(ctx, t.Plan.Platform); err != nil {
+		return err
+	}
+	if t.dead, err = openMorgue(t.fleet.Broker()); err != nil {
+		return err
+	}
+	return t.stage.Join(ctx, t.Plan.Replicas)
+}
+
+// checkRunning reads what a running system's book holds already, and checks
+// that its platform is as the plan takes it to be.
+func (t *trial) checkRunning(ctx context.Context) (err error) {
+	if t.earlier, err = t.judge.Totals(ctx); err != nil {
+		return err
+	}
+	if t.earlier.Pending > 0 {
+		return fmt.Errorf("the platform still awaits %d messages: nothing else may use the system during a trial", t.earlier.Pending)
+	}
+	limit, err := t.judge.Limit(ctx)
+	if err == nil && float64(limit) != t.Plan.Limit {
+		err = fmt.Errorf("the platform takes %d messages per second and page: say so with -limit", limit)
+	}
+	return err
 }
 
 // own is this project's strategy.
@@ -146,10 +183,9 @@ const own = "chatclub"
 // streams are the load of the plan.
 func (t *trial) streams() ([]load.Stream, error) {
 	var list []load.Stream
-	run := strconv.FormatUint(rand.Uint64(), 36)
 	for i, s := range t.Plan.Streams {
-		d := newDrawer(s, t.Plan.Room, rand.New(rand.NewPCG(t.Seed, uint64(i)))) //nolint:gosec // an index
-		do := (&outbound{drawer: d, judge: t.judge, broker: t.fleet.Broker(), run: run + strconv.Itoa(i)}).do
+		d := newDrawer(s, t.Plan.Room, t.id, rand.New(rand.NewPCG(t.Seed, uint64(i)))) //nolint:gosec // an index
+		do := (&outbound{drawer: d, judge: t.judge, broker: t.fleet.Broker()}).do
 		if t.Via == ViaWebhook {
 			if t.Plan.Room < 2 {
 				return nil, errors.New("via webhook: a room needs at least 2 members")

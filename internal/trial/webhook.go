@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,8 +68,8 @@ func (s *speaker) do(ctx context.Context, due []time.Time) error {
 		page := s.page()
 		room, who := s.writer()
 		h := happening{
-			page: strconv.Itoa(page), group: s.stream.Group, from: user(page, room*s.room+who), due: at, text: "Hello everybody",
-			to: others(page, room, who, s.room),
+			page: page, group: group(s.run, s.stream.Group), from: s.user(page, room*s.room+who), due: at, text: "Hello everybody",
+			to: s.others(page, room, who),
 		}
 		mid, err := s.hook.announce(ctx, h)
 		if err != nil {
@@ -93,7 +92,7 @@ type happening struct {
 }
 
 func (w *webhook) announce(ctx context.Context, h happening) (mid string, err error) {
-	mid = fmt.Sprintf("m_%s.%s.%d", w.run, h.group, w.seq.Add(1))
+	mid = fmt.Sprintf("m_%s.%d", w.run, w.seq.Add(1))
 	e := judge.Event{Page: h.page, Group: h.group, Due: h.due, Key: mid}
 	ids := make([]string, 0, len(h.to))
 	for _, to := range h.to {
