@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -143,10 +144,11 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, s streams) ([
 		if part.Own && info.Name != scenario.Own {
 			continue
 		}
-		name := strings.TrimSuffix(info.Name+", "+part.Label, ", ")
+		which := cmp.Or(part.Strategy, info.Name)
+		name := strings.TrimSuffix(which+", "+part.Label, ", ")
 		show := newProgress(s.err, name, p.quiet)
 		run, err := trial.Run(ctx, trial.Config{
-			Plan: part.Plan, Open: p.open, Strategy: info.Name, Via: p.common.Via, Secret: p.secret, Seed: p.common.Seed,
+			Plan: part.Plan, Open: p.open, Strategy: which, Via: p.common.Via, Secret: p.secret, Seed: p.common.Seed,
 			RedisURL: p.redis, Topology: p.topology(), Log: log, Progress: show.show,
 			Running: p.target != "", Pages: p.ids,
 		})
@@ -155,7 +157,7 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, s streams) ([
 			run.Label = name
 		}
 		if err != nil {
-			run.Strategy, run.Replicas, run.Status = info.Name, part.Plan.Replicas, report.Failed
+			run.Strategy, run.Replicas, run.Status = which, part.Plan.Replicas, report.Failed
 			run.Notes = append(run.Notes, oneLine(err))
 			return append(runs, run), err
 		}

@@ -88,7 +88,7 @@ func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)
 		return err
 	}
 	admin := service.NewAdmin(service.AdminConfig{
-		Addr: "127.0.0.1:0", Registry: reg, Log: log, Ready: func(context.Context) error { return r.dispatcher.Ready() },
+		Addr: "127.0.0.1:0", Registry: reg, Log: log, Ready: func(context.Context) error { return r.ready() },
 	})
 	if err := admin.Listen(); err != nil {
 		return err

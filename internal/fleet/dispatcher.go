@@ -76,6 +76,7 @@ type parts struct {
 
 // runner is a dispatcher with its strategy.
 type runner struct {
+	bare       *parts // the loop instead of a dispatcher
 	dispatcher *dispatch.Dispatcher
 	strategy   strategy.Strategy
 }
@@ -83,6 +84,9 @@ type runner struct {
 // newRunner makes the replica-th dispatcher.
 func newRunner(o Options, p parts) (*runner, error) {
 	o.fill()
+	if o.Strategy == Bare {
+		return &runner{bare: &p}, nil
+	}
 	info, ok := strategy.Find(o.Strategy)
 	if !ok {
 		return nil, fmt.Errorf("strategy %.40q is unknown", o.Strategy)
@@ -105,9 +109,20 @@ func newRunner(o Options, p parts) (*runner, error) {
 	return &runner{dispatcher: d, strategy: gate}, nil
 }
 
+// ready tells whether it takes messages.
+func (r *runner) ready() error {
+	if r.bare != nil {
+		return r.bare.broker.Ready()
+	}
+	return r.dispatcher.Ready()
+}
+
 // run dispatches until ctx ends, then stops the dispatcher, and the strategy
 // after it.
 func (r *runner) run(ctx context.Context) error {
+	if r.bare != nil {
+		return r.bare.bare(ctx)
+	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	ended := make(chan error, 1)

@@ -74,6 +74,24 @@ func sound(run *report.Run, killed int) []report.Expectation {
 	return append(delivered(run, killed), count(run, "dead", run.Dead, 0))
 }
 
+// soundTogether is sound of our own runs among many, in one sum.
+func soundTogether(runs []report.Run) []report.Expectation {
+	var lost, duplicated, unexpected, dead int64
+	for i := range runs {
+		r := &runs[i]
+		if r.Strategy != Own || r.Lost == nil || r.Duplicated == nil || r.Unexpected == nil || r.Dead == nil {
+			continue
+		}
+		lost += *r.Lost
+		duplicated += *r.Duplicated
+		unexpected += *r.Unexpected
+		dead += *r.Dead
+	}
+	all := report.Run{Figures: report.Figures{Lost: &lost, Duplicated: &duplicated, Unexpected: &unexpected, Dead: &dead}}
+	all.Label = "all runs"
+	return sound(&all, 0)
+}
+
 // count expects a count not to be above a bound, whatever else the run proves.
 func count(run *report.Run, what string, n *int64, most int64) report.Expectation {
 	e := report.Expectation{Of: Own, Got: "unknown", Text: named(run, fmt.Sprintf("%s at most %d", what, most))}

@@ -50,6 +50,10 @@ type Part struct {
 	Label string // "": the only one
 	Plan  trial.Plan
 	Own   bool // for this project's strategy alone: a baseline
+
+	// Strategy runs in place of the one that is put to the test: what it is
+	// measured against. "": none does.
+	Strategy string
 }
 
 // Common are the parameters that every scenario has.
@@ -224,7 +228,7 @@ func (c *Common) apply(p *trial.Plan) {
 func All() []Scenario {
 	return []Scenario{
 		chatclubRoom(), saturate(), neighbour(), zipf(), bursts(), scale(), limitChange(), sharedLimit(),
-		azure(), pushwoosh(), mindbox(), aws(),
+		azure(), pushwoosh(), mindbox(), aws(), ceiling(),
 	}
 }
 

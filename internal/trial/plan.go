@@ -43,6 +43,10 @@ type Plan struct {
 	Ideal  time.Duration // how long the limits alone would take for all; 0: unknown
 	Fine   bool          // the series is of tenths of a second
 
+	// Backlog says that the load is there to be worked off and not to come at
+	// a pace: that it takes its time to be published is no fault.
+	Backlog bool
+
 	// Finish adds what only this scenario has. nil: nothing.
 	Finish func(run *report.Run, found Found)
 }
