@@ -6,6 +6,7 @@ package load
 
 import (
 	"iter"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -73,7 +74,7 @@ func (g Segment) steady(begin time.Duration, random *rand.Rand, yield func(time.
 		} else {
 			after += random.ExpFloat64() / g.Rate
 		}
-		if d := time.Duration(after * float64(time.Second)); d >= g.For {
+		if d := time.Duration(math.Round(after * float64(time.Second))); d >= g.For {
 			return true
 		} else if !yield(begin + d) {
 			return false

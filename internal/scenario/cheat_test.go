@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"io"
@@ -49,13 +50,14 @@ func play(t *testing.T, name string, wrap func(dispatch.Caller) dispatch.Caller,
 		var runs []report.Run
 		for _, part := range set.Parts {
 			run, err = trial.Run(t.Context(), trial.Config{
-				Plan: part.Plan, Strategy: scenario.Own, Via: common.Via, Seed: common.Seed, Log: slog.New(slog.DiscardHandler),
+				Plan: part.Plan, Strategy: cmp.Or(part.Strategy, scenario.Own), Via: common.Via, Seed: common.Seed, Log: slog.New(slog.DiscardHandler),
 				Topology: queue.Topology{Prefix: "t", Lanes: 4}, Wrap: wrap,
 				Open: func(_ context.Context, c fleet.Config) (fleet.Fleet, error) { return fleet.OpenLocal(c) },
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
+			run.Label = part.Label
 			runs = append(runs, run)
 		}
 		for _, e := range set.Expect(runs) {
