@@ -55,7 +55,7 @@ func chatclubRoom() Scenario {
 						InTime: *inTime,
 					}}},
 					Expect: each(0, func(r *report.Run) []report.Expectation {
-						list := []report.Expectation{refusals(r, .01)}
+						list := []report.Expectation{refusals(r, .02)}
 						if !over || copies*c.Duration.Seconds()/(.98*float64(c.Limit)) < (c.Duration+*inTime).Seconds() {
 							list = append(list, complete(r, .99))
 						}

@@ -92,7 +92,7 @@ func mindbox() Scenario {
 		define: func(fs *flag.FlagSet) func(Common) (Set, error) {
 			rate := fs.Float64("rate", 75, "messages a second that are offered")
 			target := fs.Duration("latency-target", 200*time.Millisecond, "latency to hold, at p95")
-			inFlight := fs.Int("in-flight", 16, "most calls in flight of one dispatcher")
+			inFlight := fs.Int("in-flight", 8, "most calls in flight of one dispatcher")
 			return func(c Common) (Set, error) {
 				if err := errors.Join(between("rate", *rate, 1, 1e5), between("in-flight", float64(*inFlight), 1, 65535)); err != nil {
 					return Set{}, err
