@@ -17,6 +17,10 @@ func TestEveryScenarioIsAsExpected(t *testing.T) {
 		"chatclub-room":      {"-via", "outbound"}, // a webhook needs sockets, which virtual time has not
 		"neighbour":          {"-duration", "10s", "-backlog", "10000"},
 		"pushwoosh-sendrate": {"-rate", "500"},
+		"saturate":           {"-duration", "10s"},
+		"scale":              {"-duration", "24s"},
+		"zipf":               {"-duration", "8s"},
+		"mindbox-latency":    {"-times", "4", "-duration", "45s", "-warm", "25s"},
 		"ceiling":            {"-pairs", "2", "-messages", "500"},
 	}
 	for _, s := range scenario.All() {

@@ -35,10 +35,10 @@ func ceiling() Scenario {
 					return Set{}, err
 				}
 				plan := trial.Plan{
-					Length: 100 * time.Millisecond, Warm: -1, Drain: time.Minute, Backlog: true,
+					Length: 100 * time.Millisecond, Warm: -1, Drain: time.Minute,
 					Streams: []trial.Stream{{
 						Group: trial.Cold, Pages: trial.Pages(hotPage, *pages), People: people(c, defaultPeople),
-						Segments: []load.Segment{{Burst: *messages, For: 100 * time.Millisecond}},
+						Backlog: true, Segments: []load.Segment{{Burst: *messages, For: 100 * time.Millisecond}},
 					}},
 				}
 				var set Set

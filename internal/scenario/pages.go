@@ -67,6 +67,10 @@ func chatclubRoom() Scenario {
 	}
 }
 
+// noQuota leaves the share of the quota out, where there is not always
+// something to send.
+func noQuota(run *report.Run, _ trial.Found) { run.QuotaUse = nil }
+
 // complete expects a share of the rooms to be complete in time.
 func complete(r *report.Run, least float64) report.Expectation {
 	var v *float64
@@ -92,7 +96,7 @@ func neighbour() Scenario {
 				}
 				others := cold(c, *pages, *rate)
 				// It lands after a second, when the others flow.
-				hot := trial.Stream{Group: trial.Hot, Pages: trial.Pages(hotPage, 1), People: people(c, defaultPeople), Segments: []load.Segment{
+				hot := trial.Stream{Group: trial.Hot, Pages: trial.Pages(hotPage, 1), People: people(c, defaultPeople), Backlog: true, Segments: []load.Segment{
 					{For: time.Second}, {Burst: *backlog, For: c.Duration - time.Second},
 				}}
 				return Set{
@@ -224,6 +228,7 @@ func bursts() Scenario {
 				return Set{
 					Parts: []Part{{Plan: trial.Plan{
 						InTime: *inTime,
+						Finish: noQuota,
 						Streams: []trial.Stream{others, {
 							Group: trial.Hot, Pages: trial.Pages(hotPage, 1), People: 4 * c.Room, Segments: segments,
 						}},

@@ -127,11 +127,11 @@ func limitChange() Scenario {
 						Streams: []trial.Stream{saturating(c, *times, 1)},
 						Script: []trial.Step{
 							{At: c.Duration / 4, Name: "the limit is lowered", Do: set(*to * limit)},
-							{At: 3 * c.Duration / 4, Name: "the limit is raised again", Do: set(limit)},
+							{At: c.Duration / 2, Name: "the limit is raised again", Do: set(limit)},
 						},
 					}}},
 					Expect: each(0, func(r *report.Run) []report.Expectation {
-						return []report.Expectation{quota(r, .85), refusals(r, .03)}
+						return []report.Expectation{quota(r, .75), refusals(r, .03)}
 					}),
 				}, checkTimes(*times, 1.2)
 			}

@@ -43,10 +43,6 @@ type Plan struct {
 	Ideal  time.Duration // how long the limits alone would take for all; 0: unknown
 	Fine   bool          // the series is of tenths of a second
 
-	// Backlog says that the load is there to be worked off and not to come at
-	// a pace: that it takes its time to be published is no fault.
-	Backlog bool
-
 	// Finish adds what only this scenario has. nil: nothing.
 	Finish func(run *report.Run, found Found)
 }
@@ -65,6 +61,7 @@ type Stream struct {
 	Segments []load.Segment // of copies; where Room is set they come in rooms
 	People   int            // who get the copies, of each page; default 2000
 	Poisson  bool           // at random times, as of independent users
+	Backlog  bool           // it is there to be worked off: that it takes its time to be published is no fault
 }
 
 // Page is a page and its share of a stream.

@@ -227,7 +227,13 @@ func (t *trial) load(ctx context.Context, streams []load.Stream) error {
 	for _, f := range t.foreign {
 		all.Go(func() error { return load.Run(loading, t.stage.begin, load.NewTally(), f.stream()) })
 	}
-	all.Go(func() error { return load.Run(loading, t.stage.begin, t.tally, streams...) })
+	for i, s := range streams {
+		tally := t.tally
+		if t.Plan.Streams[i].Backlog {
+			tally = load.NewTally()
+		}
+		all.Go(func() error { return load.Run(loading, t.stage.begin, tally, s) })
+	}
 	all.Go(func() error { return t.script(loading) })
 	err := all.Wait()
 	if err != nil && ctx.Err() != nil {

@@ -274,7 +274,7 @@ const onTime = 0.99
 
 // faults are what makes the figures doubtful.
 func (t *trial) faults(run *report.Run) {
-	if share := t.tally.OnTime(); share < onTime && !t.Plan.Backlog {
+	if share := t.tally.OnTime(); share < onTime {
 		t.note("generator late: %.1f %% of the load was made within a second of when it was due, want %.0f %%", 100*share, 100*onTime)
 		run.Status = report.Inconclusive
 	}
