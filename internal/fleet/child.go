@@ -93,12 +93,16 @@ func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)
 	if err := admin.Listen(); err != nil {
 		return err
 	}
-	say("http://" + admin.Addr())
+	address := "http://" + admin.Addr()
+	say(address + " " + address)
 	return service.Run(ctx, log, service.Actor{Name: KindDispatcher, Run: r.run}, admin.Actor())
 }
 
 func (o *order) front(ctx context.Context, log *slog.Logger, say func(string)) (err error) {
-	broker, err := rabbit.Open(o.broker(KindFront, log))
+	reg := service.NewRegistry()
+	cfg := o.broker(KindFront, log)
+	cfg.Registerer = reg
+	broker, err := rabbit.Open(cfg)
 	if err != nil {
 		return err
 	}
@@ -107,9 +111,15 @@ func (o *order) front(ctx context.Context, log *slog.Logger, say func(string)) (
 	if err != nil {
 		return err
 	}
-	say(f.url)
-	<-ctx.Done()
-	return f.stop()
+	admin := service.NewAdmin(service.AdminConfig{Addr: "127.0.0.1:0", Registry: reg, Log: log})
+	if err := admin.Listen(); err != nil {
+		return errors.Join(err, f.stop())
+	}
+	say(f.url + " http://" + admin.Addr())
+	return service.Run(ctx, log, service.Actor{Name: KindFront, Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		return f.stop()
+	}}, admin.Actor())
 }
 
 func (o *order) platform(ctx context.Context, say func(string)) error {

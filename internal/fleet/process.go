@@ -24,7 +24,8 @@ type process struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 	stderr  *tail
-	address string // what it said
+	address string // where it serves, as it said
+	admin   string // where its metrics are; empty: it has none
 	done    chan struct{}
 
 	// Of processes that have ended; of others what was last asked.
@@ -73,7 +74,8 @@ func spawn(ctx context.Context, kind string, o order) (*process, error) {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", kind, err), p.kill())
 	}
 	select {
-	case p.address = <-said:
+	case line := <-said:
+		p.address, p.admin, _ = strings.Cut(line, " ")
 	case <-ctx.Done():
 		return nil, errors.Join(ctx.Err(), p.kill())
 	case <-time.After(startTimeout):
@@ -88,7 +90,7 @@ func spawn(ctx context.Context, kind string, o order) (*process, error) {
 func (p *process) ready(ctx context.Context) error {
 	end := time.Now().Add(startTimeout)
 	for {
-		err := get(ctx, p.address+"/readyz", nil)
+		err := get(ctx, p.admin+"/readyz", nil)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -154,11 +156,11 @@ func (p *process) look(ctx context.Context) {
 	if peak, err := peakOf(p.cmd.Process.Pid); err == nil {
 		p.peak = peak
 	}
-	if p.kind == KindPlatform || p.kind == KindFront {
+	if p.admin == "" {
 		return
 	}
 	var b bytes.Buffer
-	if get(ctx, p.address+"/metrics", &b) == nil {
+	if get(ctx, p.admin+"/metrics", &b) == nil {
 		p.operations = operations(&b)
 	}
 }

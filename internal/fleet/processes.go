@@ -135,9 +135,8 @@ func (p *Processes) Kill(ctx context.Context) error {
 // Stop stops webhook and core, then the dispatchers, all at once.
 func (p *Processes) Stop(ctx context.Context) error {
 	var faults []error
-	if p.front != nil {
+	if p.front != nil && !p.front.ended() {
 		faults = append(faults, p.front.stop(ctx))
-		p.front = nil
 	}
 	var leaving sync.WaitGroup
 	var mu sync.Mutex
@@ -198,6 +197,10 @@ func (p *Processes) Usage() (Usage, error) {
 		cpu += c.cpu
 		memory += c.peak
 		own += c.operations
+	}
+	if p.front != nil {
+		p.front.look(ctx)
+		own += p.front.operations
 	}
 	p.platform.look(ctx)
 	u.Operations, u.Dispatchers, u.Memory, u.Fake = &own, &cpu, &memory, new(p.platform.cpu)

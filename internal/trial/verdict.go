@@ -55,7 +55,9 @@ func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	t.costs(&run)
 	t.drain(&run)
 	t.series(&run, book, groups)
-	run.Measures = append(run.Measures, report.Measure{Name: "left on queues", Value: new(float64(left))})
+	if !t.Running {
+		run.Measures = append(run.Measures, report.Measure{Name: "left on queues", Value: new(float64(left))})
+	}
 	if t.Plan.Finish != nil {
 		found := Found{Groups: groups, Tenths: make(map[string][]int64, len(groups)), Length: t.length}
 		for name, g := range groups {
