@@ -78,6 +78,12 @@ func compareScenario(ctx context.Context, args []string, s streams) error {
 // cannot be run are told and left out.
 func (p *parsed) run(ctx context.Context, args []string, s streams, command string) error {
 	r := p.head(command, args)
+	if p.broker == memoryBroker && p.target == "" {
+		r.Notes = append(r.Notes, "CPU and memory are of one process with dispatchers, broker, fake and load generator in it")
+	}
+	if p.common.Drain == 0 {
+		r.Notes = append(r.Notes, "where messages were left on the queues, operations and CPU have what these have cost so far in them")
+	}
 	var failed []error
 	for _, info := range p.list {
 		if info.NeedsRedis {

@@ -40,7 +40,7 @@ type Plan struct {
 	Room   int           // members of a room; 0: messages are single copies
 	InTime time.Duration // within which every copy of a room message must have arrived; 0: rooms are not judged
 	Drain  time.Duration // how long to wait for the rest after the load; 0: what is left is counted, not awaited
-	Ideal  time.Duration // how long the limits alone would take for all; 0: unknown
+	Ideal  time.Duration // how long the limits alone would take for all; 0: hot messages by their limit
 	Fine   bool          // the series is of tenths of a second
 
 	// Finish adds what only this scenario has. nil: nothing.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/judge"
 	"chatclub/internal/report"
@@ -53,7 +51,7 @@ func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	t.latencies(&run, groups)
 	t.rooms(&run, groups)
 	t.costs(&run)
-	t.drain(&run)
+	t.drain(&run, groups)
 	t.series(&run, book, groups)
 	if !t.Running {
 		run.Measures = append(run.Measures, report.Measure{Name: "left on queues", Value: new(float64(left))})
@@ -134,102 +132,6 @@ func (t *trial) foreigners() (accepted, refused []int64) {
 	return accepted, refused
 }
 
-// quota is the share of what the limits let pass on the hot pages that was
-// used, from the end of the warm-up to the end of the load. Only first
-// acceptances of announced messages count.
-func (t *trial) quota(run *report.Run, groups map[string]judge.Group, foreign []int64) {
-	g, ok := groups[Hot]
-	pages := 0
-	for _, s := range t.Plan.Streams {
-		if s.Group == Hot {
-			pages += len(s.Pages)
-		}
-	}
-	from, to := int(t.Plan.Warm/tenth), int(t.length/tenth)
-	if !ok || to <= from {
-		return
-	}
-	allowed := 0.0
-	for i := from; i < to; i++ {
-		allowed += t.limitAt(time.Duration(i)*tenth) * tenth.Seconds() * float64(pages)
-	}
-	allowed -= float64(sum(window(foreign, from, to)))
-	run.QuotaUse = ratio(float64(sum(window(t.tenths(g), from, to))), allowed)
-}
-
-// limitAt is the platform's limit of one page at a time of the run.
-func (t *trial) limitAt(at time.Duration) float64 {
-	l := t.stage.limits[0].limit
-	for _, c := range t.stage.limits {
-		if c.at <= at {
-			l = c.limit
-		}
-	}
-	return l
-}
-
-// tenths are a group's acceptances by tenths of a second of the run.
-func (t *trial) tenths(g judge.Group) []int64 {
-	shift := int(max(0, g.Began.Sub(t.stage.begin)) / tenth)
-	cells := make([]int64, shift, shift+len(g.Tenths))
-	for _, n := range g.Tenths {
-		cells = append(cells, int64(n))
-	}
-	return cells
-}
-
-// latencies are those of the groups. What has not arrived counts with how long
-// it has waited: a system that leaves the slow ones is not fast.
-func (t *trial) latencies(run *report.Run, groups map[string]judge.Group) {
-	for _, name := range []string{Cold, Hot} {
-		g, ok := groups[name]
-		if !ok {
-			continue
-		}
-		all := hdrhistogram.Import(g.Copies.Export())
-		all.Merge(g.Waiting)
-		run.Latency = append(run.Latency, report.NewLatency(name, all, time.Microsecond))
-		p50, p99 := Quantile(all, 50), Quantile(all, 99)
-		if name == Hot {
-			run.HotP50MS, run.HotP99MS = p50, p99
-		} else {
-			run.ColdP50MS, run.ColdP99MS = p50, p99
-		}
-	}
-}
-
-// Quantile is a percentile in ms, nil of nothing.
-func Quantile(h *hdrhistogram.Histogram, percent float64) *float64 {
-	if h.TotalCount() == 0 {
-		return nil
-	}
-	return new(float64(h.ValueAtPercentile(percent)) / 1000)
-}
-
-// rooms counts the room messages whose every copy arrived in time.
-func (t *trial) rooms(run *report.Run, groups map[string]judge.Group) {
-	if t.Plan.Room == 0 || t.Plan.InTime == 0 {
-		return
-	}
-	var rooms, complete int64
-	for _, g := range groups {
-		rooms += g.Events
-		complete += Within(g.Whole, t.Plan.InTime)
-	}
-	run.Rooms, run.CompleteRooms = &rooms, &complete
-	run.GoodputPerS = ratio(float64(complete), t.length.Seconds())
-}
-
-// Within counts the values of a histogram in µs that are not above d.
-func Within(h *hdrhistogram.Histogram, d time.Duration) (n int64) {
-	for _, b := range h.Distribution() {
-		if b.To <= d.Microseconds() {
-			n += b.Count
-		}
-	}
-	return n
-}
-
 // costs are what the machine and the broker say, from the begin of the load to
 // its end, per message sent in that time.
 func (t *trial) costs(run *report.Run) {
@@ -246,7 +148,6 @@ func (t *trial) costs(run *report.Run) {
 	run.CPUUSPerSent = per(t.started.All, t.ended.All)
 	run.PeakMemoryBytes = t.ended.Memory
 	if t.ended.Whole {
-		t.note("CPU and memory are of one process with dispatchers, broker, fake and load generator in it")
 		return
 	}
 	run.CPU = &report.CPUSplit{
@@ -256,12 +157,16 @@ func (t *trial) costs(run *report.Run) {
 }
 
 // drain tells when all had arrived, where the plan waits for that.
-func (t *trial) drain(run *report.Run) {
+func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
 	if t.Plan.Drain == 0 {
 		return
 	}
-	if t.Plan.Ideal > 0 {
+	switch g, ok := groups[Hot]; {
+	case t.Plan.Ideal > 0:
 		run.IdealDrainS = new(t.Plan.Ideal.Seconds())
+	case ok: // as fast as the limit, and not before the last is due
+		all := float64(g.Copies.TotalCount() + g.Waiting.TotalCount())
+		run.IdealDrainS = new(max(t.length.Seconds(), all/(t.Plan.Limit*float64(t.hotPages()))))
 	}
 	if t.drained > 0 {
 		run.DrainS = new(t.drained.Seconds())
