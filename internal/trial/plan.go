@@ -127,7 +127,6 @@ type Stage struct {
 	Judge  *judge.Judge
 	begin  time.Time
 	limits []limitChange
-	killed int
 }
 
 type limitChange struct {
@@ -150,7 +149,6 @@ func (s *Stage) Kill(ctx context.Context, n int) error {
 		if err := s.Fleet.Kill(ctx); err != nil {
 			return err
 		}
-		s.killed++
 	}
 	return nil
 }

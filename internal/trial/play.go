@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,9 +14,10 @@ import (
 // load makes the load, and what the script says, until both are over.
 func (t *trial) load(ctx context.Context, streams []load.Stream) error {
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var watcher sync.WaitGroup
+	defer watcher.Wait()
 	defer stop()
-	watched := make(chan struct{})
-	go func() { defer close(watched); t.watch(watching) }()
+	watcher.Go(func() { t.watch(watching) })
 	all, loading := errgroup.WithContext(ctx)
 	for _, f := range t.foreign {
 		all.Go(func() error { return load.Run(loading, t.stage.begin, load.NewTally(), f.stream()) })
@@ -36,8 +38,6 @@ func (t *trial) load(ctx context.Context, streams []load.Stream) error {
 		wait(ctx, time.Until(t.stage.begin.Add(t.Plan.Length)))
 	}
 	t.length = min(time.Since(t.stage.begin), t.Plan.Length)
-	stop()
-	<-watched
 	return err
 }
 
@@ -87,8 +87,10 @@ func (t *trial) settle(ctx context.Context, interrupted bool) error {
 		longest = 0
 	}
 	watching, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	defer watcher.Wait()
 	defer stop()
-	go t.watch(watching)
+	watcher.Go(func() { t.watch(watching) })
 	end := time.Now().Add(max(longest, grace))
 	for time.Now().Before(end) {
 		c, err := t.judge.Totals(ctx)
