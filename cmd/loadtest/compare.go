@@ -173,7 +173,7 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, s streams) ([
 			break
 		}
 	}
-	return runs, nil
+	return runs, nil //nolint:nilerr // being stopped is no failure
 }
 
 // open makes the system that the flags ask for.
@@ -238,10 +238,10 @@ func toFile(name string, write func(io.Writer) error) error {
 	}
 	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), name)
+		err = os.Rename(f.Name(), name) //nolint:gosec // the user's own file
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name()))
+		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name())) //nolint:gosec // made above
 	}
 	return nil
 }

@@ -57,7 +57,8 @@ type Usage struct {
 	Broker      *time.Duration
 	Fake        *time.Duration
 	Memory      *int64 // highest so far of the dispatchers together, in bytes
-	Whole       bool   // All and Memory are of one process with the load generator in it
+	Machine     *Machine
+	Whole       bool // All and Memory are of one process with the load generator in it
 }
 
 // Config of a fleet.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -33,8 +34,8 @@ func startFront(ctx context.Context, f Front, broker queue.Broker, log *slog.Log
 	closers := []func() error{func() error { return os.RemoveAll(dir) }}
 	closeAll := func() error {
 		var faults []error
-		for i := len(closers) - 1; i >= 0; i-- {
-			faults = append(faults, closers[i]())
+		for _, closer := range slices.Backward(closers) {
+			faults = append(faults, closer())
 		}
 		return errors.Join(faults...)
 	}

@@ -128,7 +128,7 @@ func (l *Local) Kill(context.Context) error {
 	}
 	r.link.cut()
 	r.cancel()
-	<-r.done
+	_ = <-r.done
 	r.sender.Close()
 	return nil
 }
@@ -178,6 +178,7 @@ func (l *Local) Usage() (Usage, error) {
 	if memory > 0 {
 		u.Memory = new(memory)
 	}
+	u.Machine = machine(cpu)
 	return u, nil
 }
 

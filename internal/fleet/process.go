@@ -47,7 +47,7 @@ func spawn(ctx context.Context, kind string, o order) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", kind, err)
 	}
-	p := &process{kind: kind, cmd: exec.Command(self, kind), stderr: &tail{}, done: make(chan struct{})} //nolint:gosec,noctx // this program; stop ends it
+	p := &process{kind: kind, cmd: exec.Command(self, kind), stderr: &tail{}, done: make(chan struct{})} //nolint:noctx // this program; stop ends it
 	// A Ctrl-C on the terminal is for the parent, which stops its children in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = p.stderr

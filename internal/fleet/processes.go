@@ -188,7 +188,7 @@ func (p *Processes) Usage() (Usage, error) {
 	var u Usage
 	var cpu time.Duration
 	var memory int64
-	own, err := p.operations()
+	done, err := p.operations()
 	if err != nil {
 		return u, err
 	}
@@ -196,14 +196,14 @@ func (p *Processes) Usage() (Usage, error) {
 		c.look(ctx)
 		cpu += c.cpu
 		memory += c.peak
-		own += c.operations
+		done += c.operations
 	}
 	if p.front != nil {
 		p.front.look(ctx)
-		own += p.front.operations
+		done += p.front.operations
 	}
 	p.platform.look(ctx)
-	u.Operations, u.Dispatchers, u.Memory, u.Fake = &own, &cpu, &memory, new(p.platform.cpu)
+	u.Operations, u.Dispatchers, u.Memory, u.Fake = &done, &cpu, &memory, new(p.platform.cpu)
 	if p.brokerPID == 0 {
 		return u, nil // a sum without the broker would look better than it is
 	}
@@ -212,6 +212,12 @@ func (p *Processes) Usage() (Usage, error) {
 		return u, fmt.Errorf("the broker's process: %w", err)
 	}
 	u.Broker, u.All = &broker, new(cpu+broker+p.platform.cpu)
+	if self, _, err := own(); err == nil {
+		if p.front != nil {
+			self += p.front.cpu
+		}
+		u.Machine = machine(*u.All + self)
+	}
 	return u, nil
 }
 

@@ -77,3 +77,36 @@ func status(pid int, field string) (int64, error) {
 	}
 	return 0, fmt.Errorf("read memory: no %s", field)
 }
+
+// Machine is what the processors of the whole machine have done so far.
+type Machine struct {
+	Others time.Duration // had by processes that are not part of the run
+	All    time.Duration // had or idle, of all processors together
+}
+
+// machine is nil where the system does not tell. ours is what the run's own
+// processes have had.
+func machine(ours time.Duration) *Machine {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return nil
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return nil
+	}
+	m := Machine{Others: -ours}
+	for i, f := range fields[1:9] { // user nice system idle iowait irq softirq steal
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return nil
+		}
+		d := time.Duration(n) * time.Second / ticks
+		m.All += d
+		if i != 3 && i != 4 { // neither idle nor waiting for a disk
+			m.Others += d
+		}
+	}
+	return &m
+}

@@ -65,3 +65,27 @@ func TestThisProcessIsMeasured(t *testing.T) {
 		t.Errorf("listener() of another machine = %d, want 0", pid)
 	}
 }
+
+// The machine is busy while this process is, and what is said to be ours is not
+// others'.
+func TestMachineTellsOthersApart(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has /proc")
+	}
+	begin := time.Now()
+	before := machine(0)
+	end := begin.Add(200 * time.Millisecond)
+	for time.Now().Before(end) {
+	}
+	after := machine(0)
+	if before == nil || after == nil {
+		t.Fatal("machine() = nil on Linux")
+	}
+	if busy := after.Others - before.Others; busy < 100*time.Millisecond {
+		t.Errorf("the machine was busy for %v while this test was for 200 ms, half of it at least", busy)
+	}
+	if same := machine(time.Hour); same.Others > after.Others-59*time.Minute {
+		t.Errorf("an hour of ours leaves %v of %v to others", same.Others, after.Others)
+	}
+}

@@ -62,14 +62,17 @@ func pushwoosh() Scenario {
 				// The second before the end of the last part is left out of
 				// the quota with -warm; the pauses are not: the backlog lasts.
 				segments := []load.Segment{
-					{Rate: *rate, For: 4 * time.Second}, {For: time.Second}, {Rate: *rate, For: 2 * time.Second}, {For: time.Second},
+					{Rate: *rate, For: 4 * time.Second},
+					{For: time.Second},
+					{Rate: *rate, For: 2 * time.Second},
+					{For: time.Second},
 					{Rate: *rate, For: 4 * time.Second},
 				}
 				var parts []Part
 				for _, a := range limit.Algorithms() {
 					parts = append(parts, Part{Label: string(a), Plan: trial.Plan{
 						Length: 12 * time.Second, Fine: true,
-						Platform: map[string]any{"text": map[string]any{"algorithm": string(a)}},
+						Algorithm: string(a),
 						Streams: []trial.Stream{{
 							Group: trial.Hot, Pages: trial.Pages(hotPage, 1), People: people(c, defaultPeople), Segments: segments,
 						}},

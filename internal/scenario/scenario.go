@@ -8,6 +8,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	"chatclub/fakeapi"
@@ -137,14 +139,11 @@ func (c *Common) fill() {
 }
 
 func algorithms() string {
-	text := ""
-	for i, a := range limit.Algorithms() {
-		if i > 0 {
-			text += ", "
-		}
-		text += string(a)
+	var names []string
+	for _, a := range limit.Algorithms() {
+		names = append(names, string(a))
 	}
-	return text
+	return strings.Join(names, ", ")
 }
 
 // validate names every faulty flag.
@@ -206,21 +205,15 @@ func (c *Common) apply(p *trial.Plan) {
 	// Where in a second the platform's windows begin is not known to anybody,
 	// but the same for all strategies.
 	phase := fakeapi.Duration(time.Duration(c.Seed*317%1000) * time.Millisecond)
+	algorithm := c.Algorithm
+	if p.Algorithm != "" {
+		algorithm = p.Algorithm
+	}
 	settings := map[string]any{
-		"text": map[string]any{
-			"algorithm": c.Algorithm, "per_second": int(p.Limit), "count_refused": c.Refused, "phase": phase,
-		},
+		"text":    map[string]any{"algorithm": algorithm, "per_second": int(p.Limit), "count_refused": c.Refused, "phase": phase},
 		"latency": c.Latency,
 	}
-	for k, v := range p.Platform {
-		if text, ok := v.(map[string]any); ok && k == "text" {
-			for kk, vv := range text {
-				settings["text"].(map[string]any)[kk] = vv //nolint:forcetypeassert // made above
-			}
-			continue
-		}
-		settings[k] = v
-	}
+	maps.Copy(settings, p.Platform)
 	p.Platform = settings
 }
 

@@ -22,13 +22,13 @@ func (w *webhook) join(ctx context.Context, plan Plan) error {
 	for room := 0; ; room++ {
 		var posts sync.WaitGroup
 		var faults []error
-		any := false
+		more := false
 		for _, s := range plan.Streams {
 			d := newDrawer(s, plan.Room, w.run, nil)
 			if room >= d.stream.People/plan.Room {
 				continue
 			}
-			any = true
+			more = true
 			for _, p := range s.Pages {
 				for n := range plan.Room {
 					id := d.user(p.ID, room*plan.Room+n)
@@ -50,7 +50,7 @@ func (w *webhook) join(ctx context.Context, plan Plan) error {
 		if err := errors.Join(faults...); err != nil {
 			return fmt.Errorf("let users join: %w", err)
 		}
-		if !any {
+		if !more {
 			return nil
 		}
 		if err := awaitNone(ctx, w.judge, joinTimeout); err != nil {

@@ -27,15 +27,16 @@ const (
 
 // Plan is what a scenario does.
 type Plan struct {
-	Platform map[string]any // laid over the fake's settings
-	Limit    float64        // messages per second and page that the platform takes at the start; with the same told to the dispatchers
-	Streams  []Stream
-	Length   time.Duration // of the load
-	Warm     time.Duration // of it that the share of the quota used leaves out
-	Script   []Step        // in order of time
-	Foreign  []Foreign
-	Options  fleet.Options // LatencyTarget, MessageTTL and MaxInFlight are used
-	Replicas int           // dispatchers at the start
+	Platform  map[string]any // laid over the fake's settings
+	Algorithm string         // of the limiter, where the scenario sets it; what else it is, is in Platform
+	Limit     float64        // messages per second and page that the platform takes at the start; with the same told to the dispatchers
+	Streams   []Stream
+	Length    time.Duration // of the load
+	Warm      time.Duration // of it that the share of the quota used leaves out
+	Script    []Step        // in order of time
+	Foreign   []Foreign
+	Options   fleet.Options // LatencyTarget, MessageTTL and MaxInFlight are used
+	Replicas  int           // dispatchers at the start
 
 	Room   int           // members of a room; 0: messages are single copies
 	InTime time.Duration // within which every copy of a room message must have arrived; 0: rooms are not judged

@@ -105,5 +105,6 @@ func (t *trial) settle(ctx context.Context, interrupted bool) error {
 	}
 	var err error
 	t.ended, err = t.fleet.Usage()
+	t.measured = time.Since(t.stage.begin)
 	return err
 }

@@ -48,21 +48,22 @@ type Config struct {
 // trial is one that runs.
 type trial struct {
 	Config
-	fleet   fleet.Fleet
-	judge   *judge.Judge
-	stage   *Stage
-	dead    *morgue
-	hook    *webhook // nil but for ViaWebhook
-	tally   *load.Tally
-	foreign []*foreigner
-	id      string        // of this trial
-	earlier ledger.Counts // before it
-	before  ledger.Counts // when the load began
-	started fleet.Usage
-	ended   fleet.Usage
-	drained time.Duration // after begin, when nothing was awaited any more; 0: that was not so
-	length  time.Duration // of the load that ran
-	notes   []string
+	fleet    fleet.Fleet
+	judge    *judge.Judge
+	stage    *Stage
+	dead     *morgue
+	hook     *webhook // nil but for ViaWebhook
+	tally    *load.Tally
+	foreign  []*foreigner
+	id       string        // of this trial
+	earlier  ledger.Counts // before it
+	before   ledger.Counts // when the load began
+	started  fleet.Usage
+	ended    fleet.Usage
+	drained  time.Duration // after begin, when nothing was awaited any more; 0: that was not so
+	length   time.Duration // of the load that ran
+	measured time.Duration // between started and ended
+	notes    []string
 }
 
 // Run runs the trial. When ctx ends the load stops, and what ran is judged:
@@ -182,7 +183,7 @@ const own = "chatclub"
 func (t *trial) streams() ([]load.Stream, error) {
 	var list []load.Stream
 	for i, s := range t.Plan.Streams {
-		d := newDrawer(s, t.Plan.Room, t.id, rand.New(rand.NewPCG(t.Seed, uint64(i)))) //nolint:gosec // an index
+		d := newDrawer(s, t.Plan.Room, t.id, rand.New(rand.NewPCG(t.Seed, uint64(i))))
 		do := (&outbound{drawer: d, judge: t.judge, broker: t.fleet.Broker()}).do
 		if t.Via == ViaWebhook {
 			if t.Plan.Room < 2 {

@@ -3,6 +3,8 @@ package trial
 import (
 	"context"
 	"fmt"
+	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -175,6 +177,23 @@ func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
 	}
 }
 
+// most is the share of the processors that other programs may have had: with
+// more, whose turn it was decides about latencies and costs.
+const most = 0.25
+
+// others is that share while the load lasted; 0 where it is not known, and where
+// time is not the machine's, as in tests.
+func (t *trial) others() float64 {
+	if t.started.Machine == nil || t.ended.Machine == nil {
+		return 0
+	}
+	all := (t.ended.Machine.All - t.started.Machine.All).Seconds()
+	if real := all / float64(runtime.NumCPU()); math.Abs(real/t.measured.Seconds()-1) > .05 {
+		return 0
+	}
+	return (t.ended.Machine.Others - t.started.Machine.Others).Seconds() / all
+}
+
 // onTime is the share of the load that must be made within a second of when it
 // was due for the run to count.
 const onTime = 0.99
@@ -183,6 +202,10 @@ const onTime = 0.99
 func (t *trial) faults(run *report.Run) {
 	if share := t.tally.OnTime(); share < onTime {
 		t.note("generator late: %.1f %% of the load was made within a second of when it was due, want %.0f %%", 100*share, 100*onTime)
+		run.Status = report.Inconclusive
+	}
+	if share := t.others(); share > most {
+		t.note("the machine was busy: other programs had %.0f %% of its processors, want %.0f %% at most", 100*share, 100*most)
 		run.Status = report.Inconclusive
 	}
 	if t.hook != nil {
