@@ -11,6 +11,7 @@ COUNT = 6
 PAIRS = 9
 SENDS = 40000
 EVIDENCE =
+COST =
 
 # The linters have a module of their own; the first run builds them, which
 # takes minutes.
@@ -25,7 +26,7 @@ race = $$(if [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/de
 	else echo "no C compiler: tests run without the race detector" >&2; fi)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 build: ## build every program, static, into bin/
 	mkdir -p $(BIN)
@@ -58,8 +59,14 @@ fuzz: ## run each fuzz target for FUZZTIME
 bench: ## run the benchmarks (PKG, BENCH, COUNT)
 	$(withservers) go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
 
+flow-rabbit: ## a page saturated for a minute through 4 dispatchers on RabbitMQ, and its owner killed
+	FLOW_RABBIT=1 $(withservers) go test -count=1 -timeout $(TIMEOUT) -v -run '^TestSaturatedPageOnRabbitMQ$$' ./internal/e2e
+
 judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
 	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)
+
+bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: its flags)
+	go run ./internal/tools/dispatchcost $(COST)
 
 pictures: ## draw the pictures in docs/ that code can draw
 	go run ./fakeapi/limit/picture > docs/limits.svg.new
@@ -83,4 +90,4 @@ check: tidy build vet lint test quickstart ## all that CI runs
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test vet lint fmt tidy fuzz bench judge pictures screenshots evidence run quickstart check clean
+.PHONY: help build test vet lint fmt tidy fuzz bench judge bench-dispatch flow-rabbit pictures screenshots evidence run quickstart check clean

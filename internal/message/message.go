@@ -112,6 +112,8 @@ type Outbound struct {
 	Time       int64       `json:"time"`                 // when its event happened, Unix milliseconds: its age counts from here
 	Attempts   int         `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
 	FirstCode  string      `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
+	Broadcast  string      `json:"broadcast,omitempty"`  // id of the broadcast that it is part of
+	Rate       float64     `json:"rate,omitempty"`       // messages/s of the whole broadcast at most; 0: no limit of its own
 }
 
 // Encode returns the wire form of o.
@@ -126,9 +128,12 @@ func (o Outbound) Encode() ([]byte, error) {
 // DecodeOutbound parses a body from `outbound`, `outbound.bulk` or a lane.
 // Every fault is named.
 func DecodeOutbound(b []byte) (Outbound, error) {
-	var o Outbound
-	if err := json.Unmarshal(b, &o); err != nil {
-		return Outbound{}, fmt.Errorf("decode outbound: %w", err)
+	o, ok := fastOutbound(b)
+	if !ok {
+		o = Outbound{}
+		if err := json.Unmarshal(b, &o); err != nil {
+			return Outbound{}, fmt.Errorf("decode outbound: %w", err)
+		}
 	}
 	var faults []error
 	for _, f := range []struct{ name, value string }{{"id", o.ID}, {"page", o.Page}, {"to", o.To}} {
@@ -147,6 +152,12 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 	}
 	if o.Attempts < 0 {
 		faults = append(faults, errors.New("attempts is negative"))
+	}
+	switch {
+	case o.Rate < 0:
+		faults = append(faults, errors.New("rate is negative"))
+	case o.Rate > 0 && o.Broadcast == "":
+		faults = append(faults, errors.New("rate is set but broadcast is empty"))
 	}
 	if len(faults) > 0 {
 		return Outbound{}, fmt.Errorf("decode outbound: %w", errors.Join(faults...))

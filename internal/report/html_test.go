@@ -202,8 +202,13 @@ func TestScreenshots(t *testing.T) {
 		reports = Merge(found...)
 	}
 	page := pageOf(t, reports...)
-	for name, v := range map[string]view{"report.png": desktop, "report-phone.png": handheld} {
+	tall := desktop
+	tall.height = 1700 // down to the first charts
+	for name, v := range map[string]view{"report.png": tall, "report-phone.png": handheld} {
 		b := openTab(t, page, v)
+		if name == "report-phone.png" {
+			b.run("scroll to the charts", chromedp.Evaluate[chromedp.Void](`document.querySelector(".bars").scrollIntoView()`), frame())
+		}
 		png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {
 			t.Fatalf("take a picture: %v", err)

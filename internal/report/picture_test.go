@@ -14,10 +14,13 @@ type palette map[color.NRGBA]int
 
 func paletteOf(img image.Image, in image.Rectangle) palette {
 	p := make(palette)
+	pixel := func(x, y int) color.NRGBA { return color.NRGBAModel.Convert(img.At(x, y)).(color.NRGBA) }
+	if opaque, ok := img.(*image.RGBA); ok { // what gonum writes; much faster
+		pixel = func(x, y int) color.NRGBA { return color.NRGBA(opaque.RGBAAt(x, y)) }
+	}
 	for y := in.Min.Y; y < in.Max.Y; y++ {
 		for x := in.Min.X; x < in.Max.X; x++ {
-			r, g, b, _ := img.At(x, y).RGBA()
-			p[color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 255}]++
+			p[pixel(x, y)]++
 		}
 	}
 	return p
