@@ -128,7 +128,9 @@ func (l *Local) Kill(context.Context) error {
 	}
 	r.link.cut()
 	r.cancel()
-	_ = <-r.done
+	if err := <-r.done; err != nil {
+		l.cfg.Log.Debug("killed dispatcher", "err", err)
+	}
 	r.sender.Close()
 	return nil
 }

@@ -188,7 +188,7 @@ func (t *trial) others() float64 {
 		return 0
 	}
 	all := (t.ended.Machine.All - t.started.Machine.All).Seconds()
-	if real := all / float64(runtime.NumCPU()); math.Abs(real/t.measured.Seconds()-1) > .05 {
+	if passed := all / float64(runtime.NumCPU()); math.Abs(passed/t.measured.Seconds()-1) > .05 {
 		return 0
 	}
 	return (t.ended.Machine.Others - t.started.Machine.Others).Seconds() / all
