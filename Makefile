@@ -10,6 +10,7 @@ BENCH = .
 COUNT = 6
 PAIRS = 9
 SENDS = 40000
+EVIDENCE =
 COST =
 
 # The linters have a module of their own; the first run builds them, which
@@ -71,6 +72,9 @@ pictures: ## draw the pictures in docs/ that code can draw
 	go run ./fakeapi/limit/picture > docs/limits.svg.new
 	mv docs/limits.svg.new docs/limits.svg
 
+evidence: ## docs/evidence: every scenario with every strategy, about 25 minutes of a quiet machine (EVIDENCE)
+	$(withservers) bash docs/evidence/make.sh $(EVIDENCE)
+
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub
 
@@ -86,4 +90,4 @@ check: tidy build vet lint test quickstart ## all that CI runs
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test vet lint fmt tidy fuzz bench judge bench-dispatch flow-rabbit pictures screenshots run quickstart check clean
+.PHONY: help build test vet lint fmt tidy fuzz bench judge bench-dispatch flow-rabbit pictures screenshots evidence run quickstart check clean
