@@ -10,6 +10,8 @@ BENCH = .
 COUNT = 6
 PAIRS = 9
 SENDS = 40000
+EVIDENCE =
+COST =
 
 # The linters have a module of their own; the first run builds them, which
 # takes minutes.
@@ -24,7 +26,7 @@ race = $$(if [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/de
 	else echo "no C compiler: tests run without the race detector" >&2; fi)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 build: ## build every program, static, into bin/
 	mkdir -p $(BIN)
@@ -60,18 +62,28 @@ bench: ## run the benchmarks (PKG, BENCH, COUNT)
 bench-core: ## CPU of a copy in core against a bare publishing loop (PAIRS)
 	$(withservers) go test -run '^$$' -bench '^BenchmarkFanOut$$' -benchtime $(PAIRS)x ./internal/core
 
+flow-rabbit: ## a page saturated for a minute through 4 dispatchers on RabbitMQ, and its owner killed
+	FLOW_RABBIT=1 $(withservers) go test -count=1 -timeout $(TIMEOUT) -v -run '^TestSaturatedPageOnRabbitMQ$$' ./internal/e2e
+
 judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
 	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)
+
+bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: its flags)
+	go run ./internal/tools/dispatchcost $(COST)
 
 pictures: ## draw the pictures in docs/ that code can draw
 	go run ./fakeapi/limit/picture > docs/limits.svg.new
 	mv docs/limits.svg.new docs/limits.svg
 
+evidence: ## docs/evidence: every scenario with every strategy, about 25 minutes of a quiet machine (EVIDENCE)
+	$(withservers) bash docs/evidence/make.sh $(EVIDENCE)
+
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub
 
-screenshots: ## take the pictures of the page in docs/ anew, in headless Chromium
+screenshots: ## take the pictures of pages in docs/ anew, in headless Chromium
 	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestPictures$$' ./fakeapi/browsertest
+	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestScreenshots$$' ./internal/report
 
 quickstart: ## run it for 20 s and check that nothing was lost or doubled
 	bash .ci/quickstart
@@ -81,4 +93,4 @@ check: tidy build vet lint test quickstart ## all that CI runs
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test vet lint fmt tidy fuzz bench bench-core judge pictures screenshots run quickstart check clean
+.PHONY: help build test vet lint fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit pictures screenshots evidence run quickstart check clean

@@ -55,7 +55,8 @@ type API struct {
 	answered  map[Code]*atomic.Uint64 // how often each error was answered
 	seq       atomic.Uint64           // numbers the calls
 
-	app app
+	app     app
+	waiting unanswered
 
 	applying  sync.Mutex // one Apply at a time
 	live      atomic.Pointer[live]
@@ -137,6 +138,7 @@ func (a *API) Ledger() *ledger.Ledger { return a.book }
 // when nothing is in flight. What the sources counted of themselves stays.
 func (a *API) Reset() {
 	a.book.Reset()
+	a.waiting.clear()
 	for _, n := range a.answered {
 		n.Store(0)
 	}

@@ -14,6 +14,9 @@ import (
 //
 //	GET  /ledger?page=&pages=&seconds=   the book
 //	POST /ledger/expect                  {"page":"1","mid":"m_1","recipients":["2","3"]} or {"page":"1","ids":["…"]}
+//	POST /ledger/announce                {"events":[{"page":"1","group":"hot","due":"…","ids":[{"id":"…","to":"2"}]}]}
+//	POST /ledger/answered                {"keys":["…"]}
+//	GET  /ledger/groups                  the latencies of what was announced in groups
 //	POST /ledger/excuse                  {"ids":["…"]}
 //	POST /ledger/reset
 //	GET  /control                        the settings in force
@@ -25,6 +28,12 @@ func (a *API) control(req *Request, resp *Response) bool {
 		a.serveLedger(req, resp)
 	case "POST /ledger/expect":
 		a.serveExpect(req, resp)
+	case "POST /ledger/announce":
+		a.serveAnnounce(req, resp)
+	case "POST /ledger/answered":
+		a.serveAnswered(req, resp)
+	case "GET /ledger/groups":
+		a.serveGroups(resp)
 	case "POST /ledger/excuse":
 		a.serveExcuse(req, resp)
 	case "POST /ledger/reset":

@@ -32,6 +32,12 @@ func serve(ctx context.Context, s service.DispatcherSettings) (err error) {
 		return err
 	}
 	defer send.Close()
+	var caller dispatch.Caller = send
+	if s.BatchCalls > 1 {
+		if caller, err = sender.NewBatcher(sender.BatchConfig{Sender: send, Size: s.BatchCalls, Wait: s.BatchWait}); err != nil {
+			return err
+		}
+	}
 
 	broker, err := rabbit.Open(rabbit.Config{
 		URLs: s.Broker.URLs(), Topology: queue.Topology{Prefix: s.Broker.Prefix, Lanes: s.Broker.Lanes},
@@ -44,7 +50,7 @@ func serve(ctx context.Context, s service.DispatcherSettings) (err error) {
 
 	gate := excess.New(excess.Config{Limit: s.Limit, LaneHold: s.LanePrefetch}, time.Now())
 	d, err := dispatch.New(dispatch.Config{
-		Broker: broker, Sender: send, Gate: gate, Log: log, Registerer: reg,
+		Broker: broker, Sender: caller, Gate: gate, Log: log, Registerer: reg,
 		Prefetch: s.Prefetch, LanePrefetch: s.LanePrefetch, LatencyTarget: s.LatencyTarget, MaxInFlight: s.MaxInFlight, MaxAttempts: s.MaxAttempts,
 		MessageTTL: s.MessageTTL, ShutdownTimeout: s.ShutdownTimeout,
 	})

@@ -17,7 +17,12 @@ type Expected struct {
 type Event struct {
 	ledger *Ledger
 	page   *Page
+	group  *group // nil: its latencies are not kept
 	at     time.Time
+	due    time.Time
+
+	left    atomic.Int64 // ids that are awaited
+	spoiled atomic.Bool  // one of them was excused
 
 	begin atomic.Uint64 // logical time before it was posted
 
@@ -28,15 +33,33 @@ type Event struct {
 	ids []uint64 // what it announced, for Withdraw; nil once settled
 }
 
-// Announce says that the ids must be accepted on the page from now on. An id
+// Announcement is an event that is to be announced.
+type Announcement struct {
+	Page  string
+	Group string    // under whose name its latencies are kept; empty: they are not
+	Due   time.Time // when the event was meant to happen; zero: now
+	IDs   []Expected
+}
+
+// Announce is Enter for an event that happens now and is in no group.
+func (l *Ledger) Announce(page string, ids ...Expected) *Event {
+	return l.Enter(Announcement{Page: page, IDs: ids})
+}
+
+// Enter says that the ids must be accepted on the page from now on. An id
 // that was announced before is not expected twice. One that was accepted before
 // it was announced is no longer unexpected.
-func (l *Ledger) Announce(page string, ids ...Expected) *Event {
-	p := l.Page(page)
-	e := &Event{ledger: l, page: p, at: l.now(), ids: make([]uint64, 0, len(ids))}
+func (l *Ledger) Enter(x Announcement) *Event {
+	p := l.Page(x.Page)
+	e := &Event{ledger: l, page: p, group: l.group(x.Group), at: l.now(), due: x.Due, ids: make([]uint64, 0, len(x.IDs))}
+	if e.due.IsZero() {
+		e.due = e.at
+	}
 	e.begin.Store(l.clock.Add(1))
+	e.left.Store(int64(len(x.IDs))) // before the first is awaited: it may come at once
+	e.group.announced(e.due)
 	var expected, early int64
-	for _, x := range ids {
+	for _, x := range x.IDs {
 		h := l.hash(x.ID)
 		s := l.shard(h)
 		s.mu.Lock()
@@ -44,7 +67,9 @@ func (l *Ledger) Announce(page string, ids ...Expected) *Event {
 		_, twice := s.pending[h]
 		switch {
 		case twice || m.expected || m.excused:
+			e.left.Add(-1)
 		case known:
+			e.left.Add(-1)
 			m.expected = true
 			s.known[h] = m
 			expected++
@@ -52,7 +77,7 @@ func (l *Ledger) Announce(page string, ids ...Expected) *Event {
 		default:
 			a := awaited{event: e}
 			if x.Recipient != "" {
-				a.recipient = l.recipient(page, x.Recipient)
+				a.recipient = l.recipient(p.id, x.Recipient)
 			}
 			s.pending[h] = a
 			e.ids = append(e.ids, h)
@@ -118,6 +143,8 @@ func (l *Ledger) excuse(h uint64) bool {
 	}
 	s.mu.Unlock()
 	if was {
+		a.event.spoiled.Store(true)
+		a.event.left.Add(-1)
 		a.event.page.excusedOne()
 	}
 	return was

@@ -32,8 +32,9 @@ type Ledger struct {
 	clock   atomic.Uint64 // logical time: orders posts and answers of events
 	pending atomic.Int64
 
-	mu    sync.RWMutex
-	pages map[string]*Page
+	mu     sync.RWMutex
+	pages  map[string]*Page
+	groups map[string]*group
 
 	shards [shardCount]shard
 }
@@ -76,7 +77,7 @@ func New(c Config) *Ledger {
 	if c.Seconds == 0 {
 		c.Seconds = 600
 	}
-	l := &Ledger{now: c.Now, seconds: c.Seconds, seed: maphash.MakeSeed(), pages: make(map[string]*Page)}
+	l := &Ledger{now: c.Now, seconds: c.Seconds, seed: maphash.MakeSeed(), pages: make(map[string]*Page), groups: make(map[string]*group)}
 	for i := range l.shards {
 		l.shards[i].clear()
 	}
@@ -181,4 +182,7 @@ func (l *Ledger) Reset() {
 	for _, p := range l.list() {
 		p.reset()
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.groups)
 }

@@ -117,6 +117,9 @@ func (p *Page) Record(now time.Time, s Send) {
 	case s.ID == "":
 	case s.Result == Accepted:
 		verdict = p.ledger.arrived(s.ID, s.Unannounced)
+		if verdict.event != nil {
+			verdict.event.group.accepted(now, verdict.event)
+		}
 	case s.Result == Rejected:
 		p.ledger.Excuse(s.ID)
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -19,6 +20,7 @@ type BusyPage struct {
 	State    string     `json:"state"`           // excess, owner
 	Since    *time.Time `json:"since,omitempty"` // in excess
 	Pace     float64    `json:"pace,omitempty"`  // calls per second, of an owner
+	Waiting  int        `json:"waiting"`         // messages in this replica's hands and in no call
 	InFlight int        `json:"in_flight"`       // calls
 	Refused  int        `json:"refused"`         // calls refused since it was last free
 }
@@ -28,15 +30,49 @@ type viewer interface {
 	Views(limit int) []excess.View
 }
 
+// askTimeout bounds the wait for the engine, which answers between two steps.
+const askTimeout = time.Second
+
+// waitingNow asks the engine how many messages of each page wait in its hands;
+// nil when it does not run.
+func (d *Dispatcher) waitingNow(ctx context.Context) map[excess.Key]int {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer := make(chan map[excess.Key]int, 1)
+	select {
+	case d.asks <- answer:
+		return <-answer
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// waiting counts the messages in hand by page.
+func (e *engine) waiting() map[excess.Key]int {
+	n := make(map[excess.Key]int)
+	for id, q := range e.pages {
+		n[id.Key] += q.waiting()
+	}
+	return n
+}
+
 // busyPages are the pages that are not simply free.
-func (d *Dispatcher) busyPages() []BusyPage {
+func (d *Dispatcher) busyPages(ctx context.Context) []BusyPage {
 	pages := []BusyPage{}
 	v, ok := d.Gate.(viewer)
 	if !ok {
 		return pages
 	}
-	for _, p := range v.Views(listLimit) {
-		b := BusyPage{Page: p.Page, Class: p.Class, State: "excess", Pace: math.Round(10*p.Pace) / 10, InFlight: p.InFlight, Refused: p.Refused}
+	views := v.Views(listLimit)
+	if len(views) == 0 {
+		return pages
+	}
+	waiting := d.waitingNow(ctx)
+	for _, p := range views {
+		b := BusyPage{
+			Page: p.Page, Class: p.Class, State: "excess", Pace: math.Round(10*p.Pace) / 10,
+			Waiting: waiting[p.Key], InFlight: p.InFlight, Refused: p.Refused,
+		}
 		if p.Owned {
 			b.State = "owner"
 		}
@@ -56,12 +92,12 @@ func (d *Dispatcher) busyPages() []BusyPage {
 // What it tells and changes is this replica's alone.
 func (d *Dispatcher) PagesHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /pages", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /pages", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer := struct {
 			Busy    []BusyPage    `json:"busy"`
 			Stopped []StoppedPage `json:"stopped"`
-		}{d.busyPages(), d.stops.list(listLimit)}
+		}{d.busyPages(r.Context()), d.stops.list(listLimit)}
 		if err := json.NewEncoder(w).Encode(answer); err != nil {
 			d.Log.Debug("answer GET /pages", "err", err)
 		}

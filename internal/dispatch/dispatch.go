@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
@@ -104,6 +105,7 @@ type Dispatcher struct {
 	metrics *metrics
 	valve   *valve
 	stops   *stops
+	asks    chan chan<- map[excess.Key]int // of the admin port, to the engine
 }
 
 // New checks the configuration and registers the metrics.
@@ -124,6 +126,7 @@ func New(cfg Config) (*Dispatcher, error) {
 		metrics: newMetrics(cfg.Registerer, cfg.Gate.Counts, stops.len),
 		valve:   &valve{random: cfg.Random},
 		stops:   stops,
+		asks:    make(chan chan<- map[excess.Key]int),
 	}, nil
 }
 

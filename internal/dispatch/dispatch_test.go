@@ -77,6 +77,13 @@ func (a *api) accepted() []string {
 	return append([]string(nil), a.sent...)
 }
 
+// callsFor is how many calls were made for a message.
+func (a *api) callsFor(id string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls[id]
+}
+
 type rig struct {
 	*Dispatcher
 	broker *memory.Broker
@@ -85,13 +92,25 @@ type rig struct {
 	done   chan error
 }
 
-// start runs a dispatcher in the test's bubble. change adjusts its configuration.
-func start(t *testing.T, a Caller, change func(*Config)) *rig {
+// newBroker is an empty broker.
+func newBroker(t *testing.T, lanes int) *memory.Broker {
 	t.Helper()
-	b, err := memory.New(queue.Topology{Prefix: "t", Lanes: 1})
+	b, err := memory.New(queue.Topology{Prefix: "t", Lanes: lanes})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return b
+}
+
+// start runs a dispatcher in the test's bubble. change adjusts its configuration.
+func start(t *testing.T, a Caller, change func(*Config)) *rig {
+	t.Helper()
+	return startOn(t, newBroker(t, 1), a, change)
+}
+
+// startOn runs a dispatcher on a broker that it shares with others.
+func startOn(t *testing.T, b *memory.Broker, a Caller, change func(*Config)) *rig {
+	t.Helper()
 	r := &rig{broker: b, reg: prometheus.NewRegistry(), done: make(chan error, 1)}
 	cfg := Config{
 		Broker: b, Sender: a, Gate: excess.New(excess.Config{Limit: func(string) float64 { return 1e6 }, LaneHold: 512}, time.Now()),
@@ -101,9 +120,11 @@ func start(t *testing.T, a Caller, change func(*Config)) *rig {
 	if change != nil {
 		change(&cfg)
 	}
-	if r.Dispatcher, err = New(cfg); err != nil {
+	d, err := New(cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
+	r.Dispatcher = d
 	ctx, cancel := context.WithCancel(t.Context())
 	r.cancel = cancel
 	go func() { r.done <- r.Run(ctx) }()
@@ -121,12 +142,17 @@ func (r *rig) stop(t *testing.T) {
 
 func (r *rig) publish(t *testing.T, outs ...message.Outbound) {
 	t.Helper()
+	r.publishTo(t, r.broker.Topology().Outbound(), outs...)
+}
+
+func (r *rig) publishTo(t *testing.T, name string, outs ...message.Outbound) {
+	t.Helper()
 	for _, o := range outs {
 		body, err := o.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.broker.Publish(t.Context(), queue.Message{Queue: r.broker.Topology().Outbound(), ID: o.ID, Body: body}); err != nil {
+		if err := r.broker.Publish(t.Context(), queue.Message{Queue: name, ID: o.ID, Body: body}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,7 +27,7 @@ const (
 	fullTicks = 3
 )
 
-// result is a call that ended.
+// result is a call, and once it has ended what it came to.
 type result struct {
 	job   *job
 	pass  excess.Pass
@@ -42,6 +42,7 @@ type engine struct {
 
 	arrivals chan *job     // from `outbound` and the lanes
 	bulk     chan *job     // from `outbound.bulk`, taken only while there is room
+	due      chan result   // calls to make; as many places as calls
 	results  chan result   // of calls; as many places as calls, so that no call waits
 	closed   chan int      // lanes whose subscription has ended: what is held of them is stale
 	stopped  chan struct{} // closed when nothing more is taken
@@ -53,31 +54,36 @@ type engine struct {
 	settlers    sync.WaitGroup
 	endSettling context.CancelFunc
 	replicas    atomic.Int64 // as the broker counts them
-	acks        *acker
 	moves       *mover
 	outbound    *source
 	bulkIn      *source
 	laneIn      []*source
 
-	seq       uint64
-	inFlight  int
-	parked    int // held of pages that are on no lane
-	freeCalls int // of them in calls
-	pages     map[pageID]*pageQueue
-	lines     *lines
-	alarms    alarms
-	ready     []*pageQueue // wait for a call to end
-	limit     *aimd.Limiter
-	lanes     []lane
-	stopping  bool      // nothing more is sent
-	answered  time.Time // when the API last answered, or nothing was asked of it
-	canary    bool      // it does not: one message at a time is taken
-	full      int       // ticks in a row in which all calls were taken
-	latency   time.Duration
+	seq        uint64
+	inFlight   int
+	workers    int // goroutines that make calls: as many as there ever were in flight
+	parked     int // held of pages that are on no lane
+	freeCalls  int // of them in calls
+	pages      map[pageID]*pageQueue
+	lines      *lines
+	alarms     alarms
+	ready      []*pageQueue // wait for a call to end
+	limit      *aimd.Limiter
+	lanes      []lane
+	broadcasts *broadcasts
+	next       *job      // of a broadcast: taken, and neither its page's nor on its way yet
+	nextAt     time.Time // the alarm set for it
+	stopping   bool      // nothing more is sent
+	answered   time.Time // when the API last answered, or nothing was asked of it
+	canary     bool      // it does not: one message at a time is taken
+	full       int       // ticks in a row in which all calls were taken
+	latency    time.Duration
 }
 
-// lane is what the engine knows of a lane that is delivered to it.
+// lane is what the engine knows of a lane that is delivered to it, since it was
+// last subscribed to.
 type lane struct {
+	term     int       // how often the lane was given up: calls from before do not count
 	held     int       // messages of it in the engine's hands
 	inFlight int       // calls of them
 	progress time.Time // when one was answered, or the first came
@@ -95,17 +101,18 @@ func newEngine(d *Dispatcher) (*engine, error) {
 		Dispatcher: d,
 		arrivals:   make(chan *job),
 		bulk:       make(chan *job),
+		due:        make(chan result, d.MaxInFlight),
 		results:    make(chan result, d.MaxInFlight),
 		closed:     make(chan int),
 		stopped:    make(chan struct{}),
 		calls:      calls, abort: abort,
-		acks:   newAcker(d),
-		moves:  newMover(d),
-		laneIn: make([]*source, n),
-		pages:  make(map[pageID]*pageQueue),
-		lines:  newLines(),
-		limit:  limit,
-		lanes:  make([]lane, n),
+		moves:      newMover(d),
+		laneIn:     make([]*source, n),
+		pages:      make(map[pageID]*pageQueue),
+		lines:      newLines(),
+		limit:      limit,
+		lanes:      make([]lane, n),
+		broadcasts: newBroadcasts(d.Random),
 	}
 	e.answered = e.Now()
 	e.startSettlers()
@@ -119,11 +126,8 @@ func (e *engine) loop(ctx context.Context) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
+		bulk := e.bulkNow()
 		timer.Reset(e.untilAlarm())
-		bulk := e.bulk
-		if !e.hasRoom() {
-			bulk = nil
-		}
 		select {
 		case <-ctx.Done():
 			return
@@ -132,21 +136,19 @@ func (e *engine) loop(ctx context.Context) {
 		case r := <-e.results:
 			e.ended(r)
 		case j := <-bulk:
-			e.arrive(j)
+			e.takeBulk(j)
 		case i := <-e.closed:
 			e.purge(i)
 		case <-timer.C:
 			e.alarm()
 		case <-tick.C:
 			e.tick()
+		case answer := <-e.asks:
+			answer <- e.waiting()
 		}
 		e.metrics.held.Set(float64(e.parked))
+		e.metrics.parked.Set(float64(e.parked - e.freeCalls))
 	}
-}
-
-// hasRoom tells whether broadcasts may be sent: with what conversations leave.
-func (e *engine) hasRoom() bool {
-	return e.inFlight < e.limit.Limit()/2 && len(e.ready) == 0 && e.parked < e.Prefetch/4
 }
 
 // untilAlarm is how long until the next alarm.
@@ -165,6 +167,7 @@ func (e *engine) alarm() {
 		switch {
 		case a.job != nil:
 			e.enqueue(a.job)
+		case a.page == nil: // for the broadcast in hand: the loop has turned
 		case a.page.wakeAt.Equal(a.at):
 			a.page.wakeAt = time.Time{}
 			e.pump(a.page)
@@ -182,6 +185,9 @@ func (e *engine) wake(q *pageQueue, wait time.Duration) {
 func (e *engine) arrive(j *job) {
 	e.seq++
 	j.seq = e.seq
+	if j.lane != noLane {
+		j.term = e.lanes[j.lane].term
+	}
 	if j.fault != nil {
 		e.Log.Error("outbound message cannot be decoded", "id", j.delivery.ID, "err", j.fault)
 		e.bury(j, rule{reason: message.ReasonUndecodable}, "")
@@ -205,12 +211,16 @@ func (e *engine) arrive(j *job) {
 
 // page is the queue that j belongs to.
 func (e *engine) page(j *job) *pageQueue {
+	if j.page != nil {
+		return j.page
+	}
 	id := pageID{Key: j.key(), lane: j.lane}
 	q := e.pages[id]
 	if q == nil {
 		q = &pageQueue{id: id}
 		e.pages[id] = q
 	}
+	j.page = q
 	return q
 }
 
@@ -222,6 +232,9 @@ func (e *engine) hold(q *pageQueue, j *job, n int) {
 		return
 	}
 	l := &e.lanes[j.lane]
+	if j.term != l.term {
+		return
+	}
 	if l.held == 0 || n < 0 {
 		l.progress = e.Now()
 	}
@@ -304,10 +317,7 @@ func (e *engine) step(q *pageQueue) bool {
 		return false
 	}
 	if e.inFlight >= e.limit.Limit() {
-		if !q.ready {
-			q.ready = true
-			e.ready = append(e.ready, q)
-		}
+		e.await(q)
 		return false
 	}
 	wait, probe := e.valve.enter(now)
@@ -329,6 +339,10 @@ func (e *engine) offer(q *pageQueue, j *job, probe bool, now time.Time) bool {
 	q.gated = false
 	if dec.Do == excess.Send {
 		q.pop()
+		if !j.due.IsZero() {
+			e.metrics.paceError.Observe(now.Sub(j.due).Seconds())
+			j.due = time.Time{}
+		}
 		e.call(q, j, dec.Pass, probe)
 		return true
 	}
@@ -340,6 +354,9 @@ func (e *engine) offer(q *pageQueue, j *job, probe bool, now time.Time) bool {
 		q.gated = true
 		if dec.Wait >= 0 { // otherwise the result pumps it
 			e.wake(q, dec.Wait)
+			if q.id.lane != noLane {
+				j.due = q.wakeAt
+			}
 		}
 		if q.id.lane == noLane && q.waiting() > park {
 			e.checkPark(q)
@@ -351,31 +368,50 @@ func (e *engine) offer(q *pageQueue, j *job, probe bool, now time.Time) bool {
 		e.release(j)
 	case excess.Return:
 		q.pop()
-		e.giveBack(j)
+		e.giveBack(j, giveBackDelay)
 		e.release(j)
 	case excess.Send: // above
 	}
 	return true
 }
 
-// call makes the call of j in a goroutine of its own.
+// call has the call of j made.
 func (e *engine) call(q *pageQueue, j *job, pass excess.Pass, probe bool) {
-	e.count(q, +1)
+	e.count(q, j, +1)
 	e.metrics.inFlight.Inc()
-	e.callers.Go(func() {
-		res := e.Sender.Send(e.calls, j.out)
-		e.results <- result{job: j, pass: pass, probe: probe, Result: res}
-	})
+	if pass.Probe() {
+		e.metrics.probes[probePage].Inc()
+	}
+	if probe {
+		e.metrics.probes[probeAPI].Inc()
+	}
+	if j.probe {
+		e.metrics.probes[probeStopped].Inc()
+	}
+	if e.inFlight > e.workers {
+		e.workers++
+		e.callers.Go(e.work)
+	}
+	e.due <- result{job: j, pass: pass, probe: probe} // has room: there is a worker for each call
 }
 
-// count counts a call of a page that begins (+1) or has ended (−1).
-func (e *engine) count(q *pageQueue, n int) {
+// work makes calls, one after another, until the engine ends. Workers stay,
+// because a goroutine for each call would grow its stack anew each time.
+func (e *engine) work() {
+	for r := range e.due {
+		r.Result = e.Sender.Send(e.calls, r.job.out)
+		e.results <- r
+	}
+}
+
+// count counts a call of j, of page q, that begins (+1) or has ended (−1).
+func (e *engine) count(q *pageQueue, j *job, n int) {
 	e.inFlight += n
 	q.inFlight += n
-	if q.id.lane == noLane {
+	if j.lane == noLane {
 		e.freeCalls += n
-	} else {
-		e.lanes[q.id.lane].inFlight += n
+	} else if l := &e.lanes[j.lane]; j.term == l.term {
+		l.inFlight += n
 	}
 }
 
@@ -384,20 +420,24 @@ func (e *engine) ended(r result) {
 	now := e.Now()
 	j := r.job
 	q := e.page(j)
-	e.count(q, -1)
+	e.count(q, j, -1)
 	e.metrics.inFlight.Dec()
 	rule := settleRule(r.Outcome)
 	dec := e.Gate.Done(now, r.pass, limitResult(r.Outcome))
 	if answered(r.Result) { // a refusal is progress, too
 		e.wasAnswered(now)
-		if j.lane != noLane {
+		if j.lane != noLane && j.term == e.lanes[j.lane].term {
 			e.lanes[j.lane].progress = now
 		}
 	}
 	e.observe(now, r.Result)
 	shut := e.report(now, r, rule)
 	e.settle(j, rule, dec, r.Result, shut)
-	e.pump(q)
+	if len(e.ready) == 0 {
+		e.pump(q)
+	} else if len(q.heap) > 0 { // behind those that wait: the call that is free now is theirs
+		e.await(q)
+	}
 	e.drainReady()
 	if j.lane != noLane {
 		e.leave(j.lane)
@@ -415,10 +455,17 @@ func (e *engine) drainReady() {
 			continue
 		}
 		// One message each, so that no page takes every call.
-		if e.step(q) && len(q.heap) > 0 && !q.ready {
-			q.ready = true
-			e.ready = append(e.ready, q)
+		if e.step(q) && len(q.heap) > 0 {
+			e.await(q)
 		}
+	}
+}
+
+// await puts a page among those that wait for a call to end.
+func (e *engine) await(q *pageQueue) {
+	if !q.ready {
+		q.ready = true
+		e.ready = append(e.ready, q)
 	}
 }
 

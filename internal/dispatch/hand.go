@@ -47,15 +47,15 @@ func (e *engine) spill(j *job) {
 	})
 }
 
-// giveBack moves a message to the tail of its own queue, after a while.
-func (e *engine) giveBack(j *job) {
+// giveBack moves a message to the tail of its own queue, after wait.
+func (e *engine) giveBack(j *job, wait time.Duration) {
 	to := queue.Message{Queue: j.delivery.Queue, ID: j.delivery.ID, Body: e.encode(j), Headers: j.delivery.Headers}
 	m := move{
 		Transfer: queue.Transfer{Delivery: j.delivery, To: []queue.Message{to}},
 		done:     e.metrics.givenBack.Inc,
 	}
 	e.callers.Go(func() {
-		sleep(e.calls, giveBackDelay)
+		sleep(e.calls, wait)
 		e.moves.add(m)
 	})
 }
@@ -108,8 +108,17 @@ func (e *engine) feedback(j *job, reason message.Reason) (queue.Message, error) 
 type backlog[T any] struct {
 	mu     sync.Mutex
 	items  []T
+	added  int // ever
+	done   int // of them
+	afters []after
 	ending bool
 	more   chan struct{} // one place: set when there is something to see
+}
+
+// after is what is called once so many items are done.
+type after struct {
+	done int
+	call func()
 }
 
 func newBacklog[T any]() backlog[T] { return backlog[T]{more: make(chan struct{}, 1)} }
@@ -117,8 +126,38 @@ func newBacklog[T any]() backlog[T] { return backlog[T]{more: make(chan struct{}
 func (b *backlog[T]) add(item T) {
 	b.mu.Lock()
 	b.items = append(b.items, item)
+	b.added++
 	b.mu.Unlock()
 	b.signal()
+}
+
+// after calls f, which must not block, once all that was added before is done.
+func (b *backlog[T]) after(f func()) {
+	b.mu.Lock()
+	idle := b.done == b.added
+	if !idle {
+		b.afters = append(b.afters, after{b.added, f})
+	}
+	b.mu.Unlock()
+	if idle {
+		f()
+	}
+}
+
+// finish tells that n items that were taken are done.
+func (b *backlog[T]) finish(n int) {
+	b.mu.Lock()
+	b.done += n
+	due := 0
+	for due < len(b.afters) && b.afters[due].done <= b.done {
+		due++
+	}
+	calls := b.afters[:due:due]
+	b.afters = b.afters[due:]
+	b.mu.Unlock()
+	for _, a := range calls {
+		a.call()
+	}
 }
 
 // end makes take return nil once everything was taken.
@@ -160,27 +199,6 @@ func (b *backlog[T]) take(limit int) []T {
 	}
 }
 
-// acker acknowledges what was sent, in the order in which calls ended.
-type acker struct {
-	d *Dispatcher
-	backlog[*queue.Delivery]
-}
-
-func newAcker(d *Dispatcher) *acker { return &acker{d: d, backlog: newBacklog[*queue.Delivery]()} }
-
-func (a *acker) run() {
-	for items := a.take(moveBatch); items != nil; items = a.take(moveBatch) {
-		for _, del := range items {
-			if err := del.Ack(); err != nil {
-				// The connection was lost after the call: the message is delivered
-				// and sent again, with the same id in its metadata.
-				a.d.metrics.stale.Inc()
-				a.d.Log.Debug("acknowledge sent message", "id", del.ID, "err", err)
-			}
-		}
-	}
-}
-
 // move is a message that goes to another queue; done is called once it has.
 type move struct {
 	queue.Transfer
@@ -200,6 +218,7 @@ func newMover(d *Dispatcher) *mover { return &mover{d: d, backlog: newBacklog[mo
 func (m *mover) run(ctx context.Context) {
 	for items := m.take(moveBatch); items != nil; items = m.take(moveBatch) {
 		m.all(ctx, items)
+		m.finish(len(items))
 	}
 }
 

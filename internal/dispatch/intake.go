@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"chatclub/internal/census"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
@@ -22,8 +24,9 @@ const (
 	calmTime = 2 * time.Second
 	// consumeRetry is the pause after a subscription that was refused.
 	consumeRetry = time.Second
-	// bulkPrefetch is small: a broadcast in a dispatcher's hands waits for room.
-	bulkPrefetch = 64
+	// bulkPrefetch is small, so that replicas have equal parts of a broadcast to
+	// the last few messages, and enough for a page's limit: 300/s × 0.1 s.
+	bulkPrefetch = 32
 )
 
 // source feeds the engine from one queue.
@@ -31,7 +34,8 @@ type source struct {
 	e        *engine
 	queue    string
 	lane     int
-	prefetch atomic.Int64 // of the next subscription
+	age      prometheus.Observer // of what is taken
+	prefetch atomic.Int64        // of the next subscription
 	out      chan<- *job
 	calm     atomic.Bool   // what was taken is settled before the subscription is closed
 	leave    chan struct{} // asks for the lane to be given up
@@ -44,8 +48,10 @@ func (e *engine) intake(ctx context.Context) {
 	top := e.Broker.Topology()
 	e.outbound = e.source(top.Outbound(), noLane, e.Prefetch, e.arrivals)
 	e.bulkIn = e.source(top.Bulk(), noLane, bulkPrefetch, e.bulk)
+	e.outbound.age, e.bulkIn.age = e.metrics.queueAge[fromOutbound], e.metrics.queueAge[fromBulk]
 	for i := range e.laneIn {
 		s := e.source(top.Lane(i), i, e.LanePrefetch, e.arrivals)
+		s.age = e.metrics.queueAge[fromLane]
 		e.laneIn[i] = s
 		delay := time.Duration(e.Random() * float64(laneSpread))
 		e.feeders.Go(func() { s.run(delay) })
@@ -64,7 +70,7 @@ func (e *engine) intake(ctx context.Context) {
 			return
 		}
 		e.Gate.Joined(e.Now())
-		e.feeders.Go(func() { e.bulkIn.run(0) })
+		e.feeders.Go(func() { e.bulkIn.run(bulkJoin) })
 		e.outbound.run(0)
 	})
 }
@@ -79,6 +85,10 @@ func (e *engine) source(name string, lane, prefetch int, out chan<- *job) *sourc
 // then: what is in the engine's hands is still to be settled.
 func (s *source) run(delay time.Duration) {
 	for s.pause(delay) {
+		select {
+		case <-s.leave: // meant the subscription before
+		default:
+		}
 		sub, err := s.e.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: int(s.prefetch.Load())})
 		if err != nil {
 			s.e.Log.Warn("subscribe", "queue", s.queue, "err", err)
@@ -158,6 +168,7 @@ func (s *source) decode(d *queue.Delivery) *job {
 		j.fault = err
 		return j
 	}
+	s.age.Observe(out.Age(s.e.Now()).Seconds())
 	j.out, j.attempts, j.lastCode = out, out.Attempts, out.FirstCode
 	return j
 }

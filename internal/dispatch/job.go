@@ -18,10 +18,14 @@ type job struct {
 	out      message.Outbound
 	fault    error // why the body is none of ours
 	lane     int
-	seq      uint64 // its place among all that arrived
-	attempts int    // calls that failed and count as attempts, in this process and before
-	lastCode string // of the last of them
-	again    bool   // it was refused and the gate said to keep it
+	page     *pageQueue // once it is in the engine's hands: stays while it holds j
+	term     int        // of the lane, when it was taken
+	seq      uint64     // its place among all that arrived
+	attempts int        // calls that failed and count as attempts, in this process and before
+	lastCode string     // of the last of them
+	again    bool       // it was refused and the gate said to keep it
+	probe    bool       // the one message of a stopped page that is let through
+	due      time.Time  // when its page's pace lets it go; zero: it did not have to wait
 }
 
 func (j *job) key() excess.Key { return excess.Key{Page: j.out.Page, Class: string(j.out.Class)} }

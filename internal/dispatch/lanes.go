@@ -7,6 +7,7 @@ import "time"
 func (e *engine) tick() {
 	now := e.Now()
 	e.checkHealth(now)
+	e.broadcasts.sweep(now)
 	owned, busiest := 0, -1
 	for i := range e.lanes {
 		l := &e.lanes[i]
@@ -31,7 +32,7 @@ func (e *engine) tick() {
 		return
 	}
 	e.full++
-	part := (len(e.lanes) + int(e.replicas.Load()) - 1) / int(max(1, e.replicas.Load()))
+	part := (len(e.lanes) + e.counted() - 1) / e.counted()
 	if e.full >= fullTicks && owned > part && busiest >= 0 {
 		e.full = 0
 		e.Log.Info("every call is taken; giving up the busiest lane", "lane", busiest, "owned", owned)
@@ -41,18 +42,23 @@ func (e *engine) tick() {
 	}
 }
 
-// leave gives a lane up once its calls have ended, so that what was sent is
-// settled and what was not goes on in order elsewhere.
+// leave gives a lane up once its calls have ended and what they came to is
+// settled or, as an acknowledgement, on its way in the lane's channel, so that
+// nothing is sent twice and the rest goes on in order elsewhere.
 func (e *engine) leave(i int) {
 	if l := &e.lanes[i]; l.leaving && l.inFlight == 0 {
-		e.laneIn[i].giveUp()
+		e.moves.after(e.laneIn[i].giveUp)
 	}
 }
 
 // purge lets go of what is held of a lane whose subscription has ended.
 func (e *engine) purge(i int) {
 	if i != noLane {
-		e.lanes[i].leaving = false
+		e.lanes[i] = lane{term: e.lanes[i].term + 1}
+	}
+	if e.next != nil && !e.next.delivery.Live() {
+		e.next = nil
+		e.metrics.stale.Inc()
 	}
 	for id, q := range e.pages {
 		if id.lane != i {

@@ -19,9 +19,14 @@ func (e *engine) hopeless(j *job, now time.Time) (r rule, code string, dead bool
 	if late {
 		return rule{reason: message.ReasonExpired}, j.lastCode, true
 	}
-	if code, held := e.stops.holds(j.out.Page, now); held {
+	if j.probe { // let through before: it may have had to wait since
+		return rule{}, "", false
+	}
+	code, held := e.stops.holds(j.out.Page, now)
+	if held {
 		return rule{reason: message.ReasonPageStopped}, code, true
 	}
+	j.probe = code != ""
 	return rule{}, "", false
 }
 
@@ -62,7 +67,7 @@ func (e *engine) settle(j *job, r rule, dec excess.Decision, res sender.Result, 
 		}
 		e.metrics.sent.Inc()
 		e.metrics.age.Observe(j.out.Age(e.Now()).Seconds())
-		e.acks.add(j.delivery)
+		e.acknowledge(j)
 		e.release(j)
 	case waitPage:
 		e.metrics.refused.Inc()
@@ -86,6 +91,17 @@ func (e *engine) settle(j *job, r rule, dec excess.Decision, res sender.Result, 
 	}
 }
 
+// acknowledge takes a sent message off its queue; the broker does not keep the
+// engine waiting for that.
+func (e *engine) acknowledge(j *job) {
+	if err := j.delivery.Ack(); err != nil {
+		// The connection was lost after the call: the message is delivered
+		// and sent again, with the same id in its metadata.
+		e.metrics.stale.Inc()
+		e.Log.Debug("acknowledge sent message", "id", j.delivery.ID, "err", err)
+	}
+}
+
 // refused does with a message that its page's limit refused what the gate says.
 func (e *engine) refused(j *job, dec excess.Decision) {
 	switch dec.Do {
@@ -93,7 +109,7 @@ func (e *engine) refused(j *job, dec excess.Decision) {
 		e.spill(j)
 		e.release(j)
 	case excess.Return:
-		e.giveBack(j)
+		e.giveBack(j, giveBackDelay)
 		e.release(j)
 	case excess.Wait, excess.Send:
 		if j.lane != noLane { // back to the front; the owner's pace says when

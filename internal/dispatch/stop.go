@@ -30,8 +30,8 @@ func (e *engine) stop() error {
 			e.abort()
 		}
 	}
+	close(e.due)
 	e.callers.Wait()
-	e.acks.end()
 	e.moves.end()
 	flushed := make(chan struct{})
 	go func() { // ends with the settlers, which settling's end ends at the latest
@@ -55,6 +55,5 @@ func (e *engine) stop() error {
 func (e *engine) startSettlers() {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.endSettling = cancel
-	e.settlers.Go(e.acks.run)
 	e.settlers.Go(func() { e.moves.run(ctx) })
 }

@@ -132,6 +132,7 @@ type shard struct {
 	young, old map[uint64]int64 // old: not touched since the last turn
 	turned     time.Time
 	busy       map[Key]*entry
+	spare      *entry // a zero one to use again: most live for one call
 }
 
 // entry is a page that is more than a due time: calls of it are in flight, it
@@ -226,7 +227,9 @@ func (s *shard) takeLocked(h uint64, now time.Time, rate float64, burst time.Dur
 func (s *shard) entryLocked(k Key) *entry {
 	e := s.busy[k]
 	if e == nil {
-		e = &entry{}
+		if e, s.spare = s.spare, nil; e == nil {
+			e = &entry{}
+		}
 		s.busy[k] = e
 	}
 	return e
@@ -308,6 +311,8 @@ func (e *entry) enter(now time.Time) {
 func (s *shard) dropLocked(k Key, e *entry, now time.Time) {
 	if e.inFlight == 0 && !e.excess && (e.pace == nil || e.pace.idle(now)) {
 		delete(s.busy, k)
+		*e = entry{}
+		s.spare = e
 	}
 }
 

@@ -42,6 +42,16 @@ func (m *Map) Views(limit int) []View {
 	return out[:min(limit, len(out))]
 }
 
+// InExcess tells whether the page is in excess; unlike Spills it asks for no
+// message.
+func (m *Map) InExcess(k Key) bool {
+	s, _ := m.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.busy[k]
+	return e != nil && e.excess
+}
+
 // Counts are the pages by state.
 type Counts struct {
 	Excess int // messages go to the lane

@@ -21,6 +21,7 @@ type row struct {
 	seeds    int                                   // 0: seedsPerRow
 	settings func(*fakeapi.Settings)               // what differs from the documented platform
 	gate     func(func() float64) dispatch.Gate    // nil: chatclub
+	strategy string                                // in place of gate: one of package strategy, by name
 	there    func(*rand.Rand) func() time.Duration // how long a call takes to the judge; nil: no time
 	script   func(*rig)
 	control  func(*rig) // the same without what is to be shown: its cold pages are what ratios are to

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
@@ -33,7 +35,8 @@ type rig struct {
 	book     *book
 	platform *platform
 	hub      *hub
-	source   *client // of those who publish
+	source   *client              // of those who publish
+	redis    *miniredis.Miniredis // of the strategies that need one; nil: nobody does
 	figures  figures
 
 	ctx    context.Context //nolint:containedctx // of the run, which ends with it
@@ -60,6 +63,9 @@ func play(t *testing.T, row row, seed uint64, script func(*rig)) (f figures) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, row, seed)
 		defer r.hub.close(t)
+		if r.redis != nil {
+			defer r.redis.Close()
+		}
 		script(r)
 		r.close()
 		f = r.figures
@@ -98,6 +104,10 @@ func open(t *testing.T, row row, seed uint64) *rig {
 	})
 	r.source = r.hub.connect()
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if row.strategy != "" {
+		r.redis = miniredis.NewMiniRedis()
+		r.redis.ClockTTL(true)
+	}
 	for range row.replicas {
 		r.join()
 	}
@@ -129,8 +139,9 @@ func (r *rig) join() *replica {
 		defer mu.Unlock()
 		return rng.Float64()
 	}
+	gate, stop := r.gate(random)
 	d, err := dispatch.New(dispatch.Config{
-		Broker: rep.client, Sender: send, Gate: r.row.gate(random),
+		Broker: rep.client, Sender: send, Gate: gate,
 		Log: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Random: random,
 		Prefetch: 1024, LanePrefetch: lanePrefetch, MaxInFlight: 512, MaxAttempts: 8, MessageTTL: 24 * time.Hour, ShutdownTimeout: 20 * time.Second,
 	})
@@ -139,7 +150,10 @@ func (r *rig) join() *replica {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	rep.cancel = cancel
-	go func() { rep.done <- d.Run(ctx) }()
+	go func() {
+		err := d.Run(ctx)
+		rep.done <- errors.Join(err, stop())
+	}()
 	r.replicas = append(r.replicas, rep)
 	return rep
 }

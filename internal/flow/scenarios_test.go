@@ -21,7 +21,7 @@ const start = 5 * time.Second
 
 func scenarios() []group {
 	return []group{
-		saturation(), limiters(), changes(), faults(), manyPages(), backlogs(), drains(), roomBursts(), articleRows(),
+		saturation(), limiters(), changes(), faults(), manyPages(), backlogs(), drains(), roomBursts(), articleRows(), otherWays(),
 	}
 }
 

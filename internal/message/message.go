@@ -146,9 +146,12 @@ const MaxReplies = 13
 // DecodeOutbound parses a body from `outbound`, `outbound.bulk` or a lane.
 // Every fault is named.
 func DecodeOutbound(b []byte) (Outbound, error) {
-	var o Outbound
-	if err := json.Unmarshal(b, &o); err != nil {
-		return Outbound{}, fmt.Errorf("decode outbound: %w", err)
+	o, ok := fastOutbound(b)
+	if !ok {
+		o = Outbound{}
+		if err := json.Unmarshal(b, &o); err != nil {
+			return Outbound{}, fmt.Errorf("decode outbound: %w", err)
+		}
 	}
 	var faults []error
 	for _, f := range []struct{ name, value string }{{"id", o.ID}, {"page", o.Page}, {"to", o.To}} {

@@ -10,7 +10,7 @@ import (
 
 // Settler is the broker's side of a delivery. Ack and Requeue return ErrStale
 // when the channel that delivered the tag is gone, and then must not touch any
-// message.
+// message. Ack does not wait for the broker, however busy that is.
 type Settler interface {
 	Ack(tag uint64) error
 	Requeue(tag uint64) error
@@ -41,7 +41,8 @@ func NewDelivery(b Broker, s Settler, tag uint64, msg Message, redelivered bool)
 // the message is somebody else's again.
 func (d *Delivery) Live() bool { return !d.settled.Load() && d.settler.Live() }
 
-// Ack takes the message off its queue: its effect has happened.
+// Ack takes the message off its queue: its effect has happened. It does not
+// wait, neither for the broker nor for I/O.
 func (d *Delivery) Ack() error {
 	if !d.settled.CompareAndSwap(false, true) {
 		return ErrSettled

@@ -3,7 +3,9 @@ package readme
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +39,43 @@ func TestSettingsTables(t *testing.T) {
 	}
 }
 
-func TestMetricsTable(t *testing.T) {
+func TestMetricsTable(t *testing.T) { Check(t, file, "metrics", table(gather(t))) }
+
+// What deploy/ asks for exists, and its dashboard shows all of the dispatcher's
+// decisions.
+func TestDeployKnowsTheMetrics(t *testing.T) {
+	known := make(map[string]bool)
+	for _, f := range gather(t) {
+		known[f.GetName()] = true
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			known[f.GetName()+"_bucket"], known[f.GetName()+"_count"], known[f.GetName()+"_sum"] = true, true, true
+		}
+	}
+	name := regexp.MustCompile(`\bchatclub_[a-z_]+`)
+	read := func(file string) string {
+		text, err := os.ReadFile("../../deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asked := range name.FindAllString(string(text), -1) {
+			if !known[asked] {
+				t.Errorf("deploy/%s asks for %s, which no program counts", file, asked)
+			}
+		}
+		return string(text)
+	}
+	read("alerts.yml")
+	dashboard := read("grafana/dashboards/chatclub.json")
+	for _, f := range gather(t) {
+		if n := f.GetName(); strings.HasPrefix(n, "chatclub_dispatch_") && !strings.Contains(dashboard, n) {
+			t.Errorf("the dashboard does not show %s", n)
+		}
+	}
+}
+
+// gather returns every metric of every program.
+func gather(t *testing.T) []*dto.MetricFamily {
+	t.Helper()
 	reg := prometheus.NewRegistry()
 	log := slog.New(slog.DiscardHandler)
 	top := queue.Topology{Prefix: "t", Lanes: 1}
@@ -81,7 +119,7 @@ func TestMetricsTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Check(t, file, "metrics", table(families))
+	return families
 }
 
 // table lists metrics as Markdown, sorted by name.

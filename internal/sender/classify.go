@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 )
 
@@ -36,13 +35,17 @@ type answer struct {
 //     messages.
 //
 // It never panics and never returns Canceled.
-func Classify(status int, header http.Header, body []byte) Result {
-	r := Result{Status: status, Usage: parseUsage(header)}
+func Classify(status int, body []byte) Result {
+	r := Result{Status: status}
+	success := status >= 200 && status < 300
+	if id := receiptID(body); success && id != "" {
+		r.Outcome, r.MessageID = Sent, id
+		return r
+	}
 	var a answer
 	// The error adds nothing: a body that is not whole JSON leaves the answer
 	// empty, and a field of the wrong type leaves only itself empty.
 	_ = json.Unmarshal(body, &a)
-	success := status >= 200 && status < 300
 	switch e := a.Error; {
 	case success && a.MessageID != "":
 		r.Outcome, r.MessageID = Sent, a.MessageID
@@ -56,6 +59,32 @@ func Classify(status int, header http.Header, body []byte) Result {
 		r.Err = fmt.Errorf("answer of %d bytes with http %d names no error code", len(body), status)
 	}
 	return r
+}
+
+// receiptID is the message id in the answer to nearly every call,
+// {"recipient_id":"…","message_id":"…"}, found without decoding it. It is empty
+// for a body of any other form, which says nothing about the call.
+func receiptID(body []byte) string {
+	rest, ok := bytes.CutPrefix(body, []byte(`{"recipient_id":"`))
+	if !ok {
+		return ""
+	}
+	recipient, rest, _ := bytes.Cut(rest, []byte(`","message_id":"`))
+	id, ok := bytes.CutSuffix(rest, []byte(`"}`))
+	if !ok || !plain(recipient) || !plain(id) {
+		return ""
+	}
+	return string(id)
+}
+
+// plain tells whether b is its own form as a JSON string.
+func plain(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // fromSendAPI tells whether a body without readable content may be what is

@@ -1,12 +1,11 @@
 package sender
 
 import (
+	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -126,7 +125,7 @@ func TestClassifyErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		name := fmt.Sprintf("%d/%d http %d%s", tt.code, tt.subcode, tt.status, tt.extra)
-		got := Classify(tt.status, nil, []byte(envelope(tt.code, tt.subcode, tt.extra)))
+		got := Classify(tt.status, []byte(envelope(tt.code, tt.subcode, tt.extra)))
 		if got.Outcome != tt.want {
 			t.Errorf("Classify(%s).Outcome = %v, want %v", name, got.Outcome, tt.want)
 		}
@@ -189,7 +188,7 @@ func TestClassifyBodies(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := Classify(tt.status, http.Header{}, []byte(tt.body))
+			got := Classify(tt.status, []byte(tt.body))
 			if got.Outcome != tt.want || got.MessageID != tt.id || got.CodeString() != tt.code {
 				t.Errorf("Classify(%d, %s) = %v, id %q, %q, want %v, id %q, %q", tt.status, tt.body,
 					got.Outcome, got.MessageID, got.CodeString(), tt.want, tt.id, tt.code)
@@ -204,40 +203,10 @@ func TestClassifyBodies(t *testing.T) {
 func TestClassifyErrorHoldsNoPlatformText(t *testing.T) {
 	t.Parallel()
 	body := `{"error":{"message":"Malformed access token SECRET","type":"OAuthException","code":190,"fbtrace_id":"Trace1"}}`
-	got := Classify(400, nil, []byte(body)).Err.Error()
+	got := Classify(400, []byte(body)).Err.Error()
 	const want = `send api answered 190 (http 400, type "OAuthException", trace "Trace1")`
 	if got != want {
 		t.Errorf("Classify(190).Err = %s, want %s", got, want)
-	}
-}
-
-func TestUsage(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name, header string
-		want         Usage
-	}{
-		{"absent", "", Usage{}},
-		{"plain", `{"1":[{"type":"messenger","call_count":28,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":0}]}`, Usage{CallCount: 28}},
-		{"blocked", `{"1":[{"type":"messenger","call_count":130,"estimated_time_to_regain_access":19}]}`, Usage{CallCount: 130, Regain: 19 * time.Minute}},
-		{"the worst counts", `{"1":[{"type":"messenger","call_count":3}],"2":[{"type":"messenger","call_count":9},{"type":"messenger","estimated_time_to_regain_access":1}]}`, Usage{CallCount: 9, Regain: time.Minute}},
-		{"another API", `{"1":[{"type":"instagram","call_count":99,"estimated_time_to_regain_access":5}]}`, Usage{}},
-		{"broken", `{"1":[{"type":"messenger","call_count":`, Usage{}},
-		{"another type", `{"1":{"type":"messenger"}}`, Usage{}},
-		{"negative", `{"1":[{"type":"messenger","call_count":-1e300,"estimated_time_to_regain_access":-1e300}]}`, Usage{}},
-		{"absurd", `{"1":[{"type":"messenger","call_count":1e300,"estimated_time_to_regain_access":1e300}]}`, Usage{CallCount: 1_000_000, Regain: 168 * time.Hour}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			h := http.Header{}
-			h.Set("x-business-use-case-usage", tt.header)
-			for _, status := range []int{200, 400} {
-				if diff := cmp.Diff(tt.want, Classify(status, h, nil).Usage); diff != "" {
-					t.Errorf("Classify(%d).Usage (-want +got):\n%s", status, diff)
-				}
-			}
-		})
 	}
 }
 
@@ -262,14 +231,16 @@ func TestOutcomeStrings(t *testing.T) {
 }
 
 func FuzzClassify(f *testing.F) {
-	f.Add(200, `{"recipient_id":"1","message_id":"m_1"}`, `{"1":[{"type":"messenger","call_count":1}]}`)
-	f.Add(400, envelope(613, 0, ""), "")
-	f.Add(500, envelope(2, 2018344, yes), `{"1":[{"type":"messenger","estimated_time_to_regain_access":99999999999}]}`)
-	f.Add(200, `{"error":null,"message_id":"`, "[]")
-	f.Add(502, "<html>", "{")
-	f.Add(-1, `{"error":{"code":-9223372036854775808}}`, "{}")
-	f.Fuzz(func(t *testing.T, status int, body, usage string) {
-		r := Classify(status, http.Header{usageHeader: {usage}}, []byte(body))
+	f.Add(200, `{"recipient_id":"1","message_id":"m_1"}`)
+	f.Add(200, `{"recipient_id":"","message_id":"a\u0062"}`)
+	f.Add(200, `{"recipient_id":"1","message_id":"m_1","message_id":"m_2"}`)
+	f.Add(400, envelope(613, 0, ""))
+	f.Add(500, envelope(2, 2018344, yes))
+	f.Add(200, `{"error":null,"message_id":"`)
+	f.Add(502, "<html>")
+	f.Add(-1, `{"error":{"code":-9223372036854775808}}`)
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		r := Classify(status, []byte(body))
 		switch {
 		case !slices.Contains(Outcomes(), r.Outcome) || r.Outcome == Canceled:
 			t.Errorf("Classify outcome = %v", r.Outcome)
@@ -279,10 +250,14 @@ func FuzzClassify(f *testing.F) {
 			t.Errorf("Classify(%d) = %v, err %v, message id %q", status, r.Outcome, r.Err, r.MessageID)
 		case r.Outcome != Sent && status != 0 && r.CodeString() == "":
 			t.Errorf("Classify(%d) = %v without a code string", status, r.Outcome)
-		case r.Usage.CallCount < 0 || r.Usage.Regain < 0 || r.Usage.Regain > maxRegain:
-			t.Errorf("Classify usage = %+v", r.Usage)
 		case r.Err != nil && (len(r.Err.Error()) > 1000 || strings.ContainsAny(r.Err.Error(), "\n\r")):
 			t.Errorf("Classify err = %q, want one short line", r.Err)
+		}
+		if id := receiptID([]byte(body)); id != "" { // found without encoding/json, as it would find it
+			var a answer
+			if err := json.Unmarshal([]byte(body), &a); err != nil || a.MessageID != id || a.Error != nil {
+				t.Errorf("receiptID(%q) = %q, want %q, error %v", body, id, a.MessageID, err)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"net/url"
 	"unicode/utf8"
 
 	"chatclub/internal/message"
@@ -33,9 +34,21 @@ func encode(o message.Outbound) []byte {
 		n += len(o.Attachment.Type) + len(o.Attachment.URL)
 	}
 	b := make([]byte, 0, n)
-	b = append(b, `{"recipient":{"id":`...)
+	b = append(b, `{"recipient":`...)
+	b = appendRecipient(b, o)
+	b = append(b, `,"messaging_type":"UPDATE","message":`...)
+	b = appendMessage(b, o)
+	return append(b, '}')
+}
+
+func appendRecipient(b []byte, o message.Outbound) []byte {
+	b = append(b, `{"id":`...)
 	b = appendString(b, o.To)
-	b = append(b, `},"messaging_type":"UPDATE","message":{`...)
+	return append(b, '}')
+}
+
+func appendMessage(b []byte, o message.Outbound) []byte {
+	b = append(b, '{')
 	switch a := o.Attachment; {
 	case a != nil:
 		b = append(b, `"attachment":{"type":`...)
@@ -59,7 +72,28 @@ func encode(o message.Outbound) []byte {
 	}
 	b = append(b, `,"metadata":`...)
 	b = appendString(b, o.ID)
-	return append(b, `}}`...)
+	return append(b, '}')
+}
+
+// encodeBatch returns the body of a batch request: a form that holds a JSON
+// list of requests, whose bodies are forms that hold JSON.
+func encodeBatch(items []message.Outbound) []byte {
+	var list, value []byte
+	for i, o := range items {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, `{"method":"POST","relative_url":"`...)
+		list = append(list, o.Page...) // a valid one: nothing to escape
+		list = append(list, `/messages","body":"recipient=`...)
+		value = appendRecipient(value[:0], o)
+		list = append(list, url.QueryEscape(string(value))...) // which has nothing that JSON escapes
+		list = append(list, `&messaging_type=UPDATE&message=`...)
+		value = appendMessage(value[:0], o)
+		list = append(list, url.QueryEscape(string(value))...)
+		list = append(list, `"}`...)
+	}
+	return []byte("include_headers=false&batch=" + url.QueryEscape("["+string(list)+"]"))
 }
 
 // appendReplies appends the list of what there is to tap, each of which begins

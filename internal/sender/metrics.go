@@ -16,6 +16,7 @@ func durationBuckets() []float64 { return prometheus.ExponentialBuckets(0.005, 2
 // would be repeated with every call.
 type metrics struct {
 	calls      map[Outcome]prometheus.Counter
+	requests   prometheus.Counter
 	durations  map[Outcome]prometheus.Observer
 	inFlight   prometheus.Gauge
 	unreadable prometheus.Counter
@@ -36,6 +37,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		calls:     make(map[Outcome]prometheus.Counter),
 		durations: make(map[Outcome]prometheus.Observer),
+		requests: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chatclub_sender_requests_total",
+			Help: "Requests to the Send API: one for each call, or for several in a batch.",
+		}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "chatclub_sender_in_flight",
 			Help: "Send API calls without an answer yet.",
@@ -53,7 +58,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	var faults []error
-	for _, c := range []prometheus.Collector{calls, durations, m.inFlight, m.unreadable} {
+	for _, c := range []prometheus.Collector{calls, durations, m.requests, m.inFlight, m.unreadable} {
 		faults = append(faults, reg.Register(c))
 	}
 	if err := errors.Join(faults...); err != nil {

@@ -19,7 +19,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,19 +74,24 @@ func (c Config) validate() (*url.URL, error) {
 
 // Sender makes calls. Make one with New. Safe for concurrent use.
 type Sender struct {
-	base      string // ends in a slash
+	base      *url.URL // its path ends in a slash
 	tokens    TokenSource
 	transport http.RoundTripper
 	traced    bool // transport tells when it has a connection, so that "nothing was written" can be known
 	timeout   time.Duration
 	now       func() time.Time
 	metrics   *metrics
-	answers   sync.Pool // of *[]byte, maxAnswer long
+	answers   sync.Pool // of *[]byte, usualAnswer long
 }
 
-// maxAnswer bounds what is read of an answer: the platform's have at most a few
-// hundred bytes. A longer one costs its connection.
-const maxAnswer = 64 << 10
+const (
+	// usualAnswer has room for the platform's answers, of at most a few hundred
+	// bytes. The pool is emptied with every garbage collection: with buffers of
+	// maxAnswer, filling it again was what most collections were for.
+	usualAnswer = 2 << 10
+	// maxAnswer bounds what is read of an answer. A longer one costs its connection.
+	maxAnswer = 64 << 10
+)
 
 // New makes a Sender; the error names every fault of cfg.
 func New(cfg Config) (*Sender, error) {
@@ -109,7 +113,7 @@ func New(cfg Config) (*Sender, error) {
 	}
 	_, traced := cfg.Transport.(*http.Transport)
 	return &Sender{
-		base:      strings.TrimRight(base.String(), "/") + "/",
+		base:      base.JoinPath("/"),
 		tokens:    cfg.Tokens,
 		transport: cfg.Transport,
 		traced:    traced,
@@ -117,7 +121,7 @@ func New(cfg Config) (*Sender, error) {
 		now:       cfg.Now,
 		metrics:   m,
 		answers: sync.Pool{New: func() any {
-			b := make([]byte, maxAnswer)
+			b := make([]byte, usualAnswer)
 			return &b
 		}},
 	}, nil
@@ -138,22 +142,38 @@ func (s *Sender) Close() {
 // the Outcome is Transient. A transport given in Config that is not an
 // *http.Transport counts as having written from the start.
 func (s *Sender) Send(ctx context.Context, o message.Outbound) Result {
-	r := s.send(ctx, o)
-	s.metrics.result(r)
-	return r
+	items, results := [1]message.Outbound{o}, [1]Result{}
+	s.deliver(ctx, items[:], results[:])
+	return results[0]
 }
 
-func (s *Sender) send(ctx context.Context, o message.Outbound) Result {
-	if err := ctx.Err(); err != nil {
-		return Result{Outcome: Canceled, Err: fmt.Errorf("send: %w", err)}
+// deliver makes one request for items, which are of one page, and tells in
+// results what became of each.
+func (s *Sender) deliver(ctx context.Context, items []message.Outbound, results []Result) {
+	page := items[0].Page
+	switch token, known := s.tokens.Token(page); {
+	case ctx.Err() != nil:
+		fill(results, Result{Outcome: Canceled, Err: fmt.Errorf("send: %w", ctx.Err())})
+	case !validPage(page):
+		fill(results, Result{Outcome: BadMessage, Err: fmt.Errorf("send: page %.40q is not a page id", page)})
+	case !known:
+		fill(results, Result{Outcome: PageStopped, Err: fmt.Errorf("send: %w for page %s", ErrNoToken, page)})
+	default:
+		s.post(ctx, token, items, results)
 	}
-	if !validPage(o.Page) {
-		return Result{Outcome: BadMessage, Err: fmt.Errorf("send: page %.40q is not a page id", o.Page)}
+	for i := range results {
+		s.metrics.result(results[i])
 	}
-	token, ok := s.tokens.Token(o.Page)
-	if !ok {
-		return Result{Outcome: PageStopped, Err: fmt.Errorf("send: %w for page %s", ErrNoToken, o.Page)}
+}
+
+// fill gives the same result to all.
+func fill(results []Result, r Result) {
+	for i := range results {
+		results[i] = r
 	}
+}
+
+func (s *Sender) post(ctx context.Context, token string, items []message.Outbound, results []Result) {
 	callCtx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var touched atomic.Bool // a connection was in the call's hands
@@ -165,48 +185,88 @@ func (s *Sender) send(ctx context.Context, o message.Outbound) Result {
 	} else {
 		touched.Store(true)
 	}
-	req, err := http.NewRequestWithContext(traceCtx, http.MethodPost, s.base+o.Page+"/messages", bytes.NewReader(encode(o)))
-	if err != nil { // cannot happen: base was parsed and the page is safe
-		return Result{Outcome: BadMessage, Err: errors.New("send: page and base make no URL")}
+	var req *http.Request
+	if len(items) == 1 {
+		req = s.request(traceCtx, items[0].Page+"/messages", "application/json", encode(items[0]))
+	} else {
+		req = s.request(traceCtx, "", "application/x-www-form-urlencoded", encodeBatch(items))
 	}
 	req.Header["Authorization"] = []string{"Bearer " + token}
-	req.Header["Content-Type"] = []string{"application/json"}
-	req.Header["User-Agent"] = []string{"chatclub"}
-
 	start := s.now()
-	r, err := s.call(req)
-	if err != nil {
-		r = lost(ctx, callCtx, touched.Load(), err)
+	if err := s.call(req, results); err != nil {
+		fill(results, lost(ctx, callCtx, touched.Load(), err))
 	}
-	if r.Outcome != Canceled {
-		r.Latency = s.now().Sub(start)
-		s.metrics.duration(r.Outcome, r.Latency)
+	latency := s.now().Sub(start)
+	for i := range results {
+		if results[i].Outcome != Canceled {
+			results[i].Latency = latency
+			s.metrics.duration(results[i].Outcome, latency)
+		}
 	}
-	return r
+}
+
+// request makes a POST to path below the base, which needs no escapes. It is
+// http.NewRequestWithContext without parsing the same base for every call.
+func (s *Sender) request(ctx context.Context, path, contentType string, body []byte) *http.Request {
+	u := *s.base
+	u.Path += path
+	if u.RawPath != "" {
+		u.RawPath += path
+	}
+	req := &http.Request{
+		Method: http.MethodPost, URL: &u, Host: u.Host,
+		Header: http.Header{"Content-Type": {contentType}, "User-Agent": {"chatclub"}},
+		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		// For a connection that the server closed before anything was written:
+		// the transport takes another then.
+		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+	}
+	return req.WithContext(ctx)
 }
 
 // call makes the request and classifies its answer. It fails only when no
 // answer came. Once the header is there the status and whatever was read of the
 // body decide: the connection may break after the platform has accepted.
-func (s *Sender) call(req *http.Request) (Result, error) {
-	s.metrics.inFlight.Inc()
-	defer s.metrics.inFlight.Dec()
+func (s *Sender) call(req *http.Request, results []Result) error {
+	s.metrics.requests.Inc()
+	s.metrics.inFlight.Add(float64(len(results)))
+	defer s.metrics.inFlight.Sub(float64(len(results)))
 	// Not http.Client: it would follow redirects, copy the header and wrap
 	// errors in one that holds the URL.
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	defer resp.Body.Close()
 	buf := s.answers.Get().(*[]byte) // the pool holds nothing else
 	defer s.answers.Put(buf)
-	// Read to the end, because only then the connection can be used again.
-	n, err := io.ReadFull(resp.Body, *buf)
-	r := Classify(resp.StatusCode, resp.Header, (*buf)[:n])
-	if r.Err != nil && err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		r.Err = fmt.Errorf("%w; read answer: %w", r.Err, err)
+	body, err := read(resp.Body, *buf)
+	if len(results) > 1 {
+		classifyBatch(resp.StatusCode, body, results)
+	} else {
+		results[0] = Classify(resp.StatusCode, body)
 	}
-	return r, nil
+	for i := range results {
+		if r := &results[i]; r.Err != nil && err != nil {
+			r.Err = fmt.Errorf("%w; read answer: %w", r.Err, err)
+		}
+	}
+	return nil
+}
+
+// read reads an answer to its end, because only then the connection can be used
+// again: into buf, and where that is too small up to maxAnswer bytes elsewhere.
+// With an error it returns what came before.
+func read(r io.Reader, buf []byte) ([]byte, error) {
+	n, err := io.ReadFull(r, buf)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return buf[:n], nil
+	case err != nil:
+		return buf[:n], err
+	}
+	more, err := io.ReadAll(io.LimitReader(r, maxAnswer-int64(n)))
+	return append(buf[:n:n], more...), err
 }
 
 // lost is the Result of a call without an answer. When a context is to blame

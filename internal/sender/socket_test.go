@@ -242,7 +242,7 @@ func BenchmarkSend(b *testing.B) {
 		run(b, setup(b, func(c *Config) {
 			c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
 				resp := response(200, receipt)
-				resp.Header[usageHeader] = []string{usage}
+				resp.Header["X-Business-Use-Case-Usage"] = []string{usage}
 				return resp, nil
 			})
 		}))
@@ -250,7 +250,7 @@ func BenchmarkSend(b *testing.B) {
 	b.Run("loopback", func(b *testing.B) {
 		base, _ := serve(b, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
-			w.Header().Set(usageHeader, usage)
+			w.Header().Set("X-Business-Use-Case-Usage", usage)
 			_, _ = io.WriteString(w, receipt)
 		})
 		run(b, setup(b, func(c *Config) { c.BaseURL = base }))

@@ -1,6 +1,8 @@
 // Package strategy holds other ways of sharing a page's limit between replicas,
 // each behind the dispatcher's gate, to compare chatclub's own with. None of
-// them is meant for use.
+// them is meant for use. All is the table of them; each is a small
+// implementation of a published idea, whose comment says what is done as in its
+// source and what had to be chosen.
 package strategy
 
 import (
@@ -24,6 +26,7 @@ const pause = 100 * time.Millisecond
 // them; each counts the page down, and at zero it is free again. Every replica
 // does so alone, and no limit is configured. Safe for concurrent use.
 type Article struct {
+	laneless
 	random func() float64 // [0, 1)
 
 	mu    sync.Mutex
@@ -64,7 +67,7 @@ func (a *Article) Done(_ time.Time, p excess.Pass, r excess.Result) excess.Decis
 	case r != excess.Refused && p.Again:
 		a.leaveLocked(p.Key)
 	}
-	return excess.Decision{Do: excess.Wait, Wait: time.Duration((0.5 + a.random()) * float64(pause))}
+	return excess.Decision{Do: excess.Wait, Wait: spread(pause, a.random)}
 }
 
 // Drop counts a refused message down that will not be tried again.
@@ -87,20 +90,5 @@ func (a *Article) Counts() excess.Counts {
 	return excess.Counts{Excess: len(a.pages)}
 }
 
-// Spills is false: there is no lane to send a page's messages to.
-func (*Article) Spills(excess.Key) bool { return false }
-
-// Overflow has no meaning here.
+// Overflow cannot happen: no message ever waits for its page.
 func (*Article) Overflow(time.Time, excess.Key, int) {}
-
-// SetReplicas has no meaning here.
-func (*Article) SetReplicas(int) {}
-
-// Joined has no meaning here.
-func (*Article) Joined(time.Time) {}
-
-// Due has no meaning here.
-func (*Article) Due(time.Time) []excess.Key { return nil }
-
-// LaneSeen has no meaning here.
-func (*Article) LaneSeen(time.Time, excess.Key, int) {}

@@ -22,6 +22,8 @@ type Broker struct {
 	topology queue.Topology
 	queues   map[string]*fifo // never changes after New
 	closed   atomic.Bool
+
+	published, delivered, settled atomic.Int64
 }
 
 var _ queue.Broker = (*Broker)(nil)
@@ -53,9 +55,16 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 			faults = append(faults, fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrUnroutable))
 			continue
 		}
+		b.published.Add(1)
 		q.push(m)
 	}
 	return errors.Join(faults...)
+}
+
+// Operations is how many messages were published, delivered and settled so
+// far, each counted as one: what a broker on a network would have to do.
+func (b *Broker) Operations() int64 {
+	return b.published.Load() + b.delivered.Load() + b.settled.Load()
 }
 
 // Consume subscribes to a queue.
@@ -231,6 +240,7 @@ type subscription struct {
 func (s *subscription) roomLocked() bool { return len(s.held) < s.prefetch }
 
 func (s *subscription) deliverLocked(it item) {
+	s.broker.delivered.Add(1)
 	s.lastTag++
 	s.held[s.lastTag] = it
 	s.out <- queue.NewDelivery(s.broker, s, s.lastTag, it.msg, it.redelivered)
@@ -285,6 +295,7 @@ func (s *subscription) settle(tag uint64, then func(item)) error {
 	if !ok {
 		return queue.ErrStale
 	}
+	s.broker.settled.Add(1)
 	delete(s.held, tag)
 	then(it)
 	s.queue.pumpLocked()

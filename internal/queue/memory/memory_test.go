@@ -96,3 +96,27 @@ func BenchmarkPublishConsumeAck(b *testing.B) {
 		}
 	}
 }
+
+// A message that is published, delivered, given back, delivered again and
+// acknowledged takes five operations.
+func TestOperationsAreCounted(t *testing.T) {
+	t.Parallel()
+	b := open(t, queue.Topology{Prefix: "t", Lanes: 1})
+	out := b.Topology().Outbound()
+	if err := b.Publish(t.Context(), queue.Message{Queue: out, ID: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := b.Consume(out, queue.ConsumeOptions{Prefetch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (<-sub.Deliveries()).Requeue(); err != nil {
+		t.Fatal(err)
+	}
+	if err := (<-sub.Deliveries()).Ack(); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Operations(); got != 5 {
+		t.Errorf("Operations() = %d, want 5", got)
+	}
+}

@@ -146,6 +146,9 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("Ack() = %v, want nil", err)
 		}
 	}
+	if err := s.Close(); err != nil { // writes the acknowledgements that wait
+		t.Errorf("Close() = %v, want nil", err)
+	}
 	want := `
 # HELP chatclub_broker_blocked 1 while the broker refuses to read what is published (memory or disk alarm).
 # TYPE chatclub_broker_blocked gauge

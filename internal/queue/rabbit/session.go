@@ -1,7 +1,6 @@
 package rabbit
 
 import (
-	"net"
 	"sync"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 // newSession until drop, and is never repaired.
 type session struct {
 	conn *amqp.Connection
-	raw  net.Conn // under conn; closing it ends everything on conn at once
+	raw  *socket // under conn; closing it ends everything on conn at once
 
 	closes        chan *amqp.Error
 	blocks        chan amqp.Blocking
@@ -29,7 +28,7 @@ type session struct {
 	cause   error         // why; readable once lost is closed
 }
 
-func newSession(conn *amqp.Connection, raw net.Conn) *session {
+func newSession(conn *amqp.Connection, raw *socket) *session {
 	return &session{
 		conn: conn, raw: raw, lost: make(chan struct{}),
 		// The library sends to these from its reading goroutine: one loss, and

@@ -7,8 +7,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -115,8 +113,8 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 	if err != nil {
 		return fmt.Errorf("open channel: %w", err)
 	}
-	c := &channel{ch: ch, metrics: s.broker.metrics}
-	defer c.close(session)
+	c := newChannel(ch, session, s.prefetch, s.broker.metrics)
+	defer c.close()
 	closes := ch.NotifyClose(make(chan *amqp.Error, 1))
 	cancels := ch.NotifyCancel(make(chan string, 1))
 	if err := ch.Qos(s.prefetch, 0, false); err != nil {
@@ -175,59 +173,4 @@ func (s *subscription) message(d amqp.Delivery) queue.Message {
 		m.Headers[k] = text
 	}
 	return m
-}
-
-// channel is the AMQP channel of a subscription, and the queue.Settler of the
-// deliveries that came on it. It is the one place that settles: whatever order
-// or grouping of acknowledgements is wanted goes here.
-type channel struct {
-	ch      *amqp.Channel
-	metrics *metrics
-
-	// turn is held while one frame is written, at most writeTimeout: the only
-	// lock here that is held during I/O. A settlement that followed our own
-	// channel.close would name a channel that no longer exists, and RabbitMQ
-	// would end the whole connection for it.
-	turn   sync.Mutex
-	closed atomic.Bool // set while turn is held
-}
-
-// Ack acknowledges one delivery.
-func (c *channel) Ack(tag uint64) error {
-	return c.settle("ack", func() error { return c.ch.Ack(tag, false) })
-}
-
-// Requeue gives one delivery back.
-func (c *channel) Requeue(tag uint64) error {
-	return c.settle("requeue", func() error { return c.ch.Nack(tag, false, true) })
-}
-
-func (c *channel) settle(by string, write func() error) error {
-	c.turn.Lock()
-	defer c.turn.Unlock()
-	if !c.Live() {
-		c.metrics.stale.Inc()
-		return fmt.Errorf("%s: %w", by, queue.ErrStale)
-	}
-	if err := write(); err != nil {
-		c.metrics.stale.Inc()
-		return fmt.Errorf("%s: %w: %w", by, queue.ErrStale, err)
-	}
-	c.metrics.settled.WithLabelValues(by).Inc()
-	return nil
-}
-
-// Live tells whether deliveries of this channel can still be settled.
-func (c *channel) Live() bool { return !c.closed.Load() && !c.ch.IsClosed() }
-
-// close makes every delivery stale and gives what is unsettled back to the
-// front of the queue. When the broker does not answer, the session is dropped,
-// which does the same.
-func (c *channel) close(s *session) {
-	guard := time.AfterFunc(closeTimeout, func() { s.drop(errors.New("closing a channel took too long")) })
-	defer guard.Stop()
-	c.turn.Lock()
-	c.closed.Store(true)
-	c.turn.Unlock()
-	_ = c.ch.Close() // closed already, or the session is lost: the same to us
 }

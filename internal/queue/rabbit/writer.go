@@ -87,7 +87,14 @@ func (w *writer) write(c *chunk) {
 	for _, it := range c.items { // a second try must not show the first one's outcome
 		it.sequence, it.confirm = 0, nil
 	}
-	for _, it := range c.items {
+	if err := w.session.raw.together(func() error { return w.publish(c.items) }); err != nil {
+		w.session.drop(fmt.Errorf("write messages: %w", err))
+	}
+}
+
+// publish writes the items as far as the session serves.
+func (w *writer) publish(items []*item) error {
+	for _, it := range items {
 		w.sequence++
 		it.sequence = w.sequence
 		confirm, err := w.ch.PublishWithDeferredConfirm("", it.Queue, true, false, amqp.Publishing{
@@ -98,11 +105,11 @@ func (w *writer) write(c *chunk) {
 			Body:          it.Body,
 		})
 		if err != nil {
-			w.session.drop(fmt.Errorf("write message: %w", err))
-			return
+			return err
 		}
 		it.confirm = confirm
 	}
+	return nil
 }
 
 // table makes AMQP headers; nil where there are none.

@@ -1,11 +1,12 @@
-// Command withservers runs a command with a RabbitMQ and a PostgreSQL to test
-// on, and ends those that it started when the command has ended:
+// Command withservers runs a command with a RabbitMQ, a PostgreSQL and a
+// Chromium to test on, and ends those that it started when the command has ended:
 //
 //	go run ./internal/tools/withservers go test -race ./...
 //
 // It finds or starts them as packages rabbittest and roomstest do, and gives
 // the command their addresses in AMQP_URL and TEST_DATABASE_URL, so that the
-// test binaries of a run share them. When one cannot be had it says why and
+// test binaries of a run share them. The browser is named in CHROMIUM; as root
+// on Debian it is installed. When one cannot be had it says why and
 // still runs the command: the tests that need it fail with that sentence, all
 // others run. Its exit code is the command's. It passes SIGINT and SIGTERM on,
 // and waits.
@@ -44,14 +45,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 	cmd := exec.Command(args[0], args[1:]...) //nolint:gosec,noctx // running it is what we are for; signals end it
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-	env, stop, ok := broker(stderr, signals)
+	env, chromium, stop, ok := broker(stderr, signals)
 	defer stop()
 	if !ok {
 		return 128 + int(syscall.SIGINT)
 	}
 	database, stopDatabase := database(stderr)
 	defer stopDatabase()
-	cmd.Env = append(os.Environ(), env, database)
+	cmd.Env = append(os.Environ(), env, chromium, database)
 	if err := cmd.Start(); err != nil {
 		_, _ = fmt.Fprintf(stderr, "withservers: run %s: %v\n", args[0], err)
 		return 126
@@ -75,9 +76,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitCode(err, stderr)
 }
 
-// broker returns the setting that tells the command of the broker, and the
-// function that ends it. It is not ok when a signal ended the search.
-func broker(log io.Writer, signals <-chan os.Signal) (env string, stop func(), ok bool) {
+// broker returns the settings that tell the command of the broker and the
+// browser, and the function that ends the broker. It is not ok when a signal
+// ended the search.
+func broker(log io.Writer, signals <-chan os.Signal) (env, chromium string, stop func(), ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
 	defer cancel()
 	found := make(chan struct{})
@@ -92,13 +94,14 @@ func broker(log io.Writer, signals <-chan os.Signal) (env string, stop func(), o
 		}
 	}()
 	url, stop, err := rabbittest.Find(ctx, log)
+	chromium = browser(ctx, log)
 	close(found)
 	ok = !<-interrupted
 	if err != nil {
 		_, _ = fmt.Fprintf(log, "withservers: %v\n", err)
-		return rabbittest.NoBroker + "=" + err.Error(), func() {}, ok
+		return rabbittest.NoBroker + "=" + err.Error(), chromium, func() {}, ok
 	}
-	return "AMQP_URL=" + url, stop, ok
+	return "AMQP_URL=" + url, chromium, stop, ok
 }
 
 // database is broker for PostgreSQL. Without one the setting is empty: each

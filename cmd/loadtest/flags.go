@@ -1,0 +1,186 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/scenario"
+	"chatclub/internal/strategy"
+	"chatclub/internal/trial"
+)
+
+// options are the flags that are not the scenario's.
+type options struct {
+	strategies string
+	broker     string
+	prefix     string
+	lanes      int
+	redis      string
+	json       string
+	out        string
+	quiet      bool
+	verbose    bool
+	target     string
+	ledger     string
+	secret     string
+	pages      string
+}
+
+// memoryBroker is -broker's word for the queue in this process.
+const memoryBroker = "memory"
+
+func (o *options) add(fs *flag.FlagSet, strategies string) {
+	fs.StringVar(&o.strategies, "strategies", strategies, "which to run, separated by commas; all: every one")
+	fs.StringVar(&o.broker, "broker", memoryBroker, "memory (everything in this process) or an address amqp://… (dispatchers and fake as processes)")
+	fs.StringVar(&o.prefix, "prefix", "chatclub-loadtest", "first part of the queues' names on RabbitMQ; they are emptied and deleted")
+	fs.IntVar(&o.lanes, "lanes", 16, "overflow lanes")
+	fs.StringVar(&o.redis, "redis", "redis://127.0.0.1:6379/0", "the server for the strategies that need one")
+	fs.StringVar(&o.json, "json", "", "where to write the figures for programs; - for standard output, and nothing else on it")
+	fs.StringVar(&o.out, "out", "", "folder to write report.json, report.md, report.html and pictures into")
+	fs.BoolVar(&o.quiet, "quiet", false, "no progress on standard error")
+	fs.BoolVar(&o.verbose, "verbose", false, "what the dispatchers log, on standard error")
+	fs.StringVar(&o.target, "target", "", "webhook address of a running deployment to test in place of an own system; needs -ledger")
+	fs.StringVar(&o.ledger, "ledger", "", "address of the fakeapi that the deployment sends to")
+	fs.StringVar(&o.secret, "secret", "loadtest", "the deployment's APP_SECRET, which signs the events")
+	fs.StringVar(&o.pages, "pages-file", "", "the deployment's PAGES_FILE: its pages, on which nobody has joined yet, are used in order")
+}
+
+// validate names every faulty flag.
+func (o *options) validate() error {
+	var faults []error
+	if o.broker != memoryBroker {
+		if u, err := url.Parse(o.broker); err != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || u.Host == "" {
+			faults = append(faults, errors.New("-broker: neither memory nor an address such as amqp://guest:guest@127.0.0.1:5672/"))
+		}
+	}
+	if err := o.topology().Validate(); err != nil {
+		faults = append(faults, fmt.Errorf("-prefix, -lanes: %w", err))
+	}
+	if (o.target == "") != (o.ledger == "") {
+		faults = append(faults, errors.New("-target: it needs -ledger, and -ledger needs it"))
+	}
+	if o.target != "" && o.pages == "" {
+		faults = append(faults, errors.New("-target: needs -pages-file"))
+	}
+	for name, address := range map[string]string{"target": o.target, "ledger": o.ledger} {
+		if u, err := url.Parse(address); address != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+			faults = append(faults, fmt.Errorf("-%s: not an address such as http://127.0.0.1:8080/webhook", name))
+		}
+	}
+	if _, err := o.list(); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+func (o *options) topology() queue.Topology { return queue.Topology{Prefix: o.prefix, Lanes: o.lanes} }
+
+// What is taken where a running deployment is tested and the flags say nothing.
+const (
+	deployedDrain = time.Minute // its queues cannot be looked at: what has not arrived then is lost
+	deployedRoom  = 100         // core's ROOM_CAPACITY
+)
+
+// deployment sets what a running deployment needs: its only entry is its
+// webhook.
+func (p *parsed) deployment() {
+	p.common.Via = trial.ViaWebhook
+	if p.common.Drain == 0 {
+		p.common.Drain = deployedDrain
+	}
+	if p.common.Room == 0 {
+		p.common.Room = deployedRoom
+	}
+}
+
+// pageIDs are the deployment's pages, in order of their ids; nil without one.
+func (o *options) pageIDs() ([]string, error) {
+	if o.target == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(o.pages)
+	if err != nil {
+		return nil, fmt.Errorf("-pages-file: %w", err)
+	}
+	var tokens map[string]string
+	if err := json.Unmarshal(b, &tokens); err != nil {
+		return nil, errors.New("-pages-file: not an object of page ids and tokens")
+	}
+	return slices.Sorted(maps.Keys(tokens)), nil
+}
+
+// list are the strategies to run, chatclub's own first.
+func (o *options) list() ([]strategy.Info, error) {
+	if o.strategies == "all" {
+		return strategy.All(), nil
+	}
+	var list []strategy.Info
+	for name := range strings.SplitSeq(o.strategies, ",") {
+		info, ok := strategy.Find(strings.TrimSpace(name))
+		if !ok {
+			return nil, fmt.Errorf("-strategies: %.40q is unknown; see loadtest list", name)
+		}
+		list = append(list, info)
+	}
+	return list, nil
+}
+
+// parsed is a scenario with its parameters.
+type parsed struct {
+	options
+	scenario scenario.Scenario
+	common   *scenario.Common
+	set      scenario.Set
+	flags    *flag.FlagSet
+	list     []strategy.Info
+	ids      []string // of a deployment's pages
+	version  string   // the broker's, once it is known
+}
+
+// parse reads the flags of one scenario.
+func parse(s scenario.Scenario, args []string, strategies string, help io.Writer) (*parsed, error) {
+	p := &parsed{scenario: s, flags: flag.NewFlagSet(s.Name, flag.ContinueOnError)}
+	p.flags.SetOutput(io.Discard)
+	p.add(p.flags, strategies)
+	var build func() (scenario.Set, error)
+	p.common, build = s.Flags(p.flags)
+	switch err := p.flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(help, "%s: %s\nfrom: %s\n\n", s.Name, s.Title, s.Source)
+		p.flags.SetOutput(help)
+		p.flags.PrintDefaults()
+		return nil, flag.ErrHelp
+	case err != nil:
+		return nil, usageError{fmt.Errorf("%s: %w", s.Name, err)}
+	case p.flags.NArg() > 0:
+		return nil, usagef("%s: unexpected argument %.40q", s.Name, p.flags.Arg(0))
+	}
+	if p.target != "" {
+		p.deployment()
+	}
+	set, err := build()
+	pages, badPages := p.pageIDs()
+	p.ids = pages
+	if err = errors.Join(err, p.validate(), badPages); err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", s.Name, err)}
+	}
+	p.set = set
+	if p.list, err = p.options.list(); err != nil {
+		return nil, usageError{err}
+	}
+	if s.OwnOnly || p.target != "" {
+		own, _ := strategy.Find(scenario.Own)
+		p.list = []strategy.Info{own}
+	}
+	return p, nil
+}

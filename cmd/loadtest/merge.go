@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"chatclub/internal/report"
+)
+
+// mergeReports reads the reports in folders, joins those of one scenario,
+// prints them and writes them where -out says.
+func mergeReports(args []string, s streams) error {
+	dirs, flags := split(args)
+	fs := flag.NewFlagSet("report", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	out := fs.String("out", "", "folder to write the merged report into: report.html, and of each scenario report.json, report.md and pictures")
+	switch err := fs.Parse(flags); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(s.out, "loadtest report DIR… [flags]\n\n")
+		fs.SetOutput(s.out)
+		fs.PrintDefaults()
+		return err
+	case err != nil:
+		return usageError{fmt.Errorf("report: %w", err)}
+	}
+	if dirs = append(dirs, fs.Args()...); len(dirs) == 0 {
+		return usagef("report: which folders?")
+	}
+	found, err := report.Find(dirs...)
+	if err != nil {
+		return err
+	}
+	merged := report.Merge(found...)
+	for i, r := range merged {
+		if i > 0 {
+			fmt.Fprintln(s.out)
+		}
+		if err := report.WriteTable(s.out, r); err != nil {
+			return err
+		}
+	}
+	if *out == "" {
+		return nil
+	}
+	return report.Save(*out, merged...)
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"chatclub/internal/scenario"
+	"chatclub/internal/service"
+	"chatclub/internal/strategy"
+)
+
+// streams are the process's.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a limit, to the test.
+
+  loadtest list                        the scenarios and the strategies
+  loadtest run SCENARIO… [flags]       run scenarios with chatclub's dispatcher
+  loadtest compare SCENARIO [flags]    run a scenario with every strategy, one after another
+  loadtest report DIR… [flags]         merge the reports in folders into one
+
+  loadtest run SCENARIO -h             the flags, with the scenario's own defaults
+`
+
+// usageError is the caller's fault: exit code 2.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// errNotMet is how a run ends that found something wrong: exit code 1. What it
+// was has been printed.
+var errNotMet = errors.New("not as expected")
+
+// run returns the exit code.
+func run(ctx context.Context, args []string, s streams) int {
+	err := command(ctx, args, s)
+	var wrong usageError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return service.ExitOK
+	case errors.As(err, &wrong):
+		fmt.Fprintln(s.err, "loadtest:", oneLine(err))
+		return service.ExitSettings
+	}
+	fmt.Fprintln(s.err, "loadtest:", oneLine(err))
+	return service.ExitFailure
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+func command(ctx context.Context, args []string, s streams) error {
+	if len(args) == 0 {
+		fmt.Fprint(s.err, usage)
+		return usagef("no command")
+	}
+	name, args := args[0], args[1:]
+	switch name {
+	case "list":
+		if len(args) > 0 {
+			return usagef("list: unexpected argument %.40q", args[0])
+		}
+		return list(s.out)
+	case "run":
+		return runScenarios(ctx, args, s)
+	case "compare":
+		return compareScenario(ctx, args, s)
+	case "report":
+		return mergeReports(args, s)
+	case "-h", "-help", "--help", "help":
+		fmt.Fprint(s.out, usage)
+		return nil
+	}
+	if child, ok := children()[name]; ok {
+		return child(ctx, args, s)
+	}
+	return usagef("%.40q is none of list, run, compare and report", name)
+}
+
+// list prints both tables.
+func list(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("scenarios:\n")
+	for _, x := range scenario.All() {
+		fmt.Fprintf(&b, "  %-18s %s\n  %-18s from: %s\n", x.Name, x.Title, "", x.Source)
+	}
+	b.WriteString("\nstrategies:\n")
+	for _, x := range strategy.All() {
+		needs := ""
+		if x.NeedsRedis {
+			needs = " (needs Redis)"
+		}
+		fmt.Fprintf(&b, "  %-18s %s%s\n", x.Name, x.Source, needs)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// split parts positional arguments, which come first or last, from flags.
+func split(args []string) (names, flags []string) {
+	for i, a := range args {
+		if strings.HasPrefix(a, "-") {
+			return args[:i], args[i:]
+		}
+	}
+	return args, nil
+}
+
+// findScenario names what there is when there is none of that name.
+func findScenario(name string) (scenario.Scenario, error) {
+	s, ok := scenario.Find(name)
+	if ok {
+		return s, nil
+	}
+	var names []string
+	for _, x := range scenario.All() {
+		names = append(names, x.Name)
+	}
+	return s, usagef("scenario %.40q is none of %s", name, strings.Join(names, ", "))
+}

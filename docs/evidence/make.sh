@@ -1,0 +1,53 @@
+#!/bin/bash
+# Runs every scenario with every strategy into docs/evidence. Arguments name
+# the scenarios to run; none: all of them. A scenario that ends otherwise than
+# expected is told at the end, and does not stop the others.
+set -u
+cd "$(dirname "$0")/../.."
+bin=$(mktemp -d)
+trap 'rm -rf "$bin"' EXIT
+go build -o "$bin/loadtest" ./cmd/loadtest || exit 1
+
+# Name of the folder, scenario, and what is shorter or smaller than its defaults.
+rows='
+chatclub-room        compare chatclub-room -duration 8s
+saturate             compare saturate -duration 10s
+saturate-16          compare saturate -duration 10s -replicas 16 -strategies chatclub,article,static,redis,leased
+neighbour            compare neighbour -duration 10s
+zipf                 compare zipf -duration 8s
+bursts               compare bursts -duration 10s -every 5s
+scale                compare scale -duration 16s
+limit-change         compare limit-change -duration 16s
+shared-limit         compare shared-limit -duration 8s
+azure-10000          compare azure-10000
+pushwoosh-sendrate   compare pushwoosh-sendrate -strategies chatclub,article,static
+mindbox-latency      run mindbox-latency -duration 30s -warm 10s
+aws-overload         compare aws-overload -duration 28s
+ceiling              run ceiling -pairs 9
+saturate-rabbitmq    compare saturate -duration 10s -broker AMQP_URL
+scale-rabbitmq       compare scale -duration 16s -broker AMQP_URL -strategies chatclub,article,static,redis,leased
+ceiling-rabbitmq     run ceiling -pairs 9 -broker AMQP_URL
+'
+
+status=0 bad=
+while read -r folder command; do
+	[ -n "$folder" ] || continue
+	[ $# -eq 0 ] || [[ " $* " == *" $folder "* ]] || continue
+	case $command in
+	*AMQP_URL*)
+		if [ -z "${AMQP_URL:-}" ]; then
+			echo "$folder needs a RabbitMQ: set AMQP_URL" >&2
+			status=1 bad="$bad $folder"
+			continue
+		fi
+		command=${command/AMQP_URL/$AMQP_URL}
+		;;
+	esac
+	echo "== $folder" >&2
+	# shellcheck disable=SC2086 # words are arguments
+	"$bin/loadtest" $command -out "docs/evidence/$folder" </dev/null >"docs/evidence/$folder.txt" || bad="$bad $folder"
+	cat "docs/evidence/$folder.txt" >&2
+	rm -f "docs/evidence/$folder.txt"
+done <<<"$rows"
+[ -z "$bad" ] || echo "not as expected:$bad" >&2
+exit $status

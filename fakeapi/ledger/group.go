@@ -1,0 +1,175 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// A group's histograms hold µs up to an hour to three digits.
+const (
+	longest = int64(time.Hour / time.Microsecond)
+	digits  = 3
+	tenth   = 100 * time.Millisecond
+	// maxTenths bounds what a group keeps of its course: half an hour.
+	maxTenths = 30 * 60 * 10
+)
+
+// group is what the ledger keeps of the events that were announced under one
+// name. Its latencies count from when an event was due, so that a poster who
+// is late does not make the system look fast.
+type group struct {
+	name string
+
+	mu     sync.Mutex
+	events int64 // announced
+	began  time.Time
+	last   time.Time               // the latest acceptance of an awaited id
+	copies *hdrhistogram.Histogram // µs from due to the acceptance of an id
+	whole  *hdrhistogram.Histogram // µs from due to the acceptance of an event's last id
+	tenths []uint32                // awaited ids accepted, by tenths of a second since began
+}
+
+// GroupReport is a group at one moment. The histograms are in µs, in
+// HdrHistogram's compressed text form (V2).
+type GroupReport struct {
+	Group     string    `json:"group"`
+	Events    int64     `json:"events"`        // announced
+	Copies    string    `json:"copies"`        // from due to each id's acceptance
+	Whole     string    `json:"whole"`         // from due to the acceptance of an event's last id; events of which an id was excused are left out
+	Began     time.Time `json:"began"`         // when the first event was due
+	Last      time.Time `json:"last,omitzero"` // the latest acceptance
+	Tenths    []uint32  `json:"tenths"`        // acceptances by tenths of a second since began, for half an hour
+	Accepted  int64     `json:"accepted"`      // ids; the count of copies
+	Waiting   string    `json:"waiting"`       // from due to now of each id that is awaited
+	Completed int64     `json:"completed"`     // events; the count of whole
+}
+
+func (l *Ledger) group(name string) *group {
+	if name == "" {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.groups[name]
+	if g == nil {
+		g = &group{
+			name:   name,
+			copies: hdrhistogram.New(1, longest, digits),
+			whole:  hdrhistogram.New(1, longest, digits),
+		}
+		l.groups[name] = g
+	}
+	return g
+}
+
+// announced counts an event in. g may be nil, as in the others.
+func (g *group) announced(due time.Time) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.events++
+	if g.began.IsZero() || due.Before(g.began) && len(g.tenths) == 0 {
+		g.began = due
+	}
+}
+
+// accepted enters the first acceptance of one of the event's ids.
+func (g *group) accepted(now time.Time, e *Event) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	took := micros(now.Sub(e.due))
+	_ = g.copies.RecordValue(took) // within its bounds
+	if now.After(g.last) {
+		g.last = now
+	}
+	if i := int(max(0, now.Sub(g.began)) / tenth); i < maxTenths {
+		if i >= len(g.tenths) {
+			g.tenths = append(g.tenths, make([]uint32, i+1-len(g.tenths))...)
+		}
+		g.tenths[i]++
+	}
+	if e.left.Add(-1) == 0 && !e.spoiled.Load() {
+		_ = g.whole.RecordValue(took)
+	}
+}
+
+// report tells the group; waiting are the times of its ids that are awaited.
+func (g *group) report(waiting *hdrhistogram.Histogram) (GroupReport, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := GroupReport{
+		Group: g.name, Events: g.events, Began: g.began, Last: g.last, Tenths: slices.Clone(g.tenths),
+		Accepted: g.copies.TotalCount(), Completed: g.whole.TotalCount(),
+	}
+	for _, h := range []struct {
+		from *hdrhistogram.Histogram
+		to   *string
+	}{{g.copies, &r.Copies}, {g.whole, &r.Whole}, {waiting, &r.Waiting}} {
+		if h.from == nil {
+			h.from = hdrhistogram.New(1, longest, digits)
+		}
+		text, err := h.from.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+		if err != nil {
+			return GroupReport{}, fmt.Errorf("encode histogram: %w", err)
+		}
+		*h.to = string(text)
+	}
+	return r, nil
+}
+
+// waiting is how long the awaited ids have been due, by group.
+func (l *Ledger) waiting() map[*group]*hdrhistogram.Histogram {
+	now := l.now()
+	list := make(map[*group]*hdrhistogram.Histogram)
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for _, a := range s.pending {
+			g := a.event.group
+			if g == nil {
+				continue
+			}
+			if list[g] == nil {
+				list[g] = hdrhistogram.New(1, longest, digits)
+			}
+			_ = list[g].RecordValue(micros(now.Sub(a.event.due)))
+		}
+		s.mu.Unlock()
+	}
+	return list
+}
+
+// micros is d in µs, within the histograms' bounds.
+func micros(d time.Duration) int64 { return min(max(d.Microseconds(), 1), longest) }
+
+// Groups reports every group, in order of their names. It looks at every
+// awaited id once, as Report does.
+func (l *Ledger) Groups() ([]GroupReport, error) {
+	l.mu.RLock()
+	groups := make([]*group, 0, len(l.groups))
+	for _, g := range l.groups {
+		groups = append(groups, g)
+	}
+	l.mu.RUnlock()
+	slices.SortFunc(groups, func(a, b *group) int { return cmp.Compare(a.name, b.name) })
+	waiting := l.waiting()
+	list := make([]GroupReport, 0, len(groups))
+	for _, g := range groups {
+		r, err := g.report(waiting[g])
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}

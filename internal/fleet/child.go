@@ -1,0 +1,136 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"chatclub/fakeapi"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/sender"
+	"chatclub/internal/service"
+)
+
+// order is what a child process is told on its standard input. It holds the
+// broker's password, which would be seen among the arguments.
+type order struct {
+	Options  Options        `json:"options"`
+	Replica  int            `json:"replica"`
+	Front    Front          `json:"front"`
+	AMQPURL  string         `json:"amqp_url,omitempty"`
+	Topology queue.Topology `json:"topology"`
+	Graph    string         `json:"graph,omitempty"` // the platform's address
+	Seed     uint64         `json:"seed"`
+}
+
+// Kinds of child processes: the first argument by which a program that holds
+// this package starts itself. It must then call Child.
+const (
+	KindDispatcher = "dispatcher"
+	KindFront      = "front"
+	KindPlatform   = "platform"
+)
+
+// Child is a child process: it reads its order from stdin, says on stdout where
+// it listens once it is ready for that, and ends cleanly when ctx ends or its
+// stdin does, so that it never outlives its parent.
+func Child(ctx context.Context, kind string, stdin io.Reader, stdout, stderr io.Writer) error {
+	var o order
+	lines := json.NewDecoder(stdin)
+	if err := lines.Decode(&o); err != nil {
+		return fmt.Errorf("read order: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // ends with the process: nothing else ends a read of stdin
+		_, _ = io.Copy(io.Discard, stdin)
+		cancel()
+	}()
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	say := func(address string) { fmt.Fprintln(stdout, address) }
+	switch kind {
+	case KindDispatcher:
+		return o.dispatch(ctx, log, say)
+	case KindFront:
+		return o.front(ctx, log, say)
+	case KindPlatform:
+		return o.platform(ctx, say)
+	}
+	return fmt.Errorf("kind of process %.20q is unknown", kind)
+}
+
+func (o *order) broker(name string, log *slog.Logger) rabbit.Config {
+	return rabbit.Config{URLs: []string{o.AMQPURL}, Topology: o.Topology, Log: log, Name: "loadtest " + name}
+}
+
+func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)) (err error) {
+	reg := service.NewRegistry()
+	send, err := sender.New(sender.Config{
+		BaseURL: o.Graph + "/v23.0", Tokens: tokens{}, MaxInFlight: MaxInFlight, CallTimeout: callTimeout, Registerer: reg,
+	})
+	if err != nil {
+		return err
+	}
+	defer send.Close()
+	cfg := o.broker(KindDispatcher, log)
+	cfg.Registerer = reg
+	broker, err := rabbit.Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, broker.Close()) }()
+	r, err := newRunner(o.Options, parts{broker: broker, caller: send, reg: reg, log: log, replica: o.Replica})
+	if err != nil {
+		return err
+	}
+	admin := service.NewAdmin(service.AdminConfig{
+		Addr: "127.0.0.1:0", Registry: reg, Log: log, Ready: func(context.Context) error { return r.ready() },
+	})
+	if err := admin.Listen(); err != nil {
+		return err
+	}
+	address := "http://" + admin.Addr()
+	say(address + " " + address)
+	return service.Run(ctx, log, service.Actor{Name: KindDispatcher, Run: r.run}, admin.Actor())
+}
+
+func (o *order) front(ctx context.Context, log *slog.Logger, say func(string)) (err error) {
+	reg := service.NewRegistry()
+	cfg := o.broker(KindFront, log)
+	cfg.Registerer = reg
+	broker, err := rabbit.Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, broker.Close()) }()
+	f, err := startFront(ctx, o.Front, broker, log)
+	if err != nil {
+		return err
+	}
+	admin := service.NewAdmin(service.AdminConfig{Addr: "127.0.0.1:0", Registry: reg, Log: log})
+	if err := admin.Listen(); err != nil {
+		return errors.Join(err, f.stop())
+	}
+	say(f.url + " http://" + admin.Addr())
+	return service.Run(ctx, log, service.Actor{Name: KindFront, Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		return f.stop()
+	}}, admin.Actor())
+}
+
+func (o *order) platform(ctx context.Context, say func(string)) error {
+	api, err := fakeapi.New(fakeapi.Config{Seed: o.Seed})
+	if err != nil {
+		return err
+	}
+	ln, err := service.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	say("http://" + ln.Addr().String())
+	return api.Serve(ctx, ln)
+}

@@ -1,0 +1,72 @@
+package fleet
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// listener is the process on this machine that listens at an address's port; 0
+// when there is none, or it may not be looked at, or this is not Linux. The
+// broker's CPU time can only be told where its process is found.
+func listener(address string) int {
+	u, err := url.Parse(address)
+	if err != nil || !local(u.Hostname()) {
+		return 0
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		port = 5672
+	}
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		if inode := listening(table, port); inode != "" {
+			return holder("socket:[" + inode + "]")
+		}
+	}
+	return 0
+}
+
+func local(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// listening is the inode of the socket that listens at a port.
+func listening(table string, port int) string {
+	f, err := os.Open(table)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	want := fmt.Sprintf(":%04X", port)
+	const listen = "0A" // TCP_LISTEN
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) > 9 && strings.HasSuffix(fields[1], want) && fields[3] == listen {
+			return fields[9]
+		}
+	}
+	return ""
+}
+
+// holder is the process that has a file open.
+func holder(name string) int {
+	files, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return 0
+	}
+	for _, f := range files {
+		if to, err := os.Readlink(f); err == nil && to == name {
+			pid, err := strconv.Atoi(strings.Split(f, "/")[2])
+			if err == nil {
+				return pid
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,112 @@
+package fleet
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// own is this process's CPU time so far and its memory now; 0 where the system
+// does not tell it.
+func own() (time.Duration, int64, error) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, 0, fmt.Errorf("read own CPU time: %w", err)
+	}
+	memory, err := status(os.Getpid(), "VmRSS:")
+	if err != nil && runtime.GOOS == "linux" {
+		return 0, 0, err
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), memory, nil
+}
+
+// ticks is how the kernel counts CPU time for everybody to read: USER_HZ, which
+// is 100 on every Linux that Go runs on.
+const ticks = 100
+
+// cpuOf is the CPU time of a process so far, its ended children left out.
+func cpuOf(pid int) (time.Duration, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, fmt.Errorf("read CPU time: %w", err)
+	}
+	// The second field, the program's name, may hold anything, even ") ".
+	_, rest, ok := bytes.Cut(b[max(0, bytes.LastIndexByte(b, ')')):], []byte(" "))
+	fields := strings.Fields(string(rest))
+	if !ok || len(fields) < 13 {
+		return 0, errors.New("read CPU time: /proc/PID/stat has another form")
+	}
+	var sum time.Duration
+	for _, f := range fields[11:13] { // utime and stime, the 14th and 15th of all
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read CPU time: %w", err)
+		}
+		sum += time.Duration(n) * time.Second / ticks
+	}
+	return sum, nil
+}
+
+// peakOf is the most memory that a process has held.
+func peakOf(pid int) (int64, error) { return status(pid, "VmHWM:") }
+
+// status reads a size out of /proc/PID/status.
+func status(pid int, field string) (int64, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0, fmt.Errorf("read memory: %w", err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	for lines.Scan() {
+		value, ok := strings.CutPrefix(lines.Text(), field)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read memory: %w", err)
+		}
+		return n * 1024, nil
+	}
+	return 0, fmt.Errorf("read memory: no %s", field)
+}
+
+// Machine is what the processors of the whole machine have done so far.
+type Machine struct {
+	Others time.Duration // had by processes that are not part of the run
+	All    time.Duration // had or idle, of all processors together
+}
+
+// machine is nil where the system does not tell. ours is what the run's own
+// processes have had.
+func machine(ours time.Duration) *Machine {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return nil
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return nil
+	}
+	m := Machine{Others: -ours}
+	for i, f := range fields[1:9] { // user nice system idle iowait irq softirq steal
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return nil
+		}
+		d := time.Duration(n) * time.Second / ticks
+		m.All += d
+		if i != 3 && i != 4 { // neither idle nor waiting for a disk
+			m.Others += d
+		}
+	}
+	return &m
+}

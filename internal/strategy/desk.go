@@ -1,0 +1,112 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"chatclub/internal/excess"
+)
+
+const (
+	// pollEvery is how soon a message is offered again whose page waits for an
+	// answer from Redis: some round trips in one data centre, and little against
+	// the 40 ms of a call.
+	pollEvery = time.Millisecond
+	// redisTimeout bounds one round trip; redisRetry is the pause after one that
+	// failed. Nothing is sent meanwhile: no answer is no leave.
+	redisTimeout = time.Second
+	redisRetry   = 50 * time.Millisecond
+)
+
+// desk takes pages for which something is to be asked of Redis, and asks it off
+// the engine's goroutine, for all of them in one round trip.
+type desk struct {
+	client *redis.Client
+	log    *slog.Logger
+	prefix string
+	every  time.Duration // between two round trips; 0: as soon as there is something to ask
+	// ask makes one round trip for all keys. An error leaves them all to be
+	// asked for again.
+	ask func(ctx context.Context, keys []excess.Key) error
+
+	listMu sync.Mutex // not "mu": a desk is embedded beside a gate that has one
+	wanted []excess.Key
+	more   chan struct{} // one place: set when there is something to see
+}
+
+func newDesk(c Config) (*desk, error) {
+	opts, err := redis.ParseURL(c.RedisURL)
+	if err != nil {
+		return nil, errors.New("RedisURL must look like redis://host:port/db") // err repeats it, with the password
+	}
+	opts.ReadTimeout, opts.WriteTimeout, opts.DialTimeout = redisTimeout, redisTimeout, redisTimeout
+	opts.Dialer = c.Dial
+	opts.MaxRetries = -1 // none: the desk tries again by itself
+	// Nothing that a client may ask of a managed Redis, and that ours does not know.
+	opts.DisableIdentity = true
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return &desk{client: redis.NewClient(opts), log: c.Log, prefix: c.KeyPrefix, more: make(chan struct{}, 1)}, nil
+}
+
+// name is a page's name in Redis.
+func (d *desk) name(kind string, k excess.Key) string {
+	return fmt.Sprintf("%s:%s:{%s/%s}", d.prefix, kind, k.Page, k.Class)
+}
+
+// want has a page asked for. It does not block.
+func (d *desk) want(keys ...excess.Key) {
+	d.listMu.Lock()
+	d.wanted = append(d.wanted, keys...)
+	d.listMu.Unlock()
+	select {
+	case d.more <- struct{}{}:
+	default:
+	}
+}
+
+// Run asks until ctx ends, then closes the connections.
+func (d *desk) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			if err := d.client.Close(); err != nil {
+				return fmt.Errorf("close Redis client: %w", err)
+			}
+			return nil
+		case <-d.more:
+		}
+		d.listMu.Lock()
+		keys := d.wanted
+		d.wanted = nil
+		d.listMu.Unlock()
+		pause := d.every
+		if len(keys) > 0 {
+			if err := d.ask(ctx, keys); err != nil && ctx.Err() == nil {
+				d.log.Warn("ask Redis", "pages", len(keys), "err", err)
+				d.want(keys...)
+				pause = max(pause, redisRetry)
+			}
+		}
+		rest(ctx, pause)
+	}
+}
+
+// rest waits for d or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,26 @@
+package strategy
+
+import (
+	"time"
+
+	"chatclub/internal/excess"
+)
+
+// laneless is the part of a gate that has to do with lanes, and with replicas
+// that are counted while they run, for gates that know of neither.
+type laneless struct{}
+
+// Spills is false: there is no lane to send a page's messages to.
+func (laneless) Spills(excess.Key) bool { return false }
+
+// SetReplicas has no meaning here.
+func (laneless) SetReplicas(int) {}
+
+// Joined has no meaning here.
+func (laneless) Joined(time.Time) {}
+
+// Due has no meaning here.
+func (laneless) Due(time.Time) []excess.Key { return nil }
+
+// LaneSeen has no meaning here.
+func (laneless) LaneSeen(time.Time, excess.Key, int) {}

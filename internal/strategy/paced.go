@@ -1,0 +1,133 @@
+package strategy
+
+import (
+	"sync"
+	"time"
+
+	"chatclub/internal/excess"
+)
+
+// turnEvery is how often pages that were not touched since the last time are
+// forgotten: above any time that what is known of a page matters for.
+const turnEvery = 10 * time.Second
+
+// paced is the gate of a strategy that knows at which pace a page may be sent
+// to, and has no lanes. It is what all of them share, so that a comparison is
+// one of the paces:
+//
+//   - A message that must wait is held until then. When more of one page wait
+//     than the dispatcher will hold, half of them go back to the tail of the
+//     queue they came from, as a page in excess does in ChatClub's article.
+//     Otherwise the first page with a backlog fills every replica's prefetch:
+//     behind 30,000 messages of one page those of others took more than twice
+//     as long in internal/flow. The price is order, and operations of the
+//     broker.
+//   - A refused message is tried again by the replica that has it after the
+//     article's pause, and asks for a call anew.
+//
+// P is what the strategy keeps of a page; its zero value is that of a page not
+// seen before. Safe for concurrent use.
+type paced[P any] struct {
+	laneless
+	random func() float64
+	// take answers how long the page's next call must wait; 0 means that it was
+	// counted and is made. It must not block. It is called under the lock.
+	take func(now time.Time, k excess.Key, p *P) time.Duration
+	// result is told how a call went, under the lock; nil: does not matter.
+	result func(now time.Time, p *P, r excess.Result)
+
+	mu         sync.Mutex
+	young, old map[excess.Key]*page[P] // old: not touched since the last turn
+	turned     time.Time
+}
+
+type page[P any] struct {
+	over  int // messages to give back when they are next offered
+	state P
+}
+
+// pageLocked is what is known of a page.
+func (g *paced[P]) pageLocked(now time.Time, k excess.Key) *page[P] {
+	if now.Sub(g.turned) >= turnEvery {
+		g.turned, g.young, g.old = now, make(map[excess.Key]*page[P]), g.young
+	}
+	p := g.young[k]
+	if p == nil {
+		if p = g.old[k]; p == nil {
+			p = new(page[P])
+		}
+		g.young[k] = p
+	}
+	return p
+}
+
+// Offer lets a message through when its page's pace allows it.
+func (g *paced[P]) Offer(now time.Time, k excess.Key, again bool) excess.Decision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.pageLocked(now, k)
+	wait := g.take(now, k, &p.state)
+	switch {
+	case wait == 0:
+		return excess.Decision{Do: excess.Send, Pass: excess.Pass{Key: k, Again: again}}
+	case p.over > 0:
+		p.over--
+		return excess.Decision{Do: excess.Return}
+	}
+	return excess.Decision{Do: excess.Wait, Wait: wait}
+}
+
+// OfferLane treats a lane's message as any other, but never gives it back: it
+// would come to the same replica again.
+func (g *paced[P]) OfferLane(now time.Time, k excess.Key) excess.Decision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.pageLocked(now, k)
+	if wait := g.take(now, k, &p.state); wait > 0 {
+		return excess.Decision{Do: excess.Wait, Wait: wait}
+	}
+	return excess.Decision{Do: excess.Send, Pass: excess.Pass{Key: k}}
+}
+
+// Overflow has half of what waits given back.
+func (g *paced[P]) Overflow(now time.Time, k excess.Key, waiting int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pageLocked(now, k).over = waiting / 2
+}
+
+// Done keeps a refused message for a while.
+func (g *paced[P]) Done(now time.Time, pass excess.Pass, r excess.Result) excess.Decision {
+	if g.result != nil {
+		g.mu.Lock()
+		g.result(now, &g.pageLocked(now, pass.Key).state, r)
+		g.mu.Unlock()
+	}
+	return excess.Decision{Do: excess.Wait, Wait: spread(pause, g.random)}
+}
+
+// Drop has no meaning here: calls are counted, not messages.
+func (*paced[P]) Drop(excess.Key) {}
+
+// Counts counts the pages of which messages are being given back.
+func (g *paced[P]) Counts() excess.Counts {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var c excess.Counts
+	for _, p := range g.young {
+		if p.over > 0 {
+			c.Excess++
+		}
+	}
+	return c
+}
+
+// spread is a time between half of d and one and a half of it.
+func spread(d time.Duration, random func() float64) time.Duration {
+	return time.Duration((0.5 + random()) * float64(d))
+}
+
+// newPaced returns a gate without pages.
+func newPaced[P any](random func() float64) *paced[P] {
+	return &paced[P]{random: random, young: make(map[excess.Key]*page[P])}
+}

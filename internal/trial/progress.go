@@ -1,0 +1,42 @@
+package trial
+
+import (
+	"context"
+	"time"
+)
+
+// Progress is how a trial stands.
+type Progress struct {
+	Strategy string
+	Ran      time.Duration
+	Left     time.Duration // of the load; 0 once it is over
+	SentPerS float64       // in the last step
+	Sent     int64
+	Refused  int64
+	Awaited  int64 // announced and not accepted: lost, if it stays so
+	Dead     int
+}
+
+// watchEvery is how often progress is told.
+const watchEvery = 500 * time.Millisecond
+
+// watch tells how it goes until ctx ends.
+func (t *trial) watch(ctx context.Context) {
+	if t.Progress == nil {
+		return
+	}
+	last, at := t.before.Accepted, t.stage.begin
+	for wait(ctx, watchEvery) {
+		c, err := t.judge.Totals(ctx)
+		if err != nil {
+			continue // whoever judges at the end will see it
+		}
+		now := time.Now()
+		t.Progress(Progress{
+			Strategy: t.Strategy, Ran: now.Sub(t.stage.begin), Left: max(0, t.Plan.Length-now.Sub(t.stage.begin)),
+			SentPerS: float64(c.Accepted-last) / now.Sub(at).Seconds(),
+			Sent:     c.Accepted - t.before.Accepted, Refused: c.Refused - t.before.Refused, Awaited: c.Pending - t.earlier.Pending, Dead: t.dead.count(),
+		})
+		last, at = c.Accepted, now
+	}
+}
