@@ -140,7 +140,7 @@ func TestInterruptWritesTheReport(t *testing.T) {
 	}
 }
 
-// A demand that the page's limit covers leaves the quota unused: the
+// A platform that answers after 9 s leaves too few calls to use the quota: the
 // expectation is not met, and the exit code tells.
 func TestUnmetExpectationIsExitCode1(t *testing.T) {
 	t.Parallel()
