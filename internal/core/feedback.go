@@ -13,6 +13,12 @@ import (
 // when it tries again.
 const stoppedFor = 30 * time.Minute
 
+// What pauses a page, beside its operators.
+const (
+	causeStopped = "stopped"
+	causePolicy  = "policy"
+)
+
 // feedback takes a member that cannot be sent to out of the fan-out: for good
 // when it is gone, until it writes again when its window is closed or another
 // app has the conversation. A page that the dispatchers stopped is paused
@@ -32,7 +38,8 @@ func (c *Core) feedback(run, work context.Context, j job) error {
 			until = time.UnixMilli(ev.Until)
 		}
 		c.cfg.Log.ErrorContext(run, "page paused: its messages are refused", "page", ev.Page, "until", until)
-		do = func(ctx context.Context) error { return c.cfg.Store.Pause(ctx, ev.Page, "stopped", at, until) }
+		c.metrics.pauses.WithLabelValues(causeStopped).Inc()
+		do = func(ctx context.Context) error { return c.cfg.Store.Pause(ctx, ev.Page, causeStopped, at, until) }
 	default:
 		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)
 	}
@@ -48,8 +55,9 @@ func (c *Core) policy(run, work context.Context, j job) error {
 	var do func(ctx context.Context) error
 	switch ev.Action {
 	case "block":
+		c.metrics.pauses.WithLabelValues(causePolicy).Inc()
 		do = func(ctx context.Context) error {
-			return c.cfg.Store.Pause(ctx, ev.Page, fmt.Sprintf("policy: %.100s", ev.Reason), at, time.Time{})
+			return c.cfg.Store.Pause(ctx, ev.Page, fmt.Sprintf("%s: %.100s", causePolicy, ev.Reason), at, time.Time{})
 		}
 	case "unblock":
 		do = func(ctx context.Context) error {

@@ -32,6 +32,7 @@ type metrics struct {
 	commands   *prometheus.CounterVec
 	held       prometheus.Counter
 	idle       prometheus.Counter
+	pauses     *prometheus.CounterVec
 	spilled    prometheus.Counter
 	repeated   prometheus.Counter
 	reproduced prometheus.Counter
@@ -58,6 +59,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		commands:   vec("commands_total", "Commands of users, by kind; unknown is what looks like one.", "kind"),
 		held:       counter("held_total", "Events without effect because their user floods or is banned."),
 		idle:       counter("idle_total", "Members told that they left a room because they were silent."),
+		pauses:     vec("page_pauses_total", "What paused pages: stopped is what dispatchers tell, each replica for itself, policy is Meta's word.", "cause"),
 		spilled:    counter("spilled_total", "Copies put on their page's lane because the page's copies outran its limit."),
 		repeated:   counter("repeated_total", "Events dropped because they were finished before."),
 		reproduced: counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
@@ -78,6 +80,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	for kind := command.Unknown; kind <= command.Help; kind++ {
 		m.commands.WithLabelValues(kind.String())
+	}
+	for _, cause := range []string{causeStopped, causePolicy} {
+		m.pauses.WithLabelValues(cause)
 	}
 	for _, reason := range []message.Reason{message.ReasonUndecodable, message.ReasonBadMessage} {
 		m.dead.WithLabelValues(string(reason))
