@@ -2,6 +2,8 @@
 
 package flow
 
+import "time"
+
 // Under the race detector a run takes six times as long. One seed, a tenth of
 // the largest backlog and fewer replicas for the article's algorithm find the
 // races that all of it would.
@@ -9,4 +11,5 @@ const (
 	seedsPerRow  = 1
 	mostMessages = 30_000
 	mostArticle  = 4
+	otherLength  = 8 * time.Second
 )

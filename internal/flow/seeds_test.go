@@ -2,6 +2,8 @@
 
 package flow
 
+import "time"
+
 const (
 	// seedsPerRow is how many runs a row has, of which the worst counts.
 	seedsPerRow = 3
@@ -10,4 +12,6 @@ const (
 	// mostArticle is the most replicas that the article's algorithm runs on: it
 	// makes ten calls a message there.
 	mostArticle = 16
+	// otherLength is how long the other ways of sharing a limit are looked at.
+	otherLength = 25 * time.Second
 )

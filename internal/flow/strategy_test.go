@@ -57,7 +57,7 @@ func otherWays() group {
 	}
 	for _, i := range strategy.All() {
 		if i.Name != "chatclub" && i.Name != "article" {
-			g.rows = append(g.rows, row{name: i.Name, strategy: i.Name, replicas: 4, seeds: 1, script: saturated(3, 25*time.Second)})
+			g.rows = append(g.rows, row{name: i.Name, strategy: i.Name, replicas: 4, seeds: 1, script: saturated(3, otherLength)})
 		}
 	}
 	for _, n := range []string{"redis"} {
