@@ -90,6 +90,7 @@ type Acceptance struct {
 	MID             string // the platform's
 	Text            string
 	Type, URL       string // of the attachment
+	Buttons         []Button
 	Action          string // typing_on, typing_off or mark_seen
 	At              time.Time
 }

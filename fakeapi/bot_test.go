@@ -37,6 +37,7 @@ type bot struct {
 
 	mu    sync.Mutex
 	seen  map[string]bool
+	taps  []string            // buttons and quick replies, as "postback TITLE PAYLOAD"
 	rooms map[string][]string // page → users in order of joining
 	gone  map[string]bool     // users who were rejected: they get nothing more, and may not write
 }
@@ -55,13 +56,14 @@ type botEvent struct {
 	Recipient struct{ ID string }
 	Message   *struct {
 		MID, Text   string
-		IsEcho      bool `json:"is_echo"`
+		IsEcho      bool                     `json:"is_echo"`
+		QuickReply  struct{ Payload string } `json:"quick_reply"`
 		Attachments []struct {
 			Type    string
 			Payload struct{ URL string }
 		}
 	}
-	Postback *struct{ MID, Payload string }
+	Postback *struct{ MID, Title, Payload string }
 }
 
 func (b *bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -98,6 +100,10 @@ func (b *bot) take(page string, e botEvent) {
 	switch {
 	case e.Message != nil && e.Message.IsEcho:
 		b.echoes.Add(1)
+	case e.Postback != nil && e.Postback.Payload != "GET_STARTED":
+		b.tapped("postback", e.Postback.Title, e.Postback.Payload)
+	case e.Message != nil && e.Message.QuickReply.Payload != "":
+		b.tapped("message", e.Message.Text, e.Message.QuickReply.Payload)
 	case e.Postback != nil:
 		b.join(page, e.Sender.ID)
 		b.copy(page, e.Postback.MID, []string{e.Sender.ID}, part{"text": "welcome"})
@@ -121,6 +127,21 @@ func (b *bot) take(page string, e botEvent) {
 		}
 		b.copy(page, e.Message.MID, b.others(page, e.Sender.ID), parts...)
 	}
+}
+
+func (b *bot) tapped(what, title, payload string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taps = append(b.taps, what+" "+title+" "+payload)
+}
+
+// takeTaps returns what was tapped since it was called last.
+func (b *bot) takeTaps() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.taps
+	b.taps = nil
+	return list
 }
 
 func (b *bot) join(page, user string) {

@@ -48,7 +48,7 @@ func (s *Source) joinPage(ctx context.Context, page int) error {
 
 func (s *Source) joinUser(ctx context.Context, page, n int) error {
 	id, user := s.Page(page), s.User(page, n)
-	h := happening{page: id, user: user, at: s.api.now(), mid: s.mid(), payload: "GET_STARTED", title: "Get Started"}
+	h := happening{page: id, user: user, at: s.api.now(), mid: s.mid(), payload: getStarted, title: "Get Started"}
 	welcome, forget := s.api.book.Watch(s.api.messageID(id, h.mid, user))
 	defer forget()
 	w := &webhook{}

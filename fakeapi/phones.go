@@ -179,7 +179,7 @@ func (p *Phones) Start(id string) error {
 			return &errPhone{http.StatusConflict, "the phone has joined already"}
 		}
 		f.state = phoneJoining
-		f.outbox = append(f.outbox, p.sayLocked(f, phoneMessage{Tap: true, Text: "Get Started"}))
+		f.outbox = append(f.outbox, p.sayLocked(f, phoneMessage{Tap: true, Text: "Get Started", start: true}))
 		p.wake()
 		return nil
 	})
@@ -197,16 +197,21 @@ func (p *Phones) Say(id, text, picture string) error {
 		return &errPhone{http.StatusBadRequest, "picture is none of the built-in ones"}
 	}
 	return p.with(id, func(f *phone) error {
-		if f.state != phoneJoined {
-			return &errPhone{http.StatusConflict, "the phone must join first"}
-		}
-		if len(f.outbox) >= maxOutbox {
-			return &errPhone{http.StatusConflict, "too much is still being sent"}
-		}
-		f.outbox = append(f.outbox, p.sayLocked(f, phoneMessage{Text: text, Picture: picture}))
-		p.wake()
-		return nil
+		return p.postLocked(f, phoneMessage{Text: text, Picture: picture})
 	})
+}
+
+// postLocked puts down what the phone writes or taps, and has it posted.
+func (p *Phones) postLocked(f *phone, m phoneMessage) error {
+	if f.state != phoneJoined {
+		return &errPhone{http.StatusConflict, "the phone must join first"}
+	}
+	if len(f.outbox) >= maxOutbox {
+		return &errPhone{http.StatusConflict, "too much is still being sent"}
+	}
+	f.outbox = append(f.outbox, p.sayLocked(f, m))
+	p.wake()
+	return nil
 }
 
 // Leave is what a user does who blocks the page: from now on the Send API
@@ -238,6 +243,9 @@ const (
 	phoneUsers = 2_000_000_000_000_000_000
 	phoneMark  = "m_phone-"
 )
+
+// getStarted is the payload of the button with which a conversation begins.
+const getStarted = "GET_STARTED"
 
 func isPhone(user string) bool {
 	return len(user) == 19 && (user[0] == '2' || user[0] == '3') && isDigits(user)

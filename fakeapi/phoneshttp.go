@@ -14,6 +14,7 @@ import (
 //	POST   /phones                  {"page":"…"}: one more; without a page on the first
 //	POST   /phones/ID/start         taps "Get Started"
 //	POST   /phones/ID/messages      {"text":"…"} or {"picture":"sun"}
+//	POST   /phones/ID/taps          {"message":7,"button":0}: taps what came with message 7
 //	POST   /phones/ID/leave         the user blocks the page
 //	DELETE /phones/ID
 //
@@ -43,6 +44,8 @@ func (a *API) servePhones(req *Request, resp *Response) bool {
 		err = p.Start(id)
 	case route == "POST messages":
 		err = p.serveSay(id, req)
+	case route == "POST taps":
+		err = p.serveTap(id, req)
 	case route == "POST leave":
 		err = p.Leave(id)
 	case route == "DELETE ":
@@ -85,6 +88,17 @@ func (p *Phones) serveSay(id string, req *Request) error {
 		return err
 	}
 	return p.Say(id, in.Text, in.Picture)
+}
+
+func (p *Phones) serveTap(id string, req *Request) error {
+	in := struct {
+		Message int `json:"message"`
+		Button  int `json:"button"`
+	}{-1, -1}
+	if err := decodeStrict(req.Body, &in); err != nil {
+		return err
+	}
+	return p.Tap(id, in.Message, in.Button)
 }
 
 func (r *Response) failPhone(err error) {

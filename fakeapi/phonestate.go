@@ -41,13 +41,18 @@ type phone struct {
 type phoneMessage struct {
 	N       int       `json:"n"`
 	State   sendState `json:"state,omitempty"`
-	Tap     bool      `json:"tap,omitempty"` // of a button, not typed
+	Tap     bool      `json:"tap,omitempty"` // of a button, not said
 	Text    string    `json:"text,omitempty"`
 	Picture string    `json:"picture,omitempty"` // name of a built-in one
 	URL     string    `json:"url,omitempty"`     // of any other attachment
+	Buttons []Button  `json:"buttons,omitempty"`
 	At      time.Time `json:"at"`
 
-	rev uint64
+	// Of what the phone itself wrote.
+	start   bool   // it is "Get Started"
+	quick   bool   // it is a quick reply
+	payload string // of a button or quick reply
+	rev     uint64
 }
 
 // phonesReport is the phones as JSON, or what changed of them.
@@ -161,7 +166,7 @@ func (p *Phones) take(x Acceptance) {
 	switch x.Action {
 	case "":
 		f.typingUntil = time.Time{}
-		m := phoneMessage{Text: x.Text}
+		m := phoneMessage{Text: x.Text, Buttons: x.Buttons}
 		if m.Picture = p.pictureName(x.URL); m.Picture == "" {
 			m.URL = x.URL
 		}
@@ -232,9 +237,13 @@ func (p *Phones) event(f *phone, m phoneMessage) *webhook {
 	h := happening{page: f.page, user: f.user, at: p.api.now(), mid: p.mid(), text: m.Text}
 	var known []string // who must get something, as far as can be known
 	switch {
-	case m.Tap:
-		h.text, h.payload, h.title = "", "GET_STARTED", m.Text
+	case m.start:
+		h.text, h.payload, h.title = "", getStarted, m.Text
 		known = []string{f.user}
+	case m.quick:
+		h.quick = m.payload
+	case m.payload != "":
+		h.text, h.payload, h.title = "", m.payload, m.Text
 	case m.Picture != "":
 		h.pictures = []string{p.pictureURL(m.Picture)}
 	}
@@ -258,7 +267,7 @@ func (p *Phones) postedLocked(f *phone, m phoneMessage, ok bool) {
 	if ok {
 		state, phase = phoneSent, phoneJoined
 	}
-	if m.Tap && f.state == phoneJoining {
+	if m.start && f.state == phoneJoining {
 		f.state = phase
 	}
 	p.markLocked(f, m.N, state)

@@ -200,6 +200,10 @@ func (a *API) notifyAccepted(c *call) {
 			x.Type = m.Attachment.Type
 			x.URL, _ = m.Attachment.mediaURL()
 		}
+		var words string
+		if x.Buttons, words = m.buttons(); words != "" {
+			x.Text = words
+		}
 	}
 	if phones != nil {
 		phones.take(x)

@@ -60,20 +60,19 @@ func (m *outMessage) validate() *answer {
 		return errParam.because("Message cannot contain both text and attachment.")
 	case utf8.RuneCountInString(text) > maxText:
 		return errParam.because("Length of param message[text] must be less than or equal to %d", maxText)
-	case len(m.QuickReplies) > maxQuickReplies:
-		return errParam.because("Length of param message[quick_replies] must be less than or equal to %d", maxQuickReplies)
 	case utf8.RuneCountInString(m.Metadata) > maxMetadata:
 		return errParam.because("Length of param message[metadata] must be less than %d", maxMetadata+1)
-	case m.Attachment != nil:
-		return m.Attachment.validate()
 	}
-	return nil
+	if why := m.validateReplies(); why != nil || m.Attachment == nil {
+		return why
+	}
+	return m.Attachment.validate()
 }
 
 func (a *attachment) validate() *answer {
 	switch a.Type {
 	case "template":
-		return nil
+		return a.validateTemplate()
 	case "audio", "file", "image", "video":
 	default:
 		return errParam.because("Param message[attachment][type] must be one of {audio, file, image, template, video}.")

@@ -16,6 +16,7 @@ type happening struct {
 	at         time.Time
 	mid        string
 	text       string   // a message; else the fields below
+	quick      string   // payload of the quick reply that the text stood on
 	pictures   []string // addresses of a message's pictures; it may have no text then
 	payload    string   // a postback
 	title      string
@@ -95,6 +96,11 @@ func (h happening) append(b []byte) []byte {
 		if h.text != "" || len(h.pictures) == 0 {
 			b = append(b, `,"text":`...)
 			b = appendString(b, h.text)
+		}
+		if h.quick != "" {
+			b = append(b, `,"quick_reply":{"payload":`...)
+			b = appendString(b, h.quick)
+			b = append(b, '}')
 		}
 		b = appendPictures(b, h.pictures)
 		b = append(b, '}')

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,7 +50,8 @@ type system struct {
 	actors  []service.Actor // in the order of shutdown
 	ready   []func(context.Context) error
 
-	memory *memory.Broker // nil with AMQP_URL
+	memory    *memory.Broker // nil with AMQP_URL
+	operators http.Handler   // core's
 }
 
 // serve wires everything and runs it until the users have chatted for length
@@ -226,6 +228,7 @@ func (s *system) core() error {
 	}
 	s.actors = append(s.actors, service.Actor{Name: "core", Run: c.Run})
 	s.ready = append(s.ready, c.Ready)
+	s.operators = c.Handler()
 	return nil
 }
 
@@ -272,6 +275,9 @@ func (s *system) admin(ctx context.Context) (string, error) {
 	admin := service.NewAdmin(service.AdminConfig{
 		Registry: s.reg, Log: s.log, Ready: s.isReady,
 	})
+	for _, pattern := range core.Operators() {
+		admin.Handle(pattern, s.operators)
+	}
 	s.actors = append(s.actors, service.Actor{Name: "admin", Run: func(ctx context.Context) error {
 		return service.ServeHTTP(ctx, service.NewHTTPServer(admin.Handler(), s.log), ln, shutdownTimeout)
 	}})

@@ -14,9 +14,9 @@ import (
 	"chatclub/internal/service"
 )
 
-// otherConns are the database connections beside one per worker: for pruning
-// and for the readiness check.
-const otherConns = 2
+// otherConns are the database connections beside one per worker: for pruning,
+// counting, the silent, operators and the readiness check.
+const otherConns = 4
 
 // errStopping is the readiness of a program that was asked to end.
 var errStopping = errors.New("stopping")
@@ -37,6 +37,7 @@ func (p program) run(ctx context.Context) (err error) {
 	s := p.settings
 	store, err := rooms.Open(rooms.Config{
 		DatabaseURL: s.DatabaseURL.Reveal(), Capacity: s.RoomCapacity, MaxConns: s.Workers + otherConns,
+		Idle: s.RoomIdle, FloodLimit: s.FloodLimit, FloodPeriod: s.FloodPeriod,
 	})
 	if err != nil {
 		return &service.SettingsError{Faults: []error{service.Faultf("DATABASE_URL", "%w", err)}}
@@ -49,6 +50,8 @@ func (p program) run(ctx context.Context) (err error) {
 		Workers:         s.Workers,
 		PublishTimeout:  s.PublishTimeout,
 		Limit:           s.Limit,
+		Idle:            s.RoomIdle,
+		Language:        s.Language,
 		ShutdownTimeout: s.ShutdownTimeout,
 		Registerer:      p.registry,
 		Log:             p.log,
@@ -65,6 +68,9 @@ func (p program) run(ctx context.Context) (err error) {
 			return c.Ready(probe)
 		},
 	})
+	for _, pattern := range core.Operators() {
+		admin.Handle(pattern, c.Handler())
+	}
 	if err := admin.Listen(); err != nil {
 		return err
 	}

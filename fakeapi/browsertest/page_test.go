@@ -217,6 +217,8 @@ func TestPictures(t *testing.T) {
 	b := open(t, s.page, desktop)
 	b.patience += time.Duration(busy) * time.Second
 	talk(b)
+	b.tap("3", "Who is here?")
+	b.reads("3", "3 people in room")
 	b.until("the chart is full enough", fmt.Sprintf(`document.querySelector("#chart").dataset.accepted.split(",").filter(n => n > 0).length >= %d`, busy))
 	keep(b, "page.png", update)
 

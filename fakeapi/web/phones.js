@@ -17,7 +17,7 @@ function build(p) {
   const article = el("phone-template").content.firstElementChild.cloneNode(true);
   const q = s => article.querySelector(s), name = "Phone " + p.id, path = "phones/" + encodeURIComponent(p.id);
   const v = {
-    user: p.user, article, messages: new Map(), timer: 0,
+    path, user: p.user, article, messages: new Map(), last: 0, timer: 0,
     talk: q(".talk"), typing: q(".typing"), start: q(".start"), form: q(".compose"), input: q("input"),
     leave: q(".leave"), pictures: q(".pictures"), more: q(".more"), where: q(".where"),
   };
@@ -110,6 +110,31 @@ function sr(text) {
   return s;
 }
 
+// taps is what there is to tap below a message: buttons, which stay, or quick
+// replies, which are there until the next message.
+function taps(v, m, quick) {
+  const box = document.createElement("div");
+  box.className = quick ? "taps quick" : "taps";
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", quick ? "Quick replies" : "Buttons");
+  m.buttons.forEach((b, i) => {
+    if (Boolean(b.quick) !== quick) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = b.title;
+    if (b.url) {
+      button.disabled = true;
+      button.title = "Would open " + b.url;
+    }
+    button.addEventListener("click", () => {
+      v.input.focus({ preventScroll: true }); // a quick reply goes away under the focus
+      ask("POST", v.path + "/taps", { message: m.n, button: i });
+    });
+    box.append(button);
+  });
+  return box.childElementCount > 0 ? box : null;
+}
+
 function showMessage(v, m) {
   let one = v.messages.get(m.n);
   if (!one) {
@@ -121,8 +146,14 @@ function showMessage(v, m) {
       li.className = m.tap ? "mine tap" : "mine";
       li.append(note);
     }
-    one = { li, note };
+    one = { li, note, buttons: null, quick: null };
+    if (m.buttons) {
+      one.buttons = taps(v, m, false);
+      one.quick = taps(v, m, true);
+      for (const box of [one.buttons, one.quick]) if (box) li.append(box);
+    }
     v.messages.set(m.n, one);
+    v.last = Math.max(v.last, m.n);
     v.talk.append(li);
   }
   if (m.state) {
@@ -139,10 +170,15 @@ function showTyping(v, yes) {
 }
 
 function showPhone(v, p, waiting) {
-  const low = v.talk.scrollHeight - v.talk.scrollTop - v.talk.clientHeight < 40;
+  const own = p.messages.some(m => m.state && !v.messages.has(m.n)); // who writes sees it
+  const low = own || v.talk.scrollHeight - v.talk.scrollTop - v.talk.clientHeight < 40;
   const before = v.talk.scrollHeight;
   for (const m of p.messages) showMessage(v, m);
-  for (const [n, { li }] of v.messages) if (n < p.first) { li.remove(); v.messages.delete(n); }
+  for (const [n, { li, buttons, quick }] of v.messages) {
+    if (n < p.first) { li.remove(); v.messages.delete(n); }
+    if (quick) quick.hidden = n !== v.last || p.state !== "joined";
+    if (buttons) buttons.inert = p.state !== "joined";
+  }
   if (low && v.talk.scrollHeight !== before) v.talk.scrollTop = v.talk.scrollHeight;
   showTyping(v, p.typing);
   const joined = p.state === "joined";

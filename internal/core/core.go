@@ -25,6 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/phrase"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
 )
@@ -35,9 +36,14 @@ type Store interface {
 	Ping(ctx context.Context) error
 	Receive(ctx context.Context, ev rooms.Event) (rooms.Result, error)
 	Done(ctx context.Context, page, id string) error
-	Leave(ctx context.Context, page, user string, at time.Time) error
+	Gone(ctx context.Context, page, user string, at time.Time) error
 	CloseWindow(ctx context.Context, page, user string, at time.Time) error
+	Pause(ctx context.Context, page, reason string, at, until time.Time) error
+	Resume(ctx context.Context, page string, at time.Time) (bool, error)
+	SilentMembers(ctx context.Context) ([]rooms.Silent, error)
+	AddCounts(ctx context.Context, places map[rooms.Place]rooms.Count) error
 	Prune(ctx context.Context, before time.Time) (int64, error)
+	operatorStore
 }
 
 // Config is what New needs. Broker and Store must be set; both are closed by
@@ -49,6 +55,8 @@ type Config struct {
 	Workers         int                        // events handled at a time, of different pages; default 8
 	PublishTimeout  time.Duration              // for the copies of one event to be confirmed; default 10 s
 	Limit           func(class string) float64 // calls per second and page that the platform takes; nil: all copies go to the common queue
+	Idle            time.Duration              // the store's: how long a member may be silent; 0: members never leave by that
+	Language        string                     // of users of whom nothing is known: en, pt or es; default en
 	ShutdownTimeout time.Duration              // for the events in hand when Run's ctx ends; default 20 s
 	Registerer      prometheus.Registerer      // nil: metrics go nowhere
 	Log             *slog.Logger               // nil: no log
@@ -86,6 +94,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Idle < 0 {
+		return c, fmt.Errorf("new core: Idle %v must not be negative", c.Idle)
+	}
+	if c.Language == "" {
+		c.Language = phrase.English
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -97,6 +111,7 @@ type Core struct {
 	cfg     Config
 	metrics *metrics
 	router  *router // nil without a limit
+	counts  counts
 }
 
 // New returns a Core that does nothing before Run.

@@ -40,6 +40,7 @@ func TestRelay(t *testing.T) {
 			# HELP chatclub_core_events_total Events taken in hand, by kind; one that is delivered again counts again.
 			# TYPE chatclub_core_events_total counter
 			chatclub_core_events_total{kind="feedback"} 0
+			chatclub_core_events_total{kind="idle"} 0
 			chatclub_core_events_total{kind="message"} 3
 			chatclub_core_events_total{kind="policy"} 1
 			chatclub_core_events_total{kind="postback"} 2

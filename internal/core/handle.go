@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"chatclub/internal/command"
 	"chatclub/internal/fanout"
 	"chatclub/internal/message"
+	"chatclub/internal/phrase"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
 )
@@ -32,12 +35,12 @@ func (c *Core) handle(run, work context.Context, j job) {
 	}
 	c.metrics.events.WithLabelValues(string(j.event.Kind)).Inc()
 	switch j.event.Kind {
-	case message.KindMessage, message.KindPostback:
+	case message.KindMessage, message.KindPostback, message.KindIdle:
 		j.err = c.relay(run, work, j)
 	case message.KindFeedback:
 		j.err = c.feedback(run, work, j)
 	case message.KindPolicy:
-		c.policy(run, j)
+		j.err = c.policy(run, work, j)
 	}
 	switch {
 	case j.err == nil:
@@ -48,24 +51,20 @@ func (c *Core) handle(run, work context.Context, j job) {
 	// Otherwise abandoned.
 }
 
-// relay makes the copies of what a user did and has them confirmed.
+// relay makes the messages that an event of a user leads to and has them
+// confirmed.
 func (c *Core) relay(run, work context.Context, j job) error {
-	res, err := c.receive(run, work, j)
+	in := intentOf(j.event)
+	res, err := c.receive(run, work, j, in.do)
 	if err != nil {
 		return err
 	}
-	switch res.Status {
-	case rooms.Finished:
+	if res.Status == rooms.Finished {
 		c.metrics.repeated.Inc()
 		return nil
-	case rooms.Unfinished:
-		c.metrics.reproduced.Inc()
-	case rooms.Fresh:
-		if res.Joined {
-			c.metrics.joins.Inc()
-		}
 	}
-	msgs, err := c.messages(fanout.Copies(j.event, res))
+	c.note(in, res)
+	msgs, err := c.messages(c.produce(j.event, in, res))
 	if err != nil {
 		return err
 	}
@@ -76,9 +75,45 @@ func (c *Core) relay(run, work context.Context, j job) error {
 		}
 		c.metrics.copies.Add(float64(len(msgs)))
 	}
+	c.counts.add(rooms.Place{Page: j.event.Page, Room: res.Room.Number}, len(msgs))
 	return c.retry(run, j.delivery.Live, stepDone, func() error {
 		return onStore(work, func(ctx context.Context) error { return c.cfg.Store.Done(ctx, j.event.Page, j.event.ID) })
 	})
+}
+
+// note counts what an event is and what became of it.
+func (c *Core) note(in intent, res rooms.Result) {
+	if res.Status == rooms.Unfinished {
+		c.metrics.reproduced.Inc()
+		return
+	}
+	if in.kind != command.None {
+		c.metrics.commands.WithLabelValues(in.kind.String()).Inc()
+	}
+	if res.Joined {
+		c.metrics.joins.Inc()
+	}
+	if res.Held {
+		c.metrics.held.Inc()
+	}
+	if res.Notice == rooms.LeftIdle {
+		c.metrics.idle.Inc()
+	}
+}
+
+// produce makes the messages of an event: what its user is told, then the
+// copies. What cannot be passed on, its user is told so.
+func (c *Core) produce(ev message.Event, in intent, res rooms.Result) []message.Outbound {
+	r := c.replyTo(in, res)
+	var said fanout.Said
+	if in.do.Action == rooms.Write && !res.Held && !res.Paused {
+		var refused phrase.Key
+		if said, refused = fanout.Say(ev, res.Name, in.text); refused != "" {
+			r.say(refused, nil)
+		}
+	}
+	out := fanout.Notice(ev, ev.User, strings.Join(r.texts, "\n"), r.buttons...)
+	return append(out, said.Copies(ev, res.Relay)...)
 }
 
 // receive records the event. When it was begun before and is not finished,
@@ -88,16 +123,14 @@ func (c *Core) relay(run, work context.Context, j job) error {
 // twice, because Messenger or webhook repeated it, and another core holds the
 // other message: that one is given time to finish, so that its copies are not
 // doubled.
-func (c *Core) receive(run, work context.Context, j job) (rooms.Result, error) {
+func (c *Core) receive(run, work context.Context, j job, do rooms.Event) (rooms.Result, error) {
 	var res rooms.Result
 	tries := 0
 	receive := func() error {
 		tries++
 		return onStore(work, func(ctx context.Context) error {
 			var err error
-			res, err = c.cfg.Store.Receive(ctx, rooms.Event{
-				Page: j.event.Page, User: j.event.User, ID: j.event.ID, At: time.UnixMilli(j.event.Time),
-			})
+			res, err = c.cfg.Store.Receive(ctx, do)
 			return err
 		})
 	}
@@ -120,17 +153,17 @@ func (c *Core) receive(run, work context.Context, j job) (rooms.Result, error) {
 
 // messages puts copies into their wire form.
 func (c *Core) messages(copies []message.Outbound) ([]queue.Message, error) {
-	msgs := make([]queue.Message, 0, len(copies))
-	for _, o := range copies {
-		body, err := o.Encode()
-		if err != nil { // would fail the same way every time
-			return nil, fmt.Errorf("%w: %w", rooms.ErrData, err)
-		}
-		name := c.cfg.Broker.Topology().Outbound()
+	bodies, err := message.EncodeAll(copies)
+	if err != nil { // would fail the same way every time
+		return nil, fmt.Errorf("%w: %w", rooms.ErrData, err)
+	}
+	outbound, now := c.cfg.Broker.Topology().Outbound(), c.cfg.Now()
+	msgs := make([]queue.Message, len(copies))
+	for i, o := range copies {
+		msgs[i] = queue.Message{Queue: outbound, ID: o.ID, Body: bodies[i]}
 		if c.router != nil {
-			name = c.router.queueOf(o)
+			msgs[i].Queue = c.router.queueOf(o, now)
 		}
-		msgs = append(msgs, queue.Message{Queue: name, ID: o.ID, Body: body})
 	}
 	return msgs, nil
 }
@@ -139,32 +172,6 @@ func (c *Core) publish(ctx context.Context, msgs []queue.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.PublishTimeout)
 	defer cancel()
 	return c.cfg.Broker.Publish(ctx, msgs...)
-}
-
-// feedback takes a member that cannot be sent to out of the fan-out: for good
-// when it is gone, until it writes again when its window is closed or another
-// app has the conversation.
-func (c *Core) feedback(run, work context.Context, j job) error {
-	var do func(ctx context.Context, page, user string, at time.Time) error
-	switch reason := message.Reason(j.event.Reason); reason { //nolint:exhaustive // the others say nothing about a member
-	case message.ReasonGone:
-		do = c.cfg.Store.Leave
-	case message.ReasonWindowClosed, message.ReasonNotOurs:
-		do = c.cfg.Store.CloseWindow
-	default:
-		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)
-	}
-	return c.retry(run, j.delivery.Live, stepFeedback, func() error {
-		return onStore(work, func(ctx context.Context) error {
-			return do(ctx, j.event.Page, j.event.User, time.UnixMilli(j.event.Time))
-		})
-	})
-}
-
-// policy tells operators what Meta did to the page; nothing else follows yet.
-func (c *Core) policy(run context.Context, j job) {
-	c.cfg.Log.WarnContext(run, "policy enforced on page", "page", j.event.Page,
-		"action", fmt.Sprintf("%.40s", j.event.Action), "reason", fmt.Sprintf("%.200s", j.event.Reason))
 }
 
 // ack takes the event off the queue. When that fails the message comes again,

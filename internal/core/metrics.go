@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"chatclub/internal/command"
 	"chatclub/internal/message"
 )
 
@@ -19,12 +20,18 @@ const (
 	stepFeedback   step = "feedback"
 	stepDeadLetter step = "dead_letter"
 	stepPrune      step = "prune"
+	stepPolicy     step = "policy"
+	stepSweep      step = "sweep"
+	stepCount      step = "count"
 )
 
 type metrics struct {
 	events     *prometheus.CounterVec
 	copies     prometheus.Counter
 	joins      prometheus.Counter
+	commands   *prometheus.CounterVec
+	held       prometheus.Counter
+	idle       prometheus.Counter
 	spilled    prometheus.Counter
 	repeated   prometheus.Counter
 	reproduced prometheus.Counter
@@ -48,6 +55,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		events:     vec("events_total", "Events taken in hand, by kind; one that is delivered again counts again.", "kind"),
 		copies:     counter("copies_total", "Messages confirmed on the outbound queue."),
 		joins:      counter("joins_total", "Users who joined a room."),
+		commands:   vec("commands_total", "Commands of users, by kind; unknown is what looks like one.", "kind"),
+		held:       counter("held_total", "Events without effect because their user floods or is banned."),
+		idle:       counter("idle_total", "Members told that they left a room because they were silent."),
 		spilled:    counter("spilled_total", "Copies put on their page's lane because the page's copies outran its limit."),
 		repeated:   counter("repeated_total", "Events dropped because they were finished before."),
 		reproduced: counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
@@ -63,13 +73,16 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Namespace: ns, Subsystem: sub, Name: "in_hand_events", Help: "Events being handled.",
 		}),
 	}
-	for _, kind := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindFeedback} {
+	for _, kind := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindFeedback, message.KindIdle} {
 		m.events.WithLabelValues(string(kind))
+	}
+	for kind := command.Unknown; kind <= command.Help; kind++ {
+		m.commands.WithLabelValues(kind.String())
 	}
 	for _, reason := range []message.Reason{message.ReasonUndecodable, message.ReasonBadMessage} {
 		m.dead.WithLabelValues(string(reason))
 	}
-	for _, s := range []step{stepMigrate, stepReceive, stepPublish, stepDone, stepAck, stepFeedback, stepDeadLetter, stepPrune} {
+	for _, s := range []step{stepMigrate, stepReceive, stepPublish, stepDone, stepAck, stepFeedback, stepDeadLetter, stepPrune, stepPolicy, stepSweep, stepCount} {
 		m.failures.WithLabelValues(string(s))
 	}
 	return m

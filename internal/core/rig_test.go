@@ -12,15 +12,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"go.uber.org/goleak"
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { rabbittest.Main(m) }
 
 // errAway is what a database or broker that is away answers in these tests.
 var errAway = errors.New("away")
@@ -75,11 +75,11 @@ func (s *flakyStore) Done(ctx context.Context, page, id string) error {
 	return s.Store.Done(ctx, page, id)
 }
 
-func (s *flakyStore) Leave(ctx context.Context, page, user string, at time.Time) error {
-	if err := s.fail("leave"); err != nil {
+func (s *flakyStore) Gone(ctx context.Context, page, user string, at time.Time) error {
+	if err := s.fail("gone"); err != nil {
 		return err
 	}
-	return s.Store.Leave(ctx, page, user, at)
+	return s.Store.Gone(ctx, page, user, at)
 }
 
 // times makes a hook that fails the first n calls of a method.

@@ -28,32 +28,31 @@ const (
 // never stands in the common queue. It is the dispatchers' own gate, with the
 // cores as replicas: no core knows what the others publish.
 type router struct {
-	c    *Core
-	gate *excess.Map
+	c        *Core
+	gate     *excess.Map
+	outbound string // the common queue
 }
 
 func newRouter(c *Core) *router {
-	return &router{c: c, gate: excess.New(excess.Config{
+	return &router{c: c, outbound: c.cfg.Broker.Topology().Outbound(), gate: excess.New(excess.Config{
 		Limit: c.cfg.Limit, Burst: routeBurst, LaneHold: laneHold,
 	}, c.cfg.Now())}
 }
 
 // queueOf is where a copy goes.
-func (r *router) queueOf(o message.Outbound) string {
-	top := r.c.cfg.Broker.Topology()
+func (r *router) queueOf(o message.Outbound, now time.Time) string {
 	k := excess.Key{Page: o.Page, Class: string(o.Class)}
-	now := r.c.cfg.Now()
 	d := r.gate.Offer(now, k, false)
 	switch d.Do {
 	case excess.Send:
 		r.gate.Done(now, d.Pass, excess.Other) // no call: it only counts
-		return top.Outbound()
+		return r.outbound
 	case excess.Wait:
 		r.gate.Overflow(now, k, 1)
 	case excess.Spill, excess.Return:
 	}
 	r.c.metrics.spilled.Inc()
-	return top.LaneOf(o.Page)
+	return r.c.cfg.Broker.Topology().LaneOf(o.Page)
 }
 
 // run keeps the gate informed until ctx ends.

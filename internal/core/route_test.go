@@ -28,7 +28,7 @@ func TestCopiesBeyondTheLimitGoToTheLane(t *testing.T) {
 	now = now.Add(time.Minute) // past the careful first second
 	count := func(page string, n int) (common, lane int) {
 		for i := range n {
-			switch q := r.queueOf(message.Outbound{Page: page, To: fmt.Sprint(i), Class: message.ClassText}); q {
+			switch q := r.queueOf(message.Outbound{Page: page, To: fmt.Sprint(i), Class: message.ClassText}, now); q {
 			case b.Topology().Outbound():
 				common++
 			case b.Topology().LaneOf(page):

@@ -58,6 +58,10 @@ func (c *Core) Run(ctx context.Context) error {
 		group.Go(func() { c.work(run, work, shards[i]) })
 	}
 	group.Go(func() { c.prune(run) })
+	group.Go(func() { c.count(run) })
+	if c.cfg.Idle > 0 {
+		group.Go(func() { c.sweep(run) })
+	}
 	if c.router != nil {
 		group.Go(func() { c.router.run(run) })
 	}
@@ -72,6 +76,7 @@ func (c *Core) Run(ctx context.Context) error {
 		close(shard)
 	}
 	group.Wait()
+	c.writeCounts(work)
 	timer.Stop()
 	// What is not settled returns to the front of the queue.
 	if closeErr := sub.Close(); err == nil && closeErr != nil {

@@ -77,7 +77,7 @@ func TestFeedback(t *testing.T) {
 					text("1", "d", "after"),
 					back,
 				)
-				r.store.before = times(2, "leave") // an outage does not lose feedback
+				r.store.before = times(2, "gone") // an outage does not lose feedback
 				stop := r.start(t)
 				time.Sleep(time.Minute)
 				if err := stop(); err != nil {

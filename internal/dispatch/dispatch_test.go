@@ -221,8 +221,8 @@ func TestOutcomeSettles(t *testing.T) {
 		{name: "window closed", answer: always(sender.WindowClosed), calls: 1, dead: message.ReasonWindowClosed, attempts: 1, feedback: message.ReasonWindowClosed},
 		{name: "not ours", answer: always(sender.NotOurs), calls: 1, dead: message.ReasonNotOurs, attempts: 1},
 		{name: "bad message", answer: always(sender.BadMessage), calls: 1, dead: message.ReasonBadMessage, attempts: 1},
-		{name: "page stopped", answer: always(sender.PageStopped), calls: 1, dead: message.ReasonPageStopped, attempts: 1},
-		{name: "page stopped for a time", answer: always(sender.PageStoppedForATime), calls: 1, dead: message.ReasonPageStopped, attempts: 1},
+		{name: "page stopped", answer: always(sender.PageStopped), calls: 1, dead: message.ReasonPageStopped, attempts: 1, feedback: message.ReasonPageStopped},
+		{name: "page stopped for a time", answer: always(sender.PageStoppedForATime), calls: 1, dead: message.ReasonPageStopped, attempts: 1, feedback: message.ReasonPageStopped},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -290,7 +290,10 @@ func checkFeedback(t *testing.T, r *rig, m message.Outbound, reason message.Reas
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev.Time = 0
+	if wait := ev.Until - ev.Time; reason == message.ReasonPageStopped && wait != (30*time.Minute).Milliseconds() {
+		t.Errorf("feedback of a stopped page tells that it is tried after %d ms, want 30 min", wait)
+	}
+	ev.Time, ev.Until = 0, 0
 	want := message.Event{Kind: message.KindFeedback, Page: m.Page, ID: "feedback/" + m.ID, User: m.To, Reason: string(reason)}
 	if diff := cmp.Diff(want, ev); diff != "" {
 		t.Errorf("feedback (-want +got):\n%s", diff)

@@ -85,11 +85,15 @@ func (e *engine) bury(j *job, r rule, code string) {
 	e.Log.Debug("message is dead", "id", j.delivery.ID, "reason", r.reason, "code", code)
 }
 
-// feedback is the event that tells core what was learned about a recipient.
+// feedback is the event that tells core what was learned about a recipient, or
+// that the page is stopped and until when.
 func (e *engine) feedback(j *job, reason message.Reason) (queue.Message, error) {
 	ev := message.Event{
 		Kind: message.KindFeedback, Page: j.out.Page, ID: "feedback/" + j.out.ID, User: j.out.To,
 		Time: e.Now().UnixMilli(), Reason: string(reason),
+	}
+	if reason == message.ReasonPageStopped {
+		ev.Until = e.stops.probeAt(j.out.Page).UnixMilli()
 	}
 	body, err := ev.Encode()
 	if err != nil {

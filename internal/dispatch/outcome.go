@@ -12,7 +12,11 @@ import (
 // hopeless tells whether a message must not be sent any more, and why. A
 // message that could not arrive before its time is over costs no call.
 func (e *engine) hopeless(j *job, now time.Time) (r rule, code string, dead bool) {
-	if j.out.Age(now)+e.latency > e.MessageTTL {
+	late := j.out.Age(now)+e.latency > e.MessageTTL
+	if j.out.Deadline != 0 {
+		late = now.Add(e.latency).After(time.UnixMilli(j.out.Deadline))
+	}
+	if late {
 		return rule{reason: message.ReasonExpired}, j.lastCode, true
 	}
 	if j.probe { // let through before: it may have had to wait since

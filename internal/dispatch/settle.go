@@ -25,7 +25,7 @@ const (
 type rule struct {
 	do     deed
 	reason message.Reason // for bury and stopPage, and for tryAgain when the attempts are used up
-	tell   bool           // core is told, so that it stops copying to the recipient
+	tell   bool           // core is told, so that it stops copying to the recipient, or for the page
 	api    verdict
 }
 
@@ -54,7 +54,7 @@ func settleRule(o sender.Outcome) rule {
 	case sender.BadMessage:
 		return rule{do: bury, reason: message.ReasonBadMessage}
 	case sender.PageStopped, sender.PageStoppedForATime:
-		return rule{do: stopPage, reason: message.ReasonPageStopped}
+		return rule{do: stopPage, reason: message.ReasonPageStopped, tell: true}
 	case sender.Canceled:
 		return rule{do: leave}
 	}

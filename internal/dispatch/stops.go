@@ -94,6 +94,17 @@ func (s *stops) resume(page string) bool {
 	return true
 }
 
+// probeAt is when a stopped page is tried again, now or before if it is not
+// stopped.
+func (s *stops) probeAt(page string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.pages[page]; p != nil {
+		return p.ProbeAt
+	}
+	return time.UnixMilli(0)
+}
+
 // list returns at most limit stopped pages, the longest stopped first.
 func (s *stops) list(limit int) []StoppedPage {
 	s.mu.Lock()

@@ -1,18 +1,20 @@
 package fanout
 
 import (
-	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"chatclub/internal/message"
+	"chatclub/internal/plaintext"
 )
 
 // file is an attachment as it is relayed.
 type file struct {
-	one, many string // what it is called
-	part      message.Outbound
+	sign string // a picture of its kind, understood in every language
+	part message.Outbound
 }
 
 // relay returns the attachments that can be relayed, at most maxAttachments,
@@ -36,22 +38,22 @@ func relay(attachments []message.Attachment) (files []file, more int) {
 // on as the picture that it is; what the Send API has no type for, such as a
 // reel or a shared link, goes as its address.
 func relayOne(a message.Attachment) file {
-	attach := func(one, many, kind string, class message.Class) file {
-		return file{one, many, message.Outbound{Class: class, Attachment: &message.Attachment{Type: kind, URL: a.URL}}}
+	attach := func(sign, kind string, class message.Class) file {
+		return file{sign, message.Outbound{Class: class, Attachment: &message.Attachment{Type: kind, URL: a.URL}}}
 	}
 	switch a.Type {
 	case "image":
-		return attach("a picture", "pictures", "image", message.ClassText)
+		return attach("📷", "image", message.ClassText)
 	case "sticker":
-		return attach("a sticker", "stickers", "image", message.ClassText)
+		return attach("🏷️", "image", message.ClassText)
 	case "video":
-		return attach("a video", "videos", "video", message.ClassMedia)
+		return attach("🎬", "video", message.ClassMedia)
 	case "audio":
-		return attach("a voice message", "voice messages", "audio", message.ClassMedia)
+		return attach("🎤", "audio", message.ClassMedia)
 	case "file":
-		return attach("a file", "files", "file", message.ClassText)
+		return attach("📎", "file", message.ClassText)
 	default:
-		return file{"a link", "links", textPart(a.URL)}
+		return file{"🔗", textPart(a.URL)}
 	}
 }
 
@@ -59,26 +61,35 @@ func relayOne(a message.Attachment) file {
 // address without white space or control characters, of a length that still
 // fits where it goes as text.
 func relayable(address string) bool {
-	if address == "" || !utf8.ValidString(address) || utf8.RuneCountInString(address) > MaxText {
+	if address == "" || !utf8.ValidString(address) || plaintext.Len(address) > MaxText {
 		return false
 	}
-	if strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || unprintable(r) }) {
+	if strings.ContainsFunc(address, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) {
 		return false
 	}
 	u, err := url.Parse(address)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
-// describe says in words what was sent.
-func describe(files []file) string {
-	first := files[0]
-	if len(files) == 1 {
-		return first.one
-	}
+// describe says what was sent, and how many there were beyond those that are
+// relayed: "📷×3 🎤 +2". Pictures need no language, so that one text does for
+// everybody.
+func describe(files []file, more int) string {
+	var kinds []string
+	count := make(map[string]int)
 	for _, f := range files {
-		if f.many != first.many {
-			return fmt.Sprintf("%d attachments", len(files))
+		if count[f.sign] == 0 {
+			kinds = append(kinds, f.sign)
+		}
+		count[f.sign]++
+	}
+	for i, sign := range kinds {
+		if n := count[sign]; n > 1 {
+			kinds[i] = sign + "×" + strconv.Itoa(n)
 		}
 	}
-	return fmt.Sprintf("%d %s", len(files), first.many)
+	if more > 0 {
+		kinds = append(kinds, "+"+strconv.Itoa(more))
+	}
+	return strings.Join(kinds, " ")
 }

@@ -1,53 +1,87 @@
 // Package fanout turns one event into the messages that it must produce. It is
-// pure: the same event and the same result of package rooms always make the
-// same messages with the same ids, so that an event handled twice is
-// recognised by its ids. A sender never gets a copy of its own message, only
-// the welcome into a room or the answer to a button; every text is at most
-// MaxText characters long and free of control characters.
+// pure: the same event, name and members always make the same messages with
+// the same ids, so that an event handled twice is recognised by its ids. A
+// sender never gets a copy of its own message. Every text is at most MaxText
+// long, never empty, and as package plaintext leaves it; what cannot be made
+// so is refused with a phrase for its sender.
+//
+// Only messages and postbacks come here: webhook leaves out echoes and
+// receipts, which would loop.
 package fanout
 
 import (
-	"fmt"
-	"strconv"
-
 	"chatclub/internal/message"
-	"chatclub/internal/rooms"
+	"chatclub/internal/phrase"
+	"chatclub/internal/plaintext"
 )
 
 const (
-	// MaxText is the most characters that the Send API takes in a text. Its
-	// documents do not say what a character is; here it is a Unicode code
-	// point (rune).
+	// MaxText is the longest text that the Send API takes, as plaintext.Len
+	// counts it.
 	MaxText = 2000
-	// maxTexts bounds the texts that one message is split into. Messenger lets
-	// its users write 2,000 characters, which makes at most two; more can only
-	// come from elsewhere, and is cut so that one event cannot flood a room.
+	// maxTexts bounds the texts that one message is split into, so that one
+	// event cannot flood a room. Messenger lets its users write 20,000
+	// characters at most.
 	maxTexts = 10
 	// maxAttachments bounds those of one message: Messenger's own clients
-	// stop at 30. What is more is told in words.
+	// stop at 30.
 	maxAttachments = 30
-	// maxName keeps room for the text behind the name.
-	maxName = 64
 )
 
-// Copies returns the messages that ev makes, where res is what rooms made of
-// it: the sender's welcome or answer first, then every part for the first
-// other member, every part for the second, and so on.
-func Copies(ev message.Event, res rooms.Result) []message.Outbound {
-	name := cleanName(res.Name)
-	var out []message.Outbound
-	if text := notice(ev, res, name); text != "" {
-		out = append(out, stamp(ev, textPart(text), ev.User, 0))
-	}
+// Said is a message as the other members get it.
+type Said struct {
+	parts []message.Outbound
+}
+
+// Say makes the parts of what ev's user, called name, says. text is ev's
+// text, or what command.Parse leaves of it. What cannot be passed on is
+// refused with the phrase for its sender, and then there are no parts; refused
+// is empty otherwise. An event that is no message, or has nothing in it, says
+// nothing.
+func Say(ev message.Event, name, text string) (said Said, refused phrase.Key) {
 	if ev.Kind != message.KindMessage {
-		return out
+		return Said{}, ""
 	}
-	parts := parts(ev, name)
-	for _, member := range res.Others {
+	files, more := relay(ev.Attachments)
+	clean := plaintext.Clean(text)
+	if clean == "" && len(files) == 0 {
+		switch {
+		case text != "":
+			return Said{}, phrase.TextEmpty
+		case len(ev.Attachments) > 0:
+			return Said{}, phrase.FileRefused
+		}
+		return Said{}, ""
+	}
+	prefix := signature(name)
+	pieces := plaintext.Split(clean, MaxText-plaintext.Len(prefix))
+	if len(pieces) > maxTexts {
+		return Said{}, phrase.TextLong
+	}
+	for _, piece := range pieces {
+		said.parts = append(said.parts, textPart(prefix+piece))
+	}
+	if clean == "" {
+		said.parts = append(said.parts, textPart(prefix+describe(files, more)))
+	}
+	for _, f := range files {
+		said.parts = append(said.parts, f.part)
+	}
+	if clean != "" && more > 0 {
+		said.parts = append(said.parts, textPart(prefix+describe(nil, more)))
+	}
+	return said, ""
+}
+
+// Copies returns what ev makes for each of the members: every part for the
+// first, every part for the second, and so on. ev's own user gets none.
+func (s Said) Copies(ev message.Event, to []string) []message.Outbound {
+	out := make([]message.Outbound, 0, len(to)*len(s.parts))
+	for _, member := range to {
 		if member == ev.User {
 			continue
 		}
-		for i, part := range parts {
+		for i, part := range s.parts {
 			out = append(out, stamp(ev, part, member, i))
 		}
 	}
@@ -61,49 +95,17 @@ func stamp(ev message.Event, part message.Outbound, to string, i int) message.Ou
 	return part
 }
 
-// notice is what the sender itself is told: a welcome when the event brought
-// it into its room, otherwise where it is when it pressed a button.
-func notice(ev message.Event, res rooms.Result, name string) string {
-	switch {
-	case res.Joined && len(res.Others) == 0:
-		return fmt.Sprintf("Welcome to room %d, %s! You are the first one here. Everything you write goes to everybody here.", res.Room, name)
-	case res.Joined:
-		return fmt.Sprintf("Welcome to room %d, %s! You are with %s. Everything you write goes to everybody here.", res.Room, name, others(len(res.Others)))
-	case ev.Kind == message.KindPostback:
-		return fmt.Sprintf("You are in room %d with %s.", res.Room, others(len(res.Others)))
-	default:
-		return ""
+// signature stands before each text. A name from right to left is isolated,
+// lest it changes places with the text behind it.
+func signature(name string) string {
+	name, err := plaintext.Name(name)
+	if err != nil {
+		name = "Guest"
 	}
-}
-
-func others(n int) string {
-	if n == 1 {
-		return "1 other"
+	if plaintext.RightToLeft(name) {
+		name = "\u2068" + name + "\u2069"
 	}
-	return strconv.Itoa(n) + " others"
-}
-
-// parts is a message as every other member gets it: its text, or in words
-// what was sent, then its attachments.
-func parts(ev message.Event, name string) []message.Outbound {
-	files, more := relay(ev.Attachments)
-	var out []message.Outbound
-	text := cleanText(ev.Text)
-	switch {
-	case text != "":
-		for _, t := range split(name+": ", text) {
-			out = append(out, textPart(t))
-		}
-	case len(files) > 0:
-		out = append(out, textPart(name+" sent "+describe(files)))
-	}
-	for _, f := range files {
-		out = append(out, f.part)
-	}
-	if more > 0 {
-		out = append(out, textPart(fmt.Sprintf("… and %d more", more)))
-	}
-	return out
+	return name + ": "
 }
 
 func textPart(text string) message.Outbound {

@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"chatclub/internal/message"
-	"chatclub/internal/rooms"
+	"chatclub/internal/phrase"
 )
 
 // told is the part of an Outbound that the table below spells out.
@@ -21,106 +19,143 @@ type told struct {
 	File   string // type and address
 }
 
-func TestCopies(t *testing.T) {
+// short makes told of what was made, and checks what all have in common.
+func short(t *testing.T, out []message.Outbound) []told {
+	t.Helper()
+	var list []told
+	for _, o := range out {
+		if o.Page != "p" || o.Time != 1234 {
+			t.Errorf("message %s is of page %q and time %d, want p and the event's", o.ID, o.Page, o.Time)
+		}
+		g := told{ID: o.ID, To: o.To, Class: o.Class, Text: o.Text}
+		if o.Attachment != nil {
+			g.File = o.Attachment.Type + " " + o.Attachment.URL
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
+func event(ev message.Event) message.Event {
+	ev.Page, ev.ID, ev.User, ev.Time = "p", "m", "7", 1234
+	if ev.Kind == "" {
+		ev.Kind = message.KindMessage
+	}
+	return ev
+}
+
+func TestSay(t *testing.T) {
 	t.Parallel()
-	member := rooms.Result{Room: 3, Name: "Ann", Others: []string{"8", "9"}}
-	joined := rooms.Result{Room: 3, Name: "Ann", Joined: true, Others: []string{"8"}}
 	file := func(kind, address string) message.Attachment { return message.Attachment{Type: kind, URL: address} }
-	const welcome = "Welcome to room 3, Ann! You are with 1 other. Everything you write goes to everybody here."
 	for _, tt := range []struct {
-		name string
-		ev   message.Event
-		res  rooms.Result
-		want []told
+		name, from string
+		ev         message.Event
+		to         []string
+		want       []told
+		refused    phrase.Key
 	}{
-		{"text", message.Event{Text: "Hello\nall"}, member, []told{
+		{"text", "Ann", message.Event{Text: "Hello\nall"}, []string{"8", "9"}, []told{
 			{"p/m/8", "8", "text", "Ann: Hello\nall", ""},
 			{"p/m/9", "9", "text", "Ann: Hello\nall", ""},
-		}},
-		{"alone", message.Event{Text: "Hello"}, rooms.Result{Room: 3, Name: "Ann"}, nil},
-		{"never to the sender", message.Event{Text: "Hello"}, rooms.Result{Name: "Ann", Others: []string{"7"}}, nil},
-		{"quick reply", message.Event{Text: "Yes", Payload: "YES"}, joined, []told{
-			{"p/m/7", "7", "text", welcome, ""},
+		}, ""},
+		{"alone", "Ann", message.Event{Text: "Hello"}, nil, nil, ""},
+		{"never to the sender", "Ann", message.Event{Text: "Hello"}, []string{"7"}, nil, ""},
+		{"quick reply", "Ann", message.Event{Text: "Yes", Payload: "YES"}, []string{"8"}, []told{
 			{"p/m/8", "8", "text", "Ann: Yes", ""},
-		}},
-		{"payload only", message.Event{Payload: "YES"}, member, nil},
-		{"first in a room", message.Event{Text: "Hello"}, rooms.Result{Room: 1, Name: "Ann", Joined: true}, []told{
-			{"p/m/7", "7", "text", "Welcome to room 1, Ann! You are the first one here. Everything you write goes to everybody here.", ""},
-		}},
-		{"button of a member", message.Event{Kind: message.KindPostback, Title: "Start", Payload: "START"}, member, []told{
-			{"p/m/7", "7", "text", "You are in room 3 with 2 others.", ""},
-		}},
-		{"button of a newcomer", message.Event{Kind: message.KindPostback}, joined, []told{
-			{"p/m/7", "7", "text", welcome, ""},
-		}},
-		{"picture", message.Event{Attachments: []message.Attachment{file("image", "https://h/a?b=c&d")}}, joined, []told{
-			{"p/m/7", "7", "text", welcome, ""},
-			{"p/m/8", "8", "text", "Ann sent a picture", ""},
+		}, ""},
+		{"payload only", "Ann", message.Event{Payload: "YES"}, []string{"8"}, nil, ""},
+		{"button", "Ann", message.Event{Kind: message.KindPostback, Title: "Start", Text: "x"}, []string{"8"}, nil, ""},
+		{"policy", "Ann", message.Event{Kind: message.KindPolicy, Text: "x"}, []string{"8"}, nil, ""},
+		{"feedback", "Ann", message.Event{Kind: message.KindFeedback, Text: "x"}, []string{"8"}, nil, ""},
+		{"picture", "Ann", message.Event{Attachments: []message.Attachment{file("image", "https://h/a?b=c&d")}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: 📷", ""},
 			{"p/m/8/1", "8", "text", "", "image https://h/a?b=c&d"},
-		}},
-		{"text with files of every type", message.Event{Text: "See", Attachments: []message.Attachment{
+		}, ""},
+		{"text with files of every type", "Ann", message.Event{Text: "See", Attachments: []message.Attachment{
 			file("audio", "https://h/1"), file("video", "https://h/2"), file("file", "https://h/3"),
 			file("sticker", "https://h/4"), file("reel", "https://h/5"),
-		}}, joined, []told{
-			{"p/m/7", "7", "text", welcome, ""},
+		}}, []string{"8"}, []told{
 			{"p/m/8", "8", "text", "Ann: See", ""},
 			{"p/m/8/1", "8", "media", "", "audio https://h/1"},
 			{"p/m/8/2", "8", "media", "", "video https://h/2"},
 			{"p/m/8/3", "8", "text", "", "file https://h/3"},
 			{"p/m/8/4", "8", "text", "", "image https://h/4"},
 			{"p/m/8/5", "8", "text", "https://h/5", ""},
-		}},
-		{"addresses that are none", message.Event{Attachments: []message.Attachment{
+		}, ""},
+		{"addresses that are none", "Ann", message.Event{Attachments: []message.Attachment{
 			file("image", "javascript:alert(1)"), file("image", "https://h/\u0085"), file("file", "https://h/a b"),
 			file("image", "/local"), file("fallback", "https://h/"+strings.Repeat("x", MaxText)), file("image", ""),
-		}}, member, nil},
-		{"text of control characters", message.Event{Text: "\x00\x1b \u009f\n"}, member, nil},
-		{"hostile text and name", message.Event{Text: "a\x00b\tc\r\n<b>\xff"}, rooms.Result{Name: "A\n\x00 n\tn", Others: []string{"8"}}, []told{
+			file("image", "https://h/\u202egpj"), file("image", "file:///etc/passwd"), file("image", "https://h/\xff"),
+		}}, []string{"8"}, nil, phrase.FileRefused},
+		{"one address of two", "Ann", message.Event{Attachments: []message.Attachment{
+			file("image", "data:image/png;base64,AAAA"), file("image", "http://h/a"),
+		}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: 📷", ""},
+			{"p/m/8/1", "8", "text", "", "image http://h/a"},
+		}, ""},
+		{"nothing readable", "Ann", message.Event{Text: "\x00\x1b \u009f\n\u200b"}, []string{"8"}, nil, phrase.TextEmpty},
+		{"too long", "Ann", message.Event{Text: strings.Repeat("word ", 13_000)}, []string{"8"}, nil, phrase.TextLong},
+		{"64 KB of one character", "Ann", message.Event{Text: strings.Repeat("ä", 32<<10)}, []string{"8"}, nil, phrase.TextLong},
+
+		// Delivered, harmlessly.
+		{"controls", "A\n\x00 n\tn", message.Event{Text: "a\x00b\tc\r\n<b>\xff"}, []string{"8"}, []told{
 			{"p/m/8", "8", "text", "A n n: ab\tc\n<b>\ufffd", ""},
-		}},
+		}, ""},
+		{"overrides", "Ann", message.Event{Text: "exe.\u202egpj"}, []string{"8"}, []told{{"p/m/8", "8", "text", "Ann: exe.gpj", ""}}, ""},
+		{"markup and metacharacters", "<i>", message.Event{Text: `<script>$(id)</script>'; DROP TABLE rooms; --`}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", `<i>: <script>$(id)</script>'; DROP TABLE rooms; --`, ""},
+		}, ""},
+		{"a name from right to left", "محمد", message.Event{Text: "hi"}, []string{"8"}, []told{{"p/m/8", "8", "text", "\u2068محمد\u2069: hi", ""}}, ""},
+		{"a name that plays another", "Bob: hi\nAnn", message.Event{Text: "hi"}, []string{"8"}, []told{{"p/m/8", "8", "text", "Guest: hi", ""}}, ""},
+		{"no name", "", message.Event{Text: "hi"}, []string{"8"}, []told{{"p/m/8", "8", "text", "Guest: hi", ""}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ev := tt.ev
-			ev.Page, ev.ID, ev.User, ev.Time = "p", "m", "7", 1234
-			if ev.Kind == "" {
-				ev.Kind = message.KindMessage
+			ev := event(tt.ev)
+			said, refused := Say(ev, tt.from, ev.Text)
+			if refused != tt.refused {
+				t.Errorf("Say(%s) refuses with %q, want %q", tt.name, refused, tt.refused)
 			}
-			var got []told
-			for _, o := range Copies(ev, tt.res) {
-				if o.Page != "p" || o.Time != 1234 {
-					t.Errorf("Copies(...) page %q time %d, want p and the event's", o.Page, o.Time)
-				}
-				g := told{ID: o.ID, To: o.To, Class: o.Class, Text: o.Text}
-				if o.Attachment != nil {
-					g.File = o.Attachment.Type + " " + o.Attachment.URL
-				}
-				got = append(got, g)
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("Copies(%s): -want +got\n%s", tt.name, diff)
+			if diff := cmp.Diff(tt.want, short(t, said.Copies(ev, tt.to))); diff != "" {
+				t.Errorf("Say(%s): -want +got\n%s", tt.name, diff)
 			}
 		})
+	}
+}
+
+func TestSayInParts(t *testing.T) {
+	t.Parallel()
+	x, y := strings.Repeat("x", 1994), strings.Repeat("y", 1500)
+	ev := event(message.Event{Attachments: []message.Attachment{{Type: "image", URL: "https://h/a"}}})
+	said, refused := Say(ev, "Ann", x+" "+y+" "+y)
+	want := []told{
+		{"p/m/8", "8", "text", "Ann: " + x + " ", ""},
+		{"p/m/8/1", "8", "text", "Ann: " + y + " ", ""},
+		{"p/m/8/2", "8", "text", "Ann: " + y, ""},
+		{"p/m/8/3", "8", "text", "", "image https://h/a"},
+	}
+	if diff := cmp.Diff(want, short(t, said.Copies(ev, []string{"8"}))); diff != "" || refused != "" {
+		t.Errorf("Say(5,000 characters and a picture), refused %q: -want +got\n%s", refused, diff)
 	}
 }
 
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	for types, want := range map[string]string{
-		"image":            "a picture",
-		"audio":            "a voice message",
-		"video":            "a video",
-		"file":             "a file",
-		"sticker":          "a sticker",
-		"location":         "a link",
-		"image image":      "2 pictures",
-		"audio file audio": "3 attachments",
+		"image":                  "📷",
+		"audio":                  "🎤",
+		"video":                  "🎬",
+		"file":                   "📎",
+		"sticker":                "🏷️",
+		"location":               "🔗",
+		"image image":            "📷×2",
+		"audio file audio image": "🎤×2 📎 📷",
 	} {
 		var files []file
 		for kind := range strings.FieldsSeq(types) {
 			files = append(files, relayOne(message.Attachment{Type: kind, URL: "https://h/"}))
 		}
-		if got := describe(files); got != want {
+		if got := describe(files, 0); got != want {
 			t.Errorf("describe(%s) = %q, want %q", types, got, want)
 		}
 	}
@@ -128,121 +163,78 @@ func TestDescribe(t *testing.T) {
 
 func TestTooManyAttachments(t *testing.T) {
 	t.Parallel()
-	ev := message.Event{Kind: message.KindMessage, Page: "p", ID: "m", User: "7"}
+	ev := event(message.Event{})
 	for i := range 32 {
 		ev.Attachments = append(ev.Attachments, message.Attachment{Type: "image", URL: fmt.Sprintf("https://h/%d", i)})
 	}
-	got := Copies(ev, rooms.Result{Name: "Ann", Others: []string{"8"}})
-	if len(got) != 32 || got[0].Text != "Ann sent 30 pictures" || got[31].Text != "… and 2 more" {
-		t.Errorf("Copies(32 pictures) = %d messages, %q … %q, want 32 from the words to the rest", len(got), got[0].Text, got[len(got)-1].Text)
+	said, _ := Say(ev, "Ann", "")
+	got := said.Copies(ev, []string{"8"})
+	if len(got) != 31 || got[0].Text != "Ann: 📷×30 +2" || got[30].Attachment.URL != "https://h/29" {
+		t.Errorf("Say(32 pictures) = %d messages, the first %q, want 31 and the rest in words", len(got), got[0].Text)
+	}
+	said, _ = Say(ev, "Ann", "See")
+	got = said.Copies(ev, []string{"8"})
+	if len(got) != 32 || got[0].Text != "Ann: See" || got[31].Text != "Ann: +2" {
+		t.Errorf("Say(text and 32 pictures) = %d messages, %q … %q, want 32 and the rest in words", len(got), got[0].Text, got[len(got)-1].Text)
 	}
 }
 
-func TestSplit(t *testing.T) {
+func TestNotice(t *testing.T) {
 	t.Parallel()
-	x, y, euro := strings.Repeat("x", 1999), strings.Repeat("y", 1000), strings.Repeat("€", 1999)
+	ev := event(message.Event{})
+	yes, no := message.QuickReply{Title: "Yes", Payload: "/who"}, message.QuickReply{Title: "No", Payload: "/help"}
+	got := Notice(ev, "7", " Really?\x00 ", yes, no)
+	if diff := cmp.Diff([]told{{"p/m/7", "7", "text", "Really?", ""}}, short(t, got)); diff != "" {
+		t.Errorf("Notice: -want +got\n%s", diff)
+	}
+	if diff := cmp.Diff([]message.QuickReply{yes, no}, got[0].Replies); diff != "" {
+		t.Errorf("replies of Notice: -want +got\n%s", diff)
+	}
+	long := Notice(ev, "7", strings.Repeat("Room 1\n", 500), yes)
+	if len(long) != 2 || long[0].ID != "p/m/7" || long[1].ID != "p/m/7/1" || long[0].Replies != nil || len(long[1].Replies) != 1 {
+		t.Errorf("Notice(3,500 characters) = %v, want two with the reply below the last", short(t, long))
+	}
+	many := Notice(ev, "7", "Which?", make([]message.QuickReply, 20)...)
+	if n := len(many[0].Replies); n != 13 {
+		t.Errorf("Notice with 20 replies has %d, want 13", n)
+	}
+	if got := Notice(ev, "7", " \x00", yes); got != nil {
+		t.Errorf("Notice of nothing = %v, want none", got)
+	}
+}
+
+func TestReply(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
-		name, text string
-		want       []string
+		title, payload string
+		want           message.QuickReply
+		ok             bool
 	}{
-		{"fits exactly", x[:1998], []string{"A:" + x[:1998]}},
-		{"one too long, one word", x, []string{"A:" + x[:1998], "A:x"}},
-		{"characters, not bytes", euro, []string{"A:" + euro[:1998*3], "A:€"}},
-		{"at white space", y + " " + y, []string{"A:" + y, "A:" + y}},
-		{"white space just behind", x[:1998] + " \n b", []string{"A:" + x[:1998], "A:b"}},
-		{"word after an early space is cut", "a " + x, []string{"A:a " + x[:1996], "A:xxx"}},
+		{"jazz: 3 people", "/join jazz", message.QuickReply{Title: "jazz: 3 people", Payload: "/join jazz"}, true},
+		{"Block " + strings.Repeat("ä", 30), "/block x", message.QuickReply{Title: "Block ää" + "äääääääääää…", Payload: "/block x"}, true},
+		{"two\nlines \u202e", "/who", message.QuickReply{Title: "two lines", Payload: "/who"}, true},
+		{"x", strings.Repeat("x", 1000), message.QuickReply{Title: "x", Payload: strings.Repeat("x", 1000)}, true},
+		{"x", strings.Repeat("x", 1001), message.QuickReply{}, false},
+		{"", "/who", message.QuickReply{}, false},
+		{"\x00", "/who", message.QuickReply{}, false},
+		{"x", "", message.QuickReply{}, false},
 	} {
-		if diff := cmp.Diff(tt.want, split("A:", tt.text)); diff != "" {
-			t.Errorf("split(%s): -want +got\n%s", tt.name, diff)
+		got, ok := Reply(tt.title, tt.payload)
+		if diff := cmp.Diff(tt.want, got); diff != "" || ok != tt.ok {
+			t.Errorf("Reply(%.30q, %.30q) ok %t, want %t: -want +got\n%s", tt.title, tt.payload, ok, tt.ok, diff)
 		}
 	}
-	long := split("A:", strings.Repeat("word ", 100_000))
-	if n := len(long); n != 10 || !strings.HasSuffix(long[9], "word…") || utf8.RuneCountInString(long[9]) > 2000 {
-		t.Errorf("split(500,000 characters) = %d pieces, the last ending in %q, want 10 and an ellipsis", n, long[n-1][len(long[n-1])-10:])
-	}
-}
-
-// TestCopiesProperties holds what every event and room must give.
-func TestCopiesProperties(t *testing.T) {
-	t.Parallel()
-	psid := rapid.StringMatching(`[1-9][0-9]{0,2}`)
-	attachment := rapid.Custom(func(t *rapid.T) message.Attachment {
-		return message.Attachment{
-			Type: rapid.SampledFrom([]string{"image", "audio", "video", "file", "sticker", "reel", ""}).Draw(t, "type"),
-			URL:  rapid.OneOf(rapid.Just("https://h/x"), rapid.String()).Draw(t, "url"),
-		}
-	})
-	text := rapid.OneOf(
-		rapid.String(),
-		rapid.StringOfN(rapid.RuneFrom([]rune("ab €😀 \n\x00")), 0, 9000, -1),
-		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
-	)
-	rapid.Check(t, func(t *rapid.T) {
-		ev := message.Event{
-			Kind: rapid.SampledFrom([]message.Kind{message.KindMessage, message.KindPostback}).Draw(t, "kind"),
-			Page: "p", ID: "m", User: psid.Draw(t, "user"), Time: 1,
-			Text:        text.Draw(t, "text"),
-			Attachments: rapid.SliceOfN(attachment, 0, 40).Draw(t, "attachments"),
-		}
-		res := rooms.Result{
-			Room: 1, Name: text.Draw(t, "name"), Joined: rapid.Bool().Draw(t, "joined"),
-			Others: rapid.SliceOfDistinct(psid, rapid.ID).Draw(t, "others"),
-		}
-		got := Copies(ev, res)
-		if diff := cmp.Diff(got, Copies(ev, res)); diff != "" {
-			t.Fatalf("Copies twice: -first +second\n%s", diff)
-		}
-		seen := map[string]bool{}
-		toSender := 0
-		for _, o := range got {
-			if seen[o.ID] {
-				t.Fatalf("Copies: id %q twice", o.ID)
-			}
-			seen[o.ID] = true
-			if o.To == ev.User {
-				toSender++
-			}
-			if n := utf8.RuneCountInString(o.Text); n > 2000 {
-				t.Fatalf("Copies: text of %d characters, want at most 2000", n)
-			}
-			for _, r := range o.Text {
-				if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-					t.Fatalf("Copies: text holds %U", r)
-				}
-			}
-			if !utf8.ValidString(o.Text) {
-				t.Fatal("Copies: text is not UTF-8")
-			}
-			body, err := o.Encode()
-			if err != nil {
-				t.Fatalf("Encode: %v", err)
-			}
-			back, err := message.DecodeOutbound(body)
-			if err != nil {
-				t.Fatalf("DecodeOutbound: %v", err)
-			}
-			if diff := cmp.Diff(o, back); diff != "" {
-				t.Fatalf("decode of the encoded copy: -want +got\n%s", diff)
-			}
-		}
-		wantToSender := 0
-		if res.Joined || ev.Kind == message.KindPostback {
-			wantToSender = 1
-		}
-		if toSender != wantToSender {
-			t.Fatalf("Copies: %d messages to the sender, want %d", toSender, wantToSender)
-		}
-	})
 }
 
 func BenchmarkCopies(b *testing.B) {
-	res := rooms.Result{Room: 1, Name: "Guest 17"}
-	for i := range rooms.MaxCapacity - 1 {
-		res.Others = append(res.Others, fmt.Sprintf("72057594037927%03d", i))
+	var others []string
+	for i := range 99 {
+		others = append(others, fmt.Sprintf("72057594037927%03d", i))
 	}
 	ev := message.Event{Kind: message.KindMessage, Page: "100", ID: "m_x", User: "1", Text: "Hello everybody"}
 	for b.Loop() {
-		if n := len(Copies(ev, res)); n != 99 {
+		said, _ := Say(ev, "Guest 17", ev.Text)
+		if n := len(said.Copies(ev, others)); n != 99 {
 			b.Fatalf("Copies = %d, want 99", n)
 		}
 	}

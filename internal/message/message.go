@@ -24,12 +24,13 @@ const (
 	KindMessage  Kind = "message"  // a user wrote; Text, Payload or Attachments
 	KindPostback Kind = "postback" // a user tapped a button; Payload, Title
 	KindPolicy   Kind = "policy"   // Meta blocked, warned or unblocked the page; Action, Reason
-	KindFeedback Kind = "feedback" // the dispatcher learned that User cannot be sent to; Reason
+	KindFeedback Kind = "feedback" // the dispatcher learned that User, or the whole page, cannot be sent to; Reason, Until
+	KindIdle     Kind = "idle"     // core saw that User has been silent for too long
 )
 
 func (k Kind) valid() bool {
 	switch k {
-	case KindMessage, KindPostback, KindPolicy, KindFeedback:
+	case KindMessage, KindPostback, KindPolicy, KindFeedback, KindIdle:
 		return true
 	}
 	return false
@@ -41,14 +42,25 @@ type Attachment struct {
 	URL  string `json:"url"`
 }
 
+// QuickReply is something to tap below a message; the tap comes back as an
+// Event with the payload. Up to three below a short text are buttons, which
+// stay, and whose tap is a KindPostback. More are Messenger's quick replies,
+// which are gone with the next message, and whose tap is a KindMessage with the
+// title as its text.
+type QuickReply struct {
+	Title   string `json:"title"`   // at most 20 characters
+	Payload string `json:"payload"` // at most 1,000 characters
+}
+
 // Event is one thing that happened on a page. (Page, ID) identifies it: a
 // repeated pair is the same event told twice.
 type Event struct {
 	Kind        Kind         `json:"kind"`
 	Page        string       `json:"page"`
-	ID          string       `json:"id"`             // Messenger's mid, or a digest of the raw event where it has none
-	User        string       `json:"user,omitempty"` // PSID; empty only for KindPolicy
-	Time        int64        `json:"time"`           // when it happened, Unix milliseconds
+	ID          string       `json:"id"`               // Messenger's mid, or a digest of the raw event where it has none
+	User        string       `json:"user,omitempty"`   // PSID; empty only for KindPolicy
+	Time        int64        `json:"time"`             // when it happened, Unix milliseconds
+	Locale      string       `json:"locale,omitempty"` // of the user, such as pt_BR, where the event tells it
 	Text        string       `json:"text,omitempty"`
 	Payload     string       `json:"payload,omitempty"` // of the quick reply or postback
 	Title       string       `json:"title,omitempty"`   // of the postback's button
@@ -56,6 +68,7 @@ type Event struct {
 	Attachments []Attachment `json:"attachments,omitempty"`
 	Action      string       `json:"action,omitempty"` // KindPolicy: block, warning, unblock
 	Reason      string       `json:"reason,omitempty"` // KindPolicy: Meta's word; KindFeedback: a Reason
+	Until       int64        `json:"until,omitempty"`  // KindFeedback of a stopped page: when it is tried again, Unix milliseconds
 }
 
 // Encode returns the wire form of e.
@@ -103,17 +116,19 @@ const (
 
 // Outbound is one message to one recipient.
 type Outbound struct {
-	ID         string      `json:"id"` // deterministic, see CopyID; travels in the send's metadata
-	Page       string      `json:"page"`
-	To         string      `json:"to"` // PSID
-	Class      Class       `json:"class"`
-	Text       string      `json:"text,omitempty"` // exactly one of Text and Attachment is set
-	Attachment *Attachment `json:"attachment,omitempty"`
-	Time       int64       `json:"time"`                 // when its event happened, Unix milliseconds: its age counts from here
-	Attempts   int         `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
-	FirstCode  string      `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
-	Broadcast  string      `json:"broadcast,omitempty"`  // id of the broadcast that it is part of
-	Rate       float64     `json:"rate,omitempty"`       // messages/s of the whole broadcast at most; 0: no limit of its own
+	ID         string       `json:"id"` // deterministic, see CopyID; travels in the send's metadata
+	Page       string       `json:"page"`
+	To         string       `json:"to"` // PSID
+	Class      Class        `json:"class"`
+	Text       string       `json:"text,omitempty"` // exactly one of Text and Attachment is set
+	Attachment *Attachment  `json:"attachment,omitempty"`
+	Replies    []QuickReply `json:"replies,omitempty"`    // buttons below it, at most 13
+	Time       int64        `json:"time"`                 // when its event happened, Unix milliseconds: its age counts from here
+	Attempts   int          `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
+	FirstCode  string       `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
+	Broadcast  string       `json:"broadcast,omitempty"`  // id of the broadcast that it is part of
+	Rate       float64      `json:"rate,omitempty"`       // messages/s of the whole broadcast at most; 0: no limit of its own
+	Deadline   int64        `json:"deadline,omitempty"`   // after which it is not sent, Unix milliseconds, instead of what its age says; 0: its age counts
 }
 
 // Encode returns the wire form of o.
@@ -124,6 +139,9 @@ func (o Outbound) Encode() ([]byte, error) {
 	}
 	return b, nil
 }
+
+// MaxReplies is the most quick replies that the Send API takes.
+const MaxReplies = 13
 
 // DecodeOutbound parses a body from `outbound`, `outbound.bulk` or a lane.
 // Every fault is named.
@@ -149,6 +167,15 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 	}
 	if o.Attachment != nil && (o.Attachment.Type == "" || o.Attachment.URL == "") {
 		faults = append(faults, errors.New("attachment lacks its type or url"))
+	}
+	if len(o.Replies) > MaxReplies {
+		faults = append(faults, fmt.Errorf("replies are %d, at most %d are possible", len(o.Replies), MaxReplies))
+	}
+	for i, r := range o.Replies {
+		if r.Title == "" || r.Payload == "" {
+			faults = append(faults, fmt.Errorf("reply %d lacks its title or payload", i+1))
+			break
+		}
 	}
 	if o.Attempts < 0 {
 		faults = append(faults, errors.New("attempts is negative"))

@@ -12,14 +12,14 @@ func BenchmarkReceive(b *testing.B) {
 		b.Run(db.name, func(b *testing.B) {
 			s := open(b, Config{DatabaseURL: db.url(b)})
 			for i := range MaxCapacity {
-				receive(b, s, "p", fmt.Sprintf("72057594037927%03d", i), "join-"+strconv.Itoa(i))
+				says(b, s, fmt.Sprintf("72057594037927%03d", i))
 			}
 			i := 0
 			for b.Loop() {
 				id := "m_" + strconv.Itoa(i)
-				res := receive(b, s, "p", "72057594037927042", id)
-				if len(res.Others) != MaxCapacity-1 {
-					b.Fatalf("others = %d, want %d", len(res.Others), MaxCapacity-1)
+				res := receive(b, s, Event{User: "72057594037927042", ID: id})
+				if len(res.Relay) != MaxCapacity-1 {
+					b.Fatalf("Relay = %d, want %d", len(res.Relay), MaxCapacity-1)
 				}
 				if err := s.Done(b.Context(), "p", id); err != nil {
 					b.Fatal(err)

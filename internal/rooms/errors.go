@@ -29,10 +29,25 @@ func checkKey(field, value string) error {
 		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrData, field, len(value), maxKey)
 	case !utf8.ValidString(value):
 		return fmt.Errorf("%w: %s is not UTF-8", ErrData, field)
-	case strings.ContainsRune(value, 0):
-		return fmt.Errorf("%w: %s holds a NUL byte", ErrData, field)
+	case strings.ContainsAny(value, "\x00"+separator):
+		return fmt.Errorf("%w: %s holds a control character", ErrData, field)
 	}
 	return nil
+}
+
+// maxWord bounds what else comes from users, whose names and codes are far
+// shorter.
+const maxWord = 512
+
+// checkWord is checkKey for what may be empty.
+func checkWord(field, value string) error {
+	if value == "" {
+		return nil
+	}
+	if len(value) > maxWord {
+		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrData, field, len(value), maxWord)
+	}
+	return checkKey(field, value)
 }
 
 // Result codes of SQLite that lie in the data (sqlite.org/rescode.html).

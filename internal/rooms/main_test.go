@@ -2,6 +2,7 @@ package rooms
 
 import (
 	"context"
+	"crypto/rand"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -14,26 +15,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// database is one of the databases that every test of the suite runs on.
-type database struct {
+// backend is one of the databases that every test of the suite runs on.
+type backend struct {
 	name string
 	url  func(testing.TB) string
 }
 
-func databases() []database {
-	return append(shared(), database{"memory", func(testing.TB) string { return "sqlite::memory:" }})
+func databases() []backend {
+	return append(shared(), backend{"memory", func(testing.TB) string { return "sqlite::memory:" }})
 }
 
 // shared are the databases that several stores can use at once.
-func shared() []database {
-	return []database{
+func shared() []backend {
+	return []backend{
 		{"sqlite", func(t testing.TB) string { t.Helper(); return "sqlite:" + filepath.Join(t.TempDir(), "rooms.db") }},
 		{"postgres", roomstest.DSN},
 	}
 }
 
 // onEach runs a test on each of the databases, with the URL of an empty one.
-func onEach(t *testing.T, dbs []database, test func(t *testing.T, url string)) {
+func onEach(t *testing.T, dbs []backend, test func(t *testing.T, url string)) {
 	t.Helper()
 	for _, db := range dbs {
 		t.Run(db.name, func(t *testing.T) {
@@ -83,16 +84,29 @@ func open(t testing.TB, cfg Config) *Store {
 }
 
 // receive receives what must be received without error.
-func receive(t testing.TB, s *Store, page, user, id string) Result {
+func receive(t testing.TB, s *Store, ev Event) Result {
 	t.Helper()
-	return receiveAt(t, s, page, user, id, noon)
-}
-
-func receiveAt(t testing.TB, s *Store, page, user, id string, at time.Time) Result {
-	t.Helper()
-	res, err := s.Receive(t.Context(), Event{Page: page, User: user, ID: id, At: at})
+	if ev.Page == "" {
+		ev.Page = "p"
+	}
+	if ev.At.IsZero() {
+		ev.At = noon
+	}
+	res, err := s.Receive(t.Context(), ev)
 	if err != nil {
-		t.Fatalf("Receive(%s, %s, %s) = %v, want a result", page, user, id, err)
+		t.Fatalf("Receive(%+v) = %v, want a result", ev, err)
 	}
 	return res
+}
+
+// says is a message of a user, which nobody has told before.
+func says(t testing.TB, s *Store, user string) Result {
+	t.Helper()
+	return receive(t, s, Event{User: user, ID: rand.Text()})
+}
+
+// does is a command of a user, which nobody has told before.
+func does(t testing.TB, s *Store, user string, a Action, arg string) Result {
+	t.Helper()
+	return receive(t, s, Event{User: user, ID: rand.Text(), Action: a, Arg: arg})
 }

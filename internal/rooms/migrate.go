@@ -2,10 +2,11 @@ package rooms
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 )
 
 //go:embed migrations/*.sql
@@ -21,15 +22,23 @@ const migrationLock = 0x63686174636c7562
 // when the database is newer than this program.
 func (s *Store) Migrate(ctx context.Context) error {
 	steps, err := fs.Glob(migrations, "migrations/*.sql") // in name order
+	if err == nil {
+		err = s.migrate(ctx, steps)
+	}
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return nil
+}
+
+func (s *Store) migrate(ctx context.Context, steps []string) error {
+	return s.inTx(ctx, func(ctx context.Context, tx transaction) error {
 		if err := s.lockSchema(ctx, tx); err != nil {
 			return err
 		}
 		var version int
-		if err := tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(version), 0) FROM schema_migrations`).Scan(&version); err != nil {
+		err := tx.run(ctx, one(nil, `SELECT COALESCE(MAX(version), 0) FROM schema_migrations`, nil, &version))
+		if err != nil {
 			return fmt.Errorf("read schema version: %w", err)
 		}
 		if version > len(steps) {
@@ -40,42 +49,48 @@ func (s *Store) Migrate(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return tx.commit(ctx)
 	})
-	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	return nil
 }
 
 // lockSchema keeps other programs from migrating until tx ends, and makes the
 // table of versions. SQLite is locked by the transaction itself.
-func (s *Store) lockSchema(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) lockSchema(ctx context.Context, tx transaction) error {
 	if s.postgres {
-		if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
+		err := tx.run(ctx, query{sql: `SELECT pg_advisory_xact_lock($1)`, args: []any{int64(migrationLock)}})
+		if err != nil {
 			return fmt.Errorf("lock schema: %w", err)
 		}
 	}
-	_, err := tx.ExecContext(ctx,
-		`CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied_at BIGINT NOT NULL)`)
+	err := tx.run(ctx, query{sql: `CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied_at BIGINT NOT NULL)`})
 	if err != nil {
 		return fmt.Errorf("create schema_migrations: %w", err)
 	}
 	return nil
 }
 
-func (s *Store) apply(ctx context.Context, tx *sql.Tx, version int, name string) error {
+func (s *Store) apply(ctx context.Context, tx transaction, version int, name string) error {
 	step, err := migrations.ReadFile(name)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
-	if _, err := tx.ExecContext(ctx, string(step)); err != nil {
-		return fmt.Errorf("apply %s: %w", name, err)
+	for _, statement := range statements(string(step)) {
+		if err := tx.run(ctx, query{sql: statement}); err != nil {
+			return fmt.Errorf("apply %s: %w", name, err)
+		}
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO schema_migrations (version, applied_at) VALUES ($1, $2)`,
-		version, s.now().UnixMilli())
+	err = tx.run(ctx, query{
+		sql:  `INSERT INTO schema_migrations (version, applied_at) VALUES ($1, $2)`,
+		args: []any{int64(version), s.cfg.Now().UnixMilli()},
+	})
 	if err != nil {
 		return fmt.Errorf("record %s: %w", name, err)
 	}
 	return nil
+}
+
+// statements are the parts of a step. PostgreSQL takes one at a time, and a
+// step has them end with their lines.
+func statements(step string) []string {
+	return slices.DeleteFunc(strings.Split(step, ";\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
 }

@@ -2,199 +2,261 @@ package rooms
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
+	"strings"
 )
 
-// Event is one thing that a user did on a page. (Page, ID) identifies it.
-type Event struct {
-	Page string
-	User string // PSID
-	ID   string
-	At   time.Time // when it happened, by the platform's clock
+// visit is an event being handled in its transaction: what was read for it,
+// and what it leads to.
+type visit struct {
+	s      *Store
+	tx     transaction
+	ev     Event
+	at     int64 // ev.At
+	person person
+	place  place // where the user is; number 0 for nowhere
+	paused int64 // nothing is sent for the page before
+	known  bool  // the event was received before
+	past   *string
+	relay  []string // of Write: who may get a copy, as long as the user stays where it is
+	res    Result
+	writes []query // what the commit takes along
 }
 
-// Status says what is known of an event.
-type Status int
-
-// The states of an event.
-const (
-	Fresh      Status = iota // told for the first time
-	Unfinished               // told before, but Done was never called: its copies may be missing
-	Finished                 // told before, and Done
-)
-
-func (s Status) String() string {
-	switch s {
-	case Fresh:
-		return "fresh"
-	case Unfinished:
-		return "unfinished"
-	case Finished:
-		return "finished"
-	}
-	return "Status(" + strconv.Itoa(int(s)) + ")"
+// place is a membership.
+type place struct {
+	Room
+	name    string
+	members int // of the room, itself among them
 }
 
-// Result is what an event led to. Of a Finished one only Status is set; of an
-// Unfinished one everything else is as it was when the event was Fresh.
-type Result struct {
-	Status Status   `json:"-"`
-	Room   int      `json:"room"`   // number of the sender's room
-	Name   string   `json:"name"`   // display name of the sender
-	Joined bool     `json:"joined"` // the event brought the sender into the room
-	Others []string `json:"others"` // PSIDs of the other members that can be sent to, sorted
-}
-
-// errRepeated rolls the transaction of a repeated event back.
-var errRepeated = errors.New("event was received before")
-
-// Receive records an event in one transaction. The sender becomes a user if
-// it was none, gets a name ("Guest 17"), and if it is in no room it joins the
-// lowest numbered one with a free place, or a new one when all are full.
+// Receive records an event in one transaction and tells what it led to. Who
+// does something becomes a user if it was none. Write, Start and Join bring a
+// user who is in no room into one: the one it was in before, else the lowest
+// numbered public one with a free place, or a new one when all are full. There
+// it gets the name that it has or wants, with a number behind it if somebody
+// else is called so.
 //
 // After every copy of the event is safe the caller calls Done. Until then the
 // event told again returns Unfinished with the same result, afterwards
 // Finished. The error is ErrData when the event can never be stored; any other
 // error may pass, and then Receive may be called again.
 func (s *Store) Receive(ctx context.Context, ev Event) (Result, error) {
-	if err := errors.Join(checkKey("page", ev.Page), checkKey("user", ev.User), checkKey("id", ev.ID)); err != nil {
+	err := errors.Join(checkKey("page", ev.Page), checkKey("user", ev.User), checkKey("id", ev.ID),
+		checkWord("lang", ev.Lang), checkWord("arg", ev.Arg))
+	if err != nil {
 		return Result{}, fmt.Errorf("receive event: %w", err)
 	}
 	var res Result
-	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		var err error
-		res, err = s.receive(ctx, tx, ev)
-		return err
+	err = s.inTx(ctx, func(ctx context.Context, tx transaction) error {
+		v := &visit{s: s, tx: tx, ev: ev, at: ev.At.UnixMilli(), person: person{page: ev.Page, psid: ev.User}}
+		if err := v.handle(ctx); err != nil {
+			return err
+		}
+		res = v.res
+		return nil
 	})
-	if errors.Is(err, errRepeated) {
-		res, err = s.recall(ctx, ev)
-	}
 	if err != nil {
 		return Result{}, fmt.Errorf("receive event: %w", classify(err))
 	}
 	return res, nil
 }
 
-// receive does the work first and records the event last: the usual event,
-// which is not repeated, then costs one statement less. Two transactions with
-// one event meet at its sender's row, and the second finds the first's record.
-func (s *Store) receive(ctx context.Context, tx *sql.Tx, ev Event) (Result, error) {
-	name, err := touchUser(ctx, tx, ev)
+func (v *visit) handle(ctx context.Context) error {
+	if err := v.load(ctx); err != nil {
+		return err
+	}
+	if v.known {
+		return v.recall() // and commit nothing
+	}
+	if err := v.decide(ctx); err != nil {
+		return err
+	}
+	v.res.Lang = v.person.lang
+	if v.at < v.paused {
+		v.res.Paused, v.res.Notice, v.res.Relay = true, Silence, nil
+	}
+	outcome, err := json.Marshal(v.res)
 	if err != nil {
-		return Result{}, err
+		return fmt.Errorf("encode outcome: %w", err)
 	}
-	res := Result{Name: name.String}
-	if res.Room, res.Others, err = room(ctx, tx, ev); err != nil {
-		return Result{}, err
-	}
-	if res.Room == 0 {
-		if res.Name, err = s.join(ctx, tx, ev, name); err != nil {
-			return Result{}, err
-		}
-		if res.Room, res.Others, err = room(ctx, tx, ev); err != nil {
-			return Result{}, err
-		}
-		res.Joined = true
-	}
-	outcome, err := json.Marshal(res)
-	if err != nil {
-		return Result{}, fmt.Errorf("encode outcome: %w", err)
-	}
-	inserted, err := tx.ExecContext(ctx, `
-		INSERT INTO processed_events (page, event_id, at, outcome) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (page, event_id) DO NOTHING`,
-		ev.Page, ev.ID, s.now().UnixMilli(), string(outcome))
-	if err != nil {
-		return Result{}, fmt.Errorf("record event: %w", err)
-	}
-	n, err := inserted.RowsAffected()
-	if err != nil {
-		return Result{}, fmt.Errorf("record event: %w", err)
-	}
-	if n == 0 {
-		return Result{}, errRepeated
-	}
-	return res, nil
+	v.write(`INSERT INTO processed_events (page, event_id, at, outcome) VALUES ($1, $2, $3, $4)`,
+		v.ev.Page, v.ev.ID, v.s.cfg.Now().UnixMilli(), string(outcome))
+	return v.tx.commit(ctx, append(v.writes, v.person.save())...)
 }
 
-// touchUser makes the sender a user, or notes that it was here; either way its
-// row is locked from now on. The name is NULL for a new user.
-func touchUser(ctx context.Context, tx *sql.Tx, ev Event) (name sql.NullString, err error) {
-	err = tx.QueryRowContext(ctx, `
-		INSERT INTO users (page, psid, last_inbound) VALUES ($1, $2, $3)
-		ON CONFLICT (page, psid) DO UPDATE SET
-			last_inbound = CASE WHEN excluded.last_inbound > users.last_inbound
-				THEN excluded.last_inbound ELSE users.last_inbound END,
-			window_closed_at = NULL
-		RETURNING name`,
-		ev.Page, ev.User, ev.At.UnixMilli()).Scan(&name)
-	if err != nil {
-		return name, fmt.Errorf("upsert user: %w", err)
+// load reads what an event needs, with the user's row locked first, so that
+// what is read behind it is what the transaction before this one left.
+func (v *visit) load(ctx context.Context) error {
+	found := false
+	queries := []query{v.person.load(&found, v.s.db.lock()), v.loadPlace()}
+	if v.ev.Action == Write {
+		queries = append(queries, v.loadRelay())
 	}
-	return name, nil
+	if err := v.tx.run(ctx, queries...); err != nil || found {
+		return err
+	}
+	v.place, v.relay = place{}, nil
+	if err := v.tx.run(ctx, append([]query{v.person.create()}, queries...)...); err != nil {
+		return err
+	}
+	if !found {
+		return errNone
+	}
+	return nil
 }
 
-// room returns the sender's room and the other members that can be sent to;
-// room number 0 when the sender is in none.
-func room(ctx context.Context, tx *sql.Tx, ev Event) (number int, others []string, err error) {
-	rows, err := tx.QueryContext(ctx, `
-		SELECT mine.room, u.psid
-		FROM memberships mine
-		LEFT JOIN (memberships m JOIN users u ON u.page = m.page AND u.psid = m.psid AND u.window_closed_at IS NULL)
-			ON m.page = mine.page AND m.room = mine.room AND m.psid <> mine.psid
-		WHERE mine.page = $1 AND mine.psid = $2`,
-		ev.Page, ev.User)
-	if err != nil {
-		return 0, nil, fmt.Errorf("select room: %w", err)
+// loadPlace reads where the user is, whether its page is paused, and what is
+// known of the event.
+func (v *visit) loadPlace() query {
+	return query{
+		sql: `
+		SELECT m.room, m.name, r.code, r.members, p.paused_until, e.event_id, e.outcome
+		FROM (SELECT 1 AS x) one
+		LEFT JOIN pages p ON p.page = $1
+		LEFT JOIN members m ON m.page = $1 AND m.psid = $2
+		LEFT JOIN rooms r ON r.page = m.page AND r.number = m.room
+		LEFT JOIN processed_events e ON e.page = $1 AND e.event_id = $3`,
+		args: []any{v.ev.Page, v.ev.User, v.ev.ID},
+		each: func(r row) error {
+			var number, members, paused *int64
+			var name, code, event *string
+			if err := r.Scan(&number, &name, &code, &members, &paused, &event, &v.past); err != nil {
+				return err
+			}
+			if number != nil && name != nil && code != nil && members != nil {
+				v.place = place{Room: Room{Number: int(*number), Code: *code}, name: *name, members: int(*members)}
+			}
+			if paused != nil {
+				v.paused = *paused
+			}
+			v.known = event != nil
+			return nil
+		},
 	}
-	defer rows.Close() // rows.Err below tells
-	for rows.Next() {
-		var other sql.NullString
-		if err := rows.Scan(&number, &other); err != nil {
-			return 0, nil, fmt.Errorf("read room: %w", err)
-		}
-		if other.Valid {
-			others = append(others, other.String)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return 0, nil, fmt.Errorf("read room: %w", err)
-	}
-	// Here and not in SQL, where the order would depend on the collation.
-	slices.Sort(others)
-	return number, others, nil
 }
 
-// recall returns what is known of an event that was received before.
-func (s *Store) recall(ctx context.Context, ev Event) (Result, error) {
-	var outcome sql.NullString
-	err := s.onConn(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		return conn.QueryRowContext(ctx, `SELECT outcome FROM processed_events WHERE page = $1 AND event_id = $2`,
-			ev.Page, ev.ID).Scan(&outcome)
-	})
-	if err != nil { // also when it was pruned this moment: then the next try receives it anew
-		return Result{}, fmt.Errorf("recall event: %w", err)
+// separator stands between the PSIDs of a room where one row holds them all,
+// which costs a third of a row for each. No key holds it.
+const separator = "\x1f"
+
+// loadRelay reads the members of the user's room who may get what it writes.
+func (v *visit) loadRelay() query {
+	return v.relayQuery(`
+		SELECT string_agg(m.psid, CAST($5 AS TEXT))
+		FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
+		WHERE m.page = $1 AND m.room = (SELECT room FROM members WHERE page = $1 AND psid = $2) AND m.psid <> $2
+			AND u.window_closed_at IS NULL AND u.last_inbound > $3 AND u.muted_until <= $4
+			AND m.psid NOT IN (SELECT blocker FROM blocks WHERE page = $1 AND blocked = $2)
+			AND m.psid NOT IN (SELECT blocked FROM blocks WHERE page = $1 AND blocker = $2)`,
+		v.ev.Page, v.ev.User, v.at-Window.Milliseconds(), v.at, separator)
+}
+
+func (v *visit) relayQuery(sql string, args ...any) query {
+	return query{sql: sql, args: args, each: func(r row) error {
+		var psids *string
+		err := r.Scan(&psids)
+		if psids != nil {
+			v.relay = strings.Split(*psids, separator)
+		}
+		return err
+	}}
+}
+
+// recall gives what the event led to before.
+func (v *visit) recall() error {
+	if v.past == nil {
+		v.res = Result{Status: Finished}
+		return nil
 	}
-	if !outcome.Valid {
-		return Result{Status: Finished}, nil
+	if err := json.Unmarshal([]byte(*v.past), &v.res); err != nil {
+		return fmt.Errorf("decode outcome: %w", err)
 	}
-	var res Result
-	if err := json.Unmarshal([]byte(outcome.String), &res); err != nil {
-		return Result{}, fmt.Errorf("decode outcome: %w", err)
+	v.res.Status = Unfinished
+	return nil
+}
+
+// write adds a statement to those of the commit.
+func (v *visit) write(sql string, args ...any) {
+	v.writes = append(v.writes, query{sql: sql, args: args})
+}
+
+// decide makes the result, and the writes that bring it about.
+func (v *visit) decide(ctx context.Context) error {
+	v.res.Name, v.res.Room = v.place.name, v.place.Room
+	if v.ev.Action == Idle {
+		return v.idle(ctx)
 	}
-	res.Status = Unfinished
-	return res, nil
+	v.person.heard(v.ev)
+	if v.held() {
+		return nil
+	}
+	switch v.ev.Action {
+	case Write, Start:
+		return v.enter(ctx)
+	case Join:
+		return v.join(ctx)
+	case Leave:
+		return v.leave(ctx)
+	case List:
+		return v.list(ctx)
+	case Rename:
+		return v.rename(ctx)
+	case Who:
+		return v.who(ctx)
+	case Block, Unblock, Report:
+		return v.about(ctx)
+	case Mute:
+		v.mute()
+	case Ask, Idle:
+	}
+	return nil
+}
+
+// held stops an event of a user who is banned or floods.
+func (v *visit) held() bool {
+	if yes, news := v.person.banned(v.at); yes {
+		v.hold(Banned, news, v.person.bannedUntil)
+		return true
+	}
+	if yes, news := v.person.floods(v.at, v.s.cfg.FloodLimit, v.s.cfg.FloodPeriod); yes {
+		v.hold(Flooding, news, v.person.floodAt)
+		return true
+	}
+	return false
+}
+
+func (v *visit) hold(n Notice, news bool, until int64) {
+	v.res.Held = true
+	if news {
+		v.res.Notice, v.res.Until = n, untilTime(until)
+	}
+}
+
+// mute stops the copies to the user, or lets them come again.
+func (v *visit) mute() {
+	if v.ev.For <= 0 {
+		v.person.mutedUntil, v.res.Notice = 0, Unmuted
+		return
+	}
+	v.person.mutedUntil = v.ev.At.Add(v.ev.For).UnixMilli()
+	v.res.Notice, v.res.Until = Muted, untilTime(v.person.mutedUntil)
+}
+
+// sorted is a list in an order that does not depend on a database's collation.
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return list
 }
 
 // Done records that every copy of the event is safe. Idempotent.
 func (s *Store) Done(ctx context.Context, page, id string) error {
-	_, err := s.exec(ctx, `UPDATE processed_events SET outcome = NULL WHERE page = $1 AND event_id = $2`, page, id)
+	err := s.do(ctx, query{
+		sql: `UPDATE processed_events SET outcome = NULL WHERE page = $1 AND event_id = $2`, args: []any{page, id},
+	})
 	if err != nil {
 		return fmt.Errorf("finish event: %w", classify(err))
 	}

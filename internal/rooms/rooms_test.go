@@ -1,226 +1,199 @@
 package rooms
 
 import (
-	"errors"
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestReceive(t *testing.T) {
+func public(n int) Room { return Room{Number: n} }
+
+// TestPlaces: who comes goes to the lowest numbered public room with a free
+// place.
+func TestPlaces(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url, Capacity: 2})
-		for _, step := range []struct {
-			page, user, id string
-			want           Result
+		for i, step := range []struct {
+			page, user string
+			want       Result
 		}{
-			{"p", "a", "1", Result{Room: 1, Name: "Guest 1", Joined: true}},
-			{"p", "c", "2", Result{Room: 1, Name: "Guest 2", Joined: true, Others: []string{"a"}}},
-			{"p", "b", "3", Result{Room: 2, Name: "Guest 3", Joined: true}},
-			{"p", "a", "4", Result{Room: 1, Name: "Guest 1", Others: []string{"c"}}},
-			{"q", "a", "1", Result{Room: 1, Name: "Guest 1", Joined: true}},
-			{"p", "d", "5", Result{Room: 2, Name: "Guest 4", Joined: true, Others: []string{"b"}}},
-			{"p", "e", "6", Result{Room: 3, Name: "Guest 5", Joined: true}},
+			{"p", "a", Result{Joined: true, Room: public(1), Name: "Guest 1", Notice: Welcome}},
+			{"p", "c", Result{Joined: true, Room: public(1), Name: "Guest 2", Notice: Welcome, Count: 1, Relay: []string{"a"}}},
+			{"p", "b", Result{Joined: true, Room: public(2), Name: "Guest 3", Notice: Welcome}},
+			{"p", "a", Result{Room: public(1), Name: "Guest 1", Relay: []string{"c"}}},
+			{"q", "a", Result{Joined: true, Room: public(1), Name: "Guest 1", Notice: Welcome}},
+			{"p", "d", Result{Joined: true, Room: public(2), Name: "Guest 4", Notice: Welcome, Count: 1, Relay: []string{"b"}}},
+			{"p", "e", Result{Joined: true, Room: public(3), Name: "Guest 5", Notice: Welcome}},
 		} {
-			got := receive(t, s, step.page, step.user, step.id)
+			got := receive(t, s, Event{Page: step.page, User: step.user, ID: fmt.Sprint(i)})
 			if diff := cmp.Diff(step.want, got); diff != "" {
-				t.Errorf("Receive(%s, %s, %s): -want +got\n%s", step.page, step.user, step.id, diff)
+				t.Errorf("message of %s on %s: -want +got\n%s", step.user, step.page, diff)
 			}
 		}
 	})
 }
 
-func TestReceiveSortsOthers(t *testing.T) {
+func TestRelayIsSorted(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url})
 		for _, user := range []string{"b", "10", "B", "9", "ä"} {
-			receive(t, s, "p", user, "join-"+user)
+			says(t, s, user)
 		}
-		got := receive(t, s, "p", "c", "1").Others
-		if diff := cmp.Diff([]string{"10", "9", "B", "b", "ä"}, got); diff != "" {
-			t.Errorf("Others: -want +got\n%s", diff)
+		if diff := cmp.Diff([]string{"10", "9", "B", "b", "ä"}, says(t, s, "c").Relay); diff != "" {
+			t.Errorf("Relay: -want +got\n%s", diff)
 		}
 	})
 }
 
-// TestRepeated: until Done an event gives the same result whatever happened
-// meanwhile, afterwards nothing.
-func TestRepeated(t *testing.T) {
+// TestJoin goes where one asks to.
+func TestJoin(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
-		s := open(t, Config{DatabaseURL: url})
-		receive(t, s, "p", "a", "1")
-		want := receive(t, s, "p", "b", "2")
-		if !want.Joined || len(want.Others) != 1 {
-			t.Fatalf("Receive of a second user = %+v, want joined with one other", want)
+		s := open(t, Config{DatabaseURL: url, Capacity: 2})
+		for _, user := range []string{"a", "b", "c"} {
+			says(t, s, user) // a and b in room 1, c in room 2
 		}
-		receive(t, s, "p", "c", "3")
-		if err := s.Leave(t.Context(), "p", "b", noon.Add(time.Second)); err != nil {
-			t.Fatalf("Leave() = %v, want nil", err)
-		}
-
-		got := receive(t, s, "p", "b", "2")
-		want.Status = Unfinished
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Receive of an unfinished event: -want +got\n%s", diff)
-		}
-		if members := receive(t, s, "p", "a", "4").Others; !cmp.Equal(members, []string{"c"}) {
-			t.Errorf("members after a repetition = %v, want [c]: a repetition must change nothing", members)
-		}
-
-		for range 2 {
-			if err := s.Done(t.Context(), "p", "2"); err != nil {
-				t.Fatalf("Done() = %v, want nil", err)
+		jazz := Room{Number: 3, Code: "jazz"}
+		for _, step := range []struct {
+			user, arg string
+			want      Result
+		}{
+			{"a", "", Result{Room: public(1), Name: "Guest 1", Notice: Here, Count: 1}},
+			{"a", "1", Result{Room: public(1), Name: "Guest 1", Notice: Already}},
+			{"a", "9", Result{Room: public(1), Name: "Guest 1", Notice: NoRoom, Subject: "9"}},
+			{"a", "-1", Result{Room: public(1), Name: "Guest 1", Notice: NoRoom, Subject: "-1"}},
+			{"a", "jazz", Result{Joined: true, Room: jazz, Name: "Guest 1", Notice: Welcome}},
+			{"a", "jazz", Result{Room: jazz, Name: "Guest 1", Notice: Already}},
+			{"a", "3", Result{Room: jazz, Name: "Guest 1", Notice: NoRoom, Subject: "3"}}, // a code is a secret
+			{"b", "jazz", Result{Joined: true, Room: jazz, Name: "Guest 2", Notice: Welcome, Count: 1}},
+			{"c", "jazz", Result{Joined: true, Room: Room{Number: 4, Code: "jazz"}, Name: "Guest 3", Notice: Welcome}},
+			{"d", "1", Result{Joined: true, Room: public(1), Name: "Guest 4", Notice: Welcome}},
+			{"a", "1", Result{Joined: true, Room: public(1), Name: "Guest 1", Notice: Welcome, Count: 1}},
+			{"b", "1", Result{Joined: true, Room: public(2), Name: "Guest 2", Notice: Welcome, Subject: "1"}},
+			{"b", "1", Result{Room: public(2), Name: "Guest 2", Notice: Already, Subject: "1"}}, // where it is already
+			{"e", "", Result{Joined: true, Room: public(2), Name: "Guest 5", Notice: Welcome, Count: 1}},
+		} {
+			got := does(t, s, step.user, Join, step.arg)
+			if diff := cmp.Diff(step.want, got); diff != "" {
+				t.Errorf("%s joins %q: -want +got\n%s", step.user, step.arg, diff)
 			}
 		}
-		if got := receive(t, s, "p", "b", "2"); !cmp.Equal(got, Result{Status: Finished}) {
-			t.Errorf("Receive after Done = %+v, want only Finished", got)
-		}
-		if got := receive(t, s, "q", "b", "2"); got.Status != Fresh {
-			t.Errorf("Receive of the same id on another page = %v, want %v", got.Status, Fresh)
+		if diff := cmp.Diff(map[int]int{1: 2, 2: 2, 4: 1}, count(t, s, `SELECT number, members FROM rooms`)); diff != "" {
+			t.Errorf("rooms, without the emptied one of a code: -want +got\n%s", diff)
 		}
 	})
 }
 
+// TestLeave: who left gets nothing and comes back where it was.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url, Capacity: 2})
 		for _, user := range []string{"a", "b", "c"} {
-			receive(t, s, "p", user, "join-"+user) // a and b in room 1, c in room 2
+			says(t, s, user)
 		}
-		leave := func(user string, at time.Time) {
-			t.Helper()
-			if err := s.Leave(t.Context(), "p", user, at); err != nil {
-				t.Fatalf("Leave(%s) = %v, want nil", user, err)
+		want := Result{Room: public(1), Name: "Guest 1", Notice: Left}
+		if diff := cmp.Diff(want, does(t, s, "a", Leave, "")); diff != "" {
+			t.Errorf("Leave: -want +got\n%s", diff)
+		}
+		for _, action := range []Action{Leave, Who, Block, Report} {
+			if got := does(t, s, "a", action, "Guest 2").Notice; got != Nowhere {
+				t.Errorf("action %d of one who is in no room = %q, want %q", action, got, Nowhere)
 			}
 		}
-		leave("b", noon.Add(-time.Millisecond)) // wrote since then
-		leave("stranger", noon)
-		if got := receive(t, s, "p", "a", "1").Others; !cmp.Equal(got, []string{"b"}) {
-			t.Errorf("members after Leave of the past = %v, want [b]", got)
+		if got := says(t, s, "b").Relay; len(got) != 0 {
+			t.Errorf("copies after a left = %v, want none", got)
 		}
-		leave("b", noon)
-		leave("b", noon) // twice counts once
-		if got := receive(t, s, "p", "a", "2").Others; len(got) != 0 {
-			t.Errorf("members after Leave = %v, want none", got)
+		want = Result{Joined: true, Room: public(1), Name: "Guest 1", Notice: Welcome, Count: 1, Relay: []string{"b"}}
+		if diff := cmp.Diff(want, says(t, s, "a")); diff != "" {
+			t.Errorf("message after Leave: -want +got\n%s", diff)
 		}
-		want := Result{Room: 1, Name: "Guest 4", Joined: true, Others: []string{"a"}}
-		if diff := cmp.Diff(want, receive(t, s, "p", "d", "3")); diff != "" {
-			t.Errorf("next user after Leave, in the free place: -want +got\n%s", diff)
-		}
-		want = Result{Room: 2, Name: "Guest 2", Joined: true, Others: []string{"c"}}
-		if diff := cmp.Diff(want, receive(t, s, "p", "b", "4")); diff != "" {
-			t.Errorf("user who left and wrote again, under its old name: -want +got\n%s", diff)
-		}
-		if got := receive(t, s, "p", "e", "5").Name; got != "Guest 5" {
-			t.Errorf("name of the next newcomer = %q, want Guest 5: a return takes no number", got)
+		does(t, s, "c", Leave, "")
+		want = Result{Joined: true, Room: public(2), Name: "Guest 3", Notice: Welcome}
+		if diff := cmp.Diff(want, does(t, s, "c", Start, "")); diff != "" {
+			t.Errorf("Start after Leave: -want +got\n%s", diff)
 		}
 	})
 }
 
-func TestCloseWindow(t *testing.T) {
+func TestNames(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := open(t, Config{DatabaseURL: url, Capacity: 3})
+		says(t, s, "a")
+		says(t, s, "b")
+		check := func(what string, got Result, notice Notice, name, subject string) {
+			t.Helper()
+			if got.Notice != notice || got.Name != name || got.Subject != subject {
+				t.Errorf("%s = %s, name %q, subject %q, want %s, %q, %q", what, got.Notice, got.Name, got.Subject, notice, name, subject)
+			}
+		}
+		check("a becomes Ana", does(t, s, "a", Rename, "Ana"), Renamed, "Ana", "")
+		check("b becomes ANA", does(t, s, "b", Rename, "ANA"), NameTaken, "Guest 2", "ANA")
+		check("a becomes ana", does(t, s, "a", Rename, "ana"), Renamed, "ana", "")
+		check("c outside wants Ana", does(t, s, "c", Rename, "Ana"), Renamed, "Ana", "")
+		check("c comes in", says(t, s, "c"), Welcome, "Ana 2", "")
+		if diff := cmp.Diff([]string{"Ana 2", "Guest 2", "ana"}, does(t, s, "a", Who, "").Names); diff != "" {
+			t.Errorf("Who: -want +got\n%s", diff)
+		}
+		check("c goes elsewhere", does(t, s, "c", Join, "x"), Welcome, "Ana", "")
+		long := "Maximiliano Alejandro Gutierrez"[:30]
+		does(t, s, "a", Rename, long)
+		does(t, s, "c", Rename, long)
+		check("a long name", does(t, s, "c", Join, "1"), Welcome, "Maximiliano Alejandro Gutier 2", "")
+	})
+}
+
+func TestList(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url, Capacity: 2})
-		receive(t, s, "p", "a", "1")
-		receive(t, s, "p", "b", "2")
-		closeWindow := func(at time.Time) {
+		if diff := cmp.Diff(Result{Notice: RoomList}, does(t, s, "z", List, "")); diff != "" {
+			t.Errorf("List of a new page: -want +got\n%s", diff)
+		}
+		for i := range 25 {
+			says(t, s, fmt.Sprintf("u%02d", i)) // rooms 1 to 12 are full, 13 is not
+		}
+		does(t, s, "y", Join, "secret")
+		want := Result{Notice: RoomList, Count: 13, Rooms: []Listed{{13, 1}}}
+		for n := 1; n < 10; n++ {
+			want.Rooms = append(want.Rooms, Listed{n, 2})
+		}
+		if diff := cmp.Diff(want, does(t, s, "z", List, "")); diff != "" {
+			t.Errorf("List: -want +got\n%s", diff)
+		}
+	})
+}
+
+// TestWindow: by the platform's clock, whatever ours says.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := open(t, Config{DatabaseURL: url, Capacity: 2})
+		at := func(user, id string, at time.Time) []string {
 			t.Helper()
-			if err := s.CloseWindow(t.Context(), "p", "b", at); err != nil {
-				t.Fatalf("CloseWindow() = %v, want nil", err)
-			}
+			return receive(t, s, Event{User: user, ID: id, At: at}).Relay
 		}
-		closeWindow(noon.Add(-time.Millisecond)) // wrote since then
-		if got := receive(t, s, "p", "a", "3").Others; !cmp.Equal(got, []string{"b"}) {
-			t.Errorf("others after CloseWindow of the past = %v, want [b]", got)
-		}
-		closeWindow(noon)
-		if got := receive(t, s, "p", "a", "4").Others; len(got) != 0 {
-			t.Errorf("others after CloseWindow = %v, want none", got)
-		}
-		if got := receive(t, s, "p", "c", "5").Room; got != 2 {
-			t.Errorf("room of the next user = %d, want 2: a closed window frees no place", got)
-		}
-		receiveAt(t, s, "p", "b", "6", noon.Add(time.Hour))
-		if got := receive(t, s, "p", "a", "7").Others; !cmp.Equal(got, []string{"b"}) {
-			t.Errorf("others after b wrote again = %v, want [b]", got)
-		}
-	})
-}
-
-func TestReceiveErrData(t *testing.T) {
-	t.Parallel()
-	onEach(t, databases(), func(t *testing.T, url string) {
-		s := open(t, Config{DatabaseURL: url})
-		good := Event{Page: "p", User: "u", ID: "i", At: noon}
-		long := strings.Repeat("x", maxKey)
-		for field, bad := range map[string]func(e Event, v string) Event{
-			"page": func(e Event, v string) Event { e.Page = v; return e },
-			"user": func(e Event, v string) Event { e.User = v; return e },
-			"id":   func(e Event, v string) Event { e.ID = v; return e },
+		at("b", "1", noon)
+		at("a", "2", noon)
+		for _, step := range []struct {
+			user  string
+			after time.Duration
+			want  []string
+		}{
+			{"a", 24*time.Hour - time.Millisecond, []string{"b"}},
+			{"a", 24 * time.Hour, nil},
+			{"c", 24 * time.Hour, nil}, // the next room: b keeps its place
+			{"b", 25 * time.Hour, []string{"a"}},
+			{"a", 25 * time.Hour, []string{"b"}},
 		} {
-			for _, value := range []string{"", "a\x00b", "\xff", long + "x"} {
-				_, err := s.Receive(t.Context(), bad(good, value))
-				if !errors.Is(err, ErrData) || !strings.Contains(err.Error(), field) {
-					t.Errorf("Receive with %s %.10q = %v, want ErrData that names it", field, value, err)
-				}
+			if got := at(step.user, step.user+step.after.String(), noon.Add(step.after)); !cmp.Equal(got, step.want) {
+				t.Errorf("copies of what %s writes after %v = %v, want %v", step.user, step.after, got, step.want)
 			}
-		}
-		for _, err := range []error{s.Leave(t.Context(), "p", "\xff", noon), s.CloseWindow(t.Context(), "\x00", "u", noon)} {
-			if !errors.Is(err, ErrData) {
-				t.Errorf("Leave or CloseWindow with a bad id = %v, want ErrData", err)
-			}
-		}
-		if _, err := s.Receive(t.Context(), Event{Page: long, User: long, ID: long, At: noon}); err != nil {
-			t.Errorf("Receive with the longest ids = %v, want nil", err)
-		}
-		hostile := `'; DROP TABLE users; -- \ " $1 %s` + "\u202e"
-		if _, err := s.Receive(t.Context(), Event{Page: hostile, User: hostile, ID: hostile, At: noon}); err != nil {
-			t.Errorf("Receive with SQL in its ids = %v, want nil", err)
-		}
-		receive(t, s, "p", "u", "still there")
-	})
-}
-
-func TestPrune(t *testing.T) {
-	t.Parallel()
-	onEach(t, databases(), func(t *testing.T, url string) {
-		now := &clock{now: noon}
-		s := open(t, Config{DatabaseURL: url, Now: now.Now})
-		receive(t, s, "p", "a", "old")
-		now.Advance(time.Hour)
-		receive(t, s, "p", "a", "young")
-		for _, want := range []int64{1, 0} {
-			if got, err := s.Prune(t.Context(), noon.Add(time.Minute)); got != want || err != nil {
-				t.Errorf("Prune() = %d, %v, want %d, nil", got, err, want)
-			}
-		}
-		if got := receive(t, s, "p", "a", "young").Status; got != Unfinished {
-			t.Errorf("Receive of an event that is too young to prune = %v, want %v", got, Unfinished)
-		}
-		if got := receive(t, s, "p", "a", "old").Status; got != Fresh {
-			t.Errorf("Receive of a pruned event = %v, want %v", got, Fresh)
 		}
 	})
-}
-
-// TestPruneBatches deletes more than one batch.
-func TestPruneBatches(t *testing.T) {
-	t.Parallel()
-	s := open(t, Config{DatabaseURL: "sqlite::memory:"})
-	const events = pruneBatch + 1
-	if _, err := s.exec(t.Context(), `
-		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
-		INSERT INTO processed_events (page, event_id, at) SELECT 'p', i, $2 FROM n`,
-		events, noon.UnixMilli()); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := s.Prune(t.Context(), noon.Add(time.Second)); got != events || err != nil {
-		t.Errorf("Prune() = %d, %v, want %d, nil", got, err, events)
-	}
 }

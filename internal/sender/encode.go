@@ -12,6 +12,14 @@ import (
 // that most bodies are one allocation.
 const encodeSlack = 200
 
+// Messenger's bounds for a template of buttons. A text that is longer, or has
+// more to tap, goes as a text with quick replies. Bytes are counted, which are
+// never fewer than characters.
+const (
+	maxButtons    = 3
+	maxButtonText = 640
+)
+
 // encode returns the body of a Send API call. Fan-out happens inside the
 // 24-hour window and is nobody's direct answer, which the platform calls UPDATE.
 //
@@ -40,15 +48,27 @@ func appendRecipient(b []byte, o message.Outbound) []byte {
 }
 
 func appendMessage(b []byte, o message.Outbound) []byte {
-	if a := o.Attachment; a != nil {
-		b = append(b, `{"attachment":{"type":`...)
+	b = append(b, '{')
+	switch a := o.Attachment; {
+	case a != nil:
+		b = append(b, `"attachment":{"type":`...)
 		b = appendString(b, a.Type)
 		b = append(b, `,"payload":{"url":`...)
 		b = appendString(b, a.URL)
 		b = append(b, `,"is_reusable":false}}`...)
-	} else {
-		b = append(b, `{"text":`...)
+	case len(o.Replies) > 0 && len(o.Replies) <= maxButtons && len(o.Text) <= maxButtonText:
+		b = append(b, `"attachment":{"type":"template","payload":{"template_type":"button","text":`...)
 		b = appendString(b, o.Text)
+		b = append(b, `,"buttons":`...)
+		b = appendReplies(b, `{"type":"postback","title":`, o.Replies)
+		b = append(b, `}}`...)
+	default:
+		b = append(b, `"text":`...)
+		b = appendString(b, o.Text)
+		if len(o.Replies) > 0 {
+			b = append(b, `,"quick_replies":`...)
+			b = appendReplies(b, `{"content_type":"text","title":`, o.Replies)
+		}
 	}
 	b = append(b, `,"metadata":`...)
 	b = appendString(b, o.ID)
@@ -74,6 +94,23 @@ func encodeBatch(items []message.Outbound) []byte {
 		list = append(list, `"}`...)
 	}
 	return []byte("include_headers=false&batch=" + url.QueryEscape("["+string(list)+"]"))
+}
+
+// appendReplies appends the list of what there is to tap, each of which begins
+// in its kind's way.
+func appendReplies(b []byte, begin string, replies []message.QuickReply) []byte {
+	b = append(b, '[')
+	for i, r := range replies {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, begin...)
+		b = appendString(b, r.Title)
+		b = append(b, `,"payload":`...)
+		b = appendString(b, r.Payload)
+		b = append(b, '}')
+	}
+	return append(b, ']')
 }
 
 // appendString appends s as a JSON string. Like encoding/json it escapes

@@ -2,6 +2,8 @@ package sender
 
 import (
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,11 +25,35 @@ func standard(t testing.TB, o message.Outbound) []byte {
 	} else {
 		msg["text"] = o.Text
 	}
+	var list []object
+	buttons := o.Attachment == nil && len(o.Replies) > 0 && len(o.Replies) <= 3 && len(o.Text) <= 640
+	for _, r := range o.Replies {
+		if buttons {
+			list = append(list, object{"type": "postback", "title": r.Title, "payload": r.Payload})
+		} else {
+			list = append(list, object{"content_type": "text", "title": r.Title, "payload": r.Payload})
+		}
+	}
+	switch {
+	case buttons:
+		delete(msg, "text")
+		msg["attachment"] = object{"type": "template", "payload": object{"template_type": "button", "text": o.Text, "buttons": list}}
+	case o.Attachment == nil && list != nil:
+		msg["quick_replies"] = list
+	}
 	b, err := json.Marshal(object{"recipient": object{"id": o.To}, "messaging_type": "UPDATE", "message": msg})
 	if err != nil {
 		t.Fatalf("marshal: %v", err)
 	}
 	return b
+}
+
+func replies(n int) []message.QuickReply {
+	var list []message.QuickReply
+	for i := range n {
+		list = append(list, message.QuickReply{Title: fmt.Sprintf("%q", strconv.Itoa(i)), Payload: fmt.Sprintf("/join %d", i)})
+	}
+	return list
 }
 
 func decoded(t testing.TB, b []byte) any {
@@ -55,6 +81,24 @@ func TestEncode(t *testing.T) {
 			"attachment",
 			message.Outbound{ID: "1/m_a/2/1", To: "2", Attachment: &message.Attachment{Type: "image", URL: "https://x/y?a=1&b=2"}},
 			`{"recipient":{"id":"2"},"messaging_type":"UPDATE","message":{"attachment":{"type":"image","payload":{"url":"https://x/y?a=1&b=2","is_reusable":false}},"metadata":"1/m_a/2/1"}}`,
+		},
+		{
+			"buttons",
+			message.Outbound{ID: "1/m_a/2", To: "2", Text: "Where?", Replies: replies(1)},
+			`{"recipient":{"id":"2"},"messaging_type":"UPDATE","message":{"attachment":{"type":"template","payload":{"template_type":"button","text":"Where?","buttons":[{"type":"postback","title":"\"0\"","payload":"/join 0"}]}},"metadata":"1/m_a/2"}}`,
+		},
+		{
+			"quick replies, more than buttons",
+			message.Outbound{ID: "1/m_a/2", To: "2", Text: "Where?", Replies: replies(4)},
+			`{"recipient":{"id":"2"},"messaging_type":"UPDATE","message":{"text":"Where?","quick_replies":[` +
+				`{"content_type":"text","title":"\"0\"","payload":"/join 0"},{"content_type":"text","title":"\"1\"","payload":"/join 1"},` +
+				`{"content_type":"text","title":"\"2\"","payload":"/join 2"},{"content_type":"text","title":"\"3\"","payload":"/join 3"}],"metadata":"1/m_a/2"}}`,
+		},
+		{
+			"quick replies, below more text",
+			message.Outbound{ID: "1/m_a/2", To: "2", Text: strings.Repeat("x", 641), Replies: replies(1)},
+			`{"recipient":{"id":"2"},"messaging_type":"UPDATE","message":{"text":"` + strings.Repeat("x", 641) +
+				`","quick_replies":[{"content_type":"text","title":"\"0\"","payload":"/join 0"}],"metadata":"1/m_a/2"}}`,
 		},
 	}
 	for _, tt := range tests {
@@ -87,6 +131,9 @@ func FuzzEncode(f *testing.F) {
 	f.Add("", "\xed\xa0\x80", "\ufffd", "")
 	f.Fuzz(func(t *testing.T, to, id, text, link string) {
 		o := message.Outbound{ID: id, To: to, Text: text}
+		for range len(id) % 5 {
+			o.Replies = append(o.Replies, message.QuickReply{Title: text, Payload: link})
+		}
 		if link != "" {
 			o.Attachment = &message.Attachment{Type: text, URL: link}
 		}

@@ -110,6 +110,10 @@ func (s WebhookSettings) Validate() error {
 type CoreSettings struct {
 	DatabaseURL     Secret        `env:"DATABASE_URL" envDefault:"sqlite:chatclub.db" doc:"Where users and rooms are: sqlite:FILE for one core, postgres://user:password@host/database for several."`
 	RoomCapacity    int           `env:"ROOM_CAPACITY" envDefault:"100" doc:"Members of a room at most, 2 to 100; the next room opens when all are full."`
+	RoomIdle        time.Duration `env:"ROOM_IDLE" envDefault:"20h" doc:"How long a member may be silent before it leaves its room, with a notice if Messenger's 24 h are not over; 0s: for ever."`
+	FloodLimit      int           `env:"FLOOD_LIMIT" envDefault:"30" doc:"Messages and commands of one user that have an effect in FLOOD_PERIOD; 0: all."`
+	FloodPeriod     time.Duration `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT."`
+	Language        string        `env:"LANGUAGE" envDefault:"en" doc:"Language, en, pt or es, of users of whom Messenger tells none."`
 	Prefetch        int           `env:"PREFETCH" envDefault:"64" doc:"Events held at most; each makes up to 100 copies."`
 	Workers         int           `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
 	LimitText       int           `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page; copies beyond it go to the page's lane at once."`
@@ -131,6 +135,10 @@ func (CoreSettings) About() string {
 
 // Validate names every fault.
 func (s CoreSettings) Validate() error {
+	var language error
+	if s.Language != "en" && s.Language != "pt" && s.Language != "es" {
+		language = Faultf("LANGUAGE", "%.40q must be en, pt or es", s.Language)
+	}
 	var database error
 	scheme, rest, _ := strings.Cut(s.DatabaseURL.Reveal(), ":")
 	switch scheme {
@@ -144,6 +152,10 @@ func (s CoreSettings) Validate() error {
 	return errors.Join(
 		database,
 		CheckRange("ROOM_CAPACITY", s.RoomCapacity, 2, maxRoom),
+		CheckDuration("ROOM_IDLE", s.RoomIdle, 0, 365*24*time.Hour),
+		CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, 1_000_000),
+		CheckDuration("FLOOD_PERIOD", s.FloodPeriod, time.Second, time.Hour),
+		language,
 		CheckRange("PREFETCH", s.Prefetch, 1, 65535), // the protocol's field has 16 bits
 		CheckRange("WORKERS", s.Workers, 1, 1024),
 		CheckRange("LIMIT_TEXT", s.LimitText, 1, 1_000_000),

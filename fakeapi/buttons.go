@@ -1,0 +1,164 @@
+package fakeapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"unicode/utf8"
+)
+
+// What the documents allow on buttons and quick replies.
+const (
+	maxButtons      = 3
+	maxButtonTitle  = 20
+	maxPayload      = 1000
+	maxTemplateText = 640
+)
+
+// Button is something to tap that came with a message: a quick reply, whose
+// tap is a message with a payload, or a button of a template, whose tap is a
+// postback.
+type Button struct {
+	Title   string `json:"title"`
+	Payload string `json:"-"` // of a quick reply or a button of type postback
+	Quick   bool   `json:"quick,omitempty"`
+	URL     string `json:"url,omitempty"` // of a button that opens a web address, which no phone does
+}
+
+// quickReply is one as it is sent.
+type quickReply struct {
+	ContentType string `json:"content_type"`
+	Title       string `json:"title"`
+	Payload     string `json:"payload"`
+}
+
+// template is the payload of a template of buttons; of others only the type is
+// read.
+type template struct {
+	Type    string           `json:"template_type"`
+	Text    string           `json:"text"`
+	Buttons []templateButton `json:"buttons"`
+}
+
+type templateButton struct {
+	Type    string `json:"type"`
+	Title   string `json:"title"`
+	Payload string `json:"payload"`
+	URL     string `json:"url"`
+}
+
+// validateReplies returns the answer to quick replies that the platform
+// refuses.
+func (m *outMessage) validateReplies() *answer {
+	if len(m.QuickReplies) > maxQuickReplies {
+		return errParam.because("Length of param message[quick_replies] must be less than or equal to %d", maxQuickReplies)
+	}
+	for i, raw := range m.QuickReplies {
+		var r quickReply
+		if json.Unmarshal(raw, &r) != nil {
+			return errParam.because("Param message[quick_replies][%d] must be an object.", i)
+		}
+		switch r.ContentType {
+		case "user_phone_number", "user_email": // what is on them is the platform's
+		case "text":
+			if why := validateTap(fmt.Sprintf("message[quick_replies][%d]", i), r.Title, r.Payload); why != nil {
+				return why
+			}
+		default:
+			return errParam.because("Param message[quick_replies][%d][content_type] must be one of {text, user_email, user_phone_number}.", i)
+		}
+	}
+	return nil
+}
+
+// validateTap checks what stands on something to tap and what comes back.
+func validateTap(param, title, payload string) *answer {
+	switch {
+	case title == "":
+		return errParam.because("The parameter %s[title] is required.", param)
+	case utf8.RuneCountInString(title) > maxButtonTitle:
+		return errParam.because("Length of param %s[title] must be less than or equal to %d", param, maxButtonTitle)
+	case payload == "":
+		return errParam.because("The parameter %s[payload] is required.", param)
+	case utf8.RuneCountInString(payload) > maxPayload:
+		return errParam.because("Length of param %s[payload] must be less than or equal to %d", param, maxPayload)
+	}
+	return nil
+}
+
+// validateTemplate checks a template of buttons. Others are taken as they are.
+func (a *attachment) validateTemplate() *answer {
+	const payload = "message[attachment][payload]"
+	var t template
+	if json.Unmarshal(a.Payload, &t) != nil || t.Type == "" {
+		return errParam.because("The parameter %s[template_type] is required.", payload)
+	}
+	if t.Type != "button" {
+		return nil
+	}
+	switch {
+	case t.Text == "":
+		return errParam.because("The parameter %s[text] is required.", payload)
+	case utf8.RuneCountInString(t.Text) > maxTemplateText:
+		return errParam.because("Length of param %s[text] must be less than or equal to %d", payload, maxTemplateText)
+	case len(t.Buttons) == 0 || len(t.Buttons) > maxButtons:
+		return errParam.because("Param %s[buttons] must have 1 to %d items.", payload, maxButtons)
+	}
+	for i, b := range t.Buttons {
+		param := fmt.Sprintf("%s[buttons][%d]", payload, i)
+		switch b.Type {
+		case "postback":
+			if why := validateTap(param, b.Title, b.Payload); why != nil {
+				return why
+			}
+		case "web_url":
+			if why := validateTap(param, b.Title, b.URL); why != nil {
+				return why
+			}
+		case "phone_number", "account_link", "account_unlink", "game_play":
+		default:
+			return errParam.because("Param %s[type] is not known.", param)
+		}
+	}
+	return nil
+}
+
+// buttons are those that came with a message, the template's before the quick
+// replies, and the template's text. What has no title of its own is left out.
+func (m *outMessage) buttons() (list []Button, text string) {
+	var t template
+	if m.Attachment != nil && m.Attachment.Type == "template" && json.Unmarshal(m.Attachment.Payload, &t) == nil {
+		for _, b := range t.Buttons {
+			list = append(list, Button{Title: b.Title, Payload: b.Payload, URL: b.URL})
+		}
+	}
+	for _, raw := range m.QuickReplies {
+		var r quickReply
+		if json.Unmarshal(raw, &r) == nil && r.ContentType == "text" {
+			list = append(list, Button{Title: r.Title, Payload: r.Payload, Quick: true})
+		}
+	}
+	return slices.DeleteFunc(list, func(b Button) bool { return b.Title == "" }), t.Text
+}
+
+// Tap taps the n-th thing to tap, counted from 0, of the phone's message with
+// that number. Quick replies are there until the next message, from either
+// side; buttons stay.
+func (p *Phones) Tap(id string, message, n int) error {
+	return p.with(id, func(f *phone) error {
+		i := message - (f.next - len(f.messages))
+		if i < 0 || i >= len(f.messages) || n < 0 || n >= len(f.messages[i].Buttons) {
+			return &errPhone{http.StatusNotFound, "there is no such button"}
+		}
+		b := f.messages[i].Buttons[n]
+		switch {
+		case b.Quick && i < len(f.messages)-1:
+			return &errPhone{http.StatusConflict, "the quick reply is gone: a message came after it"}
+		case b.Payload == "":
+			return &errPhone{http.StatusConflict, "the button opens an address, and phones load nothing from elsewhere"}
+		}
+		// A quick reply is said, as its title.
+		return p.postLocked(f, phoneMessage{Tap: !b.Quick, quick: b.Quick, Text: b.Title, payload: b.Payload})
+	})
+}

@@ -1,0 +1,86 @@
+package fakeapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func button(title, payload string) string {
+	return `{"type":"postback","title":"` + title + `","payload":"` + payload + `"}`
+}
+
+// buttons is the body of a template of buttons for user 42.
+func buttons(text string, list ...string) string {
+	return `{"recipient":{"id":"42"},"message":{"attachment":{"type":"template","payload":{"template_type":"button","text":"` + text +
+		`","buttons":[` + strings.Join(list, ",") + `]}}}}`
+}
+
+// quickReplies is the body of a text with quick replies for user 42.
+func quickReplies(list ...string) string {
+	return `{"recipient":{"id":"42"},"message":{"text":"which?","quick_replies":[` + strings.Join(list, ",") + `]}}`
+}
+
+func reply1(title, payload string) string {
+	return `{"content_type":"text","title":"` + title + `","payload":"` + payload + `"}`
+}
+
+// TestPhonesTap: what comes with a message is tapped as Messenger would have
+// it: a button is a postback and stays, a quick reply is a message and is gone
+// with the next one.
+func TestPhonesTap(t *testing.T) {
+	t.Parallel()
+	withPhones(t, asIs, func(p *phones) {
+		p.must("POST", "/phones/1/start", "") // messages 1 and 2
+		user := p.phone("1").User
+		give := func(body string) {
+			t.Helper()
+			if r := mustDo(t, p.api, "POST", "/1/messages", strings.Replace(body, `"42"`, `"`+user+`"`, 1), header("Authorization", bearer1)); r.status != 200 {
+				t.Fatalf("send = %d %s, want 200", r.status, r.body)
+			}
+		}
+		refused := func(body string, want int) {
+			t.Helper()
+			if r := p.ask("POST", "/phones/1/taps", body); r.status != want || !strings.Contains(r.body, `{"error":"`) {
+				t.Errorf("tap %s = %d %s, want %d and an error", body, r.status, r.body, want)
+			}
+		}
+		taps := func(want ...string) {
+			t.Helper()
+			if diff := cmp.Diff(want, p.bot.takeTaps()); diff != "" {
+				t.Errorf("what the webhook got: -want +got\n%s", diff)
+			}
+		}
+		p.bot.takeTaps()
+
+		give(quickReplies(reply1("jazz <b>", "/join jazz"), reply1("rock", "/join rock"), `{"content_type":"user_email"}`)) // 3
+		refused(`{"message":3,"button":2}`, 404)                                                                            // what is on it, phones do not have
+		refused(`{"message":2,"button":0}`, 404)
+		refused(`{"message":9,"button":0}`, 404)
+		refused(`{"message":3,"button":-1}`, 404)
+		refused(`{"message":3}`, 404)
+		refused(`{"message":3,"button":0,"x":1}`, 400)
+		p.must("POST", "/phones/1/taps", `{"message":3,"button":1}`) // 4
+		taps("message rock /join rock")
+		refused(`{"message":3,"button":0}`, 409) // it is gone
+
+		give(buttons("choose", button("Rooms", "/rooms"), `{"type":"web_url","title":"Site","url":"https://x.test/"}`)) // 5
+		give(quickReplies(reply1("late", "/late")))                                                                     // 6
+		give(text(user, ""))                                                                                            // 7
+		refused(`{"message":6,"button":0}`, 409)
+		p.must("POST", "/phones/1/taps", `{"message":5,"button":0}`)
+		p.must("POST", "/phones/1/taps", `{"message":5,"button":0}`)
+		refused(`{"message":5,"button":1}`, 409)
+		taps("postback Rooms /rooms", "postback Rooms /rooms")
+		if f := p.phone("1"); !strings.HasPrefix(f.talk(), "Get Started(sent), welcome, which?, rock(sent), choose, which?, ") {
+			t.Errorf("conversation = %s, want what was said in its order", f.talk())
+		}
+
+		p.must("POST", "/phones/1/leave", "")
+		refused(`{"message":5,"button":0}`, 409)
+		if r := p.ask("POST", "/phones/9/taps", `{"message":5,"button":0}`); r.status != 404 {
+			t.Errorf("tap on a phone that is not there = %d, want 404", r.status)
+		}
+	})
+}

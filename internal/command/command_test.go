@@ -1,0 +1,231 @@
+package command
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/phrase"
+	"chatclub/internal/plaintext"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	text := func(s string) Command { return Command{Text: s} }
+	long := strings.Repeat("x", 31)
+	badRoom := Command{Kind: Join, Fault: phrase.RoomInvalid, Args: phrase.Args{"max": 32}}
+	badTime := Command{Kind: Mute, Fault: phrase.MuteUsage, Args: phrase.Args{"min": "1 min", "max": "7 d"}}
+	unknown := func(word string) Command {
+		return Command{Kind: Unknown, Fault: phrase.UnknownCommand, Args: phrase.Args{"command": word}}
+	}
+	for _, tt := range []struct {
+		text string
+		want Command
+	}{
+		// Ordinary text.
+		{"", text("")},
+		{"hello", text("hello")},
+		{" hello /join ", text(" hello /join ")},
+		{"/", text("/")},
+		{"/ hm", text("/ hm")},
+		{"/usr/bin/env", text("/usr/bin/env")},
+		{"/r/golang is nice", text("/r/golang is nice")},
+		{"/2", text("/2")},
+		{"/:", text("/:")},
+		{"/join!", text("/join!")},
+		{"//", text("/")},
+		{"//join jazz", text("/join jazz")},
+		{" // a comment", text("/ a comment")},
+		{"／／join", text("／join")},
+		{"\\join", text("\\join")},
+
+		// Words.
+		{"/rooms", Command{Kind: Rooms}},
+		{" /ROOMS \n", Command{Kind: Rooms}},
+		{"／ｒｏｏｍｓ", Command{Kind: Rooms}},
+		{"/rooms please", Command{Kind: Rooms}},
+		{"/leave", Command{Kind: Leave}},
+		{"/Sair", Command{Kind: Leave}},
+		{"/who", Command{Kind: Who}},
+		{"/QUIÉN", Command{Kind: Who}},
+		{"/help", Command{Kind: Help}},
+		{"/ayuda", Command{Kind: Help}},
+		{"/jion jazz", unknown("/jion")},
+		{"/shrug", unknown("/shrug")},
+		{"/" + strings.Repeat("ä", 50), unknown("/" + strings.Repeat("ä", 18) + "…")},
+
+		// Rooms.
+		{"/join", Command{Kind: Join}},
+		{"/join jazz", Command{Kind: Join, Room: "jazz"}},
+		{"/join\tJAZZ-2_a", Command{Kind: Join, Room: "jazz-2_a"}},
+		{"/join #7", Command{Kind: Join, Room: "7"}},
+		{"／ｊｏｉｎ　música", Command{Kind: Join, Room: "música"}},
+		{"/join " + strings.Repeat("ö", 32), Command{Kind: Join, Room: strings.Repeat("ö", 32)}},
+		{"/join " + strings.Repeat("ö", 33), badRoom},
+		{"/join two words", badRoom},
+		{"/join #", badRoom},
+		{"/join a/b", badRoom},
+		{"/join a'; DROP TABLE rooms", badRoom},
+		{"/join \xff", badRoom},
+		{"/join \u0301a", badRoom},
+		{"/join a" + strings.Repeat("\u0301", 9), badRoom},
+
+		// Names.
+		{"/name Ann  Lee", Command{Kind: Name, Name: "Ann Lee"}},
+		{"/nick Ann", Command{Kind: Name, Name: "Ann"}},
+		{"/name", Command{Kind: Name, Fault: phrase.NameUsage}},
+		{"/name Ann: hi", Command{Kind: Name, Fault: phrase.NameInvalid}},
+		{"/name /who", Command{Kind: Name, Fault: phrase.NameInvalid}},
+		{"/name \u202e", Command{Kind: Name, Fault: phrase.NameInvalid}},
+		{"/name " + long, Command{Kind: Name, Fault: phrase.NameLong, Args: phrase.Args{"max": 30}}},
+		{"/block Guest 17", Command{Kind: Block, Name: "Guest 17"}},
+		{"/block\nGuest\n17", Command{Kind: Block, Name: "Guest 17"}},
+		{"/block", Command{Kind: Block, Fault: phrase.BlockUsage}},
+		{"/block \u200b", Command{Kind: Block, Fault: phrase.BlockUsage}},
+		{"/block a:b", Command{Kind: Block, Fault: phrase.NobodyNamed, Args: phrase.Args{"name": "a:b"}}},
+		{"/unblock " + long, Command{Kind: Unblock, Fault: phrase.NobodyNamed, Args: phrase.Args{"name": long[:29] + "…"}}},
+		{"/unblock", Command{Kind: Unblock, Fault: phrase.UnblockUsage}},
+		{"/report ann", Command{Kind: Report, Name: "ann"}},
+		{"/report", Command{Kind: Report, Fault: phrase.ReportUsage}},
+
+		// Times.
+		{"/mute", Command{Kind: Mute, For: time.Hour}},
+		{"/mute 1h", Command{Kind: Mute, For: time.Hour}},
+		{"/mute 1H 30Min", Command{Kind: Mute, For: 90 * time.Minute}},
+		{"/mute 1h30m0s", Command{Kind: Mute, For: 90 * time.Minute}},
+		{"/silenciar 2 horas", Command{Kind: Mute, For: 2 * time.Hour}},
+		{"/mute 45", Command{Kind: Mute, For: 45 * time.Minute}},
+		{"/mute 7 days", Command{Kind: Mute, For: 168 * time.Hour}},
+		{"/mute off", Command{Kind: Mute}},
+		{"/mute 0", Command{Kind: Mute}},
+		{"/unmute", Command{Kind: Mute}},
+		{"/mute 8d", badTime},
+		{"/mute 30s", badTime},
+		{"/mute -5m", badTime},
+		{"/mute 1.5h", badTime},
+		{"/mute 1y", badTime},
+		{"/mute Ann", badTime},
+		{"/mute 99999999999999999999h", badTime},
+		{"/mute 9999999h9999999h", badTime},
+	} {
+		if diff := cmp.Diff(tt.want, Parse(tt.text, "")); diff != "" {
+			t.Errorf("Parse(%q): -want +got\n%s", tt.text, diff)
+		}
+	}
+}
+
+// TestParsePayload: a payload that is a command comes first, any other leaves
+// the text as it is.
+func TestParsePayload(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		text, payload string
+		want          Command
+	}{
+		{"jazz: 3 people", "/join jazz", Command{Kind: Join, Room: "jazz"}},
+		{"/leave", "/join jazz", Command{Kind: Join, Room: "jazz"}},
+		{"Yes", "YES", Command{Text: "Yes"}},
+		{"/who", "YES", Command{Kind: Who}},
+		{"", "GET_STARTED", Command{}},
+		{"", "/bogus", Command{Kind: Unknown, Fault: phrase.UnknownCommand, Args: phrase.Args{"command": "/bogus"}}},
+	} {
+		if diff := cmp.Diff(tt.want, Parse(tt.text, tt.payload)); diff != "" {
+			t.Errorf("Parse(%q, %q): -want +got\n%s", tt.text, tt.payload, diff)
+		}
+	}
+}
+
+func TestPayload(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]Command{
+		"/rooms":                            {Kind: Rooms},
+		"/join":                             {Kind: Join},
+		"/join jazz":                        {Kind: Join, Room: "jazz"},
+		"/leave":                            {Kind: Leave},
+		"/name Ann Lee":                     {Kind: Name, Name: "Ann Lee"},
+		"/who":                              {Kind: Who},
+		"/block " + strings.Repeat("日", 30): {Kind: Block, Name: strings.Repeat("日", 30)},
+		"/unblock 🦊":                        {Kind: Unblock, Name: "🦊"},
+		"/mute 1h30m0s":                     {Kind: Mute, For: 90 * time.Minute},
+		"/mute off":                         {Kind: Mute},
+		"/report Ann":                       {Kind: Report, Name: "Ann"},
+		"/help":                             {Kind: Help},
+	} {
+		if got := c.Payload(); got != want {
+			t.Errorf("Payload of %v = %q, want %q", c, got, want)
+		}
+		if diff := cmp.Diff(c, Parse("", want)); diff != "" {
+			t.Errorf("Parse of payload %q: -want +got\n%s", want, diff)
+		}
+	}
+	for _, c := range []Command{{}, {Text: "hi"}, {Kind: Unknown}, {Kind: kinds}, {Kind: Block, Fault: phrase.BlockUsage}} {
+		if got := c.Payload(); got != "" {
+			t.Errorf("Payload of %v = %q, want none", c, got)
+		}
+	}
+}
+
+// TestEveryKindHasAWord that does it, so that no command is forgotten.
+func TestEveryKindHasAWord(t *testing.T) {
+	t.Parallel()
+	for k := Rooms; k < kinds; k++ {
+		w, ok := words[k.String()]
+		if !ok || w.kind != k {
+			t.Errorf("word /%s means %v, want %v", k, w.kind, k)
+		}
+		if c := Parse("/"+k.String()+" 1h", ""); c.Kind != k || c.Fault != "" {
+			t.Errorf("Parse(/%s 1h) = %v, want a valid %v", k, c, k)
+		}
+	}
+	for w := range words {
+		if plaintext.Fold(w) != w {
+			t.Errorf("word %q is not folded: nobody can write it", w)
+		}
+	}
+	if got := kinds.String(); got != "kind out of range" {
+		t.Errorf("kinds.String() = %q, want no name", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		"", "hello", "/", "//x", "/join jazz", "/join #\xff", "/mute 1h30m", "/mute 99999999999h", "/block \u202eAnn",
+		"／ｎａｍｅ　Ann", "/name " + strings.Repeat("x", 1<<16), "/name Ann: x", "/\x00", "/unmute", "/ſhort", "/report '; DROP TABLE users; --",
+	} {
+		f.Add(s, "")
+		f.Add("x", s)
+	}
+	f.Fuzz(func(t *testing.T, text, payload string) {
+		c := Parse(text, payload)
+		switch {
+		case c.Kind == None:
+			if c.Fault != "" || c.Payload() != "" || !strings.HasSuffix(text, c.Text) && !strings.HasSuffix(payload, c.Text) {
+				t.Errorf("Parse(%q, %q) = %+v, want the text", text, payload, c)
+			}
+		case c.Fault != "":
+			if c.Room != "" || c.Name != "" || c.For != 0 || c.Payload() != "" {
+				t.Errorf("Parse(%q, %q) = %+v, want no argument beside a fault", text, payload, c)
+			}
+			for name, v := range c.Args {
+				s, ok := v.(string)
+				if ok && (!utf8.ValidString(s) || utf8.RuneCountInString(s) > 40 || plaintext.Clean(s) != s) {
+					t.Errorf("Parse(%q, %q): %s is %q, want it short and harmless", text, payload, name, s)
+				}
+			}
+			if said := phrase.Text("en", c.Fault, c.Args); said == string(c.Fault) || strings.Contains(said, "{") && !strings.Contains(text+payload, "{") {
+				t.Errorf("Parse(%q, %q) is answered %q, want a text with all values", text, payload, said)
+			}
+		default:
+			back := Parse("", c.Payload())
+			if diff := cmp.Diff(c, back); diff != "" {
+				t.Errorf("Parse of the payload %q of Parse(%q, %q): -want +got\n%s", c.Payload(), text, payload, diff)
+			}
+			if n := utf8.RuneCountInString(c.Payload()); n > 1000 {
+				t.Errorf("payload of Parse(%q, %q) has %d characters, want at most 1,000", text, payload, n)
+			}
+		}
+	})
+}

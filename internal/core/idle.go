@@ -1,0 +1,49 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
+)
+
+// sweepEvery is how often silent members are looked for: a hundredth of the
+// time after which they leave, so that they leave on time by about that much,
+// within what is neither a burden to the database nor a surprise.
+func sweepEvery(idle time.Duration) time.Duration {
+	return min(max(idle/100, time.Second), 10*time.Minute)
+}
+
+// sweep puts an event on the inbound queue for each member who has been silent
+// for too long, until ctx ends. The event is handled like any other: once,
+// however often it is put there, and in line with what the member writes.
+func (c *Core) sweep(ctx context.Context) {
+	for sleep(ctx, sweepEvery(c.cfg.Idle)) {
+		silent, err := c.cfg.Store.SilentMembers(ctx)
+		if err == nil && len(silent) > 0 {
+			err = c.announce(ctx, silent)
+		}
+		if err != nil && ctx.Err() == nil {
+			c.failed(ctx, stepSweep, err, sweepEvery(c.cfg.Idle))
+		}
+	}
+}
+
+func (c *Core) announce(ctx context.Context, silent []rooms.Silent) error {
+	msgs := make([]queue.Message, len(silent))
+	for i, m := range silent {
+		ev := message.Event{
+			Kind: message.KindIdle, Page: m.Page, User: m.User, Time: c.cfg.Now().UnixMilli(),
+			ID: fmt.Sprintf("idle/%s/%d", m.User, m.Since.UnixMilli()),
+		}
+		body, err := ev.Encode()
+		if err != nil {
+			return err
+		}
+		msgs[i] = queue.Message{Queue: c.cfg.Broker.Topology().Inbound(), ID: ev.Page + "/" + ev.ID, Body: body}
+	}
+	return c.publish(ctx, msgs)
+}

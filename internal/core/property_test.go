@@ -1,0 +1,400 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
+	"chatclub/internal/rooms"
+	"chatclub/internal/rooms/roomstest"
+)
+
+const (
+	propCapacity = 3
+	propIdle     = 10 * time.Hour
+)
+
+// crashes are the places between two steps where a core dies.
+type crashes int
+
+const (
+	nowhere crashes = iota
+	beforeReceive
+	beforePublish
+	inPublish
+	beforeDone
+	beforeAck
+)
+
+var errCrash = errors.New("crash")
+
+// doomed is a core that can be told where to die next.
+type doomed struct {
+	core   *Core
+	where  crashes
+	die    context.CancelFunc
+	broker *flakyBroker
+}
+
+// world is a page on three cores, and what must come of it.
+type world struct {
+	t       *rapid.T
+	page    string
+	cores   []*doomed
+	broker  *memory.Broker
+	out     queue.Subscription
+	store   *rooms.Store
+	model   *model
+	now     *atomic.Int64 // the clock of everybody, Unix milliseconds
+	made    int
+	waiting []*told             // events on their way to a core
+	history []*told             // every event there was
+	want    map[string]string   // copies by id, with their text
+	notices map[string]bool     // by id
+	again   map[string]int      // by event, how often its copies may have been published once more
+	got     map[string][]string // what was published, by id
+}
+
+// told is an event, perhaps told before.
+type told struct {
+	ev      message.Event
+	applied bool // the model knows it
+	copies  []string
+}
+
+// TestRandomEvents: random events of random users on three cores, told twice,
+// out of order, while cores die between any two steps, lead to exactly the
+// copies that a naive model expects.
+func TestRandomEvents(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]func(testing.TB) string{
+		"sqlite":   func(t testing.TB) string { t.Helper(); return "sqlite:" + t.TempDir() + "/rooms.db" },
+		"postgres": roomstest.DSN,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := url(t)
+			var pages atomic.Int64
+			w := newWorld(t, u)
+			rapid.Check(t, func(rt *rapid.T) { w.fresh(rt, fmt.Sprintf("page%d", pages.Add(1))).run() })
+		})
+	}
+}
+
+func newWorld(t *testing.T, url string) *world {
+	t.Helper()
+	w := &world{broker: newBroker(t), now: new(atomic.Int64)}
+	for range 3 {
+		store, err := rooms.Open(rooms.Config{
+			DatabaseURL: url, Capacity: propCapacity, Idle: propIdle, MaxConns: 1, Now: func() time.Time { return time.UnixMilli(w.now.Load()) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		if err := store.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.store = store
+		w.cores = append(w.cores, newDoomed(t, w.broker, store))
+	}
+	var err error
+	if w.out, err = w.broker.Consume(w.broker.Topology().Outbound(), queue.ConsumeOptions{Prefetch: 100_000}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func newDoomed(t *testing.T, b *memory.Broker, store Store) *doomed {
+	t.Helper()
+	d := &doomed{broker: &flakyBroker{Broker: b}}
+	flaky := &flakyStore{Store: store}
+	crash := func(here crashes) error {
+		if d.where != here {
+			return nil
+		}
+		d.die()
+		return errCrash
+	}
+	flaky.before = func(method string) error {
+		switch method {
+		case "receive":
+			return crash(beforeReceive)
+		case "done":
+			return crash(beforeDone)
+		}
+		return nil
+	}
+	d.broker.before = func(ctx context.Context, msgs []queue.Message) error {
+		if d.where == inPublish {
+			if err := b.Publish(ctx, msgs[:len(msgs)/2]...); err != nil {
+				return err
+			}
+		}
+		return errors.Join(crash(beforePublish), crash(inPublish))
+	}
+	c, err := New(Config{Broker: d.broker, Store: flaky, Idle: propIdle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.core = c
+	return d
+}
+
+// fresh is the world with a new page and nothing said.
+func (w *world) fresh(t *rapid.T, page string) *world {
+	f := *w
+	f.t, f.page, f.model = t, page, newModel(propCapacity, propIdle)
+	f.want, f.notices, f.again, f.got = map[string]string{}, map[string]bool{}, map[string]int{}, map[string][]string{}
+	w.now.Store(1_800_000_000_000)
+	return &f
+}
+
+func (w *world) run() {
+	w.t.Repeat(map[string]func(*rapid.T){
+		"say":     func(t *rapid.T) { w.some(t, w.say) },
+		"deliver": func(t *rapid.T) { w.some(t, func(t *rapid.T) { w.deliver(t, true) }) },
+		"repeat":  func(t *rapid.T) { w.repeat(t) },
+		"ban":     func(t *rapid.T) { w.ban(t) },
+		"":        func(t *rapid.T) { w.check(t) },
+	})
+	for len(w.waiting) > 0 {
+		w.deliver(w.t, false)
+	}
+	w.settle()
+}
+
+// some does it a few times, so that a run has a few hundred events.
+func (w *world) some(t *rapid.T, do func(*rapid.T)) {
+	for range rapid.IntRange(1, 12).Draw(t, "times") {
+		do(t)
+	}
+}
+
+// say lets something happen: it is on its way to a core from now on.
+func (w *world) say(t *rapid.T) {
+	w.made++
+	now := w.now.Add(rapid.Int64Range(0, 3*3600*1000).Draw(t, "later"))
+	ev := message.Event{
+		Kind: message.KindMessage, Page: w.page, ID: fmt.Sprint("m", w.made), Time: now,
+		User: rapid.StringMatching(`[a-h]`).Draw(t, "user"),
+	}
+	names := []string{"Guest 1", "guest 2", "Guest 3", "Guest 4", "Ana", "ANA", "Bo"}
+	switch rapid.SampledFrom([]string{
+		"text", "text", "text", "text", "text", "start", "join", "code", "leave", "name", "block", "unblock", "mute",
+		"gone", "closed", "idle", "stopped", "unblocked",
+	}).Draw(t, "what") {
+	case "text":
+		ev.Text = fmt.Sprint("text ", w.made)
+	case "start":
+		ev.Kind, ev.Payload = message.KindPostback, "GET_STARTED"
+	case "join":
+		ev.Text = "/join " + rapid.StringMatching(`[1-6]`).Draw(t, "room")
+	case "code":
+		ev.Text = "/join " + rapid.SampledFrom([]string{"jazz", "rock"}).Draw(t, "code")
+	case "leave":
+		ev.Text = "/leave"
+	case "name":
+		ev.Text = "/name " + rapid.SampledFrom(names).Draw(t, "name")
+	case "block":
+		ev.Text = "/block " + rapid.SampledFrom(names).Draw(t, "name")
+	case "unblock":
+		ev.Text = "/unblock " + rapid.SampledFrom(names).Draw(t, "name")
+	case "mute":
+		ev.Text = "/mute " + rapid.SampledFrom([]string{"1h", "10h", "off"}).Draw(t, "for")
+	case "gone":
+		ev.Kind, ev.Reason = message.KindFeedback, string(message.ReasonGone)
+	case "closed":
+		ev.Kind, ev.Reason = message.KindFeedback, string(message.ReasonWindowClosed)
+	case "idle":
+		ev.Kind = message.KindIdle
+	case "stopped":
+		ev.Kind, ev.Reason, ev.Until = message.KindFeedback, string(message.ReasonPageStopped), now+3600*1000
+	case "unblocked":
+		ev.Kind, ev.Action = message.KindPolicy, "unblock"
+	}
+	e := &told{ev: ev}
+	w.waiting, w.history = append(w.waiting, e), append(w.history, e)
+}
+
+// repeat tells an event of the past once more.
+func (w *world) repeat(t *rapid.T) {
+	if len(w.history) > 0 {
+		w.waiting = append(w.waiting, rapid.SampledFrom(w.history).Draw(t, "event"))
+	}
+}
+
+func (w *world) ban(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "seldom") > 0 {
+		return
+	}
+	user := rapid.StringMatching(`[a-h]`).Draw(t, "user")
+	err := w.store.Ban(context.Background(), w.page, user, time.Time{})
+	if known := w.model.ban(user); known != (err == nil) {
+		t.Fatalf("Ban(%s) = %v, known %v", user, err, known)
+	}
+}
+
+// deliver gives one of the next events, not always the next, to a core, which
+// may die over it.
+func (w *world) deliver(t *rapid.T, mayCrash bool) {
+	if len(w.waiting) == 0 {
+		return
+	}
+	i := 0
+	core := w.cores[0]
+	where := nowhere
+	if mayCrash {
+		i = rapid.IntRange(0, min(3, len(w.waiting)-1)).Draw(t, "reorder")
+		core = rapid.SampledFrom(w.cores).Draw(t, "core")
+		if rapid.IntRange(0, 3).Draw(t, "crash") == 0 {
+			where = crashes(rapid.IntRange(int(beforeReceive), int(beforeAck)).Draw(t, "where"))
+		}
+	}
+	e := w.waiting[i]
+	w.waiting = slices.Delete(w.waiting, i, i+1)
+	if !core.handle(e.ev, where) {
+		w.waiting = append(w.waiting, e)
+	}
+	if where == beforeReceive && (e.ev.Kind == message.KindMessage || e.ev.Kind == message.KindPostback || e.ev.Kind == message.KindIdle) {
+		return // it did not happen
+	}
+	if where == inPublish || where == beforeDone {
+		w.again[e.ev.ID]++
+	}
+	// Feedback and policy are not remembered: each time they are told they
+	// happen again, which must change nothing.
+	if !e.applied {
+		e.applied = true
+		w.expect(e.ev, w.model.apply(e.ev))
+	} else if e.ev.Kind == message.KindFeedback || e.ev.Kind == message.KindPolicy {
+		w.model.apply(e.ev)
+	}
+}
+
+func (w *world) expect(ev message.Event, o outcome) {
+	if o.notice {
+		w.notices[message.CopyID(ev.Page, ev.ID, ev.User, 0)] = true
+	}
+	for to, text := range o.copies {
+		w.want[message.CopyID(ev.Page, ev.ID, to, 0)] = text
+	}
+}
+
+// settler is a delivery's channel; it dies before the acknowledgement if it is
+// told to.
+type settler struct{ dies, acked bool }
+
+func (s *settler) Ack(uint64) error {
+	if s.dies {
+		return queue.ErrStale
+	}
+	s.acked = true
+	return nil
+}
+func (s *settler) Requeue(uint64) error { return nil }
+func (*settler) Live() bool             { return true }
+
+// handle tells whether the event is off the queue.
+func (d *doomed) handle(ev message.Event, where crashes) bool {
+	run, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	d.where, d.die = where, cancel
+	body, err := ev.Encode()
+	if err != nil {
+		panic(err)
+	}
+	s := &settler{dies: where == beforeAck}
+	delivery := queue.NewDelivery(d.broker, s, 1, queue.Message{Queue: "test.inbound", ID: ev.ID, Body: body}, true)
+	d.core.handle(run, context.Background(), job{delivery: delivery, event: ev})
+	return s.acked
+}
+
+// check holds the database to the model.
+func (w *world) check(t *rapid.T) {
+	views, err := w.store.Rooms(context.Background(), w.page, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := map[int]string{}, map[int]string{}
+	for _, v := range views {
+		got[v.Room.Number] = fmt.Sprint(v.Room.Code, v.Members)
+		if v.Members > propCapacity {
+			t.Fatalf("room %d has %d members, want at most %d", v.Room.Number, v.Members, propCapacity)
+		}
+	}
+	for number, r := range w.model.rooms {
+		want[number] = fmt.Sprint(r.code, len(r.members))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("rooms: -want +got\n%s", diff)
+	}
+}
+
+// settle compares all that was published with all that was expected.
+func (w *world) settle() {
+	w.collect()
+	for id, texts := range w.got {
+		event := strings.Split(id, "/")[1]
+		if len(texts) > 1+w.again[event] {
+			w.t.Fatalf("%s was published %d times, and a core died over its event %d times", id, len(texts), w.again[event])
+		}
+		for _, text := range texts {
+			if text != texts[0] {
+				w.t.Fatalf("%s was %q and then %q", id, texts[0], text)
+			}
+		}
+		if want, ok := w.want[id]; ok && want != texts[0] {
+			w.t.Fatalf("%s = %q, want %q", id, texts[0], want)
+		} else if !ok && !w.notices[id] {
+			w.t.Fatalf("%s = %q, want nothing", id, texts[0])
+		}
+	}
+	for id, text := range w.want {
+		if w.got[id] == nil {
+			w.t.Fatalf("%s is missing, want %q", id, text)
+		}
+	}
+	for id := range w.notices {
+		if w.got[id] == nil {
+			w.t.Fatalf("notice %s is missing", id)
+		}
+	}
+}
+
+func (w *world) collect() {
+	for {
+		info, err := w.broker.Inspect(context.Background(), w.broker.Topology().Outbound())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		select {
+		case d := <-w.out.Deliveries():
+			o, err := message.DecodeOutbound(d.Body)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if err := d.Ack(); err != nil {
+				w.t.Fatal(err)
+			}
+			if o.Page == w.page { // not of a page that failed before
+				w.got[o.ID] = append(w.got[o.ID], o.Text)
+			}
+		default:
+			if info.Ready == 0 {
+				return
+			}
+		}
+	}
+}

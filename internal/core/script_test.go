@@ -1,0 +1,255 @@
+package core
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/rooms"
+	"chatclub/internal/rooms/roomstest"
+)
+
+// TestScript plays a script of chat and compares every message that it leads
+// to with a golden file, on each database and each broker.
+// UPDATE_GOLDEN=1 writes the file anew.
+func TestScript(t *testing.T) {
+	t.Parallel()
+	databases := map[string]func(testing.TB) string{
+		"sqlite":   func(testing.TB) string { return "sqlite::memory:" },
+		"postgres": roomstest.DSN,
+	}
+	brokers := map[string]func(testing.TB) queue.Broker{
+		"memory": func(t testing.TB) queue.Broker { t.Helper(); return newBroker(t) },
+		"rabbit": newRabbit,
+	}
+	for db, url := range databases {
+		for name, broker := range brokers {
+			t.Run(db+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				u := url(t)
+				got := play(t, u, broker(t))
+				const golden = "testdata/script.golden"
+				if os.Getenv("UPDATE_GOLDEN") != "" && db == "sqlite" && name == "memory" {
+					if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := os.ReadFile(golden)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+					t.Errorf("what the script leads to: -want +got\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func newRabbit(t testing.TB) queue.Broker {
+	t.Helper()
+	url, prefix := rabbittest.URL(t), rabbittest.Prefix(t)
+	b, err := rabbit.Open(rabbit.Config{URLs: []string{url}, Topology: queue.Topology{Prefix: prefix, Lanes: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("close broker: %v", err)
+		}
+	})
+	return b
+}
+
+// stage is where a script is played.
+type stage struct {
+	broker queue.Broker
+	core   *Core
+	store  *rooms.Store
+	out    queue.Subscription
+	now    atomic.Int64 // Unix milliseconds: the clock of everybody
+	last   message.Event
+	lines  int
+	told   strings.Builder
+}
+
+// play returns the script with what each line leads to below it.
+func play(t *testing.T, url string, broker queue.Broker) string {
+	t.Helper()
+	s := &stage{broker: broker}
+	now := func() time.Time { return time.UnixMilli(s.now.Load()).UTC() }
+	var err error
+	s.store, err = rooms.Open(rooms.Config{
+		DatabaseURL: url, Capacity: 4, Idle: 2 * time.Hour, FloodLimit: 5, FloodPeriod: 10 * time.Second, Now: now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.store.Close()
+	s.core, err = New(Config{Broker: broker, Store: s.store, Workers: 1, Idle: 2 * time.Hour, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.out, err = broker.Consume(broker.Topology().Outbound(), queue.ConsumeOptions{Prefetch: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.core.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+	}()
+	script, err := os.Open("testdata/script.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer script.Close()
+	for lines := bufio.NewScanner(script); lines.Scan(); {
+		if line := lines.Text(); !strings.HasPrefix(line, "#") {
+			s.line(t, line)
+		}
+	}
+	return s.told.String()
+}
+
+// line plays one line and waits for all that comes of it.
+func (s *stage) line(t *testing.T, line string) {
+	t.Helper()
+	s.lines++
+	fmt.Fprintln(&s.told, line)
+	at, what, _ := strings.Cut(line, " ")
+	var h, m, sec int
+	if _, err := fmt.Sscanf(at, "%d:%d:%d", &h, &m, &sec); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	midnight := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	s.now.Store(midnight.Add(time.Duration(h*3600+m*60+sec) * time.Second).UnixMilli())
+	switch {
+	case what == "sweep":
+		silent, err := s.store.SilentMembers(t.Context())
+		if err == nil {
+			err = s.core.announce(t.Context(), silent)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	case strings.HasPrefix(what, "ban "):
+		if err := s.store.Ban(t.Context(), "p", what[4:], time.UnixMilli(s.now.Load()).Add(24*time.Hour)); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	default:
+		s.put(t, s.event(t, what))
+	}
+	s.await(t)
+}
+
+var spoken = regexp.MustCompile(`^(\w+)(?:\((\w+)\))?: (tap )?(.*)$`)
+
+var attached = regexp.MustCompile(`\[(\w+) (\S+)\]`)
+
+func (s *stage) event(t *testing.T, what string) message.Event {
+	t.Helper()
+	ev := message.Event{Page: "p", ID: fmt.Sprintf("m%02d", s.lines), Time: s.now.Load()}
+	words := strings.Fields(what)
+	switch words[0] {
+	case "again":
+		return s.last
+	case "feedback":
+		ev.Kind, ev.Reason, ev.User = message.KindFeedback, words[1], words[2]
+	case "policy":
+		ev.Kind, ev.Action = message.KindPolicy, words[1]
+	default:
+		parts := spoken.FindStringSubmatch(what)
+		if parts == nil {
+			t.Fatalf("cannot read %q", what)
+		}
+		ev.Kind, ev.User, ev.Locale, ev.Text = message.KindMessage, parts[1], parts[2], parts[4]
+		if parts[3] != "" {
+			ev.Kind, ev.Payload, ev.Title, ev.Text = message.KindPostback, parts[4], "a button", ""
+		}
+		for _, a := range attached.FindAllStringSubmatch(ev.Text, -1) {
+			ev.Attachments = append(ev.Attachments, message.Attachment{Type: a[1], URL: a[2]})
+			ev.Text = strings.TrimSpace(strings.ReplaceAll(ev.Text, a[0], ""))
+		}
+	}
+	s.last = ev
+	return ev
+}
+
+func (s *stage) put(t *testing.T, ev message.Event) {
+	t.Helper()
+	body, err := ev.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg := queue.Message{Queue: s.broker.Topology().Inbound(), ID: ev.Page + "/" + ev.ID, Body: body}
+	if err := s.broker.Publish(t.Context(), msg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await collects what was sent until somebody who stands behind the line, on
+// another page, got his answer: there is one worker for both.
+func (s *stage) await(t *testing.T) {
+	t.Helper()
+	behind := fmt.Sprintf("behind%d", s.lines)
+	s.put(t, message.Event{Kind: message.KindMessage, Page: "q", ID: behind, User: behind, Time: s.now.Load(), Text: "/help"})
+	timeout := time.After(30 * time.Second)
+	for {
+		select {
+		case d := <-s.out.Deliveries():
+			o, err := message.DecodeOutbound(d.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Ack(); err != nil {
+				t.Fatal(err)
+			}
+			if o.To == behind {
+				return
+			}
+			s.tell(o)
+		case <-timeout:
+			t.Fatalf("no answer behind line %d", s.lines)
+		}
+	}
+}
+
+// tell writes down one message: its id without the page, class, text or
+// attachment, and buttons.
+func (s *stage) tell(o message.Outbound) {
+	what := strings.ReplaceAll(o.Text, "\n", " / ")
+	if o.Attachment != nil {
+		what = "[" + o.Attachment.Type + " " + o.Attachment.URL + "]"
+	}
+	if o.Class != message.ClassText {
+		what = string(o.Class) + " " + what
+	}
+	fmt.Fprintf(&s.told, "    %s → %s: %s\n", strings.TrimPrefix(o.ID, "p/"), o.To, what)
+	if len(o.Replies) > 0 {
+		titles := slices.Collect(func(yield func(string) bool) {
+			for _, r := range o.Replies {
+				if !yield(r.Title + "=" + r.Payload) {
+					return
+				}
+			}
+		})
+		fmt.Fprintf(&s.told, "        %s\n", strings.Join(titles, " | "))
+	}
+}

@@ -1,0 +1,117 @@
+package rooms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Gone takes the user out of its room, because at that time it could no longer
+// be sent to. A user who wrote since then, or who is unknown, stays as it is.
+// Idempotent.
+func (s *Store) Gone(ctx context.Context, page, user string, at time.Time) error {
+	if err := errors.Join(checkKey("page", page), checkKey("user", user)); err != nil {
+		return fmt.Errorf("leave room: %w", err)
+	}
+	err := s.inTx(ctx, func(ctx context.Context, tx transaction) error {
+		p := person{page: page, psid: user}
+		found, number := false, int64(0)
+		// The order of Receive: the user, then the page.
+		if err := tx.run(ctx, p.load(&found, s.db.lock())); err != nil {
+			return err
+		}
+		if !found || p.lastInbound > at.UnixMilli() {
+			return nil
+		}
+		return s.evict(ctx, tx, page, user, &number)
+	})
+	if err != nil {
+		return fmt.Errorf("leave room: %w", classify(err))
+	}
+	return nil
+}
+
+// evict takes a user, whose row is locked, out of its room and commits, with
+// what else there is to write.
+func (s *Store) evict(ctx context.Context, tx transaction, page, user string, number *int64, writes ...query) error {
+	in := false
+	err := tx.run(
+		ctx,
+		query{sql: `UPDATE pages SET guests = guests WHERE page = $1`, args: []any{page}},
+		one(&in, `SELECT room FROM members WHERE page = $1 AND psid = $2`, []any{page, user}, number),
+	)
+	if err != nil {
+		return err
+	}
+	if in {
+		writes = append(writes, vacate(page, user, int(*number))...)
+	}
+	return tx.commit(ctx, writes...)
+}
+
+// CloseWindow notes that at that time the platform refused to send to the user
+// because it had been silent for too long. The user keeps its place and gets
+// no copies until its next event. A user who wrote since then, or who is
+// unknown, stays as it is. Idempotent.
+func (s *Store) CloseWindow(ctx context.Context, page, user string, at time.Time) error {
+	if err := errors.Join(checkKey("page", page), checkKey("user", user)); err != nil {
+		return fmt.Errorf("close window: %w", err)
+	}
+	err := s.do(ctx, query{
+		sql:  `UPDATE people SET window_closed_at = $3 WHERE page = $1 AND psid = $2 AND last_inbound <= $3`,
+		args: []any{page, user, at.UnixMilli()},
+	})
+	if err != nil {
+		return fmt.Errorf("close window: %w", classify(err))
+	}
+	return nil
+}
+
+// Pause stops everything that is sent for a page until that time; the zero
+// time is for good. at is when the cause happened: one that is older than what
+// last paused or resumed the page changes nothing. A pause is never shortened
+// by another, only by Resume. Idempotent.
+func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.Time) error {
+	if err := errors.Join(checkKey("page", page), checkWord("reason", reason)); err != nil {
+		return fmt.Errorf("pause page: %w", err)
+	}
+	ms := int64(never)
+	if !until.IsZero() {
+		ms = until.UnixMilli()
+	}
+	err := s.do(ctx, query{
+		sql: `
+		INSERT INTO pages (page, guests, paused_until, pause_reason, pause_at) VALUES ($1, 0, $2, $3, $4)
+		ON CONFLICT (page) DO UPDATE
+		SET paused_until = excluded.paused_until, pause_reason = excluded.pause_reason, pause_at = excluded.pause_at
+		WHERE pages.paused_until < excluded.paused_until AND pages.pause_at < excluded.pause_at`,
+		args: []any{page, ms, reason, at.UnixMilli()},
+	})
+	if err != nil {
+		return fmt.Errorf("pause page: %w", classify(err))
+	}
+	return nil
+}
+
+// Resume ends a page's pause, because of what happened at that time, and tells
+// whether there was one. Idempotent.
+func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, error) {
+	if err := checkKey("page", page); err != nil {
+		return false, fmt.Errorf("resume page: %w", err)
+	}
+	paused, met := false, int64(0)
+	err := s.do(ctx,
+		one(&paused, `SELECT 1 FROM pages WHERE page = $1 AND paused_until > $2`, []any{page, s.cfg.Now().UnixMilli()}, new(int64)),
+		query{
+			sql: `
+			INSERT INTO pages (page, guests, pause_at) VALUES ($1, 0, $2)
+			ON CONFLICT (page) DO UPDATE SET paused_until = 0, pause_reason = '', pause_at = excluded.pause_at
+			WHERE pages.pause_at <= excluded.pause_at`,
+			args: []any{page, at.UnixMilli()}, met: &met,
+		})
+	if err != nil {
+		return false, fmt.Errorf("resume page: %w", classify(err))
+	}
+	return paused && met > 0, nil
+}

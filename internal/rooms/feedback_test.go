@@ -1,0 +1,124 @@
+package rooms
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestGone(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := open(t, Config{DatabaseURL: url, Capacity: 2})
+		for _, user := range []string{"a", "b", "c"} {
+			says(t, s, user) // a and b in room 1, c in room 2
+		}
+		gone := func(user string, at time.Time) {
+			t.Helper()
+			if err := s.Gone(t.Context(), "p", user, at); err != nil {
+				t.Fatalf("Gone(%s) = %v, want nil", user, err)
+			}
+		}
+		gone("b", noon.Add(-time.Millisecond)) // wrote since then
+		gone("stranger", noon)
+		wantRelay(t, "after Gone of the past", s, "a", "b")
+		gone("b", noon)
+		gone("b", noon) // twice counts once
+		wantRelay(t, "after Gone", s, "a", "")
+		want := Result{Joined: true, Room: public(1), Name: "Guest 4", Notice: Welcome, Count: 1, Relay: []string{"a"}}
+		if diff := cmp.Diff(want, says(t, s, "d")); diff != "" {
+			t.Errorf("next user after Gone, in the free place: -want +got\n%s", diff)
+		}
+		want = Result{Joined: true, Room: public(2), Name: "Guest 2", Notice: Welcome, Count: 1, Relay: []string{"c"}}
+		if diff := cmp.Diff(want, says(t, s, "b")); diff != "" {
+			t.Errorf("user who was gone and wrote again, under its old name: -want +got\n%s", diff)
+		}
+		if got := says(t, s, "e").Name; got != "Guest 5" {
+			t.Errorf("name of the next newcomer = %q, want Guest 5: a return takes no number", got)
+		}
+	})
+}
+
+func TestCloseWindow(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := open(t, Config{DatabaseURL: url, Capacity: 2})
+		says(t, s, "a")
+		says(t, s, "b")
+		closeWindow := func(at time.Time) {
+			t.Helper()
+			if err := s.CloseWindow(t.Context(), "p", "b", at); err != nil {
+				t.Fatalf("CloseWindow() = %v, want nil", err)
+			}
+		}
+		closeWindow(noon.Add(-time.Millisecond)) // wrote since then
+		wantRelay(t, "after CloseWindow of the past", s, "a", "b")
+		closeWindow(noon)
+		wantRelay(t, "after CloseWindow", s, "a", "")
+		if got := says(t, s, "c").Room; got != public(2) {
+			t.Errorf("room of the next user = %v, want 2: a closed window frees no place", got)
+		}
+		receive(t, s, Event{User: "b", ID: "back", At: noon.Add(time.Hour)})
+		wantRelay(t, "after b wrote again", s, "a", "b")
+	})
+}
+
+// TestPause: a paused page sends nothing, and what its users do counts.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := trio(t, Config{DatabaseURL: url, Now: now.Now})
+		at := noon
+		pause := func(page string, until time.Time) {
+			t.Helper()
+			at = at.Add(time.Millisecond)
+			if err := s.Pause(t.Context(), page, "190", at, until); err != nil {
+				t.Fatalf("Pause() = %v, want nil", err)
+			}
+		}
+		pause("q", time.Time{}) // one that nobody wrote to yet
+		pause("p", noon.Add(time.Hour))
+		pause("p", noon.Add(time.Minute)) // does not shorten it
+		want := Result{Paused: true, Room: public(1), Name: "Di"}
+		if diff := cmp.Diff(want, does(t, s, "a", Rename, "Di")); diff != "" {
+			t.Errorf("Rename on a paused page: -want +got\n%s", diff)
+		}
+		for after, want := range map[time.Duration]int{0: 0, time.Hour - time.Millisecond: 0, time.Hour: 2} {
+			res := receive(t, s, Event{User: "a", ID: after.String(), At: noon.Add(after)})
+			if len(res.Relay) != want {
+				t.Errorf("copies %v after the pause began = %d, want %d", after, len(res.Relay), want)
+			}
+		}
+		if diff := cmp.Diff([]bool{true, true}, pauses(t, s)); diff != "" {
+			t.Errorf("paused pages: -want +got\n%s", diff)
+		}
+		for _, want := range []bool{true, false} {
+			if got, err := s.Resume(t.Context(), "p", noon.Add(time.Second)); got != want || err != nil {
+				t.Errorf("Resume() = %v, %v, want %v", got, err, want)
+			}
+		}
+		pause("p", noon.Add(time.Hour)) // what Resume knew of, told late
+		wantRelay(t, "after Resume", s, "b", "ac")
+		if diff := cmp.Diff([]bool{false, true}, pauses(t, s)); diff != "" {
+			t.Errorf("paused pages: -want +got\n%s", diff)
+		}
+		if got := receive(t, s, Event{Page: "q", User: "a", ID: "x"}); got.Notice != Silence {
+			t.Errorf("message on a page paused for good = %q, want nothing", got.Notice)
+		}
+	})
+}
+
+// pauses tells of each page whether it is paused.
+func pauses(t *testing.T, s *Store) (list []bool) {
+	t.Helper()
+	pages, err := s.Pages(t.Context(), "", 10)
+	if err != nil {
+		t.Fatalf("Pages() = %v, want nil", err)
+	}
+	for _, p := range pages {
+		list = append(list, p.Paused)
+	}
+	return list
+}

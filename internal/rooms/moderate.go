@@ -1,0 +1,91 @@
+package rooms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ReportView is what a user told the operators.
+type ReportView struct {
+	Page, Reporter, Accused, Name string
+	Room                          int
+	At                            time.Time
+}
+
+// Reports returns the latest reports of a page, at most limit, the latest first.
+func (s *Store) Reports(ctx context.Context, page string, limit int) ([]ReportView, error) {
+	var list []ReportView
+	err := s.do(ctx, all(&list, `
+		SELECT page, reporter, accused, name, room, at FROM reports WHERE page = $1 ORDER BY at DESC, event_id LIMIT $2`,
+		[]any{page, int64(limit)},
+		func(r row, v *ReportView) error {
+			var at int64
+			err := r.Scan(&v.Page, &v.Reporter, &v.Accused, &v.Name, &v.Room, &at)
+			v.At = time.UnixMilli(at).UTC()
+			return err
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("select reports: %w", err)
+	}
+	return list, nil
+}
+
+// ErrUnknown says that there is no such user, page or room.
+var ErrUnknown = errors.New("unknown")
+
+// Ban keeps a user from everything until that time, the zero time is for good,
+// and takes it out of its room at once. A time that has passed ends a ban. The
+// error is ErrUnknown when the page has no such user.
+func (s *Store) Ban(ctx context.Context, page, user string, until time.Time) error {
+	if err := errors.Join(checkKey("page", page), checkKey("user", user)); err != nil {
+		return fmt.Errorf("ban user: %w", err)
+	}
+	err := s.inTx(ctx, func(ctx context.Context, tx transaction) error {
+		p := person{page: page, psid: user}
+		found, number := false, int64(0)
+		if err := tx.run(ctx, p.load(&found, s.db.lock())); err != nil {
+			return err
+		}
+		if !found {
+			return ErrUnknown
+		}
+		p.bannedUntil, p.banTold = never, 0
+		if !until.IsZero() {
+			p.bannedUntil = until.UnixMilli()
+		}
+		if p.bannedUntil <= s.cfg.Now().UnixMilli() {
+			return tx.commit(ctx, p.save())
+		}
+		return s.evict(ctx, tx, page, user, &number, p.save())
+	})
+	if err != nil {
+		return fmt.Errorf("ban user: %w", classify(err))
+	}
+	return nil
+}
+
+// Audience returns whom a broadcast to a room of a page goes to: its members
+// within the platform's window, sorted; room 0 is all rooms of the page. The
+// error is ErrUnknown when there is no such page or room. Nobody is left out
+// because of a mute: it is the operators who speak.
+func (s *Store) Audience(ctx context.Context, page string, room int) ([]string, error) {
+	var list []string
+	exists := false
+	known := one(&exists, `SELECT 1 FROM pages WHERE page = $1`, []any{page}, new(int64))
+	if room != 0 {
+		known = one(&exists, `SELECT 1 FROM rooms WHERE page = $1 AND number = $2`, []any{page, int64(room)}, new(int64))
+	}
+	err := s.do(ctx, known, column(&list, `
+		SELECT m.psid FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
+		WHERE m.page = $1 AND (m.room = $2 OR $2 = 0) AND u.window_closed_at IS NULL AND u.last_inbound > $3`,
+		page, int64(room), s.cfg.Now().Add(-Window).UnixMilli()))
+	if err == nil && !exists {
+		err = ErrUnknown
+	}
+	if err != nil {
+		return nil, fmt.Errorf("select audience: %w", err)
+	}
+	return sorted(list), nil
+}

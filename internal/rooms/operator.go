@@ -1,0 +1,132 @@
+package rooms
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Place is a room of a page by its number; 0 is what happens in none.
+type Place struct {
+	Page string
+	Room int
+}
+
+// Count is what was done somewhere.
+type Count struct{ Events, Copies int64 }
+
+// hourOf is the hour of a time since 1970.
+func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
+
+// AddCounts adds to the counts of the current hour.
+func (s *Store) AddCounts(ctx context.Context, places map[Place]Count) error {
+	if len(places) == 0 {
+		return nil
+	}
+	// In one order, so that two cores never wait for each other.
+	order := slices.SortedFunc(maps.Keys(places), func(a, b Place) int {
+		return cmp.Or(cmp.Compare(a.Page, b.Page), cmp.Compare(a.Room, b.Room))
+	})
+	hour := hourOf(s.cfg.Now())
+	queries := make([]query, len(order))
+	for i, at := range order {
+		queries[i] = query{sql: `
+			INSERT INTO room_hours (page, hour, room, events, copies) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (page, hour, room) DO UPDATE
+			SET events = room_hours.events + excluded.events, copies = room_hours.copies + excluded.copies`,
+			args: []any{at.Page, hour, int64(at.Room), places[at].Events, places[at].Copies}}
+	}
+	if err := s.do(ctx, queries...); err != nil {
+		return fmt.Errorf("add counts: %w", err)
+	}
+	return nil
+}
+
+// PageView is a page as its operators see it.
+type PageView struct {
+	Page           string
+	Rooms, Members int
+	Audience       int // users within the platform's window, who may be sent to
+	Events, Copies int // in the last 60 minutes, if the hour before was an even one
+	Copies24h      int // in this hour and the 23 before
+	Paused         bool
+	PausedUntil    time.Time // zero: for good, or not paused
+	PauseReason    string
+}
+
+// RoomView is a room as its page's operators see it.
+type RoomView struct {
+	Room           Room
+	Members        int
+	Events, Copies int // as of PageView
+	Opened         time.Time
+}
+
+// Pages returns at most limit pages that come after that one, in order.
+func (s *Store) Pages(ctx context.Context, after string, limit int) ([]PageView, error) {
+	var list []PageView
+	now := s.cfg.Now()
+	err := s.do(ctx, all(&list, `
+		SELECT p.page, p.paused_until, p.pause_reason,
+			(SELECT COUNT(*) FROM rooms r WHERE r.page = p.page AND r.members > 0),
+			(SELECT COUNT(*) FROM members m WHERE m.page = p.page),
+			(SELECT COUNT(*) FROM people u WHERE u.page = p.page AND u.last_inbound > $3 AND u.window_closed_at IS NULL),
+			(SELECT CAST(COALESCE(SUM(h.copies), 0) AS BIGINT) FROM room_hours h WHERE h.page = p.page AND h.hour > $4 - 24),
+			(SELECT CAST(COALESCE(SUM(h.events), 0) AS BIGINT) FROM room_hours h WHERE h.page = p.page AND h.hour = $4),
+			(SELECT CAST(COALESCE(SUM(h.copies), 0) AS BIGINT) FROM room_hours h WHERE h.page = p.page AND h.hour = $4),
+			(SELECT CAST(COALESCE(SUM(h.events), 0) AS BIGINT) FROM room_hours h WHERE h.page = p.page AND h.hour = $4 - 1),
+			(SELECT CAST(COALESCE(SUM(h.copies), 0) AS BIGINT) FROM room_hours h WHERE h.page = p.page AND h.hour = $4 - 1)
+		FROM pages p WHERE p.page > $1 ORDER BY p.page LIMIT $2`,
+		[]any{after, int64(limit), now.Add(-Window).UnixMilli(), hourOf(now)},
+		func(r row, v *PageView) error {
+			var until int64
+			var this, past Count
+			err := r.Scan(&v.Page, &until, &v.PauseReason, &v.Rooms, &v.Members, &v.Audience, &v.Copies24h,
+				&this.Events, &this.Copies, &past.Events, &past.Copies)
+			v.Events, v.Copies = lastHour(now, this.Events, past.Events), lastHour(now, this.Copies, past.Copies)
+			if v.Paused = until > now.UnixMilli(); v.Paused {
+				v.PausedUntil = untilTime(until)
+			}
+			return err
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("select pages: %w", err)
+	}
+	return list, nil
+}
+
+// lastHour is this hour's count with as much of the past one's as it takes to
+// make up 60 minutes.
+func lastHour(now time.Time, this, past int64) int {
+	return int(this + past*(3600-now.Unix()%3600)/3600)
+}
+
+// Rooms returns at most limit rooms of a page with a number above after, in
+// order.
+func (s *Store) Rooms(ctx context.Context, page string, after, limit int) ([]RoomView, error) {
+	var list []RoomView
+	now := s.cfg.Now()
+	err := s.do(ctx, all(&list, `
+		SELECT r.number, r.code, r.members, r.created_at,
+			COALESCE(this.events, 0), COALESCE(this.copies, 0), COALESCE(past.events, 0), COALESCE(past.copies, 0)
+		FROM rooms r
+		LEFT JOIN room_hours this ON this.page = r.page AND this.room = r.number AND this.hour = $4
+		LEFT JOIN room_hours past ON past.page = r.page AND past.room = r.number AND past.hour = $4 - 1
+		WHERE r.page = $1 AND r.number > $2 ORDER BY r.number LIMIT $3`,
+		[]any{page, int64(after), int64(limit), hourOf(now)},
+		func(r row, v *RoomView) error {
+			var opened int64
+			var this, past Count
+			err := r.Scan(&v.Room.Number, &v.Room.Code, &v.Members, &opened, &this.Events, &this.Copies, &past.Events, &past.Copies)
+			v.Events, v.Copies = lastHour(now, this.Events, past.Events), lastHour(now, this.Copies, past.Copies)
+			v.Opened = time.UnixMilli(opened).UTC()
+			return err
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("select rooms: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,130 @@
+package rooms
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPagesAndRooms(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := trio(t, Config{DatabaseURL: url, Capacity: 3, Now: now.Now})
+		does(t, s, "d", Join, "x")
+		receive(t, s, Event{User: "e", ID: "old", At: noon.Add(-24 * time.Hour)})
+		receive(t, s, Event{Page: "q", User: "a", ID: "1"})
+		if err := s.CloseWindow(t.Context(), "p", "c", noon); err != nil {
+			t.Fatal(err)
+		}
+		add := func(n Count) {
+			t.Helper()
+			places := map[Place]Count{{"p", 3}: n, {"p", 0}: {Events: n.Events, Copies: n.Events}}
+			if err := s.AddCounts(t.Context(), places); err != nil {
+				t.Fatalf("AddCounts() = %v, want nil", err)
+			}
+		}
+		add(Count{Events: 10, Copies: 100}) // at 12:00
+		now.Advance(time.Hour)
+		add(Count{Events: 1, Copies: 2})
+		add(Count{Events: 1, Copies: 2})
+		now.Advance(15 * time.Minute)
+		want := []PageView{
+			{Page: "p", Rooms: 3, Members: 5, Audience: 3, Events: 4 + 15, Copies: 6 + 82, Copies24h: 116},
+			{Page: "q", Rooms: 1, Members: 1, Audience: 1},
+		}
+		got, err := s.Pages(t.Context(), "", 10)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("Pages() = %v: -want +got\n%s", err, diff)
+		}
+		got, err = s.Pages(t.Context(), "p", 1)
+		if diff := cmp.Diff(want[1:], got); diff != "" || err != nil {
+			t.Errorf("Pages(after p) = %v: -want +got\n%s", err, diff)
+		}
+		rooms, err := s.Rooms(t.Context(), "p", 1, 10)
+		wantRooms := []RoomView{
+			{Room: Room{Number: 2, Code: "x"}, Members: 1, Opened: noon},
+			{Room: public(3), Members: 1, Events: 2 + 7, Copies: 4 + 75, Opened: noon},
+		}
+		if diff := cmp.Diff(wantRooms, rooms); diff != "" || err != nil {
+			t.Errorf("Rooms() = %v: -want +got\n%s", err, diff)
+		}
+		now.Advance(24 * time.Hour)
+		if _, err := s.Prune(t.Context(), noon); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Pages(t.Context(), "", 1); err != nil || got[0].Copies24h != 0 || got[0].Audience != 0 {
+			t.Errorf("Pages() a day later = %+v, %v, want nothing in use and nobody to send to", got, err)
+		}
+	})
+}
+
+func TestBan(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := trio(t, Config{DatabaseURL: url, Now: now.Now})
+		ban := func(user string, until time.Time) {
+			t.Helper()
+			if err := s.Ban(t.Context(), "p", user, until); err != nil {
+				t.Fatalf("Ban(%s) = %v, want nil", user, err)
+			}
+		}
+		for _, page := range []string{"p", "q"} {
+			if err := s.Ban(t.Context(), page, "z", noon); !errors.Is(err, ErrUnknown) {
+				t.Errorf("Ban of a stranger on %s = %v, want ErrUnknown", page, err)
+			}
+		}
+		day := noon.Add(24 * time.Hour)
+		ban("b", day)
+		wantRelay(t, "while b is banned", s, "a", "c")
+		for _, want := range []Result{{Held: true, Notice: Banned, Until: day}, {Held: true}} {
+			if diff := cmp.Diff(want, says(t, s, "b")); diff != "" {
+				t.Errorf("message of a banned one: -want +got\n%s", diff)
+			}
+		}
+		if got := does(t, s, "b", Join, "x"); got.Joined {
+			t.Error("a banned one joined a room")
+		}
+		wantRelay(t, "while b is banned", s, "a", "c")
+		if got := receive(t, s, Event{User: "b", ID: "free", At: day}); !got.Joined || got.Name != "Bo" {
+			t.Errorf("message after the ban = %+v, want joined as Bo", got)
+		}
+		ban("c", time.Time{})
+		if diff := cmp.Diff(Result{Held: true, Notice: Banned}, receive(t, s, Event{User: "c", ID: "far", At: noon.Add(1e6 * time.Hour)})); diff != "" {
+			t.Errorf("message of one banned for good: -want +got\n%s", diff)
+		}
+		ban("c", noon)
+		if got := says(t, s, "c"); !got.Joined {
+			t.Errorf("message after the ban was lifted = %+v, want joined", got)
+		}
+	})
+}
+
+func TestAudience(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := trio(t, Config{DatabaseURL: url, Now: func() time.Time { return noon }})
+		does(t, s, "d", Join, "x")
+		receive(t, s, Event{User: "e", ID: "old", At: noon.Add(-24 * time.Hour)})
+		receive(t, s, Event{User: "b", ID: "mute", Action: Mute, For: time.Hour})
+		if err := s.CloseWindow(t.Context(), "p", "c", noon); err != nil {
+			t.Fatal(err)
+		}
+		for room, want := range map[int][]string{0: {"a", "b", "d"}, 1: {"a", "b"}, 2: {"d"}} {
+			got, err := s.Audience(t.Context(), "p", room)
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("Audience(room %d) = %v: -want +got\n%s", room, err, diff)
+			}
+		}
+		for _, err := range []error{second(s.Audience(t.Context(), "q", 0)), second(s.Audience(t.Context(), "p", 9))} {
+			if !errors.Is(err, ErrUnknown) {
+				t.Errorf("Audience of nothing = %v, want ErrUnknown", err)
+			}
+		}
+	})
+}
+
+func second(_ []string, err error) error { return err }

@@ -1,0 +1,151 @@
+package rooms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// defaultMaxConns suits 8 events at a time, which is core's default.
+	defaultMaxConns = 8
+	// connectTimeout is below core's time-out for one operation.
+	connectTimeout = 5 * time.Second
+	// rollbackTimeout bounds a rollback after a failure; beyond it the
+	// connection is closed, which undoes as well.
+	rollbackTimeout = 2 * time.Second
+)
+
+// postgres is a pool of connections, each with its own prepared statements.
+type postgres struct{ pool *pgxpool.Pool }
+
+func openPostgres(cfg Config) (*postgres, error) {
+	pg, err := pgxpool.ParseConfig(cfg.DatabaseURL)
+	if err != nil {
+		// The parser's error may quote the URL, and with it the password.
+		return nil, errors.New("database url: not a PostgreSQL URL such as postgres://user:password@host:5432/database")
+	}
+	if pg.ConnConfig.ConnectTimeout == 0 {
+		pg.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if pg.ConnConfig.RuntimeParams["application_name"] == "" {
+		pg.ConnConfig.RuntimeParams["application_name"] = "chatclub"
+	}
+	pg.MaxConns = defaultMaxConns
+	if cfg.MaxConns > 0 {
+		pg.MaxConns = int32(min(cfg.MaxConns, 10_000)) //nolint:gosec // bounded here
+	}
+	if cfg.dial != nil {
+		pg.ConnConfig.DialFunc = pgconn.DialFunc(cfg.dial)
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), pg)
+	if err != nil {
+		return nil, errors.New("database url: PostgreSQL refuses its options")
+	}
+	return &postgres{pool}, nil
+}
+
+func (*postgres) lock() string { return " FOR UPDATE" }
+
+func (p *postgres) begin(ctx context.Context) (transaction, error) {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &pgTx{conn: conn}, nil
+}
+
+func (p *postgres) ping(ctx context.Context) error { return p.pool.Ping(ctx) }
+
+func (p *postgres) close() error { p.pool.Close(); return nil }
+
+// pgTx is a transaction whose BEGIN and COMMIT travel with its queries.
+type pgTx struct {
+	conn *pgxpool.Conn
+	open bool
+}
+
+func (t *pgTx) run(ctx context.Context, queries ...query) error { return t.send(ctx, queries, false) }
+
+func (t *pgTx) commit(ctx context.Context, queries ...query) error {
+	if err := t.send(ctx, queries, true); err != nil {
+		return err
+	}
+	t.open = false
+	return nil
+}
+
+// send pipelines the queries, with a BEGIN before them where none was sent
+// yet, and a COMMIT behind them where it is asked for.
+func (t *pgTx) send(ctx context.Context, queries []query, commit bool) (err error) {
+	batch := &pgx.Batch{}
+	if !t.open {
+		batch.Queue("BEGIN")
+	}
+	for _, q := range queries {
+		batch.Queue(q.sql, q.args...)
+	}
+	if commit {
+		batch.Queue("COMMIT")
+	}
+	results := t.conn.SendBatch(ctx, batch)
+	defer func() {
+		if closeErr := results.Close(); err == nil && closeErr != nil {
+			err = closeErr
+		}
+	}()
+	if !t.open {
+		if _, err := results.Exec(); err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		t.open = true
+	}
+	for _, q := range queries {
+		if err := t.read(results, q); err != nil {
+			return err
+		}
+	}
+	if commit {
+		if _, err := results.Exec(); err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+	}
+	return nil
+}
+
+func (t *pgTx) read(results pgx.BatchResults, q query) error {
+	if q.each == nil {
+		tag, err := results.Exec()
+		if err == nil && q.met != nil {
+			*q.met = tag.RowsAffected()
+		}
+		return err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	defer rows.Close() // rows.Err below tells
+	for rows.Next() {
+		if err := q.each(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (t *pgTx) end(ctx context.Context) {
+	if t.open && !t.conn.Conn().IsClosed() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		// Its error says nothing new: the connection is gone then, and the
+		// server rolls back by itself.
+		_, _ = t.conn.Exec(ctx, "ROLLBACK")
+	}
+	t.conn.Release()
+}

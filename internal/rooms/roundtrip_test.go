@@ -1,0 +1,85 @@
+package rooms
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"chatclub/internal/rooms/roomstest"
+)
+
+// countingConn counts round trips: how often something is read after
+// something was written.
+type countingConn struct {
+	net.Conn
+	trips *atomic.Int64
+	wrote atomic.Bool
+}
+
+func (c *countingConn) Write(b []byte) (int, error) {
+	c.wrote.Store(true)
+	return c.Conn.Write(b)
+}
+
+func (c *countingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.wrote.Swap(false) {
+		c.trips.Add(1)
+	}
+	return n, err
+}
+
+// TestRoundTrips: what an event costs on PostgreSQL, with statements prepared.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	var trips atomic.Int64
+	s := open(t, Config{DatabaseURL: roomstest.DSN(t), MaxConns: 1, dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return &countingConn{Conn: conn, trips: &trips}, err
+	}})
+	for i := range MaxCapacity {
+		says(t, s, strconv.Itoa(i))
+	}
+	n := 0
+	for _, tt := range []struct {
+		name   string
+		action Action
+		arg    string
+		want   int64
+	}{
+		{"message to a room of 100", Write, "", 3},
+		{"help", Ask, "", 3},
+		{"who", Who, "", 4},
+		{"block", Block, "Guest 7", 4},
+		{"rename", Rename, "Ana", 5},
+		{"join", Join, "2", 5},
+	} {
+		var got int64
+		for range 2 { // the first prepares the statements
+			n++
+			ev := Event{User: "5", ID: "trip" + strconv.Itoa(n), Action: tt.action, Arg: tt.arg}
+			if tt.action == Join {
+				ev.Arg = "room" + strconv.Itoa(n)
+			}
+			begin := trips.Load()
+			res := receive(t, s, ev)
+			if err := s.Done(t.Context(), "p", ev.ID); err != nil {
+				t.Fatal(err)
+			}
+			got = trips.Load() - begin
+			if tt.action == Write && len(res.Relay) != MaxCapacity-1 {
+				t.Fatalf("copies = %d, want %d", len(res.Relay), MaxCapacity-1)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("round trips of %s = %d, want %d", tt.name, got, tt.want)
+		}
+	}
+	begin := trips.Load()
+	receive(t, s, Event{User: "5", ID: "trip1"})
+	if got := trips.Load() - begin; got > 2 { // and its rollback
+		t.Errorf("round trips of a repeated event = %d, want at most 2", got)
+	}
+}

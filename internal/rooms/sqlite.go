@@ -1,0 +1,185 @@
+package rooms
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// busyTimeoutMS is how long a writer of SQLite waits for another process; the
+// longest transaction here takes milliseconds.
+const busyTimeoutMS = 5000
+
+// lite is SQLite on its one connection: one writer is all that it has, and a
+// second connection would only wait in its busy handler instead of in line
+// here. An in-memory database is its connection's own.
+type lite struct {
+	db   *sql.DB
+	turn chan struct{} // holds a token while the connection is in use
+
+	// Both belong to who has the turn.
+	conn  *sql.Conn            // nil before its first use
+	stmts map[string]*sql.Stmt // prepared on conn
+}
+
+func openSQLite(file string) (*lite, error) {
+	if file == "" || strings.ContainsAny(file, "?\x00") {
+		return nil, errors.New("database url: sqlite: must be followed by a file name, or :memory:, without options")
+	}
+	options := url.Values{
+		"_pragma": {
+			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMS),
+			"journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)",
+		},
+	}
+	db, err := sql.Open("sqlite", "file:"+url.PathEscape(file)+"?"+options.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("open sqlite: %w", err)
+	}
+	db.SetMaxOpenConns(1)
+	return &lite{db: db, turn: make(chan struct{}, 1), stmts: make(map[string]*sql.Stmt)}, nil
+}
+
+func (*lite) lock() string { return "" } // a transaction locks the file
+
+// take waits for the connection.
+func (l *lite) take(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if l.conn == nil {
+		conn, err := l.db.Conn(context.WithoutCancel(ctx))
+		if err != nil {
+			<-l.turn
+			return err
+		}
+		l.conn = conn
+	}
+	return nil
+}
+
+func (l *lite) begin(ctx context.Context) (transaction, error) {
+	if err := l.take(ctx); err != nil {
+		return nil, err
+	}
+	return &liteTx{lite: l}, nil
+}
+
+func (l *lite) ping(ctx context.Context) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer func() { <-l.turn }()
+	return l.conn.PingContext(context.WithoutCancel(ctx))
+}
+
+func (l *lite) close() error {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	var errs []error
+	for _, stmt := range l.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	clear(l.stmts)
+	if l.conn != nil {
+		errs = append(errs, l.conn.Close())
+		l.conn = nil
+	}
+	return errors.Join(append(errs, l.db.Close())...)
+}
+
+// liteTx is a transaction on the connection, which it has while it lives.
+type liteTx struct {
+	*lite
+	open bool
+}
+
+func (t *liteTx) run(ctx context.Context, queries ...query) error {
+	if !t.open {
+		// A transaction that reads first and writes later would fail at once
+		// when another process wrote in between; locking at BEGIN waits.
+		if _, err := t.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		t.open = true
+	}
+	for _, q := range queries {
+		if err := t.query(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *liteTx) query(ctx context.Context, q query) error {
+	if len(q.args) == 0 && q.each == nil { // perhaps several statements, as in a migration
+		_, err := t.conn.ExecContext(ctx, q.sql)
+		return err
+	}
+	stmt := t.stmts[q.sql]
+	if stmt == nil {
+		var err error
+		if stmt, err = t.conn.PrepareContext(ctx, q.sql); err != nil {
+			return err
+		}
+		t.stmts[q.sql] = stmt
+	}
+	if q.each == nil {
+		res, err := stmt.ExecContext(ctx, q.args...)
+		if err != nil {
+			return err
+		}
+		if q.met != nil {
+			*q.met, err = res.RowsAffected()
+		}
+		return err
+	}
+	rows, err := stmt.QueryContext(ctx, q.args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() // rows.Err below tells
+	for rows.Next() {
+		if err := q.each(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (t *liteTx) commit(ctx context.Context, queries ...query) error {
+	if err := t.run(ctx, queries...); err != nil {
+		return err
+	}
+	if _, err := t.conn.ExecContext(ctx, "COMMIT"); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	t.open = false
+	return nil
+}
+
+func (t *liteTx) end(ctx context.Context) {
+	if t.open {
+		if _, err := t.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); err != nil {
+			t.drop() // it may still be in the transaction
+		}
+	}
+	<-t.turn
+}
+
+// drop gives up the connection; the next one to take its turn opens another.
+func (t *liteTx) drop() {
+	for _, stmt := range t.stmts {
+		_ = stmt.Close() // the connection is lost
+	}
+	clear(t.stmts)
+	_ = t.conn.Close()
+	t.conn = nil
+}
