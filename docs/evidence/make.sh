@@ -17,7 +17,7 @@ neighbour            compare neighbour -duration 10s
 zipf                 compare zipf -duration 8s
 bursts               compare bursts -duration 10s -every 5s
 scale                compare scale -duration 16s
-limit-change         compare limit-change -duration 16s
+limit-change         compare limit-change -duration 24s
 shared-limit         compare shared-limit -duration 8s
 azure-10000          compare azure-10000
 pushwoosh-sendrate   compare pushwoosh-sendrate -strategies chatclub,article,static
