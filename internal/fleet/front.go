@@ -44,7 +44,7 @@ func startFront(ctx context.Context, f Front, broker queue.Broker, log *slog.Log
 			err = errors.Join(err, closeAll())
 		}
 	}()
-	store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite:" + filepath.Join(dir, "rooms.db"), Capacity: f.Capacity}) //nolint:contextcheck // it lives until it is closed
+	store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite:" + filepath.Join(dir, "rooms.db"), Capacity: f.Capacity})
 	if err != nil {
 		return nil, err
 	}
