@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -267,9 +268,10 @@ func TestPagesListsWhatWaits(t *testing.T) {
 func TestProbeOfAStoppedPageMayHaveToWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		stopped := true
+		var stopped atomic.Bool
+		stopped.Store(true)
 		a := &api{answer: func(message.Outbound, int) sender.Outcome {
-			if stopped {
+			if stopped.Load() {
 				return sender.PageStopped
 			}
 			return sender.Sent
@@ -278,7 +280,7 @@ func TestProbeOfAStoppedPageMayHaveToWait(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		r.publish(t, msg("p", "a", 1))
 		time.Sleep(31 * time.Minute)
-		stopped = false
+		stopped.Store(false)
 		probe := msg("p", "b", 2)
 		r.publishTo(t, r.broker.Topology().Lane(0), probe)
 		time.Sleep(time.Second)

@@ -222,7 +222,9 @@ func (v *visit) held() bool {
 		v.hold(Banned, news, v.person.bannedUntil)
 		return true
 	}
-	if yes, news := v.person.floods(v.at, v.s.cfg.FloodLimit, v.s.cfg.FloodPeriod); yes {
+	// By the latest that was heard: an event that comes late, after an outage, is
+	// older than the allowance that those after it left.
+	if yes, news := v.person.floods(v.person.lastInbound, v.s.cfg.FloodLimit, v.s.cfg.FloodPeriod); yes {
 		v.hold(Flooding, news, v.person.floodAt)
 		return true
 	}

@@ -149,6 +149,21 @@ func TestFlood(t *testing.T) {
 	})
 }
 
+// TestLateIsNoFlood: after an outage events come in any order; one that is
+// older than others of its user by more than the period is no flood.
+func TestLateIsNoFlood(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := trio(t, Config{DatabaseURL: url, FloodLimit: 3, FloodPeriod: 3 * time.Second})
+		for _, after := range []time.Duration{20 * time.Second, 10 * time.Second, 15 * time.Second} {
+			got := receive(t, s, Event{User: "a", ID: after.String(), At: noon.Add(after)})
+			if relay := strings.Join(got.Relay, ""); relay != "bc" || got.Held {
+				t.Errorf("message after %v goes to %q, held %v, want bc, false", after, relay, got.Held)
+			}
+		}
+	})
+}
+
 // TestLang: the last language that an event told.
 func TestLang(t *testing.T) {
 	t.Parallel()
