@@ -59,11 +59,11 @@ func saturation() group {
 		g.rows = append(g.rows, row{name: "3 × the limit", replicas: n, script: saturated(3, 25*time.Second), bounds: bounds})
 	}
 	g.rows = append(g.rows, row{
-		name: "3 × the limit, from 30 s to 90 s", replicas: 4, bounds: []bound{atLeast(quota, .99), atMost(refused, .0005)},
+		name: fmt.Sprintf("3 × the limit, from 30 s to %.0f s", longRun.Seconds()), replicas: 4, bounds: []bound{atLeast(quota, .99), atMost(refused, .0005)},
 		script: func(r *rig) {
 			r.demand(saturate(hot, 3*pageLimit))
-			r.until(90 * time.Second)
-			r.flow(window{30 * time.Second, 90 * time.Second}, pageLimit, quota, refused)
+			r.until(longRun)
+			r.flow(window{30 * time.Second, longRun}, pageLimit, quota, refused)
 		},
 	})
 	for _, n := range []int{4, 16} {

@@ -12,4 +12,6 @@ const (
 	mostMessages = 30_000
 	mostArticle  = 4
 	otherLength  = 8 * time.Second
+	otherNames   = "static redis" // one without and one with a Redis
+	longRun      = 40 * time.Second
 )

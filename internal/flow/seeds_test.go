@@ -14,4 +14,8 @@ const (
 	mostArticle = 16
 	// otherLength is how long the other ways of sharing a limit are looked at.
 	otherLength = 25 * time.Second
+	// otherNames are those that are looked at; "" is all.
+	otherNames = ""
+	// longRun is how long a page is saturated to see what its owner reaches.
+	longRun = 90 * time.Second
 )

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"net"
+	"strings"
 	"time"
 
 	"chatclub/internal/dispatch"
@@ -56,12 +57,15 @@ func otherWays() group {
 			"One run a row; nothing is required of them.",
 	}
 	for _, i := range strategy.All() {
-		if i.Name != "chatclub" && i.Name != "article" {
+		if i.Name != "chatclub" && i.Name != "article" && (otherNames == "" || strings.Contains(otherNames, i.Name)) {
 			g.rows = append(g.rows, row{name: i.Name, strategy: i.Name, replicas: 4, seeds: 1, script: saturated(3, otherLength)})
 		}
 	}
-	for _, n := range []string{"redis"} {
-		g.rows = append(g.rows, row{name: n + ", 30000 directly", strategy: n, seeds: 1, replicas: 4, lanes: 64, capacity: queueCapacity, script: landing(30_000, false, 20*time.Second)})
+	if otherNames == "" {
+		g.rows = append(g.rows, row{
+			name: "redis, 30000 directly", strategy: "redis", seeds: 1, replicas: 4, lanes: 64, capacity: queueCapacity,
+			script: landing(30_000, false, 20*time.Second),
+		})
 	}
 	return g
 }
