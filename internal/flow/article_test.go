@@ -36,10 +36,12 @@ func articleRows() group {
 		}
 		add(row{name: "3 × the limit", replicas: n, script: saturated(3, 15*time.Second)})
 	}
-	add(row{
-		name: "sliding window, refused calls count", replicas: 4, script: saturated(3, 15*time.Second),
-		settings: func(s *fakeapi.Settings) { s.Text.Algorithm, s.Text.CountRefused = limit.SlidingWindow, true },
-	})
+	if mostArticle >= 4 {
+		add(row{
+			name: "sliding window, refused calls count", replicas: 4, script: saturated(3, 15*time.Second),
+			settings: func(s *fakeapi.Settings) { s.Text.Algorithm, s.Text.CountRefused = limit.SlidingWindow, true },
+		})
+	}
 	add(row{name: "30000 directly", replicas: 4, lanes: 64, capacity: queueCapacity, script: landing(30_000, false, 20*time.Second)})
 	return g
 }

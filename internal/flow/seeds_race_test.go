@@ -10,7 +10,7 @@ import "time"
 const (
 	seedsPerRow  = 1
 	mostMessages = 30_000
-	mostArticle  = 4
+	mostArticle  = 1
 	otherLength  = 8 * time.Second
 	otherNames   = "static redis" // one without and one with a Redis
 	longRun      = 40 * time.Second
