@@ -44,7 +44,7 @@ const (
 	nearMemory = 0.97
 	maxGrowth  = 0.25
 	calmAfter  = 5 * time.Second
-	calmDouble = 2500 * time.Millisecond
+	calmDouble = time.Second
 	// startGrowth is that after a refused probe, up to startUpTo of what is
 	// remembered: e times as fast every 1.4 s, so that a page that was shut for
 	// a while is back within seconds. It ends with the next refusal.
