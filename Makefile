@@ -17,7 +17,8 @@ COST =
 # takes minutes.
 golangci = go tool -modfile=tools/go.mod golangci-lint
 
-# Finds or starts one RabbitMQ and one PostgreSQL for the command that follows.
+# Finds or starts one RabbitMQ and one PostgreSQL for the command that follows,
+# and finds Chromium, without which the tests of the pages fail.
 withservers = go run ./internal/tools/withservers
 
 # The race detector needs cgo, and cgo a C compiler.
@@ -32,7 +33,7 @@ build: ## build every program, static, into bin/
 	mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/...
 
-test: ## run every test; finds or starts its servers (PKG, TESTFLAGS, TIMEOUT)
+test: ## run every test; finds or starts RabbitMQ and PostgreSQL (PKG, TESTFLAGS, TIMEOUT)
 	$(withservers) go test $(race) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
 
 vet: ## go vet
@@ -75,7 +76,7 @@ pictures: ## draw the pictures in docs/ that code can draw
 	go run ./fakeapi/limit/picture > docs/limits.svg.new
 	mv docs/limits.svg.new docs/limits.svg
 
-evidence: ## docs/evidence: every scenario with every strategy, about 25 minutes of a quiet machine (EVIDENCE)
+evidence: ## docs/evidence: every scenario with every strategy, about 40 minutes of a quiet machine (EVIDENCE)
 	$(withservers) bash docs/evidence/make.sh $(EVIDENCE)
 
 run: ## the whole system in one process, until Ctrl-C

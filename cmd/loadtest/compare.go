@@ -8,13 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"chatclub/internal/fleet"
 	"chatclub/internal/report"
@@ -25,7 +22,11 @@ import (
 
 // runScenarios runs one scenario after another with chatclub's dispatcher.
 func runScenarios(ctx context.Context, args []string, s streams) error {
-	names, flags := split(args)
+	names, flags := splitScenarios(args)
+	if len(names) == 0 && asksHelp(flags) {
+		commonHelp(s.out, scenario.Own)
+		return nil
+	}
 	if len(names) == 0 {
 		return usagef("run: which scenario? See loadtest list")
 	}
@@ -44,8 +45,13 @@ func runScenarios(ctx context.Context, args []string, s streams) error {
 		}
 		all = append(all, p)
 	}
-	if len(names) > 1 && all[0].json == "-" {
-		return usagef("run: -json - is for one scenario")
+	if len(names) > 1 && all[0].json != "" {
+		return usagef("run: -json is for one scenario; -out has a folder for each")
+	}
+	for _, p := range all {
+		if err := p.prepare(ctx); err != nil {
+			return err
+		}
 	}
 	var faults []error
 	for _, p := range all {
@@ -59,7 +65,11 @@ func runScenarios(ctx context.Context, args []string, s streams) error {
 
 // compareScenario runs a scenario with every strategy.
 func compareScenario(ctx context.Context, args []string, s streams) error {
-	names, flags := split(args)
+	names, flags := splitScenarios(args)
+	if len(names) == 0 && asksHelp(flags) {
+		commonHelp(s.out, everyStrategy)
+		return nil
+	}
 	if len(names) != 1 {
 		return usagef("compare: one scenario, please; see loadtest list")
 	}
@@ -67,8 +77,11 @@ func compareScenario(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	p, err := parse(x, flags, "all", s.out)
+	p, err := parse(x, flags, everyStrategy, s.out)
 	if err != nil {
+		return err
+	}
+	if err := p.prepare(ctx); err != nil {
 		return err
 	}
 	return p.run(ctx, args, s, "compare")
@@ -79,21 +92,29 @@ func compareScenario(ctx context.Context, args []string, s streams) error {
 func (p *parsed) run(ctx context.Context, args []string, s streams, command string) error {
 	r := p.head(command, args)
 	if p.broker == memoryBroker && p.target == "" {
-		r.Notes = append(r.Notes, "CPU and memory are of one process with dispatchers, broker, fake and load generator in it")
+		r.Notes = append(r.Notes, "CPU is of one process with dispatchers, broker, fake and load generator in it")
 	}
 	if p.common.Drain == 0 {
 		r.Notes = append(r.Notes, "where messages were left on the queues, operations and CPU have what these have cost so far in them")
 	}
 	var failed []error
-	for _, info := range p.list {
+	for i, info := range p.list {
 		if info.NeedsRedis {
-			if err := reach(ctx, p.redis); err != nil {
+			v, err := strategy.RedisVersion(ctx, p.redis)
+			if err != nil {
 				r.Notes = append(r.Notes, fmt.Sprintf("%s is left out: it needs a Redis server (-redis ADDRESS): %v", info.Name, err))
 				fmt.Fprintln(s.err, r.Notes[len(r.Notes)-1])
 				continue
 			}
+			r.Versions.Redis = v
+		}
+		if info.Caveat != "" {
+			r.Notes = append(r.Notes, info.Caveat)
 		}
 		runs, err := p.strategy(ctx, info, s)
+		if p.version != "" {
+			r.Versions.Broker = p.version
+		}
 		r.Runs = append(r.Runs, runs...)
 		if info.Name == scenario.Own && len(runs) == len(p.set.Parts) {
 			r.Expectations = append(r.Expectations, p.set.Expect(runs)...)
@@ -105,9 +126,13 @@ func (p *parsed) run(ctx context.Context, args []string, s streams, command stri
 			r.Notes = append(r.Notes, "stopped before its end")
 			break
 		}
-	}
-	if p.version != "" {
-		r.Versions.Broker = p.version
+		if i < len(p.list)-1 { // whatever ends the program, what ran is there
+			so := *r
+			so.Notes = append(slices.Clone(r.Notes), "written while the next strategies were still to run")
+			if err := p.save(&so); err != nil {
+				return err
+			}
+		}
 	}
 	if err := p.write(r, s); err != nil {
 		return err
@@ -148,7 +173,7 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, s streams) ([
 	}
 	var runs []report.Run
 	for _, part := range p.set.Parts {
-		if part.Own && info.Name != scenario.Own {
+		if part.Baseline && info.Name != scenario.Own {
 			continue
 		}
 		which := cmp.Or(part.Strategy, info.Name)
@@ -160,6 +185,7 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, s streams) ([
 			Running: p.target != "", Pages: p.ids,
 		})
 		show.end()
+		run.Baseline = part.Baseline
 		if part.Label != "" {
 			run.Label = name
 		}
@@ -192,23 +218,6 @@ func (p *parsed) open(ctx context.Context, cfg fleet.Config) (fleet.Fleet, error
 	return f, nil
 }
 
-// reach tells whether something listens where Redis should be.
-func reach(ctx context.Context, address string) error {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return errors.New("not an address such as redis://127.0.0.1:6379/0")
-	}
-	host := u.Host
-	if u.Port() == "" {
-		host = net.JoinHostPort(u.Hostname(), "6379")
-	}
-	c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", host)
-	if err != nil {
-		return fmt.Errorf("nothing answers at %s", host)
-	}
-	return c.Close()
-}
-
 // write prints the table and writes the files that were asked for.
 func (p *parsed) write(r *report.Report, s streams) error {
 	if p.json != "-" {
@@ -216,18 +225,62 @@ func (p *parsed) write(r *report.Report, s streams) error {
 			return err
 		}
 	}
+	err := p.save(r)
+	if p.json == "-" {
+		err = errors.Join(err, report.WriteCompact(s.out, r))
+	}
+	return err
+}
+
+// save writes the files that were asked for.
+func (p *parsed) save(r *report.Report) error {
 	var faults []error
-	switch p.json {
-	case "":
-	case "-":
-		faults = append(faults, report.WriteCompact(s.out, r))
-	default:
+	if p.json != "" && p.json != "-" {
 		faults = append(faults, toFile(p.json, func(w io.Writer) error { return report.WriteCompact(w, r) }))
 	}
 	if p.out != "" {
 		faults = append(faults, report.Save(p.out, r))
 	}
 	return errors.Join(faults...)
+}
+
+// prepare finds out before the first run whether the files can be written that
+// are written after the last.
+func (p *parsed) prepare(ctx context.Context) error {
+	var faults []error
+	if p.target != "" {
+		for _, part := range p.set.Parts {
+			faults = append(faults, part.Plan.Deployable(ctx, cmp.Or(part.Strategy, scenario.Own)))
+		}
+	}
+	if p.json != "" && p.json != "-" {
+		if info, err := os.Stat(p.json); err == nil && info.IsDir() { //nolint:gosec // the user's own file
+			faults = append(faults, fmt.Errorf("-json: %s is a folder", p.json))
+		}
+		faults = append(faults, writable("-json", filepath.Dir(p.json)))
+	}
+	if p.out != "" {
+		err := os.MkdirAll(p.out, 0o755) //nolint:gosec // documents that anybody may read
+		if err != nil {
+			err = fmt.Errorf("-out: %w", err)
+		} else {
+			err = writable("-out", p.out)
+		}
+		faults = append(faults, err)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return usageError{fmt.Errorf("%s: %w", p.scenario.Name, err)}
+	}
+	return nil
+}
+
+// writable tells whether a file can be made in a folder.
+func writable(flag, dir string) error {
+	f, err := os.CreateTemp(dir, ".loadtest-*")
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name())) //nolint:gosec // made above
 }
 
 // toFile writes a file whole or not at all.

@@ -39,6 +39,9 @@ type options struct {
 // memoryBroker is -broker's word for the queue in this process.
 const memoryBroker = "memory"
 
+// everyStrategy is -strategies' word for all of them.
+const everyStrategy = "all"
+
 func (o *options) add(fs *flag.FlagSet, strategies string) {
 	fs.StringVar(&o.strategies, "strategies", strategies, "which to run, separated by commas; all: every one")
 	fs.StringVar(&o.broker, "broker", memoryBroker, "memory (everything in this process) or an address amqp://… (dispatchers and fake as processes)")
@@ -121,7 +124,7 @@ func (o *options) pageIDs() ([]string, error) {
 
 // list are the strategies to run, chatclub's own first.
 func (o *options) list() ([]strategy.Info, error) {
-	if o.strategies == "all" {
+	if o.strategies == everyStrategy {
 		return strategy.All(), nil
 	}
 	var list []strategy.Info
@@ -161,9 +164,12 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 		p.flags.PrintDefaults()
 		return nil, flag.ErrHelp
 	case err != nil:
-		return nil, usageError{fmt.Errorf("%s: %w", s.Name, err)}
+		return nil, usageError{fmt.Errorf("%s: %w", s.Name, unused(err))}
 	case p.flags.NArg() > 0:
 		return nil, usagef("%s: unexpected argument %.40q", s.Name, p.flags.Arg(0))
+	}
+	if err := p.deployed(); err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", s.Name, err)}
 	}
 	if p.target != "" {
 		p.deployment()
@@ -179,8 +185,47 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 		return nil, usageError{err}
 	}
 	if s.OwnOnly || p.target != "" {
+		if p.strategies != strategies && p.strategies != scenario.Own {
+			return nil, usagef("%s: -strategies: only %s runs, because %s", s.Name, scenario.Own, why(s))
+		}
 		own, _ := strategy.Find(scenario.Own)
 		p.list = []strategy.Info{own}
 	}
 	return p, nil
+}
+
+// deployed names the flags that were changed and would change nothing: with
+// -target those of an own system, and without it the deployment's.
+func (p *parsed) deployed() error {
+	names, why := []string{"broker", "prefix", "lanes", "redis", "latency"}, "with -target the system is taken as it is"
+	if p.target == "" {
+		names, why = []string{"pages-file"}, "it needs -target"
+	}
+	var faults []error
+	for _, name := range names {
+		if f := p.flags.Lookup(name); f != nil && f.Value.String() != f.DefValue {
+			faults = append(faults, fmt.Errorf("-%s: %s", name, why))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// why is the reason for which a strategy cannot be chosen.
+func why(s scenario.Scenario) string {
+	if s.OwnOnly {
+		return "the scenario is about its dispatcher and not about ways of sharing a limit"
+	}
+	return "-target tests what runs there"
+}
+
+// unused says of a flag that the scenario does not have, and others do, that
+// setting it would change nothing.
+func unused(err error) error {
+	name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	common := flag.NewFlagSet("", flag.ContinueOnError)
+	scenario.CommonFlags(common)
+	if !ok || common.Lookup(name) == nil {
+		return err
+	}
+	return fmt.Errorf("-%s: this scenario does not use it", name)
 }

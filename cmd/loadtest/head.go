@@ -28,18 +28,36 @@ func (p *parsed) versions() report.Versions {
 // commandLine is what to type to run it again, without passwords.
 func commandLine(command string, args []string) string {
 	words := []string{"go run ./cmd/loadtest", command}
-	hide := false
+	secret := false // the next word is one
 	for _, a := range args {
+		name, value, joined := strings.Cut(a, "=")
+		isSecret := strings.HasPrefix(a, "-") && strings.TrimLeft(name, "-") == "secret"
 		switch {
-		case hide && strings.Contains(a, "://"):
-			a = "$URL"
-		case hide:
-			a = "$SECRET"
-		case strings.Contains(a, "amqp") && strings.Contains(a, "@"):
-			a = "-broker=$URL"
+		case secret:
+			words = append(words, "$SECRET")
+		case isSecret && joined:
+			words = append(words, name+"=$SECRET")
+		case joined && strings.HasPrefix(a, "-"):
+			words = append(words, name+"="+withoutPassword(value))
+		default:
+			words = append(words, withoutPassword(a))
 		}
-		words = append(words, a)
-		hide = a == "-broker" || a == "--broker" || a == "-secret" || a == "--secret" || a == "-redis"
+		secret = !secret && isSecret && !joined
 	}
-	return strings.ReplaceAll(strings.Join(words, " "), "$URL memory", "memory")
+	return strings.Join(words, " ")
+}
+
+// withoutPassword hides the password in an address, also in one that is none
+// because of a character in the password. A user's name alone stays.
+func withoutPassword(s string) string {
+	scheme, rest, ok := strings.Cut(s, "://")
+	at := strings.LastIndex(rest, "@")
+	if !ok || at < 0 {
+		return s
+	}
+	user, _, password := strings.Cut(rest[:at], ":")
+	if !password {
+		return s
+	}
+	return scheme + "://" + user + ":$PASSWORD" + rest[at:]
 }

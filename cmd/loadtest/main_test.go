@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,7 +147,7 @@ func TestInterruptWritesTheReport(t *testing.T) {
 func TestUnmetExpectationIsExitCode1(t *testing.T) {
 	t.Parallel()
 	r := virtual(t, time.Hour, "run", "saturate", "-duration", "4s", "-latency", "fixed:9s", "-quiet")
-	if r.code != 1 || !strings.Contains(r.err, "quota used at least 97 %") || !strings.Contains(r.out, "NOT MET") {
+	if r.code != 1 || !strings.Contains(r.err, "quota used at least 97.5 %") || !strings.Contains(r.out, "NOT MET") {
 		t.Errorf("run = %d, %q, want 1 and the expectation", r.code, r.err)
 	}
 }
@@ -169,12 +171,141 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		{"compare saturate -target http://127.0.0.1:1/webhook -ledger http://127.0.0.1:2", "-pages-file"},
 		{"compare saturate -target x -ledger http://127.0.0.1:2 -pages-file none", "-target"},
 		{"run saturate scale -json -", "-json"},
+		{"run saturate scale -json x.json", "-json"},
+		{"run saturate -json no/such/folder/x.json", "-json"},
+		{"run saturate -json .", "-json"},
+		{"run saturate -out main_test.go/x", "-out"},
+		{"compare saturate -out /proc/x", "-out"},
+		{"run azure-10000 -duration 5s", "-duration: this scenario does not use it"},
+		{"run azure-10000 -duration=5s", "-duration: this scenario does not use it"},
+		{"run pushwoosh-sendrate -algorithm token-bucket", "-algorithm"},
+		{"run ceiling -duration 5s", "-duration"},
+		{"run mindbox-latency -replicas 2", "-replicas"},
+		{"run mindbox-latency -latency none", "-latency"},
+		{"compare ceiling -strategies naive", "-strategies"},
+		{"run ceiling -strategies all", "-strategies"},
+		{"compare saturate -strategies naive -target http://127.0.0.1:1/webhook -ledger http://127.0.0.1:2 -pages-file testdata/none", "testdata/none"},
+		{"run saturate -lanes 3 -target http://127.0.0.1:1/webhook -ledger http://127.0.0.1:2 -pages-file x", "-lanes"},
+		{"run saturate -pages-file x", "-pages-file"},
+		{"run limit-change -limit 1", "-to"},
+		{"run -quiet", "which scenario"},
 		{"report", "folders"},
 		{"report -in x", "-in"},
 	} {
 		if r := loadtest(t.Context(), strings.Fields(tc.args)...); r.code != 2 || !strings.Contains(r.err, tc.want) {
 			t.Errorf("loadtest %s = %d, %q, want 2 and %q", tc.args, r.code, r.err, tc.want)
 		}
+	}
+}
+
+// -target runs what is deployed, whatever else is asked for.
+func TestStrategiesAreNotForADeployment(t *testing.T) {
+	t.Parallel()
+	pages := filepath.Join(t.TempDir(), "pages.json")
+	if err := os.WriteFile(pages, []byte(`{"1":"token-1"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := loadtest(t.Context(), "compare", "saturate", "-strategies", "naive", "-target", "http://127.0.0.1:1/webhook", "-ledger", "http://127.0.0.1:2", "-pages-file", pages)
+	if r.code != 2 || !strings.Contains(r.err, "-strategies: only chatclub runs, because -target") {
+		t.Errorf("compare -strategies naive -target … = %d, %q, want 2 and why", r.code, r.err)
+	}
+}
+
+// Help is no fault, wherever it is asked for.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string][]string{
+		"-h": {"loadtest list"}, "list -h": {"loadtest list"}, "report -h": {"loadtest report DIR", "-out"},
+		"run -h": {"loadtest run", "-duration", "-broker", "(default \"chatclub\")"}, "compare --help": {"-duration", "-broker", "(default \"all\")"},
+		"run -quiet -h": {"-duration"}, "run saturate -h": {"saturate: ", "-times", "-duration", "-broker"}, "compare -h saturate": {"saturate: ", "-times"},
+	} {
+		r := loadtest(t.Context(), strings.Fields(args)...)
+		if r.code != 0 || r.err != "" {
+			t.Errorf("loadtest %s = %d, %q, want 0 and no fault", args, r.code, r.err)
+		}
+		for _, w := range want {
+			if !strings.Contains(r.out, w) {
+				t.Errorf("loadtest %s lacks %q: %s", args, w, r.out)
+			}
+		}
+	}
+	if r := loadtest(t.Context(), "run", "azure-10000", "-h"); strings.Contains(r.out, "-duration") {
+		t.Errorf("help of azure-10000 has -duration, which it does not use: %s", r.out)
+	}
+}
+
+// Flags may stand anywhere; a switch takes no word with it, any other does.
+func TestNamesAndFlagsInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ args, names, flags string }{
+		{"saturate zipf", "saturate zipf", ""},
+		{"saturate -quiet -duration 5s", "saturate", "-quiet -duration 5s"},
+		{"-quiet saturate", "saturate", "-quiet"},
+		{"-count-refused saturate --verbose zipf", "saturate zipf", "-count-refused --verbose"},
+		{"-duration 5s saturate -json -", "saturate", "-duration 5s -json -"},
+		{"-duration=5s saturate", "saturate", "-duration=5s"},
+		{"-quiet=false saturate", "saturate", "-quiet=false"},
+		{"-drain -1s saturate", "saturate", "-drain -1s"},
+		{"-pairs 2 -- ceiling -x", "ceiling -x", "-pairs 2"},
+	} {
+		names, flags := splitScenarios(strings.Fields(tc.args))
+		if strings.Join(names, " ") != tc.names || strings.Join(flags, " ") != tc.flags {
+			t.Errorf("split(%s) = %q, %q, want %q, %q", tc.args, names, flags, tc.names, tc.flags)
+		}
+	}
+}
+
+// What ran is in the files before the next strategy runs, and says that it is
+// not all.
+func TestEachStrategyIsSaved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	compact := filepath.Join(dir, "x.json")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			loadtest(ctx, "compare", "saturate", "-replicas", "1", "-duration", "4s", "-strategies", "chatclub,naive", "-quiet", "-out", dir, "-json", compact)
+		})
+		time.Sleep(9 * time.Second) // the first has ended, the second has not
+		found, err := report.Find(dir + "/report.json")
+		if err != nil {
+			t.Fatalf("no report after the first strategy: %v", err)
+		}
+		if r := found[0]; len(r.Runs) != 1 || r.Runs[0].Status != report.Complete || !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "still to run") }) {
+			t.Errorf("report after the first strategy: %d runs, notes %q, want one complete and a word on the rest", len(r.Runs), r.Notes)
+		}
+		if raw, err := os.ReadFile(compact); err != nil || !strings.Contains(string(raw), `"strategy":"chatclub"`) {
+			t.Errorf("compact file after the first strategy = %q, %v, want the run", raw, err)
+		}
+		cancel()
+		wg.Wait()
+	})
+	found, err := report.Find(dir + "/report.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := found[0]; len(r.Runs) != 2 || slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "still to run") }) {
+		t.Errorf("report in the end: %d runs, notes %q, want 2 and no word on a rest", len(r.Runs), r.Notes)
+	}
+}
+
+// The run that others are measured against is marked in the report.
+func TestBaselineIsInTheReport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := virtual(t, time.Hour, "compare", "neighbour", "-replicas", "1", "-duration", "2s", "-backlog", "100", "-strategies", "chatclub,static", "-quiet", "-out", dir)
+	found, err := report.Find(dir)
+	if err != nil {
+		t.Fatalf("no report: %v; the program said %s", err, r.err)
+	}
+	var got []string
+	for _, run := range found[0].Runs {
+		got = append(got, fmt.Sprint(run.Name(), " ", run.Baseline))
+	}
+	want := []string{"chatclub, without backlog true", "chatclub false", "static false"}
+	if !slices.Equal(got, want) {
+		t.Errorf("runs = %q, want %q", got, want)
 	}
 }
 
@@ -189,9 +320,23 @@ func TestNoRedisIsTold(t *testing.T) {
 
 func TestCommandLineHidesPasswords(t *testing.T) {
 	t.Parallel()
-	got := commandLine("compare", []string{"saturate", "-broker", "amqp://me:pass@host/", "-redis", "redis://:pass@host/", "-secret", "pass", "-broker=amqp://me:pass@host/"})
-	if strings.Contains(got, "pass") || !strings.Contains(got, "saturate") {
-		t.Errorf("commandLine() = %q, want no password", got)
+	for _, tc := range []struct{ args, want string }{
+		{"saturate -broker amqp://me:pass@host:1/v", "saturate -broker amqp://me:$PASSWORD@host:1/v"},
+		{"saturate -broker=amqp://me:pass@host/", "saturate -broker=amqp://me:$PASSWORD@host/"},
+		{"saturate --broker=amqp://me:pass@host/", "saturate --broker=amqp://me:$PASSWORD@host/"},
+		{"-redis redis://:pass@host/0", "-redis redis://:$PASSWORD@host/0"},
+		{"--redis redis://:pass@host/0", "--redis redis://:$PASSWORD@host/0"},
+		{"-redis=redis://:pass@h", "-redis=redis://:$PASSWORD@h"},
+		{"-target https://me:pa@ss/w:ord@host/webhook", "-target https://me:$PASSWORD@host/webhook"},
+		{"-secret pass saturate", "-secret $SECRET saturate"},
+		{"-secret=pass saturate", "-secret=$SECRET saturate"},
+		{"--secret=pass=word", "--secret=$SECRET"},
+		{"--secret -secret pass", "--secret $SECRET pass"}, // the first flag's value is "-secret"
+		{"-broker memory -redis redis://host:6379/0 -ledger http://127.0.0.1:1", "-broker memory -redis redis://host:6379/0 -ledger http://127.0.0.1:1"},
+	} {
+		if got, want := commandLine("compare", strings.Fields(tc.args)), "go run ./cmd/loadtest compare "+tc.want; got != want {
+			t.Errorf("commandLine(%s) = %q, want %q", tc.args, got, want)
+		}
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 // mergeReports reads the reports in folders, joins those of one scenario,
 // prints them and writes them where -out says.
 func mergeReports(args []string, s streams) error {
-	dirs, flags := split(args)
 	fs := flag.NewFlagSet("report", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	out := fs.String("out", "", "folder to write the merged report into: report.html, and of each scenario report.json, report.md and pictures")
+	dirs, flags := split(args, switches(fs))
 	switch err := fs.Parse(flags); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(s.out, "loadtest report DIR… [flags]\n\n")
@@ -25,7 +25,7 @@ func mergeReports(args []string, s streams) error {
 	case err != nil:
 		return usageError{fmt.Errorf("report: %w", err)}
 	}
-	if dirs = append(dirs, fs.Args()...); len(dirs) == 0 {
+	if len(dirs) == 0 {
 		return usagef("report: which folders?")
 	}
 	found, err := report.Find(dirs...)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"chatclub/internal/scenario"
@@ -27,6 +28,8 @@ const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a
   loadtest report DIR… [flags]         merge the reports in folders into one
 
   loadtest run SCENARIO -h             the flags, with the scenario's own defaults
+
+Flags may stand before or behind names.
 `
 
 // usageError is the caller's fault: exit code 2.
@@ -63,6 +66,10 @@ func command(ctx context.Context, args []string, s streams) error {
 	name, args := args[0], args[1:]
 	switch name {
 	case "list":
+		if asksHelp(args) {
+			fmt.Fprint(s.out, usage)
+			return nil
+		}
 		if len(args) > 0 {
 			return usagef("list: unexpected argument %.40q", args[0])
 		}
@@ -102,14 +109,70 @@ func list(w io.Writer) error {
 	return err
 }
 
-// split parts positional arguments, which come first or last, from flags.
-func split(args []string) (names, flags []string) {
+// split parts names from flags and their values, in whichever order they come.
+// Of the flags it knows only which are switches: those have no value.
+func split(args []string, switches func(name string) bool) (names, flags []string) {
+	value := false // the next word is one
 	for i, a := range args {
-		if strings.HasPrefix(a, "-") {
-			return args[:i], args[i:]
+		switch name, _, joined := strings.Cut(strings.TrimLeft(a, "-"), "="); {
+		case value:
+			flags, value = append(flags, a), false
+		case a == "--":
+			return append(names, args[i+1:]...), flags
+		case strings.HasPrefix(a, "-") && a != "-":
+			flags, value = append(flags, a), !joined && !switches(name)
+		default:
+			names = append(names, a)
 		}
 	}
-	return args, nil
+	return names, flags
+}
+
+// switches tells which names are of flags without a value.
+func switches(sets ...*flag.FlagSet) func(name string) bool {
+	known := map[string]bool{"h": true, "help": true}
+	for _, fs := range sets {
+		fs.VisitAll(func(f *flag.Flag) {
+			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
+				known[f.Name] = true
+			}
+		})
+	}
+	return func(name string) bool { return known[name] }
+}
+
+// splitScenarios is split for commands on scenarios, whose flags are of all.
+func splitScenarios(args []string) (names, flags []string) {
+	sets := []*flag.FlagSet{newFlags("", "", io.Discard)}
+	for _, x := range scenario.All() {
+		fs := newFlags(x.Name, "", io.Discard)
+		x.Flags(fs)
+		sets = append(sets, fs)
+	}
+	return split(args, switches(sets...))
+}
+
+// newFlags has this program's own.
+func newFlags(name, strategies string, w io.Writer) *flag.FlagSet {
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.SetOutput(w)
+	new(options).add(fs, strategies)
+	return fs
+}
+
+func asksHelp(flags []string) bool {
+	return slices.ContainsFunc(flags, func(f string) bool {
+		name := strings.TrimLeft(f, "-")
+		return name != f && (name == "h" || name == "help")
+	})
+}
+
+// commonHelp is what -h says where no scenario is named.
+func commonHelp(w io.Writer, strategies string) {
+	fmt.Fprintf(w, "%s\nThe flags that scenarios have in common:\n\n", usage)
+	fs := newFlags("", strategies, w)
+	scenario.CommonFlags(fs)
+	fs.PrintDefaults()
 }
 
 // findScenario names what there is when there is none of that name.

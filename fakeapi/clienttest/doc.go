@@ -4,7 +4,6 @@
 // error class sees the codes, and it takes the webhooks for Messenger's.
 //
 // The library is the npm package @warriorteam/messenger-sdk, pinned by
-// testdata/package-lock.json and installed into a folder of the test: no Go
-// library for the Messenger Platform was to be had from the module proxy. The
-// test needs Node.js 18 or newer and npm.
+// testdata/package-lock.json and installed into a folder of the test. The test
+// needs Node.js 18 or newer and npm; without them it is skipped, except in CI.
 package clienttest

@@ -15,8 +15,10 @@ const (
 	longest = int64(time.Hour / time.Microsecond)
 	digits  = 3
 	tenth   = 100 * time.Millisecond
-	// maxTenths bounds what a group keeps of its course: half an hour.
-	maxTenths = 30 * 60 * 10
+
+	// Kept is how long a group's course is kept: a day, of which each group that
+	// lasts so long takes 3.5 MB.
+	Kept = 24 * time.Hour
 )
 
 // group is what the ledger keeps of the events that were announced under one
@@ -43,7 +45,7 @@ type GroupReport struct {
 	Whole     string    `json:"whole"`         // from due to the acceptance of an event's last id; events of which an id was excused are left out
 	Began     time.Time `json:"began"`         // when the first event was due
 	Last      time.Time `json:"last,omitzero"` // the latest acceptance
-	Tenths    []uint32  `json:"tenths"`        // acceptances by tenths of a second since began, for half an hour
+	Tenths    []uint32  `json:"tenths"`        // acceptances by tenths of a second since began, for a day
 	Accepted  int64     `json:"accepted"`      // ids; the count of copies
 	Waiting   string    `json:"waiting"`       // from due to now of each id that is awaited
 	Completed int64     `json:"completed"`     // events; the count of whole
@@ -92,7 +94,7 @@ func (g *group) accepted(now time.Time, e *Event) {
 	if now.After(g.last) {
 		g.last = now
 	}
-	if i := int(max(0, now.Sub(g.began)) / tenth); i < maxTenths {
+	if i := int(max(0, now.Sub(g.began)) / tenth); i < int(Kept/tenth) {
 		if i >= len(g.tenths) {
 			g.tenths = append(g.tenths, make([]uint32, i+1-len(g.tenths))...)
 		}

@@ -80,3 +80,22 @@ func TestGroupKeepsLatencies(t *testing.T) {
 		t.Errorf("Groups() after Reset = %v, %v, want none", groups, err)
 	}
 }
+
+// The course of a group is kept for a day, and no longer.
+func TestGroupCourseIsADay(t *testing.T) {
+	t.Parallel()
+	began := time.Unix(1000, 0)
+	now := began
+	l := ledger.New(ledger.Config{Now: func() time.Time { return now }})
+	l.Enter(ledger.Announcement{Page: "1", Group: "hot", Due: began, IDs: []ledger.Expected{{ID: "a"}, {ID: "b"}}})
+	for id, after := range map[string]time.Duration{"a": 24*time.Hour - time.Millisecond, "b": 24 * time.Hour} {
+		l.Page("1").Record(began.Add(after), ledger.Send{Result: ledger.Accepted, ID: id})
+	}
+	groups, err := l.Groups()
+	if err != nil || len(groups) != 1 {
+		t.Fatalf("Groups() = %v, %v, want one", groups, err)
+	}
+	if n := len(groups[0].Tenths); n != 864_000 || groups[0].Tenths[n-1] != 1 || groups[0].Accepted != 2 {
+		t.Errorf("%d tenths, %d accepted, want 864000 with the first of the 2 in the last", n, groups[0].Accepted)
+	}
+}

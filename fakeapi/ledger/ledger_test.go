@@ -190,6 +190,13 @@ func TestSeries(t *testing.T) {
 	if diff := cmp.Diff(want, r.Pages); diff != "" {
 		t.Errorf("Report.Pages: -want +got\n%s", diff)
 	}
+	together := []ledger.Second{
+		{Unix: start.Unix() + 1, Text: ledger.Cell{Accepted: 2}, Media: ledger.Cell{Refused: 1}, Duplicated: 1},
+		{Unix: start.Unix() + 3, Text: ledger.Cell{Accepted: 1, Errors: 1}},
+	}
+	if diff := cmp.Diff(together, r.Series); diff != "" {
+		t.Errorf("Report.Series: -want +got\n%s", diff)
+	}
 	if r.PendingAgeMax != 3*time.Second {
 		t.Errorf("PendingAgeMax = %s, want 3s", r.PendingAgeMax)
 	}

@@ -99,6 +99,19 @@ type Second struct {
 	Lost       uint32 `json:"lost"` // expected in this second and not accepted by now; filled in by Report
 }
 
+// plus is the sum of a second of two pages.
+func (s Second) plus(o *Second) Second {
+	s.Unix = o.Unix
+	s.Text = s.Text.plus(o.Text)
+	s.Media = s.Media.plus(o.Media)
+	s.Duplicated += o.Duplicated
+	return s
+}
+
+func (c Cell) plus(o Cell) Cell {
+	return Cell{Accepted: c.Accepted + o.Accepted, Refused: c.Refused + o.Refused, Errors: c.Errors + o.Errors}
+}
+
 // Page is the account of one page; Ledger.Page opens it.
 type Page struct {
 	ledger *Ledger

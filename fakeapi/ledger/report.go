@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -10,7 +12,8 @@ type Report struct {
 	Now            time.Time     `json:"now"`
 	Totals         Counts        `json:"totals"`
 	PendingAgeMax  time.Duration `json:"-"`
-	PendingSeconds float64       `json:"pending_age_max"` // seconds since the oldest awaited id was announced
+	PendingSeconds float64       `json:"pending_age_max"`  // seconds since the oldest awaited id was announced
+	Series         []Second      `json:"series,omitempty"` // of all pages together, without lost
 	Pages          []PageReport  `json:"pages,omitempty"`
 }
 
@@ -25,7 +28,7 @@ type PageReport struct {
 type Query struct {
 	Page    string // only this page; empty: all
 	Pages   int    // list at most so many pages
-	Seconds int    // of each, the active seconds among the last so many; 0: none
+	Seconds int    // of each and of all together, the active seconds among the last so many; 0: none
 }
 
 // Report reads the book. Totals cover every page, whatever the query selects.
@@ -39,13 +42,20 @@ func (l *Ledger) Report(q Query) Report {
 		r.PendingAgeMax = now.Sub(oldest)
 		r.PendingSeconds = r.PendingAgeMax.Seconds()
 	}
+	together := make(map[int64]Second)
 	for _, p := range l.list() {
 		p.mu.Lock()
 		counts := p.counts
-		var series []Second
 		wanted := (q.Page == "" || q.Page == p.id) && len(r.Pages) < q.Pages
-		if wanted && q.Seconds > 0 {
-			series = tail(p.series, now.Unix()-int64(q.Seconds))
+		var series []Second
+		if q.Seconds > 0 {
+			latest := tail(p.series, now.Unix()-int64(q.Seconds))
+			for i := range latest {
+				together[latest[i].Unix] = together[latest[i].Unix].plus(&latest[i])
+			}
+			if wanted {
+				series = slices.Clone(latest)
+			}
 		}
 		p.mu.Unlock()
 		for _, n := range lost[p] {
@@ -57,6 +67,7 @@ func (l *Ledger) Report(q Query) Report {
 			r.Pages = append(r.Pages, PageReport{Page: p.id, Totals: counts, Series: withLost(series, lost[p], now, q.Seconds)})
 		}
 	}
+	r.Series = slices.SortedFunc(maps.Values(together), func(a, b Second) int { return cmp.Compare(a.Unix, b.Unix) })
 	return r
 }
 
@@ -97,13 +108,13 @@ func (l *Ledger) lost() (map[*Page]map[int64]uint32, time.Time) {
 	return lost, oldest
 }
 
-// tail copies the seconds after unix.
+// tail is the seconds after unix.
 func tail(series []Second, unix int64) []Second {
 	i := len(series)
 	for i > 0 && series[i-1].Unix > unix {
 		i--
 	}
-	return slices.Clone(series[i:])
+	return series[i:]
 }
 
 // withLost enters the lost ids into the seconds in which they were announced.

@@ -9,6 +9,7 @@ import (
 
 	"chatclub/internal/excess"
 	"chatclub/internal/queue"
+	"chatclub/internal/wait"
 )
 
 const (
@@ -64,7 +65,7 @@ func (c Census) Count(ctx context.Context, first func(), changed func(n int)) {
 			looks++
 			every = joinEvery
 		}
-		if !rest(ctx, time.Duration(float64(every)*(0.9+0.2*c.Random()))) {
+		if !wait.For(ctx, time.Duration(float64(every)*(0.9+0.2*c.Random()))) {
 			return
 		}
 	}
@@ -73,7 +74,7 @@ func (c Census) Count(ctx context.Context, first func(), changed func(n int)) {
 // Lanes tells the gate how full the lanes of its pages in excess are, until ctx ends.
 func (c Census) Lanes(ctx context.Context) {
 	top := c.Broker.Topology()
-	for rest(ctx, looksEvery) {
+	for wait.For(ctx, looksEvery) {
 		seen := make(map[string]int)
 		for _, k := range c.Gate.Due(c.Now()) {
 			lane := top.LaneOf(k.Page)
@@ -95,16 +96,4 @@ func (c Census) inspect(ctx context.Context, name string) (queue.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	return c.Broker.Inspect(ctx, name)
-}
-
-// rest waits for d; false means that ctx ended.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

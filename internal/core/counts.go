@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chatclub/internal/rooms"
+	"chatclub/internal/wait"
 )
 
 // countEvery is how often the counts go to the database: often enough for an
@@ -44,7 +45,7 @@ func (c *counts) take() map[rooms.Place]rooms.Count {
 
 // count writes the counts down now and then until ctx ends.
 func (c *Core) count(ctx context.Context) {
-	for sleep(ctx, countEvery) {
+	for wait.For(ctx, countEvery) {
 		c.writeCounts(ctx)
 	}
 }

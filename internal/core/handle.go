@@ -13,6 +13,7 @@ import (
 	"chatclub/internal/phrase"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
+	"chatclub/internal/wait"
 )
 
 const (
@@ -141,7 +142,7 @@ func (c *Core) receive(run, work context.Context, j job, do rooms.Event) (rooms.
 		return res, nil
 	}
 	for waited := time.Duration(0); res.Status == rooms.Unfinished && waited < claimWait; waited += claimPoll {
-		if !sleep(run, claimPoll) || !j.delivery.Live() {
+		if !wait.For(run, claimPoll) || !j.delivery.Live() {
 			return res, errAbandoned
 		}
 		if err := c.retry(run, j.delivery.Live, stepReceive, receive); err != nil {

@@ -8,6 +8,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
+	"chatclub/internal/wait"
 )
 
 // sweepEvery is how often silent members are looked for: a hundredth of the
@@ -21,7 +22,7 @@ func sweepEvery(idle time.Duration) time.Duration {
 // for too long, until ctx ends. The event is handled like any other: once,
 // however often it is put there, and in line with what the member writes.
 func (c *Core) sweep(ctx context.Context) {
-	for sleep(ctx, sweepEvery(c.cfg.Idle)) {
+	for wait.For(ctx, sweepEvery(c.cfg.Idle)) {
 		silent, err := c.cfg.Store.SilentMembers(ctx)
 		if err == nil && len(silent) > 0 {
 			err = c.announce(ctx, silent)

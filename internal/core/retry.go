@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chatclub/internal/rooms"
+	"chatclub/internal/wait"
 )
 
 // errAbandoned: the event is left as it is; it will be delivered again.
@@ -33,7 +34,7 @@ func (c *Core) retry(run context.Context, live func() bool, s step, do func() er
 		}
 		pause := backoff(failures)
 		c.failed(run, s, err, pause)
-		if !sleep(run, pause) || !live() {
+		if !wait.For(run, pause) || !live() {
 			return errAbandoned
 		}
 	}
@@ -58,16 +59,4 @@ func backoff(failures int) time.Duration {
 		pause = minPause << shift
 	}
 	return time.Duration(float64(pause) * (0.75 + rand.Float64()/2))
-}
-
-// sleep waits and tells whether it waited to the end rather than to ctx's.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/wait"
 )
 
 const (
@@ -146,7 +147,7 @@ func (c *Core) prune(ctx context.Context) {
 		default:
 			c.cfg.Log.DebugContext(ctx, "pruned events", "events", n)
 		}
-		if !sleep(ctx, pruneEvery) {
+		if !wait.For(ctx, pruneEvery) {
 			return
 		}
 	}

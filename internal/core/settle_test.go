@@ -14,6 +14,7 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/wait"
 )
 
 func TestDeadLetter(t *testing.T) {
@@ -109,7 +110,7 @@ func TestShutdown(t *testing.T) {
 				r := newRig(t)
 				r.core.cfg.PublishTimeout = 2 * time.Hour
 				r.flaky.before = func(ctx context.Context, _ []queue.Message) error {
-					if !sleep(ctx, tt.publish) {
+					if !wait.For(ctx, tt.publish) {
 						return errors.Join(queue.ErrUnavailable, ctx.Err())
 					}
 					return nil

@@ -8,6 +8,7 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/wait"
 )
 
 const (
@@ -47,15 +48,15 @@ func (e *engine) spill(j *job) {
 	})
 }
 
-// giveBack moves a message to the tail of its own queue, after wait.
-func (e *engine) giveBack(j *job, wait time.Duration) {
+// giveBack moves a message to the tail of its own queue, after pause.
+func (e *engine) giveBack(j *job, pause time.Duration) {
 	to := queue.Message{Queue: j.delivery.Queue, ID: j.delivery.ID, Body: e.encode(j), Headers: j.delivery.Headers}
 	m := move{
 		Transfer: queue.Transfer{Delivery: j.delivery, To: []queue.Message{to}},
 		done:     e.metrics.givenBack.Inc,
 	}
 	e.callers.Go(func() {
-		sleep(e.calls, wait)
+		wait.For(e.calls, pause)
 		e.moves.add(m)
 	})
 }
@@ -245,16 +246,6 @@ func (m *mover) all(ctx context.Context, items []move) {
 			return
 		}
 		m.d.Log.Warn("move messages", "messages", len(items), "err", err)
-		sleep(ctx, backoff(n, m.d.Random))
-	}
-}
-
-// sleep waits for wait or until ctx ends.
-func sleep(ctx context.Context, wait time.Duration) {
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
+		wait.For(ctx, backoff(n, m.d.Random))
 	}
 }

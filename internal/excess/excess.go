@@ -8,9 +8,13 @@
 //
 // free: messages are sent as they come, no faster than this replica's fixed
 // share, 0.98 × limit / replicas, with a tolerance of 20 ms (GCRA, the
-// virtual scheduling algorithm of ITU-T I.371). The sum of all shares stays
-// below the limit, so nothing is refused and nobody waits. In its first 800 ms
-// a replica uses a tenth of its share, because the others do not count it yet.
+// virtual scheduling algorithm of ITU-T I.371). Ahead of that pace goes what is
+// not above the share of the last second as a whole, so that the copies of one
+// event, and of the next, do not wait while the page has room. The sum of all
+// shares stays below the limit in any second, so nothing is refused where a
+// second is what the platform looks at; where it is less, refusals of such
+// bursts make them shorter, for all pages. In its first 800 ms a replica uses a
+// tenth of its share and has no bursts, because the others do not count it yet.
 //
 // excess: a refusal, or more messages than the caller is willing to hold
 // (Overflow), put the page in excess. Every message of it goes to the page's
@@ -32,7 +36,7 @@
 // # Bound
 //
 // For one page at R replicas that agree on R, all of them free: at most
-// 0.98 × limit × (T + 20 ms) + R messages are sent in any T seconds. With one
+// 0.98 × limit × (T + 20 ms) + R messages are sent in any T ≥ 1 s. With one
 // owner and the others in excess: at most 0.993 × limit × (T + 0.1 s) + 1, and
 // the 0.1 s only when the owner itself was late. While the first replicas enter
 // excess and the last are still free, both add up.
@@ -88,6 +92,7 @@ type Pass struct {
 	Key    Key
 	Owner  bool // asked for by OfferLane
 	Again  bool // its message was refused before and kept
+	ahead  bool // of the share's pace, in a burst
 	ticket ticket
 }
 
@@ -108,6 +113,10 @@ const (
 	// second between looks, its spread, and the broker's answer.
 	joinTime  = 800 * time.Millisecond
 	joinShare = 0.1
+	// noBurst is how long after it left excess a page has no bursts: the other
+	// replicas may find it in excess still, and its owner would send at once
+	// what comes from them, beside the burst from here.
+	noBurst = 10 * time.Second
 	// checkEvery is how often the lane of a page in excess is looked at.
 	checkEvery = time.Second
 	// turnEvery is how often free pages that were not touched are forgotten.
@@ -121,15 +130,16 @@ type Map struct {
 	seed     maphash.Seed
 	replicas atomic.Int64
 	joined   atomic.Int64 // Unix nanoseconds
+	bursts   bursts
 	shards   [shardCount]shard
 }
 
 type shard struct {
 	mu sync.Mutex
-	// Hash of a free page → when its next send is due, in Unix nanoseconds. No
-	// pointers, so the collector passes over it. Two pages of one hash share
-	// their pace: at a million pages that is one chance in 10^7.
-	young, old map[uint64]int64 // old: not touched since the last turn
+	// By the hash of a free page. No pointers, so the collector passes over it.
+	// Two pages of one hash share their pace: at a million pages that is one
+	// chance in 10^7.
+	young, old map[uint64]turn // old: not touched since the last turning
 	turned     time.Time
 	busy       map[Key]*entry
 	spare      *entry // a zero one to use again: most live for one call
@@ -142,6 +152,7 @@ type entry struct {
 	refused  int // calls that were refused since the page was last free
 	excess   bool
 	since    time.Time // in excess
+	burst    time.Time // when what went out in a burst before that has had its time
 	checked  time.Time // last asked for by Due
 	empty    bool      // the lane was, at the last look
 	emptyAt  time.Time // the first look in a row that found it so
@@ -160,9 +171,10 @@ func New(cfg Config, now time.Time) *Map {
 	m := &Map{cfg: cfg, seed: maphash.MakeSeed()}
 	m.replicas.Store(1)
 	m.Joined(now)
+	m.bursts.reset()
 	for i := range m.shards {
 		m.shards[i] = shard{
-			young: make(map[uint64]int64), busy: make(map[Key]*entry), turned: now,
+			young: make(map[uint64]turn), busy: make(map[Key]*entry), turned: now,
 		}
 	}
 	return m
@@ -182,11 +194,14 @@ func (m *Map) shard(k Key) (*shard, uint64) {
 // share is the rate at which this replica may send for a free page.
 func (m *Map) share(now time.Time, class string) float64 {
 	s := headroom * m.cfg.Limit(class) / float64(m.replicas.Load())
-	if now.UnixNano()-m.joined.Load() < int64(joinTime) {
+	if m.joining(now) {
 		s *= joinShare
 	}
 	return s
 }
+
+// joining tells whether the other replicas may not count this one yet.
+func (m *Map) joining(now time.Time) bool { return now.UnixNano()-m.joined.Load() < int64(joinTime) }
 
 // Offer asks for a message that did not come from a lane. again says that it
 // was refused before and Done said to keep it, which this map never does.
@@ -199,29 +214,52 @@ func (m *Map) Offer(now time.Time, k Key, again bool) Decision {
 		e.spilled++
 		return Decision{Do: Spill}
 	}
-	if wait := s.takeLocked(h, now, m.share(now, k.Class), m.cfg.Burst); wait > 0 {
+	wait, ahead := m.takeLocked(s, h, now, k.Class)
+	if wait > 0 {
 		return Decision{Do: Wait, Wait: wait}
 	}
 	s.entryLocked(k).inFlight++
-	return Decision{Do: Send, Pass: Pass{Key: k, Again: again, ticket: ticket{at: now}}}
+	return Decision{Do: Send, Pass: Pass{Key: k, Again: again, ahead: ahead, ticket: ticket{at: now}}}
 }
 
 // takeLocked is one step of the GCRA: it returns 0 and moves the due time, or
-// returns how long to wait.
-func (s *shard) takeLocked(h uint64, now time.Time, rate float64, burst time.Duration) time.Duration {
-	tat, ok := s.young[h]
+// returns how long to wait. ahead tells that the send is part of a burst.
+func (m *Map) takeLocked(s *shard, h uint64, now time.Time, class string) (wait time.Duration, ahead bool) {
+	t, ok := s.young[h]
 	if !ok {
-		if tat, ok = s.old[h]; ok {
+		if t, ok = s.old[h]; ok {
 			delete(s.old, h)
+		} else {
+			t = newTurn(now)
 		}
 	}
-	tat = max(tat, now.UnixNano())
-	if early := tat - int64(burst) - now.UnixNano(); early > 0 {
-		s.young[h] = tat
-		return time.Duration(early)
+	every := seconds(1 / m.share(now, class))
+	t.advance(now)
+	t.due = max(t.due, now.UnixNano())
+	if wait = time.Duration(t.due-now.UnixNano()) - m.cfg.Burst; wait > 0 {
+		most := 0
+		if !m.joining(now) {
+			most = int(m.bursts.length(m.cfg.Burst, every) / every)
+		}
+		if sooner := t.burst(now, most); sooner > 0 {
+			s.young[h] = t
+			return min(wait, sooner), false
+		}
+		ahead = true
 	}
-	s.young[h] = tat + int64(seconds(1/rate))
-	return 0
+	t.due += int64(every)
+	t.count()
+	s.young[h] = t
+	return 0, ahead
+}
+
+// dueLocked is when the next send of a free page would be due.
+func (s *shard) dueLocked(h uint64) time.Time {
+	t, ok := s.young[h]
+	if !ok {
+		t = s.old[h]
+	}
+	return time.Unix(0, t.due)
 }
 
 func (s *shard) entryLocked(k Key) *entry {
@@ -238,14 +276,15 @@ func (s *shard) entryLocked(k Key) *entry {
 // OfferLane asks for a message of a lane that is delivered to this replica,
 // which makes it the page's owner.
 func (m *Map) OfferLane(now time.Time, k Key) Decision {
-	s, _ := m.shard(k)
+	s, h := m.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entryLocked(k)
 	if e.pace == nil {
 		e.pace = newPace(now, m.cfg.Limit(k.Class), m.cfg.Random)
 	}
-	e.enter(now) // others spill, so this one must not send its share beside
+	s.enterLocked(e, h, now) // others spill, so this one must not send its share beside
+	e.pace.tat = latest(e.pace.tat, e.burst)
 	if wait := e.pace.wait(now); wait != 0 {
 		return Decision{Do: Wait, Wait: wait}
 	}
@@ -256,11 +295,11 @@ func (m *Map) OfferLane(now time.Time, k Key) Decision {
 // Overflow tells that more messages of a page wait than the caller will hold:
 // the page is in excess, and those that wait are spilled.
 func (m *Map) Overflow(now time.Time, k Key, waiting int) {
-	s, _ := m.shard(k)
+	s, h := m.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entryLocked(k)
-	e.enter(now)
+	s.enterLocked(e, h, now)
 	e.spilled += waiting
 }
 
@@ -272,7 +311,7 @@ func (*Map) Drop(Key) {}
 // it answers is for a refused message: Spill, or for a lane's owner Wait, at
 // the front.
 func (m *Map) Done(now time.Time, p Pass, r Result) Decision {
-	s, _ := m.shard(p.Key)
+	s, h := m.shard(p.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entryLocked(p.Key)
@@ -291,18 +330,21 @@ func (m *Map) Done(now time.Time, p Pass, r Result) Decision {
 			e.pace.land(p.ticket)
 		}
 	}
+	if p.ahead {
+		m.bursts.ended(now, r)
+	}
 	if r == Refused {
 		e.refused++
-		e.enter(now)
+		s.enterLocked(e, h, now)
 	}
 	s.dropLocked(p.Key, e, now)
 	return d
 }
 
-// enter puts the page in excess, or says that it still is.
-func (e *entry) enter(now time.Time) {
+// enterLocked puts the page in excess, or says that it still is.
+func (s *shard) enterLocked(e *entry, h uint64, now time.Time) {
 	if !e.excess {
-		e.excess, e.since, e.checked = true, now, now
+		e.excess, e.since, e.checked, e.burst = true, now, now, s.dueLocked(h)
 	}
 	e.empty = false
 }
@@ -334,7 +376,7 @@ func (m *Map) Due(now time.Time) []Key {
 		}
 		if now.Sub(s.turned) >= turnEvery {
 			s.turned = now
-			s.young, s.old = make(map[uint64]int64), s.young
+			s.young, s.old = make(map[uint64]turn), s.young
 		}
 		s.mu.Unlock()
 	}
@@ -343,7 +385,7 @@ func (m *Map) Due(now time.Time) []Key {
 
 // LaneSeen tells how many messages the lane of a page in excess has ready.
 func (m *Map) LaneSeen(now time.Time, k Key, ready int) {
-	s, _ := m.shard(k)
+	s, h := m.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.busy[k]
@@ -366,6 +408,9 @@ func (m *Map) LaneSeen(now time.Time, k Key, ready int) {
 	came := float64(e.spilled) * float64(m.replicas.Load())
 	if could-came >= float64(m.cfg.LaneHold) && e.inFlight == 0 {
 		e.excess, e.refused = false, 0
+		t := newTurn(now)
+		t.due, t.calm = now.UnixNano(), slot(now.Add(noBurst))
+		s.young[h] = t
 		s.dropLocked(k, e, now)
 	}
 }

@@ -63,6 +63,121 @@ func TestNewReplicaUsesATenth(t *testing.T) {
 	}
 }
 
+// burst is how many messages m sends at once.
+func burst(m *Map, now time.Time, k Key) (sent []Pass) {
+	for {
+		d := m.Offer(now, k, false)
+		if d.Do != Send {
+			return sent
+		}
+		sent = append(sent, d.Pass)
+	}
+}
+
+// A page sends at once what its share of a second has left, and then no more
+// than its pace and tolerance allow until the sends are a second old.
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name  string
+		after []time.Duration // when all is sent that may be
+		want  []int
+	}{
+		{"at once, then at its pace", []time.Duration{0, 970 * time.Millisecond, 975 * time.Millisecond}, []int{73, 0, 1}},
+		{"what the last second had not", []time.Duration{0, 1000 * time.Millisecond, 1200 * time.Millisecond}, []int{73, 2, 71}},
+		{"after forgetting", []time.Duration{0, 30 * time.Second}, []int{73, 73}},
+	} {
+		m := newMap(4)
+		for i, d := range row.after {
+			m.Due(at(d))
+			if got := len(burst(m, at(d), page)); got != row.want[i] {
+				t.Errorf("%s: sent at once at %v = %d, want %d", row.name, d, got, row.want[i])
+			}
+		}
+	}
+}
+
+// Where bursts are refused they become shorter, for all pages, once for all
+// refusals that come together; accepted ones make them longer again.
+func TestRefusedBursts(t *testing.T) {
+	t.Parallel()
+	m := newMap(4)
+	now := begin
+	pages := 0
+	next := func() []Pass { // another page's burst
+		pages++
+		now = now.Add(time.Second)
+		return burst(m, now, Key{Page: fmt.Sprint(pages), Class: "text"})
+	}
+	for _, want := range []int{73, 36, 18, 9, 4, 3, 3} {
+		sent := next()
+		if len(sent) != want {
+			t.Fatalf("burst of page %d = %d messages, want %d", pages, len(sent), want)
+		}
+		for _, p := range sent {
+			m.Done(now, p, Refused)
+		}
+	}
+	ahead := 0
+	for ahead < 2000 {
+		for _, p := range next() {
+			m.Done(now, p, Accepted)
+			if p.ahead {
+				ahead++
+			}
+		}
+	}
+	if got := len(next()); got != 73 {
+		t.Errorf("burst after 2,000 accepted calls of bursts = %d, want 73", got)
+	}
+}
+
+// leave lets the page leave excess, and returns when it did.
+func leave(t *testing.T, m *Map, from time.Time) time.Time {
+	t.Helper()
+	now := from
+	for m.InExcess(page) {
+		if now = now.Add(time.Second); now.Sub(from) > 10*time.Second {
+			t.Fatal("the page is in excess after 10 s of an empty lane")
+		}
+		m.LaneSeen(now, page, 0)
+	}
+	return now
+}
+
+// An owner begins when its own burst of the page has had its second, and a page
+// that leaves excess has no burst in the ten seconds after.
+func TestBurstAndLane(t *testing.T) {
+	t.Parallel()
+	m := newMap(1)
+	burst(m, begin, page)
+	m.Overflow(begin, page, 33)
+	if d := m.OfferLane(begin, page); d.Do != Wait || d.Wait < 990*time.Millisecond {
+		t.Errorf("the owner's first message after a burst: %v, wait %v, want Wait, a second", d.Do, d.Wait)
+	}
+	// One who has owned the page before does so, too.
+	m = newMap(1)
+	m.OfferLane(begin, page)
+	again := leave(t, m, begin).Add(10*time.Second + 1)
+	burst(m, again, page)
+	m.Overflow(again, page, 33)
+	if d := m.OfferLane(again, page); d.Do != Wait || d.Wait < 990*time.Millisecond {
+		t.Errorf("an owner's next message after a burst: %v, wait %v, want Wait, a second", d.Do, d.Wait)
+	}
+	m = newMap(1)
+	m.Overflow(begin, page, 0)
+	left := leave(t, m, begin)
+	if got := len(burst(m, left, page)); got != 6 { // the tolerance
+		t.Errorf("sent at once when the page left excess = %d, want 6", got)
+	}
+	if got := len(burst(m, left.Add(9*time.Second), page)); got != 6 {
+		t.Errorf("sent at once 9 s later = %d, want 6", got)
+	}
+	if got := len(burst(m, left.Add(11*time.Second), page)); got != 294 {
+		t.Errorf("sent at once 11 s later = %d, want 294", got)
+	}
+}
+
 func TestWaitIsExact(t *testing.T) {
 	t.Parallel()
 	m := newMap(1)
@@ -175,8 +290,9 @@ func TestFreeBound(t *testing.T) {
 		bound := share*1.02 + 1
 		var sent []time.Time
 		now := begin
+		gap := rapid.OneOf(rapid.IntRange(0, 1000), rapid.IntRange(0, 20_000), rapid.IntRange(0, 1_500_000))
 		for range rapid.IntRange(1, 2000).Draw(t, "offers") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(t, "gap")) * time.Microsecond)
+			now = now.Add(time.Duration(gap.Draw(t, "gap")) * time.Microsecond)
 			if m.Offer(now, page, false).Do == Send {
 				sent = append(sent, now)
 			}

@@ -44,7 +44,7 @@ func ownAll(m *Map, keys []Key, now time.Time) {
 
 // Memory for a page that was sent to lately and for one that is owned, and
 // that none is left after the page was idle. At the bounds a million pages
-// take 96 MB when free, which is far above what a map of 16-byte entries needs
+// take 128 MB when free, which is far above what a map of 40-byte entries needs
 // right after it has grown, and 1 GB if every one of them were in excess.
 func TestMemoryPerPage(t *testing.T) {
 	const pages = 1 << 15
@@ -55,7 +55,7 @@ func TestMemoryPerPage(t *testing.T) {
 		bytes float64
 		left  float64 // of each when all are forgotten
 	}{
-		{"free", offerAll, 96, 2},    // its maps are replaced; 64 shards' empty ones and spare entries are about a byte a page
+		{"free", offerAll, 128, 2},   // its maps are replaced; 64 shards' empty ones and spare entries are about a byte a page
 		{"owned", ownAll, 1024, 128}, // Go's maps keep their slots: 41 bytes at a load of 7/16 to 7/8
 	} {
 		m := newMap(4)

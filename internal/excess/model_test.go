@@ -1,6 +1,7 @@
 package excess
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,8 +11,10 @@ import (
 // naive is the free and the excess state as the package comment tells them, in
 // the plainest way: it has no shards and never forgets anything.
 type naive struct {
-	share  float64 // calls per second
+	every  time.Duration // at the share's pace
+	bursts *bursts
 	due    map[Key]time.Time
+	sent   map[Key][]int64 // the slots of all sends
 	excess map[Key]bool
 	calls  map[Key]int
 }
@@ -24,10 +27,22 @@ func (n *naive) offer(now time.Time, k Key) (Do, time.Duration) {
 	if due.Before(now) {
 		due = now
 	}
+	n.due[k] = due
+	const slot = 200 * time.Millisecond
+	at := now.UnixNano() / int64(slot)
 	if early := due.Add(-20 * time.Millisecond).Sub(now); early > 0 {
-		return Wait, early
+		most := int(n.bursts.length(20*time.Millisecond, n.every) / n.every)
+		if most == 0 {
+			return Wait, early
+		}
+		recent := slices.DeleteFunc(slices.Clone(n.sent[k]), func(s int64) bool { return s < at-5 })
+		if len(recent) >= most {
+			passed := time.Unix(0, (recent[len(recent)-most]+6)*int64(slot))
+			return Wait, min(early, passed.Sub(now))
+		}
 	}
-	n.due[k] = due.Add(time.Duration(float64(time.Second) / n.share))
+	n.due[k] = due.Add(n.every)
+	n.sent[k] = append(n.sent[k], at)
 	n.calls[k]++
 	return Send, 0
 }
@@ -40,8 +55,8 @@ func TestMapIsTheNaiveOne(t *testing.T) {
 		replicas := rapid.IntRange(1, 64).Draw(t, "replicas")
 		m := newMap(replicas)
 		model := naive{
-			share: 0.98 * limit / float64(replicas),
-			due:   map[Key]time.Time{}, excess: map[Key]bool{}, calls: map[Key]int{},
+			every: time.Duration(float64(time.Second) / (0.98 * limit / float64(replicas))), bursts: &m.bursts,
+			due: map[Key]time.Time{}, sent: map[Key][]int64{}, excess: map[Key]bool{}, calls: map[Key]int{},
 		}
 		now := begin
 		var open []Pass

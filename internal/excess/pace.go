@@ -35,16 +35,22 @@ const (
 	// unlearn is how much of what the remembered pace is above the present one
 	// goes with each new refusal: after one, three quarters of the way back is
 	// still fast; after eight, a tenth is left, and growth is slow from there.
+	// The ceiling, the pace at which refusals come, follows each cut as fast.
 	unlearn = 0.25
 	// The pace grows by slowGrowth (a share per second) near the remembered one,
-	// by fastGrowth below it, and after calmAfter without a refusal twice as
-	// fast every calmDouble, up to maxGrowth.
-	slowGrowth = 0.005
-	fastGrowth = 0.03
-	nearMemory = 0.97
-	maxGrowth  = 0.25
-	calmAfter  = 5 * time.Second
-	calmDouble = time.Second
+	// by fastGrowth below it. What was true no longer is when no refusal came
+	// for calmAfter: from then growth doubles every calmDouble; or sooner, when
+	// none came for passedAfter and the pace is past the ceiling: from then it
+	// doubles every passedDouble. It ends at maxGrowth.
+	slowGrowth   = 0.005
+	fastGrowth   = 0.03
+	nearMemory   = 0.97
+	maxGrowth    = 0.7
+	calmAfter    = 5 * time.Second
+	calmDouble   = time.Second
+	passedBy     = 1.005
+	passedAfter  = 2 * time.Second
+	passedDouble = 500 * time.Millisecond
 	// startGrowth is that after a refused probe, up to startUpTo of what is
 	// remembered: e times as fast every 1.4 s, so that a page that was shut for
 	// a while is back within seconds. It ends with the next refusal.
@@ -85,6 +91,8 @@ type pace struct {
 	shut        time.Time // when that probe was sent: what was sent before says nothing new
 	lastRefusal time.Time
 	rest        time.Time // until then top stays
+	ceiling     float64   // the rate at which refusals came, as far as it is known
+	passed      time.Time // when the rate went past it with no refusal; zero: it did not
 	lastSend    time.Time
 	lastWait    time.Time // when a message last had to wait
 	stepped     time.Time // when the rate last grew
@@ -158,6 +166,7 @@ func (p *pace) refused(now time.Time, t ticket) {
 	p.resume = now.Add(time.Duration(float64(pause) * (0.8 + 0.4*p.random())))
 	if first {
 		p.onset = p.resume
+		p.ceiling, p.passed = max(p.ceiling, p.rate), time.Time{}
 	}
 	p.lastRefusal = now
 	if base := headroom * p.limit; p.top > base {
@@ -171,9 +180,11 @@ func (p *pace) refused(now time.Time, t ticket) {
 	case t.probe:
 		p.rate = max(minPace, min(p.rate, p.successes.lastSecond(now)))
 		p.starting, p.shut = true, t.at
+		p.ceiling = p.rate
 	case t.at.Before(p.shut): // the probe has answered for it
 	default:
 		p.starting = false
+		p.ceiling += (p.rate - p.ceiling) * unlearn
 		p.rate = max(minPace, p.rate-min(max(cutStep, cutPart*p.rate), cutShare*p.rate))
 	}
 	p.land(t)
@@ -202,8 +213,8 @@ func (p *pace) grow(now time.Time) {
 		if p.rate < nearMemory*p.memory {
 			a = fastGrowth
 		}
-		if calm := now.Sub(p.lastRefusal) - calmAfter; calm > 0 {
-			a = min(maxGrowth, a*math.Exp2(calm.Seconds()/calmDouble.Seconds()))
+		if n := p.doublings(now); n > 0 {
+			a = min(maxGrowth, a*math.Exp2(n))
 		}
 		if p.starting = p.starting && p.rate < startUpTo*p.memory; p.starting && p.streak == 0 {
 			a = startGrowth
@@ -215,9 +226,29 @@ func (p *pace) grow(now time.Time) {
 	}
 }
 
+// doublings is how often growth has doubled for want of refusals.
+func (p *pace) doublings(now time.Time) float64 {
+	quiet := now.Sub(p.lastRefusal)
+	if p.passed.IsZero() && quiet > passedAfter && p.rate > passedBy*p.ceiling {
+		p.passed = now
+	}
+	n := (quiet - calmAfter).Seconds() / calmDouble.Seconds()
+	if !p.passed.IsZero() {
+		n = max(n, now.Sub(p.passed).Seconds()/passedDouble.Seconds())
+	}
+	return n
+}
+
 // idle tells whether nothing was learned or wanted for long enough to forget the page.
 func (p *pace) idle(now time.Time) bool {
 	return now.Sub(p.lastSend) >= forget && now.Sub(p.lastWait) >= forget && now.Sub(p.lastRefusal) >= forget
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -111,6 +111,23 @@ func TestPaceFindsAnotherLimit(t *testing.T) {
 	}
 }
 
+// A limit that is halved for six seconds only, wherever in a second that falls,
+// costs at most 2.5 s of quota after it is back: growth is fast again as
+// soon as the pace is past the one that was refused.
+func TestPaceAfterADip(t *testing.T) {
+	t.Parallel()
+	for phase := range 10 {
+		p := newPace(begin, 300, half)
+		at := begin.Add(10*time.Second + time.Duration(phase)*100*time.Millisecond)
+		saturate(p, begin, at.Sub(begin), 40*time.Millisecond, window(300))
+		_, refused := saturate(p, at, 6*time.Second, 40*time.Millisecond, window(150))
+		accepted, late := saturate(p, at.Add(6*time.Second), 20*time.Second, 40*time.Millisecond, window(300))
+		if lost := 20 - float64(accepted)/300; lost > 2.5 || refused+late > 150 {
+			t.Errorf("dip %d00 ms into a second: %.1f s of quota lost after it, %d refusals, want at most 2.5 s and 150", phase, lost, refused+late)
+		}
+	}
+}
+
 // While a page is shut one probe at a time is sent, three a second; when it
 // opens it is back within seconds.
 func TestPaceWhileShut(t *testing.T) {

@@ -53,7 +53,7 @@ func (p *parts) handle(ctx context.Context, d *queue.Delivery) error {
 		return fmt.Errorf("bare loop: %w", err)
 	}
 	if p.caller.Send(ctx, out).Outcome != sender.Sent {
-		err = d.Move(ctx, d.Message)
+		err = p.requeue(ctx, d)
 	} else {
 		err = d.Ack()
 	}
@@ -61,4 +61,11 @@ func (p *parts) handle(ctx context.Context, d *queue.Delivery) error {
 		return nil // it comes again
 	}
 	return err
+}
+
+// requeue puts a message at its queue's end by the dispatcher's own connection,
+// which, unlike the delivery's, may have been cut.
+func (p *parts) requeue(ctx context.Context, d *queue.Delivery) error {
+	errs, err := queue.MoveAll(ctx, p.broker, []queue.Transfer{{Delivery: d, To: []queue.Message{d.Message}}})
+	return errors.Join(err, errors.Join(errs...))
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"chatclub/fakeapi"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
@@ -83,7 +85,11 @@ func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)
 		return err
 	}
 	defer func() { err = errors.Join(err, broker.Close()) }()
-	r, err := newRunner(o.Options, parts{broker: broker, caller: send, reg: reg, log: log, replica: o.Replica})
+	faults := prometheus.NewCounter(prometheus.CounterOpts{Name: faultsMetric, Help: "Errors of the strategy."})
+	reg.MustRegister(faults)
+	r, err := newRunner(o.Options, parts{
+		broker: broker, caller: send, reg: reg, log: log, replica: o.Replica, fault: func(error) { faults.Inc() },
+	})
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,8 @@ type parts struct {
 	caller  dispatch.Caller
 	reg     prometheus.Registerer
 	log     *slog.Logger
-	replica int
+	replica int         // from 0, those that are gone counted
+	fault   func(error) // is told every error of the strategy
 }
 
 // runner is a dispatcher with its strategy.
@@ -79,6 +80,7 @@ type runner struct {
 	bare       *parts // the loop instead of a dispatcher
 	dispatcher *dispatch.Dispatcher
 	strategy   strategy.Strategy
+	fault      func(error)
 }
 
 // newRunner makes the replica-th dispatcher.
@@ -92,8 +94,8 @@ func newRunner(o Options, p parts) (*runner, error) {
 		return nil, fmt.Errorf("strategy %.40q is unknown", o.Strategy)
 	}
 	gate, err := info.New(strategy.Config{
-		Limit: o.limit, Replicas: o.Replicas, Replica: p.replica % o.Replicas, LaneHold: lanePrefetch,
-		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix,
+		Limit: o.limit, Replicas: o.Replicas, Replica: p.replica, LaneHold: lanePrefetch,
+		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Log: p.log, Fault: p.fault,
 	})
 	if err != nil {
 		return nil, err
@@ -106,7 +108,7 @@ func newRunner(o Options, p parts) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runner{dispatcher: d, strategy: gate}, nil
+	return &runner{dispatcher: d, strategy: gate, fault: p.fault}, nil
 }
 
 // ready tells whether it takes messages.
@@ -118,15 +120,26 @@ func (r *runner) ready() error {
 }
 
 // run dispatches until ctx ends, then stops the dispatcher, and the strategy
-// after it.
+// after it; or the strategy at once, where errKilled ended ctx.
 func (r *runner) run(ctx context.Context) error {
 	if r.bare != nil {
 		return r.bare.bare(ctx)
 	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errKilled) {
+			cancel()
+		}
+	})()
 	ended := make(chan error, 1)
-	go func() { ended <- r.strategy.Run(beside) }()
+	go func() {
+		err := r.strategy.Run(beside)
+		if beside.Err() == nil {
+			r.fault(fmt.Errorf("the strategy ended by itself: %w", err))
+		}
+		ended <- err
+	}()
 	err := r.dispatcher.Run(ctx)
 	cancel()
 	return errors.Join(err, <-ended)

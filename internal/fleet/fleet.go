@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"chatclub/internal/dispatch"
@@ -15,9 +17,11 @@ import (
 type Fleet interface {
 	// Join starts one more dispatcher and returns when it takes messages.
 	Join(ctx context.Context) error
-	// Leave stops the dispatcher that joined last, cleanly.
+	// Leave stops the second oldest dispatcher that runs, or else the only one,
+	// cleanly. The oldest stays for Kill.
 	Leave(ctx context.Context) error
-	// Kill ends the dispatcher that joined last as kill -9 does.
+	// Kill ends the oldest dispatcher that runs as kill -9 does, and returns at
+	// once. The oldest, because it is the one that most probably owns a lane.
 	Kill(ctx context.Context) error
 	// Stop stops what is still running, cleanly: webhook and core, then the
 	// dispatchers. The platform and the broker stay.
@@ -30,7 +34,7 @@ type Fleet interface {
 	Broker() queue.Broker        // of whoever publishes and looks after what is left
 	Platform() Platform          // the fake
 	Usage() (Usage, error)       // so far
-	Errors() []string            // of dispatchers that ended by themselves
+	Errors() []string            // what makes the run doubtful: who ended by itself, a strategy's errors, what could not be counted
 	Close(context.Context) error // ends everything
 }
 
@@ -48,17 +52,41 @@ type Front struct {
 }
 
 // Usage is what the system has used of the machine. The CPU times and the
-// memory are of processes; nil where there is no process of that kind, or no
-// way to ask it.
+// memory are of processes; nil where there is no process of that kind, or where
+// one of that kind could not be asked: a sum without it would be too low.
 type Usage struct {
-	Operations  *int64 // published, delivered and settled messages
-	All         *time.Duration
+	Operations  *int64         // published, delivered and settled messages
+	All         *time.Duration // of all below
 	Dispatchers *time.Duration
+	Front       *time.Duration // webhook and core
 	Broker      *time.Duration
 	Fake        *time.Duration
-	Memory      *int64 // highest so far of the dispatchers together, in bytes
+	Memory      *int64 // the most that any one dispatcher has held so far, in bytes
 	Machine     *Machine
-	Whole       bool // All and Memory are of one process with the load generator in it
+	Whole       bool // All is of one process with the load generator in it
+}
+
+// strategyFaults is how Errors tells that the strategy's figures are not what it
+// can do: whose, how many errors, and one of them.
+const strategyFaults = "the strategy of %s met %d errors, and its figures are those of a strategy that met them: %v"
+
+// Places in the order in which dispatchers joined.
+const (
+	oldest = 0
+	second = 1
+)
+
+// take takes the dispatcher at a place, or the last there is, off those that
+// run.
+func take[T any](running *[]T, place int) (one T, err error) {
+	n := len(*running)
+	if n == 0 {
+		return one, errors.New("no dispatcher is running")
+	}
+	place = min(place, n-1)
+	one = (*running)[place]
+	*running = slices.Delete(*running, place, place+1)
+	return one, nil
 }
 
 // Config of a fleet.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,17 +18,21 @@ import (
 )
 
 // Local is a fleet in this process: dispatchers as goroutines, the broker in
-// memory, the platform without a socket. Open makes one.
+// memory, the platform without a socket. OpenLocal makes
+// one.
 type Local struct {
 	cfg      Config
 	broker   *memory.Broker
 	platform *fakeapi.API
 	front    *front
 	replicas []*replica // that run, in the order they joined
+	killed   []*replica // whose goroutines may still have to end
 	joined   int
 
-	mu   sync.Mutex
-	errs []string
+	mu     sync.Mutex
+	errs   []string
+	faults int64 // of the strategy
+	first  error // of them
 }
 
 var _ Fleet = (*Local)(nil)
@@ -35,12 +40,16 @@ var _ Fleet = (*Local)(nil)
 type replica struct {
 	link   *link
 	sender *sender.Sender
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	done   chan error
 }
 
-// OpenLocal makes a fleet without dispatchers.
-func OpenLocal(cfg Config) (*Local, error) {
+// errKilled is why a killed dispatcher's context ends.
+var errKilled = errors.New("killed")
+
+// OpenLocal makes a Local without dispatchers. It is returned as a Fleet, because
+// a nil *Local that a caller hands on as one would not be nil any more.
+func OpenLocal(cfg Config) (Fleet, error) {
 	broker, err := memory.New(cfg.Topology)
 	if err != nil {
 		return nil, err
@@ -67,11 +76,11 @@ func (l *Local) Join(ctx context.Context) error {
 	if l.cfg.Wrap != nil {
 		caller = l.cfg.Wrap(send)
 	}
-	r, err := newRunner(l.cfg.Options, parts{broker: link, caller: caller, reg: reg, log: l.cfg.Log, replica: l.joined})
+	r, err := newRunner(l.cfg.Options, parts{broker: link, caller: caller, reg: reg, log: l.cfg.Log, replica: l.joined, fault: l.strategyFault})
 	if err != nil {
 		return err
 	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	rep := &replica{link: link, sender: send, cancel: cancel, done: make(chan error, 1)}
 	go func() {
 		err := r.run(running)
@@ -91,51 +100,58 @@ func (l *Local) fault(err error) {
 	l.errs = append(l.errs, err.Error())
 }
 
-// Errors are of dispatchers that ended by themselves.
+func (l *Local) strategyFault(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.faults++; l.first == nil {
+		l.first = err
+	}
+}
+
+// Errors are of dispatchers that ended by themselves, and of their strategy.
 func (l *Local) Errors() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]string(nil), l.errs...)
-}
-
-func (l *Local) pop() (*replica, error) {
-	if len(l.replicas) == 0 {
-		return nil, errors.New("no dispatcher is running")
+	errs := slices.Clone(l.errs)
+	if l.faults > 0 {
+		errs = append(errs, fmt.Sprintf(strategyFaults, "the dispatchers", l.faults, l.first))
 	}
-	last := l.replicas[len(l.replicas)-1]
-	l.replicas = l.replicas[:len(l.replicas)-1]
-	return last, nil
+	return errs
 }
 
-// Leave stops the latest dispatcher.
+// Leave stops the second oldest dispatcher.
 func (l *Local) Leave(context.Context) error {
-	r, err := l.pop()
+	r, err := take(&l.replicas, second)
 	if err != nil {
 		return err
 	}
-	r.cancel()
-	err = <-r.done
+	r.cancel(nil)
+	return r.end()
+}
+
+// end waits until the dispatcher has ended.
+func (r *replica) end() error {
+	err := <-r.done
 	r.sender.Close()
 	return err
 }
 
-// Kill cuts the latest dispatcher off the broker and the platform. What its
-// goroutines say while they end concerns nobody.
+// Kill cuts the oldest dispatcher off the broker and the platform, and its
+// strategy off whatever that talks to. It does not wait for the goroutines: what
+// they still do nobody sees, and nobody waits for a process that is dead.
 func (l *Local) Kill(context.Context) error {
-	r, err := l.pop()
+	r, err := take(&l.replicas, oldest)
 	if err != nil {
 		return err
 	}
 	r.link.cut()
-	r.cancel()
-	if err := <-r.done; err != nil {
-		l.cfg.Log.Debug("killed dispatcher", "err", err)
-	}
-	r.sender.Close()
+	r.cancel(errKilled)
+	l.killed = append(l.killed, r)
 	return nil
 }
 
-// Stop stops everything but the broker and the platform.
+// Stop stops everything but the broker and the platform, and waits for what is
+// left of the killed.
 func (l *Local) Stop(ctx context.Context) error {
 	var faults []error
 	if l.front != nil {
@@ -143,11 +159,17 @@ func (l *Local) Stop(ctx context.Context) error {
 		l.front = nil
 	}
 	for _, r := range l.replicas { // together: each waits for its calls in flight
-		r.cancel()
+		r.cancel(nil)
 	}
 	for len(l.replicas) > 0 {
 		faults = append(faults, l.Leave(ctx))
 	}
+	for _, r := range l.killed {
+		if err := r.end(); err != nil {
+			l.cfg.Log.Debug("killed dispatcher", "err", err)
+		}
+	}
+	l.killed = nil
 	return errors.Join(faults...)
 }
 
@@ -169,18 +191,16 @@ func (l *Local) Platform() Platform {
 	return Platform{URL: "http://fakeapi", Transport: l.platform.Transport()}
 }
 
-// Usage is of this whole process, but for the broker's operations.
+// Usage is of this whole process, but for the broker's operations. Memory is not
+// known: most of the process's is the load generator's and the fake's, and what
+// runs before this fleet did in the same process.
 func (l *Local) Usage() (Usage, error) {
 	u := Usage{Operations: new(l.broker.Operations()), Whole: true}
-	cpu, memory, err := own()
+	cpu, err := own()
 	if err != nil {
 		return u, err
 	}
-	u.All = new(cpu)
-	if memory > 0 {
-		u.Memory = new(memory)
-	}
-	u.Machine = machine(cpu)
+	u.All, u.Machine = new(cpu), machine(cpu)
 	return u, nil
 }
 

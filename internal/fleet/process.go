@@ -8,10 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"log/slog"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,11 +27,11 @@ type process struct {
 	admin   string // where its metrics are; empty: it has none
 	done    chan struct{}
 
-	// Of processes that have ended; of others what was last asked.
-	mu         sync.Mutex
-	cpu        time.Duration
-	peak       int64
-	operations int64
+	mu      sync.Mutex
+	last    used  // what was last asked
+	over    bool  // it was asked to end, or is being killed: nothing more is asked
+	crashed bool  // it had ended before that
+	blind   error // the first reason for which its operations were not known
 }
 
 const (
@@ -42,7 +41,7 @@ const (
 
 // spawn starts this program as a child of a kind and waits until it says where
 // it listens.
-func spawn(ctx context.Context, kind string, o order) (*process, error) {
+func spawn(ctx context.Context, log *slog.Logger, kind string, o order) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", kind, err)
@@ -50,7 +49,8 @@ func spawn(ctx context.Context, kind string, o order) (*process, error) {
 	p := &process{kind: kind, cmd: exec.Command(self, kind), stderr: &tail{}, done: make(chan struct{})} //nolint:noctx // this program; stop ends it
 	// A Ctrl-C on the terminal is for the parent, which stops its children in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.Stderr = p.stderr
+	told := &lines{log: log, kind: kind}
+	p.cmd.Stderr = io.MultiWriter(p.stderr, told)
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", kind, err)
 	}
@@ -69,6 +69,7 @@ func spawn(ctx context.Context, kind string, o order) (*process, error) {
 		said <- strings.TrimSpace(line)
 		_, _ = io.Copy(io.Discard, lines)
 		_ = p.cmd.Wait() // how it ended is asked of the state
+		told.end()
 	}()
 	if err := json.NewEncoder(p.stdin).Encode(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", kind, err), p.kill())
@@ -110,12 +111,12 @@ func (p *process) ended() bool {
 	}
 }
 
-// stop ends the process cleanly; what it has used is asked before.
+// stop ends the process cleanly; what it has used is asked before. That it ended
+// by itself before is no error of stop's: faults tells.
 func (p *process) stop(ctx context.Context) error {
-	if p.ended() {
-		return fmt.Errorf("%s ended by itself: %s", p.kind, p.stderr)
+	if !p.close(ctx) {
+		return nil
 	}
-	p.look(ctx)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", p.kind, err)
 	}
@@ -139,96 +140,70 @@ func (p *process) kill() error {
 	return nil
 }
 
-// look asks what the process has used so far. What cannot be had stays as it
-// was.
-func (p *process) look(ctx context.Context) {
+// close asks the last time what the process has used, and tells whether it still
+// ran. What becomes of it from now on is our doing.
+func (p *process) close(ctx context.Context) bool {
+	p.look(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.over, p.crashed = true, p.crashed || !p.over && p.ended()
+	return !p.ended()
+}
+
+// look asks what the process has used so far. Of one that is being stopped, or
+// was, it is what close has asked, but for the CPU time, which is final once the
+// process has ended.
+func (p *process) look(ctx context.Context) used {
+	var u used
+	var b bytes.Buffer
+	pid := p.cmd.Process.Pid
+	if cpu, err := cpuOf(pid); err == nil {
+		u.cpu = &cpu
+	}
+	if peak, err := peakOf(pid); err == nil {
+		u.peak = &peak
+	}
+	var blind error
+	if p.admin != "" && !p.ended() {
+		if blind = get(ctx, p.admin+"/metrics", &b); blind == nil {
+			operations, faults := counts(&b)
+			u.operations, u.faults = &operations, faults
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over:
+	case p.ended(): // by itself: how far it came since it was last asked nobody knows
+		p.last.operations = nil
+	default:
+		u.faults = max(u.faults, p.last.faults)
+		p.last = u
+		if p.blind == nil {
+			p.blind = blind
+		}
+	}
 	if p.ended() {
 		if s := p.cmd.ProcessState; s != nil {
-			p.cpu = max(p.cpu, s.UserTime()+s.SystemTime())
-		}
-		return
-	}
-	if cpu, err := cpuOf(p.cmd.Process.Pid); err == nil {
-		p.cpu = cpu
-	}
-	if peak, err := peakOf(p.cmd.Process.Pid); err == nil {
-		p.peak = peak
-	}
-	if p.admin == "" {
-		return
-	}
-	var b bytes.Buffer
-	if get(ctx, p.admin+"/metrics", &b) == nil {
-		p.operations = operations(&b)
-	}
-}
-
-// operations sums what our RabbitMQ client counts, out of the text form of the
-// metrics.
-func operations(r io.Reader) (n int64) {
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		name, _, _ = strings.Cut(name, "{")
-		switch name {
-		case "chatclub_broker_published_total", "chatclub_broker_deliveries_total", "chatclub_broker_settled_total":
-			v, _ := strconv.ParseFloat(strings.TrimSpace(value[strings.LastIndexByte(value, ' ')+1:]), 64) // a line of ours
-			n += int64(v)
+			p.last.cpu = new(s.UserTime() + s.SystemTime())
 		}
 	}
-	return n
+	return p.last
 }
 
-// askTimeout bounds a question to a child.
-const askTimeout = 5 * time.Second
-
-// get asks a child's admin server.
-func get(ctx context.Context, url string, to *bytes.Buffer) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
+// faults are what went wrong with the process, for people.
+func (p *process) faults() (list []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.crashed || !p.over && p.ended() {
+		list = append(list, fmt.Sprintf("%s ended by itself: %s", p.kind, p.stderr))
 	}
-	req.Close = true
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
+	if p.blind != nil {
+		list = append(list, fmt.Sprintf("%s did not tell its operations: %v", p.kind, p.blind))
 	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
-		return fmt.Errorf("answer %d: %s", resp.StatusCode, bytes.TrimSpace(text))
+	if p.last.faults > 0 {
+		said := p.stderr.String()
+		list = append(list, fmt.Sprintf(strategyFaults, "a "+p.kind, p.last.faults, said[strings.LastIndexByte(said, '\n')+1:]))
 	}
-	if to != nil {
-		_, err = to.ReadFrom(resp.Body)
-	}
-	return err
-}
-
-// tail keeps the end of what a child writes on standard error.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-const tailBytes = 2000
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if n := len(t.b) - tailBytes; n > 0 {
-		t.b = append(t.b[:0], t.b[n:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.b))
+	return list
 }

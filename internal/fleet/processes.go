@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +31,6 @@ type Processes struct {
 	dispatchers []*process // that run, in the order they joined
 	past        []*process
 	joined      int
-	errs        []string
 }
 
 var _ Fleet = (*Processes)(nil)
@@ -64,7 +65,7 @@ func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ *Processe
 			return nil, fmt.Errorf("the broker is not ready: %w", err)
 		}
 	}
-	if p.platform, err = spawn(ctx, KindPlatform, p.order()); err != nil {
+	if p.platform, err = spawn(ctx, cfg.Log, KindPlatform, p.order()); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -85,7 +86,7 @@ func (p *Processes) Version() string { return p.version }
 func (p *Processes) Join(ctx context.Context) error {
 	o := p.order()
 	o.Replica = p.joined
-	child, err := spawn(ctx, KindDispatcher, o)
+	child, err := spawn(ctx, p.cfg.Log, KindDispatcher, o)
 	if err != nil {
 		return err
 	}
@@ -96,52 +97,45 @@ func (p *Processes) Join(ctx context.Context) error {
 	return child.ready(ctx)
 }
 
-func (p *Processes) pop() (*process, error) {
+func (p *Processes) take(place int) (*process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := len(p.dispatchers)
-	if n == 0 {
-		return nil, errors.New("no dispatcher is running")
+	child, err := take(&p.dispatchers, place)
+	if err == nil {
+		p.past = append(p.past, child)
 	}
-	last := p.dispatchers[n-1]
-	p.dispatchers = p.dispatchers[:n-1]
-	p.past = append(p.past, last)
-	return last, nil
+	return child, err
 }
 
-// Leave stops the latest dispatcher by SIGTERM.
+// Leave stops the second oldest dispatcher by SIGTERM.
 func (p *Processes) Leave(ctx context.Context) error {
-	child, err := p.pop()
+	child, err := p.take(second)
 	if err != nil {
 		return err
-	}
-	if child.ended() {
-		p.errs = append(p.errs, "a dispatcher ended by itself: "+child.stderr.String())
-		return nil
 	}
 	return child.stop(ctx)
 }
 
-// Kill kills the latest dispatcher.
+// Kill kills the oldest dispatcher.
 func (p *Processes) Kill(ctx context.Context) error {
-	child, err := p.pop()
+	child, err := p.take(oldest)
 	if err != nil {
 		return err
 	}
-	child.look(ctx)
+	child.close(ctx)
 	return child.kill()
 }
 
 // Stop stops webhook and core, then the dispatchers, all at once.
 func (p *Processes) Stop(ctx context.Context) error {
 	var faults []error
-	if p.front != nil && !p.front.ended() {
+	if p.front != nil {
 		faults = append(faults, p.front.stop(ctx))
 	}
 	var leaving sync.WaitGroup
 	var mu sync.Mutex
 	for {
-		child, err := p.pop()
+		child, err := p.take(oldest)
 		if err != nil {
 			break
 		}
@@ -160,7 +154,7 @@ func (p *Processes) Stop(ctx context.Context) error {
 func (p *Processes) Front(ctx context.Context, f Front) (string, error) {
 	o := p.order()
 	o.Front = f
-	child, err := spawn(ctx, KindFront, o)
+	child, err := spawn(ctx, p.cfg.Log, KindFront, o)
 	if err != nil {
 		return "", err
 	}
@@ -174,36 +168,49 @@ func (p *Processes) Broker() queue.Broker { return p.broker }
 // Platform is the fake's process.
 func (p *Processes) Platform() Platform { return Platform{URL: p.platform.address} }
 
-// Errors are of dispatchers that ended by themselves.
-func (p *Processes) Errors() []string { return p.errs }
+// Errors are of processes that ended by themselves or could not be asked, and of
+// the dispatchers' strategy.
+func (p *Processes) Errors() []string {
+	var list []string
+	for _, c := range p.children() {
+		list = append(list, c.faults()...)
+	}
+	if p.front != nil {
+		list = append(list, p.front.faults()...)
+	}
+	return append(list, p.platform.faults()...)
+}
 
-// Usage is of the dispatchers, those that have ended included, of the fake, and
-// of the broker where it is on this machine.
+// children are the dispatchers, those that have ended included.
+func (p *Processes) children() []*process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Concat(p.past, p.dispatchers)
+}
+
+// Usage is of the dispatchers, those that have ended included, of webhook and
+// core, of the fake, and of the broker where it is on this machine.
 func (p *Processes) Usage() (Usage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	p.mu.Lock()
-	all := append(append([]*process(nil), p.past...), p.dispatchers...)
-	p.mu.Unlock()
-	var u Usage
-	var cpu time.Duration
-	var memory int64
-	done, err := p.operations()
-	if err != nil {
-		return u, err
-	}
-	for _, c := range all {
-		c.look(ctx)
-		cpu += c.cpu
-		memory += c.peak
-		done += c.operations
-	}
+	all := p.children()
+	n := len(all) // of dispatchers
 	if p.front != nil {
-		p.front.look(ctx)
-		done += p.front.operations
+		all = append(all, p.front)
 	}
-	p.platform.look(ctx)
-	u.Operations, u.Dispatchers, u.Memory, u.Fake = &done, &cpu, &memory, new(p.platform.cpu)
+	got := make([]used, len(all))
+	var asking sync.WaitGroup // side by side, so that one that hangs takes nothing from the others
+	for i, c := range all {
+		asking.Go(func() { got[i] = c.look(ctx) })
+	}
+	fake := p.platform.look(ctx)
+	asking.Wait()
+	own, err := p.operations()
+	if err != nil {
+		return Usage{}, err
+	}
+	u := usage(got[:n], got[n:], own)
+	u.Fake = fake.cpu
 	if p.brokerPID == 0 {
 		return u, nil // a sum without the broker would look better than it is
 	}
@@ -211,14 +218,54 @@ func (p *Processes) Usage() (Usage, error) {
 	if err != nil {
 		return u, fmt.Errorf("the broker's process: %w", err)
 	}
-	u.Broker, u.All = &broker, new(cpu+broker+p.platform.cpu)
-	if self, _, err := own(); err == nil {
-		if p.front != nil {
-			self += p.front.cpu
-		}
+	u.Broker = &broker
+	parts := []*time.Duration{u.Dispatchers, u.Broker, u.Fake}
+	if p.front != nil {
+		parts = append(parts, u.Front)
+	}
+	u.All = sum(parts...)
+	p.machine(&u)
+	return u, nil
+}
+
+// machine tells what others had, once what is ours is known.
+func (*Processes) machine(u *Usage) {
+	if self, err := own(); err == nil && u.All != nil {
 		u.Machine = machine(*u.All + self)
 	}
-	return u, nil
+}
+
+// usage adds up what dispatchers, and webhook and core where they run, have used;
+// own are the operations of this process.
+func usage(dispatchers, front []used, own int64) (u Usage) {
+	operations := []*int64{&own}
+	var cpu []*time.Duration
+	var peaks []*int64
+	for _, d := range dispatchers {
+		operations, cpu, peaks = append(operations, d.operations), append(cpu, d.cpu), append(peaks, d.peak)
+	}
+	for _, f := range front {
+		operations, u.Front = append(operations, f.operations), f.cpu
+	}
+	u.Operations, u.Dispatchers = sum(operations...), sum(cpu...)
+	// Not the sum of the peaks: those of dispatchers that never ran at the same
+	// time would be added up, and no memory is sampled.
+	if len(peaks) > 0 && !slices.Contains(peaks, nil) {
+		u.Memory = slices.MaxFunc(peaks, func(a, b *int64) int { return cmp.Compare(*a, *b) })
+	}
+	return u
+}
+
+// sum is nil when one of them is: it would be too low.
+func sum[N int64 | time.Duration](list ...*N) *N {
+	var n N
+	for _, x := range list {
+		if x == nil {
+			return nil
+		}
+		n += *x
+	}
+	return &n
 }
 
 // operations are those of this process's own connection.
@@ -229,8 +276,7 @@ func (p *Processes) operations() (int64, error) {
 	}
 	sum := int64(0)
 	for _, f := range families {
-		switch f.GetName() {
-		case "chatclub_broker_published_total", "chatclub_broker_deliveries_total", "chatclub_broker_settled_total":
+		if isOperation(f.GetName()) {
 			for _, m := range f.GetMetric() {
 				sum += int64(m.GetCounter().GetValue())
 			}

@@ -6,25 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// own is this process's CPU time so far and its memory now; 0 where the system
-// does not tell it.
-func own() (time.Duration, int64, error) {
+// own is this process's CPU time so far.
+func own() (time.Duration, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, 0, fmt.Errorf("read own CPU time: %w", err)
+		return 0, fmt.Errorf("read own CPU time: %w", err)
 	}
-	memory, err := status(os.Getpid(), "VmRSS:")
-	if err != nil && runtime.GOOS == "linux" {
-		return 0, 0, err
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), memory, nil
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
 // ticks is how the kernel counts CPU time for everybody to read: USER_HZ, which
@@ -55,10 +49,8 @@ func cpuOf(pid int) (time.Duration, error) {
 }
 
 // peakOf is the most memory that a process has held.
-func peakOf(pid int) (int64, error) { return status(pid, "VmHWM:") }
-
-// status reads a size out of /proc/PID/status.
-func status(pid int, field string) (int64, error) {
+func peakOf(pid int) (int64, error) {
+	const field = "VmHWM:"
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
 		return 0, fmt.Errorf("read memory: %w", err)

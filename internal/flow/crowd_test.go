@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"chatclub/fakeapi"
+	"chatclub/fakeapi/limit"
+	"chatclub/internal/queue"
 )
 
 // hotPages is how many of the pages of zipf are above their limit.
@@ -188,6 +192,60 @@ func roomBursts() group {
 				r.figures[refusedStart] = float64(refused) / float64(max(accepted, 1))
 				r.figures[late] = quantile(r.book.delays(window{0, length}, func(int) bool { return true }), .99).Seconds()
 			},
+		})
+	}
+	return g
+}
+
+// speaking makes an event in a room of each of some pages, half to one and a half
+// times every after the last one, and enters how long the copies took.
+func speaking(pages int, every time.Duration) func(*rig) {
+	return func(r *rig) {
+		const length = 60 * time.Second
+		for page := firstCold; page < firstCold+pages; page++ {
+			rng := r.random()
+			r.work.Go(func() {
+				for r.now() < length {
+					time.Sleep(time.Duration((0.5 + rng.Float64()) * float64(every)))
+					var msgs []queue.Message
+					for range fanOut {
+						msgs = append(msgs, r.message(page, rng.IntN(2000), 0, r.top.Outbound()))
+					}
+					r.source.post(msgs, nil)
+				}
+			})
+		}
+		r.until(length + 5*time.Second)
+		accepted, refused := r.book.all(window{0, length})
+		r.figures[refusedStart] = float64(refused) / float64(max(accepted, 1))
+		r.coldPages(window{2 * time.Second, length})
+	}
+}
+
+func roomsThatSpeak() group {
+	g := group{
+		title: "Rooms that speak",
+		text: "On each of 20 pages, one event in a room of 100 every 1.5 to 4.5 s: a third of what the page may send in a second, at once. Or on each of 4 pages, one every 0.25 to 0.75 s: two thirds of the limit. " +
+			"Delays are from publish to answer, of which the latency is most. A leaky bucket, which takes 30 calls at once, teaches the dispatchers to send less than that.",
+	}
+	for _, n := range []int{1, 4, 16} {
+		p50 := .1
+		if n == 1 { // what waits of an event is more than one replica keeps: it goes to the lane
+			p50 = .3
+		}
+		g.rows = append(g.rows, row{
+			name: "every 3 s", replicas: n, lanes: 64, script: speaking(20, 3*time.Second),
+			bounds: []bound{atMost(refusedStart, .001), atMost(coldP99, .25)},
+		}, row{
+			name: "every 0.5 s", replicas: n, lanes: 64, script: speaking(4, 500*time.Millisecond),
+			bounds: []bound{atMost(refusedStart, .003), atMost(coldP50, p50)},
+		})
+	}
+	for _, a := range []limit.Algorithm{limit.SlidingLog, limit.TokenBucket, limit.LeakyBucket} {
+		g.rows = append(g.rows, row{
+			name: "every 3 s, " + string(a) + ", refused calls count", replicas: 4, lanes: 64, script: speaking(20, 3*time.Second),
+			settings: func(s *fakeapi.Settings) { s.Text.Algorithm, s.Text.CountRefused = a, true },
+			bounds:   []bound{atMost(refusedStart, .01), atMost(coldP99, 1)},
 		})
 	}
 	return g

@@ -258,18 +258,20 @@ func (r *rig) close() {
 	}
 }
 
-// agree checks the book against the judge's ledger.
+// agree checks the book against the judge's ledger. They write down one call
+// after the other, so calls of two replicas for one recipient in the same
+// instant may stand there in either order.
 func (r *rig) agree(v verdict) {
 	got := r.platform.api.Ledger().Totals()
 	for _, c := range []struct {
-		name      string
-		got, want int64
+		name            string
+		got, want, most int64 // most: by which they may differ
 	}{
-		{"lost", got.Lost, int64(v.published - v.accepted)},
-		{"duplicated", got.Duplicated, int64(v.repeated)},
-		{"inversions", got.Inversions, int64(v.inversions)},
+		{"lost", got.Lost, int64(v.published - v.accepted), 0},
+		{"duplicated", got.Duplicated, int64(v.repeated), 0},
+		{"inversions", got.Inversions, int64(v.inversions), 2 + int64(v.inversions)/50},
 	} {
-		if c.got != c.want {
+		if c.got < c.want-c.most || c.got > c.want+c.most {
 			r.t.Errorf("the ledger's %s = %d, the book's %d", c.name, c.got, c.want)
 		}
 	}

@@ -21,7 +21,7 @@ const start = 5 * time.Second
 
 func scenarios() []group {
 	return []group{
-		saturation(), limiters(), changes(), faults(), manyPages(), backlogs(), drains(), roomBursts(), articleRows(), otherWays(),
+		saturation(), limiters(), changes(), faults(), manyPages(), backlogs(), drains(), roomsThatSpeak(), roomBursts(), articleRows(), otherWays(),
 	}
 }
 
@@ -198,8 +198,8 @@ func changes() group {
 	}
 	return group{
 		title: "Replicas and limits that change",
-		text: "One page at three times its limit; the change comes after 20 s. \"Back\" is the end of the last second with less than 90 % of the quota. " +
-			"The quota is that of the limit in force, less what another app took; where it is not said of the 20 s it is of the 40 s after the change, and later is the last 20 s of them, or the last 10 s where the limit is raised.",
+		text: "One page at three times its limit; the change comes after 20 s. \"Back\" is the end of the last second with less than 90 % of the quota, from the first change on. " +
+			"The quota is that of the limit in force, less what another app took; where it is not said of the 20 s it is of the 40 s after the change, and later is the last 20 s of them, or the last 10 s where the limit is raised, or the 20 s after it is back.",
 		rows: []row{
 			change("4 → 2, the lane's owner among those that leave", 4, steady, changed(func(r *rig) {
 				r.leave(r.owner(hot, true), r.owner(hot, false))
@@ -227,6 +227,17 @@ func changes() group {
 				r.until(changeAt + 40*time.Second)
 				r.after(300)
 				r.flow(window{changeAt + 30*time.Second, changeAt + 40*time.Second}, 300, quotaLater, refusedLater)
+			}),
+			change("limit 300 → 150 for 6 s", 4, []bound{atLeast(quotaLater, .8), atMost(refused20, 150)}, func(r *rig) {
+				r.demand(saturate(hot, 3*pageLimit))
+				r.until(changeAt)
+				r.limited(150)
+				r.until(changeAt + 6*time.Second)
+				r.limited(300)
+				r.until(changeAt + 26*time.Second)
+				r.after(300)
+				delete(r.figures, quota20) // of two limits
+				r.flow(window{changeAt + 6*time.Second, changeAt + 26*time.Second}, 300, quotaLater, refusedLater)
 			}),
 			change("another app takes 100/s", 4, []bound{atMost(refused, .015)}, func(r *rig) {
 				r.demand(saturate(hot, 3*pageLimit))

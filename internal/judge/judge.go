@@ -98,27 +98,46 @@ func (j *Judge) Control(ctx context.Context, patch any) error {
 	return j.post(ctx, "/control", patch, nil)
 }
 
-// Limit is the platform's limit of text messages per second and page.
-func (j *Judge) Limit(ctx context.Context) (int, error) {
-	var s struct {
-		Text struct {
-			PerSecond int `json:"per_second"`
-		} `json:"text"`
-	}
+// Settings are the platform's, as the JSON object that Control changes.
+func (j *Judge) Settings(ctx context.Context) (map[string]any, error) {
+	var s map[string]any
 	err := j.get(ctx, "/control", &s)
-	return s.Text.PerSecond, err
+	return s, err
+}
+
+// Now is the platform's clock; zero if it does not tell.
+func (j *Judge) Now(ctx context.Context) (time.Time, error) {
+	r, err := j.book(ctx, "", 0)
+	return r.Now, err
 }
 
 // Totals are the sums of all pages.
 func (j *Judge) Totals(ctx context.Context) (ledger.Counts, error) {
-	r, err := j.Book(ctx, 0, 0)
+	r, err := j.book(ctx, "", 0)
 	return r.Totals, err
 }
 
-// Book is the whole book: of so many pages so many seconds.
-func (j *Judge) Book(ctx context.Context, pages, seconds int) (ledger.Report, error) {
+// Seconds are the active ones among the last so many: of a page, or of all
+// pages together where page is empty.
+func (j *Judge) Seconds(ctx context.Context, page string, seconds int) ([]ledger.Second, error) {
+	r, err := j.book(ctx, page, seconds)
+	switch {
+	case page == "":
+		return r.Series, err
+	case len(r.Pages) == 0: // it has no account yet
+		return nil, err
+	}
+	return r.Pages[0].Series, err
+}
+
+func (j *Judge) book(ctx context.Context, page string, seconds int) (ledger.Report, error) {
+	pages := "0"
+	if page != "" {
+		pages = "1"
+	}
+	q := url.Values{"page": {page}, "pages": {pages}, "seconds": {strconv.Itoa(seconds)}}
 	var r ledger.Report
-	err := j.get(ctx, "/ledger?pages="+strconv.Itoa(pages)+"&seconds="+strconv.Itoa(seconds), &r)
+	err := j.get(ctx, "/ledger?"+q.Encode(), &r)
 	return r, err
 }
 

@@ -133,7 +133,12 @@ func TestFaultsAreTold(t *testing.T) {
 	if err := r.Control(ctx, map[string]any{"text": map[string]any{"per_second": 7}}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := r.Limit(ctx); err != nil || n != 7 {
-		t.Errorf("Limit() = %d, %v, want 7", n, err)
+	s, err := r.Settings(ctx)
+	if text, ok := s["text"].(map[string]any); err != nil || !ok || text["per_second"] != 7.0 {
+		t.Errorf("Settings() = %v, %v, want 7 texts a second", s, err)
+	}
+	before := time.Now()
+	if now, err := r.Now(ctx); err != nil || now.Before(before) || now.After(time.Now()) {
+		t.Errorf("Now() = %v, %v, want the time", now, err)
 	}
 }

@@ -27,15 +27,17 @@ func TestScheduleIsDue(t *testing.T) {
 	if got := slices.Collect(s.Due()); !slices.Equal(got, want) {
 		t.Errorf("Due() = %v, want %v", got, want)
 	}
-	if got := s.Len(); got != 2500*time.Millisecond {
-		t.Errorf("Len() = %v, want 2.5s", got)
-	}
+}
+
+// constant is rate a second for a time.
+func constant(rate float64, length time.Duration) load.Schedule {
+	return load.Schedule{Segments: []load.Segment{{Rate: rate, For: length}}}
 }
 
 // Random arrivals come at the rate, and as unevenly as a Poisson process does.
 func TestRandomScheduleKeepsItsRate(t *testing.T) {
 	t.Parallel()
-	s := load.Constant(1000, 100*time.Second)
+	s := constant(1000, 100*time.Second)
 	s.Random = rand.New(rand.NewPCG(1, 2))
 	all := slices.Collect(s.Due())
 	if !slices.IsSorted(all) || math.Abs(float64(len(all))-100_000) > 1500 { // 5 times the deviation of 316
@@ -61,7 +63,7 @@ func TestLoadIsOpenLoop(t *testing.T) {
 		tally := load.NewTally()
 		var due []time.Time
 		err := load.Run(t.Context(), begin, tally, load.Stream{
-			Schedule: load.Constant(100, 10*time.Second),
+			Schedule: constant(100, 10*time.Second),
 			Do: func(_ context.Context, batch []time.Time) error {
 				due = append(due, batch...)
 				time.Sleep(100 * time.Millisecond)
@@ -79,8 +81,8 @@ func TestLoadIsOpenLoop(t *testing.T) {
 				t.Fatalf("thing %d was due at %v, want %v", i, at.Sub(begin), want.Sub(begin))
 			}
 		}
-		if tally.OnTime() != 1 || tally.Intended != 1000 || tally.Done != 1000 {
-			t.Errorf("tally = %d of %d, %g on time, want all", tally.Done, tally.Intended, tally.OnTime())
+		if tally.OnTime() != 1 || tally.Late.TotalCount() != 1000 {
+			t.Errorf("tally = %d, %g on time, want 1000, all on time", tally.Late.TotalCount(), tally.OnTime())
 		}
 		// Batches are 10 long: the first waited 190 ms for its end, the last 100.
 		if p50 := tally.Late.ValueAtQuantile(50); p50 < 130_000 || p50 > 170_000 {
@@ -95,14 +97,14 @@ func TestLateGeneratorIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tally := load.NewTally()
 		err := load.Run(t.Context(), time.Now(), tally, load.Stream{
-			Schedule: load.Constant(100, 10*time.Second), Batch: 1,
+			Schedule: constant(100, 10*time.Second), Batch: 1,
 			Do: func(context.Context, []time.Time) error { time.Sleep(20 * time.Millisecond); return nil },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tally.OnTime(); got > .11 || tally.Done != 1000 {
-			t.Errorf("%g of %d on time, want a tenth of 1000", got, tally.Done)
+		if got := tally.OnTime(); got > .11 || tally.Late.TotalCount() != 1000 {
+			t.Errorf("%g of %d on time, want a tenth of 1000", got, tally.Late.TotalCount())
 		}
 	})
 }
@@ -113,9 +115,9 @@ func TestLoadEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		tally := load.NewTally()
-		stream := load.Stream{Schedule: load.Constant(10, time.Hour), Do: func(context.Context, []time.Time) error { return nil }}
-		if err := load.Run(ctx, time.Now(), tally, stream); err != nil || tally.Done < 10 || tally.Done > 11 {
-			t.Errorf("Run() = %v after %d things, want nil after a second's 10", err, tally.Done)
+		stream := load.Stream{Schedule: constant(10, time.Hour), Do: func(context.Context, []time.Time) error { return nil }}
+		if err := load.Run(ctx, time.Now(), tally, stream); err != nil || tally.Late.TotalCount() < 10 || tally.Late.TotalCount() > 11 {
+			t.Errorf("Run() = %v after %d things, want nil after a second's 10", err, tally.Late.TotalCount())
 		}
 		broken := errors.New("broken")
 		stream.Do = func(context.Context, []time.Time) error { return broken }
@@ -123,4 +125,24 @@ func TestLoadEnds(t *testing.T) {
 			t.Errorf("Run() = %v, want the stream's error", err)
 		}
 	})
+}
+
+// A backlog is all due at once, so its stream never waits; it ends all the same.
+func TestBacklogEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	batches := 0
+	err := load.Run(ctx, time.Now(), load.NewTally(), load.Stream{
+		Schedule: load.Schedule{Segments: []load.Segment{{Burst: 1000, For: time.Second}}}, Batch: 10,
+		Do: func(context.Context, []time.Time) error {
+			if batches++; batches == 3 {
+				cancel()
+			}
+			return nil
+		},
+	})
+	if err != nil || batches != 3 {
+		t.Errorf("Run() = %v after %d batches, want nil after the 3 until it was stopped", err, batches)
+	}
 }

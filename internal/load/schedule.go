@@ -28,20 +28,6 @@ type Schedule struct {
 	Random *rand.Rand
 }
 
-// Constant is rate a second for a time.
-func Constant(rate float64, length time.Duration) Schedule {
-	return Schedule{Segments: []Segment{{Rate: rate, For: length}}}
-}
-
-// Len is how long the schedule is.
-func (s Schedule) Len() time.Duration {
-	var d time.Duration
-	for _, g := range s.Segments {
-		d += g.For
-	}
-	return d
-}
-
 // Due yields the time of each thing, ascending. With Random it may be ranged
 // over once.
 func (s Schedule) Due() iter.Seq[time.Duration] {

@@ -73,6 +73,40 @@ func TestDeployKnowsTheMetrics(t *testing.T) {
 	}
 }
 
+// An alert that asks for a label's value that is never counted, or for a job
+// that Prometheus does not know, would never fire.
+func TestAlertsKnowTheLabels(t *testing.T) {
+	known := make(map[string]bool) // metric, label and value
+	for _, f := range gather(t) {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				known[f.GetName()+" "+l.GetName()+" "+l.GetValue()] = true
+			}
+		}
+	}
+	read := func(file string) string {
+		text, err := os.ReadFile("../../deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, job := range regexp.MustCompile(`job_name: (\w+)`).FindAllStringSubmatch(read("prometheus.yml"), -1) {
+		known["up job "+job[1]] = true
+	}
+	asked := regexp.MustCompile(`\b(\w+?)(?:_bucket)?\{(\w+)(?:=|!=|=~|!~)"([^"]*)"\}`).FindAllStringSubmatch(read("alerts.yml"), -1)
+	if len(asked) == 0 {
+		t.Error("found no label in alerts.yml, want some")
+	}
+	for _, a := range asked {
+		for value := range strings.SplitSeq(a[3], "|") {
+			if series := a[1] + " " + a[2] + " " + value; !known[series] {
+				t.Errorf("deploy/alerts.yml asks for %s, which there is not", series)
+			}
+		}
+	}
+}
+
 // gather returns every metric of every program.
 func gather(t *testing.T) []*dto.MetricFamily {
 	t.Helper()

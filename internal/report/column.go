@@ -29,7 +29,7 @@ var columns = []column{
 	{"calls_per_record", "calls per message", "calls", Lower, number, func(r *Run) *float64 { return r.CallsPerRecord }, false},
 	{"broker_ops_per_sent", "broker operations per sent", "ops", Lower, number, func(r *Run) *float64 { return r.BrokerOpsPerSent }, true},
 	{"cpu_us_per_sent", "CPU per sent", "CPU", Lower, microseconds, func(r *Run) *float64 { return r.CPUUSPerSent }, true},
-	{"peak_memory_bytes", "peak memory", "memory", Lower, bytesize, func(r *Run) *float64 { return float(r.PeakMemoryBytes) }, false},
+	{"peak_memory_bytes", "peak memory of a dispatcher", "memory", Lower, bytesize, func(r *Run) *float64 { return float(r.PeakMemoryBytes) }, false},
 	{"sent", "sent", "sent", Neither, whole, func(r *Run) *float64 { return float(r.Sent) }, true},
 	{"dead", "dead", "dead", Lower, whole, func(r *Run) *float64 { return float(r.Dead) }, true},
 	{"seconds", "ran for", "ran", Neither, seconds, func(r *Run) *float64 { return &r.Seconds }, true},

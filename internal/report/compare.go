@@ -6,7 +6,7 @@ import (
 )
 
 // winners explains the marks in a table.
-const winners = "The best of a column is marked, where runs differ. A run that lost messages, sent some that nobody was to get or did not complete wins nothing."
+const winners = "The best of a column is marked, where runs differ. A run that lost messages, sent some that nobody was to get or did not complete wins nothing, nor does a baseline."
 
 // row is one run in the comparison.
 type row struct {
@@ -69,10 +69,11 @@ func best(c column, runs []Run) []bool {
 }
 
 // mayWin reports whether a run's figures may be called the best. Losing
-// messages makes everything else cheap.
+// messages makes everything else cheap, and so does having less to do: a
+// baseline.
 func mayWin(r *Run) bool {
 	none := func(v *int64) bool { return v == nil || *v == 0 }
-	return r.Status == Complete && none(r.Lost) && none(r.Unexpected)
+	return r.Status == Complete && !r.Baseline && none(r.Lost) && none(r.Unexpected)
 }
 
 // measures returns a column for each measure that a run has.
@@ -102,9 +103,20 @@ func measures(runs []Run) []column {
 	return cols
 }
 
-// names returns what to call each run, so that no two are called the same and
-// none that did not complete is taken for one that did.
+// names returns what people call each run, so that no two are called the same
+// and none that did not complete is taken for one that did.
 func names(runs []Run) []string {
+	out := distinct(runs)
+	for i := range runs {
+		if runs[i].Status != Complete {
+			out[i] += " (" + string(runs[i].Status) + ")"
+		}
+	}
+	return out
+}
+
+// distinct returns what to call each run, so that no two are called the same.
+func distinct(runs []Run) []string {
 	out := make([]string, len(runs))
 	taken := make(map[string]bool)
 	for i := range runs {
@@ -117,11 +129,6 @@ func names(runs []Run) []string {
 			out[i] = fmt.Sprintf("%s #%d", name, n)
 		}
 		taken[out[i]] = true
-	}
-	for i := range runs {
-		if runs[i].Status != Complete {
-			out[i] += " (" + string(runs[i].Status) + ")"
-		}
 	}
 	return out
 }

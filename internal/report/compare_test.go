@@ -44,6 +44,7 @@ func TestTheBestIsMarkedHonestly(t *testing.T) {
 	lost := func(r *Run) { r.Lost = new(int64(1)) }
 	unexpected := func(r *Run) { r.Unexpected = new(int64(1)) }
 	status := func(s Status) func(*Run) { return func(r *Run) { r.Status = s } }
+	baseline := func(r *Run) { r.Baseline = true }
 	unknown := func(*Run) {}
 	for _, c := range []struct {
 		name string
@@ -58,6 +59,8 @@ func TestTheBestIsMarkedHonestly(t *testing.T) {
 		{"not who sent what nobody was to get", []Run{runOf("a", with(cold(1), unexpected)), runOf("b", cold(20)), runOf("c", cold(40))}, []string{"b"}},
 		{"not who stopped early", []Run{runOf("a", with(cold(1), status(Interrupted))), runOf("b", cold(20)), runOf("c", cold(40))}, []string{"b"}},
 		{"not who proves nothing", []Run{runOf("a", with(cold(1), status(Inconclusive))), runOf("b", cold(20)), runOf("c", cold(40))}, []string{"b"}},
+		{"not a baseline", []Run{runOf("a", with(cold(1), baseline)), runOf("b", cold(20)), runOf("c", cold(40))}, []string{"b"}},
+		{"nobody beside a baseline", []Run{runOf("a", with(cold(1), baseline)), runOf("b", cold(20))}, []string{}},
 		{"not who looks like the best but may not win", []Run{runOf("a", with(cold(20), lost)), runOf("b", cold(20)), runOf("c", cold(40))}, []string{"b"}},
 		{"unknown is not 0", []Run{runOf("a", unknown), runOf("b", cold(20)), runOf("c", cold(40))}, []string{"b"}},
 	} {

@@ -29,15 +29,25 @@ func Write(w io.Writer, r *Report) error {
 }
 
 // WriteCompact writes the form for programs, one line: the schema, the
-// scenario, and of each run its Figures and nothing else.
+// scenario, and of each run its Figures and nothing else. Where a strategy ran
+// more than once, its name alone would not tell the runs apart: then the run's
+// own is written in its place.
 func WriteCompact(w io.Writer, r *Report) error {
 	c := struct {
 		Schema   int       `json:"schema"`
 		Scenario string    `json:"scenario"`
 		Runs     []Figures `json:"runs"`
 	}{Schema, r.Scenario, make([]Figures, 0, len(r.Runs))}
+	times := make(map[string]int)
 	for i := range r.Runs {
-		c.Runs = append(c.Runs, r.Runs[i].Figures)
+		times[r.Runs[i].Strategy]++
+	}
+	for i, name := range distinct(r.Runs) {
+		f := r.Runs[i].Figures
+		if times[f.Strategy] > 1 {
+			f.Strategy = name
+		}
+		c.Runs = append(c.Runs, f)
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -69,6 +69,30 @@ func TestCompactHasExactlyTheseFields(t *testing.T) {
 	}
 }
 
+// Runs of one strategy are told apart as in the tables; one that ran once is
+// called as it is, whatever became of it.
+func TestCompactTellsRunsApart(t *testing.T) {
+	t.Parallel()
+	run := func(strategy, label string, replicas int, s Status) Run {
+		return Run{Figures: Figures{Strategy: strategy, Replicas: replicas}, Label: label, Status: s}
+	}
+	raw := written(t, WriteCompact, &Report{Scenario: "x", Runs: []Run{
+		run("chatclub", "chatclub, without backlog", 4, Complete), run("chatclub", "", 4, Complete), run("chatclub", "", 4, Complete),
+		run("naive", "", 4, Interrupted), run("static", "static, 3 dispatchers", 3, Complete),
+	}})
+	var got struct{ Runs []struct{ Strategy string } }
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, r := range got.Runs {
+		have = append(have, r.Strategy)
+	}
+	if diff := cmp.Diff([]string{"chatclub, without backlog", "chatclub", "chatclub #2", "naive", "static"}, have); diff != "" {
+		t.Errorf("strategies (-want +got):\n%s", diff)
+	}
+}
+
 func TestEmptyReportHasAListOfRuns(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(io.Writer, *Report) error{"Write": Write, "WriteCompact": WriteCompact} {

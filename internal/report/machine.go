@@ -40,10 +40,18 @@ func procField(raw []byte, name string) string {
 	return ""
 }
 
+// revision is this project's, where the linker was told:
+// -ldflags "-X chatclub/internal/report.revision=…". Go itself records none in
+// a linked worktree, nor with -buildvcs=false.
+var revision string
+
 // ThisBuild returns the Go version and, where the build recorded it, this
 // project's revision; go run and go test do not record one.
 func ThisBuild() Versions {
-	v := Versions{Go: runtime.Version()}
+	v := Versions{Go: runtime.Version(), Chatclub: revision}
+	if revision != "" {
+		return v
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v

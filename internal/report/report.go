@@ -19,6 +19,9 @@ import (
 // meaning or goes, not when an optional one comes.
 const Schema = 1
 
+// Own is the strategy of this project.
+const Own = "chatclub"
+
 // Report is what was run and found for one scenario.
 type Report struct {
 	Schema       int           `json:"schema"`
@@ -28,7 +31,7 @@ type Report struct {
 	Parameters   []Parameter   `json:"parameters,omitempty"`   // in the order to show them in
 	Expectations []Expectation `json:"expectations,omitempty"` //
 	Command      string        `json:"command,omitempty"`      // what to type to run it again
-	Seed         uint64        `json:"seed"`                   //
+	Seed         uint64        `json:"seed"`                   // of the load
 	Started      time.Time     `json:"started"`                //
 	Versions     Versions      `json:"versions"`               //
 	Machine      Machine       `json:"machine"`                //
@@ -70,13 +73,14 @@ type Machine struct {
 
 // Figures are the columns of the comparison, and a run in the compact form.
 // All counts are of messages unless it says otherwise; all latencies count
-// from the moment a message was meant to be sent.
+// from the moment a message was meant to be sent until the platform accepts the
+// call, which is before the platform's own latency.
 type Figures struct {
 	Strategy         string   `json:"strategy"`
 	Replicas         int      `json:"replicas"`
 	QuotaUse         *float64 `json:"quota_use"`           // share of what the limits allowed while there was something to send, 0–1
 	RefusedPerSent   *float64 `json:"refused_per_sent"`    // calls that were answered with a throttle, per message accepted
-	Lost             *int64   `json:"lost"`                // neither sent nor dead-lettered in the end
+	Lost             *int64   `json:"lost"`                // in the end neither accepted, nor left on a queue, nor dead-lettered
 	Duplicated       *int64   `json:"duplicated"`          // accepted again
 	Unexpected       *int64   `json:"unexpected"`          // accepted although nobody was to get them
 	Inversions       *int64   `json:"inversions"`          // accepted before one to the same recipient that is older
@@ -84,7 +88,7 @@ type Figures struct {
 	ColdP99MS        *float64 `json:"cold_p99_ms"`         //
 	HotP99MS         *float64 `json:"hot_p99_ms"`          // pages that have more to send than their limit
 	BrokerOpsPerSent *float64 `json:"broker_ops_per_sent"` // publishes, deliveries, acknowledgements
-	CPUUSPerSent     *float64 `json:"cpu_us_per_sent"`     // processor time of dispatchers, broker and fake together, µs
+	CPUUSPerSent     *float64 `json:"cpu_us_per_sent"`     // processor time of dispatchers, broker and fake together, µs; in one process, of all of it
 	Sent             *int64   `json:"sent"`                // accepted by the API
 	Dead             *int64   `json:"dead"`                // dead-lettered with a reason
 	Seconds          float64  `json:"seconds"`             // how long the run took
@@ -105,9 +109,10 @@ const (
 type Run struct {
 	Figures
 
-	Label  string   `json:"label,omitempty"`  // names the run where the strategy alone does not, as in "chatclub, 3 dispatchers"
-	Status Status   `json:"status,omitempty"` //
-	Notes  []string `json:"notes,omitempty"`  // errors, warnings, what to keep in mind
+	Label    string   `json:"label,omitempty"`    // names the run where the strategy alone does not, as in "chatclub, 3 dispatchers"
+	Baseline bool     `json:"baseline,omitempty"` // not one of those compared but what they are measured against: it wins nothing
+	Status   Status   `json:"status,omitempty"`   //
+	Notes    []string `json:"notes,omitempty"`    // errors, warnings, what to keep in mind
 
 	HotP50MS        *float64  `json:"hot_p50_ms,omitempty"`
 	Rooms           *int64    `json:"rooms,omitempty"`              // room messages that were to be copied
@@ -116,7 +121,7 @@ type Run struct {
 	DrainS          *float64  `json:"drain_s,omitempty"`            // until the backlog was sent
 	IdealDrainS     *float64  `json:"ideal_drain_s,omitempty"`      // backlog / limit
 	CallsPerRecord  *float64  `json:"calls_per_record,omitempty"`   // calls made, refused ones included, per message accepted
-	PeakMemoryBytes *int64    `json:"peak_memory_bytes,omitempty"`  // of the dispatchers together
+	PeakMemoryBytes *int64    `json:"peak_memory_bytes,omitempty"`  // the most that any one dispatcher held; unknown in one process
 	CPU             *CPUSplit `json:"cpu_us_per_sent_of,omitempty"` // cpu_us_per_sent, by program
 	Measures        []Measure `json:"measures,omitempty"`           // what only this scenario has
 
@@ -137,6 +142,7 @@ func (r *Run) Name() string {
 // with something else has no figure of its own.
 type CPUSplit struct {
 	Dispatchers *float64 `json:"dispatchers,omitempty"`
+	Front       *float64 `json:"front,omitempty"` // webhook and core
 	Broker      *float64 `json:"broker,omitempty"`
 	Fake        *float64 `json:"fake,omitempty"`
 }

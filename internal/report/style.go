@@ -14,7 +14,7 @@ type style struct {
 // hues are of different lightness, so that they differ for those who do not
 // see colours as well.
 var hues = map[string]style{
-	"chatclub":  {Light: "#0064c2", Dark: "#5aa9ff"},
+	Own:         {Light: "#0064c2", Dark: "#5aa9ff"},
 	"article":   {Light: "#d55e00", Dark: "#ff8b3d", Dash: []float64{7, 3}},
 	"naive":     {Light: "#882255", Dark: "#e58bb9", Dash: []float64{2, 2}},
 	"static":    {Light: "#117733", Dark: "#4cc37a", Dash: []float64{10, 3, 2, 3}},
@@ -50,7 +50,7 @@ func styles(runs []Run) []style {
 			known[name] = s
 		}
 		s.Width = 1.5
-		if name == "chatclub" {
+		if name == Own {
 			s.Width = 2.5
 		}
 		if n := times[name]; n > 0 {

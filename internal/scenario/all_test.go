@@ -30,7 +30,6 @@ func TestEveryScenarioIsAsExpected(t *testing.T) {
 			if s.Name == "ceiling" { // processor time is not virtual
 				return
 			}
-			t.Logf("%+v", run.Figures)
 			for _, u := range unmet {
 				t.Errorf("not met: %s", u)
 			}
@@ -57,6 +56,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		{"saturate", "-times .5", "-times"},
 		{"saturate", "-hot-pages 0", "-hot-pages"},
 		{"limit-change", "-to 1", "-to"},
+		{"limit-change", "-limit 1", "-to"},
 		{"shared-limit", "-foreign 2", "-foreign"},
 		{"neighbour", "-backlog 0", "-backlog"},
 		{"zipf", "-rate 1", "-rate"},

@@ -18,7 +18,8 @@ func azure() Scenario {
 	return Scenario{
 		Name: "azure-10000", Title: "10,000 records at once, of which 2,000 are accepted in each second",
 		Source:   "Azure Architecture Center, Rate Limiting pattern: there naive retries make 30,000 calls for 10,000 records",
-		defaults: Common{Limit: 2000, Duration: 10 * time.Second, Drain: 60 * time.Second},
+		unused:   []string{"duration", "warm"},
+		defaults: Common{Limit: 2000, Drain: 60 * time.Second},
 		define: func(fs *flag.FlagSet) func(Common) (Set, error) {
 			records := fs.Int("records", 10_000, "records that land at once")
 			return func(c Common) (Set, error) {
@@ -31,7 +32,7 @@ func azure() Scenario {
 					Parts: []Part{{Plan: trial.Plan{
 						Length: time.Second, Warm: -1, Ideal: ideal, Fine: true,
 						Streams: []trial.Stream{{
-							Group: trial.Hot, Pages: trial.Pages(hotPage, 1), People: people(c, defaultPeople),
+							Group: trial.Hot, Pages: trial.Pages(hotPage, 1), People: people(c, trial.DefaultPeople),
 							Backlog: true, Segments: []load.Segment{{Burst: *records, For: time.Second}},
 						}},
 						Finish: noQuota,
@@ -48,11 +49,15 @@ func azure() Scenario {
 	}
 }
 
+// pushwooshLength is the sum of the segments.
+const pushwooshLength = 12 * time.Second
+
 func pushwoosh() Scenario {
 	return Scenario{
 		Name: "pushwoosh-sendrate", Title: "10,000 sends at 1,000 a second with two pauses, against each of the five limiters",
 		Source:   "Pushwoosh's article on send rates: one load drawn under five algorithms",
-		defaults: Common{Duration: 12 * time.Second},
+		unused:   []string{"duration", "algorithm"},
+		defaults: Common{Duration: pushwooshLength},
 		define: func(fs *flag.FlagSet) func(Common) (Set, error) {
 			rate := fs.Float64("rate", 1000, "sends a second that are offered")
 			return func(c Common) (Set, error) {
@@ -71,15 +76,15 @@ func pushwoosh() Scenario {
 				var parts []Part
 				for _, a := range limit.Algorithms() {
 					parts = append(parts, Part{Label: string(a), Plan: trial.Plan{
-						Length: 12 * time.Second, Fine: true,
+						Fine:      true,
 						Algorithm: string(a),
 						Streams: []trial.Stream{{
-							Group: trial.Hot, Pages: trial.Pages(hotPage, 1), People: people(c, defaultPeople), Segments: segments,
+							Group: trial.Hot, Pages: trial.Pages(hotPage, 1), People: people(c, trial.DefaultPeople), Segments: segments,
 						}},
 					}})
 				}
 				return Set{Parts: parts, Expect: each(0, func(r *report.Run) []report.Expectation {
-					return []report.Expectation{quota(r, .95), refusals(r, .02)}
+					return []report.Expectation{quota(r, anyLimiter), refusals(r, .02)}
 				})}, nil
 			}
 		},
@@ -91,6 +96,7 @@ func mindbox() Scenario {
 		Name: "mindbox-latency", Title: "A store that slows with load is held at its target latency",
 		Source:   "Mindbox's article on adaptive concurrency: 75/s offered, 260 ms without a limit, target 200 ms at p95",
 		OwnOnly:  true,
+		unused:   []string{"replicas", "latency"},
 		defaults: Common{Limit: 100_000, Duration: 60 * time.Second, Warm: 20 * time.Second},
 		define: func(fs *flag.FlagSet) func(Common) (Set, error) {
 			times := fs.Float64("times", 10, "the published load of 75/s, and the store, are multiplied by this: a dispatcher keeps 8 calls in flight, which at 75/s are too many for three")
@@ -108,13 +114,13 @@ func mindbox() Scenario {
 							Group: trial.Cold, Pages: trial.Pages(hotPage, 1),
 							Segments: []load.Segment{{Rate: rate, For: c.Duration}},
 						}},
-						Platform: map[string]any{"latency": fmt.Sprintf("load:%g,%dms", *times*most, storeMS)},
+						Platform: map[string]any{"latency": fmt.Sprintf("load:%g,%dms,%g", *times*most, storeMS, slope)},
 						Finish:   storeLatency(c.Warm, *times*most),
 					}
 				}
 				return Set{
 					Parts: []Part{
-						{Label: "no target, 1 dispatcher", Plan: plan(1, 0)},
+						{Label: "no target, 1 dispatcher", Plan: plan(1, 0), Baseline: true},
 						{Label: "1 dispatcher", Plan: plan(1, *target)},
 						{Label: "3 dispatchers", Plan: plan(3, *target)},
 					},
@@ -136,12 +142,15 @@ func mindbox() Scenario {
 	}
 }
 
-// The published experiment: what is offered, the rate up to which the store is
-// as fast as the target, and its latency there.
+// The published experiment: 75/s are offered and take 260 ms, half of them take
+// 200, the target. The store's latency is on the line through these two points,
+// down to half of that rate again: were it flat from the target on, as it would
+// be with fakeapi's own slope, any overhead would be above the target for ever.
 const (
 	offered = 75.0
-	most    = 37.5
-	storeMS = 200
+	most    = offered / 4 // the store is no faster below
+	storeMS = 170
+	slope   = 3.0 / 17
 )
 
 // Names of mindbox's measures.
@@ -151,10 +160,8 @@ const (
 )
 
 // storeLatency computes the store's latencies from what it accepted: they are a
-// function of the rate in the second before, with the slope that fakeapi takes
-// from the published experiment.
+// function of the rate in the second before.
 func storeLatency(warm time.Duration, rate float64) func(*report.Run, trial.Found) {
-	const slope = .3 // fakeapi's, of the published experiment
 	return func(run *report.Run, f trial.Found) {
 		tenths := f.Tenths[trial.Cold]
 		from, to := int(warm.Seconds()*10), min(len(tenths), int(f.Length.Seconds()*10))
@@ -195,6 +202,7 @@ func aws() Scenario {
 	return Scenario{
 		Name: "aws-overload", Title: "Offered load from half to ten times the capacity in steps, and back to once",
 		Source:   "AWS Builders' Library, Using load shedding to avoid overload: goodput must stay flat and recover",
+		unused:   []string{"warm"},
 		defaults: Common{Limit: 100, Duration: 49 * time.Second},
 		define: func(fs *flag.FlagSet) func(Common) (Set, error) {
 			inTime := fs.Duration("in-time", 3*time.Second, "age up to which a message is worth sending: goodput counts those that arrived within it")
@@ -217,7 +225,7 @@ func overload(c Common, inTime time.Duration) Set {
 	for i, x := range times {
 		names[i] = fmt.Sprintf("step %d: %g ×", i+1, x)
 		plan.Streams = append(plan.Streams, trial.Stream{
-			Group: names[i], Pages: trial.Pages(hotPage, 1), Poisson: true, People: people(c, defaultPeople),
+			Group: names[i], Pages: trial.Pages(hotPage, 1), Poisson: true, People: people(c, trial.DefaultPeople),
 			Segments: []load.Segment{{For: step * time.Duration(i)}, {Rate: x * float64(c.Limit), For: step}},
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 )
 
 // Own is the strategy that the expectations are about.
-const Own = "chatclub"
+const Own = report.Own
 
 // Scenario is a row of the table.
 type Scenario struct {
@@ -29,12 +30,11 @@ type Scenario struct {
 
 	// OwnOnly says that it is about the dispatcher and not about the ways of
 	// sharing a limit: comparing those in it would show nothing.
-	OwnOnly bool
-	// Rooms says that its messages come in rooms of this many members, whatever
-	// the entry. 0: single copies, or rooms of -room members via webhook.
-	Rooms int
-
+	OwnOnly  bool
 	defaults Common
+	// unused are the common flags that mean nothing to it: it does not have
+	// them, so that nobody believes to have set something.
+	unused []string
 	// define adds the scenario's own flags, and returns what makes a Set of
 	// them once they are parsed.
 	define func(fs *flag.FlagSet) func(c Common) (Set, error)
@@ -51,14 +51,16 @@ type Set struct {
 type Part struct {
 	Label string // "": the only one
 	Plan  trial.Plan
-	Own   bool // for this project's strategy alone: a baseline
 
+	// Baseline says that it is not compared, but what the others are measured
+	// against: it runs with this project's strategy alone, or with Strategy.
+	Baseline bool
 	// Strategy runs in place of the one that is put to the test: what it is
 	// measured against. "": none does.
 	Strategy string
 }
 
-// Common are the parameters that every scenario has.
+// Common are the parameters that scenarios have in common.
 type Common struct {
 	Duration  time.Duration
 	Warm      time.Duration
@@ -77,25 +79,20 @@ type Common struct {
 // returned function makes the Set once fs is parsed.
 func (s Scenario) Flags(fs *flag.FlagSet) (*Common, func() (Set, error)) {
 	c := s.defaults
-	c.fill()
-	fs.DurationVar(&c.Duration, "duration", c.Duration, "how long the load lasts")
-	fs.DurationVar(&c.Warm, "warm", c.Warm, "how much of it the quota used leaves out; -1s: a quarter, 5s at most")
-	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "dispatchers at the start")
-	fs.IntVar(&c.Limit, "limit", c.Limit, "messages per second and page that the platform takes")
-	fs.StringVar(&c.Algorithm, "algorithm", c.Algorithm, "the platform's limiter: "+algorithms())
-	fs.BoolVar(&c.Refused, "count-refused", c.Refused, "refused calls count against the limit too")
-	fs.StringVar(&c.Latency, "latency", c.Latency, "the platform's: "+fakeapi.Latency{}.Describe())
-	fs.StringVar(&c.Via, "via", c.Via, "entry: outbound (copies straight onto the queue) or webhook (signed events through the whole system)")
-	fs.IntVar(&c.Room, "room", c.Room, "members of a room; 0: single copies, via webhook rooms of 10")
-	fs.DurationVar(&c.Drain, "drain", c.Drain, "how long to wait after the load until everything has arrived; 0: what is left is counted, not awaited")
-	fs.Uint64Var(&c.Seed, "seed", c.Seed, "of everything random")
+	common := flag.NewFlagSet("", flag.ContinueOnError)
+	c.add(common)
+	common.VisitAll(func(f *flag.Flag) {
+		if !slices.Contains(s.unused, f.Name) {
+			fs.Var(f.Value, f.Name, f.Usage)
+		}
+	})
 	build := s.define(fs)
 	return &c, func() (Set, error) {
 		if err := c.validate(); err != nil {
 			return Set{}, err
 		}
 		if c.Warm < 0 {
-			c.Warm = min(5*time.Second, c.Duration/4)
+			c.Warm = min(5*time.Second, (c.Duration / 4).Round(time.Second))
 		}
 		if c.Room == 0 && c.Via == trial.ViaWebhook {
 			c.Room = 10
@@ -109,6 +106,25 @@ func (s Scenario) Flags(fs *flag.FlagSet) (*Common, func() (Set, error)) {
 		}
 		return set, nil
 	}
+}
+
+// CommonFlags adds the common flags with their usual defaults.
+func CommonFlags(fs *flag.FlagSet) { new(Common).add(fs) }
+
+// add fills in what has no default and adds a flag for each.
+func (c *Common) add(fs *flag.FlagSet) {
+	c.fill()
+	fs.DurationVar(&c.Duration, "duration", c.Duration, "how long the load lasts")
+	fs.DurationVar(&c.Warm, "warm", c.Warm, "how much of it the quota used leaves out; -1s: a quarter in whole seconds, 5s at most")
+	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "dispatchers at the start")
+	fs.IntVar(&c.Limit, "limit", c.Limit, "messages per second and page that the platform takes")
+	fs.StringVar(&c.Algorithm, "algorithm", c.Algorithm, "the platform's limiter: "+algorithms())
+	fs.BoolVar(&c.Refused, "count-refused", c.Refused, "refused calls count against the limit too")
+	fs.StringVar(&c.Latency, "latency", c.Latency, "the platform's: "+fakeapi.Latency{}.Describe())
+	fs.StringVar(&c.Via, "via", c.Via, "entry: outbound (copies straight onto the queue) or webhook (signed events through the whole system)")
+	fs.IntVar(&c.Room, "room", c.Room, "members of a room; 0: single copies, via webhook rooms of 10")
+	fs.DurationVar(&c.Drain, "drain", c.Drain, "how long to wait after the load until everything has arrived; 0: what is left is counted, not awaited")
+	fs.Uint64Var(&c.Seed, "seed", c.Seed, "of the load")
 }
 
 func (c *Common) fill() {

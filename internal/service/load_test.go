@@ -119,7 +119,7 @@ func TestLoadHelp(t *testing.T) {
 			"WAIT        2s        duration such as 20s       A wait.",
 			"ON          –         true or false              A switch.",
 			"COUNT       7         whole number               How many.",
-			"LOG_LEVEL   info      debug, info, warn or error Least level that is logged; lines per message are debug.",
+			"LOG_LEVEL   info      debug, info, warn or error Least level that is logged (debug has a line per message).",
 			"LOG_FORMAT  text      text or json               Form of the log lines.",
 			"",
 		}, "\n")
@@ -171,8 +171,8 @@ func TestMarkdown(t *testing.T) {
 		"| `WAIT` | `2s` | A wait. |\n" +
 		"| `ON` | – | A switch. |\n" +
 		"| `COUNT` | `7` | How many. |\n" +
-		"| `LOG_LEVEL` | `info` | Least level that is logged; lines per message are debug. |\n" +
-		"| `LOG_FORMAT` | `text` | Form of the log lines. |\n"
+		"| `LOG_LEVEL` | `info` | Least level that is logged (debug has a line per message): debug, info, warn or error. |\n" +
+		"| `LOG_FORMAT` | `text` | Form of the log lines: text or json. |\n"
 	if diff := cmp.Diff(want, Markdown[sample]()); diff != "" {
 		t.Errorf("Markdown: -want +got\n%s", diff)
 	}

@@ -117,7 +117,7 @@ type CoreSettings struct {
 	Prefetch        int           `env:"PREFETCH" envDefault:"64" doc:"Events held at most; each makes up to 100 copies."`
 	Workers         int           `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
 	LimitText       int           `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page; copies beyond it go to the page's lane at once."`
-	LimitMedia      int           `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video, likewise."`
+	LimitMedia      int           `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
 	PublishTimeout  time.Duration `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long the broker may take to confirm an event's copies before they are published again."`
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long events in hand may take when the program is stopped."`
 	Broker          BrokerSettings
@@ -169,17 +169,17 @@ func (s CoreSettings) Validate() error {
 type DispatcherSettings struct {
 	PagesFile       string        `env:"PAGES_FILE,required" doc:"JSON file that gives the access token of each page id; read again when it changes."`
 	GraphURL        string        `env:"GRAPH_URL" envDefault:"https://graph.facebook.com/v23.0" doc:"Address of the Send API, with its version."`
-	Prefetch        int           `env:"PREFETCH" envDefault:"1024" doc:"Messages held at most, in flight or waiting."`
+	Prefetch        int           `env:"PREFETCH" envDefault:"1024" doc:"Messages of outbound held at most, in flight or waiting; lanes have LANE_PREFETCH each."`
 	MaxInFlight     int           `env:"MAX_IN_FLIGHT" envDefault:"512" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each)."`
 	LanePrefetch    int           `env:"LANE_PREFETCH" envDefault:"512" doc:"Messages of one overflow lane held at most; the same in every dispatcher."`
 	LimitText       int           `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page."`
-	LimitMedia      int           `env:"LIMIT_MEDIA" envDefault:"10" doc:"Of these, calls per second with audio or video."`
+	LimitMedia      int           `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
 	LatencyTarget   time.Duration `env:"LATENCY_TARGET" envDefault:"0s" doc:"95th percentile of the calls' latency to hold by having fewer in flight; 0s: MAX_IN_FLIGHT alone bounds them."`
 	CallTimeout     time.Duration `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
 	BatchCalls      int           `env:"BATCH_CALLS" envDefault:"1" doc:"Messages of one page that go in one request at most, up to 50; 1: each has its own."`
 	BatchWait       time.Duration `env:"BATCH_WAIT" envDefault:"20ms" doc:"How long a message waits for others to go with, where BATCH_CALLS is above 1."`
 	MaxAttempts     int           `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
-	MessageTTL      time.Duration `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue."`
+	MessageTTL      time.Duration `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue; a broadcast has its deadline instead."`
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight may take when the program is stopped."`
 	Broker          BrokerSettings
 	Admin           AdminSettings
@@ -236,7 +236,7 @@ type QuickstartSettings struct {
 	EventsPerSecond float64       `env:"EVENTS_PER_SECOND" envDefault:"20" doc:"Messages that the users of all pages write in a second."`
 	LimitText       int           `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the fake Send API takes for one page."`
 	SettleTimeout   time.Duration `env:"SETTLE_TIMEOUT" envDefault:"30s" doc:"How long copies may take to arrive after the users fell silent."`
-	LogLevel        slog.Level    `env:"LOG_LEVEL" envDefault:"warn" doc:"Lowest level that is logged: debug, info, warn or error."`
+	LogLevel        slog.Level    `env:"LOG_LEVEL" envDefault:"warn" doc:"Least level that is logged."`
 	Queue           QueueSettings
 }
 

@@ -42,17 +42,21 @@ func Table[T any]() []Setting {
 }
 
 // Markdown returns the rows `| name | default | meaning |` of Table, with the
-// head of the table.
+// head of the table. The meaning of a setting that has few forms ends with
+// them; the help has them as the type.
 func Markdown[T any]() string {
 	var b strings.Builder
 	b.WriteString("| name | default | meaning |\n| --- | --- | --- |\n")
-	for _, s := range Table[T]() {
-		def := s.Default
+	for _, l := range leaves(reflect.TypeFor[T](), nil) {
+		s, def := l.Setting, l.Default
 		if def != none {
 			def = "`" + def + "`"
 		}
 		if s.Required {
 			def = "required"
+		}
+		if forms := forms(l.field.Type); forms != "" {
+			s.Meaning = strings.TrimSuffix(s.Meaning, ".") + ": " + forms + "."
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, def, strings.ReplaceAll(s.Meaning, "|", `\|`))
 	}
@@ -108,18 +112,28 @@ func leaves(t reflect.Type, index []int) []leaf {
 // described is a type of setting that says what its values look like.
 type described interface{ Describe() string }
 
-// typeWord says what a value of t looks like, for the help and for errors.
-func typeWord(t reflect.Type) string {
+// forms lists the forms of a value of t, where they are few; otherwise it is
+// empty.
+func forms(t reflect.Type) string {
 	if d, ok := reflect.TypeAssert[described](reflect.Zero(t)); ok {
 		return d.Describe()
 	}
-	switch {
-	case t == reflect.TypeFor[time.Duration]():
-		return "duration such as 20s"
-	case t == reflect.TypeFor[Secret]():
-		return "secret"
-	case t == levelType:
+	if t == levelType {
 		return "debug, info, warn or error"
+	}
+	return ""
+}
+
+// typeWord says what a value of t looks like, for the help and for errors.
+func typeWord(t reflect.Type) string {
+	if forms := forms(t); forms != "" {
+		return forms
+	}
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return "duration such as 20s"
+	case reflect.TypeFor[Secret]():
+		return "secret"
 	}
 	switch t.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,

@@ -2,16 +2,15 @@ package strategy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"chatclub/internal/excess"
+	"chatclub/internal/wait"
 )
 
 const (
@@ -30,6 +29,7 @@ const (
 type desk struct {
 	client *redis.Client
 	log    *slog.Logger
+	fault  func(error)
 	prefix string
 	every  time.Duration // between two round trips; 0: as soon as there is something to ask
 	// ask makes one round trip for all keys. An error leaves them all to be
@@ -42,17 +42,14 @@ type desk struct {
 }
 
 func newDesk(c Config) (*desk, error) {
-	opts, err := redis.ParseURL(c.RedisURL)
+	opts, err := redisOptions(c.RedisURL)
 	if err != nil {
-		return nil, errors.New("RedisURL must look like redis://host:port/db") // err repeats it, with the password
+		return nil, err
 	}
-	opts.ReadTimeout, opts.WriteTimeout, opts.DialTimeout = redisTimeout, redisTimeout, redisTimeout
 	opts.Dialer = c.Dial
-	opts.MaxRetries = -1 // none: the desk tries again by itself
-	// Nothing that a client may ask of a managed Redis, and that ours does not know.
-	opts.DisableIdentity = true
-	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return &desk{client: redis.NewClient(opts), log: c.Log, prefix: c.KeyPrefix, more: make(chan struct{}, 1)}, nil
+	return &desk{
+		client: redis.NewClient(opts), log: c.Log, fault: c.Fault, prefix: c.KeyPrefix, more: make(chan struct{}, 1),
+	}, nil
 }
 
 // name is a page's name in Redis.
@@ -90,23 +87,11 @@ func (d *desk) Run(ctx context.Context) error {
 		if len(keys) > 0 {
 			if err := d.ask(ctx, keys); err != nil && ctx.Err() == nil {
 				d.log.Warn("ask Redis", "pages", len(keys), "err", err)
+				d.fault(err)
 				d.want(keys...)
 				pause = max(pause, redisRetry)
 			}
 		}
-		rest(ctx, pause)
-	}
-}
-
-// rest waits for d or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
+		wait.For(ctx, pause)
 	}
 }

@@ -3,6 +3,7 @@ package strategy
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -127,6 +128,21 @@ func TestPinned(t *testing.T) {
 	for r, got := range taken {
 		if math.Abs(float64(got)-pages/n) > 5*math.Sqrt(pages/n) {
 			t.Errorf("replica %d has %d pages, want %d ± 5 σ", r, got, pages/n)
+		}
+	}
+}
+
+// A replica that joins those configured has no page of theirs.
+func TestPinnedBeyondTheConfiguredOwnsNothing(t *testing.T) {
+	t.Parallel()
+	info, _ := Find("pinned")
+	g, err := info.New(Config{Limit: fixed(300), Replicas: 4, Replica: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if d := g.Offer(now, excess.Key{Page: strconv.Itoa(i), Class: "text"}, false); d.Do != excess.Return {
+			t.Fatalf("Offer of page %d to the fifth of four = %v, want Return", i, d)
 		}
 	}
 }

@@ -12,12 +12,12 @@ import (
 //
 // Source: ChatClub's article, which names it and rejects it: a dead replica's
 // pages stand still, and a busy page cannot use another replica's time. N is
-// configured. On the shared queue a replica takes messages of pages that are not
+// configured, and a replica beyond it owns nothing. On the shared queue a replica takes messages of pages that are not
 // its own, and can only put them back: N deliveries a message on average, and a
 // twentieth of a second for each. A queue for each replica would spare that,
 // but then it is no longer the same system; what is fair to compare here is
-// quota used and refusals, not broker operations and latency. Headroom and
-// burst are chatclub's own.
+// quota used and refusals, not broker operations and latency (Info.Caveat).
+// Headroom and burst are chatclub's own.
 type pinned struct {
 	*paced[bucket]
 	replica, replicas int

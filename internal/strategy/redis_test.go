@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ type crew struct {
 	redis    *miniredis.Miniredis
 	replicas []*member
 	sent     []time.Time
+	faults   atomic.Int64 // that the replicas told of
 }
 
 type member struct {
@@ -46,6 +48,7 @@ func withCrew(t *testing.T, name string, n int, f func(*crew)) {
 					conn, err := c.redis.Dial()
 					return trip{conn}, err
 				},
+				Fault: func(error) { c.faults.Add(1) },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -157,10 +160,17 @@ func TestRedisDown(t *testing.T) {
 	t.Parallel()
 	withCrew(t, "redis", 2, func(c *crew) {
 		c.saturate(busy, time.Second, c.replicas...)
+		if n := c.faults.Load(); n != 0 {
+			t.Errorf("faults while Redis was up = %d, want 0", n)
+		}
 		c.redis.SetError("LOADING")
 		c.saturate(busy, 500*time.Millisecond, c.replicas...) // what is reserved is used up
 		if got := c.saturate(busy, time.Second, c.replicas...); got != 0 {
 			t.Errorf("sent %d while Redis was down, want 0", got)
+		}
+		// Each asks again after redisRetry, for a second and what was left of the half.
+		if n := c.faults.Load(); n < 30 || n > 60 {
+			t.Errorf("faults = %d, want some 20 a second of each replica", n)
 		}
 		c.redis.SetError("")
 		c.redis.FlushAll()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"chatclub/internal/excess"
@@ -42,6 +43,33 @@ func server(t *testing.T) (url, prefix string, client *redis.Client) {
 		client.Close()
 	})
 	return url, prefix, client
+}
+
+// A server that is real tells its version; one that wants a password, or is not
+// there, is told from it, and the password is in no error.
+func TestRedisVersion(t *testing.T) {
+	url, _, _ := server(t)
+	if v, err := RedisVersion(t.Context(), url); err != nil || !strings.Contains(v, ".") {
+		t.Errorf("RedisVersion = %q, %v, want a version", v, err)
+	}
+}
+
+func TestRedisVersionRefused(t *testing.T) {
+	t.Parallel()
+	s := miniredis.RunT(t)
+	s.RequireAuth("right")
+	address := s.Addr()
+	if v, err := RedisVersion(t.Context(), "redis://:right@"+address); err != nil || v != "" { // it tells no version
+		t.Errorf("with the password: RedisVersion = %q, %v, want an empty one", v, err)
+	}
+	for name, url := range map[string]string{
+		"without password": "redis://" + address, "wrong password": "redis://:secret@" + address,
+		"nobody there": "redis://:secret@127.0.0.1:1", "another scheme": "http://:secret@" + address,
+	} {
+		if v, err := RedisVersion(t.Context(), url); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: RedisVersion = %q, %v, want an error without the password", name, v, err)
+		}
+	}
 }
 
 // four runs four replicas on the server for a while, each saturating the page,

@@ -27,7 +27,7 @@ type Strategy interface {
 type Config struct {
 	Limit    func(class string) float64 // calls per second that the platform is said to allow; must be set
 	Replicas int                        // as configured at the start, for those that count on it; at least 1
-	Replica  int                        // which of them this is, from 0
+	Replica  int                        // which one this is, from 0; those that joined later count on
 	LaneHold int                        // chatclub: the dispatcher's lane prefetch
 
 	RedisURL  string // redis://host:port/db, for those that need it
@@ -38,6 +38,10 @@ type Config struct {
 	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
 	Now    func() time.Time // nil: time.Now
 	Log    *slog.Logger     // nil: nothing is logged
+	// Fault is told every error of what the strategy needs, such as a round trip
+	// to Redis that failed: what it did then is not what it does. It must not
+	// block. nil: nobody is told.
+	Fault func(error)
 }
 
 // validate names every fault and fills in the defaults.
@@ -49,8 +53,8 @@ func (c *Config) validate(needsRedis bool) error {
 	if c.Replicas < 1 {
 		faults = append(faults, errors.New("Replicas must be at least 1"))
 	}
-	if c.Replica < 0 || c.Replica >= max(1, c.Replicas) {
-		faults = append(faults, errors.New("Replica must be from 0 to Replicas − 1"))
+	if c.Replica < 0 {
+		faults = append(faults, errors.New("Replica must not be negative"))
 	}
 	if c.LaneHold < 0 {
 		faults = append(faults, errors.New("LaneHold must not be negative"))
@@ -67,6 +71,9 @@ func (c *Config) validate(needsRedis bool) error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Fault == nil {
+		c.Fault = func(error) {}
+	}
 	return errors.Join(faults...)
 }
 
@@ -74,6 +81,7 @@ func (c *Config) validate(needsRedis bool) error {
 type Info struct {
 	Name       string
 	Source     string // where the idea is from, in a line
+	Caveat     string // which of its figures are not to be compared, in a sentence; empty: all are
 	NeedsRedis bool
 	make       func(Config) (Strategy, error)
 }
@@ -113,7 +121,8 @@ func All() []Info {
 		},
 		{
 			Name: "pinned", Source: "ChatClub's article, rejected there: each page belongs to one replica, by its hash",
-			make: func(c Config) (Strategy, error) { return local{newPinned(c)}, nil },
+			Caveat: "A replica hands the messages of others' pages back to the one shared queue, so compare pinned by quota and refusals, and not by broker operations and latency.",
+			make:   func(c Config) (Strategy, error) { return local{newPinned(c)}, nil },
 		},
 		{
 			Name: "redis", Source: "ChatClub's article, rejected there: one bucket a page in Redis, an atomic script",

@@ -22,6 +22,9 @@ func TestTable(t *testing.T) {
 		if i.Source == "" || strings.Contains(i.Source, "\n") {
 			t.Errorf("source of %s = %q, want one line", i.Name, i.Source)
 		}
+		if strings.Contains(i.Caveat, "\n") || (i.Caveat != "") != (i.Name == "pinned") {
+			t.Errorf("caveat of %s = %q, want one line of pinned, none of others", i.Name, i.Caveat)
+		}
 		found, ok := Find(i.Name)
 		if !ok || found.Name != i.Name {
 			t.Errorf("Find(%q) = %v, %v, want it", i.Name, found.Name, ok)
@@ -55,8 +58,7 @@ func TestConfigFaults(t *testing.T) {
 		want   []string
 	}{
 		{"nothing set", "static", Config{}, []string{"Limit", "Replicas"}},
-		{"no such replica", "pinned", Config{Limit: fixed(1), Replicas: 2, Replica: 2}, []string{"Replica must be from 0"}},
-		{"negative", "chatclub", Config{Limit: fixed(1), Replicas: 2, Replica: -1, LaneHold: -1}, []string{"Replica must", "LaneHold"}},
+		{"negative", "chatclub", Config{Limit: fixed(1), Replicas: 2, Replica: -1, LaneHold: -1}, []string{"Replica must not", "LaneHold"}},
 		{"no Redis", "redis", Config{Limit: fixed(1), Replicas: 1}, []string{"RedisURL"}},
 		{"no URL", "leased", Config{Limit: fixed(1), Replicas: 1, RedisURL: "http://:secret@x"}, []string{"RedisURL must look like"}},
 	} {

@@ -11,20 +11,29 @@ import (
 
 // quota is the share of what the limits let pass on the hot pages that was
 // used, from the end of the warm-up to the end of the load. Only first
-// acceptances of announced messages count.
+// acceptances of announced messages count. Measured are whole seconds of the
+// run, which are as many of the platform's windows: of a part of one the share
+// says nothing, because whoever retries has all of it at the window's begin.
 func (t *trial) quota(run *report.Run, groups map[string]judge.Group, foreign []int64) {
 	g, ok := groups[Hot]
 	pages := t.hotPages()
-	from, to := int(t.Plan.Warm/tenth), int(t.length/tenth)
+	from, to := measured(t.Plan.Warm, t.length)
 	if !ok || to <= from {
 		return
 	}
 	allowed := 0.0
 	for i := from; i < to; i++ {
-		allowed += t.limitAt(time.Duration(i)*tenth) * tenth.Seconds() * float64(pages)
+		allowed += t.limitIn(i, tenth) * tenth.Seconds() * float64(pages)
 	}
 	allowed -= float64(sum(window(foreign, from, to)))
 	run.QuotaUse = ratio(float64(sum(window(t.tenths(g), from, to))), allowed)
+}
+
+// measured are the tenths of a second from the first whole second after the
+// warm-up to the last of the load.
+func measured(warm, length time.Duration) (from, to int) {
+	const second = int(time.Second / tenth)
+	return int((max(0, warm)+time.Second-1)/time.Second) * second, int(length/time.Second) * second
 }
 
 // hotPages counts the pages that have more to send than their limit.
@@ -37,8 +46,11 @@ func (t *trial) hotPages() (n int) {
 	return n
 }
 
-// limitAt is the platform's limit of one page at a time of the run.
-func (t *trial) limitAt(at time.Duration) float64 {
+// limitIn is the platform's limit of one page in the i-th step of the run: that
+// in its middle, because what is changed at a step's begin is changed a little
+// later.
+func (t *trial) limitIn(i int, step time.Duration) float64 {
+	at := time.Duration(i)*step + step/2
 	l := t.stage.limits[0].limit
 	for _, c := range t.stage.limits {
 		if c.at <= at {

@@ -2,9 +2,11 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"sort"
 	"time"
 
 	"chatclub/internal/judge"
@@ -13,23 +15,32 @@ import (
 	"chatclub/internal/queue"
 )
 
-// drawer draws pages by their weights and people at random.
+// drawer draws pages by their weights and people at random. When things are due
+// is drawn by a generator of its own: things are drawn in batches, whose sizes
+// are a matter of timing, so that one generator for both would give each run
+// another load.
 type drawer struct {
-	stream Stream
-	room   int    // members
-	run    string // of this trial: begins the ids and the groups' names
-	random *rand.Rand
-	upTo   []float64
+	stream   Stream
+	room     int    // members
+	run      string // of this trial: begins the ids and the groups' names
+	random   *rand.Rand
+	arrivals *rand.Rand
+	upTo     []float64
 }
 
-const defaultPeople = 2000
+// DefaultPeople get the copies of a page where a stream does not say.
+const DefaultPeople = 2000
 
-func newDrawer(s Stream, room int, run string, random *rand.Rand) *drawer {
+// newDrawer is of the n-th stream; of each n the same seed draws the same.
+func newDrawer(s Stream, room int, run string, seed, n uint64) *drawer {
 	if s.People == 0 {
-		s.People = defaultPeople
+		s.People = DefaultPeople
 	}
 	s.People = max(s.People, room)
-	d := &drawer{stream: s, room: room, run: run, random: random}
+	d := &drawer{
+		stream: s, room: room, run: run,
+		random: rand.New(rand.NewPCG(seed, 2*n)), arrivals: rand.New(rand.NewPCG(seed, 2*n+1)),
+	}
 	sum := 0.0
 	for _, p := range s.Pages {
 		sum += p.Weight
@@ -41,12 +52,8 @@ func newDrawer(s Stream, room int, run string, random *rand.Rand) *drawer {
 // page draws a page.
 func (d *drawer) page() string {
 	x := d.random.Float64() * d.upTo[len(d.upTo)-1]
-	for i, upTo := range d.upTo {
-		if x < upTo {
-			return d.stream.Pages[i].ID
-		}
-	}
-	return d.stream.Pages[len(d.upTo)-1].ID
+	i := sort.Search(len(d.upTo)-1, func(i int) bool { return x < d.upTo[i] })
+	return d.stream.Pages[i].ID
 }
 
 // copies is how many messages one thing of the stream makes.
@@ -71,7 +78,7 @@ func (d *drawer) schedule() load.Schedule {
 	}
 	s := load.Schedule{Segments: segments}
 	if d.stream.Poisson {
-		s.Random = d.random
+		s.Random = d.arrivals
 	}
 	return s
 }
@@ -114,18 +121,36 @@ func (o *outbound) do(ctx context.Context, due []time.Time) error {
 		}
 		events[i] = e
 	}
-	if err := o.judge.Announce(ctx, events...); err != nil {
-		return err
-	}
 	// Announced is as good as published: whatever becomes of ctx, what was
 	// announced must be on the queue, or the system would be blamed for it.
-	publishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
 	defer cancel()
-	return o.broker.Publish(publishing, msgs...)
+	if err := o.judge.Announce(ctx, events...); err != nil {
+		return errors.Join(err, excuse(ctx, o.judge, events...))
+	}
+	if err := o.broker.Publish(ctx, msgs...); err != nil {
+		return errors.Join(err, excuse(ctx, o.judge, events...))
+	}
+	return nil
 }
 
 // publishTimeout bounds the confirmation of one batch.
 const publishTimeout = 30 * time.Second
+
+// excuse takes back what was announced, as far as it was: it may not have been
+// published.
+func excuse(ctx context.Context, j *judge.Judge, events ...judge.Event) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
+	defer cancel()
+	var ids []string
+	for _, e := range events {
+		for _, id := range e.IDs {
+			ids = append(ids, id.ID)
+		}
+	}
+	_, err := j.Excuse(ctx, ids...)
+	return err
+}
 
 func (o *outbound) recipients(page string) []string {
 	if o.room == 0 {

@@ -124,10 +124,12 @@ type Foreign struct {
 
 // Stage is what a Step may change.
 type Stage struct {
-	Fleet  fleet.Fleet
-	Judge  *judge.Judge
-	begin  time.Time
-	limits []limitChange
+	fleet     fleet.Fleet
+	judge     *judge.Judge
+	begin     time.Time
+	limits    []limitChange
+	changed   bool // the limit, or it may be
+	rehearsal bool // nothing is changed; what needs an own system is an error
 }
 
 type limitChange struct {
@@ -137,7 +139,11 @@ type limitChange struct {
 
 // SetLimit changes the platform's limit; the dispatchers are not told.
 func (s *Stage) SetLimit(ctx context.Context, perSecond float64) error {
-	err := s.Judge.Control(ctx, map[string]any{"text": map[string]any{"per_second": int(perSecond)}})
+	if s.rehearsal {
+		return nil
+	}
+	s.changed = true
+	err := s.judge.Control(ctx, map[string]any{"text": map[string]any{"per_second": int(perSecond)}})
 	if err == nil {
 		s.limits = append(s.limits, limitChange{time.Since(s.begin), perSecond})
 	}
@@ -145,29 +151,20 @@ func (s *Stage) SetLimit(ctx context.Context, perSecond float64) error {
 }
 
 // Kill kills n dispatchers.
-func (s *Stage) Kill(ctx context.Context, n int) error {
-	for range n {
-		if err := s.Fleet.Kill(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Stage) Kill(ctx context.Context, n int) error { return s.times(ctx, n, fleet.Fleet.Kill) }
 
 // Join starts n more.
-func (s *Stage) Join(ctx context.Context, n int) error {
-	for range n {
-		if err := s.Fleet.Join(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Stage) Join(ctx context.Context, n int) error { return s.times(ctx, n, fleet.Fleet.Join) }
 
 // Leave stops n cleanly.
-func (s *Stage) Leave(ctx context.Context, n int) error {
+func (s *Stage) Leave(ctx context.Context, n int) error { return s.times(ctx, n, fleet.Fleet.Leave) }
+
+func (s *Stage) times(ctx context.Context, n int, do func(fleet.Fleet, context.Context) error) error {
+	if s.rehearsal {
+		return errOperator
+	}
 	for range n {
-		if err := s.Fleet.Leave(ctx); err != nil {
+		if err := do(s.fleet, ctx); err != nil {
 			return err
 		}
 	}

@@ -3,21 +3,17 @@ package trial
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"chatclub/internal/load"
+	"chatclub/internal/wait"
 )
 
 // load makes the load, and what the script says, until both are over.
 func (t *trial) load(ctx context.Context, streams []load.Stream) error {
-	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var watcher sync.WaitGroup
-	defer watcher.Wait()
-	defer stop()
-	watcher.Go(func() { t.watch(watching) })
+	defer t.attend(ctx)()
 	all, loading := errgroup.WithContext(ctx)
 	for _, f := range t.foreign {
 		all.Go(func() error { return load.Run(loading, t.stage.begin, load.NewTally(), f.stream()) })
@@ -35,19 +31,26 @@ func (t *trial) load(ctx context.Context, streams []load.Stream) error {
 		err = nil // it was asked to stop
 	}
 	if err == nil { // to its end, also where nothing was due at the last
-		wait(ctx, time.Until(t.stage.begin.Add(t.Plan.Length)))
+		wait.For(ctx, time.Until(t.stage.begin.Add(t.Plan.Length)))
 	}
-	t.length = min(time.Since(t.stage.begin), t.Plan.Length)
+	t.length = min(t.ran(), t.Plan.Length)
 	return err
 }
+
+// lateStep is how late a step may be for the run to count, as the load may.
+const lateStep = time.Second
 
 // script does the plan's steps in their order.
 func (t *trial) script(ctx context.Context) error {
 	for _, s := range t.Plan.Script {
-		if !wait(ctx, time.Until(t.stage.begin.Add(s.At))) {
+		if !wait.For(ctx, time.Until(t.stage.begin.Add(s.At))) {
 			return nil
 		}
-		t.Log.Info("step", "at", time.Since(t.stage.begin), "name", s.Name)
+		at := t.ran()
+		t.Log.Info("step", "at", at, "name", s.Name)
+		if late := at - s.At; late > lateStep {
+			t.late = append(t.late, fmt.Sprintf("step late: %s, %.1f s after its time", s.Name, late.Seconds()))
+		}
 		if err := s.Do(context.WithoutCancel(ctx), t.stage); err != nil {
 			return fmt.Errorf("at %v, %s: %w", s.At, s.Name, err)
 		}
@@ -55,27 +58,13 @@ func (t *trial) script(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for d; false means that ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // grace is how long calls that were made at the load's end may take to be
 // answered before the book is read.
 const grace = time.Second
 
-// settle waits for what the plan says should still arrive.
-func (t *trial) settle(ctx context.Context, interrupted bool) error {
+// settle waits for what the plan says should still arrive. What is dead will
+// not.
+func (t *trial) settle(ctx context.Context) error {
 	if t.hook != nil {
 		t.hook.posts.Wait()
 	}
@@ -83,28 +72,24 @@ func (t *trial) settle(ctx context.Context, interrupted bool) error {
 		f.calls.Wait()
 	}
 	longest := t.Plan.Drain
-	if interrupted {
+	if t.stopped {
 		longest = 0
 	}
-	watching, stop := context.WithCancel(ctx)
-	var watcher sync.WaitGroup
-	defer watcher.Wait()
-	defer stop()
-	watcher.Go(func() { t.watch(watching) })
+	defer t.attend(ctx)()
 	end := time.Now().Add(max(longest, grace))
-	for time.Now().Before(end) {
+	for {
 		c, err := t.judge.Totals(ctx)
 		if err != nil {
 			return err
 		}
-		if c.Pending == 0 {
-			t.drained = time.Since(t.stage.begin)
+		left := c.Pending - int64(t.dead.count())
+		if t.arrived = left <= 0; t.arrived || !time.Now().Before(end) {
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
+		wait.For(ctx, min(again(left), time.Until(end)))
 	}
 	var err error
 	t.ended, err = t.fleet.Usage()
-	t.measured = time.Since(t.stage.begin)
+	t.measured = t.ran()
 	return err
 }

@@ -3,12 +3,12 @@ package trial
 import (
 	"context"
 	"time"
+
+	"chatclub/internal/wait"
 )
 
 // Progress is how a trial stands.
 type Progress struct {
-	Strategy string
-	Ran      time.Duration
 	Left     time.Duration // of the load; 0 once it is over
 	SentPerS float64       // in the last step
 	Sent     int64
@@ -17,7 +17,7 @@ type Progress struct {
 	Dead     int
 }
 
-// watchEvery is how often progress is told.
+// watchEvery is how often progress is told, less often where it costs too much.
 const watchEvery = 500 * time.Millisecond
 
 // watch tells how it goes until ctx ends.
@@ -26,14 +26,15 @@ func (t *trial) watch(ctx context.Context) {
 		return
 	}
 	last, at := t.before.Accepted, t.stage.begin
-	for wait(ctx, watchEvery) {
+	for every := watchEvery; wait.For(ctx, every); {
 		c, err := t.judge.Totals(ctx)
 		if err != nil {
 			continue // whoever judges at the end will see it
 		}
+		every = max(watchEvery, again(c.Pending))
 		now := time.Now()
 		t.Progress(Progress{
-			Strategy: t.Strategy, Ran: now.Sub(t.stage.begin), Left: max(0, t.Plan.Length-now.Sub(t.stage.begin)),
+			Left:     max(0, t.Plan.Length-now.Sub(t.stage.begin)),
 			SentPerS: float64(c.Accepted-last) / now.Sub(at).Seconds(),
 			Sent:     c.Accepted - t.before.Accepted, Refused: c.Refused - t.before.Refused, Awaited: c.Pending - t.earlier.Pending, Dead: t.dead.count(),
 		})

@@ -3,32 +3,27 @@ package trial
 import (
 	"time"
 
-	"chatclub/fakeapi/ledger"
 	"chatclub/internal/judge"
 	"chatclub/internal/report"
 )
 
-// coarse is a page, or all of them, by seconds of the run. Other apps' calls
-// are in it: they are what the limit saw.
-func (t *trial) coarse(name string, book ledger.Report, page string) report.Series {
-	s := report.Series{Name: name, StepMS: 1000}
-	n := int(t.ran()/time.Second) + 1
+// coarse is a page against its limit, or all of them, by seconds of the run.
+// Other apps' calls are in it: they are what the limit saw.
+func (t *trial) coarse(page string) report.Series {
+	s := report.Series{Name: "page " + page, StepMS: 1000}
+	n := int(max(t.length, t.drained)/time.Second) + 1
 	s.Sent, s.Refused = make([]int64, n), make([]int64, n)
-	for _, p := range book.Pages {
-		if page != "" && p.Page != page {
-			continue
-		}
-		for _, sec := range p.Series {
-			i := int(sec.Unix - t.stage.begin.Unix())
-			if i < 0 || i >= n {
-				continue
-			}
-			s.Sent[i] += int64(sec.Text.Accepted) + int64(sec.Media.Accepted)
-			s.Refused[i] += int64(sec.Text.Refused) + int64(sec.Media.Refused)
-		}
+	for i := range n {
+		sec := t.course.seconds[page][t.stage.begin.Unix()+int64(i)]
+		s.Sent[i] = int64(sec.Text.Accepted) + int64(sec.Media.Accepted)
+		s.Refused[i] = int64(sec.Text.Refused) + int64(sec.Media.Refused)
+	}
+	if page == "" {
+		s.Name = "all pages"
+		return s
 	}
 	for i := range n {
-		s.Limit = append(s.Limit, t.limitAt(time.Duration(i)*time.Second))
+		s.Limit = append(s.Limit, t.limitIn(i, time.Second))
 	}
 	return s
 }
@@ -38,13 +33,10 @@ func (t *trial) coarse(name string, book ledger.Report, page string) report.Seri
 func (t *trial) fine(g judge.Group) report.Series {
 	s := report.Series{Name: "hot pages", StepMS: tenth.Milliseconds(), Sent: t.tenths(g)}
 	for i := range s.Sent {
-		s.Limit = append(s.Limit, t.limitAt(time.Duration(i)*tenth)*tenth.Seconds())
+		s.Limit = append(s.Limit, t.limitIn(i, tenth)*tenth.Seconds())
 	}
 	return s
 }
-
-// ran is how long the run is of which a series is shown.
-func (t *trial) ran() time.Duration { return max(t.length, t.drained) }
 
 func ratio(a, b float64) *float64 {
 	if b <= 0 {

@@ -16,6 +16,7 @@ import (
 	"chatclub/internal/load"
 	"chatclub/internal/queue"
 	"chatclub/internal/report"
+	"chatclub/internal/wait"
 )
 
 // The entries.
@@ -53,6 +54,7 @@ type trial struct {
 	stage    *Stage
 	dead     *morgue
 	hook     *webhook // nil but for ViaWebhook
+	course   *course
 	tally    *load.Tally
 	foreign  []*foreigner
 	id       string        // of this trial
@@ -60,39 +62,57 @@ type trial struct {
 	before   ledger.Counts // when the load began
 	started  fleet.Usage
 	ended    fleet.Usage
-	drained  time.Duration // after begin, when nothing was awaited any more; 0: that was not so
 	length   time.Duration // of the load that ran
 	measured time.Duration // between started and ended
+	arrived  bool          // all of it, in the end
+	drained  time.Duration // after begin, when the last had arrived; 0 unless all has
+	stopped  bool          // before its end
+	late     []string      // steps of the script
 	notes    []string
 }
 
 // Run runs the trial. When ctx ends the load stops, and what ran is judged:
 // the run's status is then Interrupted. The error is of the harness; a system
 // that fails is a result.
-func Run(ctx context.Context, cfg Config) (report.Run, error) {
+func Run(ctx context.Context, cfg Config) (_ report.Run, err error) {
 	if cfg.Via == "" {
 		cfg.Via = ViaOutbound
 	}
+	if cfg.Plan.Length > ledger.Kept {
+		return report.Run{}, fmt.Errorf("a load of %v is longer than the %v of which the ledger keeps the course", cfg.Plan.Length, ledger.Kept)
+	}
+	if cfg.Running {
+		if cfg.Via != ViaWebhook {
+			return report.Run{}, errors.New("not on a running deployment: via outbound, its only entry is its webhook")
+		}
+		if err := cfg.Plan.Deployable(ctx, cfg.Strategy); err != nil {
+			return report.Run{}, err
+		}
+	}
 	if cfg.Pages != nil {
-		var err error
 		if cfg.Plan, err = cfg.Plan.on(cfg.Pages); err != nil {
 			return report.Run{}, err
 		}
 	}
 	t := &trial{Config: cfg, tally: load.NewTally(), id: strconv.FormatUint(rand.Uint64(), 36)}
-	run, err := t.run(ctx)
-	if t.fleet != nil {
-		err = errors.Join(err, t.fleet.Close(context.WithoutCancel(ctx)))
-	}
-	return run, err
+	defer func() {
+		err = errors.Join(err, t.putBack(ctx))
+		if t.fleet != nil {
+			err = errors.Join(err, t.fleet.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	return t.run(ctx)
 }
 
 func (t *trial) run(ctx context.Context) (report.Run, error) {
-	if err := t.open(ctx); err != nil {
-		return report.Run{}, err
-	}
+	err := t.open(ctx)
 	if t.dead != nil {
 		defer t.dead.close()
+	}
+	if err != nil && ctx.Err() != nil {
+		return t.nothing(err), nil
+	} else if err != nil {
+		return report.Run{}, err
 	}
 	streams, err := t.streams()
 	if err != nil {
@@ -104,17 +124,28 @@ func (t *trial) run(ctx context.Context) (report.Run, error) {
 	if err := t.load(ctx, streams); err != nil {
 		return report.Run{}, err
 	}
-	interrupted := ctx.Err() != nil
+	t.stopped = ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx) // whoever stops the run wants to know what ran
-	if err := t.settle(ctx, interrupted); err != nil {
+	if err := t.settle(ctx); err != nil {
 		return report.Run{}, err
 	}
 	run, err := t.verdict(ctx)
-	if interrupted {
+	if t.stopped {
 		run.Status = report.Interrupted
 	}
 	return run, err
 }
+
+// nothing is the run that was stopped before it could begin.
+func (t *trial) nothing(err error) report.Run {
+	return report.Run{
+		Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas}, Status: report.Interrupted,
+		Notes: append(t.notes, fmt.Sprintf("stopped before the load began: %v", err)),
+	}
+}
+
+// ran is how long the load has been running, 0 before its begin.
+func (t *trial) ran() time.Duration { return max(0, time.Since(t.stage.begin)) }
 
 // open starts the system, and lets the users join where there are any.
 func (t *trial) open(ctx context.Context) (err error) {
@@ -122,13 +153,14 @@ func (t *trial) open(ctx context.Context) (err error) {
 	o.Strategy, o.Replicas, o.Limit, o.RedisURL = t.Strategy, t.Plan.Replicas, t.Plan.Limit, t.RedisURL
 	o.KeyPrefix = "loadtest:" + t.id
 	if t.fleet, err = t.Open(ctx, fleet.Config{Options: o, Topology: t.Topology, Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}); err != nil {
+		t.fleet = nil // a nil pointer in an interface is not nil
 		return err
 	}
 	platform := t.fleet.Platform()
 	if t.judge, err = judge.New(platform.URL, platform.Transport); err != nil {
 		return err
 	}
-	t.stage = &Stage{Fleet: t.fleet, Judge: t.judge, limits: []limitChange{{0, t.Plan.Limit}}}
+	t.stage = &Stage{fleet: t.fleet, judge: t.judge, limits: []limitChange{{0, t.Plan.Limit}}}
 	if t.Running {
 		err = t.checkRunning(ctx)
 	} else {
@@ -138,7 +170,7 @@ func (t *trial) open(ctx context.Context) (err error) {
 		return err
 	}
 	front := fleet.Front{Secret: t.Secret, Capacity: t.Plan.Room}
-	if t.Strategy == own {
+	if t.Strategy == report.Own {
 		front.Limit = t.Plan.Limit // the others know no lanes
 	}
 	url, err := t.fleet.Front(ctx, front)
@@ -160,30 +192,11 @@ func (t *trial) start(ctx context.Context) (err error) {
 	return t.stage.Join(ctx, t.Plan.Replicas)
 }
 
-// checkRunning reads what a running system's book holds already, and checks
-// that its platform is as the plan takes it to be.
-func (t *trial) checkRunning(ctx context.Context) (err error) {
-	if t.earlier, err = t.judge.Totals(ctx); err != nil {
-		return err
-	}
-	if t.earlier.Pending > 0 {
-		return fmt.Errorf("the platform still awaits %d messages: nothing else may use the system during a trial", t.earlier.Pending)
-	}
-	limit, err := t.judge.Limit(ctx)
-	if err == nil && float64(limit) != t.Plan.Limit {
-		err = fmt.Errorf("the platform takes %d messages per second and page: say so with -limit", limit)
-	}
-	return err
-}
-
-// own is this project's strategy.
-const own = "chatclub"
-
 // streams are the load of the plan.
 func (t *trial) streams() ([]load.Stream, error) {
 	var list []load.Stream
 	for i, s := range t.Plan.Streams {
-		d := newDrawer(s, t.Plan.Room, t.id, rand.New(rand.NewPCG(t.Seed, uint64(i))))
+		d := newDrawer(s, t.Plan.Room, t.id, t.Seed, uint64(i))
 		do := (&outbound{drawer: d, judge: t.judge, broker: t.fleet.Broker()}).do
 		if t.Via == ViaWebhook {
 			if t.Plan.Room < 2 {
@@ -200,14 +213,11 @@ func (t *trial) streams() ([]load.Stream, error) {
 // whole second, so that the judge's seconds are the run's.
 func (t *trial) awaitBegin(ctx context.Context) error {
 	begin := time.Now().Truncate(time.Second).Add(2 * time.Second)
-	t.stage.begin = begin
+	t.stage.begin, t.course = begin, newCourse(t.Plan.shown(), begin)
 	for _, f := range t.Plan.Foreign {
 		t.foreign = append(t.foreign, newForeigner(f, t.fleet.Platform(), begin))
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Until(begin)):
-	}
+	wait.For(ctx, time.Until(begin))
 	var err error
 	if t.before, err = t.judge.Totals(context.WithoutCancel(ctx)); err != nil {
 		return err

@@ -14,10 +14,6 @@ import (
 	"chatclub/internal/report"
 )
 
-// bookPages bounds the pages whose seconds are asked for: hot ones come first
-// in the scenarios' numbering, and the rest show in the groups.
-const bookPages = 2000
-
 // verdict reads the book, stops the system, accounts for every message, and
 // writes down what that came to.
 func (t *trial) verdict(ctx context.Context) (report.Run, error) {
@@ -25,6 +21,7 @@ func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	if err != nil {
 		return report.Run{}, err
 	}
+	t.whenDrained(groups)
 	if err := t.fleet.Stop(ctx); err != nil {
 		t.note("the system did not stop cleanly: %v", err)
 	}
@@ -32,13 +29,16 @@ func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	if err != nil {
 		return report.Run{}, err
 	}
-	book, err := t.judge.Book(ctx, bookPages, int(time.Since(t.stage.begin).Seconds())+2)
+	totals, err := t.judge.Totals(ctx)
 	if err != nil {
 		return report.Run{}, err
 	}
-	run := report.Run{Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas, Seconds: time.Since(t.stage.begin).Seconds()}}
+	if err := t.ask(ctx); err != nil {
+		return report.Run{}, err
+	}
+	run := report.Run{Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas, Seconds: t.ran().Seconds()}}
 	foreign, foreignRefused := t.foreigners()
-	c := t.since(book.Totals)
+	c := t.since(totals)
 	sent := c.Accepted - t.before.Accepted - sum(foreign)
 	refused := c.Refused - t.before.Refused - sum(foreignRefused)
 	run.Sent, run.Lost, run.Unexpected, run.Inversions = &sent, &c.Lost, &c.Unexpected, &c.Inversions
@@ -54,7 +54,7 @@ func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	t.rooms(&run, groups)
 	t.costs(&run)
 	t.drain(&run, groups)
-	t.series(&run, book, groups)
+	t.series(&run, groups)
 	if !t.Running {
 		run.Measures = append(run.Measures, report.Measure{Name: "left on queues", Value: new(float64(left))})
 	}
@@ -102,6 +102,7 @@ func (t *trial) note(format string, args ...any) {
 // accepted all the same, or are there twice: they would be sent again.
 func (t *trial) account(ctx context.Context) (queued, left int64, err error) {
 	if t.Running {
+		t.note("how many dispatchers a running system has is not known: replicas is what was said")
 		t.note("a running system's queues were not looked at: what had not arrived in the end counts as lost, dead letters included")
 		return 0, 0, nil
 	}
@@ -154,13 +155,15 @@ func (t *trial) costs(run *report.Run) {
 	}
 	run.CPU = &report.CPUSplit{
 		Dispatchers: per(t.started.Dispatchers, t.ended.Dispatchers),
+		Front:       per(t.started.Front, t.ended.Front),
 		Broker:      per(t.started.Broker, t.ended.Broker), Fake: per(t.started.Fake, t.ended.Fake),
 	}
 }
 
-// drain tells when all had arrived, where the plan waits for that.
+// drain tells when all had arrived, where the plan waits for that. How long a
+// part of the load took says nothing.
 func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
-	if t.Plan.Drain == 0 {
+	if t.Plan.Drain == 0 || t.stopped {
 		return
 	}
 	switch g, ok := groups[Hot]; {
@@ -170,10 +173,22 @@ func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
 		all := float64(g.Copies.TotalCount() + g.Waiting.TotalCount())
 		run.IdealDrainS = new(max(t.length.Seconds(), all/(t.Plan.Limit*float64(t.hotPages()))))
 	}
-	if t.drained > 0 {
+	if t.arrived {
 		run.DrainS = new(t.drained.Seconds())
 	} else {
 		t.note("not everything had arrived %v after the load", t.Plan.Drain)
+	}
+}
+
+// whenDrained looks up when the last arrived: the book was read too seldom to
+// tell. It is not before the last was due.
+func (t *trial) whenDrained(groups map[string]judge.Group) {
+	if !t.arrived {
+		return
+	}
+	t.drained = t.length
+	for _, g := range groups {
+		t.drained = max(t.drained, g.Last.Sub(t.stage.begin))
 	}
 }
 
@@ -204,6 +219,10 @@ func (t *trial) faults(run *report.Run) {
 		t.note("generator late: %.1f %% of the load was made within a second of when it was due, want %.0f %%", 100*share, 100*onTime)
 		run.Status = report.Inconclusive
 	}
+	if len(t.late) > 0 {
+		t.notes = append(t.notes, t.late...)
+		run.Status = report.Inconclusive
+	}
 	if share := t.others(); share > most {
 		t.note("the machine was busy: other programs had %.0f %% of its processors, want %.0f %% at most", 100*share, 100*most)
 		run.Status = report.Inconclusive
@@ -221,26 +240,12 @@ func (t *trial) faults(run *report.Run) {
 
 // series is what each hot page saw against its limit, the first few of them,
 // or all pages together where none is hot.
-func (t *trial) series(run *report.Run, book ledger.Report, groups map[string]judge.Group) {
+func (t *trial) series(run *report.Run, groups map[string]judge.Group) {
 	if g, ok := groups[Hot]; ok && t.Plan.Fine {
 		run.Series = append(run.Series, t.fine(g))
 		return
 	}
-	shown := 0
-	for _, s := range t.Plan.Streams {
-		for _, p := range s.Pages {
-			if s.Group == Hot && shown < shownPages {
-				run.Series = append(run.Series, t.coarse("page "+p.ID, book, p.ID))
-				shown++
-			}
-		}
-	}
-	if shown == 0 {
-		all := t.coarse("all pages", book, "")
-		all.Limit = nil
-		run.Series = append(run.Series, all)
+	for _, page := range t.course.pages {
+		run.Series = append(run.Series, t.coarse(page))
 	}
 }
-
-// shownPages bounds the pages of which each has a series of its own.
-const shownPages = 4

@@ -17,6 +17,7 @@ import (
 
 	"chatclub/internal/judge"
 	"chatclub/internal/message"
+	"chatclub/internal/wait"
 )
 
 // webhook posts signed events as Messenger does, so that they go through the
@@ -65,6 +66,10 @@ func (s *speaker) do(ctx context.Context, due []time.Time) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		if err := ctx.Err(); err != nil { // select takes either where both are there
+			<-s.slots
+			return err
+		}
 		page := s.page()
 		room, who := s.writer()
 		h := happening{
@@ -78,7 +83,7 @@ func (s *speaker) do(ctx context.Context, due []time.Time) error {
 		}
 		s.hook.posts.Go(func() {
 			defer func() { <-s.slots }()
-			s.hook.deliver(context.WithoutCancel(ctx), mid, h)
+			s.hook.deliver(ctx, mid, h)
 		})
 	}
 	return nil
@@ -91,6 +96,8 @@ type happening struct {
 	to                      []string
 }
 
+// announce enters an event, whatever becomes of ctx: else it could be entered,
+// and neither posted nor excused.
 func (w *webhook) announce(ctx context.Context, h happening) (mid string, err error) {
 	mid = fmt.Sprintf("m_%s.%d", w.run, w.seq.Add(1))
 	e := judge.Event{Page: h.page, Group: h.group, Due: h.due, Key: mid}
@@ -103,7 +110,12 @@ func (w *webhook) announce(ctx context.Context, h happening) (mid string, err er
 	w.mu.Lock()
 	w.copies[mid] = ids
 	w.mu.Unlock()
-	return mid, w.judge.Announce(ctx, e)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
+	defer cancel()
+	if err := w.judge.Announce(ctx, e); err != nil {
+		return mid, errors.Join(err, excuse(ctx, w.judge, e))
+	}
+	return mid, nil
 }
 
 const (
@@ -111,23 +123,23 @@ const (
 	firstPause = 100 * time.Millisecond
 )
 
-// deliver posts an event until it is answered 200; one that never is need not
-// arrive.
+// deliver posts an event, at least once, until it is answered 200 or ctx ends;
+// one that never is need not arrive.
 func (w *webhook) deliver(ctx context.Context, mid string, h happening) {
 	body := h.body(mid)
 	end := time.Now().Add(postFor)
+	posting := context.WithoutCancel(ctx)
 	for pause := firstPause; ; pause *= 2 {
-		if w.post(ctx, body) == nil {
-			_ = w.judge.Answered(ctx, mid) // else its order is not judged
+		if w.post(posting, body) == nil {
+			_ = w.judge.Answered(posting, mid) // else its order is not judged
 			return
 		}
-		if time.Now().Add(pause).After(end) {
+		if time.Now().Add(pause).After(end) || !wait.For(ctx, pause) {
 			break
 		}
-		time.Sleep(pause)
 	}
 	w.undelivered.Add(1)
-	_, _ = w.judge.Excuse(ctx, w.ids(mid)...) // else it counts as lost, which is not flattering
+	_, _ = w.judge.Excuse(posting, w.ids(mid)...) // else it counts as lost, which is not flattering
 }
 
 // ids are the copies of an event.

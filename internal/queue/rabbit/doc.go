@@ -1,7 +1,7 @@
 // Package rabbit is chatclub's broker on RabbitMQ, 3.10 to 4.3: a message that
 // Publish confirmed survives every node that keeps its disk, and a delivery is
-// settled on the connection that brought it or not at all. It is the only
-// importer of amqp091-go.
+// settled on the connection that brought it or not at all. Beside it only tests
+// and a tool that measures import amqp091-go.
 //
 // # Connections
 //

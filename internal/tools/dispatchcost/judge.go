@@ -14,6 +14,7 @@ import (
 	"chatclub/fakeapi"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/wait"
 )
 
 // recipients is how many people of each page are written to in turn: more than
@@ -103,8 +104,8 @@ func (j *judge) await(ctx context.Context, want int) error {
 		case time.Since(progress) > patience:
 			return fmt.Errorf("nothing was accepted in %s: the ledger shows %+v of %d messages", patience, t, want)
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
-			return err
+		if !wait.For(ctx, 50*time.Millisecond) {
+			return ctx.Err()
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/wait"
 )
 
 // side is one of the two that are compared.
@@ -79,8 +80,8 @@ func (c config) open(ctx context.Context, name, url, graph string) (*side, error
 		return nil, err
 	}
 	for s.broker.Ready() != nil { // it declares the queues
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
-			return nil, errors.Join(err, s.broker.Close())
+		if !wait.For(ctx, 50*time.Millisecond) {
+			return nil, errors.Join(ctx.Err(), s.broker.Close())
 		}
 	}
 	if s.process, err = start(ctx, url, name, s.args()...); err != nil {
@@ -176,8 +177,8 @@ func (b *bench) load(ctx context.Context, s *side, n int) (float64, error) {
 	if err := b.judge.await(ctx, b.sent); err != nil {
 		return 0, fmt.Errorf("load %s: %w", s.Name, err)
 	}
-	if err := sleep(ctx, settleTime); err != nil {
-		return 0, err
+	if !wait.For(ctx, settleTime) {
+		return 0, ctx.Err()
 	}
 	after, err := s.process.used()
 	s.messages, s.requests = s.messages+int64(n), s.requests+after.requests-before.requests
@@ -191,8 +192,8 @@ func (b *bench) publish(ctx context.Context, s *side, batch []queue.Message) err
 	for done := 0; done < len(batch); {
 		n := min(most, len(batch)-done)
 		if b.rate > 0 { // what is due by now, every 5 ms
-			if err := sleep(ctx, 5*time.Millisecond); err != nil {
-				return err
+			if !wait.For(ctx, 5*time.Millisecond) {
+				return ctx.Err()
 			}
 			n = min(n, int(time.Since(begin).Seconds()*float64(b.rate))-done)
 		}
@@ -205,13 +206,4 @@ func (b *bench) publish(ctx context.Context, s *side, batch []queue.Message) err
 		done += n
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,5 +1,6 @@
 // Command withservers runs a command with a RabbitMQ, a PostgreSQL and a
-// Chromium to test on, and ends those that it started when the command has ended:
+// Chromium to test on, and ends those that it started when the command has
+// ended.
 //
 //	go run ./internal/tools/withservers go test -race ./...
 //

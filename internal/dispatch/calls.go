@@ -1,0 +1,129 @@
+package dispatch
+
+import (
+	"chatclub/internal/excess"
+	"chatclub/internal/sender"
+)
+
+// result is a call, and once it has ended what it came to.
+type result struct {
+	job   *job
+	pass  excess.Pass
+	probe bool
+	sender.Result
+}
+
+// call has the call of j made.
+func (e *engine) call(q *pageQueue, j *job, pass excess.Pass, probe bool) {
+	e.count(q, j, +1)
+	e.metrics.inFlight.Inc()
+	if pass.Probe() {
+		e.metrics.probes[probePage].Inc()
+	}
+	if probe {
+		e.metrics.probes[probeAPI].Inc()
+	}
+	if j.probe {
+		e.metrics.probes[probeStopped].Inc()
+	}
+	if e.inFlight > e.workers {
+		e.workers++
+		e.callers.Go(e.work)
+	}
+	e.due <- result{job: j, pass: pass, probe: probe} // has room: there is a worker for each call
+}
+
+// work makes calls, one after another, until the engine ends. Workers stay,
+// because a goroutine for each call would grow its stack anew each time.
+func (e *engine) work() {
+	for r := range e.due {
+		r.Result = e.Sender.Send(e.calls, r.job.out)
+		e.results <- r
+	}
+}
+
+// count counts a call of j, of page q, that begins (+1) or has ended (−1).
+func (e *engine) count(q *pageQueue, j *job, n int) {
+	e.inFlight += n
+	q.inFlight += n
+	if j.lane == noLane {
+		e.freeCalls += n
+	} else if l := &e.lanes[j.lane]; j.term == l.term {
+		l.inFlight += n
+	}
+}
+
+// ended settles a message by its call's outcome.
+func (e *engine) ended(r result) {
+	now := e.Now()
+	j := r.job
+	q := e.page(j)
+	e.count(q, j, -1)
+	e.metrics.inFlight.Dec()
+	rule := settleRule(r.Outcome)
+	dec := e.Gate.Done(now, r.pass, limitResult(r.Outcome))
+	if answered(r.Result) { // a refusal is progress, too
+		e.wasAnswered(now)
+		if j.lane != noLane && j.term == e.lanes[j.lane].term {
+			e.lanes[j.lane].progress = now
+		}
+	}
+	e.observe(now, r.Result)
+	shut := e.report(now, r, rule)
+	e.settle(j, rule, dec, r.Result, shut)
+	if len(e.ready) == 0 {
+		e.pump(q)
+	} else if len(q.heap) > 0 { // behind those that wait: the call that is free now is theirs
+		e.await(q)
+	}
+	e.drainReady()
+	if j.lane != noLane {
+		e.leave(j.lane)
+	}
+}
+
+// drainReady tries the pages that waited for a call to end, in turn.
+func (e *engine) drainReady() {
+	for len(e.ready) > 0 && e.inFlight < e.limit.Limit() && !e.stopping {
+		q := e.ready[0]
+		e.ready[0] = nil
+		e.ready = e.ready[1:]
+		q.ready = false
+		if len(q.heap) == 0 {
+			continue
+		}
+		// One message each, so that no page takes every call.
+		if e.step(q) && len(q.heap) > 0 {
+			e.await(q)
+		}
+	}
+}
+
+// await puts a page among those that wait for a call to end.
+func (e *engine) await(q *pageQueue) {
+	if !q.ready {
+		q.ready = true
+		e.ready = append(e.ready, q)
+	}
+}
+
+// answered tells whether the API said something about the message or its page;
+// a failing server or a lost connection did not.
+func answered(res sender.Result) bool {
+	return settleRule(res.Outcome).api != apiFails && res.Outcome != sender.Canceled
+}
+
+// limitResult is an outcome as the gate sees it.
+func limitResult(o sender.Outcome) excess.Result {
+	switch o {
+	case sender.PageThrottled:
+		return excess.Refused
+	case sender.Sent, sender.Ambiguous:
+		return excess.Accepted
+	case sender.AppThrottled, sender.RecipientThrottled, sender.Transient, sender.RecipientGone,
+		sender.WindowClosed, sender.NotOurs, sender.BadMessage, sender.PageStopped,
+		sender.PageStoppedForATime, sender.Canceled:
+		return excess.Other
+	}
+	return excess.Other
+}

@@ -1,0 +1,206 @@
+package dispatch
+
+import (
+	"time"
+
+	"chatclub/internal/excess"
+	"chatclub/internal/message"
+)
+
+// park is how many messages of one free page may wait here: with more the page
+// has more than its share, and they wait better on disk.
+const park = 32
+
+// arrive takes a message into the engine's hands.
+func (e *engine) arrive(j *job) {
+	e.seq++
+	j.seq = e.seq
+	if j.lane != noLane {
+		j.term = e.lanes[j.lane].term
+	}
+	if j.fault != nil {
+		e.Log.Error("outbound message cannot be decoded", "id", j.delivery.ID, "err", j.fault)
+		e.bury(j, rule{reason: message.ReasonUndecodable}, "")
+		return
+	}
+	q := e.page(j)
+	e.hold(q, j, +1)
+	if j.lane == noLane {
+		if e.Gate.Spills(j.key()) {
+			e.hold(q, j, -1)
+			e.spill(j)
+			e.forget(q)
+			return
+		}
+		e.checkPark(q)
+	}
+	if e.lines.join(j) {
+		e.enqueue(j)
+	}
+}
+
+// page is the queue that j belongs to.
+func (e *engine) page(j *job) *pageQueue {
+	if j.page != nil {
+		return j.page
+	}
+	id := pageID{Key: j.key(), lane: j.lane}
+	q := e.pages[id]
+	if q == nil {
+		q = &pageQueue{id: id}
+		e.pages[id] = q
+	}
+	j.page = q
+	return q
+}
+
+// hold counts j in (+1) or out (−1) of the engine's hands.
+func (e *engine) hold(q *pageQueue, j *job, n int) {
+	q.held += n
+	if j.lane == noLane {
+		e.parked += n
+		return
+	}
+	l := &e.lanes[j.lane]
+	if j.term != l.term {
+		return
+	}
+	if l.held == 0 || n < 0 {
+		l.progress = e.Now()
+	}
+	l.held += n
+}
+
+// forget drops a queue that holds nothing.
+func (e *engine) forget(q *pageQueue) {
+	if q.held == 0 {
+		delete(e.pages, q.id)
+	}
+}
+
+// checkPark puts a free page in excess when more of it waits for its share than
+// should: more than park, or, while all pages together have half the prefetch
+// waiting, more than one. What waits for a call to end, or for the API to
+// come back, would be no better off on a lane.
+func (e *engine) checkPark(q *pageQueue) {
+	if !q.gated {
+		return
+	}
+	if n := q.waiting(); n > park || n > 1 && e.parked-e.freeCalls > e.Prefetch/2 {
+		e.Gate.Overflow(e.Now(), q.id.Key, n)
+		e.pump(q)
+	}
+}
+
+// enqueue makes j, the first in its line, one of those that can be sent.
+func (e *engine) enqueue(j *job) {
+	q := e.page(j)
+	q.push(j)
+	e.pump(q)
+}
+
+// release ends j's turn: it is settled, or given to those who settle it.
+func (e *engine) release(j *job) {
+	q := e.page(j)
+	e.hold(q, j, -1)
+	if next := e.lines.next(j); next != nil {
+		e.page(next).push(next)
+		if nq := e.page(next); nq != q {
+			e.pump(nq)
+		}
+	}
+	e.forget(q)
+}
+
+// pump sends of a page what may be sent now.
+func (e *engine) pump(q *pageQueue) {
+	for len(q.heap) > 0 && !e.stopping {
+		if !e.step(q) {
+			return
+		}
+	}
+}
+
+// step handles the first message of a page; false means: not now, nor those
+// behind it.
+func (e *engine) step(q *pageQueue) bool {
+	now := e.Now()
+	j := q.heap[0]
+	if !j.delivery.Live() {
+		q.pop()
+		e.dropJob(j)
+		return true
+	}
+	if r, code, dead := e.hopeless(j, now); dead {
+		q.pop()
+		e.bury(j, r, code)
+		e.release(j)
+		return true
+	}
+	if q.id.lane == noLane && e.Gate.Spills(q.id.Key) {
+		q.pop()
+		e.spill(j)
+		e.release(j)
+		return true
+	}
+	if q.id.lane != noLane && e.lanes[q.id.lane].leaving || q.wakeAt.After(now) {
+		return false
+	}
+	if e.inFlight >= e.limit.Limit() {
+		e.await(q)
+		return false
+	}
+	wait, probe := e.valve.enter(now)
+	if wait > 0 {
+		e.wake(q, wait)
+		return false
+	}
+	return e.offer(q, j, probe, now)
+}
+
+// offer asks the gate about j, the first of q.
+func (e *engine) offer(q *pageQueue, j *job, probe bool, now time.Time) bool {
+	var dec excess.Decision
+	if q.id.lane == noLane {
+		dec = e.Gate.Offer(now, q.id.Key, j.again)
+	} else {
+		dec = e.Gate.OfferLane(now, q.id.Key)
+	}
+	q.gated = false
+	if dec.Do == excess.Send {
+		q.pop()
+		if !j.due.IsZero() {
+			e.metrics.paceError.Observe(now.Sub(j.due).Seconds())
+			j.due = time.Time{}
+		}
+		e.call(q, j, dec.Pass, probe)
+		return true
+	}
+	if probe {
+		e.valve.cancel()
+	}
+	switch dec.Do {
+	case excess.Wait:
+		q.gated = true
+		if dec.Wait >= 0 { // otherwise the result pumps it
+			e.wake(q, dec.Wait)
+			if q.id.lane != noLane {
+				j.due = q.wakeAt
+			}
+		}
+		if q.id.lane == noLane && q.waiting() > park {
+			e.checkPark(q)
+		}
+		return false
+	case excess.Spill:
+		q.pop()
+		e.spill(j)
+		e.release(j)
+	case excess.Return:
+		q.pop()
+		e.giveBack(j, giveBackDelay)
+		e.release(j)
+	case excess.Send: // above
+	}
+	return true
+}

@@ -1,0 +1,33 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"chatclub/internal/queue/rabbit/rabbittest"
+)
+
+// TestMain is a child process when a fleet under test starts this program.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 {
+		switch kind := os.Args[1]; kind {
+		case KindDispatcher, KindFront, KindPlatform:
+			os.Exit(child(kind))
+		}
+	}
+	rabbittest.Main(m)
+}
+
+func child(kind string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := Child(ctx, kind, os.Stdin, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
