@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -89,4 +90,15 @@ func TestMachineTellsOthersApart(t *testing.T) {
 	if same := machine(time.Hour); same.Others > after.Others-59*time.Minute {
 		t.Errorf("an hour of ours leaves %v of %v to others", same.Others, after.Others)
 	}
+}
+
+// In virtual time the processors' time says nothing of the run: a run of five
+// seconds may have taken any time, by chance five seconds.
+func TestMachineIsUnknownInVirtualTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		if m := machine(0); m != nil {
+			t.Errorf("machine() = %+v in virtual time, want nil", m)
+		}
+	})
 }

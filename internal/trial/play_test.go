@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -232,5 +233,28 @@ func TestTooLongLoadIsRefused(t *testing.T) {
 	plan.Length = 24*time.Hour + time.Second
 	if _, err := Run(t.Context(), Config{Plan: plan}); err == nil {
 		t.Error("Run() of more than a day = nil, want an error")
+	}
+}
+
+// How much others had of the machine counts only where it is known.
+func TestOthersShareOfTheMachine(t *testing.T) {
+	t.Parallel()
+	second := time.Duration(runtime.NumCPU()) * time.Second // of all processors
+	for _, tc := range []struct {
+		name   string
+		before *fleet.Machine
+		after  *fleet.Machine
+		want   float64
+	}{
+		{"not told", nil, nil, 0},
+		{"not told in the end", &fleet.Machine{}, nil, 0},
+		{"idle", &fleet.Machine{All: second}, &fleet.Machine{All: 11 * second}, 0},
+		{"busy", &fleet.Machine{All: second, Others: second / 2}, &fleet.Machine{All: 11 * second, Others: second/2 + 3*second}, .3},
+		{"other processors are counted", &fleet.Machine{}, &fleet.Machine{All: 20 * second, Others: 10 * second}, 0},
+	} {
+		tr := trial{measured: 10 * time.Second, started: fleet.Usage{Machine: tc.before}, ended: fleet.Usage{Machine: tc.after}}
+		if got := tr.others(); math.Abs(got-tc.want) > 1e-9 {
+			t.Errorf("%s: others() = %g, want %g", tc.name, got, tc.want)
+		}
 	}
 }

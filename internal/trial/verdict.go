@@ -197,7 +197,7 @@ func (t *trial) whenDrained(groups map[string]judge.Group) {
 const most = 0.25
 
 // others is that share while the load lasted; 0 where it is not known, and where
-// time is not the machine's, as in tests.
+// the kernel counts other processors than this program's.
 func (t *trial) others() float64 {
 	if t.started.Machine == nil || t.ended.Machine == nil {
 		return 0
