@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"chatclub/internal/fanout"
 	"chatclub/internal/message"
 	"chatclub/internal/paired"
+	"chatclub/internal/proc"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms"
@@ -194,9 +194,9 @@ func (f *fan) measure(b *testing.B, do func()) run {
 
 // cpuTime is what this process has used so far.
 func cpuTime(b *testing.B) time.Duration {
-	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+	used, err := proc.Self()
+	if err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	return used
 }
