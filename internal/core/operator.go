@@ -145,13 +145,13 @@ func number(r *http.Request, field string, missing, least, most int) (int, error
 	return n, nil
 }
 
-// pageOf is the page that a query is about.
-func pageOf(r *http.Request) (string, error) {
-	page := r.URL.Query().Get("page")
-	if page == "" {
-		return "", badField("page", "must be given")
+// listOf reads of which page to list something, and how many.
+func listOf(r *http.Request) (page string, limit int, err error) {
+	if page = r.URL.Query().Get("page"); page == "" {
+		return "", 0, badField("page", "must be given")
 	}
-	return page, nil
+	limit, err = limitOf(r)
+	return page, limit, err
 }
 
 // Operators are the patterns, for http.ServeMux, of all that Handler serves.
