@@ -32,6 +32,20 @@ type AdminSettings struct {
 // Validate names every fault.
 func (s AdminSettings) Validate() error { return CheckAddr("ADMIN_ADDR", s.Addr) }
 
+// errStopping is the readiness of a program that was asked to end.
+var errStopping = errors.New("stopping")
+
+// ReadyUntil is the readiness of a program that ends with ctx: what ready says,
+// and from the end of ctx on that it is stopping.
+func ReadyUntil(ctx context.Context, ready func(context.Context) error) func(context.Context) error {
+	return func(probe context.Context) error {
+		if ctx.Err() != nil {
+			return errStopping
+		}
+		return ready(probe)
+	}
+}
+
 // AdminConfig is what NewAdmin needs. Registry and Log must be set.
 type AdminConfig struct {
 	Addr     string
