@@ -140,7 +140,7 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	if err := a.cfg.Ready(ctx); err != nil {
-		plain(w, http.StatusServiceUnavailable, "not ready: "+oneLine(err)+"\n")
+		plain(w, http.StatusServiceUnavailable, "not ready: "+OneLine(err)+"\n")
 		return
 	}
 	plain(w, http.StatusOK, "ready\n")
