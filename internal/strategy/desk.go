@@ -53,13 +53,13 @@ func newDesk(c Config) (*desk, error) {
 }
 
 // onRedis makes a strategy that has a desk.
-func onRedis[S Strategy](make func(Config, *desk) S) func(Config) (Strategy, error) {
+func onRedis[S Strategy](build func(Config, *desk) S) func(Config) (Strategy, error) {
 	return func(c Config) (Strategy, error) {
 		d, err := newDesk(c)
 		if err != nil {
 			return nil, err
 		}
-		return make(c, d), nil
+		return build(c, d), nil
 	}
 }
 
