@@ -21,6 +21,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/memorytest"
 	"chatclub/internal/sender"
 )
 
@@ -95,11 +96,7 @@ type rig struct {
 // newBroker is an empty broker.
 func newBroker(t *testing.T, lanes int) *memory.Broker {
 	t.Helper()
-	b, err := memory.New(queue.Topology{Prefix: "t", Lanes: lanes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return memorytest.New(t, queue.Topology{Prefix: "t", Lanes: lanes})
 }
 
 // start runs a dispatcher in the test's bubble. change adjusts its configuration.
@@ -159,24 +156,9 @@ func (r *rig) publishTo(t *testing.T, name string, outs ...message.Outbound) {
 }
 
 // drain returns what waits in a queue.
-func (r *rig) drain(t *testing.T, name string) (got []queue.Message) {
+func (r *rig) drain(t *testing.T, name string) []queue.Message {
 	t.Helper()
-	sub, err := r.broker.Consume(name, queue.ConsumeOptions{Prefetch: 10000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
-	for {
-		select {
-		case d := <-sub.Deliveries():
-			got = append(got, d.Message)
-			if err := d.Ack(); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			return got
-		}
-	}
+	return memorytest.Drain(t, r.broker, name)
 }
 
 func msg(page, to string, n int) message.Outbound {
