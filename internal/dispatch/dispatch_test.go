@@ -34,6 +34,7 @@ type api struct {
 
 	mu       sync.Mutex
 	calls    map[string]int
+	began    int64    // when the latest call did, Unix milliseconds
 	sent     []string // ids in the order in which they were accepted
 	inFlight int
 	most     int
@@ -45,6 +46,7 @@ func (a *api) Send(ctx context.Context, out message.Outbound) sender.Result {
 		a.calls = make(map[string]int)
 	}
 	a.calls[out.ID]++
+	a.began = time.Now().UnixMilli()
 	call := a.calls[out.ID]
 	a.inFlight++
 	a.most = max(a.most, a.inFlight)
@@ -201,7 +203,7 @@ func TestOutcomeSettles(t *testing.T) {
 		{name: "ambiguous", answer: always(sender.Ambiguous), calls: 1, dead: message.ReasonAmbiguous, attempts: 1},
 		{name: "gone", answer: always(sender.RecipientGone), calls: 1, dead: message.ReasonGone, attempts: 1, feedback: message.ReasonGone},
 		{name: "window closed", answer: always(sender.WindowClosed), calls: 1, dead: message.ReasonWindowClosed, attempts: 1, feedback: message.ReasonWindowClosed},
-		{name: "not ours", answer: always(sender.NotOurs), calls: 1, dead: message.ReasonNotOurs, attempts: 1},
+		{name: "not ours", answer: always(sender.NotOurs), calls: 1, dead: message.ReasonNotOurs, attempts: 1, feedback: message.ReasonNotOurs},
 		{name: "bad message", answer: always(sender.BadMessage), calls: 1, dead: message.ReasonBadMessage, attempts: 1},
 		{name: "page stopped", answer: always(sender.PageStopped), calls: 1, dead: message.ReasonPageStopped, attempts: 1, feedback: message.ReasonPageStopped},
 		{name: "page stopped for a time", answer: always(sender.PageStoppedForATime), calls: 1, dead: message.ReasonPageStopped, attempts: 1, feedback: message.ReasonPageStopped},
@@ -212,6 +214,7 @@ func TestOutcomeSettles(t *testing.T) {
 				a := &api{latency: 40 * time.Millisecond, answer: row.answer}
 				r := start(t, a, nil)
 				m := msg("p", "u", 1)
+				m.ID = message.CopyID("p", strings.Repeat("m", 250), "u", 0) // the longest that AMQP takes
 				r.publish(t, m)
 				time.Sleep(time.Minute)
 				r.stop(t)
@@ -225,7 +228,7 @@ func TestOutcomeSettles(t *testing.T) {
 					t.Errorf("left on outbound = %d, want 0", len(got))
 				}
 				checkDead(t, r, row.dead, row.attempts)
-				checkFeedback(t, r, m, row.feedback)
+				checkFeedback(t, r, m, row.feedback, a.began)
 			})
 		})
 	}
@@ -256,7 +259,9 @@ func checkDead(t *testing.T, r *rig, reason message.Reason, attempts int) {
 	}
 }
 
-func checkFeedback(t *testing.T, r *rig, m message.Outbound, reason message.Reason) {
+// checkFeedback: core is told, as of the time of the call, under an id that
+// AMQP takes.
+func checkFeedback(t *testing.T, r *rig, m message.Outbound, reason message.Reason, called int64) {
 	t.Helper()
 	in := r.drain(t, r.broker.Topology().Inbound())
 	if reason == "" {
@@ -272,11 +277,13 @@ func checkFeedback(t *testing.T, r *rig, m message.Outbound, reason message.Reas
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wait := ev.Until - ev.Time; reason == message.ReasonPageStopped && wait != (30*time.Minute).Milliseconds() {
-		t.Errorf("feedback of a stopped page tells that it is tried after %d ms, want 30 min", wait)
+	want := message.Event{Kind: message.KindFeedback, Page: m.Page, ID: ev.ID, User: m.To, Reason: string(reason), Time: called}
+	if reason == message.ReasonPageStopped { // from the answer, 40 ms later
+		want.Until = called + 40 + (30 * time.Minute).Milliseconds()
 	}
-	ev.Time, ev.Until = 0, 0
-	want := message.Event{Kind: message.KindFeedback, Page: m.Page, ID: "feedback/" + m.ID, User: m.To, Reason: string(reason)}
+	if len(in[0].ID) > 255 || in[0].ID != ev.ID {
+		t.Errorf("message id of feedback = %q with %d bytes, want the event's %q with at most 255", in[0].ID, len(in[0].ID), ev.ID)
+	}
 	if diff := cmp.Diff(want, ev); diff != "" {
 		t.Errorf("feedback (-want +got):\n%s", diff)
 	}
