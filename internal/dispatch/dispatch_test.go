@@ -107,15 +107,20 @@ func start(t *testing.T, a Caller, change func(*Config)) *rig {
 	return startOn(t, newBroker(t, 1), a, change)
 }
 
+func testConfig(b *memory.Broker, a Caller) Config {
+	return Config{
+		Broker: b, Sender: a, Gate: excess.New(excess.Config{Limit: func(string) float64 { return 1e6 }, LaneHold: 512}, time.Now()),
+		Log: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		Prefetch: 512, MaxInFlight: 64, MaxAttempts: 4, MessageTTL: time.Hour, ShutdownTimeout: 10 * time.Second,
+	}
+}
+
 // startOn runs a dispatcher on a broker that it shares with others.
 func startOn(t *testing.T, b *memory.Broker, a Caller, change func(*Config)) *rig {
 	t.Helper()
 	r := &rig{broker: b, reg: prometheus.NewRegistry(), done: make(chan error, 1)}
-	cfg := Config{
-		Broker: b, Sender: a, Gate: excess.New(excess.Config{Limit: func(string) float64 { return 1e6 }, LaneHold: 512}, time.Now()),
-		Log: slog.New(slog.DiscardHandler), Registerer: r.reg,
-		Prefetch: 512, MaxInFlight: 64, MaxAttempts: 4, MessageTTL: time.Hour, ShutdownTimeout: 10 * time.Second,
-	}
+	cfg := testConfig(b, a)
+	cfg.Registerer = r.reg
 	if change != nil {
 		change(&cfg)
 	}
