@@ -54,7 +54,9 @@ type Config struct {
 	FloodPeriod time.Duration    // default 10 s
 	Now         func() time.Time // default time.Now
 
-	dial func(ctx context.Context, network, addr string) (net.Conn, error) // for tests; nil: the driver's own
+	// For tests; zero: the usual.
+	dial          func(ctx context.Context, network, addr string) (net.Conn, error)
+	orphanTimeout time.Duration
 }
 
 // Store is the database. Safe for concurrent use. The zero value is not
