@@ -55,7 +55,7 @@ func openPostgres(cfg Config) (*postgres, error) {
 	if cfg.MaxConns > 0 {
 		pg.MaxConns = int32(min(cfg.MaxConns, 10_000))
 	}
-	pg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return cfg.settle(ctx, conn) }
+	pg.AfterConnect = cfg.settle
 	if cfg.dial != nil {
 		pg.ConnConfig.DialFunc = pgconn.DialFunc(cfg.dial)
 	}
