@@ -40,7 +40,7 @@ type Store interface {
 	CloseWindow(ctx context.Context, page, user string, at time.Time) error
 	Pause(ctx context.Context, page, reason string, at, until time.Time) error
 	Resume(ctx context.Context, page string, at time.Time) (bool, error)
-	SilentMembers(ctx context.Context) ([]rooms.Silent, error)
+	SilentMembers(ctx context.Context, after rooms.Silent) ([]rooms.Silent, error)
 	AddCounts(ctx context.Context, places map[rooms.Place]rooms.Count) error
 	Prune(ctx context.Context, before time.Time) (int64, error)
 	operatorStore
@@ -51,7 +51,7 @@ type Store interface {
 type Config struct {
 	Broker          queue.Broker
 	Store           Store
-	Prefetch        int                        // events held at most; default 64
+	Prefetch        int                        // events held at most; default 256
 	Workers         int                        // events handled at a time, of different pages; default 8
 	PublishTimeout  time.Duration              // for the copies of one event to be confirmed; default 10 s
 	Limit           func(class string) float64 // calls per second and page that the platform takes; nil: all copies go to the common queue
@@ -71,7 +71,7 @@ func (c Config) withDefaults() (Config, error) {
 		name     string
 		value    *int
 		fallback int
-	}{{"Prefetch", &c.Prefetch, 64}, {"Workers", &c.Workers, 8}} {
+	}{{"Prefetch", &c.Prefetch, 256}, {"Workers", &c.Workers, 8}} {
 		if *f.value < 0 {
 			return c, fmt.Errorf("new core: %s %d must not be negative", f.name, *f.value)
 		}

@@ -21,16 +21,24 @@ type counts struct {
 	places map[rooms.Place]rooms.Count
 }
 
-// add counts an event with its messages.
-func (c *counts) add(at rooms.Place, messages int) {
+// add counts something that was written for a room, with its messages.
+func (c *counts) add(at rooms.Place, messages int) { c.sum(at, 1, messages) }
+
+// copies counts messages alone: answers, and what is counted already.
+func (c *counts) copies(at rooms.Place, messages int) { c.sum(at, 0, messages) }
+
+func (c *counts) sum(at rooms.Place, events, copies int) {
+	if events == 0 && copies == 0 {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.places == nil {
 		c.places = make(map[rooms.Place]rooms.Count)
 	}
 	n := c.places[at]
-	n.Events++
-	n.Copies += int64(messages)
+	n.Events += int64(events)
+	n.Copies += int64(copies)
 	c.places[at] = n
 }
 
@@ -43,10 +51,11 @@ func (c *counts) take() map[rooms.Place]rooms.Count {
 	return places
 }
 
-// count writes the counts down now and then until ctx ends.
-func (c *Core) count(ctx context.Context) {
-	for wait.For(ctx, countEvery) {
-		c.writeCounts(ctx)
+// count writes the counts down now and then until run ends, which must not
+// interrupt it: what it has taken would be lost. work bounds it.
+func (c *Core) count(run, work context.Context) {
+	for wait.For(run, countEvery) {
+		c.writeCounts(work)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 type operatorStore interface {
 	Pages(ctx context.Context, after string, limit int) ([]rooms.PageView, error)
 	Rooms(ctx context.Context, page string, after, limit int) ([]rooms.RoomView, error)
-	Reports(ctx context.Context, page string, limit int) ([]rooms.ReportView, error)
+	Reports(ctx context.Context, page string, after rooms.ReportView, limit int) ([]rooms.ReportView, error)
 	Ban(ctx context.Context, page, user string, until time.Time) error
 	Audience(ctx context.Context, page string, room int) ([]string, error)
 }
@@ -24,8 +24,13 @@ type operatorStore interface {
 const (
 	// maxRequest is far more than a request with the longest text needs.
 	maxRequest = 64 << 10
-	// listLimit bounds a list where the request does not, and also where it does.
+	// listUsual bounds a list where the request does not, listLimit where it
+	// does. Of each page GET /pages counts the people one by one: an index for
+	// them would be changed by every event.
+	listUsual = 100
 	listLimit = 1000
+	// requestsAtOnce leaves the database to events, which share its connections.
+	requestsAtOnce = 2
 	// quotaPerPerson is how much the platform lets a page send in 24 hours for
 	// each person that it may send to.
 	quotaPerPerson = 200
@@ -50,7 +55,7 @@ func badField(field, format string, args ...any) error {
 //	POST   /pages/{page}/users/{psid}/ban  {"for": "24h"} or {"forever": true}
 //	DELETE /pages/{page}/users/{psid}/ban
 //	GET    /rooms?page=&after=&limit=      rooms of a page with members and messages per hour
-//	GET    /reports?page=&limit=           what users reported, the latest first
+//	GET    /reports?page=&after=&limit=    what users reported, the latest first; after is the next of the answer before
 //	POST   /broadcast                      see Broadcast
 //
 // A fault in the request is answered 400 (404 for what is unknown) and
@@ -65,15 +70,35 @@ func (c *Core) Handler() http.Handler {
 			c.respond(w, r, answer, err)
 		})
 	}
-	handle("GET /pages", c.getPages)
-	handle("POST /pages/{page}/pause", c.postPause)
-	handle("POST /pages/{page}/resume", c.postResume)
-	handle("POST /pages/{page}/users/{psid}/ban", c.postBan)
-	handle("DELETE /pages/{page}/users/{psid}/ban", c.deleteBan)
-	handle("GET /rooms", c.getRooms)
-	handle("GET /reports", c.getReports)
+	turns := make(chan struct{}, requestsAtOnce)
+	brief := func(pattern string, serve func(*http.Request) (any, error)) {
+		handle(pattern, func(r *http.Request) (any, error) { return inTurn(turns, r, serve) })
+	}
+	brief("GET /pages", c.getPages)
+	brief("POST /pages/{page}/pause", c.postPause)
+	brief("POST /pages/{page}/resume", c.postResume)
+	brief("POST /pages/{page}/users/{psid}/ban", c.postBan)
+	brief("DELETE /pages/{page}/users/{psid}/ban", c.deleteBan)
+	brief("GET /rooms", c.getRooms)
+	brief("GET /reports", c.getReports)
 	handle("POST /broadcast", c.postBroadcast)
 	return mux
+}
+
+// inTurn serves a request when one of turns is free, within the time that an
+// operation of the database has.
+func inTurn(turns chan struct{}, r *http.Request, serve func(*http.Request) (any, error)) (answer any, err error) {
+	err = onStore(r.Context(), func(ctx context.Context) error {
+		select {
+		case turns <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-turns }()
+		answer, err = serve(r.WithContext(ctx))
+		return err
+	})
+	return answer, err
 }
 
 // respond writes the answer, or the error in its place.
@@ -131,7 +156,7 @@ func decode(r *http.Request, into any) error {
 }
 
 // limitOf reads how many to list.
-func limitOf(r *http.Request) (int, error) { return number(r, "limit", listLimit, 1, listLimit) }
+func limitOf(r *http.Request) (int, error) { return number(r, "limit", listUsual, 1, listLimit) }
 
 func number(r *http.Request, field string, missing, least, most int) (int, error) {
 	text := r.URL.Query().Get(field)
@@ -150,8 +175,19 @@ func listOf(r *http.Request) (page string, limit int, err error) {
 	if page = r.URL.Query().Get("page"); page == "" {
 		return "", 0, badField("page", "must be given")
 	}
+	if err := key("page", page); err != nil {
+		return "", 0, err
+	}
 	limit, err = limitOf(r)
 	return page, limit, err
+}
+
+// key refuses what the database takes neither for an id nor for a reason.
+func key(field, id string) error {
+	if fault := rooms.KeyFault(id); fault != "" {
+		return badField(field, "%s", fault)
+	}
+	return nil
 }
 
 // Operators are the patterns, for http.ServeMux, of all that Handler serves.
@@ -174,19 +210,28 @@ func (c *Core) postPause(r *http.Request) (any, error) {
 	if err := decode(r, &ask); err != nil {
 		return nil, err
 	}
-	now, until := c.cfg.Now(), time.Time{}
+	page, reason, until := r.PathValue("page"), "operator: "+ask.Reason, time.Time{}
+	if err := key("page", page); err != nil {
+		return nil, err
+	}
+	if err := key("reason", reason); err != nil {
+		return nil, err
+	}
 	if ask.For != "" {
 		d, err := span("for", ask.For)
 		if err != nil {
 			return nil, err
 		}
-		until = now.Add(d)
+		until = c.cfg.Now().Add(d)
 	}
-	return nil, c.cfg.Store.Pause(r.Context(), r.PathValue("page"), "operator: "+ask.Reason, now, until)
+	return nil, c.cfg.Store.Pause(r.Context(), page, reason, time.Time{}, until)
 }
 
 func (c *Core) postResume(r *http.Request) (any, error) {
-	paused, err := c.cfg.Store.Resume(r.Context(), r.PathValue("page"), c.cfg.Now())
+	if err := key("page", r.PathValue("page")); err != nil {
+		return nil, err
+	}
+	paused, err := c.cfg.Store.Resume(r.Context(), r.PathValue("page"), time.Time{})
 	if err == nil && !paused {
 		err = fmt.Errorf("page: %w or not paused", rooms.ErrUnknown)
 	}
@@ -218,6 +263,11 @@ func (c *Core) postBan(r *http.Request) (any, error) {
 func (c *Core) deleteBan(r *http.Request) (any, error) { return nil, c.ban(r, c.cfg.Now()) }
 
 func (c *Core) ban(r *http.Request, until time.Time) error {
+	for _, field := range []string{"page", "psid"} {
+		if err := key(field, r.PathValue(field)); err != nil {
+			return err
+		}
+	}
 	err := c.cfg.Store.Ban(r.Context(), r.PathValue("page"), r.PathValue("psid"), until)
 	if errors.Is(err, rooms.ErrUnknown) {
 		return fmt.Errorf("psid: %w on this page", rooms.ErrUnknown)

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
 )
 
 // ask makes a request of an operator; the answer is its status and body.
@@ -49,14 +52,20 @@ func TestViews(t *testing.T) {
 		r.wantAnswer(t, "GET", "/pages", "", 503, `{"error":"the database does not answer"}`)
 		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"), now("3", "c", "/join x"), now("1", "d", "/report guest 2"))
 		r.handled(t) // and counts
-		r.wantAnswer(t, "GET", "/pages", "", 200, `{"pages":[{"page":"p","rooms":2,"members":3,"audience":3,"messages_per_hour":4,`+
+		r.wantAnswer(t, "GET", "/pages", "", 200, `{"pages":[{"page":"p","rooms":2,"members":3,"audience":3,"messages_per_hour":2,`+
 			`"copies_per_hour":5,"copies_24h":5,"quota_24h":600,"quota_share":0.0083,"paused":false}]}`)
 		r.wantAnswer(t, "GET", "/pages?after=p", "", 200, `{"pages":[]}`)
 		r.wantAnswer(t, "GET", "/rooms?page=p", "", 200, `{"page":"p","rooms":[`+
-			`{"room":1,"members":2,"messages_per_hour":3,"copies_per_hour":4,"opened":"2000-01-01T00:00:00Z"},`+
-			`{"room":2,"code":"x","members":1,"messages_per_hour":1,"copies_per_hour":1,"opened":"2000-01-01T00:00:00Z"}]}`)
+			`{"room":1,"members":2,"messages_per_hour":2,"copies_per_hour":4,"opened":"2000-01-01T00:00:00Z"},`+
+			`{"room":2,"code":"x","members":1,"messages_per_hour":0,"copies_per_hour":1,"opened":"2000-01-01T00:00:00Z"}]}`)
 		r.wantAnswer(t, "GET", "/reports?page=p", "", 200,
-			`{"page":"p","reports":[{"reporter":"1","accused":"2","name":"Guest 2","room":1,"at":"2000-01-01T00:00:00Z"}]}`)
+			`{"page":"p","reports":[{"reporter":"1","accused":"2","name":"Guest 2","room":1,"times":1,"at":"2000-01-01T00:00:00Z"}]}`)
+		r.say(t, now("2", "j", "/report guest 1"))
+		r.handled(t)
+		r.wantAnswer(t, "GET", "/reports?page=p&limit=1", "", 200, `{"next":"946684800000/j","page":"p","reports":[`+
+			`{"reporter":"2","accused":"1","name":"Guest 1","room":1,"times":1,"at":"2000-01-01T00:00:00Z"}]}`)
+		r.wantAnswer(t, "GET", "/reports?page=p&after=946684800000/j", "", 200, `{"page":"p","reports":[`+
+			`{"reporter":"1","accused":"2","name":"Guest 2","room":1,"times":1,"at":"2000-01-01T00:00:00Z"}]}`)
 
 		r.wantAnswer(t, "POST", "/pages/p/pause", `{"for":"1h","reason":"spam"}`, 204, "")
 		if _, answer := r.ask(t, "GET", "/pages", ""); !strings.Contains(answer,
@@ -102,6 +111,16 @@ func TestWrongRequests(t *testing.T) {
 			{"GET", "/rooms", "", 400, "page"},
 			{"GET", "/rooms?page=p&after=-1", "", 400, "after"},
 			{"GET", "/reports", "", 400, "page"},
+			{"GET", "/pages?after=%ff", "", 400, "after"},
+			{"GET", "/rooms?page=%00", "", 400, "page"},
+			{"GET", "/reports?page=%ff", "", 400, "page"},
+			{"GET", "/reports?page=p&after=x", "", 400, "after"},
+			{"GET", "/reports?page=p&after=1/%00", "", 400, "after"},
+			{"POST", "/pages/%ff/pause", "", 400, "page"},
+			{"POST", "/pages/p/pause", `{"reason":"` + strings.Repeat("x", 503) + `"}`, 400, "reason"},
+			{"POST", "/pages/%00/resume", "", 400, "page"},
+			{"POST", "/pages/typo/resume", "", 404, ""},
+			{"POST", "/pages/p/users/%00/ban", `{"for":"1h"}`, 400, "psid"},
 			{"POST", "/pages/p/pause", `{"for":"soon"}`, 400, "for"},
 			{"POST", "/pages/p/pause", `{"why":"x"}`, 400, "body"},
 			{"POST", "/pages/p/users/1/ban", ``, 400, "for"},
@@ -131,6 +150,50 @@ func TestWrongRequests(t *testing.T) {
 			}
 		}
 		r.wantQueue(t, "test.outbound.bulk", 0)
+		if _, answer := r.ask(t, "GET", "/pages", ""); strings.Contains(answer, "typo") {
+			t.Errorf("GET /pages after a slip of the pen = %s, want no such page", answer)
+		}
+	})
+}
+
+// stuckStore is a database that is slow to list pages.
+type stuckStore struct {
+	Store
+	asked, most atomic.Int64
+}
+
+func (s *stuckStore) Pages(ctx context.Context, _ string, _ int) ([]rooms.PageView, error) {
+	s.most.Store(max(s.most.Load(), s.asked.Add(1)))
+	defer s.asked.Add(-1)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestSlowRequests: what operators ask ends by itself, and leaves connections
+// to events.
+func TestSlowRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stuck := &stuckStore{Store: newStore(t, "sqlite::memory:")}
+		h := newRigOn(t, newBroker(t), stuck).core.Handler()
+		begin := time.Now()
+		var group sync.WaitGroup
+		for range 5 {
+			group.Go(func() {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/pages", nil))
+				if w.Code != 503 {
+					t.Errorf("GET /pages of a slow database = %d, want 503", w.Code)
+				}
+			})
+		}
+		group.Wait()
+		if got := time.Since(begin); got != 10*time.Second {
+			t.Errorf("requests to a slow database took %v, want 10s", got)
+		}
+		if got := stuck.most.Load(); got != 2 {
+			t.Errorf("requests at a time = %d, want 2", got)
+		}
 	})
 }
 

@@ -53,13 +53,13 @@ func (c *Core) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	shards := make([]chan job, c.cfg.Workers)
 	for i := range shards {
-		// Room for all that can be held: a busy page never keeps the intake
-		// from the pages of other shards.
+		// Room for all that can be held: a busy page does not keep the intake
+		// from the pages of other shards, until its events are all that is held.
 		shards[i] = make(chan job, c.cfg.Prefetch)
 		group.Go(func() { c.work(run, work, shards[i]) })
 	}
 	group.Go(func() { c.prune(run) })
-	group.Go(func() { c.count(run) })
+	group.Go(func() { c.count(run, work) })
 	if c.cfg.Idle > 0 {
 		group.Go(func() { c.sweep(run) })
 	}

@@ -19,18 +19,25 @@ var ErrData = errors.New("event cannot be stored")
 // takes (2,704 bytes).
 const maxKey = 512
 
-// checkKey refuses what one of the databases would refuse or cut, so that
-// both behave the same.
-func checkKey(field, value string) error {
+// KeyFault says why nothing can have that id, or a pause that reason, "" if it
+// can: what one of the databases would refuse or cut, so that both behave the same.
+func KeyFault(id string) string {
 	switch {
-	case value == "":
-		return fmt.Errorf("%w: %s is empty", ErrData, field)
-	case len(value) > maxKey:
-		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrData, field, len(value), maxKey)
-	case !utf8.ValidString(value):
-		return fmt.Errorf("%w: %s is not UTF-8", ErrData, field)
-	case strings.ContainsAny(value, "\x00"+separator):
-		return fmt.Errorf("%w: %s holds a control character", ErrData, field)
+	case id == "":
+		return "is empty"
+	case len(id) > maxKey:
+		return fmt.Sprintf("has %d bytes, more than %d", len(id), maxKey)
+	case !utf8.ValidString(id):
+		return "is not UTF-8"
+	case strings.ContainsAny(id, "\x00"+separator):
+		return "holds a control character"
+	}
+	return ""
+}
+
+func checkKey(field, value string) error {
+	if fault := KeyFault(value); fault != "" {
+		return fmt.Errorf("%w: %s %s", ErrData, field, fault)
 	}
 	return nil
 }
@@ -52,23 +59,27 @@ func checkWord(field, value string) error {
 
 // Result codes of SQLite that lie in the data (sqlite.org/rescode.html).
 const (
-	sqliteTooBig   = 18
-	sqliteMismatch = 20
+	sqliteTooBig     = 18
+	sqliteConstraint = 19
+	sqliteMismatch   = 20
 )
 
 // classify marks the errors that lie in the data with ErrData. Anything not
 // known to be so counts as passing: trying again costs time, giving up costs a
-// message.
+// message. A violated constraint is ErrData, because transactions lock what
+// they look at before they change it: whatever violates one does so each time,
+// and its page would wait for ever.
 func classify(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// Classes 22 "data exception" and 54 "program limit exceeded".
-		if strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "54") {
+		switch pg.Code[:min(2, len(pg.Code))] {
+		case "22", "23", "54": // data exception, constraint violation, program limit exceeded
 			return fmt.Errorf("%w: %w", ErrData, err)
 		}
 		return err
 	}
 	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
-		if code := lite.Code() & 0xff; code == sqliteTooBig || code == sqliteMismatch {
+		switch lite.Code() & 0xff {
+		case sqliteTooBig, sqliteConstraint, sqliteMismatch:
 			return fmt.Errorf("%w: %w", ErrData, err)
 		}
 	}

@@ -7,27 +7,35 @@ import (
 	"time"
 )
 
-// ReportView is what a user told the operators.
+// ReportView is what a user told the operators of another, once or more often.
 type ReportView struct {
+	ID                            string // of the event that reported it first; unique on the page
 	Page, Reporter, Accused, Name string
-	Room                          int
-	At                            time.Time
+	Room, Times                   int
+	At                            time.Time // of the last time, as are Name and Room
 }
 
-// Reports returns the latest reports of a page, at most limit, the latest first.
-func (s *Store) Reports(ctx context.Context, page string, limit int) ([]ReportView, error) {
+// Reports returns the latest reports of a page, at most limit, the latest
+// first. With an after, of which only At and ID count, it returns those that
+// come behind it.
+func (s *Store) Reports(ctx context.Context, page string, after ReportView, limit int) ([]ReportView, error) {
 	var list []ReportView
+	before := int64(never)
+	if !after.At.IsZero() {
+		before = after.At.UnixMilli()
+	}
 	err := s.do(ctx, all(&list, `
-		SELECT page, reporter, accused, name, room, at FROM reports WHERE page = $1 ORDER BY at DESC, event_id LIMIT $2`,
-		[]any{page, int64(limit)},
+		SELECT event_id, page, reporter, accused, name, room, times, at FROM reports
+		WHERE page = $1 AND (at, event_id) < ($2, $3) ORDER BY at DESC, event_id DESC LIMIT $4`,
+		[]any{page, before, after.ID, int64(limit)},
 		func(r row, v *ReportView) error {
 			var at int64
-			err := r.Scan(&v.Page, &v.Reporter, &v.Accused, &v.Name, &v.Room, &at)
+			err := r.Scan(&v.ID, &v.Page, &v.Reporter, &v.Accused, &v.Name, &v.Room, &v.Times, &at)
 			v.At = time.UnixMilli(at).UTC()
 			return err
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("select reports: %w", err)
+		return nil, fmt.Errorf("select reports: %w", classify(err))
 	}
 	return list, nil
 }
