@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"chatclub/internal/rooms"
 )
@@ -66,7 +69,11 @@ func (c *Core) Handler() http.Handler {
 	handle := func(pattern string, serve func(*http.Request) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
-			answer, err := serve(r)
+			var answer any
+			err := checkIDs(r)
+			if err == nil {
+				answer, err = serve(r)
+			}
 			c.respond(w, r, answer, err)
 		})
 	}
@@ -175,17 +182,33 @@ func listOf(r *http.Request) (page string, limit int, err error) {
 	if page = r.URL.Query().Get("page"); page == "" {
 		return "", 0, badField("page", "must be given")
 	}
-	if err := key("page", page); err != nil {
-		return "", 0, err
-	}
 	limit, err = limitOf(r)
 	return page, limit, err
 }
 
-// key refuses what the database takes neither for an id nor for a reason.
-func key(field, id string) error {
-	if fault := rooms.KeyFault(id); fault != "" {
-		return badField(field, "%s", fault)
+// maxID bounds ids, and the reason of a pause, as package rooms does.
+const maxID = 512
+
+// checkIDs names an id in the address that the databases do not take.
+func checkIDs(r *http.Request) error {
+	query := r.URL.Query()
+	for _, id := range []struct{ field, text string }{
+		{"page", query.Get("page")},
+		{"after", query.Get("after")},
+		{"page", r.PathValue("page")},
+		{"psid", r.PathValue("psid")},
+	} {
+		if err := plain(id.field, id.text, maxID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plain refuses what is longer than that, no UTF-8 or holds control characters.
+func plain(field, text string, most int) error {
+	if len(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return badField(field, "must have at most %d bytes of UTF-8 without control characters", most)
 	}
 	return nil
 }
@@ -210,13 +233,7 @@ func (c *Core) postPause(r *http.Request) (any, error) {
 	if err := decode(r, &ask); err != nil {
 		return nil, err
 	}
-	page, reason, until := r.PathValue("page"), "operator: "+ask.Reason, time.Time{}
-	if err := key("page", page); err != nil {
-		return nil, err
-	}
-	if err := key("reason", reason); err != nil {
-		return nil, err
-	}
+	var until time.Time
 	if ask.For != "" {
 		d, err := span("for", ask.For)
 		if err != nil {
@@ -224,13 +241,14 @@ func (c *Core) postPause(r *http.Request) (any, error) {
 		}
 		until = c.cfg.Now().Add(d)
 	}
-	return nil, c.cfg.Store.Pause(r.Context(), page, reason, time.Time{}, until)
+	const by = "operator: "
+	if err := plain("reason", ask.Reason, maxID-len(by)); err != nil {
+		return nil, err
+	}
+	return nil, c.cfg.Store.Pause(r.Context(), r.PathValue("page"), by+ask.Reason, time.Time{}, until)
 }
 
 func (c *Core) postResume(r *http.Request) (any, error) {
-	if err := key("page", r.PathValue("page")); err != nil {
-		return nil, err
-	}
 	paused, err := c.cfg.Store.Resume(r.Context(), r.PathValue("page"), time.Time{})
 	if err == nil && !paused {
 		err = fmt.Errorf("page: %w or not paused", rooms.ErrUnknown)
@@ -263,11 +281,6 @@ func (c *Core) postBan(r *http.Request) (any, error) {
 func (c *Core) deleteBan(r *http.Request) (any, error) { return nil, c.ban(r, c.cfg.Now()) }
 
 func (c *Core) ban(r *http.Request, until time.Time) error {
-	for _, field := range []string{"page", "psid"} {
-		if err := key(field, r.PathValue(field)); err != nil {
-			return err
-		}
-	}
 	err := c.cfg.Store.Ban(r.Context(), r.PathValue("page"), r.PathValue("psid"), until)
 	if errors.Is(err, rooms.ErrUnknown) {
 		return fmt.Errorf("psid: %w on this page", rooms.ErrUnknown)

@@ -15,6 +15,7 @@ type result struct {
 
 // call has the call of j made.
 func (e *engine) call(q *pageQueue, j *job, pass excess.Pass, probe bool) {
+	j.called = e.Now().UnixMilli()
 	e.count(q, j, +1)
 	e.metrics.inFlight.Inc()
 	if pass.Probe() {

@@ -19,25 +19,18 @@ var ErrData = errors.New("event cannot be stored")
 // takes (2,704 bytes).
 const maxKey = 512
 
-// KeyFault says why nothing can have that id, or a pause that reason, "" if it
-// can: what one of the databases would refuse or cut, so that both behave the same.
-func KeyFault(id string) string {
-	switch {
-	case id == "":
-		return "is empty"
-	case len(id) > maxKey:
-		return fmt.Sprintf("has %d bytes, more than %d", len(id), maxKey)
-	case !utf8.ValidString(id):
-		return "is not UTF-8"
-	case strings.ContainsAny(id, "\x00"+separator):
-		return "holds a control character"
-	}
-	return ""
-}
-
+// checkKey refuses what one of the databases would refuse or cut, so that
+// both behave the same.
 func checkKey(field, value string) error {
-	if fault := KeyFault(value); fault != "" {
-		return fmt.Errorf("%w: %s %s", ErrData, field, fault)
+	switch {
+	case value == "":
+		return fmt.Errorf("%w: %s is empty", ErrData, field)
+	case len(value) > maxKey:
+		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrData, field, len(value), maxKey)
+	case !utf8.ValidString(value):
+		return fmt.Errorf("%w: %s is not UTF-8", ErrData, field)
+	case strings.ContainsAny(value, "\x00"+separator):
+		return fmt.Errorf("%w: %s holds a control character", ErrData, field)
 	}
 	return nil
 }
