@@ -22,13 +22,17 @@ type counts struct {
 }
 
 // add counts something that was written for a room, with its messages.
-func (c *counts) add(at rooms.Place, messages int) { c.sum(at, 1, messages) }
+func (c *counts) add(at rooms.Place, messages int) {
+	c.addTo(at, rooms.Count{Events: 1, Copies: int64(messages)})
+}
 
 // copies counts messages alone: answers, and what is counted already.
-func (c *counts) copies(at rooms.Place, messages int) { c.sum(at, 0, messages) }
+func (c *counts) copies(at rooms.Place, messages int) {
+	c.addTo(at, rooms.Count{Copies: int64(messages)})
+}
 
-func (c *counts) sum(at rooms.Place, events, copies int) {
-	if events == 0 && copies == 0 {
+func (c *counts) addTo(at rooms.Place, more rooms.Count) {
+	if more == (rooms.Count{}) {
 		return
 	}
 	c.mu.Lock()
@@ -37,8 +41,8 @@ func (c *counts) sum(at rooms.Place, events, copies int) {
 		c.places = make(map[rooms.Place]rooms.Count)
 	}
 	n := c.places[at]
-	n.Events += int64(events)
-	n.Copies += int64(copies)
+	n.Events += more.Events
+	n.Copies += more.Copies
 	c.places[at] = n
 }
 

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +14,6 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
-	"chatclub/internal/rooms"
 )
 
 // ask makes a request of an operator; the answer is its status and body.
@@ -154,47 +151,6 @@ func TestWrongRequests(t *testing.T) {
 		r.wantQueue(t, "test.outbound.bulk", 0)
 		if _, answer := r.ask(t, "GET", "/pages", ""); strings.Contains(answer, "typo") {
 			t.Errorf("GET /pages after a slip of the pen = %s, want no such page", answer)
-		}
-	})
-}
-
-// stuckStore is a database that is slow to list pages.
-type stuckStore struct {
-	Store
-	asked, most atomic.Int64
-}
-
-func (s *stuckStore) Pages(ctx context.Context, _ string, _ int) ([]rooms.PageView, error) {
-	s.most.Store(max(s.most.Load(), s.asked.Add(1)))
-	defer s.asked.Add(-1)
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-// TestSlowRequests: what operators ask ends by itself, and leaves connections
-// to events.
-func TestSlowRequests(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		stuck := &stuckStore{Store: newStore(t, "sqlite::memory:")}
-		h := newRigOn(t, newBroker(t), stuck).core.Handler()
-		begin := time.Now()
-		var group sync.WaitGroup
-		for range 5 {
-			group.Go(func() {
-				w := httptest.NewRecorder()
-				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/pages", nil))
-				if w.Code != 503 {
-					t.Errorf("GET /pages of a slow database = %d, want 503", w.Code)
-				}
-			})
-		}
-		group.Wait()
-		if got := time.Since(begin); got != 10*time.Second {
-			t.Errorf("requests to a slow database took %v, want 10s", got)
-		}
-		if got := stuck.most.Load(); got != 2 {
-			t.Errorf("requests at a time = %d, want 2", got)
 		}
 	})
 }
