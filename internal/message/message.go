@@ -127,7 +127,6 @@ type Outbound struct {
 	Attempts   int          `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
 	FirstCode  string       `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
 	Broadcast  string       `json:"broadcast,omitempty"`  // id of the broadcast that it is part of
-	Rate       float64      `json:"rate,omitempty"`       // messages/s of the whole broadcast at most; 0: no limit of its own
 	Deadline   int64        `json:"deadline,omitempty"`   // after which it is not sent, Unix milliseconds, instead of what its age says; 0: its age counts
 }
 
@@ -179,12 +178,6 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 	}
 	if o.Attempts < 0 {
 		faults = append(faults, errors.New("attempts is negative"))
-	}
-	switch {
-	case o.Rate < 0:
-		faults = append(faults, errors.New("rate is negative"))
-	case o.Rate > 0 && o.Broadcast == "":
-		faults = append(faults, errors.New("rate is set but broadcast is empty"))
 	}
 	if len(faults) > 0 {
 		return Outbound{}, fmt.Errorf("decode outbound: %w", errors.Join(faults...))
