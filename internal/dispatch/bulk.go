@@ -38,7 +38,7 @@ func (e *engine) hasRoom() bool {
 // there is no room. Whatever changes that, or lets a message that was set
 // aside go, is an event of the loop, which asks again.
 func (e *engine) bulkNow() <-chan *job {
-	if len(e.asides) > 0 {
+	if len(e.broadcasts) > 0 {
 		e.sendAsides()
 	}
 	if !e.hasRoom() {
@@ -51,14 +51,14 @@ func (e *engine) bulkNow() <-chan *job {
 func (e *engine) takeBulk(j *job) {
 	a := aside{job: j, until: e.Now().Add(bulkRest)}
 	if !e.sendBulk(a) {
-		e.asides = append(e.asides, a)
+		e.broadcasts = append(e.broadcasts, a)
 		heap.Push(&e.alarms, alarm{at: a.until})
 	}
 }
 
 // sendAsides lets go what was set aside, in order, where there is room.
 func (e *engine) sendAsides() {
-	e.asides = slices.DeleteFunc(e.asides, func(a aside) bool { return e.hasRoom() && e.sendBulk(a) })
+	e.broadcasts = slices.DeleteFunc(e.broadcasts, func(a aside) bool { return e.hasRoom() && e.sendBulk(a) })
 }
 
 // sendBulk lets the message go where it can: to the others of its page when
@@ -84,7 +84,7 @@ func (e *engine) sendBulk(a aside) bool {
 
 // dropAsides lets go of what was set aside and whose subscription has ended.
 func (e *engine) dropAsides() {
-	e.asides = slices.DeleteFunc(e.asides, func(a aside) bool {
+	e.broadcasts = slices.DeleteFunc(e.broadcasts, func(a aside) bool {
 		if a.job.delivery.Live() {
 			return false
 		}

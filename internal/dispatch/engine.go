@@ -45,23 +45,23 @@ type engine struct {
 	bulkIn      *source
 	laneIn      []*source
 
-	seq       uint64
-	inFlight  int
-	workers   int // goroutines that make calls: as many as there ever were in flight
-	parked    int // held of pages that are on no lane
-	freeCalls int // of them in calls
-	pages     map[pageID]*pageQueue
-	lines     *lines
-	alarms    alarms
-	ready     []*pageQueue // wait for a call to end
-	limit     *aimd.Limiter
-	lanes     []lane
-	asides    []aside   // of broadcasts: taken, and neither their pages' nor on their way yet
-	stopping  bool      // nothing more is sent
-	answered  time.Time // when the API last answered, or nothing was asked of it
-	canary    bool      // it does not: one message at a time is taken
-	full      int       // ticks in a row in which all calls were taken
-	latency   time.Duration
+	seq        uint64
+	inFlight   int
+	workers    int // goroutines that make calls: as many as there ever were in flight
+	parked     int // held of pages that are on no lane
+	freeCalls  int // of them in calls
+	pages      map[pageID]*pageQueue
+	lines      *lines
+	alarms     alarms
+	ready      []*pageQueue // wait for a call to end
+	limit      *aimd.Limiter
+	lanes      []lane
+	broadcasts []aside   // messages of them that were taken, and are neither their pages' nor on their way yet
+	stopping   bool      // nothing more is sent
+	answered   time.Time // when the API last answered, or nothing was asked of it
+	canary     bool      // it does not: one message at a time is taken
+	full       int       // ticks in a row in which all calls were taken
+	latency    time.Duration
 }
 
 // lane is what the engine knows of a lane that is delivered to it, since it was
