@@ -23,14 +23,23 @@ type counts struct {
 
 // add counts an event with its messages.
 func (c *counts) add(at rooms.Place, messages int) {
+	c.addTo(at, rooms.Count{Events: 1, Copies: int64(messages)})
+}
+
+// copies counts messages of a broadcast, which was counted before.
+func (c *counts) copies(at rooms.Place, messages int) {
+	c.addTo(at, rooms.Count{Copies: int64(messages)})
+}
+
+func (c *counts) addTo(at rooms.Place, more rooms.Count) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.places == nil {
 		c.places = make(map[rooms.Place]rooms.Count)
 	}
 	n := c.places[at]
-	n.Events++
-	n.Copies += int64(messages)
+	n.Events += more.Events
+	n.Copies += more.Copies
 	c.places[at] = n
 }
 
