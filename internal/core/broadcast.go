@@ -33,6 +33,7 @@ type broadcastStore interface {
 	Broadcasts(ctx context.Context, page string, limit int) ([]rooms.Broadcast, error)
 	StopBroadcast(ctx context.Context, id string) (b rooms.Broadcast, stopped bool, err error)
 
+	DelayBroadcasts(ctx context.Context, page string, until time.Time) error
 	ClaimBroadcasts(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error)
 	ReleaseBroadcasts(ctx context.Context, holder string, ids ...string) error
 	NextRecipients(ctx context.Context, holder string, turns []rooms.Turn) ([]rooms.Next, error)

@@ -122,8 +122,9 @@ func (t turn) send(ctx, work context.Context, asked []*cast, turns []rooms.Turn,
 		switch next := nexts[i]; {
 		case !next.Held:
 			t.r.forget(b)
-		case next.Cursor != b.Cursor: // another core had it meanwhile
+		case next.Cursor != b.Cursor, next.Due.After(b.Due.Add(time.Millisecond)): // another core had it, or its page is busy
 			b.Cursor, b.Queued, b.Due = next.Cursor, next.Queued, next.Due
+			b.at = later(b.at, b.Due)
 		case next.Paused:
 		default:
 			_, from := b.allowed(t.now)

@@ -7,6 +7,7 @@ import (
 
 	"chatclub/internal/excess"
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 )
 
 const (
@@ -18,6 +19,10 @@ const (
 	// it goes to the tail of its queue. With bulkPrefetch it bounds what that
 	// costs the broker: 128 moves a second.
 	bulkRest = 250 * time.Millisecond
+	// bulkHold is how long core puts no more of a page's broadcasts on the queue
+	// once one has gone to its tail: that is told again once a second for as
+	// long as any does.
+	bulkHold = 3 * time.Second
 )
 
 // aside is a broadcast's message that waits for its page, outside of that
@@ -75,11 +80,27 @@ func (e *engine) sendBulk(a aside) bool {
 	case e.isLate(j, now):
 		e.bury(j, rule{reason: message.ReasonExpired}, j.lastCode)
 	case !now.Before(a.until):
-		e.giveBack(j, 0)
+		e.giveBack(j, 0, e.tellBusy(j)...)
 	default:
 		return false
 	}
 	return true
+}
+
+// tellBusy is the event that tells core, once between two ticks, that j's page
+// takes no more broadcasts. Otherwise they would fill the queue before those of
+// all other pages.
+func (e *engine) tellBusy(j *job) []queue.Message {
+	if e.toldBusy[j.out.Page] {
+		return nil
+	}
+	m, err := e.feedback(j, message.FeedbackBusy)
+	if err != nil {
+		e.Log.Error("core is not told of a busy page", "err", err)
+		return nil
+	}
+	e.toldBusy[j.out.Page] = true
+	return []queue.Message{m}
 }
 
 // dropAsides lets go of what was set aside and whose subscription has ended.

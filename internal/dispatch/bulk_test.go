@@ -218,6 +218,18 @@ func TestBroadcastOfAPageInExcessStaysOffItsLane(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		r.stop(t)
+		var told []int64
+		for _, m := range r.drain(t, r.broker.Topology().Inbound()) {
+			ev, err := message.DecodeEvent(m.Body)
+			if err != nil || ev.Page != "hot" || ev.Reason != message.FeedbackBusy || ev.Until != ev.Time+3000 {
+				t.Errorf("event = %+v, %v, want one that says for 3 s that the page is busy", ev, err)
+			}
+			told = append(told, ev.Time)
+		}
+		// The page's 400 messages take 20 s at least, and its broadcast goes round until then.
+		if n := len(told); n < 15 || told[n-1]-told[0] < int64(n-2)*1000 {
+			t.Errorf("core was told %d times in %d ms, want it told for 15 s at least, and once a second at most", n, told[n-1]-told[0])
+		}
 		if got := len(a.accepted()); got != 610 {
 			t.Errorf("accepted = %d, want 610", got)
 		}

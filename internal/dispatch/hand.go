@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -48,11 +49,12 @@ func (e *engine) spill(j *job) {
 	})
 }
 
-// giveBack moves a message to the tail of its own queue, after pause.
-func (e *engine) giveBack(j *job, pause time.Duration) {
+// giveBack moves a message to the tail of its own queue, after pause, and
+// publishes what goes with it.
+func (e *engine) giveBack(j *job, pause time.Duration, also ...queue.Message) {
 	to := queue.Message{Queue: j.delivery.Queue, ID: j.delivery.ID, Body: e.encode(j), Headers: j.delivery.Headers}
 	m := move{
-		Transfer: queue.Transfer{Delivery: j.delivery, To: []queue.Message{to}},
+		Transfer: queue.Transfer{Delivery: j.delivery, To: append([]queue.Message{to}, also...)},
 		done:     e.metrics.givenBack.Inc,
 	}
 	e.callers.Go(func() {
@@ -87,14 +89,18 @@ func (e *engine) bury(j *job, r rule, code string) {
 }
 
 // feedback is the event that tells core what was learned about a recipient, or
-// that the page is stopped and until when.
+// that the page is stopped or busy and until when.
 func (e *engine) feedback(j *job, reason message.Reason) (queue.Message, error) {
 	ev := message.Event{
 		Kind: message.KindFeedback, Page: j.out.Page, ID: "feedback/" + j.out.ID, User: j.out.To,
 		Time: e.Now().UnixMilli(), Reason: string(reason),
 	}
-	if reason == message.ReasonPageStopped {
+	switch reason { //nolint:exhaustive // the others are about a recipient
+	case message.ReasonPageStopped:
 		ev.Until = e.stops.probeAt(j.out.Page).UnixMilli()
+	case message.FeedbackBusy:
+		// The same message goes round again, and every event has its own id.
+		ev.ID, ev.Until = fmt.Sprintf("busy/%s/%d", j.out.ID, ev.Time), e.Now().Add(bulkHold).UnixMilli()
 	}
 	body, err := ev.Encode()
 	if err != nil {

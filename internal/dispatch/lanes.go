@@ -7,6 +7,7 @@ import "time"
 func (e *engine) tick() {
 	now := e.Now()
 	e.checkHealth(now)
+	clear(e.toldBusy)
 	owned, busiest := 0, -1
 	for i := range e.lanes {
 		l := &e.lanes[i]

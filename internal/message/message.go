@@ -24,7 +24,7 @@ const (
 	KindMessage  Kind = "message"  // a user wrote; Text, Payload or Attachments
 	KindPostback Kind = "postback" // a user tapped a button; Payload, Title
 	KindPolicy   Kind = "policy"   // Meta blocked, warned or unblocked the page; Action, Reason
-	KindFeedback Kind = "feedback" // the dispatcher learned that User, or the whole page, cannot be sent to; Reason, Until
+	KindFeedback Kind = "feedback" // the dispatcher learned that User, or the whole page, cannot be sent to, or not now; Reason, Until
 	KindIdle     Kind = "idle"     // core saw that User has been silent for too long
 )
 
@@ -67,8 +67,8 @@ type Event struct {
 	ReplyTo     string       `json:"reply_to,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
 	Action      string       `json:"action,omitempty"` // KindPolicy: block, warning, unblock
-	Reason      string       `json:"reason,omitempty"` // KindPolicy: Meta's word; KindFeedback: a Reason
-	Until       int64        `json:"until,omitempty"`  // KindFeedback of a stopped page: when it is tried again, Unix milliseconds
+	Reason      string       `json:"reason,omitempty"` // KindPolicy: Meta's word; KindFeedback: a Reason, or FeedbackBusy
+	Until       int64        `json:"until,omitempty"`  // KindFeedback of a stopped or busy page: when it is tried again, Unix milliseconds
 }
 
 // Encode returns the wire form of e.
@@ -104,6 +104,11 @@ func DecodeEvent(b []byte) (Event, error) {
 	}
 	return e, nil
 }
+
+// FeedbackBusy is the Reason of a KindFeedback that is about no recipient and no
+// death: broadcasts to the page wait on their queue, because the page is in
+// excess or has more to send. Until is when core may put more of them there.
+const FeedbackBusy = "busy"
 
 // Class is the quota class that the platform counts a send in.
 type Class string

@@ -151,6 +151,14 @@ func TestNextRecipients(t *testing.T) {
 		says(t, s, "d")
 		does(t, s, "b", Leave, "")
 		ask(Next{Held: true, Cursor: "a", Queued: 1, Due: b.Due, To: []string{"c", "d"}})
+		for _, until := range []time.Duration{10 * time.Second, 5 * time.Second} { // the second changes nothing
+			err := errors.Join(s.DelayBroadcasts(t.Context(), "p", noon.Add(until)), s.DelayBroadcasts(t.Context(), "q", noon.Add(time.Hour)))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.Due = noon.Add(10 * time.Second)
+		ask(Next{Held: true, Cursor: "a", Queued: 1, Due: b.Due, To: []string{"c", "d"}})
 		if err := s.Pause(t.Context(), "p", "", noon, noon.Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func (s *Store) ClaimBroadcasts(ctx context.Context, holder string, lease time.D
 	}
 	now := s.cfg.Now()
 	until := now.Add(lease).UnixMilli()
-	// In one order, as AdvanceBroadcasts, so that the two never wait for each other.
+	// By id, as all that changes several, so that no two wait for each other.
 	err := s.do(ctx, all(&c.Held, `
 		UPDATE broadcasts SET until = $2 WHERE id IN (
 			SELECT id FROM broadcasts WHERE state = 'running' AND holder = $1 AND until < $3 ORDER BY id`+lock+`) RETURNING id`,
@@ -50,6 +50,24 @@ func (s *Store) ClaimBroadcasts(ctx context.Context, holder string, lease time.D
 	c.More = len(c.New) == claimBatch
 	slices.SortFunc(c.New, func(a, b Broadcast) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
 	return c, nil
+}
+
+// DelayBroadcasts lets no recipient of a page's broadcasts have a turn before
+// that time.
+func (s *Store) DelayBroadcasts(ctx context.Context, page string, until time.Time) error {
+	if err := checkKey("page", page); err != nil {
+		return fmt.Errorf("delay broadcasts: %w", err)
+	}
+	err := s.do(ctx, query{
+		sql: `
+		UPDATE broadcasts SET due = $2 WHERE id IN (
+			SELECT id FROM broadcasts WHERE page = $1 AND state = 'running' AND due < $2 ORDER BY id` + s.db.lock() + `)`,
+		args: []any{page, until.UnixMilli()},
+	})
+	if err != nil {
+		return fmt.Errorf("delay broadcasts: %w", classify(err))
+	}
+	return nil
 }
 
 // ReleaseBroadcasts gives back those of these ids that holder has, all of them

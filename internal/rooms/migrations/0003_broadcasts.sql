@@ -16,4 +16,4 @@ CREATE TABLE broadcasts (
     until      BIGINT           NOT NULL  -- after that another core may
 );
 -- The lease is in no index, so that prolonging it changes none.
-CREATE INDEX broadcasts_running ON broadcasts (created) WHERE state = 'running';
+CREATE INDEX broadcasts_running ON broadcasts (page, created) WHERE state = 'running';
