@@ -47,6 +47,7 @@ type caster struct {
 	pokes  chan struct{} // one place: there is something to claim
 	wakes  chan struct{} // one place: something was claimed
 	open   atomic.Bool   // more may be put on the bulk queue
+	full   bool          // it is too long; of look
 
 	mu    sync.Mutex
 	casts map[string]*cast // what is held, by id
@@ -164,15 +165,17 @@ func (r *caster) inspect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	info, err := r.c.cfg.Broker.Inspect(ctx, r.c.cfg.Broker.Topology().Bulk())
-	open := err == nil && info.Ready <= bulkBound
-	if r.open.Swap(open) != open && err == nil {
-		r.c.cfg.Log.InfoContext(ctx, "bulk queue", "open", open, "ready", info.Ready)
+	full := err == nil && info.Ready > bulkBound
+	r.open.Store(err == nil && !full)
+	if full && !r.full {
+		r.c.cfg.Log.WarnContext(ctx, "the bulk queue is long; broadcasts wait", "ready", info.Ready)
 	}
-	full := 0.0
-	if err == nil && !open {
-		full = 1
+	r.full = full
+	if full {
+		r.c.metrics.bulkFull.Set(1)
+	} else {
+		r.c.metrics.bulkFull.Set(0)
 	}
-	r.c.metrics.bulkFull.Set(full)
 }
 
 // beat gives those that are due their turn, and returns when the next is.
