@@ -29,17 +29,17 @@ func TestBroadcastsGoSideBySide(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.members(t, "p", 600)
-		r.members(t, "q", 300)
+		r.members(t, "p", 200)
+		r.members(t, "q", 100)
 		r.members(t, "s", 5)
 		r.handled(t)
 		e := listen(t, r.broker)
 		stop := r.start(t)
-		r.cast(t, `{"page":"p","text":"big","id":"big","rate":60}`)
+		r.cast(t, `{"page":"p","text":"big","id":"big","rate":20}`)
 		r.cast(t, `{"page":"s","text":"slow","id":"slow","rate":0.01}`)
 		r.cast(t, `{"page":"s","text":"`+strings.Repeat("word ", 500)+`","id":"parts","rate":1}`)
 		time.Sleep(time.Second)
-		r.cast(t, `{"page":"q","text":"second","id":"second","rate":30}`)
+		r.cast(t, `{"page":"q","text":"second","id":"second","rate":10}`)
 		time.Sleep(30 * time.Second)
 		e.wantLast(t, "big", 10*time.Second, 11500*time.Millisecond)
 		e.wantLast(t, "second", 11*time.Second, 12500*time.Millisecond)
@@ -49,7 +49,7 @@ func TestBroadcastsGoSideBySide(t *testing.T) {
 		for id, tt := range map[string]struct {
 			messages, least int
 			rate            float64
-		}{"big": {600, 1, 60}, "second": {300, 1, 30}, "slow": {5, 1, 0.01}, "parts": {10, 2, 1}} {
+		}{"big": {200, 1, 20}, "second": {100, 1, 10}, "slow": {5, 1, 0.01}, "parts": {10, 2, 1}} {
 			e.wantOnce(t, id, tt.messages)
 			e.wantRate(t, id, tt.rate, tt.least)
 		}
@@ -65,8 +65,8 @@ func TestBroadcastsGoSideBySide(t *testing.T) {
 	})
 }
 
-// TestThousandBroadcasts: they share their round trips.
-func TestThousandBroadcasts(t *testing.T) {
+// TestManyBroadcasts: they share their round trips.
+func TestManyBroadcasts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -80,7 +80,7 @@ func TestThousandBroadcasts(t *testing.T) {
 			}
 			return nil
 		}
-		const casts = 1000
+		const casts = 250
 		for i := range casts {
 			r.cast(t, fmt.Sprintf(`{"page":"p","text":"x","id":"c%d","rate":1}`, i))
 		}
@@ -90,9 +90,9 @@ func TestThousandBroadcasts(t *testing.T) {
 			e.wantOnce(t, fmt.Sprint("c", i), 5)
 			e.wantLast(t, fmt.Sprint("c", i), 4*time.Second, 7*time.Second)
 		}
-		// Five turns each of one read and one write, 10 to 50 together.
-		if got := trips.Load(); got > casts*5*2/10 {
-			t.Errorf("round trips = %d, want at most %d", got, casts*5*2/10)
+		// Five turns each of one read and one write, some 25 together.
+		if got := trips.Load(); got > casts*5*2/20 {
+			t.Errorf("round trips = %d, want at most %d", got, casts*5*2/20)
 		}
 		if err := stop(); err != nil {
 			t.Errorf("Run() = %v, want nil", err)
@@ -106,13 +106,14 @@ func (r *rig) another(t testing.TB) *rig {
 	return newRigOn(t, r.broker, r.store.Store)
 }
 
-// kill lets nothing that the core does have an effect any more, from its next
-// call of method on, and ends it.
-func (r *rig) kill(method string, stop func() error) {
-	var dead atomic.Bool
+// mortal makes a core that dies at its next call of method after kill was
+// called: nothing that it does has an effect any more. gone is closed then.
+func (r *rig) mortal(method string) (kill func(), gone <-chan struct{}) {
+	var armed, dead atomic.Bool
+	ended := make(chan struct{})
 	r.store.before = func(called string) error {
-		if called == method && dead.CompareAndSwap(false, true) {
-			go func() { _ = stop() }()
+		if called == method && armed.Load() && dead.CompareAndSwap(false, true) {
+			close(ended)
 		}
 		if dead.Load() {
 			return errAway
@@ -125,6 +126,7 @@ func (r *rig) kill(method string, stop func() error) {
 		}
 		return nil
 	}
+	return func() { armed.Store(true) }, ended
 }
 
 // TestKilledCoresBroadcastGoesOn: at another core within ten seconds, and a
@@ -136,15 +138,20 @@ func TestKilledCoresBroadcastGoesOn(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				a := newRig(t)
-				a.members(t, "p", 600)
+				a.members(t, "p", 200)
 				a.handled(t)
 				b := a.another(t)
 				e := listen(t, a.broker)
+				kill, gone := a.mortal(method)
 				stopA := a.start(t)
-				a.cast(t, `{"page":"p","text":"big","id":"big"}`)
+				a.cast(t, `{"page":"p","text":"big","id":"big","rate":10}`)
 				time.Sleep(5500 * time.Millisecond)
 				stopB := b.start(t)
-				a.kill(method, stopA)
+				kill()
+				<-gone
+				if err := stopA(); err != nil {
+					t.Errorf("Run() = %v, want nil", err)
+				}
 				time.Sleep(40 * time.Second)
 				heard := e.of("big")
 				var gap time.Duration
@@ -154,19 +161,18 @@ func TestKilledCoresBroadcastGoesOn(t *testing.T) {
 				if gap < 5*time.Second || gap > 10*time.Second {
 					t.Errorf("longest time without a message = %v, want the lease's 8 s, about, and at most 10 s", gap)
 				}
-				twice := 0
-				for id, n := range e.count {
-					if n > 2 {
-						t.Errorf("message %s came %d times, want twice at most", id, n)
+				twice := len(e.twice)
+				for id, n := range e.twice {
+					if n > 1 {
+						t.Errorf("message %s came %d times, want twice at most", id, n+1)
 					}
-					twice += n - 1
 				}
-				most := 34 // 1.1 s at 30/s
+				most := 12 // 1.1 s at 10/s
 				if method == "next" {
 					most = 0
 				}
-				if len(e.count) != 600 || twice > most {
-					t.Errorf("recipients = %d, messages that came twice = %d, want 600 and at most %d", len(e.count), twice, most)
+				if len(e.known) != 200 || twice > most {
+					t.Errorf("recipients = %d, messages that came twice = %d, want 200 and at most %d", len(e.known), twice, most)
 				}
 				if method == "advance" && twice == 0 {
 					t.Error("nothing came twice: the core did not die between queue and database")
