@@ -11,7 +11,10 @@
 //     which this core gets them;
 //   - a failing database or broker holds events up and never drops one; an
 //     event that the database can never store goes to the dead-letter queue,
-//     as does what is no event.
+//     as does what is no event;
+//   - a broadcast is put on the bulk queue at its rate, a second's worth at a
+//     time, by one core at a time; one that dies in between leaves at most a
+//     second's worth to be put there again, with the same ids.
 //
 // Any number of cores may share one database.
 package core
@@ -45,6 +48,7 @@ type Store interface {
 	AddCounts(ctx context.Context, places map[rooms.Place]rooms.Count) error
 	Prune(ctx context.Context, before time.Time) (int64, error)
 	operatorStore
+	broadcastStore
 }
 
 // Config is what New needs. Broker and Store must be set; both are closed by
@@ -112,6 +116,7 @@ type Core struct {
 	cfg     Config
 	metrics *metrics
 	router  *router // nil without a limit
+	caster  *caster
 	counts  counts
 
 	mu      sync.Mutex
@@ -125,6 +130,7 @@ func New(cfg Config) (*Core, error) {
 		return nil, err
 	}
 	c := &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer), unready: errNotStarted}
+	c.caster = newCaster(c)
 	if cfg.Limit != nil {
 		c.router = newRouter(c)
 	}

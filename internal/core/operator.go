@@ -21,7 +21,6 @@ type operatorStore interface {
 	Rooms(ctx context.Context, page string, after, limit int) ([]rooms.RoomView, error)
 	Reports(ctx context.Context, page string, after rooms.ReportView, limit int) ([]rooms.ReportView, error)
 	Ban(ctx context.Context, page, user string, until time.Time) error
-	Audience(ctx context.Context, page string, room int) ([]string, error)
 }
 
 const (
@@ -59,9 +58,13 @@ func badField(field, format string, args ...any) error {
 //	DELETE /pages/{page}/users/{psid}/ban
 //	GET    /rooms?page=&after=&limit=      rooms of a page with members and messages per hour
 //	GET    /reports?page=&after=&limit=    what users reported, the latest first; after is the next of the answer before
-//	POST   /broadcast                      see Broadcast
+//	POST   /broadcast                      see Broadcast; answered 202
+//	GET    /broadcasts?page=&limit=        broadcasts of the last week, the newest first
+//	GET    /broadcasts/{id}                how far one is
+//	DELETE /broadcasts/{id}                stops it; what is queued goes out
 //
-// A fault in the request is answered 400 (404 for what is unknown) and
+// A fault in the request is answered 400 (404 for what is unknown, 409 for an id
+// that is taken) and
 // {"error": "field: what is wrong", "field": "field"}; a database or broker
 // that is away 503.
 func (c *Core) Handler() http.Handler {
@@ -89,6 +92,9 @@ func (c *Core) Handler() http.Handler {
 	brief("GET /rooms", c.getRooms)
 	brief("GET /reports", c.getReports)
 	handle("POST /broadcast", c.postBroadcast)
+	handle("GET /broadcasts", c.getBroadcasts)
+	handle("GET /broadcasts/{id}", c.getBroadcast)
+	handle("DELETE /broadcasts/{id}", c.deleteBroadcast)
 	return mux
 }
 
@@ -111,19 +117,20 @@ func inTurn(turns chan struct{}, r *http.Request, serve func(*http.Request) (any
 // respond writes the answer, or the error in its place.
 func (c *Core) respond(w http.ResponseWriter, r *http.Request, answer any, err error) {
 	status := http.StatusOK
+	if a, ok := answer.(accepted); ok {
+		status, answer = http.StatusAccepted, a.answer
+	}
 	if err != nil {
 		fault := struct {
 			Error string `json:"error"`
 			Field string `json:"field,omitempty"`
-			*progress
 		}{Error: err.Error()}
 		field, isField := errors.AsType[*errField](err)
-		stopped, isStopped := errors.AsType[*errStopped](err)
 		switch {
 		case isField:
 			status, fault.Field = http.StatusBadRequest, field.field
-		case isStopped:
-			status, fault.progress = http.StatusServiceUnavailable, &stopped.progress
+		case errors.Is(err, errTaken):
+			status, fault.Field = http.StatusConflict, "id"
 		case errors.Is(err, rooms.ErrUnknown):
 			status = http.StatusNotFound
 		case errors.Is(err, rooms.ErrData):
@@ -214,7 +221,9 @@ func plain(field, text string, most int) error {
 }
 
 // Operators are the patterns, for http.ServeMux, of all that Handler serves.
-func Operators() []string { return []string{"/pages", "/pages/", "/rooms", "/reports", "/broadcast"} }
+func Operators() []string {
+	return []string{"/pages", "/pages/", "/rooms", "/reports", "/broadcast", "/broadcasts", "/broadcasts/"}
+}
 
 // span reads a duration above zero.
 func span(field, text string) (time.Duration, error) {

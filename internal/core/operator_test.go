@@ -1,9 +1,6 @@
 package core
 
 import (
-	"context"
-	"errors"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -13,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chatclub/internal/message"
-	"chatclub/internal/queue"
 )
 
 // ask makes a request of an operator; the answer is its status and body.
@@ -137,7 +133,13 @@ func TestWrongRequests(t *testing.T) {
 			{"POST", "/broadcast", `{"page":"p","text":"x","deadline":"1999-01-01T00:00:00Z"}`, 400, "deadline"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","deadline":"2000-01-03T00:00:00Z"}`, 400, "deadline"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","rate":0.001,"deadline":"2000-01-01T00:01:00Z"}`, 400, "deadline"},
+			{"POST", "/broadcast", `{"page":"p","text":"x","rate":1e-300}`, 400, "deadline"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","id":"a/b"}`, 400, "id"},
+			{"POST", "/broadcast", `{"page":"p","text":"x","id":".."}`, 400, "id"},
+			{"POST", "/broadcast", `{"page":"p","text":"x","after":"1"}`, 400, "body"},
+			{"GET", "/broadcasts?limit=0", "", 400, "limit"},
+			{"GET", "/broadcasts/none", "", 404, ""},
+			{"DELETE", "/broadcasts/none", "", 404, ""},
 			{"POST", "/broadcast", `{"page":"q","text":"x"}`, 404, ""},
 			{"POST", "/broadcast", `{"page":"p","room":7,"text":"x"}`, 404, ""},
 			{"POST", "/broadcast", `{"page":"p","text":"` + strings.Repeat("x", maxRequest) + `"}`, 400, "body"},
@@ -148,57 +150,9 @@ func TestWrongRequests(t *testing.T) {
 				t.Errorf("%s %s %.60s = %d %s, want %d that names %q", tt.method, tt.path, tt.body, status, answer, tt.status, tt.field)
 			}
 		}
-		r.wantQueue(t, "test.outbound.bulk", 0)
+		r.wantAnswer(t, "GET", "/broadcasts", "", 200, `{"broadcasts":[]}`)
 		if _, answer := r.ask(t, "GET", "/pages", ""); strings.Contains(answer, "typo") {
 			t.Errorf("GET /pages after a slip of the pen = %s, want no such page", answer)
-		}
-	})
-}
-
-func TestBroadcast(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"), now("3", "c", "/join x"))
-		r.handled(t)
-		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","text":"News!","id":"n1","rate":5}`, 200,
-			`{"id":"n1","recipients":3,"queued":3,"last":"3"}`)
-		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","room":2,"text":"News!","id":"n2","deadline":"2000-01-01T02:00:00Z"}`, 200,
-			`{"id":"n2","recipients":1,"queued":1,"last":"3"}`)
-		long := strings.Repeat("word ", 500)
-		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","text":"`+long+`","id":"n3","after":"2"}`, 200,
-			`{"id":"n3","recipients":3,"queued":2,"last":"3"}`)
-		var got []message.Outbound
-		for _, m := range take(t, r.broker, "test.outbound.bulk") {
-			o, err := message.DecodeOutbound(m.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(o.Text) > 100 {
-				o.Text = "long"
-			}
-			got = append(got, o)
-		}
-		at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-		news := func(id, to, text string, rate float64, deadline time.Duration) message.Outbound {
-			return message.Outbound{
-				ID: "p/broadcast-" + id, Page: "p", To: to, Class: message.ClassText, Text: text, Time: at.UnixMilli(),
-				Broadcast: id[:2], Rate: rate, Deadline: at.Add(deadline).UnixMilli(),
-			}
-		}
-		want := []message.Outbound{
-			news("n1/1", "1", "News!", 5, time.Hour), news("n1/2", "2", "News!", 5, time.Hour), news("n1/3", "3", "News!", 5, time.Hour),
-			news("n2/3", "3", "News!", 30, 2*time.Hour),
-			news("n3/3", "3", "long", 30, time.Hour), news("n3/3/1", "3", "long", 30, time.Hour),
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("broadcasts: -want +got\n%s", diff)
-		}
-
-		r.flaky.before = func(context.Context, []queue.Message) error { return errors.Join(errAway, queue.ErrUnavailable) }
-		status, answer := r.ask(t, http.MethodPost, "/broadcast", `{"page":"p","text":"x","id":"n4"}`)
-		if status != 503 || !strings.Contains(answer, `"id":"n4","recipients":3,"queued":0`) {
-			t.Errorf("POST /broadcast without a broker = %d %s, want 503 with how far it came", status, answer)
 		}
 	})
 }

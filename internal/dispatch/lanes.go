@@ -7,7 +7,7 @@ import "time"
 func (e *engine) tick() {
 	now := e.Now()
 	e.checkHealth(now)
-	e.broadcasts.sweep(now)
+	clear(e.toldBusy)
 	owned, busiest := 0, -1
 	for i := range e.lanes {
 		l := &e.lanes[i]
@@ -56,10 +56,7 @@ func (e *engine) purge(i int) {
 	if i != noLane {
 		e.lanes[i] = lane{term: e.lanes[i].term + 1}
 	}
-	if e.next != nil && !e.next.delivery.Live() {
-		e.next = nil
-		e.metrics.stale.Inc()
-	}
+	e.dropAsides()
 	for id, q := range e.pages {
 		if id.lane != i {
 			continue

@@ -69,8 +69,8 @@ func (s *Store) CloseWindow(ctx context.Context, page, user string, at time.Time
 }
 
 // Pause ends what a page's users lead to, copies and answers, until that time;
-// the zero time is for good. What is queued already, and broadcasts, still go
-// out. at is when the cause happened: one that is older than what
+// the zero time is for good. What is queued already still goes out; broadcasts
+// wait. at is when the cause happened: one that is older than what
 // last resumed the page changes nothing. The zero at is the operators' word,
 // which counts whatever the clocks of others say. A pause is never shortened
 // by another, only by Resume. Idempotent.

@@ -73,27 +73,3 @@ func (s *Store) Ban(ctx context.Context, page, user string, until time.Time) err
 	}
 	return nil
 }
-
-// Audience returns whom a broadcast to a room of a page goes to: its members
-// within the platform's window, sorted; room 0 is all rooms of the page. The
-// error is ErrUnknown when there is no such page or room. Nobody is left out
-// because of a mute: it is the operators who speak.
-func (s *Store) Audience(ctx context.Context, page string, room int) ([]string, error) {
-	var list []string
-	exists := false
-	known := one(&exists, `SELECT 1 FROM pages WHERE page = $1`, []any{page}, new(int64))
-	if room != 0 {
-		known = one(&exists, `SELECT 1 FROM rooms WHERE page = $1 AND number = $2`, []any{page, int64(room)}, new(int64))
-	}
-	err := s.do(ctx, known, column(&list, `
-		SELECT m.psid FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
-		WHERE m.page = $1 AND (m.room = $2 OR $2 = 0) AND u.window_closed_at IS NULL AND u.last_inbound > $3`,
-		page, int64(room), s.cfg.Now().Add(-Window).UnixMilli()))
-	if err == nil && !exists {
-		err = ErrUnknown
-	}
-	if err != nil {
-		return nil, fmt.Errorf("select audience: %w", err)
-	}
-	return sorted(list), nil
-}

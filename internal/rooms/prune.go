@@ -14,11 +14,15 @@ const batch = 1000
 // platform's quota looks back on, and the hour that began before it.
 const countsKept = 25 * time.Hour
 
+// broadcastsKept is how long after its deadline a broadcast that has ended can
+// be asked for, and its id means that one.
+const broadcastsKept = 7 * 24 * time.Hour
+
 // reportsKept is how long after its last time a report is kept.
 const reportsKept = 90 * 24 * time.Hour
 
-// Prune forgets the events received before that time, and the hours' counts
-// and reports that nobody asks for any more. It returns how many events it forgot. An
+// Prune forgets the events received before that time, the hours' counts,
+// reports and broadcasts that nobody asks for any more. It returns how many events it forgot. An
 // event told again after that is taken for a new one.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 	var total int64
@@ -33,6 +37,9 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 			sql: `DELETE FROM reports WHERE at < $1`, args: []any{s.cfg.Now().Add(-reportsKept).UnixMilli()},
 		}, query{
 			sql: `DELETE FROM room_hours WHERE hour < $1`, args: []any{hourOf(s.cfg.Now().Add(-countsKept))},
+		}, query{
+			sql:  `DELETE FROM broadcasts WHERE state <> 'running' AND deadline < $1`,
+			args: []any{s.cfg.Now().Add(-broadcastsKept).UnixMilli()},
 		})
 		if err != nil {
 			return total, fmt.Errorf("prune events: %w", err)
