@@ -43,7 +43,9 @@ type Publisher interface {
 	// waits for a lost or blocked broker until ctx ends, then returns
 	// ErrUnavailable; some of msgs may be queued then. A message for a queue
 	// that does not exist makes it return ErrUnroutable; the others of the same
-	// call are queued. Safe for concurrent use.
+	// call are queued. A *PublishError tells which are known to be. One that no
+	// broker could take makes it return ErrInvalid, and none is queued. Safe for
+	// concurrent use.
 	Publish(ctx context.Context, msgs ...Message) error
 }
 
