@@ -5,10 +5,6 @@ import (
 	"fmt"
 )
 
-// ErrInvalid: no broker could take the message, now or later. Publishing it
-// again fails the same way.
-var ErrInvalid = errors.New("invalid message")
-
 // What Message.Validate accepts.
 const (
 	// MaxBody is what RabbitMQ 4 accepts by default. It closes the channel of

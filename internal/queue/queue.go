@@ -20,6 +20,9 @@ var (
 	ErrUnavailable = errors.New("broker unavailable")
 	// ErrUnroutable: no queue of that name exists. The message went nowhere.
 	ErrUnroutable = errors.New("unroutable")
+	// ErrInvalid: no broker could take the message, now or later. Publishing it
+	// again fails the same way.
+	ErrInvalid = errors.New("invalid message")
 	// ErrStale: the delivery's connection is gone and its message has been, or
 	// will be, delivered again. Settling it did nothing.
 	ErrStale = errors.New("stale delivery")

@@ -54,7 +54,7 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 		return faults(len(msgs), unroutable, items, fmt.Errorf("publish %d messages: %w", len(items), err))
 	}
 	if slices.ContainsFunc(unroutable, func(it *item) bool { return b.ours[it.Queue] }) {
-		b.declareAgain(last) //nolint:contextcheck // for whoever publishes next
+		b.declareAgain(last) // for whoever publishes next
 	}
 	return faults(len(msgs), unroutable, nil, nil)
 }
