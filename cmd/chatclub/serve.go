@@ -17,12 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
+	"chatclub/internal/broker"
 	"chatclub/internal/core"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/excess"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
-	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/rooms"
 	"chatclub/internal/sender"
 	"chatclub/internal/service"
@@ -154,10 +154,9 @@ func (s *system) phones(api *fakeapi.API, source *fakeapi.Source, page, hook str
 
 // broker opens the queue for one part of the system.
 func (s *system) broker(part string, reg prometheus.Registerer) (queue.Broker, error) {
-	top := queue.Topology{Prefix: s.Queue.Prefix, Lanes: s.Queue.Lanes}
 	if s.AMQPURL == "" {
 		if s.memory == nil {
-			b, err := memory.New(top)
+			b, err := memory.New(broker.Topology(s.Queue))
 			if err != nil {
 				return nil, err
 			}
@@ -166,8 +165,7 @@ func (s *system) broker(part string, reg prometheus.Registerer) (queue.Broker, e
 		}
 		return s.memory, nil
 	}
-	urls := service.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.Queue}.URLs()
-	b, err := rabbit.Open(rabbit.Config{URLs: urls, Topology: top, Log: s.log, Registerer: reg, Name: "chatclub " + part})
+	b, err := broker.Open(service.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.Queue}, part, s.log, reg)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,7 @@ import (
 	"io"
 	"os"
 
-	"chatclub/internal/queue"
-	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/broker"
 	"chatclub/internal/service"
 )
 
@@ -27,16 +26,10 @@ func start(ctx context.Context, args []string, environ map[string]string, stdout
 	}
 	log := service.NewLogger(s.Log, stderr)
 	reg := service.NewRegistry()
-	broker, err := rabbit.Open(rabbit.Config{
-		URLs:       s.Broker.URLs(),
-		Topology:   queue.Topology{Prefix: s.Broker.Prefix, Lanes: s.Broker.Lanes},
-		Name:       "chatclub core",
-		Log:        log,
-		Registerer: reg,
-	})
+	b, err := broker.Open(s.Broker, "core", log, reg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, broker.Close()) }() // for the ways out before the group runs
-	return program{settings: s, broker: broker, registry: reg, log: log}.run(ctx)
+	defer func() { err = errors.Join(err, b.Close()) }() // for the ways out before the group runs
+	return program{settings: s, broker: b, registry: reg, log: log}.run(ctx)
 }

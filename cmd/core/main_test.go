@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/rooms"
 	"chatclub/internal/rooms/roomstest"
 	"chatclub/internal/service"
 )
@@ -158,6 +160,41 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	if err := r.stop(); err != nil {
 		t.Errorf("run = %v, want nil", err)
+	}
+}
+
+// TestNewerDatabase: a program that is older than its database ends with one
+// sentence that says what to do.
+func TestNewerDatabase(t *testing.T) {
+	t.Parallel()
+	url := "sqlite:" + t.TempDir() + "/core.db"
+	store, err := rooms.Open(rooms.Config{DatabaseURL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(store.Migrate(t.Context()), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO schema_migrations VALUES (1000, 0)`); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, environment(url))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != service.ExitFailure {
+		t.Errorf("core with a newer database = %v, want exit %d", err, service.ExitFailure)
+	}
+	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	const start, end = "core: migrate: the database has schema version 1000, this program knows only ", ": run the newer version again, or restore a backup from before it"
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, start) || !strings.HasSuffix(last, end) {
+		t.Errorf("core with a newer database ended with %q, want %s…%s", last, start, end)
 	}
 }
 

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/broker"
 	"chatclub/internal/core"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
@@ -17,9 +17,6 @@ import (
 // otherConns are the database connections beside one per worker: for pruning,
 // counting, the silent, operators and the readiness check.
 const otherConns = 4
-
-// errStopping is the readiness of a program that was asked to end.
-var errStopping = errors.New("stopping")
 
 // program is core with what it needs from outside.
 type program struct {
@@ -61,12 +58,7 @@ func (p program) run(ctx context.Context) (err error) {
 	}
 	admin := service.NewAdmin(service.AdminConfig{
 		Addr: s.Admin.Addr, Registry: p.registry, PProf: s.Admin.PProf, Log: p.log,
-		Ready: func(probe context.Context) error {
-			if ctx.Err() != nil {
-				return errStopping
-			}
-			return c.Ready(probe)
-		},
+		Ready: service.ReadyUntil(ctx, c.Ready),
 	})
 	for _, pattern := range core.Operators() {
 		admin.Handle(pattern, c.Handler())
@@ -79,16 +71,7 @@ func (p program) run(ctx context.Context) (err error) {
 	}
 	return service.Run(ctx, p.log,
 		service.Actor{Name: "core", Run: c.Run},
-		service.Actor{Name: "broker", Run: p.closeBroker},
+		broker.Actor(p.broker),
 		admin.Actor(),
 	)
-}
-
-// closeBroker closes the broker's connection when its turn comes.
-func (p program) closeBroker(ctx context.Context) error {
-	<-ctx.Done()
-	if err := p.broker.Close(); err != nil {
-		return fmt.Errorf("close broker: %w", err)
-	}
-	return nil
 }

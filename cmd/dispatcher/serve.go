@@ -6,10 +6,9 @@ import (
 	"os"
 	"time"
 
+	"chatclub/internal/broker"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/excess"
-	"chatclub/internal/queue"
-	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
 	"chatclub/internal/service"
 )
@@ -39,18 +38,15 @@ func serve(ctx context.Context, s service.DispatcherSettings) (err error) {
 		}
 	}
 
-	broker, err := rabbit.Open(rabbit.Config{
-		URLs: s.Broker.URLs(), Topology: queue.Topology{Prefix: s.Broker.Prefix, Lanes: s.Broker.Lanes},
-		Log: log, Registerer: reg, Name: "chatclub dispatcher",
-	})
+	b, err := broker.Open(s.Broker, "dispatcher", log, reg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, broker.Close()) }()
+	defer func() { err = errors.Join(err, b.Close()) }()
 
 	gate := excess.New(excess.Config{Limit: s.Limit, LaneHold: s.LanePrefetch}, time.Now())
 	d, err := dispatch.New(dispatch.Config{
-		Broker: broker, Sender: caller, Gate: gate, Log: log, Registerer: reg,
+		Broker: b, Sender: caller, Gate: gate, Log: log, Registerer: reg,
 		Prefetch: s.Prefetch, LanePrefetch: s.LanePrefetch, LatencyTarget: s.LatencyTarget, MaxInFlight: s.MaxInFlight, MaxAttempts: s.MaxAttempts,
 		MessageTTL: s.MessageTTL, ShutdownTimeout: s.ShutdownTimeout,
 	})

@@ -16,6 +16,7 @@ import (
 	"chatclub/internal/fleet"
 	"chatclub/internal/report"
 	"chatclub/internal/scenario"
+	"chatclub/internal/service"
 	"chatclub/internal/strategy"
 	"chatclub/internal/trial"
 )
@@ -191,7 +192,7 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, s streams) ([
 		}
 		if err != nil {
 			run.Strategy, run.Replicas, run.Status = which, part.Plan.Replicas, report.Failed
-			run.Notes = append(run.Notes, oneLine(err))
+			run.Notes = append(run.Notes, service.OneLine(err))
 			return append(runs, run), err
 		}
 		runs = append(runs, run)

@@ -49,14 +49,12 @@ func run(ctx context.Context, args []string, s streams) int {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return service.ExitOK
 	case errors.As(err, &wrong):
-		fmt.Fprintln(s.err, "loadtest:", oneLine(err))
+		fmt.Fprintln(s.err, "loadtest:", service.OneLine(err))
 		return service.ExitSettings
 	}
-	fmt.Fprintln(s.err, "loadtest:", oneLine(err))
+	fmt.Fprintln(s.err, "loadtest:", service.OneLine(err))
 	return service.ExitFailure
 }
-
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func command(ctx context.Context, args []string, s streams) error {
 	if len(args) == 0 {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/broker"
 	"chatclub/internal/queue"
 	"chatclub/internal/service"
 	"chatclub/internal/webhook"
@@ -23,9 +23,6 @@ const (
 	// answerTimeout is for writing an answer of a few bytes.
 	answerTimeout = 5 * time.Second
 )
-
-// errStopping is the readiness of a program that was asked to end.
-var errStopping = errors.New("stopping")
 
 // program is the webhook with what it needs from outside.
 type program struct {
@@ -56,12 +53,7 @@ func (p program) run(ctx context.Context) error {
 	}
 	admin := service.NewAdmin(service.AdminConfig{
 		Addr: s.Admin.Addr, Registry: p.registry, PProf: s.Admin.PProf, Log: p.log,
-		Ready: func(context.Context) error {
-			if ctx.Err() != nil {
-				return errStopping
-			}
-			return p.broker.Ready()
-		},
+		Ready: service.ReadyUntil(ctx, func(context.Context) error { return p.broker.Ready() }),
 	})
 	if err := admin.Listen(); err != nil {
 		return err
@@ -76,7 +68,7 @@ func (p program) run(ctx context.Context) error {
 	}
 	return service.Run(ctx, p.log,
 		service.Actor{Name: "http", Run: func(ctx context.Context) error { return p.serve(ctx, handler, listener) }},
-		service.Actor{Name: "broker", Run: p.closeBroker},
+		broker.Actor(p.broker),
 		admin.Actor(),
 	)
 }
@@ -89,13 +81,4 @@ func (p program) serve(ctx context.Context, h http.Handler, l net.Listener) erro
 	srv.ReadTimeout = requestTimeout
 	srv.WriteTimeout = requestTimeout + p.settings.PublishTimeout + answerTimeout
 	return service.ServeHTTP(ctx, srv, l, p.settings.ShutdownTimeout)
-}
-
-// closeBroker closes the broker's connection when its turn comes.
-func (p program) closeBroker(ctx context.Context) error {
-	<-ctx.Done()
-	if err := p.broker.Close(); err != nil {
-		return fmt.Errorf("close broker: %w", err)
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"chatclub/internal/excess"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/memorytest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,10 +48,7 @@ func (g *gate) LaneSeen(_ time.Time, k excess.Key, ready int) {
 
 func start(t *testing.T) (*memory.Broker, *gate, Census) {
 	t.Helper()
-	b, err := memory.New(queue.Topology{Prefix: "t", Lanes: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := memorytest.New(t, queue.Topology{Prefix: "t", Lanes: 4})
 	g := &gate{seen: make(map[excess.Key]int)}
 	return b, g, Census{Broker: b, Gate: g, Queue: b.Topology().Outbound(), Now: time.Now, Random: func() float64 { return 0.5 }}
 }

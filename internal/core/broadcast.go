@@ -97,6 +97,9 @@ func (c *Core) postBroadcast(r *http.Request) (any, error) {
 	if err := decode(r, &b); err != nil {
 		return nil, err
 	}
+	if err := plain("page", b.Page, maxID); err != nil {
+		return nil, err
+	}
 	limit := math.Inf(1)
 	if c.cfg.Limit != nil {
 		limit = c.cfg.Limit(string(message.ClassText))

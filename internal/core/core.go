@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -112,6 +113,9 @@ type Core struct {
 	metrics *metrics
 	router  *router // nil without a limit
 	counts  counts
+
+	mu      sync.Mutex
+	unready error // why Run takes no events yet; nil once it does
 }
 
 // New returns a Core that does nothing before Run.
@@ -120,19 +124,26 @@ func New(cfg Config) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
+	c := &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer), unready: errNotStarted}
 	if cfg.Limit != nil {
 		c.router = newRouter(c)
 	}
 	return c, nil
 }
 
-// Ready returns nil while both the broker and the database answer, otherwise
-// what does not. Safe for concurrent use.
+// Ready returns nil once Run takes events, while both the broker and the
+// database answer. Otherwise it tells which of them does not, or how far the
+// migration of the database is. Safe for concurrent use.
 func (c *Core) Ready(ctx context.Context) error {
 	var broker error
 	if err := c.cfg.Broker.Ready(); err != nil {
 		broker = fmt.Errorf("broker: %w", err)
 	}
-	return errors.Join(broker, c.cfg.Store.Ping(ctx))
+	c.mu.Lock()
+	database := c.unready
+	c.mu.Unlock()
+	if database == nil {
+		database = c.cfg.Store.Ping(ctx)
+	}
+	return errors.Join(broker, database)
 }

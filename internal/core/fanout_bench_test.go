@@ -3,9 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +11,8 @@ import (
 
 	"chatclub/internal/fanout"
 	"chatclub/internal/message"
+	"chatclub/internal/paired"
+	"chatclub/internal/proc"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms"
@@ -61,16 +61,11 @@ func (f *fan) compare(b *testing.B, loops int) {
 		cores, bares = append(cores, c.cpu), append(bares, p.cpu)
 		ratios, rates = append(ratios, c.cpu/p.cpu), append(rates, c.rate)
 	}
-	b.ReportMetric(median(cores), "core-µs/copy")
-	b.ReportMetric(median(bares), "bare-µs/copy")
-	b.ReportMetric(median(ratios), "ratio")
-	b.ReportMetric(median(rates), "copies/s")
+	b.ReportMetric(paired.Median(cores), "core-µs/copy")
+	b.ReportMetric(paired.Median(bares), "bare-µs/copy")
+	b.ReportMetric(paired.Median(ratios), "ratio")
+	b.ReportMetric(paired.Median(rates), "copies/s")
 	b.ReportMetric(0, "ns/op")
-}
-
-func median(list []float64) float64 {
-	s := slices.Sorted(slices.Values(list))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
 // run is what one run cost.
@@ -199,9 +194,9 @@ func (f *fan) measure(b *testing.B, do func()) run {
 
 // cpuTime is what this process has used so far.
 func cpuTime(b *testing.B) time.Duration {
-	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+	used, err := proc.Self()
+	if err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	return used
 }

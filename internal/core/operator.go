@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"chatclub/internal/rooms"
 )
@@ -61,7 +64,11 @@ func (c *Core) Handler() http.Handler {
 	handle := func(pattern string, serve func(*http.Request) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
-			answer, err := serve(r)
+			var answer any
+			err := checkIDs(r)
+			if err == nil {
+				answer, err = serve(r)
+			}
 			c.respond(w, r, answer, err)
 		})
 	}
@@ -145,13 +152,40 @@ func number(r *http.Request, field string, missing, least, most int) (int, error
 	return n, nil
 }
 
-// pageOf is the page that a query is about.
-func pageOf(r *http.Request) (string, error) {
-	page := r.URL.Query().Get("page")
-	if page == "" {
-		return "", badField("page", "must be given")
+// listOf reads of which page to list something, and how many.
+func listOf(r *http.Request) (page string, limit int, err error) {
+	if page = r.URL.Query().Get("page"); page == "" {
+		return "", 0, badField("page", "must be given")
 	}
-	return page, nil
+	limit, err = limitOf(r)
+	return page, limit, err
+}
+
+// maxID bounds ids, and the reason of a pause, as package rooms does.
+const maxID = 512
+
+// checkIDs names an id in the address that the databases do not take.
+func checkIDs(r *http.Request) error {
+	query := r.URL.Query()
+	for _, id := range []struct{ field, text string }{
+		{"page", query.Get("page")},
+		{"after", query.Get("after")},
+		{"page", r.PathValue("page")},
+		{"psid", r.PathValue("psid")},
+	} {
+		if err := plain(id.field, id.text, maxID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plain refuses what is longer than that, no UTF-8 or holds control characters.
+func plain(field, text string, most int) error {
+	if len(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return badField(field, "must have at most %d bytes of UTF-8 without control characters", most)
+	}
+	return nil
 }
 
 // Operators are the patterns, for http.ServeMux, of all that Handler serves.
@@ -182,7 +216,11 @@ func (c *Core) postPause(r *http.Request) (any, error) {
 		}
 		until = now.Add(d)
 	}
-	return nil, c.cfg.Store.Pause(r.Context(), r.PathValue("page"), "operator: "+ask.Reason, now, until)
+	const by = "operator: "
+	if err := plain("reason", ask.Reason, maxID-len(by)); err != nil {
+		return nil, err
+	}
+	return nil, c.cfg.Store.Pause(r.Context(), r.PathValue("page"), by+ask.Reason, now, until)
 }
 
 func (c *Core) postResume(r *http.Request) (any, error) {

@@ -16,6 +16,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/memorytest"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms"
 )
@@ -107,11 +108,7 @@ type rig struct {
 
 func newBroker(t testing.TB) *memory.Broker {
 	t.Helper()
-	b, err := memory.New(queue.Topology{Prefix: "test", Lanes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return memorytest.New(t, queue.Topology{Prefix: "test", Lanes: 1})
 }
 
 func newStore(t testing.TB, url string) *rooms.Store {
@@ -208,24 +205,8 @@ func text(user, id, words string) message.Event {
 // take takes everything off a queue. For use in a synctest bubble.
 func take(t testing.TB, b *memory.Broker, name string) []queue.Message {
 	t.Helper()
-	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 100_000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
 	synctest.Wait()
-	var msgs []queue.Message
-	for {
-		select {
-		case d := <-sub.Deliveries():
-			msgs = append(msgs, d.Message)
-			if err := d.Ack(); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			return msgs
-		}
-	}
+	return memorytest.Drain(t, b, name)
 }
 
 // sent takes the copies off the outbound queue, as "recipient: text".

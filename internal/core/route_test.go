@@ -7,17 +7,14 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/memorytest"
 )
 
 // A page's copies go to the common queue up to a second's worth ahead of its
 // limit, then to its lane; other pages are not touched.
 func TestCopiesBeyondTheLimitGoToTheLane(t *testing.T) {
 	t.Parallel()
-	b, err := memory.New(queue.Topology{Prefix: "t", Lanes: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := memorytest.New(t, queue.Topology{Prefix: "t", Lanes: 4})
 	defer b.Close()
 	now := time.Unix(1000, 0)
 	c := &Core{

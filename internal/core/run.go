@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
 	"chatclub/internal/wait"
 )
 
@@ -28,21 +30,25 @@ type job struct {
 	err      error
 }
 
-// Run prepares the database, then handles events until ctx ends, and returns
+// Run migrates the database, then handles events until ctx ends, and returns
 // nil after its goroutines have ended: it takes no more events, finishes those
 // begun within ShutdownTimeout, and hands the others back in order. It waits
-// for a database or a broker that is away. It returns an error when the
-// subscription is refused or ended from elsewhere. Call it once.
+// for a database or a broker that is away, and for a migration, its own or that
+// of another core, as long as it takes. It returns an error when the database
+// is newer than this program, or the subscription is refused or ended from
+// elsewhere. Call it once.
 func (c *Core) Run(ctx context.Context) error {
-	alive := func() bool { return true }
-	migrate := func() error { return onStore(ctx, c.cfg.Store.Migrate) }
-	if c.retry(ctx, alive, stepMigrate, migrate) != nil {
-		return nil // it gives up only when ctx has ended
+	if err := c.migrate(ctx); err != nil {
+		if errors.Is(err, errAbandoned) {
+			return nil // ctx has ended
+		}
+		return err
 	}
 	sub, err := c.cfg.Broker.Consume(c.cfg.Broker.Topology().Inbound(), queue.ConsumeOptions{Prefetch: c.cfg.Prefetch})
 	if err != nil {
 		return fmt.Errorf("consume events: %w", err)
 	}
+	c.setUnready(nil)
 	c.cfg.Log.InfoContext(ctx, "core started", "workers", c.cfg.Workers, "prefetch", c.cfg.Prefetch)
 
 	run, stop := context.WithCancel(ctx)
@@ -84,6 +90,45 @@ func (c *Core) Run(ctx context.Context) error {
 		err = fmt.Errorf("close subscription: %w", closeErr)
 	}
 	return err
+}
+
+// errNotStarted is the readiness before Run.
+var errNotStarted = errors.New("core has not started")
+
+// setUnready is what Ready tells from now on.
+func (c *Core) setUnready(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unready = err
+}
+
+// migrate prepares the database, and tells Ready how it goes. It tries until
+// it succeeds, the database turns out to be newer than this program, or ctx has
+// ended (errAbandoned). A try has no time-out: a step cut off is rolled back,
+// and would be begun anew for ever.
+func (c *Core) migrate(ctx context.Context) error {
+	var last, newer error
+	try := func() error {
+		state := fmt.Errorf("database: migrating since %s", c.cfg.Now().UTC().Format(time.RFC3339))
+		if last != nil {
+			state = fmt.Errorf("%w, after %w", state, last)
+		}
+		c.setUnready(state)
+		err := c.cfg.Store.Migrate(ctx)
+		if err != nil {
+			last = err
+			c.setUnready(fmt.Errorf("database: %w", err))
+		}
+		if errors.Is(err, rooms.ErrNewer) {
+			newer = err
+			return nil
+		}
+		return err
+	}
+	if err := c.retry(ctx, func() bool { return true }, stepMigrate, try); err != nil {
+		return err
+	}
+	return newer
 }
 
 // intake hands each event to the shard of its page until ctx ends.

@@ -209,24 +209,6 @@ func TestStale(t *testing.T) {
 	})
 }
 
-func TestReady(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	if err := r.core.Ready(t.Context()); err != nil {
-		t.Errorf("Ready() = %v, want nil", err)
-	}
-	r.store.before = times(1, "ping")
-	if err := r.core.Ready(t.Context()); !errors.Is(err, errAway) {
-		t.Errorf("Ready() without a database = %v, want %v", err, errAway)
-	}
-	if err := r.broker.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.core.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "broker") {
-		t.Errorf("Ready() without a broker = %v, want an error that names it", err)
-	}
-}
-
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -61,11 +61,7 @@ type roomJSON struct {
 }
 
 func (c *Core) getRooms(r *http.Request) (any, error) {
-	page, err := pageOf(r)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := limitOf(r)
+	page, limit, err := listOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +90,7 @@ type reportJSON struct {
 }
 
 func (c *Core) getReports(r *http.Request) (any, error) {
-	page, err := pageOf(r)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := limitOf(r)
+	page, limit, err := listOf(r)
 	if err != nil {
 		return nil, err
 	}

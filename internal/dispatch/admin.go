@@ -116,8 +116,11 @@ func (d *Dispatcher) PagesHandler() http.Handler {
 
 // Ready returns nil while calls to the API are possible, otherwise why not.
 func (d *Dispatcher) Ready() error {
-	if d.valve.isShut() {
+	if shut, _ := d.valve.state(); shut {
 		return errAPIDown
+	}
+	if d.unanswered.Load() {
+		return errAPISilent
 	}
 	return d.Broker.Ready()
 }

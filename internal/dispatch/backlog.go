@@ -11,7 +11,8 @@ type move struct {
 	queue.Transfer
 	done func()
 
-	number int // of all moves, in the order in which they were added
+	number   int  // of all moves, in the order in which they were added
+	finished bool // of the backlog's: counted as done
 }
 
 // backlog hands moves from the engine to the mover, in order and without ever
@@ -58,16 +59,25 @@ func (b *backlog) after(f func()) {
 	}
 }
 
-// finish tells that a move that was taken is done, in whatever order.
-func (b *backlog) finish(m *move) {
+// finish tells that moves that were taken are done, in whatever order; those
+// of which it was told before do not count.
+func (b *backlog) finish(moves ...*move) {
 	var calls []func()
 	b.mu.Lock()
-	b.done++
+	for _, m := range moves {
+		if m.finished {
+			continue
+		}
+		m.finished = true
+		b.done++
+		for _, a := range b.afters {
+			if m.number <= a.upTo {
+				a.left--
+			}
+		}
+	}
 	waiting := b.afters[:0]
 	for _, a := range b.afters {
-		if m.number <= a.upTo {
-			a.left--
-		}
 		if a.left == 0 {
 			calls = append(calls, a.call)
 		} else {

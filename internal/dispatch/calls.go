@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"time"
+
 	"chatclub/internal/excess"
 	"chatclub/internal/sender"
 )
@@ -10,12 +12,15 @@ type result struct {
 	job   *job
 	pass  excess.Pass
 	probe bool
+	began time.Time
 	sender.Result
 }
 
 // call has the call of j made.
 func (e *engine) call(q *pageQueue, j *job, pass excess.Pass, probe bool) {
-	e.count(q, j, +1)
+	now := e.Now()
+	j.called = now.UnixMilli()
+	e.count(q, j, +1, now)
 	e.metrics.inFlight.Inc()
 	if pass.Probe() {
 		e.metrics.probes[probePage].Inc()
@@ -30,7 +35,7 @@ func (e *engine) call(q *pageQueue, j *job, pass excess.Pass, probe bool) {
 		e.workers++
 		e.callers.Go(e.work)
 	}
-	e.due <- result{job: j, pass: pass, probe: probe} // has room: there is a worker for each call
+	e.due <- result{job: j, pass: pass, probe: probe, began: now} // has room: there is a worker for each call
 }
 
 // work makes calls, one after another, until the engine ends. Workers stay,
@@ -43,12 +48,15 @@ func (e *engine) work() {
 }
 
 // count counts a call of j, of page q, that begins (+1) or has ended (−1).
-func (e *engine) count(q *pageQueue, j *job, n int) {
+func (e *engine) count(q *pageQueue, j *job, n int, now time.Time) {
 	e.inFlight += n
 	q.inFlight += n
 	if j.lane == noLane {
 		e.freeCalls += n
 	} else if l := &e.lanes[j.lane]; j.term == l.term {
+		if l.inFlight == 0 {
+			l.progress = now // nothing was asked for until now
+		}
 		l.inFlight += n
 	}
 }
@@ -58,28 +66,32 @@ func (e *engine) ended(r result) {
 	now := e.Now()
 	j := r.job
 	q := e.page(j)
-	e.count(q, j, -1)
+	e.count(q, j, -1, now)
 	e.metrics.inFlight.Dec()
 	rule := settleRule(r.Outcome)
-	dec := e.Gate.Done(now, r.pass, limitResult(r.Outcome))
-	if answered(r.Result) { // a refusal is progress, too
-		e.wasAnswered(now)
-		if j.lane != noLane && j.term == e.lanes[j.lane].term {
-			e.lanes[j.lane].progress = now
-		}
+	if !called(r.Result) {
+		rule.api = noCall
 	}
-	e.observe(now, r.Result)
+	dec := e.Gate.Done(now, r.pass, limitResult(r.Outcome))
+	answer := rule.api == apiAnswers || rule.api == appThrottled // a refusal is one, too
+	recovered := answer && e.wasAnswered(now)
+	e.progressed(j, now, answer, now.Sub(r.began) < stuckAfter)
+	e.observe(now, r.Result, rule)
 	shut := e.report(now, r, rule)
-	e.settle(j, rule, dec, r.Result, shut)
+	e.settle(j, rule, dec, r, shut)
 	if len(e.ready) == 0 {
 		e.pump(q)
 	} else if len(q.heap) > 0 { // behind those that wait: the call that is free now is theirs
 		e.await(q)
 	}
 	e.drainReady()
+	if recovered {
+		e.resubscribe()
+	}
 	if j.lane != noLane {
 		e.leave(j.lane)
 	}
+	e.leaveFree()
 }
 
 // drainReady tries the pages that waited for a call to end, in turn.
@@ -107,10 +119,17 @@ func (e *engine) await(q *pageQueue) {
 	}
 }
 
-// answered tells whether the API said something about the message or its page;
-// a failing server or a lost connection did not.
-func answered(res sender.Result) bool {
-	return settleRule(res.Outcome).api != apiFails && res.Outcome != sender.Canceled
+// called tells whether a call was made: the sender finds some faults, an
+// unknown token or a page that cannot be one, without asking the API.
+func called(res sender.Result) bool {
+	switch res.Outcome { //nolint:exhaustive // the others come of calls
+	case sender.Canceled:
+		return false
+	case sender.BadMessage, sender.PageStopped:
+		return res.Status != 0 || res.Code != 0
+	default:
+		return true
+	}
 }
 
 // limitResult is an outcome as the gate sees it.

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -106,6 +107,8 @@ type Dispatcher struct {
 	valve   *valve
 	stops   *stops
 	asks    chan chan<- map[excess.Key]int // of the admin port, to the engine
+
+	unanswered atomic.Bool // calls were made, and none was answered for stuckAfter
 }
 
 // New checks the configuration and registers the metrics.
@@ -145,5 +148,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return e.stop()
 }
 
-// errAPIDown is what readiness says while the valve is shut.
-var errAPIDown = errors.New("the Send API takes no calls")
+// What readiness says while the valve is shut, and while calls hang.
+var (
+	errAPIDown   = errors.New("the Send API takes no calls")
+	errAPISilent = errors.New("the Send API does not answer")
+)

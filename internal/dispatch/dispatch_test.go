@@ -21,6 +21,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/memorytest"
 	"chatclub/internal/sender"
 )
 
@@ -33,6 +34,7 @@ type api struct {
 
 	mu       sync.Mutex
 	calls    map[string]int
+	began    int64    // when the latest call did, Unix milliseconds
 	sent     []string // ids in the order in which they were accepted
 	inFlight int
 	most     int
@@ -44,6 +46,7 @@ func (a *api) Send(ctx context.Context, out message.Outbound) sender.Result {
 		a.calls = make(map[string]int)
 	}
 	a.calls[out.ID]++
+	a.began = time.Now().UnixMilli()
 	call := a.calls[out.ID]
 	a.inFlight++
 	a.most = max(a.most, a.inFlight)
@@ -95,11 +98,7 @@ type rig struct {
 // newBroker is an empty broker.
 func newBroker(t *testing.T, lanes int) *memory.Broker {
 	t.Helper()
-	b, err := memory.New(queue.Topology{Prefix: "t", Lanes: lanes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return memorytest.New(t, queue.Topology{Prefix: "t", Lanes: lanes})
 }
 
 // start runs a dispatcher in the test's bubble. change adjusts its configuration.
@@ -108,15 +107,20 @@ func start(t *testing.T, a Caller, change func(*Config)) *rig {
 	return startOn(t, newBroker(t, 1), a, change)
 }
 
+func testConfig(b *memory.Broker, a Caller) Config {
+	return Config{
+		Broker: b, Sender: a, Gate: excess.New(excess.Config{Limit: func(string) float64 { return 1e6 }, LaneHold: 512}, time.Now()),
+		Log: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		Prefetch: 512, MaxInFlight: 64, MaxAttempts: 4, MessageTTL: time.Hour, ShutdownTimeout: 10 * time.Second,
+	}
+}
+
 // startOn runs a dispatcher on a broker that it shares with others.
 func startOn(t *testing.T, b *memory.Broker, a Caller, change func(*Config)) *rig {
 	t.Helper()
 	r := &rig{broker: b, reg: prometheus.NewRegistry(), done: make(chan error, 1)}
-	cfg := Config{
-		Broker: b, Sender: a, Gate: excess.New(excess.Config{Limit: func(string) float64 { return 1e6 }, LaneHold: 512}, time.Now()),
-		Log: slog.New(slog.DiscardHandler), Registerer: r.reg,
-		Prefetch: 512, MaxInFlight: 64, MaxAttempts: 4, MessageTTL: time.Hour, ShutdownTimeout: 10 * time.Second,
-	}
+	cfg := testConfig(b, a)
+	cfg.Registerer = r.reg
 	if change != nil {
 		change(&cfg)
 	}
@@ -159,24 +163,9 @@ func (r *rig) publishTo(t *testing.T, name string, outs ...message.Outbound) {
 }
 
 // drain returns what waits in a queue.
-func (r *rig) drain(t *testing.T, name string) (got []queue.Message) {
+func (r *rig) drain(t *testing.T, name string) []queue.Message {
 	t.Helper()
-	sub, err := r.broker.Consume(name, queue.ConsumeOptions{Prefetch: 10000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
-	for {
-		select {
-		case d := <-sub.Deliveries():
-			got = append(got, d.Message)
-			if err := d.Ack(); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			return got
-		}
-	}
+	return memorytest.Drain(t, r.broker, name)
 }
 
 func msg(page, to string, n int) message.Outbound {
@@ -219,7 +208,7 @@ func TestOutcomeSettles(t *testing.T) {
 		{name: "ambiguous", answer: always(sender.Ambiguous), calls: 1, dead: message.ReasonAmbiguous, attempts: 1},
 		{name: "gone", answer: always(sender.RecipientGone), calls: 1, dead: message.ReasonGone, attempts: 1, feedback: message.ReasonGone},
 		{name: "window closed", answer: always(sender.WindowClosed), calls: 1, dead: message.ReasonWindowClosed, attempts: 1, feedback: message.ReasonWindowClosed},
-		{name: "not ours", answer: always(sender.NotOurs), calls: 1, dead: message.ReasonNotOurs, attempts: 1},
+		{name: "not ours", answer: always(sender.NotOurs), calls: 1, dead: message.ReasonNotOurs, attempts: 1, feedback: message.ReasonNotOurs},
 		{name: "bad message", answer: always(sender.BadMessage), calls: 1, dead: message.ReasonBadMessage, attempts: 1},
 		{name: "page stopped", answer: always(sender.PageStopped), calls: 1, dead: message.ReasonPageStopped, attempts: 1, feedback: message.ReasonPageStopped},
 		{name: "page stopped for a time", answer: always(sender.PageStoppedForATime), calls: 1, dead: message.ReasonPageStopped, attempts: 1, feedback: message.ReasonPageStopped},
@@ -230,6 +219,7 @@ func TestOutcomeSettles(t *testing.T) {
 				a := &api{latency: 40 * time.Millisecond, answer: row.answer}
 				r := start(t, a, nil)
 				m := msg("p", "u", 1)
+				m.ID = message.CopyID("p", strings.Repeat("m", 250), "u", 0) // the longest that AMQP takes
 				r.publish(t, m)
 				time.Sleep(time.Minute)
 				r.stop(t)
@@ -243,7 +233,7 @@ func TestOutcomeSettles(t *testing.T) {
 					t.Errorf("left on outbound = %d, want 0", len(got))
 				}
 				checkDead(t, r, row.dead, row.attempts)
-				checkFeedback(t, r, m, row.feedback)
+				checkFeedback(t, r, m, row.feedback, a.began)
 			})
 		})
 	}
@@ -274,7 +264,9 @@ func checkDead(t *testing.T, r *rig, reason message.Reason, attempts int) {
 	}
 }
 
-func checkFeedback(t *testing.T, r *rig, m message.Outbound, reason message.Reason) {
+// checkFeedback: core is told, as of the time of the call, under an id that
+// AMQP takes.
+func checkFeedback(t *testing.T, r *rig, m message.Outbound, reason message.Reason, called int64) {
 	t.Helper()
 	in := r.drain(t, r.broker.Topology().Inbound())
 	if reason == "" {
@@ -290,11 +282,13 @@ func checkFeedback(t *testing.T, r *rig, m message.Outbound, reason message.Reas
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wait := ev.Until - ev.Time; reason == message.ReasonPageStopped && wait != (30*time.Minute).Milliseconds() {
-		t.Errorf("feedback of a stopped page tells that it is tried after %d ms, want 30 min", wait)
+	want := message.Event{Kind: message.KindFeedback, Page: m.Page, ID: ev.ID, User: m.To, Reason: string(reason), Time: called}
+	if reason == message.ReasonPageStopped { // from the answer, 40 ms later
+		want.Until = called + 40 + (30 * time.Minute).Milliseconds()
 	}
-	ev.Time, ev.Until = 0, 0
-	want := message.Event{Kind: message.KindFeedback, Page: m.Page, ID: "feedback/" + m.ID, User: m.To, Reason: string(reason)}
+	if len(in[0].ID) > 255 || in[0].ID != ev.ID {
+		t.Errorf("message id of feedback = %q with %d bytes, want the event's %q with at most 255", in[0].ID, len(in[0].ID), ev.ID)
+	}
 	if diff := cmp.Diff(want, ev); diff != "" {
 		t.Errorf("feedback (-want +got):\n%s", diff)
 	}

@@ -13,8 +13,9 @@ import (
 const (
 	// tickEvery is how often lanes are checked for progress.
 	tickEvery = time.Second
-	// stuckAfter is how long a lane may make no progress while the API could be
-	// called before this replica gives it up.
+	// stuckAfter is how long a lane may make no progress, though something of it
+	// could be sent, before nothing more is: the replica gives it up when the
+	// calls in flight, which may still be answered, have ended.
 	stuckAfter = 5 * time.Second
 	// fullTicks is how many ticks in a row all calls are taken before a replica
 	// that owns more than its part of the lanes gives one up.
@@ -30,7 +31,7 @@ type engine struct {
 	bulk     chan *job     // from `outbound.bulk`, taken only while there is room
 	due      chan result   // calls to make; as many places as calls
 	results  chan result   // of calls; as many places as calls, so that no call waits
-	closed   chan int      // lanes whose subscription has ended: what is held of them is stale
+	closed   chan *source  // whose subscription has ended: what is held of it is stale
 	stopped  chan struct{} // closed when nothing more is taken
 
 	calls       context.Context // of the calls: outlives Run's until the shutdown timeout
@@ -40,6 +41,7 @@ type engine struct {
 	settlers    sync.WaitGroup
 	endSettling context.CancelFunc
 	replicas    atomic.Int64 // as the broker counts them
+	careful     atomic.Bool  // take a few messages at a time from each queue
 	moves       *mover
 	outbound    *source
 	bulkIn      *source
@@ -61,19 +63,10 @@ type engine struct {
 	nextAt     time.Time // the alarm set for it
 	stopping   bool      // nothing more is sent
 	answered   time.Time // when the API last answered, or nothing was asked of it
-	canary     bool      // it does not: one message at a time is taken
+	canary     bool      // it does not: a few messages at a time are taken
+	free       lane      // whether what is on no lane may be sent, and is being given up
 	full       int       // ticks in a row in which all calls were taken
 	latency    time.Duration
-}
-
-// lane is what the engine knows of a lane that is delivered to it, since it was
-// last subscribed to.
-type lane struct {
-	term     int       // how often the lane was given up: calls from before do not count
-	held     int       // messages of it in the engine's hands
-	inFlight int       // calls of them
-	progress time.Time // when one was answered, or the first came
-	leaving  bool      // nothing more is sent; given up once its calls have ended
 }
 
 func newEngine(d *Dispatcher) (*engine, error) {
@@ -89,7 +82,7 @@ func newEngine(d *Dispatcher) (*engine, error) {
 		bulk:       make(chan *job),
 		due:        make(chan result, d.MaxInFlight),
 		results:    make(chan result, d.MaxInFlight),
-		closed:     make(chan int),
+		closed:     make(chan *source),
 		stopped:    make(chan struct{}),
 		calls:      calls, abort: abort,
 		moves:      newMover(d),
@@ -123,8 +116,8 @@ func (e *engine) loop(ctx context.Context) {
 			e.ended(r)
 		case j := <-bulk:
 			e.takeBulk(j)
-		case i := <-e.closed:
-			e.purge(i)
+		case s := <-e.closed:
+			e.purge(s)
 		case <-timer.C:
 			e.alarm()
 		case <-tick.C:

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"chatclub/internal/message"
@@ -76,11 +78,16 @@ func (e *engine) bury(j *job, r rule, code string) {
 }
 
 // feedback is the event that tells core what was learned about a recipient, or
-// that the page is stopped and until when.
+// that the page is stopped and until when. Its time is that of the call: what
+// the user wrote, or the page's operators did, before the answer came may be
+// news to the API. Its id is the digest of the copy's, because a copy's id may
+// have all of the 255 bytes that AMQP takes, and one message that is longer
+// would keep the whole batch from moving.
 func (e *engine) feedback(j *job, reason message.Reason) (queue.Message, error) {
+	digest := sha256.Sum256([]byte(j.out.Page + "/" + j.out.ID))
 	ev := message.Event{
-		Kind: message.KindFeedback, Page: j.out.Page, ID: "feedback/" + j.out.ID, User: j.out.To,
-		Time: e.Now().UnixMilli(), Reason: string(reason),
+		Kind: message.KindFeedback, Page: j.out.Page, ID: "feedback/" + hex.EncodeToString(digest[:16]), User: j.out.To,
+		Time: j.called, Reason: string(reason),
 	}
 	if reason == message.ReasonPageStopped {
 		ev.Until = e.stops.probeAt(j.out.Page).UnixMilli()
@@ -89,5 +96,5 @@ func (e *engine) feedback(j *job, reason message.Reason) (queue.Message, error) 
 	if err != nil {
 		return queue.Message{}, err
 	}
-	return queue.Message{Queue: e.Broker.Topology().Inbound(), ID: ev.Page + "/" + ev.ID, Body: body}, nil
+	return queue.Message{Queue: e.Broker.Topology().Inbound(), ID: ev.ID, Body: body}, nil
 }

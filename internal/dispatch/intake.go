@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,9 +18,14 @@ const (
 	// laneRest is how long a lane that was given up is left to others; as much
 	// again is drawn.
 	laneRest = time.Second
-	// calmTime is how long the one message that was tried while the API gave no
-	// answer has to be settled before the subscription is made anew.
-	calmTime = 2 * time.Second
+	// maxLaneRest is what that grows to, doubled each time, while the API gives
+	// no answer: each time what was tried with comes back, and RabbitMQ 4 counts
+	// how often.
+	maxLaneRest = time.Minute
+	// carefulPrefetch is how much is taken of each queue while the API gives no
+	// answer: enough that the next probe is of another message than the last,
+	// whose fault may be its own, and little for others to wait for.
+	carefulPrefetch = 4
 	// consumeRetry is the pause after a subscription that was refused.
 	consumeRetry = time.Second
 	// bulkPrefetch is small, so that replicas have equal parts of a broadcast to
@@ -35,10 +39,9 @@ type source struct {
 	queue    string
 	lane     int
 	age      prometheus.Observer // of what is taken
-	prefetch atomic.Int64        // of the next subscription
+	prefetch int
 	out      chan<- *job
-	calm     atomic.Bool   // what was taken is settled before the subscription is closed
-	leave    chan struct{} // asks for the lane to be given up
+	leave    chan struct{} // asks for the queue to be given up
 
 	sub queue.Subscription // the last one; read once feeders have ended
 }
@@ -76,20 +79,25 @@ func (e *engine) intake(ctx context.Context) {
 }
 
 func (e *engine) source(name string, lane, prefetch int, out chan<- *job) *source {
-	s := &source{e: e, queue: name, lane: lane, out: out, leave: make(chan struct{}, 1)}
-	s.prefetch.Store(int64(prefetch))
-	return s
+	return &source{e: e, queue: name, lane: lane, prefetch: prefetch, out: out, leave: make(chan struct{}, 1)}
 }
 
 // run subscribes and feeds until the engine stops. The subscription stays open
 // then: what is in the engine's hands is still to be settled.
 func (s *source) run(delay time.Duration) {
-	for s.pause(delay) {
+	for rest := laneRest; s.pause(delay); {
 		select {
-		case <-s.leave: // meant the subscription before
+		case <-s.leave: // meant the subscription before, or that which is made now
+			if !s.tellClosed() {
+				return
+			}
 		default:
 		}
-		sub, err := s.e.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: int(s.prefetch.Load())})
+		prefetch, careful := s.prefetch, s.e.careful.Load()
+		if careful {
+			prefetch = min(prefetch, carefulPrefetch)
+		}
+		sub, err := s.e.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: prefetch})
 		if err != nil {
 			s.e.Log.Warn("subscribe", "queue", s.queue, "err", err)
 			delay = consumeRetry
@@ -99,19 +107,28 @@ func (s *source) run(delay time.Duration) {
 		if !s.forward() {
 			return
 		}
-		if s.calm.Swap(false) && !s.pause(calmTime) {
-			return
-		}
 		if err := sub.Close(); err != nil {
 			s.e.Log.Warn("give up queue", "queue", s.queue, "err", err)
 		}
 		s.sub = nil
-		select {
-		case s.e.closed <- s.lane:
-		case <-s.e.stopped:
+		if !s.tellClosed() {
 			return
 		}
-		delay = laneRest + time.Duration(s.e.Random()*float64(laneRest))
+		if rest = min(2*rest, maxLaneRest); !careful {
+			rest = laneRest
+		}
+		delay = rest + time.Duration(s.e.Random()*float64(rest))
+	}
+}
+
+// tellClosed tells the engine that nothing of this source is held any more;
+// false means that the engine stopped.
+func (s *source) tellClosed() bool {
+	select {
+	case s.e.closed <- s:
+		return true
+	case <-s.e.stopped:
+		return false
 	}
 }
 
@@ -173,7 +190,7 @@ func (s *source) decode(d *queue.Delivery) *job {
 	return j
 }
 
-// giveUp asks for the lane to be closed; it may be asked more than once.
+// giveUp asks for the subscription to be closed; it may be asked more than once.
 func (s *source) giveUp() {
 	select {
 	case s.leave <- struct{}{}:

@@ -23,6 +23,7 @@ type job struct {
 	seq      uint64     // its place among all that arrived
 	attempts int        // calls that failed and count as attempts, in this process and before
 	lastCode string     // of the last of them
+	called   int64      // when its latest call began, Unix milliseconds
 	again    bool       // it was refused and the gate said to keep it
 	probe    bool       // the one message of a stopped page that is let through
 	due      time.Time  // when its page's pace lets it go; zero: it did not have to wait

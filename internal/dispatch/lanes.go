@@ -2,12 +2,40 @@ package dispatch
 
 import "time"
 
+// lane is what the engine knows of a lane that is delivered to it, since it was
+// last subscribed to.
+type lane struct {
+	term     int       // how often the lane was given up: calls from before do not count
+	held     int       // messages of it in the engine's hands
+	inFlight int       // calls of them
+	since    time.Time // when the first of what is held came
+	progress time.Time // when a call ended, or something could be sent again
+	silent   bool      // no progress: nothing more is sent, and without an answer it is given up
+	leaving  bool      // nothing more is sent; given up once its calls have ended
+	closing  bool      // that was asked for
+}
+
+// still tells whether nothing of the lane may be sent.
+func (l *lane) still() bool { return l.silent || l.leaving }
+
+// still tells whether nothing of a lane, or of what is on none, may be sent.
+func (e *engine) still(i int) bool {
+	if i == noLane {
+		return e.free.still()
+	}
+	return e.lanes[i].still()
+}
+
 // tick looks at the lanes: one that makes no progress, or that is one too many
 // for a replica without a free call, is given up to another replica.
 func (e *engine) tick() {
+	e.alarm() // what is due now may be sent: a page that it lets go does not wait
 	now := e.Now()
 	e.checkHealth(now)
 	e.broadcasts.sweep(now)
+	if n := e.stops.sweep(now); n > 0 {
+		e.Log.Info("stopped pages that nothing was sent to are forgotten", "pages", n)
+	}
 	owned, busiest := 0, -1
 	for i := range e.lanes {
 		l := &e.lanes[i]
@@ -15,18 +43,50 @@ func (e *engine) tick() {
 			continue
 		}
 		owned++
-		if !l.leaving && now.Sub(l.progress) > stuckAfter {
-			e.Log.Warn("lane makes no progress; giving it up", "lane", i, "held", l.held, "in_flight", l.inFlight)
-			e.metrics.givenUp.WithLabelValues("stuck").Inc()
-			l.leaving = true
-			e.laneIn[i].giveUp() // without waiting for its calls: they hang
-			continue
+		if !l.still() && e.isStuck(i, now) {
+			l.silent = true
+			e.leave(i)
 		}
-		if !l.leaving && (busiest < 0 || l.held > e.lanes[busiest].held) {
+		if !l.still() && (busiest < 0 || l.held > e.lanes[busiest].held) {
 			busiest = i
 		}
 	}
 	e.metrics.lanes.Set(float64(owned))
+	e.checkPart(owned, busiest)
+}
+
+// isStuck tells whether a lane made no progress for stuckAfter though something
+// of it could be sent: neither its pages' pace, nor a backoff, nor the valve
+// holds it all back. A replica without an answer keeps no lane longer than
+// that, whatever the reason: others may be able to send.
+func (e *engine) isStuck(i int, now time.Time) bool {
+	l := &e.lanes[i]
+	if e.canary {
+		return now.Sub(l.since) > stuckAfter
+	}
+	if now.Sub(l.progress) <= stuckAfter {
+		return false
+	}
+	if l.inFlight == 0 && !e.couldSend(i, now) {
+		l.progress = now
+		return false
+	}
+	return true
+}
+
+// couldSend tells whether a message of the lane waits for nothing but a call.
+func (e *engine) couldSend(i int, now time.Time) bool {
+	for id, q := range e.pages {
+		if id.lane == i && len(q.heap) > 0 && !q.wakeAt.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkPart gives up the busiest lane of a replica that owns more than its part
+// while every call is taken.
+func (e *engine) checkPart(owned, busiest int) {
 	if e.inFlight < e.limit.Limit() {
 		e.full = 0
 		return
@@ -42,64 +102,87 @@ func (e *engine) tick() {
 	}
 }
 
-// leave gives a lane up once its calls have ended and what they came to is
-// settled or, as an acknowledgement, on its way in the lane's channel, so that
-// nothing is sent twice and the rest goes on in order elsewhere.
-func (e *engine) leave(i int) {
-	if l := &e.lanes[i]; l.leaving && l.inFlight == 0 {
-		e.moves.after(e.laneIn[i].giveUp)
+// progressed notes that a call of j's lane has ended. An answer shows that the
+// lane is only slow, and it is kept; a call that failed at once shows at least
+// that calls do not hang.
+func (e *engine) progressed(j *job, now time.Time, answer, quick bool) {
+	if j.lane == noLane || j.term != e.lanes[j.lane].term {
+		return
+	}
+	l := &e.lanes[j.lane]
+	if answer || quick {
+		l.progress = now
+	}
+	if answer && l.silent && !l.closing {
+		l.silent = false
+		e.awaitAll(j.lane)
 	}
 }
 
-// purge lets go of what is held of a lane whose subscription has ended.
-func (e *engine) purge(i int) {
-	if i != noLane {
-		e.lanes[i] = lane{term: e.lanes[i].term + 1}
+// awaitAll puts the pages of a lane that may be sent again among those that wait for a
+// call to end.
+func (e *engine) awaitAll(lane int) {
+	for id, q := range e.pages {
+		if id.lane == lane && len(q.heap) > 0 {
+			e.await(q)
+		}
+	}
+}
+
+// leave gives a lane up once its calls have ended and what they came to is
+// settled or, as an acknowledgement, on its way in the lane's channel, so that
+// nothing is sent twice and the rest goes on in order elsewhere. Calls that
+// hang end when their time is over. To cancel the consumer and go on holding
+// what is in a call would be faster, and was tried: RabbitMQ makes the next
+// consumer active within 2 ms, and it overtakes what is held here.
+func (e *engine) leave(i int) {
+	l := &e.lanes[i]
+	if !l.still() || l.inFlight > 0 || l.closing {
+		return
+	}
+	l.closing = true
+	if l.silent {
+		e.Log.Warn("lane makes no progress; giving it up", "lane", i, "held", l.held)
+		e.metrics.givenUp.WithLabelValues("stuck").Inc()
+	}
+	e.moves.after(e.laneIn[i].giveUp)
+}
+
+// purge lets go of what is held of a source whose subscription has ended.
+func (e *engine) purge(s *source) {
+	switch {
+	case s.lane != noLane:
+		e.lanes[s.lane] = lane{term: e.lanes[s.lane].term + 1}
+	case s == e.outbound:
+		e.free = lane{}
 	}
 	if e.next != nil && !e.next.delivery.Live() {
 		e.next = nil
 		e.metrics.stale.Inc()
 	}
 	for id, q := range e.pages {
-		if id.lane != i {
-			continue
+		if id.lane == s.lane {
+			e.dropStale(q)
 		}
-		for len(q.heap) > 0 {
-			e.dropJob(q.pop())
-		}
+	}
+	if s == e.outbound { // a broadcast may have waited for it
+		e.awaitAll(noLane)
+		e.drainReady()
 	}
 }
 
-// checkHealth keeps a replica that cannot call the API from holding what others
-// could send. After stuckAfter without any answer, though calls were made or
-// are due, it gives back what it holds of `outbound` and takes one message at
-// a time, to try with. The first answer ends that. A call that hangs then may
-// still arrive after its message was sent by another: that is what a hanging
-// call costs.
-func (e *engine) checkHealth(now time.Time) {
-	if e.inFlight == 0 && !e.valve.isShut() {
-		e.answered = now // nothing was asked
+// dropStale lets go of a page's messages that are somebody else's again.
+// `outbound` and the broadcasts share the pages but not the subscription.
+func (e *engine) dropStale(q *pageQueue) {
+	var live []*job
+	for len(q.heap) > 0 {
+		if j := q.pop(); j.delivery.Live() {
+			live = append(live, j)
+		} else {
+			e.dropJob(j)
+		}
 	}
-	if e.canary || now.Sub(e.answered) <= stuckAfter {
-		return
+	for _, j := range live {
+		q.push(j)
 	}
-	e.canary = true
-	e.Log.Warn("no answer from the API; taking one message at a time", "since", e.answered, "calls", e.inFlight)
-	e.metrics.givenUp.WithLabelValues("stuck").Inc()
-	e.outbound.prefetch.Store(1)
-	e.outbound.giveUp()
-	e.bulkIn.giveUp()
-}
-
-// wasAnswered notes that the API answers.
-func (e *engine) wasAnswered(now time.Time) {
-	e.answered = now
-	if !e.canary {
-		return
-	}
-	e.canary = false
-	e.Log.Info("the API answers again; taking messages as before")
-	e.outbound.prefetch.Store(int64(e.Prefetch))
-	e.outbound.calm.Store(true)
-	e.outbound.giveUp() // and subscribed to again
 }

@@ -37,7 +37,9 @@ const (
 // at a time is tried, and all other queues go on. Once that message is
 // confirmed the rest follows. So nothing overtakes on its way to one queue, a
 // message that was confirmed is never published again, and of those whose
-// confirm is in doubt only the first is published again and again.
+// confirm is in doubt only the first is published again and again. Who asks to
+// be called after the moves does not wait for what is in a jam: one queue
+// without a leader must not keep a lane from being given up.
 type mover struct {
 	d *Dispatcher
 	*backlog
@@ -62,15 +64,17 @@ func (m *mover) run(ctx context.Context) {
 
 // pass moves items, and leaves in a jam what cannot be moved now.
 func (m *mover) pass(ctx context.Context, items []*move) {
-	items = m.queueUp(items)
+	items, jammed := m.queueUp(items)
+	m.finish(jammed...)
 	failed, err := m.try(ctx, moveTimeout, items)
 	if len(failed) == 0 || ctx.Err() != nil {
 		return
 	}
 	m.d.Log.Warn("messages cannot be moved now; keeping them", "messages", len(failed), "of", len(items), "err", err)
 	m.jamMu.Lock()
-	defer m.jamMu.Unlock()
 	m.jamLocked(ctx, failed)
+	m.jamMu.Unlock()
+	m.finish(failed...)
 }
 
 // jamLocked puts each of items at the end of the jam of the first queue that it
@@ -78,31 +82,31 @@ func (m *mover) pass(ctx context.Context, items []*move) {
 func (m *mover) jamLocked(ctx context.Context, items []*move) {
 	for _, it := range items {
 		name := it.To[0].Queue
-		if _, jammed := m.jams[name]; !jammed {
+		if _, full := m.jams[name]; !full {
 			m.retries.Go(func() { m.retry(ctx, name) })
 		}
 		m.jams[name] = append(m.jams[name], it)
 	}
 }
 
-// queueUp puts what is to go to a queue with a jam into that, and returns the
-// rest.
-func (m *mover) queueUp(items []*move) (free []*move) {
+// queueUp puts what is to go to a queue with a jam into that.
+func (m *mover) queueUp(items []*move) (free, jammed []*move) {
 	m.jamMu.Lock()
 	defer m.jamMu.Unlock()
 	if len(m.jams) == 0 {
-		return items
+		return items, nil
 	}
 	for _, it := range items {
-		i := slices.IndexFunc(it.To, func(to queue.Message) bool { _, jammed := m.jams[to.Queue]; return jammed })
+		i := slices.IndexFunc(it.To, func(to queue.Message) bool { _, full := m.jams[to.Queue]; return full })
 		if i < 0 {
 			free = append(free, it)
 			continue
 		}
 		name := it.To[i].Queue
 		m.jams[name] = append(m.jams[name], it)
+		jammed = append(jammed, it)
 	}
-	return free
+	return free, jammed
 }
 
 // retry moves what waits for a queue, and ends when nothing does.

@@ -138,9 +138,20 @@ func TestQueueWithoutLeaderHoldsUpItsOwnOnly(t *testing.T) {
 		m.move("2", bad)
 		m.move("3", good)
 		m.move("4", bad)
-		time.Sleep(5*time.Second + time.Millisecond)
+		ended := 0
+		m.after(func() { ended++ })
+		time.Sleep(5*time.Second - time.Millisecond)
+		if ended != 0 {
+			t.Error("called after the moves while they were tried")
+		}
+		time.Sleep(2 * time.Millisecond)
 		m.check("on the other lane after 5 s", m.idsOn(good), "1", "3")
 		m.move("5", bad)
+		m.after(func() { ended++ })
+		synctest.Wait()
+		if ended != 2 {
+			t.Errorf("%d of 2 called after the moves, want all: what is in a jam holds up nobody", ended)
+		}
 		m.move("6", good)
 		synctest.Wait()
 		m.check("on the other lane", m.idsOn(good), "6")
@@ -264,7 +275,7 @@ func TestBacklogAfter(t *testing.T) {
 	}
 	var got [][]int
 	for _, i := range []int{3, 1, 0, 2} {
-		b.finish(moves[i])
+		b.finish(moves[i], moves[3]) // the last one counts once
 		got = append(got, slices.Clone(called))
 	}
 	if diff := cmp.Diff([][]int{{0}, {0}, {0, 1, 2}, {0, 1, 2, 3, 4}}, got); diff != "" {

@@ -32,8 +32,8 @@ func (e *engine) hopeless(j *job, now time.Time) (r rule, code string, dead bool
 
 // observe learns from how long a call took. A refusal by a limit is answered
 // without work and says nothing about the API's speed.
-func (e *engine) observe(now time.Time, res sender.Result) {
-	if o := res.Outcome; o == sender.PageThrottled || o == sender.AppThrottled || o == sender.RecipientThrottled || o == sender.Canceled {
+func (e *engine) observe(now time.Time, res sender.Result, rule rule) {
+	if o := res.Outcome; rule.api == noCall || o == sender.PageThrottled || o == sender.AppThrottled || o == sender.RecipientThrottled {
 		return
 	}
 	e.limit.Observe(now, res.Latency, e.inFlight+1)
@@ -43,28 +43,39 @@ func (e *engine) observe(now time.Time, res sender.Result) {
 	e.metrics.limit.Set(float64(e.limit.Limit()))
 }
 
-// report tells the valve how a call went and returns whether it is shut.
+// report tells the valve how a call went and returns whether it is shut for
+// the call's page.
 func (e *engine) report(now time.Time, r result, rule rule) bool {
-	shut, changed := e.valve.result(now, r.probe, rule.api)
+	out := r.job.out
+	shut, changed := e.valve.result(now, call{
+		page: out.Page, id: out.ID, probe: r.probe, how: rule.api, coded: r.Code != 0,
+	})
 	switch {
 	case changed && shut:
-		e.Log.Warn("the API takes no calls; holding all messages back and probing", "code", r.CodeString(), "err", r.Err)
+		e.Log.Warn("the API takes no calls; holding messages back and probing", "page", e.valve.only(), "code", r.CodeString(), "err", r.Err)
 	case changed:
 		e.Log.Info("the API takes calls again")
+	}
+	if r.probe && rule.api == apiFails { // the next probe is of another message: this one's fault may be its own
+		e.seq++
+		r.job.seq = e.seq
 	}
 	return shut
 }
 
 // settle does with j what the rule says.
-func (e *engine) settle(j *job, r rule, dec excess.Decision, res sender.Result, shut bool) {
+func (e *engine) settle(j *job, r rule, dec excess.Decision, res result, shut bool) {
 	if j.again && r.do != waitPage {
 		j.again = false // Done has counted it out
 	}
+	if j.probe && pageWorks(res.Outcome) {
+		if e.stops.resume(j.out.Page) {
+			e.Log.Info("page resumed: a probe was answered", "page", j.out.Page, "outcome", res.Outcome.String())
+		}
+		j.probe = false
+	}
 	switch r.do {
 	case acknowledge:
-		if e.stops.resume(j.out.Page) {
-			e.Log.Info("page resumed: a probe was sent", "page", j.out.Page)
-		}
 		e.metrics.sent.Inc()
 		e.metrics.age.Observe(j.out.Age(e.Now()).Seconds())
 		e.acknowledge(j)
@@ -76,7 +87,7 @@ func (e *engine) settle(j *job, r rule, dec excess.Decision, res sender.Result, 
 		e.metrics.refusedApp.Inc()
 		e.enqueue(j) // the valve, shut now, says how long
 	case tryAgain:
-		e.failed(j, r, res, shut)
+		e.failed(j, r, res.Result, shut)
 	case stopPage:
 		if e.stops.stop(j.out.Page, res.CodeString(), e.Now()) {
 			e.Log.Error("page stopped", "page", j.out.Page, "code", res.CodeString(), "err", res.Err)

@@ -50,7 +50,7 @@ func settleRule(o sender.Outcome) rule {
 	case sender.WindowClosed:
 		return rule{do: bury, reason: message.ReasonWindowClosed, tell: true}
 	case sender.NotOurs:
-		return rule{do: bury, reason: message.ReasonNotOurs}
+		return rule{do: bury, reason: message.ReasonNotOurs, tell: true}
 	case sender.BadMessage:
 		return rule{do: bury, reason: message.ReasonBadMessage}
 	case sender.PageStopped, sender.PageStoppedForATime:

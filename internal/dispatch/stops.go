@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"chatclub/internal/sender"
 )
 
 // A stopped page is probed with one message after half an hour, then after
@@ -14,7 +16,26 @@ import (
 const (
 	minProbe = 30 * time.Minute
 	maxProbe = 4 * time.Hour
+	// forgetStop is how long after its probe was due a page that nothing was
+	// sent to counts as stopped. Its next message is then a call like any other,
+	// which stops it again if need be.
+	forgetStop = 4 * time.Hour
 )
+
+// pageWorks tells whether a call with this outcome shows that its page is not,
+// or no longer, stopped: the platform got as far as the recipient, or as the
+// page's limit. A bad message may be refused before the page is looked at.
+func pageWorks(o sender.Outcome) bool {
+	switch o {
+	case sender.Sent, sender.PageThrottled, sender.RecipientThrottled, sender.RecipientGone,
+		sender.WindowClosed, sender.NotOurs:
+		return true
+	case sender.AppThrottled, sender.Transient, sender.Ambiguous, sender.BadMessage,
+		sender.PageStopped, sender.PageStoppedForATime, sender.Canceled:
+		return false
+	}
+	return false
+}
 
 // StoppedPage is a page that nothing is sent to.
 type StoppedPage struct {
@@ -103,6 +124,24 @@ func (s *stops) probeAt(page string) time.Time {
 		return p.ProbeAt
 	}
 	return time.UnixMilli(0)
+}
+
+// sweep forgets the pages that nothing was sent to since their probe was due,
+// and returns how many.
+func (s *stops) sweep(now time.Time) (n int) {
+	if s.count.Load() == 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for page, p := range s.pages {
+		if now.Sub(p.ProbeAt) > forgetStop {
+			delete(s.pages, page)
+			s.count.Add(-1)
+			n++
+		}
+	}
+	return n
 }
 
 // list returns at most limit stopped pages, the longest stopped first.

@@ -68,6 +68,9 @@ func (e *engine) hold(q *pageQueue, j *job, n int) {
 	if l.held == 0 || n < 0 {
 		l.progress = e.Now()
 	}
+	if l.held == 0 {
+		l.since = l.progress
+	}
 	l.held += n
 }
 
@@ -143,14 +146,14 @@ func (e *engine) step(q *pageQueue) bool {
 		e.release(j)
 		return true
 	}
-	if q.id.lane != noLane && e.lanes[q.id.lane].leaving || q.wakeAt.After(now) {
+	if e.still(q.id.lane) || q.wakeAt.After(now) {
 		return false
 	}
 	if e.inFlight >= e.limit.Limit() {
 		e.await(q)
 		return false
 	}
-	wait, probe := e.valve.enter(now)
+	wait, probe := e.valve.enter(now, q.id.Page)
 	if wait > 0 {
 		e.wake(q, wait)
 		return false

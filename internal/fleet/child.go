@@ -65,8 +65,10 @@ func Child(ctx context.Context, kind string, stdin io.Reader, stdout, stderr io.
 	return fmt.Errorf("kind of process %.20q is unknown", kind)
 }
 
-func (o *order) broker(name string, log *slog.Logger) rabbit.Config {
-	return rabbit.Config{URLs: []string{o.AMQPURL}, Topology: o.Topology, Log: log, Name: "loadtest " + name}
+func (o *order) broker(kind string, log *slog.Logger, reg prometheus.Registerer) (*rabbit.Broker, error) {
+	return rabbit.Open(rabbit.Config{
+		URLs: []string{o.AMQPURL}, Topology: o.Topology, Log: log, Registerer: reg, Name: "loadtest " + kind,
+	})
 }
 
 func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)) (err error) {
@@ -78,9 +80,7 @@ func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)
 		return err
 	}
 	defer send.Close()
-	cfg := o.broker(KindDispatcher, log)
-	cfg.Registerer = reg
-	broker, err := rabbit.Open(cfg)
+	broker, err := o.broker(KindDispatcher, log, reg)
 	if err != nil {
 		return err
 	}
@@ -106,9 +106,7 @@ func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)
 
 func (o *order) front(ctx context.Context, log *slog.Logger, say func(string)) (err error) {
 	reg := service.NewRegistry()
-	cfg := o.broker(KindFront, log)
-	cfg.Registerer = reg
-	broker, err := rabbit.Open(cfg)
+	broker, err := o.broker(KindFront, log, reg)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chatclub/internal/dispatch"
+	"chatclub/internal/proc"
 	"chatclub/internal/queue"
 )
 
@@ -62,7 +63,7 @@ type Usage struct {
 	Broker      *time.Duration
 	Fake        *time.Duration
 	Memory      *int64 // the most that any one dispatcher has held so far, in bytes
-	Machine     *Machine
+	Machine     *proc.Machine
 	Whole       bool // All is of one process with the load generator in it
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/internal/dispatch"
+	"chatclub/internal/proc"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/sender"
@@ -196,11 +197,11 @@ func (l *Local) Platform() Platform {
 // runs before this fleet did in the same process.
 func (l *Local) Usage() (Usage, error) {
 	u := Usage{Operations: new(l.broker.Operations()), Whole: true}
-	cpu, err := own()
+	cpu, err := proc.Self()
 	if err != nil {
 		return u, err
 	}
-	u.All, u.Machine = new(cpu), machine(cpu)
+	u.All, u.Machine = new(cpu), proc.ReadMachine(cpu)
 	return u, nil
 }
 

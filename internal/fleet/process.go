@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"chatclub/internal/proc"
 )
 
 // process is a child process.
@@ -157,10 +159,10 @@ func (p *process) look(ctx context.Context) used {
 	var u used
 	var b bytes.Buffer
 	pid := p.cmd.Process.Pid
-	if cpu, err := cpuOf(pid); err == nil {
+	if cpu, err := proc.CPU(pid); err == nil {
 		u.cpu = &cpu
 	}
-	if peak, err := peakOf(pid); err == nil {
+	if peak, err := proc.Peak(pid); err == nil {
 		u.peak = &peak
 	}
 	var blind error

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/proc"
 )
 
 // spawnOne starts a child process that needs no broker, with metrics that say
@@ -111,7 +113,7 @@ func TestFrontIsCounted(t *testing.T) {
 	busy := &process{kind: KindDispatcher, cmd: &exec.Cmd{Process: self}, stderr: &tail{}, done: make(chan struct{}), admin: front.admin}
 	p := &Processes{reg: prometheus.NewRegistry(), platform: spawnOne(t, &metrics), front: front, dispatchers: []*process{busy}, brokerPID: os.Getpid()}
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); { // until the front has used some
-		if cpu, err := cpuOf(front.cmd.Process.Pid); err != nil || cpu > 0 {
+		if cpu, err := proc.CPU(front.cmd.Process.Pid); err != nil || cpu > 0 {
 			break
 		}
 		_ = get(t.Context(), front.address+"/", nil)

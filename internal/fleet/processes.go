@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/proc"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 )
@@ -42,7 +43,7 @@ const readyTimeout = 30 * time.Second
 // deleted before and after, with what is on them. The program must call Child
 // when it is started with one of the kinds as its only argument.
 func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ *Processes, err error) {
-	p := &Processes{cfg: cfg, amqpURL: amqpURL, reg: prometheus.NewRegistry(), brokerPID: listener(amqpURL)}
+	p := &Processes{cfg: cfg, amqpURL: amqpURL, reg: prometheus.NewRegistry(), brokerPID: proc.Listener(amqpURL)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close(context.WithoutCancel(ctx)))
@@ -214,7 +215,7 @@ func (p *Processes) Usage() (Usage, error) {
 	if p.brokerPID == 0 {
 		return u, nil // a sum without the broker would look better than it is
 	}
-	broker, err := cpuOf(p.brokerPID)
+	broker, err := proc.CPU(p.brokerPID)
 	if err != nil {
 		return u, fmt.Errorf("the broker's process: %w", err)
 	}
@@ -230,8 +231,8 @@ func (p *Processes) Usage() (Usage, error) {
 
 // machine tells what others had, once what is ours is known.
 func (*Processes) machine(u *Usage) {
-	if self, err := own(); err == nil && u.All != nil {
-		u.Machine = machine(*u.All + self)
+	if self, err := proc.Self(); err == nil && u.All != nil {
+		u.Machine = proc.ReadMachine(*u.All + self)
 	}
 }
 

@@ -3,6 +3,7 @@ package rooms
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -16,10 +17,16 @@ var migrations embed.FS
 // database: "chatclub" in ASCII.
 const migrationLock = 0x63686174636c7562
 
+// ErrNewer says that a newer program has migrated the database. Trying again
+// does not help.
+var ErrNewer = errors.New("run the newer version again, or restore a backup from before it")
+
 // Migrate brings the schema up to date. Steps are the embedded files in
-// name order, numbered from 1; each is applied once. Several programs may call
-// it at once: one works and the others wait. It fails, and changes nothing,
-// when the database is newer than this program.
+// name order, numbered from 1; each is applied once, all of them in one
+// transaction. Several programs may call it at once: one works and the others
+// wait, however long that takes, so that no time-out should be on ctx. It
+// fails with ErrNewer, and changes nothing, when the database is newer than
+// this program.
 func (s *Store) Migrate(ctx context.Context) error {
 	steps, err := fs.Glob(migrations, "migrations/*.sql") // in name order
 	if err == nil {
@@ -42,7 +49,7 @@ func (s *Store) migrate(ctx context.Context, steps []string) error {
 			return fmt.Errorf("read schema version: %w", err)
 		}
 		if version > len(steps) {
-			return fmt.Errorf("the database has schema version %d, this program knows only %d: run a newer program", version, len(steps))
+			return fmt.Errorf("the database has schema version %d, this program knows only %d: %w", version, len(steps), ErrNewer)
 		}
 		for i, name := range steps[version:] {
 			if err := s.apply(ctx, tx, version+i+1, name); err != nil {
@@ -57,7 +64,12 @@ func (s *Store) migrate(ctx context.Context, steps []string) error {
 // table of versions. SQLite is locked by the transaction itself.
 func (s *Store) lockSchema(ctx context.Context, tx transaction) error {
 	if s.postgres {
-		err := tx.run(ctx, query{sql: `SELECT pg_advisory_xact_lock($1)`, args: []any{int64(migrationLock)}})
+		err := tx.run(
+			ctx,
+			// Limits that the server or the URL sets are not meant for this.
+			query{sql: `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true)`},
+			query{sql: `SELECT pg_advisory_xact_lock($1)`, args: []any{int64(migrationLock)}},
+		)
 		if err != nil {
 			return fmt.Errorf("lock schema: %w", err)
 		}

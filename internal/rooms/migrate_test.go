@@ -1,9 +1,15 @@
 package rooms
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/rooms/roomstest"
 )
 
 // TestMigrateKeeps: users, places and names of a database of version 1 are
@@ -38,4 +44,60 @@ func TestMigrateKeeps(t *testing.T) {
 			t.Errorf("Rename to an old name = %q, want %q", got, NameTaken)
 		}
 	})
+}
+
+// TestMigrateWaits: a program that finds another one at the migration waits for
+// it, whatever limits the server or the URL set.
+func TestMigrateWaits(t *testing.T) {
+	t.Parallel()
+	dsn := roomstest.DSN(t)
+	holder, err := Open(Config{DatabaseURL: dsn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	name := rand.Text()
+	waiter, err := Open(Config{DatabaseURL: dsn + "&statement_timeout=20&lock_timeout=20&application_name=" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Close()
+	ended := make(chan error, 1)
+	err = holder.inTx(t.Context(), func(ctx context.Context, tx transaction) error {
+		if err := holder.lockSchema(ctx, tx); err != nil {
+			return err
+		}
+		go func() { ended <- waiter.Migrate(t.Context()) }()
+		for waits := false; !waits; {
+			err := tx.run(ctx, one(&waits, `
+				SELECT 1 FROM pg_stat_activity
+				WHERE application_name = $1 AND wait_event_type = 'Lock' AND clock_timestamp() - query_start > INTERVAL '100 ms'`,
+				[]any{name}, new(int64)))
+			if err != nil || len(ended) > 0 {
+				return err
+			}
+			// What a transaction has read of it once it reads again.
+			if err := tx.run(ctx, query{sql: `SELECT pg_stat_clear_snapshot()`}); err != nil {
+				return err
+			}
+		}
+		return tx.commit(ctx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Migrate() while another one migrates = %v, want nil after it", err)
+	}
+}
+
+// TestMigrateNewer: it is told apart from what may pass, in one sentence.
+func TestMigrateNewer(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{DatabaseURL: "sqlite::memory:"})
+	write(t, s, `INSERT INTO schema_migrations VALUES (1000, 0)`)
+	err := s.Migrate(t.Context())
+	if !errors.Is(err, ErrNewer) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Migrate() of a newer database = %v, want ErrNewer in one line", err)
+	}
 }

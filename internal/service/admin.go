@@ -32,6 +32,20 @@ type AdminSettings struct {
 // Validate names every fault.
 func (s AdminSettings) Validate() error { return CheckAddr("ADMIN_ADDR", s.Addr) }
 
+// errStopping is the readiness of a program that was asked to end.
+var errStopping = errors.New("stopping")
+
+// ReadyUntil is the readiness of a program that ends with ctx: what ready says,
+// and from the end of ctx on that it is stopping.
+func ReadyUntil(ctx context.Context, ready func(context.Context) error) func(context.Context) error {
+	return func(probe context.Context) error {
+		if ctx.Err() != nil {
+			return errStopping
+		}
+		return ready(probe)
+	}
+}
+
 // AdminConfig is what NewAdmin needs. Registry and Log must be set.
 type AdminConfig struct {
 	Addr     string
@@ -126,7 +140,7 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	if err := a.cfg.Ready(ctx); err != nil {
-		plain(w, http.StatusServiceUnavailable, "not ready: "+oneLine(err)+"\n")
+		plain(w, http.StatusServiceUnavailable, "not ready: "+OneLine(err)+"\n")
 		return
 	}
 	plain(w, http.StatusOK, "ready\n")

@@ -28,7 +28,7 @@ func Faultf(name, format string, args ...any) error {
 }
 
 // Error implements error.
-func (f *Fault) Error() string { return f.Name + ": " + oneLine(f.Err) }
+func (f *Fault) Error() string { return f.Name + ": " + OneLine(f.Err) }
 
 // Unwrap gives access to the cause.
 func (f *Fault) Unwrap() error { return f.Err }
@@ -41,7 +41,7 @@ type SettingsError struct{ Faults []error }
 func (e *SettingsError) Error() string {
 	texts := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
-		texts[i] = oneLine(f)
+		texts[i] = OneLine(f)
 	}
 	return "settings: " + strings.Join(texts, "; ")
 }

@@ -41,7 +41,7 @@ func Main(stderr io.Writer, run func(context.Context) error) int {
 	if err == nil || errors.Is(err, ErrHelp) {
 		return ExitOK
 	}
-	fmt.Fprintln(stderr, oneLine(err))
+	fmt.Fprintln(stderr, OneLine(err))
 	if _, ok := errors.AsType[*SettingsError](err); ok {
 		return ExitSettings
 	}
@@ -56,7 +56,7 @@ func SignalContext(parent context.Context) (context.Context, context.CancelFunc)
 	return ctx, stop
 }
 
-// oneLine is the text of err with the line breaks of errors.Join replaced.
-func oneLine(err error) string {
+// OneLine is the text of err with the line breaks of errors.Join replaced.
+func OneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }

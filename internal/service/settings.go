@@ -81,7 +81,7 @@ type WebhookSettings struct {
 	HTTPAddr        string        `env:"HTTP_ADDR" envDefault:":8080" doc:"Address that serves /webhook; port 0 takes a free one."`
 	AppSecret       Secret        `env:"APP_SECRET,required" doc:"The app's secret, with which Messenger signs events."`
 	VerifyToken     Secret        `env:"VERIFY_TOKEN,required" doc:"The word that Messenger repeats when the webhook is set up."`
-	MaxInFlight     int           `env:"MAX_IN_FLIGHT" envDefault:"512" doc:"Requests handled at a time, of at most 1 MiB each; more are answered 503."`
+	MaxInFlight     int           `env:"MAX_IN_FLIGHT" envDefault:"512" doc:"Requests of Messenger's handled at a time, of at most 1 MiB each; more are answered 503. As many bodies, 64 at least, are read at a time: one more ends the reading of the slowest."`
 	PublishTimeout  time.Duration `env:"PUBLISH_TIMEOUT" envDefault:"3s" doc:"How long the broker may take to confirm before the answer is 503; Messenger waits 5 s."`
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long requests in flight may take when the program is stopped."`
 	Broker          BrokerSettings

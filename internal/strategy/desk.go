@@ -52,6 +52,17 @@ func newDesk(c Config) (*desk, error) {
 	}, nil
 }
 
+// onRedis makes a strategy that has a desk.
+func onRedis[S Strategy](build func(Config, *desk) S) func(Config) (Strategy, error) {
+	return func(c Config) (Strategy, error) {
+		d, err := newDesk(c)
+		if err != nil {
+			return nil, err
+		}
+		return build(c, d), nil
+	}
+}
+
 // name is a page's name in Redis.
 func (d *desk) name(kind string, k excess.Key) string {
 	return fmt.Sprintf("%s:%s:{%s/%s}", d.prefix, kind, k.Page, k.Class)

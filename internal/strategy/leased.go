@@ -58,11 +58,7 @@ type leased struct {
 	cfg Config
 }
 
-func newLeased(c Config) (*leased, error) {
-	d, err := newDesk(c)
-	if err != nil {
-		return nil, err
-	}
+func newLeased(c Config, d *desk) *leased {
 	s := &leased{paced: newPaced[leases](c.Random), desk: d, cfg: c}
 	s.take = func(now time.Time, k excess.Key, p *leases) time.Duration {
 		wait := p.take(now, p.share(now, c.Replicas)*headroom*c.Limit(k.Class))
@@ -76,7 +72,7 @@ func newLeased(c Config) (*leased, error) {
 		return min(wait, leasePoll)
 	}
 	d.ask = s.lease
-	return s, nil
+	return s
 }
 
 // share is the part of the limit that this replica may use now.

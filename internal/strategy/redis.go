@@ -61,11 +61,7 @@ type central struct {
 	cfg Config
 }
 
-func newCentral(c Config) (*central, error) {
-	d, err := newDesk(c)
-	if err != nil {
-		return nil, err
-	}
+func newCentral(c Config, d *desk) *central {
 	s := &central{paced: newPaced[slots](c.Random), desk: d, cfg: c}
 	s.take = func(now time.Time, k excess.Key, p *slots) time.Duration {
 		wait, none := p.take(now)
@@ -78,7 +74,7 @@ func newCentral(c Config) (*central, error) {
 		return wait
 	}
 	d.ask = s.reserve
-	return s, nil
+	return s
 }
 
 // take uses a slot, or answers how long until the next, and whether there is

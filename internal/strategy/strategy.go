@@ -127,17 +127,17 @@ func All() []Info {
 		{
 			Name: "redis", Source: "ChatClub's article, rejected there: one bucket a page in Redis, an atomic script",
 			NeedsRedis: true,
-			make:       func(c Config) (Strategy, error) { return newCentral(c) },
+			make:       onRedis(newCentral),
 		},
 		{
 			Name: "synced", Source: "Pushwoosh: local counters that are added up in Redis ten times a second",
 			NeedsRedis: true,
-			make:       func(c Config) (Strategy, error) { return newSynced(c) },
+			make:       onRedis(newSynced),
 		},
 		{
 			Name: "leased", Source: "Azure, Rate Limiting pattern: exclusive leases of seconds on parts of the limit",
 			NeedsRedis: true,
-			make:       func(c Config) (Strategy, error) { return newLeased(c) },
+			make:       onRedis(newLeased),
 		},
 		{
 			Name: "aimd-only", Source: "Chiu and Jain 1989: each replica's own rate, additive increase, multiplicative decrease",

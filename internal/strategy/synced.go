@@ -46,11 +46,7 @@ type synced struct {
 	cfg Config
 }
 
-func newSynced(c Config) (*synced, error) {
-	d, err := newDesk(c)
-	if err != nil {
-		return nil, err
-	}
+func newSynced(c Config, d *desk) *synced {
 	s := &synced{paced: newPaced[tally](c.Random), desk: d, cfg: c}
 	s.take = func(now time.Time, k excess.Key, p *tally) time.Duration {
 		if !p.listed {
@@ -65,7 +61,7 @@ func newSynced(c Config) (*synced, error) {
 		return wait
 	}
 	d.every, d.ask = syncEvery, s.sync
-	return s, nil
+	return s
 }
 
 // sync adds up the pages' counts.

@@ -20,6 +20,7 @@ import (
 	"chatclub/internal/judge"
 	"chatclub/internal/load"
 	"chatclub/internal/message"
+	"chatclub/internal/proc"
 	"chatclub/internal/queue"
 	"chatclub/internal/report"
 	"chatclub/internal/sender"
@@ -242,15 +243,15 @@ func TestOthersShareOfTheMachine(t *testing.T) {
 	second := time.Duration(runtime.NumCPU()) * time.Second // of all processors
 	for _, tc := range []struct {
 		name   string
-		before *fleet.Machine
-		after  *fleet.Machine
+		before *proc.Machine
+		after  *proc.Machine
 		want   float64
 	}{
 		{"not told", nil, nil, 0},
-		{"not told in the end", &fleet.Machine{}, nil, 0},
-		{"idle", &fleet.Machine{All: second}, &fleet.Machine{All: 11 * second}, 0},
-		{"busy", &fleet.Machine{All: second, Others: second / 2}, &fleet.Machine{All: 11 * second, Others: second/2 + 3*second}, .3},
-		{"other processors are counted", &fleet.Machine{}, &fleet.Machine{All: 20 * second, Others: 10 * second}, 0},
+		{"not told in the end", &proc.Machine{}, nil, 0},
+		{"idle", &proc.Machine{All: second}, &proc.Machine{All: 11 * second}, 0},
+		{"busy", &proc.Machine{All: second, Others: second / 2}, &proc.Machine{All: 11 * second, Others: second/2 + 3*second}, .3},
+		{"other processors are counted", &proc.Machine{}, &proc.Machine{All: 20 * second, Others: 10 * second}, 0},
 	} {
 		tr := trial{measured: 10 * time.Second, started: fleet.Usage{Machine: tc.before}, ended: fleet.Usage{Machine: tc.after}}
 		if got := tr.others(); math.Abs(got-tc.want) > 1e-9 {

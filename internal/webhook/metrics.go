@@ -16,7 +16,7 @@ type metrics struct {
 }
 
 // newMetrics registers every series, so that each exists from the start.
-func newMetrics(reg prometheus.Registerer, inFlight func() float64) *metrics {
+func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct{}) *metrics {
 	auto := promauto.With(reg)
 	requests := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "chatclub_webhook_requests_total",
@@ -45,8 +45,12 @@ func newMetrics(reg prometheus.Registerer, inFlight func() float64) *metrics {
 	}
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "chatclub_webhook_in_flight",
-		Help: "POST requests being handled.",
-	}, inFlight)
+		Help: "POST requests that Messenger signed and that are being handled.",
+	}, func() float64 { return float64(len(slots)) })
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "chatclub_webhook_readers",
+		Help: "Bodies being read, which anybody may have sent.",
+	}, func() float64 { return float64(readers.count()) })
 	for r, o := range outcomes {
 		m.requests[r] = requests.WithLabelValues(o.label)
 	}

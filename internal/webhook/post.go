@@ -1,12 +1,9 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"net/http"
 
 	"chatclub/internal/message"
@@ -15,45 +12,21 @@ import (
 
 // post handles one delivery of events.
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
+	body, res := h.verified(w, r)
+	if res != accepted {
+		return answer{result: res}
+	}
 	select {
 	case h.slots <- struct{}{}:
 		defer func() { <-h.slots }()
 	default:
 		return answer{result: overloaded}
 	}
-	claimed, ok := parseSignature(r.Header.Get(SignatureHeader))
-	if !ok {
-		return answer{result: forbidden}
-	}
-	body, err := readBody(w, r)
-	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return answer{result: tooLarge}
-		}
-		return answer{result: badRequest} // the client broke off
-	}
-	if !claimed.verifies(body, h.cfg.AppSecret) {
-		return answer{result: forbidden}
-	}
 	parts, err := Split(body, h.cfg.Now())
 	if err != nil {
 		return answer{result: notFound}
 	}
 	return answer{result: h.enqueue(r.Context(), parts)}
-}
-
-// readBody reads at most MaxBody bytes.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > MaxBody {
-		return nil, &http.MaxBytesError{Limit: MaxBody}
-	}
-	var b bytes.Buffer
-	// ReadFrom wants MinRead bytes free to see the end without growing.
-	b.Grow(int(max(0, r.ContentLength)) + bytes.MinRead)
-	if _, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, MaxBody)); err != nil {
-		return nil, fmt.Errorf("read body: %w", err)
-	}
-	return b.Bytes(), nil
 }
 
 // enqueue publishes everything in one confirmed batch.

@@ -87,7 +87,7 @@ func TestOverload(t *testing.T) {
 		}
 		synctest.Wait()
 		if err := testutil.GatherAndCompare(f.registry, strings.NewReader(
-			"# HELP chatclub_webhook_in_flight POST requests being handled.\n# TYPE chatclub_webhook_in_flight gauge\nchatclub_webhook_in_flight 3\n",
+			"# HELP chatclub_webhook_in_flight POST requests that Messenger signed and that are being handled.\n# TYPE chatclub_webhook_in_flight gauge\nchatclub_webhook_in_flight 3\n",
 		), "chatclub_webhook_in_flight"); err != nil {
 			t.Error(err)
 		}

@@ -2,7 +2,9 @@
 // answers 200 only after the broker has confirmed every event of the request;
 // otherwise it answers 503, and Messenger sends the request again. Nothing of
 // a body is parsed before its signature was verified, and what cannot be
-// parsed then is kept raw on the dead-letter queue.
+// parsed then is kept raw on the dead-letter queue. Who does not know the app's
+// secret can hold a bounded number of bodies of at most 1 MiB, and keeps
+// nobody's out by sending slowly.
 package webhook
 
 import (
@@ -26,8 +28,9 @@ const (
 	// DefaultPublishTimeout leaves 2 of Messenger's 5 s for the way and for
 	// reading the body.
 	DefaultPublishTimeout = 3 * time.Second
-	// DefaultMaxInFlight requests hold at most 512 MiB of bodies; at the usual
-	// 1 KiB and 5 ms of a confirm they are 100,000 requests a second.
+	// DefaultMaxInFlight requests hold at most 512 MiB of bodies, and those being
+	// read as much again; at the usual 1 KiB and 5 ms of a confirm they are
+	// 100,000 requests a second.
 	DefaultMaxInFlight = 512
 	// MaxBody is the largest body read. Messenger's batches stay far below.
 	MaxBody = 1 << 20
@@ -47,7 +50,7 @@ type Config struct {
 	Registerer  prometheus.Registerer
 	Log         *slog.Logger
 
-	MaxInFlight    int              // POST requests at a time; 0: DefaultMaxInFlight
+	MaxInFlight    int              // POST requests of Messenger's at a time, and bodies being read (64 at least); 0: DefaultMaxInFlight
 	PublishTimeout time.Duration    // for the broker's confirmation; 0: DefaultPublishTimeout
 	Now            func() time.Time // nil: time.Now
 }
@@ -86,8 +89,9 @@ type Handler struct {
 	cfg         Config
 	metrics     *metrics
 	verifyToken [sha256.Size]byte // its digest: comparing digests hides the length too
-	slots       chan struct{}     // one element per POST in flight
-	degraded    atomic.Bool       // the last publish was not confirmed
+	readers     *readers
+	slots       chan struct{} // one element per POST that Messenger signed
+	degraded    atomic.Bool   // the last publish was not confirmed
 }
 
 // New checks the configuration and registers the metrics.
@@ -104,11 +108,13 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	readers := newReaders(max(minReaders, cfg.MaxInFlight))
 	slots := make(chan struct{}, cfg.MaxInFlight)
 	return &Handler{
 		cfg:         cfg,
-		metrics:     newMetrics(cfg.Registerer, func() float64 { return float64(len(slots)) }),
+		metrics:     newMetrics(cfg.Registerer, readers, slots),
 		verifyToken: sha256.Sum256([]byte(cfg.VerifyToken)),
+		readers:     readers,
 		slots:       slots,
 	}, nil
 }
@@ -154,6 +160,7 @@ const (
 	notFound
 	badMethod
 	tooLarge
+	tooSlow
 	overloaded
 	unavailable
 	results // how many there are
@@ -172,6 +179,7 @@ var outcomes = [results]struct {
 	notFound:    {"not_found", http.StatusNotFound, "not found\n"},
 	badMethod:   {"bad_method", http.StatusMethodNotAllowed, "method not allowed\n"},
 	tooLarge:    {"too_large", http.StatusRequestEntityTooLarge, "body too large\n"},
+	tooSlow:     {"too_slow", http.StatusRequestTimeout, "body came too slowly\n"},
 	overloaded:  {"overloaded", http.StatusServiceUnavailable, "too many requests in flight\n"},
 	unavailable: {"unavailable", http.StatusServiceUnavailable, "queue unavailable\n"},
 }

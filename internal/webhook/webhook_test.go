@@ -343,7 +343,7 @@ func TestMetrics(t *testing.T) {
 chatclub_webhook_events_total{kind="message"} 1
 chatclub_webhook_events_total{kind="policy"} 0
 chatclub_webhook_events_total{kind="postback"} 0
-# HELP chatclub_webhook_in_flight POST requests being handled.
+# HELP chatclub_webhook_in_flight POST requests that Messenger signed and that are being handled.
 # TYPE chatclub_webhook_in_flight gauge
 chatclub_webhook_in_flight 0
 # HELP chatclub_webhook_requests_total Requests answered, by result.
@@ -355,6 +355,7 @@ chatclub_webhook_requests_total{result="not_found"} 1
 chatclub_webhook_requests_total{result="ok"} 3
 chatclub_webhook_requests_total{result="overloaded"} 0
 chatclub_webhook_requests_total{result="too_large"} 0
+chatclub_webhook_requests_total{result="too_slow"} 0
 chatclub_webhook_requests_total{result="unavailable"} 1
 chatclub_webhook_requests_total{result="verified"} 0
 # HELP chatclub_webhook_undecodable_total Bodies, entries and events that could not be decoded and were kept on the dead-letter queue.

@@ -16,13 +16,8 @@
 // be empty in the end, or the run fails. Messages are spread over so many pages
 // that no limit plays a part.
 //
-// The sides are loaded in turn, A B, B A, A B …, so that a machine that grows
-// slower or faster meets both alike. Each pair gives a ratio; where two pairs
-// meet, a side is loaded twice in a row, and these give the control: A/A, which
-// would be 1 on a quiet machine. The verdict compares the 95 % interval of the
-// pairs' median with the limit, and is "inconclusive" when the limit lies
-// inside it, or when the control is not 1. It is a measurement and no test: how
-// it ends depends on the machine.
+// The sides are loaded in pairs and judged as package paired says. It is a
+// measurement and no test: how it ends depends on the machine.
 package main
 
 import (
@@ -78,7 +73,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	flags := flag.NewFlagSet("dispatchcost", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&sides, "sides", nameBare+","+nameDispatcher, "the two sides, of bare, dispatcher and batch (the dispatcher with batch calls); the second is compared with the first")
-	flags.IntVar(&c.pairs, "pairs", 21, "how often each side is loaded; at least 6 for a verdict")
+	flags.IntVar(&c.pairs, "pairs", 21, "how often each side is loaded; at least 7 for a verdict")
 	flags.IntVar(&c.messages, "messages", 8000, "messages of each load")
 	flags.IntVar(&c.pages, "pages", 200, "pages that they are spread over")
 	flags.IntVar(&c.rate, "rate", 0, "messages `per second` that are published; 0: as fast as the broker takes them")

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"regexp"
@@ -89,54 +88,3 @@ func TestTheLoopPostsWhatTheSenderDoes(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestInterval(t *testing.T) {
-	t.Parallel()
-	list := func(n int) []float64 {
-		l := make([]float64, n)
-		for i := range l {
-			l[i] = float64(n - i)
-		}
-		return l
-	}
-	// As tables of the sign test give them: order statistics for n values.
-	for _, tt := range []struct {
-		n         int
-		low, high float64
-	}{{6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {12, 3, 10}, {20, 6, 15}, {5, math.Inf(-1), math.Inf(1)}} {
-		if low, high := interval(list(tt.n)); low != tt.low || high != tt.high {
-			t.Errorf("interval(%d values) = %g, %g, want %g, %g", tt.n, low, high, tt.low, tt.high)
-		}
-	}
-	if got := median([]float64{9, 1, 2, 4}); got != 3 {
-		t.Errorf("median = %g, want 3", got)
-	}
-}
-
-func TestVerdict(t *testing.T) {
-	t.Parallel()
-	around := func(middle, spread float64) []float64 {
-		var l []float64
-		for i := -5; i <= 5; i++ {
-			l = append(l, middle+spread*float64(i)/5)
-		}
-		return l
-	}
-	quietly := around(1, 0.05)
-	for _, tt := range []struct {
-		name             string
-		ratios, controls []float64
-		want             string
-	}{
-		{"below", around(1.1, 0.1), quietly, "met"},
-		{"above", around(1.4, 0.1), quietly, "missed"},
-		{"around", around(1.2, 0.1), quietly, "inconclusive"},
-		{"a control aside", around(1.1, 0.1), around(1.2, 0.05), "inconclusive"},
-		{"a wide control", around(1.1, 0.1), around(1, 0.5), "inconclusive"},
-		{"too few", around(1.1, 0.1), quietly[:5], "inconclusive"},
-	} {
-		if got := verdict(tt.ratios, tt.controls, 1.2); !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%s: verdict = %s, want %s", tt.name, got, tt.want)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"chatclub/internal/paired"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
@@ -115,45 +116,39 @@ func (s *side) close(url string) error {
 	return err
 }
 
-// pair loads the sides in turn, A B, B A, A B …
+// pair loads the sides in turn.
 func (b *bench) pair(ctx context.Context) error {
 	var costs [2][]float64
-	var ratios, controls []float64
+	var runs []paired.Run
 	for i := range b.pairs {
-		order := []int{0, 1}
-		if i%2 == 1 {
-			slices.Reverse(order)
-		}
-		for place, n := range order {
+		for _, n := range paired.Order(i, 0, 1) {
 			cost, err := b.load(ctx, b.sides[n], b.messages)
 			if err != nil {
 				return err
 			}
-			if place == 0 && i > 0 { // the same side was the last of the pair before
-				controls = append(controls, cost/costs[n][i-1])
-			}
 			costs[n] = append(costs[n], cost)
+			runs = append(runs, paired.Run{Base: n == 0, Cost: cost})
 		}
-		ratios = append(ratios, costs[1][i]/costs[0][i])
 		fmt.Fprintf(b.stdout, "pair %d: %s %.1f µs, %s %.1f µs of CPU a message: %.3f\n",
-			i+1, b.sides[0].Name, costs[0][i], b.sides[1].Name, costs[1][i], ratios[i])
+			i+1, b.sides[0].Name, costs[0][i], b.sides[1].Name, costs[1][i], costs[1][i]/costs[0][i])
 	}
 	for i, s := range b.sides {
 		fmt.Fprintf(b.stdout, "%s: median %.1f µs of CPU a message, %.2f messages a request\n",
-			s.Name, median(costs[i]), float64(s.messages)/float64(max(1, s.requests)))
+			s.Name, paired.Median(costs[i]), float64(s.messages)/float64(max(1, s.requests)))
 	}
-	b.print("ratio", ratios)
-	if len(controls) > 0 {
-		b.print("control (the same side twice)", controls)
-		fmt.Fprintf(b.stdout, "at most %g: %s\n", b.limit, verdict(ratios, controls, b.limit))
+	c := paired.Compare(runs)
+	b.print("ratio", c.Ratios)
+	if len(c.Controls) > 0 {
+		b.print("control (the same side twice)", c.Controls)
+		fmt.Fprintf(b.stdout, "at most %g: %s\n", b.limit, c.Judge(b.limit))
 	}
 	return nil
 }
 
 func (b *bench) print(what string, list []float64) {
-	low, high := interval(list)
+	low, high := paired.Interval(list)
 	fmt.Fprintf(b.stdout, "%s: median %.3f, 95 %% interval %.3f to %.3f, lowest %.3f, highest %.3f\n",
-		what, median(list), low, high, slices.Min(list), slices.Max(list))
+		what, paired.Median(list), low, high, slices.Min(list), slices.Max(list))
 }
 
 // settleTime is for the last acknowledgements. What a side costs while it idles

@@ -1,4 +1,8 @@
-package fleet
+// Package proc reads what processes, and the machine as a whole, have used so
+// far: CPU time and memory. A process's own CPU time is known on every Unix, to
+// the microsecond; the rest is read from /proc, which only Linux has, and which
+// counts CPU time in steps of 10 ms.
+package proc
 
 import (
 	"bufio"
@@ -12,8 +16,8 @@ import (
 	"time"
 )
 
-// own is this process's CPU time so far.
-func own() (time.Duration, error) {
+// Self is this process's CPU time so far.
+func Self() (time.Duration, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0, fmt.Errorf("read own CPU time: %w", err)
@@ -25,8 +29,8 @@ func own() (time.Duration, error) {
 // is 100 on every Linux that Go runs on.
 const ticks = 100
 
-// cpuOf is the CPU time of a process so far, its ended children left out.
-func cpuOf(pid int) (time.Duration, error) {
+// CPU is the CPU time of a process so far, its ended children left out.
+func CPU(pid int) (time.Duration, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, fmt.Errorf("read CPU time: %w", err)
@@ -48,8 +52,8 @@ func cpuOf(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// peakOf is the most memory that a process has held.
-func peakOf(pid int) (int64, error) {
+// Peak is the most memory that a process has held, in bytes.
+func Peak(pid int) (int64, error) {
 	const field = "VmHWM:"
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -86,10 +90,10 @@ type Machine struct {
 	All    time.Duration // had or idle, of all processors together
 }
 
-// machine is nil where the system does not tell, and in virtual time, in which
-// the processors' time says nothing. ours is what the run's own processes have
-// had.
-func machine(ours time.Duration) *Machine {
+// ReadMachine is nil where the system does not tell, and in virtual time, in
+// which the processors' time says nothing. ours is what the run's own processes
+// have had.
+func ReadMachine(ours time.Duration) *Machine {
 	if virtual() {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package fleet
+package proc
 
 import (
 	"bufio"
@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// listener is the process on this machine that listens at an address's port; 0
-// when there is none, or it may not be looked at, or this is not Linux. The
-// broker's CPU time can only be told where its process is found.
-func listener(address string) int {
+// Listener is the process on this machine that listens at an address's port; 0
+// when there is none, or it may not be looked at, or this is not Linux. An
+// address without a port has RabbitMQ's.
+func Listener(address string) int {
 	u, err := url.Parse(address)
 	if err != nil || !local(u.Hostname()) {
 		return 0

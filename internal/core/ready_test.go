@@ -1,0 +1,114 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"chatclub/internal/rooms"
+	"chatclub/internal/wait"
+)
+
+// migrating is a store whose migration a test makes fail, or take its time.
+type migrating struct {
+	Store
+	fails func(try int) error // tries count from 1
+	takes time.Duration
+	tries int
+}
+
+func (s *migrating) Migrate(ctx context.Context) error {
+	s.tries++
+	if err := s.fails(s.tries); err != nil {
+		return err
+	}
+	if !wait.For(ctx, s.takes) {
+		return ctx.Err()
+	}
+	return s.Store.Migrate(ctx)
+}
+
+func wantReady(t *testing.T, r *rig, when, want string) {
+	t.Helper()
+	got := ""
+	if err := r.core.Ready(t.Context()); err != nil {
+		got = err.Error()
+	}
+	if got != want {
+		t.Errorf("Ready() %s = %q, want %q", when, got, want)
+	}
+}
+
+// TestReady: readiness says why not, from before the start to the end.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, s := newBroker(t), newStore(t, "sqlite::memory:")
+		r := newRigOn(t, b, &migrating{Store: s, takes: 3 * time.Hour, fails: func(try int) error {
+			if try == 1 {
+				return errAway
+			}
+			return nil
+		}})
+		wantReady(t, r, "before Run", "core has not started")
+		stop := r.start(t)
+		synctest.Wait()
+		wantReady(t, r, "after a first failure", "database: away")
+		time.Sleep(time.Second)
+		wantReady(t, r, "while migrating again", "database: migrating since 2000-01-01T00:00:00Z, after away")
+		time.Sleep(3*time.Hour - 2*time.Second)
+		wantReady(t, r, "three hours later", "database: migrating since 2000-01-01T00:00:00Z, after away")
+		r.wantQueue(t, "test.inbound", 0)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		wantReady(t, r, "once events are taken", "")
+		if got := testutil.ToFloat64(r.core.metrics.failures.WithLabelValues(string(stepMigrate))); got != 1 {
+			t.Errorf("failed migrations = %v, want the first", got)
+		}
+		r.store.before = times(1, "ping")
+		if err := r.core.Ready(t.Context()); !errors.Is(err, errAway) {
+			t.Errorf("Ready() without a database = %v, want %v", err, errAway)
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.core.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "broker") {
+			t.Errorf("Ready() without a broker = %v, want an error that names it", err)
+		}
+		_ = stop() // its broker is closed
+	})
+}
+
+// TestNewerDatabase: Run ends, since trying again does not help.
+func TestNewerDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &migrating{Store: newStore(t, "sqlite::memory:"), fails: func(try int) error {
+			if try == 1 {
+				return errAway
+			}
+			return fmt.Errorf("migrate: %w", rooms.ErrNewer)
+		}}
+		r := newRigOn(t, newBroker(t), s)
+		ended := make(chan error, 1)
+		go func() { ended <- r.core.Run(t.Context()) }()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-ended:
+			if !errors.Is(err, rooms.ErrNewer) {
+				t.Errorf("Run() = %v, want ErrNewer", err)
+			}
+		default:
+			t.Errorf("Run() still tries after a minute, %d times so far, want ErrNewer", s.tries)
+		}
+		if err := r.core.Ready(t.Context()); !errors.Is(err, rooms.ErrNewer) {
+			t.Errorf("Ready() = %v, want ErrNewer", err)
+		}
+	})
+}

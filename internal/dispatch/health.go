@@ -1,0 +1,82 @@
+package dispatch
+
+import "time"
+
+// checkHealth keeps a replica that cannot call the API from holding what others
+// could send. After stuckAfter without any answer, though calls were made or
+// are due, it sends nothing more of `outbound`; when its calls of that have
+// ended and none was answered, it becomes a canary. While the app is throttled
+// the API does answer, and no other replica could send either.
+func (e *engine) checkHealth(now time.Time) {
+	shut, throttled := e.valve.state()
+	if throttled || e.inFlight == 0 && !shut {
+		e.answered = now // or nothing was asked
+	}
+	if e.canary || e.free.silent || now.Sub(e.answered) <= stuckAfter {
+		return
+	}
+	e.free.silent = true
+	e.unanswered.Store(true)
+	e.leaveFree()
+}
+
+// leaveFree gives up `outbound` once the calls of it and of broadcasts have
+// ended, so that nothing is sent twice.
+func (e *engine) leaveFree() {
+	f := &e.free
+	if !f.still() || e.freeCalls > 0 || f.closing {
+		return
+	}
+	f.closing = true
+	e.moves.after(e.outbound.giveUp)
+	if f.silent {
+		e.becomeCanary()
+	}
+}
+
+// becomeCanary gives back all that is held. From then on a few messages at a
+// time are taken from each queue, to try with, until the API answers.
+func (e *engine) becomeCanary() {
+	e.canary = true
+	e.careful.Store(true)
+	e.Log.Warn("no answer from the API; giving back what is held, and taking a few messages to try with", "since", e.answered, "calls", e.inFlight)
+	e.moves.after(e.bulkIn.giveUp)
+	for i := range e.lanes {
+		l := &e.lanes[i]
+		l.silent = l.silent || l.held > 0
+	}
+	e.leaveLanes()
+}
+
+// leaveLanes gives every lane up, to subscribe to it anew.
+func (e *engine) leaveLanes() {
+	for i := range e.lanes {
+		e.lanes[i].leaving = true
+		e.leave(i)
+	}
+}
+
+// wasAnswered notes that the API answers. It returns true when this replica was
+// a canary: then all is to be subscribed to anew, once the message that was
+// answered is settled.
+func (e *engine) wasAnswered(now time.Time) (recovered bool) {
+	e.answered = now
+	e.unanswered.Store(false)
+	if e.free.silent && !e.free.closing { // only slow
+		e.free.silent = false
+		e.awaitAll(noLane)
+	}
+	if !e.canary {
+		return false
+	}
+	e.canary = false
+	e.careful.Store(false)
+	e.Log.Info("the API answers again; taking messages as before")
+	return true
+}
+
+// resubscribe subscribes to everything as before.
+func (e *engine) resubscribe() {
+	e.free.leaving = true
+	e.leaveLanes()
+}

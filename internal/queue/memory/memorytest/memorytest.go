@@ -1,0 +1,40 @@
+// Package memorytest gives tests a broker in memory, and what its queues hold.
+package memorytest
+
+import (
+	"testing"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
+)
+
+// New is a broker with the topology's queues, all empty.
+func New(t testing.TB, top queue.Topology) *memory.Broker {
+	t.Helper()
+	b, err := memory.New(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Drain takes everything off a queue that nobody else consumes.
+func Drain(t testing.TB, b *memory.Broker, name string) (msgs []queue.Message) {
+	t.Helper()
+	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 100_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	for {
+		select {
+		case d := <-sub.Deliveries():
+			msgs = append(msgs, d.Message)
+			if err := d.Ack(); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			return msgs
+		}
+	}
+}

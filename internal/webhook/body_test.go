@@ -1,0 +1,200 @@
+package webhook
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"chatclub/internal/queue"
+)
+
+// pipes is a listener without sockets.
+type pipes struct{ conns chan net.Conn }
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error { close(p.conns); return nil } // the server calls it once
+func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// serve serves h, with the time-outs of the program, until the test ends.
+func serve(t *testing.T, h http.Handler) pipes {
+	t.Helper()
+	p := pipes{make(chan net.Conn)}
+	srv := &http.Server{Handler: h, ReadTimeout: 5 * time.Second, WriteTimeout: 13 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(p) }()
+	t.Cleanup(func() {
+		_ = srv.Close() // the error is of connections that are closed
+		<-ended
+	})
+	return p
+}
+
+// post sends a head that claims a body of that length, then pieces of it with
+// pauses before them, and returns the answer's status, 0 for none.
+func (p pipes) post(signature string, length int, pause time.Duration, pieces ...string) int {
+	client, server := net.Pipe()
+	defer client.Close()
+	p.conns <- server
+	answered := make(chan int)
+	go func() {
+		status := 0
+		if res, err := http.ReadResponse(bufio.NewReader(client), nil); err == nil {
+			status = res.StatusCode
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+		_ = client.Close()
+		answered <- status
+	}()
+	_, _ = fmt.Fprintf(client, "POST /webhook HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: %d\r\n\r\n", SignatureHeader, signature, length)
+	for _, piece := range pieces {
+		time.Sleep(pause)
+		_, _ = io.WriteString(client, piece) // fails once it is answered
+	}
+	return <-answered
+}
+
+// forged has the form of a signature.
+var forged = "sha256=" + strings.Repeat("0", 64)
+
+// late confirms after a while, if it is still asked then.
+type late time.Duration
+
+func (l late) Publish(ctx context.Context, _ ...queue.Message) error {
+	select {
+	case <-time.After(time.Duration(l)):
+		return nil
+	case <-ctx.Done():
+		return queue.ErrUnavailable
+	}
+}
+
+// TestSlowBodies: however many send bodies slowly that nobody signed,
+// Messenger's own get through, with a slow network and a slow broker, too.
+func TestSlowBodies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, func(c *Config) { c.MaxInFlight, c.Broker = 8, late(time.Second) })
+		p := serve(t, f)
+		var all sync.WaitGroup
+		attacks, refused := 0, 0
+		begin := time.Now()
+		for tick := 0; time.Since(begin) < 20*time.Second; tick++ {
+			attacks++
+			all.Go(func() { p.post(forged, MaxBody, time.Second, "{", `"`, "o", "b", "j", "e", "c", "t") })
+			if tick%40 == 39 {
+				all.Go(func() {
+					if code := p.post(sign256([]byte(oneText)), len(oneText), 20*time.Millisecond, oneText[:50], oneText[50:]); code != 200 {
+						refused++
+						t.Logf("after %v: %d", time.Since(begin), code)
+					}
+				})
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		synctest.Wait()
+		if n := f.readers.count(); n != 64 {
+			t.Errorf("bodies being read = %d, want 64", n)
+		}
+		all.Wait()
+		if refused > 0 {
+			t.Errorf("Messenger's requests refused = %d, want 0", refused)
+		}
+		if got := testutil.ToFloat64(f.metrics.requests[tooSlow]); got != float64(attacks) {
+			t.Errorf("bodies that came too slowly = %v, want %d", got, attacks)
+		}
+		if f.readers.count() != 0 || len(f.slots) != 0 {
+			t.Errorf("at the end %d are read and %d handled, want none", f.readers.count(), len(f.slots))
+		}
+	})
+}
+
+// TestReadersAreBounded: who comes when all places are taken gets that of whom
+// it has taken longest.
+func TestReadersAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, func(c *Config) { c.MaxInFlight = 1 })
+		p := serve(t, f)
+		var all sync.WaitGroup
+		ends := make([]time.Duration, 70)
+		begin := time.Now()
+		for i := range ends {
+			all.Go(func() {
+				if code := p.post(forged, 100, 0, "{"); code != http.StatusRequestTimeout {
+					t.Errorf("body %d = %d, want 408", i, code)
+				}
+				ends[i] = time.Since(begin)
+			})
+			time.Sleep(time.Millisecond)
+			if n := f.readers.count(); n > 64 {
+				t.Errorf("bodies being read = %d, want at most 64", n)
+			}
+		}
+		if err := testutil.GatherAndCompare(f.registry, strings.NewReader(
+			"# HELP chatclub_webhook_readers Bodies being read, which anybody may have sent.\n# TYPE chatclub_webhook_readers gauge\nchatclub_webhook_readers 64\n",
+		), "chatclub_webhook_readers"); err != nil {
+			t.Error(err)
+		}
+		if w := f.postSigned(oneText); w.Code != http.StatusOK { // the 71st
+			t.Errorf("POST while all places are taken = %d, want 200", w.Code)
+		}
+		all.Wait()
+		for i, got := range ends {
+			want := time.Duration(i)*time.Millisecond + 5*time.Second // what the server gives a request
+			if i < 7 {
+				want = time.Duration(64+i) * time.Millisecond // when one more came
+			}
+			if got != want {
+				t.Errorf("body %d was read until %v, want %v", i, got, want)
+			}
+		}
+	})
+}
+
+// stingy gives a byte in front and then half of what it is offered, and keeps
+// how much memory stood ready for what had come.
+type stingy struct {
+	came, most int
+	worst      float64
+}
+
+func (s *stingy) Read(b []byte) (int, error) {
+	s.most = max(s.most, s.came+len(b))
+	s.worst = max(s.worst, float64(s.came+len(b))/float64(max(s.came, 4096)))
+	if s.came >= 100_000 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n := max(1, len(b)/2)
+	s.came += n
+	return n, nil
+}
+
+// TestMemoryFollowsTheBody: a length that is claimed takes no memory.
+func TestMemoryFollowsTheBody(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int64{MaxBody, -1} {
+		s := &stingy{}
+		if _, err := readBody(s, length); err == nil {
+			t.Error("readBody of a broken body = nil, want an error")
+		}
+		if s.worst > 2 {
+			t.Errorf("readBody of claimed length %d held %d bytes, %.1f times what had come, want at most twice", length, s.most, s.worst)
+		}
+	}
+}
