@@ -77,7 +77,7 @@ func (p program) run(ctx context.Context) error {
 		return err
 	}
 	if users != nil && s.Exit {
-		return balance(users.final)
+		return users.final.balance()
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ type users struct {
 	program
 	api    *fakeapi.API
 	source *fakeapi.Source
-	final  ledger.Counts // when they have ended
+	final  verdict // when they have ended
 }
 
 func newUsers(p program, api *fakeapi.API, source *fakeapi.Source) *users {
@@ -155,8 +155,8 @@ func (u *users) run(ctx context.Context) error {
 		case <-report:
 			u.report(ctx)
 		case err := <-done:
-			u.final = u.api.Ledger().Totals()
-			fmt.Fprintln(u.stdout, line(u.final))
+			u.final = verdict{u.api.Ledger().Totals(), u.source.Counts().Undelivered}
+			fmt.Fprintln(u.stdout, line(u.final.Counts))
 			if err != nil || u.settings.Exit {
 				return err
 			}
@@ -195,11 +195,17 @@ func line(c ledger.Counts) string {
 		c.Events, c.Expected, c.Accepted, c.Refused, c.Lost, c.Duplicated, c.Unexpected)
 }
 
-// balance is an error when the ledger shows a fault of the system under test.
-func balance(c ledger.Counts) error {
-	if c.Lost == 0 && c.Duplicated == 0 && c.Unexpected == 0 && c.Accepted > 0 {
+// verdict is what the run is judged by.
+type verdict struct {
+	ledger.Counts
+	undelivered int64 // events that the system never took
+}
+
+// balance is an error when v shows a fault of the system under test.
+func (v verdict) balance() error {
+	if v.Lost == 0 && v.Duplicated == 0 && v.Unexpected == 0 && v.Unidentified == 0 && v.undelivered == 0 && v.Accepted > 0 {
 		return nil
 	}
-	return fmt.Errorf("the ledger does not balance: lost %d, duplicated %d, unexpected %d of %d accepted",
-		c.Lost, c.Duplicated, c.Unexpected, c.Accepted)
+	return fmt.Errorf("the ledger does not balance: lost %d, duplicated %d, unexpected %d, without id %d of %d accepted; %d events not taken",
+		v.Lost, v.Duplicated, v.Unexpected, v.Unidentified, v.Accepted, v.undelivered)
 }

@@ -28,7 +28,7 @@ type settings struct {
 	EventsPerSecond float64        `env:"EVENTS_PER_SECOND" envDefault:"20" doc:"Messages that all users together write."`
 	Duration        time.Duration  `env:"DURATION" envDefault:"0s" doc:"How long they write after all have joined; 0s: until the program ends."`
 	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"1m" doc:"How long to wait after DURATION for copies that are still awaited."`
-	Exit            bool           `env:"EXIT" envDefault:"false" doc:"End after DURATION, with 1 if a copy is lost, duplicated or unexpected."`
+	Exit            bool           `env:"EXIT" envDefault:"false" doc:"End after DURATION, with 1 if a copy is lost, duplicated, unexpected or without an id, or an event was not taken."`
 	Duplicates      float64        `env:"DUPLICATES" envDefault:"0" doc:"Share of webhooks that come twice."`
 	Batches         float64        `env:"BATCHES" envDefault:"0" doc:"Share of webhooks that carry several events."`
 	OutOfOrder      float64        `env:"OUT_OF_ORDER" envDefault:"0" doc:"Share of webhooks that come up to a second late."`

@@ -9,7 +9,7 @@ import (
 // Expected is one id that must be accepted.
 type Expected struct {
 	ID        string
-	Recipient string // empty: its order is not judged
+	Recipient string // who must get it; empty: whoever does, and its order is not judged
 }
 
 // Event is something that happened on a page and what must come of it. Its
@@ -115,7 +115,7 @@ func (e *Event) Withdraw() {
 	e.ids = nil
 	e.mu.Unlock()
 	for _, h := range ids {
-		e.ledger.excuse(h)
+		e.ledger.excuse(h, anybody)
 	}
 }
 
@@ -124,17 +124,22 @@ func (e *Event) Withdraw() {
 func (l *Ledger) Excuse(ids ...string) int {
 	n := 0
 	for _, id := range ids {
-		if l.excuse(l.hash(id)) {
+		if l.excuse(l.hash(id), anybody) {
 			n++
 		}
 	}
 	return n
 }
 
-func (l *Ledger) excuse(h uint64) bool {
+func anybody(awaited) bool { return true }
+
+// excuse says that an id need not come, if it is awaited and that is what was
+// meant.
+func (l *Ledger) excuse(h uint64, meant func(awaited) bool) bool {
 	s := l.shard(h)
 	s.mu.Lock()
 	a, was := s.pending[h]
+	was = was && meant(a)
 	if was {
 		delete(s.pending, h)
 		s.known[h] = mark{excused: true}

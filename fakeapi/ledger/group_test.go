@@ -35,7 +35,7 @@ func TestGroupKeepsLatencies(t *testing.T) {
 	}
 	accept := func(at time.Duration, id string) {
 		now = time.Unix(1000, 0).Add(at)
-		l.Page("1").Record(now, ledger.Send{Result: ledger.Accepted, ID: id})
+		l.Page("1").Record(now, ledger.Send{Result: ledger.Accepted, Recipient: id, ID: id})
 	}
 	announce(0, "a1", "a2")
 	announce(50*time.Millisecond, "b1", "b2") // announced 50 ms before it is due
@@ -89,7 +89,7 @@ func TestGroupCourseIsADay(t *testing.T) {
 	l := ledger.New(ledger.Config{Now: func() time.Time { return now }})
 	l.Enter(ledger.Announcement{Page: "1", Group: "hot", Due: began, IDs: []ledger.Expected{{ID: "a"}, {ID: "b"}}})
 	for id, after := range map[string]time.Duration{"a": 24*time.Hour - time.Millisecond, "b": 24 * time.Hour} {
-		l.Page("1").Record(began.Add(after), ledger.Send{Result: ledger.Accepted, ID: id})
+		l.Page("1").Record(began.Add(after), ledger.Send{Result: ledger.Accepted, Recipient: id, ID: id})
 	}
 	groups, err := l.Groups()
 	if err != nil || len(groups) != 1 {

@@ -103,16 +103,9 @@ func TestCounts(t *testing.T) {
 			t.Parallel()
 			l, c := newLedger()
 			tc.do(l, c)
-			if diff := cmp.Diff(tc.want, l.Report(ledger.Query{}).Totals); diff != "" {
-				t.Errorf("Report.Totals: -want +got\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.want, l.Totals()); diff != "" {
-				t.Errorf("Totals: -want +got\n%s", diff)
-			}
+			checkTotals(t, l, tc.want)
 			l.Reset()
-			if diff := cmp.Diff(ledger.Counts{}, l.Totals()); diff != "" {
-				t.Errorf("Totals after Reset: -want +got\n%s", diff)
-			}
+			checkTotals(t, l, ledger.Counts{})
 		})
 	}
 }

@@ -58,7 +58,7 @@ type Counts struct {
 	Errors       int64 `json:"errors"`       // calls that failed otherwise
 	Lost         int64 `json:"lost"`         // expected and not accepted
 	Duplicated   int64 `json:"duplicated"`   // accepted sends of an id that had been accepted before
-	Unexpected   int64 `json:"unexpected"`   // accepted ids that nobody announced
+	Unexpected   int64 `json:"unexpected"`   // accepted ids that nobody announced, or for another recipient or page
 	Unidentified int64 `json:"unidentified"` // accepted messages without an id
 	Actions      int64 `json:"actions"`      // accepted sender actions; in a Cell they are accepted calls like others
 	Excused      int64 `json:"excused"`      // announced ids that need not come any more
@@ -129,12 +129,12 @@ func (p *Page) Record(now time.Time, s Send) {
 	switch {
 	case s.ID == "":
 	case s.Result == Accepted:
-		verdict = p.ledger.arrived(s.ID, s.Unannounced)
+		verdict = p.arrived(s)
 		if verdict.event != nil {
 			verdict.event.group.accepted(now, verdict.event)
 		}
 	case s.Result == Rejected:
-		p.ledger.Excuse(s.ID)
+		p.rejected(s)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +171,7 @@ func (p *Page) acceptedLocked(sec *Second, s Send, v arrival) {
 	case v.again:
 		p.counts.Duplicated++
 		sec.Duplicated++
-	case v.unexpected && s.Unannounced:
+	case v.unexpected && s.Unannounced && !v.astray:
 		p.counts.Expected++
 	case v.unexpected:
 		p.counts.Unexpected++
@@ -194,34 +194,51 @@ func (p *Page) acceptedLocked(sec *Second, s Send, v arrival) {
 type arrival struct {
 	again      bool
 	unexpected bool
+	astray     bool   // it was awaited, for another recipient or page
 	event      *Event // nil unless it was awaited
 	recipient  uint64
 }
 
-func (l *Ledger) arrived(id string, unannounced bool) arrival {
-	h := l.hash(id)
-	s := l.shard(h)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := s.known[h]
-	a, was := s.pending[h]
+func (p *Page) arrived(s Send) arrival {
+	l := p.ledger
+	h := l.hash(s.ID)
+	sh := l.shard(h)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	m := sh.known[h]
+	a, was := sh.pending[h]
+	if was && !p.meant(a, s) {
+		return arrival{unexpected: true, astray: true} // the id is still awaited
+	}
 	v := arrival{again: m.accepted > 0}
 	switch {
 	case was:
-		delete(s.pending, h)
+		delete(sh.pending, h)
 		l.pending.Add(-1)
 		m.expected = true
 		v.event, v.recipient = a.event, a.recipient
 	case !v.again && !m.excused:
 		v.unexpected = true
-		m.expected = unannounced
+		m.expected = s.Unannounced
 	}
 	if m.accepted < 1<<16-1 {
 		m.accepted++
 	}
-	s.known[h] = m
-	s.wakeLocked(h)
+	sh.known[h] = m
+	sh.wakeLocked(h)
 	return v
+}
+
+// meant tells whether a send is on the page and for the recipient for whom its
+// id is awaited.
+func (p *Page) meant(a awaited, s Send) bool {
+	return a.event.page == p && (a.recipient == 0 || a.recipient == p.ledger.recipient(p.id, s.Recipient))
+}
+
+// rejected excuses an id whose recipient the platform will never take.
+func (p *Page) rejected(s Send) {
+	h := p.ledger.hash(s.ID)
+	p.ledger.excuse(h, func(a awaited) bool { return p.meant(a, s) })
 }
 
 func (p *Page) announced(expected, early int64) {

@@ -1,12 +1,9 @@
 package dispatch
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"chatclub/internal/message"
@@ -14,18 +11,10 @@ import (
 	"chatclub/internal/wait"
 )
 
-const (
-	// giveBackDelay is how long a message is held before it goes to the tail of
-	// its own queue. Without it, a queue that holds nothing else would go round
-	// as fast as the broker can.
-	giveBackDelay = 50 * time.Millisecond
-	// moveTimeout bounds one try to publish, so that deliveries that became
-	// stale meanwhile are noticed and not published as well.
-	moveTimeout = 5 * time.Second
-	// moveBatch is how many messages move with one publish: far more than that
-	// gains nothing, and a failure repeats them all.
-	moveBatch = 256
-)
+// giveBackDelay is how long a message is held before it goes to the tail of
+// its own queue. Without it, a queue that holds nothing else would go round
+// as fast as the broker can.
+const giveBackDelay = 50 * time.Millisecond
 
 // encode is the message as it is now: with its attempts.
 func (e *engine) encode(j *job) []byte {
@@ -45,7 +34,7 @@ func (e *engine) spill(j *job) {
 	to := queue.Message{
 		Queue: e.Broker.Topology().LaneOf(j.out.Page), ID: j.delivery.ID, Body: e.encode(j), Headers: j.delivery.Headers,
 	}
-	e.moves.add(move{
+	e.moves.add(&move{
 		Transfer: queue.Transfer{Delivery: j.delivery, To: []queue.Message{to}},
 		done:     e.metrics.spilled.Inc,
 	})
@@ -55,7 +44,7 @@ func (e *engine) spill(j *job) {
 // publishes what goes with it.
 func (e *engine) giveBack(j *job, pause time.Duration, also ...queue.Message) {
 	to := queue.Message{Queue: j.delivery.Queue, ID: j.delivery.ID, Body: e.encode(j), Headers: j.delivery.Headers}
-	m := move{
+	m := &move{
 		Transfer: queue.Transfer{Delivery: j.delivery, To: append([]queue.Message{to}, also...)},
 		done:     e.metrics.givenBack.Inc,
 	}
@@ -83,7 +72,7 @@ func (e *engine) bury(j *job, r rule, code string) {
 			to = append(to, m)
 		}
 	}
-	e.moves.add(move{
+	e.moves.add(&move{
 		Transfer: queue.Transfer{Delivery: j.delivery, To: to},
 		done:     e.metrics.dead.WithLabelValues(string(r.reason)).Inc,
 	})
@@ -115,151 +104,4 @@ func (e *engine) feedback(j *job, reason message.Reason) (queue.Message, error) 
 		return queue.Message{}, err
 	}
 	return queue.Message{Queue: e.Broker.Topology().Inbound(), ID: ev.ID, Body: body}, nil
-}
-
-// backlog hands work from the engine to one goroutine, in order and without
-// ever blocking the engine. It is bounded by what the broker lets a dispatcher
-// hold. The zero value is not useful.
-type backlog[T any] struct {
-	mu     sync.Mutex
-	items  []T
-	added  int // ever
-	done   int // of them
-	afters []after
-	ending bool
-	more   chan struct{} // one place: set when there is something to see
-}
-
-// after is what is called once so many items are done.
-type after struct {
-	done int
-	call func()
-}
-
-func newBacklog[T any]() backlog[T] { return backlog[T]{more: make(chan struct{}, 1)} }
-
-func (b *backlog[T]) add(item T) {
-	b.mu.Lock()
-	b.items = append(b.items, item)
-	b.added++
-	b.mu.Unlock()
-	b.signal()
-}
-
-// after calls f, which must not block, once all that was added before is done.
-func (b *backlog[T]) after(f func()) {
-	b.mu.Lock()
-	idle := b.done == b.added
-	if !idle {
-		b.afters = append(b.afters, after{b.added, f})
-	}
-	b.mu.Unlock()
-	if idle {
-		f()
-	}
-}
-
-// finish tells that n items that were taken are done.
-func (b *backlog[T]) finish(n int) {
-	b.mu.Lock()
-	b.done += n
-	due := 0
-	for due < len(b.afters) && b.afters[due].done <= b.done {
-		due++
-	}
-	calls := b.afters[:due:due]
-	b.afters = b.afters[due:]
-	b.mu.Unlock()
-	for _, a := range calls {
-		a.call()
-	}
-}
-
-// end makes take return nil once everything was taken.
-func (b *backlog[T]) end() {
-	b.mu.Lock()
-	b.ending = true
-	b.mu.Unlock()
-	b.signal()
-}
-
-func (b *backlog[T]) signal() {
-	select {
-	case b.more <- struct{}{}:
-	default:
-	}
-}
-
-// take returns at most limit items, waiting for at least one; nil at the end.
-func (b *backlog[T]) take(limit int) []T {
-	for {
-		b.mu.Lock()
-		n := min(limit, len(b.items))
-		items, ending := b.items[:n:n], b.ending
-		if b.items = b.items[n:]; len(b.items) == 0 {
-			b.items = nil
-		}
-		left := len(b.items) > 0
-		b.mu.Unlock()
-		if n > 0 {
-			if left {
-				b.signal()
-			}
-			return items
-		}
-		if ending {
-			return nil
-		}
-		<-b.more
-	}
-}
-
-// move is a message that goes to another queue; done is called once it has.
-type move struct {
-	queue.Transfer
-	done func()
-}
-
-// mover publishes messages elsewhere and then acknowledges them, in order.
-type mover struct {
-	d *Dispatcher
-	backlog[move]
-}
-
-func newMover(d *Dispatcher) *mover { return &mover{d: d, backlog: newBacklog[move]()} }
-
-// run ends with the backlog, or with ctx: what was not moved then stays on its
-// queue.
-func (m *mover) run(ctx context.Context) {
-	for items := m.take(moveBatch); items != nil; items = m.take(moveBatch) {
-		m.all(ctx, items)
-		m.finish(len(items))
-	}
-}
-
-// all repeats until the messages have moved, are stale, or ctx has ended. In
-// all but the first case they are still, or again, on their queue.
-func (m *mover) all(ctx context.Context, items []move) {
-	transfers := make([]queue.Transfer, len(items))
-	for i := range items {
-		transfers[i] = items[i].Transfer
-	}
-	for n := 1; ctx.Err() == nil; n++ {
-		try, cancel := context.WithTimeout(ctx, moveTimeout)
-		errs, err := queue.MoveAll(try, m.d.Broker, transfers)
-		cancel()
-		if err == nil {
-			for i, err := range errs {
-				switch {
-				case err == nil:
-					items[i].done()
-				case errors.Is(err, queue.ErrStale):
-					m.d.metrics.stale.Inc()
-				}
-			}
-			return
-		}
-		m.d.Log.Warn("move messages", "messages", len(items), "err", err)
-		wait.For(ctx, backoff(n, m.d.Random))
-	}
 }

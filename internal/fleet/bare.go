@@ -66,6 +66,5 @@ func (p *parts) handle(ctx context.Context, d *queue.Delivery) error {
 // requeue puts a message at its queue's end by the dispatcher's own connection,
 // which, unlike the delivery's, may have been cut.
 func (p *parts) requeue(ctx context.Context, d *queue.Delivery) error {
-	errs, err := queue.MoveAll(ctx, p.broker, []queue.Transfer{{Delivery: d, To: []queue.Message{d.Message}}})
-	return errors.Join(err, errors.Join(errs...))
+	return queue.MoveAll(ctx, p.broker, []queue.Transfer{{Delivery: d, To: []queue.Message{d.Message}}})[0]
 }

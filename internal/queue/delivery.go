@@ -38,6 +38,10 @@ func NewDelivery(b Broker, s Settler, tag uint64, msg Message, redelivered bool)
 	return &Delivery{Message: msg, Redelivered: redelivered, broker: b, settler: s, tag: tag}
 }
 
+// Stale tells that the message is, or will be, delivered again: settling this
+// delivery would do nothing.
+func (d *Delivery) Stale() bool { return !d.settler.Live() }
+
 // Live tells whether the delivery can still be settled. A consumer that held a
 // delivery for a while asks before it acts on it: when the answer is false,
 // the message is somebody else's again.
@@ -104,36 +108,71 @@ type Transfer struct {
 	To       []Message
 }
 
-// MoveAll is Move for many deliveries with one publish: it returns once all
-// that takes their place is confirmed and each is acknowledged. When
-// publishing fails none is settled. Deliveries that were settled before, or
-// are stale, are left out. It returns the errors of acknowledging, ErrStale
-// among them, per transfer.
-func MoveAll(ctx context.Context, p Publisher, transfers []Transfer) ([]error, error) {
+// MoveAll is Move for many deliveries with one publish. It returns what became
+// of each: nil once all that takes its place is confirmed and it is
+// acknowledged; ErrStale or ErrSettled, and nothing of it was published;
+// ErrInvalid, likewise, when some of it never could be; or why publishing
+// failed. In the last two cases the delivery stays unsettled. To then holds
+// what is not known to be confirmed, so that to move it again publishes nothing
+// for a second time that a broker has.
+func MoveAll(ctx context.Context, p Publisher, transfers []Transfer) []error {
 	errs := make([]error, len(transfers))
 	var msgs []Message
-	for i, t := range transfers {
-		switch {
-		case !t.Delivery.settler.Live():
-			errs[i] = ErrStale
-		case !t.Delivery.settled.CompareAndSwap(false, true):
-			errs[i] = ErrSettled
-		default:
+	for i := range transfers {
+		t := &transfers[i]
+		if errs[i] = t.begin(); errs[i] == nil {
 			msgs = append(msgs, t.To...)
 		}
 	}
-	if err := p.Publish(ctx, msgs...); err != nil {
-		for i, t := range transfers {
-			if errs[i] == nil {
-				t.Delivery.settled.Store(false)
+	var published error
+	if len(msgs) > 0 {
+		published = p.Publish(ctx, msgs...)
+	}
+	next := 0
+	for i := range transfers {
+		t := &transfers[i]
+		if errs[i] != nil {
+			continue
+		}
+		first := next
+		next += len(t.To)
+		errs[i] = t.end(func(k int) error { return faultOf(published, first+k) })
+	}
+	return errs
+}
+
+// begin settles the delivery for all others.
+func (t *Transfer) begin() error {
+	if !t.Delivery.settler.Live() {
+		return ErrStale
+	}
+	for _, m := range t.To {
+		if err := m.Validate(); err != nil {
+			return fmt.Errorf("move delivery: %w", err)
+		}
+	}
+	if !t.Delivery.settled.CompareAndSwap(false, true) {
+		return ErrSettled
+	}
+	return nil
+}
+
+// end acknowledges the delivery when none of what takes its place has a fault.
+func (t *Transfer) end(fault func(i int) error) error {
+	var rest []Message
+	var first error
+	for i, m := range t.To {
+		if err := fault(i); err != nil {
+			if first == nil {
+				first = err
 			}
-		}
-		return nil, fmt.Errorf("move %d deliveries: %w", len(transfers), err)
-	}
-	for i, t := range transfers {
-		if errs[i] == nil {
-			errs[i] = t.Delivery.settler.Ack(t.Delivery.tag)
+			rest = append(rest, m)
 		}
 	}
-	return errs, nil
+	if first == nil {
+		return t.Delivery.settler.Ack(t.Delivery.tag)
+	}
+	t.To = rest
+	t.Delivery.settled.Store(false)
+	return fmt.Errorf("move delivery: %w", first)
 }

@@ -20,6 +20,9 @@ var (
 	ErrUnavailable = errors.New("broker unavailable")
 	// ErrUnroutable: no queue of that name exists. The message went nowhere.
 	ErrUnroutable = errors.New("unroutable")
+	// ErrInvalid: no broker could take the message, now or later. Publishing it
+	// again fails the same way.
+	ErrInvalid = errors.New("invalid message")
 	// ErrStale: the delivery's connection is gone and its message has been, or
 	// will be, delivered again. Settling it did nothing.
 	ErrStale = errors.New("stale delivery")
@@ -43,7 +46,9 @@ type Publisher interface {
 	// waits for a lost or blocked broker until ctx ends, then returns
 	// ErrUnavailable; some of msgs may be queued then. A message for a queue
 	// that does not exist makes it return ErrUnroutable; the others of the same
-	// call are queued. Safe for concurrent use.
+	// call are queued. A *PublishError tells which are known to be. One that no
+	// broker could take makes it return ErrInvalid, and none is queued. Safe for
+	// concurrent use.
 	Publish(ctx context.Context, msgs ...Message) error
 }
 

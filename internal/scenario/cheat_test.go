@@ -231,3 +231,23 @@ func TestSendingMoreIsCaught(t *testing.T) {
 	}
 	wantUnmet(t, unmet, "nothing sent that nobody")
 }
+
+// Who sends to somebody else what one should have got loses it, whatever id it
+// carries.
+func TestSendingToSomebodyElseIsCaught(t *testing.T) {
+	t.Parallel()
+	var astray atomic.Int64
+	run, unmet := play(t, "saturate", every(100, func(c dispatch.Caller, ctx context.Context, out message.Outbound) sender.Result {
+		out.To += "0"
+		r := c.Send(ctx, out)
+		if r.Outcome == sender.Sent {
+			astray.Add(1)
+		}
+		return r
+	}), short...)
+	if n := astray.Load(); n == 0 || *run.Unexpected != n || *run.Lost != n {
+		t.Errorf("unexpected %d, lost %d, want each the %d sent to somebody else", *run.Unexpected, *run.Lost, n)
+	}
+	wantUnmet(t, unmet, "nothing lost")
+	wantUnmet(t, unmet, "nothing sent that nobody")
+}

@@ -89,7 +89,8 @@ const (
 	// bytes. The pool is emptied with every garbage collection: with buffers of
 	// maxAnswer, filling it again was what most collections were for.
 	usualAnswer = 2 << 10
-	// maxAnswer bounds what is read of an answer. A longer one costs its connection.
+	// maxAnswer bounds what is read of an answer, for each of its calls. A longer
+	// one costs its connection.
 	maxAnswer = 64 << 10
 )
 
@@ -240,7 +241,7 @@ func (s *Sender) call(req *http.Request, results []Result) error {
 	defer resp.Body.Close()
 	buf := s.answers.Get().(*[]byte) // the pool holds nothing else
 	defer s.answers.Put(buf)
-	body, err := read(resp.Body, *buf)
+	body, err := read(resp.Body, *buf, len(results)*maxAnswer)
 	if len(results) > 1 {
 		classifyBatch(resp.StatusCode, body, results)
 	} else {
@@ -255,9 +256,9 @@ func (s *Sender) call(req *http.Request, results []Result) error {
 }
 
 // read reads an answer to its end, because only then the connection can be used
-// again: into buf, and where that is too small up to maxAnswer bytes elsewhere.
+// again: into buf, and where that is too small up to limit bytes elsewhere.
 // With an error it returns what came before.
-func read(r io.Reader, buf []byte) ([]byte, error) {
+func read(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	n, err := io.ReadFull(r, buf)
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -265,7 +266,7 @@ func read(r io.Reader, buf []byte) ([]byte, error) {
 	case err != nil:
 		return buf[:n], err
 	}
-	more, err := io.ReadAll(io.LimitReader(r, maxAnswer-int64(n)))
+	more, err := io.ReadAll(io.LimitReader(r, int64(limit-n)))
 	return append(buf[:n:n], more...), err
 }
 

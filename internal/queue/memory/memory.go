@@ -42,23 +42,32 @@ func New(t queue.Topology) (*Broker, error) {
 
 // Publish queues every message at once; there is nothing to wait for.
 func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
+	if err := queue.ValidateAll(msgs); err != nil {
+		return err
+	}
 	if b.closed.Load() {
 		return fmt.Errorf("publish: %w", queue.ErrClosed)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publish: %w: %w", queue.ErrUnavailable, err)
 	}
-	var faults []error
-	for _, m := range msgs {
+	var faults []error // of each message, once there is one
+	for i, m := range msgs {
 		q, ok := b.queues[m.Queue]
 		if !ok {
-			faults = append(faults, fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrUnroutable))
+			if faults == nil {
+				faults = make([]error, len(msgs))
+			}
+			faults[i] = fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrUnroutable)
 			continue
 		}
 		b.published.Add(1)
 		q.push(m)
 	}
-	return errors.Join(faults...)
+	if faults == nil {
+		return nil
+	}
+	return &queue.PublishError{Faults: faults, Err: errors.Join(faults...)}
 }
 
 // Operations is how many messages were published, delivered and settled so

@@ -19,6 +19,8 @@ func publishCases() []testCase {
 		{"large, empty and bare messages", extremeMessages},
 		{"every queue of the topology exists", everyQueue},
 		{"unroutable is named, the others arrive", unroutable},
+		{"an error tells which messages are queued", whichAreQueued},
+		{"invalid is refused, and all with it", invalid},
 		{"equal ids in flight are told apart", equalIDs},
 		{"publishing nothing succeeds", publishNothing},
 		{"ended context", endedContext},
@@ -113,6 +115,37 @@ func unroutable(e env) {
 	}
 	e.ack(e.receiveIDs(e.consume(e.top.Outbound(), 5), "a", "b")...)
 	e.awaitInfo(e.top.Outbound(), queue.Info{Consumers: 1})
+}
+
+func whichAreQueued(e env) {
+	missing := e.top.Prefix + ".no-such-queue"
+	err := e.broker.Publish(e.Context(),
+		queue.Message{Queue: e.top.Outbound(), ID: "a"},
+		queue.Message{Queue: missing, ID: "b"},
+		queue.Message{Queue: e.top.Outbound(), ID: "c"},
+	)
+	some, ok := errors.AsType[*queue.PublishError](err)
+	if !ok || len(some.Faults) != 3 {
+		e.Fatalf("Publish(to a missing queue) = %v, want a PublishError of 3 messages", err)
+	}
+	if some.Faults[0] != nil || !errors.Is(some.Faults[1], queue.ErrUnroutable) || some.Faults[2] != nil {
+		e.Errorf("faults = %v, want %v of the second alone", some.Faults, queue.ErrUnroutable)
+	}
+}
+
+func invalid(e env) {
+	for what, bad := range map[string]queue.Message{
+		"no id":             {Queue: e.top.Outbound()},
+		"id too long":       {Queue: e.top.Outbound(), ID: strings.Repeat("i", 256)},
+		"headers too large": {Queue: e.top.Outbound(), ID: "b", Headers: map[string]string{"h": strings.Repeat("x", 4000)}},
+	} {
+		good := queue.Message{Queue: e.top.Outbound(), ID: "a"}
+		if err := e.broker.Publish(e.Context(), good, bad); !errors.Is(err, queue.ErrInvalid) {
+			e.Errorf("Publish(message with %s) = %v, want %v", what, err, queue.ErrInvalid)
+		}
+	}
+	e.publish(e.top.Outbound(), "after")
+	e.ack(e.receiveIDs(e.consume(e.top.Outbound(), 5), "after")...)
 }
 
 func equalIDs(e env) {

@@ -22,6 +22,7 @@ func settleCases() []testCase {
 		{"settled once by many", settleRace},
 		{"move goes elsewhere", move},
 		{"move that fails leaves the delivery", moveFails},
+		{"moves are settled each by itself", moveAll},
 		{"dead letter keeps the reason", deadLetter},
 	}
 }
@@ -172,6 +173,29 @@ func moveFails(e env) {
 		e.Errorf("Move(to dead) = %v, want nil", err)
 	}
 	e.awaitInfo(e.top.Outbound(), queue.Info{Consumers: 1})
+}
+
+func moveAll(e env) {
+	e.publish(e.top.Outbound(), "m0", "m1", "m2")
+	s := e.consume(e.top.Outbound(), 3)
+	var list []queue.Transfer
+	for i, d := range e.receiveIDs(s, "m0", "m1", "m2") {
+		to := queue.Message{Queue: e.top.Lane(0), ID: d.ID}
+		if i == 1 {
+			to.Queue = e.top.Prefix + ".no-such-queue"
+		}
+		list = append(list, queue.Transfer{Delivery: d, To: []queue.Message{to}})
+	}
+	for i, err := range queue.MoveAll(e.Context(), e.broker, list) {
+		if want := i == 1; errors.Is(err, queue.ErrUnroutable) != want || err != nil && !want {
+			e.Errorf("MoveAll: m%d = %v, want %v: %v", i, err, queue.ErrUnroutable, want)
+		}
+	}
+	e.ack(e.receiveIDs(e.consume(e.top.Lane(0), 3), "m0", "m2")...)
+	if err := s.Close(); err != nil {
+		e.Fatalf("Close() = %v, want nil", err)
+	}
+	e.ack(e.receiveIDs(e.consume(e.top.Outbound(), 3), "m1")...)
 }
 
 func deadLetter(e env) {

@@ -19,6 +19,11 @@ type Broker struct {
 	publishing *link
 	consuming  *link
 	window     *semaphore.Weighted // places for unconfirmed messages
+	ours       map[string]bool     // the queues of the topology
+
+	// One declares at a time: RabbitMQ answers 541 when a quorum queue is
+	// declared twice at once.
+	declaring chan struct{}
 
 	closing chan struct{}      // closed when Close begins
 	cancel  context.CancelFunc // ends the links
@@ -46,27 +51,24 @@ func Open(cfg Config) (*Broker, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Broker{
 		cfg: cfg, metrics: m, cancel: cancel,
-		window:  semaphore.NewWeighted(int64(cfg.Window)),
-		closing: make(chan struct{}),
-		subs:    make(map[*subscription]struct{}),
+		window:    semaphore.NewWeighted(int64(cfg.Window)),
+		closing:   make(chan struct{}),
+		declaring: make(chan struct{}, 1),
+		ours:      make(map[string]bool),
+		subs:      make(map[*subscription]struct{}),
 	}
-	// One link declares at a time: RabbitMQ answers 541 when a quorum queue is
-	// declared twice at once.
-	declaring := make(chan struct{}, 1)
-	declare := func(s *session) error {
-		declaring <- struct{}{}
-		defer func() { <-declaring }()
-		return declare(s.conn, cfg.Topology)
+	for _, spec := range cfg.Topology.Specs() {
+		b.ours[spec.Name] = true
 	}
 	b.publishing = newLink(publishing, cfg, m, func(s *session) error {
-		err := declare(s)
+		err := b.declare(s)
 		if err == nil {
 			s.writer, err = newWriter(s, cfg.Window)
 		}
 		return err
 	})
 	b.consuming = newLink(consuming, cfg, m, func(s *session) error {
-		err := declare(s)
+		err := b.declare(s)
 		if err == nil {
 			s.inspector = newInspector(s)
 		}

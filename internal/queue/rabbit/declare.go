@@ -12,6 +12,30 @@ import (
 // errOtherArguments says that a queue of our name exists and is not ours.
 var errOtherArguments = errors.New("the queue exists with other arguments: change QUEUE_PREFIX or delete the queue")
 
+// declare makes the queues of the topology on s.
+func (b *Broker) declare(s *session) error {
+	b.declaring <- struct{}{} // whoever has the place ends with its session at the latest
+	defer func() { <-b.declaring }()
+	return declare(s.conn, b.cfg.Topology)
+}
+
+// declareAgain makes in the background what somebody has deleted, unless that
+// is being done.
+func (b *Broker) declareAgain(s *session) {
+	select {
+	case b.declaring <- struct{}{}:
+	default:
+		return
+	}
+	b.cfg.Log.Warn("a queue is missing; declaring all of them again")
+	b.calls.Go(func() {
+		defer func() { <-b.declaring }()
+		if err := declare(s.conn, b.cfg.Topology); err != nil {
+			b.cfg.Log.Warn("declare queues again", "err", err)
+		}
+	})
+}
+
 // declare makes every queue of the topology that does not exist yet. It works
 // on a channel of its own, because RabbitMQ answers a refused declaration by
 // closing the channel. A passing fault, such as 541 from a node that is still

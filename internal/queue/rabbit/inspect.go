@@ -69,8 +69,8 @@ func (i *inspector) ask(ch **amqp.Channel, name string) (queue.Info, error) {
 // Inspect asks the broker for the state of a queue. It waits for a lost broker
 // until ctx ends.
 func (b *Broker) Inspect(ctx context.Context, name string) (queue.Info, error) {
-	if name == "" || len(name) > maxName {
-		return queue.Info{}, fmt.Errorf("inspect: queue name has %d bytes, want 1 to %d", len(name), maxName)
+	if name == "" || len(name) > queue.MaxName {
+		return queue.Info{}, fmt.Errorf("inspect: queue name has %d bytes, want 1 to %d", len(name), queue.MaxName)
 	}
 	if !b.enter() {
 		return queue.Info{}, fmt.Errorf("inspect %q: %w", name, queue.ErrClosed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"chatclub/internal/queue"
@@ -15,94 +16,86 @@ const (
 	// sharers is how many callers can share the window at least: each hands the
 	// writer no more than its part at a time.
 	sharers = 8
-	// maxBody is what RabbitMQ 4 accepts by default. It closes the channel of
-	// whoever sends more, and would again at each new try.
-	maxBody = 16 << 20
-	// maxName is the length of a short string in AMQP 0-9-1, section 4.2.5.3.
-	maxName = 255
 )
 
 var errNotConfirmed = errors.New("not confirmed")
 
 // Publish queues msgs: see queue.Publisher. A message that RabbitMQ could
 // never take is refused before any of them is sent. It returns at most a
-// write's time-out after ctx has ended.
+// write's time-out after ctx has ended. A queue of the topology that turns out
+// to be missing is declared again, for the next try.
 func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
-	items := make([]*item, len(msgs))
-	for i, m := range msgs {
-		if err := validate(m); err != nil {
-			return fmt.Errorf("publish message %d of %d: %w", i+1, len(msgs), err)
-		}
-		items[i] = &item{Message: m}
+	if err := queue.ValidateAll(msgs); err != nil {
+		return err
 	}
 	if !b.enter() {
 		return fmt.Errorf("publish %d messages: %w", len(msgs), queue.ErrClosed)
 	}
 	defer b.calls.Done()
-
+	items := make([]*item, len(msgs))
+	for i, m := range msgs {
+		items[i] = &item{Message: m, place: i}
+	}
 	var unroutable []*item
+	var last *session
 	for len(items) > 0 {
 		err := ctx.Err()
 		if err == nil {
-			var s *session
-			if s, err = b.publishing.session(ctx, b.closing); err == nil {
-				items, err = b.publishOn(ctx, s, items, &unroutable)
+			if last, err = b.publishing.session(ctx, b.closing); err == nil {
+				items, err = b.publishOn(ctx, last, items, &unroutable)
 			}
 		}
-		if errors.Is(err, queue.ErrClosed) {
-			return fmt.Errorf("publish %d messages: %w", len(items), err)
+		if err == nil {
+			continue
 		}
-		if err != nil {
-			return fmt.Errorf("publish %d messages: %w: %w", len(items), queue.ErrUnavailable, err)
+		if !errors.Is(err, queue.ErrClosed) {
+			err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
 		}
+		return faults(len(msgs), unroutable, items, fmt.Errorf("publish %d messages: %w", len(items), err))
 	}
-	var faults []error
-	for _, it := range unroutable {
-		faults = append(faults, fmt.Errorf("publish to %q: %w", it.Queue, queue.ErrUnroutable))
+	if slices.ContainsFunc(unroutable, func(it *item) bool { return b.ours[it.Queue] }) {
+		b.declareAgain(last) // for whoever publishes next
 	}
-	return errors.Join(faults...)
+	return faults(len(msgs), unroutable, nil, nil)
 }
 
-// validate refuses what would end the session whenever it is published.
-func validate(m queue.Message) error {
-	switch {
-	case m.Queue == "" || len(m.Queue) > maxName:
-		return fmt.Errorf("queue name has %d bytes, want 1 to %d", len(m.Queue), maxName)
-	case m.ID == "" || len(m.ID) > maxName:
-		return fmt.Errorf("id has %d bytes, want 1 to %d", len(m.ID), maxName)
-	case len(m.Body) > maxBody:
-		return fmt.Errorf("body has %d bytes, want at most %d", len(m.Body), maxBody)
+// faults is the error of a call to Publish of n messages: of those that no
+// queue took, and of those left when err ended it.
+func faults(n int, unroutable, left []*item, err error) error {
+	if len(unroutable) == 0 && err == nil {
+		return nil
 	}
-	size := 0
-	for k, v := range m.Headers {
-		if len(k) > maxName {
-			return fmt.Errorf("header name has %d bytes, want at most %d", len(k), maxName)
-		}
-		size += len(k) + len(v)
+	e := &queue.PublishError{Faults: make([]error, n)}
+	words := make([]error, 0, len(unroutable)+1)
+	for _, it := range unroutable {
+		e.Faults[it.place] = fmt.Errorf("publish to %q: %w", it.Queue, queue.ErrUnroutable)
+		words = append(words, e.Faults[it.place])
 	}
-	// All headers travel in one frame, of 4096 bytes at the very least; the
-	// rest of that is for names and numbers around them.
-	if size > 3000 {
-		return fmt.Errorf("headers have %d bytes, want at most 3000", size)
+	for _, it := range left {
+		e.Faults[it.place] = err
 	}
-	return nil
+	e.Err = errors.Join(append(words, err)...)
+	return e
 }
 
 // publishOn publishes items on one session. It returns those to publish again,
 // in order, when the session was lost or is blocked, and an error when ctx
-// ended.
+// ended; those are then what is not known to be confirmed.
 func (b *Broker) publishOn(ctx context.Context, s *session, items []*item, unroutable *[]*item) ([]*item, error) {
 	f := flight{broker: b, session: s}
 	rest, err := f.send(ctx, items)
 	for err == nil && len(f.open) > 0 {
 		err = f.collect(ctx)
 	}
+	if err != nil {
+		for _, c := range f.open {
+			undecided, refused := c.soFar()
+			f.lost, f.refused = append(f.lost, undecided...), append(f.refused, refused...)
+		}
+		b.abandon(f.open) //nolint:contextcheck // it outlives ctx on purpose: the places come back when the confirms do
+	}
 	*unroutable = append(*unroutable, f.refused...)
 	if err != nil {
-		b.abandon(f.open) //nolint:contextcheck // it outlives ctx on purpose: the places come back when the confirms do
-		for _, c := range f.open {
-			f.lost = append(f.lost, c.items...)
-		}
 		return append(f.lost, rest...), err
 	}
 	b.metrics.republished.Add(float64(len(f.lost)))
@@ -197,28 +190,38 @@ func (c *chunk) wait(ctx context.Context) error {
 	return nil
 }
 
+// soFar sorts the items of a chunk for which nobody waits any longer.
+func (c *chunk) soFar() (undecided, refused []*item) {
+	select {
+	case <-c.sent:
+	default:
+		return c.items, nil // the writer has them
+	}
+	var confirmed []*item
+	for _, it := range c.items {
+		if it.confirm != nil && it.confirm.Acked() {
+			confirmed = append(confirmed, it)
+		} else {
+			undecided = append(undecided, it)
+		}
+	}
+	return undecided, c.writer.takeRefused(confirmed)
+}
+
 // collect sorts the items of a decided chunk and frees their places in the
 // window. A message that was not confirmed ends the session: RabbitMQ's nack
 // says that a queue has no leader now, and 3.10 then refuses everything on
 // that channel.
 func (b *Broker) collect(c *chunk) (lost, refused []*item) {
-	confirmed := make([]*item, 0, len(c.items))
-	for _, it := range c.items {
-		if it.confirm != nil && it.confirm.Acked() {
-			confirmed = append(confirmed, it)
-		} else {
-			lost = append(lost, it)
-		}
-	}
+	lost, refused = c.soFar()
 	if len(lost) > 0 {
 		c.writer.session.drop(errNotConfirmed)
 	} else {
 		b.metrics.confirm.Observe(time.Since(c.at).Seconds())
 	}
-	refused = c.writer.takeRefused(confirmed)
 	c.writer.unconfirmed.Add(-int64(len(c.items)))
 	b.window.Release(int64(len(c.items)))
-	b.metrics.published.Add(float64(len(confirmed) - len(refused)))
+	b.metrics.published.Add(float64(len(c.items) - len(lost) - len(refused)))
 	b.metrics.returned.Add(float64(len(refused)))
 	return lost, refused
 }

@@ -3,6 +3,7 @@ package rabbit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ func TestServer(t *testing.T) {
 	}{
 		{"restarted and killed under load", serverRestarted},
 		{"blocked", serverBlocked},
+		{"a queue without a leader", serverQueueWithoutLeader},
 		{"down at first", serverDown},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, server) })
@@ -138,4 +140,46 @@ func serverDown(t *testing.T, server *rabbittest.Server) {
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("Close(no server) took %s, want at most 10s", took)
 	}
+}
+
+// serverQueueWithoutLeader holds still the process that leads one queue: what is
+// published there stays unconfirmed, and all else goes on.
+func serverQueueWithoutLeader(t *testing.T, server *rabbittest.Server) {
+	b := private(t, server, nil)
+	awaitReady(t, b)
+	top := b.Topology()
+	publish(t, b, top.Lane(0), "first") // from now on the channel knows the queue
+	s := consume(t, b, top.Inbound(), 3)
+	publish(t, b, top.Inbound(), "a", "b", "c")
+	leader := "{'%2F_" + top.Lane(0) + "', node()}"
+	server.Ctl("eval", "sys:suspend("+leader+").")
+
+	var list []queue.Transfer
+	for _, to := range []string{top.Bulk(), top.Lane(0), top.Bulk()} {
+		d := receive(t, s)
+		list = append(list, queue.Transfer{Delivery: d, To: []queue.Message{{Queue: to, ID: d.ID}}})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	errs := queue.MoveAll(ctx, b, list)
+	if errs[0] != nil || !errors.Is(errs[1], queue.ErrUnavailable) || errs[2] != nil {
+		t.Errorf("MoveAll() = %v, want %v of the second alone", errs, queue.ErrUnavailable)
+	}
+	awaitQueued(t, b, top.Bulk(), queue.Info{Ready: 2})
+	server.Ctl("eval", "sys:resume("+leader+").")
+	if errs := queue.MoveAll(t.Context(), b, list[1:2]); errs[0] != nil {
+		t.Errorf("MoveAll(the second again) = %v, want nil", errs[0])
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("Close() = %v, want nil", err)
+	}
+	awaitQueued(t, b, top.Inbound(), queue.Info{})
+}
+
+func awaitQueued(t *testing.T, b queue.Broker, name string, want queue.Info) {
+	t.Helper()
+	eventually(t, name+" is as expected", func() (string, bool) {
+		info, err := b.Inspect(t.Context(), name)
+		return fmt.Sprint(info, err), err == nil && info == want
+	})
 }

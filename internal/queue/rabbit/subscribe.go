@@ -2,6 +2,8 @@ package rabbit
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -29,8 +31,8 @@ type subscription struct {
 // itself after every loss, and waits for a queue that does not exist.
 func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
 	switch {
-	case name == "" || len(name) > maxName:
-		return nil, fmt.Errorf("consume: queue name has %d bytes, want 1 to %d", len(name), maxName)
+	case name == "" || len(name) > queue.MaxName:
+		return nil, fmt.Errorf("consume: queue name has %d bytes, want 1 to %d", len(name), queue.MaxName)
 	case opts.Prefetch < 1 || opts.Prefetch > math.MaxUint16: // basic.qos carries 16 bits
 		return nil, fmt.Errorf("consume %q: prefetch %d must be 1 to %d", name, opts.Prefetch, math.MaxUint16)
 	}
@@ -123,7 +125,7 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 	in, err := ch.Consume(s.queue, "", false, false, false, false, nil)
 	if is(err, amqp.NotFound) {
 		// Deleted under our feet: when it is ours, make it again.
-		return errors.Join(fmt.Errorf("subscribe: %w", err), declare(session.conn, s.broker.cfg.Topology))
+		return errors.Join(fmt.Errorf("subscribe: %w", err), s.broker.declare(session))
 	}
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)
@@ -154,14 +156,20 @@ func lossOfChannel(closes <-chan *amqp.Error, cancels <-chan string) error {
 	case err := <-closes:
 		return lossOf(err)
 	case <-cancels:
-		return errors.New("the broker cancelled the consumer: its queue was deleted")
+		return errors.New("the broker cancelled the consumer: its queue was deleted or failed, or a delivery was held for too long")
 	default:
 		return errors.New("deliveries ended")
 	}
 }
 
+// message is what arrived, such that it can be published again: whoever put it
+// on the queue may have known less of what chatclub's messages are like.
 func (s *subscription) message(d amqp.Delivery) queue.Message {
 	m := queue.Message{Queue: s.queue, ID: d.MessageId, Body: d.Body}
+	if m.ID == "" {
+		m.ID = digestID(d.Body)
+	}
+	size := 0
 	for k, v := range d.Headers {
 		text, ok := v.(string)
 		if !ok || strings.HasPrefix(k, "x-first-death-") || strings.HasPrefix(k, "x-last-death-") {
@@ -171,6 +179,16 @@ func (s *subscription) message(d amqp.Delivery) queue.Message {
 			m.Headers = make(map[string]string, len(d.Headers))
 		}
 		m.Headers[k] = text
+		size += len(k) + len(text)
+	}
+	if size > queue.MaxHeaders {
+		m.Headers = nil // ours are far shorter
 	}
 	return m
+}
+
+// digestID is the id of a message that has none: the same each time it comes.
+func digestID(body []byte) string {
+	digest := sha256.Sum256(body)
+	return "digest/" + hex.EncodeToString(digest[:16]) // 128 bits: no two meet
 }

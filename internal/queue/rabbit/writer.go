@@ -41,8 +41,10 @@ type chunk struct {
 // item is one message of a call to Publish.
 type item struct {
 	queue.Message
+	place    int                        // among the call's messages
 	sequence uint64                     // on the session that has it
 	confirm  *amqp.DeferredConfirmation // nil when it was not written
+	refused  bool                       // it is confirmed and came back
 }
 
 // newWriter starts a writer on s for a window of so many places.
@@ -85,7 +87,7 @@ func (w *writer) write(c *chunk) {
 		w.touch()
 	}
 	for _, it := range c.items { // a second try must not show the first one's outcome
-		it.sequence, it.confirm = 0, nil
+		it.sequence, it.confirm, it.refused = 0, nil, false
 	}
 	if err := w.session.raw.together(func() error { return w.publish(c.items) }); err != nil {
 		w.session.drop(fmt.Errorf("write messages: %w", err))
@@ -133,7 +135,8 @@ func (w *writer) stalled(timeout time.Duration) bool {
 	return w.unconfirmed.Load() > 0 && time.Since(w.began)-time.Duration(w.progress.Load()) > timeout
 }
 
-// takeRefused tells which of the confirmed items came back unroutable. The
+// takeRefused tells which of the confirmed items came back unroutable, as often
+// as it is asked. The
 // broker sends a return before its confirm, and the library queues the one
 // before it completes the other, so nothing can come later.
 func (w *writer) takeRefused(items []*item) []*item {
@@ -152,13 +155,13 @@ func (w *writer) takeRefused(items []*item) []*item {
 			more = false
 		}
 	}
-	if len(w.refused) == 0 {
-		return nil
-	}
 	var refused []*item
 	for _, it := range items {
 		if _, ok := w.refused[it.sequence]; ok {
 			delete(w.refused, it.sequence)
+			it.refused = true
+		}
+		if it.refused {
 			refused = append(refused, it)
 		}
 	}

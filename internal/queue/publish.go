@@ -1,0 +1,74 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What Message.Validate accepts.
+const (
+	// MaxBody is what RabbitMQ 4 accepts by default. It closes the channel of
+	// whoever sends more, and would again at each new try.
+	MaxBody = 16 << 20
+	// MaxName is the length of a short string in AMQP 0-9-1, section 4.2.5.3:
+	// of a queue's name, an id and the name of a header.
+	MaxName = 255
+	// MaxHeaders is how long names and texts of all headers may be together:
+	// they travel in one frame, of 4096 bytes at the very least, and the rest of
+	// that is for what stands around them.
+	MaxHeaders = 3000
+)
+
+// Validate returns ErrInvalid, with the reason, for a message that could not be
+// published whenever it is tried.
+func (m Message) Validate() error {
+	switch {
+	case m.Queue == "" || len(m.Queue) > MaxName:
+		return fmt.Errorf("%w: queue name has %d bytes, want 1 to %d", ErrInvalid, len(m.Queue), MaxName)
+	case m.ID == "" || len(m.ID) > MaxName:
+		return fmt.Errorf("%w: id has %d bytes, want 1 to %d", ErrInvalid, len(m.ID), MaxName)
+	case len(m.Body) > MaxBody:
+		return fmt.Errorf("%w: body has %d bytes, want at most %d", ErrInvalid, len(m.Body), MaxBody)
+	}
+	size := 0
+	for k, v := range m.Headers {
+		if len(k) > MaxName {
+			return fmt.Errorf("%w: header name has %d bytes, want at most %d", ErrInvalid, len(k), MaxName)
+		}
+		size += len(k) + len(v)
+	}
+	if size > MaxHeaders {
+		return fmt.Errorf("%w: headers have %d bytes, want at most %d", ErrInvalid, size, MaxHeaders)
+	}
+	return nil
+}
+
+// ValidateAll returns the fault of the first message that is not valid.
+func ValidateAll(msgs []Message) error {
+	for i, m := range msgs {
+		if err := m.Validate(); err != nil {
+			return fmt.Errorf("publish message %d of %d: %w", i+1, len(msgs), err)
+		}
+	}
+	return nil
+}
+
+// PublishError is an error of Publish that says which messages it concerns.
+type PublishError struct {
+	Faults []error // for each message of the call; nil: the broker has confirmed it
+	Err    error   // all of them in words
+}
+
+// Error implements error.
+func (e *PublishError) Error() string { return e.Err.Error() }
+
+// Unwrap is the error that it adds to.
+func (e *PublishError) Unwrap() error { return e.Err }
+
+// faultOf is what err, of Publish, says about the i-th message.
+func faultOf(err error, i int) error {
+	if some, ok := errors.AsType[*PublishError](err); ok && i < len(some.Faults) {
+		return some.Faults[i]
+	}
+	return err
+}
