@@ -65,6 +65,7 @@ type pageQueue struct {
 	held     int       // in the heap, in lines, delayed or in flight
 	inFlight int       // of them in calls
 	gated    bool      // the gate said to wait
+	park     int       // how many may, as it said
 	wakeAt   time.Time // no use to try before; zero: none
 	ready    bool      // it is in the engine's list of those that wait for a call to end
 }

@@ -122,7 +122,7 @@ func TestRefusedBursts(t *testing.T) {
 	for ahead < 2000 {
 		for _, p := range next() {
 			m.Done(now, p, Accepted)
-			if p.ahead {
+			if p.ticket.ahead {
 				ahead++
 			}
 		}

@@ -69,6 +69,7 @@ const (
 type ticket struct {
 	at    time.Time
 	probe bool
+	ahead bool // of the pace, in a burst
 }
 
 // pace is the learned speed of one page at its owner. The zero value is not
@@ -182,6 +183,7 @@ func (p *pace) refused(now time.Time, t ticket) {
 		p.starting, p.shut = true, t.at
 		p.ceiling = p.rate
 	case t.at.Before(p.shut): // the probe has answered for it
+	case t.ahead: // the burst was too much, not the pace
 	default:
 		p.starting = false
 		p.ceiling += (p.rate - p.ceiling) * unlearn
@@ -237,6 +239,14 @@ func (p *pace) doublings(now time.Time) float64 {
 		n = max(n, now.Sub(p.passed).Seconds()/passedDouble.Seconds())
 	}
 	return n
+}
+
+// calm tells whether bursts may go ahead of the pace: it is all that was
+// configured, nothing was refused for a while, and what others sent before it
+// began has had its time.
+func (p *pace) calm(now time.Time) bool {
+	return p.streak == 0 && !p.probing && p.rate >= headroom*p.limit &&
+		now.Sub(p.began) >= settle && now.Sub(p.lastRefusal) >= noBurst
 }
 
 // idle tells whether nothing was learned or wanted for long enough to forget the page.
