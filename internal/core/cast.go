@@ -48,6 +48,7 @@ type caster struct {
 	wakes  chan struct{} // one place: something was claimed
 	open   atomic.Bool   // more may be put on the bulk queue
 	full   bool          // it is too long; of look
+	every  time.Duration // between two looks: castLook, but in tests of many hours
 
 	mu    sync.Mutex
 	casts map[string]*cast // what is held, by id
@@ -55,7 +56,7 @@ type caster struct {
 
 func newCaster(c *Core) *caster {
 	return &caster{
-		c: c, holder: rand.Text(), casts: make(map[string]*cast),
+		c: c, holder: rand.Text(), every: castLook, casts: make(map[string]*cast),
 		pokes: make(chan struct{}, 1), wakes: make(chan struct{}, 1),
 	}
 }
@@ -121,7 +122,7 @@ func (r *caster) look(ctx context.Context) time.Duration {
 	if claim.More {
 		return castBeat
 	}
-	return castLook
+	return r.every
 }
 
 // adopt begins to work on what was claimed. What is held but not known here, a

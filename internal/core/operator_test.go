@@ -163,6 +163,7 @@ func TestIdleLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newIdleRig(t, newBroker(t), time.Hour)
+		r.core.caster.every = time.Hour
 		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"))
 		stop := r.start(t)
 		synctest.Wait()

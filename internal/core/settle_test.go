@@ -250,6 +250,7 @@ func TestPrune(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
+		r.core.caster.every = time.Hour
 		stop := r.start(t)
 		r.say(t, text("1", "a", "hello"))
 		time.Sleep(23 * time.Hour)
