@@ -73,6 +73,10 @@ type pageQueue struct {
 // waiting is how many messages of the page are here and in no call.
 func (q *pageQueue) waiting() int { return q.held - q.inFlight }
 
+// hung is how many of those cannot be sent for a reason of their own: they wait
+// for their next try, or behind another to the same recipient.
+func (q *pageQueue) hung() int { return q.waiting() - len(q.heap) }
+
 func (q *pageQueue) push(j *job) { heap.Push(&q.heap, j) }
 
 func (q *pageQueue) pop() *job { return heap.Pop(&q.heap).(*job) } //nolint:forcetypeassert // only jobs are pushed

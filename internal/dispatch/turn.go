@@ -12,6 +12,12 @@ import (
 // disk.
 const park = 32
 
+// hungPart is the part of the prefetch that those messages of one page may take
+// which wait for a next try or behind others to the same person: an eighth, so
+// that it takes several such pages to fill the prefetch, and a large room may
+// still wait for a slow API.
+const hungPart = 8
+
 // arrive takes a message into the engine's hands.
 func (e *engine) arrive(j *job) {
 	e.seq++
@@ -87,7 +93,18 @@ func (e *engine) forget(q *pageQueue) {
 // half the prefetch, which all pages share; when that is used up, more than
 // one. What waits for a call to end, or for the API to come back, would be no
 // better off on a lane.
+//
+// In excess is also a page of which too much waits for something else: for a
+// next try, or behind a message to the same person, which may be one of another
+// class on the lane. Each takes a place that other pages could have.
 func (e *engine) checkPark(q *pageQueue) {
+	if q.hung() > e.Prefetch/hungPart {
+		if shut, _ := e.valve.state(); !shut {
+			e.Gate.Overflow(e.Now(), q.id.Key, q.waiting())
+			e.pump(q)
+			return
+		}
+	}
 	if !q.gated {
 		return
 	}

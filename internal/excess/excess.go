@@ -20,8 +20,8 @@
 // (Overflow), put the page in excess. Every message of it goes to the page's
 // lane, a queue that the broker delivers to one replica at a time. Left when
 // the lane was found empty at every look for so long that its owner has sent
-// what it may have held and what came to the lane since, and no call of the
-// page is in flight here.
+// what it may have held and what came to the lane since, and no call that was
+// made while the page was free is in flight here.
 //
 // owned: the replica that the lane is delivered to sends for all, at a learned
 // pace: it begins at 0.98 × limit and reaches for 0.993 while nothing is
@@ -156,6 +156,7 @@ type shard struct {
 // is in excess, or its owner's pace is remembered. It goes when none holds.
 type entry struct {
 	inFlight int
+	offered  int // of them, by Offer
 	refused  int // calls that were refused since the page was last free
 	excess   bool
 	since    time.Time // in excess
@@ -225,7 +226,9 @@ func (m *Map) Offer(now time.Time, k Key, again bool) Decision {
 	if wait > 0 {
 		return Decision{Do: Wait, Wait: wait, Park: m.park(now, k.Class)}
 	}
-	s.entryLocked(k).inFlight++
+	e = s.entryLocked(k)
+	e.inFlight++
+	e.offered++
 	return Decision{Do: Send, Pass: Pass{Key: k, Again: again, ticket: ticket{at: now, ahead: ahead}}}
 }
 
@@ -325,6 +328,8 @@ func (m *Map) Done(now time.Time, p Pass, r Result) Decision {
 	d := Decision{Do: Spill}
 	if p.Owner {
 		d = Decision{Do: Wait}
+	} else {
+		e.offered = max(0, e.offered-1)
 	}
 	if p.Owner && e.pace != nil {
 		switch r {
@@ -412,7 +417,7 @@ func (m *Map) LaneSeen(now time.Time, k Key, ready int) {
 	// as many more. What came is what came from here, times the replicas.
 	could := headroom * m.cfg.Limit(k.Class) * now.Sub(e.emptyAt).Seconds()
 	came := float64(e.spilled) * float64(m.replicas.Load())
-	if could-came >= float64(m.cfg.LaneHold) && e.inFlight == 0 {
+	if could-came >= float64(m.cfg.LaneHold) && e.offered == 0 {
 		e.excess, e.refused = false, 0
 		s.young[h] = m.freedLocked(s, h, e, now)
 		s.dropLocked(k, e, now)

@@ -60,6 +60,11 @@ const (
 	// land, short against the second of the published window.
 	minPause = 20 * time.Millisecond
 	maxPause = 320 * time.Millisecond
+	// A page that is shut for longer, as by a quota of a day, is asked less often:
+	// a tenth of that time later each time, so that its end is noticed as much
+	// later at most, and once a minute at least.
+	shutPart = 10
+	dayPause = time.Minute
 	// forget is how long a page may be idle before what was learned about it
 	// goes.
 	forget = 10 * time.Second
@@ -164,6 +169,9 @@ func (p *pace) refused(now time.Time, t ticket) {
 		p.streak++
 	}
 	pause := min(minPause<<min(p.streak-1, 4), maxPause)
+	if p.streak > 1 {
+		pause = max(pause, min(now.Sub(p.onset)/shutPart, dayPause))
+	}
 	p.resume = now.Add(time.Duration(float64(pause) * (0.8 + 0.4*p.random())))
 	if first {
 		p.onset = p.resume
