@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,19 +139,19 @@ func TestQueueWithoutLeaderHoldsUpItsOwnOnly(t *testing.T) {
 		m.move("2", bad)
 		m.move("3", good)
 		m.move("4", bad)
-		ended := 0
-		m.after(func() { ended++ })
+		var ended atomic.Int32
+		m.after(func() { ended.Add(1) })
 		time.Sleep(5*time.Second - time.Millisecond)
-		if ended != 0 {
+		if ended.Load() != 0 {
 			t.Error("called after the moves while they were tried")
 		}
 		time.Sleep(2 * time.Millisecond)
 		m.check("on the other lane after 5 s", m.idsOn(good), "1", "3")
 		m.move("5", bad)
-		m.after(func() { ended++ })
+		m.after(func() { ended.Add(1) })
 		synctest.Wait()
-		if ended != 2 {
-			t.Errorf("%d of 2 called after the moves, want all: what is in a jam holds up nobody", ended)
+		if ended.Load() != 2 {
+			t.Errorf("%d of 2 called after the moves, want all: what is in a jam holds up nobody", ended.Load())
 		}
 		m.move("6", good)
 		synctest.Wait()
@@ -210,6 +211,8 @@ func TestJamOfOnePart(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		m.check("dead", m.idsOn(dead), "4")
 		m.check("told", m.idsOn(inbound))
+		m.jamMu.Lock()
+		defer m.jamMu.Unlock()
 		if len(m.jams) > 0 {
 			t.Errorf("%d jams are left", len(m.jams))
 		}

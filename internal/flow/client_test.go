@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -42,16 +41,14 @@ func (c *client) post(msgs []queue.Message, done func(error)) {
 	h := c.hub
 	h.wire.after(hop, func() {
 		left := len(msgs)
-		var faults []error
-		for _, m := range msgs {
+		faults := make([]error, len(msgs))
+		for i, m := range msgs {
 			h.perform(m.Queue, 1, func() {
 				h.published.Add(1)
 				h.seen(m)
-				if err := h.inner.Publish(context.Background(), m); err != nil {
-					faults = append(faults, err)
-				}
+				faults[i] = h.inner.Publish(context.Background(), m)
 				if left--; left == 0 && done != nil {
-					h.wire.after(hop, func() { done(errors.Join(faults...)) })
+					h.wire.after(hop, func() { done(queue.NewPublishError(faults)) })
 				}
 			})
 		}
@@ -60,6 +57,9 @@ func (c *client) post(msgs []queue.Message, done func(error)) {
 
 // Publish implements queue.Publisher.
 func (c *client) Publish(ctx context.Context, msgs ...queue.Message) error {
+	if err := queue.ValidateAll(msgs); err != nil {
+		return err
+	}
 	if !c.alive() {
 		return fmt.Errorf("publish: %w", c.why())
 	}

@@ -59,6 +59,16 @@ type PublishError struct {
 	Err    error   // all of them in words
 }
 
+// NewPublishError is the error of messages with these faults; nil when none has
+// one.
+func NewPublishError(faults []error) error {
+	all := errors.Join(faults...)
+	if all == nil {
+		return nil
+	}
+	return &PublishError{Faults: faults, Err: all}
+}
+
 // Error implements error.
 func (e *PublishError) Error() string { return e.Err.Error() }
 

@@ -8,7 +8,6 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -64,10 +63,7 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 		b.published.Add(1)
 		q.push(m)
 	}
-	if faults == nil {
-		return nil
-	}
-	return &queue.PublishError{Faults: faults, Err: errors.Join(faults...)}
+	return queue.NewPublishError(faults)
 }
 
 // Operations is how many messages were published, delivered and settled so
