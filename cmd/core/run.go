@@ -14,9 +14,10 @@ import (
 	"chatclub/internal/service"
 )
 
-// otherConns are the database connections beside one per worker: for pruning,
-// counting, the silent, operators and the readiness check.
-const otherConns = 4
+// otherConns are the database connections beside one per worker: four for
+// broadcasts, and for pruning, counting, the silent, operators and the
+// readiness check.
+const otherConns = 8
 
 // program is core with what it needs from outside.
 type program struct {

@@ -91,10 +91,11 @@ func parse(text string) Command {
 	if i := strings.IndexFunc(line, unicode.IsSpace); i >= 0 {
 		word, argument = line[:i], strings.TrimSpace(line[i:])
 	}
-	if word == "" || strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLetter(r) }) {
+	folded := plaintext.Fold(word) // in which a letter with its accent is one character
+	if word == "" || strings.ContainsFunc(folded, func(r rune) bool { return !unicode.IsLetter(r) }) {
 		return Command{Text: text}
 	}
-	w, ok := words[plaintext.Fold(word)]
+	w, ok := words[folded]
 	if !ok {
 		return fault(Unknown, phrase.UnknownCommand, phrase.Args{"command": plaintext.Shorten("/"+word, maxEcho)})
 	}

@@ -51,6 +51,7 @@ func TestParse(t *testing.T) {
 		{"/Sair", Command{Kind: Leave}},
 		{"/who", Command{Kind: Who}},
 		{"/QUIÉN", Command{Kind: Who}},
+		{"/quie\u0301n", Command{Kind: Who}}, // the accent is a character of its own
 		{"/help", Command{Kind: Help}},
 		{"/ayuda", Command{Kind: Help}},
 		{"/jion jazz", unknown("/jion")},
@@ -63,6 +64,10 @@ func TestParse(t *testing.T) {
 		{"/join\tJAZZ-2_a", Command{Kind: Join, Room: "jazz-2_a"}},
 		{"/join #7", Command{Kind: Join, Room: "7"}},
 		{"／ｊｏｉｎ　música", Command{Kind: Join, Room: "música"}},
+		{"/join mu\u0301sica", Command{Kind: Join, Room: "música"}},
+		{"/join jaz\u034fz", badRoom},
+		{"/join jaz\u3164z", badRoom},
+		{"/join jazz\ufe0f", badRoom},
 		{"/join " + strings.Repeat("ö", 32), Command{Kind: Join, Room: strings.Repeat("ö", 32)}},
 		{"/join " + strings.Repeat("ö", 33), badRoom},
 		{"/join two words", badRoom},
@@ -76,6 +81,8 @@ func TestParse(t *testing.T) {
 		// Names.
 		{"/name Ann  Lee", Command{Kind: Name, Name: "Ann Lee"}},
 		{"/nick Ann", Command{Kind: Name, Name: "Ann"}},
+		{"/name A\u034fna", Command{Kind: Name, Name: "Ana"}},
+		{"/block Jose\u0301", Command{Kind: Block, Name: "José"}},
 		{"/name", Command{Kind: Name, Fault: phrase.NameUsage}},
 		{"/name Ann: hi", Command{Kind: Name, Fault: phrase.NameInvalid}},
 		{"/name /who", Command{Kind: Name, Fault: phrase.NameInvalid}},

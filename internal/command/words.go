@@ -88,7 +88,7 @@ func join(argument string) Command {
 	}
 	room := plaintext.Fold(strings.TrimPrefix(argument, "#"))
 	wrong := func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '-' && r != '_'
+		return plaintext.Blank(r) || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '-' && r != '_'
 	}
 	first, _ := utf8.DecodeRuneInString(room)
 	if unicode.IsMark(first) || room == "" || !utf8.ValidString(room) || plaintext.Clean(room) != room ||

@@ -13,7 +13,6 @@ import (
 	"chatclub/internal/fanout"
 	"chatclub/internal/message"
 	"chatclub/internal/plaintext"
-	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
 )
 
@@ -22,12 +21,24 @@ const (
 	// people write.
 	defaultRate = 30
 	// maxDeadline: who wrote last before that can no longer be sent to.
-	maxDeadline = rooms.Window
-	// broadcastBatch is how many messages are confirmed at a time: the
-	// publisher's window holds a few of them.
-	broadcastBatch = 500
+	maxDeadline    = rooms.Window
 	maxBroadcastID = 64
 )
+
+// broadcastStore is what broadcasts need of rooms.Store.
+type broadcastStore interface {
+	Audience(ctx context.Context, page string, room int) (int, error)
+	AddBroadcast(ctx context.Context, b rooms.Broadcast) (kept rooms.Broadcast, added bool, err error)
+	Broadcast(ctx context.Context, id string) (rooms.Broadcast, error)
+	Broadcasts(ctx context.Context, page string, limit int) ([]rooms.Broadcast, error)
+	StopBroadcast(ctx context.Context, id string) (b rooms.Broadcast, stopped bool, err error)
+
+	DelayBroadcasts(ctx context.Context, page string, until time.Time) error
+	ClaimBroadcasts(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error)
+	ReleaseBroadcasts(ctx context.Context, holder string, ids ...string) error
+	NextRecipients(ctx context.Context, holder string, turns []rooms.Turn) ([]rooms.Next, error)
+	AdvanceBroadcasts(ctx context.Context, holder string, steps []rooms.Step) ([]rooms.BroadcastState, error)
+}
 
 // Broadcast is the request of POST /broadcast: a text to the members of a room
 // or of all rooms of a page, through the bulk queue, which is served with what
@@ -39,59 +50,68 @@ type Broadcast struct {
 	Rate     float64   `json:"rate"`     // messages per second at most; default 30
 	Deadline time.Time `json:"deadline"` // not sent afterwards; default in an hour, at most in 24
 	ID       string    `json:"id"`       // default a new one
-	After    string    `json:"after"`    // only to those behind this one: to go on with a broadcast that stopped
 }
 
-// progress says how far a broadcast is on the queue.
-type progress struct {
-	ID         string `json:"id"`
-	Recipients int    `json:"recipients"`
-	Queued     int    `json:"queued"`         // messages on the queue
-	Last       string `json:"last,omitempty"` // the last recipient whose messages are
-}
+// accepted is an answer to what will happen later.
+type accepted struct{ answer any }
 
-// errStopped: the broker did not take all. The request made again with the
-// same id, and after set to the last one, goes on.
-type errStopped struct {
-	progress progress
-	err      error
-}
+// errTaken: the id is that of another broadcast.
+var errTaken = errors.New("id: is that of a broadcast with another page, room, text, rate or deadline")
 
-func (e *errStopped) Error() string { return "broadcast stopped: " + e.err.Error() }
-func (e *errStopped) Unwrap() error { return e.err }
+// partsOf are the messages that one recipient of a text gets.
+func partsOf(text string) []string { return plaintext.Split(text, fanout.MaxText) }
 
-// check fills in what is missing and names what is wrong.
-func (b *Broadcast) check(now time.Time, limit float64) (texts []string, err error) {
-	clean := plaintext.Clean(b.Text)
+// check fills in what is missing and names what is wrong; the deadline is
+// another matter.
+func (b *Broadcast) check(limit float64) error {
+	b.Text = plaintext.Clean(b.Text)
 	switch {
 	case b.Page == "":
-		return nil, badField("page", "must be given")
+		return badField("page", "must be given")
 	case b.Room < 0:
-		return nil, badField("room", "must be a room's number, or 0 for all")
-	case clean == "":
-		return nil, badField("text", "must have something readable")
+		return badField("room", "must be a room's number, or 0 for all")
+	case b.Text == "":
+		return badField("text", "must have something readable")
 	}
 	if b.Rate == 0 {
 		b.Rate = min(defaultRate, limit)
 	}
 	if !(b.Rate > 0 && b.Rate <= limit) {
-		return nil, badField("rate", "must be above 0 and at most %g messages per second", limit)
-	}
-	if b.Deadline.IsZero() {
-		b.Deadline = now.Add(time.Hour)
-	}
-	if !b.Deadline.After(now) || b.Deadline.Sub(now) > maxDeadline {
-		return nil, badField("deadline", "must be within the next %v", maxDeadline)
+		return badField("rate", "must be above 0 and at most %g messages per second", limit)
 	}
 	if b.ID == "" {
 		b.ID = rand.Text()
 	}
-	if len(b.ID) > maxBroadcastID || strings.ContainsFunc(b.ID, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
-		return nil, badField("id", "must have at most %d ASCII characters, no space and no slash", maxBroadcastID)
+	if len(b.ID) > maxBroadcastID || strings.ContainsFunc(b.ID, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) || b.ID == "." || b.ID == ".." {
+		return badField("id", "must have at most %d ASCII characters, no space and no slash", maxBroadcastID)
 	}
-	return plaintext.Split(clean, fanout.MaxText), nil
+	return nil
 }
 
+// checkDeadline fills it in, and tells whether a broadcast to so many people
+// can meet it.
+func (b *Broadcast) checkDeadline(now time.Time, people int) error {
+	left := b.Deadline.Sub(now)
+	if left <= 0 || left > maxDeadline {
+		return badField("deadline", "must be within the next %v", maxDeadline)
+	}
+	parts := len(partsOf(b.Text))
+	if takes := float64(people*parts) / b.Rate; takes > left.Seconds() {
+		return badField("deadline", "%d people × %d messages take %.0f s at rate %g, but %v is left",
+			people, parts, takes, b.Rate, left.Round(time.Second))
+	}
+	return nil
+}
+
+// is tells whether the request is for the broadcast that is kept. One without a
+// deadline is for that of any.
+func (b *Broadcast) is(kept rooms.Broadcast) bool {
+	return b.Page == kept.Page && b.Room == kept.Room && b.Text == kept.Text && b.Rate == kept.Rate &&
+		(b.Deadline.IsZero() || b.Deadline.UnixMilli() == kept.Deadline.UnixMilli())
+}
+
+// postBroadcast keeps the broadcast, for the cores to work on. The same request
+// again, with its id, is answered with what has become of it.
 func (c *Core) postBroadcast(r *http.Request) (any, error) {
 	var b Broadcast
 	if err := decode(r, &b); err != nil {
@@ -104,64 +124,107 @@ func (c *Core) postBroadcast(r *http.Request) (any, error) {
 	if c.cfg.Limit != nil {
 		limit = c.cfg.Limit(string(message.ClassText))
 	}
-	texts, err := b.check(c.cfg.Now(), limit)
-	if err != nil {
+	if err := b.check(limit); err != nil {
 		return nil, err
 	}
-	to, err := c.cfg.Store.Audience(r.Context(), b.Page, b.Room)
+	kept, err := c.cfg.Store.Broadcast(r.Context(), b.ID)
 	if errors.Is(err, rooms.ErrUnknown) {
-		return nil, fmt.Errorf("page or room: %w", rooms.ErrUnknown)
+		kept, err = c.addBroadcast(r.Context(), &b)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case !b.is(kept):
+		return nil, errTaken
 	}
-	takes := time.Duration(float64(len(to)*len(texts)) / b.Rate * float64(time.Second))
-	if left := b.Deadline.Sub(c.cfg.Now()); takes > left {
-		return nil, badField("deadline", "%d people × %d messages take %v at rate %g, but %v is left",
-			len(to), len(texts), takes.Round(time.Second), b.Rate, left.Round(time.Second))
-	}
-	p, err := c.broadcast(r.Context(), b, texts, to)
-	if err != nil {
-		return nil, &errStopped{p, err}
-	}
-	c.cfg.Log.InfoContext(r.Context(), "broadcast queued", "page", b.Page, "room", b.Room, "id", b.ID, "recipients", p.Recipients)
-	return p, nil
+	return accepted{map[string]any{"id": kept.ID, "recipients": kept.Recipients, "state": kept.State}}, nil
 }
 
-// broadcast puts a broadcast on the bulk queue, recipients in order.
-func (c *Core) broadcast(ctx context.Context, b Broadcast, texts, to []string) (progress, error) {
-	p := progress{ID: b.ID, Recipients: len(to)}
-	var msgs []queue.Message
-	flush := func(last string) error {
-		if err := c.publish(ctx, msgs); err != nil {
-			return err
-		}
-		p.Queued += len(msgs)
-		p.Last = last
-		msgs = nil // the broker may keep them
-		return nil
+// addBroadcast returns what is kept under the id, which is another broadcast if
+// that came in between.
+func (c *Core) addBroadcast(ctx context.Context, b *Broadcast) (rooms.Broadcast, error) {
+	people, err := c.cfg.Store.Audience(ctx, b.Page, b.Room)
+	if errors.Is(err, rooms.ErrUnknown) {
+		return rooms.Broadcast{}, fmt.Errorf("page or room: %w", rooms.ErrUnknown)
 	}
-	for i, user := range to {
-		if user <= b.After {
-			continue
-		}
-		for part, text := range texts {
-			o := message.Outbound{
-				ID: message.CopyID(b.Page, "broadcast-"+b.ID, user, part), Page: b.Page, To: user, Class: message.ClassText,
-				Text: text, Time: c.cfg.Now().UnixMilli(), Broadcast: b.ID, Rate: b.Rate, Deadline: b.Deadline.UnixMilli(),
-			}
-			body, err := o.Encode()
-			if err != nil {
-				return p, err
-			}
-			msgs = append(msgs, queue.Message{Queue: c.cfg.Broker.Topology().Bulk(), ID: o.ID, Body: body})
-		}
-		if len(msgs) >= broadcastBatch || i == len(to)-1 {
-			if err := flush(user); err != nil {
-				return p, err
-			}
-		}
+	if err != nil {
+		return rooms.Broadcast{}, err
 	}
-	c.counts.add(rooms.Place{Page: b.Page, Room: b.Room}, p.Queued)
-	return p, nil
+	now := c.cfg.Now()
+	asked := *b
+	if asked.Deadline.IsZero() {
+		asked.Deadline = now.Add(time.Hour)
+	}
+	if err := asked.checkDeadline(now, people); err != nil {
+		return rooms.Broadcast{}, err
+	}
+	kept, added, err := c.cfg.Store.AddBroadcast(ctx, rooms.Broadcast{
+		ID: b.ID, Page: b.Page, Room: b.Room, Text: b.Text, Rate: b.Rate, Deadline: asked.Deadline, Recipients: people,
+	})
+	if added {
+		c.counts.add(rooms.Place{Page: b.Page, Room: b.Room}, 0)
+		c.cfg.Log.InfoContext(ctx, "broadcast accepted", "page", b.Page, "room", b.Room, "id", b.ID, "recipients", people)
+		c.caster.poke()
+	}
+	return kept, err
+}
+
+// broadcastJSON is a broadcast in the answers of GET and DELETE.
+type broadcastJSON struct {
+	ID         string               `json:"id"`
+	Page       string               `json:"page"`
+	Room       int                  `json:"room"`
+	Text       string               `json:"text,omitempty"` // missing in lists
+	Rate       float64              `json:"rate"`
+	Deadline   time.Time            `json:"deadline"`
+	Created    time.Time            `json:"created"`
+	Recipients int                  `json:"recipients"` // when it was created
+	Queued     int                  `json:"queued"`     // of them, and of who came since: those whose messages are on the queue
+	State      rooms.BroadcastState `json:"state"`
+}
+
+func viewOf(b rooms.Broadcast) broadcastJSON {
+	return broadcastJSON{b.ID, b.Page, b.Room, b.Text, b.Rate, b.Deadline, b.Created, b.Recipients, b.Queued, b.State}
+}
+
+func (c *Core) getBroadcasts(r *http.Request) (any, error) {
+	limit, err := limitOf(r)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := c.cfg.Store.Broadcasts(r.Context(), r.URL.Query().Get("page"), limit)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]broadcastJSON, len(kept))
+	for i, b := range kept {
+		list[i] = viewOf(b)
+	}
+	return map[string]any{"broadcasts": list}, nil
+}
+
+func (c *Core) getBroadcast(r *http.Request) (any, error) {
+	kept, err := c.cfg.Store.Broadcast(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, unknownBroadcast(err)
+	}
+	return viewOf(kept), nil
+}
+
+func (c *Core) deleteBroadcast(r *http.Request) (any, error) {
+	kept, stopped, err := c.cfg.Store.StopBroadcast(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, unknownBroadcast(err)
+	}
+	if stopped {
+		c.metrics.broadcasts.WithLabelValues(string(kept.State)).Inc()
+	}
+	return viewOf(kept), nil
+}
+
+func unknownBroadcast(err error) error {
+	if errors.Is(err, rooms.ErrUnknown) {
+		return fmt.Errorf("broadcast: %w", rooms.ErrUnknown)
+	}
+	return err
 }

@@ -11,7 +11,10 @@
 //     which this core gets them;
 //   - a failing database or broker holds events up and never drops one; an
 //     event that the database can never store goes to the dead-letter queue,
-//     as does what is no event.
+//     as does what is no event;
+//   - a broadcast is put on the bulk queue at its rate, a second's worth at a
+//     time, by one core at a time; one that dies in between leaves at most a
+//     second's worth to be put there again, with the same ids.
 //
 // Any number of cores may share one database.
 package core
@@ -41,10 +44,11 @@ type Store interface {
 	CloseWindow(ctx context.Context, page, user string, at time.Time) error
 	Pause(ctx context.Context, page, reason string, at, until time.Time) error
 	Resume(ctx context.Context, page string, at time.Time) (bool, error)
-	SilentMembers(ctx context.Context) ([]rooms.Silent, error)
+	SilentMembers(ctx context.Context, after rooms.Silent) ([]rooms.Silent, error)
 	AddCounts(ctx context.Context, places map[rooms.Place]rooms.Count) error
 	Prune(ctx context.Context, before time.Time) (int64, error)
 	operatorStore
+	broadcastStore
 }
 
 // Config is what New needs. Broker and Store must be set; both are closed by
@@ -52,7 +56,7 @@ type Store interface {
 type Config struct {
 	Broker          queue.Broker
 	Store           Store
-	Prefetch        int                        // events held at most; default 64
+	Prefetch        int                        // events held at most; default 256
 	Workers         int                        // events handled at a time, of different pages; default 8
 	PublishTimeout  time.Duration              // for the copies of one event to be confirmed; default 10 s
 	Limit           func(class string) float64 // calls per second and page that the platform takes; nil: all copies go to the common queue
@@ -72,7 +76,7 @@ func (c Config) withDefaults() (Config, error) {
 		name     string
 		value    *int
 		fallback int
-	}{{"Prefetch", &c.Prefetch, 64}, {"Workers", &c.Workers, 8}} {
+	}{{"Prefetch", &c.Prefetch, 256}, {"Workers", &c.Workers, 8}} {
 		if *f.value < 0 {
 			return c, fmt.Errorf("new core: %s %d must not be negative", f.name, *f.value)
 		}
@@ -112,6 +116,7 @@ type Core struct {
 	cfg     Config
 	metrics *metrics
 	router  *router // nil without a limit
+	caster  *caster
 	counts  counts
 
 	mu      sync.Mutex
@@ -125,6 +130,7 @@ func New(cfg Config) (*Core, error) {
 		return nil, err
 	}
 	c := &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer), unready: errNotStarted}
+	c.caster = newCaster(c)
 	if cfg.Limit != nil {
 		c.router = newRouter(c)
 	}

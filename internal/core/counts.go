@@ -21,16 +21,28 @@ type counts struct {
 	places map[rooms.Place]rooms.Count
 }
 
-// add counts an event with its messages.
+// add counts something that was written for a room, with its messages.
 func (c *counts) add(at rooms.Place, messages int) {
+	c.addTo(at, rooms.Count{Events: 1, Copies: int64(messages)})
+}
+
+// copies counts messages alone: answers, and what is counted already.
+func (c *counts) copies(at rooms.Place, messages int) {
+	c.addTo(at, rooms.Count{Copies: int64(messages)})
+}
+
+func (c *counts) addTo(at rooms.Place, more rooms.Count) {
+	if more == (rooms.Count{}) {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.places == nil {
 		c.places = make(map[rooms.Place]rooms.Count)
 	}
 	n := c.places[at]
-	n.Events++
-	n.Copies += int64(messages)
+	n.Events += more.Events
+	n.Copies += more.Copies
 	c.places[at] = n
 }
 
@@ -43,10 +55,11 @@ func (c *counts) take() map[rooms.Place]rooms.Count {
 	return places
 }
 
-// count writes the counts down now and then until ctx ends.
-func (c *Core) count(ctx context.Context) {
-	for wait.For(ctx, countEvery) {
-		c.writeCounts(ctx)
+// count writes the counts down now and then until run ends, which must not
+// interrupt it: what it has taken would be lost. work bounds it.
+func (c *Core) count(run, work context.Context) {
+	for wait.For(run, countEvery) {
+		c.writeCounts(work)
 	}
 }
 

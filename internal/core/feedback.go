@@ -13,6 +13,10 @@ import (
 // when it tries again.
 const stoppedFor = 30 * time.Minute
 
+// busyAtMost bounds how long one word of a dispatcher holds up a page's
+// broadcasts.
+const busyAtMost = 10 * time.Second
+
 // What pauses a page, beside its operators.
 const (
 	causeStopped = "stopped"
@@ -21,7 +25,8 @@ const (
 
 // feedback takes a member that cannot be sent to out of the fan-out: for good
 // when it is gone, until it writes again when its window is closed or another
-// app has the conversation. A page that the dispatchers stopped is paused
+// app has the conversation. Broadcasts to a page that can take none now wait. A
+// page that the dispatchers stopped is paused
 // until they let a message through to see whether it is well again: core would
 // make copies only for the dead-letter queue until then.
 func (c *Core) feedback(run, work context.Context, j job) error {
@@ -32,6 +37,12 @@ func (c *Core) feedback(run, work context.Context, j job) error {
 		do = func(ctx context.Context) error { return c.cfg.Store.Gone(ctx, ev.Page, ev.User, at) }
 	case message.ReasonWindowClosed, message.ReasonNotOurs:
 		do = func(ctx context.Context) error { return c.cfg.Store.CloseWindow(ctx, ev.Page, ev.User, at) }
+	case message.FeedbackBusy:
+		// Told by another clock, but for some seconds only.
+		until := min(ev.Until, c.cfg.Now().Add(busyAtMost).UnixMilli())
+		do = func(ctx context.Context) error {
+			return c.cfg.Store.DelayBroadcasts(ctx, ev.Page, time.UnixMilli(until))
+		}
 	case message.ReasonPageStopped:
 		until := at.Add(stoppedFor)
 		if ev.Until > 0 {

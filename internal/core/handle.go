@@ -23,6 +23,11 @@ const (
 	claimWait = 5 * time.Second
 	// claimPoll is how often to see whether the other core is through.
 	claimPoll = 100 * time.Millisecond
+	// maxAhead is how far ahead of ours the clock of who stamped an event may be:
+	// more than clocks of servers differ. Believed further, one event from the
+	// future would keep its user from being idle, and from its allowance, until
+	// that time.
+	maxAhead = time.Minute
 )
 
 // handle brings one event to its end and settles its delivery, or leaves it
@@ -35,6 +40,7 @@ func (c *Core) handle(run, work context.Context, j job) {
 		return
 	}
 	c.metrics.events.WithLabelValues(string(j.event.Kind)).Inc()
+	j.event.Time = min(j.event.Time, c.cfg.Now().Add(maxAhead).UnixMilli())
 	switch j.event.Kind {
 	case message.KindMessage, message.KindPostback, message.KindIdle:
 		j.err = c.relay(run, work, j)
@@ -76,7 +82,11 @@ func (c *Core) relay(run, work context.Context, j job) error {
 		}
 		c.metrics.copies.Add(float64(len(msgs)))
 	}
-	c.counts.add(rooms.Place{Page: j.event.Page, Room: res.Room.Number}, len(msgs))
+	count := c.counts.copies
+	if in.do.Action == rooms.Write && !res.Held {
+		count = c.counts.add
+	}
+	count(rooms.Place{Page: j.event.Page, Room: res.Room.Number}, len(msgs))
 	return c.retry(run, j.delivery.Live, stepDone, func() error {
 		return onStore(work, func(ctx context.Context) error { return c.cfg.Store.Done(ctx, j.event.Page, j.event.ID) })
 	})

@@ -23,13 +23,27 @@ func sweepEvery(idle time.Duration) time.Duration {
 // however often it is put there, and in line with what the member writes.
 func (c *Core) sweep(ctx context.Context) {
 	for wait.For(ctx, sweepEvery(c.cfg.Idle)) {
-		silent, err := c.cfg.Store.SilentMembers(ctx)
-		if err == nil && len(silent) > 0 {
-			err = c.announce(ctx, silent)
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := c.sweepOnce(ctx); err != nil && ctx.Err() == nil {
 			c.failed(ctx, stepSweep, err, sweepEvery(c.cfg.Idle))
 		}
+	}
+}
+
+// sweepOnce announces all who are silent, some at a time.
+func (c *Core) sweepOnce(ctx context.Context) error {
+	for last := (rooms.Silent{}); ; {
+		var silent []rooms.Silent
+		err := onStore(ctx, func(ctx context.Context) (err error) {
+			silent, err = c.cfg.Store.SilentMembers(ctx, last)
+			return err
+		})
+		if err != nil || len(silent) == 0 {
+			return err
+		}
+		if err := c.announce(ctx, silent); err != nil {
+			return err
+		}
+		last = silent[len(silent)-1]
 	}
 }
 

@@ -12,13 +12,15 @@ import (
 // model is the naive idea of a page: everything in plain maps, nothing but
 // loops. It shares no code with what it is compared with.
 type model struct {
-	capacity     int
-	idle         time.Duration
-	people       map[string]*modelPerson
-	rooms        map[int]*modelRoom
-	guests       int
-	pausedUntil  int64
-	pauseChanged int64
+	capacity    int
+	idle        time.Duration
+	people      map[string]*modelPerson
+	rooms       map[int]*modelRoom
+	guests      int
+	lastRoom    int // the highest number given
+	pausedUntil int64
+	pausedAt    int64 // the youngest cause
+	resumedAt   int64
 }
 
 type modelPerson struct {
@@ -54,9 +56,7 @@ func (m *model) apply(ev message.Event) outcome {
 	case message.KindFeedback:
 		m.feedback(ev)
 	case message.KindPolicy:
-		if ev.Action == "unblock" && ev.Time >= m.pauseChanged {
-			m.pausedUntil, m.pauseChanged = 0, ev.Time
-		}
+		m.policy(ev)
 	default:
 		out = m.event(ev)
 		if ev.Time < m.pausedUntil {
@@ -66,13 +66,30 @@ func (m *model) apply(ev message.Event) outcome {
 	return out
 }
 
+func (m *model) policy(ev message.Event) {
+	if ev.Action == "block" {
+		m.pause(ev.Time, 1<<62)
+		return
+	}
+	if ev.Time >= m.pausedAt {
+		m.pausedUntil = 0
+	}
+	m.resumedAt = max(m.resumedAt, ev.Time)
+}
+
+// pause is never shortened by another, and means nothing after a resumption
+// that is younger than its cause.
+func (m *model) pause(at, until int64) {
+	if until > m.pausedUntil && at > m.resumedAt {
+		m.pausedUntil, m.pausedAt = until, max(m.pausedAt, at)
+	}
+}
+
 func (m *model) feedback(ev message.Event) {
 	p := m.people[ev.User]
 	switch message.Reason(ev.Reason) {
 	case message.ReasonPageStopped:
-		if ev.Until > m.pausedUntil && ev.Time > m.pauseChanged {
-			m.pausedUntil, m.pauseChanged = ev.Until, ev.Time
-		}
+		m.pause(ev.Time, ev.Until)
 	case message.ReasonGone:
 		if p != nil && p.seen <= ev.Time {
 			m.leave(ev.User)
@@ -188,22 +205,23 @@ func (m *model) others(user string) []string {
 }
 
 // enter puts the user into the first room of that code with a free place,
-// counted from that number, or into a new one.
+// counted from that number and then from the lowest, or into a new one.
 func (m *model) enter(user string, from int, code string) {
 	p := m.people[user]
 	if p.name == "" {
 		m.guests++
 		p.name = fmt.Sprintf("Guest %d", m.guests)
 	}
-	best, last := 0, 0
-	for number, r := range m.rooms {
-		last = max(last, number)
-		if r.code == code && number >= from && len(r.members) < m.capacity && (best == 0 || number < best) {
+	best := 0
+	for number := 1; number <= m.lastRoom; number++ {
+		r := m.rooms[number]
+		if r != nil && r.code == code && len(r.members) < m.capacity && (best == 0 || best < from && number >= from) {
 			best = number
 		}
 	}
 	if best == 0 {
-		best = last + 1
+		m.lastRoom++
+		best = m.lastRoom
 		m.rooms[best] = &modelRoom{code: code}
 	}
 	if best == p.room {

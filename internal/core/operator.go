@@ -19,16 +19,20 @@ import (
 type operatorStore interface {
 	Pages(ctx context.Context, after string, limit int) ([]rooms.PageView, error)
 	Rooms(ctx context.Context, page string, after, limit int) ([]rooms.RoomView, error)
-	Reports(ctx context.Context, page string, limit int) ([]rooms.ReportView, error)
+	Reports(ctx context.Context, page string, after rooms.ReportView, limit int) ([]rooms.ReportView, error)
 	Ban(ctx context.Context, page, user string, until time.Time) error
-	Audience(ctx context.Context, page string, room int) ([]string, error)
 }
 
 const (
 	// maxRequest is far more than a request with the longest text needs.
 	maxRequest = 64 << 10
-	// listLimit bounds a list where the request does not, and also where it does.
+	// listUsual bounds a list where the request does not, listLimit where it
+	// does. Of each page GET /pages counts the people one by one: an index for
+	// them would be changed by every event.
+	listUsual = 100
 	listLimit = 1000
+	// requestsAtOnce leaves the database to events, which share its connections.
+	requestsAtOnce = 2
 	// quotaPerPerson is how much the platform lets a page send in 24 hours for
 	// each person that it may send to.
 	quotaPerPerson = 200
@@ -53,10 +57,14 @@ func badField(field, format string, args ...any) error {
 //	POST   /pages/{page}/users/{psid}/ban  {"for": "24h"} or {"forever": true}
 //	DELETE /pages/{page}/users/{psid}/ban
 //	GET    /rooms?page=&after=&limit=      rooms of a page with members and messages per hour
-//	GET    /reports?page=&limit=           what users reported, the latest first
-//	POST   /broadcast                      see Broadcast
+//	GET    /reports?page=&after=&limit=    what users reported, the latest first; after is the next of the answer before
+//	POST   /broadcast                      see Broadcast; answered 202
+//	GET    /broadcasts?page=&limit=        broadcasts of the last week, the newest first
+//	GET    /broadcasts/{id}                how far one is
+//	DELETE /broadcasts/{id}                stops it; what is queued goes out
 //
-// A fault in the request is answered 400 (404 for what is unknown) and
+// A fault in the request is answered 400 (404 for what is unknown, 409 for an id
+// that is taken) and
 // {"error": "field: what is wrong", "field": "field"}; a database or broker
 // that is away 503.
 func (c *Core) Handler() http.Handler {
@@ -72,33 +80,57 @@ func (c *Core) Handler() http.Handler {
 			c.respond(w, r, answer, err)
 		})
 	}
-	handle("GET /pages", c.getPages)
-	handle("POST /pages/{page}/pause", c.postPause)
-	handle("POST /pages/{page}/resume", c.postResume)
-	handle("POST /pages/{page}/users/{psid}/ban", c.postBan)
-	handle("DELETE /pages/{page}/users/{psid}/ban", c.deleteBan)
-	handle("GET /rooms", c.getRooms)
-	handle("GET /reports", c.getReports)
+	turns := make(chan struct{}, requestsAtOnce)
+	brief := func(pattern string, serve func(*http.Request) (any, error)) {
+		handle(pattern, func(r *http.Request) (any, error) { return inTurn(turns, r, serve) })
+	}
+	brief("GET /pages", c.getPages)
+	brief("POST /pages/{page}/pause", c.postPause)
+	brief("POST /pages/{page}/resume", c.postResume)
+	brief("POST /pages/{page}/users/{psid}/ban", c.postBan)
+	brief("DELETE /pages/{page}/users/{psid}/ban", c.deleteBan)
+	brief("GET /rooms", c.getRooms)
+	brief("GET /reports", c.getReports)
 	handle("POST /broadcast", c.postBroadcast)
+	handle("GET /broadcasts", c.getBroadcasts)
+	handle("GET /broadcasts/{id}", c.getBroadcast)
+	handle("DELETE /broadcasts/{id}", c.deleteBroadcast)
 	return mux
+}
+
+// inTurn serves a request when one of turns is free, within the time that an
+// operation of the database has.
+func inTurn(turns chan struct{}, r *http.Request, serve func(*http.Request) (any, error)) (answer any, err error) {
+	err = onStore(r.Context(), func(ctx context.Context) error {
+		select {
+		case turns <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-turns }()
+		answer, err = serve(r.WithContext(ctx))
+		return err
+	})
+	return answer, err
 }
 
 // respond writes the answer, or the error in its place.
 func (c *Core) respond(w http.ResponseWriter, r *http.Request, answer any, err error) {
 	status := http.StatusOK
+	if a, ok := answer.(accepted); ok {
+		status, answer = http.StatusAccepted, a.answer
+	}
 	if err != nil {
 		fault := struct {
 			Error string `json:"error"`
 			Field string `json:"field,omitempty"`
-			*progress
 		}{Error: err.Error()}
 		field, isField := errors.AsType[*errField](err)
-		stopped, isStopped := errors.AsType[*errStopped](err)
 		switch {
 		case isField:
 			status, fault.Field = http.StatusBadRequest, field.field
-		case isStopped:
-			status, fault.progress = http.StatusServiceUnavailable, &stopped.progress
+		case errors.Is(err, errTaken):
+			status, fault.Field = http.StatusConflict, "id"
 		case errors.Is(err, rooms.ErrUnknown):
 			status = http.StatusNotFound
 		case errors.Is(err, rooms.ErrData):
@@ -138,7 +170,7 @@ func decode(r *http.Request, into any) error {
 }
 
 // limitOf reads how many to list.
-func limitOf(r *http.Request) (int, error) { return number(r, "limit", listLimit, 1, listLimit) }
+func limitOf(r *http.Request) (int, error) { return number(r, "limit", listUsual, 1, listLimit) }
 
 func number(r *http.Request, field string, missing, least, most int) (int, error) {
 	text := r.URL.Query().Get(field)
@@ -189,7 +221,9 @@ func plain(field, text string, most int) error {
 }
 
 // Operators are the patterns, for http.ServeMux, of all that Handler serves.
-func Operators() []string { return []string{"/pages", "/pages/", "/rooms", "/reports", "/broadcast"} }
+func Operators() []string {
+	return []string{"/pages", "/pages/", "/rooms", "/reports", "/broadcast", "/broadcasts", "/broadcasts/"}
+}
 
 // span reads a duration above zero.
 func span(field, text string) (time.Duration, error) {
@@ -208,23 +242,23 @@ func (c *Core) postPause(r *http.Request) (any, error) {
 	if err := decode(r, &ask); err != nil {
 		return nil, err
 	}
-	now, until := c.cfg.Now(), time.Time{}
+	var until time.Time
 	if ask.For != "" {
 		d, err := span("for", ask.For)
 		if err != nil {
 			return nil, err
 		}
-		until = now.Add(d)
+		until = c.cfg.Now().Add(d)
 	}
 	const by = "operator: "
 	if err := plain("reason", ask.Reason, maxID-len(by)); err != nil {
 		return nil, err
 	}
-	return nil, c.cfg.Store.Pause(r.Context(), r.PathValue("page"), by+ask.Reason, now, until)
+	return nil, c.cfg.Store.Pause(r.Context(), r.PathValue("page"), by+ask.Reason, time.Time{}, until)
 }
 
 func (c *Core) postResume(r *http.Request) (any, error) {
-	paused, err := c.cfg.Store.Resume(r.Context(), r.PathValue("page"), c.cfg.Now())
+	paused, err := c.cfg.Store.Resume(r.Context(), r.PathValue("page"), time.Time{})
 	if err == nil && !paused {
 		err = fmt.Errorf("page: %w or not paused", rooms.ErrUnknown)
 	}

@@ -1,9 +1,6 @@
 package core
 
 import (
-	"context"
-	"errors"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -13,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chatclub/internal/message"
-	"chatclub/internal/queue"
 )
 
 // ask makes a request of an operator; the answer is its status and body.
@@ -49,14 +45,20 @@ func TestViews(t *testing.T) {
 		r.wantAnswer(t, "GET", "/pages", "", 503, `{"error":"the database does not answer"}`)
 		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"), now("3", "c", "/join x"), now("1", "d", "/report guest 2"))
 		r.handled(t) // and counts
-		r.wantAnswer(t, "GET", "/pages", "", 200, `{"pages":[{"page":"p","rooms":2,"members":3,"audience":3,"messages_per_hour":4,`+
+		r.wantAnswer(t, "GET", "/pages", "", 200, `{"pages":[{"page":"p","rooms":2,"members":3,"audience":3,"messages_per_hour":2,`+
 			`"copies_per_hour":5,"copies_24h":5,"quota_24h":600,"quota_share":0.0083,"paused":false}]}`)
 		r.wantAnswer(t, "GET", "/pages?after=p", "", 200, `{"pages":[]}`)
 		r.wantAnswer(t, "GET", "/rooms?page=p", "", 200, `{"page":"p","rooms":[`+
-			`{"room":1,"members":2,"messages_per_hour":3,"copies_per_hour":4,"opened":"2000-01-01T00:00:00Z"},`+
-			`{"room":2,"code":"x","members":1,"messages_per_hour":1,"copies_per_hour":1,"opened":"2000-01-01T00:00:00Z"}]}`)
+			`{"room":1,"members":2,"messages_per_hour":2,"copies_per_hour":4,"opened":"2000-01-01T00:00:00Z"},`+
+			`{"room":2,"code":"x","members":1,"messages_per_hour":0,"copies_per_hour":1,"opened":"2000-01-01T00:00:00Z"}]}`)
 		r.wantAnswer(t, "GET", "/reports?page=p", "", 200,
-			`{"page":"p","reports":[{"reporter":"1","accused":"2","name":"Guest 2","room":1,"at":"2000-01-01T00:00:00Z"}]}`)
+			`{"page":"p","reports":[{"reporter":"1","accused":"2","name":"Guest 2","room":1,"times":1,"at":"2000-01-01T00:00:00Z"}]}`)
+		r.say(t, now("2", "j", "/report guest 1"))
+		r.handled(t)
+		r.wantAnswer(t, "GET", "/reports?page=p&limit=1", "", 200, `{"next":"946684800000/j","page":"p","reports":[`+
+			`{"reporter":"2","accused":"1","name":"Guest 1","room":1,"times":1,"at":"2000-01-01T00:00:00Z"}]}`)
+		r.wantAnswer(t, "GET", "/reports?page=p&after=946684800000/j", "", 200, `{"page":"p","reports":[`+
+			`{"reporter":"1","accused":"2","name":"Guest 2","room":1,"times":1,"at":"2000-01-01T00:00:00Z"}]}`)
 
 		r.wantAnswer(t, "POST", "/pages/p/pause", `{"for":"1h","reason":"spam"}`, 204, "")
 		if _, answer := r.ask(t, "GET", "/pages", ""); !strings.Contains(answer,
@@ -112,6 +114,8 @@ func TestWrongRequests(t *testing.T) {
 			{"POST", "/broadcast", `{"page":"\u0000","text":"x"}`, 400, "page"},
 			{"GET", "/rooms?page=p&after=-1", "", 400, "after"},
 			{"GET", "/reports", "", 400, "page"},
+			{"GET", "/reports?page=p&after=x", "", 400, "after"},
+			{"POST", "/pages/typo/resume", "", 404, ""},
 			{"POST", "/pages/p/pause", `{"for":"soon"}`, 400, "for"},
 			{"POST", "/pages/p/pause", `{"why":"x"}`, 400, "body"},
 			{"POST", "/pages/p/users/1/ban", ``, 400, "for"},
@@ -129,7 +133,13 @@ func TestWrongRequests(t *testing.T) {
 			{"POST", "/broadcast", `{"page":"p","text":"x","deadline":"1999-01-01T00:00:00Z"}`, 400, "deadline"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","deadline":"2000-01-03T00:00:00Z"}`, 400, "deadline"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","rate":0.001,"deadline":"2000-01-01T00:01:00Z"}`, 400, "deadline"},
+			{"POST", "/broadcast", `{"page":"p","text":"x","rate":1e-300}`, 400, "deadline"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","id":"a/b"}`, 400, "id"},
+			{"POST", "/broadcast", `{"page":"p","text":"x","id":".."}`, 400, "id"},
+			{"POST", "/broadcast", `{"page":"p","text":"x","after":"1"}`, 400, "body"},
+			{"GET", "/broadcasts?limit=0", "", 400, "limit"},
+			{"GET", "/broadcasts/none", "", 404, ""},
+			{"DELETE", "/broadcasts/none", "", 404, ""},
 			{"POST", "/broadcast", `{"page":"q","text":"x"}`, 404, ""},
 			{"POST", "/broadcast", `{"page":"p","room":7,"text":"x"}`, 404, ""},
 			{"POST", "/broadcast", `{"page":"p","text":"` + strings.Repeat("x", maxRequest) + `"}`, 400, "body"},
@@ -140,54 +150,9 @@ func TestWrongRequests(t *testing.T) {
 				t.Errorf("%s %s %.60s = %d %s, want %d that names %q", tt.method, tt.path, tt.body, status, answer, tt.status, tt.field)
 			}
 		}
-		r.wantQueue(t, "test.outbound.bulk", 0)
-	})
-}
-
-func TestBroadcast(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"), now("3", "c", "/join x"))
-		r.handled(t)
-		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","text":"News!","id":"n1","rate":5}`, 200,
-			`{"id":"n1","recipients":3,"queued":3,"last":"3"}`)
-		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","room":2,"text":"News!","id":"n2","deadline":"2000-01-01T02:00:00Z"}`, 200,
-			`{"id":"n2","recipients":1,"queued":1,"last":"3"}`)
-		long := strings.Repeat("word ", 500)
-		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","text":"`+long+`","id":"n3","after":"2"}`, 200,
-			`{"id":"n3","recipients":3,"queued":2,"last":"3"}`)
-		var got []message.Outbound
-		for _, m := range take(t, r.broker, "test.outbound.bulk") {
-			o, err := message.DecodeOutbound(m.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(o.Text) > 100 {
-				o.Text = "long"
-			}
-			got = append(got, o)
-		}
-		at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-		news := func(id, to, text string, rate float64, deadline time.Duration) message.Outbound {
-			return message.Outbound{
-				ID: "p/broadcast-" + id, Page: "p", To: to, Class: message.ClassText, Text: text, Time: at.UnixMilli(),
-				Broadcast: id[:2], Rate: rate, Deadline: at.Add(deadline).UnixMilli(),
-			}
-		}
-		want := []message.Outbound{
-			news("n1/1", "1", "News!", 5, time.Hour), news("n1/2", "2", "News!", 5, time.Hour), news("n1/3", "3", "News!", 5, time.Hour),
-			news("n2/3", "3", "News!", 30, 2*time.Hour),
-			news("n3/3", "3", "long", 30, time.Hour), news("n3/3/1", "3", "long", 30, time.Hour),
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("broadcasts: -want +got\n%s", diff)
-		}
-
-		r.flaky.before = func(context.Context, []queue.Message) error { return errors.Join(errAway, queue.ErrUnavailable) }
-		status, answer := r.ask(t, http.MethodPost, "/broadcast", `{"page":"p","text":"x","id":"n4"}`)
-		if status != 503 || !strings.Contains(answer, `"id":"n4","recipients":3,"queued":0`) {
-			t.Errorf("POST /broadcast without a broker = %d %s, want 503 with how far it came", status, answer)
+		r.wantAnswer(t, "GET", "/broadcasts", "", 200, `{"broadcasts":[]}`)
+		if _, answer := r.ask(t, "GET", "/pages", ""); strings.Contains(answer, "typo") {
+			t.Errorf("GET /pages after a slip of the pen = %s, want no such page", answer)
 		}
 	})
 }
@@ -198,6 +163,7 @@ func TestIdleLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newIdleRig(t, newBroker(t), time.Hour)
+		r.core.caster.every = time.Hour
 		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"))
 		stop := r.start(t)
 		synctest.Wait()

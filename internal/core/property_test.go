@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,7 +82,9 @@ func newWorld(t *testing.T, url string) *world {
 			t.Fatal(err)
 		}
 		w.store = store
-		w.cores = append(w.cores, newDoomed(t, w.broker, store))
+		core := newDoomed(t, w.broker, store)
+		core.core.cfg.Now = func() time.Time { return time.UnixMilli(w.now.Load()) }
+		w.cores = append(w.cores, core)
 	}
 	var err error
 	if w.out, err = w.broker.Consume(w.broker.Topology().Outbound(), queue.ConsumeOptions{Prefetch: 100_000}); err != nil {
@@ -129,10 +132,11 @@ func (w *world) say(t *rapid.T) {
 		User: rapid.StringMatching(`[a-h]`).Draw(t, "user"),
 	}
 	names := []string{"Guest 1", "guest 2", "Guest 3", "Guest 4", "Ana", "ANA", "Bo"}
-	switch rapid.SampledFrom([]string{
+	what := rapid.SampledFrom([]string{
 		"text", "text", "text", "text", "text", "start", "join", "code", "leave", "name", "block", "unblock", "mute",
-		"gone", "closed", "idle", "stopped", "unblocked",
-	}).Draw(t, "what") {
+		"gone", "closed", "idle", "stopped", "blocked", "unblocked", "unblocked",
+	}).Draw(t, "what")
+	switch what {
 	case "text":
 		ev.Text = fmt.Sprint("text ", w.made)
 	case "start":
@@ -159,8 +163,8 @@ func (w *world) say(t *rapid.T) {
 		ev.Kind = message.KindIdle
 	case "stopped":
 		ev.Kind, ev.Reason, ev.Until = message.KindFeedback, string(message.ReasonPageStopped), now+3600*1000
-	case "unblocked":
-		ev.Kind, ev.Action = message.KindPolicy, "unblock"
+	case "blocked", "unblocked":
+		ev.Kind, ev.Action = message.KindPolicy, strings.TrimSuffix(what, "ed")
 	}
 	e := &told{ev: ev}
 	w.waiting, w.history = append(w.waiting, e), append(w.history, e)

@@ -83,6 +83,35 @@ func (s *flakyStore) Gone(ctx context.Context, page, user string, at time.Time) 
 	return s.Store.Gone(ctx, page, user, at)
 }
 
+func (s *flakyStore) ClaimBroadcasts(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error) {
+	if err := s.fail("claim"); err != nil {
+		return rooms.Claim{}, err
+	}
+	c, err := s.Store.ClaimBroadcasts(ctx, holder, lease)
+	return c, errors.Join(err, s.fail("claimed"))
+}
+
+func (s *flakyStore) ReleaseBroadcasts(ctx context.Context, holder string, ids ...string) error {
+	if err := s.fail("release"); err != nil {
+		return err
+	}
+	return s.Store.ReleaseBroadcasts(ctx, holder, ids...)
+}
+
+func (s *flakyStore) NextRecipients(ctx context.Context, holder string, turns []rooms.Turn) ([]rooms.Next, error) {
+	if err := s.fail("next"); err != nil {
+		return nil, err
+	}
+	return s.Store.NextRecipients(ctx, holder, turns)
+}
+
+func (s *flakyStore) AdvanceBroadcasts(ctx context.Context, holder string, steps []rooms.Step) ([]rooms.BroadcastState, error) {
+	if err := s.fail("advance"); err != nil {
+		return nil, err
+	}
+	return s.Store.AdvanceBroadcasts(ctx, holder, steps)
+}
+
 // times makes a hook that fails the first n calls of a method.
 func times(n int, method string) func(string) error {
 	var mu sync.Mutex

@@ -32,7 +32,8 @@ type job struct {
 
 // Run migrates the database, then handles events until ctx ends, and returns
 // nil after its goroutines have ended: it takes no more events, finishes those
-// begun within ShutdownTimeout, and hands the others back in order. It waits
+// begun within ShutdownTimeout, and hands the others back in order, and its
+// broadcasts to other cores. It waits
 // for a database or a broker that is away, and for a migration, its own or that
 // of another core, as long as it takes. It returns an error when the database
 // is newer than this program, or the subscription is refused or ended from
@@ -59,13 +60,14 @@ func (c *Core) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	shards := make([]chan job, c.cfg.Workers)
 	for i := range shards {
-		// Room for all that can be held: a busy page never keeps the intake
-		// from the pages of other shards.
+		// Room for all that can be held: a busy page does not keep the intake
+		// from the pages of other shards, until its events are all that is held.
 		shards[i] = make(chan job, c.cfg.Prefetch)
 		group.Go(func() { c.work(run, work, shards[i]) })
 	}
 	group.Go(func() { c.prune(run) })
-	group.Go(func() { c.count(run) })
+	group.Go(func() { c.count(run, work) })
+	group.Go(func() { c.caster.run(run, work) })
 	if c.cfg.Idle > 0 {
 		group.Go(func() { c.sweep(run) })
 	}

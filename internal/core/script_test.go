@@ -142,7 +142,7 @@ func (s *stage) line(t *testing.T, line string) {
 	s.now.Store(midnight.Add(time.Duration(h*3600+m*60+sec) * time.Second).UnixMilli())
 	switch {
 	case what == "sweep":
-		silent, err := s.store.SilentMembers(t.Context())
+		silent, err := s.store.SilentMembers(t.Context(), rooms.Silent{})
 		if err == nil {
 			err = s.core.announce(t.Context(), silent)
 		}

@@ -22,6 +22,7 @@ func TestDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.put(t, "1", []byte("{"))
+		r.put(t, "", []byte("["))
 		r.put(t, "2", []byte(`{"kind":"message","page":"p","id":"m"}`))
 		r.say(t,
 			text("a\x00b", "3", "no database takes this"),
@@ -30,8 +31,10 @@ func TestDeadLetter(t *testing.T) {
 		)
 		r.handled(t)
 		want := map[string]message.Death{
-			"1":   {Reason: message.ReasonUndecodable, Queue: "test.inbound"},
-			"2":   {Reason: message.ReasonUndecodable, Queue: "test.inbound"},
+			"1": {Reason: message.ReasonUndecodable, Queue: "test.inbound"},
+			"2": {Reason: message.ReasonUndecodable, Queue: "test.inbound"},
+			// printf '[' | sha256sum
+			"sha256-245843abef9e72e7efac30138a994bf6301e7e1d7d7042a33d42e863d2638811": {Reason: message.ReasonUndecodable, Queue: "test.inbound"},
 			"p/3": {Reason: message.ReasonBadMessage, Queue: "test.inbound"},
 			"p/4": {Reason: message.ReasonBadMessage, Queue: "test.inbound"},
 		}
@@ -52,7 +55,7 @@ func TestDeadLetter(t *testing.T) {
 			# HELP chatclub_core_dead_total Events moved to the dead-letter queue, by reason.
 			# TYPE chatclub_core_dead_total counter
 			chatclub_core_dead_total{reason="bad_message"} 2
-			chatclub_core_dead_total{reason="undecodable"} 2
+			chatclub_core_dead_total{reason="undecodable"} 3
 		`, "chatclub_core_dead_total")
 	})
 }
@@ -247,6 +250,7 @@ func TestPrune(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
+		r.core.caster.every = time.Hour
 		stop := r.start(t)
 		r.say(t, text("1", "a", "hello"))
 		time.Sleep(23 * time.Hour)

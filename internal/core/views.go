@@ -1,9 +1,14 @@
 package core
 
 import (
+	"fmt"
 	"math"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
+
+	"chatclub/internal/rooms"
 )
 
 // pageJSON is a page in the answer of GET /pages.
@@ -69,12 +74,12 @@ func (c *Core) getRooms(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	rooms, err := c.cfg.Store.Rooms(r.Context(), page, after, limit)
+	views, err := c.cfg.Store.Rooms(r.Context(), page, after, limit)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]roomJSON, len(rooms))
-	for i, v := range rooms {
+	list := make([]roomJSON, len(views))
+	for i, v := range views {
 		list[i] = roomJSON{v.Room.Number, v.Room.Code, v.Members, v.Events, v.Copies, v.Opened}
 	}
 	return map[string]any{"page": page, "rooms": list}, nil
@@ -84,9 +89,10 @@ func (c *Core) getRooms(r *http.Request) (any, error) {
 type reportJSON struct {
 	Reporter string    `json:"reporter"`
 	Accused  string    `json:"accused"`
-	Name     string    `json:"name"` // of the accused, at that time
+	Name     string    `json:"name"` // of the accused, the last time
 	Room     int       `json:"room"`
-	At       time.Time `json:"at"`
+	Times    int       `json:"times"` // how often the reporter reported the accused
+	At       time.Time `json:"at"`    // of the last time
 }
 
 func (c *Core) getReports(r *http.Request) (any, error) {
@@ -94,13 +100,35 @@ func (c *Core) getReports(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reports, err := c.cfg.Store.Reports(r.Context(), page, limit)
+	after, err := afterReport(r.URL.Query().Get("after"))
+	if err != nil {
+		return nil, err
+	}
+	reports, err := c.cfg.Store.Reports(r.Context(), page, after, limit)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]reportJSON, len(reports))
 	for i, v := range reports {
-		list[i] = reportJSON{v.Reporter, v.Accused, v.Name, v.Room, v.At}
+		list[i] = reportJSON{v.Reporter, v.Accused, v.Name, v.Room, v.Times, v.At}
 	}
-	return map[string]any{"page": page, "reports": list}, nil
+	answer := map[string]any{"page": page, "reports": list}
+	if len(reports) == limit {
+		last := reports[limit-1]
+		answer["next"] = fmt.Sprintf("%d/%s", last.At.UnixMilli(), last.ID)
+	}
+	return answer, nil
+}
+
+// afterReport reads what an answer gave as next.
+func afterReport(next string) (rooms.ReportView, error) {
+	if next == "" {
+		return rooms.ReportView{}, nil
+	}
+	at, id, _ := strings.Cut(next, "/")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || id == "" {
+		return rooms.ReportView{}, badField("after", "must be the next of an answer")
+	}
+	return rooms.ReportView{ID: id, At: time.UnixMilli(ms)}, nil
 }

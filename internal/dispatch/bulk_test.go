@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -18,11 +17,11 @@ import (
 )
 
 // broadcast is n messages of one broadcast to as many people.
-func broadcast(id, page string, rate float64, n int) []message.Outbound {
+func broadcast(id, page string, n int) []message.Outbound {
 	outs := make([]message.Outbound, n)
 	for i := range outs {
 		outs[i] = msg(page, fmt.Sprintf("%s-%d", id, i), i)
-		outs[i].Broadcast, outs[i].Rate = id, rate
+		outs[i].Broadcast = id
 	}
 	return outs
 }
@@ -37,99 +36,115 @@ func sentOf(a *api, id string) (n int) {
 	return n
 }
 
-// However many replicas there are, a broadcast is sent at its rate, and from
-// its first second on never above it.
-func TestBroadcastKeepsItsRate(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		replicas int
-		rate     float64
-	}{{1, 20}, {4, 20}, {1, 200}, {4, 200}, {4, 0.5}} {
-		t.Run(fmt.Sprintf("%d replicas %g per s", row.replicas, row.rate), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := newBroker(t, 1)
-				a := &api{latency: 40 * time.Millisecond}
-				var rigs []*rig
-				for range row.replicas {
-					rigs = append(rigs, startOn(t, b, a, nil))
-				}
-				outs := broadcast("news", "p", row.rate, 500+int(60*row.rate))
-				rigs[0].publishTo(t, b.Topology().Bulk(), outs...)
-
-				time.Sleep(10 * time.Second)
-				synctest.Wait()
-				early := sentOf(a, "news")
-				if most := 10*row.rate + float64(row.replicas); float64(early) > most {
-					t.Errorf("sent in the first 10 s = %d, want at most %g", early, most)
-				}
-				const long = 40 * time.Second
-				time.Sleep(long)
-				synctest.Wait()
-				got := float64(sentOf(a, "news")-early) / long.Seconds()
-				if got > row.rate || got < 0.9*row.rate {
-					t.Errorf("rate of the broadcast = %g/s, want %g/s at most and 90 %% of it at least", got, row.rate)
-				}
-				for _, r := range rigs {
-					r.stop(t)
-				}
-				if sent, left := sentOf(a, "news"), len(rigs[0].drain(t, b.Topology().Bulk())); sent+left != len(outs) {
-					t.Errorf("sent %d and left %d of %d", sent, left, len(outs))
-				}
-			})
-		})
-	}
-}
-
-// Replicas that come and go change each other's part, not the broadcast's rate.
-func TestBroadcastKeepsItsRateWhileReplicasChange(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBroker(t, 1)
-		a := &api{latency: 40 * time.Millisecond}
-		rigs := []*rig{startOn(t, b, a, nil)}
-		rigs[0].publishTo(t, b.Topology().Bulk(), broadcast("news", "p", 40, 10000)...)
-		for range 3 {
-			time.Sleep(10 * time.Second)
-			rigs = append(rigs, startOn(t, b, a, nil))
-		}
-		time.Sleep(10 * time.Second)
-		for _, r := range rigs[1:] {
-			r.stop(t)
-			time.Sleep(10 * time.Second)
-		}
-		synctest.Wait()
-		// Each change is seen within half a second, and a part that was waited
-		// for at the old count is waited for to its end.
-		if got, want := float64(sentOf(a, "news")), 40*70.0; got > want+10 || got < 0.9*want {
-			t.Errorf("sent in 70 s with 1 to 4 replicas = %g, want %g at most and 90 %% of it at least", got, want)
-		}
-		rigs[0].stop(t)
+// limited is a dispatcher whose pages have 20 calls a second, of which it uses
+// 19.6.
+func limited(t *testing.T, a *api) *rig {
+	t.Helper()
+	return start(t, a, func(c *Config) {
+		c.Gate = excess.New(excess.Config{Limit: func(string) float64 { return 20 }, LaneHold: 512}, time.Now())
 	})
 }
 
-// A message that waits for its broadcast's turn holds nobody up: not its
-// recipient's conversation, nor its page's.
+// talk is n messages of conversations on a page.
+func (r *rig) talk(t *testing.T, page, name string, n int) (ids []string) {
+	t.Helper()
+	for i := range n {
+		m := msg(page, fmt.Sprint(name, i), i)
+		ids = append(ids, m.ID)
+		r.publish(t, m)
+	}
+	return ids
+}
+
+// A message that waits for its page holds nobody up: not its recipient's
+// conversation, nor its page's.
 func TestConversationIsNotBehindABroadcast(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &api{latency: 40 * time.Millisecond}
-		r := start(t, a, nil)
-		slow := broadcast("slow", "p", 0.01, 100)
-		r.publishTo(t, r.broker.Topology().Bulk(), slow...)
+		r := limited(t, a)
 		time.Sleep(5 * time.Second)
-		var want []string
-		for _, m := range slow {
-			reply := msg("p", m.To, 1000+len(want))
-			want = append(want, reply.ID)
+		r.talk(t, "p", "u", 30) // 19 at once, and 11 that wait
+		synctest.Wait()
+		news := broadcast("news", "p", 10)
+		r.publishTo(t, r.broker.Topology().Bulk(), news...)
+		time.Sleep(100 * time.Millisecond)
+		var replies []string
+		for i, m := range news {
+			reply := msg("p", m.To, 1000+i)
+			replies = append(replies, reply.ID)
 			r.publish(t, reply)
 		}
-		time.Sleep(100 * time.Millisecond)
-		got := slices.DeleteFunc(a.accepted(), func(id string) bool { return !slices.Contains(want, id) })
-		if len(got) != len(want) {
-			t.Errorf("replies sent within 100 ms = %d, want %d", len(got), len(want))
+		time.Sleep(3 * time.Second)
+		got := a.accepted()
+		last := slices.Index(got, replies[len(replies)-1])
+		first := slices.IndexFunc(got, func(id string) bool { return strings.Contains(id, "/news-") && !slices.Contains(replies, id) })
+		if len(got) != 50 || last > first {
+			t.Errorf("sent = %d, the last reply as number %d and the first of the broadcast as %d, want all 50 and the reply first", len(got), last, first)
 		}
 		r.stop(t)
+	})
+}
+
+// While conversations leave a page nothing, the broadcasts of other pages pass
+// its own, which is sent afterwards, all of it and once.
+func TestBroadcastOfABusyPageHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &api{latency: 40 * time.Millisecond}
+		r := limited(t, a)
+		time.Sleep(5 * time.Second)
+		r.talk(t, "busy", "u", 30) // 19 at once, and 11 that wait, or as many others, from now on
+		synctest.Wait()
+		r.publishTo(t, r.broker.Topology().Bulk(), broadcast("busy", "busy", 100)...)
+		r.publishTo(t, r.broker.Topology().Bulk(), broadcast("cold", "cold", 10)...)
+		for i := range 40 { // 2.4 s
+			time.Sleep(60 * time.Millisecond)
+			r.talk(t, "busy", fmt.Sprintf("u%d-", i), 1)
+		}
+		if got := sentOf(a, "cold"); got != 10 {
+			t.Errorf("sent of the other page's broadcast in 2.4 s = %d, want 10", got)
+		}
+		if got := sentOf(a, "busy"); got != 0 {
+			t.Errorf("sent of the busy page's broadcast = %d, want 0", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := sentOf(a, "busy"); got != 100 {
+			t.Errorf("sent of the busy page's broadcast ten calm seconds later = %d, want 100", got)
+		}
+		if got := testutil.ToFloat64(r.metrics.spilled); got != 0 {
+			t.Errorf("spilled = %v, want 0: the page was never in excess", got)
+		}
+		for id, n := range a.calls {
+			if n != 1 {
+				t.Errorf("calls for %s = %d, want 1", id, n)
+			}
+		}
+		r.stop(t)
+	})
+}
+
+// What is past its deadline while its page is in excess does not go round.
+func TestBroadcastExpiresBesideAPageInExcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := limited(t, &api{latency: 40 * time.Millisecond})
+		time.Sleep(5 * time.Second)
+		r.talk(t, "hot", "u", 400) // 20 s of the page's limit
+		time.Sleep(time.Second)
+		late := broadcast("late", "hot", 5)
+		for i := range late {
+			late[i].Deadline = time.Now().Add(time.Second).UnixMilli()
+		}
+		r.publishTo(t, r.broker.Topology().Bulk(), late...)
+		time.Sleep(2 * time.Second)
+		if got := testutil.ToFloat64(r.metrics.dead.WithLabelValues(string(message.ReasonExpired))); got != 5 {
+			t.Errorf("expired a second after the deadline = %v, want 5", got)
+		}
+		r.stop(t)
+		if got := len(r.drain(t, r.broker.Topology().Bulk())); got != 0 {
+			t.Errorf("left on the bulk queue = %d, want 0", got)
+		}
 	})
 }
 
@@ -150,10 +165,8 @@ func TestBroadcastGetsWhatItsPageLeaves(t *testing.T) {
 			}
 			return sender.Sent
 		}
-		r := start(t, a, func(c *Config) {
-			c.Gate = excess.New(excess.Config{Limit: func(string) float64 { return 20 }, LaneHold: 512}, time.Now())
-		})
-		r.publishTo(t, r.broker.Topology().Bulk(), broadcast("news", "p", 0, 3000)...)
+		r := limited(t, a)
+		r.publishTo(t, r.broker.Topology().Bulk(), broadcast("news", "p", 3000)...)
 		time.Sleep(5 * time.Second)
 		before := sentOf(a, "news")
 		for i := range 300 { // 10 a second
@@ -181,16 +194,14 @@ func TestBroadcastOfAPageInExcessStaysOffItsLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &api{latency: 40 * time.Millisecond}
-		r := start(t, a, func(c *Config) {
-			c.Gate = excess.New(excess.Config{Limit: func(string) float64 { return 20 }, LaneHold: 512}, time.Now())
-		})
+		r := limited(t, a)
 		time.Sleep(2 * time.Second)
 		for i := range 400 { // 20 s of the page's limit, at once
 			r.publish(t, msg("hot", fmt.Sprintf("u%d", i), i))
 		}
 		time.Sleep(time.Second)
-		r.publishTo(t, r.broker.Topology().Bulk(), broadcast("hot", "hot", 0, 200)...)
-		r.publishTo(t, r.broker.Topology().Bulk(), broadcast("cold", "cold", 0, 10)...)
+		r.publishTo(t, r.broker.Topology().Bulk(), broadcast("hot", "hot", 200)...)
+		r.publishTo(t, r.broker.Topology().Bulk(), broadcast("cold", "cold", 10)...)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if got := sentOf(a, "cold"); got != 10 {
@@ -207,6 +218,18 @@ func TestBroadcastOfAPageInExcessStaysOffItsLane(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		r.stop(t)
+		var told []int64
+		for _, m := range r.drain(t, r.broker.Topology().Inbound()) {
+			ev, err := message.DecodeEvent(m.Body)
+			if err != nil || ev.Page != "hot" || ev.Reason != message.FeedbackBusy || ev.Until != ev.Time+3000 {
+				t.Errorf("event = %+v, %v, want one that says for 3 s that the page is busy", ev, err)
+			}
+			told = append(told, ev.Time)
+		}
+		// The page's 400 messages take 20 s at least, and its broadcast goes round until then.
+		if n := len(told); n < 15 || told[n-1]-told[0] < int64(n-2)*1000 {
+			t.Errorf("core was told %d times in %d ms, want it told for 15 s at least, and once a second at most", n, told[n-1]-told[0])
+		}
 		if got := len(a.accepted()); got != 610 {
 			t.Errorf("accepted = %d, want 610", got)
 		}
@@ -216,42 +239,4 @@ func TestBroadcastOfAPageInExcessStaysOffItsLane(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestBroadcasts(t *testing.T) {
-	t.Parallel()
-	begin := time.Unix(1_000_000, 0)
-	b := newBroadcasts(func() float64 { return 0.5 })
-	j := &job{out: message.Outbound{Broadcast: "b", Rate: 10}}
-	if got := b.wait(begin, j, 4); got != 200*time.Millisecond {
-		t.Errorf("wait of the first = %v, want half of 4/10 s", got)
-	}
-	now := begin.Add(250 * time.Millisecond) // 50 ms late: made up for
-	b.take(now, j, 4)
-	if got := b.wait(now, j, 4); got != 350*time.Millisecond {
-		t.Errorf("wait of the second = %v, want 350ms", got)
-	}
-	now = now.Add(10 * time.Second) // later than 100 ms: not made up for
-	b.take(now, j, 1)
-	if got := b.wait(now, j, 1); got != 0 {
-		t.Errorf("wait of the third = %v, want 0", got)
-	}
-	b.take(now, j, 1)
-	if got := b.wait(now, j, 1); got != 100*time.Millisecond {
-		t.Errorf("wait of the fourth = %v, want 100ms", got)
-	}
-	b.sweep(now.Add(time.Minute))
-	if len(b.due) != 1 {
-		t.Errorf("broadcasts known a minute later = %d, want 1", len(b.due))
-	}
-	b.sweep(now.Add(2 * time.Minute))
-	if len(b.due) != 0 {
-		t.Errorf("broadcasts known two minutes later = %d, want 0", len(b.due))
-	}
-	if got := interval(math.SmallestNonzeroFloat64, 1000); got != time.Hour {
-		t.Errorf("interval of the lowest rate = %v, want an hour", got)
-	}
-	if got := b.wait(now, &job{out: message.Outbound{Broadcast: "c"}}, 4); got != 0 || len(b.due) != 0 {
-		t.Errorf("wait without a rate = %v, %d known, want 0 and none", got, len(b.due))
-	}
 }

@@ -58,14 +58,13 @@ type engine struct {
 	ready      []*pageQueue // wait for a call to end
 	limit      *aimd.Limiter
 	lanes      []lane
-	broadcasts *broadcasts
-	next       *job      // of a broadcast: taken, and neither its page's nor on its way yet
-	nextAt     time.Time // the alarm set for it
-	stopping   bool      // nothing more is sent
-	answered   time.Time // when the API last answered, or nothing was asked of it
-	canary     bool      // it does not: a few messages at a time are taken
-	free       lane      // whether what is on no lane may be sent, and is being given up
-	full       int       // ticks in a row in which all calls were taken
+	broadcasts []aside         // messages of them that were taken, and are neither their pages' nor on their way yet
+	toldBusy   map[string]bool // pages that core was told of since the last tick
+	stopping   bool            // nothing more is sent
+	answered   time.Time       // when the API last answered, or nothing was asked of it
+	canary     bool            // it does not: a few messages at a time are taken
+	free       lane            // whether what is on no lane may be sent, and is being given up
+	full       int             // ticks in a row in which all calls were taken
 	latency    time.Duration
 }
 
@@ -85,13 +84,13 @@ func newEngine(d *Dispatcher) (*engine, error) {
 		closed:     make(chan *source),
 		stopped:    make(chan struct{}),
 		calls:      calls, abort: abort,
-		moves:      newMover(d),
-		laneIn:     make([]*source, n),
-		pages:      make(map[pageID]*pageQueue),
-		lines:      newLines(),
-		limit:      limit,
-		lanes:      make([]lane, n),
-		broadcasts: newBroadcasts(d.Random),
+		moves:    newMover(d),
+		laneIn:   make([]*source, n),
+		pages:    make(map[pageID]*pageQueue),
+		lines:    newLines(),
+		toldBusy: make(map[string]bool),
+		limit:    limit,
+		lanes:    make([]lane, n),
 	}
 	e.answered = e.Now()
 	e.startSettlers()
@@ -146,7 +145,7 @@ func (e *engine) alarm() {
 		switch {
 		case a.job != nil:
 			e.enqueue(a.job)
-		case a.page == nil: // for the broadcast in hand: the loop has turned
+		case a.page == nil: // for a broadcast that was set aside: the loop has turned
 		case a.page.wakeAt.Equal(a.at):
 			a.page.wakeAt = time.Time{}
 			e.pump(a.page)

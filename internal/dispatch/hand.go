@@ -3,6 +3,7 @@ package dispatch
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"time"
 
 	"chatclub/internal/message"
@@ -39,11 +40,12 @@ func (e *engine) spill(j *job) {
 	})
 }
 
-// giveBack moves a message to the tail of its own queue, after pause.
-func (e *engine) giveBack(j *job, pause time.Duration) {
+// giveBack moves a message to the tail of its own queue, after pause, and
+// publishes what goes with it.
+func (e *engine) giveBack(j *job, pause time.Duration, also ...queue.Message) {
 	to := queue.Message{Queue: j.delivery.Queue, ID: j.delivery.ID, Body: e.encode(j), Headers: j.delivery.Headers}
 	m := &move{
-		Transfer: queue.Transfer{Delivery: j.delivery, To: []queue.Message{to}},
+		Transfer: queue.Transfer{Delivery: j.delivery, To: append([]queue.Message{to}, also...)},
 		done:     e.metrics.givenBack.Inc,
 	}
 	e.callers.Go(func() {
@@ -78,7 +80,7 @@ func (e *engine) bury(j *job, r rule, code string) {
 }
 
 // feedback is the event that tells core what was learned about a recipient, or
-// that the page is stopped and until when. Its time is that of the call: what
+// that the page is stopped or busy and until when. Its time is that of the call: what
 // the user wrote, or the page's operators did, before the answer came may be
 // news to the API. Its id is the digest of the copy's, because a copy's id may
 // have all of the 255 bytes that AMQP takes, and one message that is longer
@@ -89,8 +91,13 @@ func (e *engine) feedback(j *job, reason message.Reason) (queue.Message, error) 
 		Kind: message.KindFeedback, Page: j.out.Page, ID: "feedback/" + hex.EncodeToString(digest[:16]), User: j.out.To,
 		Time: j.called, Reason: string(reason),
 	}
-	if reason == message.ReasonPageStopped {
+	switch reason { //nolint:exhaustive // the others are about a recipient
+	case message.ReasonPageStopped:
 		ev.Until = e.stops.probeAt(j.out.Page).UnixMilli()
+	case message.FeedbackBusy:
+		// The same message goes round again, and every event has its own id.
+		ev.Time = e.Now().UnixMilli() // no call was made
+		ev.ID, ev.Until = fmt.Sprintf("busy/%x/%d", digest[:16], ev.Time), e.Now().Add(bulkHold).UnixMilli()
 	}
 	body, err := ev.Encode()
 	if err != nil {

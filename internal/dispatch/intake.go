@@ -29,7 +29,8 @@ const (
 	// consumeRetry is the pause after a subscription that was refused.
 	consumeRetry = time.Second
 	// bulkPrefetch is small, so that replicas have equal parts of a broadcast to
-	// the last few messages, and enough for a page's limit: 300/s × 0.1 s.
+	// the last few messages, and enough for a page's limit: 300/s × 0.1 s. It is
+	// also how many messages can wait here for their pages, beside what goes on.
 	bulkPrefetch = 32
 )
 
@@ -73,7 +74,7 @@ func (e *engine) intake(ctx context.Context) {
 			return
 		}
 		e.Gate.Joined(e.Now())
-		e.feeders.Go(func() { e.bulkIn.run(bulkJoin) })
+		e.feeders.Go(func() { e.bulkIn.run(0) })
 		e.outbound.run(0)
 	})
 }

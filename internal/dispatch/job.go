@@ -65,12 +65,17 @@ type pageQueue struct {
 	held     int       // in the heap, in lines, delayed or in flight
 	inFlight int       // of them in calls
 	gated    bool      // the gate said to wait
+	park     int       // how many may, as it said
 	wakeAt   time.Time // no use to try before; zero: none
 	ready    bool      // it is in the engine's list of those that wait for a call to end
 }
 
 // waiting is how many messages of the page are here and in no call.
 func (q *pageQueue) waiting() int { return q.held - q.inFlight }
+
+// hung is how many of those cannot be sent for a reason of their own: they wait
+// for their next try, or behind another to the same recipient.
+func (q *pageQueue) hung() int { return q.waiting() - len(q.heap) }
 
 func (q *pageQueue) push(j *job) { heap.Push(&q.heap, j) }
 

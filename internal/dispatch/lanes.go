@@ -32,7 +32,7 @@ func (e *engine) tick() {
 	e.alarm() // what is due now may be sent: a page that it lets go does not wait
 	now := e.Now()
 	e.checkHealth(now)
-	e.broadcasts.sweep(now)
+	clear(e.toldBusy)
 	if n := e.stops.sweep(now); n > 0 {
 		e.Log.Info("stopped pages that nothing was sent to are forgotten", "pages", n)
 	}
@@ -156,10 +156,7 @@ func (e *engine) purge(s *source) {
 	case s == e.outbound:
 		e.free = lane{}
 	}
-	if e.next != nil && !e.next.delivery.Live() {
-		e.next = nil
-		e.metrics.stale.Inc()
-	}
+	e.dropAsides()
 	for id, q := range e.pages {
 		if id.lane == s.lane {
 			e.dropStale(q)

@@ -80,7 +80,7 @@ func newMetrics(reg prometheus.Registerer, counts func() excess.Counts, stopped 
 		sent:       counter("sent_total", "Messages that the Send API took."),
 		refused:    counter("refused_total", "Calls refused by a page's limit (error 613 and its kin)."),
 		refusedApp: counter("refused_app_total", "Calls refused by the limit of the whole app."),
-		givenBack:  counter("given_back_total", "Messages moved to the tail of their own queue: broadcasts to pages in excess."),
+		givenBack:  counter("given_back_total", "Messages moved to the tail of their own queue: broadcasts to pages that are in excess or have more to send."),
 		spilled:    counter("spilled_total", "Messages moved to the lane of their page because it was in excess."),
 		stale:      counter("stale_total", "Deliveries whose connection or lane was lost before they were settled; their messages are delivered again."),
 		givenUp:    vec("lanes_given_up_total", "Lanes given up to another replica, by reason: stuck or overloaded.", "reason"),

@@ -12,11 +12,7 @@ import (
 // hopeless tells whether a message must not be sent any more, and why. A
 // message that could not arrive before its time is over costs no call.
 func (e *engine) hopeless(j *job, now time.Time) (r rule, code string, dead bool) {
-	late := j.out.Age(now)+e.latency > e.MessageTTL
-	if j.out.Deadline != 0 {
-		late = now.Add(e.latency).After(time.UnixMilli(j.out.Deadline))
-	}
-	if late {
+	if e.isLate(j, now) {
 		return rule{reason: message.ReasonExpired}, j.lastCode, true
 	}
 	if j.probe { // let through before: it may have had to wait since
@@ -28,6 +24,14 @@ func (e *engine) hopeless(j *job, now time.Time) (r rule, code string, dead bool
 	}
 	j.probe = code != ""
 	return rule{}, "", false
+}
+
+// isLate tells whether j cannot arrive in time.
+func (e *engine) isLate(j *job, now time.Time) bool {
+	if j.out.Deadline != 0 {
+		return now.Add(e.latency).After(time.UnixMilli(j.out.Deadline))
+	}
+	return j.out.Age(now)+e.latency > e.MessageTTL
 }
 
 // observe learns from how long a call took. A refusal by a limit is answered

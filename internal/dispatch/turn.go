@@ -7,9 +7,16 @@ import (
 	"chatclub/internal/message"
 )
 
-// park is how many messages of one free page may wait here: with more the page
-// has more than its share, and they wait better on disk.
+// park is how many messages of one free page may wait here, if the gate does not
+// say more: with more the page has more than its share, and they wait better on
+// disk.
 const park = 32
+
+// hungPart is the part of the prefetch that those messages of one page may take
+// which wait for a next try or behind others to the same person: an eighth, so
+// that it takes several such pages to fill the prefetch, and a large room may
+// still wait for a slow API.
+const hungPart = 8
 
 // arrive takes a message into the engine's hands.
 func (e *engine) arrive(j *job) {
@@ -82,14 +89,27 @@ func (e *engine) forget(q *pageQueue) {
 }
 
 // checkPark puts a free page in excess when more of it waits for its share than
-// should: more than park, or, while all pages together have half the prefetch
-// waiting, more than one. What waits for a call to end, or for the API to
-// come back, would be no better off on a lane.
+// should: more than park, or what the gate says as long as as many are left of
+// half the prefetch, which all pages share; when that is used up, more than
+// one. What waits for a call to end, or for the API to come back, would be no
+// better off on a lane.
+//
+// In excess is also a page of which too much waits for something else: for a
+// next try, or behind a message to the same person, which may be one of another
+// class on the lane. Each takes a place that other pages could have.
 func (e *engine) checkPark(q *pageQueue) {
+	if q.hung() > e.Prefetch/hungPart {
+		if shut, _ := e.valve.state(); !shut {
+			e.Gate.Overflow(e.Now(), q.id.Key, q.waiting())
+			e.pump(q)
+			return
+		}
+	}
 	if !q.gated {
 		return
 	}
-	if n := q.waiting(); n > park || n > 1 && e.parked-e.freeCalls > e.Prefetch/2 {
+	left := e.Prefetch/2 - (e.parked - e.freeCalls)
+	if n := q.waiting(); n > max(park, min(q.park, left)) || n > 1 && left < 0 {
 		e.Gate.Overflow(e.Now(), q.id.Key, n)
 		e.pump(q)
 	}
@@ -184,7 +204,7 @@ func (e *engine) offer(q *pageQueue, j *job, probe bool, now time.Time) bool {
 	}
 	switch dec.Do {
 	case excess.Wait:
-		q.gated = true
+		q.gated, q.park = true, dec.Park
 		if dec.Wait >= 0 { // otherwise the result pumps it
 			e.wake(q, dec.Wait)
 			if q.id.lane != noLane {

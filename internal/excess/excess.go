@@ -20,14 +20,19 @@
 // (Overflow), put the page in excess. Every message of it goes to the page's
 // lane, a queue that the broker delivers to one replica at a time. Left when
 // the lane was found empty at every look for so long that its owner has sent
-// what it may have held and what came to the lane since, and no call of the
-// page is in flight here.
+// what it may have held and what came to the lane since, and no call that was
+// made while the page was free is in flight here.
 //
 // owned: the replica that the lane is delivered to sends for all, at a learned
 // pace: it begins at 0.98 × limit and reaches for 0.993 while nothing is
 // refused, takes a little off at each refusal, grows back slowly near the pace
 // it remembers and faster the longer none came, and after two refusals in a row
 // sends one message at a time until one passes.
+//
+// A replica that is alone knows all that is sent. It has its caller keep up to
+// a second's worth of a free page (Decision.Park) instead of a few messages,
+// and as owner it has bursts as a free page has, which count against the same
+// second. So a page below its limit is as fast from its lane as when it is free.
 //
 // It goes back to ChatClub's excess map, whose pages had a counter of refused
 // messages and no pace: every replica then probes on its own, which costs
@@ -36,10 +41,11 @@
 // # Bound
 //
 // For one page at R replicas that agree on R, all of them free: at most
-// 0.98 × limit × (T + 20 ms) + R messages are sent in any T ≥ 1 s. With one
-// owner and the others in excess: at most 0.993 × limit × (T + 0.1 s) + 1, and
-// the 0.1 s only when the owner itself was late. While the first replicas enter
-// excess and the last are still free, both add up.
+// 0.98 × limit × 1.02 + R messages are sent in any second. With one owner and
+// the others in excess: at most 0.993 × limit × (T + 0.1 s) + 1 in any T, and
+// the 0.1 s only when the owner itself was late; the bursts of one that is
+// alone keep that for T = 1 s. While the first replicas enter excess and the
+// last are still free, both add up.
 package excess
 
 import (
@@ -85,6 +91,7 @@ type Decision struct {
 	Do   Do
 	Wait time.Duration // for Wait; UntilDone when only a result can change the answer
 	Pass Pass          // for Send
+	Park int           // for Wait: how many messages of the page may wait; 0: no opinion
 }
 
 // Pass is the leave to make one call. The zero value is that of no call.
@@ -92,7 +99,6 @@ type Pass struct {
 	Key    Key
 	Owner  bool // asked for by OfferLane
 	Again  bool // its message was refused before and kept
-	ahead  bool // of the share's pace, in a burst
 	ticket ticket
 }
 
@@ -115,7 +121,8 @@ const (
 	joinShare = 0.1
 	// noBurst is how long after it left excess a page has no bursts: the other
 	// replicas may find it in excess still, and its owner would send at once
-	// what comes from them, beside the burst from here.
+	// what comes from them, beside the burst from here. It is also how long
+	// after a refusal the owner that is alone has none.
 	noBurst = 10 * time.Second
 	// checkEvery is how often the lane of a page in excess is looked at.
 	checkEvery = time.Second
@@ -149,6 +156,7 @@ type shard struct {
 // is in excess, or its owner's pace is remembered. It goes when none holds.
 type entry struct {
 	inFlight int
+	offered  int // of them, by Offer
 	refused  int // calls that were refused since the page was last free
 	excess   bool
 	since    time.Time // in excess
@@ -216,32 +224,22 @@ func (m *Map) Offer(now time.Time, k Key, again bool) Decision {
 	}
 	wait, ahead := m.takeLocked(s, h, now, k.Class)
 	if wait > 0 {
-		return Decision{Do: Wait, Wait: wait}
+		return Decision{Do: Wait, Wait: wait, Park: m.park(now, k.Class)}
 	}
-	s.entryLocked(k).inFlight++
-	return Decision{Do: Send, Pass: Pass{Key: k, Again: again, ahead: ahead, ticket: ticket{at: now}}}
+	e = s.entryLocked(k)
+	e.inFlight++
+	e.offered++
+	return Decision{Do: Send, Pass: Pass{Key: k, Again: again, ticket: ticket{at: now, ahead: ahead}}}
 }
 
 // takeLocked is one step of the GCRA: it returns 0 and moves the due time, or
 // returns how long to wait. ahead tells that the send is part of a burst.
 func (m *Map) takeLocked(s *shard, h uint64, now time.Time, class string) (wait time.Duration, ahead bool) {
-	t, ok := s.young[h]
-	if !ok {
-		if t, ok = s.old[h]; ok {
-			delete(s.old, h)
-		} else {
-			t = newTurn(now)
-		}
-	}
+	t := s.turnLocked(h, now)
 	every := seconds(1 / m.share(now, class))
-	t.advance(now)
 	t.due = max(t.due, now.UnixNano())
 	if wait = time.Duration(t.due-now.UnixNano()) - m.cfg.Burst; wait > 0 {
-		most := 0
-		if !m.joining(now) {
-			most = int(m.bursts.length(m.cfg.Burst, every) / every)
-		}
-		if sooner := t.burst(now, most); sooner > 0 {
+		if sooner := t.burst(now, m.most(now, every)); sooner > 0 {
 			s.young[h] = t
 			return min(wait, sooner), false
 		}
@@ -285,11 +283,22 @@ func (m *Map) OfferLane(now time.Time, k Key) Decision {
 	}
 	s.enterLocked(e, h, now) // others spill, so this one must not send its share beside
 	e.pace.tat = latest(e.pace.tat, e.burst)
-	if wait := e.pace.wait(now); wait != 0 {
+	t := s.turnLocked(h, now)
+	wait := e.pace.wait(now)
+	ahead := false
+	if wait > 0 && m.alone() && e.pace.calm(now) {
+		sooner := t.burst(now, m.most(now, seconds(1/m.share(now, k.Class))))
+		wait, ahead = min(wait, sooner), sooner == 0
+	}
+	if wait != 0 {
 		return Decision{Do: Wait, Wait: wait}
 	}
+	t.count()
+	s.young[h] = t
 	e.inFlight++
-	return Decision{Do: Send, Pass: Pass{Key: k, Owner: true, ticket: e.pace.send(now)}}
+	ticket := e.pace.send(now)
+	ticket.ahead = ahead
+	return Decision{Do: Send, Pass: Pass{Key: k, Owner: true, ticket: ticket}}
 }
 
 // Overflow tells that more messages of a page wait than the caller will hold:
@@ -319,6 +328,8 @@ func (m *Map) Done(now time.Time, p Pass, r Result) Decision {
 	d := Decision{Do: Spill}
 	if p.Owner {
 		d = Decision{Do: Wait}
+	} else {
+		e.offered = max(0, e.offered-1)
 	}
 	if p.Owner && e.pace != nil {
 		switch r {
@@ -330,7 +341,7 @@ func (m *Map) Done(now time.Time, p Pass, r Result) Decision {
 			e.pace.land(p.ticket)
 		}
 	}
-	if p.ahead {
+	if p.ticket.ahead {
 		m.bursts.ended(now, r)
 	}
 	if r == Refused {
@@ -406,11 +417,9 @@ func (m *Map) LaneSeen(now time.Time, k Key, ready int) {
 	// as many more. What came is what came from here, times the replicas.
 	could := headroom * m.cfg.Limit(k.Class) * now.Sub(e.emptyAt).Seconds()
 	came := float64(e.spilled) * float64(m.replicas.Load())
-	if could-came >= float64(m.cfg.LaneHold) && e.inFlight == 0 {
+	if could-came >= float64(m.cfg.LaneHold) && e.offered == 0 {
 		e.excess, e.refused = false, 0
-		t := newTurn(now)
-		t.due, t.calm = now.UnixNano(), slot(now.Add(noBurst))
-		s.young[h] = t
+		s.young[h] = m.freedLocked(s, h, e, now)
 		s.dropLocked(k, e, now)
 	}
 }

@@ -122,7 +122,7 @@ func TestRefusedBursts(t *testing.T) {
 	for ahead < 2000 {
 		for _, p := range next() {
 			m.Done(now, p, Accepted)
-			if p.ahead {
+			if p.ticket.ahead {
 				ahead++
 			}
 		}
@@ -243,6 +243,41 @@ func TestLeavingExcess(t *testing.T) {
 		}
 		if got := m.Counts().Excess == 1; got != row.want {
 			t.Errorf("%s: in excess = %v, want %v", row.name, got, row.want)
+		}
+	}
+}
+
+// A call from before may still be refused. One of the lane says no more than
+// that there was a message: a page with steady traffic always has some.
+func TestLeavingExcessWithACallInFlight(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name  string
+		offer func(m *Map) Decision
+		want  bool // still in excess
+	}{
+		{"made while the page was free", func(m *Map) Decision { return m.Offer(begin, page, false) }, true},
+		{"of the lane", func(m *Map) Decision {
+			m.OfferLane(begin, page) // which makes it wait
+			return m.OfferLane(begin.Add(time.Second), page)
+		}, false},
+	} {
+		m := newMap(2)
+		d := row.offer(m)
+		if d.Do != Send {
+			t.Fatalf("%s: %+v, want it sent", row.name, d)
+		}
+		m.Overflow(begin, page, 1)
+		for i := range 4 {
+			m.LaneSeen(begin.Add(time.Duration(5+i)*time.Second), page, 0)
+		}
+		if got := m.Counts().Excess == 1; got != row.want {
+			t.Errorf("a call %s: in excess = %v, want %v", row.name, got, row.want)
+		}
+		m.Done(begin.Add(10*time.Second), d.Pass, Accepted)
+		m.LaneSeen(begin.Add(10*time.Second), page, 0)
+		if m.Counts().Excess != 0 {
+			t.Errorf("a call %s has ended: still in excess", row.name)
 		}
 	}
 }

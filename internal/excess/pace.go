@@ -60,6 +60,11 @@ const (
 	// land, short against the second of the published window.
 	minPause = 20 * time.Millisecond
 	maxPause = 320 * time.Millisecond
+	// A page that is shut for longer, as by a quota of a day, is asked less often:
+	// a tenth of that time later each time, so that its end is noticed as much
+	// later at most, and once a minute at least.
+	shutPart = 10
+	dayPause = time.Minute
 	// forget is how long a page may be idle before what was learned about it
 	// goes.
 	forget = 10 * time.Second
@@ -69,6 +74,7 @@ const (
 type ticket struct {
 	at    time.Time
 	probe bool
+	ahead bool // of the pace, in a burst
 }
 
 // pace is the learned speed of one page at its owner. The zero value is not
@@ -163,6 +169,9 @@ func (p *pace) refused(now time.Time, t ticket) {
 		p.streak++
 	}
 	pause := min(minPause<<min(p.streak-1, 4), maxPause)
+	if p.streak > 1 {
+		pause = max(pause, min(now.Sub(p.onset)/shutPart, dayPause))
+	}
 	p.resume = now.Add(time.Duration(float64(pause) * (0.8 + 0.4*p.random())))
 	if first {
 		p.onset = p.resume
@@ -182,6 +191,7 @@ func (p *pace) refused(now time.Time, t ticket) {
 		p.starting, p.shut = true, t.at
 		p.ceiling = p.rate
 	case t.at.Before(p.shut): // the probe has answered for it
+	case t.ahead: // the burst was too much, not the pace
 	default:
 		p.starting = false
 		p.ceiling += (p.rate - p.ceiling) * unlearn
@@ -237,6 +247,14 @@ func (p *pace) doublings(now time.Time) float64 {
 		n = max(n, now.Sub(p.passed).Seconds()/passedDouble.Seconds())
 	}
 	return n
+}
+
+// calm tells whether bursts may go ahead of the pace: it is all that was
+// configured, nothing was refused for a while, and what others sent before it
+// began has had its time.
+func (p *pace) calm(now time.Time) bool {
+	return p.streak == 0 && !p.probing && p.rate >= headroom*p.limit &&
+		now.Sub(p.began) >= settle && now.Sub(p.lastRefusal) >= noBurst
 }
 
 // idle tells whether nothing was learned or wanted for long enough to forget the page.

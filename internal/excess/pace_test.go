@@ -145,6 +145,28 @@ func TestPaceWhileShut(t *testing.T) {
 	}
 }
 
+// A page that is shut for hours, as by a quota of a day, is hardly asked, and is
+// open again a tenth of that time later at most.
+func TestPaceWhileShutForLong(t *testing.T) {
+	t.Parallel()
+	p := newPace(begin, 300, half)
+	never := func(time.Time) bool { return false }
+	saturate(p, begin, 10*time.Second, 40*time.Millisecond, window(300))
+	_, first := saturate(p, begin.Add(10*time.Second), 5*time.Minute, 40*time.Millisecond, never)
+	if first > 80 { // 12 + 16 until the pause is 320 ms and a tenth, then ln(300 / 3.2) × 10
+		t.Errorf("refusals in the first 5 minutes = %d, want at most 80", first)
+	}
+	saturate(p, begin.Add(310*time.Second), 10*time.Minute, 40*time.Millisecond, never)
+	_, later := saturate(p, begin.Add(910*time.Second), 20*time.Minute, 40*time.Millisecond, never)
+	if later < 16 || later > 25 {
+		t.Errorf("refusals in 20 minutes later = %d, want one a minute", later)
+	}
+	accepted, _ := saturate(p, begin.Add(2110*time.Second), 90*time.Second, 40*time.Millisecond, window(300))
+	if accepted < 10*300/2 {
+		t.Errorf("accepted in the 90 s after it opened = %d, want 1500 at least", accepted)
+	}
+}
+
 // An idle page gets no credit, a late process does.
 func TestCredit(t *testing.T) {
 	t.Parallel()

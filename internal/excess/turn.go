@@ -68,3 +68,19 @@ func (t *turn) count() {
 		*n++
 	}
 }
+
+// turnLocked is what is known of a page's turn, brought up to now; who changes
+// it puts it into s.young.
+func (s *shard) turnLocked(h uint64, now time.Time) turn {
+	t, ok := s.young[h]
+	if !ok {
+		if t, ok = s.old[h]; ok {
+			delete(s.old, h)
+			s.young[h] = t
+		} else {
+			t = newTurn(now)
+		}
+	}
+	t.advance(now)
+	return t
+}

@@ -3,6 +3,7 @@ package flow
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"chatclub/fakeapi"
@@ -197,16 +198,21 @@ func roomBursts() group {
 	return g
 }
 
-// speaking makes an event in a room of each of some pages, half to one and a half
-// times every after the last one, and enters how long the copies took.
-func speaking(pages int, every time.Duration) func(*rig) {
+// about is half to one and a half, atRandom what makes a Poisson process; both
+// are 1 at the mean.
+func about(rng *rand.Rand) float64    { return 0.5 + rng.Float64() }
+func atRandom(rng *rand.Rand) float64 { return rng.ExpFloat64() }
+
+// speaking makes an event in a room of each of some pages, gap times every after
+// the last one, and enters how long the copies took.
+func speaking(pages int, every time.Duration, gap func(*rand.Rand) float64) func(*rig) {
 	return func(r *rig) {
 		const length = 60 * time.Second
 		for page := firstCold; page < firstCold+pages; page++ {
 			rng := r.random()
 			r.work.Go(func() {
 				for r.now() < length {
-					time.Sleep(time.Duration((0.5 + rng.Float64()) * float64(every)))
+					time.Sleep(time.Duration(gap(rng) * float64(every)))
 					var msgs []queue.Message
 					for range fanOut {
 						msgs = append(msgs, r.message(page, rng.IntN(2000), 0, r.top.Outbound()))
@@ -226,24 +232,45 @@ func roomsThatSpeak() group {
 	g := group{
 		title: "Rooms that speak",
 		text: "On each of 20 pages, one event in a room of 100 every 1.5 to 4.5 s: a third of what the page may send in a second, at once. Or on each of 4 pages, one every 0.25 to 0.75 s: two thirds of the limit. " +
+			"At random is a Poisson process on each of 4 pages: at two events a second three often fall into one, and the last must wait. " +
 			"Delays are from publish to answer, of which the latency is most. A leaky bucket, which takes 30 calls at once, teaches the dispatchers to send less than that.",
 	}
 	for _, n := range []int{1, 4, 16} {
-		p50 := .1
-		if n == 1 { // what waits of an event is more than one replica keeps: it goes to the lane
-			p50 = .3
-		}
 		g.rows = append(g.rows, row{
-			name: "every 3 s", replicas: n, lanes: 64, script: speaking(20, 3*time.Second),
+			name: "every 3 s", replicas: n, lanes: 64, script: speaking(20, 3*time.Second, about),
 			bounds: []bound{atMost(refusedStart, .001), atMost(coldP99, .25)},
 		}, row{
-			name: "every 0.5 s", replicas: n, lanes: 64, script: speaking(4, 500*time.Millisecond),
-			bounds: []bound{atMost(refusedStart, .003), atMost(coldP50, p50)},
+			name: "every 0.5 s", replicas: n, lanes: 64, script: speaking(4, 500*time.Millisecond, about),
+			bounds: []bound{atMost(refusedStart, .003), atMost(coldP50, .1)},
+		})
+	}
+	for _, n := range []int{1, 4} {
+		p50, p50fast, refusals := .1, .25, .0
+		if n > 1 { // others may still be free while the page is in its lane
+			p50, p50fast, refusals = .25, .6, .003
+		}
+		g.rows = append(g.rows, row{
+			name: "every 1 s at random", replicas: n, lanes: 64, script: speaking(4, time.Second, atRandom),
+			bounds: []bound{atMost(refusedStart, refusals), atMost(coldP50, p50)},
+		}, row{
+			name: "every 0.5 s at random", replicas: n, lanes: 64, script: speaking(4, 500*time.Millisecond, atRandom),
+			bounds: []bound{atMost(refusedStart, refusals), atMost(coldP50, p50fast)},
+		})
+	}
+	for _, a := range []limit.Algorithm{limit.SlidingLog, limit.LeakyBucket} {
+		most := 0.0
+		if a == limit.LeakyBucket {
+			most = .01
+		}
+		g.rows = append(g.rows, row{
+			name: "every 1 s at random, " + string(a) + ", refused calls count", replicas: 1, lanes: 64, script: speaking(4, time.Second, atRandom),
+			settings: func(s *fakeapi.Settings) { s.Text.Algorithm, s.Text.CountRefused = a, true },
+			bounds:   []bound{atMost(refusedStart, most), atMost(coldP99, 2)},
 		})
 	}
 	for _, a := range []limit.Algorithm{limit.SlidingLog, limit.TokenBucket, limit.LeakyBucket} {
 		g.rows = append(g.rows, row{
-			name: "every 3 s, " + string(a) + ", refused calls count", replicas: 4, lanes: 64, script: speaking(20, 3*time.Second),
+			name: "every 3 s, " + string(a) + ", refused calls count", replicas: 4, lanes: 64, script: speaking(20, 3*time.Second, about),
 			settings: func(s *fakeapi.Settings) { s.Text.Algorithm, s.Text.CountRefused = a, true },
 			bounds:   []bound{atMost(refusedStart, .01), atMost(coldP99, 1)},
 		})

@@ -38,7 +38,7 @@ func EncodeAll(list []Outbound) ([][]byte, error) {
 func alike(a, b Outbound) bool {
 	return a.Class == b.Class && a.Text == b.Text && a.Attachment == b.Attachment && a.Replies == nil && b.Replies == nil &&
 		a.Time == b.Time && a.Attempts == b.Attempts && a.FirstCode == b.FirstCode &&
-		a.Broadcast == b.Broadcast && a.Rate == b.Rate && a.Deadline == b.Deadline
+		a.Broadcast == b.Broadcast && a.Deadline == b.Deadline
 }
 
 // tail is the wire form behind ID, Page and To, which come first.

@@ -25,7 +25,7 @@ func TestEncodeAll(t *testing.T) {
 			case 3:
 				o.Time, o.Attempts, o.FirstCode = 1, 2, "3"
 			case 4:
-				o.Broadcast, o.Rate, o.Deadline = "b", 1.5, 7
+				o.Broadcast, o.Deadline = "b", 7
 			case 5:
 				o.Class = ClassMedia
 			}

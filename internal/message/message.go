@@ -24,7 +24,7 @@ const (
 	KindMessage  Kind = "message"  // a user wrote; Text, Payload or Attachments
 	KindPostback Kind = "postback" // a user tapped a button; Payload, Title
 	KindPolicy   Kind = "policy"   // Meta blocked, warned or unblocked the page; Action, Reason
-	KindFeedback Kind = "feedback" // the dispatcher learned that User, or the whole page, cannot be sent to; Reason, Until
+	KindFeedback Kind = "feedback" // the dispatcher learned that User, or the whole page, cannot be sent to, or not now; Reason, Until
 	KindIdle     Kind = "idle"     // core saw that User has been silent for too long
 )
 
@@ -67,8 +67,8 @@ type Event struct {
 	ReplyTo     string       `json:"reply_to,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
 	Action      string       `json:"action,omitempty"` // KindPolicy: block, warning, unblock
-	Reason      string       `json:"reason,omitempty"` // KindPolicy: Meta's word; KindFeedback: a Reason
-	Until       int64        `json:"until,omitempty"`  // KindFeedback of a stopped page: when it is tried again, Unix milliseconds
+	Reason      string       `json:"reason,omitempty"` // KindPolicy: Meta's word; KindFeedback: a Reason, or FeedbackBusy
+	Until       int64        `json:"until,omitempty"`  // KindFeedback of a stopped or busy page: when it is tried again, Unix milliseconds
 }
 
 // Encode returns the wire form of e.
@@ -105,6 +105,11 @@ func DecodeEvent(b []byte) (Event, error) {
 	return e, nil
 }
 
+// FeedbackBusy is the Reason of a KindFeedback that is about no recipient and no
+// death: broadcasts to the page wait on their queue, because the page is in
+// excess or has more to send. Until is when core may put more of them there.
+const FeedbackBusy = "busy"
+
 // Class is the quota class that the platform counts a send in.
 type Class string
 
@@ -127,7 +132,6 @@ type Outbound struct {
 	Attempts   int          `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
 	FirstCode  string       `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
 	Broadcast  string       `json:"broadcast,omitempty"`  // id of the broadcast that it is part of
-	Rate       float64      `json:"rate,omitempty"`       // messages/s of the whole broadcast at most; 0: no limit of its own
 	Deadline   int64        `json:"deadline,omitempty"`   // after which it is not sent, Unix milliseconds, instead of what its age says; 0: its age counts
 }
 
@@ -179,12 +183,6 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 	}
 	if o.Attempts < 0 {
 		faults = append(faults, errors.New("attempts is negative"))
-	}
-	switch {
-	case o.Rate < 0:
-		faults = append(faults, errors.New("rate is negative"))
-	case o.Rate > 0 && o.Broadcast == "":
-		faults = append(faults, errors.New("rate is set but broadcast is empty"))
 	}
 	if len(faults) > 0 {
 		return Outbound{}, fmt.Errorf("decode outbound: %w", errors.Join(faults...))

@@ -36,7 +36,7 @@ func TestOutboundRoundTrip(t *testing.T) {
 	for _, want := range []Outbound{
 		{ID: "1/m/2", Page: "1", To: "2", Class: ClassText, Text: "Maria: \u2028 hi", Time: 4},
 		{ID: "1/m/2/1", Page: "1", To: "2", Class: ClassMedia, Attachment: &Attachment{Type: "audio", URL: "https://x/b.ogg"}, Attempts: 2, FirstCode: "2"},
-		{ID: "1/b/2", Page: "1", To: "2", Class: ClassText, Text: "news", Broadcast: "b", Rate: 12.5},
+		{ID: "1/b/2", Page: "1", To: "2", Class: ClassText, Text: "news", Broadcast: "b", Deadline: 9},
 	} {
 		b, err := want.Encode()
 		if err != nil {
@@ -71,8 +71,8 @@ func TestDecodeNamesEveryFault(t *testing.T) {
 		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","attachment":{"type":"image","url":"u"}}`, []string{"exactly one of"}},
 		{outbound, `{"id":"a","page":"1","to":"2","class":"text","attachment":{"type":"image"}}`, []string{"attachment lacks"}},
 		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","attempts":-1}`, []string{"attempts is negative"}},
-		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","broadcast":"b","rate":-1}`, []string{"rate is negative"}},
-		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","rate":5}`, []string{"broadcast is empty"}},
+		// A core of an older version writes a rate.
+		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","broadcast":"b","rate":12.5}`, nil},
 		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","broadcast":"b"}`, nil},
 		{outbound, `{"id":"a","page":"1","to":"2","class":"media","text":"x"}`, nil},
 	} {

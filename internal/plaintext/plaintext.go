@@ -14,6 +14,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 const (
@@ -111,40 +113,33 @@ func visible(r rune) bool {
 	if r <= unicode.MaxASCII {
 		return r > ' ' && r < 0x7f
 	}
-	return !unicode.IsSpace(r) && !blank(r) && !unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.M, r) && !unicode.IsControl(r)
+	return !unicode.IsSpace(r) && !Blank(r) && !unicode.Is(unicode.M, r) && !unicode.IsControl(r)
 }
 
-// blank are the letters and symbols that paint nothing.
-func blank(r rune) bool {
-	switch r {
-	case '\u115f', '\u1160', '\u17b4', '\u17b5', '\u2800', '\u3164', '\uffa0':
-		return true
-	}
-	return false
+// Blank tells whether r paints nothing though it is no space: Unicode wants it to
+// be ignored where it is not known, or it is the empty Braille cell.
+func Blank(r rune) bool {
+	return r == '\u2800' || unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // Name is s as a name: on one line, without invisible characters, at most
-// MaxName runes. The error is ErrNameInvalid or ErrNameLong. A name never holds
-// a colon or what looks like one, which stands between name and text, and never
-// begins with a slash, as commands do.
+// MaxName runes, in Unicode's normal form C, in which it is no matter how an
+// accent was written. The error is ErrNameInvalid or ErrNameLong. A name never holds a colon or what looks like one, which
+// stands between name and text, and never begins with a slash, as commands do.
 func Name(s string) (string, error) {
 	var b strings.Builder
-	marks := 0
 	for _, r := range Clean(s) {
 		switch {
 		case unicode.IsSpace(r):
 			r = ' '
-		case r == utf8.RuneError, blank(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
+		case r == utf8.RuneError, Blank(r):
 			continue
 		case strings.ContainsRune(colons, r):
 			return "", ErrNameInvalid
 		}
-		marks = run(marks, unicode.Is(unicode.M, r))
-		if marks <= maxMarks {
-			b.WriteRune(r)
-		}
+		b.WriteRune(r)
 	}
-	name := strings.Join(strings.Fields(b.String()), " ")
+	name := strings.Join(strings.Fields(fewMarks(norm.NFC.String(b.String()))), " ")
 	switch {
 	case !strings.ContainsFunc(name, pronounced), strings.ContainsRune(slashes, first(name)), unicode.Is(unicode.M, first(name)):
 		return "", ErrNameInvalid
@@ -152,6 +147,17 @@ func Name(s string) (string, error) {
 		return "", ErrNameLong
 	}
 	return name, nil
+}
+
+// fewMarks is s without more than maxMarks combining marks in a row.
+func fewMarks(s string) string {
+	marks := 0
+	return strings.Map(func(r rune) rune {
+		if marks = run(marks, unicode.Is(unicode.M, r)); marks > maxMarks {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 const (
@@ -171,10 +177,12 @@ func first(s string) rune {
 }
 
 // Fold is the form in which two names or words are the same to a reader who
-// does not mind upper and lower case: Fold(a) == Fold(b).
+// does not mind upper and lower case, nor whether an accent is a character of
+// its own: Fold(a) == Fold(b).
 func Fold(s string) string {
-	// Upper first: ſ and the Kelvin sign have no lower case of their own.
-	return strings.ToLower(strings.ToUpper(s))
+	// Upper first: ſ and the Kelvin sign have no lower case of their own. The
+	// form last: a letter may have no upper case in one character.
+	return norm.NFC.String(strings.ToLower(strings.ToUpper(norm.NFC.String(s))))
 }
 
 // RightToLeft tells whether s holds a letter of a script that runs from right

@@ -28,6 +28,7 @@ func TestClean(t *testing.T) {
 		"\ufeffa\ufff9":                    "a",
 		"\u200b\u2060\u00ad":               "", // invisible
 		"\u3164\u2800":                     "",
+		"\U000e0080\u2065\ufff0":           "", // to be ignored, and not assigned yet
 		"\u0301\u0301":                     "",
 		"e" + strings.Repeat("\u0301", 50): "e\u0301\u0301\u0301\u0301",
 		"👩‍👩‍👧 ❤️ 🇩🇪 👍🏽":                   "👩‍👩‍👧 ❤️ 🇩🇪 👍🏽",
@@ -60,6 +61,11 @@ func TestName(t *testing.T) {
 		{"<b>Ann</b>", "<b>Ann</b>", nil},
 		{"A\u200bn\u200dn\ufe0f\u3164", "Ann", nil},
 		{"A\u202enn\x00", "Ann", nil},
+		{"A\u034fn\u2065n\ufff8\U000e0080\U000e01f0\U000e0fff", "Ann", nil},
+		{"Jose\u0301", "José", nil},
+		{"Jose\u034f\u0301", "José", nil},
+		{"\u1112\u1161\u11ab", "한", nil},
+		{"\u0958\u093c\u093c\u093c\u093c", "\u0915\u093c\u093c\u093c\u093c", nil}, // one character more in form C
 		{"\xffAnn", "Ann", nil},
 		{"Z" + strings.Repeat("\u0336", 20), "Z\u0336\u0336\u0336\u0336", nil},
 		{long, long, nil},
@@ -83,7 +89,7 @@ func TestName(t *testing.T) {
 
 func TestFold(t *testing.T) {
 	t.Parallel()
-	for _, pair := range [][2]string{{"ANN", "ann"}, {"Łuk", "łuk"}, {"ΣΑΣ", "σας"}, {"\u212a", "k"}, {"ſ", "S"}} {
+	for _, pair := range [][2]string{{"ANN", "ann"}, {"Łuk", "łuk"}, {"ΣΑΣ", "σας"}, {"\u212a", "k"}, {"ſ", "S"}, {"JOSE\u0301", "josé"}, {"J\u030c", "\u01f0"}} {
 		if Fold(pair[0]) != Fold(pair[1]) {
 			t.Errorf("Fold(%q) = %q, Fold(%q) = %q, want the same", pair[0], Fold(pair[0]), pair[1], Fold(pair[1]))
 		}
@@ -113,6 +119,7 @@ var seeds = []string{
 	"", " ", "Hello", "a\r\n\r\n\r\n\r\nb", "\x00\x1b[2J", "\u202eabc\u2066", "\xff\xfe\xfd", "\xed\xa0\x80",
 	"e\u0301\u0301\u0301\u0301\u0301\u0301", "👩‍👩‍👧", "🇩🇪🇩🇪", "\u3164", "Ann: hi", "/join", "\ufdd0\ue000",
 	"'; DROP TABLE users; --", "<b>", "\u200d\u200d", "\u0085\u0085\u0085\u0085", " \n\u202e\n \n\n\n",
+	"Jose\u034f\u0301", "\u0958\u093c\u093c\u093c\u093c", "\u1112\u034f\u1161", "a\u0344\u0344\u0344 \u0301b", "\U000e0080",
 }
 
 func FuzzClean(f *testing.F) {
@@ -149,7 +156,7 @@ func FuzzName(f *testing.F) {
 			t.Errorf("Name(%q) = %q, want 1 to 30 valid runes", s, got)
 		}
 		for _, r := range got {
-			if harmful(r) || unicode.IsSpace(r) && r != ' ' || unicode.Is(unicode.Cf, r) || r == ':' || r == '\ufffd' {
+			if harmful(r) || r == 0x034f || r == 0x2065 || r >= 0xfff0 && r <= 0xfff8 || r >= 0xe0000 && r <= 0xe0fff || unicode.IsSpace(r) && r != ' ' || unicode.Is(unicode.Cf, r) || r == ':' || r == '\ufffd' {
 				t.Errorf("Name(%q) = %q, which holds %U", s, got, r)
 			}
 		}

@@ -52,23 +52,27 @@ func checkWord(field, value string) error {
 
 // Result codes of SQLite that lie in the data (sqlite.org/rescode.html).
 const (
-	sqliteTooBig   = 18
-	sqliteMismatch = 20
+	sqliteTooBig     = 18
+	sqliteConstraint = 19
+	sqliteMismatch   = 20
 )
 
 // classify marks the errors that lie in the data with ErrData. Anything not
 // known to be so counts as passing: trying again costs time, giving up costs a
-// message.
+// message. A violated constraint is ErrData, because transactions lock what
+// they look at before they change it: whatever violates one does so each time,
+// and its page would wait for ever.
 func classify(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// Classes 22 "data exception" and 54 "program limit exceeded".
-		if strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "54") {
+		switch pg.Code[:min(2, len(pg.Code))] {
+		case "22", "23", "54": // data exception, constraint violation, program limit exceeded
 			return fmt.Errorf("%w: %w", ErrData, err)
 		}
 		return err
 	}
 	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
-		if code := lite.Code() & 0xff; code == sqliteTooBig || code == sqliteMismatch {
+		switch lite.Code() & 0xff {
+		case sqliteTooBig, sqliteConstraint, sqliteMismatch:
 			return fmt.Errorf("%w: %w", ErrData, err)
 		}
 	}

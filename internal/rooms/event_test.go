@@ -115,6 +115,10 @@ func TestErrData(t *testing.T) {
 		if _, err := s.Receive(t.Context(), Event{Page: long, User: long, ID: long, At: noon}); err != nil {
 			t.Errorf("Receive with the longest ids = %v, want nil", err)
 		}
+		far := time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // a time that has no form in JSON
+		if _, err := s.Receive(t.Context(), Event{Page: "p", User: "u", ID: "far", At: far, Action: Mute, For: time.Hour}); !errors.Is(err, ErrData) {
+			t.Errorf("Receive with a result that has no form = %v, want ErrData", err)
+		}
 		hostile := `'; DROP TABLE people; -- \ " $1 %s` + "\u202e"
 		for action := Write; action <= Idle; action++ {
 			ev := Event{Page: hostile, User: hostile, ID: hostile + string(rune('a'+action)), At: noon, Action: action, Arg: hostile}
@@ -123,6 +127,20 @@ func TestErrData(t *testing.T) {
 			}
 		}
 		says(t, s, "u") // still there
+	})
+}
+
+// TestConstraint: what violates one will do so each time.
+func TestConstraint(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := open(t, Config{DatabaseURL: url})
+		write(t, s, `CREATE UNIQUE INDEX people_name ON people (name)`)
+		does(t, s, "a", Rename, "Ana")
+		_, err := s.Receive(t.Context(), Event{Page: "p", User: "b", ID: "b", At: noon, Action: Rename, Arg: "Ana"})
+		if !errors.Is(err, ErrData) {
+			t.Errorf("Receive that violates a constraint = %v, want ErrData", err)
+		}
 	})
 }
 

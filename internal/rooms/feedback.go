@@ -69,9 +69,10 @@ func (s *Store) CloseWindow(ctx context.Context, page, user string, at time.Time
 }
 
 // Pause ends what a page's users lead to, copies and answers, until that time;
-// the zero time is for good. What is queued already, and broadcasts, still go
-// out. at is when the cause happened: one that is older than what
-// last paused or resumed the page changes nothing. A pause is never shortened
+// the zero time is for good. What is queued already still goes out; broadcasts
+// wait. at is when the cause happened: one that is older than what
+// last resumed the page changes nothing. The zero at is the operators' word,
+// which counts whatever the clocks of others say. A pause is never shortened
 // by another, only by Resume. Idempotent.
 func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.Time) error {
 	if err := errors.Join(checkKey("page", page), checkWord("reason", reason)); err != nil {
@@ -81,13 +82,18 @@ func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.T
 	if !until.IsZero() {
 		ms = until.UnixMilli()
 	}
+	operators := int64(0)
+	if at.IsZero() {
+		at, operators = s.cfg.Now(), 1
+	}
 	err := s.do(ctx, query{
 		sql: `
 		INSERT INTO pages (page, guests, paused_until, pause_reason, pause_at) VALUES ($1, 0, $2, $3, $4)
 		ON CONFLICT (page) DO UPDATE
-		SET paused_until = excluded.paused_until, pause_reason = excluded.pause_reason, pause_at = excluded.pause_at
-		WHERE pages.paused_until < excluded.paused_until AND pages.pause_at < excluded.pause_at`,
-		args: []any{page, ms, reason, at.UnixMilli()},
+		SET paused_until = excluded.paused_until, pause_reason = excluded.pause_reason,
+			pause_at = CASE WHEN pages.pause_at < excluded.pause_at THEN excluded.pause_at ELSE pages.pause_at END
+		WHERE pages.paused_until < excluded.paused_until AND (pages.resumed_at < excluded.pause_at OR $5 = 1)`,
+		args: []any{page, ms, reason, at.UnixMilli(), operators},
 	})
 	if err != nil {
 		return fmt.Errorf("pause page: %w", classify(err))
@@ -96,23 +102,45 @@ func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.T
 }
 
 // Resume ends a page's pause, because of what happened at that time, and tells
-// whether there was one. Idempotent.
+// whether there was one. It leaves a pause whose cause is younger. The zero
+// time is the operators' word, which ends any. Idempotent.
 func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, error) {
 	if err := checkKey("page", page); err != nil {
 		return false, fmt.Errorf("resume page: %w", err)
 	}
-	paused, met := false, int64(0)
-	err := s.do(ctx,
-		one(&paused, `SELECT 1 FROM pages WHERE page = $1 AND paused_until > $2`, []any{page, s.cfg.Now().UnixMilli()}, new(int64)),
-		query{
-			sql: `
-			INSERT INTO pages (page, guests, pause_at) VALUES ($1, 0, $2)
-			ON CONFLICT (page) DO UPDATE SET paused_until = 0, pause_reason = '', pause_at = excluded.pause_at
-			WHERE pages.pause_at <= excluded.pause_at`,
-			args: []any{page, at.UnixMilli()}, met: &met,
-		})
+	var paused bool
+	var err error
+	if now := s.cfg.Now().UnixMilli(); at.IsZero() {
+		paused, err = s.resume(ctx, page, now)
+	} else {
+		err = s.do(ctx,
+			one(&paused, `SELECT 1 FROM pages WHERE page = $1 AND paused_until > $2 AND pause_at <= $3`,
+				[]any{page, now, at.UnixMilli()}, new(int64)),
+			query{
+				sql: `
+				INSERT INTO pages (page, guests, resumed_at) VALUES ($1, 0, $2)
+				ON CONFLICT (page) DO UPDATE
+				SET paused_until = CASE WHEN pages.pause_at <= excluded.resumed_at THEN 0 ELSE pages.paused_until END,
+					pause_reason = CASE WHEN pages.pause_at <= excluded.resumed_at THEN '' ELSE pages.pause_reason END,
+					resumed_at = CASE WHEN pages.resumed_at < excluded.resumed_at THEN excluded.resumed_at ELSE pages.resumed_at END`,
+				args: []any{page, at.UnixMilli()},
+			})
+	}
 	if err != nil {
 		return false, fmt.Errorf("resume page: %w", classify(err))
 	}
-	return paused && met > 0, nil
+	return paused, nil
+}
+
+// resume ends a pause by the operators' word. What is told of its cause later
+// pauses the page no more, though it may have happened by a clock that is ahead.
+func (s *Store) resume(ctx context.Context, page string, now int64) (bool, error) {
+	met := int64(0)
+	err := s.do(ctx, query{
+		sql: `
+		UPDATE pages SET paused_until = 0, pause_reason = '', resumed_at = CASE WHEN pause_at < $2 THEN $2 ELSE pause_at END
+		WHERE page = $1 AND paused_until > $2`,
+		args: []any{page, now}, met: &met,
+	})
+	return met > 0, err
 }

@@ -110,6 +110,84 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// TestPauseByClocks: pauses are compared by how long they last, and by when
+// their causes happened only with the last resumption. The operators' word
+// counts whatever the clocks say.
+func TestPauseByClocks(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := open(t, Config{DatabaseURL: url, Now: now.Now})
+		after := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+		const word = -1000 // of the operators: no time at all
+		for i, step := range []struct {
+			do      string
+			at      int // minutes after noon
+			until   int // of a pause, minutes after noon; 0: for good
+			resumed bool
+			want    time.Time // until when the page is paused then; zero: it is not
+		}{
+			{do: "pause", at: 1, until: 31, want: after(31)},      // a send was refused
+			{do: "pause", at: 0, want: time.UnixMilli(never)},     // because Meta had blocked the page: told later
+			{do: "resume", at: 0, want: time.UnixMilli(never)},    // older than the refusal
+			{do: "resume", at: 2, resumed: true},                  // Meta unblocks
+			{do: "pause", at: 1, until: 40},                       // told late
+			{do: "pause", at: 5, until: 35, want: after(35)},      // refused again
+			{do: "pause", at: 0, want: after(35)},                 // the block, told again after the unblock
+			{do: "resume", at: word, resumed: true},               // by a clock that is behind
+			{do: "resume", at: word},                              // is not paused
+			{do: "pause", at: 5, until: 35},                       // told again
+			{do: "pause", at: word, until: 60, want: after(60)},   // by a clock that is behind
+			{do: "pause", at: word, until: 30, want: after(60)},   // is not shortened
+			{do: "resume", at: 10, resumed: true},                 // by Meta
+			{do: "pause", at: 9, until: 90},                       // older
+			{do: "pause", at: 11, until: 90, want: after(90)},     // younger
+			{do: "resume", at: word, resumed: true},               //
+			{do: "pause", at: word, want: time.UnixMilli(never)},  //
+			{do: "resume", at: word, resumed: true},               //
+			{do: "pause", at: word, until: 20, want: after(20)},   //
+			{do: "resume", at: 600, resumed: true},                // by a clock that is ahead
+			{do: "pause", at: word, until: 600, want: after(600)}, //
+		} {
+			at, until := after(step.at), after(step.until)
+			if step.at == word {
+				at = time.Time{}
+			}
+			if step.until == 0 {
+				until = time.Time{}
+			}
+			var resumed bool
+			var err error
+			if step.do == "pause" {
+				err = s.Pause(t.Context(), "p", "x", at, until)
+			} else {
+				resumed, err = s.Resume(t.Context(), "p", at)
+			}
+			if err != nil || resumed != step.resumed {
+				t.Errorf("step %d: %s = %v, %v, want %v, nil", i, step.do, resumed, err, step.resumed)
+			}
+			got := int64(0)
+			if err := s.do(t.Context(), one(nil, `SELECT paused_until FROM pages`, nil, &got)); err != nil {
+				t.Fatal(err)
+			}
+			want := int64(0)
+			if !step.want.IsZero() {
+				want = step.want.UnixMilli()
+			}
+			if got != want {
+				t.Errorf("step %d: %s at %d: paused until %d, want %d", i, step.do, step.at, got, want)
+			}
+		}
+		// A page that nobody knows is not made by a slip of the pen.
+		if got, err := s.Resume(t.Context(), "typo", time.Time{}); got || err != nil {
+			t.Errorf("Resume of an unknown page = %v, %v, want false, nil", got, err)
+		}
+		if diff := cmp.Diff([]bool{true}, pauses(t, s)); diff != "" {
+			t.Errorf("pages: -want +got\n%s", diff)
+		}
+	})
+}
+
 // pauses tells of each page whether it is paused.
 func pauses(t *testing.T, s *Store) (list []bool) {
 	t.Helper()

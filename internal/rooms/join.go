@@ -34,7 +34,7 @@ func (v *visit) join(ctx context.Context) error {
 		return nil
 	case asked == "":
 		return v.enter(ctx)
-	case err != nil && v.place.Code == asked || err == nil && v.place.Code == "" && v.place.Number == number:
+	case v.place.Number != 0 && (err != nil && v.place.Code == asked || err == nil && v.place.Code == "" && v.place.Number == number):
 		v.res.Notice = Already
 		return nil
 	case err != nil:
@@ -53,9 +53,9 @@ func (v *visit) join(ctx context.Context) error {
 	return v.move(ctx, Room{Number: number})
 }
 
-// move brings the user out of its room, if it is in one, into the first room
-// with a free place of those with to's code, counted from to's number; when
-// all are full it opens the next.
+// move brings the user out of its room, if it is in one, into a room with a
+// free place of those with to's code: the first counted from to's number, else
+// the lowest; when all are full it opens the next.
 func (v *visit) move(ctx context.Context, to Room) error {
 	if err := v.lockPage(ctx); err != nil {
 		return err
@@ -87,6 +87,7 @@ func (v *visit) move(ctx context.Context, to Room) error {
 	} else {
 		v.write(`INSERT INTO rooms (page, number, code, members, created_at) VALUES ($1, $2, $3, 1, $4)`,
 			v.ev.Page, int64(room.Number), room.Code, now)
+		v.write(`UPDATE pages SET last_room = $2 WHERE page = $1`, v.ev.Page, int64(room.Number))
 	}
 	name := freeName(v.person.name, taken)
 	v.write(`INSERT INTO members (page, room, psid, name, name_key, joined_at) VALUES ($1, $2, $3, $4, $5, $6)`,
@@ -118,19 +119,21 @@ func (v *visit) lockPage(ctx context.Context) error {
 
 // find chooses the room to go to; fresh says that there is none yet.
 func (v *visit) find(ctx context.Context, to Room) (room Room, fresh bool, err error) {
-	var number, last int64
-	found := false
+	var number *int64
+	var last, highest int64
+	const free = `SELECT number FROM rooms WHERE page = $1 AND code = $2 AND members < $4 AND number `
 	err = v.tx.run(
 		ctx,
-		one(&found, `
-			SELECT number FROM rooms WHERE page = $1 AND code = $2 AND number >= $3 AND members < $4 ORDER BY number LIMIT 1`,
+		one(nil, `SELECT COALESCE((`+free+`>= $3 ORDER BY number LIMIT 1), (`+free+`< $3 ORDER BY number LIMIT 1))`,
 			[]any{v.ev.Page, to.Code, int64(to.Number), int64(v.s.cfg.Capacity)}, &number),
-		one(nil, `SELECT COALESCE(MAX(number), 0) FROM rooms WHERE page = $1`, []any{v.ev.Page}, &last),
+		// Both, because a core of the version before writes down no last_room.
+		one(nil, `SELECT p.last_room, (SELECT COALESCE(MAX(number), 0) FROM rooms WHERE page = $1) FROM pages p WHERE p.page = $1`,
+			[]any{v.ev.Page}, &last, &highest),
 	)
-	if found {
-		return Room{Number: int(number), Code: to.Code}, false, err
+	if number != nil {
+		return Room{Number: int(*number), Code: to.Code}, false, err
 	}
-	return Room{Number: int(last) + 1, Code: to.Code}, true, err
+	return Room{Number: int(max(last, highest)) + 1, Code: to.Code}, true, err
 }
 
 // relayOf is loadRelay for a room that the user is about to join.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -42,6 +43,50 @@ func TestMigrateKeeps(t *testing.T) {
 		}
 		if got := does(t, s, "a", Rename, "guest 2").Notice; got != NameTaken {
 			t.Errorf("Rename to an old name = %q, want %q", got, NameTaken)
+		}
+	})
+}
+
+// TestMigrateMerges: reports of a database of version 2 are one for each two
+// people, its pauses hold, and numbers that were given are not given again.
+func TestMigrateMerges(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s, err := Open(Config{DatabaseURL: url, Capacity: 1, Now: func() time.Time { return noon }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		if err := s.migrate(t.Context(), []string{"migrations/0001_rooms.sql", "migrations/0002_social.sql"}); err != nil {
+			t.Fatal(err)
+		}
+		ms := noon.UnixMilli()
+		write(t, s, `INSERT INTO pages (page, guests, paused_until, pause_at) VALUES ('p', 0, 0, $1), ('q', 0, $2, $1)`, ms, ms+1000)
+		write(t, s, `INSERT INTO room_hours (page, hour, room, events, copies) VALUES ('p', 0, 7, 1, 1)`)
+		write(t, s, `
+			INSERT INTO reports (page, event_id, reporter, room, accused, name, at)
+			VALUES ('p', '1', 'a', 1, 'b', 'Bo', $1), ('p', '2', 'a', 2, 'b', 'Bob', $1), ('p', '3', 'a', 3, 'c', 'Cy', $1), ('q', '1', 'a', 1, 'b', 'Bo', 0)`, ms)
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatalf("Migrate() = %v, want nil", err)
+		}
+		got, err := s.Reports(t.Context(), "p", ReportView{}, 10)
+		want := []ReportView{
+			{ID: "3", Page: "p", Reporter: "a", Accused: "c", Name: "Cy", Room: 3, Times: 1, At: noon},
+			{ID: "2", Page: "p", Reporter: "a", Accused: "b", Name: "Bob", Room: 2, Times: 2, At: noon},
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("Reports() = %v: -want +got\n%s", err, diff)
+		}
+		if got := says(t, s, "a").Room; got != public(8) {
+			t.Errorf("first room = %v, want 8: 7 was given", got)
+		}
+		for _, page := range []string{"p", "q"} { // by what happened before p was resumed
+			if err := s.Pause(t.Context(), page, "late", noon, noon.Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff([]bool{false, true}, pauses(t, s)); diff != "" {
+			t.Errorf("paused pages: -want +got\n%s", diff)
 		}
 	})
 }

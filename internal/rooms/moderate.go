@@ -7,27 +7,35 @@ import (
 	"time"
 )
 
-// ReportView is what a user told the operators.
+// ReportView is what a user told the operators of another, once or more often.
 type ReportView struct {
+	ID                            string // of the event that reported it first; unique on the page
 	Page, Reporter, Accused, Name string
-	Room                          int
-	At                            time.Time
+	Room, Times                   int
+	At                            time.Time // of the last time, as are Name and Room
 }
 
-// Reports returns the latest reports of a page, at most limit, the latest first.
-func (s *Store) Reports(ctx context.Context, page string, limit int) ([]ReportView, error) {
+// Reports returns the latest reports of a page, at most limit, the latest
+// first. With an after, of which only At and ID count, it returns those that
+// come behind it.
+func (s *Store) Reports(ctx context.Context, page string, after ReportView, limit int) ([]ReportView, error) {
 	var list []ReportView
+	before := int64(never)
+	if !after.At.IsZero() {
+		before = after.At.UnixMilli()
+	}
 	err := s.do(ctx, all(&list, `
-		SELECT page, reporter, accused, name, room, at FROM reports WHERE page = $1 ORDER BY at DESC, event_id LIMIT $2`,
-		[]any{page, int64(limit)},
+		SELECT event_id, page, reporter, accused, name, room, times, at FROM reports
+		WHERE page = $1 AND (at, event_id) < ($2, $3) ORDER BY at DESC, event_id DESC LIMIT $4`,
+		[]any{page, before, after.ID, int64(limit)},
 		func(r row, v *ReportView) error {
 			var at int64
-			err := r.Scan(&v.Page, &v.Reporter, &v.Accused, &v.Name, &v.Room, &at)
+			err := r.Scan(&v.ID, &v.Page, &v.Reporter, &v.Accused, &v.Name, &v.Room, &v.Times, &at)
 			v.At = time.UnixMilli(at).UTC()
 			return err
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("select reports: %w", err)
+		return nil, fmt.Errorf("select reports: %w", classify(err))
 	}
 	return list, nil
 }
@@ -64,28 +72,4 @@ func (s *Store) Ban(ctx context.Context, page, user string, until time.Time) err
 		return fmt.Errorf("ban user: %w", classify(err))
 	}
 	return nil
-}
-
-// Audience returns whom a broadcast to a room of a page goes to: its members
-// within the platform's window, sorted; room 0 is all rooms of the page. The
-// error is ErrUnknown when there is no such page or room. Nobody is left out
-// because of a mute: it is the operators who speak.
-func (s *Store) Audience(ctx context.Context, page string, room int) ([]string, error) {
-	var list []string
-	exists := false
-	known := one(&exists, `SELECT 1 FROM pages WHERE page = $1`, []any{page}, new(int64))
-	if room != 0 {
-		known = one(&exists, `SELECT 1 FROM rooms WHERE page = $1 AND number = $2`, []any{page, int64(room)}, new(int64))
-	}
-	err := s.do(ctx, known, column(&list, `
-		SELECT m.psid FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
-		WHERE m.page = $1 AND (m.room = $2 OR $2 = 0) AND u.window_closed_at IS NULL AND u.last_inbound > $3`,
-		page, int64(room), s.cfg.Now().Add(-Window).UnixMilli()))
-	if err == nil && !exists {
-		err = ErrUnknown
-	}
-	if err != nil {
-		return nil, fmt.Errorf("select audience: %w", err)
-	}
-	return sorted(list), nil
 }

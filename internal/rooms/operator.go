@@ -15,7 +15,8 @@ type Place struct {
 	Room int
 }
 
-// Count is what was done somewhere.
+// Count is what was done somewhere: what users wrote that had an effect, and
+// the messages made of whatever they did.
 type Count struct{ Events, Copies int64 }
 
 // hourOf is the hour of a time since 1970.

@@ -102,29 +102,3 @@ func TestBan(t *testing.T) {
 		}
 	})
 }
-
-func TestAudience(t *testing.T) {
-	t.Parallel()
-	onEach(t, databases(), func(t *testing.T, url string) {
-		s := trio(t, Config{DatabaseURL: url, Now: func() time.Time { return noon }})
-		does(t, s, "d", Join, "x")
-		receive(t, s, Event{User: "e", ID: "old", At: noon.Add(-24 * time.Hour)})
-		receive(t, s, Event{User: "b", ID: "mute", Action: Mute, For: time.Hour})
-		if err := s.CloseWindow(t.Context(), "p", "c", noon); err != nil {
-			t.Fatal(err)
-		}
-		for room, want := range map[int][]string{0: {"a", "b", "d"}, 1: {"a", "b"}, 2: {"d"}} {
-			got, err := s.Audience(t.Context(), "p", room)
-			if diff := cmp.Diff(want, got); diff != "" || err != nil {
-				t.Errorf("Audience(room %d) = %v: -want +got\n%s", room, err, diff)
-			}
-		}
-		for _, err := range []error{second(s.Audience(t.Context(), "q", 0)), second(s.Audience(t.Context(), "p", 9))} {
-			if !errors.Is(err, ErrUnknown) {
-				t.Errorf("Audience of nothing = %v, want ErrUnknown", err)
-			}
-		}
-	})
-}
-
-func second(_ []string, err error) error { return err }

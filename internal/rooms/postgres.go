@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +20,21 @@ const (
 	// rollbackTimeout bounds a rollback after a failure; beyond it the
 	// connection is closed, which undoes as well.
 	rollbackTimeout = 2 * time.Second
+	// orphanTimeout is how long the server keeps a transaction, and the locks of
+	// its rows, whose core fell silent between two of its steps: a machine that
+	// lost its power closes no connection. It is core's time-out for one
+	// operation; the steps follow one another in microseconds.
+	orphanTimeout = 10 * time.Second
 )
+
+// session are the server's settings for each connection. By TCP's own, the
+// server would take two hours to notice that a client is gone.
+var session = map[string]string{
+	"tcp_keepalives_idle":     "30", // s without a word from the client before the first question
+	"tcp_keepalives_interval": "10", // s
+	"tcp_keepalives_count":    "3",
+	"tcp_user_timeout":        "60000", // ms that an answer may stay unconfirmed: as long as those together
+}
 
 // postgres is a pool of connections, each with its own prepared statements.
 type postgres struct{ pool *pgxpool.Pool }
@@ -40,6 +55,7 @@ func openPostgres(cfg Config) (*postgres, error) {
 	if cfg.MaxConns > 0 {
 		pg.MaxConns = int32(min(cfg.MaxConns, 10_000))
 	}
+	pg.AfterConnect = cfg.settle
 	if cfg.dial != nil {
 		pg.ConnConfig.DialFunc = pgconn.DialFunc(cfg.dial)
 	}
@@ -48,6 +64,25 @@ func openPostgres(cfg Config) (*postgres, error) {
 		return nil, errors.New("database url: PostgreSQL refuses its options")
 	}
 	return &postgres{pool}, nil
+}
+
+// settle gives a connection its settings, but for those that the URL sets. They
+// are no start-up parameters, because poolers between refuse those, and so do
+// servers that do not know one.
+func (cfg Config) settle(ctx context.Context, conn *pgx.Conn) error {
+	orphan := orphanTimeout
+	if cfg.orphanTimeout > 0 {
+		orphan = cfg.orphanTimeout
+	}
+	names, values := []string{"idle_in_transaction_session_timeout"}, []string{strconv.FormatInt(orphan.Milliseconds(), 10)}
+	for name, value := range session {
+		names, values = append(names, name), append(values, value)
+	}
+	_, err := conn.Exec(ctx, `
+		SELECT set_config(s.name, v.value, false)
+		FROM unnest($1::text[], $2::text[]) AS v (name, value) JOIN pg_settings s ON s.name = v.name
+		WHERE s.source <> 'client'`, names, values)
+	return err
 }
 
 func (*postgres) lock() string { return " FOR UPDATE" }

@@ -1,10 +1,8 @@
 package rooms
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -16,8 +14,15 @@ const batch = 1000
 // platform's quota looks back on, and the hour that began before it.
 const countsKept = 25 * time.Hour
 
-// Prune forgets the events received before that time, and the hours' counts
-// that nobody asks for any more. It returns how many events it forgot. An
+// broadcastsKept is how long after its deadline a broadcast that has ended can
+// be asked for, and its id means that one.
+const broadcastsKept = 7 * 24 * time.Hour
+
+// reportsKept is how long after its last time a report is kept.
+const reportsKept = 90 * 24 * time.Hour
+
+// Prune forgets the events received before that time, the hours' counts,
+// reports and broadcasts that nobody asks for any more. It returns how many events it forgot. An
 // event told again after that is taken for a new one.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 	var total int64
@@ -29,7 +34,12 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 				(SELECT page, event_id FROM processed_events WHERE at < $1 LIMIT $2)`,
 			args: []any{before.UnixMilli(), int64(batch)}, met: &n,
 		}, query{
+			sql: `DELETE FROM reports WHERE at < $1`, args: []any{s.cfg.Now().Add(-reportsKept).UnixMilli()},
+		}, query{
 			sql: `DELETE FROM room_hours WHERE hour < $1`, args: []any{hourOf(s.cfg.Now().Add(-countsKept))},
+		}, query{
+			sql:  `DELETE FROM broadcasts WHERE state <> 'running' AND deadline < $1`,
+			args: []any{s.cfg.Now().Add(-broadcastsKept).UnixMilli()},
 		})
 		if err != nil {
 			return total, fmt.Errorf("prune events: %w", err)
@@ -47,9 +57,10 @@ type Silent struct {
 	Since      time.Time // of its last event
 }
 
-// SilentMembers returns some of them, at most 1,000, by page and user. Each leaves its room when
-// Receive gets an Idle event of it.
-func (s *Store) SilentMembers(ctx context.Context) ([]Silent, error) {
+// SilentMembers returns those by page and user that come after that one, at
+// most 1,000; from the zero Silent on, until there are none, it is all of them.
+// Each leaves its room when Receive gets an Idle event of it.
+func (s *Store) SilentMembers(ctx context.Context, after Silent) ([]Silent, error) {
 	if s.cfg.Idle == 0 {
 		return nil, nil
 	}
@@ -58,8 +69,8 @@ func (s *Store) SilentMembers(ctx context.Context) ([]Silent, error) {
 	// every event more than this costs now and then.
 	err := s.do(ctx, all(&list, `
 		SELECT m.page, m.psid, u.last_inbound FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
-		WHERE u.last_inbound <= $1 LIMIT $2`,
-		[]any{s.cfg.Now().Add(-s.cfg.Idle).UnixMilli(), int64(batch)},
+		WHERE u.last_inbound <= $1 AND (m.page, m.psid) > ($2, $3) ORDER BY m.page, m.psid LIMIT $4`,
+		[]any{s.cfg.Now().Add(-s.cfg.Idle).UnixMilli(), after.Page, after.User, int64(batch)},
 		func(r row, m *Silent) error {
 			var since int64
 			err := r.Scan(&m.Page, &m.User, &since)
@@ -69,6 +80,5 @@ func (s *Store) SilentMembers(ctx context.Context) ([]Silent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("select silent members: %w", err)
 	}
-	slices.SortFunc(list, func(a, b Silent) int { return cmp.Or(cmp.Compare(a.Page, b.Page), cmp.Compare(a.User, b.User)) })
 	return list, nil
 }

@@ -35,10 +35,10 @@ type place struct {
 
 // Receive records an event in one transaction and tells what it led to. Who
 // does something becomes a user if it was none. Write, Start and Join bring a
-// user who is in no room into one: the one it was in before, else the lowest
-// numbered public one with a free place, or a new one when all are full. There
-// it gets the name that it has or wants, with a number behind it if somebody
-// else is called so.
+// user who is in no room into one: the one it was in before; if that is full
+// the next public one with a free place, counted from there and then from the
+// lowest; or a new one when all are full. There it gets the name that it has or
+// wants, with a number behind it if somebody else is called so.
 //
 // After every copy of the event is safe the caller calls Done. Until then the
 // event told again returns Unfinished with the same result, afterwards
@@ -81,7 +81,7 @@ func (v *visit) handle(ctx context.Context) error {
 	}
 	outcome, err := json.Marshal(v.res)
 	if err != nil {
-		return fmt.Errorf("encode outcome: %w", err)
+		return fmt.Errorf("%w: encode outcome: %w", ErrData, err) // a time that has no form in JSON
 	}
 	v.write(`INSERT INTO processed_events (page, event_id, at, outcome) VALUES ($1, $2, $3, $4)`,
 		v.ev.Page, v.ev.ID, v.s.cfg.Now().UnixMilli(), string(outcome))
@@ -222,7 +222,12 @@ func (v *visit) held() bool {
 		v.hold(Banned, news, v.person.bannedUntil)
 		return true
 	}
-	// By the latest that was heard: an event that comes late, after an outage, is
+	// What comes late, as after an outage, was written when others were not that
+	// have used the allowance up since.
+	if v.at < v.person.lastInbound-v.s.cfg.FloodPeriod.Milliseconds() {
+		return false
+	}
+	// By the latest that was heard: what is late by less than the period is
 	// older than the allowance that those after it left.
 	if yes, news := v.person.floods(v.person.lastInbound, v.s.cfg.FloodLimit, v.s.cfg.FloodPeriod); yes {
 		v.hold(Flooding, news, v.person.floodAt)

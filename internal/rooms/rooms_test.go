@@ -66,6 +66,8 @@ func TestJoin(t *testing.T) {
 			{"a", "1", Result{Room: public(1), Name: "Guest 1", Notice: Already}},
 			{"a", "9", Result{Room: public(1), Name: "Guest 1", Notice: NoRoom, Subject: "9"}},
 			{"a", "-1", Result{Room: public(1), Name: "Guest 1", Notice: NoRoom, Subject: "-1"}},
+			{"z", "0", Result{Notice: NoRoom, Subject: "0"}}, // of one who is in no room
+			{"z", "-00", Result{Notice: NoRoom, Subject: "-00"}},
 			{"a", "jazz", Result{Joined: true, Room: jazz, Name: "Guest 1", Notice: Welcome}},
 			{"a", "jazz", Result{Room: jazz, Name: "Guest 1", Notice: Already}},
 			{"a", "3", Result{Room: jazz, Name: "Guest 1", Notice: NoRoom, Subject: "3"}}, // a code is a secret
@@ -84,6 +86,53 @@ func TestJoin(t *testing.T) {
 		}
 		if diff := cmp.Diff(map[int]int{1: 2, 2: 2, 4: 1}, count(t, s, `SELECT number, members FROM rooms`)); diff != "" {
 			t.Errorf("rooms, without the emptied one of a code: -want +got\n%s", diff)
+		}
+	})
+}
+
+// TestBack: who comes back and finds its room full goes to the next one with a
+// free place, from the highest to the lowest, before a new one opens.
+func TestBack(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := open(t, Config{DatabaseURL: url, Capacity: 1})
+		for _, user := range []string{"a", "b", "c"} {
+			says(t, s, user)
+		}
+		for i, step := range []struct {
+			leave, back string
+			want        int
+		}{
+			{"b", "d", 2}, // a newcomer, in the lowest free one
+			{"c", "b", 3}, // from 2 on
+			{"a", "c", 1}, // was in 3
+			{"", "a", 4},  // was in 1, and all are full
+		} {
+			if step.leave != "" {
+				does(t, s, step.leave, Leave, "")
+			}
+			if got := says(t, s, step.back).Room; got != public(step.want) {
+				t.Errorf("step %d: room of %s = %v, want %d", i, step.back, got, step.want)
+			}
+		}
+	})
+}
+
+// TestNumbersAreGivenOnce: that of a code's room which is gone too.
+func TestNumbersAreGivenOnce(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := open(t, Config{DatabaseURL: url, Capacity: 1})
+		says(t, s, "a")
+		does(t, s, "b", Join, "jazz") // 2
+		does(t, s, "b", Leave, "")
+		if got := says(t, s, "c").Room; got != public(3) {
+			t.Errorf("room after that of a code is gone = %v, want 3", got)
+		}
+		// A core of the version before opens one, and writes that down nowhere else.
+		write(t, s, `INSERT INTO rooms (page, number, code, members, created_at) VALUES ('p', 4, '', 1, 0)`)
+		if got := says(t, s, "d").Room; got != public(5) {
+			t.Errorf("room after one of an older core = %v, want 5", got)
 		}
 	})
 }

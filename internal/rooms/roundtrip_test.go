@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"chatclub/internal/rooms/roomstest"
 )
@@ -81,5 +82,46 @@ func TestRoundTrips(t *testing.T) {
 	receive(t, s, Event{User: "5", ID: "trip1"})
 	if got := trips.Load() - begin; got > 2 { // and its rollback
 		t.Errorf("round trips of a repeated event = %d, want at most 2", got)
+	}
+}
+
+// TestBroadcastRoundTrips: what a holder asks and writes is one each, however
+// many broadcasts it is about.
+func TestBroadcastRoundTrips(t *testing.T) {
+	t.Parallel()
+	var trips atomic.Int64
+	s := open(t, Config{DatabaseURL: roomstest.DSN(t), MaxConns: 1, Now: func() time.Time { return noon }, dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return &countingConn{Conn: conn, trips: &trips}, err
+	}})
+	says(t, s, "a")
+	var turns []Turn
+	var steps []Step
+	for i := range 50 {
+		b := news(strconv.Itoa(i))
+		add(t, s, b)
+		turns = append(turns, Turn{b, 10})
+		b.Cursor = "a"
+		steps = append(steps, Step{b, ""})
+	}
+	for _, tt := range []struct {
+		name string
+		do   func() error
+	}{
+		{"claim", func() error { _, err := s.ClaimBroadcasts(t.Context(), "h", lease); return err }},
+		{"next", func() error { _, err := s.NextRecipients(t.Context(), "h", turns); return err }},
+		{"advance", func() error { _, err := s.AdvanceBroadcasts(t.Context(), "h", steps); return err }},
+	} {
+		var got int64
+		for range 2 { // the first prepares the statements
+			begin := trips.Load()
+			if err := tt.do(); err != nil {
+				t.Fatal(err)
+			}
+			got = trips.Load() - begin
+		}
+		if got != 1 {
+			t.Errorf("round trips of %s = %d, want 1", tt.name, got)
+		}
 	}
 }

@@ -96,8 +96,7 @@ func (v *visit) about(ctx context.Context) error {
 		v.res.Notice = Oneself
 	case v.ev.Action == Report:
 		v.res.Notice = Reported
-		v.write(`INSERT INTO reports (page, event_id, reporter, room, accused, name, at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			v.ev.Page, v.ev.ID, v.ev.User, int64(v.place.Number), other.psid, other.name, now)
+		v.report(other, now)
 	default:
 		v.res.Notice = Blocked
 		v.write(`
@@ -106,6 +105,21 @@ func (v *visit) about(ctx context.Context) error {
 			v.ev.Page, v.ev.User, other.psid, other.name, plaintext.Fold(other.name), now)
 	}
 	return nil
+}
+
+// report writes down what the user says of another member, in the place of
+// what it said of the same one before. An event that is told again after it
+// was pruned counts once more.
+func (v *visit) report(other somebody, now int64) {
+	v.write(`
+		UPDATE reports SET times = times + 1, room = $4, name = $5, at = $6 WHERE page = $1 AND reporter = $2 AND accused = $3`,
+		v.ev.Page, v.ev.User, other.psid, int64(v.place.Number), other.name, now)
+	v.write(`
+		INSERT INTO reports (page, event_id, reporter, room, accused, name, at)
+		SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS BIGINT), CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS BIGINT)
+		WHERE NOT EXISTS (SELECT 1 FROM reports WHERE page = $1 AND reporter = $3 AND accused = $5)
+		ON CONFLICT (page, event_id) DO NOTHING`,
+		v.ev.Page, v.ev.ID, v.ev.User, int64(v.place.Number), other.psid, other.name, now)
 }
 
 // unblock undoes the blocks of all whom the user blocked under that name, or

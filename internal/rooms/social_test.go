@@ -1,6 +1,7 @@
 package rooms
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -93,23 +94,57 @@ func TestMute(t *testing.T) {
 	})
 }
 
+// TestReport: what one says of another is one report, of the last time.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		now := &clock{now: noon}
 		s := trio(t, Config{DatabaseURL: url, Now: now.Now})
-		if got := does(t, s, "a", Report, "bo"); got.Notice != Reported || got.Subject != "Bo" {
-			t.Errorf("Report = %s about %q, want %s about Bo", got.Notice, got.Subject, Reported)
+		report := func(user, id, name string) {
+			t.Helper()
+			receive(t, s, Event{User: user, ID: id, Action: Report, Arg: name})
+			now.Advance(time.Second)
+		}
+		if got := does(t, s, "b", Report, "ana"); got.Notice != Reported || got.Subject != "Ana" {
+			t.Errorf("Report = %s about %q, want %s about Ana", got.Notice, got.Subject, Reported)
 		}
 		now.Advance(time.Second)
-		does(t, s, "c", Report, "Ana")
-		got, err := s.Reports(t.Context(), "p", 10)
-		want := []ReportView{
-			{Page: "p", Reporter: "c", Accused: "a", Name: "Ana", Room: 1, At: noon.Add(time.Second)},
-			{Page: "p", Reporter: "a", Accused: "b", Name: "Bo", Room: 1, At: noon},
+		for _, id := range []string{"1", "2"} {
+			report("a", id, "bo")
+			report("c", "c"+id, "Ana")
 		}
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("Reports() = %v: -want +got\n%s", err, diff)
+		does(t, s, "b", Rename, "Bob")
+		report("a", "3", "bob")
+		all := []ReportView{
+			{ID: "1", Page: "p", Reporter: "a", Accused: "b", Name: "Bob", Room: 1, Times: 3, At: noon.Add(5 * time.Second)},
+			{ID: "c1", Page: "p", Reporter: "c", Accused: "a", Name: "Ana", Room: 1, Times: 2, At: noon.Add(4 * time.Second)},
+			{Page: "p", Reporter: "b", Accused: "a", Name: "Ana", Room: 1, Times: 1, At: noon},
+		}
+		want := func(what string, after ReportView, limit int, want ...ReportView) {
+			t.Helper()
+			got, err := s.Reports(t.Context(), "p", after, limit)
+			for i := range got {
+				if got[i].Reporter == "b" {
+					got[i].ID = ""
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("Reports %s = %v: -want +got\n%s", what, err, diff)
+			}
+		}
+		want("at first", ReportView{}, 2, all[:2]...)
+		want("behind those", all[1], 2, all[2:]...)
+
+		// A weekend later an event comes again that is forgotten.
+		now.Advance(reportsKept - 3*time.Second)
+		if _, err := s.Prune(t.Context(), now.Now()); err != nil {
+			t.Fatal(err)
+		}
+		want("after those too old are forgotten", ReportView{}, 10, all[:2]...)
+		report("a", "1", "bob")
+		report("a", "c1", "Cy")
+		if got, err := s.Reports(t.Context(), "p", ReportView{}, 10); len(got) != 2 || err != nil {
+			t.Errorf("Reports after events told again = %+v, %v, want two", got, err)
 		}
 	})
 }
@@ -155,8 +190,13 @@ func TestLateIsNoFlood(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := trio(t, Config{DatabaseURL: url, FloodLimit: 3, FloodPeriod: 3 * time.Second})
-		for _, after := range []time.Duration{20 * time.Second, 10 * time.Second, 15 * time.Second} {
-			got := receive(t, s, Event{User: "a", ID: after.String(), At: noon.Add(after)})
+		n := 0
+		for _, after := range []time.Duration{
+			20 * time.Second, 10 * time.Second, 15 * time.Second,
+			20 * time.Second, 20 * time.Second, 16 * time.Second, // after those of 20 s its allowance is used up
+		} {
+			n++
+			got := receive(t, s, Event{User: "a", ID: strconv.Itoa(n), At: noon.Add(after)})
 			if relay := strings.Join(got.Relay, ""); relay != "bc" || got.Held {
 				t.Errorf("message after %v goes to %q, held %v, want bc, false", after, relay, got.Held)
 			}
@@ -183,7 +223,7 @@ func TestIdle(t *testing.T) {
 		now := &clock{now: noon}
 		s := trio(t, Config{DatabaseURL: url, Idle: time.Hour, Now: now.Now})
 		now.Advance(time.Hour - time.Millisecond)
-		if got, err := s.SilentMembers(t.Context()); len(got) != 0 || err != nil {
+		if got, err := s.SilentMembers(t.Context(), Silent{}); len(got) != 0 || err != nil {
 			t.Errorf("SilentMembers() too early = %v, %v, want none", got, err)
 		}
 		idle := func(at time.Time) Result {
@@ -196,7 +236,7 @@ func TestIdle(t *testing.T) {
 		now.Advance(time.Millisecond)
 		receive(t, s, Event{User: "a", ID: "awake", At: now.Now()})
 		receive(t, s, Event{User: "c", ID: "awake too", At: now.Now()})
-		got, err := s.SilentMembers(t.Context())
+		got, err := s.SilentMembers(t.Context(), Silent{})
 		want := []Silent{{Page: "p", User: "b", Since: noon.Local()}}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("SilentMembers() = %v: -want +got\n%s", err, diff)
@@ -215,6 +255,40 @@ func TestIdle(t *testing.T) {
 		}
 		if diff := cmp.Diff(map[int]int{1: 1}, count(t, s, `SELECT number, members FROM rooms`)); diff != "" {
 			t.Errorf("members: -want +got\n%s", diff)
+		}
+	})
+}
+
+// TestSilentMembersInParts: those behind the first thousand are found too.
+func TestSilentMembersInParts(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := open(t, Config{DatabaseURL: url, Idle: time.Hour})
+		write(t, s, `INSERT INTO pages (page, guests) VALUES ('p', 0)`)
+		write(t, s, `INSERT INTO rooms (page, number, members, created_at) VALUES ('p', 1, 0, 0)`)
+		const silent = 2*batch + 1
+		const numbers = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1) `
+		write(t, s, numbers+`
+			INSERT INTO people (page, psid, name, lang, last_inbound, last_number, last_code, muted_until, banned_until, ban_told, flood_at, flood_told)
+			SELECT 'p', 'u' || i, '', '', 0, 1, '', 0, 0, 0, 0, 0 FROM n`, int64(silent))
+		write(t, s, numbers+`INSERT INTO members (page, room, psid, name, name_key, joined_at) SELECT 'p', 1, 'u' || i, '', 'u' || i, 0 FROM n`,
+			int64(silent))
+		found := map[string]bool{}
+		for last := (Silent{}); ; {
+			got, err := s.SilentMembers(t.Context(), last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) == 0 {
+				break
+			}
+			for _, m := range got {
+				found[m.User] = true
+			}
+			last = got[len(got)-1]
+		}
+		if len(found) != silent {
+			t.Errorf("silent members = %d, want %d", len(found), silent)
 		}
 	})
 }

@@ -15,9 +15,11 @@
 // Both databases run the same schema and the same statements. A message of a
 // member costs two round trips to PostgreSQL and Done a third; whatever
 // changes who is where costs some more. On SQLite a commit survives the death
-// of the process; the last few may be lost with the machine's power (WAL,
-// synchronous=NORMAL), which costs at most memberships that the users' next
-// messages restore.
+// of the process. What was committed in the last seconds, until the operating
+// system has written it, may be lost with the machine's power (WAL,
+// synchronous=NORMAL): joins, which the users' next messages restore, but also
+// names, blocks, reports, bans and pauses, which nothing restores, and the marks
+// of events, so that those told again are new. The file stays sound.
 //
 // Rows are locked in one order everywhere — user, page, room, event — so that
 // two transactions never wait for each other. The page's row serialises
@@ -54,7 +56,9 @@ type Config struct {
 	FloodPeriod time.Duration    // default 10 s
 	Now         func() time.Time // default time.Now
 
-	dial func(ctx context.Context, network, addr string) (net.Conn, error) // for tests; nil: the driver's own
+	// For tests; zero: the usual.
+	dial          func(ctx context.Context, network, addr string) (net.Conn, error)
+	orphanTimeout time.Duration
 }
 
 // Store is the database. Safe for concurrent use. The zero value is not

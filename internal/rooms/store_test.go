@@ -82,7 +82,14 @@ func TestMigrateTwiceAndAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		want := map[int]int{1: 1, 2: 1}
+		steps, err := migrations.ReadDir("migrations")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[int]int{}
+		for i := range steps {
+			want[i+1] = 1
+		}
 		if diff := cmp.Diff(want, count(t, stores[0], `SELECT version, COUNT(*) FROM schema_migrations GROUP BY version`)); diff != "" {
 			t.Errorf("recorded steps: -want +got\n%s", diff)
 		}

@@ -114,7 +114,7 @@ type CoreSettings struct {
 	FloodLimit      int           `env:"FLOOD_LIMIT" envDefault:"30" doc:"Messages and commands of one user that have an effect in FLOOD_PERIOD; 0: all."`
 	FloodPeriod     time.Duration `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT."`
 	Language        string        `env:"LANGUAGE" envDefault:"en" doc:"Language, en, pt or es, of users of whom Messenger tells none."`
-	Prefetch        int           `env:"PREFETCH" envDefault:"64" doc:"Events held at most; each makes up to 100 copies."`
+	Prefetch        int           `env:"PREFETCH" envDefault:"256" doc:"Events held at most, of a kilobyte or two; a page that fills it holds up the others."`
 	Workers         int           `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
 	LimitText       int           `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page; copies beyond it go to the page's lane at once."`
 	LimitMedia      int           `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`

@@ -1,0 +1,159 @@
+package rooms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// BroadcastState says what becomes of a broadcast.
+type BroadcastState string
+
+// The states of a broadcast. It leaves the first for one of the others, once.
+const (
+	BroadcastRunning BroadcastState = "running"
+	BroadcastDone    BroadcastState = "done"    // all of it is queued
+	BroadcastStopped BroadcastState = "stopped" // by an operator; what is queued goes out
+	BroadcastExpired BroadcastState = "expired" // its deadline came first
+)
+
+// Broadcast is a text of the operators to the members of a room or of all rooms
+// of a page.
+type Broadcast struct {
+	ID, Page   string
+	Room       int // its number; 0: all rooms
+	Text       string
+	Rate       float64 // messages per second at most
+	Deadline   time.Time
+	Created    time.Time
+	Recipients int // when it was made
+	State      BroadcastState
+	Cursor     string    // the last recipient whose messages are queued
+	Queued     int       // how many recipients that are
+	Due        time.Time // when the next one's turn is
+}
+
+const broadcastColumns = `id, page, room, text, rate, deadline, created, recipients, state, cursor, queued, due`
+
+func scanBroadcast(r row, b *Broadcast) error {
+	var deadline, created, due int64
+	err := r.Scan(&b.ID, &b.Page, &b.Room, &b.Text, &b.Rate, &deadline, &created, &b.Recipients, &b.State, &b.Cursor, &b.Queued, &due)
+	b.Deadline, b.Created, b.Due = time.UnixMilli(deadline).UTC(), time.UnixMilli(created).UTC(), time.UnixMilli(due).UTC()
+	return err
+}
+
+// loadBroadcast reads one by its id.
+func loadBroadcast(id string, b *Broadcast, found *bool) query {
+	return query{
+		sql: `SELECT ` + broadcastColumns + ` FROM broadcasts WHERE id = $1`, args: []any{id},
+		each: func(r row) error { *found = true; return scanBroadcast(r, b) },
+	}
+}
+
+// AddBroadcast keeps a new broadcast, running, and returns what is kept under
+// its id. That is another one when added is false: then nothing was changed.
+func (s *Store) AddBroadcast(ctx context.Context, b Broadcast) (kept Broadcast, added bool, err error) {
+	if err := errors.Join(checkKey("id", b.ID), checkKey("page", b.Page)); err != nil {
+		return Broadcast{}, false, fmt.Errorf("add broadcast: %w", err)
+	}
+	met, found := int64(0), false
+	created := s.cfg.Now().UnixMilli()
+	err = s.do(ctx, query{
+		sql: `
+		INSERT INTO broadcasts (` + broadcastColumns + `, holder, until)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', '', 0, $7, '', 0) ON CONFLICT (id) DO NOTHING`,
+		args: []any{b.ID, b.Page, int64(b.Room), b.Text, b.Rate, b.Deadline.UnixMilli(), created, int64(b.Recipients)}, met: &met,
+	}, loadBroadcast(b.ID, &kept, &found))
+	if err == nil && !found {
+		err = errNone
+	}
+	if err != nil {
+		return Broadcast{}, false, fmt.Errorf("add broadcast: %w", classify(err))
+	}
+	return kept, met > 0, nil
+}
+
+// Broadcast returns one by its id. The error is ErrUnknown when there is none.
+func (s *Store) Broadcast(ctx context.Context, id string) (Broadcast, error) {
+	var b Broadcast
+	found := false
+	err := s.do(ctx, loadBroadcast(id, &b, &found))
+	if err == nil && !found {
+		err = ErrUnknown
+	}
+	if err != nil {
+		return Broadcast{}, fmt.Errorf("select broadcast: %w", classify(err))
+	}
+	return b, nil
+}
+
+// Broadcasts returns the latest of a page, of all pages if page is empty, at
+// most limit, the newest first and without their texts.
+func (s *Store) Broadcasts(ctx context.Context, page string, limit int) ([]Broadcast, error) {
+	var list []Broadcast
+	err := s.do(ctx, all(&list, `
+		SELECT id, page, room, '', rate, deadline, created, recipients, state, cursor, queued, due
+		FROM broadcasts WHERE page = $1 OR $1 = '' ORDER BY created DESC, id DESC LIMIT $2`,
+		[]any{page, int64(limit)}, scanBroadcast))
+	if err != nil {
+		return nil, fmt.Errorf("select broadcasts: %w", classify(err))
+	}
+	return list, nil
+}
+
+// StopBroadcast stops a broadcast that is running, and tells whether it was.
+// What is queued already is out of its reach. The error is ErrUnknown when
+// there is none of that id.
+func (s *Store) StopBroadcast(ctx context.Context, id string) (b Broadcast, stopped bool, err error) {
+	met, found := int64(0), false
+	err = s.do(ctx, query{
+		sql: `UPDATE broadcasts SET state = 'stopped' WHERE id = $1 AND state = 'running'`, args: []any{id}, met: &met,
+	}, loadBroadcast(id, &b, &found))
+	if err == nil && !found {
+		err = ErrUnknown
+	}
+	if err != nil {
+		return Broadcast{}, false, fmt.Errorf("stop broadcast: %w", classify(err))
+	}
+	return b, met > 0, nil
+}
+
+// audience is the part of a query that chooses whom a broadcast goes to: the
+// members of the room, of all rooms of the page if it is 0, within the
+// platform's window. Nobody is left out because of a mute: it is the operators
+// who speak. Its arguments are the first three.
+func (s *Store) audience(page string, room int) (from string, args []any) {
+	from = `
+		FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
+		WHERE m.page = $1 AND u.last_inbound > $2 AND u.window_closed_at IS NULL AND m.room `
+	if room == 0 {
+		from += `> $3`
+	} else {
+		from += `= $3`
+	}
+	return from, []any{page, s.cfg.Now().Add(-Window).UnixMilli(), int64(room)}
+}
+
+// Audience is how many people a broadcast to a room of a page, or to all of
+// its rooms, would go to now. The error is ErrUnknown when there is no such
+// page or room.
+func (s *Store) Audience(ctx context.Context, page string, room int) (int, error) {
+	if err := checkKey("page", page); err != nil {
+		return 0, fmt.Errorf("count audience: %w", err)
+	}
+	exists, n := false, 0
+	known := one(&exists, `SELECT 1 FROM pages WHERE page = $1`, []any{page}, new(int64))
+	if room != 0 {
+		known = one(&exists, `SELECT 1 FROM rooms WHERE page = $1 AND number = $2`, []any{page, int64(room)}, new(int64))
+	}
+	from, args := s.audience(page, room)
+	err := s.do(ctx, known, one(nil, `SELECT COUNT(*)`+from, args, &n))
+	if err == nil && !exists {
+		err = ErrUnknown
+	}
+	if err != nil {
+		return 0, fmt.Errorf("count audience: %w", classify(err))
+	}
+	return n, nil
+}

@@ -1,0 +1,314 @@
+package rooms
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// lease is how long the holders of these tests have a broadcast.
+const lease = 9 * time.Second
+
+// news is a broadcast to page p.
+func news(id string) Broadcast {
+	return Broadcast{
+		ID: id, Page: "p", Text: "News!", Rate: 0.25, Deadline: noon.Add(time.Hour), Created: noon, Due: noon,
+		Recipients: 3, State: BroadcastRunning,
+	}
+}
+
+func add(t *testing.T, s *Store, b Broadcast) {
+	t.Helper()
+	if _, added, err := s.AddBroadcast(t.Context(), b); !added || err != nil {
+		t.Fatalf("AddBroadcast(%s) = %v, %v, want it added", b.ID, added, err)
+	}
+}
+
+func claim(t *testing.T, s *Store, holder string) Claim {
+	t.Helper()
+	c, err := s.ClaimBroadcasts(t.Context(), holder, lease)
+	if err != nil {
+		t.Fatalf("ClaimBroadcasts(%s) = %v, want nil", holder, err)
+	}
+	return c
+}
+
+func wantClaim(t *testing.T, s *Store, holder string, want Claim) {
+	t.Helper()
+	if diff := cmp.Diff(want, claim(t, s, holder), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("ClaimBroadcasts(%s): -want +got\n%s", holder, diff)
+	}
+}
+
+func TestBroadcastIsKeptOnce(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := trio(t, Config{DatabaseURL: url, Now: now.Now})
+		add(t, s, news("a"))
+		now.Advance(time.Second)
+		other := news("a")
+		other.Text, other.Page = "Old!", "q"
+		kept, added, err := s.AddBroadcast(t.Context(), other)
+		if diff := cmp.Diff(news("a"), kept); diff != "" || added || err != nil {
+			t.Errorf("AddBroadcast of another under its id = %v, %v: -want +got\n%s", added, err, diff)
+		}
+		b := news("b")
+		b.Page, b.Created = "q", now.Now()
+		add(t, s, b)
+		for page, want := range map[string][]string{"": {"b", "a"}, "p": {"a"}, "x": nil} {
+			list, err := s.Broadcasts(t.Context(), page, 10)
+			var got []string
+			for _, b := range list {
+				got = append(got, b.ID)
+			}
+			if !slices.Equal(got, want) || err != nil {
+				t.Errorf("Broadcasts(%q) = %v, %v, want %v", page, got, err, want)
+			}
+		}
+		_, unknown := s.Broadcast(t.Context(), "c")
+		_, _, stranger := s.StopBroadcast(t.Context(), "c")
+		if !errors.Is(unknown, ErrUnknown) || !errors.Is(stranger, ErrUnknown) {
+			t.Errorf("Broadcast and StopBroadcast of a stranger = %v, %v, want ErrUnknown", unknown, stranger)
+		}
+		for _, want := range []bool{true, false} {
+			got, stopped, err := s.StopBroadcast(t.Context(), "a")
+			if got.State != BroadcastStopped || stopped != want || err != nil {
+				t.Errorf("StopBroadcast = %v, %v, %v, want stopped, %v", got.State, stopped, err, want)
+			}
+		}
+		now.Advance(8*24*time.Hour - time.Minute)
+		if _, err := s.Prune(t.Context(), noon); err != nil {
+			t.Fatal(err)
+		}
+		list, err := s.Broadcasts(t.Context(), "", 10)
+		if len(list) != 1 || list[0].ID != "b" || err != nil {
+			t.Errorf("Broadcasts a week after the deadline = %v, %v, want only the one that runs", list, err)
+		}
+	})
+}
+
+func TestAudience(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := trio(t, Config{DatabaseURL: url, Now: func() time.Time { return noon }})
+		does(t, s, "d", Join, "x")
+		receive(t, s, Event{User: "e", ID: "old", At: noon.Add(-24 * time.Hour)})
+		receive(t, s, Event{User: "b", ID: "mute", Action: Mute, For: time.Hour})
+		if err := s.CloseWindow(t.Context(), "p", "c", noon); err != nil {
+			t.Fatal(err)
+		}
+		for room, want := range map[int][]string{0: {"a", "b", "d"}, 1: {"a", "b"}, 2: {"d"}} {
+			if n, err := s.Audience(t.Context(), "p", room); n != len(want) || err != nil {
+				t.Errorf("Audience(room %d) = %d, %v, want %d", room, n, err, len(want))
+			}
+			b := news(fmt.Sprint("room", room))
+			b.Room = room
+			next, err := s.NextRecipients(t.Context(), "h", []Turn{{b, 10}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]Next{{To: want}}, next); diff != "" {
+				t.Errorf("NextRecipients(room %d): -want +got\n%s", room, diff)
+			}
+		}
+		for _, err := range []error{second(s.Audience(t.Context(), "q", 0)), second(s.Audience(t.Context(), "p", 9))} {
+			if !errors.Is(err, ErrUnknown) {
+				t.Errorf("Audience of nothing = %v, want ErrUnknown", err)
+			}
+		}
+	})
+}
+
+func second(_ int, err error) error { return err }
+
+// TestNextRecipients: page by page behind the cursor, as of that moment.
+func TestNextRecipients(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := trio(t, Config{DatabaseURL: url, Now: func() time.Time { return noon }})
+		b := news("n")
+		add(t, s, b)
+		claim(t, s, "h")
+		ask := func(want Next) {
+			t.Helper()
+			got, err := s.NextRecipients(t.Context(), "h", []Turn{{b, 2}})
+			if diff := cmp.Diff([]Next{want}, got); diff != "" || err != nil {
+				t.Errorf("NextRecipients behind %q = %v: -want +got\n%s", b.Cursor, err, diff)
+			}
+		}
+		ask(Next{Held: true, Due: noon, To: []string{"a", "b"}})
+		b.Cursor, b.Queued, b.Due = "a", 1, noon.Add(4*time.Second)
+		if states, err := s.AdvanceBroadcasts(t.Context(), "h", []Step{{b, ""}}); err != nil || states[0] != BroadcastRunning {
+			t.Fatalf("AdvanceBroadcasts = %v, %v, want running", states, err)
+		}
+		says(t, s, "d")
+		does(t, s, "b", Leave, "")
+		ask(Next{Held: true, Cursor: "a", Queued: 1, Due: b.Due, To: []string{"c", "d"}})
+		for _, until := range []time.Duration{10 * time.Second, 5 * time.Second} { // the second changes nothing
+			err := errors.Join(s.DelayBroadcasts(t.Context(), "p", noon.Add(until)), s.DelayBroadcasts(t.Context(), "q", noon.Add(time.Hour)))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.Due = noon.Add(10 * time.Second)
+		ask(Next{Held: true, Cursor: "a", Queued: 1, Due: b.Due, To: []string{"c", "d"}})
+		if err := s.Pause(t.Context(), "p", "", noon, noon.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		ask(Next{Held: true, Cursor: "a", Queued: 1, Due: b.Due, Paused: true, To: []string{"c", "d"}})
+		if _, _, err := s.StopBroadcast(t.Context(), "n"); err != nil {
+			t.Fatal(err)
+		}
+		ask(Next{To: []string{"c", "d"}})
+	})
+}
+
+// TestBroadcastHasOneHolder: until its lease ends or it is given back.
+func TestBroadcastHasOneHolder(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := trio(t, Config{DatabaseURL: url, Now: now.Now})
+		a, b := news("a"), news("b")
+		add(t, s, a)
+		add(t, s, b)
+		wantClaim(t, s, "x", Claim{New: []Broadcast{a, b}})
+		wantClaim(t, s, "y", Claim{})
+		now.Advance(lease / 3)
+		wantClaim(t, s, "x", Claim{})
+		now.Advance(time.Millisecond)
+		c := claim(t, s, "x")
+		slices.Sort(c.Held)
+		if diff := cmp.Diff(Claim{Held: []string{"a", "b"}}, c, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("leases past their first third: -want +got\n%s", diff)
+		}
+		if err := s.ReleaseBroadcasts(t.Context(), "x", "b"); err != nil {
+			t.Fatal(err)
+		}
+		wantClaim(t, s, "y", Claim{New: []Broadcast{b}})
+		now.Advance(lease - time.Millisecond)
+		claim(t, s, "y")
+		wantClaim(t, s, "z", Claim{})
+		now.Advance(time.Millisecond)
+		wantClaim(t, s, "z", Claim{New: []Broadcast{a}})
+		// What x writes of one that it has lost changes nothing.
+		ahead := a
+		ahead.Cursor, ahead.Queued, ahead.State = "c", 3, BroadcastDone
+		if states, err := s.AdvanceBroadcasts(t.Context(), "x", []Step{{ahead, ""}}); err != nil || states[0] != "" {
+			t.Errorf("AdvanceBroadcasts of a lost one = %q, %v, want nothing", states, err)
+		}
+		if got, err := s.Broadcast(t.Context(), "a"); !cmp.Equal(got, a) || err != nil {
+			t.Errorf("Broadcast(a) = %+v, %v, want it where it was", got, err)
+		}
+		if err := s.ReleaseBroadcasts(t.Context(), "z"); err != nil {
+			t.Fatal(err)
+		}
+		wantClaim(t, s, "x", Claim{New: []Broadcast{a}})
+	})
+}
+
+func TestAdvanceBroadcasts(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := trio(t, Config{DatabaseURL: url, Now: func() time.Time { return noon }})
+		for _, id := range []string{"a", "b", "c", "d"} {
+			add(t, s, news(id))
+		}
+		claim(t, s, "h")
+		if _, _, err := s.StopBroadcast(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		to := func(id string, state BroadcastState, was string) Step {
+			b := news(id)
+			b.Cursor, b.Queued, b.Due, b.State = "b", 2, noon.Add(time.Second), state
+			return Step{b, was}
+		}
+		steps := []Step{
+			to("d", BroadcastRunning, "elsewhere"), to("c", BroadcastRunning, ""), to("b", BroadcastDone, ""), to("a", BroadcastRunning, ""),
+		}
+		want := []BroadcastState{"", BroadcastStopped, BroadcastDone, BroadcastRunning}
+		for range 2 { // told again it changes nothing
+			got, err := s.AdvanceBroadcasts(t.Context(), "h", steps)
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("AdvanceBroadcasts = %v: -want +got\n%s", err, diff)
+			}
+			for i, state := range []BroadcastState{BroadcastRunning, BroadcastStopped, BroadcastDone, BroadcastRunning} {
+				b := steps[i].Broadcast
+				b.State = state
+				if i == 0 {
+					b = news("d")
+				}
+				if got, err := s.Broadcast(t.Context(), b.ID); !cmp.Equal(got, b) || err != nil {
+					t.Errorf("Broadcast(%s) = %+v, %v, want %+v", b.ID, got, err, b)
+				}
+			}
+		}
+	})
+}
+
+// TestBroadcastsAreSharedOut: of several stores that claim and advance at once
+// each broadcast has one.
+func TestBroadcastsAreSharedOut(t *testing.T) {
+	t.Parallel()
+	onEach(t, shared(), func(t *testing.T, url string) {
+		stores := make([]*Store, 4)
+		for i := range stores {
+			stores[i] = open(t, Config{DatabaseURL: url, Now: func() time.Time { return noon }})
+		}
+		const broadcasts = 250
+		for i := range broadcasts {
+			add(t, stores[0], news(fmt.Sprint(i)))
+		}
+		var mu sync.Mutex
+		holders := map[string]int{}
+		var wg sync.WaitGroup
+		for i, s := range stores {
+			wg.Go(func() {
+				for {
+					var c Claim
+					err := patiently(func() (err error) { c, err = s.ClaimBroadcasts(t.Context(), fmt.Sprint(i), lease); return err })
+					if err != nil {
+						t.Errorf("ClaimBroadcasts = %v, want nil", err)
+						return
+					}
+					if len(c.New) == 0 {
+						return
+					}
+					var steps []Step
+					for _, b := range c.New {
+						mu.Lock()
+						holders[b.ID]++
+						mu.Unlock()
+						b.Cursor = "a"
+						steps = append(steps, Step{b, ""})
+					}
+					if states, err := s.AdvanceBroadcasts(t.Context(), fmt.Sprint(i), steps); err != nil || slices.Contains(states, "") {
+						t.Errorf("AdvanceBroadcasts = %v, %v, want each advanced", states, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for id, n := range holders {
+			if n != 1 {
+				t.Errorf("broadcast %s was claimed %d times, want once", id, n)
+			}
+		}
+		for len(holders) < broadcasts { // what was locked by another when it was looked for
+			c := claim(t, stores[0], "last")
+			if len(c.New) == 0 {
+				t.Fatalf("broadcasts claimed = %d, want %d", len(holders), broadcasts)
+			}
+			for _, b := range c.New {
+				holders[b.ID]++
+			}
+		}
+	})
+}
