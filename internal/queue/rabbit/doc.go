@@ -28,10 +28,14 @@
 // broker returns what no queue takes, before it confirms it, and the sequence
 // number in the correlation id tells which message that was. What a lost
 // session left unconfirmed is published again under the same id, in order, so
-// a message may be queued twice then but never lost.
+// a message may be queued twice then but never lost. A call that ends before all
+// its messages are confirmed tells which are. A queue of the topology that
+// somebody has deleted is declared again when a message for it comes back.
 //
 // # Consuming
 //
 // Each subscription has a channel of its own. Closing it, and only that,
-// returns unsettled messages to the front of their queue in order.
+// returns unsettled messages to the front of their queue in order. What arrives
+// can be published again, whoever made it: without an id it gets the digest of
+// its body as one, and headers beyond our bounds are left out.
 package rabbit
