@@ -2,8 +2,6 @@ package queue
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"sync/atomic"
 
@@ -89,17 +87,10 @@ func (d *Delivery) DeadLetter(ctx context.Context, death message.Death, also ...
 	return d.Move(ctx, append([]Message{d.Dead(death)}, also...)...)
 }
 
-// Dead is the dead letter that DeadLetter publishes. It has the message's id,
-// or a digest of the body where somebody published the message without one,
-// since nothing goes to a queue without an id.
+// Dead is the dead letter that DeadLetter publishes. It has the message's id.
 func (d *Delivery) Dead(death message.Death) Message {
 	death.Queue = d.Queue
-	id := d.ID
-	if id == "" {
-		sum := sha256.Sum256(d.Body)
-		id = "sha256-" + hex.EncodeToString(sum[:])
-	}
-	return Message{Queue: d.broker.Topology().Dead(), ID: id, Body: d.Body, Headers: death.Headers()}
+	return Message{Queue: d.broker.Topology().Dead(), ID: d.ID, Body: d.Body, Headers: death.Headers()}
 }
 
 // Transfer is one delivery and what is published in its place.
