@@ -29,7 +29,11 @@ func small() plan {
 func TestKilledDispatcherLosesNothing(t *testing.T) {
 	t.Parallel()
 	p := small()
-	const inFlight = 32
+	// What a dispatcher has begun and the broker does not know of: its calls in
+	// flight, and what it has sent or is moving to a lane, of which it holds no
+	// more than its prefetch. How much of that there is, is a matter of the CPU
+	// time that it gets.
+	const inFlight, prefetch = 32, 64
 	p.dispatcher = map[string]string{"MAX_IN_FLIGHT": "32", "PREFETCH": "64"}
 	d := deploy(t, p)
 	killed := int64(0)
@@ -40,7 +44,7 @@ func TestKilledDispatcherLosesNothing(t *testing.T) {
 		d.startDispatcher(t)
 	}
 	got := d.settle(t)
-	checkComplete(t, got, killed*inFlight)
+	checkComplete(t, got, killed*(inFlight+prefetch))
 }
 
 func TestKilledCoreLosesNothing(t *testing.T) {
