@@ -98,7 +98,7 @@ func (e *engine) forget(q *pageQueue) {
 // next try, or behind a message to the same person, which may be one of another
 // class on the lane. Each takes a place that other pages could have.
 func (e *engine) checkPark(q *pageQueue) {
-	if q.hung() > e.Prefetch/hungPart {
+	if q.hung() > e.Prefetch/hungPart && e.inFlight < e.limit.Limit() && len(e.ready) == 0 {
 		if shut, _ := e.valve.state(); !shut {
 			e.Gate.Overflow(e.Now(), q.id.Key, q.waiting())
 			e.pump(q)
