@@ -207,11 +207,10 @@ func atRandom(rng *rand.Rand) float64 { return rng.ExpFloat64() }
 // the last one, and enters how long the copies took.
 func speaking(pages int, every time.Duration, gap func(*rand.Rand) float64) func(*rig) {
 	return func(r *rig) {
-		const length = 60 * time.Second
 		for page := firstCold; page < firstCold+pages; page++ {
 			rng := r.random()
 			r.work.Go(func() {
-				for r.now() < length {
+				for r.now() < speechLength {
 					time.Sleep(time.Duration(gap(rng) * float64(every)))
 					var msgs []queue.Message
 					for range fanOut {
@@ -221,10 +220,10 @@ func speaking(pages int, every time.Duration, gap func(*rand.Rand) float64) func
 				}
 			})
 		}
-		r.until(length + 5*time.Second)
-		accepted, refused := r.book.all(window{0, length})
+		r.until(speechLength + 5*time.Second)
+		accepted, refused := r.book.all(window{0, speechLength})
 		r.figures[refusedStart] = float64(refused) / float64(max(accepted, 1))
-		r.coldPages(window{2 * time.Second, length})
+		r.coldPages(window{2 * time.Second, speechLength})
 	}
 }
 
