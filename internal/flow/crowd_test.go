@@ -207,10 +207,11 @@ func atRandom(rng *rand.Rand) float64 { return rng.ExpFloat64() }
 // the last one, and enters how long the copies took.
 func speaking(pages int, every time.Duration, gap func(*rand.Rand) float64) func(*rig) {
 	return func(r *rig) {
+		const length = 60 * time.Second
 		for page := firstCold; page < firstCold+pages; page++ {
 			rng := r.random()
 			r.work.Go(func() {
-				for r.now() < speechLength {
+				for r.now() < length {
 					time.Sleep(time.Duration(gap(rng) * float64(every)))
 					var msgs []queue.Message
 					for range fanOut {
@@ -220,10 +221,10 @@ func speaking(pages int, every time.Duration, gap func(*rand.Rand) float64) func
 				}
 			})
 		}
-		r.until(speechLength + 5*time.Second)
-		accepted, refused := r.book.all(window{0, speechLength})
+		r.until(length + 5*time.Second)
+		accepted, refused := r.book.all(window{0, length})
 		r.figures[refusedStart] = float64(refused) / float64(max(accepted, 1))
-		r.coldPages(window{2 * time.Second, speechLength})
+		r.coldPages(window{2 * time.Second, length})
 	}
 }
 

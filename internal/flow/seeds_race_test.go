@@ -14,5 +14,4 @@ const (
 	otherLength  = 8 * time.Second
 	otherNames   = "static redis" // one without and one with a Redis
 	longRun      = 40 * time.Second
-	speechLength = 20 * time.Second
 )

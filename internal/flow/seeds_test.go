@@ -18,6 +18,4 @@ const (
 	otherNames = ""
 	// longRun is how long a page is saturated to see what its owner reaches.
 	longRun = 90 * time.Second
-	// speechLength is for how long rooms speak.
-	speechLength = time.Minute
 )
