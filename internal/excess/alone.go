@@ -23,14 +23,6 @@ func (m *Map) park(now time.Time, class string) int {
 	return int(m.share(now, class) * parkTime.Seconds())
 }
 
-// most is how many messages may be sent at once ahead of a pace of one in every.
-func (m *Map) most(now time.Time, every time.Duration) int {
-	if m.joining(now) {
-		return 0
-	}
-	return int(m.bursts.length(m.cfg.Burst, every) / every)
-}
-
 // freedLocked is the turn of a page that leaves excess.
 func (m *Map) freedLocked(s *shard, h uint64, e *entry, now time.Time) turn {
 	t := newTurn(now)

@@ -49,3 +49,11 @@ func (b *bursts) ended(now time.Time, r Result) {
 	case Other:
 	}
 }
+
+// most is how many messages may be sent at once ahead of a pace of one in every.
+func (m *Map) most(now time.Time, every time.Duration) int {
+	if m.joining(now) {
+		return 0
+	}
+	return int(m.bursts.length(m.cfg.Burst, every) / every)
+}

@@ -84,3 +84,31 @@ func (s *shard) turnLocked(h uint64, now time.Time) turn {
 	t.advance(now)
 	return t
 }
+
+// takeLocked is one step of the GCRA: it returns 0 and moves the due time, or
+// returns how long to wait. ahead tells that the send is part of a burst.
+func (m *Map) takeLocked(s *shard, h uint64, now time.Time, class string) (wait time.Duration, ahead bool) {
+	t := s.turnLocked(h, now)
+	every := seconds(1 / m.share(now, class))
+	t.due = max(t.due, now.UnixNano())
+	if wait = time.Duration(t.due-now.UnixNano()) - m.cfg.Burst; wait > 0 {
+		if sooner := t.burst(now, m.most(now, every)); sooner > 0 {
+			s.young[h] = t
+			return min(wait, sooner), false
+		}
+		ahead = true
+	}
+	t.due += int64(every)
+	t.count()
+	s.young[h] = t
+	return 0, ahead
+}
+
+// dueLocked is when the next send of a free page would be due.
+func (s *shard) dueLocked(h uint64) time.Time {
+	t, ok := s.young[h]
+	if !ok {
+		t = s.old[h]
+	}
+	return time.Unix(0, t.due)
+}
