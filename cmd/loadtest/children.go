@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"chatclub/internal/fleet"
+	"chatclub/internal/loadtest/fleet"
 )
 
 // children are the commands by which this program starts itself. They are not

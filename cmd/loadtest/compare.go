@@ -13,12 +13,12 @@ import (
 	"slices"
 	"strings"
 
-	"chatclub/internal/fleet"
-	"chatclub/internal/report"
-	"chatclub/internal/scenario"
+	"chatclub/internal/loadtest/fleet"
+	"chatclub/internal/loadtest/report"
+	"chatclub/internal/loadtest/scenario"
+	"chatclub/internal/loadtest/strategy"
+	"chatclub/internal/loadtest/trial"
 	"chatclub/internal/service"
-	"chatclub/internal/strategy"
-	"chatclub/internal/trial"
 )
 
 // runScenarios runs one scenario after another with chatclub's dispatcher.

@@ -51,7 +51,7 @@ func TestEvidenceTellsWhatWentWrong(t *testing.T) {
 		if code != tc.code {
 			t.Errorf("make.sh %s, of which %q fail = %d, want %d: %s", tc.folders, tc.fails, code, tc.code, said)
 		}
-		if !strings.Contains(told[0], "-X chatclub/internal/report.revision=") {
+		if !strings.Contains(told[0], "-X chatclub/internal/loadtest/report.revision=") {
 			t.Errorf("built by %q, want the revision in it", told[0])
 		}
 		if len(told) != 1+len(tc.ran) {

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"chatclub/internal/loadtest/scenario"
+	"chatclub/internal/loadtest/strategy"
+	"chatclub/internal/loadtest/trial"
 	"chatclub/internal/queue"
-	"chatclub/internal/scenario"
-	"chatclub/internal/strategy"
-	"chatclub/internal/trial"
 )
 
 // options are the flags that are not the scenario's.

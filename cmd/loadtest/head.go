@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"chatclub/internal/report"
+	"chatclub/internal/loadtest/report"
 )
 
 // head is the report before anything ran.

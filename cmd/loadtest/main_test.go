@@ -16,10 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"chatclub/internal/loadtest/report"
+	"chatclub/internal/loadtest/scenario"
+	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/queue/rabbit/rabbittest"
-	"chatclub/internal/report"
-	"chatclub/internal/scenario"
-	"chatclub/internal/strategy"
 )
 
 // TestMain is a child process when the program under test starts itself.

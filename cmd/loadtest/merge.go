@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"chatclub/internal/report"
+	"chatclub/internal/loadtest/report"
 )
 
 // mergeReports reads the reports in folders, joins those of one scenario,

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"chatclub/internal/trial"
+	"chatclub/internal/loadtest/trial"
 )
 
 // progress is one line on a terminal that is written over, or a line every few

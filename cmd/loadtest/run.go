@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"chatclub/internal/scenario"
+	"chatclub/internal/loadtest/scenario"
+	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/service"
-	"chatclub/internal/strategy"
 )
 
 // streams are the process's.

@@ -13,7 +13,7 @@ revision=$(git rev-parse --short=12 HEAD 2>/dev/null)
 if [ -n "$revision" ] && ! git diff --quiet HEAD -- . ':!docs/evidence'; then
 	revision=$revision+dirty
 fi
-go build -ldflags "-X chatclub/internal/report.revision=$revision" -o "$bin/loadtest" ./cmd/loadtest || exit 1
+go build -ldflags "-X chatclub/internal/loadtest/report.revision=$revision" -o "$bin/loadtest" ./cmd/loadtest || exit 1
 
 # Name of the folder, scenario, and what is shorter or smaller than its
 # defaults. Those of saturate and neighbour outlast the leases of 15 s that one

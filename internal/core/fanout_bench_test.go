@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/internal/fanout"
+	"chatclub/internal/loadtest/paired"
+	"chatclub/internal/loadtest/proc"
 	"chatclub/internal/message"
-	"chatclub/internal/paired"
-	"chatclub/internal/proc"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms"

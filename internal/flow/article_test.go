@@ -7,7 +7,7 @@ import (
 	"chatclub/fakeapi/limit"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/excess"
-	"chatclub/internal/strategy"
+	"chatclub/internal/loadtest/strategy"
 )
 
 // chatclub is the gate of this project.

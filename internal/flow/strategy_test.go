@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"chatclub/internal/dispatch"
-	"chatclub/internal/strategy"
+	"chatclub/internal/loadtest/strategy"
 )
 
 // gate is the next replica's, and what ends it.
@@ -53,7 +53,7 @@ func (c trip) Write(b []byte) (int, error) {
 func otherWays() group {
 	g := group{
 		title: "Other ways of sharing a limit",
-		text: "The strategies of `internal/strategy` in the same loop: four replicas, demand three times the limit for 25 s. Redis is in process, one hop away, and never fails. " +
+		text: "The strategies of `internal/loadtest/strategy` in the same loop: four replicas, demand three times the limit for 25 s. Redis is in process, one hop away, and never fails. " +
 			"One run a row; nothing is required of them.",
 	}
 	for _, i := range strategy.All() {

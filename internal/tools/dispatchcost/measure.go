@@ -11,7 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"chatclub/internal/paired"
+	"chatclub/internal/loadtest/paired"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"chatclub/internal/proc"
+	"chatclub/internal/loadtest/proc"
 )
 
 // process is a side, or the judge, in a process of its own. It prints its

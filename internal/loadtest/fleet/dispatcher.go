@@ -1,0 +1,151 @@
+// Package fleet runs the system that is put to a test: dispatchers, which join,
+// leave and are killed, before a broker and the fake platform; and webhook and
+// core where the test goes through the whole. In one process on the memory
+// broker (Local), or each as a process of its own on RabbitMQ (Processes). What
+// it counts is what the machine and the broker say, never what a dispatcher
+// says of its sends.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/dispatch"
+	"chatclub/internal/loadtest/strategy"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+// Options of every dispatcher of a run.
+type Options struct {
+	Strategy  string  `json:"strategy"`
+	Replicas  int     `json:"replicas"` // as configured at the start
+	Limit     float64 `json:"limit"`    // text messages per second and page, as the dispatchers are told
+	RedisURL  string  `json:"redis_url,omitempty"`
+	KeyPrefix string  `json:"key_prefix,omitempty"` // of keys in Redis
+
+	LatencyTarget time.Duration `json:"latency_target,omitempty"`
+	MessageTTL    time.Duration `json:"message_ttl,omitempty"`   // default an hour
+	MaxInFlight   int           `json:"max_in_flight,omitempty"` // default 512
+}
+
+// The dispatcher program's own defaults.
+const (
+	defaultInFlight = 512
+	lanePrefetch    = 512
+	prefetch        = 1024
+	maxAttempts     = 8
+	callTimeout     = 10 * time.Second
+	shutdownTimeout = 20 * time.Second
+	mediaLimit      = 10
+)
+
+func (o *Options) fill() {
+	if o.MaxInFlight == 0 {
+		o.MaxInFlight = defaultInFlight
+	}
+	if o.MessageTTL == 0 {
+		o.MessageTTL = time.Hour
+	}
+}
+
+// MaxInFlight is how many calls of one dispatcher are in flight at most, and
+// so how many messages are sent twice when it is killed.
+const MaxInFlight = defaultInFlight
+
+func (o *Options) limit(class string) float64 {
+	if class == string(message.ClassMedia) {
+		return mediaLimit
+	}
+	return o.Limit
+}
+
+// parts are what one dispatcher is made of.
+type parts struct {
+	broker  queue.Broker
+	caller  dispatch.Caller
+	reg     prometheus.Registerer
+	log     *slog.Logger
+	replica int         // from 0, those that are gone counted
+	fault   func(error) // is told every error of the strategy
+}
+
+// runner is a dispatcher with its strategy.
+type runner struct {
+	bare       *parts // the loop instead of a dispatcher
+	dispatcher *dispatch.Dispatcher
+	strategy   strategy.Strategy
+	fault      func(error)
+}
+
+// newRunner makes the replica-th dispatcher.
+func newRunner(o Options, p parts) (*runner, error) {
+	o.fill()
+	if o.Strategy == Bare {
+		return &runner{bare: &p}, nil
+	}
+	info, ok := strategy.Find(o.Strategy)
+	if !ok {
+		return nil, fmt.Errorf("strategy %.40q is unknown", o.Strategy)
+	}
+	gate, err := info.New(strategy.Config{
+		Limit: o.limit, Replicas: o.Replicas, Replica: p.replica, LaneHold: lanePrefetch,
+		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Log: p.log, Fault: p.fault,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d, err := dispatch.New(dispatch.Config{
+		Broker: p.broker, Sender: p.caller, Gate: gate, Log: p.log, Registerer: p.reg,
+		Prefetch: prefetch, LanePrefetch: lanePrefetch, MaxInFlight: o.MaxInFlight, MaxAttempts: maxAttempts,
+		MessageTTL: o.MessageTTL, ShutdownTimeout: shutdownTimeout, LatencyTarget: o.LatencyTarget,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &runner{dispatcher: d, strategy: gate, fault: p.fault}, nil
+}
+
+// ready tells whether it takes messages.
+func (r *runner) ready() error {
+	if r.bare != nil {
+		return r.bare.broker.Ready()
+	}
+	return r.dispatcher.Ready()
+}
+
+// run dispatches until ctx ends, then stops the dispatcher, and the strategy
+// after it; or the strategy at once, where errKilled ended ctx.
+func (r *runner) run(ctx context.Context) error {
+	if r.bare != nil {
+		return r.bare.bare(ctx)
+	}
+	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errKilled) {
+			cancel()
+		}
+	})()
+	ended := make(chan error, 1)
+	go func() {
+		err := r.strategy.Run(beside)
+		if beside.Err() == nil {
+			r.fault(fmt.Errorf("the strategy ended by itself: %w", err))
+		}
+		ended <- err
+	}()
+	err := r.dispatcher.Run(ctx)
+	cancel()
+	return errors.Join(err, <-ended)
+}
+
+// tokens are the fake platform's.
+type tokens struct{}
+
+func (tokens) Token(page string) (string, bool) { return "token-" + page, true }

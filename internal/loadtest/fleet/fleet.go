@@ -1,0 +1,103 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"chatclub/internal/dispatch"
+	"chatclub/internal/loadtest/proc"
+	"chatclub/internal/queue"
+)
+
+// Fleet is a system under test. Its methods are called by one goroutine, but
+// for Usage.
+type Fleet interface {
+	// Join starts one more dispatcher and returns when it takes messages.
+	Join(ctx context.Context) error
+	// Leave stops the second oldest dispatcher that runs, or else the only one,
+	// cleanly. The oldest stays for Kill.
+	Leave(ctx context.Context) error
+	// Kill ends the oldest dispatcher that runs as kill -9 does, and returns at
+	// once. The oldest, because it is the one that most probably owns a lane.
+	Kill(ctx context.Context) error
+	// Stop stops what is still running, cleanly: webhook and core, then the
+	// dispatchers. The platform and the broker stay.
+	Stop(ctx context.Context) error
+
+	// Front starts webhook and core, with rooms of so many, and returns the
+	// address to post events to.
+	Front(ctx context.Context, f Front) (string, error)
+
+	Broker() queue.Broker        // of whoever publishes and looks after what is left
+	Platform() Platform          // the fake
+	Usage() (Usage, error)       // so far
+	Errors() []string            // what makes the run doubtful: who ended by itself, a strategy's errors, what could not be counted
+	Close(context.Context) error // ends everything
+}
+
+// Platform is where the fake's control interface is.
+type Platform struct {
+	URL       string            // with the host that Transport expects
+	Transport http.RoundTripper // nil: over the network
+}
+
+// Front is how webhook and core are run.
+type Front struct {
+	Secret   string
+	Capacity int     // of a room
+	Limit    float64 // beyond which core puts copies straight on lanes; 0: it never does
+}
+
+// Usage is what the system has used of the machine. The CPU times and the
+// memory are of processes; nil where there is no process of that kind, or where
+// one of that kind could not be asked: a sum without it would be too low.
+type Usage struct {
+	Operations  *int64         // published, delivered and settled messages
+	All         *time.Duration // of all below
+	Dispatchers *time.Duration
+	Front       *time.Duration // webhook and core
+	Broker      *time.Duration
+	Fake        *time.Duration
+	Memory      *int64 // the most that any one dispatcher has held so far, in bytes
+	Machine     *proc.Machine
+	Whole       bool // All is of one process with the load generator in it
+}
+
+// strategyFaults is how Errors tells that the strategy's figures are not what it
+// can do: whose, how many errors, and one of them.
+const strategyFaults = "the strategy of %s met %d errors, and its figures are those of a strategy that met them: %v"
+
+// Places in the order in which dispatchers joined.
+const (
+	oldest = 0
+	second = 1
+)
+
+// take takes the dispatcher at a place, or the last there is, off those that
+// run.
+func take[T any](running *[]T, place int) (one T, err error) {
+	n := len(*running)
+	if n == 0 {
+		return one, errors.New("no dispatcher is running")
+	}
+	place = min(place, n-1)
+	one = (*running)[place]
+	*running = slices.Delete(*running, place, place+1)
+	return one, nil
+}
+
+// Config of a fleet.
+type Config struct {
+	Options  Options
+	Topology queue.Topology
+	Seed     uint64 // of the platform
+	Log      *slog.Logger
+
+	// Wrap is around every dispatcher's calls. It serves tests of whoever
+	// judges: a caller that cheats must be found out. nil: none.
+	Wrap func(dispatch.Caller) dispatch.Caller
+}

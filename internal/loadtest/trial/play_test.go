@@ -1,0 +1,261 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chatclub/fakeapi/ledger"
+	"chatclub/internal/dispatch"
+	"chatclub/internal/loadtest/fleet"
+	"chatclub/internal/loadtest/judge"
+	"chatclub/internal/loadtest/load"
+	"chatclub/internal/loadtest/proc"
+	"chatclub/internal/loadtest/report"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/sender"
+)
+
+// one is a page with less to send than its limit.
+func one() Plan {
+	return Plan{
+		Limit: 300, Replicas: 1, Length: 5 * time.Second,
+		Streams: []Stream{{Group: Cold, Pages: Pages(1, 1), Segments: []load.Segment{{Rate: 20, For: 5 * time.Second}}}},
+	}
+}
+
+// play runs a plan in this process.
+func play(ctx context.Context, t *testing.T, plan Plan, wrap func(dispatch.Caller) dispatch.Caller) report.Run {
+	t.Helper()
+	run, err := Run(ctx, Config{
+		Plan: plan, Strategy: report.Own, Seed: 1, Log: slog.New(slog.DiscardHandler), Topology: queue.Topology{Prefix: "t", Lanes: 2}, Wrap: wrap,
+		Open: func(_ context.Context, c fleet.Config) (fleet.Fleet, error) { return fleet.OpenLocal(c) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// noted tells whether a run has a note that begins so.
+func noted(run report.Run, begin string) bool {
+	return slices.ContainsFunc(run.Notes, func(n string) bool { return strings.HasPrefix(n, begin) })
+}
+
+// shown is a figure that may be unknown.
+func shown(v *float64) string {
+	if v == nil {
+		return "unknown"
+	}
+	return fmt.Sprint(*v)
+}
+
+// Whoever stops a run gets the report of what ran, also where that is nothing.
+func TestStoppedRunIsReported(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{0, 500 * time.Millisecond, 3500 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			defer cancel()
+			plan := one()
+			plan.Drain = time.Minute
+			run := play(ctx, t, plan, nil)
+			if run.Status != report.Interrupted || run.DrainS != nil || noted(run, "not everything") {
+				t.Errorf("stopped after %v: %+v, want interrupted, without a word about draining", after, run)
+			}
+			if after > 3*time.Second && (run.Sent == nil || *run.Sent == 0 || *run.Lost != 0) {
+				t.Errorf("stopped after %v: sent %v lost %v, want some and 0", after, run.Sent, run.Lost)
+			}
+			r := &report.Report{Schema: report.Schema, Scenario: "one", Runs: []report.Run{run}}
+			if err := report.Save(filepath.Join(t.TempDir(), "out"), r); err != nil {
+				t.Errorf("stopped after %v: Save() = %v, want nil", after, err)
+			}
+		})
+	}
+}
+
+// never answers that no message can be sent.
+type never struct{}
+
+func (never) Send(context.Context, message.Outbound) sender.Result {
+	return sender.Result{Outcome: sender.BadMessage}
+}
+
+// Nobody waits for what is dead.
+func TestDrainDoesNotWaitForTheDead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		plan := one()
+		plan.Drain = time.Hour
+		run := play(t.Context(), t, plan, func(dispatch.Caller) dispatch.Caller { return never{} })
+		if *run.Dead != 100 || *run.Lost != 0 {
+			t.Errorf("dead %d lost %d, want 100 and 0", *run.Dead, *run.Lost)
+		}
+		if run.DrainS == nil || *run.DrainS != 5 || run.Seconds > 10 || noted(run, "not everything") {
+			t.Errorf("drained after %s of %g s, notes %q, want after 5, and no wait", shown(run.DrainS), run.Seconds, run.Notes)
+		}
+	})
+}
+
+// observed notes when the latest call was begun that sent something.
+type observed struct {
+	dispatch.Caller
+	mu   *sync.Mutex
+	last *time.Time
+}
+
+func (o observed) Send(ctx context.Context, out message.Outbound) sender.Result {
+	began := time.Now()
+	r := o.Caller.Send(ctx, out)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if r.Outcome == sender.Sent && began.After(*o.last) {
+		*o.last = began
+	}
+	return r
+}
+
+// When the last arrived is known better than the book is read.
+func TestDrainIsWhenTheLastArrived(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		plan := one()
+		plan.Drain, plan.Length, plan.Limit = time.Minute, time.Second, 100
+		plan.Platform = map[string]any{"text": map[string]any{"per_second": 100, "phase": "333ms"}, "latency": "fixed:7ms"}
+		plan.Streams[0].Segments = []load.Segment{{Burst: 450, For: time.Second}}
+		begin := time.Now().Add(2 * time.Second) // virtual time begins at a whole second
+		var mu sync.Mutex
+		var last time.Time
+		run := play(t.Context(), t, plan, func(c dispatch.Caller) dispatch.Caller { return observed{c, &mu, &last} })
+		if want := last.Sub(begin).Seconds(); run.DrainS == nil || *run.DrainS != want || want < 3 {
+			t.Errorf("drained after %s s, want the %g s of the last call", shown(run.DrainS), want)
+		}
+	})
+}
+
+// A step that is made late makes another run than the plan says.
+func TestLateStepIsKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		plan := one()
+		slow := func(context.Context, *Stage) error { time.Sleep(2500 * time.Millisecond); return nil }
+		plan.Script = []Step{{At: time.Second, Name: "first", Do: slow}, {At: 2 * time.Second, Name: "second", Do: slow}}
+		run := play(t.Context(), t, plan, nil)
+		if run.Status != report.Inconclusive || !noted(run, "step late: second, 1.5 s") || noted(run, "step late: first") {
+			t.Errorf("status %q, notes %q, want inconclusive, the second step late", run.Status, run.Notes)
+		}
+	})
+}
+
+// Who sends all that a window takes at its begin uses the whole quota, wherever
+// the warm-up and the load end.
+func TestQuotaIsOfWholeWindows(t *testing.T) {
+	t.Parallel()
+	g := judge.Group{GroupReport: ledger.GroupReport{Tenths: make([]uint32, 200)}}
+	for i := 0; i < len(g.Tenths); i += 10 {
+		g.Tenths[i+3] = 300 // the windows begin with the third tenth
+	}
+	for _, tc := range []struct{ warm, length time.Duration }{
+		{2500 * time.Millisecond, 10 * time.Second}, {2 * time.Second, 9400 * time.Millisecond}, {-1, 2100 * time.Millisecond}, {0, 20 * time.Second},
+	} {
+		tr := &trial{length: tc.length, stage: &Stage{limits: []limitChange{{0, 300}}}}
+		tr.Plan = Plan{Warm: tc.warm, Limit: 300, Streams: []Stream{{Group: Hot, Pages: Pages(1, 1)}}}
+		var run report.Run
+		if tr.quota(&run, map[string]judge.Group{Hot: g}, nil); run.QuotaUse == nil || *run.QuotaUse != 1 {
+			t.Errorf("warm %v, length %v: quota used = %s, want 1", tc.warm, tc.length, shown(run.QuotaUse))
+		}
+	}
+	tr := &trial{length: 2900 * time.Millisecond, stage: &Stage{limits: []limitChange{{0, 300}}}}
+	tr.Plan = Plan{Warm: 2100 * time.Millisecond, Streams: []Stream{{Group: Hot, Pages: Pages(1, 1)}}}
+	var run report.Run
+	if tr.quota(&run, map[string]judge.Group{Hot: g}, nil); run.QuotaUse != nil {
+		t.Errorf("without a whole second: quota used = %g, want unknown", *run.QuotaUse)
+	}
+}
+
+// A limit that is changed just after a step's begin is the limit of that step.
+func TestLimitOfAStep(t *testing.T) {
+	t.Parallel()
+	tr := &trial{stage: &Stage{limits: []limitChange{{0, 300}, {6*time.Second + 3*time.Millisecond, 150}}}}
+	for i, want := range map[int]float64{5: 300, 6: 150, 7: 150} {
+		if got := tr.limitIn(i, time.Second); got != want {
+			t.Errorf("limit in second %d = %g, want %g", i, got, want)
+		}
+		if got := tr.limitIn(10*i, tenth); got != want {
+			t.Errorf("limit in the first tenth of second %d = %g, want %g", i, got, want)
+		}
+	}
+}
+
+// The ledger keeps ten minutes of a page, a run is longer, and its whole course
+// is shown: of each page that is, wherever its id stands among thousands.
+func TestWholeCourseIsShown(t *testing.T) {
+	t.Parallel()
+	for _, group := range []string{Hot, Cold} {
+		synctest.Test(t, func(t *testing.T) {
+			const minutes = 45
+			plan := one()
+			plan.Length = minutes * time.Minute
+			plan.Streams = []Stream{
+				{Group: "others", Pages: Pages(1, 3000), Segments: []load.Segment{{Rate: 3000, For: time.Second}}},
+				{Group: group, Pages: []Page{{"99999", 1}}, Segments: []load.Segment{{Rate: 1, For: plan.Length}}},
+			}
+			run := play(t.Context(), t, plan, nil)
+			if len(run.Series) != 1 || len(run.Series[0].Sent) != minutes*60+1 {
+				t.Fatalf("series of %d steps, want one of %d", len(run.Series), minutes*60+1)
+			}
+			want := *run.Sent
+			if group == Hot {
+				want = minutes * 60
+				if q := run.QuotaUse; q == nil || math.Abs(*q-1.0/300) > 1e-5 {
+					t.Errorf("quota used = %s, want 1/300", shown(q))
+				}
+			}
+			if got := sum(run.Series[0].Sent); got != want || want < minutes*60 {
+				t.Errorf("%s: %d sent in the series, want %d", group, got, want)
+			}
+		})
+	}
+}
+
+func TestTooLongLoadIsRefused(t *testing.T) {
+	t.Parallel()
+	plan := one()
+	plan.Length = 24*time.Hour + time.Second
+	if _, err := Run(t.Context(), Config{Plan: plan}); err == nil {
+		t.Error("Run() of more than a day = nil, want an error")
+	}
+}
+
+// How much others had of the machine counts only where it is known.
+func TestOthersShareOfTheMachine(t *testing.T) {
+	t.Parallel()
+	second := time.Duration(runtime.NumCPU()) * time.Second // of all processors
+	for _, tc := range []struct {
+		name   string
+		before *proc.Machine
+		after  *proc.Machine
+		want   float64
+	}{
+		{"not told", nil, nil, 0},
+		{"not told in the end", &proc.Machine{}, nil, 0},
+		{"idle", &proc.Machine{All: second}, &proc.Machine{All: 11 * second}, 0},
+		{"busy", &proc.Machine{All: second, Others: second / 2}, &proc.Machine{All: 11 * second, Others: second/2 + 3*second}, .3},
+		{"other processors are counted", &proc.Machine{}, &proc.Machine{All: 20 * second, Others: 10 * second}, 0},
+	} {
+		tr := trial{measured: 10 * time.Second, started: fleet.Usage{Machine: tc.before}, ended: fleet.Usage{Machine: tc.after}}
+		if got := tr.others(); math.Abs(got-tc.want) > 1e-9 {
+			t.Errorf("%s: others() = %g, want %g", tc.name, got, tc.want)
+		}
+	}
+}

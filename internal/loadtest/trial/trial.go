@@ -1,0 +1,227 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"chatclub/fakeapi/ledger"
+	"chatclub/internal/dispatch"
+	"chatclub/internal/loadtest/fleet"
+	"chatclub/internal/loadtest/judge"
+	"chatclub/internal/loadtest/load"
+	"chatclub/internal/loadtest/report"
+	"chatclub/internal/queue"
+	"chatclub/internal/wait"
+)
+
+// The entries.
+const (
+	ViaOutbound = "outbound" // copies straight onto the queue
+	ViaWebhook  = "webhook"  // signed events through the whole system
+)
+
+// Config of a trial. Plan, Open, Strategy, Topology and Log must be set.
+type Config struct {
+	Plan     Plan
+	Open     func(context.Context, fleet.Config) (fleet.Fleet, error)
+	Strategy string
+	Via      string // default ViaOutbound
+	Secret   string // signs the events; for ViaWebhook
+	Seed     uint64 // the same seed is the same demand
+	RedisURL string // for the strategies that need it
+	Topology queue.Topology
+	Log      *slog.Logger
+	Progress func(Progress)                        // nil: nobody is told
+	Wrap     func(dispatch.Caller) dispatch.Caller // see fleet.Config
+
+	// Running says that the system runs already and goes on afterwards: the
+	// platform is taken as it is, no dispatcher is started or stopped, and no
+	// queue is looked at.
+	Running bool
+	Pages   []string // ids of the pages to use in place of the plan's; nil: those
+}
+
+// trial is one that runs.
+type trial struct {
+	Config
+	fleet    fleet.Fleet
+	judge    *judge.Judge
+	stage    *Stage
+	dead     *morgue
+	hook     *webhook // nil but for ViaWebhook
+	course   *course
+	tally    *load.Tally
+	foreign  []*foreigner
+	id       string        // of this trial
+	earlier  ledger.Counts // before it
+	before   ledger.Counts // when the load began
+	started  fleet.Usage
+	ended    fleet.Usage
+	length   time.Duration // of the load that ran
+	measured time.Duration // between started and ended
+	arrived  bool          // all of it, in the end
+	drained  time.Duration // after begin, when the last had arrived; 0 unless all has
+	stopped  bool          // before its end
+	late     []string      // steps of the script
+	notes    []string
+}
+
+// Run runs the trial. When ctx ends the load stops, and what ran is judged:
+// the run's status is then Interrupted. The error is of the harness; a system
+// that fails is a result.
+func Run(ctx context.Context, cfg Config) (_ report.Run, err error) {
+	if cfg.Via == "" {
+		cfg.Via = ViaOutbound
+	}
+	if cfg.Plan.Length > ledger.Kept {
+		return report.Run{}, fmt.Errorf("a load of %v is longer than the %v of which the ledger keeps the course", cfg.Plan.Length, ledger.Kept)
+	}
+	if cfg.Running {
+		if cfg.Via != ViaWebhook {
+			return report.Run{}, errors.New("not on a running deployment: via outbound, its only entry is its webhook")
+		}
+		if err := cfg.Plan.Deployable(ctx, cfg.Strategy); err != nil {
+			return report.Run{}, err
+		}
+	}
+	if cfg.Pages != nil {
+		if cfg.Plan, err = cfg.Plan.on(cfg.Pages); err != nil {
+			return report.Run{}, err
+		}
+	}
+	t := &trial{Config: cfg, tally: load.NewTally(), id: strconv.FormatUint(rand.Uint64(), 36)}
+	defer func() {
+		err = errors.Join(err, t.putBack(ctx))
+		if t.fleet != nil {
+			err = errors.Join(err, t.fleet.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	return t.run(ctx)
+}
+
+func (t *trial) run(ctx context.Context) (report.Run, error) {
+	err := t.open(ctx)
+	if t.dead != nil {
+		defer t.dead.close()
+	}
+	if err != nil && ctx.Err() != nil {
+		return t.nothing(err), nil
+	} else if err != nil {
+		return report.Run{}, err
+	}
+	streams, err := t.streams()
+	if err != nil {
+		return report.Run{}, err
+	}
+	if err := t.awaitBegin(ctx); err != nil {
+		return report.Run{}, err
+	}
+	if err := t.load(ctx, streams); err != nil {
+		return report.Run{}, err
+	}
+	t.stopped = ctx.Err() != nil
+	ctx = context.WithoutCancel(ctx) // whoever stops the run wants to know what ran
+	if err := t.settle(ctx); err != nil {
+		return report.Run{}, err
+	}
+	run, err := t.verdict(ctx)
+	if t.stopped {
+		run.Status = report.Interrupted
+	}
+	return run, err
+}
+
+// nothing is the run that was stopped before it could begin.
+func (t *trial) nothing(err error) report.Run {
+	return report.Run{
+		Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas}, Status: report.Interrupted,
+		Notes: append(t.notes, fmt.Sprintf("stopped before the load began: %v", err)),
+	}
+}
+
+// ran is how long the load has been running, 0 before its begin.
+func (t *trial) ran() time.Duration { return max(0, time.Since(t.stage.begin)) }
+
+// open starts the system, and lets the users join where there are any.
+func (t *trial) open(ctx context.Context) (err error) {
+	o := t.Plan.Options
+	o.Strategy, o.Replicas, o.Limit, o.RedisURL = t.Strategy, t.Plan.Replicas, t.Plan.Limit, t.RedisURL
+	o.KeyPrefix = "loadtest:" + t.id
+	if t.fleet, err = t.Open(ctx, fleet.Config{Options: o, Topology: t.Topology, Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}); err != nil {
+		t.fleet = nil // a nil pointer in an interface is not nil
+		return err
+	}
+	platform := t.fleet.Platform()
+	if t.judge, err = judge.New(platform.URL, platform.Transport); err != nil {
+		return err
+	}
+	t.stage = &Stage{fleet: t.fleet, judge: t.judge, limits: []limitChange{{0, t.Plan.Limit}}}
+	if t.Running {
+		err = t.checkRunning(ctx)
+	} else {
+		err = t.start(ctx)
+	}
+	if err != nil || t.Via != ViaWebhook {
+		return err
+	}
+	front := fleet.Front{Secret: t.Secret, Capacity: t.Plan.Room}
+	if t.Strategy == report.Own {
+		front.Limit = t.Plan.Limit // the others know no lanes
+	}
+	url, err := t.fleet.Front(ctx, front)
+	if err != nil {
+		return err
+	}
+	t.hook = newWebhook(url, t.Secret, t.id, t.judge)
+	return t.hook.join(ctx, t.Plan)
+}
+
+// start makes the platform and the dispatchers of a system of its own.
+func (t *trial) start(ctx context.Context) (err error) {
+	if err := t.judge.Control(ctx, t.Plan.Platform); err != nil {
+		return err
+	}
+	if t.dead, err = openMorgue(t.fleet.Broker()); err != nil {
+		return err
+	}
+	return t.stage.Join(ctx, t.Plan.Replicas)
+}
+
+// streams are the load of the plan.
+func (t *trial) streams() ([]load.Stream, error) {
+	var list []load.Stream
+	for i, s := range t.Plan.Streams {
+		d := newDrawer(s, t.Plan.Room, t.id, t.Seed, uint64(i))
+		do := (&outbound{drawer: d, judge: t.judge, broker: t.fleet.Broker()}).do
+		if t.Via == ViaWebhook {
+			if t.Plan.Room < 2 {
+				return nil, errors.New("via webhook: a room needs at least 2 members")
+			}
+			do = (&speaker{drawer: d, hook: t.hook, slots: make(chan struct{}, maxPosts)}).do
+		}
+		list = append(list, load.Stream{Schedule: d.schedule(), Do: do})
+	}
+	return list, nil
+}
+
+// awaitBegin gives the dispatchers a second to see each other, and begins at a
+// whole second, so that the judge's seconds are the run's.
+func (t *trial) awaitBegin(ctx context.Context) error {
+	begin := time.Now().Truncate(time.Second).Add(2 * time.Second)
+	t.stage.begin, t.course = begin, newCourse(t.Plan.shown(), begin)
+	for _, f := range t.Plan.Foreign {
+		t.foreign = append(t.foreign, newForeigner(f, t.fleet.Platform(), begin))
+	}
+	wait.For(ctx, time.Until(begin))
+	var err error
+	if t.before, err = t.judge.Totals(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	t.started, err = t.fleet.Usage()
+	return err
+}
