@@ -1,10 +1,11 @@
-// Package plaintext makes what a user wrote harmless to show to others. Clean
-// and Name guarantee valid UTF-8 without control characters and without the
-// controls that make a line read other than it is written; Name moreover gives
-// one line of visible characters that cannot be taken for "Name: text". Markup,
-// quotes and metacharacters of shells or SQL stay as they are: text is data
-// everywhere here, and nobody runs it. Split cuts a text into pieces that give
-// it back when joined.
+// Package plaintext makes a user's text safe to show to others. Clean and Name
+// return valid UTF-8 without control characters, and without the direction
+// controls that make a line read other than it is written. Name also returns
+// one line of visible characters that cannot be taken for "Name: text". Split
+// cuts a text into pieces that are the same text when joined.
+//
+// Markup, quotes and metacharacters of shells or SQL stay as they are. Text is
+// only data in this program and is never executed.
 //
 // All functions are pure and safe for concurrent use.
 package plaintext
@@ -22,35 +23,38 @@ const (
 	// MaxName is the most characters (runes) of a name: what fits on one line
 	// above a message on a small phone.
 	MaxName = 30
-	// maxMarks are the combining marks kept behind one another in a text. The
-	// writing systems of living languages need three; a stack of dozens paints
-	// over the lines around it.
+	// maxMarks is how many combining marks in a row a text keeps. The writing
+	// systems of living languages need three. A stack of dozens paints over the
+	// lines around it.
 	maxMarks = 4
-	// maxNewlines keeps two blank lines of any number of them.
+	// maxNewlines is how many line feeds in a row a text keeps: two blank lines.
 	maxNewlines = 3
 )
 
-// Why a name cannot be used.
+// The reasons why a name cannot be used.
 var (
 	ErrNameInvalid = errors.New("name holds nothing visible, a colon or a slash in front")
 	ErrNameLong    = errors.New("name is too long")
 )
 
-// Clean is s without control characters other than line feed and tab, without
-// direction controls that reach beyond their own character, without more than
-// maxMarks combining marks in a row or maxNewlines line feeds, and without
-// white space around it. Line ends become line feeds. A byte that is not UTF-8
-// becomes U+FFFD. It is empty when nothing visible is left. Clean(Clean(s)) is
-// Clean(s).
+// Clean returns s without
+//
+//   - control characters other than line feed and tab,
+//   - direction controls that act beyond their own character,
+//   - more than maxMarks combining marks or maxNewlines line feeds in a row,
+//   - white space around it.
+//
+// Line ends become line feeds. A byte that is not UTF-8 becomes U+FFFD. The
+// result is empty when nothing visible is left. Clean(Clean(s)) is Clean(s).
 func Clean(s string) string {
-	if plain(s) {
+	if isVisibleASCII(s) {
 		return strings.TrimSpace(s)
 	}
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	var b strings.Builder
 	b.Grow(len(s))
 	marks, lines := 0, 0
-	for _, r := range s { // a faulty byte arrives as U+FFFD
+	for _, r := range s { // range decodes a byte that is not UTF-8 as U+FFFD
 		switch r {
 		case '\r', '\u0085', '\u2028', '\u2029', '\v', '\f':
 			r = '\n'
@@ -58,7 +62,7 @@ func Clean(s string) string {
 		if banned(r) {
 			continue
 		}
-		marks, lines = run(marks, unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r)), run(lines, r == '\n')
+		marks, lines = streak(marks, unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r)), streak(lines, r == '\n')
 		if marks <= maxMarks && lines <= maxNewlines {
 			b.WriteRune(r)
 		}
@@ -70,8 +74,9 @@ func Clean(s string) string {
 	return s
 }
 
-// plain tells whether s is the usual case: visible ASCII on one line.
-func plain(s string) bool {
+// isVisibleASCII reports whether s is one line of ASCII with something visible
+// in it, which is the usual case.
+func isVisibleASCII(s string) bool {
 	seen := false
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] >= 0x7f {
@@ -82,18 +87,18 @@ func plain(s string) bool {
 	return seen
 }
 
-// run counts how often in a row yes was true.
-func run(n int, yes bool) int {
+// streak returns the length of a row of true values that was n long before yes.
+func streak(n int, yes bool) int {
 	if yes {
 		return n + 1
 	}
 	return 0
 }
 
-// banned are the characters that no text needs: controls, private use and
-// noncharacters, and the direction controls that stay in force for what
-// follows. The marks of direction (LRM, RLM, ALM), which act on one place, are
-// part of ordinary Arabic and Hebrew.
+// banned reports whether no text needs r: controls, private use and
+// noncharacters, and the direction controls that also act on the text behind
+// them. The direction marks LRM, RLM and ALM act on one position. They are part
+// of ordinary Arabic and Hebrew and stay.
 func banned(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
@@ -108,7 +113,7 @@ func banned(r rune) bool {
 	return false
 }
 
-// visible tells whether r paints something by itself.
+// visible reports whether r paints something by itself.
 func visible(r rune) bool {
 	if r <= unicode.MaxASCII {
 		return r > ' ' && r < 0x7f
@@ -116,16 +121,18 @@ func visible(r rune) bool {
 	return !unicode.IsSpace(r) && !Blank(r) && !unicode.Is(unicode.M, r) && !unicode.IsControl(r)
 }
 
-// Blank tells whether r paints nothing though it is no space: Unicode wants it to
-// be ignored where it is not known, or it is the empty Braille cell.
+// Blank reports whether r paints nothing although it is no space. That holds for
+// characters that Unicode declares default-ignorable, and for the empty Braille
+// cell.
 func Blank(r rune) bool {
 	return r == '\u2800' || unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// Name is s as a name: on one line, without invisible characters, at most
-// MaxName runes, in Unicode's normal form C, in which it is no matter how an
-// accent was written. The error is ErrNameInvalid or ErrNameLong. A name never holds a colon or what looks like one, which
-// stands between name and text, and never begins with a slash, as commands do.
+// Name returns s as a name: one line without invisible characters, of at most
+// MaxName runes. It is in Unicode's normal form C, so the way in which an accent
+// was written does not matter. A name never holds a colon or a character that
+// looks like one, because a colon separates name and text. It never begins with
+// a slash, because commands do. The error is ErrNameInvalid or ErrNameLong.
 func Name(s string) (string, error) {
 	var b strings.Builder
 	for _, r := range Clean(s) {
@@ -139,9 +146,9 @@ func Name(s string) (string, error) {
 		}
 		b.WriteRune(r)
 	}
-	name := strings.Join(strings.Fields(fewMarks(norm.NFC.String(b.String()))), " ")
+	name := strings.Join(strings.Fields(limitMarks(norm.NFC.String(b.String()))), " ")
 	switch {
-	case !strings.ContainsFunc(name, pronounced), strings.ContainsRune(slashes, first(name)), unicode.Is(unicode.M, first(name)):
+	case !strings.ContainsFunc(name, nameable), strings.ContainsRune(slashes, first(name)), unicode.Is(unicode.M, first(name)):
 		return "", ErrNameInvalid
 	case utf8.RuneCountInString(name) > MaxName:
 		return "", ErrNameLong
@@ -149,11 +156,11 @@ func Name(s string) (string, error) {
 	return name, nil
 }
 
-// fewMarks is s without more than maxMarks combining marks in a row.
-func fewMarks(s string) string {
+// limitMarks returns s without more than maxMarks combining marks in a row.
+func limitMarks(s string) string {
 	marks := 0
 	return strings.Map(func(r rune) rune {
-		if marks = run(marks, unicode.Is(unicode.M, r)); marks > maxMarks {
+		if marks = streak(marks, unicode.Is(unicode.M, r)); marks > maxMarks {
 			return -1
 		}
 		return r
@@ -165,9 +172,9 @@ const (
 	slashes = "/\u2044\u2215\uff0f"
 )
 
-// pronounced tells whether a name may consist of r: a letter, a digit or a
-// picture, but not of punctuation alone.
-func pronounced(r rune) bool {
+// nameable reports whether r alone can be a name: a letter, a digit or a
+// picture, but not punctuation.
+func nameable(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.Is(unicode.So, r)
 }
 
@@ -176,16 +183,17 @@ func first(s string) rune {
 	return r
 }
 
-// Fold is the form in which two names or words are the same to a reader who
-// does not mind upper and lower case, nor whether an accent is a character of
-// its own: Fold(a) == Fold(b).
+// Fold returns the form of s by which names and words are compared. Fold(a) ==
+// Fold(b) if a and b differ only in upper and lower case, or in whether an
+// accent is a character of its own.
 func Fold(s string) string {
-	// Upper first: ſ and the Kelvin sign have no lower case of their own. The
-	// form last: a letter may have no upper case in one character.
+	// Upper case comes first, because ſ and the Kelvin sign have no lower case
+	// of their own. The normal form comes last, because the upper case of one
+	// character may be several.
 	return norm.NFC.String(strings.ToLower(strings.ToUpper(norm.NFC.String(s))))
 }
 
-// RightToLeft tells whether s holds a letter of a script that runs from right
+// RightToLeft reports whether s holds a letter of a script that runs from right
 // to left.
 func RightToLeft(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool {

@@ -20,15 +20,15 @@ func TestClean(t *testing.T) {
 		"a\x00b\x1b[31mc\x7f\u009f": "ab[31mc",
 		"\xff\xfea":                 "\ufffd\ufffda",
 		"\xed\xa0\x80":              "\ufffd\ufffd\ufffd", // half a surrogate pair
-		// An override would turn gpj.exe into exe.jpg.
+		// An override would show gpj.exe as exe.jpg.
 		"evil\u202egpj.exe":                "evilgpj.exe",
 		"\u202a\u202b\u202cx\u202d":        "x",
 		"\u2066a\u2067b\u2068c\u2069":      "abc",
-		"שלום\u200f, \u200eAnn":            "שלום\u200f, \u200eAnn", // marks of direction are ordinary
+		"שלום\u200f, \u200eAnn":            "שלום\u200f, \u200eAnn", // direction marks are ordinary
 		"\ufeffa\ufff9":                    "a",
 		"\u200b\u2060\u00ad":               "", // invisible
 		"\u3164\u2800":                     "",
-		"\U000e0080\u2065\ufff0":           "", // to be ignored, and not assigned yet
+		"\U000e0080\u2065\ufff0":           "", // default-ignorable, but not assigned yet
 		"\u0301\u0301":                     "",
 		"e" + strings.Repeat("\u0301", 50): "e\u0301\u0301\u0301\u0301",
 		"👩‍👩‍👧 ❤️ 🇩🇪 👍🏽":                   "👩‍👩‍👧 ❤️ 🇩🇪 👍🏽",
@@ -108,8 +108,8 @@ func TestRightToLeft(t *testing.T) {
 	}
 }
 
-// harmful finds what neither a text nor a name may hold. It is spelled out by
-// code points, not by the tables that the code uses.
+// harmful reports whether r may be neither in a text nor in a name. It spells
+// out code points and does not use the tables of the code.
 func harmful(r rune) bool {
 	return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 ||
 		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x206f || r == 0x2028 || r == 0x2029

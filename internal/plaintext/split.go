@@ -1,14 +1,15 @@
 package plaintext
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// Len is how long the platform may find s: in UTF-16 units, of which a
-// character beyond the basic plane has two. Its documents say "characters"
-// without saying of which kind; no reading of it counts more, except bytes.
+// Len returns the length of s in UTF-16 units, of which a character beyond the
+// basic plane has two. The platform's documents count "characters" and do not
+// define them. No reading of that counts more, except bytes.
 func Len(s string) int {
 	n := 0
 	for _, r := range s {
@@ -24,12 +25,14 @@ func size(r rune) int {
 	return 1
 }
 
-// Split cuts s, as Clean gives it, into pieces of at most limit (of Len), which
-// joined are s again. It cuts behind white space, or within a word that is
-// longer than half a piece, there before a character of its own: never within a
-// letter with its marks, an emoji with its modifiers, or a pair of regional
-// letters, if these fit into half a piece. No piece is empty, and the empty s has
-// none. limit must be at least 2.
+// Split cuts s, which Clean has returned, into pieces of at most limit as Len
+// counts. The pieces joined are s. No piece is empty, and the empty s has none.
+// limit must be at least 2.
+//
+// It cuts behind white space. Only a word longer than half a piece is cut
+// within, before a character of its own. A letter with its marks, an emoji with
+// its modifiers and a pair of regional letters stay whole if they fit into half
+// a piece.
 func Split(s string, limit int) []string {
 	var pieces []string
 	for s != "" {
@@ -45,7 +48,7 @@ func cut(s string, limit int) int {
 	if len(s) <= limit { // no character is longer in UTF-16 than in UTF-8
 		return len(s)
 	}
-	word, char := 0, 0 // the last good places to cut, 0 for none
+	word, char := 0, 0 // the last position behind white space, and before a character; 0: none
 	n, flags := 0, 0
 	var before rune
 	for i, r := range s {
@@ -53,54 +56,45 @@ func cut(s string, limit int) int {
 			if unicode.IsSpace(before) && !unicode.IsSpace(r) {
 				word = i
 			}
-			if begins(before, r, flags) {
+			if startsCharacter(before, r, flags) {
 				char = i
 			}
 		}
 		if n+size(r) > limit {
-			return behind(word, char, i)
+			return cmp.Or(word, char, i)
 		}
-		flags = run(flags, flag(r))
+		flags = streak(flags, isRegional(r))
 		n += size(r)
 		before = r
 	}
 	return len(s)
 }
 
-func behind(word, char, last int) int {
-	switch {
-	case word > 0:
-		return word
-	case char > 0:
-		return char
-	}
-	return last
-}
-
 const joiner = '\u200d'
 
-// begins tells whether r, after before, begins a character of its own. flags
-// is how many regional letters in a row before is the last of.
-func begins(before, r rune, flags int) bool {
+// startsCharacter reports whether r, which follows before, starts a character of
+// its own. flags is how many regional letters in a row end with before.
+func startsCharacter(before, r rune, flags int) bool {
 	switch {
 	case before == joiner || r == joiner:
 		return false
-	case unicode.Is(unicode.M, r): // variation selectors, too
+	case unicode.Is(unicode.M, r): // also variation selectors
 		return false
 	case r >= 0x1f3fb && r <= 0x1f3ff: // skin tones
 		return false
-	case r >= 0xe0020 && r <= 0xe007f: // tags behind a black flag
+	case r >= 0xe0020 && r <= 0xe007f: // tags, which follow a black flag
 		return false
-	case flag(r):
+	case isRegional(r): // two of them are one flag
 		return flags%2 == 0
 	}
 	return true
 }
 
-func flag(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }
+// isRegional reports whether r is a regional letter.
+func isRegional(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }
 
-// Shorten is s, or its beginning with an ellipsis, in at most limit runes,
-// which must be at least 1.
+// Shorten returns s, or its beginning and an ellipsis, in at most limit runes.
+// limit must be at least 1.
 func Shorten(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s

@@ -41,8 +41,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// checkSplit holds what every text and limit must give. It counts by
-// unicode/utf16, not by Len.
+// checkSplit checks what holds for every text and limit. It counts with
+// unicode/utf16, not with Len.
 func checkSplit(t interface{ Errorf(string, ...any) }, s string, limit int) {
 	pieces := Split(s, limit)
 	if joined := strings.Join(pieces, ""); joined != s {
