@@ -1,15 +1,15 @@
-// Package command reads what a user wants of chatclub: from a text that begins
-// with a slash, or from the payload of a button or quick reply. Every input
-// becomes one Command of a closed set, whose arguments are checked; what is
-// wrong with it is a phrase for the user. Parse never panics, and the Payload
-// of a valid command parses to that command again.
+// Package command reads a user's commands, from a text that begins with a slash
+// or from the payload of a button or quick reply. Every input becomes one
+// Command of a closed set with checked arguments, or with the phrase that tells
+// the user what is wrong. Parse never panics. The Payload of a valid command
+// parses to the same command.
 //
-// A command is a slash and a word of letters alone, in upper or lower case,
-// with white space around it or not. So "/usr/bin" and "/ hm" are ordinary
-// text, and so is what follows two slashes: "//rooms" says "/rooms". A word
-// that is no command is Unknown and not passed on, since it is most often a
-// command misspelt. The slash and the letters may be fullwidth, as Asian
-// keyboards write them. The words exist in Portuguese and Spanish, too.
+// A command is a slash and a word of letters alone, in upper or lower case, and
+// may have white space around it. So "/usr/bin" and "/ hm" are ordinary text.
+// Text behind two slashes is ordinary too: "//rooms" is the text "/rooms". A
+// word that is no command is Unknown and not passed on, because it is most often
+// a misspelt command. The slash and the letters may be fullwidth, as Asian
+// keyboards write them. Portuguese and Spanish words exist as well.
 package command
 
 import (
@@ -21,21 +21,22 @@ import (
 	"chatclub/internal/plaintext"
 )
 
-// Kind is what is wanted.
+// Kind says what a command does.
 type Kind int
 
 // Every Kind there is. The zero Kind is None.
 const (
 	None    Kind = iota // no command but ordinary text
-	Unknown             // a command that there is not
+	Start               // let the user in, or tell it where it is; for a button without a command
+	Unknown             // a command that does not exist
 	Rooms               // list the rooms
-	Join                // go to Room; if that is empty, to any
+	Join                // go to Room, or to any room if that is empty
 	Leave               // leave the room
-	Name                // be called Name
+	Name                // change the user's name to Name
 	Who                 // list the members
-	Block               // exchange nothing with Name any more
-	Unblock             // undo that
-	Mute                // get nothing for the time For; if that is 0, get everything again
+	Block               // exchange no more messages with Name
+	Unblock             // undo Block
+	Mute                // get no messages for the time For; 0: get them again
 	Report              // tell the operators about Name
 	Help                // list the commands
 	kinds               // how many there are
@@ -44,32 +45,32 @@ const (
 const (
 	// MaxRoom is the most characters (runes) of a room's name or code.
 	MaxRoom = 32
-	// MinMute and MaxMute bound For. Who wants peace for longer leaves.
+	// MinMute and MaxMute bound For. A user who wants a longer silence leaves.
 	MinMute = time.Minute
 	MaxMute = 7 * 24 * time.Hour
-	// defaultMute is that of /mute alone.
+	// defaultMute is For of /mute without an argument.
 	defaultMute = time.Hour
-	// maxEcho is how much of an unknown command is told back.
+	// maxEcho is how many characters of an unknown command the answer quotes.
 	maxEcho = 20
 )
 
-// Command is what a user wants. Of the arguments only those of its Kind are
-// set, and when Fault is set none is.
+// Command is a user's wish. Only the arguments of its Kind are set, and none of
+// them if Refused is set.
 type Command struct {
 	Kind Kind
-	Text string        // None: what to pass on, still as the user wrote it
+	Text string        // None: the text to pass on, as the user wrote it
 	Room string        // Join: letters and digits, - and _, in lower case
-	Name string        // Name, Block, Unblock, Report: as plaintext.Name gives it
+	Name string        // Name, Block, Unblock, Report: in plaintext.Name's form
 	For  time.Duration // Mute: 0, or MinMute to MaxMute
 
-	// Fault is what to tell the user instead of doing anything, "" if the
-	// command is valid; Args are its values.
-	Fault phrase.Key
-	Args  phrase.Args
+	// Refused is the phrase that tells the user why the command does nothing. It
+	// is empty for a valid command. Args are the values of the phrase.
+	Refused phrase.Key
+	Args    phrase.Args
 }
 
 // Parse reads a message or the tap of a button. A payload that holds a command
-// is one; of any other payload, which is somebody else's, the text counts.
+// counts before the text. Any other payload is not ours and counts for nothing.
 func Parse(text, payload string) Command {
 	if payload != "" {
 		if c := parse(payload); c.Kind != None {
@@ -85,25 +86,25 @@ func parse(text string) Command {
 		return Command{Text: text}
 	}
 	if strings.HasPrefix(line, "/") {
-		return Command{Text: escaped(text)}
+		return Command{Text: unescape(text)}
 	}
 	word, argument := line, ""
 	if i := strings.IndexFunc(line, unicode.IsSpace); i >= 0 {
 		word, argument = line[:i], strings.TrimSpace(line[i:])
 	}
-	folded := plaintext.Fold(word) // in which a letter with its accent is one character
+	folded := plaintext.Fold(word) // a letter and its accent are one character in it
 	if word == "" || strings.ContainsFunc(folded, func(r rune) bool { return !unicode.IsLetter(r) }) {
 		return Command{Text: text}
 	}
 	w, ok := words[folded]
 	if !ok {
-		return fault(Unknown, phrase.UnknownCommand, phrase.Args{"command": plaintext.Shorten("/"+word, maxEcho)})
+		return refuse(Unknown, phrase.UnknownCommand, phrase.Args{"command": plaintext.Shorten("/"+word, maxEcho)})
 	}
 	return w.command(argument)
 }
 
-// escaped is the text behind the first of two slashes.
-func escaped(text string) string {
+// unescape returns the text behind the first of two slashes.
+func unescape(text string) string {
 	_, text, _ = strings.Cut(strings.Replace(text, "／", "/", 1), "/")
 	return text
 }
@@ -122,19 +123,19 @@ func narrow(text string) string {
 	}, text[:end]) + text[end:]
 }
 
-func fault(kind Kind, key phrase.Key, args phrase.Args) Command {
-	return Command{Kind: kind, Fault: key, Args: args}
+func refuse(kind Kind, key phrase.Key, args phrase.Args) Command {
+	return Command{Kind: kind, Refused: key, Args: args}
 }
 
-// Payload is c as the payload of a button or quick reply, which is what a user
-// could write. It is empty for None, Unknown and a command with a Fault, and
-// far below the 1,000 characters that a payload may have.
+// Payload returns c as the payload of a button or quick reply, in the form in
+// which a user could write it. It is far below the 1,000 characters that a
+// payload may have. It is empty for None, Start, Unknown and a refused command.
 func (c Command) Payload() string {
-	if c.Fault != "" {
+	if c.Refused != "" {
 		return ""
 	}
 	switch c.Kind {
-	case None, Unknown, kinds:
+	case None, Start, Unknown, kinds:
 		return ""
 	case Rooms, Leave, Who, Help:
 		return "/" + c.Kind.String()
@@ -151,7 +152,7 @@ func (c Command) Payload() string {
 	return ""
 }
 
-// String is the command's English word, for a Kind that has none a name for it.
+// String returns the command's English word, or a name for a Kind without one.
 func (k Kind) String() string {
 	if k < 0 || k >= kinds {
 		return "kind out of range"
@@ -160,6 +161,6 @@ func (k Kind) String() string {
 }
 
 var names = [kinds]string{
-	None: "none", Unknown: "unknown", Rooms: "rooms", Join: "join", Leave: "leave", Name: "name", Who: "who",
+	None: "none", Start: "start", Unknown: "unknown", Rooms: "rooms", Join: "join", Leave: "leave", Name: "name", Who: "who",
 	Block: "block", Unblock: "unblock", Mute: "mute", Report: "report", Help: "help",
 }

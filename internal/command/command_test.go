@@ -16,10 +16,10 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	text := func(s string) Command { return Command{Text: s} }
 	long := strings.Repeat("x", 31)
-	badRoom := Command{Kind: Join, Fault: phrase.RoomInvalid, Args: phrase.Args{"max": 32}}
-	badTime := Command{Kind: Mute, Fault: phrase.MuteUsage, Args: phrase.Args{"min": "1 min", "max": "7 d"}}
+	badRoom := Command{Kind: Join, Refused: phrase.RoomInvalid, Args: phrase.Args{"max": 32}}
+	badTime := Command{Kind: Mute, Refused: phrase.MuteUsage, Args: phrase.Args{"min": "1 min", "max": "7 d"}}
 	unknown := func(word string) Command {
-		return Command{Kind: Unknown, Fault: phrase.UnknownCommand, Args: phrase.Args{"command": word}}
+		return Command{Kind: Unknown, Refused: phrase.UnknownCommand, Args: phrase.Args{"command": word}}
 	}
 	for _, tt := range []struct {
 		text string
@@ -83,20 +83,20 @@ func TestParse(t *testing.T) {
 		{"/nick Ann", Command{Kind: Name, Name: "Ann"}},
 		{"/name A\u034fna", Command{Kind: Name, Name: "Ana"}},
 		{"/block Jose\u0301", Command{Kind: Block, Name: "José"}},
-		{"/name", Command{Kind: Name, Fault: phrase.NameUsage}},
-		{"/name Ann: hi", Command{Kind: Name, Fault: phrase.NameInvalid}},
-		{"/name /who", Command{Kind: Name, Fault: phrase.NameInvalid}},
-		{"/name \u202e", Command{Kind: Name, Fault: phrase.NameInvalid}},
-		{"/name " + long, Command{Kind: Name, Fault: phrase.NameLong, Args: phrase.Args{"max": 30}}},
+		{"/name", Command{Kind: Name, Refused: phrase.NameUsage}},
+		{"/name Ann: hi", Command{Kind: Name, Refused: phrase.NameInvalid}},
+		{"/name /who", Command{Kind: Name, Refused: phrase.NameInvalid}},
+		{"/name \u202e", Command{Kind: Name, Refused: phrase.NameInvalid}},
+		{"/name " + long, Command{Kind: Name, Refused: phrase.NameLong, Args: phrase.Args{"max": 30}}},
 		{"/block Guest 17", Command{Kind: Block, Name: "Guest 17"}},
 		{"/block\nGuest\n17", Command{Kind: Block, Name: "Guest 17"}},
-		{"/block", Command{Kind: Block, Fault: phrase.BlockUsage}},
-		{"/block \u200b", Command{Kind: Block, Fault: phrase.BlockUsage}},
-		{"/block a:b", Command{Kind: Block, Fault: phrase.NobodyNamed, Args: phrase.Args{"name": "a:b"}}},
-		{"/unblock " + long, Command{Kind: Unblock, Fault: phrase.NobodyNamed, Args: phrase.Args{"name": long[:29] + "…"}}},
-		{"/unblock", Command{Kind: Unblock, Fault: phrase.UnblockUsage}},
+		{"/block", Command{Kind: Block, Refused: phrase.BlockUsage}},
+		{"/block \u200b", Command{Kind: Block, Refused: phrase.BlockUsage}},
+		{"/block a:b", Command{Kind: Block, Refused: phrase.NoMember, Args: phrase.Args{"name": "a:b"}}},
+		{"/unblock " + long, Command{Kind: Unblock, Refused: phrase.NoMember, Args: phrase.Args{"name": long[:29] + "…"}}},
+		{"/unblock", Command{Kind: Unblock, Refused: phrase.UnblockUsage}},
 		{"/report ann", Command{Kind: Report, Name: "ann"}},
-		{"/report", Command{Kind: Report, Fault: phrase.ReportUsage}},
+		{"/report", Command{Kind: Report, Refused: phrase.ReportUsage}},
 
 		// Times.
 		{"/mute", Command{Kind: Mute, For: time.Hour}},
@@ -124,8 +124,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParsePayload: a payload that is a command comes first, any other leaves
-// the text as it is.
+// TestParsePayload checks that a payload with a command counts before the text,
+// and any other payload for nothing.
 func TestParsePayload(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -137,7 +137,7 @@ func TestParsePayload(t *testing.T) {
 		{"Yes", "YES", Command{Text: "Yes"}},
 		{"/who", "YES", Command{Kind: Who}},
 		{"", "GET_STARTED", Command{}},
-		{"", "/bogus", Command{Kind: Unknown, Fault: phrase.UnknownCommand, Args: phrase.Args{"command": "/bogus"}}},
+		{"", "/bogus", Command{Kind: Unknown, Refused: phrase.UnknownCommand, Args: phrase.Args{"command": "/bogus"}}},
 	} {
 		if diff := cmp.Diff(tt.want, Parse(tt.text, tt.payload)); diff != "" {
 			t.Errorf("Parse(%q, %q): -want +got\n%s", tt.text, tt.payload, diff)
@@ -168,14 +168,14 @@ func TestPayload(t *testing.T) {
 			t.Errorf("Parse of payload %q: -want +got\n%s", want, diff)
 		}
 	}
-	for _, c := range []Command{{}, {Text: "hi"}, {Kind: Unknown}, {Kind: kinds}, {Kind: Block, Fault: phrase.BlockUsage}} {
+	for _, c := range []Command{{}, {Text: "hi"}, {Kind: Start}, {Kind: Unknown}, {Kind: kinds}, {Kind: Block, Refused: phrase.BlockUsage}} {
 		if got := c.Payload(); got != "" {
 			t.Errorf("Payload of %v = %q, want none", c, got)
 		}
 	}
 }
 
-// TestEveryKindHasAWord that does it, so that no command is forgotten.
+// TestEveryKindHasAWord checks that no command is without a word.
 func TestEveryKindHasAWord(t *testing.T) {
 	t.Parallel()
 	for k := Rooms; k < kinds; k++ {
@@ -183,13 +183,13 @@ func TestEveryKindHasAWord(t *testing.T) {
 		if !ok || w.kind != k {
 			t.Errorf("word /%s means %v, want %v", k, w.kind, k)
 		}
-		if c := Parse("/"+k.String()+" 1h", ""); c.Kind != k || c.Fault != "" {
+		if c := Parse("/"+k.String()+" 1h", ""); c.Kind != k || c.Refused != "" {
 			t.Errorf("Parse(/%s 1h) = %v, want a valid %v", k, c, k)
 		}
 	}
 	for w := range words {
 		if plaintext.Fold(w) != w {
-			t.Errorf("word %q is not folded: nobody can write it", w)
+			t.Errorf("word %q is not folded, so no user can write it", w)
 		}
 	}
 	if got := kinds.String(); got != "kind out of range" {
@@ -209,12 +209,12 @@ func FuzzParse(f *testing.F) {
 		c := Parse(text, payload)
 		switch {
 		case c.Kind == None:
-			if c.Fault != "" || c.Payload() != "" || !strings.HasSuffix(text, c.Text) && !strings.HasSuffix(payload, c.Text) {
+			if c.Refused != "" || c.Payload() != "" || !strings.HasSuffix(text, c.Text) && !strings.HasSuffix(payload, c.Text) {
 				t.Errorf("Parse(%q, %q) = %+v, want the text", text, payload, c)
 			}
-		case c.Fault != "":
+		case c.Refused != "":
 			if c.Room != "" || c.Name != "" || c.For != 0 || c.Payload() != "" {
-				t.Errorf("Parse(%q, %q) = %+v, want no argument beside a fault", text, payload, c)
+				t.Errorf("Parse(%q, %q) = %+v, want no argument in a refused command", text, payload, c)
 			}
 			for name, v := range c.Args {
 				s, ok := v.(string)
@@ -222,7 +222,7 @@ func FuzzParse(f *testing.F) {
 					t.Errorf("Parse(%q, %q): %s is %q, want it short and harmless", text, payload, name, s)
 				}
 			}
-			if said := phrase.Text("en", c.Fault, c.Args); said == string(c.Fault) || strings.Contains(said, "{") && !strings.Contains(text+payload, "{") {
+			if said := phrase.Text("en", c.Refused, c.Args); said == string(c.Refused) || strings.Contains(said, "{") && !strings.Contains(text+payload, "{") {
 				t.Errorf("Parse(%q, %q) is answered %q, want a text with all values", text, payload, said)
 			}
 		default:

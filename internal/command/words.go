@@ -12,14 +12,14 @@ import (
 	"chatclub/internal/plaintext"
 )
 
-// word is what a word behind the slash means.
+// word is the meaning of a word behind the slash.
 type word struct {
 	kind  Kind
-	usage phrase.Key // what to say when there is no argument
-	off   bool       // ends instead of beginning
+	usage phrase.Key // the answer when the argument is missing
+	off   bool       // ends a mute instead of beginning one
 }
 
-// words are all of them, folded. A word has one meaning in all languages.
+// words holds every word, folded. A word has the same meaning in all languages.
 var words = map[string]word{
 	"rooms": {kind: Rooms}, "salas": {kind: Rooms}, "list": {kind: Rooms},
 	"join": {kind: Join}, "entrar": {kind: Join}, "unirse": {kind: Join},
@@ -34,11 +34,11 @@ var words = map[string]word{
 	"help": {kind: Help}, "ajuda": {kind: Help}, "ayuda": {kind: Help},
 }
 
-// command is the word with its argument.
+// command returns the command of the word with its argument.
 func (w word) command(argument string) Command {
 	switch w.kind {
-	case None, Unknown, Rooms, Leave, Who, Help, kinds:
-		return Command{Kind: w.kind} // "/who is there?" is meant as /who
+	case None, Start, Unknown, Rooms, Leave, Who, Help, kinds:
+		return Command{Kind: w.kind} // "/who is there?" means /who
 	case Join:
 		return join(argument)
 	case Mute:
@@ -49,39 +49,40 @@ func (w word) command(argument string) Command {
 	case Name:
 		return w.named(argument, nil)
 	case Block, Unblock, Report:
-		// Whoever is called like that cannot exist.
+		// No member can have a name that is none.
 		return w.named(argument, phrase.Args{"name": plaintext.Shorten(quotable(argument), plaintext.MaxName)})
 	}
 	return Command{}
 }
 
-// named takes a name. Without nobody it is a new one, and what is wrong with
-// it is told; otherwise it should be a member's.
-func (w word) named(argument string, nobody phrase.Args) Command {
+// named takes a name. With noMember set it is the name of another member, and
+// noMember holds the values of the answer that there is none. Otherwise it is a
+// new name, and the answer says what is wrong with it.
+func (w word) named(argument string, noMember phrase.Args) Command {
 	if argument == "" {
-		return fault(w.kind, w.usage, nil)
+		return refuse(w.kind, w.usage, nil)
 	}
 	name, err := plaintext.Name(argument)
 	switch {
 	case err == nil:
 		return Command{Kind: w.kind, Name: name}
-	case nobody != nil && nobody["name"] == "":
-		return fault(w.kind, w.usage, nil)
-	case nobody != nil:
-		return fault(w.kind, phrase.NobodyNamed, nobody)
+	case noMember != nil && noMember["name"] == "":
+		return refuse(w.kind, w.usage, nil)
+	case noMember != nil:
+		return refuse(w.kind, phrase.NoMember, noMember)
 	case errors.Is(err, plaintext.ErrNameLong):
-		return fault(w.kind, phrase.NameLong, phrase.Args{"max": plaintext.MaxName})
+		return refuse(w.kind, phrase.NameLong, phrase.Args{"max": plaintext.MaxName})
 	default:
-		return fault(w.kind, phrase.NameInvalid, nil)
+		return refuse(w.kind, phrase.NameInvalid, nil)
 	}
 }
 
-// quotable is an argument on one line, to be told back to who wrote it.
+// quotable returns an argument on one line, for an answer that quotes it.
 func quotable(argument string) string {
 	return strings.Join(strings.Fields(plaintext.Clean(argument)), " ")
 }
 
-// join takes a room, with a # before it or not.
+// join takes a room, which may have a # before it.
 func join(argument string) Command {
 	if argument == "" {
 		return Command{Kind: Join}
@@ -93,12 +94,13 @@ func join(argument string) Command {
 	first, _ := utf8.DecodeRuneInString(room)
 	if unicode.IsMark(first) || room == "" || !utf8.ValidString(room) || plaintext.Clean(room) != room ||
 		utf8.RuneCountInString(room) > MaxRoom || strings.ContainsFunc(room, wrong) {
-		return fault(Join, phrase.RoomInvalid, phrase.Args{"max": MaxRoom})
+		return refuse(Join, phrase.RoomInvalid, phrase.Args{"max": MaxRoom})
 	}
 	return Command{Kind: Join, Room: room}
 }
 
-// mute takes a time: "30m", "1h30m", "2 days", "45" (minutes), or "off".
+// mute takes a duration such as "30m", "1h30m", "2 days" or "45" (minutes), or
+// "off".
 func mute(argument string) Command {
 	switch argument = plaintext.Fold(argument); argument {
 	case "":
@@ -108,13 +110,12 @@ func mute(argument string) Command {
 	}
 	d, ok := span(argument)
 	if !ok || d < MinMute || d > MaxMute {
-		return fault(Mute, phrase.MuteUsage, phrase.Args{"min": phrase.Span(MinMute), "max": phrase.Span(MaxMute)})
+		return refuse(Mute, phrase.MuteUsage, phrase.Args{"min": phrase.Span(MinMute), "max": phrase.Span(MaxMute)})
 	}
 	return Command{Kind: Mute, For: d}
 }
 
-// span reads numbers each with a unit behind it, known by its first letter; a
-// number alone is minutes.
+// span reads numbers, each with a unit behind it. A number alone is minutes.
 func span(s string) (total time.Duration, ok bool) {
 	for s != "" {
 		i := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
@@ -143,8 +144,8 @@ func span(s string) (total time.Duration, ok bool) {
 	return total, true
 }
 
-// units in English, Portuguese and Spanish. Seconds are of time.Duration's
-// own form, which Payload writes.
+// units are those of English, Portuguese and Spanish. Seconds stand in the form
+// of time.Duration, which Payload writes.
 var units = map[string]time.Duration{
 	"":  time.Minute,
 	"s": time.Second,

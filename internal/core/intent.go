@@ -34,12 +34,12 @@ func intentOf(ev message.Event) intent {
 	}
 	c := command.Parse(ev.Text, ev.Payload)
 	in.kind = c.Kind
-	if c.Fault != "" {
-		in.do.Action, in.tell, in.args = rooms.Ask, c.Fault, c.Args
+	if c.Refused != "" {
+		in.do.Action, in.tell, in.args = rooms.Ask, c.Refused, c.Args
 		return in
 	}
 	switch c.Kind {
-	case command.None:
+	case command.None, command.Start:
 		in.do.Action, in.text = rooms.Write, c.Text
 		if ev.Kind == message.KindPostback {
 			in.do.Action, in.text = rooms.Start, ""

@@ -61,7 +61,7 @@ var answers = map[rooms.Notice]answer{ //nolint:exhaustive // the others are put
 	rooms.NoRoom:     {phrase.RoomUnknown, []command.Kind{command.Rooms}},
 	rooms.Renamed:    {phrase.NameChanged, nil},
 	rooms.NameTaken:  {phrase.NameTaken, nil},
-	rooms.NoMember:   {phrase.NobodyNamed, []command.Kind{command.Who}},
+	rooms.NoMember:   {phrase.NoMember, []command.Kind{command.Who}},
 	rooms.Oneself:    {phrase.BlockSelf, nil},
 	rooms.Blocked:    {phrase.Blocked, []command.Kind{command.Unblock}},
 	rooms.Unblocked:  {phrase.Unblocked, nil},

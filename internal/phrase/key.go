@@ -1,32 +1,32 @@
 package phrase
 
-// Key names a text. Behind each stand its placeholders; {n} chooses between the
-// text for one and the text for others.
+// Key names a text. The comment behind each constant lists its placeholders.
+// {n} chooses between the text for one and the text for others.
 type Key string
 
-// What is said of rooms.
+// Texts about rooms.
 const (
 	Help         Key = "help"          // the commands
-	WelcomeFirst Key = "welcome_first" // {room}, {name}: joined, nobody else there
+	WelcomeFirst Key = "welcome_first" // {room}, {name}: joined as the first member
 	Welcome      Key = "welcome"       // {room}, {name}, {n} others
-	Where        Key = "where"         // {room}, {n} others: asked again by one who is in
+	Where        Key = "where"         // {room}, {n} others: asked for by a member
 	Left         Key = "left"          // {room}
 	NotInRoom    Key = "not_in_room"
 	AlreadyIn    Key = "already_in"   // {room}
-	RoomFull     Key = "room_full"    // {room}, {next}: is full, you are in the next
+	RoomFull     Key = "room_full"    // {room}, {next}: the room is full, the user is in the next one
 	RoomUnknown  Key = "room_unknown" // {room}
 	RoomInvalid  Key = "room_invalid" // {max} characters
 	RoomsTitle   Key = "rooms_title"
 	RoomsLine    Key = "rooms_line" // {room}, {n} members
 	RoomsNone    Key = "rooms_none"
-	RoomsMore    Key = "rooms_more" // {n} more than are listed
-	Who          Key = "who"        // {room}, {n} members you among them, {names}
+	RoomsMore    Key = "rooms_more" // {n} rooms beyond those listed
+	Who          Key = "who"        // {room}, {n} members including the user, {names}
 	WhoAlone     Key = "who_alone"  // {room}
-	WhoMore      Key = "who_more"   // {n} more than are named
-	Idle         Key = "idle"       // {room}, {for}: silent that long and therefore out
+	WhoMore      Key = "who_more"   // {n} members beyond those named
+	Idle         Key = "idle"       // {room}, {for}: out of the room after so long a silence
 )
 
-// What is said of names.
+// Texts about names.
 const (
 	NameChanged Key = "name_changed" // {name}
 	NameTaken   Key = "name_taken"   // {name}
@@ -35,35 +35,35 @@ const (
 	NameUsage   Key = "name_usage" // /name without a name
 )
 
-// What is said of blocking, muting and reporting.
+// Texts about blocking, muting and reporting.
 const (
 	Blocked      Key = "blocked"       // {name}
 	BlockUsage   Key = "block_usage"   // /block without a name
-	BlockSelf    Key = "block_self"    // nobody blocks oneself
+	BlockSelf    Key = "block_self"    // a user cannot block itself
 	Unblocked    Key = "unblocked"     // {name}
 	UnblockUsage Key = "unblock_usage" // /unblock without a name
-	NotBlocked   Key = "not_blocked"   // {name}: was not blocked
-	NobodyNamed  Key = "nobody_named"  // {name}: no such member
-	Muted        Key = "muted"         // {for}: no messages that long
+	NotBlocked   Key = "not_blocked"   // {name}: the user had not blocked that member
+	NoMember     Key = "no_member"     // {name}: the room has no such member
+	Muted        Key = "muted"         // {for}: no messages for so long
 	Unmuted      Key = "unmuted"
-	MuteUsage    Key = "mute_usage" // {min}, {max}: /mute with what is no time
+	MuteUsage    Key = "mute_usage" // {min}, {max}: /mute with something that is no duration
 	Reported     Key = "reported"   // {name}
 	ReportUsage  Key = "report_usage"
 )
 
-// What is said of messages that are not passed on.
+// Texts about messages that are not passed on.
 const (
-	Flood          Key = "flood"       // {for}: written too fast, nothing is passed on that long
+	Flood          Key = "flood"       // {for}: too many messages at once, none is passed on for so long
 	Banned         Key = "banned"      // for good
 	BannedFor      Key = "banned_for"  // {for}
-	PagePaused     Key = "page_paused" // the platform takes nothing from the page
-	TextEmpty      Key = "text_empty"  // nothing visible in it
+	PagePaused     Key = "page_paused" // the platform accepts nothing from the page
+	TextEmpty      Key = "text_empty"  // the message holds nothing visible
 	TextLong       Key = "text_long"
-	FileRefused    Key = "file_refused"    // attachments that are none
+	FileRefused    Key = "file_refused"    // no attachment has a usable address
 	UnknownCommand Key = "unknown_command" // {command}
 )
 
-// What stands on buttons, in at most 20 characters.
+// Titles of buttons, of at most 20 characters.
 const (
 	ButtonRooms   Key = "button_rooms"
 	ButtonWho     Key = "button_who"
@@ -72,6 +72,6 @@ const (
 	ButtonJoin    Key = "button_join" // any room
 	ButtonMute    Key = "button_mute" // for an hour
 	ButtonUnmute  Key = "button_unmute"
-	ButtonBlock   Key = "button_block"   // {name}: may become longer than a button, see fanout.Reply
+	ButtonBlock   Key = "button_block"   // {name}: may become too long for a button, see fanout.Reply
 	ButtonUnblock Key = "button_unblock" // {name}: likewise
 )

@@ -1,10 +1,10 @@
-// Package phrase holds every text that chatclub says to a user, in English,
-// Portuguese and Spanish. Every language has every Key with the same
-// placeholders, which a test keeps so: Text always has something to say.
+// Package phrase holds every text that chatclub writes to a user, in English,
+// Portuguese and Spanish. It guarantees that every language has every Key with
+// the same placeholders; a test checks it. So Text always has a text.
 //
-// The catalogues are embedded files, one a language: a key has a text, or a
-// text for one and one for others, chosen by the argument "n". A placeholder
-// is written {name}.
+// The catalogues are embedded files, one per language. A key has one text, or
+// two of which the argument "n" chooses: a text for one and a text for others.
+// A placeholder is written {name}.
 //
 // Everything is safe for concurrent use.
 package phrase
@@ -19,17 +19,17 @@ import (
 	"time"
 )
 
-// Args are the values of a text's placeholders, by name. They are put in as
-// they are, once: a brace within a value means nothing.
+// Args are the values of a text's placeholders, by name. A value is inserted
+// unchanged, and a brace within it means nothing.
 type Args map[string]any
 
-// English is the language of who speaks none of the others.
+// English is the language for users of any other language.
 const English = "en"
 
 //go:embed en.json pt.json es.json
 var files embed.FS
 
-// entry is a text as the catalogue has it: a string, or {"one", "other"}.
+// entry is a text in a catalogue: a string, or an object with one and other.
 type entry struct{ One, Other string }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -43,8 +43,8 @@ func (e *entry) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(e))
 }
 
-// catalogues are all languages, read once. The files are part of the program
-// and tested, so that reading them cannot fail where the program runs.
+// catalogues returns all languages, read once. The files are embedded and
+// tested, so reading them cannot fail in a program.
 var catalogues = sync.OnceValue(func() map[string]map[Key]entry {
 	all := make(map[string]map[Key]entry)
 	for _, language := range []string{English, "pt", "es"} {
@@ -61,8 +61,8 @@ var catalogues = sync.OnceValue(func() map[string]map[Key]entry {
 	return all
 })
 
-// Language is the language for a locale as Messenger tells it ("pt_BR",
-// "es-419"): "en", "pt" or "es". What is unknown is English.
+// Language returns the language of a locale in Messenger's form, such as
+// "pt_BR" or "es-419": "en", "pt" or "es". Unknown locales are English.
 func Language(locale string) string {
 	if i := strings.IndexAny(locale, "_-"); i >= 0 {
 		locale = locale[:i]
@@ -74,9 +74,9 @@ func Language(locale string) string {
 	return English
 }
 
-// Text says key in the language of the locale. A placeholder without a value
-// stays as it is, and a key that does not exist is its own text: both are
-// mistakes of the caller.
+// Text returns the text of key in the language of the locale. A placeholder
+// without a value stays in the text, and an unknown key is returned as the
+// text. Both are mistakes of the caller.
 func Text(locale string, key Key, args Args) string {
 	e, ok := catalogues()[Language(locale)][key]
 	if !ok {
@@ -106,7 +106,7 @@ func fill(text string, args Args) string {
 		end := begin + length + 1
 		b.WriteString(text[:begin])
 		if v, ok := args[text[begin+1:end-1]]; ok {
-			_, _ = fmt.Fprint(&b, v) // a Builder takes everything
+			_, _ = fmt.Fprint(&b, v) // writing to a Builder cannot fail
 		} else {
 			b.WriteString(text[begin:end])
 		}
@@ -116,8 +116,9 @@ func fill(text string, args Args) string {
 	return b.String()
 }
 
-// Span is a duration in words that all the languages share: "2 d", "1 h 30 min".
-// Parts of a minute count as a whole one; from a day on, minutes are left out.
+// Span returns a duration in words that all the languages share: "2 d",
+// "1 h 30 min". A part of a minute counts as a whole one. From one day on,
+// minutes are left out.
 func Span(d time.Duration) string {
 	minutes := max(1, int((d+time.Minute-1)/time.Minute))
 	days, hours, minutes := minutes/(24*60), minutes/60%24, minutes%60

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// declared is every Key of key.go with the placeholders that its comment
-// names.
+// declared returns every Key of key.go with the placeholders that its comment
+// lists.
 func declared(t *testing.T) map[Key][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "key.go", nil, parser.ParseComments)
@@ -51,8 +51,8 @@ func placeholders(text string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// TestCatalogues: every language has every key, with the placeholders that the
-// key's comment names, within Messenger's bounds.
+// TestCatalogues checks that every language has every key, with the placeholders
+// that the key's comment lists, within Messenger's bounds.
 func TestCatalogues(t *testing.T) {
 	t.Parallel()
 	keys := declared(t)
@@ -110,7 +110,8 @@ func checkText(t *testing.T, where, text string, want []string) {
 	}
 }
 
-// TestHelpNamesEveryCommand: in every language, and nothing that is none.
+// TestHelpNamesEveryCommand checks that the help of every language lists all
+// commands and nothing else.
 func TestHelpNamesEveryCommand(t *testing.T) {
 	t.Parallel()
 	want := []string{"/rooms", "/join", "/leave", "/who", "/name", "/block", "/unblock", "/mute", "/report", "/help"}
@@ -138,7 +139,7 @@ func TestText(t *testing.T) {
 		{"", Where, Args{"room": 3, "n": 0}, "You are in room 3 with 0 others."},
 		{"pt-PT", Where, Args{"room": 3, "n": 1}, "Você está na sala 3 com mais 1 pessoa."},
 		{"es-419", Where, Args{"room": 3, "n": 2}, "Estás en la sala 3 con 2 personas más."},
-		// What a value holds is not looked into.
+		// Braces within a value mean nothing.
 		{"en", RoomFull, Args{"room": "{next}", "next": "{room}{"}, "Room {next} is full, so you are in room {room}{."},
 		{"en", NameTaken, nil, "Somebody here is called {name} already. Please choose another name."},
 		{"en", "nothing", nil, "nothing"},
