@@ -13,13 +13,12 @@ import (
 
 // file is an attachment as it is relayed.
 type file struct {
-	sign string // a picture of its kind, understood in every language
+	sign string // an emoji for its kind, understood in every language
 	part message.Outbound
 }
 
-// relay returns the attachments that can be relayed, at most maxAttachments,
-// and how many more there were. One whose address is not a web address is
-// left out.
+// relay returns at most maxAttachments attachments that can be relayed, and how
+// many more there are. An attachment without a web address is left out.
 func relay(attachments []message.Attachment) (files []file, more int) {
 	for _, a := range attachments {
 		if !relayable(a.URL) {
@@ -34,9 +33,9 @@ func relay(attachments []message.Attachment) (files []file, more int) {
 	return files, more
 }
 
-// relayOne makes an attachment a message of its quota class. A sticker is sent
-// on as the picture that it is; what the Send API has no type for, such as a
-// reel or a shared link, goes as its address.
+// relayOne makes an attachment a message of its quota class. A sticker is
+// relayed as a picture. The Send API has no type for some attachments, such as a
+// reel or a shared link; their address is relayed as text.
 func relayOne(a message.Attachment) file {
 	attach := func(sign, kind string, class message.Class) file {
 		return file{sign, message.Outbound{Class: class, Attachment: &message.Attachment{Type: kind, URL: a.URL}}}
@@ -57,23 +56,21 @@ func relayOne(a message.Attachment) file {
 	}
 }
 
-// relayable tells whether an address may be passed on: an absolute web
-// address without white space or control characters, of a length that still
-// fits where it goes as text.
-func relayable(address string) bool {
-	if address == "" || !utf8.ValidString(address) || plaintext.Len(address) > MaxText {
+// relayable reports whether link may be passed on: an absolute web address
+// without white space and control characters, short enough to be sent as text.
+func relayable(link string) bool {
+	if link == "" || !utf8.ValidString(link) || plaintext.Len(link) > MaxText {
 		return false
 	}
-	if strings.ContainsFunc(address, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) {
+	if strings.ContainsFunc(link, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) {
 		return false
 	}
-	u, err := url.Parse(address)
+	u, err := url.Parse(link)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
-// describe says what was sent, and how many there were beyond those that are
-// relayed: "📷×3 🎤 +2". Pictures need no language, so that one text does for
-// everybody.
+// describe lists the attachments by kind, and how many more there are: "📷×3 🎤
+// +2". Emoji need no language, so all members get the same text.
 func describe(files []file, more int) string {
 	var kinds []string
 	count := make(map[string]int)

@@ -1,12 +1,11 @@
-// Package fanout turns one event into the messages that it must produce. It is
-// pure: the same event, name and members always make the same messages with
-// the same ids, so that an event handled twice is recognised by its ids. A
-// sender never gets a copy of its own message. Every text is at most MaxText
-// long, never empty, and as package plaintext leaves it; what cannot be made
-// so is refused with a phrase for its sender.
+// Package fanout turns one event into its outbound messages. It is pure: the
+// same event, name and members always make the same messages with the same ids,
+// so an event that is handled twice is recognised by its ids. It guarantees that
+// a sender never gets a copy of its own message, and that every text is clean as
+// package plaintext defines it, at most MaxText long and never empty. A message
+// that cannot be passed on so is refused with a phrase for its sender.
 //
-// Only messages and postbacks come here: webhook leaves out echoes and
-// receipts, which would loop.
+// Echoes and receipts would loop. Package webhook leaves them out.
 package fanout
 
 import (
@@ -19,25 +18,23 @@ const (
 	// MaxText is the longest text that the Send API takes, as plaintext.Len
 	// counts it.
 	MaxText = 2000
-	// maxTexts bounds the texts that one message is split into, so that one
-	// event cannot flood a room. Messenger lets its users write 20,000
-	// characters at most.
+	// maxTexts bounds the texts of one split message, so that one event cannot
+	// flood a room. Messenger lets its users write 20,000 characters at most.
 	maxTexts = 10
-	// maxAttachments bounds those of one message: Messenger's own clients
-	// stop at 30.
+	// maxAttachments bounds the attachments of one message. Messenger's own
+	// clients stop at 30.
 	maxAttachments = 30
 )
 
-// Said is a message as the other members get it.
+// Said is a message as the other members get it. The zero value is no message.
 type Said struct {
 	parts []message.Outbound
 }
 
-// Say makes the parts of what ev's user, called name, says. text is ev's
-// text, or what command.Parse leaves of it. What cannot be passed on is
-// refused with the phrase for its sender, and then there are no parts; refused
-// is empty otherwise. An event that is no message, or has nothing in it, says
-// nothing.
+// Say returns the message of ev's user, whose name is name. text is ev's text,
+// or the part of it that command.Parse leaves. A message that cannot be passed
+// on is refused with the phrase for its sender; refused is empty otherwise. An
+// event that is no message or is empty makes no message.
 func Say(ev message.Event, name, text string) (said Said, refused phrase.Key) {
 	if ev.Kind != message.KindMessage {
 		return Said{}, ""
@@ -73,8 +70,8 @@ func Say(ev message.Event, name, text string) (said Said, refused phrase.Key) {
 	return said, ""
 }
 
-// Copies returns what ev makes for each of the members: every part for the
-// first, every part for the second, and so on. ev's own user gets none.
+// Copies returns the messages for the members: every part for the first, every
+// part for the second, and so on. ev's own user gets none.
 func (s Said) Copies(ev message.Event, to []string) []message.Outbound {
 	out := make([]message.Outbound, 0, len(to)*len(s.parts))
 	for _, member := range to {
@@ -82,21 +79,22 @@ func (s Said) Copies(ev message.Event, to []string) []message.Outbound {
 			continue
 		}
 		for i, part := range s.parts {
-			out = append(out, stamp(ev, part, member, i))
+			out = append(out, address(ev, part, member, i))
 		}
 	}
 	return out
 }
 
-// stamp makes a part a message to one recipient.
-func stamp(ev message.Event, part message.Outbound, to string, i int) message.Outbound {
+// address makes a part a message to one recipient.
+func address(ev message.Event, part message.Outbound, to string, i int) message.Outbound {
 	part.ID = message.CopyID(ev.Page, ev.ID, to, i)
 	part.Page, part.To, part.Time = ev.Page, to, ev.Time
 	return part
 }
 
-// signature stands before each text. A name from right to left is isolated,
-// lest it changes places with the text behind it.
+// signature returns the beginning of each text, with the sender's name. A name
+// in a script that runs from right to left is isolated, because it would change
+// places with the text behind it.
 func signature(name string) string {
 	name, err := plaintext.Name(name)
 	if err != nil {

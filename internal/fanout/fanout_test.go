@@ -11,7 +11,7 @@ import (
 	"chatclub/internal/phrase"
 )
 
-// told is the part of an Outbound that the table below spells out.
+// told is the part of an Outbound that the tables below spell out.
 type told struct {
 	ID, To string
 	Class  message.Class
@@ -19,7 +19,8 @@ type told struct {
 	File   string // type and address
 }
 
-// short makes told of what was made, and checks what all have in common.
+// short returns the messages as told, and checks the fields that are the same in
+// all of them.
 func short(t *testing.T, out []message.Outbound) []told {
 	t.Helper()
 	var list []told
@@ -97,7 +98,7 @@ func TestSay(t *testing.T) {
 		{"too long", "Ann", message.Event{Text: strings.Repeat("word ", 13_000)}, []string{"8"}, nil, phrase.TextLong},
 		{"64 KB of one character", "Ann", message.Event{Text: strings.Repeat("ä", 32<<10)}, []string{"8"}, nil, phrase.TextLong},
 
-		// Delivered, harmlessly.
+		// Passed on, but made harmless.
 		{"controls", "A\n\x00 n\tn", message.Event{Text: "a\x00b\tc\r\n<b>\xff"}, []string{"8"}, []told{
 			{"p/m/8", "8", "text", "A n n: ab\tc\n<b>\ufffd", ""},
 		}, ""},

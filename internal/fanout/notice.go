@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// maxTitle is Messenger's bound for what stands on a quick reply.
+	// maxTitle is Messenger's bound for the title of a quick reply.
 	maxTitle = 20
-	// maxPayload is Messenger's bound for what a quick reply sends back.
+	// maxPayload is Messenger's bound for the payload of a quick reply.
 	maxPayload = 1000
 )
 
-// Notice returns what chatclub itself tells one user because of ev, with the
-// quick replies below the last of it. A user gets either a notice or copies of
-// one event: their ids are alike.
+// Notice returns chatclub's own answer to one user because of ev, with the quick
+// replies below its last message. Of one event a user gets either a notice or
+// copies, because their ids are alike.
 func Notice(ev message.Event, to, text string, replies ...message.QuickReply) []message.Outbound {
 	var out []message.Outbound
 	for i, piece := range plaintext.Split(plaintext.Clean(text), MaxText) {
-		out = append(out, stamp(ev, textPart(piece), to, i))
+		out = append(out, address(ev, textPart(piece), to, i))
 	}
 	if n := len(out); n > 0 {
 		out[n-1].Replies = replies[:min(len(replies), message.MaxReplies)]
@@ -28,9 +28,9 @@ func Notice(ev message.Event, to, text string, replies ...message.QuickReply) []
 	return out
 }
 
-// Reply makes a quick reply: title is what stands on it, shortened if need be,
-// payload (a command's) what comes back. ok is false when there is no such
-// reply, because title or payload are empty or the payload is too long.
+// Reply makes a quick reply, with the title shortened where it is too long. A tap
+// sends the payload back, which is a command's. ok is false if the title or the
+// payload is empty, or the payload is too long.
 func Reply(title, payload string) (r message.QuickReply, ok bool) {
 	title = strings.Join(strings.Fields(plaintext.Clean(title)), " ")
 	if title == "" || payload == "" || plaintext.Len(payload) > maxPayload {

@@ -15,7 +15,7 @@ import (
 	"chatclub/internal/plaintext"
 )
 
-// TestSayProperties holds what every event, name and room must give.
+// TestSayProperties checks what holds for every event, name and room.
 func TestSayProperties(t *testing.T) {
 	t.Parallel()
 	psid := rapid.StringMatching(`[1-9][0-9]{0,2}`)
@@ -76,7 +76,8 @@ func checkSay(t failer, ev message.Event, name string, to []string) {
 	}
 }
 
-// checkMessage: the platform takes it, and it does no harm.
+// checkMessage checks that the platform takes the message and that it is safe to
+// show.
 func checkMessage(t failer, o message.Outbound) {
 	if n := len(utf16.Encode([]rune(o.Text))); n > 2000 {
 		t.Fatalf("text of %d UTF-16 units, want at most 2000", n)
@@ -105,8 +106,8 @@ func checkMessage(t failer, o message.Outbound) {
 	}
 }
 
-// checkParts: the texts that one member gets begin with the same name each,
-// and joined behind it they are the text that was written.
+// checkParts checks the texts of one member: each begins with the same name, and
+// the rest of them joined is the text that was written.
 func checkParts(t failer, text string, parts []string) {
 	want := plaintext.Clean(text)
 	if want == "" {
@@ -117,7 +118,7 @@ func checkParts(t failer, text string, parts []string) {
 	joined := ""
 	for _, p := range parts {
 		rest, ok := strings.CutPrefix(p, prefix)
-		if joined == want { // a link, or how many attachments there are more
+		if joined == want { // a link, or how many attachments more there are
 			break
 		}
 		if !ok || rest == "" || len(rest) > len(want) {
