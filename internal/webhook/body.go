@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// minReaders is how many bodies can be read at a time however few requests
-	// are handled.
+	// minReaders is how many bodies can be read at a time at least, even where
+	// MaxInFlight is smaller.
 	minReaders = 64
 	// firstRead holds Messenger's usual body of 1 KiB.
 	firstRead = 4 << 10
 )
 
-// verified returns the body of a request that Messenger signed, and accepted;
-// otherwise what is wrong.
+// readSigned returns the body of a request and accepted, if Messenger signed it.
+// Otherwise the result says what is wrong.
 //
-// Before the signature is verified, which takes the whole body, anybody may
-// have sent it. So bodies are read apart from the slots for what Messenger
-// sent, and take memory only for what has come.
-func (h *Handler) verified(w http.ResponseWriter, r *http.Request) ([]byte, result) {
+// Verifying the signature takes the whole body, and until then any client may
+// have sent it. So reading a body takes no slot, and memory only for the bytes
+// that have arrived.
+func (h *Handler) readSigned(w http.ResponseWriter, r *http.Request) ([]byte, result) {
 	claimed, ok := parseSignature(r.Header.Get(SignatureHeader))
 	if !ok {
 		return nil, forbidden
@@ -34,26 +34,26 @@ func (h *Handler) verified(w http.ResponseWriter, r *http.Request) ([]byte, resu
 	}
 	me := h.readers.enter(http.NewResponseController(w))
 	body, err := readBody(http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength)
-	good := err == nil && claimed.verifies(body, h.cfg.AppSecret)
-	switch cut := h.readers.leave(me); {
-	case cut, errors.Is(err, os.ErrDeadlineExceeded):
+	signed := err == nil && claimed.verifies(body, h.cfg.AppSecret)
+	switch evicted := h.readers.leave(me); {
+	case evicted, errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, tooSlow
 	case err != nil:
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, tooLarge
 		}
 		return nil, badRequest // the client broke off
-	case !good:
+	case !signed:
 		return nil, forbidden
 	}
 	return body, accepted
 }
 
-// readBody reads all of a body of that length, negative if it is not known, and
-// of at most MaxBody bytes. It takes memory for twice of what has come, not for
-// what is claimed.
+// readBody reads a whole body of at most MaxBody bytes. length is its length, or
+// negative if that is unknown. Memory is taken for at most twice the bytes that
+// have arrived, not for the length that is claimed.
 func readBody(from io.Reader, length int64) ([]byte, error) {
-	most := MaxBody + 1 // one byte more to see the end
+	most := MaxBody + 1 // one byte more, to see the end
 	if length >= 0 {
 		most = int(length) + 1
 	}
@@ -67,61 +67,66 @@ func readBody(from io.Reader, length int64) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case len(body) == most:
-			return nil, io.ErrUnexpectedEOF // longer than it said
+			return nil, io.ErrUnexpectedEOF // longer than claimed
 		case len(body) == cap(body):
 			body = append(make([]byte, 0, min(2*len(body), most)), body...)
 		}
 	}
 }
 
-// readers bounds how many bodies are read at a time. Who comes when all places
-// are taken gets that of whom it has taken longest, and whose reading ends
-// then. So clients that send slowly, however many they are, keep nobody out who
-// sends at once: a thousand of them a second leave each of 512 half a second,
-// and Messenger's bodies take milliseconds. To refuse the newcomer instead would
-// let 512 such clients every five seconds keep Messenger out.
+// readers bounds how many bodies are read at a time. When all places are taken,
+// a new request takes the place of the oldest, whose reading ends. So clients
+// that send slowly cannot keep out a client that sends at once, however many
+// they are. With 512 places and a thousand such clients a second each request
+// has half a second, and Messenger's bodies take milliseconds.
 //
-// The zero value is not useful; newReaders makes it. Safe for concurrent use.
+// To refuse the new request instead would let 512 slow clients every five
+// seconds keep Messenger out.
+//
+// The zero value is not useful; newReaders makes a readers. Safe for concurrent
+// use.
 type readers struct {
 	limit int
 
 	mu    sync.Mutex
-	order *list.List // of *reader, who came first in front
+	order *list.List // of *reader, the oldest in front
 }
 
 // reader is a request whose body is being read.
 type reader struct {
 	conn  *http.ResponseController
 	place *list.Element
-	cut   chan struct{} // nil while it has its place; closed once its reading ends
+	// evicted is nil while the reader has its place. It is closed once the
+	// connection's deadline is set.
+	evicted chan struct{}
 }
 
 func newReaders(limit int) *readers { return &readers{limit: limit, order: list.New()} }
 
-// enter takes a place. Each reader leaves once.
+// enter takes a place. The caller leaves once.
 func (r *readers) enter(conn *http.ResponseController) *reader {
 	me := &reader{conn: conn}
 	var oldest *reader
 	r.mu.Lock()
 	if r.order.Len() >= r.limit {
 		oldest, _ = r.order.Remove(r.order.Front()).(*reader)
-		oldest.cut = make(chan struct{})
+		oldest.evicted = make(chan struct{})
 	}
 	me.place = r.order.PushBack(me)
 	r.mu.Unlock()
 	if oldest != nil {
 		// It fails where there is no connection, as in some tests.
 		_ = oldest.conn.SetReadDeadline(time.Unix(1, 0))
-		close(oldest.cut)
+		close(oldest.evicted)
 	}
 	return me
 }
 
-// leave gives the place back, and tells whether it was lost before. The
-// connection is of no more use then.
-func (r *readers) leave(me *reader) (cut bool) {
+// leave gives the place back and reports whether it was lost before. Then the
+// connection is of no more use.
+func (r *readers) leave(me *reader) (evicted bool) {
 	r.mu.Lock()
-	lost := me.cut
+	lost := me.evicted
 	if lost == nil {
 		r.order.Remove(me.place)
 	}
@@ -129,11 +134,11 @@ func (r *readers) leave(me *reader) (cut bool) {
 	if lost == nil {
 		return false
 	}
-	<-lost // no one touches the connection after its request has ended
+	<-lost // enter must not touch the connection after the request has ended
 	return true
 }
 
-// count is how many bodies are being read.
+// count returns how many bodies are being read.
 func (r *readers) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,7 +30,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error { close(p.conns); return nil } // the server calls it once
 func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
-// serve serves h, with the time-outs of the program, until the test ends.
+// serve serves h with the time-outs of the program until the test ends.
 func serve(t *testing.T, h http.Handler) pipes {
 	t.Helper()
 	p := pipes{make(chan net.Conn)}
@@ -44,8 +44,8 @@ func serve(t *testing.T, h http.Handler) pipes {
 	return p
 }
 
-// post sends a head that claims a body of that length, then pieces of it with
-// pauses before them, and returns the answer's status, 0 for none.
+// post sends a head that claims a body of that length, then pieces of the body
+// with a pause before each. It returns the status of the answer, 0 for none.
 func (p pipes) post(signature string, length int, pause time.Duration, pieces ...string) int {
 	client, server := net.Pipe()
 	defer client.Close()
@@ -64,7 +64,7 @@ func (p pipes) post(signature string, length int, pause time.Duration, pieces ..
 	_, _ = fmt.Fprintf(client, "POST /webhook HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: %d\r\n\r\n", SignatureHeader, signature, length)
 	for _, piece := range pieces {
 		time.Sleep(pause)
-		_, _ = io.WriteString(client, piece) // fails once it is answered
+		_, _ = io.WriteString(client, piece) // fails once the answer was sent
 	}
 	return <-answered
 }
@@ -72,7 +72,7 @@ func (p pipes) post(signature string, length int, pause time.Duration, pieces ..
 // forged has the form of a signature.
 var forged = "sha256=" + strings.Repeat("0", 64)
 
-// late confirms after a while, if it is still asked then.
+// late confirms after that time, unless the context ends first.
 type late time.Duration
 
 func (l late) Publish(ctx context.Context, _ ...queue.Message) error {
@@ -84,8 +84,8 @@ func (l late) Publish(ctx context.Context, _ ...queue.Message) error {
 	}
 }
 
-// TestSlowBodies: however many send bodies slowly that nobody signed,
-// Messenger's own get through, with a slow network and a slow broker, too.
+// TestSlowBodies checks that Messenger's bodies get through a slow network to a
+// slow broker while many clients send unsigned bodies slowly.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,8 +124,8 @@ func TestSlowBodies(t *testing.T) {
 	})
 }
 
-// TestReadersAreBounded: who comes when all places are taken gets that of whom
-// it has taken longest.
+// TestReadersAreBounded checks that a new request takes the place of the oldest
+// when all places are taken.
 func TestReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestReadersAreBounded(t *testing.T) {
 			}
 		}
 		if err := testutil.GatherAndCompare(f.registry, strings.NewReader(
-			"# HELP chatclub_webhook_readers Bodies being read, which anybody may have sent.\n# TYPE chatclub_webhook_readers gauge\nchatclub_webhook_readers 64\n",
+			"# HELP chatclub_webhook_readers Bodies being read, whose senders are not verified yet.\n# TYPE chatclub_webhook_readers gauge\nchatclub_webhook_readers 64\n",
 		), "chatclub_webhook_readers"); err != nil {
 			t.Error(err)
 		}
@@ -167,8 +167,8 @@ func TestReadersAreBounded(t *testing.T) {
 	})
 }
 
-// stingy gives a byte in front and then half of what it is offered, and keeps
-// how much memory stood ready for what had come.
+// stingy reads a byte first and then half of the buffer each time. It records how
+// much memory the caller held for the bytes that had arrived.
 type stingy struct {
 	came, most int
 	worst      float64
@@ -185,7 +185,7 @@ func (s *stingy) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestMemoryFollowsTheBody: a length that is claimed takes no memory.
+// TestMemoryFollowsTheBody checks that a claimed length takes no memory.
 func TestMemoryFollowsTheBody(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int64{MaxBody, -1} {

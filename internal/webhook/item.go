@@ -7,11 +7,11 @@ import (
 	"chatclub/internal/message"
 )
 
-// A copy's id, page/mid/recipient/part, is a message id of AMQP, which has 255
-// bytes at most. Ids of pages and users have up to 17 digits today and mids
-// about 100 characters: 32 + 1 + 180 + 1 + 32 + 4 for the part makes 250.
+// A copy's id, page/mid/recipient/part, is a message id of AMQP, which has at
+// most 255 bytes. Ids of pages and users have up to 17 digits today, and mids
+// about 100 characters. 32 + 1 + 180 + 1 + 32 + 4 for the part makes 250.
 const (
-	maxUserID = 32  // a page or user with a longer id cannot be written to
+	maxUserID = 32  // of a page's or user's id; an event with a longer one is undecodable
 	maxMID    = 180 // a longer mid is replaced by its digest
 )
 
@@ -23,7 +23,7 @@ type item struct {
 	Postback  *wireTap    `json:"postback"`
 	Policy    *wirePolicy `json:"policy_enforcement"`
 
-	// Of these only the presence matters.
+	// Only the presence of these matters.
 	Delivery json.RawMessage `json:"delivery"`
 	Read     json.RawMessage `json:"read"`
 	Reaction json.RawMessage `json:"reaction"`
@@ -47,7 +47,7 @@ type wireText struct {
 		MID string `json:"mid"`
 	} `json:"reply_to"`
 	Attachments json.RawMessage `json:"attachments"`
-	NLP         json.RawMessage `json:"nlp"` // with Messenger's built-in language processing switched on
+	NLP         json.RawMessage `json:"nlp"` // set if Messenger's built-in language processing is on
 }
 
 type wireTap struct {
@@ -61,8 +61,8 @@ type wirePolicy struct {
 	Reason string `json:"reason"`
 }
 
-// item adds one event, or returns false when it cannot be decoded.
-func (p *Parts) item(page string, entryTime int64, raw []byte) bool {
+// addItem adds one event, or returns false if it cannot be decoded.
+func (p *Parts) addItem(page string, entryTime int64, raw []byte) bool {
 	var it item
 	if !decode(raw, &it) {
 		return false
@@ -73,7 +73,7 @@ func (p *Parts) item(page string, entryTime int64, raw []byte) bool {
 	}
 	switch {
 	case it.Message != nil:
-		return p.text(e, it.Message)
+		return p.addText(e, it.Message)
 	case it.Postback != nil:
 		e.Kind, e.ID = message.KindPostback, identity(it.Postback.MID)
 		e.Title, e.Payload = clean(it.Postback.Title), clean(it.Postback.Payload)
@@ -91,7 +91,7 @@ func (p *Parts) item(page string, entryTime int64, raw []byte) bool {
 	}
 }
 
-// skip is why an item without message, postback or policy is left out.
+// skip returns why an item without message, postback or policy is left out.
 func (it *item) skip() Skip {
 	switch {
 	case present(it.Delivery):
@@ -109,8 +109,8 @@ func (it *item) skip() Skip {
 	}
 }
 
-// text adds what a user wrote.
-func (p *Parts) text(e message.Event, m *wireText) bool {
+// addText adds a user's message, or returns false if it cannot be decoded.
+func (p *Parts) addText(e message.Event, m *wireText) bool {
 	switch {
 	case m.IsEcho || e.User == e.Page:
 		p.Skipped[SkipEcho]++
@@ -139,14 +139,14 @@ func (p *Parts) text(e message.Event, m *wireText) bool {
 }
 
 const (
-	// sureOfLocale is how sure the platform must be: below it "ok" is any
-	// language.
-	sureOfLocale = 0.8
-	maxLocale    = 20 // the longest registered language tags in use are shorter
+	// minConfidence is how confident the platform must be of a language. Below it
+	// "ok" is found to be any language.
+	minConfidence = 0.8
+	maxLocale     = 20 // the longest registered language tags in use are shorter
 )
 
-// locale is the language that the platform found in a text, "" if it is not
-// sure, says nothing, or says it in another form.
+// locale returns the language that the platform found in a text. It is empty if
+// the platform is not confident, found none, or uses another form.
 func locale(nlp json.RawMessage) string {
 	var found struct {
 		Locales []struct {
@@ -158,14 +158,14 @@ func locale(nlp json.RawMessage) string {
 		return ""
 	}
 	for _, l := range found.Locales {
-		if l.Confidence >= sureOfLocale && len(l.Locale) <= maxLocale {
+		if l.Confidence >= minConfidence && len(l.Locale) <= maxLocale {
 			return clean(l.Locale)
 		}
 	}
 	return ""
 }
 
-// attachments reads those that have an address, and counts the others.
+// attachments returns those that have an address, and counts the others.
 func attachments(raw json.RawMessage) (kept []message.Attachment, dropped int, ok bool) {
 	all, ok := elements(raw)
 	if !ok {
@@ -180,7 +180,7 @@ func attachments(raw json.RawMessage) (kept []message.Attachment, dropped int, o
 		if !decode(one, &a) {
 			return nil, 0, false
 		}
-		// A payload's shape depends on its type; only the address is ours.
+		// A payload's shape depends on its type. Only the address is used.
 		var payload struct {
 			URL string `json:"url"`
 		}
@@ -197,7 +197,7 @@ func attachments(raw json.RawMessage) (kept []message.Attachment, dropped int, o
 	return kept, dropped, true
 }
 
-// add appends an event that the queue's readers will accept.
+// add appends an event, or returns false if the queue's readers would refuse it.
 func (p *Parts) add(e message.Event) bool {
 	if !valid(e) {
 		return false
@@ -206,8 +206,8 @@ func (p *Parts) add(e message.Event) bool {
 	return true
 }
 
-// valid holds e to message.DecodeEvent's rules and to the bounds of ids, for
-// the kinds that this package makes.
+// valid reports whether e meets message.DecodeEvent's rules and the bounds of
+// ids, for the kinds that this package makes.
 func valid(e message.Event) bool {
 	if e.ID == "" || len(e.User) > maxUserID {
 		return false
@@ -215,7 +215,7 @@ func valid(e message.Event) bool {
 	return e.User != "" || e.Kind == message.KindPolicy
 }
 
-// identity is the id that a mid gives its event, "" for none.
+// identity returns the event id of a mid, "" for none.
 func identity(mid string) string {
 	mid = clean(mid)
 	if len(mid) > maxMID {
@@ -224,8 +224,8 @@ func identity(mid string) string {
 	return mid
 }
 
-// clean removes NUL, which PostgreSQL refuses in text. Invalid UTF-8 has been
-// replaced by the decoder.
+// clean removes NUL, which PostgreSQL refuses in text. The JSON decoder has
+// already replaced invalid UTF-8.
 func clean(s string) string {
 	if strings.IndexByte(s, 0) < 0 {
 		return s

@@ -15,7 +15,8 @@ type metrics struct {
 	publish     prometheus.Histogram
 }
 
-// newMetrics registers every series, so that each exists from the start.
+// newMetrics registers every series, so that each exists from the start. reg may
+// be nil.
 func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct{}) *metrics {
 	auto := promauto.With(reg)
 	requests := auto.NewCounterVec(prometheus.CounterOpts{
@@ -28,7 +29,7 @@ func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct
 	}, []string{"kind"})
 	skipped := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "chatclub_webhook_skipped_total",
-		Help: "Events and attachments that are not for us, by kind.",
+		Help: "Events and attachments that make no message for core, by kind.",
 	}, []string{"kind"})
 	m := &metrics{
 		events: make(map[message.Kind]prometheus.Counter),
@@ -38,7 +39,7 @@ func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct
 		}),
 		publish: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "chatclub_webhook_publish_duration_seconds",
-			Help: "Time until the broker confirmed a request's events, or did not.",
+			Help: "Time until the broker confirmed a request's events, or publishing failed.",
 			// A confirm takes 1 to 10 ms; the time-out is below 5 s.
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}),
@@ -49,7 +50,7 @@ func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct
 	}, func() float64 { return float64(len(slots)) })
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "chatclub_webhook_readers",
-		Help: "Bodies being read, which anybody may have sent.",
+		Help: "Bodies being read, whose senders are not verified yet.",
 	}, func() float64 { return float64(readers.count()) })
 	for r, o := range outcomes {
 		m.requests[r] = requests.WithLabelValues(o.label)
@@ -63,7 +64,7 @@ func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct
 	return m
 }
 
-// count adds a request that was accepted.
+// count counts the parts of an accepted request.
 func (m *metrics) count(p Parts) {
 	for _, e := range p.Events {
 		m.events[e.Kind].Inc()

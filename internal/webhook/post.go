@@ -10,9 +10,9 @@ import (
 	"chatclub/internal/queue"
 )
 
-// post handles one delivery of events.
+// post answers one request with events.
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
-	body, res := h.verified(w, r)
+	body, res := h.readSigned(w, r)
 	if res != accepted {
 		return answer{result: res}
 	}
@@ -29,11 +29,11 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
 	return answer{result: h.enqueue(r.Context(), parts)}
 }
 
-// enqueue publishes everything in one confirmed batch.
+// enqueue publishes all parts in one confirmed batch.
 func (h *Handler) enqueue(ctx context.Context, p Parts) result {
 	batch, err := h.batch(p)
 	if err != nil {
-		// No event fails to encode: FuzzSplit shows it.
+		// Every event can be encoded, as FuzzSplit shows.
 		h.cfg.Log.ErrorContext(ctx, "event not encoded", "err", err)
 		return unavailable
 	}
@@ -43,7 +43,7 @@ func (h *Handler) enqueue(ctx context.Context, p Parts) result {
 		begun := h.cfg.Now()
 		err := h.cfg.Broker.Publish(ctx, batch...)
 		h.metrics.publish.Observe(h.cfg.Now().Sub(begun).Seconds())
-		h.note(ctx, err)
+		h.logChange(ctx, err)
 		if err != nil {
 			return unavailable
 		}
@@ -52,7 +52,7 @@ func (h *Handler) enqueue(ctx context.Context, p Parts) result {
 	return accepted
 }
 
-// batch makes the queue's messages of p.
+// batch returns the messages of p for the queues.
 func (h *Handler) batch(p Parts) ([]queue.Message, error) {
 	batch := make([]queue.Message, 0, len(p.Events)+len(p.Bad))
 	for _, e := range p.Events {
@@ -75,9 +75,9 @@ func (h *Handler) batch(p Parts) ([]queue.Message, error) {
 	return batch, nil
 }
 
-// note logs when publishing begins to fail and when it works again, not every
-// request between.
-func (h *Handler) note(ctx context.Context, err error) {
+// logChange logs when publishing begins to fail and when it works again, not
+// every request between.
+func (h *Handler) logChange(ctx context.Context, err error) {
 	failed := err != nil
 	if h.degraded.Swap(failed) == failed {
 		return

@@ -110,8 +110,8 @@ func TestOverload(t *testing.T) {
 	})
 }
 
-// TestGoodAndBadTogether: one body, one batch, the good on inbound and the bad
-// raw on dead.
+// TestGoodAndBadTogether checks that one body makes one batch, with its good
+// events on inbound and its bad pieces raw on dead.
 func TestGoodAndBadTogether(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
@@ -146,7 +146,7 @@ func TestGoodAndBadTogether(t *testing.T) {
 	}
 }
 
-// TestClientGoes: when the client leaves, publishing ends.
+// TestClientGoes checks that publishing ends when the client disconnects.
 func TestClientGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,15 +169,15 @@ type confirming struct{}
 
 func (confirming) Publish(context.Context, ...queue.Message) error { return nil }
 
-// nobody is a ResponseWriter without cost.
-type nobody struct{ head http.Header }
+// discard is a ResponseWriter without cost.
+type discard struct{ head http.Header }
 
-func (n nobody) Header() http.Header       { return n.head }
-func (nobody) Write(b []byte) (int, error) { return len(b), nil }
-func (nobody) WriteHeader(int)             {}
+func (d discard) Header() http.Header       { return d.head }
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) WriteHeader(int)             {}
 
-// BenchmarkPost is the handler's own cost of one text message, without network
-// and broker.
+// BenchmarkPost measures the handler's own cost of one text message, without
+// network and broker.
 func BenchmarkPost(b *testing.B) {
 	f := setup(b, func(c *Config) { c.Broker = confirming{} })
 	body := []byte(strings.Replace(oneText, "m_1", "m_"+strings.Repeat("x", 90), 1))
@@ -188,6 +188,6 @@ func BenchmarkPost(b *testing.B) {
 		reader.Reset(body)
 		r := httptest.NewRequest(http.MethodPost, "/webhook", reader)
 		r.Header.Set(SignatureHeader, sig)
-		f.ServeHTTP(nobody{make(http.Header)}, r)
+		f.ServeHTTP(discard{make(http.Header)}, r)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// SignatureHeader carries the signature of a body. Its predecessor
+// SignatureHeader is the header with the signature of a body. Its predecessor
 // X-Hub-Signature is SHA-1 and not accepted.
 const SignatureHeader = "X-Hub-Signature-256"
 
@@ -27,7 +27,8 @@ func parseSignature(header string) (signature, bool) {
 	return s, err == nil
 }
 
-// verifies tells, in constant time, whether s is body's signature under secret.
+// verifies reports, in constant time, whether s is the signature of body with
+// secret.
 func (s signature) verifies(body, secret []byte) bool {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write(body)

@@ -11,38 +11,39 @@ import (
 	"chatclub/internal/message"
 )
 
-// ErrObject says that a body is of another object than a page.
+// ErrObject says that a body is about another object than a page.
 var ErrObject = errors.New("object is not a page")
 
 const (
 	// maxBad bounds how many pieces of one body are kept one by one. A body of
-	// 1 MiB could hold half a million; above the bound the body is kept whole.
+	// 1 MiB could hold half a million. With more bad pieces the body is kept
+	// whole.
 	maxBad = 16
-	// digestBytes of a SHA-256 are enough to tell events apart: at 2^64 events
-	// of one page two alike become likely.
+	// digestBytes of a SHA-256 are enough to tell events apart. A collision
+	// becomes likely at 2^64 events of one page.
 	digestBytes = 16
 )
 
-// Skip is why something in a body is not an event for us.
+// Skip says why a part of a body makes no event.
 type Skip int
 
 // Every Skip there is.
 const (
-	SkipEcho       Skip = iota // our own message, told back; relaying it would loop
+	SkipEcho       Skip = iota // our own message, which Messenger reports back; relaying it would loop
 	SkipDelivery               // receipt
 	SkipRead                   // receipt
 	SkipReaction               // a heart on a message
-	SkipDeleted                // the user took a message back
+	SkipDeleted                // the user deleted a message
 	SkipStandby                // another app owns the conversation
 	SkipReferral               // the user came by a link
 	SkipOptIn                  // the user agreed to something
-	SkipEmpty                  // a message with nothing in it that can be relayed
-	SkipAttachment             // an attachment without address; the rest of its message goes on
-	SkipUnknown                // what Messenger may add one day
+	SkipEmpty                  // a message without anything that can be relayed
+	SkipAttachment             // an attachment without an address; the rest of its message is an event
+	SkipUnknown                // a kind that we do not know
 	skips                      // how many there are
 )
 
-// skipLabels are the metric labels.
+// skipLabels holds the metric labels.
 var skipLabels = [skips]string{
 	SkipEcho:       "echo",
 	SkipDelivery:   "delivery",
@@ -57,19 +58,19 @@ var skipLabels = [skips]string{
 	SkipUnknown:    "unknown",
 }
 
-// String is the metric label.
+// String returns the metric label.
 func (s Skip) String() string { return skipLabels[s] }
 
-// Parts is what a body holds.
+// Parts is the content of a body.
 type Parts struct {
 	Events  []message.Event // in the body's order; message.DecodeEvent accepts each
 	Skipped [skips]int      // how many of each Skip
 	Bad     [][]byte        // raw pieces that cannot be decoded: the body, entries or events
 }
 
-// Split takes a body apart. What cannot be decoded does not stop the rest: it
-// comes back raw. The only error is ErrObject. An event without a time of its
-// own gets its entry's, or else now.
+// Split decodes a body into its parts. A piece that cannot be decoded is
+// returned raw and does not stop the rest. An event without a time of its own
+// gets its entry's, or else now. The only error is ErrObject.
 func Split(raw []byte, now time.Time) (Parts, error) {
 	var p Parts
 	var body struct {
@@ -89,7 +90,7 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 		return p, nil
 	}
 	for _, e := range entries {
-		if !p.entry(e, now) {
+		if !p.addEntry(e, now) {
 			p.Bad = append(p.Bad, e)
 		}
 	}
@@ -99,8 +100,9 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 	return p, nil
 }
 
-// entry adds what one page's entry holds, or returns false and adds nothing.
-func (p *Parts) entry(raw []byte, now time.Time) bool {
+// addEntry adds the events of one page's entry, or returns false and adds
+// nothing.
+func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	var e struct {
 		ID        string          `json:"id"`
 		Time      int64           `json:"time"`
@@ -117,21 +119,22 @@ func (p *Parts) entry(raw []byte, now time.Time) bool {
 		return false
 	}
 	if e.Messaging == nil && e.Standby == nil {
-		p.Skipped[SkipUnknown]++ // such as a change of the page's feed
+		p.Skipped[SkipUnknown]++ // for example a change of the page's feed
 	}
 	p.Skipped[SkipStandby] += len(standby)
 	if e.Time <= 0 {
 		e.Time = now.UnixMilli()
 	}
 	for _, raw := range messaging {
-		if !p.item(page, e.Time, raw) {
+		if !p.addItem(page, e.Time, raw) {
 			p.Bad = append(p.Bad, raw)
 		}
 	}
 	return true
 }
 
-// elements returns those of a JSON array; absent and null have none.
+// elements returns the elements of a JSON array. An absent array and null have
+// none.
 func elements(raw json.RawMessage) ([]json.RawMessage, bool) {
 	if !present(raw) {
 		return nil, true
@@ -141,21 +144,21 @@ func elements(raw json.RawMessage) ([]json.RawMessage, bool) {
 	return all, ok
 }
 
-// decode tells whether raw has the shape of v. What is wrong with it does not
-// matter: raw is kept for who wants to know.
+// decode decodes raw into v and reports whether it could. The error does not
+// matter, because raw is kept.
 func decode(raw []byte, v any) bool { return json.Unmarshal(raw, v) == nil }
 
-// present tells whether a field is there and not null.
+// present reports whether a field is there and not null.
 func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }
 
-// digest identifies by its content what has no id. Messenger repeats an event
-// byte for byte, so that a repetition has the same digest.
+// digest returns an id for an event without one, computed from its content.
+// Messenger repeats an event byte for byte, so a repetition has the same digest.
 func digest(page string, raw []byte) string {
 	h := sha256.New()
 	h.Write([]byte(page))
-	h.Write([]byte{0}) // no page holds one
+	h.Write([]byte{0}) // no page's id holds a NUL
 	h.Write(raw)
 	return hex.EncodeToString(h.Sum(nil)[:digestBytes])
 }

@@ -27,8 +27,8 @@ func readFile(t testing.TB, name string) []byte {
 	return b
 }
 
-// TestFixtures sends every body of testdata with its independent signature and
-// compares with the table of testdata/README.md.
+// TestFixtures sends every body of testdata with its signature, which another
+// tool made, and compares the results with the table of testdata/README.md.
 func TestFixtures(t *testing.T) {
 	t.Parallel()
 	want := make(map[string]int)
@@ -116,12 +116,12 @@ func TestFixtureEvents(t *testing.T) {
 	}
 }
 
-// onPage wraps items as page 1's entry of time 9.
+// onPage returns a body with the items in page 1's entry, of time 9.
 func onPage(items ...string) string {
 	return `{"object":"page","entry":[{"id":"1","time":9,"messaging":[` + strings.Join(items, ",") + `]}]}`
 }
 
-// writes makes an item in which user 2 writes the message.
+// writes returns an item in which user 2 writes the message.
 func writes(m string) string { return `{"sender":{"id":"2"},"timestamp":4,"message":` + m + `}` }
 
 func TestSplit(t *testing.T) {
@@ -263,8 +263,8 @@ func TestSplitIdentities(t *testing.T) {
 	}
 }
 
-// TestSplitBoundsDeadLetters: a body full of rubbish makes one dead letter, not
-// half a million; the good event in it goes through.
+// TestSplitBoundsDeadLetters checks that a body full of garbage makes one dead
+// letter, not half a million, and that its good event goes through.
 func TestSplitBoundsDeadLetters(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]int{16: 16, 17: 1, 100_000: 1} {

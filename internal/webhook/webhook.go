@@ -1,13 +1,16 @@
 // Package webhook is the HTTP endpoint that Messenger posts events to. It
-// answers 200 only after the broker has confirmed every event of the request;
-// otherwise it answers 503, and Messenger sends the request again. Nothing of
-// a body is parsed before its signature was verified, and what cannot be
-// parsed then is kept raw on the dead-letter queue. Who does not know the app's
-// secret can hold a bounded number of bodies of at most 1 MiB, and keeps
-// nobody's out by sending slowly.
+// guarantees that
+//
+//   - a request is answered 200 only after the broker has confirmed all of its
+//     events; otherwise the answer is 503, and Messenger sends it again;
+//   - no part of a body is parsed before its signature was verified;
+//   - signed data that cannot be parsed is kept raw on the dead-letter queue;
+//   - clients that do not know the app's secret can hold a bounded number of
+//     bodies of at most 1 MiB, and cannot keep out others by sending slowly.
 package webhook
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -25,38 +28,40 @@ import (
 )
 
 const (
-	// DefaultPublishTimeout leaves 2 of Messenger's 5 s for the way and for
+	// DefaultPublishTimeout leaves 2 of Messenger's 5 s for the network and for
 	// reading the body.
 	DefaultPublishTimeout = 3 * time.Second
-	// DefaultMaxInFlight requests hold at most 512 MiB of bodies, and those being
-	// read as much again; at the usual 1 KiB and 5 ms of a confirm they are
-	// 100,000 requests a second.
+	// DefaultMaxInFlight requests hold at most 512 MiB of bodies, and the bodies
+	// being read as much again. At the usual 1 KiB a body and 5 ms a confirm they
+	// are 100,000 requests a second.
 	DefaultMaxInFlight = 512
-	// MaxBody is the largest body read. Messenger's batches stay far below.
+	// MaxBody is the largest body read. Messenger's batches are far smaller.
 	MaxBody = 1 << 20
 
-	// retryAfter tells a proxy or a test client when to come back, in seconds.
+	// retryAfter is when a proxy or a test client should try again, in seconds.
 	// Messenger has a schedule of its own.
 	retryAfter = 1
 )
 
-// Config is what a Handler needs. Broker, Topology, AppSecret, VerifyToken,
-// Registerer and Log must be set.
+// Config is the configuration of a Handler. Broker, Topology, AppSecret and
+// VerifyToken must be set.
 type Config struct {
 	Broker      queue.Publisher
 	Topology    queue.Topology
 	AppSecret   []byte // signs the bodies
 	VerifyToken string // Messenger repeats it when the webhook is set up
-	Registerer  prometheus.Registerer
-	Log         *slog.Logger
 
-	MaxInFlight    int              // POST requests of Messenger's at a time, and bodies being read (64 at least); 0: DefaultMaxInFlight
-	PublishTimeout time.Duration    // for the broker's confirmation; 0: DefaultPublishTimeout
-	Now            func() time.Time // nil: time.Now
+	MaxInFlight    int                   // signed POST requests at a time, and bodies being read (64 at least); default DefaultMaxInFlight
+	PublishTimeout time.Duration         // for the broker's confirmation; default DefaultPublishTimeout
+	Registerer     prometheus.Registerer // nil: metrics go nowhere
+	Log            *slog.Logger          // nil: no log
+	Now            func() time.Time      // default time.Now
 }
 
-func (c Config) validate() error {
-	var faults []error
+// withDefaults returns c with its defaults filled in, or an error that names
+// every wrong field.
+func (c Config) withDefaults() (Config, error) {
+	var wrong []error
 	for _, f := range []struct {
 		name  string
 		unset bool
@@ -64,49 +69,48 @@ func (c Config) validate() error {
 		{"Broker", c.Broker == nil},
 		{"AppSecret", len(c.AppSecret) == 0},
 		{"VerifyToken", c.VerifyToken == ""},
-		{"Registerer", c.Registerer == nil},
-		{"Log", c.Log == nil},
 	} {
 		if f.unset {
-			faults = append(faults, fmt.Errorf("%s must be set", f.name))
+			wrong = append(wrong, fmt.Errorf("%s must be set", f.name))
 		}
 	}
 	if err := c.Topology.Validate(); err != nil {
-		faults = append(faults, fmt.Errorf("Topology: %w", err))
+		wrong = append(wrong, fmt.Errorf("Topology: %w", err))
 	}
 	if c.MaxInFlight < 0 {
-		faults = append(faults, fmt.Errorf("MaxInFlight %d is negative", c.MaxInFlight))
+		wrong = append(wrong, fmt.Errorf("MaxInFlight %d must not be negative", c.MaxInFlight))
 	}
 	if c.PublishTimeout < 0 {
-		faults = append(faults, fmt.Errorf("PublishTimeout %v is negative", c.PublishTimeout))
+		wrong = append(wrong, fmt.Errorf("PublishTimeout %v must not be negative", c.PublishTimeout))
 	}
-	return errors.Join(faults...)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, DefaultMaxInFlight)
+	c.PublishTimeout = cmp.Or(c.PublishTimeout, DefaultPublishTimeout)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c, errors.Join(wrong...)
 }
 
 // Handler serves the webhook's one address: GET for Messenger's verification,
-// POST for events. New makes it. Safe for concurrent use.
+// POST for events. The zero value is not useful; New makes a Handler. Safe for
+// concurrent use.
 type Handler struct {
 	cfg         Config
 	metrics     *metrics
-	verifyToken [sha256.Size]byte // its digest: comparing digests hides the length too
+	verifyToken [sha256.Size]byte // its digest, because comparing digests hides the length too
 	readers     *readers
-	slots       chan struct{} // one element per POST that Messenger signed
+	slots       chan struct{} // holds an element for each signed POST
 	degraded    atomic.Bool   // the last publish was not confirmed
 }
 
 // New checks the configuration and registers the metrics.
 func New(cfg Config) (*Handler, error) {
-	if err := cfg.validate(); err != nil {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
 		return nil, fmt.Errorf("new webhook handler: %w", err)
-	}
-	if cfg.MaxInFlight == 0 {
-		cfg.MaxInFlight = DefaultMaxInFlight
-	}
-	if cfg.PublishTimeout == 0 {
-		cfg.PublishTimeout = DefaultPublishTimeout
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
 	}
 	readers := newReaders(max(minReaders, cfg.MaxInFlight))
 	slots := make(chan struct{}, cfg.MaxInFlight)
@@ -134,7 +138,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.write(w)
 }
 
-// verify answers Messenger's question whether this endpoint is ours.
+// verify answers the request by which Messenger checks that the endpoint is ours.
 func (h *Handler) verify(r *http.Request) answer {
 	q := r.URL.Query()
 	challenge := q.Get("hub.challenge")
@@ -148,10 +152,10 @@ func (h *Handler) verify(r *http.Request) answer {
 	return answer{result: verified, text: challenge}
 }
 
-// result is how a request ended.
+// result says how a request ended.
 type result int
 
-// The results; each has a row in outcomes.
+// Every result there is, each with a row in outcomes.
 const (
 	accepted result = iota
 	verified
@@ -166,7 +170,7 @@ const (
 	results // how many there are
 )
 
-// outcomes gives each result its metric label, HTTP status and text.
+// outcomes holds each result's metric label, HTTP status and text.
 var outcomes = [results]struct {
 	label  string
 	status int
@@ -184,7 +188,7 @@ var outcomes = [results]struct {
 	unavailable: {"unavailable", http.StatusServiceUnavailable, "queue unavailable\n"},
 }
 
-// answer is a result, with a text of its own if it has one.
+// answer is a result, and a text in place of the result's own.
 type answer struct {
 	result result
 	text   string
@@ -196,12 +200,12 @@ func (a answer) write(w http.ResponseWriter) {
 		a.text = o.text
 	}
 	head := w.Header()
-	// The challenge comes from outside: no browser may take it for a page.
+	// The challenge comes from outside. No browser may take it for a page.
 	head.Set("Content-Type", "text/plain; charset=utf-8")
 	head.Set("X-Content-Type-Options", "nosniff")
 	if o.status == http.StatusServiceUnavailable {
 		head.Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	w.WriteHeader(o.status)
-	_, _ = io.WriteString(w, a.text) // the client may be gone; it will ask again
+	_, _ = io.WriteString(w, a.text) // the client may be gone; Messenger tries again
 }

@@ -34,8 +34,8 @@ const (
 
 var testTopology = queue.Topology{Prefix: "test", Lanes: 2}
 
-// recorder is a queue.Publisher that keeps batches. When block is set, it
-// confirms nothing before block is closed.
+// recorder is a queue.Publisher that keeps batches. If block is set, it confirms
+// nothing before block is closed.
 type recorder struct {
 	mu      sync.Mutex
 	batches [][]queue.Message
@@ -129,7 +129,7 @@ func (f fixture) do(method, target string, body io.Reader, header ...string) *ht
 	return w
 }
 
-// postSigned sends a body with its right signature.
+// postSigned sends a body with its correct signature.
 func (f fixture) postSigned(body string) *httptest.ResponseRecorder {
 	return f.do(http.MethodPost, "/webhook", strings.NewReader(body), SignatureHeader, sign256([]byte(body)))
 }
@@ -151,13 +151,13 @@ func events(t testing.TB, msgs []queue.Message) []message.Event {
 	return all
 }
 
-func TestNewNamesEveryFault(t *testing.T) {
+func TestNewNamesEveryWrongField(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{MaxInFlight: -1, PublishTimeout: -1})
 	if err == nil {
 		t.Fatal("New(Config{}) = nil, want an error")
 	}
-	for _, name := range []string{"Broker", "Topology", "AppSecret", "VerifyToken", "Registerer", "Log", "MaxInFlight", "PublishTimeout"} {
+	for _, name := range []string{"Broker", "Topology", "AppSecret", "VerifyToken", "MaxInFlight", "PublishTimeout"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("New(Config{}) = %v, want %s named", err, name)
 		}
@@ -256,7 +256,7 @@ func TestSignatureAttacks(t *testing.T) {
 	}
 }
 
-// countingReader tells how much of a body was read.
+// countingReader counts how much of a body was read.
 type countingReader struct {
 	io.Reader
 	n int
@@ -270,7 +270,7 @@ func (c *countingReader) Read(b []byte) (int, error) {
 
 func TestBodySizes(t *testing.T) {
 	t.Parallel()
-	const limit = 1 << 20 // the number, not MaxBody
+	const limit = 1 << 20 // the number of the specification, not MaxBody
 	pad := func(size int) string { return oneText + strings.Repeat(" ", size-len(oneText)) }
 	rows := []struct {
 		name    string
@@ -301,9 +301,9 @@ func TestBodySizes(t *testing.T) {
 			if w.Code != row.code {
 				t.Errorf("POST of %d bytes = %d, want %d", row.size, w.Code, row.code)
 			}
-			most := limit + 1 // one byte more shows that there is one
+			most := limit + 1 // the last byte shows that the body is too long
 			if row.code == 413 && !row.chunked {
-				most = 0 // the length alone says it
+				most = 0 // the header says that the body is too long
 			}
 			if read.n > most {
 				t.Errorf("POST of %d bytes read %d, want at most %d", row.size, read.n, most)
