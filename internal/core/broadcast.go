@@ -36,8 +36,8 @@ type broadcastStore interface {
 	DelayBroadcasts(ctx context.Context, page string, until time.Time) error
 	ClaimBroadcasts(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error)
 	ReleaseBroadcasts(ctx context.Context, holder string, ids ...string) error
-	NextRecipients(ctx context.Context, holder string, turns []rooms.Turn) ([]rooms.Next, error)
-	AdvanceBroadcasts(ctx context.Context, holder string, steps []rooms.Step) ([]rooms.BroadcastState, error)
+	NextRecipients(ctx context.Context, holder string, turns []rooms.Lookup) ([]rooms.Recipients, error)
+	AdvanceBroadcasts(ctx context.Context, holder string, steps []rooms.Progress) ([]rooms.BroadcastState, error)
 }
 
 // Broadcast is the request of POST /broadcast: a text to the members of a room
@@ -162,7 +162,7 @@ func (c *Core) addBroadcast(ctx context.Context, b *Broadcast) (rooms.Broadcast,
 		ID: b.ID, Page: b.Page, Room: b.Room, Text: b.Text, Rate: b.Rate, Deadline: asked.Deadline, Recipients: people,
 	})
 	if added {
-		c.counts.add(rooms.Place{Page: b.Page, Room: b.Room}, 0)
+		c.counts.add(rooms.RoomKey{Page: b.Page, Room: b.Room}, 0)
 		c.cfg.Log.InfoContext(ctx, "broadcast accepted", "page", b.Page, "room", b.Room, "id", b.ID, "recipients", people)
 		c.caster.poke()
 	}

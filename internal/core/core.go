@@ -45,7 +45,7 @@ type Store interface {
 	Pause(ctx context.Context, page, reason string, at, until time.Time) error
 	Resume(ctx context.Context, page string, at time.Time) (bool, error)
 	SilentMembers(ctx context.Context, after rooms.Silent) ([]rooms.Silent, error)
-	AddCounts(ctx context.Context, places map[rooms.Place]rooms.Count) error
+	AddCounts(ctx context.Context, places map[rooms.RoomKey]rooms.Count) error
 	Prune(ctx context.Context, before time.Time) (int64, error)
 	operatorStore
 	broadcastStore

@@ -18,27 +18,27 @@ const countEvery = 5 * time.Second
 // wait for each other. The zero value is empty. Safe for concurrent use.
 type counts struct {
 	mu     sync.Mutex
-	places map[rooms.Place]rooms.Count
+	places map[rooms.RoomKey]rooms.Count
 }
 
 // add counts something that was written for a room, with its messages.
-func (c *counts) add(at rooms.Place, messages int) {
+func (c *counts) add(at rooms.RoomKey, messages int) {
 	c.addTo(at, rooms.Count{Events: 1, Copies: int64(messages)})
 }
 
 // copies counts messages alone: answers, and what is counted already.
-func (c *counts) copies(at rooms.Place, messages int) {
+func (c *counts) copies(at rooms.RoomKey, messages int) {
 	c.addTo(at, rooms.Count{Copies: int64(messages)})
 }
 
-func (c *counts) addTo(at rooms.Place, more rooms.Count) {
+func (c *counts) addTo(at rooms.RoomKey, more rooms.Count) {
 	if more == (rooms.Count{}) {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.places == nil {
-		c.places = make(map[rooms.Place]rooms.Count)
+		c.places = make(map[rooms.RoomKey]rooms.Count)
 	}
 	n := c.places[at]
 	n.Events += more.Events
@@ -47,7 +47,7 @@ func (c *counts) addTo(at rooms.Place, more rooms.Count) {
 }
 
 // take returns the counts and begins anew.
-func (c *counts) take() map[rooms.Place]rooms.Count {
+func (c *counts) take() map[rooms.RoomKey]rooms.Count {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	places := c.places

@@ -83,10 +83,10 @@ func (c *Core) relay(run, work context.Context, j job) error {
 		c.metrics.copies.Add(float64(len(msgs)))
 	}
 	count := c.counts.copies
-	if in.do.Action == rooms.Write && !res.Held {
+	if in.do.Action == rooms.Write && !res.Rejected {
 		count = c.counts.add
 	}
-	count(rooms.Place{Page: j.event.Page, Room: res.Room.Number}, len(msgs))
+	count(rooms.RoomKey{Page: j.event.Page, Room: res.Room.Number}, len(msgs))
 	return c.retry(run, j.delivery.Live, stepDone, func() error {
 		return onStore(work, func(ctx context.Context) error { return c.cfg.Store.Done(ctx, j.event.Page, j.event.ID) })
 	})
@@ -104,8 +104,8 @@ func (c *Core) note(in intent, res rooms.Result) {
 	if res.Joined {
 		c.metrics.joins.Inc()
 	}
-	if res.Held {
-		c.metrics.held.Inc()
+	if res.Rejected {
+		c.metrics.rejected.Inc()
 	}
 	if res.Notice == rooms.LeftIdle {
 		c.metrics.idle.Inc()
@@ -117,7 +117,7 @@ func (c *Core) note(in intent, res rooms.Result) {
 func (c *Core) produce(ev message.Event, in intent, res rooms.Result) []message.Outbound {
 	r := c.replyTo(in, res)
 	var said fanout.Said
-	if in.do.Action == rooms.Write && !res.Held && !res.Paused {
+	if in.do.Action == rooms.Write && !res.Rejected && !res.Paused {
 		var refused phrase.Key
 		if said, refused = fanout.Say(ev, res.Name, in.text); refused != "" {
 			r.say(refused, nil)

@@ -32,10 +32,10 @@ type metrics struct {
 	copies       prometheus.Counter
 	joins        prometheus.Counter
 	commands     *prometheus.CounterVec
-	held         prometheus.Counter
+	rejected     prometheus.Counter
 	idle         prometheus.Counter
 	pauses       *prometheus.CounterVec
-	spilled      prometheus.Counter
+	overflowed   prometheus.Counter
 	repeated     prometheus.Counter
 	reproduced   prometheus.Counter
 	stale        prometheus.Counter
@@ -66,10 +66,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		copies:       counter("copies_total", "Messages confirmed on the outbound queue."),
 		joins:        counter("joins_total", "Users who joined a room."),
 		commands:     vec("commands_total", "Commands of users, by kind; unknown is what looks like one.", "kind"),
-		held:         counter("held_total", "Events without effect because their user floods or is banned."),
+		rejected:     counter("rejected_total", "Events without effect because their user floods or is banned."),
 		idle:         counter("idle_total", "Members told that they left a room because they were silent."),
 		pauses:       vec("page_pauses_total", "What paused pages: stopped is what dispatchers tell, each replica for itself, policy is Meta's word.", "cause"),
-		spilled:      counter("spilled_total", "Copies put on their page's lane because the page's copies outran its limit."),
+		overflowed:   counter("overflowed_total", "Copies put on their page's lane because the page's copies outran its limit."),
 		repeated:     counter("repeated_total", "Events dropped because they were finished before."),
 		reproduced:   counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
 		stale:        counter("stale_total", "Deliveries skipped because their connection was lost; their messages are delivered again."),

@@ -80,10 +80,10 @@ func (c *Core) replyTo(in intent, res rooms.Result) reply {
 		r.lang = c.cfg.Language
 	}
 	switch {
-	case res.Held && res.Until.IsZero() && res.Notice == rooms.Banned:
+	case res.Rejected && res.Until.IsZero() && res.Notice == rooms.Banned:
 		r.say(phrase.Banned, nil)
 	case res.Notice == rooms.Silence:
-		if in.tell != "" && !res.Held && !res.Paused {
+		if in.tell != "" && !res.Rejected && !res.Paused {
 			r.say(in.tell, in.args)
 			r.offerKinds("", command.Rooms, command.Who, command.Mute, command.Leave)
 		}

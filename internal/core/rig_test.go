@@ -98,14 +98,14 @@ func (s *flakyStore) ReleaseBroadcasts(ctx context.Context, holder string, ids .
 	return s.Store.ReleaseBroadcasts(ctx, holder, ids...)
 }
 
-func (s *flakyStore) NextRecipients(ctx context.Context, holder string, turns []rooms.Turn) ([]rooms.Next, error) {
+func (s *flakyStore) NextRecipients(ctx context.Context, holder string, turns []rooms.Lookup) ([]rooms.Recipients, error) {
 	if err := s.fail("next"); err != nil {
 		return nil, err
 	}
 	return s.Store.NextRecipients(ctx, holder, turns)
 }
 
-func (s *flakyStore) AdvanceBroadcasts(ctx context.Context, holder string, steps []rooms.Step) ([]rooms.BroadcastState, error) {
+func (s *flakyStore) AdvanceBroadcasts(ctx context.Context, holder string, steps []rooms.Progress) ([]rooms.BroadcastState, error) {
 	if err := s.fail("advance"); err != nil {
 		return nil, err
 	}

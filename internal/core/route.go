@@ -51,7 +51,7 @@ func (r *router) queueOf(o message.Outbound, now time.Time) string {
 		r.gate.Overflow(now, k, 1)
 	case excess.Spill, excess.Return:
 	}
-	r.c.metrics.spilled.Inc()
+	r.c.metrics.overflowed.Inc()
 	return r.c.cfg.Broker.Topology().LaneOf(o.Page)
 }
 

@@ -62,7 +62,7 @@ type slowCounts struct {
 	asked, answer chan struct{}
 }
 
-func (s slowCounts) AddCounts(ctx context.Context, places map[rooms.Place]rooms.Count) error {
+func (s slowCounts) AddCounts(ctx context.Context, places map[rooms.RoomKey]rooms.Count) error {
 	close(s.asked)
 	select {
 	case <-s.answer:

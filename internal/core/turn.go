@@ -75,8 +75,8 @@ type turn struct {
 // what ctx's end must not interrupt. What fails is tried again a second later.
 func (t turn) take(ctx, work context.Context) {
 	var asked []*cast
-	var turns []rooms.Turn
-	ahead := make(map[*cast]rooms.Step)
+	var turns []rooms.Lookup
+	ahead := make(map[*cast]rooms.Progress)
 	for _, b := range t.casts {
 		n, from := b.allowed(t.now)
 		switch {
@@ -88,7 +88,7 @@ func (t turn) take(ctx, work context.Context) {
 			b.at = from
 		default:
 			asked = append(asked, b)
-			turns = append(turns, rooms.Turn{Broadcast: b.Broadcast, Limit: n + 1}) // one more, to know the end
+			turns = append(turns, rooms.Lookup{Broadcast: b.Broadcast, Limit: n + 1}) // one more, to know the end
 		}
 	}
 	if len(asked) > 0 {
@@ -104,11 +104,11 @@ func (t turn) take(ctx, work context.Context) {
 
 // send publishes the messages of those who are next, and adds to ahead how far
 // that brings each.
-func (t turn) send(ctx, work context.Context, asked []*cast, turns []rooms.Turn, ahead map[*cast]rooms.Step) error {
+func (t turn) send(ctx, work context.Context, asked []*cast, turns []rooms.Lookup, ahead map[*cast]rooms.Progress) error {
 	for _, b := range asked {
 		b.at = t.now.Add(castEvery) // unless it comes ahead
 	}
-	var nexts []rooms.Next
+	var nexts []rooms.Recipients
 	err := onStore(ctx, func(ctx context.Context) (err error) {
 		nexts, err = t.r.c.cfg.Store.NextRecipients(ctx, t.r.holder, turns)
 		return err
@@ -116,7 +116,7 @@ func (t turn) send(ctx, work context.Context, asked []*cast, turns []rooms.Turn,
 	if err != nil {
 		return err
 	}
-	steps := make(map[*cast]rooms.Step)
+	steps := make(map[*cast]rooms.Progress)
 	var outs []message.Outbound
 	for i, b := range asked {
 		switch next := nexts[i]; {
@@ -140,15 +140,15 @@ func (t turn) send(ctx, work context.Context, asked []*cast, turns []rooms.Turn,
 		return err
 	}
 	for b, step := range steps {
-		t.r.c.counts.copies(rooms.Place{Page: b.Page, Room: b.Room}, (step.Queued-b.Queued)*len(b.parts))
+		t.r.c.counts.copies(rooms.RoomKey{Page: b.Page, Room: b.Room}, (step.Queued-b.Queued)*len(b.parts))
 		ahead[b] = step
 	}
 	return nil
 }
 
 // step is b after n more recipients, the last of to.
-func (b *cast) step(n int, from time.Time, state rooms.BroadcastState, to ...string) rooms.Step {
-	s := rooms.Step{Broadcast: b.Broadcast, Was: b.Cursor}
+func (b *cast) step(n int, from time.Time, state rooms.BroadcastState, to ...string) rooms.Progress {
+	s := rooms.Progress{Broadcast: b.Broadcast, From: b.Cursor}
 	s.Queued += n
 	s.State = state
 	if n > 0 {
@@ -193,8 +193,8 @@ func (t turn) publish(ctx context.Context, outs []message.Outbound) error {
 
 // advance writes down how far those have come whose messages are confirmed, and
 // does not give that up: what is not written is sent again.
-func (t turn) advance(ctx, work context.Context, ahead map[*cast]rooms.Step) {
-	casts, steps := make([]*cast, 0, len(ahead)), make([]rooms.Step, 0, len(ahead))
+func (t turn) advance(ctx, work context.Context, ahead map[*cast]rooms.Progress) {
+	casts, steps := make([]*cast, 0, len(ahead)), make([]rooms.Progress, 0, len(ahead))
 	for b, step := range ahead {
 		casts, steps = append(casts, b), append(steps, step)
 	}
@@ -226,7 +226,7 @@ func (t turn) advance(ctx, work context.Context, ahead map[*cast]rooms.Step) {
 
 // schedule gives b its next turn: a second after this one should have been,
 // when the next recipient is due, or at once if this turn was not enough.
-func (t turn) schedule(b *cast, step rooms.Step) {
+func (t turn) schedule(b *cast, step rooms.Progress) {
 	b.Broadcast = step.Broadcast
 	b.at = later(b.at, b.Due)
 	if !b.Due.After(t.now) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkReceive is an event of a member of a full room, with its Done.
+// BenchmarkReceive measures an event of a member of a full room, with its Done.
 func BenchmarkReceive(b *testing.B) {
 	for _, db := range databases() {
 		b.Run(db.name, func(b *testing.B) {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// BroadcastState says what becomes of a broadcast.
+// BroadcastState says whether a broadcast runs, or how it ended.
 type BroadcastState string
 
-// The states of a broadcast. It leaves the first for one of the others, once.
+// Every state of a broadcast. It changes from running to one of the others, once.
 const (
 	BroadcastRunning BroadcastState = "running"
 	BroadcastDone    BroadcastState = "done"    // all of it is queued
-	BroadcastStopped BroadcastState = "stopped" // by an operator; what is queued goes out
+	BroadcastStopped BroadcastState = "stopped" // by an operator; queued messages go out
 	BroadcastExpired BroadcastState = "expired" // its deadline came first
 )
 
-// Broadcast is a text of the operators to the members of a room or of all rooms
+// Broadcast is a text from the operators to the members of a room or of all rooms
 // of a page.
 type Broadcast struct {
 	ID, Page   string
@@ -27,11 +27,11 @@ type Broadcast struct {
 	Rate       float64 // messages per second at most
 	Deadline   time.Time
 	Created    time.Time
-	Recipients int // when it was made
+	Recipients int // when it was created
 	State      BroadcastState
 	Cursor     string    // the last recipient whose messages are queued
-	Queued     int       // how many recipients that are
-	Due        time.Time // when the next one's turn is
+	Queued     int       // number of recipients up to there
+	Due        time.Time // when the next recipient is due
 }
 
 const broadcastColumns = `id, page, room, text, rate, deadline, created, recipients, state, cursor, queued, due`
@@ -43,38 +43,40 @@ func scanBroadcast(r row, b *Broadcast) error {
 	return err
 }
 
-// loadBroadcast reads one by its id.
+// loadBroadcast reads a broadcast by its id.
 func loadBroadcast(id string, b *Broadcast, found *bool) query {
 	return query{
 		sql: `SELECT ` + broadcastColumns + ` FROM broadcasts WHERE id = $1`, args: []any{id},
-		each: func(r row) error { *found = true; return scanBroadcast(r, b) },
+		scan: func(r row) error { *found = true; return scanBroadcast(r, b) },
 	}
 }
 
-// AddBroadcast keeps a new broadcast, running, and returns what is kept under
-// its id. That is another one when added is false: then nothing was changed.
+// AddBroadcast stores a new broadcast as running, and returns the broadcast that
+// is stored under its id. If added is false, nothing was changed and that is
+// another one.
 func (s *Store) AddBroadcast(ctx context.Context, b Broadcast) (kept Broadcast, added bool, err error) {
 	if err := errors.Join(checkKey("id", b.ID), checkKey("page", b.Page)); err != nil {
 		return Broadcast{}, false, fmt.Errorf("add broadcast: %w", err)
 	}
-	met, found := int64(0), false
+	affected, found := int64(0), false
 	created := s.cfg.Now().UnixMilli()
 	err = s.do(ctx, query{
 		sql: `
 		INSERT INTO broadcasts (` + broadcastColumns + `, holder, until)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', '', 0, $7, '', 0) ON CONFLICT (id) DO NOTHING`,
-		args: []any{b.ID, b.Page, int64(b.Room), b.Text, b.Rate, b.Deadline.UnixMilli(), created, int64(b.Recipients)}, met: &met,
+		args: []any{b.ID, b.Page, int64(b.Room), b.Text, b.Rate, b.Deadline.UnixMilli(), created, int64(b.Recipients)}, affected: &affected,
 	}, loadBroadcast(b.ID, &kept, &found))
 	if err == nil && !found {
-		err = errNone
+		err = errNoRow
 	}
 	if err != nil {
 		return Broadcast{}, false, fmt.Errorf("add broadcast: %w", classify(err))
 	}
-	return kept, met > 0, nil
+	return kept, affected > 0, nil
 }
 
-// Broadcast returns one by its id. The error is ErrUnknown when there is none.
+// Broadcast returns a broadcast by its id. The error is ErrUnknown if there is
+// none.
 func (s *Store) Broadcast(ctx context.Context, id string) (Broadcast, error) {
 	var b Broadcast
 	found := false
@@ -88,8 +90,8 @@ func (s *Store) Broadcast(ctx context.Context, id string) (Broadcast, error) {
 	return b, nil
 }
 
-// Broadcasts returns the latest of a page, of all pages if page is empty, at
-// most limit, the newest first and without their texts.
+// Broadcasts returns at most limit broadcasts of a page, of all pages if page is
+// empty. The newest comes first, and their texts are left out.
 func (s *Store) Broadcasts(ctx context.Context, page string, limit int) ([]Broadcast, error) {
 	var list []Broadcast
 	err := s.do(ctx, all(&list, `
@@ -102,13 +104,12 @@ func (s *Store) Broadcasts(ctx context.Context, page string, limit int) ([]Broad
 	return list, nil
 }
 
-// StopBroadcast stops a broadcast that is running, and tells whether it was.
-// What is queued already is out of its reach. The error is ErrUnknown when
-// there is none of that id.
+// StopBroadcast stops a broadcast and reports whether it was running. Queued
+// messages still go out. The error is ErrUnknown if there is no such broadcast.
 func (s *Store) StopBroadcast(ctx context.Context, id string) (b Broadcast, stopped bool, err error) {
-	met, found := int64(0), false
+	affected, found := int64(0), false
 	err = s.do(ctx, query{
-		sql: `UPDATE broadcasts SET state = 'stopped' WHERE id = $1 AND state = 'running'`, args: []any{id}, met: &met,
+		sql: `UPDATE broadcasts SET state = 'stopped' WHERE id = $1 AND state = 'running'`, args: []any{id}, affected: &affected,
 	}, loadBroadcast(id, &b, &found))
 	if err == nil && !found {
 		err = ErrUnknown
@@ -116,13 +117,13 @@ func (s *Store) StopBroadcast(ctx context.Context, id string) (b Broadcast, stop
 	if err != nil {
 		return Broadcast{}, false, fmt.Errorf("stop broadcast: %w", classify(err))
 	}
-	return b, met > 0, nil
+	return b, affected > 0, nil
 }
 
-// audience is the part of a query that chooses whom a broadcast goes to: the
-// members of the room, of all rooms of the page if it is 0, within the
-// platform's window. Nobody is left out because of a mute: it is the operators
-// who speak. Its arguments are the first three.
+// audience returns the part of a query that selects the recipients of a
+// broadcast: the members of the room, of all rooms of the page if it is 0, within
+// the platform's window. Mutes do not count, because the operators write. Its
+// arguments are the first three.
 func (s *Store) audience(page string, room int) (from string, args []any) {
 	from = `
 		FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
@@ -135,9 +136,9 @@ func (s *Store) audience(page string, room int) (from string, args []any) {
 	return from, []any{page, s.cfg.Now().Add(-Window).UnixMilli(), int64(room)}
 }
 
-// Audience is how many people a broadcast to a room of a page, or to all of
-// its rooms, would go to now. The error is ErrUnknown when there is no such
-// page or room.
+// Audience returns how many recipients a broadcast to a room of a page, or to all
+// of its rooms if it is 0, would have now. The error is ErrUnknown if there is no
+// such page or room.
 func (s *Store) Audience(ctx context.Context, page string, room int) (int, error) {
 	if err := checkKey("page", page); err != nil {
 		return 0, fmt.Errorf("count audience: %w", err)

@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// lease is how long the holders of these tests have a broadcast.
+// lease is the length of the leases in these tests.
 const lease = 9 * time.Second
 
-// news is a broadcast to page p.
+// news returns a broadcast to page p.
 func news(id string) Broadcast {
 	return Broadcast{
 		ID: id, Page: "p", Text: "News!", Rate: 0.25, Deadline: noon.Add(time.Hour), Created: noon, Due: noon,
@@ -73,9 +73,9 @@ func TestBroadcastIsKeptOnce(t *testing.T) {
 			}
 		}
 		_, unknown := s.Broadcast(t.Context(), "c")
-		_, _, stranger := s.StopBroadcast(t.Context(), "c")
-		if !errors.Is(unknown, ErrUnknown) || !errors.Is(stranger, ErrUnknown) {
-			t.Errorf("Broadcast and StopBroadcast of a stranger = %v, %v, want ErrUnknown", unknown, stranger)
+		_, _, stopUnknown := s.StopBroadcast(t.Context(), "c")
+		if !errors.Is(unknown, ErrUnknown) || !errors.Is(stopUnknown, ErrUnknown) {
+			t.Errorf("Broadcast and StopBroadcast of an unknown id = %v, %v, want ErrUnknown", unknown, stopUnknown)
 		}
 		for _, want := range []bool{true, false} {
 			got, stopped, err := s.StopBroadcast(t.Context(), "a")
@@ -110,11 +110,11 @@ func TestAudience(t *testing.T) {
 			}
 			b := news(fmt.Sprint("room", room))
 			b.Room = room
-			next, err := s.NextRecipients(t.Context(), "h", []Turn{{b, 10}})
+			next, err := s.NextRecipients(t.Context(), "h", []Lookup{{b, 10}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]Next{{To: want}}, next); diff != "" {
+			if diff := cmp.Diff([]Recipients{{To: want}}, next); diff != "" {
 				t.Errorf("NextRecipients(room %d): -want +got\n%s", room, diff)
 			}
 		}
@@ -128,7 +128,8 @@ func TestAudience(t *testing.T) {
 
 func second(_ int, err error) error { return err }
 
-// TestNextRecipients: page by page behind the cursor, as of that moment.
+// TestNextRecipients checks that the recipients behind the cursor are those of
+// that moment.
 func TestNextRecipients(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -136,21 +137,21 @@ func TestNextRecipients(t *testing.T) {
 		b := news("n")
 		add(t, s, b)
 		claim(t, s, "h")
-		ask := func(want Next) {
+		ask := func(want Recipients) {
 			t.Helper()
-			got, err := s.NextRecipients(t.Context(), "h", []Turn{{b, 2}})
-			if diff := cmp.Diff([]Next{want}, got); diff != "" || err != nil {
+			got, err := s.NextRecipients(t.Context(), "h", []Lookup{{b, 2}})
+			if diff := cmp.Diff([]Recipients{want}, got); diff != "" || err != nil {
 				t.Errorf("NextRecipients behind %q = %v: -want +got\n%s", b.Cursor, err, diff)
 			}
 		}
-		ask(Next{Held: true, Due: noon, To: []string{"a", "b"}})
+		ask(Recipients{Held: true, Due: noon, To: []string{"a", "b"}})
 		b.Cursor, b.Queued, b.Due = "a", 1, noon.Add(4*time.Second)
-		if states, err := s.AdvanceBroadcasts(t.Context(), "h", []Step{{b, ""}}); err != nil || states[0] != BroadcastRunning {
+		if states, err := s.AdvanceBroadcasts(t.Context(), "h", []Progress{{b, ""}}); err != nil || states[0] != BroadcastRunning {
 			t.Fatalf("AdvanceBroadcasts = %v, %v, want running", states, err)
 		}
 		says(t, s, "d")
 		does(t, s, "b", Leave, "")
-		ask(Next{Held: true, Cursor: "a", Queued: 1, Due: b.Due, To: []string{"c", "d"}})
+		ask(Recipients{Held: true, Cursor: "a", Queued: 1, Due: b.Due, To: []string{"c", "d"}})
 		for _, until := range []time.Duration{10 * time.Second, 5 * time.Second} { // the second changes nothing
 			err := errors.Join(s.DelayBroadcasts(t.Context(), "p", noon.Add(until)), s.DelayBroadcasts(t.Context(), "q", noon.Add(time.Hour)))
 			if err != nil {
@@ -158,19 +159,20 @@ func TestNextRecipients(t *testing.T) {
 			}
 		}
 		b.Due = noon.Add(10 * time.Second)
-		ask(Next{Held: true, Cursor: "a", Queued: 1, Due: b.Due, To: []string{"c", "d"}})
+		ask(Recipients{Held: true, Cursor: "a", Queued: 1, Due: b.Due, To: []string{"c", "d"}})
 		if err := s.Pause(t.Context(), "p", "", noon, noon.Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		ask(Next{Held: true, Cursor: "a", Queued: 1, Due: b.Due, Paused: true, To: []string{"c", "d"}})
+		ask(Recipients{Held: true, Cursor: "a", Queued: 1, Due: b.Due, Paused: true, To: []string{"c", "d"}})
 		if _, _, err := s.StopBroadcast(t.Context(), "n"); err != nil {
 			t.Fatal(err)
 		}
-		ask(Next{To: []string{"c", "d"}})
+		ask(Recipients{To: []string{"c", "d"}})
 	})
 }
 
-// TestBroadcastHasOneHolder: until its lease ends or it is given back.
+// TestBroadcastHasOneHolder checks that a broadcast has one holder until the lease
+// ends or the holder releases it.
 func TestBroadcastHasOneHolder(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -198,11 +200,11 @@ func TestBroadcastHasOneHolder(t *testing.T) {
 		wantClaim(t, s, "z", Claim{})
 		now.Advance(time.Millisecond)
 		wantClaim(t, s, "z", Claim{New: []Broadcast{a}})
-		// What x writes of one that it has lost changes nothing.
+		// x has lost it and cannot change it.
 		ahead := a
 		ahead.Cursor, ahead.Queued, ahead.State = "c", 3, BroadcastDone
-		if states, err := s.AdvanceBroadcasts(t.Context(), "x", []Step{{ahead, ""}}); err != nil || states[0] != "" {
-			t.Errorf("AdvanceBroadcasts of a lost one = %q, %v, want nothing", states, err)
+		if states, err := s.AdvanceBroadcasts(t.Context(), "x", []Progress{{ahead, ""}}); err != nil || states[0] != "" {
+			t.Errorf("AdvanceBroadcasts of a lost broadcast = %q, %v, want nothing", states, err)
 		}
 		if got, err := s.Broadcast(t.Context(), "a"); !cmp.Equal(got, a) || err != nil {
 			t.Errorf("Broadcast(a) = %+v, %v, want it where it was", got, err)
@@ -225,22 +227,22 @@ func TestAdvanceBroadcasts(t *testing.T) {
 		if _, _, err := s.StopBroadcast(t.Context(), "c"); err != nil {
 			t.Fatal(err)
 		}
-		to := func(id string, state BroadcastState, was string) Step {
+		to := func(id string, state BroadcastState, from string) Progress {
 			b := news(id)
 			b.Cursor, b.Queued, b.Due, b.State = "b", 2, noon.Add(time.Second), state
-			return Step{b, was}
+			return Progress{b, from}
 		}
-		steps := []Step{
+		progress := []Progress{
 			to("d", BroadcastRunning, "elsewhere"), to("c", BroadcastRunning, ""), to("b", BroadcastDone, ""), to("a", BroadcastRunning, ""),
 		}
 		want := []BroadcastState{"", BroadcastStopped, BroadcastDone, BroadcastRunning}
-		for range 2 { // told again it changes nothing
-			got, err := s.AdvanceBroadcasts(t.Context(), "h", steps)
+		for range 2 { // the second time changes nothing
+			got, err := s.AdvanceBroadcasts(t.Context(), "h", progress)
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Errorf("AdvanceBroadcasts = %v: -want +got\n%s", err, diff)
 			}
 			for i, state := range []BroadcastState{BroadcastRunning, BroadcastStopped, BroadcastDone, BroadcastRunning} {
-				b := steps[i].Broadcast
+				b := progress[i].Broadcast
 				b.State = state
 				if i == 0 {
 					b = news("d")
@@ -253,8 +255,8 @@ func TestAdvanceBroadcasts(t *testing.T) {
 	})
 }
 
-// TestBroadcastsAreSharedOut: of several stores that claim and advance at once
-// each broadcast has one.
+// TestBroadcastsAreSharedOut checks that each broadcast has one holder while
+// several stores claim and advance at once.
 func TestBroadcastsAreSharedOut(t *testing.T) {
 	t.Parallel()
 	onEach(t, shared(), func(t *testing.T, url string) {
@@ -281,15 +283,15 @@ func TestBroadcastsAreSharedOut(t *testing.T) {
 					if len(c.New) == 0 {
 						return
 					}
-					var steps []Step
+					var progress []Progress
 					for _, b := range c.New {
 						mu.Lock()
 						holders[b.ID]++
 						mu.Unlock()
 						b.Cursor = "a"
-						steps = append(steps, Step{b, ""})
+						progress = append(progress, Progress{b, ""})
 					}
-					if states, err := s.AdvanceBroadcasts(t.Context(), fmt.Sprint(i), steps); err != nil || slices.Contains(states, "") {
+					if states, err := s.AdvanceBroadcasts(t.Context(), fmt.Sprint(i), progress); err != nil || slices.Contains(states, "") {
 						t.Errorf("AdvanceBroadcasts = %v, %v, want each advanced", states, err)
 					}
 				}
@@ -301,7 +303,7 @@ func TestBroadcastsAreSharedOut(t *testing.T) {
 				t.Errorf("broadcast %s was claimed %d times, want once", id, n)
 			}
 		}
-		for len(holders) < broadcasts { // what was locked by another when it was looked for
+		for len(holders) < broadcasts { // those that another store had locked
 			c := claim(t, stores[0], "last")
 			if len(c.New) == 0 {
 				t.Fatalf("broadcasts claimed = %d, want %d", len(holders), broadcasts)

@@ -10,17 +10,17 @@ import (
 	"modernc.org/sqlite"
 )
 
-// ErrData says that the database will never take this event, however often it
-// is tried. Every other error may pass.
+// ErrData says that the database will never store this event, however often it
+// is tried. Every other error may be temporary.
 var ErrData = errors.New("event cannot be stored")
 
 // maxKey bounds page, user and event ids. Messenger's are at most about 110
-// bytes; two of 512 together stay below what a B-tree page of PostgreSQL
-// takes (2,704 bytes).
+// bytes. Two of 512 bytes together are below the bound of PostgreSQL's B-tree
+// (2,704 bytes).
 const maxKey = 512
 
-// checkKey refuses what one of the databases would refuse or cut, so that
-// both behave the same.
+// checkKey refuses a value that one of the databases would refuse or cut, so
+// that both behave the same.
 func checkKey(field, value string) error {
 	switch {
 	case value == "":
@@ -35,11 +35,10 @@ func checkKey(field, value string) error {
 	return nil
 }
 
-// maxWord bounds what else comes from users, whose names and codes are far
-// shorter.
+// maxWord bounds the users' other words. Names and codes are far shorter.
 const maxWord = 512
 
-// checkWord is checkKey for what may be empty.
+// checkWord is checkKey for a value that may be empty.
 func checkWord(field, value string) error {
 	if value == "" {
 		return nil
@@ -57,11 +56,13 @@ const (
 	sqliteMismatch   = 20
 )
 
-// classify marks the errors that lie in the data with ErrData. Anything not
-// known to be so counts as passing: trying again costs time, giving up costs a
-// message. A violated constraint is ErrData, because transactions lock what
-// they look at before they change it: whatever violates one does so each time,
-// and its page would wait for ever.
+// classify marks the errors whose cause is in the data with ErrData. All other
+// errors count as temporary, because trying again costs time and giving up costs
+// a message.
+//
+// A violated constraint is ErrData. Transactions lock the rows that they read
+// before they change them, so an event that violates a constraint does so each
+// time, and its page would wait for ever.
 func classify(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code[:min(2, len(pg.Code))] {

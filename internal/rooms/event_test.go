@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRepeated: until Done an event gives the same result whatever happened
-// meanwhile, afterwards nothing.
+// TestRepeated checks that an event gives the same result until Done, whatever
+// happened meanwhile, and Finished afterwards.
 func TestRepeated(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -38,7 +38,7 @@ func TestRepeated(t *testing.T) {
 		before := tables(t, s)
 		for i, ev := range events {
 			if diff := cmp.Diff(want[i], receive(t, s, ev)); diff != "" {
-				t.Errorf("action %d told again: -want +got\n%s", ev.Action, diff)
+				t.Errorf("action %d repeated: -want +got\n%s", ev.Action, diff)
 			}
 		}
 		if diff := cmp.Diff(before, tables(t, s)); diff != "" {
@@ -58,7 +58,7 @@ func TestRepeated(t *testing.T) {
 	})
 }
 
-// tables are the rows of all tables, as text.
+// tables returns the rows of all tables, as text.
 func tables(t *testing.T, s *Store) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -115,9 +115,9 @@ func TestErrData(t *testing.T) {
 		if _, err := s.Receive(t.Context(), Event{Page: long, User: long, ID: long, At: noon}); err != nil {
 			t.Errorf("Receive with the longest ids = %v, want nil", err)
 		}
-		far := time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // a time that has no form in JSON
+		far := time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // a time that JSON cannot express
 		if _, err := s.Receive(t.Context(), Event{Page: "p", User: "u", ID: "far", At: far, Action: Mute, For: time.Hour}); !errors.Is(err, ErrData) {
-			t.Errorf("Receive with a result that has no form = %v, want ErrData", err)
+			t.Errorf("Receive with a result that JSON cannot express = %v, want ErrData", err)
 		}
 		hostile := `'; DROP TABLE people; -- \ " $1 %s` + "\u202e"
 		for action := Write; action <= Idle; action++ {
@@ -130,7 +130,7 @@ func TestErrData(t *testing.T) {
 	})
 }
 
-// TestConstraint: what violates one will do so each time.
+// TestConstraint checks that the violation of a constraint is ErrData.
 func TestConstraint(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {

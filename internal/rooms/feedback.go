@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Gone takes the user out of its room, because at that time it could no longer
-// be sent to. A user who wrote since then, or who is unknown, stays as it is.
+// Gone takes a user out of its room, because it could not be sent to at that
+// time. A user who wrote since then, or who is unknown, is not changed.
 // Idempotent.
-func (s *Store) Gone(ctx context.Context, page, user string, at time.Time) error {
-	if err := errors.Join(checkKey("page", page), checkKey("user", user)); err != nil {
+func (s *Store) Gone(ctx context.Context, page, psid string, at time.Time) error {
+	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
 		return fmt.Errorf("leave room: %w", err)
 	}
 	err := s.inTx(ctx, func(ctx context.Context, tx transaction) error {
-		p := person{page: page, psid: user}
+		u := user{page: page, psid: psid}
 		found := false
 		// The order of Receive: the user, then the page.
-		if err := tx.run(ctx, p.load(&found, s.db.lock())); err != nil {
+		if err := tx.run(ctx, u.load(&found, s.db.lock())); err != nil {
 			return err
 		}
-		if !found || p.lastInbound > at.UnixMilli() {
+		if !found || u.lastInbound > at.UnixMilli() {
 			return nil
 		}
-		return s.evict(ctx, tx, page, user)
+		return s.evict(ctx, tx, page, psid)
 	})
 	if err != nil {
 		return fmt.Errorf("leave room: %w", classify(err))
@@ -32,35 +32,35 @@ func (s *Store) Gone(ctx context.Context, page, user string, at time.Time) error
 	return nil
 }
 
-// evict takes a user, whose row is locked, out of its room and commits, with
-// what else there is to write.
-func (s *Store) evict(ctx context.Context, tx transaction, page, user string, writes ...query) error {
-	in, number := false, int64(0)
+// evict takes a user, whose row is locked, out of its room and commits, together
+// with the other writes.
+func (s *Store) evict(ctx context.Context, tx transaction, page, psid string, writes ...query) error {
+	isMember, number := false, int64(0)
 	err := tx.run(
 		ctx,
 		query{sql: `UPDATE pages SET guests = guests WHERE page = $1`, args: []any{page}},
-		one(&in, `SELECT room FROM members WHERE page = $1 AND psid = $2`, []any{page, user}, &number),
+		one(&isMember, `SELECT room FROM members WHERE page = $1 AND psid = $2`, []any{page, psid}, &number),
 	)
 	if err != nil {
 		return err
 	}
-	if in {
-		writes = append(writes, vacate(page, user, int(number))...)
+	if isMember {
+		writes = append(writes, vacate(page, psid, int(number))...)
 	}
 	return tx.commit(ctx, writes...)
 }
 
-// CloseWindow notes that at that time the platform refused to send to the user
-// because it had been silent for too long. The user keeps its place and gets
-// no copies until its next event. A user who wrote since then, or who is
-// unknown, stays as it is. Idempotent.
-func (s *Store) CloseWindow(ctx context.Context, page, user string, at time.Time) error {
-	if err := errors.Join(checkKey("page", page), checkKey("user", user)); err != nil {
+// CloseWindow records that the platform refused to send to a user at that time,
+// because the user had been silent for too long. The user stays a member of its
+// room and gets no copies until its next event. A user who wrote since then, or
+// who is unknown, is not changed. Idempotent.
+func (s *Store) CloseWindow(ctx context.Context, page, psid string, at time.Time) error {
+	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
 		return fmt.Errorf("close window: %w", err)
 	}
 	err := s.do(ctx, query{
 		sql:  `UPDATE people SET window_closed_at = $3 WHERE page = $1 AND psid = $2 AND last_inbound <= $3`,
-		args: []any{page, user, at.UnixMilli()},
+		args: []any{page, psid, at.UnixMilli()},
 	})
 	if err != nil {
 		return fmt.Errorf("close window: %w", classify(err))
@@ -68,12 +68,13 @@ func (s *Store) CloseWindow(ctx context.Context, page, user string, at time.Time
 	return nil
 }
 
-// Pause ends what a page's users lead to, copies and answers, until that time;
-// the zero time is for good. What is queued already still goes out; broadcasts
-// wait. at is when the cause happened: one that is older than what
-// last resumed the page changes nothing. The zero at is the operators' word,
-// which counts whatever the clocks of others say. A pause is never shortened
-// by another, only by Resume. Idempotent.
+// Pause stops the copies and answers of a page's events until that time, for
+// good if it is zero. Queued messages still go out, and broadcasts wait.
+//
+// at is when the cause of the pause happened. A cause that is older than the
+// last resumption changes nothing. A zero at is an operator's decision, which
+// counts whatever the clocks of others say. A pause is never shortened by
+// another pause, only by Resume. Idempotent.
 func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.Time) error {
 	if err := errors.Join(checkKey("page", page), checkWord("reason", reason)); err != nil {
 		return fmt.Errorf("pause page: %w", err)
@@ -101,9 +102,9 @@ func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.T
 	return nil
 }
 
-// Resume ends a page's pause, because of what happened at that time, and tells
-// whether there was one. It leaves a pause whose cause is younger. The zero
-// time is the operators' word, which ends any. Idempotent.
+// Resume ends a page's pause and reports whether there was one. at is when the
+// cause of the resumption happened; a pause whose cause is younger stays. A zero
+// at is an operator's decision, which ends any pause. Idempotent.
 func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, error) {
 	if err := checkKey("page", page); err != nil {
 		return false, fmt.Errorf("resume page: %w", err)
@@ -111,7 +112,7 @@ func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, er
 	var paused bool
 	var err error
 	if now := s.cfg.Now().UnixMilli(); at.IsZero() {
-		paused, err = s.resume(ctx, page, now)
+		paused, err = s.resumeNow(ctx, page, now)
 	} else {
 		err = s.do(ctx,
 			one(&paused, `SELECT 1 FROM pages WHERE page = $1 AND paused_until > $2 AND pause_at <= $3`,
@@ -132,15 +133,15 @@ func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, er
 	return paused, nil
 }
 
-// resume ends a pause by the operators' word. What is told of its cause later
-// pauses the page no more, though it may have happened by a clock that is ahead.
-func (s *Store) resume(ctx context.Context, page string, now int64) (bool, error) {
-	met := int64(0)
+// resumeNow ends a pause by an operator's decision. Its cause does not pause the
+// page again when it is reported once more, even if its clock is ahead of ours.
+func (s *Store) resumeNow(ctx context.Context, page string, now int64) (bool, error) {
+	affected := int64(0)
 	err := s.do(ctx, query{
 		sql: `
 		UPDATE pages SET paused_until = 0, pause_reason = '', resumed_at = CASE WHEN pause_at < $2 THEN $2 ELSE pause_at END
 		WHERE page = $1 AND paused_until > $2`,
-		args: []any{page, now}, met: &met,
+		args: []any{page, now}, affected: &affected,
 	})
-	return met > 0, err
+	return affected > 0, err
 }

@@ -20,7 +20,7 @@ func TestGone(t *testing.T) {
 				t.Fatalf("Gone(%s) = %v, want nil", user, err)
 			}
 		}
-		gone("b", noon.Add(-time.Millisecond)) // wrote since then
+		gone("b", noon.Add(-time.Millisecond)) // b wrote since then
 		gone("stranger", noon)
 		wantRelay(t, "after Gone of the past", s, "a", "b")
 		gone("b", noon)
@@ -35,7 +35,7 @@ func TestGone(t *testing.T) {
 			t.Errorf("user who was gone and wrote again, under its old name: -want +got\n%s", diff)
 		}
 		if got := says(t, s, "e").Name; got != "Guest 5" {
-			t.Errorf("name of the next newcomer = %q, want Guest 5: a return takes no number", got)
+			t.Errorf("name of the next newcomer = %q, want Guest 5, because a return takes no number", got)
 		}
 	})
 }
@@ -52,19 +52,20 @@ func TestCloseWindow(t *testing.T) {
 				t.Fatalf("CloseWindow() = %v, want nil", err)
 			}
 		}
-		closeWindow(noon.Add(-time.Millisecond)) // wrote since then
+		closeWindow(noon.Add(-time.Millisecond)) // b wrote since then
 		wantRelay(t, "after CloseWindow of the past", s, "a", "b")
 		closeWindow(noon)
 		wantRelay(t, "after CloseWindow", s, "a", "")
 		if got := says(t, s, "c").Room; got != public(2) {
-			t.Errorf("room of the next user = %v, want 2: a closed window frees no place", got)
+			t.Errorf("room of the next user = %v, want 2, because a user whose window is closed stays a member", got)
 		}
 		receive(t, s, Event{User: "b", ID: "back", At: noon.Add(time.Hour)})
 		wantRelay(t, "after b wrote again", s, "a", "b")
 	})
 }
 
-// TestPause: a paused page sends nothing, and what its users do counts.
+// TestPause checks that a paused page sends nothing, and that its users' commands
+// take effect.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -78,7 +79,7 @@ func TestPause(t *testing.T) {
 				t.Fatalf("Pause() = %v, want nil", err)
 			}
 		}
-		pause("q", time.Time{}) // one that nobody wrote to yet
+		pause("q", time.Time{}) // a page without events
 		pause("p", noon.Add(time.Hour))
 		pause("p", noon.Add(time.Minute)) // does not shorten it
 		want := Result{Paused: true, Room: public(1), Name: "Di"}
@@ -99,7 +100,7 @@ func TestPause(t *testing.T) {
 				t.Errorf("Resume() = %v, %v, want %v", got, err, want)
 			}
 		}
-		pause("p", noon.Add(time.Hour)) // what Resume knew of, told late
+		pause("p", noon.Add(time.Hour)) // a cause from before Resume, reported late
 		wantRelay(t, "after Resume", s, "b", "ac")
 		if diff := cmp.Diff([]bool{false, true}, pauses(t, s)); diff != "" {
 			t.Errorf("paused pages: -want +got\n%s", diff)
@@ -110,16 +111,16 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// TestPauseByClocks: pauses are compared by how long they last, and by when
-// their causes happened only with the last resumption. The operators' word
-// counts whatever the clocks say.
+// TestPauseByClocks checks how pauses are compared: with other pauses by how long
+// they last, and with the last resumption by when their causes happened. An
+// operator's decision counts whatever the clocks say.
 func TestPauseByClocks(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		now := &clock{now: noon}
 		s := open(t, Config{DatabaseURL: url, Now: now.Now})
 		after := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
-		const word = -1000 // of the operators: no time at all
+		const operator = -1000 // an operator's decision, which has no time
 		for i, step := range []struct {
 			do      string
 			at      int // minutes after noon
@@ -127,30 +128,30 @@ func TestPauseByClocks(t *testing.T) {
 			resumed bool
 			want    time.Time // until when the page is paused then; zero: it is not
 		}{
-			{do: "pause", at: 1, until: 31, want: after(31)},      // a send was refused
-			{do: "pause", at: 0, want: time.UnixMilli(never)},     // because Meta had blocked the page: told later
-			{do: "resume", at: 0, want: time.UnixMilli(never)},    // older than the refusal
-			{do: "resume", at: 2, resumed: true},                  // Meta unblocks
-			{do: "pause", at: 1, until: 40},                       // told late
-			{do: "pause", at: 5, until: 35, want: after(35)},      // refused again
-			{do: "pause", at: 0, want: after(35)},                 // the block, told again after the unblock
-			{do: "resume", at: word, resumed: true},               // by a clock that is behind
-			{do: "resume", at: word},                              // is not paused
-			{do: "pause", at: 5, until: 35},                       // told again
-			{do: "pause", at: word, until: 60, want: after(60)},   // by a clock that is behind
-			{do: "pause", at: word, until: 30, want: after(60)},   // is not shortened
-			{do: "resume", at: 10, resumed: true},                 // by Meta
-			{do: "pause", at: 9, until: 90},                       // older
-			{do: "pause", at: 11, until: 90, want: after(90)},     // younger
-			{do: "resume", at: word, resumed: true},               //
-			{do: "pause", at: word, want: time.UnixMilli(never)},  //
-			{do: "resume", at: word, resumed: true},               //
-			{do: "pause", at: word, until: 20, want: after(20)},   //
-			{do: "resume", at: 600, resumed: true},                // by a clock that is ahead
-			{do: "pause", at: word, until: 600, want: after(600)}, //
+			{do: "pause", at: 1, until: 31, want: after(31)},          // a send was refused
+			{do: "pause", at: 0, want: time.UnixMilli(never)},         // because Meta had blocked the page, reported later
+			{do: "resume", at: 0, want: time.UnixMilli(never)},        // older than the refusal
+			{do: "resume", at: 2, resumed: true},                      // Meta unblocks
+			{do: "pause", at: 1, until: 40},                           // reported late
+			{do: "pause", at: 5, until: 35, want: after(35)},          // refused again
+			{do: "pause", at: 0, want: after(35)},                     // the block, repeated after the unblock
+			{do: "resume", at: operator, resumed: true},               // by a clock that is behind
+			{do: "resume", at: operator},                              // is not paused
+			{do: "pause", at: 5, until: 35},                           // repeated
+			{do: "pause", at: operator, until: 60, want: after(60)},   // by a clock that is behind
+			{do: "pause", at: operator, until: 30, want: after(60)},   // is not shortened
+			{do: "resume", at: 10, resumed: true},                     // by Meta
+			{do: "pause", at: 9, until: 90},                           // older
+			{do: "pause", at: 11, until: 90, want: after(90)},         // younger
+			{do: "resume", at: operator, resumed: true},               //
+			{do: "pause", at: operator, want: time.UnixMilli(never)},  //
+			{do: "resume", at: operator, resumed: true},               //
+			{do: "pause", at: operator, until: 20, want: after(20)},   //
+			{do: "resume", at: 600, resumed: true},                    // by a clock that is ahead
+			{do: "pause", at: operator, until: 600, want: after(600)}, //
 		} {
 			at, until := after(step.at), after(step.until)
-			if step.at == word {
+			if step.at == operator {
 				at = time.Time{}
 			}
 			if step.until == 0 {
@@ -178,7 +179,7 @@ func TestPauseByClocks(t *testing.T) {
 				t.Errorf("step %d: %s at %d: paused until %d, want %d", i, step.do, step.at, got, want)
 			}
 		}
-		// A page that nobody knows is not made by a slip of the pen.
+		// A mistyped page is not created.
 		if got, err := s.Resume(t.Context(), "typo", time.Time{}); got || err != nil {
 			t.Errorf("Resume of an unknown page = %v, %v, want false, nil", got, err)
 		}
@@ -188,7 +189,7 @@ func TestPauseByClocks(t *testing.T) {
 	})
 }
 
-// pauses tells of each page whether it is paused.
+// pauses returns for each page whether it is paused.
 func pauses(t *testing.T, s *Store) (list []bool) {
 	t.Helper()
 	pages, err := s.Pages(t.Context(), "", 10)

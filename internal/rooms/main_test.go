@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// backend is one of the databases that every test of the suite runs on.
+// backend is a database that the tests of the suite run on.
 type backend struct {
 	name string
 	url  func(testing.TB) string
@@ -25,7 +25,7 @@ func databases() []backend {
 	return append(shared(), backend{"memory", func(testing.TB) string { return "sqlite::memory:" }})
 }
 
-// shared are the databases that several stores can use at once.
+// shared returns the databases that several stores can use at once.
 func shared() []backend {
 	return []backend{
 		{"sqlite", func(t testing.TB) string { t.Helper(); return "sqlite:" + filepath.Join(t.TempDir(), "rooms.db") }},
@@ -44,7 +44,7 @@ func onEach(t *testing.T, dbs []backend, test func(t *testing.T, url string)) {
 	}
 }
 
-// clock is what the stores of these tests take for the time.
+// clock is the time of the stores in these tests.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -83,7 +83,7 @@ func open(t testing.TB, cfg Config) *Store {
 	return s
 }
 
-// receive receives what must be received without error.
+// receive receives an event, which must succeed.
 func receive(t testing.TB, s *Store, ev Event) Result {
 	t.Helper()
 	if ev.Page == "" {
@@ -99,13 +99,13 @@ func receive(t testing.TB, s *Store, ev Event) Result {
 	return res
 }
 
-// says is a message of a user, which nobody has told before.
+// says receives a new message of a user.
 func says(t testing.TB, s *Store, user string) Result {
 	t.Helper()
 	return receive(t, s, Event{User: user, ID: rand.Text()})
 }
 
-// does is a command of a user, which nobody has told before.
+// does receives a new command of a user.
 func does(t testing.TB, s *Store, user string, a Action, arg string) Result {
 	t.Helper()
 	return receive(t, s, Event{User: user, ID: rand.Text(), Action: a, Arg: arg})

@@ -21,12 +21,11 @@ const migrationLock = 0x63686174636c7562
 // does not help.
 var ErrNewer = errors.New("run the newer version again, or restore a backup from before it")
 
-// Migrate brings the schema up to date. Steps are the embedded files in
-// name order, numbered from 1; each is applied once, all of them in one
-// transaction. Several programs may call it at once: one works and the others
-// wait, however long that takes, so that no time-out should be on ctx. It
-// fails with ErrNewer, and changes nothing, when the database is newer than
-// this program.
+// Migrate brings the schema up to date. Steps are the embedded files in name
+// order, numbered from 1. Each is applied once, all of them in one transaction.
+// Several programs may call it at once: one works and the others wait, however
+// long that takes. So ctx should have no time-out. If the database is newer than
+// this program, the error is ErrNewer and nothing is changed.
 func (s *Store) Migrate(ctx context.Context) error {
 	steps, err := fs.Glob(migrations, "migrations/*.sql") // in name order
 	if err == nil {
@@ -39,7 +38,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 func (s *Store) migrate(ctx context.Context, steps []string) error {
-	return s.inTx(ctx, func(ctx context.Context, tx transaction) error {
+	return s.inLongTx(ctx, func(ctx context.Context, tx transaction) error {
 		if err := s.lockSchema(ctx, tx); err != nil {
 			return err
 		}
@@ -60,13 +59,13 @@ func (s *Store) migrate(ctx context.Context, steps []string) error {
 	})
 }
 
-// lockSchema keeps other programs from migrating until tx ends, and makes the
+// lockSchema keeps other programs from migrating until tx ends, and creates the
 // table of versions. SQLite is locked by the transaction itself.
 func (s *Store) lockSchema(ctx context.Context, tx transaction) error {
 	if s.postgres {
 		err := tx.run(
 			ctx,
-			// Limits that the server or the URL sets are not meant for this.
+			// The limits of the server or the URL are not meant for migrations.
 			query{sql: `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true)`},
 			query{sql: `SELECT pg_advisory_xact_lock($1)`, args: []any{int64(migrationLock)}},
 		)
@@ -101,8 +100,8 @@ func (s *Store) apply(ctx context.Context, tx transaction, version int, name str
 	return nil
 }
 
-// statements are the parts of a step. PostgreSQL takes one at a time, and a
-// step has them end with their lines.
+// statements returns the statements of a step, because PostgreSQL takes one at a
+// time. In a step each statement ends with its line.
 func statements(step string) []string {
 	return slices.DeleteFunc(strings.Split(step, ";\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
 }

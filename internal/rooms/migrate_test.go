@@ -13,8 +13,8 @@ import (
 	"chatclub/internal/rooms/roomstest"
 )
 
-// TestMigrateKeeps: users, places and names of a database of version 1 are
-// there afterwards.
+// TestMigrateKeeps checks that the users, memberships and names of a database of
+// version 1 are kept.
 func TestMigrateKeeps(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -36,7 +36,7 @@ func TestMigrateKeeps(t *testing.T) {
 			t.Fatalf("Migrate() = %v, want nil", err)
 		}
 		if diff := cmp.Diff(Result{Room: public(1), Name: "Guest 1", Relay: []string{"b"}}, says(t, s, "a")); diff != "" {
-			t.Errorf("message of a member of old: -want +got\n%s", diff)
+			t.Errorf("message of an old member: -want +got\n%s", diff)
 		}
 		if diff := cmp.Diff(Result{Joined: true, Room: public(2), Name: "Guest 3", Notice: Welcome}, says(t, s, "c")); diff != "" {
 			t.Errorf("message of a newcomer: -want +got\n%s", diff)
@@ -47,8 +47,8 @@ func TestMigrateKeeps(t *testing.T) {
 	})
 }
 
-// TestMigrateMerges: reports of a database of version 2 are one for each two
-// people, its pauses hold, and numbers that were given are not given again.
+// TestMigrateMerges checks a database of version 2: its reports become one for
+// each pair of users, its pauses hold, and its room numbers are not used again.
 func TestMigrateMerges(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -91,8 +91,37 @@ func TestMigrateMerges(t *testing.T) {
 	})
 }
 
-// TestMigrateWaits: a program that finds another one at the migration waits for
-// it, whatever limits the server or the URL set.
+// TestMigrateLiftsLimits checks that the time limits of the server or the URL do
+// not hold in a migration.
+func TestMigrateLiftsLimits(t *testing.T) {
+	t.Parallel()
+	s, err := Open(Config{DatabaseURL: roomstest.DSN(t) + "&statement_timeout=3600000&lock_timeout=3600000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	limits := func(what, want string) {
+		t.Helper()
+		var got string
+		err := s.inTx(t.Context(), func(ctx context.Context, tx transaction) error {
+			if what == "in a migration" {
+				if err := s.lockSchema(ctx, tx); err != nil {
+					return err
+				}
+			}
+			return tx.run(ctx, one(nil, `SELECT current_setting('statement_timeout') || ' ' || current_setting('lock_timeout')`, nil, &got))
+		})
+		if got != want || err != nil {
+			t.Errorf("limits %s = %q, %v, want %q", what, got, err, want)
+		}
+	}
+	limits("as usual", "1h 1h")
+	limits("in a migration", "0 0")
+	limits("after a migration", "1h 1h")
+}
+
+// TestMigrateWaits checks that a program waits for another one that migrates,
+// for longer than its limit for locks.
 func TestMigrateWaits(t *testing.T) {
 	t.Parallel()
 	dsn := roomstest.DSN(t)
@@ -102,7 +131,7 @@ func TestMigrateWaits(t *testing.T) {
 	}
 	defer holder.Close()
 	name := rand.Text()
-	waiter, err := Open(Config{DatabaseURL: dsn + "&statement_timeout=20&lock_timeout=20&application_name=" + name})
+	waiter, err := Open(Config{DatabaseURL: dsn + "&lock_timeout=20&application_name=" + name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +150,7 @@ func TestMigrateWaits(t *testing.T) {
 			if err != nil || len(ended) > 0 {
 				return err
 			}
-			// What a transaction has read of it once it reads again.
+			// A transaction reads pg_stat_activity anew only after this.
 			if err := tx.run(ctx, query{sql: `SELECT pg_stat_clear_snapshot()`}); err != nil {
 				return err
 			}
@@ -136,7 +165,7 @@ func TestMigrateWaits(t *testing.T) {
 	}
 }
 
-// TestMigrateNewer: it is told apart from what may pass, in one sentence.
+// TestMigrateNewer checks that the error is ErrNewer, in one line.
 func TestMigrateNewer(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{DatabaseURL: "sqlite::memory:"})

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// ReportView is what a user told the operators of another, once or more often.
+// ReportView is one user's report of another to the operators, made once or
+// repeated.
 type ReportView struct {
-	ID                            string // of the event that reported it first; unique on the page
+	ID                            string // of the event of the first report; unique on the page
 	Page, Reporter, Accused, Name string
 	Room, Times                   int
-	At                            time.Time // of the last time, as are Name and Room
+	At                            time.Time // of the last report, as are Name and Room
 }
 
-// Reports returns the latest reports of a page, at most limit, the latest
-// first. With an after, of which only At and ID count, it returns those that
-// come behind it.
+// Reports returns at most limit reports of a page, the latest first. With an
+// after, of which only At and ID count, it returns the reports behind that one.
 func (s *Store) Reports(ctx context.Context, page string, after ReportView, limit int) ([]ReportView, error) {
 	var list []ReportView
 	before := int64(never)
@@ -40,33 +40,33 @@ func (s *Store) Reports(ctx context.Context, page string, after ReportView, limi
 	return list, nil
 }
 
-// ErrUnknown says that there is no such user, page or room.
+// ErrUnknown says that there is no such user, page, room or broadcast.
 var ErrUnknown = errors.New("unknown")
 
-// Ban keeps a user from everything until that time, the zero time is for good,
-// and takes it out of its room at once. A time that has passed ends a ban. The
-// error is ErrUnknown when the page has no such user.
-func (s *Store) Ban(ctx context.Context, page, user string, until time.Time) error {
-	if err := errors.Join(checkKey("page", page), checkKey("user", user)); err != nil {
+// Ban makes all events of a user ineffective until that time, for good if it is
+// zero, and takes the user out of its room at once. A time in the past ends a
+// ban. The error is ErrUnknown if the page has no such user.
+func (s *Store) Ban(ctx context.Context, page, psid string, until time.Time) error {
+	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
 		return fmt.Errorf("ban user: %w", err)
 	}
 	err := s.inTx(ctx, func(ctx context.Context, tx transaction) error {
-		p := person{page: page, psid: user}
+		u := user{page: page, psid: psid}
 		found := false
-		if err := tx.run(ctx, p.load(&found, s.db.lock())); err != nil {
+		if err := tx.run(ctx, u.load(&found, s.db.lock())); err != nil {
 			return err
 		}
 		if !found {
 			return ErrUnknown
 		}
-		p.bannedUntil, p.banTold = never, 0
+		u.bannedUntil, u.banTold = never, 0
 		if !until.IsZero() {
-			p.bannedUntil = until.UnixMilli()
+			u.bannedUntil = until.UnixMilli()
 		}
-		if p.bannedUntil <= s.cfg.Now().UnixMilli() {
-			return tx.commit(ctx, p.save())
+		if u.bannedUntil <= s.cfg.Now().UnixMilli() {
+			return tx.commit(ctx, u.save())
 		}
-		return s.evict(ctx, tx, page, user, p.save())
+		return s.evict(ctx, tx, page, psid, u.save())
 	})
 	if err != nil {
 		return fmt.Errorf("ban user: %w", classify(err))

@@ -9,37 +9,38 @@ import (
 	"time"
 )
 
-// Place is a room of a page by its number; 0 is what happens in none.
-type Place struct {
+// RoomKey identifies a room by its page and number. The number 0 stands for
+// everything outside of rooms.
+type RoomKey struct {
 	Page string
 	Room int
 }
 
-// Count is what was done somewhere: what users wrote that had an effect, and
-// the messages made of whatever they did.
+// Count counts messages in a room: those that users wrote with an effect, and
+// the outbound messages made of all events.
 type Count struct{ Events, Copies int64 }
 
-// hourOf is the hour of a time since 1970.
+// hourOf returns the hour of a time since 1970.
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
 // AddCounts adds to the counts of the current hour.
-func (s *Store) AddCounts(ctx context.Context, places map[Place]Count) error {
-	if len(places) == 0 {
+func (s *Store) AddCounts(ctx context.Context, counts map[RoomKey]Count) error {
+	if len(counts) == 0 {
 		return nil
 	}
 	// In one order, so that two cores never wait for each other.
-	order := slices.SortedFunc(maps.Keys(places), func(a, b Place) int {
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b RoomKey) int {
 		return cmp.Or(cmp.Compare(a.Page, b.Page), cmp.Compare(a.Room, b.Room))
 	})
 	hour := hourOf(s.cfg.Now())
-	queries := make([]query, len(order))
-	for i, at := range order {
+	queries := make([]query, len(keys))
+	for i, key := range keys {
 		queries[i] = query{
 			sql: `
 			INSERT INTO room_hours (page, hour, room, events, copies) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (page, hour, room) DO UPDATE
 			SET events = room_hours.events + excluded.events, copies = room_hours.copies + excluded.copies`,
-			args: []any{at.Page, hour, int64(at.Room), places[at].Events, places[at].Copies},
+			args: []any{key.Page, hour, int64(key.Room), counts[key].Events, counts[key].Copies},
 		}
 	}
 	if err := s.do(ctx, queries...); err != nil {
@@ -48,19 +49,19 @@ func (s *Store) AddCounts(ctx context.Context, places map[Place]Count) error {
 	return nil
 }
 
-// PageView is a page as its operators see it.
+// PageView is a page in the operators' lists.
 type PageView struct {
 	Page           string
 	Rooms, Members int
-	Audience       int // users within the platform's window, who may be sent to
-	Events, Copies int // in the last 60 minutes, if the hour before was an even one
+	Audience       int // users within the platform's window, to whom the page may send
+	Events, Copies int // in the last 60 minutes, if those of the hour before were spread evenly
 	Copies24h      int // in this hour and the 23 before
 	Paused         bool
 	PausedUntil    time.Time // zero: for good, or not paused
 	PauseReason    string
 }
 
-// RoomView is a room as its page's operators see it.
+// RoomView is a room in the operators' lists.
 type RoomView struct {
 	Room           Room
 	Members        int
@@ -68,7 +69,7 @@ type RoomView struct {
 	Opened         time.Time
 }
 
-// Pages returns at most limit pages that come after that one, in order.
+// Pages returns at most limit pages behind after, in order.
 func (s *Store) Pages(ctx context.Context, after string, limit int) ([]PageView, error) {
 	var list []PageView
 	now := s.cfg.Now()
@@ -101,8 +102,8 @@ func (s *Store) Pages(ctx context.Context, after string, limit int) ([]PageView,
 	return list, nil
 }
 
-// lastHour is this hour's count with as much of the past one's as it takes to
-// make up 60 minutes.
+// lastHour estimates the count of the last 60 minutes: this hour's, and of the
+// past hour's the part that makes up 60 minutes.
 func lastHour(now time.Time, this, past int64) int {
 	return int(this + past*(3600-now.Unix()%3600)/3600)
 }

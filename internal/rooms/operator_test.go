@@ -21,8 +21,8 @@ func TestPagesAndRooms(t *testing.T) {
 		}
 		add := func(n Count) {
 			t.Helper()
-			places := map[Place]Count{{"p", 3}: n, {"p", 0}: {Events: n.Events, Copies: n.Events}}
-			if err := s.AddCounts(t.Context(), places); err != nil {
+			counts := map[RoomKey]Count{{"p", 3}: n, {"p", 0}: {Events: n.Events, Copies: n.Events}}
+			if err := s.AddCounts(t.Context(), counts); err != nil {
 				t.Fatalf("AddCounts() = %v, want nil", err)
 			}
 		}
@@ -56,7 +56,7 @@ func TestPagesAndRooms(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := s.Pages(t.Context(), "", 1); err != nil || got[0].Copies24h != 0 || got[0].Audience != 0 {
-			t.Errorf("Pages() a day later = %+v, %v, want nothing in use and nobody to send to", got, err)
+			t.Errorf("Pages() a day later = %+v, %v, want no copies and no audience", got, err)
 		}
 	})
 }
@@ -74,27 +74,27 @@ func TestBan(t *testing.T) {
 		}
 		for _, page := range []string{"p", "q"} {
 			if err := s.Ban(t.Context(), page, "z", noon); !errors.Is(err, ErrUnknown) {
-				t.Errorf("Ban of a stranger on %s = %v, want ErrUnknown", page, err)
+				t.Errorf("Ban of an unknown user on %s = %v, want ErrUnknown", page, err)
 			}
 		}
 		day := noon.Add(24 * time.Hour)
 		ban("b", day)
 		wantRelay(t, "while b is banned", s, "a", "c")
-		for _, want := range []Result{{Held: true, Notice: Banned, Until: day}, {Held: true}} {
+		for _, want := range []Result{{Rejected: true, Notice: Banned, Until: day}, {Rejected: true}} {
 			if diff := cmp.Diff(want, says(t, s, "b")); diff != "" {
-				t.Errorf("message of a banned one: -want +got\n%s", diff)
+				t.Errorf("message of a banned user: -want +got\n%s", diff)
 			}
 		}
 		if got := does(t, s, "b", Join, "x"); got.Joined {
-			t.Error("a banned one joined a room")
+			t.Error("a banned user joined a room")
 		}
 		wantRelay(t, "while b is banned", s, "a", "c")
 		if got := receive(t, s, Event{User: "b", ID: "free", At: day}); !got.Joined || got.Name != "Bo" {
 			t.Errorf("message after the ban = %+v, want joined as Bo", got)
 		}
 		ban("c", time.Time{})
-		if diff := cmp.Diff(Result{Held: true, Notice: Banned}, receive(t, s, Event{User: "c", ID: "far", At: noon.Add(1e6 * time.Hour)})); diff != "" {
-			t.Errorf("message of one banned for good: -want +got\n%s", diff)
+		if diff := cmp.Diff(Result{Rejected: true, Notice: Banned}, receive(t, s, Event{User: "c", ID: "far", At: noon.Add(1e6 * time.Hour)})); diff != "" {
+			t.Errorf("message of a user banned for good: -want +got\n%s", diff)
 		}
 		ban("c", noon)
 		if got := says(t, s, "c"); !got.Joined {

@@ -15,25 +15,25 @@ import (
 const (
 	// defaultMaxConns suits 8 events at a time, which is core's default.
 	defaultMaxConns = 8
-	// connectTimeout is below core's time-out for one operation.
+	// connectTimeout is below operationTimeout, so that a second try fits in.
 	connectTimeout = 5 * time.Second
-	// rollbackTimeout bounds a rollback after a failure; beyond it the
-	// connection is closed, which undoes as well.
+	// rollbackTimeout bounds a rollback after a failure. Afterwards the
+	// connection is closed, which undoes the transaction as well.
 	rollbackTimeout = 2 * time.Second
-	// orphanTimeout is how long the server keeps a transaction, and the locks of
-	// its rows, whose core fell silent between two of its steps: a machine that
-	// lost its power closes no connection. It is core's time-out for one
-	// operation; the steps follow one another in microseconds.
-	orphanTimeout = 10 * time.Second
+	// orphanTimeout is how long the server keeps a transaction without a
+	// statement, and the locks of its rows. A machine that lost its power closes
+	// no connection. The steps of a transaction follow one another in
+	// microseconds, and it ends within operationTimeout.
+	orphanTimeout = operationTimeout
 )
 
-// session are the server's settings for each connection. By TCP's own, the
-// server would take two hours to notice that a client is gone.
+// session holds the server's settings for each connection. With TCP's defaults
+// the server would take two hours to notice that a client is gone.
 var session = map[string]string{
-	"tcp_keepalives_idle":     "30", // s without a word from the client before the first question
+	"tcp_keepalives_idle":     "30", // s without data from the client before the first probe
 	"tcp_keepalives_interval": "10", // s
 	"tcp_keepalives_count":    "3",
-	"tcp_user_timeout":        "60000", // ms that an answer may stay unconfirmed: as long as those together
+	"tcp_user_timeout":        "60000", // ms that sent data may stay unacknowledged: as long as the three above together
 }
 
 // postgres is a pool of connections, each with its own prepared statements.
@@ -51,11 +51,8 @@ func openPostgres(cfg Config) (*postgres, error) {
 	if pg.ConnConfig.RuntimeParams["application_name"] == "" {
 		pg.ConnConfig.RuntimeParams["application_name"] = "chatclub"
 	}
-	pg.MaxConns = defaultMaxConns
-	if cfg.MaxConns > 0 {
-		pg.MaxConns = int32(min(cfg.MaxConns, 10_000))
-	}
-	pg.AfterConnect = cfg.settle
+	pg.MaxConns = int32(min(cfg.MaxConns, 10_000)) //nolint:gosec // 1 to 10,000
+	pg.AfterConnect = cfg.configure
 	if cfg.dial != nil {
 		pg.ConnConfig.DialFunc = pgconn.DialFunc(cfg.dial)
 	}
@@ -66,15 +63,11 @@ func openPostgres(cfg Config) (*postgres, error) {
 	return &postgres{pool}, nil
 }
 
-// settle gives a connection its settings, but for those that the URL sets. They
-// are no start-up parameters, because poolers between refuse those, and so do
-// servers that do not know one.
-func (cfg Config) settle(ctx context.Context, conn *pgx.Conn) error {
-	orphan := orphanTimeout
-	if cfg.orphanTimeout > 0 {
-		orphan = cfg.orphanTimeout
-	}
-	names, values := []string{"idle_in_transaction_session_timeout"}, []string{strconv.FormatInt(orphan.Milliseconds(), 10)}
+// configure applies the settings to a connection, except those that the URL sets.
+// They are no start-up parameters, because poolers refuse these, and so do
+// servers that do not know one of them.
+func (c Config) configure(ctx context.Context, conn *pgx.Conn) error {
+	names, values := []string{"idle_in_transaction_session_timeout"}, []string{strconv.FormatInt(c.orphanTimeout.Milliseconds(), 10)}
 	for name, value := range session {
 		names, values = append(names, name), append(values, value)
 	}
@@ -99,7 +92,7 @@ func (p *postgres) ping(ctx context.Context) error { return p.pool.Ping(ctx) }
 
 func (p *postgres) close() error { p.pool.Close(); return nil }
 
-// pgTx is a transaction whose BEGIN and COMMIT travel with its queries.
+// pgTx is a transaction whose BEGIN and COMMIT are sent with its queries.
 type pgTx struct {
 	conn *pgxpool.Conn
 	open bool
@@ -115,8 +108,8 @@ func (t *pgTx) commit(ctx context.Context, queries ...query) error {
 	return nil
 }
 
-// send pipelines the queries, with a BEGIN before them where none was sent
-// yet, and a COMMIT behind them where it is asked for.
+// send pipelines the queries. A BEGIN goes before them unless the transaction is
+// open, and a COMMIT behind them if commit is set.
 func (t *pgTx) send(ctx context.Context, queries []query, commit bool) (err error) {
 	batch := &pgx.Batch{}
 	if !t.open {
@@ -154,10 +147,10 @@ func (t *pgTx) send(ctx context.Context, queries []query, commit bool) (err erro
 }
 
 func (t *pgTx) read(results pgx.BatchResults, q query) error {
-	if q.each == nil {
+	if q.scan == nil {
 		tag, err := results.Exec()
-		if err == nil && q.met != nil {
-			*q.met = tag.RowsAffected()
+		if err == nil && q.affected != nil {
+			*q.affected = tag.RowsAffected()
 		}
 		return err
 	}
@@ -165,9 +158,9 @@ func (t *pgTx) read(results pgx.BatchResults, q query) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close() // rows.Err below tells
+	defer rows.Close() // rows.Err below returns its error
 	for rows.Next() {
-		if err := q.each(rows); err != nil {
+		if err := q.scan(rows); err != nil {
 			return err
 		}
 	}
@@ -178,8 +171,8 @@ func (t *pgTx) end(ctx context.Context) {
 	if t.open && !t.conn.Conn().IsClosed() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()
-		// Its error says nothing new: the connection is gone then, and the
-		// server rolls back by itself.
+		// Its error does not matter: the connection is gone then, and the server
+		// rolls back by itself.
 		_, _ = t.conn.Exec(ctx, "ROLLBACK")
 	}
 	t.conn.Release()

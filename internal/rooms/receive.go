@@ -9,41 +9,43 @@ import (
 	"strings"
 )
 
-// visit is an event being handled in its transaction: what was read for it,
-// and what it leads to.
-type visit struct {
+// eventTx handles one event in its transaction. It holds the rows that were
+// read, and collects the result and the writes.
+type eventTx struct {
 	s      *Store
 	tx     transaction
 	ev     Event
 	at     int64 // ev.At
-	person person
-	place  place // where the user is; number 0 for nowhere
-	paused int64 // nothing is sent for the page before
-	known  bool  // the event was received before
-	past   *string
-	relay  []string // of Write: who may get a copy, as long as the user stays where it is
+	user   user
+	in     membership // Number is 0 if the user is in no room
+	paused int64      // no message is sent for the page before
+	known  bool       // the event was received before
+	past   *string    // the stored result of a known event; nil after Done
+	relay  []string   // for Write: the recipients of copies in the user's room
 	res    Result
-	writes []query // what the commit takes along
+	writes []query // sent with the commit
 }
 
-// place is a membership.
-type place struct {
+// membership is a user's place in a room.
+type membership struct {
 	Room
 	name    string
-	members int // of the room, itself among them
+	members int // of the room, including the user
 }
 
-// Receive records an event in one transaction and tells what it led to. Who
-// does something becomes a user if it was none. Write, Start and Join bring a
-// user who is in no room into one: the one it was in before; if that is full
-// the next public one with a free place, counted from there and then from the
-// lowest; or a new one when all are full. There it gets the name that it has or
-// wants, with a number behind it if somebody else is called so.
+// Receive records an event in one transaction and returns its result. An
+// unknown user becomes a user of the page.
 //
-// After every copy of the event is safe the caller calls Done. Until then the
-// event told again returns Unfinished with the same result, afterwards
-// Finished. The error is ErrData when the event can never be stored; any other
-// error may pass, and then Receive may be called again.
+// Write, Start and Join bring a user who is in no room into one: the room that
+// it was in before. If that is full, it is the next public room with a free
+// place, counted from there and then from the lowest. If all are full, a new
+// one opens. The user gets the name that it has or wants, with a number behind
+// it if another member has that name.
+//
+// The caller calls Done after every copy of the event is safe. Until then
+// Receive of the same event returns Unfinished with the same result, afterwards
+// Finished. The error is ErrData if the event can never be stored. Any other
+// error may be temporary, and then Receive may be called again.
 func (s *Store) Receive(ctx context.Context, ev Event) (Result, error) {
 	err := errors.Join(checkKey("page", ev.Page), checkKey("user", ev.User), checkKey("id", ev.ID),
 		checkWord("lang", ev.Lang), checkWord("arg", ev.Arg))
@@ -52,11 +54,11 @@ func (s *Store) Receive(ctx context.Context, ev Event) (Result, error) {
 	}
 	var res Result
 	err = s.inTx(ctx, func(ctx context.Context, tx transaction) error {
-		v := &visit{s: s, tx: tx, ev: ev, at: ev.At.UnixMilli(), person: person{page: ev.Page, psid: ev.User}}
-		if err := v.handle(ctx); err != nil {
+		e := &eventTx{s: s, tx: tx, ev: ev, at: ev.At.UnixMilli(), user: user{page: ev.Page, psid: ev.User}}
+		if err := e.handle(ctx); err != nil {
 			return err
 		}
-		res = v.res
+		res = e.res
 		return nil
 	})
 	if err != nil {
@@ -65,53 +67,54 @@ func (s *Store) Receive(ctx context.Context, ev Event) (Result, error) {
 	return res, nil
 }
 
-func (v *visit) handle(ctx context.Context) error {
-	if err := v.load(ctx); err != nil {
+func (e *eventTx) handle(ctx context.Context) error {
+	if err := e.load(ctx); err != nil {
 		return err
 	}
-	if v.known {
-		return v.recall() // and commit nothing
+	if e.known {
+		return e.recall() // and commit nothing
 	}
-	if err := v.decide(ctx); err != nil {
+	if err := e.decide(ctx); err != nil {
 		return err
 	}
-	v.res.Lang = v.person.lang
-	if v.at < v.paused {
-		v.res.Paused, v.res.Notice, v.res.Relay = true, Silence, nil
+	e.res.Lang = e.user.lang
+	if e.at < e.paused {
+		e.res.Paused, e.res.Notice, e.res.Relay = true, Silence, nil
 	}
-	outcome, err := json.Marshal(v.res)
+	outcome, err := json.Marshal(e.res)
 	if err != nil {
-		return fmt.Errorf("%w: encode outcome: %w", ErrData, err) // a time that has no form in JSON
+		return fmt.Errorf("%w: encode outcome: %w", ErrData, err) // a time that JSON cannot express
 	}
-	v.write(`INSERT INTO processed_events (page, event_id, at, outcome) VALUES ($1, $2, $3, $4)`,
-		v.ev.Page, v.ev.ID, v.s.cfg.Now().UnixMilli(), string(outcome))
-	return v.tx.commit(ctx, append(v.writes, v.person.save())...)
+	e.write(`INSERT INTO processed_events (page, event_id, at, outcome) VALUES ($1, $2, $3, $4)`,
+		e.ev.Page, e.ev.ID, e.s.cfg.Now().UnixMilli(), string(outcome))
+	return e.tx.commit(ctx, append(e.writes, e.user.save())...)
 }
 
-// load reads what an event needs, with the user's row locked first, so that
-// what is read behind it is what the transaction before this one left.
-func (v *visit) load(ctx context.Context) error {
+// load reads the rows that an event needs. It locks the user's row first, so
+// that the rows read after it are those that the previous transaction of the
+// user left.
+func (e *eventTx) load(ctx context.Context) error {
 	found := false
-	queries := []query{v.person.load(&found, v.s.db.lock()), v.loadPlace()}
-	if v.ev.Action == Write {
-		queries = append(queries, v.loadRelay())
+	queries := []query{e.user.load(&found, e.s.db.lock()), e.loadMembership()}
+	if e.ev.Action == Write {
+		queries = append(queries, e.loadRelay(ownRoom))
 	}
-	if err := v.tx.run(ctx, queries...); err != nil || found {
+	if err := e.tx.run(ctx, queries...); err != nil || found {
 		return err
 	}
-	v.place, v.relay = place{}, nil
-	if err := v.tx.run(ctx, append([]query{v.person.create()}, queries...)...); err != nil {
+	e.in, e.relay = membership{}, nil
+	if err := e.tx.run(ctx, append([]query{e.user.create()}, queries...)...); err != nil {
 		return err
 	}
 	if !found {
-		return errNone
+		return errNoRow
 	}
 	return nil
 }
 
-// loadPlace reads where the user is, whether its page is paused, and what is
-// known of the event.
-func (v *visit) loadPlace() query {
+// loadMembership reads the user's membership, whether its page is paused, and
+// whether the event is known.
+func (e *eventTx) loadMembership() query {
 	return query{
 		sql: `
 		SELECT m.room, m.name, r.code, r.members, p.paused_until, e.event_id, e.outcome
@@ -120,20 +123,20 @@ func (v *visit) loadPlace() query {
 		LEFT JOIN members m ON m.page = $1 AND m.psid = $2
 		LEFT JOIN rooms r ON r.page = m.page AND r.number = m.room
 		LEFT JOIN processed_events e ON e.page = $1 AND e.event_id = $3`,
-		args: []any{v.ev.Page, v.ev.User, v.ev.ID},
-		each: func(r row) error {
+		args: []any{e.ev.Page, e.ev.User, e.ev.ID},
+		scan: func(r row) error {
 			var number, members, paused *int64
 			var name, code, event *string
-			if err := r.Scan(&number, &name, &code, &members, &paused, &event, &v.past); err != nil {
+			if err := r.Scan(&number, &name, &code, &members, &paused, &event, &e.past); err != nil {
 				return err
 			}
 			if number != nil && name != nil && code != nil && members != nil {
-				v.place = place{Room: Room{Number: int(*number), Code: *code}, name: *name, members: int(*members)}
+				e.in = membership{Room: Room{Number: int(*number), Code: *code}, name: *name, members: int(*members)}
 			}
 			if paused != nil {
-				v.paused = *paused
+				e.paused = *paused
 			}
-			v.known = event != nil
+			e.known = event != nil
 			return nil
 		},
 	}
@@ -143,117 +146,122 @@ func (v *visit) loadPlace() query {
 // which costs a third of a row for each. No key holds it.
 const separator = "\x1f"
 
-// loadRelay reads the members of the user's room who may get what it writes.
-func (v *visit) loadRelay() query {
-	return v.relayQuery(`
+// ownRoom is the number of the user's room, as SQL for loadRelay.
+const ownRoom = `(SELECT room FROM members WHERE page = $1 AND psid = $2)`
+
+// loadRelay reads the members of a room who may get the user's message. room is
+// SQL for the room's number, whose arguments begin with $6.
+func (e *eventTx) loadRelay(room string, args ...any) query {
+	return query{
+		sql: `
 		SELECT string_agg(m.psid, CAST($5 AS TEXT))
 		FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
-		WHERE m.page = $1 AND m.room = (SELECT room FROM members WHERE page = $1 AND psid = $2) AND m.psid <> $2
+		WHERE m.page = $1 AND m.room = ` + room + ` AND m.psid <> $2
 			AND u.window_closed_at IS NULL AND u.last_inbound > $3 AND u.muted_until <= $4
 			AND m.psid NOT IN (SELECT blocker FROM blocks WHERE page = $1 AND blocked = $2)
 			AND m.psid NOT IN (SELECT blocked FROM blocks WHERE page = $1 AND blocker = $2)`,
-		v.ev.Page, v.ev.User, v.at-Window.Milliseconds(), v.at, separator)
+		args: append([]any{e.ev.Page, e.ev.User, e.at - Window.Milliseconds(), e.at, separator}, args...),
+		scan: func(r row) error {
+			var psids *string
+			err := r.Scan(&psids)
+			if psids != nil {
+				e.relay = strings.Split(*psids, separator)
+			}
+			return err
+		},
+	}
 }
 
-func (v *visit) relayQuery(sql string, args ...any) query {
-	return query{sql: sql, args: args, each: func(r row) error {
-		var psids *string
-		err := r.Scan(&psids)
-		if psids != nil {
-			v.relay = strings.Split(*psids, separator)
-		}
-		return err
-	}}
-}
-
-// recall gives what the event led to before.
-func (v *visit) recall() error {
-	if v.past == nil {
-		v.res = Result{Status: Finished}
+// recall restores the result of a known event.
+func (e *eventTx) recall() error {
+	if e.past == nil {
+		e.res = Result{Status: Finished}
 		return nil
 	}
-	if err := json.Unmarshal([]byte(*v.past), &v.res); err != nil {
+	if err := json.Unmarshal([]byte(*e.past), &e.res); err != nil {
 		return fmt.Errorf("decode outcome: %w", err)
 	}
-	v.res.Status = Unfinished
+	e.res.Status = Unfinished
 	return nil
 }
 
 // write adds a statement to those of the commit.
-func (v *visit) write(sql string, args ...any) {
-	v.writes = append(v.writes, query{sql: sql, args: args})
+func (e *eventTx) write(sql string, args ...any) {
+	e.writes = append(e.writes, query{sql: sql, args: args})
 }
 
-// decide makes the result, and the writes that bring it about.
-func (v *visit) decide(ctx context.Context) error {
-	v.res.Name, v.res.Room = v.place.name, v.place.Room
-	if v.ev.Action == Idle {
-		return v.idle(ctx)
+// decide sets the result and the writes.
+func (e *eventTx) decide(ctx context.Context) error {
+	e.res.Name, e.res.Room = e.in.name, e.in.Room
+	if e.ev.Action == Idle {
+		return e.leaveIdle(ctx)
 	}
-	v.person.heard(v.ev)
-	if v.held() {
+	e.user.noteEvent(e.ev)
+	if e.reject() {
 		return nil
 	}
-	switch v.ev.Action {
+	switch e.ev.Action {
 	case Write, Start:
-		return v.enter(ctx)
+		return e.enter(ctx)
 	case Join:
-		return v.join(ctx)
+		return e.join(ctx)
 	case Leave:
-		return v.leave(ctx)
+		return e.leave(ctx)
 	case List:
-		return v.list(ctx)
+		return e.list(ctx)
 	case Rename:
-		return v.rename(ctx)
+		return e.rename(ctx)
 	case Who:
-		return v.who(ctx)
+		return e.who(ctx)
 	case Block, Unblock, Report:
-		return v.about(ctx)
+		return e.about(ctx)
 	case Mute:
-		v.mute()
+		e.mute()
 	case Ask, Idle:
 	}
 	return nil
 }
 
-// held stops an event of a user who is banned or floods.
-func (v *visit) held() bool {
-	if yes, news := v.person.banned(v.at); yes {
-		v.hold(Banned, news, v.person.bannedUntil)
+// reject rejects the event if the user is banned or floods, and returns whether
+// it did.
+func (e *eventTx) reject() bool {
+	if banned, tell := e.user.checkBan(e.at); banned {
+		e.setRejected(Banned, tell, e.user.bannedUntil)
 		return true
 	}
-	// What comes late, as after an outage, was written when others were not that
-	// have used the allowance up since.
-	if v.at < v.person.lastInbound-v.s.cfg.FloodPeriod.Milliseconds() {
+	// A late event, as after an outage, was written at another time than the
+	// events that have used up the allowance since.
+	if e.at < e.user.lastInbound-e.s.cfg.FloodPeriod.Milliseconds() {
 		return false
 	}
-	// By the latest that was heard: what is late by less than the period is
-	// older than the allowance that those after it left.
-	if yes, news := v.person.floods(v.person.lastInbound, v.s.cfg.FloodLimit, v.s.cfg.FloodPeriod); yes {
-		v.hold(Flooding, news, v.person.floodAt)
+	// The time is that of the user's latest event. An event that is late by less
+	// than the period is older than the allowance that those after it left.
+	if floods, tell := e.user.takeAllowance(e.user.lastInbound, e.s.cfg.FloodLimit, e.s.cfg.FloodPeriod); floods {
+		e.setRejected(Flooding, tell, e.user.tat)
 		return true
 	}
 	return false
 }
 
-func (v *visit) hold(n Notice, news bool, until int64) {
-	v.res.Held = true
-	if news {
-		v.res.Notice, v.res.Until = n, untilTime(until)
+func (e *eventTx) setRejected(n Notice, tell bool, until int64) {
+	e.res.Rejected = true
+	if tell {
+		e.res.Notice, e.res.Until = n, untilTime(until)
 	}
 }
 
 // mute stops the copies to the user, or lets them come again.
-func (v *visit) mute() {
-	if v.ev.For <= 0 {
-		v.person.mutedUntil, v.res.Notice = 0, Unmuted
+func (e *eventTx) mute() {
+	if e.ev.For <= 0 {
+		e.user.mutedUntil, e.res.Notice = 0, Unmuted
 		return
 	}
-	v.person.mutedUntil = v.ev.At.Add(v.ev.For).UnixMilli()
-	v.res.Notice, v.res.Until = Muted, untilTime(v.person.mutedUntil)
+	e.user.mutedUntil = e.ev.At.Add(e.ev.For).UnixMilli()
+	e.res.Notice, e.res.Until = Muted, untilTime(e.user.mutedUntil)
 }
 
-// sorted is a list in an order that does not depend on a database's collation.
+// sorted returns list in an order that does not depend on a database's
+// collation.
 func sorted(list []string) []string {
 	slices.Sort(list)
 	return list

@@ -10,9 +10,9 @@ import (
 
 func public(n int) Room { return Room{Number: n} }
 
-// TestPlaces: who comes goes to the lowest numbered public room with a free
-// place.
-func TestPlaces(t *testing.T) {
+// TestNewUserJoinsLowestRoom checks that a new user joins the public room of the
+// lowest number with a free place.
+func TestNewUserJoinsLowestRoom(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url, Capacity: 2})
@@ -49,7 +49,7 @@ func TestRelayIsSorted(t *testing.T) {
 	})
 }
 
-// TestJoin goes where one asks to.
+// TestJoin checks that a user gets into the room that it asks for.
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -66,7 +66,7 @@ func TestJoin(t *testing.T) {
 			{"a", "1", Result{Room: public(1), Name: "Guest 1", Notice: Already}},
 			{"a", "9", Result{Room: public(1), Name: "Guest 1", Notice: NoRoom, Subject: "9"}},
 			{"a", "-1", Result{Room: public(1), Name: "Guest 1", Notice: NoRoom, Subject: "-1"}},
-			{"z", "0", Result{Notice: NoRoom, Subject: "0"}}, // of one who is in no room
+			{"z", "0", Result{Notice: NoRoom, Subject: "0"}}, // z is in no room
 			{"z", "-00", Result{Notice: NoRoom, Subject: "-00"}},
 			{"a", "jazz", Result{Joined: true, Room: jazz, Name: "Guest 1", Notice: Welcome}},
 			{"a", "jazz", Result{Room: jazz, Name: "Guest 1", Notice: Already}},
@@ -90,9 +90,10 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-// TestBack: who comes back and finds its room full goes to the next one with a
-// free place, from the highest to the lowest, before a new one opens.
-func TestBack(t *testing.T) {
+// TestComeBack checks that a user whose room is full when it comes back joins the
+// next one with a free place, and after the highest the lowest. A new room opens
+// only if all are full.
+func TestComeBack(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url, Capacity: 1})
@@ -118,7 +119,8 @@ func TestBack(t *testing.T) {
 	})
 }
 
-// TestNumbersAreGivenOnce: that of a code's room which is gone too.
+// TestNumbersAreGivenOnce checks that a room's number is not used again, even if
+// the room is gone.
 func TestNumbersAreGivenOnce(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -129,7 +131,7 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 		if got := says(t, s, "c").Room; got != public(3) {
 			t.Errorf("room after that of a code is gone = %v, want 3", got)
 		}
-		// A core of the version before opens one, and writes that down nowhere else.
+		// A core of the version before opens a room and does not write last_room.
 		write(t, s, `INSERT INTO rooms (page, number, code, members, created_at) VALUES ('p', 4, '', 1, 0)`)
 		if got := says(t, s, "d").Room; got != public(5) {
 			t.Errorf("room after one of an older core = %v, want 5", got)
@@ -137,7 +139,8 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 	})
 }
 
-// TestLeave: who left gets nothing and comes back where it was.
+// TestLeave checks that a user who left gets no copies, and comes back into its
+// old room.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -151,7 +154,7 @@ func TestLeave(t *testing.T) {
 		}
 		for _, action := range []Action{Leave, Who, Block, Report} {
 			if got := does(t, s, "a", action, "Guest 2").Notice; got != Nowhere {
-				t.Errorf("action %d of one who is in no room = %q, want %q", action, got, Nowhere)
+				t.Errorf("action %d of a user who is in no room = %q, want %q", action, got, Nowhere)
 			}
 		}
 		if got := says(t, s, "b").Relay; len(got) != 0 {
@@ -218,7 +221,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestWindow: by the platform's clock, whatever ours says.
+// TestWindow checks that the window is measured by the platform's clock.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -236,7 +239,7 @@ func TestWindow(t *testing.T) {
 		}{
 			{"a", 24*time.Hour - time.Millisecond, []string{"b"}},
 			{"a", 24 * time.Hour, nil},
-			{"c", 24 * time.Hour, nil}, // the next room: b keeps its place
+			{"c", 24 * time.Hour, nil}, // in the next room, because b stays a member
 			{"b", 25 * time.Hour, []string{"a"}},
 			{"a", 25 * time.Hour, []string{"b"}},
 		} {

@@ -11,8 +11,7 @@ import (
 	"chatclub/internal/rooms/roomstest"
 )
 
-// countingConn counts round trips: how often something is read after
-// something was written.
+// countingConn counts round trips: reads after a write.
 type countingConn struct {
 	net.Conn
 	trips *atomic.Int64
@@ -32,7 +31,8 @@ func (c *countingConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestRoundTrips: what an event costs on PostgreSQL, with statements prepared.
+// TestRoundTrips checks what an event costs on PostgreSQL, with statements
+// prepared.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	var trips atomic.Int64
@@ -85,8 +85,8 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestBroadcastRoundTrips: what a holder asks and writes is one each, however
-// many broadcasts it is about.
+// TestBroadcastRoundTrips checks that each operation of a holder is one round
+// trip, however many broadcasts it covers.
 func TestBroadcastRoundTrips(t *testing.T) {
 	t.Parallel()
 	var trips atomic.Int64
@@ -95,22 +95,22 @@ func TestBroadcastRoundTrips(t *testing.T) {
 		return &countingConn{Conn: conn, trips: &trips}, err
 	}})
 	says(t, s, "a")
-	var turns []Turn
-	var steps []Step
+	var lookups []Lookup
+	var progress []Progress
 	for i := range 50 {
 		b := news(strconv.Itoa(i))
 		add(t, s, b)
-		turns = append(turns, Turn{b, 10})
+		lookups = append(lookups, Lookup{b, 10})
 		b.Cursor = "a"
-		steps = append(steps, Step{b, ""})
+		progress = append(progress, Progress{b, ""})
 	}
 	for _, tt := range []struct {
 		name string
 		do   func() error
 	}{
 		{"claim", func() error { _, err := s.ClaimBroadcasts(t.Context(), "h", lease); return err }},
-		{"next", func() error { _, err := s.NextRecipients(t.Context(), "h", turns); return err }},
-		{"advance", func() error { _, err := s.AdvanceBroadcasts(t.Context(), "h", steps); return err }},
+		{"next", func() error { _, err := s.NextRecipients(t.Context(), "h", lookups); return err }},
+		{"advance", func() error { _, err := s.AdvanceBroadcasts(t.Context(), "h", progress); return err }},
 	} {
 		var got int64
 		for range 2 { // the first prepares the statements

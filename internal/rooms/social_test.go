@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// trio are a, b and c in room 1, called Ana, Bo and Cy.
+// trio returns a store with a, b and c in room 1, whose names are Ana, Bo and Cy.
 func trio(t testing.TB, cfg Config) *Store {
 	t.Helper()
 	s := open(t, cfg)
@@ -48,7 +48,7 @@ func TestBlock(t *testing.T) {
 		wantRelay(t, "after the block", s, "a", "c")
 		wantRelay(t, "after the block", s, "c", "ab")
 
-		// It holds whatever both do.
+		// The block holds after either of them changes its name or room.
 		does(t, s, "b", Rename, "Di")
 		does(t, s, "b", Join, "x")
 		does(t, s, "a", Join, "x")
@@ -59,10 +59,10 @@ func TestBlock(t *testing.T) {
 		}
 		wantRelay(t, "after coming back", s, "b", "")
 
-		check(Unblock, "bo", Unblocked, "bo") // by the name of then
+		check(Unblock, "bo", Unblocked, "bo") // by the old name
 		wantRelay(t, "after that is undone", s, "b", "a")
 		check(Block, "di", Blocked, "Di")
-		check(Unblock, "DI", Unblocked, "DI") // by the name of now
+		check(Unblock, "DI", Unblocked, "DI") // by the new name
 		wantRelay(t, "after that is undone", s, "a", "b")
 	})
 }
@@ -94,7 +94,8 @@ func TestMute(t *testing.T) {
 	})
 }
 
-// TestReport: what one says of another is one report, of the last time.
+// TestReport checks that a user's reports of another are one report, with the
+// data of the last.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -135,21 +136,21 @@ func TestReport(t *testing.T) {
 		want("at first", ReportView{}, 2, all[:2]...)
 		want("behind those", all[1], 2, all[2:]...)
 
-		// A weekend later an event comes again that is forgotten.
+		// An event is repeated after it was pruned.
 		now.Advance(reportsKept - 3*time.Second)
 		if _, err := s.Prune(t.Context(), now.Now()); err != nil {
 			t.Fatal(err)
 		}
-		want("after those too old are forgotten", ReportView{}, 10, all[:2]...)
+		want("after the old ones were pruned", ReportView{}, 10, all[:2]...)
 		report("a", "1", "bob")
 		report("a", "c1", "Cy")
 		if got, err := s.Reports(t.Context(), "p", ReportView{}, 10); len(got) != 2 || err != nil {
-			t.Errorf("Reports after events told again = %+v, %v, want two", got, err)
+			t.Errorf("Reports after repeated events = %+v, %v, want two", got, err)
 		}
 	})
 }
 
-// TestFlood: three at once and one more every second.
+// TestFlood checks an allowance of three events at once and one more every second.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -160,12 +161,12 @@ func TestFlood(t *testing.T) {
 			want  Notice
 		}{
 			{0, "bc", Silence},
-			{0, "", Flooding}, // told once
+			{0, "", Flooding}, // the user is told once
 			{0, "", Silence},
 			{999 * time.Millisecond, "", Silence},
-			{time.Second, "bc", Silence}, // one more, but not calm yet
+			{time.Second, "bc", Silence}, // one more, but the allowance is not full yet
 			{time.Second, "", Silence},
-			{4 * time.Second, "bc", Silence}, // calm: all three again
+			{4 * time.Second, "bc", Silence}, // the allowance is full: three again
 			{4 * time.Second, "bc", Silence},
 			{4 * time.Second, "bc", Silence},
 			{4 * time.Second, "", Flooding},
@@ -173,8 +174,8 @@ func TestFlood(t *testing.T) {
 			ev := Event{User: "a", At: noon.Add(step.after)}
 			ev.ID = step.after.String() + time.Now().String()
 			got := receive(t, s, ev)
-			if relay := strings.Join(got.Relay, ""); relay != step.relay || got.Notice != step.want || got.Held != (relay == "") {
-				t.Errorf("message after %v goes to %q, %q, held %v, want %q, %q", step.after, relay, got.Notice, got.Held, step.relay, step.want)
+			if relay := strings.Join(got.Relay, ""); relay != step.relay || got.Notice != step.want || got.Rejected != (relay == "") {
+				t.Errorf("message after %v goes to %q, %q, rejected %v, want %q, %q", step.after, relay, got.Notice, got.Rejected, step.relay, step.want)
 			}
 			if until := ev.At.Add(3 * time.Second); step.want == Flooding && !got.Until.Equal(until) {
 				t.Errorf("flood after %v lasts until %v, want %v", step.after, got.Until, until)
@@ -184,8 +185,8 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// TestLateIsNoFlood: after an outage events come in any order; one that is
-// older than others of its user by more than the period is no flood.
+// TestLateIsNoFlood checks that an event older than its user's latest by more than
+// the period is no flood. After an outage events come in any order.
 func TestLateIsNoFlood(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -193,18 +194,18 @@ func TestLateIsNoFlood(t *testing.T) {
 		n := 0
 		for _, after := range []time.Duration{
 			20 * time.Second, 10 * time.Second, 15 * time.Second,
-			20 * time.Second, 20 * time.Second, 16 * time.Second, // after those of 20 s its allowance is used up
+			20 * time.Second, 20 * time.Second, 16 * time.Second, // after those of 20 s the allowance is used up
 		} {
 			n++
 			got := receive(t, s, Event{User: "a", ID: strconv.Itoa(n), At: noon.Add(after)})
-			if relay := strings.Join(got.Relay, ""); relay != "bc" || got.Held {
-				t.Errorf("message after %v goes to %q, held %v, want bc, false", after, relay, got.Held)
+			if relay := strings.Join(got.Relay, ""); relay != "bc" || got.Rejected {
+				t.Errorf("message after %v goes to %q, rejected %v, want bc, false", after, relay, got.Rejected)
 			}
 		}
 	})
 }
 
-// TestLang: the last language that an event told.
+// TestLang checks that a user's language is the last one of its events.
 func TestLang(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -246,12 +247,12 @@ func TestIdle(t *testing.T) {
 		}
 		wantRelay(t, "after b left", s, "a", "c")
 		if got := idle(now.Now().Add(time.Second)).Notice; got != Silence {
-			t.Errorf("Idle of one who is out = %s, want nothing", got)
+			t.Errorf("Idle of a user who left = %s, want nothing", got)
 		}
-		// Beyond the platform's window nothing can be said.
+		// Outside of the platform's window the user cannot be told.
 		late := noon.Add(25 * time.Hour)
 		if got := receive(t, s, Event{User: "a", ID: "late", At: late, Action: Idle}); got.Notice != Silence {
-			t.Errorf("Idle of one outside the window = %s, want nothing", got.Notice)
+			t.Errorf("Idle of a user outside the window = %s, want nothing", got.Notice)
 		}
 		if diff := cmp.Diff(map[int]int{1: 1}, count(t, s, `SELECT number, members FROM rooms`)); diff != "" {
 			t.Errorf("members: -want +got\n%s", diff)
@@ -259,7 +260,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestSilentMembersInParts: those behind the first thousand are found too.
+// TestSilentMembersInParts checks that the members behind the first thousand are
+// found too.
 func TestSilentMembersInParts(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {

@@ -11,18 +11,18 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// busyTimeoutMS is how long a writer of SQLite waits for another process; the
+// busyTimeoutMS is how long a writer of SQLite waits for another process. The
 // longest transaction here takes milliseconds.
 const busyTimeoutMS = 5000
 
-// lite is SQLite on its one connection: one writer is all that it has, and a
-// second connection would only wait in its busy handler instead of in line
-// here. An in-memory database is its connection's own.
+// lite is SQLite on one connection. SQLite has only one writer at a time, and a
+// second connection would wait in its busy handler instead of in line here. An
+// in-memory database belongs to its connection.
 type lite struct {
 	db   *sql.DB
-	turn chan struct{} // holds a token while the connection is in use
+	used chan struct{} // holds a token while the connection is in use
 
-	// Both belong to who has the turn.
+	// The holder of the token may use these.
 	conn  *sql.Conn            // nil before its first use
 	stmts map[string]*sql.Stmt // prepared on conn
 }
@@ -31,8 +31,8 @@ func openSQLite(file string) (*lite, error) {
 	if file == "" || strings.ContainsAny(file, "?\x00") {
 		return nil, errors.New("database url: sqlite: must be followed by a file name, or :memory:, without options")
 	}
-	// NORMAL does not wait for the disk at each commit; the package's comment
-	// says what that may lose. FULL makes an event four to six times as slow.
+	// NORMAL does not wait for the disk at each commit. The package comment says
+	// what that may lose. FULL makes an event four to six times as slow.
 	options := url.Values{
 		"_pragma": {
 			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMS),
@@ -44,22 +44,22 @@ func openSQLite(file string) (*lite, error) {
 		return nil, fmt.Errorf("open sqlite: %w", err)
 	}
 	db.SetMaxOpenConns(1)
-	return &lite{db: db, turn: make(chan struct{}, 1), stmts: make(map[string]*sql.Stmt)}, nil
+	return &lite{db: db, used: make(chan struct{}, 1), stmts: make(map[string]*sql.Stmt)}, nil
 }
 
 func (*lite) lock() string { return "" } // a transaction locks the file
 
-// take waits for the connection.
-func (l *lite) take(ctx context.Context) error {
+// acquire waits for the connection. The caller releases it.
+func (l *lite) acquire(ctx context.Context) error {
 	select {
-	case l.turn <- struct{}{}:
+	case l.used <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	if l.conn == nil {
 		conn, err := l.db.Conn(context.WithoutCancel(ctx))
 		if err != nil {
-			<-l.turn
+			l.release()
 			return err
 		}
 		l.conn = conn
@@ -67,24 +67,26 @@ func (l *lite) take(ctx context.Context) error {
 	return nil
 }
 
+func (l *lite) release() { <-l.used }
+
 func (l *lite) begin(ctx context.Context) (transaction, error) {
-	if err := l.take(ctx); err != nil {
+	if err := l.acquire(ctx); err != nil {
 		return nil, err
 	}
 	return &liteTx{lite: l}, nil
 }
 
 func (l *lite) ping(ctx context.Context) error {
-	if err := l.take(ctx); err != nil {
+	if err := l.acquire(ctx); err != nil {
 		return err
 	}
-	defer func() { <-l.turn }()
+	defer l.release()
 	return l.conn.PingContext(context.WithoutCancel(ctx))
 }
 
 func (l *lite) close() error {
-	l.turn <- struct{}{}
-	defer func() { <-l.turn }()
+	l.used <- struct{}{}
+	defer l.release()
 	var errs []error
 	for _, stmt := range l.stmts {
 		errs = append(errs, stmt.Close())
@@ -97,7 +99,7 @@ func (l *lite) close() error {
 	return errors.Join(append(errs, l.db.Close())...)
 }
 
-// liteTx is a transaction on the connection, which it has while it lives.
+// liteTx is a transaction. It holds the connection until its end.
 type liteTx struct {
 	*lite
 	open bool
@@ -105,8 +107,8 @@ type liteTx struct {
 
 func (t *liteTx) run(ctx context.Context, queries ...query) error {
 	if !t.open {
-		// A transaction that reads first and writes later would fail at once
-		// when another process wrote in between; locking at BEGIN waits.
+		// A transaction that reads first and writes later would fail at once if
+		// another process wrote in between. IMMEDIATE waits for the lock at BEGIN.
 		if _, err := t.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}
@@ -121,7 +123,7 @@ func (t *liteTx) run(ctx context.Context, queries ...query) error {
 }
 
 func (t *liteTx) query(ctx context.Context, q query) error {
-	if len(q.args) == 0 && q.each == nil { // perhaps several statements, as in a migration
+	if len(q.args) == 0 && q.scan == nil { // perhaps several statements, as in a migration
 		_, err := t.conn.ExecContext(ctx, q.sql)
 		return err
 	}
@@ -133,13 +135,13 @@ func (t *liteTx) query(ctx context.Context, q query) error {
 		}
 		t.stmts[q.sql] = stmt
 	}
-	if q.each == nil {
+	if q.scan == nil {
 		res, err := stmt.ExecContext(ctx, q.args...)
 		if err != nil {
 			return err
 		}
-		if q.met != nil {
-			*q.met, err = res.RowsAffected()
+		if q.affected != nil {
+			*q.affected, err = res.RowsAffected()
 		}
 		return err
 	}
@@ -147,9 +149,9 @@ func (t *liteTx) query(ctx context.Context, q query) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close() // rows.Err below tells
+	defer rows.Close() // rows.Err below returns its error
 	for rows.Next() {
-		if err := q.each(rows); err != nil {
+		if err := q.scan(rows); err != nil {
 			return err
 		}
 	}
@@ -170,16 +172,16 @@ func (t *liteTx) commit(ctx context.Context, queries ...query) error {
 func (t *liteTx) end(ctx context.Context) {
 	if t.open {
 		if _, err := t.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); err != nil {
-			t.drop() // it may still be in the transaction
+			t.drop() // the connection may still be in the transaction
 		}
 	}
-	<-t.turn
+	t.release()
 }
 
-// drop gives up the connection; the next one to take its turn opens another.
+// drop gives up the connection. The next user of lite opens another.
 func (t *liteTx) drop() {
 	for _, stmt := range t.stmts {
-		_ = stmt.Close() // the connection is lost
+		_ = stmt.Close() // the connection is given up anyway
 	}
 	clear(t.stmts)
 	_ = t.conn.Close()

@@ -1,32 +1,35 @@
-// Package rooms keeps users, rooms and what they want of each other in SQL, on
-// SQLite (one process, embedded) or PostgreSQL (any number of processes). It
-// guarantees, with any number of stores on one database at once, that
+// Package rooms keeps users, rooms and memberships in SQL, on SQLite (one
+// process, embedded) or PostgreSQL (any number of processes). It guarantees,
+// with any number of stores on one database, that
 //
 //   - a room never has more members than its capacity, a user is in at most
 //     one room of a page, and no two members of a room share a name;
-//   - every event is one transaction: it happened whole or not at all;
-//   - an event told again changes nothing: until Done it gives the very same
-//     Result, so that the same copies can be made again, and after Done it
-//     says Finished;
-//   - a message's copies never go to its sender, to who is in another room, to
-//     who blocked the sender, muted the room, is gone, or wrote nothing within
-//     the platform's window.
+//   - every event is one transaction, which happens whole or not at all;
+//   - a repeated event changes nothing: until Done it returns the same Result,
+//     so that the same copies can be made again, and after Done it returns
+//     Finished;
+//   - a message's copies never go to its sender, nor to users who are in another
+//     room, blocked the sender or are blocked by it, muted the room, are gone, or
+//     wrote nothing within the platform's window;
+//   - every operation ends within ten seconds, except Migrate and Prune.
 //
 // Both databases run the same schema and the same statements. A message of a
-// member costs two round trips to PostgreSQL and Done a third; whatever
-// changes who is where costs some more. On SQLite a commit survives the death
-// of the process. What was committed in the last seconds, until the operating
-// system has written it, may be lost with the machine's power (WAL,
-// synchronous=NORMAL): joins, which the users' next messages restore, but also
-// names, blocks, reports, bans and pauses, which nothing restores, and the marks
-// of events, so that those told again are new. The file stays sound.
+// member costs two round trips to PostgreSQL, and Done a third. A user who
+// joins, leaves or takes a name costs one or two more.
 //
-// Rows are locked in one order everywhere — user, page, room, event — so that
-// two transactions never wait for each other. The page's row serialises
-// joining, leaving and naming; messages of members do not touch it.
+// On SQLite a commit survives the death of the process. The commits of the last
+// seconds, which the operating system has not written yet, may be lost with the
+// machine's power (WAL, synchronous=NORMAL). Joins come back with the users'
+// next messages. Names, blocks, reports, bans and pauses do not, nor do the
+// marks of events, so that repeated events are new. The file stays sound.
+//
+// Rows are locked in one order everywhere: user, page, room, event. So two
+// transactions never wait for each other. The page's row serialises joining,
+// leaving and naming; messages of members do not lock it.
 package rooms
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,17 +38,16 @@ import (
 	"time"
 )
 
-// MaxCapacity is the most members a room can have: the platform that this
-// design comes from stops there, and a copy to each of 100 members is already
-// a third of a page's 300 calls a second.
+// MaxCapacity is the most members that a room can have. The platform that this
+// design comes from stops there, and a copy to each of 100 members is already a
+// third of a page's 300 calls a second.
 const MaxCapacity = 100
 
-// Window is how long after a user's last event the platform lets the page
-// send to it.
+// Window is how long after a user's last event the platform lets the page send
+// to it.
 const Window = 24 * time.Hour
 
-// Config says which database to use and how. The zero value is not useful:
-// DatabaseURL must be set.
+// Config is the configuration of a Store. DatabaseURL must be set.
 type Config struct {
 	// DatabaseURL is sqlite:FILE, sqlite::memory: or postgres://….
 	DatabaseURL string
@@ -56,47 +58,54 @@ type Config struct {
 	FloodPeriod time.Duration    // default 10 s
 	Now         func() time.Time // default time.Now
 
-	// For tests; zero: the usual.
+	// For tests; zero: as usual.
 	dial          func(ctx context.Context, network, addr string) (net.Conn, error)
 	orphanTimeout time.Duration
 }
 
-// Store is the database. Safe for concurrent use. The zero value is not
-// useful; Open makes a Store.
+// withDefaults returns c with its defaults filled in, or an error that names the
+// wrong field.
+func (c Config) withDefaults() (Config, error) {
+	c.Capacity = cmp.Or(c.Capacity, MaxCapacity)
+	c.MaxConns = cmp.Or(c.MaxConns, defaultMaxConns)
+	c.FloodPeriod = cmp.Or(c.FloodPeriod, 10*time.Second)
+	c.orphanTimeout = cmp.Or(c.orphanTimeout, orphanTimeout)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	switch {
+	case c.Capacity < 1 || c.Capacity > MaxCapacity:
+		return c, fmt.Errorf("capacity %d must be 1 to %d", c.Capacity, MaxCapacity)
+	case c.MaxConns < 0:
+		return c, fmt.Errorf("max conns %d must not be negative", c.MaxConns)
+	case c.Idle < 0:
+		return c, fmt.Errorf("idle %v must not be negative", c.Idle)
+	case c.FloodLimit < 0:
+		return c, fmt.Errorf("flood limit %d must not be negative", c.FloodLimit)
+	case c.FloodPeriod < 0:
+		return c, fmt.Errorf("flood period %v must not be negative", c.FloodPeriod)
+	}
+	return c, nil
+}
+
+// Store is the database. The zero value is not useful; Open makes a Store. Safe
+// for concurrent use.
 type Store struct {
 	cfg      Config
 	db       database
 	postgres bool
 }
 
-// Open prepares a Store without reaching for a server, so that it succeeds
-// while the database is down; Ping tells whether it is there. Call Migrate
-// before anything else. Errors name the wrong setting and never hold the
-// URL's password. The caller closes the Store.
+// Open prepares a Store and does not connect, so that it succeeds while the
+// server is down; Ping reports whether it answers. Call Migrate before all other
+// methods. An error names the wrong setting and never holds the URL's password.
+// The caller closes the Store.
 func Open(cfg Config) (*Store, error) {
-	if cfg.Capacity == 0 {
-		cfg.Capacity = MaxCapacity
-	}
-	if cfg.FloodPeriod == 0 {
-		cfg.FloodPeriod = 10 * time.Second
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	switch {
-	case cfg.Capacity < 1 || cfg.Capacity > MaxCapacity:
-		return nil, fmt.Errorf("open rooms: capacity %d must be 1 to %d", cfg.Capacity, MaxCapacity)
-	case cfg.MaxConns < 0:
-		return nil, fmt.Errorf("open rooms: max conns %d must not be negative", cfg.MaxConns)
-	case cfg.Idle < 0:
-		return nil, fmt.Errorf("open rooms: idle %v must not be negative", cfg.Idle)
-	case cfg.FloodLimit < 0:
-		return nil, fmt.Errorf("open rooms: flood limit %d must not be negative", cfg.FloodLimit)
-	case cfg.FloodPeriod < 0:
-		return nil, fmt.Errorf("open rooms: flood period %v must not be negative", cfg.FloodPeriod)
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("open rooms: %w", err)
 	}
 	s := &Store{cfg: cfg}
-	var err error
 	switch scheme, rest, _ := strings.Cut(cfg.DatabaseURL, ":"); scheme {
 	case "sqlite":
 		s.db, err = openSQLite(rest)
@@ -120,7 +129,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connections; an in-memory database is gone with it.
+// Close ends the connections. An in-memory database is gone with them.
 func (s *Store) Close() error {
 	if err := s.db.close(); err != nil {
 		return fmt.Errorf("close database: %w", err)

@@ -48,7 +48,7 @@ func TestUnreachable(t *testing.T) {
 	} {
 		s, err := Open(Config{DatabaseURL: url})
 		if err != nil {
-			t.Fatalf("Open(unreachable) = %v, want nil: only its use fails", err)
+			t.Fatalf("Open(unreachable) = %v, want nil, because Open does not connect", err)
 		}
 		for what, err := range map[string]error{"Ping": s.Ping(t.Context()), "Migrate": s.Migrate(t.Context())} {
 			if err == nil || strings.Contains(err.Error(), "hunter2") {
@@ -105,7 +105,7 @@ func TestMigrateRefusesNewer(t *testing.T) {
 	}
 }
 
-// TestCancel: a cancelled call leaves no lock behind and costs no data.
+// TestCancel checks that a cancelled call leaves no lock behind and loses no data.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -122,11 +122,11 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// count reads two columns of numbers.
+// count returns two columns of numbers as a map.
 func count(t *testing.T, s *Store, sql string) map[int]int {
 	t.Helper()
 	got := map[int]int{}
-	err := s.do(t.Context(), query{sql: sql, each: func(r row) error {
+	err := s.do(t.Context(), query{sql: sql, scan: func(r row) error {
 		var k, v int
 		err := r.Scan(&k, &v)
 		got[k] = v

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRoomsStayWithinCapacity lets 300 users join through four stores at once.
-// Every join is also told twice at once, as by two cores.
+// TestRoomsStayWithinCapacity lets 300 users join through four stores at once,
+// with each event received twice at once.
 func TestRoomsStayWithinCapacity(t *testing.T) {
 	t.Parallel()
 	onEach(t, shared(), func(t *testing.T, url string) {
@@ -67,8 +67,8 @@ func TestRoomsStayWithinCapacity(t *testing.T) {
 	})
 }
 
-// TestJoinLeaveAtOnce looks for deadlocks and miscounts when the same users
-// come and go through several stores.
+// TestJoinLeaveAtOnce looks for deadlocks and wrong counts while the same users
+// join and leave through several stores.
 func TestJoinLeaveAtOnce(t *testing.T) {
 	t.Parallel()
 	onEach(t, shared(), func(t *testing.T, url string) {
@@ -106,9 +106,9 @@ func TestJoinLeaveAtOnce(t *testing.T) {
 	})
 }
 
-// patiently repeats do while SQLite says that it is busy: its waiters poll, so
-// that one of several processes can be passed over for longer than the busy
-// time-out. PostgreSQL has no such excuse.
+// patiently repeats do while SQLite reports that it is busy. Its waiters poll, so
+// one of several processes can wait for longer than the busy time-out.
+// PostgreSQL never fails so.
 func patiently(do func() error) error {
 	for {
 		if err := do(); err == nil || !strings.Contains(err.Error(), "SQLITE_BUSY") {

@@ -3,7 +3,7 @@
 -- A page exists from its first user on. Its row is the lock for joining and leaving.
 CREATE TABLE pages (
     page   TEXT   NOT NULL PRIMARY KEY,
-    guests BIGINT NOT NULL -- names given so far: the next user is "Guest guests+1"
+    guests BIGINT NOT NULL -- names given so far; the next user is "Guest guests+1"
 );
 
 -- A user is a person as one page sees them.
@@ -39,12 +39,12 @@ CREATE TABLE memberships (
 -- One room per user and page.
 CREATE UNIQUE INDEX memberships_user ON memberships (page, psid);
 
--- What was received, to know a repetition by.
+-- Received events, by which repetitions are recognised.
 CREATE TABLE processed_events (
     page     TEXT   NOT NULL,
     event_id TEXT   NOT NULL,
     at       BIGINT NOT NULL, -- when it was received, by our clock; old rows are pruned
-    outcome  TEXT,            -- JSON of what it led to, until its copies are confirmed; then NULL
+    outcome  TEXT,            -- JSON of its result, until its copies are confirmed; then NULL
     PRIMARY KEY (page, event_id)
 );
 

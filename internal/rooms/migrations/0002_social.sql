@@ -7,7 +7,7 @@
 CREATE TABLE people (
     page             TEXT   NOT NULL,
     psid             TEXT   NOT NULL,
-    name             TEXT   NOT NULL, -- wished or given; '' before the first room
+    name             TEXT   NOT NULL, -- chosen or given; '' before the first room
     lang             TEXT   NOT NULL, -- en, pt, es; '' when nothing is known
     last_inbound     BIGINT NOT NULL, -- the platform's 24 h window counts from here
     window_closed_at BIGINT,          -- the platform refused a send; NULL again with the next inbound
@@ -32,7 +32,7 @@ CREATE TABLE members (
     room      BIGINT NOT NULL,
     psid      TEXT   NOT NULL,
     name      TEXT   NOT NULL, -- as the room knows it
-    name_key  TEXT   NOT NULL, -- what no two names of a room share
+    name_key  TEXT   NOT NULL, -- unique in the room
     joined_at BIGINT NOT NULL,
     PRIMARY KEY (page, room, psid),
     FOREIGN KEY (page, room) REFERENCES rooms (page, number),
@@ -56,7 +56,7 @@ CREATE TABLE blocks (
     at       BIGINT NOT NULL,
     PRIMARY KEY (page, blocker, blocked)
 );
--- Whoever writes asks who blocked him.
+-- Every message asks who blocked its sender.
 CREATE INDEX blocks_blocked ON blocks (page, blocked);
 
 -- For operators.

@@ -10,8 +10,8 @@ CREATE TABLE broadcasts (
     recipients BIGINT           NOT NULL, -- when it was made
     state      TEXT             NOT NULL, -- running, done, stopped or expired
     cursor     TEXT             NOT NULL, -- the last recipient whose messages are queued
-    queued     BIGINT           NOT NULL, -- how many recipients that are
-    due        BIGINT           NOT NULL, -- when the next one's turn is
+    queued     BIGINT           NOT NULL, -- number of recipients up to there
+    due        BIGINT           NOT NULL, -- when the next recipient is due
     holder     TEXT             NOT NULL, -- the core that works on it, '' for none
     until      BIGINT           NOT NULL  -- after that another core may
 );

@@ -10,7 +10,7 @@ UPDATE pages SET last_room = (
     ) given WHERE given.page = pages.page
 );
 
--- What one user reports of another is one report, of the last time.
+-- The reports of one user about another are one report, with the data of the last.
 ALTER TABLE reports ADD COLUMN times BIGINT NOT NULL DEFAULT 1;
 -- Not unique: a core of the version before, which an upgrade leaves running for
 -- a while, knows nothing of it. The reporter's row is locked where it matters.

@@ -17,14 +17,15 @@ import (
 )
 
 const (
-	// startLimit: a first start takes 0.2 s, on a loaded machine some seconds.
+	// startLimit bounds the start of a server, which takes 0.2 s, and some seconds
+	// on a loaded machine.
 	startLimit = 60 * time.Second
-	// startPoll is how often to see whether the server answers.
+	// startPoll is the time between two questions whether the server answers.
 	startPoll = 50 * time.Millisecond
 )
 
-// programs returns the folder of initdb and postgres, installing them where
-// that is possible.
+// programs returns the folder of initdb and postgres. It installs them if they
+// are missing and it can.
 func programs() (string, error) {
 	if bin := installed(); bin != "" {
 		return bin, nil
@@ -64,14 +65,14 @@ func installed() string {
 	return ""
 }
 
-// version is 15 for /usr/lib/postgresql/15/bin/initdb.
+// version returns 15 for /usr/lib/postgresql/15/bin/initdb.
 func version(initdb string) int {
-	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(initdb)))) // 0 for what is no number
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(initdb)))) // 0 if it is no number
 	return n
 }
 
-// guardian runs the server until its standard input ends, which happens when
-// the test process ends in whatever way, and then removes the data.
+// guardian runs the server until its standard input ends, and then removes the
+// data. The input ends when the test process ends, in whatever way.
 const guardian = `
 "$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c fsync=off -c max_connections=200 >"$2/log" 2>&1 &
 server=$!
@@ -80,8 +81,8 @@ kill -INT $server
 wait $server
 rm -rf "$2"`
 
-// start makes a database cluster in a temporary folder and serves it on a
-// Unix socket there. fsync is off: the data does not outlive the process.
+// start creates a database cluster in a temporary folder and serves it on a Unix
+// socket there. fsync is off, because the data does not outlive the process.
 func start(bin string) (server, error) {
 	dir, err := os.MkdirTemp("", "chatclub-pg-")
 	if err != nil {
@@ -123,10 +124,9 @@ func start(bin string) (server, error) {
 	}
 }
 
-// unprivileged gives dir to an ordinary user where this process is root,
-// because PostgreSQL refuses to run as root, and returns how to start a
-// process as that user. The process gets a group of its own, so that Ctrl-C
-// ends the tests first.
+// unprivileged returns the attributes to start PostgreSQL with. It refuses to run
+// as root, so if this process is root, an ordinary user gets dir and the process.
+// The process gets a group of its own, so that Ctrl-C ends the tests first.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() != 0 {

@@ -1,12 +1,14 @@
-// Package roomstest finds a PostgreSQL for tests. Every call of DSN gives a
-// test a schema of its own, so that tests do not meet; when no server can be
-// had the test fails with one sentence that says what to do, it is never
-// skipped.
+// Package roomstest finds a PostgreSQL for tests. It guarantees that every call
+// of DSN returns an empty schema of its own. A test without a server is never
+// skipped: it fails with one sentence that says what to do.
 //
-// The ways, in order: TEST_DATABASE_URL; a server on 127.0.0.1:5432 that lets
-// root or postgres in without a password; a private server started from the
-// installed PostgreSQL; the same after `apt-get install postgresql`, where the
-// test runs as root on Debian or Ubuntu.
+// It takes the first of these servers:
+//
+//   - the one at TEST_DATABASE_URL;
+//   - one on 127.0.0.1:5432 that lets root or postgres in without a password;
+//   - a private one, started from the installed PostgreSQL;
+//   - the same after `apt-get install postgresql`, if the test runs as root on
+//     Debian or Ubuntu.
 package roomstest
 
 import (
@@ -31,7 +33,7 @@ const URLVariable = "TEST_DATABASE_URL"
 // connectTimeout bounds one attempt to reach a server on this machine.
 const connectTimeout = 3 * time.Second
 
-// found is the server that this process uses: one serves all its tests.
+// found returns the server of this process, which serves all its tests.
 var found = sync.OnceValues(find)
 
 // server is a PostgreSQL to make schemas in.
@@ -41,7 +43,8 @@ type server struct {
 }
 
 // DSN returns the URL of an empty schema, which is dropped when the test ends.
-// Whatever uses it is closed before: register its Cleanup after calling DSN.
+// The test closes its connections before that: it registers their Cleanup after
+// calling DSN.
 func DSN(t testing.TB) string {
 	t.Helper()
 	srv, err := found()
@@ -67,8 +70,8 @@ func DSN(t testing.TB) string {
 	return u.String()
 }
 
-// Find finds or starts a server for programs that run tests. stop ends a
-// server that was started and leaves any other alone.
+// Find finds or starts a server, for programs that run tests. stop ends the
+// server if Find started it.
 func Find() (base string, stop func() error, err error) {
 	srv, err := find()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestPrivate starts a server although another one may be running, because
-// that path is otherwise only taken on machines without one.
+// TestPrivate starts a private server even if another one runs, because this way
+// is otherwise taken only on machines without one.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
 	bin, err := programs()
@@ -21,7 +21,7 @@ func TestPrivate(t *testing.T) {
 	if err != nil {
 		t.Fatalf("start(%q) = %v, want a running server", bin, err)
 	}
-	runtime.GC() // a handle that nothing holds would end the server here
+	runtime.GC() // an unreferenced handle would end the server here
 	if err := execute(srv.base, "CREATE SCHEMA x"); err != nil {
 		t.Errorf("execute(CREATE SCHEMA) = %v, want nil", err)
 	}

@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// Broadcasts are worked on by their holders. A holder has a broadcast until its
-// lease ends or it gives it back, and what it writes of one that it has no
-// longer changes nothing.
+// A broadcast is worked on by its holder, until the lease ends or the holder
+// releases it. A holder that has lost a broadcast can change nothing of it.
 
-// claimBatch is how many broadcasts a holder takes at a time, so that several
-// that begin together have their parts.
+// claimBatch is how many broadcasts a holder claims at a time, so that several
+// holders that begin together share them.
 const claimBatch = 100
 
-// Claim is what ClaimBroadcasts found.
+// Claim is the result of ClaimBroadcasts.
 type Claim struct {
-	New  []Broadcast // taken now, the oldest first
-	Held []string    // ids of those whose lease was prolonged
-	More bool        // there may be others to take
+	New  []Broadcast // claimed now, the oldest first
+	Held []string    // ids of those whose lease was renewed
+	More bool        // there may be more to claim
 }
 
-// ClaimBroadcasts takes running broadcasts that nobody holds, and prolongs the
-// leases of holder's own that are past their first third.
+// ClaimBroadcasts claims running broadcasts without a holder, and renews the
+// holder's own leases that are past their first third.
 func (s *Store) ClaimBroadcasts(ctx context.Context, holder string, lease time.Duration) (Claim, error) {
 	var c Claim
 	lock, skip := s.db.lock(), ""
 	if lock != "" {
-		skip = " SKIP LOCKED" // another core is just taking it
+		skip = " SKIP LOCKED" // another core is just claiming it
 	}
 	now := s.cfg.Now()
 	until := now.Add(lease).UnixMilli()
-	// By id, as all that changes several, so that no two wait for each other.
+	// Every statement that changes several broadcasts locks them in the order of
+	// their ids, so that no two wait for each other.
 	err := s.do(ctx, all(&c.Held, `
 		UPDATE broadcasts SET until = $2 WHERE id IN (
 			SELECT id FROM broadcasts WHERE state = 'running' AND holder = $1 AND until < $3 ORDER BY id`+lock+`) RETURNING id`,
@@ -52,8 +52,8 @@ func (s *Store) ClaimBroadcasts(ctx context.Context, holder string, lease time.D
 	return c, nil
 }
 
-// DelayBroadcasts lets no recipient of a page's broadcasts have a turn before
-// that time.
+// DelayBroadcasts makes the next recipient of each of a page's broadcasts due not
+// before that time.
 func (s *Store) DelayBroadcasts(ctx context.Context, page string, until time.Time) error {
 	if err := checkKey("page", page); err != nil {
 		return fmt.Errorf("delay broadcasts: %w", err)
@@ -70,8 +70,8 @@ func (s *Store) DelayBroadcasts(ctx context.Context, page string, until time.Tim
 	return nil
 }
 
-// ReleaseBroadcasts gives back those of these ids that holder has, all of them
-// if none is given, for others to take at once.
+// ReleaseBroadcasts ends the holder's leases of these broadcasts, of all its
+// broadcasts if no id is given, so that others can claim them at once.
 func (s *Store) ReleaseBroadcasts(ctx context.Context, holder string, ids ...string) error {
 	const release = `UPDATE broadcasts SET holder = '', until = 0 WHERE state = 'running' AND holder = $1`
 	queries := []query{{sql: release, args: []any{holder}}}
@@ -87,44 +87,43 @@ func (s *Store) ReleaseBroadcasts(ctx context.Context, holder string, ids ...str
 	return nil
 }
 
-// Turn is of a broadcast whose next recipients are asked for: those behind its
-// Cursor.
-type Turn struct {
+// Lookup asks for the next recipients of a broadcast: those behind its Cursor.
+type Lookup struct {
 	Broadcast
 	Limit int
 }
 
-// Next is the answer to a Turn.
-type Next struct {
-	Held   bool      // false: the holder no longer has it, or it is running no longer
-	Cursor string    // as it is kept
-	Queued int       // as it is kept
-	Due    time.Time // as it is kept
-	Paused bool      // its page is
-	To     []string  // those who are behind the asked one's Cursor at this moment, in order; at most Limit
+// Recipients is the answer to a Lookup.
+type Recipients struct {
+	Held   bool      // false: the holder lost the broadcast, or it runs no longer
+	Cursor string    // as stored
+	Queued int       // as stored
+	Due    time.Time // as stored
+	Paused bool      // the page is paused
+	To     []string  // the recipients behind the Lookup's Cursor at this moment, in order; at most Limit
 }
 
-// NextRecipients answers in the order of turns, in one round trip.
-func (s *Store) NextRecipients(ctx context.Context, holder string, turns []Turn) ([]Next, error) {
-	answers := make([]Next, len(turns))
+// NextRecipients returns the answers in the order of lookups, in one round trip.
+func (s *Store) NextRecipients(ctx context.Context, holder string, lookups []Lookup) ([]Recipients, error) {
+	answers := make([]Recipients, len(lookups))
 	var queries []query
 	now := s.cfg.Now().UnixMilli()
-	for i, a := range turns {
-		n := &answers[i]
-		from, args := s.audience(a.Page, a.Room)
+	for i, l := range lookups {
+		a := &answers[i]
+		from, args := s.audience(l.Page, l.Room)
 		queries = append(queries, query{
 			sql: `
 			SELECT b.cursor, b.queued, b.due, COALESCE(p.paused_until, 0)
 			FROM broadcasts b LEFT JOIN pages p ON p.page = b.page
 			WHERE b.id = $1 AND b.holder = $2 AND b.state = 'running'`,
-			args: []any{a.ID, holder},
-			each: func(r row) error {
+			args: []any{l.ID, holder},
+			scan: func(r row) error {
 				var due, paused int64
-				err := r.Scan(&n.Cursor, &n.Queued, &due, &paused)
-				n.Held, n.Due, n.Paused = true, time.UnixMilli(due).UTC(), paused > now
+				err := r.Scan(&a.Cursor, &a.Queued, &due, &paused)
+				a.Held, a.Due, a.Paused = true, time.UnixMilli(due).UTC(), paused > now
 				return err
 			},
-		}, column(&n.To, `SELECT m.psid`+from+` AND m.psid > $4 ORDER BY m.psid LIMIT $5`, append(args, a.Cursor, int64(a.Limit))...))
+		}, column(&a.To, `SELECT m.psid`+from+` AND m.psid > $4 ORDER BY m.psid LIMIT $5`, append(args, l.Cursor, int64(l.Limit))...))
 	}
 	if err := s.do(ctx, queries...); err != nil {
 		return nil, fmt.Errorf("select recipients: %w", err)
@@ -132,26 +131,26 @@ func (s *Store) NextRecipients(ctx context.Context, holder string, turns []Turn)
 	return answers, nil
 }
 
-// Step is what a broadcast's Cursor, Queued, Due and State become.
-type Step struct {
+// Progress holds the new Cursor, Queued, Due and State of a broadcast.
+type Progress struct {
 	Broadcast
-	Was string // the Cursor before
+	From string // the Cursor before
 }
 
-// AdvanceBroadcasts writes down how far broadcasts have come, in one round
-// trip, and returns the state of each afterwards; an operator who stopped it
-// meanwhile has the last word. The state is empty, and nothing is written, for
-// one that the holder no longer has where it was. Idempotent.
-func (s *Store) AdvanceBroadcasts(ctx context.Context, holder string, steps []Step) ([]BroadcastState, error) {
-	states := make([]BroadcastState, len(steps))
-	queries := make([]query, len(steps))
-	for i, b := range steps {
+// AdvanceBroadcasts records the progress of broadcasts, in one round trip, and
+// returns the state of each afterwards. A broadcast that an operator stopped
+// meanwhile stays stopped. If the holder has lost the broadcast, or its Cursor is
+// another one, nothing is written and the state is empty. Idempotent.
+func (s *Store) AdvanceBroadcasts(ctx context.Context, holder string, progress []Progress) ([]BroadcastState, error) {
+	states := make([]BroadcastState, len(progress))
+	queries := make([]query, len(progress))
+	for i, p := range progress {
 		queries[i] = query{
 			sql: `
 			UPDATE broadcasts SET cursor = $3, queued = $4, due = $5, state = CASE WHEN state = 'running' THEN $6 ELSE state END
 			WHERE id = $1 AND holder = $2 AND cursor IN ($3, $7) RETURNING state`,
-			args: []any{b.ID, holder, b.Cursor, int64(b.Queued), b.Due.UnixMilli(), string(b.State), b.Was},
-			each: func(r row) error { return r.Scan(&states[i]) },
+			args: []any{p.ID, holder, p.Cursor, int64(p.Queued), p.Due.UnixMilli(), string(p.State), p.From},
+			scan: func(r row) error { return r.Scan(&states[i]) },
 		}
 	}
 	slices.SortFunc(queries, func(a, b query) int { return cmp.Compare(a.args[0].(string), b.args[0].(string)) }) //nolint:forcetypeassert // the id
