@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"chatclub/internal/command"
 	"chatclub/internal/fanout"
 	"chatclub/internal/loadtest/paired"
 	"chatclub/internal/loadtest/proc"
@@ -86,7 +87,7 @@ func (f *fan) fill(b *testing.B) {
 	for p := range benchPages {
 		pages.Go(func() {
 			for u := range rooms.MaxCapacity {
-				ev := rooms.Event{Page: f.page(p), User: f.user(u), ID: fmt.Sprint("join", u), At: time.Now(), Action: rooms.Start}
+				ev := rooms.Event{Page: f.page(p), User: f.user(u), ID: fmt.Sprint("join", u), At: time.Now(), Command: command.Command{Kind: command.Start}}
 				if _, err := f.store.Receive(context.Background(), ev); err != nil {
 					b.Errorf("Receive() = %v", err)
 				}

@@ -61,8 +61,8 @@ func (c *Core) handle(run, work context.Context, j job) {
 // relay makes the messages that an event of a user leads to and has them
 // confirmed.
 func (c *Core) relay(run, work context.Context, j job) error {
-	in := intentOf(j.event)
-	res, err := c.receive(run, work, j, in.do)
+	ev := eventOf(j.event)
+	res, err := c.receive(run, work, j, ev)
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func (c *Core) relay(run, work context.Context, j job) error {
 		c.metrics.repeated.Inc()
 		return nil
 	}
-	c.note(in, res)
-	msgs, err := c.messages(c.produce(j.event, in, res))
+	c.note(ev, res)
+	msgs, err := c.messages(c.produce(j.event, ev, res))
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (c *Core) relay(run, work context.Context, j job) error {
 		c.metrics.copies.Add(float64(len(msgs)))
 	}
 	count := c.counts.copies
-	if in.do.Action == rooms.Write && !res.Rejected {
+	if ev.IsMessage() && !res.Rejected {
 		count = c.counts.add
 	}
 	count(rooms.RoomKey{Page: j.event.Page, Room: res.Room.Number}, len(msgs))
@@ -92,14 +92,35 @@ func (c *Core) relay(run, work context.Context, j job) error {
 	})
 }
 
+// eventOf returns an event of a user for rooms.
+func eventOf(ev message.Event) rooms.Event {
+	out := rooms.Event{Page: ev.Page, User: ev.User, ID: ev.ID, At: time.UnixMilli(ev.Time)}
+	// A locale in a language without a catalogue is not recorded, so that
+	// Config.Language holds.
+	if l := phrase.Language(ev.Locale); strings.HasPrefix(strings.ToLower(ev.Locale), l) {
+		out.Lang = l
+	}
+	if ev.Kind == message.KindIdle {
+		out.Idle = true
+		return out
+	}
+	out.Command = command.Parse(ev.Text, ev.Payload)
+	// A button without a command is a wish to be let in, as Messenger's "Get
+	// Started" is.
+	if out.Command.Kind == command.None && ev.Kind == message.KindPostback {
+		out.Command = command.Command{Kind: command.Start}
+	}
+	return out
+}
+
 // note counts what an event is and what became of it.
-func (c *Core) note(in intent, res rooms.Result) {
+func (c *Core) note(ev rooms.Event, res rooms.Result) {
 	if res.Status == rooms.Unfinished {
 		c.metrics.reproduced.Inc()
 		return
 	}
-	if in.kind != command.None {
-		c.metrics.commands.WithLabelValues(in.kind.String()).Inc()
+	if kind := ev.Command.Kind; kind != command.None && kind != command.Start {
+		c.metrics.commands.WithLabelValues(kind.String()).Inc()
 	}
 	if res.Joined {
 		c.metrics.joins.Inc()
@@ -114,12 +135,12 @@ func (c *Core) note(in intent, res rooms.Result) {
 
 // produce makes the messages of an event: what its user is told, then the
 // copies. What cannot be passed on, its user is told so.
-func (c *Core) produce(ev message.Event, in intent, res rooms.Result) []message.Outbound {
-	r := c.replyTo(in, res)
+func (c *Core) produce(ev message.Event, asked rooms.Event, res rooms.Result) []message.Outbound {
+	r := c.replyTo(asked, res)
 	var said fanout.Said
-	if in.do.Action == rooms.Write && !res.Rejected && !res.Paused {
+	if asked.IsMessage() && !res.Rejected && !res.Paused {
 		var refused phrase.Key
-		if said, refused = fanout.Say(ev, res.Name, in.text); refused != "" {
+		if said, refused = fanout.Say(ev, res.Name, asked.Command.Text); refused != "" {
 			r.say(refused, nil)
 		}
 	}

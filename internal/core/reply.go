@@ -74,7 +74,7 @@ var answers = map[rooms.Notice]answer{ //nolint:exhaustive // the others are put
 }
 
 // replyTo puts what rooms says into the words of the user's language.
-func (c *Core) replyTo(in intent, res rooms.Result) reply {
+func (c *Core) replyTo(ev rooms.Event, res rooms.Result) reply {
 	r := reply{lang: res.Lang}
 	if r.lang == "" {
 		r.lang = c.cfg.Language
@@ -83,8 +83,12 @@ func (c *Core) replyTo(in intent, res rooms.Result) reply {
 	case res.Rejected && res.Until.IsZero() && res.Notice == rooms.Banned:
 		r.say(phrase.Banned, nil)
 	case res.Notice == rooms.Silence:
-		if in.tell != "" && !res.Rejected && !res.Paused {
-			r.say(in.tell, in.args)
+		text := ev.Command.Refused
+		if ev.Command.Kind == command.Help {
+			text = phrase.Help
+		}
+		if text != "" && !res.Rejected && !res.Paused {
+			r.say(text, ev.Command.Args)
 			r.offerKinds("", command.Rooms, command.Who, command.Mute, command.Leave)
 		}
 	case res.Notice == rooms.Welcome:
@@ -96,7 +100,7 @@ func (c *Core) replyTo(in intent, res rooms.Result) reply {
 	case res.Notice == rooms.Members:
 		r.who(res)
 	default:
-		span := res.Until.Sub(in.do.At)
+		span := res.Until.Sub(ev.At)
 		if res.Notice == rooms.LeftIdle {
 			span = c.cfg.Idle
 		}

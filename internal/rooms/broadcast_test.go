@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"chatclub/internal/command"
 )
 
 // lease is the length of the leases in these tests.
@@ -98,9 +100,9 @@ func TestAudience(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := trio(t, Config{DatabaseURL: url, Now: func() time.Time { return noon }})
-		does(t, s, "d", Join, "x")
+		does(t, s, "d", command.Join, "x")
 		receive(t, s, Event{User: "e", ID: "old", At: noon.Add(-24 * time.Hour)})
-		receive(t, s, Event{User: "b", ID: "mute", Action: Mute, For: time.Hour})
+		receive(t, s, Event{User: "b", ID: "mute", Command: command.Command{Kind: command.Mute, For: time.Hour}})
 		if err := s.CloseWindow(t.Context(), "p", "c", noon); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +152,7 @@ func TestNextRecipients(t *testing.T) {
 			t.Fatalf("AdvanceBroadcasts = %v, %v, want running", states, err)
 		}
 		says(t, s, "d")
-		does(t, s, "b", Leave, "")
+		does(t, s, "b", command.Leave, "")
 		ask(Recipients{Held: true, Cursor: "a", Queued: 1, Due: b.Due, To: []string{"c", "d"}})
 		for _, until := range []time.Duration{10 * time.Second, 5 * time.Second} { // the second changes nothing
 			err := errors.Join(s.DelayBroadcasts(t.Context(), "p", noon.Add(until)), s.DelayBroadcasts(t.Context(), "q", noon.Add(time.Hour)))

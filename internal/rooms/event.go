@@ -3,39 +3,23 @@ package rooms
 import (
 	"strconv"
 	"time"
+
+	"chatclub/internal/command"
 )
 
-// Action is what a user does.
-type Action int
-
-// Every action there is. Event.Arg is its argument.
-const (
-	Write   Action = iota // writes a message for the other members of its room
-	Start                 // asks to be let in, or where it is
-	List                  // asks for the public rooms
-	Join                  // Arg: number of a public room, or a code, which opens a room if there is none; "": any
-	Leave                 // leaves its room
-	Rename                // Arg: the name it wants
-	Who                   // asks for the members of its room
-	Block                 // Arg: name of a member of its room
-	Unblock               // Arg: name of a user whom it blocked
-	Mute                  // For: how long it wants no copies; 0: it wants them again
-	Report                // Arg: name of a member of its room
-	Ask                   // needs no room, such as help
-	Idle                  // not of the user: it has been silent for Config.Idle
-)
-
-// Event is one action of a user on a page. (Page, ID) identifies it.
+// Event is one event of a user on a page. (Page, ID) identifies it.
 type Event struct {
-	Page   string
-	User   string // PSID
-	ID     string
-	At     time.Time // when it happened, by the platform's clock
-	Lang   string    // the user's language if the event has it, else ""
-	Action Action
-	Arg    string
-	For    time.Duration
+	Page    string
+	User    string // PSID
+	ID      string
+	At      time.Time // when it happened, by the platform's clock
+	Lang    string    // the user's language if the event has it, else ""
+	Command command.Command
+	Idle    bool // the event is not of the user, who has been silent for Config.Idle; Command does not count
 }
+
+// IsMessage reports whether the event is a message for the members of a room.
+func (ev Event) IsMessage() bool { return ev.Command.Kind == command.None && !ev.Idle }
 
 // Status says whether an event was received before.
 type Status int
@@ -121,7 +105,7 @@ type Result struct {
 	Rooms   []Listed  `json:"rooms,omitempty"`
 	Until   time.Time `json:"until,omitzero"`
 
-	// Relay holds the recipients of a message's copies: PSIDs, sorted. It is set
-	// for Write only.
+	// Relay holds the recipients of a message's copies: PSIDs, sorted. It is nil
+	// for commands.
 	Relay []string `json:"relay,omitempty"`
 }

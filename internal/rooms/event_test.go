@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/command"
 )
 
 // TestRepeated checks that an event gives the same result until Done, whatever
@@ -16,18 +18,18 @@ func TestRepeated(t *testing.T) {
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := trio(t, Config{DatabaseURL: url, FloodLimit: 100})
 		events := []Event{
-			{User: "a", Action: Write},
-			{User: "a", Action: Start},
-			{User: "a", Action: List},
-			{User: "a", Action: Rename, Arg: "Di"},
-			{User: "a", Action: Who},
-			{User: "a", Action: Block, Arg: "Bo"},
-			{User: "a", Action: Report, Arg: "Bo"},
-			{User: "a", Action: Mute, For: time.Hour},
-			{User: "a", Action: Unblock, Arg: "Bo"},
-			{User: "d", Action: Write, Lang: "pt"},
-			{User: "d", Action: Leave},
-			{User: "d", Action: Join, Arg: "x"},
+			{User: "a"},
+			{User: "a", Command: wish(command.Start, "")},
+			{User: "a", Command: wish(command.Rooms, "")},
+			{User: "a", Command: wish(command.Name, "Di")},
+			{User: "a", Command: wish(command.Who, "")},
+			{User: "a", Command: wish(command.Block, "Bo")},
+			{User: "a", Command: wish(command.Report, "Bo")},
+			{User: "a", Command: command.Command{Kind: command.Mute, For: time.Hour}},
+			{User: "a", Command: wish(command.Unblock, "Bo")},
+			{User: "d", Lang: "pt"},
+			{User: "d", Command: wish(command.Leave, "")},
+			{User: "d", Command: wish(command.Join, "x")},
 		}
 		want := make([]Result, len(events))
 		for i := range events {
@@ -38,7 +40,7 @@ func TestRepeated(t *testing.T) {
 		before := tables(t, s)
 		for i, ev := range events {
 			if diff := cmp.Diff(want[i], receive(t, s, ev)); diff != "" {
-				t.Errorf("action %d repeated: -want +got\n%s", ev.Action, diff)
+				t.Errorf("%v repeated: -want +got\n%s", ev.Command.Kind, diff)
 			}
 		}
 		if diff := cmp.Diff(before, tables(t, s)); diff != "" {
@@ -90,11 +92,12 @@ func TestErrData(t *testing.T) {
 			"page": func(e Event, v string) Event { e.Page = v; return e },
 			"user": func(e Event, v string) Event { e.User = v; return e },
 			"id":   func(e Event, v string) Event { e.ID = v; return e },
-			"arg":  func(e Event, v string) Event { e.Arg = v; return e },
+			"room": func(e Event, v string) Event { e.Command = wish(command.Join, v); return e },
+			"name": func(e Event, v string) Event { e.Command = wish(command.Name, v); return e },
 		} {
 			for _, value := range []string{"", "a\x00b", "\xff", long + "x"} {
 				_, err := s.Receive(t.Context(), bad(good, value))
-				if value == "" && field == "arg" {
+				if value == "" && (field == "room" || field == "name") {
 					continue
 				}
 				if !errors.Is(err, ErrData) || !strings.Contains(err.Error(), field) {
@@ -116,15 +119,18 @@ func TestErrData(t *testing.T) {
 			t.Errorf("Receive with the longest ids = %v, want nil", err)
 		}
 		far := time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // a time that JSON cannot express
-		if _, err := s.Receive(t.Context(), Event{Page: "p", User: "u", ID: "far", At: far, Action: Mute, For: time.Hour}); !errors.Is(err, ErrData) {
+		if _, err := s.Receive(t.Context(), Event{Page: "p", User: "u", ID: "far", At: far, Command: command.Command{Kind: command.Mute, For: time.Hour}}); !errors.Is(err, ErrData) {
 			t.Errorf("Receive with a result that JSON cannot express = %v, want ErrData", err)
 		}
 		hostile := `'; DROP TABLE people; -- \ " $1 %s` + "\u202e"
-		for action := Write; action <= Idle; action++ {
-			ev := Event{Page: hostile, User: hostile, ID: hostile + string(rune('a'+action)), At: noon, Action: action, Arg: hostile}
+		for kind := command.None; kind <= command.Help; kind++ {
+			ev := Event{Page: hostile, User: hostile, ID: hostile + kind.String(), At: noon, Command: command.Command{Kind: kind, Room: hostile, Name: hostile}}
 			if _, err := s.Receive(t.Context(), ev); err != nil {
-				t.Errorf("Receive with SQL in everything = %v, want nil", err)
+				t.Errorf("Receive of %v with SQL in everything = %v, want nil", kind, err)
 			}
+		}
+		if _, err := s.Receive(t.Context(), Event{Page: hostile, User: hostile, ID: hostile, At: noon, Idle: true}); err != nil {
+			t.Errorf("Receive of an idle event with SQL in everything = %v, want nil", err)
 		}
 		says(t, s, "u") // still there
 	})
@@ -136,8 +142,8 @@ func TestConstraint(t *testing.T) {
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url})
 		write(t, s, `CREATE UNIQUE INDEX people_name ON people (name)`)
-		does(t, s, "a", Rename, "Ana")
-		_, err := s.Receive(t.Context(), Event{Page: "p", User: "b", ID: "b", At: noon, Action: Rename, Arg: "Ana"})
+		does(t, s, "a", command.Name, "Ana")
+		_, err := s.Receive(t.Context(), Event{Page: "p", User: "b", ID: "b", At: noon, Command: wish(command.Name, "Ana")})
 		if !errors.Is(err, ErrData) {
 			t.Errorf("Receive that violates a constraint = %v, want ErrData", err)
 		}

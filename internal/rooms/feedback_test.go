@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/command"
 )
 
 func TestGone(t *testing.T) {
@@ -83,7 +85,7 @@ func TestPause(t *testing.T) {
 		pause("p", noon.Add(time.Hour))
 		pause("p", noon.Add(time.Minute)) // does not shorten it
 		want := Result{Paused: true, Room: public(1), Name: "Di"}
-		if diff := cmp.Diff(want, does(t, s, "a", Rename, "Di")); diff != "" {
+		if diff := cmp.Diff(want, does(t, s, "a", command.Name, "Di")); diff != "" {
 			t.Errorf("Rename on a paused page: -want +got\n%s", diff)
 		}
 		for after, want := range map[time.Duration]int{0: 0, time.Hour - time.Millisecond: 0, time.Hour: 2} {

@@ -6,10 +6,11 @@ import (
 	"strconv"
 	"strings"
 
+	"chatclub/internal/command"
 	"chatclub/internal/plaintext"
 )
 
-// enter handles Write and Start, by which a user who is in no room comes into
+// enter handles messages and Start, which bring a user who is in no room into
 // one.
 func (e *eventTx) enter(ctx context.Context) error {
 	if e.in.Number == 0 {
@@ -17,10 +18,10 @@ func (e *eventTx) enter(ctx context.Context) error {
 		if err := e.move(ctx, to); err != nil {
 			return err
 		}
-	} else if e.ev.Action == Start {
+	} else if e.ev.Command.Kind == command.Start {
 		e.res.Notice, e.res.Count = Here, e.in.members-1
 	}
-	if e.ev.Action == Write {
+	if e.ev.IsMessage() {
 		e.res.Relay = sorted(e.relay)
 	}
 	return nil
@@ -28,7 +29,7 @@ func (e *eventTx) enter(ctx context.Context) error {
 
 // join brings the user into the room that it asks for.
 func (e *eventTx) join(ctx context.Context) error {
-	asked := e.ev.Arg
+	asked := e.ev.Command.Room
 	number, err := strconv.Atoi(asked)
 	switch {
 	case asked == "" && e.in.Number != 0:
@@ -66,8 +67,8 @@ func (e *eventTx) move(ctx context.Context, to Room) error {
 	if err != nil {
 		return err
 	}
-	if to.Number != 0 && room.Number != to.Number && e.ev.Action == Join && e.ev.Arg != "" {
-		e.res.Subject = e.ev.Arg
+	if to.Number != 0 && room.Number != to.Number && e.ev.Command.Room != "" {
+		e.res.Subject = e.ev.Command.Room
 	}
 	if room.Number == e.in.Number {
 		e.res.Notice = Already // the next room is its own
@@ -79,7 +80,7 @@ func (e *eventTx) move(ctx context.Context, to Room) error {
 	e.relay = nil
 	if !isNew {
 		queries := []query{column(&taken, `SELECT name_key FROM members WHERE page = $1 AND room = $2`, e.ev.Page, int64(room.Number))}
-		if e.ev.Action == Write {
+		if e.ev.IsMessage() {
 			queries = append(queries, e.loadRelay(`$6`, int64(room.Number)))
 		}
 		if err := e.tx.run(ctx, queries...); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"chatclub/internal/command"
 	"chatclub/internal/rooms/roomstest"
 )
 
@@ -106,7 +107,15 @@ func says(t testing.TB, s *Store, user string) Result {
 }
 
 // does receives a new command of a user.
-func does(t testing.TB, s *Store, user string, a Action, arg string) Result {
+func does(t testing.TB, s *Store, user string, kind command.Kind, arg string) Result {
 	t.Helper()
-	return receive(t, s, Event{User: user, ID: rand.Text(), Action: a, Arg: arg})
+	return receive(t, s, Event{User: user, ID: rand.Text(), Command: wish(kind, arg)})
+}
+
+// wish returns a command with its argument: for Join the room, else a name.
+func wish(kind command.Kind, arg string) command.Command {
+	if kind == command.Join {
+		return command.Command{Kind: kind, Room: arg}
+	}
+	return command.Command{Kind: kind, Name: arg}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"chatclub/internal/command"
 	"chatclub/internal/rooms/roomstest"
 )
 
@@ -41,7 +42,7 @@ func TestMigrateKeeps(t *testing.T) {
 		if diff := cmp.Diff(Result{Joined: true, Room: public(2), Name: "Guest 3", Notice: Welcome}, says(t, s, "c")); diff != "" {
 			t.Errorf("message of a newcomer: -want +got\n%s", diff)
 		}
-		if got := does(t, s, "a", Rename, "guest 2").Notice; got != NameTaken {
+		if got := does(t, s, "a", command.Name, "guest 2").Notice; got != NameTaken {
 			t.Errorf("Rename to an old name = %q, want %q", got, NameTaken)
 		}
 	})

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/command"
 )
 
 func TestPagesAndRooms(t *testing.T) {
@@ -13,7 +15,7 @@ func TestPagesAndRooms(t *testing.T) {
 	onEach(t, databases(), func(t *testing.T, url string) {
 		now := &clock{now: noon}
 		s := trio(t, Config{DatabaseURL: url, Capacity: 3, Now: now.Now})
-		does(t, s, "d", Join, "x")
+		does(t, s, "d", command.Join, "x")
 		receive(t, s, Event{User: "e", ID: "old", At: noon.Add(-24 * time.Hour)})
 		receive(t, s, Event{Page: "q", User: "a", ID: "1"})
 		if err := s.CloseWindow(t.Context(), "p", "c", noon); err != nil {
@@ -85,7 +87,7 @@ func TestBan(t *testing.T) {
 				t.Errorf("message of a banned user: -want +got\n%s", diff)
 			}
 		}
-		if got := does(t, s, "b", Join, "x"); got.Joined {
+		if got := does(t, s, "b", command.Join, "x"); got.Joined {
 			t.Error("a banned user joined a room")
 		}
 		wantRelay(t, "while b is banned", s, "a", "c")

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"chatclub/internal/command"
 )
 
 // eventTx handles one event in its transaction. It holds the rows that were
@@ -21,7 +23,7 @@ type eventTx struct {
 	paused int64      // no message is sent for the page before
 	known  bool       // the event was received before
 	past   *string    // the stored result of a known event; nil after Done
-	relay  []string   // for Write: the recipients of copies in the user's room
+	relay  []string   // for a message: the recipients of copies in the user's room
 	res    Result
 	writes []query // sent with the commit
 }
@@ -36,8 +38,8 @@ type membership struct {
 // Receive records an event in one transaction and returns its result. An
 // unknown user becomes a user of the page.
 //
-// Write, Start and Join bring a user who is in no room into one: the room that
-// it was in before. If that is full, it is the next public room with a free
+// A message, Start and Join bring a user who is in no room into one: the room
+// that it was in before. If that is full, it is the next public room with a free
 // place, counted from there and then from the lowest. If all are full, a new
 // one opens. The user gets the name that it has or wants, with a number behind
 // it if another member has that name.
@@ -48,7 +50,7 @@ type membership struct {
 // error may be temporary, and then Receive may be called again.
 func (s *Store) Receive(ctx context.Context, ev Event) (Result, error) {
 	err := errors.Join(checkKey("page", ev.Page), checkKey("user", ev.User), checkKey("id", ev.ID),
-		checkWord("lang", ev.Lang), checkWord("arg", ev.Arg))
+		checkWord("lang", ev.Lang), checkWord("room", ev.Command.Room), checkWord("name", ev.Command.Name))
 	if err != nil {
 		return Result{}, fmt.Errorf("receive event: %w", err)
 	}
@@ -96,7 +98,7 @@ func (e *eventTx) handle(ctx context.Context) error {
 func (e *eventTx) load(ctx context.Context) error {
 	found := false
 	queries := []query{e.user.load(&found, e.s.db.lock()), e.loadMembership()}
-	if e.ev.Action == Write {
+	if e.ev.IsMessage() {
 		queries = append(queries, e.loadRelay(ownRoom))
 	}
 	if err := e.tx.run(ctx, queries...); err != nil || found {
@@ -193,31 +195,33 @@ func (e *eventTx) write(sql string, args ...any) {
 // decide sets the result and the writes.
 func (e *eventTx) decide(ctx context.Context) error {
 	e.res.Name, e.res.Room = e.in.name, e.in.Room
-	if e.ev.Action == Idle {
+	if e.ev.Idle {
 		return e.leaveIdle(ctx)
 	}
 	e.user.noteEvent(e.ev)
-	if e.reject() {
+	if e.reject() || e.ev.Command.Refused != "" {
 		return nil
 	}
-	switch e.ev.Action {
-	case Write, Start:
+	switch e.ev.Command.Kind {
+	case command.None, command.Start:
 		return e.enter(ctx)
-	case Join:
+	case command.Join:
 		return e.join(ctx)
-	case Leave:
+	case command.Leave:
 		return e.leave(ctx)
-	case List:
+	case command.Rooms:
 		return e.list(ctx)
-	case Rename:
+	case command.Name:
 		return e.rename(ctx)
-	case Who:
+	case command.Who:
 		return e.who(ctx)
-	case Block, Unblock, Report:
+	case command.Block, command.Report:
 		return e.about(ctx)
-	case Mute:
+	case command.Unblock:
+		return e.unblock(ctx)
+	case command.Mute:
 		e.mute()
-	case Ask, Idle:
+	case command.Help, command.Unknown:
 	}
 	return nil
 }
@@ -252,11 +256,11 @@ func (e *eventTx) setRejected(n Notice, tell bool, until int64) {
 
 // mute stops the copies to the user, or lets them come again.
 func (e *eventTx) mute() {
-	if e.ev.For <= 0 {
+	if e.ev.Command.For <= 0 {
 		e.user.mutedUntil, e.res.Notice = 0, Unmuted
 		return
 	}
-	e.user.mutedUntil = e.ev.At.Add(e.ev.For).UnixMilli()
+	e.user.mutedUntil = e.ev.At.Add(e.ev.Command.For).UnixMilli()
 	e.res.Notice, e.res.Until = Muted, untilTime(e.user.mutedUntil)
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/command"
 )
 
 func public(n int) Room { return Room{Number: n} }
@@ -79,7 +81,7 @@ func TestJoin(t *testing.T) {
 			{"b", "1", Result{Room: public(2), Name: "Guest 2", Notice: Already, Subject: "1"}}, // where it is already
 			{"e", "", Result{Joined: true, Room: public(2), Name: "Guest 5", Notice: Welcome, Count: 1}},
 		} {
-			got := does(t, s, step.user, Join, step.arg)
+			got := does(t, s, step.user, command.Join, step.arg)
 			if diff := cmp.Diff(step.want, got); diff != "" {
 				t.Errorf("%s joins %q: -want +got\n%s", step.user, step.arg, diff)
 			}
@@ -110,7 +112,7 @@ func TestComeBack(t *testing.T) {
 			{"", "a", 4},  // was in 1, and all are full
 		} {
 			if step.leave != "" {
-				does(t, s, step.leave, Leave, "")
+				does(t, s, step.leave, command.Leave, "")
 			}
 			if got := says(t, s, step.back).Room; got != public(step.want) {
 				t.Errorf("step %d: room of %s = %v, want %d", i, step.back, got, step.want)
@@ -126,8 +128,8 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url, Capacity: 1})
 		says(t, s, "a")
-		does(t, s, "b", Join, "jazz") // 2
-		does(t, s, "b", Leave, "")
+		does(t, s, "b", command.Join, "jazz") // 2
+		does(t, s, "b", command.Leave, "")
 		if got := says(t, s, "c").Room; got != public(3) {
 			t.Errorf("room after that of a code is gone = %v, want 3", got)
 		}
@@ -149,12 +151,12 @@ func TestLeave(t *testing.T) {
 			says(t, s, user)
 		}
 		want := Result{Room: public(1), Name: "Guest 1", Notice: Left}
-		if diff := cmp.Diff(want, does(t, s, "a", Leave, "")); diff != "" {
+		if diff := cmp.Diff(want, does(t, s, "a", command.Leave, "")); diff != "" {
 			t.Errorf("Leave: -want +got\n%s", diff)
 		}
-		for _, action := range []Action{Leave, Who, Block, Report} {
-			if got := does(t, s, "a", action, "Guest 2").Notice; got != Nowhere {
-				t.Errorf("action %d of a user who is in no room = %q, want %q", action, got, Nowhere)
+		for _, kind := range []command.Kind{command.Leave, command.Who, command.Block, command.Report} {
+			if got := does(t, s, "a", kind, "Guest 2").Notice; got != Nowhere {
+				t.Errorf("%v of a user who is in no room = %q, want %q", kind, got, Nowhere)
 			}
 		}
 		if got := says(t, s, "b").Relay; len(got) != 0 {
@@ -164,9 +166,9 @@ func TestLeave(t *testing.T) {
 		if diff := cmp.Diff(want, says(t, s, "a")); diff != "" {
 			t.Errorf("message after Leave: -want +got\n%s", diff)
 		}
-		does(t, s, "c", Leave, "")
+		does(t, s, "c", command.Leave, "")
 		want = Result{Joined: true, Room: public(2), Name: "Guest 3", Notice: Welcome}
-		if diff := cmp.Diff(want, does(t, s, "c", Start, "")); diff != "" {
+		if diff := cmp.Diff(want, does(t, s, "c", command.Start, "")); diff != "" {
 			t.Errorf("Start after Leave: -want +got\n%s", diff)
 		}
 	})
@@ -184,19 +186,19 @@ func TestNames(t *testing.T) {
 				t.Errorf("%s = %s, name %q, subject %q, want %s, %q, %q", what, got.Notice, got.Name, got.Subject, notice, name, subject)
 			}
 		}
-		check("a becomes Ana", does(t, s, "a", Rename, "Ana"), Renamed, "Ana", "")
-		check("b becomes ANA", does(t, s, "b", Rename, "ANA"), NameTaken, "Guest 2", "ANA")
-		check("a becomes ana", does(t, s, "a", Rename, "ana"), Renamed, "ana", "")
-		check("c outside wants Ana", does(t, s, "c", Rename, "Ana"), Renamed, "Ana", "")
+		check("a becomes Ana", does(t, s, "a", command.Name, "Ana"), Renamed, "Ana", "")
+		check("b becomes ANA", does(t, s, "b", command.Name, "ANA"), NameTaken, "Guest 2", "ANA")
+		check("a becomes ana", does(t, s, "a", command.Name, "ana"), Renamed, "ana", "")
+		check("c outside wants Ana", does(t, s, "c", command.Name, "Ana"), Renamed, "Ana", "")
 		check("c comes in", says(t, s, "c"), Welcome, "Ana 2", "")
-		if diff := cmp.Diff([]string{"Ana 2", "Guest 2", "ana"}, does(t, s, "a", Who, "").Names); diff != "" {
+		if diff := cmp.Diff([]string{"Ana 2", "Guest 2", "ana"}, does(t, s, "a", command.Who, "").Names); diff != "" {
 			t.Errorf("Who: -want +got\n%s", diff)
 		}
-		check("c goes elsewhere", does(t, s, "c", Join, "x"), Welcome, "Ana", "")
+		check("c goes elsewhere", does(t, s, "c", command.Join, "x"), Welcome, "Ana", "")
 		long := "Maximiliano Alejandro Gutierrez"[:30]
-		does(t, s, "a", Rename, long)
-		does(t, s, "c", Rename, long)
-		check("a long name", does(t, s, "c", Join, "1"), Welcome, "Maximiliano Alejandro Gutier 2", "")
+		does(t, s, "a", command.Name, long)
+		does(t, s, "c", command.Name, long)
+		check("a long name", does(t, s, "c", command.Join, "1"), Welcome, "Maximiliano Alejandro Gutier 2", "")
 	})
 }
 
@@ -204,18 +206,18 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url, Capacity: 2})
-		if diff := cmp.Diff(Result{Notice: RoomList}, does(t, s, "z", List, "")); diff != "" {
+		if diff := cmp.Diff(Result{Notice: RoomList}, does(t, s, "z", command.Rooms, "")); diff != "" {
 			t.Errorf("List of a new page: -want +got\n%s", diff)
 		}
 		for i := range 25 {
 			says(t, s, fmt.Sprintf("u%02d", i)) // rooms 1 to 12 are full, 13 is not
 		}
-		does(t, s, "y", Join, "secret")
+		does(t, s, "y", command.Join, "secret")
 		want := Result{Notice: RoomList, Count: 13, Rooms: []Listed{{13, 1}}}
 		for n := 1; n < 10; n++ {
 			want.Rooms = append(want.Rooms, Listed{n, 2})
 		}
-		if diff := cmp.Diff(want, does(t, s, "z", List, "")); diff != "" {
+		if diff := cmp.Diff(want, does(t, s, "z", command.Rooms, "")); diff != "" {
 			t.Errorf("List: -want +got\n%s", diff)
 		}
 	})

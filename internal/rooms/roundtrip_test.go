@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"chatclub/internal/command"
 	"chatclub/internal/rooms/roomstest"
 )
 
@@ -45,24 +46,24 @@ func TestRoundTrips(t *testing.T) {
 	}
 	n := 0
 	for _, tt := range []struct {
-		name   string
-		action Action
-		arg    string
-		want   int64
+		name string
+		kind command.Kind
+		arg  string
+		want int64
 	}{
-		{"message to a room of 100", Write, "", 3},
-		{"help", Ask, "", 3},
-		{"who", Who, "", 4},
-		{"block", Block, "Guest 7", 4},
-		{"rename", Rename, "Ana", 5},
-		{"join", Join, "2", 5},
+		{"message to a room of 100", command.None, "", 3},
+		{"help", command.Help, "", 3},
+		{"who", command.Who, "", 4},
+		{"block", command.Block, "Guest 7", 4},
+		{"rename", command.Name, "Ana", 5},
+		{"join", command.Join, "2", 5},
 	} {
 		var got int64
 		for range 2 { // the first prepares the statements
 			n++
-			ev := Event{User: "5", ID: "trip" + strconv.Itoa(n), Action: tt.action, Arg: tt.arg}
-			if tt.action == Join {
-				ev.Arg = "room" + strconv.Itoa(n)
+			ev := Event{User: "5", ID: "trip" + strconv.Itoa(n), Command: wish(tt.kind, tt.arg)}
+			if tt.kind == command.Join {
+				ev.Command.Room = "room" + strconv.Itoa(n)
 			}
 			begin := trips.Load()
 			res := receive(t, s, ev)
@@ -70,7 +71,7 @@ func TestRoundTrips(t *testing.T) {
 				t.Fatal(err)
 			}
 			got = trips.Load() - begin
-			if tt.action == Write && len(res.Relay) != MaxCapacity-1 {
+			if tt.kind == command.None && len(res.Relay) != MaxCapacity-1 {
 				t.Fatalf("copies = %d, want %d", len(res.Relay), MaxCapacity-1)
 			}
 		}

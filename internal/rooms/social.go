@@ -3,10 +3,11 @@ package rooms
 import (
 	"context"
 
+	"chatclub/internal/command"
 	"chatclub/internal/plaintext"
 )
 
-// maxListed is how many rooms List returns: as many as a message has buttons
+// maxListed is how many rooms a list has: as many as a message has buttons
 // for, with some left.
 const maxListed = 10
 
@@ -29,7 +30,7 @@ func (e *eventTx) list(ctx context.Context) error {
 
 // rename changes the user's name, unless another member of its room has it.
 func (e *eventTx) rename(ctx context.Context) error {
-	name := e.ev.Arg
+	name := e.ev.Command.Name
 	if e.in.Number != 0 {
 		if err := e.lockPage(ctx); err != nil {
 			return err
@@ -70,19 +71,16 @@ type other struct{ psid, name string }
 
 func scanOther(r row, o *other) error { return r.Scan(&o.psid, &o.name) }
 
-// about handles Block, Unblock and Report, which concern another user.
+// about handles Block and Report, which concern another member of the room.
 func (e *eventTx) about(ctx context.Context) error {
-	e.res.Subject = e.ev.Arg
-	if e.ev.Action == Unblock {
-		return e.unblock(ctx)
-	}
+	e.res.Subject = e.ev.Command.Name
 	if e.in.Number == 0 {
 		e.res.Notice = Nowhere
 		return nil
 	}
 	var found []other
 	err := e.tx.run(ctx, all(&found, `SELECT psid, name FROM members WHERE page = $1 AND room = $2 AND name_key = $3`,
-		[]any{e.ev.Page, int64(e.in.Number), plaintext.Fold(e.ev.Arg)}, scanOther))
+		[]any{e.ev.Page, int64(e.in.Number), plaintext.Fold(e.ev.Command.Name)}, scanOther))
 	if err != nil {
 		return err
 	}
@@ -95,7 +93,7 @@ func (e *eventTx) about(ctx context.Context) error {
 	switch {
 	case member.psid == e.ev.User:
 		e.res.Notice = Oneself
-	case e.ev.Action == Report:
+	case e.ev.Command.Kind == command.Report:
 		e.res.Notice = Reported
 		e.report(member, now)
 	default:
@@ -126,12 +124,13 @@ func (e *eventTx) report(accused other, now int64) {
 // unblock undoes the blocks of all users whom the user blocked under that name,
 // or who have that name in its room now.
 func (e *eventTx) unblock(ctx context.Context) error {
+	e.res.Subject = e.ev.Command.Name
 	var blocked []other
 	err := e.tx.run(ctx, all(&blocked, `
 		SELECT b.blocked, b.name FROM blocks b
 		LEFT JOIN members m ON m.page = b.page AND m.psid = b.blocked AND m.room = $4
 		WHERE b.page = $1 AND b.blocker = $2 AND (b.name_key = $3 OR m.name_key = $3)`,
-		[]any{e.ev.Page, e.ev.User, plaintext.Fold(e.ev.Arg), int64(e.in.Number)}, scanOther))
+		[]any{e.ev.Page, e.ev.User, plaintext.Fold(e.ev.Command.Name), int64(e.in.Number)}, scanOther))
 	if err != nil {
 		return err
 	}

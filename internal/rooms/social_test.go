@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/command"
 )
 
 // trio returns a store with a, b and c in room 1, whose names are Ana, Bo and Cy.
@@ -14,7 +16,7 @@ func trio(t testing.TB, cfg Config) *Store {
 	t.Helper()
 	s := open(t, cfg)
 	for user, name := range map[string]string{"a": "Ana", "b": "Bo", "c": "Cy"} {
-		does(t, s, user, Rename, name)
+		does(t, s, user, command.Name, name)
 	}
 	for _, user := range []string{"a", "b", "c"} {
 		says(t, s, user)
@@ -33,25 +35,25 @@ func TestBlock(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := trio(t, Config{DatabaseURL: url})
-		check := func(a Action, arg string, notice Notice, subject string) {
+		check := func(kind command.Kind, arg string, notice Notice, subject string) {
 			t.Helper()
-			if got := does(t, s, "a", a, arg); got.Notice != notice || got.Subject != subject {
-				t.Errorf("action %d about %s = %s about %q, want %s about %q", a, arg, got.Notice, got.Subject, notice, subject)
+			if got := does(t, s, "a", kind, arg); got.Notice != notice || got.Subject != subject {
+				t.Errorf("%v %s = %s about %q, want %s about %q", kind, arg, got.Notice, got.Subject, notice, subject)
 			}
 		}
-		check(Block, "ana", Oneself, "Ana")
-		check(Block, "Di", NoMember, "Di")
-		check(Unblock, "Bo", NotBlocked, "Bo")
-		check(Block, "BO", Blocked, "Bo")
-		check(Block, "bo", Blocked, "Bo")
+		check(command.Block, "ana", Oneself, "Ana")
+		check(command.Block, "Di", NoMember, "Di")
+		check(command.Unblock, "Bo", NotBlocked, "Bo")
+		check(command.Block, "BO", Blocked, "Bo")
+		check(command.Block, "bo", Blocked, "Bo")
 		wantRelay(t, "after the block", s, "b", "c")
 		wantRelay(t, "after the block", s, "a", "c")
 		wantRelay(t, "after the block", s, "c", "ab")
 
 		// The block holds after either of them changes its name or room.
-		does(t, s, "b", Rename, "Di")
-		does(t, s, "b", Join, "x")
-		does(t, s, "a", Join, "x")
+		does(t, s, "b", command.Name, "Di")
+		does(t, s, "b", command.Join, "x")
+		does(t, s, "a", command.Join, "x")
 		wantRelay(t, "in another room", s, "b", "")
 		wantRelay(t, "in another room", s, "a", "")
 		if err := s.Gone(t.Context(), "p", "b", noon); err != nil {
@@ -59,10 +61,10 @@ func TestBlock(t *testing.T) {
 		}
 		wantRelay(t, "after coming back", s, "b", "")
 
-		check(Unblock, "bo", Unblocked, "bo") // by the old name
+		check(command.Unblock, "bo", Unblocked, "bo") // by the old name
 		wantRelay(t, "after that is undone", s, "b", "a")
-		check(Block, "di", Blocked, "Di")
-		check(Unblock, "DI", Unblocked, "DI") // by the new name
+		check(command.Block, "di", Blocked, "Di")
+		check(command.Unblock, "DI", Unblocked, "DI") // by the new name
 		wantRelay(t, "after that is undone", s, "a", "b")
 	})
 }
@@ -73,7 +75,7 @@ func TestMute(t *testing.T) {
 		s := trio(t, Config{DatabaseURL: url})
 		mute := func(id string, d time.Duration) Result {
 			t.Helper()
-			return receive(t, s, Event{User: "b", ID: id, Action: Mute, For: d})
+			return receive(t, s, Event{User: "b", ID: id, Command: command.Command{Kind: command.Mute, For: d}})
 		}
 		want := Result{Room: public(1), Name: "Bo", Notice: Muted, Until: noon.Add(time.Hour)}
 		if diff := cmp.Diff(want, mute("1", time.Hour)); diff != "" {
@@ -103,10 +105,10 @@ func TestReport(t *testing.T) {
 		s := trio(t, Config{DatabaseURL: url, Now: now.Now})
 		report := func(user, id, name string) {
 			t.Helper()
-			receive(t, s, Event{User: user, ID: id, Action: Report, Arg: name})
+			receive(t, s, Event{User: user, ID: id, Command: wish(command.Report, name)})
 			now.Advance(time.Second)
 		}
-		if got := does(t, s, "b", Report, "ana"); got.Notice != Reported || got.Subject != "Ana" {
+		if got := does(t, s, "b", command.Report, "ana"); got.Notice != Reported || got.Subject != "Ana" {
 			t.Errorf("Report = %s about %q, want %s about Ana", got.Notice, got.Subject, Reported)
 		}
 		now.Advance(time.Second)
@@ -114,7 +116,7 @@ func TestReport(t *testing.T) {
 			report("a", id, "bo")
 			report("c", "c"+id, "Ana")
 		}
-		does(t, s, "b", Rename, "Bob")
+		does(t, s, "b", command.Name, "Bob")
 		report("a", "3", "bob")
 		all := []ReportView{
 			{ID: "1", Page: "p", Reporter: "a", Accused: "b", Name: "Bob", Room: 1, Times: 3, At: noon.Add(5 * time.Second)},
@@ -211,7 +213,7 @@ func TestLang(t *testing.T) {
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url})
 		for i, step := range []struct{ lang, want string }{{"", ""}, {"pt", "pt"}, {"", "pt"}, {"es", "es"}} {
-			if got := receive(t, s, Event{User: "a", ID: string(rune('a' + i)), Lang: step.lang, Action: Ask}).Lang; got != step.want {
+			if got := receive(t, s, Event{User: "a", ID: string(rune('a' + i)), Lang: step.lang, Command: wish(command.Help, "")}).Lang; got != step.want {
 				t.Errorf("language after %q = %q, want %q", step.lang, got, step.want)
 			}
 		}
@@ -229,7 +231,7 @@ func TestIdle(t *testing.T) {
 		}
 		idle := func(at time.Time) Result {
 			t.Helper()
-			return receive(t, s, Event{User: "b", ID: at.String(), At: at, Action: Idle})
+			return receive(t, s, Event{User: "b", ID: at.String(), At: at, Idle: true})
 		}
 		if got := idle(now.Now()).Notice; got != Silence {
 			t.Errorf("Idle too early = %s, want nothing", got)
@@ -251,7 +253,7 @@ func TestIdle(t *testing.T) {
 		}
 		// Outside of the platform's window the user cannot be told.
 		late := noon.Add(25 * time.Hour)
-		if got := receive(t, s, Event{User: "a", ID: "late", At: late, Action: Idle}); got.Notice != Silence {
+		if got := receive(t, s, Event{User: "a", ID: "late", At: late, Idle: true}); got.Notice != Silence {
 			t.Errorf("Idle of a user outside the window = %s, want nothing", got.Notice)
 		}
 		if diff := cmp.Diff(map[int]int{1: 1}, count(t, s, `SELECT number, members FROM rooms`)); diff != "" {
