@@ -17,10 +17,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
+	"chatclub/internal/broadcast"
 	"chatclub/internal/broker"
 	"chatclub/internal/core"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/excess"
+	"chatclub/internal/message"
+	"chatclub/internal/operator"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/rooms"
@@ -51,7 +54,7 @@ type system struct {
 	ready   []func(context.Context) error
 
 	memory    *memory.Broker // nil with AMQP_URL
-	operators http.Handler   // core's
+	operators http.Handler   // the operators' API
 }
 
 // serve wires everything and runs it until the users have chatted for length
@@ -218,15 +221,28 @@ func (s *system) core() error {
 	if err != nil {
 		return err
 	}
+	counter := new(rooms.Counter)
+	broadcasts, err := broadcast.New(broadcast.Config{
+		Broker: b, Store: store, Counter: counter, Registerer: reg, Log: s.log, ShutdownTimeout: shutdownTimeout,
+	})
+	if err != nil {
+		return err
+	}
+	s.operators, err = operator.New(operator.Config{
+		Store: store, Broadcasts: broadcasts, MaxRate: s.limit(string(message.ClassText)), Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
 	c, err := core.New(core.Config{
-		Broker: b, Store: store, Limit: s.limit, Registerer: reg, Log: s.log, ShutdownTimeout: shutdownTimeout,
+		Broker: b, Store: store, Counter: counter, Alongside: broadcasts.Run,
+		Limit: s.limit, Registerer: reg, Log: s.log, ShutdownTimeout: shutdownTimeout,
 	})
 	if err != nil {
 		return err
 	}
 	s.actors = append(s.actors, service.Actor{Name: "core", Run: c.Run})
 	s.ready = append(s.ready, c.Ready)
-	s.operators = c.Handler()
 	return nil
 }
 
@@ -273,7 +289,7 @@ func (s *system) admin(ctx context.Context) (string, error) {
 	admin := service.NewAdmin(service.AdminConfig{
 		Registry: s.reg, Log: s.log, Ready: s.isReady,
 	})
-	for _, pattern := range core.Operators() {
+	for _, pattern := range operator.Patterns() {
 		admin.Handle(pattern, s.operators)
 	}
 	s.actors = append(s.actors, service.Actor{Name: "admin", Run: func(ctx context.Context) error {

@@ -7,8 +7,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/broadcast"
 	"chatclub/internal/broker"
 	"chatclub/internal/core"
+	"chatclub/internal/message"
+	"chatclub/internal/operator"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
 	"chatclub/internal/service"
@@ -41,18 +44,24 @@ func (p program) run(ctx context.Context) (err error) {
 		return &service.SettingsError{Faults: []error{service.Faultf("DATABASE_URL", "%w", err)}}
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	counter := new(rooms.Counter)
+	broadcasts, err := broadcast.New(broadcast.Config{
+		Broker: p.broker, Store: store, Counter: counter,
+		PublishTimeout: s.PublishTimeout, ShutdownTimeout: s.ShutdownTimeout, Registerer: p.registry, Log: p.log,
+	})
+	if err != nil {
+		return err
+	}
+	operators, err := operator.New(operator.Config{
+		Store: store, Broadcasts: broadcasts, MaxRate: s.Limit(string(message.ClassText)), Log: p.log,
+	})
+	if err != nil {
+		return err
+	}
 	c, err := core.New(core.Config{
-		Broker:          p.broker,
-		Store:           store,
-		Prefetch:        s.Prefetch,
-		Workers:         s.Workers,
-		PublishTimeout:  s.PublishTimeout,
-		Limit:           s.Limit,
-		Idle:            s.RoomIdle,
-		Language:        s.Language,
-		ShutdownTimeout: s.ShutdownTimeout,
-		Registerer:      p.registry,
-		Log:             p.log,
+		Broker: p.broker, Store: store, Counter: counter, Alongside: broadcasts.Run,
+		Prefetch: s.Prefetch, Workers: s.Workers, Limit: s.Limit, Idle: s.RoomIdle, Language: s.Language,
+		PublishTimeout: s.PublishTimeout, ShutdownTimeout: s.ShutdownTimeout, Registerer: p.registry, Log: p.log,
 	})
 	if err != nil {
 		return err
@@ -61,8 +70,8 @@ func (p program) run(ctx context.Context) (err error) {
 		Addr: s.Admin.Addr, Registry: p.registry, PProf: s.Admin.PProf, Log: p.log,
 		Ready: service.ReadyUntil(ctx, c.Ready),
 	})
-	for _, pattern := range core.Operators() {
-		admin.Handle(pattern, c.Handler())
+	for _, pattern := range operator.Patterns() {
+		admin.Handle(pattern, operators)
 	}
 	if err := admin.Listen(); err != nil {
 		return err

@@ -1,20 +1,16 @@
-// Package core handles inbound events: it lets package rooms place the sender
-// and package fanout make the copies, publishes them and only then
-// acknowledges the event. It guarantees that
+// Package core handles inbound events. Package rooms decides what an event does,
+// package fanout makes its copies; core publishes them and acknowledges the
+// event. It guarantees that
 //
 //   - an event is acknowledged only after every copy is confirmed and the event
-//     is marked as finished; a core killed anywhere before that loses nothing,
-//     for the event is delivered again and makes the same copies with the same
-//     ids;
-//   - an event told again after it was finished makes no copy;
-//   - the events of one page are handled one after another in the order in
-//     which this core gets them;
-//   - a failing database or broker holds events up and never drops one; an
-//     event that the database can never store goes to the dead-letter queue,
-//     as does what is no event;
-//   - a broadcast is put on the bulk queue at its rate, a second's worth at a
-//     time, by one core at a time; one that dies in between leaves at most a
-//     second's worth to be put there again, with the same ids.
+//     is marked as finished. A core that is killed before that loses nothing: the
+//     event is delivered again and makes the same copies with the same ids;
+//   - a finished event that is repeated makes no copy;
+//   - the events of one page are handled one after another, in the order in which
+//     this core gets them;
+//   - a database or broker that fails delays events and never drops one. An event
+//     that the database can never store goes to the dead-letter queue, and so
+//     does a message that is no event.
 //
 // Any number of cores may share one database.
 package core
@@ -23,133 +19,204 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
-	"chatclub/internal/phrase"
+	"chatclub/internal/backoff"
+	"chatclub/internal/message"
 	"chatclub/internal/queue"
-	"chatclub/internal/rooms"
 )
 
-// Store is what core needs of rooms.Store, where each method is described.
-type Store interface {
-	Migrate(ctx context.Context) error
-	Ping(ctx context.Context) error
-	Receive(ctx context.Context, ev rooms.Event) (rooms.Result, error)
-	Done(ctx context.Context, page, id string) error
-	Gone(ctx context.Context, page, user string, at time.Time) error
-	CloseWindow(ctx context.Context, page, user string, at time.Time) error
-	Pause(ctx context.Context, page, reason string, at, until time.Time) error
-	Resume(ctx context.Context, page string, at time.Time) (bool, error)
-	SilentMembers(ctx context.Context, after rooms.Silent) ([]rooms.Silent, error)
-	AddCounts(ctx context.Context, places map[rooms.RoomKey]rooms.Count) error
-	Prune(ctx context.Context, before time.Time) (int64, error)
-	operatorStore
-	broadcastStore
-}
+const (
+	// retention is how long a repeated event is recognised. Messenger repeats an
+	// event for at most an hour before it unsubscribes the app. The rest allows
+	// for a queue that stood still.
+	retention = 24 * time.Hour
+	// pruneEvery keeps each pruning small beside a day of events.
+	pruneEvery = 10 * time.Minute
+	// countEvery is how often the counts are written: often enough for an
+	// operator to watch, and a killed core loses no more than that of them.
+	countEvery = 5 * time.Second
+)
 
-// Config is what New needs. Broker and Store must be set; both are closed by
-// the caller, after Run returned.
-type Config struct {
-	Broker          queue.Broker
-	Store           Store
-	Prefetch        int                        // events held at most; default 256
-	Workers         int                        // events handled at a time, of different pages; default 8
-	PublishTimeout  time.Duration              // for the copies of one event to be confirmed; default 10 s
-	Limit           func(class string) float64 // calls per second and page that the platform takes; nil: all copies go to the common queue
-	Idle            time.Duration              // the store's: how long a member may be silent; 0: members never leave by that
-	Language        string                     // of users of whom nothing is known: en, pt or es; default en
-	ShutdownTimeout time.Duration              // for the events in hand when Run's ctx ends; default 20 s
-	Registerer      prometheus.Registerer      // nil: metrics go nowhere
-	Log             *slog.Logger               // nil: no log
-	Now             func() time.Time           // default time.Now
-}
-
-func (c Config) withDefaults() (Config, error) {
-	if c.Broker == nil || c.Store == nil {
-		return c, errors.New("new core: Broker and Store must be set")
-	}
-	for _, f := range []struct {
-		name     string
-		value    *int
-		fallback int
-	}{{"Prefetch", &c.Prefetch, 256}, {"Workers", &c.Workers, 8}} {
-		if *f.value < 0 {
-			return c, fmt.Errorf("new core: %s %d must not be negative", f.name, *f.value)
-		}
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
-	}
-	for _, f := range []struct {
-		name     string
-		value    *time.Duration
-		fallback time.Duration
-	}{{"PublishTimeout", &c.PublishTimeout, 10 * time.Second}, {"ShutdownTimeout", &c.ShutdownTimeout, 20 * time.Second}} {
-		if *f.value < 0 {
-			return c, fmt.Errorf("new core: %s %v must not be negative", f.name, *f.value)
-		}
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Idle < 0 {
-		return c, fmt.Errorf("new core: Idle %v must not be negative", c.Idle)
-	}
-	if c.Language == "" {
-		c.Language = phrase.English
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return c, nil
-}
-
-// Core consumes the inbound queue. The zero value is not useful; New makes it.
+// Core consumes the inbound queue. The zero value is not useful; New makes a
+// Core. Safe for concurrent use.
 type Core struct {
 	cfg     Config
 	metrics *metrics
+	retry   retrier
+	startup *startup
 	router  *router // nil without a limit
-	caster  *caster
-	counts  counts
-
-	mu      sync.Mutex
-	unready error // why Run takes no events yet; nil once it does
+	handler *handler
 }
 
 // New returns a Core that does nothing before Run.
 func New(cfg Config) (*Core, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("new core: %w", err)
 	}
-	c := &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer), unready: errNotStarted}
-	c.caster = newCaster(c)
+	c := &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
+	c.retry = retrier{failures: c.metrics.failures, log: cfg.Log}
+	c.startup = &startup{store: cfg.Store, now: cfg.Now, retry: c.retry, unready: errNotStarted}
 	if cfg.Limit != nil {
-		c.router = newRouter(c)
+		c.router = newRouter(cfg, c.metrics.overflowed)
 	}
+	c.handler = newHandler(cfg, c.metrics, c.retry, c.router)
 	return c, nil
 }
 
-// Ready returns nil once Run takes events, while both the broker and the
-// database answer. Otherwise it tells which of them does not, or how far the
+// Ready returns nil once Run takes events, while both the broker and the database
+// answer. Otherwise the error says which of them does not, or how far the
 // migration of the database is. Safe for concurrent use.
 func (c *Core) Ready(ctx context.Context) error {
 	var broker error
 	if err := c.cfg.Broker.Ready(); err != nil {
 		broker = fmt.Errorf("broker: %w", err)
 	}
-	c.mu.Lock()
-	database := c.unready
-	c.mu.Unlock()
+	database := c.startup.state()
 	if database == nil {
 		database = c.cfg.Store.Ping(ctx)
 	}
 	return errors.Join(broker, database)
+}
+
+// Run migrates the database, then handles events until ctx ends. It returns nil
+// after its goroutines have ended. At the end it takes no more events, finishes
+// those in progress within ShutdownTimeout, and hands the others back in order.
+//
+// It waits for a database or a broker that is away, and for a migration, its own
+// or that of another core, as long as it takes. It returns an error if the
+// database is newer than this program, if the subscription is refused or ended
+// from elsewhere, or if Alongside fails. Call it once.
+func (c *Core) Run(ctx context.Context) error {
+	if err := c.startup.migrate(ctx); err != nil {
+		if errors.Is(err, errAbandoned) {
+			return nil // ctx has ended
+		}
+		return err
+	}
+	sub, err := c.cfg.Broker.Consume(c.cfg.Broker.Topology().Inbound(), queue.ConsumeOptions{Prefetch: c.cfg.Prefetch})
+	if err != nil {
+		return fmt.Errorf("consume events: %w", err)
+	}
+	c.startup.set(nil)
+	c.cfg.Log.InfoContext(ctx, "core started", "workers", c.cfg.Workers, "prefetch", c.cfg.Prefetch)
+
+	group, run := errgroup.WithContext(ctx)
+	// Work that was begun may go on for a while after run has ended.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	start := func(f func()) { group.Go(func() error { f(); return nil }) }
+	shards := newShards(c.cfg.Workers, c.cfg.Prefetch)
+	for _, shard := range shards {
+		start(func() { c.work(run, work, shard) })
+	}
+	start(func() { c.prune(run) })
+	start(func() { c.count(run, work) })
+	if c.cfg.Idle > 0 {
+		start(func() { sweeper{c.cfg, c.retry}.run(run) })
+	}
+	if c.router != nil {
+		start(func() { c.router.run(run) })
+	}
+	if c.cfg.Alongside != nil {
+		group.Go(func() error { return c.cfg.Alongside(run) })
+	}
+	group.Go(func() error { return c.intake(run, sub, shards) })
+
+	<-run.Done()
+	timer := time.AfterFunc(c.cfg.ShutdownTimeout, cancel)
+	defer timer.Stop()
+	err = group.Wait()
+	c.writeCounts(work)
+	// Events that are not settled return to the front of the queue.
+	if closeErr := sub.Close(); err == nil && closeErr != nil {
+		err = fmt.Errorf("close subscription: %w", closeErr)
+	}
+	return err
+}
+
+// intake gives each event to the worker of its page until ctx ends, and then
+// closes the shards.
+func (c *Core) intake(ctx context.Context, sub queue.Subscription, s shards) error {
+	defer s.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case d, ok := <-sub.Deliveries():
+			if !ok && ctx.Err() != nil {
+				return nil // the broker is closing, too
+			}
+			if !ok {
+				return fmt.Errorf("consume events: %w", queue.ErrClosed)
+			}
+			j := job{delivery: d}
+			j.event, j.err = message.DecodeEvent(d.Body)
+			select {
+			case s.of(j.event.Page) <- j:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+// work handles the events of a shard in their order. After run has ended it
+// begins no other; work bounds the one in progress.
+func (c *Core) work(run, work context.Context, shard <-chan job) {
+	for j := range shard {
+		if run.Err() != nil {
+			continue
+		}
+		if !j.delivery.Live() {
+			c.metrics.stale.Inc()
+			continue
+		}
+		c.metrics.inHand.Inc()
+		begin := time.Now()
+		c.handler.handle(run, work, j)
+		c.metrics.duration.Observe(time.Since(begin).Seconds())
+		c.metrics.inHand.Dec()
+	}
+}
+
+// prune deletes old events now and then, until ctx ends.
+func (c *Core) prune(ctx context.Context) {
+	for {
+		n, err := c.cfg.Store.Prune(ctx, c.cfg.Now().Add(-retention))
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			c.retry.note(ctx, stepPrune, err, pruneEvery)
+		default:
+			c.cfg.Log.DebugContext(ctx, "pruned events", "events", n)
+		}
+		if !backoff.Sleep(ctx, pruneEvery) {
+			return
+		}
+	}
+}
+
+// count writes the counts now and then, until run ends. The end of run does not
+// interrupt a write, because its counts would be lost; work bounds it.
+func (c *Core) count(run, work context.Context) {
+	for backoff.Sleep(run, countEvery) {
+		c.writeCounts(work)
+	}
+}
+
+// writeCounts writes the counts once. Counts that cannot be written are lost,
+// because figures for operators are no reason to delay anything.
+func (c *Core) writeCounts(ctx context.Context) {
+	counts := c.cfg.Counter.Take()
+	if len(counts) == 0 {
+		return
+	}
+	if err := c.cfg.Store.AddCounts(ctx, counts); err != nil {
+		c.retry.note(ctx, stepCount, err, countEvery)
+	}
 }

@@ -22,7 +22,7 @@ func TestRelay(t *testing.T) {
 		r.say(t,
 			text("1", "a", "hello"),
 			text("2", "b", "hi"),
-			text("1", "a", "hello"), // Messenger tells it again
+			text("1", "a", "hello"), // Messenger repeats it
 			message.Event{Kind: message.KindPostback, Page: "p", ID: "c", User: "2", Payload: "X"},
 			message.Event{Kind: message.KindPostback, Page: "p", ID: "c", User: "2", Payload: "X"},
 			message.Event{Kind: message.KindPolicy, Page: "p", ID: "d", Action: "warning"},
@@ -37,7 +37,7 @@ func TestRelay(t *testing.T) {
 		r.wantQueue(t, "test.inbound", 0)
 		r.wantQueue(t, "test.dead", 0)
 		r.wantMetrics(t, `
-			# HELP chatclub_core_events_total Events taken in hand, by kind; one that is delivered again counts again.
+			# HELP chatclub_core_events_total Events whose handling began, by kind; one that is delivered again counts again.
 			# TYPE chatclub_core_events_total counter
 			chatclub_core_events_total{kind="feedback"} 0
 			chatclub_core_events_total{kind="idle"} 0
@@ -64,12 +64,12 @@ func TestRelay(t *testing.T) {
 	})
 }
 
-// TestOrder: several pages at once, each in its own order.
+// TestOrder checks that the events of each of several pages keep their order.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		const pages, events = 7, 30
+		const pages, events = 6, 20
 		for i := range events {
 			for page := range pages {
 				ev := text(fmt.Sprint(1+i%2), fmt.Sprint(i), fmt.Sprint(i))
@@ -110,8 +110,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestCrash stops a core between two steps as a kill would: what it did in the
-// database and the broker stays, and the event is delivered again.
+// TestCrash stops a core between two steps as a kill would: its effects in the
+// database and the broker stay, and the event is delivered again.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	copies := []string{"2: " + welcomeNext, "1: Guest 2: hi"}
@@ -157,14 +157,14 @@ func TestCrash(t *testing.T) {
 				next = newRigOn(t, r.broker, r.store.Store)
 				next.say(t, text("2", "b", "hi"))
 				next.handled(t)
-				wantSent(t, "of the finished event told again", next.sent(t))
+				wantSent(t, "of the finished event repeated", next.sent(t))
 			})
 		})
 	}
 }
 
-// TestSameEventOnTwoCores: Messenger told an event twice, and two cores have
-// one telling each. Two brokers, so that each core gets one.
+// TestSameEventOnTwoCores checks an event that Messenger repeated, with each of
+// two cores handling one of the two. Two brokers give one to each core.
 func TestSameEventOnTwoCores(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -203,8 +203,8 @@ func TestSameEventOnTwoCores(t *testing.T) {
 	}
 }
 
-// TestOutage: whatever is away for a while, the event waits, and then is
-// handled once.
+// TestOutage checks that an event waits for a database or broker that is away, and
+// is then handled once.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -230,7 +230,7 @@ func TestOutage(t *testing.T) {
 				if err := stop(); err != nil {
 					t.Errorf("Run() = %v, want nil", err)
 				}
-				if got := testutil.ToFloat64(r.core.metrics.failures.WithLabelValues(string(tt.step))); got != 5 {
+				if got := testutil.ToFloat64(r.core.metrics.failures[tt.step]); got != 5 {
 					t.Errorf("failures of %s = %v, want 5", tt.step, got)
 				}
 				wantSent(t, "after the outage", r.sent(t), "1: "+welcomeFirst)

@@ -4,17 +4,18 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 )
 
-// crashes are the places between two steps where a core dies.
-type crashes int
+// crash is where a core dies: between two steps.
+type crash int
 
 const (
-	nowhere crashes = iota
+	nowhere crash = iota
 	beforeReceive
 	beforePublish
 	inPublish
@@ -24,19 +25,19 @@ const (
 
 var errCrash = errors.New("crash")
 
-// doomed is a core that can be told where to die next.
+// doomed is a core that dies where a test says.
 type doomed struct {
 	core   *Core
-	where  crashes
+	where  crash
 	die    context.CancelFunc
 	broker *flakyBroker
 }
 
-func newDoomed(t *testing.T, b *memory.Broker, store Store) *doomed {
+func newDoomed(t *testing.T, b *memory.Broker, store Store, now func() time.Time) *doomed {
 	t.Helper()
 	d := &doomed{broker: &flakyBroker{Broker: b}}
 	flaky := &flakyStore{Store: store}
-	crash := func(here crashes) error {
+	die := func(here crash) error {
 		if d.where != here {
 			return nil
 		}
@@ -46,9 +47,9 @@ func newDoomed(t *testing.T, b *memory.Broker, store Store) *doomed {
 	flaky.before = func(method string) error {
 		switch method {
 		case "receive":
-			return crash(beforeReceive)
+			return die(beforeReceive)
 		case "done":
-			return crash(beforeDone)
+			return die(beforeDone)
 		}
 		return nil
 	}
@@ -58,9 +59,9 @@ func newDoomed(t *testing.T, b *memory.Broker, store Store) *doomed {
 				return err
 			}
 		}
-		return errors.Join(crash(beforePublish), crash(inPublish))
+		return errors.Join(die(beforePublish), die(inPublish))
 	}
-	c, err := New(Config{Broker: d.broker, Store: flaky, Idle: propIdle})
+	c, err := New(Config{Broker: d.broker, Store: flaky, Idle: propIdle, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +69,8 @@ func newDoomed(t *testing.T, b *memory.Broker, store Store) *doomed {
 	return d
 }
 
-// settler is a delivery's channel; it dies before the acknowledgement if it is
-// told to.
+// settler is the channel of a delivery. If dies is set, it is lost before the
+// acknowledgement.
 type settler struct{ dies, acked bool }
 
 func (s *settler) Ack(uint64) error {
@@ -82,8 +83,8 @@ func (s *settler) Ack(uint64) error {
 func (s *settler) Requeue(uint64) error { return nil }
 func (*settler) Live() bool             { return true }
 
-// handle tells whether the event is off the queue.
-func (d *doomed) handle(ev message.Event, where crashes) bool {
+// handle handles an event, and returns whether it is off the queue then.
+func (d *doomed) handle(ev message.Event, where crash) bool {
 	run, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	d.where, d.die = where, cancel
@@ -93,6 +94,6 @@ func (d *doomed) handle(ev message.Event, where crashes) bool {
 	}
 	s := &settler{dies: where == beforeAck}
 	delivery := queue.NewDelivery(d.broker, s, 1, queue.Message{Queue: "test.inbound", ID: ev.ID, Body: body}, true)
-	d.core.handle(run, context.Background(), job{delivery: delivery, event: ev})
+	d.core.handler.handle(run, context.Background(), job{delivery: delivery, event: ev})
 	return s.acked
 }

@@ -25,15 +25,17 @@ const (
 	benchEvents = 400 // of one run, on all pages
 )
 
-// BenchmarkFanOut compares what a core costs with what it must cost at least:
-// in turn, A B B A, a core handles events for rooms of 100 on RabbitMQ and
-// PostgreSQL, and a bare loop over the AMQP library publishes the same bodies,
-// each event's as one batch with confirms. "side by side" has as many loops as
-// core has workers, which keep the broker's confirms coming in larger groups.
-// Events wait on the queue before a run begins, so that each runs as fast as
-// it can, which is what a thousand events a second amount to here. Reported
-// are medians of this process's CPU time per copy, of their ratio pair by
-// pair, and of core's copies per second of the wall clock.
+// BenchmarkFanOut compares the cost of a core with the least possible cost, in
+// pairs of runs in the order A B B A. In one run a core handles events for rooms of
+// 100 on RabbitMQ and PostgreSQL. In the other a bare loop over the AMQP library
+// publishes the same bodies, those of each event as one batch with confirms. "side
+// by side" has as many loops as core has workers, so that the broker's confirms
+// come in larger groups.
+//
+// The events wait on the queue before a run begins, so that each run is as fast as
+// it can be. That amounts to a thousand events a second here. The results are
+// medians of this process's CPU time per copy, of the ratio of each pair, and of
+// core's copies per second of the wall clock.
 func BenchmarkFanOut(b *testing.B) {
 	store, err := rooms.Open(rooms.Config{DatabaseURL: roomstest.DSN(b), MaxConns: 10})
 	if err != nil {
@@ -69,7 +71,7 @@ func (f *fan) compare(b *testing.B, loops int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// run is what one run cost.
+// run is the cost of one run.
 type run struct{ cpu, rate float64 }
 
 // fan makes the events of each run.
@@ -109,7 +111,7 @@ func (f *fan) events() []message.Event {
 	return list
 }
 
-// core handles events that wait on the queue.
+// core measures a core that handles events from the queue.
 func (f *fan) core(b *testing.B) run {
 	broker := newRabbit(b)
 	var msgs []queue.Message
@@ -141,7 +143,7 @@ func (f *fan) core(b *testing.B) run {
 	})
 }
 
-// bare publishes the copies of such events, made before.
+// bare measures loops that publish the copies of such events, made before.
 func (f *fan) bare(b *testing.B, loops int) run {
 	broker := newRabbit(b)
 	var others []string
@@ -193,7 +195,7 @@ func (f *fan) measure(b *testing.B, do func()) run {
 	return run{cpu: used.Seconds() * 1e6 / copies, rate: copies / took.Seconds()}
 }
 
-// cpuTime is what this process has used so far.
+// cpuTime returns the CPU time of this process so far.
 func cpuTime(b *testing.B) time.Duration {
 	used, err := proc.Self()
 	if err != nil {

@@ -3,80 +3,92 @@ package core
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"chatclub/internal/message"
 	"chatclub/internal/rooms"
 )
 
-// stoppedFor is how long a page is paused when the dispatcher does not tell
-// when it tries again.
-const stoppedFor = 30 * time.Minute
+const (
+	// defaultPause is how long a stopped page is paused if the dispatcher does not
+	// say when it tries again.
+	defaultPause = 30 * time.Minute
+	// maxBusy bounds how long one feedback of a dispatcher delays a page's
+	// broadcasts.
+	maxBusy = 10 * time.Second
+)
 
-// busyAtMost bounds how long one word of a dispatcher holds up a page's
-// broadcasts.
-const busyAtMost = 10 * time.Second
-
-// What pauses a page, beside its operators.
+// The causes of a page's pause, beside its operators.
 const (
 	causeStopped = "stopped"
 	causePolicy  = "policy"
 )
 
-// feedback takes a member that cannot be sent to out of the fan-out: for good
-// when it is gone, until it writes again when its window is closed or another
-// app has the conversation. Broadcasts to a page that can take none now wait. A
-// page that the dispatchers stopped is paused
-// until they let a message through to see whether it is well again: core would
-// make copies only for the dead-letter queue until then.
-func (c *Core) feedback(run, work context.Context, j job) error {
+// feedback handles the events about members and pages that cannot be sent to,
+// which dispatchers and Meta report.
+type feedback struct {
+	store   Store
+	metrics *metrics
+	retry   retrier
+	log     *slog.Logger
+	now     func() time.Time
+}
+
+// handle handles a report of a dispatcher:
+//
+//   - a member who is gone leaves its room;
+//   - a member whose window is closed, or whose conversation another app has,
+//     gets no copies until it writes again;
+//   - broadcasts to a page that can take none now wait;
+//   - a page that the dispatchers stopped is paused until they try it again,
+//     because its copies would only go to the dead-letter queue until then.
+func (f *feedback) handle(run, work context.Context, j job) error {
 	ev, at := j.event, time.UnixMilli(j.event.Time)
-	var do func(ctx context.Context) error
+	var do func() error
 	switch reason := message.Reason(ev.Reason); reason { //nolint:exhaustive // the others say nothing about a member or a page
 	case message.ReasonGone:
-		do = func(ctx context.Context) error { return c.cfg.Store.Gone(ctx, ev.Page, ev.User, at) }
+		do = func() error { return f.store.Gone(work, ev.Page, ev.User, at) }
 	case message.ReasonWindowClosed, message.ReasonNotOurs:
-		do = func(ctx context.Context) error { return c.cfg.Store.CloseWindow(ctx, ev.Page, ev.User, at) }
+		do = func() error { return f.store.CloseWindow(work, ev.Page, ev.User, at) }
 	case message.FeedbackBusy:
-		// Told by another clock, but for some seconds only.
-		until := min(ev.Until, c.cfg.Now().Add(busyAtMost).UnixMilli())
-		do = func(ctx context.Context) error {
-			return c.cfg.Store.DelayBroadcasts(ctx, ev.Page, time.UnixMilli(until))
-		}
+		// The time is of another clock, but only some seconds ahead.
+		until := min(ev.Until, f.now().Add(maxBusy).UnixMilli())
+		do = func() error { return f.store.DelayBroadcasts(work, ev.Page, time.UnixMilli(until)) }
 	case message.ReasonPageStopped:
-		until := at.Add(stoppedFor)
+		until := at.Add(defaultPause)
 		if ev.Until > 0 {
 			until = time.UnixMilli(ev.Until)
 		}
-		c.cfg.Log.ErrorContext(run, "page paused: its messages are refused", "page", ev.Page, "until", until)
-		c.metrics.pauses.WithLabelValues(causeStopped).Inc()
-		do = func(ctx context.Context) error { return c.cfg.Store.Pause(ctx, ev.Page, causeStopped, at, until) }
+		f.log.ErrorContext(run, "page paused: its messages are refused", "page", ev.Page, "until", until)
+		f.metrics.pauses.WithLabelValues(causeStopped).Inc()
+		do = func() error { return f.store.Pause(work, ev.Page, causeStopped, at, until) }
 	default:
 		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)
 	}
-	return c.retry(run, j.delivery.Live, stepFeedback, func() error { return onStore(work, do) })
+	return f.retry.do(run, j.delivery.Live, stepFeedback, do)
 }
 
-// policy pauses a page that Meta blocked until Meta unblocks it, or operators
-// say so. A warning is only told.
-func (c *Core) policy(run, work context.Context, j job) error {
+// handlePolicy handles a policy event: a page that Meta blocked is paused until
+// Meta unblocks it or an operator resumes it. A warning is only logged.
+func (f *feedback) handlePolicy(run, work context.Context, j job) error {
 	ev, at := j.event, time.UnixMilli(j.event.Time)
-	c.cfg.Log.ErrorContext(run, "policy enforced on page", "page", ev.Page,
+	f.log.ErrorContext(run, "policy enforced on page", "page", ev.Page,
 		"action", fmt.Sprintf("%.40s", ev.Action), "reason", fmt.Sprintf("%.200s", ev.Reason))
-	var do func(ctx context.Context) error
+	var do func() error
 	switch ev.Action {
 	case "block":
-		c.metrics.pauses.WithLabelValues(causePolicy).Inc()
-		do = func(ctx context.Context) error {
-			return c.cfg.Store.Pause(ctx, ev.Page, fmt.Sprintf("%s: %.100s", causePolicy, ev.Reason), at, time.Time{})
+		f.metrics.pauses.WithLabelValues(causePolicy).Inc()
+		do = func() error {
+			return f.store.Pause(work, ev.Page, fmt.Sprintf("%s: %.100s", causePolicy, ev.Reason), at, time.Time{})
 		}
 	case "unblock":
-		do = func(ctx context.Context) error {
-			_, err := c.cfg.Store.Resume(ctx, ev.Page, at)
+		do = func() error {
+			_, err := f.store.Resume(work, ev.Page, at)
 			return err
 		}
 	default:
 		return nil
 	}
-	return c.retry(run, j.delivery.Live, stepPolicy, func() error { return onStore(work, do) })
+	return f.retry.do(run, j.delivery.Live, stepPolicy, do)
 }

@@ -1,21 +1,21 @@
 package core
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"chatclub/internal/message"
+	"chatclub/internal/rooms"
 )
 
-// TestStoppedPage: a page that the dispatchers stopped gets no copies until
-// they try it again, and operators see it.
+// TestStoppedPage checks that a page that the dispatchers stopped gets no copies
+// until they try it again, and that operators see its pause.
 func TestStoppedPage(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		until time.Duration // as the event tells it; 0: not at all
+		until time.Duration // of the event; 0: none
 		ends  time.Duration
 	}{
 		{"until the next probe", 4 * time.Hour, 4 * time.Hour},
@@ -24,7 +24,8 @@ func TestStoppedPage(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+				store := newStore(t, "sqlite::memory:")
+				r := newRigOn(t, newBroker(t), store)
 				r.say(t, now("1", "a", "hello"), now("2", "b", "hi"))
 				r.handled(t)
 				r.sent(t)
@@ -35,12 +36,13 @@ func TestStoppedPage(t *testing.T) {
 				if tt.until > 0 {
 					stop.Until = time.Now().Add(tt.until).UnixMilli()
 				}
-				r.say(t, stop, stop) // told twice
-				r.say(t, now("1", "c", "nobody hears"))
+				r.say(t, stop, stop) // repeated
+				r.say(t, now("1", "c", "not passed on"))
 				r.handled(t)
 				wantSent(t, "of a stopped page", r.sent(t))
-				if _, answer := r.ask(t, "GET", "/pages", ""); !strings.Contains(answer, `"pause_reason":"stopped"`) {
-					t.Errorf("GET /pages of a stopped page = %s", answer)
+				pages, err := store.Pages(t.Context(), "", 1)
+				if err != nil || len(pages) != 1 || pages[0].PauseReason != "stopped" {
+					t.Errorf("Pages() with a stopped page = %+v, %v, want its reason", pages, err)
 				}
 				time.Sleep(tt.ends - time.Millisecond)
 				r.say(t, now("1", "d", "still not"))
@@ -51,7 +53,7 @@ func TestStoppedPage(t *testing.T) {
 				r.handled(t)
 				wantSent(t, "afterwards", r.sent(t), "2: Guest 1: again")
 				r.wantMetrics(t, `
-					# HELP chatclub_core_page_pauses_total What paused pages: stopped is what dispatchers tell, each replica for itself, policy is Meta's word.
+					# HELP chatclub_core_page_pauses_total Pauses of pages, by cause: stopped is reported by dispatchers, each replica for itself, policy by Meta.
 					# TYPE chatclub_core_page_pauses_total counter
 					chatclub_core_page_pauses_total{cause="policy"} 0
 					chatclub_core_page_pauses_total{cause="stopped"} 2
@@ -61,8 +63,52 @@ func TestStoppedPage(t *testing.T) {
 	}
 }
 
-// TestPolicy: Meta's block holds until Meta lifts it; a warning, and a block
-// told again afterwards, change nothing.
+// TestBusyPage checks that a busy page's broadcasts wait as long as the dispatcher
+// says, but no longer than ten seconds, and that other pages' do not.
+func TestBusyPage(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		until time.Time // of the event
+		want  time.Time // when the next recipient is due
+	}{
+		"for three seconds":            {at(3), at(3)},
+		"by a clock that is far ahead": {time.UnixMilli(1 << 50), at(10)},
+		"in the past":                  {at(-1), at(0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newStore(t, "sqlite::memory:")
+				r := newRigOn(t, newBroker(t), store)
+				r.handled(t) // migrates
+				for _, page := range []string{"p", "q"} {
+					_, added, err := store.AddBroadcast(t.Context(), rooms.Broadcast{ID: page, Page: page, Text: "x", Rate: 1, Deadline: at(3600)})
+					if !added || err != nil {
+						t.Fatalf("AddBroadcast() = %v, %v, want it added", added, err)
+					}
+				}
+				r.say(t, message.Event{
+					Kind: message.KindFeedback, Page: "p", ID: "busy", User: "1", Time: 1,
+					Reason: message.FeedbackBusy, Until: tt.until.UnixMilli(),
+				})
+				r.handled(t)
+				for page, want := range map[string]time.Time{"p": tt.want, "q": at(0)} {
+					if b, err := store.Broadcast(t.Context(), page); !b.Due.Equal(want) || err != nil {
+						t.Errorf("the broadcast of %s is due at %v, %v, want %v", page, b.Due, err, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// at returns a time so many seconds after the beginning of a bubble.
+func at(seconds int) time.Time {
+	return time.Date(2000, 1, 1, 0, 0, seconds, 0, time.UTC)
+}
+
+// TestPolicy checks that Meta's block holds until Meta lifts it. A warning, and a
+// block that is repeated afterwards, change nothing.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

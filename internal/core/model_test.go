@@ -9,8 +9,8 @@ import (
 	"chatclub/internal/message"
 )
 
-// model is the naive idea of a page: everything in plain maps, nothing but
-// loops. It shares no code with what it is compared with.
+// model is a naive model of a page, of plain maps and loops. It shares no code with
+// the implementation.
 type model struct {
 	capacity    int
 	idle        time.Duration
@@ -40,9 +40,9 @@ type modelRoom struct {
 	members []string
 }
 
-// outcome is what an event must lead to.
+// outcome is the expected outcome of an event.
 type outcome struct {
-	notice bool              // its user is told something
+	notice bool              // its user gets an answer
 	copies map[string]string // PSID to text
 }
 
@@ -77,8 +77,8 @@ func (m *model) policy(ev message.Event) {
 	m.resumedAt = max(m.resumedAt, ev.Time)
 }
 
-// pause is never shortened by another, and means nothing after a resumption
-// that is younger than its cause.
+// pause is never shortened by another, and has no effect after a resumption that is
+// younger than its cause.
 func (m *model) pause(at, until int64) {
 	if until > m.pausedUntil && at > m.resumedAt {
 		m.pausedUntil, m.pausedAt = until, max(m.pausedAt, at)
@@ -195,7 +195,7 @@ func (m *model) join(user string, p *modelPerson, arg string) {
 	}
 }
 
-// others are the other members of the user's room.
+// others returns the other members of the user's room.
 func (m *model) others(user string) []string {
 	p := m.people[user]
 	if p.room == 0 {
@@ -253,7 +253,7 @@ func (m *model) leave(user string) {
 	p.room = 0
 }
 
-// ban is for good, from that time on.
+// ban bans a user for good, from that time on.
 func (m *model) ban(user string) bool {
 	p := m.people[user]
 	if p == nil {

@@ -11,7 +11,7 @@ import (
 	"chatclub/internal/message"
 )
 
-// check holds the database to the model.
+// check compares the database with the model.
 func (w *world) check(t *rapid.T) {
 	views, err := w.store.Rooms(context.Background(), w.page, 0, 1000)
 	if err != nil {
@@ -32,7 +32,7 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// settle compares all that was published with all that was expected.
+// settle compares the published messages with the expected ones.
 func (w *world) settle() {
 	w.collect()
 	for id, texts := range w.got {
@@ -78,7 +78,7 @@ func (w *world) collect() {
 			if err := d.Ack(); err != nil {
 				w.t.Fatal(err)
 			}
-			if o.Page == w.page { // not of a page that failed before
+			if o.Page == w.page { // else of a page of a failed run
 				w.got[o.ID] = append(w.got[o.ID], o.Text)
 			}
 		default:

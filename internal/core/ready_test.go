@@ -15,7 +15,7 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// migrating is a store whose migration a test makes fail, or take its time.
+// migrating is a store whose migration fails or takes a while, as a test says.
 type migrating struct {
 	Store
 	fails func(try int) error // tries count from 1
@@ -45,7 +45,7 @@ func wantReady(t *testing.T, r *rig, when, want string) {
 	}
 }
 
-// TestReady: readiness says why not, from before the start to the end.
+// TestReady checks what Ready returns from before the start to the end.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestReady(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		wantReady(t, r, "once events are taken", "")
-		if got := testutil.ToFloat64(r.core.metrics.failures.WithLabelValues(string(stepMigrate))); got != 1 {
+		if got := testutil.ToFloat64(r.core.metrics.failures[stepMigrate]); got != 1 {
 			t.Errorf("failed migrations = %v, want the first", got)
 		}
 		r.store.before = times(1, "ping")
@@ -85,7 +85,7 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// TestNewerDatabase: Run ends, since trying again does not help.
+// TestNewerDatabase checks that Run ends, because trying again does not help.
 func TestNewerDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -12,27 +13,57 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// reply is what the user of an event is told: texts, one below the other, and
-// buttons.
+// reply is the answer to the user of an event: texts, each on a line of its own,
+// and buttons.
 type reply struct {
 	lang    string
 	texts   []string
 	buttons []message.QuickReply
 }
 
+// newReply returns the answer to a result in the user's language, or in language
+// if that is unknown. idle is the time after which silent members leave.
+func newReply(ev rooms.Event, res rooms.Result, language string, idle time.Duration) reply {
+	r := reply{lang: cmp.Or(res.Lang, language)}
+	switch {
+	case res.Rejected && res.Until.IsZero() && res.Notice == rooms.Banned:
+		r.say(phrase.Banned, nil)
+	case res.Notice == rooms.Silence:
+		if !res.Rejected && !res.Paused {
+			r.answerCommand(ev.Command)
+		}
+	case res.Notice == rooms.Welcome:
+		r.welcome(res)
+	case res.Notice == rooms.Already && res.Subject != "":
+		r.say(phrase.RoomFull, phrase.Args{"room": res.Subject, "next": roomName(res.Room)})
+	case res.Notice == rooms.RoomList:
+		r.list(res)
+	case res.Notice == rooms.Members:
+		r.who(res)
+	default:
+		span := res.Until.Sub(ev.At)
+		if res.Notice == rooms.LeftIdle {
+			span = idle
+		}
+		r.answerNotice(res, span)
+	}
+	return r
+}
+
+// say adds a text.
 func (r *reply) say(key phrase.Key, args phrase.Args) {
 	r.texts = append(r.texts, phrase.Text(r.lang, key, args))
 }
 
-// offer adds a button for a command, where one is possible.
+// offer adds a button for a command, if there can be one.
 func (r *reply) offer(key phrase.Key, args phrase.Args, c command.Command) {
 	if b, ok := fanout.Reply(phrase.Text(r.lang, key, args), c.Payload()); ok && len(r.buttons) < message.MaxReplies {
 		r.buttons = append(r.buttons, b)
 	}
 }
 
-// offerKinds adds buttons for commands, those about a member about the one of
-// that name.
+// offerKinds adds buttons for commands. Those about a member are about the member
+// of that name.
 func (r *reply) offerKinds(name string, kinds ...command.Kind) {
 	keys := map[command.Kind]phrase.Key{ //nolint:exhaustive // the others have no button
 		command.Rooms: phrase.ButtonRooms, command.Who: phrase.ButtonWho, command.Help: phrase.ButtonHelp,
@@ -44,15 +75,27 @@ func (r *reply) offerKinds(name string, kinds ...command.Kind) {
 	}
 }
 
-// answer is how a notice is put: a phrase, and buttons for what may be wanted
-// next.
+// answerCommand answers a command that rooms has no notice for: help, and a
+// refused command.
+func (r *reply) answerCommand(c command.Command) {
+	text := c.Refused
+	if c.Kind == command.Help {
+		text = phrase.Help
+	}
+	if text != "" {
+		r.say(text, c.Args)
+		r.offerKinds("", command.Rooms, command.Who, command.Mute, command.Leave)
+	}
+}
+
+// answer is the phrase for a notice, with buttons for likely next commands.
 type answer struct {
 	key   phrase.Key
 	offer []command.Kind
 }
 
-// answers are those of the notices that need no more than their values.
-var answers = map[rooms.Notice]answer{ //nolint:exhaustive // the others are put by replyTo
+// answers holds the answers that need only their values.
+var answers = map[rooms.Notice]answer{ //nolint:exhaustive // newReply has the others
 	rooms.Here:       {phrase.Where, []command.Kind{command.Who, command.Rooms, command.Leave}},
 	rooms.Already:    {phrase.AlreadyIn, []command.Kind{command.Who}},
 	rooms.Left:       {phrase.Left, []command.Kind{command.Join, command.Rooms}},
@@ -73,52 +116,22 @@ var answers = map[rooms.Notice]answer{ //nolint:exhaustive // the others are put
 	rooms.Banned:     {phrase.BannedFor, nil},
 }
 
-// replyTo puts what rooms says into the words of the user's language.
-func (c *Core) replyTo(ev rooms.Event, res rooms.Result) reply {
-	r := reply{lang: res.Lang}
-	if r.lang == "" {
-		r.lang = c.cfg.Language
+// answerNotice answers with an entry of answers. span is the time until
+// res.Until, or the time of silence.
+func (r *reply) answerNotice(res rooms.Result, span time.Duration) {
+	args := phrase.Args{"room": roomName(res.Room), "n": res.Count, "name": res.Subject, "for": phrase.Span(span)}
+	switch res.Notice { //nolint:exhaustive // the others need no other values
+	case rooms.NoRoom:
+		args["room"] = res.Subject
+	case rooms.Renamed:
+		args["name"] = res.Name
 	}
-	switch {
-	case res.Rejected && res.Until.IsZero() && res.Notice == rooms.Banned:
-		r.say(phrase.Banned, nil)
-	case res.Notice == rooms.Silence:
-		text := ev.Command.Refused
-		if ev.Command.Kind == command.Help {
-			text = phrase.Help
-		}
-		if text != "" && !res.Rejected && !res.Paused {
-			r.say(text, ev.Command.Args)
-			r.offerKinds("", command.Rooms, command.Who, command.Mute, command.Leave)
-		}
-	case res.Notice == rooms.Welcome:
-		r.welcome(res)
-	case res.Notice == rooms.Already && res.Subject != "":
-		r.say(phrase.RoomFull, phrase.Args{"room": res.Subject, "next": roomName(res.Room)})
-	case res.Notice == rooms.RoomList:
-		r.list(res)
-	case res.Notice == rooms.Members:
-		r.who(res)
-	default:
-		span := res.Until.Sub(ev.At)
-		if res.Notice == rooms.LeftIdle {
-			span = c.cfg.Idle
-		}
-		args := phrase.Args{"room": roomName(res.Room), "n": res.Count, "name": res.Subject, "for": phrase.Span(span)}
-		switch res.Notice { //nolint:exhaustive // the others are covered
-		case rooms.NoRoom:
-			args["room"] = res.Subject
-		case rooms.Renamed:
-			args["name"] = res.Name
-		}
-		a := answers[res.Notice]
-		r.say(a.key, args)
-		r.offerKinds(res.Subject, a.offer...)
-		if res.Notice == rooms.Muted {
-			r.offer(phrase.ButtonUnmute, nil, command.Command{Kind: command.Mute})
-		}
+	a := answers[res.Notice]
+	r.say(a.key, args)
+	r.offerKinds(res.Subject, a.offer...)
+	if res.Notice == rooms.Muted {
+		r.offer(phrase.ButtonUnmute, nil, command.Command{Kind: command.Mute})
 	}
-	return r
 }
 
 func (r *reply) welcome(res rooms.Result) {
@@ -131,7 +144,7 @@ func (r *reply) welcome(res rooms.Result) {
 	} else {
 		r.say(phrase.Welcome, room)
 	}
-	r.offerKinds("", command.Who, command.Rooms, command.Leave) // three are buttons, which stay
+	r.offerKinds("", command.Who, command.Rooms, command.Leave) // up to three are buttons, which stay visible
 }
 
 func (r *reply) list(res rooms.Result) {
@@ -152,7 +165,7 @@ func (r *reply) list(res rooms.Result) {
 	}
 }
 
-// who names the members, and offers to block each of them but the user.
+// who names the members, and offers to block each of the others.
 func (r *reply) who(res rooms.Result) {
 	room := roomName(res.Room)
 	if res.Count == 0 {
@@ -168,7 +181,7 @@ func (r *reply) who(res rooms.Result) {
 	}
 }
 
-// roomName is a room as its users call it.
+// roomName returns the name of a room for users.
 func roomName(r rooms.Room) string {
 	if r.Code != "" {
 		return r.Code

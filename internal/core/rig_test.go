@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { rabbittest.Main(m) }
 
-// errAway is what a database or broker that is away answers in these tests.
+// errAway is the error of a database or broker that is away.
 var errAway = errors.New("away")
 
 // flakyBroker is a broker whose Publish a test can make fail.
@@ -41,7 +41,7 @@ func (b *flakyBroker) Publish(ctx context.Context, msgs ...queue.Message) error 
 	return b.Broker.Publish(ctx, msgs...)
 }
 
-// flakyStore is a store whose methods a test can make fail, by their name.
+// flakyStore is a store whose methods a test can make fail, by their names.
 type flakyStore struct {
 	Store
 	before func(method string) error // nil: nothing
@@ -76,43 +76,14 @@ func (s *flakyStore) Done(ctx context.Context, page, id string) error {
 	return s.Store.Done(ctx, page, id)
 }
 
-func (s *flakyStore) Gone(ctx context.Context, page, user string, at time.Time) error {
+func (s *flakyStore) Gone(ctx context.Context, page, psid string, at time.Time) error {
 	if err := s.fail("gone"); err != nil {
 		return err
 	}
-	return s.Store.Gone(ctx, page, user, at)
+	return s.Store.Gone(ctx, page, psid, at)
 }
 
-func (s *flakyStore) ClaimBroadcasts(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error) {
-	if err := s.fail("claim"); err != nil {
-		return rooms.Claim{}, err
-	}
-	c, err := s.Store.ClaimBroadcasts(ctx, holder, lease)
-	return c, errors.Join(err, s.fail("claimed"))
-}
-
-func (s *flakyStore) ReleaseBroadcasts(ctx context.Context, holder string, ids ...string) error {
-	if err := s.fail("release"); err != nil {
-		return err
-	}
-	return s.Store.ReleaseBroadcasts(ctx, holder, ids...)
-}
-
-func (s *flakyStore) NextRecipients(ctx context.Context, holder string, turns []rooms.Lookup) ([]rooms.Recipients, error) {
-	if err := s.fail("next"); err != nil {
-		return nil, err
-	}
-	return s.Store.NextRecipients(ctx, holder, turns)
-}
-
-func (s *flakyStore) AdvanceBroadcasts(ctx context.Context, holder string, steps []rooms.Progress) ([]rooms.BroadcastState, error) {
-	if err := s.fail("advance"); err != nil {
-		return nil, err
-	}
-	return s.Store.AdvanceBroadcasts(ctx, holder, steps)
-}
-
-// times makes a hook that fails the first n calls of a method.
+// times returns a hook that fails the first n calls of a method.
 func times(n int, method string) func(string) error {
 	var mu sync.Mutex
 	return func(called string) error {
@@ -159,7 +130,7 @@ func newRig(t testing.TB) *rig {
 	return newRigOn(t, newBroker(t), newStore(t, "sqlite::memory:"))
 }
 
-// newIdleRig is a rig whose silent members leave.
+// newIdleRig returns a rig whose silent members leave.
 func newIdleRig(t testing.TB, b *memory.Broker, idle time.Duration) *rig {
 	t.Helper()
 	s, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite::memory:", Idle: idle})
@@ -167,15 +138,18 @@ func newIdleRig(t testing.TB, b *memory.Broker, idle time.Duration) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	r := newRigOn(t, b, s)
-	r.core.cfg.Idle = idle
-	return r
+	return newRigOn(t, b, s, func(c *Config) { c.Idle = idle })
 }
 
-func newRigOn(t testing.TB, b *memory.Broker, s Store) *rig {
+// newRigOn returns a rig on a broker and store, with changes of its Config.
+func newRigOn(t testing.TB, b *memory.Broker, s Store, changes ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{broker: b, flaky: &flakyBroker{Broker: b}, store: &flakyStore{Store: s}, reg: prometheus.NewRegistry()}
-	c, err := New(Config{Broker: r.flaky, Store: r.store, Workers: 4, Registerer: r.reg})
+	cfg := Config{Broker: r.flaky, Store: r.store, Workers: 4, Registerer: r.reg}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	c, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +170,7 @@ func (r *rig) start(t testing.TB) (stop func() error) {
 	})
 }
 
-// handled runs the core until all there is to do is done.
+// handled runs the core until it has handled all events.
 func (r *rig) handled(t testing.TB) {
 	t.Helper()
 	stop := r.start(t)
@@ -226,12 +200,19 @@ func (r *rig) put(t testing.TB, id string, body []byte) {
 	}
 }
 
-// text is a user's message on page p.
+// text returns a user's message on page p, of the year 1970.
 func text(user, id, words string) message.Event {
 	return message.Event{Kind: message.KindMessage, Page: "p", ID: id, User: user, Time: 1, Text: words}
 }
 
-// take takes everything off a queue. For use in a synctest bubble.
+// now returns a user's message on page p, of this moment.
+func now(user, id, words string) message.Event {
+	ev := text(user, id, words)
+	ev.Time = time.Now().UnixMilli()
+	return ev
+}
+
+// take takes all messages off a queue. It needs a synctest bubble.
 func take(t testing.TB, b *memory.Broker, name string) []queue.Message {
 	t.Helper()
 	synctest.Wait()
@@ -255,7 +236,7 @@ func (r *rig) sent(t testing.TB) []string {
 	return got
 }
 
-// wantQueue checks how many messages a queue holds that nobody consumes.
+// wantQueue checks how many messages a queue without consumers holds.
 func (r *rig) wantQueue(t testing.TB, name string, want int) {
 	t.Helper()
 	info, err := r.broker.Inspect(t.Context(), name)

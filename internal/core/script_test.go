@@ -22,9 +22,8 @@ import (
 	"chatclub/internal/rooms/roomstest"
 )
 
-// TestScript plays a script of chat and compares every message that it leads
-// to with a golden file, on each database and each broker.
-// UPDATE_GOLDEN=1 writes the file anew.
+// TestScript plays a script of a chat on each database and each broker, and
+// compares all messages with a golden file. UPDATE_GOLDEN=1 writes the file anew.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	databases := map[string]func(testing.TB) string{
@@ -39,6 +38,9 @@ func TestScript(t *testing.T) {
 		for name, broker := range brokers {
 			t.Run(db+"/"+name, func(t *testing.T) {
 				t.Parallel()
+				if testing.Short() && (db == "sqlite") != (name == "memory") {
+					t.Skip("long: the short run has each database and each broker once")
+				}
 				u := url(t)
 				got := play(t, u, broker(t))
 				const golden = "testdata/script.golden"
@@ -74,22 +76,22 @@ func newRabbit(t testing.TB) queue.Broker {
 	return b
 }
 
-// stage is where a script is played.
-type stage struct {
+// player plays a script on a core.
+type player struct {
 	broker queue.Broker
 	core   *Core
 	store  *rooms.Store
 	out    queue.Subscription
-	now    atomic.Int64 // Unix milliseconds: the clock of everybody
+	now    atomic.Int64 // the clock of all, Unix milliseconds
 	last   message.Event
 	lines  int
 	told   strings.Builder
 }
 
-// play returns the script with what each line leads to below it.
+// play returns the script, with the messages of each line below it.
 func play(t *testing.T, url string, broker queue.Broker) string {
 	t.Helper()
-	s := &stage{broker: broker}
+	s := &player{broker: broker}
 	now := func() time.Time { return time.UnixMilli(s.now.Load()).UTC() }
 	var err error
 	s.store, err = rooms.Open(rooms.Config{
@@ -128,8 +130,8 @@ func play(t *testing.T, url string, broker queue.Broker) string {
 	return s.told.String()
 }
 
-// line plays one line and waits for all that comes of it.
-func (s *stage) line(t *testing.T, line string) {
+// line plays one line and waits for all of its messages.
+func (s *player) line(t *testing.T, line string) {
 	t.Helper()
 	s.lines++
 	fmt.Fprintln(&s.told, line)
@@ -144,7 +146,7 @@ func (s *stage) line(t *testing.T, line string) {
 	case what == "sweep":
 		silent, err := s.store.SilentMembers(t.Context(), rooms.Silent{})
 		if err == nil {
-			err = s.core.announce(t.Context(), silent)
+			err = sweeper{s.core.cfg, s.core.retry}.announce(t.Context(), silent)
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
@@ -163,7 +165,7 @@ var spoken = regexp.MustCompile(`^(\w+)(?:\((\w+)\))?: (tap )?(.*)$`)
 
 var attached = regexp.MustCompile(`\[(\w+) (\S+)\]`)
 
-func (s *stage) event(t *testing.T, what string) message.Event {
+func (s *player) event(t *testing.T, what string) message.Event {
 	t.Helper()
 	ev := message.Event{Page: "p", ID: fmt.Sprintf("m%02d", s.lines), Time: s.now.Load()}
 	words := strings.Fields(what)
@@ -192,7 +194,7 @@ func (s *stage) event(t *testing.T, what string) message.Event {
 	return ev
 }
 
-func (s *stage) put(t *testing.T, ev message.Event) {
+func (s *player) put(t *testing.T, ev message.Event) {
 	t.Helper()
 	body, err := ev.Encode()
 	if err != nil {
@@ -204,9 +206,9 @@ func (s *stage) put(t *testing.T, ev message.Event) {
 	}
 }
 
-// await collects what was sent until somebody who stands behind the line, on
-// another page, got his answer: there is one worker for both.
-func (s *stage) await(t *testing.T) {
+// await collects the messages until a user of another page, who writes behind the
+// line, gets the answer. There is one worker for both pages.
+func (s *player) await(t *testing.T) {
 	t.Helper()
 	behind := fmt.Sprintf("behind%d", s.lines)
 	s.put(t, message.Event{Kind: message.KindMessage, Page: "q", ID: behind, User: behind, Time: s.now.Load(), Text: "/help"})
@@ -231,9 +233,9 @@ func (s *stage) await(t *testing.T) {
 	}
 }
 
-// tell writes down one message: its id without the page, class, text or
-// attachment, and buttons.
-func (s *stage) tell(o message.Outbound) {
+// tell writes one message: its id without the page, class, text or attachment, and
+// buttons.
+func (s *player) tell(o message.Outbound) {
 	what := strings.ReplaceAll(o.Text, "\n", " / ")
 	if o.Attachment != nil {
 		what = "[" + o.Attachment.Type + " " + o.Attachment.URL + "]"

@@ -80,7 +80,7 @@ func TestFeedback(t *testing.T) {
 					text("1", "d", "after"),
 					back,
 				)
-				r.store.before = times(2, "gone") // an outage does not lose feedback
+				r.store.before = times(2, "gone") // an outage loses no feedback
 				stop := r.start(t)
 				time.Sleep(time.Minute)
 				if err := stop(); err != nil {
@@ -93,8 +93,8 @@ func TestFeedback(t *testing.T) {
 	}
 }
 
-// TestShutdown: what is begun is finished, what is not begun goes back in
-// order, and the end comes in bounded time.
+// TestShutdown checks that an event in progress is finished, that the others are
+// handed back in order, and that the end comes in bounded time.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -109,8 +109,7 @@ func TestShutdown(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
-				r.core.cfg.PublishTimeout = 2 * time.Hour
+				r := newRigOn(t, newBroker(t), newStore(t, "sqlite::memory:"), func(c *Config) { c.PublishTimeout = 2 * time.Hour })
 				r.flaky.before = func(ctx context.Context, _ []queue.Message) error {
 					if !backoff.Sleep(ctx, tt.publish) {
 						return errors.Join(queue.ErrUnavailable, ctx.Err())
@@ -139,7 +138,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestShutdownWhileAway: a core that waits for its database ends at once.
+// TestShutdownWhileAway checks that a core that waits for its database ends at
+// once.
 func TestShutdownWhileAway(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"migrate", "receive"} {
@@ -188,8 +188,8 @@ func (c deadChannel) Requeue(uint64) error {
 }
 func (deadChannel) Live() bool { return false }
 
-// TestStale: a delivery of a lost connection is left alone; its message comes
-// again, perhaps on another core.
+// TestStale checks that a delivery of a lost connection is not settled. Its event
+// is delivered again, perhaps to another core.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,19 +237,18 @@ func TestPauseAfter(t *testing.T) {
 		1: 50 * time.Millisecond, 2: 100 * time.Millisecond, 7: 3200 * time.Millisecond, 8: 5 * time.Second, 1000: 5 * time.Second,
 	} {
 		for range 100 {
-			if got := pauseAfter(failures); got < want*3/4 || got > want*5/4 {
-				t.Fatalf("pauseAfter(%d) = %v, want %v ± 25 %%", failures, got, want)
+			if got := pauses.Delay(failures); got < want*3/4 || got > want*5/4 {
+				t.Fatalf("pauses.Delay(%d) = %v, want %v ± 25 %%", failures, got, want)
 			}
 		}
 	}
 }
 
-// TestPrune: events are forgotten after a day.
+// TestPrune checks that events are recognised for a day.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.core.caster.every = time.Hour
 		stop := r.start(t)
 		r.say(t, text("1", "a", "hello"))
 		time.Sleep(23 * time.Hour)
@@ -270,8 +269,8 @@ func TestPrune(t *testing.T) {
 	})
 }
 
-// TestManyPagesOneShard: a page whose copies do not get through delays the
-// other pages of its worker only.
+// TestManyPagesOneShard checks that a page whose copies are not confirmed delays
+// only the other pages of its worker.
 func TestManyPagesOneShard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"chatclub/internal/rooms/roomstest"
 )
 
-// TestTwoCoresOnePostgres: two cores share a queue and a database, and every
-// event is told twice. Each copy is made exactly once.
+// TestTwoCoresOnePostgres checks that each copy is made exactly once by two cores
+// that share a queue and a database, although every event is repeated.
 func TestTwoCoresOnePostgres(t *testing.T) {
 	t.Parallel()
 	const users, events = 20, 200

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"chatclub/internal/broadcast"
 	"chatclub/internal/core"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/excess"
@@ -140,6 +141,9 @@ func gather(t *testing.T) []*dto.MetricFamily {
 		t.Fatal(err)
 	}
 	if _, err = core.New(core.Config{Broker: mem, Store: store, Registerer: reg}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = broadcast.New(broadcast.Config{Broker: mem, Store: store, Registerer: reg}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = dispatch.New(dispatch.Config{

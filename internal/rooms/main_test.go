@@ -22,8 +22,14 @@ type backend struct {
 	url  func(testing.TB) string
 }
 
+// databases returns those for the tests of one store. The short run leaves out
+// SQLite's file, which behaves as its memory does.
 func databases() []backend {
-	return append(shared(), backend{"memory", func(testing.TB) string { return "sqlite::memory:" }})
+	all := append(shared(), backend{"memory", func(testing.TB) string { return "sqlite::memory:" }})
+	if testing.Short() {
+		return all[1:]
+	}
+	return all
 }
 
 // shared returns the databases that several stores can use at once.

@@ -14,6 +14,9 @@ import (
 func TestRoomsStayWithinCapacity(t *testing.T) {
 	t.Parallel()
 	onEach(t, shared(), func(t *testing.T, url string) {
+		if testing.Short() && strings.HasPrefix(url, "sqlite:") {
+			t.Skip("long: TestJoinLeaveAtOnce shares an SQLite file")
+		}
 		stores := make([]*Store, 4)
 		for i := range stores {
 			stores[i] = open(t, Config{DatabaseURL: url})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/broadcast"
 	"chatclub/internal/core"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
@@ -56,8 +57,12 @@ func startFront(ctx context.Context, f Front, broker queue.Broker, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
+	broadcasts, err := broadcast.New(broadcast.Config{Broker: broker, Store: store, Log: log, ShutdownTimeout: shutdownTimeout})
+	if err != nil {
+		return nil, err
+	}
 	c, err := core.New(core.Config{
-		Broker: broker, Store: store, Limit: f.limit(), Registerer: prometheus.NewRegistry(), Log: log, ShutdownTimeout: shutdownTimeout,
+		Broker: broker, Store: store, Limit: f.limit(), Alongside: broadcasts.Run, Log: log, ShutdownTimeout: shutdownTimeout,
 	})
 	if err != nil {
 		return nil, err

@@ -10,28 +10,26 @@ import (
 	"chatclub/internal/queue/memory/memorytest"
 )
 
-// A page's copies go to the common queue up to a second's worth ahead of its
-// limit, then to its lane; other pages are not touched.
+// TestCopiesBeyondTheLimitGoToTheLane checks that a page's copies go to the common
+// queue up to a second's worth ahead of its limit, and then to its lane. Other
+// pages' copies do not.
 func TestCopiesBeyondTheLimitGoToTheLane(t *testing.T) {
 	t.Parallel()
 	b := memorytest.New(t, queue.Topology{Prefix: "t", Lanes: 4})
 	defer b.Close()
 	now := time.Unix(1000, 0)
-	c := &Core{
-		cfg:     Config{Broker: b, Limit: func(string) float64 { return 300 }, Now: func() time.Time { return now }},
-		metrics: newMetrics(nil),
-	}
-	r := newRouter(c)
-	now = now.Add(time.Minute) // past the careful first second
+	cfg := Config{Broker: b, Limit: func(string) float64 { return 300 }, Now: func() time.Time { return now }}
+	r := newRouter(cfg, newMetrics(nil).overflowed)
+	now = now.Add(time.Minute) // after the cautious first second
 	count := func(page string, n int) (common, lane int) {
 		for i := range n {
-			switch q := r.queueOf(message.Outbound{Page: page, To: fmt.Sprint(i), Class: message.ClassText}, now); q {
+			switch q := r.queueFor(message.Outbound{Page: page, To: fmt.Sprint(i), Class: message.ClassText}, now); q {
 			case b.Topology().Outbound():
 				common++
 			case b.Topology().LaneOf(page):
 				lane++
 			default:
-				t.Fatalf("queueOf = %q", q)
+				t.Fatalf("queueFor() = %q", q)
 			}
 		}
 		return common, lane
@@ -44,6 +42,6 @@ func TestCopiesBeyondTheLimitGoToTheLane(t *testing.T) {
 	}
 	now = now.Add(10 * time.Second)
 	if _, lane := count("hot", 10); lane != 10 {
-		t.Errorf("while its lane was not seen empty %d of 10 copies went there, want all: none may overtake", lane)
+		t.Errorf("while its lane was not seen empty %d of 10 copies went there, want all, so that none overtakes", lane)
 	}
 }

@@ -1,0 +1,60 @@
+package broadcast
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
+)
+
+// Store is the part of rooms.Store that a Scheduler needs. Each method is
+// described there.
+type Store interface {
+	AddBroadcast(ctx context.Context, b rooms.Broadcast) (kept rooms.Broadcast, added bool, err error)
+	StopBroadcast(ctx context.Context, id string) (b rooms.Broadcast, stopped bool, err error)
+	ClaimBroadcasts(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error)
+	ReleaseBroadcasts(ctx context.Context, holder string, ids ...string) error
+	NextRecipients(ctx context.Context, holder string, lookups []rooms.Lookup) ([]rooms.Recipients, error)
+	AdvanceBroadcasts(ctx context.Context, holder string, progress []rooms.Progress) ([]rooms.BroadcastState, error)
+}
+
+// Config is the configuration of a Scheduler. Broker and Store must be set. The
+// caller closes both after Run has returned.
+type Config struct {
+	Broker          queue.Broker
+	Store           Store
+	Counter         *rooms.Counter        // counts the messages of each room; default one of its own
+	PublishTimeout  time.Duration         // for the messages of one round to be confirmed; default 10 s
+	ShutdownTimeout time.Duration         // for the rounds in progress when Run's ctx ends; default 20 s
+	Registerer      prometheus.Registerer // nil: metrics go nowhere
+	Log             *slog.Logger          // nil: no log
+	Now             func() time.Time      // default time.Now
+}
+
+// withDefaults returns c with its defaults filled in, or an error that names the
+// wrong field.
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Broker == nil || c.Store == nil:
+		return c, errors.New("Broker and Store must be set")
+	case c.PublishTimeout < 0:
+		return c, fmt.Errorf("PublishTimeout %v must not be negative", c.PublishTimeout)
+	case c.ShutdownTimeout < 0:
+		return c, fmt.Errorf("ShutdownTimeout %v must not be negative", c.ShutdownTimeout)
+	}
+	c.Counter = cmp.Or(c.Counter, new(rooms.Counter))
+	c.PublishTimeout = cmp.Or(c.PublishTimeout, 10*time.Second)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 20*time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c, nil
+}

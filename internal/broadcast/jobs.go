@@ -1,0 +1,91 @@
+package broadcast
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/rooms"
+)
+
+// jobs holds the broadcasts of a Scheduler. Safe for concurrent use, but a job's
+// fields belong to the goroutine of its round.
+type jobs struct {
+	gauge prometheus.Gauge // how many there are
+
+	mu   sync.Mutex
+	byID map[string]*job
+}
+
+func newJobs(gauge prometheus.Gauge) *jobs {
+	return &jobs{gauge: gauge, byID: make(map[string]*job)}
+}
+
+// add adds claimed broadcasts. Their first rounds are spread over a second, so
+// that they do not come in the same tick for ever.
+func (js *jobs) add(claimed []rooms.Broadcast, now time.Time) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	for i, b := range claimed {
+		if js.byID[b.ID] == nil {
+			next := now.Add(roundEvery * time.Duration(i) / time.Duration(len(claimed)))
+			js.byID[b.ID] = &job{Broadcast: b, parts: Parts(b.Text), next: next}
+		}
+	}
+	js.gauge.Set(float64(len(js.byID)))
+}
+
+// remove removes a job that ended or was lost.
+func (js *jobs) remove(j *job) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	delete(js.byID, j.ID)
+	js.gauge.Set(float64(len(js.byID)))
+}
+
+// missing returns which of these ids are not here.
+func (js *jobs) missing(ids []string) []string {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	var list []string
+	for _, id := range ids {
+		if js.byID[id] == nil {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// due returns the jobs whose next round is not after now, the earliest first.
+func (js *jobs) due(now time.Time) []*job {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	var due []*job
+	for _, j := range js.byID {
+		if !j.next.After(now) {
+			due = append(due, j)
+		}
+	}
+	slices.SortFunc(due, func(a, b *job) int { return cmp.Or(a.next.Compare(b.next), cmp.Compare(a.ID, b.ID)) })
+	return due
+}
+
+// untilNext returns the time until the next round of any job, at most an hour.
+func (js *jobs) untilNext(now time.Time) time.Duration {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	next := time.Hour
+	for _, j := range js.byID {
+		next = min(next, j.next.Sub(now))
+	}
+	return next
+}
+
+func (js *jobs) len() int {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	return len(js.byID)
+}

@@ -1,0 +1,153 @@
+package broadcast
+
+import (
+	"context"
+	"time"
+
+	"chatclub/internal/backoff"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
+)
+
+// round is one step of a batch of jobs, which no other round has meanwhile.
+type round struct {
+	s    *Scheduler
+	now  time.Time
+	jobs []*job
+}
+
+// play puts the messages that are due on the bulk queue and then writes the
+// progress. work bounds what the end of ctx must not interrupt. Jobs that fail
+// have their next round a second later.
+func (r round) play(ctx, work context.Context) {
+	var open []*job
+	progress := make(map[*job]rooms.Progress)
+	for _, j := range r.jobs {
+		n, from := j.allowed(r.now)
+		switch {
+		case !r.now.Before(j.Deadline):
+			progress[j] = j.progress(from, rooms.BroadcastExpired)
+		case !r.s.bulk.open.Load():
+			j.next = r.now.Add(roundEvery)
+		case n == 0:
+			j.next = from
+		default:
+			open = append(open, j)
+		}
+	}
+	if len(open) > 0 {
+		if err := r.send(ctx, work, open, progress); err != nil && ctx.Err() == nil {
+			r.s.noteFailure(ctx, err, roundEvery)
+		}
+	}
+	if len(progress) > 0 {
+		r.advance(ctx, work, progress)
+	}
+}
+
+// send publishes the messages to the recipients that are due. It adds the
+// progress of the jobs whose messages are confirmed.
+func (r round) send(ctx, work context.Context, open []*job, progress map[*job]rooms.Progress) error {
+	lookups := make([]rooms.Lookup, len(open))
+	for i, j := range open {
+		n, _ := j.allowed(r.now)
+		lookups[i] = rooms.Lookup{Broadcast: j.Broadcast, Limit: n + 1} // one more, to see the end
+		j.next = r.now.Add(roundEvery)                                  // unless it has progress
+	}
+	answers, err := r.s.cfg.Store.NextRecipients(ctx, r.s.holder, lookups)
+	if err != nil {
+		return err
+	}
+	sent := make(map[*job]rooms.Progress)
+	var messages []message.Outbound
+	for i, j := range open {
+		switch a := answers[i]; {
+		case !a.Held:
+			r.s.jobs.remove(j)
+		case a.Cursor != j.Cursor, a.Due.After(j.Due.Add(time.Millisecond)): // another core had it, or its page is busy
+			j.Cursor, j.Queued, j.Due = a.Cursor, a.Queued, a.Due
+			j.next = latest(j.next, j.Due)
+		case a.Paused:
+		default:
+			to, state := a.To, rooms.BroadcastDone
+			if n := lookups[i].Limit - 1; len(to) > n {
+				to, state = to[:n], rooms.BroadcastRunning
+			}
+			_, from := j.allowed(r.now)
+			sent[j] = j.progress(from, state, to...)
+			messages = j.appendMessages(messages, to, r.now)
+		}
+	}
+	if err := r.publish(work, messages); err != nil {
+		return err
+	}
+	for j, p := range sent {
+		r.s.cfg.Counter.Add(rooms.RoomKey{Page: j.Page, Room: j.Room}, rooms.Count{Copies: int64((p.Queued - j.Queued) * len(j.parts))})
+		progress[j] = p
+	}
+	return nil
+}
+
+func (r round) publish(ctx context.Context, messages []message.Outbound) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	bodies, err := message.EncodeAll(messages)
+	if err != nil {
+		return err
+	}
+	bulk := r.s.cfg.Broker.Topology().Bulk()
+	msgs := make([]queue.Message, len(messages))
+	for i, o := range messages {
+		msgs[i] = queue.Message{Queue: bulk, ID: o.ID, Body: bodies[i]}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.s.cfg.PublishTimeout)
+	defer cancel()
+	if err := r.s.cfg.Broker.Publish(ctx, msgs...); err != nil {
+		return err
+	}
+	r.s.metrics.messages.Add(float64(len(msgs)))
+	return nil
+}
+
+// advance writes the progress of jobs. It repeats that until it succeeds or ctx
+// ends, because messages whose progress is not written are queued again.
+func (r round) advance(ctx, work context.Context, progress map[*job]rooms.Progress) {
+	jobs, list := make([]*job, 0, len(progress)), make([]rooms.Progress, 0, len(progress))
+	for j, p := range progress {
+		jobs, list = append(jobs, j), append(list, p)
+	}
+	states, err := r.s.cfg.Store.AdvanceBroadcasts(work, r.s.holder, list)
+	for failures := 1; err != nil; failures++ {
+		pause := advanceRetry.Delay(failures)
+		r.s.noteFailure(ctx, err, pause)
+		if !backoff.Sleep(ctx, pause) {
+			return // the next holder begins where this round did
+		}
+		states, err = r.s.cfg.Store.AdvanceBroadcasts(work, r.s.holder, list)
+	}
+	for i, j := range jobs {
+		switch states[i] {
+		case rooms.BroadcastRunning:
+			r.schedule(j, list[i])
+			continue
+		case rooms.BroadcastDone, rooms.BroadcastExpired:
+			r.s.metrics.ended.WithLabelValues(string(states[i])).Inc()
+			r.s.cfg.Log.InfoContext(ctx, "broadcast ended", "id", j.ID, "page", j.Page, "state", states[i], "queued", list[i].Queued)
+		case rooms.BroadcastStopped: // Stop has counted it
+		default: // no longer held
+		}
+		r.s.jobs.remove(j)
+	}
+}
+
+// schedule sets the next round of j: a second after this one was due, or later
+// when the next recipient is due. If this round was not enough, it is at once.
+func (r round) schedule(j *job, p rooms.Progress) {
+	j.Broadcast = p.Broadcast
+	j.next = latest(j.next, j.Due)
+	if !j.Due.After(r.now) {
+		j.next = r.now
+	}
+}

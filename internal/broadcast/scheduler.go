@@ -1,0 +1,195 @@
+// Package broadcast puts the operators' broadcasts on the bulk queue, each at its
+// rate. It guarantees that
+//
+//   - each broadcast is worked on by one Scheduler at a time, however many share
+//     the database;
+//   - a Scheduler that dies leaves at most a second's worth of messages to be
+//     queued again, under the same ids;
+//   - the bulk queue stays short, so that a slow or large broadcast delays no
+//     other, and a pause or stop takes effect within about a second.
+//
+// A broadcast is a row of the database with a cursor: its last recipient whose
+// messages are queued. A Scheduler claims the row with a lease and renews it.
+// Once a second it has a round for the broadcast: it reads the recipients that
+// are due behind the cursor, publishes their messages confirmed, and then moves
+// the cursor. Rounds that are due together share their round trips and their
+// publish.
+package broadcast
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"chatclub/internal/backoff"
+	"chatclub/internal/rooms"
+)
+
+const (
+	// lease is how long a Scheduler that died keeps its broadcasts from others.
+	// They look for free ones every claimEvery, so that a broadcast goes on within
+	// ten seconds. And a database may be away for four before a lease is lost.
+	lease      = 8 * time.Second
+	claimEvery = time.Second
+	// tick is how far apart rounds may be due and still be shared.
+	tick = 100 * time.Millisecond
+	// maxRounds is how many rounds may be in progress at a time.
+	maxRounds = 4
+)
+
+// advanceRetry spaces the tries to write how far broadcasts have come. It begins
+// with the length of a deadlock or a failover.
+var advanceRetry = backoff.Policy{Min: 50 * time.Millisecond, Max: 5 * time.Second, Low: 0.75, High: 1.25}
+
+// Scheduler works on broadcasts. The zero value is not useful; New makes a
+// Scheduler. Safe for concurrent use.
+type Scheduler struct {
+	cfg     Config
+	metrics *metrics
+	holder  string        // the name of this Scheduler in leases
+	jobs    *jobs         // the broadcasts that it holds
+	bulk    *bulkQueue    // whether more may be put on the queue
+	added   chan struct{} // of capacity 1: there is a broadcast to claim
+	claimed chan struct{} // of capacity 1: there is a job to begin
+}
+
+// New returns a Scheduler that does nothing before Run.
+func New(cfg Config) (*Scheduler, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("new broadcast scheduler: %w", err)
+	}
+	m := newMetrics(cfg.Registerer)
+	return &Scheduler{
+		cfg: cfg, metrics: m, holder: rand.Text(), jobs: newJobs(m.held),
+		bulk:  &bulkQueue{broker: cfg.Broker, log: cfg.Log, gauge: m.bulkFull},
+		added: make(chan struct{}, 1), claimed: make(chan struct{}, 1),
+	}, nil
+}
+
+// Add stores a new broadcast, which begins at once, and returns the broadcast
+// that is stored under its id. That is another one if the id was taken.
+func (s *Scheduler) Add(ctx context.Context, b rooms.Broadcast) (rooms.Broadcast, error) {
+	stored, added, err := s.cfg.Store.AddBroadcast(ctx, b)
+	if added {
+		s.cfg.Counter.Add(rooms.RoomKey{Page: b.Page, Room: b.Room}, rooms.Count{Events: 1})
+		s.cfg.Log.InfoContext(ctx, "broadcast accepted", "page", b.Page, "room", b.Room, "id", b.ID, "recipients", b.Recipients)
+		notify(s.added)
+	}
+	return stored, err
+}
+
+// Stop stops a broadcast and returns it. Queued messages still go out. The error
+// is rooms.ErrUnknown if there is none of that id.
+func (s *Scheduler) Stop(ctx context.Context, id string) (rooms.Broadcast, error) {
+	b, stopped, err := s.cfg.Store.StopBroadcast(ctx, id)
+	if stopped {
+		s.metrics.ended.WithLabelValues(string(b.State)).Inc()
+	}
+	return b, err
+}
+
+// Run works on broadcasts until ctx ends, and returns nil after its goroutines
+// have ended. Rounds in progress are finished within ShutdownTimeout, and the
+// leases are released for other cores. It waits for a database or a broker that
+// is away, as long as it takes. The database must be migrated. Call it once.
+func (s *Scheduler) Run(ctx context.Context) error {
+	// A round that was begun may go on for a while after ctx has ended.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var group sync.WaitGroup
+	group.Go(func() {
+		for ctx.Err() == nil {
+			wait(ctx, s.claim(ctx), s.added)
+		}
+	})
+	group.Go(func() {
+		for ctx.Err() == nil {
+			wait(ctx, s.playRounds(ctx, work), s.claimed)
+		}
+	})
+	<-ctx.Done()
+	timer := time.AfterFunc(s.cfg.ShutdownTimeout, cancel)
+	defer timer.Stop()
+	group.Wait()
+	if err := s.cfg.Store.ReleaseBroadcasts(work, s.holder); err != nil { // others get them when the leases end
+		s.noteFailure(ctx, err, lease)
+	}
+	return nil
+}
+
+// wait returns after d, or before that when early is notified or ctx ends.
+func wait(ctx context.Context, d time.Duration, early <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-early:
+	case <-ctx.Done():
+	}
+}
+
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // notified already
+	}
+}
+
+// claim claims broadcasts without a holder, renews the leases of those held, and
+// asks how long the bulk queue is. It returns the time until the next claim.
+func (s *Scheduler) claim(ctx context.Context) time.Duration {
+	claim, err := s.cfg.Store.ClaimBroadcasts(ctx, s.holder, lease)
+	if err == nil {
+		s.jobs.add(claim.New, s.cfg.Now())
+		err = s.releaseUnknown(ctx, claim.Held)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.noteFailure(ctx, err, claimEvery)
+	}
+	if s.jobs.len() == 0 {
+		s.metrics.bulkFull.Set(0)
+	} else {
+		s.bulk.inspect(ctx)
+	}
+	if len(claim.New) > 0 {
+		notify(s.claimed)
+	}
+	if claim.More {
+		return tick
+	}
+	return claimEvery
+}
+
+// releaseUnknown releases the broadcasts that this Scheduler holds and does not
+// know, because the answer to the claim was lost.
+func (s *Scheduler) releaseUnknown(ctx context.Context, held []string) error {
+	unknown := s.jobs.missing(held)
+	if len(unknown) == 0 {
+		return nil
+	}
+	return s.cfg.Store.ReleaseBroadcasts(ctx, s.holder, unknown...)
+}
+
+// playRounds has a round for each job that is due, and returns the time until
+// the next one. work bounds what the end of ctx must not interrupt.
+func (s *Scheduler) playRounds(ctx, work context.Context) time.Duration {
+	now := s.cfg.Now()
+	var group errgroup.Group
+	group.SetLimit(maxRounds)
+	for _, batch := range batches(s.jobs.due(now), now) {
+		group.Go(func() error { round{s, now, batch}.play(ctx, work); return nil })
+	}
+	_ = group.Wait() // each round notes its failures
+	return max(tick, s.jobs.untilNext(s.cfg.Now()))
+}
+
+// noteFailure counts and logs a failure that is tried again after pause.
+func (s *Scheduler) noteFailure(ctx context.Context, err error, pause time.Duration) {
+	s.metrics.failures.Inc()
+	s.cfg.Log.WarnContext(ctx, "broadcasts failed", "retry_in", pause, "err", err)
+}

@@ -1,0 +1,95 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/phrase"
+	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
+)
+
+// Store is the part of rooms.Store that a Core needs. Each method is described
+// there.
+type Store interface {
+	Migrate(ctx context.Context) error
+	Ping(ctx context.Context) error
+	Receive(ctx context.Context, ev rooms.Event) (rooms.Result, error)
+	Done(ctx context.Context, page, id string) error
+	Gone(ctx context.Context, page, psid string, at time.Time) error
+	CloseWindow(ctx context.Context, page, psid string, at time.Time) error
+	Pause(ctx context.Context, page, reason string, at, until time.Time) error
+	Resume(ctx context.Context, page string, at time.Time) (bool, error)
+	DelayBroadcasts(ctx context.Context, page string, until time.Time) error
+	SilentMembers(ctx context.Context, after rooms.Silent) ([]rooms.Silent, error)
+	AddCounts(ctx context.Context, counts map[rooms.RoomKey]rooms.Count) error
+	Prune(ctx context.Context, before time.Time) (int64, error)
+}
+
+// Config is the configuration of a Core. Broker and Store must be set. The
+// caller closes both after Run has returned.
+type Config struct {
+	Broker          queue.Broker
+	Store           Store
+	Prefetch        int                        // events held at most; default 256
+	Workers         int                        // events handled at a time, of different pages; default 8
+	PublishTimeout  time.Duration              // for the copies of one event to be confirmed; default 10 s
+	ShutdownTimeout time.Duration              // for the events in progress when Run's ctx ends; default 20 s
+	Limit           func(class string) float64 // calls per second that the platform takes for one page; nil: all copies go to the common queue
+	Idle            time.Duration              // the store's: how long a member may be silent; 0: for ever
+	Language        string                     // of users whose language is unknown: en, pt or es; default en
+	Registerer      prometheus.Registerer      // nil: metrics go nowhere
+	Log             *slog.Logger               // nil: no log
+	Now             func() time.Time           // default time.Now
+
+	// Counter counts the messages of each room, until the Core writes them to the
+	// store. Others may count with it. Default one of its own.
+	Counter *rooms.Counter
+	// Alongside runs from the end of the migration until Run's ctx ends, such as
+	// the broadcasts, which need the tables. Its messages are counted by Counter
+	// before the counts are written for the last time. May be nil.
+	Alongside func(ctx context.Context) error
+}
+
+// withDefaults returns c with its defaults filled in, or an error that names the
+// wrong field.
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Broker == nil || c.Store == nil:
+		return c, errors.New("Broker and Store must be set")
+	case c.Prefetch < 0:
+		return c, fmt.Errorf("Prefetch %d must not be negative", c.Prefetch)
+	case c.Workers < 0:
+		return c, fmt.Errorf("Workers %d must not be negative", c.Workers)
+	case c.PublishTimeout < 0:
+		return c, fmt.Errorf("PublishTimeout %v must not be negative", c.PublishTimeout)
+	case c.ShutdownTimeout < 0:
+		return c, fmt.Errorf("ShutdownTimeout %v must not be negative", c.ShutdownTimeout)
+	case c.Idle < 0:
+		return c, fmt.Errorf("Idle %v must not be negative", c.Idle)
+	}
+	c.Prefetch = cmp.Or(c.Prefetch, 256)
+	c.Workers = cmp.Or(c.Workers, 8)
+	c.PublishTimeout = cmp.Or(c.PublishTimeout, 10*time.Second)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 20*time.Second)
+	c.Language = cmp.Or(c.Language, phrase.English)
+	c.Counter = cmp.Or(c.Counter, new(rooms.Counter))
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c, nil
+}
+
+// publish publishes messages within PublishTimeout.
+func (c Config) publish(ctx context.Context, msgs []queue.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, c.PublishTimeout)
+	defer cancel()
+	return c.Broker.Publish(ctx, msgs...)
+}

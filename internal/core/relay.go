@@ -1,0 +1,173 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"chatclub/internal/backoff"
+	"chatclub/internal/command"
+	"chatclub/internal/fanout"
+	"chatclub/internal/message"
+	"chatclub/internal/phrase"
+	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
+)
+
+const (
+	// claimWait is how long an event is left to another core that has begun it and
+	// seems to work on it. Handling takes milliseconds. Only a core whose broker
+	// or database hangs takes longer.
+	claimWait = 5 * time.Second
+	// claimPoll is the time between two questions whether the other core has
+	// finished.
+	claimPoll = 100 * time.Millisecond
+)
+
+// relay handles the events of users: it makes their messages and publishes them.
+type relay struct {
+	cfg     Config
+	metrics *metrics
+	retry   retrier
+	router  *router // nil: all copies go to the common queue
+}
+
+// handle returns nil after the messages of an event are confirmed and the event
+// is marked as finished.
+func (r *relay) handle(run, work context.Context, j job) error {
+	ev := eventOf(j.event)
+	res, err := r.receive(run, work, j, ev)
+	if err != nil {
+		return err
+	}
+	if res.Status == rooms.Finished {
+		r.metrics.repeated.Inc()
+		return nil
+	}
+	r.observe(ev, res)
+	msgs, err := r.encode(r.messages(j.event, ev, res))
+	if err != nil {
+		return err
+	}
+	if len(msgs) > 0 {
+		publish := func() error { return r.cfg.publish(work, msgs) }
+		if err := r.retry.do(run, j.delivery.Live, stepPublish, publish); err != nil {
+			return err
+		}
+		r.metrics.copies.Add(float64(len(msgs)))
+	}
+	count := rooms.Count{Copies: int64(len(msgs))}
+	if ev.IsMessage() && !res.Rejected {
+		count.Events = 1
+	}
+	r.cfg.Counter.Add(rooms.RoomKey{Page: ev.Page, Room: res.Room.Number}, count)
+	return r.retry.do(run, j.delivery.Live, stepDone, func() error { return r.cfg.Store.Done(work, ev.Page, ev.ID) })
+}
+
+// eventOf returns an event of a user in rooms' form.
+func eventOf(ev message.Event) rooms.Event {
+	out := rooms.Event{Page: ev.Page, User: ev.User, ID: ev.ID, At: time.UnixMilli(ev.Time)}
+	// A locale in a language without texts is left out, so that Config.Language
+	// applies.
+	if l := phrase.Language(ev.Locale); strings.HasPrefix(strings.ToLower(ev.Locale), l) {
+		out.Lang = l
+	}
+	if ev.Kind == message.KindIdle {
+		out.Idle = true
+		return out
+	}
+	out.Command = command.Parse(ev.Text, ev.Payload)
+	// A button without a command lets the user in, as Messenger's "Get Started"
+	// does.
+	if out.Command.Kind == command.None && ev.Kind == message.KindPostback {
+		out.Command = command.Command{Kind: command.Start}
+	}
+	return out
+}
+
+// receive records the event. An event that was begun before and is not finished
+// is one of two cases.
+//
+// If this delivery was delivered before, or this is not the first try, its first
+// handler is most likely gone or is this core. The copies are made again at once.
+//
+// Otherwise the same event is on the queue twice, because Messenger or webhook
+// repeated it, and another core holds the other delivery. That core is given time
+// to finish, so that its copies are not doubled.
+func (r *relay) receive(run, work context.Context, j job, ev rooms.Event) (rooms.Result, error) {
+	var res rooms.Result
+	tries := 0
+	receive := func() (err error) {
+		tries++
+		res, err = r.cfg.Store.Receive(work, ev)
+		return err
+	}
+	if err := r.retry.do(run, j.delivery.Live, stepReceive, receive); err != nil {
+		return res, err
+	}
+	if tries > 1 || j.delivery.Redelivered {
+		return res, nil
+	}
+	for waited := time.Duration(0); res.Status == rooms.Unfinished && waited < claimWait; waited += claimPoll {
+		if !backoff.Sleep(run, claimPoll) || !j.delivery.Live() {
+			return res, errAbandoned
+		}
+		if err := r.retry.do(run, j.delivery.Live, stepReceive, receive); err != nil {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+// observe counts an event and its result in the metrics.
+func (r *relay) observe(ev rooms.Event, res rooms.Result) {
+	if res.Status == rooms.Unfinished {
+		r.metrics.reproduced.Inc()
+		return
+	}
+	if kind := ev.Command.Kind; kind != command.None && kind != command.Start {
+		r.metrics.commands.WithLabelValues(kind.String()).Inc()
+	}
+	if res.Joined {
+		r.metrics.joins.Inc()
+	}
+	if res.Rejected {
+		r.metrics.rejected.Inc()
+	}
+	if res.Notice == rooms.LeftIdle {
+		r.metrics.idle.Inc()
+	}
+}
+
+// messages returns the outbound messages of an event: the answer to its user,
+// then the copies. The answer says why a message is not passed on.
+func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result) []message.Outbound {
+	answer := newReply(ev, res, r.cfg.Language, r.cfg.Idle)
+	var said fanout.Said
+	if ev.IsMessage() && !res.Rejected && !res.Paused {
+		var refused phrase.Key
+		if said, refused = fanout.Say(in, res.Name, ev.Command.Text); refused != "" {
+			answer.say(refused, nil)
+		}
+	}
+	out := fanout.Notice(in, in.User, strings.Join(answer.texts, "\n"), answer.buttons...)
+	return append(out, said.Copies(in, res.Relay)...)
+}
+
+// encode returns the messages for the queue, each for the queue that it goes to.
+func (r *relay) encode(copies []message.Outbound) ([]queue.Message, error) {
+	bodies, err := message.EncodeAll(copies)
+	if err != nil { // would fail the same way every time
+		return nil, fmt.Errorf("%w: %w", rooms.ErrData, err)
+	}
+	outbound, now := r.cfg.Broker.Topology().Outbound(), r.cfg.Now()
+	msgs := make([]queue.Message, len(copies))
+	for i, o := range copies {
+		msgs[i] = queue.Message{Queue: outbound, ID: o.ID, Body: bodies[i]}
+		if r.router != nil {
+			msgs[i].Queue = r.router.queueFor(o, now)
+		}
+	}
+	return msgs, nil
+}

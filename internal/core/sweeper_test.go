@@ -1,0 +1,81 @@
+package core
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chatclub/internal/rooms"
+)
+
+// silentStore returns silent members in three parts.
+type silentStore struct{ Store }
+
+func (s silentStore) SilentMembers(_ context.Context, after rooms.Silent) ([]rooms.Silent, error) {
+	next := map[string][]string{"": {"1", "2"}, "2": {"3", "4"}, "4": {"5"}}[after.User]
+	list := make([]rooms.Silent, len(next))
+	for i, user := range next {
+		list[i] = rooms.Silent{Page: "p", User: user, Since: time.Unix(0, 0)}
+	}
+	return list, nil
+}
+
+// TestSweepFindsAll checks that a sweep finds all silent members.
+func TestSweepFindsAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigOn(t, newBroker(t), silentStore{newStore(t, "sqlite::memory:")})
+		if err := (sweeper{r.core.cfg, r.core.retry}).sweep(t.Context()); err != nil {
+			t.Errorf("sweep() = %v, want nil", err)
+		}
+		r.wantQueue(t, "test.inbound", 5)
+	})
+}
+
+// TestFromTheFuture checks that a member whose event is stamped a day ahead leaves
+// when it has been silent for long enough.
+func TestFromTheFuture(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newIdleRig(t, newBroker(t), time.Hour)
+		ahead := now("1", "a", "hello")
+		ahead.Time += 24 * 3600 * 1000
+		r.say(t, ahead)
+		stop := r.start(t)
+		wantSent(t, "of an event from the future", r.sent(t), "1: "+welcomeFirst)
+		time.Sleep(time.Hour + 2*time.Minute)
+		wantSent(t, "an hour later", r.sent(t), "1: You have been silent for 1 h and have left room 1. Write anything to come back.")
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+	})
+}
+
+// TestIdleLeaves checks that a silent member leaves once, with a notice, although
+// every sweep finds it until then.
+func TestIdleLeaves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newIdleRig(t, newBroker(t), time.Hour)
+		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"))
+		stop := r.start(t)
+		synctest.Wait()
+		r.sent(t)
+		time.Sleep(30 * time.Minute)
+		r.say(t, now("1", "c", "awake"))
+		time.Sleep(31 * time.Minute)
+		wantSent(t, "after an hour", r.sent(t),
+			"2: Guest 1: awake", "2: You have been silent for 1 h and have left room 1. Write anything to come back.")
+		time.Sleep(time.Hour)
+		wantSent(t, "after another", r.sent(t), "1: You have been silent for 1 h and have left room 1. Write anything to come back.")
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+		r.wantMetrics(t, `
+			# HELP chatclub_core_idle_total Members told that they left a room because they were silent.
+			# TYPE chatclub_core_idle_total counter
+			chatclub_core_idle_total 2
+		`, "chatclub_core_idle_total")
+	})
+}

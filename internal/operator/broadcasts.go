@@ -1,0 +1,194 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"chatclub/internal/broadcast"
+	"chatclub/internal/plaintext"
+	"chatclub/internal/rooms"
+)
+
+const (
+	// defaultRate leaves nine tenths of a page's 300 calls a second to the users'
+	// messages.
+	defaultRate = 30
+	// maxDeadline is the platform's window. A user who wrote last before it can no
+	// longer be sent to.
+	maxDeadline    = rooms.Window
+	maxBroadcastID = 64
+)
+
+// BroadcastRequest is the body of POST /broadcast: a text to the members of a
+// room or of all rooms of a page, through the bulk queue. That queue is sent
+// with the capacity that everything else leaves.
+type BroadcastRequest struct {
+	Page     string    `json:"page"`
+	Room     int       `json:"room"` // its number; 0: all rooms of the page
+	Text     string    `json:"text"`
+	Rate     float64   `json:"rate"`     // messages per second at most; default 30
+	Deadline time.Time `json:"deadline"` // not sent afterwards; default in an hour, at most in 24
+	ID       string    `json:"id"`       // default a new one
+}
+
+// errTaken says that the id is that of another broadcast.
+var errTaken = errors.New("id: is that of a broadcast with another page, room, text, rate or deadline")
+
+// withDefaults returns q with missing fields filled in, except the deadline, or
+// an error that names the wrong field.
+func (q BroadcastRequest) withDefaults(maxRate float64) (BroadcastRequest, error) {
+	q.Text = plaintext.Clean(q.Text)
+	switch {
+	case q.Page == "":
+		return q, badField("page", "must be given")
+	case q.Room < 0:
+		return q, badField("room", "must be a room's number, or 0 for all")
+	case q.Text == "":
+		return q, badField("text", "must have something readable")
+	}
+	q.Rate = cmp.Or(q.Rate, min(defaultRate, maxRate))
+	if !(q.Rate > 0 && q.Rate <= maxRate) {
+		return q, badField("rate", "must be above 0 and at most %g messages per second", maxRate)
+	}
+	q.ID = cmp.Or(q.ID, rand.Text())
+	if len(q.ID) > maxBroadcastID || strings.ContainsFunc(q.ID, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) || q.ID == "." || q.ID == ".." {
+		return q, badField("id", "must have at most %d ASCII characters, no space and no slash", maxBroadcastID)
+	}
+	return q, nil
+}
+
+// checkDeadline refuses a deadline that the broadcast cannot meet with so many
+// recipients.
+func (q BroadcastRequest) checkDeadline(now time.Time, recipients int) error {
+	left := q.Deadline.Sub(now)
+	if left <= 0 || left > maxDeadline {
+		return badField("deadline", "must be within the next %v", maxDeadline)
+	}
+	parts := len(broadcast.Parts(q.Text))
+	if takes := float64(recipients*parts) / q.Rate; takes > left.Seconds() {
+		return badField("deadline", "%d recipients × %d messages take %.0f s at rate %g, but %v is left",
+			recipients, parts, takes, q.Rate, left.Round(time.Second))
+	}
+	return nil
+}
+
+// describes reports whether q is the request for the stored broadcast. A request
+// without a deadline matches any.
+func (q BroadcastRequest) describes(b rooms.Broadcast) bool {
+	return q.Page == b.Page && q.Room == b.Room && q.Text == b.Text && q.Rate == b.Rate &&
+		(q.Deadline.IsZero() || q.Deadline.UnixMilli() == b.Deadline.UnixMilli())
+}
+
+// postBroadcast adds a broadcast. The same request with the same id is answered
+// with the state of the broadcast.
+func (h *Handler) postBroadcast(r *http.Request) (any, error) {
+	var q BroadcastRequest
+	if err := decode(r, &q); err != nil {
+		return nil, err
+	}
+	if err := checkText("page", q.Page, maxID); err != nil {
+		return nil, err
+	}
+	q, err := q.withDefaults(cmp.Or(h.cfg.MaxRate, math.Inf(1)))
+	if err != nil {
+		return nil, err
+	}
+	stored, err := h.cfg.Store.Broadcast(r.Context(), q.ID)
+	if errors.Is(err, rooms.ErrUnknown) {
+		stored, err = h.addBroadcast(r.Context(), q)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !q.describes(stored):
+		return nil, errTaken
+	}
+	return accepted{map[string]any{"id": stored.ID, "recipients": stored.Recipients, "state": stored.State}}, nil
+}
+
+// addBroadcast returns the broadcast that is stored under the id. That is another
+// one if it was stored in between.
+func (h *Handler) addBroadcast(ctx context.Context, q BroadcastRequest) (rooms.Broadcast, error) {
+	recipients, err := h.cfg.Store.Audience(ctx, q.Page, q.Room)
+	if errors.Is(err, rooms.ErrUnknown) {
+		return rooms.Broadcast{}, fmt.Errorf("page or room: %w", rooms.ErrUnknown)
+	}
+	if err != nil {
+		return rooms.Broadcast{}, err
+	}
+	now := h.cfg.Now()
+	if q.Deadline.IsZero() {
+		q.Deadline = now.Add(time.Hour)
+	}
+	if err := q.checkDeadline(now, recipients); err != nil {
+		return rooms.Broadcast{}, err
+	}
+	return h.cfg.Broadcasts.Add(ctx, rooms.Broadcast{
+		ID: q.ID, Page: q.Page, Room: q.Room, Text: q.Text, Rate: q.Rate, Deadline: q.Deadline, Recipients: recipients,
+	})
+}
+
+// broadcastJSON is a broadcast in the answers of GET and DELETE.
+type broadcastJSON struct {
+	ID         string               `json:"id"`
+	Page       string               `json:"page"`
+	Room       int                  `json:"room"`
+	Text       string               `json:"text,omitempty"` // missing in lists
+	Rate       float64              `json:"rate"`
+	Deadline   time.Time            `json:"deadline"`
+	Created    time.Time            `json:"created"`
+	Recipients int                  `json:"recipients"` // when it was created
+	Queued     int                  `json:"queued"`     // recipients whose messages are on the queue, those who came since included
+	State      rooms.BroadcastState `json:"state"`
+}
+
+func broadcastAnswer(b rooms.Broadcast) broadcastJSON {
+	return broadcastJSON{b.ID, b.Page, b.Room, b.Text, b.Rate, b.Deadline, b.Created, b.Recipients, b.Queued, b.State}
+}
+
+func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
+	limit, err := limitOf(r)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := h.cfg.Store.Broadcasts(r.Context(), r.URL.Query().Get("page"), limit)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]broadcastJSON, len(stored))
+	for i, b := range stored {
+		list[i] = broadcastAnswer(b)
+	}
+	return map[string]any{"broadcasts": list}, nil
+}
+
+func (h *Handler) getBroadcast(r *http.Request) (any, error) {
+	b, err := h.cfg.Store.Broadcast(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, unknownBroadcast(err)
+	}
+	return broadcastAnswer(b), nil
+}
+
+func (h *Handler) deleteBroadcast(r *http.Request) (any, error) {
+	b, err := h.cfg.Broadcasts.Stop(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, unknownBroadcast(err)
+	}
+	return broadcastAnswer(b), nil
+}
+
+// unknownBroadcast makes ErrUnknown say what is unknown.
+func unknownBroadcast(err error) error {
+	if errors.Is(err, rooms.ErrUnknown) {
+		return fmt.Errorf("broadcast: %w", rooms.ErrUnknown)
+	}
+	return err
+}

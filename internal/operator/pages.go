@@ -1,0 +1,122 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"chatclub/internal/rooms"
+)
+
+// quotaPerUser is how many messages the platform lets a page send in 24 hours
+// for each user that it may send to.
+const quotaPerUser = 200
+
+// pageJSON is a page in the answer of GET /pages.
+type pageJSON struct {
+	Page            string     `json:"page"`
+	Rooms           int        `json:"rooms"`
+	Members         int        `json:"members"`
+	Audience        int        `json:"audience"` // users that the page may send to: they wrote within 24 hours
+	MessagesPerHour int        `json:"messages_per_hour"`
+	CopiesPerHour   int        `json:"copies_per_hour"`
+	Copies24h       int        `json:"copies_24h"`
+	Quota24h        int        `json:"quota_24h"`   // the platform wants a page to stay below it
+	QuotaShare      float64    `json:"quota_share"` // Copies24h of Quota24h
+	Paused          bool       `json:"paused"`
+	PausedUntil     *time.Time `json:"paused_until,omitempty"` // missing: until resumed
+	PauseReason     string     `json:"pause_reason,omitempty"`
+}
+
+func (h *Handler) getPages(r *http.Request) (any, error) {
+	limit, err := limitOf(r)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := h.cfg.Store.Pages(r.Context(), r.URL.Query().Get("after"), limit)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]pageJSON, len(pages))
+	for i, p := range pages {
+		list[i] = pageJSON{
+			Page: p.Page, Rooms: p.Rooms, Members: p.Members, Audience: p.Audience, MessagesPerHour: p.Events,
+			CopiesPerHour: p.Copies, Copies24h: p.Copies24h, Quota24h: quotaPerUser * p.Audience, Paused: p.Paused,
+		}
+		if p.Audience > 0 {
+			list[i].QuotaShare = math.Round(1e4*float64(p.Copies24h)/float64(list[i].Quota24h)) / 1e4
+		}
+		if p.Paused {
+			list[i].PauseReason = p.PauseReason
+			if !p.PausedUntil.IsZero() {
+				list[i].PausedUntil = &p.PausedUntil
+			}
+		}
+	}
+	return map[string]any{"pages": list}, nil
+}
+
+func (h *Handler) postPause(r *http.Request) (any, error) {
+	var req struct {
+		For    string `json:"for"`
+		Reason string `json:"reason"`
+	}
+	if err := decode(r, &req); err != nil {
+		return nil, err
+	}
+	var until time.Time
+	if req.For != "" {
+		d, err := span("for", req.For)
+		if err != nil {
+			return nil, err
+		}
+		until = h.cfg.Now().Add(d)
+	}
+	const by = "operator: "
+	if err := checkText("reason", req.Reason, maxID-len(by)); err != nil {
+		return nil, err
+	}
+	return nil, h.cfg.Store.Pause(r.Context(), r.PathValue("page"), by+req.Reason, time.Time{}, until)
+}
+
+func (h *Handler) postResume(r *http.Request) (any, error) {
+	paused, err := h.cfg.Store.Resume(r.Context(), r.PathValue("page"), time.Time{})
+	if err == nil && !paused {
+		err = fmt.Errorf("page: %w or not paused", rooms.ErrUnknown)
+	}
+	return nil, err
+}
+
+func (h *Handler) postBan(r *http.Request) (any, error) {
+	var req struct {
+		For     string `json:"for"`
+		Forever bool   `json:"forever"`
+	}
+	if err := decode(r, &req); err != nil {
+		return nil, err
+	}
+	if (req.For == "") == !req.Forever {
+		return nil, badField("for", `either "for": "24h" or "forever": true must be given`)
+	}
+	var until time.Time
+	if !req.Forever {
+		d, err := span("for", req.For)
+		if err != nil {
+			return nil, err
+		}
+		until = h.cfg.Now().Add(d)
+	}
+	return nil, h.ban(r, until)
+}
+
+func (h *Handler) deleteBan(r *http.Request) (any, error) { return nil, h.ban(r, h.cfg.Now()) }
+
+func (h *Handler) ban(r *http.Request, until time.Time) error {
+	err := h.cfg.Store.Ban(r.Context(), r.PathValue("page"), r.PathValue("psid"), until)
+	if errors.Is(err, rooms.ErrUnknown) {
+		return fmt.Errorf("psid: %w on this page", rooms.ErrUnknown)
+	}
+	return err
+}

@@ -1,0 +1,108 @@
+package operator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// defaultLimit is the length of a list if the request names none, maxLimit
+	// the longest. GET /pages counts the users of each page one by one, because
+	// every event would change an index for that.
+	defaultLimit = 100
+	maxLimit     = 1000
+	// maxID bounds ids, and the reason of a pause, as package rooms does.
+	maxID = 512
+)
+
+// fieldError says that a field of a request is wrong.
+type fieldError struct{ field, problem string }
+
+func (e *fieldError) Error() string { return e.field + ": " + e.problem }
+
+func badField(field, format string, args ...any) error {
+	return &fieldError{field, fmt.Sprintf(format, args...)}
+}
+
+// decode reads a request's JSON. An empty body is an empty object.
+func decode(r *http.Request, into any) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return badField(wrong.Field, "must not be a %s", wrong.Value)
+	}
+	if err != nil {
+		return badField("body", "%v", err)
+	}
+	return nil
+}
+
+// listOf reads of which page a list is, and its length.
+func listOf(r *http.Request) (page string, limit int, err error) {
+	if page = r.URL.Query().Get("page"); page == "" {
+		return "", 0, badField("page", "must be given")
+	}
+	limit, err = limitOf(r)
+	return page, limit, err
+}
+
+// limitOf reads the length of a list.
+func limitOf(r *http.Request) (int, error) { return number(r, "limit", defaultLimit, 1, maxLimit) }
+
+// number reads a number from least to most, missing if there is none.
+func number(r *http.Request, field string, missing, least, most int) (int, error) {
+	text := r.URL.Query().Get(field)
+	if text == "" {
+		return missing, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, badField(field, "must be a number from %d to %d", least, most)
+	}
+	return n, nil
+}
+
+// span reads a duration above zero.
+func span(field, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, badField(field, "%.40q must be a time such as 30m or 24h", text)
+	}
+	return d, nil
+}
+
+// checkIDs refuses an id in the address that the databases would refuse.
+func checkIDs(r *http.Request) error {
+	query := r.URL.Query()
+	for _, id := range []struct{ field, text string }{
+		{"page", query.Get("page")},
+		{"after", query.Get("after")},
+		{"page", r.PathValue("page")},
+		{"psid", r.PathValue("psid")},
+	} {
+		if err := checkText(id.field, id.text, maxID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkText refuses a text of more than most bytes, with control characters, or
+// that is not UTF-8.
+func checkText(field, text string, most int) error {
+	if len(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return badField(field, "must have at most %d bytes of UTF-8 without control characters", most)
+	}
+	return nil
+}
