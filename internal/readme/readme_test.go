@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"chatclub/internal/app"
 	"chatclub/internal/core"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/excess"
@@ -30,10 +31,9 @@ const file = "../../README.md"
 
 func TestSettingsTables(t *testing.T) {
 	for name, text := range map[string]string{
-		"settings webhook":    service.Markdown[service.WebhookSettings](),
-		"settings core":       service.Markdown[service.CoreSettings](),
-		"settings dispatcher": service.Markdown[service.DispatcherSettings](),
-		"settings chatclub":   service.Markdown[service.QuickstartSettings](),
+		"settings webhook":    service.Markdown[app.WebhookSettings](),
+		"settings core":       service.Markdown[app.CoreSettings](),
+		"settings dispatcher": service.Markdown[app.DispatcherSettings](),
 	} {
 		Check(t, file, name, text)
 	}

@@ -32,27 +32,24 @@ type AdminSettings struct {
 // Validate names every fault.
 func (s AdminSettings) Validate() error { return CheckAddr("ADMIN_ADDR", s.Addr) }
 
-// errStopping is the readiness of a program that was asked to end.
-var errStopping = errors.New("stopping")
-
-// ReadyUntil is the readiness of a program that ends with ctx: what ready says,
-// and from the end of ctx on that it is stopping.
-func ReadyUntil(ctx context.Context, ready func(context.Context) error) func(context.Context) error {
-	return func(probe context.Context) error {
-		if ctx.Err() != nil {
-			return errStopping
-		}
-		return ready(probe)
-	}
-}
-
-// AdminConfig is what NewAdmin needs. Registry and Log must be set.
+// AdminConfig is what NewAdmin needs.
 type AdminConfig struct {
 	Addr     string
-	Registry *prometheus.Registry
+	Listener net.Listener                    // nil: one at Addr
+	Registry *prometheus.Registry            // nil: an empty one
 	Ready    func(ctx context.Context) error // nil: ready while the process lives
 	PProf    bool
-	Log      *slog.Logger
+	Log      *slog.Logger // nil: no log
+}
+
+func (c AdminConfig) withDefaults() AdminConfig {
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
 }
 
 // Admin is the server for those who run the program: /metrics, /healthz (200
@@ -66,7 +63,8 @@ type Admin struct {
 
 // NewAdmin returns an Admin that does not listen yet.
 func NewAdmin(cfg AdminConfig) *Admin {
-	a := &Admin{cfg: cfg, mux: http.NewServeMux()}
+	cfg = cfg.withDefaults()
+	a := &Admin{cfg: cfg, mux: http.NewServeMux(), listener: cfg.Listener}
 	a.mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{Registry: cfg.Registry}))
 	a.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	a.mux.HandleFunc("GET /readyz", a.readyz)

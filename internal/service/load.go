@@ -27,6 +27,14 @@ func Faultf(name, format string, args ...any) error {
 	return &Fault{Name: name, Err: fmt.Errorf(format, args...)}
 }
 
+// Named gives err the name of a setting; nil stays nil.
+func Named(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Fault{Name: name, Err: err}
+}
+
 // Error implements error.
 func (f *Fault) Error() string { return f.Name + ": " + OneLine(f.Err) }
 
@@ -91,6 +99,23 @@ func LoadFlags[T any](fs *flag.FlagSet, args []string, environ map[string]string
 		return zero, &SettingsError{Faults: faults}
 	}
 	return cfg, nil
+}
+
+// Defaults returns settings with every default, and with nothing where there is
+// none: what a caller within the process begins with. It panics when a default
+// cannot be read, which is a mistake in T's tags.
+func Defaults[T any]() T {
+	var cfg T
+	v := reflect.ValueOf(&cfg).Elem()
+	for _, l := range leaves(v.Type(), nil) {
+		if l.Required {
+			continue
+		}
+		if err := setLeaf(v.FieldByIndex(l.index), l, nil); err != nil {
+			panic(&Fault{Name: l.Name, Err: err})
+		}
+	}
+	return cfg
 }
 
 // setLeaf gives field its value. Package env parses each variable in a struct
