@@ -173,7 +173,7 @@ func table(families []*dto.MetricFamily) string {
 // comment.
 func TestPackagesDoc(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}}\t{{.Doc}}", "chatclub/...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{if .GoFiles}}{{.ImportPath}}\t{{.Doc}}{{end}}", "chatclub/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
