@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// shutdownTimeout bounds each part's end; the calls in flight are of our
+	// shutdownTimeout bounds the end of each part. The calls in flight go to our
 	// own fake and take its latency, far below a second.
 	shutdownTimeout = 5 * time.Second
 	// latency of the fake is like that of a fast API.
@@ -129,8 +129,8 @@ func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	// Its own context: it must answer until the dispatchers have ended, and it
-	// is serving from now on because the others may ask at once.
+	// It has its own context, because it must answer until the dispatchers have
+	// ended. It serves from now on, because the others may call at once.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- api.Serve(serving, ln) }()
@@ -184,7 +184,7 @@ func (s *system) webhook(ctx context.Context) (string, error) {
 func (s *system) core(ctx context.Context) (*app.Program, error) {
 	set := service.Defaults[app.CoreSettings]()
 	set.ProgramSettings = s.programSettings()
-	set.RoomCapacity, set.RoomIdle, set.FloodLimit = s.Users, 0, 0 // users write as fast as they are told to
+	set.RoomCapacity, set.RoomIdle, set.FloodLimit = s.Users, 0, 0 // the users write as fast as the settings say
 	set.LimitText, set.ShutdownTimeout = s.LimitText, shutdownTimeout
 	if set.DatabaseURL = s.DatabaseURL; set.DatabaseURL == "" {
 		dir, err := os.MkdirTemp("", "chatclub-")
@@ -241,8 +241,8 @@ func (s *system) isReady(ctx context.Context) error {
 	return nil
 }
 
-// listen binds addr. When that is the setting's default and taken, a free port
-// does as well: nobody asked for this one.
+// listen binds addr. When that is the setting's default and in use, it binds a
+// free port instead, because no user chose that one.
 func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 	ln, err := service.Listen(ctx, addr)
 	if errors.Is(err, syscall.EADDRINUSE) && os.Getenv(setting) == "" {

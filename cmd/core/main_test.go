@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 const password = "streng-geheim"
 
-// environment is what the program needs, on a broker that nobody runs.
+// environment has what the program needs. No broker listens at AMQP_URL.
 func environment(database string) map[string]string {
 	return map[string]string{
 		"ADMIN_ADDR": "127.0.0.1:0", "DATABASE_URL": database, "LANES": "1", "ROOM_CAPACITY": "2",

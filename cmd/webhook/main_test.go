@@ -37,12 +37,12 @@ const (
 	fixtures   = "../../internal/webhook/testdata"
 )
 
-// environment is what the program needs, with every port free.
+// environment has what the program needs, with every port free.
 func environment(more ...string) map[string]string {
 	environ := map[string]string{
 		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",
 		"APP_SECRET": testSecret, "VERIFY_TOKEN": "verify-me", "LANES": "2",
-		"AMQP_URL": "amqp://guest:streng-geheim@127.0.0.1:1/", // nobody listens there
+		"AMQP_URL": "amqp://guest:streng-geheim@127.0.0.1:1/", // nothing listens there
 	}
 	for i := 0; i+1 < len(more); i += 2 {
 		environ[more[i]] = more[i+1]

@@ -27,8 +27,8 @@ const (
 	noBroker = "amqp://guest:" + password + "@127.0.0.1:1/"
 )
 
-// load returns the settings that the variables make, with every port free and a
-// broker that nobody runs.
+// load returns settings from variables. Every port is a free one, and no broker
+// listens at AMQP_URL.
 func load[T any](t *testing.T, pairs ...string) T {
 	t.Helper()
 	environ := map[string]string{

@@ -61,7 +61,7 @@ func (s CoreSettings) Validate() error {
 }
 
 // checkDatabase wants an address that names a database of a kind that package
-// rooms knows; what else is wrong with it rooms.Open finds.
+// rooms knows. rooms.Open reports the rest.
 func checkDatabase(name string, databaseURL service.Secret) error {
 	scheme, rest, _ := strings.Cut(databaseURL.Reveal(), ":")
 	switch scheme {
@@ -74,8 +74,8 @@ func checkDatabase(name string, databaseURL service.Secret) error {
 	return service.Faultf(name, "must begin with sqlite: or postgres://")
 }
 
-// limit returns what core is told of the limits: nothing without LIMIT_TEXT,
-// which a caller within the process may leave out. Then no copy goes to a lane.
+// limit returns the limits for core, or nil without LIMIT_TEXT, which a caller
+// within the process may set to zero. Then no copy goes to a lane.
 func (s CoreSettings) limit() func(class string) float64 {
 	if s.LimitText == 0 {
 		return nil

@@ -129,7 +129,7 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// What the table says in words is what is checked.
+// The bounds in the description are those that Validate checks.
 func TestRoomCapacityIsDescribed(t *testing.T) {
 	t.Parallel()
 	for _, row := range service.Table[CoreSettings]() {

@@ -57,7 +57,7 @@ func (s DispatcherSettings) Validate() error {
 	)
 }
 
-// limits are those that the platform is said to have.
+// limits returns the platform's limits, as far as the settings know them.
 func (s DispatcherSettings) limits() message.Limits {
 	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}
 }

@@ -56,7 +56,7 @@ func TestSettingsFaults(t *testing.T) {
 		{"webhook empty", fault[WebhookSettings](map[string]string{}), "settings: APP_SECRET: must be set; VERIFY_TOKEN: must be set; AMQP_URL: must be set"},
 		{"core empty", fault[CoreSettings](map[string]string{}), "settings: AMQP_URL: must be set"},
 		{"dispatcher empty", fault[DispatcherSettings](map[string]string{}), "settings: PAGES_FILE: must be set; AMQP_URL: must be set"},
-		{"issue's example", fault[DispatcherSettings](with("PREFETCH", "abc")), `settings: PREFETCH: "abc" is not a whole number`},
+		{"not a number", fault[DispatcherSettings](with("PREFETCH", "abc")), `settings: PREFETCH: "abc" is not a whole number`},
 		{"amqp", fault[CoreSettings](with("AMQP_URL", "http://u:geheim@h,amqp://")), "settings: AMQP_URL: address 1 is not of the form amqp://user:password@host:5672/vhost; AMQP_URL: address 2 is not of the form amqp://user:password@host:5672/vhost"},
 		{"amqp unparsable", fault[CoreSettings](with("AMQP_URL", "amqp://u:geheim%zz@h")), "settings: AMQP_URL: address 1 is not of the form amqp://user:password@host:5672/vhost"},
 		{"amqp commas", fault[CoreSettings](with("AMQP_URL", " , ")), "settings: AMQP_URL: must be set"},

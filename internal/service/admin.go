@@ -23,7 +23,7 @@ const (
 	adminShutdown = 2 * time.Second
 )
 
-// AdminSettings are those of the admin server.
+// AdminSettings say where the admin server listens and what it serves.
 type AdminSettings struct {
 	Addr  string `env:"ADMIN_ADDR" envDefault:":9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
 	PProf bool   `env:"ADMIN_PPROF" envDefault:"false" doc:"Serve Go profiles under /debug/pprof on ADMIN_ADDR."`
@@ -52,9 +52,9 @@ func (c AdminConfig) withDefaults() AdminConfig {
 	return c
 }
 
-// Admin is the server for those who run the program: /metrics, /healthz (200
-// while the process lives), /readyz (200, or 503 with the reason as text) and,
-// on request, /debug/pprof. NewAdmin makes it.
+// Admin is the HTTP server for operators: /metrics, /healthz (200 while the
+// process lives), /readyz (200, or 503 with the reason as text) and, where the
+// settings ask for it, /debug/pprof. NewAdmin makes one.
 type Admin struct {
 	cfg      AdminConfig
 	mux      *http.ServeMux
@@ -84,8 +84,8 @@ func (a *Admin) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h
 // Handler serves all pages.
 func (a *Admin) Handler() http.Handler { return a.mux }
 
-// Listen binds the address, so that a port in use is known before anything
-// else starts. Run does it when it was not done.
+// Listen binds the address, so that a port in use is known before anything else
+// starts. Run calls it too.
 func (a *Admin) Listen() error {
 	if a.listener != nil {
 		return nil
@@ -98,7 +98,7 @@ func (a *Admin) Listen() error {
 	return nil
 }
 
-// Addr is where Listen bound, "" before.
+// Addr returns the address that is bound, "" before Listen.
 func (a *Admin) Addr() string {
 	if a.listener == nil {
 		return ""
@@ -126,8 +126,8 @@ func (a *Admin) Close() error {
 	return nil
 }
 
-// Actor is a as a part of a group; it belongs at the end, so that metrics and
-// health are served while the others stop.
+// Actor returns a as a part of a group. It belongs at the end, so that metrics
+// and health are served while the others stop.
 func (a *Admin) Actor() Actor { return Actor{Name: "admin", Run: a.Run} }
 
 func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +144,7 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, "ready\n")
 }
 
-// plain answers with text that no browser takes for anything else.
+// plain answers with text that no browser reads as anything else.
 func plain(w http.ResponseWriter, code int, text string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
