@@ -14,8 +14,8 @@ import (
 const (
 	// maxReady is how many messages may be ready on the bulk queue when more are
 	// put there: some seconds of what one dispatcher sends. More would be sent in
-	// one go when dispatchers come back, and the messages of a page that cannot
-	// be sent would stand before those of all others.
+	// one go when dispatchers come back. And the messages of a page that takes
+	// none would stand before those of all others.
 	maxReady = 1000
 	// inspectTimeout bounds the question how many there are.
 	inspectTimeout = 2 * time.Second

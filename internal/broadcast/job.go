@@ -17,7 +17,7 @@ const (
 	// maxLag is how far behind its rate a broadcast catches up: a round that is
 	// half a second late loses nothing.
 	maxLag = roundEvery + 500*time.Millisecond
-	// maxPublish is how many messages are published at once: what a broker takes
+	// maxPublish is how many messages are published at once. A broker takes them
 	// in a tenth of a second, far below the time-out of a confirmation.
 	maxPublish = 1000
 	// maxJobs is how many jobs share the round trips and the publish of a round.
@@ -40,8 +40,8 @@ func (j *job) interval() time.Duration {
 	return max(1, time.Duration(seconds*float64(time.Second)))
 }
 
-// allowed returns how many recipients are due now, and the time from which on
-// they are: 1 + rate × the time since the next one was due, at most maxLag.
+// allowed returns how many recipients are due now: 1 + rate × the time since the
+// next one was due, at most maxLag. from is when the first of them was due.
 func (j *job) allowed(now time.Time) (n int, from time.Time) {
 	from = latest(j.Due, now.Add(-maxLag))
 	if from.After(now) {

@@ -202,8 +202,8 @@ func (r *rig) wantMetrics(t testing.TB, want string, names ...string) {
 	}
 }
 
-// mortal makes a scheduler that dies at its next call of method after kill was
-// called: its calls have no effect any more. gone is closed then.
+// mortal makes the scheduler die at its next call of method after kill was called.
+// Then its calls have no more effect, and gone is closed.
 func (r *rig) mortal(method string) (kill func(), gone <-chan struct{}) {
 	var armed, dead atomic.Bool
 	ended := make(chan struct{})

@@ -17,10 +17,10 @@ type round struct {
 	jobs []*job
 }
 
-// play puts the messages that are due on the bulk queue and then writes the
-// progress. work bounds what the end of ctx must not interrupt. Jobs that fail
+// run puts the messages that are due on the bulk queue and then writes the
+// progress. The context work bounds what the end of ctx must not interrupt. Jobs that fail
 // have their next round a second later.
-func (r round) play(ctx, work context.Context) {
+func (r round) run(ctx, work context.Context) {
 	var open []*job
 	progress := make(map[*job]rooms.Progress)
 	for _, j := range r.jobs {

@@ -5,12 +5,12 @@
 //     the database;
 //   - a Scheduler that dies leaves at most a second's worth of messages to be
 //     queued again, under the same ids;
-//   - the bulk queue stays short, so that a slow or large broadcast delays no
-//     other, and a pause or stop takes effect within about a second.
+//   - the bulk queue stays short. So a slow or large broadcast delays no other,
+//     and a pause or stop takes effect within about a second.
 //
 // A broadcast is a row of the database with a cursor: its last recipient whose
 // messages are queued. A Scheduler claims the row with a lease and renews it.
-// Once a second it has a round for the broadcast: it reads the recipients that
+// Once a second the broadcast has a round. The Scheduler reads the recipients that
 // are due behind the cursor, publishes their messages confirmed, and then moves
 // the cursor. Rounds that are due together share their round trips and their
 // publish.
@@ -109,7 +109,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	})
 	group.Go(func() {
 		for ctx.Err() == nil {
-			wait(ctx, s.playRounds(ctx, work), s.claimed)
+			wait(ctx, s.runRounds(ctx, work), s.claimed)
 		}
 	})
 	<-ctx.Done()
@@ -175,14 +175,14 @@ func (s *Scheduler) releaseUnknown(ctx context.Context, held []string) error {
 	return s.cfg.Store.ReleaseBroadcasts(ctx, s.holder, unknown...)
 }
 
-// playRounds has a round for each job that is due, and returns the time until
-// the next one. work bounds what the end of ctx must not interrupt.
-func (s *Scheduler) playRounds(ctx, work context.Context) time.Duration {
+// runRounds runs a round for each job that is due, and returns the time until the
+// next one. The context work bounds what the end of ctx must not interrupt.
+func (s *Scheduler) runRounds(ctx, work context.Context) time.Duration {
 	now := s.cfg.Now()
 	var group errgroup.Group
 	group.SetLimit(maxRounds)
 	for _, batch := range batches(s.jobs.due(now), now) {
-		group.Go(func() error { round{s, now, batch}.play(ctx, work); return nil })
+		group.Go(func() error { round{s, now, batch}.run(ctx, work); return nil })
 	}
 	_ = group.Wait() // each round notes its failures
 	return max(tick, s.jobs.untilNext(s.cfg.Now()))

@@ -44,7 +44,7 @@ func (r *steppedRig) step(n int) {
 	if n%10 == 0 {
 		r.scheduler.claim(r.ctx)
 	}
-	r.scheduler.playRounds(r.ctx, r.ctx)
+	r.scheduler.runRounds(r.ctx, r.ctx)
 }
 
 // TestTwoSchedulers runs 20 broadcasts on two schedulers that share a database. One

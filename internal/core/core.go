@@ -35,8 +35,8 @@ const (
 	retention = 24 * time.Hour
 	// pruneEvery keeps each pruning small beside a day of events.
 	pruneEvery = 10 * time.Minute
-	// countEvery is how often the counts are written: often enough for an
-	// operator to watch, and a killed core loses no more than that of them.
+	// countEvery is how often the counts are written. That is often enough for an
+	// operator to watch, and a killed core loses the counts of five seconds.
 	countEvery = 5 * time.Second
 )
 
@@ -86,8 +86,8 @@ func (c *Core) Ready(ctx context.Context) error {
 // after its goroutines have ended. At the end it takes no more events, finishes
 // those in progress within ShutdownTimeout, and hands the others back in order.
 //
-// It waits for a database or a broker that is away, and for a migration, its own
-// or that of another core, as long as it takes. It returns an error if the
+// It waits as long as it takes: for a database or a broker that is away, and for
+// its own migration or that of another core. It returns an error if the
 // database is newer than this program, if the subscription is refused or ended
 // from elsewhere, or if Alongside fails. Call it once.
 func (c *Core) Run(ctx context.Context) error {

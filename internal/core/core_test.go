@@ -110,7 +110,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestCrash stops a core between two steps as a kill would: its effects in the
+// TestCrash stops a core between two steps as a kill would. Its effects in the
 // database and the broker stay, and the event is delivered again.
 func TestCrash(t *testing.T) {
 	t.Parallel()

@@ -34,8 +34,8 @@ const (
 //
 // The events wait on the queue before a run begins, so that each run is as fast as
 // it can be. That amounts to a thousand events a second here. The results are
-// medians of this process's CPU time per copy, of the ratio of each pair, and of
-// core's copies per second of the wall clock.
+// medians: of this process's CPU time per copy, of the ratio of each pair, and of
+// core's copies per second.
 func BenchmarkFanOut(b *testing.B) {
 	store, err := rooms.Open(rooms.Config{DatabaseURL: roomstest.DSN(b), MaxConns: 10})
 	if err != nil {

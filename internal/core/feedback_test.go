@@ -64,7 +64,7 @@ func TestStoppedPage(t *testing.T) {
 }
 
 // TestBusyPage checks that a busy page's broadcasts wait as long as the dispatcher
-// says, but no longer than ten seconds, and that other pages' do not.
+// says, but no longer than ten seconds. Other pages' do not wait.
 func TestBusyPage(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

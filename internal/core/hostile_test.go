@@ -133,7 +133,7 @@ func (a *attack) arrived() (out []message.Outbound) {
 }
 
 // check checks that a message got to both others with the writer's name, or that
-// the writer was told why not, and that the texts are harmless.
+// the writer was told why not. Either way the texts are harmless.
 func (a *attack) check(what string, out []message.Outbound) {
 	a.t.Helper()
 	to := map[string]int{}

@@ -204,8 +204,8 @@ func (m *model) others(user string) []string {
 	return slices.DeleteFunc(slices.Clone(m.rooms[p.room].members), func(s string) bool { return s == user })
 }
 
-// enter puts the user into the first room of that code with a free place,
-// counted from that number and then from the lowest, or into a new one.
+// enter puts the user into the first room of that code with a free place, counted
+// from that number and then from the lowest. If all are full, it opens a new one.
 func (m *model) enter(user string, from int, code string) {
 	p := m.people[user]
 	if p.name == "" {

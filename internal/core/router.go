@@ -25,10 +25,10 @@ const (
 	laneHold = 512
 )
 
-// router chooses the queue of each copy. That is the common queue, or the page's
-// lane once the page's copies outrun its limit, so that the copies of one page
-// never pile up in the common queue. It uses the dispatchers' gate, with the
-// cores as replicas, because no core knows how much the others publish.
+// router chooses the queue of each copy: the common queue, or the page's lane once
+// the page's copies outrun its limit. So the copies of one page never pile up in
+// the common queue. It uses the dispatchers' gate, with the cores as replicas,
+// because no core knows how much the others publish.
 type router struct {
 	cfg        Config
 	gate       *excess.Map

@@ -1,9 +1,11 @@
-// Package fanout turns one event into its outbound messages. It is pure: the
-// same event, name and members always make the same messages with the same ids,
-// so an event that is handled twice is recognised by its ids. It guarantees that
-// a sender never gets a copy of its own message, and that every text is clean as
-// package plaintext defines it, at most MaxText long and never empty. A message
-// that cannot be passed on so is refused with a phrase for its sender.
+// Package fanout turns one event into its outbound messages. It guarantees that
+//
+//   - the same event, name and members always make the same messages with the
+//     same ids, by which an event that is handled twice is recognised;
+//   - a sender never gets a copy of its own message;
+//   - every text is clean as package plaintext defines it, at most MaxText long
+//     and never empty. A message that cannot be passed on so is refused with a
+//     phrase for its sender.
 //
 // Echoes and receipts would loop. Package webhook leaves them out.
 package fanout

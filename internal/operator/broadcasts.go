@@ -26,9 +26,9 @@ const (
 	maxBroadcastID = 64
 )
 
-// BroadcastRequest is the body of POST /broadcast: a text to the members of a
-// room or of all rooms of a page, through the bulk queue. That queue is sent
-// with the capacity that everything else leaves.
+// BroadcastRequest is the body of POST /broadcast: a text to the members of a room
+// or of all rooms of a page. It goes through the bulk queue, which is sent with
+// the capacity that everything else leaves.
 type BroadcastRequest struct {
 	Page     string    `json:"page"`
 	Room     int       `json:"room"` // its number; 0: all rooms of the page

@@ -1,7 +1,9 @@
 // Package operator is the operators' HTTP API: pages, rooms, reports, pauses,
-// bans and broadcasts, as JSON. It guarantees that the answer to a wrong request
-// names the wrong field, and that lists, pauses and bans never take more than
-// two database connections from the events, nor longer than ten seconds.
+// bans and broadcasts, as JSON. It guarantees that
+//
+//   - the answer to a wrong request names the wrong field;
+//   - lists of pages, rooms and reports, pauses and bans take at most two database
+//     connections from the events, and end within ten seconds.
 package operator
 
 import (

@@ -121,8 +121,8 @@ func (s *Store) StopBroadcast(ctx context.Context, id string) (b Broadcast, stop
 }
 
 // audience returns the part of a query that selects the recipients of a
-// broadcast: the members of the room, of all rooms of the page if it is 0, within
-// the platform's window. Mutes do not count, because the operators write. Its
+// broadcast. They are the members of the room, of all rooms of the page if it is
+// 0, who are within the platform's window. Mutes do not count, because the operators write. Its
 // arguments are the first three.
 func (s *Store) audience(page string, room int) (from string, args []any) {
 	from = `
@@ -136,8 +136,8 @@ func (s *Store) audience(page string, room int) (from string, args []any) {
 	return from, []any{page, s.cfg.Now().Add(-Window).UnixMilli(), int64(room)}
 }
 
-// Audience returns how many recipients a broadcast to a room of a page, or to all
-// of its rooms if it is 0, would have now. The error is ErrUnknown if there is no
+// Audience returns how many recipients a broadcast to a room of a page would have
+// now. The room 0 stands for all rooms. The error is ErrUnknown if there is no
 // such page or room.
 func (s *Store) Audience(ctx context.Context, page string, room int) (int, error) {
 	if err := checkKey("page", page); err != nil {

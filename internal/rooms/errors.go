@@ -61,7 +61,7 @@ const (
 // a message.
 //
 // A violated constraint is ErrData. Transactions lock the rows that they read
-// before they change them, so an event that violates a constraint does so each
+// before they change them. So an event that violates a constraint does so each
 // time, and its page would wait for ever.
 func classify(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {

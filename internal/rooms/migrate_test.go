@@ -48,7 +48,7 @@ func TestMigrateKeeps(t *testing.T) {
 	})
 }
 
-// TestMigrateMerges checks a database of version 2: its reports become one for
+// TestMigrateMerges checks a database of version 2. Its reports become one for
 // each pair of users, its pauses hold, and its room numbers are not used again.
 func TestMigrateMerges(t *testing.T) {
 	t.Parallel()

@@ -43,9 +43,8 @@ func (s *Store) Reports(ctx context.Context, page string, after ReportView, limi
 // ErrUnknown says that there is no such user, page, room or broadcast.
 var ErrUnknown = errors.New("unknown")
 
-// Ban makes all events of a user ineffective until that time, for good if it is
-// zero, and takes the user out of its room at once. A time in the past ends a
-// ban. The error is ErrUnknown if the page has no such user.
+// Ban takes a user out of its room and rejects the user's events until that time,
+// for good if it is zero. A time that has passed ends a ban. The error is ErrUnknown if the page has no such user.
 func (s *Store) Ban(ctx context.Context, page, psid string, until time.Time) error {
 	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
 		return fmt.Errorf("ban user: %w", err)

@@ -92,8 +92,8 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-// TestComeBack checks that a user whose room is full when it comes back joins the
-// next one with a free place, and after the highest the lowest. A new room opens
+// TestComeBack checks a user whose room is full when it comes back. It joins the
+// next room with a free place, and after the highest the lowest. A new room opens
 // only if all are full.
 func TestComeBack(t *testing.T) {
 	t.Parallel()

@@ -2,15 +2,14 @@
 // process, embedded) or PostgreSQL (any number of processes). It guarantees,
 // with any number of stores on one database, that
 //
-//   - a room never has more members than its capacity, a user is in at most
-//     one room of a page, and no two members of a room share a name;
+//   - a room never has more members than its capacity;
+//   - a user is in at most one room of a page;
+//   - no two members of a room share a name;
 //   - every event is one transaction, which happens whole or not at all;
 //   - a repeated event changes nothing: until Done it returns the same Result,
-//     so that the same copies can be made again, and after Done it returns
-//     Finished;
-//   - a message's copies never go to its sender, nor to users who are in another
-//     room, blocked the sender or are blocked by it, muted the room, are gone, or
-//     wrote nothing within the platform's window;
+//     for the same copies, and after Done it returns Finished;
+//   - a message's copies go only to other members of the room who are within the
+//     platform's window and not muted, and between whom and the sender is no block;
 //   - every operation ends within ten seconds, except Migrate and Prune.
 //
 // Both databases run the same schema and the same statements. A message of a
@@ -39,8 +38,8 @@ import (
 )
 
 // MaxCapacity is the most members that a room can have. The platform that this
-// design comes from stops there, and a copy to each of 100 members is already a
-// third of a page's 300 calls a second.
+// design comes from stops there. A copy to each of 100 members is already a third
+// of a page's 300 calls a second.
 const MaxCapacity = 100
 
 // Window is how long after a user's last event the platform lets the page send

@@ -5,8 +5,8 @@
 //     events; otherwise the answer is 503, and Messenger sends it again;
 //   - no part of a body is parsed before its signature was verified;
 //   - signed data that cannot be parsed is kept raw on the dead-letter queue;
-//   - clients that do not know the app's secret can hold a bounded number of
-//     bodies of at most 1 MiB, and cannot keep out others by sending slowly.
+//   - clients without the app's secret can hold a bounded number of bodies of at
+//     most 1 MiB, and cannot keep out others by sending slowly.
 package webhook
 
 import (

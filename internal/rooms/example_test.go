@@ -1,0 +1,52 @@
+package rooms_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"chatclub/internal/command"
+	"chatclub/internal/rooms"
+)
+
+// Two users write to a page. Each event is received, its copies are published,
+// and then it is done.
+func Example() {
+	ctx := context.Background()
+	store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite::memory:"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Migrate(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for _, in := range []struct{ id, user, text string }{
+		{"m1", "ana", "hello"},
+		{"m2", "bo", "/name Bo"},
+		{"m3", "bo", "hi there"},
+		{"m3", "bo", "hi there"}, // Messenger repeats it
+		{"m4", "ana", "/block bo"},
+		{"m5", "bo", "are you there?"},
+	} {
+		res, err := store.Receive(ctx, rooms.Event{
+			Page: "page", User: in.user, ID: in.id, At: time.Now(), Command: command.Parse(in.text, ""),
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s %s: %s %q %v\n", in.id, in.user, res.Status, res.Notice, res.Relay)
+		// Here the answer and the copies to res.Relay are published, confirmed.
+		if err := store.Done(ctx, "page", in.id); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// m1 ana: fresh "welcome" []
+	// m2 bo: fresh "renamed" []
+	// m3 bo: fresh "welcome" [ana]
+	// m3 bo: finished "" []
+	// m4 ana: fresh "blocked" []
+	// m5 bo: fresh "" []
+}
