@@ -1,6 +1,6 @@
-// Package core handles inbound events. Package rooms decides what an event does,
-// package fanout makes its copies; core publishes them and acknowledges the
-// event. It guarantees that
+// Package core turns each inbound event into its outbound copies. Package rooms
+// decides what an event does, package fanout makes the copies; core publishes
+// them and acknowledges the event. It guarantees that
 //
 //   - an event is acknowledged only after every copy is confirmed and the event
 //     is marked as finished. A core that is killed before that loses nothing: the

@@ -1,0 +1,117 @@
+package broadcast
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chatclub/internal/queue"
+)
+
+// TestLongBulkQueue checks that nothing is added to a queue that no dispatcher
+// empties, and that the rate is kept afterwards.
+func TestLongBulkQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.members(t, "p", 60)
+		stop := r.start(t)
+		bulk := r.broker.Topology().Bulk()
+		msgs := slices.Repeat([]queue.Message{{Queue: bulk, ID: "x", Body: []byte("{}")}}, 1001)
+		if err := r.broker.Publish(t.Context(), msgs...); err != nil {
+			t.Fatal(err)
+		}
+		r.add(t, to("p", "a", 10))
+		time.Sleep(10 * time.Second)
+		const metric = `
+			# HELP chatclub_core_bulk_full 1 while broadcasts wait because the bulk queue is too long.
+			# TYPE chatclub_core_bulk_full gauge
+			chatclub_core_bulk_full %d
+		`
+		r.wantMetrics(t, fmt.Sprintf(metric, 1), "chatclub_core_bulk_full")
+		if got := len(r.take(t)); got != 1001 {
+			t.Errorf("messages on the long queue = %d, want 1001", got)
+		}
+		rec := record(t, r.broker)
+		time.Sleep(10 * time.Second)
+		stop()
+		rec.wantOnce(t, "a", 60)
+		rec.wantLast(t, "a", 4*time.Second, 7*time.Second)
+		if got := rec.of("a"); len(got) > 16 && got[15] == got[16] {
+			t.Errorf("more than 16 messages were queued at %v, want one and what 1.5 s allow", got[16])
+		}
+		r.wantMetrics(t, fmt.Sprintf(metric, 0), "chatclub_core_bulk_full")
+	})
+}
+
+// TestOutages checks that each message comes once although the database or the
+// broker fails.
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"claim", "claimed", "next", "advance", "publish"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.members(t, "p", 40)
+				rec := record(t, r.broker)
+				r.store.before = times(3, method)
+				r.flaky.before = func([]queue.Message) error { return r.store.before("publish") }
+				stop := r.start(t)
+				r.add(t, to("p", "a", 10))
+				time.Sleep(20 * time.Second)
+				stop()
+				rec.wantOnce(t, "a", 40)
+				rec.wantRate(t, "a", 10, 5)
+				r.wantEnded(t, 1, 0, 0)
+				r.wantMetrics(t, `
+					# HELP chatclub_core_failures_total Failed steps, each tried again, by step.
+					# TYPE chatclub_core_failures_total counter
+					chatclub_core_failures_total{step="broadcast"} 3
+				`, "chatclub_core_failures_total")
+			})
+		})
+	}
+}
+
+// TestShutdown checks that a round in progress is finished, and that the end comes
+// in bounded time.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		publish time.Duration // how long it takes
+		want    time.Duration // until Run returns
+		queued  int
+	}{
+		{"in time", 3 * time.Second, 2 * time.Second, 1},
+		{"too late", time.Hour, 20 * time.Second, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.scheduler.cfg.PublishTimeout = 2 * time.Hour
+				r.members(t, "p", 1)
+				r.flaky.delay = tt.publish
+				r.add(t, to("p", "a", 1))
+				stop := r.start(t)
+				time.Sleep(time.Second)
+				begin := time.Now()
+				stop()
+				if got := time.Since(begin); got != tt.want {
+					t.Errorf("Run() returned after %v, want %v", got, tt.want)
+				}
+				if got := len(r.take(t)); got != tt.queued {
+					t.Errorf("messages on the bulk queue = %d, want %d", got, tt.queued)
+				}
+				claim, err := r.store.Store.ClaimBroadcasts(t.Context(), "next", time.Minute)
+				if want := 1 - tt.queued; len(claim.New) != want || err != nil {
+					t.Errorf("broadcasts for the next holder = %d, %v, want %d", len(claim.New), err, want)
+				}
+			})
+		})
+	}
+}
