@@ -134,9 +134,9 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	}
 	w.onClose(store.Close)
 	counter := new(rooms.Counter)
-	broadcasts, err := broadcast.New(broadcast.Config{
+	scheduler, err := broadcast.New(broadcast.Config{
 		Broker:          w.Broker,
-		Store:           store,
+		Store:           store.Broadcasts(),
 		Counter:         counter,
 		PublishTimeout:  s.PublishTimeout,
 		ShutdownTimeout: s.ShutdownTimeout,
@@ -149,7 +149,8 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	}
 	operators, err := operator.New(operator.Config{
 		Store:      store,
-		Broadcasts: broadcasts,
+		Broadcasts: store.Broadcasts(),
+		Scheduler:  scheduler,
 		MaxRate:    float64(s.LimitText),
 		Log:        w.Log,
 		Now:        w.Now,
@@ -161,7 +162,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		Broker:          w.Broker,
 		Store:           store,
 		Counter:         counter,
-		Alongside:       broadcasts.Run,
+		Alongside:       scheduler.Run,
 		Prefetch:        s.Prefetch,
 		Workers:         s.Workers,
 		PublishTimeout:  s.PublishTimeout,

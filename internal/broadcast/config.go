@@ -14,15 +14,15 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// Store is the part of rooms.Store that a Scheduler needs. Each method is
+// Store is the part of rooms.Broadcasts that a Scheduler needs. Each method is
 // described there.
 type Store interface {
-	AddBroadcast(ctx context.Context, b rooms.Broadcast) (kept rooms.Broadcast, added bool, err error)
-	StopBroadcast(ctx context.Context, id string) (b rooms.Broadcast, stopped bool, err error)
-	ClaimBroadcasts(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error)
-	ReleaseBroadcasts(ctx context.Context, holder string, ids ...string) error
+	Add(ctx context.Context, b rooms.Broadcast) (stored rooms.Broadcast, added bool, err error)
+	Stop(ctx context.Context, id string) (b rooms.Broadcast, stopped bool, err error)
+	Claim(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error)
+	Release(ctx context.Context, holder string, ids ...string) error
 	NextRecipients(ctx context.Context, holder string, lookups []rooms.Lookup) ([]rooms.Recipients, error)
-	AdvanceBroadcasts(ctx context.Context, holder string, progress []rooms.Progress) ([]rooms.BroadcastState, error)
+	Advance(ctx context.Context, holder string, progress []rooms.Progress) ([]rooms.BroadcastState, error)
 }
 
 // Config is the configuration of a Scheduler. Broker and Store must be set. The

@@ -107,7 +107,7 @@ func TestShutdown(t *testing.T) {
 				if got := len(r.take(t)); got != tt.queued {
 					t.Errorf("messages on the bulk queue = %d, want %d", got, tt.queued)
 				}
-				claim, err := r.store.Store.ClaimBroadcasts(t.Context(), "next", time.Minute)
+				claim, err := r.db.Broadcasts().Claim(t.Context(), "next", time.Minute)
 				if want := 1 - tt.queued; len(claim.New) != want || err != nil {
 					t.Errorf("broadcasts for the next holder = %d, %v, want %d", len(claim.New), err, want)
 				}

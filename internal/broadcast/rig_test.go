@@ -50,7 +50,7 @@ func (b *flakyBroker) Publish(ctx context.Context, msgs ...queue.Message) error 
 
 // flakyStore is a store whose methods a test can make fail, by their names.
 type flakyStore struct {
-	*rooms.Store
+	rooms.Broadcasts
 	before func(method string) error // nil: nothing
 }
 
@@ -61,33 +61,33 @@ func (s *flakyStore) fail(method string) error {
 	return s.before(method)
 }
 
-func (s *flakyStore) ClaimBroadcasts(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error) {
+func (s *flakyStore) Claim(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error) {
 	if err := s.fail("claim"); err != nil {
 		return rooms.Claim{}, err
 	}
-	c, err := s.Store.ClaimBroadcasts(ctx, holder, lease)
+	c, err := s.Broadcasts.Claim(ctx, holder, lease)
 	return c, errors.Join(err, s.fail("claimed"))
 }
 
-func (s *flakyStore) ReleaseBroadcasts(ctx context.Context, holder string, ids ...string) error {
+func (s *flakyStore) Release(ctx context.Context, holder string, ids ...string) error {
 	if err := s.fail("release"); err != nil {
 		return err
 	}
-	return s.Store.ReleaseBroadcasts(ctx, holder, ids...)
+	return s.Broadcasts.Release(ctx, holder, ids...)
 }
 
 func (s *flakyStore) NextRecipients(ctx context.Context, holder string, lookups []rooms.Lookup) ([]rooms.Recipients, error) {
 	if err := s.fail("next"); err != nil {
 		return nil, err
 	}
-	return s.Store.NextRecipients(ctx, holder, lookups)
+	return s.Broadcasts.NextRecipients(ctx, holder, lookups)
 }
 
-func (s *flakyStore) AdvanceBroadcasts(ctx context.Context, holder string, progress []rooms.Progress) ([]rooms.BroadcastState, error) {
+func (s *flakyStore) Advance(ctx context.Context, holder string, progress []rooms.Progress) ([]rooms.BroadcastState, error) {
 	if err := s.fail("advance"); err != nil {
 		return nil, err
 	}
-	return s.Store.AdvanceBroadcasts(ctx, holder, progress)
+	return s.Broadcasts.Advance(ctx, holder, progress)
 }
 
 // times returns a hook that fails the first n calls of a method.
@@ -108,6 +108,7 @@ func times(n int, method string) func(string) error {
 type rig struct {
 	broker    *memory.Broker
 	flaky     *flakyBroker
+	db        *rooms.Store
 	store     *flakyStore
 	counter   *rooms.Counter
 	reg       *prometheus.Registry
@@ -140,7 +141,7 @@ func newRig(t testing.TB) *rig {
 
 func newRigOn(t testing.TB, b *memory.Broker, s *rooms.Store, now func() time.Time) *rig {
 	t.Helper()
-	r := &rig{broker: b, flaky: &flakyBroker{Broker: b}, store: &flakyStore{Store: s}, counter: new(rooms.Counter), reg: prometheus.NewRegistry()}
+	r := &rig{broker: b, flaky: &flakyBroker{Broker: b}, db: s, store: &flakyStore{Broadcasts: s.Broadcasts()}, counter: new(rooms.Counter), reg: prometheus.NewRegistry()}
 	var err error
 	r.scheduler, err = New(Config{Broker: r.flaky, Store: r.store, Counter: r.counter, Registerer: r.reg, Now: now})
 	if err != nil {
@@ -152,7 +153,7 @@ func newRigOn(t testing.TB, b *memory.Broker, s *rooms.Store, now func() time.Ti
 // another returns one more scheduler on the rig's broker and database.
 func (r *rig) another(t testing.TB) *rig {
 	t.Helper()
-	return newRigOn(t, r.broker, r.store.Store, nil)
+	return newRigOn(t, r.broker, r.db, nil)
 }
 
 // start runs the scheduler until the returned function is called.
@@ -175,7 +176,7 @@ func (r *rig) members(t testing.TB, page string, n int) {
 	for i := range n {
 		user := fmt.Sprintf("u%03d", i+1)
 		ev := rooms.Event{Page: page, User: user, ID: "join" + user, At: time.Now(), Command: command.Command{Kind: command.Start}}
-		if _, err := r.store.Receive(t.Context(), ev); err != nil {
+		if _, err := r.db.Receive(t.Context(), ev); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -118,14 +118,14 @@ func (r round) advance(ctx, work context.Context, progress map[*job]rooms.Progre
 	for j, p := range progress {
 		jobs, list = append(jobs, j), append(list, p)
 	}
-	states, err := r.s.cfg.Store.AdvanceBroadcasts(work, r.s.holder, list)
+	states, err := r.s.cfg.Store.Advance(work, r.s.holder, list)
 	for failures := 1; err != nil; failures++ {
 		pause := advanceRetry.Delay(failures)
 		r.s.noteFailure(ctx, err, pause)
 		if !backoff.Sleep(ctx, pause) {
 			return // the next holder begins where this round did
 		}
-		states, err = r.s.cfg.Store.AdvanceBroadcasts(work, r.s.holder, list)
+		states, err = r.s.cfg.Store.Advance(work, r.s.holder, list)
 	}
 	for i, j := range jobs {
 		switch states[i] {

@@ -74,7 +74,7 @@ func New(cfg Config) (*Scheduler, error) {
 // Add stores a new broadcast, which begins at once, and returns the broadcast
 // that is stored under its id. That is another one if the id was taken.
 func (s *Scheduler) Add(ctx context.Context, b rooms.Broadcast) (rooms.Broadcast, error) {
-	stored, added, err := s.cfg.Store.AddBroadcast(ctx, b)
+	stored, added, err := s.cfg.Store.Add(ctx, b)
 	if added {
 		s.cfg.Counter.Add(rooms.RoomKey{Page: b.Page, Room: b.Room}, rooms.Count{Events: 1})
 		s.cfg.Log.InfoContext(ctx, "broadcast accepted", "page", b.Page, "room", b.Room, "id", b.ID, "recipients", b.Recipients)
@@ -86,7 +86,7 @@ func (s *Scheduler) Add(ctx context.Context, b rooms.Broadcast) (rooms.Broadcast
 // Stop stops a broadcast and returns it. Queued messages still go out. The error
 // is rooms.ErrUnknown if there is none of that id.
 func (s *Scheduler) Stop(ctx context.Context, id string) (rooms.Broadcast, error) {
-	b, stopped, err := s.cfg.Store.StopBroadcast(ctx, id)
+	b, stopped, err := s.cfg.Store.Stop(ctx, id)
 	if stopped {
 		s.metrics.ended.WithLabelValues(string(b.State)).Inc()
 	}
@@ -116,7 +116,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	timer := time.AfterFunc(s.cfg.ShutdownTimeout, cancel)
 	defer timer.Stop()
 	group.Wait()
-	if err := s.cfg.Store.ReleaseBroadcasts(work, s.holder); err != nil { // others get them when the leases end
+	if err := s.cfg.Store.Release(work, s.holder); err != nil { // others get them when the leases end
 		s.noteFailure(ctx, err, lease)
 	}
 	return nil
@@ -143,7 +143,7 @@ func notify(c chan<- struct{}) {
 // claim claims broadcasts without a holder, renews the leases of those held, and
 // asks how long the bulk queue is. It returns the time until the next claim.
 func (s *Scheduler) claim(ctx context.Context) time.Duration {
-	claim, err := s.cfg.Store.ClaimBroadcasts(ctx, s.holder, lease)
+	claim, err := s.cfg.Store.Claim(ctx, s.holder, lease)
 	if err == nil {
 		s.jobs.add(claim.New, s.cfg.Now())
 		err = s.releaseUnknown(ctx, claim.Held)
@@ -172,7 +172,7 @@ func (s *Scheduler) releaseUnknown(ctx context.Context, held []string) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	return s.cfg.Store.ReleaseBroadcasts(ctx, s.holder, unknown...)
+	return s.cfg.Store.Release(ctx, s.holder, unknown...)
 }
 
 // runRounds runs a round for each job that is due, and returns the time until the

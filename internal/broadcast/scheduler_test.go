@@ -71,7 +71,7 @@ func TestBroadcast(t *testing.T) {
 			t.Errorf("messages: -want +got\n%s", diff)
 		}
 		for id, queued := range map[string]int{"all": 3, "none": 0, "long": 3} {
-			if b, err := r.store.Broadcast(t.Context(), id); b.State != rooms.BroadcastDone || b.Queued != queued || err != nil {
+			if b, err := r.db.Broadcasts().Get(t.Context(), id); b.State != rooms.BroadcastDone || b.Queued != queued || err != nil {
 				t.Errorf("broadcast %s = %s, %d queued, %v, want done, %d", id, b.State, b.Queued, err, queued)
 			}
 		}
@@ -192,7 +192,7 @@ func TestPauseStopDeadline(t *testing.T) {
 		r.add(t, a)
 		r.add(t, b)
 		time.Sleep(3500 * time.Millisecond)
-		if err := r.store.Pause(t.Context(), "p", "", time.Time{}, time.Time{}); err != nil {
+		if err := r.db.Pause(t.Context(), "p", "", time.Time{}, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		before := len(rec.of("a"))
@@ -200,7 +200,7 @@ func TestPauseStopDeadline(t *testing.T) {
 		if got := len(rec.of("a")); before < 30 || before > 41 || got != before {
 			t.Errorf("messages before and after a pause = %d, %d, want about 35 and no more", before, got)
 		}
-		if paused, err := r.store.Resume(t.Context(), "p", time.Time{}); !paused || err != nil {
+		if paused, err := r.db.Resume(t.Context(), "p", time.Time{}); !paused || err != nil {
 			t.Fatalf("Resume() = %v, %v, want it paused", paused, err)
 		}
 		time.Sleep(2 * time.Second)
@@ -219,7 +219,7 @@ func TestPauseStopDeadline(t *testing.T) {
 		}
 		stop()
 		for id, want := range map[string]rooms.BroadcastState{"a": rooms.BroadcastStopped, "b": rooms.BroadcastExpired} {
-			if got, err := r.store.Broadcast(t.Context(), id); got.State != want || got.Queued != len(rec.of(id)) || err != nil {
+			if got, err := r.db.Broadcasts().Get(t.Context(), id); got.State != want || got.Queued != len(rec.of(id)) || err != nil {
 				t.Errorf("broadcast %s = %s with %d queued, %v, want %s and %d", id, got.State, got.Queued, err, want, len(rec.of(id)))
 			}
 		}
@@ -246,7 +246,7 @@ func TestBusyPage(t *testing.T) {
 		r.add(t, to("q", "free", 10))
 		time.Sleep(2500 * time.Millisecond)
 		for range 10 { // the last delay ends at 14.5 s
-			if err := r.store.DelayBroadcasts(t.Context(), "p", time.Now().Add(3*time.Second)); err != nil {
+			if err := r.db.DelayBroadcasts(t.Context(), "p", time.Now().Add(3*time.Second)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
@@ -266,7 +266,7 @@ func TestBusyPage(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	good := Config{Broker: newBroker(t), Store: newStore(t, "sqlite::memory:", nil)}
+	good := Config{Broker: newBroker(t), Store: newStore(t, "sqlite::memory:", nil).Broadcasts()}
 	for name, change := range map[string]func(*Config){
 		"Broker":          func(c *Config) { c.Broker = nil },
 		"Store":           func(c *Config) { c.Store = nil },

@@ -67,7 +67,7 @@ func TestTwoSchedulers(t *testing.T) {
 			a, b := newSteppedRig(t, url, broker, clock), newSteppedRig(t, url, broker, clock)
 			for i := range people {
 				ev := rooms.Event{Page: "p", User: fmt.Sprintf("u%03d", i), ID: fmt.Sprint(i), At: clock.Now()}
-				if _, err := a.store.Receive(t.Context(), ev); err != nil {
+				if _, err := a.db.Receive(t.Context(), ev); err != nil {
 					t.Fatal(err)
 				}
 			}

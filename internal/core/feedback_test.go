@@ -82,7 +82,7 @@ func TestBusyPage(t *testing.T) {
 				r := newRigOn(t, newBroker(t), store)
 				r.handled(t) // migrates
 				for _, page := range []string{"p", "q"} {
-					_, added, err := store.AddBroadcast(t.Context(), rooms.Broadcast{ID: page, Page: page, Text: "x", Rate: 1, Deadline: at(3600)})
+					_, added, err := store.Broadcasts().Add(t.Context(), rooms.Broadcast{ID: page, Page: page, Text: "x", Rate: 1, Deadline: at(3600)})
 					if !added || err != nil {
 						t.Fatalf("AddBroadcast() = %v, %v, want it added", added, err)
 					}
@@ -93,7 +93,7 @@ func TestBusyPage(t *testing.T) {
 				})
 				r.handled(t)
 				for page, want := range map[string]time.Time{"p": tt.want, "q": at(0)} {
-					if b, err := store.Broadcast(t.Context(), page); !b.Due.Equal(want) || err != nil {
+					if b, err := store.Broadcasts().Get(t.Context(), page); !b.Due.Equal(want) || err != nil {
 						t.Errorf("the broadcast of %s is due at %v, %v, want %v", page, b.Due, err, want)
 					}
 				}

@@ -80,6 +80,19 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		inHand: auto.NewGauge(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: "in_hand_events", Help: "Events being handled."}),
 	}
+	m.initSeries()
+	for _, s := range steps {
+		// Not a vector, because package broadcast registers a step of its own.
+		m.failures[s] = auto.NewCounter(prometheus.CounterOpts{
+			Namespace: ns, Subsystem: sub, Name: "failures_total", Help: "Failed steps, each tried again, by step.",
+			ConstLabels: prometheus.Labels{"step": string(s)},
+		})
+	}
+	return m
+}
+
+// initSeries makes the series of the vectors.
+func (m *metrics) initSeries() {
 	for _, kind := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindFeedback, message.KindIdle} {
 		m.events.WithLabelValues(string(kind))
 	}
@@ -92,12 +105,4 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, reason := range []message.Reason{message.ReasonUndecodable, message.ReasonBadMessage} {
 		m.dead.WithLabelValues(string(reason))
 	}
-	for _, s := range steps {
-		// Not a vector, because package broadcast registers a step of its own.
-		m.failures[s] = auto.NewCounter(prometheus.CounterOpts{
-			Namespace: ns, Subsystem: sub, Name: "failures_total", Help: "Failed steps, each tried again, by step.",
-			ConstLabels: prometheus.Labels{"step": string(s)},
-		})
-	}
-	return m
 }

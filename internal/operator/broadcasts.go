@@ -100,7 +100,7 @@ func (h *Handler) postBroadcast(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := h.cfg.Store.Broadcast(r.Context(), q.ID)
+	stored, err := h.cfg.Broadcasts.Get(r.Context(), q.ID)
 	if errors.Is(err, rooms.ErrUnknown) {
 		stored, err = h.addBroadcast(r.Context(), q)
 	}
@@ -116,7 +116,7 @@ func (h *Handler) postBroadcast(r *http.Request) (any, error) {
 // addBroadcast returns the broadcast that is stored under the id. That is another
 // one if it was stored in between.
 func (h *Handler) addBroadcast(ctx context.Context, q BroadcastRequest) (rooms.Broadcast, error) {
-	recipients, err := h.cfg.Store.Audience(ctx, q.Page, q.Room)
+	recipients, err := h.cfg.Broadcasts.Audience(ctx, q.Page, q.Room)
 	if errors.Is(err, rooms.ErrUnknown) {
 		return rooms.Broadcast{}, fmt.Errorf("page or room: %w", rooms.ErrUnknown)
 	}
@@ -130,7 +130,7 @@ func (h *Handler) addBroadcast(ctx context.Context, q BroadcastRequest) (rooms.B
 	if err := q.checkDeadline(now, recipients); err != nil {
 		return rooms.Broadcast{}, err
 	}
-	return h.cfg.Broadcasts.Add(ctx, rooms.Broadcast{
+	return h.cfg.Scheduler.Add(ctx, rooms.Broadcast{
 		ID: q.ID, Page: q.Page, Room: q.Room, Text: q.Text, Rate: q.Rate, Deadline: q.Deadline, Recipients: recipients,
 	})
 }
@@ -158,7 +158,7 @@ func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := h.cfg.Store.Broadcasts(r.Context(), r.URL.Query().Get("page"), limit)
+	stored, err := h.cfg.Broadcasts.List(r.Context(), r.URL.Query().Get("page"), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
 }
 
 func (h *Handler) getBroadcast(r *http.Request) (any, error) {
-	b, err := h.cfg.Store.Broadcast(r.Context(), r.PathValue("id"))
+	b, err := h.cfg.Broadcasts.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return nil, unknownBroadcast(err)
 	}
@@ -178,7 +178,7 @@ func (h *Handler) getBroadcast(r *http.Request) (any, error) {
 }
 
 func (h *Handler) deleteBroadcast(r *http.Request) (any, error) {
-	b, err := h.cfg.Broadcasts.Stop(r.Context(), r.PathValue("id"))
+	b, err := h.cfg.Scheduler.Stop(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return nil, unknownBroadcast(err)
 	}

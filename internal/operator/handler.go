@@ -37,21 +37,28 @@ type Store interface {
 	Ban(ctx context.Context, page, psid string, until time.Time) error
 	Rooms(ctx context.Context, page string, after, limit int) ([]rooms.RoomView, error)
 	Reports(ctx context.Context, page string, after rooms.ReportView, limit int) ([]rooms.ReportView, error)
-	Audience(ctx context.Context, page string, room int) (int, error)
-	Broadcast(ctx context.Context, id string) (rooms.Broadcast, error)
-	Broadcasts(ctx context.Context, page string, limit int) ([]rooms.Broadcast, error)
 }
 
-// Broadcasts begins and stops broadcasts. *broadcast.Scheduler is one.
+// Broadcasts is the part of rooms.Broadcasts that a Handler needs. Each method is
+// described there.
 type Broadcasts interface {
+	Audience(ctx context.Context, page string, room int) (int, error)
+	Get(ctx context.Context, id string) (rooms.Broadcast, error)
+	List(ctx context.Context, page string, limit int) ([]rooms.Broadcast, error)
+}
+
+// Scheduler begins and stops broadcasts. *broadcast.Scheduler is one.
+type Scheduler interface {
 	Add(ctx context.Context, b rooms.Broadcast) (rooms.Broadcast, error)
 	Stop(ctx context.Context, id string) (rooms.Broadcast, error)
 }
 
-// Config is the configuration of a Handler. Store and Broadcasts must be set.
+// Config is the configuration of a Handler. Store, Broadcasts and Scheduler must
+// be set.
 type Config struct {
 	Store      Store
 	Broadcasts Broadcasts
+	Scheduler  Scheduler
 	MaxRate    float64          // messages per second that the platform takes for one page, in texts; 0: any number
 	Log        *slog.Logger     // nil: no log
 	Now        func() time.Time // default time.Now
@@ -60,8 +67,8 @@ type Config struct {
 // withDefaults returns c with its defaults filled in, or an error that names the
 // wrong field.
 func (c Config) withDefaults() (Config, error) {
-	if c.Store == nil || c.Broadcasts == nil {
-		return c, errors.New("Store and Broadcasts must be set")
+	if c.Store == nil || c.Broadcasts == nil || c.Scheduler == nil {
+		return c, errors.New("Store, Broadcasts and Scheduler must be set")
 	}
 	if c.MaxRate < 0 {
 		return c, fmt.Errorf("MaxRate %g must not be negative", c.MaxRate)

@@ -39,13 +39,13 @@ func newRig(t testing.TB) *rig {
 	if err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	broadcasts, err := broadcast.New(broadcast.Config{
-		Broker: memorytest.New(t, queue.Topology{Prefix: "test", Lanes: 1}), Store: s,
+	scheduler, err := broadcast.New(broadcast.Config{
+		Broker: memorytest.New(t, queue.Topology{Prefix: "test", Lanes: 1}), Store: s.Broadcasts(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(Config{Store: s, Broadcasts: broadcasts, MaxRate: 300})
+	h, err := New(Config{Store: s, Broadcasts: s.Broadcasts(), Scheduler: scheduler, MaxRate: 300})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,8 +272,10 @@ func (s *stuckStore) Pages(ctx context.Context, _ string, _ int) ([]rooms.PageVi
 func TestSlowDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		stuck := &stuckStore{Store: newRig(t).store}
-		h, err := New(Config{Store: stuck, Broadcasts: newRig(t).handler.cfg.Broadcasts})
+		cfg := newRig(t).handler.cfg
+		stuck := &stuckStore{Store: cfg.Store}
+		cfg.Store = stuck
+		h, err := New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,6 +324,7 @@ func TestNewRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"Store":      func(c *Config) { c.Store = nil },
 		"Broadcasts": func(c *Config) { c.Broadcasts = nil },
+		"Scheduler":  func(c *Config) { c.Scheduler = nil },
 		"MaxRate":    func(c *Config) { c.MaxRate = -1 },
 	} {
 		cfg := good

@@ -34,6 +34,13 @@ type Broadcast struct {
 	Due        time.Time // when the next recipient is due
 }
 
+// Broadcasts keeps broadcasts in the database of a Store, whose method Broadcasts
+// returns it. The zero value is not useful. Safe for concurrent use.
+type Broadcasts struct{ s *Store }
+
+// Broadcasts returns the broadcasts in the database.
+func (s *Store) Broadcasts() Broadcasts { return Broadcasts{s} }
+
 const broadcastColumns = `id, page, room, text, rate, deadline, created, recipients, state, cursor, queued, due`
 
 func scanBroadcast(r row, b *Broadcast) error {
@@ -51,36 +58,36 @@ func loadBroadcast(id string, b *Broadcast, found *bool) query {
 	}
 }
 
-// AddBroadcast stores a new broadcast as running, and returns the broadcast that
+// Add stores a new broadcast as running, and returns the broadcast that
 // is stored under its id. If added is false, nothing was changed and that is
 // another one.
-func (s *Store) AddBroadcast(ctx context.Context, b Broadcast) (kept Broadcast, added bool, err error) {
+func (bs Broadcasts) Add(ctx context.Context, b Broadcast) (stored Broadcast, added bool, err error) {
 	if err := errors.Join(checkKey("id", b.ID), checkKey("page", b.Page)); err != nil {
 		return Broadcast{}, false, fmt.Errorf("add broadcast: %w", err)
 	}
 	affected, found := int64(0), false
-	created := s.cfg.Now().UnixMilli()
-	err = s.do(ctx, query{
+	created := bs.s.cfg.Now().UnixMilli()
+	err = bs.s.do(ctx, query{
 		sql: `
 		INSERT INTO broadcasts (` + broadcastColumns + `, holder, until)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'running', '', 0, $7, '', 0) ON CONFLICT (id) DO NOTHING`,
 		args: []any{b.ID, b.Page, int64(b.Room), b.Text, b.Rate, b.Deadline.UnixMilli(), created, int64(b.Recipients)}, affected: &affected,
-	}, loadBroadcast(b.ID, &kept, &found))
+	}, loadBroadcast(b.ID, &stored, &found))
 	if err == nil && !found {
 		err = errNoRow
 	}
 	if err != nil {
 		return Broadcast{}, false, fmt.Errorf("add broadcast: %w", classify(err))
 	}
-	return kept, affected > 0, nil
+	return stored, affected > 0, nil
 }
 
-// Broadcast returns a broadcast by its id. The error is ErrUnknown if there is
+// Get returns a broadcast by its id. The error is ErrUnknown if there is
 // none.
-func (s *Store) Broadcast(ctx context.Context, id string) (Broadcast, error) {
+func (bs Broadcasts) Get(ctx context.Context, id string) (Broadcast, error) {
 	var b Broadcast
 	found := false
-	err := s.do(ctx, loadBroadcast(id, &b, &found))
+	err := bs.s.do(ctx, loadBroadcast(id, &b, &found))
 	if err == nil && !found {
 		err = ErrUnknown
 	}
@@ -90,11 +97,11 @@ func (s *Store) Broadcast(ctx context.Context, id string) (Broadcast, error) {
 	return b, nil
 }
 
-// Broadcasts returns at most limit broadcasts of a page, of all pages if page is
+// List returns at most limit broadcasts of a page, of all pages if page is
 // empty. The newest comes first, and their texts are left out.
-func (s *Store) Broadcasts(ctx context.Context, page string, limit int) ([]Broadcast, error) {
+func (bs Broadcasts) List(ctx context.Context, page string, limit int) ([]Broadcast, error) {
 	var list []Broadcast
-	err := s.do(ctx, all(&list, `
+	err := bs.s.do(ctx, all(&list, `
 		SELECT id, page, room, '', rate, deadline, created, recipients, state, cursor, queued, due
 		FROM broadcasts WHERE page = $1 OR $1 = '' ORDER BY created DESC, id DESC LIMIT $2`,
 		[]any{page, int64(limit)}, scanBroadcast))
@@ -104,11 +111,11 @@ func (s *Store) Broadcasts(ctx context.Context, page string, limit int) ([]Broad
 	return list, nil
 }
 
-// StopBroadcast stops a broadcast and reports whether it was running. Queued
+// Stop stops a broadcast and reports whether it was running. Queued
 // messages still go out. The error is ErrUnknown if there is no such broadcast.
-func (s *Store) StopBroadcast(ctx context.Context, id string) (b Broadcast, stopped bool, err error) {
+func (bs Broadcasts) Stop(ctx context.Context, id string) (b Broadcast, stopped bool, err error) {
 	affected, found := int64(0), false
-	err = s.do(ctx, query{
+	err = bs.s.do(ctx, query{
 		sql: `UPDATE broadcasts SET state = 'stopped' WHERE id = $1 AND state = 'running'`, args: []any{id}, affected: &affected,
 	}, loadBroadcast(id, &b, &found))
 	if err == nil && !found {
@@ -124,7 +131,7 @@ func (s *Store) StopBroadcast(ctx context.Context, id string) (b Broadcast, stop
 // broadcast. They are the members of the room, of all rooms of the page if it is
 // 0, who are within the platform's window. Mutes do not count, because the operators write. Its
 // arguments are the first three.
-func (s *Store) audience(page string, room int) (from string, args []any) {
+func (bs Broadcasts) audience(page string, room int) (from string, args []any) {
 	from = `
 		FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
 		WHERE m.page = $1 AND u.last_inbound > $2 AND u.window_closed_at IS NULL AND m.room `
@@ -133,13 +140,13 @@ func (s *Store) audience(page string, room int) (from string, args []any) {
 	} else {
 		from += `= $3`
 	}
-	return from, []any{page, s.cfg.Now().Add(-Window).UnixMilli(), int64(room)}
+	return from, []any{page, bs.s.cfg.Now().Add(-Window).UnixMilli(), int64(room)}
 }
 
 // Audience returns how many recipients a broadcast to a room of a page would have
 // now. The room 0 stands for all rooms. The error is ErrUnknown if there is no
 // such page or room.
-func (s *Store) Audience(ctx context.Context, page string, room int) (int, error) {
+func (bs Broadcasts) Audience(ctx context.Context, page string, room int) (int, error) {
 	if err := checkKey("page", page); err != nil {
 		return 0, fmt.Errorf("count audience: %w", err)
 	}
@@ -148,8 +155,8 @@ func (s *Store) Audience(ctx context.Context, page string, room int) (int, error
 	if room != 0 {
 		known = one(&exists, `SELECT 1 FROM rooms WHERE page = $1 AND number = $2`, []any{page, int64(room)}, new(int64))
 	}
-	from, args := s.audience(page, room)
-	err := s.do(ctx, known, one(nil, `SELECT COUNT(*)`+from, args, &n))
+	from, args := bs.audience(page, room)
+	err := bs.s.do(ctx, known, one(nil, `SELECT COUNT(*)`+from, args, &n))
 	if err == nil && !exists {
 		err = ErrUnknown
 	}

@@ -27,16 +27,16 @@ func news(id string) Broadcast {
 
 func add(t *testing.T, s *Store, b Broadcast) {
 	t.Helper()
-	if _, added, err := s.AddBroadcast(t.Context(), b); !added || err != nil {
-		t.Fatalf("AddBroadcast(%s) = %v, %v, want it added", b.ID, added, err)
+	if _, added, err := s.Broadcasts().Add(t.Context(), b); !added || err != nil {
+		t.Fatalf("Add(%s) = %v, %v, want it added", b.ID, added, err)
 	}
 }
 
 func claim(t *testing.T, s *Store, holder string) Claim {
 	t.Helper()
-	c, err := s.ClaimBroadcasts(t.Context(), holder, lease)
+	c, err := s.Broadcasts().Claim(t.Context(), holder, lease)
 	if err != nil {
-		t.Fatalf("ClaimBroadcasts(%s) = %v, want nil", holder, err)
+		t.Fatalf("Claim(%s) = %v, want nil", holder, err)
 	}
 	return c
 }
@@ -44,7 +44,7 @@ func claim(t *testing.T, s *Store, holder string) Claim {
 func wantClaim(t *testing.T, s *Store, holder string, want Claim) {
 	t.Helper()
 	if diff := cmp.Diff(want, claim(t, s, holder), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("ClaimBroadcasts(%s): -want +got\n%s", holder, diff)
+		t.Errorf("Claim(%s): -want +got\n%s", holder, diff)
 	}
 }
 
@@ -57,15 +57,15 @@ func TestBroadcastIsKeptOnce(t *testing.T) {
 		now.Advance(time.Second)
 		other := news("a")
 		other.Text, other.Page = "Old!", "q"
-		kept, added, err := s.AddBroadcast(t.Context(), other)
+		kept, added, err := s.Broadcasts().Add(t.Context(), other)
 		if diff := cmp.Diff(news("a"), kept); diff != "" || added || err != nil {
-			t.Errorf("AddBroadcast of another under its id = %v, %v: -want +got\n%s", added, err, diff)
+			t.Errorf("Add of another under its id = %v, %v: -want +got\n%s", added, err, diff)
 		}
 		b := news("b")
 		b.Page, b.Created = "q", now.Now()
 		add(t, s, b)
 		for page, want := range map[string][]string{"": {"b", "a"}, "p": {"a"}, "x": nil} {
-			list, err := s.Broadcasts(t.Context(), page, 10)
+			list, err := s.Broadcasts().List(t.Context(), page, 10)
 			var got []string
 			for _, b := range list {
 				got = append(got, b.ID)
@@ -74,22 +74,22 @@ func TestBroadcastIsKeptOnce(t *testing.T) {
 				t.Errorf("Broadcasts(%q) = %v, %v, want %v", page, got, err, want)
 			}
 		}
-		_, unknown := s.Broadcast(t.Context(), "c")
-		_, _, stopUnknown := s.StopBroadcast(t.Context(), "c")
+		_, unknown := s.Broadcasts().Get(t.Context(), "c")
+		_, _, stopUnknown := s.Broadcasts().Stop(t.Context(), "c")
 		if !errors.Is(unknown, ErrUnknown) || !errors.Is(stopUnknown, ErrUnknown) {
-			t.Errorf("Broadcast and StopBroadcast of an unknown id = %v, %v, want ErrUnknown", unknown, stopUnknown)
+			t.Errorf("Broadcast and Stop of an unknown id = %v, %v, want ErrUnknown", unknown, stopUnknown)
 		}
 		for _, want := range []bool{true, false} {
-			got, stopped, err := s.StopBroadcast(t.Context(), "a")
+			got, stopped, err := s.Broadcasts().Stop(t.Context(), "a")
 			if got.State != BroadcastStopped || stopped != want || err != nil {
-				t.Errorf("StopBroadcast = %v, %v, %v, want stopped, %v", got.State, stopped, err, want)
+				t.Errorf("Stop = %v, %v, %v, want stopped, %v", got.State, stopped, err, want)
 			}
 		}
 		now.Advance(8*24*time.Hour - time.Minute)
 		if _, err := s.Prune(t.Context(), noon); err != nil {
 			t.Fatal(err)
 		}
-		list, err := s.Broadcasts(t.Context(), "", 10)
+		list, err := s.Broadcasts().List(t.Context(), "", 10)
 		if len(list) != 1 || list[0].ID != "b" || err != nil {
 			t.Errorf("Broadcasts a week after the deadline = %v, %v, want only the one that runs", list, err)
 		}
@@ -107,12 +107,12 @@ func TestAudience(t *testing.T) {
 			t.Fatal(err)
 		}
 		for room, want := range map[int][]string{0: {"a", "b", "d"}, 1: {"a", "b"}, 2: {"d"}} {
-			if n, err := s.Audience(t.Context(), "p", room); n != len(want) || err != nil {
+			if n, err := s.Broadcasts().Audience(t.Context(), "p", room); n != len(want) || err != nil {
 				t.Errorf("Audience(room %d) = %d, %v, want %d", room, n, err, len(want))
 			}
 			b := news(fmt.Sprint("room", room))
 			b.Room = room
-			next, err := s.NextRecipients(t.Context(), "h", []Lookup{{b, 10}})
+			next, err := s.Broadcasts().NextRecipients(t.Context(), "h", []Lookup{{b, 10}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestAudience(t *testing.T) {
 				t.Errorf("NextRecipients(room %d): -want +got\n%s", room, diff)
 			}
 		}
-		for _, err := range []error{second(s.Audience(t.Context(), "q", 0)), second(s.Audience(t.Context(), "p", 9))} {
+		for _, err := range []error{second(s.Broadcasts().Audience(t.Context(), "q", 0)), second(s.Broadcasts().Audience(t.Context(), "p", 9))} {
 			if !errors.Is(err, ErrUnknown) {
 				t.Errorf("Audience of nothing = %v, want ErrUnknown", err)
 			}
@@ -141,15 +141,15 @@ func TestNextRecipients(t *testing.T) {
 		claim(t, s, "h")
 		ask := func(want Recipients) {
 			t.Helper()
-			got, err := s.NextRecipients(t.Context(), "h", []Lookup{{b, 2}})
+			got, err := s.Broadcasts().NextRecipients(t.Context(), "h", []Lookup{{b, 2}})
 			if diff := cmp.Diff([]Recipients{want}, got); diff != "" || err != nil {
 				t.Errorf("NextRecipients behind %q = %v: -want +got\n%s", b.Cursor, err, diff)
 			}
 		}
 		ask(Recipients{Held: true, Due: noon, To: []string{"a", "b"}})
 		b.Cursor, b.Queued, b.Due = "a", 1, noon.Add(4*time.Second)
-		if states, err := s.AdvanceBroadcasts(t.Context(), "h", []Progress{{b, ""}}); err != nil || states[0] != BroadcastRunning {
-			t.Fatalf("AdvanceBroadcasts = %v, %v, want running", states, err)
+		if states, err := s.Broadcasts().Advance(t.Context(), "h", []Progress{{b, ""}}); err != nil || states[0] != BroadcastRunning {
+			t.Fatalf("Advance = %v, %v, want running", states, err)
 		}
 		says(t, s, "d")
 		does(t, s, "b", command.Leave, "")
@@ -166,7 +166,7 @@ func TestNextRecipients(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask(Recipients{Held: true, Cursor: "a", Queued: 1, Due: b.Due, Paused: true, To: []string{"c", "d"}})
-		if _, _, err := s.StopBroadcast(t.Context(), "n"); err != nil {
+		if _, _, err := s.Broadcasts().Stop(t.Context(), "n"); err != nil {
 			t.Fatal(err)
 		}
 		ask(Recipients{To: []string{"c", "d"}})
@@ -193,7 +193,7 @@ func TestBroadcastHasOneHolder(t *testing.T) {
 		if diff := cmp.Diff(Claim{Held: []string{"a", "b"}}, c, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("leases past their first third: -want +got\n%s", diff)
 		}
-		if err := s.ReleaseBroadcasts(t.Context(), "x", "b"); err != nil {
+		if err := s.Broadcasts().Release(t.Context(), "x", "b"); err != nil {
 			t.Fatal(err)
 		}
 		wantClaim(t, s, "y", Claim{New: []Broadcast{b}})
@@ -205,13 +205,13 @@ func TestBroadcastHasOneHolder(t *testing.T) {
 		// x has lost it and cannot change it.
 		ahead := a
 		ahead.Cursor, ahead.Queued, ahead.State = "c", 3, BroadcastDone
-		if states, err := s.AdvanceBroadcasts(t.Context(), "x", []Progress{{ahead, ""}}); err != nil || states[0] != "" {
-			t.Errorf("AdvanceBroadcasts of a lost broadcast = %q, %v, want nothing", states, err)
+		if states, err := s.Broadcasts().Advance(t.Context(), "x", []Progress{{ahead, ""}}); err != nil || states[0] != "" {
+			t.Errorf("Advance of a lost broadcast = %q, %v, want nothing", states, err)
 		}
-		if got, err := s.Broadcast(t.Context(), "a"); !cmp.Equal(got, a) || err != nil {
+		if got, err := s.Broadcasts().Get(t.Context(), "a"); !cmp.Equal(got, a) || err != nil {
 			t.Errorf("Broadcast(a) = %+v, %v, want it where it was", got, err)
 		}
-		if err := s.ReleaseBroadcasts(t.Context(), "z"); err != nil {
+		if err := s.Broadcasts().Release(t.Context(), "z"); err != nil {
 			t.Fatal(err)
 		}
 		wantClaim(t, s, "x", Claim{New: []Broadcast{a}})
@@ -226,7 +226,7 @@ func TestAdvanceBroadcasts(t *testing.T) {
 			add(t, s, news(id))
 		}
 		claim(t, s, "h")
-		if _, _, err := s.StopBroadcast(t.Context(), "c"); err != nil {
+		if _, _, err := s.Broadcasts().Stop(t.Context(), "c"); err != nil {
 			t.Fatal(err)
 		}
 		to := func(id string, state BroadcastState, from string) Progress {
@@ -239,9 +239,9 @@ func TestAdvanceBroadcasts(t *testing.T) {
 		}
 		want := []BroadcastState{"", BroadcastStopped, BroadcastDone, BroadcastRunning}
 		for range 2 { // the second time changes nothing
-			got, err := s.AdvanceBroadcasts(t.Context(), "h", progress)
+			got, err := s.Broadcasts().Advance(t.Context(), "h", progress)
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
-				t.Errorf("AdvanceBroadcasts = %v: -want +got\n%s", err, diff)
+				t.Errorf("Advance = %v: -want +got\n%s", err, diff)
 			}
 			for i, state := range []BroadcastState{BroadcastRunning, BroadcastStopped, BroadcastDone, BroadcastRunning} {
 				b := progress[i].Broadcast
@@ -249,7 +249,7 @@ func TestAdvanceBroadcasts(t *testing.T) {
 				if i == 0 {
 					b = news("d")
 				}
-				if got, err := s.Broadcast(t.Context(), b.ID); !cmp.Equal(got, b) || err != nil {
+				if got, err := s.Broadcasts().Get(t.Context(), b.ID); !cmp.Equal(got, b) || err != nil {
 					t.Errorf("Broadcast(%s) = %+v, %v, want %+v", b.ID, got, err, b)
 				}
 			}
@@ -277,9 +277,9 @@ func TestBroadcastsAreSharedOut(t *testing.T) {
 			wg.Go(func() {
 				for {
 					var c Claim
-					err := patiently(func() (err error) { c, err = s.ClaimBroadcasts(t.Context(), fmt.Sprint(i), lease); return err })
+					err := patiently(func() (err error) { c, err = s.Broadcasts().Claim(t.Context(), fmt.Sprint(i), lease); return err })
 					if err != nil {
-						t.Errorf("ClaimBroadcasts = %v, want nil", err)
+						t.Errorf("Claim = %v, want nil", err)
 						return
 					}
 					if len(c.New) == 0 {
@@ -293,8 +293,8 @@ func TestBroadcastsAreSharedOut(t *testing.T) {
 						b.Cursor = "a"
 						progress = append(progress, Progress{b, ""})
 					}
-					if states, err := s.AdvanceBroadcasts(t.Context(), fmt.Sprint(i), progress); err != nil || slices.Contains(states, "") {
-						t.Errorf("AdvanceBroadcasts = %v, %v, want each advanced", states, err)
+					if states, err := s.Broadcasts().Advance(t.Context(), fmt.Sprint(i), progress); err != nil || slices.Contains(states, "") {
+						t.Errorf("Advance = %v, %v, want each advanced", states, err)
 					}
 				}
 			})

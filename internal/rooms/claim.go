@@ -15,26 +15,26 @@ import (
 // holders that begin together share them.
 const claimBatch = 100
 
-// Claim is the result of ClaimBroadcasts.
+// Claim is the result of Broadcasts.Claim.
 type Claim struct {
 	New  []Broadcast // claimed now, the oldest first
 	Held []string    // ids of those whose lease was renewed
 	More bool        // there may be more to claim
 }
 
-// ClaimBroadcasts claims running broadcasts without a holder, and renews the
+// Claim claims running broadcasts without a holder, and renews the
 // holder's own leases that are past their first third.
-func (s *Store) ClaimBroadcasts(ctx context.Context, holder string, lease time.Duration) (Claim, error) {
+func (bs Broadcasts) Claim(ctx context.Context, holder string, lease time.Duration) (Claim, error) {
 	var c Claim
-	lock, skip := s.db.lock(), ""
+	lock, skip := bs.s.db.lock(), ""
 	if lock != "" {
 		skip = " SKIP LOCKED" // another core is just claiming it
 	}
-	now := s.cfg.Now()
+	now := bs.s.cfg.Now()
 	until := now.Add(lease).UnixMilli()
 	// Every statement that changes several broadcasts locks them in the order of
 	// their ids, so that no two wait for each other.
-	err := s.do(ctx, all(&c.Held, `
+	err := bs.s.do(ctx, all(&c.Held, `
 		UPDATE broadcasts SET until = $2 WHERE id IN (
 			SELECT id FROM broadcasts WHERE state = 'running' AND holder = $1 AND until < $3 ORDER BY id`+lock+`) RETURNING id`,
 		[]any{holder, until, now.Add(lease * 2 / 3).UnixMilli()},
@@ -52,27 +52,9 @@ func (s *Store) ClaimBroadcasts(ctx context.Context, holder string, lease time.D
 	return c, nil
 }
 
-// DelayBroadcasts makes the next recipient of each of a page's broadcasts due not
-// before that time.
-func (s *Store) DelayBroadcasts(ctx context.Context, page string, until time.Time) error {
-	if err := checkKey("page", page); err != nil {
-		return fmt.Errorf("delay broadcasts: %w", err)
-	}
-	err := s.do(ctx, query{
-		sql: `
-		UPDATE broadcasts SET due = $2 WHERE id IN (
-			SELECT id FROM broadcasts WHERE page = $1 AND state = 'running' AND due < $2 ORDER BY id` + s.db.lock() + `)`,
-		args: []any{page, until.UnixMilli()},
-	})
-	if err != nil {
-		return fmt.Errorf("delay broadcasts: %w", classify(err))
-	}
-	return nil
-}
-
-// ReleaseBroadcasts ends the holder's leases of these broadcasts, of all its
+// Release ends the holder's leases of these broadcasts, of all its
 // broadcasts if no id is given, so that others can claim them at once.
-func (s *Store) ReleaseBroadcasts(ctx context.Context, holder string, ids ...string) error {
+func (bs Broadcasts) Release(ctx context.Context, holder string, ids ...string) error {
 	const release = `UPDATE broadcasts SET holder = '', until = 0 WHERE state = 'running' AND holder = $1`
 	queries := []query{{sql: release, args: []any{holder}}}
 	if len(ids) > 0 {
@@ -81,7 +63,7 @@ func (s *Store) ReleaseBroadcasts(ctx context.Context, holder string, ids ...str
 	for _, id := range ids {
 		queries = append(queries, query{sql: release + ` AND id = $2`, args: []any{holder, id}})
 	}
-	if err := s.do(ctx, queries...); err != nil {
+	if err := bs.s.do(ctx, queries...); err != nil {
 		return fmt.Errorf("release broadcasts: %w", err)
 	}
 	return nil
@@ -104,13 +86,13 @@ type Recipients struct {
 }
 
 // NextRecipients returns the answers in the order of lookups, in one round trip.
-func (s *Store) NextRecipients(ctx context.Context, holder string, lookups []Lookup) ([]Recipients, error) {
+func (bs Broadcasts) NextRecipients(ctx context.Context, holder string, lookups []Lookup) ([]Recipients, error) {
 	answers := make([]Recipients, len(lookups))
 	var queries []query
-	now := s.cfg.Now().UnixMilli()
+	now := bs.s.cfg.Now().UnixMilli()
 	for i, l := range lookups {
 		a := &answers[i]
-		from, args := s.audience(l.Page, l.Room)
+		from, args := bs.audience(l.Page, l.Room)
 		queries = append(queries, query{
 			sql: `
 			SELECT b.cursor, b.queued, b.due, COALESCE(p.paused_until, 0)
@@ -125,7 +107,7 @@ func (s *Store) NextRecipients(ctx context.Context, holder string, lookups []Loo
 			},
 		}, column(&a.To, `SELECT m.psid`+from+` AND m.psid > $4 ORDER BY m.psid LIMIT $5`, append(args, l.Cursor, int64(l.Limit))...))
 	}
-	if err := s.do(ctx, queries...); err != nil {
+	if err := bs.s.do(ctx, queries...); err != nil {
 		return nil, fmt.Errorf("select recipients: %w", err)
 	}
 	return answers, nil
@@ -137,11 +119,11 @@ type Progress struct {
 	From string // the Cursor before
 }
 
-// AdvanceBroadcasts records the progress of broadcasts, in one round trip, and
+// Advance records the progress of broadcasts, in one round trip, and
 // returns the state of each afterwards. A broadcast that an operator stopped
 // meanwhile stays stopped. If the holder has lost the broadcast, or its Cursor is
 // another one, nothing is written and the state is empty. Idempotent.
-func (s *Store) AdvanceBroadcasts(ctx context.Context, holder string, progress []Progress) ([]BroadcastState, error) {
+func (bs Broadcasts) Advance(ctx context.Context, holder string, progress []Progress) ([]BroadcastState, error) {
 	states := make([]BroadcastState, len(progress))
 	queries := make([]query, len(progress))
 	for i, p := range progress {
@@ -154,7 +136,7 @@ func (s *Store) AdvanceBroadcasts(ctx context.Context, holder string, progress [
 		}
 	}
 	slices.SortFunc(queries, func(a, b query) int { return cmp.Compare(a.args[0].(string), b.args[0].(string)) }) //nolint:forcetypeassert // the id
-	if err := s.do(ctx, queries...); err != nil {
+	if err := bs.s.do(ctx, queries...); err != nil {
 		return nil, fmt.Errorf("advance broadcasts: %w", err)
 	}
 	return states, nil

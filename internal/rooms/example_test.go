@@ -3,7 +3,6 @@ package rooms_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"time"
 
 	"chatclub/internal/command"
@@ -16,11 +15,11 @@ func Example() {
 	ctx := context.Background()
 	store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite::memory:"})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer store.Close()
 	if err := store.Migrate(ctx); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	for _, in := range []struct{ id, user, text string }{
 		{"m1", "ana", "hello"},
@@ -34,12 +33,12 @@ func Example() {
 			Page: "page", User: in.user, ID: in.id, At: time.Now(), Command: command.Parse(in.text, ""),
 		})
 		if err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 		fmt.Printf("%s %s: %s %q %v\n", in.id, in.user, res.Status, res.Notice, res.Relay)
 		// Here the answer and the copies to res.Relay are published, confirmed.
 		if err := store.Done(ctx, "page", in.id); err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 	}
 	// Output:

@@ -24,7 +24,7 @@ func (s *Store) Gone(ctx context.Context, page, psid string, at time.Time) error
 		if !found || u.lastInbound > at.UnixMilli() {
 			return nil
 		}
-		return s.evict(ctx, tx, page, psid)
+		return evict(ctx, tx, page, psid)
 	})
 	if err != nil {
 		return fmt.Errorf("leave room: %w", classify(err))
@@ -34,7 +34,7 @@ func (s *Store) Gone(ctx context.Context, page, psid string, at time.Time) error
 
 // evict takes a user, whose row is locked, out of its room and commits, together
 // with the other writes.
-func (s *Store) evict(ctx context.Context, tx transaction, page, psid string, writes ...query) error {
+func evict(ctx context.Context, tx transaction, page, psid string, writes ...query) error {
 	isMember, number := false, int64(0)
 	err := tx.run(
 		ctx,
@@ -144,4 +144,22 @@ func (s *Store) resumeNow(ctx context.Context, page string, now int64) (bool, er
 		args: []any{page, now}, affected: &affected,
 	})
 	return affected > 0, err
+}
+
+// DelayBroadcasts makes the next recipient of each of a page's broadcasts due not
+// before that time.
+func (s *Store) DelayBroadcasts(ctx context.Context, page string, until time.Time) error {
+	if err := checkKey("page", page); err != nil {
+		return fmt.Errorf("delay broadcasts: %w", err)
+	}
+	err := s.do(ctx, query{
+		sql: `
+		UPDATE broadcasts SET due = $2 WHERE id IN (
+			SELECT id FROM broadcasts WHERE page = $1 AND state = 'running' AND due < $2 ORDER BY id` + s.db.lock() + `)`,
+		args: []any{page, until.UnixMilli()},
+	})
+	if err != nil {
+		return fmt.Errorf("delay broadcasts: %w", classify(err))
+	}
+	return nil
 }

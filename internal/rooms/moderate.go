@@ -65,7 +65,7 @@ func (s *Store) Ban(ctx context.Context, page, psid string, until time.Time) err
 		if u.bannedUntil <= s.cfg.Now().UnixMilli() {
 			return tx.commit(ctx, u.save())
 		}
-		return s.evict(ctx, tx, page, psid, u.save())
+		return evict(ctx, tx, page, psid, u.save())
 	})
 	if err != nil {
 		return fmt.Errorf("ban user: %w", classify(err))

@@ -109,9 +109,9 @@ func TestBroadcastRoundTrips(t *testing.T) {
 		name string
 		do   func() error
 	}{
-		{"claim", func() error { _, err := s.ClaimBroadcasts(t.Context(), "h", lease); return err }},
-		{"next", func() error { _, err := s.NextRecipients(t.Context(), "h", lookups); return err }},
-		{"advance", func() error { _, err := s.AdvanceBroadcasts(t.Context(), "h", progress); return err }},
+		{"claim", func() error { _, err := s.Broadcasts().Claim(t.Context(), "h", lease); return err }},
+		{"next", func() error { _, err := s.Broadcasts().NextRecipients(t.Context(), "h", lookups); return err }},
+		{"advance", func() error { _, err := s.Broadcasts().Advance(t.Context(), "h", progress); return err }},
 	} {
 		var got int64
 		for range 2 { // the first prepares the statements
