@@ -184,7 +184,7 @@ func TestPauseStopDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.members(t, "p", 80)
+		r.members(t, "p", 100)
 		rec := record(t, r.broker)
 		stop := r.start(t)
 		a, b := to("p", "a", 10), to("p", "b", 10)

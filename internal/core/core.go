@@ -153,10 +153,10 @@ func (c *Core) intake(ctx context.Context, sub queue.Subscription, s shards) err
 			if !ok {
 				return fmt.Errorf("consume events: %w", queue.ErrClosed)
 			}
-			j := job{delivery: d}
-			j.event, j.err = message.DecodeEvent(d.Body)
+			in := inbound{delivery: d}
+			in.event, in.err = message.DecodeEvent(d.Body)
 			select {
-			case s.of(j.event.Page) <- j:
+			case s.of(in.event.Page) <- in:
 			case <-ctx.Done():
 				return nil
 			}
@@ -166,18 +166,18 @@ func (c *Core) intake(ctx context.Context, sub queue.Subscription, s shards) err
 
 // work handles the events of a shard in their order. After run has ended it
 // begins no other; work bounds the one in progress.
-func (c *Core) work(run, work context.Context, shard <-chan job) {
-	for j := range shard {
+func (c *Core) work(run, work context.Context, shard <-chan inbound) {
+	for in := range shard {
 		if run.Err() != nil {
 			continue
 		}
-		if !j.delivery.Live() {
+		if !in.delivery.Live() {
 			c.metrics.stale.Inc()
 			continue
 		}
 		c.metrics.inHand.Inc()
 		begin := time.Now()
-		c.handler.handle(run, work, j)
+		c.handler.handle(run, work, in)
 		c.metrics.duration.Observe(time.Since(begin).Seconds())
 		c.metrics.inHand.Dec()
 	}

@@ -94,6 +94,6 @@ func (d *doomed) handle(ev message.Event, where crash) bool {
 	}
 	s := &settler{dies: where == beforeAck}
 	delivery := queue.NewDelivery(d.broker, s, 1, queue.Message{Queue: "test.inbound", ID: ev.ID, Body: body}, true)
-	d.core.handler.handle(run, context.Background(), job{delivery: delivery, event: ev})
+	d.core.handler.handle(run, context.Background(), inbound{delivery: delivery, event: ev})
 	return s.acked
 }

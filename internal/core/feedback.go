@@ -43,8 +43,8 @@ type feedback struct {
 //   - broadcasts to a page that can take none now wait;
 //   - a page that the dispatchers stopped is paused until they try it again,
 //     because its copies would only go to the dead-letter queue until then.
-func (f *feedback) handle(run, work context.Context, j job) error {
-	ev, at := j.event, time.UnixMilli(j.event.Time)
+func (f *feedback) handle(run, work context.Context, in inbound) error {
+	ev, at := in.event, time.UnixMilli(in.event.Time)
 	var do func() error
 	switch reason := message.Reason(ev.Reason); reason { //nolint:exhaustive // the others say nothing about a member or a page
 	case message.ReasonGone:
@@ -66,13 +66,13 @@ func (f *feedback) handle(run, work context.Context, j job) error {
 	default:
 		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)
 	}
-	return f.retry.do(run, j.delivery.Live, stepFeedback, do)
+	return f.retry.do(run, in.delivery.Live, stepFeedback, do)
 }
 
 // handlePolicy handles a policy event: a page that Meta blocked is paused until
 // Meta unblocks it or an operator resumes it. A warning is only logged.
-func (f *feedback) handlePolicy(run, work context.Context, j job) error {
-	ev, at := j.event, time.UnixMilli(j.event.Time)
+func (f *feedback) handlePolicy(run, work context.Context, in inbound) error {
+	ev, at := in.event, time.UnixMilli(in.event.Time)
 	f.log.ErrorContext(run, "policy enforced on page", "page", ev.Page,
 		"action", fmt.Sprintf("%.40s", ev.Action), "reason", fmt.Sprintf("%.200s", ev.Reason))
 	var do func() error
@@ -90,5 +90,5 @@ func (f *feedback) handlePolicy(run, work context.Context, j job) error {
 	default:
 		return nil
 	}
-	return f.retry.do(run, j.delivery.Live, stepPolicy, do)
+	return f.retry.do(run, in.delivery.Live, stepPolicy, do)
 }

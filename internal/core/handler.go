@@ -36,44 +36,44 @@ func newHandler(cfg Config, m *metrics, r retrier, router *router) *handler {
 // settles. If run ends or the delivery becomes stale first, the delivery stays
 // unsettled and the event is delivered again. work bounds what the end of run
 // must not interrupt.
-func (h *handler) handle(run, work context.Context, j job) {
-	if j.err != nil {
-		h.deadLetter(run, work, j, message.ReasonUndecodable)
+func (h *handler) handle(run, work context.Context, in inbound) {
+	if in.err != nil {
+		h.deadLetter(run, work, in, message.ReasonUndecodable)
 		return
 	}
-	h.metrics.events.WithLabelValues(string(j.event.Kind)).Inc()
-	j.event.Time = min(j.event.Time, h.cfg.Now().Add(maxAhead).UnixMilli())
-	switch j.event.Kind {
+	h.metrics.events.WithLabelValues(string(in.event.Kind)).Inc()
+	in.event.Time = min(in.event.Time, h.cfg.Now().Add(maxAhead).UnixMilli())
+	switch in.event.Kind {
 	case message.KindMessage, message.KindPostback, message.KindIdle:
-		j.err = h.relay.handle(run, work, j)
+		in.err = h.relay.handle(run, work, in)
 	case message.KindFeedback:
-		j.err = h.feedback.handle(run, work, j)
+		in.err = h.feedback.handle(run, work, in)
 	case message.KindPolicy:
-		j.err = h.feedback.handlePolicy(run, work, j)
+		in.err = h.feedback.handlePolicy(run, work, in)
 	}
 	switch {
-	case j.err == nil:
-		h.ack(run, j)
-	case errors.Is(j.err, rooms.ErrData):
-		h.deadLetter(run, work, j, message.ReasonBadMessage)
+	case in.err == nil:
+		h.ack(run, in)
+	case errors.Is(in.err, rooms.ErrData):
+		h.deadLetter(run, work, in, message.ReasonBadMessage)
 	}
 	// Otherwise it is abandoned.
 }
 
 // ack takes the event off the queue. If that fails, the event is delivered again
 // and recognised.
-func (h *handler) ack(run context.Context, j job) {
-	if err := j.delivery.Ack(); err != nil {
+func (h *handler) ack(run context.Context, in inbound) {
+	if err := in.delivery.Ack(); err != nil {
 		h.retry.note(run, stepAck, err, 0)
 	}
 }
 
-// deadLetter moves the event to the dead-letter queue, because of j.err.
-func (h *handler) deadLetter(run, work context.Context, j job, reason message.Reason) {
-	err := h.retry.do(run, j.delivery.Live, stepDeadLetter, func() error {
+// deadLetter moves the event to the dead-letter queue, because of in.err.
+func (h *handler) deadLetter(run, work context.Context, in inbound, reason message.Reason) {
+	err := h.retry.do(run, in.delivery.Live, stepDeadLetter, func() error {
 		ctx, cancel := context.WithTimeout(work, h.cfg.PublishTimeout)
 		defer cancel()
-		err := j.delivery.DeadLetter(ctx, message.Death{Reason: reason})
+		err := in.delivery.DeadLetter(ctx, message.Death{Reason: reason})
 		if errors.Is(err, queue.ErrStale) || errors.Is(err, queue.ErrSettled) {
 			return nil // published; the event is delivered again and published again
 		}
@@ -83,5 +83,5 @@ func (h *handler) deadLetter(run, work context.Context, j job, reason message.Re
 		return // abandoned
 	}
 	h.metrics.dead.WithLabelValues(string(reason)).Inc()
-	h.cfg.Log.WarnContext(run, "event is dead", "reason", reason, "err", j.err)
+	h.cfg.Log.WarnContext(run, "event is dead", "reason", reason, "err", in.err)
 }

@@ -35,9 +35,9 @@ type relay struct {
 
 // handle returns nil after the messages of an event are confirmed and the event
 // is marked as finished.
-func (r *relay) handle(run, work context.Context, j job) error {
-	ev := eventOf(j.event)
-	res, err := r.receive(run, work, j, ev)
+func (r *relay) handle(run, work context.Context, in inbound) error {
+	ev := eventOf(in.event)
+	res, err := r.receive(run, work, in, ev)
 	if err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func (r *relay) handle(run, work context.Context, j job) error {
 		return nil
 	}
 	r.observe(ev, res)
-	msgs, err := r.encode(r.messages(j.event, ev, res))
+	msgs, err := r.encode(r.messages(in.event, ev, res))
 	if err != nil {
 		return err
 	}
 	if len(msgs) > 0 {
 		publish := func() error { return r.cfg.publish(work, msgs) }
-		if err := r.retry.do(run, j.delivery.Live, stepPublish, publish); err != nil {
+		if err := r.retry.do(run, in.delivery.Live, stepPublish, publish); err != nil {
 			return err
 		}
 		r.metrics.copies.Add(float64(len(msgs)))
@@ -62,7 +62,7 @@ func (r *relay) handle(run, work context.Context, j job) error {
 		count.Events = 1
 	}
 	r.cfg.Counter.Add(rooms.RoomKey{Page: ev.Page, Room: res.Room.Number}, count)
-	return r.retry.do(run, j.delivery.Live, stepDone, func() error { return r.cfg.Store.Done(work, ev.Page, ev.ID) })
+	return r.retry.do(run, in.delivery.Live, stepDone, func() error { return r.cfg.Store.Done(work, ev.Page, ev.ID) })
 }
 
 // eventOf returns an event of a user in rooms' form.
@@ -95,7 +95,7 @@ func eventOf(ev message.Event) rooms.Event {
 // Otherwise the same event is on the queue twice, because Messenger or webhook
 // repeated it, and another core holds the other delivery. That core is given time
 // to finish, so that its copies are not doubled.
-func (r *relay) receive(run, work context.Context, j job, ev rooms.Event) (rooms.Result, error) {
+func (r *relay) receive(run, work context.Context, in inbound, ev rooms.Event) (rooms.Result, error) {
 	var res rooms.Result
 	tries := 0
 	receive := func() (err error) {
@@ -103,17 +103,17 @@ func (r *relay) receive(run, work context.Context, j job, ev rooms.Event) (rooms
 		res, err = r.cfg.Store.Receive(work, ev)
 		return err
 	}
-	if err := r.retry.do(run, j.delivery.Live, stepReceive, receive); err != nil {
+	if err := r.retry.do(run, in.delivery.Live, stepReceive, receive); err != nil {
 		return res, err
 	}
-	if tries > 1 || j.delivery.Redelivered {
+	if tries > 1 || in.delivery.Redelivered {
 		return res, nil
 	}
 	for waited := time.Duration(0); res.Status == rooms.Unfinished && waited < claimWait; waited += claimPoll {
-		if !backoff.Sleep(run, claimPoll) || !j.delivery.Live() {
+		if !backoff.Sleep(run, claimPoll) || !in.delivery.Live() {
 			return res, errAbandoned
 		}
-		if err := r.retry.do(run, j.delivery.Live, stepReceive, receive); err != nil {
+		if err := r.retry.do(run, in.delivery.Live, stepReceive, receive); err != nil {
 			return res, err
 		}
 	}

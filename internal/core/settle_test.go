@@ -199,11 +199,11 @@ func TestStale(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		jobs := make(chan job, 1)
+		shard := make(chan inbound, 1)
 		d := queue.NewDelivery(r.broker, deadChannel{t}, 1, queue.Message{Queue: "test.inbound", ID: "p/a", Body: body}, false)
-		jobs <- job{delivery: d, event: text("1", "a", "hello")}
-		close(jobs)
-		r.core.work(t.Context(), t.Context(), jobs)
+		shard <- inbound{delivery: d, event: text("1", "a", "hello")}
+		close(shard)
+		r.core.work(t.Context(), t.Context(), shard)
 		if got := testutil.ToFloat64(r.core.metrics.stale); got != 1 {
 			t.Errorf("stale deliveries = %v, want 1", got)
 		}

@@ -7,8 +7,8 @@ import (
 	"chatclub/internal/queue"
 )
 
-// job is a delivery with its event, or the error of decoding it.
-type job struct {
+// inbound is a delivery with its event, or the error of decoding it.
+type inbound struct {
 	delivery *queue.Delivery
 	event    message.Event
 	err      error
@@ -16,7 +16,7 @@ type job struct {
 
 // shards holds a channel for each worker. The events of one page all go to the
 // same one.
-type shards []chan job
+type shards []chan inbound
 
 // newShards returns shards of which each has room for all events that can be
 // held. So a busy page does not keep the intake from the pages of other workers,
@@ -24,14 +24,14 @@ type shards []chan job
 func newShards(workers, prefetch int) shards {
 	s := make(shards, workers)
 	for i := range s {
-		s[i] = make(chan job, prefetch)
+		s[i] = make(chan inbound, prefetch)
 	}
 	return s
 }
 
 // of returns the shard of a page. A delivery that could not be decoded has no
 // page, and no order to keep.
-func (s shards) of(page string) chan<- job { return s[shardOf(page, len(s))] }
+func (s shards) of(page string) chan<- inbound { return s[shardOf(page, len(s))] }
 
 func shardOf(page string, n int) int {
 	h := fnv.New32a()
