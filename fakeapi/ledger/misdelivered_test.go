@@ -8,20 +8,20 @@ import (
 	"chatclub/fakeapi/ledger"
 )
 
-// An id that is accepted for somebody else is unexpected there, and goes on
-// being awaited where it belongs.
-func TestAstray(t *testing.T) {
+// An id that is accepted for another recipient is unexpected there. It is still
+// awaited for its own.
+func TestMisdelivered(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		do   func(*ledger.Ledger, *clock)
 		want ledger.Counts
 	}{
-		"for somebody else": {func(l *ledger.Ledger, c *clock) {
+		"for another recipient": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a", Recipient: "u"})
 			accept(l, c, "1", "v", "a")
 			accept(l, c, "1", "v", "a")
 		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 2, Unexpected: 2, Lost: 1, Pending: 1}},
-		"for somebody else, then right": {func(l *ledger.Ledger, c *clock) {
+		"for another recipient, then right": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a", Recipient: "u"})
 			accept(l, c, "1", "v", "a")
 			accept(l, c, "1", "u", "a")
@@ -31,11 +31,11 @@ func TestAstray(t *testing.T) {
 			accept(l, c, "2", "u", "a")
 			accept(l, c, "2", "u", "b")
 		}, ledger.Counts{Events: 1, Expected: 2, Accepted: 2, Unexpected: 2, Lost: 2, Pending: 2}},
-		"of a phone, for somebody else": {func(l *ledger.Ledger, c *clock) {
+		"unannounced, for another recipient": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a", Recipient: "u"})
 			l.Page("1").Record(c.now, ledger.Send{Recipient: "v", ID: "a", Unannounced: true})
 		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Unexpected: 1, Lost: 1, Pending: 1}},
-		"rejected for somebody else is not excused": {func(l *ledger.Ledger, c *clock) {
+		"rejected for another recipient is not excused": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a", Recipient: "u"})
 			l.Page("1").Record(c.now, ledger.Send{Recipient: "v", Result: ledger.Rejected, ID: "a"})
 		}, ledger.Counts{Events: 1, Expected: 1, Rejected: 1, Lost: 1, Pending: 1}},
@@ -49,7 +49,7 @@ func TestAstray(t *testing.T) {
 	}
 }
 
-// checkTotals compares both ways to ask for the sums.
+// checkTotals compares the sums of Report and of Totals.
 func checkTotals(t *testing.T, l *ledger.Ledger, want ledger.Counts) {
 	t.Helper()
 	if diff := cmp.Diff(want, l.Report(ledger.Query{}).Totals); diff != "" {
