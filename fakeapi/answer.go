@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/wire"
 )
 
 // Code names an error answer: "613", or "613/2018338" with its subcode.
@@ -118,7 +119,7 @@ func (a *answer) because(format string, args ...any) *answer {
 // is_transient only where it gives them.
 func (a *answer) appendEnvelope(b []byte, trace uint64) []byte {
 	b = append(b, `{"error":{"message":`...)
-	b = appendString(b, a.message)
+	b = wire.AppendString(b, a.message)
 	b = append(b, `,"type":"`...)
 	b = append(b, a.typ...)
 	b = append(b, `","code":`...)
@@ -134,6 +135,6 @@ func (a *answer) appendEnvelope(b []byte, trace uint64) []byte {
 		b = append(b, `,"is_transient":false`...)
 	}
 	b = append(b, `,"fbtrace_id":"`...)
-	b = appendTrace(b, trace)
+	b = wire.AppendTrace(b, trace)
 	return append(b, `"}}`...)
 }

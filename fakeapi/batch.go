@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"chatclub/fakeapi/wire"
 )
 
 // maxBatch is the platform's limit of items in one batch.
@@ -50,7 +52,7 @@ func (a *API) batch(c *call, req *Request, resp *Response) {
 			resp.Body = appendHeaders(resp.Body, &one)
 		}
 		resp.Body = append(resp.Body, `,"body":`...)
-		resp.Body = appendString(resp.Body, string(one.Body))
+		resp.Body = wire.AppendString(resp.Body, string(one.Body))
 		resp.Body = append(resp.Body, '}')
 	}
 	resp.Body = append(resp.Body, ']')
@@ -59,10 +61,10 @@ func (a *API) batch(c *call, req *Request, resp *Response) {
 
 func appendHeaders(b []byte, one *Response) []byte {
 	b = append(b, `,"headers":[{"name":"Content-Type","value":`...)
-	b = appendString(b, one.ContentType)
+	b = wire.AppendString(b, one.ContentType)
 	if len(one.Usage) > 0 {
 		b = append(b, `},{"name":"x-business-use-case-usage","value":`...)
-		b = appendString(b, string(one.Usage))
+		b = wire.AppendString(b, string(one.Usage))
 	}
 	return append(b, `}]`...)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+
+	"chatclub/fakeapi/wire"
 )
 
 // Join lets every user tap "Get Started" and waits for each one's welcome: the
@@ -70,7 +72,7 @@ func (s *Source) joinUser(ctx context.Context, page, n int) error {
 }
 
 // mid makes the next message id.
-func (s *Source) mid() string { return string(appendMID(nil, s.seed, s.seq.Add(1))) }
+func (s *Source) mid() string { return string(wire.AppendMID(nil, s.seed, s.seq.Add(1))) }
 
 // others are the members of a user's room who can get what he writes.
 func (s *Source) others(page, n int) []string {

@@ -174,12 +174,3 @@ func (p *page) appendUsage(b []byte, now time.Time, set *live, class ledger.Clas
 	b = strconv.AppendInt(b, int64((wait+time.Minute-1)/time.Minute), 10)
 	return append(b, `}]}`...)
 }
-
-// hashString is FNV-1a, 64 bits: the same in every process, unlike maphash.
-func hashString(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
-}

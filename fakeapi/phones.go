@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"chatclub/fakeapi/wire"
 )
 
 const (
@@ -233,7 +235,7 @@ func (p *Phones) Leave(id string) error {
 // userID is the n-th phone's id at its page. Another run on the same database
 // has others.
 func (p *Phones) userID(n int) string {
-	return strconv.FormatUint(phoneUsers+mix(p.poster.seed+uint64(n))%phoneUsers, 10) //nolint:gosec // counted from 1
+	return strconv.FormatUint(phoneUsers+wire.Mix(p.poster.seed+uint64(n))%phoneUsers, 10) //nolint:gosec // counted from 1
 }
 
 // The phones' users have ids of 19 digits that begin with 2 or 3; a Source's

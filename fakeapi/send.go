@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/wire"
 )
 
 const (
@@ -171,10 +172,10 @@ func (a *API) badRecipient(set *live, page, to string) *answer {
 // message id.
 func (a *API) appendSuccess(b []byte, c *call) []byte {
 	b = append(b, `{"recipient_id":`...)
-	b = appendString(b, c.body.recipient())
+	b = wire.AppendString(b, c.body.recipient())
 	if c.body.Message != nil {
 		b = append(b, `,"message_id":"`...)
-		b = appendMID(b, a.seed, c.number)
+		b = wire.AppendMID(b, a.seed, c.number)
 		b = append(b, '"')
 	}
 	return append(b, '}')
@@ -192,7 +193,7 @@ func (a *API) notifyAccepted(c *call) {
 	x := Acceptance{Page: c.page.id, Recipient: c.body.recipient(), Action: c.body.SenderAction, At: c.now}
 	if c.body.Message != nil {
 		m := &c.body.Message.v
-		x.ID, x.MID = m.Metadata, string(appendMID(nil, a.seed, c.number))
+		x.ID, x.MID = m.Metadata, string(wire.AppendMID(nil, a.seed, c.number))
 		if m.Text != nil {
 			x.Text = *m.Text
 		}

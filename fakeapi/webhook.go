@@ -8,6 +8,8 @@ import (
 	"hash"
 	"strconv"
 	"time"
+
+	"chatclub/fakeapi/wire"
 )
 
 // happening is one object of a webhook's messaging list.
@@ -47,7 +49,7 @@ func webhookBody(now time.Time, list []happening, split bool) []byte {
 
 func appendEntry(b []byte, now time.Time, page string) []byte {
 	b = append(b, `{"id":`...)
-	b = appendString(b, page)
+	b = wire.AppendString(b, page)
 	b = append(b, `,"time":`...)
 	b = strconv.AppendInt(b, now.UnixMilli(), 10)
 	return append(b, `,"messaging":[`...)
@@ -59,9 +61,9 @@ func (h happening) append(b []byte) []byte {
 		from, to = h.page, h.user
 	}
 	b = append(b, `{"sender":{"id":`...)
-	b = appendString(b, from)
+	b = wire.AppendString(b, from)
 	b = append(b, `},"recipient":{"id":`...)
-	b = appendString(b, to)
+	b = wire.AppendString(b, to)
 	b = append(b, `},"timestamp":`...)
 	b = strconv.AppendInt(b, h.at.UnixMilli(), 10)
 	switch {
@@ -73,7 +75,7 @@ func (h happening) append(b []byte) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendString(b, mid)
+			b = wire.AppendString(b, mid)
 		}
 		b = append(b, `],"watermark":`...)
 		b = strconv.AppendInt(b, h.at.UnixMilli(), 10)
@@ -84,22 +86,22 @@ func (h happening) append(b []byte) []byte {
 		b = append(b, '}')
 	case h.payload != "":
 		b = append(b, `,"postback":{"mid":`...)
-		b = appendString(b, h.mid)
+		b = wire.AppendString(b, h.mid)
 		b = append(b, `,"title":`...)
-		b = appendString(b, h.title)
+		b = wire.AppendString(b, h.title)
 		b = append(b, `,"payload":`...)
-		b = appendString(b, h.payload)
+		b = wire.AppendString(b, h.payload)
 		b = append(b, '}')
 	default:
 		b = append(b, `,"message":{"mid":`...)
-		b = appendString(b, h.mid)
+		b = wire.AppendString(b, h.mid)
 		if h.text != "" || len(h.pictures) == 0 {
 			b = append(b, `,"text":`...)
-			b = appendString(b, h.text)
+			b = wire.AppendString(b, h.text)
 		}
 		if h.quick != "" {
 			b = append(b, `,"quick_reply":{"payload":`...)
-			b = appendString(b, h.quick)
+			b = wire.AppendString(b, h.quick)
 			b = append(b, '}')
 		}
 		b = appendPictures(b, h.pictures)
@@ -117,7 +119,7 @@ func appendPictures(b []byte, addresses []string) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"type":"image","payload":{"url":`...)
-		b = appendString(b, address)
+		b = wire.AppendString(b, address)
 		b = append(b, `}}`...)
 	}
 	if len(addresses) > 0 {
@@ -131,18 +133,18 @@ const appID = "200000000000001"
 
 func (x *Acceptance) appendEcho(b []byte) []byte {
 	b = append(b, `,"message":{"mid":`...)
-	b = appendString(b, x.MID)
+	b = wire.AppendString(b, x.MID)
 	b = append(b, `,"is_echo":true,"app_id":`+appID+`,"metadata":`...)
-	b = appendString(b, x.ID)
+	b = wire.AppendString(b, x.ID)
 	if x.Type != "" {
 		b = append(b, `,"attachments":[{"type":`...)
-		b = appendString(b, x.Type)
+		b = wire.AppendString(b, x.Type)
 		b = append(b, `,"payload":{"url":`...)
-		b = appendString(b, x.URL)
+		b = wire.AppendString(b, x.URL)
 		b = append(b, `}}]`...)
 	} else {
 		b = append(b, `,"text":`...)
-		b = appendString(b, x.Text)
+		b = wire.AppendString(b, x.Text)
 	}
 	return append(b, '}')
 }

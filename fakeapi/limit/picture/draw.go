@@ -16,7 +16,7 @@ const (
 	row     = 116
 	right   = left + bins*bar
 	width   = right + 50
-	perBin  = 100              // asked
+	perBin  = 100              // calls made
 	fair    = perSecond / 10   // a bin's even part of the limit
 	perCall = high / 100.      // height
 	second  = 10 * bar         // width

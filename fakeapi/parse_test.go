@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"net/url"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 )
 
 func TestWebhookBody(t *testing.T) {
@@ -65,27 +63,6 @@ func TestSign(t *testing.T) {
 	if got != want || legacy != old {
 		t.Errorf("sign = %s, %s, want %s, %s", got, legacy, want, old)
 	}
-}
-
-func FuzzAppendString(f *testing.F) {
-	for _, s := range append(sayings, "", "\x00\x7f\xff", "\u2028", "\U0010ffff") {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		b := appendString(nil, s)
-		for _, c := range b {
-			if c < ' ' || c >= utf8.RuneSelf {
-				t.Fatalf("appendString(%q) = %s, want printable ASCII", s, b)
-			}
-		}
-		if strings.ContainsAny(string(b), "<%@") {
-			t.Fatalf("appendString(%q) = %s, want < %% @ escaped", s, b)
-		}
-		var got string
-		if err := json.Unmarshal(b, &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && utf8.ValidString(s) {
-			t.Fatalf("appendString(%q) reads as %q (%v), want the same", s, got, err)
-		}
-	})
 }
 
 func FuzzParseBody(f *testing.F) {
