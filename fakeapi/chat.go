@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"chatclub/fakeapi/webhook"
 )
 
 // sayings hold what a careless system gets wrong: escapes, letters beyond
@@ -46,8 +48,8 @@ func (s *Source) Chat(ctx context.Context, duration time.Duration) error {
 		if sleep(ctx, begin.Add(after).Sub(s.api.now())) != nil {
 			return nil
 		}
-		if s.unsubscribed() {
-			return errUnsubscribed
+		if s.hook.Unsubscribed() {
+			return webhook.ErrUnsubscribed
 		}
 		n := 1
 		if rng.Float64() < s.cfg.Batches {
@@ -75,12 +77,12 @@ func (s *Source) say(ctx context.Context, rng *rand.Rand, n int, under *sync.Wai
 	// All draws first, so that what is drawn does not depend on what was
 	// skipped.
 	page := rng.IntN(s.cfg.Pages)
-	list, users := make([]happening, n), make([]int, n)
+	list, users := make([]webhook.Event, n), make([]int, n)
 	for k := range n {
 		users[k] = s.writer(rng, page)
-		list[k] = happening{page: s.Page(page), user: s.User(page, users[k]), text: sayings[rng.IntN(len(sayings))]}
+		list[k] = webhook.Event{Page: s.Page(page), User: s.User(page, users[k]), Text: sayings[rng.IntN(len(sayings))]}
 		if s.cfg.Pictures > 0 && rng.Float64() < s.cfg.Pictures {
-			list[k].draw(rng)
+			addPictures(&list[k], rng)
 		}
 	}
 	split := rng.IntN(2) == 0
@@ -97,35 +99,35 @@ func (s *Source) say(ctx context.Context, rng *rand.Rand, n int, under *sync.Wai
 		s.count.skipped.Add(int64(n))
 		return
 	}
-	w := &webhook{split: split}
+	w := &webhook.Post{Split: split}
 	for k, h := range list {
-		h.at, h.mid = s.api.now(), s.mid()
-		w.announce(s.api, h, s.others(page, users[k]))
-		if len(h.pictures) > 0 {
+		h.At, h.MID = s.api.now(), s.mid()
+		s.api.announce(w, h, s.others(page, users[k]))
+		if len(h.Pictures) > 0 {
 			s.count.pictures.Add(1)
 		}
 	}
 	under.Go(func() {
 		defer func() { <-s.slots }()
 		if sleep(ctx, late) != nil {
-			w.withdraw()
+			w.Withdraw()
 			return
 		}
-		if s.deliver(ctx, w) && again > 0 && sleep(ctx, again) == nil {
+		if s.hook.Deliver(ctx, w) && again > 0 && sleep(ctx, again) == nil {
 			s.count.repeats.Add(1)
-			s.attempt(ctx, webhookBody(s.api.now(), w.list, split))
+			s.hook.Try(ctx, w)
 		}
 	})
 }
 
-// draw adds one to three pictures, and leaves out the text of every second
+// addPictures adds one to three pictures, and leaves out the text of every second
 // message. Their addresses have what the wire escapes.
-func (h *happening) draw(rng *rand.Rand) {
+func addPictures(h *webhook.Event, rng *rand.Rand) {
 	for range 1 + rng.IntN(3) {
-		h.pictures = append(h.pictures, fmt.Sprintf("https://pictures.example/p/%d.png?size=1080&oh=a%%2Fb", rng.IntN(1_000_000)))
+		h.Pictures = append(h.Pictures, fmt.Sprintf("https://pictures.example/p/%d.png?size=1080&oh=a%%2Fb", rng.IntN(1_000_000)))
 	}
 	if rng.IntN(2) == 0 {
-		h.text = ""
+		h.Text = ""
 	}
 }
 

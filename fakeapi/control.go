@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/webhook"
 )
 
 // control serves the judge's own interface, and tells whether the request was
@@ -132,6 +133,20 @@ func (a *API) expected(page, mid string, recipients []string, parts int) []ledge
 		}
 	}
 	return list
+}
+
+// announce adds an event to a post and enters into the ledger what must come
+// of it.
+func (a *API) announce(p *webhook.Post, e webhook.Event, recipients []string) {
+	p.Events = append(p.Events, e)
+	p.Announced = append(p.Announced, a.book.Announce(e.Page, a.expected(e.Page, e.MID, recipients, 1+len(e.Pictures))...))
+}
+
+// post is a post of one event.
+func (a *API) post(e webhook.Event, recipients []string) *webhook.Post {
+	p := &webhook.Post{}
+	a.announce(p, e, recipients)
+	return p
 }
 
 func (a *API) serveExcuse(req *Request, resp *Response) {

@@ -1,7 +1,6 @@
 package fakeapi
 
 import (
-	"math/bits"
 	"sync/atomic"
 	"time"
 )
@@ -20,10 +19,9 @@ type SourceCounts struct {
 	Alerts       int64 `json:"alerts"`       // times that Messenger would have written to the developer
 	Unsubscribed int64 `json:"unsubscribed"` // 1 once Messenger would send no more events
 
-	// Of attempts that got any answer; p50 and p99 to 1/8.
+	// Of attempts that got any answer, to an eighth.
 	AnswerP50 time.Duration `json:"-"`
 	AnswerP99 time.Duration `json:"-"`
-	AnswerMax time.Duration `json:"-"`
 }
 
 // add adds what can be added: not the times.
@@ -53,59 +51,16 @@ func (a *API) SourceTotals() SourceCounts {
 }
 
 type counters struct {
-	joined, events, pictures, posts, retries, repeats, receipts, undelivered, skipped, alerts, unsubscribed atomic.Int64
-
-	answers histogram
+	joined, pictures, repeats, receipts, skipped atomic.Int64
 }
 
 // Counts is a snapshot.
 func (s *Source) Counts() SourceCounts {
-	c := &s.count
+	c, h := &s.count, s.hook.Counts()
 	return SourceCounts{
-		Joined: c.joined.Load(), Events: c.events.Load(), Posts: c.posts.Load(), Retries: c.retries.Load(), Pictures: c.pictures.Load(),
-		Repeats: c.repeats.Load(), Receipts: c.receipts.Load(), Undelivered: c.undelivered.Load(),
-		Skipped: c.skipped.Load(), Alerts: c.alerts.Load(), Unsubscribed: c.unsubscribed.Load(),
-		AnswerP50: c.answers.quantile(.5), AnswerP99: c.answers.quantile(.99), AnswerMax: time.Duration(c.answers.max.Load()),
+		Joined: c.joined.Load(), Events: h.Events, Posts: h.Posts, Retries: h.Retries, Pictures: c.pictures.Load(),
+		Repeats: c.repeats.Load(), Receipts: c.receipts.Load(), Undelivered: h.Undelivered,
+		Skipped: c.skipped.Load(), Alerts: h.Alerts, Unsubscribed: h.Unsubscribed,
+		AnswerP50: h.AnswerP50, AnswerP99: h.AnswerP99,
 	}
 }
-
-// histogram counts durations in buckets of an eighth of a power of two. The
-// zero value is empty.
-type histogram struct {
-	buckets [40 * 8]atomic.Int64 // up to 2^40 µs, 12 days
-	max     atomic.Int64         // ns
-}
-
-func (h *histogram) add(d time.Duration) {
-	us := uint64(max(8, d.Microseconds()))
-	octave := bits.Len64(us) - 1
-	sub := int(us>>(octave-3)) & 7 //nolint:gosec // masked
-	h.buckets[min(octave*8+sub, len(h.buckets)-1)].Add(1)
-	for {
-		old := h.max.Load()
-		if int64(d) <= old || h.max.CompareAndSwap(old, int64(d)) {
-			return
-		}
-	}
-}
-
-// quantile returns the upper end of the bucket that holds the q-th part.
-func (h *histogram) quantile(q float64) time.Duration {
-	var total int64
-	for i := range h.buckets {
-		total += h.buckets[i].Load()
-	}
-	if total == 0 {
-		return 0
-	}
-	rest := int64(q * float64(total))
-	for i := range h.buckets {
-		if rest -= h.buckets[i].Load(); rest < 0 {
-			octave, sub := i/8, i%8
-			return micros(int64(8+sub+1) << octave / 8)
-		}
-	}
-	return time.Duration(h.max.Load())
-}
-
-func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"chatclub/fakeapi/webhook"
 	"chatclub/fakeapi/wire"
 )
 
@@ -50,14 +51,13 @@ func (s *Source) joinPage(ctx context.Context, page int) error {
 
 func (s *Source) joinUser(ctx context.Context, page, n int) error {
 	id, user := s.Page(page), s.User(page, n)
-	h := happening{page: id, user: user, at: s.api.now(), mid: s.mid(), payload: getStarted, title: "Get Started"}
-	welcome, forget := s.api.book.Watch(s.api.messageID(id, h.mid, user))
+	h := webhook.Event{Page: id, User: user, At: s.api.now(), MID: s.mid(), Payload: getStarted, Title: "Get Started"}
+	welcome, forget := s.api.book.Watch(s.api.messageID(id, h.MID, user))
 	defer forget()
-	w := &webhook{}
-	w.announce(s.api, h, []string{user})
+	w := s.api.post(h, []string{user})
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RetryFor+s.cfg.JoinTimeout)
 	defer cancel()
-	if !s.deliver(ctx, w) {
+	if !s.hook.Deliver(ctx, w) {
 		return fmt.Errorf("join user %d of page %s: the webhook did not take the event", n, id)
 	}
 	ctx, cancel = context.WithTimeout(ctx, s.cfg.JoinTimeout)

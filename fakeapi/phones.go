@@ -116,7 +116,7 @@ func NewPhones(c PhonesConfig) (*Phones, error) {
 // Run posts what the phones write until ctx ends, then gives up what is under
 // way, waits for its goroutines and returns nil.
 func (p *Phones) Run(ctx context.Context) error {
-	defer p.poster.client.CloseIdleConnections()
+	defer p.poster.hook.CloseIdleConnections()
 	var posts sync.WaitGroup
 	defer posts.Wait()
 	ready := p.cfg.Ready

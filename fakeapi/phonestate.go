@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"chatclub/fakeapi/webhook"
 )
 
 // phoneState is where a phone stands with its page.
@@ -225,7 +227,7 @@ func (p *Phones) empty(ctx context.Context, f *phone) {
 		}
 		m := f.outbox[0]
 		p.mu.Unlock()
-		ok := p.poster.deliver(ctx, p.event(f, m))
+		ok := p.poster.hook.Deliver(ctx, p.event(f, m))
 		p.mu.Lock()
 		p.postedLocked(f, m, ok)
 		p.mu.Unlock()
@@ -233,23 +235,21 @@ func (p *Phones) empty(ctx context.Context, f *phone) {
 }
 
 // event is a message on its way to the webhook.
-func (p *Phones) event(f *phone, m phoneMessage) *webhook {
-	h := happening{page: f.page, user: f.user, at: p.api.now(), mid: p.mid(), text: m.Text}
+func (p *Phones) event(f *phone, m phoneMessage) *webhook.Post {
+	h := webhook.Event{Page: f.page, User: f.user, At: p.api.now(), MID: p.mid(), Text: m.Text}
 	var known []string // who must get something, as far as can be known
 	switch {
 	case m.start:
-		h.text, h.payload, h.title = "", getStarted, m.Text
+		h.Text, h.Payload, h.Title = "", getStarted, m.Text
 		known = []string{f.user}
 	case m.quick:
-		h.quick = m.payload
+		h.QuickReply = m.payload
 	case m.payload != "":
-		h.text, h.payload, h.title = "", m.payload, m.Text
+		h.Text, h.Payload, h.Title = "", m.payload, m.Text
 	case m.Picture != "":
-		h.pictures = []string{p.pictureURL(m.Picture)}
+		h.Pictures = []string{p.pictureURL(m.Picture)}
 	}
-	w := &webhook{}
-	w.announce(p.api, h, known)
-	return w
+	return p.api.post(h, known)
 }
 
 // mid makes a message id that ofPhones knows again.

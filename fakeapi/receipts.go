@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"chatclub/fakeapi/webhook"
 )
 
 const (
@@ -56,16 +58,16 @@ func (s *Source) postReceipts(ctx context.Context, accepted <-chan Acceptance) {
 
 func (s *Source) postPage(ctx context.Context, list []Acceptance) {
 	now := s.api.now()
-	var events []happening
+	var events []webhook.Event
 	for i := range list {
 		x := &list[i]
 		events = append(events,
-			happening{page: x.Page, user: x.Recipient, at: x.At, echo: x},
-			happening{page: x.Page, user: x.Recipient, at: now, delivered: []string{x.MID}})
+			webhook.Event{Page: x.Page, User: x.Recipient, At: x.At, Echo: &webhook.Echo{MID: x.MID, Metadata: x.ID, Text: x.Text, Type: x.Type, URL: x.URL}},
+			webhook.Event{Page: x.Page, User: x.Recipient, At: now, Delivered: []string{x.MID}})
 	}
 	last := list[len(list)-1]
-	events = append(events, happening{page: last.Page, user: last.Recipient, at: now, read: true})
-	if s.attempt(ctx, webhookBody(now, events, false)) {
+	events = append(events, webhook.Event{Page: last.Page, User: last.Recipient, At: now, Read: true})
+	if s.hook.Try(ctx, &webhook.Post{Events: events}) {
 		s.count.receipts.Add(int64(len(events)))
 	}
 }

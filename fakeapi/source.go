@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"chatclub/fakeapi/webhook"
 )
 
 // SourceConfig describes the simulated users of a Source. API, URL and Secret
@@ -61,14 +63,13 @@ type SourceConfig struct {
 // event's copies are announced to the API's ledger before it is posted, so the
 // ledger knows what must arrive. NewSource makes one.
 type Source struct {
-	cfg    SourceConfig
-	api    *API
-	client *http.Client
-	seed   uint64
-	seq    atomic.Uint64 // numbers the mids
-	count  counters
-	slots  chan struct{} // one for each webhook under way in the chat
-	health health
+	cfg   SourceConfig
+	api   *API
+	hook  *webhook.Client
+	seed  uint64
+	seq   atomic.Uint64 // numbers the mids
+	count counters
+	slots chan struct{} // one for each webhook under way in the chat
 
 	joinedOnce sync.Once
 	joined     chan struct{} // closed when all have joined
@@ -80,19 +81,15 @@ func NewSource(c SourceConfig) (*Source, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("new event source: %w", err)
 	}
-	if c.Transport == nil {
-		t := &http.Transport{
-			MaxIdleConns: c.MaxInFlight, MaxIdleConnsPerHost: c.MaxInFlight,
-			IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: false,
-		}
-		c.Transport = t
+	hook, err := webhook.New(webhook.Config{
+		URL: c.URL, Secret: c.Secret, Transport: c.Transport, Log: c.Log, Now: c.API.now, MaxInFlight: c.MaxInFlight,
+		Timeout: c.Timeout, RetryFor: c.RetryFor, AlertAfter: c.AlertAfter, UnsubscribeAfter: c.UnsubscribeAfter,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("new event source: %w", err)
 	}
 	s := &Source{
-		cfg: c, api: c.API, seed: c.Seed ^ hashString(c.Run), slots: make(chan struct{}, c.MaxInFlight), joined: make(chan struct{}),
-		client: &http.Client{
-			Transport:     c.Transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		cfg: c, api: c.API, seed: c.Seed ^ hashString(c.Run), slots: make(chan struct{}, c.MaxInFlight), joined: make(chan struct{}), hook: hook,
 	}
 	c.API.mu.Lock()
 	defer c.API.mu.Unlock()
