@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,9 +64,9 @@ type API struct {
 	observers atomic.Pointer[[]*func(Acceptance)] // replaced whole, under applying
 	phones    atomic.Pointer[Phones]              // nil: none
 
-	mu      sync.RWMutex
-	pages   map[string]*page
-	sources []*Source
+	mu    sync.RWMutex
+	pages map[string]*page
+	users userReports
 }
 
 // live is the Settings in force and what is derived from them. It is never
@@ -142,6 +143,19 @@ func (a *API) Reset() {
 	for _, n := range a.answered {
 		n.Store(0)
 	}
+}
+
+// Now returns the platform's time.
+func (a *API) Now() time.Time { return a.now() }
+
+// MessageID returns the id under which the copy of an event for a recipient is
+// expected: see Config.MessageID.
+func (a *API) MessageID(page, mid, recipient string) string { return a.messageID(page, mid, recipient) }
+
+// Announce enters into the ledger what must come of an event: for each
+// recipient a message of text and one for each of the event's pictures.
+func (a *API) Announce(page, mid string, recipients []string, pictures int) *ledger.Event {
+	return a.book.Announce(page, a.expected(page, mid, recipients, 1+pictures)...)
 }
 
 // Settings is a copy of those in force.
@@ -253,3 +267,6 @@ func (a *API) page(id string) *page {
 	}
 	return p
 }
+
+// PageID returns the id of simulated page number n.
+func PageID(n int) string { return strconv.Itoa(100_000_000_000_000 + n) }

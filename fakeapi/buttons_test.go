@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"chatclub/fakeapi/fakeapitest"
 )
 
 func button(title, payload string) string {
@@ -36,23 +38,23 @@ func TestPhonesTap(t *testing.T) {
 		user := p.phone("1").User
 		give := func(body string) {
 			t.Helper()
-			if r := mustDo(t, p.api, "POST", "/1/messages", strings.Replace(body, `"42"`, `"`+user+`"`, 1), header("Authorization", bearer1)); r.status != 200 {
-				t.Fatalf("send = %d %s, want 200", r.status, r.body)
+			if r := p.api.Ask("POST", "/1/messages", strings.Replace(body, `"42"`, `"`+user+`"`, 1), fakeapitest.Bearer("1")); r.Status != 200 {
+				t.Fatalf("send = %d %s, want 200", r.Status, r.Body)
 			}
 		}
 		refused := func(body string, want int) {
 			t.Helper()
-			if r := p.ask("POST", "/phones/1/taps", body); r.status != want || !strings.Contains(r.body, `{"error":"`) {
-				t.Errorf("tap %s = %d %s, want %d and an error", body, r.status, r.body, want)
+			if r := p.ask("POST", "/phones/1/taps", body); r.Status != want || !strings.Contains(r.Body, `{"error":"`) {
+				t.Errorf("tap %s = %d %s, want %d and an error", body, r.Status, r.Body, want)
 			}
 		}
 		taps := func(want ...string) {
 			t.Helper()
-			if diff := cmp.Diff(want, p.bot.takeTaps()); diff != "" {
+			if diff := cmp.Diff(want, p.bot.Taps()); diff != "" {
 				t.Errorf("what the webhook got: -want +got\n%s", diff)
 			}
 		}
-		p.bot.takeTaps()
+		p.bot.Taps()
 
 		give(quickReplies(reply1("jazz <b>", "/join jazz"), reply1("rock", "/join rock"), `{"content_type":"user_email"}`)) // 3
 		refused(`{"message":3,"button":2}`, 404)                                                                            // what is on it, phones do not have
@@ -67,7 +69,7 @@ func TestPhonesTap(t *testing.T) {
 
 		give(buttons("choose", button("Rooms", "/rooms"), `{"type":"web_url","title":"Site","url":"https://x.test/"}`)) // 5
 		give(quickReplies(reply1("late", "/late")))                                                                     // 6
-		give(text(user, ""))                                                                                            // 7
+		give(fakeapitest.Text(user, ""))                                                                                // 7
 		refused(`{"message":6,"button":0}`, 409)
 		p.must("POST", "/phones/1/taps", `{"message":5,"button":0}`)
 		p.must("POST", "/phones/1/taps", `{"message":5,"button":0}`)
@@ -79,8 +81,8 @@ func TestPhonesTap(t *testing.T) {
 
 		p.must("POST", "/phones/1/leave", "")
 		refused(`{"message":5,"button":0}`, 409)
-		if r := p.ask("POST", "/phones/9/taps", `{"message":5,"button":0}`); r.status != 404 {
-			t.Errorf("tap on a phone that is not there = %d, want 404", r.status)
+		if r := p.ask("POST", "/phones/9/taps", `{"message":5,"button":0}`); r.Status != 404 {
+			t.Errorf("tap on a phone that is not there = %d, want 404", r.Status)
 		}
 	})
 }

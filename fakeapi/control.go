@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"chatclub/fakeapi/ledger"
-	"chatclub/fakeapi/webhook"
 )
 
 // control serves the judge's own interface, and tells whether the request was
@@ -80,9 +79,9 @@ func (a *API) serveLedger(req *Request, resp *Response) {
 	}
 	resp.write(struct {
 		ledger.Report
-		Users   SourceCounts    `json:"users"`
+		Users   UserCounts      `json:"users"`
 		Answers map[Code]uint64 `json:"answers"`
-	}{a.book.Report(q), a.SourceTotals(), a.Answers()})
+	}{a.book.Report(q), a.UserTotals(), a.Answers()})
 }
 
 // Answers tells how often each error was answered; codes that never were are
@@ -133,20 +132,6 @@ func (a *API) expected(page, mid string, recipients []string, parts int) []ledge
 		}
 	}
 	return list
-}
-
-// announce adds an event to a post and enters into the ledger what must come
-// of it.
-func (a *API) announce(p *webhook.Post, e webhook.Event, recipients []string) {
-	p.Events = append(p.Events, e)
-	p.Announced = append(p.Announced, a.book.Announce(e.Page, a.expected(e.Page, e.MID, recipients, 1+len(e.Pictures))...))
-}
-
-// post is a post of one event.
-func (a *API) post(e webhook.Event, recipients []string) *webhook.Post {
-	p := &webhook.Post{}
-	a.announce(p, e, recipients)
-	return p
 }
 
 func (a *API) serveExcuse(req *Request, resp *Response) {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
 	"chatclub/fakeapi/ledger"
 )
 
@@ -47,16 +48,16 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Faults = tc.faults })})
+				a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Faults = tc.faults })})
 				a.Ledger().Announce("1", ledger.Expected{ID: "1/m/42"})
 				begin := time.Now()
-				r, err := do(t, a, "POST", "/1/messages", text("42", "1/m/42"), header("Authorization", bearer1))
+				r, err := a.Try("POST", "/1/messages", fakeapitest.Text("42", "1/m/42"), fakeapitest.Bearer("1"))
 				if !errors.Is(err, tc.err) {
 					t.Errorf("send = %v, want %v", err, tc.err)
 				}
 				if err == nil {
-					if got := r.error(t).Code; got != tc.code {
-						t.Errorf("send = %s, want code %d", r.body, tc.code)
+					if got := r.Error(t).Code; got != tc.code {
+						t.Errorf("send = %s, want code %d", r.Body, tc.code)
 					}
 				}
 				if got := time.Since(begin); got != tc.took {
@@ -75,11 +76,11 @@ func TestFaults(t *testing.T) {
 func TestContextEndsWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Latency = mustLatency("fixed:10s") })})
+		a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Latency = fakeapitest.Latency(t, "fixed:10s") })})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		begin := time.Now()
-		_, err := do(t, a, "POST", "/1/messages", text("42", "1/m/42"), header("Authorization", bearer1),
+		_, err := a.Try("POST", "/1/messages", fakeapitest.Text("42", "1/m/42"), fakeapitest.Bearer("1"),
 			func(r *http.Request) { *r = *r.WithContext(ctx) })
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 2*time.Second {
 			t.Errorf("send = %v after %s, want deadline exceeded after 2 s", err, time.Since(begin))
@@ -95,13 +96,13 @@ func TestLatency(t *testing.T) {
 	// took sends n calls with pauses and returns how long each took.
 	took := func(t *testing.T, latency string, n int, pause time.Duration) []time.Duration {
 		t.Helper()
-		a := newAPI(t, fakeapi.Config{Seed: 5, Settings: settings(func(s *fakeapi.Settings) { s.Latency = mustLatency(latency) })})
+		a := fakeapitest.New(t, fakeapi.Config{Seed: 5, Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Latency = fakeapitest.Latency(t, latency) })})
 		list := make([]time.Duration, 0, n)
 		results := make(chan time.Duration, n)
 		for range n {
 			go func() {
 				begin := time.Now()
-				send(t, a, "42", "")
+				a.Send("42", "")
 				results <- time.Since(begin)
 			}()
 			time.Sleep(pause)
@@ -164,24 +165,24 @@ type batchAnswer struct {
 	Body    string
 }
 
-func batch(t *testing.T, a *fakeapi.API, items []map[string]string, options ...option) ([]*batchAnswer, reply) {
+func batch(t *testing.T, a *fakeapitest.Platform, items []map[string]string, options ...fakeapitest.Option) ([]*batchAnswer, fakeapitest.Reply) {
 	t.Helper()
 	b, err := json.Marshal(items)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := mustDo(t, a, "POST", "/", url.Values{"batch": {string(b)}}.Encode(), append([]option{form}, options...)...)
+	r := a.Ask("POST", "/", url.Values{"batch": {string(b)}}.Encode(), append([]fakeapitest.Option{fakeapitest.Form}, options...)...)
 	var list []*batchAnswer
-	_ = json.Unmarshal([]byte(r.body), &list) // an error is no list
+	_ = json.Unmarshal([]byte(r.Body), &list) // an error is no list
 	return list, r
 }
 
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) {
+		a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) {
 			s.Text.PerSecond = 3
-			s.Latency = mustLatency("fixed:50ms")
+			s.Latency = fakeapitest.Latency(t, "fixed:50ms")
 		})})
 		item := func(path, to, token string) map[string]string {
 			f := url.Values{"recipient": {`{"id":"` + to + `"}`}, "message": {`{"text":"hi"}`}}
@@ -200,15 +201,15 @@ func TestBatch(t *testing.T) {
 			item("me/messages", "42", "wrong"),
 			item("me/friends", "42", ""),
 			{"method": "GET", "relative_url": "me/messages"},
-		}, header("Authorization", bearer1))
+		}, fakeapitest.Bearer("1"))
 		if time.Since(begin) != 50*time.Millisecond {
 			t.Errorf("batch took %s, want one latency of 50ms", time.Since(begin))
 		}
 		want := []int{0, 551, 0, 613, 0, 190, 2500, 100}
 		var got []int
 		for i, one := range list {
-			r := reply{status: one.Code, body: one.Body}
-			got = append(got, r.error(t).Code)
+			r := fakeapitest.Reply{Status: one.Code, Body: one.Body}
+			got = append(got, r.Error(t).Code)
 			if (one.Code == 200) != (got[i] == 0) {
 				t.Errorf("item %d: status %d with code %d", i, one.Code, got[i])
 			}
@@ -221,16 +222,16 @@ func TestBatch(t *testing.T) {
 			t.Errorf("codes of the items: -want +got\n%s", diff)
 		}
 
-		if r := mustDo(t, a, "POST", "/", `{"include_headers":false,"batch":[{"method":"POST","relative_url":"me/messages"}]}`,
-			header("Authorization", bearer1)); !strings.HasPrefix(r.body, `[{"code":`) || strings.Contains(r.body, "headers") {
-			t.Errorf("batch without headers = %s, want none", r.body)
+		if r := a.Ask("POST", "/", `{"include_headers":false,"batch":[{"method":"POST","relative_url":"me/messages"}]}`,
+			fakeapitest.Bearer("1")); !strings.HasPrefix(r.Body, `[{"code":`) || strings.Contains(r.Body, "headers") {
+			t.Errorf("batch without headers = %s, want none", r.Body)
 		}
 
 		if err := a.Patch([]byte(`{"text":{"per_second":300},"faults":{"null_item":1}}`)); err != nil {
 			t.Fatal(err)
 		}
 		before := a.Ledger().Totals().Accepted
-		list, _ = batch(t, a, []map[string]string{item("me/messages", "42", ""), item("me/messages", "42", "")}, header("Authorization", bearer1))
+		list, _ = batch(t, a, []map[string]string{item("me/messages", "42", ""), item("me/messages", "42", "")}, fakeapitest.Bearer("1"))
 		if len(list) != 2 || list[0] != nil || list[1] != nil {
 			t.Errorf("batch with null items = %v, want two nulls", list)
 		}
@@ -238,22 +239,21 @@ func TestBatch(t *testing.T) {
 			t.Errorf("accepted behind the nulls = %d, want 2", got)
 		}
 		many := slices.Repeat([]map[string]string{item("me/messages", "42", "")}, 51)
-		if _, r := batch(t, a, many, header("Authorization", bearer1)); r.error(t).Code != 100 {
-			t.Errorf("batch of 51 = %s, want code 100", r.body)
+		if _, r := batch(t, a, many, fakeapitest.Bearer("1")); r.Error(t).Code != 100 {
+			t.Errorf("batch of 51 = %s, want code 100", r.Body)
 		}
-		if list, _ := batch(t, a, many[:50], header("Authorization", bearer1)); len(list) != 50 {
+		if list, _ := batch(t, a, many[:50], fakeapitest.Bearer("1")); len(list) != 50 {
 			t.Errorf("batch of 50 = %d answers, want 50", len(list))
 		}
-		if r := mustDo(t, a, "POST", "/v23.0/", "batch=nothing", form); r.error(t).Code != 100 {
-			t.Errorf("batch that is no list = %s, want code 100", r.body)
+		if r := a.Ask("POST", "/v23.0/", "batch=nothing", fakeapitest.Form); r.Error(t).Code != 100 {
+			t.Errorf("batch that is no list = %s, want code 100", r.Body)
 		}
 	})
 }
 
 func TestControl(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{})
-	ask := func(method, path, body string) reply { return mustDo(t, a, method, path, body) }
+	a := fakeapitest.New(t, fakeapi.Config{})
 	tests := []struct {
 		method, path, body string
 		status             int
@@ -267,7 +267,7 @@ func TestControl(t *testing.T) {
 		{"POST", "/ledger/expect", `{"page":"1","mid":"m","recipients":["1"],"ids":["x"]}`, 400, "must be set"},
 		{"POST", "/ledger/expect", `{"page":"1","idz":["x"]}`, 400, "idz"},
 		{"POST", "/ledger/excuse", `{"ids":["x","unknown"]}`, 200, `{"excused":1}`},
-		{"POST", "/1/messages?access_token=token-1", text("7", "1/m_1/7"), 200, "m_"},
+		{"POST", "/1/messages?access_token=token-1", fakeapitest.Text("7", "1/m_1/7"), 200, "m_"},
 		{"GET", "/ledger", "", 200, `"expected":4,"accepted":1,"refused":0,"rejected":0,"errors":0,"lost":3`},
 		{"GET", "/ledger?pages=0", "", 200, `"answers":{}}`},
 		{"GET", "/ledger?page=2", "", 200, `"answers":{}}`},
@@ -286,9 +286,9 @@ func TestControl(t *testing.T) {
 		{"GET", "/ledger", "", 200, `"expected":0,"accepted":0`},
 	}
 	for _, tc := range tests {
-		r := ask(tc.method, tc.path, tc.body)
-		if r.status != tc.status || !strings.Contains(r.body, tc.want) {
-			t.Errorf("%s %s %s = %d %s, want %d and %s", tc.method, tc.path, tc.body, r.status, r.body, tc.status, tc.want)
+		r := a.Ask(tc.method, tc.path, tc.body)
+		if r.Status != tc.status || !strings.Contains(r.Body, tc.want) {
+			t.Errorf("%s %s %s = %d %s, want %d and %s", tc.method, tc.path, tc.body, r.Status, r.Body, tc.status, tc.want)
 		}
 	}
 	if got := a.Settings(); got.Text.PerSecond != 50 || got.Media.PerSecond != 10 {
@@ -300,13 +300,13 @@ func TestControl(t *testing.T) {
 // injection again.
 func TestInjectionKeepsItsCount(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{})
+	a := fakeapitest.New(t, fakeapi.Config{})
 	if err := a.Patch([]byte(`{"inject":[{"code":"551","count":2}]}`)); err != nil {
 		t.Fatal(err)
 	}
 	var got []int
 	for range 4 {
-		got = append(got, send(t, a, "42", "").error(t).Code)
+		got = append(got, a.Send("42", "").Error(t).Code)
 		if err := a.Patch([]byte(`{"latency":"none"}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +320,7 @@ func TestInjectionKeepsItsCount(t *testing.T) {
 // old one.
 func TestInjectionIsReplaced(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{})
+	a := fakeapitest.New(t, fakeapi.Config{})
 	for _, patch := range []string{`{"inject":[{"code":"551","page":"9","count":2}]}`, `{"inject":[{"code":"613"}]}`} {
 		if err := a.Patch([]byte(patch)); err != nil {
 			t.Fatal(err)
@@ -344,7 +344,7 @@ func TestSettingsAreCopies(t *testing.T) {
 	s := fakeapi.DefaultSettings()
 	s.Pages = map[string]*fakeapi.PageSettings{"1": {Text: 5}}
 	s.Status = map[fakeapi.Code]int{"613": 429}
-	a := newAPI(t, fakeapi.Config{Settings: &s})
+	a := fakeapitest.New(t, fakeapi.Config{Settings: &s})
 	read := a.Settings()
 	for _, mine := range []fakeapi.Settings{s, read} {
 		mine.Pages["1"].State = fakeapi.Revoked
@@ -360,9 +360,9 @@ func TestSettingsAreCopies(t *testing.T) {
 // TestReset: the answers belong to the run that the ledger is emptied of.
 func TestReset(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{})
-	send(t, a, "error-551", "")
-	mustDo(t, a, "POST", "/ledger/reset", "")
+	a := fakeapitest.New(t, fakeapi.Config{})
+	a.Send("error-551", "")
+	a.Ask("POST", "/ledger/reset", "")
 	if got := a.Answers(); len(got) != 0 {
 		t.Errorf("answers after reset = %v, want none", got)
 	}
@@ -374,13 +374,13 @@ func TestRepeatable(t *testing.T) {
 	run := func(t *testing.T, seed uint64) (bodies []string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
-			a := newAPI(t, fakeapi.Config{Seed: seed, Settings: settings(func(s *fakeapi.Settings) {
+			a := fakeapitest.New(t, fakeapi.Config{Seed: seed, Settings: fakeapitest.Settings(func(s *fakeapi.Settings) {
 				s.Faults = fakeapi.Faults{ServerError: .3, SentYet: .2}
-				s.Latency = mustLatency("lognormal:40ms,150ms")
+				s.Latency = fakeapitest.Latency(t, "lognormal:40ms,150ms")
 			})})
 			for range 50 {
 				begin := time.Now()
-				bodies = append(bodies, send(t, a, "42", "").body+time.Since(begin).String())
+				bodies = append(bodies, a.Send("42", "").Body+time.Since(begin).String())
 			}
 		})
 		return bodies

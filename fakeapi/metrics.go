@@ -45,7 +45,7 @@ func newCollector(a *API) *collector {
 		alerts: prometheus.NewDesc("fakeapi_webhook_alerts_total",
 			"Times that Messenger would have written to the developer because the webhook kept failing.", nil, nil),
 		stopped: prometheus.NewDesc("fakeapi_webhook_unsubscribed",
-			"Sources whose webhook failed for so long that Messenger would send no more events.", nil, nil),
+			"Webhooks that failed for so long that Messenger would send no more events.", nil, nil),
 	}
 }
 
@@ -78,7 +78,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	} {
 		ch <- prometheus.MustNewConstMetric(c.ids, prometheus.GaugeValue, float64(n), state)
 	}
-	s := c.api.SourceTotals()
+	s := c.api.UserTotals()
 	count(c.events, s.Events, "posted")
 	count(c.events, s.Undelivered, "undelivered")
 	count(c.events, s.Skipped, "skipped")

@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
+	"chatclub/fakeapi/webhook"
 	"chatclub/fakeapi/wire"
 )
 
@@ -63,7 +65,9 @@ type PhonesConfig struct {
 type Phones struct {
 	cfg    PhonesConfig
 	api    *API
-	poster *Source
+	hook   *webhook.Client
+	seed   uint64        // of user and message ids
+	events atomic.Uint64 // numbers the message ids
 	work   chan struct{} // holds one token while a phone may have something to post
 
 	mu      sync.Mutex
@@ -91,15 +95,18 @@ func NewPhones(c PhonesConfig) (*Phones, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("new phones: %w", err)
 	}
-	poster, err := NewSource(SourceConfig{
-		API: c.API, URL: c.URL, Secret: c.Secret, Transport: c.Transport, Log: c.Log,
+	if c.API == nil {
+		return nil, errors.New("new phones: API must be set")
+	}
+	hook, err := webhook.New(webhook.Config{
+		URL: c.URL, Secret: c.Secret, Transport: c.Transport, Log: c.Log, Now: c.API.now,
 		RetryFor: c.RetryFor, MaxInFlight: maxPhones,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("new phones: %w", err)
 	}
 	p := &Phones{
-		cfg: c, api: c.API, poster: poster, work: make(chan struct{}, 1),
+		cfg: c, api: c.API, hook: hook, seed: hashString(strconv.FormatInt(c.API.now().UnixNano(), 36)), work: make(chan struct{}, 1),
 		rev: 1, waiting: c.Ready != nil, byUser: make(map[string]*phone), changed: make(chan struct{}),
 	}
 	for range c.Phones {
@@ -110,13 +117,22 @@ func NewPhones(c PhonesConfig) (*Phones, error) {
 	if !c.API.phones.CompareAndSwap(nil, p) {
 		return nil, errors.New("new phones: the API has phones already")
 	}
+	c.API.ReportUsers(p.counts)
 	return p, nil
+}
+
+func (p *Phones) counts() UserCounts {
+	n := p.hook.Counts()
+	return UserCounts{
+		Events: n.Events, Posts: n.Posts, Retries: n.Retries, Undelivered: n.Undelivered,
+		Alerts: n.Alerts, Unsubscribed: n.Unsubscribed,
+	}
 }
 
 // Run posts what the phones write until ctx ends, then gives up what is under
 // way, waits for its goroutines and returns nil.
 func (p *Phones) Run(ctx context.Context) error {
-	defer p.poster.hook.CloseIdleConnections()
+	defer p.hook.CloseIdleConnections()
 	var posts sync.WaitGroup
 	defer posts.Wait()
 	ready := p.cfg.Ready
@@ -235,7 +251,7 @@ func (p *Phones) Leave(id string) error {
 // userID is the n-th phone's id at its page. Another run on the same database
 // has others.
 func (p *Phones) userID(n int) string {
-	return strconv.FormatUint(phoneUsers+wire.Mix(p.poster.seed+uint64(n))%phoneUsers, 10) //nolint:gosec // counted from 1
+	return strconv.FormatUint(phoneUsers+wire.Mix(p.seed+uint64(n))%phoneUsers, 10) //nolint:gosec // counted from 1
 }
 
 // The phones' users have ids of 19 digits that begin with 2 or 3; a Source's
@@ -245,9 +261,6 @@ const (
 	phoneUsers = 2_000_000_000_000_000_000
 	phoneMark  = "m_phone-"
 )
-
-// getStarted is the payload of the button with which a conversation begins.
-const getStarted = "GET_STARTED"
 
 func isPhone(user string) bool {
 	return len(user) == 19 && (user[0] == '2' || user[0] == '3') && isDigits(user)
@@ -275,4 +288,11 @@ func (a *API) leftPhone(page, to string) *answer {
 		return nil
 	}
 	return errGone
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
 }

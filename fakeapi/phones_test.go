@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
+	"chatclub/fakeapi/users"
 )
 
 func TestPhonesChat(t *testing.T) {
@@ -32,17 +34,17 @@ func TestPhonesChat(t *testing.T) {
 // back from, and no other address is.
 func TestPhonesPicture(t *testing.T) {
 	t.Parallel()
-	withPhones(t, func(c *fakeapi.PhonesConfig, _ *bot) { c.BaseURL = "http://fake.test" }, func(p *phones) {
+	withPhones(t, func(c *fakeapi.PhonesConfig, _ *fakeapitest.Bot) { c.BaseURL = "http://fake.test" }, func(p *phones) {
 		p.must("POST", "/phones/1/start", "")
-		before := p.bot.pictures.Load()
+		before := p.bot.Pictures.Load()
 		p.must("POST", "/phones/1/messages", `{"picture":"cat"}`)
-		if got := p.bot.pictures.Load() - before; got != 1 {
+		if got := p.bot.Pictures.Load() - before; got != 1 {
 			t.Errorf("pictures in the webhook = %d, want 1", got)
 		}
 		user := p.phone("1").User
 		for _, address := range []string{"http://fake.test/pictures/cat.svg", "http://fake.test/pictures/../cat.svg", "https://elsewhere.test/cat.svg"} {
 			body := `{"recipient":{"id":"` + user + `"},"message":{"attachment":{"type":"image","payload":{"url":"` + address + `"}}}}`
-			mustDo(t, p.api, "POST", "/1/messages", body, header("Authorization", bearer1))
+			p.api.Ask("POST", "/1/messages", body, fakeapitest.Bearer("1"))
 		}
 		p.wantTalk("1", "joined", "Get Started(sent), welcome, cat(sent), cat, http://fake.test/pictures/../cat.svg, https://elsewhere.test/cat.svg")
 	})
@@ -63,14 +65,14 @@ func TestPhonesLeave(t *testing.T) {
 		p.wantTalk("2", "joined", "Get Started(sent), welcome, Get Started(sent), welcome")
 		two := p.phone("2").User
 		p.must("DELETE", "/phones/2", "")
-		if e := send(t, p.api, two, "1/m_x/"+two).error(t); e.Code != 551 {
+		if e := p.api.Send(two, "1/m_x/"+two).Error(t); e.Code != 551 {
 			t.Errorf("send to a phone that is no more = %d, want 551", e.Code)
 		}
 		// On another page, and before it has joined, it is not there either.
-		if e := mustDo(t, p.api, "POST", "/2/messages", text(p.phone("1").User, ""), header("Authorization", "Bearer token-2")).error(t); e.Code != 551 {
+		if e := p.api.Ask("POST", "/2/messages", fakeapitest.Text(p.phone("1").User, ""), fakeapitest.Bearer("2")).Error(t); e.Code != 551 {
 			t.Errorf("send from another page = %d, want 551", e.Code)
 		}
-		if e := send(t, p.api, p.phone("3").User, "").error(t); e.Code != 551 {
+		if e := p.api.Send(p.phone("3").User, "").Error(t); e.Code != 551 {
 			t.Errorf("send to a phone that has not joined = %d, want 551", e.Code)
 		}
 		p.wantLedger("events 4 expected 3 accepted 3 lost 0 duplicated 0 unexpected 0 excused 0")
@@ -81,12 +83,12 @@ func TestPhonesLeave(t *testing.T) {
 // nobody wrote stays unexpected for everybody else.
 func TestPhonesAreJudged(t *testing.T) {
 	t.Parallel()
-	withPhones(t, func(_ *fakeapi.PhonesConfig, b *bot) { b.twice = func(n int64) bool { return n == 3 } }, func(p *phones) {
+	withPhones(t, func(_ *fakeapi.PhonesConfig, b *fakeapitest.Bot) { b.Twice = func(n int64) bool { return n == 3 } }, func(p *phones) {
 		p.must("POST", "/phones/1/start", "")
 		p.must("POST", "/phones/2/start", "")
 		p.must("POST", "/phones/1/messages", `{"text":"a"}`)
-		send(t, p.api, "42", "1/m_nobody/42")
-		send(t, p.api, "42", "1/m_phone-0123/42") // a copy of what a phone wrote
+		p.api.Send("42", "1/m_nobody/42")
+		p.api.Send("42", "1/m_phone-0123/42") // a copy of what a phone wrote
 		p.wantLedger("events 3 expected 4 accepted 6 lost 0 duplicated 1 unexpected 1 excused 0")
 	})
 }
@@ -95,7 +97,7 @@ func TestPhonesAreJudged(t *testing.T) {
 func TestPhonesWait(t *testing.T) {
 	t.Parallel()
 	var ready chan struct{}
-	withPhones(t, func(c *fakeapi.PhonesConfig, _ *bot) {
+	withPhones(t, func(c *fakeapi.PhonesConfig, _ *fakeapitest.Bot) {
 		ready = make(chan struct{}) // in the bubble
 		c.Ready = ready
 	}, func(p *phones) {
@@ -113,7 +115,7 @@ func TestPhonesWait(t *testing.T) {
 func TestPhonesWebhookFails(t *testing.T) {
 	t.Parallel()
 	var down atomic.Bool
-	withPhones(t, func(_ *fakeapi.PhonesConfig, b *bot) { b.fail = func(int64) bool { return down.Load() } }, func(p *phones) {
+	withPhones(t, func(_ *fakeapi.PhonesConfig, b *fakeapitest.Bot) { b.Fail = func(int64) bool { return down.Load() } }, func(p *phones) {
 		p.must("POST", "/phones/1/start", "")
 		down.Store(true)
 		p.must("POST", "/phones/1/messages", `{"text":"a"}`)
@@ -138,7 +140,7 @@ func TestPhonesTyping(t *testing.T) {
 		p.must("POST", "/phones/1/start", "")
 		user := p.phone("1").User
 		action := func(name string) {
-			mustDo(t, p.api, "POST", "/1/messages", `{"recipient":{"id":"`+user+`"},"sender_action":"`+name+`"}`, header("Authorization", bearer1))
+			p.api.Ask("POST", "/1/messages", `{"recipient":{"id":"`+user+`"},"sender_action":"`+name+`"}`, fakeapitest.Bearer("1"))
 		}
 		want := func(when string, typing bool) {
 			t.Helper()
@@ -158,7 +160,7 @@ func TestPhonesTyping(t *testing.T) {
 		action("typing_off")
 		want("after typing_off", false)
 		action("typing_on")
-		send(t, p.api, user, "1/m_x/"+user)
+		p.api.Send(user, "1/m_x/"+user)
 		want("after a message", false)
 	})
 }
@@ -169,7 +171,7 @@ func TestPhonesKeepTheLatest(t *testing.T) {
 		p.must("POST", "/phones/1/start", "")
 		user := p.phone("1").User
 		for i := range 150 {
-			send(t, p.api, user, fmt.Sprintf("1/m_%d/%s", i, user))
+			p.api.Send(user, fmt.Sprintf("1/m_%d/%s", i, user))
 		}
 		if f := p.phone("1"); len(f.Messages) != 100 || f.First != 53 {
 			t.Errorf("messages kept = %d from number %d, want 100 from 53 of 152", len(f.Messages), f.First)
@@ -201,26 +203,26 @@ func TestPhonesRefuse(t *testing.T) {
 			{"POST", "/phones", `{"page":"3"}`, 400},
 			{"POST", "/phones", `{"pages":"1"}`, 400},
 		} {
-			if r := p.ask(tc.method, tc.path, tc.body); r.status != tc.want || !strings.Contains(r.body, `{"error":"`) {
-				t.Errorf("%s %s %.40s = %d %s, want %d and an error", tc.method, tc.path, tc.body, r.status, r.body, tc.want)
+			if r := p.ask(tc.method, tc.path, tc.body); r.Status != tc.want || !strings.Contains(r.Body, `{"error":"`) {
+				t.Errorf("%s %s %.40s = %d %s, want %d and an error", tc.method, tc.path, tc.body, r.Status, r.Body, tc.want)
 			}
 		}
 		for range 5 {
 			p.must("POST", "/phones", `{"page":"2"}`)
 		}
-		if r := p.ask("POST", "/phones", ""); r.status != 409 {
-			t.Errorf("a ninth phone = %d, want 409", r.status)
+		if r := p.ask("POST", "/phones", ""); r.Status != 409 {
+			t.Errorf("a ninth phone = %d, want 409", r.Status)
 		}
 	})
-	if r := mustDo(t, newAPI(t, fakeapi.Config{}), "GET", "/phones", ""); r.status != 404 {
-		t.Errorf("GET /phones without phones = %d, want 404", r.status)
+	if r := fakeapitest.New(t, fakeapi.Config{}).Ask("GET", "/phones", ""); r.Status != 404 {
+		t.Errorf("GET /phones without phones = %d, want 404", r.Status)
 	}
 }
 
 func TestNewPhonesRefuses(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{})
-	good := fakeapi.PhonesConfig{API: a, URL: "http://bot.test/webhook", Secret: secret, Pages: []string{"1"}}
+	a := fakeapitest.New(t, fakeapi.Config{})
+	good := fakeapi.PhonesConfig{API: a.API, URL: "http://bot.test/webhook", Secret: fakeapitest.Secret, Pages: []string{"1"}}
 	for name, change := range map[string]func(*fakeapi.PhonesConfig){
 		"API":    func(c *fakeapi.PhonesConfig) { c.API = nil },
 		"URL":    func(c *fakeapi.PhonesConfig) { c.URL = "nowhere" },
@@ -247,16 +249,14 @@ func TestNewPhonesRefuses(t *testing.T) {
 func TestPhonesAfterTheSource(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t, fakeapi.Config{})
-		b := newBot(a, 5)
-		s, err := fakeapi.NewSource(fakeapi.SourceConfig{
-			API: a, URL: "http://bot.test/webhook", Secret: secret, Transport: b, Rooms: 2, Users: 5, EventsPerSecond: 20, Seed: 1,
-		})
+		a := fakeapitest.New(t, fakeapi.Config{})
+		b := fakeapitest.NewBot(a, 5)
+		s, err := users.New(users.Config{API: a.API, Webhook: b.Webhook(), Rooms: 2, Users: 5, EventsPerSecond: 20, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f, err := fakeapi.NewPhones(fakeapi.PhonesConfig{
-			API: a, URL: "http://bot.test/webhook", Secret: secret, Transport: b, Pages: []string{s.Page(0)}, Ready: s.Joined(),
+			API: a.API, URL: "http://bot.test/webhook", Secret: fakeapitest.Secret, Transport: b, Pages: s.Pages(), Ready: s.Joined(),
 		})
 		if err != nil {
 			t.Fatal(err)

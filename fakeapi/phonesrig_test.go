@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
 )
 
 const phonePage = "1"
@@ -15,8 +16,8 @@ const phonePage = "1"
 // phones are those of a test, asked as the page asks them.
 type phones struct {
 	t   *testing.T
-	api *fakeapi.API
-	bot *bot
+	api *fakeapitest.Platform
+	bot *fakeapitest.Bot
 }
 
 type phoneView struct {
@@ -30,12 +31,12 @@ type phoneView struct {
 }
 
 // withPhones runs a test with three phones against a bot in a bubble.
-func withPhones(t *testing.T, change func(*fakeapi.PhonesConfig, *bot), test func(*phones)) {
+func withPhones(t *testing.T, change func(*fakeapi.PhonesConfig, *fakeapitest.Bot), test func(*phones)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t, fakeapi.Config{})
-		b := newBot(a, 5)
-		c := fakeapi.PhonesConfig{API: a, URL: "http://bot.test/webhook", Secret: secret, Transport: b, Pages: []string{phonePage, "2"}}
+		a := fakeapitest.New(t, fakeapi.Config{})
+		b := fakeapitest.NewBot(a, 5)
+		c := fakeapi.PhonesConfig{API: a.API, URL: "http://bot.test/webhook", Secret: fakeapitest.Secret, Transport: b, Pages: []string{phonePage, "2"}}
 		change(&c, b)
 		p, err := fakeapi.NewPhones(c)
 		if err != nil {
@@ -49,32 +50,32 @@ func withPhones(t *testing.T, change func(*fakeapi.PhonesConfig, *bot), test fun
 		if err := <-ended; err != nil {
 			t.Errorf("Run = %v, want nil after cancel", err)
 		}
-		b.wait()
+		b.Wait()
 	})
 }
 
 // ask makes a request about the phones and lets everything that follows from
 // it happen.
-func (p *phones) ask(method, path, body string) reply {
+func (p *phones) ask(method, path, body string) fakeapitest.Reply {
 	p.t.Helper()
-	r := mustDo(p.t, p.api, method, path, body)
+	r := p.api.Ask(method, path, body)
 	synctest.Wait()
-	p.bot.wait()
+	p.bot.Wait()
 	synctest.Wait()
 	return r
 }
 
 func (p *phones) must(method, path, body string) {
 	p.t.Helper()
-	if r := p.ask(method, path, body); r.status != 200 {
-		p.t.Fatalf("%s %s = %d %s, want 200", method, path, r.status, r.body)
+	if r := p.ask(method, path, body); r.Status != 200 {
+		p.t.Fatalf("%s %s = %d %s, want 200", method, path, r.Status, r.Body)
 	}
 }
 
 func (p *phones) all() (list []phoneView) {
 	p.t.Helper()
 	var r struct{ Phones []phoneView }
-	if err := json.Unmarshal([]byte(p.ask("GET", "/phones", "").body), &r); err != nil {
+	if err := json.Unmarshal([]byte(p.ask("GET", "/phones", "").Body), &r); err != nil {
 		p.t.Fatal(err)
 	}
 	return r.Phones
@@ -113,9 +114,9 @@ func (p *phones) wantTalk(id, state, want string) {
 
 func (p *phones) wantLedger(want string) {
 	p.t.Helper()
-	if got := line(p.api); got != want {
+	if got := p.api.Line(); got != want {
 		p.t.Errorf("ledger = %s\n           want %s", got, want)
 	}
 }
 
-func asIs(*fakeapi.PhonesConfig, *bot) {}
+func asIs(*fakeapi.PhonesConfig, *fakeapitest.Bot) {}

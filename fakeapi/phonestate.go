@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"chatclub/fakeapi/ledger"
 	"chatclub/fakeapi/webhook"
+	"chatclub/fakeapi/wire"
 )
 
 // phoneState is where a phone stands with its page.
@@ -227,7 +229,7 @@ func (p *Phones) empty(ctx context.Context, f *phone) {
 		}
 		m := f.outbox[0]
 		p.mu.Unlock()
-		ok := p.poster.hook.Deliver(ctx, p.event(f, m))
+		ok := p.hook.Deliver(ctx, p.event(f, m))
 		p.mu.Lock()
 		p.postedLocked(f, m, ok)
 		p.mu.Unlock()
@@ -240,7 +242,7 @@ func (p *Phones) event(f *phone, m phoneMessage) *webhook.Post {
 	var known []string // who must get something, as far as can be known
 	switch {
 	case m.start:
-		h.Text, h.Payload, h.Title = "", getStarted, m.Text
+		h.Text, h.Payload, h.Title = "", webhook.GetStarted, m.Text
 		known = []string{f.user}
 	case m.quick:
 		h.QuickReply = m.payload
@@ -249,12 +251,15 @@ func (p *Phones) event(f *phone, m phoneMessage) *webhook.Post {
 	case m.Picture != "":
 		h.Pictures = []string{p.pictureURL(m.Picture)}
 	}
-	return p.api.post(h, known)
+	return &webhook.Post{
+		Events:    []webhook.Event{h},
+		Announced: []*ledger.Event{p.api.Announce(h.Page, h.MID, known, len(h.Pictures))},
+	}
 }
 
 // mid makes a message id that ofPhones knows again.
 func (p *Phones) mid() string {
-	mid := p.poster.mid()
+	mid := string(wire.AppendMID(nil, p.seed, p.events.Add(1)))
 	return phoneMark + mid[len(phoneMark):]
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
 	"chatclub/fakeapi/ledger"
 )
 
@@ -47,7 +48,7 @@ func post(t *testing.T, c *http.Client, url, body string) (*http.Response, strin
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", bearer1)
+	r.Header.Set("Authorization", "Bearer token-1")
 	resp, err := c.Do(r)
 	if err != nil {
 		return nil, "", err
@@ -59,9 +60,9 @@ func post(t *testing.T, c *http.Client, url, body string) (*http.Response, strin
 
 func TestServe(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 1 })})
-	base, client := serve(t, a)
-	resp, body, err := post(t, client, base+"/v23.0/me/messages", text("42", "1/m/42"))
+	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 1 })})
+	base, client := serve(t, a.API)
+	resp, body, err := post(t, client, base+"/v23.0/me/messages", fakeapitest.Text("42", "1/m/42"))
 	if err != nil || resp.StatusCode != 200 || !strings.HasPrefix(body, `{"recipient_id":"42","message_id":"m_`) {
 		t.Fatalf("send over a socket = %v %s, want 200 and ids", err, body)
 	}
@@ -72,7 +73,7 @@ func TestServe(t *testing.T) {
 		if err := a.Patch([]byte(fault)); err != nil {
 			t.Fatal(err)
 		}
-		if _, body, err := post(t, client, base+"/1/messages", text("42", "1/n/42")); err == nil {
+		if _, body, err := post(t, client, base+"/1/messages", fakeapitest.Text("42", "1/n/42")); err == nil {
 			t.Errorf("send with %s = %s, want a lost connection", fault, body)
 		}
 	}
@@ -82,14 +83,14 @@ func TestServe(t *testing.T) {
 	if err := a.Patch([]byte(`{"faults":{"reset_after":0,"slow_body":1,"slow_body_by":"1ms"}}`)); err != nil {
 		t.Fatal(err)
 	}
-	if _, body, err := post(t, client, base+"/1/messages", text("42", "")); err != nil || !strings.HasSuffix(body, `"}`) {
+	if _, body, err := post(t, client, base+"/1/messages", fakeapitest.Text("42", "")); err != nil || !strings.HasSuffix(body, `"}`) {
 		t.Errorf("send with a slow body = %s %v, want the whole body", body, err)
 	}
 	client.CloseIdleConnections()
 	if err := a.Patch([]byte(`{"faults":{"refuse":true}}`)); err != nil {
 		t.Fatal(err)
 	}
-	if _, body, err := post(t, client, base+"/1/messages", text("42", "")); err == nil {
+	if _, body, err := post(t, client, base+"/1/messages", fakeapitest.Text("42", "")); err == nil {
 		t.Errorf("send while connections are refused = %s, want an error", body)
 	}
 }
@@ -97,7 +98,7 @@ func TestServe(t *testing.T) {
 // TestServeEndsPendingAnswers: stopping does not wait for a latency of an hour.
 func TestServeEndsPendingAnswers(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Latency = mustLatency("fixed:1h") })})
+	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Latency = fakeapitest.Latency(t, "fixed:1h") })})
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +111,7 @@ func TestServeEndsPendingAnswers(t *testing.T) {
 	answered := make(chan error, 1)
 	tr := &http.Transport{}
 	go func() {
-		_, _, err := post(t, &http.Client{Transport: tr}, "http://"+ln.Addr().String()+"/1/messages", text("42", ""))
+		_, _, err := post(t, &http.Client{Transport: tr}, "http://"+ln.Addr().String()+"/1/messages", fakeapitest.Text("42", ""))
 		answered <- err
 	}()
 	<-accepted
@@ -126,9 +127,9 @@ func TestServeEndsPendingAnswers(t *testing.T) {
 
 func TestPageAndEvents(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{})
+	a := fakeapitest.New(t, fakeapi.Config{})
 	a.Ledger().Page("1").Record(time.Now(), ledger.Send{Recipient: "42", ID: "x"})
-	base, client := serve(t, a)
+	base, client := serve(t, a.API)
 	get := func(path string) *http.Response {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
 		if err != nil {
@@ -202,16 +203,16 @@ func TestPageAndEvents(t *testing.T) {
 func TestRefuseUntil(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t, fakeapi.Config{})
+		a := fakeapitest.New(t, fakeapi.Config{})
 		if err := a.Patch([]byte(`{"faults":{"refuse_until":"` + time.Now().Add(10*time.Second).Format(time.RFC3339Nano) + `"}}`)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10*time.Second - time.Nanosecond)
-		if _, err := do(t, a, "GET", "/control", ""); err == nil {
+		if _, err := a.Try("GET", "/control", ""); err == nil {
 			t.Error("request before the end = nil, want it refused")
 		}
 		time.Sleep(time.Nanosecond)
-		if _, err := do(t, a, "GET", "/control", ""); err != nil {
+		if _, err := a.Try("GET", "/control", ""); err != nil {
 			t.Errorf("request at the end = %v, want nil", err)
 		}
 	})
@@ -219,13 +220,13 @@ func TestRefuseUntil(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{})
+	a := fakeapitest.New(t, fakeapi.Config{})
 	a.Ledger().Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"}, ledger.Expected{ID: "c"})
-	send(t, a, "42", "a")
-	send(t, a, "42", "a")
-	send(t, a, "error-613", "b")
-	send(t, a, "error-551", "c")
-	mustDo(t, a, "POST", "/1/messages", `{"recipient":{"id":"42"},"sender_action":"typing_on"}`, header("Authorization", bearer1))
+	a.Send("42", "a")
+	a.Send("42", "a")
+	a.Send("error-613", "b")
+	a.Send("error-551", "c")
+	a.Post(`{"recipient":{"id":"42"},"sender_action":"typing_on"}`)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(a.Collector())
 	want := `

@@ -10,11 +10,12 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/users"
 )
 
 // chat is the part of the run that the users play, with what is printed of it.
 type chat struct {
-	source *fakeapi.Source
+	source *users.Users
 	api    *fakeapi.API
 	ready  func(context.Context) error
 	length time.Duration // of the chat; 0: until ctx ends

@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/users"
+	fakehook "chatclub/fakeapi/webhook"
 	"chatclub/internal/broker"
 	"chatclub/internal/core"
 	"chatclub/internal/dispatch"
@@ -76,8 +78,8 @@ func serve(ctx context.Context, s service.QuickstartSettings, length time.Durati
 	if err := sys.core(); err != nil {
 		return err
 	}
-	source, err := fakeapi.NewSource(fakeapi.SourceConfig{
-		API: api, URL: "http://" + hook + "/webhook", Secret: appSecret, Log: sys.log,
+	source, err := users.New(users.Config{
+		API: api, Webhook: sys.posts(hook),
 		Pages: s.Pages, Rooms: s.Rooms, Users: s.Users, EventsPerSecond: s.EventsPerSecond,
 	})
 	if err != nil {
@@ -140,15 +142,16 @@ func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 	return api, ln.Addr().String(), nil
 }
 
+// posts is how the fake's users post to the webhook.
+func (s *system) posts(hook string) fakehook.Config {
+	return fakehook.Config{URL: "http://" + hook + "/webhook", Secret: appSecret, Log: s.log}
+}
+
 // phones are the users on the page that people play by hand.
-func (s *system) phones(api *fakeapi.API, source *fakeapi.Source, page, hook string) (*fakeapi.Phones, error) {
-	pages := make([]string, s.Pages)
-	for i := range pages {
-		pages[i] = source.Page(i)
-	}
+func (s *system) phones(api *fakeapi.API, source *users.Users, page, hook string) (*fakeapi.Phones, error) {
 	return fakeapi.NewPhones(fakeapi.PhonesConfig{
 		API: api, URL: "http://" + hook + "/webhook", Secret: appSecret, Log: s.log,
-		Pages: pages, BaseURL: "http://" + page, Ready: source.Joined(),
+		Pages: source.Pages(), BaseURL: "http://" + page, Ready: source.Joined(),
 	})
 }
 

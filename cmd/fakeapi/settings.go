@@ -10,6 +10,8 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/limit"
+	"chatclub/fakeapi/users"
+	"chatclub/fakeapi/webhook"
 	"chatclub/internal/service"
 )
 
@@ -139,12 +141,19 @@ func (s settings) platform() *fakeapi.Settings {
 	return &p
 }
 
+// webhook is what the settings say of the webhook.
+func (s settings) webhook(log *slog.Logger) webhook.Config {
+	return webhook.Config{URL: s.WebhookURL, Secret: s.AppSecret.Reveal(), Log: log}
+}
+
 // users is what the settings say of the users.
-func (s settings) users(api *fakeapi.API, log *slog.Logger) fakeapi.SourceConfig {
-	return fakeapi.SourceConfig{
-		API: api, URL: s.WebhookURL, Secret: s.AppSecret.Reveal(), Log: log,
+func (s settings) users(api *fakeapi.API, log *slog.Logger) users.Config {
+	hook := s.webhook(log)
+	hook.RetryFor = s.JoinTimeout
+	return users.Config{
+		API: api, Webhook: hook,
 		Pages: s.Pages, FirstPage: s.FirstPage, Rooms: s.Rooms, Users: s.Users,
-		JoinParallel: s.JoinParallel, JoinTimeout: s.JoinTimeout, RetryFor: s.JoinTimeout,
+		JoinParallel: s.JoinParallel, JoinTimeout: s.JoinTimeout,
 		EventsPerSecond: s.EventsPerSecond, Duplicates: s.Duplicates, Batches: s.Batches, OutOfOrder: s.OutOfOrder,
 		Pictures: s.Pictures, Receipts: s.Receipts, BadRecipients: s.BadRecipients, Seed: s.Seed,
 	}

@@ -20,6 +20,8 @@ import (
 	"go.uber.org/goleak"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/users"
+	"chatclub/fakeapi/webhook"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,10 +29,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // job is what client.mjs is to do with the library, and results what the
 // library said.
 type job struct {
-	Base     string    `json:"base"`
-	Secret   string    `json:"secret"`
-	Sends    []send    `json:"sends"`
-	Webhooks []webhook `json:"webhooks"`
+	Base     string   `json:"base"`
+	Secret   string   `json:"secret"`
+	Sends    []send   `json:"sends"`
+	Webhooks []posted `json:"webhooks"`
 }
 
 type send struct {
@@ -42,7 +44,7 @@ type send struct {
 	ID     string `json:"id,omitempty"`
 }
 
-type webhook struct {
+type posted struct {
 	Body      []byte `json:"body"`
 	Signature string `json:"signature"`
 }
@@ -212,7 +214,7 @@ const secret = "client-test-secret"
 type hook struct {
 	api http.RoundTripper
 	mu  sync.Mutex
-	all []webhook
+	all []posted
 }
 
 func (h *hook) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -221,7 +223,7 @@ func (h *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	h.mu.Lock()
-	h.all = append(h.all, webhook{body, r.Header.Get("X-Hub-Signature-256")})
+	h.all = append(h.all, posted{body, r.Header.Get("X-Hub-Signature-256")})
 	h.mu.Unlock()
 	var event struct {
 		Entry []struct {
@@ -261,13 +263,14 @@ func TestWebhooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &hook{api: a.Transport()}
-	source, err := fakeapi.NewSource(fakeapi.SourceConfig{
-		API: a, URL: "http://hook.test/", Secret: secret, Transport: h, Users: 3, EventsPerSecond: 400, Pictures: .5, Batches: .3, Seed: 1,
+	people, err := users.New(users.Config{
+		API: a, Webhook: webhook.Config{URL: "http://hook.test/", Secret: secret, Transport: h},
+		Users: 3, EventsPerSecond: 400, Pictures: .5, Batches: .3, Seed: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := source.Run(t.Context(), 200*time.Millisecond); err != nil {
+	if err := people.Run(t.Context(), 200*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	forged := h.all[0]
@@ -294,7 +297,7 @@ func TestWebhooks(t *testing.T) {
 			}
 		}
 	}
-	c := source.Counts()
+	c := people.Counts()
 	if diff := cmp.Diff(map[string]int64{"postback": 3, "message": c.Events - 3}, counts); diff != "" {
 		t.Errorf("events by type: -want +got\n%s", diff)
 	}

@@ -58,7 +58,7 @@ func (h *histogram) quantile(q float64) time.Duration {
 		total += counts[i]
 	}
 	rest := int64(q * float64(total))
-	for i, n := range counts {
+	for i, n := range &counts {
 		if rest -= n; rest < 0 {
 			octave, eighth := i/8, i%8
 			return time.Duration(int64(8+eighth+1)<<octave/8) * time.Microsecond

@@ -7,6 +7,9 @@ import (
 	"chatclub/fakeapi/wire"
 )
 
+// GetStarted is the payload of the button with which a conversation begins.
+const GetStarted = "GET_STARTED"
+
 // Event is one object of a webhook's messaging list: an echo, a delivery, a
 // read event, a postback or, where none of these is set, a message.
 type Event struct {
