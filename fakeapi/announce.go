@@ -3,6 +3,7 @@ package fakeapi
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -55,13 +56,13 @@ func (a *API) serveAnnounce(req *Request, resp *Response) {
 			} `json:"ids"`
 		} `json:"events"`
 	}
-	if err := decodeStrict(req.Body, &in); err != nil {
-		resp.fail(err)
+	if err := req.Decode(&in); err != nil {
+		resp.WriteError(http.StatusBadRequest, err)
 		return
 	}
 	for i, e := range in.Events {
 		if e.Page == "" || len(e.IDs) == 0 {
-			resp.fail(fmt.Errorf("events[%d]: page and ids must be set", i))
+			resp.WriteError(http.StatusBadRequest, fmt.Errorf("events[%d]: page and ids must be set", i))
 			return
 		}
 	}
@@ -77,7 +78,7 @@ func (a *API) serveAnnounce(req *Request, resp *Response) {
 		}
 		a.waiting.add(e.Key, event)
 	}
-	resp.write(map[string]int{"announced": len(in.Events)})
+	resp.WriteJSON(map[string]int{"announced": len(in.Events)})
 }
 
 // serveAnswered says that the system has taken the events with these keys.
@@ -85,8 +86,8 @@ func (a *API) serveAnswered(req *Request, resp *Response) {
 	var in struct {
 		Keys []string `json:"keys"`
 	}
-	if err := decodeStrict(req.Body, &in); err != nil {
-		resp.fail(err)
+	if err := req.Decode(&in); err != nil {
+		resp.WriteError(http.StatusBadRequest, err)
 		return
 	}
 	n := 0
@@ -97,17 +98,17 @@ func (a *API) serveAnswered(req *Request, resp *Response) {
 		}
 	}
 	if n < len(in.Keys) {
-		resp.fail(errors.New("keys: some were not announced, or answered before"))
+		resp.WriteError(http.StatusBadRequest, errors.New("keys: some were not announced, or answered before"))
 		return
 	}
-	resp.write(map[string]int{"answered": n})
+	resp.WriteJSON(map[string]int{"answered": n})
 }
 
 func (a *API) serveGroups(resp *Response) {
 	groups, err := a.book.Groups()
 	if err != nil {
-		resp.fail(err)
+		resp.WriteError(http.StatusBadRequest, err)
 		return
 	}
-	resp.write(map[string]any{"groups": groups})
+	resp.WriteJSON(map[string]any{"groups": groups})
 }

@@ -62,7 +62,7 @@ type API struct {
 	applying  sync.Mutex // one Apply at a time
 	live      atomic.Pointer[live]
 	observers atomic.Pointer[[]*func(Acceptance)] // replaced whole, under applying
-	phones    atomic.Pointer[Phones]              // nil: none
+	extension atomic.Pointer[Extension]           // nil: none
 
 	mu    sync.RWMutex
 	pages map[string]*page
@@ -157,6 +157,9 @@ func (a *API) MessageID(page, mid, recipient string) string { return a.messageID
 func (a *API) Announce(page, mid string, recipients []string, pictures int) *ledger.Event {
 	return a.book.Announce(page, a.expected(page, mid, recipients, 1+pictures)...)
 }
+
+// Generation returns a number that grows with every change of the settings.
+func (a *API) Generation() uint64 { return a.live.Load().generation }
 
 // Settings is a copy of those in force.
 func (a *API) Settings() Settings { return a.live.Load().clone() }

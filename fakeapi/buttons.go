@@ -3,7 +3,6 @@ package fakeapi
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"unicode/utf8"
 )
@@ -140,25 +139,4 @@ func (m *outMessage) buttons() (list []Button, text string) {
 		}
 	}
 	return slices.DeleteFunc(list, func(b Button) bool { return b.Title == "" }), t.Text
-}
-
-// Tap taps the n-th thing to tap, counted from 0, of the phone's message with
-// that number. Quick replies are there until the next message, from either
-// side; buttons stay.
-func (p *Phones) Tap(id string, message, n int) error {
-	return p.with(id, func(f *phone) error {
-		i := message - (f.next - len(f.messages))
-		if i < 0 || i >= len(f.messages) || n < 0 || n >= len(f.messages[i].Buttons) {
-			return &errPhone{http.StatusNotFound, "there is no such button"}
-		}
-		b := f.messages[i].Buttons[n]
-		switch {
-		case b.Quick && i < len(f.messages)-1:
-			return &errPhone{http.StatusConflict, "the quick reply is gone: a message came after it"}
-		case b.Payload == "":
-			return &errPhone{http.StatusConflict, "the button opens an address, and phones load nothing from elsewhere"}
-		}
-		// A quick reply is said, as its title.
-		return p.postLocked(f, phoneMessage{Tap: !b.Quick, quick: b.Quick, Text: b.Title, payload: b.Payload})
-	})
 }

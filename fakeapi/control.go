@@ -1,8 +1,8 @@
 package fakeapi
 
 import (
-	"encoding/json"
 	"errors"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -38,17 +38,17 @@ func (a *API) control(req *Request, resp *Response) bool {
 		a.serveExcuse(req, resp)
 	case "POST /ledger/reset":
 		a.Reset()
-		resp.write(map[string]bool{"ok": true})
+		resp.WriteJSON(map[string]bool{"ok": true})
 	case "GET /control":
-		resp.write(a.Settings())
+		resp.WriteJSON(a.Settings())
 	case "POST /control":
 		if err := a.Patch(req.Body); err != nil {
-			resp.fail(err)
+			resp.WriteError(http.StatusBadRequest, err)
 			return true
 		}
-		resp.write(a.Settings())
+		resp.WriteJSON(a.Settings())
 	case "GET /healthz":
-		resp.write(map[string]bool{"ok": true})
+		resp.WriteJSON(map[string]bool{"ok": true})
 	default:
 		return false
 	}
@@ -58,7 +58,7 @@ func (a *API) control(req *Request, resp *Response) bool {
 func (a *API) serveLedger(req *Request, resp *Response) {
 	values, err := url.ParseQuery(string(req.Query))
 	if err != nil {
-		resp.fail(errors.New("the query is malformed"))
+		resp.WriteError(http.StatusBadRequest, errors.New("the query is malformed"))
 		return
 	}
 	q := ledger.Query{Page: values.Get("page"), Pages: 100, Seconds: 60}
@@ -72,12 +72,12 @@ func (a *API) serveLedger(req *Request, resp *Response) {
 		}
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 0 {
-			resp.fail(errors.New(p.name + " must be a whole number, not negative"))
+			resp.WriteError(http.StatusBadRequest, errors.New(p.name+" must be a whole number, not negative"))
 			return
 		}
 		*p.to = n
 	}
-	resp.write(struct {
+	resp.WriteJSON(struct {
 		ledger.Report
 		Users   UserCounts      `json:"users"`
 		Answers map[Code]uint64 `json:"answers"`
@@ -103,12 +103,12 @@ func (a *API) serveExpect(req *Request, resp *Response) {
 		Recipients []string `json:"recipients"`
 		IDs        []string `json:"ids"`
 	}
-	if err := decodeStrict(req.Body, &in); err != nil {
-		resp.fail(err)
+	if err := req.Decode(&in); err != nil {
+		resp.WriteError(http.StatusBadRequest, err)
 		return
 	}
 	if in.Page == "" || (in.MID == "") != (len(in.Recipients) == 0) || (in.MID == "") == (len(in.IDs) == 0) {
-		resp.fail(errors.New("page, and either mid and recipients, or ids, must be set"))
+		resp.WriteError(http.StatusBadRequest, errors.New("page, and either mid and recipients, or ids, must be set"))
 		return
 	}
 	expected := a.expected(in.Page, in.MID, in.Recipients, 1)
@@ -116,7 +116,7 @@ func (a *API) serveExpect(req *Request, resp *Response) {
 		expected = append(expected, ledger.Expected{ID: id})
 	}
 	a.book.Announce(in.Page, expected...)
-	resp.write(map[string]int{"announced": len(expected)})
+	resp.WriteJSON(map[string]int{"announced": len(expected)})
 }
 
 // expected are the ids that one event must produce: for each recipient as many
@@ -138,24 +138,9 @@ func (a *API) serveExcuse(req *Request, resp *Response) {
 	var in struct {
 		IDs []string `json:"ids"`
 	}
-	if err := decodeStrict(req.Body, &in); err != nil {
-		resp.fail(err)
+	if err := req.Decode(&in); err != nil {
+		resp.WriteError(http.StatusBadRequest, err)
 		return
 	}
-	resp.write(map[string]int{"excused": a.book.Excuse(in.IDs...)})
-}
-
-func (r *Response) write(v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		r.fail(err)
-		return
-	}
-	r.Body = append(append(r.Body[:0], b...), '\n')
-}
-
-func (r *Response) fail(err error) {
-	r.Status = 400
-	b, _ := json.Marshal(map[string]string{"error": err.Error()}) // a map of strings always has a JSON form
-	r.Body = append(append(r.Body[:0], b...), '\n')
+	resp.WriteJSON(map[string]int{"excused": a.book.Excuse(in.IDs...)})
 }

@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
@@ -31,6 +32,26 @@ type Response struct {
 	Cut       bool          // after Delay the connection is lost instead
 }
 
+// Decode reads the body, one JSON value without unknown fields, into v.
+func (r *Request) Decode(v any) error { return decodeStrict(r.Body, v) }
+
+// WriteJSON makes the answer v as JSON, with the status that is set.
+func (r *Response) WriteJSON(v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		r.WriteError(http.StatusInternalServerError, err)
+		return
+	}
+	r.Body = append(append(r.Body[:0], b...), '\n')
+}
+
+// WriteError makes the answer an error: {"error":"…"}.
+func (r *Response) WriteError(status int, err error) {
+	r.Status = status
+	b, _ := json.Marshal(map[string]string{"error": err.Error()}) // a map of strings always has a JSON form
+	r.Body = append(append(r.Body[:0], b...), '\n')
+}
+
 const contentJSON = "application/json; charset=UTF-8"
 
 func (r *Response) reset() {
@@ -41,7 +62,7 @@ func (r *Response) reset() {
 // returns at once: whoever serves it waits for Delay.
 func (a *API) Do(req *Request, resp *Response) {
 	resp.reset()
-	if a.control(req, resp) || a.servePhones(req, resp) {
+	if a.control(req, resp) || a.extended(req, resp) {
 		return
 	}
 	c := a.newCall()
@@ -77,6 +98,7 @@ type call struct {
 	dice    dice
 	page    *page
 	body    *sendBody
+	people  People // whom the call concerns; nil: none
 	bodyErr error
 }
 

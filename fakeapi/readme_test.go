@@ -60,7 +60,7 @@ func TestReadmeByCurl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, _ := serve(t, fakeapitest.New(t, fakeapi.Config{}).API)
+	base, _ := fakeapitest.New(t, fakeapi.Config{}).Listen()
 	script := "set -eu\nF=" + base + "\n"
 	for _, function := range regexp.MustCompile(`(?m)^(?:send|control)\(\) \{.*\}$`).FindAllString(string(b), -1) {
 		script += function + "\n"

@@ -24,6 +24,9 @@ type fate struct {
 
 // send judges one authorized call, books it and writes the answer.
 func (a *API) send(c *call, resp *Response) {
+	if people := a.people(); people != nil && people.Concerns(c.body.recipient(), c.body.id()) {
+		c.people = people
+	}
 	rate, refused := a.app.arrive(c.now, c.set)
 	f := a.judge(c, refused)
 	class := c.body.class()
@@ -31,7 +34,7 @@ func (a *API) send(c *call, resp *Response) {
 		// A sender action: a call that counts, but no message.
 		c.page.book.Record(c.now, ledger.Send{Class: class, Result: ledger.Accepted, Action: true})
 	} else {
-		c.page.book.Record(c.now, ledger.Send{Class: class, Result: f.result, Recipient: c.body.recipient(), ID: c.body.id(), Unannounced: ofPhones(c.body.recipient(), c.body.id())})
+		c.page.book.Record(c.now, ledger.Send{Class: class, Result: f.result, Recipient: c.body.recipient(), ID: c.body.id(), Unannounced: c.people != nil})
 	}
 	// What Swallow drops is a success to the platform's own eyes.
 	a.app.settle(c.now, c.set, f.answer != nil || f.result == ledger.Failed)
@@ -78,7 +81,7 @@ func (a *API) judge(c *call, app *answer) fate {
 		return c.denied(why)
 	}
 	to := c.body.recipient()
-	for _, why := range []*answer{a.requested(to), a.injected(c, to), a.badRecipient(set, c.page.id, to), a.leftPhone(c.page.id, to)} {
+	for _, why := range []*answer{a.requested(to), a.injected(c, to), a.badRecipient(set, c.page.id, to), c.left(to)} {
 		if why != nil {
 			return c.denied(why)
 		}
@@ -183,11 +186,7 @@ func (a *API) appendSuccess(b []byte, c *call) []byte {
 
 func (a *API) notifyAccepted(c *call) {
 	list := a.observers.Load()
-	phones := a.phones.Load()
-	if !isPhone(c.body.recipient()) {
-		phones = nil
-	}
-	if (list == nil || len(*list) == 0) && phones == nil {
+	if (list == nil || len(*list) == 0) && c.people == nil {
 		return
 	}
 	x := Acceptance{Page: c.page.id, Recipient: c.body.recipient(), Action: c.body.SenderAction, At: c.now}
@@ -206,8 +205,8 @@ func (a *API) notifyAccepted(c *call) {
 			x.Text = words
 		}
 	}
-	if phones != nil {
-		phones.take(x)
+	if c.people != nil {
+		c.people.Deliver(x)
 	}
 	if list == nil {
 		return

@@ -51,7 +51,7 @@ type handler struct {
 }
 
 func (h *handler) serve(ctx *fasthttp.RequestCtx) {
-	if ctx.IsGet() && h.page(ctx) {
+	if x := h.api.extension.Load(); x != nil && x.HandlePage != nil && ctx.IsGet() && x.HandlePage(ctx, h.done) {
 		return
 	}
 	req := Request{
@@ -62,27 +62,6 @@ func (h *handler) serve(ctx *fasthttp.RequestCtx) {
 	resp := Response{Body: ctx.Response.SwapBody(nil)}
 	h.api.Do(&req, &resp)
 	h.answer(ctx, &resp)
-}
-
-// page serves what a browser asks for, and tells whether the request was that.
-func (h *handler) page(ctx *fasthttp.RequestCtx) bool {
-	address := string(ctx.Path())
-	if address == "/events" {
-		h.events(ctx)
-		return true
-	}
-	file := pageAsset(address)
-	if file == nil {
-		return false
-	}
-	ctx.SetContentType(file.contentType)
-	header := &ctx.Response.Header
-	header.Set("Content-Security-Policy", file.csp)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Cache-Control", "no-cache") // another version of the program has other files
-	ctx.SetBody(file.body)
-	return true
 }
 
 func (h *handler) answer(ctx *fasthttp.RequestCtx, resp *Response) {
@@ -121,16 +100,4 @@ func (h *handler) sleep(d time.Duration) bool {
 	case <-h.done:
 		return false
 	}
-}
-
-// events sends what the page shows, as server-sent events.
-func (h *handler) events(ctx *fasthttp.RequestCtx) {
-	ctx.SetContentType("text/event-stream")
-	ctx.Response.Header.Set("Cache-Control", "no-store")
-	ctx.Response.ImmediateHeaderFlush = true
-	page := string(ctx.QueryArgs().Peek("page"))
-	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-		s := &stream{h: h, w: w, page: page}
-		s.run()
-	})
 }

@@ -1,12 +1,10 @@
 package fakeapi_test
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,27 +17,6 @@ import (
 	"chatclub/fakeapi/fakeapitest"
 	"chatclub/fakeapi/ledger"
 )
-
-// serve puts a platform behind a socket of this test.
-func serve(t testing.TB, a *fakeapi.API) (base string, client *http.Client) {
-	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Serve(ctx, ln) }()
-	tr := &http.Transport{}
-	t.Cleanup(func() {
-		tr.CloseIdleConnections()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Serve = %v, want nil after cancel", err)
-		}
-	})
-	return "http://" + ln.Addr().String(), &http.Client{Transport: tr}
-}
 
 func post(t *testing.T, c *http.Client, url, body string) (*http.Response, string, error) {
 	t.Helper()
@@ -61,7 +38,7 @@ func post(t *testing.T, c *http.Client, url, body string) (*http.Response, strin
 func TestServe(t *testing.T) {
 	t.Parallel()
 	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 1 })})
-	base, client := serve(t, a.API)
+	base, client := a.Listen()
 	resp, body, err := post(t, client, base+"/v23.0/me/messages", fakeapitest.Text("42", "1/m/42"))
 	if err != nil || resp.StatusCode != 200 || !strings.HasPrefix(body, `{"recipient_id":"42","message_id":"m_`) {
 		t.Fatalf("send over a socket = %v %s, want 200 and ids", err, body)
@@ -123,79 +100,6 @@ func TestServeEndsPendingAnswers(t *testing.T) {
 		t.Error("the pending call was answered, want a lost connection")
 	}
 	tr.CloseIdleConnections()
-}
-
-func TestPageAndEvents(t *testing.T) {
-	t.Parallel()
-	a := fakeapitest.New(t, fakeapi.Config{})
-	a.Ledger().Page("1").Record(time.Now(), ledger.Send{Recipient: "42", ID: "x"})
-	base, client := serve(t, a.API)
-	get := func(path string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp
-	}
-	// Everything that the page names is served, and nothing comes from elsewhere.
-	seen := map[string]bool{}
-	for todo := []string{"/"}; len(todo) > 0; todo = todo[1:] {
-		if seen[todo[0]] {
-			continue
-		}
-		seen[todo[0]] = true
-		resp := get(todo[0])
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		policy := resp.Header.Get("Content-Security-Policy")
-		if err != nil || resp.StatusCode != 200 || !strings.HasPrefix(policy, "default-src 'none'; ") || todo[0] == "/" && strings.Contains(policy, "unsafe") {
-			t.Errorf("GET %s = %d %v with the policy %q, want 200 and a strict one", todo[0], resp.StatusCode, err, policy)
-		}
-		if s := strings.ReplaceAll(string(b), "http://www.w3.org/2000/svg", ""); strings.Contains(s, "://") {
-			t.Errorf("%s names another host", todo[0])
-		}
-		for _, m := range regexp.MustCompile(`(?:src|href)="([^"]+)"|from "\./([^"]+)"`).FindAllStringSubmatch(string(b), -1) {
-			if m[1] != "" {
-				todo = append(todo, "/"+m[1])
-			} else {
-				todo = append(todo, "/web/"+m[2])
-			}
-		}
-	}
-	if len(seen) < 8 {
-		t.Errorf("files of the page = %d, want at least 8", len(seen))
-	}
-	for _, path := range []string{"/web/", "/web/nothing.js", "/web/../server.go", "/pictures/../../server.go", "/pictures/nobody.svg"} {
-		resp := get(path)
-		resp.Body.Close()
-		if resp.StatusCode == 200 && path != "/web/" {
-			t.Errorf("GET %s = 200, want an error", path)
-		}
-	}
-	events := get("/events?page=1")
-	defer events.Body.Close()
-	lines := bufio.NewScanner(events.Body)
-	next := func() string {
-		var event []string
-		for lines.Scan() && lines.Text() != "" {
-			event = append(event, lines.Text())
-		}
-		return strings.Join(event, "\n")
-	}
-	for _, want := range [][2]string{
-		{"event: settings\ndata: {", `"algorithm":"fixed-window"`},
-		{"event: phones\ndata: {", `"max":0`},
-		{"event: numbers\ndata: {", `"accepted":1`},
-		{"event: numbers\ndata: {", `"page":"1","accepted_total":1`},
-	} {
-		if got := next(); !strings.HasPrefix(got, want[0]) || !strings.Contains(got, want[1]) {
-			t.Errorf("event = %q, want %s with %s", got, want[0], want[1])
-		}
-	}
 }
 
 // TestRefuseUntil: connections are refused until the time is over, without

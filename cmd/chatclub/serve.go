@@ -18,6 +18,7 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/users"
+	"chatclub/fakeapi/web"
 	fakehook "chatclub/fakeapi/webhook"
 	"chatclub/internal/broker"
 	"chatclub/internal/core"
@@ -148,9 +149,9 @@ func (s *system) posts(hook string) fakehook.Config {
 }
 
 // phones are the users on the page that people play by hand.
-func (s *system) phones(api *fakeapi.API, source *users.Users, page, hook string) (*fakeapi.Phones, error) {
-	return fakeapi.NewPhones(fakeapi.PhonesConfig{
-		API: api, URL: "http://" + hook + "/webhook", Secret: appSecret, Log: s.log,
+func (s *system) phones(api *fakeapi.API, source *users.Users, page, hook string) (*web.Site, error) {
+	return web.New(web.Config{
+		API: api, Webhook: s.posts(hook),
 		Pages: source.Pages(), BaseURL: "http://" + page, Ready: source.Joined(),
 	})
 }

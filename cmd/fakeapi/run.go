@@ -16,6 +16,7 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/users"
+	"chatclub/fakeapi/web"
 	"chatclub/internal/service"
 )
 
@@ -57,19 +58,9 @@ func (p program) run(ctx context.Context) error {
 	if p.bound != nil {
 		p.bound(listener.Addr().String(), admin.Addr())
 	}
-	var actors []service.Actor
-	var chat *chat
-	if s.WebhookURL != "" {
-		people, err := users.New(s.users(api, p.log))
-		if err != nil {
-			return errors.Join(err, listener.Close(), admin.Close())
-		}
-		phones, err := p.phones(api, people, listener.Addr())
-		if err != nil {
-			return errors.Join(err, listener.Close(), admin.Close())
-		}
-		chat = newChat(p, api, people)
-		actors = append(actors, service.Actor{Name: "users", Run: chat.run}, service.Actor{Name: "phones", Run: phones.Run})
+	chat, actors, err := p.people(api, listener.Addr())
+	if err != nil {
+		return errors.Join(err, listener.Close(), admin.Close())
 	}
 	actors = append(actors, service.Actor{Name: "http", Run: func(ctx context.Context) error { return api.Serve(ctx, listener) }}, admin.Actor())
 	if err := service.Run(ctx, p.log, actors...); err != nil {
@@ -81,16 +72,34 @@ func (p program) run(ctx context.Context) error {
 	return nil
 }
 
-// phones are the users on the page that people play by hand.
-func (p program) phones(api *fakeapi.API, people *users.Users, addr net.Addr) (*fakeapi.Phones, error) {
+// people adds the page to the platform and, where it knows a webhook, simulated
+// users and the page's phones. chat is nil without them.
+func (p program) people(api *fakeapi.API, addr net.Addr) (chat *chat, actors []service.Actor, err error) {
+	site := web.Config{API: api}
+	if p.settings.WebhookURL != "" {
+		people, err := users.New(p.settings.users(api, p.log))
+		if err != nil {
+			return nil, nil, err
+		}
+		chat = newChat(p, api, people)
+		actors = append(actors, service.Actor{Name: "users", Run: chat.run})
+		site.Webhook, site.BaseURL = p.settings.webhook(p.log), baseURL(addr)
+		site.Pages, site.Ready = people.Pages(), people.Joined()
+	}
+	page, err := web.New(site)
+	if err != nil {
+		return nil, nil, err
+	}
+	return chat, append(actors, service.Actor{Name: "page", Run: page.Run}), nil
+}
+
+// baseURL returns the platform's address as a browser on this machine uses it.
+func baseURL(addr net.Addr) string {
 	host := addr.String()
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		host = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
 	}
-	return fakeapi.NewPhones(fakeapi.PhonesConfig{
-		API: api, URL: p.settings.WebhookURL, Secret: p.settings.AppSecret.Reveal(), Log: p.log,
-		Pages: people.Pages(), BaseURL: "http://" + host, Ready: people.Joined(),
-	})
+	return "http://" + host
 }
 
 // writePages writes the pages' tokens so that a reader sees the old file or

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
 	"chatclub/fakeapi/users"
 	"chatclub/fakeapi/webhook"
 )
@@ -114,35 +114,14 @@ func library(t *testing.T, j job) results {
 	return r
 }
 
-// serve puts a platform behind a socket of this test.
-func serve(t *testing.T, a *fakeapi.API) (base string) {
-	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Serve(ctx, ln) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Serve = %v, want nil after cancel", err)
-		}
-	})
-	return "http://" + ln.Addr().String()
-}
-
 // TestSends sends through the library what the README's examples send by curl.
 func TestSends(t *testing.T) {
 	t.Parallel()
 	s := fakeapi.DefaultSettings()
 	// The library makes a 5xx three times more, with pauses of seconds.
 	s.Status = map[fakeapi.Code]int{"2": 400, "1/1357046": 400}
-	a, err := fakeapi.New(fakeapi.Config{Settings: &s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := fakeapitest.New(t, fakeapi.Config{Settings: &s})
+	base, _ := a.Listen()
 	var mu sync.Mutex
 	var accepted []fakeapi.Acceptance
 	a.Observe(func(x fakeapi.Acceptance) {
@@ -171,7 +150,7 @@ func TestSends(t *testing.T) {
 		{send{Token: "stolen", To: "42", Text: "x"}, want{190, 0, 400}},
 		{send{To: "error-368", Text: "x"}, want{368, 0, 400}},
 	}
-	j := job{Base: serve(t, a)}
+	j := job{Base: base}
 	for _, tc := range tests {
 		if tc.send.Token == "" {
 			tc.send.Token = "token-1"
@@ -258,13 +237,10 @@ func (h *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestWebhooks has the library verify and read what the simulated users post.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
-	a, err := fakeapi.New(fakeapi.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := fakeapitest.New(t, fakeapi.Config{})
 	h := &hook{api: a.Transport()}
 	people, err := users.New(users.Config{
-		API: a, Webhook: webhook.Config{URL: "http://hook.test/", Secret: secret, Transport: h},
+		API: a.API, Webhook: webhook.Config{URL: "http://hook.test/", Secret: secret, Transport: h},
 		Users: 3, EventsPerSecond: 400, Pictures: .5, Batches: .3, Seed: 1,
 	})
 	if err != nil {

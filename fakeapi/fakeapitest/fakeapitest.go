@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -121,6 +122,28 @@ func (p *Platform) Ask(method, url, body string, options ...Option) Reply {
 	return r
 }
 
+// Listen puts the platform behind a socket until the test ends. It returns the
+// address and a client.
+func (p *Platform) Listen() (base string, client *http.Client) {
+	p.t.Helper()
+	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Serve(ctx, ln) }()
+	transport := &http.Transport{}
+	p.t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil {
+			p.t.Errorf("Serve = %v, want nil after cancel", err)
+		}
+	})
+	return "http://" + ln.Addr().String(), &http.Client{Transport: transport}
+}
+
 // Post sends a body from page 1.
 func (p *Platform) Post(body string) Reply {
 	p.t.Helper()
@@ -138,9 +161,4 @@ func (p *Platform) Line() string {
 	c := p.Ledger().Totals()
 	return fmt.Sprintf("events %d expected %d accepted %d lost %d duplicated %d unexpected %d excused %d",
 		c.Events, c.Expected, c.Accepted, c.Lost, c.Duplicated, c.Unexpected, c.Excused)
-}
-
-// Text is the body of a send of text.
-func Text(to, id string) string {
-	return `{"recipient":{"id":"` + to + `"},"messaging_type":"UPDATE","message":{"text":"hi","metadata":"` + id + `"}}`
 }

@@ -1,4 +1,4 @@
-package fakeapi_test
+package web_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/fakeapitest"
 	"chatclub/fakeapi/users"
+	"chatclub/fakeapi/web"
 )
 
 func TestPhonesChat(t *testing.T) {
@@ -34,7 +35,7 @@ func TestPhonesChat(t *testing.T) {
 // back from, and no other address is.
 func TestPhonesPicture(t *testing.T) {
 	t.Parallel()
-	withPhones(t, func(c *fakeapi.PhonesConfig, _ *fakeapitest.Bot) { c.BaseURL = "http://fake.test" }, func(p *phones) {
+	withPhones(t, func(c *web.Config, _ *fakeapitest.Bot) { c.BaseURL = "http://fake.test" }, func(p *phones) {
 		p.must("POST", "/phones/1/start", "")
 		before := p.bot.Pictures.Load()
 		p.must("POST", "/phones/1/messages", `{"picture":"cat"}`)
@@ -83,7 +84,7 @@ func TestPhonesLeave(t *testing.T) {
 // nobody wrote stays unexpected for everybody else.
 func TestPhonesAreJudged(t *testing.T) {
 	t.Parallel()
-	withPhones(t, func(_ *fakeapi.PhonesConfig, b *fakeapitest.Bot) { b.Twice = func(n int64) bool { return n == 3 } }, func(p *phones) {
+	withPhones(t, func(_ *web.Config, b *fakeapitest.Bot) { b.Twice = func(n int64) bool { return n == 3 } }, func(p *phones) {
 		p.must("POST", "/phones/1/start", "")
 		p.must("POST", "/phones/2/start", "")
 		p.must("POST", "/phones/1/messages", `{"text":"a"}`)
@@ -97,7 +98,7 @@ func TestPhonesAreJudged(t *testing.T) {
 func TestPhonesWait(t *testing.T) {
 	t.Parallel()
 	var ready chan struct{}
-	withPhones(t, func(c *fakeapi.PhonesConfig, _ *fakeapitest.Bot) {
+	withPhones(t, func(c *web.Config, _ *fakeapitest.Bot) {
 		ready = make(chan struct{}) // in the bubble
 		c.Ready = ready
 	}, func(p *phones) {
@@ -115,7 +116,7 @@ func TestPhonesWait(t *testing.T) {
 func TestPhonesWebhookFails(t *testing.T) {
 	t.Parallel()
 	var down atomic.Bool
-	withPhones(t, func(_ *fakeapi.PhonesConfig, b *fakeapitest.Bot) { b.Fail = func(int64) bool { return down.Load() } }, func(p *phones) {
+	withPhones(t, func(_ *web.Config, b *fakeapitest.Bot) { b.Fail = func(int64) bool { return down.Load() } }, func(p *phones) {
 		p.must("POST", "/phones/1/start", "")
 		down.Store(true)
 		p.must("POST", "/phones/1/messages", `{"text":"a"}`)
@@ -214,39 +215,56 @@ func TestPhonesRefuse(t *testing.T) {
 			t.Errorf("a ninth phone = %d, want 409", r.Status)
 		}
 	})
-	if r := fakeapitest.New(t, fakeapi.Config{}).Ask("GET", "/phones", ""); r.Status != 404 {
-		t.Errorf("GET /phones without phones = %d, want 404", r.Status)
-	}
 }
 
-func TestNewPhonesRefuses(t *testing.T) {
+// TestNoPhones: a platform that knows no webhook has a page without phones.
+func TestNoPhones(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := fakeapitest.New(t, fakeapi.Config{})
+		s, err := web.New(web.Config{API: a.API})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := a.Ask("GET", "/phones", ""); r.Status != 404 || !strings.Contains(r.Body, "there are no phones") {
+			t.Errorf("GET /phones without phones = %d %s, want 404", r.Status, r.Body)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := s.Run(ctx); err != nil || ctx.Err() == nil {
+			t.Errorf("Run = %v before ctx ended, want nil after", err)
+		}
+	})
+}
+
+func TestNewNamesFaults(t *testing.T) {
 	t.Parallel()
 	a := fakeapitest.New(t, fakeapi.Config{})
-	good := fakeapi.PhonesConfig{API: a.API, URL: "http://bot.test/webhook", Secret: fakeapitest.Secret, Pages: []string{"1"}}
-	for name, change := range map[string]func(*fakeapi.PhonesConfig){
-		"API":    func(c *fakeapi.PhonesConfig) { c.API = nil },
-		"URL":    func(c *fakeapi.PhonesConfig) { c.URL = "nowhere" },
-		"Secret": func(c *fakeapi.PhonesConfig) { c.Secret = "" },
-		"Pages":  func(c *fakeapi.PhonesConfig) { c.Pages = nil },
-		"Phones": func(c *fakeapi.PhonesConfig) { c.Phones = 9 },
+	good := web.Config{API: a.API, Webhook: fakeapitest.NewBot(a, 5).Webhook(), Pages: []string{"1"}}
+	for name, change := range map[string]func(*web.Config){
+		"API":    func(c *web.Config) { c.API = nil },
+		"URL":    func(c *web.Config) { c.Webhook.URL = "nowhere" },
+		"Secret": func(c *web.Config) { c.Webhook.Secret = "" },
+		"Pages":  func(c *web.Config) { c.Pages = nil },
+		"Phones": func(c *web.Config) { c.Phones = 9 },
 	} {
 		c := good
 		change(&c)
-		if _, err := fakeapi.NewPhones(c); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("NewPhones with a wrong %s = %v, want it named", name, err)
+		if _, err := web.New(c); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("New with a wrong %s = %v, want it named", name, err)
 		}
 	}
-	if _, err := fakeapi.NewPhones(good); err != nil {
-		t.Errorf("NewPhones = %v, want nil", err)
+	if _, err := web.New(good); err != nil {
+		t.Errorf("New = %v, want nil", err)
 	}
-	if _, err := fakeapi.NewPhones(good); err == nil {
-		t.Error("NewPhones once more for one API = nil, want an error")
+	if _, err := web.New(good); err == nil {
+		t.Error("New once more for one platform = nil, want an error")
 	}
 }
 
-// TestPhonesAfterTheSource: phones come into no simulated room, because they
+// TestPhonesAfterTheUsers: phones come into no simulated room, because they
 // wait until these are full.
-func TestPhonesAfterTheSource(t *testing.T) {
+func TestPhonesAfterTheUsers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := fakeapitest.New(t, fakeapi.Config{})
@@ -255,9 +273,7 @@ func TestPhonesAfterTheSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := fakeapi.NewPhones(fakeapi.PhonesConfig{
-			API: a.API, URL: "http://bot.test/webhook", Secret: fakeapitest.Secret, Transport: b, Pages: s.Pages(), Ready: s.Joined(),
-		})
+		f, err := web.New(web.Config{API: a.API, Webhook: b.Webhook(), Pages: s.Pages(), Ready: s.Joined()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package fakeapi_test
+package web_test
 
 import (
 	"context"
@@ -7,11 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"go.uber.org/goleak"
+
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/fakeapitest"
+	"chatclub/fakeapi/web"
 )
 
-const phonePage = "1"
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // phones are those of a test, asked as the page asks them.
 type phones struct {
@@ -31,14 +34,14 @@ type phoneView struct {
 }
 
 // withPhones runs a test with three phones against a bot in a bubble.
-func withPhones(t *testing.T, change func(*fakeapi.PhonesConfig, *fakeapitest.Bot), test func(*phones)) {
+func withPhones(t *testing.T, change func(*web.Config, *fakeapitest.Bot), test func(*phones)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		a := fakeapitest.New(t, fakeapi.Config{})
 		b := fakeapitest.NewBot(a, 5)
-		c := fakeapi.PhonesConfig{API: a.API, URL: "http://bot.test/webhook", Secret: fakeapitest.Secret, Transport: b, Pages: []string{phonePage, "2"}}
+		c := web.Config{API: a.API, Webhook: b.Webhook(), Pages: []string{"1", "2"}}
 		change(&c, b)
-		p, err := fakeapi.NewPhones(c)
+		p, err := web.New(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,4 +122,4 @@ func (p *phones) wantLedger(want string) {
 	}
 }
 
-func asIs(*fakeapi.PhonesConfig, *fakeapitest.Bot) {}
+func asIs(*web.Config, *fakeapitest.Bot) {}

@@ -1,4 +1,4 @@
-package fakeapi_test
+package web_test
 
 import (
 	"strings"
@@ -8,25 +8,6 @@ import (
 
 	"chatclub/fakeapi/fakeapitest"
 )
-
-func button(title, payload string) string {
-	return `{"type":"postback","title":"` + title + `","payload":"` + payload + `"}`
-}
-
-// buttons is the body of a template of buttons for user 42.
-func buttons(text string, list ...string) string {
-	return `{"recipient":{"id":"42"},"message":{"attachment":{"type":"template","payload":{"template_type":"button","text":"` + text +
-		`","buttons":[` + strings.Join(list, ",") + `]}}}}`
-}
-
-// quickReplies is the body of a text with quick replies for user 42.
-func quickReplies(list ...string) string {
-	return `{"recipient":{"id":"42"},"message":{"text":"which?","quick_replies":[` + strings.Join(list, ",") + `]}}`
-}
-
-func reply1(title, payload string) string {
-	return `{"content_type":"text","title":"` + title + `","payload":"` + payload + `"}`
-}
 
 // TestPhonesTap: what comes with a message is tapped as Messenger would have
 // it: a button is a postback and stays, a quick reply is a message and is gone
@@ -56,8 +37,8 @@ func TestPhonesTap(t *testing.T) {
 		}
 		p.bot.Taps()
 
-		give(quickReplies(reply1("jazz <b>", "/join jazz"), reply1("rock", "/join rock"), `{"content_type":"user_email"}`)) // 3
-		refused(`{"message":3,"button":2}`, 404)                                                                            // what is on it, phones do not have
+		give(fakeapitest.QuickReplies(fakeapitest.QuickReply("jazz <b>", "/join jazz"), fakeapitest.QuickReply("rock", "/join rock"), `{"content_type":"user_email"}`)) // 3
+		refused(`{"message":3,"button":2}`, 404)                                                                                                                        // what is on it, phones do not have
 		refused(`{"message":2,"button":0}`, 404)
 		refused(`{"message":9,"button":0}`, 404)
 		refused(`{"message":3,"button":-1}`, 404)
@@ -67,9 +48,9 @@ func TestPhonesTap(t *testing.T) {
 		taps("message rock /join rock")
 		refused(`{"message":3,"button":0}`, 409) // it is gone
 
-		give(buttons("choose", button("Rooms", "/rooms"), `{"type":"web_url","title":"Site","url":"https://x.test/"}`)) // 5
-		give(quickReplies(reply1("late", "/late")))                                                                     // 6
-		give(fakeapitest.Text(user, ""))                                                                                // 7
+		give(fakeapitest.Buttons("choose", fakeapitest.Button("Rooms", "/rooms"), `{"type":"web_url","title":"Site","url":"https://x.test/"}`)) // 5
+		give(fakeapitest.QuickReplies(fakeapitest.QuickReply("late", "/late")))                                                                 // 6
+		give(fakeapitest.Text(user, ""))                                                                                                        // 7
 		refused(`{"message":6,"button":0}`, 409)
 		p.must("POST", "/phones/1/taps", `{"message":5,"button":0}`)
 		p.must("POST", "/phones/1/taps", `{"message":5,"button":0}`)
