@@ -54,8 +54,8 @@ func (a *API) people() People {
 	return nil
 }
 
-// left returns the answer to a send for a user who is played by hand and is not
-// on the page.
+// left returns the answer to a send for a user who is played by hand and has left
+// the page.
 func (c *call) left(to string) *answer {
 	if c.people != nil && c.people.Left(c.page.id, to) {
 		return errGone

@@ -53,8 +53,8 @@ func (r *userReports) sum() UserCounts {
 	return sum
 }
 
-// ReportUsers makes GET /ledger and the metrics report what f returns: how
-// often simulated users did what, so far. The counts of several are summed.
+// ReportUsers makes GET /ledger and the metrics report the counts that f returns.
+// The counts of several functions are summed.
 func (a *API) ReportUsers(f func() UserCounts) { a.users.add(f) }
 
 // UserTotals returns the sum of what all simulated users have done.
