@@ -59,8 +59,8 @@ func New(c Config) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new fake platform: %w", err)
 	}
-	book := ledger.New(ledger.Config{Now: c.Now, Seconds: c.Seconds})
-	a := &API{cfg: c, ledger: book, tokens: owned, answers: newAnswers(), pages: newPages(book)}
+	accounts := ledger.New(ledger.Config{Now: c.Now, Seconds: c.Seconds})
+	a := &API{cfg: c, ledger: accounts, tokens: owned, answers: newAnswers(), pages: newPages(accounts)}
 	a.control.api = a
 	a.settings.init(a.answers.catalogue)
 	if err := a.Apply(s); err != nil {
