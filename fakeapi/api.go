@@ -72,7 +72,7 @@ func New(c Config) (*API, error) {
 // Now returns the platform's time.
 func (a *API) Now() time.Time { return a.cfg.Now() }
 
-// Ledger returns the ledger, which judges what was sent.
+// Ledger returns the ledger, which judges the sends.
 func (a *API) Ledger() *ledger.Ledger { return a.ledger }
 
 // MessageID returns the id under which the copy of an event for a recipient is
@@ -81,9 +81,9 @@ func (a *API) MessageID(page, mid, recipient string) string {
 	return a.cfg.MessageID(page, mid, recipient)
 }
 
-// Announce enters into the ledger what must follow from an event: for each
-// recipient a message of text, and one for each of the event's pictures. The
-// text has the id of MessageID, the n-th picture that id and /n.
+// Announce enters the copies of an event into the ledger: for each recipient a
+// message of text, and one for each of the event's pictures. The text has the id
+// of MessageID, the n-th picture that id and /n.
 func (a *API) Announce(page, mid string, recipients []string, pictures int) *ledger.Event {
 	ids := make([]ledger.Expected, 0, (1+pictures)*len(recipients))
 	for _, to := range recipients {

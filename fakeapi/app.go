@@ -7,8 +7,8 @@ import (
 	"chatclub/fakeapi/limit"
 )
 
-// app holds what the platform counts over all pages of the application. Nothing
-// is counted, and no lock taken, while no setting asks for it.
+// app counts the calls of all pages of the application. Nothing is counted, and
+// no lock taken, while no setting asks for it.
 type app struct {
 	mu         sync.Mutex
 	generation uint64

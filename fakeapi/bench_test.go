@@ -8,8 +8,8 @@ import (
 	"chatclub/fakeapi/fakeapitest"
 )
 
-// BenchmarkDo is the judge alone, without HTTP; command cost has it behind a
-// socket.
+// BenchmarkDo measures the judgement alone, without HTTP. Command cost measures
+// it behind a socket.
 func BenchmarkDo(b *testing.B) {
 	a := fakeapitest.New(b, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 1_000_000 })})
 	var resp fakeapi.Response

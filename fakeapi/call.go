@@ -38,7 +38,7 @@ type call struct {
 	page    *page
 	body    *sendBody
 	bodyErr error
-	people  People // whom the send concerns; nil: none
+	people  People // that the send concerns; nil: none
 }
 
 func (a *API) newCall() *call {

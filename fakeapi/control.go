@@ -16,7 +16,7 @@ type control struct {
 	waiting unanswered
 }
 
-// confirmed is the answer where there is nothing to tell.
+// confirmed is the answer to a request that returns nothing.
 type confirmed struct {
 	OK bool `json:"ok"`
 }
@@ -27,7 +27,7 @@ type confirmed struct {
 //	POST /ledger/expect                  {"page":"1","mid":"m_1","recipients":["2","3"]} or {"page":"1","ids":["…"]}
 //	POST /ledger/announce                {"events":[{"page":"1","group":"hot","due":"…","ids":[{"id":"…","to":"2"}]}]}
 //	POST /ledger/answered                {"keys":["…"]}
-//	GET  /ledger/groups                  the latencies of what was announced in groups
+//	GET  /ledger/groups                  the latencies of the events announced in groups
 //	POST /ledger/excuse                  {"ids":["…"]}
 //	POST /ledger/reset
 //	GET  /control                        the settings in force

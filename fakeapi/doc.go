@@ -1,8 +1,8 @@
-// Package fakeapi is a fake of the Messenger Platform that judges what is sent
-// to it. It has a Send API with the documented limits, checks, error envelopes
-// and usage headers. Its ledger knows of every message id whether it was
-// accepted, and so which were lost, duplicated, unexpected or out of order. It
-// shares no code with the system under test.
+// Package fakeapi is a fake of the Messenger Platform that judges its senders: a
+// Send API with the documented limits, checks, error envelopes and usage
+// headers, and a ledger. The ledger knows of every message id whether it was
+// accepted, and so which were lost, duplicated, unexpected or out of order. The
+// package shares no code with the system under test.
 //
 // New makes a platform. API.Do judges one request at the present time and
 // answers at once. How late the answer is to be delivered, and whether the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -22,18 +21,18 @@ func send(client *http.Client, base, to, id string) {
 	body := fmt.Sprintf(`{"recipient":{"id":%q},"messaging_type":"UPDATE","message":{"text":"hi","metadata":%q}}`, to, id)
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, base+"/v23.0/1/messages", strings.NewReader(body))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	req.Header.Set("Authorization", "Bearer token-1")
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	// Message ids depend on the seed and the call's number alone; they are
 	// shortened here.
@@ -49,14 +48,14 @@ func Example() {
 	settings.Text.PerSecond = 2
 	api, err := fakeapi.New(fakeapi.Config{Settings: &settings, Now: noon})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 
 	// Start it behind a socket. Without one, an http.Client with the transport
 	// api.Transport() reaches it too.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stopped := make(chan error, 1)
@@ -78,7 +77,7 @@ func Example() {
 	client.CloseIdleConnections()
 	stop()
 	if err := <-stopped; err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	// Output:
 	// 200 {"recipient_id":"42","message_id":
@@ -92,13 +91,13 @@ func Example() {
 func ExampleAPI_Patch() {
 	api, err := fakeapi.New(fakeapi.Config{Now: noon})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	client := &http.Client{Transport: api.Transport()}
 	send(client, "http://graph.example", "error-551", "1/m_1/error-551")
 
 	if err := api.Patch([]byte(`{"inject":[{"code":"190","count":1}]}`)); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	send(client, "http://graph.example", "42", "1/m_1/42")
 	send(client, "http://graph.example", "42", "1/m_1/42")
@@ -110,12 +109,12 @@ func ExampleAPI_Patch() {
 	// map[190:1 551:1]
 }
 
-// The ledger counts what a system under test does wrong: here it sends one copy
-// twice, one to the wrong user, and forgets one.
+// The ledger counts the errors of a system under test. This one sends the copy
+// for user 42 twice and that for user 43 to the wrong user, and forgets user 44.
 func ExampleAPI_Announce() {
 	api, err := fakeapi.New(fakeapi.Config{Now: noon})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	event := api.Announce("1", "m_1", []string{"42", "43", "44"}, 0)
 	event.Answered() // the system has taken the event
@@ -123,7 +122,7 @@ func ExampleAPI_Announce() {
 	client := &http.Client{Transport: api.Transport()}
 	send(client, "http://graph.example", "42", "1/m_1/42")
 	send(client, "http://graph.example", "42", "1/m_1/42")
-	send(client, "http://graph.example", "42", "1/m_1/43")
+	send(client, "http://graph.example", "42", "1/m_1/43") // unexpected here, and still awaited for user 43
 
 	counts := api.Ledger().Totals()
 	fmt.Println("lost", counts.Lost, "duplicated", counts.Duplicated, "unexpected", counts.Unexpected)

@@ -22,8 +22,8 @@ type Extension struct {
 // they are played by hand. The methods are called for every send, by the
 // goroutine that answers it, and must not block.
 type People interface {
-	// Concerns reports whether a send is for one of them, or is a copy of what
-	// one of them wrote. Its id then counts as expected when it is accepted.
+	// Concerns reports whether a send is for one of them, or is a copy of a
+	// message of theirs. Its id then counts as expected when it is accepted.
 	Concerns(recipient, id string) bool
 	// Left reports whether the recipient is one of them who is not on the page.
 	// Sends to it are answered 551.

@@ -213,7 +213,7 @@ func TestBatch(t *testing.T) {
 			if (one.Code == 200) != (got[i] == 0) {
 				t.Errorf("item %d: status %d with code %d", i, one.Code, got[i])
 			}
-			// Who is no page has no usage.
+			// A call of no page has no usage.
 			if h := one.Headers; len(h) == 0 || h[0].Value != "application/json; charset=UTF-8" || (len(h) == 2) != (i < 5) {
 				t.Errorf("item %d: headers = %v, want the content type, and the usage with the first five", i, h)
 			}
@@ -337,8 +337,8 @@ func TestInjectionIsReplaced(t *testing.T) {
 	}
 }
 
-// TestSettingsAreCopies: neither what was applied nor what was read can be
-// changed behind the platform's back.
+// TestSettingsAreCopies: neither the settings that were applied nor those that
+// were read can be changed behind the platform's back.
 func TestSettingsAreCopies(t *testing.T) {
 	t.Parallel()
 	s := fakeapi.DefaultSettings()

@@ -108,8 +108,8 @@ func TestLimitOptions(t *testing.T) {
 	}
 }
 
-// TestRecipientLimitForgets: what a second counted of recipients is gone with
-// it, but not with a change of some setting.
+// TestRecipientLimitForgets: the counts of recipients end with their second, but
+// not with a change of some setting.
 func TestRecipientLimitForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

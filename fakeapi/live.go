@@ -14,7 +14,7 @@ type liveSettings struct {
 	current atomic.Pointer[live]
 }
 
-// live is the settings in force and what is derived from them. Only the
+// live is the settings in force and the state derived from them. Only the
 // counters of its injections ever change.
 type live struct {
 	Settings
@@ -35,8 +35,8 @@ func (l *liveSettings) init(catalogue map[Code]*answer) {
 
 func (l *liveSettings) load() *live { return l.current.Load() }
 
-// change puts a copy of what edit returns in force. edit must not change the
-// settings that it is given.
+// change puts a copy of the settings that edit returns in force. edit must not
+// change the settings that it is given.
 func (l *liveSettings) change(edit func(Settings) (Settings, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *liveSettings) change(edit func(Settings) (Settings, error)) error {
 	next := &live{Settings: s.clone(), generation: old.generation + 1}
 	for i, in := range s.Inject {
 		if i < len(old.injections) && old.injections[i].Inject == in {
-			next.injections = append(next.injections, old.injections[i]) // keeps what it has left
+			next.injections = append(next.injections, old.injections[i]) // with the count that it has left
 			continue
 		}
 		j := &injection{Inject: in, answer: l.catalogue[in.Code]}

@@ -27,11 +27,11 @@ func newCollector(a *API) *collector {
 	return &collector{
 		api: a,
 		sends: prometheus.NewDesc("fakeapi_sends_total",
-			"Send API calls by what became of them.", []string{"result"}, nil),
+			"Send API calls by their result.", []string{"result"}, nil),
 		// Not counters: an id that is announced late is no longer unexpected, and
 		// an id that is excused is no longer expected.
 		ids: prometheus.NewDesc("fakeapi_ids",
-			"Message ids by what the ledger says of them.", []string{"state"}, nil),
+			"Message ids by their state in the ledger.", []string{"state"}, nil),
 		errors: prometheus.NewDesc("fakeapi_errors_total",
 			"Error answers by code and subcode.", []string{"code"}, nil),
 		pending: prometheus.NewDesc("fakeapi_pending",

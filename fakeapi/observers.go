@@ -41,7 +41,7 @@ func (o *observers) add(f func(Acceptance)) (remove func()) {
 	}
 }
 
-// change replaces the list by what edit makes of a copy.
+// change replaces the list by the one that edit makes of a copy.
 func (o *observers) change(edit func([]*func(Acceptance)) []*func(Acceptance)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

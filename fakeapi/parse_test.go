@@ -49,7 +49,8 @@ func FuzzParseBody(f *testing.F) {
 	})
 }
 
-// FuzzParseFast: what the fast parser takes reads as encoding/json reads it.
+// FuzzParseFast: a body that the fast parser takes reads as encoding/json reads
+// it.
 func FuzzParseFast(f *testing.F) {
 	for _, s := range []string{
 		`{"recipient":{"id":"42"},"messaging_type":"UPDATE","message":{"text":"hi","metadata":"x"}}`,

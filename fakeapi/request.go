@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Request is what API.Do judges, from whatever HTTP library. Do keeps none of
-// its bytes.
+// Request is a request that API.Do judges. It comes from any HTTP library. Do
+// keeps none of its bytes.
 type Request struct {
 	Method        string
 	Path          []byte // with the leading slash, without the query

@@ -12,7 +12,7 @@ const (
 	defaultSlowBody = 2 * time.Second
 )
 
-// outcome is what the platform decided about a call.
+// outcome is the platform's decision about a call.
 type outcome struct {
 	answer    *answer // nil: accepted and answered so
 	cut       bool    // the connection is lost instead of an answer

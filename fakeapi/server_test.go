@@ -102,8 +102,8 @@ func TestServeEndsPendingAnswers(t *testing.T) {
 	tr.CloseIdleConnections()
 }
 
-// TestRefuseUntil: connections are refused until the time is over, without
-// anybody who ends it.
+// TestRefuseUntil: connections are refused until the time is over, and then no
+// more.
 func TestRefuseUntil(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestMetrics(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(a.Collector())
 	want := `
-# HELP fakeapi_ids Message ids by what the ledger says of them.
+# HELP fakeapi_ids Message ids by their state in the ledger.
 # TYPE fakeapi_ids gauge
 fakeapi_ids{state="duplicated"} 1
 fakeapi_ids{state="excused"} 1
@@ -144,7 +144,7 @@ fakeapi_ids{state="unexpected"} 0
 # HELP fakeapi_pending Message ids that are expected and not accepted now.
 # TYPE fakeapi_pending gauge
 fakeapi_pending 1
-# HELP fakeapi_sends_total Send API calls by what became of them.
+# HELP fakeapi_sends_total Send API calls by their result.
 # TYPE fakeapi_sends_total counter
 fakeapi_sends_total{result="accepted"} 2
 fakeapi_sends_total{result="action"} 1

@@ -32,7 +32,7 @@ type Settings struct {
 	Faults        Faults                   `json:"faults"`
 	Status        map[Code]int             `json:"status,omitempty"` // HTTP status of an error answer, where it is not the default
 	Inject        []Inject                 `json:"inject,omitempty"`
-	Pages         map[string]*PageSettings `json:"pages,omitempty"` // what differs on single pages
+	Pages         map[string]*PageSettings `json:"pages,omitempty"` // the pages that differ
 }
 
 // Limit is a rate limit per page.
@@ -100,7 +100,7 @@ const (
 	Disabled   PageState = "disabled"   // blocked for a time: 368
 )
 
-// PageSettings is what differs on one page.
+// PageSettings are the differences of one page.
 type PageSettings struct {
 	Text     int       `json:"text,omitempty"`     // calls/s; 0: as on all pages
 	Media    int       `json:"media,omitempty"`    // calls/s; 0: as on all pages
@@ -129,7 +129,7 @@ func (l Limit) config(perSecond int) limit.Config {
 	}
 }
 
-// Validate names every fault of s.
+// Validate returns an error that names every fault of s.
 func (s Settings) Validate() error {
 	var faults []error
 	bad := func(field string, err error) {

@@ -2,7 +2,7 @@ package fakeapi
 
 import "sync"
 
-// UserCounts is what simulated users have done.
+// UserCounts is how often simulated users did what.
 type UserCounts struct {
 	Joined       int64 `json:"joined"`       // users who got their welcome
 	Events       int64 `json:"events"`       // events posted, each counted once
@@ -11,7 +11,7 @@ type UserCounts struct {
 	Retries      int64 `json:"retries"`      // attempts after the first
 	Repeats      int64 `json:"repeats"`      // webhooks sent a second time although the first was answered 200
 	Receipts     int64 `json:"receipts"`     // echo, delivery and read events posted
-	Undelivered  int64 `json:"undelivered"`  // events that the system never took; what they announced is withdrawn
+	Undelivered  int64 `json:"undelivered"`  // events that the system never took; their copies are not expected
 	Skipped      int64 `json:"skipped"`      // events not posted because too many were unanswered
 	Alerts       int64 `json:"alerts"`       // times that Messenger would have written to the developer
 	Unsubscribed int64 `json:"unsubscribed"` // 1 once Messenger would send no more events
@@ -31,7 +31,7 @@ func (c *UserCounts) add(d UserCounts) {
 	c.Unsubscribed += d.Unsubscribed
 }
 
-// userReports are the functions that report what users have done.
+// userReports are the functions that return the counts of users.
 type userReports struct {
 	mu   sync.Mutex
 	list []func() UserCounts
@@ -57,5 +57,5 @@ func (r *userReports) sum() UserCounts {
 // The counts of several functions are summed.
 func (a *API) ReportUsers(f func() UserCounts) { a.users.add(f) }
 
-// UserTotals returns the sum of what all simulated users have done.
+// UserTotals returns the sum over all simulated users.
 func (a *API) UserTotals() UserCounts { return a.users.sum() }

@@ -22,7 +22,7 @@ func newChat(p program, api *fakeapi.API, people *users.Users) *chat {
 	return &chat{program: p, api: api, users: people}
 }
 
-// run lets them join and chat, waits for what is awaited and prints the last
+// run lets them join and chat, waits for the awaited ids and prints the last
 // line. It returns then with EXIT, otherwise when ctx ends.
 func (c *chat) run(ctx context.Context) error {
 	done := make(chan error, 1)

@@ -20,13 +20,13 @@ import (
 	"chatclub/internal/service"
 )
 
-// program is the fake platform with what it needs from outside.
+// program is the fake platform with everything that it needs from outside.
 type program struct {
 	settings settings
 	registry *prometheus.Registry
 	log      *slog.Logger
 	stdout   io.Writer
-	bound    func(httpAddr, adminAddr string) // told once both listen; may be nil
+	bound    func(httpAddr, adminAddr string) // called once both listen; may be nil
 }
 
 // run serves until ctx, or the users' run with EXIT, ends. Shutdown: the users

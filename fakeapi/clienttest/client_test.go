@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// job is what client.mjs is to do with the library, and results what the
-// library said.
+// job is the work of client.mjs with the library, and results are the library's
+// answers.
 type job struct {
 	Base     string   `json:"base"`
 	Secret   string   `json:"secret"`
@@ -114,7 +114,7 @@ func library(t *testing.T, j job) results {
 	return r
 }
 
-// TestSends sends through the library what the README's examples send by curl.
+// TestSends makes the sends of the README's examples through the library.
 func TestSends(t *testing.T) {
 	t.Parallel()
 	s := fakeapi.DefaultSettings()
@@ -234,7 +234,7 @@ func (h *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 }
 
-// TestWebhooks has the library verify and read what the simulated users post.
+// TestWebhooks has the library verify and read the simulated users' webhooks.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	a := fakeapitest.New(t, fakeapi.Config{})

@@ -23,8 +23,8 @@ import (
 // Secret signs the bot's webhooks.
 const Secret = "bot-test-secret"
 
-// Bot is a small system under test: it relays what a user writes to the others
-// of the room. Its errors can be switched on. NewBot makes one.
+// Bot is a small system under test: it relays a user's messages to the others of
+// the room. Its errors can be switched on. NewBot makes one.
 type Bot struct {
 	Capacity int                // of a room
 	Lose     func(n int64) bool // the n-th copy is not sent
@@ -41,7 +41,7 @@ type Bot struct {
 	state botState
 }
 
-// botState is what the bot remembers.
+// botState is the bot's memory of its users.
 type botState struct {
 	seen  map[string]bool
 	taps  []string            // buttons and quick replies, as "postback TITLE PAYLOAD"

@@ -1,8 +1,9 @@
-// Package ledger judges what arrived. It is told which message ids must arrive
-// (Announce) and how every send ended (Page.Record). It reports which ids were
-// accepted, refused, lost, duplicated, unexpected and out of order. An expected
-// id counts as lost until it is accepted, so a ledger that shows nothing lost
-// proves that nothing is missing at that moment.
+// Package ledger judges whether messages arrived: each once, for its recipient
+// and in order. It is told which message ids must arrive (Announce) and how
+// every send ended (Page.Record). It reports which ids were accepted, refused,
+// lost, duplicated, unexpected and out of order. An expected id counts as lost
+// until it is accepted, so a ledger that shows nothing lost proves that nothing
+// is missing at that moment.
 //
 // Ids are kept as 64-bit hashes. An id costs about 40 bytes while it is awaited
 // and 20 afterwards. Among 10 million ids the chance that any two are confused

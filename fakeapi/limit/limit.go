@@ -67,7 +67,7 @@ type Config struct {
 // maxLimit keeps limit × window (µs, at most 1.7e11) within an int64.
 const maxLimit = 10_000_000
 
-// Validate names every fault of c.
+// Validate returns an error that names every fault of c.
 func (c Config) Validate() error {
 	var faults []error
 	known := false

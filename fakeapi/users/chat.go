@@ -11,8 +11,8 @@ import (
 	"chatclub/fakeapi/webhook"
 )
 
-// texts hold what a careless system gets wrong: escapes, letters beyond ASCII
-// and beyond the basic plane, line breaks, markup.
+// texts hold characters that a careless system gets wrong: escapes, letters
+// beyond ASCII and beyond the basic plane, line breaks, markup.
 var texts = []string{
 	"Hello everybody",
 	"Grüße aus Köln, wie geht's?",

@@ -7,7 +7,7 @@ import (
 	"chatclub/fakeapi"
 )
 
-// Counts is what the users have done so far.
+// Counts is how often the users did what so far.
 type Counts struct {
 	fakeapi.UserCounts
 

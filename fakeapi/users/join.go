@@ -17,7 +17,7 @@ import (
 // likewise.
 func (u *Users) Join(ctx context.Context) error {
 	if u.cfg.Rooms > 1 && u.api.Settings().BadRecipients > 0 {
-		return errors.New("join: with several rooms bad recipients must begin with the chat (Config.BadRecipients): a user who leaves while others join mixes the rooms")
+		return errors.New("join: with several rooms bad recipients must begin with the chat (Config.BadRecipients), because a user who leaves while others join mixes the rooms")
 	}
 	pages, ctx := errgroup.WithContext(ctx)
 	for i := range u.cfg.Pages {

@@ -1,6 +1,6 @@
 // Package users simulates people on pages with rooms: they join, then they
 // chat. Before an event is posted to the webhook its copies are announced to
-// the platform's ledger, so the ledger knows what must arrive.
+// the platform's ledger, so the ledger knows which must arrive.
 package users
 
 import (
@@ -69,8 +69,8 @@ type Users struct {
 	joined     chan struct{} // closed when all have joined
 }
 
-// New makes users who have not joined yet. The platform reports what they do
-// beside its ledger.
+// New makes users who have not joined yet. The platform reports their counts
+// beside those of its ledger.
 func New(c Config) (*Users, error) {
 	c, hook, err := c.withDefaults()
 	if err != nil {
@@ -86,7 +86,7 @@ func New(c Config) (*Users, error) {
 	return u, nil
 }
 
-// withDefaults fills in what is not set. Its error names every fault.
+// withDefaults sets the fields that are not set. Its error names every fault.
 func (c Config) withDefaults() (Config, *webhook.Client, error) {
 	setDefault(&c.Pages, 1)
 	setDefault(&c.Rooms, 1)

@@ -20,7 +20,7 @@ import (
 //	POST   /phones/ID/leave         the user blocks the page
 //	DELETE /phones/ID
 //
-// It answers at once. What follows is told by GET /events.
+// It answers at once. The effects come by GET /events.
 func (s *Site) handle(req *fakeapi.Request, resp *fakeapi.Response) bool {
 	path, ok := bytes.CutPrefix(req.Path, []byte("/phones"))
 	if !ok || len(path) > 0 && path[0] != '/' {
@@ -39,8 +39,7 @@ func (s *Site) handle(req *fakeapi.Request, resp *fakeapi.Response) bool {
 	return true
 }
 
-// answer does what a request about the phones asks. path is what follows
-// /phones.
+// answer serves a request about the phones. path is the part behind /phones.
 func (s *Site) answer(path string, req *fakeapi.Request) (any, error) {
 	p := s.phones
 	if p == nil {

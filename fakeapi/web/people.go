@@ -50,7 +50,7 @@ func isPhone(user string) bool {
 }
 
 // Concerns implements fakeapi.People. It recognises a copy of a phone's message
-// where the sender's ids hold the event's, as they do by default.
+// where the sender's ids contain the event's, as they do by default.
 func (p *phones) Concerns(recipient, id string) bool {
 	return isPhone(recipient) || strings.Contains(id, midMark)
 }

@@ -40,7 +40,7 @@ type phone struct {
 // message is one message of a phone's conversation, as JSON too.
 type message struct {
 	N       int              `json:"n"`
-	State   sendState        `json:"state,omitempty"` // of what the phone itself wrote
+	State   sendState        `json:"state,omitempty"` // of the phone's own message
 	Tap     bool             `json:"tap,omitempty"`   // a button was tapped, nothing was written
 	Text    string           `json:"text,omitempty"`
 	Picture string           `json:"picture,omitempty"` // name of a built-in one
@@ -48,7 +48,7 @@ type message struct {
 	Buttons []fakeapi.Button `json:"buttons,omitempty"`
 	At      time.Time        `json:"at"`
 
-	// Of what the phone itself wrote.
+	// Of the phone's own message.
 	start   bool   // it is "Get Started"
 	quick   bool   // it is a quick reply
 	payload string // of a button or quick reply

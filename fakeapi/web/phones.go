@@ -26,10 +26,10 @@ const (
 	typingFor = 20 * time.Second
 )
 
-// phones are the users whom people play by hand. What a phone writes is posted
-// to the webhook like every other user's event. What the Send API accepts for a
-// phone is shown on it. A phone that left, or was removed, is answered 551 until
-// it taps "Get Started" again.
+// phones are the users whom people play by hand. A phone's messages are posted to
+// the webhook like every other user's events. Messages that the Send API accepts
+// for a phone are shown on it. Sends to a phone that left, or was removed, are
+// answered 551 until it taps "Get Started" again.
 type phones struct {
 	cfg  Config
 	hook *webhook.Client
@@ -175,7 +175,7 @@ func (p *phones) tap(id string, n, b int) error {
 	})
 }
 
-// leave is the user who blocks the page: from now on the Send API answers 551.
+// leave blocks the page: from now on the Send API answers 551.
 func (p *phones) leave(id string) error {
 	return p.with(id, func(f *phone) error {
 		if f.state != joined {
@@ -202,7 +202,7 @@ func (p *phones) sendLocked(f *phone, m message) error {
 	return nil
 }
 
-// postLocked shows what the phone writes or taps, and has it posted.
+// postLocked shows the phone's message or tap, and has it posted.
 func (p *phones) postLocked(f *phone, m message) {
 	m.State = sending
 	f.outbox = append(f.outbox, p.showLocked(f, m))

@@ -80,8 +80,8 @@ func TestPhonesLeave(t *testing.T) {
 	})
 }
 
-// TestPhonesAreJudged: a doubled copy for a phone is a duplicate, and what
-// nobody wrote stays unexpected for everybody else.
+// TestPhonesAreJudged: a second copy for a phone is a duplicate, and an id of no
+// event stays unexpected for every other user.
 func TestPhonesAreJudged(t *testing.T) {
 	t.Parallel()
 	withPhones(t, func(_ *web.Config, b *fakeapitest.Bot) { b.Twice = func(n int64) bool { return n == 3 } }, func(p *phones) {
@@ -89,7 +89,7 @@ func TestPhonesAreJudged(t *testing.T) {
 		p.must("POST", "/phones/2/start", "")
 		p.must("POST", "/phones/1/messages", `{"text":"a"}`)
 		p.api.Send("42", "1/m_nobody/42")
-		p.api.Send("42", "1/m_phone-0123/42") // a copy of what a phone wrote
+		p.api.Send("42", "1/m_phone-0123/42") // a copy of a phone's message
 		p.wantLedger("events 3 expected 4 accepted 6 lost 0 duplicated 1 unexpected 1 excused 0")
 	})
 }
@@ -111,8 +111,8 @@ func TestPhonesWait(t *testing.T) {
 	})
 }
 
-// TestPhonesWebhookFails: what is not taken is shown as not delivered, and is
-// not expected.
+// TestPhonesWebhookFails: a message that the webhook does not take is shown as
+// not delivered, and its copies are not expected.
 func TestPhonesWebhookFails(t *testing.T) {
 	t.Parallel()
 	var down atomic.Bool

@@ -10,7 +10,7 @@ import (
 	"chatclub/fakeapi/webhook"
 )
 
-// run posts what the phones write until ctx ends, and waits for its goroutines.
+// run posts the phones' messages until ctx ends, and waits for its goroutines.
 func (p *phones) run(ctx context.Context) {
 	defer p.hook.CloseIdleConnections()
 	var posts sync.WaitGroup
@@ -65,8 +65,8 @@ func (p *phones) claim() []*phone {
 	return list
 }
 
-// empty posts what a phone has written, one after another, because the platform
-// keeps the order in which one user writes.
+// empty posts a phone's messages, one after another, because the platform keeps
+// the order in which one user writes.
 func (p *phones) empty(ctx context.Context, f *phone) {
 	for {
 		p.mu.Lock()
@@ -84,8 +84,8 @@ func (p *phones) empty(ctx context.Context, f *phone) {
 	}
 }
 
-// announce makes the post of a message, and announces what must come of it as
-// far as that can be known.
+// announce makes the post of a message, and announces its copies as far as they
+// can be known.
 func (p *phones) announce(f *phone, m message) *webhook.Post {
 	e := webhook.Event{Page: f.page, User: f.user, At: p.cfg.API.Now(), MID: p.ids.nextMID(), Text: m.Text}
 	var recipients []string
@@ -121,7 +121,7 @@ func (p *phones) settleLocked(f *phone, m message, ok bool) {
 	p.markLocked(f, m.N, state)
 }
 
-// counts returns what the phones have done, for the platform's report.
+// counts returns how often the phones did what, for the platform's report.
 func (p *phones) counts() fakeapi.UserCounts {
 	n := p.hook.Counts()
 	return fakeapi.UserCounts{

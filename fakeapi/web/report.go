@@ -24,8 +24,8 @@ type phoneReport struct {
 	Messages []message `json:"messages"`
 }
 
-// report returns what changed after revision since, everything if that is 0,
-// and a channel that is closed at the next change.
+// report returns the changes after revision since, everything if that is 0, and
+// a channel that is closed at the next change.
 func (p *phones) report(since uint64) (report, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -3,9 +3,9 @@
 //
 // The phones do not disturb the ledger's judgement. They join when all simulated
 // users have, so that they take no other user's place. The ledger cannot know
-// which users share a room with a phone. So of what a phone writes no copies are
-// announced: a copy for a phone, or of a phone's message, counts as expected at
-// the moment it is accepted. It is judged for duplicates, but neither for loss
+// which users share a room with a phone, so the copies of a phone's messages are
+// not announced. A copy for a phone, or of a phone's message, counts as expected
+// at the moment it is accepted. It is judged for duplicates, but neither for loss
 // nor for order. The answer to "Get Started" can be known, and is announced.
 package web
 
@@ -68,8 +68,8 @@ func New(c Config) (*Site, error) {
 	return s, nil
 }
 
-// Run posts what the phones write until ctx ends. Then it gives up the posts
-// that are under way, waits for its goroutines and returns nil.
+// Run posts the phones' messages until ctx ends. Then it gives up the posts that
+// are under way, waits for its goroutines and returns nil.
 func (s *Site) Run(ctx context.Context) error {
 	if s.phones == nil {
 		<-ctx.Done()

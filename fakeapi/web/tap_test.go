@@ -9,9 +9,8 @@ import (
 	"chatclub/fakeapi/fakeapitest"
 )
 
-// TestPhonesTap: what comes with a message is tapped as Messenger would have
-// it: a button is a postback and stays, a quick reply is a message and is gone
-// with the next one.
+// TestPhonesTap: buttons are tapped as in Messenger. A button of a template is a
+// postback and stays. A quick reply is a message and is gone with the next one.
 func TestPhonesTap(t *testing.T) {
 	t.Parallel()
 	withPhones(t, asIs, func(p *phones) {
@@ -38,7 +37,7 @@ func TestPhonesTap(t *testing.T) {
 		p.bot.Taps()
 
 		give(fakeapitest.QuickReplies(fakeapitest.QuickReply("jazz <b>", "/join jazz"), fakeapitest.QuickReply("rock", "/join rock"), `{"content_type":"user_email"}`)) // 3
-		refused(`{"message":3,"button":2}`, 404)                                                                                                                        // what is on it, phones do not have
+		refused(`{"message":3,"button":2}`, 404)                                                                                                                        // a phone has no e-mail address
 		refused(`{"message":2,"button":0}`, 404)
 		refused(`{"message":9,"button":0}`, 404)
 		refused(`{"message":3,"button":-1}`, 404)

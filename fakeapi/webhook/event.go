@@ -22,12 +22,12 @@ type Event struct {
 	Pictures   []string // addresses of a message's pictures; it may have no text then
 
 	Payload, Title string   // of a postback
-	Echo           *Echo    // what the page itself sent
+	Echo           *Echo    // of a message that the page itself sent
 	Delivered      []string // mids
 	Read           bool     // everything up to At
 }
 
-// Echo is a message that the page sent: the platform tells the app of it, too.
+// Echo is a message that the page sent. The platform posts it to the app, too.
 type Echo struct {
 	MID       string // the platform's
 	Metadata  string // the sender's own id

@@ -36,7 +36,7 @@ func (c *Client) Unsubscribed() bool {
 	return c.health.unsubscribed
 }
 
-// note enters the result of an attempt, and logs and counts what it changed.
+// note enters the result of an attempt, and logs and counts the change.
 func (c *Client) note(ok bool) {
 	what, failing := c.health.note(ok, c.cfg.Now(), c.cfg.AlertAfter, c.cfg.UnsubscribeAfter)
 	switch what {

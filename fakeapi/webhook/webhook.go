@@ -4,9 +4,9 @@
 // would write to the developer, and after an hour it gets no more events, as
 // Messenger unsubscribes the app.
 //
-// The ledger learns of each attempt what it must know: events are withdrawn
-// when the webhook never took them, and otherwise their copies must keep the
-// order in which they were answered.
+// The ledger learns how each post ended. Events that the webhook never took are
+// withdrawn. Copies of the others must keep the order in which their events were
+// answered.
 package webhook
 
 import (
@@ -105,7 +105,7 @@ type Post struct {
 	Split     bool            // each event is an entry of its own; otherwise they share one
 }
 
-// Withdraw takes back what was announced.
+// Withdraw takes back the announcements.
 func (p *Post) Withdraw() {
 	for _, e := range p.Announced {
 		e.Withdraw()
@@ -146,7 +146,7 @@ func (c *Client) Deliver(ctx context.Context, p *Post) bool {
 }
 
 // Try posts p once and reports whether the answer was 200. It is for events
-// from which nothing must follow: receipts, and repetitions of what was taken.
+// from which nothing must follow: receipts, and repetitions of taken events.
 func (c *Client) Try(ctx context.Context, p *Post) bool {
 	return c.post(ctx, appendBody(nil, c.cfg.Now(), p))
 }

@@ -1,5 +1,5 @@
-// The page's only stream: numbers, phones and settings come over it, and when
-// it is lost the browser opens it again and everything is complete at once.
+// The page has one stream, for numbers, phones and settings. When it is lost the
+// browser opens it again, and everything is complete at once.
 import { showNumbers, selected, onSelect } from "./numbers.js";
 import { showPhones } from "./phones.js";
 import { showSettings } from "./switches.js";
@@ -22,5 +22,5 @@ function listen() {
   source.addEventListener("settings", e => showSettings(JSON.parse(e.data)));
 }
 
-onSelect(listen); // the page looked at is told of even when others are busier
+onSelect(listen); // the selected page's numbers come even when others are busier
 listen();

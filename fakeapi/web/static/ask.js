@@ -1,4 +1,4 @@
-// ask makes a request of the platform. What is wrong is shown at the bottom.
+// ask makes a request of the platform. An error is shown at the bottom.
 const error = document.getElementById("error");
 let timer = 0;
 

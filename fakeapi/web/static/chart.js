@@ -1,4 +1,5 @@
-// A bar a second, accepted below and refused on top, against the limit's line.
+// The chart has a bar a second, accepted below and refused on top, and a line at
+// the limit.
 
 const color = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
@@ -15,7 +16,7 @@ function fit(canvas) {
   return { c, width, height };
 }
 
-// round is the next number upwards that begins with 1, 2, 2.5 or 5.
+// round returns the next number upwards that begins with 1, 2, 2.5 or 5.
 function round(n) {
   const power = 10 ** Math.floor(Math.log10(Math.max(n, 1)));
   for (const m of [1, 2, 2.5, 5]) if (n <= m * power) return m * power;
@@ -74,7 +75,7 @@ export function drawChart(canvas, page) {
   }
 }
 
-// drawSpark is the same, small and without words, of the last half minute.
+// drawSpark draws the same, small and without words, for the last half minute.
 export function drawSpark(canvas, page) {
   for (const name of ["good", "bad"]) color[name] = color(name);
   const { c, width, height } = fit(canvas);

@@ -30,16 +30,16 @@ function showCards(r) {
 let latest = null; // what was shown last
 let chosen = null; // the page that the reader chose
 let order = [], orderedAt = 0;
-let tell = () => {};
+let notify = () => {};
 const rows = new Map();
 
 export const selected = () => chosen;
-export const onSelect = f => { tell = f; };
+export const onSelect = f => { notify = f; };
 
 function choose(page) {
   chosen = page;
   if (latest) showPages(latest);
-  tell();
+  notify();
 }
 
 function row(id) {
@@ -57,16 +57,16 @@ function row(id) {
   return r;
 }
 
-// lastFull is the number of the last second that is over.
+// lastFull returns the number of the last second that is over.
 const lastFull = list => list.at(-2) ?? 0;
 
 // showPages lists the pages. Their order follows their activity, but not more
 // often than every five seconds, and not under the reader's pointer or focus.
 function showPages(r) {
   const byID = new Map(r.pages.map(p => [p.page, p])), list = el("pages");
-  const held = list.matches(":hover, :focus-within");
+  const inUse = list.matches(":hover, :focus-within");
   const gone = order.some(id => !byID.has(id)), came = r.pages.some(p => !order.includes(p.page));
-  if (gone || came || !held && Date.now() - orderedAt > 5000) {
+  if (gone || came || !inUse && Date.now() - orderedAt > 5000) {
     order = r.pages.map(p => p.page);
     orderedAt = Date.now();
   }

@@ -1,4 +1,4 @@
-// The phones. Whatever a user or the system wrote enters the page as text, never as markup.
+// The phones. Texts of users and of the system enter the page as text, never as markup.
 import { ask } from "./ask.js";
 import { pageName } from "./names.js";
 
@@ -81,8 +81,8 @@ function picker(v, path) {
   }
 }
 
-// fill puts a message into its bubble. Our own side of a room begins a copy
-// with the writer's name, which is set apart; other systems may not.
+// fill puts a message into its bubble. A copy may begin with the writer's name,
+// as those of chatclub do. The name is set apart.
 function fill(bubble, m) {
   if (m.picture) {
     const img = document.createElement("img");
@@ -110,8 +110,8 @@ function sr(text) {
   return s;
 }
 
-// taps is what there is to tap below a message: buttons, which stay, or quick
-// replies, which are there until the next message.
+// taps returns the box below a message with its buttons, which stay, or with its
+// quick replies, which are there until the next message.
 function taps(v, m, quick) {
   const box = document.createElement("div");
   box.className = quick ? "taps quick" : "taps";
@@ -170,7 +170,7 @@ function showTyping(v, yes) {
 }
 
 function showPhone(v, p, waiting) {
-  const own = p.messages.some(m => m.state && !v.messages.has(m.n)); // who writes sees it
+  const own = p.messages.some(m => m.state && !v.messages.has(m.n)); // the writer sees its own message
   const low = own || v.talk.scrollHeight - v.talk.scrollTop - v.talk.clientHeight < 40;
   const before = v.talk.scrollHeight;
   for (const m of p.messages) showMessage(v, m);

@@ -1,5 +1,5 @@
-// The switches lay one setting at a time over those in force; they show what
-// is in force, whoever has set it.
+// The switches lay one setting at a time over those in force. They show the
+// settings in force, also those that were set elsewhere.
 import { ask } from "./ask.js";
 
 const form = document.getElementById("switches");
@@ -15,7 +15,7 @@ function option(value, text) {
 
 for (const f of fields) if (f.dataset.type === "share") f.append(...shares.map(([v, text]) => option(v, text)));
 
-// patch is {"a":{"b":value}} for the path a.b.
+// patch returns {"a":{"b":value}} for the path a.b.
 const patch = (path, value) => path.split(".").reverse().reduce((inner, key) => ({ [key]: inner }), value);
 
 function read(f) {
