@@ -19,9 +19,9 @@ type Config struct {
 	// is made of digits exists, with the token `token-PAGE`.
 	Tokens map[string]string
 	// MessageID returns the id that the system under test puts into a copy's
-	// metadata, so that the ledger can compute from an event alone what to
-	// expect. Default: PAGE/MID/RECIPIENT. A message with pictures becomes one
-	// of text, with this id, and one for each picture, with /1, /2 … behind it.
+	// metadata. By it the ids to expect follow from an event alone. Default:
+	// PAGE/MID/RECIPIENT. A message with pictures becomes one of text, with this
+	// id, and one for each picture, with /1, /2 … behind it.
 	MessageID func(page, mid, recipient string) string
 	Seconds   int // active seconds of history per page; default 600
 }

@@ -50,7 +50,7 @@ type Limit struct {
 }
 
 // Block stops the whole app with code 368 for a time when too many of its calls
-// fail, as the platform does with an app that keeps exceeding its limits. The
+// fail. The platform does so with an app that keeps exceeding its limits. The
 // zero value never blocks.
 type Block struct {
 	ErrorRatio float64  `json:"error_ratio"` // of the calls in Window; 0: never
@@ -164,6 +164,18 @@ func (s Settings) Validate() error {
 			bad(name, errors.New("must be 0 to 48h"))
 		}
 	}
+	s.checkAnswers(bad)
+	for id, p := range s.Pages {
+		bad(fmt.Sprintf("pages.%.40s", id), p.validate())
+	}
+	slices.SortFunc(faults, func(a, b error) int { // ranging over maps has no order
+		return slices.Compare([]byte(a.Error()), []byte(b.Error()))
+	})
+	return errors.Join(faults...)
+}
+
+// checkAnswers names the faults of the settings that name error answers.
+func (s Settings) checkAnswers(bad func(field string, err error)) {
 	known := catalogue()
 	for code, status := range s.Status {
 		if known[code] == nil || status < 400 || status > 599 {
@@ -179,13 +191,6 @@ func (s Settings) Validate() error {
 			bad(fmt.Sprintf("inject[%d].count", i), errors.New("must not be negative"))
 		}
 	}
-	for id, p := range s.Pages {
-		bad(fmt.Sprintf("pages.%.40s", id), p.validate())
-	}
-	slices.SortFunc(faults, func(a, b error) int { // ranging over maps has no order
-		return slices.Compare([]byte(a.Error()), []byte(b.Error()))
-	})
-	return errors.Join(faults...)
 }
 
 func (s Settings) probabilities() map[string]float64 {

@@ -75,8 +75,8 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// checkLeave: after phone 3 has left, a copy for it is refused once, core
-// takes it out of the room, and after joining again it gets copies again.
+// checkLeave: after phone 3 has left, a copy for it is refused once, and core
+// takes it out of the room. After joining again it gets copies again.
 func checkLeave(t *testing.T, s *system, b *tab) {
 	t.Helper()
 	const bubbles = `document.querySelectorAll("#phone-3 .talk li").length`

@@ -1,5 +1,5 @@
-// Command cost measures the CPU time that fakeapi needs for an accepted send,
-// compared with a bare handler of the same HTTP library that only parses the
+// Command cost measures the CPU time that fakeapi needs for an accepted send. It
+// compares it with a bare handler of the same HTTP library that only parses the
 // body and answers.
 //
 //	go run ./fakeapi/cost -pairs 9 -sends 40000

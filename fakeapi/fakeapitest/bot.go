@@ -31,7 +31,7 @@ type Bot struct {
 	Twice    func(n int64) bool // the n-th copy is sent twice
 	Fail     func(n int64) bool // the n-th webhook is answered 503 and not taken
 
-	Webhooks, Echoes, BadSignature, Repeated, Pictures atomic.Int64
+	BotCounts
 
 	send   http.RoundTripper
 	copies atomic.Int64
@@ -40,6 +40,9 @@ type Bot struct {
 	mu    sync.Mutex
 	state botState
 }
+
+// BotCounts is how often a bot got what.
+type BotCounts struct{ Webhooks, Echoes, BadSignature, Repeated, Pictures atomic.Int64 }
 
 // botState is the bot's memory of its users.
 type botState struct {

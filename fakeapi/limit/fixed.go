@@ -4,7 +4,7 @@ import "time"
 
 // fixedWindow admits the first `limit` calls of every window [k·W, (k+1)·W).
 // It is the cheapest rule and has a known hole. A caller may send `limit` calls
-// at the end of one window and `limit` at the start of the next, which is
+// at the end of one window and `limit` at the start of the next. That is
 // 2 × limit within any small time around the boundary.
 type fixedWindow struct {
 	grid

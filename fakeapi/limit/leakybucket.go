@@ -7,7 +7,7 @@ package limit
 //
 // (the bucket as a meter, ITU-T I.371; the same rule as GCRA). It is the token
 // bucket seen from the other side, level = burst − tokens, with another
-// purpose. The default burst is a tenth of the limit, so the admitted calls are
+// purpose. The default burst is a tenth of the limit. So the admitted calls are
 // even within a tenth of W, and a pause saves up nothing beyond that.
 //
 // With refused calls counting, overflowing calls are kept, up to one more bucket.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// slidingLog keeps the time of every counted call and admits a call when fewer
+// slidingLog keeps the time of every counted call. It admits a call when fewer
 // than `limit` were counted in the last W, that is in (now − W, now]. It is
 // exact, at the price of 8 bytes × the largest limit it ever had. With refused
 // calls counting, a caller is admitted again only when the limit-th last call

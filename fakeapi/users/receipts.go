@@ -18,8 +18,8 @@ const (
 	receiptEvery = 200 * time.Millisecond
 )
 
-// postReceipts posts an echo and a delivery event for every accepted message,
-// and a read event for each batch of a page, until ctx ends or stop is called.
+// postReceipts posts an echo and a delivery event for every accepted message, and
+// a read event for each batch of a page. It ends with ctx or when stop is called.
 // Its goroutine is counted in running.
 func (u *Users) postReceipts(ctx context.Context, running *sync.WaitGroup) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -31,13 +31,14 @@ func TestPhonesTap(t *testing.T) {
 		taps := func(want ...string) {
 			t.Helper()
 			if diff := cmp.Diff(want, p.bot.Taps()); diff != "" {
-				t.Errorf("what the webhook got: -want +got\n%s", diff)
+				t.Errorf("taps at the webhook: -want +got\n%s", diff)
 			}
 		}
 		p.bot.Taps()
 
-		give(fakeapitest.QuickReplies(fakeapitest.QuickReply("jazz <b>", "/join jazz"), fakeapitest.QuickReply("rock", "/join rock"), `{"content_type":"user_email"}`)) // 3
-		refused(`{"message":3,"button":2}`, 404)                                                                                                                        // a phone has no e-mail address
+		jazz, rock := fakeapitest.QuickReply("jazz <b>", "/join jazz"), fakeapitest.QuickReply("rock", "/join rock")
+		give(fakeapitest.QuickReplies(jazz, rock, `{"content_type":"user_email"}`)) // message 3
+		refused(`{"message":3,"button":2}`, 404)                                    // a phone has no e-mail address
 		refused(`{"message":2,"button":0}`, 404)
 		refused(`{"message":9,"button":0}`, 404)
 		refused(`{"message":3,"button":-1}`, 404)
@@ -47,16 +48,17 @@ func TestPhonesTap(t *testing.T) {
 		taps("message rock /join rock")
 		refused(`{"message":3,"button":0}`, 409) // it is gone
 
-		give(fakeapitest.Buttons("choose", fakeapitest.Button("Rooms", "/rooms"), `{"type":"web_url","title":"Site","url":"https://x.test/"}`)) // 5
-		give(fakeapitest.QuickReplies(fakeapitest.QuickReply("late", "/late")))                                                                 // 6
-		give(fakeapitest.Text(user, ""))                                                                                                        // 7
+		rooms := fakeapitest.Button("Rooms", "/rooms")
+		give(fakeapitest.Buttons("choose", rooms, `{"type":"web_url","title":"Site","url":"https://x.test/"}`)) // 5
+		give(fakeapitest.QuickReplies(fakeapitest.QuickReply("late", "/late")))                                 // 6
+		give(fakeapitest.Text(user, ""))                                                                        // 7
 		refused(`{"message":6,"button":0}`, 409)
 		p.must("POST", "/phones/1/taps", `{"message":5,"button":0}`)
 		p.must("POST", "/phones/1/taps", `{"message":5,"button":0}`)
 		refused(`{"message":5,"button":1}`, 409)
 		taps("postback Rooms /rooms", "postback Rooms /rooms")
 		if f := p.phone("1"); !strings.HasPrefix(f.talk(), "Get Started(sent), welcome, which?, rock(sent), choose, which?, ") {
-			t.Errorf("conversation = %s, want what was said in its order", f.talk())
+			t.Errorf("conversation = %s, want every message in its order", f.talk())
 		}
 
 		p.must("POST", "/phones/1/leave", "")

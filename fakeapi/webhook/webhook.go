@@ -1,8 +1,8 @@
 // Package webhook posts events to a webhook as Messenger does. A body is
 // signed, escaped as on the wire, and posted again until the webhook answers
-// 200. A webhook that keeps failing is an alert after 15 minutes, as Messenger
-// would write to the developer, and after an hour it gets no more events, as
-// Messenger unsubscribes the app.
+// 200. A webhook that fails for 15 minutes is an alert: Messenger would write to
+// the developer. After an hour it gets no more events: Messenger would
+// unsubscribe the app.
 //
 // The ledger learns how each post ended. Events that the webhook never took are
 // withdrawn. Copies of the others must keep the order in which their events were

@@ -2,9 +2,9 @@
 // admits, as an SVG on its standard output. `make pictures` writes
 // docs/limits.svg with it.
 //
-// 10,000 calls are made at 1,000/s against a limit of 300/s, with pauses of a
-// second after the fourth and the sixth second of calling (the load of a
-// published comparison). Each bar is the calls admitted in 100 ms.
+// 10,000 calls are made at 1,000/s against a limit of 300/s, the load of a
+// published comparison. There are pauses of a second after the fourth and the
+// sixth second of calling. Each bar is the calls admitted in 100 ms.
 package main
 
 import (
