@@ -52,14 +52,14 @@ func (s *Site) answer(path string, req *fakeapi.Request) (any, error) {
 		r, _ := p.report(0)
 		return r, nil
 	case path == "" && req.Method == http.MethodPost:
-		id, err := p.addFrom(req)
+		id, err := s.add(req)
 		return map[string]string{"id": id}, err
 	case route == "POST start":
 		return ok, p.start(id)
 	case route == "POST messages":
-		return ok, p.writeFrom(id, req)
+		return ok, s.write(id, req)
 	case route == "POST taps":
-		return ok, p.tapFrom(id, req)
+		return ok, s.tap(id, req)
 	case route == "POST leave":
 		return ok, p.leave(id)
 	case route == "DELETE ":
@@ -68,19 +68,19 @@ func (s *Site) answer(path string, req *fakeapi.Request) (any, error) {
 	return nil, &refusal{http.StatusNotFound, "there is no such request about phones"}
 }
 
-func (p *phones) addFrom(req *fakeapi.Request) (id string, err error) {
+func (s *Site) add(req *fakeapi.Request) (id string, err error) {
 	in := struct {
 		Page string `json:"page"`
-	}{p.cfg.Pages[0]}
+	}{s.phones.cfg.Pages[0]}
 	if len(req.Body) > 0 {
 		if err := req.Decode(&in); err != nil {
 			return "", err
 		}
 	}
-	return p.add(in.Page)
+	return s.phones.add(in.Page)
 }
 
-func (p *phones) writeFrom(id string, req *fakeapi.Request) error {
+func (s *Site) write(id string, req *fakeapi.Request) error {
 	var in struct {
 		Text    string `json:"text"`
 		Picture string `json:"picture"`
@@ -88,10 +88,10 @@ func (p *phones) writeFrom(id string, req *fakeapi.Request) error {
 	if err := req.Decode(&in); err != nil {
 		return err
 	}
-	return p.write(id, in.Text, in.Picture)
+	return s.phones.write(id, in.Text, in.Picture)
 }
 
-func (p *phones) tapFrom(id string, req *fakeapi.Request) error {
+func (s *Site) tap(id string, req *fakeapi.Request) error {
 	in := struct {
 		Message int `json:"message"`
 		Button  int `json:"button"`
@@ -99,5 +99,5 @@ func (p *phones) tapFrom(id string, req *fakeapi.Request) error {
 	if err := req.Decode(&in); err != nil {
 		return err
 	}
-	return p.tap(id, in.Message, in.Button)
+	return s.phones.tap(id, in.Message, in.Button)
 }
