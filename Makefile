@@ -72,6 +72,9 @@ judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
 bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: its flags)
 	go run ./internal/tools/dispatchcost $(COST)
 
+docs: ## write the tables of settings, metrics and packages anew
+	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./cmd/chatclub ./cmd/fakeapi
+
 pictures: ## draw the pictures in docs/ that code can draw
 	go run ./fakeapi/limit/picture > docs/limits.svg.new
 	mv docs/limits.svg.new docs/limits.svg
@@ -94,4 +97,4 @@ check: tidy build vet lint test quickstart ## all that CI runs
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test vet lint fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit pictures screenshots evidence run quickstart check clean
+.PHONY: help build test vet lint fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit docs pictures screenshots evidence run quickstart check clean

@@ -13,9 +13,9 @@ import (
 	"chatclub/fakeapi/users"
 )
 
-// chat is the part of the run that the users play, with what is printed of it.
+// chat lets the simulated users chat, and prints how that goes.
 type chat struct {
-	source *users.Users
+	users  *users.Users
 	api    *fakeapi.API
 	ready  func(context.Context) error
 	length time.Duration // of the chat; 0: until ctx ends
@@ -27,7 +27,7 @@ type chat struct {
 }
 
 // run lets the users join and chat, then waits until every copy has arrived
-// or the settle time is over. A line a second tells how it goes.
+// or the settle time is over. It prints a line every second.
 func (c *chat) run(ctx context.Context) error {
 	if err := c.awaitReady(ctx); err != nil {
 		return err
@@ -35,9 +35,9 @@ func (c *chat) run(ctx context.Context) error {
 	began := time.Now()
 	done := make(chan error, 1)
 	go func() {
-		err := c.source.Run(ctx, c.length)
-		// Not ended by ctx: whoever stops the run wants to know its balance.
-		c.source.Settle(context.WithoutCancel(ctx), c.settle)
+		err := c.users.Run(ctx, c.length)
+		// Not ended by ctx: a run that is stopped has a balance too.
+		c.users.Settle(context.WithoutCancel(ctx), c.settle)
 		done <- err
 	}()
 	tick := time.NewTicker(time.Second)
@@ -63,7 +63,7 @@ func (c *chat) awaitReady(ctx context.Context) error {
 	said := false
 	for {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // asked to stop: there is nothing to wait for
+			return nil //nolint:nilerr // asked to stop, there is nothing to wait for
 		}
 		err := c.ready(ctx)
 		switch {
@@ -85,34 +85,34 @@ func (c *chat) awaitReady(ctx context.Context) error {
 // balance prints the last line. It is an error if the ledger does not balance.
 func (c *chat) balance() error {
 	fmt.Fprintln(c.out, c.line("lost"))
-	var faults []error
+	var errs []error
 	for _, f := range []struct {
 		name  string
 		count int64
 	}{{"lost", c.counts.Lost}, {"duplicated", c.counts.Duplicated}, {"unexpected", c.counts.Unexpected}} {
 		if f.count > 0 {
-			faults = append(faults, fmt.Errorf("%d %s", f.count, f.name))
+			errs = append(errs, fmt.Errorf("%d %s", f.count, f.name))
 		}
 	}
 	if c.counts.Accepted == 0 {
-		faults = append(faults, errors.New("nothing was sent"))
+		errs = append(errs, errors.New("nothing was sent"))
 	}
-	if len(faults) > 0 {
-		return fmt.Errorf("the ledger does not balance: %w", errors.Join(faults...))
+	if len(errs) > 0 {
+		return fmt.Errorf("the ledger does not balance: %w", errors.Join(errs...))
 	}
 	return nil
 }
 
-// line is the balance as it stands; pending is what to call what has not
-// arrived: awaited while it may still come, lost at the end.
+// line returns the balance as it stands. pending names the copies that have not
+// arrived: awaited while they may still come, lost at the end.
 func (c *chat) line(pending string) string {
 	c.counts = c.api.Ledger().Totals()
-	c.events = c.source.Counts().Events
+	c.events = c.users.Counts().Events
 	return fmt.Sprintf("events %d copies %d sent %d refused %d %s %d duplicated %d",
 		c.events, c.counts.Expected, c.counts.Accepted, c.counts.Refused, pending, c.counts.Pending, c.counts.Duplicated)
 }
 
-// clock is a duration as minutes and seconds.
+// clock returns a duration as minutes and seconds.
 func clock(d time.Duration) string {
 	s := int(d.Seconds())
 	return fmt.Sprintf("%02d:%02d", s/60, s%60)

@@ -19,7 +19,7 @@ func main() { os.Exit(service.Main(os.Stderr, run)) }
 func run(ctx context.Context) error {
 	flags := flag.NewFlagSet("chatclub", flag.ContinueOnError)
 	length := flags.Duration("for", 0, "how long the users chat; 0: until Ctrl-C")
-	s, err := service.LoadFlags[service.QuickstartSettings](flags, os.Args[1:], nil, os.Stdout)
+	s, err := service.LoadFlags[settings](flags, os.Args[1:], nil, os.Stdout)
 	if err != nil {
 		return err
 	}

@@ -8,15 +8,20 @@ import (
 	"context"
 	"os"
 
+	"chatclub/internal/app"
 	"chatclub/internal/service"
 )
 
 func main() { os.Exit(service.Main(os.Stderr, run)) }
 
 func run(ctx context.Context) error {
-	s, err := service.Load[service.DispatcherSettings](os.Args[1:], nil, os.Stdout)
+	s, err := service.Load[app.DispatcherSettings](os.Args[1:], nil, os.Stdout)
 	if err != nil {
 		return err
 	}
-	return serve(ctx, s)
+	p, err := app.NewDispatcher(ctx, app.DispatcherConfig{Settings: s})
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx)
 }

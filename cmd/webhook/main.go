@@ -5,30 +5,22 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io"
 	"os"
 
-	"chatclub/internal/broker"
+	"chatclub/internal/app"
 	"chatclub/internal/service"
 )
 
 func main() { os.Exit(service.Main(os.Stderr, run)) }
 
-func run(ctx context.Context) error { return start(ctx, os.Args[1:], nil, os.Stdout, os.Stderr) }
-
-// start reads the settings, opens the broker and serves until ctx ends.
-func start(ctx context.Context, args []string, environ map[string]string, stdout, stderr io.Writer) (err error) {
-	s, err := service.Load[service.WebhookSettings](args, environ, stdout)
+func run(ctx context.Context) error {
+	s, err := service.Load[app.WebhookSettings](os.Args[1:], nil, os.Stdout)
 	if err != nil {
 		return err
 	}
-	log := service.NewLogger(s.Log, stderr)
-	reg := service.NewRegistry()
-	b, err := broker.Open(s.Broker, "webhook", log, reg)
+	p, err := app.NewWebhook(ctx, app.WebhookConfig{Settings: s})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.Close()) }() // for the ways out before the group runs
-	return program{settings: s, broker: b, registry: reg, log: log}.run(ctx)
+	return p.Run(ctx)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,8 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"chatclub/internal/queue"
-	"chatclub/internal/queue/memory"
+	"chatclub/internal/app"
 	"chatclub/internal/service"
 )
 
@@ -40,12 +37,12 @@ const (
 	fixtures   = "../../internal/webhook/testdata"
 )
 
-// environment is what the program needs, with every port free.
+// environment has what the program needs, with every port free.
 func environment(more ...string) map[string]string {
 	environ := map[string]string{
 		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",
 		"APP_SECRET": testSecret, "VERIFY_TOKEN": "verify-me", "LANES": "2",
-		"AMQP_URL": "amqp://guest:streng-geheim@127.0.0.1:1/", // nobody listens there
+		"AMQP_URL": "amqp://guest:streng-geheim@127.0.0.1:1/", // nothing listens there
 	}
 	for i := 0; i+1 < len(more); i += 2 {
 		environ[more[i]] = more[i+1]
@@ -86,182 +83,6 @@ func readFixture(t *testing.T, name string) []byte {
 	return b
 }
 
-// running is the program in this process, on a broker in memory.
-type running struct {
-	broker      *memory.Broker
-	http, admin string
-	stop        func() error
-}
-
-func runInProcess(t *testing.T, wrap func(queue.Broker) queue.Broker, more ...string) running {
-	t.Helper()
-	s, err := service.Load[service.WebhookSettings](nil, environment(more...), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker, err := memory.New(queue.Topology{Prefix: s.Broker.Prefix, Lanes: s.Broker.Lanes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := running{broker: broker}
-	p := program{settings: s, broker: broker, registry: service.NewRegistry(), log: service.NewLogger(s.Log, io.Discard)}
-	if wrap != nil {
-		p.broker = wrap(broker)
-	}
-	bound := make(chan struct{})
-	p.bound = func(httpAddr, adminAddr string) {
-		r.http, r.admin = "http://"+httpAddr, "http://"+adminAddr
-		close(bound)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- p.run(ctx) }()
-	select {
-	case <-bound:
-	case err := <-ended:
-		t.Fatalf("run = %v before it listened", err)
-	}
-	r.stop = func() error { cancel(); return <-ended }
-	return r
-}
-
-// ready is the number of messages on a queue.
-func (r running) ready(t *testing.T, name string) int {
-	t.Helper()
-	info, err := r.broker.Inspect(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info.Ready
-}
-
-func TestFixturesOverHTTP(t *testing.T) {
-	t.Parallel()
-	r := runInProcess(t, nil)
-	rows := regexp.MustCompile(`(?m)^\| ([a-z-]+) \| (\d+) \|$`).FindAllSubmatch(readFixture(t, "README.md"), -1)
-	if len(rows) != 13 {
-		t.Fatalf("README.md lists %d bodies, want 13", len(rows))
-	}
-	inbound, dead := 0, 0
-	post := func(name string, code int) {
-		t.Helper()
-		got, body := request(t, http.MethodPost, r.http+"/webhook", readFixture(t, name+".json"), string(readFixture(t, name+".sig")))
-		if got != code || code == 200 && body != "EVENT_RECEIVED" {
-			t.Errorf("POST %s = %d %q, want %d", name, got, body, code)
-		}
-		if got := r.ready(t, "chatclub.inbound"); got != inbound {
-			t.Errorf("after %s inbound holds %d, want %d", name, got, inbound)
-		}
-		if got := r.ready(t, "chatclub.dead"); got != dead {
-			t.Errorf("after %s dead holds %d, want %d", name, got, dead)
-		}
-	}
-	for _, row := range rows {
-		n, err := strconv.Atoi(string(row[2]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		inbound += n
-		post(string(row[1]), 200)
-	}
-	for _, name := range []string{"bad-truncated", "bad-not-json", "bad-types", "bad-deep"} {
-		dead++
-		post(name, 200)
-	}
-	post("bad-object", 404)
-
-	text := readFixture(t, "text.json")
-	if code, _ := request(t, http.MethodPost, r.http+"/webhook", text, ""); code != 403 {
-		t.Errorf("POST unsigned = %d, want 403", code)
-	}
-	if code, body := request(t, http.MethodGet, r.http+"/webhook?hub.mode=subscribe&hub.verify_token=verify-me&hub.challenge=42", nil, ""); code != 200 || body != "42" {
-		t.Errorf("GET verification = %d %q, want 200 42", code, body)
-	}
-	if code, _ := request(t, http.MethodGet, r.http+"/", nil, ""); code != 404 {
-		t.Errorf("GET / = %d, want 404", code)
-	}
-	if code, _ := request(t, http.MethodGet, r.http+"/metrics", nil, ""); code != 404 {
-		t.Errorf("GET /metrics on the public port = %d, want 404", code)
-	}
-	if code, body := request(t, http.MethodGet, r.admin+"/metrics", nil, ""); code != 200 || !strings.Contains(body, `chatclub_webhook_requests_total{result="ok"} 17`) {
-		t.Errorf("GET /metrics = %d, want 200 with 17 requests ok:\n%s", code, body)
-	}
-	if code, body := request(t, http.MethodGet, r.admin+"/readyz", nil, ""); code != 200 {
-		t.Errorf("GET /readyz = %d %q, want 200", code, body)
-	}
-	if err := r.stop(); err != nil {
-		t.Errorf("run after cancel = %v, want nil", err)
-	}
-	if err := r.broker.Publish(t.Context()); !errors.Is(err, queue.ErrClosed) {
-		t.Errorf("broker after run: Publish = %v, want ErrClosed", err)
-	}
-}
-
-// gated holds every Publish until released.
-type gated struct {
-	queue.Broker
-	entered, release chan struct{}
-}
-
-func (g gated) Publish(ctx context.Context, msgs ...queue.Message) error {
-	g.entered <- struct{}{}
-	<-g.release
-	return g.Broker.Publish(ctx, msgs...)
-}
-
-// TestShutdownAnswersWhatIsInFlight: a request being published when the
-// program is stopped is confirmed and answered before the broker is closed,
-// and the admin server serves meanwhile.
-func TestShutdownAnswersWhatIsInFlight(t *testing.T) {
-	t.Parallel()
-	g := gated{entered: make(chan struct{}), release: make(chan struct{})}
-	r := runInProcess(t, func(b queue.Broker) queue.Broker { g.Broker = b; return g })
-	type answer struct {
-		code int
-		body string
-	}
-	answered := make(chan answer, 1)
-	text, signature := readFixture(t, "text.json"), string(readFixture(t, "text.sig"))
-	go func() {
-		code, body := request(t, http.MethodPost, r.http+"/webhook", text, signature)
-		answered <- answer{code, body}
-	}()
-	<-g.entered
-	stopped := make(chan error, 1)
-	go func() { stopped <- r.stop() }()
-	// Readiness turns before anything is closed.
-	for {
-		if code, body := request(t, http.MethodGet, r.admin+"/readyz", nil, ""); code == 503 {
-			if body != "not ready: stopping\n" {
-				t.Errorf("GET /readyz while stopping = %q, want stopping", body)
-			}
-			break
-		}
-	}
-	close(g.release)
-	if got := <-answered; got.code != 200 { // a broker closed by now would make it 503
-		t.Errorf("POST in flight = %d %q, want 200", got.code, got.body)
-	}
-	if err := <-stopped; err != nil {
-		t.Errorf("run after cancel = %v, want nil", err)
-	}
-}
-
-func TestPortInUse(t *testing.T) {
-	t.Parallel()
-	r := runInProcess(t, nil)
-	for _, name := range []string{"HTTP_ADDR", "ADMIN_ADDR"} {
-		addr := strings.TrimPrefix(r.admin, "http://")
-		err := start(t.Context(), nil, environment(name, addr), io.Discard, io.Discard)
-		if err == nil || !strings.Contains(err.Error(), addr) {
-			t.Errorf("start with %s in use = %v, want an error that names %s", name, err, addr)
-		}
-	}
-	if err := r.stop(); err != nil {
-		t.Error(err)
-	}
-}
-
 // command is the program as a process.
 func command(t *testing.T, environ map[string]string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	t.Helper()
@@ -293,7 +114,7 @@ func TestProcessHelpAndFaults(t *testing.T) {
 	if code := exitCode(t, cmd.Run()); code != 0 || stderr.Len() > 0 {
 		t.Errorf("webhook -h = %d with %q on stderr, want 0 and nothing", code, stderr)
 	}
-	for _, s := range service.Table[service.WebhookSettings]() {
+	for _, s := range service.Table[app.WebhookSettings]() {
 		if !strings.Contains(stdout.String(), s.Name) || !strings.Contains(stdout.String(), s.Meaning) {
 			t.Errorf("webhook -h does not describe %s", s.Name)
 		}

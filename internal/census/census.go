@@ -7,9 +7,9 @@ import (
 	"context"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/excess"
 	"chatclub/internal/queue"
-	"chatclub/internal/wait"
 )
 
 const (
@@ -65,7 +65,7 @@ func (c Census) Count(ctx context.Context, first func(), changed func(n int)) {
 			looks++
 			every = joinEvery
 		}
-		if !wait.For(ctx, time.Duration(float64(every)*(0.9+0.2*c.Random()))) {
+		if !backoff.Sleep(ctx, time.Duration(float64(every)*(0.9+0.2*c.Random()))) {
 			return
 		}
 	}
@@ -74,7 +74,7 @@ func (c Census) Count(ctx context.Context, first func(), changed func(n int)) {
 // Lanes tells the gate how full the lanes of its pages in excess are, until ctx ends.
 func (c Census) Lanes(ctx context.Context) {
 	top := c.Broker.Topology()
-	for wait.For(ctx, looksEvery) {
+	for backoff.Sleep(ctx, looksEvery) {
 		seen := make(map[string]int)
 		for _, k := range c.Gate.Due(c.Now()) {
 			lane := top.LaneOf(k.Page)

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/rooms"
-	"chatclub/internal/wait"
 )
 
 // countEvery is how often the counts go to the database: often enough for an
@@ -58,7 +58,7 @@ func (c *counts) take() map[rooms.Place]rooms.Count {
 // count writes the counts down now and then until run ends, which must not
 // interrupt it: what it has taken would be lost. work bounds it.
 func (c *Core) count(run, work context.Context) {
-	for wait.For(run, countEvery) {
+	for backoff.Sleep(run, countEvery) {
 		c.writeCounts(work)
 	}
 }

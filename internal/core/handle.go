@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/command"
 	"chatclub/internal/fanout"
 	"chatclub/internal/message"
 	"chatclub/internal/phrase"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
-	"chatclub/internal/wait"
 )
 
 const (
@@ -152,7 +152,7 @@ func (c *Core) receive(run, work context.Context, j job, do rooms.Event) (rooms.
 		return res, nil
 	}
 	for waited := time.Duration(0); res.Status == rooms.Unfinished && waited < claimWait; waited += claimPoll {
-		if !wait.For(run, claimPoll) || !j.delivery.Live() {
+		if !backoff.Sleep(run, claimPoll) || !j.delivery.Live() {
 			return res, errAbandoned
 		}
 		if err := c.retry(run, j.delivery.Live, stepReceive, receive); err != nil {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
-	"chatclub/internal/wait"
 )
 
 // sweepEvery is how often silent members are looked for: a hundredth of the
@@ -22,7 +22,7 @@ func sweepEvery(idle time.Duration) time.Duration {
 // for too long, until ctx ends. The event is handled like any other: once,
 // however often it is put there, and in line with what the member writes.
 func (c *Core) sweep(ctx context.Context) {
-	for wait.For(ctx, sweepEvery(c.cfg.Idle)) {
+	for backoff.Sleep(ctx, sweepEvery(c.cfg.Idle)) {
 		if err := c.sweepOnce(ctx); err != nil && ctx.Err() == nil {
 			c.failed(ctx, stepSweep, err, sweepEvery(c.cfg.Idle))
 		}

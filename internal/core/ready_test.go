@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/rooms"
-	"chatclub/internal/wait"
 )
 
 // migrating is a store whose migration a test makes fail, or take its time.
@@ -28,7 +28,7 @@ func (s *migrating) Migrate(ctx context.Context) error {
 	if err := s.fails(s.tries); err != nil {
 		return err
 	}
-	if !wait.For(ctx, s.takes) {
+	if !backoff.Sleep(ctx, s.takes) {
 		return ctx.Err()
 	}
 	return s.Store.Migrate(ctx)

@@ -3,11 +3,10 @@ package core
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/rooms"
-	"chatclub/internal/wait"
 )
 
 // errAbandoned: the event is left as it is; it will be delivered again.
@@ -27,14 +26,14 @@ const (
 // returns that. It gives up, with errAbandoned, only when run has ended or
 // live says no; pauses grow from minPause to maxPause, ± 25 %.
 func (c *Core) retry(run context.Context, live func() bool, s step, do func() error) error {
-	for failures := 0; ; failures++ {
+	for failures := 1; ; failures++ {
 		err := do()
 		if err == nil || errors.Is(err, rooms.ErrData) {
 			return err
 		}
-		pause := backoff(failures)
+		pause := pauseAfter(failures)
 		c.failed(run, s, err, pause)
-		if !wait.For(run, pause) || !live() {
+		if !backoff.Sleep(run, pause) || !live() {
 			return errAbandoned
 		}
 	}
@@ -53,10 +52,7 @@ func onStore(ctx context.Context, do func(context.Context) error) error {
 	return do(ctx)
 }
 
-func backoff(failures int) time.Duration {
-	pause := maxPause
-	if shift := min(failures, 10); minPause<<shift < maxPause {
-		pause = minPause << shift
-	}
-	return time.Duration(float64(pause) * (0.75 + rand.Float64()/2))
+// pauseAfter returns the pause after so many failures in a row, from 1.
+func pauseAfter(failures int) time.Duration {
+	return backoff.Policy{Min: minPause, Max: maxPause, Low: 0.75, High: 1.25}.Delay(failures)
 }

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
-	"chatclub/internal/wait"
 )
 
 const (
@@ -194,7 +194,7 @@ func (c *Core) prune(ctx context.Context) {
 		default:
 			c.cfg.Log.DebugContext(ctx, "pruned events", "events", n)
 		}
-		if !wait.For(ctx, pruneEvery) {
+		if !backoff.Sleep(ctx, pruneEvery) {
 			return
 		}
 	}

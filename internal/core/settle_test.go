@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
-	"chatclub/internal/wait"
 )
 
 func TestDeadLetter(t *testing.T) {
@@ -112,7 +112,7 @@ func TestShutdown(t *testing.T) {
 				r := newRig(t)
 				r.core.cfg.PublishTimeout = 2 * time.Hour
 				r.flaky.before = func(ctx context.Context, _ []queue.Message) error {
-					if !wait.For(ctx, tt.publish) {
+					if !backoff.Sleep(ctx, tt.publish) {
 						return errors.Join(queue.ErrUnavailable, ctx.Err())
 					}
 					return nil
@@ -231,14 +231,14 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
+func TestPauseAfter(t *testing.T) {
 	t.Parallel()
 	for failures, want := range map[int]time.Duration{
-		0: 50 * time.Millisecond, 1: 100 * time.Millisecond, 6: 3200 * time.Millisecond, 7: 5 * time.Second, 1000: 5 * time.Second,
+		1: 50 * time.Millisecond, 2: 100 * time.Millisecond, 7: 3200 * time.Millisecond, 8: 5 * time.Second, 1000: 5 * time.Second,
 	} {
 		for range 100 {
-			if got := backoff(failures); got < want*3/4 || got > want*5/4 {
-				t.Fatalf("backoff(%d) = %v, want %v ± 25 %%", failures, got, want)
+			if got := pauseAfter(failures); got < want*3/4 || got > want*5/4 {
+				t.Fatalf("pauseAfter(%d) = %v, want %v ± 25 %%", failures, got, want)
 			}
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
-	"chatclub/internal/wait"
 )
 
 // giveBackDelay is how long a message is held before it goes to the tail of
@@ -49,7 +49,7 @@ func (e *engine) giveBack(j *job, pause time.Duration, also ...queue.Message) {
 		done:     e.metrics.givenBack.Inc,
 	}
 	e.callers.Go(func() {
-		wait.For(e.calls, pause)
+		backoff.Sleep(e.calls, pause)
 		e.moves.add(m)
 	})
 }

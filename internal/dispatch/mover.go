@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/queue"
-	"chatclub/internal/wait"
 )
 
 const (
@@ -113,7 +113,7 @@ func (m *mover) queueUp(items []*move) (free, jammed []*move) {
 func (m *mover) retry(ctx context.Context, name string) {
 	logged, failures := m.d.Now(), 1
 	for {
-		if failures > 0 && !wait.For(ctx, backoff(failures, m.d.Random)) || ctx.Err() != nil {
+		if failures > 0 && !backoff.Sleep(ctx, retryDelay(failures, m.d.Random)) || ctx.Err() != nil {
 			return
 		}
 		items := m.head(name, failures > 0)

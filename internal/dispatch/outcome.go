@@ -156,7 +156,7 @@ func (e *engine) failed(j *job, r rule, res sender.Result, shut bool) {
 		return
 	}
 	e.metrics.retries.WithLabelValues(res.Outcome.String()).Inc()
-	e.delay(j, backoff(j.attempts, e.Random))
+	e.delay(j, retryDelay(j.attempts, e.Random))
 }
 
 // delay brings j back after wait; its recipient's line waits with it.

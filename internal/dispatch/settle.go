@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
 )
@@ -70,13 +71,9 @@ const (
 	maxBackoff = 30 * time.Second
 )
 
-// backoff is the wait after the n-th failed attempt, n from 1.
-func backoff(n int, random func() float64) time.Duration {
-	ceiling := maxBackoff
-	if n < 8 { // 250 ms << 7 is above the maximum
-		ceiling = min(maxBackoff, minBackoff<<(n-1))
-	}
-	return time.Duration(random() * float64(ceiling))
+// retryDelay returns the wait after the n-th failed attempt, n from 1.
+func retryDelay(n int, random func() float64) time.Duration {
+	return backoff.Policy{Min: minBackoff, Max: maxBackoff, High: 1, Random: random}.Delay(n)
 }
 
 func defaultRandom(r func() float64) func() float64 {

@@ -26,6 +26,9 @@ type Args map[string]any
 // English is the language of who speaks none of the others.
 const English = "en"
 
+// Languages returns the languages that every text exists in.
+func Languages() []string { return []string{English, "pt", "es"} }
+
 //go:embed en.json pt.json es.json
 var files embed.FS
 
@@ -47,7 +50,7 @@ func (e *entry) UnmarshalJSON(b []byte) error {
 // and tested, so that reading them cannot fail where the program runs.
 var catalogues = sync.OnceValue(func() map[string]map[Key]entry {
 	all := make(map[string]map[Key]entry)
-	for _, language := range []string{English, "pt", "es"} {
+	for _, language := range Languages() {
 		raw, err := files.ReadFile(language + ".json")
 		if err != nil {
 			panic(err)

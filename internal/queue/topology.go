@@ -22,13 +22,29 @@ const MaxLanes = 999
 // Validate names every fault of t.
 func (t Topology) Validate() error {
 	var faults []error
-	if t.Prefix == "" || len(t.Prefix) > 100 || strings.ContainsAny(t.Prefix, " \t\r\n") || strings.HasPrefix(t.Prefix, "amq.") {
-		faults = append(faults, fmt.Errorf("queue prefix %.40q must have 1 to 100 characters, no white space, and not begin with amq.", t.Prefix))
+	if err := t.ValidatePrefix(); err != nil {
+		faults = append(faults, fmt.Errorf("queue prefix %w", err))
 	}
-	if t.Lanes < 1 || t.Lanes > MaxLanes {
-		faults = append(faults, fmt.Errorf("lanes %d must be 1 to %d", t.Lanes, MaxLanes))
+	if err := t.ValidateLanes(); err != nil {
+		faults = append(faults, fmt.Errorf("lanes %w", err))
 	}
 	return errors.Join(faults...)
+}
+
+// ValidatePrefix checks Prefix alone, for a caller that has its own name for it.
+func (t Topology) ValidatePrefix() error {
+	if t.Prefix == "" || len(t.Prefix) > 100 || strings.ContainsAny(t.Prefix, " \t\r\n") || strings.HasPrefix(t.Prefix, "amq.") {
+		return fmt.Errorf("%.40q must have 1 to 100 characters, no white space, and not begin with amq.", t.Prefix)
+	}
+	return nil
+}
+
+// ValidateLanes checks Lanes alone.
+func (t Topology) ValidateLanes() error {
+	if t.Lanes < 1 || t.Lanes > MaxLanes {
+		return fmt.Errorf("%d must be 1 to %d", t.Lanes, MaxLanes)
+	}
+	return nil
 }
 
 // Inbound holds one event a message, from webhook and dispatcher to core.

@@ -23,7 +23,7 @@ const (
 	adminShutdown = 2 * time.Second
 )
 
-// AdminSettings are those of the admin server.
+// AdminSettings say where the admin server listens and what it serves.
 type AdminSettings struct {
 	Addr  string `env:"ADMIN_ADDR" envDefault:":9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
 	PProf bool   `env:"ADMIN_PPROF" envDefault:"false" doc:"Serve Go profiles under /debug/pprof on ADMIN_ADDR."`
@@ -32,32 +32,29 @@ type AdminSettings struct {
 // Validate names every fault.
 func (s AdminSettings) Validate() error { return CheckAddr("ADMIN_ADDR", s.Addr) }
 
-// errStopping is the readiness of a program that was asked to end.
-var errStopping = errors.New("stopping")
-
-// ReadyUntil is the readiness of a program that ends with ctx: what ready says,
-// and from the end of ctx on that it is stopping.
-func ReadyUntil(ctx context.Context, ready func(context.Context) error) func(context.Context) error {
-	return func(probe context.Context) error {
-		if ctx.Err() != nil {
-			return errStopping
-		}
-		return ready(probe)
-	}
-}
-
-// AdminConfig is what NewAdmin needs. Registry and Log must be set.
+// AdminConfig is what NewAdmin needs.
 type AdminConfig struct {
 	Addr     string
-	Registry *prometheus.Registry
+	Listener net.Listener                    // nil: one at Addr
+	Registry *prometheus.Registry            // nil: an empty one
 	Ready    func(ctx context.Context) error // nil: ready while the process lives
 	PProf    bool
-	Log      *slog.Logger
+	Log      *slog.Logger // nil: no log
 }
 
-// Admin is the server for those who run the program: /metrics, /healthz (200
-// while the process lives), /readyz (200, or 503 with the reason as text) and,
-// on request, /debug/pprof. NewAdmin makes it.
+func (c AdminConfig) withDefaults() AdminConfig {
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Admin is the HTTP server for operators: /metrics, /healthz (200 while the
+// process lives), /readyz (200, or 503 with the reason as text) and, where the
+// settings ask for it, /debug/pprof. NewAdmin makes one.
 type Admin struct {
 	cfg      AdminConfig
 	mux      *http.ServeMux
@@ -66,7 +63,8 @@ type Admin struct {
 
 // NewAdmin returns an Admin that does not listen yet.
 func NewAdmin(cfg AdminConfig) *Admin {
-	a := &Admin{cfg: cfg, mux: http.NewServeMux()}
+	cfg = cfg.withDefaults()
+	a := &Admin{cfg: cfg, mux: http.NewServeMux(), listener: cfg.Listener}
 	a.mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{Registry: cfg.Registry}))
 	a.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	a.mux.HandleFunc("GET /readyz", a.readyz)
@@ -86,8 +84,8 @@ func (a *Admin) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h
 // Handler serves all pages.
 func (a *Admin) Handler() http.Handler { return a.mux }
 
-// Listen binds the address, so that a port in use is known before anything
-// else starts. Run does it when it was not done.
+// Listen binds the address, so that a port in use is known before anything else
+// starts. Run calls it too.
 func (a *Admin) Listen() error {
 	if a.listener != nil {
 		return nil
@@ -100,7 +98,7 @@ func (a *Admin) Listen() error {
 	return nil
 }
 
-// Addr is where Listen bound, "" before.
+// Addr returns the address that is bound, "" before Listen.
 func (a *Admin) Addr() string {
 	if a.listener == nil {
 		return ""
@@ -128,8 +126,8 @@ func (a *Admin) Close() error {
 	return nil
 }
 
-// Actor is a as a part of a group; it belongs at the end, so that metrics and
-// health are served while the others stop.
+// Actor returns a as a part of a group. It belongs at the end, so that metrics
+// and health are served while the others stop.
 func (a *Admin) Actor() Actor { return Actor{Name: "admin", Run: a.Run} }
 
 func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +144,7 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, "ready\n")
 }
 
-// plain answers with text that no browser takes for anything else.
+// plain answers with text that no browser reads as anything else.
 func plain(w http.ResponseWriter, code int, text string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")

@@ -147,17 +147,3 @@ func TestServeHTTPDrains(t *testing.T) {
 		})
 	}
 }
-
-func TestReadyUntil(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	away := errors.New("away")
-	probe := ReadyUntil(ctx, func(context.Context) error { return away })
-	if err := probe(t.Context()); !errors.Is(err, away) {
-		t.Errorf("readiness = %v, want %v", err, away)
-	}
-	cancel()
-	if err := probe(t.Context()); err == nil || err.Error() != "stopping" {
-		t.Errorf("readiness once asked to end = %v, want stopping", err)
-	}
-}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The checks below are for Validate methods: each returns nil or a *Fault
-// that names the setting.
+// The checks below are for Validate methods: each returns nil or a *Fault that
+// names the setting.
 
 // CheckAddr wants host:port or :port.
 func CheckAddr(name, addr string) error {
@@ -48,8 +48,8 @@ func CheckHTTPURL(name, raw string) error {
 	return nil
 }
 
-// CheckSet wants a secret that is not empty and has no space around it, which
-// is a slip of whoever copied it.
+// CheckSet wants a secret that is not empty and has no space around it: such
+// space is a slip in copying.
 func CheckSet(name string, s Secret) error {
 	switch {
 	case s == "":

@@ -20,8 +20,8 @@ const (
 )
 
 // NewHTTPServer returns a server for h with bounded reading, whose own
-// messages go to log at level debug, because a client's fault is not ours.
-// The caller may change it before serving.
+// messages go to log at level debug, because an error of a client is not ours.
+// The caller may change the server before serving.
 func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,

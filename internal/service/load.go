@@ -13,7 +13,7 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// ErrHelp says that the help was asked for and printed.
+// ErrHelp is the error of Load when the help was asked for; it has been printed.
 var ErrHelp = errors.New("help printed")
 
 // Fault is one wrong setting.
@@ -25,6 +25,14 @@ type Fault struct {
 // Faultf makes the error that a Validate method returns for a setting.
 func Faultf(name, format string, args ...any) error {
 	return &Fault{Name: name, Err: fmt.Errorf(format, args...)}
+}
+
+// Named gives err the name of a setting; nil stays nil.
+func Named(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Fault{Name: name, Err: err}
 }
 
 // Error implements error.
@@ -52,8 +60,8 @@ func (e *SettingsError) Unwrap() []error { return e.Faults }
 // Load reads a program's settings (see Table for T) from environ, or from the
 // process's environment when that is nil. An empty variable counts as unset.
 // `-h` prints every setting on stdout and returns ErrHelp; any other argument
-// is a fault. Every struct in T that has a method `Validate() error` is asked.
-// All faults come back in one *SettingsError.
+// is a fault. Load calls the method `Validate() error` of every struct in T that
+// has one. All faults come back in one *SettingsError.
 func Load[T any](args []string, environ map[string]string, stdout io.Writer) (T, error) {
 	name := filepath.Base(os.Args[0])
 	return LoadFlags[T](flag.NewFlagSet(name, flag.ContinueOnError), args, environ, stdout)
@@ -93,6 +101,23 @@ func LoadFlags[T any](fs *flag.FlagSet, args []string, environ map[string]string
 	return cfg, nil
 }
 
+// Defaults returns settings with every default; a setting without one is zero. A
+// caller that starts a program within its process begins with them. Defaults
+// panics when a default cannot be parsed, which is a mistake in T's tags.
+func Defaults[T any]() T {
+	var cfg T
+	v := reflect.ValueOf(&cfg).Elem()
+	for _, l := range leaves(v.Type(), nil) {
+		if l.Required {
+			continue
+		}
+		if err := setLeaf(v.FieldByIndex(l.index), l, nil); err != nil {
+			panic(&Fault{Name: l.Name, Err: err})
+		}
+	}
+	return cfg
+}
+
 // setLeaf gives field its value. Package env parses each variable in a struct
 // of its own, because its errors name Go's fields and not the variables.
 func setLeaf(field reflect.Value, l leaf, environ map[string]string) error {
@@ -110,7 +135,7 @@ func setLeaf(field reflect.Value, l leaf, environ map[string]string) error {
 		only[l.Name] = raw
 	}
 	if err := env.ParseWithOptions(single.Interface(), env.Options{Environment: only}); err != nil {
-		// A Secret is text, which always parses: raw is none here.
+		// raw is no secret: a Secret is text, which always parses.
 		if strings.Contains(l.Type, " or ") { // a choice takes no article
 			return fmt.Errorf("%.80q is not %s", raw, l.Type)
 		}
@@ -123,9 +148,9 @@ func setLeaf(field reflect.Value, l leaf, environ map[string]string) error {
 // validator is a settings struct that checks itself.
 type validator interface{ Validate() error }
 
-// validate asks v and every struct nested in it. Faults of settings in wrong
-// are left out, because they have been told; so are repetitions, because an
-// embedded struct's method is also its outer struct's.
+// validate checks v and every struct nested in it. It leaves out the settings in
+// wrong, which have been reported already. It leaves out repetitions too, because
+// an embedded struct's method is also its outer struct's.
 func validate(v reflect.Value, wrong map[string]bool) []error {
 	var faults []error
 	seen := make(map[string]bool)
@@ -169,7 +194,7 @@ func flatten(err error) []error {
 	return parts
 }
 
-// about is a settings struct that says what its program does.
+// about is a settings struct that describes its program.
 type about interface{ About() string }
 
 func printHelp[T any](w io.Writer, fs *flag.FlagSet) {

@@ -53,6 +53,14 @@ func TestLoadDefaultsAndValues(t *testing.T) {
 	}
 }
 
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	want := sample{Name: "x", Wait: 2 * time.Second, Nested: nested{Count: 7}, Log: LogSettings{Format: LogText}}
+	if diff := cmp.Diff(want, Defaults[sample]()); diff != "" {
+		t.Errorf("Defaults: -want +got\n%s", diff)
+	}
+}
+
 func TestLoadReadsTheProcessEnvironment(t *testing.T) {
 	t.Setenv("TOKEN", "from the process")
 	got, err := Load[sample](nil, nil, nil)

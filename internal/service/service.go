@@ -1,9 +1,9 @@
-// Package service is what every chatclub program does the same way: settings
-// from the environment, logging, signals, running several parts together,
-// and the admin HTTP server with /metrics, /healthz and /readyz. It
+// Package service does what every program needs and knows none of them:
+// settings from the environment, logging, signals, running several parts
+// together, and the admin HTTP server with /metrics, /healthz and /readyz. It
 // guarantees that a wrong setting stops a program at start with one line that
-// names every fault, that no secret is printed, and that no goroutine
-// outlives the function that started it.
+// names every fault, that no secret is printed, and that no goroutine outlives
+// the function that started it.
 //
 // A program's main is
 //
@@ -56,7 +56,7 @@ func SignalContext(parent context.Context) (context.Context, context.CancelFunc)
 	return ctx, stop
 }
 
-// OneLine is the text of err with the line breaks of errors.Join replaced.
+// OneLine returns the text of err with the line breaks of errors.Join replaced.
 func OneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }

@@ -74,7 +74,7 @@ func writeTable(w io.Writer, settings []Setting) {
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Name, def, s.Type, s.Meaning)
 	}
-	_ = tw.Flush() // nobody to tell that the reader of the help is gone
+	_ = tw.Flush() // it fails only when the reader of the help is gone
 }
 
 // leaves walks t. index is the path to t in the outermost struct.

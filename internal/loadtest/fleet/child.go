@@ -88,14 +88,14 @@ func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)
 	defer func() { err = errors.Join(err, broker.Close()) }()
 	faults := prometheus.NewCounter(prometheus.CounterOpts{Name: faultsMetric, Help: "Errors of the strategy."})
 	reg.MustRegister(faults)
-	r, err := newRunner(o.Options, parts{
+	r, err := newRunner(ctx, o.Options, parts{
 		broker: broker, caller: send, reg: reg, log: log, replica: o.Replica, fault: func(error) { faults.Inc() },
 	})
 	if err != nil {
 		return err
 	}
 	admin := service.NewAdmin(service.AdminConfig{
-		Addr: "127.0.0.1:0", Registry: reg, Log: log, Ready: func(context.Context) error { return r.ready() },
+		Addr: "127.0.0.1:0", Registry: reg, Log: log, Ready: r.ready,
 	})
 	if err := admin.Listen(); err != nil {
 		return err

@@ -15,10 +15,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/app"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/service"
 )
 
 // Options of every dispatcher of a run.
@@ -34,42 +36,35 @@ type Options struct {
 	MaxInFlight   int           `json:"max_in_flight,omitempty"` // default 512
 }
 
-// The dispatcher program's own defaults.
+// The defaults of the dispatcher program, as far as the load test counts on them.
 const (
-	defaultInFlight = 512
-	lanePrefetch    = 512
+	// MaxInFlight is how many calls of one dispatcher are in flight at most, and
+	// so how many messages are sent twice when it is killed.
+	MaxInFlight     = 512
 	prefetch        = 1024
-	maxAttempts     = 8
 	callTimeout     = 10 * time.Second
 	shutdownTimeout = 20 * time.Second
-	mediaLimit      = 10
 )
 
-func (o *Options) fill() {
-	if o.MaxInFlight == 0 {
-		o.MaxInFlight = defaultInFlight
+// settings are those of the dispatcher program, with the options in them.
+func (o *Options) settings() app.DispatcherSettings {
+	s := service.Defaults[app.DispatcherSettings]()
+	s.Admin.Addr = ""
+	s.LatencyTarget = o.LatencyTarget
+	if o.MessageTTL > 0 {
+		s.MessageTTL = o.MessageTTL
 	}
-	if o.MessageTTL == 0 {
-		o.MessageTTL = time.Hour
+	if o.MaxInFlight > 0 {
+		s.MaxInFlight = o.MaxInFlight
 	}
-}
-
-// MaxInFlight is how many calls of one dispatcher are in flight at most, and
-// so how many messages are sent twice when it is killed.
-const MaxInFlight = defaultInFlight
-
-func (o *Options) limit(class string) float64 {
-	if class == string(message.ClassMedia) {
-		return mediaLimit
-	}
-	return o.Limit
+	return s
 }
 
 // parts are what one dispatcher is made of.
 type parts struct {
 	broker  queue.Broker
 	caller  dispatch.Caller
-	reg     prometheus.Registerer
+	reg     *prometheus.Registry
 	log     *slog.Logger
 	replica int         // from 0, those that are gone counted
 	fault   func(error) // is told every error of the strategy
@@ -78,14 +73,13 @@ type parts struct {
 // runner is a dispatcher with its strategy.
 type runner struct {
 	bare       *parts // the loop instead of a dispatcher
-	dispatcher *dispatch.Dispatcher
+	dispatcher *app.Program
 	strategy   strategy.Strategy
 	fault      func(error)
 }
 
 // newRunner makes the replica-th dispatcher.
-func newRunner(o Options, p parts) (*runner, error) {
-	o.fill()
+func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
 	if o.Strategy == Bare {
 		return &runner{bare: &p}, nil
 	}
@@ -93,17 +87,18 @@ func newRunner(o Options, p parts) (*runner, error) {
 	if !ok {
 		return nil, fmt.Errorf("strategy %.40q is unknown", o.Strategy)
 	}
+	s := o.settings()
 	gate, err := info.New(strategy.Config{
-		Limit: o.limit, Replicas: o.Replicas, Replica: p.replica, LaneHold: lanePrefetch,
+		Limit:    message.Limits{Text: o.Limit, Media: float64(s.LimitMedia)}.Of,
+		Replicas: o.Replicas, Replica: p.replica, LaneHold: s.LanePrefetch,
 		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Log: p.log, Fault: p.fault,
 	})
 	if err != nil {
 		return nil, err
 	}
-	d, err := dispatch.New(dispatch.Config{
-		Broker: p.broker, Sender: p.caller, Gate: gate, Log: p.log, Registerer: p.reg,
-		Prefetch: prefetch, LanePrefetch: lanePrefetch, MaxInFlight: o.MaxInFlight, MaxAttempts: maxAttempts,
-		MessageTTL: o.MessageTTL, ShutdownTimeout: shutdownTimeout, LatencyTarget: o.LatencyTarget,
+	d, err := app.NewDispatcher(ctx, app.DispatcherConfig{
+		Settings: s, Sender: p.caller, Gate: gate,
+		Options: app.Options{Broker: p.broker, Registry: p.reg, Log: p.log},
 	})
 	if err != nil {
 		return nil, err
@@ -111,12 +106,12 @@ func newRunner(o Options, p parts) (*runner, error) {
 	return &runner{dispatcher: d, strategy: gate, fault: p.fault}, nil
 }
 
-// ready tells whether it takes messages.
-func (r *runner) ready() error {
+// ready returns nil while it takes messages.
+func (r *runner) ready(ctx context.Context) error {
 	if r.bare != nil {
 		return r.bare.broker.Ready()
 	}
-	return r.dispatcher.Ready()
+	return r.dispatcher.Ready(ctx)
 }
 
 // run dispatches until ctx ends, then stops the dispatcher, and the strategy

@@ -50,7 +50,7 @@ func TestStrategyEndsWithItsDispatcher(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l := openLocal(t, Options{}, 0)
-				r, err := newRunner(Options{Strategy: "naive", Replicas: 1, Limit: 300}, parts{
+				r, err := newRunner(t.Context(), Options{Strategy: "naive", Replicas: 1, Limit: 300}, parts{
 					broker: l.broker, caller: slow{}, reg: prometheus.NewRegistry(), log: l.cfg.Log, fault: l.strategyFault,
 				})
 				if err != nil {
@@ -121,7 +121,7 @@ func TestStrategyThatEndsByItselfIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := openLocal(t, Options{}, 0)
-		r, err := newRunner(Options{Strategy: "naive", Replicas: 1, Limit: 300}, parts{
+		r, err := newRunner(t.Context(), Options{Strategy: "naive", Replicas: 1, Limit: 300}, parts{
 			broker: l.broker, caller: slow{}, reg: prometheus.NewRegistry(), log: l.cfg.Log, fault: l.strategyFault,
 		})
 		if err != nil {

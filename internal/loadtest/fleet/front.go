@@ -11,12 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/core"
-	"chatclub/internal/message"
+	"chatclub/internal/app"
 	"chatclub/internal/queue"
-	"chatclub/internal/rooms"
 	"chatclub/internal/service"
-	"chatclub/internal/webhook"
 )
 
 // front is webhook and core with a database of their own, which is removed.
@@ -44,25 +41,13 @@ func startFront(ctx context.Context, f Front, broker queue.Broker, log *slog.Log
 			err = errors.Join(err, closeAll())
 		}
 	}()
-	store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite:" + filepath.Join(dir, "rooms.db"), Capacity: f.Capacity})
+	options := app.Options{Broker: broker, Registry: prometheus.NewRegistry(), Log: log}
+	hook, err := app.NewWebhook(ctx, app.WebhookConfig{Settings: f.webhook(), Options: options})
 	if err != nil {
 		return nil, err
 	}
-	closers = append(closers, store.Close)
-	h, err := webhook.New(webhook.Config{
-		Broker: broker, Topology: broker.Topology(), AppSecret: []byte(f.Secret), VerifyToken: f.Secret,
-		Registerer: prometheus.NewRegistry(), Log: log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	c, err := core.New(core.Config{
-		Broker: broker, Store: store, Limit: f.limit(), Registerer: prometheus.NewRegistry(), Log: log, ShutdownTimeout: shutdownTimeout,
-	})
-	if err != nil {
-		return nil, err
-	}
-	ln, err := service.Listen(ctx, "127.0.0.1:0")
+	closers = append(closers, hook.Close)
+	c, err := app.NewCore(ctx, app.CoreConfig{Settings: f.core(filepath.Join(dir, "rooms.db")), Options: options})
 	if err != nil {
 		return nil, err
 	}
@@ -70,26 +55,27 @@ func startFront(ctx context.Context, f Front, broker queue.Broker, log *slog.Log
 	done := make(chan error, 1)
 	go func() {
 		done <- service.Run(running, log,
-			service.Actor{Name: "webhook", Run: func(ctx context.Context) error {
-				return service.ServeHTTP(ctx, service.NewHTTPServer(h, log), ln, shutdownTimeout)
-			}},
+			service.Actor{Name: "webhook", Run: hook.Run},
 			service.Actor{Name: "core", Run: c.Run})
 	}()
 	return &front{
-		url:  "http://" + ln.Addr().String() + "/webhook",
+		url:  "http://" + hook.HTTPAddr() + "/webhook",
 		stop: func() error { cancel(); return errors.Join(<-done, closeAll()) },
 	}, nil
 }
 
-// limit is what core is told of the platform's limits.
-func (f Front) limit() func(class string) float64 {
-	if f.Limit == 0 {
-		return nil
-	}
-	return func(class string) float64 {
-		if class == string(message.ClassMedia) {
-			return mediaLimit
-		}
-		return f.Limit
-	}
+func (f Front) webhook() app.WebhookSettings {
+	s := service.Defaults[app.WebhookSettings]()
+	s.Admin.Addr, s.HTTPAddr = "", "127.0.0.1:0"
+	s.AppSecret, s.VerifyToken = service.Secret(f.Secret), service.Secret(f.Secret)
+	return s
+}
+
+// core are the settings of core. Its users write as fast as the load asks for.
+func (f Front) core(database string) app.CoreSettings {
+	s := service.Defaults[app.CoreSettings]()
+	s.Admin.Addr, s.DatabaseURL = "", service.Secret("sqlite:"+database)
+	s.RoomCapacity, s.RoomIdle, s.FloodLimit = f.Capacity, 0, 0
+	s.LimitText = int(f.Limit)
+	return s
 }

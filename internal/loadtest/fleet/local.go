@@ -77,7 +77,7 @@ func (l *Local) Join(ctx context.Context) error {
 	if l.cfg.Wrap != nil {
 		caller = l.cfg.Wrap(send)
 	}
-	r, err := newRunner(l.cfg.Options, parts{broker: link, caller: caller, reg: reg, log: l.cfg.Log, replica: l.joined, fault: l.strategyFault})
+	r, err := newRunner(ctx, l.cfg.Options, parts{broker: link, caller: caller, reg: reg, log: l.cfg.Log, replica: l.joined, fault: l.strategyFault})
 	if err != nil {
 		return err
 	}

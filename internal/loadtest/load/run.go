@@ -10,7 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 
-	"chatclub/internal/wait"
+	"chatclub/internal/backoff"
 )
 
 // Stream is things of one kind that happen on a schedule.
@@ -92,7 +92,7 @@ func (s Stream) run(ctx context.Context, begin time.Time, tally *Tally) error {
 	after, more := next()
 	for more {
 		due := begin.Add(after)
-		if left := time.Until(due); left > 0 && !wait.For(ctx, max(left, finest)) {
+		if left := time.Until(due); left > 0 && !backoff.Sleep(ctx, max(left, finest)) {
 			return ctx.Err()
 		}
 		batch = batch[:0]

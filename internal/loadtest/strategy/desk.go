@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/excess"
-	"chatclub/internal/wait"
 )
 
 const (
@@ -103,6 +103,6 @@ func (d *desk) Run(ctx context.Context) error {
 				pause = max(pause, redisRetry)
 			}
 		}
-		wait.For(ctx, pause)
+		backoff.Sleep(ctx, pause)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"chatclub/fakeapi/ledger"
-	"chatclub/internal/wait"
+	"chatclub/internal/backoff"
 )
 
 // course is what the pages that are shown saw, by Unix seconds: the ledger
@@ -50,7 +50,7 @@ func (t *trial) ask(ctx context.Context) error {
 
 // follow asks until ctx ends.
 func (t *trial) follow(ctx context.Context) {
-	for wait.For(ctx, askEvery) {
+	for backoff.Sleep(ctx, askEvery) {
 		_ = t.ask(ctx) // asked again later, and in the end by whoever reports the fault
 	}
 }

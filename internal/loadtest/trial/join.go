@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/loadtest/judge"
-	"chatclub/internal/wait"
 )
 
 // joinTimeout is how long the members of one room may take to get their
@@ -79,7 +79,7 @@ func awaitNone(ctx context.Context, j *judge.Judge, longest time.Duration) error
 		case time.Now().After(end):
 			return fmt.Errorf("%d messages did not arrive within %v", t.Pending, longest)
 		}
-		wait.For(ctx, again(t.Pending))
+		backoff.Sleep(ctx, again(t.Pending))
 	}
 }
 

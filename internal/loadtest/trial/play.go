@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/loadtest/load"
-	"chatclub/internal/wait"
 )
 
 // load makes the load, and what the script says, until both are over.
@@ -31,7 +31,7 @@ func (t *trial) load(ctx context.Context, streams []load.Stream) error {
 		err = nil // it was asked to stop
 	}
 	if err == nil { // to its end, also where nothing was due at the last
-		wait.For(ctx, time.Until(t.stage.begin.Add(t.Plan.Length)))
+		backoff.Sleep(ctx, time.Until(t.stage.begin.Add(t.Plan.Length)))
 	}
 	t.length = min(t.ran(), t.Plan.Length)
 	return err
@@ -43,7 +43,7 @@ const lateStep = time.Second
 // script does the plan's steps in their order.
 func (t *trial) script(ctx context.Context) error {
 	for _, s := range t.Plan.Script {
-		if !wait.For(ctx, time.Until(t.stage.begin.Add(s.At))) {
+		if !backoff.Sleep(ctx, time.Until(t.stage.begin.Add(s.At))) {
 			return nil
 		}
 		at := t.ran()
@@ -86,7 +86,7 @@ func (t *trial) settle(ctx context.Context) error {
 		if t.arrived = left <= 0; t.arrived || !time.Now().Before(end) {
 			break
 		}
-		wait.For(ctx, min(again(left), time.Until(end)))
+		backoff.Sleep(ctx, min(again(left), time.Until(end)))
 	}
 	var err error
 	t.ended, err = t.fleet.Usage()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"chatclub/internal/wait"
+	"chatclub/internal/backoff"
 )
 
 // Progress is how a trial stands.
@@ -26,7 +26,7 @@ func (t *trial) watch(ctx context.Context) {
 		return
 	}
 	last, at := t.before.Accepted, t.stage.begin
-	for every := watchEvery; wait.For(ctx, every); {
+	for every := watchEvery; backoff.Sleep(ctx, every); {
 		c, err := t.judge.Totals(ctx)
 		if err != nil {
 			continue // whoever judges at the end will see it

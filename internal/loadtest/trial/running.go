@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/loadtest/fleet"
 	"chatclub/internal/loadtest/report"
-	"chatclub/internal/wait"
 )
 
 // errOperator is why a Step cannot be made on a running deployment.
@@ -177,7 +177,7 @@ func (t *trial) putBack(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if !wait.For(ctx, time.Second) {
+		if !backoff.Sleep(ctx, time.Second) {
 			return fmt.Errorf("put the platform's limit back to %g a second, which is left to you: %w", t.Plan.Limit, err)
 		}
 	}

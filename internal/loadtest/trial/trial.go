@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"chatclub/fakeapi/ledger"
+	"chatclub/internal/backoff"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/loadtest/fleet"
 	"chatclub/internal/loadtest/judge"
 	"chatclub/internal/loadtest/load"
 	"chatclub/internal/loadtest/report"
 	"chatclub/internal/queue"
-	"chatclub/internal/wait"
 )
 
 // The entries.
@@ -217,7 +217,7 @@ func (t *trial) awaitBegin(ctx context.Context) error {
 	for _, f := range t.Plan.Foreign {
 		t.foreign = append(t.foreign, newForeigner(f, t.fleet.Platform(), begin))
 	}
-	wait.For(ctx, time.Until(begin))
+	backoff.Sleep(ctx, time.Until(begin))
 	var err error
 	if t.before, err = t.judge.Totals(context.WithoutCancel(ctx)); err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/loadtest/judge"
 	"chatclub/internal/message"
-	"chatclub/internal/wait"
 )
 
 // webhook posts signed events as Messenger does, so that they go through the
@@ -134,7 +134,7 @@ func (w *webhook) deliver(ctx context.Context, mid string, h happening) {
 			_ = w.judge.Answered(posting, mid) // else its order is not judged
 			return
 		}
-		if time.Now().Add(pause).After(end) || !wait.For(ctx, pause) {
+		if time.Now().Add(pause).After(end) || !backoff.Sleep(ctx, pause) {
 			break
 		}
 	}

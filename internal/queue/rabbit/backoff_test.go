@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestBackoff(t *testing.T) {
+func TestPauseAfter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		failures int
@@ -20,14 +20,14 @@ func TestBackoff(t *testing.T) {
 	} {
 		seen := make(map[time.Duration]bool)
 		for range 100 {
-			d := backoff(c.failures)
-			if d <= c.low-1 || d > c.top {
-				t.Errorf("backoff(%d) = %s, want %s to %s", c.failures, d, c.low, c.top)
+			d := pauseAfter(c.failures)
+			if d < c.low || d > c.top {
+				t.Errorf("pauseAfter(%d) = %s, want %s to %s", c.failures, d, c.low, c.top)
 			}
 			seen[d] = true
 		}
 		if len(seen) < 50 {
-			t.Errorf("backoff(%d) gave %d different pauses in 100, want them spread", c.failures, len(seen))
+			t.Errorf("pauseAfter(%d) gave %d different pauses in 100, want them spread", c.failures, len(seen))
 		}
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/queue"
 )
 
@@ -70,12 +70,9 @@ func (l *link) run(ctx context.Context) {
 			failures = 0
 		}
 		failures++
-		pause := backoff(failures)
+		pause := pauseAfter(failures)
 		logged = l.logLoss(logged, loss{url: url, text: err.Error(), at: time.Now()}, err, pause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		backoff.Sleep(ctx, pause)
 	}
 	l.set(func() { l.current, l.fault = nil, queue.ErrClosed })
 }
@@ -184,14 +181,10 @@ func (l *link) logLoss(last, now loss, err error, pause time.Duration) loss {
 	return now
 }
 
-// backoff is the pause after so many failures in a row: it doubles from
+// pauseAfter returns the pause after so many failures in a row: it doubles from
 // minBackoff to maxBackoff, less up to half so that replicas spread.
-func backoff(failures int) time.Duration {
-	d := maxBackoff
-	if shift := failures - 1; shift < 5 { // 0.2 s × 2⁵ > maxBackoff
-		d = minBackoff << shift
-	}
-	return d - rand.N(d/2)
+func pauseAfter(failures int) time.Duration {
+	return backoff.Policy{Min: minBackoff, Max: maxBackoff, Low: 0.5, High: 1}.Delay(failures)
 }
 
 // set changes the guarded state and wakes everybody who waits for a change.

@@ -13,6 +13,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/queue"
 )
 
@@ -88,12 +89,9 @@ func (s *subscription) run(ctx context.Context) {
 			failures = 0
 		}
 		failures++
-		pause := backoff(failures)
+		pause := pauseAfter(failures)
 		s.broker.cfg.Log.Warn("subscription lost", "queue", s.queue, "retry_in", pause, "err", err)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		backoff.Sleep(ctx, pause)
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"chatclub/fakeapi"
+	"chatclub/internal/backoff"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
-	"chatclub/internal/wait"
 )
 
 // recipients is how many people of each page are written to in turn: more than
@@ -104,7 +104,7 @@ func (j *judge) await(ctx context.Context, want int) error {
 		case time.Since(progress) > patience:
 			return fmt.Errorf("nothing was accepted in %s: the ledger shows %+v of %d messages", patience, t, want)
 		}
-		if !wait.For(ctx, 50*time.Millisecond) {
+		if !backoff.Sleep(ctx, 50*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

@@ -11,11 +11,11 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/loadtest/paired"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
-	"chatclub/internal/wait"
 )
 
 // side is one of the two that are compared.
@@ -81,7 +81,7 @@ func (c config) open(ctx context.Context, name, url, graph string) (*side, error
 		return nil, err
 	}
 	for s.broker.Ready() != nil { // it declares the queues
-		if !wait.For(ctx, 50*time.Millisecond) {
+		if !backoff.Sleep(ctx, 50*time.Millisecond) {
 			return nil, errors.Join(ctx.Err(), s.broker.Close())
 		}
 	}
@@ -172,7 +172,7 @@ func (b *bench) load(ctx context.Context, s *side, n int) (float64, error) {
 	if err := b.judge.await(ctx, b.sent); err != nil {
 		return 0, fmt.Errorf("load %s: %w", s.Name, err)
 	}
-	if !wait.For(ctx, settleTime) {
+	if !backoff.Sleep(ctx, settleTime) {
 		return 0, ctx.Err()
 	}
 	after, err := s.process.used()
@@ -187,7 +187,7 @@ func (b *bench) publish(ctx context.Context, s *side, batch []queue.Message) err
 	for done := 0; done < len(batch); {
 		n := min(most, len(batch)-done)
 		if b.rate > 0 { // what is due by now, every 5 ms
-			if !wait.For(ctx, 5*time.Millisecond) {
+			if !backoff.Sleep(ctx, 5*time.Millisecond) {
 				return ctx.Err()
 			}
 			n = min(n, int(time.Since(begin).Seconds()*float64(b.rate))-done)

@@ -15,11 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
-	"chatclub/internal/dispatch"
-	"chatclub/internal/excess"
+	"chatclub/internal/app"
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
+	"chatclub/internal/service"
 )
 
 // The processes that are started.
@@ -140,43 +139,29 @@ func (s *sideConfig) fake(ctx context.Context) (hello string, wait func() error,
 	return "http://" + ln.Addr().String(), inBackground(func() error { return api.Serve(ctx, ln) }), nil
 }
 
-// dispatcher begins to dispatch, wired as in cmd/dispatcher.
+// dispatcher begins to dispatch as cmd/dispatcher does.
 func (s *sideConfig) dispatcher(ctx context.Context) (hello string, wait func() error, err error) {
 	reg := prometheus.NewRegistry()
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	send, err := sender.New(sender.Config{
-		BaseURL: s.Graph + graphVersion, Tokens: sender.StaticTokens(s.tokens()), MaxInFlight: s.Workers,
-		CallTimeout: callTimeout, Registerer: reg,
-	})
-	if err != nil {
-		return "", nil, err
-	}
-	var caller dispatch.Caller = send
-	if s.Name == nameBatch {
-		if caller, err = sender.NewBatcher(sender.BatchConfig{Sender: send, Size: sender.MaxBatch, Wait: s.Wait}); err != nil {
-			return "", nil, err
-		}
-	}
 	s.requests = func() int64 { return counter(reg, "chatclub_sender_requests_total") }
-	broker, err := rabbit.Open(rabbit.Config{
-		URLs: []string{os.Getenv(urlVariable)}, Topology: s.topology(), Log: log, Registerer: reg, Name: "dispatchcost",
+	set := service.Defaults[app.DispatcherSettings]()
+	set.Admin.Addr = ""
+	set.Broker.AMQPURL = service.Secret(os.Getenv(urlVariable))
+	set.Broker.Prefix, set.Broker.Lanes = s.topology().Prefix, s.topology().Lanes
+	set.GraphURL, set.LimitText = s.Graph+graphVersion, s.Quota
+	set.Prefetch, set.MaxInFlight, set.ShutdownTimeout = s.Prefetch, s.Workers, endTimeout
+	if s.Name == nameBatch {
+		set.BatchCalls, set.BatchWait = sender.MaxBatch, s.Wait
+	}
+	p, err := app.NewDispatcher(ctx, app.DispatcherConfig{
+		Settings: set, Tokens: sender.StaticTokens(s.tokens()),
+		Options: app.Options{
+			Registry: reg, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		},
 	})
 	if err != nil {
 		return "", nil, err
 	}
-	gate := excess.New(excess.Config{Limit: func(string) float64 { return float64(s.Quota) }}, time.Now())
-	d, err := dispatch.New(dispatch.Config{
-		Broker: broker, Sender: caller, Gate: gate, Log: log, Registerer: reg,
-		Prefetch: s.Prefetch, MaxInFlight: s.Workers, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: endTimeout,
-	})
-	if err != nil {
-		return "", nil, errors.Join(err, broker.Close())
-	}
-	return "ready", inBackground(func() error {
-		err := errors.Join(d.Run(ctx), broker.Close())
-		send.Close()
-		return err
-	}), nil
+	return "ready", inBackground(func() error { return p.Run(ctx) }), nil
 }
 
 // counter is the value of a counter without labels.

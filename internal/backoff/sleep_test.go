@@ -1,4 +1,4 @@
-package wait_test
+package backoff_test
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"chatclub/internal/wait"
+	"chatclub/internal/backoff"
 )
 
-func TestFor(t *testing.T) {
+func TestSleep(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name  string
@@ -31,8 +31,8 @@ func TestFor(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), row.ends)
 				defer cancel()
 				begin := time.Now()
-				if got := wait.For(ctx, row.d); got != row.want || time.Since(begin) != row.after {
-					t.Errorf("For = %v after %v, want %v after %v", got, time.Since(begin), row.want, row.after)
+				if got := backoff.Sleep(ctx, row.d); got != row.want || time.Since(begin) != row.after {
+					t.Errorf("Sleep = %v after %v, want %v after %v", got, time.Since(begin), row.want, row.after)
 				}
 			})
 		})

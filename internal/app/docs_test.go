@@ -1,49 +1,44 @@
-package readme
+package app
 
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"chatclub/internal/core"
-	"chatclub/internal/dispatch"
-	"chatclub/internal/excess"
-	"chatclub/internal/queue"
-	"chatclub/internal/queue/memory"
-	"chatclub/internal/queue/rabbit"
-	"chatclub/internal/rooms"
+	"chatclub/internal/app/doctest"
 	"chatclub/internal/sender"
 	"chatclub/internal/service"
-	"chatclub/internal/webhook"
 )
 
-const file = "../../README.md"
-
-func TestSettingsTables(t *testing.T) {
-	for name, text := range map[string]string{
-		"settings webhook":    service.Markdown[service.WebhookSettings](),
-		"settings core":       service.Markdown[service.CoreSettings](),
-		"settings dispatcher": service.Markdown[service.DispatcherSettings](),
-		"settings chatclub":   service.Markdown[service.QuickstartSettings](),
+func TestSettingsDoc(t *testing.T) {
+	t.Parallel()
+	for program, text := range map[string]string{
+		"webhook":    service.Markdown[WebhookSettings](),
+		"core":       service.Markdown[CoreSettings](),
+		"dispatcher": service.Markdown[DispatcherSettings](),
 	} {
-		Check(t, file, name, text)
+		doctest.Section(t, "../../docs/settings.md", program, text)
 	}
 }
 
-func TestMetricsTable(t *testing.T) { Check(t, file, "metrics", table(gather(t))) }
+func TestMetricsDoc(t *testing.T) {
+	t.Parallel()
+	doctest.Section(t, "../../docs/metrics.md", "metrics", table(gather(t)))
+}
 
 // What deploy/ asks for exists, and its dashboard shows all of the dispatcher's
 // decisions.
 func TestDeployKnowsTheMetrics(t *testing.T) {
+	t.Parallel()
 	known := make(map[string]bool)
 	for _, f := range gather(t) {
 		known[f.GetName()] = true
@@ -76,6 +71,7 @@ func TestDeployKnowsTheMetrics(t *testing.T) {
 // An alert that asks for a label's value that is never counted, or for a job
 // that Prometheus does not know, would never fire.
 func TestAlertsKnowTheLabels(t *testing.T) {
+	t.Parallel()
 	known := make(map[string]bool) // metric, label and value
 	for _, f := range gather(t) {
 		for _, m := range f.GetMetric() {
@@ -107,53 +103,46 @@ func TestAlertsKnowTheLabels(t *testing.T) {
 	}
 }
 
-// gather returns every metric of every program.
+// gather returns every metric of ours in the three programs, sorted by name.
 func gather(t *testing.T) []*dto.MetricFamily {
 	t.Helper()
-	reg := prometheus.NewRegistry()
-	log := slog.New(slog.DiscardHandler)
-	top := queue.Topology{Prefix: "t", Lanes: 1}
-	mem, err := memory.New(top)
-	if err != nil {
-		t.Fatal(err)
+	all := make(map[string]*dto.MetricFamily)
+	add := func(start func(Options) (*Program, error)) {
+		t.Helper()
+		reg := prometheus.NewRegistry()
+		p, err := start(Options{Registry: reg, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, f := range families {
+			if !strings.HasPrefix(f.GetName(), "chatclub_") {
+				continue
+			}
+			if have := all[f.GetName()]; have != nil { // the broker's, which every program has
+				f.Metric = append(have.GetMetric(), f.GetMetric()...)
+			}
+			all[f.GetName()] = f
+		}
 	}
-	defer mem.Close()
-	broker, err := rabbit.Open(rabbit.Config{URLs: []string{"amqp://127.0.0.1:1"}, Topology: top, Registerer: reg})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer broker.Close()
-	store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite::memory:"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	send, err := sender.New(sender.Config{
-		BaseURL: "http://127.0.0.1:1", Tokens: sender.StaticTokens(nil), MaxInFlight: 1, CallTimeout: time.Second, Registerer: reg,
+	add(func(o Options) (*Program, error) {
+		return NewWebhook(t.Context(), WebhookConfig{Settings: webhookSettings(t), Options: o})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer send.Close()
-	_, err = webhook.New(webhook.Config{Broker: mem, Topology: top, AppSecret: []byte("x"), VerifyToken: "x", Registerer: reg, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = core.New(core.Config{Broker: mem, Store: store, Registerer: reg}); err != nil {
-		t.Fatal(err)
-	}
-	_, err = dispatch.New(dispatch.Config{
-		Broker: mem, Sender: send, Gate: excess.New(excess.Config{}, time.Now()), Log: log, Registerer: reg,
-		Prefetch: 1, MaxInFlight: 1, MaxAttempts: 1, MessageTTL: time.Second, ShutdownTimeout: time.Second,
+	add(func(o Options) (*Program, error) {
+		return NewCore(t.Context(), CoreConfig{Settings: load[CoreSettings](t, "DATABASE_URL", "sqlite::memory:"), Options: o})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return families
+	add(func(o Options) (*Program, error) {
+		return NewDispatcher(t.Context(), DispatcherConfig{
+			Settings: load[DispatcherSettings](t, "PAGES_FILE", "none"), Options: o, Tokens: sender.StaticTokens(nil),
+		})
+	})
+	return slices.SortedFunc(maps.Values(all), func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
 }
 
 // table lists metrics as Markdown, sorted by name.
@@ -180,9 +169,11 @@ func table(families []*dto.MetricFamily) string {
 	return b.String()
 }
 
-// The packages in README's map are those that exist.
-func TestPackageMap(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}}\t{{.Doc}}", "chatclub/...").Output()
+// The table of packages has all that exist, each with the first sentence of its
+// comment.
+func TestPackagesDoc(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{if .GoFiles}}{{.ImportPath}}\t{{.Doc}}{{end}}", "chatclub/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,15 +188,5 @@ func TestPackageMap(t *testing.T) {
 		words := strings.SplitN(doc, " ", 3)
 		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimPrefix(path, "chatclub/"), words[len(words)-1])
 	}
-	Check(t, file, "packages", b.String())
-}
-
-func TestCutNamesTheMissingSection(t *testing.T) {
-	if _, _, _, err := cut("nothing", "x"); err == nil || !strings.Contains(err.Error(), "begin x") {
-		t.Errorf("cut without section = %v, want an error that names it", err)
-	}
-	before, section, after, err := cut("a<!-- begin x -->b<!-- end x -->c", "x")
-	if err != nil || before != "a<!-- begin x -->" || section != "b" || after != "<!-- end x -->c" {
-		t.Errorf("cut = %q, %q, %q, %v", before, section, after, err)
-	}
+	doctest.Section(t, "../../ARCHITECTURE.md", "packages", b.String())
 }

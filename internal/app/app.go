@@ -1,0 +1,139 @@
+// Package app wires chatclub's three programs: webhook, core and dispatcher,
+// each with its settings. It is the only place that does so. The binaries, the
+// quick start, the load test and the tests all start programs through it, and
+// differ only in what they give it.
+//
+// A binary gives a program its settings alone:
+//
+//	s, err := service.Load[app.WebhookSettings](os.Args[1:], nil, os.Stdout)
+//	…
+//	p, err := app.NewWebhook(ctx, app.WebhookConfig{Settings: s})
+//	…
+//	return p.Run(ctx)
+//
+// A caller that wants a program within its own process takes the settings from
+// [service.Defaults], and gives a broker, a registry or a log in [Options].
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/service"
+)
+
+// Options replace what a program would make from its settings. The zero value
+// replaces nothing.
+type Options struct {
+	// Name tells several programs in one process apart: it is the label
+	// "program" of their metrics, and names their connections in RabbitMQ.
+	// Empty: the connection has the program's own name, and the metrics no label.
+	Name string
+	// Broker is used and stays open. Nil: RabbitMQ at AMQP_URL.
+	Broker queue.Broker
+	// Registry takes the metrics. Nil: one of its own, with the metrics of the
+	// Go runtime and of the process.
+	Registry *prometheus.Registry
+	// Log takes the log. Nil: standard error, as LOG_LEVEL and LOG_FORMAT say.
+	Log *slog.Logger
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+
+	ownsBroker bool // for tests: Broker is closed as one from AMQP_URL is
+}
+
+func (o Options) withDefaults(s ProgramSettings) Options {
+	if o.Registry == nil {
+		o.Registry = service.NewRegistry()
+	}
+	if o.Log == nil {
+		o.Log = service.NewLogger(s.Log, os.Stderr)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Program is a webhook, a core or a dispatcher: wired, and with its addresses
+// bound. NewWebhook, NewCore and NewDispatcher make one. Run it once, or Close
+// it. Its other methods are safe for concurrent use.
+type Program struct {
+	log      *slog.Logger
+	ready    func(context.Context) error
+	pages    map[string]http.Handler // on the admin server, beside those that every program has
+	actors   []service.Actor         // in the order of shutdown
+	closers  []func() error          // of what was opened, in that order
+	http     net.Listener            // nil where there is none
+	admin    *service.Admin          // nil without an address
+	stopping atomic.Bool
+	closed   sync.Once
+}
+
+// Run does the program's work until ctx ends, or a part of it fails. Then it
+// stops the parts in the order that the constructor gives, each within its
+// bound, and closes what the program opened.
+func (p *Program) Run(ctx context.Context) error {
+	return errors.Join(service.Run(ctx, p.log, p.actors...), p.Close())
+}
+
+// Close closes what a program opened that will not run.
+func (p *Program) Close() error {
+	var errs []error
+	p.closed.Do(func() {
+		for _, closer := range slices.Backward(p.closers) {
+			if err := closer(); !errors.Is(err, net.ErrClosed) { // the HTTP server has closed its listener
+				errs = append(errs, err)
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// errStopping is the readiness of a program that was asked to end.
+var errStopping = errors.New("stopping")
+
+// Ready returns nil while the program can do its work, otherwise why not. It is
+// what /readyz answers.
+func (p *Program) Ready(ctx context.Context) error {
+	if p.stopping.Load() {
+		return errStopping
+	}
+	return p.ready(ctx)
+}
+
+// HTTPAddr returns the address at which webhook serves /webhook. For the other
+// programs it is empty.
+func (p *Program) HTTPAddr() string {
+	if p.http == nil {
+		return ""
+	}
+	return p.http.Addr().String()
+}
+
+// AdminAddr returns the address of the admin server, or "" without one.
+func (p *Program) AdminAddr() string {
+	if p.admin == nil {
+		return ""
+	}
+	return p.admin.Addr()
+}
+
+// MountPages adds the program's own admin pages, such as the operators' API of
+// core, to an admin server that is not its own.
+func (p *Program) MountPages(on *service.Admin) {
+	for pattern, h := range p.pages {
+		on.Handle(pattern, h)
+	}
+}

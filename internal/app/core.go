@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"chatclub/internal/core"
+	"chatclub/internal/message"
+	"chatclub/internal/phrase"
+	"chatclub/internal/rooms"
+	"chatclub/internal/service"
+)
+
+// otherConns are the database connections beside one per worker: four for
+// broadcasts, and for pruning, counting, the silent, operators and the
+// readiness check.
+const otherConns = 8
+
+// CoreSettings are those of cmd/core.
+type CoreSettings struct {
+	DatabaseURL     service.Secret `env:"DATABASE_URL" envDefault:"sqlite:chatclub.db" doc:"Where users and rooms are: sqlite:FILE for one core, postgres://user:password@host/database for several."`
+	RoomCapacity    int            `env:"ROOM_CAPACITY" envDefault:"100" doc:"Members of a room at most, 2 to 100; the next room opens when all are full."`
+	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"20h" doc:"How long a member may be silent before it leaves its room, with a notice if Messenger's 24 h are not over; 0s: for ever."`
+	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"30" doc:"Messages and commands of one user that have an effect in FLOOD_PERIOD; 0: all."`
+	FloodPeriod     time.Duration  `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT."`
+	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none."`
+	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events held at most, of a kilobyte or two; a page that fills it holds up the others."`
+	Workers         int            `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
+	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page; copies beyond it go to the page's lane at once."`
+	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
+	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long the broker may take to confirm an event's copies before they are published again."`
+	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long events in hand may take when the program is stopped."`
+	ProgramSettings
+}
+
+// About says what the program does.
+func (CoreSettings) About() string {
+	return "core puts writers into rooms and copies every message to the other members of its room."
+}
+
+// Validate names every fault.
+func (s CoreSettings) Validate() error {
+	return errors.Join(
+		checkDatabase("DATABASE_URL", s.DatabaseURL),
+		service.CheckRange("ROOM_CAPACITY", s.RoomCapacity, 2, rooms.MaxCapacity),
+		service.CheckDuration("ROOM_IDLE", s.RoomIdle, 0, 365*24*time.Hour),
+		service.CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, 1_000_000),
+		service.CheckDuration("FLOOD_PERIOD", s.FloodPeriod, time.Second, time.Hour),
+		service.CheckRange("PREFETCH", s.Prefetch, 1, math.MaxUint16), // the protocol's field has 16 bits
+		service.CheckRange("WORKERS", s.Workers, 1, 1024),
+		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, MaxLimit),
+		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, MaxLimit),
+		service.CheckDuration("PUBLISH_TIMEOUT", s.PublishTimeout, 10*time.Millisecond, time.Hour),
+		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
+	)
+}
+
+// checkDatabase wants an address that names a database of a kind that package
+// rooms knows. rooms.Open reports the rest.
+func checkDatabase(name string, databaseURL service.Secret) error {
+	scheme, rest, _ := strings.Cut(databaseURL.Reveal(), ":")
+	switch scheme {
+	case "sqlite", "postgres", "postgresql":
+		if rest == "" || rest == "//" {
+			return service.Faultf(name, "names no database")
+		}
+		return nil
+	}
+	return service.Faultf(name, "must begin with sqlite: or postgres://")
+}
+
+// limit returns the limits for core, or nil without LIMIT_TEXT, which a caller
+// within the process may set to zero. Then no copy goes to a lane.
+func (s CoreSettings) limit() func(class string) float64 {
+	if s.LimitText == 0 {
+		return nil
+	}
+	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}.Of
+}
+
+// Language is one of phrase.Languages.
+type Language string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *Language) UnmarshalText(b []byte) error {
+	if !slices.Contains(phrase.Languages(), string(b)) {
+		return fmt.Errorf("%.40q is not %s", b, l.Describe())
+	}
+	*l = Language(b)
+	return nil
+}
+
+// Describe lists the languages.
+func (Language) Describe() string {
+	all := phrase.Languages()
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}
+
+// CoreConfig is what NewCore needs.
+type CoreConfig struct {
+	Settings CoreSettings
+	Options
+}
+
+// NewCore wires core. Its shutdown: no more events, those in hand are finished
+// within SHUTDOWN_TIMEOUT and the others handed back, then the broker's
+// connection is closed, then the admin server, then the database.
+func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
+	s := cfg.Settings
+	w, err := begin("core", s.ProgramSettings, cfg.Options)
+	if err != nil {
+		return nil, err
+	}
+	defer w.undo(&err)
+	store, err := rooms.Open(rooms.Config{
+		DatabaseURL: s.DatabaseURL.Reveal(),
+		Capacity:    s.RoomCapacity,
+		MaxConns:    s.Workers + otherConns,
+		Idle:        s.RoomIdle,
+		FloodLimit:  s.FloodLimit,
+		FloodPeriod: s.FloodPeriod,
+		Now:         w.Now,
+	})
+	if err != nil {
+		return nil, &service.SettingsError{Faults: []error{service.Named("DATABASE_URL", err)}}
+	}
+	w.onClose(store.Close)
+	c, err := core.New(core.Config{
+		Broker:          w.Broker,
+		Store:           store,
+		Prefetch:        s.Prefetch,
+		Workers:         s.Workers,
+		PublishTimeout:  s.PublishTimeout,
+		Limit:           s.limit(),
+		Idle:            s.RoomIdle,
+		Language:        string(s.Language),
+		ShutdownTimeout: s.ShutdownTimeout,
+		Registerer:      w.metrics,
+		Log:             w.Log,
+		Now:             w.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.ready = c.Ready
+	for _, pattern := range core.Operators() {
+		w.pages[pattern] = c.Handler()
+	}
+	w.add("core", c.Run)
+	return w.finish(ctx)
+}

@@ -1,0 +1,140 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/phrase"
+	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
+	"chatclub/internal/rooms/roomstest"
+	"chatclub/internal/service"
+)
+
+// runCore runs a core with rooms of two.
+func runCore(t *testing.T, database string, opt Options) running {
+	t.Helper()
+	p, err := NewCore(t.Context(), CoreConfig{
+		Settings: load[CoreSettings](t, "DATABASE_URL", database, "LANES", "1", "ROOM_CAPACITY", "2"), Options: opt,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run(t, p)
+}
+
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	for name, database := range map[string]func(testing.TB) string{
+		"sqlite":   func(t testing.TB) string { t.Helper(); return "sqlite:" + t.TempDir() + "/core.db" },
+		"postgres": roomstest.DSN,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, opt := given(t)
+			r := runCore(t, database(t), opt)
+			out, err := b.Consume(b.Topology().Outbound(), queue.ConsumeOptions{Prefetch: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, user := range []string{"1", "2", "3"} { // the third opens the next room
+				ev := message.Event{Kind: message.KindMessage, Page: "p", ID: "m" + user, User: user, Time: 1, Text: "hello"}
+				body, err := ev.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := b.Publish(t.Context(), queue.Message{Queue: b.Topology().Inbound(), ID: ev.ID, Body: body}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, want := range []string{"p/m1/1", "p/m2/2", "p/m2/1", "p/m3/3"} {
+				select {
+				case d := <-out.Deliveries():
+					if d.ID != want {
+						t.Errorf("copy = %s, want %s", d.ID, want)
+					}
+				case <-time.After(30 * time.Second):
+					t.Fatalf("no copy %s after 30 s", want)
+				}
+			}
+			if code, body := get(t, r.admin+"/readyz"); code != http.StatusOK {
+				t.Errorf("GET /readyz = %d %q, want 200", code, body)
+			}
+			if code, body := get(t, r.admin+"/rooms?page=p"); code != http.StatusOK || strings.Count(body, `"members"`) != 2 {
+				t.Errorf("GET /rooms = %d %q, want 200 with two rooms", code, body)
+			}
+			if _, body := get(t, r.admin+"/metrics"); !strings.Contains(body, "chatclub_core_joins_total 3\n") {
+				t.Error("GET /metrics does not say that 3 users joined")
+			}
+			if err := r.stop(); err != nil {
+				t.Errorf("Run = %v, want nil", err)
+			}
+		})
+	}
+}
+
+// TestDatabaseAway: the program starts, waits, and says so.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	_, opt := given(t)
+	r := runCore(t, "postgres://u:"+password+"@127.0.0.1:1/d?sslmode=disable", opt)
+	code, body := get(t, r.admin+"/readyz")
+	if code != http.StatusServiceUnavailable || !strings.Contains(body, "database") || strings.Contains(body, password) {
+		t.Errorf("GET /readyz without a database = %d %q, want 503 that names it without the password", code, body)
+	}
+	if code, _ := get(t, r.admin+"/healthz"); code != http.StatusOK {
+		t.Errorf("GET /healthz without a database = %d, want 200", code)
+	}
+	if err := r.stop(); err != nil {
+		t.Errorf("Run = %v, want nil", err)
+	}
+}
+
+func TestBadDatabaseURL(t *testing.T) {
+	t.Parallel()
+	s := load[CoreSettings](t, "DATABASE_URL", "postgres://u:"+password+"@h:port/d")
+	_, err := NewCore(t.Context(), CoreConfig{Settings: s})
+	var settings *service.SettingsError
+	if !errors.As(err, &settings) || !strings.Contains(err.Error(), "DATABASE_URL") || strings.Contains(err.Error(), password) {
+		t.Errorf("NewCore with a bad DATABASE_URL = %v, want a settings error that names it without the password", err)
+	}
+}
+
+func TestCoreLimit(t *testing.T) {
+	t.Parallel()
+	if (CoreSettings{}).limit() != nil {
+		t.Error("limit() without LIMIT_TEXT is a function, want nil")
+	}
+	limit := CoreSettings{LimitText: 300, LimitMedia: 10}.limit()
+	if text, media := limit("text"), limit("media"); text != 300 || media != 10 {
+		t.Errorf("limits = %v and %v, want 300 and 10", text, media)
+	}
+}
+
+func TestLanguage(t *testing.T) {
+	t.Parallel()
+	for _, name := range phrase.Languages() {
+		if l := load[CoreSettings](t, "LANGUAGE", name).Language; string(l) != name {
+			t.Errorf("LANGUAGE=%s is %q", name, l)
+		}
+	}
+	want := `settings: LANGUAGE: "fr" is not en, pt or es`
+	if got := fault[CoreSettings](with("LANGUAGE", "fr")); got != want {
+		t.Errorf("LANGUAGE=fr: Load = %s, want %s", got, want)
+	}
+}
+
+// The bounds in the description are those that Validate checks.
+func TestRoomCapacityIsDescribed(t *testing.T) {
+	t.Parallel()
+	for _, row := range service.Table[CoreSettings]() {
+		if bounds := fmt.Sprintf("2 to %d;", rooms.MaxCapacity); row.Name == "ROOM_CAPACITY" && !strings.Contains(row.Meaning, bounds) {
+			t.Errorf("ROOM_CAPACITY means %q, want %q in it", row.Meaning, bounds)
+		}
+	}
+}

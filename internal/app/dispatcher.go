@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"chatclub/internal/dispatch"
+	"chatclub/internal/excess"
+	"chatclub/internal/message"
+	"chatclub/internal/sender"
+	"chatclub/internal/service"
+)
+
+// DispatcherSettings are those of cmd/dispatcher.
+type DispatcherSettings struct {
+	PagesFile       string        `env:"PAGES_FILE,required" doc:"JSON file that gives the access token of each page id; read again when it changes."`
+	GraphURL        string        `env:"GRAPH_URL" envDefault:"https://graph.facebook.com/v23.0" doc:"Address of the Send API, with its version."`
+	Prefetch        int           `env:"PREFETCH" envDefault:"1024" doc:"Messages of outbound held at most, in flight or waiting; lanes have LANE_PREFETCH each."`
+	MaxInFlight     int           `env:"MAX_IN_FLIGHT" envDefault:"512" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each)."`
+	LanePrefetch    int           `env:"LANE_PREFETCH" envDefault:"512" doc:"Messages of one overflow lane held at most; the same in every dispatcher."`
+	LimitText       int           `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page."`
+	LimitMedia      int           `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
+	LatencyTarget   time.Duration `env:"LATENCY_TARGET" envDefault:"0s" doc:"95th percentile of the calls' latency to hold by having fewer in flight; 0s: MAX_IN_FLIGHT alone bounds them."`
+	CallTimeout     time.Duration `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
+	BatchCalls      int           `env:"BATCH_CALLS" envDefault:"1" doc:"Messages of one page that go in one request at most, up to 50; 1: each has its own."`
+	BatchWait       time.Duration `env:"BATCH_WAIT" envDefault:"20ms" doc:"How long a message waits for others to go with, where BATCH_CALLS is above 1."`
+	MaxAttempts     int           `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
+	MessageTTL      time.Duration `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue; a broadcast has its deadline instead."`
+	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight may take when the program is stopped."`
+	ProgramSettings
+}
+
+// About says what the program does.
+func (DispatcherSettings) About() string {
+	return "dispatcher sends what is on the outbound queue, within the limits of each page."
+}
+
+// Validate names every fault.
+func (s DispatcherSettings) Validate() error {
+	return errors.Join(
+		service.CheckHTTPURL("GRAPH_URL", s.GraphURL),
+		service.CheckRange("PREFETCH", s.Prefetch, 1, math.MaxUint16), // the protocol's field has 16 bits
+		service.CheckRange("MAX_IN_FLIGHT", s.MaxInFlight, 1, 65535),
+		service.CheckRange("LANE_PREFETCH", s.LanePrefetch, 1, math.MaxUint16),
+		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, MaxLimit),
+		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, MaxLimit),
+		service.CheckDuration("LATENCY_TARGET", s.LatencyTarget, 0, time.Minute),
+		service.CheckDuration("CALL_TIMEOUT", s.CallTimeout, 10*time.Millisecond, 5*time.Minute),
+		service.CheckRange("BATCH_CALLS", s.BatchCalls, 1, sender.MaxBatch),
+		service.CheckDuration("BATCH_WAIT", s.BatchWait, time.Millisecond, time.Second), // each wait is delay for its reader
+		service.CheckRange("MAX_ATTEMPTS", s.MaxAttempts, 1, 1000),
+		service.CheckDuration("MESSAGE_TTL", s.MessageTTL, time.Second, 24*time.Hour), // Messenger's window
+		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
+	)
+}
+
+// limits returns the platform's limits, as far as the settings know them.
+func (s DispatcherSettings) limits() message.Limits {
+	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}
+}
+
+// DispatcherConfig is what NewDispatcher needs.
+type DispatcherConfig struct {
+	Settings DispatcherSettings
+	Options
+
+	Tokens    sender.TokenSource // nil: those in PAGES_FILE
+	Transport http.RoundTripper  // to the Send API; nil: the sender's own
+	Sender    dispatch.Caller    // makes the calls; nil: a sender with Tokens and Transport
+	Gate      dispatch.Gate      // nil: an excess map with the limits of the settings
+	Random    func() float64     // [0, 1), safe for concurrent use; nil: math/rand
+}
+
+// NewDispatcher wires a dispatcher. Its shutdown: no more deliveries, calls in
+// flight finish and are settled within SHUTDOWN_TIMEOUT, then the broker's
+// connection is closed, then the admin server.
+func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err error) {
+	s := cfg.Settings
+	w, err := begin("dispatcher", s.ProgramSettings, cfg.Options)
+	if err != nil {
+		return nil, err
+	}
+	defer w.undo(&err)
+	var pages *sender.Pages // follows PAGES_FILE
+	if cfg.Sender == nil && cfg.Tokens == nil {
+		if pages, err = sender.OpenPagesFile(s.PagesFile, w.Log); err != nil {
+			return nil, err
+		}
+		cfg.Tokens = pages
+	}
+	if cfg.Sender == nil {
+		if cfg.Sender, err = w.sender(cfg); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Gate == nil {
+		cfg.Gate = excess.New(excess.Config{Limit: s.limits().Of, LaneHold: s.LanePrefetch, Random: cfg.Random}, w.Now())
+	}
+	d, err := dispatch.New(dispatch.Config{
+		Broker:          w.Broker,
+		Sender:          cfg.Sender,
+		Gate:            cfg.Gate,
+		Prefetch:        s.Prefetch,
+		LanePrefetch:    s.LanePrefetch,
+		MaxInFlight:     s.MaxInFlight,
+		LatencyTarget:   s.LatencyTarget,
+		MaxAttempts:     s.MaxAttempts,
+		MessageTTL:      s.MessageTTL,
+		ShutdownTimeout: s.ShutdownTimeout,
+		Registerer:      w.metrics,
+		Log:             w.Log,
+		Now:             w.Now,
+		Random:          cfg.Random,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.ready = func(context.Context) error { return d.Ready() }
+	w.pages["/pages"], w.pages["/pages/"] = d.PagesHandler(), d.PagesHandler()
+	w.add("dispatcher", d.Run)
+	if pages != nil {
+		w.add("pages file", pages.Run)
+	}
+	return w.finish(ctx)
+}
+
+// sender returns what makes the calls: each by itself, or several in one request.
+func (w *wiring) sender(cfg DispatcherConfig) (dispatch.Caller, error) {
+	s := cfg.Settings
+	send, err := sender.New(sender.Config{
+		BaseURL:     s.GraphURL,
+		Tokens:      cfg.Tokens,
+		Transport:   cfg.Transport,
+		MaxInFlight: s.MaxInFlight,
+		CallTimeout: s.CallTimeout,
+		Registerer:  w.metrics,
+		Now:         w.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.onClose(func() error { send.Close(); return nil })
+	if s.BatchCalls <= 1 {
+		return send, nil
+	}
+	return sender.NewBatcher(sender.BatchConfig{Sender: send, Size: s.BatchCalls, Wait: s.BatchWait})
+}

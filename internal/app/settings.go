@@ -1,0 +1,83 @@
+package app
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/service"
+)
+
+// MaxLimit bounds the settings of the platform's limits: thousands of times what
+// Messenger takes, and still a microsecond for each call.
+const MaxLimit = 1_000_000
+
+// maxShutdown keeps SHUTDOWN_TIMEOUT plus the admin server's 2 s and the
+// broker's close within what orchestrators can be told to wait.
+const maxShutdown = 10 * time.Minute
+
+// ProgramSettings are those that every program has.
+type ProgramSettings struct {
+	Broker BrokerSettings
+	Admin  service.AdminSettings
+	Log    service.LogSettings
+}
+
+// QueueSettings name the queues; every program of a deployment must have the
+// same.
+type QueueSettings struct {
+	Prefix string `env:"QUEUE_PREFIX" envDefault:"chatclub" doc:"First part of every queue's name; the same in every program."`
+	Lanes  int    `env:"LANES" envDefault:"64" doc:"How many overflow lanes there are; the same in every program."`
+}
+
+// Topology returns the queues that the settings name.
+func (s QueueSettings) Topology() queue.Topology {
+	return queue.Topology{Prefix: s.Prefix, Lanes: s.Lanes}
+}
+
+// Validate names every fault.
+func (s QueueSettings) Validate() error {
+	t := s.Topology()
+	return errors.Join(
+		service.Named("QUEUE_PREFIX", t.ValidatePrefix()),
+		service.Named("LANES", t.ValidateLanes()),
+	)
+}
+
+// BrokerSettings say where RabbitMQ is.
+type BrokerSettings struct {
+	AMQPURL service.Secret `env:"AMQP_URL,required" doc:"Addresses of RabbitMQ, amqp://user:password@host:5672/vhost, separated by commas when there are several nodes."`
+	QueueSettings
+}
+
+// URLs returns the addresses in AMQP_URL.
+func (s BrokerSettings) URLs() []string {
+	var urls []string
+	for u := range strings.SplitSeq(s.AMQPURL.Reveal(), ",") {
+		if u = strings.TrimSpace(u); u != "" {
+			urls = append(urls, u)
+		}
+	}
+	return urls
+}
+
+// Validate names every fault, without the password.
+func (s BrokerSettings) Validate() error {
+	return errors.Join(s.QueueSettings.Validate(), s.validateURLs())
+}
+
+func (s BrokerSettings) validateURLs() error {
+	var faults []error
+	urls := s.URLs()
+	if len(urls) == 0 {
+		faults = append(faults, service.Faultf("AMQP_URL", "must be set"))
+	}
+	for i, raw := range urls {
+		if u, err := url.Parse(raw); err != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || u.Host == "" {
+			faults = append(faults, service.Faultf("AMQP_URL", "address %d is not of the form amqp://user:password@host:5672/vhost", i+1))
+		}
+	}
+	return errors.Join(faults...)
+}

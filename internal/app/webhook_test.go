@@ -1,0 +1,175 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"chatclub/internal/queue"
+)
+
+const fixtures = "../webhook/testdata"
+
+func readFixture(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(fixtures, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// webhookSettings are those of a webhook with every port free.
+func webhookSettings(t *testing.T) WebhookSettings {
+	t.Helper()
+	return load[WebhookSettings](t, "APP_SECRET", "chatclub-test-secret", "VERIFY_TOKEN", "verify-me")
+}
+
+// runWebhook runs a webhook whose broker ends with it.
+func runWebhook(t *testing.T, opt Options) running {
+	t.Helper()
+	opt.ownsBroker = true
+	p, err := NewWebhook(t.Context(), WebhookConfig{Settings: webhookSettings(t), Options: opt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run(t, p)
+}
+
+func TestFixturesOverHTTP(t *testing.T) {
+	t.Parallel()
+	b, opt := given(t)
+	r := runWebhook(t, opt)
+	rows := regexp.MustCompile(`(?m)^\| ([a-z-]+) \| (\d+) \|$`).FindAllSubmatch(readFixture(t, "README.md"), -1)
+	if len(rows) != 13 {
+		t.Fatalf("README.md lists %d bodies, want 13", len(rows))
+	}
+	inbound, dead := 0, 0
+	post := func(name string, code int) {
+		t.Helper()
+		got, body := request(t, http.MethodPost, r.http+"/webhook", readFixture(t, name+".json"), string(readFixture(t, name+".sig")))
+		if got != code || code == 200 && body != "EVENT_RECEIVED" {
+			t.Errorf("POST %s = %d %q, want %d", name, got, body, code)
+		}
+		if got := ready(t, b, "chatclub.inbound"); got != inbound {
+			t.Errorf("after %s inbound holds %d, want %d", name, got, inbound)
+		}
+		if got := ready(t, b, "chatclub.dead"); got != dead {
+			t.Errorf("after %s dead holds %d, want %d", name, got, dead)
+		}
+	}
+	for _, row := range rows {
+		n, err := strconv.Atoi(string(row[2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inbound += n
+		post(string(row[1]), 200)
+	}
+	for _, name := range []string{"bad-truncated", "bad-not-json", "bad-types", "bad-deep"} {
+		dead++
+		post(name, 200)
+	}
+	post("bad-object", 404)
+
+	text := readFixture(t, "text.json")
+	if code, _ := request(t, http.MethodPost, r.http+"/webhook", text, ""); code != 403 {
+		t.Errorf("POST unsigned = %d, want 403", code)
+	}
+	if code, body := request(t, http.MethodGet, r.http+"/webhook?hub.mode=subscribe&hub.verify_token=verify-me&hub.challenge=42", nil, ""); code != 200 || body != "42" {
+		t.Errorf("GET verification = %d %q, want 200 42", code, body)
+	}
+	if code, _ := request(t, http.MethodGet, r.http+"/", nil, ""); code != 404 {
+		t.Errorf("GET / = %d, want 404", code)
+	}
+	if code, _ := request(t, http.MethodGet, r.http+"/metrics", nil, ""); code != 404 {
+		t.Errorf("GET /metrics on the public port = %d, want 404", code)
+	}
+	if code, body := request(t, http.MethodGet, r.admin+"/metrics", nil, ""); code != 200 || !strings.Contains(body, `chatclub_webhook_requests_total{result="ok"} 17`) {
+		t.Errorf("GET /metrics = %d, want 200 with 17 requests ok:\n%s", code, body)
+	}
+	if code, body := request(t, http.MethodGet, r.admin+"/readyz", nil, ""); code != 200 {
+		t.Errorf("GET /readyz = %d %q, want 200", code, body)
+	}
+	if err := r.stop(); err != nil {
+		t.Errorf("run after cancel = %v, want nil", err)
+	}
+	if err := b.Publish(t.Context()); !errors.Is(err, queue.ErrClosed) {
+		t.Errorf("broker after run: Publish = %v, want ErrClosed", err)
+	}
+}
+
+// gated holds every Publish until released.
+type gated struct {
+	queue.Broker
+	entered, release chan struct{}
+}
+
+func (g gated) Publish(ctx context.Context, msgs ...queue.Message) error {
+	g.entered <- struct{}{}
+	<-g.release
+	return g.Broker.Publish(ctx, msgs...)
+}
+
+// TestShutdownAnswersWhatIsInFlight: a request being published when the
+// program is stopped is confirmed and answered before the broker is closed,
+// and the admin server serves meanwhile.
+func TestShutdownAnswersWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	b, opt := given(t)
+	g := gated{Broker: b, entered: make(chan struct{}), release: make(chan struct{})}
+	opt.Broker = g
+	r := runWebhook(t, opt)
+	type answer struct {
+		code int
+		body string
+	}
+	answered := make(chan answer, 1)
+	text, signature := readFixture(t, "text.json"), string(readFixture(t, "text.sig"))
+	go func() {
+		code, body := request(t, http.MethodPost, r.http+"/webhook", text, signature)
+		answered <- answer{code, body}
+	}()
+	<-g.entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.stop() }()
+	// Readiness ends before anything is closed.
+	for {
+		if code, body := request(t, http.MethodGet, r.admin+"/readyz", nil, ""); code == 503 {
+			if body != "not ready: stopping\n" {
+				t.Errorf("GET /readyz while stopping = %q, want stopping", body)
+			}
+			break
+		}
+	}
+	close(g.release)
+	if got := <-answered; got.code != 200 { // a broker closed by now would make it 503
+		t.Errorf("POST in flight = %d %q, want 200", got.code, got.body)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("run after cancel = %v, want nil", err)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	_, opt := given(t)
+	r := runWebhook(t, opt)
+	addr := strings.TrimPrefix(r.admin, "http://")
+	for _, name := range []string{"HTTP_ADDR", "ADMIN_ADDR"} {
+		s := load[WebhookSettings](t, "APP_SECRET", "x", "VERIFY_TOKEN", "x", name, addr)
+		_, err := NewWebhook(t.Context(), WebhookConfig{Settings: s, Options: Options{Log: opt.Log}})
+		if err == nil || !strings.Contains(err.Error(), addr) {
+			t.Errorf("NewWebhook with %s in use = %v, want an error that names %s", name, err, addr)
+		}
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+}

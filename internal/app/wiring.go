@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/service"
+)
+
+// wiring is a program in the making. A constructor gets it from begin, adds the
+// parts in the order of their shutdown, and ends with finish.
+type wiring struct {
+	*Program
+	Options
+	settings ProgramSettings
+	metrics  prometheus.Registerer // Registry, with the label of Name
+}
+
+// begin opens the broker. The constructor then defers undo.
+func begin(program string, s ProgramSettings, o Options) (*wiring, error) {
+	o = o.withDefaults(s)
+	w := &wiring{
+		Program: &Program{log: o.Log, pages: make(map[string]http.Handler)},
+		Options: o, settings: s, metrics: o.Registry,
+	}
+	if o.Name != "" {
+		program = o.Name
+		w.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"program": o.Name}, o.Registry)
+	}
+	if w.Broker == nil {
+		b, err := rabbit.Open(rabbit.Config{
+			URLs: s.Broker.URLs(), Topology: s.Broker.Topology(), Name: "chatclub " + program, Log: o.Log, Registerer: w.metrics,
+		})
+		if err != nil {
+			return nil, err
+		}
+		w.Broker, w.ownsBroker = b, true
+		w.onClose(b.Close) // for a program that does not run; otherwise it is closed already
+	}
+	// Readiness ends before any part is stopped.
+	w.add("readiness", func(ctx context.Context) error {
+		<-ctx.Done()
+		w.stopping.Store(true)
+		return nil
+	})
+	return w, nil
+}
+
+// add appends a part to those that are stopped before it.
+func (w *wiring) add(name string, run func(ctx context.Context) error) {
+	w.actors = append(w.actors, service.Actor{Name: name, Run: run})
+}
+
+// onClose has Close call closer, before the closers that were given earlier.
+func (w *wiring) onClose(closer func() error) { w.closers = append(w.closers, closer) }
+
+// finish adds what every program ends with: the broker, which all other parts
+// need, and the admin server, which shows metrics and health until all has
+// stopped.
+func (w *wiring) finish(ctx context.Context) (*Program, error) {
+	if w.ownsBroker {
+		w.add("broker", w.runBroker)
+	}
+	s := w.settings.Admin
+	if s.Addr == "" {
+		return w.Program, nil
+	}
+	listener, err := service.Listen(ctx, s.Addr)
+	if err != nil {
+		return nil, err
+	}
+	w.onClose(listener.Close)
+	w.admin = service.NewAdmin(service.AdminConfig{
+		Listener: listener, Registry: w.Registry, PProf: s.PProf, Log: w.Log, Ready: w.Ready,
+	})
+	w.MountPages(w.admin)
+	w.actors = append(w.actors, w.admin.Actor())
+	return w.Program, nil
+}
+
+// runBroker closes the broker when its turn comes.
+func (w *wiring) runBroker(ctx context.Context) error {
+	<-ctx.Done()
+	if err := w.Broker.Close(); err != nil {
+		return fmt.Errorf("close broker: %w", err)
+	}
+	return nil
+}
+
+// undo closes what was opened when the wiring failed.
+func (w *wiring) undo(err *error) {
+	if *err == nil {
+		return
+	}
+	if closeErr := w.Close(); closeErr != nil {
+		*err = errors.Join(*err, closeErr)
+	}
+}

@@ -1,0 +1,154 @@
+// Package internal_test holds the map of the house: who may import whom. The
+// test compares it with the import clauses of all files.
+package internal_test
+
+import "testing"
+
+// row says what a package may import. Paths are those below the module, without
+// "internal/", and are separated by spaces. "x/..." is x with all below it, and
+// "..." alone is everything; a "!" before a path takes it out again. Of several
+// paths that match the last one decides, of several rows the longest.
+type row struct{ pkg, may string }
+
+// house has the packages, from the ground up. A new package needs a row, and a
+// row names what is imported: no more, so that it can be read as a map.
+func house() []row {
+	return []row{
+		// On the ground: these import nothing of ours.
+		{"aimd", ""},
+		{"backoff", ""},
+		{"excess", ""},
+		{"message", ""},
+		{"phrase", ""},
+		{"plaintext", ""},
+		{"service", ""},
+
+		// The broker.
+		{"queue", "message"},
+		{"queue/memory", "queue"},
+		{"queue/rabbit", "backoff queue"},
+
+		// What core is made of.
+		{"command", "phrase plaintext"},
+		{"fanout", "message phrase plaintext"},
+		{"rooms", "plaintext"},
+
+		// What a dispatcher is made of.
+		{"census", "backoff excess queue"},
+		{"sender", "message"},
+
+		// The three jobs.
+		{"webhook", "message queue"},
+		{"core", "backoff census command excess fanout message phrase plaintext queue rooms"},
+		{"dispatch", "aimd backoff census excess message queue sender"},
+
+		// The wiring, once.
+		{"app", "core dispatch excess message phrase queue queue/rabbit rooms sender service webhook"},
+		{"cmd/core", "app service"},
+		{"cmd/dispatcher", "app service"},
+		{"cmd/webhook", "app service"},
+
+		// The fake platform is the judge. What it knows of the system it must
+		// know by itself, so it imports nothing outside its own folder. The
+		// platform knows neither its users nor its page.
+		{"fakeapi/ledger", ""},
+		{"fakeapi/limit", ""},
+		{"fakeapi/wire", ""},
+		{"fakeapi/webhook", "fakeapi/ledger fakeapi/wire"},
+		{"fakeapi", "fakeapi/ledger fakeapi/limit fakeapi/wire"},
+		{"fakeapi/users", "fakeapi fakeapi/webhook fakeapi/wire"},
+		{"fakeapi/web", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
+		{"fakeapi/cost", "fakeapi"},
+		{"fakeapi/limit/picture", "fakeapi/limit"},
+		{"fakeapi/fakeapitest", "fakeapi fakeapi/webhook"},
+		{"fakeapi/browsertest", ""},
+		{"fakeapi/clienttest", ""},
+		{"cmd/fakeapi", "fakeapi/... service"},
+		{"cmd/chatclub", "fakeapi/... app queue queue/memory rooms sender service"},
+
+		// The load test. No package of the product imports it, and it judges by
+		// the fake alone: whoever runs the system does not judge it.
+		{"loadtest/paired", ""},
+		{"loadtest/proc", ""},
+		{"loadtest/report", ""},
+		{"loadtest/judge", "fakeapi/ledger"},
+		{"loadtest/load", "backoff"},
+		{"loadtest/strategy", "backoff dispatch excess"},
+		{"loadtest/fleet", "fakeapi fakeapi/web app dispatch loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
+		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/report message queue"},
+		{"loadtest/scenario", "fakeapi fakeapi/limit loadtest/fleet loadtest/load loadtest/paired loadtest/report loadtest/trial"},
+		{"cmd/loadtest", "loadtest/fleet loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service"},
+
+		// For tests, and tools.
+		{"app/doctest", ""},
+		{"e2e", ""},
+		{"flow", ""},
+		{"queue/memory/memorytest", "queue queue/memory"},
+		{"queue/queuetest", "message queue"},
+		{"queue/rabbit/rabbittest", "queue"},
+		{"rooms/roomstest", ""},
+		{"tools/dispatchcost", "fakeapi app backoff loadtest/paired loadtest/proc message queue queue/rabbit queue/rabbit/rabbittest sender service"},
+		{"tools/probe", ""},
+		{"tools/withservers", "queue/rabbit/rabbittest rooms/roomstest"},
+	}
+}
+
+// houseOfTests says what tests may import, beside what their package may. They
+// may use the fake and everything of the product, and the load test only its own.
+func houseOfTests() []row {
+	return []row{
+		{"...", "... !loadtest/..."},
+		{"fakeapi/...", "fakeapi/..."},
+		{"loadtest/...", "..."},
+		{"flow", "..."},
+		{"cmd/loadtest", "..."},
+		{"core", "... !loadtest/... loadtest/paired loadtest/proc"}, // what fan-out costs is judged in pairs
+	}
+}
+
+// library says who may import a library, and whose tests may do so too.
+type library struct{ path, users, tests string }
+
+// libraries has every module of go.mod that we import.
+func libraries() []library {
+	return []library{
+		{"github.com/caarlos0/env/v11", "service", ""},
+		{"github.com/prometheus/client_golang", "...", ""},
+		{"golang.org/x/sync", "...", ""},
+		{"golang.org/x/text", "plaintext", ""},
+		// dispatchcost compares with a loop that talks to the broker itself.
+		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/... tools/dispatchcost", ""},
+		{"github.com/jackc/pgx/v5", "rooms/...", ""},
+		{"modernc.org/sqlite", "rooms", ""},
+		{"github.com/valyala/fasthttp", "fakeapi/...", ""},
+		{"github.com/HdrHistogram/hdrhistogram-go", "fakeapi/ledger loadtest/...", ""},
+		{"gonum.org/v1/plot", "loadtest/report", ""},
+		{"golang.org/x/image", "loadtest/report", ""},
+		// For comparison only: no program that is deployed knows Redis.
+		{"github.com/redis/go-redis/v9", "loadtest/strategy", ""},
+
+		{"github.com/alicebob/miniredis/v2", "", "flow loadtest/..."},
+		{"github.com/chromedp/cdproto", "", "fakeapi/browsertest loadtest/report"},
+		{"github.com/chromedp/chromedp", "", "fakeapi/browsertest loadtest/report"},
+		{"github.com/google/go-cmp", "queue/queuetest", "..."},
+		{"github.com/moby/moby/api", "queue/rabbit/rabbittest", ""},
+		{"github.com/prometheus/client_model", "", "..."},
+		{"github.com/testcontainers/testcontainers-go", "queue/rabbit/rabbittest", ""},
+		{"go.uber.org/goleak", "queue/rabbit/rabbittest", "..."},
+		{"pgregory.net/rapid", "", "..."},
+	}
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	files, err := imports("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 100 {
+		t.Fatalf("found %d files, want the whole module", len(files))
+	}
+	for _, sentence := range violations(files, house(), houseOfTests(), libraries()) {
+		t.Error(sentence)
+	}
+}
