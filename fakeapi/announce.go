@@ -3,46 +3,41 @@ package fakeapi
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"chatclub/fakeapi/ledger"
 )
 
-// unanswered are the announced events whose poster said that it will tell when
-// the system has taken them, by key. The zero value is empty.
-type unanswered struct {
-	mu     sync.Mutex
-	events map[string]*ledger.Event
-}
-
-func (u *unanswered) add(key string, e *ledger.Event) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.events == nil {
-		u.events = make(map[string]*ledger.Event)
+// expect announces the copies of one event, or single ids.
+func (c *control) expect(req *Request) (any, error) {
+	var in struct {
+		Page       string   `json:"page"`
+		MID        string   `json:"mid"`
+		Recipients []string `json:"recipients"`
+		IDs        []string `json:"ids"`
 	}
-	u.events[key] = e
+	if err := req.Decode(&in); err != nil {
+		return nil, err
+	}
+	if in.Page == "" || (in.MID == "") != (len(in.Recipients) == 0) || (in.MID == "") == (len(in.IDs) == 0) {
+		return nil, errors.New("page, and either mid and recipients, or ids, must be set")
+	}
+	if in.MID != "" {
+		c.api.Announce(in.Page, in.MID, in.Recipients, 0)
+		return map[string]int{"announced": len(in.Recipients)}, nil
+	}
+	ids := make([]ledger.Expected, len(in.IDs))
+	for i, id := range in.IDs {
+		ids[i] = ledger.Expected{ID: id}
+	}
+	c.api.ledger.Announce(in.Page, ids...)
+	return map[string]int{"announced": len(ids)}, nil
 }
 
-func (u *unanswered) take(key string) *ledger.Event {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	e := u.events[key]
-	delete(u.events, key)
-	return e
-}
-
-func (u *unanswered) clear() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	clear(u.events)
-}
-
-// serveAnnounce enters events in the order of the list. One without a key
-// counts as answered at once: whoever publishes them in this order has their
+// announce enters events in the order of the list. An event without a key counts
+// as answered at once: a poster who publishes the events in this order has their
 // order judged by it.
-func (a *API) serveAnnounce(req *Request, resp *Response) {
+func (c *control) announce(req *Request) (any, error) {
 	var in struct {
 		Events []struct {
 			Page  string    `json:"page"`
@@ -55,14 +50,12 @@ func (a *API) serveAnnounce(req *Request, resp *Response) {
 			} `json:"ids"`
 		} `json:"events"`
 	}
-	if err := decodeStrict(req.Body, &in); err != nil {
-		resp.fail(err)
-		return
+	if err := req.Decode(&in); err != nil {
+		return nil, err
 	}
 	for i, e := range in.Events {
 		if e.Page == "" || len(e.IDs) == 0 {
-			resp.fail(fmt.Errorf("events[%d]: page and ids must be set", i))
-			return
+			return nil, fmt.Errorf("events[%d]: page and ids must be set", i)
 		}
 	}
 	for _, e := range in.Events {
@@ -70,44 +63,33 @@ func (a *API) serveAnnounce(req *Request, resp *Response) {
 		for k, id := range e.IDs {
 			ids[k] = ledger.Expected{ID: id.ID, Recipient: id.To}
 		}
-		event := a.book.Enter(ledger.Announcement{Page: e.Page, Group: e.Group, Due: e.Due, IDs: ids})
+		event := c.api.ledger.Enter(ledger.Announcement{Page: e.Page, Group: e.Group, Due: e.Due, IDs: ids})
 		if e.Key == "" {
 			event.Answered()
 			continue
 		}
-		a.waiting.add(e.Key, event)
+		c.waiting.add(e.Key, event)
 	}
-	resp.write(map[string]int{"announced": len(in.Events)})
+	return map[string]int{"announced": len(in.Events)}, nil
 }
 
-// serveAnswered says that the system has taken the events with these keys.
-func (a *API) serveAnswered(req *Request, resp *Response) {
+// answered notes that the system has taken the events with these keys.
+func (c *control) answered(req *Request) (any, error) {
 	var in struct {
 		Keys []string `json:"keys"`
 	}
-	if err := decodeStrict(req.Body, &in); err != nil {
-		resp.fail(err)
-		return
+	if err := req.Decode(&in); err != nil {
+		return nil, err
 	}
 	n := 0
 	for _, key := range in.Keys {
-		if e := a.waiting.take(key); e != nil {
+		if e := c.waiting.take(key); e != nil {
 			e.Answered()
 			n++
 		}
 	}
 	if n < len(in.Keys) {
-		resp.fail(errors.New("keys: some were not announced, or answered before"))
-		return
+		return nil, errors.New("keys: some were not announced, or answered before")
 	}
-	resp.write(map[string]int{"answered": n})
-}
-
-func (a *API) serveGroups(resp *Response) {
-	groups, err := a.book.Groups()
-	if err != nil {
-		resp.fail(err)
-		return
-	}
-	resp.write(map[string]any{"groups": groups})
+	return map[string]int{"answered": n}, nil
 }

@@ -3,8 +3,11 @@ package fakeapi
 import (
 	"fmt"
 	"strconv"
+	"strings"
+	"sync/atomic"
 
 	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/wire"
 )
 
 // Code names an error answer: "613", or "613/2018338" with its subcode.
@@ -12,13 +15,12 @@ type Code string
 
 // answer is one row of the catalogue of error answers.
 type answer struct {
-	code    int
-	subcode int
-	status  int // HTTP, unless Settings.Status says otherwise
-	typ     string
-	message string
-	// transient is what is_transient says: 0 absent, 1 true, −1 false.
-	transient int
+	code      int
+	subcode   int
+	status    int // HTTP, unless Settings.Status says otherwise
+	typ       string
+	message   string
+	transient int // is_transient: 0 absent, 1 true, −1 false
 	result    ledger.Result
 }
 
@@ -36,8 +38,8 @@ const (
 )
 
 // The answers that the fake itself has reason to give. A body that breaks the
-// documented rules counts as Failed, not as Rejected: that its message does not
-// arrive is its sender's fault, so its id is not excused. The others of the
+// documented rules counts as Failed, not as Rejected. Its message does not
+// arrive because of its sender, so its id is not excused. The others of the
 // catalogue are given on request (Settings.Inject, or a recipient named
 // error-CODE or error-CODE-SUBCODE).
 var (
@@ -62,8 +64,8 @@ var (
 	errParam          = &answer{100, 0, 400, oauth, "(#100) Invalid parameter", 0, ledger.Failed}
 )
 
-// onRequest are the documented answers beyond the above, so that every class
-// that a client must tell apart can be produced.
+// onRequest are the documented answers beyond these, so that every class that a
+// client must tell apart can be produced.
 var onRequest = []*answer{
 	{32, 0, 400, oauth, "(#32) Page request limit reached", 0, ledger.Refused},
 	{80001, 0, 400, oauth, "(#80001) There have been too many calls to this Page account. Wait a bit and try again.", 0, ledger.Refused},
@@ -107,18 +109,68 @@ func catalogue() map[Code]*answer {
 	return m
 }
 
-// because returns a with another text.
+// answers counts how often each error was answered. newAnswers makes it.
+type answers struct {
+	catalogue map[Code]*answer
+	counts    map[Code]*atomic.Uint64
+}
+
+func newAnswers() answers {
+	a := answers{catalogue: catalogue(), counts: make(map[Code]*atomic.Uint64)}
+	for code := range a.catalogue {
+		a.counts[code] = new(atomic.Uint64)
+	}
+	return a
+}
+
+func (a answers) count(c Code) {
+	if n := a.counts[c]; n != nil {
+		n.Add(1)
+	}
+}
+
+// given returns the counts above 0.
+func (a answers) given() map[Code]uint64 {
+	m := make(map[Code]uint64)
+	for code, n := range a.counts {
+		if v := n.Load(); v > 0 {
+			m[code] = v
+		}
+	}
+	return m
+}
+
+func (a answers) reset() {
+	for _, n := range a.counts {
+		n.Store(0)
+	}
+}
+
+// requested returns the answer that a recipient's name asks for: error-551, or
+// error-613-2018338. Real recipients are numbers.
+func (a answers) requested(to string) *answer {
+	name, ok := strings.CutPrefix(to, "error-")
+	if !ok {
+		return nil
+	}
+	if i := strings.LastIndexByte(name, '-'); i > 0 {
+		name = name[:i] + "/" + name[i+1:]
+	}
+	return a.catalogue[Code(name)]
+}
+
+// because returns the answer with another text.
 func (a *answer) because(format string, args ...any) *answer {
 	b := *a
 	b.message = "(#" + strconv.Itoa(a.code) + ") " + fmt.Sprintf(format, args...)
 	return &b
 }
 
-// appendEnvelope appends the JSON that the platform answers: subcode and
-// is_transient only where it gives them.
+// appendEnvelope appends the JSON that the platform answers. It has subcode and
+// is_transient only where the platform gives them.
 func (a *answer) appendEnvelope(b []byte, trace uint64) []byte {
 	b = append(b, `{"error":{"message":`...)
-	b = appendString(b, a.message)
+	b = wire.AppendString(b, a.message)
 	b = append(b, `,"type":"`...)
 	b = append(b, a.typ...)
 	b = append(b, `","code":`...)
@@ -134,6 +186,6 @@ func (a *answer) appendEnvelope(b []byte, trace uint64) []byte {
 		b = append(b, `,"is_transient":false`...)
 	}
 	b = append(b, `,"fbtrace_id":"`...)
-	b = appendTrace(b, trace)
+	b = wire.AppendTrace(b, trace)
 	return append(b, `"}}`...)
 }

@@ -7,8 +7,8 @@ import (
 	"chatclub/fakeapi/limit"
 )
 
-// app is what the platform counts over all pages of the application. Nothing
-// is counted, and no lock taken, while no setting asks for it.
+// app counts the calls of all pages of the application. Nothing is counted, and
+// no lock taken, while no setting asks for it.
 type app struct {
 	mu         sync.Mutex
 	generation uint64
@@ -16,26 +16,27 @@ type app struct {
 
 	blockedUntil time.Time
 	windowEnd    time.Time
-	calls, bad   int
+	calls        int // since windowEnd was set
+	failed       int // of these
 
 	second    int64 // Unix second that cur counts
 	prev, cur int
 }
 
-// watched tells whether the app's counters matter.
-func (set *live) watched() bool {
+// countsApp reports whether a setting asks for the app's counters.
+func (set *live) countsApp() bool {
 	return set.AppPerSecond > 0 || set.Block.ErrorRatio > 0 || set.Latency.kind == latencyLoad
 }
 
-// arrive counts a call, and returns the calls/s of all pages and, when the app
-// is over its limit or blocked, the answer.
+// arrive counts a call. It returns the calls/s of all pages and, when the app is
+// over its limit or blocked, the answer.
 func (a *app) arrive(now time.Time, set *live) (rate float64, refused *answer) {
-	if !set.watched() {
+	if !set.countsApp() {
 		return 0, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	rate = a.rateLocked(now)
+	rate = a.countLocked(now)
 	if a.generation < set.generation { // not for a call that began before the last change
 		a.generation = set.generation
 		if set.AppPerSecond > 0 {
@@ -53,9 +54,9 @@ func (a *app) arrive(now time.Time, set *live) (rate float64, refused *answer) {
 	return rate, nil
 }
 
-// rateLocked counts a call and returns how many came in the last second,
-// counting the second before in the share of it that lies in that time.
-func (a *app) rateLocked(now time.Time) float64 {
+// countLocked counts a call and returns how many came in the last second. The
+// clock's second before counts in the share of it that lies in that time.
+func (a *app) countLocked(now time.Time) float64 {
 	switch second := now.Unix(); {
 	case second == a.second+1:
 		a.second, a.prev, a.cur = second, a.cur, 0
@@ -66,8 +67,8 @@ func (a *app) rateLocked(now time.Time) float64 {
 	return float64(a.prev)*(1-float64(now.Nanosecond())/1e9) + float64(a.cur)
 }
 
-// settle counts how a call ended, and blocks the app when too many failed. The
-// calls that a block refuses are not counted: it ends in its time.
+// settle counts how a call ended, and blocks the app when too many failed. Calls
+// that a block refuses are not counted, so a block ends when its time is over.
 func (a *app) settle(now time.Time, set *live, failed bool) {
 	b := set.Block
 	if b.ErrorRatio == 0 {
@@ -86,13 +87,13 @@ func (a *app) settle(now time.Time, set *live, failed bool) {
 		return
 	}
 	if !now.Before(a.windowEnd) {
-		a.windowEnd, a.calls, a.bad = now.Add(window), 0, 0
+		a.windowEnd, a.calls, a.failed = now.Add(window), 0, 0
 	}
 	a.calls++
 	if failed {
-		a.bad++
+		a.failed++
 	}
-	if a.calls >= max(1, b.MinCalls) && float64(a.bad) > b.ErrorRatio*float64(a.calls) {
+	if a.calls >= max(1, b.MinCalls) && float64(a.failed) > b.ErrorRatio*float64(a.calls) {
 		a.blockedUntil = now.Add(length)
 		a.windowEnd = time.Time{}
 	}

@@ -8,19 +8,19 @@ import (
 )
 
 // TestOlderSettingsComeLate: a call that read the settings before they were
-// changed, and is judged after others, does not bring the old limit back, for
-// that would forget what the new one has counted.
+// changed, and is judged after others, does not bring the old limit back. That
+// would forget the calls that the new limit has counted.
 func TestOlderSettingsComeLate(t *testing.T) {
 	t.Parallel()
 	a, err := New(Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	older := a.live.Load()
+	older := a.settings.load()
 	if err := a.Patch([]byte(`{"text":{"algorithm":"sliding-log","per_second":1},"app_per_second":2}`)); err != nil {
 		t.Fatal(err)
 	}
-	set, p, now := a.live.Load(), a.page("1"), time.Unix(1_700_000_000, 0)
+	set, p, now := a.settings.load(), a.pages.get("1"), time.Unix(1_700_000_000, 0)
 	if got := p.admit(now, set, ledger.Text, 0); got != nil {
 		t.Fatalf("admit the first call = %s, want nil", got.name())
 	}

@@ -3,10 +3,11 @@ package fakeapi
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
+
+	"chatclub/fakeapi/wire"
 )
 
 // maxBatch is the platform's limit of items in one batch.
@@ -22,12 +23,12 @@ type batchItem struct {
 // batch answers `POST /` with batch=[…]. Every item is judged as a call of its
 // own, with its own token or the batch's, and counts against the limits. The
 // answer holds the items' answers in their order, with their headers unless
-// include_headers is false; one whose connection was lost, or that
-// Faults.NullItem hits, is null.
-func (a *API) batch(c *call, req *Request, resp *Response) {
+// include_headers is false. An item whose connection was lost, or that
+// Faults.NullItem hits, is answered null.
+func (c *call) batch(req *Request, resp *Response) {
 	list, why := parseBatch(req)
 	if why != nil {
-		a.refuse(c, resp, why)
+		c.refuse(resp, why)
 		return
 	}
 	var delay time.Duration
@@ -38,7 +39,7 @@ func (a *API) batch(c *call, req *Request, resp *Response) {
 			resp.Body = append(resp.Body, ',')
 		}
 		one.reset()
-		isNull := a.batchCall(item, list.token, &one)
+		isNull := c.api.newCall().sendItem(item, list.token, &one)
 		delay = max(delay, one.Delay)
 		if isNull {
 			resp.Body = append(resp.Body, "null"...)
@@ -50,7 +51,7 @@ func (a *API) batch(c *call, req *Request, resp *Response) {
 			resp.Body = appendHeaders(resp.Body, &one)
 		}
 		resp.Body = append(resp.Body, `,"body":`...)
-		resp.Body = appendString(resp.Body, string(one.Body))
+		resp.Body = wire.AppendString(resp.Body, string(one.Body))
 		resp.Body = append(resp.Body, '}')
 	}
 	resp.Body = append(resp.Body, ']')
@@ -59,44 +60,35 @@ func (a *API) batch(c *call, req *Request, resp *Response) {
 
 func appendHeaders(b []byte, one *Response) []byte {
 	b = append(b, `,"headers":[{"name":"Content-Type","value":`...)
-	b = appendString(b, one.ContentType)
+	b = wire.AppendString(b, one.ContentType)
 	if len(one.Usage) > 0 {
 		b = append(b, `},{"name":"x-business-use-case-usage","value":`...)
-		b = appendString(b, string(one.Usage))
+		b = wire.AppendString(b, string(one.Usage))
 	}
 	return append(b, `}]`...)
 }
 
-// batchCall judges one item into one and tells whether its answer is null.
-func (a *API) batchCall(item batchItem, outer string, one *Response) (isNull bool) {
-	c := a.newCall()
+// sendItem judges one item and reports whether its answer is null. token serves
+// an item without one of its own.
+func (c *call) sendItem(item batchItem, token string, resp *Response) (isNull bool) {
 	path, query, _ := bytes.Cut([]byte(item.RelativeURL), []byte("?"))
-	path = withoutVersion(bytes.Trim(path, "/"))
-	id, ok := bytes.CutSuffix(path, []byte("/messages"))
-	switch {
-	case !ok || len(id) == 0 || bytes.IndexByte(id, '/') >= 0:
-		a.refuse(c, one, errPath)
-		return false
-	case item.Method != http.MethodPost:
-		a.refuse(c, one, errMethod)
-		return false
-	}
-	body, err := parseBody([]byte("application/x-www-form-urlencoded"), []byte(item.Body))
-	t := token(&Request{Query: query}, body)
-	if t == "" {
-		t = outer
-	}
-	page, why := a.authorize(id, t)
+	page, why := sendPath(item.Method, withoutVersion(path))
 	if why != nil {
-		a.refuse(c, one, why)
+		c.refuse(resp, why)
 		return false
 	}
-	c.page, c.body, c.bodyErr = page, body, err
-	a.send(c, one)
-	return one.Cut || c.dice.hit(c.set.Faults.NullItem)
+	c.body, c.bodyErr = parseBody([]byte(contentForm), []byte(item.Body))
+	if own := (&Request{Query: query}).token(c.body); own != "" {
+		token = own
+	}
+	c.sendAs(page, token, resp)
+	if c.page == nil { // it was not authorized
+		return false
+	}
+	return resp.Cut || c.dice.hit(c.set.Faults.NullItem)
 }
 
-// batchList is a batch as it was asked for.
+// batchList is a batch as it was requested.
 type batchList struct {
 	items   []batchItem
 	token   string // serves those without one of their own
@@ -132,6 +124,6 @@ func parseBatch(req *Request) (batchList, *answer) {
 	if len(list.items) > maxBatch {
 		return list, errParam.because("Too many requests in batch message. Maximum batch size is %d", maxBatch)
 	}
-	list.token = token(req, body)
+	list.token = req.token(body)
 	return list, nil
 }

@@ -3,12 +3,11 @@ package fakeapi
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"unicode/utf8"
 )
 
-// What the documents allow on buttons and quick replies.
+// The documents' bounds of buttons and quick replies.
 const (
 	maxButtons      = 3
 	maxButtonTitle  = 20
@@ -16,9 +15,8 @@ const (
 	maxTemplateText = 640
 )
 
-// Button is something to tap that came with a message: a quick reply, whose
-// tap is a message with a payload, or a button of a template, whose tap is a
-// postback.
+// Button can be tapped and came with a message. It is a quick reply, whose tap is
+// a message with a payload, or a button of a template, whose tap is a postback.
 type Button struct {
 	Title   string `json:"title"`
 	Payload string `json:"-"` // of a quick reply or a button of type postback
@@ -26,15 +24,15 @@ type Button struct {
 	URL     string `json:"url,omitempty"` // of a button that opens a web address, which no phone does
 }
 
-// quickReply is one as it is sent.
+// quickReply is a quick reply as it is sent.
 type quickReply struct {
 	ContentType string `json:"content_type"`
 	Title       string `json:"title"`
 	Payload     string `json:"payload"`
 }
 
-// template is the payload of a template of buttons; of others only the type is
-// read.
+// template is the payload of a template of buttons. Of other templates only the
+// type is read.
 type template struct {
 	Type    string           `json:"template_type"`
 	Text    string           `json:"text"`
@@ -60,7 +58,7 @@ func (m *outMessage) validateReplies() *answer {
 			return errParam.because("Param message[quick_replies][%d] must be an object.", i)
 		}
 		switch r.ContentType {
-		case "user_phone_number", "user_email": // what is on them is the platform's
+		case "user_phone_number", "user_email": // the platform writes their titles
 		case "text":
 			if why := validateTap(fmt.Sprintf("message[quick_replies][%d]", i), r.Title, r.Payload); why != nil {
 				return why
@@ -72,7 +70,7 @@ func (m *outMessage) validateReplies() *answer {
 	return nil
 }
 
-// validateTap checks what stands on something to tap and what comes back.
+// validateTap checks the title of a button and the payload of its tap.
 func validateTap(param, title, payload string) *answer {
 	switch {
 	case title == "":
@@ -124,8 +122,8 @@ func (a *attachment) validateTemplate() *answer {
 	return nil
 }
 
-// buttons are those that came with a message, the template's before the quick
-// replies, and the template's text. What has no title of its own is left out.
+// buttons returns the buttons that came with a message, the template's before the
+// quick replies, and the template's text. Buttons without a title are left out.
 func (m *outMessage) buttons() (list []Button, text string) {
 	var t template
 	if m.Attachment != nil && m.Attachment.Type == "template" && json.Unmarshal(m.Attachment.Payload, &t) == nil {
@@ -140,25 +138,4 @@ func (m *outMessage) buttons() (list []Button, text string) {
 		}
 	}
 	return slices.DeleteFunc(list, func(b Button) bool { return b.Title == "" }), t.Text
-}
-
-// Tap taps the n-th thing to tap, counted from 0, of the phone's message with
-// that number. Quick replies are there until the next message, from either
-// side; buttons stay.
-func (p *Phones) Tap(id string, message, n int) error {
-	return p.with(id, func(f *phone) error {
-		i := message - (f.next - len(f.messages))
-		if i < 0 || i >= len(f.messages) || n < 0 || n >= len(f.messages[i].Buttons) {
-			return &errPhone{http.StatusNotFound, "there is no such button"}
-		}
-		b := f.messages[i].Buttons[n]
-		switch {
-		case b.Quick && i < len(f.messages)-1:
-			return &errPhone{http.StatusConflict, "the quick reply is gone: a message came after it"}
-		case b.Payload == "":
-			return &errPhone{http.StatusConflict, "the button opens an address, and phones load nothing from elsewhere"}
-		}
-		// A quick reply is said, as its title.
-		return p.postLocked(f, phoneMessage{Tap: !b.Quick, quick: b.Quick, Text: b.Title, payload: b.Payload})
-	})
 }

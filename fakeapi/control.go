@@ -1,65 +1,79 @@
 package fakeapi
 
 import (
-	"encoding/json"
 	"errors"
+	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 
 	"chatclub/fakeapi/ledger"
 )
 
-// control serves the judge's own interface, and tells whether the request was
-// for it:
+// control answers requests about the ledger and the settings.
+type control struct {
+	api     *API
+	waiting unanswered
+}
+
+// confirmed is the answer to a request that returns nothing.
+type confirmed struct {
+	OK bool `json:"ok"`
+}
+
+// handle answers a request and reports whether it was for control:
 //
-//	GET  /ledger?page=&pages=&seconds=   the book
+//	GET  /ledger?page=&pages=&seconds=   the ledger's counts
 //	POST /ledger/expect                  {"page":"1","mid":"m_1","recipients":["2","3"]} or {"page":"1","ids":["…"]}
 //	POST /ledger/announce                {"events":[{"page":"1","group":"hot","due":"…","ids":[{"id":"…","to":"2"}]}]}
 //	POST /ledger/answered                {"keys":["…"]}
-//	GET  /ledger/groups                  the latencies of what was announced in groups
+//	GET  /ledger/groups                  the latencies of the events announced in groups
 //	POST /ledger/excuse                  {"ids":["…"]}
 //	POST /ledger/reset
 //	GET  /control                        the settings in force
 //	POST /control                        an object laid over them
-func (a *API) control(req *Request, resp *Response) bool {
-	route := req.Method + " " + string(req.Path)
-	switch route {
+func (c *control) handle(req *Request, resp *Response) bool {
+	var v any
+	var err error
+	switch req.Method + " " + string(req.Path) {
 	case "GET /ledger":
-		a.serveLedger(req, resp)
+		v, err = c.report(req)
 	case "POST /ledger/expect":
-		a.serveExpect(req, resp)
+		v, err = c.expect(req)
 	case "POST /ledger/announce":
-		a.serveAnnounce(req, resp)
+		v, err = c.announce(req)
 	case "POST /ledger/answered":
-		a.serveAnswered(req, resp)
+		v, err = c.answered(req)
 	case "GET /ledger/groups":
-		a.serveGroups(resp)
+		v, err = c.groups()
 	case "POST /ledger/excuse":
-		a.serveExcuse(req, resp)
+		v, err = c.excuse(req)
 	case "POST /ledger/reset":
-		a.Reset()
-		resp.write(map[string]bool{"ok": true})
+		c.api.Reset()
+		v = confirmed{true}
 	case "GET /control":
-		resp.write(a.Settings())
+		v = c.api.Settings()
 	case "POST /control":
-		if err := a.Patch(req.Body); err != nil {
-			resp.fail(err)
-			return true
-		}
-		resp.write(a.Settings())
+		err = c.api.Patch(req.Body)
+		v = c.api.Settings()
 	case "GET /healthz":
-		resp.write(map[string]bool{"ok": true})
+		v = confirmed{true}
 	default:
 		return false
 	}
+	if err != nil {
+		resp.WriteError(http.StatusBadRequest, err)
+		return true
+	}
+	resp.WriteJSON(v)
 	return true
 }
 
-func (a *API) serveLedger(req *Request, resp *Response) {
+// report returns the ledger's counts and the users'.
+func (c *control) report(req *Request) (any, error) {
 	values, err := url.ParseQuery(string(req.Query))
 	if err != nil {
-		resp.fail(errors.New("the query is malformed"))
-		return
+		return nil, errors.New("the query is malformed")
 	}
 	q := ledger.Query{Page: values.Get("page"), Pages: 100, Seconds: 60}
 	for _, p := range []struct {
@@ -72,90 +86,61 @@ func (a *API) serveLedger(req *Request, resp *Response) {
 		}
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 0 {
-			resp.fail(errors.New(p.name + " must be a whole number, not negative"))
-			return
+			return nil, errors.New(p.name + " must be a whole number, not negative")
 		}
 		*p.to = n
 	}
-	resp.write(struct {
+	return struct {
 		ledger.Report
-		Users   SourceCounts    `json:"users"`
+		Users   UserCounts      `json:"users"`
 		Answers map[Code]uint64 `json:"answers"`
-	}{a.book.Report(q), a.SourceTotals(), a.Answers()})
+	}{c.api.ledger.Report(q), c.api.UserTotals(), c.api.Answers()}, nil
 }
 
-// Answers tells how often each error was answered; codes that never were are
-// left out.
-func (a *API) Answers() map[Code]uint64 {
-	m := make(map[Code]uint64)
-	for code, n := range a.answered {
-		if v := n.Load(); v > 0 {
-			m[code] = v
-		}
-	}
-	return m
-}
-
-func (a *API) serveExpect(req *Request, resp *Response) {
-	var in struct {
-		Page       string   `json:"page"`
-		MID        string   `json:"mid"`
-		Recipients []string `json:"recipients"`
-		IDs        []string `json:"ids"`
-	}
-	if err := decodeStrict(req.Body, &in); err != nil {
-		resp.fail(err)
-		return
-	}
-	if in.Page == "" || (in.MID == "") != (len(in.Recipients) == 0) || (in.MID == "") == (len(in.IDs) == 0) {
-		resp.fail(errors.New("page, and either mid and recipients, or ids, must be set"))
-		return
-	}
-	expected := a.expected(in.Page, in.MID, in.Recipients, 1)
-	for _, id := range in.IDs {
-		expected = append(expected, ledger.Expected{ID: id})
-	}
-	a.book.Announce(in.Page, expected...)
-	resp.write(map[string]int{"announced": len(expected)})
-}
-
-// expected are the ids that one event must produce: for each recipient as many
-// messages as it has parts, a line of text and then each picture. The first has
-// the copy's id, the n-th after it that id and /n.
-func (a *API) expected(page, mid string, recipients []string, parts int) []ledger.Expected {
-	list := make([]ledger.Expected, 0, parts*len(recipients))
-	for _, to := range recipients {
-		id := a.messageID(page, mid, to)
-		list = append(list, ledger.Expected{ID: id, Recipient: to})
-		for n := 1; n < parts; n++ {
-			list = append(list, ledger.Expected{ID: id + "/" + strconv.Itoa(n), Recipient: to})
-		}
-	}
-	return list
-}
-
-func (a *API) serveExcuse(req *Request, resp *Response) {
+// excuse excuses ids, and returns how many of them were awaited.
+func (c *control) excuse(req *Request) (any, error) {
 	var in struct {
 		IDs []string `json:"ids"`
 	}
-	if err := decodeStrict(req.Body, &in); err != nil {
-		resp.fail(err)
-		return
+	if err := req.Decode(&in); err != nil {
+		return nil, err
 	}
-	resp.write(map[string]int{"excused": a.book.Excuse(in.IDs...)})
+	return map[string]int{"excused": c.api.ledger.Excuse(in.IDs...)}, nil
 }
 
-func (r *Response) write(v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		r.fail(err)
-		return
-	}
-	r.Body = append(append(r.Body[:0], b...), '\n')
+// groups returns the latencies of the groups.
+func (c *control) groups() (any, error) {
+	groups, err := c.api.ledger.Groups()
+	return map[string]any{"groups": groups}, err
 }
 
-func (r *Response) fail(err error) {
-	r.Status = 400
-	b, _ := json.Marshal(map[string]string{"error": err.Error()}) // a map of strings always has a JSON form
-	r.Body = append(append(r.Body[:0], b...), '\n')
+// unanswered are the announced events whose poster will report when the system
+// has taken them, by key. The zero value is empty.
+type unanswered struct {
+	mu     sync.Mutex
+	events map[string]*ledger.Event
+}
+
+func (u *unanswered) add(key string, e *ledger.Event) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.events == nil {
+		u.events = make(map[string]*ledger.Event)
+	}
+	u.events[key] = e
+}
+
+// take removes and returns an event, nil if there is none of that key.
+func (u *unanswered) take(key string) *ledger.Event {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	e := u.events[key]
+	delete(u.events, key)
+	return e
+}
+
+func (u *unanswered) clear() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.events)
 }

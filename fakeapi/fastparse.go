@@ -7,9 +7,10 @@ import (
 
 // parseFast reads the common body, {"recipient":{"id":…},"messaging_type":…,
 // "message":{"text":…,"metadata":…}} with strings alone, at a fifth of
-// encoding/json's cost: the judge shares its cores with what it measures. It
-// returns false for everything else, valid or not, which is then left to
-// encoding/json; where it returns true both give the same (FuzzParseFast).
+// encoding/json's cost. That matters because the fake shares its cores with the
+// system under test. For everything else, valid or not, parseFast returns false
+// and leaves it to encoding/json. Where it returns true both give the same
+// (FuzzParseFast).
 func parseFast(raw []byte, b *sendBody) bool {
 	s := scanner{b: raw}
 	ok := s.object(func(key []byte) bool {
@@ -67,7 +68,7 @@ func (s *scanner) space() {
 	}
 }
 
-// next passes white space and then c.
+// next skips white space and then c, and reports whether c was there.
 func (s *scanner) next(c byte) bool {
 	s.space()
 	if s.i < len(s.b) && s.b[s.i] == c {
@@ -77,7 +78,8 @@ func (s *scanner) next(c byte) bool {
 	return false
 }
 
-// object reads an object with at least one member; member reads the value.
+// object reads an object with at least one member, whose value member reads. It
+// reports whether the object is one that parseFast takes.
 func (s *scanner) object(member func(key []byte) bool) bool {
 	if !s.next('{') {
 		return false
@@ -105,8 +107,8 @@ func (s *scanner) string(to *string) bool {
 	return json.Unmarshal(q, to) == nil
 }
 
-// quoted reads a string with its quotes; plain says that it has no escape and
-// no byte that JSON forbids. nil: there is none.
+// quoted reads a string with its quotes, nil if there is none. plain reports
+// whether it has no escape and no byte that JSON forbids.
 func (s *scanner) quoted() (q []byte, plain bool) {
 	if !s.next('"') {
 		return nil, false
@@ -122,7 +124,7 @@ func (s *scanner) quoted() (q []byte, plain bool) {
 			return q, plain && (ascii || utf8.Valid(q))
 		case c == '\\':
 			plain = false
-			s.i++ // whatever follows is not the end
+			s.i++ // the next byte is not the end
 		case c < ' ':
 			plain = false
 		case c >= utf8.RuneSelf:

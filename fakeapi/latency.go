@@ -24,17 +24,18 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Latency says how long an answer takes. Its forms, as text:
+// Latency is how long an answer takes. Its forms, as text:
 //
 //	none
 //	fixed:40ms
 //	lognormal:40ms,150ms   median and 99th percentile
-//	load:75,260ms          up to 75 calls/s an answer takes 260ms; at r calls/s
-//	                       beyond it 260ms × (1 + 0.3 × (r/75 − 1))
+//	load:75,260ms          up to 75 calls/s an answer takes 260ms, at r calls/s
+//	                       beyond that 260ms × (1 + 0.3 × (r/75 − 1))
 //	load:75,260ms,0.5      the same with another slope
 //
-// The slope 0.3 is that of the published experiment: 75 requests/s took 260 ms
-// and half of them 200 ms, so each doubling of the rate adds 30 % of the base.
+// The slope 0.3 is that of a published experiment. There 75 requests/s took
+// 260 ms and half of them 200 ms, so each doubling of the rate adds 30 % of the
+// base.
 //
 // The zero value is none. Values are comparable.
 type Latency struct {
@@ -59,7 +60,7 @@ const defaultGrowth = 0.3
 // z99 is the 99th percentile of the standard normal distribution.
 const z99 = 2.3263478740408408
 
-// String is the form that ParseLatency reads.
+// String returns the form that ParseLatency reads.
 func (l Latency) String() string {
 	switch l.kind {
 	case latencyNone:
@@ -74,7 +75,7 @@ func (l Latency) String() string {
 	return "none"
 }
 
-// Describe says what its text looks like, for the help of programs.
+// Describe returns what its text looks like, for the help of programs.
 func (Latency) Describe() string {
 	return "none, fixed:40ms, lognormal:40ms,150ms or load:75,260ms"
 }
@@ -159,6 +160,6 @@ func (l Latency) sample(d *dice, rate float64) time.Duration {
 	return 0
 }
 
-// atMostHour bounds a latency: an hour is longer than any client waits, and
-// fits a Duration.
+// atMostHour bounds a latency by an hour, which is longer than any client waits
+// and fits a Duration.
 func atMostHour(ns float64) time.Duration { return time.Duration(min(ns, float64(time.Hour))) }

@@ -10,17 +10,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
 	"chatclub/fakeapi/ledger"
 	"chatclub/fakeapi/limit"
 )
 
 // burst sends n texts of page 1 at this moment and counts the codes; 0 is
 // accepted.
-func burst(t *testing.T, a *fakeapi.API, n int) map[int]int {
+func burst(t *testing.T, a *fakeapitest.Platform, n int) map[int]int {
 	t.Helper()
 	got := make(map[int]int)
 	for range n {
-		got[send(t, a, "42", "").error(t).Code]++
+		got[a.Send("42", "").Error(t).Code]++
 	}
 	return got
 }
@@ -28,22 +29,22 @@ func burst(t *testing.T, a *fakeapi.API, n int) map[int]int {
 func TestPageLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t, fakeapi.Config{})
+		a := fakeapitest.New(t, fakeapi.Config{})
 		if diff := cmp.Diff(map[int]int{0: 300, 613: 20}, burst(t, a, 320)); diff != "" {
 			t.Errorf("320 texts in one second: -want +got\n%s", diff)
 		}
 		video := `{"recipient":{"id":"42"},"message":{"attachment":{"type":"video","payload":{"url":"https://x.test/a.mp4"}}}}`
 		got := make(map[int]int)
 		for range 15 {
-			got[mustDo(t, a, "POST", "/1/messages", video, header("Authorization", bearer1)).error(t).Code]++
+			got[a.Post(video).Error(t).Code]++
 		}
 		if diff := cmp.Diff(map[int]int{0: 10, 613: 5}, got); diff != "" {
 			t.Errorf("15 videos in the same second: -want +got\n%s", diff)
 		}
 		// Another page has its own limit.
-		r := mustDo(t, a, "POST", "/2/messages", text("42", ""), header("Authorization", "Bearer token-2"))
-		if r.status != 200 {
-			t.Errorf("send of another page = %d, want 200", r.status)
+		r := a.Ask("POST", "/2/messages", fakeapitest.Text("42", ""), fakeapitest.Bearer("2"))
+		if r.Status != 200 {
+			t.Errorf("send of another page = %d, want 200", r.Status)
 		}
 		time.Sleep(time.Second)
 		if diff := cmp.Diff(map[int]int{0: 300, 613: 1}, burst(t, a, 301)); diff != "" {
@@ -98,7 +99,7 @@ func TestLimitOptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				a := newAPI(t, fakeapi.Config{Settings: settings(tc.change)})
+				a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(tc.change)})
 				if diff := cmp.Diff(tc.want, burst(t, a, 20)); diff != "" {
 					t.Errorf("20 sends: -want +got\n%s", diff)
 				}
@@ -107,13 +108,13 @@ func TestLimitOptions(t *testing.T) {
 	}
 }
 
-// TestRecipientLimitForgets: what a second counted of recipients is gone with
-// it, but not with a change of some setting.
+// TestRecipientLimitForgets: the counts of recipients end with their second, but
+// not with a change of some setting.
 func TestRecipientLimitForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.RecipientPerSecond = 1 })})
-		got := func() int { return send(t, a, "42", "").error(t).Subcode }
+		a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.RecipientPerSecond = 1 })})
+		got := func() int { return a.Send("42", "").Error(t).Subcode }
 		codes := []int{got(), got()}
 		if err := a.Patch([]byte(`{"audience":5}`)); err != nil {
 			t.Fatal(err)
@@ -132,7 +133,7 @@ func TestDay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) {
+		a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) {
 			s.QuotaPerPerson, s.Audience = 200, 1
 			s.Pages = map[string]*fakeapi.PageSettings{"2": {State: fakeapi.Disabled, Until: begin.Add(6 * time.Hour)}}
 		})})
@@ -140,7 +141,7 @@ func TestDay(t *testing.T) {
 			t.Errorf("first 210 sends: -want +got\n%s", diff)
 		}
 		page2 := func() int {
-			return mustDo(t, a, "POST", "/2/messages", text("42", ""), header("Authorization", "Bearer token-2")).error(t).Code
+			return a.Ask("POST", "/2/messages", fakeapitest.Text("42", ""), fakeapitest.Bearer("2")).Error(t).Code
 		}
 		// A bubble begins at midnight UTC, and so does the quota's window. The
 		// 201st call passes when 200 × (1 − e) + 1 ≤ 200: a 200th of a day after
@@ -148,7 +149,7 @@ func TestDay(t *testing.T) {
 		regain := func(minutes int) {
 			t.Helper()
 			want := fmt.Sprintf(`"estimated_time_to_regain_access":%d}`, minutes)
-			if usage := send(t, a, "42", "").usage; !strings.Contains(usage, want) {
+			if usage := a.Send("42", "").Usage; !strings.Contains(usage, want) {
 				t.Errorf("usage after %s = %s, want %s", time.Since(begin), usage, want)
 			}
 		}
@@ -176,7 +177,7 @@ func TestDay(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 10 {
-			send(t, a, "error-551", "")
+			a.Send("error-551", "")
 		}
 		time.Sleep(24*time.Hour - time.Second)
 		if got := page2(); got != 368 {
@@ -193,7 +194,7 @@ func TestDay(t *testing.T) {
 // published mix.
 func TestBadRecipients(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{Seed: 3, Settings: settings(func(s *fakeapi.Settings) {
+	a := fakeapitest.New(t, fakeapi.Config{Seed: 3, Settings: fakeapitest.Settings(func(s *fakeapi.Settings) {
 		s.BadRecipients = .3
 		s.Text.PerSecond = 1_000_000
 	})})
@@ -201,9 +202,9 @@ func TestBadRecipients(t *testing.T) {
 	const n = 4000
 	for i := range n {
 		to := fmt.Sprint(1000 + i)
-		code := send(t, a, to, "").error(t).Code
+		code := a.Send(to, "").Error(t).Code
 		codes[code]++
-		if again := send(t, a, to, "").error(t).Code; again != code {
+		if again := a.Send(to, "").Error(t).Code; again != code {
 			t.Fatalf("recipient %s: code %d, then %d", to, code, again)
 		}
 		if a.BadRecipient("1", to) != (code != 0) {
@@ -220,13 +221,13 @@ func TestBadRecipients(t *testing.T) {
 
 func TestStatusOverride(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) {
+	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) {
 		s.Status = map[fakeapi.Code]int{"613": 429}
 	})})
-	if got := send(t, a, "error-613", "").status; got != 429 {
+	if got := a.Send("error-613", "").Status; got != 429 {
 		t.Errorf("status of 613 = %d, want 429", got)
 	}
-	if got := send(t, a, "error-613-2018338", "").status; got != 400 {
+	if got := a.Send("error-613-2018338", "").Status; got != 400 {
 		t.Errorf("status of 613/2018338 = %d, want 400", got)
 	}
 }

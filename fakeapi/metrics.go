@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Collector exports the book and the answers as metrics. They are read when
-// they are asked for, so that judging costs nothing more.
+// Collector returns the ledger and the answers as metrics. They are read when
+// they are collected, so that judging a call costs nothing more.
 func (a *API) Collector() prometheus.Collector { return newCollector(a) }
 
 type collector struct {
@@ -27,11 +27,11 @@ func newCollector(a *API) *collector {
 	return &collector{
 		api: a,
 		sends: prometheus.NewDesc("fakeapi_sends_total",
-			"Send API calls by what became of them.", []string{"result"}, nil),
-		// Not counters: what is announced late is no longer unexpected, and what
-		// is excused no longer expected.
+			"Send API calls by their result.", []string{"result"}, nil),
+		// Not counters: an id that is announced late is no longer unexpected, and
+		// an id that is excused is no longer expected.
 		ids: prometheus.NewDesc("fakeapi_ids",
-			"Message ids by what the ledger says of them.", []string{"state"}, nil),
+			"Message ids by their state in the ledger.", []string{"state"}, nil),
 		errors: prometheus.NewDesc("fakeapi_errors_total",
 			"Error answers by code and subcode.", []string{"code"}, nil),
 		pending: prometheus.NewDesc("fakeapi_pending",
@@ -45,7 +45,7 @@ func newCollector(a *API) *collector {
 		alerts: prometheus.NewDesc("fakeapi_webhook_alerts_total",
 			"Times that Messenger would have written to the developer because the webhook kept failing.", nil, nil),
 		stopped: prometheus.NewDesc("fakeapi_webhook_unsubscribed",
-			"Sources whose webhook failed for so long that Messenger would send no more events.", nil, nil),
+			"Webhooks that failed for so long that Messenger would send no more events.", nil, nil),
 	}
 }
 
@@ -64,7 +64,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	t := c.api.book.Totals()
+	t := c.api.ledger.Totals()
 	count := func(d *prometheus.Desc, v int64, label ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label...)
 	}
@@ -78,7 +78,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	} {
 		ch <- prometheus.MustNewConstMetric(c.ids, prometheus.GaugeValue, float64(n), state)
 	}
-	s := c.api.SourceTotals()
+	s := c.api.UserTotals()
 	count(c.events, s.Events, "posted")
 	count(c.events, s.Undelivered, "undelivered")
 	count(c.events, s.Skipped, "skipped")
@@ -86,7 +86,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count(c.retries, s.Retries)
 	count(c.alerts, s.Alerts)
 	ch <- prometheus.MustNewConstMetric(c.stopped, prometheus.GaugeValue, float64(s.Unsubscribed))
-	for code, n := range c.api.answered {
+	for code, n := range c.api.answers.counts {
 		ch <- prometheus.MustNewConstMetric(c.errors, prometheus.CounterValue, float64(n.Load()), strings.Clone(string(code)))
 	}
 	ch <- prometheus.MustNewConstMetric(c.pending, prometheus.GaugeValue, float64(t.Pending))

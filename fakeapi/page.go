@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -9,10 +10,38 @@ import (
 	"chatclub/fakeapi/limit"
 )
 
-// page is what the platform keeps of one page.
+// pages are the pages that were called. newPages makes it.
+type pages struct {
+	ledger *ledger.Ledger
+
+	mu   sync.RWMutex
+	byID map[string]*page
+}
+
+func newPages(l *ledger.Ledger) pages { return pages{ledger: l, byID: make(map[string]*page)} }
+
+// get returns the state of a page that exists, and makes it at the first call.
+func (p *pages) get(id string) *page {
+	p.mu.RLock()
+	one := p.byID[id]
+	p.mu.RUnlock()
+	if one != nil {
+		return one
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one = p.byID[id]; one == nil {
+		id = strings.Clone(id) // it may be part of a request's buffer
+		one = &page{id: id, account: p.ledger.Page(id)}
+		p.byID[id] = one
+	}
+	return one
+}
+
+// page is the platform's state of one page.
 type page struct {
-	id   string
-	book *ledger.Page
+	id      string
+	account *ledger.Page
 
 	mu         sync.Mutex
 	generation uint64 // of the settings that the limiters below were made for
@@ -23,7 +52,7 @@ type page struct {
 	recipientSecond int64 // Unix second
 }
 
-// limiterSlot is a limiter with the configuration it was made from.
+// limiterSlot is a limiter with the configuration that it was made from.
 type limiterSlot struct {
 	limit.Limiter
 	config limit.Config
@@ -32,8 +61,9 @@ type limiterSlot struct {
 	extraUsed   int
 }
 
-// extra lets share × limit refused calls of a second pass.
-func (s *limiterSlot) extra(second int64, share float64) bool {
+// takeExtra uses up one of the share × limit refused calls of a second that
+// pass, and reports whether one was left.
+func (s *limiterSlot) takeExtra(second int64, share float64) bool {
 	if s.extraSecond != second {
 		s.extraSecond, s.extraUsed = second, 0
 	}
@@ -44,8 +74,8 @@ func (s *limiterSlot) extra(second int64, share float64) bool {
 	return true
 }
 
-// fit makes the slot's limiter follow the configuration: with another limit
-// alone it keeps what was counted.
+// fit makes the slot's limiter follow the configuration. Where only the limit
+// differs the limiter keeps what it has counted.
 func (s *limiterSlot) fit(now time.Time, c limit.Config) {
 	old := s.config
 	s.config = c
@@ -104,7 +134,8 @@ func (p *page) admit(now time.Time, set *live, class ledger.Class, seed uint64) 
 	return nil
 }
 
-// lenientLocked lets a refused call pass in a lenient second.
+// lenientLocked lets a refused call pass in a lenient second, and reports
+// whether it did.
 func (p *page) lenientLocked(now time.Time, rule Limit, class ledger.Class, seed uint64) bool {
 	if rule.LenientSeconds == 0 || rule.LenientExtra == 0 {
 		return false
@@ -113,12 +144,12 @@ func (p *page) lenientLocked(now time.Time, rule Limit, class ledger.Class, seed
 	if !d.hit(rule.LenientSeconds) {
 		return false
 	}
-	return p.limits[class].extra(now.Unix(), rule.LenientExtra)
+	return p.limits[class].takeExtra(now.Unix(), rule.LenientExtra)
 }
 
 // admitRecipient asks the limit of one recipient, a fixed window of a second.
-// All of them are counted by the same clock, so a new second forgets them all
-// and what they take stays bounded.
+// All recipients are counted by the same clock, so a new second forgets them
+// all, and the memory for them stays bounded.
 func (p *page) admitRecipient(now time.Time, set *live, recipient string) *answer {
 	if set.RecipientPerSecond == 0 {
 		return nil
@@ -135,7 +166,7 @@ func (p *page) admitRecipient(now time.Time, set *live, recipient string) *answe
 	return nil
 }
 
-// state is what the platform thinks of the page now.
+// state returns the answer to every call of a page that is not active now.
 func (set *live) state(id string, now time.Time) *answer {
 	own := set.Pages[id]
 	if own == nil || !own.Until.IsZero() && !now.Before(own.Until) {
@@ -170,16 +201,7 @@ func (p *page) appendUsage(b []byte, now time.Time, set *live, class ledger.Clas
 	b = append(b, `":[{"type":"messenger","call_count":`...)
 	b = strconv.AppendInt(b, int64(100*usage), 10)
 	b = append(b, `,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":`...)
-	// Whole minutes. The limits per second are over within the second: 0.
+	// Whole minutes. The limits per second end within the second, so they give 0.
 	b = strconv.AppendInt(b, int64((wait+time.Minute-1)/time.Minute), 10)
 	return append(b, `}]}`...)
-}
-
-// hashString is FNV-1a, 64 bits: the same in every process, unlike maphash.
-func hashString(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 
 	"chatclub/fakeapi/ledger"
@@ -37,7 +36,7 @@ type attachment struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// nested is a field that may be an object, or a string that holds one: the
+// nested is a field that may be an object, or a string that holds one. The
 // platform takes both.
 type nested[T any] struct{ v T }
 
@@ -72,11 +71,14 @@ func (s *looseString) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// parseBody reads a body by its content type. The error names what is wrong in
-// the platform's manner and quotes nothing of the body.
+const contentForm = "application/x-www-form-urlencoded"
+
+// parseBody reads a body by its content type. It returns a body also with an
+// error. The error says what is wrong as the platform would, and quotes nothing
+// of the body.
 func parseBody(contentType, body []byte) (*sendBody, error) {
 	var b sendBody
-	if bytes.HasPrefix(contentType, []byte("application/x-www-form-urlencoded")) {
+	if bytes.HasPrefix(contentType, []byte(contentForm)) {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
 			return &b, errors.New("the body is not a valid form")
@@ -124,7 +126,7 @@ func (b *sendBody) recipient() string {
 	return string(b.Recipient.v.ID)
 }
 
-// id is the sender's own message id.
+// id returns the sender's own message id.
 func (b *sendBody) id() string {
 	if b.Message == nil {
 		return ""
@@ -132,7 +134,7 @@ func (b *sendBody) id() string {
 	return b.Message.v.Metadata
 }
 
-// class is the quota class that the call counts in.
+// class returns the quota class in which the call counts.
 func (b *sendBody) class() ledger.Class {
 	if b.Message != nil && b.Message.v.Attachment != nil {
 		if t := b.Message.v.Attachment.Type; t == "audio" || t == "video" {
@@ -142,7 +144,8 @@ func (b *sendBody) class() ledger.Class {
 	return ledger.Text
 }
 
-// mediaURL is the address in an attachment's payload.
+// mediaURL returns the address in an attachment's payload, and whether the
+// payload names an attachment that was uploaded before.
 func (a *attachment) mediaURL() (address string, reused bool) {
 	var p struct {
 		URL string      `json:"url"`
@@ -152,18 +155,4 @@ func (a *attachment) mediaURL() (address string, reused bool) {
 		return "", false
 	}
 	return p.URL, p.ID != ""
-}
-
-// decodeStrict decodes one JSON value with no unknown field and nothing after
-// it.
-func decodeStrict(b []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is something after the JSON value")
-	}
-	return nil
 }

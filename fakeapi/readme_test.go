@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
 )
 
 // TestReadmeExamples: every send in the README gets the answer written beside
@@ -20,13 +21,13 @@ func TestReadmeExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAPI(t, fakeapi.Config{})
+	a := fakeapitest.New(t, fakeapi.Config{})
 	rows := regexp.MustCompile("(?m)^\\|[^|]+\\| `send '([^']+)'` \\| ([0-9/]+)").FindAllStringSubmatch(string(b), -1)
 	if len(rows) != 11 {
 		t.Errorf("examples of classes = %d, want 11", len(rows))
 	}
 	for _, row := range rows {
-		e := mustDo(t, a, "POST", "/v23.0/1/messages", row[1], header("Authorization", bearer1)).error(t)
+		e := a.Post(row[1]).Error(t)
 		got := strconv.Itoa(e.Code)
 		if e.Subcode != 0 {
 			got += fmt.Sprintf("/%d", e.Subcode)
@@ -59,7 +60,7 @@ func TestReadmeByCurl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, _ := serve(t, newAPI(t, fakeapi.Config{}))
+	base, _ := fakeapitest.New(t, fakeapi.Config{}).Listen()
 	script := "set -eu\nF=" + base + "\n"
 	for _, function := range regexp.MustCompile(`(?m)^(?:send|control)\(\) \{.*\}$`).FindAllString(string(b), -1) {
 		script += function + "\n"

@@ -1,10 +1,10 @@
 package fakeapi
 
 import (
-	"strings"
 	"time"
 
 	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/wire"
 )
 
 const (
@@ -12,8 +12,8 @@ const (
 	defaultSlowBody = 2 * time.Second
 )
 
-// fate is what the platform decided about a call.
-type fate struct {
+// outcome is the platform's decision about a call.
+type outcome struct {
 	answer    *answer // nil: accepted and answered so
 	cut       bool    // the connection is lost instead of an answer
 	hang      time.Duration
@@ -21,84 +21,83 @@ type fate struct {
 	result    ledger.Result
 }
 
-// send judges one authorized call, books it and writes the answer.
-func (a *API) send(c *call, resp *Response) {
-	rate, refused := a.app.arrive(c.now, c.set)
-	f := a.judge(c, refused)
+// send judges one authorized call, enters it into the ledger and writes the
+// answer.
+func (c *call) send(resp *Response) {
+	to, id := c.body.recipient(), c.body.id()
+	if people := c.api.people(); people != nil && people.Concerns(to, id) {
+		c.people = people
+	}
+	rate, refused := c.api.app.arrive(c.now, c.set)
+	o := c.judge(refused)
 	class := c.body.class()
-	if f.result == ledger.Accepted && c.body.Message == nil {
+	if o.result == ledger.Accepted && c.body.Message == nil {
 		// A sender action: a call that counts, but no message.
-		c.page.book.Record(c.now, ledger.Send{Class: class, Result: ledger.Accepted, Action: true})
+		c.page.account.Record(c.now, ledger.Send{Class: class, Result: ledger.Accepted, Action: true})
 	} else {
-		c.page.book.Record(c.now, ledger.Send{Class: class, Result: f.result, Recipient: c.body.recipient(), ID: c.body.id(), Unannounced: ofPhones(c.body.recipient(), c.body.id())})
+		c.page.account.Record(c.now, ledger.Send{Class: class, Result: o.result, Recipient: to, ID: id, Unannounced: c.people != nil})
 	}
-	// What Swallow drops is a success to the platform's own eyes.
-	a.app.settle(c.now, c.set, f.answer != nil || f.result == ledger.Failed)
+	// To the platform's own eyes a call that Swallow hits is a success.
+	c.api.app.settle(c.now, c.set, o.answer != nil || o.result == ledger.Failed)
 
-	resp.Delay = f.hang + c.set.Latency.sample(&c.dice, rate)
-	resp.BodyDelay, resp.Cut = f.bodyDelay, f.cut
+	resp.Delay = o.hang + c.set.Latency.sample(&c.dice, rate)
+	resp.BodyDelay, resp.Cut = o.bodyDelay, o.cut
 	resp.Usage = c.page.appendUsage(resp.Usage, c.now, c.set, class)
-	switch {
-	case f.answer != nil:
-		a.writeError(c, resp, f.answer)
-	default:
-		resp.Body = a.appendSuccess(resp.Body, c)
+	if o.answer != nil {
+		c.writeError(resp, o.answer)
+	} else {
+		resp.Body = c.appendSuccess(resp.Body)
 	}
-	if f.result == ledger.Accepted {
-		a.notifyAccepted(c)
+	if o.result == ledger.Accepted {
+		c.notify()
 	}
 }
 
 // judge decides in the platform's order as far as it is known: who calls, how
-// often, what, to whom. Only the last step accepts.
-func (a *API) judge(c *call, app *answer) fate {
+// often, what, to whom. Only the last step accepts. app is the answer of the
+// app's own limits.
+func (c *call) judge(app *answer) outcome {
 	set, f := c.set, c.set.Faults
 	if app != nil {
-		return c.denied(app)
+		return denied(app)
 	}
 	if why := set.state(c.page.id, c.now); why != nil {
-		return c.denied(why)
+		return denied(why)
 	}
 	switch {
 	case c.dice.hit(f.ServerError):
-		return c.denied(errUnavailable)
+		return denied(errUnavailable)
 	case c.dice.hit(f.ResetBefore):
-		return fate{cut: true, result: ledger.Failed}
+		return outcome{cut: true, result: ledger.Failed}
 	case c.dice.hit(f.Timeout):
-		return fate{cut: true, result: ledger.Failed, hang: orDefault(f.TimeoutFor, defaultTimeout)}
+		return outcome{cut: true, result: ledger.Failed, hang: orDefault(f.TimeoutFor, defaultTimeout)}
 	}
-	if why := c.page.admit(c.now, set, c.body.class(), a.seed); why != nil {
-		return c.denied(why)
+	if why := c.page.admit(c.now, set, c.body.class(), c.api.cfg.Seed); why != nil {
+		return denied(why)
 	}
 	if c.bodyErr != nil {
-		return c.denied(errParam.because("%s", c.bodyErr))
+		return denied(errParam.because("%s", c.bodyErr))
 	}
 	if why := c.body.validate(); why != nil {
-		return c.denied(why)
+		return denied(why)
 	}
-	to := c.body.recipient()
-	for _, why := range []*answer{a.requested(to), a.injected(c, to), a.badRecipient(set, c.page.id, to), a.leftPhone(c.page.id, to)} {
-		if why != nil {
-			return c.denied(why)
-		}
-	}
-	if why := c.page.admitRecipient(c.now, set, to); why != nil {
-		return c.denied(why)
+	if why := c.judgeRecipient(c.body.recipient()); why != nil {
+		return denied(why)
 	}
 	switch {
 	case c.dice.hit(f.Swallow):
-		return fate{result: ledger.Rejected}
+		return outcome{result: ledger.Rejected}
 	case c.dice.hit(f.ResetAfter):
-		return fate{cut: true}
+		return outcome{cut: true}
 	case c.dice.hit(f.SentYet):
-		return fate{answer: errSentYet}
+		return outcome{answer: errSentYet}
 	case c.dice.hit(f.SlowBody):
-		return fate{bodyDelay: orDefault(f.SlowBodyBy, defaultSlowBody)}
+		return outcome{bodyDelay: orDefault(f.SlowBodyBy, defaultSlowBody)}
 	}
-	return fate{}
+	return outcome{}
 }
 
-func (c *call) denied(why *answer) fate { return fate{answer: why, result: why.result} }
+func denied(why *answer) outcome { return outcome{answer: why, result: why.result} }
 
 func orDefault(d Duration, otherwise time.Duration) time.Duration {
 	if d == 0 {
@@ -107,22 +106,23 @@ func orDefault(d Duration, otherwise time.Duration) time.Duration {
 	return time.Duration(d)
 }
 
-// requested is the answer that a recipient's name asks for: error-551, or
-// error-613-2018338. Real recipients are numbers.
-func (a *API) requested(to string) *answer {
-	name, ok := strings.CutPrefix(to, "error-")
-	if !ok {
-		return nil
+// judgeRecipient returns the error answer that the recipient gets, nil if the
+// message can be delivered to it.
+func (c *call) judgeRecipient(to string) *answer {
+	// All four are asked before the first answer is taken, so that a counted
+	// injection is used up by every call that it applies to.
+	answers := [...]*answer{c.api.answers.requested(to), c.inject(to), c.set.badRecipient(c.api.cfg.Seed, c.page.id, to), c.left(to)}
+	for _, why := range answers {
+		if why != nil {
+			return why
+		}
 	}
-	i := strings.LastIndexByte(name, '-')
-	if i > 0 {
-		name = name[:i] + "/" + name[i+1:]
-	}
-	return a.catalogue[Code(name)]
+	return c.page.admitRecipient(c.now, c.set, to)
 }
 
-// injected is the answer of the first injection that applies.
-func (a *API) injected(c *call, to string) *answer {
+// inject uses up one of the first injection that applies, and returns its
+// answer.
+func (c *call) inject(to string) *answer {
 	for _, in := range c.set.injections {
 		if in.Page != "" && in.Page != c.page.id || in.Recipient != "" && in.Recipient != to {
 			continue
@@ -138,23 +138,67 @@ func (a *API) injected(c *call, to string) *answer {
 	return nil
 }
 
-// The published mix of a public project's errors in 30 days: 10 61.5 %, 551
-// 17.4 %, 100 12.0 %; the rest is not about recipients.
-const mixWindow, mixGone, mixNoUser = 61.5, 17.4, 12.0
-
-// BadRecipient tells whether the recipient is one that always answers an
-// error under the settings in force.
-func (a *API) BadRecipient(page, to string) bool {
-	return a.badRecipient(a.live.Load(), page, to) != nil
+// appendSuccess appends the answer to an accepted call. A sender action has no
+// message id.
+func (c *call) appendSuccess(b []byte) []byte {
+	b = append(b, `{"recipient_id":`...)
+	b = wire.AppendString(b, c.body.recipient())
+	if c.body.Message != nil {
+		b = append(b, `,"message_id":"`...)
+		b = wire.AppendMID(b, c.api.cfg.Seed, c.number)
+		b = append(b, '"')
+	}
+	return append(b, '}')
 }
 
-// badRecipient depends on page, recipient and seed alone, so that the same
-// recipient always gets the same answer.
-func (a *API) badRecipient(set *live, page, to string) *answer {
+// notify passes an accepted call to the people it concerns and to the observers.
+func (c *call) notify() {
+	observers := c.api.observers.load()
+	if len(observers) == 0 && c.people == nil {
+		return
+	}
+	x := c.acceptance()
+	if c.people != nil {
+		c.people.Deliver(x)
+	}
+	for _, f := range observers {
+		(*f)(x)
+	}
+}
+
+func (c *call) acceptance() Acceptance {
+	x := Acceptance{Page: c.page.id, Recipient: c.body.recipient(), Action: c.body.SenderAction, At: c.now}
+	if c.body.Message == nil {
+		return x
+	}
+	m := &c.body.Message.v
+	x.ID, x.MID = m.Metadata, string(wire.AppendMID(nil, c.api.cfg.Seed, c.number))
+	if m.Text != nil {
+		x.Text = *m.Text
+	}
+	if m.Attachment != nil {
+		x.Type = m.Attachment.Type
+		x.URL, _ = m.Attachment.mediaURL()
+	}
+	var text string
+	if x.Buttons, text = m.buttons(); text != "" {
+		x.Text = text
+	}
+	return x
+}
+
+// The published mix of a public project's errors in 30 days: 10 61.5 %, 551
+// 17.4 %, 100 12.0 %. The rest is not about recipients.
+const mixWindow, mixGone, mixNoUser = 61.5, 17.4, 12.0
+
+// badRecipient returns the answer of a bad recipient. It depends on page,
+// recipient and seed alone, so that the same recipient always gets the same
+// answer.
+func (set *live) badRecipient(seed uint64, page, to string) *answer {
 	if set.BadRecipients == 0 {
 		return nil
 	}
-	d := newDice(a.seed^hashString(page), hashString(to))
+	d := newDice(seed^hashString(page), hashString(to))
 	if !d.hit(set.BadRecipients) {
 		return nil
 	}
@@ -165,53 +209,4 @@ func (a *API) badRecipient(set *live, page, to string) *answer {
 		return errGone
 	}
 	return errNoUser
-}
-
-// appendSuccess appends the answer to an accepted call. A sender action has no
-// message id.
-func (a *API) appendSuccess(b []byte, c *call) []byte {
-	b = append(b, `{"recipient_id":`...)
-	b = appendString(b, c.body.recipient())
-	if c.body.Message != nil {
-		b = append(b, `,"message_id":"`...)
-		b = appendMID(b, a.seed, c.number)
-		b = append(b, '"')
-	}
-	return append(b, '}')
-}
-
-func (a *API) notifyAccepted(c *call) {
-	list := a.observers.Load()
-	phones := a.phones.Load()
-	if !isPhone(c.body.recipient()) {
-		phones = nil
-	}
-	if (list == nil || len(*list) == 0) && phones == nil {
-		return
-	}
-	x := Acceptance{Page: c.page.id, Recipient: c.body.recipient(), Action: c.body.SenderAction, At: c.now}
-	if c.body.Message != nil {
-		m := &c.body.Message.v
-		x.ID, x.MID = m.Metadata, string(appendMID(nil, a.seed, c.number))
-		if m.Text != nil {
-			x.Text = *m.Text
-		}
-		if m.Attachment != nil {
-			x.Type = m.Attachment.Type
-			x.URL, _ = m.Attachment.mediaURL()
-		}
-		var words string
-		if x.Buttons, words = m.buttons(); words != "" {
-			x.Text = words
-		}
-	}
-	if phones != nil {
-		phones.take(x)
-	}
-	if list == nil {
-		return
-	}
-	for _, f := range *list {
-		(*f)(x)
-	}
 }

@@ -13,27 +13,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
 )
 
 func TestSuccess(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{Seed: 7})
+	a := fakeapitest.New(t, fakeapi.Config{Seed: 7})
 	seen := make(map[string]bool)
 	for range 50 {
-		r := send(t, a, "42", "1/m/42")
+		r := a.Send("42", "1/m/42")
 		var body struct {
 			Recipient string `json:"recipient_id"`
 			Message   string `json:"message_id"`
 		}
-		if err := json.Unmarshal([]byte(r.body), &body); err != nil || r.status != http.StatusOK {
-			t.Fatalf("send = %d %q, want 200 and JSON (%v)", r.status, r.body, err)
+		if err := json.Unmarshal([]byte(r.Body), &body); err != nil || r.Status != http.StatusOK {
+			t.Fatalf("send = %d %q, want 200 and JSON (%v)", r.Status, r.Body, err)
 		}
 		if body.Recipient != "42" || !strings.HasPrefix(body.Message, "m_") || seen[body.Message] {
 			t.Errorf("send = %+v, want recipient 42 and a new message id m_…", body)
 		}
 		seen[body.Message] = true
 	}
-	got := send(t, a, "42", "1/m/42").usage
+	got := a.Send("42", "1/m/42").Usage
 	want := `{"1":[{"type":"messenger","call_count":17,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":0}]}`
 	if got != want { // 51 of 300
 		t.Errorf("usage header = %s, want %s", got, want)
@@ -55,20 +56,20 @@ func TestURLForms(t *testing.T) {
 		"/v23.0/1/conversation": 2500,
 		"/version/1/messages":   2500,
 	} {
-		a := newAPI(t, fakeapi.Config{})
-		r := mustDo(t, a, "POST", path, text("42", ""), header("Authorization", bearer1))
+		a := fakeapitest.New(t, fakeapi.Config{})
+		r := a.Ask("POST", path, fakeapitest.Text("42", ""), fakeapitest.Bearer("1"))
 		if code == 0 {
-			if r.status != http.StatusOK {
-				t.Errorf("POST %s = %d %s, want 200", path, r.status, r.body)
+			if r.Status != http.StatusOK {
+				t.Errorf("POST %s = %d %s, want 200", path, r.Status, r.Body)
 			}
 			continue
 		}
-		if got := r.error(t).Code; got != code {
+		if got := r.Error(t).Code; got != code {
 			t.Errorf("POST %s = code %d, want %d", path, got, code)
 		}
 	}
-	r := mustDo(t, newAPI(t, fakeapi.Config{}), "GET", "/v23.0/1/messages", "", header("Authorization", bearer1))
-	if e := r.error(t); e.Code != 100 || e.Subcode != 33 {
+	r := fakeapitest.New(t, fakeapi.Config{}).Ask("GET", "/v23.0/1/messages", "", fakeapitest.Bearer("1"))
+	if e := r.Error(t); e.Code != 100 || e.Subcode != 33 {
 		t.Errorf("GET messages = %d/%d, want 100/33", e.Code, e.Subcode)
 	}
 }
@@ -83,32 +84,32 @@ func TestTokens(t *testing.T) {
 		tokens  map[string]string
 		url     string
 		body    string
-		options []option
+		options []fakeapitest.Option
 		code    int // 0: accepted
 	}{
-		"bearer":                 {nil, "/1/messages", text("42", ""), []option{header("Authorization", "Bearer token-1")}, 0},
-		"bearer, lower case":     {nil, "/1/messages", text("42", ""), []option{header("Authorization", "bearer token-1")}, 0},
-		"OAuth":                  {nil, "/1/messages", text("42", ""), []option{header("Authorization", "OAuth token-1")}, 0},
-		"query":                  {nil, "/1/messages?access_token=token-1", text("42", ""), nil, 0},
+		"bearer":                 {nil, "/1/messages", fakeapitest.Text("42", ""), []fakeapitest.Option{fakeapitest.Header("Authorization", "Bearer token-1")}, 0},
+		"bearer, lower case":     {nil, "/1/messages", fakeapitest.Text("42", ""), []fakeapitest.Option{fakeapitest.Header("Authorization", "bearer token-1")}, 0},
+		"OAuth":                  {nil, "/1/messages", fakeapitest.Text("42", ""), []fakeapitest.Option{fakeapitest.Header("Authorization", "OAuth token-1")}, 0},
+		"query":                  {nil, "/1/messages?access_token=token-1", fakeapitest.Text("42", ""), nil, 0},
 		"JSON body":              {nil, "/1/messages", withToken("token-1"), nil, 0},
-		"form":                   {nil, "/1/messages", `access_token=token-1&recipient=%7B%22id%22%3A%2242%22%7D&message=%7B%22text%22%3A%22hi%22%7D`, []option{form}, 0},
-		"me":                     {nil, "/me/messages?access_token=token-1", text("42", ""), nil, 0},
-		"header wins over query": {nil, "/1/messages?access_token=token-1", text("42", ""), []option{header("Authorization", "Bearer wrong")}, 190},
-		"none":                   {nil, "/1/messages", text("42", ""), nil, 104},
-		"wrong":                  {nil, "/1/messages?access_token=token-x", text("42", ""), nil, 190},
-		"of another page":        {nil, "/1/messages?access_token=token-2", text("42", ""), nil, 190},
-		"configured":             {configured, "/1/messages?access_token=secret-one", text("42", ""), nil, 0},
-		"configured, me":         {configured, "/me/messages?access_token=secret-two", text("42", ""), nil, 0},
-		"configured, by rule":    {configured, "/1/messages?access_token=token-1", text("42", ""), nil, 190},
-		"configured, not there":  {configured, "/3/messages?access_token=secret-one", text("42", ""), nil, 190},
+		"form":                   {nil, "/1/messages", `access_token=token-1&recipient=%7B%22id%22%3A%2242%22%7D&message=%7B%22text%22%3A%22hi%22%7D`, []fakeapitest.Option{fakeapitest.Form}, 0},
+		"me":                     {nil, "/me/messages?access_token=token-1", fakeapitest.Text("42", ""), nil, 0},
+		"header wins over query": {nil, "/1/messages?access_token=token-1", fakeapitest.Text("42", ""), []fakeapitest.Option{fakeapitest.Header("Authorization", "Bearer wrong")}, 190},
+		"none":                   {nil, "/1/messages", fakeapitest.Text("42", ""), nil, 104},
+		"wrong":                  {nil, "/1/messages?access_token=token-x", fakeapitest.Text("42", ""), nil, 190},
+		"of another page":        {nil, "/1/messages?access_token=token-2", fakeapitest.Text("42", ""), nil, 190},
+		"configured":             {configured, "/1/messages?access_token=secret-one", fakeapitest.Text("42", ""), nil, 0},
+		"configured, me":         {configured, "/me/messages?access_token=secret-two", fakeapitest.Text("42", ""), nil, 0},
+		"configured, by rule":    {configured, "/1/messages?access_token=token-1", fakeapitest.Text("42", ""), nil, 190},
+		"configured, not there":  {configured, "/3/messages?access_token=secret-one", fakeapitest.Text("42", ""), nil, 190},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAPI(t, fakeapi.Config{Tokens: tc.tokens})
-			r := mustDo(t, a, "POST", tc.url, tc.body, tc.options...)
-			if got := r.error(t).Code; got != tc.code {
-				t.Errorf("send = %d %s, want code %d", r.status, r.body, tc.code)
+			a := fakeapitest.New(t, fakeapi.Config{Tokens: tc.tokens})
+			r := a.Ask("POST", tc.url, tc.body, tc.options...)
+			if got := r.Error(t).Code; got != tc.code {
+				t.Errorf("send = %d %s, want code %d", r.Status, r.Body, tc.code)
 			}
 		})
 	}
@@ -123,29 +124,29 @@ func TestBodyForms(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		body    string
-		options []option
+		options []fakeapitest.Option
 	}{
 		"JSON":                  {`{"recipient":{"id":"42"},"messaging_type":"UPDATE","message":{"text":"Grüße / 100 %","metadata":"1/m/42"}}`, nil},
 		"JSON, escaped":         {`{"recipient":{"id":"42"},"message":{"text":"Gr\u00fc\u00dfe \/ 100 \u0025","metadata":"1\/m\/42"}}`, nil},
 		"JSON, numeric id":      {`{"recipient":{"id":42},"message":{"text":"Grüße / 100 %","metadata":"1/m/42"}}`, nil},
 		"JSON in JSON":          {`{"recipient":"{\"id\":\"42\"}","message":"{\"text\":\"Grüße / 100 %\",\"metadata\":\"1/m/42\"}"}`, nil},
-		"form":                  {f.Encode(), []option{form}},
-		"form with charset":     {f.Encode(), []option{header("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")}},
-		"JSON, no content type": {`{"recipient":{"id":"42"},"message":{"text":"Grüße / 100 %","metadata":"1/m/42"}}`, []option{header("Content-Type", "")}},
+		"form":                  {f.Encode(), []fakeapitest.Option{fakeapitest.Form}},
+		"form with charset":     {f.Encode(), []fakeapitest.Option{fakeapitest.Header("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")}},
+		"JSON, no content type": {`{"recipient":{"id":"42"},"message":{"text":"Grüße / 100 %","metadata":"1/m/42"}}`, []fakeapitest.Option{fakeapitest.Header("Content-Type", "")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAPI(t, fakeapi.Config{})
+			a := fakeapitest.New(t, fakeapi.Config{})
 			var got fakeapi.Acceptance
 			stop := a.Observe(func(x fakeapi.Acceptance) { got = x })
-			mustDo(t, a, "POST", "/1/messages", tc.body, append(tc.options, header("Authorization", bearer1))...)
+			a.Ask("POST", "/1/messages", tc.body, append(tc.options, fakeapitest.Bearer("1"))...)
 			got.MID, got.At = "", time.Time{}
 			if diff := cmp.Diff(fakeapi.Acceptance{Page: "1", Recipient: "42", ID: "1/m/42", Text: "Grüße / 100 %"}, got); diff != "" {
 				t.Errorf("accepted: -want +got\n%s", diff)
 			}
 			stop()
 			got = fakeapi.Acceptance{}
-			mustDo(t, a, "POST", "/1/messages", tc.body, append(tc.options, header("Authorization", bearer1))...)
+			a.Ask("POST", "/1/messages", tc.body, append(tc.options, fakeapitest.Bearer("1"))...)
 			if got.ID != "" {
 				t.Error("observed after stop")
 			}
@@ -184,25 +185,25 @@ func TestValidation(t *testing.T) {
 		"uploaded before":      {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"image","payload":{"attachment_id":"5"}}}}`, ""},
 		"template":             {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"template","payload":{"template_type":"generic","elements":[]}}}}`, ""},
 		"template of no type":  {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"template","payload":{}}}}`, "100"},
-		"3 buttons":            {buttons("hi", button("a", "b"), button("a", "b"), button("a", "b")), ""},
-		"4 buttons":            {buttons("hi", button("a", "b"), button("a", "b"), button("a", "b"), button("a", "b")), "100"},
-		"no buttons":           {buttons("hi"), "100"},
-		"buttons below 641":    {buttons(strings.Repeat("ä", 641), button("a", "b")), "100"},
-		"buttons below 640":    {buttons(strings.Repeat("ä", 640), button("a", "b")), ""},
-		"buttons below none":   {buttons("", button("a", "b")), "100"},
-		"title of 20":          {buttons("hi", button(strings.Repeat("ä", 20), "b")), ""},
-		"title of 21":          {buttons("hi", button(strings.Repeat("ä", 21), "b")), "100"},
-		"no title":             {buttons("hi", button("", "b")), "100"},
-		"payload of 1000":      {buttons("hi", button("a", strings.Repeat("b", 1000))), ""},
-		"payload of 1001":      {buttons("hi", button("a", strings.Repeat("b", 1001))), "100"},
-		"no payload":           {buttons("hi", button("a", "")), "100"},
-		"button of no type":    {buttons("hi", `{"title":"a","payload":"b"}`), "100"},
-		"button to an address": {buttons("hi", `{"type":"web_url","title":"a","url":"https://x.test/"}`), ""},
-		"quick reply, 21":      {quickReplies(`{"content_type":"text","title":"` + strings.Repeat("ä", 21) + `","payload":"b"}`), "100"},
-		"quick reply, payload": {quickReplies(`{"content_type":"text","title":"a"}`), "100"},
-		"quick reply, type":    {quickReplies(`{"title":"a","payload":"b"}`), "100"},
-		"quick reply, email":   {quickReplies(`{"content_type":"user_email"}`), ""},
-		"quick reply, number":  {quickReplies(`1`), "100"},
+		"3 buttons":            {fakeapitest.Buttons("hi", fakeapitest.Button("a", "b"), fakeapitest.Button("a", "b"), fakeapitest.Button("a", "b")), ""},
+		"4 buttons":            {fakeapitest.Buttons("hi", fakeapitest.Button("a", "b"), fakeapitest.Button("a", "b"), fakeapitest.Button("a", "b"), fakeapitest.Button("a", "b")), "100"},
+		"no buttons":           {fakeapitest.Buttons("hi"), "100"},
+		"buttons below 641":    {fakeapitest.Buttons(strings.Repeat("ä", 641), fakeapitest.Button("a", "b")), "100"},
+		"buttons below 640":    {fakeapitest.Buttons(strings.Repeat("ä", 640), fakeapitest.Button("a", "b")), ""},
+		"buttons below none":   {fakeapitest.Buttons("", fakeapitest.Button("a", "b")), "100"},
+		"title of 20":          {fakeapitest.Buttons("hi", fakeapitest.Button(strings.Repeat("ä", 20), "b")), ""},
+		"title of 21":          {fakeapitest.Buttons("hi", fakeapitest.Button(strings.Repeat("ä", 21), "b")), "100"},
+		"no title":             {fakeapitest.Buttons("hi", fakeapitest.Button("", "b")), "100"},
+		"payload of 1000":      {fakeapitest.Buttons("hi", fakeapitest.Button("a", strings.Repeat("b", 1000))), ""},
+		"payload of 1001":      {fakeapitest.Buttons("hi", fakeapitest.Button("a", strings.Repeat("b", 1001))), "100"},
+		"no payload":           {fakeapitest.Buttons("hi", fakeapitest.Button("a", "")), "100"},
+		"button of no type":    {fakeapitest.Buttons("hi", `{"title":"a","payload":"b"}`), "100"},
+		"button to an address": {fakeapitest.Buttons("hi", `{"type":"web_url","title":"a","url":"https://x.test/"}`), ""},
+		"quick reply, 21":      {fakeapitest.QuickReplies(`{"content_type":"text","title":"` + strings.Repeat("ä", 21) + `","payload":"b"}`), "100"},
+		"quick reply, payload": {fakeapitest.QuickReplies(`{"content_type":"text","title":"a"}`), "100"},
+		"quick reply, type":    {fakeapitest.QuickReplies(`{"title":"a","payload":"b"}`), "100"},
+		"quick reply, email":   {fakeapitest.QuickReplies(`{"content_type":"user_email"}`), ""},
+		"quick reply, number":  {fakeapitest.QuickReplies(`1`), "100"},
 		"unknown attachment":   {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"smell","payload":{"url":"https://x.test/a"}}}}`, "100"},
 		"attachment without":   {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"image"}}}`, "100/2018047"},
 		"attachment, no host":  {`{"recipient":{"id":"42"},"message":{"attachment":{"type":"image","payload":{"url":"file:///etc/passwd"}}}}`, "100/2018047"},
@@ -211,16 +212,16 @@ func TestValidation(t *testing.T) {
 		"typing, upper case":   {`{"recipient":{"id":"42"},"sender_action":"TYPING_ON"}`, ""},
 		"unknown action":       {`{"recipient":{"id":"42"},"sender_action":"dance"}`, "100"},
 		"action with message":  {`{"recipient":{"id":"42"},"sender_action":"typing_on","message":{"text":"hi"}}`, "100"},
-		"recipient asks":       {text("error-551", "x"), "551"},
-		"recipient asks twice": {text("error-613-2018338", "x"), "613/2018338"},
-		"recipient asks -1":    {text("error--1", "x"), "-1"},
+		"recipient asks":       {fakeapitest.Text("error-551", "x"), "551"},
+		"recipient asks twice": {fakeapitest.Text("error-613-2018338", "x"), "613/2018338"},
+		"recipient asks -1":    {fakeapitest.Text("error--1", "x"), "-1"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAPI(t, fakeapi.Config{})
-			r := mustDo(t, a, "POST", "/1/messages", tc.body, header("Authorization", bearer1))
-			e := r.error(t)
+			a := fakeapitest.New(t, fakeapi.Config{})
+			r := a.Post(tc.body)
+			e := r.Error(t)
 			got := ""
 			if e.Code != 0 {
 				got = strconv.Itoa(e.Code)
@@ -229,7 +230,7 @@ func TestValidation(t *testing.T) {
 				got += "/" + strconv.Itoa(e.Subcode)
 			}
 			if got != tc.want {
-				t.Errorf("send = %d %s, want code %q", r.status, r.body, tc.want)
+				t.Errorf("send = %d %s, want code %q", r.Status, r.Body, tc.want)
 			}
 			totals := a.Ledger().Totals()
 			accepted := totals.Accepted+totals.Actions == 1
@@ -251,32 +252,32 @@ func TestEnvelopes(t *testing.T) {
 	tests := []struct {
 		recipient string
 		status    int
-		want      apiError
+		want      fakeapitest.Error
 	}{
-		{"error-613", 400, apiError{Message: "(#613) Calls to this api have exceeded the rate limit.", Type: "OAuthException", Code: 613}},
-		{"error-613-1996", 400, apiError{Message: "(#613) Calls to this api have exceeded the rate limit.", Type: "OAuthException", Code: 613, Subcode: 1996}},
-		{"error-4", 403, apiError{Message: "(#4) Application request limit reached", Type: "OAuthException", Code: 4, Transient: &yes}},
-		{"error-10-2018278", 403, apiError{Message: "(#10) This message is sent outside of allowed window.", Type: "OAuthException", Code: 10, Subcode: 2018278}},
-		{"error-551", 400, apiError{Message: "(#551) This person isn't available right now.", Type: "OAuthException", Code: 551}},
-		{"error-190", 400, apiError{Message: "Invalid OAuth access token - Cannot parse access token", Type: "OAuthException", Code: 190}},
-		{"error-2", 500, apiError{Message: "An unexpected error has occurred. Please retry your request later.", Type: "OAuthException", Code: 2, Transient: &yes}},
-		{"error-1-1357046", 500, apiError{Message: "An unknown error occurred", Type: "OAuthException", Code: 1, Subcode: 1357046, Transient: &no}},
-		{"error--1", 500, apiError{Message: "Unexpected internal error", Type: "OAuthException", Code: -1, Transient: &yes}},
+		{"error-613", 400, fakeapitest.Error{Message: "(#613) Calls to this api have exceeded the rate limit.", Type: "OAuthException", Code: 613}},
+		{"error-613-1996", 400, fakeapitest.Error{Message: "(#613) Calls to this api have exceeded the rate limit.", Type: "OAuthException", Code: 613, Subcode: 1996}},
+		{"error-4", 403, fakeapitest.Error{Message: "(#4) Application request limit reached", Type: "OAuthException", Code: 4, Transient: &yes}},
+		{"error-10-2018278", 403, fakeapitest.Error{Message: "(#10) This message is sent outside of allowed window.", Type: "OAuthException", Code: 10, Subcode: 2018278}},
+		{"error-551", 400, fakeapitest.Error{Message: "(#551) This person isn't available right now.", Type: "OAuthException", Code: 551}},
+		{"error-190", 400, fakeapitest.Error{Message: "Invalid OAuth access token - Cannot parse access token", Type: "OAuthException", Code: 190}},
+		{"error-2", 500, fakeapitest.Error{Message: "An unexpected error has occurred. Please retry your request later.", Type: "OAuthException", Code: 2, Transient: &yes}},
+		{"error-1-1357046", 500, fakeapitest.Error{Message: "An unknown error occurred", Type: "OAuthException", Code: 1, Subcode: 1357046, Transient: &no}},
+		{"error--1", 500, fakeapitest.Error{Message: "Unexpected internal error", Type: "OAuthException", Code: -1, Transient: &yes}},
 	}
-	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 10_000 })})
+	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 10_000 })})
 	for _, tc := range tests {
-		r := send(t, a, tc.recipient, "id")
-		got := r.error(t)
+		r := a.Send(tc.recipient, "id")
+		got := r.Error(t)
 		if len(got.Trace) != 11 {
 			t.Errorf("%s: fbtrace_id = %q, want 11 characters", tc.recipient, got.Trace)
 		}
 		got.Trace = ""
-		if diff := cmp.Diff(tc.want, got); diff != "" || r.status != tc.status {
-			t.Errorf("%s: status = %d, want %d; -want +got\n%s", tc.recipient, r.status, tc.status, diff)
+		if diff := cmp.Diff(tc.want, got); diff != "" || r.Status != tc.status {
+			t.Errorf("%s: status = %d, want %d; -want +got\n%s", tc.recipient, r.Status, tc.status, diff)
 		}
 	}
 	// A bare 613 has exactly these fields.
-	if body := send(t, a, "error-613", "id").body; strings.Contains(body, "is_transient") || strings.Contains(body, "error_subcode") {
+	if body := a.Send("error-613", "id").Body; strings.Contains(body, "is_transient") || strings.Contains(body, "error_subcode") {
 		t.Errorf("613 = %s, want no is_transient and no error_subcode", body)
 	}
 }
@@ -285,11 +286,11 @@ func TestEnvelopes(t *testing.T) {
 // apart can be had.
 func TestEveryDocumentedCode(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 10_000 })})
+	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 10_000 })})
 	for code := range strings.FieldsSeq(`613 32 80006 80001 4 17 341 613/1996 613/2018338 613/1893016 4/2018354
 		9/2018352 1200 2 1 -1 1/1357046 100/2018001 551 200/1545041 10/2018108 10/2018278 10/2018065 10/2534022
 		2018300 2018321 100/2018034 100/2018047 100/2018074 100/2018294 190 102 10 3 200 2/2018344 368 2022 10/1893063`) {
-		e := send(t, a, "error-"+strings.ReplaceAll(code, "/", "-"), "id").error(t)
+		e := a.Send("error-"+strings.ReplaceAll(code, "/", "-"), "id").Error(t)
 		got := strconv.Itoa(e.Code)
 		if e.Subcode != 0 {
 			got += fmt.Sprintf("/%d", e.Subcode)

@@ -3,20 +3,26 @@ package fakeapi
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-// Serve serves the platform, its control interface and its page on ln until
-// ctx ends, then closes ln and every connection, and returns nil. An answer
-// that is still due then is not given: its connection is lost.
+// idleTimeout is longer than any client keeps a connection that it means to use
+// again (net/http: 90 s).
+const idleTimeout = 2 * time.Minute
+
+// Serve serves the platform, its control interface and its extension on ln
+// until ctx ends. Then it closes ln and every connection, and returns nil. An
+// answer that is still due then is not given: its connection is lost.
 func (a *API) Serve(ctx context.Context, ln net.Listener) error {
-	h := &handler{api: a, done: make(chan struct{})}
-	srv := &fasthttp.Server{
-		Handler:               h.serve,
+	s := &server{api: a, done: make(chan struct{})}
+	s.http = &fasthttp.Server{
+		Handler:               s.handle,
 		Name:                  "fakeapi",
 		MaxRequestBodySize:    maxRequest,
 		IdleTimeout:           idleTimeout,
@@ -25,33 +31,60 @@ func (a *API) Serve(ctx context.Context, ln net.Listener) error {
 		SecureErrorLogMessage: true,
 		Logger:                silent{},
 	}
-	conns := &connections{open: make(map[net.Conn]struct{})}
 	failed := make(chan error, 1)
-	conns.Go(func() { failed <- a.accept(ln, srv, conns) })
+	s.conns.Go(func() { failed <- s.accept(ln) })
 	var err error
 	select {
 	case err = <-failed:
 		err = fmt.Errorf("accept connection: %w", err)
 	case <-ctx.Done():
 	}
-	close(h.done)
+	close(s.done)
 	_ = ln.Close() // makes accept end; it may be closed already
-	conns.end()
+	s.conns.end()
 	return err
 }
 
-// silent drops fasthttp's lines: each is about a client that went away.
+// silent drops fasthttp's log lines. Each is about a client that went away.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-type handler struct {
-	api  *API
-	done chan struct{} // closed when the server stops
+// server serves an API on one listener.
+type server struct {
+	api   *API
+	http  *fasthttp.Server
+	conns connections
+	done  chan struct{} // closed when the server stops
 }
 
-func (h *handler) serve(ctx *fasthttp.RequestCtx) {
-	if ctx.IsGet() && h.page(ctx) {
+// accept serves every connection of ln until ln is closed. While Faults.Refuse
+// is on, or before Faults.RefuseUntil, new connections are reset at once. They
+// are accepted first, because a listener cannot refuse and stay open.
+func (s *server) accept(ln net.Listener) error {
+	for {
+		c, err := ln.Accept()
+		switch {
+		case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED):
+			time.Sleep(closePoll) // it passes when another connection is closed
+			continue
+		case err != nil:
+			return err
+		}
+		if s.api.settings.load().Faults.refusing(s.api.Now()) || !s.conns.add(c) {
+			reset(c)
+			continue
+		}
+		s.conns.Go(func() {
+			defer s.conns.remove(c)
+			_ = s.http.ServeConn(c) // its errors are clients that went away; it closes c
+		})
+	}
+}
+
+// handle answers one request.
+func (s *server) handle(ctx *fasthttp.RequestCtx) {
+	if x := s.api.extension.Load(); x != nil && x.HandlePage != nil && ctx.IsGet() && x.HandlePage(ctx, s.done) {
 		return
 	}
 	req := Request{
@@ -60,35 +93,15 @@ func (h *handler) serve(ctx *fasthttp.RequestCtx) {
 		Body: ctx.PostBody(),
 	}
 	resp := Response{Body: ctx.Response.SwapBody(nil)}
-	h.api.Do(&req, &resp)
-	h.answer(ctx, &resp)
+	s.api.Do(&req, &resp)
+	s.deliver(ctx, &resp)
 }
 
-// page serves what a browser asks for, and tells whether the request was that.
-func (h *handler) page(ctx *fasthttp.RequestCtx) bool {
-	address := string(ctx.Path())
-	if address == "/events" {
-		h.events(ctx)
-		return true
-	}
-	file := pageAsset(address)
-	if file == nil {
-		return false
-	}
-	ctx.SetContentType(file.contentType)
-	header := &ctx.Response.Header
-	header.Set("Content-Security-Policy", file.csp)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Cache-Control", "no-cache") // another version of the program has other files
-	ctx.SetBody(file.body)
-	return true
-}
-
-func (h *handler) answer(ctx *fasthttp.RequestCtx, resp *Response) {
-	if !h.sleep(resp.Delay) || resp.Cut {
+// deliver gives the answer when it is due, or loses the connection.
+func (s *server) deliver(ctx *fasthttp.RequestCtx, resp *Response) {
+	if !s.sleep(resp.Delay) || resp.Cut {
 		ctx.SetConnectionClose()
-		reset(ctx.Conn()) // what fasthttp writes after this goes nowhere
+		reset(ctx.Conn()) // what fasthttp writes after this is lost
 		return
 	}
 	ctx.SetStatusCode(resp.Status)
@@ -102,14 +115,14 @@ func (h *handler) answer(ctx *fasthttp.RequestCtx, resp *Response) {
 	}
 	ctx.Response.ImmediateHeaderFlush = true
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-		if h.sleep(resp.BodyDelay) {
+		if s.sleep(resp.BodyDelay) {
 			_, _ = w.Write(resp.Body) // the client may be gone
 		}
 	})
 }
 
 // sleep waits for d, and returns false when the server stopped first.
-func (h *handler) sleep(d time.Duration) bool {
+func (s *server) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return true
 	}
@@ -118,19 +131,7 @@ func (h *handler) sleep(d time.Duration) bool {
 	select {
 	case <-t.C:
 		return true
-	case <-h.done:
+	case <-s.done:
 		return false
 	}
-}
-
-// events sends what the page shows, as server-sent events.
-func (h *handler) events(ctx *fasthttp.RequestCtx) {
-	ctx.SetContentType("text/event-stream")
-	ctx.Response.Header.Set("Cache-Control", "no-store")
-	ctx.Response.ImmediateHeaderFlush = true
-	page := string(ctx.QueryArgs().Peek("page"))
-	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-		s := &stream{h: h, w: w, page: page}
-		s.run()
-	})
 }

@@ -1,12 +1,10 @@
 package fakeapi_test
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,29 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
 	"chatclub/fakeapi/ledger"
 )
-
-// serve puts a platform behind a socket of this test.
-func serve(t testing.TB, a *fakeapi.API) (base string, client *http.Client) {
-	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Serve(ctx, ln) }()
-	tr := &http.Transport{}
-	t.Cleanup(func() {
-		tr.CloseIdleConnections()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Serve = %v, want nil after cancel", err)
-		}
-	})
-	return "http://" + ln.Addr().String(), &http.Client{Transport: tr}
-}
 
 func post(t *testing.T, c *http.Client, url, body string) (*http.Response, string, error) {
 	t.Helper()
@@ -47,7 +25,7 @@ func post(t *testing.T, c *http.Client, url, body string) (*http.Response, strin
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", bearer1)
+	r.Header.Set("Authorization", "Bearer token-1")
 	resp, err := c.Do(r)
 	if err != nil {
 		return nil, "", err
@@ -59,9 +37,9 @@ func post(t *testing.T, c *http.Client, url, body string) (*http.Response, strin
 
 func TestServe(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 1 })})
-	base, client := serve(t, a)
-	resp, body, err := post(t, client, base+"/v23.0/me/messages", text("42", "1/m/42"))
+	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 1 })})
+	base, client := a.Listen()
+	resp, body, err := post(t, client, base+"/v23.0/me/messages", fakeapitest.Text("42", "1/m/42"))
 	if err != nil || resp.StatusCode != 200 || !strings.HasPrefix(body, `{"recipient_id":"42","message_id":"m_`) {
 		t.Fatalf("send over a socket = %v %s, want 200 and ids", err, body)
 	}
@@ -72,7 +50,7 @@ func TestServe(t *testing.T) {
 		if err := a.Patch([]byte(fault)); err != nil {
 			t.Fatal(err)
 		}
-		if _, body, err := post(t, client, base+"/1/messages", text("42", "1/n/42")); err == nil {
+		if _, body, err := post(t, client, base+"/1/messages", fakeapitest.Text("42", "1/n/42")); err == nil {
 			t.Errorf("send with %s = %s, want a lost connection", fault, body)
 		}
 	}
@@ -82,14 +60,14 @@ func TestServe(t *testing.T) {
 	if err := a.Patch([]byte(`{"faults":{"reset_after":0,"slow_body":1,"slow_body_by":"1ms"}}`)); err != nil {
 		t.Fatal(err)
 	}
-	if _, body, err := post(t, client, base+"/1/messages", text("42", "")); err != nil || !strings.HasSuffix(body, `"}`) {
+	if _, body, err := post(t, client, base+"/1/messages", fakeapitest.Text("42", "")); err != nil || !strings.HasSuffix(body, `"}`) {
 		t.Errorf("send with a slow body = %s %v, want the whole body", body, err)
 	}
 	client.CloseIdleConnections()
 	if err := a.Patch([]byte(`{"faults":{"refuse":true}}`)); err != nil {
 		t.Fatal(err)
 	}
-	if _, body, err := post(t, client, base+"/1/messages", text("42", "")); err == nil {
+	if _, body, err := post(t, client, base+"/1/messages", fakeapitest.Text("42", "")); err == nil {
 		t.Errorf("send while connections are refused = %s, want an error", body)
 	}
 }
@@ -97,7 +75,7 @@ func TestServe(t *testing.T) {
 // TestServeEndsPendingAnswers: stopping does not wait for a latency of an hour.
 func TestServeEndsPendingAnswers(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{Settings: settings(func(s *fakeapi.Settings) { s.Latency = mustLatency("fixed:1h") })})
+	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Latency = fakeapitest.Latency(t, "fixed:1h") })})
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +88,7 @@ func TestServeEndsPendingAnswers(t *testing.T) {
 	answered := make(chan error, 1)
 	tr := &http.Transport{}
 	go func() {
-		_, _, err := post(t, &http.Client{Transport: tr}, "http://"+ln.Addr().String()+"/1/messages", text("42", ""))
+		_, _, err := post(t, &http.Client{Transport: tr}, "http://"+ln.Addr().String()+"/1/messages", fakeapitest.Text("42", ""))
 		answered <- err
 	}()
 	<-accepted
@@ -124,94 +102,21 @@ func TestServeEndsPendingAnswers(t *testing.T) {
 	tr.CloseIdleConnections()
 }
 
-func TestPageAndEvents(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t, fakeapi.Config{})
-	a.Ledger().Page("1").Record(time.Now(), ledger.Send{Recipient: "42", ID: "x"})
-	base, client := serve(t, a)
-	get := func(path string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp
-	}
-	// Everything that the page names is served, and nothing comes from elsewhere.
-	seen := map[string]bool{}
-	for todo := []string{"/"}; len(todo) > 0; todo = todo[1:] {
-		if seen[todo[0]] {
-			continue
-		}
-		seen[todo[0]] = true
-		resp := get(todo[0])
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		policy := resp.Header.Get("Content-Security-Policy")
-		if err != nil || resp.StatusCode != 200 || !strings.HasPrefix(policy, "default-src 'none'; ") || todo[0] == "/" && strings.Contains(policy, "unsafe") {
-			t.Errorf("GET %s = %d %v with the policy %q, want 200 and a strict one", todo[0], resp.StatusCode, err, policy)
-		}
-		if s := strings.ReplaceAll(string(b), "http://www.w3.org/2000/svg", ""); strings.Contains(s, "://") {
-			t.Errorf("%s names another host", todo[0])
-		}
-		for _, m := range regexp.MustCompile(`(?:src|href)="([^"]+)"|from "\./([^"]+)"`).FindAllStringSubmatch(string(b), -1) {
-			if m[1] != "" {
-				todo = append(todo, "/"+m[1])
-			} else {
-				todo = append(todo, "/web/"+m[2])
-			}
-		}
-	}
-	if len(seen) < 8 {
-		t.Errorf("files of the page = %d, want at least 8", len(seen))
-	}
-	for _, path := range []string{"/web/", "/web/nothing.js", "/web/../server.go", "/pictures/../../server.go", "/pictures/nobody.svg"} {
-		resp := get(path)
-		resp.Body.Close()
-		if resp.StatusCode == 200 && path != "/web/" {
-			t.Errorf("GET %s = 200, want an error", path)
-		}
-	}
-	events := get("/events?page=1")
-	defer events.Body.Close()
-	lines := bufio.NewScanner(events.Body)
-	next := func() string {
-		var event []string
-		for lines.Scan() && lines.Text() != "" {
-			event = append(event, lines.Text())
-		}
-		return strings.Join(event, "\n")
-	}
-	for _, want := range [][2]string{
-		{"event: settings\ndata: {", `"algorithm":"fixed-window"`},
-		{"event: phones\ndata: {", `"max":0`},
-		{"event: numbers\ndata: {", `"accepted":1`},
-		{"event: numbers\ndata: {", `"page":"1","accepted_total":1`},
-	} {
-		if got := next(); !strings.HasPrefix(got, want[0]) || !strings.Contains(got, want[1]) {
-			t.Errorf("event = %q, want %s with %s", got, want[0], want[1])
-		}
-	}
-}
-
-// TestRefuseUntil: connections are refused until the time is over, without
-// anybody who ends it.
+// TestRefuseUntil: connections are refused until the time is over, and then no
+// more.
 func TestRefuseUntil(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t, fakeapi.Config{})
+		a := fakeapitest.New(t, fakeapi.Config{})
 		if err := a.Patch([]byte(`{"faults":{"refuse_until":"` + time.Now().Add(10*time.Second).Format(time.RFC3339Nano) + `"}}`)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10*time.Second - time.Nanosecond)
-		if _, err := do(t, a, "GET", "/control", ""); err == nil {
+		if _, err := a.Try("GET", "/control", ""); err == nil {
 			t.Error("request before the end = nil, want it refused")
 		}
 		time.Sleep(time.Nanosecond)
-		if _, err := do(t, a, "GET", "/control", ""); err != nil {
+		if _, err := a.Try("GET", "/control", ""); err != nil {
 			t.Errorf("request at the end = %v, want nil", err)
 		}
 	})
@@ -219,17 +124,17 @@ func TestRefuseUntil(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, fakeapi.Config{})
+	a := fakeapitest.New(t, fakeapi.Config{})
 	a.Ledger().Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"}, ledger.Expected{ID: "c"})
-	send(t, a, "42", "a")
-	send(t, a, "42", "a")
-	send(t, a, "error-613", "b")
-	send(t, a, "error-551", "c")
-	mustDo(t, a, "POST", "/1/messages", `{"recipient":{"id":"42"},"sender_action":"typing_on"}`, header("Authorization", bearer1))
+	a.Send("42", "a")
+	a.Send("42", "a")
+	a.Send("error-613", "b")
+	a.Send("error-551", "c")
+	a.Post(`{"recipient":{"id":"42"},"sender_action":"typing_on"}`)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(a.Collector())
 	want := `
-# HELP fakeapi_ids Message ids by what the ledger says of them.
+# HELP fakeapi_ids Message ids by their state in the ledger.
 # TYPE fakeapi_ids gauge
 fakeapi_ids{state="duplicated"} 1
 fakeapi_ids{state="excused"} 1
@@ -239,7 +144,7 @@ fakeapi_ids{state="unexpected"} 0
 # HELP fakeapi_pending Message ids that are expected and not accepted now.
 # TYPE fakeapi_pending gauge
 fakeapi_pending 1
-# HELP fakeapi_sends_total Send API calls by what became of them.
+# HELP fakeapi_sends_total Send API calls by their result.
 # TYPE fakeapi_sends_total counter
 fakeapi_sends_total{result="accepted"} 2
 fakeapi_sends_total{result="action"} 1

@@ -11,9 +11,9 @@ import (
 	"chatclub/fakeapi/limit"
 )
 
-// Settings is everything about the platform's behaviour that can be changed
-// while it runs, by API.Apply or `POST /control`. DefaultSettings returns the
-// documented platform without faults.
+// Settings is the platform's behaviour that can be changed while it runs, by
+// API.Apply or `POST /control`. DefaultSettings returns the documented platform
+// without faults.
 type Settings struct {
 	Text  Limit `json:"text"`  // per page
 	Media Limit `json:"media"` // per page, for audio and video
@@ -32,7 +32,7 @@ type Settings struct {
 	Faults        Faults                   `json:"faults"`
 	Status        map[Code]int             `json:"status,omitempty"` // HTTP status of an error answer, where it is not the default
 	Inject        []Inject                 `json:"inject,omitempty"`
-	Pages         map[string]*PageSettings `json:"pages,omitempty"` // what differs on single pages
+	Pages         map[string]*PageSettings `json:"pages,omitempty"` // the pages that differ
 }
 
 // Limit is a rate limit per page.
@@ -43,14 +43,15 @@ type Limit struct {
 	Phase        Duration        `json:"phase"` // windows only
 	CountRefused bool            `json:"count_refused"`
 	// In the share LenientSeconds of all seconds LenientExtra × PerSecond calls
-	// pass that the algorithm refused: the real limit has been seen to let some
-	// more through now and then.
+	// pass that the algorithm refused. The real limit has been seen to let some
+	// more pass now and then.
 	LenientSeconds float64 `json:"lenient_seconds"`
 	LenientExtra   float64 `json:"lenient_extra"`
 }
 
-// Block stops the whole app with code 368 for a time when too many of its
-// calls fail, as persistent excess does. The zero value never blocks.
+// Block stops the whole app with code 368 for a time when too many of its calls
+// fail. The platform does so with an app that keeps exceeding its limits. The
+// zero value never blocks.
 type Block struct {
 	ErrorRatio float64  `json:"error_ratio"` // of the calls in Window; 0: never
 	MinCalls   int      `json:"min_calls"`   // in Window, before the ratio counts
@@ -69,14 +70,14 @@ type Faults struct {
 	SlowBody    float64 `json:"slow_body"`    // the answer's body comes SlowBodyBy after its header
 	NullItem    float64 `json:"null_item"`    // a batch item is judged like any other and answered null
 	Refuse      bool    `json:"refuse"`       // every new connection is reset at once
-	// RefuseUntil ends by itself what Refuse does: whoever has no open
-	// connection could not switch it off.
+	// RefuseUntil is Refuse that ends by itself, because a client without an open
+	// connection could not switch Refuse off.
 	RefuseUntil time.Time `json:"refuse_until,omitzero"`
 	TimeoutFor  Duration  `json:"timeout_after"` // default 60s
 	SlowBodyBy  Duration  `json:"slow_body_by"`  // default 2s
 }
 
-// refusing tells whether new connections are reset now.
+// refusing reports whether new connections are reset now.
 func (f *Faults) refusing(now time.Time) bool { return f.Refuse || now.Before(f.RefuseUntil) }
 
 // Inject answers calls with a code of the catalogue.
@@ -88,7 +89,7 @@ type Inject struct {
 	Count       int     `json:"count,omitempty"`     // how many times; 0: without end
 }
 
-// PageState is what the platform thinks of a page.
+// PageState is how a page stands with the platform.
 type PageState string
 
 // The states.
@@ -99,7 +100,7 @@ const (
 	Disabled   PageState = "disabled"   // blocked for a time: 368
 )
 
-// PageSettings is what differs on one page.
+// PageSettings are the differences of one page.
 type PageSettings struct {
 	Text     int       `json:"text,omitempty"`     // calls/s; 0: as on all pages
 	Media    int       `json:"media,omitempty"`    // calls/s; 0: as on all pages
@@ -128,7 +129,7 @@ func (l Limit) config(perSecond int) limit.Config {
 	}
 }
 
-// Validate names every fault of s.
+// Validate returns an error that names every fault of s.
 func (s Settings) Validate() error {
 	var faults []error
 	bad := func(field string, err error) {
@@ -163,6 +164,18 @@ func (s Settings) Validate() error {
 			bad(name, errors.New("must be 0 to 48h"))
 		}
 	}
+	s.checkAnswers(bad)
+	for id, p := range s.Pages {
+		bad(fmt.Sprintf("pages.%.40s", id), p.validate())
+	}
+	slices.SortFunc(faults, func(a, b error) int { // ranging over maps has no order
+		return slices.Compare([]byte(a.Error()), []byte(b.Error()))
+	})
+	return errors.Join(faults...)
+}
+
+// checkAnswers names the faults of the settings that name error answers.
+func (s Settings) checkAnswers(bad func(field string, err error)) {
 	known := catalogue()
 	for code, status := range s.Status {
 		if known[code] == nil || status < 400 || status > 599 {
@@ -178,13 +191,6 @@ func (s Settings) Validate() error {
 			bad(fmt.Sprintf("inject[%d].count", i), errors.New("must not be negative"))
 		}
 	}
-	for id, p := range s.Pages {
-		bad(fmt.Sprintf("pages.%.40s", id), p.validate())
-	}
-	slices.SortFunc(faults, func(a, b error) int { // ranging over maps has no order
-		return slices.Compare([]byte(a.Error()), []byte(b.Error()))
-	})
-	return errors.Join(faults...)
 }
 
 func (s Settings) probabilities() map[string]float64 {
@@ -227,9 +233,8 @@ func notNegative(f float64) error {
 	return errors.New("must not be negative")
 }
 
-// patched returns s with the JSON object patch laid over it: fields that patch
-// does not name stay. Lists are replaced, maps are merged, and a page set to
-// null is as all others again. s is not changed.
+// patched returns s with the JSON object patch laid over it: see API.Patch. s is
+// not changed.
 func (s Settings) patched(patch []byte) (Settings, error) {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -241,7 +246,7 @@ func (s Settings) patched(patch []byte) (Settings, error) {
 	}
 	var given struct{ Inject json.RawMessage }
 	if json.Unmarshal(patch, &given) == nil && given.Inject != nil {
-		c.Inject = nil // encoding/json would decode into the old elements, and keep what the new ones leave out
+		c.Inject = nil // encoding/json would decode into the old elements, and keep the fields that the new ones leave out
 	}
 	if err := decodeStrict(patch, &c); err != nil {
 		return Settings{}, fmt.Errorf("decode settings: %w", err)

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// maxRequest bounds the body that is read: a batch of 50 full messages is
-// below 1 MiB, an announcement of 10,000 ids too.
+// maxRequest bounds the body that is read. A batch of 50 full messages is below
+// 1 MiB, and so is an announcement of 10,000 ids.
 const maxRequest = 8 << 20
 
-// Transport answers an http.Client's requests in process, whatever their host:
-// no socket, no goroutine, and all waiting on timers that end with the
-// request's context, so that it works under testing/synctest. The page
-// and its stream (`/`, `/events`) exist only behind a socket.
+// Transport answers an http.Client's requests in process, for any host. It has no
+// socket and no goroutine, and waits only on timers that end with the request's
+// context, so that it works under testing/synctest. What an extension serves by
+// HandlePage exists only behind a socket.
 func (a *API) Transport() http.RoundTripper { return transport{a} }
 
 type transport struct{ api *API }
@@ -36,7 +36,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("read request body: %w", err)
 		}
 	}
-	if t.api.live.Load().Faults.refusing(t.api.now()) {
+	if t.api.settings.load().Faults.refusing(t.api.Now()) {
 		return nil, lost("dial", syscall.ECONNREFUSED)
 	}
 	if len(body) > maxRequest {

@@ -6,10 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// What the documents allow in one message.
+// MaxText is how many characters the documents allow in one text.
+const MaxText = 2000
+
+// The documents' other bounds of one message.
 const (
-	maxText         = 2000 // characters
-	maxMetadata     = 999  // "less than 1000 characters"
+	maxMetadata     = 999 // "less than 1000 characters"
 	maxQuickReplies = 13
 )
 
@@ -58,8 +60,8 @@ func (m *outMessage) validate() *answer {
 		return errEmpty
 	case text != "" && m.Attachment != nil:
 		return errParam.because("Message cannot contain both text and attachment.")
-	case utf8.RuneCountInString(text) > maxText:
-		return errParam.because("Length of param message[text] must be less than or equal to %d", maxText)
+	case utf8.RuneCountInString(text) > MaxText:
+		return errParam.because("Length of param message[text] must be less than or equal to %d", MaxText)
 	case utf8.RuneCountInString(m.Metadata) > maxMetadata:
 		return errParam.because("Length of param message[metadata] must be less than %d", maxMetadata+1)
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/users"
+	"chatclub/fakeapi/web"
+	"chatclub/fakeapi/webhook"
 	"chatclub/internal/app"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
@@ -74,19 +77,19 @@ func serve(ctx context.Context, s settings, length time.Duration, stdout io.Writ
 	if err != nil {
 		return err
 	}
-	source, err := fakeapi.NewSource(fakeapi.SourceConfig{
-		API: api, URL: "http://" + hook + "/webhook", Secret: appSecret, Log: sys.log,
+	people, err := users.New(users.Config{
+		API: api, Webhook: sys.posts(hook),
 		Pages: s.Pages, Rooms: s.Rooms, Users: s.Users, EventsPerSecond: s.EventsPerSecond,
 	})
 	if err != nil {
 		return err
 	}
-	phones, err := sys.phones(api, source, page, hook)
+	phones, err := sys.phones(api, people, page, hook)
 	if err != nil {
 		return err
 	}
 	for i := range s.Dispatchers {
-		if err := sys.dispatcher(ctx, i+1, page, source.Tokens()); err != nil {
+		if err := sys.dispatcher(ctx, i+1, page, people.Tokens()); err != nil {
 			return err
 		}
 	}
@@ -97,7 +100,7 @@ func serve(ctx context.Context, s settings, length time.Duration, stdout io.Writ
 
 	fmt.Fprintf(stdout, "open      http://%s\nledger    http://%s/ledger\nmetrics   http://%s/metrics\nwebhook   http://%s/webhook\n\n",
 		page, page, admin, hook)
-	chat := &chat{source: source, api: api, ready: sys.isReady, length: length, settle: s.SettleTimeout, out: stdout}
+	chat := &chat{users: people, api: api, ready: sys.isReady, length: length, settle: s.SettleTimeout, out: stdout}
 	sys.actors = append([]service.Actor{{Name: "users", Run: chat.run}, {Name: "phones", Run: phones.Run}}, sys.actors...)
 	if err := service.Run(ctx, sys.log, sys.actors...); err != nil {
 		return err
@@ -138,15 +141,16 @@ func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 	return api, ln.Addr().String(), nil
 }
 
+// posts is how the fake's users post to the webhook.
+func (s *system) posts(hook string) webhook.Config {
+	return webhook.Config{URL: "http://" + hook + "/webhook", Secret: appSecret, Log: s.log}
+}
+
 // phones are the users on the page that people play by hand.
-func (s *system) phones(api *fakeapi.API, source *fakeapi.Source, page, hook string) (*fakeapi.Phones, error) {
-	pages := make([]string, s.Pages)
-	for i := range pages {
-		pages[i] = source.Page(i)
-	}
-	return fakeapi.NewPhones(fakeapi.PhonesConfig{
-		API: api, URL: "http://" + hook + "/webhook", Secret: appSecret, Log: s.log,
-		Pages: pages, BaseURL: "http://" + page, Ready: source.Joined(),
+func (s *system) phones(api *fakeapi.API, people *users.Users, page, hook string) (*web.Site, error) {
+	return web.New(web.Config{
+		API: api, Webhook: s.posts(hook),
+		Pages: people.Pages(), BaseURL: "http://" + page, Ready: people.Joined(),
 	})
 }
 

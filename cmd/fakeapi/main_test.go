@@ -22,22 +22,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// relay is a system under test with one room: it welcomes who taps and copies
-// what one writes to the others, with a fault or without.
+// relay is a system under test with one room. It welcomes each user who taps
+// "Get Started" and relays each message to the others, with an error or without.
 type relay struct {
 	base    string // of the fake platform, set once it listens
 	bound   chan struct{}
 	members []string
-	fault   string // what it does wrong: a fault below; empty: nothing
+	error   string // one of those below; empty: none
 	mu      sync.Mutex
 	client  *http.Client
 }
 
-// The faults of a relay.
+// The errors of a relay.
 const (
-	doubles     = "doubles"
+	duplicates  = "duplicates"
 	anonymous   = "sends a second copy without an id"
-	misdelivers = "sends every copy to the first who joined"
+	misdelivers = "sends every copy to the first user who joined"
 	refuses     = "takes no message"
 )
 
@@ -59,7 +59,7 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	<-r.bound
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.fault == refuses && body.Entry[0].Messaging[0].Message != nil {
+	if r.error == refuses && body.Entry[0].Messaging[0].Message != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -83,12 +83,12 @@ func (r *relay) send(page, to, mid, text string) {
 	message := map[string]string{"text": text, "metadata": page + "/" + mid + "/" + to}
 	bodies := []map[string]any{{"recipient": map[string]string{"id": to}, "message": message}}
 	switch {
-	case text == "welcome" && r.fault != doubles:
-	case r.fault == doubles:
+	case text == "welcome" && r.error != duplicates:
+	case r.error == duplicates:
 		bodies = append(bodies, bodies[0])
-	case r.fault == anonymous:
+	case r.error == anonymous:
 		bodies = append(bodies, map[string]any{"recipient": map[string]string{"id": to}, "message": map[string]string{"text": text}})
-	case r.fault == misdelivers:
+	case r.error == misdelivers:
 		bodies[0]["recipient"] = map[string]string{"id": r.members[0]}
 	}
 	for _, body := range bodies {
@@ -103,11 +103,11 @@ func (r *relay) send(page, to, mid, text string) {
 	}
 }
 
-// play runs the program against a relay and returns what it printed.
-func play(t *testing.T, fault string, more map[string]string) (string, error) {
+// play runs the program against a relay and returns its output.
+func play(t *testing.T, wrong string, more map[string]string) (string, error) {
 	t.Helper()
 	tr := &http.Transport{}
-	r := &relay{bound: make(chan struct{}), fault: fault, client: &http.Client{Transport: tr}}
+	r := &relay{bound: make(chan struct{}), error: wrong, client: &http.Client{Transport: tr}}
 	hook := httptest.NewServer(r)
 	defer hook.Close()
 	defer tr.CloseIdleConnections()
@@ -146,17 +146,17 @@ func TestRunBalances(t *testing.T) {
 
 func TestRunDoesNotBalance(t *testing.T) {
 	t.Parallel()
-	for fault, want := range map[string]string{ // 20 messages to 4 others; who joins first writes some of them
-		doubles:     "lost 0, duplicated 85, unexpected 0, without id 0 of 170 accepted; 0 events not taken",
+	for wrong, want := range map[string]string{ // 20 messages to 4 others; the first user who joined writes some of them
+		duplicates:  "lost 0, duplicated 85, unexpected 0, without id 0 of 170 accepted; 0 events not taken",
 		anonymous:   "lost 0, duplicated 0, unexpected 0, without id 80 of 165 accepted; 0 events not taken",
 		misdelivers: "lost [67][0-9], duplicated 0, unexpected [67][0-9], without id 0 of 85 accepted; 0 events not taken",
 		refuses:     "lost 0, duplicated 0, unexpected 0, without id 0 of 5 accepted; 20 events not taken",
 	} {
-		t.Run(fault, func(t *testing.T) {
+		t.Run(wrong, func(t *testing.T) {
 			t.Parallel()
-			_, err := play(t, fault, map[string]string{"SETTLE_TIMEOUT": "1s", "JOIN_TIMEOUT": "5s"})
+			_, err := play(t, wrong, map[string]string{"SETTLE_TIMEOUT": "1s", "JOIN_TIMEOUT": "2s"})
 			if err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
-				t.Errorf("run against a system that %s = %v, want %s", fault, err, want)
+				t.Errorf("run against a system that %s = %v, want %s", wrong, err, want)
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/limit"
+	"chatclub/fakeapi/users"
+	"chatclub/fakeapi/webhook"
 	"chatclub/internal/service"
 )
 
@@ -54,15 +56,15 @@ type settings struct {
 	Log         service.LogSettings
 }
 
-// About says what the program does, for its help.
+// About returns a description of the program, for its help.
 func (settings) About() string {
-	return "fakeapi is a fake of the Messenger Platform: a throttled Send API, users who chat\nthrough the system under test, and a ledger that tells what was lost or doubled."
+	return "fakeapi is a fake of the Messenger Platform: a throttled Send API, users who chat\nthrough the system under test, and a ledger of what was lost or duplicated."
 }
 
 // algorithm is a limit.Algorithm that describes itself.
 type algorithm string
 
-// Describe says what its values look like.
+// Describe returns what its values look like.
 func (algorithm) Describe() string {
 	var names []string
 	for _, a := range limit.Algorithms() {
@@ -81,7 +83,7 @@ func (a *algorithm) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Validate names every fault.
+// Validate returns an error that names every fault.
 func (s settings) Validate() error {
 	faults := []error{
 		service.CheckAddr("HTTP_ADDR", s.HTTPAddr),
@@ -127,7 +129,7 @@ func (s settings) Validate() error {
 	return errors.Join(faults...)
 }
 
-// platform is what the settings say of the platform.
+// platform returns the settings of the platform.
 func (s settings) platform() *fakeapi.Settings {
 	p := fakeapi.DefaultSettings()
 	p.Text = fakeapi.Limit{Algorithm: limit.Algorithm(s.Algorithm), PerSecond: s.LimitText, CountRefused: s.CountRefused}
@@ -139,12 +141,19 @@ func (s settings) platform() *fakeapi.Settings {
 	return &p
 }
 
-// users is what the settings say of the users.
-func (s settings) users(api *fakeapi.API, log *slog.Logger) fakeapi.SourceConfig {
-	return fakeapi.SourceConfig{
-		API: api, URL: s.WebhookURL, Secret: s.AppSecret.Reveal(), Log: log,
+// webhook returns the settings of the webhook.
+func (s settings) webhook(log *slog.Logger) webhook.Config {
+	return webhook.Config{URL: s.WebhookURL, Secret: s.AppSecret.Reveal(), Log: log}
+}
+
+// users returns the settings of the users.
+func (s settings) users(api *fakeapi.API, log *slog.Logger) users.Config {
+	hook := s.webhook(log)
+	hook.RetryFor = s.JoinTimeout
+	return users.Config{
+		API: api, Webhook: hook,
 		Pages: s.Pages, FirstPage: s.FirstPage, Rooms: s.Rooms, Users: s.Users,
-		JoinParallel: s.JoinParallel, JoinTimeout: s.JoinTimeout, RetryFor: s.JoinTimeout,
+		JoinParallel: s.JoinParallel, JoinTimeout: s.JoinTimeout,
 		EventsPerSecond: s.EventsPerSecond, Duplicates: s.Duplicates, Batches: s.Batches, OutOfOrder: s.OutOfOrder,
 		Pictures: s.Pictures, Receipts: s.Receipts, BadRecipients: s.BadRecipients, Seed: s.Seed,
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience bounds every wait for something that must happen. All takes seconds;
-// the rest is for a machine that stands still for a while.
+// patience bounds every wait for something that must happen. It all takes
+// seconds. The rest is for a machine that stands still for a while.
 const patience = time.Minute
 
 // chromium returns the browser's path. Without one the test fails; make test
@@ -61,7 +61,7 @@ type tab struct {
 	patience time.Duration
 
 	mu       sync.Mutex
-	faults   []string // what a page must not do: errors on its console, requests to elsewhere
+	errors   []string // of the page: errors on its console, requests to elsewhere
 	requests int
 }
 
@@ -74,7 +74,7 @@ func open(t *testing.T, address string, v view) *tab {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), // it is tiny in containers
-		// Whatever asks for another host fails, and so is seen.
+		// A request to another host fails, and so is seen.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 		chromedp.WSURLReadTimeout(patience),
 	}
@@ -115,26 +115,26 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	})
 }
 
-// watch notes what the page must not do.
+// watch notes the page's errors.
 func (b *tab) watch(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	fault := func(format string, args ...any) { b.faults = append(b.faults, fmt.Sprintf(format, args...)) }
+	note := func(format string, args ...any) { b.errors = append(b.errors, fmt.Sprintf(format, args...)) }
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
 		b.requests++
 		if u, err := url.Parse(e.Request.URL); err != nil || u.Hostname() != "127.0.0.1" {
-			fault("request to %s", e.Request.URL)
+			note("request to %s", e.Request.URL)
 		}
 	case *runtime.EventExceptionThrown:
-		fault("exception %s %s", e.ExceptionDetails.Text, description(e.ExceptionDetails.Exception))
+		note("exception %s %s", e.ExceptionDetails.Text, description(e.ExceptionDetails.Exception))
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
-			fault("console %s: %s", e.Type, description(e.Args[0]))
+			note("console %s: %s", e.Type, description(e.Args[0]))
 		}
 	case *log.EventEntryAdded:
 		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
-			fault("log %s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
+			note("log %s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
 		}
 	}
 }
@@ -149,15 +149,15 @@ func description(o *runtime.RemoteObject) string {
 	return string(o.Value)
 }
 
-// check fails the test for what watch has seen.
+// check fails the test for the errors that watch has seen.
 func (b *tab) check() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.requests == 0 {
 		b.t.Error("requests seen = 0, want those for the page at least")
 	}
-	for _, f := range b.faults {
-		b.t.Errorf("the page: %s", f)
+	for _, e := range b.errors {
+		b.t.Errorf("the page: %s", e)
 	}
 }
 
@@ -195,7 +195,7 @@ func eval[T any](b *tab, expression string) T {
 	return v
 }
 
-// click clicks on what the selector finds.
+// click clicks on the element that the selector finds.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	b.run("click "+selector, chromedp.Click(chromedp.CSS(selector)))

@@ -8,8 +8,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tap clicks, with the mouse, what there is to tap on a phone: the last button
-// or quick reply of that title that can be seen.
+// tap clicks, with the mouse, the last button or quick reply of that title that
+// can be seen on a phone.
 func (b *tab) tap(phone, title string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("phone %s has a button %q", phone, title), `(() => {
@@ -31,7 +31,7 @@ func (b *tab) reads(phone, text string) {
 		`(e => !e.matches(".mine") && e.querySelector(".bubble").textContent.startsWith(%q))(document.querySelector("#phone-%s .talk li:last-child"))`, text, phone))
 }
 
-// name is what the others see before a phone's messages.
+// name returns the name that the others see before a phone's messages.
 func (b *tab) name(phone, reader, text string) string {
 	b.t.Helper()
 	b.says(phone, text)
@@ -40,8 +40,8 @@ func (b *tab) name(phone, reader, text string) string {
 	return strings.TrimSuffix(name, ": ") // which is for screen readers
 }
 
-// TestCommandsByMouse: three phones join, chat, block and leave; everything
-// but the words themselves is done by tapping what chatclub offers.
+// TestCommandsByMouse: three phones join, chat, block and leave. Everything but
+// the texts themselves is done by tapping the buttons that chatclub offers.
 func TestCommandsByMouse(t *testing.T) {
 	s := start(t, "USERS=4", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=0.01")
 	b := open(t, s.page, desktop)
@@ -52,14 +52,14 @@ func TestCommandsByMouse(t *testing.T) {
 	two := b.name("2", "1", "good morning")
 	b.until("the text is on phone 3", got("3", "good morning"))
 
-	// Who is here, and block one of them.
+	// List the members, and block one of them.
 	b.tap("1", "Who is here?")
 	b.reads("1", "3 people in room 2:")
 	b.tap("1", "Block "+two)
 	b.reads("1", two+" is blocked.")
 	said := eval[[]string](b, `[...document.querySelectorAll("#phone-1 .talk li.mine .bubble")].slice(-2).map(e => e.textContent)`)
 	if want := "Who is here?, Block " + two; strings.Join(said, ", ") != want {
-		t.Errorf("what phone 1 tapped is shown as %q, want %s", said, want)
+		t.Errorf("the taps of phone 1 are shown as %q, want %s", said, want)
 	}
 	b.says("2", "can you hear me?")
 	b.until("the text is on phone 3", got("3", "can you hear me?"))
@@ -103,8 +103,8 @@ func TestCommandsByMouse(t *testing.T) {
 	}
 }
 
-// TestQuickReplies: they stand below the last message alone, and a tap says
-// what stands on them.
+// TestQuickReplies: quick replies stand below the last message alone, and a tap
+// sends their title.
 func TestQuickReplies(t *testing.T) {
 	s := start(t, "USERS=4", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=0.01")
 	b := open(t, s.page, desktop)
@@ -127,7 +127,7 @@ func TestQuickReplies(t *testing.T) {
 	b.tap("1", "<b>Who?</b>")
 	b.reads("1", "You are alone in room 2.")
 	if got := eval[string](b, `[...document.querySelectorAll("#phone-1 .talk li.mine")].at(-1).textContent`); got != "<b>Who?</b>sent" {
-		t.Errorf("the tap is shown as %q, want what stood on the button", got)
+		t.Errorf("the tap is shown as %q, want the title of the button", got)
 	}
 	offer()
 	b.says("1", "something else")
@@ -144,8 +144,8 @@ func TestQuickReplies(t *testing.T) {
 	b.until("the buttons are dead", `[...document.querySelectorAll("#phone-1 .taps")].every(e => e.inert || e.hidden)`)
 }
 
-// unseen checks that texts are not on phones. What is said after them from
-// phone last arrives behind them, so that they would be there.
+// unseen checks that texts are not on phones. First a message from phone last
+// must arrive, which comes behind them, so that they would be there.
 func (b *tab) unseen(last string, texts map[string]string) {
 	b.t.Helper()
 	if last != "" {
@@ -161,8 +161,8 @@ func (b *tab) unseen(last string, texts map[string]string) {
 	}
 }
 
-// TestHostileOnThePage: what hostile users write and call themselves is shown
-// as it is, or refused in words; nothing of it becomes a part of the page.
+// TestHostileOnThePage: the texts and names of hostile users are shown as they
+// are, or refused in words. Nothing of them becomes a part of the page.
 func TestHostileOnThePage(t *testing.T) {
 	s := start(t, "USERS=4", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=0.01")
 	b := open(t, s.page, desktop)

@@ -21,12 +21,12 @@ var (
 	handheld = view{width: 375, height: 812, scale: 2, dark: true}
 )
 
-// shifts is how far things on the page have jumped without anybody touching
-// it, as the browser itself measures it.
+// watchShifts adds up how far things on the page jump without being touched, as
+// the browser itself measures it.
 const watchShifts = `new PerformanceObserver(l => { for (const e of l.getEntries()) if (!e.hadRecentInput) { window.shifted = (window.shifted ?? 0) + e.value; (window.shifts ??= []).push(e.value.toFixed(4) + " " + e.sources.map(s => (s.node?.className || s.node?.id || s.node?.nodeName) + JSON.stringify(s.previousRect) + JSON.stringify(s.currentRect)).join(" ")) } }).observe({ type: "layout-shift", buffered: true })`
 
-// TestChat: what one phone sends arrives on the others, through the webhook,
-// the system and the Send API; one that leaves gets nothing more.
+// TestChat: a message of one phone arrives on the others, through the webhook,
+// the system and the Send API. A phone that leaves gets nothing more.
 func TestChat(t *testing.T) {
 	s := start(t, "USERS=4", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=2")
 	b := open(t, s.page, desktop)
@@ -75,8 +75,8 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// checkLeave: after phone 3 has left, a copy for it is refused once, core
-// takes it out of the room, and after joining again it gets copies again.
+// checkLeave: after phone 3 has left, a copy for it is refused once, and core
+// takes it out of the room. After joining again it gets copies again.
 func checkLeave(t *testing.T, s *system, b *tab) {
 	t.Helper()
 	const bubbles = `document.querySelectorAll("#phone-3 .talk li").length`
@@ -99,7 +99,7 @@ func checkLeave(t *testing.T, s *system, b *tab) {
 	b.says("2", "welcome back")
 	b.until("the text is on phone 3", got("3", "welcome back"))
 	if n := s.ledger().Answers["551"]; n != 1 {
-		t.Errorf("answers 551 = %d, want still 1: the room has forgotten who left", n)
+		t.Errorf("answers 551 = %d, want still 1: the room has forgotten the phone that left", n)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestChartStopsAtTheLimit(t *testing.T) {
 
 	b.until("the page is listed", `[...document.querySelectorAll("#pages button")].some(r => r.dataset.page === "777")`)
 	b.run("choose the page", chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("#pages button")].find(r => r.dataset.page === "777").click()`))
-	// Two whole seconds at the limit, with what was beyond it beside them.
+	// Two whole seconds at the limit, each with its refused sends.
 	const series = `(name => document.querySelector("#chart").dataset[name].split(",").map(Number))`
 	b.until("the chart shows two seconds at the limit", `document.querySelector("#chart").dataset.page === "777" &&
 		`+series+`("accepted").filter((n, i) => n === 300 && `+series+`("refused")[i] > 300).length >= 2`)
@@ -152,14 +152,14 @@ func pour(ctx context.Context, s *system, page string, perSecond int) {
 		due := min(int(time.Since(begin).Seconds()*float64(perSecond)), sent+perSecond)
 		for ; sent < due; sent++ {
 			calls.Go(func() {
-				_ = s.send(ctx, page, `{"recipient":{"id":"42"},"message":{"text":"x"}}`) // the ledger tells what became of it
+				_ = s.send(ctx, page, `{"recipient":{"id":"42"},"message":{"text":"x"}}`) // the ledger shows its result
 			})
 		}
 	}
 }
 
 // TestKeyboardOnASmallScreen: at 375 pixels and in the dark nothing sticks out,
-// and whoever has only a keyboard joins and writes.
+// and a user who has only a keyboard joins and writes.
 func TestKeyboardOnASmallScreen(t *testing.T) {
 	s := start(t, "USERS=4", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=2")
 	b := open(t, s.page, handheld)
@@ -209,6 +209,9 @@ func TestKeyboardOnASmallScreen(t *testing.T) {
 // UPDATE_SCREENSHOTS set it keeps the pictures in docs/.
 func TestPictures(t *testing.T) {
 	update := os.Getenv("UPDATE_SCREENSHOTS") != ""
+	if testing.Short() && !update {
+		t.Skip("two browsers for nine seconds: the other tests have every part of the page, this one shows it at work")
+	}
 	busy := 5
 	if update {
 		busy = 100 // a chart that is nearly full
@@ -254,7 +257,7 @@ func talk(b *tab) {
 	}
 }
 
-// keep takes a picture of what is seen.
+// keep takes a picture of the page.
 func keep(b *tab, name string, update bool) {
 	b.t.Helper()
 	b.run("drop the focus", chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))

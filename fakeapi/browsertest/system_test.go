@@ -138,20 +138,20 @@ func (s *system) send(ctx context.Context, page, body string) error {
 	return err
 }
 
-// book is what the tests read of the ledger.
-type book struct {
+// counts is the part of GET /ledger that the tests read.
+type counts struct {
 	Totals struct {
 		Events, Expected, Accepted, Rejected, Duplicated, Unexpected int64
 	}
 	Answers map[string]int64
 }
 
-func (s *system) ledger() (b book) {
+func (s *system) ledger() (c counts) {
 	s.t.Helper()
-	if err := json.Unmarshal([]byte(s.get(s.page+"/ledger?pages=0")), &b); err != nil {
+	if err := json.Unmarshal([]byte(s.get(s.page+"/ledger?pages=0")), &c); err != nil {
 		s.t.Fatal(err)
 	}
-	return b
+	return c
 }
 
 // eventually waits for a condition outside the browser.

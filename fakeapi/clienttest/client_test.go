@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,17 +19,20 @@ import (
 	"go.uber.org/goleak"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
+	"chatclub/fakeapi/users"
+	"chatclub/fakeapi/webhook"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// job is what client.mjs is to do with the library, and results what the
-// library said.
+// job is the work of client.mjs with the library, and results are the library's
+// answers.
 type job struct {
-	Base     string    `json:"base"`
-	Secret   string    `json:"secret"`
-	Sends    []send    `json:"sends"`
-	Webhooks []webhook `json:"webhooks"`
+	Base     string   `json:"base"`
+	Secret   string   `json:"secret"`
+	Sends    []send   `json:"sends"`
+	Webhooks []posted `json:"webhooks"`
 }
 
 type send struct {
@@ -42,7 +44,7 @@ type send struct {
 	ID     string `json:"id,omitempty"`
 }
 
-type webhook struct {
+type posted struct {
 	Body      []byte `json:"body"`
 	Signature string `json:"signature"`
 }
@@ -112,35 +114,14 @@ func library(t *testing.T, j job) results {
 	return r
 }
 
-// serve puts a platform behind a socket of this test.
-func serve(t *testing.T, a *fakeapi.API) (base string) {
-	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Serve(ctx, ln) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Serve = %v, want nil after cancel", err)
-		}
-	})
-	return "http://" + ln.Addr().String()
-}
-
-// TestSends sends through the library what the README's examples send by curl.
+// TestSends makes the sends of the README's examples through the library.
 func TestSends(t *testing.T) {
 	t.Parallel()
 	s := fakeapi.DefaultSettings()
 	// The library makes a 5xx three times more, with pauses of seconds.
 	s.Status = map[fakeapi.Code]int{"2": 400, "1/1357046": 400}
-	a, err := fakeapi.New(fakeapi.Config{Settings: &s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := fakeapitest.New(t, fakeapi.Config{Settings: &s})
+	base, _ := a.Listen()
 	var mu sync.Mutex
 	var accepted []fakeapi.Acceptance
 	a.Observe(func(x fakeapi.Acceptance) {
@@ -169,7 +150,7 @@ func TestSends(t *testing.T) {
 		{send{Token: "stolen", To: "42", Text: "x"}, want{190, 0, 400}},
 		{send{To: "error-368", Text: "x"}, want{368, 0, 400}},
 	}
-	j := job{Base: serve(t, a)}
+	j := job{Base: base}
 	for _, tc := range tests {
 		if tc.send.Token == "" {
 			tc.send.Token = "token-1"
@@ -212,7 +193,7 @@ const secret = "client-test-secret"
 type hook struct {
 	api http.RoundTripper
 	mu  sync.Mutex
-	all []webhook
+	all []posted
 }
 
 func (h *hook) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -221,7 +202,7 @@ func (h *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	h.mu.Lock()
-	h.all = append(h.all, webhook{body, r.Header.Get("X-Hub-Signature-256")})
+	h.all = append(h.all, posted{body, r.Header.Get("X-Hub-Signature-256")})
 	h.mu.Unlock()
 	var event struct {
 		Entry []struct {
@@ -253,21 +234,19 @@ func (h *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 }
 
-// TestWebhooks has the library verify and read what the simulated users post.
+// TestWebhooks has the library verify and read the simulated users' webhooks.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
-	a, err := fakeapi.New(fakeapi.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := fakeapitest.New(t, fakeapi.Config{})
 	h := &hook{api: a.Transport()}
-	source, err := fakeapi.NewSource(fakeapi.SourceConfig{
-		API: a, URL: "http://hook.test/", Secret: secret, Transport: h, Users: 3, EventsPerSecond: 400, Pictures: .5, Batches: .3, Seed: 1,
+	people, err := users.New(users.Config{
+		API: a.API, Webhook: webhook.Config{URL: "http://hook.test/", Secret: secret, Transport: h},
+		Users: 3, EventsPerSecond: 400, Pictures: .5, Batches: .3, Seed: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := source.Run(t.Context(), 200*time.Millisecond); err != nil {
+	if err := people.Run(t.Context(), 200*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	forged := h.all[0]
@@ -294,7 +273,7 @@ func TestWebhooks(t *testing.T) {
 			}
 		}
 	}
-	c := source.Counts()
+	c := people.Counts()
 	if diff := cmp.Diff(map[string]int64{"postback": 3, "message": c.Events - 3}, counts); diff != "" {
 		t.Errorf("events by type: -want +got\n%s", diff)
 	}

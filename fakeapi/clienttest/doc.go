@@ -1,7 +1,7 @@
-// Package clienttest holds the test that a public client library of the
-// Messenger Platform, written by others against the real one, works with the
-// fake when nothing but the address is changed: its sends are accepted, its
-// error class sees the codes, and it takes the webhooks for Messenger's.
+// Package clienttest tests the fake with a public client library that others
+// wrote against the real platform. With nothing but the address changed its
+// sends are accepted, its error class sees the codes, and it takes the webhooks
+// for Messenger's.
 //
 // The library is the npm package @warriorteam/messenger-sdk, pinned by
 // testdata/package-lock.json and installed into a folder of the test. The test

@@ -27,7 +27,7 @@ type server struct {
 	stdin io.WriteCloser
 	lines *bufio.Reader
 	addr  string
-	seq   atomic.Int64 // numbers the sends: the judge is to see no id twice
+	seq   atomic.Int64 // numbers the sends, so that no id comes twice
 }
 
 func start(ctx context.Context, name string) (*server, error) {
@@ -55,8 +55,8 @@ func start(ctx context.Context, name string) (*server, error) {
 	return s, nil
 }
 
-// stop ends the process and waits for it. How it ended does not matter: all
-// that it measured has been read.
+// stop ends the process and waits for it. How it ended does not matter, because
+// everything that it measured has been read.
 func (s *server) stop() {
 	_ = s.stdin.Close()
 	_ = s.cmd.Wait()
@@ -65,12 +65,12 @@ func (s *server) stop() {
 func (s *server) line() (string, error) {
 	line, err := s.lines.ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("hear from server %s: %w", s.name, err)
+		return "", fmt.Errorf("read from server %s: %w", s.name, err)
 	}
 	return strings.TrimSpace(line), nil
 }
 
-// used is the CPU time of the server so far, in µs.
+// used returns the CPU time of the server so far, in µs.
 func (s *server) used() (int64, error) {
 	if _, err := io.WriteString(s.stdin, "\n"); err != nil {
 		return 0, fmt.Errorf("ask server %s: %w", s.name, err)
@@ -82,8 +82,8 @@ func (s *server) used() (int64, error) {
 	return strconv.ParseInt(line, 10, 64)
 }
 
-// load makes n accepted sends and returns what one of them cost the server, in
-// µs of CPU time.
+// load makes n accepted sends and returns the server's CPU time for one of them,
+// in µs.
 func (s *server) load(ctx context.Context, n int) (float64, error) {
 	before, err := s.used()
 	if err != nil {

@@ -1,15 +1,15 @@
-// Command cost tells what the judge costs: the CPU time that a server needs for
-// an accepted send, compared with a bare handler of the same HTTP library that
-// only parses the body and answers.
+// Command cost measures the CPU time that fakeapi needs for an accepted send. It
+// compares it with a bare handler of the same HTTP library that only parses the
+// body and answers.
 //
 //	go run ./fakeapi/cost -pairs 9 -sends 40000
 //
-// Both are servers in processes of their own, each asked by getrusage what it
-// has used: the client's part would draw the ratio towards 1, and the wall
-// clock would measure what else the machine does. They are loaded in turn, A B,
-// B A, A B …, so that a machine that grows slower or faster meets both alike;
-// the result is the median of the pairs' ratios. It is a measurement and no
-// test: how it ends depends on the machine.
+// Both are servers in processes of their own, whose CPU time getrusage returns.
+// The client's part would draw the ratio towards 1, and the wall clock would
+// include the machine's other work. They are loaded in turn, A B, B A, A B …, so
+// that a machine that grows slower or faster meets both alike. The result is the
+// median of the pairs' ratios. This is a measurement and no test, because its
+// result depends on the machine.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// config is what the flags say.
+// config are the values of the flags.
 type config struct {
 	pairs, sends int
 	serve        string // which server to be, in the processes that cost starts
@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.SetOutput(stderr)
 	flags.IntVar(&c.pairs, "pairs", 9, "how often each server is loaded")
 	flags.IntVar(&c.sends, "sends", 40_000, "sends of each load")
-	flags.StringVar(&c.serve, "serve", "", "be a server, `bare or fakeapi`, that tells its CPU time for each line read")
+	flags.StringVar(&c.serve, "serve", "", "be a server, `bare or fakeapi`, that prints its CPU time for each line read")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -61,31 +61,31 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // The two servers.
 const (
-	nameBare  = "bare"
-	nameJudge = "fakeapi"
+	nameBare = "bare"
+	nameFake = "fakeapi"
 )
 
-// measure loads the servers in turn and prints what each pair, and all of them,
-// came to.
+// measure loads the servers in turn and prints the result of each pair and of
+// all.
 func measure(ctx context.Context, c config, stdout io.Writer) (err error) {
 	bare, err := start(ctx, nameBare)
 	if err != nil {
 		return err
 	}
 	defer bare.stop()
-	judge, err := start(ctx, nameJudge)
+	fake, err := start(ctx, nameFake)
 	if err != nil {
 		return err
 	}
-	defer judge.stop()
-	for _, s := range []*server{bare, judge} { // opens connections, fills pools
+	defer fake.stop()
+	for _, s := range []*server{bare, fake} { // opens connections, fills pools
 		if _, err := s.load(ctx, c.sends/4+1); err != nil {
 			return err
 		}
 	}
-	var bares, judges, ratios []float64
+	var bares, fakes, ratios []float64
 	for i := range c.pairs {
-		order := []*server{bare, judge}
+		order := []*server{bare, fake}
 		if i%2 == 1 {
 			slices.Reverse(order)
 		}
@@ -95,12 +95,12 @@ func measure(ctx context.Context, c config, stdout io.Writer) (err error) {
 				return err
 			}
 		}
-		bares, judges = append(bares, cost[bare]), append(judges, cost[judge])
-		ratios = append(ratios, cost[judge]/cost[bare])
-		fmt.Fprintf(stdout, "pair %d: bare %.2f µs, fakeapi %.2f µs of CPU a send: %.2f\n", i+1, cost[bare], cost[judge], ratios[i])
+		bares, fakes = append(bares, cost[bare]), append(fakes, cost[fake])
+		ratios = append(ratios, cost[fake]/cost[bare])
+		fmt.Fprintf(stdout, "pair %d: bare %.2f µs, fakeapi %.2f µs of CPU a send: %.2f\n", i+1, cost[bare], cost[fake], ratios[i])
 	}
 	fmt.Fprintf(stdout, "median of %d pairs: bare %.2f µs, fakeapi %.2f µs, ratio %.2f (lowest %.2f, highest %.2f)\n",
-		c.pairs, median(bares), median(judges), median(ratios), slices.Min(ratios), slices.Max(ratios))
+		c.pairs, median(bares), median(fakes), median(ratios), slices.Min(ratios), slices.Max(ratios))
 	return nil
 }
 

@@ -20,8 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestMeasure has a small load answered by both servers. What it cost is not
-// judged.
+// TestMeasure has a small load answered by both servers. Its cost is not judged.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer

@@ -29,7 +29,7 @@ func serve(ctx context.Context, name string, stdin io.Reader, stdout io.Writer) 
 	case nameBare:
 		srv := &fasthttp.Server{Handler: bare, NoDefaultDate: true, NoDefaultContentType: true}
 		listen = func() error { return srv.Serve(ln) }
-	case nameJudge:
+	case nameFake:
 		settings := fakeapi.DefaultSettings()
 		settings.Text.PerSecond = 1_000_000 // nothing is refused
 		api, err := fakeapi.New(fakeapi.Config{Settings: &settings})
@@ -38,7 +38,7 @@ func serve(ctx context.Context, name string, stdin io.Reader, stdout io.Writer) 
 		}
 		listen = func() error { return api.Serve(ctx, ln) }
 	default:
-		return fmt.Errorf("server %.20q is neither %s nor %s", name, nameBare, nameJudge)
+		return fmt.Errorf("server %.20q is neither %s nor %s", name, nameBare, nameFake)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- listen() }()
@@ -52,14 +52,14 @@ func serve(ctx context.Context, name string, stdin io.Reader, stdout io.Writer) 
 		fmt.Fprintln(stdout, used)
 	}
 	cancel()
-	_ = ln.Close() // the judge has closed it
+	_ = ln.Close() // fakeapi has closed it
 	if err := <-ended; err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return lines.Err()
 }
 
-// bare parses the body and answers as much as the judge does, and no more.
+// bare parses the body and answers as much as fakeapi does, and no more.
 func bare(ctx *fasthttp.RequestCtx) {
 	var body struct {
 		Recipient struct{ ID string }
@@ -73,7 +73,7 @@ func bare(ctx *fasthttp.RequestCtx) {
 	ctx.SetBodyString(`{"recipient_id":"` + body.Recipient.ID + `","message_id":"m_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}`)
 }
 
-// cpu is the CPU time of this process in µs.
+// cpu returns the CPU time of this process in µs.
 func cpu() (int64, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

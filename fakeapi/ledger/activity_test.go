@@ -35,7 +35,7 @@ func TestBusiest(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || all != 4 {
 		t.Errorf("Busiest of %d pages: -want +got\n%s", all, diff)
 	}
-	if got, _ := l.Busiest(3, 4, "nobody"); len(got) != 3 || got[2].Page != "old" {
+	if got, _ := l.Busiest(3, 4, "unknown"); len(got) != 3 || got[2].Page != "old" {
 		t.Errorf("Busiest(3) = %v, want the page with the most calls before as the third", got)
 	}
 }

@@ -9,11 +9,12 @@ import (
 // Expected is one id that must be accepted.
 type Expected struct {
 	ID        string
-	Recipient string // who must get it; empty: whoever does, and its order is not judged
+	Recipient string // must get it; empty: any recipient may, and its order is not judged
 }
 
-// Event is something that happened on a page and what must come of it. Its
-// poster says when the system under test has taken it, or that it did not.
+// Event is something that happened on a page, with the ids that must arrive
+// because of it. Its poster reports when the system under test has taken it
+// (Answered), or that the system did not (Withdraw).
 type Event struct {
 	ledger *Ledger
 	page   *Page
@@ -21,34 +22,32 @@ type Event struct {
 	at     time.Time
 	due    time.Time
 
-	left    atomic.Int64 // ids that are awaited
-	spoiled atomic.Bool  // one of them was excused
+	left       atomic.Int64 // ids that are awaited
+	incomplete atomic.Bool  // one of its ids was excused
 
-	begin atomic.Uint64 // logical time before it was posted
-
-	// answered is the logical time at which the system had taken it, 0 before.
-	answered atomic.Uint64
+	begin    atomic.Uint64 // logical time before it was posted
+	answered atomic.Uint64 // logical time at which the system had taken it, 0 before
 
 	mu  sync.Mutex
-	ids []uint64 // what it announced, for Withdraw; nil once settled
+	ids []uint64 // the ids that it announced, for Withdraw; nil once it is answered or withdrawn
 }
 
 // Announcement is an event that is to be announced.
 type Announcement struct {
 	Page  string
-	Group string    // under whose name its latencies are kept; empty: they are not
+	Group string    // its latencies are kept under this name; empty: they are not kept
 	Due   time.Time // when the event was meant to happen; zero: now
 	IDs   []Expected
 }
 
-// Announce is Enter for an event that happens now and is in no group.
+// Announce calls Enter for an event that happens now and is in no group.
 func (l *Ledger) Announce(page string, ids ...Expected) *Event {
 	return l.Enter(Announcement{Page: page, IDs: ids})
 }
 
-// Enter says that the ids must be accepted on the page from now on. An id
-// that was announced before is not expected twice. One that was accepted before
-// it was announced is no longer unexpected.
+// Enter records that the ids must be accepted on the page from now on. An id
+// that was announced before is not expected twice. An id that was accepted
+// before it was announced is no longer unexpected.
 func (l *Ledger) Enter(x Announcement) *Event {
 	p := l.Page(x.Page)
 	e := &Event{ledger: l, page: p, group: l.group(x.Group), at: l.now(), due: x.Due, ids: make([]uint64, 0, len(x.IDs))}
@@ -56,8 +55,8 @@ func (l *Ledger) Enter(x Announcement) *Event {
 		e.due = e.at
 	}
 	e.begin.Store(l.clock.Add(1))
-	e.left.Store(int64(len(x.IDs))) // before the first is awaited: it may come at once
-	e.group.announced(e.due)
+	e.left.Store(int64(len(x.IDs))) // before the first id is awaited, because it may come at once
+	e.group.announce(e.due)
 	var expected, early int64
 	for _, x := range x.IDs {
 		h := l.hash(x.ID)
@@ -86,20 +85,20 @@ func (l *Ledger) Enter(x Announcement) *Event {
 		}
 		s.mu.Unlock()
 	}
-	p.announced(expected, early)
+	p.countEvent(expected, early)
 	return e
 }
 
 func (l *Ledger) recipient(page, id string) uint64 {
-	return l.hash(page) ^ l.hash(id)*0x9e3779b97f4a7c15 // odd factor: swapping the two gives another key
+	return l.hash(page) ^ l.hash(id)*0x9e3779b97f4a7c15 // the odd factor gives another key when the two are swapped
 }
 
-// Posting says that the event is posted now and not when it was announced, and
-// so follows all that were answered in between.
+// Posting records that the event is posted now and not when it was announced.
+// It then follows all events that were answered in between.
 func (e *Event) Posting() { e.begin.Store(e.ledger.clock.Add(1)) }
 
-// Answered says that the system has taken the event: every event posted after
-// this call follows it, and copies to one recipient must keep that order.
+// Answered records that the system has taken the event. Every event posted
+// after this call follows it, and copies to one recipient must keep that order.
 func (e *Event) Answered() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,50 +106,50 @@ func (e *Event) Answered() {
 	e.answered.CompareAndSwap(0, e.ledger.clock.Add(1))
 }
 
-// Withdraw says that the system did not take the event. What it announced is
-// neither expected nor, should it come all the same, unexpected.
+// Withdraw records that the system did not take the event. Its ids are no
+// longer expected. If one arrives all the same it is not unexpected either.
 func (e *Event) Withdraw() {
 	e.mu.Lock()
 	ids := e.ids
 	e.ids = nil
 	e.mu.Unlock()
 	for _, h := range ids {
-		e.ledger.excuse(h, anybody)
+		e.ledger.excuse(h, always)
 	}
 }
 
-// Excuse says that the ids need not come: because the system reported why it
+// Excuse records that the ids need not come, because the system reported why it
 // could not send them. It returns how many of them were awaited.
 func (l *Ledger) Excuse(ids ...string) int {
 	n := 0
 	for _, id := range ids {
-		if l.excuse(l.hash(id), anybody) {
+		if l.excuse(l.hash(id), always) {
 			n++
 		}
 	}
 	return n
 }
 
-func anybody(awaited) bool { return true }
+func always(awaited) bool { return true }
 
-// excuse says that an id need not come, if it is awaited and that is what was
-// meant.
-func (l *Ledger) excuse(h uint64, meant func(awaited) bool) bool {
+// excuse ends the wait for an id, if the id is awaited and matches. It reports
+// whether it did.
+func (l *Ledger) excuse(h uint64, matches func(awaited) bool) bool {
 	s := l.shard(h)
 	s.mu.Lock()
-	a, was := s.pending[h]
-	was = was && meant(a)
-	if was {
+	a, excused := s.pending[h]
+	excused = excused && matches(a)
+	if excused {
 		delete(s.pending, h)
 		s.known[h] = mark{excused: true}
 		l.pending.Add(-1)
 		s.wakeLocked(h)
 	}
 	s.mu.Unlock()
-	if was {
-		a.event.spoiled.Store(true)
+	if excused {
+		a.event.incomplete.Store(true)
 		a.event.left.Add(-1)
-		a.event.page.excusedOne()
+		a.event.page.countExcused()
 	}
-	return was
+	return excused
 }

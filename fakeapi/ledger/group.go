@@ -16,14 +16,14 @@ const (
 	digits  = 3
 	tenth   = 100 * time.Millisecond
 
-	// Kept is how long a group's course is kept: a day, of which each group that
-	// lasts so long takes 3.5 MB.
+	// Kept is how long a group's acceptances by tenths of a second are kept. A
+	// group that lasts a whole day takes 3.5 MB for them.
 	Kept = 24 * time.Hour
 )
 
-// group is what the ledger keeps of the events that were announced under one
-// name. Its latencies count from when an event was due, so that a poster who
-// is late does not make the system look fast.
+// group holds the latencies of the events that were announced under one name.
+// They count from when an event was due, so that a late poster does not make
+// the system look fast.
 type group struct {
 	name string
 
@@ -69,8 +69,8 @@ func (l *Ledger) group(name string) *group {
 	return g
 }
 
-// announced counts an event in. g may be nil, as in the others.
-func (g *group) announced(due time.Time) {
+// announce counts an event. g may be nil, for an event in no group.
+func (g *group) announce(due time.Time) {
 	if g == nil {
 		return
 	}
@@ -82,15 +82,15 @@ func (g *group) announced(due time.Time) {
 	}
 }
 
-// accepted enters the first acceptance of one of the event's ids.
-func (g *group) accepted(now time.Time, e *Event) {
+// accept enters the first acceptance of one of the event's ids. g may be nil.
+func (g *group) accept(now time.Time, e *Event) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	took := micros(now.Sub(e.due))
-	_ = g.copies.RecordValue(took) // within its bounds
+	_ = g.copies.RecordValue(took) // cannot fail: micros keeps it within the bounds
 	if now.After(g.last) {
 		g.last = now
 	}
@@ -100,12 +100,13 @@ func (g *group) accepted(now time.Time, e *Event) {
 		}
 		g.tenths[i]++
 	}
-	if e.left.Add(-1) == 0 && !e.spoiled.Load() {
+	if e.left.Add(-1) == 0 && !e.incomplete.Load() {
 		_ = g.whole.RecordValue(took)
 	}
 }
 
-// report tells the group; waiting are the times of its ids that are awaited.
+// report returns the group's state. waiting holds how long its awaited ids have
+// been due.
 func (g *group) report(waiting *hdrhistogram.Histogram) (GroupReport, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,7 +130,7 @@ func (g *group) report(waiting *hdrhistogram.Histogram) (GroupReport, error) {
 	return r, nil
 }
 
-// waiting is how long the awaited ids have been due, by group.
+// waiting returns how long the awaited ids have been due, by group.
 func (l *Ledger) waiting() map[*group]*hdrhistogram.Histogram {
 	now := l.now()
 	list := make(map[*group]*hdrhistogram.Histogram)
@@ -151,11 +152,11 @@ func (l *Ledger) waiting() map[*group]*hdrhistogram.Histogram {
 	return list
 }
 
-// micros is d in µs, within the histograms' bounds.
+// micros returns d in µs, within the histograms' bounds.
 func micros(d time.Duration) int64 { return min(max(d.Microseconds(), 1), longest) }
 
-// Groups reports every group, in order of their names. It looks at every
-// awaited id once, as Report does.
+// Groups reports every group, in order of their names. It reads every awaited
+// id once, as Report does.
 func (l *Ledger) Groups() ([]GroupReport, error) {
 	l.mu.RLock()
 	groups := make([]*group, 0, len(l.groups))

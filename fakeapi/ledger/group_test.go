@@ -19,9 +19,9 @@ func histogram(t *testing.T, text string) *hdrhistogram.Histogram {
 	return h
 }
 
-// Latencies count from when an event was due, not from when it was announced;
-// an event is whole when its last id is accepted, and never when one was
-// excused; what is awaited shows how long it has waited.
+// Latencies count from when an event was due, not from when it was announced.
+// An event is whole when its last id is accepted, and never when one was
+// excused. An awaited id shows how long it has waited.
 func TestGroupKeepsLatencies(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
@@ -81,8 +81,8 @@ func TestGroupKeepsLatencies(t *testing.T) {
 	}
 }
 
-// The course of a group is kept for a day, and no longer.
-func TestGroupCourseIsADay(t *testing.T) {
+// A group keeps its acceptances by tenths of a second for a day, and no longer.
+func TestGroupKeepsTenthsForADay(t *testing.T) {
 	t.Parallel()
 	began := time.Unix(1000, 0)
 	now := began

@@ -1,12 +1,13 @@
-// Package ledger is the judge's book. It is told which message ids must arrive
-// (Announce) and what became of every send (Page.Record), and answers what was
-// accepted, refused, lost, doubled, unexpected and out of order. What is
-// expected and not accepted is counted as lost until it is accepted, so a book
-// that shows nothing lost proves that nothing is missing at that moment.
+// Package ledger judges whether messages arrived: each once, for its recipient
+// and in order. It is told which message ids must arrive (Announce) and how
+// every send ended (Page.Record). It reports which ids were accepted, refused,
+// lost, duplicated, unexpected and out of order. An expected id counts as lost
+// until it is accepted, so a ledger that shows nothing lost proves that nothing
+// is missing at that moment.
 //
-// Ids are kept as 64-bit hashes: an id costs about 40 bytes while it is
-// awaited and 20 afterwards, and among 10 million ids the chance that any two
-// are confused is 3 in a million. All methods are safe for concurrent use.
+// Ids are kept as 64-bit hashes. An id costs about 40 bytes while it is awaited
+// and 20 afterwards. Among 10 million ids the chance that any two are confused
+// is 3 in a million. All methods are safe for concurrent use.
 package ledger
 
 import (
@@ -24,12 +25,12 @@ type Config struct {
 	Seconds int              // active seconds kept per page; default 600
 }
 
-// Ledger is the book of all pages. New makes one.
+// Ledger holds the accounts of all pages. New makes one.
 type Ledger struct {
 	now     func() time.Time
 	seconds int
 	seed    maphash.Seed
-	clock   atomic.Uint64 // logical time: orders posts and answers of events
+	clock   atomic.Uint64 // logical time, which orders posts and answers of events
 	pending atomic.Int64
 
 	mu     sync.RWMutex
@@ -40,18 +41,18 @@ type Ledger struct {
 }
 
 // shardCount keeps the chance low that two of a handful of cores meet at one
-// lock, at the price of 128 empty maps.
+// lock. The price is 192 empty maps.
 const shardCount = 64
 
 type shard struct {
 	mu      sync.Mutex
 	pending map[uint64]awaited
 	known   map[uint64]mark
-	watch   map[uint64]*watched
+	watched map[uint64]*watch
 }
 
-// watched is an id that somebody waits for.
-type watched struct {
+// watch is an id whose arrival is waited for.
+type watch struct {
 	done     chan struct{}
 	watchers int
 }
@@ -64,12 +65,12 @@ type awaited struct {
 
 // mark is an id that was accepted or is excused.
 type mark struct {
-	accepted uint16
-	expected bool // it was announced, then or later
-	excused  bool // it need not come: withdrawn, or finally rejected by the platform
+	accepted uint16 // how often, at most 65,535
+	expected bool   // it was announced, then or later
+	excused  bool   // it need not come: withdrawn, or finally rejected by the platform
 }
 
-// New makes an empty book.
+// New makes an empty ledger.
 func New(c Config) *Ledger {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -87,14 +88,14 @@ func New(c Config) *Ledger {
 func (s *shard) clear() {
 	s.pending = make(map[uint64]awaited)
 	s.known = make(map[uint64]mark)
-	s.watch = make(map[uint64]*watched)
+	s.watched = make(map[uint64]*watch)
 }
 
 func (l *Ledger) hash(s string) uint64 { return maphash.String(l.seed, s) }
 
 func (l *Ledger) shard(h uint64) *shard { return &l.shards[h%shardCount] }
 
-// Page is the account of a page, opened at its first mention.
+// Page returns the account of a page, opened at its first mention.
 func (l *Ledger) Page(id string) *Page {
 	l.mu.RLock()
 	p := l.pages[id]
@@ -113,8 +114,8 @@ func (l *Ledger) Page(id string) *Page {
 	return p
 }
 
-// list returns the accounts in order of their ids.
-func (l *Ledger) list() []*Page {
+// accounts returns the accounts in order of their ids.
+func (l *Ledger) accounts() []*Page {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	pages := make([]*Page, 0, len(l.pages))
@@ -125,11 +126,11 @@ func (l *Ledger) list() []*Page {
 	return pages
 }
 
-// Pending is how many ids are expected and not accepted.
+// Pending returns how many ids are expected and not accepted.
 func (l *Ledger) Pending() int { return int(l.pending.Load()) }
 
 // Watch returns a channel that is closed when the id is accepted or excused,
-// at once when it already is. forget drops the interest; call it.
+// at once when it already is. The caller must call forget, which ends the watch.
 func (l *Ledger) Watch(id string) (done <-chan struct{}, forget func()) {
 	h := l.hash(id)
 	s := l.shard(h)
@@ -140,46 +141,44 @@ func (l *Ledger) Watch(id string) (done <-chan struct{}, forget func()) {
 		close(c)
 		return c, func() {}
 	}
-	w := s.watch[h]
+	w := s.watched[h]
 	if w == nil {
-		w = &watched{done: make(chan struct{})}
-		s.watch[h] = w
+		w = &watch{done: make(chan struct{})}
+		s.watched[h] = w
 	}
 	w.watchers++
 	return w.done, sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		w.watchers--
-		if w.watchers == 0 && s.watch[h] == w {
-			delete(s.watch, h)
+		if w.watchers == 0 && s.watched[h] == w {
+			delete(s.watched, h)
 		}
 	})
 }
 
+// wakeLocked ends the watches of an id.
 func (s *shard) wakeLocked(h uint64) {
-	if len(s.watch) == 0 {
-		return
-	}
-	if w, ok := s.watch[h]; ok {
+	if w, ok := s.watched[h]; ok {
 		close(w.done)
-		delete(s.watch, h)
+		delete(s.watched, h)
 	}
 }
 
-// Reset empties the book. Ids announced before are unknown afterwards, so it
-// belongs between runs, when nothing is in flight.
+// Reset empties the ledger. Ids announced before are unknown afterwards, so
+// Reset belongs between runs, when nothing is in flight.
 func (l *Ledger) Reset() {
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		for _, w := range s.watch {
+		for _, w := range s.watched {
 			close(w.done)
 		}
 		l.pending.Add(-int64(len(s.pending)))
 		s.clear()
 		s.mu.Unlock()
 	}
-	for _, p := range l.list() {
+	for _, p := range l.accounts() {
 		p.reset()
 	}
 	l.mu.Lock()

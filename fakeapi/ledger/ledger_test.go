@@ -124,7 +124,7 @@ func TestInversions(t *testing.T) {
 	if got := l.Totals().Inversions; got != 1 {
 		t.Errorf("inversions = %d, want 1", got)
 	}
-	// Two events under way at the same time have no order; nor have copies for
+	// Two events under way at the same time have no order. Nor have copies for
 	// two recipients.
 	d, e := event("d", "u"), event("e", "u")
 	d.Answered()
@@ -141,7 +141,7 @@ func TestInversions(t *testing.T) {
 }
 
 // TestPosting: an event that was announced long before it was posted follows
-// what was answered in between.
+// those that were answered in between.
 func TestPosting(t *testing.T) {
 	t.Parallel()
 	l, c := newLedger()
@@ -236,7 +236,7 @@ func TestWatch(t *testing.T) {
 	<-again
 }
 
-// TestWatchTwice: one watcher's end is not the other's.
+// TestWatchTwice: when one watcher ends, the other still watches.
 func TestWatchTwice(t *testing.T) {
 	t.Parallel()
 	l, c := newLedger()

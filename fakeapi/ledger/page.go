@@ -14,7 +14,7 @@ const (
 	Media              // audio and video
 )
 
-// String is the class's name in reports.
+// String returns the class's name in reports.
 func (c Class) String() string {
 	if c == Media {
 		return "media"
@@ -22,14 +22,14 @@ func (c Class) String() string {
 	return "text"
 }
 
-// Result is what became of a send.
+// Result is how a send ended.
 type Result uint8
 
 // The results.
 const (
 	Accepted Result = iota // it will be delivered
-	Refused                // throttled: the same call may pass later
-	Rejected               // never deliverable to this recipient: the id is excused
+	Refused                // throttled; the same call may pass later
+	Rejected               // never deliverable to this recipient; the id is excused
 	Failed                 // any other error
 )
 
@@ -40,25 +40,24 @@ type Send struct {
 	Recipient string
 	ID        string // from metadata; empty where the sender gave none
 	Action    bool   // a sender action such as typing_on: a call, but no message
-	// Unannounced says that nobody could announce the id beforehand. When it is
-	// accepted first it is expected then, and so not unexpected; accepted again
-	// it is a duplicate like any other.
+	// Unannounced says that the id could not be announced beforehand. When it is
+	// accepted for the first time it becomes expected, and so is not unexpected.
+	// Accepted again it is a duplicate like any other.
 	Unannounced bool
 }
 
-// Counts are the sums of a page or of all. Lost and Pending are the same
-// number: what is expected and neither accepted nor excused at the moment of
-// asking.
+// Counts are the sums of a page or of all pages. Lost and Pending are the same
+// number: the ids that are expected and neither accepted nor excused now.
 type Counts struct {
 	Events       int64 `json:"events"`       // announced events
 	Expected     int64 `json:"expected"`     // announced ids, less those excused
 	Accepted     int64 `json:"accepted"`     // accepted messages, repetitions included
 	Refused      int64 `json:"refused"`      // throttled calls
-	Rejected     int64 `json:"rejected"`     // calls answered that it never can be delivered
+	Rejected     int64 `json:"rejected"`     // calls answered that the message can never be delivered
 	Errors       int64 `json:"errors"`       // calls that failed otherwise
 	Lost         int64 `json:"lost"`         // expected and not accepted
 	Duplicated   int64 `json:"duplicated"`   // accepted sends of an id that had been accepted before
-	Unexpected   int64 `json:"unexpected"`   // accepted ids that nobody announced, or for another recipient or page
+	Unexpected   int64 `json:"unexpected"`   // accepted ids that were not announced, or for another recipient or page
 	Unidentified int64 `json:"unidentified"` // accepted messages without an id
 	Actions      int64 `json:"actions"`      // accepted sender actions; in a Cell they are accepted calls like others
 	Excused      int64 `json:"excused"`      // announced ids that need not come any more
@@ -99,7 +98,7 @@ type Second struct {
 	Lost       uint32 `json:"lost"` // expected in this second and not accepted by now; filled in by Report
 }
 
-// plus is the sum of a second of two pages.
+// plus returns the sum of one second of two pages.
 func (s Second) plus(o *Second) Second {
 	s.Unix = o.Unix
 	s.Text = s.Text.plus(o.Text)
@@ -125,16 +124,16 @@ type Page struct {
 
 // Record enters one call made at now.
 func (p *Page) Record(now time.Time, s Send) {
-	verdict := arrival{}
+	a := arrival{}
 	switch {
 	case s.ID == "":
 	case s.Result == Accepted:
-		verdict = p.arrived(s)
-		if verdict.event != nil {
-			verdict.event.group.accepted(now, verdict.event)
+		a = p.arrive(s)
+		if a.event != nil {
+			a.event.group.accept(now, a.event)
 		}
 	case s.Result == Rejected:
-		p.rejected(s)
+		p.reject(s)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +145,7 @@ func (p *Page) Record(now time.Time, s Send) {
 	switch s.Result {
 	case Accepted:
 		cell.Accepted++
-		p.acceptedLocked(sec, s, verdict)
+		p.acceptLocked(sec, s, a)
 	case Refused:
 		cell.Refused++
 		p.counts.Refused++
@@ -159,7 +158,7 @@ func (p *Page) Record(now time.Time, s Send) {
 	}
 }
 
-func (p *Page) acceptedLocked(sec *Second, s Send, v arrival) {
+func (p *Page) acceptLocked(sec *Second, s Send, a arrival) {
 	if s.Action {
 		p.counts.Actions++
 		return
@@ -168,57 +167,58 @@ func (p *Page) acceptedLocked(sec *Second, s Send, v arrival) {
 	switch {
 	case s.ID == "":
 		p.counts.Unidentified++
-	case v.again:
+	case a.again:
 		p.counts.Duplicated++
 		sec.Duplicated++
-	case v.unexpected && s.Unannounced && !v.astray:
+	case a.unexpected && s.Unannounced && !a.misdelivered:
 		p.counts.Expected++
-	case v.unexpected:
+	case a.unexpected:
 		p.counts.Unexpected++
 	}
-	if v.event == nil || v.recipient == 0 {
+	if a.event == nil || a.recipient == 0 {
 		return
 	}
 	if p.latest == nil {
 		p.latest = make(map[uint64]uint64)
 	}
-	latest := p.latest[v.recipient]
-	// The system had this event in its hands before the later one was posted.
-	if answered := v.event.answered.Load(); answered != 0 && answered < latest {
+	latest := p.latest[a.recipient]
+	// The system had taken this event before the later one was posted.
+	if answered := a.event.answered.Load(); answered != 0 && answered < latest {
 		p.counts.Inversions++
 	}
-	p.latest[v.recipient] = max(latest, v.event.begin.Load())
+	p.latest[a.recipient] = max(latest, a.event.begin.Load())
 }
 
-// arrival is what the ids say about an accepted send.
+// arrival is how the id of an accepted send stood before.
 type arrival struct {
-	again      bool
-	unexpected bool
-	astray     bool   // it was awaited, for another recipient or page
-	event      *Event // nil unless it was awaited
-	recipient  uint64
+	again        bool // it had been accepted before
+	unexpected   bool
+	misdelivered bool   // it is awaited, for another recipient or page
+	event        *Event // nil unless it was awaited
+	recipient    uint64
 }
 
-func (p *Page) arrived(s Send) arrival {
+// arrive marks the id of an accepted send as accepted.
+func (p *Page) arrive(s Send) arrival {
 	l := p.ledger
 	h := l.hash(s.ID)
 	sh := l.shard(h)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	m := sh.known[h]
-	a, was := sh.pending[h]
-	if was && !p.meant(a, s) {
-		return arrival{unexpected: true, astray: true} // the id is still awaited
+	wait, waiting := sh.pending[h]
+	if waiting && !p.matches(wait, s) {
+		return arrival{unexpected: true, misdelivered: true} // the id is still awaited
 	}
-	v := arrival{again: m.accepted > 0}
+	a := arrival{again: m.accepted > 0}
 	switch {
-	case was:
+	case waiting:
 		delete(sh.pending, h)
 		l.pending.Add(-1)
 		m.expected = true
-		v.event, v.recipient = a.event, a.recipient
-	case !v.again && !m.excused:
-		v.unexpected = true
+		a.event, a.recipient = wait.event, wait.recipient
+	case !a.again && !m.excused:
+		a.unexpected = true
 		m.expected = s.Unannounced
 	}
 	if m.accepted < 1<<16-1 {
@@ -226,22 +226,24 @@ func (p *Page) arrived(s Send) arrival {
 	}
 	sh.known[h] = m
 	sh.wakeLocked(h)
-	return v
+	return a
 }
 
-// meant tells whether a send is on the page and for the recipient for whom its
-// id is awaited.
-func (p *Page) meant(a awaited, s Send) bool {
+// matches reports whether a send is on the page and for the recipient for which
+// its id is awaited.
+func (p *Page) matches(a awaited, s Send) bool {
 	return a.event.page == p && (a.recipient == 0 || a.recipient == p.ledger.recipient(p.id, s.Recipient))
 }
 
-// rejected excuses an id whose recipient the platform will never take.
-func (p *Page) rejected(s Send) {
+// reject excuses an id whose recipient the platform will never accept.
+func (p *Page) reject(s Send) {
 	h := p.ledger.hash(s.ID)
-	p.ledger.excuse(h, func(a awaited) bool { return p.meant(a, s) })
+	p.ledger.excuse(h, func(a awaited) bool { return p.matches(a, s) })
 }
 
-func (p *Page) announced(expected, early int64) {
+// countEvent counts an announced event. Of its expected ids, early had been
+// accepted before.
+func (p *Page) countEvent(expected, early int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts.Events++
@@ -249,15 +251,17 @@ func (p *Page) announced(expected, early int64) {
 	p.counts.Unexpected -= early
 }
 
-func (p *Page) excusedOne() {
+// countExcused counts an awaited id that is excused.
+func (p *Page) countExcused() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts.Expected--
 	p.counts.Excused++
 }
 
-// secondLocked returns the cell of the second, newest last. Calls that come a
-// moment late, with the time of an earlier second, are entered in the newest.
+// secondLocked returns the entry of a second, and adds it where it is new. A
+// call that comes a moment late, with the time of an earlier second, is entered
+// in the newest.
 func (p *Page) secondLocked(unix int64) *Second {
 	if n := len(p.series); n > 0 && p.series[n-1].Unix >= unix {
 		return &p.series[n-1]

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Report is the book at one moment.
+// Report is the ledger at one moment.
 type Report struct {
 	Now            time.Time     `json:"now"`
 	Totals         Counts        `json:"totals"`
@@ -17,7 +17,7 @@ type Report struct {
 	Pages          []PageReport  `json:"pages,omitempty"`
 }
 
-// PageReport is one page's part of it.
+// PageReport is one page's part of a Report.
 type PageReport struct {
 	Page   string   `json:"page"`
 	Totals Counts   `json:"totals"`
@@ -27,13 +27,13 @@ type PageReport struct {
 // Query selects what Report lists. The zero value selects the totals alone.
 type Query struct {
 	Page    string // only this page; empty: all
-	Pages   int    // list at most so many pages
-	Seconds int    // of each and of all together, the active seconds among the last so many; 0: none
+	Pages   int    // how many pages are listed at most
+	Seconds int    // the series hold the active seconds among the last Seconds; 0: no series
 }
 
-// Report reads the book. Totals cover every page, whatever the query selects.
-// It looks at every awaited id once, so it costs about a millisecond for each
-// 20,000 of them.
+// Report returns the ledger's present state. Totals cover every page, whatever
+// the query selects. Report reads every awaited id once, which costs about a
+// millisecond for each 20,000 of them.
 func (l *Ledger) Report(q Query) Report {
 	now := l.now()
 	r := Report{Now: now}
@@ -43,7 +43,7 @@ func (l *Ledger) Report(q Query) Report {
 		r.PendingSeconds = r.PendingAgeMax.Seconds()
 	}
 	together := make(map[int64]Second)
-	for _, p := range l.list() {
+	for _, p := range l.accounts() {
 		p.mu.Lock()
 		counts := p.counts
 		wanted := (q.Page == "" || q.Page == p.id) && len(r.Pages) < q.Pages
@@ -71,11 +71,11 @@ func (l *Ledger) Report(q Query) Report {
 	return r
 }
 
-// Totals is Report's sums without looking at every awaited id: its lost may
-// differ from the sum over pages by what moves in that instant.
+// Totals returns the sums of Report without reading every awaited id. While
+// sends arrive its Lost may differ from the sum over pages by a few ids.
 func (l *Ledger) Totals() Counts {
 	var c Counts
-	for _, p := range l.list() {
+	for _, p := range l.accounts() {
 		p.mu.Lock()
 		c.add(p.counts)
 		p.mu.Unlock()
@@ -85,7 +85,8 @@ func (l *Ledger) Totals() Counts {
 	return c
 }
 
-// lost counts what is awaited, by page and the second it was announced in.
+// lost counts the awaited ids by page and by the second of their announcement,
+// and returns when the oldest was announced.
 func (l *Ledger) lost() (map[*Page]map[int64]uint32, time.Time) {
 	lost := make(map[*Page]map[int64]uint32)
 	var oldest time.Time
@@ -108,7 +109,7 @@ func (l *Ledger) lost() (map[*Page]map[int64]uint32, time.Time) {
 	return lost, oldest
 }
 
-// tail is the seconds after unix.
+// tail returns the seconds after unix.
 func tail(series []Second, unix int64) []Second {
 	i := len(series)
 	for i > 0 && series[i-1].Unix > unix {

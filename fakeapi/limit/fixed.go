@@ -3,8 +3,8 @@ package limit
 import "time"
 
 // fixedWindow admits the first `limit` calls of every window [k·W, (k+1)·W).
-// It is the cheapest rule and the one with the known hole: a caller may send
-// `limit` calls at the end of one window and `limit` at the start of the next,
+// It is the cheapest rule and has a known hole. A caller may send `limit` calls
+// at the end of one window and `limit` at the start of the next. That is
 // 2 × limit within any small time around the boundary.
 type fixedWindow struct {
 	grid
@@ -13,8 +13,8 @@ type fixedWindow struct {
 	n     int64 // admitted in window index
 }
 
-// roll returns the window now lies in and what was admitted in it.
-func (l *fixedWindow) roll(now time.Time) (index, elapsed, n int64) {
+// window returns the window that now lies in and how many calls it admitted.
+func (l *fixedWindow) window(now time.Time) (index, elapsed, n int64) {
 	index, elapsed = l.at(now.UnixMicro())
 	if index < l.index {
 		return l.index, 0, l.n
@@ -26,7 +26,7 @@ func (l *fixedWindow) roll(now time.Time) (index, elapsed, n int64) {
 }
 
 func (l *fixedWindow) Allow(now time.Time) bool {
-	l.index, _, l.n = l.roll(now)
+	l.index, _, l.n = l.window(now)
 	if l.n >= l.limit {
 		return false
 	}
@@ -35,12 +35,12 @@ func (l *fixedWindow) Allow(now time.Time) bool {
 }
 
 func (l *fixedWindow) Usage(now time.Time) float64 {
-	_, _, n := l.roll(now)
+	_, _, n := l.window(now)
 	return float64(n) / float64(l.limit)
 }
 
 func (l *fixedWindow) Wait(now time.Time) time.Duration {
-	_, elapsed, n := l.roll(now)
+	_, elapsed, n := l.window(now)
 	if n < l.limit {
 		return 0
 	}

@@ -1,7 +1,7 @@
 // Package limit holds the five usual rate-limiting algorithms in their exact
-// textbook form. Time is a parameter, so a limiter's answer depends on nothing
-// but the sequence of times it was asked at: the same sequence always gets the
-// same answers, in a test, under virtual time and in a server alike.
+// textbook form. Time is a parameter, so a limiter's answers depend on nothing
+// but the times at which it was asked. The same sequence of times always gets
+// the same answers: in a test, under virtual time and in a server.
 //
 // All of them count in whole microseconds. A time before the latest one seen
 // is taken as that latest one. No limiter is safe for concurrent use: the
@@ -35,13 +35,13 @@ func Algorithms() []Algorithm {
 type Limiter interface {
 	// Allow asks for one call at now and counts it.
 	Allow(now time.Time) bool
-	// Usage is the share of the limit that is taken at now: at 1 or more the
-	// next call is refused. It changes nothing.
+	// Usage returns the share of the limit that is taken at now. At 1 or more
+	// the next call is refused. It changes nothing.
 	Usage(now time.Time) float64
-	// Wait is how long after now a call is admitted if none comes between; 0
-	// when it is admitted now. It changes nothing.
+	// Wait returns how long after now a call is admitted if none comes between,
+	// 0 when it is admitted now. It changes nothing.
 	Wait(now time.Time) time.Duration
-	// SetLimit changes the limit from now on. What was counted stays counted.
+	// SetLimit changes the limit from now on. Calls counted so far stay counted.
 	SetLimit(now time.Time, limit int)
 }
 
@@ -59,15 +59,15 @@ type Config struct {
 	// multiples of Window since the Unix epoch, plus Phase.
 	Phase time.Duration
 	// CountRefused makes refused calls count too, so that a caller who does not
-	// let go stays refused. FixedWindow is not changed by it: a refused call
-	// can only fill a window that is full.
+	// slow down stays refused. It does not change FixedWindow, because a refused
+	// call can only fill a window that is full.
 	CountRefused bool
 }
 
 // maxLimit keeps limit × window (µs, at most 1.7e11) within an int64.
 const maxLimit = 10_000_000
 
-// Validate names every fault of c.
+// Validate returns an error that names every fault of c.
 func (c Config) Validate() error {
 	var faults []error
 	known := false
@@ -89,8 +89,8 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// New makes a limiter on which nothing has been counted. The buckets begin
-// with their whole burst free.
+// New makes a limiter that has counted nothing. The buckets begin with their
+// whole burst free.
 func New(c Config) (Limiter, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)

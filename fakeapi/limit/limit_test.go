@@ -155,8 +155,8 @@ func TestSetLimit(t *testing.T) {
 	}
 }
 
-// TestSetLimitForgetsNothing: who lowers a limit and raises it again does not
-// get back what was used up.
+// TestSetLimitForgetsNothing: a limit that is lowered and raised again does not
+// give back the calls that were used up.
 func TestSetLimitForgetsNothing(t *testing.T) {
 	t.Parallel()
 	for _, a := range limit.Algorithms() {

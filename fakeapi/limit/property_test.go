@@ -127,7 +127,7 @@ func TestDefinition(t *testing.T) {
 						t.Fatalf("call %d after %d µs: Allow = %t, Wait = 0 is %t, want %t", i, gap, got, free, want)
 					}
 				}
-				// What Wait promises holds, and not a microsecond earlier.
+				// The call is admitted after Wait, and not a microsecond earlier.
 				moment := time.UnixMicro(now)
 				w := l.Wait(moment)
 				if w > time.Microsecond && l.Wait(moment.Add(w-time.Microsecond)) == 0 {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// slidingLog keeps the time of every counted call and admits a call when fewer
+// slidingLog keeps the time of every counted call. It admits a call when fewer
 // than `limit` were counted in the last W, that is in (now − W, now]. It is
-// exact, at the price of 8 bytes × the largest limit it ever had. With refused calls counting, a
-// caller is admitted again only when the limit-th last call of any kind is W
-// ago.
+// exact, at the price of 8 bytes × the largest limit it ever had. With refused
+// calls counting, a caller is admitted again only when the limit-th last call
+// of any kind is W ago.
 type slidingLog struct {
 	width        int64
 	limit        int
@@ -26,11 +26,11 @@ func newSlidingLog(c Config) *slidingLog {
 	}
 }
 
-// at is the time of the i-th oldest call that is remembered.
+// at returns the time of the i-th oldest call in the ring.
 func (l *slidingLog) at(i int) int64 { return l.times[(l.head+i)%len(l.times)] }
 
-// free is the earliest time at which a call is admitted: W after the limit-th
-// newest one.
+// free returns the earliest time at which a call is admitted: W after the
+// limit-th newest one.
 func (l *slidingLog) free() (t int64, always bool) {
 	if l.n < l.limit {
 		return 0, true
@@ -73,9 +73,8 @@ func (l *slidingLog) Wait(now time.Time) time.Duration {
 	return micros(max(0, free-max(l.last, now.UnixMicro())))
 }
 
-// SetLimit makes the ring longer where it must. It is never made shorter: a
-// limit that is lowered and raised again within W must not forget the calls
-// before.
+// SetLimit makes the ring longer where it must, and never shorter. A limit that
+// is lowered and raised again within W must not forget the calls before.
 func (l *slidingLog) SetLimit(_ time.Time, limit int) {
 	l.limit = limit
 	if limit <= len(l.times) {

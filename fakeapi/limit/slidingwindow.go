@@ -9,8 +9,8 @@ import "time"
 //
 // and admits while estimate + 1 ≤ limit (the rule that Cloudflare published in
 // 2017, "How we built rate limiting capable of scaling to millions of
-// domains"). It assumes that the previous window's calls were even; when they
-// came late in it, up to nearly 2 × limit may still pass within one W.
+// domains"). It assumes that the previous window's calls were even. When they
+// came late in it, nearly 2 × limit may still pass within one W.
 type slidingWindow struct {
 	grid
 	limit        int64
@@ -19,7 +19,9 @@ type slidingWindow struct {
 	prev, cur    int64 // counted in windows index−1 and index
 }
 
-func (l *slidingWindow) roll(now time.Time) (index, elapsed, prev, cur int64) {
+// window returns the window that now lies in, and the calls counted in the one
+// before it and in it.
+func (l *slidingWindow) window(now time.Time) (index, elapsed, prev, cur int64) {
 	index, elapsed = l.at(now.UnixMicro())
 	switch {
 	case index < l.index:
@@ -34,32 +36,33 @@ func (l *slidingWindow) roll(now time.Time) (index, elapsed, prev, cur int64) {
 
 func (l *slidingWindow) Allow(now time.Time) bool {
 	var elapsed int64
-	l.index, elapsed, l.prev, l.cur = l.roll(now)
+	l.index, elapsed, l.prev, l.cur = l.window(now)
 	ok := l.prev*(l.width-elapsed)+(l.cur+1)*l.width <= l.limit*l.width
 	if ok || l.countRefused {
-		// Far above the limit more makes no difference, and the product must
-		// not overflow.
+		// Far above the limit a higher count makes no difference, and the product
+		// must not overflow.
 		l.cur = min(l.cur+1, 2*maxLimit)
 	}
 	return ok
 }
 
 func (l *slidingWindow) Usage(now time.Time) float64 {
-	_, elapsed, prev, cur := l.roll(now)
+	_, elapsed, prev, cur := l.window(now)
 	estimate := float64(prev)*float64(l.width-elapsed)/float64(l.width) + float64(cur)
 	return estimate / float64(l.limit)
 }
 
 func (l *slidingWindow) Wait(now time.Time) time.Duration {
-	_, elapsed, prev, cur := l.roll(now)
-	// Admitted from the elapsed at which prev × (W − e) ≤ (limit − cur − 1) × W.
+	_, elapsed, prev, cur := l.window(now)
+	// A call is admitted from the elapsed at which
+	// prev × (W − e) ≤ (limit − cur − 1) × W.
 	if room := l.limit - cur - 1; room >= 0 {
 		if prev <= room {
 			return 0
 		}
 		return micros(max(0, l.width-room*l.width/prev-elapsed))
 	}
-	// Not in this window. In the next one prev is cur and cur is 0.
+	// It is not admitted in this window. In the next one prev is cur and cur is 0.
 	next := l.width - elapsed
 	if room := l.limit - 1; cur > room {
 		next += l.width - room*l.width/cur

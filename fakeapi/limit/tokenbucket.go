@@ -2,9 +2,9 @@ package limit
 
 import "time"
 
-// tokenBucket holds at most `burst` tokens and gains limit/W of them evenly; a
+// tokenBucket holds at most `burst` tokens and gains limit/W of them evenly. A
 // call takes one or is refused. Over any time t it admits at most
-// burst + t × limit/W calls: after a pause a burst passes at once, and then an
+// burst + t × limit/W calls. After a pause a burst passes at once, and then an
 // even flow (the rule of golang.org/x/time/rate and of most gateways).
 //
 // With refused calls counting, a refused call takes a token that is not there,
@@ -17,14 +17,14 @@ type tokenBucket struct {
 	credit       int64 // tokens × width, so that everything is a whole number
 	last         int64
 
-	burstOf func(limit int64) int64 // burst where it follows the limit; nil: it was set apart
+	burstOf func(limit int64) int64 // the burst that follows from a limit; nil: Config.Burst fixes it
 }
 
 func newTokenBucket(c Config) *tokenBucket {
 	return newBucket(c, func(limit int64) int64 { return limit })
 }
 
-// newBucket makes a full bucket, whose burst is burstOf(limit) unless c says.
+// newBucket makes a full bucket. Its burst is burstOf(limit) unless c sets one.
 func newBucket(c Config, burstOf func(int64) int64) *tokenBucket {
 	b := &tokenBucket{
 		width: c.Window.Microseconds(), limit: int64(c.Limit), burst: int64(c.Burst), countRefused: c.CountRefused,
@@ -39,7 +39,7 @@ func newBucket(c Config, burstOf func(int64) int64) *tokenBucket {
 // at returns the credit at t.
 func (b *tokenBucket) at(t int64) int64 {
 	full := b.burst * b.width
-	// Above this the bucket is full, and the product could overflow.
+	// After this time the bucket is full, and the product below could overflow.
 	if t-b.last > ceilDiv(full-b.credit, b.limit) {
 		return full
 	}

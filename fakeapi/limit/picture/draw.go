@@ -16,7 +16,7 @@ const (
 	row     = 116
 	right   = left + bins*bar
 	width   = right + 50
-	perBin  = 100              // asked
+	perBin  = 100              // calls made
 	fair    = perSecond / 10   // a bin's even part of the limit
 	perCall = high / 100.      // height
 	second  = 10 * bar         // width
@@ -56,7 +56,7 @@ func (p *printer) chart(base int, a limit.Algorithm, o outcome) {
 	p.f(`<text x="24" y="%d" class="s">%s admitted</text>`+"\n", base-24, thousands(o.total))
 	p.f(`<text x="24" y="%d" class="s">busiest second: %d</text>`+"\n", base-7, o.busiest)
 	calling := false
-	for i, n := range asked() {
+	for i, n := range made() {
 		if n > 0 {
 			p.bar(i, base, n, "#e9ecf1")
 		} else if calling { // a pause begins
@@ -82,8 +82,8 @@ func (p *printer) bar(i, base, n int, colour string) {
 	p.f(`<rect x="%d" y="%.1f" width="%d" height="%.1f" fill="%s"/>`+"\n", left+i*bar, float64(base)-h, bar-1, h, colour)
 }
 
-// asked counts the calls in each bin.
-func asked() []int {
+// made counts the calls made in each bin.
+func made() []int {
 	counts := make([]int, bins)
 	for i := range calls {
 		counts[at(i)/bin]++

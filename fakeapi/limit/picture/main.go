@@ -1,9 +1,10 @@
-// Command picture draws what the five algorithms make of the same calls, as an
-// SVG on its standard output; `make pictures` writes docs/limits.svg with it.
+// Command picture draws how many of the same calls each of the five algorithms
+// admits, as an SVG on its standard output. `make pictures` writes
+// docs/limits.svg with it.
 //
-// 10,000 calls are made at 1,000/s against a limit of 300/s, with pauses of a
-// second after the fourth and the sixth second of calling (the load of a
-// published comparison). Each bar is what was admitted in 100 ms.
+// 10,000 calls are made at 1,000/s against a limit of 300/s, the load of a
+// published comparison. There are pauses of a second after the fourth and the
+// sixth second of calling. Each bar is the calls admitted in 100 ms.
 package main
 
 import (
@@ -24,8 +25,8 @@ const (
 	bins      = 120 // ten seconds of calls, two of pauses
 )
 
-// begin lies a quarter into a window, so that a window's end can be told from
-// a pause's.
+// begin lies a quarter into a window, so that the end of a window and the end
+// of a pause can be seen apart.
 var begin = time.Unix(1_700_000_000, 0).Add(250 * time.Millisecond)
 
 func main() { os.Exit(run(os.Stdout, os.Stderr)) }
@@ -38,7 +39,7 @@ func run(stdout, stderr io.Writer) int {
 	return 0
 }
 
-// at is when the i-th call is made, counted from the first.
+// at returns when the i-th call is made, counted from the first.
 func at(i int) time.Duration {
 	t := time.Duration(i) * gap
 	if t >= 4*time.Second {
@@ -50,7 +51,7 @@ func at(i int) time.Duration {
 	return t
 }
 
-// outcome is what an algorithm made of the calls.
+// outcome is how many of the calls an algorithm admitted.
 type outcome struct {
 	counts  []int // admitted, per bin
 	total   int   // admitted of all

@@ -30,8 +30,7 @@ func TestPictureIsCurrent(t *testing.T) {
 	}
 }
 
-// TestOutcomes holds what docs/limits.md says of each algorithm, and that it
-// says so.
+// TestOutcomes: each algorithm admits as many calls as docs/limits.md says.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/limits.md")

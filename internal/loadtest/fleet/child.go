@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/web"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
@@ -129,6 +130,9 @@ func (o *order) front(ctx context.Context, log *slog.Logger, say func(string)) (
 func (o *order) platform(ctx context.Context, say func(string)) error {
 	api, err := fakeapi.New(fakeapi.Config{Seed: o.Seed})
 	if err != nil {
+		return err
+	}
+	if _, err := web.New(web.Config{API: api}); err != nil {
 		return err
 	}
 	ln, err := service.Listen(ctx, "127.0.0.1:0")

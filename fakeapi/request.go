@@ -1,0 +1,91 @@
+package fakeapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Request is a request that API.Do judges. It comes from any HTTP library. Do
+// keeps none of its bytes.
+type Request struct {
+	Method        string
+	Path          []byte // with the leading slash, without the query
+	Query         []byte
+	Authorization []byte
+	ContentType   []byte
+	Body          []byte
+}
+
+// Decode reads the body, one JSON value without unknown fields, into v.
+func (r *Request) Decode(v any) error { return decodeStrict(r.Body, v) }
+
+// token returns the access token of a request: from the header, the query, or
+// the body, in this order.
+func (r *Request) token(body *sendBody) string {
+	for _, scheme := range []string{"Bearer ", "OAuth "} {
+		if len(r.Authorization) > len(scheme) && bytes.EqualFold(r.Authorization[:len(scheme)], []byte(scheme)) {
+			return string(bytes.TrimSpace(r.Authorization[len(scheme):]))
+		}
+	}
+	if len(r.Query) > 0 {
+		if q, err := url.ParseQuery(string(r.Query)); err == nil && q.Get("access_token") != "" {
+			return q.Get("access_token")
+		}
+	}
+	return body.Token
+}
+
+// Response is the answer and how it is to be delivered. A Response may be used
+// again: Do overwrites it and reuses its buffers.
+type Response struct {
+	Status      int
+	ContentType string
+	Body        []byte
+	Usage       []byte // x-business-use-case-usage; empty: no such header
+
+	Delay     time.Duration // from the request's arrival to the answer's header
+	BodyDelay time.Duration // from the header to the body
+	Cut       bool          // after Delay the connection is lost instead
+}
+
+const contentJSON = "application/json; charset=UTF-8"
+
+func (r *Response) reset() {
+	*r = Response{Status: http.StatusOK, ContentType: contentJSON, Body: r.Body[:0], Usage: r.Usage[:0]}
+}
+
+// WriteJSON makes v the answer, as JSON, with the status that is set.
+func (r *Response) WriteJSON(v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		r.WriteError(http.StatusInternalServerError, err)
+		return
+	}
+	r.Body = append(append(r.Body[:0], b...), '\n')
+}
+
+// WriteError makes the answer an error: {"error":"…"}.
+func (r *Response) WriteError(status int, err error) {
+	r.Status = status
+	b, _ := json.Marshal(map[string]string{"error": err.Error()}) // a map of strings always has a JSON form
+	r.Body = append(append(r.Body[:0], b...), '\n')
+}
+
+// decodeStrict decodes one JSON value with no unknown field and nothing after
+// it.
+func decodeStrict(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is something after the JSON value")
+	}
+	return nil
+}

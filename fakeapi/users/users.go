@@ -1,0 +1,223 @@
+// Package users simulates people on pages with rooms: they join, then they
+// chat. Before an event is posted to the webhook its copies are announced to
+// the platform's ledger, so the ledger knows which must arrive.
+package users
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"chatclub/fakeapi"
+	"chatclub/fakeapi/webhook"
+	"chatclub/fakeapi/wire"
+)
+
+// Config describes the users. API and Webhook must be set.
+//
+// All pages share one pace. For pages of different paces make several Users on
+// one API, with different FirstPage.
+type Config struct {
+	API     *fakeapi.API
+	Webhook webhook.Config // Now and MaxInFlight are set by New
+
+	Pages     int // default 1
+	FirstPage int // number of the first page; page ids are computed from it
+	Rooms     int // per page, default 1
+	// Users per room, default 10. With several rooms per page it must equal
+	// the room capacity of the system under test, which fills a room before it
+	// opens the next: users k × Users … (k+1) × Users − 1 are room k.
+	Users int
+	// JoinParallel is how many users of one page join at a time, never across
+	// a room's end. Default 1: strictly one after another.
+	JoinParallel int
+	JoinTimeout  time.Duration // how long one user waits for the welcome; default 1 minute
+
+	EventsPerSecond float64 // of all pages together in the chat; default 20
+	Duplicates      float64 // share of webhooks that come a second time, up to 2 s later
+	Batches         float64 // share of webhooks that carry 2 to 5 events
+	OutOfOrder      float64 // share of webhooks that come up to 1 s late, behind younger ones
+	Pictures        float64 // share of messages that carry 1 to 3 pictures, half of them without text
+	Receipts        bool    // echo, delivery and read events for every accepted message
+	BadRecipients   float64 // share of users who cannot be sent to any more once the chat begins
+
+	MaxInFlight int // webhooks unanswered at a time, default 4096; beyond it events are skipped
+
+	Seed uint64
+	// Run makes the message ids of this run differ from those of others on the
+	// same database. Default: the present time.
+	Run string
+}
+
+// Users are the people of one run. New makes them. All methods are safe for
+// concurrent use.
+type Users struct {
+	cfg    Config
+	api    *fakeapi.API
+	hook   *webhook.Client
+	seed   uint64        // of the message ids
+	events atomic.Uint64 // numbers the message ids
+	counts counters
+	slots  chan struct{} // one for each webhook under way in the chat
+
+	joinedOnce sync.Once
+	joined     chan struct{} // closed when all have joined
+}
+
+// New makes users who have not joined yet. The platform reports their counts
+// beside those of its ledger.
+func New(c Config) (*Users, error) {
+	c, hook, err := c.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("new users: %w", err)
+	}
+	run := fnv.New64a()
+	_, _ = run.Write([]byte(c.Run)) // never fails, by its contract
+	u := &Users{
+		cfg: c, api: c.API, hook: hook, seed: c.Seed ^ run.Sum64(),
+		slots: make(chan struct{}, c.MaxInFlight), joined: make(chan struct{}),
+	}
+	c.API.ReportUsers(func() fakeapi.UserCounts { return u.Counts().UserCounts })
+	return u, nil
+}
+
+// withDefaults sets the fields that are not set. Its error names every fault.
+func (c Config) withDefaults() (Config, *webhook.Client, error) {
+	setDefault(&c.Pages, 1)
+	setDefault(&c.Rooms, 1)
+	setDefault(&c.Users, 10)
+	setDefault(&c.JoinParallel, 1)
+	setDefault(&c.MaxInFlight, 4096)
+	setDefault(&c.EventsPerSecond, 20)
+	setDefault(&c.JoinTimeout, time.Minute)
+	setDefault(&c.Webhook.RetryFor, time.Minute)
+	c.Webhook.MaxInFlight = c.MaxInFlight
+	faults := c.faults()
+	if c.API == nil {
+		faults = append(faults, errors.New("API must be set"))
+	} else {
+		c.Webhook.Now = c.API.Now
+		setDefault(&c.Run, strconv.FormatInt(c.API.Now().UnixNano(), 36))
+	}
+	hook, err := webhook.New(c.Webhook)
+	return c, hook, errors.Join(append(faults, err)...)
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// usersPerPage keeps the ids of different pages' users apart; see Users.User.
+const usersPerPage = 10_000_000
+
+func (c *Config) faults() []error {
+	var faults []error
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"Pages", c.Pages}, {"Rooms", c.Rooms}, {"JoinParallel", c.JoinParallel}, {"MaxInFlight", c.MaxInFlight}} {
+		if n.value < 1 {
+			faults = append(faults, fmt.Errorf("%s %d must be at least 1", n.name, n.value))
+		}
+	}
+	if c.Users < 2 {
+		faults = append(faults, fmt.Errorf("Users %d must be at least 2: one alone has no other to write to", c.Users))
+	}
+	if c.Rooms*c.Users > usersPerPage {
+		faults = append(faults, fmt.Errorf("Rooms × Users %d must be at most %d", c.Rooms*c.Users, usersPerPage))
+	}
+	if !(c.EventsPerSecond > 0) || c.EventsPerSecond > 1e6 {
+		faults = append(faults, fmt.Errorf("EventsPerSecond %g must be above 0 and at most 1e6", c.EventsPerSecond))
+	}
+	for _, p := range []struct {
+		name  string
+		value float64
+	}{{"Duplicates", c.Duplicates}, {"Batches", c.Batches}, {"OutOfOrder", c.OutOfOrder}, {"Pictures", c.Pictures}, {"BadRecipients", c.BadRecipients}} {
+		if !(p.value >= 0 && p.value <= 1) {
+			faults = append(faults, fmt.Errorf("%s %g must be 0 to 1", p.name, p.value))
+		}
+	}
+	return faults
+}
+
+// Pages returns the ids of the users' pages.
+func (u *Users) Pages() []string {
+	list := make([]string, u.cfg.Pages)
+	for i := range list {
+		list[i] = u.page(i)
+	}
+	return list
+}
+
+// page returns the id of the i-th page.
+func (u *Users) page(i int) string { return fakeapi.PageID(u.cfg.FirstPage + i) }
+
+// user returns the id of the n-th user of the i-th page. Ids are scoped to a
+// page, as the platform's are: no two pages share one.
+func (u *Users) user(i, n int) string {
+	return strconv.Itoa(1_000_000_000_000_000_000 + (u.cfg.FirstPage+i)*usersPerPage + n)
+}
+
+// Tokens returns the pages' access tokens, as the system under test needs them.
+func (u *Users) Tokens() map[string]string {
+	m := make(map[string]string, u.cfg.Pages)
+	for _, id := range u.Pages() {
+		if token, ok := u.api.Token(id); ok {
+			m[id] = token
+		}
+	}
+	return m
+}
+
+// Run lets all users join, then chat for the duration (0: until ctx ends). It
+// returns when every webhook is answered or given up, and returns nil also when
+// ctx ended. Copies may still be under way then: see Settle.
+func (u *Users) Run(ctx context.Context, duration time.Duration) error {
+	if err := u.Join(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // ending ctx is how a run without end is ended
+	}
+	return u.Chat(ctx, duration)
+}
+
+// settlePoll is how often Settle asks. It bounds how late the end is seen.
+const settlePoll = 20 * time.Millisecond
+
+// Settle waits until the ledger awaits no id, at most for timeout. It returns
+// how many ids are still awaited. These are lost unless they come later.
+func (u *Users) Settle(ctx context.Context, timeout time.Duration) int {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for u.api.Ledger().Pending() > 0 {
+		if sleep(ctx, settlePoll) != nil {
+			break
+		}
+	}
+	return u.api.Ledger().Pending()
+}
+
+// nextMID makes the next message id.
+func (u *Users) nextMID() string { return string(wire.AppendMID(nil, u.seed, u.events.Add(1))) }
+
+// sleep waits for d or the end of ctx, and returns ctx's error then.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

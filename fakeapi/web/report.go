@@ -1,0 +1,52 @@
+package web
+
+// maxListed is how many pages a phone can be added to from the page. A reader
+// would not look through more.
+const maxListed = 100
+
+// report is the phones as JSON, or the changes to them.
+type report struct {
+	Rev     uint64        `json:"rev"`
+	Full    bool          `json:"full"` // messages holds all that are kept, not only changed ones
+	Waiting bool          `json:"waiting"`
+	Pages   []string      `json:"pages,omitempty"` // with Full
+	Max     int           `json:"max"`
+	Phones  []phoneReport `json:"phones"` // all of them
+}
+
+type phoneReport struct {
+	ID       string    `json:"id"`
+	Page     string    `json:"page"`
+	User     string    `json:"user"`
+	State    joinState `json:"state"`
+	Typing   bool      `json:"typing"`
+	First    int       `json:"first"` // number of the oldest message kept
+	Messages []message `json:"messages"`
+}
+
+// report returns the changes after revision since, everything if that is 0, and
+// a channel that is closed at the next change.
+func (p *phones) report(since uint64) (report, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := report{
+		Rev: p.rev, Full: since == 0, Waiting: p.waiting, Max: maxPhones, Phones: make([]phoneReport, 0, len(p.list)),
+	}
+	if r.Full {
+		r.Pages = p.cfg.Pages[:min(len(p.cfg.Pages), maxListed)]
+	}
+	now := p.cfg.API.Now()
+	for _, f := range p.list {
+		one := phoneReport{
+			ID: f.id, Page: f.page, User: f.user, State: f.state,
+			Typing: now.Before(f.typingUntil), First: f.first(), Messages: []message{},
+		}
+		for _, m := range f.messages {
+			if m.rev > since {
+				one.Messages = append(one.Messages, m)
+			}
+		}
+		r.Phones = append(r.Phones, one)
+	}
+	return r, p.changed
+}

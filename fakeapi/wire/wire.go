@@ -1,0 +1,78 @@
+// Package wire writes JSON strings and ids exactly as Messenger puts them on
+// the wire. Ids depend on a seed and a number alone, so that a run can be
+// repeated.
+package wire
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends s as a JSON string in ASCII, escaped as Messenger does:
+// `/` as `\/`, `<` `%` `@` as \u003C \u0025 \u0040 and everything beyond ASCII
+// as \u00e4. A receiver that parses and serialises again gets other bytes, and
+// so another signature.
+func AppendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, r := range s { // an invalid byte comes as U+FFFD
+		switch {
+		case r == '"' || r == '\\' || r == '/':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, '\\', 'n')
+		case r == '\t':
+			b = append(b, '\\', 't')
+		case r == '\r':
+			b = append(b, '\\', 'r')
+		case r == '<':
+			b = append(b, `\u003C`...)
+		case r == '%' || r == '@' || r < ' ':
+			b = appendUnit(b, uint16(r)) //nolint:gosec // below 0x80
+		case r < utf8.RuneSelf:
+			b = append(b, byte(r))
+		case r <= 0xffff:
+			b = appendUnit(b, uint16(r))
+		default:
+			r -= 0x10000
+			b = appendUnit(b, 0xd800|uint16(r>>10)) //nolint:gosec // at most 20 bits by Unicode's definition
+			b = appendUnit(b, 0xdc00|uint16(r&0x3ff))
+		}
+	}
+	return append(b, '"')
+}
+
+// appendUnit appends one UTF-16 unit as \uxxxx.
+func appendUnit(b []byte, u uint16) []byte {
+	return append(b, '\\', 'u', hexDigits[u>>12], hexDigits[u>>8&15], hexDigits[u>>4&15], hexDigits[u&15])
+}
+
+// AppendTrace appends an fbtrace_id: eleven characters, as the platform's are.
+func AppendTrace(b []byte, n uint64) []byte {
+	var raw [8]byte
+	binary.LittleEndian.PutUint64(raw[:], Mix(n))
+	return base64.RawURLEncoding.AppendEncode(b, raw[:])
+}
+
+// AppendMID appends a message id: m_ and 43 characters. Different numbers give
+// different ids.
+func AppendMID(b []byte, seed, n uint64) []byte {
+	var raw [32]byte
+	x := Mix(n) // a bijection, so no two numbers share an id
+	binary.LittleEndian.PutUint64(raw[:], x)
+	for i := 8; i < len(raw); i += 8 {
+		binary.LittleEndian.PutUint64(raw[i:], Mix(x^seed+uint64(i)))
+	}
+	b = append(b, "m_"...)
+	return base64.RawURLEncoding.AppendEncode(b, raw[:])
+}
+
+// Mix is the finaliser of SplitMix64: a bijection whose outputs look random.
+func Mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
