@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,8 +67,10 @@ type parts struct {
 	caller  dispatch.Caller
 	reg     *prometheus.Registry
 	log     *slog.Logger
-	replica int         // from 0, those that are gone counted
-	fault   func(error) // is told every error of the strategy
+	replica int                                                               // from 0, those that are gone counted
+	random  func() float64                                                    // nil: math/rand
+	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to Redis; nil: by TCP
+	fault   func(error)                                                       // is told every error of the strategy
 }
 
 // runner is a dispatcher with its strategy.
@@ -91,13 +94,13 @@ func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
 	gate, err := info.New(strategy.Config{
 		Limit:    message.Limits{Text: o.Limit, Media: float64(s.LimitMedia)}.Of,
 		Replicas: o.Replicas, Replica: p.replica, LaneHold: s.LanePrefetch,
-		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Log: p.log, Fault: p.fault,
+		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Dial: p.dial, Random: p.random, Log: p.log, Fault: p.fault,
 	})
 	if err != nil {
 		return nil, err
 	}
 	d, err := app.NewDispatcher(ctx, app.DispatcherConfig{
-		Settings: s, Sender: p.caller, Gate: gate,
+		Settings: s, Sender: p.caller, Gate: gate, Random: p.random,
 		Options: app.Options{Broker: p.broker, Registry: p.reg, Log: p.log},
 	})
 	if err != nil {

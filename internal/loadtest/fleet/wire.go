@@ -1,4 +1,4 @@
-package flow
+package fleet
 
 import (
 	"sync"
@@ -6,26 +6,26 @@ import (
 )
 
 // wire is the network and the broker's processor: it runs functions at set
-// times, those of the same time in the order in which they were given, one
-// after another on one goroutine. They must not block. Make one with newWire;
-// stop it. Safe for concurrent use.
+// times, one after another on one goroutine. Those of the same time run in the
+// order in which they were given. They must not block. Make one with newWire,
+// and stop it. Safe for concurrent use.
 type wire struct {
-	wake  chan struct{} // the earliest event changed
+	wake  chan struct{} // the earliest entry changed
 	quit  chan struct{}
 	ended chan struct{}
 
 	mu   sync.Mutex
-	heap []event
+	heap []entry
 	seq  uint64
 }
 
-type event struct {
+type entry struct {
 	at  time.Time
 	seq uint64
 	do  func()
 }
 
-func (e event) before(o event) bool {
+func (e entry) before(o entry) bool {
 	if e.at.Equal(o.at) {
 		return e.seq < o.seq
 	}
@@ -38,7 +38,7 @@ func newWire() *wire {
 	return w
 }
 
-// stop ends the wire; what has not happened by now never does. Call it once.
+// stop ends the wire. What has not run by now never does. Call it once.
 func (w *wire) stop() {
 	close(w.quit)
 	<-w.ended
@@ -51,7 +51,7 @@ func (w *wire) after(d time.Duration, do func()) { w.at(time.Now().Add(d), do) }
 func (w *wire) at(t time.Time, do func()) {
 	w.mu.Lock()
 	w.seq++
-	e := event{t, w.seq, do}
+	e := entry{t, w.seq, do}
 	w.heap = append(w.heap, e)
 	i := len(w.heap) - 1
 	for i > 0 {
@@ -69,12 +69,12 @@ func (w *wire) at(t time.Time, do func()) {
 	}
 	select {
 	case w.wake <- struct{}{}:
-	default: // it is to look anyway
+	default: // it will look anyway
 	}
 }
 
-// next removes the earliest event if it is due; otherwise it returns how long
-// until it is, a negative time when there is none.
+// next removes the earliest entry if it is due. Otherwise it returns how long
+// that takes, or a negative time without any entry.
 func (w *wire) next() (do func(), wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *wire) next() (do func(), wait time.Duration) {
 	}
 	last := len(w.heap) - 1
 	e := w.heap[last]
-	w.heap[last] = event{}
+	w.heap[last] = entry{}
 	w.heap = w.heap[:last]
 	if last == 0 {
 		return first.do, 0

@@ -1,24 +1,13 @@
 package flow
 
 import (
+	"strings"
 	"time"
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/limit"
-	"chatclub/internal/dispatch"
-	"chatclub/internal/excess"
 	"chatclub/internal/loadtest/strategy"
 )
-
-// chatclub is the gate of this project.
-func chatclub(random func() float64) dispatch.Gate {
-	return excess.New(excess.Config{
-		Limit: func(string) float64 { return pageLimit }, LaneHold: lanePrefetch, Random: random,
-	}, time.Now())
-}
-
-// article is the gate that ChatClub published.
-func article(random func() float64) dispatch.Gate { return strategy.NewArticle(random) }
 
 func articleRows() group {
 	g := group{
@@ -27,7 +16,7 @@ func articleRows() group {
 			"and every refused message tries again by itself. One run a row; nothing is required of it.",
 	}
 	add := func(r row) {
-		r.gate, r.seeds = article, 1
+		r.strategy, r.seeds = "article", 1
 		g.rows = append(g.rows, r)
 	}
 	for _, n := range []int{1, 4, 16} {
@@ -43,5 +32,26 @@ func articleRows() group {
 		})
 	}
 	add(row{name: "30000 directly", replicas: 4, lanes: 64, capacity: queueCapacity, script: landing(30_000, false, 20*time.Second)})
+	return g
+}
+
+// otherWays has the strategies but for the article's, which has its own rows.
+func otherWays() group {
+	g := group{
+		title: "Other ways of sharing a limit",
+		text: "The strategies of `internal/loadtest/strategy` in the same loop: four replicas, demand three times the limit for 25 s. Redis is in process, one hop away, and never fails. " +
+			"One run a row; nothing is required of them.",
+	}
+	for _, i := range strategy.All() {
+		if i.Name != "chatclub" && i.Name != "article" && (otherNames == "" || strings.Contains(otherNames, i.Name)) {
+			g.rows = append(g.rows, row{name: i.Name, strategy: i.Name, replicas: 4, seeds: 1, script: saturated(3, otherLength)})
+		}
+	}
+	if otherNames == "" {
+		g.rows = append(g.rows, row{
+			name: "redis, 30000 directly", strategy: "redis", seeds: 1, replicas: 4, lanes: 64, capacity: queueCapacity,
+			script: landing(30_000, false, 20*time.Second),
+		})
+	}
 	return g
 }

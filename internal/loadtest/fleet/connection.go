@@ -1,32 +1,32 @@
-package flow
+package fleet
 
 import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"chatclub/internal/queue"
 )
 
-// client is one program's connection to the hub. Safe for concurrent use.
-type client struct {
-	hub  *hub
+// connection is one program's way over a network to the broker. Safe for
+// concurrent use.
+type connection struct {
+	net  *network
 	gone chan struct{} // closed when the connection ends
 
 	mu     sync.Mutex
 	killed bool
-	subs   map[*subscription]struct{} // nil when the connection has ended
+	subs   map[*netSubscription]struct{} // nil when the connection has ended
 }
 
-var _ queue.Broker = (*client)(nil)
+var _ queue.Broker = (*connection)(nil)
 
-func (h *hub) connect() *client {
-	return &client{hub: h, gone: make(chan struct{}), subs: make(map[*subscription]struct{})}
+func (n *network) connect() *connection {
+	return &connection{net: n, gone: make(chan struct{}), subs: make(map[*netSubscription]struct{})}
 }
 
-// alive tells whether the connection stands.
-func (c *client) alive() bool {
+// alive reports whether the connection stands.
+func (c *connection) alive() bool {
 	select {
 	case <-c.gone:
 		return false
@@ -35,20 +35,19 @@ func (c *client) alive() bool {
 	}
 }
 
-// post publishes without waiting for the confirmation; done, if any, is called
-// when it has arrived.
-func (c *client) post(msgs []queue.Message, done func(error)) {
-	h := c.hub
-	h.wire.after(hop, func() {
+// post publishes without waiting for the confirmation. It calls done when that
+// has arrived.
+func (c *connection) post(msgs []queue.Message, done func(error)) {
+	n := c.net
+	n.wire.after(n.Hop, func() {
 		left := len(msgs)
 		faults := make([]error, len(msgs))
 		for i, m := range msgs {
-			h.perform(m.Queue, 1, func() {
-				h.published.Add(1)
-				h.seen(m)
-				faults[i] = h.inner.Publish(context.Background(), m)
-				if left--; left == 0 && done != nil {
-					h.wire.after(hop, func() { done(queue.NewPublishError(faults)) })
+			n.perform(m.Queue, 1, func() {
+				n.Published(m)
+				faults[i] = n.inner.Publish(context.Background(), m)
+				if left--; left == 0 {
+					n.wire.after(n.Hop, func() { done(queue.NewPublishError(faults)) })
 				}
 			})
 		}
@@ -56,7 +55,7 @@ func (c *client) post(msgs []queue.Message, done func(error)) {
 }
 
 // Publish implements queue.Publisher.
-func (c *client) Publish(ctx context.Context, msgs ...queue.Message) error {
+func (c *connection) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if err := queue.ValidateAll(msgs); err != nil {
 		return err
 	}
@@ -81,8 +80,8 @@ func (c *client) Publish(ctx context.Context, msgs ...queue.Message) error {
 	}
 }
 
-// why is the error of a connection that has ended.
-func (c *client) why() error {
+// why returns the error of a connection that has ended.
+func (c *connection) why() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.killed {
@@ -92,7 +91,7 @@ func (c *client) why() error {
 }
 
 // Inspect implements queue.Broker. It asks and waits for the answer.
-func (c *client) Inspect(ctx context.Context, name string) (queue.Info, error) {
+func (c *connection) Inspect(ctx context.Context, name string) (queue.Info, error) {
 	type answer struct {
 		info queue.Info
 		err  error
@@ -101,10 +100,10 @@ func (c *client) Inspect(ctx context.Context, name string) (queue.Info, error) {
 		return queue.Info{}, fmt.Errorf("inspect: %w", c.why())
 	}
 	answered := make(chan answer, 1)
-	c.hub.wire.after(hop, func() {
-		c.hub.perform(name, 0, func() {
-			info, err := c.hub.inner.Inspect(context.Background(), name)
-			c.hub.wire.after(hop, func() { answered <- answer{info, err} })
+	c.net.wire.after(c.net.Hop, func() {
+		c.net.perform(name, 0, func() {
+			info, err := c.net.inner.Inspect(context.Background(), name)
+			c.net.wire.after(c.net.Hop, func() { answered <- answer{info, err} })
 		})
 	})
 	select {
@@ -118,10 +117,10 @@ func (c *client) Inspect(ctx context.Context, name string) (queue.Info, error) {
 }
 
 // Topology implements queue.Broker.
-func (c *client) Topology() queue.Topology { return c.hub.inner.Topology() }
+func (c *connection) Topology() queue.Topology { return c.net.inner.Topology() }
 
 // Ready implements queue.Broker.
-func (c *client) Ready() error {
+func (c *connection) Ready() error {
 	if !c.alive() {
 		return c.why()
 	}
@@ -129,16 +128,23 @@ func (c *client) Ready() error {
 }
 
 // Close implements queue.Broker.
-func (c *client) Close() error {
+func (c *connection) Close() error {
 	c.end(false)
 	return nil
 }
 
-// kill ends the connection as the death of its process does: nothing that the
+// cut ends the connection as the death of its process does. Nothing that the
 // process does from now on has an effect, and what it held is delivered again.
-func (c *client) kill() { c.end(true) }
+func (c *connection) cut() { c.end(true) }
 
-func (c *client) end(killed bool) {
+// isDead reports whether the connection was cut.
+func (c *connection) isDead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.killed
+}
+
+func (c *connection) end(killed bool) {
 	c.mu.Lock()
 	subs := c.subs
 	c.subs = nil
@@ -153,29 +159,29 @@ func (c *client) end(killed bool) {
 }
 
 // Consume implements queue.Broker. The broker learns of it a hop later.
-func (c *client) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
+func (c *connection) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
 	if opts.Prefetch < 1 {
 		return nil, fmt.Errorf("consume %q: prefetch %d must be at least 1", name, opts.Prefetch)
 	}
-	s := &subscription{client: c, name: name, out: make(chan *queue.Delivery, opts.Prefetch)}
+	s := &netSubscription{connection: c, name: name, out: make(chan *queue.Delivery, opts.Prefetch)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.subs == nil {
 		return nil, fmt.Errorf("consume %q: %w", name, queue.ErrClosed)
 	}
-	if _, err := c.hub.inner.Inspect(context.Background(), name); err != nil {
+	if _, err := c.net.inner.Inspect(context.Background(), name); err != nil {
 		return nil, err
 	}
 	c.subs[s] = struct{}{}
-	c.hub.wire.after(hop, func() { c.hub.perform(name, 0, func() { s.begin(opts) }) })
+	c.net.wire.after(c.net.Hop, func() { c.net.perform(name, 0, func() { s.begin(opts) }) })
 	return s, nil
 }
 
-// subscription is one consumer.
-type subscription struct {
-	client *client
-	name   string
-	out    chan *queue.Delivery // as many places as prefetch: a send to it never blocks
+// netSubscription is one consumer.
+type netSubscription struct {
+	connection *connection
+	name       string
+	out        chan *queue.Delivery // as many places as prefetch: a send to it never blocks
 
 	mu     sync.Mutex
 	inner  queue.Subscription // nil until the broker has heard of it
@@ -183,50 +189,49 @@ type subscription struct {
 }
 
 // begin runs at the broker.
-func (s *subscription) begin(opts queue.ConsumeOptions) {
+func (s *netSubscription) begin(opts queue.ConsumeOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	h := s.client.hub
-	inner, err := h.inner.Consume(s.name, opts)
+	n := s.connection.net
+	inner, err := n.inner.Consume(s.name, opts)
 	if err != nil {
-		return // the hub was closed meanwhile
+		return // the broker was closed meanwhile
 	}
 	s.inner = inner
-	h.enlist(s)
-	h.pumps.Go(func() {
+	n.enlist(s)
+	n.pumps.Go(func() {
 		for d := range inner.Deliveries() {
-			h.delivered.Add(1)
-			h.wire.at(h.work(s.name, 1).Add(hop), func() { s.deliver(d) })
+			n.wire.at(n.work(s.name, 1).Add(n.Hop), func() { s.deliver(d) })
 		}
 	})
 }
 
 // deliver runs where the delivery arrives.
-func (s *subscription) deliver(d *queue.Delivery) {
+func (s *netSubscription) deliver(d *queue.Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	s.out <- queue.NewDelivery(s.client, &settler{s, d}, 0, d.Message, d.Redelivered)
+	s.out <- queue.NewDelivery(s.connection, &settler{s, d}, 0, d.Message, d.Redelivered)
 }
 
 // Deliveries implements queue.Subscription.
-func (s *subscription) Deliveries() <-chan *queue.Delivery { return s.out }
+func (s *netSubscription) Deliveries() <-chan *queue.Delivery { return s.out }
 
 // Close implements queue.Subscription.
-func (s *subscription) Close() error {
-	s.client.mu.Lock()
-	delete(s.client.subs, s)
-	s.client.mu.Unlock()
+func (s *netSubscription) Close() error {
+	s.connection.mu.Lock()
+	delete(s.connection.subs, s)
+	s.connection.mu.Unlock()
 	s.end()
 	return nil
 }
 
-func (s *subscription) end() {
+func (s *netSubscription) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -240,16 +245,16 @@ func (s *subscription) end() {
 		}
 	}
 	close(s.out)
-	h := s.client.hub
-	h.wire.after(hop, func() {
+	n := s.connection.net
+	n.wire.after(n.Hop, func() {
 		s.mu.Lock()
 		inner := s.inner
 		s.mu.Unlock()
 		if inner == nil {
 			return
 		}
-		h.perform(s.name, 0, func() { // after the acknowledgements sent before
-			h.strike(s)
+		n.perform(s.name, 0, func() { // after the acknowledgements sent before
+			n.strike(s)
 			_ = inner.Close() // package memory's never fails
 		})
 	})
@@ -257,7 +262,7 @@ func (s *subscription) end() {
 
 // settler sends what becomes of one delivery to the broker.
 type settler struct {
-	sub   *subscription
+	sub   *netSubscription
 	inner *queue.Delivery
 }
 
@@ -269,10 +274,9 @@ func (s *settler) settle(do func() error) error {
 	if !s.Live() {
 		return queue.ErrStale
 	}
-	h := s.sub.client.hub
-	h.wire.after(hop, func() {
-		h.perform(s.sub.name, 1, func() {
-			h.acked.Add(1)
+	n := s.sub.connection.net
+	n.wire.after(n.Hop, func() {
+		n.perform(s.sub.name, 1, func() {
 			_ = do() // stale when the connection ended meanwhile; then it is delivered again
 		})
 	})
@@ -283,16 +287,4 @@ func (s *settler) Live() bool {
 	s.sub.mu.Lock()
 	defer s.sub.mu.Unlock()
 	return !s.sub.closed
-}
-
-// sleep waits in virtual time.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

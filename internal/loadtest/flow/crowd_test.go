@@ -31,7 +31,7 @@ const firstCold = 11
 
 // coldPages enters the delays of the pages that are far from their limit.
 func (r *rig) coldPages(w window) {
-	delays := r.book.delays(w, func(page int) bool { return page >= firstCold })
+	delays := r.record.delays(w, func(page int) bool { return page >= firstCold })
 	r.figures[coldP50] = quantile(delays, .5).Seconds()
 	r.figures[coldP99] = quantile(delays, .99).Seconds()
 	r.figures[stall] = quantile(delays, 1).Seconds()
@@ -159,7 +159,7 @@ func drains() group {
 				landed := r.now()
 				r.backlog(hot, n, 2000, r.directly)
 				longest := landed + 2*time.Duration(n/pageLimit)*time.Second + time.Minute
-				for r.now() < longest && (r.platform.api.Ledger().Pending() > 0) {
+				for r.now() < longest && (r.fleet.API().Ledger().Pending() > 0) {
 					time.Sleep(time.Second)
 				}
 				end := r.now().Truncate(time.Second) - time.Second
@@ -189,9 +189,9 @@ func roomBursts() group {
 				}
 				length := 25 * time.Second
 				r.until(length + 5*time.Second)
-				accepted, refused := r.book.all(window{0, length})
-				r.figures[refusedStart] = float64(refused) / float64(max(accepted, 1))
-				r.figures[late] = quantile(r.book.delays(window{0, length}, func(int) bool { return true }), .99).Seconds()
+				c := r.series("", window{0, length})
+				r.figures[refusedStart] = float64(c.Refused) / float64(max(c.Accepted, 1))
+				r.figures[late] = quantile(r.record.delays(window{0, length}, func(int) bool { return true }), .99).Seconds()
 			},
 		})
 	}
@@ -215,15 +215,15 @@ func speaking(pages int, every time.Duration, gap func(*rand.Rand) float64) func
 					time.Sleep(time.Duration(gap(rng) * float64(every)))
 					var msgs []queue.Message
 					for range fanOut {
-						msgs = append(msgs, r.message(page, rng.IntN(2000), 0, r.top.Outbound()))
+						msgs = append(msgs, r.message(page, rng.IntN(2000), 0, r.topology().Outbound()))
 					}
-					r.source.post(msgs, nil)
+					r.publish(msgs)
 				}
 			})
 		}
 		r.until(length + 5*time.Second)
-		accepted, refused := r.book.all(window{0, length})
-		r.figures[refusedStart] = float64(refused) / float64(max(accepted, 1))
+		c := r.series("", window{0, length})
+		r.figures[refusedStart] = float64(c.Refused) / float64(max(c.Accepted, 1))
 		r.coldPages(window{2 * time.Second, length})
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/limit"
+	"chatclub/internal/loadtest/fleet"
 )
 
 // hot is the page that a script saturates. In the scripts with many pages it
@@ -38,9 +38,8 @@ func saturated(times float64, length time.Duration) func(*rig) {
 // flow enters the share of the limit that was used on the hot page in a window,
 // less what another app took, and the refusals per send in it.
 func (r *rig) flow(w window, limit float64, used, refusals column) {
-	accepted, refused := r.book.calls(hot, w)
-	foreign, _ := r.book.calls(foreigner(hot), w)
-	r.figures[used] = float64(accepted) / (limit*w.seconds() - float64(foreign))
+	accepted, refused := r.calls(hot, w)
+	r.figures[used] = float64(accepted) / (limit*w.seconds() - float64(r.other.in(w).accepted))
 	r.figures[refusals] = float64(refused) / float64(max(accepted, 1))
 }
 
@@ -146,9 +145,7 @@ func latency(form string) func(*fakeapi.Settings) {
 
 // limited sets the platform's limit from now on.
 func (r *rig) limited(perSecond int) {
-	if err := r.platform.api.Patch(fmt.Appendf(nil, `{"text":{"per_second":%d}}`, perSecond)); err != nil {
-		r.t.Fatal(err)
-	}
+	r.must(r.fleet.API().Patch(fmt.Appendf(nil, `{"text":{"per_second":%d}}`, perSecond)))
 }
 
 // changeAt is when a script's change happens: long enough after the start that the
@@ -171,22 +168,22 @@ func changed(change func(*rig)) func(*rig) {
 func (r *rig) after(limit float64) {
 	w := window{changeAt, changeAt + 20*time.Second}
 	r.flow(w, limit, quota20, refused20)
-	_, refused := r.book.calls(hot, w)
+	_, refused := r.calls(hot, w)
 	r.figures[refused20] = float64(refused)
-	foreign, _ := r.book.calls(foreigner(hot), w)
-	r.figures[back] = r.book.back(hot, changeAt, .9*(limit-float64(foreign)/w.seconds()), 20*time.Second).Seconds()
+	rest := limit - float64(r.other.in(w).accepted)/w.seconds()
+	r.figures[back] = r.record.back(hot, changeAt, .9*rest, 20*time.Second).Seconds()
 }
 
 // roll replaces four replicas by way of eight, one a second.
 func roll(r *rig) {
-	old := slices.Clone(r.replicas)
+	old := r.fleet.Dispatchers()
 	for range old {
 		r.join()
 		time.Sleep(time.Second)
 	}
 	time.Sleep(4 * time.Second)
-	for _, rep := range old {
-		r.leave(rep)
+	for _, d := range old {
+		r.leave(d)
 		time.Sleep(time.Second)
 	}
 }
@@ -204,7 +201,7 @@ func changes() group {
 			change("4 → 2, the lane's owner among those that leave", 4, steady, changed(func(r *rig) {
 				r.leave(r.owner(hot, true), r.owner(hot, false))
 			})),
-			change("2 → 1, the lane's owner is killed", 2, steady, changed(func(r *rig) { r.kill(r.owner(hot, true)) })),
+			change("2 → 1, the lane's owner is killed", 2, steady, changed(func(r *rig) { r.killOwner(hot) })),
 			change("4 → 8", 4, steady, changed(func(r *rig) {
 				for range 4 {
 					r.join()
@@ -242,8 +239,7 @@ func changes() group {
 			change("another app takes 100/s", 4, []bound{atMost(refused, .015)}, func(r *rig) {
 				r.demand(saturate(hot, 3*pageLimit))
 				r.until(changeAt)
-				rng := r.random()
-				r.work.Go(func() { r.platform.foreign(r.ctx, rng, hot, 100) })
+				r.disturb(100)
 				r.until(changeAt + 40*time.Second)
 				r.after(pageLimit)
 				r.flow(window{changeAt, changeAt + 40*time.Second}, pageLimit, quota, refused)
@@ -261,8 +257,8 @@ func faults() group {
 	}
 	for _, h := range []struct {
 		name   string
-		health health
-	}{{"hangs", hung}, {"is ten times slower", slow}} {
+		health fleet.Health
+	}{{"hangs", fleet.Hung}, {"is ten times slower", fleet.Slow}} {
 		for _, own := range []bool{true, false} {
 			name := "the lane's owner " + h.name
 			if !own {
@@ -273,7 +269,7 @@ func faults() group {
 				script: func(r *rig) {
 					r.demand(saturate(hot, 3*pageLimit))
 					r.until(changeAt)
-					r.owner(hot, own).health.Store(int32(h.health))
+					r.owner(hot, own).SetHealth(h.health)
 					r.until(changeAt + 25*time.Second)
 					r.after(pageLimit)
 					r.flow(window{changeAt + 15*time.Second, changeAt + 25*time.Second}, pageLimit, quotaLater, refusedLater)

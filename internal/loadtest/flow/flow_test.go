@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"chatclub/fakeapi"
-	"chatclub/internal/dispatch"
 )
 
 // row is one scenario.
@@ -20,8 +19,7 @@ type row struct {
 	capacity int                                   // of each queue, operations a second; 0: without limit
 	seeds    int                                   // 0: seedsPerRow
 	settings func(*fakeapi.Settings)               // what differs from the documented platform
-	gate     func(func() float64) dispatch.Gate    // nil: chatclub
-	strategy string                                // in place of gate: one of package strategy, by name
+	strategy string                                // of package strategy; empty: chatclub
 	there    func(*rand.Rand) func() time.Duration // how long a call takes to the judge; nil: no time
 	script   func(*rig)
 	control  func(*rig) // the same without what is to be shown: its cold pages are what ratios are to
@@ -36,7 +34,7 @@ type group struct {
 
 const preface = `# Flow: what the dispatcher does with a page's quota
 
-Written by ` + "`UPDATE_DOCS=1 go test ./internal/flow -run Flow`" + `. Every row runs the real dispatchers, excess map and sender against the fake platform in virtual time (testing/synctest), on the in-memory broker behind a network of 0.3 ms a hop, with a latency of 40 ms at the median and 150 ms at the 99th percentile where the row does not say otherwise. Calls and messages are counted by the platform; what is lost or sent twice is what the ledger and the queues say at the end of the run, after a clean stop. The loads are Poisson processes from fixed seeds, and each figure is the worst of three runs where the text does not say otherwise; the order in which goroutines run is not fixed, so figures differ a little from run to run. A figure in bold breaks what the test requires.
+Written by ` + "`UPDATE_DOCS=1 go test ./internal/loadtest/flow -run Flow`" + `. Every row runs the real dispatchers, excess map and sender against the fake platform in virtual time (testing/synctest), on the in-memory broker behind a network of 0.3 ms a hop, with a latency of 40 ms at the median and 150 ms at the 99th percentile where the row does not say otherwise. Calls and messages are counted by the platform; what is lost or sent twice is what the ledger and the queues say at the end of the run, after a clean stop. The loads are Poisson processes from fixed seeds, and each figure is the worst of three runs where the text does not say otherwise; the order in which goroutines run is not fixed, so figures differ a little from run to run. A figure in bold breaks what the test requires.
 
 `
 
@@ -82,10 +80,10 @@ func update(t *testing.T, whole bool, doc string) {
 	if !whole {
 		t.Fatal("docs/flow.md is written only by a whole run without the race detector")
 	}
-	if err := os.MkdirAll("../../docs", 0o755); err != nil {
+	if err := os.MkdirAll("../../../docs", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("../../docs/flow.md", []byte(doc), 0o644); err != nil {
+	if err := os.WriteFile("../../../docs/flow.md", []byte(doc), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,36 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The harness is only worth what its own parts are: these are tests of them.
+// The tables are worth no more than what makes them: these are tests of it.
 
-func TestWireKeepsTimeAndOrder(t *testing.T) {
+func TestRecordJudges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire()
-		defer w.stop()
-		start := time.Now()
-		var got, order []int
-		for i, d := range []int{5, 1, 3, 1, 5, 2} {
-			w.after(time.Duration(d)*time.Millisecond, func() {
-				got = append(got, int(time.Since(start).Milliseconds()))
-				order = append(order, i)
-			})
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if diff := cmp.Diff([]int{1, 1, 2, 3, 5, 5}, got); diff != "" {
-			t.Errorf("times (-want +got):\n%s", diff)
-		}
-		if want := []int{1, 3, 5, 2, 0, 4}; !slices.Equal(order, want) {
-			t.Errorf("order = %v, want %v", order, want)
-		}
-	})
-}
-
-func TestBookJudges(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBook()
+		b := newRecord()
 		id := make([]string, 7)
 		for i := range id {
 			id[i] = b.enter(1, i/6, 0) // the last is for somebody else
@@ -50,28 +25,23 @@ func TestBookJudges(t *testing.T) {
 			b.accept(id[i])
 			time.Sleep(100 * time.Millisecond)
 		}
-		b.refuse(1)
-		b.foreign(1)
 		want := verdict{published: 7, accepted: 4, missing: 2, doubled: 2, repeated: 1, inversions: 1}
 		if got := b.judge([]string{id[4], id[3]}); got != want { // 5 and 6 are nowhere; 3 would be sent again
 			t.Errorf("judge = %+v, want %+v", got, want)
 		}
-		if a, r := b.calls(1, window{0, time.Second}); a != 5 || r != 1 {
-			t.Errorf("calls = %d accepted, %d refused, want 5 and 1", a, r)
+		if a := b.accepted(1, window{0, time.Second}); a != 5 {
+			t.Errorf("accepted = %d, want 5", a)
 		}
-		if a, _ := b.calls(1, window{200 * time.Millisecond, 400 * time.Millisecond}); a != 2 {
-			t.Errorf("calls from 200 to 400 ms = %d, want 2", a)
-		}
-		if a, r := b.all(window{0, time.Second}); a != 5 || r != 1 {
-			t.Errorf("calls of all pages = %d accepted, %d refused, want 5 and 1: another app's are not ours", a, r)
+		if a := b.accepted(1, window{200 * time.Millisecond, 400 * time.Millisecond}); a != 2 {
+			t.Errorf("accepted from 200 to 400 ms = %d, want 2", a)
 		}
 	})
 }
 
-func TestBookSeesWhatOvertakesInTheLane(t *testing.T) {
+func TestRecordSeesWhatOvertakesInTheLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBook()
+		b := newRecord()
 		first, second := b.enter(1, 0, 0), b.enter(1, 0, 0)
 		b.toLane(first)
 		b.toLane(second)
@@ -86,7 +56,7 @@ func TestBookSeesWhatOvertakesInTheLane(t *testing.T) {
 func TestBackIsTheLastDip(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBook()
+		b := newRecord()
 		for i := range 100 { // 10/s for 10 s, but for two seconds from 3 s on
 			time.Sleep(100 * time.Millisecond)
 			if i < 30 || i >= 50 {
