@@ -91,7 +91,6 @@ func house() []row {
 		{"queue/queuetest", "message queue"},
 		{"queue/rabbit/rabbittest", "queue"},
 		{"rooms/roomstest", ""},
-		{"tools/dispatchcost", "fakeapi app backoff loadtest/paired loadtest/proc message queue queue/rabbit queue/rabbit/rabbittest sender service"},
 		{"tools/probe", ""},
 		{"tools/withservers", "queue/rabbit/rabbittest rooms/roomstest"},
 	}
@@ -119,8 +118,8 @@ func libraries() []library {
 		{"github.com/prometheus/client_golang", "...", ""},
 		{"golang.org/x/sync", "...", ""},
 		{"golang.org/x/text", "plaintext", ""},
-		// dispatchcost compares with a loop that talks to the broker itself.
-		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/... tools/dispatchcost", ""},
+		// The bare loop of the load test talks to the broker itself.
+		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/... loadtest/fleet", ""},
 		{"github.com/jackc/pgx/v5", "rooms/...", ""},
 		{"modernc.org/sqlite", "rooms", ""},
 		{"github.com/valyala/fasthttp", "fakeapi/...", ""},

@@ -21,14 +21,15 @@ type used struct {
 	faults     int64 // of its strategy
 }
 
-// isOperation tells whether a metric of our RabbitMQ client counts operations of
-// the broker.
+// The metrics of our RabbitMQ client that count operations of the broker.
+const (
+	publishedMetric = "chatclub_broker_published_total"
+	deliveredMetric = "chatclub_broker_deliveries_total"
+	settledMetric   = "chatclub_broker_settled_total"
+)
+
 func isOperation(metric string) bool {
-	switch metric {
-	case "chatclub_broker_published_total", "chatclub_broker_deliveries_total", "chatclub_broker_settled_total":
-		return true
-	}
-	return false
+	return metric == publishedMetric || metric == deliveredMetric || metric == settledMetric
 }
 
 // faultsMetric is where a dispatcher of ours counts its strategy's errors.

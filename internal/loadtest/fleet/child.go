@@ -12,6 +12,8 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/web"
+	"chatclub/internal/app"
+	"chatclub/internal/dispatch"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
@@ -72,15 +74,34 @@ func (o *order) broker(kind string, log *slog.Logger, reg prometheus.Registerer)
 	})
 }
 
-func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)) (err error) {
+func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)) error {
 	reg := service.NewRegistry()
+	if o.Options.Strategy == Bare {
+		run, err := o.bare(ctx, reg)
+		if err != nil {
+			return err
+		}
+		return serve(ctx, log, reg, say, &runner{bare: run})
+	}
+	return o.dispatcher(ctx, log, reg, say)
+}
+
+// dispatcher runs a dispatcher on a broker of its own.
+func (o *order) dispatcher(ctx context.Context, log *slog.Logger, reg *prometheus.Registry, say func(string)) (err error) {
 	send, err := sender.New(sender.Config{
-		BaseURL: o.Graph + "/v23.0", Tokens: tokens{}, MaxInFlight: MaxInFlight, CallTimeout: callTimeout, Registerer: reg,
+		BaseURL: o.Graph + graphVersion, Tokens: tokens{}, MaxInFlight: MaxInFlight, CallTimeout: callTimeout, Registerer: reg,
 	})
 	if err != nil {
 		return err
 	}
 	defer send.Close()
+	var caller dispatch.Caller = send
+	if n := o.Options.BatchCalls; n > 1 {
+		wait := service.Defaults[app.DispatcherSettings]().BatchWait
+		if caller, err = sender.NewBatcher(sender.BatchConfig{Sender: send, Size: n, Wait: wait}); err != nil {
+			return err
+		}
+	}
 	broker, err := o.broker(KindDispatcher, log, reg)
 	if err != nil {
 		return err
@@ -89,11 +110,16 @@ func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)
 	faults := prometheus.NewCounter(prometheus.CounterOpts{Name: faultsMetric, Help: "Errors of the strategy."})
 	reg.MustRegister(faults)
 	r, err := newRunner(ctx, o.Options, parts{
-		broker: broker, caller: send, reg: reg, log: log, replica: o.Replica, fault: func(error) { faults.Inc() },
+		broker: broker, caller: caller, reg: reg, log: log, replica: o.Replica, fault: func(error) { faults.Inc() },
 	})
 	if err != nil {
 		return err
 	}
+	return serve(ctx, log, reg, say, r)
+}
+
+// serve runs a dispatcher and an admin server until ctx ends.
+func serve(ctx context.Context, log *slog.Logger, reg *prometheus.Registry, say func(string), r *runner) error {
 	admin := service.NewAdmin(service.AdminConfig{
 		Addr: "127.0.0.1:0", Registry: reg, Log: log, Ready: r.ready,
 	})

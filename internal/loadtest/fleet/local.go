@@ -126,7 +126,7 @@ func (l *Local) Join(ctx context.Context) error {
 	way := &way{link: link, rt: l.platform.Transport()}
 	reg := prometheus.NewRegistry()
 	send, err := sender.New(sender.Config{
-		BaseURL: "http://fakeapi/v23.0", Tokens: tokens{}, Transport: l.cfg.Transport(way),
+		BaseURL: "http://fakeapi" + graphVersion, Tokens: tokens{}, Transport: l.cfg.Transport(way),
 		MaxInFlight: MaxInFlight, CallTimeout: callTimeout, Registerer: reg,
 	})
 	if err != nil {
@@ -137,7 +137,7 @@ func (l *Local) Join(ctx context.Context) error {
 		caller = l.cfg.Wrap(send)
 	}
 	r, err := newRunner(ctx, l.cfg.Options, parts{
-		broker: link, caller: caller, reg: reg, log: l.cfg.Log, replica: l.joined, fault: l.strategyFault,
+		broker: link, caller: caller, transport: way, reg: reg, log: l.cfg.Log, replica: l.joined, fault: l.strategyFault,
 		random: l.cfg.Random(), dial: l.cfg.DialRedis,
 	})
 	if err != nil {

@@ -39,10 +39,14 @@ func publish(t *testing.T, l *Local, name string, n int) {
 	t.Helper()
 	for i := range n {
 		out := message.Outbound{
-			ID: fmt.Sprint("m/", i), Page: strconv.Itoa(1000 + i%50), To: strconv.Itoa(100_000 + i),
+			ID: fmt.Sprint(1000+i%50, "/m/", i), Page: strconv.Itoa(1000 + i%50), To: strconv.Itoa(100_000 + i),
 			Class: message.ClassText, Text: "hello", Time: time.Now().UnixMilli(),
 		}
-		body, err := out.Encode()
+		encode := message.Outbound.Encode
+		if l.cfg.Options.Strategy == Bare {
+			encode = BareBody
+		}
+		body, err := encode(out)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,7 @@ func (r *rig) demand(s stream) (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	rng := r.random()
 	demand := load.Stream{
-		Schedule: load.Schedule{Segments: []load.Segment{{Rate: s.rate, For: forever}}, Random: r.random()},
+		Schedule: load.Schedule{Segments: []load.Segment{{Rate: s.rate, For: forever}}, Random: rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))},
 		Do: func(_ context.Context, due []time.Time) error {
 			msgs := make([]queue.Message, len(due))
 			for i := range msgs {

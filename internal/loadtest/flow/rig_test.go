@@ -151,10 +151,11 @@ func (c recorded) Send(ctx context.Context, m message.Outbound) sender.Result {
 // there makes a dispatcher's calls take their time to the platform, as far as
 // the row says so.
 func (r *rig) there(rt http.RoundTripper) http.RoundTripper {
+	rng := r.random() // also where it is not used, so that a seed stands for one run of all rows
 	if r.row.there == nil {
 		return rt
 	}
-	return slowed{rt, r.row.there(r.random())}
+	return slowed{rt, r.row.there(rng)}
 }
 
 type slowed struct {

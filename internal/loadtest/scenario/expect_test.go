@@ -207,7 +207,7 @@ func TestNoFlagIsIgnored(t *testing.T) {
 	unused := map[string][]string{
 		"chatclub-room": {"warm"}, "bursts": {"warm"}, "aws-overload": {"warm"},
 		"azure-10000": {"duration", "warm"}, "pushwoosh-sendrate": {"duration", "algorithm"},
-		"mindbox-latency": {"replicas", "latency"}, "ceiling": {"duration", "warm", "drain"},
+		"mindbox-latency": {"replicas", "latency"}, "ceiling": {"duration", "warm", "drain", "via", "room"},
 	}
 	common := flag.NewFlagSet("", flag.ContinueOnError)
 	scenario.CommonFlags(common)

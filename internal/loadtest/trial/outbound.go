@@ -88,6 +88,7 @@ type outbound struct {
 	*drawer
 	judge  *judge.Judge
 	broker queue.Broker
+	encode func(message.Outbound) ([]byte, error) // what lies on the queue
 	seq    int
 }
 
@@ -110,9 +111,9 @@ func (o *outbound) do(ctx context.Context, due []time.Time) error {
 		e := judge.Event{Page: page, Group: group(o.run, o.stream.Group), Due: at}
 		for _, to := range o.recipients(page) {
 			id := message.CopyID(e.Page, mid, to, 0)
-			body, err := message.Outbound{
+			body, err := o.encode(message.Outbound{
 				ID: id, Page: e.Page, To: to, Class: message.ClassText, Text: "Hello everybody", Time: at.UnixMilli(),
-			}.Encode()
+			})
 			if err != nil {
 				return err
 			}

@@ -125,7 +125,9 @@ func TestStoppedGeneratorLeavesNothingAwaited(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			o := &outbound{drawer: newDrawer(tr.Plan.Streams[0], 0, tr.id, 1, 0), judge: tr.judge, broker: tr.fleet.Broker()}
+			o := &outbound{
+				drawer: newDrawer(tr.Plan.Streams[0], 0, tr.id, 1, 0), judge: tr.judge, broker: tr.fleet.Broker(), encode: message.Outbound.Encode,
+			}
 			if err := o.do(ctx, make([]time.Time, 5)); !errors.Is(err, tc.fail) {
 				t.Errorf("do() = %v, want %v", err, tc.fail)
 			}

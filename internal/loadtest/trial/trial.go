@@ -16,6 +16,7 @@ import (
 	"chatclub/internal/loadtest/judge"
 	"chatclub/internal/loadtest/load"
 	"chatclub/internal/loadtest/report"
+	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
 
@@ -195,9 +196,13 @@ func (t *trial) start(ctx context.Context) (err error) {
 // streams are the load of the plan.
 func (t *trial) streams() ([]load.Stream, error) {
 	var list []load.Stream
+	encode := message.Outbound.Encode
+	if t.Strategy == fleet.Bare {
+		encode = fleet.BareBody
+	}
 	for i, s := range t.Plan.Streams {
 		d := newDrawer(s, t.Plan.Room, t.id, t.Seed, uint64(i))
-		do := (&outbound{drawer: d, judge: t.judge, broker: t.fleet.Broker()}).do
+		do := (&outbound{drawer: d, judge: t.judge, broker: t.fleet.Broker(), encode: encode}).do
 		if t.Via == ViaWebhook {
 			if t.Plan.Room < 2 {
 				return nil, errors.New("via webhook: a room needs at least 2 members")
