@@ -217,7 +217,7 @@ func TestScreenshots(t *testing.T) {
 			t.Errorf("picture %s has %d bytes, want more than an empty page has", name, len(png))
 		}
 		if os.Getenv("UPDATE_SCREENSHOTS") != "" {
-			if err := os.WriteFile(filepath.Join("..", "..", "docs", name), png, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join("..", "..", "..", "docs", name), png, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

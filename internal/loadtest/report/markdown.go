@@ -15,7 +15,8 @@ type picture struct {
 
 // WriteMarkdown writes r as report.md: the comparison, the best of a column in
 // bold, what was expected, the figures behind the pictures, and how to run it
-// again. It shows the pictures that Save writes beside it.
+// again. Of the pictures that Save writes beside it, it shows the one that tells
+// most.
 func WriteMarkdown(w io.Writer, r *Report) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "# %s\n\n", escaped(heading(r)))
@@ -55,8 +56,9 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		}
 		fmt.Fprintln(b)
 	}
-	for _, p := range pictures(r) {
+	if p, ok := telling(r); ok {
 		fmt.Fprintf(b, "![%s](%s)\n\n", escaped(p.Title), p.File)
+		fmt.Fprint(b, "The other pictures, and report.html to look closer: `go run ./cmd/loadtest report -beside` with this folder.\n\n")
 	}
 	for _, d := range details(r) {
 		fmt.Fprintf(b, "## %s\n\n", d.Title)
