@@ -93,7 +93,11 @@ func TestKilledIsSilentAtOnce(t *testing.T) {
 				if err := j.Control(t.Context(), map[string]any{"text": map[string]any{"per_second": 5}, "latency": "fixed:40ms"}); err != nil {
 					t.Fatal(err)
 				}
-				publish(t, l, l.Broker().Topology().Outbound(), 3000)
+				n := 3000
+				if testing.Short() {
+					n = 1500
+				}
+				publish(t, l, l.Broker().Topology().Outbound(), n)
 				time.Sleep(3817 * time.Millisecond) // the second's quota is used up, calls are in flight
 				synctest.Wait()
 				if totals(t, l).Accepted == 0 {

@@ -105,7 +105,7 @@ func landing(n int, core bool, length time.Duration) func(*rig) {
 	}
 }
 
-func backlogs() group {
+func backlogs(e extent) group {
 	g := group{
 		title: "A backlog of one page lands at once",
 		text: "200 messages a second for 1,000 other pages, which are the cold ones; each queue of the broker does 15,000 operations a second. " +
@@ -113,7 +113,7 @@ func backlogs() group {
 			"300,000 messages are one run each.",
 	}
 	for _, n := range []int{30_000, 300_000} {
-		if n > mostMessages {
+		if n > e.mostMessages {
 			break
 		}
 		seeds := 0
@@ -137,14 +137,14 @@ func backlogs() group {
 	return g
 }
 
-func drains() group {
+func drains(e extent) group {
 	g := group{
 		title: "A backlog is drained",
 		text: "One page's backlog lands on `outbound` and is sent to the last message, on four replicas. Broker operations are publishes, deliveries and acknowledgements; " +
 			"the first publish counts. Inversions are as above: those against the order of publishing come of four replicas that move the backlog to the lane side by side. 300,000 messages are one run.",
 	}
 	for _, n := range []int{3_000, 30_000, 300_000} {
-		if n > mostMessages {
+		if n > e.mostMessages {
 			break
 		}
 		seeds := 0

@@ -19,9 +19,9 @@ const hot = 1
 // start is how long the replicas have to find the page's pace.
 const start = 5 * time.Second
 
-func scenarios() []group {
+func scenarios(e extent) []group {
 	return []group{
-		saturation(), limiters(), changes(), faults(), manyPages(), backlogs(), drains(), roomsThatSpeak(), roomBursts(), articleRows(), otherWays(),
+		saturation(e), limiters(), changes(), faults(), manyPages(), backlogs(e), drains(e), roomsThatSpeak(), roomBursts(), articleRows(e), otherWays(e),
 	}
 }
 
@@ -43,7 +43,7 @@ func (r *rig) flow(w window, limit float64, used, refusals column) {
 	r.figures[refusals] = float64(refused) / float64(max(accepted, 1))
 }
 
-func saturation() group {
+func saturation(e extent) group {
 	g := group{
 		title: "One saturated page, by the number of replicas",
 		text: "Demand is three times the limit of 300/s, for 25 s; the platform counts in fixed windows. " +
@@ -58,11 +58,11 @@ func saturation() group {
 		g.rows = append(g.rows, row{name: "3 × the limit", replicas: n, script: saturated(3, 25*time.Second), bounds: bounds})
 	}
 	g.rows = append(g.rows, row{
-		name: fmt.Sprintf("3 × the limit, from 30 s to %.0f s", longRun.Seconds()), replicas: 4, bounds: []bound{atLeast(quota, .99), atMost(refused, .0005)},
+		name: fmt.Sprintf("3 × the limit, from 30 s to %.0f s", e.longRun.Seconds()), replicas: 4, bounds: []bound{atLeast(quota, .99), atMost(refused, .0005)},
 		script: func(r *rig) {
 			r.demand(saturate(hot, 3*pageLimit))
-			r.until(longRun)
-			r.flow(window{30 * time.Second, longRun}, pageLimit, quota, refused)
+			r.until(e.longRun)
+			r.flow(window{30 * time.Second, e.longRun}, pageLimit, quota, refused)
 		},
 	})
 	for _, n := range []int{4, 16} {

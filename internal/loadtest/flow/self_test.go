@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,19 @@ func TestWorstOfSeedsAndBounds(t *testing.T) {
 	for _, b := range []bound{atLeast(quota, .8), atMost(refused, .1), atMost(stall, 3)} {
 		if s := b.broken(got); s != "" {
 			t.Errorf("%+v of %v: %s, want it kept", b, got, s)
+		}
+	}
+}
+
+// The rows that run with -short exist.
+func TestTellingRowsExist(t *testing.T) {
+	t.Parallel()
+	e := extentOf()
+	for _, name := range e.rows {
+		if !slices.ContainsFunc(scenarios(e), func(g group) bool {
+			return slices.ContainsFunc(g.rows, func(r row) bool { return r.title() == name })
+		}) {
+			t.Errorf("no row is called %q", name)
 		}
 	}
 }

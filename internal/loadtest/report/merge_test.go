@@ -45,7 +45,7 @@ func TestSavedIsFound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	saturate := sampleSaturate()
-	saturate.Runs = saturate.Runs[7:] // drawing takes its time
+	saturate.Runs = saturate.Runs[8:] // drawing takes its time
 	if err := Save(dir, saturate, sampleOverload()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestSavedBeside(t *testing.T) {
 		if err := saveParts(filepath.Join(dir, name), sampleOverload()); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Remove(filepath.Join(dir, name, "sends.png")); err != nil {
+		if err := os.Remove(filepath.Join(dir, name, "curve.png")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestSavedBeside(t *testing.T) {
 	if n, err := SaveBeside(dir); n != 2 || err != nil {
 		t.Fatalf("SaveBeside() = %d, %v, want 2 reports", n, err)
 	}
-	for _, file := range []string{"a/report.html", "a/sends.png", "b/report.html", "b/sends.png", "b/curve.png"} {
+	for _, file := range []string{"a/report.html", "a/curve.png", "b/report.html", "b/curve.png"} {
 		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
 			t.Errorf("%s was not written: %v", file, err)
 		}

@@ -84,8 +84,7 @@ func drawChart(w io.Writer, c *chart) error {
 }
 
 func encode(w io.Writer, img *vgimg.Canvas) error {
-	small := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := small.Encode(w, paletted(img.Image())); err != nil {
+	if err := png.Encode(w, paletted(img.Image())); err != nil {
 		return fmt.Errorf("write PNG: %w", err)
 	}
 	return nil
