@@ -150,7 +150,7 @@ func (p *parts) handle(ctx context.Context, l *bareLoop, d *queue.Delivery) erro
 }
 
 // bare is a process that runs the loop with the AMQP library alone.
-func (o *order) bare(ctx context.Context, reg *prometheus.Registry) (func(context.Context) error, error) {
+func (o *childSpec) bare(ctx context.Context, reg *prometheus.Registry) (func(context.Context) error, error) {
 	l := newBareLoop(o.Graph, nil, o.Options.workers())
 	for _, name := range []string{deliveredMetric, settledMetric} { // one of each for a message
 		reg.MustRegister(prometheus.NewCounterFunc(
@@ -175,7 +175,7 @@ func (o *order) bare(ctx context.Context, reg *prometheus.Registry) (func(contex
 	}, nil
 }
 
-func (o *order) consume(ctx context.Context, conn *amqp.Connection) (<-chan amqp.Delivery, error) {
+func (o *childSpec) consume(ctx context.Context, conn *amqp.Connection) (<-chan amqp.Delivery, error) {
 	ch, err := conn.Channel()
 	if err != nil {
 		return nil, err

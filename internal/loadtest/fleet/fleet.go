@@ -28,9 +28,9 @@ type Fleet interface {
 	// dispatchers. The platform and the broker stay.
 	Stop(ctx context.Context) error
 
-	// Front starts webhook and core, with rooms of so many, and returns the
+	// Ingress starts webhook and core, with rooms of so many, and returns the
 	// address to post events to.
-	Front(ctx context.Context, f Front) (string, error)
+	Ingress(ctx context.Context, f Ingress) (string, error)
 
 	Broker() queue.Broker        // of whoever publishes and looks after what is left
 	Platform() Platform          // the fake
@@ -45,8 +45,8 @@ type Platform struct {
 	Transport http.RoundTripper // nil: over the network
 }
 
-// Front is how webhook and core are run.
-type Front struct {
+// Ingress is how webhook and core are run.
+type Ingress struct {
 	Secret   string
 	Capacity int     // of a room
 	Limit    float64 // beyond which core puts copies straight on lanes; 0: it never does
@@ -59,7 +59,7 @@ type Usage struct {
 	Operations  *int64         // published, delivered and settled messages
 	All         *time.Duration // of all below
 	Dispatchers *time.Duration
-	Front       *time.Duration // webhook and core
+	Ingress     *time.Duration // webhook and core
 	Broker      *time.Duration
 	Fake        *time.Duration
 	Memory      *int64 // the most that any one dispatcher has held so far, in bytes

@@ -30,7 +30,7 @@ type Local struct {
 	net      *network // nil: none lies between
 	source   queue.Broker
 	platform *fakeapi.API
-	front    *front
+	ingress  *ingress
 	replicas []*Dispatcher // that run, in the order they joined
 	killed   []*Dispatcher // whose goroutines may still have to end
 	joined   int
@@ -272,9 +272,9 @@ func (l *Local) kill(d *Dispatcher) {
 // left of the killed.
 func (l *Local) Stop(context.Context) error {
 	var faults []error
-	if l.front != nil {
-		faults = append(faults, l.front.stop())
-		l.front = nil
+	if l.ingress != nil {
+		faults = append(faults, l.ingress.stop())
+		l.ingress = nil
 	}
 	faults = append(faults, l.Remove(l.Dispatchers()...)) // together: each waits for its calls in flight
 	for _, d := range l.killed {
@@ -286,14 +286,14 @@ func (l *Local) Stop(context.Context) error {
 	return errors.Join(faults...)
 }
 
-// Front starts webhook and core.
-func (l *Local) Front(ctx context.Context, f Front) (string, error) {
-	front, err := startFront(ctx, f, l.source, l.cfg.Log)
+// Ingress starts webhook and core.
+func (l *Local) Ingress(ctx context.Context, f Ingress) (string, error) {
+	ingress, err := startIngress(ctx, f, l.source, l.cfg.Log)
 	if err != nil {
 		return "", err
 	}
-	l.front = front
-	return front.url, nil
+	l.ingress = ingress
+	return ingress.url, nil
 }
 
 // Broker is the one in memory, over the network if there is one.

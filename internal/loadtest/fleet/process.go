@@ -43,7 +43,7 @@ const (
 
 // spawn starts this program as a child of a kind and waits until it says where
 // it listens.
-func spawn(ctx context.Context, log *slog.Logger, kind string, o order) (*process, error) {
+func spawn(ctx context.Context, log *slog.Logger, kind string, o childSpec) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", kind, err)

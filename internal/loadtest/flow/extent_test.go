@@ -34,7 +34,7 @@ func extentOf() extent {
 		e.longRun = 40 * time.Second
 	}
 	if testing.Short() {
-		e.mostMessages, e.otherLength, e.others = 3_000, 6 * time.Second, []string{"redis"}
+		e.mostMessages, e.otherLength, e.others = 3_000, 6*time.Second, []string{"redis"}
 		e.rows = []string{
 			"3 × the limit, R=4", // ours and the article's
 			"2 → 1, the lane's owner is killed, R=2",

@@ -28,7 +28,7 @@ func TestEveryScenarioIsAsExpected(t *testing.T) {
 	if testing.Short() {
 		maps.Copy(shorter, map[string][]string{
 			"chatclub-room": {"-via", "outbound", "-duration", "6s"},
-			"neighbour":     {"-duration", "6s", "-backlog", "2000", "-pages", "100"},
+			"neighbour":     {"-duration", "6s", "-backlog", "2000"},
 			"saturate":      {"-duration", "6s", "-replicas", "2"},
 			"scale":         {"-duration", "16s", "-replicas", "2"},
 			"azure-10000":   {"-records", "4000"},

@@ -148,7 +148,7 @@ func TestLateStepIsKnown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		plan := one()
-		slow := func(context.Context, *Stage) error { time.Sleep(2500 * time.Millisecond); return nil }
+		slow := func(context.Context, *Controls) error { time.Sleep(2500 * time.Millisecond); return nil }
 		plan.Script = []Step{{At: time.Second, Name: "first", Do: slow}, {At: 2 * time.Second, Name: "second", Do: slow}}
 		run := play(t.Context(), t, plan, nil)
 		if run.Status != report.Inconclusive || !noted(run, "step late: second, 1.5 s") || noted(run, "step late: first") {
@@ -168,14 +168,14 @@ func TestQuotaIsOfWholeWindows(t *testing.T) {
 	for _, tc := range []struct{ warm, length time.Duration }{
 		{2500 * time.Millisecond, 10 * time.Second}, {2 * time.Second, 9400 * time.Millisecond}, {-1, 2100 * time.Millisecond}, {0, 20 * time.Second},
 	} {
-		tr := &trial{length: tc.length, stage: &Stage{limits: []limitChange{{0, 300}}}}
+		tr := &trial{length: tc.length, controls: &Controls{limits: []limitChange{{0, 300}}}}
 		tr.Plan = Plan{Warm: tc.warm, Limit: 300, Streams: []Stream{{Group: Hot, Pages: Pages(1, 1)}}}
 		var run report.Run
 		if tr.quota(&run, map[string]judge.Group{Hot: g}, nil); run.QuotaUse == nil || *run.QuotaUse != 1 {
 			t.Errorf("warm %v, length %v: quota used = %s, want 1", tc.warm, tc.length, shown(run.QuotaUse))
 		}
 	}
-	tr := &trial{length: 2900 * time.Millisecond, stage: &Stage{limits: []limitChange{{0, 300}}}}
+	tr := &trial{length: 2900 * time.Millisecond, controls: &Controls{limits: []limitChange{{0, 300}}}}
 	tr.Plan = Plan{Warm: 2100 * time.Millisecond, Streams: []Stream{{Group: Hot, Pages: Pages(1, 1)}}}
 	var run report.Run
 	if tr.quota(&run, map[string]judge.Group{Hot: g}, nil); run.QuotaUse != nil {
@@ -186,7 +186,7 @@ func TestQuotaIsOfWholeWindows(t *testing.T) {
 // A limit that is changed just after a step's begin is the limit of that step.
 func TestLimitOfAStep(t *testing.T) {
 	t.Parallel()
-	tr := &trial{stage: &Stage{limits: []limitChange{{0, 300}, {6*time.Second + 3*time.Millisecond, 150}}}}
+	tr := &trial{controls: &Controls{limits: []limitChange{{0, 300}, {6*time.Second + 3*time.Millisecond, 150}}}}
 	for i, want := range map[int]float64{5: 300, 6: 150, 7: 150} {
 		if got := tr.limitIn(i, time.Second); got != want {
 			t.Errorf("limit in second %d = %g, want %g", i, got, want)
@@ -197,8 +197,8 @@ func TestLimitOfAStep(t *testing.T) {
 	}
 }
 
-// The ledger keeps ten minutes of a page, a run is longer, and its whole course
-// is shown: of each page that is, wherever its id stands among thousands.
+// The ledger keeps ten minutes of a page, a run is longer, and all of it
+// is shown, of each page that is, wherever its id stands among thousands.
 func TestWholeCourseIsShown(t *testing.T) {
 	t.Parallel()
 	for _, group := range []string{Hot, Cold} {

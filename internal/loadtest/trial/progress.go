@@ -25,7 +25,7 @@ func (t *trial) watch(ctx context.Context) {
 	if t.Progress == nil {
 		return
 	}
-	last, at := t.before.Accepted, t.stage.begin
+	last, at := t.before.Accepted, t.controls.begin
 	for every := watchEvery; backoff.Sleep(ctx, every); {
 		c, err := t.judge.Totals(ctx)
 		if err != nil {
@@ -34,7 +34,7 @@ func (t *trial) watch(ctx context.Context) {
 		every = max(watchEvery, again(c.Pending))
 		now := time.Now()
 		t.Progress(Progress{
-			Left:     max(0, t.Plan.Length-now.Sub(t.stage.begin)),
+			Left:     max(0, t.Plan.Length-now.Sub(t.controls.begin)),
 			SentPerS: float64(c.Accepted-last) / now.Sub(at).Seconds(),
 			Sent:     c.Accepted - t.before.Accepted, Refused: c.Refused - t.before.Refused, Awaited: c.Pending - t.earlier.Pending, Dead: t.dead.count(),
 		})

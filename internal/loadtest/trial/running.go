@@ -22,7 +22,7 @@ var errOperator = errors.New("a running deployment's dispatchers can only be sta
 // Deployable names everything in the plan that cannot be done to a deployment
 // that runs already: another strategy than its own, other settings of its
 // dispatchers or its platform, dispatchers that come and go. To change the
-// platform's limit is allowed. Every step is played once on a stage on which
+// platform's limit is allowed. Every step is played once on a system on which
 // nothing happens. Run checks this too; whoever runs several plans in a row
 // should check all before the first.
 func (p Plan) Deployable(ctx context.Context, strategy string) error {
@@ -38,7 +38,7 @@ func (p Plan) Deployable(ctx context.Context, strategy string) error {
 		refuse("latency target, message TTL and most calls in flight: a running deployment's dispatchers keep their own")
 	}
 	for _, s := range p.Script {
-		if err := s.Do(ctx, &Stage{rehearsal: true}); err != nil {
+		if err := s.Do(ctx, &Controls{rehearsal: true}); err != nil {
 			refuse("step %q: %w", s.Name, err)
 		}
 	}
@@ -167,13 +167,13 @@ func (t *trial) checkClock(ctx context.Context) error {
 // putBack sets a running deployment's platform to the limit that it had before
 // the trial, if the trial has changed it.
 func (t *trial) putBack(ctx context.Context) error {
-	if !t.Running || t.stage == nil || !t.stage.changed {
+	if !t.Running || t.controls == nil || !t.controls.changed {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackFor)
 	defer cancel()
 	for {
-		err := t.stage.SetLimit(ctx, t.Plan.Limit)
+		err := t.controls.SetLimit(ctx, t.Plan.Limit)
 		if err == nil {
 			return nil
 		}

@@ -14,9 +14,9 @@ import (
 	"chatclub/internal/loadtest/load"
 )
 
-// foreigner is another app that calls on one of our pages: it takes a part of
+// otherApp is another app that calls on one of our pages: it takes a part of
 // the page's limit, and does not care what is refused.
-type foreigner struct {
+type otherApp struct {
 	Foreign
 	platform fleet.Platform
 	client   *http.Client
@@ -28,15 +28,15 @@ type foreigner struct {
 	refused  []int64
 }
 
-func newForeigner(f Foreign, p fleet.Platform, begin time.Time) *foreigner {
+func newOtherApp(f Foreign, p fleet.Platform, begin time.Time) *otherApp {
 	transport := p.Transport
 	if transport == nil {
 		transport = &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: 30 * time.Second}
 	}
-	return &foreigner{Foreign: f, platform: p, begin: begin, client: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
+	return &otherApp{Foreign: f, platform: p, begin: begin, client: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
 }
 
-func (f *foreigner) stream() load.Stream {
+func (f *otherApp) stream() load.Stream {
 	return load.Stream{Schedule: load.Schedule{Segments: f.Segments}, Do: func(ctx context.Context, due []time.Time) error {
 		for range due {
 			f.calls.Go(func() { f.call(context.WithoutCancel(ctx)) })
@@ -47,7 +47,7 @@ func (f *foreigner) stream() load.Stream {
 
 // call makes one call. One that fails otherwise than by the limit is not
 // counted: it took nothing of it.
-func (f *foreigner) call(ctx context.Context) {
+func (f *otherApp) call(ctx context.Context) {
 	at := int(time.Since(f.begin) / tenth)
 	status, err := f.send(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (f *foreigner) call(ctx context.Context) {
 	}
 }
 
-func (f *foreigner) send(ctx context.Context) (_ int, err error) {
+func (f *otherApp) send(ctx context.Context) (_ int, err error) {
 	const body = `{"recipient":{"id":"42"},"messaging_type":"UPDATE","message":{"text":"from another app"}}`
 	page := f.Page
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.platform.URL+"/v23.0/"+page+"/messages", strings.NewReader(body))
@@ -81,7 +81,7 @@ func (f *foreigner) send(ctx context.Context) (_ int, err error) {
 }
 
 // counts are copies of the tenths.
-func (f *foreigner) counts() (accepted, refused []int64) {
+func (f *otherApp) counts() (accepted, refused []int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]int64(nil), f.accepted...), append([]int64(nil), f.refused...)

@@ -11,9 +11,9 @@ import (
 	"chatclub/internal/queue"
 )
 
-// morgue takes what dispatchers put on the dead-letter queue. Make one with
-// openMorgue. Safe for concurrent use.
-type morgue struct {
+// deadLetters takes what dispatchers put on the dead-letter queue. Make one with
+// openDeadLetters. Safe for concurrent use.
+type deadLetters struct {
 	sub  queue.Subscription
 	done chan struct{}
 
@@ -23,12 +23,12 @@ type morgue struct {
 	faults  []error
 }
 
-func openMorgue(b queue.Broker) (*morgue, error) {
+func openDeadLetters(b queue.Broker) (*deadLetters, error) {
 	sub, err := b.Consume(b.Topology().Dead(), queue.ConsumeOptions{Prefetch: 256})
 	if err != nil {
 		return nil, err
 	}
-	m := &morgue{sub: sub, done: make(chan struct{}), reasons: make(map[message.Reason]int)}
+	m := &deadLetters{sub: sub, done: make(chan struct{}), reasons: make(map[message.Reason]int)}
 	go func() {
 		defer close(m.done)
 		for d := range sub.Deliveries() {
@@ -40,7 +40,7 @@ func openMorgue(b queue.Broker) (*morgue, error) {
 
 // take notes one dead letter. One that does not say why it died is a fault,
 // and its message stays lost.
-func (m *morgue) take(d *queue.Delivery) {
+func (m *deadLetters) take(d *queue.Delivery) {
 	death, err := message.DeathFromHeaders(d.Headers)
 	m.mu.Lock()
 	if err != nil || death.Reason == "" {
@@ -54,7 +54,7 @@ func (m *morgue) take(d *queue.Delivery) {
 }
 
 // count is how many there are; m may be nil.
-func (m *morgue) count() int {
+func (m *deadLetters) count() int {
 	if m == nil {
 		return 0
 	}
@@ -63,7 +63,7 @@ func (m *morgue) count() int {
 	return len(m.ids)
 }
 
-func (m *morgue) close() {
+func (m *deadLetters) close() {
 	_ = m.sub.Close() // never fails
 	<-m.done
 }

@@ -9,10 +9,10 @@ import (
 	"chatclub/internal/backoff"
 )
 
-// course is what the pages that are shown saw, by Unix seconds: the ledger
+// recorder is what the pages that are shown saw, by Unix seconds: the ledger
 // keeps ten minutes of each page, and so it is asked in time. Use by one
 // goroutine at a time.
-type course struct {
+type recorder struct {
 	pages   []string // "": all together
 	seconds map[string]map[int64]ledger.Second
 	asked   time.Time
@@ -22,8 +22,8 @@ type course struct {
 // the moment between the load and the wait after it.
 const askEvery = 200 * time.Second
 
-func newCourse(pages []string, begin time.Time) *course {
-	c := &course{pages: pages, seconds: make(map[string]map[int64]ledger.Second), asked: begin}
+func newRecorder(pages []string, begin time.Time) *recorder {
+	c := &recorder{pages: pages, seconds: make(map[string]map[int64]ledger.Second), asked: begin}
 	for _, p := range pages {
 		c.seconds[p] = make(map[int64]ledger.Second)
 	}
@@ -34,7 +34,7 @@ func newCourse(pages []string, begin time.Time) *course {
 // not over, and clocks may be apart by seconds.
 func (t *trial) ask(ctx context.Context) error {
 	const again = 10 * time.Second
-	c, now := t.course, time.Now()
+	c, now := t.recorder, time.Now()
 	for _, p := range c.pages {
 		list, err := t.judge.Seconds(ctx, p, int(max(0, now.Sub(c.asked)).Seconds())+int(again.Seconds()))
 		if err != nil {

@@ -16,14 +16,14 @@ import (
 	"chatclub/internal/service"
 )
 
-// front is webhook and core with a database of their own, which is removed.
-type front struct {
+// ingress is webhook and core with a database of their own, which is removed.
+type ingress struct {
 	url  string
 	stop func() error
 }
 
-// startFront starts them on a broker that stays open.
-func startFront(ctx context.Context, f Front, broker queue.Broker, log *slog.Logger) (_ *front, err error) {
+// startIngress starts them on a broker that stays open.
+func startIngress(ctx context.Context, f Ingress, broker queue.Broker, log *slog.Logger) (_ *ingress, err error) {
 	dir, err := os.MkdirTemp("", "loadtest-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the database: %w", err)
@@ -58,13 +58,13 @@ func startFront(ctx context.Context, f Front, broker queue.Broker, log *slog.Log
 			service.Actor{Name: "webhook", Run: hook.Run},
 			service.Actor{Name: "core", Run: c.Run})
 	}()
-	return &front{
+	return &ingress{
 		url:  "http://" + hook.HTTPAddr() + "/webhook",
 		stop: func() error { cancel(); return errors.Join(<-done, closeAll()) },
 	}, nil
 }
 
-func (f Front) webhook() app.WebhookSettings {
+func (f Ingress) webhook() app.WebhookSettings {
 	s := service.Defaults[app.WebhookSettings]()
 	s.Admin.Addr, s.HTTPAddr = "", "127.0.0.1:0"
 	s.AppSecret, s.VerifyToken = service.Secret(f.Secret), service.Secret(f.Secret)
@@ -72,7 +72,7 @@ func (f Front) webhook() app.WebhookSettings {
 }
 
 // core are the settings of core. Its users write as fast as the load asks for.
-func (f Front) core(database string) app.CoreSettings {
+func (f Ingress) core(database string) app.CoreSettings {
 	s := service.Defaults[app.CoreSettings]()
 	s.Admin.Addr, s.DatabaseURL = "", service.Secret("sqlite:"+database)
 	s.RoomCapacity, s.RoomIdle, s.FloodLimit = f.Capacity, 0, 0
