@@ -63,8 +63,8 @@ bench: ## run the benchmarks (PKG, BENCH, COUNT)
 bench-core: ## CPU of a copy in core against a bare publishing loop (PAIRS)
 	$(withservers) go test -run '^$$' -bench '^BenchmarkFanOut$$' -benchtime $(PAIRS)x ./internal/core
 
-flow-rabbit: ## a page saturated for a minute through 4 dispatchers on RabbitMQ, and its owner killed
-	FLOW_RABBIT=1 $(withservers) go test -count=1 -timeout $(TIMEOUT) -v -run '^TestSaturatedPageOnRabbitMQ$$' ./internal/e2e
+flow-rabbit: ## a page saturated for a minute on RabbitMQ, then again with dispatchers that join, leave and are killed
+	$(withservers) sh -c 'exec go run ./cmd/loadtest run saturate scale -duration 60s -broker "$$AMQP_URL"'
 
 judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
 	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)

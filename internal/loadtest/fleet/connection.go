@@ -238,7 +238,7 @@ func (s *netSubscription) end() {
 		return
 	}
 	s.closed = true
-	for len(s.out) > 0 { // nobody else sends to it any more
+	for len(s.out) > 0 { // no more is sent to it
 		select {
 		case <-s.out:
 		default:

@@ -32,7 +32,7 @@ type Fleet interface {
 	// address to post events to.
 	Ingress(ctx context.Context, f Ingress) (string, error)
 
-	Broker() queue.Broker        // of whoever publishes and looks after what is left
+	Broker() queue.Broker        // to publish on, and to look at what is left
 	Platform() Platform          // the fake
 	Usage() (Usage, error)       // so far
 	Errors() []string            // what makes the run doubtful: who ended by itself, a strategy's errors, what could not be counted
@@ -67,7 +67,7 @@ type Usage struct {
 	Whole       bool // All is of one process with the load generator in it
 }
 
-// strategyFaults is how Errors tells that the strategy's figures are not what it
+// strategyFaults is how Errors says that the strategy's figures are not what it
 // can do: whose, how many errors, and one of them.
 const strategyFaults = "the strategy of %s met %d errors, and its figures are those of a strategy that met them: %v"
 
@@ -97,7 +97,7 @@ type Config struct {
 	Seed     uint64 // of the platform
 	Log      *slog.Logger
 
-	// Wrap is around every dispatcher's calls. It serves tests of whoever
-	// judges: a caller that cheats must be found out. nil: none.
+	// Wrap is around every dispatcher's calls. It serves tests of the
+	// judge, who must find out a caller that cheats. nil: none.
 	Wrap func(dispatch.Caller) dispatch.Caller
 }

@@ -240,7 +240,7 @@ func (d *Dispatcher) end() error {
 
 // Kill cuts the oldest dispatcher off the broker and the platform, and its
 // strategy off whatever that talks to. It does not wait for the goroutines: what
-// they still do nobody sees, and nobody waits for a process that is dead.
+// they still do has no effect, as of a process that is dead.
 func (l *Local) Kill(context.Context) error {
 	d, err := take(&l.replicas, oldest)
 	if err != nil {

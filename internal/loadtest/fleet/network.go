@@ -19,8 +19,8 @@ type Network struct {
 	// does so many operations a second, first come, first served. A publish, a
 	// delivery and an acknowledgement are one operation each. 0: no bound.
 	Capacity int
-	// Published is told every message when the broker takes it. It must not
-	// block. nil: nobody is told. It needs a Hop.
+	// Published is called with every message when the broker takes it. It must not
+	// block. nil: none. It needs a Hop.
 	Published func(queue.Message)
 }
 

@@ -139,7 +139,7 @@ func TestFrontIsCounted(t *testing.T) {
 	}
 }
 
-// What one process does not tell makes a sum unknown, and memory is one
+// A process that cannot be asked makes a sum unknown, and memory is one
 // dispatcher's.
 func TestUsageAddsUp(t *testing.T) {
 	t.Parallel()
@@ -176,7 +176,7 @@ func TestUsageAddsUp(t *testing.T) {
 	}
 }
 
-// What a child writes on standard error is in the log, line by line.
+// The log has all that a child writes on standard error, line by line.
 func TestChildrenAreHeard(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

@@ -229,7 +229,7 @@ func (p *Processes) Usage() (Usage, error) {
 	return u, nil
 }
 
-// machine tells what others had, once what is ours is known.
+// machine returns what other programs had, once our own share is known.
 func (*Processes) machine(u *Usage) {
 	if self, err := proc.Self(); err == nil && u.All != nil {
 		u.Machine = proc.ReadMachine(*u.All + self)

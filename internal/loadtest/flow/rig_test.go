@@ -72,7 +72,7 @@ func open(t *testing.T, row row, seed uint64) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, row: row, record: newRecord(), figures: make(figures), rng: rand.New(rand.NewPCG(seed, 0))}
-	// Where in a second the platform's windows begin is not known to anybody.
+	// No dispatcher knows where in a second the platform's windows begin.
 	s.Text.Phase = fakeapi.Duration(r.rng.Int64N(int64(time.Second)))
 	if row.settings != nil {
 		row.settings(&s)
@@ -268,7 +268,7 @@ func (r *rig) close() {
 	}
 }
 
-// drain takes everything off a queue that nobody else consumes.
+// drain takes everything off a queue that has no other consumer.
 func (r *rig) drain(name string) (got []queue.Message) {
 	info, err := r.fleet.Broker().Inspect(context.Background(), name)
 	if err != nil {

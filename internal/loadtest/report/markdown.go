@@ -76,7 +76,7 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 	return nil
 }
 
-// markdownRecipe tells how the report was made.
+// markdownRecipe writes how the report was made.
 func markdownRecipe(b io.Writer, r *Report) {
 	fmt.Fprint(b, "## How it was made\n\n")
 	if r.Command != "" {

@@ -34,7 +34,7 @@ func TestEveryScenarioIsAsExpected(t *testing.T) {
 			"azure-10000":   {"-records", "4000"},
 		})
 	}
-	// What these ask takes minutes of virtual time with thousands of calls a second.
+	// These take minutes of virtual time with thousands of calls a second.
 	long := []string{"limit-change", "shared-limit", "zipf", "pushwoosh-sendrate", "mindbox-latency", "aws-overload"}
 	for _, s := range scenario.All() {
 		t.Run(s.Name, func(t *testing.T) {

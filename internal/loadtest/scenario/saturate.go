@@ -44,7 +44,7 @@ func timesFlag(fs *flag.FlagSet) *float64 {
 // of random arrivals leaves the page without a message to send.
 func checkTimes(times float64) error { return between("times", times, 1.2, 100) }
 
-// What is expected of the quota in saturation. The README guarantees 98 %,
+// The quota that is expected in saturation. The README guarantees 98 %,
 // which is what the dispatcher asks for: over the few seconds of a run, calls
 // that land just behind their second may take half a percent of it away.
 const (
@@ -154,7 +154,7 @@ func limitChange() Scenario {
 func sharedLimit() Scenario {
 	return Scenario{
 		Name: "shared-limit", Title: "Another app takes a part of a saturated page's limit",
-		Source:   "a page's limit is shared with whoever else sends for the page",
+		Source:   "other apps that send for a page share its limit",
 		defaults: Common{Duration: 30 * time.Second},
 		define: func(fs *flag.FlagSet) func(Common) (Set, error) {
 			times := timesFlag(fs)

@@ -73,7 +73,7 @@ func (m *deadLetters) close() {
 // dispatchers held.
 const quiet = 300 * time.Millisecond
 
-// leftovers takes everything off the queues, which nobody else consumes any
+// leftovers takes everything off the queues, which have no other consumers any
 // more, and returns the ids of the messages, one for each place in which it
 // was found.
 func (t *trial) leftovers(ctx context.Context) ([]string, error) {

@@ -13,7 +13,7 @@ import (
 // used, from the end of the warm-up to the end of the load. Only first
 // acceptances of announced messages count. Measured are whole seconds of the
 // run, which are as many of the platform's windows: of a part of one the share
-// says nothing, because whoever retries has all of it at the window's begin.
+// says nothing, because a dispatcher that retries has all of it at the window's begin.
 func (t *trial) quota(run *report.Run, groups map[string]judge.Group, foreign []int64) {
 	g, ok := groups[Hot]
 	pages := t.hotPages()

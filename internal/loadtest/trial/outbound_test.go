@@ -105,7 +105,7 @@ func TestSameSeedIsTheSameDemand(t *testing.T) {
 	}
 }
 
-// What is announced is published, or it is announced no more: whoever stops the
+// Every announced message is published, or taken back. A user who stops the
 // generator must not make the system look as if it had lost something.
 func TestStoppedGeneratorLeavesNothingAwaited(t *testing.T) {
 	t.Parallel()
@@ -139,13 +139,13 @@ func TestStoppedGeneratorLeavesNothingAwaited(t *testing.T) {
 	}
 }
 
-// An event is announced whole, and no longer tried once nobody wants to know.
+// An event is announced whole, and no longer tried when the run was stopped.
 func TestStoppedPosterLeavesNothingAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tr := open(t, poisson(), nil)
 		w := newWebhook("http://webhook", "secret", tr.id, tr.judge)
-		w.client.Transport = nobody{}
+		w.client.Transport = unreachable{}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		ev := event{page: "1", from: "9", due: time.Now(), to: []string{"8", "7"}, text: "hello"}
@@ -165,9 +165,9 @@ func TestStoppedPosterLeavesNothingAwaited(t *testing.T) {
 	})
 }
 
-// nobody answers.
-type nobody struct{}
+// unreachable never answers.
+type unreachable struct{}
 
-func (nobody) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, errors.New("nobody is there")
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("unreachable")
 }

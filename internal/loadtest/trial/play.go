@@ -59,7 +59,7 @@ func (t *trial) script(ctx context.Context) error {
 }
 
 // grace is how long calls that were made at the load's end may take to be
-// answered before the book is read.
+// answered before the ledger is read.
 const grace = time.Second
 
 // settle waits for what the plan says should still arrive. What is dead will

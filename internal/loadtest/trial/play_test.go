@@ -47,7 +47,7 @@ func play(ctx context.Context, t *testing.T, plan Plan, wrap func(dispatch.Calle
 	return run
 }
 
-// noted tells whether a run has a note that begins so.
+// noted reports whether a run has a note that begins so.
 func noted(run report.Run, begin string) bool {
 	return slices.ContainsFunc(run.Notes, func(n string) bool { return strings.HasPrefix(n, begin) })
 }
@@ -60,7 +60,7 @@ func shown(v *float64) string {
 	return fmt.Sprint(*v)
 }
 
-// Whoever stops a run gets the report of what ran, also where that is nothing.
+// A user who stops a run gets the report of what ran, also where that is nothing.
 func TestStoppedRunIsReported(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{0, 500 * time.Millisecond, 3500 * time.Millisecond} {
@@ -125,7 +125,7 @@ func (o observed) Send(ctx context.Context, out message.Outbound) sender.Result 
 	return r
 }
 
-// When the last arrived is known better than the book is read.
+// The time of the last arrival is exact, though the ledger is read seldom.
 func TestDrainIsWhenTheLastArrived(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,8 @@ func TestLateStepIsKnown(t *testing.T) {
 	})
 }
 
-// Who sends all that a window takes at its begin uses the whole quota, wherever
+// A dispatcher that sends all that a window takes at its begin uses the whole
+// quota, wherever
 // the warm-up and the load end.
 func TestQuotaIsOfWholeWindows(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ type Progress struct {
 // watchEvery is how often progress is told, less often where it costs too much.
 const watchEvery = 500 * time.Millisecond
 
-// watch tells how it goes until ctx ends.
+// watch reports the progress until ctx ends.
 func (t *trial) watch(ctx context.Context) {
 	if t.Progress == nil {
 		return
@@ -29,7 +29,7 @@ func (t *trial) watch(ctx context.Context) {
 	for every := watchEvery; backoff.Sleep(ctx, every); {
 		c, err := t.judge.Totals(ctx)
 		if err != nil {
-			continue // whoever judges at the end will see it
+			continue // verdict will see it
 		}
 		every = max(watchEvery, again(c.Pending))
 		now := time.Now()

@@ -51,7 +51,7 @@ func (t *trial) ask(ctx context.Context) error {
 // follow asks until ctx ends.
 func (t *trial) follow(ctx context.Context) {
 	for backoff.Sleep(ctx, askEvery) {
-		_ = t.ask(ctx) // asked again later, and in the end by whoever reports the fault
+		_ = t.ask(ctx) // asked again later, and in the end by verdict, which reports the error
 	}
 }
 

@@ -23,7 +23,7 @@ var errOperator = errors.New("a running deployment's dispatchers can only be sta
 // that runs already: another strategy than its own, other settings of its
 // dispatchers or its platform, dispatchers that come and go. To change the
 // platform's limit is allowed. Every step is played once on a system on which
-// nothing happens. Run checks this too; whoever runs several plans in a row
+// nothing happens. Run checks this too. A caller with several plans
 // should check all before the first.
 func (p Plan) Deployable(ctx context.Context, strategy string) error {
 	var faults []error
@@ -48,7 +48,7 @@ func (p Plan) Deployable(ctx context.Context, strategy string) error {
 	return nil
 }
 
-// checkRunning reads what a running system's book holds already, and compares
+// checkRunning reads what a running system's ledger holds already, and compares
 // its platform with what the plan takes it to be. What a flag could say must be
 // as the flags say, because the report repeats them; the rest is noted.
 func (t *trial) checkRunning(ctx context.Context) (err error) {
@@ -95,8 +95,8 @@ var flags = map[string]string{
 	"text.per_second": "limit", "text.algorithm": "algorithm", "text.count_refused": "count-refused",
 }
 
-// ignored are settings that no figure depends on: nobody knows where the
-// platform's windows begin, and the rest is read only where something else is
+// ignored are settings that no figure depends on: where the platform's
+// windows begin is not known, and the rest is read only where something else is
 // set, which is noted itself. Media is not sent.
 var ignored = []string{"text.phase", "audience", "block.min_calls", "block.window", "block.for", "faults.timeout_after", "faults.slow_body_by"}
 

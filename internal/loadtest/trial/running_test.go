@@ -123,7 +123,9 @@ func TestAnotherClockIsNoted(t *testing.T) {
 // deployment is a system that was there before, and goes on.
 type deployment struct{ fleet.Fleet }
 
-func (deployment) Ingress(context.Context, fleet.Ingress) (string, error) { return "http://webhook", nil }
+func (deployment) Ingress(context.Context, fleet.Ingress) (string, error) {
+	return "http://webhook", nil
+}
 
 // However a trial ends, a deployment's limit is afterwards what it was.
 func TestLimitIsPutBack(t *testing.T) {

@@ -37,7 +37,7 @@ type Config struct {
 	RedisURL string // for the strategies that need it
 	Topology queue.Topology
 	Log      *slog.Logger
-	Progress func(Progress)                        // nil: nobody is told
+	Progress func(Progress)                        // nil: none
 	Wrap     func(dispatch.Caller) dispatch.Caller // see fleet.Config
 
 	// Running says that the system runs already and goes on afterwards: the
@@ -126,7 +126,7 @@ func (t *trial) run(ctx context.Context) (report.Run, error) {
 		return report.Run{}, err
 	}
 	t.stopped = ctx.Err() != nil
-	ctx = context.WithoutCancel(ctx) // whoever stops the run wants to know what ran
+	ctx = context.WithoutCancel(ctx) // the user who stops the run wants to know what ran
 	if err := t.settle(ctx); err != nil {
 		return report.Run{}, err
 	}

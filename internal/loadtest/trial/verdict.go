@@ -14,7 +14,7 @@ import (
 	"chatclub/internal/loadtest/report"
 )
 
-// verdict reads the book, stops the system, accounts for every message, and
+// verdict reads the ledger, stops the system, accounts for every message, and
 // writes down what that came to.
 func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	groups, err := t.groups(ctx)
@@ -84,7 +84,7 @@ func (t *trial) groups(ctx context.Context) (map[string]judge.Group, error) {
 	return own, nil
 }
 
-// since is a book without what was wrong in it before this trial.
+// since returns the counts without what was wrong before this trial.
 func (t *trial) since(c ledger.Counts) ledger.Counts {
 	c.Lost -= t.earlier.Lost
 	c.Duplicated -= t.earlier.Duplicated
@@ -160,7 +160,7 @@ func (t *trial) costs(run *report.Run) {
 	}
 }
 
-// drain tells when all had arrived, where the plan waits for that. How long a
+// drain enters when all had arrived, where the plan waits for that. How long a
 // part of the load took says nothing.
 func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
 	if t.Plan.Drain == 0 || t.stopped {
@@ -180,8 +180,8 @@ func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
 	}
 }
 
-// whenDrained looks up when the last arrived: the book was read too seldom to
-// tell. It is not before the last was due.
+// whenDrained looks up when the last arrived: the ledger was read too seldom for
+// that. It is not before the last was due.
 func (t *trial) whenDrained(groups map[string]judge.Group) {
 	if !t.arrived {
 		return
