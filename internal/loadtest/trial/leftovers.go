@@ -69,7 +69,7 @@ func (m *deadLetters) close() {
 }
 
 // quiet is how long a queue that has something must give nothing before it
-// counts as empty, and how long the broker may take to have back what the
+// counts as empty. The broker may take as long to have back what the
 // dispatchers held.
 const quiet = 300 * time.Millisecond
 

@@ -12,8 +12,9 @@ import (
 // quota is the share of what the limits let pass on the hot pages that was
 // used, from the end of the warm-up to the end of the load. Only first
 // acceptances of announced messages count. Measured are whole seconds of the
-// run, which are as many of the platform's windows: of a part of one the share
-// says nothing, because a dispatcher that retries has all of it at the window's begin.
+// run, which are as many of the platform's windows. Of a part of a window the
+// share says nothing, because a dispatcher that retries has all of it at the
+// window's begin.
 func (t *trial) quota(run *report.Run, groups map[string]judge.Group, foreign []int64) {
 	g, ok := groups[Hot]
 	pages := t.hotPages()
@@ -46,9 +47,8 @@ func (t *trial) hotPages() (n int) {
 	return n
 }
 
-// limitIn is the platform's limit of one page in the i-th step of the run: that
-// in its middle, because what is changed at a step's begin is changed a little
-// later.
+// limitIn returns the platform's limit of one page in the middle of the i-th
+// step of the run. A change at a step's begin comes a little later.
 func (t *trial) limitIn(i int, step time.Duration) float64 {
 	at := time.Duration(i)*step + step/2
 	l := t.controls.limits[0].limit

@@ -1,9 +1,10 @@
 // Package trial runs one scenario with one way of sharing the limits, and
 // writes down what the judge found. A trial announces every message to the
-// judge before it is published, counts latencies from the time that a message
-// was due, stops the dispatchers at the end and looks at every queue: what was
-// neither accepted nor is left, nor dead-lettered with a reason, is lost.
-// Nothing of the verdict comes from the system under test.
+// judge before it is published, and counts latencies from the time that a
+// message was due. At the end it stops the dispatchers and looks at every
+// queue. A message is lost that was neither accepted nor is left, nor
+// dead-lettered with a reason. Nothing of the verdict comes from the system
+// under test.
 package trial
 
 import (

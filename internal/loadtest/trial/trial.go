@@ -40,7 +40,7 @@ type Config struct {
 	Progress func(Progress)                        // nil: none
 	Wrap     func(dispatch.Caller) dispatch.Caller // see fleet.Config
 
-	// Running says that the system runs already and goes on afterwards: the
+	// Running says that the system runs already and goes on afterwards. The
 	// platform is taken as it is, no dispatcher is started or stopped, and no
 	// queue is looked at.
 	Running bool
