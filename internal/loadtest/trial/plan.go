@@ -171,3 +171,19 @@ func (s *Controls) times(ctx context.Context, n int, do func(fleet.Fleet, contex
 	}
 	return nil
 }
+
+// limitIn returns the platform's limit of one page in the middle of the i-th
+// step of the run. A change at a step's begin comes a little later.
+func (s *Controls) limitIn(i int, step time.Duration) float64 {
+	at := time.Duration(i)*step + step/2
+	l := s.limits[0].limit
+	for _, c := range s.limits {
+		if c.at <= at {
+			l = c.limit
+		}
+	}
+	return l
+}
+
+// ran returns how long the load has been running, 0 before its begin.
+func (s *Controls) ran() time.Duration { return max(0, time.Since(s.begin)) }
