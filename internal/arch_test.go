@@ -93,7 +93,8 @@ func house() []row {
 		{"rooms/roomstest", ""},
 		{"tools/dispatchcost", "fakeapi app backoff loadtest/paired loadtest/proc message queue queue/rabbit queue/rabbit/rabbittest sender service"},
 		{"tools/probe", ""},
-		{"tools/withservers", "queue/rabbit/rabbittest rooms/roomstest"},
+		{"tools/stall", ""},
+		{"tools/withservers", "queue/rabbit/rabbittest rooms/roomstest tools/stall"},
 	}
 }
 
