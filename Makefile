@@ -4,7 +4,8 @@
 BIN = bin
 PKG = ./...
 TESTFLAGS =
-TIMEOUT = 30m
+TIMEOUT = 10m
+LONG_TIMEOUT = 30m
 FUZZTIME = 30s
 BENCH = .
 COUNT = 6
@@ -33,8 +34,11 @@ build: ## build every program, static, into bin/
 	mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/...
 
-test: ## run every test; finds or starts RabbitMQ and PostgreSQL (PKG, TESTFLAGS, TIMEOUT)
-	$(withservers) go test $(race) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
+test: ## run every test, the long ones in a short form; finds or starts its servers (PKG, TESTFLAGS, TIMEOUT)
+	$(withservers) go test -short $(race) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
+
+test-long: ## run every test in full: all tables, all property runs (PKG, TESTFLAGS, LONG_TIMEOUT)
+	$(withservers) go test $(race) -timeout $(LONG_TIMEOUT) $(TESTFLAGS) $(PKG)
 
 vet: ## go vet
 	go vet $(PKG)
@@ -64,7 +68,7 @@ bench-core: ## CPU of a copy in core against a bare publishing loop (PAIRS)
 	$(withservers) go test -run '^$$' -bench '^BenchmarkFanOut$$' -benchtime $(PAIRS)x ./internal/core
 
 flow-rabbit: ## a page saturated for a minute through 4 dispatchers on RabbitMQ, and its owner killed
-	FLOW_RABBIT=1 $(withservers) go test -count=1 -timeout $(TIMEOUT) -v -run '^TestSaturatedPageOnRabbitMQ$$' ./internal/e2e
+	FLOW_RABBIT=1 $(withservers) go test -count=1 -timeout $(LONG_TIMEOUT) -v -run '^TestSaturatedPageOnRabbitMQ$$' ./internal/e2e
 
 judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
 	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)
@@ -92,9 +96,9 @@ screenshots: ## take the pictures of pages in docs/ anew, in headless Chromium
 quickstart: ## run it for 20 s and check that nothing was lost or doubled
 	bash .ci/quickstart
 
-check: tidy build vet lint test quickstart ## all that CI runs
+check: tidy build vet lint quickstart test test-long ## all that CI runs, which takes minutes
 
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test vet lint fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit docs pictures screenshots evidence run quickstart check clean
+.PHONY: help build test test-long vet lint fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit docs pictures screenshots evidence run quickstart check clean
