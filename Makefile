@@ -22,6 +22,10 @@ golangci = go tool -modfile=tools/go.mod golangci-lint
 # and finds Chromium, without which the tests of the pages fail.
 withservers = go run ./internal/tools/withservers
 
+# A program under the race detector sleeps for a second before it exits, in case
+# a goroutine that it left behind races. Our tests wait for theirs.
+gorace = GORACE="$${GORACE:-atexit_sleep_ms=20}"
+
 # The race detector needs cgo, and cgo a C compiler.
 race = $$(if [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null; then \
 	echo -race; \
@@ -35,10 +39,10 @@ build: ## build every program, static, into bin/
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/...
 
 test: ## run every test, the long ones in a short form; finds or starts its servers (PKG, TESTFLAGS, TIMEOUT)
-	$(withservers) go test -short $(race) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
+	$(gorace) $(withservers) go test -short $(race) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
 
 test-long: ## run every test in full: all tables, all property runs (PKG, TESTFLAGS, LONG_TIMEOUT)
-	$(withservers) go test $(race) -timeout $(LONG_TIMEOUT) $(TESTFLAGS) $(PKG)
+	$(gorace) $(withservers) go test $(race) -timeout $(LONG_TIMEOUT) $(TESTFLAGS) $(PKG)
 
 vet: ## go vet
 	go vet $(PKG)
