@@ -12,7 +12,7 @@
 //
 // Its exit code is the command's. It passes SIGINT and SIGTERM on, and waits.
 // When the command fails, it says in a line whether the machine was starved
-// meanwhile, as package stall measures it: a time bound that failed then shows
+// meanwhile, as package stall measures it. A time bound that failed then shows
 // no defect.
 package main
 
@@ -37,8 +37,8 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 // findTimeout bounds the search, which may install a package and boot twice.
 const findTimeout = 10 * time.Minute
 
-// run returns the exit code: 2 for a wrong call, 126 when the command cannot be
-// run, 128 plus its number when a signal ended it, else the command's own.
+// run returns the command's exit code, or 128 plus the number of the signal that
+// ended it. It is 2 for a wrong call and 126 when the command cannot be run.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		_, _ = fmt.Fprintln(stderr, "usage: withservers command [argument ...]")
