@@ -144,6 +144,16 @@ func libraries() []library {
 	}
 }
 
+// instead has the packages of the standard library that nobody imports, with what
+// to import in their place.
+func instead() map[string]string {
+	return map[string]string{
+		"io/ioutil": "io and os",
+		"log":       "log/slog, injected",
+		"math/rand": "math/rand/v2",
+	}
+}
+
 func TestImports(t *testing.T) {
 	t.Parallel()
 	files, err := imports("..")
