@@ -47,7 +47,7 @@ type channel struct {
 	// channel.close would name a channel that no longer exists, and RabbitMQ
 	// would end the whole connection for it.
 	turn sync.Mutex
-	last time.Time // when something was last settled; of who has the turn
+	last time.Time // when something was last settled; guarded by turn
 
 	closed atomic.Bool // set while turn is held
 
@@ -115,7 +115,7 @@ func (c *channel) flush() {
 	c.flushTurn()
 }
 
-// flushTurn is flush for who has the turn. What it cannot write is counted, and
+// flushTurn is flush for the holder of turn. What it cannot write is counted, and
 // delivered again.
 func (c *channel) flushTurn() {
 	c.mu.Lock()

@@ -47,8 +47,8 @@ func TestForeignMessage(t *testing.T) {
 	}
 }
 
-// TestMissingQueueIsDeclaredAgain deletes the dead-letter queue, which nobody
-// consumes: a publisher gets an error first, and finds it there later.
+// TestMissingQueueIsDeclaredAgain deletes the dead-letter queue, which has no
+// consumer: a publisher gets an error first, and finds it there later.
 func TestMissingQueueIsDeclaredAgain(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)

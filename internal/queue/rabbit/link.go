@@ -187,7 +187,7 @@ func pauseAfter(failures int) time.Duration {
 	return backoff.Policy{Min: minBackoff, Max: maxBackoff, Low: 0.5, High: 1}.Delay(failures)
 }
 
-// set changes the guarded state and wakes everybody who waits for a change.
+// set changes the guarded state and wakes all that wait for a change.
 func (l *link) set(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

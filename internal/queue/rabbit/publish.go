@@ -190,7 +190,7 @@ func (c *chunk) wait(ctx context.Context) error {
 	return nil
 }
 
-// soFar sorts the items of a chunk for which nobody waits any longer.
+// soFar sorts the items of a chunk whose caller no longer waits.
 func (c *chunk) soFar() (undecided, refused []*item) {
 	select {
 	case <-c.sent:

@@ -52,7 +52,7 @@ func (s *socket) Write(p []byte) (int, error) {
 }
 
 // releaseLocked writes what was held back. A failure ends the connection,
-// because those who wrote it were told that all went well.
+// because its writers have seen no error.
 func (s *socket) releaseLocked() error {
 	_, err := s.writeLocked(s.held)
 	s.held = s.held[:0]

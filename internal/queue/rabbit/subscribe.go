@@ -95,7 +95,7 @@ func (s *subscription) run(ctx context.Context) {
 	}
 }
 
-// discard takes back what nobody has read: it is stale, and will be delivered
+// discard takes back what was not read: it is stale, and will be delivered
 // again. Only run sends to out, so nothing comes in meanwhile.
 func (s *subscription) discard() {
 	for {

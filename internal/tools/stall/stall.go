@@ -1,5 +1,5 @@
-// Package stall tells a starved machine from a defect: it measures how much
-// later than due this process runs. A test that fails on a time bound says it
+// Package stall measures how much later than due this process runs, by which a
+// starved machine is told from a defect. A test that fails on a time bound says it
 // in one line beside the failure.
 //
 // A Meter sleeps for 10 ms again and again, and notes by how much each sleep was
