@@ -1,6 +1,7 @@
 package stall
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -12,10 +13,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	quiet := make([]time.Duration, 100)
-	for i := range quiet {
-		quiet[i] = 11 * ms
-	}
+	quiet := slices.Repeat([]time.Duration{11 * ms}, 100)
 	for _, row := range []struct {
 		name   string
 		sleeps []time.Duration
@@ -23,8 +21,8 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"nothing seen", nil, "the machine was not starved: this process was late by up to 0s, and for 0 % of 0s"},
 		{"a quiet machine", quiet, "the machine was not starved: this process was late by up to 1ms, and for 9 % of 1.1s"},
-		{"one long delay", append(quiet, 510*ms), "the machine was STARVED, so a failed time bound shows nothing: this process was late by up to 500ms, and for 37 % of 1.61s"},
-		{"just not long", append(quiet, 509*ms), "the machine was not starved: this process was late by up to 499ms, and for 37 % of 1.609s"},
+		{"one long delay", slices.Concat(quiet, []time.Duration{510 * ms}), "the machine was STARVED, so a failed time bound shows nothing: this process was late by up to 500ms, and for 37 % of 1.61s"},
+		{"just not long", slices.Concat(quiet, []time.Duration{509 * ms}), "the machine was not starved: this process was late by up to 499ms, and for 37 % of 1.609s"},
 		{"many short delays", []time.Duration{30 * ms, 30 * ms}, "the machine was STARVED, so a failed time bound shows nothing: this process was late by up to 20ms, and for 67 % of 60ms"},
 	} {
 		m := &Meter{}
