@@ -71,14 +71,14 @@ bench: ## run the benchmarks (PKG, BENCH, COUNT)
 bench-core: ## CPU of a copy in core against a bare publishing loop (PAIRS)
 	$(withservers) go test -run '^$$' -bench '^BenchmarkFanOut$$' -benchtime $(PAIRS)x ./internal/core
 
-flow-rabbit: ## a page saturated for a minute through 4 dispatchers on RabbitMQ, and its owner killed
-	FLOW_RABBIT=1 $(withservers) go test -count=1 -timeout $(LONG_TIMEOUT) -v -run '^TestSaturatedPageOnRabbitMQ$$' ./internal/e2e
+flow-rabbit: ## a page saturated for a minute on RabbitMQ, then again with dispatchers that join, leave and are killed
+	$(withservers) sh -c 'exec go run ./cmd/loadtest run saturate scale -duration 60s -broker "$$AMQP_URL"'
 
 judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
 	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)
 
 bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: its flags)
-	go run ./internal/tools/dispatchcost $(COST)
+	$(withservers) sh -c 'exec go run ./cmd/loadtest run ceiling -broker "$$AMQP_URL" -most 1.2 -pairs $(PAIRS) $(COST)'
 
 docs: ## write the tables of settings, metrics and packages anew
 	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./cmd/chatclub ./cmd/fakeapi
