@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/census"
 	"chatclub/internal/excess"
+	"chatclub/internal/excess/feed"
 	"chatclub/internal/message"
 )
 
@@ -59,12 +59,12 @@ func (r *router) queueFor(o message.Outbound, now time.Time) string {
 
 // run keeps the gate informed until ctx ends.
 func (r *router) run(ctx context.Context) {
-	c := census.Census{
+	f := feed.Feed{
 		Broker: r.cfg.Broker, Gate: r.gate, Queue: r.cfg.Broker.Topology().Inbound(),
 		Now: r.cfg.Now, Random: rand.Float64,
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { c.Lanes(ctx) })
-	c.Count(ctx, func() {}, nil)
+	wg.Go(func() { f.LaneDepths(ctx) })
+	f.Replicas(ctx, func() {}, nil)
 	wg.Wait()
 }

@@ -116,7 +116,7 @@ func (d *Dispatcher) PagesHandler() http.Handler {
 
 // Ready returns nil while calls to the API are possible, otherwise why not.
 func (d *Dispatcher) Ready() error {
-	if shut, _ := d.valve.state(); shut {
+	if open, _ := d.breaker.State(); open {
 		return errAPIDown
 	}
 	if d.unanswered.Load() {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"chatclub/internal/breaker"
 	"chatclub/internal/excess"
 	"chatclub/internal/sender"
 )
@@ -70,15 +71,15 @@ func (e *engine) ended(r result) {
 	e.metrics.inFlight.Dec()
 	rule := settleRule(r.Outcome)
 	if !called(r.Result) {
-		rule.api = noCall
+		rule.api = breaker.NoCall
 	}
 	dec := e.Gate.Done(now, r.pass, limitResult(r.Outcome))
-	answer := rule.api == apiAnswers || rule.api == appThrottled // a refusal is one, too
+	answer := rule.api == breaker.Answers || rule.api == breaker.Throttled // a refusal is one, too
 	recovered := answer && e.wasAnswered(now)
 	e.progressed(j, now, answer, now.Sub(r.began) < stuckAfter)
 	e.observe(now, r.Result, rule)
-	shut := e.report(now, r, rule)
-	e.settle(j, rule, dec, r, shut)
+	open := e.report(now, r, rule)
+	e.settle(j, rule, dec, r, open)
 	if len(e.ready) == 0 {
 		e.pump(q)
 	} else if len(q.heap) > 0 { // behind those that wait: the call that is free now is theirs

@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/breaker"
 	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
@@ -104,7 +105,7 @@ func (c Config) Validate() error {
 type Dispatcher struct {
 	Config
 	metrics *metrics
-	valve   *valve
+	breaker *breaker.Breaker
 	stops   *stops
 	asks    chan chan<- map[excess.Key]int // of the admin port, to the engine
 
@@ -127,7 +128,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	return &Dispatcher{
 		Config:  cfg,
 		metrics: newMetrics(cfg.Registerer, cfg.Gate.Counts, stops.len),
-		valve:   &valve{random: cfg.Random},
+		breaker: breaker.New(cfg.Random),
 		stops:   stops,
 		asks:    make(chan chan<- map[excess.Key]int),
 	}, nil
@@ -148,7 +149,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return e.stop()
 }
 
-// What readiness says while the valve is shut, and while calls hang.
+// What readiness says while the breaker is open, and while calls hang.
 var (
 	errAPIDown   = errors.New("the Send API takes no calls")
 	errAPISilent = errors.New("the Send API does not answer")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chatclub/internal/aimd"
+	"chatclub/internal/queue/transfer"
 )
 
 const (
@@ -42,7 +43,7 @@ type engine struct {
 	endSettling context.CancelFunc
 	replicas    atomic.Int64 // as the broker counts them
 	careful     atomic.Bool  // take a few messages at a time from each queue
-	moves       *mover
+	moves       *transfer.Mover
 	outbound    *source
 	bulkIn      *source
 	laneIn      []*source
@@ -84,7 +85,9 @@ func newEngine(d *Dispatcher) (*engine, error) {
 		closed:     make(chan *source),
 		stopped:    make(chan struct{}),
 		calls:      calls, abort: abort,
-		moves:    newMover(d),
+		moves: transfer.New(transfer.Config{
+			Publisher: d.Broker, Log: d.Log, Now: d.Now, Random: d.Random, Stale: d.metrics.stale,
+		}),
 		laneIn:   make([]*source, n),
 		pages:    make(map[pageID]*pageQueue),
 		lines:    newLines(),

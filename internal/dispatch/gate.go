@@ -18,10 +18,10 @@ type Gate interface {
 	Drop(k excess.Key)
 
 	Spills(k excess.Key) bool
-	Due(now time.Time) []excess.Key
-	LaneSeen(now time.Time, k excess.Key, ready int)
+	TakeDue(now time.Time) []excess.Key
+	SetLaneDepth(now time.Time, k excess.Key, ready int)
 	SetReplicas(n int)
-	Joined(now time.Time)
+	Join(now time.Time)
 	Counts() excess.Counts
 }
 

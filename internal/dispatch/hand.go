@@ -9,6 +9,7 @@ import (
 	"chatclub/internal/backoff"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/transfer"
 )
 
 // giveBackDelay is how long a message is held before it goes to the tail of
@@ -34,9 +35,9 @@ func (e *engine) spill(j *job) {
 	to := queue.Message{
 		Queue: e.Broker.Topology().LaneOf(j.out.Page), ID: j.delivery.ID, Body: e.encode(j), Headers: j.delivery.Headers,
 	}
-	e.moves.add(&move{
+	e.moves.Add(transfer.Transfer{
 		Transfer: queue.Transfer{Delivery: j.delivery, To: []queue.Message{to}},
-		done:     e.metrics.spilled.Inc,
+		Done:     e.metrics.spilled.Inc,
 	})
 }
 
@@ -44,13 +45,13 @@ func (e *engine) spill(j *job) {
 // publishes what goes with it.
 func (e *engine) giveBack(j *job, pause time.Duration, also ...queue.Message) {
 	to := queue.Message{Queue: j.delivery.Queue, ID: j.delivery.ID, Body: e.encode(j), Headers: j.delivery.Headers}
-	m := &move{
+	t := transfer.Transfer{
 		Transfer: queue.Transfer{Delivery: j.delivery, To: append([]queue.Message{to}, also...)},
-		done:     e.metrics.givenBack.Inc,
+		Done:     e.metrics.givenBack.Inc,
 	}
 	e.callers.Go(func() {
 		backoff.Sleep(e.calls, pause)
-		e.moves.add(m)
+		e.moves.Add(t)
 	})
 }
 
@@ -72,9 +73,9 @@ func (e *engine) bury(j *job, r rule, code string) {
 			to = append(to, m)
 		}
 	}
-	e.moves.add(&move{
+	e.moves.Add(transfer.Transfer{
 		Transfer: queue.Transfer{Delivery: j.delivery, To: to},
-		done:     e.metrics.dead.WithLabelValues(string(r.reason)).Inc,
+		Done:     e.metrics.dead.WithLabelValues(string(r.reason)).Inc,
 	})
 	e.Log.Debug("message is dead", "id", j.delivery.ID, "reason", r.reason, "code", code)
 }

@@ -8,8 +8,8 @@ import "time"
 // ended and none was answered, it becomes a canary. While the app is throttled
 // the API does answer, and no other replica could send either.
 func (e *engine) checkHealth(now time.Time) {
-	shut, throttled := e.valve.state()
-	if throttled || e.inFlight == 0 && !shut {
+	open, throttled := e.breaker.State()
+	if throttled || e.inFlight == 0 && !open {
 		e.answered = now // or nothing was asked
 	}
 	if e.canary || e.free.silent || now.Sub(e.answered) <= stuckAfter {
@@ -28,7 +28,7 @@ func (e *engine) leaveFree() {
 		return
 	}
 	f.closing = true
-	e.moves.after(e.outbound.giveUp)
+	e.moves.After(e.outbound.giveUp)
 	if f.silent {
 		e.becomeCanary()
 	}
@@ -40,7 +40,7 @@ func (e *engine) becomeCanary() {
 	e.canary = true
 	e.careful.Store(true)
 	e.Log.Warn("no answer from the API; giving back what is held, and taking a few messages to try with", "since", e.answered, "calls", e.inFlight)
-	e.moves.after(e.bulkIn.giveUp)
+	e.moves.After(e.bulkIn.giveUp)
 	for i := range e.lanes {
 		l := &e.lanes[i]
 		l.silent = l.silent || l.held > 0

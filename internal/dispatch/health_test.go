@@ -278,7 +278,7 @@ func TestBroadcastsSurviveThatOutboundIsGivenUp(t *testing.T) {
 		if len(e.pages) != 0 {
 			t.Errorf("pages after both were given up = %d, want 0", len(e.pages))
 		}
-		e.moves.end()
+		e.moves.End()
 		e.settlers.Wait()
 	})
 }

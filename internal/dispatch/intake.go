@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/census"
+	"chatclub/internal/excess/feed"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
@@ -61,11 +61,11 @@ func (e *engine) intake(ctx context.Context) {
 		e.feeders.Go(func() { s.run(delay) })
 	}
 	known := make(chan struct{})
-	c := census.Census{Broker: e.Broker, Gate: e.Gate, Queue: top.Outbound(), Now: e.Now, Random: e.Random}
+	f := feed.Feed{Broker: e.Broker, Gate: e.Gate, Queue: top.Outbound(), Now: e.Now, Random: e.Random}
 	e.feeders.Go(func() {
-		c.Count(ctx, func() { close(known) }, func(n int) { e.replicas.Store(int64(n)) })
+		f.Replicas(ctx, func() { close(known) }, func(n int) { e.replicas.Store(int64(n)) })
 	})
-	e.feeders.Go(func() { c.Lanes(ctx) })
+	e.feeders.Go(func() { f.LaneDepths(ctx) })
 	e.feeders.Go(func() {
 		// Nothing is taken before it is known how many share the limits.
 		select {
@@ -73,7 +73,7 @@ func (e *engine) intake(ctx context.Context) {
 		case <-e.stopped:
 			return
 		}
-		e.Gate.Joined(e.Now())
+		e.Gate.Join(e.Now())
 		e.feeders.Go(func() { e.bulkIn.run(0) })
 		e.outbound.run(0)
 	})

@@ -56,7 +56,7 @@ func (e *engine) tick() {
 }
 
 // isStuck tells whether a lane made no progress for stuckAfter though something
-// of it could be sent: neither its pages' pace, nor a backoff, nor the valve
+// of it could be sent: neither its pages' pace, nor a backoff, nor the breaker
 // holds it all back. A replica without an answer keeps no lane longer than
 // that, whatever the reason: others may be able to send.
 func (e *engine) isStuck(i int, now time.Time) bool {
@@ -145,7 +145,7 @@ func (e *engine) leave(i int) {
 		e.Log.Warn("lane makes no progress; giving it up", "lane", i, "held", l.held)
 		e.metrics.givenUp.WithLabelValues("stuck").Inc()
 	}
-	e.moves.after(e.laneIn[i].giveUp)
+	e.moves.After(e.laneIn[i].giveUp)
 }
 
 // purge lets go of what is held of a source whose subscription has ended.

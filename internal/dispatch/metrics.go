@@ -32,7 +32,7 @@ type metrics struct {
 // The kinds of probe, as a label.
 const (
 	probePage    = "page"    // an owner's one call after refusals in a row
-	probeAPI     = "api"     // the one call while the valve is shut
+	probeAPI     = "api"     // the one call while the breaker is open
 	probeStopped = "stopped" // the one message of a stopped page
 )
 

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"time"
 
+	"chatclub/internal/breaker"
 	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
@@ -37,7 +38,7 @@ func (e *engine) isLate(j *job, now time.Time) bool {
 // observe learns from how long a call took. A refusal by a limit is answered
 // without work and says nothing about the API's speed.
 func (e *engine) observe(now time.Time, res sender.Result, rule rule) {
-	if o := res.Outcome; rule.api == noCall || o == sender.PageThrottled || o == sender.AppThrottled || o == sender.RecipientThrottled {
+	if o := res.Outcome; rule.api == breaker.NoCall || o == sender.PageThrottled || o == sender.AppThrottled || o == sender.RecipientThrottled {
 		return
 	}
 	e.limit.Observe(now, res.Latency, e.inFlight+1)
@@ -47,28 +48,28 @@ func (e *engine) observe(now time.Time, res sender.Result, rule rule) {
 	e.metrics.limit.Set(float64(e.limit.Limit()))
 }
 
-// report tells the valve how a call went and returns whether it is shut for
+// report tells the breaker how a call went and reports whether it is open for
 // the call's page.
 func (e *engine) report(now time.Time, r result, rule rule) bool {
 	out := r.job.out
-	shut, changed := e.valve.result(now, call{
-		page: out.Page, id: out.ID, probe: r.probe, how: rule.api, coded: r.Code != 0,
+	open, changed := e.breaker.Observe(now, breaker.Call{
+		Page: out.Page, ID: out.ID, Probe: r.probe, Verdict: rule.api, Coded: r.Code != 0,
 	})
 	switch {
-	case changed && shut:
-		e.Log.Warn("the API takes no calls; holding messages back and probing", "page", e.valve.only(), "code", r.CodeString(), "err", r.Err)
+	case changed && open:
+		e.Log.Warn("the API takes no calls; holding messages back and probing", "page", e.breaker.OnlyPage(), "code", r.CodeString(), "err", r.Err)
 	case changed:
 		e.Log.Info("the API takes calls again")
 	}
-	if r.probe && rule.api == apiFails { // the next probe is of another message: this one's fault may be its own
+	if r.probe && rule.api == breaker.Fails { // the next probe is of another message: this one's fault may be its own
 		e.seq++
 		r.job.seq = e.seq
 	}
-	return shut
+	return open
 }
 
 // settle does with j what the rule says.
-func (e *engine) settle(j *job, r rule, dec excess.Decision, res result, shut bool) {
+func (e *engine) settle(j *job, r rule, dec excess.Decision, res result, open bool) {
 	if j.again && r.do != waitPage {
 		j.again = false // Done has counted it out
 	}
@@ -89,9 +90,9 @@ func (e *engine) settle(j *job, r rule, dec excess.Decision, res result, shut bo
 		e.refused(j, dec)
 	case waitApp:
 		e.metrics.refusedApp.Inc()
-		e.enqueue(j) // the valve, shut now, says how long
+		e.enqueue(j) // the breaker, open now, says how long
 	case tryAgain:
-		e.failed(j, r, res.Result, shut)
+		e.failed(j, r, res.Result, open)
 	case stopPage:
 		if e.stops.stop(j.out.Page, res.CodeString(), e.Now()) {
 			e.Log.Error("page stopped", "page", j.out.Page, "code", res.CodeString(), "err", res.Err)
@@ -139,10 +140,10 @@ func (e *engine) refused(j *job, dec excess.Decision) {
 // failed counts a failed attempt; after the last one the message is dead.
 // While the whole API is down attempts do not count: it is not the message's
 // fault.
-func (e *engine) failed(j *job, r rule, res sender.Result, shut bool) {
-	if shut && r.api == apiFails {
+func (e *engine) failed(j *job, r rule, res sender.Result, open bool) {
+	if open && r.api == breaker.Fails {
 		e.metrics.retries.WithLabelValues(res.Outcome.String()).Inc()
-		e.enqueue(j) // the valve says how long
+		e.enqueue(j) // the breaker says how long
 		return
 	}
 	j.attempts++

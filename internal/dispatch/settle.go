@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chatclub/internal/backoff"
+	"chatclub/internal/breaker"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
 )
@@ -15,7 +16,7 @@ type deed int
 const (
 	acknowledge deed = iota // it is sent: take it off the queue
 	waitPage                // try again when the gate says; not an attempt
-	waitApp                 // try again when the valve opens; not an attempt
+	waitApp                 // try again when the breaker closes; not an attempt
 	tryAgain                // try again after a backoff; after MaxAttempts dead
 	bury                    // to the dead-letter queue
 	stopPage                // to the dead-letter queue, and all further messages of the page too
@@ -27,7 +28,7 @@ type rule struct {
 	do     deed
 	reason message.Reason // for bury and stopPage, and for tryAgain when the attempts are used up
 	tell   bool           // core is told, so that it stops copying to the recipient, or for the page
-	api    verdict
+	api    breaker.Verdict
 }
 
 // settleRule is the one table from what the API answered to what happens to
@@ -39,11 +40,11 @@ func settleRule(o sender.Outcome) rule {
 	case sender.PageThrottled:
 		return rule{do: waitPage}
 	case sender.AppThrottled:
-		return rule{do: waitApp, api: appThrottled}
+		return rule{do: waitApp, api: breaker.Throttled}
 	case sender.RecipientThrottled:
 		return rule{do: tryAgain, reason: message.ReasonExhausted}
 	case sender.Transient:
-		return rule{do: tryAgain, reason: message.ReasonExhausted, api: apiFails}
+		return rule{do: tryAgain, reason: message.ReasonExhausted, api: breaker.Fails}
 	case sender.Ambiguous:
 		return rule{do: bury, reason: message.ReasonAmbiguous}
 	case sender.RecipientGone:

@@ -32,7 +32,7 @@ func (e *engine) stop() error {
 	}
 	close(e.due)
 	e.callers.Wait()
-	e.moves.end()
+	e.moves.End()
 	flushed := make(chan struct{})
 	go func() { // ends with the settlers, which settling's end ends at the latest
 		e.settlers.Wait()
@@ -55,5 +55,5 @@ func (e *engine) stop() error {
 func (e *engine) startSettlers() {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.endSettling = cancel
-	e.settlers.Go(func() { e.moves.run(ctx) })
+	e.settlers.Go(func() { e.moves.Run(ctx) })
 }

@@ -99,7 +99,7 @@ func (e *engine) forget(q *pageQueue) {
 // class on the lane. Each takes a place that other pages could have.
 func (e *engine) checkPark(q *pageQueue) {
 	if q.hung() > e.Prefetch/hungPart && e.inFlight < e.limit.Limit() && len(e.ready) == 0 {
-		if shut, _ := e.valve.state(); !shut {
+		if open, _ := e.breaker.State(); !open {
 			e.Gate.Overflow(e.Now(), q.id.Key, q.waiting())
 			e.pump(q)
 			return
@@ -173,7 +173,7 @@ func (e *engine) step(q *pageQueue) bool {
 		e.await(q)
 		return false
 	}
-	wait, probe := e.valve.enter(now, q.id.Page)
+	wait, probe := e.breaker.Acquire(now, q.id.Page)
 	if wait > 0 {
 		e.wake(q, wait)
 		return false
@@ -200,7 +200,7 @@ func (e *engine) offer(q *pageQueue, j *job, probe bool, now time.Time) bool {
 		return true
 	}
 	if probe {
-		e.valve.cancel()
+		e.breaker.CancelProbe()
 	}
 	switch dec.Do {
 	case excess.Wait:

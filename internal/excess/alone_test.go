@@ -22,7 +22,7 @@ func TestPark(t *testing.T) {
 		{"two", 2, begin.Add(-time.Hour), 0},
 	} {
 		m := newMap(row.replicas)
-		m.Joined(row.joined)
+		m.Join(row.joined)
 		burst(m, begin, page)
 		if d := m.Offer(begin, page, false); d.Do != Wait || d.Park != row.want {
 			t.Errorf("%s: Offer = %v, park %d; want Wait, %d", row.name, d.Do, d.Park, row.want)
@@ -134,7 +134,7 @@ func TestAloneBound(t *testing.T) {
 			case 1:
 				m.Overflow(now, page, n)
 			case 2, 3:
-				m.LaneSeen(now, page, 0)
+				m.SetLaneDepth(now, page, 0)
 			}
 			for range n {
 				d := ask()

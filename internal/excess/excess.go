@@ -161,7 +161,7 @@ type entry struct {
 	excess   bool
 	since    time.Time // in excess
 	burst    time.Time // when what went out in a burst before that has had its time
-	checked  time.Time // last asked for by Due
+	checked  time.Time // last asked for by TakeDue
 	empty    bool      // the lane was, at the last look
 	emptyAt  time.Time // the first look in a row that found it so
 	spilled  int       // messages that went to the lane from here since then
@@ -178,7 +178,7 @@ func New(cfg Config, now time.Time) *Map {
 	}
 	m := &Map{cfg: cfg, seed: maphash.MakeSeed()}
 	m.replicas.Store(1)
-	m.Joined(now)
+	m.Join(now)
 	m.bursts.reset()
 	for i := range m.shards {
 		m.shards[i] = shard{
@@ -191,8 +191,8 @@ func New(cfg Config, now time.Time) *Map {
 // SetReplicas tells how many replicas share the pages' limits, this one included.
 func (m *Map) SetReplicas(n int) { m.replicas.Store(int64(max(1, n))) }
 
-// Joined tells that this replica begins at now, unknown to the others.
-func (m *Map) Joined(now time.Time) { m.joined.Store(now.UnixNano()) }
+// Join tells that this replica begins at now, unknown to the others.
+func (m *Map) Join(now time.Time) { m.joined.Store(now.UnixNano()) }
 
 func (m *Map) shard(k Key) (*shard, uint64) {
 	h := maphash.Comparable(m.seed, k)
@@ -341,9 +341,9 @@ func (s *shard) dropLocked(k Key, e *entry, now time.Time) {
 	}
 }
 
-// Due returns the pages in excess whose lanes are to be looked at now, and
+// TakeDue returns the pages in excess whose lanes are to be looked at now, and
 // forgets what is idle. Ask a few times a second.
-func (m *Map) Due(now time.Time) []Key {
+func (m *Map) TakeDue(now time.Time) []Key {
 	var due []Key
 	for i := range m.shards {
 		s := &m.shards[i]
@@ -366,8 +366,8 @@ func (m *Map) Due(now time.Time) []Key {
 	return due
 }
 
-// LaneSeen tells how many messages the lane of a page in excess has ready.
-func (m *Map) LaneSeen(now time.Time, k Key, ready int) {
+// SetLaneDepth tells how many messages the lane of a page in excess has ready.
+func (m *Map) SetLaneDepth(now time.Time, k Key, ready int) {
 	s, h := m.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()

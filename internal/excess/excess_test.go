@@ -51,7 +51,7 @@ func TestFreeShare(t *testing.T) {
 func TestNewReplicaUsesATenth(t *testing.T) {
 	t.Parallel()
 	m := newMap(1)
-	m.Joined(begin)
+	m.Join(begin)
 	sent := 0
 	for d := time.Duration(0); d < 800*time.Millisecond; d += time.Millisecond {
 		if m.Offer(at(d), page, false).Do == Send {
@@ -89,7 +89,7 @@ func TestBurst(t *testing.T) {
 	} {
 		m := newMap(4)
 		for i, d := range row.after {
-			m.Due(at(d))
+			m.TakeDue(at(d))
 			if got := len(burst(m, at(d), page)); got != row.want[i] {
 				t.Errorf("%s: sent at once at %v = %d, want %d", row.name, d, got, row.want[i])
 			}
@@ -140,7 +140,7 @@ func leave(t *testing.T, m *Map, from time.Time) time.Time {
 		if now = now.Add(time.Second); now.Sub(from) > 10*time.Second {
 			t.Fatal("the page is in excess after 10 s of an empty lane")
 		}
-		m.LaneSeen(now, page, 0)
+		m.SetLaneDepth(now, page, 0)
 	}
 	return now
 }
@@ -231,7 +231,7 @@ func TestLeavingExcess(t *testing.T) {
 		m.Overflow(begin, page, 1000)
 		now := begin.Add(5 * time.Second)
 		for _, ready := range row.ready {
-			m.LaneSeen(now, page, ready)
+			m.SetLaneDepth(now, page, ready)
 			for i := range row.spills {
 				if i%2 == 0 {
 					m.Spills(page)
@@ -269,13 +269,13 @@ func TestLeavingExcessWithACallInFlight(t *testing.T) {
 		}
 		m.Overflow(begin, page, 1)
 		for i := range 4 {
-			m.LaneSeen(begin.Add(time.Duration(5+i)*time.Second), page, 0)
+			m.SetLaneDepth(begin.Add(time.Duration(5+i)*time.Second), page, 0)
 		}
 		if got := m.Counts().Excess == 1; got != row.want {
 			t.Errorf("a call %s: in excess = %v, want %v", row.name, got, row.want)
 		}
 		m.Done(begin.Add(10*time.Second), d.Pass, Accepted)
-		m.LaneSeen(begin.Add(10*time.Second), page, 0)
+		m.SetLaneDepth(begin.Add(10*time.Second), page, 0)
 		if m.Counts().Excess != 0 {
 			t.Errorf("a call %s has ended: still in excess", row.name)
 		}
@@ -288,7 +288,7 @@ func TestDueAsksOnceASecond(t *testing.T) {
 	m.Overflow(begin, page, 1)
 	asked := 0
 	for d := time.Duration(0); d <= 3*time.Second; d += 250 * time.Millisecond {
-		asked += len(m.Due(at(d)))
+		asked += len(m.TakeDue(at(d)))
 	}
 	if asked != 3 {
 		t.Errorf("times asked in 3 s = %d, want 3", asked)
@@ -365,8 +365,8 @@ func TestAnySequenceLeavesTheMapEmpty(t *testing.T) {
 			case 3:
 				m.Overflow(now, k, 33)
 			case 4:
-				for _, k := range m.Due(now) {
-					m.LaneSeen(now, k, rapid.IntRange(0, 1).Draw(t, "ready"))
+				for _, k := range m.TakeDue(now) {
+					m.SetLaneDepth(now, k, rapid.IntRange(0, 1).Draw(t, "ready"))
 				}
 			case 5:
 				if len(open) > 0 {
@@ -392,8 +392,8 @@ func TestAnySequenceLeavesTheMapEmpty(t *testing.T) {
 		}
 		for range 60 {
 			now = now.Add(time.Second)
-			for _, k := range m.Due(now) {
-				m.LaneSeen(now, k, 0)
+			for _, k := range m.TakeDue(now) {
+				m.SetLaneDepth(now, k, 0)
 			}
 		}
 		if got := m.Len(); got != 0 {
@@ -420,8 +420,8 @@ func TestConcurrentUse(t *testing.T) {
 					m.Done(now, d.Pass, []Result{Accepted, Accepted, Accepted, Refused, Other}[i%5])
 				}
 				if i%100 == 0 {
-					for _, k := range m.Due(now) {
-						m.LaneSeen(now, k, i%2)
+					for _, k := range m.TakeDue(now) {
+						m.SetLaneDepth(now, k, i%2)
 					}
 					m.Views(3)
 				}
@@ -431,8 +431,8 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 	for i := range 60 {
 		now := at(time.Duration(4+i) * time.Second)
-		for _, k := range m.Due(now) {
-			m.LaneSeen(now, k, 0)
+		for _, k := range m.TakeDue(now) {
+			m.SetLaneDepth(now, k, 0)
 		}
 	}
 	if got := m.Len(); got != 0 {
@@ -459,7 +459,7 @@ func FuzzOperations(f *testing.F) {
 			case 3:
 				m.Overflow(now, k, int(op))
 			case 4:
-				m.LaneSeen(now, k, rng.IntN(2))
+				m.SetLaneDepth(now, k, rng.IntN(2))
 			case 5:
 				if len(open) > 0 {
 					m.Done(now, open[0], Result(1+op%3))
@@ -478,8 +478,8 @@ func FuzzOperations(f *testing.F) {
 		}
 		for range 60 {
 			now = now.Add(time.Second)
-			for _, k := range m.Due(now) {
-				m.LaneSeen(now, k, 0)
+			for _, k := range m.TakeDue(now) {
+				m.SetLaneDepth(now, k, 0)
 			}
 		}
 		if got := m.Len(); got != 0 {

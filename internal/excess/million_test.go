@@ -85,8 +85,8 @@ func TestMemoryPerPage(t *testing.T) {
 func idle(m *Map, now time.Time) {
 	for range 60 {
 		now = now.Add(time.Second)
-		for _, k := range m.Due(now) {
-			m.LaneSeen(now, k, 0)
+		for _, k := range m.TakeDue(now) {
+			m.SetLaneDepth(now, k, 0)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func BenchmarkMillionPages(b *testing.B) {
 			i = 0
 		}
 		if i%250_000 == 0 {
-			m.Due(now)
+			m.TakeDue(now)
 		}
 	}
 	runtime.GC() // so that the figures below are complete: they are taken at the end of a cycle

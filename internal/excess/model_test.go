@@ -99,7 +99,7 @@ func TestMapIsTheNaiveOne(t *testing.T) {
 				model.excess[k] = true
 			},
 			"wait": func(t *rapid.T) { now = now.Add(time.Duration(gap.Draw(t, "µs")) * time.Microsecond) },
-			"look": func(*rapid.T) { m.Due(now) },
+			"look": func(*rapid.T) { m.TakeDue(now) },
 			"": func(t *rapid.T) {
 				excess := 0
 				for k, in := range model.excess {

@@ -16,11 +16,11 @@ func (laneless) Spills(excess.Key) bool { return false }
 // SetReplicas has no meaning here.
 func (laneless) SetReplicas(int) {}
 
-// Joined has no meaning here.
-func (laneless) Joined(time.Time) {}
+// Join has no meaning here.
+func (laneless) Join(time.Time) {}
 
-// Due has no meaning here.
-func (laneless) Due(time.Time) []excess.Key { return nil }
+// TakeDue has no meaning here.
+func (laneless) TakeDue(time.Time) []excess.Key { return nil }
 
-// LaneSeen has no meaning here.
-func (laneless) LaneSeen(time.Time, excess.Key, int) {}
+// SetLaneDepth has no meaning here.
+func (laneless) SetLaneDepth(time.Time, excess.Key, int) {}
