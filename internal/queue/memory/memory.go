@@ -189,8 +189,8 @@ func (q *fifo) popLocked() item {
 	return it
 }
 
-// giveBackLocked puts an unsettled message where it came from.
-func (q *fifo) giveBackLocked(it item) {
+// returnLocked puts an unsettled message where it came from.
+func (q *fifo) returnLocked(it item) {
 	it.redelivered = true
 	i, _ := slices.BinarySearchFunc(q.returned, it.seq, func(a item, seq uint64) int {
 		if a.seq < seq {
@@ -270,7 +270,7 @@ func (s *subscription) closeLocked() {
 	s.closed = true
 	s.queue.subs = slices.DeleteFunc(s.queue.subs, func(o *subscription) bool { return o == s })
 	for _, it := range s.held {
-		s.queue.giveBackLocked(it)
+		s.queue.returnLocked(it)
 	}
 	clear(s.held)
 	for { // deliveries nobody took are stale now
@@ -285,24 +285,13 @@ func (s *subscription) closeLocked() {
 
 // Ack implements queue.Settler.
 func (s *subscription) Ack(tag uint64) error {
-	return s.settle(tag, func(item) {})
-}
-
-// Requeue implements queue.Settler: the message goes back to its place.
-func (s *subscription) Requeue(tag uint64) error {
-	return s.settle(tag, s.queue.giveBackLocked)
-}
-
-func (s *subscription) settle(tag uint64, then func(item)) error {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	it, ok := s.held[tag]
-	if !ok {
+	if _, ok := s.held[tag]; !ok {
 		return queue.ErrStale
 	}
 	s.broker.settled.Add(1)
 	delete(s.held, tag)
-	then(it)
 	s.queue.pumpLocked()
 	return nil
 }
