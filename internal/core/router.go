@@ -45,13 +45,13 @@ func newRouter(cfg Config, overflowed prometheus.Counter) *router {
 func (r *router) queueFor(o message.Outbound, now time.Time) string {
 	k := excess.Key{Page: o.Page, Class: string(o.Class)}
 	d := r.gate.Offer(now, k, false)
-	switch d.Do {
+	switch d.Action {
 	case excess.Send:
-		r.gate.Done(now, d.Pass, excess.Other) // there is no call; the copy only counts
+		r.gate.Done(now, d.Permit, excess.Other) // there is no call; the copy only counts
 		return r.cfg.Broker.Topology().Outbound()
 	case excess.Wait:
 		r.gate.Overflow(now, k, 1)
-	case excess.Spill, excess.Return:
+	case excess.Overflow, excess.Return:
 	}
 	r.overflowed.Inc()
 	return r.cfg.Broker.Topology().LaneOf(o.Page)

@@ -129,7 +129,7 @@ func TestProbeIsNotAlwaysTheSameMessage(t *testing.T) {
 	})
 }
 
-// A stopped page's probe that is answered about its recipient, or refused by a
+// A suspended page's probe that is answered about its recipient, or refused by a
 // limit, shows that the page works.
 func TestAnsweredProbeResumesThePage(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestAnsweredProbeResumesThePage(t *testing.T) {
 				r.publish(t, msg("p", "v", 2))
 				time.Sleep(100 * time.Millisecond)
 				synctest.Wait()
-				if got := r.stops.len() == 0; got != tc.resumes {
+				if got := r.suspended.len() == 0; got != tc.resumes {
 					t.Errorf("page resumed by a probe's %v = %v, want %v", tc.outcome, got, tc.resumes)
 				}
 				r.stop(t)
@@ -176,12 +176,12 @@ func TestStoppedPageWithoutMessagesIsForgotten(t *testing.T) {
 		r := start(t, a, nil)
 		r.publish(t, msg("p", "u", 1))
 		time.Sleep(4 * time.Hour)
-		if got := r.stops.len(); got != 1 {
-			t.Errorf("stopped pages after 4 h = %d, want 1", got)
+		if got := r.suspended.len(); got != 1 {
+			t.Errorf("suspended pages after 4 h = %d, want 1", got)
 		}
 		time.Sleep(time.Hour)
-		if got := r.stops.len(); got != 0 {
-			t.Errorf("stopped pages after 5 h = %d, want 0", got)
+		if got := r.suspended.len(); got != 0 {
+			t.Errorf("suspended pages after 5 h = %d, want 0", got)
 		}
 		r.stop(t)
 	})

@@ -104,10 +104,10 @@ func (c Config) Validate() error {
 // the broker delivers to it. Make one with New.
 type Dispatcher struct {
 	Config
-	metrics *metrics
-	breaker *breaker.Breaker
-	stops   *stops
-	asks    chan chan<- map[excess.Key]int // of the admin port, to the engine
+	metrics   *metrics
+	breaker   *breaker.Breaker
+	suspended *suspended
+	asks      chan chan<- map[excess.Key]int // of the admin port, to the engine
 
 	unanswered atomic.Bool // calls were made, and none was answered for stuckAfter
 }
@@ -124,13 +124,13 @@ func New(cfg Config) (*Dispatcher, error) {
 		cfg.LanePrefetch = defaultLanePrefetch
 	}
 	cfg.Random = defaultRandom(cfg.Random)
-	stops := newStops()
+	suspended := newSuspended()
 	return &Dispatcher{
-		Config:  cfg,
-		metrics: newMetrics(cfg.Registerer, cfg.Gate.Counts, stops.len),
-		breaker: breaker.New(cfg.Random),
-		stops:   stops,
-		asks:    make(chan chan<- map[excess.Key]int),
+		Config:    cfg,
+		metrics:   newMetrics(cfg.Registerer, cfg.Gate.Counts, suspended.len),
+		breaker:   breaker.New(cfg.Random),
+		suspended: suspended,
+		asks:      make(chan chan<- map[excess.Key]int),
 	}, nil
 }
 

@@ -13,18 +13,18 @@ const (
 	burst    = 20 * time.Millisecond
 )
 
-// bucket is a token bucket, kept as the time at which the next token comes (the
-// virtual scheduling form of ITU-T I.371). The zero value is full.
-type bucket struct{ due time.Time }
+// bucket is a token bucket, kept as the theoretical arrival time of the next token
+// (the virtual scheduling form of ITU-T I.371). The zero value is full.
+type bucket struct{ tat time.Time }
 
-// take takes a token of rate a second, or answers how long until there is one.
+// take takes a token of rate a second, or returns how long until there is one.
 func (b *bucket) take(now time.Time, rate float64) time.Duration {
-	if wait := b.due.Sub(now.Add(burst)); wait > 0 {
+	if wait := b.tat.Sub(now.Add(burst)); wait > 0 {
 		return wait
 	}
-	if b.due.Before(now) {
-		b.due = now
+	if b.tat.Before(now) {
+		b.tat = now
 	}
-	b.due = b.due.Add(time.Duration(float64(time.Second) / rate))
+	b.tat = b.tat.Add(time.Duration(float64(time.Second) / rate))
 	return 0
 }

@@ -10,8 +10,8 @@ import (
 // that are counted while they run, for gates that know of neither.
 type laneless struct{}
 
-// Spills is false: there is no lane to send a page's messages to.
-func (laneless) Spills(excess.Key) bool { return false }
+// InExcess returns false: there is no lane to send a page's messages to.
+func (laneless) InExcess(excess.Key) bool { return false }
 
 // SetReplicas has no meaning here.
 func (laneless) SetReplicas(int) {}

@@ -92,12 +92,12 @@ func (c *crew) saturate(k excess.Key, length time.Duration, replicas ...*member)
 		for _, m := range replicas {
 			for {
 				d := m.Offer(time.Now(), k, false)
-				if d.Do != excess.Send {
+				if d.Action != excess.Send {
 					break
 				}
 				c.sent = append(c.sent, time.Now())
 				m.sent++
-				m.Done(time.Now(), d.Pass, excess.Accepted)
+				m.Done(time.Now(), d.Permit, excess.Accepted)
 			}
 		}
 	}
@@ -264,7 +264,7 @@ func TestTally(t *testing.T) {
 		{"counter lost", tally{known: true, total: 100, sent: 5, bucket: bucket{now}}, 5, 5, 0},
 	} {
 		c.p.learn(now, c.mine, c.total, 10)
-		if got := c.p.due.Sub(now); got != c.want || c.p.sent != 0 || c.p.total != c.total || !c.p.known {
+		if got := c.p.tat.Sub(now); got != c.want || c.p.sent != 0 || c.p.total != c.total || !c.p.known {
 			t.Errorf("%s: next token in %v, %+v, want in %v", c.name, got, c.p, c.want)
 		}
 	}

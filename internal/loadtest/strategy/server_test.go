@@ -96,12 +96,12 @@ func four(t *testing.T, name, url, prefix string, enough int) (sent int, took ti
 			for more := true; more && time.Since(begun) < 30*time.Second; {
 				d := s.Offer(time.Now(), busy, false)
 				mu.Lock()
-				if d.Do == excess.Send {
+				if d.Action == excess.Send {
 					sent++
 				}
 				more = sent < enough
 				mu.Unlock()
-				if d.Do != excess.Send {
+				if d.Action != excess.Send {
 					time.Sleep(min(d.Wait, 5*time.Millisecond))
 				}
 			}

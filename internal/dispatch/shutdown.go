@@ -51,7 +51,8 @@ func (e *engine) stop() error {
 	return errors.Join(errs...)
 }
 
-// settle starts those who finish with the broker what the engine decided.
+// startSettlers starts the goroutine that finishes with the broker what the engine
+// decided.
 func (e *engine) startSettlers() {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.endSettling = cancel
