@@ -75,6 +75,14 @@ func (c trip) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// leases calls f with what the replica has leased of the busy page.
+func (m *member) leases(f func(*leases)) {
+	s := m.Strategy.(*leased) //nolint:forcetypeassert // for tests of leased
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.pageLocked(time.Now(), busy).state)
+}
+
 // end stops a replica's Run.
 func (c *crew) end(m *member) {
 	m.cancel()
@@ -278,12 +286,12 @@ func TestLeased(t *testing.T) {
 		exclusive := func() int {
 			var held []int
 			for _, m := range c.replicas {
-				s := m.Strategy.(*leased)
-				p := &s.pageLocked(time.Now(), busy).state
-				p.share(time.Now(), 4)
-				for _, l := range p.held {
-					held = append(held, l.partition)
-				}
+				m.leases(func(p *leases) {
+					p.share(time.Now(), 4)
+					for _, l := range p.held {
+						held = append(held, l.partition)
+					}
+				})
 			}
 			slices.Sort(held)
 			if len(slices.Compact(slices.Clone(held))) != len(held) {
@@ -318,7 +326,9 @@ func TestLeased(t *testing.T) {
 		if n := exclusive(); n < 12 {
 			t.Errorf("partitions held by three replicas 16 s after a fourth died = %d, want at least 12", n)
 		}
-		if share := gone.Strategy.(*leased).pageLocked(time.Now(), busy).state.share(time.Now(), 4); share != reservedPart/4 {
+		var share float64
+		gone.leases(func(p *leases) { share = p.share(time.Now(), 4) })
+		if share != reservedPart/4 {
 			t.Errorf("share of the dead = %v, want the reserved %v", share, reservedPart/4)
 		}
 	})
