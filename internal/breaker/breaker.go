@@ -1,6 +1,6 @@
 // Package breaker is a circuit breaker for the Send API as a whole. While the
-// app is throttled, or the API does not answer, the breaker is open: it holds
-// calls back and lets one through at a time, as a probe.
+// app is throttled, or the API does not answer, the breaker is open. It then
+// holds calls back and lets one through at a time, as a probe.
 //
 // Only a probe's answer closes it. The answer to a call from before it opened
 // says nothing of the API's state now. Where all calls that failed are of one

@@ -1,13 +1,13 @@
-// Package dispatch is the dispatcher: it takes outbound messages off the queue,
-// asks the gate when the message's page may be sent to, calls the Send API, and
-// settles each delivery exactly once — acknowledged when it was sent, moved to
-// the dead-letter queue with a reason, or confirmed on another queue. What it
-// could not settle when it ends goes back to its queue.
+// Package dispatch is the dispatcher. It takes outbound messages off the queue,
+// asks the gate when the message's page may be sent to, and calls the Send API.
+// It settles each delivery exactly once: acknowledged when it was sent, moved to
+// the dead-letter queue with a reason, or confirmed on another queue. When the
+// dispatcher ends, all that is not settled goes back to its queue.
 //
 // One goroutine, the engine, decides everything and is never blocked: calls,
 // acknowledgements and publishes are made by others, which report back. At most
-// one message per recipient is on its way at a time, so that copies to one
-// recipient leave in queue order, whatever the calls' latency.
+// one message per recipient is on its way at a time. So copies to one recipient
+// leave in queue order, whatever the calls' latency.
 package dispatch
 
 import (
@@ -57,7 +57,8 @@ type Config struct {
 }
 
 // defaultLanePrefetch covers the calls in flight of a page at its limit while
-// the API is slow: 300/s × 0.8 s = 240, and as many again waiting behind them.
+// the API is slow. That is 300/s × 0.8 s = 240, and as many again wait behind
+// them.
 const defaultLanePrefetch = 512
 
 // Validate names every fault.
@@ -149,7 +150,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return e.stop()
 }
 
-// What readiness says while the breaker is open, and while calls hang.
+// Readiness while the breaker is open, and while calls hang.
 var (
 	errAPIDown   = errors.New("the Send API takes no calls")
 	errAPISilent = errors.New("the Send API does not answer")

@@ -65,7 +65,7 @@ func dispositionOf(o sender.Outcome) disposition {
 }
 
 // Backoff between attempts: full jitter over a base that doubles from a quarter
-// second, after which a brief failure of the API is over, to half a minute.
+// second to half a minute. A brief failure of the API is over after the former.
 const (
 	minBackoff = 250 * time.Millisecond
 	maxBackoff = 30 * time.Second

@@ -18,8 +18,9 @@ const (
 	// could be sent, before nothing more is. The replica gives the lane up when
 	// the calls in flight, which may still be answered, have ended.
 	stuckAfter = 5 * time.Second
-	// fullTicks is how many ticks in a row all calls are taken before a replica
-	// that owns more than its part of the lanes gives one up.
+	// fullTicks is for how many ticks in a row all calls are taken before a
+	// replica gives up a lane. It gives up one only if it owns more than its
+	// part.
 	fullTicks = 3
 )
 

@@ -23,8 +23,8 @@ const (
 	// counts how often.
 	maxLaneRest = time.Minute
 	// probingPrefetch is how much is taken of each queue while the API gives no
-	// answer. It is enough that the next probe is of another message than the
-	// last, which may fail for a reason of its own, and little for others to wait for.
+	// answer. The next probe is then of another message than the last, which may
+	// fail for a reason of its own. It is little for others to wait for.
 	probingPrefetch = 4
 	// consumeRetry is the pause after a subscription that was refused.
 	consumeRetry = time.Second

@@ -106,7 +106,7 @@ func (e *engine) checkPart(owned, busiest int) {
 }
 
 // noteProgress notes that a call of m's lane has ended. An answer shows that the
-// lane is only slow, and it is kept; a call that failed at once shows at least
+// lane is only slow, and it is kept. A call that failed at once shows at least
 // that calls do not hang.
 func (e *engine) noteProgress(m *item, now time.Time, answer, quick bool) {
 	if m.lane == noLane || m.term != e.lanes[m.lane].term {
@@ -136,7 +136,7 @@ func (e *engine) awaitAll(lane int) {
 // or on their way as acknowledgements in the lane's channel. So nothing is sent
 // twice, and the rest goes on in order elsewhere. Calls that hang end when their
 // time is over. To cancel the consumer and go on holding what is in a call would
-// be faster, and was tried: RabbitMQ makes the next consumer active within 2 ms,
+// be faster, and was tried. RabbitMQ makes the next consumer active within 2 ms,
 // and it overtakes what is held here.
 func (e *engine) leave(i int) {
 	l := &e.lanes[i]

@@ -36,7 +36,7 @@ const (
 	probeSuspended = "stopped" // the one message of a suspended page
 )
 
-// Where messages are taken from, as a label.
+// The queues that messages are taken from, as a label.
 const (
 	fromOutbound = "outbound"
 	fromBulk     = "bulk"

@@ -7,7 +7,7 @@ import (
 	"chatclub/internal/excess"
 )
 
-// pageID names a pageQueue. What a page has on a lane is apart from what it has on
+// pageID names a pageQueue. A page's messages on a lane are apart from those on
 // `outbound`.
 type pageID struct {
 	excess.Key
@@ -30,8 +30,8 @@ type pageQueue struct {
 // waiting returns how many messages of the page are here and in no call.
 func (q *pageQueue) waiting() int { return q.held - q.inFlight }
 
-// hung returns how many of those cannot be sent for a reason of their own: they wait
-// for their next try, or behind another to the same recipient.
+// hung returns how many of those cannot be sent for a reason of their own. They
+// wait for their next try, or behind another to the same recipient.
 func (q *pageQueue) hung() int { return q.waiting() - len(q.heap) }
 
 func (q *pageQueue) push(m *item) { heap.Push(&q.heap, m) }

@@ -12,10 +12,10 @@ import (
 // on disk.
 const maxWaiting = 32
 
-// hungPart is the part of the prefetch for those messages of one page that wait
-// for a next try, or behind others to the same person. At an eighth it takes
-// several such pages to fill the prefetch, and a large room may still wait for a
-// slow API.
+// hungPart is the part of the prefetch for those messages of one page that hang:
+// they wait for a next try, or behind others to the same person. At an eighth it
+// takes several such pages to fill the prefetch, and a large room may still wait
+// for a slow API.
 const hungPart = 8
 
 // arrive takes a message into the engine's hands.
@@ -105,15 +105,15 @@ func (e *engine) forget(q *pageQueue) {
 	}
 }
 
-// limitWaiting puts a free page in excess when more of it waits for its share than
-// should. That is more than maxWaiting, or than what the gate says while as many
-// are left of half the prefetch, which all pages share. When that half is used up
-// it is more than one. What waits for a call to end, or for the API to come back,
-// would be no better off on a lane.
+// limitWaiting puts a free page in excess when more of it waits for its share
+// than should. That is more than maxWaiting, or than what the gate says while as
+// many are left of half the prefetch, which all pages share. When that half is
+// used up it is more than one. A message that waits for a call to end, or for
+// the API to come back, would be no better off on a lane.
 //
-// It does the same with a page of which too much waits for something else: for a
-// next try, or behind a message to the same person, which may be of another class
-// on the lane. Each takes a place that other pages could have.
+// It does the same with a page of which too much waits for a next try, or behind
+// a message to the same person. That one may be of another class, on the lane.
+// Each takes a place that other pages could have.
 func (e *engine) limitWaiting(q *pageQueue) {
 	if q.hung() > e.Prefetch/hungPart && e.inFlight < e.limit.Limit() && len(e.ready) == 0 {
 		if open, _ := e.breaker.State(); !open {

@@ -10,9 +10,9 @@ import (
 // else has ended: a healthy broker needs milliseconds.
 const flushTimeout = 5 * time.Second
 
-// stop ends a Run, in order: nothing more is taken, calls in flight end and are
-// settled, what was begun with the broker is finished, and the subscriptions
-// are closed, so that all the rest goes back to its queue.
+// stop ends a Run, in order. Nothing more is taken, calls in flight end and are
+// settled, and what was begun with the broker is finished. Then the
+// subscriptions are closed, so that all the rest goes back to its queue.
 func (e *engine) stop() error {
 	e.stopping = true
 	close(e.stopped)

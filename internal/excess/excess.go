@@ -1,6 +1,6 @@
 // Package excess is the excess map. It answers when a message of a page may be
-// sent, from this replica's own calls and the number of replicas, with no word
-// to any other replica.
+// sent. It knows this replica's own calls and the number of replicas, and
+// exchanges no word with any other replica.
 //
 // # Algorithm
 //
@@ -8,16 +8,16 @@
 //
 // free: messages are sent as they come, no faster than this replica's fixed
 // share. That is 0.98 × limit / replicas, with a tolerance of 20 ms. The
-// algorithm is the GCRA, the virtual scheduling algorithm of ITU-T I.371, and
-// its theoretical arrival time (TAT) is when the next send is due at that pace.
+// algorithm is the GCRA, the virtual scheduling algorithm of ITU-T I.371. Its
+// theoretical arrival time (TAT) is when the next send is due at that pace.
 //
 // A burst may go ahead of that pace, as long as the last second as a whole is
 // within the share. So the copies of one event, and of the next, do not wait
 // while the page has room. The sum of all shares stays below the limit in any
-// second, so nothing is refused where the platform looks at a second. Where it
+// second, so nothing is refused where the platform looks at a second. If it
 // looks at less, refusals of bursts make them shorter, for all pages. In its
-// first 800 ms a replica uses a tenth of its share and has no bursts, because the
-// others do not count it yet.
+// first 800 ms a replica uses a tenth of its share and has no bursts, because
+// the others do not count it yet.
 //
 // excess: a refusal puts the page in excess, and so do more messages than the
 // caller is willing to hold (Overflow). Every message of it then goes to the
@@ -62,7 +62,7 @@ import (
 // Action is what to do with a message now.
 type Action uint8
 
-// What the gate can answer.
+// The answers of a gate.
 const (
 	Send     Action = iota + 1 // call the API with it, and tell Done how that went
 	Wait                       // keep it, and ask again after Decision.Wait
@@ -117,8 +117,8 @@ type Config struct {
 }
 
 const (
-	// defaultBurst is the 2 % that headroom leaves of a second, so that even a
-	// burst after a pause stays within the limit of any window of a second.
+	// defaultBurst is the 2 % that headroom leaves of a second. So even a burst
+	// after a pause stays within the limit of any window of a second.
 	defaultBurst = 20 * time.Millisecond
 	shardCount   = 64 // few enough to keep, many enough that two goroutines rarely meet
 	// joinTime is how long the others need to count a new replica: their half

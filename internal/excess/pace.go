@@ -21,8 +21,8 @@ const (
 	// lateness is how much of its pace an owner makes up for when it was late
 	// itself, not scheduled or collecting garbage, while messages waited.
 	lateness = 100 * time.Millisecond
-	// One refusal takes cutPart off the pace, a step of cutStep at least, and
-	// cutShare of the pace at most, which is less for slow pages.
+	// One refusal takes cutPart off the pace, and a step of cutStep at least. It
+	// takes cutShare of the pace at most, which is less for slow pages.
 	cutPart  = 0.015
 	cutStep  = 3.0
 	cutShare = 0.3
@@ -61,8 +61,8 @@ const (
 	minPause = 20 * time.Millisecond
 	maxPause = 320 * time.Millisecond
 	// A page that is refused for longer, as by a quota of a day, is asked less
-	// often: a tenth of that time later each time, and once a minute at least. So
-	// the end is noticed as much later at most.
+	// often. Each time is a tenth of that time later, and a minute later at
+	// most. So the end is noticed as much later at most.
 	refusedPart = 10
 	dayPause    = time.Minute
 	// forget is how long a page may be idle before what was learned about it
@@ -128,7 +128,7 @@ func (p *pace) wait(now time.Time) time.Duration {
 }
 
 // send counts one message; wait must have answered 0. A page that was idle gets
-// no credit for it: other replicas may have sent meanwhile, and a limiter that
+// no credit for it. Other replicas may have sent meanwhile, and a limiter that
 // looks at whole seconds would refuse the rest.
 func (p *pace) send(now time.Time) Permit {
 	earliest := now
@@ -242,9 +242,9 @@ func (p *pace) doublings(now time.Time) float64 {
 	return n
 }
 
-// calm reports whether bursts may go ahead of the pace: it is all that was
-// configured, nothing was refused for a while, and what others sent before it
-// began has had its time.
+// calm reports whether bursts may go ahead of the pace. Then it is all that was
+// configured, nothing was refused for a while, and the sends of others before it
+// began have had their time.
 func (p *pace) calm(now time.Time) bool {
 	return p.streak == 0 && !p.probing && p.rate >= headroom*p.limit &&
 		now.Sub(p.began) >= settle && now.Sub(p.lastRefusal) >= noBurst

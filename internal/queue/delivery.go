@@ -82,8 +82,8 @@ type Transfer struct {
 //   - any other error: publishing failed.
 //
 // In the last two cases the delivery stays unsettled. To then holds what is not
-// known to be confirmed, so that to move it again publishes nothing for a second
-// time that the broker has.
+// known to be confirmed. So MoveAll again publishes nothing for a second time
+// that the broker has.
 func MoveAll(ctx context.Context, p Publisher, transfers []Transfer) []error {
 	errs := make([]error, len(transfers))
 	var msgs []Message

@@ -1,7 +1,7 @@
 // Package feed keeps an excess map informed of what the broker knows, until its
-// context ends: how many replicas share the pages' limits, and how deep the lanes
-// of pages in excess are. It is all that replicas learn of one another, and none
-// of them says it.
+// context ends. That is how many replicas share the pages' limits, and how many
+// messages wait in the lanes of pages in excess. It is all that replicas learn
+// of one another, and none of them says it.
 package feed
 
 import (

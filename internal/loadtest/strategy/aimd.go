@@ -29,14 +29,14 @@ type rate struct {
 	grown     time.Time // up to when the rate has grown
 }
 
-// newAIMD lets each replica find its part of a page's limit by itself: its rate
+// newAIMD lets each replica find its part of a page's limit by itself. Its rate
 // grows by a constant a second while messages wait, and a 613 cuts it by a
 // factor. No replica counts the others or hears of them, and there are no lanes.
 //
 // Source: Chiu and Jain (1989) for why rates under additive increase and
-// multiplicative decrease end up alike; the ratio of 0.9 is the default of
-// Netflix's concurrency-limits, where ½ would be TCP's: quota use matters more
-// here than to be fair within seconds. A replica begins at the whole limit, not
+// multiplicative decrease end up alike. The ratio of 0.9 is the default of
+// Netflix's concurrency-limits, where TCP's is ½. Quota use matters more here
+// than to be fair within seconds. A replica begins at the whole limit, not
 // knowing of any other.
 func newAIMD(c Config) *paced[rate] {
 	g := newPaced[rate](c.Random)

@@ -8,8 +8,8 @@ import (
 	"chatclub/internal/excess"
 )
 
-// pause is the mean time between a refusal and the next try of the same
-// message: short against the one-second window of the published limit, long
+// pause is the mean time between a refusal and the next try of the same message.
+// It is short against the one-second window of the published limit, and long
 // against a call's round trip.
 const pause = 100 * time.Millisecond
 

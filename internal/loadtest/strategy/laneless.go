@@ -7,7 +7,7 @@ import (
 )
 
 // laneless is the part of a gate that has to do with lanes, and with replicas
-// that are counted while they run, for gates that know of neither.
+// that are counted while they run. It is for gates that know of neither.
 type laneless struct{}
 
 // InExcess returns false: there is no lane to send a page's messages to.

@@ -12,7 +12,8 @@ import (
 	"chatclub/internal/excess"
 )
 
-// What the source's text and its author's library (plasne/go-batcher) use.
+// The values of the source's text and of its author's library
+// (plasne/go-batcher).
 const (
 	partitions = 20               // "500 requests per second … 20 partitions worth 25"
 	leaseTime  = 15 * time.Second // "a short period of time (15 seconds)"
@@ -43,15 +44,15 @@ type lease struct {
 }
 
 // leased cuts a page's limit into partitions. A replica that needs more than it
-// has tries to lease one at random, exclusively and for some seconds, and sends
+// has tries to lease one at random, exclusively and for some seconds. It sends
 // at the sum of what it holds and of a share that is its own for good.
 //
 // Source: Azure's Rate Limiting pattern, with leases in Redis (SET NX PX) in
-// place of blobs, which the text allows; numbers are those of the text and of
-// its author's library. As there, a lease is not renewed or given back, it runs
-// out. What a replica that died held is used by none for up to 15 s, and replicas
-// that guess do not find what is held. N is configured, for the reserved share.
-// Headroom and burst are chatclub's own.
+// place of blobs, which the text allows. The numbers are those of the text and
+// of its author's library. As there, a lease is not renewed or given back, it
+// runs out. What a replica that died held is used by none for up to 15 s, and
+// replicas that guess do not find what is held. N is configured, for the
+// reserved share. Headroom and burst are chatclub's own.
 type leased struct {
 	*paced[leases]
 	*batcher

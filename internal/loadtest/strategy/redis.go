@@ -12,8 +12,8 @@ import (
 
 const (
 	// batchTime is how much of a page's limit one replica reserves at most at
-	// once: a tenth of a second, so that one round trip serves 29 messages and
-	// a replica that dies takes no more than that with it.
+	// once. With a tenth of a second, one round trip serves 29 messages, and a
+	// replica that dies takes no more than that with it.
 	batchTime = 100 * time.Millisecond
 	// lapse is how late a reserved slot may still be used; as much as an owner
 	// of chatclub's may make up for.

@@ -22,7 +22,7 @@ import (
 type Strategy interface {
 	dispatch.Gate
 	// Run does what must not keep the dispatcher's engine waiting, such as
-	// talking to Redis, until ctx is cancelled; then it returns nil, with all
+	// talking to Redis, until ctx is cancelled. Then it returns nil, with all
 	// its goroutines ended and its connections closed. Call it once, beside the
 	// dispatcher's Run, and cancel it after that has returned.
 	Run(ctx context.Context) error

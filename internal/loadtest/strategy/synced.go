@@ -12,8 +12,8 @@ import (
 
 const (
 	// syncEvery is how often a replica's counts go to Redis and the sums come
-	// back: ten times in the second that the limit is counted in, and the step
-	// at which Pushwoosh plots its sends.
+	// back. It is ten times in the second that the limit is counted in, and the
+	// step at which Pushwoosh plots its sends.
 	syncEvery = 100 * time.Millisecond
 	// counterTTL is how long a page's counter is kept that no replica adds to.
 	counterTTL = time.Minute

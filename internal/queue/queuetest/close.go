@@ -84,8 +84,8 @@ func (e env) closed(s queue.Subscription) {
 	}
 }
 
-// closeUnderLoad: a consumer that closes in the middle loses nothing that it
-// did not acknowledge, though nobody reads its deliveries.
+// closeUnderLoad: a consumer that closes in the middle loses nothing that it did
+// not acknowledge, though its deliveries are not read.
 func closeUnderLoad(e env) {
 	want := ids("m", 200)
 	e.publish(e.top.Outbound(), want...)

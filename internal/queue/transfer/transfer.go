@@ -27,9 +27,9 @@ const (
 	// others waiting. It also bounds for how long deliveries that became stale
 	// meanwhile may still be published.
 	batchTimeout = 5 * time.Second
-	// blockedTimeout is the same for a blocked queue, where nobody else waits.
-	// A mover that gives up earlier publishes the message once more, and a queue
-	// that has a leader again may keep them all.
+	// blockedTimeout is the same for a blocked queue, where no other message
+	// waits. A mover that gives up earlier publishes the message once more, and
+	// a queue that has a leader again may keep them all.
 	blockedTimeout = 30 * time.Second
 	// reminder is how often a blocked queue is logged.
 	reminder = time.Minute
@@ -104,8 +104,8 @@ func (m *Mover) move(ctx context.Context, items []*item) {
 	m.finish(failed...)
 }
 
-// blockLocked has each of items wait behind the others for the first queue that
-// it is still to go to, which is blocked from now on.
+// blockLocked has each of items wait for the first queue that it is still to go
+// to. That queue is blocked from now on.
 func (m *Mover) blockLocked(ctx context.Context, items []*item) {
 	for _, it := range items {
 		name := it.To[0].Queue
