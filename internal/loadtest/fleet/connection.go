@@ -268,8 +268,6 @@ type settler struct {
 
 func (s *settler) Ack(uint64) error { return s.settle(s.inner.Ack) }
 
-func (s *settler) Requeue(uint64) error { return s.settle(s.inner.Requeue) }
-
 func (s *settler) settle(do func() error) error {
 	if !s.Live() {
 		return queue.ErrStale

@@ -72,7 +72,7 @@ func (c *channel) Ack(tag uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.Live() {
-		return c.stale("ack", 1, nil)
+		return c.stale(1, nil)
 	}
 	c.waiting = append(c.waiting, tag)
 	switch len(c.waiting) {
@@ -84,28 +84,13 @@ func (c *channel) Ack(tag uint64) error {
 	return nil
 }
 
-// Requeue gives one delivery back.
-func (c *channel) Requeue(tag uint64) error {
-	c.turn.Lock()
-	defer c.turn.Unlock()
-	if !c.Live() {
-		return c.stale("requeue", 1, nil)
-	}
-	if err := c.ch.Nack(tag, false, true); err != nil {
-		return c.stale("requeue", 1, err)
-	}
-	c.last = time.Now()
-	c.metrics.settled.WithLabelValues("requeue").Inc()
-	return nil
-}
-
 // stale counts deliveries that could not be settled.
-func (c *channel) stale(by string, n int, cause error) error {
+func (c *channel) stale(n int, cause error) error {
 	c.metrics.stale.Add(float64(n))
 	if cause != nil {
-		return fmt.Errorf("%s: %w: %w", by, queue.ErrStale, cause)
+		return fmt.Errorf("ack: %w: %w", queue.ErrStale, cause)
 	}
-	return fmt.Errorf("%s: %w", by, queue.ErrStale)
+	return fmt.Errorf("ack: %w", queue.ErrStale)
 }
 
 // flush writes the acknowledgements that wait.
@@ -134,11 +119,11 @@ func (c *channel) flushTurn() {
 		return nil
 	})
 	if err != nil {
-		_ = c.stale("ack", len(tags), err)
+		_ = c.stale(len(tags), err)
 		return
 	}
 	c.last = time.Now()
-	c.metrics.settled.WithLabelValues("ack").Add(float64(len(tags)))
+	c.metrics.settled.Add(float64(len(tags)))
 }
 
 // Live reports whether deliveries of this channel can still be settled.

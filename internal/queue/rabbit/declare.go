@@ -62,7 +62,7 @@ func declare(conn *amqp.Connection, topology queue.Topology) error {
 
 // arguments are the same on every RabbitMQ from 3.10 to 4.3 and never change
 // for a given prefix. There is no x-delivery-limit: its meaning differs by
-// version, and we do not requeue in operation.
+// version, and nothing is requeued in operation.
 func arguments(spec queue.Spec) amqp.Table {
 	args := amqp.Table{"x-queue-type": "quorum", "x-overflow": "reject-publish"}
 	if spec.DeadLetter != "" {

@@ -36,8 +36,10 @@ func TestForeignMessage(t *testing.T) {
 	if err := d.DeadLetter(t.Context(), message.Death{Reason: message.ReasonUndecodable}); err != nil {
 		t.Fatalf("DeadLetter() = %v, want nil", err)
 	}
-	if err := same.Move(t.Context(), queue.Message{Queue: dead, ID: same.ID, Body: same.Body, Headers: same.Headers}); err != nil {
-		t.Fatalf("Move() = %v, want nil", err)
+	if err := queue.MoveAll(t.Context(), b, []queue.Transfer{
+		{Delivery: same, To: []queue.Message{{Queue: dead, ID: same.ID, Body: same.Body, Headers: same.Headers}}},
+	})[0]; err != nil {
+		t.Fatalf("MoveAll() = %v, want nil", err)
 	}
 	got := consume(t, b, dead, 2)
 	for range 2 {
