@@ -188,5 +188,5 @@ func TestPackagesDoc(t *testing.T) {
 		words := strings.SplitN(doc, " ", 3)
 		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimPrefix(path, "chatclub/"), words[len(words)-1])
 	}
-	doctest.Section(t, "../../ARCHITECTURE.md", "packages", b.String())
+	doctest.Section(t, "../../docs/packages.md", "packages", b.String())
 }

@@ -1,0 +1,218 @@
+package app
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// root is the module's folder.
+const root = "../.."
+
+// What a newcomer reads first stays short.
+func TestFirstDocumentsAreShort(t *testing.T) {
+	t.Parallel()
+	for file, most := range map[string]int{"README.md": 10_000, "ARCHITECTURE.md": 12_000} {
+		if n := len(document(t, file)); n > most {
+			t.Errorf("%s has %d bytes, want at most %d: details belong in docs/", file, n, most)
+		}
+	}
+}
+
+// Every document's links lead to files that exist, and to headings in them. A
+// link that is named like a test leads to that test.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	files := documents(t)
+	if len(files) < 20 {
+		t.Fatalf("found %d documents, want those of the whole repository", len(files))
+	}
+	for _, file := range files {
+		for _, fault := range linkFaults(os.DirFS(root), file, document(t, file)) {
+			t.Errorf("%s: %s", file, fault)
+		}
+	}
+}
+
+func TestLinksFindFaults(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"other.md":         "# Its Title, at 1,000\n```\n# no heading\n```\n",
+		"a/code_test.go":   "package a\n\nfunc TestIt(t *testing.T) {}\n",
+		"internal/x/x.txt": "",
+	} {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, faults := range map[string]int{
+		"[x](other.md) [y](https://example.org/none) `internal/x/x.txt`": 0,
+		"[x](other.md#its-title-at-1000) [up](#here)\n# Here":            0,
+		"[TestIt](a/code_test.go)":                                       0,
+		"```\n[x](none.md)\n```":                                         0,
+		"![x](none.png)":                                                 1,
+		"[x](other.md#no-heading)":                                       1,
+		"[`TestOther`](a/code_test.go)":                                  1,
+		"[x](#nowhere)":                                                  1,
+		"see `internal/y`":                                               1,
+	} {
+		if got := linkFaults(os.DirFS(dir), "doc.md", text); len(got) != faults {
+			t.Errorf("faults of %q = %q, want %d", text, got, faults)
+		}
+	}
+}
+
+// ARCHITECTURE.md says of every package of the product what it guarantees, and
+// of no other.
+func TestMapOfPackages(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{if .GoFiles}}{{.ImportPath}}{{end}}", "chatclub/internal/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	helper := regexp.MustCompile(`^internal/(loadtest|tools|e2e|flow)\b|test$`)
+	exist := make(map[string]bool)
+	for path := range strings.FieldsSeq(string(out)) {
+		if path = strings.TrimPrefix(path, "chatclub/"); !helper.MatchString(path) {
+			exist[path] = true
+		}
+	}
+	sameNames(t, "packages of the product", exist, firstColumn(document(t, "ARCHITECTURE.md"), "`(internal/[a-z/]+)`"))
+}
+
+// The guide for operators says of every alert what to do.
+func TestAlertsAreExplained(t *testing.T) {
+	t.Parallel()
+	exist := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllStringSubmatch(document(t, "deploy/alerts.yml"), -1) {
+		exist[m[1]] = true
+	}
+	_, section, _ := strings.Cut(document(t, "docs/operate.md"), "\n## Alerts\n")
+	sameNames(t, "alerts", exist, firstColumn(section, `([A-Z][A-Za-z]+)`))
+}
+
+// sameNames fails t for what is only in one of the two sets.
+func sameNames(t *testing.T, what string, exist, documented map[string]bool) {
+	t.Helper()
+	if len(exist) == 0 {
+		t.Fatalf("found no %s", what)
+	}
+	for _, name := range slices.Sorted(maps.Keys(exist)) {
+		if !documented[name] {
+			t.Errorf("%s: %s has no row", what, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(documented)) {
+		if !exist[name] {
+			t.Errorf("%s: %s has a row and does not exist", what, name)
+		}
+	}
+}
+
+// firstColumn returns what pattern's group finds in the first cells of tables.
+func firstColumn(text, pattern string) map[string]bool {
+	names := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^\| `+pattern+` \|`).FindAllStringSubmatch(text, -1) {
+		names[m[1]] = true
+	}
+	return names
+}
+
+func document(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// documents lists the repository's Markdown, but for that of test data.
+func documents(t *testing.T) []string {
+	t.Helper()
+	files, err := fs.Glob(os.DirFS(root), "*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"docs", "fakeapi"} {
+		err := fs.WalkDir(os.DirFS(root), folder, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() && e.Name() == "node_modules" {
+				return fs.SkipDir
+			}
+			if err == nil && filepath.Ext(path) == ".md" {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+var (
+	fence    = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	link     = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
+	scheme   = regexp.MustCompile(`^[a-z]+:`)
+	codePath = regexp.MustCompile("`((?:internal|cmd|fakeapi|docs|deploy)/[A-Za-z0-9_./-]+)`")
+	testName = regexp.MustCompile("^`?((?:Test|Fuzz|Benchmark|Example)[A-Z]\\w*)`?$")
+	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	notSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// linkFaults says what is wrong with the links of a document, and with the paths
+// that it names as code.
+func linkFaults(in fs.FS, file, text string) (faults []string) {
+	text = fence.ReplaceAllString(text, "")
+	dir := filepath.Dir(file)
+	for _, m := range link.FindAllStringSubmatch(text, -1) {
+		if scheme.MatchString(m[2]) {
+			continue
+		}
+		path, anchor, _ := strings.Cut(m[2], "#")
+		target := text
+		if path != "" {
+			path = filepath.Join(dir, path)
+			raw, err := fs.ReadFile(in, path)
+			if info, dirErr := fs.Stat(in, path); err != nil && (dirErr != nil || !info.IsDir()) {
+				faults = append(faults, fmt.Sprintf("%s does not exist", m[2]))
+				continue
+			}
+			target = fence.ReplaceAllString(string(raw), "")
+		}
+		if anchor != "" && !slices.Contains(anchors(target), anchor) {
+			faults = append(faults, fmt.Sprintf("%s: no heading has that anchor", m[2]))
+		}
+		if name := testName.FindStringSubmatch(m[1]); name != nil && !strings.Contains(target, "func "+name[1]+"(") {
+			faults = append(faults, fmt.Sprintf("%s has no %s", m[2], name[1]))
+		}
+	}
+	for _, m := range codePath.FindAllStringSubmatch(text, -1) {
+		if _, err := fs.Stat(in, strings.TrimSuffix(m[1], "/")); err != nil {
+			faults = append(faults, fmt.Sprintf("`%s` does not exist", m[1]))
+		}
+	}
+	return faults
+}
+
+// anchors are what GitHub makes of headings.
+func anchors(text string) (all []string) {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		plain := link.ReplaceAllString(m[1], "$1")
+		all = append(all, strings.ReplaceAll(notSlug.ReplaceAllString(strings.ToLower(plain), ""), " ", "-"))
+	}
+	return all
+}
