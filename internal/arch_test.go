@@ -27,6 +27,7 @@ func house() []row {
 		{"queue", "message"},
 		{"queue/memory", "queue"},
 		{"queue/rabbit", "backoff queue"},
+		{"queue/transfer", "backoff queue"},
 
 		// What core is made of.
 		{"command", "phrase plaintext"},
@@ -34,13 +35,14 @@ func house() []row {
 		{"rooms", "command plaintext"},
 
 		// What a dispatcher is made of.
-		{"census", "backoff excess queue"},
+		{"breaker", ""},
+		{"excess/feed", "backoff excess queue"},
 		{"sender", "message"},
 
 		// The three jobs.
 		{"webhook", "message queue"},
-		{"core", "backoff census command excess fanout message phrase queue rooms"},
-		{"dispatch", "aimd backoff census excess message queue sender"},
+		{"core", "backoff command excess excess/feed fanout message phrase queue rooms"},
+		{"dispatch", "aimd backoff breaker excess excess/feed message queue queue/transfer sender"},
 
 		// What core does beside events.
 		{"broadcast", "backoff fanout message plaintext queue rooms"},
@@ -92,7 +94,8 @@ func house() []row {
 		{"queue/rabbit/rabbittest", "queue"},
 		{"rooms/roomstest", ""},
 		{"tools/probe", ""},
-		{"tools/withservers", "queue/rabbit/rabbittest rooms/roomstest"},
+		{"tools/stall", ""},
+		{"tools/withservers", "queue/rabbit/rabbittest rooms/roomstest tools/stall"},
 	}
 }
 
@@ -138,6 +141,16 @@ func libraries() []library {
 		{"github.com/testcontainers/testcontainers-go", "queue/rabbit/rabbittest", ""},
 		{"go.uber.org/goleak", "queue/rabbit/rabbittest", "..."},
 		{"pgregory.net/rapid", "", "..."},
+	}
+}
+
+// instead has the packages of the standard library that nobody imports, with what
+// to import in their place.
+func instead() map[string]string {
+	return map[string]string{
+		"io/ioutil": "io and os",
+		"log":       "log/slog, injected",
+		"math/rand": "math/rand/v2",
 	}
 }
 

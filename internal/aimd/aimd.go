@@ -1,6 +1,6 @@
-// Package aimd is a limit on calls in flight that follows the latency of who
-// answers them: it settles where a percentile of the latency is at its target,
-// and never leaves its bounds.
+// Package aimd is a limit on calls in flight that follows the latency of their
+// answers. It settles where a percentile of the latency is at its target, and
+// never leaves its bounds.
 //
 // Algorithm. The limit grows slowly while the calls are fast enough, and is
 // cut by a share when they are not:
@@ -17,15 +17,16 @@
 //	         whichever is longer
 //
 // Where it comes from. Additive increase and multiplicative decrease is how TCP
-// steers its congestion window (RFC 5681): by one in a round trip, spread over
-// the acknowledgements, one cut at most for what was sent before it, and cut
-// from what is really in flight. Senders that share a receiver and know nothing
-// of each other come to equal shares that way (Chiu and Jain, 1989). The cut to
-// 0.9, where TCP halves, and the growth only while half of the limit is used,
-// because the latency at a load that was not tried is unknown, are those of
-// Netflix' concurrency-limits. That library takes each call above a fixed
-// time for overload; to judge by a percentile over a sliding sample, so that one
-// straggler is none, is Mindbox' way, whose experiment the tests repeat.
+// steers its congestion window (RFC 5681). It grows by one in a round trip,
+// spread over the acknowledgements. It is cut once at most for what was sent
+// before the cut, and from what is really in flight. Senders that share a
+// receiver and know nothing of each other come to equal shares that way (Chiu
+// and Jain, 1989). The cut to 0.9, where TCP halves, is that of Netflix'
+// concurrency-limits. So is the growth only while half of the limit is used,
+// because the latency at a load that was not tried is unknown. That library
+// takes each call above a fixed time for overload. To judge by a percentile over
+// a sliding sample, so that one straggler is none, is Mindbox' way. The tests
+// repeat its experiment.
 //
 // The estimator. Only whether the percentile is above the target matters, never
 // what it is. So the sample is a ring of Window marks, slow or not, and their
@@ -33,11 +34,11 @@
 // a histogram or sketch is less exact as well.
 //
 // Details that matter. A call begun before a cut tells of the load before it;
-// counted, it would cut again for the same overload. Growth does not start a
-// new sample: at a high rate the fast calls alone would fill it before the first
-// slow one could end, and so for ever. The limit keeps its fraction: with steps
-// of a whole call, a limit of 3 shared by three would swing between 6 and 9.
-// A window is counted in one's own results, so N limiters that share the calls
+// counted, it would cut again for the same overload. Growth does not start a new
+// sample. At a high rate the fast calls alone would fill it before the first
+// slow one could end, again and again. The limit keeps its fraction: with steps
+// of a whole call, a limit of 3 shared by three would swing between 6 and 9. A
+// window is counted in one's own results, so N limiters that share the calls
 // grow together no faster than one that makes them all.
 package aimd
 
@@ -48,12 +49,12 @@ import (
 	"time"
 )
 
-// What a zero in Config stands for.
+// The defaults of Config.
 const (
 	// One call in twenty may be slow for reasons of its own.
 	defaultPercentile = 0.95
-	// At the 95th percentile five slow calls of these pass: with fewer, chance
-	// would decide; with more, the 75 calls/s of the public experiment would
+	// At the 95th percentile five slow calls of these pass. With fewer, chance
+	// would decide. With more, the 75 calls/s of the public experiment would
 	// take longer than a second or two for one verdict.
 	defaultWindow = 100
 	// Netflix' ratio.
@@ -109,8 +110,8 @@ func (c Config) withDefaults() Config {
 }
 
 // Limiter is the limit. Make one with New; the zero value is not useful. It has
-// no clock, no goroutine and no lock, and is not safe for concurrent use: it
-// belongs to one owner, such as an event loop, which asks Limit before each
+// no clock, no goroutine and no lock, and is not safe for concurrent use. It
+// belongs to one owner, such as an event loop. The owner asks Limit before each
 // call and tells Observe each result.
 type Limiter struct {
 	cfg   Config
@@ -140,22 +141,23 @@ func New(c Config) (*Limiter, error) {
 	}, nil
 }
 
-// allowed is how many of window results may be slow: all that come after the
-// percentile, which is the one of rank ⌈percentile × window⌉ from the fastest.
+// allowed returns how many of window results may be slow: all that come after
+// the percentile. That is the one of rank ⌈percentile × window⌉ from the
+// fastest.
 func allowed(percentile float64, window int) int {
 	// 0.07 × 100 is 7.000000000000001 to a computer, and its ceiling must be 7.
 	const rounding = 1e-9
 	return window - int(math.Ceil(percentile*float64(window)-rounding))
 }
 
-// Limit is how many calls may be in flight now: Min to Max. When it is below
-// the number that is in flight, no call may begin until enough have ended.
+// Limit returns how many calls may be in flight now: Min to Max. When it is
+// below the number that is in flight, no call may begin until enough have ended.
 func (l *Limiter) Limit() int { return int(l.limit) }
 
-// Observe tells that a call ended at now, latency after it began, with inFlight
+// Observe learns that a call ended at now, latency after it began, with inFlight
 // calls in flight, itself included. The caller leaves out calls that were
-// refused for a quota, because their early answers say nothing about the load,
-// and tells those that it gave up with the time that it waited. Where now goes
+// refused for a quota, because their early answers say nothing about the load.
+// It tells those that it gave up with the time that it waited. If now goes
 // backwards, the last cut counts as made at now.
 func (l *Limiter) Observe(now time.Time, latency time.Duration, inFlight int) {
 	if l.cfg.Target == 0 {

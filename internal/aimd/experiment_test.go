@@ -187,7 +187,7 @@ func adaptive(start int) aimd.Config {
 	return aimd.Config{Min: 1, Max: 100, Start: start, Target: target}
 }
 
-// within tells whether got is want ± share.
+// within reports whether got is want ± share.
 func within[T ~int64 | ~float64](got, want T, share float64) bool {
 	return max(float64(got)/float64(want), float64(want)/float64(got)) <= 1+share
 }

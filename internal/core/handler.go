@@ -75,7 +75,7 @@ func (h *handler) deadLetter(run, work context.Context, in inbound, reason messa
 		defer cancel()
 		err := in.delivery.DeadLetter(ctx, message.Death{Reason: reason})
 		if errors.Is(err, queue.ErrStale) || errors.Is(err, queue.ErrSettled) {
-			return nil // published; the event is delivered again and published again
+			return nil // the event is delivered again
 		}
 		return err
 	})

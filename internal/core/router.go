@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/census"
 	"chatclub/internal/excess"
+	"chatclub/internal/excess/feed"
 	"chatclub/internal/message"
 )
 
@@ -45,13 +45,13 @@ func newRouter(cfg Config, overflowed prometheus.Counter) *router {
 func (r *router) queueFor(o message.Outbound, now time.Time) string {
 	k := excess.Key{Page: o.Page, Class: string(o.Class)}
 	d := r.gate.Offer(now, k, false)
-	switch d.Do {
+	switch d.Action {
 	case excess.Send:
-		r.gate.Done(now, d.Pass, excess.Other) // there is no call; the copy only counts
+		r.gate.Done(now, d.Permit, excess.Other) // there is no call; the copy only counts
 		return r.cfg.Broker.Topology().Outbound()
 	case excess.Wait:
 		r.gate.Overflow(now, k, 1)
-	case excess.Spill, excess.Return:
+	case excess.Overflow, excess.Return:
 	}
 	r.overflowed.Inc()
 	return r.cfg.Broker.Topology().LaneOf(o.Page)
@@ -59,12 +59,12 @@ func (r *router) queueFor(o message.Outbound, now time.Time) string {
 
 // run keeps the gate informed until ctx ends.
 func (r *router) run(ctx context.Context) {
-	c := census.Census{
+	f := feed.Feed{
 		Broker: r.cfg.Broker, Gate: r.gate, Queue: r.cfg.Broker.Topology().Inbound(),
 		Now: r.cfg.Now, Random: rand.Float64,
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { c.Lanes(ctx) })
-	c.Count(ctx, func() {}, nil)
+	wg.Go(func() { f.LaneDepths(ctx) })
+	f.Replicas(ctx, func() {}, nil)
 	wg.Wait()
 }

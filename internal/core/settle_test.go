@@ -182,10 +182,6 @@ type deadChannel struct{ t *testing.T }
 
 func (c deadChannel) Ack(uint64) error { c.t.Error("Ack of a stale delivery"); return queue.ErrStale }
 
-func (c deadChannel) Requeue(uint64) error {
-	c.t.Error("Requeue of a stale delivery")
-	return queue.ErrStale
-}
 func (deadChannel) Live() bool { return false }
 
 // TestStale checks that a delivery of a lost connection is not settled. Its event

@@ -25,7 +25,7 @@ type BusyPage struct {
 	Refused  int        `json:"refused"`         // calls refused since it was last free
 }
 
-// viewer is a gate that can be looked into.
+// viewer is a gate that tells which of its pages are not free.
 type viewer interface {
 	Views(limit int) []excess.View
 }
@@ -56,7 +56,7 @@ func (e *engine) waiting() map[excess.Key]int {
 	return n
 }
 
-// busyPages are the pages that are not simply free.
+// busyPages returns the pages that are not simply free.
 func (d *Dispatcher) busyPages(ctx context.Context) []BusyPage {
 	pages := []BusyPage{}
 	v, ok := d.Gate.(viewer)
@@ -86,25 +86,25 @@ func (d *Dispatcher) busyPages(ctx context.Context) []BusyPage {
 
 // PagesHandler serves the dispatcher's view of its pages for the admin port:
 //
-//	GET  /pages              → {"busy": [BusyPage, …], "stopped": [StoppedPage, …]}, at most 1000 each
+//	GET  /pages              → {"busy": [BusyPage, …], "stopped": [SuspendedPage, …]}, at most 1000 each
 //	POST /pages/{id}/resume  → 204 when the page was stopped, otherwise 404
 //
-// What it tells and changes is this replica's alone.
+// It shows and changes the state of this replica alone.
 func (d *Dispatcher) PagesHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pages", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer := struct {
-			Busy    []BusyPage    `json:"busy"`
-			Stopped []StoppedPage `json:"stopped"`
-		}{d.busyPages(r.Context()), d.stops.list(listLimit)}
+			Busy    []BusyPage      `json:"busy"`
+			Stopped []SuspendedPage `json:"stopped"`
+		}{d.busyPages(r.Context()), d.suspended.list(listLimit)}
 		if err := json.NewEncoder(w).Encode(answer); err != nil {
 			d.Log.Debug("answer GET /pages", "err", err)
 		}
 	})
 	mux.HandleFunc("POST /pages/{id}/resume", func(w http.ResponseWriter, r *http.Request) {
 		page := r.PathValue("id")
-		if !d.stops.resume(page) {
+		if !d.suspended.resume(page) {
 			http.Error(w, "page is not stopped on this replica", http.StatusNotFound)
 			return
 		}
@@ -116,7 +116,7 @@ func (d *Dispatcher) PagesHandler() http.Handler {
 
 // Ready returns nil while calls to the API are possible, otherwise why not.
 func (d *Dispatcher) Ready() error {
-	if shut, _ := d.valve.state(); shut {
+	if open, _ := d.breaker.State(); open {
 		return errAPIDown
 	}
 	if d.unanswered.Load() {

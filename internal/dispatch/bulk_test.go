@@ -112,8 +112,8 @@ func TestBroadcastOfABusyPageHoldsUpNoOther(t *testing.T) {
 		if got := sentOf(a, "busy"); got != 100 {
 			t.Errorf("sent of the busy page's broadcast ten calm seconds later = %d, want 100", got)
 		}
-		if got := testutil.ToFloat64(r.metrics.spilled); got != 0 {
-			t.Errorf("spilled = %v, want 0: the page was never in excess", got)
+		if got := testutil.ToFloat64(r.metrics.overflowed); got != 0 {
+			t.Errorf("overflowed = %v, want 0: the page was never in excess", got)
 		}
 		for id, n := range a.calls {
 			if n != 1 {
@@ -181,8 +181,8 @@ func TestBroadcastGetsWhatItsPageLeaves(t *testing.T) {
 		if most := 5*time.Second/19 + 50*time.Millisecond; longest > most {
 			t.Errorf("longest wait of a reply = %v, want at most %v", longest, most)
 		}
-		if got := testutil.ToFloat64(r.metrics.spilled); got != 0 {
-			t.Errorf("spilled = %v, want 0: the page was never in excess", got)
+		if got := testutil.ToFloat64(r.metrics.overflowed); got != 0 {
+			t.Errorf("overflowed = %v, want 0: the page was never in excess", got)
 		}
 		r.stop(t)
 	})
@@ -213,8 +213,8 @@ func TestBroadcastOfAPageInExcessStaysOffItsLane(t *testing.T) {
 		if got := testutil.ToFloat64(r.metrics.givenBack); got < 200 || got > 5*bulkPrefetch/bulkRest.Seconds() {
 			t.Errorf("given back in 5 s = %v, want all 200 once at least, and at most %v", got, 5*bulkPrefetch/bulkRest.Seconds())
 		}
-		if got := testutil.ToFloat64(r.metrics.spilled); got > 400 {
-			t.Errorf("spilled = %v, want at most the page's 400 messages", got)
+		if got := testutil.ToFloat64(r.metrics.overflowed); got > 400 {
+			t.Errorf("overflowed = %v, want at most the page's 400 messages", got)
 		}
 		time.Sleep(2 * time.Minute)
 		r.stop(t)

@@ -3,57 +3,58 @@ package dispatch
 import (
 	"time"
 
+	"chatclub/internal/breaker"
 	"chatclub/internal/excess"
 	"chatclub/internal/sender"
 )
 
 // result is a call, and once it has ended what it came to.
 type result struct {
-	job   *job
-	pass  excess.Pass
-	probe bool
-	began time.Time
+	item   *item
+	permit excess.Permit
+	probe  bool
+	began  time.Time
 	sender.Result
 }
 
-// call has the call of j made.
-func (e *engine) call(q *pageQueue, j *job, pass excess.Pass, probe bool) {
+// call has a worker make the call of m.
+func (e *engine) call(q *pageQueue, m *item, permit excess.Permit, probe bool) {
 	now := e.Now()
-	j.called = now.UnixMilli()
-	e.count(q, j, +1, now)
+	m.called = now.UnixMilli()
+	e.count(q, m, +1, now)
 	e.metrics.inFlight.Inc()
-	if pass.Probe() {
+	if permit.Probe() {
 		e.metrics.probes[probePage].Inc()
 	}
 	if probe {
 		e.metrics.probes[probeAPI].Inc()
 	}
-	if j.probe {
-		e.metrics.probes[probeStopped].Inc()
+	if m.probe {
+		e.metrics.probes[probeSuspended].Inc()
 	}
 	if e.inFlight > e.workers {
 		e.workers++
 		e.callers.Go(e.work)
 	}
-	e.due <- result{job: j, pass: pass, probe: probe, began: now} // has room: there is a worker for each call
+	e.due <- result{item: m, permit: permit, probe: probe, began: now} // has room: there is a worker for each call
 }
 
-// work makes calls, one after another, until the engine ends. Workers stay,
-// because a goroutine for each call would grow its stack anew each time.
+// work makes calls, one after another, until the engine ends. A goroutine for each
+// call would grow its stack anew each time.
 func (e *engine) work() {
 	for r := range e.due {
-		r.Result = e.Sender.Send(e.calls, r.job.out)
+		r.Result = e.Sender.Send(e.calls, r.item.out)
 		e.results <- r
 	}
 }
 
-// count counts a call of j, of page q, that begins (+1) or has ended (−1).
-func (e *engine) count(q *pageQueue, j *job, n int, now time.Time) {
+// count counts a call of m, of page q, that begins (+1) or has ended (−1).
+func (e *engine) count(q *pageQueue, m *item, n int, now time.Time) {
 	e.inFlight += n
 	q.inFlight += n
-	if j.lane == noLane {
+	if m.lane == noLane {
 		e.freeCalls += n
-	} else if l := &e.lanes[j.lane]; j.term == l.term {
+	} else if l := &e.lanes[m.lane]; m.term == l.term {
 		if l.inFlight == 0 {
 			l.progress = now // nothing was asked for until now
 		}
@@ -61,24 +62,24 @@ func (e *engine) count(q *pageQueue, j *job, n int, now time.Time) {
 	}
 }
 
-// ended settles a message by its call's outcome.
+// ended settles the message of a call that has ended by its outcome.
 func (e *engine) ended(r result) {
 	now := e.Now()
-	j := r.job
-	q := e.page(j)
-	e.count(q, j, -1, now)
+	m := r.item
+	q := e.page(m)
+	e.count(q, m, -1, now)
 	e.metrics.inFlight.Dec()
-	rule := settleRule(r.Outcome)
+	disp := dispositionOf(r.Outcome)
 	if !called(r.Result) {
-		rule.api = noCall
+		disp.verdict = breaker.NoCall
 	}
-	dec := e.Gate.Done(now, r.pass, limitResult(r.Outcome))
-	answer := rule.api == apiAnswers || rule.api == appThrottled // a refusal is one, too
-	recovered := answer && e.wasAnswered(now)
-	e.progressed(j, now, answer, now.Sub(r.began) < stuckAfter)
-	e.observe(now, r.Result, rule)
-	shut := e.report(now, r, rule)
-	e.settle(j, rule, dec, r, shut)
+	dec := e.Gate.Done(now, r.permit, limitResult(r.Outcome))
+	answer := disp.verdict == breaker.Answers || disp.verdict == breaker.Throttled // a refusal is one, too
+	recovered := answer && e.noteAnswer(now)
+	e.noteProgress(m, now, answer, now.Sub(r.began) < stuckAfter)
+	e.observe(now, r.Result, disp)
+	open := e.report(now, r, disp)
+	e.settle(m, disp, dec, r, open)
 	if len(e.ready) == 0 {
 		e.pump(q)
 	} else if len(q.heap) > 0 { // behind those that wait: the call that is free now is theirs
@@ -88,13 +89,13 @@ func (e *engine) ended(r result) {
 	if recovered {
 		e.resubscribe()
 	}
-	if j.lane != noLane {
-		e.leave(j.lane)
+	if m.lane != noLane {
+		e.leave(m.lane)
 	}
 	e.leaveFree()
 }
 
-// drainReady tries the pages that waited for a call to end, in turn.
+// drainReady tries the pages that waited for a call to end, one after another.
 func (e *engine) drainReady() {
 	for len(e.ready) > 0 && e.inFlight < e.limit.Limit() && !e.stopping {
 		q := e.ready[0]
@@ -119,8 +120,8 @@ func (e *engine) await(q *pageQueue) {
 	}
 }
 
-// called tells whether a call was made: the sender finds some faults, an
-// unknown token or a page that cannot be one, without asking the API.
+// called reports whether a call was made. The sender finds some errors without
+// asking the API: an unknown token, or a page that cannot be one.
 func called(res sender.Result) bool {
 	switch res.Outcome { //nolint:exhaustive // the others come of calls
 	case sender.Canceled:
@@ -132,7 +133,7 @@ func called(res sender.Result) bool {
 	}
 }
 
-// limitResult is an outcome as the gate sees it.
+// limitResult returns an outcome as the gate sees it.
 func limitResult(o sender.Outcome) excess.Result {
 	switch o {
 	case sender.PageThrottled:

@@ -1,13 +1,13 @@
-// Package dispatch is the dispatcher: it takes outbound messages off the queue,
-// asks the gate when the message's page may be sent to, calls the Send API, and
-// settles each delivery exactly once — acknowledged when it was sent, moved to
-// the dead-letter queue with a reason, or confirmed on another queue. What it
-// could not settle when it ends goes back to its queue.
+// Package dispatch is the dispatcher. It takes outbound messages off the queue,
+// asks the gate when the message's page may be sent to, and calls the Send API.
+// It settles each delivery exactly once: acknowledged when it was sent, moved to
+// the dead-letter queue with a reason, or confirmed on another queue. When the
+// dispatcher ends, all that is not settled goes back to its queue.
 //
 // One goroutine, the engine, decides everything and is never blocked: calls,
 // acknowledgements and publishes are made by others, which report back. At most
-// one message per recipient is on its way at a time, so that copies to one
-// recipient leave in queue order, whatever the calls' latency.
+// one message per recipient is on its way at a time. So copies to one recipient
+// leave in queue order, whatever the calls' latency.
 package dispatch
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/breaker"
 	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
@@ -56,7 +57,8 @@ type Config struct {
 }
 
 // defaultLanePrefetch covers the calls in flight of a page at its limit while
-// the API is slow: 300/s × 0.8 s = 240, and as many again waiting behind them.
+// the API is slow. That is 300/s × 0.8 s = 240, and as many again wait behind
+// them.
 const defaultLanePrefetch = 512
 
 // Validate names every fault.
@@ -103,10 +105,10 @@ func (c Config) Validate() error {
 // the broker delivers to it. Make one with New.
 type Dispatcher struct {
 	Config
-	metrics *metrics
-	valve   *valve
-	stops   *stops
-	asks    chan chan<- map[excess.Key]int // of the admin port, to the engine
+	metrics   *metrics
+	breaker   *breaker.Breaker
+	suspended *suspended
+	asks      chan chan<- map[excess.Key]int // of the admin port, to the engine
 
 	unanswered atomic.Bool // calls were made, and none was answered for stuckAfter
 }
@@ -123,13 +125,13 @@ func New(cfg Config) (*Dispatcher, error) {
 		cfg.LanePrefetch = defaultLanePrefetch
 	}
 	cfg.Random = defaultRandom(cfg.Random)
-	stops := newStops()
+	suspended := newSuspended()
 	return &Dispatcher{
-		Config:  cfg,
-		metrics: newMetrics(cfg.Registerer, cfg.Gate.Counts, stops.len),
-		valve:   &valve{random: cfg.Random},
-		stops:   stops,
-		asks:    make(chan chan<- map[excess.Key]int),
+		Config:    cfg,
+		metrics:   newMetrics(cfg.Registerer, cfg.Gate.Counts, suspended.len),
+		breaker:   breaker.New(cfg.Random),
+		suspended: suspended,
+		asks:      make(chan chan<- map[excess.Key]int),
 	}, nil
 }
 
@@ -148,7 +150,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return e.stop()
 }
 
-// What readiness says while the valve is shut, and while calls hang.
+// Readiness while the breaker is open, and while calls hang.
 var (
 	errAPIDown   = errors.New("the Send API takes no calls")
 	errAPISilent = errors.New("the Send API does not answer")

@@ -294,15 +294,15 @@ func checkFeedback(t *testing.T, r *rig, m message.Outbound, reason message.Reas
 	}
 }
 
-func TestEveryOutcomeHasARule(t *testing.T) {
+func TestEveryOutcomeHasADisposition(t *testing.T) {
 	t.Parallel()
 	for _, o := range sender.Outcomes() {
-		r := settleRule(o)
-		if r.do == leave && o != sender.Canceled {
-			t.Errorf("settleRule(%v) leaves the message, want a deed", o)
+		r := dispositionOf(o)
+		if r.action == leave && o != sender.Canceled {
+			t.Errorf("dispositionOf(%v) leaves the message, want an action", o)
 		}
-		if (r.do == bury || r.do == stopPage || r.do == tryAgain) && r.reason == "" {
-			t.Errorf("settleRule(%v) has no reason", o)
+		if (r.action == bury || r.action == suspendPage || r.action == tryAgain) && r.reason == "" {
+			t.Errorf("dispositionOf(%v) has no reason", o)
 		}
 	}
 }
@@ -379,8 +379,8 @@ func TestPageInExcessGoesToItsLaneAndOthersPass(t *testing.T) {
 		if got := len(a.accepted()); got != 100 {
 			t.Errorf("accepted while one page is in excess = %d, want the other page's 100", got)
 		}
-		if got := testutil.ToFloat64(r.metrics.spilled); got != 100 {
-			t.Errorf("spilled = %v, want the page's 100", got)
+		if got := testutil.ToFloat64(r.metrics.overflowed); got != 100 {
+			t.Errorf("overflowed = %v, want the page's 100", got)
 		}
 		time.Sleep(time.Minute)
 		r.stop(t)

@@ -8,27 +8,29 @@ import (
 	"time"
 
 	"chatclub/internal/aimd"
+	"chatclub/internal/queue/transfer"
 )
 
 const (
 	// tickEvery is how often lanes are checked for progress.
 	tickEvery = time.Second
 	// stuckAfter is how long a lane may make no progress, though something of it
-	// could be sent, before nothing more is: the replica gives it up when the
-	// calls in flight, which may still be answered, have ended.
+	// could be sent, before nothing more is. The replica gives the lane up when
+	// the calls in flight, which may still be answered, have ended.
 	stuckAfter = 5 * time.Second
-	// fullTicks is how many ticks in a row all calls are taken before a replica
-	// that owns more than its part of the lanes gives one up.
+	// fullTicks is for how many ticks in a row all calls are taken before a
+	// replica gives up a lane. It gives up one only if it owns more than its
+	// part.
 	fullTicks = 3
 )
 
 // engine is the state of one Run. All of it belongs to the goroutine of loop,
-// but for the channels and what says otherwise.
+// except the channels and what says otherwise.
 type engine struct {
 	*Dispatcher
 
-	arrivals chan *job     // from `outbound` and the lanes
-	bulk     chan *job     // from `outbound.bulk`, taken only while there is room
+	arrivals chan *item    // from `outbound` and the lanes
+	bulk     chan *item    // from `outbound.bulk`, taken only while there is room
 	due      chan result   // calls to make; as many places as calls
 	results  chan result   // of calls; as many places as calls, so that no call waits
 	closed   chan *source  // whose subscription has ended: what is held of it is stale
@@ -41,8 +43,8 @@ type engine struct {
 	settlers    sync.WaitGroup
 	endSettling context.CancelFunc
 	replicas    atomic.Int64 // as the broker counts them
-	careful     atomic.Bool  // take a few messages at a time from each queue
-	moves       *mover
+	probing     atomic.Bool  // the API does not answer: a few messages at a time are taken from each queue
+	moves       *transfer.Mover
 	outbound    *source
 	bulkIn      *source
 	laneIn      []*source
@@ -50,19 +52,18 @@ type engine struct {
 	seq        uint64
 	inFlight   int
 	workers    int // goroutines that make calls: as many as there ever were in flight
-	parked     int // held of pages that are on no lane
+	held       int // held of pages that are on no lane
 	freeCalls  int // of them in calls
 	pages      map[pageID]*pageQueue
-	lines      *lines
-	alarms     alarms
+	recipients *recipientOrder
+	timers     timers
 	ready      []*pageQueue // wait for a call to end
 	limit      *aimd.Limiter
 	lanes      []lane
-	broadcasts []aside         // messages of them that were taken, and are neither their pages' nor on their way yet
+	deferred   []deferred      // messages of them that were taken, and are neither their pages' nor on their way yet
 	toldBusy   map[string]bool // pages that core was told of since the last tick
 	stopping   bool            // nothing more is sent
 	answered   time.Time       // when the API last answered, or nothing was asked of it
-	canary     bool            // it does not: a few messages at a time are taken
 	free       lane            // whether what is on no lane may be sent, and is being given up
 	full       int             // ticks in a row in which all calls were taken
 	latency    time.Duration
@@ -77,20 +78,22 @@ func newEngine(d *Dispatcher) (*engine, error) {
 	n := d.Broker.Topology().Lanes
 	e := &engine{
 		Dispatcher: d,
-		arrivals:   make(chan *job),
-		bulk:       make(chan *job),
+		arrivals:   make(chan *item),
+		bulk:       make(chan *item),
 		due:        make(chan result, d.MaxInFlight),
 		results:    make(chan result, d.MaxInFlight),
 		closed:     make(chan *source),
 		stopped:    make(chan struct{}),
 		calls:      calls, abort: abort,
-		moves:    newMover(d),
-		laneIn:   make([]*source, n),
-		pages:    make(map[pageID]*pageQueue),
-		lines:    newLines(),
-		toldBusy: make(map[string]bool),
-		limit:    limit,
-		lanes:    make([]lane, n),
+		moves: transfer.New(transfer.Config{
+			Publisher: d.Broker, Log: d.Log, Now: d.Now, Random: d.Random, Stale: d.metrics.stale,
+		}),
+		laneIn:     make([]*source, n),
+		pages:      make(map[pageID]*pageQueue),
+		recipients: newRecipientOrder(),
+		toldBusy:   make(map[string]bool),
+		limit:      limit,
+		lanes:      make([]lane, n),
 	}
 	e.answered = e.Now()
 	e.startSettlers()
@@ -99,56 +102,57 @@ func newEngine(d *Dispatcher) (*engine, error) {
 
 // loop decides until ctx ends.
 func (e *engine) loop(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	due := time.NewTimer(time.Hour)
+	defer due.Stop()
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
-		bulk := e.bulkNow()
-		timer.Reset(e.untilAlarm())
+		e.sendDeferred()
+		bulk := e.bulkChannel()
+		due.Reset(e.untilTimer())
 		select {
 		case <-ctx.Done():
 			return
-		case j := <-e.arrivals:
-			e.arrive(j)
+		case m := <-e.arrivals:
+			e.arrive(m)
 		case r := <-e.results:
 			e.ended(r)
-		case j := <-bulk:
-			e.takeBulk(j)
+		case m := <-bulk:
+			e.takeBulk(m)
 		case s := <-e.closed:
 			e.purge(s)
-		case <-timer.C:
-			e.alarm()
+		case <-due.C:
+			e.fireTimers()
 		case <-tick.C:
 			e.tick()
 		case answer := <-e.asks:
 			answer <- e.waiting()
 		}
-		e.metrics.held.Set(float64(e.parked))
-		e.metrics.parked.Set(float64(e.parked - e.freeCalls))
+		e.metrics.held.Set(float64(e.held))
+		e.metrics.waiting.Set(float64(e.held - e.freeCalls))
 	}
 }
 
-// untilAlarm is how long until the next alarm.
-func (e *engine) untilAlarm() time.Duration {
-	if len(e.alarms) == 0 {
+// untilTimer returns how long until the next timer.
+func (e *engine) untilTimer() time.Duration {
+	if len(e.timers) == 0 {
 		return time.Hour
 	}
-	return max(0, e.alarms[0].at.Sub(e.Now()))
+	return max(0, e.timers[0].at.Sub(e.Now()))
 }
 
-// alarm looks again at what is due.
-func (e *engine) alarm() {
+// fireTimers looks again at what is due.
+func (e *engine) fireTimers() {
 	now := e.Now()
-	for len(e.alarms) > 0 && !e.alarms[0].at.After(now) {
-		a := heap.Pop(&e.alarms).(alarm) //nolint:forcetypeassert // only alarms are pushed
+	for len(e.timers) > 0 && !e.timers[0].at.After(now) {
+		t := heap.Pop(&e.timers).(timer) //nolint:forcetypeassert // only timers are pushed
 		switch {
-		case a.job != nil:
-			e.enqueue(a.job)
-		case a.page == nil: // for a broadcast that was set aside: the loop has turned
-		case a.page.wakeAt.Equal(a.at):
-			a.page.wakeAt = time.Time{}
-			e.pump(a.page)
+		case t.item != nil:
+			e.enqueue(t.item)
+		case t.page == nil: // for a deferred message: the loop comes round to it
+		case t.page.wakeAt.Equal(t.at):
+			t.page.wakeAt = time.Time{}
+			e.pump(t.page)
 		}
 	}
 }
@@ -156,5 +160,5 @@ func (e *engine) alarm() {
 // wake makes the engine look at a page after wait.
 func (e *engine) wake(q *pageQueue, wait time.Duration) {
 	q.wakeAt = e.Now().Add(wait)
-	heap.Push(&e.alarms, alarm{at: q.wakeAt, page: q})
+	heap.Push(&e.timers, timer{at: q.wakeAt, page: q})
 }

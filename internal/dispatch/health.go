@@ -3,16 +3,16 @@ package dispatch
 import "time"
 
 // checkHealth keeps a replica that cannot call the API from holding what others
-// could send. After stuckAfter without any answer, though calls were made or
-// are due, it sends nothing more of `outbound`; when its calls of that have
-// ended and none was answered, it becomes a canary. While the app is throttled
-// the API does answer, and no other replica could send either.
+// could send. After stuckAfter without any answer, though calls were made or are
+// due, it sends nothing more of `outbound`. When its calls of that have ended and
+// none was answered, it begins to probe. While the app is throttled the API does
+// answer, and no other replica could send either.
 func (e *engine) checkHealth(now time.Time) {
-	shut, throttled := e.valve.state()
-	if throttled || e.inFlight == 0 && !shut {
+	open, throttled := e.breaker.State()
+	if throttled || e.inFlight == 0 && !open {
 		e.answered = now // or nothing was asked
 	}
-	if e.canary || e.free.silent || now.Sub(e.answered) <= stuckAfter {
+	if e.probing.Load() || e.free.silent || now.Sub(e.answered) <= stuckAfter {
 		return
 	}
 	e.free.silent = true
@@ -24,23 +24,22 @@ func (e *engine) checkHealth(now time.Time) {
 // ended, so that nothing is sent twice.
 func (e *engine) leaveFree() {
 	f := &e.free
-	if !f.still() || e.freeCalls > 0 || f.closing {
+	if !f.paused() || e.freeCalls > 0 || f.closing {
 		return
 	}
 	f.closing = true
-	e.moves.after(e.outbound.giveUp)
+	e.moves.After(e.outbound.giveUp)
 	if f.silent {
-		e.becomeCanary()
+		e.startProbing()
 	}
 }
 
-// becomeCanary gives back all that is held. From then on a few messages at a
-// time are taken from each queue, to try with, until the API answers.
-func (e *engine) becomeCanary() {
-	e.canary = true
-	e.careful.Store(true)
+// startProbing gives back all that is held. From then on the replica takes a few
+// messages at a time from each queue, to try with, until the API answers.
+func (e *engine) startProbing() {
+	e.probing.Store(true)
 	e.Log.Warn("no answer from the API; giving back what is held, and taking a few messages to try with", "since", e.answered, "calls", e.inFlight)
-	e.moves.after(e.bulkIn.giveUp)
+	e.moves.After(e.bulkIn.giveUp)
 	for i := range e.lanes {
 		l := &e.lanes[i]
 		l.silent = l.silent || l.held > 0
@@ -56,21 +55,20 @@ func (e *engine) leaveLanes() {
 	}
 }
 
-// wasAnswered notes that the API answers. It returns true when this replica was
-// a canary: then all is to be subscribed to anew, once the message that was
-// answered is settled.
-func (e *engine) wasAnswered(now time.Time) (recovered bool) {
+// noteAnswer notes that the API answers. It reports whether this replica was
+// probing. If so, it is to subscribe to everything anew, once the message that
+// was answered is settled.
+func (e *engine) noteAnswer(now time.Time) (recovered bool) {
 	e.answered = now
 	e.unanswered.Store(false)
 	if e.free.silent && !e.free.closing { // only slow
 		e.free.silent = false
 		e.awaitAll(noLane)
 	}
-	if !e.canary {
+	if !e.probing.Load() {
 		return false
 	}
-	e.canary = false
-	e.careful.Store(false)
+	e.probing.Store(false)
 	e.Log.Info("the API answers again; taking messages as before")
 	return true
 }

@@ -66,8 +66,8 @@ func TestSlowAPIIsCalledOnceForEachMessage(t *testing.T) {
 }
 
 // After an API that gave no answer, and at first answers slowly, nothing is
-// called twice: a canary's subscriptions are made anew when its calls have ended.
-func TestCanaryRecoversWithoutDuplicates(t *testing.T) {
+// called twice: a replica that was probing subscribes anew when its calls have ended.
+func TestProbingReplicaRecoversWithoutDuplicates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(t, 2)
@@ -259,7 +259,7 @@ func TestBroadcastsSurviveThatOutboundIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(t, 1)
 		e := purgeRig(t, b)
-		q := e.pages[pageID{Key: (&job{out: msg("p", "u0", 0)}).key(), lane: noLane}]
+		q := e.pages[pageID{Key: (&item{out: msg("p", "u0", 0)}).key(), lane: noLane}]
 		if len(q.heap) != 2 {
 			t.Fatalf("messages in hand = %d, want one of outbound and one of bulk", len(q.heap))
 		}
@@ -278,7 +278,7 @@ func TestBroadcastsSurviveThatOutboundIsGivenUp(t *testing.T) {
 		if len(e.pages) != 0 {
 			t.Errorf("pages after both were given up = %d, want 0", len(e.pages))
 		}
-		e.moves.end()
+		e.moves.End()
 		e.settlers.Wait()
 	})
 }

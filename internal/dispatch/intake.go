@@ -6,31 +6,31 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/census"
+	"chatclub/internal/excess/feed"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
 
 const (
 	// laneSpread is the longest delay before a lane is subscribed to, drawn for
-	// each, so that the lanes do not all fall to the replica that starts first.
+	// each. So the lanes do not all fall to the replica that starts first.
 	laneSpread = 2 * time.Second
 	// laneRest is how long a lane that was given up is left to others; as much
 	// again is drawn.
 	laneRest = time.Second
-	// maxLaneRest is what that grows to, doubled each time, while the API gives
-	// no answer: each time what was tried with comes back, and RabbitMQ 4 counts
-	// how often.
+	// maxLaneRest is what that grows to, doubled each time, while the API gives no
+	// answer. Each time the messages that were tried come back, and RabbitMQ 4
+	// counts how often.
 	maxLaneRest = time.Minute
-	// carefulPrefetch is how much is taken of each queue while the API gives no
-	// answer: enough that the next probe is of another message than the last,
-	// whose fault may be its own, and little for others to wait for.
-	carefulPrefetch = 4
+	// probingPrefetch is how much is taken of each queue while the API gives no
+	// answer. The next probe is then of another message than the last, which may
+	// fail for a reason of its own. It is little for others to wait for.
+	probingPrefetch = 4
 	// consumeRetry is the pause after a subscription that was refused.
 	consumeRetry = time.Second
 	// bulkPrefetch is small, so that replicas have equal parts of a broadcast to
-	// the last few messages, and enough for a page's limit: 300/s × 0.1 s. It is
-	// also how many messages can wait here for their pages, beside what goes on.
+	// the last few messages. It is enough for a page's limit: 300/s × 0.1 s. It is
+	// also how many messages can wait here for their pages.
 	bulkPrefetch = 32
 )
 
@@ -41,7 +41,7 @@ type source struct {
 	lane     int
 	age      prometheus.Observer // of what is taken
 	prefetch int
-	out      chan<- *job
+	out      chan<- *item
 	leave    chan struct{} // asks for the queue to be given up
 
 	sub queue.Subscription // the last one; read once feeders have ended
@@ -61,11 +61,11 @@ func (e *engine) intake(ctx context.Context) {
 		e.feeders.Go(func() { s.run(delay) })
 	}
 	known := make(chan struct{})
-	c := census.Census{Broker: e.Broker, Gate: e.Gate, Queue: top.Outbound(), Now: e.Now, Random: e.Random}
+	f := feed.Feed{Broker: e.Broker, Gate: e.Gate, Queue: top.Outbound(), Now: e.Now, Random: e.Random}
 	e.feeders.Go(func() {
-		c.Count(ctx, func() { close(known) }, func(n int) { e.replicas.Store(int64(n)) })
+		f.Replicas(ctx, func() { close(known) }, func(n int) { e.replicas.Store(int64(n)) })
 	})
-	e.feeders.Go(func() { c.Lanes(ctx) })
+	e.feeders.Go(func() { f.LaneDepths(ctx) })
 	e.feeders.Go(func() {
 		// Nothing is taken before it is known how many share the limits.
 		select {
@@ -73,18 +73,18 @@ func (e *engine) intake(ctx context.Context) {
 		case <-e.stopped:
 			return
 		}
-		e.Gate.Joined(e.Now())
+		e.Gate.Join(e.Now())
 		e.feeders.Go(func() { e.bulkIn.run(0) })
 		e.outbound.run(0)
 	})
 }
 
-func (e *engine) source(name string, lane, prefetch int, out chan<- *job) *source {
+func (e *engine) source(name string, lane, prefetch int, out chan<- *item) *source {
 	return &source{e: e, queue: name, lane: lane, prefetch: prefetch, out: out, leave: make(chan struct{}, 1)}
 }
 
 // run subscribes and feeds until the engine stops. The subscription stays open
-// then: what is in the engine's hands is still to be settled.
+// then, because what is in the engine's hands is still to be settled.
 func (s *source) run(delay time.Duration) {
 	for rest := laneRest; s.pause(delay); {
 		select {
@@ -94,9 +94,9 @@ func (s *source) run(delay time.Duration) {
 			}
 		default:
 		}
-		prefetch, careful := s.prefetch, s.e.careful.Load()
-		if careful {
-			prefetch = min(prefetch, carefulPrefetch)
+		prefetch, probing := s.prefetch, s.e.probing.Load()
+		if probing {
+			prefetch = min(prefetch, probingPrefetch)
 		}
 		sub, err := s.e.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: prefetch})
 		if err != nil {
@@ -115,15 +115,15 @@ func (s *source) run(delay time.Duration) {
 		if !s.tellClosed() {
 			return
 		}
-		if rest = min(2*rest, maxLaneRest); !careful {
+		if rest = min(2*rest, maxLaneRest); !probing {
 			rest = laneRest
 		}
 		delay = rest + time.Duration(s.e.Random()*float64(rest))
 	}
 }
 
-// tellClosed tells the engine that nothing of this source is held any more;
-// false means that the engine stopped.
+// tellClosed tells the engine that nothing of this source is held any more. It
+// returns false when the engine stopped.
 func (s *source) tellClosed() bool {
 	select {
 	case s.e.closed <- s:
@@ -133,7 +133,7 @@ func (s *source) tellClosed() bool {
 	}
 }
 
-// pause waits for d; false means that the engine stopped.
+// pause waits for d. It returns false when the engine stopped.
 func (s *source) pause(d time.Duration) bool {
 	select {
 	case <-s.e.stopped:
@@ -177,18 +177,18 @@ func (s *source) forward() bool {
 	}
 }
 
-// decode makes a job of a delivery; here and not in the engine, because it is
-// work that several goroutines can share.
-func (s *source) decode(d *queue.Delivery) *job {
-	j := &job{delivery: d, lane: s.lane}
+// decode makes an item of a delivery. It is not the engine's work, so that several
+// goroutines can share it.
+func (s *source) decode(d *queue.Delivery) *item {
+	m := &item{delivery: d, lane: s.lane}
 	out, err := message.DecodeOutbound(d.Body)
 	if err != nil {
-		j.fault = err
-		return j
+		m.fault = err
+		return m
 	}
 	s.age.Observe(out.Age(s.e.Now()).Seconds())
-	j.out, j.attempts, j.lastCode = out, out.Attempts, out.FirstCode
-	return j
+	m.out, m.attempts, m.lastCode = out, out.Attempts, out.FirstCode
+	return m
 }
 
 // giveUp asks for the subscription to be closed; it may be asked more than once.
@@ -199,7 +199,8 @@ func (s *source) giveUp() {
 	}
 }
 
-// close ends the subscription: what is unsettled goes back. Feeders have ended.
+// close ends the subscription, so that what is unsettled goes back. Feeders have
+// ended.
 func (s *source) close() error {
 	if s == nil || s.sub == nil {
 		return nil

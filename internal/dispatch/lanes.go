@@ -15,26 +15,26 @@ type lane struct {
 	closing  bool      // that was asked for
 }
 
-// still tells whether nothing of the lane may be sent.
-func (l *lane) still() bool { return l.silent || l.leaving }
+// paused reports whether nothing of the lane may be sent.
+func (l *lane) paused() bool { return l.silent || l.leaving }
 
-// still tells whether nothing of a lane, or of what is on none, may be sent.
-func (e *engine) still(i int) bool {
+// paused reports whether nothing of a lane, or of what is on none, may be sent.
+func (e *engine) paused(i int) bool {
 	if i == noLane {
-		return e.free.still()
+		return e.free.paused()
 	}
-	return e.lanes[i].still()
+	return e.lanes[i].paused()
 }
 
-// tick looks at the lanes: one that makes no progress, or that is one too many
-// for a replica without a free call, is given up to another replica.
+// tick checks the lanes. It gives up to another replica a lane that makes no
+// progress, and one that is too many for a replica without a free call.
 func (e *engine) tick() {
-	e.alarm() // what is due now may be sent: a page that it lets go does not wait
+	e.fireTimers() // what is due now may be sent: a page whose time has come does not wait
 	now := e.Now()
 	e.checkHealth(now)
 	clear(e.toldBusy)
-	if n := e.stops.sweep(now); n > 0 {
-		e.Log.Info("stopped pages that nothing was sent to are forgotten", "pages", n)
+	if n := e.suspended.sweep(now); n > 0 {
+		e.Log.Info("suspended pages that nothing was sent to are forgotten", "pages", n)
 	}
 	owned, busiest := 0, -1
 	for i := range e.lanes {
@@ -43,11 +43,11 @@ func (e *engine) tick() {
 			continue
 		}
 		owned++
-		if !l.still() && e.isStuck(i, now) {
+		if !l.paused() && e.checkProgress(i, now) {
 			l.silent = true
 			e.leave(i)
 		}
-		if !l.still() && (busiest < 0 || l.held > e.lanes[busiest].held) {
+		if !l.paused() && (busiest < 0 || l.held > e.lanes[busiest].held) {
 			busiest = i
 		}
 	}
@@ -55,13 +55,13 @@ func (e *engine) tick() {
 	e.checkPart(owned, busiest)
 }
 
-// isStuck tells whether a lane made no progress for stuckAfter though something
-// of it could be sent: neither its pages' pace, nor a backoff, nor the valve
-// holds it all back. A replica without an answer keeps no lane longer than
-// that, whatever the reason: others may be able to send.
-func (e *engine) isStuck(i int, now time.Time) bool {
+// checkProgress reports whether a lane is stuck: it made no progress for stuckAfter
+// though something of it could be sent. It notes progress where the pages' pace,
+// a backoff or the breaker holds all of it back. A replica that is probing keeps
+// no lane longer, whatever the reason: others may be able to send.
+func (e *engine) checkProgress(i int, now time.Time) bool {
 	l := &e.lanes[i]
-	if e.canary {
+	if e.probing.Load() {
 		return now.Sub(l.since) > stuckAfter
 	}
 	if now.Sub(l.progress) <= stuckAfter {
@@ -74,7 +74,7 @@ func (e *engine) isStuck(i int, now time.Time) bool {
 	return true
 }
 
-// couldSend tells whether a message of the lane waits for nothing but a call.
+// couldSend reports whether a message of the lane waits for nothing but a call.
 func (e *engine) couldSend(i int, now time.Time) bool {
 	for id, q := range e.pages {
 		if id.lane == i && len(q.heap) > 0 && !q.wakeAt.After(now) {
@@ -84,6 +84,9 @@ func (e *engine) couldSend(i int, now time.Time) bool {
 	return false
 }
 
+// replicaCount returns the number of replicas as the broker last said.
+func (e *engine) replicaCount() int { return int(max(1, e.replicas.Load())) }
+
 // checkPart gives up the busiest lane of a replica that owns more than its part
 // while every call is taken.
 func (e *engine) checkPart(owned, busiest int) {
@@ -92,7 +95,7 @@ func (e *engine) checkPart(owned, busiest int) {
 		return
 	}
 	e.full++
-	part := (len(e.lanes) + e.counted() - 1) / e.counted()
+	part := (len(e.lanes) + e.replicaCount() - 1) / e.replicaCount()
 	if e.full >= fullTicks && owned > part && busiest >= 0 {
 		e.full = 0
 		e.Log.Info("every call is taken; giving up the busiest lane", "lane", busiest, "owned", owned)
@@ -102,25 +105,25 @@ func (e *engine) checkPart(owned, busiest int) {
 	}
 }
 
-// progressed notes that a call of j's lane has ended. An answer shows that the
-// lane is only slow, and it is kept; a call that failed at once shows at least
+// noteProgress notes that a call of m's lane has ended. An answer shows that the
+// lane is only slow, and it is kept. A call that failed at once shows at least
 // that calls do not hang.
-func (e *engine) progressed(j *job, now time.Time, answer, quick bool) {
-	if j.lane == noLane || j.term != e.lanes[j.lane].term {
+func (e *engine) noteProgress(m *item, now time.Time, answer, quick bool) {
+	if m.lane == noLane || m.term != e.lanes[m.lane].term {
 		return
 	}
-	l := &e.lanes[j.lane]
+	l := &e.lanes[m.lane]
 	if answer || quick {
 		l.progress = now
 	}
 	if answer && l.silent && !l.closing {
 		l.silent = false
-		e.awaitAll(j.lane)
+		e.awaitAll(m.lane)
 	}
 }
 
-// awaitAll puts the pages of a lane that may be sent again among those that wait for a
-// call to end.
+// awaitAll puts the pages of a lane that may be sent again among those that wait
+// for a call to end.
 func (e *engine) awaitAll(lane int) {
 	for id, q := range e.pages {
 		if id.lane == lane && len(q.heap) > 0 {
@@ -129,15 +132,15 @@ func (e *engine) awaitAll(lane int) {
 	}
 }
 
-// leave gives a lane up once its calls have ended and what they came to is
-// settled or, as an acknowledgement, on its way in the lane's channel, so that
-// nothing is sent twice and the rest goes on in order elsewhere. Calls that
-// hang end when their time is over. To cancel the consumer and go on holding
-// what is in a call would be faster, and was tried: RabbitMQ makes the next
-// consumer active within 2 ms, and it overtakes what is held here.
+// leave gives a lane up once its calls have ended and their results are settled,
+// or on their way as acknowledgements in the lane's channel. So nothing is sent
+// twice, and the rest goes on in order elsewhere. Calls that hang end when their
+// time is over. To cancel the consumer and go on holding what is in a call would
+// be faster, and was tried. RabbitMQ makes the next consumer active within 2 ms,
+// and it overtakes what is held here.
 func (e *engine) leave(i int) {
 	l := &e.lanes[i]
-	if !l.still() || l.inFlight > 0 || l.closing {
+	if !l.paused() || l.inFlight > 0 || l.closing {
 		return
 	}
 	l.closing = true
@@ -145,7 +148,7 @@ func (e *engine) leave(i int) {
 		e.Log.Warn("lane makes no progress; giving it up", "lane", i, "held", l.held)
 		e.metrics.givenUp.WithLabelValues("stuck").Inc()
 	}
-	e.moves.after(e.laneIn[i].giveUp)
+	e.moves.After(e.laneIn[i].giveUp)
 }
 
 // purge lets go of what is held of a source whose subscription has ended.
@@ -156,7 +159,7 @@ func (e *engine) purge(s *source) {
 	case s == e.outbound:
 		e.free = lane{}
 	}
-	e.dropAsides()
+	e.dropDeferred()
 	for id, q := range e.pages {
 		if id.lane == s.lane {
 			e.dropStale(q)
@@ -168,18 +171,18 @@ func (e *engine) purge(s *source) {
 	}
 }
 
-// dropStale lets go of a page's messages that are somebody else's again.
+// dropStale lets go of a page's messages that are another consumer's again.
 // `outbound` and the broadcasts share the pages but not the subscription.
 func (e *engine) dropStale(q *pageQueue) {
-	var live []*job
+	var live []*item
 	for len(q.heap) > 0 {
-		if j := q.pop(); j.delivery.Live() {
-			live = append(live, j)
+		if m := q.pop(); m.delivery.Live() {
+			live = append(live, m)
 		} else {
-			e.dropJob(j)
+			e.dropItem(m)
 		}
 	}
-	for _, j := range live {
-		q.push(j)
+	for _, m := range live {
+		q.push(m)
 	}
 }

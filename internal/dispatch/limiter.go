@@ -7,8 +7,8 @@ import (
 	"chatclub/internal/aimd"
 )
 
-// minCalls is the fewest calls in flight that the limit is cut to: with fewer
-// a page at its limit could not be served at any latency seen (300/s × 30 ms).
+// minCalls is the fewest calls in flight that the limit is cut to. With fewer a
+// page at its limit could not be served at any latency seen (300/s × 30 ms).
 const minCalls = 8
 
 // newLimiter bounds the calls in flight by most, and holds their latency's 95th

@@ -13,7 +13,7 @@ type metrics struct {
 	refused    prometheus.Counter
 	refusedApp prometheus.Counter
 	givenBack  prometheus.Counter
-	spilled    prometheus.Counter
+	overflowed prometheus.Counter
 	stale      prometheus.Counter
 	givenUp    *prometheus.CounterVec
 	retries    *prometheus.CounterVec
@@ -22,7 +22,7 @@ type metrics struct {
 	limit      prometheus.Gauge
 	lanes      prometheus.Gauge
 	held       prometheus.Gauge
-	parked     prometheus.Gauge
+	waiting    prometheus.Gauge
 	age        prometheus.Histogram
 	paceError  prometheus.Histogram
 	probes     map[string]prometheus.Counter
@@ -31,12 +31,12 @@ type metrics struct {
 
 // The kinds of probe, as a label.
 const (
-	probePage    = "page"    // an owner's one call after refusals in a row
-	probeAPI     = "api"     // the one call while the valve is shut
-	probeStopped = "stopped" // the one message of a stopped page
+	probePage      = "page"    // an owner's one call after refusals in a row
+	probeAPI       = "api"     // the one call while the breaker is open
+	probeSuspended = "stopped" // the one message of a suspended page
 )
 
-// Where messages are taken from, as a label.
+// The queues that messages are taken from, as a label.
 const (
 	fromOutbound = "outbound"
 	fromBulk     = "bulk"
@@ -81,7 +81,7 @@ func newMetrics(reg prometheus.Registerer, counts func() excess.Counts, stopped 
 		refused:    counter("refused_total", "Calls refused by a page's limit (error 613 and its kin)."),
 		refusedApp: counter("refused_app_total", "Calls refused by the limit of the whole app."),
 		givenBack:  counter("given_back_total", "Messages moved to the tail of their own queue: broadcasts to pages that are in excess or have more to send."),
-		spilled:    counter("spilled_total", "Messages moved to the lane of their page because it was in excess."),
+		overflowed: counter("overflowed_total", "Messages moved to the lane of their page because it was in excess."),
 		stale:      counter("stale_total", "Deliveries whose connection or lane was lost before they were settled; their messages are delivered again."),
 		givenUp:    vec("lanes_given_up_total", "Lanes given up to another replica, by reason: stuck or overloaded.", "reason"),
 		retries:    vec("retries_total", "Failed calls after which the message is tried again, by outcome.", "outcome"),
@@ -90,7 +90,7 @@ func newMetrics(reg prometheus.Registerer, counts func() excess.Counts, stopped 
 		held:       gauge("held_messages", "Messages of outbound in hand: waiting for a call or in one."),
 		limit:      gauge("in_flight_limit", "Calls in flight at most, as adapted to the API's latency."),
 		lanes:      gauge("lanes_owned", "Lanes of which messages are in hand."),
-		parked:     gauge("parked_messages", "Messages of outbound in hand and in no call: they wait for their page's share, their recipient's turn, a retry or a free call."),
+		waiting:    gauge("waiting_messages", "Messages of outbound in hand and in no call: they wait for their page's share, another message to their recipient, a retry or a free call."),
 		age:        histogram("message_age_seconds", "Time from the event at Messenger to the accepted send of its copy.", ages()),
 		paceError: histogram("pace_error_seconds",
 			"How late a lane's owner made a call that had to wait, against the moment at which the page's pace allowed it.",
@@ -99,7 +99,7 @@ func newMetrics(reg prometheus.Registerer, counts func() excess.Counts, stopped 
 		queueAge: make(map[string]prometheus.Observer),
 	}
 	probes := vec("probes_total", "Calls made to find out whether more is possible: of an owned page after refusals in a row, of the API while it takes no calls, of a stopped page.", "kind")
-	for _, kind := range []string{probePage, probeAPI, probeStopped} {
+	for _, kind := range []string{probePage, probeAPI, probeSuspended} {
 		m.probes[kind] = probes.WithLabelValues(kind)
 	}
 	queueAge := prometheus.NewHistogramVec(prometheus.HistogramOpts{

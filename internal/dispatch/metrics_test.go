@@ -86,14 +86,14 @@ func TestEveryDecisionIsCounted(t *testing.T) {
 			chatclub_dispatch_lanes_given_up_total{reason="stuck"} 0
 			# TYPE chatclub_dispatch_lanes_owned gauge
 			chatclub_dispatch_lanes_owned 0
+			# TYPE chatclub_dispatch_overflowed_total counter
+			chatclub_dispatch_overflowed_total 1
 			# TYPE chatclub_dispatch_pages_in_excess gauge
 			chatclub_dispatch_pages_in_excess 0
 			# TYPE chatclub_dispatch_pages_owned gauge
 			chatclub_dispatch_pages_owned 0
 			# TYPE chatclub_dispatch_pages_stopped gauge
 			chatclub_dispatch_pages_stopped 0
-			# TYPE chatclub_dispatch_parked_messages gauge
-			chatclub_dispatch_parked_messages 0
 			# TYPE chatclub_dispatch_probes_total counter
 			chatclub_dispatch_probes_total{kind="api"} 1
 			chatclub_dispatch_probes_total{kind="page"} 1
@@ -107,10 +107,10 @@ func TestEveryDecisionIsCounted(t *testing.T) {
 			chatclub_dispatch_retries_total{outcome="transient"} 1
 			# TYPE chatclub_dispatch_sent_total counter
 			chatclub_dispatch_sent_total 5
-			# TYPE chatclub_dispatch_spilled_total counter
-			chatclub_dispatch_spilled_total 1
 			# TYPE chatclub_dispatch_stale_total counter
 			chatclub_dispatch_stale_total 0
+			# TYPE chatclub_dispatch_waiting_messages gauge
+			chatclub_dispatch_waiting_messages 0
 		`
 		if diff := cmp.Diff(samplesOf(want), r.counted(t)); diff != "" {
 			t.Errorf("metrics (-want +got):\n%s", diff)
@@ -245,7 +245,7 @@ func TestPagesListsWhatWaits(t *testing.T) {
 		r.PagesHandler().ServeHTTP(w, httptest.NewRequest("GET", "/pages", nil))
 		var got struct {
 			Busy    []BusyPage
-			Stopped []StoppedPage
+			Stopped []SuspendedPage
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
@@ -263,7 +263,7 @@ func TestPagesListsWhatWaits(t *testing.T) {
 	})
 }
 
-// The probe of a stopped page is not spent by a message that has to wait: it
+// The probe of a suspended page is not spent by a message that has to wait: it
 // comes from the page's lane, whose owner waits before its first message.
 func TestProbeOfAStoppedPageMayHaveToWait(t *testing.T) {
 	t.Parallel()
@@ -287,8 +287,8 @@ func TestProbeOfAStoppedPageMayHaveToWait(t *testing.T) {
 		if got := a.callsFor(probe.ID); got != 1 {
 			t.Errorf("calls for the probe = %d, want 1", got)
 		}
-		if got := testutil.ToFloat64(r.metrics.probes[probeStopped]); got != 1 {
-			t.Errorf("probes of stopped pages = %v, want 1", got)
+		if got := testutil.ToFloat64(r.metrics.probes[probeSuspended]); got != 1 {
+			t.Errorf("probes of suspended pages = %v, want 1", got)
 		}
 		r.stop(t)
 	})

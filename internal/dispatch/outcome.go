@@ -4,40 +4,44 @@ import (
 	"container/heap"
 	"time"
 
+	"chatclub/internal/breaker"
 	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
 )
 
-// hopeless tells whether a message must not be sent any more, and why. A
+// undeliverable reports whether a message must not be sent any more, and why. A
 // message that could not arrive before its time is over costs no call.
-func (e *engine) hopeless(j *job, now time.Time) (r rule, code string, dead bool) {
-	if e.isLate(j, now) {
-		return rule{reason: message.ReasonExpired}, j.lastCode, true
+func (e *engine) undeliverable(m *item, now time.Time) (disp disposition, code string, dead bool) {
+	if e.isLate(m, now) {
+		return disposition{reason: message.ReasonExpired}, m.lastCode, true
 	}
-	if j.probe { // let through before: it may have had to wait since
-		return rule{}, "", false
+	if m.probe { // let through before: it may have had to wait since
+		return disposition{}, "", false
 	}
-	code, held := e.stops.holds(j.out.Page, now)
-	if held {
-		return rule{reason: message.ReasonPageStopped}, code, true
+	if code, held := e.suspended.holds(m.out.Page, now); held {
+		return disposition{reason: message.ReasonPageStopped}, code, true
 	}
-	j.probe = code != ""
-	return rule{}, "", false
+	return disposition{}, "", false
 }
 
-// isLate tells whether j cannot arrive in time.
-func (e *engine) isLate(j *job, now time.Time) bool {
-	if j.out.Deadline != 0 {
-		return now.Add(e.latency).After(time.UnixMilli(j.out.Deadline))
-	}
-	return j.out.Age(now)+e.latency > e.MessageTTL
+// takeProbe makes m the probe of its suspended page if one is due.
+func (e *engine) takeProbe(m *item, now time.Time) {
+	m.probe = m.probe || e.suspended.takeProbe(m.out.Page, now)
 }
 
-// observe learns from how long a call took. A refusal by a limit is answered
-// without work and says nothing about the API's speed.
-func (e *engine) observe(now time.Time, res sender.Result, rule rule) {
-	if o := res.Outcome; rule.api == noCall || o == sender.PageThrottled || o == sender.AppThrottled || o == sender.RecipientThrottled {
+// isLate reports whether m cannot arrive in time.
+func (e *engine) isLate(m *item, now time.Time) bool {
+	if m.out.Deadline != 0 {
+		return now.Add(e.latency).After(time.UnixMilli(m.out.Deadline))
+	}
+	return m.out.Age(now)+e.latency > e.MessageTTL
+}
+
+// observe learns from how long a call took. A limit refuses without work, so a
+// refusal says nothing about the API's speed.
+func (e *engine) observe(now time.Time, res sender.Result, disp disposition) {
+	if o := res.Outcome; disp.verdict == breaker.NoCall || o == sender.PageThrottled || o == sender.AppThrottled || o == sender.RecipientThrottled {
 		return
 	}
 	e.limit.Observe(now, res.Latency, e.inFlight+1)
@@ -47,129 +51,128 @@ func (e *engine) observe(now time.Time, res sender.Result, rule rule) {
 	e.metrics.limit.Set(float64(e.limit.Limit()))
 }
 
-// report tells the valve how a call went and returns whether it is shut for
+// report tells the breaker how a call went and reports whether it is open for
 // the call's page.
-func (e *engine) report(now time.Time, r result, rule rule) bool {
-	out := r.job.out
-	shut, changed := e.valve.result(now, call{
-		page: out.Page, id: out.ID, probe: r.probe, how: rule.api, coded: r.Code != 0,
+func (e *engine) report(now time.Time, r result, disp disposition) bool {
+	out := r.item.out
+	open, changed := e.breaker.Observe(now, breaker.Call{
+		Page: out.Page, ID: out.ID, Probe: r.probe, Verdict: disp.verdict, Coded: r.Code != 0,
 	})
 	switch {
-	case changed && shut:
-		e.Log.Warn("the API takes no calls; holding messages back and probing", "page", e.valve.only(), "code", r.CodeString(), "err", r.Err)
+	case changed && open:
+		e.Log.Warn("the API takes no calls; holding messages back and probing", "page", e.breaker.OnlyPage(), "code", r.CodeString(), "err", r.Err)
 	case changed:
 		e.Log.Info("the API takes calls again")
 	}
-	if r.probe && rule.api == apiFails { // the next probe is of another message: this one's fault may be its own
+	if r.probe && disp.verdict == breaker.Fails { // the next probe is of another message: this one may fail for a reason of its own
 		e.seq++
-		r.job.seq = e.seq
+		r.item.seq = e.seq
 	}
-	return shut
+	return open
 }
 
-// settle does with j what the rule says.
-func (e *engine) settle(j *job, r rule, dec excess.Decision, res result, shut bool) {
-	if j.again && r.do != waitPage {
-		j.again = false // Done has counted it out
+// settle does with m what its disposition says.
+func (e *engine) settle(m *item, disp disposition, dec excess.Decision, res result, open bool) {
+	if m.retry && disp.action != waitPage {
+		m.retry = false // Done has replicaCount it out
 	}
-	if j.probe && pageWorks(res.Outcome) {
-		if e.stops.resume(j.out.Page) {
-			e.Log.Info("page resumed: a probe was answered", "page", j.out.Page, "outcome", res.Outcome.String())
+	if m.probe && pageWorks(res.Outcome) {
+		if e.suspended.resume(m.out.Page) {
+			e.Log.Info("page resumed: a probe was answered", "page", m.out.Page, "outcome", res.Outcome.String())
 		}
-		j.probe = false
+		m.probe = false
 	}
-	switch r.do {
+	switch disp.action {
 	case acknowledge:
 		e.metrics.sent.Inc()
-		e.metrics.age.Observe(j.out.Age(e.Now()).Seconds())
-		e.acknowledge(j)
-		e.release(j)
+		e.metrics.age.Observe(m.out.Age(e.Now()).Seconds())
+		e.acknowledge(m)
+		e.release(m)
 	case waitPage:
 		e.metrics.refused.Inc()
-		e.refused(j, dec)
+		e.refused(m, dec)
 	case waitApp:
 		e.metrics.refusedApp.Inc()
-		e.enqueue(j) // the valve, shut now, says how long
+		e.enqueue(m) // the breaker, open now, says how long
 	case tryAgain:
-		e.failed(j, r, res.Result, shut)
-	case stopPage:
-		if e.stops.stop(j.out.Page, res.CodeString(), e.Now()) {
-			e.Log.Error("page stopped", "page", j.out.Page, "code", res.CodeString(), "err", res.Err)
+		e.failed(m, disp, res.Result, open)
+	case suspendPage:
+		if e.suspended.suspend(m.out.Page, res.CodeString(), e.Now()) {
+			e.Log.Error("page suspended", "page", m.out.Page, "code", res.CodeString(), "err", res.Err)
 		}
 		fallthrough
 	case bury:
-		j.attempts++
-		e.bury(j, r, res.CodeString())
-		e.release(j)
+		m.attempts++
+		e.bury(m, disp, res.CodeString())
+		e.release(m)
 	case leave:
-		e.release(j)
+		e.release(m)
 	}
 }
 
 // acknowledge takes a sent message off its queue; the broker does not keep the
 // engine waiting for that.
-func (e *engine) acknowledge(j *job) {
-	if err := j.delivery.Ack(); err != nil {
+func (e *engine) acknowledge(m *item) {
+	if err := m.delivery.Ack(); err != nil {
 		// The connection was lost after the call: the message is delivered
 		// and sent again, with the same id in its metadata.
 		e.metrics.stale.Inc()
-		e.Log.Debug("acknowledge sent message", "id", j.delivery.ID, "err", err)
+		e.Log.Debug("acknowledge sent message", "id", m.delivery.ID, "err", err)
 	}
 }
 
-// refused does with a message that its page's limit refused what the gate says.
-func (e *engine) refused(j *job, dec excess.Decision) {
-	switch dec.Do {
-	case excess.Spill:
-		e.spill(j)
-		e.release(j)
+// refused does what the gate says with a message that its page's limit refused.
+func (e *engine) refused(m *item, dec excess.Decision) {
+	switch dec.Action {
+	case excess.Overflow:
+		e.overflow(m)
+		e.release(m)
 	case excess.Return:
-		e.giveBack(j, giveBackDelay)
-		e.release(j)
+		e.republish(m, republishDelay)
+		e.release(m)
 	case excess.Wait, excess.Send:
-		if j.lane != noLane { // back to the front; the owner's pace says when
-			e.page(j).push(j)
+		if m.lane != noLane { // back to the front; the owner's pace says when
+			e.page(m).push(m)
 			return
 		}
-		j.again = true
-		e.delay(j, dec.Wait)
+		m.retry = true
+		e.delay(m, dec.Wait)
 	}
 }
 
-// failed counts a failed attempt; after the last one the message is dead.
-// While the whole API is down attempts do not count: it is not the message's
-// fault.
-func (e *engine) failed(j *job, r rule, res sender.Result, shut bool) {
-	if shut && r.api == apiFails {
+// failed counts a failed attempt. After the last one the message is dead. While
+// the whole API is down attempts do not count: the message is not the reason.
+func (e *engine) failed(m *item, disp disposition, res sender.Result, open bool) {
+	if open && disp.verdict == breaker.Fails {
 		e.metrics.retries.WithLabelValues(res.Outcome.String()).Inc()
-		e.enqueue(j) // the valve says how long
+		e.enqueue(m) // the breaker says how long
 		return
 	}
-	j.attempts++
-	if j.out.FirstCode == "" {
-		j.out.FirstCode = res.CodeString()
+	m.attempts++
+	if m.out.FirstCode == "" {
+		m.out.FirstCode = res.CodeString()
 	}
-	j.out.Attempts, j.lastCode = j.attempts, res.CodeString()
-	if j.attempts >= e.MaxAttempts {
-		e.bury(j, r, res.CodeString())
-		e.release(j)
+	m.out.Attempts, m.lastCode = m.attempts, res.CodeString()
+	if m.attempts >= e.MaxAttempts {
+		e.bury(m, disp, res.CodeString())
+		e.release(m)
 		return
 	}
 	e.metrics.retries.WithLabelValues(res.Outcome.String()).Inc()
-	e.delay(j, retryDelay(j.attempts, e.Random))
+	e.delay(m, retryDelay(m.attempts, e.Random))
 }
 
-// delay brings j back after wait; its recipient's line waits with it.
-func (e *engine) delay(j *job, wait time.Duration) {
-	heap.Push(&e.alarms, alarm{at: e.Now().Add(wait), job: j})
+// delay brings m back after wait. Other messages to its recipient wait with it.
+func (e *engine) delay(m *item, wait time.Duration) {
+	heap.Push(&e.timers, timer{at: e.Now().Add(wait), item: m})
 }
 
-// dropJob lets go of a message whose delivery is stale: it is, or will be,
+// dropItem lets go of a message whose delivery is stale: it is, or will be,
 // delivered again.
-func (e *engine) dropJob(j *job) {
+func (e *engine) dropItem(m *item) {
 	e.metrics.stale.Inc()
-	if j.again {
-		e.Gate.Drop(j.key())
+	if m.retry {
+		e.Gate.Drop(m.key())
 	}
-	e.release(j)
+	e.release(m)
 }

@@ -9,7 +9,7 @@ import (
 
 // How many messages of a free page may wait: a second's worth on a replica that
 // is alone, and no opinion when there are others.
-func TestPark(t *testing.T) {
+func TestMaxWaiting(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name     string
@@ -22,10 +22,10 @@ func TestPark(t *testing.T) {
 		{"two", 2, begin.Add(-time.Hour), 0},
 	} {
 		m := newMap(row.replicas)
-		m.Joined(row.joined)
+		m.Join(row.joined)
 		burst(m, begin, page)
-		if d := m.Offer(begin, page, false); d.Do != Wait || d.Park != row.want {
-			t.Errorf("%s: Offer = %v, park %d; want Wait, %d", row.name, d.Do, d.Park, row.want)
+		if d := m.Offer(begin, page, false); d.Action != Wait || d.MaxWaiting != row.want {
+			t.Errorf("%s: Offer = %v, at most %d waiting; want Wait, %d", row.name, d.Action, d.MaxWaiting, row.want)
 		}
 	}
 }
@@ -37,21 +37,21 @@ func owned(t *testing.T, replicas int) *Map {
 	m := newMap(replicas)
 	m.OfferLane(begin, page) // a new owner waits for a moment
 	d := m.OfferLane(at(5*time.Millisecond), page)
-	if d.Do != Send {
-		t.Fatalf("OfferLane = %v, want Send", d.Do)
+	if d.Action != Send {
+		t.Fatalf("OfferLane = %v, want Send", d.Action)
 	}
-	m.Done(at(5*time.Millisecond), d.Pass, Accepted)
+	m.Done(at(5*time.Millisecond), d.Permit, Accepted)
 	return m
 }
 
 // laneBurst is how many messages of the page's lane m sends at once.
-func laneBurst(m *Map, now time.Time) (sent []Pass) {
+func laneBurst(m *Map, now time.Time) (sent []Permit) {
 	for {
 		d := m.OfferLane(now, page)
-		if d.Do != Send {
+		if d.Action != Send {
 			return sent
 		}
-		sent = append(sent, d.Pass)
+		sent = append(sent, d.Permit)
 	}
 }
 
@@ -134,14 +134,14 @@ func TestAloneBound(t *testing.T) {
 			case 1:
 				m.Overflow(now, page, n)
 			case 2, 3:
-				m.LaneSeen(now, page, 0)
+				m.SetLaneDepth(now, page, 0)
 			}
 			for range n {
 				d := ask()
-				if d.Do != Send {
+				if d.Action != Send {
 					break
 				}
-				m.Done(now, d.Pass, Accepted)
+				m.Done(now, d.Permit, Accepted)
 				sent = append(sent, now)
 			}
 		}

@@ -38,7 +38,7 @@ func TestFreeShare(t *testing.T) {
 		m := newMap(row.replicas)
 		sent := 0
 		for d := time.Duration(0); d < time.Second; d += 100 * time.Microsecond {
-			if m.Offer(at(d), page, false).Do == Send {
+			if m.Offer(at(d), page, false).Action == Send {
 				sent++
 			}
 		}
@@ -51,10 +51,10 @@ func TestFreeShare(t *testing.T) {
 func TestNewReplicaUsesATenth(t *testing.T) {
 	t.Parallel()
 	m := newMap(1)
-	m.Joined(begin)
+	m.Join(begin)
 	sent := 0
 	for d := time.Duration(0); d < 800*time.Millisecond; d += time.Millisecond {
-		if m.Offer(at(d), page, false).Do == Send {
+		if m.Offer(at(d), page, false).Action == Send {
 			sent++
 		}
 	}
@@ -64,13 +64,13 @@ func TestNewReplicaUsesATenth(t *testing.T) {
 }
 
 // burst is how many messages m sends at once.
-func burst(m *Map, now time.Time, k Key) (sent []Pass) {
+func burst(m *Map, now time.Time, k Key) (sent []Permit) {
 	for {
 		d := m.Offer(now, k, false)
-		if d.Do != Send {
+		if d.Action != Send {
 			return sent
 		}
-		sent = append(sent, d.Pass)
+		sent = append(sent, d.Permit)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestBurst(t *testing.T) {
 	} {
 		m := newMap(4)
 		for i, d := range row.after {
-			m.Due(at(d))
+			m.TakeDue(at(d))
 			if got := len(burst(m, at(d), page)); got != row.want[i] {
 				t.Errorf("%s: sent at once at %v = %d, want %d", row.name, d, got, row.want[i])
 			}
@@ -104,7 +104,7 @@ func TestRefusedBursts(t *testing.T) {
 	m := newMap(4)
 	now := begin
 	pages := 0
-	next := func() []Pass { // another page's burst
+	next := func() []Permit { // another page's burst
 		pages++
 		now = now.Add(time.Second)
 		return burst(m, now, Key{Page: fmt.Sprint(pages), Class: "text"})
@@ -122,7 +122,7 @@ func TestRefusedBursts(t *testing.T) {
 	for ahead < 2000 {
 		for _, p := range next() {
 			m.Done(now, p, Accepted)
-			if p.ticket.ahead {
+			if p.ahead {
 				ahead++
 			}
 		}
@@ -140,7 +140,7 @@ func leave(t *testing.T, m *Map, from time.Time) time.Time {
 		if now = now.Add(time.Second); now.Sub(from) > 10*time.Second {
 			t.Fatal("the page is in excess after 10 s of an empty lane")
 		}
-		m.LaneSeen(now, page, 0)
+		m.SetLaneDepth(now, page, 0)
 	}
 	return now
 }
@@ -152,8 +152,8 @@ func TestBurstAndLane(t *testing.T) {
 	m := newMap(1)
 	burst(m, begin, page)
 	m.Overflow(begin, page, 33)
-	if d := m.OfferLane(begin, page); d.Do != Wait || d.Wait < 990*time.Millisecond {
-		t.Errorf("the owner's first message after a burst: %v, wait %v, want Wait, a second", d.Do, d.Wait)
+	if d := m.OfferLane(begin, page); d.Action != Wait || d.Wait < 990*time.Millisecond {
+		t.Errorf("the owner's first message after a burst: %v, wait %v, want Wait, a second", d.Action, d.Wait)
 	}
 	// One who has owned the page before does so, too.
 	m = newMap(1)
@@ -161,8 +161,8 @@ func TestBurstAndLane(t *testing.T) {
 	again := leave(t, m, begin).Add(10*time.Second + 1)
 	burst(m, again, page)
 	m.Overflow(again, page, 33)
-	if d := m.OfferLane(again, page); d.Do != Wait || d.Wait < 990*time.Millisecond {
-		t.Errorf("an owner's next message after a burst: %v, wait %v, want Wait, a second", d.Do, d.Wait)
+	if d := m.OfferLane(again, page); d.Action != Wait || d.Wait < 990*time.Millisecond {
+		t.Errorf("an owner's next message after a burst: %v, wait %v, want Wait, a second", d.Action, d.Wait)
 	}
 	m = newMap(1)
 	m.Overflow(begin, page, 0)
@@ -183,13 +183,13 @@ func TestWaitIsExact(t *testing.T) {
 	m := newMap(1)
 	var d Decision
 	now := begin
-	for d = m.Offer(now, page, false); d.Do == Send; d = m.Offer(now, page, false) {
+	for d = m.Offer(now, page, false); d.Action == Send; d = m.Offer(now, page, false) {
 	}
-	if early := m.Offer(now.Add(d.Wait-time.Nanosecond), page, false); early.Do != Wait {
-		t.Errorf("Offer a nanosecond early = %v, want Wait", early.Do)
+	if early := m.Offer(now.Add(d.Wait-time.Nanosecond), page, false); early.Action != Wait {
+		t.Errorf("Offer a nanosecond early = %v, want Wait", early.Action)
 	}
-	if due := m.Offer(now.Add(d.Wait), page, false); due.Do != Send {
-		t.Errorf("Offer when due = %v, want Send", due.Do)
+	if due := m.Offer(now.Add(d.Wait), page, false); due.Action != Send {
+		t.Errorf("Offer when due = %v, want Send", due.Action)
 	}
 }
 
@@ -197,15 +197,15 @@ func TestRefusalPutsThePageInExcess(t *testing.T) {
 	t.Parallel()
 	m := newMap(2)
 	d := m.Offer(begin, page, false)
-	if got := m.Done(begin, d.Pass, Refused); got.Do != Spill {
-		t.Errorf("Done(Refused) = %v, want Spill", got.Do)
+	if got := m.Done(begin, d.Permit, Refused); got.Action != Overflow {
+		t.Errorf("Done(Refused) = %v, want Overflow", got.Action)
 	}
-	if got := m.Offer(begin, page, false); got.Do != Spill {
-		t.Errorf("Offer of a page in excess = %v, want Spill", got.Do)
+	if got := m.Offer(begin, page, false); got.Action != Overflow {
+		t.Errorf("Offer of a page in excess = %v, want Overflow", got.Action)
 	}
 	other := Key{Page: page.Page, Class: "media"}
-	if got := m.Offer(begin, other, false); got.Do != Send {
-		t.Errorf("Offer of its other class = %v, want Send", got.Do)
+	if got := m.Offer(begin, other, false); got.Action != Send {
+		t.Errorf("Offer of its other class = %v, want Send", got.Action)
 	}
 }
 
@@ -215,10 +215,10 @@ func TestRefusalPutsThePageInExcess(t *testing.T) {
 func TestLeavingExcess(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		name   string
-		ready  []int // messages at each second
-		spills int   // messages that come here each second
-		want   bool  // still in excess
+		name      string
+		ready     []int // messages at each second
+		overflows int   // messages that come here each second
+		want      bool  // still in excess
 	}{
 		{"512 / 294 = 1.7 s", []int{0, 0, 0}, 0, false},
 		{"too short", []int{0, 0}, 0, true},
@@ -231,13 +231,9 @@ func TestLeavingExcess(t *testing.T) {
 		m.Overflow(begin, page, 1000)
 		now := begin.Add(5 * time.Second)
 		for _, ready := range row.ready {
-			m.LaneSeen(now, page, ready)
-			for i := range row.spills {
-				if i%2 == 0 {
-					m.Spills(page)
-				} else {
-					m.Offer(now, page, false)
-				}
+			m.SetLaneDepth(now, page, ready)
+			for range row.overflows {
+				m.Offer(now, page, false)
 			}
 			now = now.Add(time.Second)
 		}
@@ -264,18 +260,18 @@ func TestLeavingExcessWithACallInFlight(t *testing.T) {
 	} {
 		m := newMap(2)
 		d := row.offer(m)
-		if d.Do != Send {
+		if d.Action != Send {
 			t.Fatalf("%s: %+v, want it sent", row.name, d)
 		}
 		m.Overflow(begin, page, 1)
 		for i := range 4 {
-			m.LaneSeen(begin.Add(time.Duration(5+i)*time.Second), page, 0)
+			m.SetLaneDepth(begin.Add(time.Duration(5+i)*time.Second), page, 0)
 		}
 		if got := m.Counts().Excess == 1; got != row.want {
 			t.Errorf("a call %s: in excess = %v, want %v", row.name, got, row.want)
 		}
-		m.Done(begin.Add(10*time.Second), d.Pass, Accepted)
-		m.LaneSeen(begin.Add(10*time.Second), page, 0)
+		m.Done(begin.Add(10*time.Second), d.Permit, Accepted)
+		m.SetLaneDepth(begin.Add(10*time.Second), page, 0)
 		if m.Counts().Excess != 0 {
 			t.Errorf("a call %s has ended: still in excess", row.name)
 		}
@@ -288,7 +284,7 @@ func TestDueAsksOnceASecond(t *testing.T) {
 	m.Overflow(begin, page, 1)
 	asked := 0
 	for d := time.Duration(0); d <= 3*time.Second; d += 250 * time.Millisecond {
-		asked += len(m.Due(at(d)))
+		asked += len(m.TakeDue(at(d)))
 	}
 	if asked != 3 {
 		t.Errorf("times asked in 3 s = %d, want 3", asked)
@@ -301,7 +297,7 @@ func TestViewsAndCounts(t *testing.T) {
 	m.Overflow(begin, Key{Page: "a"}, 1)
 	m.OfferLane(begin, page) // a new owner waits for a moment
 	d := m.OfferLane(begin.Add(time.Second), page)
-	m.Done(begin.Add(time.Second), d.Pass, Refused)
+	m.Done(begin.Add(time.Second), d.Permit, Refused)
 	got := m.Views(10)
 	if len(got) != 2 || got[0].Page != "p" || !got[0].Owned || got[0].Refused != 1 || got[0].Pace < 290 || got[1].Page != "a" {
 		t.Errorf("Views = %+v, want p, owned and refused once, then a", got)
@@ -328,7 +324,7 @@ func TestFreeBound(t *testing.T) {
 		gap := rapid.OneOf(rapid.IntRange(0, 1000), rapid.IntRange(0, 20_000), rapid.IntRange(0, 1_500_000))
 		for range rapid.IntRange(1, 2000).Draw(t, "offers") {
 			now = now.Add(time.Duration(gap.Draw(t, "gap")) * time.Microsecond)
-			if m.Offer(now, page, false).Do == Send {
+			if m.Offer(now, page, false).Action == Send {
 				sent = append(sent, now)
 			}
 		}
@@ -350,7 +346,7 @@ func TestAnySequenceLeavesTheMapEmpty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMap(rapid.IntRange(1, 8).Draw(t, "replicas"))
-		var open []Pass
+		var open []Permit
 		inFlight := map[Key]int{}
 		now := begin
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
@@ -365,8 +361,8 @@ func TestAnySequenceLeavesTheMapEmpty(t *testing.T) {
 			case 3:
 				m.Overflow(now, k, 33)
 			case 4:
-				for _, k := range m.Due(now) {
-					m.LaneSeen(now, k, rapid.IntRange(0, 1).Draw(t, "ready"))
+				for _, k := range m.TakeDue(now) {
+					m.SetLaneDepth(now, k, rapid.IntRange(0, 1).Draw(t, "ready"))
 				}
 			case 5:
 				if len(open) > 0 {
@@ -377,8 +373,8 @@ func TestAnySequenceLeavesTheMapEmpty(t *testing.T) {
 					m.Done(now, p, rapid.SampledFrom([]Result{Accepted, Refused, Other}).Draw(t, "result"))
 				}
 			}
-			if d.Do == Send {
-				open = append(open, d.Pass)
+			if d.Action == Send {
+				open = append(open, d.Permit)
 				inFlight[k]++
 			}
 			for _, v := range m.Views(10) {
@@ -392,11 +388,11 @@ func TestAnySequenceLeavesTheMapEmpty(t *testing.T) {
 		}
 		for range 60 {
 			now = now.Add(time.Second)
-			for _, k := range m.Due(now) {
-				m.LaneSeen(now, k, 0)
+			for _, k := range m.TakeDue(now) {
+				m.SetLaneDepth(now, k, 0)
 			}
 		}
-		if got := m.Len(); got != 0 {
+		if got := remembered(m); got != 0 {
 			t.Fatalf("pages remembered a minute after the last = %d, want 0", got)
 		}
 	})
@@ -416,12 +412,12 @@ func TestConcurrentUse(t *testing.T) {
 					ask = func() Decision { return m.OfferLane(now, k) }
 				}
 				d := ask()
-				if d.Do == Send {
-					m.Done(now, d.Pass, []Result{Accepted, Accepted, Accepted, Refused, Other}[i%5])
+				if d.Action == Send {
+					m.Done(now, d.Permit, []Result{Accepted, Accepted, Accepted, Refused, Other}[i%5])
 				}
 				if i%100 == 0 {
-					for _, k := range m.Due(now) {
-						m.LaneSeen(now, k, i%2)
+					for _, k := range m.TakeDue(now) {
+						m.SetLaneDepth(now, k, i%2)
 					}
 					m.Views(3)
 				}
@@ -431,11 +427,11 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 	for i := range 60 {
 		now := at(time.Duration(4+i) * time.Second)
-		for _, k := range m.Due(now) {
-			m.LaneSeen(now, k, 0)
+		for _, k := range m.TakeDue(now) {
+			m.SetLaneDepth(now, k, 0)
 		}
 	}
-	if got := m.Len(); got != 0 {
+	if got := remembered(m); got != 0 {
 		t.Errorf("pages remembered at the end = %d, want 0", got)
 	}
 }
@@ -446,7 +442,7 @@ func FuzzOperations(f *testing.F) {
 		m := newMap(3)
 		rng := rand.New(rand.NewPCG(1, uint64(len(ops))))
 		now := begin
-		var open []Pass
+		var open []Permit
 		for _, op := range ops {
 			now = now.Add(time.Duration(op) * time.Millisecond)
 			k := Key{Page: string('a' + rune(op%4)), Class: "text"}
@@ -459,17 +455,17 @@ func FuzzOperations(f *testing.F) {
 			case 3:
 				m.Overflow(now, k, int(op))
 			case 4:
-				m.LaneSeen(now, k, rng.IntN(2))
+				m.SetLaneDepth(now, k, rng.IntN(2))
 			case 5:
 				if len(open) > 0 {
 					m.Done(now, open[0], Result(1+op%3))
 					open = open[1:]
 				}
 			}
-			if d.Do == Send {
-				open = append(open, d.Pass)
+			if d.Action == Send {
+				open = append(open, d.Permit)
 			}
-			if d.Do == Wait && d.Wait == 0 {
+			if d.Action == Wait && d.Wait == 0 {
 				t.Fatal("Wait of nothing: the caller would spin")
 			}
 		}
@@ -478,12 +474,23 @@ func FuzzOperations(f *testing.F) {
 		}
 		for range 60 {
 			now = now.Add(time.Second)
-			for _, k := range m.Due(now) {
-				m.LaneSeen(now, k, 0)
+			for _, k := range m.TakeDue(now) {
+				m.SetLaneDepth(now, k, 0)
 			}
 		}
-		if got := m.Len(); got != 0 {
+		if got := remembered(m); got != 0 {
 			t.Fatalf("pages remembered a minute after the last = %d, want 0", got)
 		}
 	})
+}
+
+// remembered is the number of pages of which anything is known.
+func remembered(m *Map) (n int) {
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		n += len(s.current) + len(s.previous) + len(s.busy)
+		s.mu.Unlock()
+	}
+	return n
 }

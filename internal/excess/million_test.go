@@ -29,8 +29,8 @@ func heap() float64 {
 // offerAll sends one message for each page, as a free page does.
 func offerAll(m *Map, keys []Key, now time.Time) {
 	for _, k := range keys {
-		if d := m.Offer(now, k, false); d.Do == Send {
-			m.Done(now, d.Pass, Accepted)
+		if d := m.Offer(now, k, false); d.Action == Send {
+			m.Done(now, d.Permit, Accepted)
 		}
 	}
 }
@@ -66,11 +66,11 @@ func TestMemoryPerPage(t *testing.T) {
 		if got > row.bytes {
 			t.Errorf("%s page takes %.0f bytes, want at most %.0f", row.name, got, row.bytes)
 		}
-		if n := m.Len(); n < pages {
+		if n := remembered(m); n < pages {
 			t.Errorf("%s: pages remembered = %d, want %d", row.name, n, pages)
 		}
 		idle(m, begin)
-		if n := m.Len(); n != 0 {
+		if n := remembered(m); n != 0 {
 			t.Errorf("%s: pages remembered after a minute without a message = %d, want 0", row.name, n)
 		}
 		if left := (heap() - before) / pages; left > row.left {
@@ -85,8 +85,8 @@ func TestMemoryPerPage(t *testing.T) {
 func idle(m *Map, now time.Time) {
 	for range 60 {
 		now = now.Add(time.Second)
-		for _, k := range m.Due(now) {
-			m.LaneSeen(now, k, 0)
+		for _, k := range m.TakeDue(now) {
+			m.SetLaneDepth(now, k, 0)
 		}
 	}
 }
@@ -118,17 +118,17 @@ func BenchmarkMillionPages(b *testing.B) {
 	i, messages := 0, 0
 	for b.Loop() {
 		messages++
-		// Each page's turn comes after a second; the clock moves with them.
+		// Each page is offered again after a second; the clock moves with them.
 		now = now.Add(time.Microsecond)
 		d := m.Offer(now, keys[i], false)
-		if d.Do == Send {
-			m.Done(now, d.Pass, Accepted)
+		if d.Action == Send {
+			m.Done(now, d.Permit, Accepted)
 		}
 		if i++; i == pages {
 			i = 0
 		}
 		if i%250_000 == 0 {
-			m.Due(now)
+			m.TakeDue(now)
 		}
 	}
 	runtime.GC() // so that the figures below are complete: they are taken at the end of a cycle
@@ -137,12 +137,12 @@ func BenchmarkMillionPages(b *testing.B) {
 	collected := gcEnd - gc
 	b.ReportMetric(100*collected/(collected+userEnd-user), "gc-%-of-loop")
 	b.ReportMetric(100*collected/(float64(messages)*messageCPU.Seconds()), "gc-%-of-dispatcher")
-	if m.Len() != pages {
-		b.Errorf("pages remembered = %d, want %d", m.Len(), pages)
+	if remembered(m) != pages {
+		b.Errorf("pages remembered = %d, want %d", remembered(m), pages)
 	}
 	idle(m, now)
-	if m.Len() != 0 {
-		b.Errorf("pages remembered after a minute without a message = %d, want 0", m.Len())
+	if remembered(m) != 0 {
+		b.Errorf("pages remembered after a minute without a message = %d, want 0", remembered(m))
 	}
 	runtime.KeepAlive(keys)
 }

@@ -19,9 +19,9 @@ type naive struct {
 	calls  map[Key]int
 }
 
-func (n *naive) offer(now time.Time, k Key) (Do, time.Duration) {
+func (n *naive) offer(now time.Time, k Key) (Action, time.Duration) {
 	if n.excess[k] {
-		return Spill, 0
+		return Overflow, 0
 	}
 	due := n.due[k]
 	if due.Before(now) {
@@ -59,7 +59,7 @@ func TestMapIsTheNaiveOne(t *testing.T) {
 			due: map[Key]time.Time{}, sent: map[Key][]int64{}, excess: map[Key]bool{}, calls: map[Key]int{},
 		}
 		now := begin
-		var open []Pass
+		var open []Permit
 		// Steps of microseconds race the share; of seconds, forgetting.
 		gap := rapid.OneOf(rapid.IntRange(0, 5000), rapid.IntRange(0, 25_000_000))
 		page := rapid.SampledFrom([]string{"a", "b", "c"})
@@ -69,11 +69,11 @@ func TestMapIsTheNaiveOne(t *testing.T) {
 				k := Key{Page: page.Draw(t, "page"), Class: class.Draw(t, "class")}
 				do, wait := model.offer(now, k)
 				d := m.Offer(now, k, false)
-				if d.Do != do || d.Wait != wait {
-					t.Fatalf("Offer of %v = %v, wait %v; want %v, wait %v", k, d.Do, d.Wait, do, wait)
+				if d.Action != do || d.Wait != wait {
+					t.Fatalf("Offer of %v = %v, wait %v; want %v, wait %v", k, d.Action, d.Wait, do, wait)
 				}
-				if d.Do == Send {
-					open = append(open, d.Pass)
+				if d.Action == Send {
+					open = append(open, d.Permit)
 				}
 			},
 			"done": func(t *rapid.T) {
@@ -86,8 +86,8 @@ func TestMapIsTheNaiveOne(t *testing.T) {
 				r := rapid.SampledFrom([]Result{Accepted, Accepted, Accepted, Other, Refused}).Draw(t, "result")
 				model.calls[p.Key]--
 				model.excess[p.Key] = model.excess[p.Key] || r == Refused
-				if d := m.Done(now, p, r); d.Do != Spill {
-					t.Fatalf("Done(%v) of a free page = %v, want Spill", r, d.Do)
+				if d := m.Done(now, p, r); d.Action != Overflow {
+					t.Fatalf("Done(%v) of a free page = %v, want Overflow", r, d.Action)
 				}
 			},
 			"overflow": func(t *rapid.T) {
@@ -99,7 +99,7 @@ func TestMapIsTheNaiveOne(t *testing.T) {
 				model.excess[k] = true
 			},
 			"wait": func(t *rapid.T) { now = now.Add(time.Duration(gap.Draw(t, "µs")) * time.Microsecond) },
-			"look": func(*rapid.T) { m.Due(now) },
+			"look": func(*rapid.T) { m.TakeDue(now) },
 			"": func(t *rapid.T) {
 				excess := 0
 				for k, in := range model.excess {

@@ -7,22 +7,22 @@ import (
 
 // The owner's constants. Rates are messages per second.
 const (
-	// headroom is the share of the configured limit that is asked for. Above it
-	// limiters that look at a sliding second, and count refused calls, refuse a
+	// headroom is the share of the configured limit that is used. Above it,
+	// limiters that look at a sliding second and count refused calls refuse a
 	// tenth of all calls; see the package comment.
 	headroom = 0.98
-	// reach is how far above headroom an owner goes by itself, limiters
-	// permitting: what is left is two messages in the second of the published
-	// limit, one for each end of the second. It takes reachTime to get there, and
-	// a refusal on the way ends it for restTime: a try costs a refusal or two.
+	// reach is how far above headroom an owner goes by itself, where the limiter
+	// permits. It leaves two messages in the second of the published limit, one
+	// for each end of the second. An owner takes reachTime to get there. A refusal
+	// on the way ends it for restTime, because a try costs a refusal or two.
 	reach     = 0.993
 	reachTime = 20 * time.Second
 	restTime  = 5 * time.Minute
 	// lateness is how much of its pace an owner makes up for when it was late
 	// itself, not scheduled or collecting garbage, while messages waited.
 	lateness = 100 * time.Millisecond
-	// What one refusal takes off the pace: cutPart of it, a step of cutStep at
-	// least, and cutShare of it at most, which is less for slow pages.
+	// One refusal takes cutPart off the pace, and a step of cutStep at least. It
+	// takes cutShare of the pace at most, which is less for slow pages.
 	cutPart  = 0.015
 	cutStep  = 3.0
 	cutShare = 0.3
@@ -32,16 +32,16 @@ const (
 	settle = 2 * time.Second
 	// memoryTime is how fast the remembered pace follows the real one.
 	memoryTime = 10 * time.Second
-	// unlearn is how much of what the remembered pace is above the present one
-	// goes with each new refusal: after one, three quarters of the way back is
-	// still fast; after eight, a tenth is left, and growth is slow from there.
-	// The ceiling, the pace at which refusals come, follows each cut as fast.
+	// unlearn is how much of the remembered pace, above the present one, goes with
+	// each new refusal. After one, three quarters of the way back is still fast.
+	// After eight, a tenth is left, and growth is slow from there. The ceiling,
+	// the pace at which refusals come, follows each cut as fast.
 	unlearn = 0.25
 	// The pace grows by slowGrowth (a share per second) near the remembered one,
-	// by fastGrowth below it. What was true no longer is when no refusal came
-	// for calmAfter: from then growth doubles every calmDouble; or sooner, when
-	// none came for passedAfter and the pace is past the ceiling: from then it
-	// doubles every passedDouble. It ends at maxGrowth.
+	// by fastGrowth below it. When no refusal came for calmAfter, what was learned
+	// is no longer true, and growth doubles every calmDouble. It doubles every
+	// passedDouble when none came for passedAfter and the pace is past the
+	// ceiling. It ends at maxGrowth.
 	slowGrowth   = 0.005
 	fastGrowth   = 0.03
 	nearMemory   = 0.97
@@ -51,31 +51,24 @@ const (
 	passedBy     = 1.005
 	passedAfter  = 2 * time.Second
 	passedDouble = 500 * time.Millisecond
-	// startGrowth is that after a refused probe, up to startUpTo of what is
-	// remembered: e times as fast every 1.4 s, so that a page that was shut for
-	// a while is back within seconds. It ends with the next refusal.
+	// startGrowth is the growth after a refused probe, up to startUpTo of what is
+	// remembered: e times as fast every 1.4 s. So a page that was refused
+	// for a while is back within seconds. It ends with the next refusal.
 	startGrowth = 0.7
 	startUpTo   = 0.8
 	// The pause after refusals in a row: long enough for a call in flight to
 	// land, short against the second of the published window.
 	minPause = 20 * time.Millisecond
 	maxPause = 320 * time.Millisecond
-	// A page that is shut for longer, as by a quota of a day, is asked less often:
-	// a tenth of that time later each time, so that its end is noticed as much
-	// later at most, and once a minute at least.
-	shutPart = 10
-	dayPause = time.Minute
+	// A page that is refused for longer, as by a quota of a day, is asked less
+	// often. Each time is a tenth of that time later, and a minute later at
+	// most. So the end is noticed as much later at most.
+	refusedPart = 10
+	dayPause    = time.Minute
 	// forget is how long a page may be idle before what was learned about it
 	// goes.
 	forget = 10 * time.Second
 )
-
-// ticket is one send, so that its result can be told from that of others.
-type ticket struct {
-	at    time.Time
-	probe bool
-	ahead bool // of the pace, in a burst
-}
 
 // pace is the learned speed of one page at its owner. The zero value is not
 // useful; newPace makes one. Not safe for concurrent use.
@@ -92,9 +85,9 @@ type pace struct {
 	streak      int       // refusals in a row
 	onset       time.Time // end of the pause after the first of them: calls sent before were under way
 	resume      time.Time // end of the pause
-	probing     bool      // the lone probe is out
+	probing     bool      // the lone probe is in flight
 	starting    bool      // a probe was refused, and nothing sent since
-	shut        time.Time // when that probe was sent: what was sent before says nothing new
+	probeSent   time.Time // when that probe was: what was sent before says nothing new
 	lastRefusal time.Time
 	rest        time.Time // until then top stays
 	ceiling     float64   // the rate at which refusals came, as far as it is known
@@ -114,8 +107,8 @@ func newPace(now time.Time, limit float64, random func() float64) *pace {
 	}
 }
 
-// wait is how long the next message must wait; a negative answer says until
-// the result of the probe that is out.
+// wait returns how long the next message must wait. A negative answer means until
+// the result of the probe in flight. It brings the pace up to now.
 func (p *pace) wait(now time.Time) time.Duration {
 	p.grow(now)
 	var w time.Duration
@@ -134,10 +127,10 @@ func (p *pace) wait(now time.Time) time.Duration {
 	return w
 }
 
-// send takes the turn of one message; wait must have answered 0. A page that
-// was idle gets no credit for it: other replicas may have sent meanwhile, and
-// a limiter that looks at whole seconds would refuse the excess.
-func (p *pace) send(now time.Time) ticket {
+// send counts one message; wait must have answered 0. A page that was idle gets
+// no credit for it. Other replicas may have sent meanwhile, and a limiter that
+// looks at whole seconds would refuse the rest.
+func (p *pace) send(now time.Time) Permit {
 	earliest := now
 	if p.waited {
 		earliest = now.Add(-lateness)
@@ -149,11 +142,11 @@ func (p *pace) send(now time.Time) ticket {
 	p.waited = p.waited && p.tat.Before(now) // still behind
 	p.lastSend = now
 	p.probing = p.streak > 1
-	return ticket{at: now, probe: p.probing}
+	return Permit{at: now, probe: p.probing}
 }
 
-// accepted tells that a send went through.
-func (p *pace) accepted(now time.Time, t ticket) {
+// accepted learns that a send went through.
+func (p *pace) accepted(now time.Time, t Permit) {
 	p.successes.add(now)
 	if t.probe || t.at.After(p.lastRefusal) {
 		p.streak = 0
@@ -161,8 +154,8 @@ func (p *pace) accepted(now time.Time, t ticket) {
 	p.land(t)
 }
 
-// refused tells that a send was refused.
-func (p *pace) refused(now time.Time, t ticket) {
+// refused learns that a send was refused.
+func (p *pace) refused(now time.Time, t Permit) {
 	p.grow(now)
 	first := p.streak == 0
 	if t.probe || first || p.streak == 1 && !t.at.Before(p.onset) {
@@ -170,7 +163,7 @@ func (p *pace) refused(now time.Time, t ticket) {
 	}
 	pause := min(minPause<<min(p.streak-1, 4), maxPause)
 	if p.streak > 1 {
-		pause = max(pause, min(now.Sub(p.onset)/shutPart, dayPause))
+		pause = max(pause, min(now.Sub(p.onset)/refusedPart, dayPause))
 	}
 	p.resume = now.Add(time.Duration(float64(pause) * (0.8 + 0.4*p.random())))
 	if first {
@@ -188,9 +181,9 @@ func (p *pace) refused(now time.Time, t ticket) {
 	case now.Sub(p.began) < settle: // others' calls, not this pace, used up the limit
 	case t.probe:
 		p.rate = max(minPace, min(p.rate, p.successes.lastSecond(now)))
-		p.starting, p.shut = true, t.at
+		p.starting, p.probeSent = true, t.at
 		p.ceiling = p.rate
-	case t.at.Before(p.shut): // the probe has answered for it
+	case t.at.Before(p.probeSent): // the probe has answered for it
 	case t.ahead: // the burst was too much, not the pace
 	default:
 		p.starting = false
@@ -200,8 +193,8 @@ func (p *pace) refused(now time.Time, t ticket) {
 	p.land(t)
 }
 
-// land ends a send whose result says nothing about the pace, too.
-func (p *pace) land(t ticket) {
+// land ends a send, also one whose result says nothing about the pace.
+func (p *pace) land(t Permit) {
 	if t.probe {
 		p.probing = false
 	}
@@ -231,12 +224,12 @@ func (p *pace) grow(now time.Time) {
 		}
 		p.rate = min(p.top, p.rate*math.Exp(a*dt))
 	}
-	if p.streak == 0 { // while the page is shut there is nothing to learn
+	if p.streak == 0 { // while the page is refused there is nothing to learn
 		p.memory += (p.rate - p.memory) * (1 - math.Exp(-dt/memoryTime.Seconds()))
 	}
 }
 
-// doublings is how often growth has doubled for want of refusals.
+// doublings returns how often growth has doubled for want of refusals.
 func (p *pace) doublings(now time.Time) float64 {
 	quiet := now.Sub(p.lastRefusal)
 	if p.passed.IsZero() && quiet > passedAfter && p.rate > passedBy*p.ceiling {
@@ -249,20 +242,20 @@ func (p *pace) doublings(now time.Time) float64 {
 	return n
 }
 
-// calm tells whether bursts may go ahead of the pace: it is all that was
-// configured, nothing was refused for a while, and what others sent before it
-// began has had its time.
+// calm reports whether bursts may go ahead of the pace. Then it is all that was
+// configured, nothing was refused for a while, and the sends of others before it
+// began have had their time.
 func (p *pace) calm(now time.Time) bool {
 	return p.streak == 0 && !p.probing && p.rate >= headroom*p.limit &&
 		now.Sub(p.began) >= settle && now.Sub(p.lastRefusal) >= noBurst
 }
 
-// idle tells whether nothing was learned or wanted for long enough to forget the page.
+// idle reports whether nothing was learned or wanted for long enough to forget the page.
 func (p *pace) idle(now time.Time) bool {
 	return now.Sub(p.lastSend) >= forget && now.Sub(p.lastWait) >= forget && now.Sub(p.lastRefusal) >= forget
 }
 
-func latest(a, b time.Time) time.Time {
+func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

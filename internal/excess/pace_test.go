@@ -12,7 +12,7 @@ import (
 // latency by admit, and returns how many were admitted and refused.
 func saturate(p *pace, from time.Time, length, latency time.Duration, admit func(time.Time) bool) (accepted, refused int) {
 	type call struct {
-		ticket
+		Permit
 		ok bool
 	}
 	var flying []call
@@ -22,15 +22,19 @@ func saturate(p *pace, from time.Time, length, latency time.Duration, admit func
 			flying = flying[1:]
 			if c.ok {
 				accepted++
-				p.accepted(now, c.ticket)
+				p.accepted(now, c.Permit)
 			} else {
 				refused++
-				p.refused(now, c.ticket)
+				p.refused(now, c.Permit)
 			}
 		}
-		for p.wait(now) == 0 {
+		w := p.wait(now)
+		for ; w == 0; w = p.wait(now) {
 			t := p.send(now)
 			flying = append(flying, call{t, admit(now)})
+		}
+		if w > time.Second { // a page that is refused for long: nothing happens until then
+			now = now.Add(w.Truncate(time.Second) - 500*time.Microsecond)
 		}
 	}
 	return accepted, refused
@@ -128,9 +132,9 @@ func TestPaceAfterADip(t *testing.T) {
 	}
 }
 
-// While a page is shut one probe at a time is sent, three a second; when it
+// While a page is refused one probe at a time is sent, three a second; when it
 // opens it is back within seconds.
-func TestPaceWhileShut(t *testing.T) {
+func TestPaceWhileRefused(t *testing.T) {
 	t.Parallel()
 	p := newPace(begin, 300, half)
 	saturate(p, begin, 10*time.Second, 40*time.Millisecond, window(300))
@@ -145,9 +149,9 @@ func TestPaceWhileShut(t *testing.T) {
 	}
 }
 
-// A page that is shut for hours, as by a quota of a day, is hardly asked, and is
+// A page that is refused for hours, as by a quota of a day, is hardly asked, and is
 // open again a tenth of that time later at most.
-func TestPaceWhileShutForLong(t *testing.T) {
+func TestPaceWhileRefusedForLong(t *testing.T) {
 	t.Parallel()
 	p := newPace(begin, 300, half)
 	never := func(time.Time) bool { return false }
@@ -239,7 +243,7 @@ func TestRefusalsFromBeforeTheProbe(t *testing.T) {
 	p.refused(now, p.send(now))
 	now = now.Add(50 * time.Millisecond)
 	probe := p.send(now)
-	p.accepted(now, ticket{at: begin}) // so that a second's successes are not 0
+	p.accepted(now, Permit{at: begin}) // so that a second's successes are not 0
 	p.refused(now, probe)
 	if rate := p.rate; rate != 1 || !p.starting {
 		t.Fatalf("after the probe: rate %v, starting %v, want 1, the successes of a second, and true", rate, p.starting)
@@ -257,7 +261,7 @@ func TestOwnerBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPace(begin, 300, half)
 		var sent []time.Time
-		var open []ticket
+		var open []Permit
 		now := begin
 		for range rapid.IntRange(1, 3000).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "ms")) * time.Millisecond)

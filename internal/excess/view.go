@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// View is a page that is in excess or owned, for people to look at.
+// View is a page that is in excess or owned, as an operator sees it.
 type View struct {
 	Key
 	Since    time.Time // in excess; zero: it is not
@@ -42,8 +42,7 @@ func (m *Map) Views(limit int) []View {
 	return out[:min(limit, len(out))]
 }
 
-// InExcess tells whether the page is in excess; unlike Spills it asks for no
-// message.
+// InExcess reports whether the page is in excess.
 func (m *Map) InExcess(k Key) bool {
 	s, _ := m.shard(k)
 	s.mu.Lock()
@@ -70,18 +69,6 @@ func (m *Map) Counts() Counts {
 		}
 	})
 	return c
-}
-
-// Len is the number of pages of which anything is remembered.
-func (m *Map) Len() int {
-	n := 0
-	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-		n += len(s.young) + len(s.old) + len(s.busy)
-		s.mu.Unlock()
-	}
-	return n
 }
 
 func (m *Map) each(f func(Key, *entry)) {

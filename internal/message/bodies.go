@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// EncodeAll returns the wire forms of many messages. Copies of one event
-// differ in their ids and recipients only, so what they share is encoded once:
-// a copy costs a fifth of what Encode takes. The bodies lie side by side in
-// one piece of memory, which lives as long as any of them.
+// EncodeAll returns the wire forms of many messages. Copies of one event differ
+// in their ids and recipients only. What they share is encoded once, and a copy
+// costs a fifth of what Encode takes. The bodies lie side by side in one piece
+// of memory, which lives as long as any of them.
 func EncodeAll(list []Outbound) ([][]byte, error) {
 	bodies := make([][]byte, len(list))
 	var slab, tail []byte
@@ -34,7 +34,7 @@ func EncodeAll(list []Outbound) ([][]byte, error) {
 	return bodies, nil
 }
 
-// alike tells whether two messages are the same but for ID, Page and To.
+// alike reports whether two messages are the same but for ID, Page and To.
 func alike(a, b Outbound) bool {
 	return a.Class == b.Class && a.Text == b.Text && a.Attachment == b.Attachment && a.Replies == nil && b.Replies == nil &&
 		a.Time == b.Time && a.Attempts == b.Attempts && a.FirstCode == b.FirstCode &&

@@ -1,8 +1,8 @@
-// Package message holds the wire types on chatclub's queues: the Event that
-// webhook puts on `inbound`, the Outbound copy that core puts on `outbound`,
-// and the Death record of what could not be sent. Decoding checks every field
-// that a consumer relies on, names the field that is wrong, and never panics;
-// an encoded value always decodes to itself.
+// Package message holds the wire types on chatclub's queues. Webhook puts an
+// Event on `inbound`, and core an Outbound copy on `outbound`. A Death records
+// why a message could not be sent. Decoding checks every field that a consumer
+// relies on, names the field that is wrong, and never panics; an encoded value
+// always decodes to itself.
 //
 // All values are plain data, safe to copy and, once made, to read from any
 // goroutine.
@@ -106,7 +106,7 @@ func DecodeEvent(b []byte) (Event, error) {
 }
 
 // FeedbackBusy is the Reason of a KindFeedback that is about no recipient and no
-// death: broadcasts to the page wait on their queue, because the page is in
+// death. Broadcasts to the page wait on their queue, because the page is in
 // excess or has more to send. Until is when core may put more of them there.
 const FeedbackBusy = "busy"
 
@@ -195,12 +195,12 @@ func (o Outbound) Age(now time.Time) time.Duration {
 	return max(0, now.Sub(time.UnixMilli(o.Time)))
 }
 
-// CopyID is the id of what event (page, mid) makes for recipient: the same
-// event always makes the same ids, so that a repeated event is recognised as
-// a repetition wherever it is seen. part counts from 0 where one event makes
-// several messages for one recipient. The form is `page/mid/recipient`, with
-// `/part` behind it from the second part on, and is public: a judge outside
-// the system may compute what it expects.
+// CopyID returns the id of the copy that event (page, mid) makes for recipient.
+// The same event always makes the same ids, so a repeated event is recognised
+// wherever it is seen. part counts from 0 where one event makes several messages
+// for one recipient. The form is `page/mid/recipient`, with `/part` behind it
+// from the second part on. It is public: a judge outside the system may compute
+// the ids that it expects.
 func CopyID(page, mid, recipient string, part int) string {
 	id := page + "/" + mid + "/" + recipient
 	if part > 0 {

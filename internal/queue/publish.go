@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// What Message.Validate accepts.
+// Limits of Message.Validate.
 const (
-	// MaxBody is what RabbitMQ 4 accepts by default. It closes the channel of
-	// whoever sends more, and would again at each new try.
+	// MaxBody is what RabbitMQ 4 accepts by default. It closes the channel of a
+	// client that sends more, at each new try too.
 	MaxBody = 16 << 20
 	// MaxName is the length of a short string in AMQP 0-9-1, section 4.2.5.3:
 	// of a queue's name, an id and the name of a header.
 	MaxName = 255
-	// MaxHeaders is how long names and texts of all headers may be together:
-	// they travel in one frame, of 4096 bytes at the very least, and the rest of
+	// MaxHeaders is how long names and texts of all headers may be together.
+	// They travel in one frame, of 4096 bytes at the very least. The rest of
 	// that is for what stands around them.
 	MaxHeaders = 3000
 )

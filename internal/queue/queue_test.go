@@ -72,28 +72,29 @@ func (s *script) Publish(context.Context, ...Message) error {
 	s.published++
 	return nil
 }
-func (s *script) Topology() Topology   { return Topology{Prefix: "x", Lanes: 1} }
-func (s *script) Ack(uint64) error     { s.acked++; return s.ackErr }
-func (s *script) Requeue(uint64) error { return nil }
-func (s *script) Live() bool           { return true }
+func (s *script) Topology() Topology { return Topology{Prefix: "x", Lanes: 1} }
+func (s *script) Ack(uint64) error   { s.acked++; return s.ackErr }
+func (s *script) Live() bool         { return true }
 
 func TestMoveThatFailsLeavesTheDeliveryUnsettled(t *testing.T) {
 	t.Parallel()
 	s := &script{publishErr: ErrUnavailable}
 	d := NewDelivery(s, s, 1, Message{Queue: "x.outbound", ID: "1"}, false)
-	if err := d.Move(t.Context(), Message{}); !errors.Is(err, ErrUnavailable) {
-		t.Fatalf("Move() = %v, want ErrUnavailable", err)
+	move := func() error {
+		return MoveAll(t.Context(), s, []Transfer{{Delivery: d, To: []Message{{Queue: "q", ID: "1"}}}})[0]
+	}
+	if err := move(); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("MoveAll() = %v, want ErrUnavailable", err)
 	}
 	if !d.Live() || s.acked != 0 {
-		t.Fatalf("after a failed Move: live %v, acked %d, want true, 0", d.Live(), s.acked)
+		t.Fatalf("after a failed MoveAll: live %v, acked %d, want true, 0", d.Live(), s.acked)
 	}
 	s.publishErr = nil
 	if err := d.DeadLetter(t.Context(), message.Death{Reason: message.ReasonGone}); err != nil {
 		t.Fatalf("DeadLetter() = %v, want nil", err)
 	}
 	for name, settle := range map[string]func() error{
-		"Ack": d.Ack, "Requeue": d.Requeue,
-		"Move": func() error { return d.Move(t.Context(), Message{}) },
+		"Ack": d.Ack, "MoveAll": move,
 	} {
 		if err := settle(); !errors.Is(err, ErrSettled) {
 			t.Errorf("%s after DeadLetter = %v, want ErrSettled", name, err)

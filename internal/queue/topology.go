@@ -8,7 +8,7 @@ import (
 )
 
 // Topology names chatclub's queues. Two deployments on one broker differ in
-// Prefix; so do two versions whose queues need other arguments, because a
+// Prefix. So do two versions whose queues need other arguments, because a
 // queue's arguments cannot change once it is declared. The zero value is not
 // useful.
 type Topology struct {

@@ -26,10 +26,9 @@ type BatchConfig struct {
 // Result of its own, and counts as one call against its page's limit. A call
 // that finds no other within its wait is made by itself.
 //
-// A call whose part of the answer is missing is Transient: nobody knows whether
-// it was made. A request that fails as a whole, or is answered by one error,
-// gives that to all its calls. Make one with NewBatcher. Safe for concurrent
-// use.
+// A call whose part of the answer is missing is Transient: it may have been made
+// or not. A request that fails as a whole, or is answered by one error, gives
+// that to all its calls. Make one with NewBatcher. Safe for concurrent use.
 type Batcher struct {
 	BatchConfig
 
@@ -107,7 +106,7 @@ func (b *Batcher) join(o message.Outbound) (q *batch, place int) {
 	return q, len(q.items) - 1
 }
 
-// leave lets nobody join q any more.
+// leave lets no call join q any more.
 func (b *Batcher) leave(page string, q *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,8 +119,8 @@ func (b *Batcher) leave(page string, q *batch) {
 // missing.
 var errNoPart = errors.New("the batch's answer has no part for it")
 
-// classifyBatch is Classify for the answer to a batch: a list with status and
-// body of each call, in their order, or one error for all.
+// classifyBatch is Classify for the answer to a batch. That is a list with
+// status and body of each call, in their order, or one error for all.
 func classifyBatch(status int, body []byte, results []Result) {
 	var parts []*struct {
 		Code int    `json:"code"`

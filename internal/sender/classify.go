@@ -21,8 +21,8 @@ type answer struct {
 }
 
 // Classify turns an answer of the Send API into a Result without Latency. It
-// goes by error code, subcode and is_transient, and never by the HTTP status,
-// which the platform does not use consistently: 613 comes with 400 and 429, 2
+// goes by error code, subcode and is_transient, and never by the HTTP status.
+// The platform does not use that consistently: 613 comes with 400 and 429, 2
 // with 400 and 500. The status counts only where the body names no code:
 //
 //   - 2xx with a body that is empty, cut off or a JSON object without a message
@@ -43,7 +43,7 @@ func Classify(status int, body []byte) Result {
 		return r
 	}
 	var a answer
-	// The error adds nothing: a body that is not whole JSON leaves the answer
+	// The error adds nothing. A body that is not whole JSON leaves the answer
 	// empty, and a field of the wrong type leaves only itself empty.
 	_ = json.Unmarshal(body, &a)
 	switch e := a.Error; {
@@ -77,7 +77,7 @@ func receiptID(body []byte) string {
 	return string(id)
 }
 
-// plain tells whether b is its own form as a JSON string.
+// plain reports whether b is its own form as a JSON string.
 func plain(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -87,8 +87,8 @@ func plain(b []byte) bool {
 	return true
 }
 
-// fromSendAPI tells whether a body without readable content may be what is
-// left of an answer of the Send API, which is always a JSON object.
+// fromSendAPI reports whether a body without readable content may be the rest of
+// an answer of the Send API. Such an answer is always a JSON object.
 func fromSendAPI(body []byte) bool {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	return len(body) == 0 || body[0] == '{'
@@ -106,9 +106,9 @@ func fromSendAPI(body []byte) bool {
 // documents tell to retry.
 //
 // A code in no row is Transient whatever is_transient says. The platform adds
-// codes without notice, for throttles too (80001 and 80006 are such): a dead
-// letter at once could not be taken back, and stopping the page would let one
-// recipient's fault silence all. Attempts are bounded, so what is permanent
+// codes without notice, for throttles too (80001 and 80006 are such). A dead
+// letter at once could not be taken back. To stop the page would let one
+// recipient's error silence all. Attempts are bounded, so what is permanent
 // costs a few calls and then becomes a dead letter that names the code.
 func classifyError(code, subcode int, isTransient bool, text string) Outcome {
 	if o, ok := byPair(code, subcode); ok {

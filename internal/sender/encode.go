@@ -7,9 +7,9 @@ import (
 	"chatclub/internal/message"
 )
 
-// encodeSlack is the room for everything in a body but its values: the longest
-// fixed text, of an attachment, has 166 bytes, and 34 are left for escapes, so
-// that most bodies are one allocation.
+// encodeSlack is the room for everything in a body but its values, so that most
+// bodies are one allocation. The longest fixed text, of an attachment, has 166
+// bytes, and 34 are left for escapes.
 const encodeSlack = 200
 
 // Messenger's bounds for a template of buttons. A text that is longer, or has
@@ -20,13 +20,13 @@ const (
 	maxButtonText = 640
 )
 
-// encode returns the body of a Send API call. Fan-out happens inside the
-// 24-hour window and is nobody's direct answer, which the platform calls UPDATE.
+// encode returns the body of a Send API call. Fan-out happens inside the 24-hour
+// window and answers no one directly. The platform calls that UPDATE.
 //
 // The buffer is not pooled. A transport may read a body after RoundTrip has
-// returned, so a buffer could be used again only after the body's Close; but
+// returned, so a buffer could be used again only after the body's Close. But
 // net/http writes header and body in one system call only for the in-memory
-// readers that it knows, none of which tells its Close. The second write costs
+// readers that it knows. None of them tells its Close. The second write costs
 // far more than the allocation.
 func encode(o message.Outbound) []byte {
 	n := encodeSlack + len(o.To) + len(o.ID) + len(o.Text)

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// durationBuckets double from 5 ms, below the fastest answer over a network,
-// to 10.24 s; the platform's own captures lie between 0.64 s and 1.9 s.
+// durationBuckets double from 5 ms, below the fastest answer over a network, to
+// 10.24 s. The platform's own captures lie between 0.64 s and 1.9 s.
 func durationBuckets() []float64 { return prometheus.ExponentialBuckets(0.005, 2, 12) }
 
 // metrics holds one collector per outcome, looked up once: the label lookup

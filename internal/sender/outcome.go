@@ -1,7 +1,7 @@
 package sender
 
 // Outcome says what became of one call, as far as its caller must act
-// differently on it. The zero value is no outcome: a Result that nobody filled
+// differently on it. The zero value is no outcome: a Result that was not filled
 // in cannot pass for a message that was sent.
 type Outcome uint8
 
@@ -16,10 +16,10 @@ const (
 	// RecipientThrottled: too much for this recipient; others of the page can be
 	// sent to. Nothing was sent.
 	RecipientThrottled
-	// Transient: it may work later. After a time-out, a lost connection or a
-	// 5xx answer the message may have been delivered all the same: trying again
-	// is at-least-once delivery, and the message's id travels in its metadata so
-	// that a repetition can be recognised. The number of attempts must be bounded.
+	// Transient: it may work later. After a time-out, a lost connection or a 5xx
+	// answer the message may have been delivered all the same. To try again is
+	// at-least-once delivery. The message's id travels in its metadata, so that
+	// a repetition can be recognised. The number of attempts must be bounded.
 	Transient
 	// Ambiguous: the platform delivers the message and answers an error. Trying
 	// again would double it.

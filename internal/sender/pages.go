@@ -67,8 +67,8 @@ func (p *Pages) Token(page string) (string, bool) {
 }
 
 // Run follows the file until ctx ends, then returns nil. A file that is missing
-// or broken is logged once and changes nothing: the tokens that were read last
-// stay in use, and it is tried again until it is whole. Call it once.
+// or broken is logged once and changes nothing. The tokens that were read last
+// stay in use, and the file is tried again until it is whole. Call it once.
 func (p *Pages) Run(ctx context.Context) error {
 	if p.path == "" {
 		<-ctx.Done()
@@ -190,9 +190,9 @@ func parseToken(raw json.RawMessage) (string, error) {
 	return token, nil
 }
 
-// entryName names an entry for an error: by its page id, or by its place where
-// the key may be a token in the wrong column. A page id has 15 to 17 digits, a
-// token some 200 letters; 32 lies between.
+// entryName names an entry for an error by its page id. Where the key may be a
+// token in the wrong column, it names the entry by its place. A page id has 15
+// to 17 digits, a token some 200 letters; 32 lies between.
 func entryName(page string, n int) string {
 	if validPage(page) && len(page) <= 32 {
 		return "page " + page

@@ -21,11 +21,11 @@ type Result struct {
 	Err       error         // why it was not sent; nil exactly when Sent. Holds no token, URL or message text
 }
 
-// CodeString names the cause for headers and logs: "613/2018338" or "613" for
-// an error of the platform, "http 502" for an answer that is none of the
-// platform's, "timeout", "canceled" (the caller gave up in mid-call) or
-// "network" where no answer came. It is empty when the message was sent or no
-// call was made.
+// CodeString names the cause for headers and logs. It is "613/2018338" or "613"
+// for an error of the platform, and "http 502" for an answer that is none of the
+// platform's. Where no answer came it is "timeout", "canceled" (the caller gave
+// up in mid-call) or "network". It is empty when the message was sent or no call
+// was made.
 func (r Result) CodeString() string {
 	var netErr net.Error
 	switch {

@@ -1,7 +1,7 @@
-// Package sender makes Send API calls: one call of Send makes at most one
-// request, and whatever happens to it becomes exactly one Outcome of a closed
-// set. It never tries again by itself, follows no redirect, and holds a call to
-// its deadline; what an Outcome leads to is for the caller to decide.
+// Package sender makes Send API calls. One call of Send makes at most one
+// request, and its result is exactly one Outcome of a closed set. The sender
+// never tries again by itself, follows no redirect, and holds a call to its
+// deadline. The caller decides what follows from an Outcome.
 //
 // Classify is the one place where answers become outcomes. Pages reads the
 // pages' access tokens from a file and follows its changes.
@@ -256,8 +256,8 @@ func (s *Sender) call(req *http.Request, results []Result) error {
 }
 
 // read reads an answer to its end, because only then the connection can be used
-// again: into buf, and where that is too small up to limit bytes elsewhere.
-// With an error it returns what came before.
+// again. It reads into buf, and where that is too small up to limit bytes
+// elsewhere. With an error it returns what came before.
 func read(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	n, err := io.ReadFull(r, buf)
 	switch {
@@ -270,9 +270,9 @@ func read(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	return append(buf[:n:n], more...), err
 }
 
-// lost is the Result of a call without an answer. When a context is to blame
-// the transport's error is left out: it may be the context's cause, which is
-// the caller's and not ours to tell.
+// lost is the Result of a call without an answer. When a context is to blame,
+// the transport's error is left out. It may be the context's cause, which is not
+// ours to tell.
 func lost(caller, call context.Context, touched bool, err error) Result {
 	if callerErr := caller.Err(); callerErr != nil && !touched {
 		return Result{Outcome: Canceled, Err: fmt.Errorf("send: %w", callerErr)}
@@ -286,9 +286,9 @@ func lost(caller, call context.Context, touched bool, err error) Result {
 // maxPage bounds a page id; Meta's have 15 to 17 digits.
 const maxPage = 64
 
-// validPage tells whether a page id can be put into a URL's path as it is: of
-// letters, digits, - and _ only, so that it can neither leave its place in the
-// path nor end it.
+// validPage reports whether a page id can be put into a URL's path as it is.
+// With letters, digits, - and _ only, it can neither leave its place in the path
+// nor end it.
 func validPage(page string) bool {
 	for _, c := range []byte(page) {
 		switch {

@@ -11,15 +11,15 @@ import (
 
 const (
 	// idleTimeout is below the 60 to 75 s after which common servers close an
-	// idle connection, so that we close it first and no call is written to a
-	// connection that the server is about to close.
+	// idle connection. So we close it first, and write no call to a connection
+	// that the server is about to close.
 	idleTimeout = 30 * time.Second
 	// maxHeaderBytes bounds an answer's header; the platform's has about 1 KiB.
 	maxHeaderBytes = 64 << 10
 )
 
-// newTransport makes a transport for one host and up to cfg.MaxInFlight calls
-// at a time, each of which keeps its connection: with net/http's default of two
+// newTransport makes a transport for one host and up to cfg.MaxInFlight calls at
+// a time, each of which keeps its connection. With net/http's default of two
 // idle connections nearly every call would dial.
 //
 // It speaks HTTP/1.1, one call a connection: a connection lost under HTTP/2

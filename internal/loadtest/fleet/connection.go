@@ -69,7 +69,7 @@ func (c *connection) Publish(ctx context.Context, msgs ...queue.Message) error {
 		return nil
 	}
 	confirmed := make(chan error, 1)
-	c.post(msgs, func(err error) { confirmed <- err }) //nolint:contextcheck // what is sent is published, whether or not the caller still waits
+	c.post(msgs, func(err error) { confirmed <- err }) //nolint:contextcheck // what is on the wire arrives, whoever still waits
 	select {
 	case err := <-confirmed:
 		return err
@@ -100,7 +100,7 @@ func (c *connection) Inspect(ctx context.Context, name string) (queue.Info, erro
 		return queue.Info{}, fmt.Errorf("inspect: %w", c.why())
 	}
 	answered := make(chan answer, 1)
-	c.net.wire.after(c.net.Hop, func() { //nolint:contextcheck // the broker answers, whether or not the caller still waits
+	c.net.wire.after(c.net.Hop, func() { //nolint:contextcheck // what is on the wire arrives, whoever still waits
 		c.net.perform(name, 0, func() {
 			info, err := c.net.inner.Inspect(context.Background(), name)
 			c.net.wire.after(c.net.Hop, func() { answered <- answer{info, err} })
@@ -267,8 +267,6 @@ type settler struct {
 }
 
 func (s *settler) Ack(uint64) error { return s.settle(s.inner.Ack) }
-
-func (s *settler) Requeue(uint64) error { return s.settle(s.inner.Requeue) }
 
 func (s *settler) settle(do func() error) error {
 	if !s.Live() {

@@ -122,13 +122,13 @@ func (r *rig) throughCore() func(page int) string {
 	return func(page int) string {
 		k := excess.Key{Page: strconv.Itoa(page), Class: string(message.ClassText)}
 		d := gate.Offer(time.Now(), k, false)
-		switch d.Do {
+		switch d.Action {
 		case excess.Send:
-			gate.Done(time.Now(), d.Pass, excess.Other)
+			gate.Done(time.Now(), d.Permit, excess.Other)
 			return r.topology().Outbound()
 		case excess.Wait:
 			gate.Overflow(time.Now(), k, 1)
-		case excess.Spill, excess.Return:
+		case excess.Overflow:
 		}
 		return r.topology().LaneOf(k.Page)
 	}

@@ -15,8 +15,8 @@ const (
 	// growShare is how much of the limit a replica's rate grows by in a second
 	// in which messages wait: a cut is made up for in some ten seconds.
 	growShare = 0.01
-	// least is the slowest rate: below one message in two seconds a page that
-	// is open again is found too late.
+	// least is the slowest rate. Below one message in two seconds, a page that the
+	// platform takes again is found too late.
 	least = 0.5
 )
 
@@ -29,14 +29,14 @@ type rate struct {
 	grown     time.Time // up to when the rate has grown
 }
 
-// newAIMD lets each replica find its part of a page's limit by itself: its rate
+// newAIMD lets each replica find its part of a page's limit by itself. Its rate
 // grows by a constant a second while messages wait, and a 613 cuts it by a
-// factor. Nobody is counted, nothing is said, and there are no lanes.
+// factor. No replica counts the others or hears of them, and there are no lanes.
 //
 // Source: Chiu and Jain (1989) for why rates under additive increase and
-// multiplicative decrease end up alike; the ratio of 0.9 is the default of
-// Netflix's concurrency-limits, where ½ would be TCP's: quota use matters more
-// here than to be fair within seconds. A replica begins at the whole limit, not
+// multiplicative decrease end up alike. The ratio of 0.9 is the default of
+// Netflix's concurrency-limits, where TCP's is ½. Quota use matters more here
+// than to be fair within seconds. A replica begins at the whole limit, not
 // knowing of any other.
 func newAIMD(c Config) *paced[rate] {
 	g := newPaced[rate](c.Random)

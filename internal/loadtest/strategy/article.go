@@ -1,8 +1,3 @@
-// Package strategy holds other ways of sharing a page's limit between replicas,
-// each behind the dispatcher's gate, to compare chatclub's own with. None of
-// them is meant for use. All is the table of them; each is a small
-// implementation of a published idea, whose comment says what is done as in its
-// source and what had to be chosen.
 package strategy
 
 import (
@@ -13,18 +8,18 @@ import (
 	"chatclub/internal/excess"
 )
 
-// pause is the mean time between a refusal and the next try of the same
-// message: short against the one-second window of the published limit, long
+// pause is the mean time between a refusal and the next try of the same message.
+// It is short against the one-second window of the published limit, and long
 // against a call's round trip.
 const pause = 100 * time.Millisecond
 
-// Article is the excess map as ChatClub published it. A page that is not in
-// the map is free: its messages are sent at once. A refusal puts the page into
-// the map with a counter of its refused and not yet sent messages. While it is
-// there no further message of it may be sent: they go back to the queue. The
-// refused ones are tried again, each after a short pause, until the API takes
-// them; each counts the page down, and at zero it is free again. Every replica
-// does so alone, and no limit is configured. Safe for concurrent use.
+// Article is the excess map as ChatClub published it. A page that is not in the
+// map is free: its messages are sent at once. A refusal puts the page into the
+// map with a counter of its refused and not yet sent messages. While the page is
+// there its further messages go back to the queue. The refused ones are tried
+// again, each after a short pause, until the API takes them. Each then counts the
+// page down, and at zero it is free again. Every replica does so alone, and no
+// limit is configured. Safe for concurrent use.
 type Article struct {
 	laneless
 	random func() float64 // [0, 1)
@@ -43,13 +38,13 @@ func NewArticle(random func() float64) *Article {
 }
 
 // Offer lets messages of free pages through, and those refused before.
-func (a *Article) Offer(_ time.Time, k excess.Key, again bool) excess.Decision {
+func (a *Article) Offer(_ time.Time, k excess.Key, retry bool) excess.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.pages[k] > 0 && !again {
-		return excess.Decision{Do: excess.Return}
+	if a.pages[k] > 0 && !retry {
+		return excess.Decision{Action: excess.Return}
 	}
-	return excess.Decision{Do: excess.Send, Pass: excess.Pass{Key: k, Again: again}}
+	return excess.Decision{Action: excess.Send, Permit: excess.Permit{Key: k, Retry: retry}}
 }
 
 // OfferLane treats a lane's message as any other: this algorithm has no lanes.
@@ -58,16 +53,16 @@ func (a *Article) OfferLane(now time.Time, k excess.Key) excess.Decision {
 }
 
 // Done counts a refused message up and, once it leaves, down.
-func (a *Article) Done(_ time.Time, p excess.Pass, r excess.Result) excess.Decision {
+func (a *Article) Done(_ time.Time, p excess.Permit, r excess.Result) excess.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case r == excess.Refused && !p.Again:
+	case r == excess.Refused && !p.Retry:
 		a.pages[p.Key]++
-	case r != excess.Refused && p.Again:
+	case r != excess.Refused && p.Retry:
 		a.leaveLocked(p.Key)
 	}
-	return excess.Decision{Do: excess.Wait, Wait: spread(pause, a.random)}
+	return excess.Decision{Action: excess.Wait, Wait: spread(pause, a.random)}
 }
 
 // Drop counts a refused message down that will not be tried again.

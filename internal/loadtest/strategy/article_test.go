@@ -18,29 +18,29 @@ var (
 	now   = time.Unix(1000, 0)
 )
 
-func pass(t *testing.T, a *Article, k excess.Key, again bool) excess.Pass {
+func pass(t *testing.T, a *Article, k excess.Key, retry bool) excess.Permit {
 	t.Helper()
-	d := a.Offer(now, k, again)
-	if d.Do != excess.Send {
-		t.Fatalf("Offer(%v, again %v) = %v, want Send", k, again, d.Do)
+	d := a.Offer(now, k, retry)
+	if d.Action != excess.Send {
+		t.Fatalf("Offer(%v, retry %v) = %v, want Send", k, retry, d.Action)
 	}
-	return d.Pass
+	return d.Permit
 }
 
 func TestRefusedPageTakesNoFurtherMessage(t *testing.T) {
 	t.Parallel()
 	a := NewArticle(nil)
 	p := pass(t, a, busy, false)
-	if d := a.Done(now, p, excess.Refused); d.Do != excess.Wait || d.Wait < pause/2 || d.Wait > 3*pause/2 {
+	if d := a.Done(now, p, excess.Refused); d.Action != excess.Wait || d.Wait < pause/2 || d.Wait > 3*pause/2 {
 		t.Errorf("Done(refused) = %+v, want Wait around %v", d, pause)
 	}
-	if d := a.Offer(now, busy, false); d.Do != excess.Return {
-		t.Errorf("Offer after a refusal = %v, want Return", d.Do)
+	if d := a.Offer(now, busy, false); d.Action != excess.Return {
+		t.Errorf("Offer after a refusal = %v, want Return", d.Action)
 	}
 	pass(t, a, quiet, false)
 	pass(t, a, excess.Key{Page: busy.Page, Class: "media"}, false)
 
-	a.Done(now, pass(t, a, busy, true), excess.Refused) // tried again, refused again: counts once
+	a.Done(now, pass(t, a, busy, true), excess.Refused) // tried again, refused retry: counts once
 	a.Done(now, pass(t, a, busy, true), excess.Accepted)
 	pass(t, a, busy, false)
 	if got := a.Counts().Excess; got != 0 {
@@ -62,7 +62,7 @@ func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := NewArticle(nil)
 		type held struct {
-			pass    excess.Pass
+			pass    excess.Permit
 			refused bool
 		}
 		var open []*held
@@ -72,11 +72,11 @@ func TestAgainstModel(t *testing.T) {
 			switch rapid.IntRange(0, 2).Draw(t, "op") {
 			case 0:
 				d := a.Offer(now, k, false)
-				if want := refused[k.Page] == 0; (d.Do == excess.Send) != want {
-					t.Fatalf("Offer(%v) = %v, want Send: %v", k, d.Do, want)
+				if want := refused[k.Page] == 0; (d.Action == excess.Send) != want {
+					t.Fatalf("Offer(%v) = %v, want Send: %v", k, d.Action, want)
 				}
-				if d.Do == excess.Send {
-					open = append(open, &held{pass: d.Pass})
+				if d.Action == excess.Send {
+					open = append(open, &held{pass: d.Permit})
 				}
 			case 1:
 				if len(open) == 0 {
@@ -88,7 +88,7 @@ func TestAgainstModel(t *testing.T) {
 					h.refused = true
 					refused[h.pass.Key.Page]++
 				}
-				h.pass.Again = true
+				h.pass.Retry = true
 			case 2:
 				if len(open) == 0 {
 					continue

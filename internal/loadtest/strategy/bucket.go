@@ -4,27 +4,27 @@ import "time"
 
 const (
 	// headroom is the part of the limit that is asked for, and burst how far a
-	// page may run ahead of its pace: what 0.98 leaves of a second, so that no
-	// second of a page that was idle holds more than the limit. Both are what a
-	// free page has in chatclub's own gate. Its lanes' owners, who have no burst
-	// and see the refusals, reach for 0.993: the 1.3 % between are a setting, and
-	// no merit of one way over another.
+	// page may run ahead of its pace. A burst is what 0.98 leaves of a second,
+	// so that no second of a page that was idle holds more than the limit. Both
+	// are what a free page has in chatclub's own gate. Its lanes' owners have no
+	// burst and see the refusals, and reach for 0.993. The 1.3 % between are a
+	// setting, and no merit of one way over another.
 	headroom = 0.98
 	burst    = 20 * time.Millisecond
 )
 
-// bucket is a token bucket, kept as the time at which the next token comes (the
-// virtual scheduling form of ITU-T I.371). The zero value is full.
-type bucket struct{ due time.Time }
+// bucket is a token bucket, kept as the theoretical arrival time of the next token
+// (the virtual scheduling form of ITU-T I.371). The zero value is full.
+type bucket struct{ tat time.Time }
 
-// take takes a token of rate a second, or answers how long until there is one.
+// take takes a token of rate a second, or returns how long until there is one.
 func (b *bucket) take(now time.Time, rate float64) time.Duration {
-	if wait := b.due.Sub(now.Add(burst)); wait > 0 {
+	if wait := b.tat.Sub(now.Add(burst)); wait > 0 {
 		return wait
 	}
-	if b.due.Before(now) {
-		b.due = now
+	if b.tat.Before(now) {
+		b.tat = now
 	}
-	b.due = b.due.Add(time.Duration(float64(time.Second) / rate))
+	b.tat = b.tat.Add(time.Duration(float64(time.Second) / rate))
 	return 0
 }

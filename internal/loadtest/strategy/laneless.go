@@ -7,20 +7,20 @@ import (
 )
 
 // laneless is the part of a gate that has to do with lanes, and with replicas
-// that are counted while they run, for gates that know of neither.
+// that are counted while they run. It is for gates that know of neither.
 type laneless struct{}
 
-// Spills is false: there is no lane to send a page's messages to.
-func (laneless) Spills(excess.Key) bool { return false }
+// InExcess returns false: there is no lane to send a page's messages to.
+func (laneless) InExcess(excess.Key) bool { return false }
 
 // SetReplicas has no meaning here.
 func (laneless) SetReplicas(int) {}
 
-// Joined has no meaning here.
-func (laneless) Joined(time.Time) {}
+// Join has no meaning here.
+func (laneless) Join(time.Time) {}
 
-// Due has no meaning here.
-func (laneless) Due(time.Time) []excess.Key { return nil }
+// TakeDue has no meaning here.
+func (laneless) TakeDue(time.Time) []excess.Key { return nil }
 
-// LaneSeen has no meaning here.
-func (laneless) LaneSeen(time.Time, excess.Key, int) {}
+// SetLaneDepth has no meaning here.
+func (laneless) SetLaneDepth(time.Time, excess.Key, int) {}

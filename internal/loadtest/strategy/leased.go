@@ -12,7 +12,8 @@ import (
 	"chatclub/internal/excess"
 )
 
-// What the source's text and its author's library (plasne/go-batcher) use.
+// The values of the source's text and of its author's library
+// (plasne/go-batcher).
 const (
 	partitions = 20               // "500 requests per second … 20 partitions worth 25"
 	leaseTime  = 15 * time.Second // "a short period of time (15 seconds)"
@@ -43,23 +44,23 @@ type lease struct {
 }
 
 // leased cuts a page's limit into partitions. A replica that needs more than it
-// has tries to lease one at random, exclusively and for some seconds, and sends
+// has tries to lease one at random, exclusively and for some seconds. It sends
 // at the sum of what it holds and of a share that is its own for good.
 //
 // Source: Azure's Rate Limiting pattern, with leases in Redis (SET NX PX) in
-// place of blobs, which the text allows; numbers are those of the text and of
-// its author's library. As there, a lease is not renewed or given back, it runs
-// out: what a replica that died held is nobody's for up to 15 s, and what is
-// held is not found by those who guess. N is configured, for the reserved share.
-// Headroom and burst are chatclub's own.
+// place of blobs, which the text allows. The numbers are those of the text and
+// of its author's library. As there, a lease is not renewed or given back, it
+// runs out. What a replica that died held is used by none for up to 15 s, and
+// replicas that guess do not find what is held. N is configured, for the
+// reserved share. Headroom and burst are chatclub's own.
 type leased struct {
 	*paced[leases]
-	*desk
+	*batcher
 	cfg Config
 }
 
-func newLeased(c Config, d *desk) *leased {
-	s := &leased{paced: newPaced[leases](c.Random), desk: d, cfg: c}
+func newLeased(c Config, d *batcher) *leased {
+	s := &leased{paced: newPaced[leases](c.Random), batcher: d, cfg: c}
 	s.take = func(now time.Time, k excess.Key, p *leases) time.Duration {
 		wait := p.take(now, p.share(now, c.Replicas)*headroom*c.Limit(k.Class))
 		if wait == 0 {
@@ -75,13 +76,13 @@ func newLeased(c Config, d *desk) *leased {
 	return s
 }
 
-// share is the part of the limit that this replica may use now.
+// share returns the part of the limit that this replica may use now.
 func (p *leases) share(now time.Time, replicas int) float64 {
 	p.held = slices.DeleteFunc(p.held, func(l lease) bool { return !now.Before(l.until) })
 	return reservedPart/float64(replicas) + (1-reservedPart)*float64(len(p.held))/partitions
 }
 
-// guess is one of the partitions that are not held here; r is in [0, 1).
+// guess returns one of the partitions that are not held here; r is in [0, 1).
 func (p *leases) guess(r float64) int {
 	n := int(r * float64(partitions-len(p.held)))
 	for i := range partitions {

@@ -7,18 +7,18 @@ import (
 	"chatclub/internal/excess"
 )
 
-// turnEvery is how often pages that were not touched since the last time are
-// forgotten: above any time that what is known of a page matters for.
-const turnEvery = 10 * time.Second
+// rotateEvery is how often pages that were not touched since the last time are
+// forgotten. What is known of a page matters for less than that.
+const rotateEvery = 10 * time.Second
 
-// paced is the gate of a strategy that knows at which pace a page may be sent
-// to, and has no lanes. It is what all of them share, so that a comparison is
-// one of the paces:
+// paced is the gate of a strategy that knows at which pace a page may be sent to,
+// and has no lanes. All of them share it, so that a comparison is one of the
+// paces:
 //
 //   - A message that must wait is held until then. When more of one page wait
 //     than the dispatcher will hold, half of them go back to the tail of the
-//     queue they came from, as a page in excess does in ChatClub's article.
-//     Otherwise the first page with a backlog fills every replica's prefetch:
+//     queue they came from, as those of a page in excess do in ChatClub's article.
+//     Otherwise the first page with many messages fills every replica's prefetch:
 //     behind 30,000 messages of one page those of others took more than twice
 //     as long in package flow. The price is order, and operations of the
 //     broker.
@@ -36,9 +36,9 @@ type paced[P any] struct {
 	// result is told how a call went, under the lock; nil: does not matter.
 	result func(now time.Time, p *P, r excess.Result)
 
-	mu         sync.Mutex
-	young, old map[excess.Key]*page[P] // old: not touched since the last turn
-	turned     time.Time
+	mu                sync.Mutex
+	current, previous map[excess.Key]*page[P] // previous: not touched since the last rotation
+	rotated           time.Time
 }
 
 type page[P any] struct {
@@ -46,35 +46,35 @@ type page[P any] struct {
 	state P
 }
 
-// pageLocked is what is known of a page.
+// pageLocked returns what is known of a page.
 func (g *paced[P]) pageLocked(now time.Time, k excess.Key) *page[P] {
-	if now.Sub(g.turned) >= turnEvery {
-		g.turned, g.young, g.old = now, make(map[excess.Key]*page[P]), g.young
+	if now.Sub(g.rotated) >= rotateEvery {
+		g.rotated, g.current, g.previous = now, make(map[excess.Key]*page[P]), g.current
 	}
-	p := g.young[k]
+	p := g.current[k]
 	if p == nil {
-		if p = g.old[k]; p == nil {
+		if p = g.previous[k]; p == nil {
 			p = new(page[P])
 		}
-		g.young[k] = p
+		g.current[k] = p
 	}
 	return p
 }
 
 // Offer lets a message through when its page's pace allows it.
-func (g *paced[P]) Offer(now time.Time, k excess.Key, again bool) excess.Decision {
+func (g *paced[P]) Offer(now time.Time, k excess.Key, retry bool) excess.Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.pageLocked(now, k)
 	wait := g.take(now, k, &p.state)
 	switch {
 	case wait == 0:
-		return excess.Decision{Do: excess.Send, Pass: excess.Pass{Key: k, Again: again}}
+		return excess.Decision{Action: excess.Send, Permit: excess.Permit{Key: k, Retry: retry}}
 	case p.over > 0:
 		p.over--
-		return excess.Decision{Do: excess.Return}
+		return excess.Decision{Action: excess.Return}
 	}
-	return excess.Decision{Do: excess.Wait, Wait: wait}
+	return excess.Decision{Action: excess.Wait, Wait: wait}
 }
 
 // OfferLane treats a lane's message as any other, but never gives it back: it
@@ -84,9 +84,9 @@ func (g *paced[P]) OfferLane(now time.Time, k excess.Key) excess.Decision {
 	defer g.mu.Unlock()
 	p := g.pageLocked(now, k)
 	if wait := g.take(now, k, &p.state); wait > 0 {
-		return excess.Decision{Do: excess.Wait, Wait: wait}
+		return excess.Decision{Action: excess.Wait, Wait: wait}
 	}
-	return excess.Decision{Do: excess.Send, Pass: excess.Pass{Key: k}}
+	return excess.Decision{Action: excess.Send, Permit: excess.Permit{Key: k}}
 }
 
 // Overflow has half of what waits given back.
@@ -97,13 +97,13 @@ func (g *paced[P]) Overflow(now time.Time, k excess.Key, waiting int) {
 }
 
 // Done keeps a refused message for a while.
-func (g *paced[P]) Done(now time.Time, pass excess.Pass, r excess.Result) excess.Decision {
+func (g *paced[P]) Done(now time.Time, pass excess.Permit, r excess.Result) excess.Decision {
 	if g.result != nil {
 		g.mu.Lock()
 		g.result(now, &g.pageLocked(now, pass.Key).state, r)
 		g.mu.Unlock()
 	}
-	return excess.Decision{Do: excess.Wait, Wait: spread(pause, g.random)}
+	return excess.Decision{Action: excess.Wait, Wait: spread(pause, g.random)}
 }
 
 // Drop has no meaning here: calls are counted, not messages.
@@ -114,7 +114,7 @@ func (g *paced[P]) Counts() excess.Counts {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var c excess.Counts
-	for _, p := range g.young {
+	for _, p := range g.current {
 		if p.over > 0 {
 			c.Excess++
 		}
@@ -122,12 +122,12 @@ func (g *paced[P]) Counts() excess.Counts {
 	return c
 }
 
-// spread is a time between half of d and one and a half of it.
+// spread returns a time between half of d and one and a half of it.
 func spread(d time.Duration, random func() float64) time.Duration {
 	return time.Duration((0.5 + random()) * float64(d))
 }
 
 // newPaced returns a gate without pages.
 func newPaced[P any](random func() float64) *paced[P] {
-	return &paced[P]{random: random, young: make(map[excess.Key]*page[P])}
+	return &paced[P]{random: random, current: make(map[excess.Key]*page[P])}
 }

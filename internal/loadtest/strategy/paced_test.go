@@ -18,7 +18,7 @@ func sends(t *testing.T, g interface {
 ) (n int, next excess.Decision) {
 	t.Helper()
 	for ; n < 10_000; n++ {
-		if d := g.Offer(at, k, false); d.Do != excess.Send {
+		if d := g.Offer(at, k, false); d.Action != excess.Send {
 			return n, d
 		}
 	}
@@ -42,14 +42,14 @@ func TestStatic(t *testing.T) {
 		{1020 * time.Millisecond, 1, 20 * time.Millisecond},
 	} {
 		n, d := sends(t, g, now.Add(step.at), busy)
-		if n != step.want || d.Do != excess.Wait || d.Wait.Round(time.Microsecond) != step.wait {
+		if n != step.want || d.Action != excess.Wait || d.Wait.Round(time.Microsecond) != step.wait {
 			t.Errorf("at %v: %d sends, then %v, want %d, then wait %v", step.at, n, d, step.want, step.wait)
 		}
 	}
 	if n, _ := sends(t, g, now, quiet); n != 2 {
 		t.Errorf("sends of another page = %d, want 2", n)
 	}
-	if d := g.Done(now, excess.Pass{Key: busy}, excess.Refused); d.Do != excess.Wait || d.Wait != pause {
+	if d := g.Done(now, excess.Permit{Key: busy}, excess.Refused); d.Action != excess.Wait || d.Wait != pause {
 		t.Errorf("Done(refused) = %v, want wait %v", d, pause)
 	}
 }
@@ -63,20 +63,20 @@ func TestOverflowGivesBack(t *testing.T) {
 	if got := g.Counts().Excess; got != 1 {
 		t.Errorf("pages in excess = %d, want 1", got)
 	}
-	if d := g.OfferLane(now, busy); d.Do != excess.Wait {
+	if d := g.OfferLane(now, busy); d.Action != excess.Wait {
 		t.Errorf("OfferLane = %v, want Wait: the same replica would get it again", d)
 	}
 	for i := range 16 {
-		if d := g.Offer(now, busy, false); d.Do != excess.Return {
+		if d := g.Offer(now, busy, false); d.Action != excess.Return {
 			t.Fatalf("offer %d = %v, want Return", i, d)
 		}
 	}
-	if d := g.Offer(now, busy, false); d.Do != excess.Wait {
+	if d := g.Offer(now, busy, false); d.Action != excess.Wait {
 		t.Errorf("offer 17 = %v, want Wait", d)
 	}
 	g.Overflow(now, busy, 33)
 	later := now.Add(20 * time.Millisecond)
-	if d := g.Offer(later, busy, false); d.Do != excess.Send {
+	if d := g.Offer(later, busy, false); d.Action != excess.Send {
 		t.Errorf("offer when a token is there = %v, want Send", d)
 	}
 }
@@ -91,10 +91,10 @@ func TestPagesAreForgotten(t *testing.T) {
 	for at := time.Duration(0); at <= 40*time.Second; at += 5 * time.Second {
 		g.Offer(now.Add(at), busy, false)
 	}
-	if n := len(g.young) + len(g.old); n > 2 {
+	if n := len(g.current) + len(g.previous); n > 2 {
 		t.Errorf("pages known = %d, want only that which is in use", n)
 	}
-	if d := g.Offer(now.Add(41*time.Second), busy, false); d.Do != excess.Wait {
+	if d := g.Offer(now.Add(41*time.Second), busy, false); d.Action != excess.Wait {
 		t.Errorf("Offer of the page in use = %v, want Wait: its last call is remembered", d)
 	}
 }
@@ -109,7 +109,7 @@ func TestPinned(t *testing.T) {
 		owners := 0
 		for r := range n {
 			g := newPinned(Config{Limit: fixed(300), Replicas: n, Replica: r, Random: half})
-			switch d := g.Offer(now, k, false); d.Do {
+			switch d := g.Offer(now, k, false); d.Action {
 			case excess.Send:
 				owners++
 				taken[r]++
@@ -117,7 +117,7 @@ func TestPinned(t *testing.T) {
 					t.Fatalf("sends at once = %d, want 6 at the whole limit", 1+more)
 				}
 			case excess.Return:
-			case excess.Wait, excess.Spill:
+			case excess.Wait, excess.Overflow:
 				t.Fatalf("Offer = %v, want Send or Return", d)
 			}
 		}
@@ -141,7 +141,7 @@ func TestPinnedBeyondTheConfiguredOwnsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 100 {
-		if d := g.Offer(now, excess.Key{Page: strconv.Itoa(i), Class: "text"}, false); d.Do != excess.Return {
+		if d := g.Offer(now, excess.Key{Page: strconv.Itoa(i), Class: "text"}, false); d.Action != excess.Return {
 			t.Fatalf("Offer of page %d to the fifth of four = %v, want Return", i, d)
 		}
 	}
@@ -152,7 +152,7 @@ func TestAIMD(t *testing.T) {
 	g := newAIMD(Config{Limit: fixed(100 / headroom), Random: half})
 	state := func() float64 { return g.pageLocked(now, busy).state.perSecond }
 	sends(t, g, now, busy)
-	pass := excess.Pass{Key: busy}
+	pass := excess.Permit{Key: busy}
 	for _, step := range []struct {
 		name  string
 		at    time.Duration

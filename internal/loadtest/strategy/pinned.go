@@ -12,11 +12,13 @@ import (
 //
 // Source: ChatClub's article, which names it and rejects it: a dead replica's
 // pages stand still, and a busy page cannot use another replica's time. N is
-// configured, and a replica beyond it owns nothing. On the shared queue a replica takes messages of pages that are not
-// its own, and can only put them back: N deliveries a message on average, and a
-// twentieth of a second for each. A queue for each replica would spare that,
-// but then it is no longer the same system; what is fair to compare here is
-// quota used and refusals, not broker operations and latency (Info.Caveat).
+// configured, and a replica beyond it owns nothing.
+//
+// On the shared queue a replica takes messages of pages that are not its own, and
+// can only put them back: N deliveries a message on average, and a twentieth of a
+// second for each. A queue for each replica would spare that, but it would not be
+// the same system. So compare quota used and refusals, not broker operations and
+// latency (Info.Caveat).
 // Headroom and burst are chatclub's own.
 type pinned struct {
 	*paced[bucket]
@@ -32,14 +34,14 @@ func newPinned(c Config) pinned {
 }
 
 // Offer gives back what is not this replica's.
-func (g pinned) Offer(now time.Time, k excess.Key, again bool) excess.Decision {
+func (g pinned) Offer(now time.Time, k excess.Key, retry bool) excess.Decision {
 	if g.of(k.Page) != g.replica {
-		return excess.Decision{Do: excess.Return}
+		return excess.Decision{Action: excess.Return}
 	}
-	return g.paced.Offer(now, k, again)
+	return g.paced.Offer(now, k, retry)
 }
 
-// of is the replica that a page is pinned to.
+// of returns the replica that a page is pinned to.
 func (g pinned) of(page string) int {
 	h := fnv.New64a()
 	h.Write([]byte(page))

@@ -12,19 +12,19 @@ import (
 
 const (
 	// batchTime is how much of a page's limit one replica reserves at most at
-	// once: a tenth of a second, so that one round trip serves 29 messages and
-	// a replica that dies takes no more than that with it.
+	// once. With a tenth of a second, one round trip serves 29 messages, and a
+	// replica that dies takes no more than that with it.
 	batchTime = 100 * time.Millisecond
 	// lapse is how late a reserved slot may still be used; as much as an owner
 	// of chatclub's may make up for.
 	lapse = 100 * time.Millisecond
-	// bucketTTL is how long a page that nobody asks for stays in Redis: longer
-	// than anybody reserves ahead.
+	// bucketTTL is how long a page that no replica asks for stays in Redis. That is
+	// longer than any reserves ahead.
 	bucketTTL = time.Minute
 )
 
-// reserve takes slots from a page's central bucket, all or none, and answers
-// how many microseconds from now the first of them is; it may be a burst ago.
+// reserve takes slots from a page's central bucket, all or none. It answers how
+// many microseconds from now the first of them is, which may be a burst ago.
 // The clock is Redis's.
 //
 // KEYS: the bucket. ARGV: a slot's length and the burst, in microseconds; how
@@ -50,19 +50,19 @@ type slots struct {
 // script reserves slots in it and answers when they are.
 //
 // Source: ChatClub's article, which names it and rejects it for the round trip
-// and for the one place that everything then depends on. Tuned as for
-// production: slots are reserved in batches that double while they are used up
-// and fall to one when a slot lapses, all pages that need some in one round
-// trip, none of which the dispatcher waits for; headroom and burst as
-// chatclub's own. Refusals teach it nothing: it has the limit by heart.
+// and for the one place that everything then depends on. It is tuned as for
+// production. Slots are reserved in batches that double while they are used up and
+// fall to one when a slot lapses. All pages that need some share one round trip,
+// and the dispatcher waits for none. Headroom and burst are chatclub's own.
+// Refusals teach it nothing, because its limit is configured.
 type central struct {
 	*paced[slots]
-	*desk
+	*batcher
 	cfg Config
 }
 
-func newCentral(c Config, d *desk) *central {
-	s := &central{paced: newPaced[slots](c.Random), desk: d, cfg: c}
+func newCentral(c Config, d *batcher) *central {
+	s := &central{paced: newPaced[slots](c.Random), batcher: d, cfg: c}
 	s.take = func(now time.Time, k excess.Key, p *slots) time.Duration {
 		wait, none := p.take(now)
 		if none && !p.asking {
@@ -132,7 +132,7 @@ func (s *central) reserve(ctx context.Context, keys []excess.Key) error {
 	return nil
 }
 
-// batchOf is how many slots of a page are asked for.
+// batchOf returns how many slots of a page are asked for.
 func (s *central) batchOf(k excess.Key) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

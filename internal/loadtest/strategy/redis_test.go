@@ -75,6 +75,14 @@ func (c trip) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// leases calls f with what the replica has leased of the busy page.
+func (m *member) leases(f func(*leases)) {
+	s := m.Strategy.(*leased) //nolint:forcetypeassert // for tests of leased
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.pageLocked(time.Now(), busy).state)
+}
+
 // end stops a replica's Run.
 func (c *crew) end(m *member) {
 	m.cancel()
@@ -92,12 +100,12 @@ func (c *crew) saturate(k excess.Key, length time.Duration, replicas ...*member)
 		for _, m := range replicas {
 			for {
 				d := m.Offer(time.Now(), k, false)
-				if d.Do != excess.Send {
+				if d.Action != excess.Send {
 					break
 				}
 				c.sent = append(c.sent, time.Now())
 				m.sent++
-				m.Done(time.Now(), d.Pass, excess.Accepted)
+				m.Done(time.Now(), d.Permit, excess.Accepted)
 			}
 		}
 	}
@@ -264,7 +272,7 @@ func TestTally(t *testing.T) {
 		{"counter lost", tally{known: true, total: 100, sent: 5, bucket: bucket{now}}, 5, 5, 0},
 	} {
 		c.p.learn(now, c.mine, c.total, 10)
-		if got := c.p.due.Sub(now); got != c.want || c.p.sent != 0 || c.p.total != c.total || !c.p.known {
+		if got := c.p.tat.Sub(now); got != c.want || c.p.sent != 0 || c.p.total != c.total || !c.p.known {
 			t.Errorf("%s: next token in %v, %+v, want in %v", c.name, got, c.p, c.want)
 		}
 	}
@@ -278,12 +286,12 @@ func TestLeased(t *testing.T) {
 		exclusive := func() int {
 			var held []int
 			for _, m := range c.replicas {
-				s := m.Strategy.(*leased)
-				p := &s.pageLocked(time.Now(), busy).state
-				p.share(time.Now(), 4)
-				for _, l := range p.held {
-					held = append(held, l.partition)
-				}
+				m.leases(func(p *leases) {
+					p.share(time.Now(), 4)
+					for _, l := range p.held {
+						held = append(held, l.partition)
+					}
+				})
 			}
 			slices.Sort(held)
 			if len(slices.Compact(slices.Clone(held))) != len(held) {
@@ -318,7 +326,9 @@ func TestLeased(t *testing.T) {
 		if n := exclusive(); n < 12 {
 			t.Errorf("partitions held by three replicas 16 s after a fourth died = %d, want at least 12", n)
 		}
-		if share := gone.Strategy.(*leased).pageLocked(time.Now(), busy).state.share(time.Now(), 4); share != reservedPart/4 {
+		var share float64
+		gone.leases(func(p *leases) { share = p.share(time.Now(), 4) })
+		if share != reservedPart/4 {
 			t.Errorf("share of the dead = %v, want the reserved %v", share, reservedPart/4)
 		}
 	})

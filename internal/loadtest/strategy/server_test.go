@@ -96,12 +96,12 @@ func four(t *testing.T, name, url, prefix string, enough int) (sent int, took ti
 			for more := true; more && time.Since(begun) < 30*time.Second; {
 				d := s.Offer(time.Now(), busy, false)
 				mu.Lock()
-				if d.Do == excess.Send {
+				if d.Action == excess.Send {
 					sent++
 				}
 				more = sent < enough
 				mu.Unlock()
-				if d.Do != excess.Send {
+				if d.Action != excess.Send {
 					time.Sleep(min(d.Wait, 5*time.Millisecond))
 				}
 			}
@@ -153,7 +153,7 @@ func TestRealServer(t *testing.T) {
 			case "leased":
 				held := 0
 				for _, m := range members {
-					held += len(m.(*leased).pageLocked(time.Now(), busy).state.held)
+					(&member{Strategy: m}).leases(func(p *leases) { held += len(p.held) })
 				}
 				if held == 0 || held > len(mine) {
 					t.Errorf("partitions held = %d, want one each of the %d in Redis", held, len(mine))

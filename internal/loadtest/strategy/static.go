@@ -9,8 +9,8 @@ import (
 // newStatic gives each of N replicas a token bucket of limit / N a page.
 //
 // Source: ChatClub's article, which names it and rejects it. N is what was
-// configured at the start; nobody notices that a replica died or that one more
-// was started. Tuned for it: headroom and burst as chatclub's own, and N is
+// configured at the start. It does not change when a replica dies or one more is
+// started. Tuned for it: headroom and burst as chatclub's own, and N is
 // right at the start.
 func newStatic(c Config) *paced[bucket] {
 	g := newPaced[bucket](c.Random)

@@ -1,3 +1,8 @@
+// Package strategy holds other ways of sharing a page's limit between replicas,
+// each behind the dispatcher's gate, to compare chatclub's own with. None of them
+// is meant for use. All returns the table of them. Each is a small implementation
+// of a published idea. Its comment says what is done as in its source and what had
+// to be chosen.
 package strategy
 
 import (
@@ -13,11 +18,11 @@ import (
 	"chatclub/internal/excess"
 )
 
-// Strategy is a dispatcher's gate and what it does beside the dispatcher.
+// Strategy is a dispatcher's gate and what runs beside the dispatcher for it.
 type Strategy interface {
 	dispatch.Gate
 	// Run does what must not keep the dispatcher's engine waiting, such as
-	// talking to Redis, until ctx is cancelled; then it returns nil, with all
+	// talking to Redis, until ctx is cancelled. Then it returns nil, with all
 	// its goroutines ended and its connections closed. Call it once, beside the
 	// dispatcher's Run, and cancel it after that has returned.
 	Run(ctx context.Context) error
@@ -39,8 +44,8 @@ type Config struct {
 	Now    func() time.Time // nil: time.Now
 	Log    *slog.Logger     // nil: nothing is logged
 	// Fault is told every error of what the strategy needs, such as a round trip
-	// to Redis that failed: what it did then is not what it does. It must not
-	// block. nil: nobody is told.
+	// to Redis that failed. What the strategy did then is not to be judged. Fault
+	// must not block. nil: errors are dropped.
 	Fault func(error)
 }
 

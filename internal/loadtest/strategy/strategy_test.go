@@ -33,7 +33,7 @@ func TestTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := s.Offer(now, excess.Key{Page: "p"}, false); d.Do < excess.Send || d.Do > excess.Return {
+		if d := s.Offer(now, excess.Key{Page: "p"}, false); d.Action < excess.Send || d.Action > excess.Return {
 			t.Errorf("%s: Offer = %v, want an answer", i.Name, d)
 		}
 	}
@@ -93,7 +93,7 @@ func TestNaiveMakesAzuresCalls(t *testing.T) {
 		intervals++
 		for n := range due[at] {
 			d := g.Offer(now.Add(at), busy, at > 0)
-			if d.Do != excess.Send {
+			if d.Action != excess.Send {
 				t.Fatalf("Offer = %v, want Send", d)
 			}
 			calls++
@@ -101,7 +101,7 @@ func TestNaiveMakesAzuresCalls(t *testing.T) {
 			if n >= 2000 {
 				r = excess.Refused
 			}
-			if d = g.Done(now.Add(at), d.Pass, r); r == excess.Refused {
+			if d = g.Done(now.Add(at), d.Permit, r); r == excess.Refused {
 				due[at+d.Wait]++
 			}
 		}

@@ -12,10 +12,10 @@ import (
 
 const (
 	// syncEvery is how often a replica's counts go to Redis and the sums come
-	// back: ten times in the second that the limit is counted in, and the step
-	// at which Pushwoosh plots its sends.
+	// back. It is ten times in the second that the limit is counted in, and the
+	// step at which Pushwoosh plots its sends.
 	syncEvery = 100 * time.Millisecond
-	// counterTTL is how long a page's counter is kept that nobody adds to.
+	// counterTTL is how long a page's counter is kept that no replica adds to.
 	counterTTL = time.Minute
 )
 
@@ -30,24 +30,23 @@ type tally struct {
 	at     time.Time
 }
 
-// synced counts calls locally, each replica against the whole limit, and adds
-// the counts up in Redis every so often: what others have sent since is then
-// taken off.
+// synced counts calls locally, each replica against the whole limit. Every so
+// often it adds the counts up in Redis, and takes off what others have sent since.
 //
-// Source: Pushwoosh, who pace the sends of one campaign over several senders so.
-// The interval, and a token bucket as the local counter, are our choice of what
-// they leave open. Between two sums N replicas may send N times the limit, and
+// Source: Pushwoosh, which paces the sends of one campaign over several senders
+// so. It leaves the interval and the local counter open; a token bucket is our
+// choice. Between two sums N replicas may send N times the limit, and
 // then all wait until it is made up for: right on average, in waves. A replica
 // that cannot reach Redis goes on by its own count. Headroom and burst are
 // chatclub's own.
 type synced struct {
 	*paced[tally]
-	*desk
+	*batcher
 	cfg Config
 }
 
-func newSynced(c Config, d *desk) *synced {
-	s := &synced{paced: newPaced[tally](c.Random), desk: d, cfg: c}
+func newSynced(c Config, d *batcher) *synced {
+	s := &synced{paced: newPaced[tally](c.Random), batcher: d, cfg: c}
 	s.take = func(now time.Time, k excess.Key, p *tally) time.Duration {
 		if !p.listed {
 			p.listed, p.at = true, now
@@ -101,10 +100,10 @@ func (p *tally) learn(now time.Time, mine, total int64, rate float64) {
 	if others := total - mine - p.total; p.known && others > 0 {
 		// They sent since the last sum, so the bucket has been filling up
 		// since then for them, too.
-		if p.due.Before(p.at) {
-			p.due = p.at
+		if p.tat.Before(p.at) {
+			p.tat = p.at
 		}
-		p.due = p.due.Add(time.Duration(float64(others) / rate * float64(time.Second)))
+		p.tat = p.tat.Add(time.Duration(float64(others) / rate * float64(time.Second)))
 	}
 	p.total, p.known, p.at = total, true, now
 }

@@ -1,8 +1,8 @@
-// Package memory is chatclub's broker within one process: the same contract as
-// RabbitMQ's quorum queues — single active consumers, prefetch, consumer
-// counts, unsettled messages back to the front in order — with no sockets, no
-// goroutines and no clock, so that it runs in a testing/synctest bubble. What
-// it holds dies with the process: it serves the one-process quickstart and
+// Package memory is chatclub's broker within one process. Its contract is that
+// of RabbitMQ's quorum queues: single active consumers, prefetch, consumer
+// counts, unsettled messages back to the front in order. It has no sockets, no
+// goroutines and no clock, so that it runs in a testing/synctest bubble. Its
+// messages die with the process, so it serves the one-process quickstart and
 // tests.
 package memory
 
@@ -66,8 +66,8 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	return queue.NewPublishError(faults)
 }
 
-// Operations is how many messages were published, delivered and settled so
-// far, each counted as one: what a broker on a network would have to do.
+// Operations returns how many messages were published, delivered and settled so
+// far, each counted as one. A broker on a network would have as much to do.
 func (b *Broker) Operations() int64 {
 	return b.published.Load() + b.delivered.Load() + b.settled.Load()
 }
@@ -125,7 +125,7 @@ func (b *Broker) Ready() error {
 	return nil
 }
 
-// Close ends every subscription. The messages stay readable to nobody.
+// Close ends every subscription. No one can read the messages any more.
 func (b *Broker) Close() error {
 	b.closed.Store(true)
 	for _, q := range b.queues {
@@ -145,8 +145,9 @@ type item struct {
 	redelivered bool
 }
 
-// fifo is one queue. Messages leave in the order of seq: what came back unsettled waits in
-// returned, ahead of all that was never delivered, because every seq in it is lower.
+// fifo is one queue. Messages leave in the order of seq. Those that came back
+// unsettled wait in returned, ahead of all that were never delivered, because
+// every seq in it is lower.
 type fifo struct {
 	single bool
 
@@ -189,8 +190,8 @@ func (q *fifo) popLocked() item {
 	return it
 }
 
-// giveBackLocked puts an unsettled message where it came from.
-func (q *fifo) giveBackLocked(it item) {
+// returnLocked puts an unsettled message where it came from.
+func (q *fifo) returnLocked(it item) {
 	it.redelivered = true
 	i, _ := slices.BinarySearchFunc(q.returned, it.seq, func(a item, seq uint64) int {
 		if a.seq < seq {
@@ -270,10 +271,10 @@ func (s *subscription) closeLocked() {
 	s.closed = true
 	s.queue.subs = slices.DeleteFunc(s.queue.subs, func(o *subscription) bool { return o == s })
 	for _, it := range s.held {
-		s.queue.giveBackLocked(it)
+		s.queue.returnLocked(it)
 	}
 	clear(s.held)
-	for { // deliveries nobody took are stale now
+	for { // deliveries that were not taken are stale now
 		select {
 		case <-s.out:
 		default:
@@ -285,24 +286,13 @@ func (s *subscription) closeLocked() {
 
 // Ack implements queue.Settler.
 func (s *subscription) Ack(tag uint64) error {
-	return s.settle(tag, func(item) {})
-}
-
-// Requeue implements queue.Settler: the message goes back to its place.
-func (s *subscription) Requeue(tag uint64) error {
-	return s.settle(tag, s.queue.giveBackLocked)
-}
-
-func (s *subscription) settle(tag uint64, then func(item)) error {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	it, ok := s.held[tag]
-	if !ok {
+	if _, ok := s.held[tag]; !ok {
 		return queue.ErrStale
 	}
 	s.broker.settled.Add(1)
 	delete(s.held, tag)
-	then(it)
 	s.queue.pumpLocked()
 	return nil
 }

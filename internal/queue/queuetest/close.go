@@ -58,9 +58,10 @@ func closeSubscription(e env) {
 	if err := ds[0].Ack(); !errors.Is(err, queue.ErrSettled) {
 		e.Errorf("second Ack(after Close) = %v, want %v", err, queue.ErrSettled)
 	}
-	if err := ds[1].Requeue(); !errors.Is(err, queue.ErrStale) {
-		e.Errorf("Requeue(after Close) = %v, want %v", err, queue.ErrStale)
+	if err := moveOne(e, ds[1], queue.Message{Queue: e.top.Bulk(), ID: "late"}); !errors.Is(err, queue.ErrStale) {
+		e.Errorf("MoveAll(after Close) = %v, want %v", err, queue.ErrStale)
 	}
+	e.awaitInfo(e.top.Bulk(), queue.Info{})
 	e.awaitInfo(e.top.Outbound(), queue.Info{Ready: 2})
 }
 
@@ -83,8 +84,8 @@ func (e env) closed(s queue.Subscription) {
 	}
 }
 
-// closeUnderLoad: a consumer that closes in the middle loses nothing that it
-// did not acknowledge, though nobody reads its deliveries.
+// closeUnderLoad: a consumer that closes in the middle loses nothing that it did
+// not acknowledge, though its deliveries are not read.
 func closeUnderLoad(e env) {
 	want := ids("m", 200)
 	e.publish(e.top.Outbound(), want...)

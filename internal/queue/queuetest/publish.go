@@ -187,9 +187,9 @@ func endedContext(e env) {
 	}
 }
 
-// manyAtOnce: 8 publishers and 4 consumers share a queue; every message
-// arrives once, and each publisher's own messages arrive at each consumer in
-// the order they were published.
+// manyAtOnce: 8 publishers and 4 consumers share a queue. Every message arrives
+// once, and each publisher's own messages arrive at each consumer in the order
+// they were published.
 func manyAtOnce(e env) {
 	const publishers, consumers, each, batch = 8, 4, 60, 7
 	ctx, cancel := context.WithTimeout(e.Context(), 3*patience)

@@ -1,6 +1,6 @@
-// Package queuetest is the contract of package queue as a suite of tests: an
-// implementation that passes Run keeps every promise that package queue makes
-// and that can be observed through its interface.
+// Package queuetest is the contract of package queue as a suite of tests. An
+// implementation that passes Run keeps every promise of package queue that can
+// be observed through its interface.
 package queuetest
 
 import (

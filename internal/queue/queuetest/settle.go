@@ -17,7 +17,6 @@ func settleCases() []testCase {
 	return []testCase{
 		{"ack takes the message off", ackRemoves},
 		{"ack in any order", ackAnyOrder},
-		{"requeue delivers again", requeue},
 		{"settling twice", settleTwice},
 		{"settled once by many", settleRace},
 		{"move goes elsewhere", move},
@@ -50,45 +49,25 @@ func ackAnyOrder(e env) {
 	e.ack(e.receiveIDs(e.consume(e.top.Outbound(), 6), want[1], want[2], want[4])...)
 }
 
-func requeue(e env) {
-	e.publish(e.top.Outbound(), "m0")
-	s := e.consume(e.top.Outbound(), 1)
-	d := e.receiveIDs(s, "m0")[0]
-	if err := d.Requeue(); err != nil {
-		e.Fatalf("Requeue() = %v, want nil", err)
-	}
-	if d.Live() {
-		e.Error("Live() = true after Requeue, want false")
-	}
-	again := e.receiveIDs(s, "m0")[0]
-	if !again.Redelivered {
-		e.Error("Redelivered = false after Requeue, want true")
-	}
-	e.ack(again)
-}
-
 func settleTwice(e env) {
-	want := ids("m", 4)
+	want := ids("m", 3)
 	e.publish(e.top.Outbound(), want...)
-	s := e.consume(e.top.Outbound(), 4)
+	s := e.consume(e.top.Outbound(), 3)
 	ds := e.receiveIDs(s, want...)
 	first := []error{
 		ds[0].Ack(),
-		ds[1].Move(e.Context(), queue.Message{Queue: e.top.Bulk(), ID: "moved"}),
+		moveOne(e, ds[1], queue.Message{Queue: e.top.Bulk(), ID: "moved"}),
 		ds[2].DeadLetter(e.Context(), message.Death{Reason: message.ReasonGone}),
-		ds[3].Requeue(), // last: the others leave it the prefetch to come back
 	}
 	for i, err := range first {
 		if err != nil {
 			e.Errorf("first settling of %q = %v, want nil", want[i], err)
 		}
 	}
-	e.ack(e.receiveIDs(s, want[3])...)
 	for _, d := range ds {
 		for name, again := range map[string]error{
 			"Ack":        d.Ack(),
-			"Requeue":    d.Requeue(),
-			"Move":       d.Move(e.Context(), queue.Message{Queue: e.top.Bulk(), ID: "twice"}),
+			"MoveAll":    moveOne(e, d, queue.Message{Queue: e.top.Bulk(), ID: "twice"}),
 			"DeadLetter": d.DeadLetter(e.Context(), message.Death{}),
 		} {
 			if !errors.Is(again, queue.ErrSettled) {
@@ -126,6 +105,11 @@ func settleRace(e env) {
 	e.awaitInfo(e.top.Outbound(), queue.Info{Consumers: 1})
 }
 
+// moveOne moves one delivery.
+func moveOne(e env, d *queue.Delivery, to ...queue.Message) error {
+	return queue.MoveAll(e.Context(), e.broker, []queue.Transfer{{Delivery: d, To: to}})[0]
+}
+
 func move(e env) {
 	e.publish(e.top.Outbound(), "m0")
 	d := e.receive(e.consume(e.top.Outbound(), 1))
@@ -133,8 +117,8 @@ func move(e env) {
 		{Queue: e.top.Lane(1), ID: "m0", Body: []byte("later"), Headers: map[string]string{"attempt": "2"}},
 		{Queue: e.top.Lane(1), ID: "m0/1", Body: []byte("and this")},
 	}
-	if err := d.Move(e.Context(), want...); err != nil {
-		e.Fatalf("Move(2 messages) = %v, want nil", err)
+	if err := moveOne(e, d, want...); err != nil {
+		e.Fatalf("MoveAll(2 messages) = %v, want nil", err)
 	}
 	s := e.consume(e.top.Lane(1), 2)
 	for i, d := range e.receiveIDs(s, "m0", "m0/1") {
@@ -152,15 +136,17 @@ func moveFails(e env) {
 	d := e.receive(s)
 	cancelled, cancel := context.WithCancel(e.Context())
 	cancel()
-	if err := d.Move(cancelled, queue.Message{Queue: e.top.Bulk(), ID: "m0"}); !errors.Is(err, queue.ErrUnavailable) {
-		e.Errorf("Move(cancelled context) = %v, want %v", err, queue.ErrUnavailable)
+	if err := queue.MoveAll(cancelled, e.broker, []queue.Transfer{
+		{Delivery: d, To: []queue.Message{{Queue: e.top.Bulk(), ID: "m0"}}},
+	})[0]; !errors.Is(err, queue.ErrUnavailable) {
+		e.Errorf("MoveAll(cancelled context) = %v, want %v", err, queue.ErrUnavailable)
 	}
 	missing := queue.Message{Queue: e.top.Prefix + ".no-such-queue", ID: "m0"}
-	if err := d.Move(e.Context(), missing); !errors.Is(err, queue.ErrUnroutable) {
-		e.Errorf("Move(to a missing queue) = %v, want %v", err, queue.ErrUnroutable)
+	if err := moveOne(e, d, missing); !errors.Is(err, queue.ErrUnroutable) {
+		e.Errorf("MoveAll(to a missing queue) = %v, want %v", err, queue.ErrUnroutable)
 	}
 	if !d.Live() {
-		e.Fatal("Live() = false after a Move that failed, want true")
+		e.Fatal("Live() = false after a MoveAll that failed, want true")
 	}
 	if err := s.Close(); err != nil {
 		e.Fatalf("Close() = %v, want nil", err)
@@ -169,8 +155,8 @@ func moveFails(e env) {
 	if again.ID != "m0" || !again.Redelivered {
 		e.Errorf("received %q, Redelivered %t, want %q, true", again.ID, again.Redelivered, "m0")
 	}
-	if err := again.Move(e.Context(), queue.Message{Queue: e.top.Dead(), ID: "m0"}); err != nil {
-		e.Errorf("Move(to dead) = %v, want nil", err)
+	if err := moveOne(e, again, queue.Message{Queue: e.top.Dead(), ID: "m0"}); err != nil {
+		e.Errorf("MoveAll(to dead) = %v, want nil", err)
 	}
 	e.awaitInfo(e.top.Outbound(), queue.Info{Consumers: 1})
 }

@@ -22,9 +22,9 @@ const (
 	maxAcks = 64
 	// ackRest is what a channel is left after its last acknowledgement before
 	// it is closed. RabbitMQ (seen with 3.10) has 32 of them at a time on their
-	// way to a quorum queue, keeps the others in the channel's process, and
+	// way to a quorum queue, and keeps the others in the channel's process. It
 	// forgets those when the channel closes: their messages are delivered
-	// again. Nothing tells when the queue has them all; on an idle machine it
+	// again. Nothing shows when the queue has them all; on an idle machine it
 	// takes some 5 ms for 300.
 	ackRest = 100 * time.Millisecond
 )
@@ -33,8 +33,7 @@ const (
 // deliveries that came on it. It is the one place that settles.
 //
 // Acknowledgements wait up to ackDelay and are written together, each for its
-// own delivery: one for "all up to here" was tried, and costs no less. A
-// channel that is closed in order writes them first. When the connection is
+// own delivery. One for "all up to here" was tried, and costs no less. A channel that is closed in order writes them first. When the connection is
 // lost before, their messages are delivered again, as those of acknowledgements
 // are that were on their way.
 type channel struct {
@@ -48,7 +47,7 @@ type channel struct {
 	// channel.close would name a channel that no longer exists, and RabbitMQ
 	// would end the whole connection for it.
 	turn sync.Mutex
-	last time.Time // when something was last settled; of who has the turn
+	last time.Time // when something was last settled; guarded by turn
 
 	closed atomic.Bool // set while turn is held
 
@@ -73,7 +72,7 @@ func (c *channel) Ack(tag uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.Live() {
-		return c.stale("ack", 1, nil)
+		return c.stale(1, nil)
 	}
 	c.waiting = append(c.waiting, tag)
 	switch len(c.waiting) {
@@ -85,28 +84,13 @@ func (c *channel) Ack(tag uint64) error {
 	return nil
 }
 
-// Requeue gives one delivery back.
-func (c *channel) Requeue(tag uint64) error {
-	c.turn.Lock()
-	defer c.turn.Unlock()
-	if !c.Live() {
-		return c.stale("requeue", 1, nil)
-	}
-	if err := c.ch.Nack(tag, false, true); err != nil {
-		return c.stale("requeue", 1, err)
-	}
-	c.last = time.Now()
-	c.metrics.settled.WithLabelValues("requeue").Inc()
-	return nil
-}
-
 // stale counts deliveries that could not be settled.
-func (c *channel) stale(by string, n int, cause error) error {
+func (c *channel) stale(n int, cause error) error {
 	c.metrics.stale.Add(float64(n))
 	if cause != nil {
-		return fmt.Errorf("%s: %w: %w", by, queue.ErrStale, cause)
+		return fmt.Errorf("ack: %w: %w", queue.ErrStale, cause)
 	}
-	return fmt.Errorf("%s: %w", by, queue.ErrStale)
+	return fmt.Errorf("ack: %w", queue.ErrStale)
 }
 
 // flush writes the acknowledgements that wait.
@@ -116,7 +100,7 @@ func (c *channel) flush() {
 	c.flushTurn()
 }
 
-// flushTurn is flush for who has the turn. What it cannot write is counted, and
+// flushTurn is flush for the holder of turn. What it cannot write is counted, and
 // delivered again.
 func (c *channel) flushTurn() {
 	c.mu.Lock()
@@ -135,14 +119,14 @@ func (c *channel) flushTurn() {
 		return nil
 	})
 	if err != nil {
-		_ = c.stale("ack", len(tags), err)
+		_ = c.stale(len(tags), err)
 		return
 	}
 	c.last = time.Now()
-	c.metrics.settled.WithLabelValues("ack").Add(float64(len(tags)))
+	c.metrics.settled.Add(float64(len(tags)))
 }
 
-// Live tells whether deliveries of this channel can still be settled.
+// Live reports whether deliveries of this channel can still be settled.
 func (c *channel) Live() bool { return !c.closed.Load() && !c.ch.IsClosed() }
 
 // close writes the acknowledgements that wait, makes every delivery stale and

@@ -13,7 +13,7 @@ import (
 )
 
 // TestForeignMessage takes a message that somebody else has put on a queue,
-// without an id and with long headers: it can be moved like any other.
+// without an id and with long headers. It can be moved like any other.
 func TestForeignMessage(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)
@@ -36,8 +36,10 @@ func TestForeignMessage(t *testing.T) {
 	if err := d.DeadLetter(t.Context(), message.Death{Reason: message.ReasonUndecodable}); err != nil {
 		t.Fatalf("DeadLetter() = %v, want nil", err)
 	}
-	if err := same.Move(t.Context(), queue.Message{Queue: dead, ID: same.ID, Body: same.Body, Headers: same.Headers}); err != nil {
-		t.Fatalf("Move() = %v, want nil", err)
+	if err := queue.MoveAll(t.Context(), b, []queue.Transfer{
+		{Delivery: same, To: []queue.Message{{Queue: dead, ID: same.ID, Body: same.Body, Headers: same.Headers}}},
+	})[0]; err != nil {
+		t.Fatalf("MoveAll() = %v, want nil", err)
 	}
 	got := consume(t, b, dead, 2)
 	for range 2 {
@@ -47,8 +49,8 @@ func TestForeignMessage(t *testing.T) {
 	}
 }
 
-// TestMissingQueueIsDeclaredAgain deletes the dead-letter queue, which nobody
-// consumes: who publishes to it is told, and finds it there later.
+// TestMissingQueueIsDeclaredAgain deletes the dead-letter queue, which has no
+// consumer: a publisher gets an error first, and finds it there later.
 func TestMissingQueueIsDeclaredAgain(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)

@@ -8,7 +8,7 @@ import (
 )
 
 // metrics are what a Broker counts. The labels are closed: connection is
-// publish or consume, redelivered is true or false, by is ack or requeue.
+// publish or consume, redelivered is true or false.
 type metrics struct {
 	connected   *prometheus.GaugeVec
 	reconnects  *prometheus.CounterVec
@@ -18,7 +18,7 @@ type metrics struct {
 	returned    prometheus.Counter
 	confirm     prometheus.Histogram
 	deliveries  *prometheus.CounterVec
-	settled     *prometheus.CounterVec
+	settled     prometheus.Counter
 	stale       prometheus.Counter
 }
 
@@ -44,7 +44,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}),
 		deliveries: prometheus.NewCounterVec(counter("deliveries_total", "Messages received from queues."), []string{"redelivered"}),
-		settled:    prometheus.NewCounterVec(counter("settled_total", "Deliveries settled."), []string{"by"}),
+		settled:    prometheus.NewCounter(counter("settled_total", "Deliveries acknowledged.")),
 		stale:      prometheus.NewCounter(counter("stale_total", "Deliveries settled too late: their channel was gone.")),
 	}
 	for _, c := range []string{publishing, consuming} {
@@ -53,9 +53,6 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	for _, redelivered := range []string{"false", "true"} {
 		m.deliveries.WithLabelValues(redelivered)
-	}
-	for _, by := range []string{"ack", "requeue"} {
-		m.settled.WithLabelValues(by)
 	}
 	if reg == nil {
 		return m, nil

@@ -11,8 +11,8 @@ import (
 	"chatclub/internal/excess"
 )
 
-// parking runs a dispatcher that is alone and whose bursts are allowed.
-func parking(t *testing.T, a *api) *rig {
+// newAlone runs a dispatcher that is alone and whose bursts are allowed.
+func newAlone(t *testing.T, a *api) *rig {
 	t.Helper()
 	r := start(t, a, func(c *Config) {
 		c.Gate = excess.New(excess.Config{Limit: func(string) float64 { return 300 }, LaneHold: 512}, time.Now())
@@ -36,15 +36,15 @@ func (r *rig) crowd(t *testing.T, page string, n int) {
 func TestAloneKeepsWhatWaitsShortly(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		messages, spilled int
+		messages, overflowed int
 	}{{294 + 250, 0}, {294 + 280, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			a := &api{latency: 10 * time.Millisecond}
-			r := parking(t, a)
+			r := newAlone(t, a)
 			r.crowd(t, "p", row.messages)
 			time.Sleep(3 * time.Second)
-			if got := testutil.ToFloat64(r.metrics.spilled); min(got, 1) != float64(row.spilled) {
-				t.Errorf("%d at once: spilled = %v, want some: %v", row.messages, got, row.spilled > 0)
+			if got := testutil.ToFloat64(r.metrics.overflowed); min(got, 1) != float64(row.overflowed) {
+				t.Errorf("%d at once: overflowed = %v, want some: %v", row.messages, got, row.overflowed > 0)
 			}
 			if got := len(a.accepted()); got != row.messages {
 				t.Errorf("%d at once: accepted after 3 s = %d, want all", row.messages, got)
@@ -60,12 +60,12 @@ func TestWhatWaitsLeavesRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &api{latency: 10 * time.Millisecond}
-		r := parking(t, a)
+		r := newAlone(t, a)
 		for i := range 8 {
 			r.crowd(t, fmt.Sprintf("hot%d", i), 294+200)
 		}
 		time.Sleep(40 * time.Millisecond)
-		if got := testutil.ToFloat64(r.metrics.parked); got > 512+1 {
+		if got := testutil.ToFloat64(r.metrics.waiting); got > 512+1 {
 			t.Errorf("messages that wait = %v, want at most half the prefetch of 1,024, and one", got)
 		}
 		before := len(a.accepted())

@@ -10,9 +10,9 @@ import (
 // else has ended: a healthy broker needs milliseconds.
 const flushTimeout = 5 * time.Second
 
-// stop ends a Run, in order: nothing more is taken, calls in flight end and are
-// settled, what was begun with the broker is finished, and the subscriptions
-// are closed, so that all the rest goes back to its queue.
+// stop ends a Run, in order. Nothing more is taken, calls in flight end and are
+// settled, and what was begun with the broker is finished. Then the
+// subscriptions are closed, so that all the rest goes back to its queue.
 func (e *engine) stop() error {
 	e.stopping = true
 	close(e.stopped)
@@ -32,7 +32,7 @@ func (e *engine) stop() error {
 	}
 	close(e.due)
 	e.callers.Wait()
-	e.moves.end()
+	e.moves.End()
 	flushed := make(chan struct{})
 	go func() { // ends with the settlers, which settling's end ends at the latest
 		e.settlers.Wait()
@@ -51,9 +51,10 @@ func (e *engine) stop() error {
 	return errors.Join(errs...)
 }
 
-// settle starts those who finish with the broker what the engine decided.
+// startSettlers starts the goroutine that finishes with the broker what the engine
+// decided.
 func (e *engine) startSettlers() {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.endSettling = cancel
-	e.settlers.Go(func() { e.moves.run(ctx) })
+	e.settlers.Go(func() { e.moves.Run(ctx) })
 }

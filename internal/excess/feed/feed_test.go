@@ -1,4 +1,4 @@
-package census
+package feed
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type gate struct {
 	mu       sync.Mutex
 	replicas []int
 	due      []excess.Key
-	seen     map[excess.Key]int
+	depths   map[excess.Key]int
 }
 
 func (g *gate) SetReplicas(n int) {
@@ -34,32 +34,32 @@ func (g *gate) SetReplicas(n int) {
 	}
 }
 
-func (g *gate) Due(time.Time) []excess.Key {
+func (g *gate) TakeDue(time.Time) []excess.Key {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.due)
 }
 
-func (g *gate) LaneSeen(_ time.Time, k excess.Key, ready int) {
+func (g *gate) SetLaneDepth(_ time.Time, k excess.Key, ready int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen[k] = ready
+	g.depths[k] = ready
 }
 
-func start(t *testing.T) (*memory.Broker, *gate, Census) {
+func start(t *testing.T) (*memory.Broker, *gate, Feed) {
 	t.Helper()
 	b := memorytest.New(t, queue.Topology{Prefix: "t", Lanes: 4})
-	g := &gate{seen: make(map[excess.Key]int)}
-	return b, g, Census{Broker: b, Gate: g, Queue: b.Topology().Outbound(), Now: time.Now, Random: func() float64 { return 0.5 }}
+	g := &gate{depths: make(map[excess.Key]int)}
+	return b, g, Feed{Broker: b, Gate: g, Queue: b.Topology().Outbound(), Now: time.Now, Random: func() float64 { return 0.5 }}
 }
 
-func TestCountFollowsTheConsumers(t *testing.T) {
+func TestReplicasFollowTheConsumers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, g, c := start(t)
+		b, g, f := start(t)
 		defer b.Close()
 		consume := func() queue.Subscription {
-			s, err := b.Consume(c.Queue, queue.ConsumeOptions{Prefetch: 1})
+			s, err := b.Consume(f.Queue, queue.ConsumeOptions{Prefetch: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestCountFollowsTheConsumers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		other := consume()
-		wg.Go(func() { c.Count(ctx, func() { consume() }, nil) })
+		wg.Go(func() { f.Replicas(ctx, func() { consume() }, nil) })
 		time.Sleep(2 * time.Second)
 		consume()
 		time.Sleep(2 * time.Second)
@@ -82,10 +82,10 @@ func TestCountFollowsTheConsumers(t *testing.T) {
 	})
 }
 
-func TestLanesAreSeen(t *testing.T) {
+func TestLaneDepths(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, g, c := start(t)
+		b, g, f := start(t)
 		defer b.Close()
 		full, empty := excess.Key{Page: "full"}, excess.Key{Page: "empty"}
 		for i := 0; b.Topology().LaneOf(empty.Page) == b.Topology().LaneOf(full.Page); i++ {
@@ -99,12 +99,12 @@ func TestLanesAreSeen(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { c.Lanes(ctx) })
+		wg.Go(func() { f.LaneDepths(ctx) })
 		time.Sleep(time.Second)
 		cancel()
 		wg.Wait()
-		if g.seen[full] != 3 || len(g.seen) != 2 || g.seen[empty] != 0 {
-			t.Errorf("seen = %v, want 3 for %v and 0 for %v", g.seen, full, empty)
+		if g.depths[full] != 3 || len(g.depths) != 2 || g.depths[empty] != 0 {
+			t.Errorf("depths = %v, want 3 for %v and 0 for %v", g.depths, full, empty)
 		}
 	})
 }

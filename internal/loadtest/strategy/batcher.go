@@ -15,18 +15,18 @@ import (
 
 const (
 	// pollEvery is how soon a message is offered again whose page waits for an
-	// answer from Redis: some round trips in one data centre, and little against
-	// the 40 ms of a call.
+	// answer from Redis. It is some round trips in one data centre, and little
+	// against the 40 ms of a call.
 	pollEvery = time.Millisecond
 	// redisTimeout bounds one round trip; redisRetry is the pause after one that
-	// failed. Nothing is sent meanwhile: no answer is no leave.
+	// failed. Nothing is sent meanwhile: no answer is no permission.
 	redisTimeout = time.Second
 	redisRetry   = 50 * time.Millisecond
 )
 
-// desk takes pages for which something is to be asked of Redis, and asks it off
-// the engine's goroutine, for all of them in one round trip.
-type desk struct {
+// batcher collects pages for which Redis is to be asked something. It asks for all
+// of them in one round trip, on another goroutine than the engine's.
+type batcher struct {
 	client *redis.Client
 	log    *slog.Logger
 	fault  func(error)
@@ -36,26 +36,26 @@ type desk struct {
 	// asked for again.
 	ask func(ctx context.Context, keys []excess.Key) error
 
-	listMu sync.Mutex // not "mu": a desk is embedded beside a gate that has one
+	listMu sync.Mutex // not "mu": a batcher is embedded beside a gate that has one
 	wanted []excess.Key
 	more   chan struct{} // one place: set when there is something to see
 }
 
-func newDesk(c Config) (*desk, error) {
+func newBatcher(c Config) (*batcher, error) {
 	opts, err := redisOptions(c.RedisURL)
 	if err != nil {
 		return nil, err
 	}
 	opts.Dialer = c.Dial
-	return &desk{
+	return &batcher{
 		client: redis.NewClient(opts), log: c.Log, fault: c.Fault, prefix: c.KeyPrefix, more: make(chan struct{}, 1),
 	}, nil
 }
 
-// onRedis makes a strategy that has a desk.
-func onRedis[S Strategy](build func(Config, *desk) S) func(Config) (Strategy, error) {
+// onRedis makes a strategy that has a batcher.
+func onRedis[S Strategy](build func(Config, *batcher) S) func(Config) (Strategy, error) {
 	return func(c Config) (Strategy, error) {
-		d, err := newDesk(c)
+		d, err := newBatcher(c)
 		if err != nil {
 			return nil, err
 		}
@@ -64,12 +64,12 @@ func onRedis[S Strategy](build func(Config, *desk) S) func(Config) (Strategy, er
 }
 
 // name is a page's name in Redis.
-func (d *desk) name(kind string, k excess.Key) string {
+func (d *batcher) name(kind string, k excess.Key) string {
 	return fmt.Sprintf("%s:%s:{%s/%s}", d.prefix, kind, k.Page, k.Class)
 }
 
 // want has a page asked for. It does not block.
-func (d *desk) want(keys ...excess.Key) {
+func (d *batcher) want(keys ...excess.Key) {
 	d.listMu.Lock()
 	d.wanted = append(d.wanted, keys...)
 	d.listMu.Unlock()
@@ -80,7 +80,7 @@ func (d *desk) want(keys ...excess.Key) {
 }
 
 // Run asks until ctx ends, then closes the connections.
-func (d *desk) Run(ctx context.Context) error {
+func (d *batcher) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():

@@ -1,4 +1,4 @@
-package dispatch
+package transfer
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/excess"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/memorytest"
 )
 
 // leaderless is a broker some queues of which confirm nothing.
@@ -63,7 +63,7 @@ func (l *leaderless) tried(name string) []string {
 
 // moving is a mover with deliveries to move, of `outbound` unless it is told otherwise.
 type moving struct {
-	*mover
+	*Mover
 	t      *testing.T
 	broker *leaderless
 	from   string // the queue that messages are moved from
@@ -74,17 +74,16 @@ type moving struct {
 
 func newMoving(t *testing.T, log *slog.Logger) *moving {
 	t.Helper()
-	b := &leaderless{Broker: newBroker(t, 4), down: make(map[string]bool), tries: make(map[string][]string)}
-	gate := excess.New(excess.Config{Limit: func(string) float64 { return 1 }}, time.Now())
-	d := &Dispatcher{
-		Config:  Config{Broker: b, Log: log, Now: time.Now, Random: half, Gate: gate},
-		metrics: newMetrics(prometheus.NewRegistry(), gate.Counts, func() int { return 0 }),
-	}
-	m := &moving{mover: newMover(d), t: t, broker: b, top: b.Topology(), ended: make(chan struct{})}
+	b := &leaderless{Broker: memorytest.New(t, queue.Topology{Prefix: "t", Lanes: 4}), down: make(map[string]bool), tries: make(map[string][]string)}
+	mover := New(Config{
+		Publisher: b, Log: log, Now: time.Now, Random: func() float64 { return 0.5 },
+		Stale: prometheus.NewCounter(prometheus.CounterOpts{Name: "stale_total", Help: "Stale deliveries."}),
+	})
+	m := &moving{Mover: mover, t: t, broker: b, top: b.Topology(), ended: make(chan struct{})}
 	m.consume(m.top.Outbound())
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { defer close(m.ended); m.run(ctx) }()
-	t.Cleanup(func() { m.end(); cancel(); <-m.ended })
+	go func() { defer close(m.ended); m.Run(ctx) }()
+	t.Cleanup(func() { m.End(); cancel(); <-m.ended })
 	return m
 }
 
@@ -98,23 +97,23 @@ func (m *moving) consume(name string) {
 	}
 }
 
-// move publishes a message with that id and has it moved.
-func (m *moving) move(id string, to ...string) {
+// moveOne publishes a message with that id and has it moved.
+func (m *moving) moveOne(id string, to ...string) {
 	m.t.Helper()
 	if err := m.broker.Broker.Publish(m.t.Context(), queue.Message{Queue: m.from, ID: id}); err != nil {
 		m.t.Fatal(err)
 	}
-	it := &move{Transfer: queue.Transfer{Delivery: <-m.sub.Deliveries()}, done: func() {}}
+	it := Transfer{Transfer: queue.Transfer{Delivery: <-m.sub.Deliveries()}, Done: func() {}}
 	for _, name := range to {
 		it.To = append(it.To, queue.Message{Queue: name, ID: id})
 	}
-	m.add(it)
+	m.Add(it)
 }
 
 // idsOn are what lies on a queue, and takes it off.
 func (m *moving) idsOn(name string) (ids []string) {
 	m.t.Helper()
-	for _, msg := range (&rig{broker: m.broker.Broker}).drain(m.t, name) {
+	for _, msg := range memorytest.Drain(m.t, m.broker.Broker, name) {
 		ids = append(ids, msg.ID)
 	}
 	return ids
@@ -135,30 +134,30 @@ func TestQueueWithoutLeaderHoldsUpItsOwnOnly(t *testing.T) {
 		m := newMoving(t, slog.New(slog.DiscardHandler))
 		bad, good := m.top.Lane(0), m.top.Lane(1)
 		m.broker.set(bad, true)
-		m.move("1", good)
-		m.move("2", bad)
-		m.move("3", good)
-		m.move("4", bad)
+		m.moveOne("1", good)
+		m.moveOne("2", bad)
+		m.moveOne("3", good)
+		m.moveOne("4", bad)
 		var ended atomic.Int32
-		m.after(func() { ended.Add(1) })
+		m.After(func() { ended.Add(1) })
 		time.Sleep(5*time.Second - time.Millisecond)
 		if ended.Load() != 0 {
 			t.Error("called after the moves while they were tried")
 		}
 		time.Sleep(2 * time.Millisecond)
 		m.check("on the other lane after 5 s", m.idsOn(good), "1", "3")
-		m.move("5", bad)
-		m.after(func() { ended.Add(1) })
+		m.moveOne("5", bad)
+		m.After(func() { ended.Add(1) })
 		synctest.Wait()
 		if ended.Load() != 2 {
-			t.Errorf("%d of 2 called after the moves, want all: what is in a jam holds up nobody", ended.Load())
+			t.Errorf("%d of 2 called after the moves, want all: a blocked queue holds up nobody", ended.Load())
 		}
-		m.move("6", good)
+		m.moveOne("6", good)
 		synctest.Wait()
 		m.check("on the other lane", m.idsOn(good), "6")
 		time.Sleep(time.Hour)
 		for i := range 200 {
-			m.move(fmt.Sprint("more ", i), bad)
+			m.moveOne(fmt.Sprint("more ", i), bad)
 		}
 		synctest.Wait()
 		m.check("published to the other lane", m.broker.tried(good), "1", "3", "6")
@@ -174,8 +173,8 @@ func TestQueueWithoutLeaderHoldsUpItsOwnOnly(t *testing.T) {
 			want = append(want, fmt.Sprint("more ", i))
 		}
 		m.check("on the lane", m.idsOn(bad), want...)
-		m.broker.set(bad, true) // there is no jam any more: what comes now is tried with all else
-		m.move("7", good, bad)
+		m.broker.set(bad, true) // no queue is blocked any more: what comes now is tried with all else
+		m.moveOne("7", good, bad)
 		time.Sleep(time.Minute)
 		m.check("on the other lane", m.idsOn(good), "7")
 		if err := m.sub.Close(); err != nil {
@@ -187,58 +186,58 @@ func TestQueueWithoutLeaderHoldsUpItsOwnOnly(t *testing.T) {
 
 // A dead letter of which core is told does not hold up others, nor is it
 // published again, while core's queue takes nothing.
-func TestJamOfOnePart(t *testing.T) {
+func TestOnePartIsBlocked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMoving(t, slog.New(slog.DiscardHandler))
 		dead, inbound := m.top.Dead(), m.top.Inbound()
 		m.broker.set(inbound, true)
-		m.move("1", dead, inbound)
-		m.move("2", dead)
+		m.moveOne("1", dead, inbound)
+		m.moveOne("2", dead)
 		time.Sleep(6 * time.Second)
-		m.move("3", dead)
-		m.move("4", dead, inbound)
+		m.moveOne("3", dead)
+		m.moveOne("4", dead, inbound)
 		synctest.Wait()
 		m.check("dead", m.idsOn(dead), "1", "2", "3")
 		m.broker.set(inbound, false)
 		m.broker.set(dead, true)
 		time.Sleep(3 * time.Minute)
 		m.check("told", m.idsOn(inbound), "1", "4")
-		m.move("5", inbound)
+		m.moveOne("5", inbound)
 		synctest.Wait()
 		m.check("told", m.idsOn(inbound), "5")
 		m.broker.set(dead, false)
 		time.Sleep(3 * time.Minute)
 		m.check("dead", m.idsOn(dead), "4")
 		m.check("told", m.idsOn(inbound))
-		m.jamMu.Lock()
-		defer m.jamMu.Unlock()
-		if len(m.jams) > 0 {
-			t.Errorf("%d jams are left", len(m.jams))
+		m.blockedMu.Lock()
+		defer m.blockedMu.Unlock()
+		if len(m.blocked) > 0 {
+			t.Errorf("%d queues are still blocked", len(m.blocked))
 		}
 	})
 }
 
 // What became stale while it waited is let go of, and not published.
-func TestJamDoesNotKeepWhatIsStale(t *testing.T) {
+func TestBlockedQueueDoesNotKeepWhatIsStale(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMoving(t, slog.New(slog.DiscardHandler))
 		m.broker.set(m.top.Lane(0), true)
 		m.consume(m.top.Bulk()) // the first, which the others are behind, lives on
-		m.move("first", m.top.Lane(0))
+		m.moveOne("first", m.top.Lane(0))
 		m.consume(m.top.Lane(1))
 		for i := range 300 {
-			m.move(fmt.Sprint(i), m.top.Lane(0))
+			m.moveOne(fmt.Sprint(i), m.top.Lane(0))
 		}
 		time.Sleep(time.Minute)
 		if err := m.sub.Close(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute + time.Second)
-		m.jamMu.Lock()
-		defer m.jamMu.Unlock()
-		if n := len(m.jams[m.top.Lane(0)]); n != 1 {
+		m.blockedMu.Lock()
+		defer m.blockedMu.Unlock()
+		if n := len(m.blocked[m.top.Lane(0)]); n != 1 {
 			t.Errorf("a minute after all but one became stale %d messages wait, want 1", n)
 		}
 	})
@@ -250,9 +249,9 @@ func TestMessageThatCannotMoveIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		m := newMoving(t, slog.New(slog.NewTextHandler(&log, nil)))
-		m.move("1", m.top.Lane(0))
-		m.move("2", m.top.Lane(0), strings.Repeat("x", 256))
-		m.move("3", m.top.Lane(0))
+		m.moveOne("1", m.top.Lane(0))
+		m.moveOne("2", m.top.Lane(0), strings.Repeat("x", 256))
+		m.moveOne("3", m.top.Lane(0))
 		synctest.Wait()
 		m.check("on the lane", m.idsOn(m.top.Lane(0)), "1", "3")
 		if err := m.sub.Close(); err != nil {
@@ -265,26 +264,26 @@ func TestMessageThatCannotMoveIsLeft(t *testing.T) {
 	})
 }
 
-// after waits for what was added before it, whatever ends first.
-func TestBacklogAfter(t *testing.T) {
+// After waits for what was added before it, whatever ends first.
+func TestInboxAfter(t *testing.T) {
 	t.Parallel()
-	b := newBacklog()
-	moves := []*move{{}, {}, {}, {}}
+	b := newInbox()
+	items := []*item{{}, {}, {}, {}}
 	var called []int
-	b.after(func() { called = append(called, 0) })
-	for i, m := range moves {
-		b.add(m)
-		b.after(func() { called = append(called, i+1) })
+	b.After(func() { called = append(called, 0) })
+	for i, it := range items {
+		b.add(it)
+		b.After(func() { called = append(called, i+1) })
 	}
 	var got [][]int
 	for _, i := range []int{3, 1, 0, 2} {
-		b.finish(moves[i], moves[3]) // the last one counts once
+		b.finish(items[i], items[3]) // the last one counts once
 		got = append(got, slices.Clone(called))
 	}
 	if diff := cmp.Diff([][]int{{0}, {0}, {0, 1, 2}, {0, 1, 2, 3, 4}}, got); diff != "" {
 		t.Errorf("called (-want +got):\n%s", diff)
 	}
-	if len(b.afters) > 0 {
-		t.Errorf("%d entries are left", len(b.afters))
+	if len(b.barriers) > 0 {
+		t.Errorf("%d entries are left", len(b.barriers))
 	}
 }
