@@ -12,8 +12,8 @@ const (
 	closePoll  = 10 * time.Millisecond
 )
 
-// connections are the open connections of one server, each with a goroutine.
-// fasthttp's own pool of workers is not used, because a part of it lives on
+// connections are the open connections of one server, each with a goroutine. The
+// pool of workers that fasthttp has is not used, because a part of it lives on
 // for 10 s after the server has stopped. The zero value has none.
 type connections struct {
 	sync.WaitGroup

@@ -1,6 +1,6 @@
-// Package fakeapi is a fake of the Messenger Platform that judges its senders: a
-// Send API with the documented limits, checks, error envelopes and usage
-// headers, and a ledger. The ledger knows of every message id whether it was
+// Package fakeapi is a fake of the Messenger Platform that judges its senders.
+// It has a Send API with the documented limits, checks, error envelopes and
+// usage headers, and a ledger. The ledger knows of every message id whether it was
 // accepted, and so which were lost, duplicated, unexpected or out of order. The
 // package shares no code with the system under test.
 //

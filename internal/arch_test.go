@@ -74,13 +74,14 @@ func house() []row {
 
 		// The load test. No package of the product imports it, and it judges by
 		// the fake alone: whoever runs the system does not judge it.
+		{"loadtest/flow", ""},
 		{"loadtest/paired", ""},
 		{"loadtest/proc", ""},
 		{"loadtest/report", ""},
 		{"loadtest/judge", "fakeapi/ledger"},
 		{"loadtest/load", "backoff"},
 		{"loadtest/strategy", "backoff dispatch excess"},
-		{"loadtest/fleet", "fakeapi fakeapi/web app dispatch loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
+		{"loadtest/fleet", "fakeapi fakeapi/web app backoff dispatch loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
 		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/report message queue"},
 		{"loadtest/scenario", "fakeapi fakeapi/limit loadtest/fleet loadtest/load loadtest/paired loadtest/report loadtest/trial"},
 		{"cmd/loadtest", "loadtest/fleet loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service"},
@@ -88,14 +89,13 @@ func house() []row {
 		// For tests, and tools.
 		{"app/doctest", ""},
 		{"e2e", ""},
-		{"flow", ""},
 		{"queue/memory/memorytest", "queue queue/memory"},
 		{"queue/queuetest", "message queue"},
 		{"queue/rabbit/rabbittest", "queue"},
 		{"rooms/roomstest", ""},
-		{"tools/dispatchcost", "fakeapi app backoff loadtest/paired loadtest/proc message queue queue/rabbit queue/rabbit/rabbittest sender service"},
 		{"tools/probe", ""},
-		{"tools/withservers", "queue/rabbit/rabbittest rooms/roomstest"},
+		{"tools/stall", ""},
+		{"tools/withservers", "queue/rabbit/rabbittest rooms/roomstest tools/stall"},
 	}
 }
 
@@ -106,7 +106,6 @@ func houseOfTests() []row {
 		{"...", "... !loadtest/..."},
 		{"fakeapi/...", "fakeapi/..."},
 		{"loadtest/...", "..."},
-		{"flow", "..."},
 		{"cmd/loadtest", "..."},
 		{"core", "... !loadtest/... loadtest/paired loadtest/proc"}, // what fan-out costs is judged in pairs
 	}
@@ -122,8 +121,8 @@ func libraries() []library {
 		{"github.com/prometheus/client_golang", "...", ""},
 		{"golang.org/x/sync", "...", ""},
 		{"golang.org/x/text", "plaintext", ""},
-		// dispatchcost compares with a loop that talks to the broker itself.
-		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/... tools/dispatchcost", ""},
+		// The bare loop of the load test talks to the broker itself.
+		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/... loadtest/fleet", ""},
 		{"github.com/jackc/pgx/v5", "rooms/...", ""},
 		{"modernc.org/sqlite", "rooms", ""},
 		{"github.com/valyala/fasthttp", "fakeapi/...", ""},
@@ -133,7 +132,7 @@ func libraries() []library {
 		// For comparison only: no program that is deployed knows Redis.
 		{"github.com/redis/go-redis/v9", "loadtest/strategy", ""},
 
-		{"github.com/alicebob/miniredis/v2", "", "flow loadtest/..."},
+		{"github.com/alicebob/miniredis/v2", "", "loadtest/..."},
 		{"github.com/chromedp/cdproto", "", "fakeapi/browsertest loadtest/report"},
 		{"github.com/chromedp/chromedp", "", "fakeapi/browsertest loadtest/report"},
 		{"github.com/google/go-cmp", "queue/queuetest", "..."},
@@ -142,6 +141,16 @@ func libraries() []library {
 		{"github.com/testcontainers/testcontainers-go", "queue/rabbit/rabbittest", ""},
 		{"go.uber.org/goleak", "queue/rabbit/rabbittest", "..."},
 		{"pgregory.net/rapid", "", "..."},
+	}
+}
+
+// instead has the packages of the standard library that nobody imports, with what
+// to import in their place.
+func instead() map[string]string {
+	return map[string]string{
+		"io/ioutil": "io and os",
+		"log":       "log/slog, injected",
+		"math/rand": "math/rand/v2",
 	}
 }
 

@@ -126,7 +126,10 @@ func violations(files []file, house, tests []row, libs []library) []string {
 // checkLibrary returns a sentence when a file may not import what is not ours.
 func checkLibrary(libs []library, f file, p string) string {
 	if first, _, _ := strings.Cut(p, "/"); !strings.Contains(first, ".") {
-		return "" // the standard library
+		if better, ok := instead()[p]; ok {
+			return fmt.Sprintf("%s imports %s: take %s", f.pkg, p, better)
+		}
+		return "" // the rest of the standard library
 	}
 	for _, l := range libs {
 		if !matches(l.path+"/...", p) {
@@ -210,6 +213,7 @@ func TestViolations(t *testing.T) {
 		{"a library", file{"high", false, []string{"example.org/sql"}}, "high imports example.org/sql, which is for low, and for the tests of nothing"},
 		{"a library of tests", file{"low", false, []string{"example.org/cmp"}}, "low imports example.org/cmp, which is for nothing, and for the tests of ..."},
 		{"a library in a test", file{"high", true, []string{"example.org/sql"}}, "high imports example.org/sql, which is for low, and for the tests of nothing"},
+		{"the older library", file{"high", true, []string{"math/rand/v2", "math/rand"}}, "high imports math/rand: take math/rand/v2"},
 		{"a new library", file{"low", false, []string{"example.org/new"}}, "low imports example.org/new, which is in no row: add one to the libraries in internal/arch_test.go, if the standard library will not do"},
 	} {
 		got := violations(append(slices.Clone(sound), tt.added), rows, tests, libs)

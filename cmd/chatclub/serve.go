@@ -49,7 +49,7 @@ type system struct {
 }
 
 // serve wires everything and runs it until the users have chatted for length
-// or ctx ends; then it waits for the copies under way and prints the balance.
+// or ctx ends. Then it waits for the copies under way and prints the balance.
 // It returns an error when the ledger shows a loss or a duplicate.
 func serve(ctx context.Context, s settings, length time.Duration, stdout io.Writer) (err error) {
 	sys := &system{

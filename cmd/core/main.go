@@ -1,6 +1,6 @@
-// Command core takes events off the inbound queue, keeps users and rooms in a
-// SQL database, and puts a copy of every message for every other member of its
-// room on the outbound queue. Run any number on one PostgreSQL; on SQLite one.
+// Command core takes events off the inbound queue and keeps users and rooms in a
+// SQL database. It puts copies of each message on the outbound queue, one for
+// every other member of the room. Run any number on one PostgreSQL; on SQLite one.
 // `core -h` lists the settings.
 package main
 

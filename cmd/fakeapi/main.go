@@ -1,6 +1,6 @@
 // Command fakeapi serves package fakeapi: a fake Messenger Platform with its
-// Send API, ledger and page, and on request simulated users who chat through
-// the system under test. `fakeapi -h` lists the settings; fakeapi/README.md
+// Send API, ledger and page. On request it adds simulated users who chat
+// through the system under test. `fakeapi -h` lists the settings; fakeapi/README.md
 // describes the interface.
 package main
 

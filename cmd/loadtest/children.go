@@ -10,7 +10,7 @@ import (
 // for people.
 func children() map[string]func(context.Context, []string, streams) error {
 	all := make(map[string]func(context.Context, []string, streams) error)
-	for _, kind := range []string{fleet.KindDispatcher, fleet.KindFront, fleet.KindPlatform} {
+	for _, kind := range []string{fleet.KindDispatcher, fleet.KindIngress, fleet.KindPlatform} {
 		all[kind] = func(ctx context.Context, _ []string, s streams) error {
 			return fleet.Child(ctx, kind, s.in, s.out, s.err)
 		}

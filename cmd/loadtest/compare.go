@@ -275,7 +275,7 @@ func (p *parsed) prepare(ctx context.Context) error {
 	return nil
 }
 
-// writable tells whether a file can be made in a folder.
+// writable reports whether a file can be made in a folder.
 func writable(flag, dir string) error {
 	f, err := os.CreateTemp(dir, ".loadtest-*")
 	if err != nil {

@@ -88,7 +88,7 @@ func (o *options) validate() error {
 
 func (o *options) topology() queue.Topology { return queue.Topology{Prefix: o.prefix, Lanes: o.lanes} }
 
-// What is taken where a running deployment is tested and the flags say nothing.
+// Defaults where a running deployment is tested.
 const (
 	deployedDrain = time.Minute // its queues cannot be looked at: what has not arrived then is lost
 	deployedRoom  = 100         // core's ROOM_CAPACITY

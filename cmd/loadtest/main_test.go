@@ -119,7 +119,7 @@ func TestCompareWritesJSON(t *testing.T) {
 	}
 }
 
-// Whoever stops a run gets the report of what ran.
+// A user who stops a run gets the report of what ran.
 func TestInterruptWritesTheReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -255,7 +255,7 @@ func TestNamesAndFlagsInAnyOrder(t *testing.T) {
 	}
 }
 
-// What ran is in the files before the next strategy runs, and says that it is
+// Each strategy is in the files before the next one runs. The report says that it is
 // not all.
 func TestEachStrategyIsSaved(t *testing.T) {
 	t.Parallel()
@@ -336,6 +336,73 @@ func TestCommandLineHidesPasswords(t *testing.T) {
 	} {
 		if got, want := commandLine("compare", strings.Fields(tc.args)), "go run ./cmd/loadtest compare "+tc.want; got != want {
 			t.Errorf("commandLine(%s) = %q, want %q", tc.args, got, want)
+		}
+	}
+}
+
+// onlyRun is the run in a folder's report.
+func onlyRun(t *testing.T, dir, said string) report.Run {
+	t.Helper()
+	found, err := report.Find(dir)
+	if err != nil {
+		t.Fatalf("no report: %v; the program said %s", err, said)
+	}
+	return found[0].Runs[0]
+}
+
+// machine says whether a run that was not as it should be says anything about
+// the programs: a run that is starved of the machine knows it.
+func machine(run report.Run) string {
+	if run.Status == report.Inconclusive {
+		return fmt.Sprintf("STARVED MACHINE, this says nothing about the programs: %q", run.Notes)
+	}
+	return fmt.Sprintf("the machine is not starved; notes %q", run.Notes)
+}
+
+// A page with three times its limit to send, through dispatcher processes. The
+// bounds only tell one that uses more than its own share from one that does not;
+// make flow-rabbit judges a minute on a quiet machine by the project's own.
+func TestSaturatedPageOnRabbitMQ(t *testing.T) {
+	t.Parallel()
+	length, replicas := "12s", "4"
+	if testing.Short() {
+		length, replicas = "6s", "2"
+	}
+	dir := t.TempDir()
+	r := loadtest(t.Context(), "run", "saturate", "-broker", rabbittest.URL(t), "-prefix", rabbittest.Prefix(t), "-lanes", "2",
+		"-replicas", replicas, "-duration", length, "-warm", "3s", "-out", dir, "-quiet")
+	run := onlyRun(t, dir, r.err)
+	if *run.QuotaUse < .6 || *run.RefusedPerSent > .05 {
+		t.Errorf("quota used %.3f, refused per sent %.3f, want .6 at least and .05 at most: %s", *run.QuotaUse, *run.RefusedPerSent, machine(run))
+	}
+	if *run.Lost != 0 || *run.Duplicated != 0 || *run.Unexpected != 0 || *run.Dead != 0 {
+		t.Errorf("lost %d, duplicated %d, unexpected %d, dead %d, want none: %s", *run.Lost, *run.Duplicated, *run.Unexpected, *run.Dead, machine(run))
+	}
+}
+
+// A message costs something in the dispatcher, in batch calls and in the bare
+// loop. How much is judged by make bench-dispatch.
+func TestCeilingOnRabbitMQ(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"-batch", "10"}, {"-rate", "200"}} {
+		dir := t.TempDir()
+		r := loadtest(t.Context(), append([]string{
+			"run", "ceiling", "-broker", rabbittest.URL(t), "-prefix", rabbittest.Prefix(t), "-lanes", "2",
+			"-pairs", "2", "-messages", "100", "-pages", "4", "-out", dir, "-quiet",
+		}, args...)...)
+		found, err := report.Find(dir)
+		if err != nil || len(found[0].Runs) != 4 {
+			t.Fatalf("ceiling %q: no report of 4 runs: %v; the program said %s", args, err, r.err)
+		}
+		for _, run := range found[0].Runs {
+			if *run.Sent != 100 || *run.Lost != 0 || *run.Duplicated != 0 || run.CPU == nil || run.CPU.Dispatchers == nil || *run.BrokerOpsPerSent < 2.9 {
+				t.Errorf("ceiling %q, %s: sent %d, lost %d, duplicated %d, CPU %+v, %.1f operations a message, want 100, 0, 0, known, and 3",
+					args, run.Name(), *run.Sent, *run.Lost, *run.Duplicated, run.CPU, *run.BrokerOpsPerSent)
+			}
+		}
+		if testing.Short() {
+			t.Log("batch calls and a rate were left out: make test-long runs them")
+			return
 		}
 	}
 }

@@ -10,11 +10,13 @@ import (
 )
 
 // mergeReports reads the reports in folders, joins those of one scenario,
-// prints them and writes them where -out says.
+// prints them and writes them where -out says. With -beside it writes what shows
+// each report beside it instead.
 func mergeReports(args []string, s streams) error {
 	fs := flag.NewFlagSet("report", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	out := fs.String("out", "", "folder to write the merged report into: report.html, and of each scenario report.json, report.md and pictures")
+	beside := fs.Bool("beside", false, "write report.md, report.html and all pictures of each report.json beside it, and merge nothing")
 	dirs, flags := split(args, switches(fs))
 	switch err := fs.Parse(flags); {
 	case errors.Is(err, flag.ErrHelp):
@@ -27,6 +29,16 @@ func mergeReports(args []string, s streams) error {
 	}
 	if len(dirs) == 0 {
 		return usagef("report: which folders?")
+	}
+	if *beside && *out != "" {
+		return usagef("report: -beside and -out: one of them")
+	}
+	if *beside {
+		n, err := report.SaveBeside(dirs...)
+		if err == nil {
+			fmt.Fprintf(s.out, "%d reports written\n", n)
+		}
+		return err
 	}
 	found, err := report.Find(dirs...)
 	if err != nil {

@@ -43,7 +43,7 @@ func newProgress(w io.Writer, name string, quiet bool) *progress {
 	return p
 }
 
-// show tells how a trial stands.
+// show prints how a trial stands.
 func (p *progress) show(x trial.Progress) {
 	if p.w == nil {
 		return

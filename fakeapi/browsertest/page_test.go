@@ -210,7 +210,7 @@ func TestKeyboardOnASmallScreen(t *testing.T) {
 func TestPictures(t *testing.T) {
 	update := os.Getenv("UPDATE_SCREENSHOTS") != ""
 	if testing.Short() && !update {
-		t.Skip("two browsers for nine seconds: the other tests have every part of the page, this one shows it at work")
+		t.Skip("long: make test-long; two browsers for nine seconds. The other tests have every part of the page, this one shows it at work")
 	}
 	busy := 5
 	if update {

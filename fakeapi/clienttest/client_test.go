@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -237,18 +238,23 @@ func (h *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestWebhooks has the library verify and read the simulated users' webhooks.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
-	a := fakeapitest.New(t, fakeapi.Config{})
-	h := &hook{api: a.Transport()}
-	people, err := users.New(users.Config{
-		API: a.API, Webhook: webhook.Config{URL: "http://hook.test/", Secret: secret, Transport: h},
-		Users: 3, EventsPerSecond: 400, Pictures: .5, Batches: .3, Seed: 1,
+	h := &hook{}
+	var c users.Counts
+	synctest.Test(t, func(t *testing.T) {
+		a := fakeapitest.New(t, fakeapi.Config{})
+		h.api = a.Transport()
+		people, err := users.New(users.Config{
+			API: a.API, Webhook: webhook.Config{URL: "http://hook.test/", Secret: secret, Transport: h},
+			Users: 3, EventsPerSecond: 40, Pictures: .5, Batches: .3, Seed: 1,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := people.Run(t.Context(), 2*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		c = people.Counts()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := people.Run(t.Context(), 200*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
 	forged := h.all[0]
 	forged.Body = bytes.Replace(forged.Body, []byte("GET_STARTED"), []byte("GET_STOPPED"), 1)
 	got := library(t, job{Secret: secret, Webhooks: append(h.all, forged)}).Webhooks
@@ -273,7 +279,6 @@ func TestWebhooks(t *testing.T) {
 			}
 		}
 	}
-	c := people.Counts()
 	if diff := cmp.Diff(map[string]int64{"postback": 3, "message": c.Events - 3}, counts); diff != "" {
 		t.Errorf("events by type: -want +got\n%s", diff)
 	}

@@ -7,9 +7,9 @@ import "time"
 //
 //	estimate = previous × (1 − e) + present
 //
-// and admits while estimate + 1 ≤ limit (the rule that Cloudflare published in
-// 2017, "How we built rate limiting capable of scaling to millions of
-// domains"). It assumes that the previous window's calls were even. When they
+// and admits while estimate + 1 ≤ limit. Cloudflare published the rule in 2017:
+// "How we built rate limiting capable of scaling to millions of domains". It
+// assumes that the previous window's calls were even. When they
 // came late in it, nearly 2 × limit may still pass within one W.
 type slidingWindow struct {
 	grid

@@ -30,7 +30,7 @@ type Config struct {
 	FirstPage int // number of the first page; page ids are computed from it
 	Rooms     int // per page, default 1
 	// Users per room, default 10. With several rooms per page it must equal
-	// the room capacity of the system under test, which fills a room before it
+	// the room capacity of the system under test. That fills a room before it
 	// opens the next: users k × Users … (k+1) × Users − 1 are room k.
 	Users int
 	// JoinParallel is how many users of one page join at a time, never across

@@ -10,8 +10,8 @@ import (
 // GetStarted is the payload of the button with which a conversation begins.
 const GetStarted = "GET_STARTED"
 
-// Event is one object of a webhook's messaging list: an echo, a delivery, a
-// read event, a postback or, where none of these is set, a message.
+// Event is one object of a webhook's messaging list. It is a message where none
+// of an echo, a delivery, a read event or a postback is set.
 type Event struct {
 	Page, User string
 	At         time.Time

@@ -118,8 +118,8 @@ const (
 )
 
 // Deliver posts p until the webhook answers 200, with pauses of 0.1 s doubling
-// to 5 s, and reports whether it did. When RetryFor is over, ctx has ended or
-// the webhook is unsubscribed, p is withdrawn: an event that the system did not
+// to 5 s, and reports whether it did. It withdraws p when RetryFor is over,
+// ctx has ended or the webhook is unsubscribed. An event that the system did not
 // take need not arrive.
 func (c *Client) Deliver(ctx context.Context, p *Post) bool {
 	c.counts.events.Add(int64(len(p.Events)))

@@ -11,9 +11,9 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string in ASCII, escaped as Messenger does:
-// `/` as `\/`, `<` `%` `@` as \u003C \u0025 \u0040 and everything beyond ASCII
-// as \u00e4. A receiver that parses and serialises again gets other bytes, and
+// AppendString appends s as a JSON string in ASCII, escaped as Messenger does.
+// It writes `/` as `\/`, `<` `%` `@` as \u003C \u0025 \u0040, and everything
+// beyond ASCII as \u00e4. A receiver that parses and serialises again gets other bytes, and
 // so another signature.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')

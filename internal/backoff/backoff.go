@@ -8,12 +8,12 @@ import (
 )
 
 // Policy says how long to wait between two tries. The delay doubles with each
-// failure in a row, from Min up to Max, and is then multiplied by a random
-// factor, so that those who failed together do not try again together.
+// failure in a row, from Min up to Max. A random factor then keeps those who
+// failed together from trying again together.
 //
-// Low and High bound the factor. 0 and 1 is full jitter, ½ and 1 is equal
-// jitter (Marc Brooker, Exponential Backoff And Jitter, 2015), ¾ and 1¼ keeps
-// the mean. The zero value never waits: Min, Max and High must be set.
+// Low and High bound the factor: 0 and 1 is full jitter, ½ and 1 is equal
+// jitter. Both names are Marc Brooker's (Exponential Backoff And Jitter, 2015).
+// The bounds ¾ and 1¼ keep the mean. The zero value never waits: Min, Max and High must be set.
 type Policy struct {
 	Min, Max  time.Duration
 	Low, High float64

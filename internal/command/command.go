@@ -1,6 +1,6 @@
 // Package command reads a user's commands, from a text that begins with a slash
 // or from the payload of a button or quick reply. Every input becomes one
-// Command of a closed set with checked arguments, or with the phrase that tells
+// Command of a closed set with checked arguments, or with the phrase that says to
 // the user what is wrong. Parse never panics. The Payload of a valid command
 // parses to the same command.
 //

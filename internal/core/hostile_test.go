@@ -250,7 +250,7 @@ func (a *attack) home() {
 
 func FuzzHostileInput(f *testing.F) {
 	if testing.Short() {
-		f.Skip("long: the seeds are the inputs of TestHostileInput")
+		f.Skip("long: make test-long; the seeds are the inputs of TestHostileInput")
 	}
 	for _, value := range hostile {
 		if len(value) < 1000 {

@@ -39,7 +39,7 @@ func TestScript(t *testing.T) {
 			t.Run(db+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				if testing.Short() && (db == "sqlite") != (name == "memory") {
-					t.Skip("long: the short run has each database and each broker once")
+					t.Skip("long: make test-long; the short run has each database and each broker once")
 				}
 				u := url(t)
 				got := play(t, u, broker(t))

@@ -147,7 +147,7 @@ func (d *deployment) settle(t *testing.T) totals {
 }
 
 // checkComplete fails unless nothing is lost, at most duplicates are doubled,
-// and nothing came that nobody waited for.
+// and nothing came unannounced.
 func checkComplete(t *testing.T, got totals, duplicates int64) {
 	t.Helper()
 	if got.Lost != 0 {

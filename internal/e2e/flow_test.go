@@ -29,7 +29,7 @@ func small() plan {
 func TestKilledDispatcherLosesNothing(t *testing.T) {
 	t.Parallel()
 	p := small()
-	// What a dispatcher has begun and the broker does not know of: its calls in
+	// This much a dispatcher has begun and the broker does not know of: its calls in
 	// flight, and what it has sent or is moving to a lane, of which it holds no
 	// more than its prefetch. How much of that there is, is a matter of the CPU
 	// time that it gets.
@@ -94,7 +94,7 @@ func TestBrokerRestartLosesNothing(t *testing.T) {
 	d.awaitSent(t, 800)
 	broker.Restart()
 	got := d.settle(t)
-	// What was sent and not yet acknowledged at that moment is sent again, and
+	// All that was sent and not yet acknowledged then is sent again, and
 	// so are the copies of the events that core had in its hands.
 	checkComplete(t, got, 2*64+2*8*19)
 }

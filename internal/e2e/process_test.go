@@ -189,11 +189,25 @@ func get(url string) (code int, body string, err error) {
 // eventually waits until check returns nil.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
+	const pause = 50 * time.Millisecond
 	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	var late time.Duration // by which this test itself was run too late, at worst
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if err = check(); err == nil {
 			return
 		}
+		slept := time.Now()
+		time.Sleep(pause)
+		late = max(late, time.Since(slept)-pause)
 	}
-	t.Fatalf("not within %v: %s: %v", patience, what, err)
+	t.Fatalf("not within %v: %s: %v (%s)", patience, what, err, starved(late))
+}
+
+// starved says whether a machine that lets a sleeping test wait so long has no
+// time for the programs either.
+func starved(late time.Duration) string {
+	if late < time.Second {
+		return fmt.Sprintf("the machine is not starved: the test itself never waited more than %v for a processor", late.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("STARVED MACHINE: the test itself waited %v for a processor; this says nothing about the programs", late.Round(time.Millisecond))
 }

@@ -29,7 +29,7 @@ func Notice(ev message.Event, to, text string, replies ...message.QuickReply) []
 }
 
 // Reply makes a quick reply, with the title shortened where it is too long. A tap
-// sends the payload back, which is a command's. ok is false if the title or the
+// sends the payload back, which is a command's. It is not ok if the title or the
 // payload is empty, or the payload is too long.
 func Reply(title, payload string) (r message.QuickReply, ok bool) {
 	title = strings.Join(strings.Fields(plaintext.Clean(title)), " ")

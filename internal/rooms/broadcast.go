@@ -129,8 +129,8 @@ func (bs Broadcasts) Stop(ctx context.Context, id string) (b Broadcast, stopped 
 
 // audience returns the part of a query that selects the recipients of a
 // broadcast. They are the members of the room, of all rooms of the page if it is
-// 0, who are within the platform's window. Mutes do not count, because the operators write. Its
-// arguments are the first three.
+// 0, who are within the platform's window. Mutes do not count, because the
+// operators write. Its arguments are the first three.
 func (bs Broadcasts) audience(page string, room int) (from string, args []any) {
 	from = `
 		FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid

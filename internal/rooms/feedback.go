@@ -102,9 +102,9 @@ func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.T
 	return nil
 }
 
-// Resume ends a page's pause and reports whether there was one. at is when the
-// cause of the resumption happened; a pause whose cause is younger stays. A zero
-// at is an operator's decision, which ends any pause. Idempotent.
+// Resume ends a page's pause and reports whether there was one. The time at is
+// that of the cause; a pause whose cause is younger stays. A zero at is an
+// operator's decision, which ends any pause. Idempotent.
 func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, error) {
 	if err := checkKey("page", page); err != nil {
 		return false, fmt.Errorf("resume page: %w", err)

@@ -15,7 +15,7 @@ func TestRoomsStayWithinCapacity(t *testing.T) {
 	t.Parallel()
 	onEach(t, shared(), func(t *testing.T, url string) {
 		if testing.Short() && strings.HasPrefix(url, "sqlite:") {
-			t.Skip("long: TestJoinLeaveAtOnce shares an SQLite file")
+			t.Skip("long: make test-long; TestJoinLeaveAtOnce shares an SQLite file")
 		}
 		stores := make([]*Store, 4)
 		for i := range stores {

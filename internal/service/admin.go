@@ -52,9 +52,9 @@ func (c AdminConfig) withDefaults() AdminConfig {
 	return c
 }
 
-// Admin is the HTTP server for operators: /metrics, /healthz (200 while the
-// process lives), /readyz (200, or 503 with the reason as text) and, where the
-// settings ask for it, /debug/pprof. NewAdmin makes one.
+// Admin is the HTTP server for operators. It serves /metrics, /healthz (200 while
+// the process lives) and /readyz (200, or 503 with the reason as text). Where the
+// settings ask for it, it serves /debug/pprof. NewAdmin makes one.
 type Admin struct {
 	cfg      AdminConfig
 	mux      *http.ServeMux

@@ -21,19 +21,19 @@ type Actor struct {
 var errEnded = errors.New("actor ended")
 
 // Run runs all actors together and returns when all have ended. The group
-// stops when ctx ends or when one actor returns, with an error or without:
-// a program that lacks a part must not go on as if it were whole. Actors are
-// then stopped in the order given, each only after the one before it has
-// ended, so that the order of shutdown is written where the actors are
-// listed: intake first, what the others need last. The error joins those of
-// all actors, each behind its actor's name.
+// stops when ctx ends or when one actor returns, with an error or without. A
+// program that lacks a part must not go on as if it were whole. Actors are then
+// stopped in the order given, each only after the one before it has ended. So
+// the order of shutdown is written where the actors are listed: intake first,
+// and last what the others need. The error joins those of all actors, each
+// behind its actor's name.
 func Run(ctx context.Context, log *slog.Logger, actors ...Actor) error {
 	group, stopping := errgroup.WithContext(ctx)
 	errs := make([]error, len(actors))
 	cancels := make([]context.CancelFunc, len(actors))
 	ended := make([]chan struct{}, len(actors))
 	for i, a := range actors {
-		// Not a child of ctx: each actor is stopped in its turn.
+		// Not a child of ctx: each actor is stopped in its order.
 		actorCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancels[i], ended[i] = cancel, make(chan struct{})
 		group.Go(func() error {

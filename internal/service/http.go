@@ -19,9 +19,9 @@ const (
 	maxHeaderBytes    = 64 << 10        // a request of ours needs less than 1 KiB
 )
 
-// NewHTTPServer returns a server for h with bounded reading, whose own
-// messages go to log at level debug, because an error of a client is not ours.
-// The caller may change the server before serving.
+// NewHTTPServer returns a server for h with bounded reading. Its own messages
+// go to log at level debug, because an error of a client is not ours. The caller
+// may change the server before serving.
 func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -43,9 +43,9 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// ServeHTTP serves l until ctx ends, then takes no more requests and gives
-// those in flight shutdownTimeout to finish; what remains is cut off, and the
-// error says so. It closes l.
+// ServeHTTP serves l until ctx ends. Then it takes no more requests and gives
+// those in flight shutdownTimeout to finish. It cuts off those that remain, and
+// the error says so. It closes l.
 func ServeHTTP(ctx context.Context, srv *http.Server, l net.Listener, shutdownTimeout time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()

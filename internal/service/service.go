@@ -1,9 +1,11 @@
-// Package service does what every program needs and knows none of them:
-// settings from the environment, logging, signals, running several parts
-// together, and the admin HTTP server with /metrics, /healthz and /readyz. It
-// guarantees that a wrong setting stops a program at start with one line that
-// names every fault, that no secret is printed, and that no goroutine outlives
-// the function that started it.
+// Package service runs a program's parts: settings from the environment, logging,
+// signals, ordered shutdown, and the admin HTTP server with /metrics, /healthz
+// and /readyz. It knows no program. It guarantees:
+//
+//   - A wrong setting stops a program at start, with one line that names every
+//     fault.
+//   - No secret is printed.
+//   - No goroutine outlives the function that started it.
 //
 // A program's main is
 //
@@ -31,9 +33,9 @@ const (
 	ExitSettings = 2 // as flag.ExitOnError and most Unix tools use it
 )
 
-// Main calls run with a context that SIGINT or SIGTERM ends, reports its error
-// as one line on stderr, and returns the exit code: 0 for nil and ErrHelp, 2
-// for wrong settings, otherwise 1.
+// Main calls run with a context that SIGINT or SIGTERM ends, and writes its
+// error as one line to stderr. It returns the exit code: 0 for nil and ErrHelp,
+// 2 for wrong settings, otherwise 1.
 func Main(stderr io.Writer, run func(context.Context) error) int {
 	ctx, stop := SignalContext(context.Background())
 	defer stop()

@@ -12,18 +12,20 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/web"
+	"chatclub/internal/app"
+	"chatclub/internal/dispatch"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
 	"chatclub/internal/service"
 )
 
-// order is what a child process is told on its standard input. It holds the
+// childSpec is what a child process is told on its standard input. It holds the
 // broker's password, which would be seen among the arguments.
-type order struct {
+type childSpec struct {
 	Options  Options        `json:"options"`
 	Replica  int            `json:"replica"`
-	Front    Front          `json:"front"`
+	Ingress  Ingress        `json:"ingress"`
 	AMQPURL  string         `json:"amqp_url,omitempty"`
 	Topology queue.Topology `json:"topology"`
 	Graph    string         `json:"graph,omitempty"` // the platform's address
@@ -34,18 +36,18 @@ type order struct {
 // this package starts itself. It must then call Child.
 const (
 	KindDispatcher = "dispatcher"
-	KindFront      = "front"
+	KindIngress    = "ingress"
 	KindPlatform   = "platform"
 )
 
-// Child is a child process: it reads its order from stdin, says on stdout where
+// Child is a child process: it reads its spec from stdin, says on stdout where
 // it listens once it is ready for that, and ends cleanly when ctx ends or its
 // stdin does, so that it never outlives its parent.
 func Child(ctx context.Context, kind string, stdin io.Reader, stdout, stderr io.Writer) error {
-	var o order
+	var o childSpec
 	lines := json.NewDecoder(stdin)
 	if err := lines.Decode(&o); err != nil {
-		return fmt.Errorf("read order: %w", err)
+		return fmt.Errorf("read the spec of a child process: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -58,29 +60,48 @@ func Child(ctx context.Context, kind string, stdin io.Reader, stdout, stderr io.
 	switch kind {
 	case KindDispatcher:
 		return o.dispatch(ctx, log, say)
-	case KindFront:
-		return o.front(ctx, log, say)
+	case KindIngress:
+		return o.ingress(ctx, log, say)
 	case KindPlatform:
 		return o.platform(ctx, say)
 	}
 	return fmt.Errorf("kind of process %.20q is unknown", kind)
 }
 
-func (o *order) broker(kind string, log *slog.Logger, reg prometheus.Registerer) (*rabbit.Broker, error) {
+func (o *childSpec) broker(kind string, log *slog.Logger, reg prometheus.Registerer) (*rabbit.Broker, error) {
 	return rabbit.Open(rabbit.Config{
 		URLs: []string{o.AMQPURL}, Topology: o.Topology, Log: log, Registerer: reg, Name: "loadtest " + kind,
 	})
 }
 
-func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)) (err error) {
+func (o *childSpec) dispatch(ctx context.Context, log *slog.Logger, say func(string)) error {
 	reg := service.NewRegistry()
+	if o.Options.Strategy == Bare {
+		run, err := o.bare(ctx, reg)
+		if err != nil {
+			return err
+		}
+		return serve(ctx, log, reg, say, &runner{bare: run})
+	}
+	return o.dispatcher(ctx, log, reg, say)
+}
+
+// dispatcher runs a dispatcher on a broker of its own.
+func (o *childSpec) dispatcher(ctx context.Context, log *slog.Logger, reg *prometheus.Registry, say func(string)) (err error) {
 	send, err := sender.New(sender.Config{
-		BaseURL: o.Graph + "/v23.0", Tokens: tokens{}, MaxInFlight: MaxInFlight, CallTimeout: callTimeout, Registerer: reg,
+		BaseURL: o.Graph + graphVersion, Tokens: tokens{}, MaxInFlight: MaxInFlight, CallTimeout: callTimeout, Registerer: reg,
 	})
 	if err != nil {
 		return err
 	}
 	defer send.Close()
+	var caller dispatch.Caller = send
+	if n := o.Options.BatchCalls; n > 1 {
+		wait := service.Defaults[app.DispatcherSettings]().BatchWait
+		if caller, err = sender.NewBatcher(sender.BatchConfig{Sender: send, Size: n, Wait: wait}); err != nil {
+			return err
+		}
+	}
 	broker, err := o.broker(KindDispatcher, log, reg)
 	if err != nil {
 		return err
@@ -89,11 +110,16 @@ func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)
 	faults := prometheus.NewCounter(prometheus.CounterOpts{Name: faultsMetric, Help: "Errors of the strategy."})
 	reg.MustRegister(faults)
 	r, err := newRunner(ctx, o.Options, parts{
-		broker: broker, caller: send, reg: reg, log: log, replica: o.Replica, fault: func(error) { faults.Inc() },
+		broker: broker, caller: caller, reg: reg, log: log, replica: o.Replica, fault: func(error) { faults.Inc() },
 	})
 	if err != nil {
 		return err
 	}
+	return serve(ctx, log, reg, say, r)
+}
+
+// serve runs a dispatcher and an admin server until ctx ends.
+func serve(ctx context.Context, log *slog.Logger, reg *prometheus.Registry, say func(string), r *runner) error {
 	admin := service.NewAdmin(service.AdminConfig{
 		Addr: "127.0.0.1:0", Registry: reg, Log: log, Ready: r.ready,
 	})
@@ -105,14 +131,14 @@ func (o *order) dispatch(ctx context.Context, log *slog.Logger, say func(string)
 	return service.Run(ctx, log, service.Actor{Name: KindDispatcher, Run: r.run}, admin.Actor())
 }
 
-func (o *order) front(ctx context.Context, log *slog.Logger, say func(string)) (err error) {
+func (o *childSpec) ingress(ctx context.Context, log *slog.Logger, say func(string)) (err error) {
 	reg := service.NewRegistry()
-	broker, err := o.broker(KindFront, log, reg)
+	broker, err := o.broker(KindIngress, log, reg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, broker.Close()) }()
-	f, err := startFront(ctx, o.Front, broker, log)
+	f, err := startIngress(ctx, o.Ingress, broker, log)
 	if err != nil {
 		return err
 	}
@@ -121,13 +147,13 @@ func (o *order) front(ctx context.Context, log *slog.Logger, say func(string)) (
 		return errors.Join(err, f.stop())
 	}
 	say(f.url + " http://" + admin.Addr())
-	return service.Run(ctx, log, service.Actor{Name: KindFront, Run: func(ctx context.Context) error {
+	return service.Run(ctx, log, service.Actor{Name: KindIngress, Run: func(ctx context.Context) error {
 		<-ctx.Done()
 		return f.stop()
 	}}, admin.Actor())
 }
 
-func (o *order) platform(ctx context.Context, say func(string)) error {
+func (o *childSpec) platform(ctx context.Context, say func(string)) error {
 	api, err := fakeapi.New(fakeapi.Config{Seed: o.Seed})
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +36,7 @@ type Options struct {
 	LatencyTarget time.Duration `json:"latency_target,omitempty"`
 	MessageTTL    time.Duration `json:"message_ttl,omitempty"`   // default an hour
 	MaxInFlight   int           `json:"max_in_flight,omitempty"` // default 512
+	BatchCalls    int           `json:"batch_calls,omitempty"`   // messages that go in one request at most; default 1
 }
 
 // The defaults of the dispatcher program, as far as the load test counts on them.
@@ -62,17 +65,20 @@ func (o *Options) settings() app.DispatcherSettings {
 
 // parts are what one dispatcher is made of.
 type parts struct {
-	broker  queue.Broker
-	caller  dispatch.Caller
-	reg     *prometheus.Registry
-	log     *slog.Logger
-	replica int         // from 0, those that are gone counted
-	fault   func(error) // is told every error of the strategy
+	broker    queue.Broker
+	caller    dispatch.Caller
+	transport http.RoundTripper // to the platform; for the bare loop
+	reg       *prometheus.Registry
+	log       *slog.Logger
+	replica   int                                                               // from 0, those that are gone counted
+	random    func() float64                                                    // nil: math/rand
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // to Redis; nil: by TCP
+	fault     func(error)                                                       // is told every error of the strategy
 }
 
 // runner is a dispatcher with its strategy.
 type runner struct {
-	bare       *parts // the loop instead of a dispatcher
+	bare       func(context.Context) error // the loop instead of a dispatcher
 	dispatcher *app.Program
 	strategy   strategy.Strategy
 	fault      func(error)
@@ -81,7 +87,7 @@ type runner struct {
 // newRunner makes the replica-th dispatcher.
 func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
 	if o.Strategy == Bare {
-		return &runner{bare: &p}, nil
+		return &runner{bare: func(ctx context.Context) error { return p.bare(ctx, o) }}, nil
 	}
 	info, ok := strategy.Find(o.Strategy)
 	if !ok {
@@ -91,13 +97,13 @@ func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
 	gate, err := info.New(strategy.Config{
 		Limit:    message.Limits{Text: o.Limit, Media: float64(s.LimitMedia)}.Of,
 		Replicas: o.Replicas, Replica: p.replica, LaneHold: s.LanePrefetch,
-		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Log: p.log, Fault: p.fault,
+		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Dial: p.dial, Random: p.random, Log: p.log, Fault: p.fault,
 	})
 	if err != nil {
 		return nil, err
 	}
 	d, err := app.NewDispatcher(ctx, app.DispatcherConfig{
-		Settings: s, Sender: p.caller, Gate: gate,
+		Settings: s, Sender: p.caller, Gate: gate, Random: p.random,
 		Options: app.Options{Broker: p.broker, Registry: p.reg, Log: p.log},
 	})
 	if err != nil {
@@ -109,7 +115,7 @@ func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
 // ready returns nil while it takes messages.
 func (r *runner) ready(ctx context.Context) error {
 	if r.bare != nil {
-		return r.bare.broker.Ready()
+		return nil
 	}
 	return r.dispatcher.Ready(ctx)
 }
@@ -118,7 +124,7 @@ func (r *runner) ready(ctx context.Context) error {
 // after it; or the strategy at once, where errKilled ended ctx.
 func (r *runner) run(ctx context.Context) error {
 	if r.bare != nil {
-		return r.bare.bare(ctx)
+		return r.bare(ctx)
 	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -28,11 +28,11 @@ type Fleet interface {
 	// dispatchers. The platform and the broker stay.
 	Stop(ctx context.Context) error
 
-	// Front starts webhook and core, with rooms of so many, and returns the
+	// Ingress starts webhook and core, with rooms of so many, and returns the
 	// address to post events to.
-	Front(ctx context.Context, f Front) (string, error)
+	Ingress(ctx context.Context, f Ingress) (string, error)
 
-	Broker() queue.Broker        // of whoever publishes and looks after what is left
+	Broker() queue.Broker        // to publish on, and to look at what is left
 	Platform() Platform          // the fake
 	Usage() (Usage, error)       // so far
 	Errors() []string            // what makes the run doubtful: who ended by itself, a strategy's errors, what could not be counted
@@ -45,8 +45,8 @@ type Platform struct {
 	Transport http.RoundTripper // nil: over the network
 }
 
-// Front is how webhook and core are run.
-type Front struct {
+// Ingress is how webhook and core are run.
+type Ingress struct {
 	Secret   string
 	Capacity int     // of a room
 	Limit    float64 // beyond which core puts copies straight on lanes; 0: it never does
@@ -59,7 +59,7 @@ type Usage struct {
 	Operations  *int64         // published, delivered and settled messages
 	All         *time.Duration // of all below
 	Dispatchers *time.Duration
-	Front       *time.Duration // webhook and core
+	Ingress     *time.Duration // webhook and core
 	Broker      *time.Duration
 	Fake        *time.Duration
 	Memory      *int64 // the most that any one dispatcher has held so far, in bytes
@@ -67,7 +67,7 @@ type Usage struct {
 	Whole       bool // All is of one process with the load generator in it
 }
 
-// strategyFaults is how Errors tells that the strategy's figures are not what it
+// strategyFaults is how Errors says that the strategy's figures are not what it
 // can do: whose, how many errors, and one of them.
 const strategyFaults = "the strategy of %s met %d errors, and its figures are those of a strategy that met them: %v"
 
@@ -97,7 +97,7 @@ type Config struct {
 	Seed     uint64 // of the platform
 	Log      *slog.Logger
 
-	// Wrap is around every dispatcher's calls. It serves tests of whoever
-	// judges: a caller that cheats must be found out. nil: none.
+	// Wrap is around every dispatcher's calls. It serves tests of the
+	// judge, who must find out a caller that cheats. nil: none.
 	Wrap func(dispatch.Caller) dispatch.Caller
 }

@@ -3,16 +3,22 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 
 	"chatclub/internal/queue"
 )
 
-// link is one dispatcher's connection to a broker in memory, so that it can be
-// cut as the broker sees it when a process dies: what was held returns, and
-// nothing more is published or settled. Safe for concurrent use.
-type link struct {
+// link is one dispatcher's connection to the broker in memory. It can be cut as
+// the broker sees it when a process dies: what was held returns, and nothing more
+// is published or settled.
+type link interface {
+	queue.Broker
+	cut()
+	isDead() bool
+}
+
+// direct is a link without a network. Safe for concurrent use.
+type direct struct {
 	queue.Broker
 
 	mu   sync.Mutex
@@ -21,7 +27,7 @@ type link struct {
 }
 
 // Consume implements queue.Broker.
-func (l *link) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
+func (l *direct) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dead {
@@ -34,9 +40,9 @@ func (l *link) Consume(name string, opts queue.ConsumeOptions) (queue.Subscripti
 	return s, err
 }
 
-// Publish implements queue.Publisher. To publish nothing never fails: who only
-// has deliveries to move that are stale is done with them.
-func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
+// Publish implements queue.Publisher. To publish nothing never fails: a mover
+// whose deliveries are all stale is done with them.
+func (l *direct) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if len(msgs) == 0 {
 		return nil
 	}
@@ -47,7 +53,7 @@ func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
 }
 
 // Inspect implements queue.Broker.
-func (l *link) Inspect(ctx context.Context, name string) (queue.Info, error) {
+func (l *direct) Inspect(ctx context.Context, name string) (queue.Info, error) {
 	if l.isDead() {
 		return queue.Info{}, fmt.Errorf("inspect %q: %w", name, queue.ErrClosed)
 	}
@@ -55,16 +61,16 @@ func (l *link) Inspect(ctx context.Context, name string) (queue.Info, error) {
 }
 
 // Close leaves the broker to the others.
-func (l *link) Close() error { return nil }
+func (l *direct) Close() error { return nil }
 
-func (l *link) isDead() bool {
+func (l *direct) isDead() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dead
 }
 
 // cut ends the connection.
-func (l *link) cut() {
+func (l *direct) cut() {
 	l.mu.Lock()
 	l.dead = true
 	subs := l.subs
@@ -73,18 +79,3 @@ func (l *link) cut() {
 		_ = s.Close() // never fails
 	}
 }
-
-// over makes a dead dispatcher's calls fail before they are made. Those
-// in flight stay made.
-func (l *link) over(rt http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if l.isDead() {
-			return nil, queue.ErrClosed
-		}
-		return rt.RoundTrip(r)
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

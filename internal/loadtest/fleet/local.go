@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -19,15 +22,17 @@ import (
 )
 
 // Local is a fleet in this process: dispatchers as goroutines, the broker in
-// memory, the platform without a socket. OpenLocal makes
-// one.
+// memory, the platform without a socket. It runs in a synctest bubble as well.
+// OpenLocal and NewLocal make one.
 type Local struct {
-	cfg      Config
+	cfg      LocalConfig
 	broker   *memory.Broker
+	net      *network // nil: none lies between
+	source   queue.Broker
 	platform *fakeapi.API
-	front    *front
-	replicas []*replica // that run, in the order they joined
-	killed   []*replica // whose goroutines may still have to end
+	ingress  *ingress
+	replicas []*Dispatcher // that run, in the order they joined
+	killed   []*Dispatcher // whose goroutines may still have to end
 	joined   int
 
 	mu     sync.Mutex
@@ -38,12 +43,37 @@ type Local struct {
 
 var _ Fleet = (*Local)(nil)
 
-type replica struct {
-	link   *link
+// LocalConfig is a Config with what only a Local can do.
+type LocalConfig struct {
+	Config
+	Network  Network
+	Platform *fakeapi.Settings // nil: the fake's defaults
+	Seconds  int               // of each page that the platform's ledger keeps; 0: its default
+
+	// Transport is around every dispatcher's way to the platform. nil: none.
+	Transport func(http.RoundTripper) http.RoundTripper
+	// Random returns a dispatcher's source of random numbers in [0, 1), which
+	// must be safe for concurrent use. nil: math/rand.
+	Random func() func() float64
+	// DialRedis connects to the Redis of the strategies that need one. nil: by
+	// TCP.
+	DialRedis func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Dispatcher is one of a Local.
+type Dispatcher struct {
+	link   link
+	way    *way
 	sender *sender.Sender
 	cancel context.CancelCauseFunc
 	done   chan error
 }
+
+// SetHealth changes the state of the dispatcher's way to the platform.
+func (d *Dispatcher) SetHealth(h Health) { d.way.health.Store(int32(h)) }
+
+// InFlight returns how many calls the platform has taken and not answered.
+func (d *Dispatcher) InFlight() int { return int(d.way.calls.Load()) }
 
 // errKilled is why a killed dispatcher's context ends.
 var errKilled = errors.New("killed")
@@ -51,23 +81,52 @@ var errKilled = errors.New("killed")
 // OpenLocal makes a Local without dispatchers. It is returned as a Fleet, because
 // a nil *Local that a caller hands on as one would not be nil any more.
 func OpenLocal(cfg Config) (Fleet, error) {
+	l, err := NewLocal(LocalConfig{Config: cfg})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// NewLocal makes a Local without dispatchers.
+func NewLocal(cfg LocalConfig) (*Local, error) {
 	broker, err := memory.New(cfg.Topology)
 	if err != nil {
 		return nil, err
 	}
-	platform, err := fakeapi.New(fakeapi.Config{Seed: cfg.Seed})
+	platform, err := fakeapi.New(fakeapi.Config{Seed: cfg.Seed, Settings: cfg.Platform, Seconds: cfg.Seconds})
 	if err != nil {
 		return nil, err
 	}
-	return &Local{cfg: cfg, broker: broker, platform: platform}, nil
+	if cfg.Random == nil {
+		cfg.Random = func() func() float64 { return rand.Float64 }
+	}
+	if cfg.Transport == nil {
+		cfg.Transport = func(rt http.RoundTripper) http.RoundTripper { return rt }
+	}
+	l := &Local{cfg: cfg, broker: broker, source: broker, platform: platform}
+	if cfg.Network.Hop > 0 || cfg.Network.Capacity > 0 {
+		l.net = newNetwork(cfg.Network, broker)
+		l.source = l.net.connect()
+	}
+	return l, nil
+}
+
+// connect returns one more dispatcher's connection to the broker.
+func (l *Local) connect() link {
+	if l.net != nil {
+		return l.net.connect()
+	}
+	return &direct{Broker: l.broker}
 }
 
 // Join starts a dispatcher. It takes messages at once.
 func (l *Local) Join(ctx context.Context) error {
-	link := &link{Broker: l.broker}
+	link := l.connect()
+	way := &way{link: link, rt: l.platform.Transport()}
 	reg := prometheus.NewRegistry()
 	send, err := sender.New(sender.Config{
-		BaseURL: "http://fakeapi/v23.0", Tokens: tokens{}, Transport: link.over(l.platform.Transport()),
+		BaseURL: "http://fakeapi" + graphVersion, Tokens: tokens{}, Transport: l.cfg.Transport(way),
 		MaxInFlight: MaxInFlight, CallTimeout: callTimeout, Registerer: reg,
 	})
 	if err != nil {
@@ -77,20 +136,23 @@ func (l *Local) Join(ctx context.Context) error {
 	if l.cfg.Wrap != nil {
 		caller = l.cfg.Wrap(send)
 	}
-	r, err := newRunner(ctx, l.cfg.Options, parts{broker: link, caller: caller, reg: reg, log: l.cfg.Log, replica: l.joined, fault: l.strategyFault})
+	r, err := newRunner(ctx, l.cfg.Options, parts{
+		broker: link, caller: caller, transport: way, reg: reg, log: l.cfg.Log, replica: l.joined, fault: l.strategyFault,
+		random: l.cfg.Random(), dial: l.cfg.DialRedis,
+	})
 	if err != nil {
 		return err
 	}
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	rep := &replica{link: link, sender: send, cancel: cancel, done: make(chan error, 1)}
+	d := &Dispatcher{link: link, way: way, sender: send, cancel: cancel, done: make(chan error, 1)}
 	go func() {
 		err := r.run(running)
 		if running.Err() == nil {
 			l.fault(fmt.Errorf("a dispatcher ended by itself: %w", err))
 		}
-		rep.done <- err
+		d.done <- err
 	}()
-	l.replicas = append(l.replicas, rep)
+	l.replicas = append(l.replicas, d)
 	l.joined++
 	return nil
 }
@@ -120,53 +182,103 @@ func (l *Local) Errors() []string {
 	return errs
 }
 
+// Dispatchers returns those that run, in the order in which they joined.
+func (l *Local) Dispatchers() []*Dispatcher { return slices.Clone(l.replicas) }
+
+// Owner returns the dispatcher that drains a single-active queue, nil without
+// any. It needs a Network.
+func (l *Local) Owner(name string) *Dispatcher {
+	if l.net == nil {
+		return nil
+	}
+	c := l.net.owner(name)
+	for _, d := range l.replicas {
+		if d.link == link(c) {
+			return d
+		}
+	}
+	return nil
+}
+
 // Leave stops the second oldest dispatcher.
 func (l *Local) Leave(context.Context) error {
-	r, err := take(&l.replicas, second)
+	d, err := take(&l.replicas, second)
 	if err != nil {
 		return err
 	}
-	r.cancel(nil)
-	return r.end()
+	return d.stop()
+}
+
+// Remove stops these dispatchers together, cleanly.
+func (l *Local) Remove(which ...*Dispatcher) error {
+	for _, d := range which {
+		d.cancel(nil)
+	}
+	var faults []error
+	for _, d := range which {
+		if i := slices.Index(l.replicas, d); i >= 0 {
+			l.replicas = slices.Delete(l.replicas, i, i+1)
+			faults = append(faults, d.stop())
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// stop ends the dispatcher cleanly.
+func (d *Dispatcher) stop() error {
+	d.cancel(nil)
+	err := d.end()
+	return errors.Join(err, d.link.Close())
 }
 
 // end waits until the dispatcher has ended.
-func (r *replica) end() error {
-	err := <-r.done
-	r.sender.Close()
+func (d *Dispatcher) end() error {
+	err := <-d.done
+	d.sender.Close()
 	return err
 }
 
 // Kill cuts the oldest dispatcher off the broker and the platform, and its
 // strategy off whatever that talks to. It does not wait for the goroutines: what
-// they still do nobody sees, and nobody waits for a process that is dead.
+// they still do has no effect, as of a process that is dead.
 func (l *Local) Kill(context.Context) error {
-	r, err := take(&l.replicas, oldest)
+	d, err := take(&l.replicas, oldest)
 	if err != nil {
 		return err
 	}
-	r.link.cut()
-	r.cancel(errKilled)
-	l.killed = append(l.killed, r)
+	l.kill(d)
 	return nil
+}
+
+// KillOwner kills the dispatcher that drains a single-active queue, and returns
+// it. It needs a Network.
+func (l *Local) KillOwner(name string) (*Dispatcher, error) {
+	d := l.Owner(name)
+	if d == nil {
+		return nil, fmt.Errorf("kill the owner of %q: it has none", name)
+	}
+	l.replicas = slices.DeleteFunc(l.replicas, func(o *Dispatcher) bool { return o == d })
+	l.kill(d)
+	return d, nil
+}
+
+func (l *Local) kill(d *Dispatcher) {
+	d.link.cut()
+	d.cancel(errKilled)
+	l.killed = append(l.killed, d)
 }
 
 // Stop stops everything but the broker and the platform, and waits for what is
 // left of the killed.
-func (l *Local) Stop(ctx context.Context) error {
+func (l *Local) Stop(context.Context) error {
 	var faults []error
-	if l.front != nil {
-		faults = append(faults, l.front.stop())
-		l.front = nil
+	if l.ingress != nil {
+		faults = append(faults, l.ingress.stop())
+		l.ingress = nil
 	}
-	for _, r := range l.replicas { // together: each waits for its calls in flight
-		r.cancel(nil)
-	}
-	for len(l.replicas) > 0 {
-		faults = append(faults, l.Leave(ctx))
-	}
-	for _, r := range l.killed {
-		if err := r.end(); err != nil {
+	faults = append(faults, l.Remove(l.Dispatchers()...)) // together: each waits for its calls in flight
+	for _, d := range l.killed {
+		if err := d.end(); err != nil {
 			l.cfg.Log.Debug("killed dispatcher", "err", err)
 		}
 	}
@@ -174,18 +286,21 @@ func (l *Local) Stop(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// Front starts webhook and core.
-func (l *Local) Front(ctx context.Context, f Front) (string, error) {
-	front, err := startFront(ctx, f, l.broker, l.cfg.Log)
+// Ingress starts webhook and core.
+func (l *Local) Ingress(ctx context.Context, f Ingress) (string, error) {
+	ingress, err := startIngress(ctx, f, l.source, l.cfg.Log)
 	if err != nil {
 		return "", err
 	}
-	l.front = front
-	return front.url, nil
+	l.ingress = ingress
+	return ingress.url, nil
 }
 
-// Broker is the one in memory.
-func (l *Local) Broker() queue.Broker { return l.broker }
+// Broker is the one in memory, over the network if there is one.
+func (l *Local) Broker() queue.Broker { return l.source }
+
+// API is the fake.
+func (l *Local) API() *fakeapi.API { return l.platform }
 
 // Platform is the fake, without a socket.
 func (l *Local) Platform() Platform {
@@ -209,5 +324,10 @@ func (l *Local) Usage() (Usage, error) {
 func (l *Local) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return errors.Join(l.Stop(ctx), l.broker.Close())
+	err := errors.Join(l.Stop(ctx), l.source.Close(), l.broker.Close())
+	if l.net != nil {
+		l.net.close()
+		l.net = nil
+	}
+	return err
 }

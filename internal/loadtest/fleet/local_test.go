@@ -34,15 +34,19 @@ func openLocal(t *testing.T, o Options, n int) *Local {
 	return l
 }
 
-// publish puts messages of many pages on a queue.
-func publish(t *testing.T, l *Local, name string, n int) {
+// publish puts messages of so many pages on a queue.
+func publish(t *testing.T, l *Local, name string, n, pages int) {
 	t.Helper()
 	for i := range n {
 		out := message.Outbound{
-			ID: fmt.Sprint("m/", i), Page: strconv.Itoa(1000 + i%50), To: strconv.Itoa(100_000 + i),
+			ID: fmt.Sprint(1000+i%pages, "/m/", i), Page: strconv.Itoa(1000 + i%pages), To: strconv.Itoa(100_000 + i),
 			Class: message.ClassText, Text: "hello", Time: time.Now().UnixMilli(),
 		}
-		body, err := out.Encode()
+		encode := message.Outbound.Encode
+		if l.cfg.Options.Strategy == Bare {
+			encode = BareBody
+		}
+		body, err := encode(out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,8 +70,8 @@ func totals(t *testing.T, l *Local) ledger.Counts {
 	return c
 }
 
-// Who kills a dispatcher does not wait for it, and neither broker nor platform
-// sees anything of what it does until it has ended; which is soon. pinned gives
+// Kill does not wait for the dispatcher. Neither broker nor platform sees
+// anything of what it does until it has ended, which is soon. pinned gives
 // half of the messages back, and naive all that are refused keep waiting; the
 // bare loop gives back what is refused.
 func TestKilledIsSilentAtOnce(t *testing.T) {
@@ -89,7 +93,11 @@ func TestKilledIsSilentAtOnce(t *testing.T) {
 				if err := j.Control(t.Context(), map[string]any{"text": map[string]any{"per_second": 5}, "latency": "fixed:40ms"}); err != nil {
 					t.Fatal(err)
 				}
-				publish(t, l, l.Broker().Topology().Outbound(), 3000)
+				pages := 50
+				if testing.Short() {
+					pages = 10
+				}
+				publish(t, l, l.Broker().Topology().Outbound(), 60*pages, pages)
 				time.Sleep(3817 * time.Millisecond) // the second's quota is used up, calls are in flight
 				synctest.Wait()
 				if totals(t, l).Accepted == 0 {

@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"testing"
 
@@ -15,9 +17,13 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		switch kind := os.Args[1]; kind {
-		case KindDispatcher, KindFront, KindPlatform:
+		case KindDispatcher, KindIngress, KindPlatform:
 			os.Exit(child(kind))
 		}
+	}
+	flag.Parse()
+	if testing.Short() { // the race detector makes five bytes of one
+		debug.SetGCPercent(25)
 	}
 	rabbittest.Main(m)
 }

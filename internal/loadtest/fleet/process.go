@@ -43,7 +43,7 @@ const (
 
 // spawn starts this program as a child of a kind and waits until it says where
 // it listens.
-func spawn(ctx context.Context, log *slog.Logger, kind string, o order) (*process, error) {
+func spawn(ctx context.Context, log *slog.Logger, kind string, o childSpec) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", kind, err)
@@ -142,7 +142,7 @@ func (p *process) kill() error {
 	return nil
 }
 
-// close asks the last time what the process has used, and tells whether it still
+// close asks the last time what the process has used, and reports whether it still
 // ran. What becomes of it from now on is our doing.
 func (p *process) close(ctx context.Context) bool {
 	p.look(ctx)
@@ -176,7 +176,7 @@ func (p *process) look(ctx context.Context) used {
 	defer p.mu.Unlock()
 	switch {
 	case p.over:
-	case p.ended(): // by itself: how far it came since it was last asked nobody knows
+	case p.ended(): // by itself: how far it came since it was last asked is not known
 		p.last.operations = nil
 	default:
 		u.faults = max(u.faults, p.last.faults)

@@ -27,7 +27,7 @@ func spawnOne(t *testing.T, metrics *string) *process {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has /proc")
 	}
-	p, err := spawn(t.Context(), slog.New(slog.DiscardHandler), KindPlatform, order{})
+	p, err := spawn(t.Context(), slog.New(slog.DiscardHandler), KindPlatform, childSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,80 +103,80 @@ func TestCrashIsTold(t *testing.T) {
 func TestFrontIsCounted(t *testing.T) {
 	t.Parallel()
 	metrics := "chatclub_broker_published_total 5\n"
-	front := spawnOne(t, &metrics)
-	front.kind = KindFront
+	ingress := spawnOne(t, &metrics)
+	ingress.kind = KindIngress
 	self, err := os.FindProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// This process stands for a dispatcher that has used some time.
-	busy := &process{kind: KindDispatcher, cmd: &exec.Cmd{Process: self}, stderr: &tail{}, done: make(chan struct{}), admin: front.admin}
-	p := &Processes{reg: prometheus.NewRegistry(), platform: spawnOne(t, &metrics), front: front, dispatchers: []*process{busy}, brokerPID: os.Getpid()}
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); { // until the front has used some
-		if cpu, err := proc.CPU(front.cmd.Process.Pid); err != nil || cpu > 0 {
+	busy := &process{kind: KindDispatcher, cmd: &exec.Cmd{Process: self}, stderr: &tail{}, done: make(chan struct{}), admin: ingress.admin}
+	p := &Processes{reg: prometheus.NewRegistry(), platform: spawnOne(t, &metrics), ingress: ingress, dispatchers: []*process{busy}, brokerPID: os.Getpid()}
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); { // until the ingress has used some
+		if cpu, err := proc.CPU(ingress.cmd.Process.Pid); err != nil || cpu > 0 {
 			break
 		}
-		_ = get(t.Context(), front.address+"/", nil)
+		_ = get(t.Context(), ingress.address+"/", nil)
 	}
 	u, err := p.Usage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *u.Front == 0 || *u.All != *u.Dispatchers+*u.Front+*u.Broker+*u.Fake {
-		t.Errorf("All = %v of dispatchers %v, front %v, broker %v, fake %v, want the sum", *u.All, *u.Dispatchers, *u.Front, *u.Broker, *u.Fake)
+	if *u.Ingress == 0 || *u.All != *u.Dispatchers+*u.Ingress+*u.Broker+*u.Fake {
+		t.Errorf("All = %v of dispatchers %v, ingress %v, broker %v, fake %v, want the sum", *u.All, *u.Dispatchers, *u.Ingress, *u.Broker, *u.Fake)
 	}
 	if *u.Operations != 10 {
 		t.Errorf("operations = %d, want 5 of each", *u.Operations)
 	}
-	if err := front.kill(); err != nil {
+	if err := ingress.kill(); err != nil {
 		t.Fatal(err)
 	}
-	if list := p.Errors(); len(list) != 1 || !strings.Contains(list[0], "front ended by itself") {
-		t.Errorf("Errors() = %q, want that the front ended by itself", list)
+	if list := p.Errors(); len(list) != 1 || !strings.Contains(list[0], "ingress ended by itself") {
+		t.Errorf("Errors() = %q, want that the ingress ended by itself", list)
 	}
 	if u, err = p.Usage(); err != nil || u.Operations != nil {
-		t.Errorf("operations after the front's crash = %v, %v, want unknown", u.Operations, err)
+		t.Errorf("operations after the ingress's crash = %v, %v, want unknown", u.Operations, err)
 	}
 }
 
-// What one process does not tell makes a sum unknown, and memory is one
+// A process that cannot be asked makes a sum unknown, and memory is one
 // dispatcher's.
 func TestUsageAddsUp(t *testing.T) {
 	t.Parallel()
 	known := func(n int64) used { return used{cpu: new(time.Duration(n)), peak: new(n), operations: new(n)} }
 	type want struct {
-		Operations, Memory *int64
-		Dispatchers, Front *time.Duration
+		Operations, Memory   *int64
+		Dispatchers, Ingress *time.Duration
 	}
 	for _, row := range []struct {
-		name               string
-		dispatchers, front []used
-		want               want
+		name                 string
+		dispatchers, ingress []used
+		want                 want
 	}{
 		{"none", nil, nil, want{Operations: new(int64(100)), Dispatchers: new(time.Duration(0))}},
 		{
 			"all known",
 			[]used{known(1), known(3), known(2)},
 			[]used{known(10)},
-			want{Operations: new(int64(116)), Memory: new(int64(3)), Dispatchers: new(time.Duration(6)), Front: new(time.Duration(10))},
+			want{Operations: new(int64(116)), Memory: new(int64(3)), Dispatchers: new(time.Duration(6)), Ingress: new(time.Duration(10))},
 		},
-		{"one dispatcher unknown", []used{known(1), {}}, []used{known(10)}, want{Front: new(time.Duration(10))}},
+		{"one dispatcher unknown", []used{known(1), {}}, []used{known(10)}, want{Ingress: new(time.Duration(10))}},
 		{
-			"the front unknown",
+			"the ingress unknown",
 			[]used{known(1), known(3)},
 			[]used{{}},
 			want{Memory: new(int64(3)), Dispatchers: new(time.Duration(4))},
 		},
 	} {
-		u := usage(row.dispatchers, row.front, 100)
-		got := want{Operations: u.Operations, Memory: u.Memory, Dispatchers: u.Dispatchers, Front: u.Front}
+		u := usage(row.dispatchers, row.ingress, 100)
+		got := want{Operations: u.Operations, Memory: u.Memory, Dispatchers: u.Dispatchers, Ingress: u.Ingress}
 		if diff := cmp.Diff(row.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", row.name, diff)
 		}
 	}
 }
 
-// What a child writes on standard error is in the log, line by line.
+// The log has all that a child writes on standard error, line by line.
 func TestChildrenAreHeard(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -196,8 +196,8 @@ func TestChildrenAreHeard(t *testing.T) {
 	}
 	b.Reset()
 	// A dispatcher without an address for its calls cannot start.
-	if _, err := spawn(t.Context(), log, KindDispatcher, order{}); err == nil {
-		t.Error("spawn of a dispatcher with an empty order = nil error, want one")
+	if _, err := spawn(t.Context(), log, KindDispatcher, childSpec{}); err == nil {
+		t.Error("spawn of a dispatcher with an empty spec = nil error, want one")
 	}
 	if !strings.Contains(b.String(), "kind=dispatcher") {
 		t.Errorf("log = %q, want what the child said", b.String())

@@ -26,7 +26,7 @@ type Processes struct {
 	broker    *rabbit.Broker
 	reg       *prometheus.Registry
 	platform  *process
-	front     *process
+	ingress   *process
 
 	mu          sync.Mutex
 	dispatchers []*process // that run, in the order they joined
@@ -66,14 +66,14 @@ func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ *Processe
 			return nil, fmt.Errorf("the broker is not ready: %w", err)
 		}
 	}
-	if p.platform, err = spawn(ctx, cfg.Log, KindPlatform, p.order()); err != nil {
+	if p.platform, err = spawn(ctx, cfg.Log, KindPlatform, p.spec()); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *Processes) order() order {
-	o := order{Options: p.cfg.Options, AMQPURL: p.amqpURL, Topology: p.cfg.Topology, Seed: p.cfg.Seed}
+func (p *Processes) spec() childSpec {
+	o := childSpec{Options: p.cfg.Options, AMQPURL: p.amqpURL, Topology: p.cfg.Topology, Seed: p.cfg.Seed}
 	if p.platform != nil {
 		o.Graph = p.platform.address
 	}
@@ -85,7 +85,7 @@ func (p *Processes) Version() string { return p.version }
 
 // Join starts a dispatcher.
 func (p *Processes) Join(ctx context.Context) error {
-	o := p.order()
+	o := p.spec()
 	o.Replica = p.joined
 	child, err := spawn(ctx, p.cfg.Log, KindDispatcher, o)
 	if err != nil {
@@ -130,8 +130,8 @@ func (p *Processes) Kill(ctx context.Context) error {
 // Stop stops webhook and core, then the dispatchers, all at once.
 func (p *Processes) Stop(ctx context.Context) error {
 	var faults []error
-	if p.front != nil {
-		faults = append(faults, p.front.stop(ctx))
+	if p.ingress != nil {
+		faults = append(faults, p.ingress.stop(ctx))
 	}
 	var leaving sync.WaitGroup
 	var mu sync.Mutex
@@ -151,15 +151,15 @@ func (p *Processes) Stop(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// Front starts webhook and core as one process.
-func (p *Processes) Front(ctx context.Context, f Front) (string, error) {
-	o := p.order()
-	o.Front = f
-	child, err := spawn(ctx, p.cfg.Log, KindFront, o)
+// Ingress starts webhook and core as one process.
+func (p *Processes) Ingress(ctx context.Context, f Ingress) (string, error) {
+	o := p.spec()
+	o.Ingress = f
+	child, err := spawn(ctx, p.cfg.Log, KindIngress, o)
 	if err != nil {
 		return "", err
 	}
-	p.front = child
+	p.ingress = child
 	return child.address, nil
 }
 
@@ -176,8 +176,8 @@ func (p *Processes) Errors() []string {
 	for _, c := range p.children() {
 		list = append(list, c.faults()...)
 	}
-	if p.front != nil {
-		list = append(list, p.front.faults()...)
+	if p.ingress != nil {
+		list = append(list, p.ingress.faults()...)
 	}
 	return append(list, p.platform.faults()...)
 }
@@ -196,8 +196,8 @@ func (p *Processes) Usage() (Usage, error) {
 	defer cancel()
 	all := p.children()
 	n := len(all) // of dispatchers
-	if p.front != nil {
-		all = append(all, p.front)
+	if p.ingress != nil {
+		all = append(all, p.ingress)
 	}
 	got := make([]used, len(all))
 	var asking sync.WaitGroup // side by side, so that one that hangs takes nothing from the others
@@ -221,15 +221,15 @@ func (p *Processes) Usage() (Usage, error) {
 	}
 	u.Broker = &broker
 	parts := []*time.Duration{u.Dispatchers, u.Broker, u.Fake}
-	if p.front != nil {
-		parts = append(parts, u.Front)
+	if p.ingress != nil {
+		parts = append(parts, u.Ingress)
 	}
 	u.All = sum(parts...)
 	p.machine(&u)
 	return u, nil
 }
 
-// machine tells what others had, once what is ours is known.
+// machine returns what other programs had, once our own share is known.
 func (*Processes) machine(u *Usage) {
 	if self, err := proc.Self(); err == nil && u.All != nil {
 		u.Machine = proc.ReadMachine(*u.All + self)
@@ -238,15 +238,15 @@ func (*Processes) machine(u *Usage) {
 
 // usage adds up what dispatchers, and webhook and core where they run, have used;
 // own are the operations of this process.
-func usage(dispatchers, front []used, own int64) (u Usage) {
+func usage(dispatchers, ingress []used, own int64) (u Usage) {
 	operations := []*int64{&own}
 	var cpu []*time.Duration
 	var peaks []*int64
 	for _, d := range dispatchers {
 		operations, cpu, peaks = append(operations, d.operations), append(cpu, d.cpu), append(peaks, d.peak)
 	}
-	for _, f := range front {
-		operations, u.Front = append(operations, f.operations), f.cpu
+	for _, f := range ingress {
+		operations, u.Ingress = append(operations, f.operations), f.cpu
 	}
 	u.Operations, u.Dispatchers = sum(operations...), sum(cpu...)
 	// Not the sum of the peaks: those of dispatchers that never ran at the same

@@ -30,8 +30,8 @@ func (*Remote) Kill(context.Context) error { return errRemote }
 // Stop does nothing.
 func (*Remote) Stop(context.Context) error { return nil }
 
-// Front is the deployment's webhook.
-func (r *Remote) Front(context.Context, Front) (string, error) { return r.Target, nil }
+// Ingress is the deployment's webhook.
+func (r *Remote) Ingress(context.Context, Ingress) (string, error) { return r.Target, nil }
 
 // Broker is nil: it is the deployment's own.
 func (*Remote) Broker() queue.Broker { return nil }

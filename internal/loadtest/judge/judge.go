@@ -28,7 +28,7 @@ type Judge struct {
 	client http.Client
 }
 
-// timeout bounds one question; the book of a million awaited ids takes 50 ms.
+// timeout bounds one question; the ledger of a million awaited ids takes 50 ms.
 const timeout = 30 * time.Second
 
 // New returns a judge at an address such as http://127.0.0.1:8090. transport
@@ -88,7 +88,7 @@ func (j *Judge) Excuse(ctx context.Context, ids ...string) (int, error) {
 	return total, nil
 }
 
-// Reset empties the book; between runs, when nothing is in flight.
+// Reset empties the ledger; between runs, when nothing is in flight.
 func (j *Judge) Reset(ctx context.Context) error {
 	return j.post(ctx, "/ledger/reset", struct{}{}, nil)
 }
@@ -107,20 +107,20 @@ func (j *Judge) Settings(ctx context.Context) (map[string]any, error) {
 
 // Now is the platform's clock; zero if it does not tell.
 func (j *Judge) Now(ctx context.Context) (time.Time, error) {
-	r, err := j.book(ctx, "", 0)
+	r, err := j.report(ctx, "", 0)
 	return r.Now, err
 }
 
 // Totals are the sums of all pages.
 func (j *Judge) Totals(ctx context.Context) (ledger.Counts, error) {
-	r, err := j.book(ctx, "", 0)
+	r, err := j.report(ctx, "", 0)
 	return r.Totals, err
 }
 
 // Seconds are the active ones among the last so many: of a page, or of all
 // pages together where page is empty.
 func (j *Judge) Seconds(ctx context.Context, page string, seconds int) ([]ledger.Second, error) {
-	r, err := j.book(ctx, page, seconds)
+	r, err := j.report(ctx, page, seconds)
 	switch {
 	case page == "":
 		return r.Series, err
@@ -130,7 +130,7 @@ func (j *Judge) Seconds(ctx context.Context, page string, seconds int) ([]ledger
 	return r.Pages[0].Series, err
 }
 
-func (j *Judge) book(ctx context.Context, page string, seconds int) (ledger.Report, error) {
+func (j *Judge) report(ctx context.Context, page string, seconds int) (ledger.Report, error) {
 	pages := "0"
 	if page != "" {
 		pages = "1"

@@ -50,7 +50,7 @@ func (r *rig) send(id, to string) {
 	}
 }
 
-// What is announced in an order must arrive in it: at once where there is no
+// Messages that are announced in an order must arrive in it: at once where there is no
 // key, and from the answer on where there is one.
 func TestOrderIsJudged(t *testing.T) {
 	t.Parallel()

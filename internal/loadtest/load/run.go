@@ -51,7 +51,7 @@ func (t *Tally) done(now time.Time, due []time.Time) {
 
 // OnTime is the share of the things that happened within a second of when they
 // were due, 1 if there were none. However late, each happens: what is missing
-// is what was due when the run was stopped, which is nobody's fault.
+// is what was due when the run was stopped.
 func (t *Tally) OnTime() float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -63,7 +63,7 @@ func Compare(runs []Run) Comparison {
 	return c
 }
 
-// Verdict tells whether a median is within a limit, in words.
+// Verdict says in words whether a median is within a limit.
 type Verdict string
 
 // The verdicts.
@@ -79,7 +79,7 @@ const (
 // its interval may be: with more, a ratio of 1.1 could not be told from 1.2.
 const quiet = 0.05
 
-// Judge tells whether the ratios' median is at most limit.
+// Judge says whether the ratios' median is at most limit.
 func (c Comparison) Judge(limit float64) Verdict {
 	low, high := Interval(c.Ratios)
 	below, above := Interval(c.Controls)

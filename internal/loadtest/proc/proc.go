@@ -74,7 +74,7 @@ func Peak(pid int) (int64, error) {
 	return 0, fmt.Errorf("read memory: no %s", field)
 }
 
-// virtual tells whether this program's time is not the machine's, as in a test
+// virtual reports whether this program's time is not the machine's, as in a test
 // whose time passes when nothing is left to do.
 func virtual() bool {
 	var kernel syscall.Timeval

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What the system tells of this process: CPU time by both ways, memory, and that
+// The system knows of this process: CPU time by both ways, memory, and that
 // it is the one that listens.
 func TestThisProcessIsMeasured(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func TestChartOfAnOverload(t *testing.T) {
 	}
 }
 
-// A class or a series that nobody measured has no picture, rather than one
+// A class or a series that was not measured has no picture, rather than one
 // that shows 0.
 func TestNoPictureOfWhatIsUnknown(t *testing.T) {
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// A strategy looks the same in every picture, whoever else is in it.
+// A strategy looks the same in every picture, whatever else is in it.
 func TestStylesBelongToStrategies(t *testing.T) {
 	t.Parallel()
 	all := sampleSaturate().Runs

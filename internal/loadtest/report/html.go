@@ -112,8 +112,8 @@ func newSection(id string, r *Report) section {
 	return s
 }
 
-// policy lets the page run these scripts and nothing else, and ask nobody for
-// anything.
+// policy lets the page run these scripts and nothing else. It sends no
+// request.
 func policy(scripts ...string) template.HTMLAttr {
 	var hashes []string
 	for _, s := range scripts {

@@ -178,7 +178,7 @@ func TestPageOnASmallScreen(t *testing.T) {
 	if got := eval[[]string](b, `[...document.querySelectorAll("nav a")].map(a => document.querySelector(a.hash)?.querySelector("h2").textContent.split(":")[0])`); !slices.Equal(got, []string{"saturate", "aws-overload", "hostile"}) {
 		t.Errorf("the index leads to %q", got)
 	}
-	// What is foreign cannot run, even if it got in.
+	// Foreign code cannot run, even if it got in.
 	got := eval[bool](b, `(() => { const s = document.createElement("script"); s.textContent = "window.ran = true"; document.addEventListener("securitypolicyviolation", () => {}); document.body.append(s); return window.ran === true })()`)
 	if got {
 		t.Error("a foreign script ran, want the policy to forbid it")
@@ -217,7 +217,7 @@ func TestScreenshots(t *testing.T) {
 			t.Errorf("picture %s has %d bytes, want more than an empty page has", name, len(png))
 		}
 		if os.Getenv("UPDATE_SCREENSHOTS") != "" {
-			if err := os.WriteFile(filepath.Join("..", "..", "docs", name), png, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join("..", "..", "..", "docs", name), png, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -157,7 +157,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What can be read can be shown in every form.
+		// Every form can show each report that can be read.
 		for _, write := range []func(io.Writer, *Report) error{Write, WriteCompact, WriteTable, WriteMarkdown, func(w io.Writer, r *Report) error { return WriteHTML(w, r) }} {
 			if err := write(io.Discard, r); err != nil {
 				t.Errorf("a report that was read cannot be written: %v", err)

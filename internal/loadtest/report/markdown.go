@@ -15,7 +15,8 @@ type picture struct {
 
 // WriteMarkdown writes r as report.md: the comparison, the best of a column in
 // bold, what was expected, the figures behind the pictures, and how to run it
-// again. It shows the pictures that Save writes beside it.
+// again. Of the pictures that Save writes beside it, it shows the one that tells
+// most.
 func WriteMarkdown(w io.Writer, r *Report) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "# %s\n\n", escaped(heading(r)))
@@ -55,8 +56,9 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		}
 		fmt.Fprintln(b)
 	}
-	for _, p := range pictures(r) {
+	if p, ok := telling(r); ok {
 		fmt.Fprintf(b, "![%s](%s)\n\n", escaped(p.Title), p.File)
+		fmt.Fprint(b, "The other pictures, and report.html to look closer: `go run ./cmd/loadtest report -beside` with this folder.\n\n")
 	}
 	for _, d := range details(r) {
 		fmt.Fprintf(b, "## %s\n\n", d.Title)
@@ -74,7 +76,7 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 	return nil
 }
 
-// markdownRecipe tells how the report was made.
+// markdownRecipe writes how the report was made.
 func markdownRecipe(b io.Writer, r *Report) {
 	fmt.Fprint(b, "## How it was made\n\n")
 	if r.Command != "" {

@@ -60,7 +60,7 @@ func same(a, b *Run) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// differences tells how o was made where that is not how r was made.
+// differences lists in what o was made otherwise than r.
 func differences(r, o *Report) string {
 	var d []string
 	had := facts(r)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func TestSavedIsFound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	saturate := sampleSaturate()
-	saturate.Runs = saturate.Runs[7:] // drawing takes its time
+	saturate.Runs = saturate.Runs[8:] // drawing takes its time
 	if err := Save(dir, saturate, sampleOverload()); err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +75,42 @@ func TestSavedIsFound(t *testing.T) {
 	}
 	if err := Save(dir); err == nil {
 		t.Error("Save of nothing = nil, want an error")
+	}
+}
+
+// Beside each report.json comes all that shows it, and the report stays.
+func TestSavedBeside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} { // of one scenario, which Save would refuse
+		if err := saveParts(filepath.Join(dir, name), sampleOverload()); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, name, "curve.png")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := SaveBeside(dir); n != 2 || err != nil {
+		t.Fatalf("SaveBeside() = %d, %v, want 2 reports", n, err)
+	}
+	for _, file := range []string{"a/report.html", "a/curve.png", "b/report.html", "b/curve.png"} {
+		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+			t.Errorf("%s was not written: %v", file, err)
+		}
+	}
+	after, err := Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the reports changed (-before +after):\n%s", diff)
+	}
+	if _, err := SaveBeside(t.TempDir()); err == nil {
+		t.Error("SaveBeside of an empty folder = nil, want an error")
 	}
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"image/color"
+	"image/png"
 	"io"
 	"math"
 	"slices"
@@ -83,7 +84,7 @@ func drawChart(w io.Writer, c *chart) error {
 }
 
 func encode(w io.Writer, img *vgimg.Canvas) error {
-	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(w); err != nil {
+	if err := png.Encode(w, paletted(img.Image())); err != nil {
 		return fmt.Errorf("write PNG: %w", err)
 	}
 	return nil

@@ -15,8 +15,17 @@ type palette map[color.NRGBA]int
 func paletteOf(img image.Image, in image.Rectangle) palette {
 	p := make(palette)
 	pixel := func(x, y int) color.NRGBA { return color.NRGBAModel.Convert(img.At(x, y)).(color.NRGBA) }
-	if opaque, ok := img.(*image.RGBA); ok { // what gonum writes; much faster
-		pixel = func(x, y int) color.NRGBA { return color.NRGBA(opaque.RGBAAt(x, y)) }
+	if small, ok := img.(*image.Paletted); ok { // what we write; much faster
+		var count [maxColours]int
+		for y := in.Min.Y; y < in.Max.Y; y++ {
+			for x := in.Min.X; x < in.Max.X; x++ {
+				count[small.ColorIndexAt(x, y)]++
+			}
+		}
+		for i, c := range small.Palette {
+			p[color.NRGBAModel.Convert(c).(color.NRGBA)] += count[i]
+		}
+		return p
 	}
 	for y := in.Min.Y; y < in.Max.Y; y++ {
 		for x := in.Min.X; x < in.Max.X; x++ {

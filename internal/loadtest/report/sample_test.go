@@ -105,7 +105,7 @@ func sampleLatency(rng *rand.Rand, class string, n int, p50, p99 float64) Latenc
 	return NewLatency(class, h, time.Microsecond)
 }
 
-// sampleOverload has a goodput curve, and figures that nobody knows.
+// sampleOverload has a goodput curve, and figures that are not known.
 func sampleOverload() *Report {
 	r := &Report{
 		Schema: Schema, Scenario: "aws-overload", Title: "TEST SAMPLE, invented figures: half to ten times the capacity is offered",

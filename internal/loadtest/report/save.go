@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Save writes everything that shows the reports into dir, which it makes.
@@ -35,6 +36,23 @@ func Save(dir string, reports ...*Report) error {
 		}
 	}
 	return saveFile(filepath.Join(dir, "report.html"), func(w io.Writer) error { return WriteHTML(w, reports...) })
+}
+
+// SaveBeside writes beside each report.json that the paths name, as Find reads
+// them, what shows it: report.md, report.html and all pictures. It returns how
+// many there are.
+func SaveBeside(paths ...string) (int, error) {
+	files, err := find(paths)
+	for _, file := range files {
+		r, err := open(file)
+		if err != nil {
+			return 0, err
+		}
+		if err := Save(filepath.Dir(file), r); err != nil {
+			return 0, err
+		}
+	}
+	return len(files), err
 }
 
 // saveParts writes all but the page.
@@ -73,16 +91,19 @@ func savePictures(dir string, r *Report) error {
 	return nil
 }
 
-// pictures lists what savePictures writes.
-func pictures(r *Report) []picture {
-	var out []picture
-	if len(comparison(r)) > 0 {
-		out = append(out, picture{"comparison.png", "Quota use and refusals compared"})
+// telling returns the picture that says most, the one that report.md shows: the
+// comparison where several strategies ran, otherwise the sends against the
+// limit. ok is false without any.
+func telling(r *Report) (p picture, ok bool) {
+	compared := slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Strategy != r.Runs[0].Strategy })
+	all := charts(r)
+	if (compared || len(all) == 0) && len(comparison(r)) > 0 {
+		return picture{"comparison.png", "Quota use and refusals compared"}, true
 	}
-	for _, c := range charts(r) {
-		out = append(out, picture{c.ID + ".png", c.Title})
+	if len(all) > 0 {
+		return picture{all[0].ID + ".png", all[0].Title}, true
 	}
-	return out
+	return picture{}, false
 }
 
 func saveFile(path string, write func(io.Writer) error) error {
@@ -99,28 +120,36 @@ func saveFile(path string, write func(io.Writer) error) error {
 // Find reads the reports that the paths name: files, or folders, of which
 // every report.json is read, those in folders below included.
 func Find(paths ...string) ([]*Report, error) {
-	var out []*Report
+	files, err := find(paths)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*Report, len(files))
+	for i, file := range files {
+		if out[i], err = open(file); err != nil {
+			return nil, fmt.Errorf("find reports: %w", err)
+		}
+	}
+	return out, nil
+}
+
+func find(paths []string) (files []string, err error) {
 	for _, path := range paths {
-		found := len(out)
+		found := len(files)
 		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error { //nolint:gosec // the operator names the folder
-			if err != nil || d.IsDir() || file != path && d.Name() != "report.json" {
-				return err
+			if err == nil && !d.IsDir() && (file == path || d.Name() == "report.json") {
+				files = append(files, file)
 			}
-			r, err := open(file)
-			if err != nil {
-				return err
-			}
-			out = append(out, r)
-			return nil
+			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("find reports: %w", err)
 		}
-		if len(out) == found {
+		if len(files) == found {
 			return nil, fmt.Errorf("find reports: no report.json in %s", path)
 		}
 	}
-	return out, nil
+	return files, nil
 }
 
 func open(file string) (*Report, error) {

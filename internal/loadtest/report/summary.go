@@ -145,7 +145,7 @@ func cpuDetail(r *Report) detail {
 	return d
 }
 
-// facts tell how the report was made, in the order to show them in.
+// facts says how the report was made, in the order to show them in.
 func facts(r *Report) []Parameter {
 	out := append([]Parameter(nil), r.Parameters...)
 	add := func(name, value string) {

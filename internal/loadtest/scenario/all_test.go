@@ -3,6 +3,8 @@ package scenario_test
 import (
 	"flag"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,9 +25,25 @@ func TestEveryScenarioIsAsExpected(t *testing.T) {
 		"mindbox-latency":    {"-times", "4", "-duration", "45s", "-warm", "25s"},
 		"ceiling":            {"-pairs", "2", "-messages", "500"},
 	}
+	if testing.Short() {
+		maps.Copy(shorter, map[string][]string{
+			"chatclub-room": {"-via", "outbound", "-duration", "6s"},
+			"neighbour":     {"-duration", "6s", "-backlog", "2000"},
+			"saturate":      {"-duration", "6s", "-replicas", "2"},
+			"scale":         {"-duration", "16s", "-replicas", "2"},
+			"azure-10000":   {"-records", "4000"},
+		})
+	}
+	// These take minutes of virtual time with thousands of calls a second.
+	long := []string{"limit-change", "shared-limit", "zipf", "pushwoosh-sendrate", "mindbox-latency", "aws-overload"}
 	for _, s := range scenario.All() {
 		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()
+			if testing.Short() && slices.Contains(long, s.Name) {
+				t.Skip("make test-long runs it")
+			}
+			if !testing.Short() { // each holds 200 MB under the race detector
+				t.Parallel()
+			}
 			run, unmet := play(t, s.Name, honest, shorter[s.Name]...)
 			if s.Name == "ceiling" { // processor time is not virtual
 				return

@@ -186,7 +186,7 @@ func TestSendingOutOfOrderIsCaught(t *testing.T) {
 	}
 }
 
-// Who stops early loses nothing, and is caught by what it leaves.
+// A dispatcher that stops early loses nothing. What it leaves gives it away.
 func TestStoppingEarlyIsCaught(t *testing.T) {
 	t.Parallel()
 	run, unmet := play(t, "saturate", func(c dispatch.Caller) dispatch.Caller {
@@ -205,7 +205,8 @@ func TestStoppingEarlyIsCaught(t *testing.T) {
 	}
 }
 
-// Who puts messages away as dead, with a reason, loses none and sends none.
+// A dispatcher that puts messages away as dead, with a reason, neither loses nor
+// sends any.
 func TestBuryingIsCaught(t *testing.T) {
 	t.Parallel()
 	run, unmet := play(t, "saturate", every(100, func(dispatch.Caller, context.Context, message.Outbound) sender.Result {
@@ -217,7 +218,8 @@ func TestBuryingIsCaught(t *testing.T) {
 	wantUnmet(t, unmet, "nothing dead-lettered")
 }
 
-// Who sends what nobody asked for is told by the messages without an id of ours.
+// A dispatcher that sends more than it was asked to is found by the messages
+// without an id of ours.
 func TestSendingMoreIsCaught(t *testing.T) {
 	t.Parallel()
 	run, unmet := play(t, "saturate", every(100, func(c dispatch.Caller, ctx context.Context, out message.Outbound) sender.Result {
@@ -232,7 +234,7 @@ func TestSendingMoreIsCaught(t *testing.T) {
 	wantUnmet(t, unmet, "nothing sent that nobody")
 }
 
-// Who sends to somebody else what one should have got loses it, whatever id it
+// A dispatcher that sends a message to another recipient loses it, whatever id it
 // carries.
 func TestSendingToSomebodyElseIsCaught(t *testing.T) {
 	t.Parallel()

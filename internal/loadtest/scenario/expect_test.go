@@ -112,7 +112,7 @@ func TestColdPagesAreComparedWithTheBaseline(t *testing.T) {
 	}
 }
 
-// What is compared with is marked so, in every scenario that has such.
+// The runs that others are compared with are marked so, in every scenario.
 func TestBaselinesAreMarked(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{"saturate": 0, "neighbour": 1, "zipf": 1, "mindbox-latency": 1, "ceiling": 9} {
@@ -191,7 +191,7 @@ func TestCeilingJudgesTheInterval(t *testing.T) {
 	}
 }
 
-// What warms up is a number of whole seconds, as the platform's windows are.
+// The warm-up is a number of whole seconds, as the platform's windows are.
 func TestWarmUpIsOfWholeSeconds(t *testing.T) {
 	t.Parallel()
 	for duration, want := range map[string]time.Duration{"1s": 0, "6s": 2 * time.Second, "8s": 2 * time.Second, "10s": 3 * time.Second, "1m": 5 * time.Second} {
@@ -207,7 +207,7 @@ func TestNoFlagIsIgnored(t *testing.T) {
 	unused := map[string][]string{
 		"chatclub-room": {"warm"}, "bursts": {"warm"}, "aws-overload": {"warm"},
 		"azure-10000": {"duration", "warm"}, "pushwoosh-sendrate": {"duration", "algorithm"},
-		"mindbox-latency": {"replicas", "latency"}, "ceiling": {"duration", "warm", "drain"},
+		"mindbox-latency": {"replicas", "latency"}, "ceiling": {"duration", "warm", "drain", "via", "room"},
 	}
 	common := flag.NewFlagSet("", flag.ContinueOnError)
 	scenario.CommonFlags(common)

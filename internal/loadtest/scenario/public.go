@@ -250,7 +250,7 @@ func overload(c Common, inTime time.Duration) Set {
 			return list
 		}
 		for i, p := range r.Curve.Points {
-			// What is offered beyond the capacity cannot pass; half of it must always.
+			// More than the capacity cannot pass. Half of it must always.
 			least := .9 * min(times[i], .98) * capacity
 			if i == 1 { // at exactly the capacity, random arrivals queue
 				least = .8 * capacity

@@ -44,7 +44,7 @@ func timesFlag(fs *flag.FlagSet) *float64 {
 // of random arrivals leaves the page without a message to send.
 func checkTimes(times float64) error { return between("times", times, 1.2, 100) }
 
-// What is expected of the quota in saturation. The README guarantees 98 %,
+// The quota that is expected in saturation. The README guarantees 98 %,
 // which is what the dispatcher asks for: over the few seconds of a run, calls
 // that land just behind their second may take half a percent of it away.
 const (
@@ -92,9 +92,9 @@ func scale() Scenario {
 					Parts: []Part{{Plan: trial.Plan{
 						Streams: []trial.Stream{saturating(c, *times, 1)},
 						Script: []trial.Step{
-							{At: d / 4, Name: "the dispatchers double", Do: func(ctx context.Context, s *trial.Stage) error { return s.Join(ctx, n) }},
-							{At: d / 2, Name: "as many leave, the oldest but one first", Do: func(ctx context.Context, s *trial.Stage) error { return s.Leave(ctx, n) }},
-							{At: 3 * d / 4, Name: "half of them are killed, and one is left at least", Do: func(ctx context.Context, s *trial.Stage) error {
+							{At: d / 4, Name: "the dispatchers double", Do: func(ctx context.Context, s *trial.Controls) error { return s.Join(ctx, n) }},
+							{At: d / 2, Name: "as many leave, the oldest but one first", Do: func(ctx context.Context, s *trial.Controls) error { return s.Leave(ctx, n) }},
+							{At: 3 * d / 4, Name: "half of them are killed, and one is left at least", Do: func(ctx context.Context, s *trial.Controls) error {
 								if n == 1 {
 									if err := s.Join(ctx, 1); err != nil {
 										return err
@@ -128,8 +128,8 @@ func limitChange() Scenario {
 				if lower := *to * float64(c.Limit); lower < 1 {
 					return Set{}, fmt.Errorf("-to: %g of -limit %d is %g messages a second, less than 1", *to, c.Limit, lower)
 				}
-				set := func(perSecond float64) func(context.Context, *trial.Stage) error {
-					return func(ctx context.Context, s *trial.Stage) error { return s.SetLimit(ctx, perSecond) }
+				set := func(perSecond float64) func(context.Context, *trial.Controls) error {
+					return func(ctx context.Context, s *trial.Controls) error { return s.SetLimit(ctx, perSecond) }
 				}
 				full := float64(c.Limit)
 				return Set{
@@ -154,7 +154,7 @@ func limitChange() Scenario {
 func sharedLimit() Scenario {
 	return Scenario{
 		Name: "shared-limit", Title: "Another app takes a part of a saturated page's limit",
-		Source:   "a page's limit is shared with whoever else sends for the page",
+		Source:   "other apps that send for a page share its limit",
 		defaults: Common{Duration: 30 * time.Second},
 		define: func(fs *flag.FlagSet) func(Common) (Set, error) {
 			times := timesFlag(fs)

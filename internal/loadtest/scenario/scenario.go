@@ -33,7 +33,7 @@ type Scenario struct {
 	OwnOnly  bool
 	defaults Common
 	// unused are the common flags that mean nothing to it: it does not have
-	// them, so that nobody believes to have set something.
+	// them, so that setting one is an error.
 	unused []string
 	// define adds the scenario's own flags, and returns what makes a Set of
 	// them once they are parsed.
@@ -218,8 +218,8 @@ func (c *Common) apply(p *trial.Plan) {
 	if p.Room == 0 {
 		p.Room = c.Room
 	}
-	// Where in a second the platform's windows begin is not known to anybody,
-	// but the same for all strategies.
+	// No dispatcher knows where in a second the platform's windows begin. It is
+	// the same for all strategies.
 	phase := fakeapi.Duration(time.Duration(c.Seed*317%1000) * time.Millisecond)
 	algorithm := c.Algorithm
 	if p.Algorithm != "" {

@@ -20,7 +20,7 @@ const rotateEvery = 10 * time.Second
 //     queue they came from, as those of a page in excess do in ChatClub's article.
 //     Otherwise the first page with many messages fills every replica's prefetch:
 //     behind 30,000 messages of one page those of others took more than twice
-//     as long in internal/flow. The price is order, and operations of the
+//     as long in package flow. The price is order, and operations of the
 //     broker.
 //   - A refused message is tried again by the replica that has it after the
 //     article's pause, and asks for a call anew.

@@ -8,7 +8,7 @@ import (
 	"chatclub/internal/loadtest/scenario"
 )
 
-// What a scenario does that a running deployment does not let be done is known
+// All that a scenario does and a running deployment does not allow is known
 // before anything is sent.
 func TestWhichScenariosRunOnADeployment(t *testing.T) {
 	t.Parallel()

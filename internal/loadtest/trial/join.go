@@ -25,7 +25,7 @@ func (w *webhook) join(ctx context.Context, plan Plan) error {
 		var faults []error
 		more := false
 		for i, s := range plan.Streams {
-			d := newDrawer(s, plan.Room, w.run, 0, uint64(i)) // it draws nothing
+			d := newSampler(s, plan.Room, w.run, 0, uint64(i)) // it draws nothing
 			if room >= d.stream.People/plan.Room {
 				continue
 			}
@@ -36,8 +36,8 @@ func (w *webhook) join(ctx context.Context, plan Plan) error {
 						break
 					}
 					id := d.user(p.ID, room*plan.Room+n)
-					h := happening{page: p.ID, from: id, due: time.Now(), to: []string{id}}
-					mid, err := w.announce(ctx, h)
+					ev := event{page: p.ID, from: id, due: time.Now(), to: []string{id}}
+					mid, err := w.announce(ctx, ev)
 					if err != nil {
 						faults = append(faults, err)
 						continue
@@ -45,7 +45,7 @@ func (w *webhook) join(ctx context.Context, plan Plan) error {
 					slots <- struct{}{}
 					posts.Go(func() {
 						defer func() { <-slots }()
-						w.deliver(ctx, mid, h)
+						w.deliver(ctx, mid, ev)
 					})
 				}
 			}
@@ -83,7 +83,7 @@ func awaitNone(ctx context.Context, j *judge.Judge, longest time.Duration) error
 	}
 }
 
-// again is how long to wait before the book is read again. It costs the fake
+// again is how long to wait before the ledger is read again. It costs the fake
 // a millisecond for each 20,000 awaited ids, and that is a part of what the
 // run's figures call its costs: 5 % of a processor at most.
 func again(awaited int64) time.Duration {

@@ -13,7 +13,7 @@ import (
 // used, from the end of the warm-up to the end of the load. Only first
 // acceptances of announced messages count. Measured are whole seconds of the
 // run, which are as many of the platform's windows: of a part of one the share
-// says nothing, because whoever retries has all of it at the window's begin.
+// says nothing, because a dispatcher that retries has all of it at the window's begin.
 func (t *trial) quota(run *report.Run, groups map[string]judge.Group, foreign []int64) {
 	g, ok := groups[Hot]
 	pages := t.hotPages()
@@ -51,8 +51,8 @@ func (t *trial) hotPages() (n int) {
 // later.
 func (t *trial) limitIn(i int, step time.Duration) float64 {
 	at := time.Duration(i)*step + step/2
-	l := t.stage.limits[0].limit
-	for _, c := range t.stage.limits {
+	l := t.controls.limits[0].limit
+	for _, c := range t.controls.limits {
 		if c.at <= at {
 			l = c.limit
 		}
@@ -62,7 +62,7 @@ func (t *trial) limitIn(i int, step time.Duration) float64 {
 
 // tenths are a group's acceptances by tenths of a second of the run.
 func (t *trial) tenths(g judge.Group) []int64 {
-	shift := int(max(0, g.Began.Sub(t.stage.begin)) / tenth)
+	shift := int(max(0, g.Began.Sub(t.controls.begin)) / tenth)
 	cells := make([]int64, shift, shift+len(g.Tenths))
 	for _, n := range g.Tenths {
 		cells = append(cells, int64(n))

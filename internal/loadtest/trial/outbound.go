@@ -15,11 +15,11 @@ import (
 	"chatclub/internal/queue"
 )
 
-// drawer draws pages by their weights and people at random. When things are due
+// sampler draws pages by their weights and people at random. When things are due
 // is drawn by a generator of its own: things are drawn in batches, whose sizes
 // are a matter of timing, so that one generator for both would give each run
 // another load.
-type drawer struct {
+type sampler struct {
 	stream   Stream
 	room     int    // members
 	run      string // of this trial: begins the ids and the groups' names
@@ -31,13 +31,13 @@ type drawer struct {
 // DefaultPeople get the copies of a page where a stream does not say.
 const DefaultPeople = 2000
 
-// newDrawer is of the n-th stream; of each n the same seed draws the same.
-func newDrawer(s Stream, room int, run string, seed, n uint64) *drawer {
+// newSampler is of the n-th stream; of each n the same seed draws the same.
+func newSampler(s Stream, room int, run string, seed, n uint64) *sampler {
 	if s.People == 0 {
 		s.People = DefaultPeople
 	}
 	s.People = max(s.People, room)
-	d := &drawer{
+	d := &sampler{
 		stream: s, room: room, run: run,
 		random: rand.New(rand.NewPCG(seed, 2*n)), arrivals: rand.New(rand.NewPCG(seed, 2*n+1)),
 	}
@@ -50,14 +50,14 @@ func newDrawer(s Stream, room int, run string, seed, n uint64) *drawer {
 }
 
 // page draws a page.
-func (d *drawer) page() string {
+func (d *sampler) page() string {
 	x := d.random.Float64() * d.upTo[len(d.upTo)-1]
 	i := sort.Search(len(d.upTo)-1, func(i int) bool { return x < d.upTo[i] })
 	return d.stream.Pages[i].ID
 }
 
 // copies is how many messages one thing of the stream makes.
-func (d *drawer) copies() int {
+func (d *sampler) copies() int {
 	if d.room == 0 {
 		return 1
 	}
@@ -65,12 +65,12 @@ func (d *drawer) copies() int {
 }
 
 // writer draws the room and the place in it of who writes.
-func (d *drawer) writer() (room, who int) {
+func (d *sampler) writer() (room, who int) {
 	return d.random.IntN(d.stream.People / d.room), d.random.IntN(d.room)
 }
 
 // schedule is the stream's, of things that make several copies each.
-func (d *drawer) schedule() load.Schedule {
+func (d *sampler) schedule() load.Schedule {
 	per := d.copies()
 	segments := make([]load.Segment, len(d.stream.Segments))
 	for i, g := range d.stream.Segments {
@@ -85,15 +85,16 @@ func (d *drawer) schedule() load.Schedule {
 
 // outbound puts copies straight onto the queue.
 type outbound struct {
-	*drawer
+	*sampler
 	judge  *judge.Judge
 	broker queue.Broker
+	encode func(message.Outbound) ([]byte, error) // what lies on the queue
 	seq    int
 }
 
 // user is the id of a page's n-th user: others in every run, because on a
 // running system those of an earlier run are in its rooms already.
-func (d *drawer) user(page string, n int) string {
+func (d *sampler) user(page string, n int) string {
 	h := fnv.New32a()
 	h.Write([]byte(d.run + page))
 	return fmt.Sprintf("1%010d%05d", h.Sum32(), n)
@@ -110,9 +111,9 @@ func (o *outbound) do(ctx context.Context, due []time.Time) error {
 		e := judge.Event{Page: page, Group: group(o.run, o.stream.Group), Due: at}
 		for _, to := range o.recipients(page) {
 			id := message.CopyID(e.Page, mid, to, 0)
-			body, err := message.Outbound{
+			body, err := o.encode(message.Outbound{
 				ID: id, Page: e.Page, To: to, Class: message.ClassText, Text: "Hello everybody", Time: at.UnixMilli(),
-			}.Encode()
+			})
 			if err != nil {
 				return err
 			}
@@ -161,13 +162,13 @@ func (o *outbound) recipients(page string) []string {
 }
 
 // mid is the id of the n-th event of the stream.
-func (d *drawer) mid(n int) string { return fmt.Sprintf("m_%s.%x.%d", d.run, d.stream.Group, n) }
+func (d *sampler) mid(n int) string { return fmt.Sprintf("m_%s.%x.%d", d.run, d.stream.Group, n) }
 
 // group is the name under which the judge keeps a group of this run alone.
 func group(run, name string) string { return run + "/" + name }
 
 // others are a room's members but one.
-func (d *drawer) others(page string, room, who int) []string {
+func (d *sampler) others(page string, room, who int) []string {
 	list := make([]string, 0, d.room-1)
 	for n := range d.room {
 		if n != who {

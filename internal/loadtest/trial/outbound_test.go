@@ -53,7 +53,7 @@ func open(t *testing.T, plan Plan, publish func(context.Context, []queue.Message
 	}
 	return &trial{
 		Config: Config{Plan: plan, Via: ViaOutbound, Seed: 7, Log: slog.New(slog.DiscardHandler)}, id: "run",
-		fleet: &rig{local, publish}, judge: j, tally: load.NewTally(), stage: &Stage{judge: j, begin: time.Now()},
+		fleet: &rig{local, publish}, judge: j, tally: load.NewTally(), controls: &Controls{judge: j, begin: time.Now()},
 	}
 }
 
@@ -87,7 +87,7 @@ func TestSameSeedIsTheSameDemand(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, s := range streams { // one after the other, so that the order is theirs
-				if err := load.Run(t.Context(), tr.stage.begin, tr.tally, s); err != nil {
+				if err := load.Run(t.Context(), tr.controls.begin, tr.tally, s); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -105,7 +105,7 @@ func TestSameSeedIsTheSameDemand(t *testing.T) {
 	}
 }
 
-// What is announced is published, or it is announced no more: whoever stops the
+// Every announced message is published, or taken back. A user who stops the
 // generator must not make the system look as if it had lost something.
 func TestStoppedGeneratorLeavesNothingAwaited(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,9 @@ func TestStoppedGeneratorLeavesNothingAwaited(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			o := &outbound{drawer: newDrawer(tr.Plan.Streams[0], 0, tr.id, 1, 0), judge: tr.judge, broker: tr.fleet.Broker()}
+			o := &outbound{
+				sampler: newSampler(tr.Plan.Streams[0], 0, tr.id, 1, 0), judge: tr.judge, broker: tr.fleet.Broker(), encode: message.Outbound.Encode,
+			}
 			if err := o.do(ctx, make([]time.Time, 5)); !errors.Is(err, tc.fail) {
 				t.Errorf("do() = %v, want %v", err, tc.fail)
 			}
@@ -137,22 +139,22 @@ func TestStoppedGeneratorLeavesNothingAwaited(t *testing.T) {
 	}
 }
 
-// An event is announced whole, and no longer tried once nobody wants to know.
+// An event is announced whole, and no longer tried when the run was stopped.
 func TestStoppedPosterLeavesNothingAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tr := open(t, poisson(), nil)
 		w := newWebhook("http://webhook", "secret", tr.id, tr.judge)
-		w.client.Transport = nobody{}
+		w.client.Transport = unreachable{}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		h := happening{page: "1", from: "9", due: time.Now(), to: []string{"8", "7"}, text: "hello"}
-		mid, err := w.announce(ctx, h)
+		ev := event{page: "1", from: "9", due: time.Now(), to: []string{"8", "7"}, text: "hello"}
+		mid, err := w.announce(ctx, ev)
 		if err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		w.deliver(ctx, mid, h)
+		w.deliver(ctx, mid, ev)
 		if took := time.Since(began); took != 0 || w.undelivered.Load() != 1 {
 			t.Errorf("given up after %v, %d undelivered, want at once and 1", took, w.undelivered.Load())
 		}
@@ -163,9 +165,9 @@ func TestStoppedPosterLeavesNothingAwaited(t *testing.T) {
 	})
 }
 
-// nobody answers.
-type nobody struct{}
+// unreachable never answers.
+type unreachable struct{}
 
-func (nobody) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, errors.New("nobody is there")
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("unreachable")
 }

@@ -113,7 +113,7 @@ func (p Plan) on(ids []string) (Plan, error) {
 type Step struct {
 	At   time.Duration
 	Name string
-	Do   func(ctx context.Context, s *Stage) error
+	Do   func(ctx context.Context, s *Controls) error
 }
 
 // Foreign is another app's calls on a page.
@@ -122,8 +122,8 @@ type Foreign struct {
 	Segments []load.Segment
 }
 
-// Stage is what a Step may change.
-type Stage struct {
+// Controls is what a Step may change.
+type Controls struct {
 	fleet     fleet.Fleet
 	judge     *judge.Judge
 	begin     time.Time
@@ -138,7 +138,7 @@ type limitChange struct {
 }
 
 // SetLimit changes the platform's limit; the dispatchers are not told.
-func (s *Stage) SetLimit(ctx context.Context, perSecond float64) error {
+func (s *Controls) SetLimit(ctx context.Context, perSecond float64) error {
 	if s.rehearsal {
 		return nil
 	}
@@ -151,15 +151,15 @@ func (s *Stage) SetLimit(ctx context.Context, perSecond float64) error {
 }
 
 // Kill kills n dispatchers.
-func (s *Stage) Kill(ctx context.Context, n int) error { return s.times(ctx, n, fleet.Fleet.Kill) }
+func (s *Controls) Kill(ctx context.Context, n int) error { return s.times(ctx, n, fleet.Fleet.Kill) }
 
 // Join starts n more.
-func (s *Stage) Join(ctx context.Context, n int) error { return s.times(ctx, n, fleet.Fleet.Join) }
+func (s *Controls) Join(ctx context.Context, n int) error { return s.times(ctx, n, fleet.Fleet.Join) }
 
 // Leave stops n cleanly.
-func (s *Stage) Leave(ctx context.Context, n int) error { return s.times(ctx, n, fleet.Fleet.Leave) }
+func (s *Controls) Leave(ctx context.Context, n int) error { return s.times(ctx, n, fleet.Fleet.Leave) }
 
-func (s *Stage) times(ctx context.Context, n int, do func(fleet.Fleet, context.Context) error) error {
+func (s *Controls) times(ctx context.Context, n int, do func(fleet.Fleet, context.Context) error) error {
 	if s.rehearsal {
 		return errOperator
 	}

@@ -16,14 +16,14 @@ func (t *trial) load(ctx context.Context, streams []load.Stream) error {
 	defer t.attend(ctx)()
 	all, loading := errgroup.WithContext(ctx)
 	for _, f := range t.foreign {
-		all.Go(func() error { return load.Run(loading, t.stage.begin, load.NewTally(), f.stream()) })
+		all.Go(func() error { return load.Run(loading, t.controls.begin, load.NewTally(), f.stream()) })
 	}
 	for i, s := range streams {
 		tally := t.tally
 		if t.Plan.Streams[i].Backlog {
 			tally = load.NewTally()
 		}
-		all.Go(func() error { return load.Run(loading, t.stage.begin, tally, s) })
+		all.Go(func() error { return load.Run(loading, t.controls.begin, tally, s) })
 	}
 	all.Go(func() error { return t.script(loading) })
 	err := all.Wait()
@@ -31,7 +31,7 @@ func (t *trial) load(ctx context.Context, streams []load.Stream) error {
 		err = nil // it was asked to stop
 	}
 	if err == nil { // to its end, also where nothing was due at the last
-		backoff.Sleep(ctx, time.Until(t.stage.begin.Add(t.Plan.Length)))
+		backoff.Sleep(ctx, time.Until(t.controls.begin.Add(t.Plan.Length)))
 	}
 	t.length = min(t.ran(), t.Plan.Length)
 	return err
@@ -43,7 +43,7 @@ const lateStep = time.Second
 // script does the plan's steps in their order.
 func (t *trial) script(ctx context.Context) error {
 	for _, s := range t.Plan.Script {
-		if !backoff.Sleep(ctx, time.Until(t.stage.begin.Add(s.At))) {
+		if !backoff.Sleep(ctx, time.Until(t.controls.begin.Add(s.At))) {
 			return nil
 		}
 		at := t.ran()
@@ -51,7 +51,7 @@ func (t *trial) script(ctx context.Context) error {
 		if late := at - s.At; late > lateStep {
 			t.late = append(t.late, fmt.Sprintf("step late: %s, %.1f s after its time", s.Name, late.Seconds()))
 		}
-		if err := s.Do(context.WithoutCancel(ctx), t.stage); err != nil {
+		if err := s.Do(context.WithoutCancel(ctx), t.controls); err != nil {
 			return fmt.Errorf("at %v, %s: %w", s.At, s.Name, err)
 		}
 	}
@@ -59,7 +59,7 @@ func (t *trial) script(ctx context.Context) error {
 }
 
 // grace is how long calls that were made at the load's end may take to be
-// answered before the book is read.
+// answered before the ledger is read.
 const grace = time.Second
 
 // settle waits for what the plan says should still arrive. What is dead will

@@ -47,7 +47,7 @@ func play(ctx context.Context, t *testing.T, plan Plan, wrap func(dispatch.Calle
 	return run
 }
 
-// noted tells whether a run has a note that begins so.
+// noted reports whether a run has a note that begins so.
 func noted(run report.Run, begin string) bool {
 	return slices.ContainsFunc(run.Notes, func(n string) bool { return strings.HasPrefix(n, begin) })
 }
@@ -60,7 +60,7 @@ func shown(v *float64) string {
 	return fmt.Sprint(*v)
 }
 
-// Whoever stops a run gets the report of what ran, also where that is nothing.
+// A user who stops a run gets the report of what ran, also where that is nothing.
 func TestStoppedRunIsReported(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{0, 500 * time.Millisecond, 3500 * time.Millisecond} {
@@ -125,7 +125,7 @@ func (o observed) Send(ctx context.Context, out message.Outbound) sender.Result 
 	return r
 }
 
-// When the last arrived is known better than the book is read.
+// The time of the last arrival is exact, though the ledger is read seldom.
 func TestDrainIsWhenTheLastArrived(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestLateStepIsKnown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		plan := one()
-		slow := func(context.Context, *Stage) error { time.Sleep(2500 * time.Millisecond); return nil }
+		slow := func(context.Context, *Controls) error { time.Sleep(2500 * time.Millisecond); return nil }
 		plan.Script = []Step{{At: time.Second, Name: "first", Do: slow}, {At: 2 * time.Second, Name: "second", Do: slow}}
 		run := play(t.Context(), t, plan, nil)
 		if run.Status != report.Inconclusive || !noted(run, "step late: second, 1.5 s") || noted(run, "step late: first") {
@@ -157,7 +157,8 @@ func TestLateStepIsKnown(t *testing.T) {
 	})
 }
 
-// Who sends all that a window takes at its begin uses the whole quota, wherever
+// A dispatcher that sends all that a window takes at its begin uses the whole
+// quota, wherever
 // the warm-up and the load end.
 func TestQuotaIsOfWholeWindows(t *testing.T) {
 	t.Parallel()
@@ -168,14 +169,14 @@ func TestQuotaIsOfWholeWindows(t *testing.T) {
 	for _, tc := range []struct{ warm, length time.Duration }{
 		{2500 * time.Millisecond, 10 * time.Second}, {2 * time.Second, 9400 * time.Millisecond}, {-1, 2100 * time.Millisecond}, {0, 20 * time.Second},
 	} {
-		tr := &trial{length: tc.length, stage: &Stage{limits: []limitChange{{0, 300}}}}
+		tr := &trial{length: tc.length, controls: &Controls{limits: []limitChange{{0, 300}}}}
 		tr.Plan = Plan{Warm: tc.warm, Limit: 300, Streams: []Stream{{Group: Hot, Pages: Pages(1, 1)}}}
 		var run report.Run
 		if tr.quota(&run, map[string]judge.Group{Hot: g}, nil); run.QuotaUse == nil || *run.QuotaUse != 1 {
 			t.Errorf("warm %v, length %v: quota used = %s, want 1", tc.warm, tc.length, shown(run.QuotaUse))
 		}
 	}
-	tr := &trial{length: 2900 * time.Millisecond, stage: &Stage{limits: []limitChange{{0, 300}}}}
+	tr := &trial{length: 2900 * time.Millisecond, controls: &Controls{limits: []limitChange{{0, 300}}}}
 	tr.Plan = Plan{Warm: 2100 * time.Millisecond, Streams: []Stream{{Group: Hot, Pages: Pages(1, 1)}}}
 	var run report.Run
 	if tr.quota(&run, map[string]judge.Group{Hot: g}, nil); run.QuotaUse != nil {
@@ -186,7 +187,7 @@ func TestQuotaIsOfWholeWindows(t *testing.T) {
 // A limit that is changed just after a step's begin is the limit of that step.
 func TestLimitOfAStep(t *testing.T) {
 	t.Parallel()
-	tr := &trial{stage: &Stage{limits: []limitChange{{0, 300}, {6*time.Second + 3*time.Millisecond, 150}}}}
+	tr := &trial{controls: &Controls{limits: []limitChange{{0, 300}, {6*time.Second + 3*time.Millisecond, 150}}}}
 	for i, want := range map[int]float64{5: 300, 6: 150, 7: 150} {
 		if got := tr.limitIn(i, time.Second); got != want {
 			t.Errorf("limit in second %d = %g, want %g", i, got, want)
@@ -197,8 +198,8 @@ func TestLimitOfAStep(t *testing.T) {
 	}
 }
 
-// The ledger keeps ten minutes of a page, a run is longer, and its whole course
-// is shown: of each page that is, wherever its id stands among thousands.
+// The ledger keeps ten minutes of a page, a run is longer, and all of it
+// is shown, of each page that is, wherever its id stands among thousands.
 func TestWholeCourseIsShown(t *testing.T) {
 	t.Parallel()
 	for _, group := range []string{Hot, Cold} {

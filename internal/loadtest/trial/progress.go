@@ -20,21 +20,21 @@ type Progress struct {
 // watchEvery is how often progress is told, less often where it costs too much.
 const watchEvery = 500 * time.Millisecond
 
-// watch tells how it goes until ctx ends.
+// watch reports the progress until ctx ends.
 func (t *trial) watch(ctx context.Context) {
 	if t.Progress == nil {
 		return
 	}
-	last, at := t.before.Accepted, t.stage.begin
+	last, at := t.before.Accepted, t.controls.begin
 	for every := watchEvery; backoff.Sleep(ctx, every); {
 		c, err := t.judge.Totals(ctx)
 		if err != nil {
-			continue // whoever judges at the end will see it
+			continue // verdict will see it
 		}
 		every = max(watchEvery, again(c.Pending))
 		now := time.Now()
 		t.Progress(Progress{
-			Left:     max(0, t.Plan.Length-now.Sub(t.stage.begin)),
+			Left:     max(0, t.Plan.Length-now.Sub(t.controls.begin)),
 			SentPerS: float64(c.Accepted-last) / now.Sub(at).Seconds(),
 			Sent:     c.Accepted - t.before.Accepted, Refused: c.Refused - t.before.Refused, Awaited: c.Pending - t.earlier.Pending, Dead: t.dead.count(),
 		})

@@ -22,8 +22,8 @@ var errOperator = errors.New("a running deployment's dispatchers can only be sta
 // Deployable names everything in the plan that cannot be done to a deployment
 // that runs already: another strategy than its own, other settings of its
 // dispatchers or its platform, dispatchers that come and go. To change the
-// platform's limit is allowed. Every step is played once on a stage on which
-// nothing happens. Run checks this too; whoever runs several plans in a row
+// platform's limit is allowed. Every step is played once on a system on which
+// nothing happens. Run checks this too. A caller with several plans
 // should check all before the first.
 func (p Plan) Deployable(ctx context.Context, strategy string) error {
 	var faults []error
@@ -38,7 +38,7 @@ func (p Plan) Deployable(ctx context.Context, strategy string) error {
 		refuse("latency target, message TTL and most calls in flight: a running deployment's dispatchers keep their own")
 	}
 	for _, s := range p.Script {
-		if err := s.Do(ctx, &Stage{rehearsal: true}); err != nil {
+		if err := s.Do(ctx, &Controls{rehearsal: true}); err != nil {
 			refuse("step %q: %w", s.Name, err)
 		}
 	}
@@ -48,7 +48,7 @@ func (p Plan) Deployable(ctx context.Context, strategy string) error {
 	return nil
 }
 
-// checkRunning reads what a running system's book holds already, and compares
+// checkRunning reads what a running system's ledger holds already, and compares
 // its platform with what the plan takes it to be. What a flag could say must be
 // as the flags say, because the report repeats them; the rest is noted.
 func (t *trial) checkRunning(ctx context.Context) (err error) {
@@ -95,8 +95,8 @@ var flags = map[string]string{
 	"text.per_second": "limit", "text.algorithm": "algorithm", "text.count_refused": "count-refused",
 }
 
-// ignored are settings that no figure depends on: nobody knows where the
-// platform's windows begin, and the rest is read only where something else is
+// ignored are settings that no figure depends on: where the platform's
+// windows begin is not known, and the rest is read only where something else is
 // set, which is noted itself. Media is not sent.
 var ignored = []string{"text.phase", "audience", "block.min_calls", "block.window", "block.for", "faults.timeout_after", "faults.slow_body_by"}
 
@@ -167,13 +167,13 @@ func (t *trial) checkClock(ctx context.Context) error {
 // putBack sets a running deployment's platform to the limit that it had before
 // the trial, if the trial has changed it.
 func (t *trial) putBack(ctx context.Context) error {
-	if !t.Running || t.stage == nil || !t.stage.changed {
+	if !t.Running || t.controls == nil || !t.controls.changed {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackFor)
 	defer cancel()
 	for {
-		err := t.stage.SetLimit(ctx, t.Plan.Limit)
+		err := t.controls.SetLimit(ctx, t.Plan.Limit)
 		if err == nil {
 			return nil
 		}

@@ -19,8 +19,8 @@ import (
 // Each thing that cannot be done is named.
 func TestUndeployablePlanIsNamed(t *testing.T) {
 	t.Parallel()
-	step := func(do func(s *Stage) error) []Step {
-		return []Step{{Name: "it happens", Do: func(_ context.Context, s *Stage) error { return do(s) }}}
+	step := func(do func(s *Controls) error) []Step {
+		return []Step{{Name: "it happens", Do: func(_ context.Context, s *Controls) error { return do(s) }}}
 	}
 	for _, tc := range []struct {
 		name     string
@@ -29,13 +29,13 @@ func TestUndeployablePlanIsNamed(t *testing.T) {
 		want     string // "": nothing
 	}{
 		{"plain", Plan{}, report.Own, ""},
-		{"the limit changes", Plan{Script: step(func(s *Stage) error { return s.SetLimit(t.Context(), 1) })}, report.Own, ""},
+		{"the limit changes", Plan{Script: step(func(s *Controls) error { return s.SetLimit(t.Context(), 1) })}, report.Own, ""},
 		{"another strategy", Plan{}, "naive", `strategy "naive"`},
 		{"a limiter", Plan{Algorithm: "gcra"}, report.Own, `limiter "gcra"`},
 		{"options", Plan{Options: fleet.Options{MessageTTL: time.Second}}, report.Own, "message TTL"},
-		{"join", Plan{Script: step(func(s *Stage) error { return s.Join(t.Context(), 1) })}, report.Own, "it happens"},
-		{"leave", Plan{Script: step(func(s *Stage) error { return s.Leave(t.Context(), 1) })}, report.Own, "it happens"},
-		{"kill", Plan{Script: step(func(s *Stage) error { return s.Kill(t.Context(), 1) })}, report.Own, "it happens"},
+		{"join", Plan{Script: step(func(s *Controls) error { return s.Join(t.Context(), 1) })}, report.Own, "it happens"},
+		{"leave", Plan{Script: step(func(s *Controls) error { return s.Leave(t.Context(), 1) })}, report.Own, "it happens"},
+		{"kill", Plan{Script: step(func(s *Controls) error { return s.Kill(t.Context(), 1) })}, report.Own, "it happens"},
 	} {
 		switch err := tc.plan.Deployable(t.Context(), tc.strategy); {
 		case tc.want == "" && err != nil:
@@ -123,7 +123,9 @@ func TestAnotherClockIsNoted(t *testing.T) {
 // deployment is a system that was there before, and goes on.
 type deployment struct{ fleet.Fleet }
 
-func (deployment) Front(context.Context, fleet.Front) (string, error) { return "http://webhook", nil }
+func (deployment) Ingress(context.Context, fleet.Ingress) (string, error) {
+	return "http://webhook", nil
+}
 
 // However a trial ends, a deployment's limit is afterwards what it was.
 func TestLimitIsPutBack(t *testing.T) {
@@ -160,8 +162,8 @@ func TestLimitIsPutBack(t *testing.T) {
 				}
 				var during any
 				plan := Plan{Limit: 300, Length: 5 * time.Second, Room: 2, Script: []Step{
-					{At: time.Second, Name: "lowered", Do: func(ctx context.Context, s *Stage) error { return s.SetLimit(ctx, 100) }},
-					{At: 2 * time.Second, Name: "looked at", Do: func(context.Context, *Stage) error {
+					{At: time.Second, Name: "lowered", Do: func(ctx context.Context, s *Controls) error { return s.SetLimit(ctx, 100) }},
+					{At: 2 * time.Second, Name: "looked at", Do: func(context.Context, *Controls) error {
 						if s := limit(); s != 300.0 { // not in the rehearsal
 							during = s
 							return tc.fail

@@ -14,7 +14,7 @@ func (t *trial) coarse(page string) report.Series {
 	n := int(max(t.length, t.drained)/time.Second) + 1
 	s.Sent, s.Refused = make([]int64, n), make([]int64, n)
 	for i := range n {
-		sec := t.course.seconds[page][t.stage.begin.Unix()+int64(i)]
+		sec := t.recorder.seconds[page][t.controls.begin.Unix()+int64(i)]
 		s.Sent[i] = int64(sec.Text.Accepted) + int64(sec.Media.Accepted)
 		s.Refused[i] = int64(sec.Text.Refused) + int64(sec.Media.Refused)
 	}

@@ -16,6 +16,7 @@ import (
 	"chatclub/internal/loadtest/judge"
 	"chatclub/internal/loadtest/load"
 	"chatclub/internal/loadtest/report"
+	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
 
@@ -36,7 +37,7 @@ type Config struct {
 	RedisURL string // for the strategies that need it
 	Topology queue.Topology
 	Log      *slog.Logger
-	Progress func(Progress)                        // nil: nobody is told
+	Progress func(Progress)                        // nil: none
 	Wrap     func(dispatch.Caller) dispatch.Caller // see fleet.Config
 
 	// Running says that the system runs already and goes on afterwards: the
@@ -51,12 +52,12 @@ type trial struct {
 	Config
 	fleet    fleet.Fleet
 	judge    *judge.Judge
-	stage    *Stage
-	dead     *morgue
+	controls *Controls
+	dead     *deadLetters
 	hook     *webhook // nil but for ViaWebhook
-	course   *course
+	recorder *recorder
 	tally    *load.Tally
-	foreign  []*foreigner
+	foreign  []*otherApp
 	id       string        // of this trial
 	earlier  ledger.Counts // before it
 	before   ledger.Counts // when the load began
@@ -79,7 +80,7 @@ func Run(ctx context.Context, cfg Config) (_ report.Run, err error) {
 		cfg.Via = ViaOutbound
 	}
 	if cfg.Plan.Length > ledger.Kept {
-		return report.Run{}, fmt.Errorf("a load of %v is longer than the %v of which the ledger keeps the course", cfg.Plan.Length, ledger.Kept)
+		return report.Run{}, fmt.Errorf("a load of %v is longer than the %v for which the ledger keeps the seconds", cfg.Plan.Length, ledger.Kept)
 	}
 	if cfg.Running {
 		if cfg.Via != ViaWebhook {
@@ -125,7 +126,7 @@ func (t *trial) run(ctx context.Context) (report.Run, error) {
 		return report.Run{}, err
 	}
 	t.stopped = ctx.Err() != nil
-	ctx = context.WithoutCancel(ctx) // whoever stops the run wants to know what ran
+	ctx = context.WithoutCancel(ctx) // the user who stops the run wants to know what ran
 	if err := t.settle(ctx); err != nil {
 		return report.Run{}, err
 	}
@@ -145,7 +146,7 @@ func (t *trial) nothing(err error) report.Run {
 }
 
 // ran is how long the load has been running, 0 before its begin.
-func (t *trial) ran() time.Duration { return max(0, time.Since(t.stage.begin)) }
+func (t *trial) ran() time.Duration { return max(0, time.Since(t.controls.begin)) }
 
 // open starts the system, and lets the users join where there are any.
 func (t *trial) open(ctx context.Context) (err error) {
@@ -160,7 +161,7 @@ func (t *trial) open(ctx context.Context) (err error) {
 	if t.judge, err = judge.New(platform.URL, platform.Transport); err != nil {
 		return err
 	}
-	t.stage = &Stage{fleet: t.fleet, judge: t.judge, limits: []limitChange{{0, t.Plan.Limit}}}
+	t.controls = &Controls{fleet: t.fleet, judge: t.judge, limits: []limitChange{{0, t.Plan.Limit}}}
 	if t.Running {
 		err = t.checkRunning(ctx)
 	} else {
@@ -169,11 +170,11 @@ func (t *trial) open(ctx context.Context) (err error) {
 	if err != nil || t.Via != ViaWebhook {
 		return err
 	}
-	front := fleet.Front{Secret: t.Secret, Capacity: t.Plan.Room}
+	ingress := fleet.Ingress{Secret: t.Secret, Capacity: t.Plan.Room}
 	if t.Strategy == report.Own {
-		front.Limit = t.Plan.Limit // the others know no lanes
+		ingress.Limit = t.Plan.Limit // the others know no lanes
 	}
-	url, err := t.fleet.Front(ctx, front)
+	url, err := t.fleet.Ingress(ctx, ingress)
 	if err != nil {
 		return err
 	}
@@ -186,23 +187,27 @@ func (t *trial) start(ctx context.Context) (err error) {
 	if err := t.judge.Control(ctx, t.Plan.Platform); err != nil {
 		return err
 	}
-	if t.dead, err = openMorgue(t.fleet.Broker()); err != nil {
+	if t.dead, err = openDeadLetters(t.fleet.Broker()); err != nil {
 		return err
 	}
-	return t.stage.Join(ctx, t.Plan.Replicas)
+	return t.controls.Join(ctx, t.Plan.Replicas)
 }
 
 // streams are the load of the plan.
 func (t *trial) streams() ([]load.Stream, error) {
 	var list []load.Stream
+	encode := message.Outbound.Encode
+	if t.Strategy == fleet.Bare {
+		encode = fleet.BareBody
+	}
 	for i, s := range t.Plan.Streams {
-		d := newDrawer(s, t.Plan.Room, t.id, t.Seed, uint64(i))
-		do := (&outbound{drawer: d, judge: t.judge, broker: t.fleet.Broker()}).do
+		d := newSampler(s, t.Plan.Room, t.id, t.Seed, uint64(i))
+		do := (&outbound{sampler: d, judge: t.judge, broker: t.fleet.Broker(), encode: encode}).do
 		if t.Via == ViaWebhook {
 			if t.Plan.Room < 2 {
 				return nil, errors.New("via webhook: a room needs at least 2 members")
 			}
-			do = (&speaker{drawer: d, hook: t.hook, slots: make(chan struct{}, maxPosts)}).do
+			do = (&webhookLoad{sampler: d, hook: t.hook, slots: make(chan struct{}, maxPosts)}).do
 		}
 		list = append(list, load.Stream{Schedule: d.schedule(), Do: do})
 	}
@@ -213,9 +218,9 @@ func (t *trial) streams() ([]load.Stream, error) {
 // whole second, so that the judge's seconds are the run's.
 func (t *trial) awaitBegin(ctx context.Context) error {
 	begin := time.Now().Truncate(time.Second).Add(2 * time.Second)
-	t.stage.begin, t.course = begin, newCourse(t.Plan.shown(), begin)
+	t.controls.begin, t.recorder = begin, newRecorder(t.Plan.shown(), begin)
 	for _, f := range t.Plan.Foreign {
-		t.foreign = append(t.foreign, newForeigner(f, t.fleet.Platform(), begin))
+		t.foreign = append(t.foreign, newOtherApp(f, t.fleet.Platform(), begin))
 	}
 	backoff.Sleep(ctx, time.Until(begin))
 	var err error

@@ -14,7 +14,7 @@ import (
 	"chatclub/internal/loadtest/report"
 )
 
-// verdict reads the book, stops the system, accounts for every message, and
+// verdict reads the ledger, stops the system, accounts for every message, and
 // writes down what that came to.
 func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	groups, err := t.groups(ctx)
@@ -37,7 +37,7 @@ func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 		return report.Run{}, err
 	}
 	run := report.Run{Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas, Seconds: t.ran().Seconds()}}
-	foreign, foreignRefused := t.foreigners()
+	foreign, foreignRefused := t.otherCalls()
 	c := t.since(totals)
 	sent := c.Accepted - t.before.Accepted - sum(foreign)
 	refused := c.Refused - t.before.Refused - sum(foreignRefused)
@@ -84,7 +84,7 @@ func (t *trial) groups(ctx context.Context) (map[string]judge.Group, error) {
 	return own, nil
 }
 
-// since is a book without what was wrong in it before this trial.
+// since returns the counts without what was wrong before this trial.
 func (t *trial) since(c ledger.Counts) ledger.Counts {
 	c.Lost -= t.earlier.Lost
 	c.Duplicated -= t.earlier.Duplicated
@@ -126,8 +126,8 @@ func (t *trial) account(ctx context.Context) (queued, left int64, err error) {
 	return int64(len(ids) - awaited), int64(awaited), err
 }
 
-// foreigners are other apps' calls by tenths of a second.
-func (t *trial) foreigners() (accepted, refused []int64) {
+// otherCalls are other apps' calls by tenths of a second.
+func (t *trial) otherCalls() (accepted, refused []int64) {
 	for _, f := range t.foreign {
 		a, r := f.counts()
 		accepted, refused = add(accepted, a), add(refused, r)
@@ -155,12 +155,12 @@ func (t *trial) costs(run *report.Run) {
 	}
 	run.CPU = &report.CPUSplit{
 		Dispatchers: per(t.started.Dispatchers, t.ended.Dispatchers),
-		Front:       per(t.started.Front, t.ended.Front),
+		Front:       per(t.started.Ingress, t.ended.Ingress),
 		Broker:      per(t.started.Broker, t.ended.Broker), Fake: per(t.started.Fake, t.ended.Fake),
 	}
 }
 
-// drain tells when all had arrived, where the plan waits for that. How long a
+// drain enters when all had arrived, where the plan waits for that. How long a
 // part of the load took says nothing.
 func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
 	if t.Plan.Drain == 0 || t.stopped {
@@ -180,15 +180,15 @@ func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
 	}
 }
 
-// whenDrained looks up when the last arrived: the book was read too seldom to
-// tell. It is not before the last was due.
+// whenDrained looks up when the last arrived: the ledger was read too seldom for
+// that. It is not before the last was due.
 func (t *trial) whenDrained(groups map[string]judge.Group) {
 	if !t.arrived {
 		return
 	}
 	t.drained = t.length
 	for _, g := range groups {
-		t.drained = max(t.drained, g.Last.Sub(t.stage.begin))
+		t.drained = max(t.drained, g.Last.Sub(t.controls.begin))
 	}
 }
 
@@ -245,7 +245,7 @@ func (t *trial) series(run *report.Run, groups map[string]judge.Group) {
 		run.Series = append(run.Series, t.fine(g))
 		return
 	}
-	for _, page := range t.course.pages {
+	for _, page := range t.recorder.pages {
 		run.Series = append(run.Series, t.coarse(page))
 	}
 }

@@ -50,16 +50,16 @@ func newWebhook(url, secret, run string, j *judge.Judge) *webhook {
 // maxPosts are unanswered at a time.
 const maxPosts = 512
 
-// speaker makes the members of a stream's rooms write.
-type speaker struct {
-	*drawer
+// webhookLoad makes the members of a stream's rooms write.
+type webhookLoad struct {
+	*sampler
 	hook  *webhook
 	slots chan struct{}
 }
 
 // do announces what is due and posts it, all at once; it does not wait for
 // the answers unless too many are due.
-func (s *speaker) do(ctx context.Context, due []time.Time) error {
+func (s *webhookLoad) do(ctx context.Context, due []time.Time) error {
 	for _, at := range due {
 		select {
 		case s.slots <- struct{}{}:
@@ -72,25 +72,25 @@ func (s *speaker) do(ctx context.Context, due []time.Time) error {
 		}
 		page := s.page()
 		room, who := s.writer()
-		h := happening{
+		ev := event{
 			page: page, group: group(s.run, s.stream.Group), from: s.user(page, room*s.room+who), due: at, text: "Hello everybody",
 			to: s.others(page, room, who),
 		}
-		mid, err := s.hook.announce(ctx, h)
+		mid, err := s.hook.announce(ctx, ev)
 		if err != nil {
 			<-s.slots
 			return err
 		}
 		s.hook.posts.Go(func() {
 			defer func() { <-s.slots }()
-			s.hook.deliver(ctx, mid, h)
+			s.hook.deliver(ctx, mid, ev)
 		})
 	}
 	return nil
 }
 
-// happening is an event on a page.
-type happening struct {
+// event is an event on a page.
+type event struct {
 	page, group, from, text string // text: empty for "Get Started"
 	due                     time.Time
 	to                      []string
@@ -98,12 +98,12 @@ type happening struct {
 
 // announce enters an event, whatever becomes of ctx: else it could be entered,
 // and neither posted nor excused.
-func (w *webhook) announce(ctx context.Context, h happening) (mid string, err error) {
+func (w *webhook) announce(ctx context.Context, ev event) (mid string, err error) {
 	mid = fmt.Sprintf("m_%s.%d", w.run, w.seq.Add(1))
-	e := judge.Event{Page: h.page, Group: h.group, Due: h.due, Key: mid}
-	ids := make([]string, 0, len(h.to))
-	for _, to := range h.to {
-		id := message.CopyID(h.page, mid, to, 0)
+	e := judge.Event{Page: ev.page, Group: ev.group, Due: ev.due, Key: mid}
+	ids := make([]string, 0, len(ev.to))
+	for _, to := range ev.to {
+		id := message.CopyID(ev.page, mid, to, 0)
 		ids = append(ids, id)
 		e.IDs = append(e.IDs, judge.ID{ID: id, To: to})
 	}
@@ -125,8 +125,8 @@ const (
 
 // deliver posts an event, at least once, until it is answered 200 or ctx ends;
 // one that never is need not arrive.
-func (w *webhook) deliver(ctx context.Context, mid string, h happening) {
-	body := h.body(mid)
+func (w *webhook) deliver(ctx context.Context, mid string, ev event) {
+	body := ev.body(mid)
 	end := time.Now().Add(postFor)
 	posting := context.WithoutCancel(ctx)
 	for pause := firstPause; ; pause *= 2 {
@@ -149,17 +149,17 @@ func (w *webhook) ids(mid string) []string {
 	return w.copies[mid]
 }
 
-func (h happening) body(mid string) []byte {
+func (ev event) body(mid string) []byte {
 	what := map[string]any{
-		"sender": map[string]string{"id": h.from}, "recipient": map[string]string{"id": h.page}, "timestamp": h.due.UnixMilli(),
+		"sender": map[string]string{"id": ev.from}, "recipient": map[string]string{"id": ev.page}, "timestamp": ev.due.UnixMilli(),
 	}
-	if h.text == "" {
+	if ev.text == "" {
 		what["postback"] = map[string]string{"mid": mid, "payload": "GET_STARTED", "title": "Get Started"}
 	} else {
-		what["message"] = map[string]string{"mid": mid, "text": h.text}
+		what["message"] = map[string]string{"mid": mid, "text": ev.text}
 	}
 	b, err := json.Marshal(map[string]any{"object": "page", "entry": []any{map[string]any{
-		"id": h.page, "time": h.due.UnixMilli(), "messaging": []any{what},
+		"id": ev.page, "time": ev.due.UnixMilli(), "messaging": []any{what},
 	}}})
 	if err != nil {
 		panic(err) // strings and numbers

@@ -17,8 +17,8 @@ import (
 	"chatclub/internal/queue/rabbit/rabbittest"
 )
 
-// TestAcksTogether: whatever the order of settlements, exactly what was
-// acknowledged is gone, and the channel lives to the end: RabbitMQ closes one
+// TestAcksTogether checks that in any order of settlements exactly what was
+// acknowledged is gone. The channel lives to the end, and RabbitMQ closes one
 // that acknowledges a tag twice.
 func TestAcksTogether(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ type Broker struct {
 
 var _ queue.Broker = (*Broker)(nil)
 
-// Open returns a broker that connects in the background: Ready tells when it
+// Open returns a broker that connects in the background: Ready says when it
 // is there. Its only errors are faults of cfg. The caller closes it.
 func Open(cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
@@ -105,7 +105,7 @@ func (b *Broker) enter() bool {
 }
 
 // Close ends all subscriptions, then the connections, and returns when
-// everything has ended: after a few seconds at most, even if the broker does
+// everything has ended. That takes a few seconds at most, even if the broker does
 // not answer. Calls in progress return queue.ErrClosed. Idempotent.
 func (b *Broker) Close() error {
 	b.mu.Lock()

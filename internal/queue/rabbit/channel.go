@@ -22,9 +22,9 @@ const (
 	maxAcks = 64
 	// ackRest is what a channel is left after its last acknowledgement before
 	// it is closed. RabbitMQ (seen with 3.10) has 32 of them at a time on their
-	// way to a quorum queue, keeps the others in the channel's process, and
+	// way to a quorum queue, and keeps the others in the channel's process. It
 	// forgets those when the channel closes: their messages are delivered
-	// again. Nothing tells when the queue has them all; on an idle machine it
+	// again. Nothing shows when the queue has them all; on an idle machine it
 	// takes some 5 ms for 300.
 	ackRest = 100 * time.Millisecond
 )
@@ -33,8 +33,7 @@ const (
 // deliveries that came on it. It is the one place that settles.
 //
 // Acknowledgements wait up to ackDelay and are written together, each for its
-// own delivery: one for "all up to here" was tried, and costs no less. A
-// channel that is closed in order writes them first. When the connection is
+// own delivery. One for "all up to here" was tried, and costs no less. A channel that is closed in order writes them first. When the connection is
 // lost before, their messages are delivered again, as those of acknowledgements
 // are that were on their way.
 type channel struct {
@@ -48,7 +47,7 @@ type channel struct {
 	// channel.close would name a channel that no longer exists, and RabbitMQ
 	// would end the whole connection for it.
 	turn sync.Mutex
-	last time.Time // when something was last settled; of who has the turn
+	last time.Time // when something was last settled; guarded by turn
 
 	closed atomic.Bool // set while turn is held
 
@@ -101,7 +100,7 @@ func (c *channel) flush() {
 	c.flushTurn()
 }
 
-// flushTurn is flush for who has the turn. What it cannot write is counted, and
+// flushTurn is flush for the holder of turn. What it cannot write is counted, and
 // delivered again.
 func (c *channel) flushTurn() {
 	c.mu.Lock()
@@ -127,7 +126,7 @@ func (c *channel) flushTurn() {
 	c.metrics.settled.Add(float64(len(tags)))
 }
 
-// Live tells whether deliveries of this channel can still be settled.
+// Live reports whether deliveries of this channel can still be settled.
 func (c *channel) Live() bool { return !c.closed.Load() && !c.ch.IsClosed() }
 
 // close writes the acknowledgements that wait, makes every delivery stale and

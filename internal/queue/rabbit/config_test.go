@@ -89,7 +89,7 @@ func TestPublishRefuses(t *testing.T) {
 	}
 }
 
-// TestURLRotation gives a URL where nobody listens first.
+// TestURLRotation gives a URL first at which no server listens.
 func TestURLRotation(t *testing.T) {
 	t.Parallel()
 	var log logbook

@@ -14,7 +14,7 @@ var errOtherArguments = errors.New("the queue exists with other arguments: chang
 
 // declare makes the queues of the topology on s.
 func (b *Broker) declare(s *session) error {
-	b.declaring <- struct{}{} // whoever has the place ends with its session at the latest
+	b.declaring <- struct{}{} // the holder of the place ends with its session at the latest
 	defer func() { <-b.declaring }()
 	return declare(s.conn, b.cfg.Topology)
 }
@@ -38,7 +38,7 @@ func (b *Broker) declareAgain(s *session) {
 
 // declare makes every queue of the topology that does not exist yet. It works
 // on a channel of its own, because RabbitMQ answers a refused declaration by
-// closing the channel. A passing fault, such as 541 from a node that is still
+// closing the channel. A passing error, such as 541 from a node that is still
 // starting, is returned like any other: the caller tries again.
 func declare(conn *amqp.Connection, topology queue.Topology) error {
 	ch, err := conn.Channel()
@@ -78,7 +78,7 @@ func arguments(spec queue.Spec) amqp.Table {
 	return args
 }
 
-// is tells whether err is RabbitMQ's reply with that code.
+// is reports whether err is RabbitMQ's reply with that code.
 func is(err error, code int) bool {
 	var reply *amqp.Error
 	return errors.As(err, &reply) && reply.Code == code

@@ -13,7 +13,7 @@ import (
 )
 
 // TestForeignMessage takes a message that somebody else has put on a queue,
-// without an id and with long headers: it can be moved like any other.
+// without an id and with long headers. It can be moved like any other.
 func TestForeignMessage(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)
@@ -49,8 +49,8 @@ func TestForeignMessage(t *testing.T) {
 	}
 }
 
-// TestMissingQueueIsDeclaredAgain deletes the dead-letter queue, which nobody
-// consumes: who publishes to it is told, and finds it there later.
+// TestMissingQueueIsDeclaredAgain deletes the dead-letter queue, which has no
+// consumer: a publisher gets an error first, and finds it there later.
 func TestMissingQueueIsDeclaredAgain(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)

@@ -10,8 +10,8 @@ import (
 	"chatclub/internal/queue"
 )
 
-// inspector asks the broker about queues, one question at a time, on a channel
-// that it keeps: opening one costs three times as much as the question. Its
+// inspector asks the broker about queues, one question at a time. It keeps its
+// channel, because opening one costs three times as much as a question. Its
 // goroutine alone uses the channel, so callers can be freed by their contexts.
 type inspector struct {
 	session *session

@@ -20,9 +20,9 @@ const (
 )
 
 const (
-	// minBackoff and maxBackoff bound the pause before the next connection:
-	// short enough that a restarted broker is found at once, long enough that
-	// many replicas do not keep a struggling one from starting.
+	// minBackoff and maxBackoff bound the pause before the next connection. The
+	// one is so short that a restarted broker is found at once, the other so
+	// long that many replicas do not keep a struggling one from starting.
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 5 * time.Second
 	// closeTimeout bounds the polite end of a connection; a healthy broker
@@ -132,7 +132,7 @@ func (l *link) watch(ctx context.Context, s *session) error {
 		case b, ok := <-blocks:
 			switch {
 			case !ok:
-				blocks = nil // closed with the connection; closes tells why
+				blocks = nil // closed with the connection; closes says why
 			case b.Active:
 				l.setBlocked("broker blocked: "+b.Reason, s)
 			default:
@@ -163,8 +163,8 @@ type loss struct {
 }
 
 // remindEvery is how often a failure that stays the same is logged again at
-// full level: a broker that is down for a night fills no disk, and whoever
-// looks at the last minute sees it.
+// full level. A broker that is down for a night fills no disk, and still a look
+// at the last minute of the log shows it.
 const remindEvery = time.Minute
 
 // logLoss logs a failure: one that was logged before at debug only. It returns
@@ -187,7 +187,7 @@ func pauseAfter(failures int) time.Duration {
 	return backoff.Policy{Min: minBackoff, Max: maxBackoff, Low: 0.5, High: 1}.Delay(failures)
 }
 
-// set changes the guarded state and wakes everybody who waits for a change.
+// set changes the guarded state and wakes all that wait for a change.
 func (l *link) set(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -54,13 +54,13 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 		return faults(len(msgs), unroutable, items, fmt.Errorf("publish %d messages: %w", len(items), err))
 	}
 	if slices.ContainsFunc(unroutable, func(it *item) bool { return b.ours[it.Queue] }) {
-		b.declareAgain(last) // for whoever publishes next
+		b.declareAgain(last) // for the next caller
 	}
 	return faults(len(msgs), unroutable, nil, nil)
 }
 
-// faults is the error of a call to Publish of n messages: of those that no
-// queue took, and of those left when err ended it.
+// faults returns the error of a call to Publish of n messages. It covers those
+// that no queue took, and those left when err ended the call.
 func faults(n int, unroutable, left []*item, err error) error {
 	if len(unroutable) == 0 && err == nil {
 		return nil
@@ -78,9 +78,9 @@ func faults(n int, unroutable, left []*item, err error) error {
 	return e
 }
 
-// publishOn publishes items on one session. It returns those to publish again,
-// in order, when the session was lost or is blocked, and an error when ctx
-// ended; those are then what is not known to be confirmed.
+// publishOn publishes items on one session. When the session was lost or is
+// blocked it returns those to publish again, in order. When ctx ended it returns
+// an error, and with it those that are not known to be confirmed.
 func (b *Broker) publishOn(ctx context.Context, s *session, items []*item, unroutable *[]*item) ([]*item, error) {
 	f := flight{broker: b, session: s}
 	rest, err := f.send(ctx, items)
@@ -190,7 +190,7 @@ func (c *chunk) wait(ctx context.Context) error {
 	return nil
 }
 
-// soFar sorts the items of a chunk for which nobody waits any longer.
+// soFar sorts the items of a chunk whose caller no longer waits.
 func (c *chunk) soFar() (undecided, refused []*item) {
 	select {
 	case <-c.sent:
@@ -209,8 +209,8 @@ func (c *chunk) soFar() (undecided, refused []*item) {
 }
 
 // collect sorts the items of a decided chunk and frees their places in the
-// window. A message that was not confirmed ends the session: RabbitMQ's nack
-// says that a queue has no leader now, and 3.10 then refuses everything on
+// window. A message that was not confirmed ends the session: by a nack RabbitMQ
+// says that a queue has no leader now. After that 3.10 refuses everything on
 // that channel.
 func (b *Broker) collect(c *chunk) (lost, refused []*item) {
 	lost, refused = c.soFar()
@@ -226,7 +226,7 @@ func (b *Broker) collect(c *chunk) (lost, refused []*item) {
 	return lost, refused
 }
 
-// abandon keeps watch over chunks whose caller is gone: their places in the
+// abandon keeps watch over chunks whose caller is gone. Their places in the
 // window are free only when the broker has decided, or the session has ended.
 func (b *Broker) abandon(chunks []*chunk) {
 	if len(chunks) == 0 {

@@ -14,9 +14,10 @@ import (
 	"chatclub/internal/queue/queuetest"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/tools/stall"
 )
 
-// patience bounds every wait for something that must happen: a reconnect takes
+// patience bounds every wait for something that must happen. A reconnect takes
 // up to 5 s of pause, and a restarted server tens of seconds on a busy machine.
 const patience = 90 * time.Second
 
@@ -75,6 +76,8 @@ func awaitReady(t testing.TB, b *rabbit.Broker) {
 // eventually polls until done, and fails the test with the last state.
 func eventually(t testing.TB, what string, done func() (state string, ok bool)) {
 	t.Helper()
+	meter := stall.Start()
+	defer meter.Stop()
 	deadline := time.Now().Add(patience)
 	for {
 		state, ok := done()
@@ -82,7 +85,7 @@ func eventually(t testing.TB, what string, done func() (state string, ok bool)) 
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s; last: %s", what, patience, state)
+			t.Fatalf("%s: not within %s; last: %s; %v", what, patience, state, meter)
 		}
 		time.Sleep(10 * time.Millisecond) // a poll of another process
 	}
@@ -110,6 +113,8 @@ func consume(t testing.TB, b queue.Broker, name string, prefetch int) queue.Subs
 
 func receive(t testing.TB, s queue.Subscription) *queue.Delivery {
 	t.Helper()
+	meter := stall.Start()
+	defer meter.Stop()
 	select {
 	case d, ok := <-s.Deliveries():
 		if !ok {
@@ -117,7 +122,7 @@ func receive(t testing.TB, s queue.Subscription) *queue.Delivery {
 		}
 		return d
 	case <-time.After(patience):
-		t.Fatalf("no delivery within %s", patience)
+		t.Fatalf("no delivery within %s; %v", patience, meter)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/tools/stall"
 )
 
 // TestServer upsets a private server. Its parts share the server, which takes
@@ -82,12 +83,12 @@ chatclub_broker_blocked `+want+"\n"), "chatclub_broker_blocked"); err != nil {
 		}
 	}
 	gauge("1")
-	start := time.Now()
+	start, meter := time.Now(), stall.Watch(t)
 	if err := publishFor(t, b, "again", 50*time.Millisecond); !errors.Is(err, queue.ErrUnavailable) {
 		t.Errorf("Publish(blocked) = %v, want %v", err, queue.ErrUnavailable)
 	}
 	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("Publish(blocked) took %s, want its context's 50ms", took)
+		t.Errorf("Publish(blocked) took %s, want its context's 50ms; %v", took, meter)
 	}
 	if err := held.Ack(); err != nil {
 		t.Errorf("Ack(while publishing is blocked) = %v, want nil", err)
@@ -119,7 +120,7 @@ func serverDown(t *testing.T, server *rabbittest.Server) {
 		t.Errorf("Publish(no server) = %v, want %v and %v", err, queue.ErrUnavailable, context.DeadlineExceeded)
 	}
 	if !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "guest") {
-		t.Errorf("error %q, want it to tell the cause and no user or password", err)
+		t.Errorf("error %q, want it to say the cause and no user or password", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -133,12 +134,12 @@ func serverDown(t *testing.T, server *rabbittest.Server) {
 		t.Errorf("received %q, want %q", d.ID, "late")
 	}
 	server.Stop() // Close must not wait for a server that is gone
-	start := time.Now()
+	start, meter := time.Now(), stall.Watch(t)
 	if err := b.Close(); err != nil {
 		t.Errorf("Close() = %v, want nil", err)
 	}
 	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("Close(no server) took %s, want at most 10s", took)
+		t.Errorf("Close(no server) took %s, want at most 10s; %v", took, meter)
 	}
 }
 
@@ -161,9 +162,10 @@ func serverQueueWithoutLeader(t *testing.T, server *rabbittest.Server) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
+	meter := stall.Watch(t)
 	errs := queue.MoveAll(ctx, b, list)
 	if errs[0] != nil || !errors.Is(errs[1], queue.ErrUnavailable) || errs[2] != nil {
-		t.Errorf("MoveAll() = %v, want %v of the second alone", errs, queue.ErrUnavailable)
+		t.Errorf("MoveAll() = %v, want %v of the second alone; %v", errs, queue.ErrUnavailable, meter)
 	}
 	awaitQueued(t, b, top.Bulk(), queue.Info{Ready: 2})
 	server.Ctl("eval", "sys:resume("+leader+").")

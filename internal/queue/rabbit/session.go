@@ -39,8 +39,8 @@ func newSession(conn *amqp.Connection, raw *socket) *session {
 }
 
 // drop ends the session: every confirm that is still owed fails, every
-// delivery becomes stale. The first cause is kept; what the library has to
-// tell about the connection comes before what a caller saw of it.
+// delivery becomes stale. The first cause is kept; what the library
+// says about the connection comes before what a caller saw of it.
 func (s *session) drop(cause error) {
 	s.once.Do(func() {
 		s.cause = cause

@@ -95,7 +95,7 @@ func (s *subscription) run(ctx context.Context) {
 	}
 }
 
-// discard takes back what nobody has read: it is stale, and will be delivered
+// discard takes back what was not read: it is stale, and will be delivered
 // again. Only run sends to out, so nothing comes in meanwhile.
 func (s *subscription) discard() {
 	for {
@@ -160,8 +160,8 @@ func lossOfChannel(closes <-chan *amqp.Error, cancels <-chan string) error {
 	}
 }
 
-// message is what arrived, such that it can be published again: whoever put it
-// on the queue may have known less of what chatclub's messages are like.
+// message returns what arrived, such that it can be published again. A program
+// of others may have put it on the queue, with less than our messages have.
 func (s *subscription) message(d amqp.Delivery) queue.Message {
 	m := queue.Message{Queue: s.queue, ID: d.MessageId, Body: d.Body}
 	if m.ID == "" {

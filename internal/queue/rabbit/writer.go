@@ -12,9 +12,9 @@ import (
 	"chatclub/internal/queue"
 )
 
-// writer publishes on one session. Its goroutine alone uses the channel, so
-// callers that wait for it can be freed by their contexts, which the library's
-// own methods ignore while the socket is full.
+// writer publishes on one session. Its goroutine alone uses the channel, so that
+// contexts free the callers that wait for it. The library's own methods ignore
+// contexts while the socket is full.
 type writer struct {
 	session *session
 	ch      *amqp.Channel
@@ -60,7 +60,7 @@ func newWriter(s *session, places int) (*writer, error) {
 		session: s, ch: ch, in: make(chan *chunk), began: time.Now(),
 		refused: make(map[uint64]struct{}),
 		// A message keeps its place in the window until its return was taken
-		// from here, so there are never more than fit and the library's
+		// from here. So there are never more than fit, and the library's
 		// reading goroutine never waits.
 		returns: ch.NotifyReturn(make(chan amqp.Return, places)),
 	}
@@ -129,14 +129,13 @@ func table(headers map[string]string) amqp.Table {
 // touch notes that the broker is not to blame up to now.
 func (w *writer) touch() { w.progress.Store(int64(time.Since(w.began))) }
 
-// stalled tells that the broker owes confirms and has sent none for so long.
+// stalled reports whether the broker owes confirms and has sent none for so long.
 // One queue without a leader does not stall a session on which others move.
 func (w *writer) stalled(timeout time.Duration) bool {
 	return w.unconfirmed.Load() > 0 && time.Since(w.began)-time.Duration(w.progress.Load()) > timeout
 }
 
-// takeRefused tells which of the confirmed items came back unroutable, as often
-// as it is asked. The
+// takeRefused returns those of the confirmed items that came back unroutable. The
 // broker sends a return before its confirm, and the library queues the one
 // before it completes the other, so nothing can come later.
 func (w *writer) takeRefused(items []*item) []*item {

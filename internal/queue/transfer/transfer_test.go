@@ -77,7 +77,7 @@ func newMoving(t *testing.T, log *slog.Logger) *moving {
 	b := &leaderless{Broker: memorytest.New(t, queue.Topology{Prefix: "t", Lanes: 4}), down: make(map[string]bool), tries: make(map[string][]string)}
 	mover := New(Config{
 		Publisher: b, Log: log, Now: time.Now, Random: func() float64 { return 0.5 },
-		Stale: prometheus.NewCounter(prometheus.CounterOpts{Name: "stale_total"}),
+		Stale: prometheus.NewCounter(prometheus.CounterOpts{Name: "stale_total", Help: "Stale deliveries."}),
 	})
 	m := &moving{Mover: mover, t: t, broker: b, top: b.Topology(), ended: make(chan struct{})}
 	m.consume(m.top.Outbound())

@@ -82,7 +82,7 @@ wait $server
 rm -rf "$2"`
 
 // start creates a database cluster in a temporary folder and serves it on a Unix
-// socket there. fsync is off, because the data does not outlive the process.
+// socket there. The server does not sync, since no data outlives the process.
 func start(bin string) (server, error) {
 	dir, err := os.MkdirTemp("", "chatclub-pg-")
 	if err != nil {

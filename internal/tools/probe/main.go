@@ -1,7 +1,7 @@
 // Command probe asks an HTTP server whether it is well: it GETs the address
-// that is its only argument, and exits with 0 when the answer is 200 within
-// two seconds, otherwise with 1 and the reason on standard error. It is the
-// health check of the container image, which has no shell and no curl.
+// that is its only argument. It exits with 0 when the answer is 200 within two
+// seconds, otherwise with 1 and the reason on standard error. It is the health
+// check of the container image, which has no shell and no curl.
 //
 //	probe http://127.0.0.1:9090/healthz
 package main
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// timeout is below the health checks' own of 3 s, so that the reason is told.
+// timeout is below the health checks' own of 3 s, so that the reason is seen.
 const timeout = 2 * time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }

@@ -9,9 +9,9 @@ import (
 	"os/exec"
 )
 
-// browser returns the setting that tells the command of a Chromium: the one
-// that it names, one on PATH, or, as root on Debian, the package, installed.
-// Without one the setting is empty, and the tests that need it say so.
+// browser returns the setting that names a Chromium: as it is in CHROMIUM, or one
+// on PATH. As root on Debian it installs the package first. Without a Chromium
+// the setting is empty, and the tests that need it say so.
 func browser(ctx context.Context, log io.Writer) (env string) {
 	const variable = "CHROMIUM="
 	if path := os.Getenv("CHROMIUM"); path != "" {

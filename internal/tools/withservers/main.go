@@ -1,16 +1,19 @@
-// Command withservers runs a command with a RabbitMQ, a PostgreSQL and a
-// Chromium to test on, and ends those that it started when the command has
+// Command withservers runs a command with servers to test on: a RabbitMQ, a
+// PostgreSQL and a Chromium. It ends those that it started when the command has
 // ended.
 //
 //	go run ./internal/tools/withservers go test -race ./...
 //
-// It finds or starts them as packages rabbittest and roomstest do, and gives
-// the command their addresses in AMQP_URL and TEST_DATABASE_URL, so that the
-// test binaries of a run share them. The browser is named in CHROMIUM; as root
-// on Debian it is installed. When one cannot be had it says why and
-// still runs the command: the tests that need it fail with that sentence, all
-// others run. Its exit code is the command's. It passes SIGINT and SIGTERM on,
-// and waits.
+// It finds or starts them as packages rabbittest and roomstest do, so that the
+// test binaries of a run share them. Their addresses are in AMQP_URL and
+// TEST_DATABASE_URL. The browser is named in CHROMIUM; as root on Debian it is
+// installed. When one cannot be had, withservers says why and still runs the
+// command: the tests that need it fail with that sentence, all others run.
+//
+// Its exit code is the command's. It passes SIGINT and SIGTERM on, and waits.
+// When the command fails, it says in a line whether the machine was starved
+// meanwhile, as package stall measures it. A time bound that failed then shows
+// no defect.
 package main
 
 import (
@@ -26,6 +29,7 @@ import (
 
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms/roomstest"
+	"chatclub/internal/tools/stall"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -33,8 +37,8 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 // findTimeout bounds the search, which may install a package and boot twice.
 const findTimeout = 10 * time.Minute
 
-// run returns the exit code: the command's own, 2 for a wrong call, 126 when
-// the command cannot be run, 128 plus its number when a signal ended it.
+// run returns the command's exit code, or 128 plus the number of the signal that
+// ended it. It is 2 for a wrong call and 126 when the command cannot be run.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		_, _ = fmt.Fprintln(stderr, "usage: withservers command [argument ...]")
@@ -54,6 +58,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	database, stopDatabase := database(stderr)
 	defer stopDatabase()
 	cmd.Env = append(os.Environ(), env, chromium, database)
+	meter := stall.Start()
+	defer meter.Stop()
 	if err := cmd.Start(); err != nil {
 		_, _ = fmt.Fprintf(stderr, "withservers: run %s: %v\n", args[0], err)
 		return 126
@@ -74,12 +80,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := cmd.Wait()
 	close(ended)
 	<-passing
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "withservers: the command failed; %v\n", meter)
+	}
 	return exitCode(err, stderr)
 }
 
-// broker returns the settings that tell the command of the broker and the
-// browser, and the function that ends the broker. It is not ok when a signal
-// ended the search.
+// broker returns the settings that name the broker and the browser, and the
+// function that ends the broker. It is not ok when a signal ended the search.
 func broker(log io.Writer, signals <-chan os.Signal) (env, chromium string, stop func(), ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
 	defer cancel()
@@ -105,8 +113,9 @@ func broker(log io.Writer, signals <-chan os.Signal) (env, chromium string, stop
 	return "AMQP_URL=" + url, chromium, stop, ok
 }
 
-// database is broker for PostgreSQL. Without one the setting is empty: each
-// test that needs it looks for itself, and says why there is none.
+// database returns the setting that names PostgreSQL, and the function that ends
+// it. Without one the setting is empty: each test that needs it looks for itself,
+// and says why there is none.
 func database(log io.Writer) (env string, stop func()) {
 	url, end, err := roomstest.Find()
 	if err != nil {

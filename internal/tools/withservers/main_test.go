@@ -24,7 +24,7 @@ func TestRun(t *testing.T) {
 		{"gives the broker", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", `echo "$AMQP_URL"`}, 0, url, ""},
 		{"gives the database", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", `echo "$TEST_DATABASE_URL"`}, 0, "postgres://", ""},
 		{"gives the browser", map[string]string{"AMQP_URL": url, "CHROMIUM": "/the/browser"}, []string{"sh", "-c", `echo "$CHROMIUM"`}, 0, "/the/browser", ""},
-		{"passes the exit code on", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", "exit 7"}, 7, "", ""},
+		{"passes the exit code on", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", "exit 7"}, 7, "", "the command failed; the machine was"},
 		{"a signal ended it", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", "kill -TERM $$"}, 143, "", ""},
 		{"no such command", map[string]string{"AMQP_URL": url}, []string{"/no/such/command"}, 126, "", "no such file"},
 		{

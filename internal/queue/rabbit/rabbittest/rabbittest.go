@@ -10,9 +10,9 @@
 // its own for its queues. To share one broker among the binaries of a whole
 // run, as `make test` does, run the tests under internal/tools/withservers.
 //
-// A private server keeps everything in a temporary folder, listens on the
-// loopback address only, at ports that were free, and ends with the process
-// that started it, however that one ends.
+// A private server keeps everything in a temporary folder and listens on the
+// loopback address only, at ports that were free. It ends with the process that
+// started it, however that one ends.
 //
 // Queues must not be left behind. RabbitMQ 3.10 reserves three file handles for
 // each quorum queue: with the usual limit of 1024 it hangs for everybody at
@@ -38,8 +38,8 @@ import (
 	"chatclub/internal/queue"
 )
 
-// NoBroker is the environment variable in which withservers tells the tests that
-// it looked for a broker in vain, and why; they do not look again.
+// NoBroker is the environment variable by which withservers says that it looked
+// for a broker in vain, and why. The tests do not look again.
 const NoBroker = "CHATCLUB_NO_BROKER"
 
 // bootTimeout bounds the start of a server: 4 to 10 s alone, more on a machine

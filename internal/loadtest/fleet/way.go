@@ -1,0 +1,52 @@
+package fleet
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"chatclub/internal/backoff"
+	"chatclub/internal/queue"
+)
+
+// Health is the state of a dispatcher's way to the platform.
+type Health int32
+
+const (
+	Healthy Health = iota
+	Slow           // every answer takes ten times as long
+	Hung           // no call gets through, and none is answered
+)
+
+// slowdown is how many times longer the answers of a slow way take.
+const slowdown = 10
+
+// way is one dispatcher's http.RoundTripper to the platform. A dead dispatcher's
+// calls fail before they are made; those in flight stay made. Safe for concurrent
+// use.
+type way struct {
+	link   link
+	rt     http.RoundTripper
+	health atomic.Int32
+	calls  atomic.Int32 // that the platform has taken and not answered
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
+	if Health(w.health.Load()) == Hung {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	if w.link.isDead() {
+		return nil, queue.ErrClosed
+	}
+	w.calls.Add(1)
+	defer w.calls.Add(-1)
+	began := time.Now()
+	resp, err := w.rt.RoundTrip(r)
+	if err == nil && Health(w.health.Load()) == Slow && !backoff.Sleep(r.Context(), (slowdown-1)*time.Since(began)) {
+		_ = resp.Body.Close() // of the fake in this process: it never fails
+		return nil, r.Context().Err()
+	}
+	return resp, err
+}

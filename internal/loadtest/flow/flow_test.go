@@ -1,0 +1,131 @@
+package flow
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"chatclub/fakeapi"
+)
+
+// row is one scenario.
+type row struct {
+	name     string
+	replicas int                                   // at the start
+	lanes    int                                   // 0: 16, as many as one hot page needs and few enough to be cheap
+	capacity int                                   // of each queue, operations a second; 0: without limit
+	seeds    int                                   // 0: as many as the extent says
+	settings func(*fakeapi.Settings)               // what differs from the documented platform
+	strategy string                                // of package strategy; empty: chatclub
+	there    func(*rand.Rand) func() time.Duration // how long a call takes to the judge; nil: no time
+	script   func(*rig)
+	control  func(*rig) // the same without what is to be shown: its cold pages are what ratios are to
+	bounds   []bound
+}
+
+// group is rows with the same columns.
+type group struct {
+	title, text string
+	rows        []row
+}
+
+const preface = `# Flow: what the dispatcher does with a page's quota
+
+Written by ` + "`UPDATE_DOCS=1 go test ./internal/loadtest/flow -run Flow`" + `. Every row runs the real dispatchers, excess map and sender against the fake platform in virtual time (testing/synctest), on the in-memory broker behind a network of 0.3 ms a hop, with a latency of 40 ms at the median and 150 ms at the 99th percentile where the row does not say otherwise. Calls and messages are counted by the platform; what is lost or sent twice is what the ledger and the queues say at the end of the run, after a clean stop. The loads are Poisson processes from fixed seeds, and each figure is the worst of three runs where the text does not say otherwise; the order in which goroutines run is not fixed, so figures differ a little from run to run. A figure in bold breaks what the test requires.
+
+`
+
+// The tables of docs/flow.md, and what each row must keep.
+func TestFlow(t *testing.T) {
+	e := extentOf()
+	groups := scenarios(e)
+	lines := make([][]line, len(groups))
+	left := 0
+	t.Run("rows", func(t *testing.T) { // returns when all that runs in parallel has ended
+		for i, g := range groups {
+			lines[i] = make([]line, len(g.rows))
+			for j, row := range g.rows {
+				if !e.has(row.title()) {
+					left++
+					continue
+				}
+				t.Run(g.title+"/"+row.title(), func(t *testing.T) {
+					if !testing.Short() { // each holds 250 MB under the race detector
+						t.Parallel()
+					}
+					lines[i][j] = measure(t, row, e.seeds)
+				})
+			}
+		}
+	})
+	if left > 0 {
+		t.Logf("%d rows did not run: make test-long runs them", left)
+	}
+	var doc strings.Builder
+	doc.WriteString(preface)
+	all := !raced && !testing.Short()
+	for i, g := range groups {
+		ran := lines[i][:0:0]
+		for _, l := range lines[i] {
+			if l.figures != nil { // a row that -run leaves out has none
+				ran = append(ran, l)
+			}
+		}
+		all = all && len(ran) == len(lines[i])
+		if len(ran) > 0 {
+			doc.WriteString("## " + g.title + "\n\n" + g.text + "\n\n" + markdown(ran) + "\n")
+		}
+	}
+	t.Log("\n" + doc.String())
+	if os.Getenv("UPDATE_DOCS") != "" {
+		update(t, all, doc.String())
+	}
+}
+
+// update writes the document; one with rows or seeds left out would mislead.
+func update(t *testing.T, all bool, doc string) {
+	t.Helper()
+	if !all {
+		t.Fatal("docs/flow.md is written only by a whole run without -short and the race detector")
+	}
+	if err := os.MkdirAll("../../../docs", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("../../../docs/flow.md", []byte(doc), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// title names the row within its group.
+func (r row) title() string { return fmt.Sprintf("%s, R=%d", r.name, r.replicas) }
+
+// measure runs a row with every seed and checks the worst of each figure.
+func measure(t *testing.T, r row, seeds int) line {
+	t.Helper()
+	l := line{row: r, seeds: cmp.Or(r.seeds, seeds)}
+	for seed := range l.seeds {
+		f := play(t, r, uint64(seed)+1, r.script)
+		if r.control != nil {
+			without := play(t, r, uint64(seed)+1, r.control)
+			if f == nil || without == nil {
+				return l // a run has failed
+			}
+			f[ratioP50] = f[coldP50] / without[coldP50]
+			f[ratioP99] = f[coldP99] / without[coldP99]
+		}
+		if f == nil {
+			return l
+		}
+		l.figures = l.figures.worst(f)
+	}
+	for _, b := range r.bounds {
+		if fault := b.broken(l.figures); fault != "" {
+			t.Error(fault)
+		}
+	}
+	return l
+}
