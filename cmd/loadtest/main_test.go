@@ -360,8 +360,9 @@ func machine(run report.Run) string {
 }
 
 // A page with three times its limit to send, through dispatcher processes. The
-// bounds only tell one that uses more than its own share from one that does not;
-// make flow-rabbit judges a minute on a quiet machine by the project's own.
+// bounds only tell one that uses more than its own share from one that does
+// not. make flow-rabbit judges a minute on a quiet machine by the project's own
+// bounds.
 func TestSaturatedPageOnRabbitMQ(t *testing.T) {
 	t.Parallel()
 	length, replicas := "12s", "4"

@@ -29,10 +29,10 @@ func small() plan {
 func TestKilledDispatcherLosesNothing(t *testing.T) {
 	t.Parallel()
 	p := small()
-	// This much a dispatcher has begun and the broker does not know of: its calls in
-	// flight, and what it has sent or is moving to a lane, of which it holds no
-	// more than its prefetch. How much of that there is, is a matter of the CPU
-	// time that it gets.
+	// The broker does not know of a dispatcher's calls in flight. Nor does it
+	// know what is sent or on its way to a lane, of which there is no more than
+	// the prefetch. How much of that there is, is a matter of the CPU time that
+	// it gets.
 	const inFlight, prefetch = 32, 64
 	p.dispatcher = map[string]string{"MAX_IN_FLIGHT": "32", "PREFETCH": "64"}
 	d := deploy(t, p)

@@ -1,6 +1,6 @@
 // Package fleet runs the system that is put to a test: dispatchers, which join,
-// leave and are killed, before a broker and the fake platform; and webhook and
-// core where the test goes through the whole. In one process on the memory
+// leave and are killed, a broker and the fake platform. Where the test goes
+// through the whole, webhook and core run as well. In one process on the memory
 // broker (Local), or each as a process of its own on RabbitMQ (Processes). What
 // it counts is what the machine and the broker say, never what a dispatcher
 // says of its sends.
@@ -71,7 +71,7 @@ type parts struct {
 	reg       *prometheus.Registry
 	log       *slog.Logger
 	replica   int                                                               // from 0, those that are gone counted
-	random    func() float64                                                    // nil: math/rand
+	random    func() float64                                                    // nil: math/rand/v2
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // to Redis; nil: by TCP
 	fault     func(error)                                                       // is told every error of the strategy
 }

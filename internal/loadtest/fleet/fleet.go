@@ -53,8 +53,9 @@ type Ingress struct {
 }
 
 // Usage is what the system has used of the machine. The CPU times and the
-// memory are of processes; nil where there is no process of that kind, or where
-// one of that kind could not be asked: a sum without it would be too low.
+// memory are of processes. They are nil where there is no process of that kind.
+// They are nil as well where one could not be asked, because a sum without it
+// would be too low.
 type Usage struct {
 	Operations  *int64         // published, delivered and settled messages
 	All         *time.Duration // of all below

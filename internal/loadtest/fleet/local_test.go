@@ -71,9 +71,9 @@ func totals(t *testing.T, l *Local) ledger.Counts {
 }
 
 // Kill does not wait for the dispatcher. Neither broker nor platform sees
-// anything of what it does until it has ended, which is soon. pinned gives
-// half of the messages back, and naive all that are refused keep waiting; the
-// bare loop gives back what is refused.
+// anything of what it does until it has ended, which is soon. pinned gives half
+// of the messages back, naive lets all that are refused wait, and the bare loop
+// gives those back.
 func TestKilledIsSilentAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"pinned", "article", "chatclub", "naive", Bare} {

@@ -14,9 +14,9 @@ import (
 // hotPages is how many of the pages of zipf are above their limit.
 const hotPages = 6
 
-// zipf is the rates of 1,000 pages, the k-th of k^−1.5 of the first, so that
-// the sixth is above the limit and the seventh below it, but none beyond three
-// times the limit; skip leaves out the first so many.
+// zipf returns the rates of 1,000 pages, the k-th of k^−1.5 of the first. The
+// sixth is above the limit and the seventh below it, and none is beyond three
+// times the limit. skip leaves out the first so many.
 func zipf(skip int) map[int]float64 {
 	rates := make(map[int]float64)
 	for k := skip + 1; k <= 1000; k++ {
@@ -25,8 +25,8 @@ func zipf(skip int) map[int]float64 {
 	return rates
 }
 
-// firstCold is the first page of zipf whose rate is below half its limit: those
-// between it and the hot ones are now and then in excess by themselves.
+// firstCold is the first page of zipf whose rate is below half its limit. The
+// pages between it and the hot ones are now and then in excess by themselves.
 const firstCold = 11
 
 // coldPages enters the delays of the pages that are far from their limit.

@@ -10,10 +10,10 @@ import (
 // cell is the finest time that calls are counted by.
 const cell = 100 * time.Millisecond
 
-// record is what happened to every message of a run: when it was answered, and
-// in which order messages came to their lane, which the judge's ledger does not
-// know. For what both know they are compared at the end. Make one with newRecord.
-// Safe for concurrent use.
+// record is what happened to every message of a run. It knows when each was
+// answered, and in which order messages came to their lane, which the judge's
+// ledger does not know. For what both know they are compared at the end. Make
+// one with newRecord. Safe for concurrent use.
 type record struct {
 	start time.Time
 
@@ -158,8 +158,9 @@ func (r *record) accepted(page int, w window) int {
 	return sum(r.pageLocked(page).accepted, w)
 }
 
-// back is how long after from the page was sent at least rate a second again:
-// the end of the last second, within the longest, in which it was less.
+// back returns how long after from at least rate messages of the page were sent
+// a second again. That is the end of the last second, within the longest, in
+// which it was less.
 func (r *record) back(page int, from time.Duration, rate float64, longest time.Duration) (d time.Duration) {
 	for at := time.Duration(0); at+time.Second <= longest; at += cell {
 		if n := r.accepted(page, window{from + at, from + at + time.Second}); float64(n) < rate {

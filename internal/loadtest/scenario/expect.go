@@ -77,9 +77,9 @@ func atLeast(run *report.Run, what string, v *float64, least float64, unit strin
 	return ifSound(run, e)
 }
 
-// sound is what is expected of every run: nothing is lost, nothing comes that
-// nobody was to get, nothing is doubled but, for each dispatcher that is
-// killed, its calls in flight, and nothing dies.
+// sound is what is expected of every run. Nothing is lost, nothing comes
+// unannounced, and nothing dies. Nothing is doubled but the calls in flight of
+// dispatchers that are killed.
 func sound(run *report.Run, killed int) []report.Expectation {
 	return append(delivered(run, killed), none(run, "nothing dead-lettered", run.Dead))
 }

@@ -144,8 +144,8 @@ func mindbox() Scenario {
 
 // The published experiment: 75/s are offered and take 260 ms, half of them take
 // 200, the target. The store's latency is on the line through these two points,
-// down to half of that rate again: were it flat from the target on, as it would
-// be with fakeapi's own slope, any overhead would be above the target for ever.
+// down to half of that rate again. With fakeapi's own slope it would be flat
+// from the target on, and any overhead would be above the target for ever.
 const (
 	offered = 75.0
 	most    = offered / 4 // the store is no faster below

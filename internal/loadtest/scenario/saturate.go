@@ -44,9 +44,9 @@ func timesFlag(fs *flag.FlagSet) *float64 {
 // of random arrivals leaves the page without a message to send.
 func checkTimes(times float64) error { return between("times", times, 1.2, 100) }
 
-// The quota that is expected in saturation. The README guarantees 98 %,
-// which is what the dispatcher asks for: over the few seconds of a run, calls
-// that land just behind their second may take half a percent of it away.
+// The quota that is expected in saturation. The README guarantees 98 %, which
+// the dispatcher asks for. Over the few seconds of a run, calls that land just
+// behind their second may take half a percent of it away.
 const (
 	fullQuota  = .975
 	anyLimiter = .97 // guaranteed whatever the limiter's algorithm is

@@ -1,6 +1,6 @@
-// Package scenario is the table of what can be put to the test: each scenario
+// Package scenario is the table of what can be put to the test. Each scenario
 // says where it comes from, what load it makes, with which parameters, and what
-// is to be expected of this project's dispatcher. What it measures is package
+// is expected of this project's dispatcher. What it measures is package
 // trial's.
 package scenario
 

@@ -69,15 +69,14 @@ func (m *deadLetters) close() {
 }
 
 // quiet is how long a queue that has something must give nothing before it
-// counts as empty, and how long the broker may take to have back what the
+// counts as empty. The broker may take as long to have back what the
 // dispatchers held.
 const quiet = 300 * time.Millisecond
 
 // leftovers takes everything off the queues, which have no other consumers any
 // more, and returns the ids of the messages, one for each place in which it
 // was found.
-func (t *trial) leftovers(ctx context.Context) ([]string, error) {
-	b := t.fleet.Broker()
+func leftovers(ctx context.Context, b queue.Broker, hook *webhook) ([]string, error) {
 	var ids []string
 	for range 2 { // the second time for what came back late
 		time.Sleep(quiet)
@@ -85,7 +84,7 @@ func (t *trial) leftovers(ctx context.Context) ([]string, error) {
 			if s.Name == b.Topology().Dead() {
 				continue
 			}
-			found, err := t.empty(ctx, b, s.Name)
+			found, err := empty(ctx, b, s.Name, hook)
 			if err != nil {
 				return nil, err
 			}
@@ -95,7 +94,7 @@ func (t *trial) leftovers(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-func (t *trial) empty(ctx context.Context, b queue.Broker, name string) (ids []string, err error) {
+func empty(ctx context.Context, b queue.Broker, name string, hook *webhook) (ids []string, err error) {
 	info, err := b.Inspect(ctx, name)
 	if err != nil || info.Ready == 0 {
 		return nil, err
@@ -114,7 +113,7 @@ func (t *trial) empty(ctx context.Context, b queue.Broker, name string) (ids []s
 			if err := d.Ack(); err != nil {
 				continue // it comes again
 			}
-			ids = append(ids, t.idsOf(d)...)
+			ids = append(ids, idsOf(d, hook)...)
 		case <-time.After(quiet):
 			info, err := b.Inspect(ctx, name)
 			if err != nil || info.Ready == 0 {
@@ -126,10 +125,10 @@ func (t *trial) empty(ctx context.Context, b queue.Broker, name string) (ids []s
 
 // idsOf are the messages that a delivery stands for: its own, or the copies
 // that its event would make.
-func (t *trial) idsOf(d *queue.Delivery) []string {
-	if t.hook != nil {
+func idsOf(d *queue.Delivery, hook *webhook) []string {
+	if hook != nil {
 		if e, err := message.DecodeEvent(d.Body); err == nil {
-			return t.hook.ids(e.ID)
+			return hook.ids(e.ID)
 		}
 	}
 	return []string{d.ID}

@@ -15,10 +15,9 @@ import (
 	"chatclub/internal/queue"
 )
 
-// sampler draws pages by their weights and people at random. When things are due
-// is drawn by a generator of its own: things are drawn in batches, whose sizes
-// are a matter of timing, so that one generator for both would give each run
-// another load.
+// sampler draws pages by their weights and people at random. A generator of its
+// own draws when things are due. Things are drawn in batches, whose sizes are a
+// matter of timing, so one generator for both would give each run another load.
 type sampler struct {
 	stream   Stream
 	room     int    // members

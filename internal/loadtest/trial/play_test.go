@@ -189,10 +189,10 @@ func TestLimitOfAStep(t *testing.T) {
 	t.Parallel()
 	tr := &trial{controls: &Controls{limits: []limitChange{{0, 300}, {6*time.Second + 3*time.Millisecond, 150}}}}
 	for i, want := range map[int]float64{5: 300, 6: 150, 7: 150} {
-		if got := tr.limitIn(i, time.Second); got != want {
+		if got := tr.controls.limitIn(i, time.Second); got != want {
 			t.Errorf("limit in second %d = %g, want %g", i, got, want)
 		}
-		if got := tr.limitIn(10*i, tenth); got != want {
+		if got := tr.controls.limitIn(10*i, tenth); got != want {
 			t.Errorf("limit in the first tenth of second %d = %g, want %g", i, got, want)
 		}
 	}
@@ -254,7 +254,7 @@ func TestOthersShareOfTheMachine(t *testing.T) {
 		{"busy", &proc.Machine{All: second, Others: second / 2}, &proc.Machine{All: 11 * second, Others: second/2 + 3*second}, .3},
 		{"other processors are counted", &proc.Machine{}, &proc.Machine{All: 20 * second, Others: 10 * second}, 0},
 	} {
-		tr := trial{measured: 10 * time.Second, started: fleet.Usage{Machine: tc.before}, ended: fleet.Usage{Machine: tc.after}}
+		tr := used{measured: 10 * time.Second, started: fleet.Usage{Machine: tc.before}, ended: fleet.Usage{Machine: tc.after}}
 		if got := tr.others(); math.Abs(got-tc.want) > 1e-9 {
 			t.Errorf("%s: others() = %g, want %g", tc.name, got, tc.want)
 		}

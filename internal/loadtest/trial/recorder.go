@@ -7,12 +7,14 @@ import (
 
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/backoff"
+	"chatclub/internal/loadtest/judge"
 )
 
 // recorder is what the pages that are shown saw, by Unix seconds: the ledger
 // keeps ten minutes of each page, and so it is asked in time. Use by one
 // goroutine at a time.
 type recorder struct {
+	judge   *judge.Judge
 	pages   []string // "": all together
 	seconds map[string]map[int64]ledger.Second
 	asked   time.Time
@@ -22,8 +24,8 @@ type recorder struct {
 // the moment between the load and the wait after it.
 const askEvery = 200 * time.Second
 
-func newRecorder(pages []string, begin time.Time) *recorder {
-	c := &recorder{pages: pages, seconds: make(map[string]map[int64]ledger.Second), asked: begin}
+func newRecorder(j *judge.Judge, pages []string, begin time.Time) *recorder {
+	c := &recorder{judge: j, pages: pages, seconds: make(map[string]map[int64]ledger.Second), asked: begin}
 	for _, p := range pages {
 		c.seconds[p] = make(map[int64]ledger.Second)
 	}
@@ -32,11 +34,11 @@ func newRecorder(pages []string, begin time.Time) *recorder {
 
 // ask reads what happened since it was last asked. The latest second then was
 // not over, and clocks may be apart by seconds.
-func (t *trial) ask(ctx context.Context) error {
+func (c *recorder) ask(ctx context.Context) error {
 	const again = 10 * time.Second
-	c, now := t.recorder, time.Now()
+	now := time.Now()
 	for _, p := range c.pages {
-		list, err := t.judge.Seconds(ctx, p, int(max(0, now.Sub(c.asked)).Seconds())+int(again.Seconds()))
+		list, err := c.judge.Seconds(ctx, p, int(max(0, now.Sub(c.asked)).Seconds())+int(again.Seconds()))
 		if err != nil {
 			return err
 		}
@@ -49,9 +51,9 @@ func (t *trial) ask(ctx context.Context) error {
 }
 
 // follow asks until ctx ends.
-func (t *trial) follow(ctx context.Context) {
+func (c *recorder) follow(ctx context.Context) {
 	for backoff.Sleep(ctx, askEvery) {
-		_ = t.ask(ctx) // asked again later, and in the end by verdict, which reports the error
+		_ = c.ask(ctx) // asked again later, and in the end by verdict, which reports the error
 	}
 }
 
@@ -61,7 +63,7 @@ func (t *trial) attend(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var watchers sync.WaitGroup
 	watchers.Go(func() { t.watch(ctx) })
-	watchers.Go(func() { t.follow(ctx) })
+	watchers.Go(func() { t.recorder.follow(ctx) })
 	return func() { cancel(); watchers.Wait() }
 }
 

@@ -40,7 +40,7 @@ type Config struct {
 	Progress func(Progress)                        // nil: none
 	Wrap     func(dispatch.Caller) dispatch.Caller // see fleet.Config
 
-	// Running says that the system runs already and goes on afterwards: the
+	// Running says that the system runs already and goes on afterwards. The
 	// platform is taken as it is, no dispatcher is started or stopped, and no
 	// queue is looked at.
 	Running bool
@@ -61,10 +61,8 @@ type trial struct {
 	id       string        // of this trial
 	earlier  ledger.Counts // before it
 	before   ledger.Counts // when the load began
-	started  fleet.Usage
-	ended    fleet.Usage
+	used     used
 	length   time.Duration // of the load that ran
-	measured time.Duration // between started and ended
 	arrived  bool          // all of it, in the end
 	drained  time.Duration // after begin, when the last had arrived; 0 unless all has
 	stopped  bool          // before its end
@@ -145,9 +143,6 @@ func (t *trial) nothing(err error) report.Run {
 	}
 }
 
-// ran is how long the load has been running, 0 before its begin.
-func (t *trial) ran() time.Duration { return max(0, time.Since(t.controls.begin)) }
-
 // open starts the system, and lets the users join where there are any.
 func (t *trial) open(ctx context.Context) (err error) {
 	o := t.Plan.Options
@@ -218,7 +213,7 @@ func (t *trial) streams() ([]load.Stream, error) {
 // whole second, so that the judge's seconds are the run's.
 func (t *trial) awaitBegin(ctx context.Context) error {
 	begin := time.Now().Truncate(time.Second).Add(2 * time.Second)
-	t.controls.begin, t.recorder = begin, newRecorder(t.Plan.shown(), begin)
+	t.controls.begin, t.recorder = begin, newRecorder(t.judge, t.Plan.shown(), begin)
 	for _, f := range t.Plan.Foreign {
 		t.foreign = append(t.foreign, newOtherApp(f, t.fleet.Platform(), begin))
 	}
@@ -227,6 +222,6 @@ func (t *trial) awaitBegin(ctx context.Context) error {
 	if t.before, err = t.judge.Totals(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	t.started, err = t.fleet.Usage()
+	t.used.started, err = t.fleet.Usage()
 	return err
 }
