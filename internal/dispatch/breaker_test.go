@@ -174,6 +174,17 @@ func TestStoppedPageWithoutMessagesIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &api{answer: func(message.Outbound, int) sender.Outcome { return sender.PageStopped }}
 		r := start(t, a, nil)
+		if testing.Short() { // as if it had been suspended five hours ago; make test-long lives through them
+			now := time.Now()
+			r.suspended.suspend("old", "190", now.Add(-minProbe-forgetSuspended-time.Second))
+			r.suspended.suspend("new", "190", now.Add(-minProbe-forgetSuspended+time.Minute))
+			time.Sleep(2 * time.Second)
+			if left := r.suspended.list(2); len(left) != 1 || left[0].Page != "new" {
+				t.Errorf("suspended pages = %v, want the new one", left)
+			}
+			r.stop(t)
+			return
+		}
 		r.publish(t, msg("p", "u", 1))
 		time.Sleep(4 * time.Hour)
 		if got := r.suspended.len(); got != 1 {

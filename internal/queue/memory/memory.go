@@ -157,7 +157,7 @@ type fifo struct {
 	fresh    []item
 	head     int // fresh[:head] is delivered and zeroed
 	subs     []*subscription
-	turn     int // which subscription the next message is offered to first
+	offered  int // which subscription was offered a message last
 }
 
 func (q *fifo) push(m queue.Message) {
@@ -223,8 +223,8 @@ func (q *fifo) nextLocked() *subscription {
 		return nil
 	}
 	for range q.subs {
-		q.turn = (q.turn + 1) % len(q.subs)
-		if s := q.subs[q.turn]; s.roomLocked() {
+		q.offered = (q.offered + 1) % len(q.subs)
+		if s := q.subs[q.offered]; s.roomLocked() {
 			return s
 		}
 	}
