@@ -1,5 +1,6 @@
 // Package internal_test holds the map of the house: who may import whom. The
-// test compares it with the import clauses of all files.
+// test compares it with the import clauses of all files of the module, those of
+// cmd/ and fakeapi/ too. It lies in internal/ because most packages do.
 package internal_test
 
 import "testing"
@@ -7,7 +8,9 @@ import "testing"
 // row says what a package may import. Paths are those below the module, without
 // "internal/", and are separated by spaces. "x/..." is x with all below it, and
 // "..." alone is everything; a "!" before a path takes it out again. Of several
-// paths that match the last one decides, of several rows the longest.
+// paths that match the last one decides: "... !fakeapi/... fakeapi/limit" is
+// everything outside of fakeapi, and fakeapi/limit. Of several rows that match the
+// longest decides.
 type row struct{ pkg, may string }
 
 // house has the packages, from the ground up. A new package needs a row, and a

@@ -71,7 +71,7 @@ type DispatcherConfig struct {
 	Transport http.RoundTripper  // to the Send API; nil: the sender's own
 	Sender    dispatch.Caller    // makes the calls; nil: a sender with Tokens and Transport
 	Gate      dispatch.Gate      // nil: an excess map with the limits of the settings
-	Random    func() float64     // [0, 1), safe for concurrent use; nil: math/rand
+	Random    func() float64     // [0, 1), safe for concurrent use; nil: math/rand/v2
 }
 
 // NewDispatcher wires a dispatcher. Its shutdown: no more deliveries, calls in

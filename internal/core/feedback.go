@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// defaultPause is how long a stopped page is paused if the dispatcher does not
-	// say when it tries again.
+	// defaultPause is how long a page that a dispatcher suspended is paused if the
+	// dispatcher does not say when it tries again.
 	defaultPause = 30 * time.Minute
 	// maxBusy bounds how long one feedback of a dispatcher delays a page's
 	// broadcasts.
 	maxBusy = 10 * time.Second
 )
 
-// The causes of a page's pause, beside its operators.
+// The causes of a page's pause, beside its operators: a dispatcher suspended the
+// page, and Meta blocked it.
 const (
 	causeStopped = "stopped"
 	causePolicy  = "policy"
@@ -41,8 +42,10 @@ type feedback struct {
 //   - a member whose window is closed, or whose conversation another app has,
 //     gets no copies until it writes again;
 //   - broadcasts to a page that can take none now wait;
-//   - a page that the dispatchers stopped is paused until they try it again,
-//     because its copies would only go to the dead-letter queue until then.
+//   - a page that a dispatcher suspended is paused until it is tried again,
+//     because its copies would only go to the dead-letter queue until then. A
+//     suspension is the dispatcher's: it sends nothing. A pause is core's: it
+//     makes no copies.
 func (f *feedback) handle(run, work context.Context, in inbound) error {
 	ev, at := in.event, time.UnixMilli(in.event.Time)
 	var do func() error

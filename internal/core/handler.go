@@ -43,7 +43,7 @@ func (h *handler) handle(run, work context.Context, in inbound) {
 	}
 	h.metrics.events.WithLabelValues(string(in.event.Kind)).Inc()
 	in.event.Time = min(in.event.Time, h.cfg.Now().Add(maxAhead).UnixMilli())
-	switch in.event.Kind {
+	switch in.event.Kind { // DecodeEvent lets no other kind pass
 	case message.KindMessage, message.KindPostback, message.KindIdle:
 		in.err = h.relay.handle(run, work, in)
 	case message.KindFeedback:
@@ -57,7 +57,7 @@ func (h *handler) handle(run, work context.Context, in inbound) {
 	case errors.Is(in.err, rooms.ErrData):
 		h.deadLetter(run, work, in, message.ReasonBadMessage)
 	}
-	// Otherwise it is abandoned.
+	// Otherwise it stays unsettled, and the event is delivered again.
 }
 
 // ack takes the event off the queue. If that fails, the event is delivered again
@@ -80,7 +80,7 @@ func (h *handler) deadLetter(run, work context.Context, in inbound, reason messa
 		return err
 	})
 	if err != nil {
-		return // abandoned
+		return // it stays unsettled, and the event is delivered again
 	}
 	h.metrics.dead.WithLabelValues(string(reason)).Inc()
 	h.cfg.Log.WarnContext(run, "event is dead", "reason", reason, "err", in.err)

@@ -87,7 +87,7 @@ func (d *Dispatcher) busyPages(ctx context.Context) []BusyPage {
 // PagesHandler serves the dispatcher's view of its pages for the admin port:
 //
 //	GET  /pages              → {"busy": [BusyPage, …], "stopped": [SuspendedPage, …]}, at most 1000 each
-//	POST /pages/{id}/resume  → 204 when the page was stopped, otherwise 404
+//	POST /pages/{id}/resume  → 204 when the page was suspended, otherwise 404
 //
 // It shows and changes the state of this replica alone.
 func (d *Dispatcher) PagesHandler() http.Handler {
@@ -105,7 +105,7 @@ func (d *Dispatcher) PagesHandler() http.Handler {
 	mux.HandleFunc("POST /pages/{id}/resume", func(w http.ResponseWriter, r *http.Request) {
 		page := r.PathValue("id")
 		if !d.suspended.resume(page) {
-			http.Error(w, "page is not stopped on this replica", http.StatusNotFound)
+			http.Error(w, "page is not suspended on this replica", http.StatusNotFound)
 			return
 		}
 		d.Log.Info("page resumed by request", "page", page)

@@ -7,7 +7,9 @@
 // One goroutine, the engine, decides everything and is never blocked: calls,
 // acknowledgements and publishes are made by others, which report back. At most
 // one message per recipient is on its way at a time. So copies to one recipient
-// leave in queue order, whatever the calls' latency.
+// leave this dispatcher in queue order, whatever the calls' latency. They may
+// change places while their page enters excess, most of all when one of them waits
+// for a retry. Other dispatchers have copies of their own.
 package dispatch
 
 import (
@@ -33,7 +35,8 @@ type Caller interface {
 }
 
 // Config is what a Dispatcher needs. Broker, Sender, Gate, Log and Registerer
-// must be set, and the numbers without a default too.
+// must be set. Prefetch, MaxInFlight, MaxAttempts, MessageTTL and ShutdownTimeout
+// have no default and must be above 0.
 type Config struct {
 	Broker     queue.Broker
 	Sender     Caller
@@ -53,12 +56,12 @@ type Config struct {
 	LatencyTarget time.Duration
 
 	Now    func() time.Time // nil: time.Now
-	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
+	Random func() float64   // nil: math/rand/v2; [0, 1), safe for concurrent use
 }
 
 // defaultLanePrefetch covers the calls in flight of a page at its limit while
-// the API is slow. That is 300/s × 0.8 s = 240, and as many again wait behind
-// them.
+// the API is slow, 300/s × 0.8 s = 240, and as many again that wait behind them:
+// 480, rounded up.
 const defaultLanePrefetch = 512
 
 // Validate names every fault.

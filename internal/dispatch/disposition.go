@@ -23,7 +23,7 @@ const (
 	leave                     // not touched: it goes back to its queue when the subscription closes
 )
 
-// disposition is a row of the table from Outcome to what settle does.
+// disposition is what settle does with a message after a call.
 type disposition struct {
 	action  action
 	reason  message.Reason // for bury and suspendPage, and for tryAgain when the attempts are used up
@@ -31,8 +31,9 @@ type disposition struct {
 	verdict breaker.Verdict
 }
 
-// dispositionOf is the one table from what the API answered to what happens to
-// the message.
+// dispositionOf returns what happens to a message after a call with this outcome.
+// It is the second of two steps: package sender has turned the answer into the
+// outcome (classify.go).
 func dispositionOf(o sender.Outcome) disposition {
 	switch o {
 	case sender.Sent:
@@ -60,7 +61,7 @@ func dispositionOf(o sender.Outcome) disposition {
 	case sender.Canceled:
 		return disposition{action: leave}
 	}
-	// An outcome that the table does not know loses nothing: the message stays.
+	// An outcome without a case loses nothing: the message stays.
 	return disposition{action: leave}
 }
 

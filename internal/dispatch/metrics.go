@@ -75,7 +75,7 @@ func newMetrics(reg prometheus.Registerer, counts func() excess.Counts, stopped 
 	}
 	gaugeOf("pages_in_excess", "Pages whose messages go to their lane.", func() int { return counts().Excess })
 	gaugeOf("pages_owned", "Pages whose lane is delivered here and that have a learned pace.", func() int { return counts().Owned })
-	gaugeOf("pages_stopped", "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time.", stopped)
+	gaugeOf("pages_stopped", "Suspended pages: nothing is sent to them, because their token or permission is lost or they are blocked for a time.", stopped)
 	m := &metrics{
 		sent:       counter("sent_total", "Messages that the Send API took."),
 		refused:    counter("refused_total", "Calls refused by a page's limit (error 613 and its kin)."),
@@ -98,7 +98,7 @@ func newMetrics(reg prometheus.Registerer, counts func() excess.Counts, stopped 
 		probes:   make(map[string]prometheus.Counter),
 		queueAge: make(map[string]prometheus.Observer),
 	}
-	probes := vec("probes_total", "Calls made to find out whether more is possible: of an owned page after refusals in a row, of the API while it takes no calls, of a stopped page.", "kind")
+	probes := vec("probes_total", "Calls made to find out whether more is possible: of an owned page after refusals in a row, of the API while it takes no calls, of a suspended page (stopped).", "kind")
 	for _, kind := range []string{probePage, probeAPI, probeSuspended} {
 		m.probes[kind] = probes.WithLabelValues(kind)
 	}

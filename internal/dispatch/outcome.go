@@ -74,7 +74,7 @@ func (e *engine) report(now time.Time, r result, disp disposition) bool {
 // settle does with m what its disposition says.
 func (e *engine) settle(m *item, disp disposition, dec excess.Decision, res result, open bool) {
 	if m.retry && disp.action != waitPage {
-		m.retry = false // Done has replicaCount it out
+		m.retry = false // Done has counted it out
 	}
 	if m.probe && pageWorks(res.Outcome) {
 		if e.suspended.resume(m.out.Page) {

@@ -1,6 +1,10 @@
-// Package excess is the excess map. It answers when a message of a page may be
-// sent. It knows this replica's own calls and the number of replicas, and
-// exchanges no word with any other replica.
+// Package excess is the excess map, the gate before a page's limit. It answers
+// when a message of a page may be sent. It knows this replica's own calls and the
+// number of replicas, and exchanges no word with any other replica.
+//
+// A replica is one running dispatcher (in core, which has such a map too, one
+// running core). "Page" in this package means a Key: a page and a quota class,
+// because the platform counts the classes apart.
 //
 // # Algorithm
 //
@@ -13,18 +17,20 @@
 //
 // A burst may go ahead of that pace, as long as the last second as a whole is
 // within the share. So the copies of one event, and of the next, do not wait
-// while the page has room. The sum of all shares stays below the limit in any
-// second, so nothing is refused where the platform looks at a second. If it
-// looks at less, refusals of bursts make them shorter, for all pages. In its
+// while the page has room. The sum of all shares stays within the limit in any
+// second, but for one message per replica (see Bound). So hardly anything is
+// refused where the platform looks at a second. If it looks at less, refusals of
+// bursts make them shorter, for all pages. In its
 // first 800 ms a replica uses a tenth of its share and has no bursts, because
 // the others do not count it yet.
 //
 // excess: a refusal puts the page in excess, and so do more messages than the
 // caller is willing to hold (Overflow). Every message of it then goes to the
-// page's lane, a queue that the broker delivers to one replica at a time. The
-// page leaves excess when its lane was found empty at every look for long enough.
-// In that time its owner has sent what it may have held, and what came to the
-// lane since. No call that was made while the page was free may be in flight here.
+// page's lane, a queue that the broker delivers to one replica at a time. Pages
+// of one hash share a lane. The page leaves excess when the whole lane was found
+// empty at every look, once a second, for long enough. In that time its owner has
+// sent what it may have held, and what came to the lane since. No call that was
+// made while the page was free may be in flight here.
 //
 // owned: the replica that the lane is delivered to sends for all, at a learned
 // pace. It begins at 0.98 × limit and reaches for 0.993 while nothing is
@@ -80,7 +86,7 @@ const (
 	Other                      // it says nothing about the limit
 )
 
-// Key names what the platform counts sends by: a page and a quota class.
+// Key is what the platform counts sends by: a page and a quota class.
 type Key struct {
 	Page  string
 	Class string
@@ -113,7 +119,7 @@ type Config struct {
 	Limit    func(class string) float64 // calls per second that the platform is said to allow; must be set
 	Burst    time.Duration              // how far a free page may run ahead of its share; default 20 ms
 	LaneHold int                        // what a lane's owner may hold while the lane looks empty: its prefetch
-	Random   func() float64             // nil: math/rand; [0, 1), safe for concurrent use
+	Random   func() float64             // nil: math/rand/v2; [0, 1), safe for concurrent use
 }
 
 const (
@@ -174,8 +180,12 @@ type entry struct {
 	pace       *pace
 }
 
-// New returns an empty map for a replica that joins at now.
+// New returns an empty map for a replica that joins at now. It panics when
+// cfg.Limit is nil.
 func New(cfg Config, now time.Time) *Map {
+	if cfg.Limit == nil {
+		panic("excess: Config.Limit must be set")
+	}
 	if cfg.Random == nil {
 		cfg.Random = rand.Float64
 	}

@@ -28,6 +28,16 @@ func newMap(replicas int) *Map {
 
 func at(d time.Duration) time.Time { return begin.Add(d) }
 
+func TestNewWithoutLimit(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if got, want := fmt.Sprint(recover()), "excess: Config.Limit must be set"; got != want {
+			t.Errorf("New without a limit panics with %q, want %q", got, want)
+		}
+	}()
+	New(Config{}, begin)
+}
+
 // How many messages of one page a replica sends in a second when it is asked
 // all the time: its share and, once, the tolerance.
 func TestFreeShare(t *testing.T) {

@@ -71,7 +71,7 @@ type parts struct {
 	reg       *prometheus.Registry
 	log       *slog.Logger
 	replica   int                                                               // from 0, those that are gone counted
-	random    func() float64                                                    // nil: math/rand
+	random    func() float64                                                    // nil: math/rand/v2
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // to Redis; nil: by TCP
 	fault     func(error)                                                       // is told every error of the strategy
 }

@@ -53,7 +53,7 @@ type LocalConfig struct {
 	// Transport is around every dispatcher's way to the platform. nil: none.
 	Transport func(http.RoundTripper) http.RoundTripper
 	// Random returns a dispatcher's source of random numbers in [0, 1), which
-	// must be safe for concurrent use. nil: math/rand.
+	// must be safe for concurrent use. nil: math/rand/v2.
 	Random func() func() float64
 	// DialRedis connects to the Redis of the strategies that need one. nil: by
 	// TCP.

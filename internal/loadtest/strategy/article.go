@@ -29,7 +29,7 @@ type Article struct {
 }
 
 // NewArticle returns an empty map. random spreads the pauses; nil means
-// math/rand. It must be safe for concurrent use.
+// math/rand/v2. It must be safe for concurrent use.
 func NewArticle(random func() float64) *Article {
 	if random == nil {
 		random = rand.Float64

@@ -40,7 +40,7 @@ type Config struct {
 	// Dial connects to Redis; nil: by TCP. A test has one in its own process.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
+	Random func() float64   // nil: math/rand/v2; [0, 1), safe for concurrent use
 	Now    func() time.Time // nil: time.Now
 	Log    *slog.Logger     // nil: nothing is logged
 	// Fault is told every error of what the strategy needs, such as a round trip
