@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"sort"
@@ -14,10 +15,13 @@ import (
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/backoff"
 	"chatclub/internal/excess"
-	"chatclub/internal/loadtest/load"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
+
+// tick is how often an open-loop generator publishes. It is fine against the
+// 40 ms of a call, and coarse enough that a tick has work to do.
+const tick = 2 * time.Millisecond
 
 // stream is an open-loop demand: rate messages a second, as a Poisson process,
 // over pages with weights.
@@ -55,26 +59,40 @@ func (s stream) draw(rng *rand.Rand) (page, to int) {
 	return s.pages[i], rng.IntN(s.recipients)
 }
 
-// forever is longer than any run.
-const forever = 24 * time.Hour
+// poisson draws a Poisson number, by multiplication; mean is small.
+func poisson(rng *rand.Rand, mean float64) (n int) {
+	limit := math.Exp(-mean)
+	for p := rng.Float64(); p > limit; p *= rng.Float64() {
+		n++
+	}
+	return n
+}
 
-// demand publishes the stream until the returned function is called.
+// demand publishes the stream until the returned function is called. Package
+// load would draw other times of the same process, and some rows' bounds are on
+// the worst of a few thousand draws.
 func (r *rig) demand(s stream) (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	rng := r.random()
-	demand := load.Stream{
-		Schedule: load.Schedule{Segments: []load.Segment{{Rate: s.rate, For: forever}}, Random: rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))},
-		Do: func(_ context.Context, due []time.Time) error {
-			msgs := make([]queue.Message, len(due))
-			for i := range msgs {
-				page, to := s.draw(rng)
-				msgs[i] = r.message(page, to, 0, r.topology().Outbound())
+	r.work.Go(func() {
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
 			}
-			r.publish(msgs)
-			return nil
-		},
-	}
-	r.work.Go(func() { r.must(load.Run(ctx, time.Now(), load.NewTally(), demand)) })
+			var msgs []queue.Message
+			for range poisson(rng, s.rate*tick.Seconds()) {
+				page, to := s.draw(rng)
+				msgs = append(msgs, r.message(page, to, 0, r.topology().Outbound()))
+			}
+			if len(msgs) > 0 {
+				r.publish(msgs)
+			}
+		}
+	})
 	return cancel
 }
 
