@@ -65,7 +65,7 @@ func (w *world) settle() {
 
 func (w *world) collect() {
 	for {
-		info, err := w.broker.Inspect(context.Background(), w.broker.Topology().Outbound())
+		info, err := w.broker.Inspect(context.Background(), w.broker.Topology().Outbound(0))
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -65,6 +65,7 @@ func TestFeedback(t *testing.T) {
 		message.ReasonGone:         {"3: Guest 1: after", "2: Welcome to room 1, Guest 2! You are with 2 others. Everything you write goes to everybody here.", "1: Guest 2: back", "3: Guest 2: back"},
 		message.ReasonWindowClosed: {"3: Guest 1: after", "1: Guest 2: back", "3: Guest 2: back"},
 		message.ReasonNotOurs:      {"3: Guest 1: after", "1: Guest 2: back", "3: Guest 2: back"},
+		message.ReasonFailing:      {"3: Guest 1: after", "1: Guest 2: back", "3: Guest 2: back"},
 	} {
 		t.Run(string(reason), func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +77,7 @@ func TestFeedback(t *testing.T) {
 				back := text("2", "e", "back")
 				back.Time = 3
 				r.say(t,
-					message.Event{Kind: message.KindFeedback, Page: "p", ID: "f", User: "2", Time: 2, Reason: string(reason)},
+					message.Event{Kind: message.KindFeedback, Page: "p", ID: "f", User: "2", Time: 2, Reason: string(reason), Until: at(0).UnixMilli()},
 					text("1", "d", "after"),
 					back,
 				)
@@ -181,6 +182,8 @@ func TestBrokerClosed(t *testing.T) {
 type deadChannel struct{ t *testing.T }
 
 func (c deadChannel) Ack(uint64) error { c.t.Error("Ack of a stale delivery"); return queue.ErrStale }
+
+func (c deadChannel) Requeue(uint64) error { return c.Ack(0) }
 
 func (deadChannel) Live() bool { return false }
 

@@ -40,7 +40,7 @@ func newRig(t testing.TB) *rig {
 		t.Fatal(err)
 	}
 	scheduler, err := broadcast.New(broadcast.Config{
-		Broker: memorytest.New(t, queue.Topology{Prefix: "test", Lanes: 1}), Store: s.Broadcasts(),
+		Broker: memorytest.New(t, queue.Topology{Prefix: "test", Partitions: 1}), Store: s.Broadcasts(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -129,18 +129,19 @@ func (bs Broadcasts) Stop(ctx context.Context, id string) (b Broadcast, stopped 
 
 // audience returns the part of a query that selects the recipients of a
 // broadcast. They are the members of the room, of all rooms of the page if it is
-// 0, who are within the platform's window. Mutes do not count, because the
-// operators write. Its arguments are the first three.
+// 0, who are within the platform's window and whom messages reach. Mutes do not count,
+// because the operators write. Its arguments are the first four.
 func (bs Broadcasts) audience(page string, room int) (from string, args []any) {
 	from = `
 		FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
-		WHERE m.page = $1 AND u.last_inbound > $2 AND u.window_closed_at IS NULL AND m.room `
+		WHERE m.page = $1 AND u.last_inbound > $2 AND u.window_closed_at IS NULL AND u.failing_until <= $4 AND m.room `
 	if room == 0 {
 		from += `> $3`
 	} else {
 		from += `= $3`
 	}
-	return from, []any{page, bs.s.cfg.Now().Add(-Window).UnixMilli(), int64(room)}
+	now := bs.s.cfg.Now()
+	return from, []any{page, now.Add(-Window).UnixMilli(), int64(room), now.UnixMilli()}
 }
 
 // Audience returns how many recipients a broadcast to a room of a page would have

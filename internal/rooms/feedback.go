@@ -68,6 +68,25 @@ func (s *Store) CloseWindow(ctx context.Context, page, psid string, at time.Time
 	return nil
 }
 
+// HoldCopies records that every message to a user fails, as seen at that time. The
+// user stays a member of its room and gets no copies of what is written before
+// until, or before its next event. Nor do broadcasts go to it. A user who wrote
+// since then, or who is unknown, is not changed, and nothing shortens the time.
+// Idempotent.
+func (s *Store) HoldCopies(ctx context.Context, page, psid string, at, until time.Time) error {
+	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
+		return fmt.Errorf("hold copies: %w", err)
+	}
+	err := s.do(ctx, query{
+		sql:  `UPDATE people SET failing_until = $4 WHERE page = $1 AND psid = $2 AND last_inbound <= $3 AND failing_until < $4`,
+		args: []any{page, psid, at.UnixMilli(), until.UnixMilli()},
+	})
+	if err != nil {
+		return fmt.Errorf("hold copies: %w", classify(err))
+	}
+	return nil
+}
+
 // Pause stops the copies and answers of a page's events until that time, for
 // good if it is zero. Queued messages still go out, and broadcasts wait.
 //

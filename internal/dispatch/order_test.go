@@ -1,0 +1,152 @@
+package dispatch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/sender"
+)
+
+// Without faults every message is accepted once, and none overtakes another to
+// the same recipient and class: whatever the latency, and while replicas come
+// and go.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	length := time.Minute
+	if testing.Short() {
+		length = 15 * time.Second
+	}
+	for _, row := range []struct {
+		name     string
+		replicas int
+		churn    bool
+		change   func(*Config)
+	}{
+		{"one replica", 1, false, nil},
+		{"four replicas", 4, false, nil},
+		{"replicas that come and go", 3, true, nil},
+		{"small ones that come and go", 3, true, func(c *Config) { c.Prefetch, c.MaxInFlight = 16, 32 }},
+		{"nothing is joined", 2, true, func(c *Config) { c.JoinTexts = 1 }},
+	} {
+		for seed := range seeds(3) {
+			t.Run(fmt.Sprintf("%s, seed %d", row.name, seed), func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, row.replicas, row.change, func(t *testing.T, r *rig) {
+					rnd := rand.New(rand.NewPCG(uint64(seed), 1))
+					r.latency = longTailed(rand.New(rand.NewPCG(uint64(seed), 2)), 200*time.Millisecond, 800*time.Millisecond)
+					r.limits = func(_ string, c message.Class) int { return int(message.Limits{Text: 300, Media: 10}.Of(string(c))) }
+					for i := range 4 { // rooms of 5 to 50, the last one above its limit at times
+						room := guests("u", []int{5, 20, 40, 50}[i])
+						page := fmt.Sprint("page", i)
+						pauses := rand.New(rand.NewPCG(uint64(seed), uint64(10+i)))
+						go func() {
+							for end := time.Now().Add(length); time.Now().Before(end); {
+								r.text(page, room...)
+								if pauses.IntN(20) == 0 {
+									r.media(page, room[:3]...)
+								}
+								time.Sleep(time.Duration(pauses.ExpFloat64() * 250 * float64(time.Millisecond)))
+							}
+						}()
+					}
+					for end := time.Now().Add(length); time.Now().Before(end); {
+						r.sleep(time.Duration(1+rnd.IntN(6)) * time.Second)
+						if !row.churn {
+							continue
+						}
+						var live []*replica
+						for _, p := range r.replicas {
+							if !p.ended {
+								live = append(live, p)
+							}
+						}
+						if len(live) > 1 && rnd.IntN(2) == 0 {
+							r.stop(live[rnd.IntN(len(live))])
+						} else if len(live) < 4 {
+							r.start(1, row.change)
+						}
+					}
+					r.sleep(3 * time.Minute)
+					r.checkSentOnce()
+				})
+			})
+		}
+	}
+}
+
+// seeds is how often a test with chance in it runs.
+func seeds(n int) int {
+	if testing.Short() {
+		return 1
+	}
+	return n
+}
+
+// No more calls are in flight than may be, and one per recipient and class.
+func TestInFlightIsBounded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.MaxInFlight = 5 }, func(t *testing.T, r *rig) {
+		r.latency = func(message.Outbound) time.Duration { return time.Second }
+		began := time.Now()
+		for p := range 5 {
+			r.text(fmt.Sprint("page", p), guests("u", 10)...)
+		}
+		r.sleep(11 * time.Second)
+		if r.most != 5 {
+			t.Errorf("most calls in flight = %d, want 5", r.most)
+		}
+		// The pages share the calls: neither waits for the other's end.
+		for _, page := range []string{"page0", "page1"} {
+			if w := r.waits(page); w[0] > 3*time.Second {
+				t.Errorf("%s: the first one waited %v from %v", page, w[0], began)
+			}
+		}
+		r.checkSentOnce()
+	})
+}
+
+// One call per recipient and class: a voice message does not wait for a text.
+func TestClassesDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.latency = func(o message.Outbound) time.Duration {
+			if o.Class == message.ClassMedia {
+				return 10 * time.Second
+			}
+			return 100 * time.Millisecond
+		}
+		r.media("page0", "ann")
+		every(200*time.Millisecond, 2*time.Second, func(int) { r.text("page0", "ann") })
+		r.sleep(time.Second)
+		if n := len(r.ids()); n != 10 {
+			t.Errorf("accepted beside a slow voice message = %d texts, want 10", n)
+		}
+		r.sleep(10 * time.Second)
+		r.checkSentOnce()
+	})
+}
+
+// A refused message, and one that is tried again, keep their place.
+func TestRetriesKeepOrder(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		seen := map[string]bool{}
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			n := number(o.ID)
+			if seen[o.ID] || n%3 == 0 {
+				return sender.Result{}
+			}
+			seen[o.ID] = true
+			return fail(retried[n%len(retried)])
+		})
+		every(100*time.Millisecond, 10*time.Second, func(int) { r.text("page0", "ann", "bob") })
+		r.sleep(5 * time.Minute)
+		r.checkSentOnce()
+	})
+}
+
+// retried are outcomes after which a message is sent again.
+var retried = []sender.Outcome{sender.PageThrottled, sender.RecipientThrottled, sender.Transient, sender.AppThrottled}

@@ -1,0 +1,216 @@
+package dispatch
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+)
+
+func TestStopFinishesCallsAndHandsBackTheRest(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.MaxInFlight = 10 }, func(t *testing.T, r *rig) {
+		r.latency = func(message.Outbound) time.Duration { return 2 * time.Second }
+		r.text("page0", guests("u", 30)...)
+		r.sleep(time.Second)
+		began := time.Now()
+		r.stop(r.only())
+		if got := time.Since(began); got > 1500*time.Millisecond {
+			t.Errorf("stopping took %v, want a little more than the rest of the calls, 1 s", got)
+		}
+		if got := len(r.ids()); got != 5 {
+			t.Errorf("accepted = %d, want the 5 in flight: half of all calls, so that others can have some", got)
+		}
+		r.with(func() { r.latency = nil })
+		r.start(1, nil)
+		r.sleep(3 * time.Second)
+		r.checkSentOnce()
+	})
+}
+
+func TestStopIsBoundedByItsTimeout(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.ShutdownTimeout = 10 * time.Second }, func(t *testing.T, r *rig) {
+		r.latency = func(message.Outbound) time.Duration { return time.Hour }
+		r.text("page0", "ann", "bob")
+		r.sleep(time.Second)
+		began := time.Now()
+		r.stop(r.only())
+		if got := time.Since(began); got < 10*time.Second || got > 11*time.Second {
+			t.Errorf("stopping took %v, want the timeout of 10s", got)
+		}
+		if info, err := r.broker.Inspect(t.Context(), r.top.OutboundOf("page0")); err != nil || info.Ready != 2 {
+			t.Errorf("handed back = %d, %v, want 2", info.Ready, err)
+		}
+	})
+}
+
+// One slow call of another page keeps nobody waiting when a replica leaves: not
+// at all on another partition, for slowLeave on its own.
+func TestLeavingWithASlowCall(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 2, nil, func(t *testing.T, r *rig) {
+		pages := r.peers(2)
+		slow, neighbour := pages[0], pages[1]
+		other := ""
+		for i := 0; other == ""; i++ { // another partition of the same replica
+			page := fmt.Sprint("other", i)
+			r.text(page, "x")
+			r.text(slow, "x")
+			r.sleep(100 * time.Millisecond)
+			if r.top.PartitionOf(page) != r.top.PartitionOf(slow) && r.owner(page) == r.owner(slow) {
+				other = page
+			}
+		}
+		r.with(func() {
+			r.latency = func(o message.Outbound) time.Duration {
+				if o.Page == slow {
+					return 9 * time.Second
+				}
+				return 40 * time.Millisecond
+			}
+		})
+		r.text(slow, "ann")
+		r.sleep(100 * time.Millisecond)
+		leaver := r.replicas[r.owner(slow)]
+		go every(50*time.Millisecond, 15*time.Second, func(i int) {
+			r.text(neighbour, fmt.Sprint("n", i))
+			r.text(other, fmt.Sprint("o", i))
+		})
+		r.sleep(time.Second)
+		r.stop(leaver)
+		r.sleep(20 * time.Second)
+		r.checkSentOnce()
+		if w := quantile(r.waits(other), 1); w > time.Second {
+			t.Errorf("a page of another partition was silent for %v, want at most 1 s", w)
+		}
+		if w := quantile(r.waits(neighbour), 1); w > slowLeave+time.Second {
+			t.Errorf("a page of the same partition was silent for %v, want at most %v", w, slowLeave+time.Second)
+		}
+	})
+}
+
+// A saturated page goes on elsewhere when its sender leaves, in order.
+func TestLeavingWithALane(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 2, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 300 }
+		go every(100*time.Millisecond, 20*time.Second, func(i int) { r.text("page0", guests("u", 40)...) })
+		for range 3 {
+			r.sleep(5 * time.Second)
+			leaver := r.replicas[r.owner("page0")]
+			r.start(1, func(c *Config) { c.Prefetch = 64 })
+			r.stop(leaver)
+			before := len(r.ids())
+			r.sleep(2 * time.Second)
+			if n := len(r.ids()) - before; n < 300 {
+				t.Errorf("accepted in the two seconds after the sender left = %d, want 300 at least", n)
+			}
+		}
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+	})
+}
+
+// Attempts travel with a message when its replica leaves before the next try.
+func TestAttemptsTravel(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.script(sick("page0/ann"))
+		ids := r.text("page0", "ann")
+		for range 40 {
+			r.sleep(300 * time.Millisecond)
+			r.stop(r.replicas[len(r.replicas)-1])
+			r.start(1, nil)
+		}
+		r.sleep(10 * time.Minute)
+		if n := r.attempts[ids[0]]; n != 8 {
+			t.Errorf("calls = %d, want 8 over all replicas", n)
+		}
+		if d := r.dead()[ids[0]]; d.Reason != message.ReasonExhausted || d.Attempts != 8 || d.FirstCode != "10" {
+			t.Errorf("death = %+v, want exhausted after 8 attempts", d)
+		}
+	})
+}
+
+// A replica that was paused makes no call before it has dropped what it held.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	for range 8 { // what the engine sees first is chance
+		pause(t)
+	}
+}
+
+func pause(t *testing.T) {
+	t.Helper()
+	inBubble(t, 2, func(c *Config) { c.MaxInFlight = 4 }, func(t *testing.T, r *rig) {
+		r.latency = func(message.Outbound) time.Duration { return time.Second }
+		r.text("page0", guests("u", 40)...)
+		r.sleep(100 * time.Millisecond)
+		paused := r.owner("page0")
+		p := r.replicas[paused]
+		p.inspect(func(*engine) {
+			r.text("page0", "late")
+			time.Sleep(30 * time.Second) // the process does not run
+		})
+		resumed := time.Now()
+		r.sleep(900 * time.Millisecond)
+		for _, c := range r.callsOf("page0") {
+			if c.replica == paused && !c.at.Before(resumed) {
+				t.Fatalf("the paused replica called %v after it went on", c.at.Sub(resumed))
+			}
+		}
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+	})
+}
+
+// A replica whose calls are not answered gives its pages up to others that fare
+// better, within seconds.
+func TestHungReplica(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, nil, func(t *testing.T, r *rig) {
+		go every(100*time.Millisecond, 30*time.Second, func(i int) { r.text("page0", guests("u", 20)...) })
+		r.sleep(5 * time.Second)
+		hung := r.owner("page0")
+		p := r.replicas[hung]
+		p.inspect(func(e *engine) { e.Sender = stuck{} })
+		began := time.Now()
+		r.sleep(time.Minute)
+		silent := time.Duration(0)
+		last := began
+		for _, c := range r.callsOf("page0") {
+			if c.at.After(began) && c.replica != hung {
+				silent = max(silent, c.at.Sub(last))
+				last = c.at
+			}
+		}
+		if silent > 6*time.Second {
+			t.Errorf("silent for %v, want at most 6 s", silent)
+		}
+		lost := 0
+		for _, id := range r.published {
+			if r.accepted[id] == 0 {
+				lost++
+			}
+		}
+		if lost > 0 {
+			t.Errorf("%d messages did not arrive", lost)
+		}
+	})
+}
+
+// A call that does not end with its context keeps no message from being counted.
+func TestStopWithADeafCall(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.ShutdownTimeout = time.Second }, func(t *testing.T, r *rig) {
+		r.only().inspect(func(e *engine) { e.Sender = deaf{} })
+		r.text("page0", "ann", "bob", "bob")
+		r.sleep(time.Second)
+		r.stop(r.only())
+		if info, err := r.broker.Inspect(t.Context(), r.top.OutboundOf("page0")); err != nil || info.Ready != 3 {
+			t.Errorf("handed back = %d, %v, want 3", info.Ready, err)
+		}
+	})
+}
