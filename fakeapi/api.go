@@ -24,6 +24,9 @@ type Config struct {
 	// id, and one for each picture, with /1, /2 … behind it.
 	MessageID func(page, mid, recipient string) string
 	Seconds   int // active seconds of history per page; default 600
+	// Host is a name with dots under which Serve is asked. Others are refused,
+	// because another site could have them; addresses and names without a dot never are.
+	Host string
 }
 
 // API is the fake platform. New makes one. All methods are safe for concurrent

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"net/url"
@@ -32,7 +33,12 @@ type confirmed struct {
 //	POST /ledger/reset
 //	GET  /control                        the settings in force
 //	POST /control                        an object laid over them
+//
+// Bodies must be of the type application/json.
 func (c *control) handle(req *Request, resp *Response) bool {
+	if (string(req.Path) == "/control" || bytes.HasPrefix(req.Path, []byte("/ledger/"))) && req.RefuseForm(resp) {
+		return true
+	}
 	var v any
 	var err error
 	switch req.Method + " " + string(req.Path) {

@@ -27,7 +27,7 @@ func TestControl(t *testing.T) {
 		{"POST", "/ledger/expect", `{"page":"1","idz":["x"]}`, 400, "idz"},
 		{"POST", "/ledger/excuse", `{"ids":["x","unknown"]}`, 200, `{"excused":1}`},
 		{"POST", "/1/messages?access_token=token-1", fakeapitest.Text("7", "1/m_1/7"), 200, "m_"},
-		{"GET", "/ledger", "", 200, `"expected":4,"accepted":1,"refused":0,"rejected":0,"errors":0,"lost":3`},
+		{"GET", "/ledger", "", 200, `"expected":4,"accepted":1,"calls":1,"refused":0,"rejected":0,"errors":0,"lost":3`},
 		{"GET", "/ledger?pages=0", "", 200, `"answers":{}}`},
 		{"GET", "/ledger?page=2", "", 200, `"answers":{}}`},
 		{"GET", "/ledger?seconds=x", "", 400, "seconds"},

@@ -41,12 +41,19 @@ func send(client *http.Client, base, to, id string) {
 	fmt.Println(resp.StatusCode, short)
 }
 
+// atOnce returns the settings of a platform that answers without latency.
+func atOnce() *fakeapi.Settings {
+	settings := fakeapi.DefaultSettings()
+	settings.Latency = fakeapi.Latency{}
+	return &settings
+}
+
 // A platform that takes two texts a second from each page refuses the third
 // with 613, and its ledger knows.
 func Example() {
-	settings := fakeapi.DefaultSettings()
+	settings := atOnce()
 	settings.Text.PerSecond = 2
-	api, err := fakeapi.New(fakeapi.Config{Settings: &settings, Now: noon})
+	api, err := fakeapi.New(fakeapi.Config{Settings: settings, Now: noon})
 	if err != nil {
 		panic(err)
 	}
@@ -89,7 +96,7 @@ func Example() {
 // A recipient named error-CODE gets that answer, and Patch changes how the
 // platform behaves while it runs.
 func ExampleAPI_Patch() {
-	api, err := fakeapi.New(fakeapi.Config{Now: noon})
+	api, err := fakeapi.New(fakeapi.Config{Settings: atOnce(), Now: noon})
 	if err != nil {
 		panic(err)
 	}
@@ -112,7 +119,7 @@ func ExampleAPI_Patch() {
 // The ledger counts the errors of a system under test. This one sends the copy
 // for user 42 twice and that for user 43 to the wrong user, and forgets user 44.
 func ExampleAPI_Announce() {
-	api, err := fakeapi.New(fakeapi.Config{Now: noon})
+	api, err := fakeapi.New(fakeapi.Config{Settings: atOnce(), Now: noon})
 	if err != nil {
 		panic(err)
 	}

@@ -23,7 +23,8 @@ type Extension struct {
 // goroutine that answers it, and must not block.
 type People interface {
 	// Concerns reports whether a send is for one of them, or is a copy of a
-	// message of theirs. Its id then counts as expected when it is accepted.
+	// message of theirs. Its id then counts as expected when it is accepted. id may
+	// be several, with spaces between them; then it is asked of each of them too.
 	Concerns(recipient, id string) bool
 	// Left reports whether the recipient is one of them who is not on the page.
 	// Sends to it are answered 551.

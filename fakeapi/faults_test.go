@@ -25,18 +25,18 @@ func TestFaults(t *testing.T) {
 		took   time.Duration
 		want   ledger.Counts
 	}{
-		"none":         {fakeapi.Faults{}, nil, 0, 0, ledger.Counts{Events: 1, Expected: 1, Accepted: 1}},
+		"none":         {fakeapi.Faults{}, nil, 0, 0, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Calls: 1}},
 		"server error": {fakeapi.Faults{ServerError: 1}, nil, 2, 0, ledger.Counts{Events: 1, Expected: 1, Errors: 1, Lost: 1, Pending: 1}},
 		"reset before": {fakeapi.Faults{ResetBefore: 1}, syscall.ECONNRESET, 0, 0, ledger.Counts{Events: 1, Expected: 1, Errors: 1, Lost: 1, Pending: 1}},
-		"reset after":  {fakeapi.Faults{ResetAfter: 1}, syscall.ECONNRESET, 0, 0, ledger.Counts{Events: 1, Expected: 1, Accepted: 1}},
-		"sent yet":     {fakeapi.Faults{SentYet: 1}, nil, 1, 0, ledger.Counts{Events: 1, Expected: 1, Accepted: 1}},
+		"reset after":  {fakeapi.Faults{ResetAfter: 1}, syscall.ECONNRESET, 0, 0, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Calls: 1}},
+		"sent yet":     {fakeapi.Faults{SentYet: 1}, nil, 1, 0, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Calls: 1}},
 		"swallow":      {fakeapi.Faults{Swallow: 1}, nil, 0, 0, ledger.Counts{Events: 1, Rejected: 1, Excused: 1}},
 		"timeout": {
 			fakeapi.Faults{Timeout: 1, TimeoutFor: fakeapi.Duration(30 * time.Second)},
 			syscall.ECONNRESET, 0, 30 * time.Second,
 			ledger.Counts{Events: 1, Expected: 1, Errors: 1, Lost: 1, Pending: 1},
 		},
-		"slow body": {fakeapi.Faults{SlowBody: 1, SlowBodyBy: fakeapi.Duration(4 * time.Second)}, nil, 0, 4 * time.Second, ledger.Counts{Events: 1, Expected: 1, Accepted: 1}},
+		"slow body": {fakeapi.Faults{SlowBody: 1, SlowBodyBy: fakeapi.Duration(4 * time.Second)}, nil, 0, 4 * time.Second, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Calls: 1}},
 		"refuse":    {fakeapi.Faults{Refuse: true}, syscall.ECONNREFUSED, 0, 0, ledger.Counts{Events: 1, Expected: 1, Lost: 1, Pending: 1}},
 	}
 	for name, tc := range tests {

@@ -46,6 +46,12 @@ type Latency struct {
 	grow float64
 }
 
+// RealLatency is that of the platform, lognormal:700ms,1.9s: half of the calls take
+// 0.7 s, and one in a hundred takes 1.9 s or more.
+func RealLatency() Latency {
+	return Latency{kind: latencyLogNormal, base: 700 * time.Millisecond, p99: 1900 * time.Millisecond}
+}
+
 type latencyKind uint8
 
 const (

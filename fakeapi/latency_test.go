@@ -78,3 +78,12 @@ func TestParseLatency(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultLatency checks that a platform without settings is as slow as the
+// real one.
+func TestDefaultLatency(t *testing.T) {
+	t.Parallel()
+	if got, want := fakeapi.DefaultSettings().Latency.String(), "lognormal:700ms,1.9s"; got != want {
+		t.Errorf("DefaultSettings().Latency = %s, want %s", got, want)
+	}
+}

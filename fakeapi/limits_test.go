@@ -52,7 +52,7 @@ func TestPageLimits(t *testing.T) {
 		}
 		want := ledger.Second{
 			Unix: time.Now().Unix() - 1,
-			Text: ledger.Cell{Accepted: 300, Refused: 20}, Media: ledger.Cell{Accepted: 10, Refused: 5},
+			Text: ledger.Cell{Accepted: 300, Refused: 20, Messages: 300}, Media: ledger.Cell{Accepted: 10, Refused: 5, Messages: 10},
 		}
 		if diff := cmp.Diff(want, a.Ledger().Report(ledger.Query{Page: "1", Pages: 1, Seconds: 9}).Pages[0].Series[0]); diff != "" {
 			t.Errorf("the ledger's first second: -want +got\n%s", diff)

@@ -11,16 +11,17 @@ import (
 func (a *API) Collector() prometheus.Collector { return newCollector(a) }
 
 type collector struct {
-	api     *API
-	sends   *prometheus.Desc
-	ids     *prometheus.Desc
-	errors  *prometheus.Desc
-	pending *prometheus.Desc
-	events  *prometheus.Desc
-	posts   *prometheus.Desc
-	retries *prometheus.Desc
-	alerts  *prometheus.Desc
-	stopped *prometheus.Desc
+	api      *API
+	sends    *prometheus.Desc
+	messages *prometheus.Desc
+	ids      *prometheus.Desc
+	errors   *prometheus.Desc
+	pending  *prometheus.Desc
+	events   *prometheus.Desc
+	posts    *prometheus.Desc
+	retries  *prometheus.Desc
+	alerts   *prometheus.Desc
+	stopped  *prometheus.Desc
 }
 
 func newCollector(a *API) *collector {
@@ -28,6 +29,8 @@ func newCollector(a *API) *collector {
 		api: a,
 		sends: prometheus.NewDesc("fakeapi_sends_total",
 			"Send API calls by their result.", []string{"result"}, nil),
+		messages: prometheus.NewDesc("fakeapi_messages_total",
+			"Accepted messages; more than the accepted calls where several went out as one.", nil, nil),
 		// Not counters: an id that is announced late is no longer unexpected, and
 		// an id that is excused is no longer expected.
 		ids: prometheus.NewDesc("fakeapi_ids",
@@ -52,6 +55,7 @@ func newCollector(a *API) *collector {
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.sends
+	ch <- c.messages
 	ch <- c.ids
 	ch <- c.errors
 	ch <- c.pending
@@ -68,7 +72,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, v int64, label ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label...)
 	}
-	count(c.sends, t.Accepted, "accepted")
+	count(c.sends, t.Calls, "accepted")
+	count(c.messages, t.Accepted)
 	count(c.sends, t.Refused, "refused")
 	count(c.sends, t.Rejected, "rejected")
 	count(c.sends, t.Errors, "error")

@@ -11,7 +11,7 @@ import (
 // delivery. An action sets Page, Recipient, Action and At alone.
 type Acceptance struct {
 	Page, Recipient string
-	ID              string // the sender's own, from metadata
+	ID              string // the sender's own, from metadata; several, with spaces between them, of a joined message
 	MID             string // the platform's
 	Text            string
 	Type, URL       string // of the attachment

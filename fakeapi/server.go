@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"syscall"
 	"time"
 
@@ -17,10 +18,11 @@ import (
 const idleTimeout = 2 * time.Minute
 
 // Serve serves the platform, its control interface and its extension on ln
-// until ctx ends. Then it closes ln and every connection, and returns nil. An
+// until ctx ends. What a page of another site can make a browser send is refused
+// with 403. When ctx ends, it closes ln and every connection, and returns nil. An
 // answer that is still due then is not given: its connection is lost.
 func (a *API) Serve(ctx context.Context, ln net.Listener) error {
-	s := &server{api: a, done: make(chan struct{})}
+	s := &server{api: a, guard: guard{host: a.cfg.Host}, done: make(chan struct{})}
 	s.http = &fasthttp.Server{
 		Handler:               s.handle,
 		Name:                  "fakeapi",
@@ -53,6 +55,7 @@ func (silent) Printf(string, ...any) {}
 // server serves an API on one listener.
 type server struct {
 	api   *API
+	guard guard
 	http  *fasthttp.Server
 	conns connections
 	done  chan struct{} // closed when the server stops
@@ -84,6 +87,13 @@ func (s *server) accept(ln net.Listener) error {
 
 // handle answers one request.
 func (s *server) handle(ctx *fasthttp.RequestCtx) {
+	if err := s.guard.check(ctx); err != nil {
+		var resp Response
+		resp.reset()
+		resp.WriteError(http.StatusForbidden, err)
+		s.deliver(ctx, &resp)
+		return
+	}
 	if x := s.api.extension.Load(); x != nil && x.HandlePage != nil && ctx.IsGet() && x.HandlePage(ctx, s.done) {
 		return
 	}

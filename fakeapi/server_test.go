@@ -141,6 +141,9 @@ fakeapi_ids{state="excused"} 1
 fakeapi_ids{state="expected"} 2
 fakeapi_ids{state="inverted"} 0
 fakeapi_ids{state="unexpected"} 0
+# HELP fakeapi_messages_total Accepted messages; more than the accepted calls where several went out as one.
+# TYPE fakeapi_messages_total counter
+fakeapi_messages_total 2
 # HELP fakeapi_pending Message ids that are expected and not accepted now.
 # TYPE fakeapi_pending gauge
 fakeapi_pending 1
@@ -152,7 +155,7 @@ fakeapi_sends_total{result="error"} 0
 fakeapi_sends_total{result="refused"} 1
 fakeapi_sends_total{result="rejected"} 1
 `
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "fakeapi_ids", "fakeapi_pending", "fakeapi_sends_total"); err != nil {
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "fakeapi_ids", "fakeapi_messages_total", "fakeapi_pending", "fakeapi_sends_total"); err != nil {
 		t.Error(err)
 	}
 	if got := a.Answers()["613"]; got != 1 {

@@ -109,13 +109,14 @@ type PageSettings struct {
 	Until    time.Time `json:"until,omitzero"` // when State ends by itself; zero: never
 }
 
-// DefaultSettings is the documented platform: 300 calls/s of text and 10 of
-// audio and video per page, no faults, no latency. The fixed window is a
-// guess: the real algorithm is not published.
+// DefaultSettings is the platform as it is known: 300 calls/s of text and 10 of
+// audio and video per page, RealLatency, no faults. The fixed window is a guess:
+// the real algorithm is not published.
 func DefaultSettings() Settings {
 	return Settings{
-		Text:  Limit{Algorithm: limit.FixedWindow, PerSecond: 300},
-		Media: Limit{Algorithm: limit.FixedWindow, PerSecond: 10},
+		Text:    Limit{Algorithm: limit.FixedWindow, PerSecond: 300},
+		Media:   Limit{Algorithm: limit.FixedWindow, PerSecond: 10},
+		Latency: RealLatency(),
 	}
 }
 

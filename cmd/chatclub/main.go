@@ -26,5 +26,5 @@ func run(ctx context.Context) error {
 	if *length < 0 {
 		return &service.SettingsError{Faults: []error{fmt.Errorf("-for: %v is negative", *length)}}
 	}
-	return serve(ctx, s, *length, os.Stdout)
+	return newSystem(s).serve(ctx, *length, os.Stdout)
 }

@@ -20,8 +20,10 @@ import (
 	"chatclub/fakeapi/web"
 	"chatclub/fakeapi/webhook"
 	"chatclub/internal/app"
+	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
 	"chatclub/internal/service"
 )
@@ -42,67 +44,69 @@ type system struct {
 	settings
 	log      *slog.Logger
 	reg      *prometheus.Registry
+	broker   app.BrokerSettings
 	memory   queue.Broker // nil with AMQP_URL
 	closers  []func() error
 	programs []*app.Program
 	actors   []service.Actor // in the order of shutdown
 }
 
-// serve wires everything and runs it until the users have chatted for length
-// or ctx ends. Then it waits for the copies under way and prints the balance.
-// It returns an error when the ledger shows a loss or a duplicate.
-func serve(ctx context.Context, s settings, length time.Duration, stdout io.Writer) (err error) {
-	sys := &system{
+func newSystem(s settings) *system {
+	return &system{
 		settings: s,
+		broker:   app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.queues()},
 		log:      service.NewLogger(service.LogSettings{Level: s.LogLevel}, os.Stderr),
 		reg:      service.NewRegistry(),
 	}
-	defer func() { err = errors.Join(err, sys.close()) }()
+}
 
-	api, page, err := sys.fake(ctx)
+// serve wires everything and runs it until the users have chatted for length
+// or ctx ends. Then it waits for the copies under way and prints the balance.
+// It returns an error when the ledger shows a loss or a duplicate.
+func (s *system) serve(ctx context.Context, length time.Duration, stdout io.Writer) (err error) {
+	defer func() { err = errors.Join(err, s.close()) }()
+
+	api, page, err := s.fake(ctx)
 	if err != nil {
 		return err
 	}
-	if s.AMQPURL == "" {
-		if sys.memory, err = memory.New(s.Queue.Topology()); err != nil {
-			return err
-		}
-		sys.closers = append(sys.closers, sys.memory.Close)
+	if err := s.openQueues(ctx); err != nil {
+		return err
 	}
-	hook, err := sys.webhook(ctx)
+	hook, err := s.webhook(ctx)
 	if err != nil {
 		return err
 	}
-	core, err := sys.core(ctx)
+	core, err := s.core(ctx)
 	if err != nil {
 		return err
 	}
 	people, err := users.New(users.Config{
-		API: api, Webhook: sys.posts(hook),
+		API: api, Webhook: s.posts(hook),
 		Pages: s.Pages, Rooms: s.Rooms, Users: s.Users, EventsPerSecond: s.EventsPerSecond,
 	})
 	if err != nil {
 		return err
 	}
-	phones, err := sys.phones(api, people, page, hook)
+	phones, err := s.phones(api, people, page, hook)
 	if err != nil {
 		return err
 	}
 	for i := range s.Dispatchers {
-		if err := sys.dispatcher(ctx, i+1, page, people.Tokens()); err != nil {
+		if err := s.dispatcher(ctx, i+1, page, people.Tokens()); err != nil {
 			return err
 		}
 	}
-	admin, err := sys.admin(ctx, core)
+	admin, err := s.admin(ctx, core)
 	if err != nil {
 		return err
 	}
 
 	fmt.Fprintf(stdout, "open      http://%s\nledger    http://%s/ledger\nmetrics   http://%s/metrics\nwebhook   http://%s/webhook\n\n",
 		page, page, admin, hook)
-	chat := &chat{users: people, api: api, ready: sys.isReady, length: length, settle: s.SettleTimeout, out: stdout}
-	sys.actors = append([]service.Actor{{Name: "users", Run: chat.run}, {Name: "phones", Run: phones.Run}}, sys.actors...)
-	if err := service.Run(ctx, sys.log, sys.actors...); err != nil {
+	chat := &chat{users: people, api: api, ready: s.isReady, length: length, settle: s.SettleTimeout, out: stdout}
+	s.actors = append([]service.Actor{{Name: "users", Run: chat.run}, {Name: "phones", Run: phones.Run}}, s.actors...)
+	if err := service.Run(ctx, s.log, s.actors...); err != nil {
 		return err
 	}
 	return chat.balance()
@@ -116,6 +120,42 @@ func (s *system) close() error {
 	return errors.Join(errs...)
 }
 
+// openQueues makes the queue in memory. With AMQP_URL the programs declare theirs,
+// and close removes them.
+func (s *system) openQueues(ctx context.Context) (err error) {
+	top := s.broker.Topology()
+	if s.AMQPURL != "" {
+		s.closers = append(s.closers, func() error { return s.deleteQueues(context.WithoutCancel(ctx), top) })
+		return nil
+	}
+	if s.memory, err = memory.New(top); err != nil {
+		return err
+	}
+	s.closers = append(s.closers, s.memory.Close)
+	return nil
+}
+
+// deleteQueues removes all queues of this run from RabbitMQ, and the lanes of its
+// pages, with what is left on them.
+func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
+	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
+	defer cancel()
+	var lanes []string
+	for i := range s.Pages {
+		page := fakeapi.PageID(i)
+		lanes = append(lanes, top.Lane(page, string(message.ClassText)), top.Lane(page, string(message.ClassMedia)))
+	}
+	var errs []error
+	for _, url := range s.broker.URLs() {
+		_, err := rabbit.Delete(ctx, url, top, lanes...)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("remove the queues %s.*: %w", top.Prefix, errors.Join(errs...))
+}
+
 // fake starts the platform; it returns the address of its page and Send API.
 func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 	settings := fakeapi.DefaultSettings()
@@ -124,7 +164,8 @@ func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 	if settings.Latency, err = fakeapi.ParseLatency(latency); err != nil {
 		return nil, "", err
 	}
-	api, err := fakeapi.New(fakeapi.Config{Settings: &settings})
+	host, _, _ := net.SplitHostPort(s.HTTPAddr) // Validate has checked it
+	api, err := fakeapi.New(fakeapi.Config{Settings: &settings, Host: host})
 	if err != nil {
 		return nil, "", err
 	}
@@ -162,7 +203,7 @@ func (s *system) options(name string) app.Options {
 // programSettings are those of every program. None has an admin server, because
 // the system has one for all.
 func (s *system) programSettings() app.ProgramSettings {
-	return app.ProgramSettings{Broker: app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.Queue}}
+	return app.ProgramSettings{Broker: s.broker}
 }
 
 // run adds a program that was wired to those that run.
@@ -188,7 +229,7 @@ func (s *system) webhook(ctx context.Context) (string, error) {
 func (s *system) core(ctx context.Context) (*app.Program, error) {
 	set := service.Defaults[app.CoreSettings]()
 	set.ProgramSettings = s.programSettings()
-	set.RoomCapacity, set.RoomIdle, set.FloodLimit = s.Users, 0, 0 // the users write as fast as the settings say
+	set.RoomCapacity, set.RoomIdle, set.FloodLimit = s.Users, s.RoomIdle, s.FloodLimit
 	set.LimitText, set.ShutdownTimeout = s.LimitText, shutdownTimeout
 	if set.DatabaseURL = s.DatabaseURL; set.DatabaseURL == "" {
 		dir, err := os.MkdirTemp("", "chatclub-")
@@ -228,7 +269,9 @@ func (s *system) admin(ctx context.Context, core *app.Program) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	admin := service.NewAdmin(service.AdminConfig{Listener: ln, Registry: s.reg, Log: s.log, Ready: s.isReady})
+	admin := service.NewAdmin(service.AdminConfig{
+		Addr: s.AdminAddr, Listener: ln, Registry: s.reg, Token: s.AdminToken, Log: s.log, Ready: s.isReady,
+	})
 	core.MountPages(admin)
 	s.actors = append(s.actors, admin.Actor())
 	return admin.Addr(), nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"time"
@@ -14,7 +15,9 @@ import (
 type settings struct {
 	HTTPAddr        string         `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"Address of the page and of the fake Send API; port 0 takes a free one, and so does the default when it is taken."`
 	AdminAddr       string         `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one, and so does the default when it is taken."`
-	AMQPURL         service.Secret `env:"AMQP_URL" doc:"Address of RabbitMQ; empty: a queue in memory."`
+	AdminToken      service.Secret `env:"ADMIN_TOKEN" doc:"Token that requests on ADMIN_ADDR must carry, except for /metrics, /healthz and /readyz; empty: none."`
+	AMQPURL         service.Secret `env:"AMQP_URL" doc:"Address of RabbitMQ, where a run has queues of its own and removes them at the end; empty: a queue in memory."`
+	Partitions      int            `env:"PARTITIONS" envDefault:"8" doc:"How many queues share the outbound messages, by page. More dispatchers than that have nothing to do."`
 	DatabaseURL     service.Secret `env:"DATABASE_URL" doc:"Where users and rooms are, as in core; empty: an SQLite file that is removed at the end."`
 	Dispatchers     int            `env:"DISPATCHERS" envDefault:"3" doc:"Dispatchers to run."`
 	Pages           int            `env:"PAGES" envDefault:"2" doc:"Simulated pages."`
@@ -22,9 +25,10 @@ type settings struct {
 	Users           int            `env:"USERS" envDefault:"20" doc:"Users in each room, 2 to 100; it is the rooms' capacity too."`
 	EventsPerSecond float64        `env:"EVENTS_PER_SECOND" envDefault:"20" doc:"Messages that the users of all pages write in a second."`
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the fake Send API takes for one page."`
+	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"0s" doc:"How long a member may be silent before it leaves its room; 0s: for ever."`
+	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"0" doc:"Messages and commands of one user that have an effect in 10 s; 0: all. The simulated users write as fast as EVENTS_PER_SECOND says."`
 	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"30s" doc:"How long copies may take to arrive after the users fell silent."`
 	LogLevel        slog.Level     `env:"LOG_LEVEL" envDefault:"warn" doc:"Least level that is logged."`
-	Queue           app.QueueSettings
 }
 
 // About says what the program does.
@@ -34,9 +38,10 @@ func (settings) About() string {
 
 // Validate names every fault.
 func (s settings) Validate() error {
-	var amqp error
+	broker := app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.queues()}
+	queues := broker.QueueSettings.Validate()
 	if s.AMQPURL != "" {
-		amqp = app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.Queue}.Validate()
+		queues = broker.Validate()
 	}
 	var events error
 	if !(s.EventsPerSecond > 0 && s.EventsPerSecond <= 10000) {
@@ -44,14 +49,22 @@ func (s settings) Validate() error {
 	}
 	return errors.Join(
 		service.CheckAddr("HTTP_ADDR", s.HTTPAddr),
-		service.CheckAddr("ADMIN_ADDR", s.AdminAddr),
-		amqp,
+		service.AdminSettings{Addr: s.AdminAddr, Token: s.AdminToken}.Validate(),
+		queues,
 		service.CheckRange("DISPATCHERS", s.Dispatchers, 1, 64),
 		service.CheckRange("PAGES", s.Pages, 1, 10000),
 		service.CheckRange("ROOMS", s.Rooms, 1, 1000),
 		service.CheckRange("USERS", s.Users, 2, rooms.MaxCapacity),
 		events,
 		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, app.MaxLimit),
+		service.CheckDuration("ROOM_IDLE", s.RoomIdle, 0, app.MaxRoomIdle),
+		service.CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, app.MaxFlood),
 		service.CheckDuration("SETTLE_TIMEOUT", s.SettleTimeout, time.Second, time.Hour),
 	)
+}
+
+// queues returns the names of one run's queues. No two runs have the same, and none
+// has a deployment's, whose messages it would take.
+func (s settings) queues() app.QueueSettings {
+	return app.QueueSettings{Prefix: "chatclub-quickstart-" + rand.Text(), Partitions: s.Partitions}
 }

@@ -34,7 +34,7 @@ const password = "streng-geheim"
 // environment has what the program needs. No broker listens at AMQP_URL.
 func environment(database string) map[string]string {
 	return map[string]string{
-		"ADMIN_ADDR": "127.0.0.1:0", "DATABASE_URL": database, "LANES": "1", "ROOM_CAPACITY": "2",
+		"ADMIN_ADDR": "127.0.0.1:0", "DATABASE_URL": database, "PARTITIONS": "1", "ROOM_CAPACITY": "2",
 		"AMQP_URL": "amqp://guest:" + password + "@127.0.0.1:1/",
 	}
 }

@@ -114,6 +114,7 @@ func play(t *testing.T, wrong string, more map[string]string) (string, error) {
 	environ := map[string]string{
 		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "WEBHOOK_URL": hook.URL, "APP_SECRET": "a-test-secret",
 		"PAGES": "1", "USERS": "5", "EVENTS_PER_SECOND": "200", "DURATION": "100ms", "SETTLE_TIMEOUT": "5s", "EXIT": "true",
+		"LATENCY": "none",
 	}
 	maps.Copy(environ, more)
 	s, err := service.Load[settings](nil, environ, io.Discard)

@@ -33,7 +33,8 @@ type program struct {
 // stop, then the platform, then the admin server.
 func (p program) run(ctx context.Context) error {
 	s := p.settings
-	api, err := fakeapi.New(fakeapi.Config{Seed: s.Seed, Settings: s.platform()})
+	host, _, _ := net.SplitHostPort(s.HTTPAddr) // Validate has checked it
+	api, err := fakeapi.New(fakeapi.Config{Seed: s.Seed, Settings: s.platform(), Host: host})
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (p program) run(ctx context.Context) error {
 		}
 	}
 	admin := service.NewAdmin(service.AdminConfig{
-		Addr: s.Admin.Addr, Registry: p.registry, PProf: s.Admin.PProf, Log: p.log,
+		Addr: s.Admin.Addr, Registry: p.registry, Token: s.Admin.Token, PProf: s.Admin.PProf, Log: p.log,
 		Ready: func(context.Context) error { return nil }, // it depends on nothing
 	})
 	if err := admin.Listen(); err != nil {

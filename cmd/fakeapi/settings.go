@@ -44,7 +44,7 @@ type settings struct {
 	LimitText    int             `env:"LIMIT_TEXT" envDefault:"300" doc:"Sends of text per second and page."`
 	LimitMedia   int             `env:"LIMIT_MEDIA" envDefault:"10" doc:"Sends of audio and video per second and page."`
 	CountRefused bool            `env:"LIMIT_COUNT_REFUSED" envDefault:"false" doc:"Refused sends count against the limits too."`
-	Latency      fakeapi.Latency `env:"LATENCY" envDefault:"none" doc:"How long an answer takes (lognormal has a median and a 99th percentile, load a rate and the latency up to it)."`
+	Latency      fakeapi.Latency `env:"LATENCY" envDefault:"lognormal:700ms,1.9s" doc:"How long an answer takes (lognormal has a median and a 99th percentile, load a rate and the latency up to it)."`
 	ServerErrors float64         `env:"FAULT_SERVER_ERROR" envDefault:"0" doc:"Share of sends that get a 500 and are not accepted."`
 	ResetBefore  float64         `env:"FAULT_RESET_BEFORE" envDefault:"0" doc:"Share of sends whose connection is lost before they are accepted."`
 	ResetAfter   float64         `env:"FAULT_RESET_AFTER" envDefault:"0" doc:"Share of sends whose connection is lost after they are accepted."`

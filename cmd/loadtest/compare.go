@@ -209,7 +209,7 @@ func (p *parsed) open(ctx context.Context, cfg fleet.Config) (fleet.Fleet, error
 		return &fleet.Remote{Target: p.target, Ledger: p.ledger}, nil
 	}
 	if p.broker == memoryBroker {
-		return fleet.OpenLocal(cfg)
+		return fleet.OpenLocal(ctx, cfg)
 	}
 	f, err := fleet.OpenProcesses(ctx, cfg, p.broker)
 	if err != nil {

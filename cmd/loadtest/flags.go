@@ -24,7 +24,7 @@ type options struct {
 	strategies string
 	broker     string
 	prefix     string
-	lanes      int
+	partitions int
 	redis      string
 	json       string
 	out        string
@@ -46,7 +46,7 @@ func (o *options) add(fs *flag.FlagSet, strategies string) {
 	fs.StringVar(&o.strategies, "strategies", strategies, "which to run, separated by commas; all: every one")
 	fs.StringVar(&o.broker, "broker", memoryBroker, "memory (everything in this process) or an address amqp://… (dispatchers and fake as processes)")
 	fs.StringVar(&o.prefix, "prefix", "chatclub-loadtest", "first part of the queues' names on RabbitMQ; they are emptied and deleted")
-	fs.IntVar(&o.lanes, "lanes", 16, "overflow lanes")
+	fs.IntVar(&o.partitions, "partitions", 64, "queues that share the messages to the dispatchers")
 	fs.StringVar(&o.redis, "redis", "redis://127.0.0.1:6379/0", "the server for the strategies that need one")
 	fs.StringVar(&o.json, "json", "", "where to write the figures for programs; - for standard output, and nothing else on it")
 	fs.StringVar(&o.out, "out", "", "folder to write report.json, report.md, report.html and pictures into")
@@ -67,7 +67,7 @@ func (o *options) validate() error {
 		}
 	}
 	if err := o.topology().Validate(); err != nil {
-		faults = append(faults, fmt.Errorf("-prefix, -lanes: %w", err))
+		faults = append(faults, fmt.Errorf("-prefix, -partitions: %w", err))
 	}
 	if (o.target == "") != (o.ledger == "") {
 		faults = append(faults, errors.New("-target: it needs -ledger, and -ledger needs it"))
@@ -86,7 +86,9 @@ func (o *options) validate() error {
 	return errors.Join(faults...)
 }
 
-func (o *options) topology() queue.Topology { return queue.Topology{Prefix: o.prefix, Lanes: o.lanes} }
+func (o *options) topology() queue.Topology {
+	return queue.Topology{Prefix: o.prefix, Partitions: o.partitions}
+}
 
 // Defaults where a running deployment is tested.
 const (
@@ -197,7 +199,7 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 // deployed names the flags that were changed and would change nothing: with
 // -target those of an own system, and without it the deployment's.
 func (p *parsed) deployed() error {
-	names, why := []string{"broker", "prefix", "lanes", "redis", "latency"}, "with -target the system is taken as it is"
+	names, why := []string{"broker", "prefix", "partitions", "redis", "latency"}, "with -target the system is taken as it is"
 	if p.target == "" {
 		names, why = []string{"pages-file"}, "it needs -target"
 	}

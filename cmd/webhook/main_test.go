@@ -41,7 +41,7 @@ const (
 func environment(more ...string) map[string]string {
 	environ := map[string]string{
 		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",
-		"APP_SECRET": testSecret, "VERIFY_TOKEN": "verify-me", "LANES": "2",
+		"APP_SECRET": testSecret, "VERIFY_TOKEN": "verify-me", "PARTITIONS": "2",
 		"AMQP_URL": "amqp://guest:streng-geheim@127.0.0.1:1/", // nothing listens there
 	}
 	for i := 0; i+1 < len(more); i += 2 {

@@ -65,8 +65,9 @@ type tab struct {
 	requests int
 }
 
-// open shows the page.
-func open(t *testing.T, address string, v view) *tab {
+// launch starts a browser of its own, which gives its events to watch. resolver are
+// Chromium's rules for the addresses of names.
+func launch(t *testing.T, resolver string, watch func(event any)) context.Context {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(chromium(t)), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
@@ -74,16 +75,14 @@ func open(t *testing.T, address string, v view) *tab {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), // it is tiny in containers
-		// A request to another host fails, and so is seen.
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+		chromedp.Flag("host-resolver-rules", resolver),
 		chromedp.WSURLReadTimeout(patience),
 	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(allocator)
 	t.Cleanup(end)
-	b := &tab{t: t, ctx: ctx, patience: patience}
-	if err := chromedp.Listen(ctx, b.watch); err != nil { // starts the browser, which lives as long as ctx
+	if err := chromedp.Listen(ctx, watch); err != nil { // starts the browser, which lives as long as ctx
 		t.Fatalf("start Chromium: %v", err)
 	}
 	t.Cleanup(func() {
@@ -91,6 +90,15 @@ func open(t *testing.T, address string, v view) *tab {
 			t.Errorf("end Chromium: %v", err)
 		}
 	})
+	return ctx
+}
+
+// open shows the page.
+func open(t *testing.T, address string, v view) *tab {
+	t.Helper()
+	b := &tab{t: t, patience: patience}
+	// A request to another host fails, and so is seen.
+	b.ctx = launch(t, "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", b.watch)
 	scheme := "light"
 	if v.dark {
 		scheme = "dark"

@@ -118,10 +118,11 @@ func library(t *testing.T, j job) results {
 // TestSends makes the sends of the README's examples through the library.
 func TestSends(t *testing.T) {
 	t.Parallel()
-	s := fakeapi.DefaultSettings()
-	// The library makes a 5xx three times more, with pauses of seconds.
-	s.Status = map[fakeapi.Code]int{"2": 400, "1/1357046": 400}
-	a := fakeapitest.New(t, fakeapi.Config{Settings: &s})
+	s := fakeapitest.Settings(func(s *fakeapi.Settings) {
+		// The library makes a 5xx three times more, with pauses of seconds.
+		s.Status = map[fakeapi.Code]int{"2": 400, "1/1357046": 400}
+	})
+	a := fakeapitest.New(t, fakeapi.Config{Settings: s})
 	base, _ := a.Listen()
 	var mu sync.Mutex
 	var accepted []fakeapi.Acceptance

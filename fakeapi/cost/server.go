@@ -31,7 +31,7 @@ func serve(ctx context.Context, name string, stdin io.Reader, stdout io.Writer) 
 		listen = func() error { return srv.Serve(ln) }
 	case nameFake:
 		settings := fakeapi.DefaultSettings()
-		settings.Text.PerSecond = 1_000_000 // nothing is refused
+		settings.Text.PerSecond, settings.Latency = 1_000_000, fakeapi.Latency{} // nothing is refused or waits
 		api, err := fakeapi.New(fakeapi.Config{Settings: &settings})
 		if err != nil {
 			return err

@@ -21,9 +21,12 @@ type Platform struct {
 	t testing.TB
 }
 
-// New makes a platform.
+// New makes a platform. Without Settings it answers at once.
 func New(t testing.TB, c fakeapi.Config) *Platform {
 	t.Helper()
+	if c.Settings == nil {
+		c.Settings = Settings(func(*fakeapi.Settings) {})
+	}
 	a, err := fakeapi.New(c)
 	if err != nil {
 		t.Fatalf("New = %v, want a platform", err)
@@ -31,9 +34,10 @@ func New(t testing.TB, c fakeapi.Config) *Platform {
 	return &Platform{a, t}
 }
 
-// Settings returns the default settings, changed.
+// Settings returns the default settings without latency, changed.
 func Settings(change func(*fakeapi.Settings)) *fakeapi.Settings {
 	s := fakeapi.DefaultSettings()
+	s.Latency = fakeapi.Latency{}
 	change(&s)
 	return &s
 }

@@ -35,35 +35,35 @@ func TestCounts(t *testing.T) {
 			l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"})
 			accept(l, c, "1", "u", "a")
 			accept(l, c, "1", "u", "b")
-		}, ledger.Counts{Events: 1, Expected: 2, Accepted: 2}},
+		}, ledger.Counts{Events: 1, Expected: 2, Accepted: 2, Calls: 2}},
 		"lost": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"})
 			accept(l, c, "1", "u", "a")
-		}, ledger.Counts{Events: 1, Expected: 2, Accepted: 1, Lost: 1, Pending: 1}},
+		}, ledger.Counts{Events: 1, Expected: 2, Accepted: 1, Calls: 1, Lost: 1, Pending: 1}},
 		"duplicated": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a"})
 			for range 3 {
 				accept(l, c, "1", "u", "a")
 			}
-		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 3, Duplicated: 2}},
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 3, Calls: 3, Duplicated: 2}},
 		"unexpected": {func(l *ledger.Ledger, c *clock) {
 			accept(l, c, "1", "u", "x")
 			accept(l, c, "1", "u", "x")
-		}, ledger.Counts{Accepted: 2, Unexpected: 1, Duplicated: 1}},
+		}, ledger.Counts{Accepted: 2, Calls: 2, Unexpected: 1, Duplicated: 1}},
 		"announced after it came": {func(l *ledger.Ledger, c *clock) {
 			accept(l, c, "1", "u", "x")
 			l.Announce("1", ledger.Expected{ID: "x"})
-		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1}},
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Calls: 1}},
 		"announced twice": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a"})
 			l.Announce("1", ledger.Expected{ID: "a"})
 			accept(l, c, "1", "u", "a")
 			l.Announce("1", ledger.Expected{ID: "a"})
-		}, ledger.Counts{Events: 3, Expected: 1, Accepted: 1}},
+		}, ledger.Counts{Events: 3, Expected: 1, Accepted: 1, Calls: 1}},
 		"without id": {func(l *ledger.Ledger, c *clock) {
 			accept(l, c, "1", "u", "")
 			accept(l, c, "1", "u", "")
-		}, ledger.Counts{Accepted: 2, Unidentified: 2}},
+		}, ledger.Counts{Accepted: 2, Calls: 2, Unidentified: 2}},
 		"sender action": {func(l *ledger.Ledger, c *clock) {
 			l.Page("1").Record(c.now, ledger.Send{Recipient: "u", Action: true})
 		}, ledger.Counts{Actions: 1}},
@@ -72,7 +72,7 @@ func TestCounts(t *testing.T) {
 			l.Page("1").Record(c.now, ledger.Send{Result: ledger.Refused, ID: "a"})
 			l.Page("1").Record(c.now, ledger.Send{Result: ledger.Failed, ID: "a"})
 			accept(l, c, "1", "u", "a")
-		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Refused: 1, Errors: 1}},
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Calls: 1, Refused: 1, Errors: 1}},
 		"rejected for good is excused": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a"})
 			l.Page("1").Record(c.now, ledger.Send{Result: ledger.Rejected, ID: "a"})
@@ -80,13 +80,13 @@ func TestCounts(t *testing.T) {
 		"withdrawn, comes all the same": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"}).Withdraw()
 			accept(l, c, "1", "u", "a")
-		}, ledger.Counts{Events: 1, Accepted: 1, Excused: 2}},
+		}, ledger.Counts{Events: 1, Accepted: 1, Calls: 1, Excused: 2}},
 		"withdrawn after a part came": {func(l *ledger.Ledger, c *clock) {
 			e := l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"})
 			accept(l, c, "1", "u", "a")
 			e.Withdraw()
 			e.Withdraw()
-		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Excused: 1}},
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Calls: 1, Excused: 1}},
 		"answered cannot be withdrawn": {func(l *ledger.Ledger, _ *clock) {
 			e := l.Announce("1", ledger.Expected{ID: "a"})
 			e.Answered()
@@ -96,7 +96,7 @@ func TestCounts(t *testing.T) {
 			l.Announce("1", ledger.Expected{ID: "a"})
 			l.Announce("2", ledger.Expected{ID: "b"})
 			accept(l, c, "2", "u", "b")
-		}, ledger.Counts{Events: 2, Expected: 2, Accepted: 1, Lost: 1, Pending: 1}},
+		}, ledger.Counts{Events: 2, Expected: 2, Accepted: 1, Calls: 1, Lost: 1, Pending: 1}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -172,11 +172,11 @@ func TestSeries(t *testing.T) {
 	want := []ledger.PageReport{{
 		Page: "1",
 		Totals: ledger.Counts{
-			Events: 1, Expected: 2, Accepted: 2, Refused: 1, Errors: 1, Lost: 1, Pending: 1, Duplicated: 1,
+			Events: 1, Expected: 2, Accepted: 2, Calls: 2, Refused: 1, Errors: 1, Lost: 1, Pending: 1, Duplicated: 1,
 		},
 		Series: []ledger.Second{
 			{Unix: start.Unix(), Lost: 1},
-			{Unix: start.Unix() + 1, Text: ledger.Cell{Accepted: 2}, Media: ledger.Cell{Refused: 1}, Duplicated: 1},
+			{Unix: start.Unix() + 1, Text: ledger.Cell{Accepted: 2, Messages: 2}, Media: ledger.Cell{Refused: 1}, Duplicated: 1},
 			{Unix: start.Unix() + 3, Text: ledger.Cell{Errors: 1}},
 		},
 	}}
@@ -184,8 +184,8 @@ func TestSeries(t *testing.T) {
 		t.Errorf("Report.Pages: -want +got\n%s", diff)
 	}
 	together := []ledger.Second{
-		{Unix: start.Unix() + 1, Text: ledger.Cell{Accepted: 2}, Media: ledger.Cell{Refused: 1}, Duplicated: 1},
-		{Unix: start.Unix() + 3, Text: ledger.Cell{Accepted: 1, Errors: 1}},
+		{Unix: start.Unix() + 1, Text: ledger.Cell{Accepted: 2, Messages: 2}, Media: ledger.Cell{Refused: 1}, Duplicated: 1},
+		{Unix: start.Unix() + 3, Text: ledger.Cell{Accepted: 1, Messages: 1, Errors: 1}},
 	}
 	if diff := cmp.Diff(together, r.Series); diff != "" {
 		t.Errorf("Report.Series: -want +got\n%s", diff)
@@ -275,7 +275,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 	got := l.Totals()
 	got.Inversions = 0 // depends on the schedule
-	if diff := cmp.Diff(ledger.Counts{Events: workers * each, Expected: workers * each, Accepted: workers * each}, got); diff != "" {
+	if diff := cmp.Diff(ledger.Counts{Events: workers * each, Expected: workers * each, Accepted: workers * each, Calls: workers * each}, got); diff != "" {
 		t.Errorf("Totals: -want +got\n%s", diff)
 	}
 }

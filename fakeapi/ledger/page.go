@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -33,17 +34,18 @@ const (
 	Failed                 // any other error
 )
 
-// Send is one call of the Send API.
+// Send is one call of the Send API. Several messages can go out as one, with their
+// ids in one metadata. Each of them is then judged as if it had come alone.
 type Send struct {
 	Class     Class
 	Result    Result
 	Recipient string
-	ID        string // from metadata; empty where the sender gave none
+	ID        string // from metadata, or several with spaces between them; empty where the sender gave none
 	Action    bool   // a sender action such as typing_on: a call, but no message
-	// Unannounced says that the id could not be announced beforehand. When it is
-	// accepted for the first time it becomes expected, and so is not unexpected.
-	// Accepted again it is a duplicate like any other.
-	Unannounced bool
+	// Unannounced reports whether an id could not be announced beforehand; nil: all
+	// could. When such an id is accepted for the first time it becomes expected, and
+	// so is not unexpected. Accepted again it is a duplicate like any other.
+	Unannounced func(id string) bool
 }
 
 // Counts are the sums of a page or of all pages. Lost and Pending are the same
@@ -52,6 +54,7 @@ type Counts struct {
 	Events       int64 `json:"events"`       // announced events
 	Expected     int64 `json:"expected"`     // announced ids, less those excused
 	Accepted     int64 `json:"accepted"`     // accepted messages, repetitions included
+	Calls        int64 `json:"calls"`        // accepted calls with these messages; fewer where several went out as one
 	Refused      int64 `json:"refused"`      // throttled calls
 	Rejected     int64 `json:"rejected"`     // calls answered that the message can never be delivered
 	Errors       int64 `json:"errors"`       // calls that failed otherwise
@@ -69,6 +72,7 @@ func (c *Counts) add(d Counts) {
 	c.Events += d.Events
 	c.Expected += d.Expected
 	c.Accepted += d.Accepted
+	c.Calls += d.Calls
 	c.Refused += d.Refused
 	c.Rejected += d.Rejected
 	c.Errors += d.Errors
@@ -82,11 +86,13 @@ func (c *Counts) add(d Counts) {
 	c.Pending += d.Pending
 }
 
-// Cell counts one class in one second.
+// Cell counts one class in one second: its calls, and the messages in those that
+// were accepted.
 type Cell struct {
 	Accepted uint32 `json:"accepted"`
 	Refused  uint32 `json:"refused"`
 	Errors   uint32 `json:"errors"` // rejected and failed
+	Messages uint32 `json:"messages"`
 }
 
 // Second is what happened to a page in one second.
@@ -108,7 +114,10 @@ func (s Second) plus(o *Second) Second {
 }
 
 func (c Cell) plus(o Cell) Cell {
-	return Cell{Accepted: c.Accepted + o.Accepted, Refused: c.Refused + o.Refused, Errors: c.Errors + o.Errors}
+	return Cell{
+		Accepted: c.Accepted + o.Accepted, Refused: c.Refused + o.Refused,
+		Errors: c.Errors + o.Errors, Messages: c.Messages + o.Messages,
+	}
 }
 
 // Page is the account of one page; Ledger.Page opens it.
@@ -124,16 +133,20 @@ type Page struct {
 
 // Record enters one call made at now.
 func (p *Page) Record(now time.Time, s Send) {
-	a := arrival{}
-	switch {
-	case s.ID == "":
-	case s.Result == Accepted:
-		a = p.arrive(s)
-		if a.event != nil {
-			a.event.group.accept(now, a.event)
+	var few [8]arrival // nearly always enough
+	arrivals := few[:0]
+	for id := range strings.SplitSeq(s.ID, " ") {
+		switch {
+		case id == "":
+		case s.Result == Accepted:
+			a := p.arrive(id, s)
+			if a.event != nil {
+				a.event.group.accept(now, a.event)
+			}
+			arrivals = append(arrivals, a)
+		case s.Result == Rejected:
+			p.reject(id, s)
 		}
-	case s.Result == Rejected:
-		p.reject(s)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +158,20 @@ func (p *Page) Record(now time.Time, s Send) {
 	switch s.Result {
 	case Accepted:
 		cell.Accepted++
-		p.acceptLocked(sec, s, a)
+		if s.Action {
+			p.counts.Actions++
+			break
+		}
+		p.counts.Calls++
+		if len(arrivals) == 0 {
+			cell.Messages++
+			p.counts.Accepted++
+			p.counts.Unidentified++
+		}
+		for _, a := range arrivals {
+			cell.Messages++
+			p.acceptLocked(sec, a)
+		}
 	case Refused:
 		cell.Refused++
 		p.counts.Refused++
@@ -158,19 +184,14 @@ func (p *Page) Record(now time.Time, s Send) {
 	}
 }
 
-func (p *Page) acceptLocked(sec *Second, s Send, a arrival) {
-	if s.Action {
-		p.counts.Actions++
-		return
-	}
+// acceptLocked counts one accepted message.
+func (p *Page) acceptLocked(sec *Second, a arrival) {
 	p.counts.Accepted++
 	switch {
-	case s.ID == "":
-		p.counts.Unidentified++
 	case a.again:
 		p.counts.Duplicated++
 		sec.Duplicated++
-	case a.unexpected && s.Unannounced && !a.misdelivered:
+	case a.unannounced:
 		p.counts.Expected++
 	case a.unexpected:
 		p.counts.Unexpected++
@@ -189,26 +210,26 @@ func (p *Page) acceptLocked(sec *Second, s Send, a arrival) {
 	p.latest[a.recipient] = max(latest, a.event.begin.Load())
 }
 
-// arrival is how the id of an accepted send stood before.
+// arrival is how an id of an accepted send stood before.
 type arrival struct {
-	again        bool // it had been accepted before
-	unexpected   bool
-	misdelivered bool   // it is awaited, for another recipient or page
-	event        *Event // nil unless it was awaited
-	recipient    uint64
+	again       bool // it had been accepted before
+	unexpected  bool
+	unannounced bool   // it could not be announced, and so is expected
+	event       *Event // nil unless it was awaited
+	recipient   uint64
 }
 
-// arrive marks the id of an accepted send as accepted.
-func (p *Page) arrive(s Send) arrival {
+// arrive marks an id of an accepted send as accepted.
+func (p *Page) arrive(id string, s Send) arrival {
 	l := p.ledger
-	h := l.hash(s.ID)
+	h := l.hash(id)
 	sh := l.shard(h)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	m := sh.known[h]
 	wait, waiting := sh.pending[h]
 	if waiting && !p.matches(wait, s) {
-		return arrival{unexpected: true, misdelivered: true} // the id is still awaited
+		return arrival{unexpected: true} // the id is still awaited
 	}
 	a := arrival{again: m.accepted > 0}
 	switch {
@@ -218,8 +239,8 @@ func (p *Page) arrive(s Send) arrival {
 		m.expected = true
 		a.event, a.recipient = wait.event, wait.recipient
 	case !a.again && !m.excused:
-		a.unexpected = true
-		m.expected = s.Unannounced
+		m.expected = s.Unannounced != nil && s.Unannounced(id)
+		a.unannounced, a.unexpected = m.expected, !m.expected
 	}
 	if m.accepted < 1<<16-1 {
 		m.accepted++
@@ -236,8 +257,8 @@ func (p *Page) matches(a awaited, s Send) bool {
 }
 
 // reject excuses an id whose recipient the platform will never accept.
-func (p *Page) reject(s Send) {
-	h := p.ledger.hash(s.ID)
+func (p *Page) reject(id string, s Send) {
+	h := p.ledger.hash(id)
 	p.ledger.excuse(h, func(a awaited) bool { return p.matches(a, s) })
 }
 

@@ -20,11 +20,14 @@ import (
 //	POST   /phones/ID/leave         the user blocks the page
 //	DELETE /phones/ID
 //
-// It answers at once. The effects come by GET /events.
+// Bodies must be of the type application/json. It answers at once. The effects come by GET /events.
 func (s *Site) handle(req *fakeapi.Request, resp *fakeapi.Response) bool {
 	path, ok := bytes.CutPrefix(req.Path, []byte("/phones"))
 	if !ok || len(path) > 0 && path[0] != '/' {
 		return false
+	}
+	if req.RefuseForm(resp) {
+		return true
 	}
 	answer, err := s.answer(string(path), req)
 	if err != nil {

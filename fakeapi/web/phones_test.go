@@ -31,6 +31,28 @@ func TestPhonesChat(t *testing.T) {
 	})
 }
 
+// TestPhonesJoined: messages that go out as one are shown in one bubble, each on
+// a line of its own. The ids that belong to a phone's message were not announced.
+func TestPhonesJoined(t *testing.T) {
+	t.Parallel()
+	withPhones(t, asIs, func(p *phones) {
+		p.must("POST", "/phones/1/start", "")
+		p.must("POST", "/phones/2/start", "")
+		user := p.phone("1").User
+		p.api.Announce("1", "m_1", []string{user}, 0)
+		body := `{"recipient":{"id":"` + user + `"},"message":{"text":"Ann: hi\nBob: hello","metadata":"1/m_1/` + user + ` 1/m_phone-2/` + user + `"}}`
+		if r := p.api.Ask("POST", "/1/messages", body, fakeapitest.Bearer("1")); r.Status != 200 {
+			t.Fatalf("send = %d %s, want 200", r.Status, r.Body)
+		}
+		p.wantTalk("1", "joined", "Get Started(sent), welcome, Ann: hi\nBob: hello")
+		p.wantLedger("events 3 expected 4 accepted 4 lost 0 duplicated 0 unexpected 0 excused 0")
+		// To a user who is no phone only a phone's message may come unannounced.
+		body = `{"recipient":{"id":"42"},"message":{"text":"a\nb","metadata":"1/m_2/42 1/m_phone-3/42"}}`
+		p.api.Ask("POST", "/1/messages", body, fakeapitest.Bearer("1"))
+		p.wantLedger("events 3 expected 5 accepted 6 lost 0 duplicated 0 unexpected 1 excused 0")
+	})
+}
+
 // TestPhonesPicture: a built-in picture is shown as such wherever it comes
 // back from, and no other address is.
 func TestPhonesPicture(t *testing.T) {

@@ -216,12 +216,7 @@ func bestFixed(t *testing.T, latency string) (best figures) {
 // beginning or joining later, come to the same.
 func TestPublicExperiment(t *testing.T) {
 	t.Parallel()
-	curves, to := []string{flat, line}, 10*time.Minute
-	if testing.Short() {
-		curves, to = curves[1:], 6*time.Minute
-		t.Log("-short: one of two curves and two of five starts; make test-long runs all")
-	}
-	for _, latency := range curves {
+	for _, latency := range []string{flat, line} {
 		t.Run(latency, func(t *testing.T) {
 			t.Parallel()
 			free := experiment{
@@ -238,20 +233,16 @@ func TestPublicExperiment(t *testing.T) {
 				name  string
 				start int
 				joins []time.Duration
-				short bool // in a -short run, too
 			}{
-				{"one", 1, []time.Duration{0}, true},
-				{"one, started far too high", 30, []time.Duration{0}, false},
-				{"three", 1, []time.Duration{0, 0, 0}, false},
-				{"three, started far too high", 30, []time.Duration{0, 0, 0}, false},
-				{"one, joined by two", 8, []time.Duration{0, 2 * time.Minute, 3 * time.Minute}, true},
+				{"one", 1, []time.Duration{0}},
+				{"one, started far too high", 30, []time.Duration{0}},
+				{"three", 1, []time.Duration{0, 0, 0}},
+				{"three, started far too high", 30, []time.Duration{0, 0, 0}},
+				{"one, joined by two", 8, []time.Duration{0, 2 * time.Minute, 3 * time.Minute}},
 			} {
-				if testing.Short() && !tc.short {
-					continue
-				}
 				got := experiment{
 					latency: latency, offered: offered, limiter: adaptive(tc.start), joins: tc.joins,
-					from: 5 * time.Minute, to: to,
+					from: 5 * time.Minute, to: 10 * time.Minute,
 				}.run(t)
 				t.Logf("%s: %s", tc.name, got)
 				if !within(got.p95, target, .02) {
@@ -273,15 +264,10 @@ func TestPublicExperiment(t *testing.T) {
 // less and the sawtooth alone is left of what the limiter costs.
 func TestTenfoldLoad(t *testing.T) {
 	t.Parallel()
-	counts, from, to := []int{3, 1}, time.Minute, 2*time.Minute
-	if testing.Short() {
-		counts, from, to = counts[:1], 30*time.Second, time.Minute
-		t.Log("-short: three dispatchers for half the time, and not one; make test-long runs both")
-	}
-	for _, dispatchers := range counts {
+	for _, dispatchers := range []int{1, 3} {
 		got := experiment{
 			latency: "load:10,141.6ms,0.0112994", offered: 10 * offered, limiter: adaptive(100 / dispatchers),
-			joins: make([]time.Duration, dispatchers), from: from, to: to,
+			joins: make([]time.Duration, dispatchers), from: time.Minute, to: 2 * time.Minute,
 		}.run(t)
 		t.Logf("%d dispatchers: %s", dispatchers, got)
 		if !within(got.p95, target, .02) || got.rate < .9*10*most || got.rate > 1.02*10*most {

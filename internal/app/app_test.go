@@ -32,7 +32,7 @@ const (
 func load[T any](t *testing.T, pairs ...string) T {
 	t.Helper()
 	environ := map[string]string{
-		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "AMQP_URL": noBroker, "LANES": "2",
+		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "AMQP_URL": noBroker, "PARTITIONS": "2",
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		environ[pairs[i]] = pairs[i+1]
@@ -47,7 +47,7 @@ func load[T any](t *testing.T, pairs ...string) T {
 // given returns a broker in memory, and Options with it and without a log.
 func given(t *testing.T) (*memory.Broker, Options) {
 	t.Helper()
-	b, err := memory.New(queue.Topology{Prefix: "chatclub", Lanes: 2})
+	b, err := memory.New(queue.Topology{Prefix: "chatclub", Partitions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,12 +218,12 @@ func TestCloseFreesTheAddresses(t *testing.T) {
 // the broker.
 func TestBrokerFromSettings(t *testing.T) {
 	t.Parallel()
-	s := load[WebhookSettings](t, "APP_SECRET", "x", "VERIFY_TOKEN", "x", "QUEUE_PREFIX", "p", "LANES", "3")
+	s := load[WebhookSettings](t, "APP_SECRET", "x", "VERIFY_TOKEN", "x", "QUEUE_PREFIX", "p", "PARTITIONS", "3")
 	w, err := begin("test", s.ProgramSettings, Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := w.Broker.Topology(), (queue.Topology{Prefix: "p", Lanes: 3}); got != want {
+	if got, want := w.Broker.Topology(), (queue.Topology{Prefix: "p", Partitions: 3}); got != want {
 		t.Errorf("Topology() = %+v, want %+v", got, want)
 	}
 	if err := w.Close(); err != nil {

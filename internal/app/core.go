@@ -11,7 +11,6 @@ import (
 
 	"chatclub/internal/broadcast"
 	"chatclub/internal/core"
-	"chatclub/internal/message"
 	"chatclub/internal/operator"
 	"chatclub/internal/phrase"
 	"chatclub/internal/rooms"
@@ -33,8 +32,7 @@ type CoreSettings struct {
 	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none."`
 	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events held at most, of a kilobyte or two; a page that fills it holds up the others."`
 	Workers         int            `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
-	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page; copies beyond it go to the page's lane at once."`
-	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
+	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page: the highest rate of a broadcast."`
 	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long the broker may take to confirm an event's copies before they are published again."`
 	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long events in hand may take when the program is stopped."`
 	ProgramSettings
@@ -50,13 +48,12 @@ func (s CoreSettings) Validate() error {
 	return errors.Join(
 		checkDatabase("DATABASE_URL", s.DatabaseURL),
 		service.CheckRange("ROOM_CAPACITY", s.RoomCapacity, 2, rooms.MaxCapacity),
-		service.CheckDuration("ROOM_IDLE", s.RoomIdle, 0, 365*24*time.Hour),
-		service.CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, 1_000_000),
+		service.CheckDuration("ROOM_IDLE", s.RoomIdle, 0, MaxRoomIdle),
+		service.CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, MaxFlood),
 		service.CheckDuration("FLOOD_PERIOD", s.FloodPeriod, time.Second, time.Hour),
 		service.CheckRange("PREFETCH", s.Prefetch, 1, math.MaxUint16), // the protocol's field has 16 bits
 		service.CheckRange("WORKERS", s.Workers, 1, 1024),
 		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, MaxLimit),
-		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, MaxLimit),
 		service.CheckDuration("PUBLISH_TIMEOUT", s.PublishTimeout, 10*time.Millisecond, time.Hour),
 		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
 	)
@@ -74,15 +71,6 @@ func checkDatabase(name string, databaseURL service.Secret) error {
 		return nil
 	}
 	return service.Faultf(name, "must begin with sqlite: or postgres://")
-}
-
-// limit returns the limits for core, or nil without LIMIT_TEXT, which a caller
-// within the process may set to zero. Then no copy goes to a lane.
-func (s CoreSettings) limit() func(class string) float64 {
-	if s.LimitText == 0 {
-		return nil
-	}
-	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}.Of
 }
 
 // Language is one of phrase.Languages.
@@ -166,7 +154,6 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		Prefetch:        s.Prefetch,
 		Workers:         s.Workers,
 		PublishTimeout:  s.PublishTimeout,
-		Limit:           s.limit(),
 		Idle:            s.RoomIdle,
 		Language:        string(s.Language),
 		ShutdownTimeout: s.ShutdownTimeout,

@@ -20,7 +20,7 @@ import (
 func runCore(t *testing.T, database string, opt Options) running {
 	t.Helper()
 	p, err := NewCore(t.Context(), CoreConfig{
-		Settings: load[CoreSettings](t, "DATABASE_URL", database, "LANES", "1", "ROOM_CAPACITY", "2"), Options: opt,
+		Settings: load[CoreSettings](t, "DATABASE_URL", database, "PARTITIONS", "1", "ROOM_CAPACITY", "2"), Options: opt,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestRelay(t *testing.T) {
 			t.Parallel()
 			b, opt := given(t)
 			r := runCore(t, database(t), opt)
-			out, err := b.Consume(b.Topology().Outbound(), queue.ConsumeOptions{Prefetch: 10})
+			out, err := b.Consume(b.Topology().OutboundOf("p"), queue.ConsumeOptions{Prefetch: 10})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,17 +105,6 @@ func TestBadDatabaseURL(t *testing.T) {
 	var settings *service.SettingsError
 	if !errors.As(err, &settings) || !strings.Contains(err.Error(), "DATABASE_URL") || strings.Contains(err.Error(), password) {
 		t.Errorf("NewCore with a bad DATABASE_URL = %v, want a settings error that names it without the password", err)
-	}
-}
-
-func TestCoreLimit(t *testing.T) {
-	t.Parallel()
-	if (CoreSettings{}).limit() != nil {
-		t.Error("limit() without LIMIT_TEXT is a function, want nil")
-	}
-	limit := CoreSettings{LimitText: 300, LimitMedia: 10}.limit()
-	if text, media := limit("text"), limit("media"); text != 300 || media != 10 {
-		t.Errorf("limits = %v and %v, want 300 and 10", text, media)
 	}
 }
 

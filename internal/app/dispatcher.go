@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"chatclub/internal/dispatch"
-	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
 	"chatclub/internal/service"
@@ -18,9 +17,11 @@ import (
 type DispatcherSettings struct {
 	PagesFile       string        `env:"PAGES_FILE,required" doc:"JSON file that gives the access token of each page id; read again when it changes."`
 	GraphURL        string        `env:"GRAPH_URL" envDefault:"https://graph.facebook.com/v23.0" doc:"Address of the Send API, with its version."`
-	Prefetch        int           `env:"PREFETCH" envDefault:"1024" doc:"Messages of outbound held at most, in flight or waiting; lanes have LANE_PREFETCH each."`
-	MaxInFlight     int           `env:"MAX_IN_FLIGHT" envDefault:"512" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each)."`
-	LanePrefetch    int           `env:"LANE_PREFETCH" envDefault:"512" doc:"Messages of one overflow lane held at most; the same in every dispatcher."`
+	Prefetch        int           `env:"PREFETCH" envDefault:"2048" doc:"Messages of one partition held at most, in flight or waiting; lanes have LANE_PREFETCH each."`
+	MaxInFlight     int           `env:"MAX_IN_FLIGHT" envDefault:"4096" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each). Each takes a connection and some 50 KiB."`
+	LanePrefetch    int           `env:"LANE_PREFETCH" envDefault:"16384" doc:"Messages of one lane held at most: what waits here for one recipient can be joined."`
+	Lanes           int           `env:"LANES" envDefault:"128" doc:"Lanes that one dispatcher has at most, one for each page and class in excess; further ones go round by a retry queue."`
+	JoinTexts       int           `env:"JOIN_TEXTS" envDefault:"8" doc:"Texts to one recipient that had to wait and go out as one message, a line each, at most; 1: each has its own."`
 	LimitText       int           `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page."`
 	LimitMedia      int           `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
 	LatencyTarget   time.Duration `env:"LATENCY_TARGET" envDefault:"0s" doc:"95th percentile of the calls' latency to hold by having fewer in flight; 0s: MAX_IN_FLIGHT alone bounds them."`
@@ -35,16 +36,18 @@ type DispatcherSettings struct {
 
 // About says what the program does.
 func (DispatcherSettings) About() string {
-	return "dispatcher sends what is on the outbound queue, within the limits of each page."
+	return "dispatcher sends what is on the outbound partitions, within the limits of each page."
 }
 
 // Validate names every fault.
 func (s DispatcherSettings) Validate() error {
 	return errors.Join(
 		service.CheckHTTPURL("GRAPH_URL", s.GraphURL),
-		service.CheckRange("PREFETCH", s.Prefetch, 1, math.MaxUint16), // the protocol's field has 16 bits
-		service.CheckRange("MAX_IN_FLIGHT", s.MaxInFlight, 1, 65535),
-		service.CheckRange("LANE_PREFETCH", s.LanePrefetch, 1, math.MaxUint16),
+		service.CheckRange("PREFETCH", s.Prefetch, dispatch.MinPrefetch, math.MaxUint16), // the protocol's field has 16 bits
+		service.CheckRange("MAX_IN_FLIGHT", s.MaxInFlight, dispatch.MinInFlight, 65535),
+		service.CheckRange("LANE_PREFETCH", s.LanePrefetch, dispatch.MinLanePrefetch, math.MaxUint16),
+		service.CheckRange("LANES", s.Lanes, 1, 10_000), // each is a queue of the broker
+		service.CheckRange("JOIN_TEXTS", s.JoinTexts, 1, 50),
 		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, MaxLimit),
 		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, MaxLimit),
 		service.CheckDuration("LATENCY_TARGET", s.LatencyTarget, 0, time.Minute),
@@ -54,7 +57,17 @@ func (s DispatcherSettings) Validate() error {
 		service.CheckRange("MAX_ATTEMPTS", s.MaxAttempts, 1, 1000),
 		service.CheckDuration("MESSAGE_TTL", s.MessageTTL, time.Second, 24*time.Hour), // Messenger's window
 		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
+		s.checkTimeouts(),
 	)
+}
+
+// checkTimeouts wants a call to end before the shutdown does: one that is
+// abandoned is made again by another dispatcher.
+func (s DispatcherSettings) checkTimeouts() error {
+	if s.CallTimeout >= s.ShutdownTimeout {
+		return service.Faultf("CALL_TIMEOUT", "%s must be below SHUTDOWN_TIMEOUT, %s", s.CallTimeout, s.ShutdownTimeout)
+	}
+	return nil
 }
 
 // limits returns the platform's limits, as far as the settings know them.
@@ -70,8 +83,7 @@ type DispatcherConfig struct {
 	Tokens    sender.TokenSource // nil: those in PAGES_FILE
 	Transport http.RoundTripper  // to the Send API; nil: the sender's own
 	Sender    dispatch.Caller    // makes the calls; nil: a sender with Tokens and Transport
-	Gate      dispatch.Gate      // nil: an excess map with the limits of the settings
-	Random    func() float64     // [0, 1), safe for concurrent use; nil: math/rand/v2
+	Random    func() float64     // [0, 1), safe for concurrent use; nil: math/rand
 }
 
 // NewDispatcher wires a dispatcher. Its shutdown: no more deliveries, calls in
@@ -96,15 +108,14 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 			return nil, err
 		}
 	}
-	if cfg.Gate == nil {
-		cfg.Gate = excess.New(excess.Config{Limit: s.limits().Of, LaneHold: s.LanePrefetch, Random: cfg.Random}, w.Now())
-	}
 	d, err := dispatch.New(dispatch.Config{
 		Broker:          w.Broker,
 		Sender:          cfg.Sender,
-		Gate:            cfg.Gate,
+		Limit:           s.limits().Of,
 		Prefetch:        s.Prefetch,
 		LanePrefetch:    s.LanePrefetch,
+		Lanes:           s.Lanes,
+		JoinTexts:       s.JoinTexts,
 		MaxInFlight:     s.MaxInFlight,
 		LatencyTarget:   s.LatencyTarget,
 		MaxAttempts:     s.MaxAttempts,
@@ -122,6 +133,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	w.pages["/pages"], w.pages["/pages/"] = d.PagesHandler(), d.PagesHandler()
 	w.add("dispatcher", d.Run)
 	if pages != nil {
+		pages.OnChange(d.TokensChanged)
 		w.add("pages file", pages.Run)
 	}
 	return w.finish(ctx)

@@ -33,7 +33,7 @@ func send(t *testing.T, b queue.Broker) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Publish(t.Context(), queue.Message{Queue: b.Topology().Outbound(), ID: out.ID, Body: body}); err != nil {
+	if err := b.Publish(t.Context(), queue.Message{Queue: b.Topology().OutboundOf("1"), ID: out.ID, Body: body}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -78,7 +78,7 @@ func TestDispatcherSends(t *testing.T) {
 				if err := r.stop(); err != nil {
 					t.Errorf("Run = %v, want nil", err)
 				}
-				if got := ready(t, b, b.Topology().Outbound()); got != 0 {
+				if got := ready(t, b, b.Topology().OutboundOf("1")); got != 0 {
 					t.Errorf("outbound holds %d after the call was answered, want 0", got)
 				}
 			})

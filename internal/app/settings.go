@@ -14,6 +14,12 @@ import (
 // Messenger takes, and still a microsecond for each call.
 const MaxLimit = 1_000_000
 
+// Bounds of ROOM_IDLE and FLOOD_LIMIT, far beyond any use.
+const (
+	MaxRoomIdle = 365 * 24 * time.Hour
+	MaxFlood    = 1_000_000
+)
+
 // maxShutdown keeps SHUTDOWN_TIMEOUT plus the admin server's 2 s and the
 // broker's close within what orchestrators can be told to wait.
 const maxShutdown = 10 * time.Minute
@@ -28,13 +34,13 @@ type ProgramSettings struct {
 // QueueSettings name the queues; every program of a deployment must have the
 // same.
 type QueueSettings struct {
-	Prefix string `env:"QUEUE_PREFIX" envDefault:"chatclub" doc:"First part of every queue's name; the same in every program."`
-	Lanes  int    `env:"LANES" envDefault:"64" doc:"How many overflow lanes there are; the same in every program."`
+	Prefix     string `env:"QUEUE_PREFIX" envDefault:"chatclub" doc:"First part of every queue's name; the same in every program."`
+	Partitions int    `env:"PARTITIONS" envDefault:"64" doc:"How many queues share the outbound messages, by page; the same in every program. More dispatchers than that have nothing to do."`
 }
 
 // Topology returns the queues that the settings name.
 func (s QueueSettings) Topology() queue.Topology {
-	return queue.Topology{Prefix: s.Prefix, Lanes: s.Lanes}
+	return queue.Topology{Prefix: s.Prefix, Partitions: s.Partitions}
 }
 
 // Validate names every fault.
@@ -42,7 +48,7 @@ func (s QueueSettings) Validate() error {
 	t := s.Topology()
 	return errors.Join(
 		service.Named("QUEUE_PREFIX", t.ValidatePrefix()),
-		service.Named("LANES", t.ValidateLanes()),
+		service.Named("PARTITIONS", t.ValidatePartitions()),
 	)
 }
 

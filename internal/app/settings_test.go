@@ -60,13 +60,15 @@ func TestSettingsFaults(t *testing.T) {
 		{"amqp", fault[CoreSettings](with("AMQP_URL", "http://u:geheim@h,amqp://")), "settings: AMQP_URL: address 1 is not of the form amqp://user:password@host:5672/vhost; AMQP_URL: address 2 is not of the form amqp://user:password@host:5672/vhost"},
 		{"amqp unparsable", fault[CoreSettings](with("AMQP_URL", "amqp://u:geheim%zz@h")), "settings: AMQP_URL: address 1 is not of the form amqp://user:password@host:5672/vhost"},
 		{"amqp commas", fault[CoreSettings](with("AMQP_URL", " , ")), "settings: AMQP_URL: must be set"},
-		{"queues", fault[CoreSettings](with("QUEUE_PREFIX", "a b", "LANES", "0")), `settings: QUEUE_PREFIX: "a b" must have 1 to 100 characters, no white space, and not begin with amq.; LANES: 0 must be 1 to 999`},
+		{"queues", fault[CoreSettings](with("QUEUE_PREFIX", "a b", "PARTITIONS", "0")), `settings: QUEUE_PREFIX: "a b" must have 1 to 100 characters, no white space, and not begin with amq.; PARTITIONS: 0 must be 1 to 999`},
 		{"addresses", fault[WebhookSettings](with("HTTP_ADDR", "8080", "ADMIN_ADDR", ":70000")), `settings: HTTP_ADDR: "8080" is not an address such as :8080 or 127.0.0.1:8080; ADMIN_ADDR: port "70000" must be 0 to 65535`},
 		{"deadline", fault[WebhookSettings](with("PUBLISH_TIMEOUT", "5s")), "settings: PUBLISH_TIMEOUT: 5s must be 10ms to 4.999s"},
 		{"rooms", fault[CoreSettings](with("ROOM_CAPACITY", "101", "DATABASE_URL", "mysql://geheim")), "settings: DATABASE_URL: must begin with sqlite: or postgres://; ROOM_CAPACITY: 101 must be 2 to 100"},
 		{"database", fault[CoreSettings](with("DATABASE_URL", "sqlite:")), "settings: DATABASE_URL: names no database"},
 		{"graph", fault[DispatcherSettings](with("GRAPH_URL", "https://graph?access_token=geheim")), "settings: GRAPH_URL: must be an address such as https://host/path, without user, query or fragment"},
-		{"ttl", fault[DispatcherSettings](with("MESSAGE_TTL", "0", "SHUTDOWN_TIMEOUT", "0s")), "settings: MESSAGE_TTL: 0s must be 1s to 24h0m0s; SHUTDOWN_TIMEOUT: 0s must be 1ms to 10m0s"},
+		{"ttl", fault[DispatcherSettings](with("MESSAGE_TTL", "0")), "settings: MESSAGE_TTL: 0s must be 1s to 24h0m0s"},
+		{"call longer than shutdown", fault[DispatcherSettings](with("CALL_TIMEOUT", "20s")), "settings: CALL_TIMEOUT: 20s must be below SHUTDOWN_TIMEOUT, 20s"},
+		{"least values", fault[DispatcherSettings](with("PREFETCH", "7", "MAX_IN_FLIGHT", "1", "LANE_PREFETCH", "511")), "settings: PREFETCH: 7 must be 8 to 65535; MAX_IN_FLIGHT: 1 must be 2 to 65535; LANE_PREFETCH: 511 must be 512 to 65535"},
 	}
 	for _, row := range rows {
 		if row.got != row.want {
@@ -101,7 +103,7 @@ func TestEverySettingIsDescribedOnce(t *testing.T) {
 				t.Errorf("%s: %s means %q, want a sentence", program, s.Name, s.Meaning)
 			}
 		}
-		for _, name := range []string{"AMQP_URL", "QUEUE_PREFIX", "LANES", "ADMIN_ADDR", "ADMIN_PPROF", "LOG_LEVEL", "LOG_FORMAT", "SHUTDOWN_TIMEOUT"} {
+		for _, name := range []string{"AMQP_URL", "QUEUE_PREFIX", "PARTITIONS", "ADMIN_ADDR", "ADMIN_PPROF", "LOG_LEVEL", "LOG_FORMAT", "SHUTDOWN_TIMEOUT"} {
 			if !seen[name] {
 				t.Errorf("%s: %s is not listed", program, name)
 			}

@@ -76,7 +76,7 @@ func (w *wiring) finish(ctx context.Context) (*Program, error) {
 	}
 	w.onClose(listener.Close)
 	w.admin = service.NewAdmin(service.AdminConfig{
-		Listener: listener, Registry: w.Registry, PProf: s.PProf, Log: w.Log, Ready: w.Ready,
+		Addr: s.Addr, Listener: listener, Registry: w.Registry, Token: s.Token, PProf: s.PProf, Log: w.Log, Ready: w.Ready,
 	})
 	w.MountPages(w.admin)
 	w.actors = append(w.actors, w.admin.Actor())

@@ -17,7 +17,7 @@ import (
 type Policy struct {
 	Min, Max  time.Duration
 	Low, High float64
-	Random    func() float64 // [0, 1), safe for concurrent use; nil: math/rand/v2
+	Random    func() float64 // [0, 1), safe for concurrent use; nil: math/rand
 }
 
 // Delay returns the delay after so many failures in a row, from 1.

@@ -1,209 +1,305 @@
-// Package breaker is a circuit breaker for the Send API as a whole. While the
-// app is throttled, or the API does not answer, the breaker is open. It then
-// holds calls back and lets one through at a time, as a probe.
+// Package breaker is a circuit breaker for calls to an API that serves many
+// pages: it opens for one page that is sick, and for all of them only while the
+// API itself takes no calls.
 //
-// Only a probe's answer closes it. The answer to a call from before it opened
-// says nothing of the API's state now. Where all calls that failed are of one
-// page, because no other page called, the breaker is open for that page alone.
-// Any other page's call then shows how the API is.
+// # Algorithm
+//
+// A page's breaker opens after failures of several recipients in a row, or when
+// its calls hang. The API's opens when the app is throttled, or after failures
+// in a row of several pages with no answer in between. While a breaker is open
+// one call at a time probes, after a pause that doubles with each failed probe.
+// A probe's answer closes it; a call from before it opened does not. While the
+// API's breaker is open, a page that is none of the failing ones may probe at
+// once: where only those are sick, nobody else waits for them.
 package breaker
 
 import (
-	"sync"
+	"math/rand/v2"
 	"time"
 )
 
-// How the breaker opens and closes.
-const (
-	// outageAfter failures in a row mean that the API is down rather than that
-	// some calls fail. At a failure rate of one half so many in a row happen once
-	// in 10^9 calls. Of one page they mean that only if no other page was
-	// answered in outageTime.
-	outageAfter = 30
-	// outageTime is how long fewer failures in a row mean the same. It is about
-	// half of what the attempts of one message last, so the other half is kept.
-	outageTime = 5 * time.Second
-	// rowGap ends a row of failures: no message waits longer for its next call.
-	rowGap = time.Minute
-	// The wait before a probe starts at a second, the window of the published
-	// limits, and doubles up to half a minute. So a long outage costs a replica
-	// two calls a minute, and its end is noticed soon.
-	minOpen = time.Second
-	maxOpen = 30 * time.Second
-)
-
-// Verdict is what a call says about the API as a whole.
+// Verdict is what a call says about the API.
 type Verdict int
 
 // The verdicts.
 const (
-	Answers   Verdict = iota // the API answered about this message or page
-	Fails                    // no answer, or an answer that says nothing
-	Throttled                // the API refuses the whole app
-	NoCall                   // there was no call, so it says nothing
+	Answered  Verdict = iota // it answered about this message or page
+	Failed                   // no answer, or an answer that says nothing
+	Throttled                // it refuses the whole app
+	NoCall                   // nothing: there was no call
 )
 
-// Call is a call that has ended.
+const (
+	// A page is sick after pageRow failures in a row, or after pageTime of nothing
+	// but failures, of pageRecipients in both cases: one person who cannot be sent
+	// to is no sick page, and two may meet by chance.
+	pageRow        = 10
+	pageRecipients = 3
+	pageTime       = 5 * time.Second
+	// A page hangs when hungCalls of its calls wait for longer than hungTime,
+	// longer than nearly all of Messenger's answers, and none was answered
+	// meanwhile.
+	hungCalls = 4
+	hungTime  = 3 * time.Second
+	// apiRow failures in a row mean that the API is down rather than that some
+	// calls fail: at a failure rate of one half this many in a row happen once in
+	// 10^9 calls. apiTime is how long fewer mean the same. In both cases they are
+	// of several pages and of apiRecipients: a quiet deployment, where nobody else
+	// is sent to for a while, can have some people who cannot be.
+	apiRow        = 30
+	apiTime       = 5 * time.Second
+	apiRecipients = 6
+	// rowGap ends a row of failures: no message waits longer for its next call.
+	rowGap = 2 * time.Minute
+	// rowSize bounds what a row remembers by name.
+	rowSize = 64
+	// The pause before a probe starts at a second, the window of the published
+	// limits, and doubles up to half a minute, so that a long outage costs two
+	// calls a minute and its end is noticed soon.
+	minPause = time.Second
+	maxPause = 30 * time.Second
+	// silence is how long calls are in flight without any answer before the API
+	// is silent; silenceMany with at least manyCalls of them.
+	silence     = 5 * time.Second
+	silenceMany = 2 * time.Second
+	manyCalls   = 20
+	// forget is how long a page's failures are remembered after the last call.
+	forget = 10 * time.Minute
+)
+
+// Call is one call that was begun.
 type Call struct {
-	Page, ID string // the page and message that it was made for
-	Probe    bool   // Acquire said that it is one
-	Verdict  Verdict
-	Coded    bool // the platform named a code
+	page, recipient string
+	began           time.Time
+	probe, apiProbe bool
+}
+
+// Probe reports whether the call finds out whether a breaker can close.
+func (c *Call) Probe() bool { return c.probe || c.apiProbe }
+
+// circuit is one breaker.
+type circuit struct {
+	open    bool
+	until   time.Time // the next probe
+	pause   time.Duration
+	probing bool
+}
+
+// trip opens the circuit. Calls that were in flight when it opened fail too;
+// only a probe's failure makes the pause longer.
+func (c *circuit) trip(now time.Time, probe bool, random func() float64) {
+	if c.open && !probe {
+		return
+	}
+	c.open = true
+	c.pause = min(max(2*c.pause, minPause), maxPause)
+	c.until = now.Add(time.Duration((0.5 + random()) * float64(c.pause)))
+}
+
+// wait is how long until the circuit allows a call; 0: now.
+func (c *circuit) wait(now time.Time, random func() float64) time.Duration {
+	left := c.until.Sub(now)
+	if !c.open || left <= 0 && !c.probing {
+		return 0
+	}
+	return max(left, minPause/4) + time.Duration(random()*float64(minPause/4))
 }
 
 // row is failures without an answer in between.
 type row struct {
 	n           int
 	first, last time.Time
-	page, id    string // of the first
-	pages, ids  bool   // others failed, too
-	silent      bool   // the platform named no code
+	names       map[string]struct{} // what failed, up to rowSize of them
 }
 
-func (r *row) add(now time.Time, c Call) {
-	if now.Sub(r.last) > rowGap {
-		*r = row{first: now, page: c.Page, id: c.ID, silent: true}
+func (r *row) add(now time.Time, name string) {
+	if r.n == 0 || now.Sub(r.last) > rowGap {
+		*r = row{first: now, names: make(map[string]struct{})}
 	}
 	r.n++
 	r.last = now
-	r.pages = r.pages || c.Page != r.page
-	r.ids = r.ids || c.ID != r.id
-	r.silent = r.silent && !c.Coded
-}
-
-// isOutage reports whether the row is more than the failure of one page or of
-// one message. Many failures are, where no other page fares better. So is some
-// time of nothing but failures, of several messages or without an answer of the
-// platform at all.
-func (r *row) isOutage(other time.Time) bool {
-	alone := r.pages || r.last.Sub(other) >= outageTime
-	long := r.last.Sub(r.first) >= outageTime
-	return r.n >= outageAfter && alone || long && (r.ids || r.silent)
-}
-
-// answers is when pages were last answered: one, and any other than that.
-type answers struct {
-	page      string
-	at, other time.Time
-}
-
-func (a *answers) add(now time.Time, page string) {
-	if page != a.page {
-		a.page, a.other = page, a.at
+	if len(r.names) < rowSize {
+		r.names[name] = struct{}{}
 	}
-	a.at = now
 }
 
-// except returns when a page other than this was last answered.
-func (a *answers) except(page string) time.Time {
-	if page != a.page {
-		return a.at
-	}
-	return a.other
+// mean reports whether the failures mean that something is down: that many, or
+// for that long, of so many.
+func (r *row) mean(failures int, d time.Duration, of int) bool {
+	return len(r.names) >= of && (r.n >= failures || r.last.Sub(r.first) >= d)
 }
 
-// Breaker holds calls back while the API takes none. Make one with New; the
-// zero value is not useful. Safe for concurrent use.
+// page is what is known of a page that has calls in flight, or failed.
+type page struct {
+	circuit
+	failures row
+	calls    map[*Call]struct{}
+	answered time.Time
+}
+
+// Breaker holds the breakers. Make one with New. Not safe for concurrent use.
 type Breaker struct {
 	random func() float64
+	pages  map[string]*page
+	calls  int
 
-	mu        sync.Mutex
-	failures  row
-	answered  answers
-	open      bool
-	throttled bool // open because the app is throttled
-	until     time.Time
-	backoff   time.Duration
-	probing   bool
+	api       circuit
+	throttled bool
+	failures  row       // by page
+	people    row       // the same failures, by recipient
+	quiet     time.Time // since when calls are in flight and none was answered
 }
 
-// New returns a closed breaker. random, in [0, 1), spreads the waits; it must
-// be safe for concurrent use.
-func New(random func() float64) *Breaker { return &Breaker{random: random} }
-
-// Acquire asks for one call of a page. A wait above zero means no call now; ask
-// again after it. Otherwise the call must be made and told to Observe, or, if it
-// is a probe, given back with CancelProbe.
-func (b *Breaker) Acquire(now time.Time, page string) (wait time.Duration, probe bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.isOpenLocked(page) {
-		return 0, false
+// New returns breakers that are closed. random is in [0, 1); nil: math/rand.
+func New(random func() float64) *Breaker {
+	if random == nil {
+		random = rand.Float64
 	}
-	if left := b.until.Sub(now); left > 0 || b.probing {
-		// Spread, so that those who wait do not all come at once.
-		return max(left, minOpen/4) + time.Duration(b.random()*float64(minOpen)), false
-	}
-	b.probing = true
-	return 0, true
+	return &Breaker{random: random, pages: make(map[string]*page)}
 }
 
-// isOpenLocked reports whether the page's calls are held back.
-func (b *Breaker) isOpenLocked(page string) bool {
-	return b.open && (b.throttled || b.failures.pages || b.failures.page == page)
-}
-
-// CancelProbe gives a probe back that was not made after all.
-func (b *Breaker) CancelProbe() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.probing = false
-}
-
-// Observe learns how a call went. It returns whether the breaker is open for
-// the call's page now, and whether this call opened or closed it.
-func (b *Breaker) Observe(now time.Time, c Call) (open, changed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	was := b.open
-	if c.Probe {
-		b.probing = false
-	}
-	switch c.Verdict {
-	case Answers:
-		b.answered.add(now, c.Page)
-		// A call from before the breaker opened says nothing of now.
-		if c.Probe || !b.isOpenLocked(c.Page) {
-			b.failures, b.open, b.throttled, b.backoff = row{}, false, false, 0
+// Wait is how long a call of the page must wait for the API; 0: not at all.
+func (b *Breaker) Wait(now time.Time, page string) time.Duration {
+	if b.api.open && !b.throttled && !b.api.probing {
+		if _, failing := b.failures.names[page]; !failing {
+			return 0
 		}
-	case Fails:
-		b.failures.add(now, c)
-		if b.open || b.failures.isOutage(b.answered.except(b.failures.page)) {
-			b.openLocked(now, c.Probe)
+	}
+	return b.api.wait(now, b.random)
+}
+
+// PageWait is how long a call must wait because its page is sick; 0: not at all.
+func (b *Breaker) PageWait(now time.Time, page string) time.Duration {
+	if p := b.pages[page]; p != nil {
+		return p.wait(now, b.random)
+	}
+	return 0
+}
+
+// Begin begins a call, for which Wait and PageWait must have answered 0. End
+// must be told.
+func (b *Breaker) Begin(now time.Time, name, recipient string) *Call {
+	p := b.pages[name]
+	if p == nil {
+		p = &page{calls: make(map[*Call]struct{}), answered: now}
+		b.pages[name] = p
+	}
+	c := &Call{page: name, recipient: recipient, began: now, probe: p.open, apiProbe: b.api.open}
+	p.probing = p.probing || c.probe
+	b.api.probing = b.api.probing || c.apiProbe
+	if len(p.calls) == 0 {
+		p.answered = now
+	}
+	if b.calls == 0 {
+		b.quiet = now
+	}
+	p.calls[c] = struct{}{}
+	b.calls++
+	return c
+}
+
+// Change is what a call changed.
+type Change struct{ Opened, Closed, PageOpened, PageClosed bool }
+
+// End tells how a call went.
+func (b *Breaker) End(now time.Time, c *Call, v Verdict) (ch Change) {
+	p := b.pages[c.page]
+	delete(p.calls, c)
+	b.calls--
+	if c.probe {
+		p.probing = false
+	}
+	if c.apiProbe {
+		b.api.probing = false
+	}
+	wasOpen, pageWasOpen := b.api.open, p.open
+	switch v {
+	case Answered:
+		b.quiet, p.answered = now, now
+		if c.probe || !p.open {
+			p.circuit, p.failures = circuit{}, row{}
+		}
+		if c.apiProbe || !b.api.open {
+			b.api, b.throttled, b.failures, b.people = circuit{}, false, row{}, row{}
+		}
+	case Failed:
+		p.failures.add(now, c.recipient)
+		if p.open || p.failures.mean(pageRow, pageTime, pageRecipients) {
+			p.trip(now, c.probe, b.random)
+		}
+		b.failures.add(now, c.page)
+		b.people.add(now, c.page+"/"+c.recipient)
+		if b.api.open || len(b.failures.names) > 1 && b.people.mean(apiRow, apiTime, apiRecipients) {
+			b.api.trip(now, c.apiProbe, b.random)
 		}
 	case Throttled:
+		b.quiet = now
 		b.throttled = true
-		b.openLocked(now, c.Probe)
+		b.api.trip(now, c.apiProbe, b.random)
 	case NoCall:
 	}
-	return b.isOpenLocked(c.Page), b.open != was
-}
-
-// openLocked starts the wait for the next probe. Calls that were in flight when
-// the breaker opened fail too; only a probe's failure makes the wait longer.
-func (b *Breaker) openLocked(now time.Time, probe bool) {
-	if b.open && !probe {
-		return
+	return Change{
+		Opened: b.api.open && !wasOpen, Closed: !b.api.open && wasOpen,
+		PageOpened: p.open && !pageWasOpen, PageClosed: !p.open && pageWasOpen,
 	}
-	b.open = true
-	b.backoff = min(max(2*b.backoff, minOpen), maxOpen)
-	b.until = now.Add(b.backoff/2 + time.Duration(b.random()*float64(b.backoff)))
 }
 
-// State reports whether calls are held back, and whether that is because the
-// app is throttled.
-func (b *Breaker) State() (open, throttled bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.open, b.open && b.throttled
-}
-
-// OnlyPage returns the page that alone is held back, empty where all are.
-func (b *Breaker) OnlyPage() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.open || b.throttled || b.failures.pages {
-		return ""
+// Check opens the breakers of pages whose calls hang, returns these pages, and
+// forgets those that are well or failed long ago. It closes the API's when nobody
+// calls any more, so that there is nothing to probe with. Call it once a second.
+func (b *Breaker) Check(now time.Time) (hung []string) {
+	if b.api.open && b.calls == 0 && now.Sub(b.api.until) > rowGap {
+		b.api, b.throttled, b.failures, b.people = circuit{}, false, row{}, row{}
 	}
-	return b.failures.page
+	for name, p := range b.pages {
+		if len(p.calls) == 0 && (p.failures.n == 0 || now.Sub(p.failures.last) > forget) {
+			delete(b.pages, name)
+			continue
+		}
+		if p.open || len(p.calls) < hungCalls || now.Sub(p.answered) < hungTime {
+			continue
+		}
+		n := 0
+		for c := range p.calls {
+			if now.Sub(c.began) >= hungTime {
+				n++
+			}
+		}
+		if n >= hungCalls {
+			p.trip(now, false, b.random)
+			hung = append(hung, name)
+		}
+	}
+	return hung
+}
+
+// Silent reports whether calls are in flight and none was answered for so long
+// that another replica may fare better.
+func (b *Breaker) Silent(now time.Time) bool {
+	if b.calls == 0 {
+		return false
+	}
+	d := now.Sub(b.quiet)
+	return d >= silence || d >= silenceMany && b.calls >= manyCalls
+}
+
+// IsOpen reports whether the API takes no calls, and whether that is because
+// the app is throttled.
+func (b *Breaker) IsOpen() (open, throttled bool) { return b.api.open, b.api.open && b.throttled }
+
+// IsPageOpen reports whether a page is sick.
+func (b *Breaker) IsPageOpen(name string) bool {
+	p := b.pages[name]
+	return p != nil && p.open
+}
+
+// OpenPages is the number of sick pages.
+func (b *Breaker) OpenPages() int {
+	n := 0
+	for _, p := range b.pages {
+		if p.open {
+			n++
+		}
+	}
+	return n
 }

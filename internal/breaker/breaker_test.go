@@ -8,83 +8,328 @@ import (
 
 func half() float64 { return 0.5 }
 
-// The breaker, told of calls at given times: for which pages it is open then.
-func TestBreaker(t *testing.T) {
+func begin() time.Time { return time.Unix(1000, 0) }
+
+// The breakers, told of calls at given times: whose are open then.
+func TestBreakersOpen(t *testing.T) {
 	t.Parallel()
 	type step struct {
-		at    time.Duration
-		times int // 0: once
-		call  Call
-		ids   int // the messages that the calls are for, in turn; 0: one
-		open  string
+		at     time.Duration
+		times  int // 0: once
+		page   string
+		people int // to whom the calls are, in turn; 0: one
+		v      Verdict
+		open   string // pages, and "*" for the API
 	}
 	const s = time.Second
-	fail := func(page string) Call { return Call{Page: page, Verdict: Fails, Coded: true} }
-	lost := func(page string) Call { return Call{Page: page, Verdict: Fails} }
-	sent := func(page string) Call { return Call{Page: page} }
-	probe := func(c Call) Call { c.Probe = true; return c }
-	throttled := Call{Page: "p", Verdict: Throttled}
 	for _, tc := range []struct {
 		name  string
 		steps []step
 	}{
-		{"many failures of two pages", []step{{0, 28, fail("p"), 0, ""}, {0, 1, fail("q"), 0, ""}, {0, 1, fail("p"), 0, "pqr"}}},
-		{"many failures of one page, no other called", []step{{0, 29, fail("p"), 0, ""}, {0, 1, fail("p"), 0, "p"}}},
-		{"many failures of one page, another is answered", []step{
-			{0, 1, sent("q"), 0, ""}, {s, 1000, fail("p"), 9, ""}, {4 * s, 1, sent("q"), 0, ""}, {8 * s, 1000, fail("p"), 9, ""},
+		{"one sick person opens nothing", []step{
+			{0, 100, "p", 1, Failed, ""}, {10 * s, 100, "p", 1, Failed, ""}, {60 * s, 1, "p", 1, Failed, ""},
 		}},
-		{"of one page, then another page fails", []step{{0, 30, fail("p"), 0, "p"}, {s, 1, fail("q"), 0, "pqr"}}},
-		{"of one page, then another page is answered", []step{{0, 30, fail("p"), 0, "p"}, {s, 1, sent("q"), 0, ""}}},
-		{"few failures for 5 s of two messages", []step{{0, 2, fail("p"), 2, ""}, {4 * s, 1, fail("p"), 0, ""}, {5 * s, 1, fail("p"), 0, "p"}}},
-		{"few failures for 5 s of one message", []step{{0, 1, fail("p"), 0, ""}, {6 * s, 1, fail("p"), 0, ""}, {12 * s, 9, fail("p"), 0, ""}}},
-		{"no answer for 5 s to one message", []step{{0, 1, lost("p"), 0, ""}, {10 * s, 1, lost("p"), 0, "p"}}},
-		{"failures far apart", []step{{0, 1, lost("p"), 0, ""}, {90 * s, 1, lost("p"), 0, ""}, {180 * s, 1, lost("q"), 0, ""}}},
-		{"an answer in between", []step{{0, 29, fail("p"), 2, ""}, {0, 1, sent("q"), 0, ""}, {0, 29, fail("q"), 2, ""}}},
-		{"a throttled app", []step{{0, 1, throttled, 0, "pqr"}, {s, 1, sent("p"), 0, "pqr"}, {2 * s, 1, probe(sent("p")), 0, ""}}},
-		{"a call from before an outage is answered", []step{
-			{0, 30, fail("p"), 0, "p"}, {0, 1, fail("q"), 0, "pqr"}, {s, 1, sent("r"), 0, "pqr"}, {2 * s, 1, probe(sent("r")), 0, ""},
+		{"nor do two of one page", []step{{0, 100, "p", 2, Failed, ""}, {10 * s, 100, "p", 2, Failed, ""}}},
+		{"nor some of several pages", []step{
+			{0, 50, "p", 2, Failed, ""}, {5 * s, 50, "q", 2, Failed, ""}, {10 * s, 50, "p", 2, Failed, ""}, {10 * s, 50, "r", 1, Failed, ""},
 		}},
-		{"the probe found that there was no call to make", []step{
-			{0, 1, throttled, 0, "pqr"}, {2 * s, 1, probe(Call{Page: "p", Verdict: NoCall}), 0, "pqr"},
+		{"many failures of a page", []step{{0, 9, "p", 3, Failed, ""}, {0, 1, "p", 1, Failed, "p"}}},
+		{"few failures of a page for 5 s", []step{{0, 3, "p", 3, Failed, ""}, {4999 * time.Millisecond, 1, "p", 1, Failed, ""}, {5 * s, 1, "p", 1, Failed, "p"}}},
+		{"failures far apart", []step{{0, 3, "p", 3, Failed, ""}, {121 * s, 3, "p", 3, Failed, ""}, {242 * s, 3, "p", 3, Failed, ""}}},
+		{"an answer in between", []step{{0, 9, "p", 9, Failed, ""}, {0, 1, "p", 1, Answered, ""}, {0, 9, "p", 9, Failed, ""}}},
+		{"no call is no answer", []step{{0, 9, "p", 9, Failed, ""}, {0, 5, "p", 1, NoCall, ""}, {0, 1, "p", 1, Failed, "p"}}},
+		{"a page's breaker does not open the API's", []step{{0, 1000, "p", 100, Failed, "p"}, {60 * s, 1000, "p", 100, Failed, "p"}}},
+		{"nor do two pages', while a third is answered", []step{
+			{0, 20, "p", 20, Failed, "p"}, {0, 1, "r", 1, Answered, "p"}, {0, 20, "q", 20, Failed, "pq"}, {0, 1, "r", 1, Answered, "pq"}, {s, 25, "p", 20, Failed, "pq"},
 		}},
-		{"no call is no answer", []step{{0, 29, fail("p"), 0, ""}, {0, 5, Call{Page: "q", Verdict: NoCall}, 0, ""}, {0, 1, fail("p"), 0, "p"}}},
+		{"many failures of two pages", []step{{0, 29, "p", 29, Failed, "p"}, {0, 1, "q", 1, Failed, "p*"}}},
+		{"few failures of two pages for 5 s", []step{{0, 3, "p", 3, Failed, ""}, {1 * s, 2, "q", 2, Failed, ""}, {5 * s, 1, "q", 3, Failed, ""}, {5 * s, 3, "q", 3, Failed, "*"}}},
+		{"a throttled app", []step{{0, 1, "p", 1, Throttled, "*"}}},
+		{"an answer to a call from before an open API", []step{{0, 1, "p", 1, Throttled, "*"}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			b := New(half)
-			begin := time.Unix(1000, 0)
 			for i, st := range tc.steps {
+				now := begin().Add(st.at)
 				for n := range max(1, st.times) {
-					c := st.call
-					c.ID = fmt.Sprint(n % max(1, st.ids))
-					b.Observe(begin.Add(st.at), c)
+					c := &Call{page: st.page, recipient: fmt.Sprint(n % max(1, st.people))} // one that began before anything was open
+					b.pageOf(st.page, now).calls[c] = struct{}{}
+					b.calls++
+					b.End(now, c, st.v)
 				}
-				got := ""
-				for _, page := range []string{"p", "q", "r"} {
-					if b.isOpenLocked(page) {
-						got += page
-					}
-				}
-				if got != st.open {
-					t.Errorf("after step %d open for %q, want %q", i, got, st.open)
+				if got := openOnes(b); got != st.open {
+					t.Errorf("after step %d open: %q, want %q", i, got, st.open)
 				}
 			}
 		})
 	}
 }
 
-// A failed probe makes the wait longer, whatever opened the breaker.
-func TestProbeOfAThrottledAppThatFails(t *testing.T) {
-	t.Parallel()
-	b := New(half)
-	now := time.Unix(1000, 0)
-	b.Observe(now, Call{Page: "p", Verdict: Throttled})
-	now = now.Add(time.Second)
-	if wait, probe := b.Acquire(now, "p"); wait != 0 || !probe {
-		t.Fatalf("Acquire() after a second = %v, %v, want a probe", wait, probe)
+// pageOf is the page, which is made as a call would.
+func (b *Breaker) pageOf(name string, now time.Time) *page {
+	if b.pages[name] == nil {
+		b.pages[name] = &page{calls: make(map[*Call]struct{}), answered: now}
 	}
-	b.Observe(now, Call{Page: "p", Verdict: Fails, Probe: true})
-	if wait, _ := b.Acquire(now, "p"); wait < 2*time.Second {
-		t.Errorf("Acquire() after a failed probe = %v, want 2 s or more", wait)
+	return b.pages[name]
+}
+
+func openOnes(b *Breaker) (open string) {
+	for _, page := range []string{"p", "q", "r"} {
+		if b.IsPageOpen(page) {
+			open += page
+		}
+	}
+	if api, _ := b.IsOpen(); api {
+		open += "*"
+	}
+	return open
+}
+
+// openPage opens a page's breaker at now.
+func openPage(b *Breaker, now time.Time, name string) {
+	for i := range pageRow {
+		b.End(now, b.Begin(now, name, fmt.Sprint(i)), Failed)
+	}
+}
+
+// openAPI opens the API's, with calls of p and q.
+func openAPI(b *Breaker, now time.Time) {
+	var calls []*Call
+	for i := range apiRow {
+		calls = append(calls, b.Begin(now, []string{"p", "q"}[i%2], fmt.Sprint(i)))
+	}
+	for _, c := range calls {
+		b.End(now, c, Failed)
+	}
+}
+
+// The pauses of a page's probes double up to half a minute, and an answer to one
+// closes the breaker.
+func TestProbesOfAPage(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	openPage(b, now, "p")
+	for i, want := range []int{1, 2, 4, 8, 16, 30, 30} {
+		due := now.Add(time.Duration(want) * time.Second)
+		if w := b.PageWait(due.Add(-time.Millisecond), "p"); w == 0 {
+			t.Fatalf("probe %d may begin before %d s", i, want)
+		}
+		now = due
+		if w := b.PageWait(now, "p"); w != 0 {
+			t.Fatalf("PageWait() %d s after failure %d = %v, want 0", want, i, w)
+		}
+		c := b.Begin(now, "p", "someone")
+		if !c.Probe() {
+			t.Fatalf("call %d is no probe", i)
+		}
+		if w := b.PageWait(now, "p"); w == 0 {
+			t.Fatalf("a second probe may begin beside the %d-th", i)
+		}
+		b.End(now, c, Failed)
+	}
+	now = now.Add(time.Minute)
+	if ch := b.End(now, b.Begin(now, "p", "someone"), Answered); ch != (Change{PageClosed: true}) {
+		t.Errorf("End(a probe's answer) = %+v, want the page's closed", ch)
+	}
+	if w := b.PageWait(now, "p"); w != 0 || b.OpenPages() != 0 {
+		t.Errorf("PageWait() of a closed one = %v, open %d, want 0 and 0", w, b.OpenPages())
+	}
+	openPage(b, now, "p")
+	if w := b.PageWait(now.Add(time.Second), "p"); w != 0 {
+		t.Errorf("PageWait() a second after it opened again = %v, want 0: the pause begins anew", w)
+	}
+}
+
+// A call from before the breaker opened closes none, and a probe that made no
+// call leaves the place to another.
+func TestWhatIsNoProbe(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	old := b.Begin(now, "p", "someone")
+	openPage(b, now, "p")
+	if b.End(now, old, Answered); !b.IsPageOpen("p") {
+		t.Error("an answer to a call from before closed the breaker")
+	}
+	now = now.Add(time.Second)
+	b.End(now, b.Begin(now, "p", "someone"), NoCall)
+	if w := b.PageWait(now, "p"); w != 0 || !b.IsPageOpen("p") {
+		t.Errorf("after a probe without a call: wait %v, open %v, want 0 and true", w, b.IsPageOpen("p"))
+	}
+}
+
+// While the API's breaker is open, a page that failed nothing probes at once, and
+// those that failed wait. So where only these are sick nobody waits for them.
+func TestWellPagesGetThrough(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	openAPI(b, now)
+	if api, throttled := b.IsOpen(); !api || throttled {
+		t.Fatalf("IsOpen() = %v, %v, want open, not throttled", api, throttled)
+	}
+	for page, waits := range map[string]bool{"p": true, "q": true, "r": false} {
+		if w := b.Wait(now, page); (w > 0) != waits {
+			t.Errorf("Wait(%s) = %v, want some: %v", page, w, waits)
+		}
+	}
+	c := b.Begin(now, "r", "someone")
+	if w := b.Wait(now, "s"); w == 0 {
+		t.Error("a second page may probe beside the first")
+	}
+	if ch := b.End(now, c, Answered); ch != (Change{Closed: true}) {
+		t.Errorf("End() = %+v, want the API's closed", ch)
+	}
+	if w := b.Wait(now, "p"); w != 0 {
+		t.Errorf("Wait() once it is closed = %v, want 0", w)
+	}
+
+	b = New(half)
+	openAPI(b, now)
+	b.End(now, b.Begin(now, "r", "someone"), Failed)
+	if w := b.Wait(now, "r"); w == 0 {
+		t.Error("a page whose probe failed may probe at once again")
+	}
+	if w := b.Wait(now.Add(1900*time.Millisecond), "p"); w == 0 {
+		t.Error("the failed probe of a well page did not make the pause longer")
+	}
+}
+
+// A throttled app waits on every page.
+func TestThrottled(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	if ch := b.End(now, b.Begin(now, "p", "u"), Throttled); ch != (Change{Opened: true}) {
+		t.Fatalf("End(Throttled) = %+v, want opened", ch)
+	}
+	if w := b.Wait(now.Add(500*time.Millisecond), "r"); w == 0 {
+		t.Error("another page may call while the app is throttled")
+	}
+	now = now.Add(time.Second)
+	c := b.Begin(now, "r", "u")
+	if b.End(now, c, Throttled); b.Wait(now.Add(1900*time.Millisecond), "r") == 0 {
+		t.Error("a probe that was throttled did not make the pause longer")
+	}
+	now = now.Add(2 * time.Second)
+	if ch := b.End(now, b.Begin(now, "r", "u"), Answered); ch != (Change{Closed: true}) {
+		t.Errorf("End(a probe's answer) = %+v, want closed", ch)
+	}
+}
+
+// A replica that has nothing to send any more does not say for ever that the API
+// is down.
+func TestOpenWithoutCalls(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	openAPI(b, now)
+	b.Check(now.Add(2 * time.Minute))
+	if open, _ := b.IsOpen(); !open {
+		t.Error("closed a minute after a probe was due")
+	}
+	c := b.Begin(now, "r", "u")
+	b.Check(now.Add(time.Hour))
+	if open, _ := b.IsOpen(); !open {
+		t.Error("closed while a probe is out")
+	}
+	b.End(now, c, NoCall)
+	b.Check(now.Add(time.Hour))
+	if open, _ := b.IsOpen(); open {
+		t.Error("open an hour after the last call")
+	}
+}
+
+// A page hangs when four of its calls have waited for three seconds and none was
+// answered; others are not touched.
+func TestHung(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		calls    int
+		answered time.Duration // when one more call is; 0: never
+		opens    time.Duration // 0: never in ten seconds
+	}{
+		{"four calls", 4, 0, 3 * time.Second},
+		{"three calls", 3, 0, 0},
+		{"an answer in between", 4, 2 * time.Second, 5 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b, now := New(half), begin()
+			for i := range tc.calls {
+				b.Begin(now, "p", fmt.Sprint(i))
+			}
+			b.Begin(now, "q", "u")
+			var opened time.Duration
+			for d := time.Second; d <= 10*time.Second && opened == 0; d += time.Second {
+				if d == tc.answered {
+					b.End(now.Add(d), b.Begin(now, "p", "late"), Answered)
+				}
+				if hung := b.Check(now.Add(d)); len(hung) > 0 {
+					opened = d
+				}
+			}
+			if opened != tc.opens || b.IsPageOpen("q") {
+				t.Errorf("opened after %v, q %v, want %v and false", opened, b.IsPageOpen("q"), tc.opens)
+			}
+		})
+	}
+}
+
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		calls int
+		at    time.Duration
+		want  bool
+	}{
+		{"no calls", 0, time.Hour, false},
+		{"a call for less than 5 s", 1, 4999 * time.Millisecond, false},
+		{"a call for 5 s", 1, 5 * time.Second, true},
+		{"many calls for 2 s", 20, 2 * time.Second, true},
+		{"fewer for 2 s", 19, 2 * time.Second, false},
+	} {
+		b, now := New(half), begin()
+		b.End(now, b.Begin(now, "p", "u"), Answered)
+		now = now.Add(time.Hour) // the quiet hour is no silence
+		for i := range tc.calls {
+			b.Begin(now, "p", fmt.Sprint(i))
+		}
+		if got := b.Silent(now.Add(tc.at)); got != tc.want {
+			t.Errorf("%s: Silent() = %v, want %v", tc.name, got, tc.want)
+		}
+	}
+	b, now := New(half), begin()
+	b.Begin(now, "p", "1")
+	b.End(now.Add(4*time.Second), b.Begin(now, "q", "2"), Throttled)
+	if b.Silent(now.Add(6 * time.Second)) {
+		t.Error("Silent() 2 s after the app was throttled = true, want false: that is an answer")
+	}
+}
+
+// What is known of a page goes when it is well, or has not been called for long.
+func TestPagesAreForgotten(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	for i := range 1000 {
+		b.End(now, b.Begin(now, fmt.Sprint("well", i), "u"), Answered)
+	}
+	openPage(b, now, "p")
+	b.Check(now)
+	if n := len(b.pages); n != 1 {
+		t.Errorf("%d pages are remembered, want the sick one", n)
+	}
+	b.Check(now.Add(forget))
+	if !b.IsPageOpen("p") {
+		t.Error("a sick page is forgotten too early")
+	}
+	b.Check(now.Add(forget + time.Second))
+	if n := len(b.pages); n != 0 {
+		t.Errorf("%d pages are remembered after %v, want none", n, forget)
+	}
+	for i := range 10 * rowSize {
+		b.End(now, b.Begin(now, "p", fmt.Sprint(i)), Failed)
+	}
+	if n := len(b.pages["p"].failures.names); n > rowSize {
+		t.Errorf("%d names are remembered of a row, want at most %d", n, rowSize)
 	}
 }

@@ -30,6 +30,7 @@ func Parts(text string) []string { return plaintext.Split(text, fanout.MaxText) 
 // job is a broadcast that a Scheduler holds, and its progress.
 type job struct {
 	rooms.Broadcast
+	queue string // its page's partition
 	parts []string
 	next  time.Time // when its next round is
 }
@@ -68,12 +69,33 @@ func (j *job) appendMessages(list []message.Outbound, to []string, now time.Time
 	for _, user := range to {
 		for part, text := range j.parts {
 			list = append(list, message.Outbound{
-				ID: message.CopyID(j.Page, "broadcast-"+j.ID, user, part), Page: j.Page, To: user, Class: message.ClassText,
+				ID: j.messageID(user, part), Page: j.Page, To: user, Class: message.ClassText,
 				Text: text, Time: now.UnixMilli(), Broadcast: j.ID, Deadline: j.Deadline.UnixMilli(),
 			})
 		}
 	}
 	return list
+}
+
+// confirmed returns how many of the recipients, from the first on, have none of
+// their messages missing.
+func (j *job) confirmed(to []string, missing map[string]bool) int {
+	if len(missing) == 0 {
+		return len(to)
+	}
+	for i, user := range to {
+		for part := range j.parts {
+			if missing[j.messageID(user, part)] {
+				return i
+			}
+		}
+	}
+	return len(to)
+}
+
+// messageID returns the id of one message to one recipient.
+func (j *job) messageID(user string, part int) string {
+	return message.CopyID(j.Page, "broadcast-"+j.ID, user, part)
 }
 
 // batches divides jobs among rounds, each of at most maxJobs jobs and about

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
 )
 
@@ -15,13 +16,14 @@ import (
 // fields belong to the goroutine of its round.
 type jobs struct {
 	gauge prometheus.Gauge // how many there are
+	top   queue.Topology
 
 	mu   sync.Mutex
 	byID map[string]*job
 }
 
-func newJobs(gauge prometheus.Gauge) *jobs {
-	return &jobs{gauge: gauge, byID: make(map[string]*job)}
+func newJobs(gauge prometheus.Gauge, top queue.Topology) *jobs {
+	return &jobs{gauge: gauge, top: top, byID: make(map[string]*job)}
 }
 
 // add adds claimed broadcasts. Their first rounds are spread over a second, so
@@ -32,7 +34,7 @@ func (js *jobs) add(claimed []rooms.Broadcast, now time.Time) {
 	for i, b := range claimed {
 		if js.byID[b.ID] == nil {
 			next := now.Add(roundEvery * time.Duration(i) / time.Duration(len(claimed)))
-			js.byID[b.ID] = &job{Broadcast: b, parts: Parts(b.Text), next: next}
+			js.byID[b.ID] = &job{Broadcast: b, queue: js.top.OutboundOf(b.Page), parts: Parts(b.Text), next: next}
 		}
 	}
 	js.gauge.Set(float64(len(js.byID)))
@@ -82,6 +84,22 @@ func (js *jobs) untilNext(now time.Time) time.Duration {
 		next = min(next, j.next.Sub(now))
 	}
 	return next
+}
+
+// queues returns the partitions that the broadcasts here and the claimed ones go
+// to, each once.
+func (js *jobs) queues(claimed []rooms.Broadcast) []string {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	var list []string
+	for _, j := range js.byID {
+		list = append(list, j.queue)
+	}
+	for _, b := range claimed {
+		list = append(list, js.top.OutboundOf(b.Page))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 func (js *jobs) len() int {

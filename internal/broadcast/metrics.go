@@ -12,7 +12,7 @@ type metrics struct {
 	ended    *prometheus.CounterVec
 	messages prometheus.Counter
 	held     prometheus.Gauge
-	bulkFull prometheus.Gauge
+	full     prometheus.Gauge
 	failures prometheus.Counter
 }
 
@@ -25,15 +25,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"state"}),
 		messages: auto.NewCounter(prometheus.CounterOpts{
 			Name: "chatclub_core_broadcast_messages_total",
-			Help: "Messages of broadcasts confirmed on the bulk queue.",
+			Help: "Messages of broadcasts confirmed on their page's partition.",
 		}),
 		held: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "chatclub_core_broadcasts_held",
 			Help: "Broadcasts that this core works on.",
 		}),
-		bulkFull: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "chatclub_core_bulk_full",
-			Help: "1 while broadcasts wait because the bulk queue is too long.",
+		full: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "chatclub_core_broadcast_partitions_full",
+			Help: "Partitions that are too long for this core's broadcasts, which wait.",
 		}),
 		// Package core registers the other steps of this metric. Prometheus
 		// demands the same Help and labels.

@@ -10,29 +10,29 @@ import (
 	"chatclub/internal/queue"
 )
 
-// TestLongBulkQueue checks that nothing is added to a queue that no dispatcher
+// TestLongPartition checks that nothing is added to a partition that no dispatcher
 // empties, and that the rate is kept afterwards.
-func TestLongBulkQueue(t *testing.T) {
+func TestLongPartition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.members(t, "p", 60)
 		stop := r.start(t)
-		bulk := r.broker.Topology().Bulk()
-		msgs := slices.Repeat([]queue.Message{{Queue: bulk, ID: "x", Body: []byte("{}")}}, 1001)
+		partition := r.broker.Topology().Outbound(0)
+		msgs := slices.Repeat([]queue.Message{{Queue: partition, ID: "x", Body: []byte("{}")}}, 1001)
 		if err := r.broker.Publish(t.Context(), msgs...); err != nil {
 			t.Fatal(err)
 		}
 		r.add(t, to("p", "a", 10))
 		time.Sleep(10 * time.Second)
 		const metric = `
-			# HELP chatclub_core_bulk_full 1 while broadcasts wait because the bulk queue is too long.
-			# TYPE chatclub_core_bulk_full gauge
-			chatclub_core_bulk_full %d
+			# HELP chatclub_core_broadcast_partitions_full Partitions that are too long for this core's broadcasts, which wait.
+			# TYPE chatclub_core_broadcast_partitions_full gauge
+			chatclub_core_broadcast_partitions_full %d
 		`
-		r.wantMetrics(t, fmt.Sprintf(metric, 1), "chatclub_core_bulk_full")
+		r.wantMetrics(t, fmt.Sprintf(metric, 1), "chatclub_core_broadcast_partitions_full")
 		if got := len(r.take(t)); got != 1001 {
-			t.Errorf("messages on the long queue = %d, want 1001", got)
+			t.Errorf("messages on the long partition = %d, want 1001", got)
 		}
 		rec := record(t, r.broker)
 		time.Sleep(10 * time.Second)
@@ -42,7 +42,7 @@ func TestLongBulkQueue(t *testing.T) {
 		if got := rec.of("a"); len(got) > 16 && got[15] == got[16] {
 			t.Errorf("more than 16 messages were queued at %v, want one and what 1.5 s allow", got[16])
 		}
-		r.wantMetrics(t, fmt.Sprintf(metric, 0), "chatclub_core_bulk_full")
+		r.wantMetrics(t, fmt.Sprintf(metric, 0), "chatclub_core_broadcast_partitions_full")
 	})
 }
 
@@ -105,7 +105,7 @@ func TestShutdown(t *testing.T) {
 					t.Errorf("Run() returned after %v, want %v", got, tt.want)
 				}
 				if got := len(r.take(t)); got != tt.queued {
-					t.Errorf("messages on the bulk queue = %d, want %d", got, tt.queued)
+					t.Errorf("messages on the partition = %d, want %d", got, tt.queued)
 				}
 				claim, err := r.db.Broadcasts().Claim(t.Context(), "next", time.Minute)
 				if want := 1 - tt.queued; len(claim.New) != want || err != nil {

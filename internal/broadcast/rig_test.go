@@ -32,8 +32,9 @@ var errAway = errors.New("away")
 // flakyBroker is a broker whose Publish a test can make fail.
 type flakyBroker struct {
 	queue.Broker
-	before func(msgs []queue.Message) error // nil: nothing
-	delay  time.Duration                    // before it publishes
+	before  func(msgs []queue.Message) error                      // nil: nothing
+	instead func(ctx context.Context, msgs []queue.Message) error // of the broker; nil: the broker
+	delay   time.Duration                                         // before it publishes
 }
 
 func (b *flakyBroker) Publish(ctx context.Context, msgs ...queue.Message) error {
@@ -44,6 +45,9 @@ func (b *flakyBroker) Publish(ctx context.Context, msgs ...queue.Message) error 
 		if err := b.before(msgs); err != nil {
 			return err
 		}
+	}
+	if b.instead != nil {
+		return b.instead(ctx, msgs)
 	}
 	return b.Broker.Publish(ctx, msgs...)
 }
@@ -117,7 +121,7 @@ type rig struct {
 
 func newBroker(t testing.TB) *memory.Broker {
 	t.Helper()
-	return memorytest.New(t, queue.Topology{Prefix: "test", Lanes: 1})
+	return memorytest.New(t, queue.Topology{Prefix: "test", Partitions: 1})
 }
 
 // newStore returns a migrated store.
@@ -226,7 +230,7 @@ func (r *rig) mortal(method string) (kill func(), gone <-chan struct{}) {
 	return func() { armed.Store(true) }, ended
 }
 
-// recorder takes the messages of the bulk queue as they come, and records when.
+// recorder takes the messages of the partition as they come, and records when.
 type recorder struct {
 	begin time.Time
 
@@ -235,10 +239,16 @@ type recorder struct {
 	ids   map[string]int             // how often each message came
 }
 
-// record starts a recorder. It needs a synctest bubble.
+// record starts a recorder on the first partition. It needs a synctest bubble.
 func record(t testing.TB, b *memory.Broker) *recorder {
 	t.Helper()
-	sub, err := b.Consume(b.Topology().Bulk(), queue.ConsumeOptions{Prefetch: 100_000})
+	return recordOn(t, b, b.Topology().Outbound(0))
+}
+
+// recordOn is record on another queue.
+func recordOn(t testing.TB, b *memory.Broker, name string) *recorder {
+	t.Helper()
+	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 100_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,9 +320,9 @@ func (rec *recorder) wantLast(t testing.TB, id string, least, most time.Duration
 	}
 }
 
-// take takes all messages off the bulk queue. It needs a synctest bubble.
+// take takes all messages off the partition. It needs a synctest bubble.
 func (r *rig) take(t testing.TB) []queue.Message {
 	t.Helper()
 	synctest.Wait()
-	return memorytest.Drain(t, r.broker, r.broker.Topology().Bulk())
+	return memorytest.Drain(t, r.broker, r.broker.Topology().Outbound(0))
 }

@@ -17,7 +17,7 @@ type round struct {
 	jobs []*job
 }
 
-// run puts the messages that are due on the bulk queue and then writes the
+// run puts the messages that are due on their partitions and then writes the
 // progress. The context work bounds what the end of ctx must not interrupt. Jobs that fail
 // have their next round a second later.
 func (r round) run(ctx, work context.Context) {
@@ -28,7 +28,7 @@ func (r round) run(ctx, work context.Context) {
 		switch {
 		case !r.now.Before(j.Deadline):
 			progress[j] = j.progress(from, rooms.BroadcastExpired)
-		case !r.s.bulk.open.Load():
+		case !r.s.partitions.isOpen(j.queue):
 			j.next = r.now.Add(roundEvery)
 		case n == 0:
 			j.next = from
@@ -47,7 +47,7 @@ func (r round) run(ctx, work context.Context) {
 }
 
 // send publishes the messages to the recipients that are due. It adds the
-// progress of the jobs whose messages are confirmed.
+// progress of the jobs as far as their messages are confirmed.
 func (r round) send(ctx, work context.Context, open []*job, progress map[*job]rooms.Progress) error {
 	lookups := make([]rooms.Lookup, len(open))
 	for i, j := range open {
@@ -59,7 +59,7 @@ func (r round) send(ctx, work context.Context, open []*job, progress map[*job]ro
 	if err != nil {
 		return err
 	}
-	sent := make(map[*job]rooms.Progress)
+	var steps []step
 	var messages []message.Outbound
 	for i, j := range open {
 		switch a := answers[i]; {
@@ -74,41 +74,65 @@ func (r round) send(ctx, work context.Context, open []*job, progress map[*job]ro
 			if n := lookups[i].Limit - 1; len(to) > n {
 				to, state = to[:n], rooms.BroadcastRunning
 			}
-			_, from := j.allowed(r.now)
-			sent[j] = j.progress(from, state, to...)
+			steps = append(steps, step{j, to, state})
 			messages = j.appendMessages(messages, to, r.now)
 		}
 	}
-	if err := r.publish(work, messages); err != nil {
-		return err
+	missing, err := r.publish(work, messages)
+	for _, st := range steps {
+		j, to, state := st.job, st.to, st.state
+		if n := j.confirmed(to, missing); n < len(to) {
+			if n == 0 {
+				continue
+			}
+			to, state = to[:n], rooms.BroadcastRunning
+		}
+		_, from := j.allowed(r.now)
+		r.s.cfg.Counter.Add(rooms.RoomKey{Page: j.Page, Room: j.Room}, rooms.Count{Copies: int64(len(to) * len(j.parts))})
+		progress[j] = j.progress(from, state, to...)
 	}
-	for j, p := range sent {
-		r.s.cfg.Counter.Add(rooms.RoomKey{Page: j.Page, Room: j.Room}, rooms.Count{Copies: int64((p.Queued - j.Queued) * len(j.parts))})
-		progress[j] = p
-	}
-	return nil
+	return err
 }
 
-func (r round) publish(ctx context.Context, messages []message.Outbound) error {
+// step is what a round does of one job.
+type step struct {
+	job   *job
+	to    []string
+	state rooms.BroadcastState // afterwards
+}
+
+// publish publishes messages. It returns the ids of those that may not be queued,
+// and why.
+func (r round) publish(ctx context.Context, messages []message.Outbound) (missing map[string]bool, err error) {
 	if len(messages) == 0 {
-		return nil
+		return nil, nil
 	}
+	missing = make(map[string]bool)
 	bodies, err := message.EncodeAll(messages)
 	if err != nil {
-		return err
+		for _, o := range messages {
+			missing[o.ID] = true
+		}
+		return missing, err
 	}
-	bulk := r.s.cfg.Broker.Topology().Bulk()
+	top := r.s.cfg.Broker.Topology()
 	msgs := make([]queue.Message, len(messages))
 	for i, o := range messages {
-		msgs[i] = queue.Message{Queue: bulk, ID: o.ID, Body: bodies[i]}
+		msgs[i] = queue.Message{Queue: top.OutboundOf(o.Page), ID: o.ID, Body: bodies[i]}
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.s.cfg.PublishTimeout)
 	defer cancel()
-	if err := r.s.cfg.Broker.Publish(ctx, msgs...); err != nil {
-		return err
+	err = r.s.cfg.Broker.Publish(ctx, msgs...)
+	rest := queue.Unconfirmed(msgs, err)
+	for _, m := range rest {
+		missing[m.ID] = true
 	}
-	r.s.metrics.messages.Add(float64(len(msgs)))
-	return nil
+	r.s.partitions.take(msgs)
+	if len(rest) < len(msgs) { // else the broker is away, not a partition
+		r.s.partitions.leave(rest)
+	}
+	r.s.metrics.messages.Add(float64(len(msgs) - len(rest)))
+	return missing, err
 }
 
 // advance writes the progress of jobs. It repeats that until it succeeds or ctx

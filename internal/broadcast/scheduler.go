@@ -1,12 +1,14 @@
-// Package broadcast puts the operators' broadcasts on the bulk queue, each at its
-// rate. It guarantees that
+// Package broadcast puts the operators' broadcasts on their pages' partitions, each
+// at its rate. It guarantees that
 //
 //   - each broadcast is worked on by one Scheduler at a time, however many share
 //     the database;
 //   - a Scheduler that dies leaves at most a second's worth of messages to be
 //     queued again, under the same ids;
-//   - the bulk queue stays short. So a slow or large broadcast delays no other,
-//     and a pause or stop takes effect within about a second.
+//   - it adds nothing to a partition that is long, and to no partition more than a
+//     bounded number of messages at a time. So a slow or large broadcast delays no
+//     other, and a pause or stop takes effect within about a second;
+//   - a partition that takes no messages delays only its own broadcasts.
 //
 // A broadcast is a row of the database with a cursor: its last recipient whose
 // messages are queued. A Scheduler claims the row with a lease and renews it.
@@ -42,19 +44,19 @@ const (
 )
 
 // advanceRetry spaces the tries to write how far broadcasts have come. It begins
-// with the length of a deadlock or a failover.
-var advanceRetry = backoff.Policy{Min: 50 * time.Millisecond, Max: 5 * time.Second, Low: 0.75, High: 1.25}
+// with the length of a deadlock or a failover, and is 2 s at most.
+var advanceRetry = backoff.Policy{Min: 50 * time.Millisecond, Max: 1600 * time.Millisecond, Low: 0.75, High: 1.25}
 
 // Scheduler works on broadcasts. The zero value is not useful; New makes a
 // Scheduler. Safe for concurrent use.
 type Scheduler struct {
-	cfg     Config
-	metrics *metrics
-	holder  string        // the name of this Scheduler in leases
-	jobs    *jobs         // the broadcasts that it holds
-	bulk    *bulkQueue    // whether more may be put on the queue
-	added   chan struct{} // of capacity 1: there is a broadcast to claim
-	claimed chan struct{} // of capacity 1: there is a job to begin
+	cfg        Config
+	metrics    *metrics
+	holder     string        // the name of this Scheduler in leases
+	jobs       *jobs         // the broadcasts that it holds
+	partitions *partitions   // how much may be put on each
+	added      chan struct{} // of capacity 1: there is a broadcast to claim
+	claimed    chan struct{} // of capacity 1: there is a job to begin
 }
 
 // New returns a Scheduler that does nothing before Run.
@@ -65,9 +67,9 @@ func New(cfg Config) (*Scheduler, error) {
 	}
 	m := newMetrics(cfg.Registerer)
 	return &Scheduler{
-		cfg: cfg, metrics: m, holder: rand.Text(), jobs: newJobs(m.held),
-		bulk:  &bulkQueue{broker: cfg.Broker, log: cfg.Log, gauge: m.bulkFull},
-		added: make(chan struct{}, 1), claimed: make(chan struct{}, 1),
+		cfg: cfg, metrics: m, holder: rand.Text(), jobs: newJobs(m.held, cfg.Broker.Topology()),
+		partitions: newPartitions(cfg, m.full),
+		added:      make(chan struct{}, 1), claimed: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -141,20 +143,16 @@ func notify(c chan<- struct{}) {
 }
 
 // claim claims broadcasts without a holder, renews the leases of those held, and
-// asks how long the bulk queue is. It returns the time until the next claim.
+// asks how long their partitions are. It returns the time until the next claim.
 func (s *Scheduler) claim(ctx context.Context) time.Duration {
 	claim, err := s.cfg.Store.Claim(ctx, s.holder, lease)
+	s.partitions.inspect(ctx, s.jobs.queues(claim.New))
 	if err == nil {
 		s.jobs.add(claim.New, s.cfg.Now())
 		err = s.releaseUnknown(ctx, claim.Held)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.noteFailure(ctx, err, claimEvery)
-	}
-	if s.jobs.len() == 0 {
-		s.metrics.bulkFull.Set(0)
-	} else {
-		s.bulk.inspect(ctx)
 	}
 	if len(claim.New) > 0 {
 		notify(s.claimed)

@@ -80,7 +80,7 @@ func TestBroadcast(t *testing.T) {
 			t.Errorf("counts: -want +got\n%s", diff)
 		}
 		r.wantMetrics(t, `
-			# HELP chatclub_core_broadcast_messages_total Messages of broadcasts confirmed on the bulk queue.
+			# HELP chatclub_core_broadcast_messages_total Messages of broadcasts confirmed on their page's partition.
 			# TYPE chatclub_core_broadcast_messages_total counter
 			chatclub_core_broadcast_messages_total 9
 			# HELP chatclub_core_broadcasts_held Broadcasts that this core works on.

@@ -96,7 +96,7 @@ func TestTwoSchedulers(t *testing.T) {
 				}
 				return nil
 			}
-			sub, err := broker.Consume(broker.Topology().Bulk(), queue.ConsumeOptions{Prefetch: 100_000})
+			sub, err := broker.Consume(broker.Topology().Outbound(0), queue.ConsumeOptions{Prefetch: 100_000})
 			if err != nil {
 				t.Fatal(err)
 			}

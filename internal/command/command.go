@@ -5,7 +5,7 @@
 // parses to the same command.
 //
 // A command is a slash and a word of letters alone, in upper or lower case, and
-// may have white space around it. So "/usr/bin" and "/ hm" are ordinary text.
+// may have white space and invisible characters around it. So "/usr/bin" and "/ hm" are ordinary text.
 // Text behind two slashes is ordinary too: "//rooms" is the text "/rooms". A
 // word that is no command is Unknown and not passed on, because it is most often
 // a misspelt command. The slash and the letters may be fullwidth, as Asian
@@ -81,7 +81,7 @@ func Parse(text, payload string) Command {
 }
 
 func parse(text string) Command {
-	line, ok := strings.CutPrefix(narrow(strings.TrimSpace(text)), "/")
+	line, ok := strings.CutPrefix(narrow(strings.TrimSpace(strings.TrimLeftFunc(text, unseen))), "/")
 	if !ok {
 		return Command{Text: text}
 	}
@@ -92,6 +92,7 @@ func parse(text string) Command {
 	if i := strings.IndexFunc(line, unicode.IsSpace); i >= 0 {
 		word, argument = line[:i], strings.TrimSpace(line[i:])
 	}
+	word = strings.TrimFunc(word, unseen)
 	folded := plaintext.Fold(word) // a letter and its accent are one character in it
 	if word == "" || strings.ContainsFunc(folded, func(r rune) bool { return !unicode.IsLetter(r) }) {
 		return Command{Text: text}
@@ -102,6 +103,11 @@ func parse(text string) Command {
 	}
 	return w.command(argument)
 }
+
+// unseen reports whether r cannot be seen. Keyboards for scripts that run from right
+// to left put such marks around a word. Its writer takes "\u200f/rooms" for a
+// command, and the room must not read it.
+func unseen(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || plaintext.Blank(r) }
 
 // unescape returns the text behind the first of two slashes.
 func unescape(text string) string {

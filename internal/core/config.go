@@ -24,6 +24,7 @@ type Store interface {
 	Done(ctx context.Context, page, id string) error
 	Gone(ctx context.Context, page, psid string, at time.Time) error
 	CloseWindow(ctx context.Context, page, psid string, at time.Time) error
+	HoldCopies(ctx context.Context, page, psid string, at, until time.Time) error
 	Pause(ctx context.Context, page, reason string, at, until time.Time) error
 	Resume(ctx context.Context, page string, at time.Time) (bool, error)
 	DelayBroadcasts(ctx context.Context, page string, until time.Time) error
@@ -37,16 +38,15 @@ type Store interface {
 type Config struct {
 	Broker          queue.Broker
 	Store           Store
-	Prefetch        int                        // events held at most; default 256
-	Workers         int                        // events handled at a time, of different pages; default 8
-	PublishTimeout  time.Duration              // for the copies of one event to be confirmed; default 10 s
-	ShutdownTimeout time.Duration              // for the events in progress when Run's ctx ends; default 20 s
-	Limit           func(class string) float64 // calls per second that the platform takes for one page; nil: all copies go to the common queue
-	Idle            time.Duration              // the store's: how long a member may be silent; 0: for ever
-	Language        string                     // of users whose language is unknown: en, pt or es; default en
-	Registerer      prometheus.Registerer      // nil: metrics go nowhere
-	Log             *slog.Logger               // nil: no log
-	Now             func() time.Time           // default time.Now
+	Prefetch        int                   // events held at most; default 256
+	Workers         int                   // events handled at a time, of different pages; default 8
+	PublishTimeout  time.Duration         // for the copies of one event to be confirmed; default 10 s
+	ShutdownTimeout time.Duration         // for the events in progress when Run's ctx ends; default 20 s
+	Idle            time.Duration         // the store's: how long a member may be silent; 0: for ever
+	Language        string                // of users whose language is unknown: en, pt or es; default en
+	Registerer      prometheus.Registerer // nil: metrics go nowhere
+	Log             *slog.Logger          // nil: no log
+	Now             func() time.Time      // default time.Now
 
 	// Counter counts the messages of each room, until the Core writes them to the
 	// store. Others may count with it. Default one of its own.

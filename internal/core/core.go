@@ -47,7 +47,6 @@ type Core struct {
 	metrics *metrics
 	retry   retrier
 	startup *startup
-	router  *router // nil without a limit
 	handler *handler
 }
 
@@ -60,10 +59,7 @@ func New(cfg Config) (*Core, error) {
 	c := &Core{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
 	c.retry = retrier{failures: c.metrics.failures, log: cfg.Log}
 	c.startup = &startup{store: cfg.Store, now: cfg.Now, retry: c.retry, unready: errNotStarted}
-	if cfg.Limit != nil {
-		c.router = newRouter(cfg, c.metrics.overflowed)
-	}
-	c.handler = newHandler(cfg, c.metrics, c.retry, c.router)
+	c.handler = newHandler(cfg, c.metrics, c.retry)
 	return c, nil
 }
 
@@ -117,9 +113,6 @@ func (c *Core) Run(ctx context.Context) error {
 	start(func() { c.count(run, work) })
 	if c.cfg.Idle > 0 {
 		start(func() { sweeper{c.cfg, c.retry}.run(run) })
-	}
-	if c.router != nil {
-		start(func() { c.router.run(run) })
 	}
 	if c.cfg.Alongside != nil {
 		group.Go(func() error { return c.cfg.Alongside(run) })

@@ -13,6 +13,7 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory/memorytest"
 )
 
 func TestRelay(t *testing.T) {
@@ -44,7 +45,7 @@ func TestRelay(t *testing.T) {
 			chatclub_core_events_total{kind="message"} 3
 			chatclub_core_events_total{kind="policy"} 1
 			chatclub_core_events_total{kind="postback"} 2
-			# HELP chatclub_core_copies_total Messages confirmed on the outbound queue.
+			# HELP chatclub_core_copies_total Messages confirmed on their page's partition.
 			# TYPE chatclub_core_copies_total counter
 			chatclub_core_copies_total 4
 			# HELP chatclub_core_joins_total Users who joined a room.
@@ -89,7 +90,7 @@ func TestOrder(t *testing.T) {
 			t.Errorf("Run() = %v, want nil", err)
 		}
 		last := map[string]int{}
-		for _, m := range take(t, r.broker, "test.outbound") {
+		for _, m := range take(t, r.broker, r.broker.Topology().Outbound(0)) {
 			o, err := message.DecodeOutbound(m.Body)
 			if err != nil {
 				t.Fatal(err)
@@ -106,6 +107,76 @@ func TestOrder(t *testing.T) {
 		}
 		if len(last) != 2*pages {
 			t.Errorf("recipients = %d, want %d", len(last), 2*pages)
+		}
+	})
+}
+
+// TestPartitions checks that the copies and answers of each page go to its
+// partition, and that those of one page stay together.
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := memorytest.New(t, queue.Topology{Prefix: "test", Partitions: 4})
+		r := newRigOn(t, b, newStore(t, "sqlite::memory:"))
+		const pages = 12
+		for i := range pages {
+			for _, user := range []string{"1", "2"} {
+				ev := text(user, user, "hello")
+				ev.Page = fmt.Sprint("p", i)
+				r.say(t, ev)
+			}
+		}
+		r.handled(t)
+		total := 0
+		for i := range 4 {
+			name := b.Topology().Outbound(i)
+			for _, m := range take(t, b, name) {
+				o, err := message.DecodeOutbound(m.Body)
+				if want := b.Topology().OutboundOf(o.Page); err != nil || name != want {
+					t.Errorf("copy %s is on %s, %v, want it on %s", o.ID, name, err, want)
+				}
+				total++
+			}
+		}
+		if want := pages * 3; total != want { // two welcomes and a copy
+			t.Errorf("messages = %d, want %d", total, want)
+		}
+	})
+}
+
+// TestPublishAgain checks that after an error only those messages are published
+// again that the broker has not confirmed.
+func TestPublishAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.say(t, text("1", "a", ""), text("2", "b", ""), text("3", "c", ""), text("4", "d", ""))
+		r.handled(t)
+		r.sent(t)
+		calls := 0
+		r.flaky.before = func(ctx context.Context, msgs []queue.Message) error {
+			if calls++; calls > 2 {
+				return nil
+			}
+			errs := make([]error, len(msgs)) // the first call confirms the first, the second call another
+			for i, m := range msgs {
+				if i > 0 {
+					errs[i] = queue.ErrRefused
+				} else if errs[i] = r.broker.Publish(ctx, m); errs[i] != nil {
+					t.Fatal(errs[i])
+				}
+			}
+			return queue.NewPublishError(errs)
+		}
+		r.say(t, text("1", "e", "hi"))
+		stop := r.start(t)
+		time.Sleep(time.Minute)
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+		wantSent(t, "after two errors", r.sent(t), "2: Guest 1: hi", "3: Guest 1: hi", "4: Guest 1: hi")
+		if got := testutil.ToFloat64(r.core.metrics.copies); got != 4+3 {
+			t.Errorf("copies counted = %v, want 7: four welcomes, and each of these once", got)
 		}
 	})
 }

@@ -80,7 +80,8 @@ func (s *settler) Ack(uint64) error {
 	s.acked = true
 	return nil
 }
-func (*settler) Live() bool { return true }
+func (*settler) Requeue(uint64) error { return nil }
+func (*settler) Live() bool           { return true }
 
 // handle handles an event, and returns whether it is off the queue then.
 func (d *doomed) handle(ev message.Event, where crash) bool {

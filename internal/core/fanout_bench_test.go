@@ -125,7 +125,7 @@ func (f *fan) core(b *testing.B) run {
 	if err := broker.Publish(b.Context(), msgs...); err != nil {
 		b.Fatal(err)
 	}
-	c, err := New(Config{Broker: broker, Store: f.store, Limit: func(string) float64 { return 1e9 }})
+	c, err := New(Config{Broker: broker, Store: f.store})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func (f *fan) bare(b *testing.B, loops int) run {
 			if err != nil {
 				b.Fatal(err)
 			}
-			msgs = append(msgs, queue.Message{Queue: broker.Topology().Outbound(), ID: o.ID, Body: body})
+			msgs = append(msgs, queue.Message{Queue: broker.Topology().Outbound(0), ID: o.ID, Body: body})
 		}
 		batches <- msgs
 	}

@@ -11,16 +11,18 @@ import (
 )
 
 const (
-	// defaultPause is how long a page that a dispatcher suspended is paused if the
-	// dispatcher does not say when it tries again.
+	// defaultPause is how long a stopped page is paused if the dispatcher does not
+	// say when it tries again.
 	defaultPause = 30 * time.Minute
 	// maxBusy bounds how long one feedback of a dispatcher delays a page's
 	// broadcasts.
 	maxBusy = 10 * time.Second
+	// maxFailing bounds how long one feedback of a dispatcher holds a member's
+	// copies: as long as a dispatcher takes a member for failing.
+	maxFailing = time.Hour
 )
 
-// The causes of a page's pause, beside its operators: a dispatcher suspended the
-// page, and Meta blocked it.
+// The causes of a page's pause, beside its operators.
 const (
 	causeStopped = "stopped"
 	causePolicy  = "policy"
@@ -41,11 +43,11 @@ type feedback struct {
 //   - a member who is gone leaves its room;
 //   - a member whose window is closed, or whose conversation another app has,
 //     gets no copies until it writes again;
+//   - a member whom every message fails to reach gets no copies for a while, or
+//     until it writes again, and stays in its room;
 //   - broadcasts to a page that can take none now wait;
-//   - a page that a dispatcher suspended is paused until it is tried again,
-//     because its copies would only go to the dead-letter queue until then. A
-//     suspension is the dispatcher's: it sends nothing. A pause is core's: it
-//     makes no copies.
+//   - a page that the dispatchers stopped is paused until they try it again,
+//     because its copies would only go to the dead-letter queue until then.
 func (f *feedback) handle(run, work context.Context, in inbound) error {
 	ev, at := in.event, time.UnixMilli(in.event.Time)
 	var do func() error
@@ -54,10 +56,12 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 		do = func() error { return f.store.Gone(work, ev.Page, ev.User, at) }
 	case message.ReasonWindowClosed, message.ReasonNotOurs:
 		do = func() error { return f.store.CloseWindow(work, ev.Page, ev.User, at) }
+	case message.ReasonFailing:
+		until := f.untilTime(ev, maxFailing)
+		f.log.WarnContext(run, "copies to a member are held: every message to it fails", "page", ev.Page, "until", until)
+		do = func() error { return f.store.HoldCopies(work, ev.Page, ev.User, at, until) }
 	case message.FeedbackBusy:
-		// The time is of another clock, but only some seconds ahead.
-		until := min(ev.Until, f.now().Add(maxBusy).UnixMilli())
-		do = func() error { return f.store.DelayBroadcasts(work, ev.Page, time.UnixMilli(until)) }
+		do = func() error { return f.store.DelayBroadcasts(work, ev.Page, f.untilTime(ev, maxBusy)) }
 	case message.ReasonPageStopped:
 		until := at.Add(defaultPause)
 		if ev.Until > 0 {
@@ -70,6 +74,12 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)
 	}
 	return f.retry.do(run, in.delivery.Live, stepFeedback, do)
+}
+
+// untilTime returns the end that a dispatcher gave, at most so far from now. It is
+// of another clock, which may be ahead.
+func (f *feedback) untilTime(ev message.Event, most time.Duration) time.Time {
+	return time.UnixMilli(min(ev.Until, f.now().Add(most).UnixMilli()))
 }
 
 // handlePolicy handles a policy event: a page that Meta blocked is paused until

@@ -102,6 +102,46 @@ func TestBusyPage(t *testing.T) {
 	}
 }
 
+// TestFailingMember checks that a member whom every message fails to reach gets no
+// copies until the dispatcher tries again, at most for an hour. Nobody is told, and
+// what was written meanwhile does not come afterwards.
+func TestFailingMember(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		until time.Time // of the event
+		ends  time.Duration
+	}{
+		"for five minutes":             {at(300), 5 * time.Minute},
+		"by a clock that is far ahead": {time.UnixMilli(1 << 50), time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.say(t, now("1", "a", ""), now("2", "b", ""))
+				r.handled(t)
+				r.sent(t)
+				failing := message.Event{
+					Kind: message.KindFeedback, Page: "p", ID: "f", User: "2", Time: time.Now().UnixMilli(),
+					Reason: message.FeedbackFailing, Until: tt.until.UnixMilli(),
+				}
+				r.say(t, failing, failing) // repeated
+				r.say(t, now("1", "c", "not passed on"))
+				r.handled(t)
+				wantSent(t, "to a failing member", r.sent(t))
+				time.Sleep(tt.ends - time.Millisecond)
+				r.say(t, now("1", "d", "still not"))
+				r.handled(t)
+				wantSent(t, "just before it ends", r.sent(t))
+				time.Sleep(time.Millisecond)
+				r.say(t, now("1", "e", "again"))
+				r.handled(t)
+				wantSent(t, "afterwards", r.sent(t), "2: Guest 1: again")
+			})
+		})
+	}
+}
+
 // at returns a time so many seconds after the beginning of a bubble.
 func at(seconds int) time.Time {
 	return time.Date(2000, 1, 1, 0, 0, seconds, 0, time.UTC)

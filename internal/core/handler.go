@@ -24,10 +24,10 @@ type handler struct {
 	feedback *feedback
 }
 
-func newHandler(cfg Config, m *metrics, r retrier, router *router) *handler {
+func newHandler(cfg Config, m *metrics, r retrier) *handler {
 	return &handler{
 		cfg: cfg, metrics: m, retry: r,
-		relay:    &relay{cfg: cfg, metrics: m, retry: r, router: router},
+		relay:    &relay{cfg: cfg, metrics: m, retry: r},
 		feedback: &feedback{store: cfg.Store, metrics: m, retry: r, log: cfg.Log, now: cfg.Now},
 	}
 }
@@ -43,7 +43,7 @@ func (h *handler) handle(run, work context.Context, in inbound) {
 	}
 	h.metrics.events.WithLabelValues(string(in.event.Kind)).Inc()
 	in.event.Time = min(in.event.Time, h.cfg.Now().Add(maxAhead).UnixMilli())
-	switch in.event.Kind { // DecodeEvent lets no other kind pass
+	switch in.event.Kind {
 	case message.KindMessage, message.KindPostback, message.KindIdle:
 		in.err = h.relay.handle(run, work, in)
 	case message.KindFeedback:
@@ -57,7 +57,7 @@ func (h *handler) handle(run, work context.Context, in inbound) {
 	case errors.Is(in.err, rooms.ErrData):
 		h.deadLetter(run, work, in, message.ReasonBadMessage)
 	}
-	// Otherwise it stays unsettled, and the event is delivered again.
+	// Otherwise it is abandoned.
 }
 
 // ack takes the event off the queue. If that fails, the event is delivered again
@@ -73,14 +73,15 @@ func (h *handler) deadLetter(run, work context.Context, in inbound, reason messa
 	err := h.retry.do(run, in.delivery.Live, stepDeadLetter, func() error {
 		ctx, cancel := context.WithTimeout(work, h.cfg.PublishTimeout)
 		defer cancel()
-		err := in.delivery.DeadLetter(ctx, message.Death{Reason: reason})
+		dead := queue.Transfer{Delivery: in.delivery, To: []queue.Message{in.delivery.Dead(message.Death{Reason: reason})}}
+		err := queue.TransferAll(ctx, h.cfg.Broker, []queue.Transfer{dead})[0]
 		if errors.Is(err, queue.ErrStale) || errors.Is(err, queue.ErrSettled) {
 			return nil // the event is delivered again
 		}
 		return err
 	})
 	if err != nil {
-		return // it stays unsettled, and the event is delivered again
+		return // abandoned
 	}
 	h.metrics.dead.WithLabelValues(string(reason)).Inc()
 	h.cfg.Log.WarnContext(run, "event is dead", "reason", reason, "err", in.err)

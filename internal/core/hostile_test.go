@@ -111,7 +111,7 @@ func (a *attack) post(user, form, value string) (out []message.Outbound, ok bool
 	return out, len(parts.Events) > 0
 }
 
-// arrived takes the messages on the outbound queue.
+// arrived takes the messages on the partition.
 func (a *attack) arrived() (out []message.Outbound) {
 	a.t.Helper()
 	for {
@@ -174,7 +174,7 @@ func withAttack(t *testing.T, test func(*attack)) {
 		a := &attack{t: t, rig: newRig(t)}
 		stop := a.rig.start(t)
 		var err error
-		if a.out, err = a.rig.broker.Consume("test.outbound", queue.ConsumeOptions{Prefetch: 100}); err != nil {
+		if a.out, err = a.rig.broker.Consume(a.rig.broker.Topology().Outbound(0), queue.ConsumeOptions{Prefetch: 100}); err != nil {
 			t.Fatal(err)
 		}
 		for _, user := range []string{"1", "2", "3"} {
@@ -195,7 +195,7 @@ func withAttack(t *testing.T, test func(*attack)) {
 		if err := a.out.Close(); err != nil {
 			t.Errorf("close subscription: %v", err)
 		}
-		for _, name := range []string{"test.inbound", "test.outbound", "test.dead"} {
+		for _, name := range []string{"test.inbound", "test.outbound.00", "test.dead"} {
 			a.rig.wantQueue(t, name, 0)
 		}
 	})

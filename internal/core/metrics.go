@@ -38,7 +38,6 @@ type metrics struct {
 	rejected   prometheus.Counter
 	idle       prometheus.Counter
 	pauses     *prometheus.CounterVec
-	overflowed prometheus.Counter
 	repeated   prometheus.Counter
 	reproduced prometheus.Counter
 	stale      prometheus.Counter
@@ -61,13 +60,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		events:     vec("events_total", "Events whose handling began, by kind; one that is delivered again counts again.", "kind"),
-		copies:     counter("copies_total", "Messages confirmed on the outbound queue."),
+		copies:     counter("copies_total", "Messages confirmed on their page's partition."),
 		joins:      counter("joins_total", "Users who joined a room."),
 		commands:   vec("commands_total", "Commands of users, by kind; unknown: a slash and a word that is no command.", "kind"),
 		rejected:   counter("rejected_total", "Events without effect because their user floods or is banned."),
 		idle:       counter("idle_total", "Members told that they left a room because they were silent."),
 		pauses:     vec("page_pauses_total", "Pauses of pages, by cause: stopped is reported by dispatchers, each replica for itself, policy by Meta.", "cause"),
-		overflowed: counter("overflowed_total", "Copies put on their page's lane because the page's copies outran its limit."),
 		repeated:   counter("repeated_total", "Events dropped because they were finished before."),
 		reproduced: counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
 		stale:      counter("stale_total", "Deliveries skipped because their connection was lost; their messages are delivered again."),

@@ -30,6 +30,7 @@ type modelPerson struct {
 	lastCode       string
 	seen           int64
 	closed         bool
+	failing        int64 // until then
 	muted, banned  int64
 	banTold        bool
 	blocked        map[string]string // PSID to name
@@ -94,6 +95,10 @@ func (m *model) feedback(ev message.Event) {
 		if p != nil && p.seen <= ev.Time {
 			m.leave(ev.User)
 		}
+	case message.ReasonFailing:
+		if p != nil && p.seen <= ev.Time {
+			p.failing = max(p.failing, ev.Until)
+		}
 	default:
 		if p != nil && p.seen <= ev.Time {
 			p.closed = true
@@ -111,11 +116,11 @@ func (m *model) event(ev message.Event) outcome {
 		told := p.room != 0 && p.seen <= ev.Time-m.idle.Milliseconds()
 		if told {
 			m.leave(ev.User)
-			told = !p.closed && p.seen > ev.Time-24*3600*1000
+			told = !p.closed && p.failing <= ev.Time && p.seen > ev.Time-24*3600*1000
 		}
 		return outcome{notice: told}
 	}
-	p.seen, p.closed = max(p.seen, ev.Time), false
+	p.seen, p.closed, p.failing = max(p.seen, ev.Time), false, 0
 	if ev.Time < p.banned {
 		told := !p.banTold
 		p.banTold = true
@@ -140,7 +145,7 @@ func (m *model) event(ev message.Event) outcome {
 		o := m.people[other]
 		_, one := o.blocked[ev.User]
 		_, two := p.blocked[other]
-		if other != ev.User && !one && !two && !o.closed && o.seen > ev.Time-24*3600*1000 && o.muted <= ev.Time {
+		if other != ev.User && !one && !two && !o.closed && o.seen > ev.Time-24*3600*1000 && o.muted <= ev.Time && o.failing <= ev.Time {
 			out.copies[other] = p.nameHere + ": " + ev.Text
 		}
 	}

@@ -90,7 +90,7 @@ func newWorld(t *testing.T, url string) *world {
 		w.cores = append(w.cores, newDoomed(t, w.broker, store, func() time.Time { return time.UnixMilli(w.now.Load()) }))
 	}
 	var err error
-	if w.out, err = w.broker.Consume(w.broker.Topology().Outbound(), queue.ConsumeOptions{Prefetch: 100_000}); err != nil {
+	if w.out, err = w.broker.Consume(w.broker.Topology().Outbound(0), queue.ConsumeOptions{Prefetch: 100_000}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -137,7 +137,7 @@ func (w *world) say(t *rapid.T) {
 	names := []string{"Guest 1", "guest 2", "Guest 3", "Guest 4", "Ana", "ANA", "Bo"}
 	what := rapid.SampledFrom([]string{
 		"text", "text", "text", "text", "text", "start", "join", "code", "leave", "name", "block", "unblock", "mute",
-		"gone", "closed", "idle", "stopped", "blocked", "unblocked", "unblocked",
+		"gone", "closed", "failing", "idle", "stopped", "blocked", "unblocked", "unblocked",
 	}).Draw(t, "what")
 	switch what {
 	case "text":
@@ -162,6 +162,8 @@ func (w *world) say(t *rapid.T) {
 		ev.Kind, ev.Reason = message.KindFeedback, string(message.ReasonGone)
 	case "closed":
 		ev.Kind, ev.Reason = message.KindFeedback, string(message.ReasonWindowClosed)
+	case "failing":
+		ev.Kind, ev.Reason, ev.Until = message.KindFeedback, message.FeedbackFailing, now+3600*1000
 	case "idle":
 		ev.Kind = message.KindIdle
 	case "stopped":

@@ -30,7 +30,6 @@ type relay struct {
 	cfg     Config
 	metrics *metrics
 	retry   retrier
-	router  *router // nil: all copies go to the common queue
 }
 
 // handle returns nil after the messages of an event are confirmed and the event
@@ -50,12 +49,8 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 	if err != nil {
 		return err
 	}
-	if len(msgs) > 0 {
-		publish := func() error { return r.cfg.publish(work, msgs) }
-		if err := r.retry.do(run, in.delivery.Live, stepPublish, publish); err != nil {
-			return err
-		}
-		r.metrics.copies.Add(float64(len(msgs)))
+	if err := r.publish(run, work, in, msgs); err != nil {
+		return err
 	}
 	count := rooms.Count{Copies: int64(len(msgs))}
 	if ev.IsMessage() && !res.Rejected {
@@ -155,19 +150,34 @@ func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result) []m
 	return append(out, said.Copies(in, res.Relay)...)
 }
 
-// encode returns the messages for the queue, each for the queue that it goes to.
+// publish publishes the messages of an event until all are confirmed. After an
+// error only those are published again that may not be queued.
+func (r *relay) publish(run, work context.Context, in inbound, msgs []queue.Message) error {
+	if len(msgs) == 0 {
+		return nil
+	}
+	rest := msgs
+	err := r.retry.do(run, in.delivery.Live, stepPublish, func() error {
+		err := r.cfg.publish(work, rest)
+		rest = queue.Unconfirmed(rest, err)
+		return err
+	})
+	if err == nil {
+		r.metrics.copies.Add(float64(len(msgs)))
+	}
+	return err
+}
+
+// encode returns the messages for the queue, each for its page's partition.
 func (r *relay) encode(copies []message.Outbound) ([]queue.Message, error) {
 	bodies, err := message.EncodeAll(copies)
 	if err != nil { // would fail the same way every time
 		return nil, fmt.Errorf("%w: %w", rooms.ErrData, err)
 	}
-	outbound, now := r.cfg.Broker.Topology().Outbound(), r.cfg.Now()
+	top := r.cfg.Broker.Topology()
 	msgs := make([]queue.Message, len(copies))
 	for i, o := range copies {
-		msgs[i] = queue.Message{Queue: outbound, ID: o.ID, Body: bodies[i]}
-		if r.router != nil {
-			msgs[i].Queue = r.router.queueFor(o, now)
-		}
+		msgs[i] = queue.Message{Queue: top.OutboundOf(o.Page), ID: o.ID, Body: bodies[i]}
 	}
 	return msgs, nil
 }

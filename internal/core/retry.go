@@ -16,9 +16,9 @@ import (
 var errAbandoned = errors.New("event abandoned")
 
 // pauses are the pauses between two tries, ± 25 %. The first is some times the
-// length of a broker's failover or a deadlock. The longest still seems immediate
-// to an operator.
-var pauses = backoff.Policy{Min: 50 * time.Millisecond, Max: 5 * time.Second, Low: 0.75, High: 1.25}
+// length of a broker's failover or a deadlock. The longest is 2 s, which users hardly
+// notice after an outage. Each worker makes one try in that time.
+var pauses = backoff.Policy{Min: 50 * time.Millisecond, Max: 1600 * time.Millisecond, Low: 0.75, High: 1.25}
 
 // retrier repeats failed steps. Safe for concurrent use.
 type retrier struct {

@@ -108,7 +108,7 @@ type rig struct {
 
 func newBroker(t testing.TB) *memory.Broker {
 	t.Helper()
-	return memorytest.New(t, queue.Topology{Prefix: "test", Lanes: 1})
+	return memorytest.New(t, queue.Topology{Prefix: "test", Partitions: 1})
 }
 
 func newStore(t testing.TB, url string) *rooms.Store {
@@ -219,11 +219,11 @@ func take(t testing.TB, b *memory.Broker, name string) []queue.Message {
 	return memorytest.Drain(t, b, name)
 }
 
-// sent takes the copies off the outbound queue, as "recipient: text".
+// sent takes the copies off the partition, as "recipient: text".
 func (r *rig) sent(t testing.TB) []string {
 	t.Helper()
 	var got []string
-	for _, m := range take(t, r.broker, r.broker.Topology().Outbound()) {
+	for _, m := range take(t, r.broker, r.broker.Topology().Outbound(0)) {
 		o, err := message.DecodeOutbound(m.Body)
 		if err != nil {
 			t.Fatalf("outbound message %s: %v", m.ID, err)

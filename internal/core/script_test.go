@@ -64,7 +64,7 @@ func TestScript(t *testing.T) {
 func newRabbit(t testing.TB) queue.Broker {
 	t.Helper()
 	url, prefix := rabbittest.URL(t), rabbittest.Prefix(t)
-	b, err := rabbit.Open(rabbit.Config{URLs: []string{url}, Topology: queue.Topology{Prefix: prefix, Lanes: 1}})
+	b, err := rabbit.Open(rabbit.Config{URLs: []string{url}, Topology: queue.Topology{Prefix: prefix, Partitions: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func play(t *testing.T, url string, broker queue.Broker) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.out, err = broker.Consume(broker.Topology().Outbound(), queue.ConsumeOptions{Prefetch: 1000}); err != nil {
+	if s.out, err = broker.Consume(broker.Topology().Outbound(0), queue.ConsumeOptions{Prefetch: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

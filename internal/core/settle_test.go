@@ -65,6 +65,7 @@ func TestFeedback(t *testing.T) {
 		message.ReasonGone:         {"3: Guest 1: after", "2: Welcome to room 1, Guest 2! You are with 2 others. Everything you write goes to everybody here.", "1: Guest 2: back", "3: Guest 2: back"},
 		message.ReasonWindowClosed: {"3: Guest 1: after", "1: Guest 2: back", "3: Guest 2: back"},
 		message.ReasonNotOurs:      {"3: Guest 1: after", "1: Guest 2: back", "3: Guest 2: back"},
+		message.ReasonFailing:      {"3: Guest 1: after", "1: Guest 2: back", "3: Guest 2: back"},
 	} {
 		t.Run(string(reason), func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +77,7 @@ func TestFeedback(t *testing.T) {
 				back := text("2", "e", "back")
 				back.Time = 3
 				r.say(t,
-					message.Event{Kind: message.KindFeedback, Page: "p", ID: "f", User: "2", Time: 2, Reason: string(reason)},
+					message.Event{Kind: message.KindFeedback, Page: "p", ID: "f", User: "2", Time: 2, Reason: string(reason), Until: at(0).UnixMilli()},
 					text("1", "d", "after"),
 					back,
 				)
@@ -182,6 +183,8 @@ type deadChannel struct{ t *testing.T }
 
 func (c deadChannel) Ack(uint64) error { c.t.Error("Ack of a stale delivery"); return queue.ErrStale }
 
+func (c deadChannel) Requeue(uint64) error { return c.Ack(0) }
+
 func (deadChannel) Live() bool { return false }
 
 // TestStale checks that a delivery of a lost connection is not settled. Its event
@@ -230,7 +233,7 @@ func TestNewRefuses(t *testing.T) {
 func TestPauseAfter(t *testing.T) {
 	t.Parallel()
 	for failures, want := range map[int]time.Duration{
-		1: 50 * time.Millisecond, 2: 100 * time.Millisecond, 7: 3200 * time.Millisecond, 8: 5 * time.Second, 1000: 5 * time.Second,
+		1: 50 * time.Millisecond, 2: 100 * time.Millisecond, 5: 800 * time.Millisecond, 6: 1600 * time.Millisecond, 7: 1600 * time.Millisecond, 1000: 1600 * time.Millisecond,
 	} {
 		for range 100 {
 			if got := pauses.Delay(failures); got < want*3/4 || got > want*5/4 {

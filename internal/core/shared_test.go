@@ -23,7 +23,7 @@ func TestTwoCoresOnePostgres(t *testing.T) {
 		stops = append(stops, newRigOn(t, broker, newStore(t, url)).start(t))
 	}
 	feeder := &rig{broker: broker}
-	out, err := broker.Consume("test.outbound", queue.ConsumeOptions{Prefetch: 100_000})
+	out, err := broker.Consume(broker.Topology().Outbound(0), queue.ConsumeOptions{Prefetch: 100_000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,149 +1,243 @@
 package dispatch
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"time"
 
+	"chatclub/internal/aimd"
 	"chatclub/internal/breaker"
 	"chatclub/internal/excess"
+	"chatclub/internal/message"
 	"chatclub/internal/sender"
 )
 
-// result is a call, and once it has ended what it came to.
-type result struct {
-	item   *item
-	permit excess.Permit
-	probe  bool
-	began  time.Time
-	sender.Result
+// minCalls is the fewest calls in flight that the limit is cut to: with fewer
+// a page at its limit could not be served at any latency seen (300/s × 30 ms).
+const minCalls = 8
+
+// call is one call, and once it has ended what it came to. It is made for all
+// of msgs, of one recipient.
+type call struct {
+	recipient *recipient
+	msgs      []*held
+	out       message.Outbound
+	permit    excess.Permit
+	circuit   *breaker.Call
+	began     time.Time
+	result    sender.Result
 }
 
-// call has a worker make the call of m.
-func (e *engine) call(q *pageQueue, m *item, permit excess.Permit, probe bool) {
-	now := e.Now()
-	m.called = now.UnixMilli()
-	e.count(q, m, +1, now)
-	e.metrics.inFlight.Inc()
-	if permit.Probe() {
-		e.metrics.probes[probePage].Inc()
+// calls makes calls, and knows how many there may be.
+type calls struct {
+	due     chan *call // as many places as calls, so that nobody waits
+	results chan *call // likewise
+	ctx     context.Context
+	abort   context.CancelFunc
+	workers sync.WaitGroup
+	started int // workers: as many as there ever were calls in flight
+
+	limit    *aimd.Limiter
+	inFlight int
+	waiting  []*line // for a call to end, in rotation
+	latency  time.Duration
+	health   health
+}
+
+func newCalls(d *Dispatcher) (*calls, error) {
+	limit, err := aimd.New(aimd.Config{
+		Min: min(minCalls, d.MaxInFlight), Max: d.MaxInFlight, Start: d.MaxInFlight, Target: d.LatencyTarget,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("limit of calls in flight: %w", err)
 	}
-	if probe {
-		e.metrics.probes[probeAPI].Inc()
+	ctx, abort := context.WithCancel(context.Background())
+	return &calls{
+		due: make(chan *call, d.MaxInFlight), results: make(chan *call, d.MaxInFlight), ctx: ctx, abort: abort, limit: limit,
+	}, nil
+}
+
+// A line may have this many calls for each that is free (dynamic thresholds, as
+// of switches that share a buffer: Choudhury and Hahne, 1998). Those in excess
+// come to equal parts of what the others leave: one alone to two thirds, two to
+// two fifths each. The others may have four times as many, so that they never
+// wait for one in excess, and one that hangs still leaves a ninth of all.
+const (
+	partInExcess = 2
+	partOfOthers = 4 * partInExcess
+)
+
+// full reports whether a line may have no more calls now. The last free one is
+// for a line that has none.
+func (c *calls) full(l *line, inExcess bool) bool {
+	part := partOfOthers
+	if inExcess {
+		part = partInExcess
 	}
-	if m.probe {
+	free := c.limit.Limit() - c.inFlight
+	return free <= 0 || l.inFlight > 0 && l.inFlight >= part*(free-1)
+}
+
+// await puts a line among those that wait for a call to end.
+func (c *calls) await(l *line) {
+	if !l.rotating {
+		l.rotating = true
+		c.waiting = append(c.waiting, l)
+	}
+}
+
+// hasRoom reports whether broadcasts may be sent, with what conversations leave.
+func (c *calls) hasRoom() bool { return 2*c.inFlight < c.limit.Limit() && len(c.waiting) == 0 }
+
+// call has the recipient's first message sent, with the texts behind it that can
+// go with it.
+func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
+	c := &call{recipient: r, permit: p, began: now}
+	var n int
+	c.out, n = e.join(r, now)
+	r.busy = true
+	c.msgs = r.take(n)
+	first := c.msgs[0]
+	if e.suspended.probe(first.out.Page, now) {
+		first.probe = true
 		e.metrics.probes[probeSuspended].Inc()
 	}
-	if e.inFlight > e.workers {
-		e.workers++
-		e.callers.Go(e.work)
+	c.circuit = e.breaker.Begin(now, first.out.Page, first.out.To)
+	if c.circuit.Probe() {
+		e.metrics.probes[probeAPI].Inc()
 	}
-	e.due <- result{item: m, permit: permit, probe: probe, began: now} // has room: there is a worker for each call
+	if p.Probe() {
+		e.metrics.probes[probePage].Inc()
+	}
+	e.calls.inFlight++
+	l.inFlight++
+	for _, m := range c.msgs {
+		m.source.inFlight++
+	}
+	e.metrics.inFlight.Set(float64(e.calls.inFlight))
+	e.calls.start(e.Sender, c)
 }
 
-// work makes calls, one after another, until the engine ends. A goroutine for each
-// call would grow its stack anew each time.
-func (e *engine) work() {
-	for r := range e.due {
-		r.Result = e.Sender.Send(e.calls, r.item.out)
-		e.results <- r
+// join is what is sent of a recipient's messages, and of how many it is made.
+func (e *engine) join(r *recipient, now time.Time) (message.Outbound, int) {
+	first := r.msgs[0]
+	if len(r.msgs) == 1 || e.JoinTexts == 1 || first.single || !first.out.Joins {
+		return first.out, 1
 	}
-}
-
-// count counts a call of m, of page q, that begins (+1) or has ended (−1).
-func (e *engine) count(q *pageQueue, m *item, n int, now time.Time) {
-	e.inFlight += n
-	q.inFlight += n
-	if m.lane == noLane {
-		e.freeCalls += n
-	} else if l := &e.lanes[m.lane]; m.term == l.term {
-		if l.inFlight == 0 {
-			l.progress = now // nothing was asked for until now
+	list := make([]message.Outbound, 0, e.JoinTexts)
+	for _, m := range r.msgs {
+		if len(list) == e.JoinTexts || m.single || m.source.leaving || !m.delivery.Live() || e.isLate(m, now) {
+			break
 		}
-		l.inFlight += n
+		list = append(list, m.out)
 	}
+	if len(list) < 2 {
+		return first.out, 1
+	}
+	return message.Join(list, e.JoinTexts)
 }
 
-// ended settles the message of a call that has ended by its outcome.
-func (e *engine) ended(r result) {
+// start makes a call. Workers stay, because a goroutine for each call would grow
+// its stack anew each time.
+func (c *calls) start(s Caller, next *call) {
+	if c.inFlight > c.started {
+		c.started++
+		c.workers.Go(func() {
+			for k := range c.due {
+				k.result = s.Send(c.ctx, k.out)
+				c.results <- k
+			}
+		})
+	}
+	c.due <- next
+}
+
+// ended settles what a call was made for, by its outcome.
+func (e *engine) ended(c *call) {
 	now := e.Now()
-	m := r.item
-	q := e.page(m)
-	e.count(q, m, -1, now)
-	e.metrics.inFlight.Dec()
-	disp := dispositionOf(r.Outcome)
-	if !called(r.Result) {
-		disp.verdict = breaker.NoCall
-	}
-	dec := e.Gate.Done(now, r.permit, limitResult(r.Outcome))
-	answer := disp.verdict == breaker.Answers || disp.verdict == breaker.Throttled // a refusal is one, too
-	recovered := answer && e.noteAnswer(now)
-	e.noteProgress(m, now, answer, now.Sub(r.began) < stuckAfter)
-	e.observe(now, r.Result, disp)
-	open := e.report(now, r, disp)
-	e.settle(m, disp, dec, r, open)
-	if len(e.ready) == 0 {
-		e.pump(q)
-	} else if len(q.heap) > 0 { // behind those that wait: the call that is free now is theirs
-		e.await(q)
-	}
-	e.drainReady()
-	if recovered {
-		e.resubscribe()
-	}
-	if m.lane != noLane {
-		e.leave(m.lane)
-	}
-	e.leaveFree()
-}
-
-// drainReady tries the pages that waited for a call to end, one after another.
-func (e *engine) drainReady() {
-	for len(e.ready) > 0 && e.inFlight < e.limit.Limit() && !e.stopping {
-		q := e.ready[0]
-		e.ready[0] = nil
-		e.ready = e.ready[1:]
-		q.ready = false
-		if len(q.heap) == 0 {
-			continue
-		}
-		// One message each, so that no page takes every call.
-		if e.step(q) && len(q.heap) > 0 {
-			e.await(q)
+	l := c.recipient.line
+	e.calls.inFlight--
+	l.inFlight--
+	for _, m := range c.msgs {
+		s := m.source
+		if s.inFlight--; s.inFlight == 0 && s.leaving {
+			s.leftAt = now
 		}
 	}
-}
-
-// await puts a page among those that wait for a call to end.
-func (e *engine) await(q *pageQueue) {
-	if !q.ready {
-		q.ready = true
-		e.ready = append(e.ready, q)
+	e.metrics.inFlight.Set(float64(e.calls.inFlight))
+	d := dispositionOf(c.result)
+	e.gate.Done(now, c.permit, d.limit)
+	if c.permit.Probe() { // what the page waits for has changed
+		l.wakeAt = time.Time{}
+	}
+	e.report(now, c, d)
+	e.learn(now, c, d)
+	e.settle(now, c, d)
+	if len(e.calls.waiting) == 0 {
+		e.pump(l)
+	} else {
+		if len(l.ready) > 0 { // behind those that wait: the call that is free now is theirs
+			e.calls.await(l)
+		}
+		e.drainWaiting()
+		e.pages.tidy(l)
+	}
+	for _, m := range c.msgs {
+		e.settleSource(m.source)
 	}
 }
 
-// called reports whether a call was made. The sender finds some errors without
-// asking the API: an unknown token, or a page that cannot be one.
-func called(res sender.Result) bool {
-	switch res.Outcome { //nolint:exhaustive // the others come of calls
-	case sender.Canceled:
-		return false
-	case sender.BadMessage, sender.PageStopped:
-		return res.Status != 0 || res.Code != 0
-	default:
-		return true
+// drainWaiting tries the lines that waited for a call to end, in turn: one
+// message each, so that no page takes every call.
+func (e *engine) drainWaiting() {
+	for range len(e.calls.waiting) {
+		if e.calls.inFlight >= e.calls.limit.Limit() || e.ending {
+			return
+		}
+		l := e.calls.waiting[0]
+		e.calls.waiting[0] = nil
+		e.calls.waiting = e.calls.waiting[1:]
+		l.rotating = false
+		if e.step(l) && len(l.ready) > 0 {
+			e.calls.await(l)
+		}
+		e.pages.tidy(l)
 	}
 }
 
-// limitResult returns an outcome as the gate sees it.
-func limitResult(o sender.Outcome) excess.Result {
-	switch o {
-	case sender.PageThrottled:
-		return excess.Refused
-	case sender.Sent, sender.Ambiguous:
-		return excess.Accepted
-	case sender.AppThrottled, sender.RecipientThrottled, sender.Transient, sender.RecipientGone,
-		sender.WindowClosed, sender.NotOurs, sender.BadMessage, sender.PageStopped,
-		sender.PageStoppedForATime, sender.Canceled:
-		return excess.Other
+// report tells the breaker how a call went.
+func (e *engine) report(now time.Time, c *call, d disposition) {
+	ch := e.breaker.End(now, c.circuit, d.api)
+	page, code, err := c.out.Page, c.result.CodeString(), c.result.Err
+	switch {
+	case ch.Opened:
+		e.Log.Warn("the API takes no calls; holding messages back and probing", "code", code, "err", err)
+	case ch.Closed:
+		e.Log.Info("the API takes calls again")
+	case ch.PageOpened:
+		e.Log.Warn("page takes no calls; probing it", "page", page, "code", code, "err", err)
+	case ch.PageClosed:
+		e.Log.Info("page takes calls again", "page", page)
 	}
-	return excess.Other
+	if d.api == breaker.Answered {
+		e.calls.health.silences = 0
+		e.silent.Store(false)
+	}
+	if ch.Opened || ch.Closed {
+		open, _ := e.breaker.IsOpen()
+		e.apiDown.Store(open)
+	}
+}
+
+// learn learns from how long a call took. A refusal by a limit is answered
+// without work and says nothing about the API's speed.
+func (e *engine) learn(now time.Time, c *call, d disposition) {
+	if !d.sample {
+		return
+	}
+	e.calls.limit.Observe(now, c.result.Latency, e.calls.inFlight+1)
+	if c.result.Outcome == sender.Sent {
+		e.calls.latency += (c.result.Latency - e.calls.latency) / 16 // a moving average over some 16 calls
+	}
 }

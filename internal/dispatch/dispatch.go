@@ -1,15 +1,19 @@
-// Package dispatch is the dispatcher. It takes outbound messages off the queue,
-// asks the gate when the message's page may be sent to, and calls the Send API.
-// It settles each delivery exactly once: acknowledged when it was sent, moved to
-// the dead-letter queue with a reason, or confirmed on another queue. When the
-// dispatcher ends, all that is not settled goes back to its queue.
+// Package dispatch is the dispatcher: it takes outbound messages off its
+// partitions, asks the excess map when the message's page may be sent to, calls
+// the Send API, and settles each delivery exactly once. A delivery ends
+// acknowledged when it was sent, dead with a reason, or confirmed on another
+// queue. What could not be settled goes back to its queue.
+//
+// The broker gives each partition to one dispatcher at a time, so that one
+// dispatcher sends for a page: with the whole limit, and in order. A page that
+// has more than it may send gets a queue of its own, its lane, and leaves the
+// partition to its neighbours.
 //
 // One goroutine, the engine, decides everything and is never blocked: calls,
 // acknowledgements and publishes are made by others, which report back. At most
-// one message per recipient is on its way at a time. So copies to one recipient
-// leave this dispatcher in queue order, whatever the calls' latency. They may
-// change places while their page enters excess, most of all when one of them waits
-// for a retry. Other dispatchers have copies of their own.
+// one call per recipient and class is on its way at a time, so that copies to
+// one recipient leave in queue order, whatever the calls' latency. Texts that had
+// to wait for that go out in one message.
 package dispatch
 
 import (
@@ -17,13 +21,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/breaker"
-	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
@@ -34,19 +37,20 @@ type Caller interface {
 	Send(ctx context.Context, out message.Outbound) sender.Result
 }
 
-// Config is what a Dispatcher needs. Broker, Sender, Gate, Log and Registerer
-// must be set. Prefetch, MaxInFlight, MaxAttempts, MessageTTL and ShutdownTimeout
-// have no default and must be above 0.
+// Config is what a Dispatcher needs. Broker, Sender, Limit, Log and Registerer
+// must be set, and the numbers without a default too.
 type Config struct {
 	Broker     queue.Broker
 	Sender     Caller
-	Gate       Gate
+	Limit      func(class string) float64 // calls per second that the platform takes of a page
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 
-	Prefetch        int           // deliveries of outbound held at most
-	LanePrefetch    int           // deliveries of one lane held at most; default 512
+	Prefetch        int           // deliveries of one partition held at most; default 2048
+	LanePrefetch    int           // deliveries of one lane held at most; default 16384
+	Lanes           int           // lanes consumed at most; default 128
 	MaxInFlight     int           // calls in flight at most
+	JoinTexts       int           // texts in one message at most; default 8; 1: none are joined
 	MaxAttempts     int           // failed calls of one message before it is dead
 	MessageTTL      time.Duration // a message older than this is not sent
 	ShutdownTimeout time.Duration // how long Run waits for calls in flight when it ends
@@ -56,64 +60,98 @@ type Config struct {
 	LatencyTarget time.Duration
 
 	Now    func() time.Time // nil: time.Now
-	Random func() float64   // nil: math/rand/v2; [0, 1), safe for concurrent use
+	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
 }
 
-// defaultLanePrefetch covers the calls in flight of a page at its limit while
-// the API is slow, 300/s × 0.8 s = 240, and as many again that wait behind them:
-// 480, rounded up.
-const defaultLanePrefetch = 512
+// The least values: of a partition two pages and what one of them has in calls;
+// of a lane a second of a page's limit, so that it can be used; of calls one
+// beside that of a page that hangs.
+const (
+	MinPrefetch     = 8
+	MinLanePrefetch = 512
+	MinInFlight     = 2
+)
 
-// Validate names every fault.
+const (
+	// defaultPrefetch is what a page at its limit has in calls while the API is
+	// slow, 300/s × 1.9 s, more than three times.
+	defaultPrefetch = 2048
+	// defaultLanePrefetch is eight texts for each of some 2,000 people in a
+	// page's rooms: a message a second for each is then all that it takes.
+	defaultLanePrefetch = 16384
+	// defaultLanes bounds what is held in lanes, and the broker's queues.
+	defaultLanes     = 128
+	defaultJoinTexts = 8
+)
+
+func (c Config) withDefaults() Config {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{
+		{&c.Prefetch, defaultPrefetch}, {&c.LanePrefetch, defaultLanePrefetch}, {&c.Lanes, defaultLanes}, {&c.JoinTexts, defaultJoinTexts},
+	} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
+	return c
+}
+
+// Validate names every wrong field.
 func (c Config) Validate() error {
-	var faults []error
+	c = c.withDefaults()
+	var errs []error
 	for _, f := range []struct {
 		name  string
 		unset bool
 	}{
 		{"Broker", c.Broker == nil},
 		{"Sender", c.Sender == nil},
-		{"Gate", c.Gate == nil},
+		{"Limit", c.Limit == nil},
 		{"Log", c.Log == nil},
 		{"Registerer", c.Registerer == nil},
 	} {
 		if f.unset {
-			faults = append(faults, fmt.Errorf("%s must be set", f.name))
+			errs = append(errs, fmt.Errorf("%s must be set", f.name))
 		}
 	}
 	for _, f := range []struct {
-		name  string
-		value int64
+		name         string
+		value, least int64
 	}{
-		{"Prefetch", int64(c.Prefetch)},
-		{"MaxInFlight", int64(c.MaxInFlight)},
-		{"MaxAttempts", int64(c.MaxAttempts)},
-		{"MessageTTL", int64(c.MessageTTL)},
-		{"ShutdownTimeout", int64(c.ShutdownTimeout)},
+		{"Prefetch", int64(c.Prefetch), MinPrefetch},
+		{"LanePrefetch", int64(c.LanePrefetch), MinLanePrefetch},
+		{"Lanes", int64(c.Lanes), 1},
+		{"MaxInFlight", int64(c.MaxInFlight), MinInFlight},
+		{"JoinTexts", int64(c.JoinTexts), 1},
+		{"MaxAttempts", int64(c.MaxAttempts), 1},
+		{"MessageTTL", int64(c.MessageTTL), 1},
+		{"ShutdownTimeout", int64(c.ShutdownTimeout), 1},
+		{"LatencyTarget", int64(c.LatencyTarget), 0},
 	} {
-		if f.value < 1 {
-			faults = append(faults, fmt.Errorf("%s must be above 0", f.name))
+		if f.value < f.least {
+			errs = append(errs, fmt.Errorf("%s must be at least %d", f.name, f.least))
 		}
 	}
-	if c.LanePrefetch < 0 {
-		faults = append(faults, errors.New("LanePrefetch must not be negative"))
-	}
-	if c.LatencyTarget < 0 {
-		faults = append(faults, errors.New("LatencyTarget must not be negative"))
-	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// Dispatcher sends what is on `outbound`, `outbound.bulk` and the lanes that
-// the broker delivers to it. Make one with New.
+// Dispatcher sends what is on the partitions and lanes that the broker delivers
+// to it. Make one with New.
 type Dispatcher struct {
 	Config
 	metrics   *metrics
-	breaker   *breaker.Breaker
 	suspended *suspended
-	asks      chan chan<- map[excess.Key]int // of the admin port, to the engine
+	posts     chan func(*engine) // to be called by the engine
 
-	unanswered atomic.Bool // calls were made, and none was answered for stuckAfter
+	apiDown, silent atomic.Bool // the API takes no calls; it does not answer
 }
 
 // New checks the configuration and registers the metrics.
@@ -121,20 +159,10 @@ func New(cfg Config) (*Dispatcher, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("new dispatcher: %w", err)
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.LanePrefetch == 0 {
-		cfg.LanePrefetch = defaultLanePrefetch
-	}
-	cfg.Random = defaultRandom(cfg.Random)
-	suspended := newSuspended()
+	cfg = cfg.withDefaults()
+	s := newSuspended()
 	return &Dispatcher{
-		Config:    cfg,
-		metrics:   newMetrics(cfg.Registerer, cfg.Gate.Counts, suspended.len),
-		breaker:   breaker.New(cfg.Random),
-		suspended: suspended,
-		asks:      make(chan chan<- map[excess.Key]int),
+		Config: cfg, metrics: newMetrics(cfg.Registerer, s.len), suspended: s, posts: make(chan func(*engine)),
 	}, nil
 }
 
@@ -143,18 +171,28 @@ func New(cfg Config) (*Dispatcher, error) {
 // everything else. It returns nil on cancel, once all its goroutines ended.
 // Call it once.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	e, err := newEngine(d) //nolint:contextcheck // calls and settling outlive ctx, in bounds of their own
+	e, err := newEngine(d)
 	if err != nil {
 		return err
 	}
-	defer e.abort()
-	e.intake(ctx)
-	e.loop(ctx)
-	return e.stop()
+	e.start()          //nolint:contextcheck // what it starts outlives ctx, in bounds of its own
+	e.loop(ctx.Done()) //nolint:contextcheck // likewise
+	return e.stop()    //nolint:contextcheck // likewise
 }
 
-// Readiness while the breaker is open, and while calls hang.
+// What readiness says while the API's breaker is open, and while calls hang.
 var (
 	errAPIDown   = errors.New("the Send API takes no calls")
 	errAPISilent = errors.New("the Send API does not answer")
 )
+
+// Ready returns nil while calls to the API are possible, otherwise why not.
+func (d *Dispatcher) Ready() error {
+	switch {
+	case d.apiDown.Load():
+		return errAPIDown
+	case d.silent.Load():
+		return errAPISilent
+	}
+	return d.Broker.Ready()
+}

@@ -1,85 +1,71 @@
 package dispatch
 
 import (
-	"math/rand/v2"
-	"time"
-
-	"chatclub/internal/backoff"
 	"chatclub/internal/breaker"
+	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
 )
 
-// action is what happens to a message after a call.
-type action int
+// disposal is what happens to the messages of a call.
+type disposal int
 
 const (
-	acknowledge action = iota // it is sent: take it off the queue
-	waitPage                  // try again when the gate says; not an attempt
-	waitApp                   // try again when the breaker closes; not an attempt
-	tryAgain                  // try again after a backoff; after MaxAttempts dead
-	bury                      // to the dead-letter queue
-	suspendPage               // to the dead-letter queue, and the page is suspended
-	leave                     // not touched: it goes back to its queue when the subscription closes
+	leave       disposal = iota // not touched: they go back to their queue when the subscription closes
+	acknowledge                 // they are sent: take them off the queue
+	keep                        // try again when the page, or the API, takes calls; not an attempt
+	tryAgain                    // try again after a backoff; after MaxAttempts dead
+	discard                     // to the dead-letter queue
+	suspend                     // likewise, and all further messages of the page too
 )
 
-// disposition is what settle does with a message after a call.
+// disposition is a row of the table from an outcome to all that follows from it.
 type disposition struct {
-	action  action
-	reason  message.Reason // for bury and suspendPage, and for tryAgain when the attempts are used up
-	tell    bool           // core is told, so that it stops copying to the recipient, or for the page
-	verdict breaker.Verdict
+	do     disposal
+	reason message.Reason  // for discard and suspend, and for tryAgain when the attempts are used up
+	tell   bool            // core is told, so that it stops copying to the recipient, or for the page
+	limit  excess.Result   // what the excess map learns
+	api    breaker.Verdict // what the breaker learns
+	works  bool            // the platform got as far as the recipient or the page's limit: the page is not suspended
+	sample bool            // its latency is that of the API
+	single bool            // one of several joined texts may be at fault: each goes by itself
 }
 
-// dispositionOf returns what happens to a message after a call with this outcome.
-// It is the second of two steps: package sender has turned the answer into the
-// outcome (classify.go).
-func dispositionOf(o sender.Outcome) disposition {
-	switch o {
+// dispositionOf is the one table from what the API answered to what happens.
+func dispositionOf(r sender.Result) disposition {
+	d := disposition{limit: excess.Other, api: breaker.Answered, sample: true}
+	switch r.Outcome {
 	case sender.Sent:
-		return disposition{action: acknowledge}
+		d.do, d.limit, d.works = acknowledge, excess.Accepted, true
 	case sender.PageThrottled:
-		return disposition{action: waitPage}
+		d.do, d.limit, d.works, d.sample = keep, excess.Refused, true, false
 	case sender.AppThrottled:
-		return disposition{action: waitApp, verdict: breaker.Throttled}
+		d.do, d.api, d.sample = keep, breaker.Throttled, false
 	case sender.RecipientThrottled:
-		return disposition{action: tryAgain, reason: message.ReasonExhausted}
+		d.do, d.reason, d.works, d.sample = tryAgain, message.ReasonExhausted, true, false
 	case sender.Transient:
-		return disposition{action: tryAgain, reason: message.ReasonExhausted, verdict: breaker.Fails}
+		d.do, d.reason, d.api = tryAgain, message.ReasonExhausted, breaker.Failed
 	case sender.Ambiguous:
-		return disposition{action: bury, reason: message.ReasonAmbiguous}
+		d.do, d.reason, d.limit = discard, message.ReasonAmbiguous, excess.Accepted
 	case sender.RecipientGone:
-		return disposition{action: bury, reason: message.ReasonGone, tell: true}
+		d.do, d.reason, d.tell, d.works = discard, message.ReasonGone, true, true
 	case sender.WindowClosed:
-		return disposition{action: bury, reason: message.ReasonWindowClosed, tell: true}
+		d.do, d.reason, d.tell, d.works = discard, message.ReasonWindowClosed, true, true
 	case sender.NotOurs:
-		return disposition{action: bury, reason: message.ReasonNotOurs, tell: true}
-	case sender.BadMessage:
-		return disposition{action: bury, reason: message.ReasonBadMessage}
+		d.do, d.reason, d.tell, d.works = discard, message.ReasonNotOurs, true, true
+	case sender.BadMessage: // the sender finds some by itself
+		d.do, d.reason, d.single = discard, message.ReasonBadMessage, true
+		if r.Status == 0 && r.Code == 0 {
+			d.api, d.sample = breaker.NoCall, false
+		}
 	case sender.PageStopped, sender.PageStoppedForATime:
-		return disposition{action: suspendPage, reason: message.ReasonPageStopped, tell: true}
+		d.do, d.reason, d.tell = suspend, message.ReasonPageStopped, true
+	case sender.NoToken:
+		d.do, d.api, d.sample = keep, breaker.NoCall, false
 	case sender.Canceled:
-		return disposition{action: leave}
+		d.do, d.api, d.sample = leave, breaker.NoCall, false
+	default: // an outcome that the table does not know loses nothing
+		d.do, d.api, d.sample = leave, breaker.NoCall, false
 	}
-	// An outcome without a case loses nothing: the message stays.
-	return disposition{action: leave}
-}
-
-// Backoff between attempts: full jitter over a base that doubles from a quarter
-// second to half a minute. A brief failure of the API is over after the former.
-const (
-	minBackoff = 250 * time.Millisecond
-	maxBackoff = 30 * time.Second
-)
-
-// retryDelay returns the wait after the n-th failed attempt, n from 1.
-func retryDelay(n int, random func() float64) time.Duration {
-	return backoff.Policy{Min: minBackoff, Max: maxBackoff, High: 1, Random: random}.Delay(n)
-}
-
-func defaultRandom(r func() float64) func() float64 {
-	if r != nil {
-		return r
-	}
-	return rand.Float64
+	return d
 }

@@ -1,164 +1,163 @@
 package dispatch
 
 import (
-	"container/heap"
-	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"chatclub/internal/aimd"
-	"chatclub/internal/queue/transfer"
+	"chatclub/internal/breaker"
+	"chatclub/internal/excess"
 )
 
 const (
-	// tickEvery is how often lanes are checked for progress.
+	// tickEvery is how often what does not happen by itself is looked for.
 	tickEvery = time.Second
-	// stuckAfter is how long a lane may make no progress, though something of it
-	// could be sent, before nothing more is. The replica gives the lane up when
-	// the calls in flight, which may still be answered, have ended.
-	stuckAfter = 5 * time.Second
-	// fullTicks is for how many ticks in a row all calls are taken before a
-	// replica gives up a lane. It gives up one only if it owns more than its
-	// part.
-	fullTicks = 3
+	// pausedAfter is how much later than due a tick shows that the process was
+	// paused: what it held may be another's by now.
+	pausedAfter = 5 * time.Second
+	// lookEvery bounds the time until the engine looks again, whatever it
+	// computed.
+	lookEvery = 2 * time.Second
 )
 
-// engine is the state of one Run. All of it belongs to the goroutine of loop,
-// except the channels and what says otherwise.
+// engine is the state of one Run. All of it belongs to the goroutine of loop.
 type engine struct {
 	*Dispatcher
 
-	arrivals chan *item    // from `outbound` and the lanes
-	bulk     chan *item    // from `outbound.bulk`, taken only while there is room
-	due      chan result   // calls to make; as many places as calls
-	results  chan result   // of calls; as many places as calls, so that no call waits
-	closed   chan *source  // whose subscription has ended: what is held of it is stale
-	stopped  chan struct{} // closed when nothing more is taken
-
-	calls       context.Context // of the calls: outlives Run's until the shutdown timeout
-	abort       context.CancelFunc
-	feeders     sync.WaitGroup // goroutines that feed the channels
-	callers     sync.WaitGroup
-	settlers    sync.WaitGroup
-	endSettling context.CancelFunc
-	replicas    atomic.Int64 // as the broker counts them
-	probing     atomic.Bool  // the API does not answer: a few messages at a time are taken from each queue
-	moves       *transfer.Mover
-	outbound    *source
-	bulkIn      *source
-	laneIn      []*source
-
-	seq        uint64
-	inFlight   int
-	workers    int // goroutines that make calls: as many as there ever were in flight
-	held       int // held of pages that are on no lane
-	freeCalls  int // of them in calls
-	pages      map[pageID]*pageQueue
-	recipients *recipientOrder
-	timers     timers
-	ready      []*pageQueue // wait for a call to end
-	limit      *aimd.Limiter
-	lanes      []lane
-	deferred   []deferred      // messages of them that were taken, and are neither their pages' nor on their way yet
-	toldBusy   map[string]bool // pages that core was told of since the last tick
-	stopping   bool            // nothing more is sent
-	answered   time.Time       // when the API last answered, or nothing was asked of it
-	free       lane            // whether what is on no lane may be sent, and is being given up
-	full       int             // ticks in a row in which all calls were taken
-	latency    time.Duration
+	gate    *excess.Map
+	breaker *breaker.Breaker
+	pages   pages
+	people  people
+	sources sources
+	lanes   lanes
+	calls   *calls
+	settler *settler
+	timers  timers
+	ticked  time.Time
+	ending  bool // nothing more is taken or sent
 }
 
 func newEngine(d *Dispatcher) (*engine, error) {
-	limit, err := newLimiter(d.MaxInFlight, d.LatencyTarget)
+	calls, err := newCalls(d)
 	if err != nil {
 		return nil, err
 	}
-	calls, abort := context.WithCancel(context.Background())
-	n := d.Broker.Topology().Lanes
-	e := &engine{
+	return &engine{
 		Dispatcher: d,
-		arrivals:   make(chan *item),
-		bulk:       make(chan *item),
-		due:        make(chan result, d.MaxInFlight),
-		results:    make(chan result, d.MaxInFlight),
-		closed:     make(chan *source),
-		stopped:    make(chan struct{}),
-		calls:      calls, abort: abort,
-		moves: transfer.New(transfer.Config{
-			Publisher: d.Broker, Log: d.Log, Now: d.Now, Random: d.Random, Stale: d.metrics.stale,
-		}),
-		laneIn:     make([]*source, n),
-		pages:      make(map[pageID]*pageQueue),
-		recipients: newRecipientOrder(),
-		toldBusy:   make(map[string]bool),
-		limit:      limit,
-		lanes:      make([]lane, n),
-	}
-	e.answered = e.Now()
-	e.startSettlers()
-	return e, nil
+		gate:       excess.New(excess.Config{Limit: d.Limit, Random: d.Random}),
+		breaker:    breaker.New(d.Random),
+		pages:      newPages(),
+		people:     newPeople(),
+		sources:    newSources(d),
+		calls:      calls,
+		settler:    newSettler(d),
+		ticked:     d.Now(),
+	}, nil
 }
 
-// loop decides until ctx ends.
-func (e *engine) loop(ctx context.Context) {
-	due := time.NewTimer(time.Hour)
-	defer due.Stop()
+// loop decides until the end.
+func (e *engine) loop(end <-chan struct{}) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
-		e.sendDeferred()
-		bulk := e.bulkChannel()
-		due.Reset(e.untilTimer())
+		timer.Reset(e.timers.next(e.Now()))
 		select {
-		case <-ctx.Done():
+		case <-end:
 			return
-		case m := <-e.arrivals:
-			e.arrive(m)
-		case r := <-e.results:
-			e.ended(r)
-		case m := <-bulk:
-			e.takeBulk(m)
-		case s := <-e.closed:
-			e.purge(s)
-		case <-due.C:
-			e.fireTimers()
+		case list := <-e.sources.arrivals:
+			e.checkPause()
+			for _, m := range list {
+				e.arrive(m)
+			}
+		case c := <-e.calls.results:
+			e.checkPause()
+			e.ended(c)
+		case <-e.settler.more:
+			e.settled()
+		case f := <-e.posts:
+			e.checkPause()
+			f(e)
+		case <-timer.C:
+			e.checkPause()
+			e.look()
 		case <-tick.C:
 			e.tick()
-		case answer := <-e.asks:
-			answer <- e.waiting()
 		}
-		e.metrics.held.Set(float64(e.held))
-		e.metrics.waiting.Set(float64(e.held - e.freeCalls))
+		e.metrics.held.Set(float64(e.pages.held))
 	}
 }
 
-// untilTimer returns how long until the next timer.
-func (e *engine) untilTimer() time.Duration {
-	if len(e.timers) == 0 {
-		return time.Hour
+// post has the engine call f. It is for those who work beside the engine, and
+// does nothing once that has ended.
+func (e *engine) post(f func(*engine)) {
+	select {
+	case e.posts <- f:
+	case <-e.sources.ended:
 	}
-	return max(0, e.timers[0].at.Sub(e.Now()))
 }
 
-// fireTimers looks again at what is due.
-func (e *engine) fireTimers() {
-	now := e.Now()
-	for len(e.timers) > 0 && !e.timers[0].at.After(now) {
-		t := heap.Pop(&e.timers).(timer) //nolint:forcetypeassert // only timers are pushed
+// look does what is due.
+func (e *engine) look() {
+	for now := e.Now(); ; {
+		t, ok := e.timers.pop(now)
+		if !ok {
+			return
+		}
 		switch {
-		case t.item != nil:
-			e.enqueue(t.item)
-		case t.page == nil: // for a deferred message: the loop comes round to it
-		case t.page.wakeAt.Equal(t.at):
-			t.page.wakeAt = time.Time{}
-			e.pump(t.page)
+		case t.line != nil:
+			if t.line.wakeAt.Equal(t.at) {
+				t.line.wakeAt = time.Time{}
+				e.pump(t.line)
+			}
+		case t.recipient != nil:
+			e.resume(t.recipient)
+		default:
+			t.do()
 		}
 	}
 }
 
-// wake makes the engine look at a page after wait.
-func (e *engine) wake(q *pageQueue, wait time.Duration) {
-	q.wakeAt = e.Now().Add(wait)
-	heap.Push(&e.timers, timer{at: q.wakeAt, page: q})
+// checkPause gives up what was held while the process did not run. It comes
+// before all else, because what was held may be another's by now.
+func (e *engine) checkPause() {
+	now := e.Now()
+	if now.Sub(e.ticked) <= tickEvery+pausedAfter {
+		return
+	}
+	e.ticked = now
+	e.Log.Warn("this process was paused; what it held goes back to its queues")
+	e.leaveAll("paused")
+}
+
+// tick looks for what does not happen by itself.
+func (e *engine) tick() {
+	e.checkPause()
+	now := e.Now()
+	e.ticked = now
+	e.look()
+	for _, page := range e.breaker.Check(now) {
+		e.Log.Warn("page does not answer; probing it", "page", page)
+	}
+	e.checkSilence(now)
+	e.checkSources(now)
+	e.checkLanes(now)
+	e.gate.Sweep(now)
+	e.people.sweep(now)
+	if n := e.suspended.sweep(now); n > 0 {
+		e.Log.Info("suspended pages that nothing was sent to are forgotten", "pages", n)
+	}
+	e.observe()
+}
+
+// observe sets the gauges that need a look at everything.
+func (e *engine) observe() {
+	_, excess := e.gate.Len()
+	e.metrics.excess.Set(float64(excess))
+	e.metrics.sick.Set(float64(e.breaker.OpenPages()))
+	e.metrics.failing.Set(float64(e.people.len()))
+	e.metrics.lanes.Set(float64(len(e.lanes.list)))
+	e.metrics.partitions.Set(float64(e.sources.owned(e.Now())))
+	e.metrics.limit.Set(float64(e.calls.limit.Limit()))
+	open, _ := e.breaker.IsOpen()
+	e.apiDown.Store(open)
 }

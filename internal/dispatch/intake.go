@@ -1,209 +1,189 @@
 package dispatch
 
 import (
-	"context"
+	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"chatclub/internal/excess/feed"
+	"chatclub/internal/excess"
 	"chatclub/internal/message"
-	"chatclub/internal/queue"
 )
 
-const (
-	// laneSpread is the longest delay before a lane is subscribed to, drawn for
-	// each. So the lanes do not all fall to the replica that starts first.
-	laneSpread = 2 * time.Second
-	// laneRest is how long a lane that was given up is left to others; as much
-	// again is drawn.
-	laneRest = time.Second
-	// maxLaneRest is what that grows to, doubled each time, while the API gives no
-	// answer. Each time the messages that were tried come back, and RabbitMQ 4
-	// counts how often.
-	maxLaneRest = time.Minute
-	// probingPrefetch is how much is taken of each queue while the API gives no
-	// answer. The next probe is then of another message than the last, which may
-	// fail for a reason of its own. It is little for others to wait for.
-	probingPrefetch = 4
-	// consumeRetry is the pause after a subscription that was refused.
-	consumeRetry = time.Second
-	// bulkPrefetch is small, so that replicas have equal parts of a broadcast to
-	// the last few messages. It is enough for a page's limit: 300/s × 0.1 s. It is
-	// also how many messages can wait here for their pages.
-	bulkPrefetch = 32
-)
-
-// source feeds the engine from one queue.
-type source struct {
-	e        *engine
-	queue    string
-	lane     int
-	age      prometheus.Observer // of what is taken
-	prefetch int
-	out      chan<- *item
-	leave    chan struct{} // asks for the queue to be given up
-
-	sub queue.Subscription // the last one; read once feeders have ended
-}
-
-// intake begins to feed the engine.
-func (e *engine) intake(ctx context.Context) {
-	top := e.Broker.Topology()
-	e.outbound = e.source(top.Outbound(), noLane, e.Prefetch, e.arrivals)
-	e.bulkIn = e.source(top.Bulk(), noLane, bulkPrefetch, e.bulk)
-	e.outbound.age, e.bulkIn.age = e.metrics.queueAge[fromOutbound], e.metrics.queueAge[fromBulk]
-	for i := range e.laneIn {
-		s := e.source(top.Lane(i), i, e.LanePrefetch, e.arrivals)
-		s.age = e.metrics.queueAge[fromLane]
-		e.laneIn[i] = s
-		delay := time.Duration(e.Random() * float64(laneSpread))
-		e.feeders.Go(func() { s.run(delay) })
+// arrive takes a message into the engine's hands.
+func (e *engine) arrive(m *held) {
+	now := e.Now()
+	s := m.source
+	if s.closing || !m.delivery.Live() {
+		return // it goes, or went, back by itself
 	}
-	known := make(chan struct{})
-	f := feed.Feed{Broker: e.Broker, Gate: e.Gate, Queue: top.Outbound(), Now: e.Now, Random: e.Random}
-	e.feeders.Go(func() {
-		f.Replicas(ctx, func() { close(known) }, func(n int) { e.replicas.Store(int64(n)) })
-	})
-	e.feeders.Go(func() { f.LaneDepths(ctx) })
-	e.feeders.Go(func() {
-		// Nothing is taken before it is known how many share the limits.
-		select {
-		case <-known:
-		case <-e.stopped:
-			return
-		}
-		e.Gate.Join(e.Now())
-		e.feeders.Go(func() { e.bulkIn.run(0) })
-		e.outbound.run(0)
-	})
-}
-
-func (e *engine) source(name string, lane, prefetch int, out chan<- *item) *source {
-	return &source{e: e, queue: name, lane: lane, prefetch: prefetch, out: out, leave: make(chan struct{}, 1)}
-}
-
-// run subscribes and feeds until the engine stops. The subscription stays open
-// then, because what is in the engine's hands is still to be settled.
-func (s *source) run(delay time.Duration) {
-	for rest := laneRest; s.pause(delay); {
-		select {
-		case <-s.leave: // meant the subscription before, or that which is made now
-			if !s.tellClosed() {
-				return
+	if s.lane == nil {
+		s.partition.last = now
+		if s.partition.since.IsZero() {
+			s.partition.since = now
+			if !s.leaving {
+				e.collect(s)
 			}
-		default:
 		}
-		prefetch, probing := s.prefetch, s.e.probing.Load()
-		if probing {
-			prefetch = min(prefetch, probingPrefetch)
-		}
-		sub, err := s.e.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: prefetch})
-		if err != nil {
-			s.e.Log.Warn("subscribe", "queue", s.queue, "err", err)
-			delay = consumeRetry
-			continue
-		}
-		s.sub = sub
-		if !s.forward() {
+		if s.early != nil {
+			if s.early = append(s.early, m); s.again && len(s.early) == s.prefetch {
+				e.sortEarly(s)
+			}
 			return
 		}
-		if err := sub.Close(); err != nil {
-			s.e.Log.Warn("give up queue", "queue", s.queue, "err", err)
-		}
-		s.sub = nil
-		if !s.tellClosed() {
-			return
-		}
-		if rest = min(2*rest, maxLaneRest); !probing {
-			rest = laneRest
-		}
-		delay = rest + time.Duration(s.e.Random()*float64(rest))
 	}
-}
-
-// tellClosed tells the engine that nothing of this source is held any more. It
-// returns false when the engine stopped.
-func (s *source) tellClosed() bool {
-	select {
-	case s.e.closed <- s:
-		return true
-	case <-s.e.stopped:
-		return false
+	m.since = now
+	e.pages.seq++
+	m.seq = e.pages.seq
+	s.add(m)
+	if m.delivery.Headers[message.HeaderLane] != "" {
+		m.token = true
+		if s.lane != nil {
+			e.takeMarker(m)
+		} else {
+			e.takeToken(m)
+		}
+		return
 	}
-}
-
-// pause waits for d. It returns false when the engine stopped.
-func (s *source) pause(d time.Duration) bool {
-	select {
-	case <-s.e.stopped:
-		return false
+	e.pages.held++
+	e.metrics.taken.Inc()
+	switch {
+	case m.death != nil:
+		e.toDead(m, *m.death)
+	case m.err != nil:
+		e.Log.Error("outbound message cannot be decoded", "id", m.delivery.ID, "err", m.err)
+		e.bury(m, death{reason: message.ReasonUndecodable})
 	default:
-	}
-	if d <= 0 {
-		return true
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-s.e.stopped:
-		return false
+		l := e.pages.line(m.key())
+		if m.out.Broadcast != "" && s.lane == nil {
+			e.setAside(l, m)
+		} else {
+			l.push(m)
+			if k := s.lane; k != nil && k.marking { // what waits for the marker is behind it
+				e.goBehind(k)
+			} else if e.mustOverflow(l, m, now) {
+				e.overflow(l, m)
+			}
+		}
+		e.pump(l)
 	}
 }
 
-// forward hands deliveries to the engine. It returns true when the lane is to
-// be given up, false when there is nothing more to do.
-func (s *source) forward() bool {
-	for {
-		select {
-		case d, ok := <-s.sub.Deliveries():
-			if !ok {
-				return false // the broker was closed
+// collect has what comes of a source wait for sortTime.
+func (e *engine) collect(s *source) {
+	s.early = []*held{}
+	e.timers.add(timer{at: e.Now().Add(sortTime), do: func() { e.sortEarly(s) }})
+}
+
+// sortEarly takes what came first of a source into the engine's hands. What the
+// owner before had is older than what is new. If the prefetch is full there may
+// be more of it: what is new goes back once, and comes again behind that.
+func (e *engine) sortEarly(s *source) {
+	list := s.early
+	s.early = nil
+	isNew := func(m *held) bool { return !m.delivery.Redelivered }
+	if len(list) >= s.prefetch && slices.ContainsFunc(list, isNew) && !s.leaving && !s.again {
+		s.again = true
+		e.collect(s)
+		for _, m := range list {
+			if !isNew(m) {
+				s.early = append(s.early, m)
+			} else {
+				_ = m.delivery.Requeue() // or it goes back with its connection
 			}
-			select {
-			case s.out <- s.decode(d):
-			case <-s.leave:
-				return true
-			case <-s.e.stopped:
-				return false
+		}
+		return
+	}
+	for _, again := range []bool{true, false} {
+		for _, m := range list {
+			if isNew(m) != again {
+				e.arrive(m)
 			}
-		case <-s.leave:
-			return true
-		case <-s.e.stopped:
-			return false
 		}
 	}
 }
 
-// decode makes an item of a delivery. It is not the engine's work, so that several
-// goroutines can share it.
-func (s *source) decode(d *queue.Delivery) *item {
-	m := &item{delivery: d, lane: s.lane}
-	out, err := message.DecodeOutbound(d.Body)
-	if err != nil {
-		m.fault = err
-		return m
+// pump sends of a line what may be sent now.
+func (e *engine) pump(l *line) {
+	for e.step(l) {
 	}
-	s.age.Observe(out.Age(s.e.Now()).Seconds())
-	m.out, m.attempts, m.lastCode = out, out.Attempts, out.FirstCode
-	return m
+	e.sendAside(l)
+	e.pages.tidy(l)
 }
 
-// giveUp asks for the subscription to be closed; it may be asked more than once.
-func (s *source) giveUp() {
-	select {
-	case s.leave <- struct{}{}:
-	default:
+// step handles the first message of a line; false means: nothing more now.
+func (e *engine) step(l *line) bool {
+	if len(l.ready) == 0 || e.ending {
+		return false
 	}
+	now := e.Now()
+	r := l.ready[0]
+	m := r.msgs[0]
+	switch a := e.decide(l, m, now); a.do {
+	case wait:
+		if a.wait > 0 {
+			e.wake(l, a.wait)
+		}
+		return false
+	case rotate:
+		e.calls.await(l)
+		return false
+	case drop:
+		r.take(1)
+		e.metrics.stale.Inc()
+		e.letGo(m)
+	case bury:
+		r.take(1)
+		e.bury(m, death{reason: a.reason})
+	case postpone:
+		r.take(1)
+		e.postpone(m, a.wait)
+	case overflow:
+		return e.overflow(l, nil)
+	case offer:
+		return e.offer(l, r, now)
+	}
+	return true
 }
 
-// close ends the subscription, so that what is unsettled goes back. Feeders have
-// ended.
-func (s *source) close() error {
-	if s == nil || s.sub == nil {
-		return nil
+// offer asks the excess map for a call, and has it made.
+func (e *engine) offer(l *line, r *recipient, now time.Time) bool {
+	m := r.msgs[0]
+	d := e.gate.Offer(now, excess.Request{Key: l.key, Since: m.source.partition.since})
+	if d.Wait != 0 {
+		m.due = now.Add(d.Wait)
+		e.wake(l, d.Wait)
+		if d.Wait > shutTime && e.mustOverflow(l, m, now) {
+			return e.overflow(l, nil)
+		}
+		return false
 	}
-	return s.sub.Close()
+	if !m.due.IsZero() {
+		e.metrics.paceError.Observe(max(0, now.Sub(m.due)).Seconds())
+		m.due = time.Time{}
+	}
+	e.call(l, r, d.Permit, now)
+	return true
+}
+
+// wake makes the engine look at a line after d.
+func (e *engine) wake(l *line, d time.Duration) {
+	l.wakeAt = e.Now().Add(min(d, lookEvery))
+	e.timers.add(timer{at: l.wakeAt, line: l})
+}
+
+// resume brings a recipient back whose next try was due.
+func (e *engine) resume(r *recipient) {
+	r.setBusy(false)
+	e.pump(r.line)
+}
+
+// letGo ends what is known of a message: it is settled, or another's.
+func (e *engine) letGo(m *held) {
+	if m.gone {
+		return
+	}
+	m.gone = true
+	if !m.token {
+		e.pages.held--
+	}
+	m.source.drop(m)
 }

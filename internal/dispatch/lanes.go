@@ -1,188 +1,423 @@
 package dispatch
 
-import "time"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
 
-// lane is what the engine knows of a lane that is delivered to it, since it was
-// last subscribed to.
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+// A lane is a queue of one page and class, for as long as that has more than
+// the partition should hold for it.
+//
+// It begins with a token: a message on the page's partition that names the lane
+// and is confirmed before the lane is declared. Whoever owns the partition
+// holds the token without acknowledging it, and consumes the lane. When it ends,
+// however it does, the next owner is delivered the token and consumes the lane,
+// so no message of a lane is ever forgotten. The lane is deleted before its token
+// is acknowledged: an owner that finds a token without a queue makes it anew, and
+// finds it empty.
+//
+// While a lane is in use all of its page's messages go there, behind those that
+// are in it. Once nobody waits for the page's pace a marker goes behind them all,
+// and what comes next waits for it. When the marker comes out of the lane nothing
+// else is in it, and the page's messages are sent directly again: so their order
+// stays, and a page that is busy all the time leaves excess, too.
+const (
+	// declareTime is how long the broker may take to make a lane.
+	declareTime = 2 * time.Second
+	// markerTime is how long a page's messages wait for the marker in its lane:
+	// longer than a healthy broker needs, and no longer than a call takes. After
+	// that they go behind it.
+	markerTime = 500 * time.Millisecond
+	// linger is how long an empty lane is kept for the page's next burst.
+	linger = time.Minute
+	// renewTime is how long a token is held: less than half of what RabbitMQ
+	// takes for a hung consumer, 30 minutes.
+	renewTime = 10 * time.Minute
+	// lostTime is how long a token that was lost with its connection may take to
+	// be delivered again. What is not, is another replica's.
+	lostTime = 10 * time.Second
+	// laneBudget, shared by the lanes there are when one is opened, bounds what
+	// that holds: four hold LanePrefetch each, all 128 some 300,000 together.
+	laneBudget = 1 << 16
+)
+
+// lane is one page's lane, as its owner knows it.
 type lane struct {
-	term     int       // how often the lane was given up: calls from before do not count
-	held     int       // messages of it in the engine's hands
-	inFlight int       // calls of them
-	since    time.Time // when the first of what is held came
-	progress time.Time // when a call ended, or something could be sent again
-	silent   bool      // no progress: nothing more is sent, and without an answer it is given up
-	leaving  bool      // nothing more is sent; given up once its calls have ended
-	closing  bool      // that was asked for
+	line  *line
+	queue string
+	owner *source // the partition's subscription for which this replica owns it
+	src   *source // nil: not consumed
+
+	token    *held
+	tokenAt  time.Time // when the token came, or was last sent
+	tokenOut bool      // one is on its way here
+	lost     bool      // the one that was here went with its connection
+
+	open    bool      // it exists
+	inUse   bool      // all of its page's messages go there
+	busy    bool      // something is asked of the broker
+	moving  int       // messages on their way to it
+	marker  string    // id of the marker that is in it, or on its way; empty: none
+	marking bool      // its page's messages wait for the marker
+	empty   time.Time // when it was found empty; zero: it was not, since
 }
 
-// paused reports whether nothing of the lane may be sent.
-func (l *lane) paused() bool { return l.silent || l.leaving }
+// lanes is those of this replica.
+type lanes struct{ list []*lane }
 
-// paused reports whether nothing of a lane, or of what is on none, may be sent.
-func (e *engine) paused(i int) bool {
-	if i == noLane {
-		return e.free.paused()
-	}
-	return e.lanes[i].paused()
+// awaitsLane reports whether m must wait for its page's lane to be made or found
+// empty, because older messages may be there.
+func (l *line) awaitsLane(m *held) bool {
+	return l.lane != nil && l.lane.inUse && (!l.lane.open || l.lane.marking) && m.source.lane == nil && !m.tried
 }
 
-// tick checks the lanes. It gives up to another replica a lane that makes no
-// progress, and one that is too many for a replica without a free call.
-func (e *engine) tick() {
-	e.fireTimers() // what is due now may be sent: a page whose time has come does not wait
-	now := e.Now()
-	e.checkHealth(now)
-	clear(e.toldBusy)
-	if n := e.suspended.sweep(now); n > 0 {
-		e.Log.Info("suspended pages that nothing was sent to are forgotten", "pages", n)
-	}
-	owned, busiest := 0, -1
-	for i := range e.lanes {
-		l := &e.lanes[i]
-		if l.held == 0 {
-			continue
+// overflow moves what waits of a page, and came from the partition, to its lane.
+// Behind latest, if it is not nil, all others went there before it. It returns
+// false when that must wait for the lane to be made.
+func (e *engine) overflow(l *line, latest *held) bool {
+	k := l.lane
+	switch {
+	case k == nil && len(e.lanes.list) >= e.Lanes:
+		e.postponeAll(l)
+		return true
+	case k == nil:
+		p := e.sources.partitions[e.Broker.Topology().PartitionOf(l.key.Page)]
+		if p.src == nil || p.src.leaving {
+			return false
 		}
-		owned++
-		if !l.paused() && e.checkProgress(i, now) {
-			l.silent = true
-			e.leave(i)
-		}
-		if !l.paused() && (busiest < 0 || l.held > e.lanes[busiest].held) {
-			busiest = i
-		}
-	}
-	e.metrics.lanes.Set(float64(owned))
-	e.checkPart(owned, busiest)
-}
-
-// checkProgress reports whether a lane is stuck: it made no progress for stuckAfter
-// though something of it could be sent. It notes progress where the pages' pace,
-// a backoff or the breaker holds all of it back. A replica that is probing keeps
-// no lane longer, whatever the reason: others may be able to send.
-func (e *engine) checkProgress(i int, now time.Time) bool {
-	l := &e.lanes[i]
-	if e.probing.Load() {
-		return now.Sub(l.since) > stuckAfter
-	}
-	if now.Sub(l.progress) <= stuckAfter {
+		e.makeLane(e.newLane(l, p.src), true)
 		return false
+	case e.settler.Blocked(k.queue) >= mostBlocked:
+		e.postponeAll(l)
+		return true
 	}
-	if l.inFlight == 0 && !e.couldSend(i, now) {
-		l.progress = now
-		return false
+	if !k.inUse {
+		k.inUse = true
+		e.gate.Enter(e.Now(), l.key)
+	}
+	k.empty = time.Time{}
+	var list []*held
+	if latest != nil && l.direct == 1 { // as with each message of a page in excess
+		list = l.recipients[latest.out.To].remove(isDirect)
+	} else {
+		list = l.remove(isDirect)
+	}
+	for _, m := range list {
+		k.moving++
+		to := queue.Message{Queue: k.queue, ID: m.delivery.ID, Body: e.encode(m), Headers: m.delivery.Headers}
+		e.move(m, destination{lane: k}, to)
 	}
 	return true
 }
 
-// couldSend reports whether a message of the lane waits for nothing but a call.
-func (e *engine) couldSend(i int, now time.Time) bool {
-	for id, q := range e.pages {
-		if id.lane == i && len(q.heap) > 0 && !q.wakeAt.After(now) {
-			return true
+// isDirect reports whether a message that waits came from the partition and may
+// go behind others.
+func isDirect(m *held) bool {
+	return m.source.lane == nil && !m.source.leaving && !m.tried && m.out.Broadcast == ""
+}
+
+// postponeAll moves what waits of a page to a retry queue, where no lane can be
+// had for it.
+func (e *engine) postponeAll(l *line) {
+	for _, m := range l.remove(isDirect) {
+		e.postpone(m, retryMedium)
+	}
+}
+
+// newLane makes a lane known, in place of the one that a subscription before had.
+func (e *engine) newLane(l *line, owner *source) *lane {
+	k := &lane{line: l, owner: owner, queue: e.Broker.Topology().Lane(l.key.Page, l.key.Class)}
+	e.lanes.list = append(slices.DeleteFunc(e.lanes.list, func(o *lane) bool { return o == l.lane }), k)
+	l.lane = k
+	return k
+}
+
+// ask has the broker asked something about a lane, beside the engine.
+func (e *engine) ask(k *lane, f func(ctx context.Context) error, then func(e *engine, err error)) {
+	k.busy = true
+	e.sources.feeders.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), declareTime)
+		err := f(ctx)
+		cancel()
+		e.post(func(e *engine) {
+			k.busy = false
+			then(e, err)
+			e.settleSource(k.owner)
+		})
+	})
+}
+
+// makeLane declares a lane, and sends its token where there is none yet.
+func (e *engine) makeLane(k *lane, withToken bool) {
+	now := e.Now()
+	if withToken {
+		k.tokenOut, k.tokenAt = true, now
+	}
+	token := e.newToken(k, now)
+	e.ask(k, func(ctx context.Context) error {
+		if withToken {
+			if err := e.Broker.Publish(ctx, token); err != nil {
+				return err
+			}
 		}
-	}
-	return false
+		return e.declareLane(ctx, k.queue)
+	}, func(e *engine, err error) { e.laneMade(k, err) })
 }
 
-// replicaCount returns the number of replicas as the broker last said.
-func (e *engine) replicaCount() int { return int(max(1, e.replicas.Load())) }
+// errNoLane is why a lane cannot be used that does not exist, so that nothing
+// is in it.
+var errNoLane = errors.New("there is no such queue, and none can be made")
 
-// checkPart gives up the busiest lane of a replica that owns more than its part
-// while every call is taken.
-func (e *engine) checkPart(owned, busiest int) {
-	if e.inFlight < e.limit.Limit() {
-		e.full = 0
-		return
+// declareLane makes a lane unless it exists.
+func (e *engine) declareLane(ctx context.Context, name string) error {
+	err := e.Broker.Declare(ctx, e.Broker.Topology().LaneSpec(name))
+	if err == nil {
+		return nil
 	}
-	e.full++
-	part := (len(e.lanes) + e.replicaCount() - 1) / e.replicaCount()
-	if e.full >= fullTicks && owned > part && busiest >= 0 {
-		e.full = 0
-		e.Log.Info("every call is taken; giving up the busiest lane", "lane", busiest, "owned", owned)
-		e.metrics.givenUp.WithLabelValues("overloaded").Inc()
-		e.lanes[busiest].leaving = true
-		e.leave(busiest)
+	if _, missing := e.Broker.Inspect(ctx, name); errors.Is(missing, queue.ErrUnroutable) {
+		return fmt.Errorf("%w: %w", errNoLane, err)
 	}
+	return err
 }
 
-// noteProgress notes that a call of m's lane has ended. An answer shows that the
-// lane is only slow, and it is kept. A call that failed at once shows at least
-// that calls do not hang.
-func (e *engine) noteProgress(m *item, now time.Time, answer, quick bool) {
-	if m.lane == noLane || m.term != e.lanes[m.lane].term {
-		return
-	}
-	l := &e.lanes[m.lane]
-	if answer || quick {
-		l.progress = now
-	}
-	if answer && l.silent && !l.closing {
-		l.silent = false
-		e.awaitAll(m.lane)
+// newToken is the message that makes whoever is delivered it the lane's owner.
+func (e *engine) newToken(k *lane, now time.Time) queue.Message {
+	return queue.Message{
+		Queue: e.Broker.Topology().OutboundOf(k.line.key.Page), ID: fmt.Sprintf("lane/%s/%d", k.line.key.Page, now.UnixNano()),
+		Body: []byte(k.line.key.Class), Headers: map[string]string{message.HeaderLane: k.line.key.Page},
 	}
 }
 
-// awaitAll puts the pages of a lane that may be sent again among those that wait
-// for a call to end.
-func (e *engine) awaitAll(lane int) {
-	for id, q := range e.pages {
-		if id.lane == lane && len(q.heap) > 0 {
-			e.await(q)
-		}
-	}
-}
-
-// leave gives a lane up once its calls have ended and their results are settled,
-// or on their way as acknowledgements in the lane's channel. So nothing is sent
-// twice, and the rest goes on in order elsewhere. Calls that hang end when their
-// time is over. To cancel the consumer and go on holding what is in a call would
-// be faster, and was tried. RabbitMQ makes the next consumer active within 2 ms,
-// and it overtakes what is held here.
-func (e *engine) leave(i int) {
-	l := &e.lanes[i]
-	if !l.paused() || l.inFlight > 0 || l.closing {
-		return
-	}
-	l.closing = true
-	if l.silent {
-		e.Log.Warn("lane makes no progress; giving it up", "lane", i, "held", l.held)
-		e.metrics.givenUp.WithLabelValues("stuck").Inc()
-	}
-	e.moves.After(e.laneIn[i].giveUp)
-}
-
-// purge lets go of what is held of a source whose subscription has ended.
-func (e *engine) purge(s *source) {
+// laneMade begins to use a lane that exists now.
+func (e *engine) laneMade(k *lane, err error) {
+	l := k.line
 	switch {
-	case s.lane != noLane:
-		e.lanes[s.lane] = lane{term: e.lanes[s.lane].term + 1}
-	case s == e.outbound:
-		e.free = lane{}
-	}
-	e.dropDeferred()
-	for id, q := range e.pages {
-		if id.lane == s.lane {
-			e.dropStale(q)
+	case l.lane != k:
+		return
+	case k.owner.leaving || k.owner.closing:
+		e.forgetLane(k)
+	case err != nil && k.token != nil && !errors.Is(err, errNoLane): // there may be messages in it: until it is there, the page waits
+		e.Log.Warn("lane cannot be consumed; trying again", "queue", k.queue, "err", err)
+		e.timers.add(timer{at: e.Now().Add(consumeRetry), do: func() {
+			if l.lane == k && !k.busy && !k.open {
+				e.makeLane(k, false)
+			}
+		}})
+	case err != nil:
+		e.Log.Warn("no lane for a page; its messages wait in a retry queue", "queue", k.queue, "err", err)
+		if k.token != nil {
+			e.endToken(k.token)
 		}
-	}
-	if s == e.outbound { // a broadcast may have waited for it
-		e.awaitAll(noLane)
-		e.drainReady()
+		e.postponeAll(l)
+		e.forgetLane(k)
+	default:
+		k.open = true
+		e.consumeLane(k)
+		e.goBehind(k)
 	}
 }
 
-// dropStale lets go of a page's messages that are another consumer's again.
-// `outbound` and the broadcasts share the pages but not the subscription.
-func (e *engine) dropStale(q *pageQueue) {
-	var live []*item
-	for len(q.heap) > 0 {
-		if m := q.pop(); m.delivery.Live() {
-			live = append(live, m)
-		} else {
-			e.dropItem(m)
+// consumeLane subscribes to a lane that exists.
+func (e *engine) consumeLane(k *lane) {
+	prefetch := min(e.LanePrefetch, max(MinLanePrefetch, laneBudget/len(e.lanes.list)))
+	if k.src = e.open(k.queue, k.owner.partition, k, prefetch); k.src != nil {
+		return
+	}
+	e.timers.add(timer{at: e.Now().Add(consumeRetry), do: func() {
+		if k.line.lane == k && k.src == nil && k.open && !k.owner.leaving {
+			e.consumeLane(k)
+		}
+	}})
+}
+
+// takeToken takes a lane over, or keeps the new token of one that is ours.
+func (e *engine) takeToken(m *held) {
+	l := e.pages.line(m.key())
+	k := l.lane
+	switch {
+	case m.source.leaving: // it goes back with the subscription
+		if k != nil {
+			k.tokenOut = false
+		}
+		e.settleSource(m.source)
+	case k == nil || k.owner != m.source:
+		k = e.newLane(l, m.source)
+		k.token, k.tokenAt, k.inUse = m, e.Now(), true
+		e.gate.Enter(e.Now(), l.key)
+		e.makeLane(k, false)
+	default:
+		old := k.token
+		k.token, k.tokenAt, k.tokenOut, k.lost = m, e.Now(), false, false
+		if old != nil {
+			e.endToken(old)
 		}
 	}
-	for _, m := range live {
-		q.push(m)
+	e.pages.tidy(l)
+}
+
+// endToken takes a token or marker off its queue.
+func (e *engine) endToken(m *held) {
+	if err := m.delivery.Ack(); err != nil {
+		e.Log.Debug("acknowledge lane's token", "id", m.delivery.ID, "err", err)
 	}
+	e.letGo(m)
+}
+
+// leaveLanes gives the lanes of a partition up.
+func (e *engine) leaveLanes(owner *source, reason string) {
+	for _, k := range slices.Clone(e.lanes.list) {
+		if k.owner == owner && k.src != nil {
+			e.leave(k.src, reason)
+		}
+	}
+}
+
+// lanesOpen reports whether a lane of a source that leaves is not given up yet,
+// or its token not here: it must be in the partition before what the next owner
+// is delivered.
+func (e *engine) lanesOpen(owner *source) bool {
+	return slices.ContainsFunc(e.lanes.list, func(k *lane) bool {
+		return k.owner == owner && (k.src != nil && !k.src.ended || k.busy || k.tokenOut || k.moving > 0)
+	})
+}
+
+// laneClosed follows the end of a lane's subscription.
+func (e *engine) laneClosed(k *lane) {
+	k.src = nil
+	switch {
+	case k.line.lane != k:
+	case e.ending || k.owner.leaving:
+		e.settleSource(k.owner)
+	case k.lost:
+		e.forgetLane(k)
+	case k.inUse || k.empty.IsZero(): // what was held for too long comes again
+		e.consumeLane(k)
+	default:
+		e.deleteLane(k)
+	}
+}
+
+// deleteLane ends a lane that is empty, and then its token.
+func (e *engine) deleteLane(k *lane) {
+	k.open = false
+	e.ask(k, func(ctx context.Context) error { return e.Broker.Delete(ctx, k.queue) }, func(e *engine, err error) {
+		switch {
+		case k.line.lane != k:
+		case err != nil: // it may have messages: look again
+			e.Log.Warn("delete lane", "queue", k.queue, "err", err)
+			k.inUse = true
+			e.gate.Enter(e.Now(), k.line.key)
+			e.makeLane(k, false)
+		default:
+			if k.token != nil {
+				e.endToken(k.token)
+			}
+			e.forgetLane(k)
+		}
+	})
+}
+
+// forgetLane drops what is known of a lane; its page's line may be gone then.
+func (e *engine) forgetLane(k *lane) {
+	e.lanes.list = slices.DeleteFunc(e.lanes.list, func(o *lane) bool { return o == k })
+	k.line.lane = nil
+	e.gate.Leave(k.line.key)
+	e.pump(k.line)
+}
+
+// checkLanes finds lanes that are empty, no longer needed, or another's, and
+// renews tokens.
+func (e *engine) checkLanes(now time.Time) {
+	for _, k := range slices.Clone(e.lanes.list) {
+		switch {
+		case k.owner.closing || k.owner.partition.src != k.owner:
+			if k.src == nil && !k.busy {
+				e.forgetLane(k)
+			}
+		case k.owner.leaving || k.busy || !k.open || k.src == nil || k.src.leaving:
+		case k.token != nil && !k.token.delivery.Live():
+			e.letGo(k.token)
+			k.token, k.tokenAt, k.lost = nil, now, true
+		case k.lost && now.Sub(k.tokenAt) > lostTime:
+			e.leave(k.src, "lost")
+		case k.token != nil && !k.tokenOut && now.Sub(k.tokenAt) > renewTime:
+			e.sendToken(k, now)
+		case k.inUse && k.marker == "": // at a random time, because events may come with the ticks
+			e.timers.add(timer{at: now.Add(time.Duration(e.Random() * float64(tickEvery))), do: func() { e.sendMarker(k) }})
+		case !k.inUse && k.token != nil && !k.tokenOut && k.src.held == 0 && now.Sub(k.empty) > linger:
+			e.leave(k.src, "idle")
+		}
+	}
+}
+
+// sendMarker finds out whether a lane is empty, unless messages wait for their
+// page's pace. What has come out of it is in order here; what is in it comes out
+// before the marker.
+func (e *engine) sendMarker(k *lane) {
+	if k.line.lane != k || k.busy || !k.open || !k.inUse || k.src == nil || k.src.leaving || k.marker != "" ||
+		k.moving > 0 || len(k.line.ready) > 0 {
+		return
+	}
+	now := e.Now()
+	marker := e.newToken(k, now)
+	marker.Queue, marker.ID = k.queue, fmt.Sprintf("mark/%s/%d", k.line.key.Page, now.UnixNano())
+	k.marker, k.marking = marker.ID, true
+	e.ask(k, func(ctx context.Context) error { return e.Broker.Publish(ctx, marker) }, func(e *engine, err error) {
+		if err == nil || k.marker != marker.ID {
+			return
+		}
+		e.Log.Warn("send lane's marker", "queue", k.queue, "err", err)
+		k.marker = "" // it may come all the same
+		e.goBehind(k)
+	})
+	e.timers.add(timer{at: now.Add(markerTime), do: func() {
+		if k.marking && k.marker == marker.ID {
+			e.goBehind(k)
+		}
+	}})
+}
+
+// goBehind has what waited for a lane go there, behind what is in it, whether or
+// not it could be sent now.
+func (e *engine) goBehind(k *lane) {
+	k.marking = false
+	e.overflow(k.line, nil)
+	e.pump(k.line)
+}
+
+// takeMarker ends the use of a lane whose marker came in time.
+func (e *engine) takeMarker(m *held) {
+	k := m.source.lane
+	if m.source.leaving { // it goes back with the subscription
+		return
+	}
+	e.endToken(m)
+	if k.marker != m.delivery.ID { // of an owner before
+		return
+	}
+	empty := k.marking && k.line.lane == k
+	k.marker, k.marking = "", false
+	if empty {
+		k.inUse, k.empty = false, e.Now()
+		e.gate.Leave(k.line.key)
+		e.pump(k.line)
+	}
+}
+
+// sendToken sends a further token, for one that is old.
+func (e *engine) sendToken(k *lane, now time.Time) {
+	k.tokenOut, k.tokenAt = true, now
+	token := e.newToken(k, now)
+	e.ask(k, func(ctx context.Context) error { return e.Broker.Publish(ctx, token) }, func(e *engine, err error) {
+		if err != nil {
+			e.Log.Warn("send lane's token", "queue", k.queue, "err", err)
+			k.tokenOut = false // it may come all the same
+		}
+	})
 }

@@ -1,208 +1,368 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 	"chatclub/internal/sender"
 )
 
-// callerFunc is a Send API in one function.
-type callerFunc func(ctx context.Context, out message.Outbound) sender.Result
-
-func (f callerFunc) Send(ctx context.Context, out message.Outbound) sender.Result { return f(ctx, out) }
-
-func (r *rig) givenUpFor(reason string) float64 {
-	return testutil.ToFloat64(r.metrics.givenUp.WithLabelValues(reason))
-}
-
-// A replica whose calls for one page hang, while the API answers for others,
-// sends nothing more for the page after five seconds, and gives its lane up when
-// the calls have ended: another replica sends what is on it, in order.
-func TestStuckLaneIsGivenUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBroker(t, 1)
-		var hung atomic.Int64
-		first := startOn(t, b, callerFunc(func(ctx context.Context, out message.Outbound) sender.Result {
-			if out.Page != "hot" {
-				return sender.Result{Outcome: sender.Sent}
-			}
-			hung.Add(1)
-			select {
-			case <-time.After(10 * time.Second):
-			case <-ctx.Done():
-			}
-			return sender.Result{Outcome: sender.Transient, Err: errors.New("no answer")}
-		}), nil)
-		time.Sleep(2 * time.Second) // every lane is subscribed to by then
-		synctest.Wait()
-		other := &api{latency: 40 * time.Millisecond}
-		second := startOn(t, b, other, nil)
-		time.Sleep(2 * time.Second)
-
-		var want []string
-		hang := func(n int) {
-			for range n {
-				i := len(want)
-				m := msg("hot", fmt.Sprintf("h%d", i%5), i)
-				first.publishTo(t, b.Topology().Lane(0), m)
-				want = append(want, m.ID)
-			}
+// laneQueues are the lanes that exist on the broker.
+func (r *rig) laneQueues() (names []string) {
+	for _, name := range r.broker.Queues() {
+		if strings.Contains(name, ".lane.") {
+			names = append(names, name)
 		}
-		live := func(seconds int) { // the API answers, so it is the lane that is stuck
-			for range seconds {
-				time.Sleep(time.Second)
-				first.publish(t, msg("cold", "c", int(time.Now().UnixMilli())))
-			}
-			synctest.Wait()
-		}
-		hang(4)
-		live(4)
-		hang(1) // a fifth recipient: the lane is not given up yet
-		live(1)
-		if got := hung.Load(); got != 5 {
-			t.Errorf("calls that hang = %d, want one for each of 5 recipients", got)
-		}
-		live(2)
-		hang(15)
-		m := msg("hot", "h5", 20) // a recipient without a call: it would be sent to at once
-		first.publishTo(t, b.Topology().Lane(0), m)
-		want = append(want, m.ID)
-		live(6) // 13 s: the fifth call is still out
-		if got := first.givenUpFor("stuck"); got != 0 {
-			t.Errorf("lanes given up while a call is in flight = %v, want 0", got)
-		}
-		live(3)
-		if got := first.givenUpFor("stuck"); got != 1 {
-			t.Errorf("lanes given up after 16 s = %v, want 1", got)
-		}
-		checkSentInOrder(t, other, "hot", want)
-
-		time.Sleep(time.Minute)
-		first.stop(t)
-		second.stop(t)
-		if got := testutil.ToFloat64(first.metrics.stale); got != 21 {
-			t.Errorf("stale deliveries of the lane that was given up = %v, want all 21", got)
-		}
-		if got := hung.Load(); got != 5 {
-			t.Errorf("calls for the page after its lane was given up = %d, want none", got-5)
-		}
-		for _, name := range []string{b.Topology().Outbound(), b.Topology().Lane(0), b.Topology().Dead()} {
-			if got := second.drain(t, name); len(got) != 0 {
-				t.Errorf("left on %s = %d, want 0", name, len(got))
-			}
-		}
-	})
-}
-
-// checkSentInOrder checks that exactly the wanted messages of a page were sent,
-// those to one recipient in their order.
-func checkSentInOrder(t *testing.T, a *api, page string, want []string) {
-	t.Helper()
-	byRecipient := func(ids []string) map[string][]string {
-		m := make(map[string][]string)
-		for _, id := range ids {
-			if parts := strings.Split(id, "/"); parts[0] == page { // page/mid/recipient
-				m[parts[2]] = append(m[parts[2]], parts[1])
-			}
-		}
-		return m
 	}
-	if diff := cmp.Diff(byRecipient(want), byRecipient(a.accepted())); diff != "" {
-		t.Errorf("sent for page %s (-want +got):\n%s", page, diff)
-	}
+	return names
 }
 
-// A replica without a free call gives up the busiest lanes beyond its part of
-// them, each once its calls have ended: nothing is called twice, and the two
-// replicas send twice as fast as one.
-func TestOverloadedReplicaGivesUpLanesBeyondItsPart(t *testing.T) {
+// A page with more than the partition has room for goes to a lane of its own, in
+// order, and its neighbours on the partition go on. Once it is empty for a while
+// the lane is gone, and its token.
+func TestOverflowToALaneAndBack(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const lanes, each = 4, 600
-		b := newBroker(t, lanes)
-		a := &api{latency: 100 * time.Millisecond}
-		four := func(c *Config) { c.MaxInFlight = 4 } // 40 messages a second
-		first := startOn(t, b, a, four)
-		time.Sleep(2 * time.Second)
-
-		want := make(map[string][]string)
-		for i, page := range pageOfEachLane(t, first) {
-			for n := range each {
-				m := msg(page, fmt.Sprintf("u%d", n%10), n)
-				first.publishTo(t, b.Topology().Lane(i), m)
-				want[page] = append(want[page], m.ID)
-			}
-		}
-		time.Sleep(time.Second) // an owner's first message waits for up to a moment
-		alone := len(a.accepted())
-		time.Sleep(6 * time.Second)
-		if got := first.givenUpFor("overloaded"); got != 0 {
-			t.Errorf("lanes given up by the only replica = %v, want 0", got)
-		}
-		alone = len(a.accepted()) - alone
-
-		second := startOn(t, b, a, func(c *Config) {
-			four(c)
-			c.Random = func() float64 { return 0 } // subscribes to every lane at once, before one is given up
+	for _, replicas := range []int{1, 3} {
+		t.Run(fmt.Sprint(replicas, " replicas"), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, replicas, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
+				pages := r.peers(2)
+				hot, cold := pages[0], pages[1]
+				r.limits = func(string, message.Class) int { return 300 }
+				began := time.Now()
+				go func() {
+					time.Sleep(50 * time.Millisecond) // not in the midst of the burst
+					every(100*time.Millisecond, 30*time.Second, func(i int) { r.text(cold, fmt.Sprint("c", i%20)) })
+				}()
+				for range 20 {
+					r.text(hot, guests("h", 100)...)
+				}
+				r.sleep(time.Second)
+				if got, want := r.laneQueues(), []string{r.top.Lane(hot, "text")}; !slices.Equal(got, want) {
+					t.Errorf("lanes = %v, want %v", got, want)
+				}
+				r.sleep(time.Minute)
+				r.checkSentOnce()
+				if w := quantile(r.waits(cold), 1); w > 50*time.Millisecond {
+					t.Errorf("a neighbour's message waited %v, want 20 ms", w)
+				}
+				if w := quantile(r.waits(hot), 1); w > 8*time.Second {
+					t.Errorf("the last of 2,000 messages was accepted %v after %v, want within 8 s at 300/s", w, began)
+				}
+				if n := len(r.laneQueues()); n != 1 {
+					t.Errorf("%d lanes a moment after the burst, want that it is kept for the next", n)
+				}
+				r.text(hot, "h-1") // it uses the partition again
+				r.sleep(100 * time.Millisecond)
+				owner := r.replicas[r.owner(hot)]
+				if got := testutil.ToFloat64(owner.metrics.overflowed); got >= 2000 || got < 1000 {
+					t.Errorf("overflowed = %v, want most of the 2,000, and no message after them", got)
+				}
+				owner.inspect(func(e *engine) {
+					if _, excess := e.gate.Len(); excess != 0 {
+						t.Errorf("%d pages in excess, want none any more", excess)
+					}
+				})
+				r.sleep(3 * time.Minute)
+				if got := r.laneQueues(); len(got) != 0 {
+					t.Errorf("lanes = %v, want none any more", got)
+				}
+				owner.inspect(func(e *engine) {
+					if n, open := len(e.lanes.list), len(e.sources.open); n != 0 || open != len(e.sources.partitions) || len(e.pages.lines) != 0 {
+						t.Errorf("%d lanes, %d subscriptions and %d lines are left, want 0, %d, 0", n, open, len(e.pages.lines), len(e.sources.partitions))
+					}
+				})
+				r.checkSentOnce()
+				r.end()
+				if info, err := r.broker.Inspect(t.Context(), r.top.OutboundOf(hot)); err != nil || info.Ready != 0 {
+					t.Errorf("%d messages are left on the partition, want not even a token", info.Ready)
+				}
+			})
 		})
-		time.Sleep(12 * time.Second)
-		synctest.Wait()
-		if got := first.givenUpFor("overloaded"); got != 2 {
-			t.Errorf("lanes given up with a second replica = %v, want 2 of 4", got)
-		}
-		if got := second.givenUpFor("overloaded"); got != 0 {
-			t.Errorf("lanes given up by the second replica = %v, want 0: it has its part", got)
-		}
-		for i, r := range []*rig{first, second} {
-			if got := testutil.ToFloat64(r.metrics.lanes); got != 2 {
-				t.Errorf("lanes owned by replica %d = %v, want 2", i, got)
-			}
-		}
-		before := len(a.accepted())
-		time.Sleep(6 * time.Second)
-		if got := len(a.accepted()) - before; alone != 240 || got < 475 { // a call that begins at the last moment ends after it
-			t.Errorf("sent in 6 s = %d by one replica and %d by two, want 240 and 480", alone, got)
-		}
+	}
+}
 
-		time.Sleep(time.Minute)
-		first.stop(t)
-		second.stop(t)
-		for page, ids := range want {
-			checkSentInOrder(t, a, page, ids)
-		}
-		for id, n := range a.calls {
-			if n != 1 {
-				t.Errorf("calls for %s = %d, want 1", id, n)
+// Text and media of a page do not share a lane.
+func TestClassesHaveLanesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
+		r.limits = func(_ string, c message.Class) int {
+			if c == message.ClassMedia {
+				return 10
 			}
+			return 300
+		}
+		r.media("page0", guests("v", 200)...)
+		r.sleep(time.Second)
+		every(time.Second, 10*time.Second, func(int) { r.text("page0", guests("u", 20)...) })
+		if n := len(r.ids()); n < 200 {
+			t.Errorf("accepted %d, want all 200 texts beside the voice messages", n)
+		}
+		if got := r.laneQueues(); !slices.Equal(got, []string{r.top.Lane("page0", "media")}) {
+			t.Errorf("lanes = %v, want the one of media", got)
+		}
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+	})
+}
+
+// With all lanes taken a page's messages go round by a retry queue: none is lost,
+// and the partition stays free for others.
+func TestMoreExcessThanLanes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch, c.Lanes = 64, 1 }, func(t *testing.T, r *rig) {
+		pages := r.peers(3)
+		for _, page := range pages[:2] {
+			for range 10 {
+				r.text(page, guests("u", 100)...)
+			}
+		}
+		go every(100*time.Millisecond, 10*time.Second, func(i int) { r.text(pages[2], fmt.Sprint("c", i)) })
+		r.sleep(15 * time.Second)
+		if w := quantile(r.waits(pages[2]), 0.99); w > 100*time.Millisecond {
+			t.Errorf("a neighbour's messages waited %v", w)
+		}
+		if n := len(r.laneQueues()); n != 1 {
+			t.Errorf("%d lanes, want 1", n)
+		}
+		r.sleep(5 * time.Minute)
+		r.inversions = nil // the price
+		r.checkSentOnce()
+	})
+}
+
+// A broker that makes no lane: the messages go round, and arrive.
+func TestNoLaneCanBeMade(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
+		r.only().link.with(func(l *link) {
+			l.refuse = func(name string) error {
+				if strings.Contains(name, ".lane.") {
+					return errors.New("too many queues")
+				}
+				return nil
+			}
+		})
+		r.text("page0", guests("u", 1000)...)
+		r.sleep(5 * time.Minute)
+		r.inversions = nil
+		r.checkSentOnce()
+		r.only().inspect(func(e *engine) {
+			if n := len(e.lanes.list); n != 0 {
+				t.Errorf("%d lanes, want none", n)
+			}
+			if n := e.sources.partitions[r.top.PartitionOf("page0")].src.held; n != 0 {
+				t.Errorf("%d deliveries are held, want not even a token", n)
+			}
+		})
+	})
+}
+
+// A token without a queue makes it, finds it empty, and ends.
+func TestTokenWithoutALane(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		token := queue.Message{
+			Queue: r.top.OutboundOf("page0"), ID: "lane/page0/1", Body: []byte("text"), Headers: map[string]string{message.HeaderLane: "page0"},
+		}
+		for range 3 { // further ones of the same lane, too
+			if err := r.broker.Publish(t.Context(), token); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.text("page0", guests("u", 20)...)
+		r.sleep(2 * time.Second)
+		r.checkSentOnce()
+		r.sleep(3 * time.Minute)
+		if got := r.laneQueues(); len(got) != 0 {
+			t.Errorf("lanes = %v, want none", got)
+		}
+		r.only().inspect(func(e *engine) {
+			if n := e.sources.partitions[r.top.PartitionOf("page0")].src.held; n != 0 {
+				t.Errorf("%d deliveries are held, want no token", n)
+			}
+		})
+	})
+}
+
+// A token is renewed before the broker takes its holder for hung, and what it
+// replaces goes.
+func TestTokenIsRenewed(t *testing.T) {
+	t.Parallel()
+	slow := func(c *Config) { c.Prefetch, c.Limit = 64, message.Limits{Text: 2, Media: 1}.Of }
+	inBubble(t, 1, slow, func(t *testing.T, r *rig) {
+		r.text("page0", guests("u", 200)...)
+		for range 6 * 25 { // a little more than the limit, for 25 minutes
+			r.text("page0", guests("u", 21)...)
+			r.sleep(10 * time.Second)
+			r.only().inspect(func(e *engine) {
+				for m := e.sources.partitions[r.top.PartitionOf("page0")].src.first; m != nil; m = m.next {
+					if age := time.Since(m.since); age > 11*time.Minute {
+						t.Fatalf("a delivery of the partition is held for %v, token: %v", age, m.token)
+					}
+				}
+			})
+		}
+		r.sleep(5 * time.Minute)
+		r.checkSentOnce()
+		if got := r.laneQueues(); len(got) != 0 {
+			t.Errorf("lanes = %v, want none", got)
 		}
 	})
 }
 
-// pageOfEachLane is a page for each lane, in the lanes' order.
-func pageOfEachLane(t *testing.T, r *rig) []string {
-	t.Helper()
-	top := r.broker.Topology()
-	pages := make([]string, top.Lanes)
-	for i, found := 0, 0; found < len(pages); i++ {
-		page := fmt.Sprintf("p%d", i)
-		for lane := range pages {
-			if pages[lane] == "" && top.LaneOf(page) == top.Lane(lane) {
-				pages[lane] = page
-				found++
+// A page that is shut for a day gives its partition up to others, and a neighbour
+// with a burst has sent it as its limit allows.
+func TestShutNeighbour(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 256 }, func(t *testing.T, r *rig) {
+		pages := r.peers(2)
+		shut, page := pages[0], pages[1]
+		r.limits = func(p string, _ message.Class) int { return 300 }
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if o.Page == shut {
+				return fail(sender.PageThrottled)
+			}
+			return sender.Result{}
+		})
+		go every(50*time.Millisecond, 2*time.Minute, func(i int) { r.text(shut, fmt.Sprint("s", i%100)) })
+		go every(time.Second, 2*time.Minute, func(int) { r.text(page, guests("m", 33)...) })
+		r.sleep(time.Minute + 500*time.Millisecond)
+		burst := r.text(page, guests("big", 500)...)
+		r.sleep(2 * time.Minute)
+		for _, id := range burst {
+			if w := r.times[id].Sub(r.born[id]); r.accepted[id] != 1 || w > 5*time.Second {
+				t.Fatalf("%s of a burst of 500 was accepted %d times, after %v", id, r.accepted[id], w)
 			}
 		}
+		if w := quantile(r.waits(page), 0.9); w > 25*time.Millisecond {
+			t.Errorf("p90 of the waits beside a shut page = %v, want 20 ms", w)
+		}
+		if n := len(r.callsOf(shut)); n > 200 {
+			t.Errorf("%d calls of the shut page, want at most 200", n)
+		}
+	})
+}
+
+// What waits for nearly as long as the broker allows a consumer goes back.
+func TestNothingIsHeldForTooLong(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if o.Page == "page0" {
+				return fail(sender.PageThrottled)
+			}
+			return sender.Result{}
+		})
+		r.text("page0", guests("u", 20)...)
+		for range 55 {
+			r.sleep(time.Minute)
+			r.only().inspect(func(e *engine) {
+				for _, s := range e.sources.open {
+					for m := s.first; m != nil; m = m.next {
+						if age := time.Since(m.since); age > 16*time.Minute {
+							t.Fatalf("a delivery of %s is held for %v", s.queue, age)
+						}
+					}
+				}
+			})
+		}
+		r.script(nil)
+		r.sleep(4 * time.Minute)
+		r.checkSentOnce()
+	})
+}
+
+// A page that is busy all the time, far below its limit, leaves excess once its
+// burst is sent, whatever the latency, and its broadcasts go again.
+func TestBusyPageLeavesExcess(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name    string
+		latency time.Duration
+		gap     time.Duration
+		people  int
+	}{
+		{"a text every 10 ms", 40 * time.Millisecond, 10 * time.Millisecond, 1},
+		{"a room of 99 at Messenger's latency", 700 * time.Millisecond, time.Second, 99},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 2, func(c *Config) { c.Prefetch = 256 }, func(t *testing.T, r *rig) {
+				rnd := rand.New(rand.NewPCG(1, 2))
+				r.latency = longTailed(rnd, row.latency, 3*row.latency)
+				r.limits = func(string, message.Class) int { return 300 }
+				go every(row.gap, time.Minute, func(i int) {
+					for k := range row.people {
+						r.text("page0", fmt.Sprint("m-", (i+k)%99))
+					}
+				})
+				r.sleep(2 * time.Second)
+				r.text("page0", guests("big", 1000)...)
+				r.sleep(time.Second)
+				p := r.replicas[r.owner("page0")]
+				inExcess := func() (in bool) {
+					p.inspect(func(e *engine) { _, n := e.gate.Len(); in = n > 0 })
+					return in
+				}
+				if !inExcess() {
+					t.Error("not in excess after a burst of 1,000")
+				}
+				r.sleep(15 * time.Second)
+				if inExcess() {
+					t.Error("in excess 15 s after the burst")
+				}
+				r.broadcast("page0", 20*time.Second, guests("b", 5)...)
+				r.sleep(2 * time.Minute)
+				r.checkSentOnce()
+			})
+		})
 	}
-	return pages
+}
+
+// A message that comes out of a lane while its page's next ones wait for the
+// marker was before them, and stays there.
+func TestLaneIsNotEmptyYet(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 300 }
+		lane := r.top.Lane("page0", "text")
+		marked := 0
+		r.only().link.with(func(l *link) {
+			l.dies = func(op, name string) bool {
+				if op != "token" || name != lane {
+					return false
+				}
+				if marked++; marked == 1 {
+					older := r.copyOf("page0", message.ClassText, "ann")
+					r.text("page0", "ann")
+					time.Sleep(time.Millisecond)
+					body, err := older.Encode()
+					if err != nil {
+						t.Error(err)
+					}
+					if err := r.broker.Publish(t.Context(), queue.Message{Queue: lane, ID: older.ID, Body: body}); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(time.Millisecond)
+				}
+				return false
+			}
+		})
+		r.text("page0", guests("u", 400)...)
+		r.sleep(20 * time.Second)
+		if marked == 0 {
+			t.Error("no marker was sent")
+		}
+		r.checkSentOnce()
+	})
 }

@@ -1,295 +1,239 @@
 package dispatch
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
 )
 
-// half is a random number that is always the same.
-func half() float64 { return 0.5 }
-
-// slowGate lets a page have so many messages a second.
-func slowGate(limit float64) *excess.Map {
-	return excess.New(excess.Config{Limit: func(string) float64 { return limit }, LaneHold: 512, Random: half}, time.Now())
-}
-
-// Every decision once, and what is counted of it.
-func TestEveryDecisionIsCounted(t *testing.T) {
+// Every way in which a message or call can end, and what is counted of it.
+func TestMetrics(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, 1, func(c *Config) { c.Random = half }, func(t *testing.T, r *rig) {
 		script := map[string][]sender.Outcome{ // of each page's calls in turn; then sent
 			"hot":     {sender.PageThrottled, sender.PageThrottled, sender.PageThrottled},
 			"app":     {sender.AppThrottled},
-			"flaky":   {sender.Transient, sender.RecipientThrottled},
+			"flaky":   {sender.Transient, sender.RecipientThrottled, sender.Transient, sender.Transient},
 			"stopped": {sender.PageStopped},
 			"gone":    {sender.RecipientGone},
+			"bad":     {sender.BadMessage},
+			"doubled": {sender.Ambiguous},
+			"foreign": {sender.NotOurs},
+			"closed":  {sender.WindowClosed},
 		}
-		a := &api{latency: 40 * time.Millisecond}
-		a.answer = func(out message.Outbound, _ int) sender.Outcome {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			if rest := script[out.Page]; len(rest) > 0 {
-				script[out.Page] = rest[1:]
-				return rest[0]
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			rest := script[o.Page]
+			if len(rest) == 0 {
+				return sender.Result{}
 			}
-			return sender.Sent
+			script[o.Page] = rest[1:]
+			return fail(rest[0])
+		})
+		for _, page := range []string{"plain", "hot", "app", "flaky", "stopped", "gone", "bad", "doubled", "foreign", "closed"} {
+			r.text(page, "u")
+			r.sleep(5 * time.Second)
 		}
-		r := start(t, a, func(c *Config) { c.Random, c.Gate = half, slowGate(300) })
-		time.Sleep(5 * time.Second) // an owner's first two seconds, and the replica's, are over
-		for _, page := range []string{"plain", "hot", "app", "flaky", "stopped", "gone"} {
-			r.publish(t, msg(page, "u", 1))
-			time.Sleep(10 * time.Second)
-		}
-		old := msg("plain", "u", 2)
+		old := r.copyOf("plain", message.ClassText, "u")
 		old.Time = time.Now().Add(-2 * time.Hour).UnixMilli()
-		r.publish(t, old, msg("stopped", "u", 2))
-		time.Sleep(time.Hour)
-		r.publish(t, msg("stopped", "u", 3))
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		r.publish(old)
+		r.text("stopped", "u")
+		r.text("plain", "w", "w", "w") // two of them wait, and are joined
+		r.sleep(time.Hour)
+		r.text("stopped", "u") // its probe
+		r.sleep(time.Minute)
 
 		want := `
-			# TYPE chatclub_dispatch_dead_total counter
-			chatclub_dispatch_dead_total{reason="ambiguous"} 0
-			chatclub_dispatch_dead_total{reason="bad_message"} 0
-			chatclub_dispatch_dead_total{reason="exhausted"} 0
-			chatclub_dispatch_dead_total{reason="expired"} 1
-			chatclub_dispatch_dead_total{reason="gone"} 1
-			chatclub_dispatch_dead_total{reason="not_ours"} 0
-			chatclub_dispatch_dead_total{reason="page_stopped"} 2
-			chatclub_dispatch_dead_total{reason="undecodable"} 0
-			chatclub_dispatch_dead_total{reason="window_closed"} 0
-			# TYPE chatclub_dispatch_given_back_total counter
-			chatclub_dispatch_given_back_total 0
-			# TYPE chatclub_dispatch_held_messages gauge
-			chatclub_dispatch_held_messages 0
-			# TYPE chatclub_dispatch_in_flight_calls gauge
-			chatclub_dispatch_in_flight_calls 0
-			# TYPE chatclub_dispatch_in_flight_limit gauge
-			chatclub_dispatch_in_flight_limit 64
-			# TYPE chatclub_dispatch_lanes_given_up_total counter
-			chatclub_dispatch_lanes_given_up_total{reason="overloaded"} 0
-			chatclub_dispatch_lanes_given_up_total{reason="stuck"} 0
-			# TYPE chatclub_dispatch_lanes_owned gauge
-			chatclub_dispatch_lanes_owned 0
-			# TYPE chatclub_dispatch_overflowed_total counter
-			chatclub_dispatch_overflowed_total 1
-			# TYPE chatclub_dispatch_pages_in_excess gauge
-			chatclub_dispatch_pages_in_excess 0
-			# TYPE chatclub_dispatch_pages_owned gauge
-			chatclub_dispatch_pages_owned 0
-			# TYPE chatclub_dispatch_pages_stopped gauge
-			chatclub_dispatch_pages_stopped 0
-			# TYPE chatclub_dispatch_probes_total counter
-			chatclub_dispatch_probes_total{kind="api"} 1
-			chatclub_dispatch_probes_total{kind="page"} 1
-			chatclub_dispatch_probes_total{kind="stopped"} 1
-			# TYPE chatclub_dispatch_refused_app_total counter
-			chatclub_dispatch_refused_app_total 1
-			# TYPE chatclub_dispatch_refused_total counter
-			chatclub_dispatch_refused_total 3
-			# TYPE chatclub_dispatch_retries_total counter
-			chatclub_dispatch_retries_total{outcome="recipient_throttled"} 1
-			chatclub_dispatch_retries_total{outcome="transient"} 1
-			# TYPE chatclub_dispatch_sent_total counter
-			chatclub_dispatch_sent_total 5
-			# TYPE chatclub_dispatch_stale_total counter
-			chatclub_dispatch_stale_total 0
-			# TYPE chatclub_dispatch_waiting_messages gauge
-			chatclub_dispatch_waiting_messages 0
-		`
-		if diff := cmp.Diff(samplesOf(want), r.counted(t)); diff != "" {
-			t.Errorf("metrics (-want +got):\n%s", diff)
-		}
-		r.stop(t)
-	})
-}
-
-// samplesOf are the samples of an exposition, without comments.
-func samplesOf(text string) (samples []string) {
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			samples = append(samples, line)
-		}
-	}
-	return samples
-}
-
-// counted are the registry's counters and gauges.
-func (r *rig) counted(t *testing.T) (samples []string) {
-	t.Helper()
-	families, err := r.reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if m.GetHistogram() != nil {
-				continue
-			}
-			name := f.GetName()
-			for _, l := range m.GetLabel() {
-				name += fmt.Sprintf("{%s=%q}", l.GetName(), l.GetValue())
-			}
-			samples = append(samples, fmt.Sprint(name, " ", m.GetCounter().GetValue()+m.GetGauge().GetValue()))
-		}
-	}
-	return samples
-}
-
-// observed is the number and the sum of what a histogram has seen, the sum to
-// a millisecond.
-func (r *rig) observed(t *testing.T, name, label string) (n uint64, sum time.Duration) {
-	t.Helper()
-	families, err := r.reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
-				h := m.GetHistogram()
-				return h.GetSampleCount(), time.Duration(h.GetSampleSum() * float64(time.Second)).Round(time.Millisecond)
+# HELP chatclub_dispatch_calls_limit Most calls in flight at the moment.
+# TYPE chatclub_dispatch_calls_limit gauge
+chatclub_dispatch_calls_limit 512
+# HELP chatclub_dispatch_dead_total Messages moved to the dead-letter queue.
+# TYPE chatclub_dispatch_dead_total counter
+chatclub_dispatch_dead_total{reason="ambiguous"} 1
+chatclub_dispatch_dead_total{reason="bad_message"} 1
+chatclub_dispatch_dead_total{reason="exhausted"} 0
+chatclub_dispatch_dead_total{reason="expired"} 1
+chatclub_dispatch_dead_total{reason="failing"} 0
+chatclub_dispatch_dead_total{reason="gone"} 1
+chatclub_dispatch_dead_total{reason="not_ours"} 1
+chatclub_dispatch_dead_total{reason="page_stopped"} 2
+chatclub_dispatch_dead_total{reason="undecodable"} 0
+chatclub_dispatch_dead_total{reason="window_closed"} 1
+# HELP chatclub_dispatch_delayed_total Messages moved to a retry queue, from which they come back.
+# TYPE chatclub_dispatch_delayed_total counter
+chatclub_dispatch_delayed_total 1
+# HELP chatclub_dispatch_given_up_total Partitions and lanes given up to other replicas.
+# TYPE chatclub_dispatch_given_up_total counter
+chatclub_dispatch_given_up_total{reason="balance"} 0
+chatclub_dispatch_given_up_total{reason="held"} 0
+chatclub_dispatch_given_up_total{reason="idle"} 0
+chatclub_dispatch_given_up_total{reason="lost"} 0
+chatclub_dispatch_given_up_total{reason="paused"} 0
+chatclub_dispatch_given_up_total{reason="silent"} 0
+chatclub_dispatch_given_up_total{reason="stop"} 0
+# HELP chatclub_dispatch_held Messages in hand: in calls, waiting, or on their way to another queue.
+# TYPE chatclub_dispatch_held gauge
+chatclub_dispatch_held 0
+# HELP chatclub_dispatch_in_flight Calls in flight.
+# TYPE chatclub_dispatch_in_flight gauge
+chatclub_dispatch_in_flight 0
+# HELP chatclub_dispatch_joined_total Messages that went out in another's call: texts that had to wait for the same recipient.
+# TYPE chatclub_dispatch_joined_total counter
+chatclub_dispatch_joined_total 1
+# HELP chatclub_dispatch_lanes Lanes that this replica owns.
+# TYPE chatclub_dispatch_lanes gauge
+chatclub_dispatch_lanes 0
+# HELP chatclub_dispatch_overflowed_total Messages moved to their page's lane.
+# TYPE chatclub_dispatch_overflowed_total counter
+chatclub_dispatch_overflowed_total 0
+# HELP chatclub_dispatch_pages_in_excess Pages whose messages go to their lane.
+# TYPE chatclub_dispatch_pages_in_excess gauge
+chatclub_dispatch_pages_in_excess 0
+# HELP chatclub_dispatch_pages_sick Pages whose calls fail or hang, so that they are probed.
+# TYPE chatclub_dispatch_pages_sick gauge
+chatclub_dispatch_pages_sick 0
+# HELP chatclub_dispatch_pages_suspended Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time.
+# TYPE chatclub_dispatch_pages_suspended gauge
+chatclub_dispatch_pages_suspended 0
+# HELP chatclub_dispatch_partitions Partitions that were delivered here lately.
+# TYPE chatclub_dispatch_partitions gauge
+chatclub_dispatch_partitions 0
+# HELP chatclub_dispatch_probes_total Calls made to find out whether more is possible: of a page after refusals in a row, of an API or page that is sick, of a suspended page.
+# TYPE chatclub_dispatch_probes_total counter
+chatclub_dispatch_probes_total{kind="api"} 1
+chatclub_dispatch_probes_total{kind="page"} 2
+chatclub_dispatch_probes_total{kind="suspended"} 1
+# HELP chatclub_dispatch_recipients_failing Recipients whose messages failed lately.
+# TYPE chatclub_dispatch_recipients_failing gauge
+chatclub_dispatch_recipients_failing 0
+# HELP chatclub_dispatch_refused_app_total Calls that the app's limit refused.
+# TYPE chatclub_dispatch_refused_app_total counter
+chatclub_dispatch_refused_app_total 1
+# HELP chatclub_dispatch_refused_total Calls that a page's limit refused.
+# TYPE chatclub_dispatch_refused_total counter
+chatclub_dispatch_refused_total 3
+# HELP chatclub_dispatch_retries_total Failed calls whose messages are tried again.
+# TYPE chatclub_dispatch_retries_total counter
+chatclub_dispatch_retries_total{outcome="recipient_throttled"} 1
+chatclub_dispatch_retries_total{outcome="transient"} 3
+# HELP chatclub_dispatch_returned_total Messages that went back to their queue, because it was given up.
+# TYPE chatclub_dispatch_returned_total counter
+chatclub_dispatch_returned_total 0
+# HELP chatclub_dispatch_sent_total Messages that the Send API took, those in joined calls included.
+# TYPE chatclub_dispatch_sent_total counter
+chatclub_dispatch_sent_total 8
+# HELP chatclub_dispatch_stale_total Messages whose connection was lost: they are delivered again.
+# TYPE chatclub_dispatch_stale_total counter
+chatclub_dispatch_stale_total 0
+# HELP chatclub_dispatch_taken_total Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned or stale.
+# TYPE chatclub_dispatch_taken_total counter
+chatclub_dispatch_taken_total 17
+`
+		var names []string
+		for line := range strings.Lines(want) {
+			if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
+				names = append(names, strings.Fields(name)[0])
 			}
 		}
-	}
-	t.Fatalf("no metric %s %s", name, label)
-	return 0, 0
-}
-
-// The age of what is taken from each queue.
-func TestQueueAge(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, &api{}, nil)
-		time.Sleep(3 * time.Second)
-		aged := func(n int, age time.Duration) message.Outbound {
-			m := msg(fmt.Sprint("p", n), "u", n)
-			m.Time = time.Now().Add(-age).UnixMilli()
-			return m
+		if err := testutil.GatherAndCompare(r.only().reg, strings.NewReader(want), names...); err != nil {
+			t.Error(err)
 		}
-		top := r.broker.Topology()
-		r.publishTo(t, top.Outbound(), aged(1, time.Second), aged(2, 2*time.Second))
-		r.publishTo(t, top.Bulk(), aged(3, 20*time.Second))
-		r.publishTo(t, top.Lane(0), aged(4, 5*time.Second))
-		time.Sleep(time.Second)
-		for _, row := range []struct {
-			queue string
-			n     uint64
-			sum   time.Duration
-		}{{"outbound", 2, 3 * time.Second}, {"bulk", 1, 20 * time.Second}, {"lane", 1, 5 * time.Second}} {
-			if n, sum := r.observed(t, "chatclub_dispatch_queue_age_seconds", row.queue); n != row.n || sum != row.sum {
-				t.Errorf("queue age of %s = %d of %v together, want %d of %v", row.queue, n, sum, row.n, row.sum)
-			}
-		}
-		r.stop(t)
-	})
-}
-
-// An owner that has a free call is on time; one that has none is as late as
-// the call that it waits for.
-func TestPaceError(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		call := callerFunc(func(_ context.Context, out message.Outbound) sender.Result {
-			if out.Page == "slow" {
-				time.Sleep(time.Second)
-			}
-			return sender.Result{Outcome: sender.Sent}
-		})
-		r := start(t, call, func(c *Config) { c.MaxInFlight, c.Random, c.Gate = 1, half, slowGate(10/0.98) })
-		time.Sleep(3 * time.Second)
-		lane := r.broker.Topology().Lane(0)
-		// Every 100 ms one is due; the first after half of that.
-		r.publishTo(t, lane, msg("p", "a", 1), msg("p", "b", 2), msg("p", "c", 3))
-		time.Sleep(time.Second)
-		if n, sum := r.observed(t, "chatclub_dispatch_pace_error_seconds", ""); n != 3 || sum != 0 {
-			t.Errorf("pace errors with a free call = %d of %v together, want 3 of 0", n, sum)
-		}
-		r.publishTo(t, lane, msg("p", "d", 4), msg("p", "e", 5))
-		time.Sleep(20 * time.Millisecond)
-		r.publish(t, msg("slow", "s", 6)) // takes the only call for a second, 80 ms before the next is due
-		time.Sleep(5 * time.Second)
-		if n, sum := r.observed(t, "chatclub_dispatch_pace_error_seconds", ""); n != 4 || sum != 920*time.Millisecond {
-			t.Errorf("pace errors beside a call of a second = %d of %v together, want 4 of 920ms", n, sum)
-		}
-		r.stop(t)
-	})
-}
-
-// GET /pages tells of a page in excess what its owner does with it.
-func TestPagesListsWhatWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, &api{latency: time.Second}, func(c *Config) { c.Random, c.Gate = half, slowGate(10/0.98) })
-		time.Sleep(3 * time.Second)
-		for i := range 50 {
-			r.publishTo(t, r.broker.Topology().Lane(0), msg("p", fmt.Sprint("u", i), i))
-		}
-		time.Sleep(1100 * time.Millisecond)
-		w := httptest.NewRecorder()
-		r.PagesHandler().ServeHTTP(w, httptest.NewRequest("GET", "/pages", nil))
-		var got struct {
-			Busy    []BusyPage
-			Stopped []SuspendedPage
-		}
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		families, err := r.only().reg.Gather()
+		if err != nil {
 			t.Fatal(err)
 		}
-		// Due at 50, 150, … 1050 ms; the first has been answered.
-		since := time.Now().Add(-1100 * time.Millisecond)
-		want := []BusyPage{{Page: "p", Class: "text", State: "owner", Since: &since, Pace: 10, Waiting: 39, InFlight: 10}}
-		if diff := cmp.Diff(want, got.Busy); diff != "" {
-			t.Errorf("busy (-want +got):\n%s", diff)
+		observed := map[string]uint64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if h := m.GetHistogram(); h != nil {
+					name := strings.TrimPrefix(f.GetName(), "chatclub_dispatch_")
+					for _, l := range m.GetLabel() {
+						name += " " + l.GetValue()
+					}
+					observed[name] = h.GetSampleCount()
+				}
+			}
 		}
-		if got := testutil.ToFloat64(r.metrics.inFlight); got != 10 {
-			t.Errorf("in_flight_calls = %v, want 10", got)
+		if diff := cmp.Diff(map[string]uint64{
+			"message_age_seconds": 8, "pace_error_seconds": 3, "queue_age_seconds partition": 17, "queue_age_seconds lane": 0,
+		}, observed); diff != "" {
+			t.Errorf("observations (-want +got):\n%s", diff)
 		}
-		r.stop(t)
 	})
 }
 
-// The probe of a suspended page is not spent by a message that has to wait: it
-// comes from the page's lane, whose owner waits before its first message.
-func TestProbeOfAStoppedPageMayHaveToWait(t *testing.T) {
+// The admin port shows the pages that are in excess or suspended, and resumes
+// these.
+func TestPagesHandler(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var stopped atomic.Bool
-		stopped.Store(true)
-		a := &api{answer: func(message.Outbound, int) sender.Outcome {
-			if stopped.Load() {
-				return sender.PageStopped
+	inBubble(t, 1, func(c *Config) { c.Prefetch, c.Random = 64, half }, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 300 }
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if o.Page == "stopped" {
+				return fail(sender.PageStopped)
 			}
-			return sender.Sent
-		}}
-		r := start(t, a, func(c *Config) { c.Random, c.Gate = half, slowGate(10) })
-		time.Sleep(3 * time.Second)
-		r.publish(t, msg("p", "a", 1))
-		time.Sleep(31 * time.Minute)
-		stopped.Store(false)
-		probe := msg("p", "b", 2)
-		r.publishTo(t, r.broker.Topology().Lane(0), probe)
-		time.Sleep(time.Second)
-		if got := a.callsFor(probe.ID); got != 1 {
-			t.Errorf("calls for the probe = %d, want 1", got)
+			return sender.Result{}
+		})
+		suspended := time.Now()
+		r.text("stopped", "u")
+		r.sleep(time.Second)
+		r.text("busy", guests("u", 2000)...)
+		r.sleep(time.Second)
+		h := r.only().PagesHandler()
+		get := func() (answer struct {
+			Busy      []BusyPage      `json:"busy"`
+			Suspended []SuspendedPage `json:"suspended"`
+		},
+		) {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/pages", nil))
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 || w.Header().Get("Content-Type") != "application/json" {
+				t.Fatalf("GET /pages = %d %q, %v", w.Code, w.Body, err)
+			}
+			return answer
 		}
-		if got := testutil.ToFloat64(r.metrics.probes[probeSuspended]); got != 1 {
-			t.Errorf("probes of suspended pages = %v, want 1", got)
+		answer := get()
+		if len(answer.Suspended) != 1 || answer.Suspended[0].Page != "stopped" || answer.Suspended[0].Code != "7" ||
+			answer.Suspended[0].ProbeAt.Sub(suspended).Round(time.Minute) != 30*time.Minute {
+			t.Errorf("suspended = %+v, want the stopped page, with its code and probe", answer.Suspended)
 		}
-		r.stop(t)
+		if len(answer.Busy) != 1 {
+			t.Fatalf("busy = %+v, want one page", answer.Busy)
+		}
+		if b := answer.Busy[0]; b.Page != "busy" || b.Class != "text" || b.Since == nil || b.Pace < 250 || b.Waiting < 1000 {
+			t.Errorf("busy = %+v, want the page in excess at some 294/s, more than 1,000 waiting", b)
+		}
+		for _, row := range []struct {
+			method, path string
+			status       int
+		}{
+			{"POST", "/pages/q/resume", 404},
+			{"POST", "/pages/stopped/resume", 204},
+			{"POST", "/pages/stopped/resume", 404},
+			{"GET", "/pages/stopped", 404},
+			{"POST", "/pages", 405},
+		} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), row.method, row.path, nil))
+			if w.Code != row.status {
+				t.Errorf("%s %s = %d, want %d", row.method, row.path, w.Code, row.status)
+			}
+		}
+		r.sleep(2 * time.Minute)
+		if answer = get(); len(answer.Busy) != 0 || len(answer.Suspended) != 0 {
+			t.Errorf("pages = %+v, want none once all is sent and resumed", answer)
+		}
+		r.stop(r.only())
+		began := time.Now()
+		if answer = get(); answer.Busy == nil || len(answer.Busy) != 0 || time.Since(began) != askTimeout {
+			t.Errorf("pages of one that ended = %+v after %v, want an empty list after %v", answer, time.Since(began), askTimeout)
+		}
 	})
 }

@@ -1,39 +1,228 @@
 package dispatch
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
 	"time"
 
 	"chatclub/internal/excess"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
 )
 
-// pageID names a pageQueue. A page's messages on a lane are apart from those on
-// `outbound`.
-type pageID struct {
-	excess.Key
-	lane int
+// held is one message in the dispatcher's hands.
+type held struct {
+	delivery *queue.Delivery
+	out      message.Outbound
+	err      error // why the body is none of ours
+	source   *source
+	seq      uint64         // its place among all that arrived
+	token    bool           // it is a lane's token or marker, and no message
+	death    *message.Death // it is dead already, and waits for the dead-letter queue
+	gone     bool           // it is settled, or another's
+	moving   bool           // it is on its way to another queue
+	tried    bool           // it was in a call: it stays before what came behind it
+	single   bool           // it was refused as part of a joined message, and goes alone
+	probe    bool           // the one message of a suspended page that is let through
+	due      time.Time      // when its page's pace allows a call, where it had to wait for that
+	since    time.Time
+	prev     *held // in the source's list
+	next     *held
 }
 
-// pageQueue is the messages of a page that could be sent, one per recipient. The
-// others wait in the recipient order. It exists while it holds any.
-type pageQueue struct {
-	id         pageID
-	heap       items
-	held       int       // in the heap, behind others, delayed or in flight
-	inFlight   int       // of them in calls
-	gated      bool      // the gate said to wait
-	maxWaiting int       // how many may, as it said
-	wakeAt     time.Time // no use to try before; zero: none
-	ready      bool      // it is in the engine's list of those that wait for a call to end
+func (m *held) key() excess.Key { return excess.Key{Page: m.out.Page, Class: string(m.out.Class)} }
+
+// pages has a line for each page and class of which messages are held.
+type pages struct {
+	lines map[excess.Key]*line
+	seq   uint64
+	held  int // messages in hand, in calls or waiting
 }
 
-// waiting returns how many messages of the page are here and in no call.
-func (q *pageQueue) waiting() int { return q.held - q.inFlight }
+func newPages() pages { return pages{lines: make(map[excess.Key]*line)} }
 
-// hung returns how many of those cannot be sent for a reason of their own. They
-// wait for their next try, or behind another to the same recipient.
-func (q *pageQueue) hung() int { return q.waiting() - len(q.heap) }
+// line is the messages of one page and class, one recipient behind another. It
+// exists while it holds any, or has a lane.
+type line struct {
+	key        excess.Key
+	recipients map[string]*recipient
+	ready      recipients // those whose first message can be sent
+	waiting    int        // messages in no call
+	direct     int        // of them from the partition
+	inFlight   int        // calls
+	wakeAt     time.Time  // no use to try before; zero: none
+	rotating   bool       // it waits for a call to end
+	aside      []*held    // broadcasts, which go when nothing else does
+	toldBusy   time.Time  // when core was last told that they wait
+	lane       *lane      // nil: none
+}
 
-func (q *pageQueue) push(m *item) { heap.Push(&q.heap, m) }
+// recipient is one person's messages of a line, in order.
+type recipient struct {
+	line  *line
+	to    string
+	msgs  []*held
+	busy  bool // a call is on its way, or its next try must wait
+	index int  // in ready
+	// behind is the number of the last message that had arrived when a call
+	// failed. The recipient goes behind all these, so that others are tried
+	// where one call at a time finds out whether any can be made.
+	behind uint64
+}
 
-func (q *pageQueue) pop() *item { return heap.Pop(&q.heap).(*item) } //nolint:forcetypeassert // only items are pushed
+// line returns a page's line.
+func (p *pages) line(k excess.Key) *line {
+	l := p.lines[k]
+	if l == nil {
+		l = &line{key: k, recipients: make(map[string]*recipient)}
+		p.lines[k] = l
+	}
+	return l
+}
+
+// tidy forgets a line that holds nothing. A timer may still have a line that was
+// forgotten before: its page can have another one now.
+func (p *pages) tidy(l *line) {
+	if len(l.recipients) == 0 && len(l.aside) == 0 && l.lane == nil && p.lines[l.key] == l {
+		delete(p.lines, l.key)
+	}
+}
+
+// push puts a message behind those of its recipient.
+func (l *line) push(m *held) {
+	r := l.recipients[m.out.To]
+	if r == nil {
+		r = &recipient{line: l, to: m.out.To, index: -1}
+		l.recipients[m.out.To] = r
+	}
+	r.msgs = append(r.msgs, m)
+	l.count(m, +1)
+	r.fix()
+}
+
+// count counts a message that waits (+1), or does no longer (−1).
+func (l *line) count(m *held, n int) {
+	l.waiting += n
+	if m.source.lane == nil {
+		l.direct += n
+	}
+}
+
+// take takes the recipient's first n messages out of the line, for a call.
+func (r *recipient) take(n int) []*held {
+	msgs := slices.Clone(r.msgs[:n])
+	clear(r.msgs[:n])
+	r.msgs = r.msgs[n:]
+	for _, m := range msgs {
+		r.line.count(m, -1)
+	}
+	r.fix()
+	return msgs
+}
+
+// putBack puts messages before all others of the recipient.
+func (r *recipient) putBack(msgs []*held) {
+	r.msgs = append(slices.Clone(msgs), r.msgs...)
+	for _, m := range msgs {
+		r.line.count(m, +1)
+	}
+	r.fix()
+}
+
+// place is where the recipient stands among all.
+func (r *recipient) place() uint64 { return max(r.behind, r.msgs[0].seq) }
+
+// setBusy says whether the recipient's next message must wait.
+func (r *recipient) setBusy(busy bool) {
+	r.busy = busy
+	r.fix()
+}
+
+// fix brings the recipient to its place in ready, or forgets it.
+func (r *recipient) fix() {
+	l := r.line
+	can := !r.busy && len(r.msgs) > 0
+	switch {
+	case can && r.index < 0:
+		heap.Push(&l.ready, r)
+	case can:
+		heap.Fix(&l.ready, r.index)
+	case r.index >= 0:
+		heap.Remove(&l.ready, r.index)
+	}
+	if !r.busy && len(r.msgs) == 0 {
+		delete(l.recipients, r.to)
+	}
+}
+
+// remove takes those of the recipient's waiting messages out that match.
+func (r *recipient) remove(match func(*held) bool) []*held {
+	if !slices.ContainsFunc(r.msgs, match) {
+		return nil
+	}
+	var out []*held
+	kept := r.msgs[:0]
+	for _, m := range r.msgs {
+		if match(m) {
+			out = append(out, m)
+			r.line.count(m, -1)
+		} else {
+			kept = append(kept, m)
+		}
+	}
+	clear(r.msgs[len(kept):])
+	r.msgs = kept
+	r.fix()
+	return out
+}
+
+// remove takes those waiting messages out that match, and returns them in the
+// order of their arrival.
+func (l *line) remove(match func(*held) bool) []*held {
+	var out []*held
+	for _, r := range l.recipients {
+		out = append(out, r.remove(match)...)
+	}
+	kept := l.aside[:0]
+	for _, m := range l.aside {
+		if match(m) {
+			out = append(out, m)
+		} else {
+			kept = append(kept, m)
+		}
+	}
+	clear(l.aside[len(kept):])
+	l.aside = kept
+	slices.SortFunc(out, bySeq)
+	return out
+}
+
+func bySeq(a, b *held) int { return cmp.Compare(a.seq, b.seq) }
+
+// recipients is a heap, the one whose first message arrived first on top. Who
+// failed comes later.
+type recipients []*recipient
+
+func (h recipients) Len() int           { return len(h) }
+func (h recipients) Less(i, k int) bool { return h[i].place() < h[k].place() }
+
+func (h recipients) Swap(i, k int) {
+	h[i], h[k] = h[k], h[i]
+	h[i].index, h[k].index = i, k
+}
+
+func (h *recipients) Push(x any) {
+	r := x.(*recipient) //nolint:forcetypeassert // only recipients are pushed
+	r.index = len(*h)
+	*h = append(*h, r)
+}
+
+func (h *recipients) Pop() any {
+	old := *h
+	r := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	r.index = -1
+	return r
+}

@@ -6,54 +6,50 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"chatclub/internal/sender"
 )
 
 // A suspended page is probed with one message after half an hour, then after
-// twice as long each time, up to four hours. Meta lifts blocks within hours, and
-// every call against one prolongs it.
+// twice as long each time up to four hours: Meta lifts blocks within hours,
+// and every call against one prolongs it.
 const (
 	minProbe = 30 * time.Minute
 	maxProbe = 4 * time.Hour
 	// forgetSuspended is how long after its probe was due a page that nothing was
-	// sent to counts as suspended. Its next message is then a call like any other,
-	// which suspends it again if need be.
+	// sent to counts as suspended. Its next message is then a call like any
+	// other, which suspends it again if need be.
 	forgetSuspended = 4 * time.Hour
+	// tokenGrace is how long messages of a page without a token wait for it: the
+	// pages file is often written after the page was connected, or twice.
+	tokenGrace = 5 * time.Minute
 )
 
-// pageWorks reports whether a call with this outcome shows that its page works:
-// the platform got as far as the recipient, or as the page's limit. A bad message
-// may be refused before the platform looks at the page.
-func pageWorks(o sender.Outcome) bool {
-	switch o {
-	case sender.Sent, sender.PageThrottled, sender.RecipientThrottled, sender.RecipientGone,
-		sender.WindowClosed, sender.NotOurs:
-		return true
-	case sender.AppThrottled, sender.Transient, sender.Ambiguous, sender.BadMessage,
-		sender.PageStopped, sender.PageStoppedForATime, sender.Canceled:
-		return false
-	}
-	return false
-}
+// hold says whether messages of a page are held back.
+type hold int
 
-// SuspendedPage is a page that nothing is sent to, because of the API's answer.
+const (
+	notHeld hold = iota
+	forNow       // they wait: the page has no token yet
+	forGood      // they are dead
+)
+
+// SuspendedPage is a page that nothing is sent to.
 type SuspendedPage struct {
 	Page    string    `json:"page"`
-	Code    string    `json:"code"`     // the API's answer that suspended it
+	Code    string    `json:"code"`     // the API's answer; empty: there is no token for the page
 	Since   time.Time `json:"since"`    // when this replica saw it
 	ProbeAt time.Time `json:"probe_at"` // when the next message is let through
 }
 
 type suspension struct {
 	SuspendedPage
-	wait time.Duration // until the next probe
+	wait  time.Duration // until the next probe
+	grace time.Time     // until then messages wait
 }
 
 // suspended is the set of suspended pages, as this replica learned it from the
-// API's answers. The zero value is not useful. Safe for concurrent use.
+// API's answers. Make one with newSuspended. Safe for concurrent use.
 type suspended struct {
-	count atomic.Int32 // len(pages): most of the time none is suspended, and asking costs no lock
+	count atomic.Int32 // len(pages): most of the time it is 0, and asking costs no lock
 
 	mu    sync.Mutex
 	pages map[string]*suspension
@@ -61,27 +57,29 @@ type suspended struct {
 
 func newSuspended() *suspended { return &suspended{pages: make(map[string]*suspension)} }
 
-// len returns the number of suspended pages.
+// len is the number of suspended pages.
 func (s *suspended) len() int { return int(s.count.Load()) }
 
-// holds reports whether messages of page must not be sent, and the code that
-// suspended it. Messages are let through once a probe is due; see takeProbe.
-func (s *suspended) holds(page string, now time.Time) (code string, held bool) {
+// holds reports whether messages of page are held back. When a probe is due they
+// are not.
+func (s *suspended) holds(page string, now time.Time) hold {
 	if s.count.Load() == 0 {
-		return "", false
+		return notHeld
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pages[page]
-	if p == nil {
-		return "", false
+	switch {
+	case p == nil || !now.Before(p.ProbeAt):
+		return notHeld
+	case now.Before(p.grace):
+		return forNow
 	}
-	return p.Code, now.Before(p.ProbeAt)
+	return forGood
 }
 
-// takeProbe reports whether a probe of a suspended page is due, and if so begins
-// the wait for the next one.
-func (s *suspended) takeProbe(page string, now time.Time) bool {
+// probe reports whether a call of the page is its probe, and takes it as that.
+func (s *suspended) probe(page string, now time.Time) bool {
 	if s.count.Load() == 0 {
 		return false
 	}
@@ -98,21 +96,32 @@ func (s *suspended) takeProbe(page string, now time.Time) bool {
 
 // suspend suspends a page; it returns false if it was suspended already.
 func (s *suspended) suspend(page, code string, now time.Time) bool {
+	return s.add(page, suspension{
+		SuspendedPage: SuspendedPage{Page: page, Code: code, Since: now, ProbeAt: now.Add(minProbe)}, wait: minProbe,
+	})
+}
+
+// noToken suspends a page that has no token. Its messages wait for a while.
+func (s *suspended) noToken(page string, now time.Time) bool {
+	return s.add(page, suspension{
+		SuspendedPage: SuspendedPage{Page: page, Since: now, ProbeAt: now.Add(minProbe)}, wait: minProbe, grace: now.Add(tokenGrace),
+	})
+}
+
+func (s *suspended) add(page string, n suspension) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.pages[page]; p != nil {
-		p.Code = code
+		p.Code = n.Code
 		return false
 	}
-	s.pages[page] = &suspension{
-		SuspendedPage: SuspendedPage{Page: page, Code: code, Since: now, ProbeAt: now.Add(minProbe)},
-		wait:          minProbe,
-	}
+	s.pages[page] = &n
 	s.count.Add(1)
 	return true
 }
 
-// resume lets a page's messages through again; it returns false if it was not suspended.
+// resume lets a page's messages through again; it returns false if it was not
+// suspended.
 func (s *suspended) resume(page string) bool {
 	if s.count.Load() == 0 {
 		return false
@@ -127,7 +136,7 @@ func (s *suspended) resume(page string) bool {
 	return true
 }
 
-// probeAt returns when a suspended page is tried again, a past time if it is not
+// probeAt is when a suspended page is tried again, now or before if it is not
 // suspended.
 func (s *suspended) probeAt(page string) time.Time {
 	s.mu.Lock()
@@ -168,4 +177,13 @@ func (s *suspended) list(limit int) []SuspendedPage {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Page, b.Page))
 	})
 	return out[:min(limit, len(out))]
+}
+
+// TokensChanged resumes pages whose token is new. It does not block.
+func (d *Dispatcher) TokensChanged(pages []string) {
+	for _, page := range pages {
+		if d.suspended.resume(page) {
+			d.Log.Info("page resumed: its token is new", "page", page)
+		}
+	}
 }

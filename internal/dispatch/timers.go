@@ -1,25 +1,45 @@
 package dispatch
 
-import "time"
+import (
+	"container/heap"
+	"time"
+)
 
-// timer is when to look again at a page, at a single item, or at what is deferred.
+// timer is a line or recipient to look at again, or something to do.
 type timer struct {
-	at   time.Time
-	page *pageQueue // or
-	item *item      // or neither
+	at        time.Time
+	line      *line      // or
+	recipient *recipient // or
+	do        func()
 }
 
-// timers is a heap of timers, the next on top.
+// timers is a heap of timers, the next on top. The zero value is empty.
 type timers []timer
+
+// next is how long until the next timer, at most lookEvery.
+func (h timers) next(now time.Time) time.Duration {
+	if len(h) == 0 {
+		return lookEvery
+	}
+	return min(lookEvery, max(0, h[0].at.Sub(now)))
+}
+
+func (h *timers) add(t timer) { heap.Push(h, t) }
+
+// pop takes the next timer off if it is due.
+func (h *timers) pop(now time.Time) (timer, bool) {
+	if len(*h) == 0 || (*h)[0].at.After(now) {
+		return timer{}, false
+	}
+	return heap.Pop(h).(timer), true //nolint:forcetypeassert // only timers are pushed
+}
 
 func (h timers) Len() int           { return len(h) }
 func (h timers) Less(i, k int) bool { return h[i].at.Before(h[k].at) }
 func (h timers) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
 
-// Push implements heap.Interface.
 func (h *timers) Push(x any) { *h = append(*h, x.(timer)) } //nolint:forcetypeassert // only timers are pushed
 
-// Pop implements heap.Interface.
 func (h *timers) Pop() any {
 	old := *h
 	t := old[len(old)-1]

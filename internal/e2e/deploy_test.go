@@ -1,14 +1,19 @@
 package e2e
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms/roomstest"
 )
@@ -20,6 +25,7 @@ type plan struct {
 	chat                time.Duration
 	cores, dispatchers  int
 	dispatcher, core    map[string]string // settings beside the defaults
+	latency             string            // of the platform; empty: a quick one
 	amqpURL             string            // empty: the one that all tests share
 	databaseURL         string            // empty: a PostgreSQL schema of its own
 }
@@ -48,6 +54,7 @@ func deploy(t *testing.T, p plan) *deployment {
 		p.databaseURL = roomstest.DSN(t)
 	}
 	d := &deployment{plan: p, prefix: rabbittest.Prefix(t), pagesFile: filepath.Join(t.TempDir(), "pages.json")}
+	t.Cleanup(func() { d.deleteQueues(t) }) // when all programs have ended
 	hook := freeAddr(t)
 	d.fakeAddr = freeAddr(t)
 	d.graph = "http://" + d.fakeAddr + "/v23.0"
@@ -55,7 +62,7 @@ func deploy(t *testing.T, p plan) *deployment {
 		"HTTP_ADDR": d.fakeAddr, "APP_SECRET": secret, "WEBHOOK_URL": "http://" + hook + "/webhook",
 		"PAGES": strconv.Itoa(p.pages), "ROOMS": strconv.Itoa(p.rooms), "USERS": strconv.Itoa(p.users),
 		"EVENTS_PER_SECOND": strconv.Itoa(p.eventsPerSecond), "DURATION": p.chat.String(),
-		"PAGES_FILE_OUT": d.pagesFile, "LATENCY": "lognormal:40ms,150ms",
+		"PAGES_FILE_OUT": d.pagesFile, "LATENCY": cmp.Or(p.latency, "lognormal:40ms,150ms"),
 	})
 	d.webhook = start(t, "webhook", d.environ(map[string]string{
 		"HTTP_ADDR": hook, "APP_SECRET": secret, "VERIFY_TOKEN": "verify",
@@ -69,8 +76,32 @@ func deploy(t *testing.T, p plan) *deployment {
 	return d
 }
 
+// partitions are few, because each is a queue of the tests' common broker.
+const partitions = 4
+
+// deleteQueues deletes the deployment's queues, and the lanes of its pages.
+func (d *deployment) deleteQueues(t *testing.T) {
+	t.Helper()
+	top := queue.Topology{Prefix: d.prefix, Partitions: partitions}
+	var tokens map[string]string // of each page
+	if b, err := os.ReadFile(d.pagesFile); err != nil {
+		t.Errorf("read the pages: %v", err)
+	} else if err := json.Unmarshal(b, &tokens); err != nil {
+		t.Errorf("read the pages: %v", err)
+	}
+	var lanes []string
+	for page := range tokens {
+		lanes = append(lanes, top.Lane(page, "text"), top.Lane(page, "media"))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := rabbit.Delete(ctx, d.amqpURL, top, lanes...); err != nil {
+		t.Error(err)
+	}
+}
+
 func (d *deployment) environ(more map[string]string) map[string]string {
-	e := map[string]string{"AMQP_URL": d.amqpURL, "QUEUE_PREFIX": d.prefix, "LANES": "2"}
+	e := map[string]string{"AMQP_URL": d.amqpURL, "QUEUE_PREFIX": d.prefix, "PARTITIONS": strconv.Itoa(partitions)}
 	maps.Copy(e, more)
 	return e
 }

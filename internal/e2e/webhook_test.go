@@ -26,7 +26,7 @@ func TestWebhookFixturesOnTheRunningProgram(t *testing.T) {
 	t.Parallel()
 	amqpURL, prefix, hook := rabbittest.URL(t), rabbittest.Prefix(t), freeAddr(t)
 	start(t, "webhook", map[string]string{
-		"AMQP_URL": amqpURL, "QUEUE_PREFIX": prefix, "LANES": "2",
+		"AMQP_URL": amqpURL, "QUEUE_PREFIX": prefix, "PARTITIONS": "4",
 		"HTTP_ADDR": hook, "APP_SECRET": "chatclub-test-secret", "VERIFY_TOKEN": "verify",
 	}).ready(t)
 	inbound, dead := watch(t, amqpURL, prefix)
@@ -76,7 +76,7 @@ func TestWebhookFixturesOnTheRunningProgram(t *testing.T) {
 func watch(t *testing.T, amqpURL, prefix string) (inbound, dead <-chan *queue.Delivery) {
 	t.Helper()
 	b, err := rabbit.Open(rabbit.Config{
-		URLs: []string{amqpURL}, Topology: queue.Topology{Prefix: prefix, Lanes: 2}, Log: slog.New(slog.DiscardHandler),
+		URLs: []string{amqpURL}, Topology: queue.Topology{Prefix: prefix, Partitions: 4}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,505 +2,391 @@ package excess
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 )
 
-var (
-	begin = time.Unix(1_000_000, 0)
-	page  = Key{Page: "p", Class: "text"}
-)
+func half() float64 { return 0.5 }
 
-const limit = 300.0
+func begin() time.Time { return time.Unix(1_000_000, 0) }
 
-func newMap(replicas int) *Map {
-	m := New(Config{
-		Limit: func(string) float64 { return limit }, LaneHold: 512,
-		Random: func() float64 { return 0.5 },
-	}, begin.Add(-time.Hour))
-	m.SetReplicas(replicas)
-	return m
+func at(d time.Duration) time.Time { return begin().Add(d) }
+
+var room = Key{Page: "p", Class: "text"}
+
+func newMap(limit float64) *Map {
+	return New(Config{Limit: func(string) float64 { return limit }, Random: half})
 }
 
-func at(d time.Duration) time.Time { return begin.Add(d) }
-
-func TestNewWithoutLimit(t *testing.T) {
-	t.Parallel()
-	defer func() {
-		if got, want := fmt.Sprint(recover()), "excess: Config.Limit must be set"; got != want {
-			t.Errorf("New without a limit panics with %q, want %q", got, want)
-		}
-	}()
-	New(Config{}, begin)
-}
-
-// How many messages of one page a replica sends in a second when it is asked
-// all the time: its share and, once, the tolerance.
-func TestFreeShare(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		replicas, want int
-	}{{1, 300}, {2, 150}, {4, 75}, {16, 19}, {64, 5}} {
-		m := newMap(row.replicas)
-		sent := 0
-		for d := time.Duration(0); d < time.Second; d += 100 * time.Microsecond {
-			if m.Offer(at(d), page, false).Action == Send {
-				sent++
-			}
-		}
-		if sent != row.want {
-			t.Errorf("sent in a second with %d replicas = %d, want %d", row.replicas, sent, row.want)
-		}
-	}
-}
-
-func TestNewReplicaUsesATenth(t *testing.T) {
-	t.Parallel()
-	m := newMap(1)
-	m.Join(begin)
-	sent := 0
-	for d := time.Duration(0); d < 800*time.Millisecond; d += time.Millisecond {
-		if m.Offer(at(d), page, false).Action == Send {
-			sent++
-		}
-	}
-	if sent != 25 { // 0.1 × 294/s × 0.82 s, and the first at once
-		t.Errorf("sent in the first 800 ms = %d, want 25", sent)
-	}
-}
-
-// burst is how many messages m sends at once.
-func burst(m *Map, now time.Time, k Key) (sent []Permit) {
+// take is how many calls m allows at once.
+func take(m *Map, now time.Time, r Request) (permits []Permit) {
 	for {
-		d := m.Offer(now, k, false)
-		if d.Action != Send {
-			return sent
+		d := m.Offer(now, r)
+		if d.Wait != 0 {
+			return permits
 		}
-		sent = append(sent, d.Permit)
+		permits = append(permits, d.Permit)
 	}
 }
 
-// A page sends at once what its share of a second has left, and then no more
-// than its pace and tolerance allow until the sends are a second old.
+// done tells the same result of all.
+func done(m *Map, now time.Time, permits []Permit, r Result) {
+	for _, p := range permits {
+		m.Done(now, p, r)
+	}
+}
+
+// What a page may send at once, after it sent all that it may at times before.
 func TestBurst(t *testing.T) {
 	t.Parallel()
+	const s, ms = time.Second, time.Millisecond
 	for _, row := range []struct {
 		name  string
-		after []time.Duration // when all is sent that may be
+		limit float64
+		since time.Time
+		at    []time.Duration
 		want  []int
 	}{
-		{"at once, then at its pace", []time.Duration{0, 970 * time.Millisecond, 975 * time.Millisecond}, []int{73, 0, 1}},
-		{"what the last second had not", []time.Duration{0, 1000 * time.Millisecond, 1200 * time.Millisecond}, []int{73, 2, 71}},
-		{"after forgetting", []time.Duration{0, 30 * time.Second}, []int{73, 73}},
+		{"all of a second at once", 300, time.Time{}, []time.Duration{0}, []int{294}},
+		{"a small limit", 30, time.Time{}, []time.Duration{0}, []int{30}},
+		{"a limit below one", 0.5, time.Time{}, []time.Duration{0, s, 2041 * ms}, []int{1, 0, 1}},
+		{"then its pace", 300, time.Time{}, []time.Duration{0, 990 * ms, 1001 * ms}, []int{294, 0, 1}},
+		{"then what the last second had not", 300, time.Time{}, []time.Duration{0, 1200 * ms}, []int{294, 294}},
+		{"another's second is over", 300, at(0), []time.Duration{999 * ms, 1001 * ms}, []int{1, 293}},
+		{"in another's second", 300, at(0), []time.Duration{10 * ms, 20 * ms, 30 * ms}, []int{1, 2, 3}},
+		{"after forgetting", 300, time.Time{}, []time.Duration{0, 30 * s}, []int{294, 294}},
 	} {
-		m := newMap(4)
-		for i, d := range row.after {
-			m.TakeDue(at(d))
-			if got := len(burst(m, at(d), page)); got != row.want[i] {
-				t.Errorf("%s: sent at once at %v = %d, want %d", row.name, d, got, row.want[i])
+		m := newMap(row.limit)
+		for i, d := range row.at {
+			m.Sweep(at(d))
+			permits := take(m, at(d), Request{Key: room, Since: row.since})
+			if len(permits) != row.want[i] {
+				t.Errorf("%s: at once at %v = %d, want %d", row.name, d, len(permits), row.want[i])
 			}
+			done(m, at(d), permits, Other)
 		}
 	}
 }
 
-// Where bursts are refused they become shorter, for all pages, once for all
-// refusals that come together; accepted ones make them longer again.
-func TestRefusedBursts(t *testing.T) {
-	t.Parallel()
-	m := newMap(4)
-	now := begin
-	pages := 0
-	next := func() []Permit { // another page's burst
-		pages++
-		now = now.Add(time.Second)
-		return burst(m, now, Key{Page: fmt.Sprint(pages), Class: "text"})
-	}
-	for _, want := range []int{73, 36, 18, 9, 4, 3, 3} {
-		sent := next()
-		if len(sent) != want {
-			t.Fatalf("burst of page %d = %d messages, want %d", pages, len(sent), want)
-		}
-		for _, p := range sent {
-			m.Done(now, p, Refused)
-		}
-	}
-	ahead := 0
-	for ahead < 2000 {
-		for _, p := range next() {
-			m.Done(now, p, Accepted)
-			if p.ahead {
-				ahead++
-			}
-		}
-	}
-	if got := len(next()); got != 73 {
-		t.Errorf("burst after 2,000 accepted calls of bursts = %d, want 73", got)
-	}
-}
-
-// leave lets the page leave excess, and returns when it did.
-func leave(t *testing.T, m *Map, from time.Time) time.Time {
-	t.Helper()
-	now := from
-	for m.InExcess(page) {
-		if now = now.Add(time.Second); now.Sub(from) > 10*time.Second {
-			t.Fatal("the page is in excess after 10 s of an empty lane")
-		}
-		m.SetLaneDepth(now, page, 0)
-	}
-	return now
-}
-
-// An owner begins when its own burst of the page has had its second, and a page
-// that leaves excess has no burst in the ten seconds after.
-func TestBurstAndLane(t *testing.T) {
-	t.Parallel()
-	m := newMap(1)
-	burst(m, begin, page)
-	m.Overflow(begin, page, 33)
-	if d := m.OfferLane(begin, page); d.Action != Wait || d.Wait < 990*time.Millisecond {
-		t.Errorf("the owner's first message after a burst: %v, wait %v, want Wait, a second", d.Action, d.Wait)
-	}
-	// One who has owned the page before does so, too.
-	m = newMap(1)
-	m.OfferLane(begin, page)
-	again := leave(t, m, begin).Add(10*time.Second + 1)
-	burst(m, again, page)
-	m.Overflow(again, page, 33)
-	if d := m.OfferLane(again, page); d.Action != Wait || d.Wait < 990*time.Millisecond {
-		t.Errorf("an owner's next message after a burst: %v, wait %v, want Wait, a second", d.Action, d.Wait)
-	}
-	m = newMap(1)
-	m.Overflow(begin, page, 0)
-	left := leave(t, m, begin)
-	if got := len(burst(m, left, page)); got != 6 { // the tolerance
-		t.Errorf("sent at once when the page left excess = %d, want 6", got)
-	}
-	if got := len(burst(m, left.Add(9*time.Second), page)); got != 6 {
-		t.Errorf("sent at once 9 s later = %d, want 6", got)
-	}
-	if got := len(burst(m, left.Add(11*time.Second), page)); got != 294 {
-		t.Errorf("sent at once 11 s later = %d, want 294", got)
-	}
-}
-
+// A wait that was over allows a call, and one that was not does not.
 func TestWaitIsExact(t *testing.T) {
 	t.Parallel()
-	m := newMap(1)
-	var d Decision
-	now := begin
-	for d = m.Offer(now, page, false); d.Action == Send; d = m.Offer(now, page, false) {
-	}
-	if early := m.Offer(now.Add(d.Wait-time.Nanosecond), page, false); early.Action != Wait {
-		t.Errorf("Offer a nanosecond early = %v, want Wait", early.Action)
-	}
-	if due := m.Offer(now.Add(d.Wait), page, false); due.Action != Send {
-		t.Errorf("Offer when due = %v, want Send", due.Action)
-	}
-}
-
-func TestRefusalPutsThePageInExcess(t *testing.T) {
-	t.Parallel()
-	m := newMap(2)
-	d := m.Offer(begin, page, false)
-	if got := m.Done(begin, d.Permit, Refused); got.Action != Overflow {
-		t.Errorf("Done(Refused) = %v, want Overflow", got.Action)
-	}
-	if got := m.Offer(begin, page, false); got.Action != Overflow {
-		t.Errorf("Offer of a page in excess = %v, want Overflow", got.Action)
-	}
-	other := Key{Page: page.Page, Class: "media"}
-	if got := m.Offer(begin, other, false); got.Action != Send {
-		t.Errorf("Offer of its other class = %v, want Send", got.Action)
-	}
-}
-
-// The page leaves excess when every look found its lane empty for as long as
-// its owner, at 294/s, needs for the 512 that it may hold and for what came
-// since: from here, times the replicas.
-func TestLeavingExcess(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name      string
-		ready     []int // messages at each second
-		overflows int   // messages that come here each second
-		want      bool  // still in excess
-	}{
-		{"512 / 294 = 1.7 s", []int{0, 0, 0}, 0, false},
-		{"too short", []int{0, 0}, 0, true},
-		{"a message in between", []int{0, 0, 1, 0, 0}, 0, true},
-		{"512 / (294 - 2 × 60) = 2.9 s", []int{0, 0, 0, 0}, 60, false},
-		{"too short with what comes", []int{0, 0, 0}, 60, true},
-		{"all that the page may have", []int{0, 0, 0, 0, 0, 0, 0, 0}, 147, true},
-	} {
-		m := newMap(2)
-		m.Overflow(begin, page, 1000)
-		now := begin.Add(5 * time.Second)
-		for _, ready := range row.ready {
-			m.SetLaneDepth(now, page, ready)
-			for range row.overflows {
-				m.Offer(now, page, false)
-			}
-			now = now.Add(time.Second)
+	m := newMap(300)
+	now := begin()
+	take(m, now, Request{Key: room})
+	for range 1000 {
+		d := m.Offer(now, Request{Key: room})
+		if d.Wait == 0 {
+			continue
 		}
-		if got := m.Counts().Excess == 1; got != row.want {
-			t.Errorf("%s: in excess = %v, want %v", row.name, got, row.want)
+		if early := m.Offer(now.Add(d.Wait-time.Microsecond), Request{Key: room}); early.Wait == 0 {
+			t.Fatalf("at %v a call is allowed before its wait of %v is over", now.Sub(begin()), d.Wait)
+		}
+		now = now.Add(d.Wait)
+		if m.Offer(now, Request{Key: room}).Wait != 0 {
+			t.Fatalf("at %v no call is allowed after the wait of %v", now.Sub(begin()), d.Wait)
 		}
 	}
 }
 
-// A call from before may still be refused. One of the lane says no more than
-// that there was a message: a page with steady traffic always has some.
-func TestLeavingExcessWithACallInFlight(t *testing.T) {
+// A page that is refused in a burst has shorter ones; others only when a second
+// page agrees, and the first one still does.
+func TestRefusedBursts(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		name  string
-		offer func(m *Map) Decision
-		want  bool // still in excess
-	}{
-		{"made while the page was free", func(m *Map) Decision { return m.Offer(begin, page, false) }, true},
-		{"of the lane", func(m *Map) Decision {
-			m.OfferLane(begin, page) // which makes it wait
-			return m.OfferLane(begin.Add(time.Second), page)
-		}, false},
-	} {
-		m := newMap(2)
-		d := row.offer(m)
-		if d.Action != Send {
-			t.Fatalf("%s: %+v, want it sent", row.name, d)
-		}
-		m.Overflow(begin, page, 1)
-		for i := range 4 {
-			m.SetLaneDepth(begin.Add(time.Duration(5+i)*time.Second), page, 0)
-		}
-		if got := m.Counts().Excess == 1; got != row.want {
-			t.Errorf("a call %s: in excess = %v, want %v", row.name, got, row.want)
-		}
-		m.Done(begin.Add(10*time.Second), d.Permit, Accepted)
-		m.SetLaneDepth(begin.Add(10*time.Second), page, 0)
-		if m.Counts().Excess != 0 {
-			t.Errorf("a call %s has ended: still in excess", row.name)
-		}
+	m := newMap(300)
+	now := begin()
+	refused := func(page string) int {
+		r := Request{Key: Key{page, "text"}}
+		now = now.Add(30 * time.Second)
+		m.Done(now, m.Offer(now, r).Permit, Accepted)
+		now = now.Add(2 * time.Second)
+		permits := take(m, now, r)
+		done(m, now, permits[:1], Accepted) // its pace is not to blame
+		done(m, now, permits[1:], Refused)
+		return len(permits)
+	}
+	fresh := func(page string) int {
+		permits := take(m, now, Request{Key: Key{page, "text"}})
+		done(m, now, permits, Other)
+		return len(permits)
+	}
+	if n := refused("a"); n != 294 {
+		t.Fatalf("first burst = %d, want 294", n)
+	}
+	if n := fresh("b"); n != 294 {
+		t.Errorf("burst of another page after one page's refusals = %d, want 294", n)
+	}
+	if n := refused("c"); n != 294 {
+		t.Errorf("burst of a third page = %d, want 294", n)
+	}
+	if n := refused("a"); n >= 294 {
+		t.Errorf("second burst of the first page = %d, want fewer", n)
+	}
+	if n := fresh("d"); n >= 294 || n < 1 {
+		t.Errorf("burst of another page after two pages' refusals = %d, want fewer than 294", n)
 	}
 }
 
-func TestDueAsksOnceASecond(t *testing.T) {
+// A refusal ends the page's bursts for ten seconds.
+func TestNoBurstAfterARefusal(t *testing.T) {
 	t.Parallel()
-	m := newMap(1)
-	m.Overflow(begin, page, 1)
-	asked := 0
-	for d := time.Duration(0); d <= 3*time.Second; d += 250 * time.Millisecond {
-		asked += len(m.TakeDue(at(d)))
-	}
-	if asked != 3 {
-		t.Errorf("times asked in 3 s = %d, want 3", asked)
-	}
-}
-
-func TestViewsAndCounts(t *testing.T) {
-	t.Parallel()
-	m := newMap(1)
-	m.Overflow(begin, Key{Page: "a"}, 1)
-	m.OfferLane(begin, page) // a new owner waits for a moment
-	d := m.OfferLane(begin.Add(time.Second), page)
-	m.Done(begin.Add(time.Second), d.Permit, Refused)
-	got := m.Views(10)
-	if len(got) != 2 || got[0].Page != "p" || !got[0].Owned || got[0].Refused != 1 || got[0].Pace < 290 || got[1].Page != "a" {
-		t.Errorf("Views = %+v, want p, owned and refused once, then a", got)
-	}
-	if c := m.Counts(); c != (Counts{Excess: 2, Owned: 1}) {
-		t.Errorf("Counts = %+v, want 2 in excess, 1 owned", c)
-	}
-	if got := m.Views(1); len(got) != 1 {
-		t.Errorf("Views(1) = %d pages, want 1", len(got))
-	}
-}
-
-// The bound of the package comment, against any arrivals: no second of the free
-// state holds more than the share, its tolerance, and one.
-func TestFreeBound(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		replicas := rapid.IntRange(1, 64).Draw(t, "replicas")
-		m := newMap(replicas)
-		share := 0.98 * limit / float64(replicas)
-		bound := share*1.02 + 1
-		var sent []time.Time
-		now := begin
-		gap := rapid.OneOf(rapid.IntRange(0, 1000), rapid.IntRange(0, 20_000), rapid.IntRange(0, 1_500_000))
-		for range rapid.IntRange(1, 2000).Draw(t, "offers") {
-			now = now.Add(time.Duration(gap.Draw(t, "gap")) * time.Microsecond)
-			if m.Offer(now, page, false).Action == Send {
-				sent = append(sent, now)
-			}
+	m := newMap(300)
+	first := take(m, at(0), Request{Key: room})
+	done(m, at(0), first[:293], Accepted)
+	done(m, at(0), first[293:], Refused)
+	for _, d := range []time.Duration{3 * time.Second, 9 * time.Second} {
+		permits := take(m, at(d), Request{Key: room})
+		if len(permits) > 30 {
+			t.Errorf("at once %v after a refusal = %d, want no more than lateness explains, 30", d, len(permits))
 		}
-		first := 0
-		for i, last := range sent {
-			for last.Sub(sent[first]) >= time.Second {
-				first++
-			}
-			if n := float64(i - first + 1); n > bound {
-				t.Fatalf("%v sends in a second with %d replicas, want at most %.1f", n, replicas, bound)
-			}
-		}
-	})
+		done(m, at(d), permits, Accepted)
+	}
+	if n := len(take(m, at(11*time.Second), Request{Key: room})); n < 100 {
+		t.Errorf("at once 11 s after a refusal = %d, want a burst", n)
+	}
 }
 
-// Whatever happens to the messages, the map empties once all calls are done,
-// all lanes are empty and time has passed.
-func TestAnySequenceLeavesTheMapEmpty(t *testing.T) {
+// A limit below the configured one is remembered for six hours.
+func TestLearnedLimit(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		m := newMap(rapid.IntRange(1, 8).Draw(t, "replicas"))
-		var open []Permit
-		inFlight := map[Key]int{}
-		now := begin
-		for range rapid.IntRange(1, 300).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms")) * time.Millisecond)
-			k := Key{Page: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "page"), Class: "text"}
-			var d Decision
-			switch rapid.IntRange(0, 5).Draw(t, "op") {
-			case 0, 1:
-				d = m.Offer(now, k, false)
-			case 2:
-				d = m.OfferLane(now, k)
-			case 3:
-				m.Overflow(now, k, 33)
-			case 4:
-				for _, k := range m.TakeDue(now) {
-					m.SetLaneDepth(now, k, rapid.IntRange(0, 1).Draw(t, "ready"))
+	learn := func() (*Map, time.Time) {
+		m := newMap(300)
+		saturate(m, begin(), 30*time.Second, 40*time.Millisecond, fixedWindow(50))
+		return m, at(30 * time.Second)
+	}
+	m, now := learn()
+	if n, _ := m.Len(); n != 1 {
+		t.Fatalf("Len() = %d, want the page", n)
+	}
+	now = now.Add(5 * time.Hour)
+	m.Sweep(now)
+	if len(m.pages) != 0 || len(m.learned) != 1 {
+		t.Fatalf("after five idle hours %d pages and %d limits are remembered, want 0 and 1", len(m.pages), len(m.learned))
+	}
+	accepted, refused := saturate(m, now, 10*time.Second, 40*time.Millisecond, fixedWindow(50))
+	if refused > 20 || accepted < 430 {
+		t.Errorf("after five hours: %d accepted and %d refused in 10 s at a real limit of 50, want 430 and at most 20", accepted, refused)
+	}
+	m, now = learn()
+	m.Sweep(now.Add(20 * time.Second))
+	m.Sweep(now.Add(20*time.Second + learnedTime + time.Second))
+	if n, _ := m.Len(); n != 0 {
+		t.Errorf("after more than six hours %d pages are remembered, want none", n)
+	}
+	m, now = learn()
+	m.Forget(now, func(page string) bool { return page == "p" })
+	if len(m.pages) != 0 || len(m.learned) != 1 {
+		t.Errorf("after Forget %d pages and %d limits are remembered, want 0 and 1", len(m.pages), len(m.learned))
+	}
+}
+
+// A page that speaks now and then, at a real limit far below the configured one,
+// is refused in its first events alone.
+func TestRareEventsAtALowLimit(t *testing.T) {
+	t.Parallel()
+	m, admit := newMap(300), fixedWindow(50)
+	now := begin()
+	calls, refused := 0, 0
+	for event := range 30 {
+		todo := 99
+		end := now.Add(20 * time.Second)
+		type call struct {
+			p  Permit
+			ok bool
+		}
+		var flying []call
+		for ; now.Before(end); now = now.Add(time.Millisecond) {
+			for len(flying) > 0 && now.Sub(flying[0].p.at) >= 40*time.Millisecond {
+				r := Accepted
+				if !flying[0].ok {
+					r = Refused
+					todo++
 				}
-			case 5:
-				if len(open) > 0 {
-					i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
-					p := open[i]
-					open = append(open[:i], open[i+1:]...)
-					inFlight[p.Key]--
-					m.Done(now, p, rapid.SampledFrom([]Result{Accepted, Refused, Other}).Draw(t, "result"))
-				}
+				m.Done(now, flying[0].p, r)
+				flying = flying[1:]
 			}
-			if d.Action == Send {
-				open = append(open, d.Permit)
-				inFlight[k]++
-			}
-			for _, v := range m.Views(10) {
-				if v.InFlight != inFlight[v.Key] {
-					t.Fatalf("calls of %v in flight = %d, want %d", v.Key, v.InFlight, inFlight[v.Key])
+			for todo > 0 {
+				d := m.Offer(now, Request{Key: room})
+				if d.Wait != 0 {
+					break
 				}
-			}
-		}
-		for _, p := range open {
-			m.Done(now, p, Accepted)
-		}
-		for range 60 {
-			now = now.Add(time.Second)
-			for _, k := range m.TakeDue(now) {
-				m.SetLaneDepth(now, k, 0)
-			}
-		}
-		if got := remembered(m); got != 0 {
-			t.Fatalf("pages remembered a minute after the last = %d, want 0", got)
-		}
-	})
-}
-
-func TestConcurrentUse(t *testing.T) {
-	t.Parallel()
-	m := newMap(4)
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			for i := range 3000 {
-				now := at(time.Duration(i) * time.Millisecond)
-				k := Key{Page: fmt.Sprint(i % 7), Class: "text"}
-				ask := func() Decision { return m.Offer(now, k, false) }
-				if g%2 == 0 {
-					ask = func() Decision { return m.OfferLane(now, k) }
-				}
-				d := ask()
-				if d.Action == Send {
-					m.Done(now, d.Permit, []Result{Accepted, Accepted, Accepted, Refused, Other}[i%5])
-				}
-				if i%100 == 0 {
-					for _, k := range m.TakeDue(now) {
-						m.SetLaneDepth(now, k, i%2)
+				todo--
+				ok := admit(now)
+				flying = append(flying, call{d.Permit, ok})
+				if event >= 3 {
+					calls++
+					if !ok {
+						refused++
 					}
-					m.Views(3)
 				}
 			}
-		})
-	}
-	wg.Wait()
-	for i := range 60 {
-		now := at(time.Duration(4+i) * time.Second)
-		for _, k := range m.TakeDue(now) {
-			m.SetLaneDepth(now, k, 0)
 		}
+		if todo > 0 {
+			t.Fatalf("event %d: %d of 99 not sent in 20 s", event, todo)
+		}
+		m.Sweep(now)
 	}
-	if got := remembered(m); got != 0 {
-		t.Errorf("pages remembered at the end = %d, want 0", got)
+	if 50*refused > calls {
+		t.Errorf("after three events %d of %d calls were refused, want at most 2 %%", refused, calls)
 	}
 }
 
-func FuzzOperations(f *testing.F) {
-	f.Add([]byte{0, 1, 2, 3, 4, 5, 250, 7, 9, 11})
-	f.Fuzz(func(t *testing.T, ops []byte) {
-		m := newMap(3)
-		rng := rand.New(rand.NewPCG(1, uint64(len(ops))))
-		now := begin
+func TestExcessAndViews(t *testing.T) {
+	t.Parallel()
+	m := newMap(300)
+	a, b, c := Key{"a", "text"}, Key{"b", "text"}, Key{"c", "media"}
+	m.Enter(at(0), a)
+	m.Enter(at(time.Second), a) // is in excess already
+	m.Enter(at(time.Second), c)
+	permits := take(m, at(2*time.Second), Request{Key: b})
+	done(m, at(2*time.Second), permits[:3], Refused)
+	if !m.InExcess(a) || m.InExcess(b) || m.InExcess(Key{"d", "text"}) {
+		t.Errorf("InExcess() = %v, %v, %v, want true, false, false", m.InExcess(a), m.InExcess(b), m.InExcess(Key{"d", "text"}))
+	}
+	views := m.Views(10)
+	if len(views) != 3 || views[0].Key != b || views[1].Key != a || views[2].Key != c {
+		t.Fatalf("Views() = %+v, want b with its refusals, then a, then c", views)
+	}
+	if v := views[0]; v.Refused != 3 || !v.Since.IsZero() || v.InFlight != len(permits)-3 || v.Pace >= 294 {
+		t.Errorf("view of b = %+v, want 3 refusals, no excess, %d in flight, slower than 294", v, len(permits)-3)
+	}
+	if v := views[1]; !v.Since.Equal(at(0)) || v.Pace != 294 {
+		t.Errorf("view of a = %+v, want since 0, at 294/s", v)
+	}
+	if got := m.Views(2); len(got) != 2 {
+		t.Errorf("Views(2) has %d", len(got))
+	}
+	if all, excess := m.Len(); all != 3 || excess != 2 {
+		t.Errorf("Len() = %d, %d, want 3 and 2", all, excess)
+	}
+	m.Sweep(at(time.Hour))
+	if all, excess := m.Len(); excess != 2 || all < 2 {
+		t.Errorf("Len() after an hour = %d, %d: what is in excess must stay", all, excess)
+	}
+	m.Leave(a)
+	m.Leave(c)
+	if m.InExcess(a) || m.InExcess(c) {
+		t.Error("InExcess() after Leave = true")
+	}
+}
+
+// ShutFor is the rest of the pause after refusals in a row.
+func TestShutFor(t *testing.T) {
+	t.Parallel()
+	m := newMap(300)
+	if d := m.ShutFor(begin(), room); d != 0 {
+		t.Errorf("ShutFor() of a page that is not known = %v, want 0", d)
+	}
+	never := func(time.Time) bool { return false }
+	saturate(m, begin(), time.Minute, 40*time.Millisecond, never)
+	if d := m.ShutFor(at(time.Minute), room); d > 10*time.Second {
+		t.Errorf("ShutFor() after a minute without a call = %v, want at most 10 s", d)
+	}
+	saturate(m, at(time.Minute), 30*time.Minute, 40*time.Millisecond, never)
+	longest := time.Duration(0)
+	for s := range 120 {
+		longest = max(longest, m.ShutFor(at(30*time.Minute+time.Duration(s)*time.Second), room))
+	}
+	if longest == 0 || longest > 2*dayPause {
+		t.Errorf("ShutFor() after half an hour = %v, want at most %v", longest, 2*dayPause)
+	}
+}
+
+// The bound of the package comment holds for any arrivals, results and lateness.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.SampledFrom([]float64{1, 10, 30, 300}).Draw(t, "limit")
+		m := newMap(limit)
+		var sent []time.Time
 		var open []Permit
-		for _, op := range ops {
-			now = now.Add(time.Duration(op) * time.Millisecond)
-			k := Key{Page: string('a' + rune(op%4)), Class: "text"}
-			d := Decision{}
-			switch op % 6 {
-			case 0, 1:
-				d = m.Offer(now, k, false)
-			case 2:
-				d = m.OfferLane(now, k)
-			case 3:
-				m.Overflow(now, k, int(op))
-			case 4:
-				m.SetLaneDepth(now, k, rng.IntN(2))
-			case 5:
-				if len(open) > 0 {
-					m.Done(now, open[0], Result(1+op%3))
-					open = open[1:]
-				}
+		now := begin()
+		since := time.Time{}
+		if rapid.Bool().Draw(t, "new owner") {
+			since = now
+		}
+		idle := rapid.SampledFrom([]int{20, 500, 3000}).Draw(t, "longest gap, ms")
+		ok := rapid.IntRange(0, 20).Draw(t, "of 20 calls accepted")
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, idle).Draw(t, "ms")) * time.Millisecond)
+			if rapid.IntRange(0, 50).Draw(t, "sweep") == 0 {
+				m.Sweep(now)
 			}
-			if d.Action == Send {
+			for range rapid.IntRange(0, 400).Draw(t, "wanted") {
+				d := m.Offer(now, Request{Key: room, Since: since})
+				if d.Wait > 0 {
+					break
+				}
+				sent = append(sent, now)
 				open = append(open, d.Permit)
 			}
-			if d.Action == Wait && d.Wait == 0 {
-				t.Fatal("Wait of nothing: the caller would spin")
+			for n := rapid.IntRange(0, len(open)).Draw(t, "landing"); n > 0; n-- {
+				r := Accepted
+				if rapid.IntRange(1, 20).Draw(t, "result") > ok {
+					r = Refused
+				}
+				m.Done(now, open[0], r)
+				open = open[1:]
+			}
+			if p := m.pages[room]; p != nil && (p.rate > reach*limit || p.rate < min(minPace, headroom*limit)) {
+				t.Fatalf("rate = %v at a limit of %v", p.rate, limit)
 			}
 		}
-		for _, p := range open {
-			m.Done(now, p, Other)
-		}
-		for range 60 {
-			now = now.Add(time.Second)
-			for _, k := range m.TakeDue(now) {
-				m.SetLaneDepth(now, k, 0)
+		for _, d := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 5 * time.Second} {
+			bound := 0.993*limit*(d.Seconds()+0.1) + 1
+			first := 0
+			for i, last := range sent {
+				for last.Sub(sent[first]) >= d {
+					first++
+				}
+				if n := i - first + 1; float64(n) > bound {
+					t.Fatalf("%d sends in %v from %v, want at most %.1f", n, d, sent[first].Sub(begin()), bound)
+				}
 			}
-		}
-		if got := remembered(m); got != 0 {
-			t.Fatalf("pages remembered a minute after the last = %d, want 0", got)
 		}
 	})
 }
 
-// remembered is the number of pages of which anything is known.
-func remembered(m *Map) (n int) {
-	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-		n += len(s.current) + len(s.previous) + len(s.busy)
-		s.mu.Unlock()
-	}
-	return n
+// Whatever happens, nothing is left once all calls have ended and time has passed.
+func TestTheMapEmpties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMap(300)
+		now := begin()
+		var open []Permit
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			k := Key{fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "page")), "text"}
+			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0:
+				m.Enter(now, k)
+			case 1:
+				m.Leave(k)
+			case 2:
+				m.Sweep(now)
+			case 3:
+				m.Forget(now, func(page string) bool { return page == k.Page })
+			default:
+				if d := m.Offer(now, Request{Key: k}); d.Wait == 0 {
+					open = append(open, d.Permit)
+				}
+			}
+			if len(open) > 0 && rapid.Bool().Draw(t, "land") {
+				m.Done(now, open[0], rapid.SampledFrom([]Result{Accepted, Refused, Other}).Draw(t, "result"))
+				open = open[1:]
+			}
+		}
+		done(m, now, open, Other)
+		for i := range 6 {
+			m.Leave(Key{fmt.Sprint(i), "text"})
+		}
+		for _, d := range []time.Duration{time.Minute * 3, learnedTime + time.Minute*4} {
+			m.Sweep(now.Add(d))
+		}
+		if all, excess := m.Len(); all != 0 || excess != 0 {
+			t.Fatalf("Len() = %d, %d, want 0 and 0: %+v", all, excess, m.pages)
+		}
+	})
 }

@@ -5,132 +5,153 @@ import (
 	"time"
 )
 
-// The owner's constants. Rates are messages per second.
+// The pace's constants. Rates are messages per second.
 const (
-	// headroom is the share of the configured limit that is used. Above it,
-	// limiters that look at a sliding second and count refused calls refuse a
-	// tenth of all calls; see the package comment.
+	// headroom is the share of the configured limit that is asked for. Above it
+	// limiters that look at a sliding second, and count refused calls, refuse a
+	// tenth of all calls.
 	headroom = 0.98
-	// reach is how far above headroom an owner goes by itself, where the limiter
-	// permits. It leaves two messages in the second of the published limit, one
-	// for each end of the second. An owner takes reachTime to get there. A refusal
-	// on the way ends it for restTime, because a try costs a refusal or two.
+	// reach is how far above headroom a pace goes by itself, limiters
+	// permitting: what is left is two messages in the second of the published
+	// limit, one for each end of the second. It takes reachTime to get there, and
+	// a refusal on the way ends it for restTime: a try costs a refusal or two.
 	reach     = 0.993
 	reachTime = 20 * time.Second
 	restTime  = 5 * time.Minute
-	// lateness is how much of its pace an owner makes up for when it was late
+	calmAfter = 5 * time.Second
+	// tolerance is the 2 % that headroom leaves of a second.
+	tolerance = 20 * time.Millisecond
+	// lateness is how much of its pace a sender makes up for when it was late
 	// itself, not scheduled or collecting garbage, while messages waited.
 	lateness = 100 * time.Millisecond
-	// One refusal takes cutPart off the pace, and a step of cutStep at least. It
-	// takes cutShare of the pace at most, which is less for slow pages.
-	cutPart  = 0.015
-	cutStep  = 3.0
-	cutShare = 0.3
-	minPace  = 0.5
-	// settle is how long after taking over no refusal cuts the pace: calls of
-	// those who sent before are still landing.
+	// A refusal takes cutPart off what is believed to be possible, or cutStep but
+	// no more than cutMost of it, and a call at least.
+	cutPart = 0.01
+	cutStep = 3.0
+	cutMost = 0.05
+	minPace = 0.5
+	// settle is how long after taking a page over no refusal cuts the pace: calls
+	// of the sender before are still landing.
 	settle = 2 * time.Second
-	// memoryTime is how fast the remembered pace follows the real one.
-	memoryTime = 10 * time.Second
-	// unlearn is how much of the remembered pace, above the present one, goes with
-	// each new refusal. After one, three quarters of the way back is still fast.
-	// After eight, a tenth is left, and growth is slow from there. The ceiling,
-	// the pace at which refusals come, follows each cut as fast.
-	unlearn = 0.25
-	// The pace grows by slowGrowth (a share per second) near the remembered one,
-	// by fastGrowth below it. When no refusal came for calmAfter, what was learned
-	// is no longer true, and growth doubles every calmDouble. It doubles every
-	// passedDouble when none came for passedAfter and the pace is past the
-	// ceiling. It ends at maxGrowth.
-	slowGrowth   = 0.005
-	fastGrowth   = 0.03
-	nearMemory   = 0.97
-	maxGrowth    = 0.7
-	calmAfter    = 5 * time.Second
-	calmDouble   = time.Second
-	passedBy     = 1.005
-	passedAfter  = 2 * time.Second
-	passedDouble = 500 * time.Millisecond
-	// startGrowth is the growth after a refused probe, up to startUpTo of what is
-	// remembered: e times as fast every 1.4 s. So a page that was refused
-	// for a while is back within seconds. It ends with the next refusal.
-	startGrowth = 0.7
-	startUpTo   = 0.8
+	// margin is how much less than what is possible is sent, a call's worth at least.
+	margin = 0.015
+	// A try finds out whether more is possible than is known: for tryTime, or what
+	// tryCalls take, the pace is so high that tryPart of a second's calls, and
+	// tryLeast, are sent beyond the ceiling. Where no more is possible that is what
+	// it costs. It begins when messages waited for tryAfter without a refusal,
+	// longer by trySlower after each try that was refused, up to tryRarely.
+	tryTime   = 300 * time.Millisecond
+	tryCalls  = 6
+	tryPart   = 0.06
+	tryLeast  = 3
+	tryAfter  = 350 * time.Millisecond
+	trySlower = 1.35
+	tryRarely = 20 * time.Second
+	// wakeTime is how much longer that takes for a page that was idle: whether what
+	// is remembered of it still holds shows without a try, and a try is dear where
+	// little is sent.
+	wakeTime = 1600 * time.Millisecond
+	// What passed in the second of a try that was refused may be two windows'
+	// calls: refusedTry of it is believed.
+	refusedTry = 0.9
+	// A try that is not refused a second and an answer's time after its begin
+	// shows that the ceiling is no longer the platform's: the pace grows by leap in
+	// each leapTime, until a refusal.
+	leap     = 1.5
+	leapTime = 300 * time.Millisecond
+	// fallen is below which part of the ceiling what passed shows that the limit is
+	// lower, though a try may have caused the refusal.
+	fallen = 0.95
 	// The pause after refusals in a row: long enough for a call in flight to
-	// land, short against the second of the published window.
-	minPause = 20 * time.Millisecond
-	maxPause = 320 * time.Millisecond
-	// A page that is refused for longer, as by a quota of a day, is asked less
-	// often. Each time is a tenth of that time later, and a minute later at
-	// most. So the end is noticed as much later at most.
-	refusedPart = 10
-	dayPause    = time.Minute
-	// forget is how long a page may be idle before what was learned about it
-	// goes.
+	// land, short against the second of the published window. It doubles
+	// pauseDoubles times.
+	minPause     = 20 * time.Millisecond
+	pauseDoubles = 3
+	maxPause     = minPause << pauseDoubles
+	// A page that is shut for longer, as by a quota of a day, is asked less often:
+	// a tenth of that time later each time, so that its end is noticed as much
+	// later at most, and once a minute at least.
+	shutPart = 10
+	dayPause = time.Minute
+	// noBurst is how long after a refusal of its pace a page has no bursts.
+	noBurst = 10 * time.Second
+	// forget is how long a page may be idle before what is known of it goes, but
+	// for its limit.
 	forget = 10 * time.Second
 )
 
-// pace is the learned speed of one page at its owner. The zero value is not
-// useful; newPace makes one. Not safe for concurrent use.
+// pace is the learned speed of one page. The zero value is not useful; newPace
+// makes one.
 type pace struct {
-	limit  float64 // as configured
-	top    float64 // never faster; from headroom to reach of the limit
-	rate   float64
-	memory float64 // the rate of the last memoryTime
-	random func() float64
+	limit   float64 // as configured
+	top     float64 // never faster; from headroom to reach of the limit
+	rate    float64
+	ceiling float64 // calls in a second that are believed to be possible; 0: no refusal says anything
+	random  func() float64
 
 	began       time.Time
-	tat         time.Time // when the next send is due at the present rate
-	waited      bool      // a message waited for tat: sending it late is this process's doing
-	streak      int       // refusals in a row
-	onset       time.Time // end of the pause after the first of them: calls sent before were under way
-	resume      time.Time // end of the pause
-	probing     bool      // the lone probe is in flight
-	starting    bool      // a probe was refused, and nothing sent since
-	probeSent   time.Time // when that probe was: what was sent before says nothing new
-	lastRefusal time.Time
-	rest        time.Time // until then top stays
-	ceiling     float64   // the rate at which refusals came, as far as it is known
-	passed      time.Time // when the rate went past it with no refusal; zero: it did not
+	tat         time.Time     // theoretical arrival time: when the next send is due at the present rate
+	waited      bool          // a message waited for tat: sending it late is this process's doing
+	streak      int           // refusals in a row
+	onset       time.Time     // end of the pause after the first of them: calls sent before were under way
+	resume      time.Time     // end of the pause
+	probing     bool          // the lone probe is out
+	reopened    time.Time     // when the last probe that passed was sent
+	lastRefusal time.Time     // that was not of a burst alone
+	cut         time.Time     // when a refusal last changed the pace: calls from before say nothing new
+	floor       float64       // the ceiling does not fall below it for calls from before the cut
+	pressure    time.Duration // how long messages waited since a refusal or try, in all
+	try         try           // that is made, or was last
+	tries       int           // in a row that were refused
+	rest        time.Time     // until then top stays
+	lastPassed  time.Time     // when the last call was accepted
+	rtt         time.Duration // how long answers take, a moving average
 	lastSend    time.Time
 	lastWait    time.Time // when a message last had to wait
 	stepped     time.Time // when the rate last grew
-	successes   meter
+	sends       sends
+	burst       time.Duration // how much of a second may be sent at once
 }
 
-func newPace(now time.Time, limit float64, random func() float64) *pace {
+func newPace(now time.Time, limit float64, l learned, random func() float64) pace {
 	top := headroom * limit
-	return &pace{
-		limit: limit, top: top, rate: top, memory: top, random: random,
-		began: now, stepped: now, lastSend: now,
-		tat: now.Add(seconds(random() / top)),
+	p := pace{
+		limit: limit, top: top, rate: top, random: random,
+		stepped: now, lastSend: now, tat: now, burst: l.burst,
+		sends: sends{epoch: now},
 	}
+	if l.ceiling > 0 {
+		p.ceiling, p.tries = l.ceiling, l.tries
+		p.pressure = l.pressure - wakeTime
+		p.rate = p.below()
+	}
+	return p
 }
 
-// wait returns how long the next message must wait. A negative answer means until
-// the result of the probe in flight. It brings the pace up to now.
+// wait is how long the next message must wait.
 func (p *pace) wait(now time.Time) time.Duration {
 	p.grow(now)
 	var w time.Duration
 	switch {
-	case p.probing:
-		w = -1
+	case p.probing: // its answer may take long
+		w = max(p.resume.Sub(now), p.lastSend.Add(max(maxPause, seconds(1/p.limit))).Sub(now))
 	case now.Before(p.resume):
 		w = p.resume.Sub(now)
 	default:
-		w = max(0, p.tat.Sub(now))
+		w = p.tat.Sub(now)
 		p.waited = p.waited || w > 0
 	}
-	if w != 0 {
-		p.lastWait = now.Add(max(0, w)) // it will have waited until then
+	w = max(0, w)
+	if w > 0 {
+		p.lastWait = now.Add(w) // it will have waited until then
 	}
 	return w
 }
 
-// send counts one message; wait must have answered 0. A page that was idle gets
-// no credit for it. Other replicas may have sent meanwhile, and a limiter that
-// looks at whole seconds would refuse the rest.
-func (p *pace) send(now time.Time) Permit {
+// send takes one message's place in the bucket, and reports whether its call is
+// a probe. A page that was idle gets no credit for it: a limiter that looks at
+// whole seconds would refuse the excess.
+func (p *pace) send(now time.Time) (probe bool) {
 	earliest := now
 	if p.waited {
 		earliest = now.Add(-lateness)
@@ -142,152 +163,197 @@ func (p *pace) send(now time.Time) Permit {
 	p.waited = p.waited && p.tat.Before(now) // still behind
 	p.lastSend = now
 	p.probing = p.streak > 1
-	return Permit{at: now, probe: p.probing}
+	p.sends.count(now)
+	return p.probing
 }
 
-// accepted learns that a send went through.
+// accepted tells that a send went through.
 func (p *pace) accepted(now time.Time, t Permit) {
-	p.successes.add(now)
-	if t.probe || t.at.After(p.lastRefusal) {
-		p.streak = 0
+	p.lastPassed = now
+	p.rtt += (now.Sub(t.at) - p.rtt) / 16
+	if t.probe || t.at.After(p.onset) {
+		p.streak, p.probing = 0, false
 	}
-	p.land(t)
+	if t.probe {
+		p.reopened, p.pressure = t.at, tryAfter-time.Second
+	}
 }
 
-// refused learns that a send was refused.
+// refused tells that a send was refused.
 func (p *pace) refused(now time.Time, t Permit) {
+	if t.probe && !t.at.After(p.reopened) {
+		return // another probe passed meanwhile
+	}
 	p.grow(now)
 	first := p.streak == 0
-	if t.probe || first || p.streak == 1 && !t.at.Before(p.onset) {
+	p.rtt += (now.Sub(t.at) - p.rtt) / 16
+	// Where answers take long a probe would cost more than it saves, as long as
+	// some calls pass.
+	row := p.streak == 1 && !t.at.Before(p.onset) && (p.rtt < maxPause || now.Sub(p.lastPassed) > time.Second+p.rtt)
+	if t.probe || first || row {
 		p.streak++
 	}
-	pause := min(minPause<<min(p.streak-1, 4), maxPause)
+	pause := minPause << min(p.streak-1, pauseDoubles)
 	if p.streak > 1 {
-		pause = max(pause, min(now.Sub(p.onset)/refusedPart, dayPause))
+		pause = max(pause, min(now.Sub(p.onset)/shutPart, dayPause))
 	}
 	p.resume = now.Add(time.Duration(float64(pause) * (0.8 + 0.4*p.random())))
 	if first {
 		p.onset = p.resume
-		p.ceiling, p.passed = max(p.ceiling, p.rate), time.Time{}
+	}
+	if p.tat.Before(p.resume) { // the pause is not made up for
+		p.tat, p.waited = p.resume, false
 	}
 	p.lastRefusal = now
 	if base := headroom * p.limit; p.top > base {
 		p.top, p.rest = base, now.Add(restTime)
 	}
-	if first && now.Sub(p.began) >= settle {
-		p.memory -= max(0, p.memory-p.rate) * unlearn
-	}
+	p.land(t)
+	p.sends.refused(t.at)
 	switch {
-	case now.Sub(p.began) < settle: // others' calls, not this pace, used up the limit
 	case t.probe:
-		p.rate = max(minPace, min(p.rate, p.successes.lastSecond(now)))
-		p.starting, p.probeSent = true, t.at
-		p.ceiling = p.rate
-	case t.at.Before(p.probeSent): // the probe has answered for it
+	case now.Sub(p.began) < settle: // another's calls, not this pace, used up the limit
 	case t.ahead: // the burst was too much, not the pace
 	default:
-		p.starting = false
-		p.ceiling += (p.rate - p.ceiling) * unlearn
-		p.rate = max(minPace, p.rate-min(max(cutStep, cutPart*p.rate), cutShare*p.rate))
+		p.learn(now, t.at)
 	}
-	p.land(t)
 }
 
-// land ends a send, also one whose result says nothing about the pace.
+// learn takes from a refusal what is possible: no more than what passed in the
+// second before it. That is an upper bound: the second may have been part of two
+// windows of the platform's.
+func (p *pace) learn(now, at time.Time) {
+	passed := p.sends.second(at)
+	if p.ceiling == 0 {
+		p.ceiling = p.rate
+	}
+	switch {
+	case p.try.caused(at) && passed > fallen*p.ceiling:
+		if p.try.state != tryRefused {
+			p.try.state = tryRefused
+			p.tries++
+		}
+	case at.Before(p.cut): // the ceiling fell for it, but maybe not enough
+		p.ceiling, p.try = max(min(p.ceiling, passed), p.floor), try{}
+	default:
+		if p.try.state == tryPassed { // a bucket may have let the try pass
+			p.tries++
+		}
+		p.cut, p.floor = now, p.ceiling/4
+		p.ceiling, p.try = max(min(p.ceiling-max(1, cutPart*p.ceiling, min(cutStep, cutMost*p.ceiling)), passed), p.floor), try{}
+	}
+	p.pressure = 0
+	if p.try.state == noTry { // the second that is tried in must have no pause
+		p.pressure = tryAfter - time.Second
+	}
+	p.rate = p.below()
+}
+
+// below is the pace at which nothing should be refused.
+func (p *pace) below() float64 {
+	return max(minPace, min(p.top, p.ceiling-min(max(1, margin*p.ceiling), p.ceiling/4)))
+}
+
+// land ends a send whose result says nothing about the pace, too.
 func (p *pace) land(t Permit) {
 	if t.probe {
 		p.probing = false
 	}
 }
 
-// grow brings rate and memory up to now.
+// grow brings the pace up to now.
 func (p *pace) grow(now time.Time) {
-	dt := now.Sub(p.stepped).Seconds()
+	dt := min(now.Sub(p.stepped), time.Second)
 	if dt <= 0 {
 		return
 	}
 	p.stepped = now
-	waiting := now.Sub(p.lastWait) <= time.Second
-	if waiting && p.rate >= p.top && now.Sub(p.lastRefusal) > calmAfter && now.Sub(p.began) > calmAfter && now.After(p.rest) {
-		p.top = min(reach*p.limit, p.top+(reach-headroom)*p.limit*dt/reachTime.Seconds())
+	if now.Sub(p.lastWait) > time.Second || p.streak > 1 {
+		return // nobody waits, or there is nothing to learn
 	}
-	if waiting && p.rate < p.top {
-		a := slowGrowth
-		if p.rate < nearMemory*p.memory {
-			a = fastGrowth
+	p.pressure += dt
+	switch {
+	case p.rate >= p.top && p.try.state != trying:
+		p.ceiling, p.try, p.tries = 0, try{}, 0
+		if p.pressure > calmAfter && now.After(p.rest) {
+			p.top = min(reach*p.limit, p.top+(reach-headroom)*p.limit*dt.Seconds()/reachTime.Seconds())
+			p.rate = p.top
 		}
-		if n := p.doublings(now); n > 0 {
-			a = min(maxGrowth, a*math.Exp2(n))
+	case p.try.state == tryPassed: // far more is possible
+		p.rate = min(p.top, p.rate*math.Pow(leap, dt.Seconds()/(leapTime+p.rtt).Seconds()))
+		p.ceiling = max(p.ceiling, p.rate)
+	case p.try.state == noTry:
+		if p.pressure >= p.untilTry() {
+			p.begin(now)
 		}
-		if p.starting = p.starting && p.rate < startUpTo*p.memory; p.starting && p.streak == 0 {
-			a = startGrowth
-		}
-		p.rate = min(p.top, p.rate*math.Exp(a*dt))
-	}
-	if p.streak == 0 { // while the page is refused there is nothing to learn
-		p.memory += (p.rate - p.memory) * (1 - math.Exp(-dt/memoryTime.Seconds()))
+	case now.After(p.try.begin.Add(time.Second + p.rtt)):
+		p.judge()
+	case now.After(p.try.end):
+		p.rate = p.below()
 	}
 }
 
-// doublings returns how often growth has doubled for want of refusals.
-func (p *pace) doublings(now time.Time) float64 {
-	quiet := now.Sub(p.lastRefusal)
-	if p.passed.IsZero() && quiet > passedAfter && p.rate > passedBy*p.ceiling {
-		p.passed = now
-	}
-	n := (quiet - calmAfter).Seconds() / calmDouble.Seconds()
-	if !p.passed.IsZero() {
-		n = max(n, now.Sub(p.passed).Seconds()/passedDouble.Seconds())
-	}
-	return n
+// try is a time in which more is sent than is known to be possible.
+type try struct {
+	state      tryState
+	begin, end time.Time
 }
 
-// calm reports whether bursts may go ahead of the pace. Then it is all that was
-// configured, nothing was refused for a while, and the sends of others before it
-// began have had their time.
+type tryState uint8
+
+const (
+	noTry tryState = iota
+	trying
+	tryRefused
+	tryPassed
+)
+
+// caused reports whether the refusal of a call may be due to the try.
+func (t *try) caused(at time.Time) bool {
+	return (t.state == trying || t.state == tryRefused) && !at.Before(t.begin) && at.Before(t.end.Add(time.Second))
+}
+
+// untilTry is how long nothing must be refused before a try.
+func (p *pace) untilTry() time.Duration {
+	return min(tryRarely, time.Duration(float64(tryAfter)*math.Pow(trySlower, float64(p.tries))))
+}
+
+// begin begins a try.
+func (p *pace) begin(now time.Time) {
+	length := max(tryTime, seconds(tryCalls/p.ceiling))
+	p.try = try{state: trying, begin: now, end: now.Add(length)}
+	p.rate = min(p.top, p.rate+max(tryLeast, tryPart*p.ceiling)/length.Seconds())
+	if next := now.Add(seconds(1 / p.rate)); p.tat.After(next) {
+		p.tat = next
+	}
+}
+
+// judge ends a try whose calls have been answered.
+func (p *pace) judge() {
+	passed := p.sends.second(p.try.end)
+	switch {
+	case p.try.state == tryRefused: // but more may have passed than was known
+		p.ceiling, p.try = max(p.ceiling, refusedTry*passed), try{}
+	case passed > p.ceiling+max(1, tryPart/3*p.ceiling):
+		p.ceiling, p.try.state = passed, tryPassed
+	default: // too few waited
+		p.pressure, p.try = 0, try{}
+	}
+	p.rate = p.below()
+}
+
+// calm reports whether bursts may go ahead of the pace: it is all that was
+// configured, nothing was refused for a while, and what others sent before it
+// began has had its time.
 func (p *pace) calm(now time.Time) bool {
 	return p.streak == 0 && !p.probing && p.rate >= headroom*p.limit &&
-		now.Sub(p.began) >= settle && now.Sub(p.lastRefusal) >= noBurst
+		now.Sub(p.began) >= burstTime && (p.lastRefusal.IsZero() || now.Sub(p.lastRefusal) >= noBurst)
 }
 
-// idle reports whether nothing was learned or wanted for long enough to forget the page.
+// idle reports whether nothing was learned or wanted for long enough to forget
+// the page.
 func (p *pace) idle(now time.Time) bool {
 	return now.Sub(p.lastSend) >= forget && now.Sub(p.lastWait) >= forget && now.Sub(p.lastRefusal) >= forget
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// meter counts what happened in the last second, to a tenth.
-type meter struct {
-	slots [10]int
-	at    int64 // the tenth that slots[at%10] counts
-}
-
-func (m *meter) add(now time.Time) {
-	m.advance(now)
-	m.slots[m.at%10]++
-}
-
-func (m *meter) lastSecond(now time.Time) float64 {
-	m.advance(now)
-	n := 0
-	for _, s := range m.slots {
-		n += s
-	}
-	return float64(n)
-}
-
-func (m *meter) advance(now time.Time) {
-	at := now.UnixNano() / int64(100*time.Millisecond)
-	for i := m.at + 1; i <= min(at, m.at+10); i++ {
-		m.slots[i%10] = 0
-	}
-	m.at = max(m.at, at)
-}

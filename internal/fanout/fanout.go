@@ -3,6 +3,8 @@
 //   - the same event, name and members always make the same messages with the
 //     same ids, by which an event that is handled twice is recognised;
 //   - a sender never gets a copy of its own message;
+//   - what users write may be joined with other lines of the conversation. Files,
+//     links that stand for files, and chatclub's own answers may not;
 //   - every text is clean as package plaintext defines it, at most MaxText long
 //     and never empty. A message that cannot be passed on so is refused with a
 //     phrase for its sender.
@@ -58,16 +60,16 @@ func Say(ev message.Event, name, text string) (said Said, refused phrase.Key) {
 		return Said{}, phrase.TextLong
 	}
 	for _, piece := range pieces {
-		said.parts = append(said.parts, textPart(prefix+piece))
+		said.parts = append(said.parts, line(prefix+piece))
 	}
 	if clean == "" {
-		said.parts = append(said.parts, textPart(prefix+describe(files, more)))
+		said.parts = append(said.parts, line(prefix+describe(files, more)))
 	}
 	for _, f := range files {
 		said.parts = append(said.parts, f.part)
 	}
 	if clean != "" && more > 0 {
-		said.parts = append(said.parts, textPart(prefix+describe(nil, more)))
+		said.parts = append(said.parts, line(prefix+describe(nil, more)))
 	}
 	return said, ""
 }
@@ -110,4 +112,12 @@ func signature(name string) string {
 
 func textPart(text string) message.Outbound {
 	return message.Outbound{Class: message.ClassText, Text: text}
+}
+
+// line returns a text of the conversation. It may go out in one message with
+// others that wait for the same member, each on a line of its own.
+func line(text string) message.Outbound {
+	part := textPart(text)
+	part.Joins = true
+	return part
 }

@@ -140,6 +140,37 @@ func TestSayInParts(t *testing.T) {
 	}
 }
 
+// TestJoins checks which messages may go out in one with others: what a member
+// wrote, or words for its files. Files, links and answers go out alone.
+func TestJoins(t *testing.T) {
+	t.Parallel()
+	image, reel := message.Attachment{Type: "image", URL: "https://h/a"}, message.Attachment{Type: "reel", URL: "https://h/b"}
+	joins := func(list []message.Outbound) (got string) {
+		for _, o := range list {
+			got += fmt.Sprintf("%t ", o.Joins)
+		}
+		return got
+	}
+	for _, tt := range []struct {
+		name, want string
+		ev         message.Event
+	}{
+		{"text", "true true ", message.Event{Text: "Hello"}},
+		{"text in two parts", "true true true true ", message.Event{Text: strings.Repeat("word ", 500)}},
+		{"text with files", "true false false true false false ", message.Event{Text: "See", Attachments: []message.Attachment{image, reel}}},
+		{"files alone", "true false true false ", message.Event{Attachments: []message.Attachment{image}}},
+	} {
+		ev := event(tt.ev)
+		said, _ := Say(ev, "Ann", ev.Text)
+		if got := joins(said.Copies(ev, []string{"8", "9"})); got != tt.want {
+			t.Errorf("%s for two members joins %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	if got := joins(Notice(event(message.Event{}), "7", strings.Repeat("Room 1\n", 500))); got != "false false " {
+		t.Errorf("the two parts of an answer join %s, want neither", got)
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	for types, want := range map[string]string{

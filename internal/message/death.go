@@ -19,13 +19,14 @@ const (
 	ReasonExhausted    Reason = "exhausted"     // every allowed attempt failed
 	ReasonAmbiguous    Reason = "ambiguous"     // the platform answered an error that comes with delivery: trying again would double it
 	ReasonExpired      Reason = "expired"       // it can no longer arrive in time
+	ReasonFailing      Reason = "failing"       // an earlier message to the recipient used up its attempts, a short while ago
 )
 
 // Reasons lists every Reason, for metrics that must exist from the start.
 func Reasons() []Reason {
 	return []Reason{
 		ReasonUndecodable, ReasonGone, ReasonWindowClosed, ReasonNotOurs, ReasonBadMessage,
-		ReasonPageStopped, ReasonExhausted, ReasonAmbiguous, ReasonExpired,
+		ReasonPageStopped, ReasonExhausted, ReasonAmbiguous, ReasonExpired, ReasonFailing,
 	}
 }
 
@@ -46,6 +47,15 @@ const (
 	HeaderFirstCode = "chatclub-first-code"
 	HeaderLastCode  = "chatclub-last-code"
 )
+
+// HeaderDead marks a message on a partition that is dead, and waits for the
+// dead-letter queue to take it. Its other headers are those of the dead letter.
+const HeaderDead = "chatclub-dead"
+
+// HeaderLane marks a message on a partition that is no copy but a lane's token:
+// whoever holds it consumes the lane that it names. In a lane it is a marker:
+// nothing was in the lane before it any more once it is delivered.
+const HeaderLane = "chatclub-lane"
 
 // Headers returns d as message headers.
 func (d Death) Headers() map[string]string {

@@ -47,6 +47,12 @@ func (o *Outbound) fastField(key, s string) (rest string, ok bool) {
 		var class string
 		class, rest, ok = fastString(s)
 		o.Class = Class(class)
+	case "joins":
+		if rest, ok = strings.CutPrefix(s, "true"); !ok {
+			rest, ok = strings.CutPrefix(s, "false")
+			return rest, ok
+		}
+		o.Joins = true
 	case "time":
 		o.Time, rest, ok = fastNumber(s)
 	case "attempts":

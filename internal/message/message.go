@@ -68,7 +68,7 @@ type Event struct {
 	Attachments []Attachment `json:"attachments,omitempty"`
 	Action      string       `json:"action,omitempty"` // KindPolicy: block, warning, unblock
 	Reason      string       `json:"reason,omitempty"` // KindPolicy: Meta's word; KindFeedback: a Reason, or FeedbackBusy
-	Until       int64        `json:"until,omitempty"`  // KindFeedback of a stopped or busy page: when it is tried again, Unix milliseconds
+	Until       int64        `json:"until,omitempty"`  // KindFeedback of a stopped or busy page, or a failing recipient: when it is tried again, Unix milliseconds
 }
 
 // Encode returns the wire form of e.
@@ -105,6 +105,10 @@ func DecodeEvent(b []byte) (Event, error) {
 	return e, nil
 }
 
+// FeedbackFailing is the Reason of a KindFeedback about a recipient whom every
+// message fails to reach. Until is when core may copy to them again.
+const FeedbackFailing = string(ReasonFailing)
+
 // FeedbackBusy is the Reason of a KindFeedback that is about no recipient and no
 // death. Broadcasts to the page wait on their queue, because the page is in
 // excess or has more to send. Until is when core may put more of them there.
@@ -127,6 +131,7 @@ type Outbound struct {
 	Class      Class        `json:"class"`
 	Text       string       `json:"text,omitempty"` // exactly one of Text and Attachment is set
 	Attachment *Attachment  `json:"attachment,omitempty"`
+	Joins      bool         `json:"joins,omitempty"`      // a line of a conversation: it may go out in one message with others, see Join
 	Replies    []QuickReply `json:"replies,omitempty"`    // buttons below it, at most 13
 	Time       int64        `json:"time"`                 // when its event happened, Unix milliseconds: its age counts from here
 	Attempts   int          `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
@@ -147,8 +152,12 @@ func (o Outbound) Encode() ([]byte, error) {
 // MaxReplies is the most quick replies that the Send API takes.
 const MaxReplies = 13
 
-// DecodeOutbound parses a body from `outbound`, `outbound.bulk` or a lane.
-// Every fault is named.
+// MaxCode is the longest FirstCode, in bytes: "code/subcode" has fewer, and a
+// longer one could keep its dead letter from being published.
+const MaxCode = 100
+
+// DecodeOutbound parses a body from a partition or a lane. Every wrong field is
+// named.
 func DecodeOutbound(b []byte) (Outbound, error) {
 	o, ok := fastOutbound(b)
 	if !ok {
@@ -183,6 +192,9 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 	}
 	if o.Attempts < 0 {
 		faults = append(faults, errors.New("attempts is negative"))
+	}
+	if len(o.FirstCode) > MaxCode {
+		faults = append(faults, fmt.Errorf("first_code has %d bytes, at most %d are possible", len(o.FirstCode), MaxCode))
 	}
 	if len(faults) > 0 {
 		return Outbound{}, fmt.Errorf("decode outbound: %w", errors.Join(faults...))

@@ -27,8 +27,8 @@ const (
 )
 
 // BroadcastRequest is the body of POST /broadcast: a text to the members of a room
-// or of all rooms of a page. It goes through the bulk queue, which is sent with
-// the capacity that everything else leaves.
+// or of all rooms of a page. It is sent with the capacity that everything else
+// leaves.
 type BroadcastRequest struct {
 	Page     string    `json:"page"`
 	Room     int       `json:"room"` // its number; 0: all rooms of the page

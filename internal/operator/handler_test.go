@@ -40,7 +40,7 @@ func newRig(t testing.TB) *rig {
 		t.Fatal(err)
 	}
 	scheduler, err := broadcast.New(broadcast.Config{
-		Broker: memorytest.New(t, queue.Topology{Prefix: "test", Lanes: 1}), Store: s.Broadcasts(),
+		Broker: memorytest.New(t, queue.Topology{Prefix: "test", Partitions: 1}), Store: s.Broadcasts(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestBroadcasts(t *testing.T) {
 			r.wantAnswer(t, "DELETE", "/broadcasts/n2", "", 200, n2+`stopped"}`)
 		}
 		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","room":2,"text":"News!","id":"n2"}`, 202, `{"id":"n2","recipients":1,"state":"stopped"}`)
-		r.wantAnswer(t, "GET", "/broadcasts?page=q", "", 200, `{"broadcasts":[]}`)
+		r.wantAnswer(t, "GET", "/broadcasts?page=q", "", 404, `{"error":"page: unknown"}`)
 		if _, answer := r.ask(t, "GET", "/broadcasts?page=p&limit=2", ""); strings.Count(answer, `"recipients"`) != 2 || strings.Contains(answer, "text") {
 			t.Errorf("GET /broadcasts with a limit = %s, want 2 without texts", answer)
 		}
@@ -213,6 +213,12 @@ func TestWrongRequests(t *testing.T) {
 			{"GET", "/reports", "", 400, "page"},
 			{"GET", "/reports?page=p&after=x", "", 400, "after"},
 			{"POST", "/pages/typo/resume", "", 404, ""},
+			{"POST", "/pages/typo/pause", "", 404, ""},
+			{"POST", "/pages/typo/users/1/ban", `{"forever":true}`, 404, ""},
+			{"DELETE", "/pages/typo/users/1/ban", "", 404, ""},
+			{"GET", "/rooms?page=typo", "", 404, ""},
+			{"GET", "/reports?page=typo", "", 404, ""},
+			{"GET", "/broadcasts?page=typo", "", 404, ""},
 			{"POST", "/pages/p/pause", `{"for":"soon"}`, 400, "for"},
 			{"POST", "/pages/p/pause", `{"why":"x"}`, 400, "body"},
 			{"POST", "/pages/p/users/1/ban", ``, 400, "for"},
@@ -221,6 +227,9 @@ func TestWrongRequests(t *testing.T) {
 			{"POST", "/pages/p/users/1/ban", `{"forever":"yes"}`, 400, "forever"},
 			{"POST", "/pages/p/users/9/ban", `{"forever":true}`, 404, ""},
 			{"POST", "/broadcast", `{`, 400, "body"},
+			{"POST", "/broadcast", `[]`, 400, "body"},
+			{"POST", "/broadcast", `{"page":"p","text":"x"}{"page":"p","text":"y"}`, 400, "body"},
+			{"POST", "/pages/p/pause", `{"for":"1h"} x`, 400, "body"},
 			{"POST", "/broadcast", `{"text":"x"}`, 400, "page"},
 			{"POST", "/broadcast", `{"page":"p","text":" \u0000 "}`, 400, "text"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","room":-1}`, 400, "room"},

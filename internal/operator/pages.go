@@ -78,7 +78,11 @@ func (h *Handler) postPause(r *http.Request) (any, error) {
 	if err := checkText("reason", req.Reason, maxID-len(by)); err != nil {
 		return nil, err
 	}
-	return nil, h.cfg.Store.Pause(r.Context(), r.PathValue("page"), by+req.Reason, time.Time{}, until)
+	err := h.cfg.Store.Pause(r.Context(), r.PathValue("page"), by+req.Reason, time.Time{}, until)
+	if errors.Is(err, rooms.ErrUnknown) {
+		return nil, fmt.Errorf("page: %w", rooms.ErrUnknown)
+	}
+	return nil, err
 }
 
 func (h *Handler) postResume(r *http.Request) (any, error) {

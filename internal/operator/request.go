@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -31,7 +33,8 @@ func badField(field, format string, args ...any) error {
 	return &fieldError{field, fmt.Sprintf(format, args...)}
 }
 
-// decode reads a request's JSON. An empty body is an empty object.
+// decode reads a request's JSON, one value with nothing behind it. An empty body is
+// an empty object.
 func decode(r *http.Request, into any) error {
 	if r.ContentLength == 0 {
 		return nil
@@ -40,10 +43,13 @@ func decode(r *http.Request, into any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return badField(wrong.Field, "must not be a %s", wrong.Value)
+		return badField(cmp.Or(wrong.Field, "body"), "must not be of type %s", wrong.Value)
 	}
 	if err != nil {
 		return badField("body", "%v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return badField("body", "there is something after the JSON value")
 	}
 	return nil
 }

@@ -8,18 +8,19 @@ import (
 	"chatclub/internal/message"
 )
 
-// Settler is the broker's side of a delivery. Ack returns ErrStale when the
-// channel that delivered the tag is gone, and then must not touch any message. It
-// does not wait for the broker, however busy that is.
+// Settler is the broker's side of a delivery. Ack and Requeue return ErrStale
+// when the channel that delivered the tag is gone, and then must not touch any
+// message. Ack does not wait for the broker, however busy that is.
 type Settler interface {
 	Ack(tag uint64) error
+	Requeue(tag uint64) error
 	Live() bool
 }
 
 // Delivery is a message in the hands of a consumer, to be settled exactly once
-// by Ack, DeadLetter or MoveAll. The first that succeeds wins; every later one
-// returns ErrSettled and does nothing. The zero value is not useful; a Broker
-// makes deliveries. Safe for concurrent use.
+// by Ack, Requeue or TransferAll: the first that succeeds wins, every
+// later one returns ErrSettled and does nothing. The zero value is not useful;
+// a Broker makes deliveries. Safe for concurrent use.
 type Delivery struct {
 	Message
 	Redelivered bool // it was delivered before, perhaps to another consumer
@@ -35,13 +36,13 @@ func NewDelivery(b Broker, s Settler, tag uint64, msg Message, redelivered bool)
 	return &Delivery{Message: msg, Redelivered: redelivered, broker: b, settler: s, tag: tag}
 }
 
-// Stale reports whether the message is, or will be, delivered again. To settle
-// this delivery would do nothing then.
+// Stale reports that the message is, or will be, delivered again: settling this
+// delivery would do nothing.
 func (d *Delivery) Stale() bool { return !d.settler.Live() }
 
 // Live reports whether the delivery can still be settled. A consumer that held a
-// delivery for a while asks before it acts on it. When the answer is false, the
-// message is another consumer's again.
+// delivery for a while asks before it acts on it: when the answer is false,
+// the message is somebody else's again.
 func (d *Delivery) Live() bool { return !d.settled.Load() && d.settler.Live() }
 
 // Ack takes the message off its queue: its effect has happened. It does not
@@ -53,13 +54,17 @@ func (d *Delivery) Ack() error {
 	return d.settler.Ack(d.tag)
 }
 
-// DeadLetter moves the message to the dead-letter queue with the death's
-// headers, as MoveAll moves it; death.Queue is filled in.
-func (d *Delivery) DeadLetter(ctx context.Context, death message.Death) error {
-	return MoveAll(ctx, d.broker, []Transfer{{Delivery: d, To: []Message{d.Dead(death)}}})[0]
+// Requeue gives the message back to the front of its queue. It is for a
+// consumer that has cancelled its subscription: before, the message would come
+// to it again.
+func (d *Delivery) Requeue() error {
+	if !d.settled.CompareAndSwap(false, true) {
+		return ErrSettled
+	}
+	return d.settler.Requeue(d.tag)
 }
 
-// Dead returns the dead letter that DeadLetter publishes. It has the message's id.
+// Dead is the message's dead letter, for Transfer. It has the message's id.
 func (d *Delivery) Dead(death message.Death) Message {
 	death.Queue = d.Queue
 	return Message{Queue: d.broker.Topology().Dead(), ID: d.ID, Body: d.Body, Headers: death.Headers()}
@@ -71,20 +76,15 @@ type Transfer struct {
 	To       []Message
 }
 
-// MoveAll publishes, with one call, what takes the place of many deliveries, and
-// acknowledges each delivery once all of its own is confirmed. It returns what
-// became of each:
-//
-//   - nil: it has moved. An acknowledgement that fails is ErrStale, too: the
-//     message exists twice, as what was published, and delivered again.
-//   - ErrStale or ErrSettled: it was so before, and nothing of it was published.
-//   - ErrInvalid: some of it never could be published, and nothing of it was.
-//   - any other error: publishing failed.
-//
-// In the last two cases the delivery stays unsettled. To then holds what is not
-// known to be confirmed. So MoveAll again publishes nothing for a second time
-// that the broker has.
-func MoveAll(ctx context.Context, p Publisher, transfers []Transfer) []error {
+// TransferAll publishes what takes the place of each delivery, all with one
+// publish, and acknowledges each delivery once that is confirmed. It returns what became
+// of each: nil once all that takes its place is confirmed and it is
+// acknowledged; ErrStale or ErrSettled, and nothing of it was published;
+// ErrInvalid, likewise, when some of it never could be; or why publishing
+// failed. In the last two cases the delivery stays unsettled. To then holds
+// what is not known to be confirmed, so that to transfer it again publishes nothing
+// for a second time that a broker has.
+func TransferAll(ctx context.Context, p Publisher, transfers []Transfer) []error {
 	errs := make([]error, len(transfers))
 	var msgs []Message
 	for i := range transfers {
@@ -105,20 +105,18 @@ func MoveAll(ctx context.Context, p Publisher, transfers []Transfer) []error {
 		}
 		first := next
 		next += len(t.To)
-		errs[i] = t.end(func(k int) error { return faultOf(published, first+k) })
+		errs[i] = t.end(func(k int) error { return errOf(published, first+k) })
 	}
 	return errs
 }
 
-// begin settles the delivery, so that no one else does.
+// begin settles the delivery for all others.
 func (t *Transfer) begin() error {
 	if !t.Delivery.settler.Live() {
 		return ErrStale
 	}
-	for _, m := range t.To {
-		if err := m.Validate(); err != nil {
-			return fmt.Errorf("move delivery: %w", err)
-		}
+	if err := ValidateAll(t.Delivery.broker.Topology(), t.To); err != nil {
+		return fmt.Errorf("transfer delivery: %w", err)
 	}
 	if !t.Delivery.settled.CompareAndSwap(false, true) {
 		return ErrSettled
@@ -126,7 +124,7 @@ func (t *Transfer) begin() error {
 	return nil
 }
 
-// end acknowledges the delivery when all of what takes its place is confirmed.
+// end acknowledges the delivery when none of what takes its place has an error.
 func (t *Transfer) end(errOf func(i int) error) error {
 	var rest []Message
 	var first error
@@ -143,5 +141,5 @@ func (t *Transfer) end(errOf func(i int) error) error {
 	}
 	t.To = rest
 	t.Delivery.settled.Store(false)
-	return fmt.Errorf("move delivery: %w", first)
+	return fmt.Errorf("transfer delivery: %w", first)
 }

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// Limits of Message.Validate.
+// What Message.Validate accepts.
 const (
-	// MaxBody is what RabbitMQ 4 accepts by default. It closes the channel of a
-	// client that sends more, at each new try too.
+	// MaxBody is what RabbitMQ 4 accepts by default. It closes the channel of
+	// whoever sends more, and would again at each new try.
 	MaxBody = 16 << 20
 	// MaxName is the length of a short string in AMQP 0-9-1, section 4.2.5.3:
 	// of a queue's name, an id and the name of a header.
 	MaxName = 255
-	// MaxHeaders is how long names and texts of all headers may be together.
-	// They travel in one frame, of 4096 bytes at the very least. The rest of
+	// MaxHeaders is how long names and texts of all headers may be together:
+	// they travel in one frame, of 4096 bytes at the very least, and the rest of
 	// that is for what stands around them.
 	MaxHeaders = 3000
 )
@@ -43,10 +43,10 @@ func (m Message) Validate() error {
 	return nil
 }
 
-// ValidateAll returns the fault of the first message that is not valid.
-func ValidateAll(msgs []Message) error {
+// ValidateAll returns the error of the first message that is not valid.
+func ValidateAll(t Topology, msgs []Message) error {
 	for i, m := range msgs {
-		if err := m.Validate(); err != nil {
+		if err := errors.Join(m.Validate(), t.validateDelay(m)); err != nil {
 			return fmt.Errorf("publish message %d of %d: %w", i+1, len(msgs), err)
 		}
 	}
@@ -55,18 +55,18 @@ func ValidateAll(msgs []Message) error {
 
 // PublishError is an error of Publish that says which messages it concerns.
 type PublishError struct {
-	Faults []error // for each message of the call; nil: the broker has confirmed it
-	Err    error   // all of them in words
+	Errs []error // for each message of the call; nil: the broker has confirmed it
+	Err  error   // all of them in words
 }
 
-// NewPublishError is the error of messages with these faults; nil when none has
+// NewPublishError is the error of messages with these errors; nil when none has
 // one.
-func NewPublishError(faults []error) error {
-	all := errors.Join(faults...)
+func NewPublishError(errs []error) error {
+	all := errors.Join(errs...)
 	if all == nil {
 		return nil
 	}
-	return &PublishError{Faults: faults, Err: all}
+	return &PublishError{Errs: errs, Err: all}
 }
 
 // Error implements error.
@@ -75,10 +75,22 @@ func (e *PublishError) Error() string { return e.Err.Error() }
 // Unwrap is the error that it adds to.
 func (e *PublishError) Unwrap() error { return e.Err }
 
-// faultOf is what err, of Publish, says about the i-th message.
-func faultOf(err error, i int) error {
-	if some, ok := errors.AsType[*PublishError](err); ok && i < len(some.Faults) {
-		return some.Faults[i]
+// errOf is what err, of Publish, says about the i-th message.
+func errOf(err error, i int) error {
+	if some, ok := errors.AsType[*PublishError](err); ok && i < len(some.Errs) {
+		return some.Errs[i]
 	}
 	return err
+}
+
+// Unconfirmed returns those of msgs that err, of their Publish, does not say
+// are queued: the ones to publish again.
+func Unconfirmed(msgs []Message, err error) []Message {
+	var rest []Message
+	for i, m := range msgs {
+		if errOf(err, i) != nil {
+			rest = append(rest, m)
+		}
+	}
+	return rest
 }

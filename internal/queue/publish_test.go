@@ -48,11 +48,11 @@ type partly struct {
 }
 
 func (p *partly) Publish(_ context.Context, msgs ...Message) error {
-	e := &PublishError{Faults: make([]error, len(msgs)), Err: ErrUnavailable}
+	e := &PublishError{Errs: make([]error, len(msgs)), Err: ErrUnavailable}
 	failed := false
 	for i, m := range msgs {
 		if p.down[m.Queue] {
-			e.Faults[i], failed = ErrUnavailable, true
+			e.Errs[i], failed = ErrUnavailable, true
 		} else {
 			p.took = append(p.took, m.ID)
 		}
@@ -64,9 +64,9 @@ func (p *partly) Publish(_ context.Context, msgs ...Message) error {
 }
 func (p *partly) Ack(tag uint64) error { p.tags = append(p.tags, tag); return nil }
 
-// What is confirmed is acknowledged, whatever becomes of the rest, and moved
+// What is confirmed is acknowledged, whatever becomes of the rest, and transferred
 // again is only what is not.
-func TestMoveAllPartly(t *testing.T) {
+func TestTransferAllPartly(t *testing.T) {
 	t.Parallel()
 	p := &partly{down: map[string]bool{"b": true}}
 	transfer := func(tag uint64, to ...Message) Transfer {
@@ -85,7 +85,7 @@ func TestMoveAllPartly(t *testing.T) {
 	}
 	check := func(want []error, tags []uint64, took ...string) {
 		t.Helper()
-		errs := MoveAll(t.Context(), p, list)
+		errs := TransferAll(t.Context(), p, list)
 		for i, err := range errs {
 			if !errors.Is(err, want[i]) {
 				t.Errorf("transfer %d: %v, want %v", i+1, err, want[i])
@@ -109,11 +109,11 @@ func TestMoveAllPartly(t *testing.T) {
 }
 
 // A broker that does not say which messages its error concerns means all.
-func TestMoveAllFailsWhole(t *testing.T) {
+func TestTransferAllFailsWhole(t *testing.T) {
 	t.Parallel()
 	s := &script{publishErr: ErrUnavailable}
 	list := []Transfer{{Delivery: NewDelivery(s, s, 1, Message{}, false), To: []Message{{Queue: "a", ID: "1"}}}}
-	if errs := MoveAll(t.Context(), s, list); !errors.Is(errs[0], ErrUnavailable) || s.acked != 0 {
-		t.Errorf("MoveAll() = %v with %d acknowledged, want %v and 0", errs, s.acked, ErrUnavailable)
+	if errs := TransferAll(t.Context(), s, list); !errors.Is(errs[0], ErrUnavailable) || s.acked != 0 {
+		t.Errorf("TransferAll() = %v with %d acknowledged, want %v and 0", errs, s.acked, ErrUnavailable)
 	}
 }

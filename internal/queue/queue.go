@@ -11,6 +11,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // The errors that callers tell apart. Implementations wrap them.
@@ -20,6 +21,9 @@ var (
 	ErrUnavailable = errors.New("broker unavailable")
 	// ErrUnroutable: no queue of that name exists. The message went nowhere.
 	ErrUnroutable = errors.New("unroutable")
+	// ErrRefused: the queue does not take the message now, because of a limit that
+	// an operator has set or for want of a leader. The message went nowhere.
+	ErrRefused = errors.New("refused by the queue")
 	// ErrInvalid: no broker could take the message, now or later. Publishing it
 	// again fails the same way.
 	ErrInvalid = errors.New("invalid message")
@@ -30,6 +34,8 @@ var (
 	ErrSettled = errors.New("delivery already settled")
 	// ErrClosed: the broker or subscription was closed by its owner.
 	ErrClosed = errors.New("closed")
+	// ErrInUse: the queue has messages or consumers, and is not deleted.
+	ErrInUse = errors.New("queue in use")
 )
 
 // Message is what travels. The zero value is not useful: Queue and ID must be set.
@@ -38,6 +44,10 @@ type Message struct {
 	ID      string            // identifies the message in logs, returns and across republishing
 	Body    []byte            // not changed after it was given to Publish
 	Headers map[string]string // nil where there are none
+	// Delay, one of Delays, keeps the message back for so long. Only queues of
+	// the topology take delayed messages. What waits is as safe as on Queue, and
+	// messages of one delay arrive in the order in which they were published.
+	Delay time.Duration
 }
 
 // Publisher publishes durable messages.
@@ -46,7 +56,8 @@ type Publisher interface {
 	// waits for a lost or blocked broker until ctx ends, then returns
 	// ErrUnavailable; some of msgs may be queued then. A message for a queue
 	// that does not exist makes it return ErrUnroutable; the others of the same
-	// call are queued. A *PublishError tells which are known to be. One that no
+	// call are queued. Likewise ErrRefused, which a later call may not get. A
+	// *PublishError tells which are known to be queued. One that no
 	// broker could take makes it return ErrInvalid, and none is queued. Safe for
 	// concurrent use.
 	Publish(ctx context.Context, msgs ...Message) error
@@ -59,6 +70,12 @@ type Broker interface {
 	// Consume subscribes to a queue. It returns at once; deliveries follow as
 	// soon as the broker is there, and again after every reconnect.
 	Consume(queue string, opts ConsumeOptions) (Subscription, error)
+	// Declare makes a queue that is not of the topology, such as a lane, unless it
+	// exists. It waits for a lost broker until ctx ends.
+	Declare(ctx context.Context, spec Spec) error
+	// Delete removes a queue that Declare made. It returns ErrInUse while the
+	// queue has messages or consumers, and nil when there is none.
+	Delete(ctx context.Context, queue string) error
 	// Inspect asks the broker for the state of a queue.
 	Inspect(ctx context.Context, queue string) (Info, error)
 	// Topology is the set of queues this broker declared.
@@ -82,6 +99,10 @@ type Subscription interface {
 	// Deliveries is where deliveries arrive, in queue order. It is closed by
 	// Close and by the broker's Close, never by a lost connection.
 	Deliveries() <-chan *Delivery
+	// Cancel ends the deliveries, and Deliveries is closed. What was delivered can
+	// still be settled, but somebody else may already be given what is behind it.
+	// Idempotent.
+	Cancel() error
 	// Close ends the subscription. Every delivery not settled by now becomes
 	// stale, and its message returns to the front of its queue in order. To
 	// lose no work settle the deliveries in hand first. Idempotent.

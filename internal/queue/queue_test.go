@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -13,48 +14,99 @@ import (
 
 func TestTopologyNames(t *testing.T) {
 	t.Parallel()
-	top := Topology{Prefix: "x", Lanes: 2}
-	var got []string
+	top := Topology{Prefix: "x", Partitions: 2}
+	got := make(map[string]Spec)
+	var names []string
 	for _, s := range top.Specs() {
-		got = append(got, s.Name)
-		if (s.Name == "x.lane.00" || s.Name == "x.lane.01") != s.SingleActive {
-			t.Errorf("%s: single active = %v", s.Name, s.SingleActive)
-		}
-		if (s.Name == "x.dead") != (s.DeadLetter == "") {
-			t.Errorf("%s: dead letters go to %q", s.Name, s.DeadLetter)
+		got[s.Name] = s
+		names = append(names, s.Name)
+		if !top.Has(s.Name) {
+			t.Errorf("Has(%q) = false, want true", s.Name)
 		}
 	}
-	want := []string{"x.dead", "x.inbound", "x.outbound", "x.outbound.bulk", "x.lane.00", "x.lane.01"}
+	want := map[string]Spec{
+		"x.dead":        {Name: "x.dead"},
+		"x.inbound":     {Name: "x.inbound", DeadLetter: "x.dead"},
+		"x.dispatchers": {Name: "x.dispatchers"},
+		"x.retry.1s":    {Name: "x.retry.1s", Delay: time.Second},
+		"x.retry.10s":   {Name: "x.retry.10s", Delay: 10 * time.Second},
+		"x.retry.60s":   {Name: "x.retry.60s", Delay: time.Minute},
+		"x.outbound.00": {Name: "x.outbound.00", SingleActive: true, DeadLetter: "x.dead"},
+		"x.outbound.01": {Name: "x.outbound.01", SingleActive: true, DeadLetter: "x.dead"},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Specs (-want +got):\n%s", diff)
 	}
-}
-
-func TestLaneOfSpreadsPages(t *testing.T) {
-	t.Parallel()
-	top := Topology{Prefix: "x", Lanes: 8}
-	n := map[string]int{}
-	for i := range 8000 {
-		n[top.LaneOf(strings.Repeat("p", i%7)+string(rune('a'+i%26))+strings.Repeat("q", i/26%50))]++
+	if names[0] != "x.dead" {
+		t.Errorf("first of Specs = %q, want %q", names[0], "x.dead")
 	}
-	for i := range 8 {
-		if got := n[top.Lane(i)]; got < 500 || got > 1500 {
-			t.Errorf("pages on %s = %d of 8000, want about 1000", top.Lane(i), got)
+	lane := top.Lane("123", "text")
+	for _, name := range []string{"x.outbound.4", "x.outbound.-1", "x.outbound.99", "x.outbound.", "x.retry.2s", "y.inbound", ""} {
+		if top.Has(name) {
+			t.Errorf("Has(%q) = true, want false", name)
 		}
 	}
-	if a, b := top.LaneOf("page"), top.LaneOf("page"); a != b {
-		t.Errorf("LaneOf is not stable: %s, %s", a, b)
+	if lane != "x.lane.text.123" || top.Has(lane) {
+		t.Errorf("Lane(123, text) = %q, of the topology: %t, want x.lane.text.123, false", lane, top.Has(lane))
+	}
+	if diff := cmp.Diff(Spec{Name: lane, SingleActive: true, DeadLetter: "x.dead"}, top.LaneSpec(lane)); diff != "" {
+		t.Errorf("LaneSpec (-want +got):\n%s", diff)
+	}
+}
+
+func TestOutboundOfSpreadsPages(t *testing.T) {
+	t.Parallel()
+	top := Topology{Prefix: "x", Partitions: 8}
+	n := map[string]int{}
+	for i := range 8000 {
+		n[top.OutboundOf(strings.Repeat("p", i%7)+string(rune('a'+i%26))+strings.Repeat("q", i/26%50))]++
+	}
+	for i := range 8 {
+		if got := n[top.Outbound(i)]; got < 500 || got > 1500 {
+			t.Errorf("pages on %s = %d of 8000, want about 1000", top.Outbound(i), got)
+		}
+	}
+	// FNV-1a of 32 bits, computed by hand for "a": programs of all versions agree.
+	if got, want := top.PartitionOf("a"), 0xe40c292c%8; got != want {
+		t.Errorf("PartitionOf(a) = %d, want %d", got, want)
 	}
 }
 
 func TestTopologyValidateNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	if err := (Topology{Prefix: "chatclub", Lanes: 64}).Validate(); err != nil {
+	if err := (Topology{Prefix: "chatclub", Partitions: 64}).Validate(); err != nil {
 		t.Errorf("Validate() = %v, want nil", err)
 	}
-	err := Topology{Prefix: "amq.x", Lanes: 1000}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "prefix") || !strings.Contains(err.Error(), "lanes") {
-		t.Errorf("Validate() = %v, want both faults named", err)
+	for _, partitions := range []int{0, -1, 1000} {
+		err := Topology{Prefix: "amq.x", Partitions: partitions}.Validate()
+		if err == nil || !strings.Contains(err.Error(), "prefix") || !strings.Contains(err.Error(), "partitions") {
+			t.Errorf("Validate(%d partitions) = %v, want both errors named", partitions, err)
+		}
+	}
+}
+
+func TestDelayIsValidated(t *testing.T) {
+	t.Parallel()
+	top := Topology{Prefix: "x", Partitions: 1}
+	for _, c := range []struct {
+		queue string
+		delay time.Duration
+		valid bool
+	}{
+		{"x.inbound", 0, true},
+		{"x.lane.text.1", 0, true},
+		{"x.inbound", time.Second, true},
+		{"x.outbound.00", 10 * time.Second, true},
+		{"x.dead", time.Minute, true},
+		{"x.inbound", 2 * time.Second, false},
+		{"x.inbound", -time.Second, false},
+		{"x.outbound.01", time.Second, false},
+		{"x.lane.text.1", time.Second, false},
+	} {
+		err := ValidateAll(top, []Message{{Queue: c.queue, ID: "1", Delay: c.delay}})
+		if c.valid && err != nil || !c.valid && !errors.Is(err, ErrInvalid) {
+			t.Errorf("ValidateAll(to %s after %s) = %v, want valid: %t", c.queue, c.delay, err, c.valid)
+		}
 	}
 }
 
@@ -72,32 +124,39 @@ func (s *script) Publish(context.Context, ...Message) error {
 	s.published++
 	return nil
 }
-func (s *script) Topology() Topology { return Topology{Prefix: "x", Lanes: 1} }
-func (s *script) Ack(uint64) error   { s.acked++; return s.ackErr }
-func (s *script) Live() bool         { return true }
+func (s *script) Topology() Topology   { return Topology{Prefix: "x", Partitions: 1} }
+func (s *script) Ack(uint64) error     { s.acked++; return s.ackErr }
+func (s *script) Requeue(uint64) error { return nil }
+func (s *script) Live() bool           { return true }
 
-func TestMoveThatFailsLeavesTheDeliveryUnsettled(t *testing.T) {
+func TestTransferThatFailsLeavesTheDeliveryUnsettled(t *testing.T) {
 	t.Parallel()
 	s := &script{publishErr: ErrUnavailable}
-	d := NewDelivery(s, s, 1, Message{Queue: "x.outbound", ID: "1"}, false)
-	move := func() error {
-		return MoveAll(t.Context(), s, []Transfer{{Delivery: d, To: []Message{{Queue: "q", ID: "1"}}}})[0]
+	d := NewDelivery(s, s, 1, Message{Queue: "x.inbound", ID: "1"}, false)
+	transfer := func(m Message) error {
+		return TransferAll(t.Context(), s, []Transfer{{Delivery: d, To: []Message{m}}})[0]
 	}
-	if err := move(); !errors.Is(err, ErrUnavailable) {
-		t.Fatalf("MoveAll() = %v, want ErrUnavailable", err)
+	to := Message{Queue: "x.dead", ID: "1"}
+	if err := transfer(to); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("TransferAll() = %v, want ErrUnavailable", err)
+	}
+	to.Delay = 2 * time.Second
+	if err := transfer(to); !errors.Is(err, ErrInvalid) {
+		t.Fatalf("TransferAll(a delay that no queue has) = %v, want ErrInvalid", err)
 	}
 	if !d.Live() || s.acked != 0 {
-		t.Fatalf("after a failed MoveAll: live %v, acked %d, want true, 0", d.Live(), s.acked)
+		t.Fatalf("after two that failed: live %v, acked %d, want true, 0", d.Live(), s.acked)
 	}
 	s.publishErr = nil
-	if err := d.DeadLetter(t.Context(), message.Death{Reason: message.ReasonGone}); err != nil {
-		t.Fatalf("DeadLetter() = %v, want nil", err)
+	if err := transfer(d.Dead(message.Death{Reason: message.ReasonGone})); err != nil {
+		t.Fatalf("TransferAll(to dead) = %v, want nil", err)
 	}
 	for name, settle := range map[string]func() error{
-		"Ack": d.Ack, "MoveAll": move,
+		"Ack": d.Ack, "Requeue": d.Requeue,
+		"TransferAll": func() error { return transfer(Message{Queue: "x.dead", ID: "1"}) },
 	} {
 		if err := settle(); !errors.Is(err, ErrSettled) {
-			t.Errorf("%s after DeadLetter = %v, want ErrSettled", name, err)
+			t.Errorf("%s after a transfer = %v, want ErrSettled", name, err)
 		}
 	}
 	if s.published != 1 || s.acked != 1 {

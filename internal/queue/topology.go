@@ -4,31 +4,34 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Topology names chatclub's queues. Two deployments on one broker differ in
-// Prefix. So do two versions whose queues need other arguments, because a
+// Prefix; so do two versions whose queues need other arguments, because a
 // queue's arguments cannot change once it is declared. The zero value is not
 // useful.
 type Topology struct {
-	Prefix string // default "chatclub"
-	Lanes  int    // how many overflow lanes, the same number in every program
+	Prefix     string // default "chatclub"
+	Partitions int    // how many queues share the outbound messages, the same number in every program
 }
 
-// MaxLanes bounds Topology.Lanes: lane names carry three digits at most.
-const MaxLanes = 999
+// MaxPartitions bounds Topology.Partitions: names carry three digits at most.
+const MaxPartitions = 999
 
-// Validate names every fault of t.
+// Validate names every wrong field of t.
 func (t Topology) Validate() error {
-	var faults []error
+	var errs []error
 	if err := t.ValidatePrefix(); err != nil {
-		faults = append(faults, fmt.Errorf("queue prefix %w", err))
+		errs = append(errs, fmt.Errorf("queue prefix %w", err))
 	}
-	if err := t.ValidateLanes(); err != nil {
-		faults = append(faults, fmt.Errorf("lanes %w", err))
+	if err := t.ValidatePartitions(); err != nil {
+		errs = append(errs, fmt.Errorf("partitions %w", err))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 // ValidatePrefix checks Prefix alone, for a caller that has its own name for it.
@@ -39,10 +42,10 @@ func (t Topology) ValidatePrefix() error {
 	return nil
 }
 
-// ValidateLanes checks Lanes alone.
-func (t Topology) ValidateLanes() error {
-	if t.Lanes < 1 || t.Lanes > MaxLanes {
-		return fmt.Errorf("%d must be 1 to %d", t.Lanes, MaxLanes)
+// ValidatePartitions checks Partitions alone.
+func (t Topology) ValidatePartitions() error {
+	if t.Partitions < 1 || t.Partitions > MaxPartitions {
+		return fmt.Errorf("%d must be 1 to %d", t.Partitions, MaxPartitions)
 	}
 	return nil
 }
@@ -50,41 +53,93 @@ func (t Topology) ValidateLanes() error {
 // Inbound holds one event a message, from webhook and dispatcher to core.
 func (t Topology) Inbound() string { return t.Prefix + ".inbound" }
 
-// Outbound holds one copy a message, from core to the dispatchers.
-func (t Topology) Outbound() string { return t.Prefix + ".outbound" }
-
-// Bulk holds broadcasts, served with what Outbound leaves.
-func (t Topology) Bulk() string { return t.Prefix + ".outbound.bulk" }
-
 // Dead holds what could not be handled, with the reason in its headers.
 func (t Topology) Dead() string { return t.Prefix + ".dead" }
 
-// Lane is the i-th overflow lane.
-func (t Topology) Lane(i int) string { return fmt.Sprintf("%s.lane.%02d", t.Prefix, i) }
+// Dispatchers is consumed by every dispatcher, so that its consumers are their
+// number. Nothing is published to it.
+func (t Topology) Dispatchers() string { return t.Prefix + ".dispatchers" }
 
-// LaneOf is the overflow lane of a page: hash(page) mod Lanes, the same in
+// Outbound is the i-th partition of the copies from core to the dispatchers.
+func (t Topology) Outbound(i int) string { return fmt.Sprintf("%s.outbound.%02d", t.Prefix, i) }
+
+// OutboundOf is the partition of a page: hash(page) mod Partitions, the same in
 // every program.
-func (t Topology) LaneOf(page string) string {
+func (t Topology) OutboundOf(page string) string { return t.Outbound(t.PartitionOf(page)) }
+
+// PartitionOf is the number of a page's partition.
+func (t Topology) PartitionOf(page string) int {
 	h := fnv.New32a()
 	h.Write([]byte(page))
-	return t.Lane(int(h.Sum32() % uint32(t.Lanes))) //nolint:gosec // Validate bounds Lanes
+	return int(h.Sum32() % uint32(t.Partitions)) //nolint:gosec // Validate bounds Partitions
+}
+
+// Lane is the queue of one page and quota class in excess. It is declared when
+// the page enters excess and deleted afterwards, so it is none of Specs.
+func (t Topology) Lane(page, class string) string { return t.Prefix + ".lane." + class + "." + page }
+
+// Lanes is the exchange before all lanes, where there are exchanges.
+func (t Topology) Lanes() string { return t.Prefix + ".lane" }
+
+// Delays are the delays that a message can have, the shortest first. Each has a
+// queue of its own, because a queue's messages expire in its order.
+func Delays() []time.Duration { return []time.Duration{time.Second, 10 * time.Second, time.Minute} }
+
+// Retry is the queue, and the exchange before it, of messages with this delay.
+func (t Topology) Retry(delay time.Duration) string {
+	return fmt.Sprintf("%s.retry.%ds", t.Prefix, int(delay.Seconds()))
 }
 
 // Spec is one queue to declare.
 type Spec struct {
 	Name         string
-	SingleActive bool // deliver to one consumer at a time; the next takes over when it ends
-	DeadLetter   string
+	SingleActive bool          // deliver to one consumer at a time; the next takes over when it ends
+	DeadLetter   string        // queue of what the broker takes off by itself
+	Delay        time.Duration // above 0: what is in it goes after that to where it was published for
 }
 
 // Specs lists every queue of the topology, the dead-letter queue first.
 func (t Topology) Specs() []Spec {
-	specs := []Spec{{Name: t.Dead()}}
-	for _, name := range []string{t.Inbound(), t.Outbound(), t.Bulk()} {
-		specs = append(specs, Spec{Name: name, DeadLetter: t.Dead()})
+	specs := []Spec{
+		{Name: t.Dead()},
+		{Name: t.Inbound(), DeadLetter: t.Dead()},
+		{Name: t.Dispatchers()},
 	}
-	for i := range t.Lanes {
-		specs = append(specs, Spec{Name: t.Lane(i), SingleActive: true, DeadLetter: t.Dead()})
+	for _, d := range Delays() {
+		specs = append(specs, Spec{Name: t.Retry(d), Delay: d})
+	}
+	for i := range t.Partitions {
+		specs = append(specs, Spec{Name: t.Outbound(i), SingleActive: true, DeadLetter: t.Dead()})
 	}
 	return specs
+}
+
+// Has reports whether a queue is of the topology.
+func (t Topology) Has(name string) bool {
+	if digits, ok := strings.CutPrefix(name, t.Prefix+".outbound."); ok {
+		i, err := strconv.Atoi(digits)
+		return err == nil && i >= 0 && i < t.Partitions && name == t.Outbound(i)
+	}
+	return name == t.Dead() || name == t.Inbound() || name == t.Dispatchers() ||
+		slices.ContainsFunc(Delays(), func(d time.Duration) bool { return name == t.Retry(d) })
+}
+
+// LaneSpec is the queue that Broker.Declare makes.
+func (t Topology) LaneSpec(name string) Spec {
+	return Spec{Name: name, SingleActive: true, DeadLetter: t.Dead()}
+}
+
+// validateDelay returns ErrInvalid for a delay that no retry queue has, or
+// before a queue that may be deleted meanwhile.
+func (t Topology) validateDelay(m Message) error {
+	if m.Delay == 0 {
+		return nil
+	}
+	if !slices.Contains(Delays(), m.Delay) {
+		return fmt.Errorf("%w: delay %s is none of %v", ErrInvalid, m.Delay, Delays())
+	}
+	if !t.Has(m.Queue) {
+		return fmt.Errorf("%w: queue %.60q is none that a delayed message can be for", ErrInvalid, m.Queue)
+	}
+	return nil
 }

@@ -98,15 +98,20 @@ func (bs Broadcasts) Get(ctx context.Context, id string) (Broadcast, error) {
 }
 
 // List returns at most limit broadcasts of a page, of all pages if page is
-// empty. The newest comes first, and their texts are left out.
+// empty. The newest comes first, and their texts are left out. The error is
+// ErrUnknown if there is no such page.
 func (bs Broadcasts) List(ctx context.Context, page string, limit int) ([]Broadcast, error) {
 	var list []Broadcast
-	err := bs.s.do(ctx, all(&list, `
+	exists := false
+	err := bs.s.do(ctx, bs.s.knows(&exists, page), all(&list, `
 		SELECT id, page, room, '', rate, deadline, created, recipients, state, cursor, queued, due
 		FROM broadcasts WHERE page = $1 OR $1 = '' ORDER BY created DESC, id DESC LIMIT $2`,
 		[]any{page, int64(limit)}, scanBroadcast))
 	if err != nil {
 		return nil, fmt.Errorf("select broadcasts: %w", classify(err))
+	}
+	if page != "" && !exists && len(list) == 0 {
+		return nil, fmt.Errorf("page: %w", ErrUnknown)
 	}
 	return list, nil
 }
@@ -129,18 +134,19 @@ func (bs Broadcasts) Stop(ctx context.Context, id string) (b Broadcast, stopped 
 
 // audience returns the part of a query that selects the recipients of a
 // broadcast. They are the members of the room, of all rooms of the page if it is
-// 0, who are within the platform's window. Mutes do not count, because the
-// operators write. Its arguments are the first three.
+// 0, who are within the platform's window and whom messages reach. Mutes do not count,
+// because the operators write. Its arguments are the first four.
 func (bs Broadcasts) audience(page string, room int) (from string, args []any) {
 	from = `
 		FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
-		WHERE m.page = $1 AND u.last_inbound > $2 AND u.window_closed_at IS NULL AND m.room `
+		WHERE m.page = $1 AND u.last_inbound > $2 AND u.window_closed_at IS NULL AND u.failing_until <= $4 AND m.room `
 	if room == 0 {
 		from += `> $3`
 	} else {
 		from += `= $3`
 	}
-	return from, []any{page, bs.s.cfg.Now().Add(-Window).UnixMilli(), int64(room)}
+	now := bs.s.cfg.Now()
+	return from, []any{page, now.Add(-Window).UnixMilli(), int64(room), now.UnixMilli()}
 }
 
 // Audience returns how many recipients a broadcast to a room of a page would have
@@ -151,7 +157,7 @@ func (bs Broadcasts) Audience(ctx context.Context, page string, room int) (int, 
 		return 0, fmt.Errorf("count audience: %w", err)
 	}
 	exists, n := false, 0
-	known := one(&exists, `SELECT 1 FROM pages WHERE page = $1`, []any{page}, new(int64))
+	known := bs.s.knows(&exists, page)
 	if room != 0 {
 		known = one(&exists, `SELECT 1 FROM rooms WHERE page = $1 AND number = $2`, []any{page, int64(room)}, new(int64))
 	}

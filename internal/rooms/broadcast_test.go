@@ -64,7 +64,7 @@ func TestBroadcastIsKeptOnce(t *testing.T) {
 		b := news("b")
 		b.Page, b.Created = "q", now.Now()
 		add(t, s, b)
-		for page, want := range map[string][]string{"": {"b", "a"}, "p": {"a"}, "x": nil} {
+		for page, want := range map[string][]string{"": {"b", "a"}, "p": {"a"}, "q": {"b"}} {
 			list, err := s.Broadcasts().List(t.Context(), page, 10)
 			var got []string
 			for _, b := range list {
@@ -73,6 +73,9 @@ func TestBroadcastIsKeptOnce(t *testing.T) {
 			if !slices.Equal(got, want) || err != nil {
 				t.Errorf("Broadcasts(%q) = %v, %v, want %v", page, got, err, want)
 			}
+		}
+		if list, err := s.Broadcasts().List(t.Context(), "x", 10); !errors.Is(err, ErrUnknown) {
+			t.Errorf("Broadcasts of an unknown page = %v, %v, want ErrUnknown", list, err)
 		}
 		_, unknown := s.Broadcasts().Get(t.Context(), "c")
 		_, _, stopUnknown := s.Broadcasts().Stop(t.Context(), "c")

@@ -105,7 +105,7 @@ func (bs Broadcasts) NextRecipients(ctx context.Context, holder string, lookups 
 				a.Held, a.Due, a.Paused = true, time.UnixMilli(due).UTC(), paused > now
 				return err
 			},
-		}, column(&a.To, `SELECT m.psid`+from+` AND m.psid > $4 ORDER BY m.psid LIMIT $5`, append(args, l.Cursor, int64(l.Limit))...))
+		}, column(&a.To, `SELECT m.psid`+from+` AND m.psid > $5 ORDER BY m.psid LIMIT $6`, append(args, l.Cursor, int64(l.Limit))...))
 	}
 	if err := bs.s.do(ctx, queries...); err != nil {
 		return nil, fmt.Errorf("select recipients: %w", err)

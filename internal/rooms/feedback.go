@@ -68,13 +68,34 @@ func (s *Store) CloseWindow(ctx context.Context, page, psid string, at time.Time
 	return nil
 }
 
+// HoldCopies records that every message to a user fails, as seen at that time. The
+// user stays a member of its room and gets no copies of what is written before
+// until, or before its next event. Nor do broadcasts go to it. A user who wrote
+// since then, or who is unknown, is not changed, and nothing shortens the time.
+// Idempotent.
+func (s *Store) HoldCopies(ctx context.Context, page, psid string, at, until time.Time) error {
+	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
+		return fmt.Errorf("hold copies: %w", err)
+	}
+	err := s.do(ctx, query{
+		sql:  `UPDATE people SET failing_until = $4 WHERE page = $1 AND psid = $2 AND last_inbound <= $3 AND failing_until < $4`,
+		args: []any{page, psid, at.UnixMilli(), until.UnixMilli()},
+	})
+	if err != nil {
+		return fmt.Errorf("hold copies: %w", classify(err))
+	}
+	return nil
+}
+
 // Pause stops the copies and answers of a page's events until that time, for
 // good if it is zero. Queued messages still go out, and broadcasts wait.
 //
 // at is when the cause of the pause happened. A cause that is older than the
 // last resumption changes nothing. A zero at is an operator's decision, which
 // counts whatever the clocks of others say. A pause is never shortened by
-// another pause, only by Resume. Idempotent.
+// another pause, only by Resume. The error of an operator's decision about a page
+// that had no event yet is ErrUnknown, because its id is most often mistyped.
+// Idempotent.
 func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.Time) error {
 	if err := errors.Join(checkKey("page", page), checkWord("reason", reason)); err != nil {
 		return fmt.Errorf("pause page: %w", err)
@@ -87,15 +108,21 @@ func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.T
 	if at.IsZero() {
 		at, operators = s.cfg.Now(), 1
 	}
-	err := s.do(ctx, query{
+	exists := false
+	err := s.do(ctx, s.knows(&exists, page), query{
 		sql: `
-		INSERT INTO pages (page, guests, paused_until, pause_reason, pause_at) VALUES ($1, 0, $2, $3, $4)
+		INSERT INTO pages (page, guests, paused_until, pause_reason, pause_at)
+		SELECT CAST($1 AS TEXT), 0, CAST($2 AS BIGINT), CAST($3 AS TEXT), CAST($4 AS BIGINT)
+		WHERE $5 = 0 OR EXISTS (SELECT 1 FROM pages WHERE page = $1)
 		ON CONFLICT (page) DO UPDATE
 		SET paused_until = excluded.paused_until, pause_reason = excluded.pause_reason,
 			pause_at = CASE WHEN pages.pause_at < excluded.pause_at THEN excluded.pause_at ELSE pages.pause_at END
 		WHERE pages.paused_until < excluded.paused_until AND (pages.resumed_at < excluded.pause_at OR $5 = 1)`,
 		args: []any{page, ms, reason, at.UnixMilli(), operators},
 	})
+	if err == nil && operators == 1 && !exists {
+		err = ErrUnknown
+	}
 	if err != nil {
 		return fmt.Errorf("pause page: %w", classify(err))
 	}

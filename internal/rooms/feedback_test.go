@@ -66,6 +66,60 @@ func TestCloseWindow(t *testing.T) {
 	})
 }
 
+// TestHoldCopies checks that a failing member stays in its room and gets no copies
+// and broadcasts, until that time or its next event.
+func TestHoldCopies(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := open(t, Config{DatabaseURL: url, Capacity: 2, Now: now.Now})
+		says(t, s, "a")
+		says(t, s, "b")
+		hold := func(user string, at time.Time, d time.Duration) {
+			t.Helper()
+			if err := s.HoldCopies(t.Context(), "p", user, at, noon.Add(d)); err != nil {
+				t.Fatalf("HoldCopies() = %v, want nil", err)
+			}
+		}
+		at := func(d time.Duration, want ...string) {
+			t.Helper()
+			now.Advance(noon.Add(d).Sub(now.Now()))
+			res := receive(t, s, Event{User: "a", ID: d.String(), At: noon.Add(d)})
+			if diff := cmp.Diff(want, res.Relay); diff != "" {
+				t.Errorf("copies after %v: -want +got\n%s", d, diff)
+			}
+			if got, err := s.Broadcasts().Audience(t.Context(), "p", 0); got != 1+len(want) || err != nil {
+				t.Errorf("Audience() after %v = %d, %v, want %d", d, got, err, 1+len(want))
+			}
+		}
+		hold("stranger", noon, time.Minute)
+		hold("b", noon.Add(-time.Millisecond), time.Minute) // b wrote since then
+		at(0, "b")
+		hold("b", noon, time.Hour)
+		hold("b", noon, time.Minute) // does not shorten it
+		at(time.Minute)
+		if got := says(t, s, "c").Room; got != public(2) {
+			t.Errorf("room of the next user = %v, want 2, because a failing user stays a member", got)
+		}
+		add(t, s, news("x"))
+		claim(t, s, "core")
+		answer, err := s.Broadcasts().NextRecipients(t.Context(), "core", []Lookup{{news("x"), 10}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"a", "c"}, answer[0].To); diff != "" {
+			t.Errorf("recipients of a broadcast: -want +got\n%s", diff)
+		}
+		does(t, s, "c", command.Leave, "")
+		at(time.Hour - time.Millisecond)
+		at(time.Hour, "b")
+		hold("b", noon.Add(time.Hour), 3*time.Hour)
+		at(2 * time.Hour)
+		receive(t, s, Event{User: "b", ID: "back", At: noon.Add(2 * time.Hour)})
+		at(2*time.Hour+time.Second, "b")
+	})
+}
+
 // TestPause checks that a paused page sends nothing, and that its users' commands
 // take effect.
 func TestPause(t *testing.T) {

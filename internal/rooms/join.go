@@ -164,7 +164,7 @@ func (e *eventTx) leaveIdle(ctx context.Context) error {
 		return err
 	}
 	e.vacate()
-	if e.user.windowClosed == nil && e.user.lastInbound > e.at-Window.Milliseconds() {
+	if e.user.windowClosed == nil && e.user.failingUntil <= e.at && e.user.lastInbound > e.at-Window.Milliseconds() {
 		e.res.Notice = LeftIdle
 	}
 	return nil

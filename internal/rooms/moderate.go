@@ -17,14 +17,16 @@ type ReportView struct {
 }
 
 // Reports returns at most limit reports of a page, the latest first. With an
-// after, of which only At and ID count, it returns the reports behind that one.
+// after, of which only At and ID count, it returns the reports behind that one. The
+// error is ErrUnknown if there is no such page.
 func (s *Store) Reports(ctx context.Context, page string, after ReportView, limit int) ([]ReportView, error) {
 	var list []ReportView
 	before := int64(never)
 	if !after.At.IsZero() {
 		before = after.At.UnixMilli()
 	}
-	err := s.do(ctx, all(&list, `
+	exists := false
+	err := s.do(ctx, s.knows(&exists, page), all(&list, `
 		SELECT event_id, page, reporter, accused, name, room, times, at FROM reports
 		WHERE page = $1 AND (at, event_id) < ($2, $3) ORDER BY at DESC, event_id DESC LIMIT $4`,
 		[]any{page, before, after.ID, int64(limit)},
@@ -36,6 +38,9 @@ func (s *Store) Reports(ctx context.Context, page string, after ReportView, limi
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("select reports: %w", classify(err))
+	}
+	if !exists {
+		return nil, fmt.Errorf("page: %w", ErrUnknown)
 	}
 	return list, nil
 }

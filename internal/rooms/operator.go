@@ -108,12 +108,17 @@ func lastHour(now time.Time, this, past int64) int {
 	return int(this + past*(3600-now.Unix()%3600)/3600)
 }
 
+// knows returns a query for whether there is a page: whether it had an event.
+func (*Store) knows(exists *bool, page string) query {
+	return one(exists, `SELECT 1 FROM pages WHERE page = $1`, []any{page}, new(int64))
+}
+
 // Rooms returns at most limit rooms of a page with a number above after, in
-// order.
+// order. The error is ErrUnknown if there is no such page.
 func (s *Store) Rooms(ctx context.Context, page string, after, limit int) ([]RoomView, error) {
 	var list []RoomView
-	now := s.cfg.Now()
-	err := s.do(ctx, all(&list, `
+	now, exists := s.cfg.Now(), false
+	err := s.do(ctx, s.knows(&exists, page), all(&list, `
 		SELECT r.number, r.code, r.members, r.created_at,
 			COALESCE(this.events, 0), COALESCE(this.copies, 0), COALESCE(past.events, 0), COALESCE(past.copies, 0)
 		FROM rooms r
@@ -131,6 +136,9 @@ func (s *Store) Rooms(ctx context.Context, page string, after, limit int) ([]Roo
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("select rooms: %w", err)
+	}
+	if !exists {
+		return nil, fmt.Errorf("page: %w", ErrUnknown)
 	}
 	return list, nil
 }

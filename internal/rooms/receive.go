@@ -159,7 +159,7 @@ func (e *eventTx) loadRelay(room string, args ...any) query {
 		SELECT string_agg(m.psid, CAST($5 AS TEXT))
 		FROM members m JOIN people u ON u.page = m.page AND u.psid = m.psid
 		WHERE m.page = $1 AND m.room = ` + room + ` AND m.psid <> $2
-			AND u.window_closed_at IS NULL AND u.last_inbound > $3 AND u.muted_until <= $4
+			AND u.window_closed_at IS NULL AND u.last_inbound > $3 AND u.muted_until <= $4 AND u.failing_until <= $4
 			AND m.psid NOT IN (SELECT blocker FROM blocks WHERE page = $1 AND blocked = $2)
 			AND m.psid NOT IN (SELECT blocked FROM blocks WHERE page = $1 AND blocker = $2)`,
 		args: append([]any{e.ev.Page, e.ev.User, e.at - Window.Milliseconds(), e.at, separator}, args...),

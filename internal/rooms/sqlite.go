@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -19,6 +20,7 @@ const busyTimeoutMS = 5000
 // second connection would wait in its busy handler instead of in line here. An
 // in-memory database belongs to its connection.
 type lite struct {
+	file string
 	db   *sql.DB
 	used chan struct{} // holds a token while the connection is in use
 
@@ -44,7 +46,7 @@ func openSQLite(file string) (*lite, error) {
 		return nil, fmt.Errorf("open sqlite: %w", err)
 	}
 	db.SetMaxOpenConns(1)
-	return &lite{db: db, used: make(chan struct{}, 1), stmts: make(map[string]*sql.Stmt)}, nil
+	return &lite{file: file, db: db, used: make(chan struct{}, 1), stmts: make(map[string]*sql.Stmt)}, nil
 }
 
 func (*lite) lock() string { return "" } // a transaction locks the file
@@ -57,6 +59,7 @@ func (l *lite) acquire(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if l.conn == nil {
+		l.create()
 		conn, err := l.db.Conn(context.WithoutCancel(ctx))
 		if err != nil {
 			l.release()
@@ -65,6 +68,18 @@ func (l *lite) acquire(ctx context.Context) error {
 		l.conn = conn
 	}
 	return nil
+}
+
+// create makes a file that only its owner can read, because it holds names and
+// ids. SQLite gives the log beside it the same rights. A file that exists keeps its
+// rights, and every error is left for SQLite to report.
+func (l *lite) create() {
+	if l.file == ":memory:" {
+		return
+	}
+	if f, err := os.OpenFile(l.file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
+		_ = f.Close() // nothing was written
+	}
 }
 
 func (l *lite) release() { <-l.used }

@@ -2,6 +2,9 @@ package rooms
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -9,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/command"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -142,5 +147,31 @@ func write(t *testing.T, s *Store, sql string, args ...any) {
 	t.Helper()
 	if err := s.do(t.Context(), query{sql: sql, args: args}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestSQLiteIsPrivate: nobody but the owner reads the database's files, while it is
+// open and afterwards. A file that was there keeps its rights.
+func TestSQLiteIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, Config{DatabaseURL: "sqlite:" + filepath.Join(dir, "rooms.db")})
+	does(t, s, "a", command.Name, "Ana")
+	files, err := os.ReadDir(dir)
+	if len(files) != 3 || err != nil {
+		t.Fatalf("files = %v, %v, want the database, its log and the log's index", files, err)
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s = %v, %v, want rights 0600", f.Name(), info.Mode(), err)
+		}
+	}
+	shared := filepath.Join(dir, "shared.db")
+	if err := errors.Join(os.WriteFile(shared, nil, 0o600), os.Chmod(shared, 0o640)); err != nil { // whatever the umask
+		t.Fatal(err)
+	}
+	open(t, Config{DatabaseURL: "sqlite:" + shared})
+	if info, err := os.Stat(shared); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("a file that was there = %v, %v, want its rights kept", info.Mode(), err)
 	}
 }

@@ -21,15 +21,16 @@ type user struct {
 	tat          int64 // when its allowance is full again, the GCRA's theoretical arrival time
 	floodTold    int64 // 1: the user has been told of its flood
 	windowClosed *int64
+	failingUntil int64 // gets no copies before
 }
 
 func (u *user) load(found *bool, lock string) query {
 	return one(found, `
-		SELECT name, lang, last_inbound, last_number, last_code, muted_until, banned_until, ban_told, flood_at, flood_told, window_closed_at
+		SELECT name, lang, last_inbound, last_number, last_code, muted_until, banned_until, ban_told, flood_at, flood_told, window_closed_at, failing_until
 		FROM people WHERE page = $1 AND psid = $2`+lock,
 		[]any{u.page, u.psid},
 		&u.name, &u.lang, &u.lastInbound, &u.lastNumber, &u.lastCode, &u.mutedUntil, &u.bannedUntil, &u.banTold,
-		&u.tat, &u.floodTold, &u.windowClosed)
+		&u.tat, &u.floodTold, &u.windowClosed, &u.failingUntil)
 }
 
 // create inserts the row of a new user, unless another transaction just did.
@@ -45,19 +46,20 @@ func (u *user) save() query {
 	return query{
 		sql: `
 		UPDATE people SET name = $3, lang = $4, last_inbound = $5, last_number = $6, last_code = $7, muted_until = $8,
-			banned_until = $9, ban_told = $10, flood_at = $11, flood_told = $12, window_closed_at = $13
+			banned_until = $9, ban_told = $10, flood_at = $11, flood_told = $12, window_closed_at = $13, failing_until = $14
 		WHERE page = $1 AND psid = $2`,
 		args: []any{
 			u.page, u.psid, u.name, u.lang, u.lastInbound, u.lastNumber, u.lastCode, u.mutedUntil,
-			u.bannedUntil, u.banTold, u.tat, u.floodTold, u.windowClosed,
+			u.bannedUntil, u.banTold, u.tat, u.floodTold, u.windowClosed, u.failingUntil,
 		},
 	}
 }
 
-// noteEvent records an event of the user: its window is open again.
+// noteEvent records an event of the user: its window is open again, and it gets
+// copies again.
 func (u *user) noteEvent(ev Event) {
 	u.lastInbound = max(u.lastInbound, ev.At.UnixMilli())
-	u.windowClosed = nil
+	u.windowClosed, u.failingUntil = nil, 0
 	if ev.Lang != "" {
 		u.lang = ev.Lang
 	}

@@ -31,6 +31,7 @@ type platform struct {
 func batching(t *testing.T, size int, change func(*fakeapi.Settings)) *platform {
 	t.Helper()
 	settings := fakeapi.DefaultSettings()
+	settings.Latency = fakeapi.Latency{}
 	if change != nil {
 		change(&settings)
 	}
@@ -120,7 +121,7 @@ func TestBatch(t *testing.T) {
 			20 * time.Millisecond, 2,
 		},
 		{"a wrong token", 50, nil, copies("3", 3), map[Outcome]int{PageStopped: 3}, []string{batch}, 20 * time.Millisecond, 0},
-		{"no token", 50, nil, copies("4", 3), map[Outcome]int{PageStopped: 3}, nil, 20 * time.Millisecond, 0},
+		{"no token", 50, nil, copies("4", 3), map[Outcome]int{NoToken: 3}, nil, 20 * time.Millisecond, 0},
 		{"a page that is none", 50, nil, copies("../x", 3), map[Outcome]int{BadMessage: 3}, nil, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,12 +20,8 @@ type answer struct {
 	} `json:"error"`
 }
 
-// Classify turns an answer of the Send API into a Result without Latency. What
-// each outcome means is said in outcome.go. The codes are those of Meta's error
-// list, https://developers.facebook.com/docs/messenger-platform/error-codes, and
-// some that only public captures of answers show.
-//
-// It goes by error code, subcode and is_transient, and never by the HTTP status.
+// Classify turns an answer of the Send API into a Result without Latency. It
+// goes by error code, subcode and is_transient, and never by the HTTP status.
 // The platform does not use that consistently: 613 comes with 400 and 429, 2
 // with 400 and 500. The status counts only where the body names no code:
 //
@@ -98,18 +94,18 @@ func fromSendAPI(body []byte) bool {
 	return len(body) == 0 || body[0] == '{'
 }
 
-// classifyError returns the outcome of an error answer. It looks in byPair first,
-// the cases of code and subcode together, and then in byCode. A subcode without a
-// case means its code, except with 10 and 200: there only the bare code stops the
-// page. A new code is a case in one of the two.
+// classifyError is the table of Meta's error codes, from the most specific row
+// to the least: code and subcode together, then the code alone. A subcode that
+// is not listed means its code, except where only the bare code is known to
+// stop a whole page.
 //
-// is_transient keeps a verdict by code alone from being final: it turns
-// RecipientGone, BadMessage and PageStopped into Transient. It changes no throttle
-// and no case of byPair, because those say more than it does. Its being false
-// changes nothing: the platform sends false with code 1, which its documents tell
-// to retry.
+// is_transient keeps a verdict by code alone from being final: it turns a gone
+// recipient, a bad message or a stopped page into Transient. It changes no
+// throttle and no listed pair, because those say more than it does. Its being
+// false changes nothing: the platform sends false with code 1, which its
+// documents tell to retry.
 //
-// A code without a case is Transient whatever is_transient says. The platform adds
+// A code in no row is Transient whatever is_transient says. The platform adds
 // codes without notice, for throttles too (80001 and 80006 are such). A dead
 // letter at once could not be taken back. To stop the page would let one
 // recipient's error silence all. Attempts are bounded, so what is permanent
@@ -129,8 +125,6 @@ func classifyError(code, subcode int, isTransient bool, text string) Outcome {
 	return o
 }
 
-// byPair returns the outcome of a code with a subcode that has a case of its own,
-// and reports whether there is one.
 func byPair(code, subcode int) (Outcome, bool) {
 	switch [2]int{code, subcode} {
 	case [2]int{613, 1996}:
@@ -148,7 +142,8 @@ func byPair(code, subcode int) (Outcome, bool) {
 	case [2]int{10, 1893063}:
 		return PageStoppedForATime, true
 	}
-	// The platform answers these two as a code, and as the subcode of several.
+	// These two are listed without a code of their own: they are found below
+	// several, and as the code itself.
 	for _, c := range [2]int{code, subcode} {
 		if c == 2018300 || c == 2018321 {
 			return NotOurs, true
@@ -157,7 +152,6 @@ func byPair(code, subcode int) (Outcome, bool) {
 	return 0, false
 }
 
-// byCode returns the outcome of a code whose subcode has no case of its own.
 func byCode(code, subcode int) Outcome {
 	switch code {
 	case 613, 32, 80006, 80001:

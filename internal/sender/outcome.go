@@ -33,8 +33,10 @@ const (
 	NotOurs
 	// BadMessage: the platform will never take this content.
 	BadMessage
-	// PageStopped: the page's token or permission is missing; a human must act.
+	// PageStopped: the page's token or permission is refused; a human must act.
 	PageStopped
+	// NoToken: the page's token is not known here, or not yet. No call was made.
+	NoToken
 	// PageStoppedForATime: the platform has blocked the page for some time.
 	PageStoppedForATime
 	// Canceled: the caller's context ended before anything was written. No call
@@ -47,7 +49,7 @@ const (
 func Outcomes() []Outcome {
 	return []Outcome{
 		Sent, PageThrottled, AppThrottled, RecipientThrottled, Transient, Ambiguous, RecipientGone,
-		WindowClosed, NotOurs, BadMessage, PageStopped, PageStoppedForATime, Canceled,
+		WindowClosed, NotOurs, BadMessage, PageStopped, NoToken, PageStoppedForATime, Canceled,
 	}
 }
 
@@ -76,6 +78,8 @@ func (o Outcome) String() string {
 		return "bad_message"
 	case PageStopped:
 		return "page_stopped"
+	case NoToken:
+		return "no_token"
 	case PageStoppedForATime:
 		return "page_stopped_for_a_time"
 	case Canceled:

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type Pages struct {
 	tokens atomic.Pointer[map[string]string]
 	path   string // empty: they never change
 	log    *slog.Logger
+	change func(pages []string) // nil: nobody asks
 
 	// Of Run alone.
 	seen  version // of the content in use
@@ -59,6 +61,10 @@ func OpenPagesFile(path string, log *slog.Logger) (*Pages, error) {
 	p.seen = seen
 	return p, nil
 }
+
+// OnChange has f called with the pages whose token appeared or changed, by the
+// goroutine of Run. Call it before Run.
+func (p *Pages) OnChange(f func(pages []string)) { p.change = f }
 
 // Token implements TokenSource.
 func (p *Pages) Token(page string) (string, bool) {
@@ -101,9 +107,42 @@ func (p *Pages) poll() {
 		}
 		return
 	}
+	changed, gone := compare(*p.tokens.Load(), tokens)
+	if before := len(*p.tokens.Load()); 2*len(gone) > before {
+		if fault := fmt.Sprintf("%d pages", len(gone)); p.fault != fault {
+			p.fault = fault
+			p.log.Error("pages file has lost more than half of its pages, its last content stays in use; restart to take it",
+				"path", p.path, "lost", len(gone), "of", before)
+		}
+		return
+	}
 	p.tokens.Store(&tokens)
 	p.seen, p.fault = seen, ""
-	p.log.Info("pages file read again", "path", p.path, "pages", len(tokens))
+	p.log.Info("pages file read again", "path", p.path, "pages", len(tokens), "changed", len(changed))
+	if len(gone) > 0 {
+		p.log.Warn("pages are gone from the pages file", "path", p.path, "count", len(gone), "first", gone[:min(len(gone), 10)])
+	}
+	if p.change != nil && len(changed) > 0 {
+		p.change(changed)
+	}
+}
+
+// compare returns the pages whose token is new or another one, and those that
+// have none any more, in order.
+func compare(before, after map[string]string) (changed, gone []string) {
+	for page, token := range after {
+		if old, ok := before[page]; !ok || old != token {
+			changed = append(changed, page)
+		}
+	}
+	for page := range before {
+		if _, ok := after[page]; !ok {
+			gone = append(gone, page)
+		}
+	}
+	slices.Sort(changed)
+	slices.Sort(gone)
+	return changed, gone
 }
 
 func fileVersion(path string) (version, error) {

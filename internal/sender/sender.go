@@ -29,7 +29,7 @@ import (
 )
 
 // ErrNoToken is in the Err of a Result whose page the TokenSource does not
-// know. Its Outcome is PageStopped, as for a token that the platform refuses.
+// know. Its Outcome is NoToken.
 var ErrNoToken = errors.New("no token")
 
 // TokenSource knows the pages' access tokens. It must be safe for concurrent use.
@@ -158,7 +158,7 @@ func (s *Sender) deliver(ctx context.Context, items []message.Outbound, results 
 	case !validPage(page):
 		fill(results, Result{Outcome: BadMessage, Err: fmt.Errorf("send: page %.40q is not a page id", page)})
 	case !known:
-		fill(results, Result{Outcome: PageStopped, Err: fmt.Errorf("send: %w for page %s", ErrNoToken, page)})
+		fill(results, Result{Outcome: NoToken, Err: fmt.Errorf("send: %w for page %s", ErrNoToken, page)})
 	default:
 		s.post(ctx, token, items, results)
 	}

@@ -170,7 +170,7 @@ func TestSendMakesNoCall(t *testing.T) {
 		wantErr    string
 	}{
 		{"context over", page, ended, Canceled, "send: context canceled"},
-		{"unknown page", "77", t.Context(), PageStopped, "send: no token for page 77"},
+		{"unknown page", "77", t.Context(), NoToken, "send: no token for page 77"},
 		{"empty page", "", t.Context(), BadMessage, `send: page "" is not a page id`},
 		{"parent", "..", t.Context(), BadMessage, `send: page ".." is not a page id`},
 		{"path", "1/../2", t.Context(), BadMessage, `send: page "1/../2" is not a page id`},
@@ -188,7 +188,7 @@ func TestSendMakesNoCall(t *testing.T) {
 		if r.CodeString() != "" || r.Latency != 0 || r.Status != 0 {
 			t.Errorf("%s: Send = code %q, latency %v, status %d, want none", tt.name, r.CodeString(), r.Latency, r.Status)
 		}
-		if got, want := errors.Is(r.Err, ErrNoToken), tt.want == PageStopped; got != want {
+		if got, want := errors.Is(r.Err, ErrNoToken), tt.want == NoToken; got != want {
 			t.Errorf("%s: errors.Is(err, ErrNoToken) = %v, want %v", tt.name, got, want)
 		}
 	}

@@ -26,18 +26,22 @@ const (
 // AdminSettings say where the admin server listens and what it serves.
 type AdminSettings struct {
 	Addr  string `env:"ADMIN_ADDR" envDefault:":9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
+	Token Secret `env:"ADMIN_TOKEN" doc:"Token that requests on ADMIN_ADDR must carry, except for /metrics, /healthz and /readyz; empty: none."`
 	PProf bool   `env:"ADMIN_PPROF" envDefault:"false" doc:"Serve Go profiles under /debug/pprof on ADMIN_ADDR."`
 }
 
 // Validate names every fault.
-func (s AdminSettings) Validate() error { return CheckAddr("ADMIN_ADDR", s.Addr) }
+func (s AdminSettings) Validate() error {
+	return errors.Join(CheckAddr("ADMIN_ADDR", s.Addr), CheckToken("ADMIN_TOKEN", s.Token))
+}
 
 // AdminConfig is what NewAdmin needs.
 type AdminConfig struct {
-	Addr     string
+	Addr     string                          // a name in it is one of the server's hosts
 	Listener net.Listener                    // nil: one at Addr
 	Registry *prometheus.Registry            // nil: an empty one
 	Ready    func(ctx context.Context) error // nil: ready while the process lives
+	Token    Secret                          // that requests must carry; "": none
 	PProf    bool
 	Log      *slog.Logger // nil: no log
 }
@@ -55,19 +59,26 @@ func (c AdminConfig) withDefaults() AdminConfig {
 // Admin is the HTTP server for operators. It serves /metrics, /healthz (200 while
 // the process lives) and /readyz (200, or 503 with the reason as text). Where the
 // settings ask for it, it serves /debug/pprof. NewAdmin makes one.
+//
+// The first three are open to every request: they change nothing and tell nothing
+// of users. Before everything else stands a guard against web pages that use an
+// operator's browser, which asks for the token too if there is one.
 type Admin struct {
 	cfg      AdminConfig
-	mux      *http.ServeMux
+	open     *http.ServeMux // the pages that are open, and before all others the guard
+	mux      *http.ServeMux // the others
 	listener net.Listener
 }
 
 // NewAdmin returns an Admin that does not listen yet.
 func NewAdmin(cfg AdminConfig) *Admin {
 	cfg = cfg.withDefaults()
-	a := &Admin{cfg: cfg, mux: http.NewServeMux(), listener: cfg.Listener}
-	a.mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{Registry: cfg.Registry}))
-	a.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
-	a.mux.HandleFunc("GET /readyz", a.readyz)
+	a := &Admin{cfg: cfg, open: http.NewServeMux(), mux: http.NewServeMux(), listener: cfg.Listener}
+	host, _, _ := net.SplitHostPort(cfg.Addr) // "" of one that Listen refuses
+	a.open.Handle("/", &guard{next: a.mux, cross: http.NewCrossOriginProtection(), token: cfg.Token, host: host})
+	a.open.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{Registry: cfg.Registry}))
+	a.open.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
+	a.open.HandleFunc("GET /readyz", a.readyz)
 	if cfg.PProf {
 		a.mux.HandleFunc("/debug/pprof/", pprof.Index)
 		a.mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -78,11 +89,12 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	return a
 }
 
-// Handle adds a page; pattern is one of http.ServeMux. Call it before Run.
+// Handle adds a page behind the guard; pattern is one of http.ServeMux. Call it
+// before Run.
 func (a *Admin) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h) }
 
 // Handler serves all pages.
-func (a *Admin) Handler() http.Handler { return a.mux }
+func (a *Admin) Handler() http.Handler { return a.open }
 
 // Listen binds the address, so that a port in use is known before anything else
 // starts. Run calls it too.
@@ -112,7 +124,7 @@ func (a *Admin) Run(ctx context.Context) error {
 		return err
 	}
 	a.cfg.Log.InfoContext(ctx, "admin server listens", "addr", a.Addr())
-	return ServeHTTP(ctx, NewHTTPServer(a.mux, a.cfg.Log), a.listener, adminShutdown)
+	return ServeHTTP(ctx, NewHTTPServer(a.open, a.cfg.Log), a.listener, adminShutdown)
 }
 
 // Close gives up the address when Run will not be called.

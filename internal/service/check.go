@@ -59,3 +59,14 @@ func CheckSet(name string, s Secret) error {
 	}
 	return nil
 }
+
+// CheckToken wants a secret that can stand in a header, or none.
+func CheckToken(name string, s Secret) error {
+	if s == "" {
+		return nil
+	}
+	if strings.ContainsFunc(s.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return Faultf(name, "must be of ASCII characters without white space")
+	}
+	return nil
+}

@@ -5,6 +5,7 @@
 //   - A wrong setting stops a program at start, with one line that names every
 //     fault.
 //   - No secret is printed.
+//   - No web page in an operator's browser changes anything by the admin server.
 //   - No goroutine outlives the function that started it.
 //
 // A program's main is

@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"encoding/json"
+	"errors"
+	"strconv"
 	"strings"
 
 	"chatclub/internal/message"
@@ -18,7 +20,7 @@ const (
 // item is one element of an entry's messaging array.
 type item struct {
 	Sender    party       `json:"sender"`
-	Timestamp int64       `json:"timestamp"`
+	Timestamp millis      `json:"timestamp"`
 	Message   *wireText   `json:"message"`
 	Postback  *wireTap    `json:"postback"`
 	Policy    *wirePolicy `json:"policy_enforcement"`
@@ -29,6 +31,28 @@ type item struct {
 	Reaction json.RawMessage `json:"reaction"`
 	Referral json.RawMessage `json:"referral"`
 	OptIn    json.RawMessage `json:"optin"`
+}
+
+// millis is a time in milliseconds since 1970, in any form that JSON has for a
+// number; 0 for one that cannot be a time.
+type millis int64
+
+// maxMillis is the greatest whole number that a float64 holds exactly.
+const maxMillis = 1 << 53
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *millis) UnmarshalJSON(b []byte) error {
+	if !present(b) {
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(b), 64) // b is JSON, so no "0x1" or "Inf"
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return err
+	}
+	if f > 0 && f <= maxMillis {
+		*m = millis(f)
+	}
+	return nil
 }
 
 type party struct {
@@ -67,7 +91,7 @@ func (p *Parts) addItem(page string, entryTime int64, raw []byte) bool {
 	if !decode(raw, &it) {
 		return false
 	}
-	e := message.Event{Page: page, User: clean(it.Sender.ID), Time: it.Timestamp}
+	e := message.Event{Page: page, User: clean(it.Sender.ID), Time: int64(it.Timestamp)}
 	if e.Time <= 0 {
 		e.Time = entryTime
 	}

@@ -105,7 +105,7 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	var e struct {
 		ID        string          `json:"id"`
-		Time      int64           `json:"time"`
+		Time      millis          `json:"time"`
 		Messaging json.RawMessage `json:"messaging"`
 		Standby   json.RawMessage `json:"standby"`
 	}
@@ -123,10 +123,10 @@ func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	}
 	p.Skipped[SkipStandby] += len(standby)
 	if e.Time <= 0 {
-		e.Time = now.UnixMilli()
+		e.Time = millis(now.UnixMilli())
 	}
 	for _, raw := range messaging {
-		if !p.addItem(page, e.Time, raw) {
+		if !p.addItem(page, int64(e.Time), raw) {
 			p.Bad = append(p.Bad, raw)
 		}
 	}

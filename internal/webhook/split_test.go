@@ -317,3 +317,25 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+// TestTimes: a time in any form of a number is read, and one that is none, or that
+// cannot be a time, costs nobody a message.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	for timestamp, want := range map[string]int64{
+		"1700000000123": 1700000000123, "1700000000123.0": 1700000000123, "1.700000000123e12": 1700000000123, "1700000000123.7": 1700000000123,
+		"null": 6, "0": 6, "-5": 6, "1e400": 6, "9223372036854775808": 6, "0.5e-3": 6,
+		`"1700000000123"`: 0, "{}": 0, "true": 0, // undecodable
+	} {
+		item := `{"sender":{"id":"2"},"timestamp":` + timestamp + `,"message":{"mid":"m","text":"a"}}`
+		got, err := Split([]byte(`{"object":"page","entry":[{"id":"1","time":6.0,"messaging":[`+item+`]}]}`), time.UnixMilli(7))
+		switch {
+		case err != nil:
+			t.Errorf("Split with the time %s = %v, want nil", timestamp, err)
+		case want == 0 && (len(got.Events) != 0 || len(got.Bad) != 1):
+			t.Errorf("Split with the time %s = %+v, want it undecodable", timestamp, got)
+		case want != 0 && (len(got.Events) != 1 || got.Events[0].Time != want):
+			t.Errorf("Split with the time %s = %+v, want an event of %d", timestamp, got, want)
+		}
+	}
+}

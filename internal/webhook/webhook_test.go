@@ -32,7 +32,7 @@ const (
 	testToken  = "verify me"
 )
 
-var testTopology = queue.Topology{Prefix: "test", Lanes: 2}
+var testTopology = queue.Topology{Prefix: "test", Partitions: 2}
 
 // recorder is a queue.Publisher that keeps batches. If block is set, it confirms
 // nothing before block is closed.

@@ -11,9 +11,9 @@ const kinds = ["accepted", "refused", "errors", "pending", "duplicated", "unexpe
 const share = (part, whole) => part > 0 ? (100 * part / whole).toFixed(part / whole < 0.1 ? 1 : 0) + " % of calls" : "";
 
 function showCards(r) {
-  const t = r.totals, calls = t.accepted + t.refused + t.rejected + t.errors;
+  const t = r.totals, calls = t.calls + t.refused + t.rejected + t.errors;
   const notes = {
-    accepted: "of " + format(t.expected) + " expected",
+    accepted: "of " + format(t.expected) + (t.calls < t.accepted ? ", in " + format(t.calls) + " calls" : " expected"),
     refused: share(t.refused, calls),
     errors: share(t.errors, calls),
     pending: t.pending ? "oldest for " + r.pending_age_max.toFixed(1) + " s" : "nothing is lost",

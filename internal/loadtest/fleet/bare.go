@@ -17,6 +17,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
 
+	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/service"
@@ -110,7 +111,7 @@ func (o *Options) workers() int {
 // settled.
 func (p *parts) bare(ctx context.Context, o Options) (err error) {
 	l := newBareLoop("http://fakeapi", p.transport, o.workers())
-	sub, err := p.broker.Consume(p.broker.Topology().Outbound(), queue.ConsumeOptions{Prefetch: prefetch})
+	sub, err := p.broker.Consume(strategy.Queue(p.broker.Topology()).Name, queue.ConsumeOptions{Prefetch: prefetch})
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (p *parts) handle(ctx context.Context, l *bareLoop, d *queue.Delivery) erro
 	if err == nil && taken {
 		err = d.Ack()
 	} else { // by the dispatcher's own connection, which, unlike the delivery's, may have been cut
-		err = queue.MoveAll(ctx, p.broker, []queue.Transfer{{Delivery: d, To: []queue.Message{d.Message}}})[0]
+		err = queue.TransferAll(ctx, p.broker, []queue.Transfer{{Delivery: d, To: []queue.Message{d.Message}}})[0]
 	}
 	if errors.Is(err, queue.ErrStale) {
 		return nil // it comes again
@@ -183,7 +184,7 @@ func (o *childSpec) consume(ctx context.Context, conn *amqp.Connection) (<-chan 
 	if err := ch.Qos(prefetch, 0, false); err != nil {
 		return nil, err
 	}
-	return ch.ConsumeWithContext(context.WithoutCancel(ctx), o.Topology.Outbound(), "", false, false, false, false, nil)
+	return ch.ConsumeWithContext(context.WithoutCancel(ctx), strategy.Queue(o.Topology).Name, "", false, false, false, false, nil)
 }
 
 // errLostBroker is why a loop ends that was not asked to.

@@ -40,9 +40,9 @@ const (
 	KindPlatform   = "platform"
 )
 
-// Child is a child process. It reads its spec from stdin, and says on stdout
-// where it listens once it does. It ends cleanly when ctx ends or its stdin
-// does, so that it never outlives its parent.
+// Child is a child process: it reads its spec from stdin, says on stdout where
+// it listens once it is ready for that, and ends cleanly when ctx ends or its
+// stdin does, so that it never outlives its parent.
 func Child(ctx context.Context, kind string, stdin io.Reader, stdout, stderr io.Writer) error {
 	var o childSpec
 	lines := json.NewDecoder(stdin)
@@ -81,7 +81,7 @@ func (o *childSpec) dispatch(ctx context.Context, log *slog.Logger, say func(str
 		if err != nil {
 			return err
 		}
-		return serve(ctx, log, reg, say, &runner{bare: run})
+		return serve(ctx, log, reg, say, &runner{send: run})
 	}
 	return o.dispatcher(ctx, log, reg, say)
 }

@@ -43,9 +43,12 @@ func (c *connection) post(msgs []queue.Message, done func(error)) {
 		left := len(msgs)
 		faults := make([]error, len(msgs))
 		for i, m := range msgs {
-			n.perform(m.Queue, 1, func() {
-				n.Published(m)
-				faults[i] = n.inner.Publish(context.Background(), m)
+			at := m.Queue
+			if m.Delay > 0 {
+				at = n.inner.Topology().Retry(m.Delay)
+			}
+			n.perform(at, 1, func() {
+				faults[i] = n.take(m)
 				if left--; left == 0 {
 					n.wire.after(n.Hop, func() { done(queue.NewPublishError(faults)) })
 				}
@@ -56,7 +59,7 @@ func (c *connection) post(msgs []queue.Message, done func(error)) {
 
 // Publish implements queue.Publisher.
 func (c *connection) Publish(ctx context.Context, msgs ...queue.Message) error {
-	if err := queue.ValidateAll(msgs); err != nil {
+	if err := queue.ValidateAll(c.Topology(), msgs); err != nil {
 		return err
 	}
 	if !c.alive() {
@@ -90,29 +93,49 @@ func (c *connection) why() error {
 	return queue.ErrClosed
 }
 
-// Inspect implements queue.Broker. It asks and waits for the answer.
-func (c *connection) Inspect(ctx context.Context, name string) (queue.Info, error) {
-	type answer struct {
-		info queue.Info
-		err  error
+// Inspect implements queue.Broker.
+func (c *connection) Inspect(ctx context.Context, name string) (info queue.Info, err error) {
+	answered := make(chan queue.Info, 1)
+	err = c.ask(ctx, "inspect", name, func() error {
+		info, err := c.net.inner.Inspect(ctx, name)
+		answered <- info
+		return err
+	})
+	if err == nil {
+		info = <-answered
 	}
+	return info, err
+}
+
+// Declare implements queue.Broker.
+func (c *connection) Declare(ctx context.Context, spec queue.Spec) error {
+	return c.ask(ctx, "declare", spec.Name, func() error { return c.net.inner.Declare(ctx, spec) })
+}
+
+// Delete implements queue.Broker.
+func (c *connection) Delete(ctx context.Context, name string) error {
+	return c.ask(ctx, "delete", name, func() error { return c.net.inner.Delete(ctx, name) })
+}
+
+// ask has the broker do something with a queue, and waits for the answer.
+func (c *connection) ask(ctx context.Context, verb, name string, do func() error) error {
 	if !c.alive() {
-		return queue.Info{}, fmt.Errorf("inspect: %w", c.why())
+		return fmt.Errorf("%s %q: %w", verb, name, c.why())
 	}
-	answered := make(chan answer, 1)
-	c.net.wire.after(c.net.Hop, func() { //nolint:contextcheck // what is on the wire arrives, whoever still waits
+	answered := make(chan error, 1)
+	c.net.wire.after(c.net.Hop, func() {
 		c.net.perform(name, 0, func() {
-			info, err := c.net.inner.Inspect(context.Background(), name)
-			c.net.wire.after(c.net.Hop, func() { answered <- answer{info, err} })
+			err := do()
+			c.net.wire.after(c.net.Hop, func() { answered <- err })
 		})
 	})
 	select {
-	case a := <-answered:
-		return a.info, a.err
+	case err := <-answered:
+		return err
 	case <-ctx.Done():
-		return queue.Info{}, fmt.Errorf("inspect: %w: %w", queue.ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%s %q: %w: %w", verb, name, queue.ErrUnavailable, ctx.Err())
 	case <-c.gone:
-		return queue.Info{}, fmt.Errorf("inspect: %w", c.why())
+		return fmt.Errorf("%s %q: %w", verb, name, c.why())
 	}
 }
 
@@ -163,7 +186,7 @@ func (c *connection) Consume(name string, opts queue.ConsumeOptions) (queue.Subs
 	if opts.Prefetch < 1 {
 		return nil, fmt.Errorf("consume %q: prefetch %d must be at least 1", name, opts.Prefetch)
 	}
-	s := &netSubscription{connection: c, name: name, out: make(chan *queue.Delivery, opts.Prefetch)}
+	s := &netSubscription{connection: c, name: name, out: make(chan *queue.Delivery, opts.Prefetch), cancelled: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.subs == nil {
@@ -182,10 +205,13 @@ type netSubscription struct {
 	connection *connection
 	name       string
 	out        chan *queue.Delivery // as many places as prefetch: a send to it never blocks
+	cancelled  chan struct{}        // closed when out is
 
-	mu     sync.Mutex
-	inner  queue.Subscription // nil until the broker has heard of it
-	closed bool
+	mu         sync.Mutex
+	inner      queue.Subscription // nil until the broker has heard of it
+	cancelling bool
+	ended      bool // out is closed
+	closed     bool
 }
 
 // begin runs at the broker.
@@ -206,6 +232,7 @@ func (s *netSubscription) begin(opts queue.ConsumeOptions) {
 		for d := range inner.Deliveries() {
 			n.wire.at(n.work(s.name, 1).Add(n.Hop), func() { s.deliver(d) })
 		}
+		n.wire.at(n.work(s.name, 0).Add(n.Hop), s.endDeliveries)
 	})
 }
 
@@ -221,6 +248,46 @@ func (s *netSubscription) deliver(d *queue.Delivery) {
 
 // Deliveries implements queue.Subscription.
 func (s *netSubscription) Deliveries() <-chan *queue.Delivery { return s.out }
+
+// endDeliveries closes out, once.
+func (s *netSubscription) endDeliveries() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endDeliveriesLocked()
+}
+
+func (s *netSubscription) endDeliveriesLocked() {
+	if !s.ended {
+		s.ended = true
+		close(s.out)
+		close(s.cancelled)
+	}
+}
+
+// Cancel implements queue.Subscription. What is on its way still arrives.
+func (s *netSubscription) Cancel() error {
+	s.mu.Lock()
+	first := !s.cancelling && !s.closed
+	s.cancelling = true
+	s.mu.Unlock()
+	if n := s.connection.net; first {
+		n.wire.after(n.Hop, func() {
+			n.perform(s.name, 0, func() {
+				n.strike(s)
+				s.mu.Lock()
+				inner := s.inner
+				s.mu.Unlock()
+				if inner == nil {
+					n.wire.after(n.Hop, s.endDeliveries)
+					return
+				}
+				_ = inner.Cancel() // package memory's never fails
+			})
+		})
+	}
+	<-s.cancelled
+	return nil
+}
 
 // Close implements queue.Subscription.
 func (s *netSubscription) Close() error {
@@ -244,7 +311,7 @@ func (s *netSubscription) end() {
 		default:
 		}
 	}
-	close(s.out)
+	s.endDeliveriesLocked()
 	n := s.connection.net
 	n.wire.after(n.Hop, func() {
 		s.mu.Lock()
@@ -266,6 +333,7 @@ type settler struct {
 	inner *queue.Delivery
 }
 
+// Ack implements queue.Settler.
 func (s *settler) Ack(uint64) error { return s.settle(s.inner.Ack) }
 
 func (s *settler) settle(do func() error) error {
@@ -280,6 +348,9 @@ func (s *settler) settle(do func() error) error {
 	})
 	return nil
 }
+
+// Requeue implements queue.Settler.
+func (s *settler) Requeue(uint64) error { return s.settle(s.inner.Requeue) }
 
 func (s *settler) Live() bool {
 	s.sub.mu.Lock()

@@ -1,12 +1,13 @@
 // Package fleet runs the system that is put to a test: dispatchers, which join,
-// leave and are killed, a broker and the fake platform. Where the test goes
-// through the whole, webhook and core run as well. In one process on the memory
+// leave and are killed, before a broker and the fake platform; and webhook and
+// core where the test goes through the whole. In one process on the memory
 // broker (Local), or each as a process of its own on RabbitMQ (Processes). What
 // it counts is what the machine and the broker say, never what a dispatcher
 // says of its sends.
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,30 +36,65 @@ type Options struct {
 
 	LatencyTarget time.Duration `json:"latency_target,omitempty"`
 	MessageTTL    time.Duration `json:"message_ttl,omitempty"`   // default an hour
-	MaxInFlight   int           `json:"max_in_flight,omitempty"` // default 512
+	MaxInFlight   int           `json:"max_in_flight,omitempty"` // default MaxInFlight; half of it for a strategy's worker
+	JoinTexts     int           `json:"join_texts,omitempty"`    // texts in one message at most; default the program's
 	BatchCalls    int           `json:"batch_calls,omitempty"`   // messages that go in one request at most; default 1
 }
 
-// The defaults of the dispatcher program, as far as the load test counts on them.
 const (
-	// MaxInFlight is how many calls of one dispatcher are in flight at most, and
-	// so how many messages are sent twice when it is killed.
-	MaxInFlight     = 512
-	prefetch        = 1024
+	// MaxInFlight is how many calls of one dispatcher are in flight at most where
+	// the options say nothing, and so how many calls are made twice when it is
+	// killed. It is the program's default.
+	MaxInFlight     = 4096
 	callTimeout     = 10 * time.Second
 	shutdownTimeout = 20 * time.Second
+
+	// prefetch and workerInFlight are those of a worker and of the bare loop:
+	// half of the dispatcher's, with which all strategies were first compared.
+	prefetch       = 1024
+	workerInFlight = 512
 )
+
+// Own is the strategy that is this project's dispatcher.
+const Own = "chatclub"
+
+// shares reports whether all dispatchers consume one queue.
+func (o *Options) shares() bool { return o.Strategy != Own }
+
+// Queue is where messages for a page are published.
+func (o *Options) Queue(t queue.Topology, page string) string {
+	if o.shares() {
+		return strategy.Queue(t).Name
+	}
+	return t.OutboundOf(page)
+}
+
+// queues are those that a run makes beside the topology's: a lane for each page
+// that it may send to, or the shared queue.
+func (c *Config) queues() []string {
+	list := []string{strategy.Queue(c.Topology).Name}
+	for _, page := range c.Pages {
+		for _, class := range []message.Class{message.ClassText, message.ClassMedia} {
+			list = append(list, c.Topology.Lane(page, string(class)))
+		}
+	}
+	return list
+}
 
 // settings are those of the dispatcher program, with the options in them.
 func (o *Options) settings() app.DispatcherSettings {
 	s := service.Defaults[app.DispatcherSettings]()
 	s.Admin.Addr = ""
+	s.LimitText = int(o.Limit)
 	s.LatencyTarget = o.LatencyTarget
 	if o.MessageTTL > 0 {
 		s.MessageTTL = o.MessageTTL
 	}
 	if o.MaxInFlight > 0 {
 		s.MaxInFlight = o.MaxInFlight
+	}
+	if o.JoinTexts > 0 {
+		s.JoinTexts = o.JoinTexts
 	}
 	return s
 }
@@ -71,23 +107,33 @@ type parts struct {
 	reg       *prometheus.Registry
 	log       *slog.Logger
 	replica   int                                                               // from 0, those that are gone counted
-	random    func() float64                                                    // nil: math/rand/v2
+	random    func() float64                                                    // nil: math/rand
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // to Redis; nil: by TCP
 	fault     func(error)                                                       // is told every error of the strategy
 }
 
-// runner is a dispatcher with its strategy.
+// runner is what sends: the dispatcher, a strategy's worker, or the bare loop.
 type runner struct {
-	bare       func(context.Context) error // the loop instead of a dispatcher
-	dispatcher *app.Program
-	strategy   strategy.Strategy
-	fault      func(error)
+	send     func(ctx context.Context) error
+	isReady  func(ctx context.Context) error // nil: always
+	strategy strategy.Strategy               // nil: there is nothing beside what sends
+	fault    func(error)
 }
 
 // newRunner makes the replica-th dispatcher.
 func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
-	if o.Strategy == Bare {
-		return &runner{bare: func(ctx context.Context) error { return p.bare(ctx, o) }}, nil
+	switch o.Strategy {
+	case Bare:
+		return &runner{send: func(ctx context.Context) error { return p.bare(ctx, o) }}, nil
+	case Own:
+		d, err := app.NewDispatcher(ctx, app.DispatcherConfig{
+			Settings: o.settings(), Sender: p.caller, Random: p.random,
+			Options: app.Options{Broker: p.broker, Registry: p.reg, Log: p.log},
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &runner{send: d.Run, isReady: d.Ready}, nil
 	}
 	info, ok := strategy.Find(o.Strategy)
 	if !ok {
@@ -96,35 +142,33 @@ func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
 	s := o.settings()
 	gate, err := info.New(strategy.Config{
 		Limit:    message.Limits{Text: o.Limit, Media: float64(s.LimitMedia)}.Of,
-		Replicas: o.Replicas, Replica: p.replica, LaneHold: s.LanePrefetch,
+		Replicas: o.Replicas, Replica: p.replica,
 		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Dial: p.dial, Random: p.random, Log: p.log, Fault: p.fault,
 	})
 	if err != nil {
 		return nil, err
 	}
-	d, err := app.NewDispatcher(ctx, app.DispatcherConfig{
-		Settings: s, Sender: p.caller, Gate: gate, Random: p.random,
-		Options: app.Options{Broker: p.broker, Registry: p.reg, Log: p.log},
+	w := strategy.NewWorker(strategy.WorkerConfig{
+		Broker: p.broker, Caller: p.caller, Strategy: gate, Log: p.log, Random: p.random,
+		Prefetch: prefetch, MaxInFlight: cmp.Or(o.MaxInFlight, workerInFlight),
+		MaxAttempts: s.MaxAttempts, MessageTTL: s.MessageTTL, ShutdownTimeout: s.ShutdownTimeout,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &runner{dispatcher: d, strategy: gate, fault: p.fault}, nil
+	return &runner{send: w.Run, isReady: func(context.Context) error { return w.Ready() }, strategy: gate, fault: p.fault}, nil
 }
 
 // ready returns nil while it takes messages.
 func (r *runner) ready(ctx context.Context) error {
-	if r.bare != nil {
+	if r.isReady == nil {
 		return nil
 	}
-	return r.dispatcher.Ready(ctx)
+	return r.isReady(ctx)
 }
 
 // run dispatches until ctx ends, then stops the dispatcher, and the strategy
 // after it; or the strategy at once, where errKilled ended ctx.
 func (r *runner) run(ctx context.Context) error {
-	if r.bare != nil {
-		return r.bare(ctx)
+	if r.strategy == nil {
+		return r.send(ctx)
 	}
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -141,7 +185,7 @@ func (r *runner) run(ctx context.Context) error {
 		}
 		ended <- err
 	}()
-	err := r.dispatcher.Run(ctx)
+	err := r.send(ctx)
 	cancel()
 	return errors.Join(err, <-ended)
 }

@@ -66,7 +66,7 @@ func TestStrategyEndsWithItsDispatcher(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- r.run(ctx) }()
 				time.Sleep(10 * time.Second)
-				publish(t, l, l.broker.Topology().Outbound(), 10, 50)
+				publish(t, l, 10, 50)
 				time.Sleep(300 * time.Millisecond)
 				begin := time.Now()
 				cancel(row.cause)
@@ -90,9 +90,9 @@ func TestStrategyFaultsAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		f, err := OpenLocal(Config{
+		f, err := OpenLocal(t.Context(), Config{
 			Options:  Options{Strategy: "redis", Replicas: 1, Limit: 300, RedisURL: "redis://:secret@127.0.0.1:1"},
-			Topology: queue.Topology{Prefix: "t", Lanes: 2}, Log: slog.New(slog.NewTextHandler(&logged, nil)),
+			Topology: queue.Topology{Prefix: "t", Partitions: 4}, Log: slog.New(slog.NewTextHandler(&logged, nil)),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ func TestStrategyFaultsAreTold(t *testing.T) {
 		if err := l.Join(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		publish(t, l, l.broker.Topology().Outbound(), 10, 50)
+		publish(t, l, 10, 50)
 		time.Sleep(10 * time.Second)
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
@@ -150,7 +150,7 @@ func TestJoinedHasItsOwnIndex(t *testing.T) {
 		if err := l.Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		publish(t, l, l.broker.Topology().Outbound(), 100, 50)
+		publish(t, l, 100, 50)
 		time.Sleep(10 * time.Second)
 		if got := totals(t, l).Accepted; got != 0 {
 			t.Errorf("sent by the second of one = %d, want 0", got)

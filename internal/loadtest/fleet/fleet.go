@@ -35,6 +35,7 @@ type Fleet interface {
 	Broker() queue.Broker        // to publish on, and to look at what is left
 	Platform() Platform          // the fake
 	Usage() (Usage, error)       // so far
+	Delayed() int                // messages that the broker keeps back where nobody can look
 	Errors() []string            // what makes the run doubtful: who ended by itself, a strategy's errors, what could not be counted
 	Close(context.Context) error // ends everything
 }
@@ -48,14 +49,13 @@ type Platform struct {
 // Ingress is how webhook and core are run.
 type Ingress struct {
 	Secret   string
-	Capacity int     // of a room
-	Limit    float64 // beyond which core puts copies straight on lanes; 0: it never does
+	Capacity int  // of a room
+	Shared   bool // copies go to the queue that all workers of a strategy share
 }
 
 // Usage is what the system has used of the machine. The CPU times and the
-// memory are of processes. They are nil where there is no process of that kind.
-// They are nil as well where one could not be asked, because a sum without it
-// would be too low.
+// memory are of processes; nil where there is no process of that kind, or where
+// one of that kind could not be asked: a sum without it would be too low.
 type Usage struct {
 	Operations  *int64         // published, delivered and settled messages
 	All         *time.Duration // of all below
@@ -95,7 +95,8 @@ func take[T any](running *[]T, place int) (one T, err error) {
 type Config struct {
 	Options  Options
 	Topology queue.Topology
-	Seed     uint64 // of the platform
+	Pages    []string // ids of the pages that messages may be for: what may have a lane
+	Seed     uint64   // of the platform
 	Log      *slog.Logger
 
 	// Wrap is around every dispatcher's calls. It serves tests of the

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/internal/app"
+	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/queue"
 	"chatclub/internal/service"
 )
@@ -41,6 +42,9 @@ func startIngress(ctx context.Context, f Ingress, broker queue.Broker, log *slog
 			err = errors.Join(err, closeAll())
 		}
 	}()
+	if f.Shared {
+		broker = shared{broker}
+	}
 	options := app.Options{Broker: broker, Registry: prometheus.NewRegistry(), Log: log}
 	hook, err := app.NewWebhook(ctx, app.WebhookConfig{Settings: f.webhook(), Options: options})
 	if err != nil {
@@ -76,6 +80,21 @@ func (f Ingress) core(database string) app.CoreSettings {
 	s := service.Defaults[app.CoreSettings]()
 	s.Admin.Addr, s.DatabaseURL = "", service.Secret("sqlite:"+database)
 	s.RoomCapacity, s.RoomIdle, s.FloodLimit = f.Capacity, 0, 0
-	s.LimitText = int(f.Limit)
 	return s
+}
+
+// shared is a broker on which copies go to the shared queue in place of their
+// partitions.
+type shared struct{ queue.Broker }
+
+// Publish implements queue.Publisher.
+func (s shared) Publish(ctx context.Context, msgs ...queue.Message) error {
+	top := s.Topology()
+	msgs = slices.Clone(msgs)
+	for i, m := range msgs {
+		if m.Queue != top.Inbound() && m.Queue != top.Dead() {
+			msgs[i].Queue = strategy.Queue(top).Name
+		}
+	}
+	return s.Broker.Publish(ctx, msgs...)
 }

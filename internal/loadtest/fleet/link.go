@@ -60,6 +60,22 @@ func (l *direct) Inspect(ctx context.Context, name string) (queue.Info, error) {
 	return l.Broker.Inspect(ctx, name)
 }
 
+// Declare implements queue.Broker.
+func (l *direct) Declare(ctx context.Context, spec queue.Spec) error {
+	if l.isDead() {
+		return fmt.Errorf("declare %q: %w", spec.Name, queue.ErrClosed)
+	}
+	return l.Broker.Declare(ctx, spec)
+}
+
+// Delete implements queue.Broker.
+func (l *direct) Delete(ctx context.Context, name string) error {
+	if l.isDead() {
+		return fmt.Errorf("delete %q: %w", name, queue.ErrClosed)
+	}
+	return l.Broker.Delete(ctx, name)
+}
+
 // Close leaves the broker to the others.
 func (l *direct) Close() error { return nil }
 

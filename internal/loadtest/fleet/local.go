@@ -16,6 +16,7 @@ import (
 	"chatclub/fakeapi"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/loadtest/proc"
+	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/sender"
@@ -53,7 +54,7 @@ type LocalConfig struct {
 	// Transport is around every dispatcher's way to the platform. nil: none.
 	Transport func(http.RoundTripper) http.RoundTripper
 	// Random returns a dispatcher's source of random numbers in [0, 1), which
-	// must be safe for concurrent use. nil: math/rand/v2.
+	// must be safe for concurrent use. nil: math/rand.
 	Random func() func() float64
 	// DialRedis connects to the Redis of the strategies that need one. nil: by
 	// TCP.
@@ -80,8 +81,8 @@ var errKilled = errors.New("killed")
 
 // OpenLocal makes a Local without dispatchers. It is returned as a Fleet, because
 // a nil *Local that a caller hands on as one would not be nil any more.
-func OpenLocal(cfg Config) (Fleet, error) {
-	l, err := NewLocal(LocalConfig{Config: cfg})
+func OpenLocal(ctx context.Context, cfg Config) (Fleet, error) {
+	l, err := NewLocal(ctx, LocalConfig{Config: cfg})
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +90,15 @@ func OpenLocal(cfg Config) (Fleet, error) {
 }
 
 // NewLocal makes a Local without dispatchers.
-func NewLocal(cfg LocalConfig) (*Local, error) {
+func NewLocal(ctx context.Context, cfg LocalConfig) (*Local, error) {
 	broker, err := memory.New(cfg.Topology)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Options.shares() {
+		if err := broker.Declare(ctx, strategy.Queue(cfg.Topology)); err != nil {
+			return nil, err
+		}
 	}
 	platform, err := fakeapi.New(fakeapi.Config{Seed: cfg.Seed, Settings: cfg.Platform, Seconds: cfg.Seconds})
 	if err != nil {
@@ -306,6 +312,12 @@ func (l *Local) API() *fakeapi.API { return l.platform }
 func (l *Local) Platform() Platform {
 	return Platform{URL: "http://fakeapi", Transport: l.platform.Transport()}
 }
+
+// Delayed is how many messages the broker keeps back for a time.
+func (l *Local) Delayed() int { return l.broker.Delayed() }
+
+// Queues lists the queues that there are: those of the topology and the lanes.
+func (l *Local) Queues() []string { return l.broker.Queues() }
 
 // Usage is of this whole process, but for the broker's operations. Memory is not
 // known: most of the process's is the load generator's and the fake's, and what

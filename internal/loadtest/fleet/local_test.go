@@ -21,7 +21,7 @@ func openLocal(t *testing.T, o Options, n int) *Local {
 	if o.Limit == 0 {
 		o.Limit = 300
 	}
-	f, err := OpenLocal(Config{Options: o, Topology: queue.Topology{Prefix: "t", Lanes: 2}, Log: slog.New(slog.DiscardHandler)})
+	f, err := OpenLocal(t.Context(), Config{Options: o, Topology: queue.Topology{Prefix: "t", Partitions: 4}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +34,8 @@ func openLocal(t *testing.T, o Options, n int) *Local {
 	return l
 }
 
-// publish puts messages of so many pages on a queue.
-func publish(t *testing.T, l *Local, name string, n, pages int) {
+// publish publishes messages of so many pages.
+func publish(t *testing.T, l *Local, n, pages int) {
 	t.Helper()
 	for i := range n {
 		out := message.Outbound{
@@ -50,7 +50,9 @@ func publish(t *testing.T, l *Local, name string, n, pages int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Broker().Publish(t.Context(), queue.Message{Queue: name, ID: out.ID, Body: body}); err != nil {
+		if err := l.Broker().Publish(t.Context(), queue.Message{
+			Queue: l.cfg.Options.Queue(l.broker.Topology(), out.Page), ID: out.ID, Body: body,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,9 +73,9 @@ func totals(t *testing.T, l *Local) ledger.Counts {
 }
 
 // Kill does not wait for the dispatcher. Neither broker nor platform sees
-// anything of what it does until it has ended, which is soon. pinned gives half
-// of the messages back, naive lets all that are refused wait, and the bare loop
-// gives those back.
+// anything of what it does until it has ended, which is soon. pinned gives
+// half of the messages back, and naive all that are refused keep waiting; the
+// bare loop gives back what is refused.
 func TestKilledIsSilentAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"pinned", "article", "chatclub", "naive", Bare} {
@@ -97,7 +99,7 @@ func TestKilledIsSilentAtOnce(t *testing.T) {
 				if testing.Short() {
 					pages = 10
 				}
-				publish(t, l, l.Broker().Topology().Outbound(), 60*pages, pages)
+				publish(t, l, 60*pages, pages)
 				time.Sleep(3817 * time.Millisecond) // the second's quota is used up, calls are in flight
 				synctest.Wait()
 				if totals(t, l).Accepted == 0 {

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +24,9 @@ type Network struct {
 	// Published is called with every message when the broker takes it. It must not
 	// block. nil: none. It needs a Hop.
 	Published func(queue.Message)
+	// Refuse reports whether a queue does not take a message now, as under an
+	// operator's policy. It must not block. nil: all do. It needs a Hop.
+	Refuse func(queue.Message) bool
 }
 
 // network is a broker in memory behind a Network. Make one with newNetwork. Safe
@@ -41,6 +46,9 @@ type network struct {
 func newNetwork(n Network, inner *memory.Broker) *network {
 	if n.Published == nil {
 		n.Published = func(queue.Message) {}
+	}
+	if n.Refuse == nil {
+		n.Refuse = func(queue.Message) bool { return false }
 	}
 	w := &network{Network: n, inner: inner, wire: newWire(), free: make(map[string]time.Time), owners: make(map[string][]*netSubscription)}
 	if n.Capacity > 0 {
@@ -81,6 +89,15 @@ func (n *network) perform(name string, operations int, do func()) {
 		return
 	}
 	n.wire.at(n.work(name, operations), do)
+}
+
+// take puts a message on its queue.
+func (n *network) take(m queue.Message) error {
+	if n.Refuse(m) {
+		return fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrRefused)
+	}
+	n.Published(m)
+	return n.inner.Publish(context.Background(), m)
 }
 
 // owner returns the connection to which the broker delivers a single-active

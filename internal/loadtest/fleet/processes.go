@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/internal/loadtest/proc"
+	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 )
@@ -49,7 +50,7 @@ func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ *Processe
 			err = errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if p.version, err = rabbit.Delete(ctx, amqpURL, cfg.Topology); err != nil {
+	if p.version, err = rabbit.Delete(ctx, amqpURL, cfg.Topology, cfg.queues()...); err != nil {
 		return nil, err
 	}
 	if p.broker, err = rabbit.Open(rabbit.Config{
@@ -64,6 +65,11 @@ func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ *Processe
 		}
 		if ctx.Err() != nil || time.Now().After(end) {
 			return nil, fmt.Errorf("the broker is not ready: %w", err)
+		}
+	}
+	if cfg.Options.shares() {
+		if err := p.broker.Declare(ctx, strategy.Queue(cfg.Topology)); err != nil {
+			return nil, err
 		}
 	}
 	if p.platform, err = spawn(ctx, cfg.Log, KindPlatform, p.spec()); err != nil {
@@ -168,6 +174,9 @@ func (p *Processes) Broker() queue.Broker { return p.broker }
 
 // Platform is the fake's process.
 func (p *Processes) Platform() Platform { return Platform{URL: p.platform.address} }
+
+// Delayed is 0: what RabbitMQ keeps back is on a queue.
+func (*Processes) Delayed() int { return 0 }
 
 // Errors are of processes that ended by themselves or could not be asked, and of
 // the dispatchers' strategy.
@@ -296,7 +305,7 @@ func (p *Processes) Close(ctx context.Context) error {
 	}
 	if p.broker != nil {
 		faults = append(faults, p.broker.Close())
-		_, err := rabbit.Delete(ctx, p.amqpURL, p.cfg.Topology)
+		_, err := rabbit.Delete(ctx, p.amqpURL, p.cfg.Topology, p.cfg.queues()...)
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)

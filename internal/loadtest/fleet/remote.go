@@ -39,6 +39,9 @@ func (*Remote) Broker() queue.Broker { return nil }
 // Platform is the deployment's fakeapi.
 func (r *Remote) Platform() Platform { return Platform{URL: r.Ledger} }
 
+// Delayed is not known.
+func (*Remote) Delayed() int { return 0 }
+
 // Usage is not known.
 func (*Remote) Usage() (Usage, error) { return Usage{}, nil }
 

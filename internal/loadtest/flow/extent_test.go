@@ -24,7 +24,7 @@ func whole() extent {
 
 // extentOf returns what is to run. Under the race detector a run takes six times
 // as long. One seed, a tenth of the largest backlog and fewer dispatchers find
-// the races that all of it would. With -short the telling rows run alone: each
+// the races that all of it would, at one latency. With -short the telling rows run alone: each
 // has another part of the dispatcher at work.
 func extentOf() extent {
 	e := whole()
@@ -36,12 +36,14 @@ func extentOf() extent {
 	if testing.Short() {
 		e.mostMessages, e.otherLength, e.others = 3_000, 6*time.Second, []string{"redis"}
 		e.rows = []string{
-			"3 × the limit, R=4", // ours and the article's
-			"2 → 1, the lane's owner is killed, R=2",
-			"the lane's owner hangs, R=4",
-			"3000, R=4",
-			"every 0.5 s, R=4",
-			"redis, R=4",
+			"3 × the limit, 40ms,150ms, R=4", // ours and the article's
+			"2 → 1, the page's sender is killed, 700ms,1.9s, R=2",
+			"the page's sender hangs, 40ms,150ms, R=4",
+			"3000, 700ms,1.9s, R=4",
+			"every 0.5 s, 700ms,1.9s, R=4",
+			"one room, 5 events/s, 700ms,1.9s, R=4",
+			"one who is sick in a busy room, 40ms,150ms, R=1",
+			"redis, 40ms,150ms, R=4",
 		}
 	}
 	return e

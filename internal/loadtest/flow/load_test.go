@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"sort"
@@ -14,14 +13,10 @@ import (
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/backoff"
-	"chatclub/internal/excess"
+	"chatclub/internal/loadtest/load"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
-
-// tick is how often an open-loop generator publishes. It is fine against the
-// 40 ms of a call, and coarse enough that a tick has work to do.
-const tick = 2 * time.Millisecond
 
 // stream is an open-loop demand: rate messages a second, as a Poisson process,
 // over pages with weights.
@@ -59,40 +54,26 @@ func (s stream) draw(rng *rand.Rand) (page, to int) {
 	return s.pages[i], rng.IntN(s.recipients)
 }
 
-// poisson draws a Poisson number, by multiplication; mean is small.
-func poisson(rng *rand.Rand, mean float64) (n int) {
-	limit := math.Exp(-mean)
-	for p := rng.Float64(); p > limit; p *= rng.Float64() {
-		n++
-	}
-	return n
-}
+// forever is longer than any run.
+const forever = 24 * time.Hour
 
-// demand publishes the stream until the returned function is called. Package
-// load would draw other times of the same process, and some rows' bounds are on
-// the worst of a few thousand draws.
+// demand publishes the stream until the returned function is called.
 func (r *rig) demand(s stream) (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	rng := r.random()
-	r.work.Go(func() {
-		ticker := time.NewTicker(tick)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			var msgs []queue.Message
-			for range poisson(rng, s.rate*tick.Seconds()) {
+	demand := load.Stream{
+		Schedule: load.Schedule{Segments: []load.Segment{{Rate: s.rate, For: forever}}, Random: rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))},
+		Do: func(_ context.Context, due []time.Time) error {
+			msgs := make([]queue.Message, len(due))
+			for i := range msgs {
 				page, to := s.draw(rng)
-				msgs = append(msgs, r.message(page, to, 0, r.topology().Outbound()))
+				msgs[i] = r.message(copyOf{page: page, to: to})
 			}
-			if len(msgs) > 0 {
-				r.publish(msgs)
-			}
-		}
-	})
+			r.publish(msgs)
+			return nil
+		},
+	}
+	r.work.Go(func() { r.must(load.Run(ctx, time.Now(), load.NewTally(), demand)) })
 	return cancel
 }
 
@@ -101,55 +82,66 @@ func (r *rig) publish(msgs []queue.Message) {
 	r.work.Go(func() { r.must(r.fleet.Broker().Publish(context.Background(), msgs...)) })
 }
 
-// message makes the next message of a page for a queue, announced to the judge.
-func (r *rig) message(page, to int, ideal time.Duration, where string) queue.Message {
-	id := r.record.enter(page, to, ideal)
-	name, recipient := strconv.Itoa(page), strconv.Itoa(1_000_000+to)
+// copyOf says which message is to be made.
+type copyOf struct {
+	page, to int
+	media    bool
+	ideal    time.Duration // how long it must wait at best
+}
+
+// message makes the next message of a page, announced to the judge.
+func (r *rig) message(c copyOf) queue.Message {
+	id := r.record.enter(c.page, c.to, c.media, c.ideal)
+	name, recipient := strconv.Itoa(c.page), strconv.Itoa(1_000_000+c.to)
 	r.fleet.API().Ledger().Announce(name, ledger.Expected{ID: id, Recipient: recipient}).Answered()
-	out := message.Outbound{
-		ID: id, Page: name, To: recipient, Class: message.ClassText, Text: "x", Time: time.Now().UnixMilli(),
+	out := message.Outbound{ID: id, Page: name, To: recipient, Time: time.Now().UnixMilli()}
+	if c.media {
+		out.Class, out.Attachment = message.ClassMedia, &message.Attachment{Type: "audio", URL: "https://example.com/a.ogg"}
+	} else {
+		out.Class, out.Text, out.Joins = message.ClassText, "Ann: hello", true
 	}
 	body, err := out.Encode()
 	if err != nil {
 		r.t.Error(err)
 	}
-	return queue.Message{Queue: where, ID: id, Body: body}
+	return queue.Message{Queue: r.options.Queue(r.topology(), name), ID: id, Body: body}
 }
 
-// backlog publishes n messages of one page at once, each on the queue that
-// where says.
-func (r *rig) backlog(page, n, recipients int, where func(page int) string) {
+// backlog publishes n messages of one page at once.
+func (r *rig) backlog(page, n, recipients int) {
 	rng := r.random()
 	msgs := make([]queue.Message, 0, n)
-	for range n {
-		msgs = append(msgs, r.message(page, rng.IntN(recipients), 0, where(page)))
+	for i := range n {
+		to := i
+		if recipients < n {
+			to = rng.IntN(recipients)
+		}
+		msgs = append(msgs, r.message(copyOf{page: page, to: to}))
 	}
 	r.publish(msgs)
 }
 
-// directly is where messages go without core's help.
-func (r *rig) directly(int) string { return r.topology().Outbound() }
+// room is people on a page.
+type room struct{ page, first, size int }
 
-// throughCore is where core puts messages: what outruns a page's limit by more
-// than a second's worth goes to the page's lane. It asks core's gate with core's
-// settings, as one core.
-func (r *rig) throughCore() func(page int) string {
-	gate := excess.New(excess.Config{
-		Limit: func(string) float64 { return pageLimit }, Burst: time.Second, LaneHold: lanePrefetch,
-	}, r.record.start)
-	return func(page int) string {
-		k := excess.Key{Page: strconv.Itoa(page), Class: string(message.ClassText)}
-		d := gate.Offer(time.Now(), k, false)
-		switch d.Action {
-		case excess.Send:
-			gate.Done(time.Now(), d.Permit, excess.Other)
-			return r.topology().Outbound()
-		case excess.Wait:
-			gate.Overflow(time.Now(), k, 1)
-		case excess.Overflow:
-		}
-		return r.topology().LaneOf(k.Page)
+// event makes something happen in a room: everybody gets a copy.
+func (r *rig) event(m room, media bool) {
+	msgs := make([]queue.Message, m.size)
+	for i := range msgs {
+		msgs[i] = r.message(copyOf{page: m.page, to: m.first + i, media: media})
 	}
+	r.publish(msgs)
+}
+
+// speaks makes events in a room at equal distances, the first at a random time
+// within one, until the run has lasted so long.
+func (r *rig) speaks(m room, every time.Duration, media bool, until time.Duration) {
+	offset := time.Duration(r.rng.Int64N(int64(every)))
+	r.work.Go(func() {
+		for wait := offset; r.now()+wait < until && backoff.Sleep(r.ctx, wait); wait = every {
+			r.event(m, media)
+		}
+	})
 }
 
 // fanOut is how many copies one event in a room makes.
@@ -165,7 +157,7 @@ func (r *rig) bursts(page, events int, every time.Duration) {
 			var msgs []queue.Message
 			for k := range events * fanOut {
 				ideal := time.Duration(k) * time.Second / pageLimit
-				msgs = append(msgs, r.message(page, k, ideal, r.topology().Outbound()))
+				msgs = append(msgs, r.message(copyOf{page: page, to: k, ideal: ideal}))
 			}
 			r.publish(msgs)
 		}

@@ -3,6 +3,7 @@ package flow
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -10,47 +11,52 @@ import (
 // cell is the finest time that calls are counted by.
 const cell = 100 * time.Millisecond
 
-// record is what happened to every message of a run. It knows when each was
-// answered, and in which order messages came to their lane, which the judge's
-// ledger does not know. For what both know they are compared at the end. Make
-// one with newRecord. Safe for concurrent use.
+// record is what happened to every message of a run: when its call began and was
+// answered, which the judge's ledger does not know. For what both know they are
+// compared at the end. Make one with newRecord. Safe for concurrent use.
 type record struct {
 	start time.Time
 
 	mu       sync.Mutex
 	messages []entry
-	laned    int32 // messages that went to lanes
 	pages    map[int]*pageRecord
 }
 
 // entry is one message; its index is in its id.
 type entry struct {
 	page, to  int32
+	media     bool
 	published time.Duration // since start
 	ideal     time.Duration // how long it waits at best
 	accepted  bool
-	answered  time.Duration // when the answer to the first acceptance came; until then when it was accepted
+	begun     time.Duration // when the call began that was accepted first
+	answered  time.Duration // when the answer to it came; until then when it was accepted
 	times     uint8         // accepted
-	lane      int32         // its place among all that went to lanes; 0: it did not
+	calls     uint16        // made for it
 	inverted  bool          // accepted after a message to the same recipient that was published later
-	overtaken bool          // accepted after one that came later to the lane
 }
 
-// pageRecord counts acceptances of one page by cells.
+// pageRecord counts accepted calls of one page by cells.
 type pageRecord struct {
-	accepted           []int32
-	latest, latestLane map[int32]int32 // recipient → latest message accepted: its index, its place in the lane
+	accepted []int32
+	latest   map[order]int32 // the latest message accepted: its index
+}
+
+// order is what messages keep their order in: a recipient and a class.
+type order struct {
+	to    int32
+	media bool
 }
 
 func newRecord() *record { return &record{start: time.Now(), pages: make(map[int]*pageRecord)} }
 
 // enter opens an entry and returns the message's id. ideal is how long it must
 // wait for its page's limit at best.
-func (r *record) enter(page, to int, ideal time.Duration) string {
+func (r *record) enter(page, to int, media bool, ideal time.Duration) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.messages = append(r.messages, entry{
-		page: int32(page), to: int32(to), published: time.Since(r.start), ideal: ideal,
+		page: int32(page), to: int32(to), media: media, published: time.Since(r.start), ideal: ideal,
 	})
 	return "m" + strconv.Itoa(len(r.messages)-1)
 }
@@ -67,7 +73,7 @@ func index(id string) (i int, ok bool) {
 func (r *record) pageLocked(page int) *pageRecord {
 	p := r.pages[page]
 	if p == nil {
-		p = &pageRecord{latest: make(map[int32]int32), latestLane: make(map[int32]int32)}
+		p = &pageRecord{latest: make(map[order]int32)}
 		r.pages[page] = p
 	}
 	return p
@@ -82,61 +88,49 @@ func count(cells []int32, at time.Duration) []int32 {
 	return cells
 }
 
-// accept enters that the platform took a message.
-func (r *record) accept(id string) {
-	i, ok := index(id)
-	if !ok {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := &r.messages[i]
-	p := r.pageLocked(int(e.page))
+// accept enters that the platform took a call.
+func (r *record) accept(ids string) {
 	now := time.Since(r.start)
-	p.accepted = count(p.accepted, now)
-	if e.times++; e.times > 1 {
-		return
-	}
-	e.accepted, e.answered = true, now
-	e.inverted = pass(p.latest, e.to, int32(i))
-	if e.lane > 0 {
-		e.overtaken = pass(p.latestLane, e.to, e.lane)
-	}
-}
-
-// answer enters that the answer to an acceptance has come.
-func (r *record) answer(id string) {
-	i, ok := index(id)
-	if !ok {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := &r.messages[i]; e.times == 1 {
-		e.answered = time.Since(r.start)
+	for k, id := range strings.Fields(ids) {
+		i, ok := index(id)
+		if !ok {
+			continue
+		}
+		e := &r.messages[i]
+		p := r.pageLocked(int(e.page))
+		if k == 0 {
+			p.accepted = count(p.accepted, now)
+		}
+		if e.times++; e.times > 1 {
+			continue
+		}
+		e.accepted, e.answered = true, now
+		to := order{e.to, e.media}
+		if latest, some := p.latest[to]; some && latest > int32(i) {
+			e.inverted = true
+		} else {
+			p.latest[to] = int32(i)
+		}
 	}
 }
 
-// pass reports whether a recipient's latest is beyond place. Otherwise it makes
-// place the latest.
-func pass(latest map[int32]int32, recipient, place int32) bool {
-	if l, some := latest[recipient]; some && l > place {
-		return true
-	}
-	latest[recipient] = place
-	return false
-}
-
-// toLane enters that a message was published on a lane.
-func (r *record) toLane(id string) {
-	i, ok := index(id)
-	if !ok {
-		return
-	}
+// call enters a call that began and has ended.
+func (r *record) call(ids string, begun time.Duration, sent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.laned++
-	r.messages[i].lane = r.laned
+	for id := range strings.FieldsSeq(ids) {
+		i, ok := index(id)
+		if !ok {
+			continue
+		}
+		e := &r.messages[i]
+		e.calls++
+		if sent && e.times == 1 {
+			e.begun, e.answered = begun, time.Since(r.start)
+		}
+	}
 }
 
 // window is a time of the run, since its start.
@@ -158,9 +152,8 @@ func (r *record) accepted(page int, w window) int {
 	return sum(r.pageLocked(page).accepted, w)
 }
 
-// back returns how long after from at least rate messages of the page were sent
-// a second again. That is the end of the last second, within the longest, in
-// which it was less.
+// back is how long after from the page was sent at least rate a second again:
+// the end of the last second, within the longest, in which it was less.
 func (r *record) back(page int, from time.Duration, rate float64, longest time.Duration) (d time.Duration) {
 	for at := time.Duration(0); at+time.Second <= longest; at += cell {
 		if n := r.accepted(page, window{from + at, from + at + time.Second}); float64(n) < rate {
@@ -170,26 +163,84 @@ func (r *record) back(page int, from time.Duration, rate float64, longest time.D
 	return d
 }
 
-// delays are the times from publish to answer, beyond the ideal, of the messages
-// that were published in the window and that are of interest, sorted. A message
-// that was not accepted yet counts as answered now.
-func (r *record) delays(w window, of func(page int) bool) []time.Duration {
+// silent returns the longest time in a window without an accepted call of a page.
+func (r *record) silent(page int, w window) (longest time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := w.from
+	cells := r.pageLocked(page).accepted
+	for at := w.from; at < w.to; at += cell {
+		if i := int(at / cell); i < len(cells) && cells[i] > 0 {
+			last = at + cell
+		}
+		longest = max(longest, at+cell-last)
+	}
+	return longest
+}
+
+// times lists, sorted, what of returns for the messages that were published in the
+// window and that it is about.
+func (r *record) times(w window, of func(e *entry, now time.Duration) (d time.Duration, ok bool)) []time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Since(r.start)
 	var list []time.Duration
-	for _, e := range r.messages {
-		if e.published < w.from || e.published >= w.to || !of(int(e.page)) {
+	for i := range r.messages {
+		e := &r.messages[i]
+		if e.published < w.from || e.published >= w.to {
 			continue
 		}
+		if d, ok := of(e, now); ok {
+			list = append(list, d)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// delays are the times from publish to answer, beyond the ideal. A message that
+// was not accepted yet counts as answered now.
+func (r *record) delays(w window, of func(e *entry) bool) []time.Duration {
+	return r.times(w, func(e *entry, now time.Duration) (time.Duration, bool) {
 		at := e.answered
 		if !e.accepted {
 			at = now
 		}
-		list = append(list, at-e.published-e.ideal)
+		return at - e.published - e.ideal, of(e)
+	})
+}
+
+// waits are the times from publish to the begin of the call. A message that was
+// not accepted yet waits still.
+func (r *record) waits(w window, of func(e *entry) bool) []time.Duration {
+	return r.times(w, func(e *entry, now time.Duration) (time.Duration, bool) {
+		at := e.begun
+		if !e.accepted {
+			at = now
+		}
+		return at - e.published, of(e)
+	})
+}
+
+// delivered returns the share of messages that were accepted, and the most calls
+// that were made for one.
+func (r *record) delivered(of func(e *entry) bool) (share float64, mostCalls, calls int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, accepted := 0, 0
+	for i := range r.messages {
+		e := &r.messages[i]
+		if !of(e) {
+			continue
+		}
+		all++
+		if e.accepted {
+			accepted++
+		}
+		calls += int(e.calls)
+		mostCalls = max(mostCalls, int(e.calls))
 	}
-	slices.Sort(list)
-	return list
+	return float64(accepted) / float64(max(all, 1)), mostCalls, calls
 }
 
 // quantile of a sorted list; 0 of an empty one.
@@ -206,7 +257,6 @@ type verdict struct {
 	missing, doubled    int // missing: neither accepted nor on a queue; doubled: accepted, and again or still on a queue
 	repeated            int // accepts after the first
 	inversions          int // against the order of publishing
-	overtaken           int // against the order of the lane
 }
 
 // judge compares the record with what is left on the queues.
@@ -234,9 +284,6 @@ func (r *record) judge(left []string) verdict {
 		}
 		if e.inverted {
 			v.inversions++
-		}
-		if e.overtaken {
-			v.overtaken++
 		}
 	}
 	return v

@@ -21,7 +21,9 @@ const start = 5 * time.Second
 
 func scenarios(e extent) []group {
 	return []group{
-		saturation(e), limiters(), changes(), faults(), manyPages(), backlogs(e), drains(e), roomsThatSpeak(), roomBursts(), articleRows(e), otherWays(e),
+		saturation(e), limiters(), changes(), faults(), manyPages(), backlogs(e), drains(e),
+		livelyRooms(), roomsThatSpeak(), roomBursts(), smallLimits(), sickPeople(), sickPages(), neighbours(), sicknesses(),
+		articleRows(e), otherWays(e),
 	}
 }
 
@@ -47,29 +49,27 @@ func saturation(e extent) group {
 	g := group{
 		title: "One saturated page, by the number of replicas",
 		text: "Demand is three times the limit of 300/s, for 25 s; the platform counts in fixed windows. " +
-			"What is not called \"from the start\" leaves out the first 5 s, or what the row says. Inversions are messages accepted after one to the same of 2,000 recipients that was published later, " +
-			"per message; in the lane, how many were accepted after one that came to the lane later. At 0.9 × the limit a page is now free and now in excess.",
+			"What is not called \"from the start\" leaves out the first 5 s, or what the row says. The messages are for 2,000 people at random. At 0.9 × the limit a page is now free and now in excess.",
 	}
-	for _, n := range []int{1, 2, 4, 8, 16, 64} {
-		bounds := []bound{atLeast(quota, .975), atMost(refused, .001), atMost(refusedStart, .01)}
-		if n > 16 {
-			bounds = []bound{atLeast(quota, .97), atMost(refused, .003), atMost(refusedStart, .01)}
-		}
-		g.rows = append(g.rows, row{name: "3 × the limit", replicas: n, script: saturated(3, 25*time.Second), bounds: bounds})
+	for _, n := range []int{1, 4, 16, 64} {
+		g.rows = append(g.rows, both(row{
+			name: "3 × the limit", replicas: n, script: saturated(3, 25*time.Second),
+			bounds: []bound{atLeast(quota, .975), atMost(refused, .001), atMost(refusedStart, .01)},
+		})...)
 	}
-	g.rows = append(g.rows, row{
-		name: fmt.Sprintf("3 × the limit, from 30 s to %.0f s", e.longRun.Seconds()), replicas: 4, bounds: []bound{atLeast(quota, .99), atMost(refused, .0005)},
+	g.rows = append(g.rows, both(row{
+		name: fmt.Sprintf("3 × the limit, from 30 s to %.0f s", e.longRun.Seconds()), replicas: 4, bounds: []bound{atLeast(quota, .985), atMost(refused, .0005)},
 		script: func(r *rig) {
 			r.demand(saturate(hot, 3*pageLimit))
 			r.until(e.longRun)
 			r.flow(window{30 * time.Second, e.longRun}, pageLimit, quota, refused)
 		},
-	})
+	})...)
 	for _, n := range []int{4, 16} {
-		g.rows = append(g.rows, row{
+		g.rows = append(g.rows, both(row{
 			name: "0.9 × the limit", replicas: n, script: saturated(.9, 25*time.Second),
-			bounds: []bound{atLeast(quota, .87), atMost(refused, .003), atMost(refusedStart, .01)},
-		})
+			bounds: []bound{atMost(refused, .003), atMost(refusedStart, .01)},
+		})...)
 	}
 	return g
 }
@@ -81,9 +81,9 @@ func limiters() group {
 			"the dispatchers are told neither. Latencies are the median and the 99th percentile. A call is counted when it is made, and the latency comes after that, but in the last two rows: " +
 			"there it is counted after half of its latency, so that calls arrive in another order and at other distances than they were made. Nothing is required of these.",
 	}
-	add := func(name string, settings func(*fakeapi.Settings)) {
+	add := func(name, of string, settings func(*fakeapi.Settings)) {
 		g.rows = append(g.rows, row{
-			name: name, replicas: 4, script: saturated(3, 25*time.Second), settings: settings,
+			name: name, replicas: 4, script: saturated(3, 25*time.Second), settings: settings, latency: of,
 			bounds: []bound{atLeast(quota, .97), atMost(refused, .003)},
 		})
 	}
@@ -96,25 +96,24 @@ func limiters() group {
 			if counting {
 				name += ", refused calls count"
 			}
-			add(name, func(s *fakeapi.Settings) {
-				s.Text.Algorithm, s.Text.CountRefused = a, counting
-				if a == limit.TokenBucket {
-					s.Text.Burst = 30
-				}
-			})
+			for _, of := range []string{slow, quick} {
+				add(name, of, func(s *fakeapi.Settings) {
+					s.Text.Algorithm, s.Text.CountRefused = a, counting
+					if a == limit.TokenBucket {
+						s.Text.Burst = 30
+					}
+				})
+			}
 		}
 	}
 	for _, l := range []string{"10ms,38ms", "200ms,750ms"} {
-		add("latency "+l, latency("lognormal:"+l))
+		add("fixed-window", l, nil)
 	}
 	for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingLog} {
 		g.rows = append(g.rows, row{
-			name: string(a) + ", half the latency before it", replicas: 4, script: saturated(3, 25*time.Second),
-			settings: func(s *fakeapi.Settings) {
-				latency("lognormal:20ms,75ms")(s)
-				s.Text.Algorithm = a
-			},
-			there: logNormal(20*time.Millisecond, 75*time.Millisecond),
+			name: string(a) + ", half the latency before it", replicas: 4, script: saturated(3, 25*time.Second), latency: "20ms,75ms",
+			settings: func(s *fakeapi.Settings) { s.Text.Algorithm = a },
+			there:    logNormal(20*time.Millisecond, 75*time.Millisecond),
 		})
 	}
 	return g
@@ -132,15 +131,6 @@ func logNormal(median, p99 time.Duration) func(*rand.Rand) func() time.Duration 
 			return time.Duration(float64(median) * math.Exp(sigma*rng.NormFloat64()))
 		}
 	}
-}
-
-// latency sets the platform's.
-func latency(form string) func(*fakeapi.Settings) {
-	l, err := fakeapi.ParseLatency(form)
-	if err != nil {
-		panic(err) // a constant of this file
-	}
-	return func(s *fakeapi.Settings) { s.Latency = l }
 }
 
 // limited sets the platform's limit from now on.
@@ -190,63 +180,77 @@ func roll(r *rig) {
 
 func changes() group {
 	steady := []bound{atLeast(quota20, .93), atMost(refused20, 30)}
-	change := func(name string, replicas int, bounds []bound, script func(*rig)) row {
-		return row{name: name, replicas: replicas, bounds: bounds, script: script}
-	}
-	return group{
+	g := group{
 		title: "Replicas and limits that change",
 		text: "One page at three times its limit; the change comes after 20 s. \"Back\" is the end of the last second with less than 90 % of the quota, from the first change on. " +
-			"The quota is that of the limit in force, less what another app took; where it is not said of the 20 s it is of the 40 s after the change, and later is the last 20 s of them, or the last 10 s where the limit is raised, or the 20 s after it is back.",
-		rows: []row{
-			change("4 → 2, the lane's owner among those that leave", 4, steady, changed(func(r *rig) {
-				r.leave(r.owner(hot, true), r.owner(hot, false))
-			})),
-			change("2 → 1, the lane's owner is killed", 2, steady, changed(func(r *rig) { r.killOwner(hot) })),
-			change("4 → 8", 4, steady, changed(func(r *rig) {
-				for range 4 {
-					r.join()
-				}
-			})),
-			change("4 → 8 → 4, one a second", 4, steady, changed(roll)),
-			change("limit 300 → 150", 4, []bound{atMost(refused20, 150), atMost(refusedLater, .012)}, func(r *rig) {
-				r.demand(saturate(hot, 3*pageLimit))
-				r.until(changeAt)
-				r.limited(150)
-				r.until(changeAt + 40*time.Second)
-				r.after(150)
-				r.flow(window{changeAt + 20*time.Second, changeAt + 40*time.Second}, 150, quotaLater, refusedLater)
-			}),
-			change("limit 150 → 300", 4, []bound{atLeast(quotaLater, .95)}, func(r *rig) {
-				r.limited(150)
-				r.demand(saturate(hot, 3*pageLimit))
-				r.until(changeAt)
-				r.limited(300)
-				r.until(changeAt + 40*time.Second)
-				r.after(300)
-				r.flow(window{changeAt + 30*time.Second, changeAt + 40*time.Second}, 300, quotaLater, refusedLater)
-			}),
-			change("limit 300 → 150 for 6 s", 4, []bound{atLeast(quotaLater, .8), atMost(refused20, 150)}, func(r *rig) {
-				r.demand(saturate(hot, 3*pageLimit))
-				r.until(changeAt)
-				r.limited(150)
-				r.until(changeAt + 6*time.Second)
-				r.limited(300)
-				r.until(changeAt + 26*time.Second)
-				r.after(300)
-				delete(r.figures, quota20) // of two limits
-				r.flow(window{changeAt + 6*time.Second, changeAt + 26*time.Second}, 300, quotaLater, refusedLater)
-			}),
-			change("another app takes 100/s", 4, []bound{atMost(refused, .015)}, func(r *rig) {
-				r.demand(saturate(hot, 3*pageLimit))
-				r.until(changeAt)
-				r.disturb(100)
-				r.until(changeAt + 40*time.Second)
-				r.after(pageLimit)
-				r.flow(window{changeAt, changeAt + 40*time.Second}, pageLimit, quota, refused)
-				r.flow(window{changeAt + 20*time.Second, changeAt + 40*time.Second}, pageLimit, quotaLater, refusedLater)
-			}),
-		},
+			"Silent is the longest time without an accepted call. At 700 ms the bounds of changed limits are wider: when the limit falls, 105 calls above it are under way before the first refusal is known, and whether more is possible shows a second and an answer's time later. The quota is that of the limit in force, less what another app took; where it is not said of the 20 s it is of the 40 s after the change, and later is the last 20 s of them, or the last 10 s where the limit is raised, or the 20 s after it is back.",
 	}
+	change := func(name string, replicas int, bounds, ifSlow []bound, script func(*rig)) {
+		g.rows = append(g.rows, both(row{name: name, replicas: replicas, bounds: bounds, ifSlow: ifSlow, script: script})...)
+	}
+	change("4 → 2, the page's sender among those that leave", 4, steady, nil, changed(func(r *rig) {
+		r.leave(r.owner(hot, true), r.owner(hot, false))
+	}))
+	g.rows = append(g.rows, both(row{
+		name: "2 → 1, the page's sender is killed", replicas: 2, faulty: true, bounds: append([]bound{atMost(silence, 1)}, steady...),
+		script: func(r *rig) {
+			changed(func(r *rig) { r.killOwner(hot) })(r)
+			r.figures[silence] = r.record.silent(hot, window{changeAt - time.Second, changeAt + 20*time.Second}).Seconds()
+		},
+	})...)
+	change("4 → 8", 4, steady, nil, changed(func(r *rig) {
+		for range 4 {
+			r.join()
+		}
+	}))
+	change("4 → 8 → 4, one a second", 4, steady, nil, changed(roll))
+	change("limit 300 → 150", 4, []bound{atMost(refused20, 110), atMost(refusedLater, .012)}, []bound{atMost(refused20, 240), atMost(refusedLater, .02)}, func(r *rig) {
+		r.demand(saturate(hot, 3*pageLimit))
+		r.until(changeAt)
+		r.limited(150)
+		r.until(changeAt + 40*time.Second)
+		r.after(150)
+		r.flow(window{changeAt + 20*time.Second, changeAt + 40*time.Second}, 150, quotaLater, refusedLater)
+	})
+	change("limit 150 → 300", 4, []bound{atLeast(quotaLater, .95)}, nil, func(r *rig) {
+		r.limited(150)
+		r.demand(saturate(hot, 3*pageLimit))
+		r.until(changeAt)
+		r.limited(300)
+		r.until(changeAt + 40*time.Second)
+		r.after(300)
+		r.flow(window{changeAt + 30*time.Second, changeAt + 40*time.Second}, 300, quotaLater, refusedLater)
+	})
+	change("limit 300 → 150 for 6 s", 4, []bound{atLeast(quotaLater, .9), atMost(refused20, 100)}, []bound{atLeast(quotaLater, .85), atMost(refused20, 200)}, func(r *rig) {
+		r.demand(saturate(hot, 3*pageLimit))
+		r.until(changeAt)
+		r.limited(150)
+		r.until(changeAt + 6*time.Second)
+		r.limited(300)
+		r.until(changeAt + 26*time.Second)
+		r.after(300)
+		delete(r.figures, quota20) // of two limits
+		r.flow(window{changeAt + 6*time.Second, changeAt + 26*time.Second}, 300, quotaLater, refusedLater)
+	})
+	change("limit 300 → 150 → 300, 10, 10 and 20 s", 4, []bound{atLeast(quota, .94), atMost(refused, .015)}, []bound{atLeast(quota, .88), atMost(refused, .03)}, func(r *rig) {
+		r.demand(saturate(hot, 3*pageLimit))
+		r.until(10 * time.Second)
+		r.limited(150)
+		r.until(20 * time.Second)
+		r.limited(300)
+		r.until(40 * time.Second)
+		r.flow(window{0, 40 * time.Second}, (10*300+10*150+20*300)/40., quota, refused)
+	})
+	change("another app takes 100/s", 4, []bound{atLeast(quota, .95), atMost(refused, .02)}, []bound{atLeast(quota, .9), atMost(refused, .04)}, func(r *rig) {
+		r.demand(saturate(hot, 3*pageLimit))
+		r.until(changeAt)
+		r.disturb(100)
+		r.until(changeAt + 40*time.Second)
+		r.after(pageLimit)
+		r.flow(window{changeAt, changeAt + 40*time.Second}, pageLimit, quota, refused)
+		r.flow(window{changeAt + 20*time.Second, changeAt + 40*time.Second}, pageLimit, quotaLater, refusedLater)
+	})
+	return g
 }
 
 func faults() group {
@@ -258,14 +262,15 @@ func faults() group {
 	for _, h := range []struct {
 		name   string
 		health fleet.Health
-	}{{"hangs", fleet.Hung}, {"is ten times slower", fleet.Slow}} {
+		back   float64
+	}{{"hangs", fleet.Hung, 6.2}, {"is ten times slower", fleet.Slow, 15}} {
 		for _, own := range []bool{true, false} {
-			name := "the lane's owner " + h.name
+			name := "the page's sender " + h.name
 			if !own {
 				name = "another replica " + h.name
 			}
-			g.rows = append(g.rows, row{
-				name: name, replicas: 4, bounds: []bound{atLeast(quotaLater, .9), atMost(back, 15)},
+			g.rows = append(g.rows, both(row{
+				name: name, replicas: 4, faulty: true, doubles: true, bounds: []bound{atLeast(quotaLater, .9), atMost(back, h.back)},
 				script: func(r *rig) {
 					r.demand(saturate(hot, 3*pageLimit))
 					r.until(changeAt)
@@ -274,7 +279,7 @@ func faults() group {
 					r.after(pageLimit)
 					r.flow(window{changeAt + 15*time.Second, changeAt + 25*time.Second}, pageLimit, quotaLater, refusedLater)
 				},
-			})
+			})...)
 		}
 	}
 	return g

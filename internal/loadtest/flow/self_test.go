@@ -17,12 +17,9 @@ func TestRecordJudges(t *testing.T) {
 		b := newRecord()
 		id := make([]string, 7)
 		for i := range id {
-			id[i] = b.enter(1, i/6, 0) // the last is for somebody else
+			id[i] = b.enter(1, i/6, false, 0) // the last is for somebody else
 		}
-		for _, i := range []int{2, 1, 3} {
-			b.toLane(id[i])
-		}
-		for _, i := range []int{0, 0, 2, 1, 3} { // 0 twice; 1 after 2, as in the lane
+		for _, i := range []int{0, 0, 2, 1, 3} { // 0 twice; 1 after 2
 			b.accept(id[i])
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -39,17 +36,49 @@ func TestRecordJudges(t *testing.T) {
 	})
 }
 
-func TestRecordSeesWhatOvertakesInTheLane(t *testing.T) {
+// A call that carries several messages is one call, and a message of another
+// class to the same person overtakes nothing.
+func TestRecordOfJoinedMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newRecord()
-		first, second := b.enter(1, 0, 0), b.enter(1, 0, 0)
-		b.toLane(first)
-		b.toLane(second)
-		b.accept(second)
-		b.accept(first)
-		if got := b.judge(nil); got.overtaken != 1 || got.inversions != 1 {
-			t.Errorf("judge = %+v, want one overtaken and one inversion", got)
+		first, voice, second := b.enter(1, 0, false, 0), b.enter(1, 0, true, 0), b.enter(1, 0, false, 0)
+		time.Sleep(100 * time.Millisecond)
+		b.accept(first + " " + second)
+		time.Sleep(50 * time.Millisecond)
+		b.call(first+" "+second, 80*time.Millisecond, true)
+		b.accept(voice)
+		if got := b.judge(nil); got.accepted != 3 || got.inversions != 0 {
+			t.Errorf("judge = %+v, want three accepted and no inversion", got)
+		}
+		if a := b.accepted(1, window{0, time.Second}); a != 2 {
+			t.Errorf("accepted calls = %d, want 2", a)
+		}
+		text := func(e *entry) bool { return !e.media }
+		if got := b.waits(window{0, time.Second}, text); len(got) != 2 || got[1] != 80*time.Millisecond {
+			t.Errorf("waits = %v, want 80 ms twice", got)
+		}
+		if got := b.delays(window{0, time.Second}, text); len(got) != 2 || got[1] != 150*time.Millisecond {
+			t.Errorf("delays = %v, want 150 ms twice", got)
+		}
+		if share, most, all := b.delivered(text); share != 1 || most != 1 || all != 2 {
+			t.Errorf("delivered = %v, %d, %d, want all with one call each", share, most, all)
+		}
+	})
+}
+
+func TestSilenceIsTheLongestGap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newRecord()
+		for i := range 50 {
+			if i < 10 || i >= 23 {
+				b.accept(b.enter(1, i, false, 0))
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if got, want := b.silent(1, window{0, 5 * time.Second}), 1300*time.Millisecond; got != want {
+			t.Errorf("silent = %v, want %v", got, want)
 		}
 	})
 }
@@ -61,7 +90,7 @@ func TestBackIsTheLastDip(t *testing.T) {
 		for i := range 100 { // 10/s for 10 s, but for two seconds from 3 s on
 			time.Sleep(100 * time.Millisecond)
 			if i < 30 || i >= 50 {
-				b.accept(b.enter(1, i, 0))
+				b.accept(b.enter(1, i, false, 0))
 			}
 		}
 		// The last second with less than 9 of 10 ends when 9 of its cells are full again.

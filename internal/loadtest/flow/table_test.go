@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,9 +29,15 @@ const (
 	ratioP99     column = "p99 ratio"
 	stall        column = "stall"
 	late         column = "p99 beyond ideal"
-	operations   column = "broker ops/send"
+	waitP50      column = "wait p50"
+	waitP99      column = "wait p99"
+	delivered    column = "delivered"
+	sickCalls    column = "calls to the sick an hour"
+	mostCalls    column = "most calls for one"
+	silence      column = "silent"
+	callsPer     column = "calls/message"
+	operations   column = "broker ops/message"
 	inversions   column = "inversions"
-	overtaken    column = "in the lane"
 	lost         column = "lost"
 	doubled      column = "twice"
 )
@@ -65,9 +72,15 @@ var columns = []struct {
 	{ratioP99, ratio, false},
 	{stall, seconds, false},
 	{late, seconds, false},
+	{waitP50, seconds, false},
+	{waitP99, seconds, false},
+	{delivered, percent, true},
+	{sickCalls, number, false},
+	{mostCalls, number, false},
+	{silence, seconds, false},
+	{callsPer, ratio, false},
 	{operations, ratio, false},
 	{inversions, percent, false},
-	{overtaken, number, false},
 	{lost, number, false},
 	{doubled, number, false},
 }
@@ -175,13 +188,13 @@ func markdown(lines []line) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("| scenario | replicas |")
+	b.WriteString("| scenario | latency | replicas |")
 	for _, c := range used {
 		b.WriteString(" " + string(c) + " |")
 	}
-	b.WriteString("\n| --- | --: |" + strings.Repeat(" --: |", len(used)) + "\n")
+	b.WriteString("\n| --- | --- | --: |" + strings.Repeat(" --: |", len(used)) + "\n")
 	for _, l := range lines {
-		fmt.Fprintf(&b, "| %s | %d |", l.row.name, l.row.replicas)
+		fmt.Fprintf(&b, "| %s | %s | %d |", l.row.name, strings.ReplaceAll(cmp.Or(l.row.latency, slow), ",", " … "), l.row.replicas)
 		for _, c := range used {
 			text := "–"
 			if v, ok := l.figures[c]; ok {

@@ -190,6 +190,9 @@ func (j *Judge) do(ctx context.Context, method, path string, body io.Reader, out
 	if err != nil {
 		return fmt.Errorf("judge %s: %w", path, err)
 	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := j.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("judge %s: %w", path, err)

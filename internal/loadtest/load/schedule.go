@@ -1,6 +1,6 @@
-// Package load makes load in open loop. Things happen when they are due,
-// however slow the system is that they happen to. It also counts how late the
-// generator itself was. So a latency that counts from when a thing was due has
+// Package load makes load in open loop: things happen when they are due,
+// however slow the system is that they happen to, and how late the generator
+// itself was is known. So a latency that counts from when a thing was due has
 // no coordinated omission.
 package load
 

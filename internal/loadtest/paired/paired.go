@@ -3,17 +3,17 @@
 //
 // The sides run in turn, A B, B A, A B … ([Order]), so that a machine that
 // grows slower or faster meets both alike. Each pair gives a ratio. Where two
-// pairs meet, one side runs twice in a row. These two give the control, which
-// is 1 as far as the machine is quiet ([Compare]).
+// pairs meet, one side runs twice in a row, and these two give the control,
+// which is 1 as far as the machine is quiet ([Compare]).
 //
-// The verdict ([Comparison.Judge]) is about the ratios' median. The sign test
-// says where the true one lies, with at least 95 % certainty and whatever the
-// distribution ([Interval]). The interval grows narrower with every pair, and
-// with fewer than six values there is none. It is inconclusive while the limit
-// lies in that interval, and when the control's says that the machine was too
-// busy. The typical difference of two runs of a side is no measure of it. It
-// does not depend on the number of pairs, and so gives a verdict too early with
-// few of them and too late with many.
+// The verdict ([Comparison.Judge]) is about the ratios' median. Where the true
+// one lies is told by the sign test, with at least 95 % certainty and whatever
+// the distribution ([Interval]): the interval grows narrower with every pair,
+// and with fewer than six values there is none. It is inconclusive while the
+// limit lies in that interval, and when the control's says that the machine was
+// too busy. What two runs of a side typically differ by is no measure of it:
+// that does not depend on how many pairs there are, and so calls for a verdict
+// too early with few of them and too late with many.
 //
 // Source of the interval: W. R. Thompson, On confidence ranges for the median,
 // 1936.
@@ -75,9 +75,8 @@ const (
 	Within Verdict = "inconclusive: the limit lies in the interval"
 )
 
-// quiet is how far from 1 the control may certainly be, and a quarter of how
-// wide its interval may be. With more, a ratio of 1.1 could not be told from
-// 1.2.
+// quiet is how far from 1 the control may certainly be, and a quarter of how wide
+// its interval may be: with more, a ratio of 1.1 could not be told from 1.2.
 const quiet = 0.05
 
 // Judge says whether the ratios' median is at most limit.

@@ -1,6 +1,6 @@
 // Package proc reads what processes, and the machine as a whole, have used so
 // far: CPU time and memory. A process's own CPU time is known on every Unix, to
-// the microsecond. The rest is read from /proc, which only Linux has, and which
+// the microsecond; the rest is read from /proc, which only Linux has, and which
 // counts CPU time in steps of 10 ms.
 package proc
 

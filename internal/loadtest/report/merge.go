@@ -9,10 +9,10 @@ import (
 
 // Merge joins the reports of each scenario into one, in the order in which the
 // scenarios come. Runs keep their order; a run that comes again, equal in all
-// its figures, is the same run and is dropped. A later report may have other
-// settings, command, seed, versions or machine than the first. A note of its
-// runs says so, because a comparison between them may not be fair. The reports
-// given are not changed.
+// its figures, is the same run and is dropped. What a later report did in
+// another way than the first (settings, command, seed, versions, machine) is
+// told in a note of the runs that came from it, because a comparison between
+// them may not be fair. The reports given are not changed.
 func Merge(reports ...*Report) []*Report {
 	var out []*Report
 	for _, r := range reports {

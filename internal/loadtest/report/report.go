@@ -71,10 +71,10 @@ type Machine struct {
 	Kernel      string `json:"kernel,omitempty"`
 }
 
-// Figures are the columns of the comparison, and a run in the compact form. All
-// counts are of messages unless it says otherwise. All latencies count from the
-// moment a message was meant to be sent until the platform accepts the call.
-// That is before the platform's own latency.
+// Figures are the columns of the comparison, and a run in the compact form.
+// All counts are of messages unless it says otherwise; all latencies count
+// from the moment a message was meant to be sent until the platform accepts the
+// call, which is before the platform's own latency.
 type Figures struct {
 	Strategy         string   `json:"strategy"`
 	Replicas         int      `json:"replicas"`

@@ -51,8 +51,8 @@ func play(t *testing.T, name string, wrap func(dispatch.Caller) dispatch.Caller,
 		for _, part := range set.Parts {
 			run, err = trial.Run(t.Context(), trial.Config{
 				Plan: part.Plan, Strategy: cmp.Or(part.Strategy, scenario.Own), Via: common.Via, Seed: common.Seed, Log: slog.New(slog.DiscardHandler),
-				Topology: queue.Topology{Prefix: "t", Lanes: 4}, Wrap: wrap,
-				Open: func(_ context.Context, c fleet.Config) (fleet.Fleet, error) { return fleet.OpenLocal(c) },
+				Topology: queue.Topology{Prefix: "t", Partitions: 64}, Wrap: wrap,
+				Open: fleet.OpenLocal,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -114,11 +114,14 @@ func wantUnmet(t *testing.T, unmet []string, what string) {
 	t.Errorf("not met: %q, want one about %q among them", unmet, what)
 }
 
+// messages is how many a call is made of.
+func messages(out message.Outbound) int64 { return int64(len(strings.Fields(out.ID))) }
+
 func TestDroppingIsCaught(t *testing.T) {
 	t.Parallel()
 	var dropped atomic.Int64
-	run, unmet := play(t, "saturate", every(100, func(dispatch.Caller, context.Context, message.Outbound) sender.Result {
-		dropped.Add(1)
+	run, unmet := play(t, "saturate", every(100, func(_ dispatch.Caller, _ context.Context, out message.Outbound) sender.Result {
+		dropped.Add(messages(out))
 		return sender.Result{Outcome: sender.Sent}
 	}), short...)
 	if *run.Lost != dropped.Load() || *run.Lost == 0 {
@@ -133,7 +136,7 @@ func TestSendingTwiceIsCaught(t *testing.T) {
 	run, unmet := play(t, "saturate", every(100, func(c dispatch.Caller, ctx context.Context, out message.Outbound) sender.Result {
 		first := c.Send(ctx, out)
 		if second := c.Send(ctx, out); first.Outcome == sender.Sent && second.Outcome == sender.Sent {
-			twice.Add(1)
+			twice.Add(messages(out))
 		}
 		return first
 	}), short...)
@@ -224,7 +227,7 @@ func TestSendingMoreIsCaught(t *testing.T) {
 	t.Parallel()
 	run, unmet := play(t, "saturate", every(100, func(c dispatch.Caller, ctx context.Context, out message.Outbound) sender.Result {
 		other := out
-		other.ID += "/9"
+		other.ID = strings.ReplaceAll(other.ID, " ", "/9 ") + "/9"
 		c.Send(ctx, other)
 		return c.Send(ctx, out)
 	}), short...)
@@ -243,7 +246,7 @@ func TestSendingToSomebodyElseIsCaught(t *testing.T) {
 		out.To += "0"
 		r := c.Send(ctx, out)
 		if r.Outcome == sender.Sent {
-			astray.Add(1)
+			astray.Add(messages(out))
 		}
 		return r
 	}), short...)

@@ -77,9 +77,9 @@ func atLeast(run *report.Run, what string, v *float64, least float64, unit strin
 	return ifSound(run, e)
 }
 
-// sound is what is expected of every run. Nothing is lost, nothing comes
-// unannounced, and nothing dies. Nothing is doubled but the calls in flight of
-// dispatchers that are killed.
+// sound is what is expected of every run: nothing is lost, nothing comes that
+// nobody was to get, nothing is doubled but, for each dispatcher that is
+// killed, what is in its calls, and nothing dies.
 func sound(run *report.Run, killed int) []report.Expectation {
 	return append(delivered(run, killed), none(run, "nothing dead-lettered", run.Dead))
 }
@@ -126,7 +126,7 @@ func none(run *report.Run, text string, n *int64) report.Expectation { return co
 func delivered(run *report.Run, killed int) []report.Expectation {
 	duplicated := none(run, "nothing duplicated", run.Duplicated)
 	if most := int64(killed) * inFlight; most > 0 {
-		duplicated = count(run, fmt.Sprintf("at most %d duplicated, the calls that the killed have in flight", most), run.Duplicated, most)
+		duplicated = count(run, fmt.Sprintf("at most %d duplicated, what the killed have in calls", most), run.Duplicated, most)
 	}
 	return []report.Expectation{
 		none(run, "nothing lost", run.Lost),

@@ -154,9 +154,9 @@ func pairs(n int, ratio, busy float64, processes bool) []report.Run {
 	return runs
 }
 
-// The bound is missed only if it is below all that the ratio may be. It is met
-// only if it is not below any of that. On a busy machine, of few pairs and in
-// one process there is no verdict.
+// The bound is missed only if it is below all of what the ratio may be, and met
+// only if it is not below any of it; on a busy machine, of few pairs and in one
+// process nothing is said.
 func TestCeilingJudgesTheInterval(t *testing.T) {
 	t.Parallel()
 	expect := built(t, "ceiling").Expect

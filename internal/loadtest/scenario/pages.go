@@ -118,8 +118,9 @@ func neighbour() Scenario {
 }
 
 // isolated expects the cold pages to be hardly slower than in a run without
-// what the hot ones do. The README guarantees twice of a backlog that lands at
-// once. For its own reasons the generator may be late by 2 ms.
+// what the hot ones do: twice is what the README guarantees of a backlog that
+// lands at once, and 2 ms are what the generator may be late by for its own
+// reasons.
 func isolated(quiet, loud *report.Run, without string) []report.Expectation {
 	if quiet.ColdP99MS == nil {
 		return nil

@@ -109,9 +109,9 @@ func mindbox() Scenario {
 				rate := *times * offered
 				plan := func(replicas int, target time.Duration) trial.Plan {
 					return trial.Plan{
-						Replicas: replicas, Options: fleet.Options{LatencyTarget: target, MaxInFlight: *inFlight},
-						Streams: []trial.Stream{{
-							Group: trial.Cold, Pages: trial.Pages(hotPage, 1),
+						Replicas: replicas, Options: fleet.Options{LatencyTarget: target, MaxInFlight: *inFlight, JoinTexts: 1},
+						Streams: []trial.Stream{{ // of many pages, because one has one sender
+							Group: trial.Cold, Pages: trial.Pages(hotPage, storePages), Poisson: true,
 							Segments: []load.Segment{{Rate: rate, For: c.Duration}},
 						}},
 						Platform: map[string]any{"latency": fmt.Sprintf("load:%g,%dms,%g", *times*most, storeMS, slope)},
@@ -144,14 +144,17 @@ func mindbox() Scenario {
 
 // The published experiment: 75/s are offered and take 260 ms, half of them take
 // 200, the target. The store's latency is on the line through these two points,
-// down to half of that rate again. With fakeapi's own slope it would be flat
-// from the target on, and any overhead would be above the target for ever.
+// down to half of that rate again: were it flat from the target on, as it would
+// be with fakeapi's own slope, any overhead would be above the target for ever.
 const (
 	offered = 75.0
 	most    = offered / 4 // the store is no faster below
 	storeMS = 170
 	slope   = 3.0 / 17
 )
+
+// storePages share the load.
+const storePages = 200
 
 // Names of mindbox's measures.
 const (

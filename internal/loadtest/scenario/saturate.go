@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"chatclub/fakeapi/limit"
-	"chatclub/internal/loadtest/fleet"
 	"chatclub/internal/loadtest/load"
 	"chatclub/internal/loadtest/report"
 	"chatclub/internal/loadtest/trial"
 )
 
-// inFlight is how many calls of a killed dispatcher may be doubled.
-const inFlight = fleet.MaxInFlight
+// inFlight is how many messages in calls of a killed dispatcher may be doubled.
+// A saturated page has 240 calls at the platform's latency, 300/s × 0.8 s; twice
+// as many are allowed for. Each carries some four messages.
+const inFlight = 2 * 240 * 4
 
 // hotPage is the page that is saturated.
 const hotPage = 1
@@ -44,9 +45,9 @@ func timesFlag(fs *flag.FlagSet) *float64 {
 // of random arrivals leaves the page without a message to send.
 func checkTimes(times float64) error { return between("times", times, 1.2, 100) }
 
-// The quota that is expected in saturation. The README guarantees 98 %, which
-// the dispatcher asks for. Over the few seconds of a run, calls that land just
-// behind their second may take half a percent of it away.
+// The quota that is expected in saturation. The README guarantees 98 %,
+// which is what the dispatcher asks for: over the few seconds of a run, calls
+// that land just behind their second may take half a percent of it away.
 const (
 	fullQuota  = .975
 	anyLimiter = .97 // guaranteed whatever the limiter's algorithm is
@@ -105,7 +106,10 @@ func scale() Scenario {
 						},
 					}}},
 					Expect: each(kills, func(r *report.Run) []report.Expectation {
-						return []report.Expectation{quota(r, .93), refusals(r, .02)}
+						// A sender that leaves waits for its page's calls, and the
+						// next begins with what it learns: some two seconds at
+						// the platform's latency, each time the page moves.
+						return []report.Expectation{quota(r, .78), refusals(r, .02)}
 					}),
 				}, checkTimes(*times)
 			}
@@ -171,7 +175,7 @@ func sharedLimit() Scenario {
 						}}},
 					}}},
 					Expect: each(0, func(r *report.Run) []report.Expectation {
-						return []report.Expectation{quota(r, .9), refusals(r, .03)}
+						return []report.Expectation{quota(r, .87), refusals(r, .03)}
 					}),
 				}, checkTimes(*times)
 			}

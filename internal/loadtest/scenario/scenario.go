@@ -1,6 +1,6 @@
-// Package scenario is the table of what can be put to the test. Each scenario
+// Package scenario is the table of what can be put to the test: each scenario
 // says where it comes from, what load it makes, with which parameters, and what
-// is expected of this project's dispatcher. What it measures is package
+// is to be expected of this project's dispatcher. What it measures is package
 // trial's.
 package scenario
 
@@ -144,7 +144,7 @@ func (c *Common) fill() {
 		c.Algorithm = string(limit.FixedWindow)
 	}
 	if c.Latency == "" {
-		c.Latency = "lognormal:40ms,150ms"
+		c.Latency = "lognormal:700ms,1.9s"
 	}
 	if c.Via == "" {
 		c.Via = trial.ViaOutbound

@@ -2,8 +2,6 @@ package strategy
 
 import (
 	"time"
-
-	"chatclub/internal/excess"
 )
 
 const (
@@ -31,7 +29,7 @@ type rate struct {
 
 // newAIMD lets each replica find its part of a page's limit by itself. Its rate
 // grows by a constant a second while messages wait, and a 613 cuts it by a
-// factor. No replica counts the others or hears of them, and there are no lanes.
+// factor. Nobody is counted, and nothing is said.
 //
 // Source: Chiu and Jain (1989) for why rates under additive increase and
 // multiplicative decrease end up alike. The ratio of 0.9 is the default of
@@ -40,7 +38,7 @@ type rate struct {
 // knowing of any other.
 func newAIMD(c Config) *paced[rate] {
 	g := newPaced[rate](c.Random)
-	g.take = func(now time.Time, k excess.Key, r *rate) time.Duration {
+	g.take = func(now time.Time, k Key, r *rate) time.Duration {
 		if r.perSecond == 0 {
 			r.top = headroom * c.Limit(k.Class)
 			r.perSecond, r.grown = r.top, now
@@ -51,8 +49,8 @@ func newAIMD(c Config) *paced[rate] {
 		}
 		return wait
 	}
-	g.result = func(now time.Time, r *rate, res excess.Result) {
-		if res == excess.Refused && now.Sub(r.cut) >= cutEvery {
+	g.result = func(now time.Time, r *rate, res Result) {
+		if res == Refused && now.Sub(r.cut) >= cutEvery {
 			r.perSecond, r.cut, r.grown = max(least, cutRatio*r.perSecond), now, now
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"chatclub/internal/excess"
 )
 
 // pause is the mean time between a refusal and the next try of the same message.
@@ -21,69 +19,56 @@ const pause = 100 * time.Millisecond
 // page down, and at zero it is free again. Every replica does so alone, and no
 // limit is configured. Safe for concurrent use.
 type Article struct {
-	laneless
 	random func() float64 // [0, 1)
 
 	mu    sync.Mutex
-	pages map[excess.Key]int // refused and not yet sent; never zero
+	pages map[Key]int // refused and not yet sent; never zero
 }
 
 // NewArticle returns an empty map. random spreads the pauses; nil means
-// math/rand/v2. It must be safe for concurrent use.
+// math/rand. It must be safe for concurrent use.
 func NewArticle(random func() float64) *Article {
 	if random == nil {
 		random = rand.Float64
 	}
-	return &Article{random: random, pages: make(map[excess.Key]int)}
+	return &Article{random: random, pages: make(map[Key]int)}
 }
 
 // Offer lets messages of free pages through, and those refused before.
-func (a *Article) Offer(_ time.Time, k excess.Key, retry bool) excess.Decision {
+func (a *Article) Offer(_ time.Time, k Key, retry bool) Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.pages[k] > 0 && !retry {
-		return excess.Decision{Action: excess.Return}
+		return Decision{Action: Return}
 	}
-	return excess.Decision{Action: excess.Send, Permit: excess.Permit{Key: k, Retry: retry}}
-}
-
-// OfferLane treats a lane's message as any other: this algorithm has no lanes.
-func (a *Article) OfferLane(now time.Time, k excess.Key) excess.Decision {
-	return a.Offer(now, k, false)
+	return Decision{Action: Send}
 }
 
 // Done counts a refused message up and, once it leaves, down.
-func (a *Article) Done(_ time.Time, p excess.Permit, r excess.Result) excess.Decision {
+func (a *Article) Done(_ time.Time, k Key, retry bool, r Result) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case r == excess.Refused && !p.Retry:
-		a.pages[p.Key]++
-	case r != excess.Refused && p.Retry:
-		a.leaveLocked(p.Key)
+	case r == Refused && !retry:
+		a.pages[k]++
+	case r != Refused && retry:
+		a.leaveLocked(k)
 	}
-	return excess.Decision{Action: excess.Wait, Wait: spread(pause, a.random)}
+	return spread(pause, a.random)
 }
 
 // Drop counts a refused message down that will not be tried again.
-func (a *Article) Drop(k excess.Key) {
+func (a *Article) Drop(k Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.leaveLocked(k)
 }
 
-func (a *Article) leaveLocked(k excess.Key) {
+func (a *Article) leaveLocked(k Key) {
 	if a.pages[k]--; a.pages[k] <= 0 {
 		delete(a.pages, k)
 	}
 }
 
-// Counts counts the pages in the map.
-func (a *Article) Counts() excess.Counts {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return excess.Counts{Excess: len(a.pages)}
-}
-
 // Overflow cannot happen: no message ever waits for its page.
-func (*Article) Overflow(time.Time, excess.Key, int) {}
+func (*Article) Overflow(time.Time, Key, int) {}

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chatclub/internal/backoff"
-	"chatclub/internal/excess"
 )
 
 const (
@@ -34,10 +33,10 @@ type batcher struct {
 	every  time.Duration // between two round trips; 0: as soon as there is something to ask
 	// ask makes one round trip for all keys. An error leaves them all to be
 	// asked for again.
-	ask func(ctx context.Context, keys []excess.Key) error
+	ask func(ctx context.Context, keys []Key) error
 
-	listMu sync.Mutex // not "mu": a batcher is embedded beside a gate that has one
-	wanted []excess.Key
+	listMu sync.Mutex // not "mu": a desk is embedded beside a gate that has one
+	wanted []Key
 	more   chan struct{} // one place: set when there is something to see
 }
 
@@ -64,12 +63,12 @@ func onRedis[S Strategy](build func(Config, *batcher) S) func(Config) (Strategy,
 }
 
 // name is a page's name in Redis.
-func (d *batcher) name(kind string, k excess.Key) string {
+func (d *batcher) name(kind string, k Key) string {
 	return fmt.Sprintf("%s:%s:{%s/%s}", d.prefix, kind, k.Page, k.Class)
 }
 
 // want has a page asked for. It does not block.
-func (d *batcher) want(keys ...excess.Key) {
+func (d *batcher) want(keys ...Key) {
 	d.listMu.Lock()
 	d.wanted = append(d.wanted, keys...)
 	d.listMu.Unlock()

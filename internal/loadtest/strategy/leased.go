@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"chatclub/internal/excess"
 )
 
 // The values of the source's text and of its author's library
@@ -61,7 +59,7 @@ type leased struct {
 
 func newLeased(c Config, d *batcher) *leased {
 	s := &leased{paced: newPaced[leases](c.Random), batcher: d, cfg: c}
-	s.take = func(now time.Time, k excess.Key, p *leases) time.Duration {
+	s.take = func(now time.Time, k Key, p *leases) time.Duration {
 		wait := p.take(now, p.share(now, c.Replicas)*headroom*c.Limit(k.Class))
 		if wait == 0 {
 			return 0
@@ -97,7 +95,7 @@ func (p *leases) guess(r float64) int {
 }
 
 // lease tries to get the partitions that pages want.
-func (s *leased) lease(ctx context.Context, keys []excess.Key) error {
+func (s *leased) lease(ctx context.Context, keys []Key) error {
 	pipe := s.client.Pipeline()
 	got := make([]*redis.StatusCmd, len(keys))
 	begun := s.cfg.Now()

@@ -1,10 +1,6 @@
 package strategy
 
-import (
-	"time"
-
-	"chatclub/internal/excess"
-)
+import "time"
 
 // interval is the second that Messenger's published limits are counted in.
 const interval = time.Second
@@ -13,31 +9,21 @@ const interval = time.Second
 // again.
 //
 // Source: the example that Azure's Rate Limiting pattern begins with. 10,000
-// records are sent to a store that takes 2,000 in an interval. The 8,000 that it
-// rejects are sent again in the next, then the 6,000 of those that it rejects,
-// and so on: 30,000 calls. As there, one message is tried once an
-// interval, by the replica that took it. A careless retry
-// loop has shorter pauses, and would be refused more often still.
-type naive struct{ laneless }
+// records are sent to a store that takes 2,000 in an interval; the 8,000 that
+// it rejects are sent again in the next, then the 6,000 of those that it
+// rejects, and so on: 30,000 calls. As there, one message is tried once an
+// interval, by the replica that took it. With the shorter pauses that a retry
+// loop without a thought would have, it would be refused more often still.
+type naive struct{}
 
 // Offer lets everything through.
-func (naive) Offer(_ time.Time, k excess.Key, retry bool) excess.Decision {
-	return excess.Decision{Action: excess.Send, Permit: excess.Permit{Key: k, Retry: retry}}
-}
-
-// OfferLane treats a lane's message as any other.
-func (n naive) OfferLane(now time.Time, k excess.Key) excess.Decision { return n.Offer(now, k, false) }
+func (naive) Offer(time.Time, Key, bool) Decision { return Decision{Action: Send} }
 
 // Done keeps a refused message for the next interval.
-func (naive) Done(time.Time, excess.Permit, excess.Result) excess.Decision {
-	return excess.Decision{Action: excess.Wait, Wait: interval}
-}
+func (naive) Done(time.Time, Key, bool, Result) time.Duration { return interval }
 
 // Drop has no meaning here.
-func (naive) Drop(excess.Key) {}
+func (naive) Drop(Key) {}
 
 // Overflow cannot happen: no message ever waits for its page.
-func (naive) Overflow(time.Time, excess.Key, int) {}
-
-// Counts counts nothing.
-func (naive) Counts() excess.Counts { return excess.Counts{} }
+func (naive) Overflow(time.Time, Key, int) {}

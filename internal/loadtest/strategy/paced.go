@@ -3,17 +3,14 @@ package strategy
 import (
 	"sync"
 	"time"
-
-	"chatclub/internal/excess"
 )
 
 // rotateEvery is how often pages that were not touched since the last time are
-// forgotten. What is known of a page matters for less than that.
+// forgotten: above any time that what is known of a page matters for.
 const rotateEvery = 10 * time.Second
 
-// paced is the gate of a strategy that knows at which pace a page may be sent to,
-// and has no lanes. All of them share it, so that a comparison is one of the
-// paces:
+// paced is the gate of a strategy that knows at which pace a page may be sent
+// to. It is what all of them share, so that a comparison is one of the paces:
 //
 //   - A message that must wait is held until then. When more of one page wait
 //     than the dispatcher will hold, half of them go back to the tail of the
@@ -28,16 +25,15 @@ const rotateEvery = 10 * time.Second
 // P is what the strategy keeps of a page; its zero value is that of a page not
 // seen before. Safe for concurrent use.
 type paced[P any] struct {
-	laneless
 	random func() float64
 	// take answers how long the page's next call must wait; 0 means that it was
 	// counted and is made. It must not block. It is called under the lock.
-	take func(now time.Time, k excess.Key, p *P) time.Duration
+	take func(now time.Time, k Key, p *P) time.Duration
 	// result is told how a call went, under the lock; nil: does not matter.
-	result func(now time.Time, p *P, r excess.Result)
+	result func(now time.Time, p *P, r Result)
 
 	mu                sync.Mutex
-	current, previous map[excess.Key]*page[P] // previous: not touched since the last rotation
+	current, previous map[Key]*page[P] // previous: not touched since the last rotation
 	rotated           time.Time
 }
 
@@ -46,10 +42,10 @@ type page[P any] struct {
 	state P
 }
 
-// pageLocked returns what is known of a page.
-func (g *paced[P]) pageLocked(now time.Time, k excess.Key) *page[P] {
+// pageLocked is what is known of a page.
+func (g *paced[P]) pageLocked(now time.Time, k Key) *page[P] {
 	if now.Sub(g.rotated) >= rotateEvery {
-		g.rotated, g.current, g.previous = now, make(map[excess.Key]*page[P]), g.current
+		g.rotated, g.current, g.previous = now, make(map[Key]*page[P]), g.current
 	}
 	p := g.current[k]
 	if p == nil {
@@ -62,65 +58,40 @@ func (g *paced[P]) pageLocked(now time.Time, k excess.Key) *page[P] {
 }
 
 // Offer lets a message through when its page's pace allows it.
-func (g *paced[P]) Offer(now time.Time, k excess.Key, retry bool) excess.Decision {
+func (g *paced[P]) Offer(now time.Time, k Key, retry bool) Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.pageLocked(now, k)
 	wait := g.take(now, k, &p.state)
 	switch {
 	case wait == 0:
-		return excess.Decision{Action: excess.Send, Permit: excess.Permit{Key: k, Retry: retry}}
+		return Decision{Action: Send}
 	case p.over > 0:
 		p.over--
-		return excess.Decision{Action: excess.Return}
+		return Decision{Action: Return}
 	}
-	return excess.Decision{Action: excess.Wait, Wait: wait}
-}
-
-// OfferLane treats a lane's message as any other, but never gives it back: it
-// would come to the same replica again.
-func (g *paced[P]) OfferLane(now time.Time, k excess.Key) excess.Decision {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	p := g.pageLocked(now, k)
-	if wait := g.take(now, k, &p.state); wait > 0 {
-		return excess.Decision{Action: excess.Wait, Wait: wait}
-	}
-	return excess.Decision{Action: excess.Send, Permit: excess.Permit{Key: k}}
+	return Decision{Action: Wait, Wait: wait}
 }
 
 // Overflow has half of what waits given back.
-func (g *paced[P]) Overflow(now time.Time, k excess.Key, waiting int) {
+func (g *paced[P]) Overflow(now time.Time, k Key, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pageLocked(now, k).over = waiting / 2
 }
 
 // Done keeps a refused message for a while.
-func (g *paced[P]) Done(now time.Time, pass excess.Permit, r excess.Result) excess.Decision {
+func (g *paced[P]) Done(now time.Time, k Key, _ bool, r Result) time.Duration {
 	if g.result != nil {
 		g.mu.Lock()
-		g.result(now, &g.pageLocked(now, pass.Key).state, r)
+		g.result(now, &g.pageLocked(now, k).state, r)
 		g.mu.Unlock()
 	}
-	return excess.Decision{Action: excess.Wait, Wait: spread(pause, g.random)}
+	return spread(pause, g.random)
 }
 
 // Drop has no meaning here: calls are counted, not messages.
-func (*paced[P]) Drop(excess.Key) {}
-
-// Counts counts the pages of which messages are being given back.
-func (g *paced[P]) Counts() excess.Counts {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var c excess.Counts
-	for _, p := range g.current {
-		if p.over > 0 {
-			c.Excess++
-		}
-	}
-	return c
-}
+func (*paced[P]) Drop(Key) {}
 
 // spread returns a time between half of d and one and a half of it.
 func spread(d time.Duration, random func() float64) time.Duration {
@@ -129,5 +100,5 @@ func spread(d time.Duration, random func() float64) time.Duration {
 
 // newPaced returns a gate without pages.
 func newPaced[P any](random func() float64) *paced[P] {
-	return &paced[P]{random: random, current: make(map[excess.Key]*page[P])}
+	return &paced[P]{random: random, current: make(map[Key]*page[P])}
 }

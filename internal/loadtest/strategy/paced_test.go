@@ -6,24 +6,22 @@ import (
 	"strconv"
 	"testing"
 	"time"
-
-	"chatclub/internal/excess"
 )
 
 // sends is how many calls the gate lets through at once; wait is the answer
 // after them.
 func sends(t *testing.T, g interface {
-	Offer(time.Time, excess.Key, bool) excess.Decision
-}, at time.Time, k excess.Key,
-) (n int, next excess.Decision) {
+	Offer(time.Time, Key, bool) Decision
+}, at time.Time, k Key,
+) (n int, next Decision) {
 	t.Helper()
 	for ; n < 10_000; n++ {
-		if d := g.Offer(at, k, false); d.Action != excess.Send {
+		if d := g.Offer(at, k, false); d.Action != Send {
 			return n, d
 		}
 	}
 	t.Fatal("the gate lets everything through")
-	return 0, excess.Decision{}
+	return 0, Decision{}
 }
 
 // A share of 50/s has a slot of 20 ms, and runs ahead by one.
@@ -42,14 +40,14 @@ func TestStatic(t *testing.T) {
 		{1020 * time.Millisecond, 1, 20 * time.Millisecond},
 	} {
 		n, d := sends(t, g, now.Add(step.at), busy)
-		if n != step.want || d.Action != excess.Wait || d.Wait.Round(time.Microsecond) != step.wait {
+		if n != step.want || d.Action != Wait || d.Wait.Round(time.Microsecond) != step.wait {
 			t.Errorf("at %v: %d sends, then %v, want %d, then wait %v", step.at, n, d, step.want, step.wait)
 		}
 	}
 	if n, _ := sends(t, g, now, quiet); n != 2 {
 		t.Errorf("sends of another page = %d, want 2", n)
 	}
-	if d := g.Done(now, excess.Permit{Key: busy}, excess.Refused); d.Action != excess.Wait || d.Wait != pause {
+	if d := g.Done(now, busy, false, Refused); d != pause {
 		t.Errorf("Done(refused) = %v, want wait %v", d, pause)
 	}
 }
@@ -60,23 +58,17 @@ func TestOverflowGivesBack(t *testing.T) {
 	g := newStatic(Config{Limit: fixed(50 / headroom), Replicas: 1, Random: half})
 	sends(t, g, now, busy)
 	g.Overflow(now, busy, 33)
-	if got := g.Counts().Excess; got != 1 {
-		t.Errorf("pages in excess = %d, want 1", got)
-	}
-	if d := g.OfferLane(now, busy); d.Action != excess.Wait {
-		t.Errorf("OfferLane = %v, want Wait: the same replica would get it again", d)
-	}
 	for i := range 16 {
-		if d := g.Offer(now, busy, false); d.Action != excess.Return {
+		if d := g.Offer(now, busy, false); d.Action != Return {
 			t.Fatalf("offer %d = %v, want Return", i, d)
 		}
 	}
-	if d := g.Offer(now, busy, false); d.Action != excess.Wait {
+	if d := g.Offer(now, busy, false); d.Action != Wait {
 		t.Errorf("offer 17 = %v, want Wait", d)
 	}
 	g.Overflow(now, busy, 33)
 	later := now.Add(20 * time.Millisecond)
-	if d := g.Offer(later, busy, false); d.Action != excess.Send {
+	if d := g.Offer(later, busy, false); d.Action != Send {
 		t.Errorf("offer when a token is there = %v, want Send", d)
 	}
 }
@@ -86,7 +78,7 @@ func TestPagesAreForgotten(t *testing.T) {
 	t.Parallel()
 	g := newStatic(Config{Limit: fixed(0.01 / headroom), Replicas: 1, Random: half}) // a token in 100 s
 	for i := range 1000 {
-		g.Offer(now, excess.Key{Page: fmt.Sprint(i)}, false)
+		g.Offer(now, Key{Page: fmt.Sprint(i)}, false)
 	}
 	for at := time.Duration(0); at <= 40*time.Second; at += 5 * time.Second {
 		g.Offer(now.Add(at), busy, false)
@@ -94,7 +86,7 @@ func TestPagesAreForgotten(t *testing.T) {
 	if n := len(g.current) + len(g.previous); n > 2 {
 		t.Errorf("pages known = %d, want only that which is in use", n)
 	}
-	if d := g.Offer(now.Add(41*time.Second), busy, false); d.Action != excess.Wait {
+	if d := g.Offer(now.Add(41*time.Second), busy, false); d.Action != Wait {
 		t.Errorf("Offer of the page in use = %v, want Wait: its last call is remembered", d)
 	}
 }
@@ -105,19 +97,19 @@ func TestPinned(t *testing.T) {
 	const n, pages = 4, 4000
 	taken := make([]int, n)
 	for i := range pages {
-		k := excess.Key{Page: fmt.Sprint(100_000 + i), Class: "text"}
+		k := Key{Page: fmt.Sprint(100_000 + i), Class: "text"}
 		owners := 0
 		for r := range n {
 			g := newPinned(Config{Limit: fixed(300), Replicas: n, Replica: r, Random: half})
 			switch d := g.Offer(now, k, false); d.Action {
-			case excess.Send:
+			case Send:
 				owners++
 				taken[r]++
 				if more, _ := sends(t, g, now, k); more != 5 { // a slot of 294/s is 3.4 ms, and 20 ms may be ahead
 					t.Fatalf("sends at once = %d, want 6 at the whole limit", 1+more)
 				}
-			case excess.Return:
-			case excess.Wait, excess.Overflow:
+			case Return:
+			case Wait:
 				t.Fatalf("Offer = %v, want Send or Return", d)
 			}
 		}
@@ -141,7 +133,7 @@ func TestPinnedBeyondTheConfiguredOwnsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 100 {
-		if d := g.Offer(now, excess.Key{Page: strconv.Itoa(i), Class: "text"}, false); d.Action != excess.Return {
+		if d := g.Offer(now, Key{Page: strconv.Itoa(i), Class: "text"}, false); d.Action != Return {
 			t.Fatalf("Offer of page %d to the fifth of four = %v, want Return", i, d)
 		}
 	}
@@ -152,26 +144,25 @@ func TestAIMD(t *testing.T) {
 	g := newAIMD(Config{Limit: fixed(100 / headroom), Random: half})
 	state := func() float64 { return g.pageLocked(now, busy).state.perSecond }
 	sends(t, g, now, busy)
-	pass := excess.Permit{Key: busy}
 	for _, step := range []struct {
 		name  string
 		at    time.Duration
-		do    excess.Result
+		do    Result
 		offer bool
 		want  float64
 	}{
-		{"begins at the whole limit", 0, excess.Accepted, false, 100},
-		{"cut", time.Second, excess.Refused, false, 90},
-		{"sent before the cut", 1099 * time.Millisecond, excess.Refused, false, 90},
-		{"cut again", 1100 * time.Millisecond, excess.Refused, false, 81},
-		{"says nothing", 2 * time.Second, excess.Other, false, 81},
-		{"grows while messages wait", 2100 * time.Millisecond, excess.Accepted, true, 82},
-		{"half a second", 2600 * time.Millisecond, excess.Accepted, true, 82.5},
-		{"not for idle time", 20 * time.Second, excess.Accepted, true, 83.5},
-		{"up to the limit", 20 * time.Second, excess.Accepted, false, 83.5},
+		{"begins at the whole limit", 0, Accepted, false, 100},
+		{"cut", time.Second, Refused, false, 90},
+		{"sent before the cut", 1099 * time.Millisecond, Refused, false, 90},
+		{"cut again", 1100 * time.Millisecond, Refused, false, 81},
+		{"says nothing", 2 * time.Second, Other, false, 81},
+		{"grows while messages wait", 2100 * time.Millisecond, Accepted, true, 82},
+		{"half a second", 2600 * time.Millisecond, Accepted, true, 82.5},
+		{"not for idle time", 20 * time.Second, Accepted, true, 83.5},
+		{"up to the limit", 20 * time.Second, Accepted, false, 83.5},
 	} {
 		at := now.Add(step.at)
-		g.Done(at, pass, step.do)
+		g.Done(at, busy, false, step.do)
 		if step.offer {
 			sends(t, g, at, busy)
 		}
@@ -182,7 +173,7 @@ func TestAIMD(t *testing.T) {
 	at := now.Add(21 * time.Second)
 	for range 1000 {
 		at = at.Add(cutEvery)
-		g.Done(at, pass, excess.Refused)
+		g.Done(at, busy, false, Refused)
 	}
 	if got := g.pageLocked(at, busy).state.perSecond; got != least {
 		t.Errorf("rate after many refusals = %v, want %v", got, least)

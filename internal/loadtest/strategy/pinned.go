@@ -3,8 +3,6 @@ package strategy
 import (
 	"hash/fnv"
 	"time"
-
-	"chatclub/internal/excess"
 )
 
 // pinned gives each page to one of N replicas, by its hash, with a token bucket
@@ -27,16 +25,16 @@ type pinned struct {
 
 func newPinned(c Config) pinned {
 	g := newPaced[bucket](c.Random)
-	g.take = func(now time.Time, k excess.Key, b *bucket) time.Duration {
+	g.take = func(now time.Time, k Key, b *bucket) time.Duration {
 		return b.take(now, headroom*c.Limit(k.Class))
 	}
 	return pinned{paced: g, replica: c.Replica, replicas: c.Replicas}
 }
 
 // Offer gives back what is not this replica's.
-func (g pinned) Offer(now time.Time, k excess.Key, retry bool) excess.Decision {
+func (g pinned) Offer(now time.Time, k Key, retry bool) Decision {
 	if g.of(k.Page) != g.replica {
-		return excess.Decision{Action: excess.Return}
+		return Decision{Action: Return}
 	}
 	return g.paced.Offer(now, k, retry)
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"chatclub/internal/excess"
 )
 
 const (
@@ -50,11 +48,11 @@ type slots struct {
 // script reserves slots in it and answers when they are.
 //
 // Source: ChatClub's article, which names it and rejects it for the round trip
-// and for the one place that everything then depends on. It is tuned as for
-// production. Slots are reserved in batches that double while they are used up and
-// fall to one when a slot lapses. All pages that need some share one round trip,
-// and the dispatcher waits for none. Headroom and burst are chatclub's own.
-// Refusals teach it nothing, because its limit is configured.
+// and for the one place that everything then depends on. Tuned as for
+// production: slots are reserved in batches that double while they are used up
+// and fall to one when a slot lapses, all pages that need some in one round
+// trip, none of which the worker waits for; headroom and burst as
+// chatclub's own. Refusals teach it nothing: it has the limit by heart.
 type central struct {
 	*paced[slots]
 	*batcher
@@ -63,7 +61,7 @@ type central struct {
 
 func newCentral(c Config, d *batcher) *central {
 	s := &central{paced: newPaced[slots](c.Random), batcher: d, cfg: c}
-	s.take = func(now time.Time, k excess.Key, p *slots) time.Duration {
+	s.take = func(now time.Time, k Key, p *slots) time.Duration {
 		wait, none := p.take(now)
 		if none && !p.asking {
 			p.asking = true
@@ -94,7 +92,7 @@ func (p *slots) take(now time.Time) (wait time.Duration, none bool) {
 }
 
 // reserve reserves the batches that pages want.
-func (s *central) reserve(ctx context.Context, keys []excess.Key) error {
+func (s *central) reserve(ctx context.Context, keys []Key) error {
 	ask := func() ([]*redis.Cmd, error) {
 		pipe := s.client.Pipeline()
 		cmds := make([]*redis.Cmd, len(keys))
@@ -132,8 +130,8 @@ func (s *central) reserve(ctx context.Context, keys []excess.Key) error {
 	return nil
 }
 
-// batchOf returns how many slots of a page are asked for.
-func (s *central) batchOf(k excess.Key) int {
+// batchOf is how many slots of a page are asked for.
+func (s *central) batchOf(k Key) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(1, s.pageLocked(s.cfg.Now(), k).state.batch)

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-
-	"chatclub/internal/excess"
 )
 
 // crew is replicas of one strategy on one Redis, in a bubble, and what they sent.
@@ -94,18 +92,18 @@ func (c *crew) end(m *member) {
 
 // saturate has replicas send all that they may of a page for a time, and
 // returns how much that was.
-func (c *crew) saturate(k excess.Key, length time.Duration, replicas ...*member) int {
+func (c *crew) saturate(k Key, length time.Duration, replicas ...*member) int {
 	before := len(c.sent)
 	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, m := range replicas {
 			for {
 				d := m.Offer(time.Now(), k, false)
-				if d.Action != excess.Send {
+				if d.Action != Send {
 					break
 				}
 				c.sent = append(c.sent, time.Now())
 				m.sent++
-				m.Done(time.Now(), d.Permit, excess.Accepted)
+				m.Done(time.Now(), k, false, Accepted)
 			}
 		}
 	}

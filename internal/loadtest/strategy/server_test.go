@@ -13,8 +13,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-
-	"chatclub/internal/excess"
 )
 
 // server is a real Redis, and a key prefix that is cleaned up. It skips the
@@ -96,12 +94,12 @@ func four(t *testing.T, name, url, prefix string, enough int) (sent int, took ti
 			for more := true; more && time.Since(begun) < 30*time.Second; {
 				d := s.Offer(time.Now(), busy, false)
 				mu.Lock()
-				if d.Action == excess.Send {
+				if d.Action == Send {
 					sent++
 				}
 				more = sent < enough
 				mu.Unlock()
-				if d.Action != excess.Send {
+				if d.Action != Send {
 					time.Sleep(min(d.Wait, 5*time.Millisecond))
 				}
 			}

@@ -1,8 +1,8 @@
 // Package strategy holds other ways of sharing a page's limit between replicas,
-// each behind the dispatcher's gate, to compare chatclub's own with. None of them
-// is meant for use. All returns the table of them. Each is a small implementation
-// of a published idea. Its comment says what is done as in its source and what had
-// to be chosen.
+// to compare chatclub's dispatcher with. None of them is meant for use. All returns
+// the table of them. Each is a small implementation of a published idea. Its
+// comment says what is done as in its source and what had to be chosen. Worker is
+// the loop that sends by what a strategy says.
 package strategy
 
 import (
@@ -13,18 +13,58 @@ import (
 	"math/rand/v2"
 	"net"
 	"time"
-
-	"chatclub/internal/dispatch"
-	"chatclub/internal/excess"
 )
 
-// Strategy is a dispatcher's gate and what runs beside the dispatcher for it.
+// Key names what the platform counts sends by: a page and a quota class.
+type Key struct{ Page, Class string }
+
+// Action is what to do with a message now.
+type Action uint8
+
+// What a gate can answer.
+const (
+	Send   Action = iota + 1 // call the API with it, and tell Done how that went
+	Wait                     // keep it, and ask again after Decision.Wait
+	Return                   // move it to the tail of its queue
+)
+
+// Result says how a call went, as far as its page's limit is concerned.
+type Result uint8
+
+// The results of a call.
+const (
+	Accepted Result = iota + 1 // it counted against the limit and was let through
+	Refused                    // the page's limit refused it
+	Other                      // it says nothing about the limit
+)
+
+// Decision is an answer about one message.
+type Decision struct {
+	Action Action
+	Wait   time.Duration // for Wait
+}
+
+// Gate decides when a page may be sent to. None of its methods blocks. Safe for
+// concurrent use.
+type Gate interface {
+	// Offer asks about a message. retry says that it was refused before and kept.
+	Offer(now time.Time, k Key, retry bool) Decision
+	// Done tells how the call of an offered message went, and returns how long it
+	// is kept where it was refused.
+	Done(now time.Time, k Key, retry bool, r Result) time.Duration
+	// Overflow says that so many messages of a page wait, more than should.
+	Overflow(now time.Time, k Key, waiting int)
+	// Drop says that a refused message is not tried again.
+	Drop(k Key)
+}
+
+// Strategy is a gate and what it does beside the worker.
 type Strategy interface {
-	dispatch.Gate
-	// Run does what must not keep the dispatcher's engine waiting, such as
-	// talking to Redis, until ctx is cancelled. Then it returns nil, with all
-	// its goroutines ended and its connections closed. Call it once, beside the
-	// dispatcher's Run, and cancel it after that has returned.
+	Gate
+	// Run does what must not keep the worker waiting, such as talking to Redis,
+	// until ctx is cancelled. Then it returns nil, with all its goroutines ended
+	// and its connections closed. Call it once, beside the worker's Run, and
+	// cancel it after that has returned.
 	Run(ctx context.Context) error
 }
 
@@ -33,14 +73,13 @@ type Config struct {
 	Limit    func(class string) float64 // calls per second that the platform is said to allow; must be set
 	Replicas int                        // as configured at the start, for those that count on it; at least 1
 	Replica  int                        // which one this is, from 0; those that joined later count on
-	LaneHold int                        // chatclub: the dispatcher's lane prefetch
 
 	RedisURL  string // redis://host:port/db, for those that need it
 	KeyPrefix string // of every key in Redis; the same for all replicas of one run
 	// Dial connects to Redis; nil: by TCP. A test has one in its own process.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	Random func() float64   // nil: math/rand/v2; [0, 1), safe for concurrent use
+	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
 	Now    func() time.Time // nil: time.Now
 	Log    *slog.Logger     // nil: nothing is logged
 	// Fault is told every error of what the strategy needs, such as a round trip
@@ -60,9 +99,6 @@ func (c *Config) validate(needsRedis bool) error {
 	}
 	if c.Replica < 0 {
 		faults = append(faults, errors.New("Replica must not be negative"))
-	}
-	if c.LaneHold < 0 {
-		faults = append(faults, errors.New("LaneHold must not be negative"))
 	}
 	if needsRedis && c.RedisURL == "" {
 		faults = append(faults, errors.New("RedisURL must be set"))
@@ -88,11 +124,14 @@ type Info struct {
 	Source     string // where the idea is from, in a line
 	Caveat     string // which of its figures are not to be compared, in a sentence; empty: all are
 	NeedsRedis bool
-	make       func(Config) (Strategy, error)
+	make       func(Config) (Strategy, error) // nil: chatclub, which has a dispatcher of its own
 }
 
-// New makes the strategy for one replica.
+// New makes the strategy for one replica. There is none of chatclub.
 func (i Info) New(cfg Config) (Strategy, error) {
+	if i.make == nil {
+		return nil, fmt.Errorf("strategy %s: it is no strategy of a worker, but a dispatcher", i.Name)
+	}
 	if err := cfg.validate(i.NeedsRedis); err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", i.Name, err)
 	}
@@ -107,10 +146,7 @@ func (i Info) New(cfg Config) (Strategy, error) {
 func All() []Info {
 	return []Info{
 		{
-			Name: "chatclub", Source: "this project: a learned pace at the lane's owner, shares counted by the broker",
-			make: func(c Config) (Strategy, error) {
-				return local{excess.New(excess.Config{Limit: c.Limit, LaneHold: c.LaneHold, Random: c.Random}, c.Now())}, nil
-			},
+			Name: "chatclub", Source: "this project: one sender for each page, at a learned pace",
 		},
 		{
 			Name: "article", Source: "ChatClub's article: excess map, refused messages retry on every replica",
@@ -161,8 +197,8 @@ func Find(name string) (Info, bool) {
 	return Info{}, false
 }
 
-// local is a strategy with nothing to do beside the dispatcher.
-type local struct{ dispatch.Gate }
+// local is a strategy with nothing to do beside the worker.
+type local struct{ Gate }
 
 // Run waits for the end.
 func (local) Run(ctx context.Context) error {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"chatclub/internal/excess"
 )
 
 const (
@@ -47,7 +45,7 @@ type synced struct {
 
 func newSynced(c Config, d *batcher) *synced {
 	s := &synced{paced: newPaced[tally](c.Random), batcher: d, cfg: c}
-	s.take = func(now time.Time, k excess.Key, p *tally) time.Duration {
+	s.take = func(now time.Time, k Key, p *tally) time.Duration {
 		if !p.listed {
 			p.listed, p.at = true, now
 			d.want(k)
@@ -64,7 +62,7 @@ func newSynced(c Config, d *batcher) *synced {
 }
 
 // sync adds up the pages' counts.
-func (s *synced) sync(ctx context.Context, keys []excess.Key) error {
+func (s *synced) sync(ctx context.Context, keys []Key) error {
 	pipe := s.client.Pipeline()
 	sent := make([]int64, len(keys))
 	sums := make([]*redis.IntCmd, len(keys))

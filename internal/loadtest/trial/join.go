@@ -84,8 +84,8 @@ func awaitNone(ctx context.Context, j *judge.Judge, longest time.Duration) error
 }
 
 // again is how long to wait before the ledger is read again. It costs the fake
-// a millisecond for each 20,000 awaited ids. That is a part of the run's costs:
-// 5 % of a processor at most.
+// a millisecond for each 20,000 awaited ids, and that is a part of what the
+// run's figures call its costs: 5 % of a processor at most.
 func again(awaited int64) time.Duration {
 	return 200*time.Millisecond + time.Duration(max(0, awaited))*time.Microsecond
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
@@ -69,34 +71,55 @@ func (m *deadLetters) close() {
 }
 
 // quiet is how long a queue that has something must give nothing before it
-// counts as empty. The broker may take as long to have back what the
+// counts as empty, and how long the broker may take to have back what the
 // dispatchers held.
 const quiet = 300 * time.Millisecond
 
-// leftovers takes everything off the queues, which have no other consumers any
+// delayedFor is how long the broker may keep messages back.
+var delayedFor = slices.Max(queue.Delays()) + time.Second
+
+// leftovers takes everything off the queues, which nobody else consumes any
 // more, and returns the ids of the messages, one for each place in which it
-// was found.
-func leftovers(ctx context.Context, b queue.Broker, hook *webhook) ([]string, error) {
-	var ids []string
-	for range 2 { // the second time for what came back late
+// was found. A lane is looked at when its token is found: without one nobody
+// would ever send what is on it.
+func (t *trial) leftovers(ctx context.Context) (ids []string, err error) {
+	b := t.fleet.Broker()
+	names := []string{strategy.Queue(b.Topology()).Name}
+	for _, s := range b.Topology().Specs() {
+		if s.Name != b.Topology().Dead() {
+			names = append(names, s.Name)
+		}
+	}
+	for i := range 2 { // the second time for what came back late
 		time.Sleep(quiet)
-		for _, s := range b.Topology().Specs() {
-			if s.Name == b.Topology().Dead() {
-				continue
-			}
-			found, err := empty(ctx, b, s.Name, hook)
+		for end := time.Now().Add(delayedFor); i > 0 && t.fleet.Delayed() > 0 && time.Now().Before(end); {
+			time.Sleep(quiet)
+		}
+		for k := 0; k < len(names); k++ {
+			found, err := t.empty(ctx, b, names[k])
 			if err != nil {
 				return nil, err
 			}
-			ids = append(ids, found...)
+			for _, d := range found {
+				page := d.Headers[message.HeaderLane]
+				if page == "" {
+					ids = append(ids, t.idsOf(d)...)
+				} else if lane := b.Topology().Lane(page, string(d.Body)); !slices.Contains(names, lane) {
+					names = append(names, lane)
+				}
+			}
 		}
 	}
 	return ids, nil
 }
 
-func empty(ctx context.Context, b queue.Broker, name string, hook *webhook) (ids []string, err error) {
+// empty takes everything off a queue. There may be none of that name.
+func (t *trial) empty(ctx context.Context, b queue.Broker, name string) (found []*queue.Delivery, err error) {
 	info, err := b.Inspect(ctx, name)
-	if err != nil || info.Ready == 0 {
+	if errors.Is(err, queue.ErrUnroutable) || err == nil && info.Ready == 0 {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 1000})
@@ -108,28 +131,29 @@ func empty(ctx context.Context, b queue.Broker, name string, hook *webhook) (ids
 		select {
 		case d, ok := <-sub.Deliveries():
 			if !ok {
-				return ids, fmt.Errorf("look at queue %q: %w", name, queue.ErrClosed)
+				return found, fmt.Errorf("look at queue %q: %w", name, queue.ErrClosed)
 			}
 			if err := d.Ack(); err != nil {
 				continue // it comes again
 			}
-			ids = append(ids, idsOf(d, hook)...)
+			found = append(found, d)
 		case <-time.After(quiet):
 			info, err := b.Inspect(ctx, name)
 			if err != nil || info.Ready == 0 {
-				return ids, err
+				return found, err
 			}
 		}
 	}
 }
 
 // idsOf are the messages that a delivery stands for: its own, or the copies
-// that its event would make.
-func idsOf(d *queue.Delivery, hook *webhook) []string {
-	if hook != nil {
-		if e, err := message.DecodeEvent(d.Body); err == nil {
-			return hook.ids(e.ID)
-		}
+// that its event would make. What dispatchers tell core makes none.
+func (t *trial) idsOf(d *queue.Delivery) []string {
+	if d.Queue != t.fleet.Broker().Topology().Inbound() {
+		return []string{d.ID}
 	}
-	return []string{d.ID}
+	if e, err := message.DecodeEvent(d.Body); err == nil && t.hook != nil {
+		return t.hook.ids(e.ID)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -10,24 +11,39 @@ import (
 )
 
 // quota is the share of what the limits let pass on the hot pages that was
-// used, from the end of the warm-up to the end of the load. Only first
-// acceptances of announced messages count. Measured are whole seconds of the
-// run, which are as many of the platform's windows. Of a part of a window the
-// share says nothing, because a dispatcher that retries has all of it at the
-// window's begin.
-func (t *trial) quota(run *report.Run, groups map[string]judge.Group, foreign []int64) {
-	g, ok := groups[Hot]
-	pages := t.Plan.hotPages()
+// used, from the end of the warm-up to the end of the load. It counts calls: one
+// may carry several messages. Measured are whole seconds of the run, which are
+// as many of the platform's windows: of a part of one the share says nothing,
+// because whoever retries has all of it at the window's begin.
+func (t *trial) quota(run *report.Run, foreign []int64) {
+	pages := t.Plan.hot()
 	from, to := measured(t.Plan.Warm, t.length)
-	if !ok || to <= from {
+	if len(pages) == 0 || to <= from {
 		return
+	}
+	n := float64(len(pages))
+	if len(pages) > mostFollowed {
+		if !t.Plan.onlyHot() {
+			return
+		}
+		pages = []string{""}
+	}
+	const second = int(time.Second / tenth)
+	used := 0.0
+	for _, p := range pages {
+		used += float64(sum(window(t.calls(p), from/second, to/second)))
 	}
 	allowed := 0.0
 	for i := from; i < to; i++ {
-		allowed += t.controls.limitIn(i, tenth) * tenth.Seconds() * float64(pages)
+		allowed += t.limitIn(i, tenth) * tenth.Seconds() * n
 	}
-	allowed -= float64(sum(window(foreign, from, to)))
-	run.QuotaUse = ratio(float64(sum(window(tenths(g, t.controls.begin), from, to))), allowed)
+	others := float64(sum(window(foreign, from, to)))
+	run.QuotaUse = ratio(used-others, allowed-others)
+}
+
+// onlyHot reports whether every page has more to send than its limit.
+func (p Plan) onlyHot() bool {
+	return !slices.ContainsFunc(p.Streams, func(s Stream) bool { return s.Group != Hot })
 }
 
 // measured are the tenths of a second from the first whole second after the
@@ -37,19 +53,23 @@ func measured(warm, length time.Duration) (from, to int) {
 	return int((max(0, warm)+time.Second-1)/time.Second) * second, int(length/time.Second) * second
 }
 
-// hotPages counts the pages that have more to send than their limit.
-func (p Plan) hotPages() (n int) {
-	for _, s := range p.Streams {
-		if s.Group == Hot {
-			n += len(s.Pages)
+// limitIn is the platform's limit of one page in the i-th step of the run: that
+// in its middle, because what is changed at a step's begin is changed a little
+// later.
+func (t *trial) limitIn(i int, step time.Duration) float64 {
+	at := time.Duration(i)*step + step/2
+	l := t.controls.limits[0].limit
+	for _, c := range t.controls.limits {
+		if c.at <= at {
+			l = c.limit
 		}
 	}
-	return n
+	return l
 }
 
 // tenths are a group's acceptances by tenths of a second of the run.
-func tenths(g judge.Group, begin time.Time) []int64 {
-	shift := int(max(0, g.Began.Sub(begin)) / tenth)
+func (t *trial) tenths(g judge.Group) []int64 {
+	shift := int(max(0, g.Began.Sub(t.controls.begin)) / tenth)
 	cells := make([]int64, shift, shift+len(g.Tenths))
 	for _, n := range g.Tenths {
 		cells = append(cells, int64(n))
@@ -59,7 +79,7 @@ func tenths(g judge.Group, begin time.Time) []int64 {
 
 // latencies are those of the groups. What has not arrived counts with how long
 // it has waited: a system that leaves the slow ones is not fast.
-func latencies(run *report.Run, groups map[string]judge.Group) {
+func (t *trial) latencies(run *report.Run, groups map[string]judge.Group) {
 	for _, name := range []string{Cold, Hot} {
 		g, ok := groups[name]
 		if !ok {
@@ -86,17 +106,17 @@ func Quantile(h *hdrhistogram.Histogram, percent float64) *float64 {
 }
 
 // rooms counts the room messages whose every copy arrived in time.
-func (p Plan) rooms(run *report.Run, groups map[string]judge.Group, length time.Duration) {
-	if p.Room == 0 || p.InTime == 0 {
+func (t *trial) rooms(run *report.Run, groups map[string]judge.Group) {
+	if t.Plan.Room == 0 || t.Plan.InTime == 0 {
 		return
 	}
 	var rooms, complete int64
 	for _, g := range groups {
 		rooms += g.Events
-		complete += Within(g.Whole, p.InTime)
+		complete += Within(g.Whole, t.Plan.InTime)
 	}
 	run.Rooms, run.CompleteRooms = &rooms, &complete
-	run.GoodputPerS = ratio(float64(complete), length.Seconds())
+	run.GoodputPerS = ratio(float64(complete), t.length.Seconds())
 }
 
 // Within counts the values of a histogram in µs that are not above d.

@@ -15,9 +15,10 @@ import (
 	"chatclub/internal/queue"
 )
 
-// sampler draws pages by their weights and people at random. A generator of its
-// own draws when things are due. Things are drawn in batches, whose sizes are a
-// matter of timing, so one generator for both would give each run another load.
+// sampler draws pages by their weights and people at random. When things are due
+// is drawn by a generator of its own: things are drawn in batches, whose sizes
+// are a matter of timing, so that one generator for both would give each run
+// another load.
 type sampler struct {
 	stream   Stream
 	room     int    // members
@@ -87,6 +88,7 @@ type outbound struct {
 	*sampler
 	judge  *judge.Judge
 	broker queue.Broker
+	queue  func(page string) string               // where copies for a page go
 	encode func(message.Outbound) ([]byte, error) // what lies on the queue
 	seq    int
 }
@@ -111,13 +113,13 @@ func (o *outbound) do(ctx context.Context, due []time.Time) error {
 		for _, to := range o.recipients(page) {
 			id := message.CopyID(e.Page, mid, to, 0)
 			body, err := o.encode(message.Outbound{
-				ID: id, Page: e.Page, To: to, Class: message.ClassText, Text: "Hello everybody", Time: at.UnixMilli(),
+				ID: id, Page: e.Page, To: to, Class: message.ClassText, Text: "Hello everybody", Joins: true, Time: at.UnixMilli(),
 			})
 			if err != nil {
 				return err
 			}
 			e.IDs = append(e.IDs, judge.ID{ID: id, To: to})
-			msgs = append(msgs, queue.Message{Queue: o.broker.Topology().Outbound(), ID: id, Body: body})
+			msgs = append(msgs, queue.Message{Queue: o.queue(page), ID: id, Body: body})
 		}
 		events[i] = e
 	}

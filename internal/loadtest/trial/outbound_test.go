@@ -37,7 +37,7 @@ func (r *rig) Broker() queue.Broker { return rigBroker{r.Fleet.Broker(), r} }
 // open returns the trial of a plan, about to begin.
 func open(t *testing.T, plan Plan, publish func(context.Context, []queue.Message) error) *trial {
 	t.Helper()
-	local, err := fleet.OpenLocal(fleet.Config{Topology: queue.Topology{Prefix: "t", Lanes: 2}, Log: slog.New(slog.DiscardHandler)})
+	local, err := fleet.OpenLocal(t.Context(), fleet.Config{Topology: queue.Topology{Prefix: "t", Partitions: 4}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestStoppedGeneratorLeavesNothingAwaited(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			o := &outbound{
-				sampler: newSampler(tr.Plan.Streams[0], 0, tr.id, 1, 0), judge: tr.judge, broker: tr.fleet.Broker(), encode: message.Outbound.Encode,
+				sampler: newSampler(tr.Plan.Streams[0], 0, tr.id, 1, 0), judge: tr.judge, broker: tr.fleet.Broker(), queue: tr.queue, encode: message.Outbound.Encode,
 			}
 			if err := o.do(ctx, make([]time.Time, 5)); !errors.Is(err, tc.fail) {
 				t.Errorf("do() = %v, want %v", err, tc.fail)

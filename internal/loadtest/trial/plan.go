@@ -1,10 +1,9 @@
 // Package trial runs one scenario with one way of sharing the limits, and
 // writes down what the judge found. A trial announces every message to the
-// judge before it is published, and counts latencies from the time that a
-// message was due. At the end it stops the dispatchers and looks at every
-// queue. A message is lost that was neither accepted nor is left, nor
-// dead-lettered with a reason. Nothing of the verdict comes from the system
-// under test.
+// judge before it is published, counts latencies from the time that a message
+// was due, stops the dispatchers at the end and looks at every queue: what was
+// neither accepted nor is left, nor dead-lettered with a reason, is lost.
+// Nothing of the verdict comes from the system under test.
 package trial
 
 import (
@@ -79,6 +78,17 @@ func Pages(first, n int) []Page {
 		list[i] = Page{ID: strconv.Itoa(first + i), Weight: 1}
 	}
 	return list
+}
+
+// pages are the ids of all pages.
+func (p Plan) pages() (ids []string) {
+	for _, s := range p.Streams {
+		for _, page := range s.Pages {
+			ids = append(ids, page.ID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // on returns the plan with its pages, in their order, replaced by others.
@@ -171,19 +181,3 @@ func (s *Controls) times(ctx context.Context, n int, do func(fleet.Fleet, contex
 	}
 	return nil
 }
-
-// limitIn returns the platform's limit of one page in the middle of the i-th
-// step of the run. A change at a step's begin comes a little later.
-func (s *Controls) limitIn(i int, step time.Duration) float64 {
-	at := time.Duration(i)*step + step/2
-	l := s.limits[0].limit
-	for _, c := range s.limits {
-		if c.at <= at {
-			l = c.limit
-		}
-	}
-	return l
-}
-
-// ran returns how long the load has been running, 0 before its begin.
-func (s *Controls) ran() time.Duration { return max(0, time.Since(s.begin)) }

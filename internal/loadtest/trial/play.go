@@ -33,7 +33,7 @@ func (t *trial) load(ctx context.Context, streams []load.Stream) error {
 	if err == nil { // to its end, also where nothing was due at the last
 		backoff.Sleep(ctx, time.Until(t.controls.begin.Add(t.Plan.Length)))
 	}
-	t.length = min(t.controls.ran(), t.Plan.Length)
+	t.length = min(t.ran(), t.Plan.Length)
 	return err
 }
 
@@ -46,7 +46,7 @@ func (t *trial) script(ctx context.Context) error {
 		if !backoff.Sleep(ctx, time.Until(t.controls.begin.Add(s.At))) {
 			return nil
 		}
-		at := t.controls.ran()
+		at := t.ran()
 		t.Log.Info("step", "at", at, "name", s.Name)
 		if late := at - s.At; late > lateStep {
 			t.late = append(t.late, fmt.Sprintf("step late: %s, %.1f s after its time", s.Name, late.Seconds()))
@@ -89,7 +89,7 @@ func (t *trial) settle(ctx context.Context) error {
 		backoff.Sleep(ctx, min(again(left), time.Until(end)))
 	}
 	var err error
-	t.used.ended, err = t.fleet.Usage()
-	t.used.measured = t.controls.ran()
+	t.ended, err = t.fleet.Usage()
+	t.measured = t.ran()
 	return err
 }

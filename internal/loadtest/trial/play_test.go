@@ -17,7 +17,6 @@ import (
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/loadtest/fleet"
-	"chatclub/internal/loadtest/judge"
 	"chatclub/internal/loadtest/load"
 	"chatclub/internal/loadtest/proc"
 	"chatclub/internal/loadtest/report"
@@ -38,8 +37,8 @@ func one() Plan {
 func play(ctx context.Context, t *testing.T, plan Plan, wrap func(dispatch.Caller) dispatch.Caller) report.Run {
 	t.Helper()
 	run, err := Run(ctx, Config{
-		Plan: plan, Strategy: report.Own, Seed: 1, Log: slog.New(slog.DiscardHandler), Topology: queue.Topology{Prefix: "t", Lanes: 2}, Wrap: wrap,
-		Open: func(_ context.Context, c fleet.Config) (fleet.Fleet, error) { return fleet.OpenLocal(c) },
+		Plan: plan, Strategy: report.Own, Seed: 1, Log: slog.New(slog.DiscardHandler), Topology: queue.Topology{Prefix: "t", Partitions: 4}, Wrap: wrap,
+		Open: fleet.OpenLocal,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -157,30 +156,38 @@ func TestLateStepIsKnown(t *testing.T) {
 	})
 }
 
-// A dispatcher that sends all that a window takes at its begin uses the whole
-// quota, wherever
-// the warm-up and the load end.
-func TestQuotaIsOfWholeWindows(t *testing.T) {
+// A sender of all that each second takes uses the whole quota, wherever the
+// warm-up and the load end.
+func TestQuotaIsOfWholeSeconds(t *testing.T) {
 	t.Parallel()
-	g := judge.Group{GroupReport: ledger.GroupReport{Tenths: make([]uint32, 200)}}
-	for i := 0; i < len(g.Tenths); i += 10 {
-		g.Tenths[i+3] = 300 // the windows begin with the third tenth
+	begin := time.Now().Truncate(time.Second).Add(-30 * time.Second)
+	full := newRecorder([]string{"1"}, begin)
+	for i := range int64(20) {
+		full.seconds["1"][begin.Unix()+i] = ledger.Second{Text: ledger.Cell{Accepted: 300}}
+	}
+	quota := func(warm, length time.Duration, foreign []int64) *float64 {
+		tr := &trial{length: length, recorder: full, controls: &Controls{begin: begin, limits: []limitChange{{0, 300}}}}
+		tr.Plan = Plan{Warm: warm, Limit: 300, Streams: []Stream{{Group: Hot, Pages: Pages(1, 1)}}}
+		var run report.Run
+		tr.quota(&run, foreign)
+		return run.QuotaUse
 	}
 	for _, tc := range []struct{ warm, length time.Duration }{
 		{2500 * time.Millisecond, 10 * time.Second}, {2 * time.Second, 9400 * time.Millisecond}, {-1, 2100 * time.Millisecond}, {0, 20 * time.Second},
 	} {
-		tr := &trial{length: tc.length, controls: &Controls{limits: []limitChange{{0, 300}}}}
-		tr.Plan = Plan{Warm: tc.warm, Limit: 300, Streams: []Stream{{Group: Hot, Pages: Pages(1, 1)}}}
-		var run report.Run
-		if tr.quota(&run, map[string]judge.Group{Hot: g}, nil); run.QuotaUse == nil || *run.QuotaUse != 1 {
-			t.Errorf("warm %v, length %v: quota used = %s, want 1", tc.warm, tc.length, shown(run.QuotaUse))
+		if got := quota(tc.warm, tc.length, nil); got == nil || math.Abs(*got-1) > 1e-9 {
+			t.Errorf("warm %v, length %v: quota used = %s, want 1", tc.warm, tc.length, shown(got))
 		}
 	}
-	tr := &trial{length: 2900 * time.Millisecond, controls: &Controls{limits: []limitChange{{0, 300}}}}
-	tr.Plan = Plan{Warm: 2100 * time.Millisecond, Streams: []Stream{{Group: Hot, Pages: Pages(1, 1)}}}
-	var run report.Run
-	if tr.quota(&run, map[string]judge.Group{Hot: g}, nil); run.QuotaUse != nil {
-		t.Errorf("without a whole second: quota used = %g, want unknown", *run.QuotaUse)
+	if got := quota(0, 25*time.Second, nil); got == nil || math.Abs(*got-.8) > 1e-9 {
+		t.Errorf("quota used with nothing in a fifth of the time = %s, want 0.8", shown(got))
+	}
+	// Of 300 calls 100 are others': what is left of the limit is ours.
+	if got := quota(0, time.Second, []int64{0, 60, 40}); got == nil || math.Abs(*got-1) > 1e-9 {
+		t.Errorf("quota used beside another app = %s, want 1", shown(got))
+	}
+	if got := quota(2100*time.Millisecond, 2900*time.Millisecond, nil); got != nil {
+		t.Errorf("without a whole second: quota used = %g, want unknown", *got)
 	}
 }
 
@@ -189,10 +196,10 @@ func TestLimitOfAStep(t *testing.T) {
 	t.Parallel()
 	tr := &trial{controls: &Controls{limits: []limitChange{{0, 300}, {6*time.Second + 3*time.Millisecond, 150}}}}
 	for i, want := range map[int]float64{5: 300, 6: 150, 7: 150} {
-		if got := tr.controls.limitIn(i, time.Second); got != want {
+		if got := tr.limitIn(i, time.Second); got != want {
 			t.Errorf("limit in second %d = %g, want %g", i, got, want)
 		}
-		if got := tr.controls.limitIn(10*i, tenth); got != want {
+		if got := tr.limitIn(10*i, tenth); got != want {
 			t.Errorf("limit in the first tenth of second %d = %g, want %g", i, got, want)
 		}
 	}
@@ -254,7 +261,7 @@ func TestOthersShareOfTheMachine(t *testing.T) {
 		{"busy", &proc.Machine{All: second, Others: second / 2}, &proc.Machine{All: 11 * second, Others: second/2 + 3*second}, .3},
 		{"other processors are counted", &proc.Machine{}, &proc.Machine{All: 20 * second, Others: 10 * second}, 0},
 	} {
-		tr := used{measured: 10 * time.Second, started: fleet.Usage{Machine: tc.before}, ended: fleet.Usage{Machine: tc.after}}
+		tr := trial{measured: 10 * time.Second, started: fleet.Usage{Machine: tc.before}, ended: fleet.Usage{Machine: tc.after}}
 		if got := tr.others(); math.Abs(got-tc.want) > 1e-9 {
 			t.Errorf("%s: others() = %g, want %g", tc.name, got, tc.want)
 		}

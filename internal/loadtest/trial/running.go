@@ -20,11 +20,11 @@ import (
 var errOperator = errors.New("a running deployment's dispatchers can only be started and stopped by its operator")
 
 // Deployable names everything in the plan that cannot be done to a deployment
-// that runs already. That is another strategy, other settings of its
-// dispatchers or its platform, and dispatchers that come and go. To change the
+// that runs already: another strategy than its own, other settings of its
+// dispatchers or its platform, dispatchers that come and go. To change the
 // platform's limit is allowed. Every step is played once on a system on which
-// nothing happens. Run checks this too. A caller with several plans should
-// check all before the first.
+// nothing happens. Run checks this too. A caller with several plans
+// should check all before the first.
 func (p Plan) Deployable(ctx context.Context, strategy string) error {
 	var faults []error
 	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -95,9 +95,9 @@ var flags = map[string]string{
 	"text.per_second": "limit", "text.algorithm": "algorithm", "text.count_refused": "count-refused",
 }
 
-// ignored are settings that no figure depends on. The begin of the platform's
-// windows is not known. The others are read only where something else is set,
-// which is noted itself. Media is not sent.
+// ignored are settings that no figure depends on: where the platform's
+// windows begin is not known, and the rest is read only where something else is
+// set, which is noted itself. Media is not sent.
 var ignored = []string{"text.phase", "audience", "block.min_calls", "block.window", "block.for", "faults.timeout_after", "faults.slow_body_by"}
 
 // nothing are the values of settings that do nothing.

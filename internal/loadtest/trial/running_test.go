@@ -51,7 +51,7 @@ func TestUndeployablePlanIsNamed(t *testing.T) {
 func TestPlatformIsCompared(t *testing.T) {
 	t.Parallel()
 	assumed := Plan{Limit: 300, Platform: map[string]any{
-		"text": map[string]any{"algorithm": "fixed-window", "per_second": 300, "count_refused": false, "phase": "317ms"}, "latency": "none",
+		"text": map[string]any{"algorithm": "fixed-window", "per_second": 300, "count_refused": false, "phase": "317ms"}, "latency": "lognormal:700ms,1.9s",
 	}}
 	for _, tc := range []struct {
 		name, settings string
@@ -144,7 +144,7 @@ func TestLimitIsPutBack(t *testing.T) {
 				if tc.stop > 0 {
 					time.AfterFunc(tc.stop+2*time.Second, cancel)
 				}
-				local, err := fleet.OpenLocal(fleet.Config{Topology: queue.Topology{Prefix: "t", Lanes: 2}, Log: slog.New(slog.DiscardHandler)})
+				local, err := fleet.OpenLocal(t.Context(), fleet.Config{Topology: queue.Topology{Prefix: "t", Partitions: 4}, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -23,7 +23,7 @@ func (t *trial) coarse(page string) report.Series {
 		return s
 	}
 	for i := range n {
-		s.Limit = append(s.Limit, t.controls.limitIn(i, time.Second))
+		s.Limit = append(s.Limit, t.limitIn(i, time.Second))
 	}
 	return s
 }
@@ -31,9 +31,9 @@ func (t *trial) coarse(page string) report.Series {
 // fine is the hot pages together, by tenths of a second; refusals are not known
 // so finely.
 func (t *trial) fine(g judge.Group) report.Series {
-	s := report.Series{Name: "hot pages", StepMS: tenth.Milliseconds(), Sent: tenths(g, t.controls.begin)}
+	s := report.Series{Name: "hot pages", StepMS: tenth.Milliseconds(), Sent: t.tenths(g)}
 	for i := range s.Sent {
-		s.Limit = append(s.Limit, t.controls.limitIn(i, tenth)*tenth.Seconds())
+		s.Limit = append(s.Limit, t.limitIn(i, tenth)*tenth.Seconds())
 	}
 	return s
 }

@@ -40,7 +40,7 @@ type Config struct {
 	Progress func(Progress)                        // nil: none
 	Wrap     func(dispatch.Caller) dispatch.Caller // see fleet.Config
 
-	// Running says that the system runs already and goes on afterwards. The
+	// Running says that the system runs already and goes on afterwards: the
 	// platform is taken as it is, no dispatcher is started or stopped, and no
 	// queue is looked at.
 	Running bool
@@ -50,6 +50,7 @@ type Config struct {
 // trial is one that runs.
 type trial struct {
 	Config
+	options  fleet.Options
 	fleet    fleet.Fleet
 	judge    *judge.Judge
 	controls *Controls
@@ -61,8 +62,10 @@ type trial struct {
 	id       string        // of this trial
 	earlier  ledger.Counts // before it
 	before   ledger.Counts // when the load began
-	used     used
+	started  fleet.Usage
+	ended    fleet.Usage
 	length   time.Duration // of the load that ran
+	measured time.Duration // between started and ended
 	arrived  bool          // all of it, in the end
 	drained  time.Duration // after begin, when the last had arrived; 0 unless all has
 	stopped  bool          // before its end
@@ -143,12 +146,16 @@ func (t *trial) nothing(err error) report.Run {
 	}
 }
 
+// ran is how long the load has been running, 0 before its begin.
+func (t *trial) ran() time.Duration { return max(0, time.Since(t.controls.begin)) }
+
 // open starts the system, and lets the users join where there are any.
 func (t *trial) open(ctx context.Context) (err error) {
 	o := t.Plan.Options
 	o.Strategy, o.Replicas, o.Limit, o.RedisURL = t.Strategy, t.Plan.Replicas, t.Plan.Limit, t.RedisURL
 	o.KeyPrefix = "loadtest:" + t.id
-	if t.fleet, err = t.Open(ctx, fleet.Config{Options: o, Topology: t.Topology, Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}); err != nil {
+	t.options = o
+	if t.fleet, err = t.Open(ctx, fleet.Config{Options: o, Topology: t.Topology, Pages: t.Plan.pages(), Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}); err != nil {
 		t.fleet = nil // a nil pointer in an interface is not nil
 		return err
 	}
@@ -165,10 +172,7 @@ func (t *trial) open(ctx context.Context) (err error) {
 	if err != nil || t.Via != ViaWebhook {
 		return err
 	}
-	ingress := fleet.Ingress{Secret: t.Secret, Capacity: t.Plan.Room}
-	if t.Strategy == report.Own {
-		ingress.Limit = t.Plan.Limit // the others know no lanes
-	}
+	ingress := fleet.Ingress{Secret: t.Secret, Capacity: t.Plan.Room, Shared: t.Strategy != report.Own}
 	url, err := t.fleet.Ingress(ctx, ingress)
 	if err != nil {
 		return err
@@ -188,6 +192,9 @@ func (t *trial) start(ctx context.Context) (err error) {
 	return t.controls.Join(ctx, t.Plan.Replicas)
 }
 
+// queue is where copies for a page go.
+func (t *trial) queue(page string) string { return t.options.Queue(t.Topology, page) }
+
 // streams are the load of the plan.
 func (t *trial) streams() ([]load.Stream, error) {
 	var list []load.Stream
@@ -197,7 +204,7 @@ func (t *trial) streams() ([]load.Stream, error) {
 	}
 	for i, s := range t.Plan.Streams {
 		d := newSampler(s, t.Plan.Room, t.id, t.Seed, uint64(i))
-		do := (&outbound{sampler: d, judge: t.judge, broker: t.fleet.Broker(), encode: encode}).do
+		do := (&outbound{sampler: d, judge: t.judge, broker: t.fleet.Broker(), encode: encode, queue: t.queue}).do
 		if t.Via == ViaWebhook {
 			if t.Plan.Room < 2 {
 				return nil, errors.New("via webhook: a room needs at least 2 members")
@@ -213,7 +220,7 @@ func (t *trial) streams() ([]load.Stream, error) {
 // whole second, so that the judge's seconds are the run's.
 func (t *trial) awaitBegin(ctx context.Context) error {
 	begin := time.Now().Truncate(time.Second).Add(2 * time.Second)
-	t.controls.begin, t.recorder = begin, newRecorder(t.judge, t.Plan.shown(), begin)
+	t.controls.begin, t.recorder = begin, newRecorder(t.Plan.followed(), begin)
 	for _, f := range t.Plan.Foreign {
 		t.foreign = append(t.foreign, newOtherApp(f, t.fleet.Platform(), begin))
 	}
@@ -222,6 +229,6 @@ func (t *trial) awaitBegin(ctx context.Context) error {
 	if t.before, err = t.judge.Totals(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	t.used.started, err = t.fleet.Usage()
+	t.started, err = t.fleet.Usage()
 	return err
 }

@@ -3,8 +3,11 @@ package trial
 import (
 	"context"
 	"fmt"
+	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/loadtest/judge"
@@ -14,7 +17,7 @@ import (
 // verdict reads the ledger, stops the system, accounts for every message, and
 // writes down what that came to.
 func (t *trial) verdict(ctx context.Context) (report.Run, error) {
-	groups, err := groupsOf(ctx, t.judge, t.id)
+	groups, err := t.groups(ctx)
 	if err != nil {
 		return report.Run{}, err
 	}
@@ -30,12 +33,12 @@ func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	if err != nil {
 		return report.Run{}, err
 	}
-	if err := t.recorder.ask(ctx); err != nil {
+	if err := t.ask(ctx); err != nil {
 		return report.Run{}, err
 	}
-	run := report.Run{Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas, Seconds: t.controls.ran().Seconds()}}
+	run := report.Run{Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas, Seconds: t.ran().Seconds()}}
 	foreign, foreignRefused := t.otherCalls()
-	c := since(totals, t.earlier)
+	c := t.since(totals)
 	sent := c.Accepted - t.before.Accepted - sum(foreign)
 	refused := c.Refused - t.before.Refused - sum(foreignRefused)
 	run.Sent, run.Lost, run.Unexpected, run.Inversions = &sent, &c.Lost, &c.Unexpected, &c.Inversions
@@ -44,12 +47,13 @@ func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	if !t.Running {
 		run.Dead = new(int64(t.dead.count()))
 	}
-	run.RefusedPerSent = ratio(float64(refused), float64(sent))
-	run.CallsPerRecord = ratio(float64(sent+refused+c.Errors+c.Rejected-t.before.Errors-t.before.Rejected), float64(sent))
-	t.quota(&run, groups, foreign)
-	latencies(&run, groups)
-	t.Plan.rooms(&run, groups, t.length)
-	t.used.costs(&run)
+	calls := c.Calls - t.before.Calls - sum(foreign)
+	run.RefusedPerSent = ratio(float64(refused), float64(calls))
+	run.CallsPerRecord = ratio(float64(calls+refused+c.Errors+c.Rejected-t.before.Errors-t.before.Rejected), float64(sent))
+	t.quota(&run, foreign)
+	t.latencies(&run, groups)
+	t.rooms(&run, groups)
+	t.costs(&run)
 	t.drain(&run, groups)
 	t.series(&run, groups)
 	if !t.Running {
@@ -58,7 +62,7 @@ func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	if t.Plan.Finish != nil {
 		found := Found{Groups: groups, Tenths: make(map[string][]int64, len(groups)), Length: t.length}
 		for name, g := range groups {
-			found.Tenths[name] = tenths(g, t.controls.begin)
+			found.Tenths[name] = t.tenths(g)
 		}
 		t.Plan.Finish(&run, found)
 	}
@@ -66,28 +70,28 @@ func (t *trial) verdict(ctx context.Context) (report.Run, error) {
 	return run, nil
 }
 
-// groupsOf returns those of the run of an id.
-func groupsOf(ctx context.Context, j *judge.Judge, id string) (map[string]judge.Group, error) {
-	all, err := j.Groups(ctx)
+// groups are those of this run.
+func (t *trial) groups(ctx context.Context) (map[string]judge.Group, error) {
+	all, err := t.judge.Groups(ctx)
 	if err != nil {
 		return nil, err
 	}
 	own := make(map[string]judge.Group)
 	for name, g := range all {
-		if name, ok := strings.CutPrefix(name, group(id, "")); ok {
+		if name, ok := strings.CutPrefix(name, group(t.id, "")); ok {
 			own[name] = g
 		}
 	}
 	return own, nil
 }
 
-// since returns the counts without what was wrong earlier.
-func since(c, earlier ledger.Counts) ledger.Counts {
-	c.Lost -= earlier.Lost
-	c.Duplicated -= earlier.Duplicated
-	c.Unexpected -= earlier.Unexpected
-	c.Unidentified -= earlier.Unidentified
-	c.Inversions -= earlier.Inversions
+// since returns the counts without what was wrong before this trial.
+func (t *trial) since(c ledger.Counts) ledger.Counts {
+	c.Lost -= t.earlier.Lost
+	c.Duplicated -= t.earlier.Duplicated
+	c.Unexpected -= t.earlier.Unexpected
+	c.Unidentified -= t.earlier.Unidentified
+	c.Inversions -= t.earlier.Inversions
 	return c
 }
 
@@ -103,7 +107,7 @@ func (t *trial) account(ctx context.Context) (queued, left int64, err error) {
 		t.note("a running system's queues were not looked at: what had not arrived in the end counts as lost, dead letters included")
 		return 0, 0, nil
 	}
-	ids, err := leftovers(ctx, t.fleet.Broker(), t.hook)
+	ids, err := t.leftovers(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -132,6 +136,31 @@ func (t *trial) otherCalls() (accepted, refused []int64) {
 	return accepted, refused
 }
 
+// costs are what the machine and the broker say, from the begin of the load to
+// its end, per message sent in that time.
+func (t *trial) costs(run *report.Run) {
+	sent := float64(*run.Sent)
+	if t.started.Operations != nil && t.ended.Operations != nil {
+		run.BrokerOpsPerSent = ratio(float64(*t.ended.Operations-*t.started.Operations), sent)
+	}
+	per := func(from, to *time.Duration) *float64 {
+		if from == nil || to == nil {
+			return nil
+		}
+		return ratio(float64((*to - *from).Microseconds()), sent)
+	}
+	run.CPUUSPerSent = per(t.started.All, t.ended.All)
+	run.PeakMemoryBytes = t.ended.Memory
+	if t.ended.Whole {
+		return
+	}
+	run.CPU = &report.CPUSplit{
+		Dispatchers: per(t.started.Dispatchers, t.ended.Dispatchers),
+		Front:       per(t.started.Ingress, t.ended.Ingress),
+		Broker:      per(t.started.Broker, t.ended.Broker), Fake: per(t.started.Fake, t.ended.Fake),
+	}
+}
+
 // drain enters when all had arrived, where the plan waits for that. How long a
 // part of the load took says nothing.
 func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
@@ -143,7 +172,7 @@ func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
 		run.IdealDrainS = new(t.Plan.Ideal.Seconds())
 	case ok: // as fast as the limit, and not before the last is due
 		all := float64(g.Copies.TotalCount() + g.Waiting.TotalCount())
-		run.IdealDrainS = new(max(t.length.Seconds(), all/(t.Plan.Limit*float64(t.Plan.hotPages()))))
+		run.IdealDrainS = new(max(t.length.Seconds(), all/(t.Plan.Limit*float64(len(t.Plan.hot())))))
 	}
 	if t.arrived {
 		run.DrainS = new(t.drained.Seconds())
@@ -164,6 +193,23 @@ func (t *trial) whenDrained(groups map[string]judge.Group) {
 	}
 }
 
+// most is the share of the processors that other programs may have had: with
+// more, whose turn it was decides about latencies and costs.
+const most = 0.25
+
+// others is that share while the load lasted; 0 where it is not known, and where
+// the kernel counts other processors than this program's.
+func (t *trial) others() float64 {
+	if t.started.Machine == nil || t.ended.Machine == nil {
+		return 0
+	}
+	all := (t.ended.Machine.All - t.started.Machine.All).Seconds()
+	if passed := all / float64(runtime.NumCPU()); math.Abs(passed/t.measured.Seconds()-1) > .05 {
+		return 0
+	}
+	return (t.ended.Machine.Others - t.started.Machine.Others).Seconds() / all
+}
+
 // onTime is the share of the load that must be made within a second of when it
 // was due for the run to count.
 const onTime = 0.99
@@ -178,7 +224,7 @@ func (t *trial) faults(run *report.Run) {
 		t.notes = append(t.notes, t.late...)
 		run.Status = report.Inconclusive
 	}
-	if share := t.used.others(); share > most {
+	if share := t.others(); share > most {
 		t.note("the machine was busy: other programs had %.0f %% of its processors, want %.0f %% at most", 100*share, 100*most)
 		run.Status = report.Inconclusive
 	}
@@ -200,7 +246,7 @@ func (t *trial) series(run *report.Run, groups map[string]judge.Group) {
 		run.Series = append(run.Series, t.fine(g))
 		return
 	}
-	for _, page := range t.recorder.pages {
+	for _, page := range t.Plan.shown() {
 		run.Series = append(run.Series, t.coarse(page))
 	}
 }

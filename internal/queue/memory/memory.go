@@ -1,17 +1,19 @@
-// Package memory is chatclub's broker within one process. Its contract is that
-// of RabbitMQ's quorum queues: single active consumers, prefetch, consumer
-// counts, unsettled messages back to the front in order. It has no sockets, no
-// goroutines and no clock, so that it runs in a testing/synctest bubble. Its
-// messages die with the process, so it serves the one-process quickstart and
+// Package memory is chatclub's broker within one process: the same contract as
+// RabbitMQ's quorum queues — single active consumers, prefetch, consumer
+// counts, unsettled messages back to the front in order — with no sockets, no
+// goroutines and no clock, so that it runs in a testing/synctest bubble. What
+// it holds dies with the process: it serves the one-process quickstart and
 // tests.
 package memory
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"chatclub/internal/queue"
 )
@@ -19,8 +21,12 @@ import (
 // Broker is a queue.Broker in memory. Make one with New. Safe for concurrent use.
 type Broker struct {
 	topology queue.Topology
-	queues   map[string]*fifo // never changes after New
 	closed   atomic.Bool
+
+	mu      sync.RWMutex // before any fifo's
+	queues  map[string]*fifo
+	delayed map[time.Duration]*delayed
+	timers  map[*time.Timer]struct{} // one for each message with a delay
 
 	published, delivered, settled atomic.Int64
 }
@@ -32,16 +38,104 @@ func New(t queue.Topology) (*Broker, error) {
 	if err := t.Validate(); err != nil {
 		return nil, fmt.Errorf("open memory broker: %w", err)
 	}
-	b := &Broker{topology: t, queues: make(map[string]*fifo)}
+	b := &Broker{topology: t, queues: make(map[string]*fifo), delayed: make(map[time.Duration]*delayed), timers: make(map[*time.Timer]struct{})}
 	for _, s := range t.Specs() {
 		b.queues[s.Name] = &fifo{single: s.SingleActive}
 	}
 	return b, nil
 }
 
+// find returns a queue, nil if there is none of that name.
+func (b *Broker) find(name string) *fifo {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.queues[name]
+}
+
+// Declare makes a queue.
+func (b *Broker) Declare(_ context.Context, spec queue.Spec) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed.Load() {
+		return fmt.Errorf("declare %q: %w", spec.Name, queue.ErrClosed)
+	}
+	if b.queues[spec.Name] == nil {
+		b.queues[spec.Name] = &fifo{single: spec.SingleActive}
+	}
+	return nil
+}
+
+// Delete removes a lane that nobody uses.
+func (b *Broker) Delete(_ context.Context, name string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed.Load() {
+		return fmt.Errorf("delete %q: %w", name, queue.ErrClosed)
+	}
+	if b.topology.Has(name) {
+		return fmt.Errorf("delete %q, a queue of the topology: %w", name, queue.ErrInUse)
+	}
+	q := b.queues[name]
+	if q == nil {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.subs) > 0 || q.readyLocked() > 0 {
+		return fmt.Errorf("delete %q: %w", name, queue.ErrInUse)
+	}
+	delete(b.queues, name)
+	return nil
+}
+
+// Queues lists the names of all queues, in no order.
+func (b *Broker) Queues() []string {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return slices.Collect(maps.Keys(b.queues))
+}
+
+// Delayed is how many messages wait for their delay to end.
+func (b *Broker) Delayed() int {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return len(b.timers)
+}
+
+// delay puts a message on its queue later. Timers of one delay end in the order
+// in which they began, but not their goroutines: the message goes in at the
+// place that it has among those of its delay.
+func (b *Broker) delay(m queue.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wait := m.Delay
+	m.Delay = 0
+	d := b.delayed[wait]
+	if d == nil {
+		d = &delayed{}
+		b.delayed[wait] = d
+	}
+	d.msgs = append(d.msgs, m)
+	var t *time.Timer
+	t = time.AfterFunc(wait, func() {
+		b.mu.Lock()
+		delete(b.timers, t)
+		next := d.msgs[0]
+		d.msgs = d.msgs[1:]
+		if b.closed.Load() {
+			b.mu.Unlock()
+			return
+		}
+		q := b.queues[next.Queue]
+		q.push(next)
+		b.mu.Unlock()
+	})
+	b.timers[t] = struct{}{}
+}
+
 // Publish queues every message at once; there is nothing to wait for.
 func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
-	if err := queue.ValidateAll(msgs); err != nil {
+	if err := queue.ValidateAll(b.topology, msgs); err != nil {
 		return err
 	}
 	if b.closed.Load() {
@@ -50,24 +144,28 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publish: %w: %w", queue.ErrUnavailable, err)
 	}
-	var faults []error // of each message, once there is one
+	var errs []error // of each message, once there is one
 	for i, m := range msgs {
-		q, ok := b.queues[m.Queue]
-		if !ok {
-			if faults == nil {
-				faults = make([]error, len(msgs))
+		q := b.find(m.Queue)
+		if q == nil {
+			if errs == nil {
+				errs = make([]error, len(msgs))
 			}
-			faults[i] = fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrUnroutable)
+			errs[i] = fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrUnroutable)
 			continue
 		}
 		b.published.Add(1)
-		q.push(m)
+		if m.Delay > 0 {
+			b.delay(m)
+		} else {
+			q.push(m)
+		}
 	}
-	return queue.NewPublishError(faults)
+	return queue.NewPublishError(errs)
 }
 
-// Operations returns how many messages were published, delivered and settled so
-// far, each counted as one. A broker on a network would have as much to do.
+// Operations is how many messages were published, delivered and settled so
+// far, each counted as one: what a broker on a network would have to do.
 func (b *Broker) Operations() int64 {
 	return b.published.Load() + b.delivered.Load() + b.settled.Load()
 }
@@ -77,8 +175,8 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 	if opts.Prefetch < 1 {
 		return nil, fmt.Errorf("consume %q: prefetch %d must be at least 1", name, opts.Prefetch)
 	}
-	q, ok := b.queues[name]
-	if !ok {
+	q := b.find(name)
+	if q == nil {
 		return nil, fmt.Errorf("consume %q: %w", name, queue.ErrUnroutable)
 	}
 	s := &subscription{
@@ -96,10 +194,10 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 	return s, nil
 }
 
-// Inspect tells the state of a queue.
+// Inspect returns the state of a queue.
 func (b *Broker) Inspect(_ context.Context, name string) (queue.Info, error) {
-	q, ok := b.queues[name]
-	if !ok {
+	q := b.find(name)
+	if q == nil {
 		return queue.Info{}, fmt.Errorf("inspect %q: %w", name, queue.ErrUnroutable)
 	}
 	if b.closed.Load() {
@@ -125,9 +223,15 @@ func (b *Broker) Ready() error {
 	return nil
 }
 
-// Close ends every subscription. No one can read the messages any more.
+// Close ends every subscription. The messages stay readable to nobody.
 func (b *Broker) Close() error {
 	b.closed.Store(true)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for t := range b.timers {
+		t.Stop()
+		delete(b.timers, t)
+	}
 	for _, q := range b.queues {
 		q.mu.Lock()
 		for len(q.subs) > 0 {
@@ -138,6 +242,9 @@ func (b *Broker) Close() error {
 	return nil
 }
 
+// delayed is the messages of one delay, in order.
+type delayed struct{ msgs []queue.Message }
+
 // item is a message in its queue; seq is its place, given once.
 type item struct {
 	msg         queue.Message
@@ -145,9 +252,8 @@ type item struct {
 	redelivered bool
 }
 
-// fifo is one queue. Messages leave in the order of seq. Those that came back
-// unsettled wait in returned, ahead of all that were never delivered, because
-// every seq in it is lower.
+// fifo is one queue. Messages leave in the order of seq: what came back unsettled waits in
+// returned, ahead of all that was never delivered, because every seq in it is lower.
 type fifo struct {
 	single bool
 
@@ -157,7 +263,7 @@ type fifo struct {
 	fresh    []item
 	head     int // fresh[:head] is delivered and zeroed
 	subs     []*subscription
-	offered  int // which subscription was offered a message last
+	turn     int // which subscription the next message is offered to first
 }
 
 func (q *fifo) push(m queue.Message) {
@@ -190,8 +296,8 @@ func (q *fifo) popLocked() item {
 	return it
 }
 
-// returnLocked puts an unsettled message where it came from.
-func (q *fifo) returnLocked(it item) {
+// giveBackLocked puts an unsettled message where it came from.
+func (q *fifo) giveBackLocked(it item) {
 	it.redelivered = true
 	i, _ := slices.BinarySearchFunc(q.returned, it.seq, func(a item, seq uint64) int {
 		if a.seq < seq {
@@ -223,8 +329,8 @@ func (q *fifo) nextLocked() *subscription {
 		return nil
 	}
 	for range q.subs {
-		q.offered = (q.offered + 1) % len(q.subs)
-		if s := q.subs[q.offered]; s.roomLocked() {
+		q.turn = (q.turn + 1) % len(q.subs)
+		if s := q.subs[q.turn]; s.roomLocked() {
 			return s
 		}
 	}
@@ -238,9 +344,10 @@ type subscription struct {
 	prefetch int
 	out      chan *queue.Delivery // as many places as prefetch: a send to it never blocks
 
-	held    map[uint64]item // unsettled, by tag
-	lastTag uint64
-	closed  bool
+	held      map[uint64]item // unsettled, by tag
+	lastTag   uint64
+	cancelled bool // out is closed
+	closed    bool
 }
 
 func (s *subscription) roomLocked() bool { return len(s.held) < s.prefetch }
@@ -254,6 +361,24 @@ func (s *subscription) deliverLocked(it item) {
 
 // Deliveries is where deliveries arrive.
 func (s *subscription) Deliveries() <-chan *queue.Delivery { return s.out }
+
+// Cancel ends the deliveries.
+func (s *subscription) Cancel() error {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	s.cancelLocked()
+	s.queue.pumpLocked()
+	return nil
+}
+
+func (s *subscription) cancelLocked() {
+	if s.cancelled {
+		return
+	}
+	s.cancelled = true
+	s.queue.subs = slices.DeleteFunc(s.queue.subs, func(o *subscription) bool { return o == s })
+	close(s.out)
+}
 
 // Close ends the subscription; what it held goes back in order.
 func (s *subscription) Close() error {
@@ -269,30 +394,35 @@ func (s *subscription) closeLocked() {
 		return
 	}
 	s.closed = true
-	s.queue.subs = slices.DeleteFunc(s.queue.subs, func(o *subscription) bool { return o == s })
 	for _, it := range s.held {
-		s.queue.returnLocked(it)
+		s.queue.giveBackLocked(it)
 	}
 	clear(s.held)
-	for { // deliveries that were not taken are stale now
-		select {
-		case <-s.out:
-		default:
-			close(s.out)
-			return
-		}
+	s.cancelLocked()
+	for range s.out { // deliveries nobody took are stale now
 	}
 }
 
 // Ack implements queue.Settler.
 func (s *subscription) Ack(tag uint64) error {
+	return s.settle(tag, func(item) {})
+}
+
+// Requeue implements queue.Settler: the message goes back to its place.
+func (s *subscription) Requeue(tag uint64) error {
+	return s.settle(tag, s.queue.giveBackLocked)
+}
+
+func (s *subscription) settle(tag uint64, then func(item)) error {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	if _, ok := s.held[tag]; !ok {
+	it, ok := s.held[tag]
+	if !ok || s.broker.closed.Load() {
 		return queue.ErrStale
 	}
 	s.broker.settled.Add(1)
 	delete(s.held, tag)
+	then(it)
 	s.queue.pumpLocked()
 	return nil
 }
@@ -301,5 +431,5 @@ func (s *subscription) Ack(tag uint64) error {
 func (s *subscription) Live() bool {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	return !s.closed
+	return !s.closed && !s.broker.closed.Load()
 }

@@ -41,9 +41,9 @@ func TestNewRefusesAWrongTopology(t *testing.T) {
 // follows what waits, not what has passed.
 func TestOrderHoldsWhileTheQueueIsCompacted(t *testing.T) {
 	t.Parallel()
-	b := open(t, queue.Topology{Prefix: "t", Lanes: 1})
+	b := open(t, queue.Topology{Prefix: "t", Partitions: 1})
 	defer b.Close()
-	name := b.Topology().Outbound()
+	name := b.Topology().Inbound()
 	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -78,9 +78,9 @@ func TestOrderHoldsWhileTheQueueIsCompacted(t *testing.T) {
 }
 
 func BenchmarkPublishConsumeAck(b *testing.B) {
-	br := open(b, queue.Topology{Prefix: "t", Lanes: 1})
+	br := open(b, queue.Topology{Prefix: "t", Partitions: 1})
 	defer br.Close()
-	name := br.Topology().Outbound()
+	name := br.Topology().Inbound()
 	sub, err := br.Consume(name, queue.ConsumeOptions{Prefetch: 512})
 	if err != nil {
 		b.Fatal(err)
@@ -97,12 +97,12 @@ func BenchmarkPublishConsumeAck(b *testing.B) {
 	}
 }
 
-// A message that is published, delivered, returned with its subscription,
-// delivered again and acknowledged takes four operations.
+// A message that is published, delivered, given back, delivered again and
+// acknowledged takes five operations.
 func TestOperationsAreCounted(t *testing.T) {
 	t.Parallel()
-	b := open(t, queue.Topology{Prefix: "t", Lanes: 1})
-	out := b.Topology().Outbound()
+	b := open(t, queue.Topology{Prefix: "t", Partitions: 1})
+	out := b.Topology().Inbound()
 	if err := b.Publish(t.Context(), queue.Message{Queue: out, ID: "1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,17 +110,13 @@ func TestOperationsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-sub.Deliveries()
-	if err := sub.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if sub, err = b.Consume(out, queue.ConsumeOptions{Prefetch: 1}); err != nil {
+	if err := (<-sub.Deliveries()).Requeue(); err != nil {
 		t.Fatal(err)
 	}
 	if err := (<-sub.Deliveries()).Ack(); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.Operations(); got != 4 {
-		t.Errorf("Operations() = %d, want 4", got)
+	if got := b.Operations(); got != 5 {
+		t.Errorf("Operations() = %d, want 5", got)
 	}
 }

@@ -10,8 +10,8 @@ func consumeCases() []testCase {
 	return []testCase{
 		{"prefetch bounds what is unsettled", prefetch},
 		{"several consumers share a queue", share},
-		{"a lane has one active consumer", singleActive},
-		{"lanes do not affect each other", separateLanes},
+		{"a partition has one active consumer", singleActive},
+		{"partitions do not affect each other", separatePartitions},
 		{"subscription made before its messages", subscribeFirst},
 		{"inspect counts messages and consumers", inspect},
 		{"consume refuses a prefetch below one", badPrefetch},
@@ -20,14 +20,14 @@ func consumeCases() []testCase {
 
 func prefetch(e env) {
 	want := ids("m", 10)
-	e.publish(e.top.Outbound(), want...)
-	s := e.consume(e.top.Outbound(), 3)
+	e.publish(e.top.Inbound(), want...)
+	s := e.consume(e.top.Inbound(), 3)
 	held := e.receiveIDs(s, want[:3]...)
-	e.awaitInfo(e.top.Outbound(), queue.Info{Ready: 7, Consumers: 1})
+	e.awaitInfo(e.top.Inbound(), queue.Info{Ready: 7, Consumers: 1})
 	e.nothing(s)
 	e.ack(held[1])
 	next := e.receiveIDs(s, want[3])
-	e.awaitInfo(e.top.Outbound(), queue.Info{Ready: 6, Consumers: 1})
+	e.awaitInfo(e.top.Inbound(), queue.Info{Ready: 6, Consumers: 1})
 	e.nothing(s)
 	e.ack(held[0], held[2], next[0])
 	e.ack(e.receiveIDs(s, want[4:7]...)...)
@@ -35,9 +35,9 @@ func prefetch(e env) {
 }
 
 func share(e env) {
-	a, b := e.consume(e.top.Outbound(), 5), e.consume(e.top.Outbound(), 5)
-	e.awaitInfo(e.top.Outbound(), queue.Info{Consumers: 2})
-	e.publish(e.top.Outbound(), ids("m", 10)...)
+	a, b := e.consume(e.top.Inbound(), 5), e.consume(e.top.Inbound(), 5)
+	e.awaitInfo(e.top.Inbound(), queue.Info{Consumers: 2})
+	e.publish(e.top.Inbound(), ids("m", 10)...)
 	seen := make(map[string]bool)
 	for _, s := range []queue.Subscription{a, b} {
 		for range 5 {
@@ -51,18 +51,18 @@ func share(e env) {
 	}
 }
 
-// singleActive: while one consumer of a lane lives, a second gets nothing;
+// singleActive: while one consumer of a partition lives, a second gets nothing;
 // when the first ends, the second goes on where it stopped.
 func singleActive(e env) {
-	lane := e.top.Lane(0)
+	name := e.top.Outbound(0)
 	want := ids("m", 8)
-	first := e.consume(lane, 4)
-	e.publish(lane, want...)
+	first := e.consume(name, 4)
+	e.publish(name, want...)
 	held := e.receiveIDs(first, want[:4]...)
-	second := e.consume(lane, 4)
+	second := e.consume(name, 4)
 	e.ack(held[0])
 	held = append(held, e.receiveIDs(first, want[4])...)
-	e.awaitWaiting(lane, 3)
+	e.awaitWaiting(name, 3)
 	e.nothing(second)
 	if err := first.Close(); err != nil {
 		e.Fatalf("Close() = %v, want nil", err)
@@ -73,38 +73,27 @@ func singleActive(e env) {
 	for _, id := range want[1:] {
 		e.ack(e.receiveIDs(second, id)...)
 	}
-	e.awaitWaiting(lane, 0)
+	e.awaitWaiting(name, 0)
 }
 
-// awaitReady waits for a count of ready messages whatever the consumers:
-// implementations count the waiting consumers of a lane differently.
-func (e env) awaitWaiting(name string, want int) {
-	e.Helper()
-	info, err := e.broker.Inspect(e.Context(), name)
-	if err != nil {
-		e.Fatalf("Inspect(%q) = %v, want nil", name, err)
-	}
-	e.awaitInfo(name, queue.Info{Ready: want, Consumers: info.Consumers})
-}
-
-func separateLanes(e env) {
-	a, b := e.consume(e.top.Lane(0), 1), e.consume(e.top.Lane(1), 1)
-	e.publish(e.top.Lane(0), "a0", "a1")
-	e.publish(e.top.Lane(1), "b0")
-	held := e.receiveIDs(a, "a0") // keeps lane 0 from going on
+func separatePartitions(e env) {
+	a, b := e.consume(e.top.Outbound(0), 1), e.consume(e.top.Outbound(1), 1)
+	e.publish(e.top.Outbound(0), "a0", "a1")
+	e.publish(e.top.Outbound(1), "b0")
+	held := e.receiveIDs(a, "a0") // keeps partition 0 from going on
 	e.ack(e.receiveIDs(b, "b0")...)
 	e.ack(held...)
 	e.ack(e.receiveIDs(a, "a1")...)
 }
 
 func subscribeFirst(e env) {
-	s := e.consume(e.top.Bulk(), 2)
-	e.publish(e.top.Bulk(), "m0", "m1")
+	s := e.consume(e.top.Outbound(0), 2)
+	e.publish(e.top.Outbound(0), "m0", "m1")
 	e.ack(e.receiveIDs(s, "m0", "m1")...)
 }
 
 func inspect(e env) {
-	name := e.top.Outbound()
+	name := e.top.Inbound()
 	e.awaitInfo(name, queue.Info{})
 	e.publish(name, ids("m", 3)...)
 	e.awaitInfo(name, queue.Info{Ready: 3})
@@ -129,7 +118,7 @@ func inspect(e env) {
 
 func badPrefetch(e env) {
 	for _, n := range []int{0, -1} {
-		s, err := e.broker.Consume(e.top.Outbound(), queue.ConsumeOptions{Prefetch: n})
+		s, err := e.broker.Consume(e.top.Inbound(), queue.ConsumeOptions{Prefetch: n})
 		if err == nil {
 			_ = s.Close()
 			e.Errorf("Consume(prefetch %d) = nil, want an error", n)

@@ -1,6 +1,6 @@
-// Package queuetest is the contract of package queue as a suite of tests. An
-// implementation that passes Run keeps every promise of package queue that can
-// be observed through its interface.
+// Package queuetest is the contract of package queue as a suite of tests: an
+// implementation that passes Run keeps every promise that package queue makes
+// and that can be observed through its interface.
 package queuetest
 
 import (
@@ -27,9 +27,14 @@ type Options struct {
 	Prefix func(t *testing.T) string
 }
 
-// lanes is how many overflow lanes each case's topology has: two show that one
+// partitions is how many partitions each case's topology has: two show that one
 // does not affect another, and declaring few is quick.
-const lanes = 2
+const partitions = 2
+
+// Lanes are the lanes that a case may leave behind.
+func Lanes(top queue.Topology) []string {
+	return []string{top.Lane("page0", "text"), top.Lane("page1", "text")}
+}
 
 // patience bounds every wait for something that must happen. A broker on a
 // busy machine answers in milliseconds; only a broken one uses it up.
@@ -39,7 +44,7 @@ const patience = 20 * time.Second
 // queues. open returns a broker for the topology; Run closes it.
 func Run(t *testing.T, opts Options, open func(t *testing.T, topology queue.Topology) queue.Broker) {
 	t.Helper()
-	for _, c := range slices.Concat(publishCases(), consumeCases(), settleCases(), closeCases()) {
+	for _, c := range slices.Concat(publishCases(), consumeCases(), settleCases(), closeCases(), cancelCases(), delayCases(), laneCases()) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			prefix := fmt.Sprintf("queuetest-%08x", rand.Uint32())
@@ -47,7 +52,7 @@ func Run(t *testing.T, opts Options, open func(t *testing.T, topology queue.Topo
 				prefix = opts.Prefix(t)
 			}
 			run := func(t *testing.T) {
-				b := open(t, queue.Topology{Prefix: prefix, Lanes: lanes})
+				b := open(t, queue.Topology{Prefix: prefix, Partitions: partitions})
 				t.Cleanup(func() {
 					if err := b.Close(); err != nil {
 						t.Errorf("Close() = %v, want nil", err)
@@ -160,22 +165,34 @@ func (e env) ack(ds ...*queue.Delivery) {
 	}
 }
 
-// awaitInfo waits until the broker tells want about the queue.
+// awaitInfo waits until the broker reports want about the queue.
 func (e env) awaitInfo(name string, want queue.Info) {
+	e.Helper()
+	e.await(name, fmt.Sprintf("%+v", want), func(got queue.Info) bool { return got == want })
+}
+
+// awaitWaiting waits for a count of ready messages whatever the consumers:
+// implementations count the waiting consumers of a partition differently.
+func (e env) awaitWaiting(name string, want int) {
+	e.Helper()
+	e.await(name, fmt.Sprintf("%d ready", want), func(got queue.Info) bool { return got.Ready == want })
+}
+
+func (e env) await(name, want string, is func(queue.Info) bool) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), patience)
 	defer cancel()
 	for {
 		got, err := e.broker.Inspect(ctx, name)
 		if err != nil {
-			e.Fatalf("Inspect(%q) = %v, want %+v", name, err, want)
+			e.Fatalf("Inspect(%q) = %v, want %s", name, err, want)
 		}
-		if got == want {
+		if is(got) {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			e.Fatalf("Inspect(%q) = %+v after %s, want %+v", name, got, patience, want)
+			e.Fatalf("Inspect(%q) = %+v after %s, want %s", name, got, patience, want)
 		case <-time.After(5 * time.Millisecond): // a poll, paced so that it is no load
 		}
 	}

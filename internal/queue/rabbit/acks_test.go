@@ -17,8 +17,8 @@ import (
 	"chatclub/internal/queue/rabbit/rabbittest"
 )
 
-// TestAcksTogether checks that in any order of settlements exactly what was
-// acknowledged is gone. The channel lives to the end, and RabbitMQ closes one
+// TestAcksTogether: whatever the order of settlements, exactly what was
+// acknowledged is gone, and the channel lives to the end: RabbitMQ closes one
 // that acknowledges a tag twice.
 func TestAcksTogether(t *testing.T) {
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestAcksTogether(t *testing.T) {
 			var log logbook
 			reg := prometheus.NewRegistry()
 			b := open(t, rabbit.Config{
-				URLs: []string{rabbittest.URL(t)}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1},
+				URLs: []string{rabbittest.URL(t)}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 				Registerer: reg, Log: slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			awaitReady(t, b)
@@ -37,9 +37,10 @@ func TestAcksTogether(t *testing.T) {
 				t.Errorf("the channel was closed: %s", s)
 			}
 			want := `
-# HELP chatclub_broker_settled_total Deliveries acknowledged.
+# HELP chatclub_broker_settled_total Deliveries settled.
 # TYPE chatclub_broker_settled_total counter
-chatclub_broker_settled_total 300
+chatclub_broker_settled_total{by="ack"} 300
+chatclub_broker_settled_total{by="requeue"} 20
 `
 			if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "chatclub_broker_settled_total"); err != nil {
 				t.Error(err)
@@ -52,7 +53,7 @@ chatclub_broker_settled_total 300
 // far from the queue's, closes, and checks that the rest is there.
 func settleSome(t *testing.T, b queue.Broker, random *rand.Rand, n int) {
 	t.Helper()
-	name := b.Topology().Outbound()
+	name := b.Topology().Inbound()
 	left := make(map[string]bool)
 	var msgs []queue.Message
 	for i := range n {
@@ -77,12 +78,14 @@ func settleSome(t *testing.T, b queue.Broker, random *rand.Rand, n int) {
 		held[i], held[k] = held[k], held[i]
 	}
 	for i, d := range held[:n-40] {
+		settle := d.Ack
 		if i%13 == 0 && i/13 < 20 {
-			continue // returned when the subscription ends
+			settle = d.Requeue
+		} else {
+			delete(left, d.ID)
 		}
-		delete(left, d.ID)
-		if err := d.Ack(); err != nil {
-			t.Fatalf("Ack(%s) = %v, want nil", d.ID, err)
+		if err := settle(); err != nil {
+			t.Fatalf("settle %s: %v", d.ID, err)
 		}
 	}
 	if err := s.Close(); err != nil {
@@ -113,7 +116,7 @@ func settleSome(t *testing.T, b queue.Broker, random *rand.Rand, n int) {
 func TestAckDoesNotWaitForOthers(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)
-	name := b.Topology().Outbound()
+	name := b.Topology().Inbound()
 	publish(t, b, name, strings.Split("abcdefghijklmnopq", "")...)
 	s := consume(t, b, name, 16) // four may wait
 	defer s.Close()

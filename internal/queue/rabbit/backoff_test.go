@@ -13,10 +13,10 @@ func TestPauseAfter(t *testing.T) {
 	}{
 		{1, 100 * time.Millisecond, 200 * time.Millisecond},
 		{2, 200 * time.Millisecond, 400 * time.Millisecond},
-		{5, 1600 * time.Millisecond, 3200 * time.Millisecond},
-		{6, 2500 * time.Millisecond, 5 * time.Second},
-		{7, 2500 * time.Millisecond, 5 * time.Second},
-		{1 << 40, 2500 * time.Millisecond, 5 * time.Second},
+		{4, 800 * time.Millisecond, 1600 * time.Millisecond},
+		{5, time.Second, 2 * time.Second},
+		{6, time.Second, 2 * time.Second},
+		{1 << 40, time.Second, 2 * time.Second},
 	} {
 		seen := make(map[time.Duration]bool)
 		for range 100 {

@@ -30,7 +30,7 @@ func BenchmarkPublish(b *testing.B) {
 		b.Run(fmt.Sprintf("window=%d/callers=%d/each=%d", c.window, c.callers, c.each), func(b *testing.B) {
 			broker := open(b, rabbit.Config{
 				URLs:     []string{rabbittest.URL(b)},
-				Topology: queue.Topology{Prefix: rabbittest.Prefix(b), Lanes: 1},
+				Topology: queue.Topology{Prefix: rabbittest.Prefix(b), Partitions: 1},
 				Window:   c.window,
 				Log:      slog.New(slog.DiscardHandler),
 			})
@@ -44,7 +44,7 @@ func BenchmarkPublish(b *testing.B) {
 						for range round / c.callers / c.each {
 							msgs := make([]queue.Message, c.each)
 							for i := range msgs {
-								msgs[i] = queue.Message{Queue: broker.Topology().Outbound(), ID: "page/mid/recipient", Body: body}
+								msgs[i] = queue.Message{Queue: broker.Topology().Inbound(), ID: "page/mid/recipient", Body: body}
 							}
 							if err := broker.Publish(b.Context(), msgs...); err != nil {
 								b.Errorf("Publish(%d messages) = %v, want nil", len(msgs), err)
@@ -62,7 +62,7 @@ func BenchmarkPublish(b *testing.B) {
 // BenchmarkConsume receives and acknowledges one message per round.
 func BenchmarkConsume(b *testing.B) {
 	broker := shared(b, nil)
-	name := broker.Topology().Outbound()
+	name := broker.Topology().Inbound()
 	msgs := make([]queue.Message, 5000)
 	for i := range msgs {
 		msgs[i] = queue.Message{Queue: name, ID: "page/mid/recipient", Body: make([]byte, 300)}

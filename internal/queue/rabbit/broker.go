@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -24,6 +25,7 @@ type Broker struct {
 	// One declares at a time: RabbitMQ answers 541 when a quorum queue is
 	// declared twice at once.
 	declaring chan struct{}
+	declared  time.Time // when the topology's last declaration began; of whoever has the place
 
 	closing chan struct{}      // closed when Close begins
 	cancel  context.CancelFunc // ends the links
@@ -33,11 +35,12 @@ type Broker struct {
 	mu     sync.Mutex
 	closed bool
 	subs   map[*subscription]struct{}
+	lanes  map[string]chan struct{} // those that a call changes; closed when it has
 }
 
 var _ queue.Broker = (*Broker)(nil)
 
-// Open returns a broker that connects in the background: Ready says when it
+// Open returns a broker that connects in the background: Ready tells when it
 // is there. Its only errors are faults of cfg. The caller closes it.
 func Open(cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
@@ -56,27 +59,41 @@ func Open(cfg Config) (*Broker, error) {
 		declaring: make(chan struct{}, 1),
 		ours:      make(map[string]bool),
 		subs:      make(map[*subscription]struct{}),
+		lanes:     make(map[string]chan struct{}),
 	}
 	for _, spec := range cfg.Topology.Specs() {
 		b.ours[spec.Name] = true
 	}
-	b.publishing = newLink(publishing, cfg, m, func(s *session) error {
-		err := b.declare(s)
+	b.publishing = newLink(publishing, cfg, cfg.ConfirmTimeout, m, func(s *session) error {
+		err := b.declare(s, s.began)
 		if err == nil {
-			s.writer, err = newWriter(s, cfg.Window)
+			s.writer, err = newWriter(s, cfg.Window, b.exchange)
 		}
 		return err
 	})
-	b.consuming = newLink(consuming, cfg, m, func(s *session) error {
-		err := b.declare(s)
+	b.consuming = newLink(consuming, cfg, answerTimeout, m, func(s *session) error {
+		err := b.declare(s, s.began)
 		if err == nil {
 			s.inspector = newInspector(s)
+			s.prober = newProber(s, cfg.Topology)
 		}
 		return err
 	})
 	b.links.Go(func() { b.publishing.run(ctx) })
 	b.links.Go(func() { b.consuming.run(ctx) })
 	return b, nil
+}
+
+// exchange is where a message is published to: one that routes it to the queue
+// that it names.
+func (b *Broker) exchange(m queue.Message) string {
+	switch {
+	case m.Delay > 0:
+		return b.cfg.Topology.Retry(m.Delay)
+	case b.ours[m.Queue]:
+		return "" // the default exchange
+	}
+	return b.cfg.Topology.Lanes()
 }
 
 // Topology is the set of queues given to Open.
@@ -92,6 +109,18 @@ func (b *Broker) Ready() error {
 	return errors.Join(p, c)
 }
 
+// admit checks a queue's name and counts a call in; the caller calls
+// b.calls.Done when the error is nil.
+func (b *Broker) admit(what, name string) error {
+	if name == "" || len(name) > queue.MaxName {
+		return fmt.Errorf("%s: queue name has %d bytes, want 1 to %d", what, len(name), queue.MaxName)
+	}
+	if !b.enter() {
+		return fmt.Errorf("%s %q: %w", what, name, queue.ErrClosed)
+	}
+	return nil
+}
+
 // enter counts a call in; the caller calls b.calls.Done. It is false once
 // Close has begun.
 func (b *Broker) enter() bool {
@@ -105,7 +134,7 @@ func (b *Broker) enter() bool {
 }
 
 // Close ends all subscriptions, then the connections, and returns when
-// everything has ended. That takes a few seconds at most, even if the broker does
+// everything has ended: after a few seconds at most, even if the broker does
 // not answer. Calls in progress return queue.ErrClosed. Idempotent.
 func (b *Broker) Close() error {
 	b.mu.Lock()

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// ackDelay is how long an acknowledgement may wait for others to be written
+	// ackDelay is how long a settlement may wait for others to be written
 	// with. Each in a system call of its own they were 5 % of a dispatcher's CPU
 	// time. What could be delivered in place of a waiting one is far less than
 	// any prefetch.
@@ -22,9 +22,9 @@ const (
 	maxAcks = 64
 	// ackRest is what a channel is left after its last acknowledgement before
 	// it is closed. RabbitMQ (seen with 3.10) has 32 of them at a time on their
-	// way to a quorum queue, and keeps the others in the channel's process. It
+	// way to a quorum queue, keeps the others in the channel's process, and
 	// forgets those when the channel closes: their messages are delivered
-	// again. Nothing shows when the queue has them all; on an idle machine it
+	// again. Nothing tells when the queue has them all; on an idle machine it
 	// takes some 5 ms for 300.
 	ackRest = 100 * time.Millisecond
 )
@@ -32,28 +32,35 @@ const (
 // channel is the AMQP channel of a subscription, and the queue.Settler of the
 // deliveries that came on it. It is the one place that settles.
 //
-// Acknowledgements wait up to ackDelay and are written together, each for its
-// own delivery. One for "all up to here" was tried, and costs no less. A channel that is closed in order writes them first. When the connection is
-// lost before, their messages are delivered again, as those of acknowledgements
-// are that were on their way.
+// Settlements wait up to ackDelay and are written together, each for its own
+// delivery: one for "all up to here" was tried, and costs no less. A channel
+// that is closed in order writes them first. When the connection is lost
+// before, their messages are delivered again, as those of settlements are that
+// were on their way.
 type channel struct {
 	ch      *amqp.Channel
 	session *session
 	metrics *metrics
-	limit   int // acknowledgements that wait at most
+	limit   int // settlements that wait at most
 
-	// turn is held while frames are written, at most writeTimeout: the only
+	// writing is held while frames are written, at most writeTimeout: the only
 	// lock here that is held during I/O. A settlement that followed our own
 	// channel.close would name a channel that no longer exists, and RabbitMQ
 	// would end the whole connection for it.
-	turn sync.Mutex
-	last time.Time // when something was last settled; guarded by turn
+	writing sync.Mutex
+	last    time.Time // when something was last settled
 
-	closed atomic.Bool // set while turn is held
+	closed atomic.Bool // set while writing and mu are held
 
 	mu      sync.Mutex
-	waiting []uint64    // tags to acknowledge
+	waiting []settlement
 	timer   *time.Timer // writes them
+}
+
+// settlement is what becomes of one delivery.
+type settlement struct {
+	tag     uint64
+	requeue bool
 }
 
 func newChannel(ch *amqp.Channel, s *session, prefetch int, m *metrics) *channel {
@@ -68,13 +75,20 @@ func newChannel(ch *amqp.Channel, s *session, prefetch int, m *metrics) *channel
 }
 
 // Ack acknowledges one delivery, within ackDelay. It does not wait for I/O.
-func (c *channel) Ack(tag uint64) error {
+func (c *channel) Ack(tag uint64) error { return c.settle(settlement{tag: tag}) }
+
+// Requeue gives one delivery back, likewise. Deliveries come to stand in their
+// queue in the order in which they are given back.
+func (c *channel) Requeue(tag uint64) error { return c.settle(settlement{tag: tag, requeue: true}) }
+
+func (c *channel) settle(s settlement) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.Live() {
-		return c.stale(1, nil)
+		c.metrics.stale.Inc()
+		return fmt.Errorf("settle delivery: %w", queue.ErrStale)
 	}
-	c.waiting = append(c.waiting, tag)
+	c.waiting = append(c.waiting, s)
 	switch len(c.waiting) {
 	case c.limit:
 		c.timer.Reset(0)
@@ -84,65 +98,63 @@ func (c *channel) Ack(tag uint64) error {
 	return nil
 }
 
-// stale counts deliveries that could not be settled.
-func (c *channel) stale(n int, cause error) error {
-	c.metrics.stale.Add(float64(n))
-	if cause != nil {
-		return fmt.Errorf("ack: %w: %w", queue.ErrStale, cause)
-	}
-	return fmt.Errorf("ack: %w", queue.ErrStale)
-}
-
-// flush writes the acknowledgements that wait.
+// flush writes the settlements that wait.
 func (c *channel) flush() {
-	c.turn.Lock()
-	defer c.turn.Unlock()
-	c.flushTurn()
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.flushWriting()
 }
 
-// flushTurn is flush for the holder of turn. What it cannot write is counted, and
-// delivered again.
-func (c *channel) flushTurn() {
+// flushWriting is flush for a caller that holds writing. What it cannot write
+// is counted, and delivered again.
+func (c *channel) flushWriting() {
 	c.mu.Lock()
-	tags := c.waiting
+	waiting := c.waiting
 	c.waiting = nil
 	c.mu.Unlock()
-	if len(tags) == 0 {
+	if len(waiting) == 0 {
 		return
 	}
+	requeued := 0
 	err := c.session.raw.together(func() error {
-		for _, tag := range tags {
-			if err := c.ch.Ack(tag, false); err != nil {
+		for _, s := range waiting {
+			settle := func() error { return c.ch.Ack(s.tag, false) }
+			if s.requeue {
+				requeued++
+				settle = func() error { return c.ch.Nack(s.tag, false, true) }
+			}
+			if err := settle(); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		_ = c.stale(len(tags), err)
+		c.metrics.stale.Add(float64(len(waiting)))
 		return
 	}
 	c.last = time.Now()
-	c.metrics.settled.Add(float64(len(tags)))
+	c.metrics.settled.WithLabelValues("requeue").Add(float64(requeued))
+	c.metrics.settled.WithLabelValues("ack").Add(float64(len(waiting) - requeued))
 }
 
 // Live reports whether deliveries of this channel can still be settled.
 func (c *channel) Live() bool { return !c.closed.Load() && !c.ch.IsClosed() }
 
-// close writes the acknowledgements that wait, makes every delivery stale and
+// close writes the settlements that wait, makes every delivery stale and
 // gives what is unsettled back to the front of the queue. When the broker does
 // not answer, the session is dropped, which does the same.
 func (c *channel) close() {
 	guard := time.AfterFunc(ackRest+closeTimeout, func() { c.session.drop(errors.New("closing a channel took too long")) })
 	defer guard.Stop()
-	c.turn.Lock()
+	c.writing.Lock()
 	c.mu.Lock() // nothing is added once it is closed
 	c.closed.Store(true)
 	c.mu.Unlock()
 	c.timer.Stop()
-	c.flushTurn()
+	c.flushWriting()
 	rest := ackRest - time.Since(c.last)
-	c.turn.Unlock()
+	c.writing.Unlock()
 	select {
 	case <-time.After(rest):
 	case <-c.session.lost:

@@ -19,7 +19,7 @@ import (
 
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
-	top := queue.Topology{Prefix: "p", Lanes: 1}
+	top := queue.Topology{Prefix: "p", Partitions: 1}
 	good := "amqp://user:hunter2@localhost/"
 	for _, c := range []struct {
 		name string
@@ -57,7 +57,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestOpenRefusesMetricsTwice(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	cfg := rabbit.Config{URLs: []string{"amqp://127.0.0.1:1/"}, Topology: queue.Topology{Prefix: "p", Lanes: 1}, Registerer: reg}
+	cfg := rabbit.Config{URLs: []string{"amqp://127.0.0.1:1/"}, Topology: queue.Topology{Prefix: "p", Partitions: 1}, Registerer: reg}
 	open(t, cfg)
 	if b, err := rabbit.Open(cfg); err == nil {
 		_ = b.Close()
@@ -67,7 +67,7 @@ func TestOpenRefusesMetricsTwice(t *testing.T) {
 
 func TestPublishRefuses(t *testing.T) {
 	t.Parallel()
-	b := open(t, rabbit.Config{URLs: []string{"amqp://127.0.0.1:1/"}, Topology: queue.Topology{Prefix: "p", Lanes: 1}})
+	b := open(t, rabbit.Config{URLs: []string{"amqp://127.0.0.1:1/"}, Topology: queue.Topology{Prefix: "p", Partitions: 1}})
 	long := strings.Repeat("x", 256)
 	for _, c := range []struct {
 		name string
@@ -89,17 +89,17 @@ func TestPublishRefuses(t *testing.T) {
 	}
 }
 
-// TestURLRotation gives a URL first at which no server listens.
+// TestURLRotation gives a URL where nobody listens first.
 func TestURLRotation(t *testing.T) {
 	t.Parallel()
 	var log logbook
 	b := open(t, rabbit.Config{
 		URLs:     []string{"amqp://user:hunter2@127.0.0.1:1/", rabbittest.URL(t)},
-		Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1},
+		Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 		Log:      slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	awaitReady(t, b)
-	publish(t, b, b.Topology().Outbound(), "a")
+	publish(t, b, b.Topology().Inbound(), "a")
 	if got := log.String(); !strings.Contains(got, "address=127.0.0.1:1 ") || strings.Contains(got, "hunter2") {
 		t.Errorf("log is %q, want it to name 127.0.0.1:1 and not the password", got)
 	}
@@ -108,17 +108,17 @@ func TestURLRotation(t *testing.T) {
 // TestOtherArguments finds a queue of our name that is not ours.
 func TestOtherArguments(t *testing.T) {
 	t.Parallel()
-	top := queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1}
+	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}
 	onChannel(t, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclare(top.Bulk(), true, false, false, false, nil) // a classic queue
+		_, err := ch.QueueDeclare(top.Outbound(0), true, false, false, false, nil) // a classic queue
 		return err
 	})
 	b := open(t, rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: top})
 	eventually(t, "Ready names the queue and what to do", func() (string, bool) {
 		got := fmt.Sprint(b.Ready())
-		return got, strings.Contains(got, top.Bulk()) && strings.Contains(got, "QUEUE_PREFIX")
+		return got, strings.Contains(got, top.Outbound(0)) && strings.Contains(got, "QUEUE_PREFIX")
 	})
-	deleteQueue(t, top.Bulk())
+	deleteQueue(t, top.Outbound(0))
 	awaitReady(t, b)
 }
 
@@ -126,7 +126,7 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewPedanticRegistry()
 	b := shared(t, reg)
-	name := b.Topology().Outbound()
+	name := b.Topology().Inbound()
 	publish(t, b, name, "a", "b", "c")
 	if err := b.Publish(t.Context(), queue.Message{Queue: name + ".missing", ID: "d"}); err == nil {
 		t.Error("Publish(to a missing queue) = nil, want an error")
@@ -167,9 +167,10 @@ chatclub_broker_published_total 3
 # HELP chatclub_broker_returned_total Messages that no queue took.
 # TYPE chatclub_broker_returned_total counter
 chatclub_broker_returned_total 1
-# HELP chatclub_broker_settled_total Deliveries acknowledged.
+# HELP chatclub_broker_settled_total Deliveries settled.
 # TYPE chatclub_broker_settled_total counter
-chatclub_broker_settled_total 3
+chatclub_broker_settled_total{by="ack"} 3
+chatclub_broker_settled_total{by="requeue"} 0
 # HELP chatclub_broker_stale_total Deliveries settled too late: their channel was gone.
 # TYPE chatclub_broker_stale_total counter
 chatclub_broker_stale_total 1

@@ -3,20 +3,42 @@ package rabbit
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"chatclub/internal/queue"
 )
 
+const (
+	// deliveryLimit is more than a message is ever returned. RabbitMQ 4 has a
+	// limit of 20 where none is declared, and each end of a lane's owner counts.
+	// On 3.10 a limit, whatever its value, makes returned messages go to the
+	// front of their queue.
+	deliveryLimit = 1_000_000
+	// disconnectedTimeout is how long RabbitMQ 4.3 leaves deliveries to a
+	// consumer whose node it does not reach; the default is a minute. Earlier
+	// versions ignore it.
+	disconnectedTimeout = 5 * time.Second
+)
+
 // errOtherArguments says that a queue of our name exists and is not ours.
 var errOtherArguments = errors.New("the queue exists with other arguments: change QUEUE_PREFIX or delete the queue")
 
-// declare makes the queues of the topology on s.
-func (b *Broker) declare(s *session) error {
-	b.declaring <- struct{}{} // the holder of the place ends with its session at the latest
+// declare makes the topology on s, unless that was begun since then: a broker
+// that is lost and found needs it once, not on each connection.
+func (b *Broker) declare(s *session, since time.Time) error {
+	b.declaring <- struct{}{} // whoever has the place ends with its session at the latest
 	defer func() { <-b.declaring }()
-	return declare(s.conn, b.cfg.Topology)
+	if b.declared.After(since) {
+		return nil
+	}
+	began := time.Now()
+	if err := declare(s, b.cfg.Topology); err != nil {
+		return err
+	}
+	b.declared = began
+	return nil
 }
 
 // declareAgain makes in the background what somebody has deleted, unless that
@@ -30,7 +52,7 @@ func (b *Broker) declareAgain(s *session) {
 	b.cfg.Log.Warn("a queue is missing; declaring all of them again")
 	b.calls.Go(func() {
 		defer func() { <-b.declaring }()
-		if err := declare(s.conn, b.cfg.Topology); err != nil {
+		if err := declare(s, b.cfg.Topology); err != nil {
 			b.cfg.Log.Warn("declare queues again", "err", err)
 		}
 	})
@@ -38,21 +60,29 @@ func (b *Broker) declareAgain(s *session) {
 
 // declare makes every queue of the topology that does not exist yet. It works
 // on a channel of its own, because RabbitMQ answers a refused declaration by
-// closing the channel. A passing error, such as 541 from a node that is still
-// starting, is returned like any other: the caller tries again.
-func declare(conn *amqp.Connection, topology queue.Topology) error {
-	ch, err := conn.Channel()
+// closing the channel. All declarations are written at once and the last is
+// waited for: one by one they take a round trip each. A passing error, such as
+// 541 from a node that is still starting, is returned like any other: the
+// caller tries again.
+func declare(s *session, topology queue.Topology) error {
+	ch, err := s.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("open channel to declare queues: %w", err)
 	}
-	for _, spec := range topology.Specs() {
-		_, err := ch.QueueDeclare(spec.Name, true, false, false, false, arguments(spec))
-		if is(err, amqp.PreconditionFailed) {
-			return fmt.Errorf("declare queue %q: %w: %w", spec.Name, errOtherArguments, err)
+	closes := ch.NotifyClose(make(chan *amqp.Error, 1))
+	err = s.raw.together(func() error {
+		for _, spec := range topology.Specs() {
+			if err := declareSpec(ch, spec, true); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("declare queue %q: %w", spec.Name, err)
-		}
+		return ch.ExchangeDeclare(topology.Lanes(), amqp.ExchangeDirect, true, false, false, true, nil)
+	})
+	if err == nil {
+		_, err = ch.QueueDeclarePassive(topology.Dead(), true, false, false, false, nil)
+	}
+	if err != nil {
+		return declareError(err, closes)
 	}
 	if err := ch.Close(); err != nil {
 		return fmt.Errorf("close channel to declare queues: %w", err)
@@ -60,17 +90,59 @@ func declare(conn *amqp.Connection, topology queue.Topology) error {
 	return nil
 }
 
+// declareError says what RabbitMQ objected to. Its text names the queue.
+func declareError(err error, closes <-chan *amqp.Error) error {
+	select {
+	case reply := <-closes:
+		if reply != nil {
+			err = reply
+		}
+	default:
+	}
+	if is(err, amqp.PreconditionFailed) {
+		return fmt.Errorf("declare queues: %w: %w", errOtherArguments, err)
+	}
+	return fmt.Errorf("declare queues: %w", err)
+}
+
+// declareSpec makes one queue, and the exchange before one that delays.
+func declareSpec(ch *amqp.Channel, spec queue.Spec, noWait bool) error {
+	if _, err := ch.QueueDeclare(spec.Name, true, false, false, noWait, arguments(spec)); err != nil {
+		return err
+	}
+	if spec.Delay == 0 {
+		return nil
+	}
+	// A message keeps its routing key in this queue, the name of the queue that
+	// it is for: that takes an exchange which routes whatever the key is.
+	if err := ch.ExchangeDeclare(spec.Name, amqp.ExchangeFanout, true, false, false, noWait, nil); err != nil {
+		return err
+	}
+	return ch.QueueBind(spec.Name, "", spec.Name, noWait, nil)
+}
+
 // arguments are the same on every RabbitMQ from 3.10 to 4.3 and never change
-// for a given prefix. There is no x-delivery-limit: its meaning differs by
-// version, and nothing is requeued in operation.
+// for a given prefix.
 func arguments(spec queue.Spec) amqp.Table {
-	args := amqp.Table{"x-queue-type": "quorum", "x-overflow": "reject-publish"}
-	if spec.DeadLetter != "" {
-		// Should RabbitMQ ever drop a message by itself, it goes where an
-		// operator looks. At-least-once needs reject-publish.
+	args := amqp.Table{
+		"x-queue-type":                    "quorum",
+		"x-queue-leader-locator":          "balanced", // not all at the node that declares first
+		"x-delivery-limit":                int64(deliveryLimit),
+		"x-consumer-disconnected-timeout": disconnectedTimeout.Milliseconds(),
+	}
+	if spec.Delay > 0 || spec.DeadLetter != "" {
+		// What RabbitMQ takes off a queue reaches the next one or stays; that
+		// needs reject-publish. The queue of dead letters itself has neither, so
+		// that an operator's length limit decides what it keeps.
 		args["x-dead-letter-exchange"] = ""
-		args["x-dead-letter-routing-key"] = spec.DeadLetter
 		args["x-dead-letter-strategy"] = "at-least-once"
+		args["x-overflow"] = "reject-publish"
+	}
+	if spec.Delay > 0 {
+		args["x-message-ttl"] = spec.Delay.Milliseconds()
+	}
+	if spec.DeadLetter != "" {
+		args["x-dead-letter-routing-key"] = spec.DeadLetter
 	}
 	if spec.SingleActive {
 		args["x-single-active-consumer"] = true

@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	amqp "github.com/rabbitmq/amqp091-go"
+	"slices"
 
 	"chatclub/internal/queue"
 )
 
-// Delete deletes every queue of a topology, with what is on it, and returns
-// the broker's name and version. Queues that do not exist are no error. It is
-// for load tests, which leave nothing behind; a deployment never calls it.
-func Delete(ctx context.Context, amqpURL string, top queue.Topology) (version string, err error) {
+// Delete deletes every queue and exchange of a topology and the lanes given,
+// with what is on them, and returns the broker's name and version. What does
+// not exist is no error. It is for tests and the quick start, which
+// leave nothing behind; a deployment never calls it.
+func Delete(ctx context.Context, amqpURL string, top queue.Topology, lanes ...string) (version string, err error) {
 	conn, raw, err := dial(ctx, amqpURL, "chatclub delete queues", DefaultHeartbeat)
 	if err != nil {
 		return "", fmt.Errorf("delete queues: %w", err)
@@ -26,13 +26,21 @@ func Delete(ctx context.Context, amqpURL string, top queue.Topology) (version st
 	if err != nil {
 		return version, fmt.Errorf("delete queues: %w", err)
 	}
+	queues, exchanges := slices.Clone(lanes), []string{top.Lanes()}
 	for _, s := range top.Specs() {
-		_, err := ch.QueueDelete(s.Name, false, false, false)
-		if is(err, amqp.NotFound) {
-			continue
+		queues = append(queues, s.Name)
+		if s.Delay > 0 {
+			exchanges = append(exchanges, s.Name)
 		}
-		if err != nil {
-			return version, fmt.Errorf("delete queue %q: %w", s.Name, err)
+	}
+	for _, name := range exchanges {
+		if err := ch.ExchangeDelete(name, false, false); err != nil {
+			return version, fmt.Errorf("delete exchange %q: %w", name, err)
+		}
+	}
+	for _, name := range queues {
+		if _, err := ch.QueueDelete(name, false, false, false); err != nil {
+			return version, fmt.Errorf("delete queue %q: %w", name, err)
 		}
 	}
 	return version, nil

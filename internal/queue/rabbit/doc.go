@@ -1,39 +1,63 @@
-// Package rabbit is the queue.Broker on RabbitMQ, 3.10 to 4.3: a message that
-// Publish confirmed survives every node that keeps its disk. A delivery is settled on the connection that brought it or not at all. Beside it
-// only tests and a tool that measures import amqp091-go.
+// Package rabbit is chatclub's broker on RabbitMQ, 3.10 to 4.3: a message that
+// Publish confirmed survives every node that keeps its disk, and a delivery is
+// settled on the connection that brought it or not at all. Beside it only tests
+// and a tool that measures import amqp091-go.
 //
 // # Connections
 //
-// A Broker keeps two connections, one to publish and one to consume. RabbitMQ
-// stops reading from a connection that publishes too fast or during an alarm,
-// and acknowledgements must not wait behind that. Each has its own link, which
-// dials the URLs one after another, declares the topology, and hands out the
-// session made of it. A session is never repaired: any error ends it whole.
-// After a jittered pause of 0.2 to 5 seconds the link makes the next one.
+// A Broker keeps two connections, one to publish and one to consume, because
+// RabbitMQ stops reading from a connection that publishes too fast or during
+// an alarm, and acknowledgements must not wait behind that. Each has its own
+// link, which dials the URLs in turn and hands out the session made of a
+// connection. The first of the two to connect declares the topology, with one
+// wait for all of it. A session is never repaired: any error ends it whole, and
+// after a jittered pause of 0.2 to 5 seconds the link makes the next one.
+//
+// A session also ends when the broker is silent: when it owes confirms and
+// sends none, or leaves most of the questions open that are asked on the
+// consuming session twice a second. Heartbeats alone notice neither a node that
+// is cut off from the others nor, for 7.5 s, a connection that is half open.
+// Each such end doubles the time that the next one takes, because a broker that
+// has too much to do is slow, too, and would get the same messages again.
 //
 // The recovery that amqp091-go 1.16 has built in is not used. It keeps the Go
-// channel value over a reconnect. So the acknowledgement of an old delivery
-// names another message: the one that has its tag on the new connection. That
-// message was then acknowledged unhandled, and lost (reproduced with 1.16). Here an old delivery keeps its dead channel and its acknowledgement
+// channel value over a reconnect, so the acknowledgement of a delivery from
+// before names, on the new connection, whichever message has that tag now.
+// That message was then acknowledged unhandled, and lost (reproduced with
+// 1.16). Here an old delivery keeps its dead channel and its acknowledgement
 // can only fail.
+//
+// # Queues
+//
+// All are quorum queues. Each has a delivery limit that no restart reaches,
+// because RabbitMQ 4 has one of 20 of its own, and each end of a consumer
+// counts. Queues refuse what they have no room for, except that of dead letters.
+// A delayed message is published to the exchange of its delay, whose queue
+// dead-letters it, when its time has come, to the queue that its routing key
+// names. 32 messages that cannot be delivered would stop such a queue for
+// minutes: hence delays only to queues of the topology. Lanes have an exchange
+// of their own, from which they are unbound before they are deleted.
 //
 // # Publishing
 //
-// One goroutine per session writes. Callers hand it chunks of messages and wait
-// for the confirms themselves. So any number of callers share the connection
-// without waiting for each other's round trips. At most a window of messages is
-// unconfirmed at a time. Messages are persistent and mandatory: the broker
-// returns what no queue takes, before it confirms it. The sequence number in the
-// correlation id says which message that was. What a lost session left
-// unconfirmed is published again under the same id, in order. A message may be
-// queued twice then, but it is never lost. The error of a call that ends before
-// all its messages are confirmed says which are. A queue of the topology that
-// somebody has deleted is declared again when a message for it comes back.
+// One goroutine per session writes; callers hand it chunks of messages and
+// wait for the confirms themselves, so that any number of callers share the
+// connection without waiting for each other's round trips. At most a window of
+// messages is unconfirmed at a time. Messages are persistent and mandatory: the
+// broker returns what no queue takes, before it confirms it, and the sequence
+// number in the correlation id tells which message that was. What a lost
+// session left unconfirmed is published again under the same id, in order, so
+// a message may be queued twice then but never lost. A message that its queue
+// refuses is reported and nothing else happens. A call that ends before all its
+// messages are confirmed tells which are. A queue of the topology that somebody
+// has deleted is declared again when a message for it comes back.
 //
 // # Consuming
 //
-// Each subscription has a channel of its own. Closing it, and only that,
-// returns unsettled messages to the front of their queue in order. A message
-// of another program can be published again, too. Without an id it gets the
-// digest of its body as one, and headers beyond our bounds are left out.
+// Each subscription has a channel of its own. Closing it returns unsettled
+// messages to the front of their queue in order. A cancelled subscription keeps
+// its channel, so that what it was delivered can be settled one by one. RabbitMQ
+// takes back what is unsettled for 30 minutes. What arrives can be published
+// again, whoever made it: without an id it gets the digest of its body as one,
+// and headers beyond our bounds are left out.
 package rabbit

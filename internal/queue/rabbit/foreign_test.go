@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -13,11 +14,11 @@ import (
 )
 
 // TestForeignMessage takes a message that somebody else has put on a queue,
-// without an id and with long headers. It can be moved like any other.
+// without an id and with long headers: it can be transferred like any other.
 func TestForeignMessage(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)
-	name, dead := b.Topology().Outbound(), b.Topology().Dead()
+	name, dead := b.Topology().Inbound(), b.Topology().Dead()
 	onChannel(t, func(ch *amqp.Channel) error {
 		for range 2 {
 			if err := ch.PublishWithContext(t.Context(), "", name, false, false, amqp.Publishing{
@@ -33,13 +34,11 @@ func TestForeignMessage(t *testing.T) {
 	if d.ID == "" || d.ID != same.ID {
 		t.Errorf("ids are %q and %q, want the same twice", d.ID, same.ID)
 	}
-	if err := d.DeadLetter(t.Context(), message.Death{Reason: message.ReasonUndecodable}); err != nil {
-		t.Fatalf("DeadLetter() = %v, want nil", err)
+	if err := queue.TransferAll(t.Context(), b, []queue.Transfer{{Delivery: d, To: []queue.Message{d.Dead(message.Death{Reason: message.ReasonUndecodable})}}})[0]; err != nil {
+		t.Fatalf("TransferAll() = %v, want nil", err)
 	}
-	if err := queue.MoveAll(t.Context(), b, []queue.Transfer{
-		{Delivery: same, To: []queue.Message{{Queue: dead, ID: same.ID, Body: same.Body, Headers: same.Headers}}},
-	})[0]; err != nil {
-		t.Fatalf("MoveAll() = %v, want nil", err)
+	if err := queue.TransferAll(t.Context(), b, []queue.Transfer{{Delivery: same, To: []queue.Message{{Queue: dead, ID: same.ID, Body: same.Body, Headers: same.Headers}}}})[0]; err != nil {
+		t.Fatalf("TransferAll() = %v, want nil", err)
 	}
 	got := consume(t, b, dead, 2)
 	for range 2 {
@@ -49,8 +48,8 @@ func TestForeignMessage(t *testing.T) {
 	}
 }
 
-// TestMissingQueueIsDeclaredAgain deletes the dead-letter queue, which has no
-// consumer: a publisher gets an error first, and finds it there later.
+// TestMissingQueueIsDeclaredAgain deletes the dead-letter queue, which nobody
+// consumes: who publishes to it is told, and finds it there later.
 func TestMissingQueueIsDeclaredAgain(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)
@@ -71,4 +70,28 @@ func TestMissingQueueIsDeclaredAgain(t *testing.T) {
 		t.Error("the first Publish to a deleted queue returned nil")
 	}
 	awaitQueued(t, b, dead, queue.Info{Ready: 1})
+}
+
+// TestMissingExchangeIsDeclaredAgain deletes the exchange of a delay, for which
+// RabbitMQ closes the channel of the publisher: the message arrives all the same,
+// and so does what was published with it.
+func TestMissingExchangeIsDeclaredAgain(t *testing.T) {
+	t.Parallel()
+	b := shared(t, nil)
+	top := b.Topology()
+	onChannel(t, func(ch *amqp.Channel) error { return ch.ExchangeDelete(top.Retry(time.Second), false, false) })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := b.Publish(ctx,
+		queue.Message{Queue: top.Outbound(0), ID: "at once"},
+		queue.Message{Queue: top.Inbound(), ID: "later", Delay: time.Second},
+	); err != nil {
+		t.Fatalf("Publish() = %v, want nil", err)
+	}
+	if d := receive(t, consume(t, b, top.Inbound(), 1)); d.ID != "later" {
+		t.Errorf("received %q, want %q", d.ID, "later")
+	}
+	if d := receive(t, consume(t, b, top.Outbound(0), 1)); d.ID != "at once" {
+		t.Errorf("received %q, want %q", d.ID, "at once")
+	}
 }

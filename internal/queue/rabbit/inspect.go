@@ -10,8 +10,8 @@ import (
 	"chatclub/internal/queue"
 )
 
-// inspector asks the broker about queues, one question at a time. It keeps its
-// channel, because opening one costs three times as much as a question. Its
+// inspector asks the broker about queues, one question at a time, on a channel
+// that it keeps: opening one costs three times as much as the question. Its
 // goroutine alone uses the channel, so callers can be freed by their contexts.
 type inspector struct {
 	session *session
@@ -59,7 +59,12 @@ func (i *inspector) ask(ch **amqp.Channel, name string) (queue.Info, error) {
 		}
 		*ch = c
 	}
-	q, err := (*ch).QueueDeclarePassive(name, true, false, false, false, nil)
+	return look(*ch, name)
+}
+
+// look asks for the state of a queue.
+func look(ch *amqp.Channel, name string) (queue.Info, error) {
+	q, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
 	if err != nil {
 		return queue.Info{}, err
 	}
@@ -69,11 +74,8 @@ func (i *inspector) ask(ch **amqp.Channel, name string) (queue.Info, error) {
 // Inspect asks the broker for the state of a queue. It waits for a lost broker
 // until ctx ends.
 func (b *Broker) Inspect(ctx context.Context, name string) (queue.Info, error) {
-	if name == "" || len(name) > queue.MaxName {
-		return queue.Info{}, fmt.Errorf("inspect: queue name has %d bytes, want 1 to %d", len(name), queue.MaxName)
-	}
-	if !b.enter() {
-		return queue.Info{}, fmt.Errorf("inspect %q: %w", name, queue.ErrClosed)
+	if err := b.admit("inspect", name); err != nil {
+		return queue.Info{}, err
 	}
 	defer b.calls.Done()
 	a, err := b.ask(ctx, name)

@@ -20,15 +20,24 @@ const (
 )
 
 const (
-	// minBackoff and maxBackoff bound the pause before the next connection. The
-	// one is so short that a restarted broker is found at once, the other so
-	// long that many replicas do not keep a struggling one from starting.
+	// minBackoff and maxBackoff bound the pause before the next connection:
+	// short enough that a restarted broker is found at once and Messenger's retry
+	// finds it too, long enough that many replicas do not keep a struggling one
+	// from starting: a hundred of them, with two links each, make some 130 attempts
+	// a second.
 	minBackoff = 200 * time.Millisecond
-	maxBackoff = 5 * time.Second
+	maxBackoff = 2 * time.Second
 	// closeTimeout bounds the polite end of a connection; a healthy broker
 	// answers within milliseconds, a blocked one never.
 	closeTimeout = 2 * time.Second
+	// maxPatience bounds what repeated stalls make of a link's patience. Each
+	// stall doubles it: a broker that is slow because it has too much to do
+	// would get the same messages again and again.
+	maxPatience = time.Minute
 )
+
+// errStalled says that a session was given up without an error of the broker.
+var errStalled = errors.New("broker stalled")
 
 // link keeps one connection to the broker up: it owns the current session and
 // makes the next when that one ends. Make it with newLink. Safe for concurrent
@@ -39,6 +48,8 @@ type link struct {
 	metrics *metrics
 	setup   func(*session) error // what this link needs of a new connection
 
+	patience time.Duration // how long the current session may stall; run's own
+
 	mu      sync.Mutex
 	current *session
 	blocked string        // why the broker does not read, "" while it does
@@ -46,9 +57,10 @@ type link struct {
 	changed chan struct{} // closed and replaced whenever the above change
 }
 
-func newLink(kind string, cfg Config, m *metrics, setup func(*session) error) *link {
+// newLink makes a link whose sessions may stall for so long.
+func newLink(kind string, cfg Config, patience time.Duration, m *metrics, setup func(*session) error) *link {
 	return &link{
-		kind: kind, cfg: cfg, metrics: m, setup: setup,
+		kind: kind, cfg: cfg, metrics: m, setup: setup, patience: patience,
 		fault: errors.New("not connected yet"), changed: make(chan struct{}),
 	}
 }
@@ -57,6 +69,7 @@ func newLink(kind string, cfg Config, m *metrics, setup func(*session) error) *l
 // the last session has ended.
 func (l *link) run(ctx context.Context) {
 	failures, established := 0, 0
+	least := l.patience
 	var logged loss
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		url := l.cfg.URLs[attempt%len(l.cfg.URLs)]
@@ -70,11 +83,24 @@ func (l *link) run(ctx context.Context) {
 			failures = 0
 		}
 		failures++
+		l.patience = adaptPatience(l.patience, least, time.Since(start), errors.Is(err, errStalled))
 		pause := pauseAfter(failures)
 		logged = l.logLoss(logged, loss{url: url, text: err.Error(), at: time.Now()}, err, pause)
 		backoff.Sleep(ctx, pause)
 	}
 	l.set(func() { l.current, l.fault = nil, queue.ErrClosed })
+}
+
+// adaptPatience returns the patience with the next session, given how the last
+// one ended and how long it lasted.
+func adaptPatience(now, least, lasted time.Duration, stalled bool) time.Duration {
+	if !stalled || lasted > 2*maxPatience {
+		now = least
+	}
+	if stalled {
+		now = min(2*now, max(maxPatience, least))
+	}
+	return now
 }
 
 // serve connects to one URL and returns when that session has ended, with the
@@ -118,7 +144,7 @@ func (l *link) serve(ctx context.Context, url string, established *int) error {
 // watch returns when s has ended, with the reason.
 func (l *link) watch(ctx context.Context, s *session) error {
 	// Stalls are noticed within a quarter more than the time-out.
-	tick := time.NewTicker(l.cfg.ConfirmTimeout / 4)
+	tick := time.NewTicker(l.patience / 4)
 	defer tick.Stop()
 	blocks := s.blocks
 	for {
@@ -132,15 +158,18 @@ func (l *link) watch(ctx context.Context, s *session) error {
 		case b, ok := <-blocks:
 			switch {
 			case !ok:
-				blocks = nil // closed with the connection; closes says why
+				blocks = nil // closed with the connection; closes tells why
 			case b.Active:
 				l.setBlocked("broker blocked: "+b.Reason, s)
 			default:
 				l.setBlocked("", s)
 			}
 		case <-tick.C:
-			if s.writer != nil && !l.isBlocked() && s.writer.stalled(l.cfg.ConfirmTimeout) {
-				s.drop(fmt.Errorf("no confirm for %s", l.cfg.ConfirmTimeout))
+			if s.writer != nil && !l.isBlocked() && s.writer.stalled(l.patience) {
+				s.drop(fmt.Errorf("%w: no confirm for %s", errStalled, l.patience))
+			}
+			if s.prober != nil && s.prober.stalled(l.patience) {
+				s.drop(fmt.Errorf("%w: no answer for %s", errStalled, l.patience))
 			}
 		case <-ctx.Done():
 			s.close()
@@ -163,8 +192,8 @@ type loss struct {
 }
 
 // remindEvery is how often a failure that stays the same is logged again at
-// full level. A broker that is down for a night fills no disk, and still a look
-// at the last minute of the log shows it.
+// full level: a broker that is down for a night fills no disk, and whoever
+// looks at the last minute sees it.
 const remindEvery = time.Minute
 
 // logLoss logs a failure: one that was logged before at debug only. It returns
@@ -187,7 +216,7 @@ func pauseAfter(failures int) time.Duration {
 	return backoff.Policy{Min: minBackoff, Max: maxBackoff, Low: 0.5, High: 1}.Delay(failures)
 }
 
-// set changes the guarded state and wakes all that wait for a change.
+// set changes the guarded state and wakes everybody who waits for a change.
 func (l *link) set(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,6 +263,8 @@ func (l *link) ready() error {
 		return fmt.Errorf("%s connection: %w", l.kind, l.current.cause)
 	case l.blocked != "":
 		return fmt.Errorf("%s connection: %s", l.kind, l.blocked)
+	case l.current.prober != nil && l.current.prober.silence() > maxSilence:
+		return fmt.Errorf("%s connection: no answer for %s", l.kind, l.current.prober.silence().Round(100*time.Millisecond))
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ import (
 func TestStaleAckHarmless(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, rabbittest.URL(t))
-	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1}})
-	name := b.Topology().Outbound()
+	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
+	name := b.Topology().Inbound()
 	s := consume(t, b, name, 2)
 	publish(t, b, name, "a", "b", "c")
 	first, old := receive(t, s), receive(t, s) // a with tag 1, b with tag 2
@@ -62,8 +62,8 @@ func TestStaleAckHarmless(t *testing.T) {
 func TestConnectionsCut(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, rabbittest.URL(t))
-	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1}})
-	flow := startFlow(t, b, b.Topology().Outbound())
+	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
+	flow := startFlow(t, b, b.Topology().Inbound())
 	for i := range 3 {
 		flow.awaitReceived(t, (i+1)*200)
 		p.cut()
@@ -78,9 +78,8 @@ func TestStall(t *testing.T) {
 	p := newProxy(t, rabbittest.URL(t))
 	var log logbook
 	b := open(t, rabbit.Config{
-		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1},
-		// After the stall each confirm must come within it, on a busy machine too.
-		ConfirmTimeout: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
+		ConfirmTimeout: 200 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	awaitReady(t, b)
 	p.freeze()
@@ -88,15 +87,48 @@ func TestStall(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		published <- b.Publish(ctx, queue.Message{Queue: b.Topology().Outbound(), ID: "a"})
+		published <- b.Publish(ctx, queue.Message{Queue: b.Topology().Inbound(), ID: "a"})
 	}()
 	eventually(t, "the stall is noticed", func() (string, bool) {
-		return log.String(), strings.Contains(log.String(), "no confirm for 1s")
+		return log.String(), strings.Contains(log.String(), "no confirm for 200ms")
 	})
 	p.thaw()
 	if err := <-published; err != nil {
 		t.Errorf("Publish(over a stall) = %v, want nil", err)
 	}
+}
+
+// TestMute keeps back everything that the broker says, as half-open connections
+// do: soon nothing is ready, and both connections go on at the next address.
+func TestMute(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, rabbittest.URL(t))
+	b := open(t, rabbit.Config{
+		URLs: []string{p.url, rabbittest.URL(t)}, Heartbeat: time.Minute,
+		Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
+	})
+	awaitReady(t, b)
+	name := b.Topology().Inbound()
+	s := consume(t, b, name, 1)
+	publish(t, b, name, "a")
+	d := receive(t, s)
+	p.freeze()
+	start := time.Now()
+	eventually(t, "it is not ready", func() (string, bool) { return "Ready() = nil", b.Ready() != nil })
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("Ready() = nil for %s, want some 1.5 s", took)
+	}
+	again := receive(t, s) // on the other connection, when RabbitMQ knows that the first is closed
+	if again.ID != "a" || d.Live() {
+		t.Errorf("received %q, the old delivery live: %t, want %q, false", again.ID, d.Live(), "a")
+	}
+	took := time.Since(start)
+	t.Logf("delivered again after %s", took)
+	if took > 20*time.Second {
+		t.Errorf("delivered again after %s, want some 6 s", took)
+	}
+	publish(t, b, name, "b") // the publishing connection is given up when a confirm is owed
+	awaitReady(t, b)
 }
 
 // TestAbandonedPlaces ends many calls by their contexts while the broker is
@@ -105,7 +137,7 @@ func TestAbandonedPlaces(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, rabbittest.URL(t))
 	b := open(t, rabbit.Config{
-		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1},
+		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 		Window: 16, ConfirmTimeout: time.Minute,
 	})
 	awaitReady(t, b)
@@ -113,8 +145,8 @@ func TestAbandonedPlaces(t *testing.T) {
 	for i := range 12 { // of 2 places each: more than the window has
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		err := b.Publish(ctx,
-			queue.Message{Queue: b.Topology().Outbound(), ID: fmt.Sprint(i, "a")},
-			queue.Message{Queue: b.Topology().Outbound(), ID: fmt.Sprint(i, "b")})
+			queue.Message{Queue: b.Topology().Inbound(), ID: fmt.Sprint(i, "a")},
+			queue.Message{Queue: b.Topology().Inbound(), ID: fmt.Sprint(i, "b")})
 		cancel()
 		if !errors.Is(err, queue.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Publish(mute broker) = %v, want %v and %v", err, queue.ErrUnavailable, context.DeadlineExceeded)
@@ -122,7 +154,7 @@ func TestAbandonedPlaces(t *testing.T) {
 	}
 	p.thaw()
 	for i := range 3 {
-		publish(t, b, b.Topology().Outbound(), fmt.Sprint("after", i))
+		publish(t, b, b.Topology().Inbound(), fmt.Sprint("after", i))
 	}
 }
 
@@ -138,7 +170,7 @@ func TestReturnsUnderLoad(t *testing.T) {
 			for range calls {
 				msgs := make([]queue.Message, each)
 				for i := range msgs {
-					msgs[i] = queue.Message{Queue: b.Topology().Outbound(), ID: "same"}
+					msgs[i] = queue.Message{Queue: b.Topology().Inbound(), ID: "same"}
 					if i%3 == 0 {
 						msgs[i].Queue = b.Topology().Prefix + ".missing"
 					}
@@ -153,7 +185,7 @@ func TestReturnsUnderLoad(t *testing.T) {
 	wg.Wait()
 	want := queue.Info{Ready: callers * calls * each * 2 / 3}
 	eventually(t, "every other message is queued", func() (string, bool) {
-		info, err := b.Inspect(t.Context(), b.Topology().Outbound())
+		info, err := b.Inspect(t.Context(), b.Topology().Inbound())
 		return fmt.Sprint(info, err), err == nil && info == want
 	})
 }
@@ -163,7 +195,7 @@ func TestReturnsUnderLoad(t *testing.T) {
 func TestQueueDeleted(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)
-	name := b.Topology().Outbound()
+	name := b.Topology().Inbound()
 	s := consume(t, b, name, 1)
 	publish(t, b, name, "before")
 	old := receive(t, s)
@@ -211,8 +243,8 @@ func onChannel(t *testing.T, do func(*amqp.Channel) error) {
 func TestUnreadDeliveriesRenewed(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, rabbittest.URL(t))
-	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1}})
-	name := b.Topology().Outbound()
+	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
+	name := b.Topology().Inbound()
 	s := consume(t, b, name, 3)
 	publish(t, b, name, "a", "b", "c")
 	delivered := func() {
@@ -245,10 +277,10 @@ func TestSettleWhileClosing(t *testing.T) {
 	t.Parallel()
 	var log logbook
 	b := open(t, rabbit.Config{
-		URLs: []string{rabbittest.URL(t)}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 1},
+		URLs: []string{rabbittest.URL(t)}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	name := b.Topology().Outbound()
+	name := b.Topology().Inbound()
 	const held = 200
 	msgs := make([]queue.Message, held)
 	for i := range msgs {

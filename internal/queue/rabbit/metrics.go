@@ -8,7 +8,7 @@ import (
 )
 
 // metrics are what a Broker counts. The labels are closed: connection is
-// publish or consume, redelivered is true or false.
+// publish or consume, redelivered is true or false, by is ack or requeue.
 type metrics struct {
 	connected   *prometheus.GaugeVec
 	reconnects  *prometheus.CounterVec
@@ -16,9 +16,10 @@ type metrics struct {
 	published   prometheus.Counter
 	republished prometheus.Counter
 	returned    prometheus.Counter
+	refused     prometheus.Counter
 	confirm     prometheus.Histogram
 	deliveries  *prometheus.CounterVec
-	settled     prometheus.Counter
+	settled     *prometheus.CounterVec
 	stale       prometheus.Counter
 }
 
@@ -37,6 +38,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		published:   prometheus.NewCounter(counter("published_total", "Messages that the broker confirmed.")),
 		republished: prometheus.NewCounter(counter("republished_total", "Messages published again because their confirm was lost.")),
 		returned:    prometheus.NewCounter(counter("returned_total", "Messages that no queue took.")),
+		refused:     prometheus.NewCounter(counter("refused_total", "Messages that their queue did not take: it is full, or has no leader.")),
 		confirm: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "chatclub", Subsystem: "broker", Name: "confirm_seconds",
 			Help: "Time from writing a group of messages to the confirm of its last.",
@@ -44,7 +46,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}),
 		deliveries: prometheus.NewCounterVec(counter("deliveries_total", "Messages received from queues."), []string{"redelivered"}),
-		settled:    prometheus.NewCounter(counter("settled_total", "Deliveries acknowledged.")),
+		settled:    prometheus.NewCounterVec(counter("settled_total", "Deliveries settled."), []string{"by"}),
 		stale:      prometheus.NewCounter(counter("stale_total", "Deliveries settled too late: their channel was gone.")),
 	}
 	for _, c := range []string{publishing, consuming} {
@@ -54,12 +56,15 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	for _, redelivered := range []string{"false", "true"} {
 		m.deliveries.WithLabelValues(redelivered)
 	}
+	for _, by := range []string{"ack", "requeue"} {
+		m.settled.WithLabelValues(by)
+	}
 	if reg == nil {
 		return m, nil
 	}
 	var faults []error
 	for _, c := range []prometheus.Collector{
-		m.connected, m.reconnects, m.blocked, m.published, m.republished, m.returned,
+		m.connected, m.reconnects, m.blocked, m.published, m.republished, m.returned, m.refused,
 		m.confirm, m.deliveries, m.settled, m.stale,
 	} {
 		faults = append(faults, reg.Register(c))

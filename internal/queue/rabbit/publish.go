@@ -18,14 +18,12 @@ const (
 	sharers = 8
 )
 
-var errNotConfirmed = errors.New("not confirmed")
-
 // Publish queues msgs: see queue.Publisher. A message that RabbitMQ could
 // never take is refused before any of them is sent. It returns at most a
 // write's time-out after ctx has ended. A queue of the topology that turns out
 // to be missing is declared again, for the next try.
 func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
-	if err := queue.ValidateAll(msgs); err != nil {
+	if err := queue.ValidateAll(b.cfg.Topology, msgs); err != nil {
 		return err
 	}
 	if !b.enter() {
@@ -36,13 +34,13 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	for i, m := range msgs {
 		items[i] = &item{Message: m, place: i}
 	}
-	var unroutable []*item
+	var failed []failure
 	var last *session
 	for len(items) > 0 {
 		err := ctx.Err()
 		if err == nil {
 			if last, err = b.publishing.session(ctx, b.closing); err == nil {
-				items, err = b.publishOn(ctx, last, items, &unroutable)
+				items, err = b.publishOn(ctx, last, items, &failed)
 			}
 		}
 		if err == nil {
@@ -51,37 +49,43 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 		if !errors.Is(err, queue.ErrClosed) {
 			err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
 		}
-		return faults(len(msgs), unroutable, items, fmt.Errorf("publish %d messages: %w", len(items), err))
+		return publishError(len(msgs), failed, items, fmt.Errorf("publish %d messages: %w", len(items), err))
 	}
-	if slices.ContainsFunc(unroutable, func(it *item) bool { return b.ours[it.Queue] }) {
-		b.declareAgain(last) // for the next caller
+	if slices.ContainsFunc(failed, func(f failure) bool { return b.ours[f.item.Queue] && errors.Is(f.err, queue.ErrUnroutable) }) {
+		b.declareAgain(last) // for whoever publishes next
 	}
-	return faults(len(msgs), unroutable, nil, nil)
+	return publishError(len(msgs), failed, nil, nil)
 }
 
-// faults returns the error of a call to Publish of n messages. It covers those
-// that no queue took, and those left when err ended the call.
-func faults(n int, unroutable, left []*item, err error) error {
-	if len(unroutable) == 0 && err == nil {
+// failure is a message that the broker has answered for, and does not have.
+type failure struct {
+	item *item
+	err  error
+}
+
+// publishError is the error of a call to Publish of n messages: of those that
+// failed, and of those left when err ended it.
+func publishError(n int, failed []failure, left []*item, err error) error {
+	if len(failed) == 0 && err == nil {
 		return nil
 	}
-	e := &queue.PublishError{Faults: make([]error, n)}
-	words := make([]error, 0, len(unroutable)+1)
-	for _, it := range unroutable {
-		e.Faults[it.place] = fmt.Errorf("publish to %q: %w", it.Queue, queue.ErrUnroutable)
-		words = append(words, e.Faults[it.place])
+	e := &queue.PublishError{Errs: make([]error, n)}
+	all := make([]error, 0, len(failed)+1)
+	for _, f := range failed {
+		e.Errs[f.item.place] = fmt.Errorf("publish to %q: %w", f.item.Queue, f.err)
+		all = append(all, e.Errs[f.item.place])
 	}
 	for _, it := range left {
-		e.Faults[it.place] = err
+		e.Errs[it.place] = err
 	}
-	e.Err = errors.Join(append(words, err)...)
+	e.Err = errors.Join(append(all, err)...)
 	return e
 }
 
-// publishOn publishes items on one session. When the session was lost or is
-// blocked it returns those to publish again, in order. When ctx ended it returns
-// an error, and with it those that are not known to be confirmed.
-func (b *Broker) publishOn(ctx context.Context, s *session, items []*item, unroutable *[]*item) ([]*item, error) {
+// publishOn publishes items on one session. It returns those to publish again,
+// in order, when the session was lost or is blocked, and an error when ctx
+// ended; those are then what is not known to be confirmed.
+func (b *Broker) publishOn(ctx context.Context, s *session, items []*item, failed *[]failure) ([]*item, error) {
 	f := flight{broker: b, session: s}
 	rest, err := f.send(ctx, items)
 	for err == nil && len(f.open) > 0 {
@@ -89,12 +93,12 @@ func (b *Broker) publishOn(ctx context.Context, s *session, items []*item, unrou
 	}
 	if err != nil {
 		for _, c := range f.open {
-			undecided, refused := c.soFar()
-			f.lost, f.refused = append(f.lost, undecided...), append(f.refused, refused...)
+			o := c.outcome()
+			f.lost, f.failed = append(f.lost, o.lost...), append(f.failed, o.failed...)
 		}
 		b.abandon(f.open) //nolint:contextcheck // it outlives ctx on purpose: the places come back when the confirms do
 	}
-	*unroutable = append(*unroutable, f.refused...)
+	*failed = append(*failed, f.failed...)
 	if err != nil {
 		return append(f.lost, rest...), err
 	}
@@ -106,9 +110,9 @@ func (b *Broker) publishOn(ctx context.Context, s *session, items []*item, unrou
 type flight struct {
 	broker  *Broker
 	session *session
-	open    []*chunk // written and not yet collected, in order
-	lost    []*item  // collected, and to be published again
-	refused []*item  // collected, and unroutable
+	open    []*chunk  // written and not yet collected, in order
+	lost    []*item   // collected, and to be published again
+	failed  []failure // collected
 }
 
 // send writes items as far as the session serves, and returns the rest.
@@ -144,9 +148,9 @@ func (f *flight) collect(ctx context.Context) error {
 	if err := f.open[0].wait(ctx); err != nil {
 		return err
 	}
-	lost, refused := f.broker.collect(f.open[0])
+	o := f.broker.collect(f.open[0])
 	f.open = f.open[1:]
-	f.lost, f.refused = append(f.lost, lost...), append(f.refused, refused...)
+	f.lost, f.failed = append(f.lost, o.lost...), append(f.failed, o.failed...)
 	return nil
 }
 
@@ -154,7 +158,7 @@ func (f *flight) collect(ctx context.Context) error {
 // chunk is nil when the session is of no use now, or ctx has ended.
 func (b *Broker) hand(ctx context.Context, s *session, items []*item) (*chunk, error) {
 	if b.publishing.isBlocked() {
-		return nil, nil //nolint:nilnil // no fault: the caller waits for better
+		return nil, nil //nolint:nilnil // no error: the caller waits for better
 	}
 	c := &chunk{items: items, writer: s.writer, sent: make(chan struct{})}
 	select {
@@ -183,50 +187,71 @@ func (c *chunk) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if it.confirm.Acked() {
-			c.writer.touch()
+		if !c.writer.ch.IsClosed() {
+			c.writer.touch() // a refusal, too, is an answer
 		}
 	}
 	return nil
 }
 
-// soFar sorts the items of a chunk whose caller no longer waits.
-func (c *chunk) soFar() (undecided, refused []*item) {
+// outcome is what is known of a chunk's items; what is in neither list is
+// confirmed.
+type outcome struct {
+	lost   []*item // undecided, or the session ended first
+	failed []failure
+}
+
+// outcome returns what is known now. It can be asked again later.
+func (c *chunk) outcome() outcome {
 	select {
 	case <-c.sent:
 	default:
-		return c.items, nil // the writer has them
+		return outcome{lost: c.items} // the writer has them
 	}
+	var o outcome
 	var confirmed []*item
 	for _, it := range c.items {
-		if it.confirm != nil && it.confirm.Acked() {
+		switch {
+		case !it.isDecided():
+			o.lost = append(o.lost, it)
+		case it.confirm.Acked():
 			confirmed = append(confirmed, it)
-		} else {
-			undecided = append(undecided, it)
+		case c.writer.ch.IsClosed(): // the library has decided, not the broker
+			o.lost = append(o.lost, it)
+		default:
+			o.failed = append(o.failed, failure{item: it, err: queue.ErrRefused})
 		}
 	}
-	return undecided, c.writer.takeRefused(confirmed)
+	for _, it := range c.writer.takeReturned(confirmed) {
+		o.failed = append(o.failed, failure{item: it, err: queue.ErrUnroutable})
+	}
+	return o
 }
 
-// collect sorts the items of a decided chunk and frees their places in the
-// window. A message that was not confirmed ends the session: by a nack RabbitMQ
-// says that a queue has no leader now. After that 3.10 refuses everything on
-// that channel.
-func (b *Broker) collect(c *chunk) (lost, refused []*item) {
-	lost, refused = c.soFar()
-	if len(lost) > 0 {
-		c.writer.session.drop(errNotConfirmed)
+// collect returns the outcome of a decided chunk and frees its places in the
+// window. Only a lost message ends the session. A refused one is the matter of
+// its queue: others on the same channel go on.
+func (b *Broker) collect(c *chunk) outcome {
+	o := c.outcome()
+	if len(o.lost) > 0 {
+		c.writer.session.drop(errors.New("messages not confirmed"))
 	} else {
 		b.metrics.confirm.Observe(time.Since(c.at).Seconds())
 	}
 	c.writer.unconfirmed.Add(-int64(len(c.items)))
 	b.window.Release(int64(len(c.items)))
-	b.metrics.published.Add(float64(len(c.items) - len(lost) - len(refused)))
-	b.metrics.returned.Add(float64(len(refused)))
-	return lost, refused
+	b.metrics.published.Add(float64(len(c.items) - len(o.lost) - len(o.failed)))
+	for _, f := range o.failed {
+		if errors.Is(f.err, queue.ErrRefused) {
+			b.metrics.refused.Inc()
+		} else {
+			b.metrics.returned.Inc()
+		}
+	}
+	return o
 }
 
-// abandon keeps watch over chunks whose caller is gone. Their places in the
+// abandon keeps watch over chunks whose caller is gone: their places in the
 // window are free only when the broker has decided, or the session has ended.
 func (b *Broker) abandon(chunks []*chunk) {
 	if len(chunks) == 0 {

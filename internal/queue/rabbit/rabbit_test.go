@@ -14,10 +14,9 @@ import (
 	"chatclub/internal/queue/queuetest"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
-	"chatclub/internal/tools/stall"
 )
 
-// patience bounds every wait for something that must happen. A reconnect takes
+// patience bounds every wait for something that must happen: a reconnect takes
 // up to 5 s of pause, and a restarted server tens of seconds on a busy machine.
 const patience = 90 * time.Second
 
@@ -28,6 +27,7 @@ func TestContract(t *testing.T) {
 	queuetest.Run(t, queuetest.Options{
 		Prefix: func(t *testing.T) string { return rabbittest.Prefix(t) },
 	}, func(t *testing.T, topology queue.Topology) queue.Broker {
+		rabbittest.DeleteAfter(t, queuetest.Lanes(topology)...)
 		return open(t, rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: topology})
 	})
 }
@@ -55,7 +55,7 @@ func shared(t testing.TB, reg prometheus.Registerer) *rabbit.Broker {
 	t.Helper()
 	b := open(t, rabbit.Config{
 		URLs:       []string{rabbittest.URL(t)},
-		Topology:   queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 2},
+		Topology:   queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 2},
 		Registerer: reg,
 	})
 	awaitReady(t, b)
@@ -76,8 +76,6 @@ func awaitReady(t testing.TB, b *rabbit.Broker) {
 // eventually polls until done, and fails the test with the last state.
 func eventually(t testing.TB, what string, done func() (state string, ok bool)) {
 	t.Helper()
-	meter := stall.Start()
-	defer meter.Stop()
 	deadline := time.Now().Add(patience)
 	for {
 		state, ok := done()
@@ -85,7 +83,7 @@ func eventually(t testing.TB, what string, done func() (state string, ok bool)) 
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s; last: %s; %v", what, patience, state, meter)
+			t.Fatalf("%s: not within %s; last: %s", what, patience, state)
 		}
 		time.Sleep(10 * time.Millisecond) // a poll of another process
 	}
@@ -113,8 +111,6 @@ func consume(t testing.TB, b queue.Broker, name string, prefetch int) queue.Subs
 
 func receive(t testing.TB, s queue.Subscription) *queue.Delivery {
 	t.Helper()
-	meter := stall.Start()
-	defer meter.Stop()
 	select {
 	case d, ok := <-s.Deliveries():
 		if !ok {
@@ -122,7 +118,7 @@ func receive(t testing.TB, s queue.Subscription) *queue.Delivery {
 		}
 		return d
 	case <-time.After(patience):
-		t.Fatalf("no delivery within %s; %v", patience, meter)
+		t.Fatalf("no delivery within %s", patience)
 	}
 	return nil
 }

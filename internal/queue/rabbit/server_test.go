@@ -14,7 +14,6 @@ import (
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
-	"chatclub/internal/tools/stall"
 )
 
 // TestServer upsets a private server. Its parts share the server, which takes
@@ -29,6 +28,7 @@ func TestServer(t *testing.T) {
 		{"restarted and killed under load", serverRestarted},
 		{"blocked", serverBlocked},
 		{"a queue without a leader", serverQueueWithoutLeader},
+		{"a queue that is full", serverQueueFull},
 		{"down at first", serverDown},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, server) })
@@ -39,13 +39,13 @@ func private(t *testing.T, server *rabbittest.Server, reg prometheus.Registerer)
 	t.Helper()
 	prefix := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	return open(t, rabbit.Config{
-		URLs: []string{server.URL}, Topology: queue.Topology{Prefix: prefix, Lanes: 2}, Registerer: reg,
+		URLs: []string{server.URL}, Topology: queue.Topology{Prefix: prefix, Partitions: 2}, Registerer: reg,
 	})
 }
 
 func serverRestarted(t *testing.T, server *rabbittest.Server) {
 	b := private(t, server, nil)
-	flow := startFlow(t, b, b.Topology().Outbound())
+	flow := startFlow(t, b, b.Topology().Inbound())
 	flow.awaitReceived(t, 200)
 	server.Restart()
 	flow.awaitReceived(t, 1000)
@@ -60,8 +60,8 @@ func serverBlocked(t *testing.T, server *rabbittest.Server) {
 	reg := prometheus.NewPedanticRegistry()
 	b := private(t, server, reg)
 	awaitReady(t, b)
-	s := consume(t, b, b.Topology().Outbound(), 2)
-	publish(t, b, b.Topology().Outbound(), "before")
+	s := consume(t, b, b.Topology().Inbound(), 2)
+	publish(t, b, b.Topology().Inbound(), "before")
 	held := receive(t, s)
 
 	server.Ctl("set_vm_memory_high_watermark", "0.00001")
@@ -83,12 +83,12 @@ chatclub_broker_blocked `+want+"\n"), "chatclub_broker_blocked"); err != nil {
 		}
 	}
 	gauge("1")
-	start, meter := time.Now(), stall.Watch(t)
+	start := time.Now()
 	if err := publishFor(t, b, "again", 50*time.Millisecond); !errors.Is(err, queue.ErrUnavailable) {
 		t.Errorf("Publish(blocked) = %v, want %v", err, queue.ErrUnavailable)
 	}
 	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("Publish(blocked) took %s, want its context's 50ms; %v", took, meter)
+		t.Errorf("Publish(blocked) took %s, want its context's 50ms", took)
 	}
 	if err := held.Ack(); err != nil {
 		t.Errorf("Ack(while publishing is blocked) = %v, want nil", err)
@@ -97,7 +97,7 @@ chatclub_broker_blocked `+want+"\n"), "chatclub_broker_blocked"); err != nil {
 	server.Ctl("set_vm_memory_high_watermark", "0.6")
 	awaitReady(t, b)
 	gauge("0")
-	publish(t, b, b.Topology().Outbound(), "after")
+	publish(t, b, b.Topology().Inbound(), "after")
 	for receive(t, s).ID != "after" { // "during" may or may not have been queued
 	}
 }
@@ -106,7 +106,7 @@ func publishFor(t *testing.T, b queue.Broker, id string, d time.Duration) error 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	return b.Publish(ctx, queue.Message{Queue: b.Topology().Outbound(), ID: id})
+	return b.Publish(ctx, queue.Message{Queue: b.Topology().Inbound(), ID: id})
 }
 
 func serverDown(t *testing.T, server *rabbittest.Server) {
@@ -120,26 +120,26 @@ func serverDown(t *testing.T, server *rabbittest.Server) {
 		t.Errorf("Publish(no server) = %v, want %v and %v", err, queue.ErrUnavailable, context.DeadlineExceeded)
 	}
 	if !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "guest") {
-		t.Errorf("error %q, want it to say the cause and no user or password", err)
+		t.Errorf("error %q, want it to tell the cause and no user or password", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := b.Inspect(ctx, b.Topology().Outbound()); !errors.Is(err, queue.ErrUnavailable) {
+	if _, err := b.Inspect(ctx, b.Topology().Inbound()); !errors.Is(err, queue.ErrUnavailable) {
 		t.Errorf("Inspect(no server) = %v, want %v", err, queue.ErrUnavailable)
 	}
-	s := consume(t, b, b.Topology().Outbound(), 1)
+	s := consume(t, b, b.Topology().Inbound(), 1)
 	server.Restart()
-	publish(t, b, b.Topology().Outbound(), "late")
+	publish(t, b, b.Topology().Inbound(), "late")
 	if d := receive(t, s); d.ID != "late" {
 		t.Errorf("received %q, want %q", d.ID, "late")
 	}
 	server.Stop() // Close must not wait for a server that is gone
-	start, meter := time.Now(), stall.Watch(t)
+	start := time.Now()
 	if err := b.Close(); err != nil {
 		t.Errorf("Close() = %v, want nil", err)
 	}
 	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("Close(no server) took %s, want at most 10s; %v", took, meter)
+		t.Errorf("Close(no server) took %s, want at most 10s", took)
 	}
 }
 
@@ -149,33 +149,91 @@ func serverQueueWithoutLeader(t *testing.T, server *rabbittest.Server) {
 	b := private(t, server, nil)
 	awaitReady(t, b)
 	top := b.Topology()
-	publish(t, b, top.Lane(0), "first") // from now on the channel knows the queue
+	publish(t, b, top.Outbound(0), "first") // from now on the channel knows the queue
 	s := consume(t, b, top.Inbound(), 3)
 	publish(t, b, top.Inbound(), "a", "b", "c")
-	leader := "{'%2F_" + top.Lane(0) + "', node()}"
+	leader := "{'%2F_" + top.Outbound(0) + "', node()}"
 	server.Ctl("eval", "sys:suspend("+leader+").")
 
 	var list []queue.Transfer
-	for _, to := range []string{top.Bulk(), top.Lane(0), top.Bulk()} {
+	for _, to := range []string{top.Outbound(1), top.Outbound(0), top.Outbound(1)} {
 		d := receive(t, s)
 		list = append(list, queue.Transfer{Delivery: d, To: []queue.Message{{Queue: to, ID: d.ID}}})
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	meter := stall.Watch(t)
-	errs := queue.MoveAll(ctx, b, list)
+	errs := queue.TransferAll(ctx, b, list)
 	if errs[0] != nil || !errors.Is(errs[1], queue.ErrUnavailable) || errs[2] != nil {
-		t.Errorf("MoveAll() = %v, want %v of the second alone; %v", errs, queue.ErrUnavailable, meter)
+		t.Errorf("TransferAll() = %v, want %v of the second alone", errs, queue.ErrUnavailable)
 	}
-	awaitQueued(t, b, top.Bulk(), queue.Info{Ready: 2})
+	awaitQueued(t, b, top.Outbound(1), queue.Info{Ready: 2})
 	server.Ctl("eval", "sys:resume("+leader+").")
-	if errs := queue.MoveAll(t.Context(), b, list[1:2]); errs[0] != nil {
-		t.Errorf("MoveAll(the second again) = %v, want nil", errs[0])
+	if errs := queue.TransferAll(t.Context(), b, list[1:2]); errs[0] != nil {
+		t.Errorf("TransferAll(the second again) = %v, want nil", errs[0])
 	}
 	if err := s.Close(); err != nil {
 		t.Errorf("Close() = %v, want nil", err)
 	}
 	awaitQueued(t, b, top.Inbound(), queue.Info{})
+}
+
+// serverQueueFull limits the length of one queue: what is published to it is
+// refused, each message by itself, and all else goes on, on the same connection.
+func serverQueueFull(t *testing.T, server *rabbittest.Server) {
+	reg := prometheus.NewPedanticRegistry()
+	b := private(t, server, reg)
+	awaitReady(t, b)
+	full, other := b.Topology().Outbound(0), b.Topology().Outbound(1)
+	server.Ctl("set_policy", "full", "^"+full+"$", `{"max-length": 3}`, "--apply-to", "queues")
+	defer server.Ctl("clear_policy", "full")
+
+	refused, sent := 0, 0
+	eventually(t, "the queue is full", func() (string, bool) {
+		err := b.Publish(t.Context(),
+			queue.Message{Queue: full, ID: "full"}, queue.Message{Queue: other, ID: "other"}, queue.Message{Queue: full, ID: "full too"})
+		sent++
+		if err == nil {
+			return "it takes more", false
+		}
+		some, ok := errors.AsType[*queue.PublishError](err)
+		if !ok || some.Errs[1] != nil || !errors.Is(err, queue.ErrRefused) || errors.Is(err, queue.ErrUnavailable) {
+			t.Errorf("Publish(to a full queue and another) = %v, want %v of the first and third alone", err, queue.ErrRefused)
+		}
+		for _, err := range some.Errs {
+			if err != nil {
+				refused++
+			}
+		}
+		return fmt.Sprint(refused, " refused"), refused > 10
+	})
+	awaitQueued(t, b, other, queue.Info{Ready: sent})
+	want := fmt.Sprintf(`
+# HELP chatclub_broker_reconnects_total Connections made after the first.
+# TYPE chatclub_broker_reconnects_total counter
+chatclub_broker_reconnects_total{connection="consume"} 0
+chatclub_broker_reconnects_total{connection="publish"} 0
+# HELP chatclub_broker_refused_total Messages that their queue did not take: it is full, or has no leader.
+# TYPE chatclub_broker_refused_total counter
+chatclub_broker_refused_total %d
+# HELP chatclub_broker_republished_total Messages published again because their confirm was lost.
+# TYPE chatclub_broker_republished_total counter
+chatclub_broker_republished_total 0
+`, refused)
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want),
+		"chatclub_broker_reconnects_total", "chatclub_broker_refused_total", "chatclub_broker_republished_total"); err != nil {
+		t.Error(err)
+	}
+
+	s := consume(t, b, full, 100)
+	eventually(t, "the queue takes messages again", func() (string, bool) {
+		for len(s.Deliveries()) > 0 {
+			if err := receive(t, s).Ack(); err != nil {
+				t.Errorf("Ack() = %v, want nil", err)
+			}
+		}
+		err := b.Publish(t.Context(), queue.Message{Queue: full, ID: "again"})
+		return fmt.Sprint(err), err == nil
+	})
 }
 
 func awaitQueued(t *testing.T, b queue.Broker, name string, want queue.Info) {

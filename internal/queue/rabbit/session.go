@@ -12,8 +12,9 @@ import (
 // session is one AMQP connection and what was made on it. It is up from
 // newSession until drop, and is never repaired.
 type session struct {
-	conn *amqp.Connection
-	raw  *socket // under conn; closing it ends everything on conn at once
+	conn  *amqp.Connection
+	raw   *socket // under conn; closing it ends everything on conn at once
+	began time.Time
 
 	closes        chan *amqp.Error
 	blocks        chan amqp.Blocking
@@ -21,6 +22,7 @@ type session struct {
 
 	writer    *writer    // on the publishing link
 	inspector *inspector // on the consuming link
+	prober    *prober    // on the consuming link
 
 	workers sync.WaitGroup
 	once    sync.Once
@@ -30,7 +32,7 @@ type session struct {
 
 func newSession(conn *amqp.Connection, raw *socket) *session {
 	return &session{
-		conn: conn, raw: raw, lost: make(chan struct{}),
+		conn: conn, raw: raw, began: time.Now(), lost: make(chan struct{}),
 		// The library sends to these from its reading goroutine: one loss, and
 		// one change of the alarm at a time, which watch takes at once.
 		closes: conn.NotifyClose(make(chan *amqp.Error, 1)),
@@ -39,8 +41,8 @@ func newSession(conn *amqp.Connection, raw *socket) *session {
 }
 
 // drop ends the session: every confirm that is still owed fails, every
-// delivery becomes stale. The first cause is kept; what the library
-// says about the connection comes before what a caller saw of it.
+// delivery becomes stale. The first cause is kept; what the library has to
+// tell about the connection comes before what a caller saw of it.
 func (s *session) drop(cause error) {
 	s.once.Do(func() {
 		s.cause = cause

@@ -17,7 +17,7 @@ const (
 	// handshake. A broker further away than this is of no use.
 	dialTimeout = 5 * time.Second
 	// writeTimeout bounds every write. A broker under a memory or disk alarm
-	// stops reading. Without the bound, publishing and closing would wait for
+	// stops reading; without the bound, publishing and closing would wait for
 	// it for ever and heed no context.
 	writeTimeout = 5 * time.Second
 	// maxHeld bounds one write, at what gains nothing more.
@@ -52,7 +52,7 @@ func (s *socket) Write(p []byte) (int, error) {
 }
 
 // releaseLocked writes what was held back. A failure ends the connection,
-// because its writers have seen no error.
+// because those who wrote it were told that all went well.
 func (s *socket) releaseLocked() error {
 	_, err := s.writeLocked(s.held)
 	s.held = s.held[:0]
@@ -71,7 +71,7 @@ func (s *socket) writeLocked(p []byte) (int, error) {
 }
 
 // together makes one write of all that f writes, and of what others write
-// meanwhile. The AMQP library writes each frame by itself, and a system call
+// meanwhile: the AMQP library writes each frame by itself, and a system call
 // costs more than the making of a frame.
 func (s *socket) together(f func() error) error {
 	s.mu.Lock()
@@ -87,9 +87,9 @@ func (s *socket) together(f func() error) error {
 	return errors.Join(err, s.releaseLocked())
 }
 
-// dial opens an AMQP connection and gives its socket beside it. Closing the
-// socket ends the connection at once; closing the connection waits for the
-// broker. It heeds ctx to the end of the handshake.
+// dial opens an AMQP connection and gives its socket beside it: closing the
+// socket ends the connection at once, where closing the connection waits for
+// the broker. It heeds ctx to the end of the handshake.
 func dial(ctx context.Context, url, name string, heartbeat time.Duration) (*amqp.Connection, *socket, error) {
 	uri, err := amqp.ParseURI(url)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestTogetherIsBounded(t *testing.T) {
 	}
 }
 
-// TestTogetherFails: the writers have seen no error, so the
+// TestTogetherFails: those who wrote were told that all went well, so the
 // connection ends.
 func TestTogetherFails(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,9 @@ import (
 	"chatclub/internal/queue"
 )
 
+// consumerTag names the one consumer of a channel.
+const consumerTag = "chatclub"
+
 // subscription is one consumer of one queue, on one AMQP channel at a time.
 type subscription struct {
 	broker   *Broker
@@ -24,8 +27,10 @@ type subscription struct {
 	prefetch int
 	out      chan *queue.Delivery
 
-	cancel context.CancelFunc // ends run
-	done   chan struct{}      // closed when run has returned
+	cancel    context.CancelFunc // ends the deliveries
+	cancelled chan struct{}      // closed when out is closed
+	end       context.CancelFunc // ends run
+	done      chan struct{}      // closed when run has returned
 }
 
 // Consume subscribes to a queue: see queue.Broker. The subscription renews
@@ -37,30 +42,41 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 	case opts.Prefetch < 1 || opts.Prefetch > math.MaxUint16: // basic.qos carries 16 bits
 		return nil, fmt.Errorf("consume %q: prefetch %d must be 1 to %d", name, opts.Prefetch, math.MaxUint16)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(context.Background())
+	receiving, cancel := context.WithCancel(ctx)
 	s := &subscription{
 		broker: b, queue: name, prefetch: opts.Prefetch,
 		out:    make(chan *queue.Delivery, opts.Prefetch),
-		cancel: cancel, done: make(chan struct{}),
+		cancel: cancel, cancelled: make(chan struct{}),
+		end: end, done: make(chan struct{}),
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		cancel()
+		end()
 		return nil, fmt.Errorf("consume %q: %w", name, queue.ErrClosed)
 	}
 	b.subs[s] = struct{}{}
-	go s.run(ctx) // Close waits for it
+	go s.run(ctx, receiving) // Close waits for it
 	return s, nil
 }
 
 // Deliveries is where deliveries arrive, in queue order.
 func (s *subscription) Deliveries() <-chan *queue.Delivery { return s.out }
 
+// Cancel ends the deliveries: see queue.Subscription. It returns when the
+// broker has confirmed that, or does not answer. What was delivered and not yet
+// read can still be read.
+func (s *subscription) Cancel() error {
+	s.cancel()
+	<-s.cancelled
+	return nil
+}
+
 // Close ends the subscription: see queue.Subscription. It returns when the
 // broker has taken back what was not settled, or does not answer.
 func (s *subscription) Close() error {
-	s.cancel()
+	s.end()
 	<-s.done
 	s.broker.mu.Lock()
 	defer s.broker.mu.Unlock()
@@ -68,18 +84,20 @@ func (s *subscription) Close() error {
 	return nil
 }
 
-func (s *subscription) run(ctx context.Context) {
+// run consumes until receiving ends, on one session after another, and on the
+// last one serves what it delivered until ctx ends.
+func (s *subscription) run(ctx, receiving context.Context) {
 	defer close(s.done)
-	defer close(s.out)
-	for failures := 0; ctx.Err() == nil; {
-		session, err := s.broker.consuming.session(ctx, nil)
+	defer s.endDeliveries()
+	for failures := 0; receiving.Err() == nil; {
+		session, err := s.broker.consuming.session(receiving, nil)
 		if err != nil {
-			return // ctx ended
+			return // receiving ended
 		}
 		start := time.Now()
-		err = s.serve(ctx, session)
+		err = s.serve(ctx, receiving, session)
 		s.discard()
-		if ctx.Err() != nil {
+		if receiving.Err() != nil {
 			return
 		}
 		if session.isLost() { // the link says so, and waits before the next one
@@ -91,24 +109,40 @@ func (s *subscription) run(ctx context.Context) {
 		failures++
 		pause := pauseAfter(failures)
 		s.broker.cfg.Log.Warn("subscription lost", "queue", s.queue, "retry_in", pause, "err", err)
-		backoff.Sleep(ctx, pause)
+		backoff.Sleep(receiving, pause)
 	}
 }
 
-// discard takes back what was not read: it is stale, and will be delivered
+// endDeliveries closes out, once. Only run's goroutine calls it.
+func (s *subscription) endDeliveries() {
+	select {
+	case <-s.cancelled:
+	default:
+		close(s.out)
+		close(s.cancelled)
+	}
+}
+
+// discard takes back what nobody has read: it is stale, and will be delivered
 // again. Only run sends to out, so nothing comes in meanwhile.
 func (s *subscription) discard() {
 	for {
 		select {
-		case <-s.out:
+		case _, open := <-s.out:
+			if !open {
+				return
+			}
 		default:
 			return
 		}
 	}
 }
 
-// serve consumes on one channel of one session until either ends.
-func (s *subscription) serve(ctx context.Context, session *session) error {
+// serve consumes on one channel of one session until either ends. When
+// receiving ends it cancels the consumer and keeps the channel, for what is to
+// be settled, until ctx ends.
+func (s *subscription) serve(ctx, receiving context.Context, session *session) error {
+	began := time.Now()
 	ch, err := session.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("open channel: %w", err)
@@ -120,32 +154,79 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 	if err := ch.Qos(s.prefetch, 0, false); err != nil {
 		return fmt.Errorf("set prefetch: %w", err)
 	}
-	in, err := ch.Consume(s.queue, "", false, false, false, false, nil)
-	if is(err, amqp.NotFound) {
-		// Deleted under our feet: when it is ours, make it again.
-		return errors.Join(fmt.Errorf("subscribe: %w", err), s.broker.declare(session))
+	in, err := ch.Consume(s.queue, consumerTag, false, false, false, false, nil)
+	if is(err, amqp.NotFound) && s.broker.ours[s.queue] {
+		// Deleted under our feet: make it again.
+		return errors.Join(fmt.Errorf("subscribe: %w", err), s.broker.declare(session, began))
 	}
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
+	if lost, err := s.receive(receiving, session, c, in); lost || err != nil {
+		if err == nil {
+			err = lossOfChannel(closes, cancels)
+		}
+		return err
+	}
+	if ctx.Err() != nil {
+		return nil // closing the channel gives back what is still to come
+	}
+	if err := s.cancelConsumer(session, c, in); err != nil {
+		return err
+	}
+	s.endDeliveries()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-session.lost:
+		return session.cause
+	case err := <-closes:
+		return lossOf(err)
+	}
+}
+
+// receive passes deliveries on until receiving or the session has ended, or
+// the consumer is lost.
+func (s *subscription) receive(receiving context.Context, session *session, c *channel, in <-chan amqp.Delivery) (lost bool, err error) {
 	for {
 		select {
 		case d, ok := <-in:
 			if !ok {
-				return lossOfChannel(closes, cancels)
+				return true, nil
 			}
-			s.broker.metrics.deliveries.WithLabelValues(strconv.FormatBool(d.Redelivered)).Inc()
+			// There is a place for it: no more than the prefetch are unsettled.
 			select {
-			case s.out <- queue.NewDelivery(s.broker, c, d.DeliveryTag, s.message(d), d.Redelivered):
-			case <-ctx.Done():
-				return nil
+			case s.out <- s.delivery(d, c):
 			case <-session.lost:
-				return session.cause
+				return true, session.cause
 			}
-		case <-ctx.Done():
-			return nil
+		case <-receiving.Done():
+			return false, nil
 		}
 	}
+}
+
+// cancelConsumer has the broker stop delivering, and passes on what it
+// delivered before.
+func (s *subscription) cancelConsumer(session *session, c *channel, in <-chan amqp.Delivery) error {
+	guard := time.AfterFunc(closeTimeout, func() { session.drop(errors.New("cancelling a consumer took too long")) })
+	defer guard.Stop()
+	if err := c.ch.Cancel(consumerTag, false); err != nil {
+		return fmt.Errorf("cancel consumer: %w", err)
+	}
+	for d := range in {
+		select {
+		case s.out <- s.delivery(d, c):
+		case <-session.lost:
+			return session.cause
+		}
+	}
+	return nil
+}
+
+func (s *subscription) delivery(d amqp.Delivery, c *channel) *queue.Delivery {
+	s.broker.metrics.deliveries.WithLabelValues(strconv.FormatBool(d.Redelivered)).Inc()
+	return queue.NewDelivery(s.broker, c, d.DeliveryTag, received(s.queue, d), d.Redelivered)
 }
 
 // lossOfChannel says why the deliveries ended.
@@ -160,10 +241,10 @@ func lossOfChannel(closes <-chan *amqp.Error, cancels <-chan string) error {
 	}
 }
 
-// message returns what arrived, such that it can be published again. A program
-// of others may have put it on the queue, with less than our messages have.
-func (s *subscription) message(d amqp.Delivery) queue.Message {
-	m := queue.Message{Queue: s.queue, ID: d.MessageId, Body: d.Body}
+// received is what arrived from a queue, such that it can be published again: whoever put it
+// on the queue may have known less of what chatclub's messages are like.
+func received(name string, d amqp.Delivery) queue.Message {
+	m := queue.Message{Queue: name, ID: d.MessageId, Body: d.Body}
 	if m.ID == "" {
 		m.ID = digestID(d.Body)
 	}

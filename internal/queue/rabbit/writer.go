@@ -12,22 +12,23 @@ import (
 	"chatclub/internal/queue"
 )
 
-// writer publishes on one session. Its goroutine alone uses the channel, so that
-// contexts free the callers that wait for it. The library's own methods ignore
-// contexts while the socket is full.
+// writer publishes on one session. Its goroutine alone uses the channel, so
+// callers that wait for it can be freed by their contexts, which the library's
+// own methods ignore while the socket is full.
 type writer struct {
-	session *session
-	ch      *amqp.Channel
-	in      chan *chunk // unbuffered: what was sent is in the writer's hands
-	began   time.Time
+	session  *session
+	exchange func(queue.Message) string
+	ch       *amqp.Channel
+	in       chan *chunk // unbuffered: what was sent is in the writer's hands
+	began    time.Time
 
 	sequence    uint64       // of the last message written; the goroutine's own
 	unconfirmed atomic.Int64 // messages written or about to be, and not collected
 	progress    atomic.Int64 // when a confirm last came, in ns since began
 
-	returns chan amqp.Return
-	mu      sync.Mutex
-	refused map[uint64]struct{} // sequence numbers that came back
+	returns  chan amqp.Return
+	mu       sync.Mutex
+	returned map[uint64]struct{} // sequence numbers that came back
 }
 
 // chunk is a group of messages on its way through one writer.
@@ -44,11 +45,25 @@ type item struct {
 	place    int                        // among the call's messages
 	sequence uint64                     // on the session that has it
 	confirm  *amqp.DeferredConfirmation // nil when it was not written
-	refused  bool                       // it is confirmed and came back
+	returned bool                       // it is confirmed and came back
 }
 
-// newWriter starts a writer on s for a window of so many places.
-func newWriter(s *session, places int) (*writer, error) {
+// isDecided reports whether nothing more will be heard of the item.
+func (it *item) isDecided() bool {
+	if it.confirm == nil {
+		return false
+	}
+	select {
+	case <-it.confirm.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// newWriter starts a writer on s for a window of so many places. It publishes
+// each message to its exchange.
+func newWriter(s *session, places int, exchange func(queue.Message) string) (*writer, error) {
 	ch, err := s.conn.Channel()
 	if err != nil {
 		return nil, fmt.Errorf("open channel to publish: %w", err)
@@ -57,10 +72,10 @@ func newWriter(s *session, places int) (*writer, error) {
 		return nil, fmt.Errorf("ask for confirms: %w", err)
 	}
 	w := &writer{
-		session: s, ch: ch, in: make(chan *chunk), began: time.Now(),
-		refused: make(map[uint64]struct{}),
+		session: s, exchange: exchange, ch: ch, in: make(chan *chunk), began: time.Now(),
+		returned: make(map[uint64]struct{}),
 		// A message keeps its place in the window until its return was taken
-		// from here. So there are never more than fit, and the library's
+		// from here, so there are never more than fit and the library's
 		// reading goroutine never waits.
 		returns: ch.NotifyReturn(make(chan amqp.Return, places)),
 	}
@@ -87,7 +102,7 @@ func (w *writer) write(c *chunk) {
 		w.touch()
 	}
 	for _, it := range c.items { // a second try must not show the first one's outcome
-		it.sequence, it.confirm, it.refused = 0, nil, false
+		it.sequence, it.confirm, it.returned = 0, nil, false
 	}
 	if err := w.session.raw.together(func() error { return w.publish(c.items) }); err != nil {
 		w.session.drop(fmt.Errorf("write messages: %w", err))
@@ -99,7 +114,7 @@ func (w *writer) publish(items []*item) error {
 	for _, it := range items {
 		w.sequence++
 		it.sequence = w.sequence
-		confirm, err := w.ch.PublishWithDeferredConfirm("", it.Queue, true, false, amqp.Publishing{
+		confirm, err := w.ch.PublishWithDeferredConfirm(w.exchange(it.Message), it.Queue, true, false, amqp.Publishing{
 			DeliveryMode:  amqp.Persistent,
 			MessageId:     it.ID,
 			CorrelationId: strconv.FormatUint(it.sequence, 10),
@@ -135,10 +150,11 @@ func (w *writer) stalled(timeout time.Duration) bool {
 	return w.unconfirmed.Load() > 0 && time.Since(w.began)-time.Duration(w.progress.Load()) > timeout
 }
 
-// takeRefused returns those of the confirmed items that came back unroutable. The
-// broker sends a return before its confirm, and the library queues the one
-// before it completes the other, so nothing can come later.
-func (w *writer) takeRefused(items []*item) []*item {
+// takeReturned returns those of the confirmed items that came back unroutable,
+// as often as it is asked. The broker sends a return before its confirm, and
+// the library queues the one before it completes the other, so nothing can come
+// later.
+func (w *writer) takeReturned(items []*item) []*item {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for more := true; more; {
@@ -148,21 +164,21 @@ func (w *writer) takeRefused(items []*item) []*item {
 				break
 			}
 			if n, err := strconv.ParseUint(r.CorrelationId, 10, 64); err == nil {
-				w.refused[n] = struct{}{}
+				w.returned[n] = struct{}{}
 			}
 		default:
 			more = false
 		}
 	}
-	var refused []*item
+	var returned []*item
 	for _, it := range items {
-		if _, ok := w.refused[it.sequence]; ok {
-			delete(w.refused, it.sequence)
-			it.refused = true
+		if _, ok := w.returned[it.sequence]; ok {
+			delete(w.returned, it.sequence)
+			it.returned = true
 		}
-		if it.refused {
-			refused = append(refused, it)
+		if it.returned {
+			returned = append(returned, it)
 		}
 	}
-	return refused
+	return returned
 }

@@ -1,6 +1,7 @@
-// Package transfer moves deliveries to other queues. Each is acknowledged only
-// after all that takes its place is confirmed, and nothing overtakes on its way
-// to one queue. A queue that takes no messages holds up no other.
+// Package transfer moves deliveries to other queues: each is published, and
+// acknowledged once that is confirmed. What goes to one queue goes in order. A
+// queue that takes nothing holds up no other, and what was confirmed is never
+// published again.
 package transfer
 
 import (
@@ -11,116 +12,187 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"chatclub/internal/backoff"
 	"chatclub/internal/queue"
 )
 
 const (
-	// batchSize is how many messages move with one publish. A mover that is
-	// killed between the broker's confirms and its own acknowledgements has
-	// doubled so many. More in one gain nothing, because the broker's client
-	// writes so many at a time.
-	batchSize = 64
-	// batchTimeout is how long the messages to one queue may keep those to all
-	// others waiting. It also bounds for how long deliveries that became stale
-	// meanwhile may still be published.
-	batchTimeout = 5 * time.Second
-	// blockedTimeout is the same for a blocked queue, where no other message
-	// waits. A mover that gives up earlier publishes the message once more, and
-	// a queue that has a leader again may keep them all.
+	// batch is how many messages go with one publish. A process that is killed
+	// between the broker's confirms and its own acknowledgements has doubled so
+	// many, and more in one gain nothing: it is what the broker's client writes
+	// at a time.
+	batch = 64
+	// publishTimeout is how long the messages to one queue may keep those to all
+	// others waiting.
+	publishTimeout = 5 * time.Second
+	// blockedTimeout is the same for a queue that did not take a message, where
+	// nobody else waits: whoever gives up earlier publishes that message once
+	// more, and a queue that has a leader again may keep them all.
 	blockedTimeout = 30 * time.Second
 	// reminder is how often a blocked queue is logged.
 	reminder = time.Minute
-	// Backoff between two tries of a blocked queue: from a quarter second, as
-	// between the attempts of a call, to half a minute.
-	minBackoff = 250 * time.Millisecond
-	maxBackoff = 30 * time.Second
 )
+
+// Item is one delivery and what takes its place.
+type Item struct {
+	queue.Transfer
+	Tag any // the caller's own
+}
+
+// State is what became of an item.
+type State int
+
+// The states. Every item ends in one of the last three.
+const (
+	Blocked State = iota // its queue takes nothing now; it waits here
+	Done                 // published and acknowledged
+	Stale                // it is, or will be, delivered again
+	Failed               // unsettled: no broker could take it, or none had when Run ended
+)
+
+// Event tells of an item.
+type Event struct {
+	Item  *Item
+	State State
+	Err   error
+}
 
 // Config is what a Mover needs. All fields must be set.
 type Config struct {
-	Publisher queue.Publisher
-	Log       *slog.Logger
-	Now       func() time.Time
-	Random    func() float64     // [0, 1), safe for concurrent use
-	Stale     prometheus.Counter // deliveries that became stale before they were moved
+	Broker queue.Broker
+	Log    *slog.Logger
+	Now    func() time.Time
+	Random func() float64
+	Notify func(Event) // called by several goroutines; must not block
 }
 
-// Transfer is a delivery that moves to other queues.
-type Transfer struct {
-	queue.Transfer
-	Done func() // called once it has moved; must not block
-}
-
-// Mover publishes messages elsewhere and acknowledges each once it is
-// confirmed. The errors of some change nothing for the others.
-//
-// All go together, in order, up to a message that its queue does not take. Then
-// this queue is blocked. What is to go to it waits, in order, while one message
-// at a time is tried, and all other queues go on. Once that message is confirmed
-// the rest follows. So a message that was confirmed is never published again.
-// Of those whose confirm is in doubt only the first is published again and
-// again. After does not wait for a blocked queue: one queue without a leader must
-// not keep a lane from being given up.
-//
-// Make one with New; the zero value is not useful. Safe for concurrent use.
+// Mover moves items in the order in which they were added. All go together, up
+// to one that its queue does not take. This queue is then blocked: what is to go
+// to it waits, in order, while one message at a time is tried, and all other
+// queues go on. Once that message is confirmed the rest follows. Make one with
+// New. Safe for concurrent use.
 type Mover struct {
-	*inbox
-	cfg Config
+	cfg   Config
+	retry backoff.Policy
 
-	retries   sync.WaitGroup
-	blockedMu sync.Mutex
-	blocked   map[string][]*item // by queue, what waits; an entry exists while its retry runs
+	mu      sync.Mutex
+	inbox   []*Item
+	ending  bool
+	blocked map[string][]*Item // by queue; an entry exists while its retry runs
+	more    chan struct{}      // one place: set when there is something to see
+	retries sync.WaitGroup
 }
 
-// New returns a mover that moves nothing until Run.
+// New returns a mover without work.
 func New(cfg Config) *Mover {
-	return &Mover{cfg: cfg, inbox: newInbox(), blocked: make(map[string][]*item)}
-}
-
-// Run moves until End, or until ctx ends. What was not moved then stays on its
-// queue. All goroutines have ended when it returns.
-func (m *Mover) Run(ctx context.Context) {
-	for items := m.take(batchSize); items != nil; items = m.take(batchSize) {
-		m.move(ctx, items)
+	return &Mover{
+		cfg:     cfg,
+		retry:   backoff.Policy{Min: 250 * time.Millisecond, Max: 30 * time.Second, High: 1, Random: cfg.Random},
+		blocked: make(map[string][]*Item),
+		more:    make(chan struct{}, 1),
 	}
-	m.retries.Wait()
 }
 
-// move moves items. What cannot be moved now waits for its blocked queue.
-func (m *Mover) move(ctx context.Context, items []*item) {
-	items, waiting := m.holdBlocked(items)
-	m.finish(waiting...)
-	failed, err := m.try(ctx, batchTimeout, items)
-	if len(failed) == 0 || ctx.Err() != nil {
+// Add hands an item over. It does not block.
+func (m *Mover) Add(it *Item) {
+	m.mu.Lock()
+	m.inbox = append(m.inbox, it)
+	m.mu.Unlock()
+	m.signal()
+}
+
+// Blocked is how many items wait for a queue that takes nothing.
+func (m *Mover) Blocked(name string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.blocked[name])
+}
+
+// End makes Run return once everything was tried.
+func (m *Mover) End() {
+	m.mu.Lock()
+	m.ending = true
+	m.mu.Unlock()
+	m.signal()
+}
+
+func (m *Mover) signal() {
+	select {
+	case m.more <- struct{}{}:
+	default:
+	}
+}
+
+// Run moves until End, or until ctx ends: what was not moved then stays on its
+// queue. Add nothing after it.
+func (m *Mover) Run(ctx context.Context) {
+	defer m.abandon(ctx)
+	defer m.retries.Wait()
+	for {
+		items, ended := m.take()
+		if len(items) > 0 {
+			m.pass(ctx, items)
+			continue
+		}
+		if ended {
+			return
+		}
+		select {
+		case <-m.more:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// abandon tells of what is left when Run ends.
+func (m *Mover) abandon(ctx context.Context) {
+	m.mu.Lock()
+	left := m.inbox
+	m.inbox = nil
+	for name, items := range m.blocked {
+		left = append(left, items...)
+		delete(m.blocked, name)
+	}
+	m.mu.Unlock()
+	m.notify(Failed, ctx.Err(), left...)
+}
+
+// take returns at most a batch.
+func (m *Mover) take() (items []*Item, ended bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := min(batch, len(m.inbox))
+	items = m.inbox[:n:n]
+	if m.inbox = m.inbox[n:]; len(m.inbox) == 0 {
+		m.inbox = nil
+	}
+	return items, m.ending
+}
+
+// pass moves items, and leaves what cannot be moved now with its blocked queue.
+func (m *Mover) pass(ctx context.Context, items []*Item) {
+	items, waiting := m.split(items)
+	m.notify(Blocked, nil, waiting...)
+	failed, err := m.try(ctx, publishTimeout, items)
+	if len(failed) == 0 {
+		return
+	}
+	if ctx.Err() != nil {
+		m.notify(Failed, err, failed...)
 		return
 	}
 	m.cfg.Log.Warn("messages cannot be moved now; keeping them", "messages", len(failed), "of", len(items), "err", err)
-	m.blockedMu.Lock()
+	m.notify(Blocked, err, failed...)
+	m.mu.Lock()
 	m.blockLocked(ctx, failed)
-	m.blockedMu.Unlock()
-	m.finish(failed...)
+	m.mu.Unlock()
 }
 
-// blockLocked has each of items wait for the first queue that it is still to go
-// to. That queue is blocked from now on.
-func (m *Mover) blockLocked(ctx context.Context, items []*item) {
-	for _, it := range items {
-		name := it.To[0].Queue
-		if _, blocked := m.blocked[name]; !blocked {
-			m.retries.Go(func() { m.retry(ctx, name) })
-		}
-		m.blocked[name] = append(m.blocked[name], it)
-	}
-}
-
-// holdBlocked has the items that are to go to a blocked queue wait for it, and
-// returns the others as free.
-func (m *Mover) holdBlocked(items []*item) (free, waiting []*item) {
-	m.blockedMu.Lock()
-	defer m.blockedMu.Unlock()
+// split takes out what is to go to a blocked queue.
+func (m *Mover) split(items []*Item) (free, waiting []*Item) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if len(m.blocked) == 0 {
 		return items, nil
 	}
@@ -137,12 +209,23 @@ func (m *Mover) holdBlocked(items []*item) (free, waiting []*item) {
 	return free, waiting
 }
 
-// retry moves what waits for a blocked queue, and ends when nothing does.
-func (m *Mover) retry(ctx context.Context, name string) {
-	delays := backoff.Policy{Min: minBackoff, Max: maxBackoff, High: 1, Random: m.cfg.Random}
+// blockLocked puts each item behind those of the first queue that it is still to
+// go to.
+func (m *Mover) blockLocked(ctx context.Context, items []*Item) {
+	for _, it := range items {
+		name := it.To[0].Queue
+		if _, blocked := m.blocked[name]; !blocked {
+			m.retries.Go(func() { m.unblock(ctx, name) })
+		}
+		m.blocked[name] = append(m.blocked[name], it)
+	}
+}
+
+// unblock tries what waits for a queue, and ends when nothing does.
+func (m *Mover) unblock(ctx context.Context, name string) {
 	logged, failures := m.cfg.Now(), 1
 	for {
-		if failures > 0 && !backoff.Sleep(ctx, delays.Delay(failures)) || ctx.Err() != nil {
+		if failures > 0 && !backoff.Sleep(ctx, m.retry.Delay(failures)) || ctx.Err() != nil {
 			return
 		}
 		items := m.head(name, failures > 0)
@@ -163,13 +246,12 @@ func (m *Mover) retry(ctx context.Context, name string) {
 	}
 }
 
-// head returns what to try next for a blocked queue: as long as nothing goes
-// through, the first message alone. It lets go of what is stale, so that the
-// list does not grow with every lost connection.
-func (m *Mover) head(name string, alone bool) []*item {
-	m.blockedMu.Lock()
-	var stale []*item
-	live := m.blocked[name][:0:0]
+// head is what is tried next: as long as nothing goes through one message alone.
+// What is stale goes out, so that the list does not grow with every lost
+// connection.
+func (m *Mover) head(name string, alone bool) []*Item {
+	m.mu.Lock()
+	var stale, live []*Item
 	for _, it := range m.blocked[name] {
 		if it.Delivery.Stale() {
 			stale = append(stale, it)
@@ -178,21 +260,19 @@ func (m *Mover) head(name string, alone bool) []*item {
 		}
 	}
 	m.blocked[name] = live
-	m.blockedMu.Unlock()
-	for _, it := range stale {
-		m.settle(it, queue.ErrStale)
-	}
-	n := min(batchSize, len(live))
+	m.mu.Unlock()
+	m.notify(Stale, nil, stale...)
+	n := min(batch, len(live))
 	if alone {
 		n = min(1, n)
 	}
 	return live[:n:n]
 }
 
-// shorten takes the first n out of what waits for a blocked queue, except those
-// of failed that are still to go there. It reports whether anything is left.
-func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*item) bool {
-	var stay, others []*item
+// shorten takes the first n out of what waits for a queue, but for those of
+// failed that are still to go to it, and reports whether anything is left.
+func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*Item) bool {
+	var stay, others []*Item
 	for _, it := range failed {
 		if slices.ContainsFunc(it.To, func(to queue.Message) bool { return to.Queue == name }) {
 			stay = append(stay, it)
@@ -200,8 +280,8 @@ func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*item)
 			others = append(others, it)
 		}
 	}
-	m.blockedMu.Lock()
-	defer m.blockedMu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.blockLocked(ctx, others)
 	left := slices.Concat(stay, m.blocked[name][n:])
 	if len(left) == 0 {
@@ -214,42 +294,39 @@ func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*item)
 
 // try publishes items once. It returns those to try again, in order, and the
 // first one's error.
-func (m *Mover) try(ctx context.Context, timeout time.Duration, items []*item) (failed []*item, first error) {
+func (m *Mover) try(ctx context.Context, timeout time.Duration, items []*Item) (failed []*Item, first error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	transfers := make([]queue.Transfer, len(items))
 	for i, it := range items {
-		transfers[i] = it.Transfer.Transfer
+		transfers[i] = it.Transfer
 	}
-	for i, err := range queue.MoveAll(ctx, m.cfg.Publisher, transfers) {
+	for i, err := range queue.TransferAll(ctx, m.cfg.Broker, transfers) {
 		it := items[i]
 		it.To = transfers[i].To
-		if m.settle(it, err) {
-			continue
-		}
-		failed = append(failed, it)
-		if first == nil {
-			first = err
+		switch {
+		case err == nil:
+			m.notify(Done, nil, it)
+		case errors.Is(err, queue.ErrStale), errors.Is(err, queue.ErrSettled):
+			m.notify(Stale, err, it)
+		case errors.Is(err, queue.ErrInvalid):
+			m.cfg.Log.Error("message cannot be moved; it stays", "id", it.Delivery.ID, "queue", it.Delivery.Queue, "err", err)
+			m.notify(Failed, err, it)
+		default:
+			failed = append(failed, it)
+			if first == nil {
+				first = err
+			}
 		}
 	}
 	return failed, first
 }
 
-// settle ends a transfer by how it went, and reports whether that was its end. A
-// message that could never be published stays unsettled, and so on its queue:
-// better there than in the way of all others.
-func (m *Mover) settle(it *item, err error) bool {
-	switch {
-	case err == nil:
-		it.Done()
-	case errors.Is(err, queue.ErrStale):
-		m.cfg.Stale.Inc()
-	case errors.Is(err, queue.ErrSettled):
-	case errors.Is(err, queue.ErrInvalid):
-		m.cfg.Log.Error("message cannot be moved; it stays", "id", it.Delivery.ID, "queue", it.Delivery.Queue, "err", err)
-	default:
-		return false
+func (m *Mover) notify(s State, err error, items ...*Item) {
+	for _, it := range items {
+		m.cfg.Notify(Event{Item: it, State: s, Err: err})
 	}
-	m.finish(it)
-	return true
 }

@@ -1,24 +1,27 @@
-package transfer
+package transfer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/memory/memorytest"
+	"chatclub/internal/queue/transfer"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // leaderless is a broker some queues of which confirm nothing.
 type leaderless struct {
@@ -30,23 +33,22 @@ type leaderless struct {
 }
 
 func (l *leaderless) Publish(ctx context.Context, msgs ...queue.Message) error {
-	e := &queue.PublishError{Faults: make([]error, len(msgs)), Err: queue.ErrUnavailable}
+	errs := make([]error, len(msgs))
 	l.mu.Lock()
-	failed := false
 	for i, m := range msgs {
 		l.tries[m.Queue] = append(l.tries[m.Queue], m.ID)
 		if l.down[m.Queue] {
-			e.Faults[i], failed = queue.ErrUnavailable, true
-		} else if err := l.Broker.Publish(ctx, m); err != nil {
-			e.Faults[i], failed = err, true
+			errs[i] = queue.ErrUnavailable
+		} else {
+			errs[i] = l.Broker.Publish(ctx, m)
 		}
 	}
 	l.mu.Unlock()
-	if !failed {
-		return nil
+	err := queue.NewPublishError(errs)
+	if err != nil {
+		<-ctx.Done()
 	}
-	<-ctx.Done()
-	return e
+	return err
 }
 
 func (l *leaderless) set(name string, down bool) {
@@ -61,229 +63,352 @@ func (l *leaderless) tried(name string) []string {
 	return slices.Clone(l.tries[name])
 }
 
-// moving is a mover with deliveries to move, of `outbound` unless it is told otherwise.
-type moving struct {
-	*Mover
+// rig is a mover, and a subscription with deliveries to move.
+type rig struct {
+	*transfer.Mover
 	t      *testing.T
 	broker *leaderless
+	top    queue.Topology
 	from   string // the queue that messages are moved from
 	sub    queue.Subscription
-	top    queue.Topology
-	ended  chan struct{}
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu   sync.Mutex
+	last map[string]transfer.State // by id, but for Blocked
+	n    map[transfer.State]int
 }
 
-func newMoving(t *testing.T, log *slog.Logger) *moving {
+func newRig(t *testing.T, log *slog.Logger) *rig {
 	t.Helper()
-	b := &leaderless{Broker: memorytest.New(t, queue.Topology{Prefix: "t", Lanes: 4}), down: make(map[string]bool), tries: make(map[string][]string)}
-	mover := New(Config{
-		Publisher: b, Log: log, Now: time.Now, Random: func() float64 { return 0.5 },
-		Stale: prometheus.NewCounter(prometheus.CounterOpts{Name: "stale_total", Help: "Stale deliveries."}),
+	b := memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 4})
+	r := &rig{
+		t: t, broker: &leaderless{Broker: b, down: make(map[string]bool), tries: make(map[string][]string)}, top: b.Topology(),
+		done: make(chan struct{}), last: make(map[string]transfer.State), n: make(map[transfer.State]int),
+	}
+	r.Mover = transfer.New(transfer.Config{
+		Broker: r.broker, Log: log, Now: time.Now, Random: func() float64 { return 0.5 }, Notify: r.note,
 	})
-	m := &moving{Mover: mover, t: t, broker: b, top: b.Topology(), ended: make(chan struct{})}
-	m.consume(m.top.Outbound())
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { defer close(m.ended); m.Run(ctx) }()
-	t.Cleanup(func() { m.End(); cancel(); <-m.ended })
-	return m
+	for _, class := range []string{"bad", "good"} {
+		if err := b.Declare(t.Context(), r.top.LaneSpec(r.lane(class))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.consume(r.top.Outbound(0))
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	go func() { defer close(r.done); r.Run(ctx) }()
+	t.Cleanup(func() { r.End(); r.cancel(); <-r.done })
+	return r
+}
+
+func (r *rig) lane(name string) string { return r.top.Lane(name, "text") }
+
+// note is the mover's Notify: an item ends once.
+func (r *rig) note(ev transfer.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n[ev.State]++
+	if ev.State == transfer.Blocked {
+		return
+	}
+	id := ev.Item.Tag.(string)
+	if s, twice := r.last[id]; twice {
+		r.t.Errorf("%s ended twice, in state %d and %d", id, s, ev.State)
+	}
+	r.last[id] = ev.State
+}
+
+// state of an item; Blocked: it has not ended.
+func (r *rig) state(id string) transfer.State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last[id]
 }
 
 // consume makes that the queue that messages are moved from.
-func (m *moving) consume(name string) {
-	m.t.Helper()
+func (r *rig) consume(name string) {
+	r.t.Helper()
 	var err error
-	m.from = name
-	if m.sub, err = m.broker.Consume(name, queue.ConsumeOptions{Prefetch: 1000}); err != nil {
-		m.t.Fatal(err)
+	r.from = name
+	if r.sub, err = r.broker.Consume(name, queue.ConsumeOptions{Prefetch: 1000}); err != nil {
+		r.t.Fatal(err)
 	}
 }
 
-// moveOne publishes a message with that id and has it moved.
-func (m *moving) moveOne(id string, to ...string) {
-	m.t.Helper()
-	if err := m.broker.Broker.Publish(m.t.Context(), queue.Message{Queue: m.from, ID: id}); err != nil {
-		m.t.Fatal(err)
+// move publishes a message with that id and has it moved.
+func (r *rig) move(id string, to ...string) {
+	r.t.Helper()
+	if err := r.broker.Broker.Publish(r.t.Context(), queue.Message{Queue: r.from, ID: id}); err != nil {
+		r.t.Fatal(err)
 	}
-	it := Transfer{Transfer: queue.Transfer{Delivery: <-m.sub.Deliveries()}, Done: func() {}}
+	it := &transfer.Item{Transfer: queue.Transfer{Delivery: <-r.sub.Deliveries()}, Tag: id}
 	for _, name := range to {
 		it.To = append(it.To, queue.Message{Queue: name, ID: id})
 	}
-	m.Add(it)
+	r.Add(it)
 }
 
-// idsOn are what lies on a queue, and takes it off.
-func (m *moving) idsOn(name string) (ids []string) {
-	m.t.Helper()
-	for _, msg := range memorytest.Drain(m.t, m.broker.Broker, name) {
-		ids = append(ids, msg.ID)
+// idsOn takes what lies on a queue.
+func (r *rig) idsOn(name string) (ids []string) {
+	r.t.Helper()
+	for _, m := range memorytest.Drain(r.t, r.broker.Broker, name) {
+		ids = append(ids, m.ID)
 	}
 	return ids
 }
 
-func (m *moving) check(what string, got []string, want ...string) {
-	m.t.Helper()
+func (r *rig) check(what string, got []string, want ...string) {
+	r.t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
-		m.t.Errorf("%s (-want +got):\n%s", what, diff)
+		r.t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
 // A queue that confirms nothing for an hour costs the others five seconds once,
 // and one message of its own some copies; its order is kept.
-func TestQueueWithoutLeaderHoldsUpItsOwnOnly(t *testing.T) {
+func TestBlockedQueueHoldsUpItsOwnOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMoving(t, slog.New(slog.DiscardHandler))
-		bad, good := m.top.Lane(0), m.top.Lane(1)
-		m.broker.set(bad, true)
-		m.moveOne("1", good)
-		m.moveOne("2", bad)
-		m.moveOne("3", good)
-		m.moveOne("4", bad)
-		var ended atomic.Int32
-		m.After(func() { ended.Add(1) })
-		time.Sleep(5*time.Second - time.Millisecond)
-		if ended.Load() != 0 {
-			t.Error("called after the moves while they were tried")
-		}
-		time.Sleep(2 * time.Millisecond)
-		m.check("on the other lane after 5 s", m.idsOn(good), "1", "3")
-		m.moveOne("5", bad)
-		m.After(func() { ended.Add(1) })
+		r := newRig(t, slog.New(slog.DiscardHandler))
+		bad, good := r.lane("bad"), r.lane("good")
+		r.broker.set(bad, true)
+		r.move("1", good)
+		r.move("2", bad)
+		r.move("3", good)
+		r.move("4", bad)
+		time.Sleep(5*time.Second + time.Millisecond)
+		r.check("on the other queue after 5 s", r.idsOn(good), "1", "3")
+		r.move("5", bad)
+		r.move("6", good)
 		synctest.Wait()
-		if ended.Load() != 2 {
-			t.Errorf("%d of 2 called after the moves, want all: a blocked queue holds up nobody", ended.Load())
+		r.check("on the other queue at once", r.idsOn(good), "6")
+		if n := r.Blocked(bad); n != 3 {
+			t.Errorf("Blocked() = %d, want 3", n)
 		}
-		m.moveOne("6", good)
-		synctest.Wait()
-		m.check("on the other lane", m.idsOn(good), "6")
 		time.Sleep(time.Hour)
 		for i := range 200 {
-			m.moveOne(fmt.Sprint("more ", i), bad)
+			r.move(fmt.Sprint("more ", i), bad)
 		}
 		synctest.Wait()
-		m.check("published to the other lane", m.broker.tried(good), "1", "3", "6")
-		tries := m.broker.tried(bad)
+		r.check("published to the other queue", r.broker.tried(good), "1", "3", "6")
+		tries := r.broker.tried(bad)
 		if most := 2 + 120; len(tries) > most || slices.ContainsFunc(tries[2:], func(id string) bool { return id != "2" }) {
-			t.Errorf("in an hour published %d messages to the lane, %v, want at most %d, after the first try 2 alone", len(tries), tries[:4], most)
+			t.Errorf("in an hour published %d messages to the queue, %v, want at most %d, after the first try 2 alone", len(tries), tries[:4], most)
 		}
 
-		m.broker.set(bad, false)
+		r.broker.set(bad, false)
 		time.Sleep(2 * time.Minute)
 		want := []string{"2", "4", "5"}
 		for i := range 200 {
 			want = append(want, fmt.Sprint("more ", i))
 		}
-		m.check("on the lane", m.idsOn(bad), want...)
-		m.broker.set(bad, true) // no queue is blocked any more: what comes now is tried with all else
-		m.moveOne("7", good, bad)
-		time.Sleep(time.Minute)
-		m.check("on the other lane", m.idsOn(good), "7")
-		if err := m.sub.Close(); err != nil {
-			t.Fatal(err)
+		r.check("on the queue", r.idsOn(bad), want...)
+		if n := r.Blocked(bad); n != 0 {
+			t.Errorf("Blocked() = %d, want 0", n)
 		}
-		m.check("on outbound", m.idsOn(m.top.Outbound()), "7")
+		r.broker.set(bad, true) // it is blocked no more: what comes now is tried with all else
+		r.move("7", good, bad)
+		time.Sleep(time.Minute)
+		r.check("on the other queue", r.idsOn(good), "7")
+		if s := r.state("7"); s != transfer.Blocked {
+			t.Errorf("state of 7 = %d, want it to wait", s)
+		}
 	})
 }
 
-// A dead letter of which core is told does not hold up others, nor is it
-// published again, while core's queue takes nothing.
-func TestOnePartIsBlocked(t *testing.T) {
+// A message with two parts waits for the one that its queue does not take, and
+// the other is not published again.
+func TestBlockedPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMoving(t, slog.New(slog.DiscardHandler))
-		dead, inbound := m.top.Dead(), m.top.Inbound()
-		m.broker.set(inbound, true)
-		m.moveOne("1", dead, inbound)
-		m.moveOne("2", dead)
+		r := newRig(t, slog.New(slog.DiscardHandler))
+		dead, inbound := r.top.Dead(), r.top.Inbound()
+		r.broker.set(inbound, true)
+		r.move("1", dead, inbound)
+		r.move("2", dead)
 		time.Sleep(6 * time.Second)
-		m.moveOne("3", dead)
-		m.moveOne("4", dead, inbound)
+		r.move("3", dead)
+		r.move("4", dead, inbound)
 		synctest.Wait()
-		m.check("dead", m.idsOn(dead), "1", "2", "3")
-		m.broker.set(inbound, false)
-		m.broker.set(dead, true)
+		r.check("dead", r.idsOn(dead), "1", "2", "3")
+		r.broker.set(inbound, false)
+		r.broker.set(dead, true)
 		time.Sleep(3 * time.Minute)
-		m.check("told", m.idsOn(inbound), "1", "4")
-		m.moveOne("5", inbound)
+		r.check("told", r.idsOn(inbound), "1", "4")
+		r.move("5", inbound)
 		synctest.Wait()
-		m.check("told", m.idsOn(inbound), "5")
-		m.broker.set(dead, false)
+		r.check("told", r.idsOn(inbound), "5")
+		r.broker.set(dead, false)
 		time.Sleep(3 * time.Minute)
-		m.check("dead", m.idsOn(dead), "4")
-		m.check("told", m.idsOn(inbound))
-		m.blockedMu.Lock()
-		defer m.blockedMu.Unlock()
-		if len(m.blocked) > 0 {
-			t.Errorf("%d queues are still blocked", len(m.blocked))
+		r.check("dead", r.idsOn(dead), "4")
+		r.check("told", r.idsOn(inbound))
+		for _, name := range []string{dead, inbound} {
+			if n := r.Blocked(name); n != 0 {
+				t.Errorf("Blocked(%s) = %d, want 0", name, n)
+			}
+		}
+		for i := range 5 {
+			if s := r.state(fmt.Sprint(i + 1)); s != transfer.Done {
+				t.Errorf("state of %d = %d, want done", i+1, s)
+			}
 		}
 	})
 }
 
 // What became stale while it waited is let go of, and not published.
-func TestBlockedQueueDoesNotKeepWhatIsStale(t *testing.T) {
+func TestStaleIsNotKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMoving(t, slog.New(slog.DiscardHandler))
-		m.broker.set(m.top.Lane(0), true)
-		m.consume(m.top.Bulk()) // the first, which the others are behind, lives on
-		m.moveOne("first", m.top.Lane(0))
-		m.consume(m.top.Lane(1))
+		r := newRig(t, slog.New(slog.DiscardHandler))
+		bad := r.lane("bad")
+		r.broker.set(bad, true)
+		r.consume(r.top.Outbound(1)) // the first, which the others are behind, lives on
+		r.move("first", bad)
+		r.consume(r.top.Outbound(2))
 		for i := range 300 {
-			m.moveOne(fmt.Sprint(i), m.top.Lane(0))
+			r.move(fmt.Sprint(i), bad)
 		}
 		time.Sleep(time.Minute)
-		if err := m.sub.Close(); err != nil {
+		if err := r.sub.Close(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute + time.Second)
-		m.blockedMu.Lock()
-		defer m.blockedMu.Unlock()
-		if n := len(m.blocked[m.top.Lane(0)]); n != 1 {
+		if n := r.Blocked(bad); n != 1 {
 			t.Errorf("a minute after all but one became stale %d messages wait, want 1", n)
 		}
+		r.broker.set(bad, false)
+		time.Sleep(time.Minute)
+		r.check("on the queue", r.idsOn(bad), "first")
+		r.check("back on their own", r.idsOn(r.top.Outbound(2))[:2], "0", "1")
+		if r.mu.Lock(); r.n[transfer.Stale] != 300 {
+			t.Errorf("%d are stale, want 300", r.n[transfer.Stale])
+		}
+		r.mu.Unlock()
 	})
 }
 
-// A message that cannot be published stays where it was, and the others go on.
-func TestMessageThatCannotMoveIsLeft(t *testing.T) {
+// A message that no broker could take stays where it was, and the others go on.
+func TestInvalidIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		m := newMoving(t, slog.New(slog.NewTextHandler(&log, nil)))
-		m.moveOne("1", m.top.Lane(0))
-		m.moveOne("2", m.top.Lane(0), strings.Repeat("x", 256))
-		m.moveOne("3", m.top.Lane(0))
+		r := newRig(t, slog.New(slog.NewTextHandler(&log, nil)))
+		good := r.lane("good")
+		r.move("1", good)
+		r.move("2", good, strings.Repeat("x", 256))
+		r.move("3", good)
 		synctest.Wait()
-		m.check("on the lane", m.idsOn(m.top.Lane(0)), "1", "3")
-		if err := m.sub.Close(); err != nil {
+		r.check("on the queue", r.idsOn(good), "1", "3")
+		if err := r.sub.Close(); err != nil {
 			t.Fatal(err)
 		}
-		m.check("on outbound", m.idsOn(m.top.Outbound()), "2")
+		r.check("where they came from", r.idsOn(r.top.Outbound(0)), "2")
+		if s := r.state("2"); s != transfer.Failed {
+			t.Errorf("state of 2 = %d, want failed", s)
+		}
 		if !strings.Contains(log.String(), "message cannot be moved") || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("log is %q, want one line about the message", log.String())
 		}
 	})
 }
 
-// After waits for what was added before it, whatever ends first.
-func TestInboxAfter(t *testing.T) {
+// A queue that refuses, or that does not exist, is one that takes nothing.
+func TestOrderOfEachQueue(t *testing.T) {
 	t.Parallel()
-	b := newInbox()
-	items := []*item{{}, {}, {}, {}}
-	var called []int
-	b.After(func() { called = append(called, 0) })
-	for i, it := range items {
-		b.add(it)
-		b.After(func() { called = append(called, i+1) })
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, slog.New(slog.DiscardHandler))
+		missing := r.lane("missing")
+		var want []string
+		for i := range 500 {
+			id := fmt.Sprint(i)
+			r.move(id, []string{r.lane("good"), missing}[i%2])
+			if i%2 == 0 {
+				want = append(want, id)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		r.check("on the queue", r.idsOn(r.lane("good")), want...)
+		if err := r.broker.Declare(t.Context(), r.top.LaneSpec(missing)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		got := r.idsOn(missing)
+		if len(got) != 250 || !slices.IsSortedFunc(got, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) }) {
+			t.Errorf("on the queue that was missing are %d, %v, want 250 in order", len(got), got)
+		}
+	})
+}
+
+// End lets everything be tried, and what is blocked goes on until the context
+// ends. Then every item has ended.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	for _, cancelled := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, slog.New(slog.DiscardHandler))
+			r.broker.set(r.lane("bad"), true)
+			for i := range 100 {
+				r.move(fmt.Sprint(i), r.lane([]string{"good", "bad"}[i%2]))
+			}
+			r.End()
+			time.Sleep(10 * time.Second)
+			if n := len(r.idsOn(r.lane("good"))); n != 50 {
+				t.Errorf("%d of 50 moved after End", n)
+			}
+			select {
+			case <-r.done:
+				t.Fatal("Run returned while messages wait for a queue")
+			default:
+			}
+			want := transfer.Done
+			if cancelled {
+				r.cancel()
+				want = transfer.Failed
+			} else {
+				r.broker.set(r.lane("bad"), false)
+				time.Sleep(time.Minute)
+			}
+			synctest.Wait()
+			select {
+			case <-r.done:
+			default:
+				t.Fatalf("Run did not return, cancelled %v", cancelled)
+			}
+			for i := range 100 {
+				if s := r.state(fmt.Sprint(i)); i%2 == 0 && s != transfer.Done || i%2 == 1 && s != want {
+					t.Errorf("state of %d = %d, cancelled %v", i, s, cancelled)
+				}
+			}
+			if err := r.sub.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(r.idsOn(r.top.Outbound(0))); cancelled != (n == 50) {
+				t.Errorf("%d messages went back, cancelled %v", n, cancelled)
+			}
+		})
 	}
-	var got [][]int
-	for _, i := range []int{3, 1, 0, 2} {
-		b.finish(items[i], items[3]) // the last one counts once
-		got = append(got, slices.Clone(called))
-	}
-	if diff := cmp.Diff([][]int{{0}, {0}, {0, 1, 2}, {0, 1, 2, 3, 4}}, got); diff != "" {
-		t.Errorf("called (-want +got):\n%s", diff)
-	}
-	if len(b.barriers) > 0 {
-		t.Errorf("%d entries are left", len(b.barriers))
-	}
+}
+
+// What is cut off in its first try has ended, too.
+func TestCancelInATry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, slog.New(slog.DiscardHandler))
+		r.broker.set(r.lane("bad"), true)
+		r.move("1", r.lane("bad"))
+		synctest.Wait()
+		r.move("2", r.lane("bad"))
+		r.cancel()
+		<-r.done
+		for _, id := range []string{"1", "2"} {
+			if s := r.state(id); s != transfer.Failed {
+				t.Errorf("state of %s = %d, want failed", id, s)
+			}
+		}
+		if err := r.sub.Close(); err != nil && !errors.Is(err, queue.ErrClosed) {
+			t.Fatal(err)
+		}
+		r.check("where they came from", r.idsOn(r.top.Outbound(0)), "1", "2")
+	})
 }

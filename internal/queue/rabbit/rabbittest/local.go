@@ -17,8 +17,8 @@ import (
 )
 
 // supervise starts epmd and the server and holds them together. Its standard
-// input is a pipe from the test process. A line on it asks for an orderly stop;
-// its end says that the test process is gone. Either way the whole
+// input is a pipe from the test process: a line on it asks for an orderly
+// stop, its end says that the test process is gone. Either way the whole
 // process group ends with it.
 const supervise = `
 ulimit -n "$(ulimit -Hn)" 2>/dev/null
@@ -122,9 +122,9 @@ func findLocal() (bin, epmd string, err error) {
 	return filepath.Dir(server), epmd, nil
 }
 
-// freePorts returns ports that are free now. They lie below those that a
-// system gives when asked for any port (from 32768 on Linux). A server takes
-// seconds until it listens, and other tests open ports meanwhile.
+// freePorts returns ports that are free now. They lie below those that systems
+// give to whoever asks for any port (from 32768 on Linux), because a server
+// takes seconds until it listens, and other tests open ports meanwhile.
 func freePorts(n int) ([]int, error) {
 	const lowest, highest = 20000, 32000
 	var ports []int

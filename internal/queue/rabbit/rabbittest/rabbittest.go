@@ -10,9 +10,9 @@
 // its own for its queues. To share one broker among the binaries of a whole
 // run, as `make test` does, run the tests under internal/tools/withservers.
 //
-// A private server keeps everything in a temporary folder and listens on the
-// loopback address only, at ports that were free. It ends with the process that
-// started it, however that one ends.
+// A private server keeps everything in a temporary folder, listens on the
+// loopback address only, at ports that were free, and ends with the process
+// that started it, however that one ends.
 //
 // Queues must not be left behind. RabbitMQ 3.10 reserves three file handles for
 // each quorum queue: with the usual limit of 1024 it hangs for everybody at
@@ -38,8 +38,8 @@ import (
 	"chatclub/internal/queue"
 )
 
-// NoBroker is the environment variable by which withservers says that it looked
-// for a broker in vain, and why. The tests do not look again.
+// NoBroker is the environment variable in which withservers tells the tests that
+// it looked for a broker in vain, and why; they do not look again.
 const NoBroker = "CHATCLUB_NO_BROKER"
 
 // bootTimeout bounds the start of a server: 4 to 10 s alone, more on a machine
@@ -138,23 +138,35 @@ type mainFunc func() int
 
 func (f mainFunc) Run() int { return f() }
 
-// Prefix returns a queue prefix for the test alone, and deletes the queues
-// that begin with it when the test ends. The broker is URL's.
+// Prefix returns a queue prefix for the test alone, and deletes the queues of
+// its topology when the test ends. The broker is URL's. Lanes are for
+// DeleteAfter.
 func Prefix(t testing.TB) string {
 	t.Helper()
 	u := URL(t)
-	top := queue.Topology{Prefix: fmt.Sprintf("test-%016x", rand.Uint64()), Lanes: 1}
+	top := queue.Topology{Prefix: fmt.Sprintf("test-%016x", rand.Uint64()), Partitions: 1}
 	t.Cleanup(func() {
-		if err := deleteQueues(u, top); err != nil {
+		if err := onChannel(u, func(ch *amqp.Channel) error { return deleteTopology(ch, top) }); err != nil {
 			t.Errorf("delete the queues of %s: %v", top.Prefix, err)
 		}
 	})
 	return top.Prefix
 }
 
-// deleteQueues deletes every queue of the topology, and lanes up to the first
-// that does not exist.
-func deleteQueues(amqpURL string, top queue.Topology) error {
+// DeleteAfter deletes the queues of these names, on URL's broker, when the test
+// ends.
+func DeleteAfter(t testing.TB, names ...string) {
+	t.Helper()
+	u := URL(t)
+	t.Cleanup(func() {
+		if err := onChannel(u, func(ch *amqp.Channel) error { return deleteQueues(ch, names...) }); err != nil {
+			t.Errorf("delete %v: %v", names, err)
+		}
+	})
+}
+
+// onChannel does something on a connection of its own.
+func onChannel(amqpURL string, do func(*amqp.Channel) error) error {
 	conn, err := amqp.Dial(amqpURL)
 	if err != nil {
 		return err
@@ -164,21 +176,45 @@ func deleteQueues(amqpURL string, top queue.Topology) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{top.Inbound(), top.Outbound(), top.Bulk(), top.Dead()} {
-		if _, err := ch.QueueDelete(name, false, false, false); err != nil {
+	return do(ch)
+}
+
+// deleteTopology deletes every queue and exchange of the topology, and its
+// partitions up to the first that does not exist.
+func deleteTopology(ch *amqp.Channel, top queue.Topology) error {
+	if err := ch.ExchangeDelete(top.Lanes(), false, false); err != nil {
+		return err
+	}
+	for _, s := range top.Specs() {
+		if err := deleteQueues(ch, s.Name); err != nil {
+			return err
+		}
+		if s.Delay == 0 {
+			continue
+		}
+		if err := ch.ExchangeDelete(s.Name, false, false); err != nil {
 			return err
 		}
 	}
-	for i := range queue.MaxLanes {
-		_, err := ch.QueueDeclarePassive(top.Lane(i), true, false, false, false, nil)
+	for i := top.Partitions; i < queue.MaxPartitions; i++ {
+		_, err := ch.QueueDeclarePassive(top.Outbound(i), true, false, false, false, nil)
 		var reply *amqp.Error
 		if errors.As(err, &reply) && reply.Code == amqp.NotFound {
 			break
 		}
+		if err == nil {
+			err = deleteQueues(ch, top.Outbound(i))
+		}
 		if err != nil {
 			return err
 		}
-		if _, err := ch.QueueDelete(top.Lane(i), false, false, false); err != nil {
+	}
+	return nil
+}
+
+func deleteQueues(ch *amqp.Channel, names ...string) error {
+	for _, name := range names {
+		if _, err := ch.QueueDelete(name, false, false, false); err != nil {
 			return err
 		}
 	}

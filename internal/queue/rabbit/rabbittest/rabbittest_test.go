@@ -45,15 +45,15 @@ func TestPrefix(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Channel() = %v, want nil", err)
 		}
-		for _, s := range (queue.Topology{Prefix: rabbittest.Prefix(t), Lanes: 3}).Specs() {
+		for _, s := range (queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 3}).Specs() {
 			names = append(names, s.Name)
 			if _, err := ch.QueueDeclare(s.Name, true, false, false, false, nil); err != nil {
 				t.Fatalf("QueueDeclare(%q) = %v, want nil", s.Name, err)
 			}
 		}
 	})
-	if len(names) != 7 {
-		t.Fatalf("declared %d queues, want 7", len(names))
+	if len(names) != 9 {
+		t.Fatalf("declared %d queues, want 9", len(names))
 	}
 	for _, name := range names {
 		ch, err := conn.Channel()

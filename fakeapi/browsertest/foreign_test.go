@@ -1,0 +1,110 @@
+package browsertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestForeignSite: a page of another site that is open in the operator's browser
+// changes and reads nothing, neither on the platform's port nor on the admin port,
+// also when its name leads to them (DNS rebinding).
+func TestForeignSite(t *testing.T) {
+	s := start(t, "USERS=2", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=2")
+	eventually(t, "somebody wrote", func() bool { return s.ledger().Totals.Accepted > 3 })
+	admin := strings.TrimSuffix(s.metrics, "/metrics")
+	var pages struct {
+		Pages []struct {
+			Page   string `json:"page"`
+			Paused bool   `json:"paused"`
+		} `json:"pages"`
+	}
+	read := func() {
+		t.Helper()
+		if err := json.Unmarshal([]byte(s.get(admin+"/pages")), &pages); err != nil || len(pages.Pages) != 1 {
+			t.Fatalf("GET /pages = %+v, %v, want one page", pages, err)
+		}
+	}
+	read()
+	settings := s.get(s.page + "/control")
+	broadcast := fmt.Sprintf(`{"page":%q,"text":"evil"}`, pages.Pages[0].Page)
+	pause := "/pages/" + pages.Pages[0].Page + "/pause"
+
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<!doctype html><title>evil</title><p>evil"))
+	}))
+	defer evil.Close()
+	b := &tab{t: t, patience: patience}
+	b.ctx = launch(t, "MAP evil.example 127.0.0.1", func(any) {})
+	for _, place := range []string{evil.URL, s.page, admin} { // on its own port, then on ours by rebinding
+		u, err := url.Parse(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, err := net.SplitHostPort(u.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []struct{ base, path, body string }{
+			{admin, pause, ""},
+			{admin, "/broadcast", broadcast},
+			{s.page, "/ledger/reset", ""},
+			{s.page, "/control", `{"text":{"per_second":1}}`},
+		} {
+			address := to.base + to.path
+			if place != evil.URL {
+				address = to.path // of the same origin, as the browser sees it
+			}
+			site := "http://evil.example:" + port + "/"
+			b.run("open the site", chromedp.Navigate(site))
+			// A script may not read these answers, but they come.
+			b.run("post to "+address, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(async () => {
+				await fetch(%[1]q, { method: "POST", mode: "no-cors", body: %[2]q });
+				await fetch(%[1]q, { method: "POST", headers: { "Content-Type": "application/json" }, body: %[2]q }).catch(() => {});
+				window.done = true;
+			})()`, address, to.body)))
+			b.until("the posts are answered", `window.done === true`)
+			b.run("submit a form to "+address, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => {
+				const form = document.body.appendChild(document.createElement("form"));
+				form.action = %q; form.method = "POST"; form.enctype = "text/plain";
+				form.submit();
+			})()`, address)))
+			eventually(t, "the form is refused", func() bool {
+				text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body?.innerText ?? ""`))
+				return err == nil && strings.Contains(text, "refused") || strings.Contains(text, "application/json")
+			})
+		}
+		if place == evil.URL {
+			continue
+		}
+		for _, path := range []string{"/pages", "/control", "/ledger"} {
+			b.run("read "+path, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
+				`fetch(%[1]q).then(r => { window.read = %[1]q + " " + r.status; })`, path)))
+			b.until(path+" is answered", fmt.Sprintf(`window.read?.startsWith(%q)`, path+" "))
+			if got := eval[string](b, `window.read`); got != path+" 403" {
+				t.Errorf("GET under a foreign name = %s, want 403", got)
+			}
+		}
+	}
+	read()
+	if pages.Pages[0].Paused {
+		t.Error("the page was paused by another site")
+	}
+	if got := s.get(admin + "/broadcasts"); !strings.Contains(got, `{"broadcasts":[]}`) {
+		t.Errorf("broadcasts = %s, want none", got)
+	}
+	if got := s.get(s.page + "/control"); got != settings {
+		t.Errorf("settings = %s, want them unchanged: %s", got, settings)
+	}
+	if got := s.ledger().Totals.Accepted; got <= 3 {
+		t.Errorf("accepted = %d, want a ledger that was not reset", got)
+	}
+}

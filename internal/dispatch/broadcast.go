@@ -1,0 +1,73 @@
+package dispatch
+
+import (
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+const (
+	// asideTime is how long a broadcast's message waits here for its page before
+	// it goes round by a retry queue.
+	asideTime = 250 * time.Millisecond
+	// busyTime is how long core puts no more of a page's broadcasts on the queue
+	// once one has gone round. It is told again for as long as any does.
+	busyTime = 3 * time.Second
+)
+
+// setAside keeps a broadcast's message until nothing else of its page could be
+// sent, outside of its recipient's order: no conversation is behind it.
+func (e *engine) setAside(l *line, m *held) {
+	l.aside = append(l.aside, m)
+	e.timers.add(timer{at: e.Now().Add(asideTime), do: func() { e.expireAside(l) }})
+}
+
+// sendAside lets broadcasts go with what conversations leave. Who waits for an
+// earlier call of their own leaves a place: in a lively room somebody always does.
+func (e *engine) sendAside(l *line) {
+	for len(l.aside) > 0 && len(l.ready) == 0 && !e.gate.InExcess(l.key) && e.calls.hasRoom() && !e.ending {
+		m := l.aside[0]
+		l.aside[0] = nil
+		l.aside = l.aside[1:]
+		l.push(m)
+		for e.step(l) {
+		}
+	}
+}
+
+// expireAside sends those round that have waited for too long, and tells core
+// that their page is busy.
+func (e *engine) expireAside(l *line) {
+	now := e.Now()
+	for len(l.aside) > 0 && now.Sub(l.aside[0].since) >= asideTime {
+		m := l.aside[0]
+		l.aside[0] = nil
+		l.aside = l.aside[1:]
+		switch {
+		case !m.delivery.Live():
+			e.metrics.stale.Inc()
+			e.letGo(m)
+		case e.isLate(m, now):
+			e.bury(m, death{reason: message.ReasonExpired})
+		default:
+			e.postpone(m, retryMedium, e.tellBusy(l, m, now)...)
+		}
+	}
+	e.pump(l)
+}
+
+// tellBusy is the event that tells core, once in a while, that a page takes no
+// more broadcasts.
+func (e *engine) tellBusy(l *line, m *held, now time.Time) []queue.Message {
+	if now.Sub(l.toldBusy) < busyTime/3 {
+		return nil
+	}
+	f, err := e.feedback(m, death{reason: message.FeedbackBusy, at: now})
+	if err != nil {
+		e.Log.Error("core is not told of a busy page", "err", err)
+		return nil
+	}
+	l.toldBusy = now
+	return []queue.Message{f}
+}

@@ -1,0 +1,82 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+)
+
+// broadcast publishes a broadcast's messages.
+func (r *rig) broadcast(page string, deadline time.Duration, to ...string) []string {
+	r.t.Helper()
+	var list []message.Outbound
+	for _, p := range to {
+		o := r.copyOf(page, message.ClassText, p)
+		o.Broadcast, o.Joins, o.Deadline = "b", false, time.Now().Add(deadline).UnixMilli()
+		list = append(list, o)
+	}
+	return r.publish(list...)
+}
+
+// Broadcasts go when nothing else of their page does; conversations do not wait
+// for them, and core is told while the page is busy.
+func TestBroadcastWaitsForConversations(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 300 }
+		go every(time.Second/400, 10*time.Second, func(i int) { r.text("page0", "u"+string(rune('a'+i%26))+string(rune('a'+i/26%26))) })
+		r.sleep(3 * time.Second) // more than its limit: it is behind
+		ids := r.broadcast("page0", time.Hour, guests("b", 100)...)
+		r.sleep(2 * time.Second)
+		r.with(func() {
+			for _, id := range ids {
+				if r.accepted[id] > 0 {
+					t.Fatalf("%s was sent while conversations wait", id)
+				}
+			}
+		})
+		told := r.told()
+		if len(told) == 0 || len(told) > 3 {
+			t.Fatalf("core was told %d times in 2 s, want once a second at most", len(told))
+		}
+		for _, e := range told {
+			if e.Reason != message.FeedbackBusy || e.Page != "page0" || e.Until != e.Time+3000 {
+				t.Errorf("told %+v, want busy for 3 s", e)
+			}
+		}
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+	})
+}
+
+// A broadcast alone is sent at its page's limit.
+func TestBroadcastAlone(t *testing.T) {
+	t.Parallel()
+	for _, calls := range []int{2, 64} {
+		inBubble(t, 1, func(c *Config) { c.MaxInFlight, c.Prefetch = calls, 8 }, func(t *testing.T, r *rig) {
+			r.broadcast("page0", time.Hour, guests("b", 100)...)
+			r.sleep(3 * time.Minute)
+			r.checkSentOnce()
+		})
+	}
+}
+
+// What cannot be sent before its deadline is dead.
+func TestBroadcastDeadline(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.script(sick("page0/x"))
+		r.only().inspect(func(e *engine) {
+			e.gate.Enter(time.Now(), (&held{out: r.copyOf("page0", message.ClassText, "")}).key())
+		})
+		ids := r.broadcast("page0", 15*time.Second, guests("b", 10)...)
+		r.sleep(30 * time.Second)
+		dead := r.dead()
+		for _, id := range ids {
+			if r.accepted[id] != 0 || dead[id].Reason != message.ReasonExpired {
+				t.Errorf("%s was accepted %d times, dead for %q, want expired", id, r.accepted[id], dead[id].Reason)
+			}
+		}
+	})
+}

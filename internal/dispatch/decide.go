@@ -1,0 +1,97 @@
+package dispatch
+
+import (
+	"time"
+
+	"chatclub/internal/message"
+)
+
+// do is what happens to the first message of a line.
+type do int
+
+const (
+	wait     do = iota // nothing of the line can be sent now
+	rotate             // every call that the page may have is taken: look again when one ends
+	drop               // it is another's
+	bury               // to the dead-letter queue
+	postpone           // to a retry queue
+	overflow           // all that waits of the page goes to its lane
+	offer              // ask the excess map, which has the last word
+)
+
+// action is a decision. The zero value waits for nothing: somebody else looks
+// again.
+type action struct {
+	do     do
+	reason message.Reason // of bury
+	wait   time.Duration  // of wait, when time alone changes the answer; of postpone
+}
+
+// decide returns what may happen to the first message of a line, and changes
+// nothing. The order matters: a message that is no longer ours costs nothing,
+// one that cannot arrive costs no call, one that would only wait goes to the
+// broker, and one whose page must wait takes no call that others need.
+func (e *engine) decide(l *line, m *held, now time.Time) action {
+	switch {
+	case !m.delivery.Live():
+		return action{do: drop}
+	case e.isLate(m, now):
+		return action{do: bury, reason: message.ReasonExpired}
+	case !m.probe && e.suspended.holds(m.out.Page, now) == forGood:
+		return action{do: bury, reason: message.ReasonPageStopped}
+	case !m.probe && e.suspended.holds(m.out.Page, now) == forNow:
+		return action{do: postpone, wait: retryMedium}
+	case e.people.fails(m.out, now):
+		return action{do: bury, reason: message.ReasonFailing}
+	case e.people.deferred(m.out, now):
+		return action{do: postpone, wait: e.people.delay(m.out, now)}
+	case e.mustOverflow(l, m, now):
+		return action{do: overflow}
+	case m.source.leaving, l.awaitsLane(m):
+		return action{}
+	case !l.wakeAt.IsZero() && l.wakeAt.After(now):
+		return action{}
+	case e.calls.full(l, e.gate.InExcess(l.key)):
+		return action{do: rotate}
+	}
+	if d := e.breaker.Wait(now, m.out.Page); d > 0 {
+		return action{wait: d}
+	}
+	if d := e.breaker.PageWait(now, m.out.Page); d > 0 {
+		return action{wait: d}
+	}
+	return action{do: offer}
+}
+
+// isLate reports whether m cannot arrive in time.
+func (e *engine) isLate(m *held, now time.Time) bool {
+	if m.out.Deadline != 0 {
+		return now.Add(e.calls.latency).After(time.UnixMilli(m.out.Deadline))
+	}
+	return m.out.Age(now)+e.calls.latency > e.MessageTTL
+}
+
+const (
+	// sickHold is how many messages of a page that cannot be sent to now may wait
+	// here; the others wait in its lane.
+	sickHold = 64
+	// shutTime is how long a page must be shut for that.
+	shutTime = time.Second
+)
+
+// mustOverflow reports whether what waits of a page goes to its lane: because
+// the page has one that is in use, because more waits than the partition has
+// room for, or because the page takes no calls for longer than a second. What
+// was tried stays, and so does a broadcast's message that is about to be.
+func (e *engine) mustOverflow(l *line, m *held, now time.Time) bool {
+	s := m.source
+	switch {
+	case s.lane != nil || s.leaving || m.tried || m.out.Broadcast != "":
+		return false
+	case l.lane != nil && (!l.lane.open || l.lane.marking): // it is being declared, found empty or deleted
+		return false
+	case l.lane != nil && l.lane.inUse, l.direct > s.free():
+		return true
+	}
+	return l.direct > min(sickHold, s.prefetch/8) && (e.breaker.IsPageOpen(l.key.Page) || e.gate.ShutFor(now, l.key) > shutTime)
+}

@@ -1,0 +1,159 @@
+package dispatch
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/breaker"
+	"chatclub/internal/excess"
+	"chatclub/internal/message"
+	"chatclub/internal/sender"
+)
+
+// Every outcome has a row, and what the row says fits together.
+func TestDispositions(t *testing.T) {
+	t.Parallel()
+	want := map[sender.Outcome]disposition{
+		sender.Sent:                {do: acknowledge, limit: excess.Accepted, api: breaker.Answered, works: true, sample: true},
+		sender.PageThrottled:       {do: keep, limit: excess.Refused, api: breaker.Answered, works: true},
+		sender.AppThrottled:        {do: keep, limit: excess.Other, api: breaker.Throttled},
+		sender.RecipientThrottled:  {do: tryAgain, reason: message.ReasonExhausted, limit: excess.Other, api: breaker.Answered, works: true},
+		sender.Transient:           {do: tryAgain, reason: message.ReasonExhausted, limit: excess.Other, api: breaker.Failed, sample: true},
+		sender.Ambiguous:           {do: discard, reason: message.ReasonAmbiguous, limit: excess.Accepted, api: breaker.Answered, sample: true},
+		sender.RecipientGone:       {do: discard, reason: message.ReasonGone, tell: true, limit: excess.Other, api: breaker.Answered, works: true, sample: true},
+		sender.WindowClosed:        {do: discard, reason: message.ReasonWindowClosed, tell: true, limit: excess.Other, api: breaker.Answered, works: true, sample: true},
+		sender.NotOurs:             {do: discard, reason: message.ReasonNotOurs, tell: true, limit: excess.Other, api: breaker.Answered, works: true, sample: true},
+		sender.BadMessage:          {do: discard, reason: message.ReasonBadMessage, single: true, limit: excess.Other, api: breaker.Answered, sample: true},
+		sender.PageStopped:         {do: suspend, reason: message.ReasonPageStopped, tell: true, limit: excess.Other, api: breaker.Answered, sample: true},
+		sender.PageStoppedForATime: {do: suspend, reason: message.ReasonPageStopped, tell: true, limit: excess.Other, api: breaker.Answered, sample: true},
+		sender.NoToken:             {do: keep, limit: excess.Other, api: breaker.NoCall},
+		sender.Canceled:            {do: leave, limit: excess.Other, api: breaker.NoCall},
+	}
+	for _, o := range sender.Outcomes() {
+		w, ok := want[o]
+		if !ok {
+			t.Errorf("outcome %v has no row here", o)
+		}
+		if got := dispositionOf(fail(o)); got != w {
+			t.Errorf("dispositionOf(%v) = %+v, want %+v", o, got, w)
+		}
+	}
+	if got := dispositionOf(sender.Result{}); got.do != leave {
+		t.Errorf("dispositionOf(no outcome) = %+v, want leave", got)
+	}
+	found := sender.Result{Outcome: sender.BadMessage} // by the sender itself
+	if got := dispositionOf(found); got.do != discard || got.api != breaker.NoCall || got.sample {
+		t.Errorf("dispositionOf(a bad message without a call) = %+v, want discard, nothing learned", got)
+	}
+}
+
+// Every outcome once, and for ever: what is left on which queue, and how many
+// calls it cost.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name     string
+		outcome  sender.Outcome
+		times    int // 0: always
+		calls    int // 0: not asked
+		sent     int
+		dead     message.Reason
+		attempts int
+		told     string
+	}{
+		{name: "sent", outcome: sender.Sent, calls: 1, sent: 1},
+		{name: "page throttled once", outcome: sender.PageThrottled, times: 1, calls: 2, sent: 1},
+		{name: "page throttled thirty times", outcome: sender.PageThrottled, times: 30, calls: 31, sent: 1},
+		{name: "app throttled once", outcome: sender.AppThrottled, times: 1, calls: 2, sent: 1},
+		{name: "app throttled ten times", outcome: sender.AppThrottled, times: 10, calls: 11, sent: 1},
+		{name: "recipient throttled once", outcome: sender.RecipientThrottled, times: 1, calls: 2, sent: 1},
+		{name: "recipient throttled always", outcome: sender.RecipientThrottled, calls: 8, dead: message.ReasonExhausted, attempts: 8, told: message.FeedbackFailing},
+		{name: "transient once", outcome: sender.Transient, times: 1, calls: 2, sent: 1},
+		{name: "transient seven times", outcome: sender.Transient, times: 7, calls: 8, sent: 1},
+		{name: "transient always", outcome: sender.Transient, calls: 8, dead: message.ReasonExhausted, attempts: 8, told: message.FeedbackFailing},
+		{name: "ambiguous", outcome: sender.Ambiguous, calls: 1, dead: message.ReasonAmbiguous, attempts: 1},
+		{name: "gone", outcome: sender.RecipientGone, calls: 1, dead: message.ReasonGone, attempts: 1, told: string(message.ReasonGone)},
+		{name: "window closed", outcome: sender.WindowClosed, calls: 1, dead: message.ReasonWindowClosed, attempts: 1, told: string(message.ReasonWindowClosed)},
+		{name: "not ours", outcome: sender.NotOurs, calls: 1, dead: message.ReasonNotOurs, attempts: 1, told: string(message.ReasonNotOurs)},
+		{name: "bad message", outcome: sender.BadMessage, calls: 1, dead: message.ReasonBadMessage, attempts: 1},
+		{name: "page stopped", outcome: sender.PageStopped, calls: 1, dead: message.ReasonPageStopped, attempts: 1, told: string(message.ReasonPageStopped)},
+		{name: "page stopped for a time", outcome: sender.PageStoppedForATime, calls: 1, dead: message.ReasonPageStopped, attempts: 1, told: string(message.ReasonPageStopped)},
+		{name: "no token", outcome: sender.NoToken, calls: 1, dead: message.ReasonPageStopped},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+				calls := 0
+				r.script(func(message.Outbound, int) sender.Result {
+					if calls++; row.times > 0 && calls > row.times {
+						return sender.Result{}
+					}
+					return fail(row.outcome)
+				})
+				o := r.copyOf("page0", message.ClassText, "someone")
+				o.ID = "page0/" + strings.Repeat("m", 248) // the longest that AMQP takes
+				r.publish(o)
+				r.sleep(20 * time.Minute)
+				made := r.callsOf("page0")
+				if len(made) != row.calls {
+					t.Errorf("calls = %d, want %d", len(made), row.calls)
+				}
+				if got := len(r.ids()); got != row.sent && row.outcome != sender.Sent {
+					t.Errorf("accepted = %d, want %d", got, row.sent)
+				}
+				checkDead(t, r, o.ID, row.dead, row.attempts)
+				checkTold(t, r, o, row.told, made[len(made)-1].at)
+			})
+		})
+	}
+}
+
+func checkDead(t *testing.T, r *rig, id string, reason message.Reason, attempts int) {
+	t.Helper()
+	got := r.dead()
+	want := map[string]message.Death{}
+	if reason != "" {
+		want[id] = message.Death{Reason: reason, Queue: r.top.OutboundOf("page0"), Attempts: attempts}
+	}
+	for _, d := range got {
+		if codes := []string{"7", "http 500", ""}; !slices.Contains(codes, d.FirstCode) || d.LastCode != d.FirstCode || (d.FirstCode == "") != (attempts == 0) {
+			t.Errorf("codes = %q, %q after %d attempts", d.FirstCode, d.LastCode, attempts)
+		}
+		d.FirstCode, d.LastCode = "", ""
+		got[id] = d
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("dead (-want +got):\n%s", diff)
+	}
+}
+
+// checkTold: core is told once, as of the time of the last call, and until when
+// where that is known.
+func checkTold(t *testing.T, r *rig, o message.Outbound, reason string, called time.Time) {
+	t.Helper()
+	events := r.told()
+	if reason == "" {
+		if len(events) != 0 {
+			t.Errorf("told %+v, want nothing", events)
+		}
+		return
+	}
+	if len(events) != 1 {
+		t.Fatalf("told %d events, want 1", len(events))
+	}
+	want := message.Event{Kind: message.KindFeedback, Page: o.Page, ID: events[0].ID, User: o.To, Reason: reason, Time: called.UnixMilli()}
+	answered := called.Add(40 * time.Millisecond)
+	switch reason {
+	case string(message.ReasonPageStopped):
+		want.Until = answered.Add(30 * time.Minute).UnixMilli()
+	case message.FeedbackFailing:
+		want.Until = answered.Add(5 * time.Minute).UnixMilli()
+	}
+	if diff := cmp.Diff(want, events[0]); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,397 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/sender"
+)
+
+// sick answers all messages to these recipients, page/name, with an error that
+// says nothing.
+func sick(who ...string) func(message.Outbound, int) sender.Result {
+	return func(o message.Outbound, _ int) sender.Result {
+		if slices.Contains(who, o.Page+"/"+o.To) {
+			return sender.Result{Outcome: sender.Transient, Status: 400, Code: 10, Err: fmt.Errorf("scripted")}
+		}
+		return sender.Result{}
+	}
+}
+
+// Once a message to a person used up its attempts, later ones are dead at once
+// for five minutes, core is told until when, and then one call finds out.
+func TestFailingRecipient(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.script(sick("page0/ann"))
+		first := r.text("page0", "ann", "bob")
+		r.sleep(4 * time.Minute) // three tries, then waits of 10, 10, 10 and 60 s
+		if n := r.attempts[first[0]]; n != 8 {
+			t.Fatalf("calls of the first message = %d, want 8", n)
+		}
+		told := r.told()
+		if len(told) != 1 || told[0].Reason != message.FeedbackFailing || told[0].User != "ann" {
+			t.Fatalf("told %+v, want that ann is failing", told)
+		}
+		until := time.UnixMilli(told[0].Until)
+		fast := r.text("page0", "ann", "bob")
+		r.sleep(time.Second)
+		if n := r.attempts[fast[0]]; n != 0 {
+			t.Errorf("calls of a message while ann is failing = %d, want none", n)
+		}
+		if d := r.dead()[fast[0]]; d.Reason != message.ReasonFailing {
+			t.Errorf("it is dead for %q, want failing", d.Reason)
+		}
+		r.sleep(time.Until(until) + time.Millisecond)
+		probation := r.text("page0", "ann")
+		r.sleep(time.Second)
+		if n := r.attempts[probation[0]]; n != 1 {
+			t.Errorf("calls of the message after that = %d, want 1", n)
+		}
+		told = r.told()
+		if len(told) != 1 || time.Until(time.UnixMilli(told[0].Until)).Round(time.Second) < 9*time.Minute {
+			t.Fatalf("told %+v, want that ann is failing for ten minutes more", told)
+		}
+		r.script(nil)
+		r.sleep(time.Until(time.UnixMilli(told[0].Until)) + time.Millisecond)
+		well := r.text("page0", "ann", "ann")
+		r.sleep(time.Second)
+		for _, id := range well {
+			if r.accepted[id] != 1 {
+				t.Errorf("%s was not accepted once ann is well", id)
+			}
+		}
+		r.only().inspect(func(e *engine) {
+			if n := e.people.len(); n != 0 {
+				t.Errorf("%d people are remembered, want none", n)
+			}
+		})
+	})
+}
+
+// A message that goes round by a retry queue keeps those behind it behind it,
+// those that were once joined with it, too.
+func TestDelayedMessageIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	for range 8 { // chance decides which are joined
+		inDelayed(t)
+	}
+}
+
+func inDelayed(t *testing.T) {
+	t.Helper()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		left := 5 // three tries here, two rounds
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if o.To == "ann" && left > 0 {
+				left--
+				return fail(sender.RecipientThrottled)
+			}
+			return sender.Result{}
+		})
+		every(time.Second, 9*time.Second, func(int) { r.text("page0", "ann", "bob") })
+		r.sleep(5 * time.Minute)
+		r.checkSentOnce()
+		if w := r.waits("page0"); quantile(w, 0.4) > time.Second {
+			t.Errorf("bob's messages waited %v", w)
+		}
+	})
+}
+
+// In a quiet deployment some people who cannot be sent to harm nobody else: not
+// those of their page, nor of another, whose messages are all that there are. At
+// most 100 calls an hour go to each of them.
+func TestSickPeopleInAQuietDeployment(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		who  []string
+	}{
+		{"nobody", nil},
+		{"one", []string{"page0/m-3"}},
+		{"one on each of two pages", []string{"page0/m-3", "page1/m-5"}},
+		{"two of one page", []string{"page0/m-3", "page0/m-7"}},
+		{"four of three pages", []string{"page0/m-3", "page0/m-7", "page1/m-5", "page2/m-1"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 2, nil, func(t *testing.T, r *rig) {
+				r.script(sick(row.who...))
+				isSick := func(id string) bool {
+					return slices.ContainsFunc(row.who, func(w string) bool { return strings.HasPrefix(id, w+"#") })
+				}
+				length := time.Hour
+				if testing.Short() {
+					length = 15 * time.Minute
+				}
+				began := time.Now()
+				for i, gap := range []time.Duration{10 * time.Second, time.Minute, time.Minute} {
+					go every(gap, length, func(int) { r.text(fmt.Sprint("page", i), guests("m", 20)...) })
+				}
+				r.sleep(length + 5*time.Minute)
+				calls := map[string]int{}
+				var waits []time.Duration
+				for _, id := range r.published {
+					if who, _, _ := strings.Cut(id, "#"); isSick(id) {
+						calls[who] += r.attempts[id]
+						continue
+					}
+					if r.accepted[id] != 1 {
+						t.Fatalf("%s, which is well, was accepted %d times", id, r.accepted[id])
+					}
+					if r.born[id].Sub(began) > time.Second { // before, each page has a new owner
+						waits = append(waits, r.times[id].Sub(r.born[id]))
+					}
+				}
+				slices.Sort(waits)
+				if p99, most := quantile(waits, 0.99), waits[len(waits)-1]; p99 > 25*time.Millisecond || most > time.Second {
+					t.Errorf("the others waited up to %v, p99 %v, want 20 ms as with nobody sick", most, p99)
+				}
+				for who, n := range calls {
+					if n > 100 || n < 8 {
+						t.Errorf("%d calls to %s in an hour, want 8 to 100", n, who)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A busy room does not suffer from one member either.
+func TestSickPersonInABusyRoom(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.script(sick("page0/m-3"))
+		every(time.Second, 2*time.Minute, func(int) { r.text("page0", guests("m", 99)...) })
+		r.sleep(5 * time.Minute)
+		others := 0
+		for id := range r.accepted {
+			if !strings.HasPrefix(id, "page0/m-3#") {
+				others++
+			}
+		}
+		if others != 98*120 {
+			t.Errorf("the others got %d messages, want %d", others, 98*120)
+		}
+		if p99 := quantile(r.waits("page0"), 0.99); p99 > 400*time.Millisecond {
+			t.Errorf("p99 of their waits = %v", p99)
+		}
+		r.only().inspect(func(e *engine) {
+			if _, excess := e.gate.Len(); excess > 0 || len(e.lanes.list) > 0 {
+				t.Errorf("%d pages in excess, %d lanes, want none for one person", excess, len(e.lanes.list))
+			}
+		})
+	})
+}
+
+// One page that answers 500 to all, or hangs, keeps no other one waiting, quiet
+// or busy, also on the same partition.
+func TestSickPage(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name     string
+		replicas int
+		latency  time.Duration
+		result   sender.Result
+	}{
+		{"answers 500", 1, 40 * time.Millisecond, fail(sender.Transient)},
+		{"answers 500, 4 replicas", 4, 40 * time.Millisecond, fail(sender.Transient)},
+		{"hangs", 1, 10 * time.Second, timeout()},
+		{"hangs, 4 replicas", 4, 10 * time.Second, timeout()},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, row.replicas, func(c *Config) { c.MaxAttempts = 3 }, func(t *testing.T, r *rig) {
+				pages := r.peers(3)
+				sickPage, quiet, busy := pages[0], pages[1], pages[2]
+				r.latency = func(o message.Outbound) time.Duration {
+					if o.Page == sickPage {
+						return row.latency
+					}
+					return 40 * time.Millisecond
+				}
+				r.script(func(o message.Outbound, _ int) sender.Result {
+					if o.Page == sickPage {
+						return row.result
+					}
+					return sender.Result{}
+				})
+				go every(50*time.Millisecond, 2*time.Minute, func(i int) { r.text(sickPage, fmt.Sprint("s", i%100)) })
+				go every(7*time.Second, 2*time.Minute, func(i int) { r.text(quiet, fmt.Sprint("q", i%20)) })
+				go every(20*time.Millisecond, 2*time.Minute, func(i int) { r.text(busy, fmt.Sprint("b", i%200)) })
+				r.sleep(2*time.Minute + 10*time.Second)
+				for _, page := range []string{quiet, busy} {
+					w := r.waits(page)
+					sent := 0
+					for _, id := range r.published {
+						if strings.HasPrefix(id, page+"/") {
+							sent++
+						}
+					}
+					if len(w) != sent {
+						t.Errorf("%s got %d of %d", page, len(w), sent)
+					}
+					if p99 := quantile(w, 0.99); p99 > 20*time.Millisecond+sortTime { // which the first one waits
+						t.Errorf("%s: p99 of the waits = %v, most %v", page, p99, quantile(w, 1))
+					}
+				}
+				if n := r.mostAttempts(); n > 4 {
+					t.Errorf("one message was sent %d times, want at most 4", n)
+				}
+				calls := len(r.callsOf(sickPage))
+				if calls > 100 {
+					t.Errorf("%d calls of the sick page in two minutes, want at most 100", calls)
+				}
+				// It is well again: what waited arrives, and nobody is failing.
+				r.with(func() { r.answer, row.latency = nil, 40*time.Millisecond })
+				r.sleep(10 * time.Minute)
+				missing := 0
+				for _, id := range r.published {
+					if r.accepted[id] == 0 {
+						missing++
+					}
+				}
+				if dead := len(r.dead()); missing != dead || dead > 80 { // a call that fails has up to eight texts
+					t.Errorf("%d messages did not arrive, %d are dead, want the same, at most 80", missing, dead)
+				}
+				for _, p := range r.replicas {
+					p.inspect(func(e *engine) {
+						failing := 0
+						for _, trouble := range e.people.list {
+							if trouble.strikes > 0 {
+								failing++
+							}
+						}
+						if failing > 3 { // those who used up three attempts before the page counted as sick
+							t.Errorf("%d people are thought to be failing, whose page was sick", failing)
+						}
+					})
+				}
+			})
+		})
+	}
+}
+
+// An API that answers nobody for half an hour: no message is sent more often than
+// it may be, and all the others arrive afterwards.
+func TestAPIHangsForLong(t *testing.T) {
+	t.Parallel()
+	for _, replicas := range []int{1, 3} {
+		t.Run(fmt.Sprint(replicas, " replicas"), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, replicas, nil, func(t *testing.T, r *rig) {
+				down := true
+				r.latency = func(message.Outbound) time.Duration {
+					if down {
+						return 10 * time.Second
+					}
+					return 40 * time.Millisecond
+				}
+				r.script(func(message.Outbound, int) sender.Result {
+					if down {
+						return timeout()
+					}
+					return sender.Result{}
+				})
+				go every(15*time.Second, 30*time.Minute, func(i int) {
+					for p := range 3 {
+						r.text(fmt.Sprint("page", p), guests(fmt.Sprint("u", i%4), 5)...)
+					}
+				})
+				r.sleep(10 * time.Minute)
+				ready := 0
+				for _, p := range r.replicas {
+					if p.Ready() == nil {
+						ready++
+					}
+				}
+				if ready == len(r.replicas) {
+					t.Error("all replicas are ready while the API answers nobody")
+				}
+				r.sleep(20 * time.Minute)
+				r.with(func() { down = false })
+				r.sleep(10 * time.Minute)
+				if n := r.mostAttempts(); n > 9 {
+					t.Errorf("one message was sent %d times, want at most 9", n)
+				}
+				dead := r.dead()
+				missing := 0
+				for _, id := range r.published {
+					if _, is := dead[id]; r.accepted[id] == 0 && !is {
+						missing++
+					}
+				}
+				if missing > 0 || len(dead) > 60 {
+					t.Errorf("%d of %d messages are missing and %d dead, want none and few", missing, len(r.published), len(dead))
+				}
+				for _, p := range r.replicas {
+					if err := p.Ready(); err != nil {
+						t.Errorf("Ready() afterwards = %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// An outage that is answered with errors uses up no message's attempts.
+func TestOutageUsesUpNoAttempts(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.script(func(message.Outbound, int) sender.Result { return fail(sender.Transient) })
+		for p := range 4 {
+			r.text(fmt.Sprint("page", p), guests("u", 50)...)
+		}
+		r.sleep(20 * time.Minute)
+		if r.only().Ready() == nil {
+			t.Error("Ready() in an outage = nil, want an error")
+		}
+		calls := 0
+		for p := range 4 {
+			calls += len(r.callsOf(fmt.Sprint("page", p)))
+		}
+		if calls > 200+3*60 { // all at once, then a probe in some 22 to 45 s, and those before
+			t.Errorf("calls in 20 minutes = %d, want at most 380", calls)
+		}
+		r.script(nil)
+		r.sleep(5 * time.Minute)
+		r.checkSentOnce()
+		if err := r.only().Ready(); err != nil {
+			t.Errorf("Ready() afterwards = %v, want nil", err)
+		}
+	})
+}
+
+// While the API is down each probe is another's, so that one message that would
+// never pass does not keep it from being seen that the API is well.
+func TestProbesTakeTurns(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		down := true
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if down || o.To == "m-0" {
+				return fail(sender.Transient)
+			}
+			return sender.Result{}
+		})
+		for p := range 2 {
+			r.text(fmt.Sprint("page", p), guests("m", 20)...)
+		}
+		r.sleep(2 * time.Minute)
+		r.with(func() { down = false })
+		r.sleep(2 * time.Minute)
+		missing := 0
+		for _, id := range r.published {
+			if !strings.Contains(id, "/m-0#") && r.accepted[id] == 0 {
+				missing++
+			}
+		}
+		if missing > 0 {
+			t.Errorf("two minutes after an outage %d messages have not arrived", missing)
+		}
+	})
+}

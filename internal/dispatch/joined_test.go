@@ -1,0 +1,165 @@
+package dispatch
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/message"
+	"chatclub/internal/sender"
+)
+
+// parts is of how many messages each call was made.
+func parts(calls []made) (n []int) {
+	for _, c := range calls {
+		n = append(n, len(strings.Fields(c.out.ID)))
+	}
+	return n
+}
+
+// Texts that had to wait for the same recipient go out in one message, in order;
+// nothing waits in order to be joined.
+func TestWaitingTextsAreJoined(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		most int
+		want []int
+	}{
+		{"at most eight, which is the default", 0, []int{1, 8, 8, 4}},
+		{"at most three", 3, []int{1, 3, 3, 3, 3, 3, 3, 2}},
+		{"none", 1, slices.Repeat([]int{1}, 21)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, func(c *Config) { c.JoinTexts = row.most }, func(t *testing.T, r *rig) {
+				r.latency = func(message.Outbound) time.Duration { return time.Second }
+				ids := r.text("page0", slices.Repeat([]string{"ann"}, 21)...)
+				r.text("page0", "bob") // waits for nobody
+				r.sleep(time.Minute)
+				r.checkSentOnce()
+				var calls []made
+				for _, c := range r.callsOf("page0") {
+					if c.out.To == "ann" {
+						calls = append(calls, c)
+					}
+				}
+				if diff := cmp.Diff(row.want, parts(calls)); diff != "" {
+					t.Errorf("messages in each call (-want +got):\n%s", diff)
+				}
+				if row.most == 0 {
+					if want := strings.Join(ids[1:9], " "); calls[1].out.ID != want || calls[1].out.Text != strings.Repeat("hello\n", 7)+"hello" {
+						t.Errorf("second call has id %q and text %q, want id %q", calls[1].out.ID, calls[1].out.Text, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What is never joined is sent by itself, at its place.
+func TestWhatIsNotJoined(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.latency = func(message.Outbound) time.Duration { return time.Second }
+		for i := range 10 {
+			o := r.copyOf("page0", message.ClassText, "ann")
+			switch i {
+			case 3: // an answer to a command
+				o.Joins = false
+			case 5:
+				o.Replies = []message.QuickReply{{Title: "t", Payload: "p"}}
+			case 7:
+				o.Text, o.Attachment = "", &message.Attachment{Type: "image", URL: "https://x/y"}
+			}
+			r.publish(o)
+		}
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+		if diff := cmp.Diff([]int{1, 2, 1, 1, 1, 1, 1, 2}, parts(r.callsOf("page0"))); diff != "" {
+			t.Errorf("messages in each call (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A joined message that is refused keeps all of its texts, in order.
+func TestRefusedJoinedMessage(t *testing.T) {
+	t.Parallel()
+	for _, o := range []sender.Outcome{sender.PageThrottled, sender.AppThrottled, sender.Transient, sender.RecipientThrottled} {
+		t.Run(o.String(), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+				r.latency = func(message.Outbound) time.Duration { return time.Second }
+				refused := false
+				r.script(func(m message.Outbound, _ int) sender.Result {
+					if !strings.Contains(m.ID, " ") || refused {
+						return sender.Result{}
+					}
+					refused = true
+					return fail(o)
+				})
+				r.text("page0", slices.Repeat([]string{"ann"}, 12)...)
+				r.sleep(5 * time.Minute)
+				if !refused {
+					t.Fatal("no joined message was sent")
+				}
+				r.checkSentOnce()
+			})
+		})
+	}
+}
+
+// After a permanent error of a joined message its texts go singly, and only the
+// one at fault is dead. Where the error is about the recipient, or the message
+// was delivered all the same, none is sent again.
+func TestPermanentErrorOfAJoinedMessage(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		outcome sender.Outcome
+		bad     int // of this text; 0: of all that is joined
+		calls   int
+		sent    int
+		dead    message.Reason
+	}{
+		{sender.BadMessage, 4, 6, 4, message.ReasonBadMessage},
+		{sender.Ambiguous, 0, 2, 1, message.ReasonAmbiguous},
+		{sender.RecipientGone, 0, 2, 1, message.ReasonGone},
+		{sender.WindowClosed, 0, 2, 1, message.ReasonWindowClosed},
+	} {
+		t.Run(row.outcome.String(), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+				r.latency = func(message.Outbound) time.Duration { return time.Second }
+				var bad string
+				r.script(func(m message.Outbound, _ int) sender.Result {
+					ids := strings.Fields(m.ID)
+					if row.bad > 0 && slices.Contains(ids, bad) || row.bad == 0 && len(ids) > 1 {
+						return fail(row.outcome)
+					}
+					return sender.Result{}
+				})
+				ids := r.text("page0", slices.Repeat([]string{"ann"}, 5)...)
+				r.with(func() { bad = ids[max(0, row.bad-1)] })
+				r.sleep(time.Minute)
+				if n := len(r.callsOf("page0")); n != row.calls {
+					t.Errorf("calls = %d, want %d", n, row.calls)
+				}
+				if n := len(r.ids()); n != row.sent || !slices.IsSorted(r.ids()) {
+					t.Errorf("accepted = %v, want %d in order", r.ids(), row.sent)
+				}
+				dead := r.dead()
+				if len(dead) != 5-row.sent {
+					t.Errorf("dead = %v, want %d", dead, 5-row.sent)
+				}
+				for id, d := range dead {
+					if d.Reason != row.dead || row.bad > 0 && id != bad {
+						t.Errorf("%s is dead for %v", id, d.Reason)
+					}
+				}
+			})
+		})
+	}
+}

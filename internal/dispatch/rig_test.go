@@ -1,0 +1,471 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/memorytest"
+)
+
+// sleep lets time pass, and everything that is due happen before it returns, so
+// that nothing of it is going on while the test looks.
+func (r *rig) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// with changes what the platform's functions look at.
+func (r *rig) with(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+}
+
+// half is a random number that is always the same.
+func half() float64 { return 0.5 }
+
+// rig is dispatchers on one broker, and the platform that they call, in the
+// test's bubble.
+type rig struct {
+	t *testing.T
+	*platform
+	broker   *memory.Broker
+	top      queue.Topology
+	replicas []*replica
+
+	published []string // ids, in order
+	born      map[string]time.Time
+}
+
+// replica is one dispatcher.
+type replica struct {
+	*Dispatcher
+	reg    *prometheus.Registry
+	link   *link
+	cancel context.CancelFunc
+	done   chan error
+	ended  bool
+}
+
+// inBubble runs a test with n replicas that have had the time to take their
+// partitions. Afterwards they are stopped, and their counters must add up.
+func inBubble(t *testing.T, n int, change func(*Config), test func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(n, change)
+		r.sleep(3 * time.Second) // a new owner's first second is over, and the count of replicas is in
+		test(t, r)
+		r.end()
+	})
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	b := memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 16})
+	return &rig{t: t, platform: newPlatform(), broker: b, top: b.Topology(), born: make(map[string]time.Time)}
+}
+
+// start starts n replicas. change adjusts their configuration.
+func (r *rig) start(n int, change func(*Config)) {
+	r.t.Helper()
+	for range n {
+		p := &replica{reg: prometheus.NewRegistry(), link: &link{Broker: r.broker}, done: make(chan error, 1)}
+		cfg := Config{
+			Broker: p.link, Sender: client{r.platform, len(r.replicas)}, Limit: message.Limits{Text: 300, Media: 10}.Of,
+			Log: slog.New(slog.DiscardHandler), Registerer: p.reg,
+			MaxInFlight: 512, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: 20 * time.Second,
+		}
+		if change != nil {
+			change(&cfg)
+		}
+		var err error
+		if p.Dispatcher, err = New(cfg); err != nil {
+			r.t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		p.cancel = cancel
+		r.replicas = append(r.replicas, p)
+		go func() { p.done <- p.Run(ctx) }()
+	}
+}
+
+// stop ends a replica as a signal does, and checks its counters.
+func (r *rig) stop(p *replica) {
+	r.t.Helper()
+	if p.ended {
+		return
+	}
+	p.ended = true
+	p.cancel()
+	if err := <-p.done; err != nil && !p.link.isDead() {
+		r.t.Errorf("Run() = %v, want nil", err)
+	}
+	r.checkSum(p)
+}
+
+// checkSum: every message that was taken ended in one way, or is held.
+func (r *rig) checkSum(p *replica) {
+	r.t.Helper()
+	m := p.metrics
+	parts := map[string]float64{
+		"sent": testutil.ToFloat64(m.sent), "overflowed": testutil.ToFloat64(m.overflowed), "delayed": testutil.ToFloat64(m.delayed),
+		"returned": testutil.ToFloat64(m.returned), "stale": testutil.ToFloat64(m.stale), "held": testutil.ToFloat64(m.held),
+	}
+	for _, c := range m.dead {
+		parts["dead"] += testutil.ToFloat64(c)
+	}
+	sum := 0.0
+	for _, n := range parts {
+		sum += n
+	}
+	if taken := testutil.ToFloat64(m.taken); sum != taken {
+		r.t.Errorf("taken %v, but %v add up to %v", taken, parts, sum)
+	}
+}
+
+// end stops all replicas.
+func (r *rig) end() {
+	r.t.Helper()
+	for _, p := range r.replicas {
+		p.cancel()
+	}
+	for _, p := range r.replicas {
+		r.stop(p)
+	}
+}
+
+// only is the one replica.
+func (r *rig) only() *replica { return r.replicas[0] }
+
+// copyOf makes a message to a recipient, which is the next one.
+func (r *rig) copyOf(page string, c message.Class, to string) message.Outbound {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := message.Outbound{
+		ID: fmt.Sprintf("%s/%s#%d", page, to, len(r.published)+1), Page: page, To: to, Class: c, Time: time.Now().UnixMilli(),
+	}
+	if c == message.ClassText {
+		o.Text, o.Joins = "hello", true
+	} else {
+		o.Attachment = &message.Attachment{Type: "audio", URL: "https://x/y"}
+	}
+	r.published = append(r.published, o.ID)
+	r.born[o.ID] = time.Now()
+	return o
+}
+
+// text publishes a text to each of the recipients, and returns the ids.
+func (r *rig) text(page string, to ...string) []string {
+	r.t.Helper()
+	var list []message.Outbound
+	for _, p := range to {
+		list = append(list, r.copyOf(page, message.ClassText, p))
+	}
+	return r.publish(list...)
+}
+
+// media publishes a voice message to each of the recipients.
+func (r *rig) media(page string, to ...string) []string {
+	r.t.Helper()
+	var list []message.Outbound
+	for _, p := range to {
+		list = append(list, r.copyOf(page, message.ClassMedia, p))
+	}
+	return r.publish(list...)
+}
+
+func (r *rig) publish(list ...message.Outbound) (ids []string) {
+	r.t.Helper()
+	for _, o := range list {
+		body, err := o.Encode()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		ids = append(ids, o.ID)
+		if err := r.broker.Publish(context.Background(), queue.Message{Queue: r.top.OutboundOf(o.Page), ID: o.ID, Body: body}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return ids
+}
+
+// every calls f every d, as often as it fits in total.
+func every(d, total time.Duration, f func(i int)) {
+	for i := 0; time.Duration(i)*d < total; i++ {
+		f(i)
+		time.Sleep(d)
+	}
+}
+
+// guests is n people.
+func guests(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%s-%d", prefix, i)
+	}
+	return out
+}
+
+// peers are n pages of the same partition.
+func (r *rig) peers(n int) (pages []string) {
+	for i := 0; len(pages) < n; i++ {
+		if page := fmt.Sprint("page", i); r.top.PartitionOf(page) == r.top.PartitionOf("page0") {
+			pages = append(pages, page)
+		}
+	}
+	return pages
+}
+
+// dead takes the dead letters, by their ids.
+func (r *rig) dead() map[string]message.Death {
+	r.t.Helper()
+	out := make(map[string]message.Death)
+	for _, m := range memorytest.Drain(r.t, r.broker, r.top.Dead()) {
+		d, err := message.DeathFromHeaders(m.Headers)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if _, twice := out[m.ID]; twice {
+			r.t.Errorf("%s is dead twice", m.ID)
+		}
+		out[m.ID] = d
+	}
+	return out
+}
+
+// told takes the events that core was told.
+func (r *rig) told() (events []message.Event) {
+	r.t.Helper()
+	for _, m := range memorytest.Drain(r.t, r.broker, r.top.Inbound()) {
+		e, err := message.DecodeEvent(m.Body)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if m.ID != e.ID || len(m.ID) > queue.MaxName {
+			r.t.Errorf("event %q travels under the id %q", e.ID, m.ID)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// checkSentOnce: all that was published was accepted once, in order.
+func (r *rig) checkSentOnce() {
+	r.t.Helper()
+	r.checkSent(1, 1)
+}
+
+// checkSent: all that was published was accepted so many times, in order.
+func (r *rig) checkSent(least, most int) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	bad := 0
+	for _, id := range r.published {
+		if n := r.accepted[id]; n < least || n > most {
+			if bad++; bad < 5 {
+				r.t.Errorf("%s was accepted %d times, want %d to %d", id, n, least, most)
+			}
+		}
+	}
+	if bad > 0 || len(r.inversions) > 0 {
+		r.t.Errorf("%d of %d messages were not accepted %d to %d times; %d overtaken: %q", bad, len(r.published), least, most,
+			len(r.inversions), r.inversions[:min(3, len(r.inversions))])
+	}
+}
+
+// waits are how long the messages of a page waited until they were accepted,
+// the shortest first.
+func (r *rig) waits(page string) (waits []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, at := range r.times {
+		if len(id) > len(page) && id[:len(page)+1] == page+"/" {
+			waits = append(waits, at.Sub(r.born[id]))
+		}
+	}
+	slices.Sort(waits)
+	return waits
+}
+
+// quantile of sorted durations.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+// inspect runs f in a replica's engine.
+func (p *replica) inspect(f func(e *engine)) {
+	done := make(chan struct{})
+	p.posts <- func(e *engine) { f(e); close(done) }
+	<-done
+}
+
+// sender finds the replica that holds messages of a page.
+func (r *rig) owner(page string) (owner int) {
+	owner = -1
+	for i, p := range r.replicas {
+		if p.ended {
+			continue
+		}
+		p.inspect(func(e *engine) {
+			if src := e.sources.partitions[r.top.PartitionOf(page)].src; src != nil && !src.partition.since.IsZero() {
+				owner = i
+			}
+		})
+	}
+	return owner
+}
+
+// link is a replica's connection to the broker. It can die, as the process does:
+// what the replica holds goes back, and nothing that it does has an effect.
+type link struct {
+	*memory.Broker
+
+	mu   sync.Mutex
+	dead bool
+	subs []queue.Subscription
+	// dies is asked before and after what changes something on the broker, with
+	// what that is; true: the process dies at this point.
+	dies func(op, queue string) bool
+	// refuse has an error for what a queue does not take.
+	refuse func(queue string) error
+}
+
+// with changes what a link does.
+func (l *link) with(change func(l *link)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(l)
+}
+
+// refused is why a queue takes nothing.
+func (l *link) refused(name string) (err error) {
+	l.with(func(*link) {
+		if l.refuse != nil {
+			err = l.refuse(name)
+		}
+	})
+	return err
+}
+
+// ask dies if that is to happen now.
+func (l *link) ask(op, name string) {
+	var dies func(op, queue string) bool
+	l.with(func(*link) { dies = l.dies })
+	if dies != nil && dies(op, name) {
+		l.die()
+	}
+}
+
+func (l *link) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// die ends the process, as far as the broker can see.
+func (l *link) die() {
+	l.mu.Lock()
+	l.dead = true
+	subs := l.subs
+	l.subs = nil
+	l.mu.Unlock()
+	for _, s := range subs {
+		s.Close()
+	}
+}
+
+// do does something that changes the broker.
+func (l *link) do(op, name string, f func() error) error {
+	l.ask(op, name)
+	if l.isDead() {
+		return queue.ErrUnavailable
+	}
+	err := f()
+	l.ask(op, name)
+	if l.isDead() {
+		return queue.ErrUnavailable
+	}
+	return err
+}
+
+func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
+	if err := queue.ValidateAll(l.Topology(), msgs); err != nil {
+		return err
+	}
+	errs := make([]error, len(msgs))
+	for i, m := range msgs {
+		if errs[i] = l.refused(m.Queue); errs[i] != nil {
+			continue
+		}
+		op := "publish"
+		if m.Headers[message.HeaderLane] != "" {
+			op = "token"
+		}
+		errs[i] = l.do(op, m.Queue, func() error { return l.Broker.Publish(ctx, m) })
+	}
+	return queue.NewPublishError(errs)
+}
+
+func (l *link) Declare(ctx context.Context, spec queue.Spec) error {
+	return l.do("declare", spec.Name, func() error {
+		if err := l.refused(spec.Name); err != nil {
+			return err
+		}
+		return l.Broker.Declare(ctx, spec)
+	})
+}
+
+func (l *link) Delete(ctx context.Context, name string) error {
+	return l.do("delete", name, func() error { return l.Broker.Delete(ctx, name) })
+}
+
+func (l *link) Inspect(ctx context.Context, name string) (queue.Info, error) {
+	if l.isDead() {
+		return queue.Info{}, queue.ErrUnavailable
+	}
+	return l.Broker.Inspect(ctx, name)
+}
+
+func (l *link) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return nil, queue.ErrUnavailable
+	}
+	s, err := l.Broker.Consume(name, opts)
+	if err != nil {
+		return nil, err
+	}
+	l.subs = append(l.subs, s)
+	return linkSubscription{s, l, name}, nil
+}
+
+// linkSubscription is a subscription of a link.
+type linkSubscription struct {
+	queue.Subscription
+	link *link
+	name string
+}
+
+func (s linkSubscription) Cancel() error {
+	err := s.Subscription.Cancel()
+	s.link.ask("cancelled", s.name)
+	return err
+}

@@ -1,0 +1,388 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"chatclub/internal/backoff"
+	"chatclub/internal/breaker"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/transfer"
+	"chatclub/internal/sender"
+)
+
+// The delays of the retry queues.
+const (
+	retryShort  = time.Second
+	retryMedium = 10 * time.Second
+	retryLong   = time.Minute
+)
+
+// retryAfter is the wait after the n-th failed attempt, n from 1. The first
+// three are here, with full jitter, for faults of a moment; from then on the
+// message waits on the broker.
+func (e *engine) retryAfter(n int) (d time.Duration, onBroker bool) {
+	switch {
+	case n <= 3:
+		return backoff.Policy{Min: 250 * time.Millisecond, Max: time.Second, High: 1, Random: e.Random}.Delay(n), false
+	case n <= 6:
+		return retryMedium, true
+	}
+	return retryLong, true
+}
+
+// timedOut is the code of a call that nobody answered in time.
+const timedOut = "timeout"
+
+// settle does with the messages of a call what its outcome says.
+func (e *engine) settle(now time.Time, c *call, d disposition) {
+	first, r := c.msgs[0], c.recipient
+	if d.works {
+		if first.probe && e.suspended.resume(first.out.Page) {
+			e.Log.Info("page resumed: a probe was answered", "page", first.out.Page, "outcome", c.result.Outcome.String())
+		}
+	}
+	for _, m := range c.msgs {
+		m.tried = true
+	}
+	switch d.do {
+	case acknowledge:
+		e.people.answered(first.out)
+		for _, m := range c.msgs {
+			e.acknowledge(m)
+		}
+		e.metrics.joined.Add(float64(len(c.msgs) - 1))
+	case keep:
+		e.kept(now, c)
+	case tryAgain:
+		if e.failed(now, c, d) {
+			return // the recipient is busy until its next try
+		}
+	case suspend:
+		if e.suspended.suspend(first.out.Page, c.result.CodeString(), now) {
+			e.Log.Error("page suspended", "page", first.out.Page, "code", c.result.CodeString(), "err", c.result.Err)
+		}
+		e.discard(c, d)
+	case discard:
+		if len(c.msgs) > 1 && d.single {
+			for _, m := range c.msgs {
+				m.single = true
+			}
+			e.putBack(c)
+			break
+		}
+		e.discard(c, d)
+	case leave:
+		for _, m := range c.msgs {
+			e.metrics.returned.Inc()
+			e.letGo(m)
+		}
+	}
+	r.setBusy(false)
+}
+
+// kept puts messages back that were refused, at their place.
+func (e *engine) kept(now time.Time, c *call) {
+	switch c.result.Outcome { //nolint:exhaustive // the disposition keeps these alone
+	case sender.PageThrottled:
+		e.metrics.refused.Inc()
+	case sender.AppThrottled:
+		e.metrics.refusedApp.Inc()
+	case sender.NoToken:
+		if page := c.out.Page; e.suspended.noToken(page, now) {
+			e.Log.Error("page has no token; its messages wait for one", "page", page, "for", tokenGrace)
+		}
+		c.msgs[0].probe = false // or it would be one for ever
+	}
+	e.putBack(c)
+}
+
+// putBack returns the messages of a call to their place, or to their queue when
+// what was held of it went there already. Where their queue is given up the
+// attempts must travel with those that have any.
+func (e *engine) putBack(c *call) {
+	n := 0
+	for _, m := range c.msgs {
+		switch {
+		case m.source.leaving && m.out.Attempts > 0:
+			e.postpone(m, retryShort)
+		case m.source.ended:
+			e.requeue(m)
+		default:
+			c.msgs[n] = m
+			n++
+		}
+	}
+	c.recipient.putBack(c.msgs[:n])
+}
+
+// acknowledge takes a sent message off its queue; the broker does not keep the
+// engine waiting for that.
+func (e *engine) acknowledge(m *held) {
+	e.metrics.age.Observe(m.out.Age(e.Now()).Seconds())
+	if err := m.delivery.Ack(); err != nil {
+		// The connection was lost after the call: the message is delivered
+		// and sent again, with the same id in its metadata.
+		e.metrics.stale.Inc()
+		e.Log.Debug("acknowledge sent message", "id", m.delivery.ID, "err", err)
+	} else {
+		e.metrics.sent.Inc()
+	}
+	e.letGo(m)
+}
+
+// discard makes the messages of a call dead.
+func (e *engine) discard(c *call, d disposition) {
+	for _, m := range c.msgs {
+		m.out.Attempts++
+		e.bury(m, death{reason: d.reason, tell: d.tell, code: c.result.CodeString(), at: c.began})
+	}
+}
+
+// failed counts a failed attempt; after the last one the messages are dead.
+// While the API as a whole is down attempts do not count: it is not the
+// message's fault. But a call that nobody answered may have been made, and
+// counts. It reports whether the recipient waits here for its next try.
+func (e *engine) failed(now time.Time, c *call, d disposition) bool {
+	r, code := c.recipient, c.result.CodeString()
+	r.behind = e.pages.seq
+	open, _ := e.breaker.IsOpen()
+	down := open && d.api == breaker.Failed
+	if down && code != timedOut {
+		e.metrics.retries[c.result.Outcome].Inc()
+		e.putBack(c)
+		return false
+	}
+	most := 0
+	for _, m := range c.msgs {
+		m.out.Attempts++
+		if m.out.FirstCode == "" {
+			m.out.FirstCode = code[:min(len(code), message.MaxCode)]
+		}
+		most = max(most, m.out.Attempts)
+	}
+	sick := down || e.breaker.IsPageOpen(c.out.Page) // then it is not the recipient's fault
+	if most >= e.MaxAttempts || e.people.onProbation(c.out) && !sick {
+		var until time.Time
+		if !sick {
+			until = e.people.fail(c.out, now)
+			e.Log.Info("recipient cannot be reached; messages to it are dead for a while", "page", c.out.Page, "code", code, "until", until)
+		}
+		for i, m := range c.msgs {
+			e.bury(m, death{reason: d.reason, tell: i == 0 && !sick, failing: until, code: code, at: c.began})
+		}
+		return false
+	}
+	e.metrics.retries[c.result.Outcome].Inc()
+	if down {
+		e.putBack(c)
+		return false
+	}
+	delay, onBroker := e.retryAfter(most)
+	if e.ending || c.msgs[0].source.leaving { // the attempts must travel
+		delay, onBroker = max(delay, retryShort), true
+		if delay < retryMedium {
+			delay = retryShort
+		}
+	}
+	if onBroker {
+		e.people.retry(c.out, now, delay)
+		for _, m := range c.msgs {
+			e.postpone(m, delay)
+		}
+		return false
+	}
+	r.putBack(c.msgs)
+	e.timers.add(timer{at: now.Add(delay), recipient: r})
+	return true
+}
+
+// encode is the message as it is now: with its attempts.
+func (e *engine) encode(m *held) []byte {
+	if m.out.Attempts == 0 {
+		return m.delivery.Body
+	}
+	b, err := m.out.Encode()
+	if err != nil {
+		e.Log.Error("message moved without its attempts", "id", m.out.ID, "err", err)
+		return m.delivery.Body
+	}
+	return b
+}
+
+// postpone moves a message, already out of its line, to a retry queue, from
+// which it comes back to its partition.
+func (e *engine) postpone(m *held, delay time.Duration, also ...queue.Message) {
+	to := queue.Message{
+		Queue: e.Broker.Topology().OutboundOf(m.out.Page), ID: m.delivery.ID, Body: e.encode(m), Headers: m.delivery.Headers, Delay: delay,
+	}
+	e.move(m, destination{retry: true}, append([]queue.Message{to}, also...)...)
+}
+
+// death is why a message is dead.
+type death struct {
+	reason  message.Reason
+	tell    bool // core is told
+	code    string
+	at      time.Time // when the call began
+	failing time.Time // until when the recipient is failing
+}
+
+// bury moves a message, already out of its line, to the dead-letter queue, and
+// tells core when it should know.
+func (e *engine) bury(m *held, d death) {
+	record := message.Death{Reason: d.reason, Attempts: m.out.Attempts, FirstCode: m.out.FirstCode, LastCode: d.code}
+	if record.FirstCode == "" {
+		record.FirstCode = d.code
+	}
+	if record.LastCode == "" {
+		record.LastCode = m.out.FirstCode
+	}
+	var also []queue.Message
+	if d.tell {
+		if f, err := e.feedback(m, d); err != nil {
+			e.Log.Error("core is not told of a recipient", "reason", d.reason, "err", err)
+		} else {
+			also = append(also, f)
+		}
+	}
+	e.toDead(m, record, also...)
+	e.Log.Debug("message is dead", "id", m.delivery.ID, "reason", d.reason, "code", d.code)
+}
+
+// toDead moves a message to the dead-letter queue. While that takes none, it goes
+// round by a retry queue as the dead letter that it is, so that it is not sent
+// again.
+func (e *engine) toDead(m *held, record message.Death, also ...queue.Message) {
+	to, where := m.delivery.Dead(record), destination{reason: record.Reason}
+	if e.settler.Blocked(to.Queue) >= mostBlocked {
+		to.Queue, to.Delay, where = e.Broker.Topology().OutboundOf(m.out.Page), retryMedium, destination{retry: true}
+		to.Headers[message.HeaderDead] = "1"
+	}
+	e.move(m, where, append([]queue.Message{to}, also...)...)
+}
+
+// feedback is the event that tells core what was learned about a recipient, or
+// that the page is suspended or busy and until when. Its time is that of the
+// call: what the user wrote, or the page's operators did, before the answer came
+// may be news to the API. Its id is the digest of the copy's, because a copy's id
+// may have all of the 255 bytes that AMQP takes.
+func (e *engine) feedback(m *held, d death) (queue.Message, error) {
+	digest := sha256.Sum256([]byte(m.out.Page + "/" + m.out.ID))
+	ev := message.Event{
+		Kind: message.KindFeedback, Page: m.out.Page, ID: "feedback/" + hex.EncodeToString(digest[:16]), User: m.out.To,
+		Time: d.at.UnixMilli(), Reason: string(d.reason),
+	}
+	switch {
+	case d.reason == message.ReasonPageStopped:
+		ev.Until = e.suspended.probeAt(m.out.Page).UnixMilli()
+	case d.reason == message.FeedbackBusy: // the same message goes round again, and every event has its own id
+		ev.ID, ev.Until = fmt.Sprintf("busy/%x/%d", digest[:16], ev.Time), d.at.Add(busyTime).UnixMilli()
+	case !d.failing.IsZero():
+		ev.ID = fmt.Sprintf("failing/%x/%d", digest[:16], ev.Time)
+		ev.Reason, ev.Until = message.FeedbackFailing, d.failing.UnixMilli()
+	}
+	body, err := ev.Encode()
+	if err != nil {
+		return queue.Message{}, err
+	}
+	return queue.Message{Queue: e.Broker.Topology().Inbound(), ID: ev.ID, Body: body}, nil
+}
+
+// mostBlocked is how many messages may wait here for a queue that takes none.
+const mostBlocked = 64
+
+// destination says where a message goes, for the counters.
+type destination struct {
+	lane   *lane          // or
+	retry  bool           // or
+	reason message.Reason // of the dead-letter queue
+}
+
+// moving is a message on its way to another queue.
+type moving struct {
+	m  *held
+	to destination
+}
+
+// settler finishes with the broker what the engine decided.
+type settler struct {
+	*transfer.Mover
+	runs sync.WaitGroup
+	stop context.CancelFunc
+	more chan struct{} // one place: set when there are events
+
+	mu     sync.Mutex
+	events []transfer.Event
+}
+
+func newSettler(d *Dispatcher) *settler {
+	s := &settler{more: make(chan struct{}, 1)}
+	s.Mover = transfer.New(transfer.Config{Broker: d.Broker, Log: d.Log, Now: d.Now, Random: d.Random, Notify: s.notify})
+	return s
+}
+
+func (s *settler) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.runs.Go(func() { s.Run(ctx) })
+}
+
+func (s *settler) notify(ev transfer.Event) {
+	s.mu.Lock()
+	s.events = append(s.events, ev)
+	s.mu.Unlock()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+// move hands a message to the mover.
+func (e *engine) move(m *held, to destination, msgs ...queue.Message) {
+	m.source.moving++
+	m.moving = true
+	e.settler.Add(&transfer.Item{Transfer: queue.Transfer{Delivery: m.delivery, To: msgs}, Tag: moving{m, to}})
+}
+
+// settled counts what has been moved.
+func (e *engine) settled() {
+	s := e.settler
+	s.mu.Lock()
+	events := s.events
+	s.events = nil
+	s.mu.Unlock()
+	for _, ev := range events {
+		if ev.State == transfer.Blocked {
+			continue
+		}
+		t := ev.Item.Tag.(moving) //nolint:forcetypeassert // all that is added has one
+		t.m.source.moving--
+		if l := t.to.lane; l != nil {
+			l.moving--
+		}
+		switch ev.State {
+		case transfer.Done:
+			switch {
+			case t.to.lane != nil:
+				e.metrics.overflowed.Inc()
+			case t.to.retry:
+				e.metrics.delayed.Inc()
+			default:
+				e.metrics.dead[t.to.reason].Inc()
+			}
+		case transfer.Stale:
+			e.metrics.stale.Inc()
+		case transfer.Failed: // it stays unsettled, and goes back with its subscription
+			e.metrics.returned.Inc()
+		case transfer.Blocked: // above
+		}
+		e.letGo(t.m)
+		e.settleSource(t.m.source)
+	}
+}

@@ -1,0 +1,449 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+const (
+	// spread is over how long a replica subscribes to its partitions, in random
+	// order, so that replicas that start together have about as many each.
+	spread = 500 * time.Millisecond
+	// consumeRetry is the pause after a subscription that failed at once.
+	consumeRetry = time.Second
+	// feedBatch is how many deliveries reach the engine at a time.
+	feedBatch = 64
+	// countEvery is how often the replicas are counted.
+	countEvery = time.Second
+	// activeFor is how long after its last delivery a partition counts as ours:
+	// the broker does not say who is the active consumer.
+	activeFor = 10 * time.Second
+	// The calls of a source that is given up are waited for, twice as long as
+	// answers take, in these bounds. At Messenger's latency one in seven is still
+	// open after handOver, and its person may be sent the next message by the next
+	// owner. This one was made handOver before that, so it is first unless it
+	// fails.
+	handOver      = 800 * time.Millisecond
+	quickHandOver = 100 * time.Millisecond
+	// leaveTime is how long a source that is given up waits for the broker: for
+	// what goes to other queues, and for its lanes and their tokens.
+	leaveTime = 2 * time.Second
+	// sortTime is how long a new owner collects before it sends. The owner before
+	// cancels its consumer, and then gives back what it held. What is published
+	// between the two is delivered first.
+	sortTime = 25 * time.Millisecond
+)
+
+// partition is one of the partitions, whether or not it is ours at the moment.
+type partition struct {
+	index int
+	src   *source   // nil between two subscriptions
+	since time.Time // of the first delivery of src: from then on it is ours
+	last  time.Time // of the latest
+}
+
+// source is one subscription of a partition or lane, and what is held of it.
+type source struct {
+	queue     string
+	partition *partition
+	lane      *lane // nil: a partition
+	sub       queue.Subscription
+	prefetch  int
+
+	first, last *held // what is held and unsettled, in order of arrival
+	held        int   // messages in calls, waiting or moving
+	inFlight    int   // of them in calls
+	moving      int   // of them on their way to other queues
+
+	early []*held       // what came in sortTime; nil: that is over
+	again bool          // that went back once
+	fed   chan struct{} // closed when all that was delivered has reached the engine
+
+	leaving   bool      // nothing more is sent; closed once its calls have ended
+	leftAt    time.Time // since when it is given up, or its last call has ended
+	hung      bool      // its calls are not waited for, because nobody answers
+	cancelled bool      // nothing more is to be delivered
+	ended     bool      // and what was in no call is given back
+	closing   bool
+}
+
+// free is how many more messages the broker may deliver.
+func (s *source) free() int { return s.prefetch - s.held }
+
+// add puts a message at the end of what is held.
+func (s *source) add(m *held) {
+	m.prev = s.last
+	if s.last == nil {
+		s.first = m
+	} else {
+		s.last.next = m
+	}
+	s.last = m
+	s.held++
+}
+
+// drop takes a message out.
+func (s *source) drop(m *held) {
+	if m.prev == nil {
+		s.first = m.next
+	} else {
+		m.prev.next = m.next
+	}
+	if m.next == nil {
+		s.last = m.prev
+	} else {
+		m.next.prev = m.prev
+	}
+	m.prev, m.next = nil, nil
+	s.held--
+}
+
+// sources is where messages come from.
+type sources struct {
+	partitions []*partition
+	open       []*source // all that is subscribed to
+	arrivals   chan []*held
+	quit       chan struct{} // closed when nothing more is taken
+	ended      chan struct{} // closed when the engine has ended
+	feeders    *sync.WaitGroup
+}
+
+func newSources(d *Dispatcher) sources {
+	s := sources{
+		partitions: make([]*partition, d.Broker.Topology().Partitions), arrivals: make(chan []*held),
+		quit: make(chan struct{}), ended: make(chan struct{}), feeders: new(sync.WaitGroup),
+	}
+	for i := range s.partitions {
+		s.partitions[i] = &partition{index: i}
+	}
+	return s
+}
+
+// start subscribes to all partitions, in random order.
+func (e *engine) start() {
+	e.settler.start()
+	e.startCounting()
+	for _, p := range e.sources.partitions {
+		e.reopen(p, time.Duration(e.Random()*float64(spread)))
+	}
+}
+
+// startCounting subscribes to the queue whose consumers are the replicas, and
+// asks for their number now and then. One that ends is not counted from then on,
+// however long its calls take: nothing is to be left to it.
+func (e *engine) startCounting() {
+	name := e.Broker.Topology().Dispatchers()
+	sub, err := e.Broker.Consume(name, queue.ConsumeOptions{Prefetch: 1})
+	if err != nil {
+		e.Log.Warn("subscribe", "queue", name, "err", err)
+	}
+	e.sources.feeders.Go(func() {
+		if sub != nil {
+			defer sub.Close()
+		}
+		for {
+			ctx, cancel := context.WithTimeout(context.Background(), countEvery)
+			info, err := e.Broker.Inspect(ctx, name)
+			cancel()
+			if err == nil {
+				e.post(func(e *engine) { e.count(info.Consumers) })
+			}
+			select {
+			case <-time.After(countEvery):
+			case <-e.sources.quit:
+				return
+			}
+		}
+	})
+}
+
+// reopen subscribes to a partition after a rest.
+func (e *engine) reopen(p *partition, rest time.Duration) {
+	e.timers.add(timer{at: e.Now().Add(rest), do: func() {
+		if e.ending || p.src != nil {
+			return
+		}
+		if p.src = e.open(e.Broker.Topology().Outbound(p.index), p, nil, e.Prefetch); p.src == nil {
+			e.reopen(p, consumeRetry)
+		}
+	}})
+}
+
+// renew subscribes anew to a partition of which nothing has come, so that this
+// replica is behind those that came later: what is given up goes to them first,
+// and not to one that has its part or leaves soon.
+func (e *engine) renew(p *partition) {
+	old := p.src
+	if e.ending || old == nil || old.leaving || !p.since.IsZero() {
+		return
+	}
+	if s := e.open(old.queue, p, nil, e.Prefetch); s != nil {
+		p.src, old.leaving = s, true
+		e.settleSource(old)
+	}
+}
+
+// open subscribes to a queue; nil means that this is not possible now.
+func (e *engine) open(name string, p *partition, l *lane, prefetch int) *source {
+	sub, err := e.Broker.Consume(name, queue.ConsumeOptions{Prefetch: prefetch})
+	if err != nil {
+		e.Log.Warn("subscribe", "queue", name, "err", err)
+		return nil
+	}
+	s := &source{queue: name, partition: p, lane: l, sub: sub, prefetch: prefetch, fed: make(chan struct{})}
+	age := e.metrics.queueAge[fromPartition]
+	if l != nil {
+		age = e.metrics.queueAge[fromLane]
+	}
+	e.sources.open = append(e.sources.open, s)
+	e.sources.feeders.Go(func() { e.feed(s, age) })
+	return s
+}
+
+// feed hands the deliveries of a source to the engine until they end.
+func (e *engine) feed(s *source, age interface{ Observe(float64) }) {
+	defer close(s.fed)
+	in := s.sub.Deliveries()
+	for d := range in {
+		list := make([]*held, 0, min(feedBatch, 1+len(in)))
+		for more := true; more; {
+			list = append(list, decode(d, s))
+			if m := list[len(list)-1]; m.err == nil && m.out.Time > 0 {
+				age.Observe(m.out.Age(e.Now()).Seconds())
+			}
+			if more = len(list) < feedBatch; more {
+				select {
+				case d, more = <-in:
+				default:
+					more = false
+				}
+			}
+		}
+		select {
+		case e.sources.arrivals <- list:
+		case <-e.sources.ended:
+			return
+		}
+	}
+}
+
+// decode makes a message of a delivery; here and not in the engine, because it
+// is work that several goroutines can share.
+func decode(d *queue.Delivery, s *source) *held {
+	m := &held{delivery: d, source: s}
+	if d.Headers[message.HeaderLane] != "" {
+		m.out.Page, m.out.Class = d.Headers[message.HeaderLane], message.Class(d.Body)
+		return m
+	}
+	m.out, m.err = message.DecodeOutbound(d.Body)
+	if d.Headers[message.HeaderDead] != "" {
+		if death, err := message.DeathFromHeaders(d.Headers); err == nil && slices.Contains(message.Reasons(), death.Reason) {
+			m.death = &death
+		}
+	}
+	return m
+}
+
+// leave gives a source up: nothing more of it is sent, and what its calls came
+// to is settled. Once they have ended the rest goes back, in order. That is not
+// waited for longer than patience allows.
+func (e *engine) leave(s *source, reason string) {
+	if s.leaving || s.closing {
+		return
+	}
+	s.leaving, s.leftAt = true, e.Now()
+	e.metrics.givenUp[reason].Inc()
+	e.sortEarly(s)
+	e.moveAttempted(s)
+	if s.lane == nil { // the lanes of a partition are its owner's
+		e.leaveLanes(s, reason)
+	}
+	e.timers.add(timer{at: s.leftAt.Add(e.patience(s)), do: func() { e.settleSource(s) }})
+	e.settleSource(s)
+}
+
+// moveAttempted moves what waits of a source and failed before, because its
+// attempts must travel with it.
+func (e *engine) moveAttempted(s *source) {
+	for _, m := range e.takeWaiting(s, func(m *held) bool { return m.out.Attempts > 0 }) {
+		e.postpone(m, retryShort)
+	}
+}
+
+// giveUp gives a source up without waiting for its calls. It is for a replica
+// whose calls are not answered.
+func (e *engine) giveUp(s *source, reason string) {
+	s.hung = true
+	e.leave(s, reason)
+	e.settleSource(s)
+}
+
+// patience is how long the calls of a source that is given up are waited for.
+func (e *engine) patience(s *source) time.Duration {
+	if s.hung {
+		return 0
+	}
+	return min(max(2*e.calls.latency, quickHandOver), handOver)
+}
+
+// cancel ends the deliveries of a source, and returns what is in no call.
+func (e *engine) cancel(s *source) {
+	s.cancelled = true
+	e.sources.feeders.Go(func() {
+		if err := s.sub.Cancel(); err != nil {
+			e.Log.Warn("cancel subscription", "queue", s.queue, "err", err)
+		}
+		<-s.fed
+		e.post(func(e *engine) { e.giveBack(s) })
+	})
+}
+
+// giveBack returns what is held of a cancelled source and in no call, in the
+// order in which it came.
+func (e *engine) giveBack(s *source) {
+	s.ended = true
+	e.moveAttempted(s)
+	list := e.takeWaiting(s, all)
+	for m := s.first; m != nil; m = m.next {
+		if m.token {
+			list = append(list, m)
+		}
+	}
+	slices.SortFunc(list, bySeq)
+	for _, m := range list {
+		e.requeue(m)
+	}
+	e.settleSource(s)
+	if s.lane != nil {
+		e.settleSource(s.lane.owner)
+	}
+}
+
+// takeWaiting takes out of their lines what waits of a source and matches.
+func (e *engine) takeWaiting(s *source, match func(*held) bool) (out []*held) {
+	lines := make(map[*line]struct{})
+	for m := s.first; m != nil; m = m.next {
+		if l := e.pages.lines[m.key()]; l != nil {
+			lines[l] = struct{}{}
+		}
+	}
+	for l := range lines {
+		out = append(out, l.remove(func(m *held) bool { return m.source == s && match(m) })...)
+		e.pump(l)
+	}
+	return out
+}
+
+func all(*held) bool { return true }
+
+// requeue returns one message to its queue.
+func (e *engine) requeue(m *held) {
+	err := m.delivery.Requeue()
+	switch {
+	case m.token:
+	case err != nil:
+		e.metrics.stale.Inc()
+	default:
+		e.metrics.returned.Inc()
+	}
+	e.letGo(m)
+}
+
+// settleSource goes on with giving a source up. First its lanes must be given
+// back, because the next owner learns of them by the tokens that are held here.
+// When nothing of it is in a call it is closed, and what is left goes back. Until
+// then its consumer is cancelled, when its calls take long. What the broker does
+// not do in leaveTime is another's problem, too.
+func (e *engine) settleSource(s *source) {
+	if !s.leaving || s.closing {
+		return
+	}
+	left := e.Now().Sub(s.leftAt)
+	switch {
+	case (s.moving > 0 || s.lane == nil && e.lanesOpen(s)) && left < leaveTime:
+		return
+	case s.inFlight > 0:
+		if !s.cancelled && left >= e.patience(s) {
+			e.cancel(s)
+		}
+		return
+	case s.cancelled && !s.ended:
+		return
+	}
+	s.closing = true
+	e.sources.feeders.Go(func() {
+		if err := s.sub.Close(); err != nil {
+			e.Log.Warn("give up queue", "queue", s.queue, "err", err)
+		}
+		e.post(func(e *engine) { e.closed(s) })
+	})
+}
+
+// closed lets go of what is held of a source whose subscription has ended.
+func (e *engine) closed(s *source) {
+	e.takeWaiting(s, all)
+	for m := s.first; m != nil; m = s.first { // also what calls or the broker did not settle in time
+		if !m.token && !m.moving {
+			e.metrics.returned.Inc()
+		}
+		e.letGo(m)
+	}
+	e.sources.open = slices.DeleteFunc(e.sources.open, func(o *source) bool { return o == s })
+	if s.lane != nil {
+		e.laneClosed(s.lane)
+		return
+	}
+	p := s.partition
+	if p.src != s {
+		return
+	}
+	p.src, p.since = nil, time.Time{}
+	top := e.Broker.Topology()
+	e.gate.Forget(e.Now(), func(page string) bool { return top.PartitionOf(page) == p.index })
+	if !e.ending {
+		e.reopen(p, e.rest())
+	}
+}
+
+// checkSources drops what became stale with a lost connection, and gives up what
+// is held for so long that the broker would take it for hung.
+func (e *engine) checkSources(now time.Time) {
+	for _, s := range e.allSources() {
+		if s.first != nil && !s.first.delivery.Live() {
+			for _, m := range e.takeWaiting(s, func(m *held) bool { return !m.delivery.Live() }) {
+				e.metrics.stale.Inc()
+				e.letGo(m)
+			}
+		}
+		switch {
+		case s.leaving:
+			e.settleSource(s)
+		case s.first != nil && now.Sub(s.first.since) > heldTime:
+			e.leave(s, "held")
+		}
+	}
+}
+
+// heldTime is how long a delivery is held at most, longer than a token before it
+// is renewed; RabbitMQ closes the channel of a consumer that has one for 30
+// minutes.
+const heldTime = renewTime + 5*time.Minute
+
+// allSources is what is subscribed to, those included that are given up.
+func (e *engine) allSources() []*source { return slices.Clone(e.sources.open) }
+
+// owned is how many partitions something was delivered of lately.
+func (s *sources) owned(now time.Time) int {
+	n := 0
+	for _, p := range s.partitions {
+		if p.src != nil && !p.src.leaving && (p.src.held > 0 || now.Sub(p.last) < activeFor && !p.since.IsZero()) {
+			n++
+		}
+	}
+	return n
+}

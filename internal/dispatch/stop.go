@@ -1,0 +1,70 @@
+package dispatch
+
+import (
+	"errors"
+	"time"
+)
+
+// flushTimeout is how long acknowledgements and moves may take when everything
+// else has ended: a healthy broker needs milliseconds.
+const flushTimeout = 5 * time.Second
+
+// stop ends a Run: each queue is given up, without waiting for calls of others,
+// so that another replica goes on with it; what is in no call goes back with it.
+// Calls that take longer than the shutdown timeout are abandoned.
+func (e *engine) stop() error {
+	e.ending = true
+	close(e.sources.quit)
+	e.leaveAll("stop")
+	e.drain(e.ShutdownTimeout, func() bool { return e.calls.inFlight == 0 && len(e.allSources()) == 0 })
+	if e.calls.inFlight > 0 {
+		e.Log.Warn("calls still in flight at the shutdown timeout are abandoned; their messages will be sent again",
+			"timeout", e.ShutdownTimeout, "calls", e.calls.inFlight)
+	}
+	e.calls.abort()
+	e.drain(flushTimeout, func() bool { return e.calls.inFlight == 0 && len(e.allSources()) == 0 })
+	close(e.calls.due)
+	e.settler.End()
+	time.AfterFunc(flushTimeout, e.settler.stop)
+	close(e.sources.ended)
+	e.calls.workers.Wait()
+	e.settler.runs.Wait()
+	e.settler.stop()
+	e.settled()
+	var errs []error
+	for _, s := range e.allSources() {
+		errs = append(errs, s.sub.Close())
+		e.closed(s)
+	}
+	e.metrics.held.Set(float64(e.pages.held))
+	e.sources.feeders.Wait()
+	return errors.Join(errs...)
+}
+
+// drain goes on with what is begun until done, or for a time.
+func (e *engine) drain(most time.Duration, done func() bool) {
+	end := time.NewTimer(most)
+	defer end.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case list := <-e.sources.arrivals:
+			for _, m := range list {
+				e.arrive(m)
+			}
+		case c := <-e.calls.results:
+			e.ended(c)
+		case <-e.settler.more:
+			e.settled()
+		case f := <-e.posts:
+			f(e)
+		case <-tick.C:
+			for _, s := range e.allSources() {
+				e.settleSource(s)
+			}
+		case <-end.C:
+			return
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package queuetest
+
+import (
+	"errors"
+	"time"
+
+	"chatclub/internal/queue"
+)
+
+func cancelCases() []testCase {
+	return []testCase{
+		{"cancel keeps what was delivered", cancelKeeps},
+		{"cancel hands out what was not read", cancelUnread},
+		{"cancel lets the next consumer take over", cancelTakeOver},
+		{"closing after cancel returns the rest", cancelClose},
+	}
+}
+
+// cancel cancels the subscription, twice.
+func (e env) cancel(s queue.Subscription) {
+	e.Helper()
+	for range 2 {
+		if err := s.Cancel(); err != nil {
+			e.Fatalf("Cancel() = %v, want nil", err)
+		}
+	}
+}
+
+// drain returns what can still be read from a subscription that has ended.
+func (e env) drain(s queue.Subscription) []*queue.Delivery {
+	e.Helper()
+	var rest []*queue.Delivery
+	for {
+		select {
+		case d, ok := <-s.Deliveries():
+			if !ok {
+				return rest
+			}
+			rest = append(rest, d)
+		case <-time.After(patience):
+			e.Fatal("Deliveries() is open after Cancel, want it closed")
+		}
+	}
+}
+
+func cancelKeeps(e env) {
+	name, want := e.top.Inbound(), ids("m", 6)
+	e.publish(name, want...)
+	s := e.consume(name, 3)
+	held := e.receiveIDs(s, want[:3]...)
+	e.cancel(s)
+	if rest := e.drain(s); len(rest) > 0 {
+		e.Errorf("received %q after Cancel, want nothing", rest[0].ID)
+	}
+	e.ack(held[0]) // must not bring the next message
+	if err := e.transfer(held[1], queue.Message{Queue: e.top.Dead(), ID: "m1"}); err != nil {
+		e.Errorf("TransferAll(after Cancel) = %v, want nil", err)
+	}
+	if !held[2].Live() {
+		e.Error("Live() = false after Cancel, want true")
+	}
+	e.ack(held[2])
+	e.awaitInfo(name, queue.Info{Ready: 3})
+	e.awaitInfo(e.top.Dead(), queue.Info{Ready: 1})
+	if err := held[2].Ack(); !errors.Is(err, queue.ErrSettled) {
+		e.Errorf("second Ack = %v, want %v", err, queue.ErrSettled)
+	}
+	e.ack(e.receiveIDs(e.consume(name, 3), want[3:]...)...)
+}
+
+// cancelUnread: what the broker had delivered and nobody had read comes before
+// the end, and can be given back in order.
+func cancelUnread(e env) {
+	name, want := e.top.Outbound(1), ids("m", 6)
+	e.publish(name, want...)
+	s := e.consume(name, 4)
+	e.awaitInfo(name, queue.Info{Ready: 2, Consumers: 1})
+	first := e.receiveIDs(s, "m0")
+	e.cancel(s)
+	for _, d := range append(first, e.drain(s)...) {
+		if err := d.Requeue(); err != nil {
+			e.Errorf("Requeue(%q) = %v, want nil", d.ID, err)
+		}
+	}
+	e.awaitInfo(name, queue.Info{Ready: 6})
+	e.ack(e.receiveIDs(e.consume(name, 6), want...)...)
+}
+
+func cancelTakeOver(e env) {
+	name, want := e.top.Outbound(0), ids("m", 6)
+	first := e.consume(name, 3)
+	e.publish(name, want...)
+	held := e.receiveIDs(first, want[:3]...)
+	second := e.consume(name, 3)
+	e.awaitWaiting(name, 3)
+	e.nothing(second)
+	e.cancel(first)
+	e.ack(held...)
+	e.ack(e.receiveIDs(second, want[3:]...)...)
+	e.awaitWaiting(name, 0)
+}
+
+func cancelClose(e env) {
+	name, want := e.top.Outbound(0), ids("m", 4)
+	e.publish(name, want...)
+	s := e.consume(name, 3)
+	held := e.receiveIDs(s, want[:3]...)
+	e.cancel(s)
+	e.ack(held[1])
+	if err := s.Close(); err != nil {
+		e.Fatalf("Close() = %v, want nil", err)
+	}
+	if err := held[0].Requeue(); !errors.Is(err, queue.ErrStale) {
+		e.Errorf("Requeue(after Close) = %v, want %v", err, queue.ErrStale)
+	}
+	if err := s.Cancel(); err != nil {
+		e.Errorf("Cancel(after Close) = %v, want nil", err)
+	}
+	e.ack(e.receiveIDs(e.consume(name, 3), "m0", "m2", "m3")...)
+}

@@ -1,0 +1,103 @@
+package service
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestGuard: what a page in a browser can make it send is refused, and what
+// operators' programs and Prometheus send is served.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	const token = "sesame"
+	send := func(a *Admin, method, url, body string, header ...string) int {
+		var sent io.Reader = http.NoBody
+		if body != "" {
+			sent = strings.NewReader(body)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), method, url, sent)
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		w := httptest.NewRecorder()
+		a.Handler().ServeHTTP(w, r)
+		return w.Code
+	}
+	admin := func(token Secret) *Admin {
+		a := NewAdmin(AdminConfig{Addr: "admin.example.com:9090", Registry: NewRegistry(), Token: token})
+		a.Handle("/change", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+		return a
+	}
+	open, closed := admin(""), admin(token)
+	const here, foreign, asJSON = "http://127.0.0.1:9090/change", "http://evil.example/change", "application/json"
+	for _, row := range []struct {
+		name, method, url, body string
+		header                  []string
+		want                    int // without a token
+	}{
+		{"curl with JSON", "POST", here, `{}`, []string{"Content-Type", asJSON}, 204},
+		{"curl with JSON and a charset", "POST", here, `{}`, []string{"Content-Type", asJSON + "; charset=utf-8"}, 204},
+		{"curl without a body", "POST", here, "", nil, 204},
+		{"curl -X DELETE", "DELETE", here, "", nil, 204},
+		{"GET", "GET", here, "", nil, 204},
+		{"a page of ours", "POST", here, `{}`, []string{"Content-Type", asJSON, "Origin", "http://127.0.0.1:9090", "Sec-Fetch-Site", "same-origin"}, 204},
+		{"a container's name", "POST", "http://core:9090/change", `{}`, []string{"Content-Type", asJSON}, 204},
+		{"IPv6", "GET", "http://[::1]:9090/change", "", nil, 204},
+		{"localhost", "GET", "http://LocalHost/change", "", nil, 204},
+		{"below localhost", "GET", "http://core.localhost:9090/change", "", nil, 204},
+		{"the name in ADMIN_ADDR", "GET", "http://admin.example.com:9090/change", "", nil, 204},
+
+		{"a script's simple request", "POST", here, `{}`, []string{"Content-Type", "text/plain", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}, 403},
+		{"a script's JSON", "POST", here, `{}`, []string{"Content-Type", asJSON, "Sec-Fetch-Site", "cross-site"}, 403},
+		{"another port of this machine", "POST", here, `{}`, []string{"Content-Type", asJSON, "Sec-Fetch-Site", "same-site"}, 403},
+		{"a form without fields", "POST", here, "", []string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "https://evil.example"}, 403},
+		{"a sandboxed frame", "POST", here, "", []string{"Origin", "null"}, 403},
+		{"an old browser's form without fields", "POST", here, "", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
+		{"an old browser's form", "POST", here, "a=b", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
+		{"text", "POST", here, `{}`, []string{"Content-Type", "text/plain"}, 415},
+		{"a body of no type", "POST", here, `{}`, nil, 415},
+		{"two types", "POST", here, `{}`, []string{"Content-Type", "text/plain, application/json"}, 415},
+		{"rebinding", "GET", foreign, "", []string{"Sec-Fetch-Site", "same-origin"}, 403},
+		{"rebinding with JSON", "POST", "http://evil.example:9090/change", `{}`, []string{"Content-Type", asJSON, "Origin", "http://evil.example:9090", "Sec-Fetch-Site", "same-origin"}, 403},
+		{"a name that looks like ours", "GET", "http://127.0.0.1.evil.example/change", "", nil, 403},
+		{"a top-level domain", "GET", "http://ai./change", "", nil, 403},
+	} {
+		if got := send(open, row.method, row.url, row.body, row.header...); got != row.want {
+			t.Errorf("%s = %d, want %d", row.name, got, row.want)
+		}
+		if got := send(closed, row.method, row.url, row.body, row.header...); row.want == 204 && got != 401 || got < 400 {
+			t.Errorf("%s without the token = %d, want 401", row.name, got)
+		}
+		if got := send(closed, row.method, row.url, row.body, append(row.header, "Authorization", "Bearer "+token)...); row.want == 204 && got != 204 {
+			t.Errorf("%s with the token = %d, want 204", row.name, got)
+		}
+	}
+	for _, wrong := range []string{"", "Bearer", "Bearer ", "Bearer sesam", "Bearer sesame2", "Basic sesame", "sesame"} {
+		if got := send(closed, "GET", here, "", "Authorization", wrong); got != 401 {
+			t.Errorf("GET with Authorization %q = %d, want 401", wrong, got)
+		}
+	}
+	if got := send(closed, "GET", "http://core.example.org/change", "", "Authorization", "bearer "+token); got != 204 {
+		t.Errorf("GET with the token under another name = %d, want 204", got)
+	}
+	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+		if got := send(closed, "GET", "http://core.example.org"+path, ""); got != 200 {
+			t.Errorf("GET %s under another name without the token = %d, want 200", path, got)
+		}
+	}
+	if got := send(admin(""), "GET", "http://evil.example/debug/pprof/", ""); got != 403 {
+		t.Errorf("GET /debug/pprof/ under a foreign name = %d, want 403", got)
+	}
+}
+
+func TestCheckToken(t *testing.T) {
+	t.Parallel()
+	for token, ok := range map[Secret]bool{"": true, "sesame": true, " sesame": false, "ses\name": false, "sésame": false} {
+		if err := CheckToken("ADMIN_TOKEN", token); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "same") {
+			t.Errorf("CheckToken(%q) = %v, want ok %v and no token", token.Reveal(), err, ok)
+		}
+	}
+}
