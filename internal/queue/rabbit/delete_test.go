@@ -39,10 +39,8 @@ func TestDelete(t *testing.T) {
 			t.Errorf("Delete() = %q, %v, want RabbitMQ and its version, nil", version, err)
 		}
 	}
-	if err := b.Publish(t.Context(), queue.Message{Queue: top.Inbound(), ID: "2", Body: []byte("x")}); !errors.Is(err, queue.ErrUnroutable) {
-		t.Errorf("Publish() after Delete() = %v, want ErrUnroutable", err)
-	}
-	for _, name := range []string{top.Dead(), top.Retry(time.Second), top.Outbound(1), lane} {
+	// A Publish would have the topology declared again.
+	for _, name := range []string{top.Inbound(), top.Dead(), top.Retry(time.Second), top.Outbound(1), lane} {
 		if _, err := b.Inspect(t.Context(), name); !errors.Is(err, queue.ErrUnroutable) {
 			t.Errorf("Inspect(%q) after Delete() = %v, want ErrUnroutable", name, err)
 		}
