@@ -65,6 +65,11 @@ func TestForeignSite(t *testing.T) {
 			}
 			site := "http://evil.example:" + port + "/"
 			b.run("open the site", chromedp.Navigate(site))
+			// What Navigate waited for may have been the last of the form's document.
+			eventually(t, "the site is there", func() bool {
+				there, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`location.pathname === "/" && document.readyState === "complete"`))
+				return err == nil && there
+			})
 			// A script may not read these answers, but they come.
 			b.run("post to "+address, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(async () => {
 				await fetch(%[1]q, { method: "POST", mode: "no-cors", body: %[2]q });
@@ -77,9 +82,11 @@ func TestForeignSite(t *testing.T) {
 				form.action = %q; form.method = "POST"; form.enctype = "text/plain";
 				form.submit();
 			})()`, address)))
+			// The site itself may be a refusal, so wait for the form's own document.
 			eventually(t, "the form is refused", func() bool {
-				text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body?.innerText ?? ""`))
-				return err == nil && strings.Contains(text, "refused") || strings.Contains(text, "application/json")
+				text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](
+					`window.done || document.readyState !== "complete" ? "" : document.body?.innerText ?? ""`))
+				return err == nil && (strings.Contains(text, "refused") || strings.Contains(text, "application/json"))
 			})
 		}
 		if place == evil.URL {
