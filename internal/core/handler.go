@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"chatclub/internal/message"
@@ -42,6 +43,8 @@ func (h *handler) handle(run, work context.Context, in inbound) {
 		return
 	}
 	h.metrics.events.WithLabelValues(string(in.event.Kind)).Inc()
+	h.cfg.Log.LogAttrs(run, slog.LevelDebug, "event received", slog.String("id", in.delivery.ID), slog.String("kind", string(in.event.Kind)),
+		slog.Bool("redelivered", in.delivery.Redelivered))
 	in.event.Time = min(in.event.Time, h.cfg.Now().Add(maxAhead).UnixMilli())
 	switch in.event.Kind {
 	case message.KindMessage, message.KindPostback, message.KindIdle:
@@ -84,5 +87,5 @@ func (h *handler) deadLetter(run, work context.Context, in inbound, reason messa
 		return // abandoned
 	}
 	h.metrics.dead.WithLabelValues(string(reason)).Inc()
-	h.cfg.Log.WarnContext(run, "event is dead", "reason", reason, "err", in.err)
+	h.cfg.Log.WarnContext(run, "event is dead", "id", in.delivery.ID, "reason", reason, "err", in.err)
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -42,6 +43,7 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 	}
 	if res.Status == rooms.Finished {
 		r.metrics.repeated.Inc()
+		r.cfg.Log.LogAttrs(run, slog.LevelDebug, "event was finished before", slog.String("id", in.delivery.ID))
 		return nil
 	}
 	r.observe(ev, res)
@@ -52,6 +54,7 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 	if err := r.publish(run, work, in, msgs); err != nil {
 		return err
 	}
+	r.cfg.Log.LogAttrs(run, slog.LevelDebug, "event copied", slog.String("id", in.delivery.ID), slog.Int("copies", len(msgs)))
 	count := rooms.Count{Copies: int64(len(msgs))}
 	if ev.IsMessage() && !res.Rejected {
 		count.Events = 1

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -49,6 +50,8 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 	}
 	for _, m := range c.msgs {
 		m.tried = true
+		e.trace("message called", m, slog.String("outcome", c.result.Outcome.String()), slog.Int("attempt", m.out.Attempts+1),
+			slog.Duration("age", m.out.Age(now)), slog.Int("joined", len(c.msgs)))
 	}
 	switch d.do {
 	case acknowledge:
@@ -84,6 +87,13 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 		}
 	}
 	r.setBusy(false)
+}
+
+// trace logs what became of a message, under the id that travels with it.
+func (e *engine) trace(what string, m *held, attrs ...slog.Attr) {
+	if e.Log.Enabled(context.Background(), slog.LevelDebug) {
+		e.Log.LogAttrs(context.Background(), slog.LevelDebug, what, append([]slog.Attr{slog.String("id", m.delivery.ID)}, attrs...)...)
+	}
 }
 
 // kept puts messages back that were refused, at their place.
@@ -252,7 +262,6 @@ func (e *engine) bury(m *held, d death) {
 		}
 	}
 	e.toDead(m, record, also...)
-	e.Log.Debug("message is dead", "id", m.delivery.ID, "reason", d.reason, "code", d.code)
 }
 
 // toDead moves a message to the dead-letter queue. While that takes none, it goes
@@ -368,13 +377,17 @@ func (e *engine) settled() {
 		}
 		switch ev.State {
 		case transfer.Done:
+			to := ev.Item.To[0]
 			switch {
 			case t.to.lane != nil:
 				e.metrics.overflowed.Inc()
+				e.trace("message moved", t.m, slog.String("queue", to.Queue))
 			case t.to.retry:
 				e.metrics.delayed.Inc()
+				e.trace("message moved", t.m, slog.String("queue", to.Queue), slog.Duration("for", to.Delay))
 			default:
 				e.metrics.dead[t.to.reason].Inc()
+				e.trace("message is dead", t.m, slog.String("reason", string(t.to.reason)))
 			}
 		case transfer.Stale:
 			e.metrics.stale.Inc()

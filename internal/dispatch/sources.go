@@ -350,6 +350,7 @@ func (e *engine) requeue(m *held) {
 		e.metrics.stale.Inc()
 	default:
 		e.metrics.returned.Inc()
+		e.trace("message returned", m)
 	}
 	e.letGo(m)
 }

@@ -24,7 +24,8 @@ type plan struct {
 	eventsPerSecond     int
 	chat                time.Duration
 	cores, dispatchers  int
-	dispatcher, core    map[string]string // settings beside the defaults
+	more                map[string]string // settings of every program beside the defaults
+	dispatcher, core    map[string]string // and of these
 	latency             string            // of the platform; empty: a quick one
 	amqpURL             string            // empty: the one that all tests share
 	databaseURL         string            // empty: a PostgreSQL schema of its own
@@ -102,6 +103,7 @@ func (d *deployment) deleteQueues(t *testing.T) {
 
 func (d *deployment) environ(more map[string]string) map[string]string {
 	e := map[string]string{"AMQP_URL": d.amqpURL, "QUEUE_PREFIX": d.prefix, "PARTITIONS": strconv.Itoa(partitions)}
+	maps.Copy(e, d.more)
 	maps.Copy(e, more)
 	return e
 }

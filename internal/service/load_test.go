@@ -127,7 +127,7 @@ func TestLoadHelp(t *testing.T) {
 			"WAIT        2s        duration such as 20s       A wait.",
 			"ON          –         true or false              A switch.",
 			"COUNT       7         whole number               How many.",
-			"LOG_LEVEL   info      debug, info, warn or error Least level that is logged (debug has a line per message).",
+			"LOG_LEVEL   info      debug, info, warn or error Least level that is logged (debug has a line for each message).",
 			"LOG_FORMAT  text      text or json               Form of the log lines.",
 			"",
 		}, "\n")
@@ -179,7 +179,7 @@ func TestMarkdown(t *testing.T) {
 		"| `WAIT` | `2s` | A wait. |\n" +
 		"| `ON` | – | A switch. |\n" +
 		"| `COUNT` | `7` | How many. |\n" +
-		"| `LOG_LEVEL` | `info` | Least level that is logged (debug has a line per message): debug, info, warn or error. |\n" +
+		"| `LOG_LEVEL` | `info` | Least level that is logged (debug has a line for each message): debug, info, warn or error. |\n" +
 		"| `LOG_FORMAT` | `text` | Form of the log lines: text or json. |\n"
 	if diff := cmp.Diff(want, Markdown[sample]()); diff != "" {
 		t.Errorf("Markdown: -want +got\n%s", diff)

@@ -34,7 +34,7 @@ func (LogFormat) Describe() string { return "text or json" }
 
 // LogSettings says what is logged and how.
 type LogSettings struct {
-	Level  slog.Level `env:"LOG_LEVEL" envDefault:"info" doc:"Least level that is logged (debug has a line per message)."`
+	Level  slog.Level `env:"LOG_LEVEL" envDefault:"info" doc:"Least level that is logged (debug has a line for each message)."`
 	Format LogFormat  `env:"LOG_FORMAT" envDefault:"text" doc:"Form of the log lines."`
 }
 

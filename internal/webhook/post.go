@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"net/http"
 
 	"chatclub/internal/message"
@@ -49,6 +50,11 @@ func (h *Handler) enqueue(ctx context.Context, p Parts) result {
 		}
 	}
 	h.metrics.count(p)
+	if h.cfg.Log.Enabled(ctx, slog.LevelDebug) {
+		for _, m := range batch {
+			h.cfg.Log.DebugContext(ctx, "event queued", "id", m.ID, "queue", m.Queue)
+		}
+	}
 	return accepted
 }
 
