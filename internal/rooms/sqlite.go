@@ -8,8 +8,10 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // also the driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // busyTimeoutMS is how long a writer of SQLite waits for another process. The
@@ -60,7 +62,7 @@ func (l *lite) acquire(ctx context.Context) error {
 	}
 	if l.conn == nil {
 		l.create()
-		conn, err := l.db.Conn(context.WithoutCancel(ctx))
+		conn, err := l.connect(context.WithoutCancel(ctx))
 		if err != nil {
 			l.release()
 			return err
@@ -68,6 +70,19 @@ func (l *lite) acquire(ctx context.Context) error {
 		l.conn = conn
 	}
 	return nil
+}
+
+// connect opens the connection. While another process turns a new file into a WAL
+// database SQLite answers at once that it is busy, whatever busy_timeout says.
+func (l *lite) connect(ctx context.Context) (*sql.Conn, error) {
+	for end := time.Now().Add(busyTimeoutMS * time.Millisecond); ; {
+		conn, err := l.db.Conn(ctx)
+		busy, ok := errors.AsType[*sqlite.Error](err)
+		if !ok || busy.Code() != sqlite3.SQLITE_BUSY || time.Now().After(end) {
+			return conn, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // create makes a file that only its owner can read, because it holds names and
