@@ -22,6 +22,7 @@ func start(ctx context.Context, args []string, environ map[string]string, stdout
 	if err != nil {
 		return err
 	}
-	p := program{settings: s, registry: service.NewRegistry(), log: service.NewLogger(s.Log, stderr), stdout: stdout}
+	p := program{settings: s, registry: service.NewRegistry(), log: service.NewLogger(s.Log, stderr).With("program", "fakeapi"), stdout: stdout}
+	service.LogStart(ctx, p.log, s)
 	return p.run(ctx)
 }

@@ -28,6 +28,7 @@ const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a
   loadtest report DIR… [flags]         merge the reports in folders into one
 
   loadtest run SCENARIO -h             the flags, with the scenario's own defaults
+  loadtest -version                    what this program was built from
 
 Flags may stand before or behind names.
 `
@@ -63,6 +64,9 @@ func command(ctx context.Context, args []string, s streams) error {
 	}
 	name, args := args[0], args[1:]
 	switch name {
+	case "-version", "--version":
+		fmt.Fprintln(s.out, service.Version("loadtest"))
+		return nil
 	case "list":
 		if asksHelp(args) {
 			fmt.Fprint(s.out, usage)

@@ -179,7 +179,7 @@ func TestProcessWithoutBroker(t *testing.T) {
 // awaitAddr reads JSON log lines byte by byte, so that none after it is lost,
 // until one has the message, and returns its addr.
 func awaitAddr(r io.Reader, msg string) (string, error) {
-	pattern := regexp.MustCompile(`"msg":"` + msg + `","addr":"([^"]+)"`)
+	pattern := regexp.MustCompile(`"msg":"` + msg + `",.*"addr":"([^"]+)"`)
 	var line []byte
 	one := make([]byte, 1)
 	for {

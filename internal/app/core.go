@@ -108,6 +108,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		return nil, err
 	}
 	defer w.undo(&err)
+	service.LogStart(ctx, w.Log, s)
 	store, err := rooms.Open(rooms.Config{
 		DatabaseURL: s.DatabaseURL.Reveal(),
 		Capacity:    s.RoomCapacity,

@@ -96,6 +96,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 		return nil, err
 	}
 	defer w.undo(&err)
+	service.LogStart(ctx, w.Log, s)
 	var pages *sender.Pages // follows PAGES_FILE
 	if cfg.Sender == nil && cfg.Tokens == nil {
 		if pages, err = sender.OpenPagesFile(s.PagesFile, w.Log); err != nil {

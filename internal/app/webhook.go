@@ -64,6 +64,7 @@ func NewWebhook(ctx context.Context, cfg WebhookConfig) (_ *Program, err error) 
 		return nil, err
 	}
 	defer w.undo(&err)
+	service.LogStart(ctx, w.Log, s)
 	handler, err := webhook.New(webhook.Config{
 		Broker:         w.Broker,
 		Topology:       w.Broker.Topology(),

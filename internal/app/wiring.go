@@ -25,16 +25,18 @@ type wiring struct {
 func begin(program string, s ProgramSettings, o Options) (*wiring, error) {
 	o = o.withDefaults(s)
 	w := &wiring{
-		Program: &Program{log: o.Log, pages: make(map[string]http.Handler)},
+		Program: &Program{pages: make(map[string]http.Handler)},
 		Options: o, settings: s, metrics: o.Registry,
 	}
 	if o.Name != "" {
 		program = o.Name
 		w.metrics = prometheus.WrapRegistererWith(prometheus.Labels{"program": o.Name}, o.Registry)
 	}
+	w.Log = o.Log.With("program", program)
+	w.log = w.Log
 	if w.Broker == nil {
 		b, err := rabbit.Open(rabbit.Config{
-			URLs: s.Broker.URLs(), Topology: s.Broker.Topology(), Name: "chatclub " + program, Log: o.Log, Registerer: w.metrics,
+			URLs: s.Broker.URLs(), Topology: s.Broker.Topology(), Name: "chatclub " + program, Log: w.Log, Registerer: w.metrics,
 		})
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,16 @@ func TestHelpListsSettings(t *testing.T) {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s -h does not list %s:\n%s", name, want, text)
 			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	for name := range programs(t) {
+		text, code := output(t, name, nil, "-version")
+		if code != 0 || !strings.HasPrefix(text, name+" ") || !strings.Contains(text, ", "+runtime.Version()) {
+			t.Errorf("%s -version = %d %q, want 0 and its name, version, revision and Go", name, code, text)
 		}
 	}
 }

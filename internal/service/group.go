@@ -47,7 +47,11 @@ func Run(ctx context.Context, log *slog.Logger, actors ...Actor) error {
 	}
 	if len(actors) > 0 {
 		<-stopping.Done()
-		log.InfoContext(ctx, "stopping", "asked", ctx.Err() != nil)
+		reason := "a part has ended"
+		if ctx.Err() != nil {
+			reason = "asked to"
+		}
+		log.InfoContext(ctx, "stopping", "reason", reason)
 	}
 	for i := range actors {
 		cancels[i]()

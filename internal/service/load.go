@@ -1,10 +1,12 @@
 package service
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,8 +15,9 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// ErrHelp is the error of Load when the help was asked for; it has been printed.
-var ErrHelp = errors.New("help printed")
+// ErrPrinted is the error of Load when the help or the version was asked for; it
+// has been printed.
+var ErrPrinted = errors.New("help or version printed")
 
 // Fault is one wrong setting.
 type Fault struct {
@@ -59,8 +62,9 @@ func (e *SettingsError) Unwrap() []error { return e.Faults }
 
 // Load reads a program's settings (see Table for T) from environ, or from the
 // process's environment when that is nil. An empty variable counts as unset.
-// `-h` prints every setting on stdout and returns ErrHelp; any other argument
-// is a fault. Load calls the method `Validate() error` of every struct in T that
+// `-h` prints every setting on stdout, `-version` the version, and both return
+// ErrPrinted. Every setting but secrets is a flag too, which goes before the
+// variable. Any other argument is a fault, told alone. Load calls the method `Validate() error` of every struct in T that
 // has one. All faults come back in one *SettingsError.
 func Load[T any](args []string, environ map[string]string, stdout io.Writer) (T, error) {
 	name := filepath.Base(os.Args[0])
@@ -71,23 +75,34 @@ func Load[T any](args []string, environ map[string]string, stdout io.Writer) (T,
 // use flag.ContinueOnError. They are set when it returns nil.
 func LoadFlags[T any](fs *flag.FlagSet, args []string, environ map[string]string, stdout io.Writer) (T, error) {
 	var cfg T
+	v := reflect.ValueOf(&cfg).Elem()
+	all := leaves(v.Type(), nil)
+	version := fs.Bool("version", false, "print the version and end")
+	var help bytes.Buffer // without the settings, which have a table
+	fs.SetOutput(&help)
+	fs.PrintDefaults()
 	fs.SetOutput(io.Discard)
-	var faults []error
+	flags := settingFlags(fs, all)
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		printHelp[T](stdout, fs)
-		return cfg, ErrHelp
+		printHelp[T](stdout, fs.Name(), help.String())
+		return cfg, ErrPrinted
 	case err != nil:
-		faults = append(faults, err)
+		return cfg, &SettingsError{Faults: []error{fmt.Errorf("%w; -h lists all", err)}}
 	case fs.NArg() > 0:
-		faults = append(faults, fmt.Errorf("unexpected argument %.40q", fs.Arg(0)))
+		return cfg, &SettingsError{Faults: []error{fmt.Errorf("unexpected argument %.40q; -h lists all", fs.Arg(0))}}
+	case *version:
+		fmt.Fprintln(stdout, Version(fs.Name()))
+		return cfg, ErrPrinted
 	}
 	if environ == nil {
 		environ = env.ToMap(os.Environ())
 	}
-	v := reflect.ValueOf(&cfg).Elem()
+	environ = maps.Clone(environ)
+	maps.Copy(environ, flags)
+	var faults []error
 	wrong := make(map[string]bool)
-	for _, l := range leaves(v.Type(), nil) {
+	for _, l := range all {
 		if err := setLeaf(v.FieldByIndex(l.index), l, environ); err != nil {
 			faults = append(faults, &Fault{Name: l.Name, Err: err})
 			wrong[l.Name] = true
@@ -99,6 +114,29 @@ func LoadFlags[T any](fs *flag.FlagSet, args []string, environ map[string]string
 		return zero, &SettingsError{Faults: faults}
 	}
 	return cfg, nil
+}
+
+// settingFlags adds a flag for each setting that fs has no flag of that name for:
+// -max-in-flight for MAX_IN_FLIGHT. Secrets have none, because everybody on the
+// machine can read a program's arguments. Parse fills the map.
+func settingFlags(fs *flag.FlagSet, all []leaf) map[string]string {
+	given := make(map[string]string)
+	for _, l := range all {
+		name := strings.ToLower(strings.ReplaceAll(l.Name, "_", "-"))
+		if l.field.Type == reflect.TypeFor[Secret]() || fs.Lookup(name) != nil {
+			continue
+		}
+		set := func(value string) error {
+			given[l.Name] = value
+			return nil
+		}
+		if l.field.Type.Kind() == reflect.Bool {
+			fs.BoolFunc(name, l.Meaning, set)
+		} else {
+			fs.Func(name, l.Meaning, set)
+		}
+	}
+	return given
 }
 
 // Defaults returns settings with every default; a setting without one is zero. A
@@ -197,21 +235,12 @@ func flatten(err error) []error {
 // about is a settings struct that describes its program.
 type about interface{ About() string }
 
-func printHelp[T any](w io.Writer, fs *flag.FlagSet) {
+func printHelp[T any](w io.Writer, name, flags string) {
 	var cfg T
 	if a, ok := any(&cfg).(about); ok {
 		fmt.Fprintf(w, "%s\n\n", a.About())
 	}
-	flags := false
-	fs.VisitAll(func(*flag.Flag) { flags = true })
-	if flags {
-		fmt.Fprintf(w, "Usage: %s [flags]\n\nFlags:\n", fs.Name())
-		fs.SetOutput(w)
-		fs.PrintDefaults()
-		fmt.Fprintln(w)
-	} else {
-		fmt.Fprintf(w, "Usage: %s\n\n", fs.Name())
-	}
-	fmt.Fprintln(w, "Settings (environment variables; an empty one counts as unset):")
+	fmt.Fprintf(w, "Usage: %s [flags]\n\nFlags:\n%s\n", name, flags)
+	fmt.Fprintln(w, "Settings (environment variables; an empty one counts as unset). All but secrets are\nflags too: -log-level debug goes before LOG_LEVEL:")
 	writeTable(w, Table[T]())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -84,13 +85,16 @@ func TestLoadNamesEveryFaultInOneLine(t *testing.T) {
 		{"space", nil, map[string]string{"TOKEN": "t "}, `settings: TOKEN: begins or ends with white space`},
 		{
 			"all",
-			[]string{"-wrong"},
+			nil,
 			map[string]string{"NAME": "bad", "WAIT": "2", "ON": "yes", "COUNT": "0", "LOG_LEVEL": "loud", "LOG_FORMAT": "xml"},
-			`settings: flag provided but not defined: -wrong; TOKEN: must be set; WAIT: "2" is not a duration such as 20s; ` +
+			`settings: TOKEN: must be set; WAIT: "2" is not a duration such as 20s; ` +
 				`ON: "yes" is not true or false; LOG_LEVEL: "loud" is not debug, info, warn or error; ` +
 				`LOG_FORMAT: "xml" is not text or json; NAME: must not be bad; COUNT: 0 must be 1 to 9`,
 		},
-		{"argument", []string{"serve"}, map[string]string{"TOKEN": "t"}, `settings: unexpected argument "serve"`},
+		{"argument", []string{"serve"}, nil, `settings: unexpected argument "serve"; -h lists all`},
+		{"flag", []string{"-wrong"}, nil, `settings: flag provided but not defined: -wrong; -h lists all`},
+		{"secret", []string{"-token", "t"}, nil, `settings: flag provided but not defined: -token; -h lists all`},
+		{"value", []string{"-count", "0"}, map[string]string{"TOKEN": "t", "COUNT": "3"}, `settings: COUNT: 0 must be 1 to 9`},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -112,14 +116,34 @@ func TestLoadNamesEveryFaultInOneLine(t *testing.T) {
 	}
 }
 
+func TestLoadTakesFlagsBeforeVariables(t *testing.T) {
+	t.Parallel()
+	got, err := Load[sample]([]string{"-on", "-wait", "3s", "-log-level=warn"}, map[string]string{"TOKEN": "t", "WAIT": "4s"}, nil)
+	if err != nil || !got.On || got.Wait != 3*time.Second || got.Log.Level != slog.LevelWarn {
+		t.Errorf("Load = %+v, %v, want ON, 3s and WARN", got, err)
+	}
+}
+
+func TestLoadVersion(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	fs := flag.NewFlagSet("sample", flag.ContinueOnError)
+	if _, err := LoadFlags[sample](fs, []string{"-version"}, map[string]string{}, &out); !errors.Is(err, ErrPrinted) {
+		t.Errorf("LoadFlags(-version) = %v, want ErrPrinted", err)
+	}
+	if want := ", " + runtime.Version() + "\n"; !strings.HasPrefix(out.String(), "sample ") || !strings.HasSuffix(out.String(), want) {
+		t.Errorf("LoadFlags(-version) prints %q, want sample, its version and %q", out.String(), want)
+	}
+}
+
 func TestLoadHelp(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{"-h", "--help"} {
 		var out bytes.Buffer
-		if _, err := Load[sample]([]string{arg}, map[string]string{}, &out); !errors.Is(err, ErrHelp) {
-			t.Errorf("Load(%s) = %v, want ErrHelp", arg, err)
+		if _, err := Load[sample]([]string{arg}, map[string]string{}, &out); !errors.Is(err, ErrPrinted) {
+			t.Errorf("Load(%s) = %v, want ErrPrinted", arg, err)
 		}
-		_, table, _ := strings.Cut(out.String(), "unset):\n")
+		_, table, _ := strings.Cut(out.String(), "before LOG_LEVEL:\n")
 		want := strings.Join([]string{
 			"NAME        DEFAULT   TYPE                       MEANING",
 			"NAME        x         text                       A name | with a bar.",
@@ -161,13 +185,13 @@ func TestLoadFlags(t *testing.T) {
 	}
 	fs, _ = newSet()
 	_, err := LoadFlags[sample](fs, []string{"-for", "x"}, map[string]string{}, nil)
-	if err == nil || !strings.Contains(err.Error(), "-for") || !strings.Contains(err.Error(), "TOKEN: must be set") {
-		t.Errorf("LoadFlags(-for x) = %v, want -for and TOKEN named", err)
+	if err == nil || !strings.Contains(err.Error(), "-for") || strings.Contains(err.Error(), "TOKEN") {
+		t.Errorf("LoadFlags(-for x) = %v, want -for named alone", err)
 	}
 	fs, _ = newSet()
 	var out bytes.Buffer
-	if _, err := LoadFlags[sample](fs, []string{"-h"}, map[string]string{}, &out); !errors.Is(err, ErrHelp) || !strings.Contains(out.String(), "-for long") {
-		t.Errorf("LoadFlags(-h) = %v with\n%s\nwant ErrHelp and -for described", err, out.String())
+	if _, err := LoadFlags[sample](fs, []string{"-h"}, map[string]string{}, &out); !errors.Is(err, ErrPrinted) || !strings.Contains(out.String(), "-for long") {
+		t.Errorf("LoadFlags(-h) = %v with\n%s\nwant ErrPrinted and -for described", err, out.String())
 	}
 }
 

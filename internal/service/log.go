@@ -1,10 +1,13 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"reflect"
+	"runtime"
+	"time"
 )
 
 var levelType = reflect.TypeFor[slog.Level]()
@@ -38,14 +41,45 @@ type LogSettings struct {
 	Format LogFormat  `env:"LOG_FORMAT" envDefault:"text" doc:"Form of the log lines."`
 }
 
-// NewLogger returns a logger that writes to w.
+// NewLogger returns a logger that writes to w. Durations are rounded in text, and
+// are nanoseconds in JSON.
 func NewLogger(s LogSettings, w io.Writer) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: s.Level}
-	switch s.Format {
-	case LogJSON:
+	if s.Format == LogJSON {
 		return slog.New(slog.NewJSONHandler(w, opts))
-	case LogText:
-		return slog.New(slog.NewTextHandler(w, opts))
 	}
-	return slog.New(slog.NewTextHandler(w, opts)) // the zero value
+	opts.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.DurationValue(roundDuration(a.Value.Duration()))
+		}
+		return a
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// roundDuration returns d with three digits.
+func roundDuration(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for most := d.Abs(); most >= 1000*unit; {
+		unit *= 10
+	}
+	if d.Abs() >= 100*time.Second { // 2m14s has as many as a reader wants
+		unit = time.Second
+	}
+	return d.Round(unit)
+}
+
+// LogStart logs which program begins, from which build, and with which settings.
+// What has its default value is left out.
+func LogStart[T any](ctx context.Context, log *slog.Logger, settings T) {
+	version, revision := buildVersion()
+	attrs := []slog.Attr{slog.String("version", version), slog.String("revision", revision), slog.String("go", runtime.Version())}
+	given, defaults := reflect.ValueOf(settings), reflect.ValueOf(Defaults[T]())
+	for _, l := range leaves(given.Type(), nil) {
+		value := given.FieldByIndex(l.index)
+		if !reflect.DeepEqual(value.Interface(), defaults.FieldByIndex(l.index).Interface()) {
+			attrs = append(attrs, slog.Any(l.Name, value.Interface()))
+		}
+	}
+	log.LogAttrs(ctx, slog.LevelInfo, "starting", attrs...)
 }

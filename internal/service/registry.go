@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -24,6 +25,12 @@ func NewRegistry() *prometheus.Registry {
 		info,
 	)
 	return reg
+}
+
+// Version is the line that says which program this is, and what it was built from.
+func Version(program string) string {
+	version, revision := buildVersion()
+	return fmt.Sprintf("%s %s, revision %s, %s", program, version, revision, runtime.Version())
 }
 
 // buildVersion is the module's version and its source revision, "unknown"

@@ -35,13 +35,13 @@ const (
 )
 
 // Main calls run with a context that SIGINT or SIGTERM ends, and writes its
-// error as one line to stderr. It returns the exit code: 0 for nil and ErrHelp,
+// error as one line to stderr. It returns the exit code: 0 for nil and ErrPrinted,
 // 2 for wrong settings, otherwise 1.
 func Main(stderr io.Writer, run func(context.Context) error) int {
 	ctx, stop := SignalContext(context.Background())
 	defer stop()
 	err := run(ctx)
-	if err == nil || errors.Is(err, ErrHelp) {
+	if err == nil || errors.Is(err, ErrPrinted) {
 		return ExitOK
 	}
 	fmt.Fprintln(stderr, OneLine(err))

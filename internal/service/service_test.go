@@ -53,6 +53,34 @@ func TestNewLogger(t *testing.T) {
 	}
 }
 
+func TestLogRoundsDurations(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := NewLogger(LogSettings{}, &out)
+	for _, d := range []time.Duration{116863157, 1234567890, 999, 134*time.Second + 5e8, -1234567} {
+		log.Info("x", "d", d)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		_, d, _ := strings.Cut(strings.TrimSpace(line), " d=")
+		got = append(got, d)
+	}
+	if diff := cmp.Diff([]string{"117ms", "1.23s", "999ns", "2m15s", "-1.23ms"}, got); diff != "" {
+		t.Errorf("durations in the log: -want +got\n%s", diff)
+	}
+}
+
+func TestLogStart(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := Defaults[sample]()
+	s.Token, s.Nested.Count = "geheim", 3
+	LogStart(t.Context(), NewLogger(LogSettings{}, &out), s)
+	if got := out.String(); !strings.Contains(got, "msg=starting version=") || !strings.HasSuffix(got, " TOKEN=*** COUNT=3\n") {
+		t.Errorf("LogStart logs %q, want the version, TOKEN without its value, and COUNT", got)
+	}
+}
+
 func TestMainExitCodes(t *testing.T) { // not parallel: it installs signal handlers
 	rows := []struct {
 		err  error
@@ -60,7 +88,7 @@ func TestMainExitCodes(t *testing.T) { // not parallel: it installs signal handl
 		text string
 	}{
 		{nil, 0, ""},
-		{ErrHelp, 0, ""},
+		{ErrPrinted, 0, ""},
 		{fmt.Errorf("load: %w", &SettingsError{Faults: []error{errors.New("A: b")}}), 2, "load: settings: A: b\n"},
 		{errors.Join(errors.New("one"), errors.New("two")), 1, "one; two\n"},
 	}
