@@ -92,7 +92,7 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 // trace logs what became of a message, under the id that travels with it.
 func (e *engine) trace(what string, m *held, attrs ...slog.Attr) {
 	if e.Log.Enabled(context.Background(), slog.LevelDebug) {
-		e.Log.LogAttrs(context.Background(), slog.LevelDebug, what, append([]slog.Attr{slog.String("id", m.delivery.ID)}, attrs...)...)
+		e.Log.LogAttrs(context.Background(), slog.LevelDebug, what, append([]slog.Attr{slog.String("id", m.delivery.ID)}, attrs...)...) //nolint:sloglint // the callers give constants
 	}
 }
 
