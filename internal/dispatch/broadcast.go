@@ -20,7 +20,7 @@ const (
 // sent, outside of its recipient's order: no conversation is behind it.
 func (e *engine) setAside(l *line, m *held) {
 	l.aside = append(l.aside, m)
-	e.timers.add(timer{at: e.Now().Add(asideTime), do: func() { e.expireAside(l) }})
+	e.timers.add(e.Now().Add(asideTime), func() { e.expireAside(l) })
 }
 
 // sendAside lets broadcasts go with what conversations leave. Who waits for an
@@ -54,7 +54,7 @@ func (e *engine) expireAside(l *line) {
 			e.postpone(m, retryMedium, e.tellBusy(l, m, now)...)
 		}
 	}
-	e.pump(l)
+	e.pages.mark(l)
 }
 
 // tellBusy is the event that tells core, once in a while, that a page takes no

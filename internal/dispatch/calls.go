@@ -41,6 +41,7 @@ type calls struct {
 	limit    *aimd.Limiter
 	inFlight int
 	waiting  []*line // for a call to end, in rotation
+	freed    bool    // one has ended since they were tried
 	latency  time.Duration
 	health   health
 }
@@ -174,17 +175,11 @@ func (e *engine) ended(c *call) {
 	e.report(now, c, d)
 	e.learn(now, c, d)
 	e.settle(now, c, d)
-	if len(e.calls.waiting) == 0 {
-		e.pump(l)
+	e.calls.freed = true
+	if len(e.calls.waiting) > 0 && len(l.ready) > 0 { // behind those that wait: the call that is free now is theirs
+		e.calls.await(l)
 	} else {
-		if len(l.ready) > 0 { // behind those that wait: the call that is free now is theirs
-			e.calls.await(l)
-		}
-		e.drainWaiting()
-		e.pages.tidy(l)
-	}
-	for _, m := range c.msgs {
-		e.settleSource(m.source)
+		e.pages.mark(l)
 	}
 }
 

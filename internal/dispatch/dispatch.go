@@ -175,9 +175,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.start()          //nolint:contextcheck // what it starts outlives ctx, in bounds of its own
-	e.loop(ctx.Done()) //nolint:contextcheck // likewise
-	return e.stop()    //nolint:contextcheck // likewise
+	e.start()                                        //nolint:contextcheck // what it starts outlives ctx, in bounds of its own
+	e.loop(ctx.Done(), func() bool { return false }) //nolint:contextcheck // likewise
+	return e.stop()                                  //nolint:contextcheck // likewise
 }
 
 // What readiness says while the API's breaker is open, and while calls hang.

@@ -16,6 +16,8 @@ const (
 	// lookEvery bounds the time until the engine looks again, whatever it
 	// computed.
 	lookEvery = 2 * time.Second
+	// settleEvery is the same while queues are given up, which has bounds in time.
+	settleEvery = 10 * time.Millisecond
 )
 
 // engine is the state of one Run. All of it belongs to the goroutine of loop.
@@ -53,22 +55,26 @@ func newEngine(d *Dispatcher) (*engine, error) {
 	}, nil
 }
 
-// loop decides until the end.
-func (e *engine) loop(end <-chan struct{}) {
+// loop decides, until the end or until all is done. What handles an event only
+// changes the state, and marks what that may have made possible; advance does it.
+func (e *engine) loop(end <-chan struct{}, done func() bool) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
-		timer.Reset(e.timers.next(e.Now()))
+		e.advance()
+		e.metrics.held.Set(float64(e.pages.held))
+		if done() {
+			return
+		}
+		timer.Reset(e.untilNext())
 		select {
 		case <-end:
 			return
 		case list := <-e.sources.arrivals:
 			e.checkPause()
-			for _, m := range list {
-				e.arrive(m)
-			}
+			e.sources.inbox = list
 		case c := <-e.calls.results:
 			e.checkPause()
 			e.ended(c)
@@ -83,8 +89,42 @@ func (e *engine) loop(end <-chan struct{}) {
 		case <-tick.C:
 			e.tick()
 		}
-		e.metrics.held.Set(float64(e.pages.held))
 	}
+}
+
+// advance sends what an event made possible, and goes on with what is given up.
+// Then it takes what arrived, one message after another.
+func (e *engine) advance() {
+	for {
+		if e.calls.freed { // for those that waited, before all others
+			e.calls.freed = false
+			e.drainWaiting()
+		}
+		for i := 0; i < len(e.pages.changed); i++ {
+			l := e.pages.changed[i]
+			l.changed = false
+			e.pump(l)
+		}
+		e.pages.changed = e.pages.changed[:0]
+		for _, s := range e.sources.leaving {
+			e.settleSource(s)
+		}
+		if len(e.sources.inbox) == 0 {
+			return
+		}
+		m := e.sources.inbox[0]
+		e.sources.inbox = e.sources.inbox[1:]
+		e.arrive(m)
+	}
+}
+
+// untilNext is how long until something is to be done, whatever happens.
+func (e *engine) untilNext() time.Duration {
+	d := e.timers.next(e.Now())
+	if len(e.sources.leaving) > 0 {
+		return min(d, settleEvery)
+	}
+	return d
 }
 
 // post has the engine call f. It is for those who work beside the engine, and
@@ -103,17 +143,7 @@ func (e *engine) look() {
 		if !ok {
 			return
 		}
-		switch {
-		case t.line != nil:
-			if t.line.wakeAt.Equal(t.at) {
-				t.line.wakeAt = time.Time{}
-				e.pump(t.line)
-			}
-		case t.recipient != nil:
-			e.resume(t.recipient)
-		default:
-			t.do()
-		}
+		t.do()
 	}
 }
 
@@ -126,7 +156,7 @@ func (e *engine) checkPause() {
 	}
 	e.ticked = now
 	e.Log.Warn("this process was paused; what it held goes back to its queues")
-	e.leaveAll("paused")
+	e.leaveAll("paused", false)
 }
 
 // tick looks for what does not happen by itself.

@@ -65,6 +65,7 @@ func TestLineGoesOnWhenASourceIsClosed(t *testing.T) {
 			t.Fatalf("%d calls in flight, want none: the first message waits for its source", b.l.inFlight)
 		}
 		b.closed(b.s)
+		b.advance()
 		if b.l.inFlight != 1 {
 			t.Errorf("%d calls in flight, want the other source's", b.l.inFlight)
 		}

@@ -57,52 +57,54 @@ func (e *engine) arrive(m *held) {
 			e.setAside(l, m)
 		} else {
 			l.push(m)
-			if k := s.lane; k != nil && k.marking { // what waits for the marker is behind it
-				e.goBehind(k)
-			} else if e.mustOverflow(l, m, now) {
-				e.overflow(l, m)
+			l.latest = m
+			if s.lane != nil && s.lane.marking { // what waits for the marker is behind it
+				e.goBehind(s.lane)
 			}
 		}
-		e.pump(l)
+		e.pages.mark(l)
 	}
 }
 
 // collect has what comes of a source wait for sortTime.
 func (e *engine) collect(s *source) {
 	s.early = []*held{}
-	e.timers.add(timer{at: e.Now().Add(sortTime), do: func() { e.sortEarly(s) }})
+	e.timers.add(e.Now().Add(sortTime), func() { e.sortEarly(s) })
 }
 
 // sortEarly takes what came first of a source into the engine's hands. What the
 // owner before had is older than what is new. If the prefetch is full there may
 // be more of it: what is new goes back once, and comes again behind that.
 func (e *engine) sortEarly(s *source) {
-	list := s.early
+	var back, fresh []*held
+	for _, m := range s.early {
+		if m.delivery.Redelivered {
+			back = append(back, m)
+		} else {
+			fresh = append(fresh, m)
+		}
+	}
+	full := len(s.early) >= s.prefetch
 	s.early = nil
-	isNew := func(m *held) bool { return !m.delivery.Redelivered }
-	if len(list) >= s.prefetch && slices.ContainsFunc(list, isNew) && !s.leaving && !s.again {
+	if full && len(fresh) > 0 && !s.leaving && !s.again {
 		s.again = true
 		e.collect(s)
-		for _, m := range list {
-			if !isNew(m) {
-				s.early = append(s.early, m)
-			} else {
-				_ = m.delivery.Requeue() // or it goes back with its connection
-			}
+		s.early = append(s.early, back...)
+		for _, m := range fresh {
+			_ = m.delivery.Requeue() // or it goes back with its connection
 		}
 		return
 	}
-	for _, again := range []bool{true, false} {
-		for _, m := range list {
-			if isNew(m) != again {
-				e.arrive(m)
-			}
-		}
-	}
+	e.sources.inbox = slices.Concat(back, fresh, e.sources.inbox)
 }
 
-// pump sends of a line what may be sent now.
+// pump moves and sends of a line what may be now.
 func (e *engine) pump(l *line) {
+	latest := l.latest
+	if l.latest = nil; l.goBehind || latest != nil && e.mustOverflow(l, latest, e.Now()) {
+		l.goBehind = false
+		e.overflow(l, latest)
+	}
 	for e.step(l) {
 	}
 	e.sendAside(l)
@@ -166,24 +168,12 @@ func (e *engine) offer(l *line, r *recipient, now time.Time) bool {
 
 // wake makes the engine look at a line after d.
 func (e *engine) wake(l *line, d time.Duration) {
-	l.wakeAt = e.Now().Add(min(d, lookEvery))
-	e.timers.add(timer{at: l.wakeAt, line: l})
-}
-
-// resume brings a recipient back whose next try was due.
-func (e *engine) resume(r *recipient) {
-	r.setBusy(false)
-	e.pump(r.line)
-}
-
-// letGo ends what is known of a message: it is settled, or another's.
-func (e *engine) letGo(m *held) {
-	if m.gone {
-		return
-	}
-	m.gone = true
-	if !m.token {
-		e.pages.held--
-	}
-	m.source.drop(m)
+	at := e.Now().Add(min(d, lookEvery))
+	l.wakeAt = at
+	e.timers.add(at, func() {
+		if l.wakeAt.Equal(at) {
+			l.wakeAt = time.Time{}
+			e.pages.mark(l)
+		}
+	})
 }

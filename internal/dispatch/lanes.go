@@ -148,7 +148,6 @@ func (e *engine) ask(k *lane, f func(ctx context.Context) error, then func(e *en
 		e.post(func(e *engine) {
 			k.busy = false
 			then(e, err)
-			e.settleSource(k.owner)
 		})
 	})
 }
@@ -204,11 +203,11 @@ func (e *engine) laneMade(k *lane, err error) {
 		e.forgetLane(k)
 	case err != nil && k.token != nil && !errors.Is(err, errNoLane): // there may be messages in it: until it is there, the page waits
 		e.Log.Warn("lane cannot be consumed; trying again", "queue", k.queue, "err", err)
-		e.timers.add(timer{at: e.Now().Add(consumeRetry), do: func() {
+		e.timers.add(e.Now().Add(consumeRetry), func() {
 			if l.lane == k && !k.busy && !k.open {
 				e.makeLane(k, false)
 			}
-		}})
+		})
 	case err != nil:
 		e.Log.Warn("no lane for a page; its messages wait in a retry queue", "queue", k.queue, "err", err)
 		if k.token != nil {
@@ -229,11 +228,11 @@ func (e *engine) consumeLane(k *lane) {
 	if k.src = e.open(k.queue, k.owner.partition, k, prefetch); k.src != nil {
 		return
 	}
-	e.timers.add(timer{at: e.Now().Add(consumeRetry), do: func() {
+	e.timers.add(e.Now().Add(consumeRetry), func() {
 		if k.line.lane == k && k.src == nil && k.open && !k.owner.leaving {
 			e.consumeLane(k)
 		}
-	}})
+	})
 }
 
 // takeToken takes a lane over, or keeps the new token of one that is ours.
@@ -245,7 +244,6 @@ func (e *engine) takeToken(m *held) {
 		if k != nil {
 			k.tokenOut = false
 		}
-		e.settleSource(m.source)
 	case k == nil || k.owner != m.source:
 		k = e.newLane(l, m.source)
 		k.token, k.tokenAt, k.inUse = m, e.Now(), true
@@ -258,7 +256,7 @@ func (e *engine) takeToken(m *held) {
 			e.endToken(old)
 		}
 	}
-	e.pages.tidy(l)
+	e.pages.mark(l)
 }
 
 // endToken takes a token or marker off its queue.
@@ -271,7 +269,7 @@ func (e *engine) endToken(m *held) {
 
 // leaveLanes gives the lanes of a partition up.
 func (e *engine) leaveLanes(owner *source, reason string) {
-	for _, k := range slices.Clone(e.lanes.list) {
+	for _, k := range e.lanes.list {
 		if k.owner == owner && k.src != nil {
 			e.leave(k.src, reason)
 		}
@@ -291,9 +289,7 @@ func (e *engine) lanesOpen(owner *source) bool {
 func (e *engine) laneClosed(k *lane) {
 	k.src = nil
 	switch {
-	case k.line.lane != k:
-	case e.ending || k.owner.leaving:
-		e.settleSource(k.owner)
+	case k.line.lane != k || k.owner.leaving:
 	case k.lost:
 		e.forgetLane(k)
 	case k.inUse || k.empty.IsZero(): // what was held for too long comes again
@@ -328,7 +324,7 @@ func (e *engine) forgetLane(k *lane) {
 	e.lanes.list = slices.DeleteFunc(e.lanes.list, func(o *lane) bool { return o == k })
 	k.line.lane = nil
 	e.gate.Leave(k.line.key)
-	e.pump(k.line)
+	e.pages.mark(k.line)
 }
 
 // checkLanes finds lanes that are empty, no longer needed, or another's, and
@@ -349,7 +345,7 @@ func (e *engine) checkLanes(now time.Time) {
 		case k.token != nil && !k.tokenOut && now.Sub(k.tokenAt) > renewTime:
 			e.sendToken(k, now)
 		case k.inUse && k.marker == "": // at a random time, because events may come with the ticks
-			e.timers.add(timer{at: now.Add(time.Duration(e.Random() * float64(tickEvery))), do: func() { e.sendMarker(k) }})
+			e.timers.add(now.Add(time.Duration(e.Random()*float64(tickEvery))), func() { e.sendMarker(k) })
 		case !k.inUse && k.token != nil && !k.tokenOut && k.src.held == 0 && now.Sub(k.empty) > linger:
 			e.leave(k.src, "idle")
 		}
@@ -376,19 +372,19 @@ func (e *engine) sendMarker(k *lane) {
 		k.marker = "" // it may come all the same
 		e.goBehind(k)
 	})
-	e.timers.add(timer{at: now.Add(markerTime), do: func() {
+	e.timers.add(now.Add(markerTime), func() {
 		if k.marking && k.marker == marker.ID {
 			e.goBehind(k)
 		}
-	}})
+	})
 }
 
 // goBehind has what waited for a lane go there, behind what is in it, whether or
 // not it could be sent now.
 func (e *engine) goBehind(k *lane) {
 	k.marking = false
-	e.overflow(k.line, nil)
-	e.pump(k.line)
+	k.line.goBehind = true
+	e.pages.mark(k.line)
 }
 
 // takeMarker ends the use of a lane whose marker came in time.
@@ -406,7 +402,7 @@ func (e *engine) takeMarker(m *held) {
 	if empty {
 		k.inUse, k.empty = false, e.Now()
 		e.gate.Leave(k.line.key)
-		e.pump(k.line)
+		e.pages.mark(k.line)
 	}
 }
 

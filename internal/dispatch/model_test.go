@@ -201,9 +201,7 @@ func TestHandOversAtRandom(t *testing.T) {
 						})
 					case 2:
 						p.inspect(func(e *engine) {
-							for _, s := range e.allSources() {
-								e.giveUp(s, "silent")
-							}
+							e.leaveAll("silent", true)
 						})
 					}
 				}

@@ -29,7 +29,7 @@ func (e *engine) count(n int) {
 	}
 	if h.replicas > 0 && n > h.replicas {
 		for _, p := range e.sources.partitions {
-			e.timers.add(timer{at: now.Add(time.Duration(e.Random() * float64(spread))), do: func() { e.renew(p) }})
+			e.timers.add(now.Add(time.Duration(e.Random()*float64(spread))), func() { e.renew(p) })
 		}
 	}
 	h.replicas = n
@@ -50,17 +50,16 @@ func (e *engine) checkSilence(now time.Time) {
 		e.Log.Warn("the API does not answer", "calls", e.calls.inFlight)
 		e.calls.health.silences++
 		if e.calls.health.replicas > 1 {
-			for _, s := range e.allSources() {
-				e.giveUp(s, "silent")
-			}
+			e.leaveAll("silent", true)
 		}
 	}
 	e.silent.Store(silent)
 }
 
-// leaveAll gives all up.
-func (e *engine) leaveAll(reason string) {
-	for _, s := range e.allSources() {
+// leaveAll gives all up. Calls that hang are not waited for.
+func (e *engine) leaveAll(reason string, hung bool) {
+	for _, s := range e.sources.open {
+		s.hung = s.hung || hung
 		e.leave(s, reason)
 	}
 }

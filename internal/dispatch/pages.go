@@ -35,9 +35,10 @@ func (m *held) key() excess.Key { return excess.Key{Page: m.out.Page, Class: str
 
 // pages has a line for each page and class of which messages are held.
 type pages struct {
-	lines map[excess.Key]*line
-	seq   uint64
-	held  int // messages in hand, in calls or waiting
+	lines   map[excess.Key]*line
+	changed []*line // to be looked at before the next event
+	seq     uint64
+	held    int // messages in hand, in calls or waiting
 }
 
 func newPages() pages { return pages{lines: make(map[excess.Key]*line)} }
@@ -56,6 +57,9 @@ type line struct {
 	aside      []*held    // broadcasts, which go when nothing else does
 	toldBusy   time.Time  // when core was last told that they wait
 	lane       *lane      // nil: none
+	changed    bool       // it is in pages.changed
+	latest     *held      // the message that has just arrived
+	goBehind   bool       // what waits goes to the lane, whether or not it could be sent
 }
 
 // recipient is one person's messages of a line, in order.
@@ -79,6 +83,14 @@ func (p *pages) line(k excess.Key) *line {
 		p.lines[k] = l
 	}
 	return l
+}
+
+// mark has the engine look at a line before the next event.
+func (p *pages) mark(l *line) {
+	if !l.changed {
+		l.changed = true
+		p.changed = append(p.changed, l)
+	}
 }
 
 // tidy forgets a line that holds nothing. A timer may still have a line that was

@@ -208,8 +208,37 @@ func (e *engine) failed(now time.Time, c *call, d disposition) bool {
 		return false
 	}
 	r.putBack(c.msgs)
-	e.timers.add(timer{at: now.Add(delay), recipient: r})
+	e.timers.add(now.Add(delay), func() {
+		r.setBusy(false)
+		e.pages.mark(r.line)
+	})
 	return true
+}
+
+// letGo ends what is known of a message: it is settled, or another's.
+func (e *engine) letGo(m *held) {
+	if m.gone {
+		return
+	}
+	m.gone = true
+	if !m.token {
+		e.pages.held--
+	}
+	m.source.drop(m)
+}
+
+// requeue returns one message to its queue.
+func (e *engine) requeue(m *held) {
+	err := m.delivery.Requeue()
+	switch {
+	case m.token:
+	case err != nil:
+		e.metrics.stale.Inc()
+	default:
+		e.metrics.returned.Inc()
+		e.trace("message returned", m)
+	}
+	e.letGo(m)
 }
 
 // encode is the message as it is now: with its attempts.
@@ -396,6 +425,5 @@ func (e *engine) settled() {
 		case transfer.Blocked: // above
 		}
 		e.letGo(t.m)
-		e.settleSource(t.m.source)
 	}
 }

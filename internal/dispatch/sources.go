@@ -107,9 +107,11 @@ func (s *source) drop(m *held) {
 type sources struct {
 	partitions []*partition
 	open       []*source // all that is subscribed to
+	leaving    []*source // of them those that are given up
 	arrivals   chan []*held
 	quit       chan struct{} // closed when nothing more is taken
 	ended      chan struct{} // closed when the engine has ended
+	inbox      []*held       // what has just arrived
 	feeders    *sync.WaitGroup
 }
 
@@ -122,6 +124,12 @@ func newSources(d *Dispatcher) sources {
 		s.partitions[i] = &partition{index: i}
 	}
 	return s
+}
+
+// remove forgets a source.
+func (s *sources) remove(gone *source) {
+	is := func(o *source) bool { return o == gone }
+	s.open, s.leaving = slices.DeleteFunc(s.open, is), slices.DeleteFunc(s.leaving, is)
 }
 
 // start subscribes to all partitions, in random order.
@@ -164,14 +172,14 @@ func (e *engine) startCounting() {
 
 // reopen subscribes to a partition after a rest.
 func (e *engine) reopen(p *partition, rest time.Duration) {
-	e.timers.add(timer{at: e.Now().Add(rest), do: func() {
+	e.timers.add(e.Now().Add(rest), func() {
 		if e.ending || p.src != nil {
 			return
 		}
 		if p.src = e.open(e.Broker.Topology().Outbound(p.index), p, nil, e.Prefetch); p.src == nil {
 			e.reopen(p, consumeRetry)
 		}
-	}})
+	})
 }
 
 // renew subscribes anew to a partition of which nothing has come, so that this
@@ -184,7 +192,7 @@ func (e *engine) renew(p *partition) {
 	}
 	if s := e.open(old.queue, p, nil, e.Prefetch); s != nil {
 		p.src, old.leaving = s, true
-		e.settleSource(old)
+		e.sources.leaving = append(e.sources.leaving, old)
 	}
 }
 
@@ -257,14 +265,13 @@ func (e *engine) leave(s *source, reason string) {
 		return
 	}
 	s.leaving, s.leftAt = true, e.Now()
+	e.sources.leaving = append(e.sources.leaving, s)
 	e.metrics.givenUp[reason].Inc()
 	e.sortEarly(s)
 	e.moveAttempted(s)
 	if s.lane == nil { // the lanes of a partition are its owner's
 		e.leaveLanes(s, reason)
 	}
-	e.timers.add(timer{at: s.leftAt.Add(e.patience(s)), do: func() { e.settleSource(s) }})
-	e.settleSource(s)
 }
 
 // moveAttempted moves what waits of a source and failed before, because its
@@ -273,14 +280,6 @@ func (e *engine) moveAttempted(s *source) {
 	for _, m := range e.takeWaiting(s, func(m *held) bool { return m.out.Attempts > 0 }) {
 		e.postpone(m, retryShort)
 	}
-}
-
-// giveUp gives a source up without waiting for its calls. It is for a replica
-// whose calls are not answered.
-func (e *engine) giveUp(s *source, reason string) {
-	s.hung = true
-	e.leave(s, reason)
-	e.settleSource(s)
 }
 
 // patience is how long the calls of a source that is given up are waited for.
@@ -318,10 +317,6 @@ func (e *engine) giveBack(s *source) {
 	for _, m := range list {
 		e.requeue(m)
 	}
-	e.settleSource(s)
-	if s.lane != nil {
-		e.settleSource(s.lane.owner)
-	}
 }
 
 // takeWaiting takes out of their lines what waits of a source and matches.
@@ -334,26 +329,12 @@ func (e *engine) takeWaiting(s *source, match func(*held) bool) (out []*held) {
 	}
 	for l := range lines {
 		out = append(out, l.remove(func(m *held) bool { return m.source == s && match(m) })...)
-		e.pump(l)
+		e.pages.mark(l)
 	}
 	return out
 }
 
 func all(*held) bool { return true }
-
-// requeue returns one message to its queue.
-func (e *engine) requeue(m *held) {
-	err := m.delivery.Requeue()
-	switch {
-	case m.token:
-	case err != nil:
-		e.metrics.stale.Inc()
-	default:
-		e.metrics.returned.Inc()
-		e.trace("message returned", m)
-	}
-	e.letGo(m)
-}
 
 // settleSource goes on with giving a source up. First its lanes must be given
 // back, because the next owner learns of them by the tokens that are held here.
@@ -361,7 +342,7 @@ func (e *engine) requeue(m *held) {
 // then its consumer is cancelled, when its calls take long. What the broker does
 // not do in leaveTime is another's problem, too.
 func (e *engine) settleSource(s *source) {
-	if !s.leaving || s.closing {
+	if s.closing {
 		return
 	}
 	left := e.Now().Sub(s.leftAt)
@@ -394,7 +375,7 @@ func (e *engine) closed(s *source) {
 		}
 		e.letGo(m)
 	}
-	e.sources.open = slices.DeleteFunc(e.sources.open, func(o *source) bool { return o == s })
+	e.sources.remove(s)
 	if s.lane != nil {
 		e.laneClosed(s.lane)
 		return
@@ -414,17 +395,14 @@ func (e *engine) closed(s *source) {
 // checkSources drops what became stale with a lost connection, and gives up what
 // is held for so long that the broker would take it for hung.
 func (e *engine) checkSources(now time.Time) {
-	for _, s := range e.allSources() {
+	for _, s := range e.sources.open {
 		if s.first != nil && !s.first.delivery.Live() {
 			for _, m := range e.takeWaiting(s, func(m *held) bool { return !m.delivery.Live() }) {
 				e.metrics.stale.Inc()
 				e.letGo(m)
 			}
 		}
-		switch {
-		case s.leaving:
-			e.settleSource(s)
-		case s.first != nil && now.Sub(s.first.since) > heldTime:
+		if s.first != nil && now.Sub(s.first.since) > heldTime {
 			e.leave(s, "held")
 		}
 	}
@@ -434,9 +412,6 @@ func (e *engine) checkSources(now time.Time) {
 // is renewed; RabbitMQ closes the channel of a consumer that has one for 30
 // minutes.
 const heldTime = renewTime + 5*time.Minute
-
-// allSources is what is subscribed to, those included that are given up.
-func (e *engine) allSources() []*source { return slices.Clone(e.sources.open) }
 
 // owned is how many partitions something was delivered of lately.
 func (s *sources) owned(now time.Time) int {

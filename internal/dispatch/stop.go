@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -15,14 +17,14 @@ const flushTimeout = 5 * time.Second
 func (e *engine) stop() error {
 	e.ending = true
 	close(e.sources.quit)
-	e.leaveAll("stop")
-	e.drain(e.ShutdownTimeout, func() bool { return e.calls.inFlight == 0 && len(e.allSources()) == 0 })
+	e.leaveAll("stop", false)
+	e.drain(e.ShutdownTimeout)
 	if e.calls.inFlight > 0 {
 		e.Log.Warn("calls still in flight at the shutdown timeout are abandoned; their messages will be sent again",
 			"timeout", e.ShutdownTimeout, "calls", e.calls.inFlight)
 	}
 	e.calls.abort()
-	e.drain(flushTimeout, func() bool { return e.calls.inFlight == 0 && len(e.allSources()) == 0 })
+	e.drain(flushTimeout)
 	close(e.calls.due)
 	e.settler.End()
 	time.AfterFunc(flushTimeout, e.settler.stop)
@@ -32,7 +34,7 @@ func (e *engine) stop() error {
 	e.settler.stop()
 	e.settled()
 	var errs []error
-	for _, s := range e.allSources() {
+	for _, s := range slices.Clone(e.sources.open) {
 		errs = append(errs, s.sub.Close())
 		e.closed(s)
 	}
@@ -41,30 +43,9 @@ func (e *engine) stop() error {
 	return errors.Join(errs...)
 }
 
-// drain goes on with what is begun until done, or for a time.
-func (e *engine) drain(most time.Duration, done func() bool) {
-	end := time.NewTimer(most)
-	defer end.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case list := <-e.sources.arrivals:
-			for _, m := range list {
-				e.arrive(m)
-			}
-		case c := <-e.calls.results:
-			e.ended(c)
-		case <-e.settler.more:
-			e.settled()
-		case f := <-e.posts:
-			f(e)
-		case <-tick.C:
-			for _, s := range e.allSources() {
-				e.settleSource(s)
-			}
-		case <-end.C:
-			return
-		}
-	}
+// drain goes on with what is begun until all is given up, or for a time.
+func (e *engine) drain(most time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	e.loop(ctx.Done(), func() bool { return e.calls.inFlight == 0 && len(e.sources.open) == 0 })
 }

@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// timer is a line or recipient to look at again, or something to do.
+// timer is something to do.
 type timer struct {
-	at        time.Time
-	line      *line      // or
-	recipient *recipient // or
-	do        func()
+	at time.Time
+	do func()
 }
 
 // timers is a heap of timers, the next on top. The zero value is empty.
@@ -24,7 +22,7 @@ func (h timers) next(now time.Time) time.Duration {
 	return min(lookEvery, max(0, h[0].at.Sub(now)))
 }
 
-func (h *timers) add(t timer) { heap.Push(h, t) }
+func (h *timers) add(at time.Time, do func()) { heap.Push(h, timer{at, do}) }
 
 // pop takes the next timer off if it is due.
 func (h *timers) pop(now time.Time) (timer, bool) {
