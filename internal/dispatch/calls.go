@@ -27,6 +27,7 @@ type call struct {
 	circuit   *breaker.Call
 	began     time.Time
 	result    sender.Result
+	code      string // of its result
 }
 
 // calls makes calls, and knows how many there may be.
@@ -147,6 +148,7 @@ func (c *calls) start(s Caller, next *call) {
 		c.workers.Go(func() {
 			for k := range c.due {
 				k.result = s.Send(c.ctx, k.out)
+				k.code = k.result.CodeString()
 				c.results <- k
 			}
 		})
@@ -204,7 +206,7 @@ func (e *engine) drainWaiting() {
 // report tells the breaker how a call went.
 func (e *engine) report(now time.Time, c *call, d disposition) {
 	ch := e.breaker.End(now, c.circuit, d.api)
-	page, code, err := c.out.Page, c.result.CodeString(), c.result.Err
+	page, code, err := c.out.Page, c.code, c.result.Err
 	switch {
 	case ch.Opened:
 		e.Log.Warn("the API takes no calls; holding messages back and probing", "code", code, "err", err)

@@ -43,8 +43,8 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 		return action{do: postpone, wait: retryMedium}
 	case e.people.fails(m.out, now):
 		return action{do: bury, reason: message.ReasonFailing}
-	case e.people.deferred(m.out, now):
-		return action{do: postpone, wait: e.people.delay(m.out, now)}
+	case e.people.deferred(m.out, now) > 0:
+		return action{do: postpone, wait: e.people.deferred(m.out, now)}
 	case e.mustOverflow(l, m, now):
 		return action{do: overflow}
 	case m.source.leaving, l.awaitsLane(m):

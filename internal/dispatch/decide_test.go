@@ -87,8 +87,8 @@ func TestDecide(t *testing.T) {
 	conditions := []condition{
 		{"not ours", func(b *bench) { b.s.sub.Close() }, action{do: drop}, ""},
 		{"too old", func(b *bench) { b.m.out.Time -= time.Hour.Milliseconds() + 1 }, action{do: bury, reason: message.ReasonExpired}, ""},
-		{"page is suspended", func(b *bench) { b.suspended.resume("p"); b.suspended.suspend("p", "190", b.now) }, action{do: bury, reason: message.ReasonPageStopped}, ""},
-		{"page has no token", func(b *bench) { b.suspended.noToken("p", b.now) }, action{do: postpone, wait: retryMedium}, ""},
+		{"page is suspended", func(b *bench) { b.suspended.resume("p"); b.suspended.suspend("p", "190", 0, b.now) }, action{do: bury, reason: message.ReasonPageStopped}, ""},
+		{"page has no token", func(b *bench) { b.suspended.suspend("p", "", tokenGrace, b.now) }, action{do: postpone, wait: retryMedium}, ""},
 		{"recipient fails", func(b *bench) { b.people.fail(b.m.out, b.now) }, action{do: bury, reason: message.ReasonFailing}, ""},
 		{"an earlier one is delayed", func(b *bench) { b.people.retry(message.Outbound{ID: "0", Page: "p", To: "u"}, b.now, retryLong) }, action{do: postpone, wait: retryLong}, ""},
 		{"page's lane is in use", func(b *bench) { b.l.lane = &lane{line: b.l, inUse: true, open: true} }, action{do: overflow}, "source is given up"},

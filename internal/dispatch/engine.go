@@ -68,7 +68,11 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 		if done() {
 			return
 		}
-		timer.Reset(e.untilNext())
+		wait := e.timers.next(e.Now())
+		if len(e.sources.leaving) > 0 {
+			wait = min(wait, settleEvery)
+		}
+		timer.Reset(wait)
 		select {
 		case <-end:
 			return
@@ -85,7 +89,7 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 			f(e)
 		case <-timer.C:
 			e.checkPause()
-			e.look()
+			e.timers.run(e.Now())
 		case <-tick.C:
 			e.tick()
 		}
@@ -118,32 +122,12 @@ func (e *engine) advance() {
 	}
 }
 
-// untilNext is how long until something is to be done, whatever happens.
-func (e *engine) untilNext() time.Duration {
-	d := e.timers.next(e.Now())
-	if len(e.sources.leaving) > 0 {
-		return min(d, settleEvery)
-	}
-	return d
-}
-
 // post has the engine call f. It is for those who work beside the engine, and
 // does nothing once that has ended.
 func (e *engine) post(f func(*engine)) {
 	select {
 	case e.posts <- f:
 	case <-e.sources.ended:
-	}
-}
-
-// look does what is due.
-func (e *engine) look() {
-	for now := e.Now(); ; {
-		t, ok := e.timers.pop(now)
-		if !ok {
-			return
-		}
-		t.do()
 	}
 }
 
@@ -164,7 +148,7 @@ func (e *engine) tick() {
 	e.checkPause()
 	now := e.Now()
 	e.ticked = now
-	e.look()
+	e.timers.run(now)
 	for _, page := range e.breaker.Check(now) {
 		e.Log.Warn("page does not answer; probing it", "page", page)
 	}

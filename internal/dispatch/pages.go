@@ -170,20 +170,13 @@ func (r *recipient) fix() {
 
 // remove takes those of the recipient's waiting messages out that match.
 func (r *recipient) remove(match func(*held) bool) []*held {
-	if !slices.ContainsFunc(r.msgs, match) {
+	out, kept := split(r.msgs, match)
+	if len(out) == 0 {
 		return nil
 	}
-	var out []*held
-	kept := r.msgs[:0]
-	for _, m := range r.msgs {
-		if match(m) {
-			out = append(out, m)
-			r.line.count(m, -1)
-		} else {
-			kept = append(kept, m)
-		}
+	for _, m := range out {
+		r.line.count(m, -1)
 	}
-	clear(r.msgs[len(kept):])
 	r.msgs = kept
 	r.fix()
 	return out
@@ -193,21 +186,26 @@ func (r *recipient) remove(match func(*held) bool) []*held {
 // order of their arrival.
 func (l *line) remove(match func(*held) bool) []*held {
 	var out []*held
+	out, l.aside = split(l.aside, match)
 	for _, r := range l.recipients {
 		out = append(out, r.remove(match)...)
 	}
-	kept := l.aside[:0]
-	for _, m := range l.aside {
+	slices.SortFunc(out, bySeq)
+	return out
+}
+
+// split takes those out of a list that match.
+func split(list []*held, match func(*held) bool) (out, kept []*held) {
+	kept = list[:0]
+	for _, m := range list {
 		if match(m) {
 			out = append(out, m)
 		} else {
 			kept = append(kept, m)
 		}
 	}
-	clear(l.aside[len(kept):])
-	l.aside = kept
-	slices.SortFunc(out, bySeq)
-	return out
+	clear(list[len(kept):])
+	return out, kept
 }
 
 func bySeq(a, b *held) int { return cmp.Compare(a.seq, b.seq) }

@@ -53,16 +53,14 @@ func (p *people) fails(o message.Outbound, now time.Time) bool {
 	return t != nil && t.failing.After(now)
 }
 
-// deferred reports whether an earlier message to the recipient is in a retry
-// queue, so that later ones go there too.
-func (p *people) deferred(o message.Outbound, now time.Time) bool {
-	t := p.of(o)
-	return t != nil && t.until.After(now) && o.ID != t.first && !slices.Contains(strings.Split(t.first, " "), o.ID)
+// deferred returns how long a message is delayed because an earlier one to the
+// recipient is in a retry queue: as long as that, so that the order stays.
+func (p *people) deferred(o message.Outbound, now time.Time) time.Duration {
+	if t := p.of(o); t != nil && t.until.After(now) && !slices.Contains(strings.Split(t.first, " "), o.ID) {
+		return t.delay
+	}
+	return 0
 }
-
-// delay is how long a deferred message is delayed: as long as the one before it,
-// so that the order stays.
-func (p *people) delay(o message.Outbound, _ time.Time) time.Duration { return p.of(o).delay }
 
 // onProbation reports whether the recipient has one attempt only.
 func (p *people) onProbation(o message.Outbound) bool {

@@ -43,10 +43,8 @@ const timedOut = "timeout"
 // settle does with the messages of a call what its outcome says.
 func (e *engine) settle(now time.Time, c *call, d disposition) {
 	first, r := c.msgs[0], c.recipient
-	if d.works {
-		if first.probe && e.suspended.resume(first.out.Page) {
-			e.Log.Info("page resumed: a probe was answered", "page", first.out.Page, "outcome", c.result.Outcome.String())
-		}
+	if d.works && first.probe && e.suspended.resume(first.out.Page) {
+		e.Log.Info("page resumed: a probe was answered", "page", first.out.Page, "outcome", c.result.Outcome.String())
 	}
 	for _, m := range c.msgs {
 		m.tried = true
@@ -67,8 +65,8 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 			return // the recipient is busy until its next try
 		}
 	case suspend:
-		if e.suspended.suspend(first.out.Page, c.result.CodeString(), now) {
-			e.Log.Error("page suspended", "page", first.out.Page, "code", c.result.CodeString(), "err", c.result.Err)
+		if e.suspended.suspend(first.out.Page, c.code, 0, now) {
+			e.Log.Error("page suspended", "page", first.out.Page, "code", c.code, "err", c.result.Err)
 		}
 		e.discard(c, d)
 	case discard:
@@ -104,7 +102,7 @@ func (e *engine) kept(now time.Time, c *call) {
 	case sender.AppThrottled:
 		e.metrics.refusedApp.Inc()
 	case sender.NoToken:
-		if page := c.out.Page; e.suspended.noToken(page, now) {
+		if page := c.out.Page; e.suspended.suspend(page, "", tokenGrace, now) {
 			e.Log.Error("page has no token; its messages wait for one", "page", page, "for", tokenGrace)
 		}
 		c.msgs[0].probe = false // or it would be one for ever
@@ -150,7 +148,7 @@ func (e *engine) acknowledge(m *held) {
 func (e *engine) discard(c *call, d disposition) {
 	for _, m := range c.msgs {
 		m.out.Attempts++
-		e.bury(m, death{reason: d.reason, tell: d.tell, code: c.result.CodeString(), at: c.began})
+		e.bury(m, death{reason: d.reason, tell: d.tell, code: c.code, at: c.began})
 	}
 }
 
@@ -159,7 +157,7 @@ func (e *engine) discard(c *call, d disposition) {
 // message's fault. But a call that nobody answered may have been made, and
 // counts. It reports whether the recipient waits here for its next try.
 func (e *engine) failed(now time.Time, c *call, d disposition) bool {
-	r, code := c.recipient, c.result.CodeString()
+	r, code := c.recipient, c.code
 	r.behind = e.pages.seq
 	open, _ := e.breaker.IsOpen()
 	down := open && d.api == breaker.Failed
@@ -196,9 +194,6 @@ func (e *engine) failed(now time.Time, c *call, d disposition) bool {
 	delay, onBroker := e.retryAfter(most)
 	if e.ending || c.msgs[0].source.leaving { // the attempts must travel
 		delay, onBroker = max(delay, retryShort), true
-		if delay < retryMedium {
-			delay = retryShort
-		}
 	}
 	if onBroker {
 		e.people.retry(c.out, now, delay)
@@ -396,15 +391,10 @@ func (e *engine) settled() {
 	s.events = nil
 	s.mu.Unlock()
 	for _, ev := range events {
-		if ev.State == transfer.Blocked {
-			continue
-		}
 		t := ev.Item.Tag.(moving) //nolint:forcetypeassert // all that is added has one
-		t.m.source.moving--
-		if l := t.to.lane; l != nil {
-			l.moving--
-		}
 		switch ev.State {
+		case transfer.Blocked:
+			continue
 		case transfer.Done:
 			to := ev.Item.To[0]
 			switch {
@@ -422,7 +412,10 @@ func (e *engine) settled() {
 			e.metrics.stale.Inc()
 		case transfer.Failed: // it stays unsettled, and goes back with its subscription
 			e.metrics.returned.Inc()
-		case transfer.Blocked: // above
+		}
+		t.m.source.moving--
+		if l := t.to.lane; l != nil {
+			l.moving--
 		}
 		e.letGo(t.m)
 	}

@@ -126,12 +126,6 @@ func newSources(d *Dispatcher) sources {
 	return s
 }
 
-// remove forgets a source.
-func (s *sources) remove(gone *source) {
-	is := func(o *source) bool { return o == gone }
-	s.open, s.leaving = slices.DeleteFunc(s.open, is), slices.DeleteFunc(s.leaving, is)
-}
-
 // start subscribes to all partitions, in random order.
 func (e *engine) start() {
 	e.settler.start()
@@ -375,7 +369,8 @@ func (e *engine) closed(s *source) {
 		}
 		e.letGo(m)
 	}
-	e.sources.remove(s)
+	isIt := func(o *source) bool { return o == s }
+	e.sources.open, e.sources.leaving = slices.DeleteFunc(e.sources.open, isIt), slices.DeleteFunc(e.sources.leaving, isIt)
 	if s.lane != nil {
 		e.laneClosed(s.lane)
 		return

@@ -94,28 +94,18 @@ func (s *suspended) probe(page string, now time.Time) bool {
 	return true
 }
 
-// suspend suspends a page; it returns false if it was suspended already.
-func (s *suspended) suspend(page, code string, now time.Time) bool {
-	return s.add(page, suspension{
-		SuspendedPage: SuspendedPage{Page: page, Code: code, Since: now, ProbeAt: now.Add(minProbe)}, wait: minProbe,
-	})
-}
-
-// noToken suspends a page that has no token. Its messages wait for a while.
-func (s *suspended) noToken(page string, now time.Time) bool {
-	return s.add(page, suspension{
-		SuspendedPage: SuspendedPage{Page: page, Since: now, ProbeAt: now.Add(minProbe)}, wait: minProbe, grace: now.Add(tokenGrace),
-	})
-}
-
-func (s *suspended) add(page string, n suspension) bool {
+// suspend suspends a page, whose messages wait for grace and are dead then. It
+// returns false if the page was suspended already.
+func (s *suspended) suspend(page, code string, grace time.Duration, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.pages[page]; p != nil {
-		p.Code = n.Code
+		p.Code = code
 		return false
 	}
-	s.pages[page] = &n
+	s.pages[page] = &suspension{
+		SuspendedPage: SuspendedPage{Page: page, Code: code, Since: now, ProbeAt: now.Add(minProbe)}, wait: minProbe, grace: now.Add(grace),
+	}
 	s.count.Add(1)
 	return true
 }

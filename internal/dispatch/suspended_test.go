@@ -167,11 +167,11 @@ func TestNoToken(t *testing.T) {
 func TestSuspendedPagesAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, now := newSuspended(), time.Unix(1000, 0)
-	s.suspend("p", "190", now)
-	if s.suspend("p", "368", now) {
+	s.suspend("p", "190", 0, now)
+	if s.suspend("p", "368", 0, now) {
 		t.Error("suspend() of a suspended page = true")
 	}
-	s.noToken("q", now)
+	s.suspend("q", "", tokenGrace, now)
 	for _, row := range []struct {
 		after time.Duration
 		left  int

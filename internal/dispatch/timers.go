@@ -24,12 +24,11 @@ func (h timers) next(now time.Time) time.Duration {
 
 func (h *timers) add(at time.Time, do func()) { heap.Push(h, timer{at, do}) }
 
-// pop takes the next timer off if it is due.
-func (h *timers) pop(now time.Time) (timer, bool) {
-	if len(*h) == 0 || (*h)[0].at.After(now) {
-		return timer{}, false
+// run does what is due.
+func (h *timers) run(now time.Time) {
+	for len(*h) > 0 && !(*h)[0].at.After(now) {
+		heap.Pop(h).(timer).do() //nolint:forcetypeassert // only timers are pushed
 	}
-	return heap.Pop(h).(timer), true //nolint:forcetypeassert // only timers are pushed
 }
 
 func (h timers) Len() int           { return len(h) }
