@@ -25,13 +25,13 @@ func (e *engine) setAside(l *line, m *held) {
 
 // sendAside lets broadcasts go with what conversations leave. Who waits for an
 // earlier call of their own leaves a place: in a lively room somebody always does.
-func (e *engine) sendAside(l *line) {
+func (e *engine) sendAside(l *line, now time.Time) {
 	for len(l.aside) > 0 && len(l.ready) == 0 && !e.gate.InExcess(l.key) && e.calls.hasRoom() && !e.ending {
 		m := l.aside[0]
 		l.aside[0] = nil
 		l.aside = l.aside[1:]
 		l.push(m)
-		for e.step(l) {
+		for e.step(l, now) {
 		}
 	}
 }

@@ -70,13 +70,9 @@ const (
 	partOfOthers = 4 * partInExcess
 )
 
-// full reports whether a line may have no more calls now. The last free one is
-// for a line that has none.
-func (c *calls) full(l *line, inExcess bool) bool {
-	part := partOfOthers
-	if inExcess {
-		part = partInExcess
-	}
+// full reports whether a line may have no more calls now, by its part. The last
+// free one is for a line that has none.
+func (c *calls) full(l *line, part int) bool {
 	free := c.limit.Limit() - c.inFlight
 	return free <= 0 || l.inFlight > 0 && l.inFlight >= part*(free-1)
 }
@@ -117,7 +113,6 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 	for _, m := range c.msgs {
 		m.source.inFlight++
 	}
-	e.metrics.inFlight.Set(float64(e.calls.inFlight))
 	e.calls.start(e.Sender, c)
 }
 
@@ -168,7 +163,6 @@ func (e *engine) ended(c *call) {
 			s.leftAt = now
 		}
 	}
-	e.metrics.inFlight.Set(float64(e.calls.inFlight))
 	d := dispositionOf(c.result)
 	e.gate.Done(now, c.permit, d.limit)
 	if c.permit.Probe() { // what the page waits for has changed
@@ -188,6 +182,7 @@ func (e *engine) ended(c *call) {
 // drainWaiting tries the lines that waited for a call to end, in turn: one
 // message each, so that no page takes every call.
 func (e *engine) drainWaiting() {
+	now := e.Now()
 	for range len(e.calls.waiting) {
 		if e.calls.inFlight >= e.calls.limit.Limit() || e.ending {
 			return
@@ -196,7 +191,7 @@ func (e *engine) drainWaiting() {
 		e.calls.waiting[0] = nil
 		e.calls.waiting = e.calls.waiting[1:]
 		l.rotating = false
-		if e.step(l) && len(l.ready) > 0 {
+		if e.step(l, now) && len(l.ready) > 0 {
 			e.calls.await(l)
 		}
 		e.pages.tidy(l)

@@ -51,7 +51,7 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 		return action{}
 	case !l.wakeAt.IsZero() && l.wakeAt.After(now):
 		return action{}
-	case e.calls.full(l, e.gate.InExcess(l.key)):
+	case e.calls.full(l, partOfOthers), e.calls.full(l, partInExcess) && e.gate.InExcess(l.key):
 		return action{do: rotate}
 	}
 	if d := e.breaker.Wait(now, m.out.Page); d > 0 {

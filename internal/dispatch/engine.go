@@ -60,11 +60,10 @@ func newEngine(d *Dispatcher) (*engine, error) {
 func (e *engine) loop(end <-chan struct{}, done func() bool) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	tick := time.NewTicker(tickEvery)
-	defer tick.Stop()
 	for {
 		e.advance()
 		e.metrics.held.Set(float64(e.pages.held))
+		e.metrics.inFlight.Set(float64(e.calls.inFlight))
 		if done() {
 			return
 		}
@@ -82,6 +81,10 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 		case c := <-e.calls.results:
 			e.checkPause()
 			e.ended(c)
+			for range len(e.calls.results) { // to be woken for each costs more than all else here
+				e.advance()
+				e.ended(<-e.calls.results)
+			}
 		case <-e.settler.more:
 			e.settled()
 		case f := <-e.posts:
@@ -90,8 +93,6 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 		case <-timer.C:
 			e.checkPause()
 			e.timers.run(e.Now())
-		case <-tick.C:
-			e.tick()
 		}
 	}
 }
@@ -145,10 +146,9 @@ func (e *engine) checkPause() {
 
 // tick looks for what does not happen by itself.
 func (e *engine) tick() {
-	e.checkPause()
 	now := e.Now()
 	e.ticked = now
-	e.timers.run(now)
+	e.timers.add(now.Add(tickEvery), e.tick)
 	for _, page := range e.breaker.Check(now) {
 		e.Log.Warn("page does not answer; probing it", "page", page)
 	}

@@ -100,29 +100,28 @@ func (e *engine) sortEarly(s *source) {
 
 // pump moves and sends of a line what may be now.
 func (e *engine) pump(l *line) {
-	latest := l.latest
-	if l.latest = nil; l.goBehind || latest != nil && e.mustOverflow(l, latest, e.Now()) {
+	now, latest := e.Now(), l.latest
+	if l.latest = nil; l.goBehind || latest != nil && e.mustOverflow(l, latest, now) {
 		l.goBehind = false
 		e.overflow(l, latest)
 	}
-	for e.step(l) {
+	for e.step(l, now) {
 	}
-	e.sendAside(l)
+	e.sendAside(l, now)
 	e.pages.tidy(l)
 }
 
 // step handles the first message of a line; false means: nothing more now.
-func (e *engine) step(l *line) bool {
+func (e *engine) step(l *line, now time.Time) bool {
 	if len(l.ready) == 0 || e.ending {
 		return false
 	}
-	now := e.Now()
 	r := l.ready[0]
 	m := r.msgs[0]
 	switch a := e.decide(l, m, now); a.do {
 	case wait:
 		if a.wait > 0 {
-			e.wake(l, a.wait)
+			e.wake(l, now, a.wait)
 		}
 		return false
 	case rotate:
@@ -152,7 +151,7 @@ func (e *engine) offer(l *line, r *recipient, now time.Time) bool {
 	d := e.gate.Offer(now, excess.Request{Key: l.key, Since: m.source.partition.since})
 	if d.Wait != 0 {
 		m.due = now.Add(d.Wait)
-		e.wake(l, d.Wait)
+		e.wake(l, now, d.Wait)
 		if d.Wait > shutTime && e.mustOverflow(l, m, now) {
 			return e.overflow(l, nil)
 		}
@@ -167,8 +166,8 @@ func (e *engine) offer(l *line, r *recipient, now time.Time) bool {
 }
 
 // wake makes the engine look at a line after d.
-func (e *engine) wake(l *line, d time.Duration) {
-	at := e.Now().Add(min(d, lookEvery))
+func (e *engine) wake(l *line, now time.Time, d time.Duration) {
+	at := now.Add(min(d, lookEvery))
 	l.wakeAt = at
 	e.timers.add(at, func() {
 		if l.wakeAt.Equal(at) {

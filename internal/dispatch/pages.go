@@ -123,9 +123,10 @@ func (l *line) count(m *held, n int) {
 
 // take takes the recipient's first n messages out of the line, for a call.
 func (r *recipient) take(n int) []*held {
-	msgs := slices.Clone(r.msgs[:n])
-	clear(r.msgs[:n])
-	r.msgs = r.msgs[n:]
+	msgs := r.msgs[:n:n]
+	if r.msgs = r.msgs[n:]; len(r.msgs) == 0 {
+		r.msgs = nil
+	}
 	for _, m := range msgs {
 		r.line.count(m, -1)
 	}

@@ -55,7 +55,7 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 	case acknowledge:
 		e.people.answered(first.out)
 		for _, m := range c.msgs {
-			e.acknowledge(m)
+			e.acknowledge(m, now)
 		}
 		e.metrics.joined.Add(float64(len(c.msgs) - 1))
 	case keep:
@@ -131,8 +131,8 @@ func (e *engine) putBack(c *call) {
 
 // acknowledge takes a sent message off its queue; the broker does not keep the
 // engine waiting for that.
-func (e *engine) acknowledge(m *held) {
-	e.metrics.age.Observe(m.out.Age(e.Now()).Seconds())
+func (e *engine) acknowledge(m *held, now time.Time) {
+	e.metrics.age.Observe(m.out.Age(now).Seconds())
 	if err := m.delivery.Ack(); err != nil {
 		// The connection was lost after the call: the message is delivered
 		// and sent again, with the same id in its metadata.

@@ -129,6 +129,7 @@ func newSources(d *Dispatcher) sources {
 // start subscribes to all partitions, in random order.
 func (e *engine) start() {
 	e.settler.start()
+	e.timers.add(e.ticked.Add(tickEvery), e.tick)
 	e.startCounting()
 	for _, p := range e.sources.partitions {
 		e.reopen(p, time.Duration(e.Random()*float64(spread)))
