@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"chatclub/internal/message"
@@ -77,6 +78,20 @@ func TestBroadcastDeadline(t *testing.T) {
 			if r.accepted[id] != 0 || dead[id].Reason != message.ReasonExpired {
 				t.Errorf("%s was accepted %d times, dead for %q, want expired", id, r.accepted[id], dead[id].Reason)
 			}
+		}
+	})
+}
+
+// A line whose last broadcast went round by a retry queue is forgotten.
+func TestLineOfExpiredBroadcasts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.l.aside = b.l.remove(all)
+		b.m.out.Broadcast, b.m.since = "b", b.now.Add(-asideTime)
+		b.expireAside(b.l)
+		if b.advance(); b.s.moving != 1 || len(b.pages.lines) != 0 {
+			t.Errorf("%d messages moving and %d lines, want 1 and none", b.s.moving, len(b.pages.lines))
 		}
 	})
 }
