@@ -17,6 +17,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,16 +86,8 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	for _, f := range []struct {
-		field *int
-		value int
-	}{
-		{&c.Prefetch, defaultPrefetch}, {&c.LanePrefetch, defaultLanePrefetch}, {&c.Lanes, defaultLanes}, {&c.JoinTexts, defaultJoinTexts},
-	} {
-		if *f.field == 0 {
-			*f.field = f.value
-		}
-	}
+	c.Prefetch, c.LanePrefetch = cmp.Or(c.Prefetch, defaultPrefetch), cmp.Or(c.LanePrefetch, defaultLanePrefetch)
+	c.Lanes, c.JoinTexts = cmp.Or(c.Lanes, defaultLanes), cmp.Or(c.JoinTexts, defaultJoinTexts)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

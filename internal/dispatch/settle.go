@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -270,12 +271,9 @@ type death struct {
 // bury moves a message, already out of its line, to the dead-letter queue, and
 // tells core when it should know.
 func (e *engine) bury(m *held, d death) {
-	record := message.Death{Reason: d.reason, Attempts: m.out.Attempts, FirstCode: m.out.FirstCode, LastCode: d.code}
-	if record.FirstCode == "" {
-		record.FirstCode = d.code
-	}
-	if record.LastCode == "" {
-		record.LastCode = m.out.FirstCode
+	record := message.Death{
+		Reason: d.reason, Attempts: m.out.Attempts,
+		FirstCode: cmp.Or(m.out.FirstCode, d.code), LastCode: cmp.Or(d.code, m.out.FirstCode),
 	}
 	var also []queue.Message
 	if d.tell {

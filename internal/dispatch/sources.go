@@ -316,15 +316,13 @@ func (e *engine) giveBack(s *source) {
 
 // takeWaiting takes out of their lines what waits of a source and matches.
 func (e *engine) takeWaiting(s *source, match func(*held) bool) (out []*held) {
-	lines := make(map[*line]struct{})
+	seen := make(map[*line]bool)
 	for m := s.first; m != nil; m = m.next {
-		if l := e.pages.lines[m.key()]; l != nil {
-			lines[l] = struct{}{}
+		if l := e.pages.lines[m.key()]; l != nil && !seen[l] {
+			seen[l] = true
+			out = append(out, l.remove(func(m *held) bool { return m.source == s && match(m) })...)
+			e.pages.mark(l)
 		}
-	}
-	for l := range lines {
-		out = append(out, l.remove(func(m *held) bool { return m.source == s && match(m) })...)
-		e.pages.mark(l)
 	}
 	return out
 }
