@@ -134,8 +134,8 @@ func (c *channel) flushWriting() {
 		return
 	}
 	c.last = time.Now()
-	c.metrics.settled.WithLabelValues("requeue").Add(float64(requeued))
-	c.metrics.settled.WithLabelValues("ack").Add(float64(len(waiting) - requeued))
+	c.metrics.requeued.Add(float64(requeued))
+	c.metrics.acked.Add(float64(len(waiting) - requeued))
 }
 
 // Live reports whether deliveries of this channel can still be settled.

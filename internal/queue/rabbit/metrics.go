@@ -8,7 +8,8 @@ import (
 )
 
 // metrics are what a Broker counts. The labels are closed: connection is
-// publish or consume, redelivered is true or false, by is ack or requeue.
+// publish or consume, redelivered is true or false, by is ack or requeue. What
+// is counted with each message is looked up once.
 type metrics struct {
 	connected   *prometheus.GaugeVec
 	reconnects  *prometheus.CounterVec
@@ -18,8 +19,9 @@ type metrics struct {
 	returned    prometheus.Counter
 	refused     prometheus.Counter
 	confirm     prometheus.Histogram
-	deliveries  *prometheus.CounterVec
-	settled     *prometheus.CounterVec
+	deliveries  map[bool]prometheus.Counter // by redelivered
+	acked       prometheus.Counter
+	requeued    prometheus.Counter
 	stale       prometheus.Counter
 }
 
@@ -31,6 +33,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	gauge := func(name, help string) prometheus.GaugeOpts {
 		return prometheus.GaugeOpts{Namespace: "chatclub", Subsystem: "broker", Name: name, Help: help}
 	}
+	deliveries := prometheus.NewCounterVec(counter("deliveries_total", "Messages received from queues."), []string{"redelivered"})
+	settled := prometheus.NewCounterVec(counter("settled_total", "Deliveries settled."), []string{"by"})
 	m := &metrics{
 		connected:   prometheus.NewGaugeVec(gauge("connected", "1 while the connection to the broker is up."), []string{"connection"}),
 		reconnects:  prometheus.NewCounterVec(counter("reconnects_total", "Connections made after the first."), []string{"connection"}),
@@ -45,19 +49,16 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			// 0.5 ms is a fast broker's answer, 8 s is past the confirm time-out.
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}),
-		deliveries: prometheus.NewCounterVec(counter("deliveries_total", "Messages received from queues."), []string{"redelivered"}),
-		settled:    prometheus.NewCounterVec(counter("settled_total", "Deliveries settled."), []string{"by"}),
-		stale:      prometheus.NewCounter(counter("stale_total", "Deliveries settled too late: their channel was gone.")),
+		deliveries: map[bool]prometheus.Counter{
+			false: deliveries.WithLabelValues("false"), true: deliveries.WithLabelValues("true"),
+		},
+		acked:    settled.WithLabelValues("ack"),
+		requeued: settled.WithLabelValues("requeue"),
+		stale:    prometheus.NewCounter(counter("stale_total", "Deliveries settled too late: their channel was gone.")),
 	}
 	for _, c := range []string{publishing, consuming} {
 		m.connected.WithLabelValues(c)
 		m.reconnects.WithLabelValues(c)
-	}
-	for _, redelivered := range []string{"false", "true"} {
-		m.deliveries.WithLabelValues(redelivered)
-	}
-	for _, by := range []string{"ack", "requeue"} {
-		m.settled.WithLabelValues(by)
 	}
 	if reg == nil {
 		return m, nil
@@ -65,7 +66,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	var faults []error
 	for _, c := range []prometheus.Collector{
 		m.connected, m.reconnects, m.blocked, m.published, m.republished, m.returned, m.refused,
-		m.confirm, m.deliveries, m.settled, m.stale,
+		m.confirm, deliveries, settled, m.stale,
 	} {
 		faults = append(faults, reg.Register(c))
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -225,7 +224,7 @@ func (s *subscription) cancelConsumer(session *session, c *channel, in <-chan am
 }
 
 func (s *subscription) delivery(d amqp.Delivery, c *channel) *queue.Delivery {
-	s.broker.metrics.deliveries.WithLabelValues(strconv.FormatBool(d.Redelivered)).Inc()
+	s.broker.metrics.deliveries[d.Redelivered].Inc()
 	return queue.NewDelivery(s.broker, c, d.DeliveryTag, received(s.queue, d), d.Redelivered)
 }
 
