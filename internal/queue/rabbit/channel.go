@@ -16,7 +16,8 @@ const (
 	// ackDelay is how long a settlement may wait for others to be written
 	// with. Each in a system call of its own they were 5 % of a dispatcher's CPU
 	// time. What could be delivered in place of a waiting one is far less than
-	// any prefetch.
+	// any prefetch. All channels of a session are written at once, because of 64
+	// partitions each has a message in a millisecond at most.
 	ackDelay = time.Millisecond
 	// maxAcks is how many wait at most: more in one write gain nothing.
 	maxAcks = 64
@@ -54,7 +55,44 @@ type channel struct {
 
 	mu      sync.Mutex
 	waiting []settlement
-	timer   *time.Timer // writes them
+}
+
+// acks has what waits on the channels of a session written together.
+type acks struct {
+	raw   *socket
+	timer *time.Timer // flushes
+
+	mu  sync.Mutex
+	due []*channel // on which something waits
+}
+
+func newAcks(raw *socket) *acks {
+	a := &acks{raw: raw}
+	a.timer = time.AfterFunc(time.Hour, a.flush)
+	a.timer.Stop()
+	return a
+}
+
+// add has what waits on a channel written within ackDelay.
+func (a *acks) add(c *channel) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.due = append(a.due, c); len(a.due) == 1 {
+		a.timer.Reset(ackDelay)
+	}
+}
+
+func (a *acks) flush() {
+	a.mu.Lock()
+	due := a.due
+	a.due = nil
+	a.mu.Unlock()
+	_ = a.raw.together(func() error { // an error has ended the connection
+		for _, c := range due {
+			c.flush()
+		}
+		return nil
+	})
 }
 
 // settlement is what becomes of one delivery.
@@ -64,14 +102,11 @@ type settlement struct {
 }
 
 func newChannel(ch *amqp.Channel, s *session, prefetch int, m *metrics) *channel {
-	c := &channel{
+	return &channel{
 		ch: ch, session: s, metrics: m,
 		// A quarter: while they wait the broker can deliver three quarters.
 		limit: min(max(1, prefetch/4), maxAcks),
 	}
-	c.timer = time.AfterFunc(time.Hour, c.flush)
-	c.timer.Stop()
-	return c
 }
 
 // Ack acknowledges one delivery, within ackDelay. It does not wait for I/O.
@@ -89,11 +124,11 @@ func (c *channel) settle(s settlement) error {
 		return fmt.Errorf("settle delivery: %w", queue.ErrStale)
 	}
 	c.waiting = append(c.waiting, s)
-	switch len(c.waiting) {
-	case c.limit:
-		c.timer.Reset(0)
-	case 1:
-		c.timer.Reset(ackDelay)
+	if len(c.waiting) == 1 {
+		c.session.acks.add(c)
+	}
+	if len(c.waiting) == c.limit { // 1 where the prefetch is small
+		c.session.acks.timer.Reset(0)
 	}
 	return nil
 }
@@ -151,7 +186,6 @@ func (c *channel) close() {
 	c.mu.Lock() // nothing is added once it is closed
 	c.closed.Store(true)
 	c.mu.Unlock()
-	c.timer.Stop()
 	c.flushWriting()
 	rest := ackRest - time.Since(c.last)
 	c.writing.Unlock()

@@ -23,6 +23,7 @@ type session struct {
 	writer    *writer    // on the publishing link
 	inspector *inspector // on the consuming link
 	prober    *prober    // on the consuming link
+	acks      *acks      // likewise
 
 	workers sync.WaitGroup
 	once    sync.Once
@@ -32,7 +33,7 @@ type session struct {
 
 func newSession(conn *amqp.Connection, raw *socket) *session {
 	return &session{
-		conn: conn, raw: raw, began: time.Now(), lost: make(chan struct{}),
+		conn: conn, raw: raw, acks: newAcks(raw), began: time.Now(), lost: make(chan struct{}),
 		// The library sends to these from its reading goroutine: one loss, and
 		// one change of the alarm at a time, which watch takes at once.
 		closes: conn.NotifyClose(make(chan *amqp.Error, 1)),

@@ -30,16 +30,16 @@ type socket struct {
 
 	// mu is held during a write: nothing else may come between what was held
 	// back and what follows it.
-	mu   sync.Mutex
-	hold bool
-	held []byte
+	mu    sync.Mutex
+	holds int // calls of together that run
+	held  []byte
 }
 
 // Write implements net.Conn. While together runs it only takes p in.
 func (s *socket) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hold && len(s.held)+len(p) <= maxHeld {
+	if s.holds > 0 && len(s.held)+len(p) <= maxHeld {
 		s.held = append(s.held, p...)
 		return len(p), nil
 	}
@@ -72,16 +72,15 @@ func (s *socket) writeLocked(p []byte) (int, error) {
 
 // together makes one write of all that f writes, and of what others write
 // meanwhile: the AMQP library writes each frame by itself, and a system call
-// costs more than the making of a frame.
+// costs more than the making of a frame. One within another ends with that.
 func (s *socket) together(f func() error) error {
 	s.mu.Lock()
-	s.hold = true
+	s.holds++
 	s.mu.Unlock()
 	err := f()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hold = false
-	if len(s.held) == 0 {
+	if s.holds--; s.holds > 0 || len(s.held) == 0 {
 		return err
 	}
 	return errors.Join(err, s.releaseLocked())

@@ -56,6 +56,21 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// One within another is written with that, in order.
+func TestTogetherWithinTogether(t *testing.T) {
+	t.Parallel()
+	var r record
+	s := &socket{Conn: &r}
+	inner := func(word string) error { return s.together(func() error { say(t, s, word); return nil }) }
+	if err := s.together(func() error { return errors.Join(inner("a"), inner("b")) }); err != nil {
+		t.Fatal(err)
+	}
+	say(t, s, "c")
+	if diff := cmp.Diff([]string{"ab", "c"}, r.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
 func TestTogetherIsBounded(t *testing.T) {
 	t.Parallel()
 	var r record
