@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chatclub/internal/queue"
+	"chatclub/internal/rooms"
 )
 
 // TestLongPartition checks that nothing is added to a partition that no dispatcher
@@ -111,6 +112,51 @@ func TestShutdown(t *testing.T) {
 				if want := 1 - tt.queued; len(claim.New) != want || err != nil {
 					t.Errorf("broadcasts for the next holder = %d, %v, want %d", len(claim.New), err, want)
 				}
+			})
+		})
+	}
+}
+
+// TestSlowPage checks that a page whose recipients are not read in time delays no
+// other page's broadcasts for long, and goes on itself as far as it can be read.
+func TestSlowPage(t *testing.T) {
+	t.Parallel()
+	const others, people, rate = 30, 60, 2
+	for _, tt := range []struct {
+		name  string
+		limit int // recipients of the slow page that can be read at a time
+		want  int // of its recipients are reached
+	}{
+		{"not read at all", 0, 0},
+		{"read in small parts", 9, people},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				rec := record(t, r.broker)
+				r.store.slow = func(lookups []rooms.Lookup) bool {
+					return slices.ContainsFunc(lookups, func(l rooms.Lookup) bool {
+						return l.Page == "slow" && (len(lookups) > 1 || l.Limit > tt.limit)
+					})
+				}
+				r.members(t, "slow", people)
+				r.add(t, to("slow", "slow", 60))
+				for i := range others {
+					page := fmt.Sprint("p", i)
+					r.members(t, page, people)
+					r.add(t, to(page, page, rate))
+				}
+				stop := r.start(t)
+				// The slow page's first round is shared with all others, then with half of
+				// them, and so on: two seconds each.
+				time.Sleep(people/rate*time.Second + 12*time.Second)
+				for i := range others {
+					rec.wantOnce(t, fmt.Sprint("p", i), people)
+				}
+				time.Sleep(5 * time.Minute)
+				stop()
+				rec.wantOnce(t, "slow", tt.want)
 			})
 		})
 	}
