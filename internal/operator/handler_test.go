@@ -139,6 +139,9 @@ func TestPauseAndBan(t *testing.T) {
 		wantBan("c", rooms.Result{Rejected: true})
 		r.wantAnswer(t, "DELETE", "/pages/p/users/1/ban", "", 204, "")
 		wantBan("d", rooms.Result{})
+
+		r.wantAnswer(t, "DELETE", "/pages/p/users/1", "", 204, "")
+		r.wantAnswer(t, "DELETE", "/pages/p/users/1", "", 404, `{"error":"psid: unknown on this page"}`)
 	})
 }
 
@@ -208,6 +211,10 @@ func TestWrongRequests(t *testing.T) {
 			{"POST", "/pages/p/pause", `{"reason":"` + strings.Repeat("x", 503) + `"}`, 400, "reason"},
 			{"POST", "/pages/p/pause", `{"reason":"a\u0000b"}`, 400, "reason"},
 			{"DELETE", "/pages/p/users/a%00b/ban", "", 400, "psid"},
+			{"DELETE", "/pages/p/users/a%00b", "", 400, "psid"},
+			{"DELETE", "/pages/p/users/9", "", 404, ""},
+			{"DELETE", "/pages/typo/users/1", "", 404, ""},
+			{"POST", "/pages/p/users/1", "", 405, ""},
 			{"POST", "/broadcast", `{"page":"\u0000","text":"x"}`, 400, "page"},
 			{"GET", "/rooms?page=p&after=-1", "", 400, "after"},
 			{"GET", "/reports", "", 400, "page"},
@@ -318,7 +325,7 @@ func TestPatterns(t *testing.T) {
 			mux.Handle(pattern, newRig(t).handler)
 		}
 		for _, path := range []string{
-			"/pages", "/pages/p/pause", "/pages/p/users/1/ban", "/rooms", "/reports", "/broadcast", "/broadcasts", "/broadcasts/id",
+			"/pages", "/pages/p/pause", "/pages/p/users/1/ban", "/pages/p/users/1", "/rooms", "/reports", "/broadcast", "/broadcasts", "/broadcasts/id",
 		} {
 			if _, pattern := mux.Handler(httptest.NewRequest(http.MethodGet, path, nil)); pattern == "" {
 				t.Errorf("%s is below none of the patterns", path)

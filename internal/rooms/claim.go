@@ -26,14 +26,12 @@ type Claim struct {
 // holder's own leases that are past their first third.
 func (bs Broadcasts) Claim(ctx context.Context, holder string, lease time.Duration) (Claim, error) {
 	var c Claim
-	lock, skip := bs.s.db.lock(), ""
-	if lock != "" {
-		skip = " SKIP LOCKED" // another core is just claiming it
-	}
+	lock := bs.s.db.lock()
 	now := bs.s.cfg.Now()
 	until := now.Add(lease).UnixMilli()
 	// Every statement that changes several broadcasts locks them in the order of
-	// their ids, so that no two wait for each other.
+	// their ids, so that no two wait for each other. One that another core is just
+	// claiming is left to it.
 	err := bs.s.do(ctx, all(&c.Held, `
 		UPDATE broadcasts SET until = $2 WHERE id IN (
 			SELECT id FROM broadcasts WHERE state = 'running' AND holder = $1 AND until < $3 ORDER BY id`+lock+`) RETURNING id`,
@@ -41,7 +39,7 @@ func (bs Broadcasts) Claim(ctx context.Context, holder string, lease time.Durati
 		func(r row, id *string) error { return r.Scan(id) },
 	), all(&c.New, `
 		UPDATE broadcasts SET holder = $1, until = $2 WHERE id IN (
-			SELECT id FROM broadcasts WHERE state = 'running' AND holder <> $1 AND until <= $3 ORDER BY created LIMIT $4`+lock+skip+`)
+			SELECT id FROM broadcasts WHERE state = 'running' AND holder <> $1 AND until <= $3 ORDER BY created LIMIT $4`+bs.s.skipLocked()+`)
 		RETURNING `+broadcastColumns,
 		[]any{holder, until, now.UnixMilli(), int64(claimBatch)}, scanBroadcast))
 	if err != nil {
