@@ -1,9 +1,12 @@
 package core
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/internal/message"
 	"chatclub/internal/rooms"
@@ -193,7 +196,11 @@ func TestDeletion(t *testing.T) {
 		for _, user := range []string{"2", "unknown"} {
 			r.say(t, message.Event{Kind: message.KindDeletion, ID: "code" + user, User: user, Time: time.Now().UnixMilli()})
 		}
-		r.handled(t)
+		stop := r.start(t)
+		time.Sleep(10 * time.Second)
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
 		if got := testutil.ToFloat64(r.core.metrics.failures[stepForget]); got != 2 {
 			t.Errorf("failed tries to forget = %v, want 2", got)
 		}
@@ -202,7 +209,7 @@ func TestDeletion(t *testing.T) {
 		wantSent(t, "after the other was forgotten", r.sent(t))
 		r.say(t, now("2", "f", "who am I"))
 		r.handled(t)
-		wantSent(t, "to a newcomer", r.sent(t), "1: Guest 3: who am I", "2: "+strings.Replace(welcomeNext, "Guest 2", "Guest 3", 1))
+		wantSent(t, "to a newcomer", r.sent(t), "2: "+strings.Replace(welcomeNext, "Guest 2", "Guest 3", 1), "1: Guest 3: who am I")
 		r.wantQueue(t, "test.inbound", 0)
 		r.wantQueue(t, "test.dead", 0)
 	})
