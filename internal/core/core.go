@@ -193,10 +193,10 @@ func (c *Core) repeat(ctx context.Context, s step, every time.Duration, do func(
 			begin := time.Now()
 			err := do(ctx)
 			took = time.Since(begin)
-			if ctx.Err() != nil {
-				return nil // which interrupted it
+			if ctx.Err() == nil {
+				return err
 			}
-			return err
+			return nil // its end interrupted the step
 		})
 		if errors.Is(err, errAbandoned) || !backoff.Sleep(ctx, max(every, time.Duration(float64(took)/maxDuty))) {
 			return // ctx has ended

@@ -12,8 +12,8 @@ import (
 func TestPingFollowsWrites(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name, url   string
-		break_, fix string
+		name, url    string
+		sicken, heal string
 	}{
 		{
 			"full disk", "sqlite::memory:",
@@ -43,7 +43,7 @@ func TestPingFollowsWrites(t *testing.T) {
 				}
 			}
 			wantPing("at first", true)
-			set(tt.break_)
+			set(tt.sicken)
 			var err error
 			for n := 0; err == nil; n++ { // a page of the database may have room for some
 				if n == 1000 {
@@ -53,7 +53,7 @@ func TestPingFollowsWrites(t *testing.T) {
 			}
 			wantPing("after a failed write", false)
 			wantPing("still", false)
-			set(tt.fix)
+			set(tt.heal)
 			wantPing("when writes succeed again", true)
 			says(t, s, "a")
 			wantPing("later", true)
