@@ -117,14 +117,15 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestSlowPage checks that a page whose recipients are not read in time delays no
-// other page's broadcasts for long, and goes on itself as far as it can be read.
-func TestSlowPage(t *testing.T) {
+// TestSlowPages checks that pages whose recipients are not read in time delay no other
+// page's broadcasts for long, and go on themselves as far as they can be read. There
+// are more of them than rounds at a time.
+func TestSlowPages(t *testing.T) {
 	t.Parallel()
-	const others, people, rate = 30, 60, 2
+	const slow, others, people, rate = maxRounds + 1, 20, 60, 2
 	for _, tt := range []struct {
 		name  string
-		limit int // recipients of the slow page that can be read at a time
+		limit int // recipients of a slow page that can be read at a time
 		want  int // of its recipients are reached
 	}{
 		{"not read at all", 0, 0},
@@ -137,26 +138,31 @@ func TestSlowPage(t *testing.T) {
 				rec := record(t, r.broker)
 				r.store.slow = func(lookups []rooms.Lookup) bool {
 					return slices.ContainsFunc(lookups, func(l rooms.Lookup) bool {
-						return l.Page == "slow" && (len(lookups) > 1 || l.Limit > tt.limit)
+						return l.Rate > rate && (len(lookups) > 1 || l.Limit > tt.limit)
 					})
 				}
-				r.members(t, "slow", people)
-				r.add(t, to("slow", "slow", 60))
-				for i := range others {
-					page := fmt.Sprint("p", i)
+				for i := range slow + others {
+					page := fmt.Sprintf("p%02d", i)
 					r.members(t, page, people)
-					r.add(t, to(page, page, rate))
+					if i < slow {
+						r.add(t, to(page, page, 30*rate))
+					} else {
+						r.add(t, to(page, page, rate))
+					}
 				}
 				stop := r.start(t)
-				// The slow page's first round is shared with all others, then with half of
-				// them, and so on: two seconds each.
-				time.Sleep(people/rate*time.Second + 12*time.Second)
+				// A slow page shares its first round with all others, then with half of
+				// them, and so on, two seconds each. Alone it has one of the places for ten
+				// seconds, once.
+				time.Sleep(people/rate*time.Second + 25*time.Second)
 				for i := range others {
-					rec.wantOnce(t, fmt.Sprint("p", i), people)
+					rec.wantOnce(t, fmt.Sprintf("p%02d", slow+i), people)
 				}
-				time.Sleep(5 * time.Minute)
+				time.Sleep(15 * time.Minute)
 				stop()
-				rec.wantOnce(t, "slow", tt.want)
+				for i := range slow {
+					rec.wantOnce(t, fmt.Sprintf("p%02d", i), tt.want)
+				}
 			})
 		})
 	}

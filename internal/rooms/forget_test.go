@@ -255,7 +255,7 @@ func TestPrunePeople(t *testing.T) {
 func TestPruneSkipsLocked(t *testing.T) {
 	t.Parallel()
 	now := &clock{now: noon}
-	s := open(t, Config{DatabaseURL: roomstest.DSN(t), Now: now.Now})
+	s := open(t, Config{DatabaseURL: roomstest.DSN(t), Now: now.Now, orphanTimeout: time.Hour})
 	gossip(t, s)
 	if err := s.AddCounts(t.Context(), map[RoomKey]Count{{"p", 1}: {1, 1}, {"p", 2}: {1, 1}}); err != nil {
 		t.Fatal(err)

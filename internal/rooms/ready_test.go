@@ -56,7 +56,8 @@ func TestPingFollowsWrites(t *testing.T) {
 			set(tt.heal)
 			wantPing("when writes succeed again", true)
 			says(t, s, "a")
-			wantPing("later", true)
+			set(tt.sicken)
+			wantPing("that only asks, since nothing has failed", true)
 		})
 	}
 }
