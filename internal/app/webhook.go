@@ -25,6 +25,7 @@ type WebhookSettings struct {
 	HTTPAddr        string         `env:"HTTP_ADDR" envDefault:":8080" doc:"Address that serves /webhook; port 0 takes a free one."`
 	AppSecret       service.Secret `env:"APP_SECRET,required" doc:"The app's secret, with which Messenger signs events."`
 	VerifyToken     service.Secret `env:"VERIFY_TOKEN,required" doc:"The word that Messenger repeats when the webhook is set up."`
+	DeletionURL     string         `env:"DELETION_URL" doc:"Public address of webhook's /deletion, such as https://chat.example/deletion, where Meta reports users who want their data deleted; empty: nothing is served there."`
 	MaxInFlight     int            `env:"MAX_IN_FLIGHT" envDefault:"512" doc:"Requests of Messenger's handled at a time, of at most 1 MiB each; more are answered 503. As many bodies, 64 at least, are read at a time: one more ends the reading of the slowest."`
 	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"3s" doc:"How long the broker may take to confirm before the answer is 503; Messenger waits 5 s."`
 	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long requests in flight may take when the program is stopped."`
@@ -42,10 +43,19 @@ func (s WebhookSettings) Validate() error {
 		service.CheckAddr("HTTP_ADDR", s.HTTPAddr),
 		service.CheckSet("APP_SECRET", s.AppSecret),
 		service.CheckSet("VERIFY_TOKEN", s.VerifyToken),
+		checkOptionalURL("DELETION_URL", s.DeletionURL),
 		service.CheckRange("MAX_IN_FLIGHT", s.MaxInFlight, 1, 65536),
 		service.CheckDuration("PUBLISH_TIMEOUT", s.PublishTimeout, 10*time.Millisecond, messengerDeadline-time.Millisecond),
 		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
 	)
+}
+
+// checkOptionalURL is service.CheckHTTPURL for an address that may be missing.
+func checkOptionalURL(name, raw string) error {
+	if raw == "" {
+		return nil
+	}
+	return service.CheckHTTPURL(name, raw)
 }
 
 // WebhookConfig is what NewWebhook needs.
@@ -70,6 +80,7 @@ func NewWebhook(ctx context.Context, cfg WebhookConfig) (_ *Program, err error) 
 		Topology:       w.Broker.Topology(),
 		AppSecret:      []byte(s.AppSecret.Reveal()),
 		VerifyToken:    s.VerifyToken.Reveal(),
+		DeletionURL:    s.DeletionURL,
 		MaxInFlight:    s.MaxInFlight,
 		PublishTimeout: s.PublishTimeout,
 		Registerer:     w.metrics,
@@ -88,6 +99,9 @@ func NewWebhook(ctx context.Context, cfg WebhookConfig) (_ *Program, err error) 
 	w.Log.InfoContext(ctx, "webhook listens", "addr", w.http.Addr().String())
 	mux := http.NewServeMux() // every other path is 404
 	mux.Handle("/webhook", handler)
+	if s.DeletionURL != "" {
+		mux.Handle("/deletion", handler.Deletions())
+	}
 	server := service.NewHTTPServer(mux, w.Log)
 	server.ReadTimeout = requestTimeout
 	server.WriteTimeout = requestTimeout + s.PublishTimeout + answerTimeout

@@ -105,6 +105,29 @@ func TestFixturesOverHTTP(t *testing.T) {
 	}
 }
 
+// TestDeletionURL checks that the data deletion callback is served only if its
+// address is set.
+func TestDeletionURL(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]int{"": 404, "https://chat.example/deletion": 403} {
+		_, opt := given(t)
+		opt.ownsBroker = true
+		settings := webhookSettings(t)
+		settings.DeletionURL = address
+		p, err := NewWebhook(t.Context(), WebhookConfig{Settings: settings, Options: opt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := run(t, p)
+		if code, body := request(t, http.MethodPost, r.http+"/deletion", []byte("signed_request=a.b"), ""); code != want {
+			t.Errorf("POST unsigned to /deletion with DELETION_URL %q = %d %q, want %d", address, code, body, want)
+		}
+		if err := r.stop(); err != nil {
+			t.Errorf("run after cancel = %v, want nil", err)
+		}
+	}
+}
+
 // gated holds every Publish until released.
 type gated struct {
 	queue.Broker

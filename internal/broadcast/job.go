@@ -1,6 +1,9 @@
 package broadcast
 
 import (
+	"cmp"
+	"errors"
+	"slices"
 	"time"
 
 	"chatclub/internal/fanout"
@@ -22,6 +25,10 @@ const (
 	maxPublish = 1000
 	// maxJobs is how many jobs share the round trips and the publish of a round.
 	maxJobs = 50
+	// sharedTimeout is how long the read of several jobs may take before they are
+	// divided. It is twice the time between two rounds, and a healthy read takes
+	// milliseconds. A job alone has the ten seconds of every operation.
+	sharedTimeout = 2 * roundEvery
 )
 
 // Parts returns the messages of a text, which go to each recipient together.
@@ -33,7 +40,35 @@ type job struct {
 	queue string // its page's partition
 	parts []string
 	next  time.Time // when its next round is
+	busy  bool      // it is in a round
+	// share is how many jobs its round may have. It is halved when a round's rows
+	// cannot be read, so that a job that the database cannot serve is soon alone. It is
+	// doubled when a read succeeds.
+	share int
+	// most is how many recipients a round reads of it, halved and doubled likewise
+	// once it is alone.
+	most int
 }
+
+// noteRead changes the bounds of j after the read of a round of n jobs, in which so
+// many recipients of j were asked for. A database that is away tells nothing about j.
+func (j *job) noteRead(n, asked int, err error) {
+	switch {
+	case err != nil && !errors.Is(err, rooms.ErrUnreadable):
+	case err == nil && j.most < maxPublish:
+		j.most = min(2*j.most, maxPublish)
+	case err == nil:
+		j.share = min(2*j.share, maxJobs)
+	case n > 1:
+		j.share = max(1, n/2)
+	default:
+		j.share, j.most = 1, max(1, asked/2)
+	}
+}
+
+// isSuspect reports whether the database could not even read j alone, and has not
+// read as much of it since.
+func (j *job) isSuspect() bool { return j.most < maxPublish }
 
 // interval returns the time between two recipients.
 func (j *job) interval() time.Duration {
@@ -48,7 +83,7 @@ func (j *job) allowed(now time.Time) (n int, from time.Time) {
 	if from.After(now) {
 		return 0, from
 	}
-	return int(min(int64(now.Sub(from)/j.interval())+1, int64(max(1, maxPublish/len(j.parts))))), from
+	return int(min(int64(now.Sub(from)/j.interval())+1, int64(max(1, min(j.most, maxPublish/len(j.parts)))))), from
 }
 
 // progress returns j's progress after the recipients to, of which the first was
@@ -99,14 +134,16 @@ func (j *job) messageID(user string, part int) string {
 }
 
 // batches divides jobs among rounds, each of at most maxJobs jobs and about
-// maxPublish messages.
+// maxPublish messages, and no more jobs than each of them may share a round with.
+// Jobs with a larger share come first.
 func batches(due []*job, now time.Time) [][]*job {
+	slices.SortStableFunc(due, func(a, b *job) int { return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(b.most, a.most)) })
 	var list [][]*job
-	free, messages := 0, 0
+	free, messages, share := 0, 0, 0
 	for _, j := range due {
 		n, _ := j.allowed(now)
-		if free == 0 || messages >= maxPublish {
-			list, free, messages = append(list, nil), maxJobs, 0
+		if free == 0 || messages >= maxPublish || j.share != share {
+			list, free, messages, share = append(list, nil), j.share, 0, j.share
 		}
 		list[len(list)-1] = append(list[len(list)-1], j)
 		free--

@@ -12,8 +12,8 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// jobs holds the broadcasts of a Scheduler. Safe for concurrent use, but a job's
-// fields belong to the goroutine of its round.
+// jobs holds the broadcasts of a Scheduler. Safe for concurrent use, but the fields
+// of a busy job belong to the goroutine of its round.
 type jobs struct {
 	gauge prometheus.Gauge // how many there are
 	top   queue.Topology
@@ -34,7 +34,7 @@ func (js *jobs) add(claimed []rooms.Broadcast, now time.Time) {
 	for i, b := range claimed {
 		if js.byID[b.ID] == nil {
 			next := now.Add(roundEvery * time.Duration(i) / time.Duration(len(claimed)))
-			js.byID[b.ID] = &job{Broadcast: b, queue: js.top.OutboundOf(b.Page), parts: Parts(b.Text), next: next}
+			js.byID[b.ID] = &job{Broadcast: b, queue: js.top.OutboundOf(b.Page), parts: Parts(b.Text), next: next, share: maxJobs, most: maxPublish}
 		}
 	}
 	js.gauge.Set(float64(len(js.byID)))
@@ -61,13 +61,28 @@ func (js *jobs) missing(ids []string) []string {
 	return list
 }
 
+// take makes jobs busy, so that they are in no other round until give.
+func (js *jobs) take(round []*job) { js.setBusy(round, true) }
+
+// give ends what take began.
+func (js *jobs) give(round []*job) { js.setBusy(round, false) }
+
+func (js *jobs) setBusy(round []*job, busy bool) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	for _, j := range round {
+		j.busy = busy
+	}
+}
+
 // due returns the jobs whose next round is not after now, the earliest first.
+// Those that are busy are left out.
 func (js *jobs) due(now time.Time) []*job {
 	js.mu.Lock()
 	defer js.mu.Unlock()
 	var due []*job
 	for _, j := range js.byID {
-		if !j.next.After(now) {
+		if !j.busy && !j.next.After(now) {
 			due = append(due, j)
 		}
 	}
@@ -75,13 +90,18 @@ func (js *jobs) due(now time.Time) []*job {
 	return due
 }
 
-// untilNext returns the time until the next round of any job, at most an hour.
+// untilNext returns the time until the next round of any job, at most an hour. A
+// busy job may be free again, and due, within a tick.
 func (js *jobs) untilNext(now time.Time) time.Duration {
 	js.mu.Lock()
 	defer js.mu.Unlock()
 	next := time.Hour
 	for _, j := range js.byID {
-		next = min(next, j.next.Sub(now))
+		if j.busy {
+			next = min(next, tick)
+		} else {
+			next = min(next, j.next.Sub(now))
+		}
 	}
 	return next
 }

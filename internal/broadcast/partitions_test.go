@@ -104,9 +104,13 @@ func TestPartitionRefuses(t *testing.T) {
 			return queue.NewPublishError(errs)
 		}
 		rec, late := recordOn(t, r.broker, r.broker.Topology().OutboundOf(q)), recordOn(t, r.broker, sick)
-		stop := r.start(t)
 		r.add(t, to(p, "sick", 10))
 		r.add(t, to(q, "well", 10))
+		r.scheduler.claim(t.Context())
+		for _, j := range r.scheduler.jobs.byID {
+			j.next = time.Now() // so that they share a publish
+		}
+		stop := r.start(t)
 		time.Sleep(25 * time.Second)
 		rec.wantOnce(t, "well", 40)
 		rec.wantLast(t, "well", 10*time.Second, 22*time.Second)

@@ -55,7 +55,8 @@ func (b *flakyBroker) Publish(ctx context.Context, msgs ...queue.Message) error 
 // flakyStore is a store whose methods a test can make fail, by their names.
 type flakyStore struct {
 	rooms.Broadcasts
-	before func(method string) error // nil: nothing
+	before func(method string) error         // nil: nothing
+	slow   func(lookups []rooms.Lookup) bool // whether a read takes longer than it may; nil: none does
 }
 
 func (s *flakyStore) fail(method string) error {
@@ -83,6 +84,15 @@ func (s *flakyStore) Release(ctx context.Context, holder string, ids ...string) 
 func (s *flakyStore) NextRecipients(ctx context.Context, holder string, lookups []rooms.Lookup) ([]rooms.Recipients, error) {
 	if err := s.fail("next"); err != nil {
 		return nil, err
+	}
+	if s.slow != nil && s.slow(lookups) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		<-ctx.Done()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, fmt.Errorf("%w: %w", rooms.ErrUnreadable, ctx.Err())
+		}
+		return nil, ctx.Err()
 	}
 	return s.Broadcasts.NextRecipients(ctx, holder, lookups)
 }

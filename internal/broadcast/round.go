@@ -55,7 +55,10 @@ func (r round) send(ctx, work context.Context, open []*job, progress map[*job]ro
 		lookups[i] = rooms.Lookup{Broadcast: j.Broadcast, Limit: n + 1} // one more, to see the end
 		j.next = r.now.Add(roundEvery)                                  // unless it has progress
 	}
-	answers, err := r.s.cfg.Store.NextRecipients(ctx, r.s.holder, lookups)
+	answers, err := r.read(ctx, lookups)
+	for i, j := range open {
+		j.noteRead(len(open), lookups[i].Limit-1, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -92,6 +95,17 @@ func (r round) send(ctx, work context.Context, open []*job, progress map[*job]ro
 		progress[j] = j.progress(from, state, to...)
 	}
 	return err
+}
+
+// read reads the next recipients. A read for several jobs is given up early, so
+// that a page whose read takes long soon has it for itself.
+func (r round) read(ctx context.Context, lookups []rooms.Lookup) ([]rooms.Recipients, error) {
+	if len(lookups) > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, sharedTimeout)
+		defer cancel()
+	}
+	return r.s.cfg.Store.NextRecipients(ctx, r.s.holder, lookups)
 }
 
 // step is what a round does of one job.

@@ -8,7 +8,8 @@
 //   - it adds nothing to a partition that is long, and to no partition more than a
 //     bounded number of messages at a time. So a slow or large broadcast delays no
 //     other, and a pause or stop takes effect within about a second;
-//   - a partition that takes no messages delays only its own broadcasts.
+//   - a partition that takes no messages delays only its own broadcasts, and so does
+//     a page whose recipients the database does not read in time.
 //
 // A broadcast is a row of the database with a cursor: its last recipient whose
 // messages are queued. A Scheduler claims the row with a lease and renews it.
@@ -21,6 +22,7 @@ package broadcast
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -39,8 +41,9 @@ const (
 	claimEvery = time.Second
 	// tick is how far apart rounds may be due and still be shared.
 	tick = 100 * time.Millisecond
-	// maxRounds is how many rounds may be in progress at a time.
-	maxRounds = 4
+	// maxRounds is how many rounds may be in progress at a time. One more is for
+	// suspect jobs, so that they take none from the others.
+	maxRounds = 3
 )
 
 // advanceRetry spaces the tries to write how far broadcasts have come. It begins
@@ -56,7 +59,7 @@ type Scheduler struct {
 	jobs       *jobs         // the broadcasts that it holds
 	partitions *partitions   // how much may be put on each
 	added      chan struct{} // of capacity 1: there is a broadcast to claim
-	claimed    chan struct{} // of capacity 1: there is a job to begin
+	ready      chan struct{} // of capacity 1: there may be a job to begin
 }
 
 // New returns a Scheduler that does nothing before Run.
@@ -69,7 +72,7 @@ func New(cfg Config) (*Scheduler, error) {
 	return &Scheduler{
 		cfg: cfg, metrics: m, holder: rand.Text(), jobs: newJobs(m.held, cfg.Broker.Topology()),
 		partitions: newPartitions(cfg, m.full),
-		added:      make(chan struct{}, 1), claimed: make(chan struct{}, 1),
+		added:      make(chan struct{}, 1), ready: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -110,9 +113,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 	})
 	group.Go(func() {
+		var rounds, suspect errgroup.Group
+		rounds.SetLimit(maxRounds)
+		suspect.SetLimit(1)
 		for ctx.Err() == nil {
-			wait(ctx, s.runRounds(ctx, work), s.claimed)
+			wait(ctx, s.beginRounds(ctx, work, &rounds, &suspect), s.ready)
 		}
+		_ = errors.Join(rounds.Wait(), suspect.Wait()) // each round notes its failures
 	})
 	<-ctx.Done()
 	timer := time.AfterFunc(s.cfg.ShutdownTimeout, cancel)
@@ -155,7 +162,7 @@ func (s *Scheduler) claim(ctx context.Context) time.Duration {
 		s.noteFailure(ctx, err, claimEvery)
 	}
 	if len(claim.New) > 0 {
-		notify(s.claimed)
+		notify(s.ready)
 	}
 	if claim.More {
 		return tick
@@ -173,16 +180,26 @@ func (s *Scheduler) releaseUnknown(ctx context.Context, held []string) error {
 	return s.cfg.Store.Release(ctx, s.holder, unknown...)
 }
 
-// runRounds runs a round for each job that is due, and returns the time until the
-// next one. The context work bounds what the end of ctx must not interrupt.
-func (s *Scheduler) runRounds(ctx, work context.Context) time.Duration {
+// beginRounds begins a round for each job that is due, as far as there are free
+// ones, and returns the time until the next. The context work bounds what the end of
+// ctx must not interrupt.
+func (s *Scheduler) beginRounds(ctx, work context.Context, rounds, suspect *errgroup.Group) time.Duration {
 	now := s.cfg.Now()
-	var group errgroup.Group
-	group.SetLimit(maxRounds)
 	for _, batch := range batches(s.jobs.due(now), now) {
-		group.Go(func() error { round{s, now, batch}.run(ctx, work); return nil })
+		group := rounds
+		if batch[0].isSuspect() {
+			group = suspect
+		}
+		s.jobs.take(batch)
+		begun := group.TryGo(func() error {
+			defer s.jobs.give(batch)
+			round{s, now, batch}.run(ctx, work)
+			return nil
+		})
+		if !begun {
+			s.jobs.give(batch)
+		}
 	}
-	_ = group.Wait() // each round notes its failures
 	return max(tick, s.jobs.untilNext(s.cfg.Now()))
 }
 

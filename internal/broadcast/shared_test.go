@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/rooms"
@@ -44,7 +46,9 @@ func (r *steppedRig) step(n int) {
 	if n%10 == 0 {
 		r.scheduler.claim(r.ctx)
 	}
-	r.scheduler.runRounds(r.ctx, r.ctx)
+	var rounds, suspect errgroup.Group
+	r.scheduler.beginRounds(r.ctx, r.ctx, &rounds, &suspect)
+	_, _ = rounds.Wait(), suspect.Wait()
 }
 
 // TestTwoSchedulers runs 20 broadcasts on two schedulers that share a database. One

@@ -30,7 +30,10 @@ type Store interface {
 	DelayBroadcasts(ctx context.Context, page string, until time.Time) error
 	SilentMembers(ctx context.Context, after rooms.Silent) ([]rooms.Silent, error)
 	AddCounts(ctx context.Context, counts map[rooms.RoomKey]rooms.Count) error
+	CountAudiences(ctx context.Context) error
+	ForgetEverywhere(ctx context.Context, psid string) (int, error)
 	Prune(ctx context.Context, before time.Time) (int64, error)
+	PrunePeople(ctx context.Context) error
 }
 
 // Config is the configuration of a Core. Broker and Store must be set. The

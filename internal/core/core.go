@@ -35,6 +35,13 @@ const (
 	retention = 24 * time.Hour
 	// pruneEvery keeps each pruning small beside a day of events.
 	pruneEvery = 10 * time.Minute
+	// forgetEvery is often enough for users who are kept for a year.
+	forgetEvery = 24 * time.Hour
+	// audienceEvery is often enough for an operator to watch.
+	audienceEvery = time.Minute
+	// maxDuty is how much of the time one of these may take, because they read whole
+	// tables. What takes long is done less often.
+	maxDuty = 0.01
 	// countEvery is how often the counts are written. That is often enough for an
 	// operator to watch, and a killed core loses the counts of five seconds.
 	countEvery = 5 * time.Second
@@ -109,7 +116,9 @@ func (c *Core) Run(ctx context.Context) error {
 	for _, shard := range shards {
 		start(func() { c.work(run, work, shard) })
 	}
-	start(func() { c.prune(run) })
+	start(func() { c.repeat(run, stepPrune, pruneEvery, c.prune) })
+	start(func() { c.repeat(run, stepPrune, forgetEvery, c.cfg.Store.PrunePeople) })
+	start(func() { c.repeat(run, stepAudience, audienceEvery, c.cfg.Store.CountAudiences) })
 	start(func() { c.count(run, work) })
 	if c.cfg.Idle > 0 {
 		start(func() { sweeper{c.cfg, c.retry}.run(run) })
@@ -176,22 +185,32 @@ func (c *Core) work(run, work context.Context, shard <-chan inbound) {
 	}
 }
 
-// prune deletes old events now and then, until ctx ends.
-func (c *Core) prune(ctx context.Context) {
+// repeat does a step now and then, until ctx ends. One that fails is tried again soon.
+func (c *Core) repeat(ctx context.Context, s step, every time.Duration, do func(context.Context) error) {
 	for {
-		n, err := c.cfg.Store.Prune(ctx, c.cfg.Now().Add(-retention))
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			c.retry.note(ctx, stepPrune, err, pruneEvery)
-		default:
-			c.cfg.Log.DebugContext(ctx, "pruned events", "events", n)
-		}
-		if !backoff.Sleep(ctx, pruneEvery) {
-			return
+		var took time.Duration
+		err := c.retry.do(ctx, func() bool { return true }, s, func() error {
+			begin := time.Now()
+			err := do(ctx)
+			took = time.Since(begin)
+			if ctx.Err() == nil {
+				return err
+			}
+			return nil // its end interrupted the step
+		})
+		if errors.Is(err, errAbandoned) || !backoff.Sleep(ctx, max(every, time.Duration(float64(took)/maxDuty))) {
+			return // ctx has ended
 		}
 	}
+}
+
+// prune deletes old events.
+func (c *Core) prune(ctx context.Context) error {
+	n, err := c.cfg.Store.Prune(ctx, c.cfg.Now().Add(-retention))
+	if err == nil {
+		c.cfg.Log.DebugContext(ctx, "pruned events", "events", n)
+	}
+	return err
 }
 
 // count writes the counts now and then, until run ends. The end of run does not

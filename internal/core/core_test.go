@@ -40,6 +40,7 @@ func TestRelay(t *testing.T) {
 		r.wantMetrics(t, `
 			# HELP chatclub_core_events_total Events whose handling began, by kind; one that is delivered again counts again.
 			# TYPE chatclub_core_events_total counter
+			chatclub_core_events_total{kind="deletion"} 0
 			chatclub_core_events_total{kind="feedback"} 0
 			chatclub_core_events_total{kind="idle"} 0
 			chatclub_core_events_total{kind="message"} 3

@@ -28,8 +28,8 @@ const (
 	causePolicy  = "policy"
 )
 
-// feedback handles the events about members and pages that cannot be sent to,
-// which dispatchers and Meta report.
+// feedback handles the events about members and pages that cannot be sent to, and
+// about users who want to be forgotten, which dispatchers and Meta report.
 type feedback struct {
 	store   Store
 	metrics *metrics
@@ -104,4 +104,18 @@ func (f *feedback) handlePolicy(run, work context.Context, in inbound) error {
 		return nil
 	}
 	return f.retry.do(run, in.delivery.Live, stepPolicy, do)
+}
+
+// handleDeletion forgets a user on each page that knows its id. Meta's request holds
+// the user's id in the app, which is another one, so most often there is none.
+func (f *feedback) handleDeletion(run, work context.Context, in inbound) error {
+	pages := 0
+	err := f.retry.do(run, in.delivery.Live, stepForget, func() (err error) {
+		pages, err = f.store.ForgetEverywhere(work, in.event.User)
+		return err
+	})
+	if err == nil {
+		f.log.WarnContext(run, "data deletion was requested", "code", in.event.ID, "forgotten_on_pages", pages)
+	}
+	return err
 }

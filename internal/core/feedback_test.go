@@ -1,9 +1,12 @@
 package core
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/internal/message"
 	"chatclub/internal/rooms"
@@ -175,5 +178,39 @@ func TestPolicy(t *testing.T) {
 		heard("long after a block")
 		r.say(t, unblock, block)
 		heard("after the end of the block", "2: Guest 1: after the end of the block")
+	})
+}
+
+// TestDeletion checks that a user is forgotten on each page that knows the id, that a
+// failed try is repeated, and that an id which no page knows is no error.
+func TestDeletion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		elsewhere := now("2", "c", "hi")
+		elsewhere.Page = "q"
+		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"), elsewhere, now("2", "d", "/block Guest 1"))
+		r.handled(t)
+		r.sent(t)
+		r.store.before = times(2, "forget")
+		for _, user := range []string{"2", "unknown"} {
+			r.say(t, message.Event{Kind: message.KindDeletion, ID: "code" + user, User: user, Time: time.Now().UnixMilli()})
+		}
+		stop := r.start(t)
+		time.Sleep(10 * time.Second)
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+		if got := testutil.ToFloat64(r.core.metrics.failures[stepForget]); got != 2 {
+			t.Errorf("failed tries to forget = %v, want 2", got)
+		}
+		r.say(t, now("1", "e", "alone?"))
+		r.handled(t)
+		wantSent(t, "after the other was forgotten", r.sent(t))
+		r.say(t, now("2", "f", "who am I"))
+		r.handled(t)
+		wantSent(t, "to a newcomer", r.sent(t), "2: "+strings.Replace(welcomeNext, "Guest 2", "Guest 3", 1), "1: Guest 3: who am I")
+		r.wantQueue(t, "test.inbound", 0)
+		r.wantQueue(t, "test.dead", 0)
 	})
 }

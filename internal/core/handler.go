@@ -53,6 +53,8 @@ func (h *handler) handle(run, work context.Context, in inbound) {
 		in.err = h.feedback.handle(run, work, in)
 	case message.KindPolicy:
 		in.err = h.feedback.handlePolicy(run, work, in)
+	case message.KindDeletion:
+		in.err = h.feedback.handleDeletion(run, work, in)
 	}
 	switch {
 	case in.err == nil:

@@ -23,11 +23,14 @@ const (
 	stepPolicy     step = "policy"
 	stepSweep      step = "sweep"
 	stepCount      step = "count"
+	stepAudience   step = "audience"
+	stepForget     step = "forget"
 )
 
 // steps holds every step.
 var steps = []step{
 	stepMigrate, stepReceive, stepPublish, stepDone, stepAck, stepFeedback, stepDeadLetter, stepPrune, stepPolicy, stepSweep, stepCount,
+	stepAudience, stepForget,
 }
 
 type metrics struct {
@@ -91,7 +94,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 
 // initSeries makes the series of the vectors.
 func (m *metrics) initSeries() {
-	for _, kind := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindFeedback, message.KindIdle} {
+	for _, kind := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindFeedback, message.KindDeletion, message.KindIdle} {
 		m.events.WithLabelValues(string(kind))
 	}
 	for kind := command.Unknown; kind <= command.Help; kind++ {

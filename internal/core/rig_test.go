@@ -83,6 +83,20 @@ func (s *flakyStore) Gone(ctx context.Context, page, psid string, at time.Time) 
 	return s.Store.Gone(ctx, page, psid, at)
 }
 
+func (s *flakyStore) ForgetEverywhere(ctx context.Context, psid string) (int, error) {
+	if err := s.fail("forget"); err != nil {
+		return 0, err
+	}
+	return s.Store.ForgetEverywhere(ctx, psid)
+}
+
+func (s *flakyStore) Prune(ctx context.Context, before time.Time) (int64, error) {
+	if err := s.fail("prune"); err != nil {
+		return 0, err
+	}
+	return s.Store.Prune(ctx, before)
+}
+
 // times returns a hook that fails the first n calls of a method.
 func times(n int, method string) func(string) error {
 	var mu sync.Mutex

@@ -268,6 +268,62 @@ func TestPrune(t *testing.T) {
 	})
 }
 
+// TestPruneAgain checks that a pruning that failed is tried again within seconds, and
+// then at its time.
+func TestPruneAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var tries []time.Duration
+		begin := time.Now()
+		r.store.before = func(method string) error {
+			if method != "prune" {
+				return nil
+			}
+			tries = append(tries, time.Since(begin))
+			if len(tries) < 4 {
+				return errAway
+			}
+			return nil
+		}
+		stop := r.start(t)
+		time.Sleep(pruneEvery - time.Second)
+		if len(tries) != 4 || tries[3] > 5*time.Second {
+			t.Errorf("tries = %v, want four within 5 s", tries)
+		}
+		time.Sleep(6 * time.Second)
+		if len(tries) != 5 {
+			t.Errorf("tries = %v, want one more after %v", tries, pruneEvery)
+		}
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+		if got := testutil.ToFloat64(r.core.metrics.failures[stepPrune]); got != 3 {
+			t.Errorf("failed prunings = %v, want 3", got)
+		}
+	})
+}
+
+// TestAudience checks that the people whom a page may send to are counted within a
+// minute.
+func TestAudience(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t, "sqlite::memory:")
+		r := newRigOn(t, newBroker(t), store)
+		stop := r.start(t)
+		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"))
+		time.Sleep(audienceEvery + time.Second)
+		pages, err := store.Pages(t.Context(), "", 10)
+		if len(pages) != 1 || pages[0].Audience != 2 || err != nil {
+			t.Errorf("Pages() after a minute = %+v, %v, want an audience of 2", pages, err)
+		}
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+	})
+}
+
 // TestManyPagesOneShard checks that a page whose copies are not confirmed delays
 // only the other pages of its worker.
 func TestManyPagesOneShard(t *testing.T) {

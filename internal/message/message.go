@@ -25,12 +25,13 @@ const (
 	KindPostback Kind = "postback" // a user tapped a button; Payload, Title
 	KindPolicy   Kind = "policy"   // Meta blocked, warned or unblocked the page; Action, Reason
 	KindFeedback Kind = "feedback" // the dispatcher learned that User, or the whole page, cannot be sent to, or not now; Reason, Until
+	KindDeletion Kind = "deletion" // Meta passed on that User wants its data deleted; Page is empty, and User may be an id that no page knows
 	KindIdle     Kind = "idle"     // core saw that User has been silent for too long
 )
 
 func (k Kind) valid() bool {
 	switch k {
-	case KindMessage, KindPostback, KindPolicy, KindFeedback, KindIdle:
+	case KindMessage, KindPostback, KindPolicy, KindFeedback, KindDeletion, KindIdle:
 		return true
 	}
 	return false
@@ -90,7 +91,7 @@ func DecodeEvent(b []byte) (Event, error) {
 	if !e.Kind.valid() {
 		faults = append(faults, fmt.Errorf("kind %.40q is unknown", e.Kind))
 	}
-	if e.Page == "" {
+	if e.Page == "" && e.Kind != KindDeletion {
 		faults = append(faults, errors.New("page is empty"))
 	}
 	if e.ID == "" {

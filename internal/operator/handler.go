@@ -1,8 +1,8 @@
 // Package operator is the operators' HTTP API: pages, rooms, reports, pauses,
-// bans and broadcasts, as JSON. It guarantees that
+// bans, deletions and broadcasts, as JSON. It guarantees that
 //
 //   - the answer to a wrong request names the wrong field;
-//   - lists of pages, rooms and reports, pauses and bans take at most two database
+//   - lists of pages, rooms and reports, pauses, bans and deletions take at most two database
 //     connections from the events, and end within ten seconds.
 package operator
 
@@ -35,6 +35,7 @@ type Store interface {
 	Pause(ctx context.Context, page, reason string, at, until time.Time) error
 	Resume(ctx context.Context, page string, at time.Time) (bool, error)
 	Ban(ctx context.Context, page, psid string, until time.Time) error
+	Forget(ctx context.Context, page, psid string) error
 	Rooms(ctx context.Context, page string, after, limit int) ([]rooms.RoomView, error)
 	Reports(ctx context.Context, page string, after rooms.ReportView, limit int) ([]rooms.ReportView, error)
 }
@@ -89,6 +90,7 @@ func (c Config) withDefaults() (Config, error) {
 //	POST   /pages/{page}/resume
 //	POST   /pages/{page}/users/{psid}/ban  {"for": "24h"} or {"forever": true}
 //	DELETE /pages/{page}/users/{psid}/ban
+//	DELETE /pages/{page}/users/{psid}      deletes all that is kept of a user, except a ban
 //	GET    /rooms?page=&after=&limit=      rooms of a page with members and messages per hour
 //	GET    /reports?page=&after=&limit=    users' reports, the latest first; after is the next of the answer before
 //	POST   /broadcast                      see BroadcastRequest; answered 202
@@ -119,6 +121,7 @@ func New(cfg Config) (*Handler, error) {
 	h.handle("POST /pages/{page}/resume", h.limited(h.postResume))
 	h.handle("POST /pages/{page}/users/{psid}/ban", h.limited(h.postBan))
 	h.handle("DELETE /pages/{page}/users/{psid}/ban", h.limited(h.deleteBan))
+	h.handle("DELETE /pages/{page}/users/{psid}", h.limited(h.deleteUser))
 	h.handle("GET /rooms", h.limited(h.getRooms))
 	h.handle("GET /reports", h.limited(h.getReports))
 	h.handle("POST /broadcast", h.postBroadcast)

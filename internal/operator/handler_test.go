@@ -92,6 +92,9 @@ func TestLists(t *testing.T) {
 		if err := r.store.AddCounts(t.Context(), counts); err != nil {
 			t.Fatal(err)
 		}
+		if err := r.store.CountAudiences(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		r.wantAnswer(t, "GET", "/pages", "", 200, `{"pages":[{"page":"p","rooms":2,"members":3,"audience":3,"messages_per_hour":2,`+
 			`"copies_per_hour":5,"copies_24h":5,"quota_24h":600,"quota_share":0.0083,"paused":false}]}`)
 		r.wantAnswer(t, "GET", "/pages?after=p", "", 200, `{"pages":[]}`)
@@ -113,6 +116,9 @@ func TestPauseAndBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.receive(t, "1", "a", command.Command{Text: "hello"})
+		if err := r.store.CountAudiences(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		view := func(paused string) string {
 			return `{"pages":[{"page":"p","rooms":1,"members":1,"audience":1,"messages_per_hour":0,` +
 				`"copies_per_hour":0,"copies_24h":0,"quota_24h":200,"quota_share":0,` + paused + `}]}`
@@ -139,6 +145,9 @@ func TestPauseAndBan(t *testing.T) {
 		wantBan("c", rooms.Result{Rejected: true})
 		r.wantAnswer(t, "DELETE", "/pages/p/users/1/ban", "", 204, "")
 		wantBan("d", rooms.Result{})
+
+		r.wantAnswer(t, "DELETE", "/pages/p/users/1", "", 204, "")
+		r.wantAnswer(t, "DELETE", "/pages/p/users/1", "", 404, `{"error":"psid: unknown on this page"}`)
 	})
 }
 
@@ -208,6 +217,9 @@ func TestWrongRequests(t *testing.T) {
 			{"POST", "/pages/p/pause", `{"reason":"` + strings.Repeat("x", 503) + `"}`, 400, "reason"},
 			{"POST", "/pages/p/pause", `{"reason":"a\u0000b"}`, 400, "reason"},
 			{"DELETE", "/pages/p/users/a%00b/ban", "", 400, "psid"},
+			{"DELETE", "/pages/p/users/a%00b", "", 400, "psid"},
+			{"DELETE", "/pages/p/users/9", "", 404, ""},
+			{"DELETE", "/pages/typo/users/1", "", 404, ""},
 			{"POST", "/broadcast", `{"page":"\u0000","text":"x"}`, 400, "page"},
 			{"GET", "/rooms?page=p&after=-1", "", 400, "after"},
 			{"GET", "/reports", "", 400, "page"},
@@ -318,7 +330,7 @@ func TestPatterns(t *testing.T) {
 			mux.Handle(pattern, newRig(t).handler)
 		}
 		for _, path := range []string{
-			"/pages", "/pages/p/pause", "/pages/p/users/1/ban", "/rooms", "/reports", "/broadcast", "/broadcasts", "/broadcasts/id",
+			"/pages", "/pages/p/pause", "/pages/p/users/1/ban", "/pages/p/users/1", "/rooms", "/reports", "/broadcast", "/broadcasts", "/broadcasts/id",
 		} {
 			if _, pattern := mux.Handler(httptest.NewRequest(http.MethodGet, path, nil)); pattern == "" {
 				t.Errorf("%s is below none of the patterns", path)

@@ -19,7 +19,7 @@ type pageJSON struct {
 	Page            string     `json:"page"`
 	Rooms           int        `json:"rooms"`
 	Members         int        `json:"members"`
-	Audience        int        `json:"audience"` // users that the page may send to: they wrote within 24 hours
+	Audience        int        `json:"audience"` // users that the page may send to: they wrote within 24 hours; counted every minute or so
 	MessagesPerHour int        `json:"messages_per_hour"`
 	CopiesPerHour   int        `json:"copies_per_hour"`
 	Copies24h       int        `json:"copies_24h"`
@@ -118,7 +118,15 @@ func (h *Handler) postBan(r *http.Request) (any, error) {
 func (h *Handler) deleteBan(r *http.Request) (any, error) { return nil, h.ban(r, h.cfg.Now()) }
 
 func (h *Handler) ban(r *http.Request, until time.Time) error {
-	err := h.cfg.Store.Ban(r.Context(), r.PathValue("page"), r.PathValue("psid"), until)
+	return unknownUser(h.cfg.Store.Ban(r.Context(), r.PathValue("page"), r.PathValue("psid"), until))
+}
+
+func (h *Handler) deleteUser(r *http.Request) (any, error) {
+	return nil, unknownUser(h.cfg.Store.Forget(r.Context(), r.PathValue("page"), r.PathValue("psid")))
+}
+
+// unknownUser makes ErrUnknown say what is unknown.
+func unknownUser(err error) error {
 	if errors.Is(err, rooms.ErrUnknown) {
 		return fmt.Errorf("psid: %w on this page", rooms.ErrUnknown)
 	}

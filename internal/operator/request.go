@@ -16,8 +16,7 @@ import (
 
 const (
 	// defaultLimit is the length of a list if the request names none, maxLimit
-	// the longest. GET /pages counts the users of each page one by one, because
-	// every event would change an index for that.
+	// the longest.
 	defaultLimit = 100
 	maxLimit     = 1000
 	// maxID bounds ids, and the reason of a pause, as package rooms does.

@@ -26,14 +26,12 @@ type Claim struct {
 // holder's own leases that are past their first third.
 func (bs Broadcasts) Claim(ctx context.Context, holder string, lease time.Duration) (Claim, error) {
 	var c Claim
-	lock, skip := bs.s.db.lock(), ""
-	if lock != "" {
-		skip = " SKIP LOCKED" // another core is just claiming it
-	}
+	lock := bs.s.db.lock()
 	now := bs.s.cfg.Now()
 	until := now.Add(lease).UnixMilli()
 	// Every statement that changes several broadcasts locks them in the order of
-	// their ids, so that no two wait for each other.
+	// their ids, so that no two wait for each other. One that another core is just
+	// claiming is left to it.
 	err := bs.s.do(ctx, all(&c.Held, `
 		UPDATE broadcasts SET until = $2 WHERE id IN (
 			SELECT id FROM broadcasts WHERE state = 'running' AND holder = $1 AND until < $3 ORDER BY id`+lock+`) RETURNING id`,
@@ -41,7 +39,7 @@ func (bs Broadcasts) Claim(ctx context.Context, holder string, lease time.Durati
 		func(r row, id *string) error { return r.Scan(id) },
 	), all(&c.New, `
 		UPDATE broadcasts SET holder = $1, until = $2 WHERE id IN (
-			SELECT id FROM broadcasts WHERE state = 'running' AND holder <> $1 AND until <= $3 ORDER BY created LIMIT $4`+lock+skip+`)
+			SELECT id FROM broadcasts WHERE state = 'running' AND holder <> $1 AND until <= $3 ORDER BY created LIMIT $4`+bs.s.skipLocked()+`)
 		RETURNING `+broadcastColumns,
 		[]any{holder, until, now.UnixMilli(), int64(claimBatch)}, scanBroadcast))
 	if err != nil {
@@ -86,13 +84,13 @@ type Recipients struct {
 }
 
 // NextRecipients returns the answers in the order of lookups, in one round trip.
+// The error is ErrUnreadable if the rows of one of them are the reason.
 func (bs Broadcasts) NextRecipients(ctx context.Context, holder string, lookups []Lookup) ([]Recipients, error) {
 	answers := make([]Recipients, len(lookups))
 	var queries []query
 	now := bs.s.cfg.Now().UnixMilli()
 	for i, l := range lookups {
 		a := &answers[i]
-		from, args := bs.audience(l.Page, l.Room)
 		queries = append(queries, query{
 			sql: `
 			SELECT b.cursor, b.queued, b.due, COALESCE(p.paused_until, 0)
@@ -105,12 +103,21 @@ func (bs Broadcasts) NextRecipients(ctx context.Context, holder string, lookups 
 				a.Held, a.Due, a.Paused = true, time.UnixMilli(due).UTC(), paused > now
 				return err
 			},
-		}, column(&a.To, `SELECT m.psid`+from+` AND m.psid > $5 ORDER BY m.psid LIMIT $6`, append(args, l.Cursor, int64(l.Limit))...))
+		}, bs.recipients(l, &a.To))
 	}
 	if err := bs.s.do(ctx, queries...); err != nil {
-		return nil, fmt.Errorf("select recipients: %w", err)
+		return nil, fmt.Errorf("select recipients: %w", readError(err))
 	}
 	return answers, nil
+}
+
+// recipients reads the recipients behind the Lookup's Cursor. Both tables are bounded
+// by it: PostgreSQL may merge them, and would read all people up to the cursor of a
+// table that is not.
+func (bs Broadcasts) recipients(l Lookup, to *[]string) query {
+	from, args := bs.audience(l.Page, l.Room)
+	return column(to, `SELECT m.psid`+from+` AND m.psid > $5 AND u.psid > $5 ORDER BY m.psid LIMIT $6`,
+		append(args, l.Cursor, int64(l.Limit))...)
 }
 
 // Progress holds the new Cursor, Queued, Due and State of a broadcast.

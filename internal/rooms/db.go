@@ -50,7 +50,11 @@ type database interface {
 func (s *Store) inTx(ctx context.Context, fn func(context.Context, transaction) error) error {
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
-	return s.inLongTx(ctx, fn)
+	err := s.inLongTx(ctx, fn)
+	if err != nil {
+		s.suspect.Store(true) // Ping finds out whether it is the database
+	}
+	return err
 }
 
 // inLongTx is inTx without a time limit.

@@ -1,6 +1,7 @@
 package rooms
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,22 @@ import (
 // ErrData says that the database will never store this event, however often it
 // is tried. Every other error may be temporary.
 var ErrData = errors.New("event cannot be stored")
+
+// ErrUnreadable says that the database answers, but did not return these rows in
+// time or cannot read them. Other rows may be fine.
+var ErrUnreadable = errors.New("rows cannot be read")
+
+// readError marks the errors that ErrUnreadable describes.
+func readError(err error) error {
+	unreadable := errors.Is(err, context.DeadlineExceeded)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		unreadable = pg.Code == "57014" || strings.HasPrefix(pg.Code, "XX") // statement_timeout, corrupted data
+	}
+	if unreadable {
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return err
+}
 
 // maxKey bounds page, user and event ids. Messenger's are at most about 110
 // bytes. Two of 512 bytes together are below the bound of PostgreSQL's B-tree

@@ -32,8 +32,8 @@ func (s *Store) Gone(ctx context.Context, page, psid string, at time.Time) error
 	return nil
 }
 
-// evict takes a user, whose row is locked, out of its room and commits, together
-// with the other writes.
+// evict takes a user, whose row is locked, out of its room and commits, with the
+// other writes behind that.
 func evict(ctx context.Context, tx transaction, page, psid string, writes ...query) error {
 	isMember, number := false, int64(0)
 	err := tx.run(
@@ -45,7 +45,7 @@ func evict(ctx context.Context, tx transaction, page, psid string, writes ...que
 		return err
 	}
 	if isMember {
-		writes = append(writes, vacate(page, psid, int(number))...)
+		writes = append(vacate(page, psid, int(number)), writes...)
 	}
 	return tx.commit(ctx, writes...)
 }

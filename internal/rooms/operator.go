@@ -32,16 +32,29 @@ func (s *Store) AddCounts(ctx context.Context, counts map[RoomKey]Count) error {
 	keys := slices.SortedFunc(maps.Keys(counts), func(a, b RoomKey) int {
 		return cmp.Or(cmp.Compare(a.Page, b.Page), cmp.Compare(a.Room, b.Room))
 	})
-	hour := hourOf(s.cfg.Now())
-	queries := make([]query, len(keys))
+	hour, page := hourOf(s.cfg.Now()), Count{}
+	var queries []query
 	for i, key := range keys {
-		queries[i] = query{
+		n := counts[key]
+		queries = append(queries, query{
 			sql: `
 			INSERT INTO room_hours (page, hour, room, events, copies) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (page, hour, room) DO UPDATE
 			SET events = room_hours.events + excluded.events, copies = room_hours.copies + excluded.copies`,
-			args: []any{key.Page, hour, int64(key.Room), counts[key].Events, counts[key].Copies},
+			args: []any{key.Page, hour, int64(key.Room), n.Events, n.Copies},
+		})
+		page.Events, page.Copies = page.Events+n.Events, page.Copies+n.Copies
+		if i+1 < len(keys) && keys[i+1].Page == key.Page {
+			continue
 		}
+		queries = append(queries, query{
+			sql: `
+			INSERT INTO page_hours (page, hour, events, copies) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (page, hour) DO UPDATE
+			SET events = page_hours.events + excluded.events, copies = page_hours.copies + excluded.copies`,
+			args: []any{key.Page, hour, page.Events, page.Copies},
+		})
+		page = Count{}
 	}
 	if err := s.do(ctx, queries...); err != nil {
 		return fmt.Errorf("add counts: %w", err)
@@ -53,7 +66,7 @@ func (s *Store) AddCounts(ctx context.Context, counts map[RoomKey]Count) error {
 type PageView struct {
 	Page           string
 	Rooms, Members int
-	Audience       int // users within the platform's window, to whom the page may send
+	Audience       int // users within the platform's window, to whom the page may send, by the last CountAudiences
 	Events, Copies int // in the last 60 minutes, if those of the hour before were spread evenly
 	Copies24h      int // in this hour and the 23 before
 	Paused         bool
@@ -76,15 +89,15 @@ func (s *Store) Pages(ctx context.Context, after string, limit int) ([]PageView,
 	err := s.do(ctx, all(&list, `
 		SELECT p.page, p.paused_until, p.pause_reason,
 			(SELECT COUNT(*) FROM rooms r WHERE r.page = p.page AND r.members > 0),
-			(SELECT COUNT(*) FROM members m WHERE m.page = p.page),
-			(SELECT COUNT(*) FROM people u WHERE u.page = p.page AND u.last_inbound > $3 AND u.window_closed_at IS NULL),
-			(SELECT CAST(COALESCE(SUM(h.copies), 0) AS BIGINT) FROM room_hours h WHERE h.page = p.page AND h.hour > $4 - 24),
-			(SELECT CAST(COALESCE(SUM(h.events), 0) AS BIGINT) FROM room_hours h WHERE h.page = p.page AND h.hour = $4),
-			(SELECT CAST(COALESCE(SUM(h.copies), 0) AS BIGINT) FROM room_hours h WHERE h.page = p.page AND h.hour = $4),
-			(SELECT CAST(COALESCE(SUM(h.events), 0) AS BIGINT) FROM room_hours h WHERE h.page = p.page AND h.hour = $4 - 1),
-			(SELECT CAST(COALESCE(SUM(h.copies), 0) AS BIGINT) FROM room_hours h WHERE h.page = p.page AND h.hour = $4 - 1)
-		FROM pages p WHERE p.page > $1 ORDER BY p.page LIMIT $2`,
-		[]any{after, int64(limit), now.Add(-Window).UnixMilli(), hourOf(now)},
+			(SELECT CAST(COALESCE(SUM(r.members), 0) AS BIGINT) FROM rooms r WHERE r.page = p.page),
+			p.audience,
+			(SELECT CAST(COALESCE(SUM(h.copies), 0) AS BIGINT) FROM page_hours h WHERE h.page = p.page AND h.hour > $3 - 24),
+			COALESCE(this.events, 0), COALESCE(this.copies, 0), COALESCE(past.events, 0), COALESCE(past.copies, 0)
+		FROM pages p
+		LEFT JOIN page_hours this ON this.page = p.page AND this.hour = $3
+		LEFT JOIN page_hours past ON past.page = p.page AND past.hour = $3 - 1
+		WHERE p.page > $1 ORDER BY p.page LIMIT $2`,
+		[]any{after, int64(limit), hourOf(now)},
 		func(r row, v *PageView) error {
 			var until int64
 			var this, past Count
@@ -100,6 +113,35 @@ func (s *Store) Pages(ctx context.Context, after string, limit int) ([]PageView,
 		return nil, fmt.Errorf("select pages: %w", err)
 	}
 	return list, nil
+}
+
+// CountAudiences counts the users whom each page may send to, for Pages. It reads
+// the row of every user, so that no event need change an index. It has no time
+// limit.
+func (s *Store) CountAudiences(ctx context.Context) error {
+	type audience struct {
+		page string
+		n    int64
+	}
+	var changed []audience
+	err := s.inLongTx(ctx, func(ctx context.Context, tx transaction) error {
+		return tx.run(ctx, all(&changed, `
+			SELECT p.page, COALESCE(c.n, 0) FROM pages p LEFT JOIN (
+				SELECT u.page, COUNT(*) AS n FROM people u WHERE u.last_inbound > $1 AND u.window_closed_at IS NULL GROUP BY u.page
+			) c ON c.page = p.page WHERE p.audience <> COALESCE(c.n, 0)`,
+			[]any{s.cfg.Now().Add(-Window).UnixMilli()},
+			func(r row, a *audience) error { return r.Scan(&a.page, &a.n) }))
+	})
+	// One page at a time, whose row is not locked for longer than that takes.
+	for _, a := range changed {
+		if err == nil {
+			err = s.do(ctx, query{sql: `UPDATE pages SET audience = $2 WHERE page = $1`, args: []any{a.page, a.n}})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("count audiences: %w", err)
+	}
+	return nil
 }
 
 // lastHour estimates the count of the last 60 minutes: this hour's, and of the

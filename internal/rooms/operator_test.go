@@ -28,7 +28,14 @@ func TestPagesAndRooms(t *testing.T) {
 				t.Fatalf("AddCounts() = %v, want nil", err)
 			}
 		}
+		count := func() {
+			t.Helper()
+			if err := s.CountAudiences(t.Context()); err != nil {
+				t.Fatalf("CountAudiences() = %v, want nil", err)
+			}
+		}
 		add(Count{Events: 10, Copies: 100}) // at 12:00
+		count()
 		now.Advance(time.Hour)
 		add(Count{Events: 1, Copies: 2})
 		add(Count{Events: 1, Copies: 2})
@@ -57,6 +64,7 @@ func TestPagesAndRooms(t *testing.T) {
 		if _, err := s.Prune(t.Context(), noon); err != nil {
 			t.Fatal(err)
 		}
+		count()
 		if got, err := s.Pages(t.Context(), "", 1); err != nil || got[0].Copies24h != 0 || got[0].Audience != 0 {
 			t.Errorf("Pages() a day later = %+v, %v, want no copies and no audience", got, err)
 		}

@@ -21,34 +21,98 @@ const broadcastsKept = 7 * 24 * time.Hour
 // reportsKept is how long a report is kept after it was last repeated.
 const reportsKept = 90 * 24 * time.Hour
 
+// peopleKept is how long a user is kept who is in no room and writes nothing. Then
+// it is forgotten with its blocks. It is long, because the blocks of others end with
+// it.
+const peopleKept = 365 * 24 * time.Hour
+
 // Prune deletes the events received before that time, and old counts, reports
 // and broadcasts. It returns how many events it deleted. A deleted event that is
-// repeated counts as a new one. Prune has no time limit.
+// repeated counts as a new one. Several cores may prune at once. Prune has no time
+// limit.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
-	var total int64
-	for {
-		var n int64
+	now := s.cfg.Now()
+	events, err := s.prune(ctx, "processed_events", "page, event_id", "at < $1 ORDER BY at", before.UnixMilli())
+	for _, old := range []struct {
+		table, key, where string
+		arg               int64
+	}{
+		{"reports", "page, event_id", "at < $1 ORDER BY at", now.Add(-reportsKept).UnixMilli()},
+		{"room_hours", "page, hour, room", "hour < $1 ORDER BY hour", hourOf(now.Add(-countsKept))},
+		{"page_hours", "page, hour", "hour < $1 ORDER BY hour", hourOf(now.Add(-countsKept))},
+		{"broadcasts", "id", "state <> 'running' AND deadline < $1 ORDER BY id", now.Add(-broadcastsKept).UnixMilli()},
+	} {
+		if err == nil {
+			_, err = s.prune(ctx, old.table, old.key, old.where, old.arg)
+		}
+	}
+	if err == nil {
+		// The last recipient of a broadcast that ended is of no more use.
+		err = s.do(ctx, query{sql: `
+			UPDATE broadcasts SET cursor = '' WHERE id IN (
+				SELECT id FROM broadcasts WHERE state <> 'running' AND cursor <> '' ORDER BY id` + s.skipLocked() + `)`})
+	}
+	if err != nil {
+		return events, fmt.Errorf("prune: %w", err)
+	}
+	return events, nil
+}
+
+// prune deletes the rows of a table, some at a time, and returns how many. Rows that
+// another transaction has locked are left to it.
+func (s *Store) prune(ctx context.Context, table, key, where string, arg int64) (total int64, err error) {
+	for n := int64(batch); n == batch; total += n {
 		err := s.inLongTx(ctx, func(ctx context.Context, tx transaction) error {
 			return tx.commit(ctx, query{
-				sql: `
-				DELETE FROM processed_events WHERE (page, event_id) IN
-					(SELECT page, event_id FROM processed_events WHERE at < $1 LIMIT $2)`,
-				args: []any{before.UnixMilli(), int64(batch)}, affected: &n,
-			}, query{
-				sql: `DELETE FROM reports WHERE at < $1`, args: []any{s.cfg.Now().Add(-reportsKept).UnixMilli()},
-			}, query{
-				sql: `DELETE FROM room_hours WHERE hour < $1`, args: []any{hourOf(s.cfg.Now().Add(-countsKept))},
-			}, query{
-				sql:  `DELETE FROM broadcasts WHERE state <> 'running' AND deadline < $1`,
-				args: []any{s.cfg.Now().Add(-broadcastsKept).UnixMilli()},
+				sql: `DELETE FROM ` + table + ` WHERE (` + key + `) IN (
+					SELECT ` + key + ` FROM ` + table + ` WHERE ` + where + ` LIMIT $2` + s.skipLocked() + `)`,
+				args: []any{arg, int64(batch)}, affected: &n,
 			})
 		})
 		if err != nil {
-			return total, fmt.Errorf("prune events: %w", err)
+			return total, fmt.Errorf("%s: %w", table, err)
 		}
-		total += n
-		if n < batch {
-			return total, nil
+	}
+	return total, nil
+}
+
+// skipLocked returns the end of a SELECT that locks the rows it reads, except those
+// that another transaction has locked.
+func (s *Store) skipLocked() string {
+	if lock := s.db.lock(); lock != "" {
+		return lock + " SKIP LOCKED"
+	}
+	return ""
+}
+
+// PrunePeople forgets the users who are in no room, and have written nothing for a
+// year. A banned one is forgotten when its ban has ended. PrunePeople has no time
+// limit.
+func (s *Store) PrunePeople(ctx context.Context) error {
+	now := s.cfg.Now()
+	type key struct{ page, psid string }
+	idle, last := now.Add(-peopleKept).UnixMilli(), key{}
+	for {
+		var old []key
+		err := s.inLongTx(ctx, func(ctx context.Context, tx transaction) error {
+			return tx.run(ctx, all(&old, `
+				SELECT page, psid FROM people
+				WHERE last_inbound <= $1 AND banned_until <= $2 AND (page, psid) > ($3, $4)
+					AND NOT EXISTS (SELECT 1 FROM members m WHERE m.page = people.page AND m.psid = people.psid)
+				ORDER BY page, psid LIMIT $5`,
+				[]any{idle, now.UnixMilli(), last.page, last.psid, int64(batch)},
+				func(r row, k *key) error { return r.Scan(&k.page, &k.psid) }))
+		})
+		for _, last = range old {
+			if err == nil {
+				_, err = s.forget(ctx, last.page, last.psid, idle)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("prune people: %w", err)
+		}
+		if len(old) < batch {
+			return nil
 		}
 	}
 }

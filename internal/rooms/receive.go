@@ -14,18 +14,19 @@ import (
 // eventTx handles one event in its transaction. It holds the rows that were
 // read, and collects the result and the writes.
 type eventTx struct {
-	s      *Store
-	tx     transaction
-	ev     Event
-	at     int64 // ev.At
-	user   user
-	in     membership // Number is 0 if the user is in no room
-	paused int64      // no message is sent for the page before
-	known  bool       // the event was received before
-	past   *string    // the stored result of a known event; nil after Done
-	relay  []string   // for a message: the recipients of copies in the user's room
-	res    Result
-	writes []query // sent with the commit
+	s       *Store
+	tx      transaction
+	ev      Event
+	at      int64 // ev.At
+	user    user
+	in      membership // Number is 0 if the user is in no room
+	paused  int64      // no message is sent for the page before
+	known   bool       // the event was received before
+	unknown bool       // there is no such user, and the event does not make one
+	past    *string    // the stored result of a known event; nil after Done
+	relay   []string   // for a message: the recipients of copies in the user's room
+	res     Result
+	writes  []query // sent with the commit
 }
 
 // membership is a user's place in a room.
@@ -36,7 +37,7 @@ type membership struct {
 }
 
 // Receive records an event in one transaction and returns its result. An
-// unknown user becomes a user of the page.
+// unknown user becomes a user of the page, unless the event is Idle.
 //
 // A message, Start and Join bring a user who is in no room into one: the room
 // that it was in before. If that is full, it is the next public room with a free
@@ -76,6 +77,9 @@ func (e *eventTx) handle(ctx context.Context) error {
 	if e.known {
 		return e.recall() // and commit nothing
 	}
+	if e.unknown {
+		return nil
+	}
 	if err := e.decide(ctx); err != nil {
 		return err
 	}
@@ -103,6 +107,9 @@ func (e *eventTx) load(ctx context.Context) error {
 	}
 	if err := e.tx.run(ctx, queries...); err != nil || found {
 		return err
+	}
+	if e.unknown = e.ev.Idle; e.unknown {
+		return nil // a user who was forgotten
 	}
 	e.in, e.relay = membership{}, nil
 	if err := e.tx.run(ctx, append([]query{e.user.create()}, queries...)...); err != nil {

@@ -10,7 +10,8 @@
 //     for the same copies, and after Done it returns Finished;
 //   - a message's copies go only to other members of the room who are within the
 //     platform's window and not muted, and between whom and the sender is no block;
-//   - every operation ends within ten seconds, except Migrate and Prune.
+//   - every operation ends within ten seconds, except Migrate, Prune, PrunePeople
+//     and CountAudiences.
 //
 // Both databases run the same schema and the same statements. A message of a
 // member costs two round trips to PostgreSQL, and Done a third. A user who
@@ -30,10 +31,13 @@ package rooms
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -93,6 +97,7 @@ type Store struct {
 	cfg      Config
 	db       database
 	postgres bool
+	suspect  atomic.Bool // an operation failed, and none of Ping's has been written since
 }
 
 // Open prepares a Store and does not connect, so that it succeeds while the
@@ -120,12 +125,34 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Ping returns nil while the database answers.
+// Ping returns nil while the database answers and takes what is written. It writes
+// only after an operation has failed, until it succeeds: a full disk and a server
+// that has become a standby still answer.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.db.ping(ctx); err != nil {
+	err := s.db.ping(ctx)
+	if err == nil && s.suspect.Load() {
+		if err = s.writeProbe(ctx); err == nil {
+			s.suspect.Store(false)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("ping database: %w", err)
 	}
 	return nil
+}
+
+// writeProbe writes a row that is larger than those of an event, so that it needs as
+// much of the disk. It is kept among the events until it is pruned as one of them.
+// None has an empty page.
+func (s *Store) writeProbe(ctx context.Context) error {
+	filler := make([]byte, 16<<10)
+	_, _ = rand.Read(filler) // never fails; bytes that nothing compresses
+	return s.do(ctx, query{
+		sql: `
+		INSERT INTO processed_events (page, event_id, at, outcome) VALUES ('', 'probe', $1, $2)
+		ON CONFLICT (page, event_id) DO UPDATE SET at = excluded.at, outcome = excluded.outcome`,
+		args: []any{s.cfg.Now().UnixMilli(), hex.EncodeToString(filler)},
+	})
 }
 
 // Close ends the connections. An in-memory database is gone with them.

@@ -29,12 +29,17 @@ func (h *Handler) readSigned(w http.ResponseWriter, r *http.Request) ([]byte, re
 	if !ok {
 		return nil, forbidden
 	}
+	return h.readVerified(w, r, func(body []byte) bool { return claimed.verifies(body, h.cfg.AppSecret) })
+}
+
+// readVerified is readSigned for any signature, which verifies checks.
+func (h *Handler) readVerified(w http.ResponseWriter, r *http.Request, verifies func([]byte) bool) ([]byte, result) {
 	if r.ContentLength > MaxBody {
 		return nil, tooLarge
 	}
 	me := h.readers.enter(http.NewResponseController(w))
 	body, err := readBody(http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength)
-	signed := err == nil && claimed.verifies(body, h.cfg.AppSecret)
+	signed := err == nil && verifies(body)
 	switch evicted := h.readers.leave(me); {
 	case evicted, errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, tooSlow

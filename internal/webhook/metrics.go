@@ -55,7 +55,7 @@ func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct
 	for r, o := range outcomes {
 		m.requests[r] = requests.WithLabelValues(o.label)
 	}
-	for _, k := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy} {
+	for _, k := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindDeletion} {
 		m.events[k] = events.WithLabelValues(string(k))
 	}
 	for s, label := range skipLabels {

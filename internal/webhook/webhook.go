@@ -3,7 +3,8 @@
 //
 //   - a request is answered 200 only after the broker has confirmed all of its
 //     events; otherwise the answer is 503, and Messenger sends it again;
-//   - no part of a body is parsed before its signature was verified;
+//   - no part of a body is parsed before its signature was verified, except the form
+//     around a signed request;
 //   - signed data that cannot be parsed is kept raw on the dead-letter queue;
 //   - clients without the app's secret can hold a bounded number of bodies of at
 //     most 1 MiB, and cannot keep out others by sending slowly.
@@ -50,6 +51,7 @@ type Config struct {
 	Topology    queue.Topology
 	AppSecret   []byte // signs the bodies
 	VerifyToken string // Messenger repeats it when the webhook is set up
+	DeletionURL string // public address of Deletions; may be empty if that is not used
 
 	MaxInFlight    int                   // signed POST requests at a time, and bodies being read (64 at least); default DefaultMaxInFlight
 	PublishTimeout time.Duration         // for the broker's confirmation; default DefaultPublishTimeout
@@ -94,8 +96,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(wrong...)
 }
 
-// Handler serves the webhook's one address: GET for Messenger's verification,
-// POST for events. The zero value is not useful; New makes a Handler. Safe for
+// Handler serves the webhook's address: GET for Messenger's verification, POST for
+// events. Deletions serves another one. The zero value is not useful; New makes a Handler. Safe for
 // concurrent use.
 type Handler struct {
 	cfg         Config
@@ -190,8 +192,9 @@ var outcomes = [results]struct {
 
 // answer is a result, and a text in place of the result's own.
 type answer struct {
-	result result
-	text   string
+	result      result
+	text        string
+	contentType string // default plain text
 }
 
 func (a answer) write(w http.ResponseWriter) {
@@ -201,7 +204,7 @@ func (a answer) write(w http.ResponseWriter) {
 	}
 	head := w.Header()
 	// The challenge comes from outside. No browser may take it for a page.
-	head.Set("Content-Type", "text/plain; charset=utf-8")
+	head.Set("Content-Type", cmp.Or(a.contentType, "text/plain; charset=utf-8"))
 	head.Set("X-Content-Type-Options", "nosniff")
 	if o.status == http.StatusServiceUnavailable {
 		head.Set("Retry-After", strconv.Itoa(retryAfter))

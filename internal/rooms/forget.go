@@ -1,0 +1,93 @@
+package rooms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Forget deletes all that is kept of a user of a page: the user with its name and
+// language, its membership, the blocks and reports by it and about it. A user who
+// writes again is a new one. Of a banned user only its id and the ban stay, because
+// everybody could end a ban by this otherwise.
+//
+// What it does not reach is what others hold: messages on the queues, and for a
+// while the cursor of a broadcast whose last recipient it was. The error is
+// ErrUnknown if the page has no such user. Idempotent.
+func (s *Store) Forget(ctx context.Context, page, psid string) error {
+	err := errors.Join(checkKey("page", page), checkKey("user", psid))
+	if err == nil {
+		var found bool
+		found, err = s.forget(ctx, page, psid, never)
+		if err == nil && !found {
+			err = ErrUnknown
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("forget user: %w", classify(err))
+	}
+	return nil
+}
+
+// ForgetEverywhere is Forget on each page that has a user of that id. It returns how
+// many there are.
+func (s *Store) ForgetEverywhere(ctx context.Context, psid string) (int, error) {
+	var pages []string
+	err := checkKey("user", psid)
+	if err == nil {
+		err = s.do(ctx, column(&pages, `
+			SELECT p.page FROM pages p WHERE EXISTS (SELECT 1 FROM people u WHERE u.page = p.page AND u.psid = $1)`, psid))
+	}
+	for _, page := range pages {
+		if err == nil {
+			_, err = s.forget(ctx, page, psid, never)
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("forget user: %w", classify(err))
+	}
+	return len(pages), nil
+}
+
+// forget forgets a user unless it has written since idle. It reports whether there
+// was one.
+func (s *Store) forget(ctx context.Context, page, psid string, idle int64) (found bool, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx transaction) error {
+		u := user{page: page, psid: psid}
+		// The order of Receive: the user, then the page. The page's row also keeps two
+		// of its users from being forgotten at a time, who may have blocked each other.
+		if err := tx.run(ctx, u.load(&found, s.db.lock())); err != nil {
+			return err
+		}
+		if !found || u.lastInbound > idle {
+			return nil // without a row in people nothing is kept of a user
+		}
+		writes := forgetting(page, psid)
+		if u.bannedUntil > s.cfg.Now().UnixMilli() {
+			banned := user{page: page, psid: psid, lastNumber: 1, bannedUntil: u.bannedUntil, banTold: u.banTold}
+			writes = append(writes, banned.save())
+		} else {
+			writes = append(writes, query{sql: `DELETE FROM people WHERE page = $1 AND psid = $2`, args: []any{page, psid}})
+		}
+		return evict(ctx, tx, page, psid, writes...)
+	})
+	return found, err
+}
+
+// forgetting returns the statements that delete what is kept of a user beside its
+// own row and its membership.
+func forgetting(page, psid string) []query {
+	var list []query
+	for _, sql := range []string{
+		`DELETE FROM blocks WHERE page = $1 AND blocker = $2`,
+		`DELETE FROM blocks WHERE page = $1 AND blocked = $2`,
+		`DELETE FROM reports WHERE page = $1 AND (reporter = $2 OR accused = $2)`,
+		// The id of an event by which it left its room holds its own. LIKE would take
+		// that for a pattern.
+		`DELETE FROM processed_events
+		WHERE page = $1 AND SUBSTR(event_id, 1, LENGTH(CAST($2 AS TEXT)) + 6) = 'idle/' || CAST($2 AS TEXT) || '/'`,
+	} {
+		list = append(list, query{sql: sql, args: []any{page, psid}})
+	}
+	return list
+}

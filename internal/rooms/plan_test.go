@@ -1,0 +1,129 @@
+package rooms
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"chatclub/internal/command"
+	"chatclub/internal/rooms/roomstest"
+)
+
+// crowd is how many people the page big has, in rooms of 100.
+const crowd = 40_000
+
+// crowded returns a store on PostgreSQL with a page of many people, and a
+// connection to the same schema.
+func crowded(t *testing.T) (*Store, *pgx.Conn) {
+	t.Helper()
+	dsn := roomstest.DSN(t)
+	s := open(t, Config{DatabaseURL: dsn, Now: (&clock{now: noon}).Now})
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	for _, sql := range []string{
+		`INSERT INTO pages (page, guests, last_room) VALUES ('big', 0, 0), ('small', 0, 0)`,
+		fmt.Sprintf(`INSERT INTO rooms (page, number, members, created_at, code) SELECT 'big', g, 100, 0, '' FROM generate_series(1, %d) g`, crowd/100),
+		`INSERT INTO rooms (page, number, members, created_at, code) VALUES ('small', 1, 100, 0, '')`,
+		fmt.Sprintf(`
+			INSERT INTO people (page, psid, name, lang, last_inbound, last_number, last_code, muted_until, banned_until, ban_told, flood_at, flood_told)
+			SELECT CASE WHEN g > %[1]d THEN 'small' ELSE 'big' END, CAST(7200000000000000 + g AS TEXT), 'Guest ' || g, 'en',
+				%[2]d - CAST(random() * 80000000 AS BIGINT), 1 + (g - 1) %% %[1]d / 100, '', 0, 0, 0, 0, 0
+			FROM generate_series(1, %[1]d + 100) g`, crowd, noon.UnixMilli()),
+		`INSERT INTO members (page, room, psid, name, name_key, joined_at) SELECT page, last_number, psid, name, LOWER(name), 0 FROM people`,
+		`INSERT INTO blocks SELECT page, psid, '7', 'x', 'x', 0 FROM people WHERE random() < 0.1`,
+		`ANALYZE`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	return s, conn
+}
+
+// person returns the id of a person of the crowd, counted from 1.
+func person(n int) string { return fmt.Sprint(7200000000000000 + n) }
+
+// buffers returns how many of PostgreSQL's buffers a query reads, by the plan for its
+// arguments and by the one for any arguments. A prepared statement may have either.
+func buffers(t *testing.T, conn *pgx.Conn, q query) int {
+	t.Helper()
+	most := 0
+	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+		args := make([]string, len(q.args))
+		for i, arg := range q.args {
+			args[i] = fmt.Sprint(arg)
+			if text, ok := arg.(string); ok {
+				args[i] = "'" + text + "'"
+			}
+		}
+		execute := "EXECUTE asked"
+		if len(args) > 0 {
+			execute += " (" + strings.Join(args, ", ") + ")"
+		}
+		for _, sql := range []string{"SET plan_cache_mode = " + mode, "PREPARE asked AS " + q.sql} {
+			if _, err := conn.Exec(t.Context(), sql); err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+		}
+		var answer []byte
+		err := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+execute, pgx.QueryExecModeSimpleProtocol).Scan(&answer)
+		if err != nil {
+			t.Fatalf("explain %s: %v", q.sql, err)
+		}
+		var plans []struct {
+			Plan struct {
+				Hit  int `json:"Shared Hit Blocks"`
+				Read int `json:"Shared Read Blocks"`
+			}
+		}
+		if err := json.Unmarshal(answer, &plans); err != nil || len(plans) != 1 {
+			t.Fatalf("explain %s: %v: %s", q.sql, err, answer)
+		}
+		if _, err := conn.Exec(t.Context(), "DEALLOCATE asked"); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, plans[0].Plan.Hit+plans[0].Plan.Read)
+	}
+	return most
+}
+
+// TestRecipientsCost checks that the next recipients cost as much at the end of a
+// large page as at its beginning.
+func TestRecipientsCost(t *testing.T) {
+	t.Parallel()
+	s, conn := crowded(t)
+	for _, room := range []int{0, crowd / 100} {
+		for _, cursor := range []string{"", person(crowd / 2), person(crowd - 40), person(crowd - 1), person(crowd)} {
+			q := s.Broadcasts().recipients(Lookup{Broadcast{Page: "big", Room: room, Cursor: cursor}, 31}, new([]string))
+			// Each recipient is a row of two tables in any order on disk, and of their
+			// indexes. A whole room has 100.
+			if got := buffers(t, conn, q); got > 500 {
+				t.Errorf("buffers of the next recipients of room %d behind %q = %d, want at most 500", room, cursor, got)
+			}
+		}
+	}
+}
+
+// TestEventCost checks that the reads of an event do not grow with its page.
+func TestEventCost(t *testing.T) {
+	t.Parallel()
+	s, conn := crowded(t)
+	e := &eventTx{s: s, ev: Event{Page: "big", User: person(crowd / 2), ID: "1", Command: command.Command{}}, at: noon.UnixMilli()}
+	e.user = user{page: e.ev.Page, psid: e.ev.User}
+	for name, q := range map[string]query{
+		"user":       e.user.load(new(bool), s.db.lock()),
+		"membership": e.loadMembership(),
+		"relay":      e.loadRelay(ownRoom),
+	} {
+		// The 100 members of a room, each by an index of two or three levels.
+		if got := buffers(t, conn, q); got > 600 {
+			t.Errorf("buffers of %s = %d, want at most 600", name, got)
+		}
+	}
+}

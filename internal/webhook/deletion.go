@@ -1,0 +1,128 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"chatclub/internal/message"
+)
+
+// Deletions returns the handler of Meta's data deletion callback. POST puts the
+// request of a user on the inbound queue and answers where its status can be read,
+// after the broker has confirmed it. GET returns that status
+// (developers.facebook.com/docs/apps/delete-data).
+func (h *Handler) Deletions() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := answer{result: badMethod}
+		switch r.Method {
+		case http.MethodGet:
+			a = deletionStatus(r)
+		case http.MethodPost:
+			a = h.postDeletion(w, r)
+		default:
+			w.Header().Set("Allow", "GET, POST")
+		}
+		h.metrics.requests[a.result].Inc()
+		a.write(w)
+	})
+}
+
+// postDeletion answers a user's request.
+func (h *Handler) postDeletion(w http.ResponseWriter, r *http.Request) answer {
+	var d deletion
+	_, res := h.readVerified(w, r, func(body []byte) (ok bool) {
+		d, ok = parseDeletion(body, h.cfg.AppSecret)
+		return ok
+	})
+	if res != accepted {
+		return answer{result: res}
+	}
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	default:
+		return answer{result: overloaded}
+	}
+	e := message.Event{Kind: message.KindDeletion, ID: d.code(h.cfg.AppSecret), User: clean(d.UserID), Time: h.cfg.Now().UnixMilli()}
+	if !valid(e) {
+		return answer{result: badRequest}
+	}
+	if res := h.enqueue(r.Context(), Parts{Events: []message.Event{e}}); res != accepted {
+		return answer{result: res}
+	}
+	text, err := json.Marshal(map[string]string{"url": h.cfg.DeletionURL + "?code=" + e.ID, "confirmation_code": e.ID})
+	if err != nil {
+		return answer{result: unavailable} // texts can be encoded
+	}
+	return answer{result: accepted, text: string(text), contentType: "application/json"}
+}
+
+// deletion is the content of a signed_request.
+type deletion struct {
+	Algorithm string `json:"algorithm"`
+	UserID    string `json:"user_id"` // of the user in this app, not on a page
+}
+
+// parseDeletion returns what the form in a body asks for, if it is signed with
+// secret. Nothing but the form is parsed before that.
+func parseDeletion(body, secret []byte) (deletion, bool) {
+	var d deletion
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return d, false
+	}
+	claimed, payload, _ := strings.Cut(form.Get("signed_request"), ".")
+	var s signature
+	if !decodeBase64(claimed, s[:]) || !s.verifies([]byte(payload), secret) {
+		return d, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(payload, "="))
+	return d, err == nil && json.Unmarshal(raw, &d) == nil && strings.EqualFold(d.Algorithm, "HMAC-SHA256")
+}
+
+// decodeBase64 fills into with the bytes of a text, and reports whether they are as
+// many.
+func decodeBase64(text string, into []byte) bool {
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+	return err == nil && copy(into, raw) == len(into) && len(raw) == len(into)
+}
+
+// code returns the confirmation code of a request, the same for each of a user's. It
+// tells nothing about the user to those without the secret.
+func (d deletion) code(secret []byte) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("deletion/" + d.UserID))
+	return hex.EncodeToString(mac.Sum(nil)[:digestBytes])
+}
+
+// code matches the codes that deletion.code returns.
+var code = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// status is what a user reads about its request. webhook does not know whether core
+// found the user, because it has no database.
+const status = `Deletion request CODE
+
+Your request was received, and is carried out within minutes. Everything that is
+kept under the id in your request is deleted: name, language, room, and the blocks
+and reports by you and about you. If you are banned, your id and the ban stay until
+it ends.
+
+Facebook may know you by another id than the page that you wrote to. Then nothing is
+found under the id in your request. Write to that page in Messenger and give the
+code above: its operators can find and delete your data.
+`
+
+func deletionStatus(r *http.Request) answer {
+	given := r.URL.Query().Get("code")
+	if !code.MatchString(given) {
+		return answer{result: badRequest}
+	}
+	return answer{result: verified, text: strings.Replace(status, "CODE", given, 1)}
+}
