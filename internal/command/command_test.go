@@ -126,8 +126,8 @@ func TestParse(t *testing.T) {
 		{"/unblock 12.", Command{Kind: Unblock, Number: 12}},
 		{"/block ٣", Command{Kind: Block, Number: 3}},
 		{"/block 3 Ann", Command{Kind: Block, Name: "3 Ann"}},
-		{"/block 0", Command{Kind: Block, Refused: phrase.NoMember, Args: phrase.Args{"name": "0"}}},
-		{"/block " + strings.Repeat("9", 40), Command{Kind: Block, Refused: phrase.NoMember, Args: phrase.Args{"name": strings.Repeat("9", 29) + "…"}}},
+		{"/block 0", Command{Kind: Block, Refused: phrase.NoNumber, Args: phrase.Args{"number": "0"}}},
+		{"/block " + strings.Repeat("9", 40), Command{Kind: Block, Refused: phrase.NoNumber, Args: phrase.Args{"number": strings.Repeat("9", 29) + "…"}}},
 
 		// Times.
 		{"/mute", Command{Kind: Mute, For: time.Hour}},

@@ -65,7 +65,7 @@ func (w word) person(argument string) Command {
 	}
 	n, err := strconv.Atoi(digits)
 	if err != nil || n < 1 {
-		return refuse(w.kind, phrase.NoMember, noMember)
+		return refuse(w.kind, phrase.NoNumber, phrase.Args{"number": noMember["name"]})
 	}
 	return Command{Kind: w.kind, Number: n}
 }

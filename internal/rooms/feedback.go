@@ -24,7 +24,7 @@ func (s *Store) Gone(ctx context.Context, page, psid string, at time.Time) error
 		if !found || u.lastInbound > at.UnixMilli() {
 			return nil
 		}
-		return evict(ctx, tx, page, psid)
+		return s.evict(ctx, tx, u)
 	})
 	if err != nil {
 		return fmt.Errorf("leave room: %w", classify(err))
@@ -32,22 +32,23 @@ func (s *Store) Gone(ctx context.Context, page, psid string, at time.Time) error
 	return nil
 }
 
-// evict takes a user, whose row is locked, out of its room and commits, together
-// with the other writes.
-func evict(ctx context.Context, tx transaction, page, psid string, writes ...query) error {
-	isMember, number := false, int64(0)
+// evict takes a user, whose row is locked, out of its room, saves it and commits.
+func (s *Store) evict(ctx context.Context, tx transaction, u user) error {
+	isMember := false
+	var in membership
 	err := tx.run(
 		ctx,
-		query{sql: `UPDATE pages SET guests = guests WHERE page = $1`, args: []any{page}},
-		one(&isMember, `SELECT room FROM members WHERE page = $1 AND psid = $2`, []any{page, psid}, &number),
+		query{sql: `UPDATE pages SET guests = guests WHERE page = $1`, args: []any{u.page}},
+		one(&isMember, `SELECT room, name FROM members WHERE page = $1 AND psid = $2`, []any{u.page, u.psid}, &in.Number, &in.name),
 	)
 	if err != nil {
 		return err
 	}
+	var writes []query
 	if isMember {
-		writes = append(writes, vacate(page, psid, int(number))...)
+		writes = u.vacate(in, s.cfg.Now())
 	}
-	return tx.commit(ctx, writes...)
+	return tx.commit(ctx, append(writes, u.save())...)
 }
 
 // CloseWindow records that the platform refused to send to a user at that time,

@@ -21,8 +21,8 @@ const broadcastsKept = 7 * 24 * time.Hour
 // reportsKept is how long a report is kept after it was last repeated.
 const reportsKept = 90 * 24 * time.Hour
 
-// Prune deletes the events received before that time, and old counts, reports
-// and broadcasts. It returns how many events it deleted. A deleted event that is
+// Prune deletes the events received before that time, and old counts, names,
+// reports with their texts, and broadcasts. It returns how many events it deleted. A deleted event that is
 // repeated counts as a new one. Prune has no time limit.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 	var total int64
@@ -36,6 +36,10 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 				args: []any{before.UnixMilli(), int64(batch)}, affected: &n,
 			}, query{
 				sql: `DELETE FROM reports WHERE at < $1`, args: []any{s.cfg.Now().Add(-reportsKept).UnixMilli()},
+			}, query{
+				sql: `DELETE FROM past_names WHERE until <= $1`, args: []any{s.cfg.Now().UnixMilli()},
+			}, query{
+				sql: `DELETE FROM shown_members WHERE at <= $1`, args: []any{s.cfg.Now().Add(-nameKept).UnixMilli()},
 			}, query{
 				sql: `DELETE FROM room_hours WHERE hour < $1`, args: []any{hourOf(s.cfg.Now().Add(-countsKept))},
 			}, query{
