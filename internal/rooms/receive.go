@@ -82,7 +82,7 @@ func (e *eventTx) handle(ctx context.Context) error {
 	}
 	e.res.Lang = e.user.lang
 	if e.at < e.paused {
-		e.res.Paused, e.res.Notice, e.res.Relay = true, Silence, nil
+		e.res.Paused, e.res.Notice, e.res.Relay, e.res.Was = true, Silence, nil, ""
 	}
 	outcome, err := json.Marshal(e.res)
 	if err != nil {
