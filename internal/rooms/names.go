@@ -98,10 +98,20 @@ func (e *eventTx) loadNames(n *roomNames, room int, candidates []string) []query
 				return err
 			},
 		},
-		all(&n.own, `
+		{
+			sql: `
 			SELECT name, MAX(until) FROM past_names WHERE page = $1 AND psid = $3 AND room = $2 AND until > $4
-			GROUP BY name ORDER BY MAX(until) DESC, name`,
-			args[:4], func(r row, p *pastName) error { return r.Scan(&p.name, &p.until) }),
+			GROUP BY name ORDER BY MAX(until) DESC`,
+			args: args[:4],
+			scan: func(r row) error {
+				var p pastName
+				err := r.Scan(&p.name, &p.until)
+				if !n.gaveUp(p.name) { // else in another case
+					n.own = append(n.own, p)
+				}
+				return err
+			},
+		},
 	}
 }
 
