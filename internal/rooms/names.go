@@ -26,7 +26,7 @@ const (
 // hasName reports whether the user has a name that it may have. One of a version
 // that allowed more may be reserved now.
 func (u *user) hasName() bool {
-	if digits, ok := strings.CutPrefix(u.name, "Guest "); ok {
+	if digits, ok := strings.CutPrefix(plaintext.Fold(u.name), "guest "); ok {
 		if _, given := plaintext.Number(digits); given {
 			return true
 		}

@@ -168,6 +168,11 @@ func TestNobodyIsAnother(t *testing.T) {
 				t.Errorf("Name %s of Guest 1 = %q, want %q", name, got, Renamed)
 			}
 		}
+		does(t, s, "d", command.Name, "guest 1")
+		does(t, s, "d", command.Leave, "")
+		if got := says(t, s, "d").Name; got != "guest 1" {
+			t.Errorf("name of guest 1 who comes back = %q, want it unchanged", got)
+		}
 		wantNotice(t, "Name Guest 5 outside of a room", does(t, s, "z", command.Name, "Guest 5"), NameHouse, "Guest 5")
 
 		// A name from a version that allowed it lasts until its bearer joins anew.
