@@ -147,5 +147,5 @@ func digit(r rune) (byte, bool) {
 	for unicode.IsDigit(first - 1) {
 		first--
 	}
-	return byte('0' + (r-first)%10), true //nolint:gosec // 0 to 9
+	return byte('0' + (r-first)%10), true
 }
