@@ -120,6 +120,7 @@ func libraries() []library {
 		{"github.com/prometheus/client_golang", "...", ""},
 		{"golang.org/x/sync", "...", ""},
 		{"golang.org/x/text", "plaintext", ""},
+		{"go.mau.fi/util", "plaintext", ""},
 		// The bare loop of the load test talks to the broker itself.
 		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/... loadtest/fleet", ""},
 		{"github.com/jackc/pgx/v5", "rooms/...", ""},

@@ -13,6 +13,7 @@
 package command
 
 import (
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -34,10 +35,10 @@ const (
 	Leave               // leave the room
 	Name                // change the user's name to Name
 	Who                 // list the members
-	Block               // exchange no more messages with Name
+	Block               // exchange no more messages with a person, by Name or Number
 	Unblock             // undo Block
 	Mute                // get no messages for the time For; 0: get them again
-	Report              // tell the operators about Name
+	Report              // tell the operators about a person, by Name or Number
 	Help                // list the commands
 	kinds               // how many there are
 )
@@ -57,11 +58,12 @@ const (
 // Command is a user's wish. Only the arguments of its Kind are set, and none of
 // them if Refused is set.
 type Command struct {
-	Kind Kind
-	Text string        // None: the text to pass on, as the user wrote it
-	Room string        // Join: letters and digits, - and _, in lower case
-	Name string        // Name, Block, Unblock, Report: in plaintext.Name's form
-	For  time.Duration // Mute: 0, or MinMute to MaxMute
+	Kind   Kind
+	Text   string        // None: the text to pass on, as the user wrote it
+	Room   string        // Join: a number without zeros in front; or letters and digits, - and _, in lower case
+	Name   string        // Name, Block, Unblock, Report: in plaintext.Name's form
+	Number int           // Block, Unblock, Report: in the list that Who showed last, from 1; 0: by Name
+	For    time.Duration // Mute: 0, or MinMute to MaxMute
 
 	// Refused is the phrase that tells the user why the command does nothing. It
 	// is empty for a valid command. Args are the values of the phrase.
@@ -148,6 +150,9 @@ func (c Command) Payload() string {
 	case Join:
 		return strings.TrimSpace("/join " + c.Room)
 	case Name, Block, Unblock, Report:
+		if c.Number > 0 {
+			return "/" + c.Kind.String() + " " + strconv.Itoa(c.Number)
+		}
 		return "/" + c.Kind.String() + " " + c.Name
 	case Mute:
 		if c.For == 0 {

@@ -17,6 +17,9 @@ func TestParse(t *testing.T) {
 	text := func(s string) Command { return Command{Text: s} }
 	long := strings.Repeat("x", 31)
 	badRoom := Command{Kind: Join, Refused: phrase.RoomInvalid, Args: phrase.Args{"max": 32}}
+	noRoom := func(room string) Command {
+		return Command{Kind: Join, Refused: phrase.RoomUnknown, Args: phrase.Args{"room": room}}
+	}
 	badTime := Command{Kind: Mute, Refused: phrase.MuteUsage, Args: phrase.Args{"min": "1 min", "max": "7 d"}}
 	unknown := func(word string) Command {
 		return Command{Kind: Unknown, Refused: phrase.UnknownCommand, Args: phrase.Args{"command": word}}
@@ -86,6 +89,18 @@ func TestParse(t *testing.T) {
 		{"/join \u0301a", badRoom},
 		{"/join a" + strings.Repeat("\u0301", 9), badRoom},
 
+		// What looks like a number is one.
+		{"/join 007", Command{Kind: Join, Room: "7"}},
+		{"/join ١٢", Command{Kind: Join, Room: "12"}},
+		{"/join １２", Command{Kind: Join, Room: "12"}},
+		{"/join 000", Command{Kind: Join, Room: "0"}},
+		{"/join 999999999", Command{Kind: Join, Room: "999999999"}},
+		{"/join 1000000000", noRoom("1000000000")},
+		{"/join 99999999999999999999999", noRoom("9999999999999999999…")},
+		{"/join -1", noRoom("-1")},
+		{"/join 7-2", Command{Kind: Join, Room: "7-2"}},
+		{"/join 7th", Command{Kind: Join, Room: "7th"}},
+
 		// Names.
 		{"/name Ann  Lee", Command{Kind: Name, Name: "Ann Lee"}},
 		{"/nick Ann", Command{Kind: Name, Name: "Ann"}},
@@ -105,6 +120,14 @@ func TestParse(t *testing.T) {
 		{"/unblock", Command{Kind: Unblock, Refused: phrase.UnblockUsage}},
 		{"/report ann", Command{Kind: Report, Name: "ann"}},
 		{"/report", Command{Kind: Report, Refused: phrase.ReportUsage}},
+
+		{"/block 3", Command{Kind: Block, Number: 3}},
+		{"/report #03", Command{Kind: Report, Number: 3}},
+		{"/unblock 12.", Command{Kind: Unblock, Number: 12}},
+		{"/block ٣", Command{Kind: Block, Number: 3}},
+		{"/block 3 Ann", Command{Kind: Block, Name: "3 Ann"}},
+		{"/block 0", Command{Kind: Block, Refused: phrase.NoNumber, Args: phrase.Args{"number": "0"}}},
+		{"/block " + strings.Repeat("9", 40), Command{Kind: Block, Refused: phrase.NoNumber, Args: phrase.Args{"number": strings.Repeat("9", 29) + "…"}}},
 
 		// Times.
 		{"/mute", Command{Kind: Mute, For: time.Hour}},
@@ -164,6 +187,7 @@ func TestPayload(t *testing.T) {
 		"/who":                              {Kind: Who},
 		"/block " + strings.Repeat("日", 30): {Kind: Block, Name: strings.Repeat("日", 30)},
 		"/unblock 🦊":                        {Kind: Unblock, Name: "🦊"},
+		"/unblock 7":                        {Kind: Unblock, Number: 7},
 		"/mute 1h30m0s":                     {Kind: Mute, For: 90 * time.Minute},
 		"/mute off":                         {Kind: Mute},
 		"/report Ann":                       {Kind: Report, Name: "Ann"},

@@ -49,10 +49,25 @@ func (w word) command(argument string) Command {
 	case Name:
 		return w.named(argument, nil)
 	case Block, Unblock, Report:
-		// No member can have a name that is none.
-		return w.named(argument, phrase.Args{"name": plaintext.Shorten(quotable(argument), plaintext.MaxName)})
+		return w.person(argument)
 	}
 	return Command{}
+}
+
+// person takes the name of another user, or its number in a list, which may have
+// a # before it or a full stop behind it, as the list has.
+func (w word) person(argument string) Command {
+	// No member can have a name that is none.
+	noMember := phrase.Args{"name": plaintext.Shorten(quotable(argument), plaintext.MaxName)}
+	digits, ok := plaintext.Number(strings.TrimSuffix(strings.TrimPrefix(argument, "#"), "."))
+	if !ok {
+		return w.named(argument, noMember)
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 {
+		return refuse(w.kind, phrase.NoNumber, phrase.Args{"number": noMember["name"]})
+	}
+	return Command{Kind: w.kind, Number: n}
 }
 
 // named takes a name. With noMember set it is the name of another member, and
@@ -82,12 +97,22 @@ func quotable(argument string) string {
 	return strings.Join(strings.Fields(plaintext.Clean(argument)), " ")
 }
 
-// join takes a room, which may have a # before it.
+// maxNumber is how many digits the number of a public room has at most.
+const maxNumber = 9
+
+// join takes a room, which may have a # before it. What looks like a number is
+// one: there is no code "007".
 func join(argument string) Command {
 	if argument == "" {
 		return Command{Kind: Join}
 	}
 	room := plaintext.Fold(strings.TrimPrefix(argument, "#"))
+	if n, ok := plaintext.Number(strings.TrimPrefix(room, "-")); ok {
+		if strings.HasPrefix(room, "-") || len(n) > maxNumber {
+			return refuse(Join, phrase.RoomUnknown, phrase.Args{"room": plaintext.Shorten(room, maxEcho)})
+		}
+		return Command{Kind: Join, Room: n}
+	}
 	wrong := func(r rune) bool {
 		return plaintext.Blank(r) || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '-' && r != '_'
 	}

@@ -138,7 +138,10 @@ func (a *attack) check(what string, out []message.Outbound) {
 	a.t.Helper()
 	to := map[string]int{}
 	for _, o := range out {
-		to[o.To]++
+		renamed := o.To != "1" && strings.HasPrefix(o.Text, "↻ ") // beside the writer's answer
+		if !renamed {
+			to[o.To]++
+		}
 		if n := len(utf16.Encode([]rune(o.Text))); n > 2000 || !utf8.ValidString(o.Text) {
 			a.t.Errorf("%s: text of %d UTF-16 units, want at most 2000 and UTF-8", what, n)
 		}
@@ -148,8 +151,11 @@ func (a *attack) check(what string, out []message.Outbound) {
 		if o.Attachment != nil && !strings.HasPrefix(o.Attachment.URL, "http") {
 			a.t.Errorf("%s: attachment at %.80q, want a web address", what, o.Attachment.URL)
 		}
+		if lines := strings.Split(o.Text, "\n"); o.To != "1" && slices.ContainsFunc(lines[1:], func(l string) bool { return l != "" && !strings.HasPrefix(l, "↳ ") }) {
+			a.t.Errorf("%s: copy %.80q, want a mark before each line but the first", what, o.Text)
+		}
 		name, _, ok := strings.Cut(o.Text, ": ")
-		if o.To == "1" || o.Attachment != nil || strings.HasPrefix(o.Text, "http") {
+		if o.To == "1" || renamed || o.Attachment != nil || strings.HasPrefix(o.Text, "http") {
 			continue
 		}
 		if !ok || utf8.RuneCountInString(name) > 32 || strings.ContainsAny(name, "\n\t:") || name == "Guest 2" || name == "Guest 3" {

@@ -99,7 +99,7 @@ func newWorld(t *testing.T, url string) *world {
 // fresh returns the world with a new page without events.
 func (w *world) fresh(t *rapid.T, page string) *world {
 	f := *w
-	f.t, f.page, f.model = t, page, newModel(propCapacity, propIdle)
+	f.t, f.page, f.model = t, page, newModel(propCapacity, propIdle, w.now.Load)
 	f.want, f.notices, f.again, f.got = map[string]string{}, map[string]bool{}, map[string]int{}, map[string][]string{}
 	w.now.Store(1_800_000_000_000)
 	return &f
@@ -198,6 +198,7 @@ func (w *world) deliver(t *rapid.T, mayCrash bool) {
 	if len(w.waiting) == 0 {
 		return
 	}
+	w.now.Add(1) // no two events at once, so that the last of a user's names is one
 	i := 0
 	core := w.cores[0]
 	where := nowhere
@@ -235,5 +236,8 @@ func (w *world) expect(ev message.Event, o outcome) {
 	}
 	for to, text := range o.copies {
 		w.want[message.CopyID(ev.Page, ev.ID, to, 0)] = text
+	}
+	for to, text := range o.second {
+		w.want[message.CopyID(ev.Page, ev.ID, to, 1)] = text
 	}
 }

@@ -76,6 +76,7 @@ func eventOf(ev message.Event) rooms.Event {
 		return out
 	}
 	out.Command = command.Parse(ev.Text, ev.Payload)
+	out.Files = fanout.Links(ev.Attachments)
 	// A button without a command lets the user in, as Messenger's "Get Started"
 	// does.
 	if out.Command.Kind == command.None && ev.Kind == message.KindPostback {
@@ -139,15 +140,20 @@ func (r *relay) observe(ev rooms.Event, res rooms.Result) {
 }
 
 // messages returns the outbound messages of an event: the answer to its user,
-// then the copies. The answer says why a message is not passed on.
+// then the copies, of which the first may tell that the user has another name. The
+// answer says why a message is not passed on.
 func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result) []message.Outbound {
 	answer := newReply(ev, res, r.cfg.Language, r.cfg.Idle)
 	var said fanout.Said
+	if res.Was != "" {
+		said = fanout.Rename(res.Was, res.Name)
+	}
 	if ev.IsMessage() && !res.Rejected && !res.Paused {
-		var refused phrase.Key
-		if said, refused = fanout.Say(in, res.Name, ev.Command.Text); refused != "" {
+		text, refused := fanout.Say(in, res.Name, ev.Command.Text)
+		if refused != "" {
 			answer.say(refused, nil)
 		}
+		said = said.Then(text)
 	}
 	out := fanout.Notice(in, in.User, strings.Join(answer.texts, "\n"), answer.buttons...)
 	return append(out, said.Copies(in, res.Relay)...)

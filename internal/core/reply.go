@@ -40,6 +40,9 @@ func newReply(ev rooms.Event, res rooms.Result, language string, idle time.Durat
 		r.list(res)
 	case res.Notice == rooms.Members:
 		r.who(res)
+	case res.Notice == rooms.NoMember && ev.Command.Number > 0:
+		r.say(phrase.NoNumber, phrase.Args{"number": ev.Command.Number})
+		r.offerKinds("", command.Who)
 	default:
 		span := res.Until.Sub(ev.At)
 		if res.Notice == rooms.LeftIdle {
@@ -104,6 +107,8 @@ var answers = map[rooms.Notice]answer{ //nolint:exhaustive // newReply has the o
 	rooms.NoRoom:     {phrase.RoomUnknown, []command.Kind{command.Rooms}},
 	rooms.Renamed:    {phrase.NameChanged, nil},
 	rooms.NameTaken:  {phrase.NameTaken, nil},
+	rooms.NameHouse:  {phrase.NameHouse, nil},
+	rooms.NameOften:  {phrase.NameOften, nil},
 	rooms.NoMember:   {phrase.NoMember, []command.Kind{command.Who}},
 	rooms.Oneself:    {phrase.BlockSelf, nil},
 	rooms.Blocked:    {phrase.Blocked, []command.Kind{command.Unblock}},
@@ -165,7 +170,8 @@ func (r *reply) list(res rooms.Result) {
 	}
 }
 
-// who names the members, and offers to block each of the others.
+// who names the members, each with its number, and offers to block each of the
+// others.
 func (r *reply) who(res rooms.Result) {
 	room := roomName(res.Room)
 	if res.Count == 0 {
@@ -173,7 +179,11 @@ func (r *reply) who(res rooms.Result) {
 		r.offerKinds("", command.Rooms)
 		return
 	}
-	r.say(phrase.Who, phrase.Args{"room": room, "n": len(res.Names), "names": strings.Join(res.Names, ", ")})
+	lines := make([]string, len(res.Names))
+	for i, name := range res.Names {
+		lines[i] = strconv.Itoa(i+1) + ". " + name // one a line, because a name may hold a comma
+	}
+	r.say(phrase.Who, phrase.Args{"room": room, "n": len(res.Names), "names": strings.Join(lines, "\n")})
 	for _, name := range res.Names {
 		if name != res.Name {
 			r.offer(phrase.ButtonBlock, phrase.Args{"name": name}, command.Command{Kind: command.Block, Name: name})

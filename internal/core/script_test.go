@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,6 +152,8 @@ func (s *player) line(t *testing.T, line string) {
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
+	case what == "reports":
+		s.reports(t)
 	case strings.HasPrefix(what, "ban "):
 		if err := s.store.Ban(t.Context(), "p", what[4:], time.UnixMilli(s.now.Load()).Add(24*time.Hour)); err != nil {
 			t.Fatalf("%s: %v", line, err)
@@ -161,7 +164,22 @@ func (s *player) line(t *testing.T, line string) {
 	s.await(t)
 }
 
-var spoken = regexp.MustCompile(`^(\w+)(?:\((\w+)\))?: (tap )?(.*)$`)
+// reports writes what the operators see.
+func (s *player) reports(t *testing.T) {
+	t.Helper()
+	list, err := s.store.Reports(t.Context(), "p", rooms.ReportView{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range list {
+		fmt.Fprintf(&s.told, "    %s about %s, %s in room %d, times %d\n", r.Reporter, r.Accused, r.Name, r.Room, r.Times)
+		for _, text := range r.Texts {
+			fmt.Fprintf(&s.told, "        %s %s\n", text.At.Format("15:04:05"), strings.ReplaceAll(text.Text, "\n", " / "))
+		}
+	}
+}
+
+var spoken = regexp.MustCompile(`^(\w+)(?:\((\w+)\))?(?:@(\d+)s)?: (tap )?(.*)$`)
 
 var attached = regexp.MustCompile(`\[(\w+) (\S+)\]`)
 
@@ -181,9 +199,16 @@ func (s *player) event(t *testing.T, what string) message.Event {
 		if parts == nil {
 			t.Fatalf("cannot read %q", what)
 		}
-		ev.Kind, ev.User, ev.Locale, ev.Text = message.KindMessage, parts[1], parts[2], parts[4]
+		ev.Kind, ev.User, ev.Locale, ev.Text = message.KindMessage, parts[1], parts[2], strings.ReplaceAll(parts[5], "⏎", "\n")
 		if parts[3] != "" {
-			ev.Kind, ev.Payload, ev.Title, ev.Text = message.KindPostback, parts[4], "a button", ""
+			age, err := strconv.Atoi(parts[3])
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			ev.Time -= int64(age) * 1000
+		}
+		if parts[4] != "" {
+			ev.Kind, ev.Payload, ev.Title, ev.Text = message.KindPostback, parts[5], "a button", ""
 		}
 		for _, a := range attached.FindAllStringSubmatch(ev.Text, -1) {
 			ev.Attachments = append(ev.Attachments, message.Attachment{Type: a[1], URL: a[2]})

@@ -33,6 +33,16 @@ func relay(attachments []message.Attachment) (files []file, more int) {
 	return files, more
 }
 
+// Links returns the addresses of the attachments that can be relayed.
+func Links(attachments []message.Attachment) (links []string) {
+	for _, a := range attachments {
+		if relayable(a.URL) && len(links) < maxAttachments {
+			links = append(links, a.URL)
+		}
+	}
+	return links
+}
+
 // relayOne makes an attachment a message of its quota class. A sticker is
 // relayed as a picture. The Send API has no type for some attachments, such as a
 // reel or a shared link; their address is relayed as text.

@@ -3,6 +3,8 @@
 //   - the same event, name and members always make the same messages with the
 //     same ids, by which an event that is handled twice is recognised;
 //   - a sender never gets a copy of its own message;
+//   - only the beginning of a text looks like "Name: text". Its other lines begin
+//     with a mark, also where several texts go out as one message;
 //   - what users write may be joined with other lines of the conversation. Files,
 //     links that stand for files, and chatclub's own answers may not;
 //   - every text is clean as package plaintext defines it, at most MaxText long
@@ -13,6 +15,9 @@
 package fanout
 
 import (
+	"slices"
+	"strings"
+
 	"chatclub/internal/message"
 	"chatclub/internal/phrase"
 	"chatclub/internal/plaintext"
@@ -28,6 +33,13 @@ const (
 	// maxAttachments bounds the attachments of one message. Messenger's own
 	// clients stop at 30.
 	maxAttachments = 30
+)
+
+// The marks are arrows, with which no name begins (plaintext.Name). So what stands
+// behind them cannot pass for another member's text, nor a name for a mark.
+const (
+	continued = "↳ " // before each line but the first of a text
+	renamed   = "↻ " // before the line that tells of another name
 )
 
 // Said is a message as the other members get it. The zero value is no message.
@@ -55,7 +67,7 @@ func Say(ev message.Event, name, text string) (said Said, refused phrase.Key) {
 		return Said{}, ""
 	}
 	prefix := signature(name)
-	pieces := plaintext.Split(clean, MaxText-plaintext.Len(prefix))
+	pieces := plaintext.Split(markLines(clean), MaxText-plaintext.Len(prefix))
 	if len(pieces) > maxTexts {
 		return Said{}, phrase.TextLong
 	}
@@ -96,10 +108,37 @@ func address(ev message.Event, part message.Outbound, to string, i int) message.
 	return part
 }
 
-// signature returns the beginning of each text, with the sender's name. A name
-// in a script that runs from right to left is isolated, because it would change
-// places with the text behind it.
-func signature(name string) string {
+// Rename returns the line that tells the others that a member has another name. It
+// has no words, so that all members get the same text.
+func Rename(from, to string) Said {
+	return Said{parts: []message.Outbound{line(renamed + shown(from) + " → " + shown(to))}}
+}
+
+// Then returns the parts of s and behind them those of next.
+func (s Said) Then(next Said) Said { return Said{parts: slices.Concat(s.parts, next.parts)} }
+
+// markLines marks the lines of a clean text that have something in them, except
+// the first.
+func markLines(text string) string {
+	first, rest, ok := strings.Cut(text, "\n")
+	if !ok {
+		return text
+	}
+	lines := strings.Split(rest, "\n")
+	for i, l := range lines {
+		if l != "" {
+			lines[i] = continued + l
+		}
+	}
+	return first + "\n" + strings.Join(lines, "\n")
+}
+
+// signature returns the beginning of each text, with the sender's name.
+func signature(name string) string { return shown(name) + ": " }
+
+// shown returns a name as it is shown. One in a script that runs from right to
+// left is isolated, because it would change places with the text behind it.
+func shown(name string) string {
 	name, err := plaintext.Name(name)
 	if err != nil {
 		name = "Guest"
@@ -107,7 +146,7 @@ func signature(name string) string {
 	if plaintext.RightToLeft(name) {
 		name = "\u2068" + name + "\u2069"
 	}
-	return name + ": "
+	return name
 }
 
 func textPart(text string) message.Outbound {

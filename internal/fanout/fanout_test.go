@@ -56,8 +56,8 @@ func TestSay(t *testing.T) {
 		refused    phrase.Key
 	}{
 		{"text", "Ann", message.Event{Text: "Hello\nall"}, []string{"8", "9"}, []told{
-			{"p/m/8", "8", "text", "Ann: Hello\nall", ""},
-			{"p/m/9", "9", "text", "Ann: Hello\nall", ""},
+			{"p/m/8", "8", "text", "Ann: Hello\n↳ all", ""},
+			{"p/m/9", "9", "text", "Ann: Hello\n↳ all", ""},
 		}, ""},
 		{"alone", "Ann", message.Event{Text: "Hello"}, nil, nil, ""},
 		{"never to the sender", "Ann", message.Event{Text: "Hello"}, []string{"7"}, nil, ""},
@@ -100,13 +100,17 @@ func TestSay(t *testing.T) {
 
 		// Passed on, but made harmless.
 		{"controls", "A\n\x00 n\tn", message.Event{Text: "a\x00b\tc\r\n<b>\xff"}, []string{"8"}, []told{
-			{"p/m/8", "8", "text", "A n n: ab\tc\n<b>\ufffd", ""},
+			{"p/m/8", "8", "text", "A n n: ab\tc\n↳ <b>\ufffd", ""},
 		}, ""},
 		{"overrides", "Ann", message.Event{Text: "exe.\u202egpj"}, []string{"8"}, []told{{"p/m/8", "8", "text", "Ann: exe.gpj", ""}}, ""},
 		{"markup and metacharacters", "<i>", message.Event{Text: `<script>$(id)</script>'; DROP TABLE rooms; --`}, []string{"8"}, []told{
 			{"p/m/8", "8", "text", `<i>: <script>$(id)</script>'; DROP TABLE rooms; --`, ""},
 		}, ""},
 		{"a name from right to left", "محمد", message.Event{Text: "hi"}, []string{"8"}, []told{{"p/m/8", "8", "text", "\u2068محمد\u2069: hi", ""}}, ""},
+		{"a line that plays another", "Ann", message.Event{Text: "ok\nBob: bye\u2028Cy: me too\r\n\r\n Di: \u0085↳ Eve: hi"}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: ok\n↳ Bob: bye\n↳ Cy: me too\n\n↳  Di: \n↳ ↳ Eve: hi", ""},
+		}, ""},
+		{"a name that plays a line", "↳ Bob", message.Event{Text: "hi"}, []string{"8"}, []told{{"p/m/8", "8", "text", "Guest: hi", ""}}, ""},
 		{"a name that plays another", "Bob: hi\nAnn", message.Event{Text: "hi"}, []string{"8"}, []told{{"p/m/8", "8", "text", "Guest: hi", ""}}, ""},
 		{"no name", "", message.Event{Text: "hi"}, []string{"8"}, []told{{"p/m/8", "8", "text", "Guest: hi", ""}}, ""},
 	} {
@@ -269,5 +273,37 @@ func BenchmarkCopies(b *testing.B) {
 		if n := len(said.Copies(ev, others)); n != 99 {
 			b.Fatalf("Copies = %d, want 99", n)
 		}
+	}
+}
+
+// TestRename checks the line that tells of another name, and that no member can
+// write one.
+func TestRename(t *testing.T) {
+	t.Parallel()
+	ev := event(message.Event{Text: "hi\n↻ Cy → Di"})
+	said, _ := Say(ev, "↻ Ann → Bob", ev.Text)
+	want := []told{
+		{"p/m/8", "8", "text", "↻ Ann → \u2068محمد\u2069", ""},
+		{"p/m/8/1", "8", "text", "Guest: hi\n↳ ↻ Cy → Di", ""},
+	}
+	if diff := cmp.Diff(want, short(t, Rename("Ann", "محمد").Then(said).Copies(ev, []string{"7", "8"}))); diff != "" {
+		t.Errorf("Rename().Then(Say()): -want +got\n%s", diff)
+	}
+}
+
+// TestJoinedLines checks that of texts that go out as one message each line is
+// somebody's, or is marked.
+func TestJoinedLines(t *testing.T) {
+	t.Parallel()
+	var list []message.Outbound
+	for i, text := range []string{"ok\nBob: my number is 555", "\nBob: hello\n\nBob: bye\n", "one"} {
+		ev := event(message.Event{Text: text})
+		ev.ID = fmt.Sprint("m", i)
+		said, _ := Say(ev, "Ann", text)
+		list = append(list, said.Copies(ev, []string{"8"})...)
+	}
+	o, n := message.Join(list, 8)
+	if want := "Ann: ok\n↳ Bob: my number is 555\nAnn: Bob: hello\n\n↳ Bob: bye\nAnn: one"; o.Text != want || n != 3 {
+		t.Errorf("Join() = %q of %d, want %q of 3", o.Text, n, want)
 	}
 }

@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -106,12 +107,21 @@ func checkMessage(t failer, o message.Outbound) {
 	}
 }
 
-// checkParts checks the texts of one member: each begins with the same name, and
-// the rest of them joined is the text that was written.
+// checkParts checks the texts of one member. Each begins with the same name, and
+// the rest of them joined is the text that was written, with a mark on each line
+// but the first.
 func checkParts(t failer, text string, parts []string) {
 	want := plaintext.Clean(text)
 	if want == "" {
 		return
+	}
+	want = regexp.MustCompile(`\n([^\n])`).ReplaceAllString(want, "\n↳ $1")
+	for _, p := range parts {
+		for _, l := range strings.Split(p, "\n")[1:] {
+			if l != "" && !strings.HasPrefix(l, "↳ ") {
+				t.Fatalf("part %q, want a mark before %q", p, l)
+			}
+		}
 	}
 	prefix, _, _ := strings.Cut(parts[0], ": ")
 	prefix += ": "

@@ -88,7 +88,7 @@ func TestLists(t *testing.T) {
 		r.receive(t, "2", "b", command.Command{Text: "hi"})
 		r.receive(t, "3", "c", command.Command{Kind: command.Join, Room: "x"})
 		r.receive(t, "1", "d", command.Command{Kind: command.Report, Name: "guest 2"})
-		counts := map[rooms.RoomKey]rooms.Count{{Page: "p", Room: 1}: {Events: 2, Copies: 4}, {Page: "p", Room: 2}: {Copies: 1}}
+		counts := map[rooms.RoomKey]rooms.Count{{Page: "p", Room: 1}: {Events: 2, Copies: 4}, {Page: "p", Room: 1_000_000_001}: {Copies: 1}}
 		if err := r.store.AddCounts(t.Context(), counts); err != nil {
 			t.Fatal(err)
 		}
@@ -100,14 +100,14 @@ func TestLists(t *testing.T) {
 		r.wantAnswer(t, "GET", "/pages?after=p", "", 200, `{"pages":[]}`)
 		r.wantAnswer(t, "GET", "/rooms?page=p", "", 200, `{"page":"p","rooms":[`+
 			`{"room":1,"members":2,"messages_per_hour":2,"copies_per_hour":4,"opened":"2000-01-01T00:00:00Z"},`+
-			`{"room":2,"code":"x","members":1,"messages_per_hour":0,"copies_per_hour":1,"opened":"2000-01-01T00:00:00Z"}]}`)
+			`{"room":1000000001,"code":"x","members":1,"messages_per_hour":0,"copies_per_hour":1,"opened":"2000-01-01T00:00:00Z"}]}`)
 		r.wantAnswer(t, "GET", "/reports?page=p", "", 200,
-			`{"page":"p","reports":[{"reporter":"1","accused":"2","name":"Guest 2","room":1,"times":1,"at":"2000-01-01T00:00:00Z"}]}`)
+			`{"page":"p","reports":[{"reporter":"1","accused":"2","name":"Guest 2","room":1,"times":1,"at":"2000-01-01T00:00:00Z","texts":[{"at":"2000-01-01T00:00:00Z","text":"hi"}]}]}`)
 		r.receive(t, "2", "j", command.Command{Kind: command.Report, Name: "guest 1"})
 		r.wantAnswer(t, "GET", "/reports?page=p&limit=1", "", 200, `{"next":"946684800000/j","page":"p","reports":[`+
-			`{"reporter":"2","accused":"1","name":"Guest 1","room":1,"times":1,"at":"2000-01-01T00:00:00Z"}]}`)
+			`{"reporter":"2","accused":"1","name":"Guest 1","room":1,"times":1,"at":"2000-01-01T00:00:00Z","texts":[{"at":"2000-01-01T00:00:00Z","text":"hello"}]}]}`)
 		r.wantAnswer(t, "GET", "/reports?page=p&after=946684800000/j", "", 200, `{"page":"p","reports":[`+
-			`{"reporter":"1","accused":"2","name":"Guest 2","room":1,"times":1,"at":"2000-01-01T00:00:00Z"}]}`)
+			`{"reporter":"1","accused":"2","name":"Guest 2","room":1,"times":1,"at":"2000-01-01T00:00:00Z","texts":[{"at":"2000-01-01T00:00:00Z","text":"hi"}]}]}`)
 	})
 }
 
@@ -161,9 +161,9 @@ func TestBroadcasts(t *testing.T) {
 		r.receive(t, "3", "m3", command.Command{Kind: command.Join, Room: "x"})
 		long := strings.Repeat("word ", 500)
 		for request, want := range map[string]string{
-			`{"page":"p","text":"News!","id":"n1","rate":5}`:                                     `{"id":"n1","recipients":3,"state":"running"}`,
-			`{"page":"p","room":2,"text":"News!","id":"n2","deadline":"2000-01-01T02:00:00.5Z"}`: `{"id":"n2","recipients":1,"state":"running"}`,
-			`{"page":"p","text":"` + long + `","id":"n3","rate":1}`:                              `{"id":"n3","recipients":3,"state":"running"}`,
+			`{"page":"p","text":"News!","id":"n1","rate":5}`:                                              `{"id":"n1","recipients":3,"state":"running"}`,
+			`{"page":"p","room":1000000001,"text":"News!","id":"n2","deadline":"2000-01-01T02:00:00.5Z"}`: `{"id":"n2","recipients":1,"state":"running"}`,
+			`{"page":"p","text":"` + long + `","id":"n3","rate":1}`:                                       `{"id":"n3","recipients":3,"state":"running"}`,
 		} {
 			for range 2 { // the second time it is stored already
 				r.wantAnswer(t, "POST", "/broadcast", request, 202, want)
@@ -180,13 +180,13 @@ func TestBroadcasts(t *testing.T) {
 				t.Errorf("POST /broadcast of another %s = %d %s, want 409 that names the id", field, status, answer)
 			}
 		}
-		const n2 = `{"id":"n2","page":"p","room":2,"text":"News!","rate":30,` +
+		const n2 = `{"id":"n2","page":"p","room":1000000001,"text":"News!","rate":30,` +
 			`"deadline":"2000-01-01T02:00:00.5Z","created":"2000-01-01T00:00:00Z","recipients":1,"queued":0,"state":"`
 		r.wantAnswer(t, "GET", "/broadcasts/n2", "", 200, n2+`running"}`)
 		for range 2 {
 			r.wantAnswer(t, "DELETE", "/broadcasts/n2", "", 200, n2+`stopped"}`)
 		}
-		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","room":2,"text":"News!","id":"n2"}`, 202, `{"id":"n2","recipients":1,"state":"stopped"}`)
+		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","room":1000000001,"text":"News!","id":"n2"}`, 202, `{"id":"n2","recipients":1,"state":"stopped"}`)
 		r.wantAnswer(t, "GET", "/broadcasts?page=q", "", 404, `{"error":"page: unknown"}`)
 		if _, answer := r.ask(t, "GET", "/broadcasts?page=p&limit=2", ""); strings.Count(answer, `"recipients"`) != 2 || strings.Contains(answer, "text") {
 			t.Errorf("GET /broadcasts with a limit = %s, want 2 without texts", answer)

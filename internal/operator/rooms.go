@@ -49,6 +49,15 @@ type reportJSON struct {
 	Room     int       `json:"room"`
 	Times    int       `json:"times"` // how often the reporter reported the accused
 	At       time.Time `json:"at"`    // the last time
+	// What the accused wrote in the room in the day before a report, the oldest
+	// first.
+	Texts []textJSON `json:"texts"`
+}
+
+// textJSON is a text with the addresses of attachments behind it, and when it came.
+type textJSON struct {
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
 }
 
 func (h *Handler) getReports(r *http.Request) (any, error) {
@@ -66,7 +75,10 @@ func (h *Handler) getReports(r *http.Request) (any, error) {
 	}
 	list := make([]reportJSON, len(reports))
 	for i, v := range reports {
-		list[i] = reportJSON{v.Reporter, v.Accused, v.Name, v.Room, v.Times, v.At}
+		list[i] = reportJSON{v.Reporter, v.Accused, v.Name, v.Room, v.Times, v.At, []textJSON{}}
+		for _, text := range v.Texts {
+			list[i].Texts = append(list[i].Texts, textJSON(text))
+		}
 	}
 	answer := map[string]any{"page": page, "reports": list}
 	if len(reports) == limit {

@@ -29,7 +29,9 @@ const (
 // Texts about names.
 const (
 	NameChanged Key = "name_changed" // {name}
-	NameTaken   Key = "name_taken"   // {name}
+	NameTaken   Key = "name_taken"   // {name}: another has it, or had it in the last day
+	NameHouse   Key = "name_house"   // {name}: nobody may choose it
+	NameOften   Key = "name_often"   // {for}: too many names, no other for so long
 	NameInvalid Key = "name_invalid"
 	NameLong    Key = "name_long"  // {max} characters
 	NameUsage   Key = "name_usage" // /name without a name
@@ -43,7 +45,8 @@ const (
 	Unblocked    Key = "unblocked"     // {name}
 	UnblockUsage Key = "unblock_usage" // /unblock without a name
 	NotBlocked   Key = "not_blocked"   // {name}: the user had not blocked that member
-	NoMember     Key = "no_member"     // {name}: the room has no such member
+	NoMember     Key = "no_member"     // {name}: nobody called so is in the room, or was in the last day
+	NoNumber     Key = "no_number"     // {number}: the list that the user saw has no such number
 	Muted        Key = "muted"         // {for}: no messages for so long
 	Unmuted      Key = "unmuted"
 	MuteUsage    Key = "mute_usage" // {min}, {max}: /mute with something that is no duration

@@ -141,7 +141,7 @@ func TestText(t *testing.T) {
 		{"es-419", Where, Args{"room": 3, "n": 2}, "Estás en la sala 3 con 2 personas más."},
 		// Braces within a value mean nothing.
 		{"en", RoomFull, Args{"room": "{next}", "next": "{room}{"}, "Room {next} is full, so you are in room {room}{."},
-		{"en", NameTaken, nil, "Somebody here is called {name} already. Please choose another name."},
+		{"en", NameTaken, nil, "{name} is the name of somebody who is or was here, or looks like it. Please choose another name."},
 		{"en", "nothing", nil, "nothing"},
 	} {
 		if got := Text(tt.locale, tt.key, tt.args); got != tt.want {

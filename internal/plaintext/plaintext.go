@@ -1,8 +1,9 @@
 // Package plaintext makes a user's text safe to show to others. Clean and Name
 // return valid UTF-8 without control characters, and without the direction
 // controls that make a line read other than it is written. Name also returns
-// one line of visible characters that cannot be taken for "Name: text". Split
-// cuts a text into pieces that are the same text when joined.
+// one line of visible characters that cannot be taken for "Name: text".
+// Skeletons says which names look alike. Split cuts a text into pieces that are
+// the same text when joined.
 //
 // Markup, quotes and metacharacters of shells or SQL stay as they are. Text is
 // only data in this program and is never executed.
@@ -33,7 +34,7 @@ const (
 
 // The reasons why a name cannot be used.
 var (
-	ErrNameInvalid = errors.New("name holds nothing visible, a colon or a slash in front")
+	ErrNameInvalid = errors.New("name holds nothing visible, a colon, or a slash or arrow in front")
 	ErrNameLong    = errors.New("name is too long")
 )
 
@@ -132,7 +133,9 @@ func Blank(r rune) bool {
 // MaxName runes. It is in Unicode's normal form C, so the way in which an accent
 // was written does not matter. A name never holds a colon or a character that
 // looks like one, because a colon separates name and text. It never begins with
-// a slash, because commands do. The error is ErrNameInvalid or ErrNameLong.
+// a slash, because commands do, nor with an arrow or a piece of a frame, because
+// lines that are not the beginning of a text do. The error is ErrNameInvalid or
+// ErrNameLong.
 func Name(s string) (string, error) {
 	var b strings.Builder
 	for _, r := range Clean(s) {
@@ -148,7 +151,7 @@ func Name(s string) (string, error) {
 	}
 	name := strings.Join(strings.Fields(limitMarks(norm.NFC.String(b.String()))), " ")
 	switch {
-	case !strings.ContainsFunc(name, nameable), strings.ContainsRune(slashes, first(name)), unicode.Is(unicode.M, first(name)):
+	case !strings.ContainsFunc(name, nameable), strings.ContainsRune(slashes, first(name)), unicode.In(first(name), unicode.M, arrows):
 		return "", ErrNameInvalid
 	case utf8.RuneCountInString(name) > MaxName:
 		return "", ErrNameLong
@@ -171,6 +174,23 @@ const (
 	colons  = ":\u02d0\u02f8\u0589\u05c3\u2236\ua789\ufe13\ufe30\ufe55\uff1a"
 	slashes = "/\u2044\u2215\uff0f"
 )
+
+// arrows holds arrows, and the corners and lines of frames.
+var arrows = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{0x2190, 0x21ff, 1},
+		{0x2500, 0x257f, 1},
+		{0x2794, 0x2794, 1},
+		{0x2798, 0x27be, 1},
+		{0x27f0, 0x27ff, 1},
+		{0x2900, 0x297f, 1},
+		{0x2b00, 0x2b11, 1},
+		{0x2b30, 0x2b4f, 1},
+		{0x2b5a, 0x2bb9, 1},
+		{0xffe8, 0xffec, 1},
+	},
+	R32: []unicode.Range32{{0x1f500, 0x1f504, 1}, {0x1f519, 0x1f51d, 1}, {0x1f800, 0x1f8ff, 1}},
+}
 
 // nameable reports whether r alone can be a name: a letter, a digit or a
 // picture, but not punctuation.

@@ -79,6 +79,12 @@ func TestName(t *testing.T) {
 		{"Bob\u2236", "", ErrNameInvalid},
 		{"/who", "", ErrNameInvalid},
 		{"／who", "", ErrNameInvalid},
+		{"↳ Bob", "", ErrNameInvalid},
+		{"\u200b⤷ Bob", "", ErrNameInvalid},
+		{"└ Bob", "", ErrNameInvalid},
+		{"🔄 Ann", "", ErrNameInvalid},
+		{"Ann → Bob", "Ann → Bob", nil},
+		{"⭐ Ann", "⭐ Ann", nil},
 		{strings.Repeat("x", 64<<10), "", ErrNameLong},
 	} {
 		if got, err := Name(tt.in); got != tt.want || !errors.Is(err, tt.err) {

@@ -15,7 +15,8 @@ type Event struct {
 	At      time.Time // when it happened, by the platform's clock
 	Lang    string    // the user's language if the event has it, else ""
 	Command command.Command
-	Idle    bool // the event is not of the user, who has been silent for Config.Idle; Command does not count
+	Files   []string // of a message: the addresses of what is attached, for reports
+	Idle    bool     // the event is not of the user, who has been silent for Config.Idle; Command does not count
 }
 
 // IsMessage reports whether the event is a message for the members of a room.
@@ -58,10 +59,12 @@ const (
 	Nowhere    Notice = "nowhere"     // its action needs a room, and it is in none
 	RoomList   Notice = "rooms"       // Rooms, of Count
 	NoRoom     Notice = "no_room"     // there is no room Subject
-	Renamed    Notice = "renamed"     // its name is Name now
-	NameTaken  Notice = "name_taken"  // Subject is another member's name
+	Renamed    Notice = "renamed"     // its name is Name now; Was was its name in Room
+	NameTaken  Notice = "name_taken"  // Subject looks like the name of another who is here, or was in the last day
+	NameHouse  Notice = "name_house"  // Subject looks like a name that no user may have
+	NameOften  Notice = "name_often"  // it had too many names in Room in the last day; it can have another one at Until
 	Members    Notice = "who"         // Names are in Room, its own among them
-	NoMember   Notice = "no_member"   // its room has no member of the name Subject
+	NoMember   Notice = "no_member"   // nobody of the name or number Subject is here, or was in the last day
 	Oneself    Notice = "oneself"     // Subject is its own name
 	Blocked    Notice = "blocked"     // it and Subject get no more messages from each other
 	Unblocked  Notice = "unblocked"   // it and Subject get messages from each other again
@@ -91,11 +94,12 @@ type Listed struct {
 // Its JSON is stored until Done, so the names of the fields there never change.
 type Result struct {
 	Status   Status `json:"-"`
-	Rejected bool   `json:"held,omitempty"`   // it had no effect: the user floods or is banned
+	Rejected bool   `json:"held,omitempty"`   // it had no effect: the user floods, is banned, or has left since
 	Paused   bool   `json:"paused,omitempty"` // no message may be sent because of it: the page is paused
 	Joined   bool   `json:"joined,omitempty"` // it brought the user into Room
 	Room     Room   `json:"room"`             // the user's room after the event, or the one that it left
 	Name     string `json:"name,omitempty"`   // the user's name there
+	Was      string `json:"was,omitempty"`    // the name under which Room knew the user before, if the others must be told
 	Lang     string `json:"lang,omitempty"`   // the user's language; "" if it is unknown
 	Notice   Notice `json:"notice,omitempty"`
 
@@ -105,7 +109,7 @@ type Result struct {
 	Rooms   []Listed  `json:"rooms,omitempty"`
 	Until   time.Time `json:"until,omitzero"`
 
-	// Relay holds the recipients of a message's copies: PSIDs, sorted. It is nil
-	// for commands.
+	// Relay holds the recipients of a message's copies, and of the word that the
+	// user has another name: PSIDs, sorted. It is nil for other commands.
 	Relay []string `json:"relay,omitempty"`
 }

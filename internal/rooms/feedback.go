@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -24,7 +25,7 @@ func (s *Store) Gone(ctx context.Context, page, psid string, at time.Time) error
 		if !found || u.lastInbound > at.UnixMilli() {
 			return nil
 		}
-		return evict(ctx, tx, page, psid)
+		return s.evict(ctx, tx, u)
 	})
 	if err != nil {
 		return fmt.Errorf("leave room: %w", classify(err))
@@ -32,22 +33,24 @@ func (s *Store) Gone(ctx context.Context, page, psid string, at time.Time) error
 	return nil
 }
 
-// evict takes a user, whose row is locked, out of its room and commits, with the
-// other writes behind that.
-func evict(ctx context.Context, tx transaction, page, psid string, writes ...query) error {
-	isMember, number := false, int64(0)
+// evict takes a user, whose row is locked, out of its room, saves it and commits,
+// with the other writes behind that.
+func (s *Store) evict(ctx context.Context, tx transaction, u user, more ...query) error {
+	isMember := false
+	var in membership
 	err := tx.run(
 		ctx,
-		query{sql: `UPDATE pages SET guests = guests WHERE page = $1`, args: []any{page}},
-		one(&isMember, `SELECT room FROM members WHERE page = $1 AND psid = $2`, []any{page, psid}, &number),
+		query{sql: `UPDATE pages SET guests = guests WHERE page = $1`, args: []any{u.page}},
+		one(&isMember, `SELECT room, name FROM members WHERE page = $1 AND psid = $2`, []any{u.page, u.psid}, &in.Number, &in.name),
 	)
 	if err != nil {
 		return err
 	}
+	var writes []query
 	if isMember {
-		writes = append(vacate(page, psid, int(number)), writes...)
+		writes = u.vacate(in, s.cfg.Now())
 	}
-	return tx.commit(ctx, writes...)
+	return tx.commit(ctx, slices.Concat(writes, []query{u.save()}, more)...)
 }
 
 // CloseWindow records that the platform refused to send to a user at that time,

@@ -62,26 +62,34 @@ func (s *Store) forget(ctx context.Context, page, psid string, idle int64) (foun
 		if !found || u.lastInbound > idle {
 			return nil // without a row in people nothing is kept of a user
 		}
-		writes := forgetting(page, psid)
+		writes := s.forgetting(page, psid)
 		if u.bannedUntil > s.cfg.Now().UnixMilli() {
 			banned := user{page: page, psid: psid, lastNumber: 1, bannedUntil: u.bannedUntil, banTold: u.banTold}
 			writes = append(writes, banned.save())
 		} else {
 			writes = append(writes, query{sql: `DELETE FROM people WHERE page = $1 AND psid = $2`, args: []any{page, psid}})
 		}
-		return evict(ctx, tx, page, psid, writes...)
+		return s.evict(ctx, tx, u, writes...)
 	})
 	return found, err
 }
 
 // forgetting returns the statements that delete what is kept of a user beside its
 // own row and its membership.
-func forgetting(page, psid string) []query {
+func (s *Store) forgetting(page, psid string) []query {
+	find := "INSTR"
+	if s.postgres {
+		find = "STRPOS"
+	}
 	var list []query
 	for _, sql := range []string{
 		`DELETE FROM blocks WHERE page = $1 AND blocker = $2`,
 		`DELETE FROM blocks WHERE page = $1 AND blocked = $2`,
-		`DELETE FROM reports WHERE page = $1 AND (reporter = $2 OR accused = $2)`,
+		`DELETE FROM reports WHERE page = $1 AND (reporter = $2 OR accused = $2)`, // with the texts
+		`DELETE FROM past_names WHERE page = $1 AND psid = $2`,
+		`UPDATE processed_events SET psid = NULL, room = NULL, text = NULL WHERE page = $1 AND psid = $2 AND text IS NOT NULL`,
+		// The lists in which the user stands are shown anew.
+		`DELETE FROM shown_members WHERE page = $1 AND (psid = $2 OR ` + find + `(members, CAST($2 AS TEXT)) > 0)`,
 		// The id of an event by which it left its room holds its own. LIKE would take
 		// that for a pattern.
 		`DELETE FROM processed_events

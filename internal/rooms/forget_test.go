@@ -57,6 +57,8 @@ func gossip(t *testing.T, s *Store) string {
 	does(t, s, victim, command.Block, "Ana")
 	does(t, s, victim, command.Report, "Ana")
 	does(t, s, "a", command.Report, "Guest 1")
+	does(t, s, "a", command.Who, "")
+	says(t, s, victim)
 	receive(t, s, Event{User: victim, ID: "idle/" + victim + "/1", Idle: true})
 	b := news("cast")
 	add(t, s, b)

@@ -2,9 +2,8 @@ package rooms
 
 import (
 	"context"
-	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	"chatclub/internal/command"
 	"chatclub/internal/plaintext"
@@ -76,13 +75,10 @@ func (e *eventTx) move(ctx context.Context, to Room) error {
 	}
 	e.vacate()
 	now := e.s.cfg.Now().UnixMilli()
-	var taken []string
+	var n roomNames
 	e.relay = nil
 	if !isNew {
-		queries := []query{column(&taken, `SELECT name_key FROM members WHERE page = $1 AND room = $2`, e.ev.Page, int64(room.Number))}
-		if e.ev.IsMessage() {
-			queries = append(queries, e.loadRelay(`$6`, int64(room.Number)))
-		}
+		queries := append(e.loadNames(&n, room.Number, candidates(e.user.name)), e.loadRelay(`$6`, int64(room.Number)))
 		if err := e.tx.run(ctx, queries...); err != nil {
 			return err
 		}
@@ -90,24 +86,27 @@ func (e *eventTx) move(ctx context.Context, to Room) error {
 	} else {
 		e.write(`INSERT INTO rooms (page, number, code, members, created_at) VALUES ($1, $2, $3, 1, $4)`,
 			e.ev.Page, int64(room.Number), room.Code, now)
-		e.write(`UPDATE pages SET last_room = $2 WHERE page = $1`, e.ev.Page, int64(room.Number))
+		e.write(`UPDATE pages SET `+counterOf(room)+` = $2 WHERE page = $1`, e.ev.Page, int64(room.Number))
 	}
-	name := freeName(e.user.name, taken)
+	name := n.free(e.user.name)
+	if len(n.own) > 0 && n.own[0].name != name {
+		e.res.Was, e.res.Relay = n.own[0].name, sorted(e.relay)
+	}
 	e.write(`INSERT INTO members (page, room, psid, name, name_key, joined_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 		e.ev.Page, int64(room.Number), e.ev.User, name, plaintext.Fold(name), now)
 	e.user.lastNumber, e.user.lastCode = int64(room.Number), room.Code
 	if room.Code != "" {
 		e.user.lastNumber = 0 // the rooms of a code come and go, and their numbers with them
 	}
-	e.res.Joined, e.res.Notice, e.res.Room, e.res.Name, e.res.Count = true, Welcome, room, name, len(taken)
+	e.res.Joined, e.res.Notice, e.res.Room, e.res.Name, e.res.Count = true, Welcome, room, name, n.members
 	return nil
 }
 
 // lockPage locks the page's row, so that no other user joins, leaves or changes
-// its name meanwhile. It names a user who has no name yet.
+// its name meanwhile. It names a user who has no name that it may have.
 func (e *eventTx) lockPage(ctx context.Context) error {
 	guests, unnamed := int64(0), int64(0)
-	if e.user.name == "" {
+	if !e.user.hasName() {
 		unnamed = 1
 	}
 	err := e.tx.run(ctx, one(nil, `
@@ -124,23 +123,44 @@ func (e *eventTx) lockPage(ctx context.Context) error {
 func (e *eventTx) find(ctx context.Context, to Room) (room Room, isNew bool, err error) {
 	var number *int64
 	var last, highest int64
+	first, end := int64(1), int64(firstCode) // the numbers of its kind
+	if to.Code != "" {
+		first, end = firstCode, never
+	}
 	const free = `SELECT number FROM rooms WHERE page = $1 AND code = $2 AND members < $4 AND number `
 	err = e.tx.run(
 		ctx,
 		one(nil, `SELECT COALESCE((`+free+`>= $3 ORDER BY number LIMIT 1), (`+free+`< $3 ORDER BY number LIMIT 1))`,
 			[]any{e.ev.Page, to.Code, int64(to.Number), int64(e.s.cfg.Capacity)}, &number),
-		// Both, because a core of the version before does not write last_room.
-		one(nil, `SELECT p.last_room, (SELECT COALESCE(MAX(number), 0) FROM rooms WHERE page = $1) FROM pages p WHERE p.page = $1`,
-			[]any{e.ev.Page}, &last, &highest),
+		// Both, because cores of versions before do not write all counters.
+		one(nil, `SELECT p.`+counterOf(to)+`, (SELECT COALESCE(MAX(number), 0) FROM rooms WHERE page = $1 AND number >= $2 AND number < $3) FROM pages p WHERE p.page = $1`,
+			[]any{e.ev.Page, first, end}, &last, &highest),
 	)
 	if number != nil {
 		return Room{Number: int(*number), Code: to.Code}, false, err
 	}
-	return Room{Number: int(max(last, highest)) + 1, Code: to.Code}, true, err
+	if last >= end { // an older core counted from a room by code
+		last = 0
+	}
+	return Room{Number: int(max(first-1, last, highest)) + 1, Code: to.Code}, true, err
+}
+
+// firstCode is the first number of a room by code. Public rooms are numbered from
+// 1, without gaps by rooms that nobody can see.
+const firstCode = 1_000_000_001
+
+// counterOf returns the column that holds the highest number given to a room of
+// that kind.
+func counterOf(r Room) string {
+	if r.Code != "" {
+		return "last_code_room"
+	}
+	return "last_room"
 }
 
 // leave takes the user out of its room by its own wish.
 func (e *eventTx) leave(ctx context.Context) error {
+	e.user.leftAt = max(e.user.leftAt, e.at)
 	if e.in.Number == 0 {
 		e.res.Notice = Nowhere
 		return nil
@@ -175,35 +195,20 @@ func (e *eventTx) vacate() {
 	if e.in.Number == 0 {
 		return
 	}
-	e.writes = append(e.writes, vacate(e.ev.Page, e.ev.User, e.in.Number)...)
+	e.writes = append(e.writes, e.user.vacate(e.in, e.s.cfg.Now())...)
 	e.in = membership{}
 }
 
-// vacate returns the statements that take a member out of its room. An empty
-// room with a code is deleted, because users could otherwise fill the table
-// with codes.
-func vacate(page, psid string, number int) []query {
-	return []query{
-		{sql: `DELETE FROM members WHERE page = $1 AND psid = $2`, args: []any{page, psid}},
-		{sql: `UPDATE rooms SET members = members - 1 WHERE page = $1 AND number = $2`, args: []any{page, int64(number)}},
-		{sql: `DELETE FROM rooms WHERE page = $1 AND number = $2 AND members = 0 AND code <> ''`, args: []any{page, int64(number)}},
-	}
-}
-
-// freeName returns the name, with the lowest number behind it that makes it free
-// if it is taken. taken holds fewer than MaxCapacity folded names.
-func freeName(name string, taken []string) string {
-	candidate := name
-	for n := 2; slices.Contains(taken, plaintext.Fold(candidate)); n++ {
-		candidate = numbered(name, n)
-	}
-	return candidate
-}
-
-// numbered returns the name with a number behind it, shortened to fit.
-func numbered(name string, n int) string {
-	suffix := " " + strconv.Itoa(n)
-	runes := []rune(name)
-	runes = runes[:min(len(runes), plaintext.MaxName-len(suffix))]
-	return strings.TrimSpace(string(runes)) + suffix
+// vacate returns the statements that take a member out of its room, and notes
+// that it left. An empty room with a code is deleted, because users could
+// otherwise fill the table with codes.
+func (u *user) vacate(in membership, now time.Time) []query {
+	number := int64(in.Number)
+	u.leftRoom, u.leftUntil = number, now.Add(nameKept).UnixMilli()
+	return append(
+		u.keepName(in, now),
+		query{sql: `DELETE FROM members WHERE page = $1 AND psid = $2`, args: []any{u.page, u.psid}},
+		query{sql: `UPDATE rooms SET members = members - 1 WHERE page = $1 AND number = $2`, args: []any{u.page, number}},
+		query{sql: `DELETE FROM rooms WHERE page = $1 AND number = $2 AND members = 0 AND code <> ''`, args: []any{u.page, number}},
+	)
 }

@@ -42,8 +42,8 @@ func TestMigrateKeeps(t *testing.T) {
 		if diff := cmp.Diff(Result{Joined: true, Room: public(2), Name: "Guest 3", Notice: Welcome}, says(t, s, "c")); diff != "" {
 			t.Errorf("message of a newcomer: -want +got\n%s", diff)
 		}
-		if got := does(t, s, "a", command.Name, "guest 2").Notice; got != NameTaken {
-			t.Errorf("Rename to an old name = %q, want %q", got, NameTaken)
+		if got := does(t, s, "a", command.Name, "guest 2").Notice; got != NameHouse {
+			t.Errorf("Rename to an old name = %q, want %q", got, NameHouse)
 		}
 	})
 }

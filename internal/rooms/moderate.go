@@ -14,6 +14,14 @@ type ReportView struct {
 	Page, Reporter, Accused, Name string
 	Room, Times                   int
 	At                            time.Time // of the last report, as are Name and Room
+	Texts                         []ReportedText
+}
+
+// ReportedText is what the accused wrote in the room in the day before a report,
+// as far as it is kept.
+type ReportedText struct {
+	At   time.Time
+	Text string
 }
 
 // Reports returns at most limit reports of a page, the latest first. With an
@@ -26,18 +34,33 @@ func (s *Store) Reports(ctx context.Context, page string, after ReportView, limi
 		before = after.At.UnixMilli()
 	}
 	exists := false
-	err := s.do(ctx, s.knows(&exists, page), all(&list, `
-		SELECT event_id, page, reporter, accused, name, room, times, at FROM reports
-		WHERE page = $1 AND (at, event_id) < ($2, $3) ORDER BY at DESC, event_id DESC LIMIT $4`,
-		[]any{page, before, after.ID, int64(limit)},
+	texts := map[string][]ReportedText{} // by report
+	const these = ` FROM reports WHERE page = $1 AND (at, event_id) < ($2, $3) ORDER BY at DESC, event_id DESC LIMIT $4`
+	args := []any{page, before, after.ID, int64(limit)}
+	err := s.do(ctx, s.knows(&exists, page), all(&list, `SELECT event_id, page, reporter, accused, name, room, times, at`+these, args,
 		func(r row, v *ReportView) error {
 			var at int64
 			err := r.Scan(&v.ID, &v.Page, &v.Reporter, &v.Accused, &v.Name, &v.Room, &v.Times, &at)
 			v.At = time.UnixMilli(at).UTC()
 			return err
-		}))
+		}), query{
+		sql: `
+		SELECT t.report, t.at, t.text FROM report_texts t JOIN (SELECT event_id` + these + `) r ON r.event_id = t.report
+		WHERE t.page = $1 ORDER BY t.at, t.event_id`,
+		args: args,
+		scan: func(r row) error {
+			var report, text string
+			var at int64
+			err := r.Scan(&report, &at, &text)
+			texts[report] = append(texts[report], ReportedText{time.UnixMilli(at).UTC(), text})
+			return err
+		},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("select reports: %w", classify(err))
+	}
+	for i := range list {
+		list[i].Texts = texts[list[i].ID]
 	}
 	if !exists {
 		return nil, fmt.Errorf("page: %w", ErrUnknown)
@@ -70,7 +93,7 @@ func (s *Store) Ban(ctx context.Context, page, psid string, until time.Time) err
 		if u.bannedUntil <= s.cfg.Now().UnixMilli() {
 			return tx.commit(ctx, u.save())
 		}
-		return evict(ctx, tx, page, psid, u.save())
+		return s.evict(ctx, tx, u)
 	})
 	if err != nil {
 		return fmt.Errorf("ban user: %w", classify(err))

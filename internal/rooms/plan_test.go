@@ -46,12 +46,12 @@ func crowded(t *testing.T) (*Store, *pgx.Conn) {
 	return s, conn
 }
 
-// person returns the id of a person of the crowd, counted from 1.
-func person(n int) string { return fmt.Sprint(7200000000000000 + n) }
+// personID returns the id of a person of the crowd, counted from 1.
+func personID(n int) string { return fmt.Sprint(7200000000000000 + n) }
 
-// buffers returns how many of PostgreSQL's buffers a query reads, by the plan for its
+// buffersOf returns how many of PostgreSQL's buffers a query reads, by the plan for its
 // arguments and by the one for any arguments. A prepared statement may have either.
-func buffers(t *testing.T, conn *pgx.Conn, q query) int {
+func buffersOf(t *testing.T, conn *pgx.Conn, q query) int {
 	t.Helper()
 	most := 0
 	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
@@ -99,11 +99,11 @@ func TestRecipientsCost(t *testing.T) {
 	t.Parallel()
 	s, conn := crowded(t)
 	for _, room := range []int{0, crowd / 100} {
-		for _, cursor := range []string{"", person(crowd / 2), person(crowd - 40), person(crowd - 1), person(crowd)} {
+		for _, cursor := range []string{"", personID(crowd / 2), personID(crowd - 40), personID(crowd - 1), personID(crowd)} {
 			q := s.Broadcasts().recipients(Lookup{Broadcast{Page: "big", Room: room, Cursor: cursor}, 31}, new([]string))
 			// Each recipient is a row of two tables in any order on disk, and of their
 			// indexes. A whole room has 100.
-			if got := buffers(t, conn, q); got > 500 {
+			if got := buffersOf(t, conn, q); got > 500 {
 				t.Errorf("buffers of the next recipients of room %d behind %q = %d, want at most 500", room, cursor, got)
 			}
 		}
@@ -114,7 +114,7 @@ func TestRecipientsCost(t *testing.T) {
 func TestEventCost(t *testing.T) {
 	t.Parallel()
 	s, conn := crowded(t)
-	e := &eventTx{s: s, ev: Event{Page: "big", User: person(crowd / 2), ID: "1", Command: command.Command{}}, at: noon.UnixMilli()}
+	e := &eventTx{s: s, ev: Event{Page: "big", User: personID(crowd / 2), ID: "1", Command: command.Command{}}, at: noon.UnixMilli()}
 	e.user = user{page: e.ev.Page, psid: e.ev.User}
 	for name, q := range map[string]query{
 		"user":       e.user.load(new(bool), s.db.lock()),
@@ -122,7 +122,7 @@ func TestEventCost(t *testing.T) {
 		"relay":      e.loadRelay(ownRoom),
 	} {
 		// The 100 members of a room, each by an index of two or three levels.
-		if got := buffers(t, conn, q); got > 600 {
+		if got := buffersOf(t, conn, q); got > 600 {
 			t.Errorf("buffers of %s = %d, want at most 600", name, got)
 		}
 	}

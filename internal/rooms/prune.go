@@ -26,8 +26,8 @@ const reportsKept = 90 * 24 * time.Hour
 // it.
 const peopleKept = 365 * 24 * time.Hour
 
-// Prune deletes the events received before that time, and old counts, reports
-// and broadcasts. It returns how many events it deleted. A deleted event that is
+// Prune deletes the events received before that time, and old counts, names,
+// reports with their texts, and broadcasts. It returns how many events it deleted. A deleted event that is
 // repeated counts as a new one. Several cores may prune at once. Prune has no time
 // limit.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
@@ -38,6 +38,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 		arg               int64
 	}{
 		{"reports", "page, event_id", "at < $1 ORDER BY at", now.Add(-reportsKept).UnixMilli()},
+		{"past_names", "page, room, skeleton", "until < $1 ORDER BY until", now.UnixMilli()},
+		{"shown_members", "page, psid", "at < $1 ORDER BY at", now.Add(-nameKept).UnixMilli()},
 		{"room_hours", "page, hour, room", "hour < $1 ORDER BY hour", hourOf(now.Add(-countsKept))},
 		{"page_hours", "page, hour", "hour < $1 ORDER BY hour", hourOf(now.Add(-countsKept))},
 		{"broadcasts", "id", "state <> 'running' AND deadline < $1 ORDER BY id", now.Add(-broadcastsKept).UnixMilli()},

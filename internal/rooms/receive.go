@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"chatclub/internal/command"
+	"chatclub/internal/plaintext"
 )
 
 // eventTx handles one event in its transaction. It holds the rows that were
@@ -24,7 +25,7 @@ type eventTx struct {
 	known   bool       // the event was received before
 	unknown bool       // there is no such user, and the event does not make one
 	past    *string    // the stored result of a known event; nil after Done
-	relay   []string   // for a message: the recipients of copies in the user's room
+	relay   []string   // who gets what the user says in its room, or in the one that it joins
 	res     Result
 	writes  []query // sent with the commit
 }
@@ -85,15 +86,43 @@ func (e *eventTx) handle(ctx context.Context) error {
 	}
 	e.res.Lang = e.user.lang
 	if e.at < e.paused {
-		e.res.Paused, e.res.Notice, e.res.Relay = true, Silence, nil
+		e.res.Paused, e.res.Notice, e.res.Relay, e.res.Was = true, Silence, nil, ""
 	}
 	outcome, err := json.Marshal(e.res)
 	if err != nil {
 		return fmt.Errorf("%w: encode outcome: %w", ErrData, err) // a time that JSON cannot express
 	}
-	e.write(`INSERT INTO processed_events (page, event_id, at, outcome) VALUES ($1, $2, $3, $4)`,
-		e.ev.Page, e.ev.ID, e.s.cfg.Now().UnixMilli(), string(outcome))
-	return e.tx.commit(ctx, append(e.writes, e.user.save())...)
+	e.writes = append(e.writes, e.record(string(outcome)), e.user.save())
+	return e.tx.commit(ctx, e.writes...)
+}
+
+const (
+	// maxKept is how many characters (runes) of a text are kept for a report:
+	// enough to judge it by.
+	maxKept = 500
+	// maxKeptFiles is how many addresses of attachments are.
+	maxKeptFiles = 3
+)
+
+// record returns the statement that records the event, with what the others
+// in the room got of it.
+func (e *eventTx) record(outcome string) query {
+	var psid, text *string
+	var room *int64
+	if e.ev.IsMessage() && !e.res.Rejected && !e.res.Paused && e.res.Room.Number != 0 {
+		kept := []string{plaintext.Shorten(plaintext.Clean(e.ev.Command.Text), maxKept)}
+		for _, file := range e.ev.Files[:min(len(e.ev.Files), maxKeptFiles)] {
+			kept = append(kept, plaintext.Clean(file))
+		}
+		if t := strings.TrimSpace(strings.Join(kept, "\n")); t != "" {
+			number := int64(e.res.Room.Number)
+			psid, room, text = &e.ev.User, &number, &t
+		}
+	}
+	return query{
+		sql:  `INSERT INTO processed_events (page, event_id, at, outcome, psid, room, text) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		args: []any{e.ev.Page, e.ev.ID, e.s.cfg.Now().UnixMilli(), outcome, psid, room, text},
+	}
 }
 
 // load reads the rows that an event needs. It locks the user's row first, so
@@ -102,7 +131,7 @@ func (e *eventTx) handle(ctx context.Context) error {
 func (e *eventTx) load(ctx context.Context) error {
 	found := false
 	queries := []query{e.user.load(&found, e.s.db.lock()), e.loadMembership()}
-	if e.ev.IsMessage() {
+	if e.ev.IsMessage() || e.ev.Command.Kind == command.Name && !e.ev.Idle {
 		queries = append(queries, e.loadRelay(ownRoom))
 	}
 	if err := e.tx.run(ctx, queries...); err != nil || found {
@@ -158,7 +187,7 @@ const separator = "\x1f"
 // ownRoom is the number of the user's room, as SQL for loadRelay.
 const ownRoom = `(SELECT room FROM members WHERE page = $1 AND psid = $2)`
 
-// loadRelay reads the members of a room who may get the user's message. room is
+// loadRelay reads the members of a room who may get what the user says. room is
 // SQL for the room's number, whose arguments begin with $6.
 func (e *eventTx) loadRelay(room string, args ...any) query {
 	return query{
@@ -208,6 +237,15 @@ func (e *eventTx) decide(ctx context.Context) error {
 	e.user.noteEvent(e.ev)
 	if e.reject() || e.ev.Command.Refused != "" {
 		return nil
+	}
+	switch e.ev.Command.Kind { //nolint:exhaustive // the others bring nobody into a room
+	case command.None, command.Start, command.Join:
+		// The user has left since, and an event that comes late must not bring it
+		// back, nor tell a later room what was not written for it.
+		if e.at < e.user.leftAt {
+			e.res.Rejected = true
+			return nil
+		}
 	}
 	switch e.ev.Command.Kind {
 	case command.None, command.Start:

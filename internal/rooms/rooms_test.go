@@ -59,7 +59,7 @@ func TestJoin(t *testing.T) {
 		for _, user := range []string{"a", "b", "c"} {
 			says(t, s, user) // a and b in room 1, c in room 2
 		}
-		jazz := Room{Number: 3, Code: "jazz"}
+		jazz := Room{Number: 1_000_000_001, Code: "jazz"}
 		for _, step := range []struct {
 			user, arg string
 			want      Result
@@ -72,9 +72,9 @@ func TestJoin(t *testing.T) {
 			{"z", "-00", Result{Notice: NoRoom, Subject: "-00"}},
 			{"a", "jazz", Result{Joined: true, Room: jazz, Name: "Guest 1", Notice: Welcome}},
 			{"a", "jazz", Result{Room: jazz, Name: "Guest 1", Notice: Already}},
-			{"a", "3", Result{Room: jazz, Name: "Guest 1", Notice: NoRoom, Subject: "3"}}, // a code is a secret
+			{"a", "1000000001", Result{Room: jazz, Name: "Guest 1", Notice: NoRoom, Subject: "1000000001"}}, // a code is a secret
 			{"b", "jazz", Result{Joined: true, Room: jazz, Name: "Guest 2", Notice: Welcome, Count: 1}},
-			{"c", "jazz", Result{Joined: true, Room: Room{Number: 4, Code: "jazz"}, Name: "Guest 3", Notice: Welcome}},
+			{"c", "jazz", Result{Joined: true, Room: Room{Number: 1_000_000_002, Code: "jazz"}, Name: "Guest 3", Notice: Welcome}},
 			{"d", "1", Result{Joined: true, Room: public(1), Name: "Guest 4", Notice: Welcome}},
 			{"a", "1", Result{Joined: true, Room: public(1), Name: "Guest 1", Notice: Welcome, Count: 1}},
 			{"b", "1", Result{Joined: true, Room: public(2), Name: "Guest 2", Notice: Welcome, Subject: "1"}},
@@ -86,7 +86,7 @@ func TestJoin(t *testing.T) {
 				t.Errorf("%s joins %q: -want +got\n%s", step.user, step.arg, diff)
 			}
 		}
-		if diff := cmp.Diff(map[int]int{1: 2, 2: 2, 4: 1}, count(t, s, `SELECT number, members FROM rooms`)); diff != "" {
+		if diff := cmp.Diff(map[int]int{1: 2, 2: 2, 1_000_000_002: 1}, count(t, s, `SELECT number, members FROM rooms`)); diff != "" {
 			t.Errorf("rooms, without the emptied one of a code: -want +got\n%s", diff)
 		}
 	})
@@ -122,21 +122,35 @@ func TestComeBack(t *testing.T) {
 }
 
 // TestNumbersAreGivenOnce checks that a room's number is not used again, even if
-// the room is gone.
+// the room is gone, and that rooms by code use up no public number.
 func TestNumbersAreGivenOnce(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
 		s := open(t, Config{DatabaseURL: url, Capacity: 1})
 		says(t, s, "a")
-		does(t, s, "b", command.Join, "jazz") // 2
-		does(t, s, "b", command.Leave, "")
-		if got := says(t, s, "c").Room; got != public(3) {
-			t.Errorf("room after that of a code is gone = %v, want 3", got)
+		for n := 1; n <= 3; n++ {
+			want := Room{Number: firstCode - 1 + n, Code: "jazz"}
+			if got := does(t, s, "b", command.Join, "jazz").Room; got != want {
+				t.Errorf("room of a code that was gone %d times = %v, want %v", n-1, got, want)
+			}
+			does(t, s, "b", command.Leave, "")
 		}
-		// A core of the version before opens a room and does not write last_room.
-		write(t, s, `INSERT INTO rooms (page, number, code, members, created_at) VALUES ('p', 4, '', 1, 0)`)
-		if got := says(t, s, "d").Room; got != public(5) {
-			t.Errorf("room after one of an older core = %v, want 5", got)
+		if got := says(t, s, "c").Room; got != public(2) {
+			t.Errorf("public room after three by code = %v, want 2", got)
+		}
+		// A core of the version before opens a room and does not write last_room, or
+		// counts on from a room by code.
+		write(t, s, `INSERT INTO rooms (page, number, code, members, created_at) VALUES ('p', 3, '', 1, 0)`)
+		if got := says(t, s, "d").Room; got != public(4) {
+			t.Errorf("room after one of an older core = %v, want 4", got)
+		}
+		write(t, s, `INSERT INTO rooms (page, number, code, members, created_at) VALUES ('p', 5, 'old', 1, 0), ('p', 1000000005, '', 1, 0)`)
+		write(t, s, `UPDATE pages SET last_room = 1000000005`)
+		if got := says(t, s, "e").Room; got != public(6) {
+			t.Errorf("room after an older core counted from a room by code = %v, want 6", got)
+		}
+		if got := does(t, s, "f", command.Join, "rock").Room.Number; got != 1_000_000_006 {
+			t.Errorf("room by code after that = %d, want 1000000006", got)
 		}
 	})
 }
@@ -154,7 +168,7 @@ func TestLeave(t *testing.T) {
 		if diff := cmp.Diff(want, does(t, s, "a", command.Leave, "")); diff != "" {
 			t.Errorf("Leave: -want +got\n%s", diff)
 		}
-		for _, kind := range []command.Kind{command.Leave, command.Who, command.Block, command.Report} {
+		for _, kind := range []command.Kind{command.Leave, command.Who} {
 			if got := does(t, s, "a", kind, "Guest 2").Notice; got != Nowhere {
 				t.Errorf("%v of a user who is in no room = %q, want %q", kind, got, Nowhere)
 			}

@@ -55,15 +55,28 @@ func TestRoundTrips(t *testing.T) {
 		{"help", command.Help, "", 3},
 		{"who", command.Who, "", 4},
 		{"block", command.Block, "Guest 7", 4},
+		{"block by number", command.Block, "", 4},
+		{"report", command.Report, "Guest 7", 4},
 		{"rename", command.Name, "Ana", 5},
+		{"leave", command.Leave, "", 4},
+		{"coming back to a room of 100", command.Start, "", 6},
 		{"join", command.Join, "2", 5},
 	} {
 		var got int64
 		for range 2 { // the first prepares the statements
 			n++
 			ev := Event{User: "5", ID: "trip" + strconv.Itoa(n), Command: wish(tt.kind, tt.arg)}
-			if tt.kind == command.Join {
+			switch tt.name {
+			case "join":
 				ev.Command.Room = "room" + strconv.Itoa(n)
+			case "block by number":
+				ev.Command.Number = 7
+			case "rename":
+				ev.Command.Name += strconv.Itoa(n)
+			case "leave":
+				says(t, s, ev.User)
+			case "coming back to a room of 100":
+				does(t, s, ev.User, command.Leave, "")
 			}
 			begin := trips.Load()
 			res := receive(t, s, ev)

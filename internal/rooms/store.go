@@ -4,7 +4,8 @@
 //
 //   - a room never has more members than its capacity;
 //   - a user is in at most one room of a page;
-//   - no two members of a room share a name;
+//   - no member of a room gets a name that looks like another's, or like one that
+//     another gave up there in the last day;
 //   - every event is one transaction, which happens whole or not at all;
 //   - a repeated event changes nothing: until Done it returns the same Result,
 //     for the same copies, and after Done it returns Finished;
@@ -15,7 +16,7 @@
 //
 // Both databases run the same schema and the same statements. A message of a
 // member costs two round trips to PostgreSQL, and Done a third. A user who
-// joins, leaves or takes a name costs one or two more.
+// joins, leaves or takes a name costs one to three more.
 //
 // On SQLite a commit survives the death of the process. The commits of the last
 // seconds, which the operating system has not written yet, may be lost with the

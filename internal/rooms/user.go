@@ -22,15 +22,19 @@ type user struct {
 	floodTold    int64 // 1: the user has been told of its flood
 	windowClosed *int64
 	failingUntil int64 // gets no copies before
+	leftAt       int64 // when it left by its own wish; its events from before bring it into no room
+	leftRoom     int64 // the room that it left last, whose people it knows by name until leftUntil
+	leftUntil    int64
 }
 
 func (u *user) load(found *bool, lock string) query {
 	return one(found, `
-		SELECT name, lang, last_inbound, last_number, last_code, muted_until, banned_until, ban_told, flood_at, flood_told, window_closed_at, failing_until
+		SELECT name, lang, last_inbound, last_number, last_code, muted_until, banned_until, ban_told, flood_at, flood_told, window_closed_at, failing_until,
+			left_at, left_room, left_until
 		FROM people WHERE page = $1 AND psid = $2`+lock,
 		[]any{u.page, u.psid},
 		&u.name, &u.lang, &u.lastInbound, &u.lastNumber, &u.lastCode, &u.mutedUntil, &u.bannedUntil, &u.banTold,
-		&u.tat, &u.floodTold, &u.windowClosed, &u.failingUntil)
+		&u.tat, &u.floodTold, &u.windowClosed, &u.failingUntil, &u.leftAt, &u.leftRoom, &u.leftUntil)
 }
 
 // create inserts the row of a new user, unless another transaction just did.
@@ -46,11 +50,13 @@ func (u *user) save() query {
 	return query{
 		sql: `
 		UPDATE people SET name = $3, lang = $4, last_inbound = $5, last_number = $6, last_code = $7, muted_until = $8,
-			banned_until = $9, ban_told = $10, flood_at = $11, flood_told = $12, window_closed_at = $13, failing_until = $14
+			banned_until = $9, ban_told = $10, flood_at = $11, flood_told = $12, window_closed_at = $13, failing_until = $14,
+			left_at = $15, left_room = $16, left_until = $17
 		WHERE page = $1 AND psid = $2`,
 		args: []any{
 			u.page, u.psid, u.name, u.lang, u.lastInbound, u.lastNumber, u.lastCode, u.mutedUntil,
 			u.bannedUntil, u.banTold, u.tat, u.floodTold, u.windowClosed, u.failingUntil,
+			u.leftAt, u.leftRoom, u.leftUntil,
 		},
 	}
 }
