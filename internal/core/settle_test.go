@@ -288,10 +288,12 @@ func TestPruneAgain(t *testing.T) {
 		}
 		stop := r.start(t)
 		time.Sleep(pruneEvery - time.Second)
+		synctest.Wait()
 		if len(tries) != 4 || tries[3] > 5*time.Second {
 			t.Errorf("tries = %v, want four within 5 s", tries)
 		}
 		time.Sleep(6 * time.Second)
+		synctest.Wait()
 		if len(tries) != 5 {
 			t.Errorf("tries = %v, want one more after %v", tries, pruneEvery)
 		}

@@ -340,7 +340,8 @@ func TestMetrics(t *testing.T) {
 	want := `
 # HELP chatclub_webhook_events_total Events that the broker confirmed on the inbound queue, by kind.
 # TYPE chatclub_webhook_events_total counter
-chatclub_webhook_events_total{kind="message"} 1
+chatclub_webhook_events_total{kind="deletion"} 0
+		chatclub_webhook_events_total{kind="message"} 1
 chatclub_webhook_events_total{kind="policy"} 0
 chatclub_webhook_events_total{kind="postback"} 0
 # HELP chatclub_webhook_in_flight POST requests that Messenger signed and that are being handled.
