@@ -38,8 +38,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 		arg               int64
 	}{
 		{"reports", "page, event_id", "at < $1 ORDER BY at", now.Add(-reportsKept).UnixMilli()},
-		{"past_names", "page, room, skeleton", "until < $1 ORDER BY until", now.UnixMilli()},
-		{"shown_members", "page, psid", "at < $1 ORDER BY at", now.Add(-nameKept).UnixMilli()},
+		{"past_names", "page, room, skeleton", "until <= $1 ORDER BY until", now.UnixMilli()},
+		{"shown_members", "page, psid", "at <= $1 ORDER BY at", now.Add(-nameKept).UnixMilli()},
 		{"room_hours", "page, hour, room", "hour < $1 ORDER BY hour", hourOf(now.Add(-countsKept))},
 		{"page_hours", "page, hour", "hour < $1 ORDER BY hour", hourOf(now.Add(-countsKept))},
 		{"broadcasts", "id", "state <> 'running' AND deadline < $1 ORDER BY id", now.Add(-broadcastsKept).UnixMilli()},
