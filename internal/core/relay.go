@@ -109,7 +109,7 @@ func (r *relay) receive(run, work context.Context, in inbound, ev rooms.Event) (
 	if err := r.retry.do(run, in.delivery.Live, stepReceive, receive); err != nil {
 		return res, err
 	}
-	if tries > 1 || in.delivery.Redelivered {
+	if tries > 1 || in.redelivered() {
 		return res, nil
 	}
 	for waited := time.Duration(0); res.Status == rooms.Unfinished && waited < claimWait; waited += claimPoll {
