@@ -32,7 +32,7 @@ type CoreSettings struct {
 	FloodPeriod     time.Duration  `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT and FLOOD_SHARE."`
 	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"10" doc:"Percent of its page's LIMIT_TEXT and LIMIT_MEDIA that the copies of one user may take. What it gets in FLOOD_PERIOD may go at once. 0: all, and no bound for one message."`
 	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none."`
-	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events held at most, of a kilobyte or two; a page that fills it holds up the others."`
+	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events held at most, of a kilobyte or two, and half as many of pages that overflowed. One page holds a fifth of it at most."`
 	Workers         int            `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page: the highest rate of a broadcast. See FLOOD_SHARE."`
 	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Audio and video calls per second that it takes for one page. See FLOOD_SHARE."`

@@ -171,10 +171,11 @@ func (c *Core) intake(ctx context.Context, sub queue.Subscription) error {
 		case <-ctx.Done():
 			return nil
 		case d, ok := <-sub.Deliveries():
-			if !ok && ctx.Err() != nil {
-				return nil // the broker is closing, too
-			}
-			if !ok {
+			switch {
+			case ok:
+			case ctx.Err() != nil: // the broker is closing, too
+				return nil
+			default:
 				return fmt.Errorf("consume events: %w", queue.ErrClosed)
 			}
 			in := inbound{delivery: d}

@@ -123,7 +123,7 @@ func (e *engine) overflow(l *line, latest *held) bool {
 func (e *engine) mayMove(l *line) func(*held) bool {
 	pass := e.answersPass(l) // before any is moved
 	return func(m *held) bool {
-		return m.source.lane == nil && !m.source.leaving && !m.tried && m.out.Priority() != message.PriorityBroadcast && !(pass && m.isAnswer())
+		return m.source.lane == nil && !m.source.leaving && !m.tried && m.out.Priority() != message.PriorityBroadcast && (!pass || !m.isAnswer())
 	}
 }
 
