@@ -171,12 +171,13 @@ func (c *Core) intake(ctx context.Context, sub queue.Subscription) error {
 		case <-ctx.Done():
 			return nil
 		case d, ok := <-sub.Deliveries():
-			switch {
-			case ok:
-			case ctx.Err() != nil: // the broker is closing, too
-				return nil
-			default:
-				return fmt.Errorf("consume events: %w", queue.ErrClosed)
+			if !ok {
+				select {
+				case <-ctx.Done():
+					return nil // the broker is closing, too
+				default:
+					return fmt.Errorf("consume events: %w", queue.ErrClosed)
+				}
 			}
 			in := inbound{delivery: d}
 			in.event, in.err = message.DecodeEvent(d.Body)
