@@ -99,7 +99,7 @@ func TestSpamDelaysOthersLittle(t *testing.T) {
 		t.Fatalf("pages = %d, %v, want one", len(tokens), err)
 	}
 	var page string
-	for page = range tokens { //nolint:revive // there is one
+	for page = range tokens {
 	}
 	before, err := d.totals()
 	if err != nil {
