@@ -40,7 +40,7 @@ func house() []row {
 
 		// The three jobs.
 		{"webhook", "message queue"},
-		{"core", "backoff command fanout message phrase queue rooms"},
+		{"core", "backoff command fanout message phrase queue queue/transfer rooms"},
 		{"dispatch", "aimd backoff breaker excess message queue queue/transfer sender"},
 
 		// What core does beside events.

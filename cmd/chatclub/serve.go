@@ -230,6 +230,7 @@ func (s *system) core(ctx context.Context) (*app.Program, error) {
 	set := service.Defaults[app.CoreSettings]()
 	set.ProgramSettings = s.programSettings()
 	set.RoomCapacity, set.RoomIdle, set.FloodLimit = s.Users, s.RoomIdle, s.FloodLimit
+	set.FloodShare = s.FloodShare
 	set.LimitText, set.ShutdownTimeout = s.LimitText, shutdownTimeout
 	if set.DatabaseURL = s.DatabaseURL; set.DatabaseURL == "" {
 		dir, err := os.MkdirTemp("", "chatclub-")

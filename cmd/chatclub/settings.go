@@ -27,6 +27,7 @@ type settings struct {
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the fake Send API takes for one page."`
 	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"0s" doc:"How long a member may be silent before it leaves its room; 0s: for ever."`
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"0" doc:"Messages and commands of one user that have an effect in 10 s; 0: all. The simulated users write as fast as EVENTS_PER_SECOND says."`
+	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"0" doc:"Percent of its page's limits that the copies of one user may take; 0: all."`
 	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"30s" doc:"How long copies may take to arrive after the users fell silent."`
 	LogLevel        slog.Level     `env:"LOG_LEVEL" envDefault:"warn" doc:"Least level that is logged."`
 }
@@ -59,6 +60,7 @@ func (s settings) Validate() error {
 		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, app.MaxLimit),
 		service.CheckDuration("ROOM_IDLE", s.RoomIdle, 0, app.MaxRoomIdle),
 		service.CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, app.MaxFlood),
+		service.CheckRange("FLOOD_SHARE", s.FloodShare, 0, 100),
 		service.CheckDuration("SETTLE_TIMEOUT", s.SettleTimeout, time.Second, time.Hour),
 	)
 }

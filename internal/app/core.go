@@ -11,6 +11,7 @@ import (
 
 	"chatclub/internal/broadcast"
 	"chatclub/internal/core"
+	"chatclub/internal/message"
 	"chatclub/internal/operator"
 	"chatclub/internal/phrase"
 	"chatclub/internal/rooms"
@@ -28,11 +29,13 @@ type CoreSettings struct {
 	RoomCapacity    int            `env:"ROOM_CAPACITY" envDefault:"100" doc:"Members of a room at most, 2 to 100; the next room opens when all are full."`
 	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"20h" doc:"How long a member may be silent before it leaves its room, with a notice if Messenger's 24 h are not over; 0s: for ever."`
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"30" doc:"Messages and commands of one user that have an effect in FLOOD_PERIOD; 0: all."`
-	FloodPeriod     time.Duration  `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT."`
+	FloodPeriod     time.Duration  `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT and FLOOD_SHARE."`
+	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"10" doc:"Percent of its page's LIMIT_TEXT and LIMIT_MEDIA that the copies of one user may take. What it gets in FLOOD_PERIOD may go at once. 0: all, and no bound for one message."`
 	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none."`
-	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events held at most, of a kilobyte or two; a page that fills it holds up the others."`
+	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events held at most, of a kilobyte or two, and half as many of pages that overflowed. One page holds a fifth of it at most."`
 	Workers         int            `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
-	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page: the highest rate of a broadcast."`
+	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page: the highest rate of a broadcast. See FLOOD_SHARE."`
+	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Audio and video calls per second that it takes for one page. See FLOOD_SHARE."`
 	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long the broker may take to confirm an event's copies before they are published again."`
 	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long events in hand may take when the program is stopped."`
 	ProgramSettings
@@ -50,13 +53,23 @@ func (s CoreSettings) Validate() error {
 		service.CheckRange("ROOM_CAPACITY", s.RoomCapacity, 2, rooms.MaxCapacity),
 		service.CheckDuration("ROOM_IDLE", s.RoomIdle, 0, MaxRoomIdle),
 		service.CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, MaxFlood),
+		service.CheckRange("FLOOD_SHARE", s.FloodShare, 0, 100),
 		service.CheckDuration("FLOOD_PERIOD", s.FloodPeriod, time.Second, time.Hour),
 		service.CheckRange("PREFETCH", s.Prefetch, 1, math.MaxUint16), // the protocol's field has 16 bits
 		service.CheckRange("WORKERS", s.Workers, 1, 1024),
 		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, MaxLimit),
+		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, MaxLimit),
 		service.CheckDuration("PUBLISH_TIMEOUT", s.PublishTimeout, 10*time.Millisecond, time.Hour),
 		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
 	)
+}
+
+// limits returns what bounds one message, nothing without FLOOD_SHARE.
+func (s CoreSettings) limits() message.Limits {
+	if s.FloodShare == 0 {
+		return message.Limits{}
+	}
+	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}
 }
 
 // checkDatabase wants an address that names a database of a kind that package
@@ -116,6 +129,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		Idle:        s.RoomIdle,
 		FloodLimit:  s.FloodLimit,
 		FloodPeriod: s.FloodPeriod,
+		FloodShare:  s.FloodShare,
 		Now:         w.Now,
 	})
 	if err != nil {
@@ -156,6 +170,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		Workers:         s.Workers,
 		PublishTimeout:  s.PublishTimeout,
 		Idle:            s.RoomIdle,
+		Limits:          s.limits(),
 		Language:        string(s.Language),
 		ShutdownTimeout: s.ShutdownTimeout,
 		Registerer:      w.metrics,

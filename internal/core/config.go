@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/message"
 	"chatclub/internal/phrase"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
@@ -46,6 +47,7 @@ type Config struct {
 	PublishTimeout  time.Duration         // for the copies of one event to be confirmed; default 10 s
 	ShutdownTimeout time.Duration         // for the events in progress when Run's ctx ends; default 20 s
 	Idle            time.Duration         // the store's: how long a member may be silent; 0: for ever
+	Limits          message.Limits        // of a page, of which one message may take a part; zero: all
 	Language        string                // of users whose language is unknown: en, pt or es; default en
 	Registerer      prometheus.Registerer // nil: metrics go nowhere
 	Log             *slog.Logger          // nil: no log

@@ -7,7 +7,7 @@
 //     event is delivered again and makes the same copies with the same ids;
 //   - a finished event that is repeated makes no copy;
 //   - the events of one page are handled one after another, in the order in which
-//     this core gets them;
+//     this core gets them. A page with many delays no other one;
 //   - a database or broker that fails delays events and never drops one. An event
 //     that the database can never store goes to the dead-letter queue, and so
 //     does a message that is no event.
@@ -45,6 +45,9 @@ const (
 	// countEvery is how often the counts are written. That is often enough for an
 	// operator to watch, and a killed core loses the counts of five seconds.
 	countEvery = 5 * time.Second
+	// moveTimeout is how long events may take to reach another queue when Run's ctx
+	// ends. Those that do not return to theirs.
+	moveTimeout = 2 * time.Second
 )
 
 // Core consumes the inbound queue. The zero value is not useful; New makes a
@@ -55,6 +58,7 @@ type Core struct {
 	retry   retrier
 	startup *startup
 	handler *handler
+	pages   *pages // of Run
 }
 
 // New returns a Core that does nothing before Run.
@@ -93,16 +97,23 @@ func (c *Core) Ready(ctx context.Context) error {
 // its own migration or that of another core. It returns an error if the
 // database is newer than this program, if the subscription is refused or ended
 // from elsewhere, or if Alongside fails. Call it once.
-func (c *Core) Run(ctx context.Context) error {
+func (c *Core) Run(ctx context.Context) (err error) {
 	if err := c.startup.migrate(ctx); err != nil {
 		if errors.Is(err, errAbandoned) {
 			return nil // ctx has ended
 		}
 		return err
 	}
-	sub, err := c.cfg.Broker.Consume(c.cfg.Broker.Topology().Inbound(), queue.ConsumeOptions{Prefetch: c.cfg.Prefetch})
+	subs, err := c.consume()
+	defer func() { // events that are not settled return to the front of their queue
+		for _, sub := range subs {
+			if closeErr := sub.Close(); err == nil && closeErr != nil {
+				err = fmt.Errorf("close subscription: %w", closeErr)
+			}
+		}
+	}()
 	if err != nil {
-		return fmt.Errorf("consume events: %w", err)
+		return err
 	}
 	c.startup.set(nil)
 	c.cfg.Log.InfoContext(ctx, "core started", "workers", c.cfg.Workers, "prefetch", c.cfg.Prefetch)
@@ -111,11 +122,15 @@ func (c *Core) Run(ctx context.Context) error {
 	// Work that was begun may go on for a while after run has ended.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	c.pages = newPages(c.cfg, c.metrics)
 	start := func(f func()) { group.Go(func() error { f(); return nil }) }
-	shards := newShards(c.cfg.Workers, c.cfg.Prefetch)
-	for _, shard := range shards {
-		start(func() { c.work(run, work, shard) })
+	mover, stopMover := context.WithCancel(work)
+	defer stopMover()
+	for range c.cfg.Workers {
+		start(func() { c.work(run, work) })
 	}
+	start(func() { c.pages.mover.Run(mover) })
+	start(func() { c.pages.watch(run) })
 	start(func() { c.repeat(run, stepPrune, pruneEvery, c.prune) })
 	start(func() { c.repeat(run, stepPrune, forgetEvery, c.cfg.Store.PrunePeople) })
 	start(func() { c.repeat(run, stepAudience, audienceEvery, c.cfg.Store.CountAudiences) })
@@ -126,63 +141,86 @@ func (c *Core) Run(ctx context.Context) error {
 	if c.cfg.Alongside != nil {
 		group.Go(func() error { return c.cfg.Alongside(run) })
 	}
-	group.Go(func() error { return c.intake(run, sub, shards) })
+	for _, sub := range subs {
+		group.Go(func() error { return c.intake(run, sub) })
+	}
 
 	<-run.Done()
+	c.pages.close()
+	defer time.AfterFunc(min(moveTimeout, c.cfg.ShutdownTimeout), stopMover).Stop()
 	timer := time.AfterFunc(c.cfg.ShutdownTimeout, cancel)
 	defer timer.Stop()
 	err = group.Wait()
 	c.writeCounts(work)
-	// Events that are not settled return to the front of the queue.
-	if closeErr := sub.Close(); err == nil && closeErr != nil {
-		err = fmt.Errorf("close subscription: %w", closeErr)
-	}
 	return err
 }
 
-// intake gives each event to the worker of its page until ctx ends, and then
-// closes the shards.
-func (c *Core) intake(ctx context.Context, sub queue.Subscription, s shards) error {
-	defer s.close()
+// consume subscribes to the events, and to those that overflowed. It returns the
+// subscriptions made before an error, too.
+func (c *Core) consume() (subs []queue.Subscription, err error) {
+	top := c.cfg.Broker.Topology()
+	for _, name := range append(top.Overflows(), top.Inbound()) {
+		prefetch := c.cfg.Prefetch
+		if name != top.Inbound() {
+			prefetch = max(1, prefetch/8)
+		}
+		sub, err := c.cfg.Broker.Consume(name, queue.ConsumeOptions{Prefetch: prefetch})
+		if err != nil {
+			return subs, fmt.Errorf("consume events: %w", err)
+		}
+		subs = append(subs, sub)
+	}
+	return subs, nil
+}
+
+// intake puts each event behind those of its page, until ctx ends.
+func (c *Core) intake(ctx context.Context, sub queue.Subscription) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case d, ok := <-sub.Deliveries():
-			if !ok && ctx.Err() != nil {
-				return nil // the broker is closing, too
-			}
 			if !ok {
-				return fmt.Errorf("consume events: %w", queue.ErrClosed)
+				select {
+				case <-ctx.Done():
+					return nil // the broker is closing, too
+				default:
+					return fmt.Errorf("consume events: %w", queue.ErrClosed)
+				}
 			}
 			in := inbound{delivery: d}
 			in.event, in.err = message.DecodeEvent(d.Body)
-			select {
-			case s.of(in.event.Page) <- in:
-			case <-ctx.Done():
-				return nil
-			}
+			c.pages.add(in)
 		}
 	}
 }
 
-// work handles the events of a shard in their order. After run has ended it
+// work handles the next event of one page after another. After run has ended it
 // begins no other; work bounds the one in progress.
-func (c *Core) work(run, work context.Context, shard <-chan inbound) {
-	for in := range shard {
-		if run.Err() != nil {
-			continue
+func (c *Core) work(run, work context.Context) {
+	for {
+		in, ok := c.pages.next()
+		if !ok {
+			return
 		}
-		if !in.delivery.Live() {
-			c.metrics.stale.Inc()
-			continue
+		if run.Err() == nil {
+			c.handle(run, work, in)
 		}
-		c.metrics.inHand.Inc()
-		begin := time.Now()
-		c.handler.handle(run, work, in)
-		c.metrics.duration.Observe(time.Since(begin).Seconds())
-		c.metrics.inHand.Dec()
+		c.pages.done(in)
 	}
+}
+
+// handle handles one event.
+func (c *Core) handle(run, work context.Context, in inbound) {
+	if !in.delivery.Live() {
+		c.metrics.stale.Inc()
+		return
+	}
+	c.metrics.inHand.Inc()
+	begin := time.Now()
+	c.handler.handle(run, work, in)
+	c.metrics.duration.Observe(time.Since(begin).Seconds())
+	c.metrics.inHand.Dec()
 }
 
 // repeat does a step now and then, until ctx ends. One that fails is tried again soon.

@@ -152,7 +152,7 @@ func (f *fan) bare(b *testing.B, loops int) run {
 	}
 	batches := make(chan []queue.Message, benchEvents)
 	for _, ev := range f.events() {
-		said, _ := fanout.Say(ev, "Guest 17", ev.Text)
+		said, _ := fanout.Say(ev, "Guest 17", ev.Text, fanout.MostOf(message.Limits{Text: 300, Media: 10}, 99))
 		var msgs []queue.Message
 		for _, o := range said.Copies(ev, others) {
 			body, err := o.Encode()

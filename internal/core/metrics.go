@@ -44,6 +44,7 @@ type metrics struct {
 	repeated   prometheus.Counter
 	reproduced prometheus.Counter
 	stale      prometheus.Counter
+	moved      prometheus.Counter
 	dead       *prometheus.CounterVec
 	failures   map[step]prometheus.Counter
 	duration   prometheus.Histogram
@@ -72,6 +73,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		repeated:   counter("repeated_total", "Events dropped because they were finished before."),
 		reproduced: counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
 		stale:      counter("stale_total", "Deliveries skipped because their connection was lost; their messages are delivered again."),
+		moved:      counter("moved_total", "Events moved to another queue because core holds many of their page."),
 		dead:       vec("dead_total", "Events moved to the dead-letter queue, by reason.", "reason"),
 		failures:   make(map[step]prometheus.Counter),
 		duration: auto.NewHistogram(prometheus.HistogramOpts{

@@ -36,7 +36,7 @@ type relay struct {
 // handle returns nil after the messages of an event are confirmed and the event
 // is marked as finished.
 func (r *relay) handle(run, work context.Context, in inbound) error {
-	ev := eventOf(in.event)
+	ev := r.eventOf(in.event)
 	res, err := r.receive(run, work, in, ev)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 }
 
 // eventOf returns an event of a user in rooms' form.
-func eventOf(ev message.Event) rooms.Event {
+func (r *relay) eventOf(ev message.Event) rooms.Event {
 	out := rooms.Event{Page: ev.Page, User: ev.User, ID: ev.ID, At: time.UnixMilli(ev.Time)}
 	// A locale in a language without texts is left out, so that Config.Language
 	// applies.
@@ -81,6 +81,11 @@ func eventOf(ev message.Event) rooms.Event {
 	// does.
 	if out.Command.Kind == command.None && ev.Kind == message.KindPostback {
 		out.Command = command.Command{Kind: command.Start}
+	}
+	if out.IsMessage() {
+		out.Time = func(copies int) (time.Duration, time.Duration) {
+			return fanout.Time(ev, out.Command.Text, r.cfg.Limits, copies)
+		}
 	}
 	return out
 }
@@ -105,7 +110,7 @@ func (r *relay) receive(run, work context.Context, in inbound, ev rooms.Event) (
 	if err := r.retry.do(run, in.delivery.Live, stepReceive, receive); err != nil {
 		return res, err
 	}
-	if tries > 1 || in.delivery.Redelivered {
+	if tries > 1 || in.redelivered() {
 		return res, nil
 	}
 	for waited := time.Duration(0); res.Status == rooms.Unfinished && waited < claimWait; waited += claimPoll {
@@ -141,7 +146,7 @@ func (r *relay) observe(ev rooms.Event, res rooms.Result) {
 
 // messages returns the outbound messages of an event: the answer to its user,
 // then the copies, of which the first may tell that the user has another name. The
-// answer says why a message is not passed on.
+// answer says why a message, or a part, is not passed on.
 func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result) []message.Outbound {
 	answer := newReply(ev, res, r.cfg.Language, r.cfg.Idle)
 	var said fanout.Said
@@ -149,9 +154,9 @@ func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result) []m
 		said = fanout.Rename(res.Was, res.Name)
 	}
 	if ev.IsMessage() && !res.Rejected && !res.Paused {
-		text, refused := fanout.Say(in, res.Name, ev.Command.Text)
-		if refused != "" {
-			answer.say(refused, nil)
+		text, told := fanout.Say(in, res.Name, ev.Command.Text, fanout.MostOf(r.cfg.Limits, len(res.Relay)))
+		if told != "" {
+			answer.say(told, nil)
 		}
 		said = said.Then(text)
 	}

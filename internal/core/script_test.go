@@ -231,11 +231,20 @@ func (s *player) put(t *testing.T, ev message.Event) {
 	}
 }
 
-// await collects the messages until a user of another page, who writes behind the
-// line, gets the answer. There is one worker for both pages.
+// await collects the messages until core has handled the line. There is one worker,
+// and pages take turns: behind each event of another page it has handled one more of
+// the line, which are five at most.
 func (s *player) await(t *testing.T) {
 	t.Helper()
-	behind := fmt.Sprintf("behind%d", s.lines)
+	for i := range 6 {
+		s.behind(t, fmt.Sprintf("behind%d/%d", s.lines, i))
+	}
+}
+
+// behind collects the messages until a user of another page, who writes now, gets
+// the answer.
+func (s *player) behind(t *testing.T, behind string) {
+	t.Helper()
 	s.put(t, message.Event{Kind: message.KindMessage, Page: "q", ID: behind, User: behind, Time: s.now.Load(), Text: "/help"})
 	timeout := time.After(30 * time.Second)
 	for {

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -198,11 +197,12 @@ func TestStale(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shard := make(chan inbound, 1)
+		r.core.pages = newPages(r.core.cfg, r.core.metrics)
 		d := queue.NewDelivery(r.broker, deadChannel{t}, 1, queue.Message{Queue: "test.inbound", ID: "p/a", Body: body}, false)
-		shard <- inbound{delivery: d, event: text("1", "a", "hello")}
-		close(shard)
-		r.core.work(t.Context(), t.Context(), shard)
+		r.core.pages.add(inbound{delivery: d, event: text("1", "a", "hello")})
+		go r.core.work(t.Context(), t.Context())
+		synctest.Wait()
+		r.core.pages.close()
 		if got := testutil.ToFloat64(r.core.metrics.stale); got != 1 {
 			t.Errorf("stale deliveries = %v, want 1", got)
 		}
@@ -322,39 +322,6 @@ func TestAudience(t *testing.T) {
 		}
 		if err := stop(); err != nil {
 			t.Errorf("Run() = %v, want nil", err)
-		}
-	})
-}
-
-// TestManyPagesOneShard checks that a page whose copies are not confirmed delays
-// only the other pages of its worker.
-func TestManyPagesOneShard(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		stuck := shardOf("p", 4)
-		r.flaky.before = func(ctx context.Context, msgs []queue.Message) error {
-			if strings.HasPrefix(msgs[0].ID, "p/") {
-				<-ctx.Done()
-				return queue.ErrUnavailable
-			}
-			return nil
-		}
-		want := 0
-		for i := range 40 { // all of them stay below the prefetch of 64
-			r.say(t, text("1", fmt.Sprint(i), "stuck"))
-			if i < 20 {
-				ev := text("1", fmt.Sprint(i), "free")
-				ev.Page = fmt.Sprint("q", i)
-				r.say(t, ev)
-				if shardOf(ev.Page, 4) != stuck {
-					want++
-				}
-			}
-		}
-		r.handled(t)
-		if got := len(r.sent(t)); got != want {
-			t.Errorf("copies of other pages = %d, want %d", got, want)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 		return action{do: postpone, wait: e.people.deferred(m.out, now)}
 	case e.mustOverflow(l, m, now):
 		return action{do: overflow}
-	case m.source.leaving, l.awaitsLane(m):
+	case m.source.leaving, l.awaitsLane(m) && !e.passes(l, m):
 		return action{}
 	case !l.wakeAt.IsZero() && l.wakeAt.After(now):
 		return action{}
@@ -79,6 +79,18 @@ const (
 	shutTime = time.Second
 )
 
+// sickRoom returns how many that are, where the prefetch is small.
+func (e *engine) sickRoom() int { return min(sickHold, e.Prefetch/8) }
+
+// answersPass reports whether a page's answers pass its lane: while few of them
+// wait, and none went to the lane, where it is before them.
+func (e *engine) answersPass(l *line) bool {
+	return l.answers <= e.sickRoom() && (l.lane == nil || !l.lane.answers)
+}
+
+// passes reports whether m is an answer that passes its page's lane.
+func (e *engine) passes(l *line, m *held) bool { return m.isAnswer() && e.answersPass(l) }
+
 // mustOverflow reports whether what waits of a page goes to its lane: because
 // the page has one that is in use, because more waits than the partition has
 // room for, or because the page takes no calls for longer than a second. What
@@ -86,12 +98,12 @@ const (
 func (e *engine) mustOverflow(l *line, m *held, now time.Time) bool {
 	s := m.source
 	switch {
-	case s.lane != nil || s.leaving || m.tried || m.out.Broadcast != "":
+	case s.lane != nil || s.leaving || m.tried || m.out.Priority() == message.PriorityBroadcast || e.passes(l, m):
 		return false
 	case l.lane != nil && (!l.lane.open || l.lane.marking): // it is being declared, found empty or deleted
 		return false
 	case l.lane != nil && l.lane.inUse, l.direct > s.free():
 		return true
 	}
-	return l.direct > min(sickHold, s.prefetch/8) && (e.breaker.IsPageOpen(l.key.Page) || e.gate.ShutFor(now, l.key) > shutTime)
+	return l.direct > e.sickRoom() && (e.breaker.IsPageOpen(l.key.Page) || e.gate.ShutFor(now, l.key) > shutTime)
 }

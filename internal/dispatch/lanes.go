@@ -60,7 +60,8 @@ type lane struct {
 	lost     bool      // the one that was here went with its connection
 
 	open    bool      // it exists
-	inUse   bool      // all of its page's messages go there
+	inUse   bool      // all of its page's messages go there, but for answers that pass
+	answers bool      // answers went there too: those after them do
 	busy    bool      // something is asked of the broker
 	moving  int       // messages on their way to it
 	marker  string    // id of the marker that is in it, or on its way; empty: none
@@ -103,12 +104,13 @@ func (e *engine) overflow(l *line, latest *held) bool {
 	}
 	k.empty = time.Time{}
 	var list []*held
-	if latest != nil && l.direct == 1 { // as with each message of a page in excess
-		list = l.recipients[latest.out.To].remove(isDirect)
+	if latest != nil && !latest.isAnswer() && l.direct-l.answers == 1 { // as with each message of a page in excess
+		list = l.recipients[latest.out.To].remove(e.mayMove(l))
 	} else {
-		list = l.remove(isDirect)
+		list = l.remove(e.mayMove(l))
 	}
 	for _, m := range list {
+		k.answers = k.answers || m.isAnswer()
 		k.moving++
 		to := queue.Message{Queue: k.queue, ID: m.delivery.ID, Body: e.encode(m), Headers: m.delivery.Headers}
 		e.move(m, destination{lane: k}, to)
@@ -116,16 +118,19 @@ func (e *engine) overflow(l *line, latest *held) bool {
 	return true
 }
 
-// isDirect reports whether a message that waits came from the partition and may
-// go behind others.
-func isDirect(m *held) bool {
-	return m.source.lane == nil && !m.source.leaving && !m.tried && m.out.Broadcast == ""
+// mayMove returns a function that reports whether a message that waits came from
+// the partition and may go behind others.
+func (e *engine) mayMove(l *line) func(*held) bool {
+	pass := e.answersPass(l) // before any is moved
+	return func(m *held) bool {
+		return m.source.lane == nil && !m.source.leaving && !m.tried && m.out.Priority() != message.PriorityBroadcast && (!pass || !m.isAnswer())
+	}
 }
 
 // postponeAll moves what waits of a page to a retry queue, where no lane can be
 // had for it.
 func (e *engine) postponeAll(l *line) {
-	for _, m := range l.remove(isDirect) {
+	for _, m := range l.remove(e.mayMove(l)) {
 		e.postpone(m, retryMedium)
 	}
 }
@@ -246,7 +251,7 @@ func (e *engine) takeToken(m *held) {
 		}
 	case k == nil || k.owner != m.source:
 		k = e.newLane(l, m.source)
-		k.token, k.tokenAt, k.inUse = m, e.Now(), true
+		k.token, k.tokenAt, k.inUse, k.answers = m, e.Now(), true, true // the owner before may have put some there
 		e.gate.Enter(e.Now(), l.key)
 		e.makeLane(k, false)
 	default:
@@ -400,7 +405,7 @@ func (e *engine) takeMarker(m *held) {
 	empty := k.marking && k.line.lane == k
 	k.marker, k.marking = "", false
 	if empty {
-		k.inUse, k.empty = false, e.Now()
+		k.inUse, k.answers, k.empty = false, false, e.Now()
 		e.gate.Leave(k.line.key)
 		e.pages.mark(k.line)
 	}

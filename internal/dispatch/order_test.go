@@ -12,7 +12,7 @@ import (
 )
 
 // Without faults every message is accepted once, and none overtakes another to
-// the same recipient and class: whatever the latency, and while replicas come
+// the same recipient, class and priority: whatever the latency, and while replicas come
 // and go.
 func TestOrder(t *testing.T) {
 	t.Parallel()
@@ -48,6 +48,9 @@ func TestOrder(t *testing.T) {
 								r.text(page, room...)
 								if pauses.IntN(20) == 0 {
 									r.media(page, room[:3]...)
+								}
+								if pauses.IntN(10) == 0 {
+									r.answerTo(page, room[:3]...)
 								}
 								time.Sleep(time.Duration(pauses.ExpFloat64() * 250 * float64(time.Millisecond)))
 							}

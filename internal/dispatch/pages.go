@@ -51,6 +51,7 @@ type line struct {
 	ready      recipients // those whose first message can be sent
 	waiting    int        // messages in no call
 	direct     int        // of them from the partition
+	answers    int        // of those the answers
 	inFlight   int        // calls
 	wakeAt     time.Time  // no use to try before; zero: none
 	rotating   bool       // it waits for a call to end
@@ -101,14 +102,19 @@ func (p *pages) tidy(l *line) {
 	}
 }
 
-// push puts a message behind those of its recipient.
+// push puts a message behind those of its recipient that have its priority, or a
+// higher one, or were tried.
 func (l *line) push(m *held) {
 	r := l.recipients[m.out.To]
 	if r == nil {
 		r = &recipient{line: l, to: m.out.To, index: -1}
 		l.recipients[m.out.To] = r
 	}
-	r.msgs = append(r.msgs, m)
+	i := len(r.msgs)
+	for i > 0 && !r.msgs[i-1].tried && r.msgs[i-1].out.Priority() < m.out.Priority() {
+		i--
+	}
+	r.msgs = slices.Insert(r.msgs, i, m)
 	l.count(m, +1)
 	r.fix()
 }
@@ -118,8 +124,14 @@ func (l *line) count(m *held, n int) {
 	l.waiting += n
 	if m.source.lane == nil {
 		l.direct += n
+		if m.isAnswer() {
+			l.answers += n
+		}
 	}
 }
+
+// isAnswer reports whether a message passes copies.
+func (m *held) isAnswer() bool { return m.out.Priority() == message.PriorityAnswer }
 
 // take takes the recipient's first n messages out of the line, for a call.
 func (r *recipient) take(n int) []*held {
@@ -143,8 +155,14 @@ func (r *recipient) putBack(msgs []*held) {
 	r.fix()
 }
 
-// place is where the recipient stands among all.
-func (r *recipient) place() uint64 { return max(r.behind, r.msgs[0].seq) }
+// place is where the recipient stands among all: with an answer before those
+// with copies, at 0, unless a call to it failed.
+func (r *recipient) place() uint64 {
+	if r.msgs[0].isAnswer() {
+		return r.behind
+	}
+	return max(r.behind, r.msgs[0].seq)
+}
 
 // setBusy says whether the recipient's next message must wait.
 func (r *recipient) setBusy(busy bool) {
@@ -211,12 +229,15 @@ func split(list []*held, match func(*held) bool) (out, kept []*held) {
 
 func bySeq(a, b *held) int { return cmp.Compare(a.seq, b.seq) }
 
-// recipients is a heap, the one whose first message arrived first on top. Who
-// failed comes later.
+// recipients is a heap, the one whose first message arrived first on top. Those
+// with an answer come earlier, and who failed later.
 type recipients []*recipient
 
-func (h recipients) Len() int           { return len(h) }
-func (h recipients) Less(i, k int) bool { return h[i].place() < h[k].place() }
+func (h recipients) Len() int { return len(h) }
+func (h recipients) Less(i, k int) bool {
+	a, b := h[i].place(), h[k].place()
+	return a < b || a == 0 && b == 0 && bySeq(h[i].msgs[0], h[k].msgs[0]) < 0
+}
 
 func (h recipients) Swap(i, k int) {
 	h[i], h[k] = h[k], h[i]

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -27,7 +28,7 @@ type made struct {
 
 // platform is a Send API in virtual time that many dispatchers call. A call is
 // decided after half of its latency. It knows the order in which the messages of
-// each recipient and class were published by the number that ends their ids.
+// each recipient, class and priority were published by the number that ends their ids.
 type platform struct {
 	latency func(o message.Outbound) time.Duration // nil: 40 ms
 	// answer decides; nil, or a result without an outcome: the page's limit does.
@@ -41,7 +42,7 @@ type platform struct {
 	accepted   map[string]int // by id
 	times      map[string]time.Time
 	order      []string       // ids as they were accepted
-	latest     map[string]int // recipient and class → highest number accepted
+	latest     map[string]int // recipient, class and priority → highest number accepted
 	inversions []string
 	inFlight   int
 	most       int
@@ -127,7 +128,7 @@ func (p *platform) limiter(o message.Outbound, n int) limit.Limiter {
 }
 
 func (p *platform) accept(o message.Outbound) {
-	k := o.Page + "/" + o.To + "/" + string(o.Class)
+	k := fmt.Sprint(o.Page, "/", o.To, "/", o.Class, "/", o.Priority())
 	for id := range strings.FieldsSeq(o.ID) {
 		p.accepted[id]++
 		p.order = append(p.order, id)

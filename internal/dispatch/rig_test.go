@@ -177,6 +177,18 @@ func (r *rig) text(page string, to ...string) []string {
 	return r.publish(list...)
 }
 
+// answerTo publishes an answer to each of the recipients, and returns the ids.
+func (r *rig) answerTo(page string, to ...string) []string {
+	r.t.Helper()
+	var list []message.Outbound
+	for _, p := range to {
+		o := r.copyOf(page, message.ClassText, p)
+		o.Answer, o.Joins = true, false
+		list = append(list, o)
+	}
+	return r.publish(list...)
+}
+
 // media publishes a voice message to each of the recipients.
 func (r *rig) media(page string, to ...string) []string {
 	r.t.Helper()

@@ -41,8 +41,8 @@ type deployment struct {
 	cores         []*process
 	dispatchers   []*process
 
-	fakeAddr, graph, pagesFile string
-	prefix                     string
+	hook, fakeAddr, graph, pagesFile string
+	prefix                           string
 }
 
 // deploy starts everything; the simulated users begin as soon as the webhook answers.
@@ -57,10 +57,11 @@ func deploy(t *testing.T, p plan) *deployment {
 	d := &deployment{plan: p, prefix: rabbittest.Prefix(t), pagesFile: filepath.Join(t.TempDir(), "pages.json")}
 	t.Cleanup(func() { d.deleteQueues(t) }) // when all programs have ended
 	hook := freeAddr(t)
+	d.hook = "http://" + hook + "/webhook"
 	d.fakeAddr = freeAddr(t)
 	d.graph = "http://" + d.fakeAddr + "/v23.0"
 	d.fake = start(t, "fakeapi", map[string]string{
-		"HTTP_ADDR": d.fakeAddr, "APP_SECRET": secret, "WEBHOOK_URL": "http://" + hook + "/webhook",
+		"HTTP_ADDR": d.fakeAddr, "APP_SECRET": secret, "WEBHOOK_URL": d.hook,
 		"PAGES": strconv.Itoa(p.pages), "ROOMS": strconv.Itoa(p.rooms), "USERS": strconv.Itoa(p.users),
 		"EVENTS_PER_SECOND": strconv.Itoa(p.eventsPerSecond), "DURATION": p.chat.String(),
 		"PAGES_FILE_OUT": d.pagesFile, "LATENCY": cmp.Or(p.latency, "lognormal:40ms,150ms"),

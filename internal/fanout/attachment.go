@@ -17,18 +17,25 @@ type file struct {
 	part message.Outbound
 }
 
-// relay returns at most maxAttachments attachments that can be relayed, and how
-// many more there are. An attachment without a web address is left out.
-func relay(attachments []message.Attachment) (files []file, more int) {
+// relay returns the attachments that can be relayed, at most maxAttachments and so
+// many of a class, and how many more there are. An attachment without a web
+// address is left out.
+func relay(attachments []message.Attachment, most Most) (files []file, more int) {
 	for _, a := range attachments {
 		if !relayable(a.URL) {
 			continue
 		}
-		if len(files) == maxAttachments {
+		f := relayOne(a)
+		left := &most.Text
+		if f.part.Class == message.ClassMedia {
+			left = &most.Media
+		}
+		if len(files) == maxAttachments || *left < 1 {
 			more++
 			continue
 		}
-		files = append(files, relayOne(a))
+		*left--
+		files = append(files, f)
 	}
 	return files, more
 }

@@ -14,7 +14,7 @@ func ExampleSay() {
 		Kind: message.KindMessage, Page: "page", ID: "m1", User: "ana", Text: "Look!",
 		Attachments: []message.Attachment{{Type: "image", URL: "https://cdn.example/cat.png"}},
 	}
-	said, refused := fanout.Say(ev, "Ana", ev.Text)
+	said, refused := fanout.Say(ev, "Ana", ev.Text, fanout.MostOf(message.Limits{Text: 300, Media: 10}, 2))
 	fmt.Printf("refused: %q\n", refused)
 	for _, m := range said.Copies(ev, []string{"bo", "cy"}) {
 		if m.Attachment != nil {

@@ -7,6 +7,7 @@
 //     with a mark, also where several texts go out as one message;
 //   - what users write may be joined with other lines of the conversation. Files,
 //     links that stand for files, and chatclub's own answers may not;
+//   - one message takes a bounded time of its page's limits, see MostOf;
 //   - every text is clean as package plaintext defines it, at most MaxText long
 //     and never empty. A message that cannot be passed on so is refused with a
 //     phrase for its sender.
@@ -48,15 +49,23 @@ type Said struct {
 }
 
 // Say returns the message of ev's user, whose name is name. text is ev's text,
-// or the part of it that command.Parse leaves. A message that cannot be passed
-// on is refused with the phrase for its sender; refused is empty otherwise. An
-// event that is no message or is empty makes no message.
-func Say(ev message.Event, name, text string) (said Said, refused phrase.Key) {
+// or the part of it that command.Parse leaves. Each recipient gets at most so
+// many messages of it. told is the phrase for its sender if it is not passed on,
+// or not all of its files are; empty otherwise. An event that is no message or is
+// empty makes no message.
+func Say(ev message.Event, name, text string, most Most) (said Said, told phrase.Key) {
 	if ev.Kind != message.KindMessage {
 		return Said{}, ""
 	}
-	files, more := relay(ev.Attachments)
 	clean := plaintext.Clean(text)
+	prefix := signature(name)
+	pieces := plaintext.Split(markLines(clean), MaxText-plaintext.Len(prefix))
+	room := Most{Text: most.Text - max(1, len(pieces)), Media: most.Media}
+	files, more := relay(ev.Attachments, room)
+	if more > 0 && clean != "" { // how many takes a text of its own
+		room.Text--
+		files, more = relay(ev.Attachments, room)
+	}
 	if clean == "" && len(files) == 0 {
 		switch {
 		case text != "":
@@ -66,10 +75,11 @@ func Say(ev message.Event, name, text string) (said Said, refused phrase.Key) {
 		}
 		return Said{}, ""
 	}
-	prefix := signature(name)
-	pieces := plaintext.Split(markLines(clean), MaxText-plaintext.Len(prefix))
-	if len(pieces) > maxTexts {
+	if len(pieces) > min(maxTexts, most.Text) {
 		return Said{}, phrase.TextLong
+	}
+	if more > 0 {
+		told = phrase.FilesLeft
 	}
 	for _, piece := range pieces {
 		said.parts = append(said.parts, line(prefix+piece))
@@ -83,7 +93,7 @@ func Say(ev message.Event, name, text string) (said Said, refused phrase.Key) {
 	if clean != "" && more > 0 {
 		said.parts = append(said.parts, line(prefix+describe(nil, more)))
 	}
-	return said, ""
+	return said, told
 }
 
 // Copies returns the messages for the members: every part for the first, every

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -117,7 +118,7 @@ func TestSay(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ev := event(tt.ev)
-			said, refused := Say(ev, tt.from, ev.Text)
+			said, refused := Say(ev, tt.from, ev.Text, unbounded)
 			if refused != tt.refused {
 				t.Errorf("Say(%s) refuses with %q, want %q", tt.name, refused, tt.refused)
 			}
@@ -132,7 +133,7 @@ func TestSayInParts(t *testing.T) {
 	t.Parallel()
 	x, y := strings.Repeat("x", 1994), strings.Repeat("y", 1500)
 	ev := event(message.Event{Attachments: []message.Attachment{{Type: "image", URL: "https://h/a"}}})
-	said, refused := Say(ev, "Ann", x+" "+y+" "+y)
+	said, refused := Say(ev, "Ann", x+" "+y+" "+y, unbounded)
 	want := []told{
 		{"p/m/8", "8", "text", "Ann: " + x + " ", ""},
 		{"p/m/8/1", "8", "text", "Ann: " + y + " ", ""},
@@ -165,7 +166,7 @@ func TestJoins(t *testing.T) {
 		{"files alone", "true false true false ", message.Event{Attachments: []message.Attachment{image}}},
 	} {
 		ev := event(tt.ev)
-		said, _ := Say(ev, "Ann", ev.Text)
+		said, _ := Say(ev, "Ann", ev.Text, unbounded)
 		if got := joins(said.Copies(ev, []string{"8", "9"})); got != tt.want {
 			t.Errorf("%s for two members joins %s, want %s", tt.name, got, tt.want)
 		}
@@ -197,18 +198,103 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// unbounded is what a message may take without limits.
+var unbounded = MostOf(message.Limits{}, 1)
+
+// TestMost checks what one message may take of its page: at most 1.7 s of the
+// limit of texts, and 10 s of that of media, whose one file is always passed on.
+func TestMost(t *testing.T) {
+	t.Parallel()
+	usual := message.Limits{Text: 300, Media: 10}
+	for _, tt := range []struct {
+		recipients int
+		limits     message.Limits
+		want       Most
+	}{
+		{99, usual, Most{5, 1}},
+		{49, usual, Most{10, 2}},
+		{19, usual, Most{26, 5}},
+		{1, usual, Most{510, 100}},
+		{99, message.Limits{Text: 10, Media: 1}, Most{2, 1}},
+		{0, usual, unbounded},
+	} {
+		if got := MostOf(tt.limits, tt.recipients); got != tt.want {
+			t.Errorf("MostOf(%v, %d) = %+v, want %+v", tt.limits, tt.recipients, got, tt.want)
+		}
+	}
+	files := func(kind string, n int) (list []message.Attachment) {
+		for i := range n {
+			list = append(list, message.Attachment{Type: kind, URL: fmt.Sprintf("https://h/%d", i)})
+		}
+		return list
+	}
+	long := func(pieces int) string { return strings.Repeat("x", 1990*pieces) }
+	for _, tt := range []struct {
+		name         string
+		ev           message.Event
+		recipients   int
+		parts        int
+		told         phrase.Key
+		texts, media time.Duration
+	}{
+		{"a text", message.Event{Text: "hi"}, 99, 1, "", 330 * time.Millisecond, 0},
+		{"a text of five parts", message.Event{Text: long(5)}, 99, 5, "", 1650 * time.Millisecond, 0},
+		{"a text of six parts", message.Event{Text: long(6)}, 99, 0, phrase.TextLong, 0, 0},
+		{"the same for a few", message.Event{Text: long(6)}, 10, 6, "", 200 * time.Millisecond, 0},
+		{"an album", message.Event{Attachments: files("image", 30)}, 99, 5, phrase.FilesLeft, 1650 * time.Millisecond, 0},
+		{"the same for a few", message.Event{Attachments: files("image", 30)}, 10, 31, "", 1033333333 * time.Nanosecond, 0},
+		{"an album with words", message.Event{Text: "See", Attachments: files("image", 30)}, 99, 5, phrase.FilesLeft, 1650 * time.Millisecond, 0},
+		{"a voice message", message.Event{Attachments: files("audio", 1)}, 99, 2, "", 330 * time.Millisecond, 9900 * time.Millisecond},
+		{"thirty of them", message.Event{Attachments: files("audio", 30)}, 99, 2, phrase.FilesLeft, 330 * time.Millisecond, 9900 * time.Millisecond},
+		{"thirty for one", message.Event{Attachments: files("audio", 30)}, 1, 31, "", 3333333 * time.Nanosecond, 3 * time.Second},
+	} {
+		ev := event(tt.ev)
+		said, told := Say(ev, "Ann", ev.Text, MostOf(usual, tt.recipients))
+		if len(said.parts) != tt.parts || told != tt.told {
+			t.Errorf("%s for %d makes %d messages for each and tells %q, want %d, %q", tt.name, tt.recipients, len(said.parts), told, tt.parts, tt.told)
+		}
+		if texts, media := Time(ev, ev.Text, usual, tt.recipients); texts != tt.texts || media != tt.media {
+			t.Errorf("Time(%s, %d) = %v, %v, want %v, %v", tt.name, tt.recipients, texts, media, tt.texts, tt.media)
+		}
+	}
+}
+
+// TestAnswersAreMarked: dispatchers let answers pass, but not the word that
+// somebody silent has left.
+func TestAnswersAreMarked(t *testing.T) {
+	t.Parallel()
+	said, _ := Say(event(message.Event{Text: "hi"}), "Ann", "hi", unbounded)
+	for _, tt := range []struct {
+		name string
+		out  message.Outbound
+		want message.Priority
+	}{
+		{"a notice", Notice(event(message.Event{}), "7", "Welcome")[0], message.PriorityAnswer},
+		{"a notice to somebody silent", Notice(event(message.Event{Kind: message.KindIdle}), "7", "Bye")[0], message.PriorityCopy},
+		{"a copy", said.Copies(event(message.Event{}), []string{"8"})[0], message.PriorityCopy},
+		{"a broadcast", message.Outbound{Broadcast: "b"}, message.PriorityBroadcast},
+	} {
+		if got := tt.out.Priority(); got != tt.want {
+			t.Errorf("priority of %s = %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestTooManyAttachments(t *testing.T) {
 	t.Parallel()
 	ev := event(message.Event{})
 	for i := range 32 {
 		ev.Attachments = append(ev.Attachments, message.Attachment{Type: "image", URL: fmt.Sprintf("https://h/%d", i)})
 	}
-	said, _ := Say(ev, "Ann", "")
+	said, told := Say(ev, "Ann", "", unbounded)
+	if told != phrase.FilesLeft {
+		t.Errorf("Say(32 pictures) tells %q, want that files are left", told)
+	}
 	got := said.Copies(ev, []string{"8"})
 	if len(got) != 31 || got[0].Text != "Ann: 📷×30 +2" || got[30].Attachment.URL != "https://h/29" {
 		t.Errorf("Say(32 pictures) = %d messages, the first %q, want 31 and the rest in words", len(got), got[0].Text)
 	}
-	said, _ = Say(ev, "Ann", "See")
+	said, _ = Say(ev, "Ann", "See", unbounded)
 	got = said.Copies(ev, []string{"8"})
 	if len(got) != 32 || got[0].Text != "Ann: See" || got[31].Text != "Ann: +2" {
 		t.Errorf("Say(text and 32 pictures) = %d messages, %q … %q, want 32 and the rest in words", len(got), got[0].Text, got[len(got)-1].Text)
@@ -269,7 +355,7 @@ func BenchmarkCopies(b *testing.B) {
 	}
 	ev := message.Event{Kind: message.KindMessage, Page: "100", ID: "m_x", User: "1", Text: "Hello everybody"}
 	for b.Loop() {
-		said, _ := Say(ev, "Guest 17", ev.Text)
+		said, _ := Say(ev, "Guest 17", ev.Text, unbounded)
 		if n := len(said.Copies(ev, others)); n != 99 {
 			b.Fatalf("Copies = %d, want 99", n)
 		}
@@ -281,7 +367,7 @@ func BenchmarkCopies(b *testing.B) {
 func TestRename(t *testing.T) {
 	t.Parallel()
 	ev := event(message.Event{Text: "hi\n↻ Cy → Di"})
-	said, _ := Say(ev, "↻ Ann → Bob", ev.Text)
+	said, _ := Say(ev, "↻ Ann → Bob", ev.Text, unbounded)
 	want := []told{
 		{"p/m/8", "8", "text", "↻ Ann → \u2068محمد\u2069", ""},
 		{"p/m/8/1", "8", "text", "Guest: hi\n↳ ↻ Cy → Di", ""},
@@ -299,7 +385,7 @@ func TestJoinedLines(t *testing.T) {
 	for i, text := range []string{"ok\nBob: my number is 555", "\nBob: hello\n\nBob: bye\n", "one"} {
 		ev := event(message.Event{Text: text})
 		ev.ID = fmt.Sprint("m", i)
-		said, _ := Say(ev, "Ann", text)
+		said, _ := Say(ev, "Ann", text, unbounded)
 		list = append(list, said.Copies(ev, []string{"8"})...)
 	}
 	o, n := message.Join(list, 8)

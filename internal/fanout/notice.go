@@ -20,7 +20,9 @@ const (
 func Notice(ev message.Event, to, text string, replies ...message.QuickReply) []message.Outbound {
 	var out []message.Outbound
 	for i, piece := range plaintext.Split(plaintext.Clean(text), MaxText) {
-		out = append(out, address(ev, textPart(piece), to, i))
+		part := textPart(piece)
+		part.Answer = ev.Kind != message.KindIdle // nobody waits to hear that it left
+		out = append(out, address(ev, part, to, i))
 	}
 	if n := len(out); n > 0 {
 		out[n-1].Replies = replies[:min(len(replies), message.MaxReplies)]

@@ -36,7 +36,7 @@ func EncodeAll(list []Outbound) ([][]byte, error) {
 
 // alike reports whether two messages are the same but for ID, Page and To.
 func alike(a, b Outbound) bool {
-	return a.Class == b.Class && a.Text == b.Text && a.Joins == b.Joins && a.Attachment == b.Attachment && a.Replies == nil && b.Replies == nil &&
+	return a.Class == b.Class && a.Text == b.Text && a.Joins == b.Joins && a.Answer == b.Answer && a.Attachment == b.Attachment && a.Replies == nil && b.Replies == nil &&
 		a.Time == b.Time && a.Attempts == b.Attempts && a.FirstCode == b.FirstCode &&
 		a.Broadcast == b.Broadcast && a.Deadline == b.Deadline
 }

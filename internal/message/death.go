@@ -57,6 +57,13 @@ const HeaderDead = "chatclub-dead"
 // nothing was in the lane before it any more once it is delivered.
 const HeaderLane = "chatclub-lane"
 
+// The headers of an event in an overflow queue: the core that moved it there, and
+// whether it had been delivered to another core before.
+const (
+	HeaderMovedBy     = "chatclub-moved-by"
+	HeaderRedelivered = "chatclub-redelivered"
+)
+
 // Headers returns d as message headers.
 func (d Death) Headers() map[string]string {
 	return map[string]string{

@@ -48,11 +48,9 @@ func (o *Outbound) fastField(key, s string) (rest string, ok bool) {
 		class, rest, ok = fastString(s)
 		o.Class = Class(class)
 	case "joins":
-		if rest, ok = strings.CutPrefix(s, "true"); !ok {
-			rest, ok = strings.CutPrefix(s, "false")
-			return rest, ok
-		}
-		o.Joins = true
+		o.Joins, rest, ok = fastBool(s)
+	case "answer":
+		o.Answer, rest, ok = fastBool(s)
 	case "time":
 		o.Time, rest, ok = fastNumber(s)
 	case "attempts":
@@ -62,6 +60,15 @@ func (o *Outbound) fastField(key, s string) (rest string, ok bool) {
 		ok = ok && int64(o.Attempts) == n
 	}
 	return rest, ok
+}
+
+// fastBool takes true or false off the front of s.
+func fastBool(s string) (value bool, rest string, ok bool) {
+	if rest, ok = strings.CutPrefix(s, "true"); ok {
+		return true, rest, true
+	}
+	rest, ok = strings.CutPrefix(s, "false")
+	return false, rest, ok
 }
 
 // fastString takes a string without escapes off the front of s.

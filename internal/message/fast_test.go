@@ -18,6 +18,7 @@ func FuzzFastOutbound(f *testing.F) {
 		`{"ID":"a"}`, `{"id":null}`, `{"id":1}`, `{"id":"\u0061"}`, "{\"id\":\"\xff\"}", "{\"id\":\"\n\"}", "{\"id\":\"\u007f\u2028\"}",
 		`{"time":007}`, `{"time":0}`, `{"time":-1}`, `{"time":1.5}`, `{"time":1e3}`, `{"time":9223372036854775808}`, `{"time":}`,
 		`{"attempts":9223372036854775807}`, `{"attachment":{"type":"image","url":"x"}}`, `{"attachment":null,"text":"x"}`, `{"other":"x"}`,
+		`{"joins":true,"answer":false}`, `{"answer":true,"answer":false}`, `{"answer":tru}`, `{"answer":1}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -48,6 +49,7 @@ func TestFastOutboundTakesTheUsual(t *testing.T) {
 	}{
 		{"text", func(*Outbound) {}, true},
 		{"tried before", func(o *Outbound) { o.Attempts, o.FirstCode = 2, "613/1" }, true},
+		{"answer", func(o *Outbound) { o.Answer = true }, true},
 		{"a line break", func(o *Outbound) { o.Text = "a\nb" }, false},
 		{"attachment", func(o *Outbound) { o.Text, o.Attachment = "", &Attachment{Type: "image", URL: "x"} }, false},
 	} {

@@ -133,12 +133,35 @@ type Outbound struct {
 	Text       string       `json:"text,omitempty"` // exactly one of Text and Attachment is set
 	Attachment *Attachment  `json:"attachment,omitempty"`
 	Joins      bool         `json:"joins,omitempty"`      // a line of a conversation: it may go out in one message with others, see Join
+	Answer     bool         `json:"answer,omitempty"`     // chatclub's own word to the user of an event: it passes copies, see Priority
 	Replies    []QuickReply `json:"replies,omitempty"`    // buttons below it, at most 13
 	Time       int64        `json:"time"`                 // when its event happened, Unix milliseconds: its age counts from here
 	Attempts   int          `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
 	FirstCode  string       `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
 	Broadcast  string       `json:"broadcast,omitempty"`  // id of the broadcast that it is part of
 	Deadline   int64        `json:"deadline,omitempty"`   // after which it is not sent, Unix milliseconds, instead of what its age says; 0: its age counts
+}
+
+// Priority says what passes what among the messages of one page and class. Those
+// of one priority to one recipient keep their order.
+type Priority int
+
+// The priorities, the lowest first.
+const (
+	PriorityBroadcast Priority = iota // goes when nothing else of its page does
+	PriorityCopy                      // what members write to one another
+	PriorityAnswer                    // an answer to a command, or a welcome
+)
+
+// Priority returns the priority of o.
+func (o Outbound) Priority() Priority {
+	switch {
+	case o.Broadcast != "":
+		return PriorityBroadcast
+	case o.Answer:
+		return PriorityAnswer
+	}
+	return PriorityCopy
 }
 
 // Encode returns the wire form of o.

@@ -56,13 +56,16 @@ const (
 
 // Texts about messages that are not passed on.
 const (
-	Flood          Key = "flood"       // {for}: too many messages at once, none is passed on for so long
-	Banned         Key = "banned"      // for good
-	BannedFor      Key = "banned_for"  // {for}
-	PagePaused     Key = "page_paused" // the platform accepts nothing from the page
-	TextEmpty      Key = "text_empty"  // the message holds nothing visible
+	Flood          Key = "flood"        // {for}: too many messages at once, none is passed on for so long
+	FloodCopies    Key = "flood_copies" // too much for so full a room, for some seconds
+	FloodMedia     Key = "flood_media"  // {for}: no audio or video is passed on for so long
+	Banned         Key = "banned"       // for good
+	BannedFor      Key = "banned_for"   // {for}
+	PagePaused     Key = "page_paused"  // the platform accepts nothing from the page
+	TextEmpty      Key = "text_empty"   // the message holds nothing visible
 	TextLong       Key = "text_long"
 	FileRefused    Key = "file_refused"    // no attachment has a usable address
+	FilesLeft      Key = "files_left"      // not all attachments are passed on
 	UnknownCommand Key = "unknown_command" // {command}
 )
 

@@ -31,6 +31,10 @@ func TestTopologyNames(t *testing.T) {
 		"x.retry.1s":    {Name: "x.retry.1s", Delay: time.Second},
 		"x.retry.10s":   {Name: "x.retry.10s", Delay: 10 * time.Second},
 		"x.retry.60s":   {Name: "x.retry.60s", Delay: time.Minute},
+		"x.overflow.0":  {Name: "x.overflow.0", SingleActive: true, DeadLetter: "x.dead"},
+		"x.overflow.1":  {Name: "x.overflow.1", SingleActive: true, DeadLetter: "x.dead"},
+		"x.overflow.2":  {Name: "x.overflow.2", SingleActive: true, DeadLetter: "x.dead"},
+		"x.overflow.3":  {Name: "x.overflow.3", SingleActive: true, DeadLetter: "x.dead"},
 		"x.outbound.00": {Name: "x.outbound.00", SingleActive: true, DeadLetter: "x.dead"},
 		"x.outbound.01": {Name: "x.outbound.01", SingleActive: true, DeadLetter: "x.dead"},
 	}
@@ -41,7 +45,7 @@ func TestTopologyNames(t *testing.T) {
 		t.Errorf("first of Specs = %q, want %q", names[0], "x.dead")
 	}
 	lane := top.Lane("123", "text")
-	for _, name := range []string{"x.outbound.4", "x.outbound.-1", "x.outbound.99", "x.outbound.", "x.retry.2s", "y.inbound", ""} {
+	for _, name := range []string{"x.outbound.4", "x.outbound.-1", "x.outbound.99", "x.outbound.", "x.retry.2s", "x.overflow.4", "y.inbound", ""} {
 		if top.Has(name) {
 			t.Errorf("Has(%q) = true, want false", name)
 		}

@@ -53,6 +53,22 @@ func (t Topology) ValidatePartitions() error {
 // Inbound holds one event a message, from webhook and dispatcher to core.
 func (t Topology) Inbound() string { return t.Prefix + ".inbound" }
 
+// overflows is how many pages with more events than core holds never meet. Each is
+// a queue more on the broker.
+const overflows = 4
+
+// Overflow is the i-th of the queues of events whose page has many: there they wait
+// behind their page's own, and not before those of others.
+func (t Topology) Overflow(i int) string { return fmt.Sprintf("%s.overflow.%d", t.Prefix, i) }
+
+// Overflows lists the names of all of them.
+func (t Topology) Overflows() (names []string) {
+	for i := range overflows {
+		names = append(names, t.Overflow(i))
+	}
+	return names
+}
+
 // Dead holds what could not be handled, with the reason in its headers.
 func (t Topology) Dead() string { return t.Prefix + ".dead" }
 
@@ -108,6 +124,9 @@ func (t Topology) Specs() []Spec {
 	for _, d := range Delays() {
 		specs = append(specs, Spec{Name: t.Retry(d), Delay: d})
 	}
+	for _, name := range t.Overflows() {
+		specs = append(specs, Spec{Name: name, SingleActive: true, DeadLetter: t.Dead()})
+	}
 	for i := range t.Partitions {
 		specs = append(specs, Spec{Name: t.Outbound(i), SingleActive: true, DeadLetter: t.Dead()})
 	}
@@ -121,6 +140,7 @@ func (t Topology) Has(name string) bool {
 		return err == nil && i >= 0 && i < t.Partitions && name == t.Outbound(i)
 	}
 	return name == t.Dead() || name == t.Inbound() || name == t.Dispatchers() ||
+		slices.Contains(t.Overflows(), name) ||
 		slices.ContainsFunc(Delays(), func(d time.Duration) bool { return name == t.Retry(d) })
 }
 

@@ -16,7 +16,10 @@ type Event struct {
 	Lang    string    // the user's language if the event has it, else ""
 	Command command.Command
 	Files   []string // of a message: the addresses of what is attached, for reports
-	Idle    bool     // the event is not of the user, who has been silent for Config.Idle; Command does not count
+	// Time returns how much of its page's limits the event's copies take if they are
+	// so many, those of texts and those of audio and video. nil: nothing.
+	Time func(copies int) (texts, media time.Duration)
+	Idle bool // the event is not of the user, who has been silent for Config.Idle; Command does not count
 }
 
 // IsMessage reports whether the event is a message for the members of a room.
@@ -50,30 +53,32 @@ type Notice string
 // Every notice there is, with the fields of Result that belong to it. The user
 // is "it".
 const (
-	Silence    Notice = ""            // nothing
-	Welcome    Notice = "welcome"     // it joined Room, under Name, with Count others; Subject is the full room that it asked for, or ""
-	Here       Notice = "here"        // it asked, and is in Room with Count others
-	Already    Notice = "already"     // it is in Room, where it wanted to go; Subject is the full room that it asked for, or ""
-	Left       Notice = "left"        // it left Room by its own wish
-	LeftIdle   Notice = "left_idle"   // it left Room because it was silent
-	Nowhere    Notice = "nowhere"     // its action needs a room, and it is in none
-	RoomList   Notice = "rooms"       // Rooms, of Count
-	NoRoom     Notice = "no_room"     // there is no room Subject
-	Renamed    Notice = "renamed"     // its name is Name now; Was was its name in Room
-	NameTaken  Notice = "name_taken"  // Subject looks like the name of another who is here, or was in the last day
-	NameHouse  Notice = "name_house"  // Subject looks like a name that no user may have
-	NameOften  Notice = "name_often"  // it had too many names in Room in the last day; it can have another one at Until
-	Members    Notice = "who"         // Names are in Room, its own among them
-	NoMember   Notice = "no_member"   // nobody of the name or number Subject is here, or was in the last day
-	Oneself    Notice = "oneself"     // Subject is its own name
-	Blocked    Notice = "blocked"     // it and Subject get no more messages from each other
-	Unblocked  Notice = "unblocked"   // it and Subject get messages from each other again
-	NotBlocked Notice = "not_blocked" // it blocked no user of the name Subject
-	Muted      Notice = "muted"       // it gets no copies until Until
-	Unmuted    Notice = "unmuted"     // it gets copies again
-	Reported   Notice = "reported"    // the operators see its report of Subject
-	Flooding   Notice = "flooding"    // it sends too many events; they have no effect until Until
-	Banned     Notice = "banned"      // its events have no effect until Until; for good if that is zero
+	Silence       Notice = ""               // nothing
+	Welcome       Notice = "welcome"        // it joined Room, under Name, with Count others; Subject is the full room that it asked for, or ""
+	Here          Notice = "here"           // it asked, and is in Room with Count others
+	Already       Notice = "already"        // it is in Room, where it wanted to go; Subject is the full room that it asked for, or ""
+	Left          Notice = "left"           // it left Room by its own wish
+	LeftIdle      Notice = "left_idle"      // it left Room because it was silent
+	Nowhere       Notice = "nowhere"        // its action needs a room, and it is in none
+	RoomList      Notice = "rooms"          // Rooms, of Count
+	NoRoom        Notice = "no_room"        // there is no room Subject
+	Renamed       Notice = "renamed"        // its name is Name now; Was was its name in Room
+	NameTaken     Notice = "name_taken"     // Subject looks like the name of another who is here, or was in the last day
+	NameHouse     Notice = "name_house"     // Subject looks like a name that no user may have
+	NameOften     Notice = "name_often"     // it had too many names in Room in the last day; it can have another one at Until
+	Members       Notice = "who"            // Names are in Room, its own among them
+	NoMember      Notice = "no_member"      // nobody of the name or number Subject is here, or was in the last day
+	Oneself       Notice = "oneself"        // Subject is its own name
+	Blocked       Notice = "blocked"        // it and Subject get no more messages from each other
+	Unblocked     Notice = "unblocked"      // it and Subject get messages from each other again
+	NotBlocked    Notice = "not_blocked"    // it blocked no user of the name Subject
+	Muted         Notice = "muted"          // it gets no copies until Until
+	Unmuted       Notice = "unmuted"        // it gets copies again
+	Reported      Notice = "reported"       // the operators see its report of Subject
+	Flooding      Notice = "flooding"       // it sends too many events; they have no effect until Until
+	FloodingTexts Notice = "flooding_texts" // its message, which had no effect, would take too much of the page's limit before Until
+	FloodingMedia Notice = "flooding_media" // likewise, of the limit of audio and video
+	Banned        Notice = "banned"         // its events have no effect until Until; for good if that is zero
 )
 
 // Room names a room: public rooms have a number, the others also a code.

@@ -68,7 +68,7 @@ func tables(t *testing.T, s *Store) map[string][]string {
 		"pages": {"page", "guests", "paused_until"}, "rooms": {"page", "number", "code", "members"},
 		"members": {"page", "room", "psid", "name", "name_key"}, "blocks": {"page", "blocker", "blocked", "name"},
 		"reports": {"page", "event_id"}, "processed_events": {"page", "event_id"},
-		"people": {"page", "psid", "name", "lang", "last_inbound", "last_number", "last_code", "muted_until", "flood_at"},
+		"people": {"page", "psid", "name", "lang", "last_inbound", "last_number", "last_code", "muted_until", "flood_at", "text_at", "media_at"},
 	} {
 		for i, c := range columns {
 			columns[i] = "CAST(" + c + " AS TEXT)"

@@ -17,6 +17,9 @@ func (e *eventTx) enter(ctx context.Context) error {
 		if err := e.move(ctx, to); err != nil {
 			return err
 		}
+		copies := e.s.cfg.newCharge(e.copyTime()) // whose recipients are known only now
+		copies.events = 0
+		e.user.charge(e.user.lastInbound, copies)
 	} else if e.ev.Command.Kind == command.Start {
 		e.res.Notice, e.res.Count = Here, e.in.members-1
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"chatclub/internal/command"
 	"chatclub/internal/plaintext"
@@ -285,11 +286,21 @@ func (e *eventTx) reject() bool {
 	}
 	// The time is that of the user's latest event. An event that is late by less
 	// than the period is older than the allowance that those after it left.
-	if floods, tell := e.user.takeAllowance(e.user.lastInbound, e.s.cfg.FloodLimit, e.s.cfg.FloodPeriod); floods {
-		e.setRejected(Flooding, tell, e.user.tat)
+	size := e.s.cfg.FloodPeriod.Milliseconds()
+	if n, until, tell := e.user.take(e.user.lastInbound, size, e.s.cfg.newCharge(e.copyTime())); n != Silence {
+		e.setRejected(n, tell, until)
 		return true
 	}
 	return false
+}
+
+// copyTime returns how much of its page's limits the event's copies take, as far as
+// their recipients are known.
+func (e *eventTx) copyTime() (texts, media time.Duration) {
+	if e.ev.Time == nil || !e.ev.IsMessage() {
+		return 0, 0
+	}
+	return e.ev.Time(len(e.relay))
 }
 
 func (e *eventTx) setRejected(n Notice, tell bool, until int64) {

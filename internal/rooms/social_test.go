@@ -187,6 +187,70 @@ func TestFlood(t *testing.T) {
 	})
 }
 
+// TestShare checks a tenth of the page's limits: 1 s of each at once, and what
+// takes longer only when nothing is owed. Texts, media and commands do not wait
+// for one another, and each user has a share of its own.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		s := trio(t, Config{DatabaseURL: url, FloodShare: 10})
+		n := 0
+		event := func(after time.Duration, user string) Event {
+			n++
+			return Event{User: user, ID: "share" + strconv.Itoa(n), At: noon.Add(after)}
+		}
+		for _, step := range []struct {
+			after        time.Duration // since noon
+			texts, media time.Duration // of the limit, that a copy to one member takes
+			want         Notice
+			rejected     bool
+		}{
+			// A text to 99 members takes 0.33 s: three at once, and one each 3.3 s.
+			{0, 165 * time.Millisecond, 0, Silence, false},
+			{0, 165 * time.Millisecond, 0, Silence, false},
+			{0, 165 * time.Millisecond, 0, Silence, false},
+			{0, 165 * time.Millisecond, 0, FloodingTexts, true},
+			{3 * time.Second, 165 * time.Millisecond, 0, Silence, true},                          // told once
+			{3200 * time.Millisecond, 165 * time.Millisecond, 0, Silence, false},                 // 9.9 s − 3.2 s + 3.3 s
+			{3200 * time.Millisecond, time.Microsecond, 4950 * time.Millisecond, Silence, false}, // a voice message to 99
+			{3200 * time.Millisecond, time.Microsecond, 50 * time.Millisecond, FloodingMedia, true},
+			{102100 * time.Millisecond, 165 * time.Millisecond, 0, Silence, false}, // texts go on
+			{102100 * time.Millisecond, time.Microsecond, 4950 * time.Millisecond, Silence, true},
+			{102200 * time.Millisecond, time.Microsecond, 4950 * time.Millisecond, Silence, false}, // 99 s later
+			{102200 * time.Millisecond, time.Microsecond, 4950 * time.Millisecond, FloodingMedia, true},
+		} {
+			ev := event(step.after, "a")
+			ev.Time = func(copies int) (time.Duration, time.Duration) {
+				return time.Duration(copies) * step.texts, time.Duration(copies) * step.media
+			}
+			if got := receive(t, s, ev); got.Notice != step.want || got.Rejected != step.rejected {
+				t.Errorf("message %d after %v: %q, rejected %v, want %q, %v", n, step.after, got.Notice, got.Rejected, step.want, step.rejected)
+			}
+		}
+		// A command is no copy, and passes; so does what another writes.
+		ev := event(102200*time.Millisecond, "a")
+		ev.Command = wish(command.Who, "")
+		if got := receive(t, s, ev); got.Notice != Members {
+			t.Errorf("/who of a user who has used its share: %q, want %q", got.Notice, Members)
+		}
+		ev = event(102200*time.Millisecond, "b")
+		ev.Time = func(int) (time.Duration, time.Duration) { return time.Second, 5 * time.Second }
+		if got := receive(t, s, ev); got.Rejected {
+			t.Error("what another user wrote is rejected")
+		}
+		// Who comes into a room by writing pays for the copies there.
+		ev = event(102200*time.Millisecond, "d")
+		ev.Time = func(copies int) (time.Duration, time.Duration) { return time.Duration(copies) * time.Second, 0 }
+		if got := receive(t, s, ev); len(got.Relay) != 3 {
+			t.Errorf("the first message of a user goes to %v, want three", got.Relay)
+		}
+		ev.ID += "again"
+		if got := receive(t, s, ev); got.Notice != FloodingTexts {
+			t.Errorf("the second message of a user: %q, want %q", got.Notice, FloodingTexts)
+		}
+	})
+}
+
 // TestLateIsNoFlood checks that an event older than its user's latest by more than
 // the period is no flood. After an outage events come in any order.
 func TestLateIsNoFlood(t *testing.T) {

@@ -59,6 +59,7 @@ type Config struct {
 	MaxConns    int              // connections to PostgreSQL; default 8
 	Idle        time.Duration    // a member silent for longer leaves; 0: never
 	FloodLimit  int              // events that a user may send at once, and per FloodPeriod; 0: any number
+	FloodShare  int              // percent of its page's limits that a user's copies may take; 0: all
 	FloodPeriod time.Duration    // default 10 s
 	Now         func() time.Time // default time.Now
 
@@ -86,6 +87,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("idle %v must not be negative", c.Idle)
 	case c.FloodLimit < 0:
 		return c, fmt.Errorf("flood limit %d must not be negative", c.FloodLimit)
+	case c.FloodShare < 0 || c.FloodShare > 100:
+		return c, fmt.Errorf("flood share %d must be 0 to 100", c.FloodShare)
 	case c.FloodPeriod < 0:
 		return c, fmt.Errorf("flood period %v must not be negative", c.FloodPeriod)
 	}

@@ -32,6 +32,8 @@ func TestOpenRefuses(t *testing.T) {
 		{DatabaseURL: "sqlite::memory:", Idle: -1},
 		{DatabaseURL: "sqlite::memory:", FloodLimit: -1},
 		{DatabaseURL: "sqlite::memory:", FloodPeriod: -1},
+		{DatabaseURL: "sqlite::memory:", FloodShare: -1},
+		{DatabaseURL: "sqlite::memory:", FloodShare: 101},
 	} {
 		s, err := Open(cfg)
 		if err == nil {

@@ -18,8 +18,9 @@ type user struct {
 	mutedUntil   int64
 	bannedUntil  int64
 	banTold      int64 // 1: the user has been told of its ban
-	tat          int64 // when its allowance is full again, the GCRA's theoretical arrival time
-	floodTold    int64 // 1: the user has been told of its flood
+	events       allowance
+	texts, media allowance // its shares of the page's limits
+	floodTold    int64     // a bit for each of the three: the user has been told that it is used up
 	windowClosed *int64
 	failingUntil int64 // gets no copies before
 	leftAt       int64 // when it left by its own wish; its events from before bring it into no room
@@ -29,12 +30,13 @@ type user struct {
 
 func (u *user) load(found *bool, lock string) query {
 	return one(found, `
-		SELECT name, lang, last_inbound, last_number, last_code, muted_until, banned_until, ban_told, flood_at, flood_told, window_closed_at, failing_until,
+		SELECT name, lang, last_inbound, last_number, last_code, muted_until, banned_until, ban_told, flood_at, text_at, media_at, flood_told, window_closed_at, failing_until,
 			left_at, left_room, left_until
 		FROM people WHERE page = $1 AND psid = $2`+lock,
 		[]any{u.page, u.psid},
 		&u.name, &u.lang, &u.lastInbound, &u.lastNumber, &u.lastCode, &u.mutedUntil, &u.bannedUntil, &u.banTold,
-		&u.tat, &u.floodTold, &u.windowClosed, &u.failingUntil, &u.leftAt, &u.leftRoom, &u.leftUntil)
+		(*int64)(&u.events), (*int64)(&u.texts), (*int64)(&u.media), &u.floodTold, &u.windowClosed, &u.failingUntil,
+		&u.leftAt, &u.leftRoom, &u.leftUntil)
 }
 
 // create inserts the row of a new user, unless another transaction just did.
@@ -51,12 +53,12 @@ func (u *user) save() query {
 		sql: `
 		UPDATE people SET name = $3, lang = $4, last_inbound = $5, last_number = $6, last_code = $7, muted_until = $8,
 			banned_until = $9, ban_told = $10, flood_at = $11, flood_told = $12, window_closed_at = $13, failing_until = $14,
-			left_at = $15, left_room = $16, left_until = $17
+			left_at = $15, left_room = $16, left_until = $17, text_at = $18, media_at = $19
 		WHERE page = $1 AND psid = $2`,
 		args: []any{
 			u.page, u.psid, u.name, u.lang, u.lastInbound, u.lastNumber, u.lastCode, u.mutedUntil,
-			u.bannedUntil, u.banTold, u.tat, u.floodTold, u.windowClosed, u.failingUntil,
-			u.leftAt, u.leftRoom, u.leftUntil,
+			u.bannedUntil, u.banTold, int64(u.events), u.floodTold, u.windowClosed, u.failingUntil,
+			u.leftAt, u.leftRoom, u.leftUntil, int64(u.texts), int64(u.media),
 		},
 	}
 }
@@ -82,27 +84,72 @@ func (u *user) checkBan(at int64) (banned, tell bool) {
 	return true, tell
 }
 
-// takeAllowance takes one event from the user's allowance. It returns whether
-// the allowance was used up, and whether the user must be told, which it notes.
-// The user is told again only after its allowance was full once.
-//
-// It is the generic cell rate algorithm (GCRA): limit events at once, and one
-// more every period/limit. A limit of 0 allows everything.
-func (u *user) takeAllowance(at int64, limit int, period time.Duration) (floods, tell bool) {
-	if limit == 0 {
-		return false, false
+// allowance is what a user may use at once, and gets back over FloodPeriod: a token
+// bucket, kept as the moment when it is full again (the generic cell rate
+// algorithm, GCRA). What costs more than all of it is taken when it is full, and
+// then leaves a debt.
+type allowance int64
+
+// takes returns whether there is enough for a cost at that time. All are
+// milliseconds, of which size are in a full one.
+func (a allowance) takes(at, cost, size int64) bool {
+	return cost == 0 || int64(a) <= at || int64(a)+cost <= at+size
+}
+
+// charge takes a cost.
+func (a *allowance) charge(at, cost int64) {
+	if cost > 0 {
+		*a = allowance(max(int64(*a), at) + cost)
 	}
-	if u.tat <= at {
-		u.tat, u.floodTold = at, 0
+}
+
+// charge is what an event takes of its user's allowances, in milliseconds.
+type charge struct{ events, texts, media int64 }
+
+// newCharge returns what an event costs that takes so much of its page's limits.
+func (c Config) newCharge(texts, media time.Duration) (ch charge) {
+	if c.FloodLimit > 0 {
+		ch.events = max(1, c.FloodPeriod.Milliseconds()/int64(c.FloodLimit))
 	}
-	next := u.tat + max(1, period.Milliseconds()/int64(limit))
-	if next <= at+period.Milliseconds() {
-		u.tat = next
-		return false, false
+	if c.FloodShare > 0 {
+		ch.texts = texts.Milliseconds() * 100 / int64(c.FloodShare)
+		ch.media = media.Milliseconds() * 100 / int64(c.FloodShare)
 	}
-	tell = u.floodTold == 0
-	u.floodTold = 1
-	return true, tell
+	return ch
+}
+
+// take takes the cost of an event from all allowances, or from none. It returns
+// what the user must be told of one that is used up, when that is full again, and
+// whether it must be told, which it notes. The user is told of each only once until that was
+// full again.
+func (u *user) take(at, size int64, c charge) (n Notice, until int64, tell bool) {
+	for i, a := range []struct {
+		*allowance
+		cost  int64
+		flood Notice
+	}{
+		{&u.events, c.events, Flooding}, {&u.texts, c.texts, FloodingTexts}, {&u.media, c.media, FloodingMedia},
+	} {
+		bit := int64(1) << i
+		if int64(*a.allowance) <= at {
+			u.floodTold &^= bit
+		}
+		if n == Silence && !a.takes(at, a.cost, size) {
+			n, until, tell = a.flood, int64(*a.allowance), u.floodTold&bit == 0
+			u.floodTold |= bit
+		}
+	}
+	if n == Silence {
+		u.charge(at, c)
+	}
+	return n, until, tell
+}
+
+// charge takes the cost of an event from all allowances.
+func (u *user) charge(at int64, c charge) {
+	u.events.charge(at, c.events)
+	u.texts.charge(at, c.texts)
+	u.media.charge(at, c.media)
 }
 
 // untilTime returns a moment of a row as a time, zero for never.

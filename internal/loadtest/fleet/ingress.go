@@ -79,7 +79,7 @@ func (f Ingress) webhook() app.WebhookSettings {
 func (f Ingress) core(database string) app.CoreSettings {
 	s := service.Defaults[app.CoreSettings]()
 	s.Admin.Addr, s.DatabaseURL = "", service.Secret("sqlite:"+database)
-	s.RoomCapacity, s.RoomIdle, s.FloodLimit = f.Capacity, 0, 0
+	s.RoomCapacity, s.RoomIdle, s.FloodLimit, s.FloodShare = f.Capacity, 0, 0, 0
 	return s
 }
 

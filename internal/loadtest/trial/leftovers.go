@@ -149,7 +149,8 @@ func (t *trial) empty(ctx context.Context, b queue.Broker, name string) (found [
 // idsOf are the messages that a delivery stands for: its own, or the copies
 // that its event would make. What dispatchers tell core makes none.
 func (t *trial) idsOf(d *queue.Delivery) []string {
-	if d.Queue != t.fleet.Broker().Topology().Inbound() {
+	top := t.fleet.Broker().Topology()
+	if d.Queue != top.Inbound() && !slices.Contains(top.Overflows(), d.Queue) {
 		return []string{d.ID}
 	}
 	if e, err := message.DecodeEvent(d.Body); err == nil && t.hook != nil {

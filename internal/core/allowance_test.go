@@ -1,0 +1,108 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/rooms"
+)
+
+// TestSpamTakesItsShare checks what one member of a full room gets into the queue
+// in ten seconds, however it tries, and that it is told once. Another member is
+// not concerned.
+func TestSpamTakesItsShare(t *testing.T) {
+	t.Parallel()
+	files := func(kind string, n int) (list []message.Attachment) {
+		for i := range n {
+			list = append(list, message.Attachment{Type: kind, URL: fmt.Sprintf("https://h/%d", i)})
+		}
+		return list
+	}
+	limits := message.Limits{Text: 300, Media: 10}
+	for _, tt := range []struct {
+		name         string
+		ev           message.Event
+		texts, media time.Duration // of the page's limits, most
+		told         map[string]string
+	}{
+		{"short texts", message.Event{Text: "hi"}, 2 * time.Second, 0, map[string]string{"en": "too much at once"}},
+		{"long texts", message.Event{Text: strings.Repeat("word ", 1900)}, 1700 * time.Millisecond, 0, map[string]string{"pt": "foi demais de uma vez"}},
+		{"longer texts", message.Event{Text: strings.Repeat("word ", 3900)}, 0, 0, nil},
+		{"albums", message.Event{Attachments: files("image", 30)}, 1700 * time.Millisecond, 0, map[string]string{"es": "fue demasiado de una vez"}},
+		{"voice messages", message.Event{Attachments: files("audio", 1)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"en": "You can send the next in 2 min."}},
+		{"many voice files", message.Event{Attachments: files("audio", 30)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"pt": "em 2 min."}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite::memory:", FloodLimit: 30, FloodShare: 10})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer store.Close()
+				r := newRigOn(t, newBroker(t), store, func(c *Config) { c.Limits = limits })
+				stop := r.start(t)
+				for i := range 100 {
+					ev := now(fmt.Sprint("u", i), fmt.Sprint("join", i), "")
+					ev.Kind, ev.Payload = message.KindPostback, "GET_STARTED"
+					r.say(t, ev)
+					time.Sleep(time.Millisecond)
+				}
+				r.sent(t)
+				for i := range 30 { // in ten seconds
+					ev := now("u0", fmt.Sprint("spam", i), "")
+					ev.Text, ev.Attachments = tt.ev.Text, tt.ev.Attachments
+					for ev.Locale = range tt.told {
+					}
+					r.say(t, ev)
+					time.Sleep(time.Second / 3)
+				}
+				r.say(t, now("u1", "hello", "hello"))
+				var texts, media, hello float64
+				said := map[string]int{}
+				for _, m := range take(t, r.broker, r.broker.Topology().Outbound(0)) {
+					o, err := message.DecodeOutbound(m.Body)
+					switch {
+					case err != nil:
+						t.Fatal(err)
+					case o.To == "u0" && o.Priority() == message.PriorityAnswer:
+						said[o.Text]++
+					case strings.Contains(o.ID, "/hello/"):
+						hello++
+					case o.Class == message.ClassMedia:
+						media++
+					default:
+						texts++
+					}
+				}
+				if hello != 99 {
+					t.Errorf("copies of what another member wrote = %v, want 99", hello)
+				}
+				if got, want := texts/limits.Text, tt.texts.Seconds(); got > want || got < want/2 {
+					t.Errorf("texts of the spam take %.2f s of the limit, want %.2f at most", got, want)
+				}
+				if got, want := media/limits.Media, tt.media.Seconds(); got > want || got < want/2 {
+					t.Errorf("audio of the spam takes %.2f s of the limit, want %.2f at most", got, want)
+				}
+				for _, words := range tt.told {
+					n := 0
+					for text, times := range said {
+						if strings.Contains(text, words) {
+							n += times
+						}
+					}
+					if n != 1 {
+						t.Errorf("the member is told %d times in all that %q, want once: %v", n, words, said)
+					}
+				}
+				if err := stop(); err != nil {
+					t.Errorf("Run() = %v, want nil", err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package fanout
+
+import (
+	"math"
+	"time"
+
+	"chatclub/internal/message"
+)
+
+const (
+	// textTime is how much of its page's limit the texts of one message take at
+	// most, pictures included: what another member writes next waits no longer than
+	// 2 s. At 300/s that is five to each of 99 members.
+	textTime = 1700 * time.Millisecond
+	// mediaTime is the same for audio and video. At 10/s it is one file to each of
+	// 99 members, the least that makes sense.
+	mediaTime = 10 * time.Second
+)
+
+// Most is how many messages each recipient gets of one event at most.
+type Most struct{ Text, Media int }
+
+// MostOf returns what fits in textTime and mediaTime, and at least a line with one
+// file. A limit of 0 bounds nothing.
+func MostOf(l message.Limits, recipients int) Most {
+	fit := func(limit float64, d time.Duration, least int) int {
+		if limit <= 0 || recipients == 0 {
+			return math.MaxInt
+		}
+		return max(least, int(limit*d.Seconds())/recipients)
+	}
+	return Most{Text: fit(l.Text, textTime, 2), Media: fit(l.Media, mediaTime, 1)}
+}
+
+// Time returns how much of its page's limits the message of ev takes with so many
+// recipients.
+func Time(ev message.Event, text string, l message.Limits, recipients int) (texts, media time.Duration) {
+	said, _ := Say(ev, "", text, MostOf(l, recipients))
+	var n message.Limits
+	for _, p := range said.parts {
+		if p.Class == message.ClassMedia {
+			n.Media += float64(recipients)
+		} else {
+			n.Text += float64(recipients)
+		}
+	}
+	take := func(n, limit float64) time.Duration {
+		if limit <= 0 {
+			return 0
+		}
+		return time.Duration(n / limit * float64(time.Second))
+	}
+	return take(n.Text, l.Text), take(n.Media, l.Media)
+}
