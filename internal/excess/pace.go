@@ -214,6 +214,7 @@ func (p *pace) refused(now time.Time, t Permit) {
 	case t.probe:
 	case now.Sub(p.began) < settle: // another's calls, not this pace, used up the limit
 	case t.ahead: // the burst was too much, not the pace
+	case now.Sub(t.at) > sendsKept-burstTime: // what passed then is forgotten
 	default:
 		p.learn(now, t.at)
 	}
@@ -274,8 +275,11 @@ func (p *pace) grow(now time.Time) {
 	p.pressure += dt
 	switch {
 	case p.rate >= p.top && p.try.state != trying:
+		if p.pressure <= calmAfter {
+			break
+		}
 		p.ceiling, p.try, p.tries = 0, try{}, 0
-		if p.pressure > calmAfter && now.After(p.rest) {
+		if now.After(p.rest) {
 			p.top = min(reach*p.limit, p.top+(reach-headroom)*p.limit*dt.Seconds()/reachTime.Seconds())
 			p.rate = p.top
 		}
@@ -335,7 +339,7 @@ func (p *pace) judge() {
 	case p.try.state == tryRefused: // but more may have passed than was known
 		p.ceiling, p.try = max(p.ceiling, refusedTry*passed), try{}
 	case passed > p.ceiling+max(1, tryPart/3*p.ceiling):
-		p.ceiling, p.try.state = passed, tryPassed
+		p.ceiling, p.try.state, p.pressure = passed, tryPassed, 0
 	default: // too few waited
 		p.pressure, p.try = 0, try{}
 	}

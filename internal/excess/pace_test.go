@@ -172,6 +172,39 @@ func TestRealLimit(t *testing.T) {
 	}
 }
 
+// A bucket that saved a whole second's calls lets a try pass, and what follows.
+// That must not make every next try come as soon as the first.
+func TestFullBucketAtHalfTheLimit(t *testing.T) {
+	t.Parallel()
+	l, err := limit.New(limit.Config{Algorithm: limit.TokenBucket, Limit: 150})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMap(300)
+	saturate(m, begin(), 20*time.Second, 700*time.Millisecond, l.Allow)
+	accepted, refused := saturate(m, at(20*time.Second), 2*time.Minute, 700*time.Millisecond, l.Allow)
+	if quota := float64(accepted) / (120 * 150); quota < 0.97 || float64(refused) > 0.04*float64(accepted) {
+		t.Errorf("quota used %.1f %%, %d refusals for %d calls, want 97 %% and 4 %%", 100*quota, refused, accepted)
+	}
+}
+
+// The refusal of a call whose second is forgotten says nothing of the limit.
+func TestRefusalAfterTheSecondIsForgotten(t *testing.T) {
+	t.Parallel()
+	m := newMap(300)
+	saturate(m, begin(), 10*time.Second, 40*time.Millisecond, fixedWindow(150))
+	d := m.Offer(at(12*time.Second), Request{Key: room})
+	if d.Wait > 0 {
+		t.Fatalf("a call after two idle seconds waits %v", d.Wait)
+	}
+	saturate(m, at(12*time.Second), 10*time.Second, 40*time.Millisecond, fixedWindow(150))
+	before := m.pages[room].ceiling
+	m.Done(at(22*time.Second), d.Permit, Refused)
+	if after := m.pages[room].ceiling; after < before {
+		t.Errorf("ceiling after the refusal of a call from 10 s before = %.1f, want still %.1f", after, before)
+	}
+}
+
 // While a page is shut one probe at a time is sent, some three a second at first;
 // when it opens it is back within seconds.
 func TestWhileShut(t *testing.T) {
