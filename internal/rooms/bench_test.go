@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+
+	"chatclub/internal/command"
 )
 
 // BenchmarkReceive measures an event of a member of a full room, with its Done.
@@ -17,7 +19,7 @@ func BenchmarkReceive(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				id := "m_" + strconv.Itoa(i)
-				res := receive(b, s, Event{User: "72057594037927042", ID: id})
+				res := receive(b, s, Event{User: "72057594037927042", ID: id, Command: command.Command{Text: "See you there at eight, then"}})
 				if len(res.Relay) != MaxCapacity-1 {
 					b.Fatalf("Relay = %d, want %d", len(res.Relay), MaxCapacity-1)
 				}
