@@ -99,6 +99,7 @@ func TestArguments(t *testing.T) {
 		"x.dead": {}, "x.dispatchers": {}, "x.inbound": work(false),
 		"x.retry.1s": delay(1000), "x.retry.10s": delay(10_000), "x.retry.60s": delay(60_000),
 		"x.outbound.00": work(true), "x.lane.text.1": work(true),
+		"x.overflow.0": work(true), "x.overflow.1": work(true), "x.overflow.2": work(true), "x.overflow.3": work(true),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("other arguments (-want +got):\n%s", diff)

@@ -52,8 +52,8 @@ func TestPrefix(t *testing.T) {
 			}
 		}
 	})
-	if len(names) != 9 {
-		t.Fatalf("declared %d queues, want 9", len(names))
+	if len(names) != 13 {
+		t.Fatalf("declared %d queues, want 13", len(names))
 	}
 	for _, name := range names {
 		ch, err := conn.Channel()
