@@ -33,9 +33,10 @@ type partitions struct {
 	gauge  prometheus.Gauge // how many are full
 	now    func() time.Time
 
-	mu    sync.Mutex
-	list  map[string]partition
-	avoid map[string]time.Time // until when
+	mu       sync.Mutex
+	list     map[string]partition
+	reserved map[string]int       // messages that rounds in progress may put there
+	avoid    map[string]time.Time // until when
 }
 
 // partition is the last answer about a queue.
@@ -45,7 +46,7 @@ type partition struct {
 }
 
 func newPartitions(cfg Config, gauge prometheus.Gauge) *partitions {
-	return &partitions{broker: cfg.Broker, log: cfg.Log, gauge: gauge, now: cfg.Now, avoid: make(map[string]time.Time)}
+	return &partitions{broker: cfg.Broker, log: cfg.Log, gauge: gauge, now: cfg.Now, reserved: make(map[string]int), avoid: make(map[string]time.Time)}
 }
 
 // inspect asks the broker how long these queues are, and forgets the others. A
@@ -68,10 +69,11 @@ func (p *partitions) inspect(ctx context.Context, names []string) {
 	list, full := make(map[string]partition, len(names)), 0
 	for i, name := range names {
 		a := answers[i]
+		a.free -= p.reserved[name] // some may be counted twice, until the next answer
 		if a.full {
 			full++
 			if !p.list[name].full {
-				p.log.WarnContext(ctx, "a partition is long; its broadcasts wait", "queue", name, "ready", maxReady-a.free)
+				p.log.WarnContext(ctx, "a partition is long; its broadcasts wait", "queue", name, "ready", maxReady-answers[i].free)
 			}
 		}
 		list[name] = a
@@ -80,22 +82,37 @@ func (p *partitions) inspect(ctx context.Context, names []string) {
 	p.gauge.Set(float64(full))
 }
 
-// isOpen reports whether a queue may be given messages.
-func (p *partitions) isOpen(name string) bool {
+// reserve reports whether a queue may be given messages, and notes that it may get
+// so many now. The caller gives the places back.
+func (p *partitions) reserve(name string, n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.list[name].free > 0 && !p.avoid[name].After(p.now())
+	if p.list[name].free <= 0 || p.avoid[name].After(p.now()) {
+		return false
+	}
+	p.change(name, n)
+	return true
 }
 
-// take notes the messages that a queue was given.
-func (p *partitions) take(msgs []queue.Message) {
+// release gives back what was reserved, of which so many places were used.
+func (p *partitions) release(name string, n, used int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, m := range msgs {
-		if a, ok := p.list[m.Queue]; ok {
-			a.free--
-			p.list[m.Queue] = a
-		}
+	p.change(name, -n)
+	if a, ok := p.list[name]; ok {
+		a.free -= used
+		p.list[name] = a
+	}
+}
+
+// change changes what is reserved. The lock is held.
+func (p *partitions) change(name string, n int) {
+	if p.reserved[name] += n; p.reserved[name] == 0 {
+		delete(p.reserved, name)
+	}
+	if a, ok := p.list[name]; ok {
+		a.free -= n
+		p.list[name] = a
 	}
 }
 

@@ -15,6 +15,7 @@ type round struct {
 	s    *Scheduler
 	now  time.Time
 	jobs []*job
+	used map[*job]int // how many messages of each were published, or tried to be
 }
 
 // run puts the messages that are due on their partitions and then writes the
@@ -28,11 +29,12 @@ func (r round) run(ctx, work context.Context) {
 		switch {
 		case !r.now.Before(j.Deadline):
 			progress[j] = j.progress(from, rooms.BroadcastExpired)
-		case !r.s.partitions.isOpen(j.queue):
-			j.next = r.now.Add(roundEvery)
 		case n == 0:
 			j.next = from
+		case !r.s.partitions.reserve(j.queue, n*len(j.parts)):
+			j.next = r.now.Add(roundEvery)
 		default:
+			defer func() { r.s.partitions.release(j.queue, n*len(j.parts), r.used[j]) }()
 			open = append(open, j)
 		}
 	}
@@ -78,6 +80,7 @@ func (r round) send(ctx, work context.Context, open []*job, progress map[*job]ro
 				to, state = to[:n], rooms.BroadcastRunning
 			}
 			steps = append(steps, step{j, to, state})
+			r.used[j] = len(to) * len(j.parts)
 			messages = j.appendMessages(messages, to, r.now)
 		}
 	}
@@ -141,7 +144,6 @@ func (r round) publish(ctx context.Context, messages []message.Outbound) (missin
 	for _, m := range rest {
 		missing[m.ID] = true
 	}
-	r.s.partitions.take(msgs)
 	if len(rest) < len(msgs) { // else the broker is away, not a partition
 		r.s.partitions.leave(rest)
 	}

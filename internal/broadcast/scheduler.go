@@ -193,7 +193,7 @@ func (s *Scheduler) beginRounds(ctx, work context.Context, rounds, suspect *errg
 		s.jobs.take(batch)
 		begun := group.TryGo(func() error {
 			defer s.jobs.give(batch)
-			round{s, now, batch}.run(ctx, work)
+			round{s, now, batch, make(map[*job]int)}.run(ctx, work)
 			return nil
 		})
 		if !begun {

@@ -99,7 +99,7 @@ func TestBusyPageTakesTurns(t *testing.T) {
 			for i := range 20 {
 				r.say(t, on(fmt.Sprint("q", i), text("1", "a", "free")))
 			}
-			time.Sleep(10 * time.Minute)
+			time.Sleep(2 * time.Minute)
 			ids := handled()
 			last := 0
 			for i, id := range ids {
@@ -144,7 +144,11 @@ func TestOrderOfBusyPage(t *testing.T) {
 		handled := r.slow(50 * time.Millisecond)
 		stop := r.start(t)
 		n := 0
-		for range 20 {
+		bursts := 20
+		if testing.Short() {
+			bursts = 6
+		}
+		for range bursts {
 			for burst := range 30 { // 1.5 s of work in less than that
 				r.say(t, text(fmt.Sprint(n%2), fmt.Sprint("m", n), "busy"), on("q", text(fmt.Sprint(n%2), fmt.Sprint("m", n), "beside")))
 				n++
