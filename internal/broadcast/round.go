@@ -24,6 +24,12 @@ type round struct {
 func (r round) run(ctx, work context.Context) {
 	var open []*job
 	progress := make(map[*job]rooms.Progress)
+	reserved := make(map[*job]int)
+	defer func() {
+		for j, n := range reserved {
+			r.s.partitions.release(j.queue, n, r.used[j])
+		}
+	}()
 	for _, j := range r.jobs {
 		n, from := j.allowed(r.now)
 		switch {
@@ -34,7 +40,7 @@ func (r round) run(ctx, work context.Context) {
 		case !r.s.partitions.reserve(j.queue, n*len(j.parts)):
 			j.next = r.now.Add(roundEvery)
 		default:
-			defer func() { r.s.partitions.release(j.queue, n*len(j.parts), r.used[j]) }()
+			reserved[j] = n * len(j.parts)
 			open = append(open, j)
 		}
 	}
