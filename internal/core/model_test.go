@@ -128,6 +128,9 @@ func (m *model) feedback(ev message.Event) {
 
 func (m *model) event(ev message.Event) outcome {
 	p := m.people[ev.User]
+	if p == nil && ev.Kind == message.KindIdle {
+		return outcome{} // it makes no user
+	}
 	if p == nil {
 		p = &modelPerson{lastPublic: 1, blocked: map[string]string{}}
 		m.people[ev.User] = p
