@@ -430,8 +430,10 @@ func TestProcessesOnRabbitMQ(t *testing.T) {
 	if most := int64(fleet.MaxInFlight) * joined; *run.Duplicated > most {
 		t.Errorf("duplicated = %d, want at most %d, what the calls in flight of the one killed can hold", *run.Duplicated, most)
 	}
-	if run.CPU == nil || *run.CPU.Dispatchers <= 0 || *run.CPU.Fake <= 0 || *run.PeakMemoryBytes <= 0 || *run.BrokerOpsPerSent < 3 {
-		t.Errorf("costs = %+v, %v, %v, want all known", run.CPU, run.PeakMemoryBytes, run.BrokerOpsPerSent)
+	// A delivery and an acknowledgement at least: what was published may have been so
+	// before the measurement.
+	if run.CPU == nil || *run.CPU.Dispatchers <= 0 || *run.CPU.Fake <= 0 || *run.PeakMemoryBytes <= 0 || *run.BrokerOpsPerSent < 2 {
+		t.Errorf("costs = %+v, %d bytes, %.2f operations a message, want all known, and 2 at least", run.CPU, *run.PeakMemoryBytes, *run.BrokerOpsPerSent)
 	}
 	if !strings.HasPrefix(found[0].Versions.Broker, "RabbitMQ ") {
 		t.Errorf("broker = %q, want RabbitMQ and its version", found[0].Versions.Broker)
