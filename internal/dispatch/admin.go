@@ -1,64 +1,107 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"time"
-
-	"chatclub/internal/excess"
 )
 
 // listLimit bounds each list in the answer of GET /pages.
 const listLimit = 1000
 
-// BusyPage is a page in excess, or one that was refused calls.
-type BusyPage struct {
+// Status is what a dispatcher knows at a moment, the answer of GET /pages. Numbers
+// of what happened grow from when the page was last forgotten, a minute after it
+// had nothing to do.
+type Status struct {
+	InFlight   int             `json:"in_flight"`  // calls
+	Limit      int             `json:"limit"`      // calls at a time
+	Partitions []int           `json:"partitions"` // that it has had messages of lately
+	Pages      []PageStatus    `json:"pages"`      // those in excess first, then those with the most calls
+	Suspended  []SuspendedPage `json:"suspended"`
+}
+
+// PageStatus is one page and class.
+type PageStatus struct {
 	Page     string     `json:"page"`
 	Class    string     `json:"class"`
 	Since    *time.Time `json:"since,omitempty"` // in excess
+	Limit    float64    `json:"limit"`           // calls per second, as the settings say
 	Pace     float64    `json:"pace"`            // calls per second
 	Waiting  int        `json:"waiting"`         // messages in this replica's hands and in no call
+	Oldest   float64    `json:"oldest"`          // age in seconds of the first of them that may be sent
 	InFlight int        `json:"in_flight"`       // calls
-	Refused  int        `json:"refused"`         // calls refused since it was last not in excess
+	Arrived  int64      `json:"arrived"`         // messages
+	Sent     int64      `json:"sent"`            // messages
+	Calls    int64      `json:"calls"`           // that were accepted
+	Refused  int64      `json:"refused"`         // calls
+	Waited   float64    `json:"waited"`          // seconds from when messages were made to their calls, of all sent together
 }
 
 // askTimeout bounds the wait for the engine, which answers between two steps.
 const askTimeout = time.Second
 
-// busyPages asks the engine for the pages that are in excess; none when it does
-// not run.
-func (d *Dispatcher) busyPages(ctx context.Context) []BusyPage {
+// status asks the engine; it has no pages when that does not run.
+func (d *Dispatcher) status(ctx context.Context) Status {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answer := make(chan []BusyPage, 1)
+	answer := make(chan Status, 1)
+	s := Status{Partitions: []int{}, Pages: []PageStatus{}}
 	select {
-	case d.posts <- func(e *engine) { answer <- e.busyPages() }:
-		return <-answer
+	case d.posts <- func(e *engine) { answer <- e.status() }:
+		s = <-answer
 	case <-ctx.Done():
-		return []BusyPage{}
 	}
+	s.Suspended = d.suspended.list(listLimit)
+	return s
 }
 
-func (e *engine) busyPages() []BusyPage {
-	pages := []BusyPage{}
-	for _, v := range e.gate.Views(listLimit) {
-		b := BusyPage{Page: v.Page, Class: v.Class, Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight, Refused: v.Refused}
-		if l := e.pages.lines[excess.Key{Page: v.Page, Class: v.Class}]; l != nil {
-			b.Waiting = l.waiting
+func (e *engine) status() Status {
+	now := e.Now()
+	s := Status{
+		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), Partitions: e.sources.owned(now),
+		Pages: make([]PageStatus, 0, len(e.pages.traffic)),
+	}
+	for k, t := range e.pages.traffic {
+		v := e.gate.View(k)
+		p := PageStatus{
+			Page: k.Page, Class: k.Class, Limit: e.Limit(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
+			Arrived: t.arrived, Sent: t.sent, Calls: t.calls, Refused: t.refused, Waited: t.waited.Seconds(),
+		}
+		if l := e.pages.lines[k]; l != nil {
+			p.Waiting = l.waiting
+			if len(l.ready) > 0 {
+				p.Oldest = l.ready[0].msgs[0].out.Age(now).Seconds()
+			}
 		}
 		if !v.Since.IsZero() {
-			b.Since = &v.Since
+			p.Since = &v.Since
 		}
-		pages = append(pages, b)
+		s.Pages = append(s.Pages, p)
 	}
-	return pages
+	slices.SortFunc(s.Pages, func(a, b PageStatus) int {
+		return cmp.Or(
+			cmp.Compare(btoi(b.Since != nil), btoi(a.Since != nil)), cmp.Compare(b.Calls+b.Refused, a.Calls+a.Refused),
+			cmp.Compare(a.Page, b.Page), cmp.Compare(a.Class, b.Class),
+		)
+	})
+	s.Pages = s.Pages[:min(listLimit, len(s.Pages))]
+	return s
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // PagesHandler serves the dispatcher's view of its pages for the admin port:
 //
-//	GET  /pages              → {"busy": [BusyPage, …], "suspended": [SuspendedPage, …]}, at most 1000 each
+//	GET  /pages              → a Status, with at most 1000 in each list
 //	POST /pages/{id}/resume  → 204 when the page was suspended, otherwise 404
 //
 // What it tells and changes is this replica's alone.
@@ -66,11 +109,7 @@ func (d *Dispatcher) PagesHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pages", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		answer := struct {
-			Busy      []BusyPage      `json:"busy"`
-			Suspended []SuspendedPage `json:"suspended"`
-		}{d.busyPages(r.Context()), d.suspended.list(listLimit)}
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
+		if err := json.NewEncoder(w).Encode(d.status(r.Context())); err != nil {
 			d.Log.Debug("answer GET /pages", "err", err)
 		}
 	})

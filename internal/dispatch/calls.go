@@ -168,6 +168,7 @@ func (e *engine) ended(c *call) {
 	if c.permit.Probe() { // what the page waits for has changed
 		l.wakeAt = time.Time{}
 	}
+	l.traffic.called(now, c, d)
 	e.report(now, c, d)
 	e.learn(now, c, d)
 	e.settle(now, c, d)

@@ -156,6 +156,7 @@ func (e *engine) tick() {
 	e.checkSources(now)
 	e.checkLanes(now)
 	e.gate.Sweep(now)
+	e.pages.sweepTraffic(now)
 	e.people.sweep(now)
 	if n := e.suspended.sweep(now); n > 0 {
 		e.Log.Info("suspended pages that nothing was sent to are forgotten", "pages", n)
@@ -170,7 +171,7 @@ func (e *engine) observe() {
 	e.metrics.sick.Set(float64(e.breaker.OpenPages()))
 	e.metrics.failing.Set(float64(e.people.len()))
 	e.metrics.lanes.Set(float64(len(e.lanes.list)))
-	e.metrics.partitions.Set(float64(e.sources.owned(e.Now())))
+	e.metrics.partitions.Set(float64(len(e.sources.owned(e.Now()))))
 	e.metrics.limit.Set(float64(e.calls.limit.Limit()))
 	open, _ := e.breaker.IsOpen()
 	e.apiDown.Store(open)

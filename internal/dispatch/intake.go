@@ -53,6 +53,7 @@ func (e *engine) arrive(m *held) {
 		e.bury(m, death{reason: message.ReasonUndecodable})
 	default:
 		l := e.pages.line(m.key())
+		l.traffic.came(now, m)
 		if m.out.Broadcast != "" && s.lane == nil {
 			e.setAside(l, m)
 		} else {

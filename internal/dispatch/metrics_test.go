@@ -187,11 +187,7 @@ func TestPagesHandler(t *testing.T) {
 		r.text("busy", guests("u", 2000)...)
 		r.sleep(time.Second)
 		h := r.only().PagesHandler()
-		get := func() (answer struct {
-			Busy      []BusyPage      `json:"busy"`
-			Suspended []SuspendedPage `json:"suspended"`
-		},
-		) {
+		get := func() (answer Status) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/pages", nil))
 			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 || w.Header().Get("Content-Type") != "application/json" {
@@ -204,11 +200,15 @@ func TestPagesHandler(t *testing.T) {
 			answer.Suspended[0].ProbeAt.Sub(suspended).Round(time.Minute) != 30*time.Minute {
 			t.Errorf("suspended = %+v, want the stopped page, with its code and probe", answer.Suspended)
 		}
-		if len(answer.Busy) != 1 {
-			t.Fatalf("busy = %+v, want one page", answer.Busy)
+		if len(answer.Pages) != 2 || answer.Pages[1].Page != "stopped" {
+			t.Fatalf("pages = %+v, want the one in excess and then the other", answer.Pages)
 		}
-		if b := answer.Busy[0]; b.Page != "busy" || b.Class != "text" || b.Since == nil || b.Pace < 250 || b.Waiting < 1000 {
-			t.Errorf("busy = %+v, want the page in excess at some 294/s, more than 1,000 waiting", b)
+		if b := answer.Pages[0]; b.Page != "busy" || b.Class != "text" || b.Since == nil || b.Limit != 300 || b.Pace < 250 || b.Waiting < 1000 || b.Oldest < 0.9 ||
+			b.Arrived != 2000 || b.Sent < 290 || b.Sent != b.Calls || b.Waited <= 0 {
+			t.Errorf("first page = %+v, want the page in excess at some 294/s, more than 1,000 of 2,000 waiting for a second", b)
+		}
+		if answer.Limit == 0 || len(answer.Partitions) == 0 {
+			t.Errorf("status = %+v, want the calls that are possible and the partitions", answer)
 		}
 		for _, row := range []struct {
 			method, path string
@@ -227,12 +227,12 @@ func TestPagesHandler(t *testing.T) {
 			}
 		}
 		r.sleep(2 * time.Minute)
-		if answer = get(); len(answer.Busy) != 0 || len(answer.Suspended) != 0 {
-			t.Errorf("pages = %+v, want none once all is sent and resumed", answer)
+		if answer = get(); len(answer.Pages) != 0 || len(answer.Suspended) != 0 {
+			t.Errorf("pages = %+v, want none a minute after all is sent and resumed", answer)
 		}
 		r.stop(r.only())
 		began := time.Now()
-		if answer = get(); answer.Busy == nil || len(answer.Busy) != 0 || time.Since(began) != askTimeout {
+		if answer = get(); answer.Pages == nil || len(answer.Pages) != 0 || time.Since(began) != askTimeout {
 			t.Errorf("pages of one that ended = %+v after %v, want an empty list after %v", answer, time.Since(began), askTimeout)
 		}
 	})

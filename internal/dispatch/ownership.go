@@ -82,7 +82,7 @@ func (e *engine) balance(now time.Time) {
 			calmest = s
 		}
 	}
-	if part := (len(e.sources.partitions) + h.replicas - 1) / h.replicas; calmest != nil && e.sources.owned(now) > part {
+	if part := (len(e.sources.partitions) + h.replicas - 1) / h.replicas; calmest != nil && len(e.sources.owned(now)) > part {
 		h.counts = 0
 		e.leave(calmest, "balance")
 	}

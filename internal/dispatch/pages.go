@@ -36,17 +36,21 @@ func (m *held) key() excess.Key { return excess.Key{Page: m.out.Page, Class: str
 // pages has a line for each page and class of which messages are held.
 type pages struct {
 	lines   map[excess.Key]*line
-	changed []*line // to be looked at before the next event
+	traffic map[excess.Key]*traffic // kept for longer than the lines
+	changed []*line                 // to be looked at before the next event
 	seq     uint64
 	held    int // messages in hand, in calls or waiting
 }
 
-func newPages() pages { return pages{lines: make(map[excess.Key]*line)} }
+func newPages() pages {
+	return pages{lines: make(map[excess.Key]*line), traffic: make(map[excess.Key]*traffic)}
+}
 
 // line is the messages of one page and class, one recipient behind another. It
 // exists while it holds any, or has a lane.
 type line struct {
 	key        excess.Key
+	traffic    *traffic
 	recipients map[string]*recipient
 	ready      recipients // those whose first message can be sent
 	waiting    int        // messages in no call
@@ -80,7 +84,12 @@ type recipient struct {
 func (p *pages) line(k excess.Key) *line {
 	l := p.lines[k]
 	if l == nil {
-		l = &line{key: k, recipients: make(map[string]*recipient)}
+		t := p.traffic[k]
+		if t == nil {
+			t = new(traffic)
+			p.traffic[k] = t
+		}
+		l = &line{key: k, traffic: t, recipients: make(map[string]*recipient)}
 		p.lines[k] = l
 	}
 	return l

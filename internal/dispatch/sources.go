@@ -407,13 +407,13 @@ func (e *engine) checkSources(now time.Time) {
 // minutes.
 const heldTime = renewTime + 5*time.Minute
 
-// owned is how many partitions something was delivered of lately.
-func (s *sources) owned(now time.Time) int {
-	n := 0
+// owned are the numbers of the partitions of which something was delivered lately.
+func (s *sources) owned(now time.Time) []int {
+	list := []int{}
 	for _, p := range s.partitions {
 		if p.src != nil && !p.src.leaving && (p.src.held > 0 || now.Sub(p.last) < activeFor && !p.since.IsZero()) {
-			n++
+			list = append(list, p.index)
 		}
 	}
-	return n
+	return list
 }

@@ -33,9 +33,7 @@
 package excess
 
 import (
-	"cmp"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -257,36 +255,25 @@ func (m *Map) remember(now time.Time, k Key, p *page) {
 	}
 }
 
-// View is a page that is in excess or slower than its limit, for people to look at.
+// View is what is known of a page, for people to look at.
 type View struct {
-	Key
 	Since    time.Time // in excess; zero: it is not
 	Pace     float64   // messages per second
 	InFlight int
 	Refused  int // calls refused since it was last not in excess
 }
 
-// Views returns at most limit pages that are in excess or were refused, those
-// with the most refusals first, then those in excess for longest.
-func (m *Map) Views(limit int) []View {
-	var out []View
-	for k, p := range m.pages {
-		if !p.excess && p.refused == 0 {
-			continue
-		}
-		v := View{Key: k, Pace: p.rate, InFlight: p.inFlight, Refused: p.refused}
-		if p.excess {
-			v.Since = p.entered
-		}
-		out = append(out, v)
+// View returns what is known of a page. The zero View is of one that is forgotten.
+func (m *Map) View(k Key) View {
+	p := m.pages[k]
+	if p == nil {
+		return View{}
 	}
-	slices.SortFunc(out, func(a, b View) int {
-		return cmp.Or(
-			cmp.Compare(b.Refused, a.Refused), a.Since.Compare(b.Since),
-			cmp.Compare(a.Page, b.Page), cmp.Compare(a.Class, b.Class),
-		)
-	})
-	return out[:min(limit, len(out))]
+	v := View{Pace: p.rate, InFlight: p.inFlight, Refused: p.refused}
+	if p.excess {
+		v.Since = p.entered
+	}
+	return v
 }
 
 // Len is the number of pages of which anything is remembered, and how many of

@@ -233,7 +233,7 @@ func TestRareEventsAtALowLimit(t *testing.T) {
 	}
 }
 
-func TestExcessAndViews(t *testing.T) {
+func TestExcessAndView(t *testing.T) {
 	t.Parallel()
 	m := newMap(300)
 	a, b, c := Key{"a", "text"}, Key{"b", "text"}, Key{"c", "media"}
@@ -245,18 +245,14 @@ func TestExcessAndViews(t *testing.T) {
 	if !m.InExcess(a) || m.InExcess(b) || m.InExcess(Key{"d", "text"}) {
 		t.Errorf("InExcess() = %v, %v, %v, want true, false, false", m.InExcess(a), m.InExcess(b), m.InExcess(Key{"d", "text"}))
 	}
-	views := m.Views(10)
-	if len(views) != 3 || views[0].Key != b || views[1].Key != a || views[2].Key != c {
-		t.Fatalf("Views() = %+v, want b with its refusals, then a, then c", views)
+	if v := m.View(b); v.Refused != 3 || !v.Since.IsZero() || v.InFlight != len(permits)-3 || v.Pace >= 294 {
+		t.Errorf("View(b) = %+v, want 3 refusals, no excess, %d in flight, slower than 294", v, len(permits)-3)
 	}
-	if v := views[0]; v.Refused != 3 || !v.Since.IsZero() || v.InFlight != len(permits)-3 || v.Pace >= 294 {
-		t.Errorf("view of b = %+v, want 3 refusals, no excess, %d in flight, slower than 294", v, len(permits)-3)
+	if v := m.View(a); !v.Since.Equal(at(0)) || v.Pace != 294 {
+		t.Errorf("View(a) = %+v, want since 0, at 294/s", v)
 	}
-	if v := views[1]; !v.Since.Equal(at(0)) || v.Pace != 294 {
-		t.Errorf("view of a = %+v, want since 0, at 294/s", v)
-	}
-	if got := m.Views(2); len(got) != 2 {
-		t.Errorf("Views(2) has %d", len(got))
+	if v := m.View(Key{"d", "text"}); v != (View{}) {
+		t.Errorf("View of an unknown page = %+v, want nothing", v)
 	}
 	if all, excess := m.Len(); all != 3 || excess != 2 {
 		t.Errorf("Len() = %d, %d, want 3 and 2", all, excess)
