@@ -69,10 +69,16 @@ func house() []row {
 		{"fakeapi/browsertest", ""},
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
-		{"cmd/chatclub", "fakeapi/... app message queue queue/memory queue/rabbit rooms sender service"},
+		{"cmd/chatclub", "fakeapi/... app console demo message queue queue/memory queue/rabbit rooms service"},
+
+		// What shows it all: beside a deployment, and in the demonstration, which
+		// runs the article's way too.
+		{"console", "dispatch"},
+		{"demo", "fakeapi fakeapi/ledger fakeapi/users fakeapi/web fakeapi/webhook app chaos console loadtest/proc loadtest/strategy message queue sender"},
 
 		// The load test. No package of the product imports it, and it judges by
 		// the fake alone: whoever runs the system does not judge it.
+		{"chaos", "backoff queue"},
 		{"loadtest/flow", ""},
 		{"loadtest/paired", ""},
 		{"loadtest/proc", ""},
@@ -80,7 +86,7 @@ func house() []row {
 		{"loadtest/judge", "fakeapi/ledger"},
 		{"loadtest/load", "backoff"},
 		{"loadtest/strategy", "backoff message queue queue/transfer sender"},
-		{"loadtest/fleet", "fakeapi fakeapi/web app backoff dispatch loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
+		{"loadtest/fleet", "fakeapi fakeapi/web app chaos dispatch loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
 		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/report loadtest/strategy message queue"},
 		{"loadtest/scenario", "fakeapi fakeapi/limit loadtest/fleet loadtest/load loadtest/paired loadtest/report loadtest/trial"},
 		{"cmd/loadtest", "loadtest/fleet loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service"},
@@ -119,7 +125,7 @@ func libraries() []library {
 		{"github.com/caarlos0/env/v11", "service", ""},
 		{"github.com/prometheus/client_golang", "...", ""},
 		{"golang.org/x/sync", "...", ""},
-		{"golang.org/x/text", "plaintext", ""},
+		{"golang.org/x/text", "plaintext console demo", ""},
 		{"go.mau.fi/util", "plaintext", ""},
 		// The bare loop of the load test talks to the broker itself.
 		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/... loadtest/fleet", ""},

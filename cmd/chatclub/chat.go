@@ -10,12 +10,12 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/ledger"
-	"chatclub/fakeapi/users"
+	"chatclub/internal/demo"
 )
 
 // chat lets the simulated users chat, and prints how that goes.
 type chat struct {
-	users  *users.Users
+	crowd  *demo.Crowd
 	api    *fakeapi.API
 	ready  func(context.Context) error
 	length time.Duration // of the chat; 0: until ctx ends
@@ -35,9 +35,9 @@ func (c *chat) run(ctx context.Context) error {
 	began := time.Now()
 	done := make(chan error, 1)
 	go func() {
-		err := c.users.Run(ctx, c.length)
+		err := c.crowd.Run(ctx, c.length)
 		// Not ended by ctx: a run that is stopped has a balance too.
-		c.users.Settle(context.WithoutCancel(ctx), c.settle)
+		c.crowd.Settle(context.WithoutCancel(ctx), c.settle)
 		done <- err
 	}()
 	tick := time.NewTicker(time.Second)
@@ -107,7 +107,7 @@ func (c *chat) balance() error {
 // arrived: awaited while they may still come, lost at the end.
 func (c *chat) line(pending string) string {
 	c.counts = c.api.Ledger().Totals()
-	c.events = c.users.Counts().Events
+	c.events = c.crowd.Events()
 	return fmt.Sprintf("events %d copies %d sent %d refused %d %s %d duplicated %d",
 		c.events, c.counts.Expected, c.counts.Accepted, c.counts.Refused, pending, c.counts.Pending, c.counts.Duplicated)
 }

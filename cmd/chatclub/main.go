@@ -19,6 +19,7 @@ func main() { os.Exit(service.Main(os.Stderr, run)) }
 func run(ctx context.Context) error {
 	flags := flag.NewFlagSet("chatclub", flag.ContinueOnError)
 	length := flags.Duration("for", 0, "how long the users chat; 0: until Ctrl-C")
+	tour := flags.Bool("tour", false, "play the tour of 40 s, and end")
 	s, err := service.LoadFlags[settings](flags, os.Args[1:], nil, os.Stdout)
 	if err != nil {
 		return err
@@ -26,5 +27,7 @@ func run(ctx context.Context) error {
 	if *length < 0 {
 		return &service.SettingsError{Faults: []error{fmt.Errorf("-for: %v is negative", *length)}}
 	}
-	return newSystem(s).serve(ctx, *length, os.Stdout)
+	sys := newSystem(s)
+	sys.tour = *tour
+	return sys.serve(ctx, *length, os.Stdout)
 }

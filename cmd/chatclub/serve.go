@@ -16,15 +16,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
-	"chatclub/fakeapi/users"
 	"chatclub/fakeapi/web"
 	"chatclub/fakeapi/webhook"
 	"chatclub/internal/app"
+	"chatclub/internal/console"
+	"chatclub/internal/demo"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/rabbit"
-	"chatclub/internal/sender"
 	"chatclub/internal/service"
 )
 
@@ -42,10 +42,13 @@ const (
 // system is the wiring of one run. What is in closers is closed in reverse order.
 type system struct {
 	settings
+	tour     bool // is played
 	log      *slog.Logger
 	reg      *prometheus.Registry
 	broker   app.BrokerSettings
-	memory   queue.Broker // nil with AMQP_URL
+	memory   *memory.Broker // nil with AMQP_URL
+	divert   *demo.Divert   // core's connection
+	crew     *demo.Crew
 	closers  []func() error
 	programs []*app.Program
 	actors   []service.Actor // in the order of shutdown
@@ -66,7 +69,12 @@ func newSystem(s settings) *system {
 func (s *system) serve(ctx context.Context, length time.Duration, stdout io.Writer) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 
-	api, page, err := s.fake(ctx)
+	ln, err := listen(ctx, "HTTP_ADDR", s.HTTPAddr)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, func() error { return ignoreClosed(ln.Close()) })
+	api, fake, err := s.fake(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,31 +89,43 @@ func (s *system) serve(ctx context.Context, length time.Duration, stdout io.Writ
 	if err != nil {
 		return err
 	}
-	people, err := users.New(users.Config{
-		API: api, Webhook: s.posts(hook),
-		Pages: s.Pages, Rooms: s.Rooms, Users: s.Users, EventsPerSecond: s.EventsPerSecond,
+	crowd, err := demo.NewCrowd(demo.CrowdConfig{
+		API: api, Webhook: s.posts(hook), Pages: s.Pages, Rooms: s.Rooms, Users: s.Users,
+		EventsPerSecond: s.EventsPerSecond, Waves: s.Waves, Limit: s.LimitText,
 	})
 	if err != nil {
 		return err
 	}
-	phones, err := s.phones(api, people, page, hook)
+	phones, err := s.phones(api, crowd, fake, hook)
 	if err != nil {
 		return err
 	}
-	for i := range s.Dispatchers {
-		if err := s.dispatcher(ctx, i+1, page, people.Tokens()); err != nil {
-			return err
-		}
+	s.crew = s.dispatchers(api, crowd)
+	if _, err := s.crew.Add(ctx, s.Dispatchers); err != nil {
+		return err
+	}
+	shown, page, err := s.show(demo.Config{
+		API: api, Site: phones, Fake: "http://" + fake, Crowd: crowd, Crew: s.crew, Divert: s.divert, Depth: s.depth,
+	})
+	if err != nil {
+		return err
 	}
 	admin, err := s.admin(ctx, core)
 	if err != nil {
 		return err
 	}
 
-	fmt.Fprintf(stdout, "open      http://%s\nledger    http://%s/ledger\nmetrics   http://%s/metrics\nwebhook   http://%s/webhook\n\n",
-		page, page, admin, hook)
-	chat := &chat{users: people, api: api, ready: s.isReady, length: length, settle: s.SettleTimeout, out: stdout}
-	s.actors = append([]service.Actor{{Name: "users", Run: chat.run}, {Name: "phones", Run: phones.Run}}, s.actors...)
+	fmt.Fprintf(stdout, "open      http://%s\nplatform  http://%s\nmetrics   http://%s/metrics\nwebhook   http://%s/webhook\n\n",
+		ln.Addr(), fake, admin.Addr(), hook)
+	chat := &chat{crowd: crowd, api: api, ready: s.isReady, length: length, settle: s.SettleTimeout, out: stdout}
+	first := []service.Actor{{Name: "users", Run: chat.run}, {Name: "phones", Run: phones.Run}, {Name: "demo", Run: shown.Run}}
+	if s.tour {
+		first = append([]service.Actor{{Name: "tour", Run: func(ctx context.Context) error { return tour(ctx, crowd, shown) }}}, first...)
+	}
+	s.actors = slices.Concat(first, s.actors, []service.Actor{
+		{Name: "dispatchers", Run: s.crew.Run}, {Name: "console", Run: page.Run},
+		{Name: "page", Run: func(ctx context.Context) error { return s.servePage(ctx, ln, page) }}, admin.Actor(),
+	})
 	if err := service.Run(ctx, s.log, s.actors...); err != nil {
 		return err
 	}
@@ -126,13 +146,19 @@ func (s *system) openQueues(ctx context.Context) (err error) {
 	top := s.broker.Topology()
 	if s.AMQPURL != "" {
 		s.closers = append(s.closers, func() error { return s.deleteQueues(context.WithoutCancel(ctx), top) })
-		return nil
+	} else {
+		if s.memory, err = memory.New(top); err != nil {
+			return err
+		}
+		s.closers = append(s.closers, s.memory.Close)
 	}
-	if s.memory, err = memory.New(top); err != nil {
+	broker, err := s.connect("demo")
+	if err != nil {
 		return err
 	}
-	s.closers = append(s.closers, s.memory.Close)
-	return nil
+	s.closers = append(s.closers, broker.Close)
+	s.divert, err = demo.NewDivert(ctx, broker)
+	return err
 }
 
 // deleteQueues removes all queues of this run from RabbitMQ, and the lanes of its
@@ -140,7 +166,7 @@ func (s *system) openQueues(ctx context.Context) (err error) {
 func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
-	var lanes []string
+	lanes := []string{demo.SharedQueue(top)}
 	for i := range s.Pages {
 		page := fakeapi.PageID(i)
 		lanes = append(lanes, top.Lane(page, string(message.ClassText)), top.Lane(page, string(message.ClassMedia)))
@@ -156,7 +182,7 @@ func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
 	return fmt.Errorf("remove the queues %s.*: %w", top.Prefix, errors.Join(errs...))
 }
 
-// fake starts the platform; it returns the address of its page and Send API.
+// fake starts the platform on a free port; it returns the address of its own page.
 func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 	settings := fakeapi.DefaultSettings()
 	settings.Text.PerSecond = s.LimitText
@@ -164,12 +190,11 @@ func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 	if settings.Latency, err = fakeapi.ParseLatency(latency); err != nil {
 		return nil, "", err
 	}
-	host, _, _ := net.SplitHostPort(s.HTTPAddr) // Validate has checked it
-	api, err := fakeapi.New(fakeapi.Config{Settings: &settings, Host: host})
+	api, err := fakeapi.New(fakeapi.Config{Settings: &settings})
 	if err != nil {
 		return nil, "", err
 	}
-	ln, err := listen(ctx, "HTTP_ADDR", s.HTTPAddr)
+	ln, err := service.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		return nil, "", err
 	}
@@ -188,16 +213,20 @@ func (s *system) posts(hook string) webhook.Config {
 }
 
 // phones are the users on the page that people play by hand.
-func (s *system) phones(api *fakeapi.API, people *users.Users, page, hook string) (*web.Site, error) {
+func (s *system) phones(api *fakeapi.API, crowd *demo.Crowd, fake, hook string) (*web.Site, error) {
 	return web.New(web.Config{
 		API: api, Webhook: s.posts(hook),
-		Pages: people.Pages(), BaseURL: "http://" + page, Ready: people.Joined(),
+		Pages: crowd.Pages(), BaseURL: "http://" + fake, Ready: crowd.Joined(),
 	})
 }
 
-// options are what every program is given.
+// options are what webhook and core are given.
 func (s *system) options(name string) app.Options {
-	return app.Options{Name: name, Broker: s.memory, Registry: s.reg, Log: s.log}
+	o := app.Options{Name: name, Registry: s.reg, Log: s.log}
+	if s.memory != nil {
+		o.Broker = s.memory
+	}
+	return o
 }
 
 // programSettings are those of every program. None has an admin server, because
@@ -229,7 +258,7 @@ func (s *system) webhook(ctx context.Context) (string, error) {
 func (s *system) core(ctx context.Context) (*app.Program, error) {
 	set := service.Defaults[app.CoreSettings]()
 	set.ProgramSettings = s.programSettings()
-	set.RoomCapacity, set.RoomIdle, set.FloodLimit = s.Users, s.RoomIdle, s.FloodLimit
+	set.RoomCapacity, set.RoomIdle, set.FloodLimit = s.capacity(), s.RoomIdle, s.FloodLimit
 	set.FloodShare = s.FloodShare
 	set.LimitText, set.ShutdownTimeout = s.LimitText, shutdownTimeout
 	if set.DatabaseURL = s.DatabaseURL; set.DatabaseURL == "" {
@@ -240,7 +269,9 @@ func (s *system) core(ctx context.Context) (*app.Program, error) {
 		s.closers = append(s.closers, func() error { return os.RemoveAll(dir) })
 		set.DatabaseURL = service.Secret("sqlite:" + filepath.Join(dir, "chatclub.db"))
 	}
-	p, err := app.NewCore(ctx, app.CoreConfig{Settings: set, Options: s.options("core")})
+	options := s.options("core")
+	options.Broker = s.divert
+	p, err := app.NewCore(ctx, app.CoreConfig{Settings: set, Options: options})
 	if err != nil {
 		return nil, err
 	}
@@ -248,34 +279,103 @@ func (s *system) core(ctx context.Context) (*app.Program, error) {
 	return p, nil
 }
 
-func (s *system) dispatcher(ctx context.Context, n int, graph string, tokens map[string]string) error {
-	name := fmt.Sprintf("dispatcher-%d", n)
+// dispatchers is the crew, without any yet. They call the platform without a socket.
+func (s *system) dispatchers(api *fakeapi.API, crowd *demo.Crowd) *demo.Crew {
 	set := service.Defaults[app.DispatcherSettings]()
 	set.ProgramSettings = s.programSettings()
-	set.GraphURL, set.LimitText, set.ShutdownTimeout = "http://"+graph+"/v23.0", s.LimitText, shutdownTimeout
-	p, err := app.NewDispatcher(ctx, app.DispatcherConfig{
-		Settings: set, Options: s.options(name), Tokens: sender.StaticTokens(tokens),
+	set.GraphURL, set.LimitText, set.ShutdownTimeout = "http://fakeapi/v23.0", s.LimitText, shutdownTimeout
+	return demo.NewCrew(demo.CrewConfig{
+		Settings: set, Connect: s.connect, Platform: api.Transport(), Tokens: crowd.Tokens(), Registry: s.reg, Log: s.log,
 	})
-	if err != nil {
-		return err
+}
+
+// connect opens one more connection to the broker.
+func (s *system) connect(name string) (queue.Broker, error) {
+	if s.memory != nil {
+		return kept{s.memory}, nil
 	}
-	s.run(name, p)
+	return rabbit.Open(rabbit.Config{
+		URLs: s.broker.URLs(), Topology: s.broker.Topology(), Name: "chatclub " + name, Log: s.log,
+		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"program": name}, s.reg),
+	})
+}
+
+// kept is a broker that stays open for the others.
+type kept struct{ queue.Broker }
+
+// Close does nothing.
+func (kept) Close() error { return nil }
+
+// depth is how many messages wait on the queue in memory, but for dead ones; -1 with
+// RabbitMQ, which would have to be asked for each.
+func (s *system) depth(ctx context.Context) int {
+	if s.memory == nil {
+		return -1
+	}
+	n := s.memory.Delayed()
+	for _, name := range s.memory.Queues() {
+		if info, err := s.memory.Inspect(ctx, name); err == nil && name != s.memory.Topology().Dead() {
+			n += info.Ready
+		}
+	}
+	return n
+}
+
+// show makes the demonstration and the page that shows it.
+func (s *system) show(cfg demo.Config) (*demo.Demo, *console.Console, error) {
+	d, err := demo.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	page, err := console.New(console.Config{Replicas: s.crew.Replicas, Token: s.AdminToken.Reveal(), Demo: d})
+	if err != nil {
+		return nil, nil, err
+	}
+	d.Show(page)
+	return d, page, nil
+}
+
+// servePage serves chatclub's page, and what the platform tells of its ledger.
+func (s *system) servePage(ctx context.Context, ln net.Listener, page *console.Console) error {
+	host, _, _ := net.SplitHostPort(s.HTTPAddr) // Validate has checked it
+	streams, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, end)() // or the shutdown would wait for them
+	srv := service.NewHTTPServer(service.Guard(page.Handler(), "", host), s.log)
+	srv.BaseContext = func(net.Listener) context.Context { return streams }
+	return service.ServeHTTP(ctx, srv, ln, shutdownTimeout)
+}
+
+// tour plays the tour when all have joined. Its end ends the program.
+func tour(ctx context.Context, crowd *demo.Crowd, d *demo.Demo) error {
+	select {
+	case <-crowd.Joined():
+		d.Play(ctx)
+	case <-ctx.Done():
+	}
 	return nil
 }
 
+// ignoreClosed drops the error of a listener that its server has closed.
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
 // admin adds the admin server of all programs, which stops last and has core's
-// pages for operators. It returns the address.
-func (s *system) admin(ctx context.Context, core *app.Program) (string, error) {
+// pages for operators.
+func (s *system) admin(ctx context.Context, core *app.Program) (*service.Admin, error) {
 	ln, err := listen(ctx, "ADMIN_ADDR", s.AdminAddr)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	admin := service.NewAdmin(service.AdminConfig{
 		Addr: s.AdminAddr, Listener: ln, Registry: s.reg, Token: s.AdminToken, Log: s.log, Ready: s.isReady,
 	})
 	core.MountPages(admin)
-	s.actors = append(s.actors, admin.Actor())
-	return admin.Addr(), nil
+	return admin, nil
 }
 
 // isReady returns nil when every program is ready, otherwise the first one's
@@ -286,7 +386,7 @@ func (s *system) isReady(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return s.crew.Ready(ctx)
 }
 
 // listen binds addr. When that is the setting's default and in use, it binds a

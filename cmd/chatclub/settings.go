@@ -13,23 +13,33 @@ import (
 
 // settings are those of the whole system in one process.
 type settings struct {
-	HTTPAddr        string         `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"Address of the page and of the fake Send API; port 0 takes a free one, and so does the default when it is taken."`
+	HTTPAddr        string         `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"Address of the page; port 0 takes a free one, and so does the default when it is taken."`
 	AdminAddr       string         `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one, and so does the default when it is taken."`
 	AdminToken      service.Secret `env:"ADMIN_TOKEN" doc:"Token that requests on ADMIN_ADDR must carry, except for /metrics, /healthz and /readyz; empty: none."`
 	AMQPURL         service.Secret `env:"AMQP_URL" doc:"Address of RabbitMQ, where a run has queues of its own and removes them at the end; empty: a queue in memory."`
 	Partitions      int            `env:"PARTITIONS" envDefault:"8" doc:"How many queues share the outbound messages, by page. More dispatchers than that have nothing to do."`
 	DatabaseURL     service.Secret `env:"DATABASE_URL" doc:"Where users and rooms are, as in core; empty: an SQLite file that is removed at the end."`
 	Dispatchers     int            `env:"DISPATCHERS" envDefault:"3" doc:"Dispatchers to run."`
-	Pages           int            `env:"PAGES" envDefault:"2" doc:"Simulated pages."`
-	Rooms           int            `env:"ROOMS" envDefault:"2" doc:"Rooms on each page."`
-	Users           int            `env:"USERS" envDefault:"20" doc:"Users in each room, 2 to 100; it is the rooms' capacity too."`
-	EventsPerSecond float64        `env:"EVENTS_PER_SECOND" envDefault:"20" doc:"Messages that the users of all pages write in a second."`
+	Pages           int            `env:"PAGES" envDefault:"5" doc:"Simulated pages."`
+	Rooms           int            `env:"ROOMS" envDefault:"1" doc:"Rooms on each page."`
+	Users           int            `env:"USERS" envDefault:"30" doc:"Users in each room, 2 to 100. With several rooms it is their capacity too; one alone has place for phones."`
+	EventsPerSecond float64        `env:"EVENTS_PER_SECOND" envDefault:"8" doc:"Messages that the users of all pages write in a second while they are calm."`
+	Waves           bool           `env:"WAVES" envDefault:"true" doc:"The first page's users ask for three times its limit for 8 s of every 45 s."`
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the fake Send API takes for one page."`
 	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"0s" doc:"How long a member may be silent before it leaves its room; 0s: for ever."`
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"0" doc:"Messages and commands of one user that have an effect in 10 s; 0: all. The simulated users write as fast as EVENTS_PER_SECOND says."`
 	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"0" doc:"Percent of its page's limits that the copies of one user may take; 0: all."`
 	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"30s" doc:"How long copies may take to arrive after the users fell silent."`
 	LogLevel        slog.Level     `env:"LOG_LEVEL" envDefault:"warn" doc:"Least level that is logged."`
+}
+
+// capacity is how many a room takes. Users fill one room before the next, so that
+// several have no place for phones.
+func (s settings) capacity() int {
+	if s.Rooms > 1 {
+		return s.Users
+	}
+	return rooms.MaxCapacity
 }
 
 // About says what the program does.

@@ -66,6 +66,9 @@ type Counts struct {
 	Excused      int64 `json:"excused"`      // announced ids that need not come any more
 	Inversions   int64 `json:"inversions"`   // accepted after a later event's copy for the same recipient
 	Pending      int64 `json:"pending"`      // the same as lost
+	// Delay is the sum over the announced ids that were accepted, from their
+	// announcement on.
+	Delay time.Duration `json:"-"`
 }
 
 func (c *Counts) add(d Counts) {
@@ -84,6 +87,7 @@ func (c *Counts) add(d Counts) {
 	c.Excused += d.Excused
 	c.Inversions += d.Inversions
 	c.Pending += d.Pending
+	c.Delay += d.Delay
 }
 
 // Cell counts one class in one second: its calls, and the messages in those that
@@ -170,7 +174,7 @@ func (p *Page) Record(now time.Time, s Send) {
 		}
 		for _, a := range arrivals {
 			cell.Messages++
-			p.acceptLocked(sec, a)
+			p.acceptLocked(now, sec, a)
 		}
 	case Refused:
 		cell.Refused++
@@ -185,7 +189,7 @@ func (p *Page) Record(now time.Time, s Send) {
 }
 
 // acceptLocked counts one accepted message.
-func (p *Page) acceptLocked(sec *Second, a arrival) {
+func (p *Page) acceptLocked(now time.Time, sec *Second, a arrival) {
 	p.counts.Accepted++
 	switch {
 	case a.again:
@@ -195,6 +199,9 @@ func (p *Page) acceptLocked(sec *Second, a arrival) {
 		p.counts.Expected++
 	case a.unexpected:
 		p.counts.Unexpected++
+	}
+	if a.event != nil {
+		p.counts.Delay += max(0, now.Sub(a.event.at))
 	}
 	if a.event == nil || a.recipient == 0 {
 		return

@@ -85,6 +85,21 @@ func (l *Ledger) Totals() Counts {
 	return c
 }
 
+// Accounts returns the counts of each page, without what needs a look at every
+// awaited id: Pending and Lost are what is expected less what was accepted of it.
+func (l *Ledger) Accounts() map[string]Counts {
+	all := make(map[string]Counts)
+	for _, p := range l.accounts() {
+		p.mu.Lock()
+		c := p.counts
+		p.mu.Unlock()
+		c.Pending = c.Expected - (c.Accepted - c.Duplicated - c.Unexpected - c.Unidentified)
+		c.Lost = c.Pending
+		all[p.id] = c
+	}
+	return all
+}
+
 // lost counts the awaited ids by page and by the second of their announcement,
 // and returns when the oldest was announced.
 func (l *Ledger) lost() (map[*Page]map[int64]uint32, time.Time) {

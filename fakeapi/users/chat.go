@@ -41,12 +41,17 @@ func (u *Users) Chat(ctx context.Context, duration time.Duration) error {
 	defer posts.Wait()
 	rng := rand.New(rand.NewPCG(u.cfg.Seed, 1))
 	begin := u.api.Now()
-	for i := 0; ; {
-		after := time.Duration(float64(i) / u.cfg.EventsPerSecond * float64(time.Second))
-		if duration > 0 && after >= duration {
+	u.pace.begin(begin)
+	for {
+		at, changed := u.pace.next()
+		if duration > 0 && at.Sub(begin) >= duration {
 			return nil
 		}
-		if sleep(ctx, begin.Add(after).Sub(u.api.Now())) != nil {
+		select {
+		case <-time.After(at.Sub(u.api.Now())):
+		case <-changed:
+			continue
+		case <-ctx.Done():
 			return nil
 		}
 		if u.hook.Unsubscribed() {
@@ -56,7 +61,7 @@ func (u *Users) Chat(ctx context.Context, duration time.Duration) error {
 		if rng.Float64() < u.cfg.Batches {
 			n = 2 + rng.IntN(4)
 		}
-		i += n
+		u.pace.wrote(n)
 		u.write(ctx, rng, n, &posts)
 	}
 }
@@ -81,7 +86,7 @@ func (u *Users) write(ctx context.Context, rng *rand.Rand, n int, posts *sync.Wa
 	events, writers := make([]webhook.Event, n), make([]int, n)
 	for k := range n {
 		writers[k] = u.drawWriter(rng, page)
-		events[k] = webhook.Event{Page: u.page(page), User: u.user(page, writers[k]), Text: texts[rng.IntN(len(texts))]}
+		events[k] = webhook.Event{Page: u.page(page), User: u.User(page, writers[k]), Text: u.cfg.Texts[rng.IntN(len(u.cfg.Texts))]}
 		if u.cfg.Pictures > 0 && rng.Float64() < u.cfg.Pictures {
 			addPictures(&events[k], rng)
 		}
@@ -138,7 +143,7 @@ func (u *Users) drawWriter(rng *rand.Rand, page int) int {
 	users := u.cfg.Rooms * u.cfg.Users
 	n := rng.IntN(users)
 	for range users {
-		if !u.api.BadRecipient(id, u.user(page, n)) {
+		if !u.api.BadRecipient(id, u.User(page, n)) {
 			break
 		}
 		n = (n + 1) % users
@@ -155,7 +160,7 @@ func (u *Users) others(page, n int) []string {
 		if m == n {
 			continue
 		}
-		if to := u.user(page, m); !u.api.BadRecipient(id, to) {
+		if to := u.User(page, m); !u.api.BadRecipient(id, to) {
 			list = append(list, to)
 		}
 	}

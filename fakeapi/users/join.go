@@ -51,7 +51,7 @@ func (u *Users) joinPage(ctx context.Context, page int) error {
 }
 
 func (u *Users) joinUser(ctx context.Context, page, n int) error {
-	id, user := u.page(page), u.user(page, n)
+	id, user := u.page(page), u.User(page, n)
 	e := webhook.Event{Page: id, User: user, At: u.api.Now(), MID: u.nextMID(), Payload: webhook.GetStarted, Title: "Get Started"}
 	welcome, forget := u.api.Ledger().Watch(u.api.MessageID(id, e.MID, user))
 	defer forget()

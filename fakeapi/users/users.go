@@ -38,13 +38,16 @@ type Config struct {
 	JoinParallel int
 	JoinTimeout  time.Duration // how long one user waits for the welcome; default 1 minute
 
-	EventsPerSecond float64 // of all pages together in the chat; default 20
-	Duplicates      float64 // share of webhooks that come a second time, up to 2 s later
-	Batches         float64 // share of webhooks that carry 2 to 5 events
-	OutOfOrder      float64 // share of webhooks that come up to 1 s late, behind younger ones
-	Pictures        float64 // share of messages that carry 1 to 3 pictures, half of them without text
-	Receipts        bool    // echo, delivery and read events for every accepted message
-	BadRecipients   float64 // share of users who cannot be sent to any more once the chat begins
+	EventsPerSecond float64 // of all pages together in the chat; default 20; SetPace changes it
+	// Texts is what the users write. Default: texts with characters that a careless
+	// system gets wrong.
+	Texts         []string
+	Duplicates    float64 // share of webhooks that come a second time, up to 2 s later
+	Batches       float64 // share of webhooks that carry 2 to 5 events
+	OutOfOrder    float64 // share of webhooks that come up to 1 s late, behind younger ones
+	Pictures      float64 // share of messages that carry 1 to 3 pictures, half of them without text
+	Receipts      bool    // echo, delivery and read events for every accepted message
+	BadRecipients float64 // share of users who cannot be sent to any more once the chat begins
 
 	MaxInFlight int // webhooks unanswered at a time, default 4096; beyond it events are skipped
 
@@ -64,6 +67,7 @@ type Users struct {
 	events atomic.Uint64 // numbers the message ids
 	counts counters
 	slots  chan struct{} // one for each webhook under way in the chat
+	pace   pace
 
 	joinedOnce sync.Once
 	joined     chan struct{} // closed when all have joined
@@ -81,6 +85,7 @@ func New(c Config) (*Users, error) {
 	u := &Users{
 		cfg: c, api: c.API, hook: hook, seed: c.Seed ^ run.Sum64(),
 		slots: make(chan struct{}, c.MaxInFlight), joined: make(chan struct{}),
+		pace: pace{perSecond: c.EventsPerSecond, changed: make(chan struct{})},
 	}
 	c.API.ReportUsers(func() fakeapi.UserCounts { return u.Counts().UserCounts })
 	return u, nil
@@ -95,6 +100,9 @@ func (c Config) withDefaults() (Config, *webhook.Client, error) {
 	setDefault(&c.MaxInFlight, 4096)
 	setDefault(&c.EventsPerSecond, 20)
 	setDefault(&c.JoinTimeout, time.Minute)
+	if len(c.Texts) == 0 {
+		c.Texts = texts
+	}
 	setDefault(&c.Webhook.RetryFor, time.Minute)
 	c.Webhook.MaxInFlight = c.MaxInFlight
 	faults := c.faults()
@@ -134,7 +142,7 @@ func (c *Config) faults() []error {
 	if c.Rooms*c.Users > usersPerPage {
 		faults = append(faults, fmt.Errorf("Rooms × Users %d must be at most %d", c.Rooms*c.Users, usersPerPage))
 	}
-	if !(c.EventsPerSecond > 0) || c.EventsPerSecond > 1e6 {
+	if !isPace(c.EventsPerSecond) {
 		faults = append(faults, fmt.Errorf("EventsPerSecond %g must be above 0 and at most 1e6", c.EventsPerSecond))
 	}
 	for _, p := range []struct {
@@ -160,9 +168,9 @@ func (u *Users) Pages() []string {
 // page returns the id of the i-th page.
 func (u *Users) page(i int) string { return fakeapi.PageID(u.cfg.FirstPage + i) }
 
-// user returns the id of the n-th user of the i-th page. Ids are scoped to a
+// User returns the id of the n-th user of the i-th page. Ids are scoped to a
 // page, as the platform's are: no two pages share one.
-func (u *Users) user(i, n int) string {
+func (u *Users) User(i, n int) string {
 	return strconv.Itoa(1_000_000_000_000_000_000 + (u.cfg.FirstPage+i)*usersPerPage + n)
 }
 

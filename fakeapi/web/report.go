@@ -50,3 +50,14 @@ func (p *phones) report(since uint64) (report, <-chan struct{}) {
 	}
 	return r, p.changed
 }
+
+// Phones returns the phones as JSON has them, or the changes after revision since,
+// which is 0 at first. With it come the revision now, and a channel that is closed at
+// the next change; nil where there are no phones.
+func (s *Site) Phones(since uint64) (changes any, now uint64, changed <-chan struct{}) {
+	if s.phones == nil {
+		return report{Phones: []phoneReport{}}, max(1, since), nil
+	}
+	r, changed := s.phones.report(since)
+	return r, r.Rev, changed
+}

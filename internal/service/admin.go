@@ -75,7 +75,7 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	cfg = cfg.withDefaults()
 	a := &Admin{cfg: cfg, open: http.NewServeMux(), mux: http.NewServeMux(), listener: cfg.Listener}
 	host, _, _ := net.SplitHostPort(cfg.Addr) // "" of one that Listen refuses
-	a.open.Handle("/", &guard{next: a.mux, cross: http.NewCrossOriginProtection(), token: cfg.Token, host: host})
+	a.open.Handle("/", Guard(a.mux, cfg.Token, host))
 	a.open.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{Registry: cfg.Registry}))
 	a.open.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	a.open.HandleFunc("GET /readyz", a.readyz)

@@ -31,6 +31,12 @@ type guard struct {
 	host  string // a name that is ours, beside those that ownHost knows
 }
 
+// Guard puts a guard before next. token may be empty; host is a name of the server,
+// beside addresses and names that nobody else can have.
+func Guard(next http.Handler, token Secret, host string) http.Handler {
+	return &guard{next: next, cross: http.NewCrossOriginProtection(), token: token, host: host}
+}
+
 // ServeHTTP implements http.Handler.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {

@@ -156,12 +156,12 @@ func (c *connection) Close() error {
 	return nil
 }
 
-// cut ends the connection as the death of its process does. Nothing that the
+// Cut ends the connection as the death of its process does. Nothing that the
 // process does from now on has an effect, and what it held is delivered again.
-func (c *connection) cut() { c.end(true) }
+func (c *connection) Cut() { c.end(true) }
 
-// isDead reports whether the connection was cut.
-func (c *connection) isDead() bool {
+// IsDead reports whether the connection was cut.
+func (c *connection) IsDead() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.killed

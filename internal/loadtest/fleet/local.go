@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
+	"chatclub/internal/chaos"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/loadtest/proc"
 	"chatclub/internal/loadtest/strategy"
@@ -63,18 +64,18 @@ type LocalConfig struct {
 
 // Dispatcher is one of a Local.
 type Dispatcher struct {
-	link   link
-	way    *way
+	link   chaos.Link
+	way    *chaos.Way
 	sender *sender.Sender
 	cancel context.CancelCauseFunc
 	done   chan error
 }
 
 // SetHealth changes the state of the dispatcher's way to the platform.
-func (d *Dispatcher) SetHealth(h Health) { d.way.health.Store(int32(h)) }
+func (d *Dispatcher) SetHealth(h chaos.Health) { d.way.SetHealth(h) }
 
 // InFlight returns how many calls the platform has taken and not answered.
-func (d *Dispatcher) InFlight() int { return int(d.way.calls.Load()) }
+func (d *Dispatcher) InFlight() int { return d.way.InFlight() }
 
 // errKilled is why a killed dispatcher's context ends.
 var errKilled = errors.New("killed")
@@ -119,17 +120,17 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Local, error) {
 }
 
 // connect returns one more dispatcher's connection to the broker.
-func (l *Local) connect() link {
+func (l *Local) connect() chaos.Link {
 	if l.net != nil {
 		return l.net.connect()
 	}
-	return &direct{Broker: l.broker}
+	return chaos.NewLink(l.broker)
 }
 
 // Join starts a dispatcher. It takes messages at once.
 func (l *Local) Join(ctx context.Context) error {
 	link := l.connect()
-	way := &way{link: link, rt: l.platform.Transport()}
+	way := chaos.NewWay(link, l.platform.Transport())
 	reg := prometheus.NewRegistry()
 	send, err := sender.New(sender.Config{
 		BaseURL: "http://fakeapi" + graphVersion, Tokens: tokens{}, Transport: l.cfg.Transport(way),
@@ -199,7 +200,7 @@ func (l *Local) Owner(name string) *Dispatcher {
 	}
 	c := l.net.owner(name)
 	for _, d := range l.replicas {
-		if d.link == link(c) {
+		if d.link == chaos.Link(c) {
 			return d
 		}
 	}
@@ -269,7 +270,7 @@ func (l *Local) KillOwner(name string) (*Dispatcher, error) {
 }
 
 func (l *Local) kill(d *Dispatcher) {
-	d.link.cut()
+	d.link.Cut()
 	d.cancel(errKilled)
 	l.killed = append(l.killed, d)
 }

@@ -9,7 +9,7 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/limit"
-	"chatclub/internal/loadtest/fleet"
+	"chatclub/internal/chaos"
 )
 
 // hot is the page that a script saturates. In the scripts with many pages it
@@ -261,9 +261,9 @@ func faults() group {
 	}
 	for _, h := range []struct {
 		name   string
-		health fleet.Health
+		health chaos.Health
 		back   float64
-	}{{"hangs", fleet.Hung, 6.2}, {"is ten times slower", fleet.Slow, 15}} {
+	}{{"hangs", chaos.Hung, 6.2}, {"is ten times slower", chaos.Slow, 15}} {
 		for _, own := range []bool{true, false} {
 			name := "the page's sender " + h.name
 			if !own {

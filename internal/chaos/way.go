@@ -1,4 +1,4 @@
-package fleet
+package chaos
 
 import (
 	"net/http"
@@ -12,6 +12,7 @@ import (
 // Health is the state of a dispatcher's way to the platform.
 type Health int32
 
+// The states of a way.
 const (
 	Healthy Health = iota
 	Slow           // every answer takes ten times as long
@@ -21,23 +22,32 @@ const (
 // slowdown is how many times longer the answers of a slow way take.
 const slowdown = 10
 
-// way is one dispatcher's http.RoundTripper to the platform. A dead dispatcher's
+// Way is one dispatcher's http.RoundTripper to the platform. A dead dispatcher's
 // calls fail before they are made; those in flight stay made. Safe for concurrent
 // use.
-type way struct {
-	link   link
+type Way struct {
+	link   Link
 	rt     http.RoundTripper
 	health atomic.Int32
 	calls  atomic.Int32 // that the platform has taken and not answered
 }
 
+// NewWay returns a healthy way.
+func NewWay(l Link, rt http.RoundTripper) *Way { return &Way{link: l, rt: rt} }
+
+// SetHealth changes the state of the way.
+func (w *Way) SetHealth(h Health) { w.health.Store(int32(h)) }
+
+// InFlight returns how many calls the platform has taken and not answered.
+func (w *Way) InFlight() int { return int(w.calls.Load()) }
+
 // RoundTrip implements http.RoundTripper.
-func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *Way) RoundTrip(r *http.Request) (*http.Response, error) {
 	if Health(w.health.Load()) == Hung {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	if w.link.isDead() {
+	if w.link.IsDead() {
 		return nil, queue.ErrClosed
 	}
 	w.calls.Add(1)

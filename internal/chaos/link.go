@@ -1,4 +1,7 @@
-package fleet
+// Package chaos makes the connections of a dispatcher fail that runs in this
+// process: to the broker, as when the process is killed, and to the platform. The
+// load test and the demonstration do so.
+package chaos
 
 import (
 	"context"
@@ -8,16 +11,19 @@ import (
 	"chatclub/internal/queue"
 )
 
-// link is one dispatcher's connection to the broker in memory. It can be cut as
-// the broker sees it when a process dies: what was held returns, and nothing more
-// is published or settled.
-type link interface {
+// Link is one dispatcher's connection to a broker. It can be cut as the broker sees
+// it when a process dies: what was held returns, and nothing more is published or
+// settled.
+type Link interface {
 	queue.Broker
-	cut()
-	isDead() bool
+	Cut()
+	IsDead() bool
 }
 
-// direct is a link without a network. Safe for concurrent use.
+// NewLink returns a connection over a broker that stays open.
+func NewLink(b queue.Broker) Link { return &direct{Broker: b} }
+
+// direct is safe for concurrent use.
 type direct struct {
 	queue.Broker
 
@@ -46,7 +52,7 @@ func (l *direct) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if len(msgs) == 0 {
 		return nil
 	}
-	if l.isDead() {
+	if l.IsDead() {
 		return fmt.Errorf("publish: %w", queue.ErrClosed)
 	}
 	return l.Broker.Publish(ctx, msgs...)
@@ -54,7 +60,7 @@ func (l *direct) Publish(ctx context.Context, msgs ...queue.Message) error {
 
 // Inspect implements queue.Broker.
 func (l *direct) Inspect(ctx context.Context, name string) (queue.Info, error) {
-	if l.isDead() {
+	if l.IsDead() {
 		return queue.Info{}, fmt.Errorf("inspect %q: %w", name, queue.ErrClosed)
 	}
 	return l.Broker.Inspect(ctx, name)
@@ -62,7 +68,7 @@ func (l *direct) Inspect(ctx context.Context, name string) (queue.Info, error) {
 
 // Declare implements queue.Broker.
 func (l *direct) Declare(ctx context.Context, spec queue.Spec) error {
-	if l.isDead() {
+	if l.IsDead() {
 		return fmt.Errorf("declare %q: %w", spec.Name, queue.ErrClosed)
 	}
 	return l.Broker.Declare(ctx, spec)
@@ -70,7 +76,7 @@ func (l *direct) Declare(ctx context.Context, spec queue.Spec) error {
 
 // Delete implements queue.Broker.
 func (l *direct) Delete(ctx context.Context, name string) error {
-	if l.isDead() {
+	if l.IsDead() {
 		return fmt.Errorf("delete %q: %w", name, queue.ErrClosed)
 	}
 	return l.Broker.Delete(ctx, name)
@@ -79,14 +85,15 @@ func (l *direct) Delete(ctx context.Context, name string) error {
 // Close leaves the broker to the others.
 func (l *direct) Close() error { return nil }
 
-func (l *direct) isDead() bool {
+// IsDead implements Link.
+func (l *direct) IsDead() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dead
 }
 
-// cut ends the connection.
-func (l *direct) cut() {
+// Cut implements Link.
+func (l *direct) Cut() {
 	l.mu.Lock()
 	l.dead = true
 	subs := l.subs

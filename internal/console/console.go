@@ -1,0 +1,164 @@
+// Package console is chatclub's own page: it shows what dispatchers do, page by
+// page. What it tells comes from the dispatchers' GET /pages, merged, so that it
+// can stand beside any deployment. A demonstration gives it more: a judge that
+// counts what arrived, phones, and things to do.
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Replica is a dispatcher that is asked.
+type Replica struct {
+	Name  string
+	URL   string    // of its admin port; empty: it is not asked
+	State string    // as in Dispatcher; empty: running, or lost while it does not answer
+	Since time.Time // in this state
+}
+
+// Counts are what happened to one page since it was first seen. They never shrink.
+type Counts struct {
+	Asked   int64         // copies that came
+	Sent    int64         // calls that were accepted
+	Refused int64         // calls
+	Copies  int64         // that were accepted
+	Delay   time.Duration // of these copies, in all
+	Waiting int64         // copies, at this moment
+	Limit   int           // calls a second; 0: not known
+}
+
+// Demo is what a demonstration adds.
+type Demo interface {
+	// Pages returns the ids of the pages in the order in which they are shown.
+	Pages() []string
+	Name(page string) string
+	// Counts are what the judge counted of each page.
+	Counts() map[string]Counts
+	Verdict() Verdict
+	Strategy() string
+	// Machine says why the figures are worth little just now, or "".
+	Machine() string
+	Actions() []Action
+	Receipts() []Receipt // the latest first
+	Markers() []Marker
+	Tour() *Tour
+	// Act does something. Its error is a sentence for the visitor.
+	Act(ctx context.Context, action string, on Target) (receipt int, err error)
+	// Phones returns the changes of the phones after a revision, which is 0 at first,
+	// the revision now, and a channel that is closed at the next change.
+	Phones(since uint64) (changes any, now uint64, changed <-chan struct{})
+	// Forward serves what belongs to the platform: the phones' requests and pictures.
+	Forward(w http.ResponseWriter, r *http.Request)
+}
+
+// Target is what an action is done to.
+type Target struct {
+	Page       string `json:"page"`
+	Dispatcher string `json:"dispatcher"`
+	Count      int    `json:"count"`
+}
+
+// Config is what New needs. Replicas must be set.
+type Config struct {
+	Replicas func(context.Context) []Replica // in the order in which they are shown
+	Token    string                          // of the admin ports; empty: none is sent
+	Demo     Demo                            // nil: it stands beside a deployment
+	Every    time.Duration                   // between two looks; default 250 ms
+	Client   *http.Client                    // nil: one of its own
+	Now      func() time.Time                // nil: time.Now
+}
+
+// Console looks at the dispatchers while Run does, and serves its page. New makes
+// one. All methods are safe for concurrent use.
+type Console struct {
+	cfg     Config
+	merger  *merger
+	started time.Time
+
+	mu      sync.Mutex
+	latest  []byte        // the State as JSON
+	state   State         //
+	changed chan struct{} // closed at the next one
+}
+
+// New returns a Console that has not looked yet.
+func New(c Config) (*Console, error) {
+	if c.Replicas == nil {
+		return nil, errors.New("new console: Replicas must be set")
+	}
+	if c.Every == 0 {
+		c.Every = 250 * time.Millisecond
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Client == nil {
+		c.Client = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}
+	}
+	k := &Console{cfg: c, merger: newMerger(), started: c.Now(), changed: make(chan struct{})}
+	k.look(nil)
+	return k, nil
+}
+
+// Run looks at the dispatchers until ctx ends.
+func (k *Console) Run(ctx context.Context) error {
+	defer k.cfg.Client.CloseIdleConnections()
+	tick := time.NewTicker(k.cfg.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			k.look(k.ask(ctx))
+		}
+	}
+}
+
+// State returns what was seen last.
+func (k *Console) State() State {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.state
+}
+
+// look makes the next state of what the replicas answered.
+func (k *Console) look(answers []answer) {
+	now := k.cfg.Now()
+	s := State{Now: now, Started: k.started, ReadOnly: true, Strategy: "chatclub", Actions: []Action{}, Receipts: []Receipt{}, Markers: []Marker{}}
+	var counts map[string]Counts
+	var shown []string
+	name := shortName
+	if d := k.cfg.Demo; d != nil {
+		s.Demo, s.ReadOnly = true, false
+		counts, shown, name = d.Counts(), d.Pages(), d.Name
+		v := d.Verdict()
+		s.Verdict, s.Machine, s.Strategy, s.Tour = &v, d.Machine(), d.Strategy(), d.Tour()
+		s.Actions, s.Receipts, s.Markers = d.Actions(), d.Receipts(), d.Markers()
+	}
+	s.Pages, s.AllPages, s.Dispatchers = k.merger.merge(now, answers, counts, shown, name)
+	s.Sentence = sentence(&s)
+	b, err := json.Marshal(s)
+	if err != nil { // no value of a State can make it fail
+		panic(fmt.Sprintf("console: encode the state: %v", err))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.state, k.latest = s, b
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// shortName names a page of which nothing but its id is known.
+func shortName(page string) string {
+	if len(page) > 8 {
+		return "Page …" + page[len(page)-4:]
+	}
+	return "Page " + page
+}

@@ -1,0 +1,157 @@
+package console
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+// static holds all that the page shows. It loads nothing from elsewhere.
+//
+//go:embed static
+var static embed.FS
+
+// policy lets the page use what this server serves, and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Handler serves the page at /, its parts below /web/, and
+//
+//	GET  /state          a stream: "state" for each State, "phones" when one changed
+//	POST /actions/NAME   {"page":"…"}, {"dispatcher":"…"} or {}: does it; answers {"receipt":7}
+//
+// With a Demo, what is asked about phones and pictures is the platform's. It has no
+// guard against other sites: put it behind one.
+func (k *Console) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, "index.html") })
+	mux.HandleFunc("GET /web/{name...}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, r.PathValue("name")) })
+	mux.HandleFunc("GET /state", k.stream)
+	mux.HandleFunc("POST /actions/{name}", k.act)
+	if d := k.cfg.Demo; d != nil {
+		for _, pattern := range []string{"/phones", "/phones/", "/pictures/"} {
+			mux.HandleFunc(pattern, d.Forward)
+		}
+	}
+	return mux
+}
+
+// serve answers with a file. The types are ours, because those of package mime are
+// the machine's.
+func serve(w http.ResponseWriter, r *http.Request, name string) {
+	kind := map[string]string{
+		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".svg": "image/svg+xml", ".woff2": "font/woff2", ".txt": "text/plain; charset=utf-8",
+	}[path.Ext(name)]
+	body, err := fs.ReadFile(static, path.Join("static", path.Clean("/"+name)))
+	if err != nil || kind == "" {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-cache") // another version of the program has other files
+	_, _ = w.Write(body)               // the reader may be gone
+}
+
+// writeTimeout ends the stream of a reader that takes nothing.
+const writeTimeout = 10 * time.Second
+
+// stream sends states, and the phones' changes, until the reader is gone.
+func (k *Console) stream(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	out := http.NewResponseController(w)
+	send := func(event string, data []byte) error {
+		if err := out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, data); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	var rev uint64
+	var phones <-chan struct{} // nil: there are none
+	for {
+		k.mu.Lock()
+		latest, changed := k.latest, k.changed
+		k.mu.Unlock()
+		if send("state", latest) != nil {
+			return
+		}
+		for again := true; again; {
+			if d := k.cfg.Demo; d != nil {
+				var list any
+				before := rev
+				if list, rev, phones = d.Phones(rev); rev != before {
+					b, err := json.Marshal(list)
+					if err != nil || send("phones", b) != nil {
+						return
+					}
+				}
+			}
+			select {
+			case <-changed:
+				again = false
+			case <-phones:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+}
+
+// maxBody bounds what an action is told.
+const maxBody = 4 << 10
+
+// act does an action.
+func (k *Console) act(w http.ResponseWriter, r *http.Request) {
+	refuse := func(status int, why string) { answerJSON(w, status, map[string]string{"error": why}) }
+	if k.cfg.Demo == nil {
+		refuse(http.StatusForbidden, "this page only shows")
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return // the reader is gone
+	}
+	var on Target
+	if len(body) > 0 {
+		d := json.NewDecoder(strings.NewReader(string(body)))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&on); err != nil {
+			refuse(http.StatusBadRequest, "the body is not what an action is told: "+err.Error())
+			return
+		}
+	}
+	receipt, err := k.cfg.Demo.Act(r.Context(), r.PathValue("name"), on)
+	switch {
+	case errors.Is(err, ErrUnknown):
+		refuse(http.StatusNotFound, err.Error())
+	case err != nil:
+		refuse(http.StatusConflict, err.Error())
+	default:
+		answerJSON(w, http.StatusOK, map[string]int{"receipt": receipt})
+	}
+}
+
+// ErrUnknown is why an action is refused that does not exist.
+var ErrUnknown = errors.New("there is no such action")
+
+func answerJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the reader may be gone
+}

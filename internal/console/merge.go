@@ -1,0 +1,317 @@
+package console
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"chatclub/internal/dispatch"
+)
+
+const (
+	// chooseEvery is how often the pages that are shown are chosen, where there are
+	// more than fit.
+	chooseEvery = 5 * time.Second
+	// forgetAfter is how long a page is kept of which nothing was heard.
+	forgetAfter = 5 * time.Minute
+)
+
+// merger makes one view of what several replicas say. It belongs to one goroutine.
+type merger struct {
+	pages   map[string]*page
+	last    map[source]Counts // what was read last of each source
+	calls   map[string]*rate  // of each replica
+	states  map[string]Replica
+	second  int64 // the second that runs
+	shown   []string
+	chosen  time.Time
+	nextCol int
+}
+
+// source is one replica's numbers of a page and class.
+type source struct{ replica, page, class string }
+
+// page is what is known of one page.
+type page struct {
+	Page
+
+	counts  Counts // in all
+	before  Counts // when the second that runs began
+	heard   time.Time
+	actedAt time.Time // its owner did something
+}
+
+// rate is how much a number grew in the last second that is over.
+type rate struct{ now, before, perSecond int64 }
+
+func newMerger() *merger {
+	return &merger{
+		pages: make(map[string]*page), last: make(map[source]Counts),
+		calls: make(map[string]*rate), states: make(map[string]Replica),
+	}
+}
+
+// merge returns the pages and dispatchers as they are. judged are the counts of a
+// judge, which are better than the dispatchers' own; nil: there is none. shown are the
+// pages to show; nil: those with the most to do.
+func (m *merger) merge(now time.Time, answers []answer, judged map[string]Counts, shown []string, name func(string) string) ([]Page, int, []Dispatcher) {
+	for _, id := range shown {
+		m.page(now, id, name)
+	}
+	for _, p := range m.pages {
+		p.State, p.Why, p.Since, p.Pace, p.InFlight = "free", "", nil, 0, 0
+		if judged == nil {
+			p.counts.Waiting = 0
+		}
+	}
+	dispatchers := make([]Dispatcher, 0, len(answers))
+	for i := range answers {
+		dispatchers = append(dispatchers, m.replica(now, &answers[i], judged == nil, name))
+	}
+	for id, c := range judged {
+		if p := m.pages[id]; p != nil {
+			c.Limit = cmp.Or(c.Limit, p.counts.Limit)
+			p.counts, p.heard = c, now
+		}
+	}
+	m.closeSecond(now)
+	m.forget(now, answers)
+	m.choose(now, shown)
+	list := make([]Page, 0, len(m.shown))
+	for _, id := range m.shown {
+		if p := m.pages[id]; p != nil {
+			list = append(list, p.view(dispatchers))
+		}
+	}
+	for i := range dispatchers {
+		d := &dispatchers[i]
+		for _, p := range list {
+			if p.Owner == d.Name {
+				d.Pages = append(d.Pages, p.ID)
+			}
+		}
+	}
+	return list, len(m.pages), dispatchers
+}
+
+func (m *merger) page(now time.Time, id string, name func(string) string) *page {
+	p := m.pages[id]
+	if p == nil {
+		p = &page{Page: Page{ID: id, Name: name(id), Color: m.nextCol % 8}, heard: now}
+		m.nextCol++
+		m.pages[id] = p
+	}
+	return p
+}
+
+// replica takes one replica's answer in.
+func (m *merger) replica(now time.Time, a *answer, count bool, name func(string) string) Dispatcher {
+	d := Dispatcher{Name: a.Name, Partitions: []int{}, Pages: []string{}, Excess: []InExcess{}}
+	if a.State == "" {
+		a.State = "running"
+		if a.err != nil {
+			a.State, d.Error = "lost", a.err.Error()
+		}
+	}
+	known, seen := m.states[a.Name]
+	switch {
+	case !a.Since.IsZero():
+		known = a.Replica
+	case !seen || known.State != a.State:
+		known = a.Replica
+		known.Since = now
+	}
+	m.states[a.Name] = known
+	d.State, d.Since = a.State, known.Since
+	if a.status == nil {
+		return d
+	}
+	d.InFlight, d.Partitions = a.status.InFlight, a.status.Partitions
+	r := m.calls[a.Name]
+	if r == nil {
+		r = new(rate)
+		m.calls[a.Name] = r
+	}
+	for i := range a.status.Pages {
+		s := &a.status.Pages[i]
+		p := m.page(now, s.Page, name)
+		p.heard = now
+		grown := m.grown(source{a.Name, s.Page, s.Class}, s)
+		r.now += grown.Sent + grown.Refused
+		if grown != (Counts{}) || s.InFlight > 0 || s.Since != nil {
+			if p.Owner != a.Name && p.Owner != "" && p.actedAt.Equal(now) && grown.Sent == 0 {
+				continue // it is another's by now, which has just sent
+			}
+			p.Owner, p.actedAt = a.Name, now
+		}
+		if count {
+			p.counts.add(grown)
+			p.counts.Waiting += int64(s.Waiting)
+		}
+		if s.Class == "text" {
+			p.counts.Limit = int(s.Limit)
+		}
+		p.InFlight += s.InFlight
+		if s.Since != nil {
+			p.State, p.Since, p.Pace = "excess", s.Since, s.Pace
+			d.Excess = append(d.Excess, InExcess{
+				Page: s.Page, Class: s.Class, Pace: s.Pace, Waiting: s.Waiting, InFlight: s.InFlight, Refused: int(s.Refused),
+			})
+		}
+	}
+	for _, s := range a.status.Suspended {
+		p := m.page(now, s.Page, name)
+		p.State, p.Why, p.heard = "suspended", cmp.Or(s.Code, "no token"), now
+	}
+	d.Calls = int(r.perSecond)
+	return d
+}
+
+// grown is by how much a source's numbers grew. They begin anew when the replica
+// forgot the page.
+func (m *merger) grown(of source, s *dispatch.PageStatus) Counts {
+	now := Counts{
+		Asked: s.Arrived, Sent: s.Calls, Refused: s.Refused, Copies: s.Sent,
+		Delay: time.Duration(s.Waited * float64(time.Second)),
+	}
+	last, seen := m.last[of]
+	m.last[of] = now
+	switch {
+	case !seen:
+		return Counts{} // what was before we looked is not ours to show
+	case now.Asked < last.Asked || now.Sent < last.Sent || now.Refused < last.Refused:
+		last = Counts{}
+	}
+	return now.less(last)
+}
+
+func (c *Counts) add(o Counts) {
+	c.Asked += o.Asked
+	c.Sent += o.Sent
+	c.Refused += o.Refused
+	c.Copies += o.Copies
+	c.Delay += o.Delay
+}
+
+// less is by how much c is more than o. What waits, and the limit, are those of c.
+func (c Counts) less(o Counts) Counts {
+	c.Asked -= o.Asked
+	c.Sent -= o.Sent
+	c.Refused -= o.Refused
+	c.Copies -= o.Copies
+	c.Delay -= o.Delay
+	return c
+}
+
+// closeSecond enters a second that is over into the histories.
+func (m *merger) closeSecond(now time.Time) {
+	second := now.Unix()
+	if second == m.second {
+		return
+	}
+	first, over := m.second == 0, second-1
+	m.second = second
+	for _, r := range m.calls {
+		r.perSecond, r.before = r.now-r.before, r.now
+	}
+	for _, p := range m.pages {
+		if first || p.History.End == 0 { // a part of a second would look like a drop
+			p.before, p.History.End = p.counts, over
+			continue
+		}
+		grown := p.counts.less(p.before)
+		p.before = p.counts
+		p.Asked, p.Sent, p.Refused, p.Delay = int(grown.Asked), int(grown.Sent), int(grown.Refused), 0
+		if grown.Copies > 0 {
+			p.Delay = grown.Delay.Seconds() / float64(grown.Copies)
+		}
+		p.History.add(over, p)
+	}
+}
+
+// add enters a second; those that were missed are like it.
+func (h *History) add(second int64, p *page) {
+	for n := min(second-h.End, HistorySeconds); n > 0; n-- {
+		for _, v := range []struct {
+			to    *[]int
+			value int
+		}{
+			{&h.Sent, p.Sent},
+			{&h.Refused, p.Refused},
+			{&h.Asked, p.Asked},
+			{&h.Limit, p.counts.Limit},
+			{&h.Waiting, int(p.counts.Waiting)},
+			{&h.Delay, int(1000 * p.Delay)},
+		} {
+			if *v.to = append(*v.to, v.value); len(*v.to) > HistorySeconds {
+				*v.to = slices.Delete(*v.to, 0, 1)
+			}
+		}
+	}
+	h.End = second
+}
+
+// forget drops what was not heard of for long.
+func (m *merger) forget(now time.Time, answers []answer) {
+	for id, p := range m.pages {
+		if now.Sub(p.heard) > forgetAfter {
+			delete(m.pages, id)
+			maps.DeleteFunc(m.last, func(s source, _ Counts) bool { return s.page == id })
+		}
+	}
+	if len(m.states) > len(answers) {
+		gone := func(replica string) bool {
+			return !slices.ContainsFunc(answers, func(a answer) bool { return a.Name == replica })
+		}
+		maps.DeleteFunc(m.states, func(name string, _ Replica) bool { return gone(name) })
+		maps.DeleteFunc(m.calls, func(name string, _ *rate) bool { return gone(name) })
+		maps.DeleteFunc(m.last, func(s source, _ Counts) bool { return gone(s.replica) })
+	}
+}
+
+// choose says which pages are shown.
+func (m *merger) choose(now time.Time, shown []string) {
+	if shown != nil {
+		m.shown = shown[:min(len(shown), MaxPages)]
+		return
+	}
+	if now.Sub(m.chosen) < chooseEvery && len(m.shown) == min(len(m.pages), MaxPages) {
+		return
+	}
+	m.chosen = now
+	list := slices.SortedFunc(maps.Values(m.pages), func(a, b *page) int {
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(b.Asked+b.Sent, a.Asked+a.Sent), cmp.Compare(a.ID, b.ID))
+	})
+	m.shown = nil
+	for _, p := range list[:min(len(list), MaxPages)] {
+		m.shown = append(m.shown, p.ID)
+	}
+	slices.Sort(m.shown)
+}
+
+// rank is how much a page needs to be seen.
+func rank(p *page) int {
+	switch p.State {
+	case "excess", "suspended", "sick":
+		return 1
+	}
+	return 0
+}
+
+// view is the page as it is shown.
+func (p *page) view(dispatchers []Dispatcher) Page {
+	v := p.Page
+	v.Limit, v.Waiting = p.counts.Limit, int(p.counts.Waiting)
+	if v.Limit > 0 {
+		v.Wait = float64(v.Waiting) / float64(v.Limit)
+	}
+	if !slices.ContainsFunc(dispatchers, func(d Dispatcher) bool { return d.Name == v.Owner && d.State != "killed" }) {
+		v.Owner = ""
+	}
+	h := &v.History
+	for _, list := range []*[]int{&h.Sent, &h.Refused, &h.Asked, &h.Limit, &h.Waiting, &h.Delay} {
+		*list = append([]int{}, *list...) // the readers of a State have it for themselves
+	}
+	return v
+}

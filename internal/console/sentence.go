@@ -1,0 +1,155 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+var english = message.NewPrinter(language.English)
+
+// sentence says what is happening.
+func sentence(s *State) Sentence {
+	running, lost := 0, 0
+	for _, d := range s.Dispatchers {
+		switch d.State {
+		case "running":
+			running++
+		case "lost":
+			lost++
+		}
+	}
+	waiting := 0
+	for _, p := range s.Pages {
+		waiting += p.Waiting
+	}
+	switch {
+	case s.Strategy == "article":
+		return article(s)
+	case running == 0 && len(s.Dispatchers) == 0 && len(s.Pages) == 0:
+		return Sentence{"Starting …", Calm}
+	case running == 0:
+		return Sentence{english.Sprintf("No dispatcher runs: %d copies wait.", waiting), Sick}
+	}
+	suffix := ""
+	if lost > 0 {
+		suffix = english.Sprintf(" %s not answer.", plural(lost, "dispatcher does", "dispatchers do"))
+	}
+	for _, p := range s.Pages {
+		if p.State == "suspended" {
+			return Sentence{fmt.Sprintf("Nothing is sent for %s: the API stopped it (%s). %s%s", p.Name, p.Why, others(s, p.ID), suffix), Sick}
+		}
+	}
+	busy := slices.DeleteFunc(slices.Clone(s.Pages), func(p Page) bool { return p.State != "excess" })
+	if len(busy) == 0 {
+		level := Calm
+		if lost > 0 {
+			level = Sick
+		}
+		return Sentence{calm(s) + suffix, level}
+	}
+	slices.SortStableFunc(busy, func(a, b Page) int { return cmp.Compare(b.Waiting, a.Waiting) })
+	p := busy[0]
+	var text string
+	switch {
+	case p.Asked > p.Limit:
+		text = english.Sprintf("%s asks for %d/s and may have %d: %d wait, %s.", p.Name, p.Asked, p.Limit, p.Waiting, seconds(p.Wait))
+	case p.Waiting > 0:
+		text = english.Sprintf("%s may have %d/s, and catches up: %d still wait, %s.", p.Name, p.Limit, p.Waiting, seconds(p.Wait))
+	default:
+		text = english.Sprintf("%s has caught up.", p.Name)
+	}
+	if more := len(busy) - 1; more > 0 {
+		text += english.Sprintf(" %s in excess too.", plural(more, "page is", "pages are"))
+	}
+	level := Excess
+	if lost > 0 {
+		level = Sick
+	}
+	return Sentence{text + " " + others(s, p.ID) + suffix, level}
+}
+
+// calm is what is said while nothing waits.
+func calm(s *State) string {
+	sent := 0
+	for _, p := range s.Pages {
+		sent += p.Sent
+	}
+	if sent == 0 {
+		return "Nobody writes."
+	}
+	delay, _ := delayOf(s, "")
+	return english.Sprintf("All get what they ask for: %d calls a second, each copy within %s.", sent, seconds(delay))
+}
+
+// others says how the pages beside one fare.
+func others(s *State, page string) string {
+	delay, any := delayOf(s, page)
+	if !any {
+		return ""
+	}
+	return "Everybody else: " + seconds(delay) + "."
+}
+
+// article is what is said while it is done the article's way.
+func article(s *State) Sentence {
+	sent, refused := 0, 0
+	for _, p := range s.Pages {
+		sent += p.Sent
+		refused += p.Refused
+	}
+	text := "The article's way: refused messages are tried again by every replica."
+	if refused > 0 && sent > 0 {
+		text = english.Sprintf("The article's way: %d refused calls for %d accepted in the last second.", refused, sent)
+	}
+	if worst := slices.MaxFunc(append([]Page{{}}, s.Pages...), func(a, b Page) int { return cmp.Compare(a.Refused, b.Refused) }); worst.ID != "" {
+		text += " " + others(s, worst.ID)
+	}
+	return Sentence{strings.TrimSpace(text), Sick}
+}
+
+// delayOf is the mean delay of the last three seconds, of all pages but one. It is
+// false when none of them sent anything.
+func delayOf(s *State, besides string) (delay float64, any bool) {
+	const last = 3
+	sum, n := 0, 0
+	for _, p := range s.Pages {
+		if p.ID == besides || p.State == "excess" {
+			continue
+		}
+		h := p.History
+		for i := max(0, len(h.Sent)-last); i < len(h.Sent); i++ {
+			sum += h.Delay[i] * h.Sent[i]
+			n += h.Sent[i]
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return float64(sum) / float64(n) / 1000, true
+}
+
+// seconds is a duration for people.
+func seconds(s float64) string {
+	switch {
+	case s < 0.9995:
+		return english.Sprintf("%.0f ms", math.Max(1, 1000*s))
+	case s < 9.95:
+		return english.Sprintf("%.1f s", s)
+	case s < 120:
+		return english.Sprintf("%.0f s", s)
+	}
+	return english.Sprintf("%.0f min", s/60)
+}
+
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return english.Sprintf("%d %s", n, more)
+}

@@ -1,0 +1,544 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"chatclub/fakeapi"
+	"chatclub/fakeapi/ledger"
+	"chatclub/internal/console"
+)
+
+var english = message.NewPrinter(language.English)
+
+const (
+	floodTime   = 10 * time.Second
+	hangTime    = 15 * time.Second
+	outageTime  = 10 * time.Second
+	failTime    = 20 * time.Second
+	articleTime = 20 * time.Second
+	// proofTime is how long what an action did is followed at most.
+	proofTime = 90 * time.Second
+	proofPoll = 200 * time.Millisecond
+)
+
+// action is something that a visitor can do. start begins it and returns its receipt;
+// what it has to follow runs by Demo.follow.
+type action struct {
+	name   string
+	length time.Duration // it goes on for so long, and not twice at a time; 0: for a moment
+	start  func(d *Demo, on console.Target) (receipt int, err error)
+}
+
+// actions are all of them, in the order of their buttons.
+func actions() []action {
+	return []action{
+		{"flood", 0, (*Demo).flood},
+		{"kill", 0, (*Demo).kill},
+		{"hang", 0, (*Demo).hang},
+		{"add", 0, (*Demo).add},
+		{"remove", 0, (*Demo).remove},
+		{"halve", 0, (*Demo).halve},
+		{"restore", 0, (*Demo).restore},
+		{"outage", outageTime, (*Demo).outage},
+		{"fail-recipient", failTime, (*Demo).failRecipient},
+		{"article", articleTime, (*Demo).article},
+		{"tour", tourTime, (*Demo).play},
+	}
+}
+
+// Actions implements console.Demo.
+func (d *Demo) Actions() []console.Action {
+	list := make([]console.Action, 0, len(actions()))
+	article, dispatchers, limit := d.cfg.Crew.Article(), len(d.cfg.Crew.Active()), d.cfg.API.Settings().Text.PerSecond
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	for _, a := range actions() {
+		x := console.Action{Name: a.name}
+		if until, on := d.busy[a.name]; on && now.Before(until) {
+			x.Until = &until
+		}
+		switch {
+		case d.busyLocked(a.name):
+			x.Why = "it goes on"
+		case a.name == "halve" && limit < d.limit:
+			x.Why = "the limit is halved already"
+		case a.name == "restore" && limit == d.limit:
+			x.Why = "the limit is as it was"
+		case article && slices.Contains([]string{"kill", "hang", "add", "remove", "article", "tour"}, a.name):
+			x.Why = "the article's dispatchers work now"
+		case dispatchers < 2 && slices.Contains([]string{"kill", "hang", "remove"}, a.name):
+			x.Why = "there must be two dispatchers"
+		case dispatchers >= MaxDispatchers && a.name == "add":
+			x.Why = "there are enough dispatchers"
+		}
+		x.Enabled = x.Why == ""
+		list = append(list, x)
+	}
+	return list
+}
+
+func (d *Demo) busyLocked(name string) bool {
+	_, on := d.busy[name]
+	return on
+}
+
+// Act implements console.Demo.
+func (d *Demo) Act(_ context.Context, name string, on console.Target) (receipt int, err error) {
+	i := slices.IndexFunc(actions(), func(a action) bool { return a.name == name })
+	if i < 0 {
+		return 0, console.ErrUnknown
+	}
+	if on.Page != "" && !slices.Contains(d.pages, on.Page) {
+		return 0, errors.New("page is none of this demonstration")
+	}
+	for _, a := range d.Actions() {
+		if a.Name == name && !a.Enabled {
+			return 0, errors.New(a.Why)
+		}
+	}
+	return actions()[i].start(d, on)
+}
+
+// follow runs f beside, until it ends by itself or the demonstration does. An action
+// of some length is busy meanwhile.
+func (d *Demo) follow(name string, f func(ctx context.Context)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
+		return errors.New("the demonstration ends")
+	}
+	length := time.Duration(0)
+	for _, a := range actions() {
+		if a.name == name {
+			length = a.length
+		}
+	}
+	if length > 0 {
+		if d.busyLocked(name) {
+			return errors.New("it goes on already")
+		}
+		d.busy[name] = time.Now().Add(length)
+	}
+	d.work.Go(func() {
+		f(d.running)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.busy, name)
+	})
+	return nil
+}
+
+// worst is the page that an action without one is for: the first one in excess with
+// the most that waits, else the busiest.
+func (d *Demo) worst() console.Page {
+	pages := slices.Clone(d.console.State().Pages)
+	if len(pages) == 0 {
+		return console.Page{ID: d.pages[0], Name: d.Name(d.pages[0])}
+	}
+	return slices.MaxFunc(pages, func(a, b console.Page) int {
+		if (a.State == "excess") != (b.State == "excess") {
+			if a.State == "excess" {
+				return 1
+			}
+			return -1
+		}
+		return a.Waiting + a.Sent - b.Waiting - b.Sent
+	})
+}
+
+// victim is the dispatcher that an action is done to, and a page that it sends for,
+// which may be none.
+func (d *Demo) victim(on console.Target) (name string, page console.Page, err error) {
+	if on.Dispatcher == "" {
+		p := d.worst()
+		if p.Owner == "" {
+			return "", p, fmt.Errorf("nobody sends for %s just now", p.Name)
+		}
+		return p.Owner, p, nil
+	}
+	for _, p := range d.console.State().Pages {
+		if p.Owner == on.Dispatcher && (page.ID == "" || p.Waiting > page.Waiting) {
+			page = p
+		}
+	}
+	return on.Dispatcher, page, nil
+}
+
+func (d *Demo) flood(on console.Target) (int, error) {
+	page := on.Page
+	if page == "" {
+		page = d.pages[0]
+	}
+	if d.cfg.Crowd.group(page) == nil {
+		return 0, errors.New("page is none of those that can be flooded")
+	}
+	name := d.Name(page)
+	n := d.begin(english.Sprintf("%s asks for %d times its limit for %.0f s …", name, flood, floodTime.Seconds()), "flood", page)
+	before := d.cfg.API.Ledger().Accounts()[page]
+	return n, d.follow("flood", func(ctx context.Context) {
+		if err := d.cfg.Crowd.Flood(ctx, page, floodTime); err != nil {
+			d.write(n, "The flood failed: "+err.Error(), console.Sick, true)
+			return
+		}
+		d.mark("flood ends", page)
+		d.proof(ctx, time.Now())
+		after := d.cfg.API.Ledger().Accounts()[page]
+		d.write(n, english.Sprintf("%s asked for %d times its limit for %.0f s: %d calls, %d refused. It has caught up.",
+			name, flood, floodTime.Seconds(), after.Calls-before.Calls, after.Refused-before.Refused), console.Calm, true)
+	})
+}
+
+func (d *Demo) kill(on console.Target) (int, error) {
+	name, page, err := d.victim(on)
+	if err != nil {
+		return 0, err
+	}
+	before := d.totals()
+	resumed, forget := d.nextSend(page.ID)
+	inFlight, err := d.cfg.Crew.Kill(name)
+	if err != nil {
+		forget()
+		return 0, err
+	}
+	at := time.Now()
+	text := english.Sprintf("%s killed with %s in flight", name, plural(inFlight, "call", "calls"))
+	n := d.begin(text+" …", name+" killed", page.ID)
+	return n, d.follow("kill", func(ctx context.Context) {
+		defer forget()
+		if page.ID != "" {
+			select {
+			case <-resumed:
+				d.mark(page.Name+" goes on", page.ID)
+				text += fmt.Sprintf(", %s sent for again after %.1f s", page.Name, time.Since(at).Seconds())
+				d.write(n, text+" …", console.Calm, false)
+			case <-time.After(proofTime):
+			case <-ctx.Done():
+			}
+		}
+		d.finish(ctx, n, text, at, before)
+	})
+}
+
+// finish ends a receipt with what was lost and doubled of all that was written
+// before at.
+func (d *Demo) finish(ctx context.Context, n int, text string, at time.Time, before ledger.Counts) {
+	waiting := d.proof(ctx, at)
+	after := d.totals()
+	d.mu.Lock()
+	lost := d.lost
+	d.mu.Unlock()
+	level := console.Calm
+	if lost > 0 {
+		level = console.Sick
+	}
+	text += english.Sprintf(": %d lost, %d doubled.", lost, after.Duplicated-before.Duplicated)
+	if waiting && lost == 0 {
+		text += " Some still wait for their page's limit."
+	}
+	d.write(n, text, level, true)
+}
+
+// proof waits until every copy that was announced before at has arrived. It returns
+// true when some have not, in proofTime.
+func (d *Demo) proof(ctx context.Context, at time.Time) (waiting bool) {
+	for end := time.Now().Add(proofTime); time.Now().Before(end); {
+		r := d.cfg.API.Ledger().Report(ledger.Query{})
+		if r.Totals.Pending == 0 || r.Now.Add(-r.PendingAgeMax).After(at) {
+			return false
+		}
+		d.mu.Lock()
+		lost := d.lost
+		d.mu.Unlock()
+		if lost > 0 || !sleep(ctx, proofPoll) {
+			break
+		}
+	}
+	return true
+}
+
+// nextSend returns a channel that is closed when the platform next takes a message
+// for a page.
+func (d *Demo) nextSend(page string) (sent <-chan struct{}, forget func()) {
+	c := make(chan struct{}, 1)
+	return c, d.cfg.API.Observe(func(x fakeapi.Acceptance) {
+		if x.Page == page {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	})
+}
+
+func (d *Demo) hang(on console.Target) (int, error) {
+	name, page, err := d.victim(on)
+	if err != nil {
+		return 0, err
+	}
+	before := d.totals()
+	resume, err := d.cfg.Crew.Hang(name)
+	if err != nil {
+		return 0, err
+	}
+	at := time.Now()
+	resumed, forget := d.nextSend(page.ID)
+	text := name + " gets no answer from the platform"
+	n := d.begin(text+" …", name+" hangs", page.ID)
+	err = d.follow("hang", func(ctx context.Context) {
+		defer forget()
+		over := time.After(hangTime)
+		if page.ID != "" {
+			select {
+			case <-resumed:
+				d.mark(page.Name+" goes on", page.ID)
+				text += fmt.Sprintf(", %s sent for by another after %.1f s", page.Name, time.Since(at).Seconds())
+				d.write(n, text+" …", console.Calm, false)
+			case <-time.After(hangTime):
+			case <-ctx.Done():
+			}
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+		}
+		resume()
+		d.mark(name+" answers again", "")
+		d.finish(ctx, n, text, at, before)
+	})
+	if err != nil {
+		resume()
+		forget()
+	}
+	return n, err
+}
+
+// maxAdded is how many dispatchers can be added at a time.
+const maxAdded = 8
+
+func (d *Demo) add(on console.Target) (int, error) {
+	count := max(1, on.Count)
+	if count > maxAdded {
+		return 0, fmt.Errorf("count %d must be at most %d", count, maxAdded)
+	}
+	before, at := d.totals(), time.Now()
+	names, err := d.cfg.Crew.Add(d.running, count)
+	if err != nil {
+		return 0, err
+	}
+	who := join(names)
+	verb := "joins"
+	if count > 1 {
+		verb = "join"
+	}
+	n := d.begin(who+" "+verb+" …", who+" "+verb, "")
+	return n, d.follow("add", func(ctx context.Context) {
+		text := who + " " + verb
+		for sleep(ctx, proofPoll) && time.Since(at) < 15*time.Second {
+			var owned []string
+			for _, p := range d.console.State().Pages {
+				if slices.Contains(names, p.Owner) {
+					owned = append(owned, p.Name)
+				}
+			}
+			if len(owned) > 0 {
+				text += fmt.Sprintf(", and have sent for %s since %.1f s later", join(owned), time.Since(at).Seconds())
+				if count == 1 {
+					text = strings.Replace(text, "and have", "and has", 1)
+				}
+				break
+			}
+		}
+		d.finish(ctx, n, text, at, before)
+	})
+}
+
+func (d *Demo) remove(on console.Target) (int, error) {
+	name := on.Dispatcher
+	if active := d.cfg.Crew.Active(); name == "" {
+		name = active[len(active)-1]
+	} else if !slices.Contains(active, name) {
+		return 0, fmt.Errorf("no dispatcher %.20q runs", name)
+	}
+	before, at := d.totals(), time.Now()
+	n := d.begin(name+" is asked to stop …", name+" stops", "")
+	return n, d.follow("remove", func(ctx context.Context) {
+		if err := d.cfg.Crew.Remove(name); err != nil {
+			d.write(n, name+" did not stop well: "+err.Error(), console.Sick, true)
+			return
+		}
+		d.finish(ctx, n, fmt.Sprintf("%s stopped within %.1f s", name, time.Since(at).Seconds()), at, before)
+	})
+}
+
+// setLimit changes the platform's limit of every page.
+func (d *Demo) setLimit(limit int) error {
+	return d.cfg.API.Patch(fmt.Appendf(nil, `{"text":{"per_second":%d}}`, limit))
+}
+
+func (d *Demo) halve(console.Target) (int, error) {
+	return d.changeLimit("halve", max(1, d.limit/2), "Limit halved to %d/s")
+}
+
+func (d *Demo) restore(console.Target) (int, error) {
+	return d.changeLimit("restore", d.limit, "Limit back at %d/s")
+}
+
+// learnTime is how long the dispatchers are watched as they find another limit.
+const learnTime = 8 * time.Second
+
+func (d *Demo) changeLimit(name string, limit int, text string) (int, error) {
+	before := d.totals()
+	if err := d.setLimit(limit); err != nil {
+		return 0, err
+	}
+	text = english.Sprintf(text, limit)
+	n := d.begin(text+", which nobody tells the dispatchers …", strings.ToLower(text), "")
+	return n, d.follow(name, func(ctx context.Context) {
+		sleep(ctx, learnTime)
+		after := d.totals()
+		refused, calls := after.Refused-before.Refused, after.Calls-before.Calls
+		d.write(n, english.Sprintf("%s, which nobody told the dispatchers: %d of %d calls were refused in the %.0f s since.",
+			text, refused, refused+calls, learnTime.Seconds()), console.Calm, true)
+	})
+}
+
+func (d *Demo) outage(console.Target) (int, error) {
+	before, at := d.totals(), time.Now()
+	fail := func(share float64) error {
+		return d.cfg.API.Patch(fmt.Appendf(nil, `{"faults":{"server_error":%g}}`, share))
+	}
+	was := d.cfg.API.Settings().Faults.ServerError
+	if err := fail(1); err != nil {
+		return 0, err
+	}
+	n := d.begin("The API answers every call with an error …", "API down", "")
+	return n, d.follow("outage", func(ctx context.Context) {
+		sleep(ctx, outageTime)
+		back := time.Now()
+		sent, forget := d.anySend()
+		defer forget()
+		if err := fail(was); err != nil {
+			d.write(n, "The API stays down: "+err.Error(), console.Sick, true)
+			return
+		}
+		d.mark("API back", "")
+		failed := d.totals().Errors - before.Errors
+		text := english.Sprintf("API down for %.0f s, %s failed", back.Sub(at).Seconds(), plural(int(failed), "call", "calls"))
+		select {
+		case <-sent:
+			text += fmt.Sprintf(", sends went on %.1f s after it was back", time.Since(back).Seconds())
+			d.write(n, text+" …", console.Calm, false)
+		case <-ctx.Done():
+		}
+		d.finish(ctx, n, text, back, before)
+	})
+}
+
+// anySend is nextSend of any page.
+func (d *Demo) anySend() (sent <-chan struct{}, forget func()) {
+	c := make(chan struct{}, 1)
+	return c, d.cfg.API.Observe(func(fakeapi.Acceptance) {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	})
+}
+
+func (d *Demo) failRecipient(on console.Target) (int, error) {
+	page := on.Page
+	if page == "" {
+		page = d.worst().ID
+	}
+	user, ok := d.cfg.Crowd.Member(page)
+	if !ok {
+		return 0, errors.New("page is none of those with people of their own")
+	}
+	before, at := d.totals(), time.Now()
+	set := func(list []fakeapi.Inject) error {
+		b, err := json.Marshal(map[string]any{"inject": list})
+		if err != nil {
+			return fmt.Errorf("encode the injection: %w", err)
+		}
+		return d.cfg.API.Patch(b)
+	}
+	was := d.cfg.API.Settings().Inject
+	if err := set(append(slices.Clone(was), fakeapi.Inject{Code: "2", Page: page, Recipient: user})); err != nil {
+		return 0, err
+	}
+	name := d.Name(page)
+	n := d.begin(english.Sprintf("Every call for one person in %s fails for %.0f s …", name, failTime.Seconds()), "one person fails", page)
+	return n, d.follow("fail-recipient", func(ctx context.Context) {
+		sleep(ctx, failTime)
+		if err := set(append([]fakeapi.Inject{}, was...)); err != nil {
+			d.write(n, "The person stays sick: "+err.Error(), console.Sick, true)
+			return
+		}
+		d.mark("person well again", page)
+		text := english.Sprintf("Every call for one person in %s failed for %.0f s, %d in all", name, failTime.Seconds(), d.totals().Errors-before.Errors)
+		d.write(n, text+"; its messages follow …", console.Calm, false)
+		d.finish(ctx, n, text, at, before)
+	})
+}
+
+func (d *Demo) article(console.Target) (int, error) {
+	n := d.begin("The same load, done the article's way …", "the article's way", "")
+	return n, d.follow("article", func(ctx context.Context) { d.doArticle(ctx, n, articleTime) })
+}
+
+// doArticle has the article's dispatchers work for a time, and then ours again.
+func (d *Demo) doArticle(ctx context.Context, n int, length time.Duration) {
+	before, at := d.totals(), time.Now()
+	sick := func(err error) { d.write(n, "The dispatchers could not be changed: "+err.Error(), console.Sick, true) }
+	d.cfg.Divert.Set(true)
+	if err := d.cfg.Crew.Switch(d.running, true); err != nil {
+		d.cfg.Divert.Set(false)
+		sick(err)
+		return
+	}
+	page := d.pages[0]
+	if err := d.cfg.Crowd.Flood(ctx, page, length-time.Since(at)); err != nil {
+		sick(err)
+	}
+	d.cfg.Divert.Set(false)
+	after := d.totals()
+	if err := d.cfg.Crew.Switch(d.running, false); err != nil {
+		sick(err)
+		return
+	}
+	d.mark("ours again", "")
+	refused, calls := after.Refused-before.Refused, after.Calls-before.Calls
+	share := 100 * float64(refused) / max(1, float64(calls))
+	text := english.Sprintf("The article's way for %.0f s: %d calls refused for %d accepted (%.0f %%). Then ours again", length.Seconds(), refused, calls, share)
+	d.write(n, text+" …", console.Excess, false)
+	mine := d.totals()
+	sleep(ctx, learnTime)
+	now := d.totals()
+	r, c := now.Refused-mine.Refused, now.Calls-mine.Calls
+	d.write(n, text+english.Sprintf(": %d of %d.", r, r+c), console.Excess, true)
+}
+
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return english.Sprintf("%d %s", n, more)
+}
+
+// join makes a list of words.
+func join(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
+}

@@ -1,0 +1,120 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/loadtest/strategy"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/sender"
+)
+
+// worker makes a member one that works the article's way: all consume one queue, and
+// each tries by itself what was refused.
+func (c *Crew) worker(m *member) error {
+	s := c.cfg.Settings
+	send, err := sender.New(sender.Config{
+		BaseURL: s.GraphURL, Tokens: sender.StaticTokens(c.cfg.Tokens), Transport: m.way,
+		MaxInFlight: workerInFlight, CallTimeout: s.CallTimeout, Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		return err
+	}
+	info, ok := strategy.Find("article")
+	if !ok {
+		return errors.New("there is no strategy of the article")
+	}
+	gate, err := info.New(strategy.Config{
+		Limit:    message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}.Of,
+		Replicas: 1, Log: c.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	w := strategy.NewWorker(strategy.WorkerConfig{
+		Broker: m.link, Caller: send, Strategy: gate, Log: c.cfg.Log.With("program", m.name),
+		Prefetch: 2 * workerInFlight, MaxInFlight: workerInFlight,
+		MaxAttempts: s.MaxAttempts, MessageTTL: s.MessageTTL, ShutdownTimeout: s.ShutdownTimeout,
+	})
+	m.run = func(ctx context.Context) error { defer send.Close(); return w.Run(ctx) }
+	m.ready = func(context.Context) error { return w.Ready() }
+	return nil
+}
+
+// workerInFlight is how many calls a worker has in flight, as in the load test.
+const workerInFlight = 512
+
+// Divert is core's connection to the broker. While it is on, copies go to the one
+// queue that the article's workers share. Make one with NewDivert.
+type Divert struct {
+	queue.Broker
+	on atomic.Bool
+}
+
+// SharedQueue is the name of the queue that the article's workers share.
+func SharedQueue(t queue.Topology) string { return strategy.Queue(t).Name }
+
+// NewDivert makes the shared queue.
+func NewDivert(ctx context.Context, b queue.Broker) (*Divert, error) {
+	if err := b.Declare(ctx, strategy.Queue(b.Topology())); err != nil {
+		return nil, err
+	}
+	return &Divert{Broker: b}, nil
+}
+
+// Set turns it on or off.
+func (d *Divert) Set(on bool) { d.on.Store(on) }
+
+// Publish implements queue.Publisher.
+func (d *Divert) Publish(ctx context.Context, msgs ...queue.Message) error {
+	if d.on.Load() {
+		msgs = slices.Clone(msgs)
+		for i, m := range msgs {
+			if m.Delay == 0 && m.Queue != d.Topology().Inbound() && m.Queue != d.Topology().Dead() && !slices.Contains(d.Topology().Overflows(), m.Queue) {
+				msgs[i].Queue = SharedQueue(d.Topology())
+			}
+		}
+	}
+	return d.Broker.Publish(ctx, msgs...)
+}
+
+// Close leaves the broker to the others.
+func (*Divert) Close() error { return nil }
+
+// forwardPrefetch is how many messages go back at a time.
+const forwardPrefetch = 256
+
+// Forward moves what is left in the shared queue to its partitions, until ctx ends.
+func (d *Divert) Forward(ctx context.Context) error {
+	sub, err := d.Consume(SharedQueue(d.Topology()), queue.ConsumeOptions{Prefetch: forwardPrefetch})
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case x, ok := <-sub.Deliveries():
+			if !ok {
+				return nil
+			}
+			to := queue.Message{ID: x.ID, Body: x.Body, Headers: x.Headers, Queue: d.Topology().Dead()}
+			if out, err := message.DecodeOutbound(x.Body); err == nil {
+				to.Queue = d.Topology().OutboundOf(out.Page)
+			}
+			if err := d.Broker.Publish(ctx, to); err != nil {
+				if ctx.Err() != nil {
+					return nil //nolint:nilerr // it goes back to the shared queue
+				}
+				return err
+			}
+			_ = x.Ack() // stale: it comes again
+		}
+	}
+}

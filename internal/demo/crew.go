@@ -1,0 +1,325 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/internal/app"
+	"chatclub/internal/chaos"
+	"chatclub/internal/console"
+	"chatclub/internal/queue"
+	"chatclub/internal/sender"
+)
+
+const (
+	// MaxDispatchers are as many as a page can show.
+	MaxDispatchers = 64
+	// goneTime is how long a dispatcher that has ended is shown.
+	goneTime = 6 * time.Second
+)
+
+// The states of a dispatcher.
+const (
+	running  = "running"
+	hung     = "hung"
+	stopping = "stopping"
+	killed   = "killed"
+)
+
+// CrewConfig describes a Crew.
+type CrewConfig struct {
+	Settings app.DispatcherSettings // of each; the admin port is a free one
+	// Connect opens a dispatcher's connection to the broker. The crew closes it.
+	Connect  func(name string) (queue.Broker, error)
+	Platform http.RoundTripper // to the Send API
+	Tokens   map[string]string
+	Registry *prometheus.Registry
+	Log      *slog.Logger
+}
+
+// Crew are the dispatchers: each as a program of its own in this process, with
+// connections that can be cut. Its methods are safe for concurrent use.
+type Crew struct {
+	cfg CrewConfig
+
+	mu      sync.Mutex
+	members []*member // in the order in which they came; those that ended stay for a while
+	joined  int
+	article bool // they work the article's way
+	ending  bool
+	failure chan error // the first of one that ended by itself
+}
+
+// member is one dispatcher.
+type member struct {
+	name   string
+	state  string
+	since  time.Time
+	link   chaos.Link
+	way    *chaos.Way
+	broker queue.Broker
+	run    func(context.Context) error
+	ready  func(context.Context) error
+	admin  string // its address; empty: it has none
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// NewCrew returns a crew without dispatchers.
+func NewCrew(cfg CrewConfig) *Crew { return &Crew{cfg: cfg, failure: make(chan error, 1)} }
+
+// Run waits for ctx's end, or for a dispatcher that ends by itself. Then it stops all.
+func (c *Crew) Run(ctx context.Context) error {
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-c.failure:
+	}
+	c.mu.Lock()
+	c.ending = true
+	all := slices.Clone(c.members)
+	c.mu.Unlock()
+	return errors.Join(err, c.stop(all...))
+}
+
+// Add starts n dispatchers, and returns their names.
+func (c *Crew) Add(ctx context.Context, n int) ([]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.addLocked(ctx, n)
+}
+
+func (c *Crew) addLocked(ctx context.Context, n int) (names []string, err error) {
+	if len(c.activeLocked())+n > MaxDispatchers {
+		return nil, fmt.Errorf("there can be %d dispatchers", MaxDispatchers)
+	}
+	for range n {
+		if c.ending {
+			return nil, errors.New("the demonstration ends")
+		}
+		c.joined++
+		m, err := c.start(ctx, fmt.Sprintf("D%d", c.joined))
+		if err != nil {
+			return nil, err
+		}
+		c.members = append(c.members, m)
+		names = append(names, m.name)
+	}
+	return names, nil
+}
+
+// start starts one.
+func (c *Crew) start(ctx context.Context, name string) (_ *member, err error) {
+	broker, err := c.cfg.Connect(name)
+	if err != nil {
+		return nil, err
+	}
+	m := &member{name: name, state: running, since: time.Now(), broker: broker, link: chaos.NewLink(broker), done: make(chan error, 1)}
+	m.way = chaos.NewWay(m.link, c.cfg.Platform)
+	if c.article {
+		err = c.worker(m)
+	} else {
+		err = c.dispatcher(ctx, m)
+	}
+	if err != nil {
+		return nil, errors.Join(err, broker.Close())
+	}
+	var running context.Context
+	running, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		err := m.run(running)
+		if running.Err() == nil {
+			select {
+			case c.failure <- fmt.Errorf("dispatcher %s ended by itself: %w", name, err):
+			default: // one is enough
+			}
+		}
+		m.done <- errors.Join(err, broker.Close())
+	}()
+	return m, nil
+}
+
+// dispatcher makes it one of ours.
+func (c *Crew) dispatcher(ctx context.Context, m *member) error {
+	s := c.cfg.Settings
+	s.Admin.Addr = "127.0.0.1:0"
+	p, err := app.NewDispatcher(ctx, app.DispatcherConfig{
+		Settings: s, Tokens: sender.StaticTokens(c.cfg.Tokens), Transport: m.way,
+		Options: app.Options{Name: m.name, Broker: m.link, Registry: c.cfg.Registry, Log: c.cfg.Log},
+	})
+	if err != nil {
+		return err
+	}
+	m.run, m.ready, m.admin = p.Run, p.Ready, "http://"+p.AdminAddr()
+	return nil
+}
+
+// activeLocked are those that have not been killed or stopped.
+func (c *Crew) activeLocked() []*member {
+	var list []*member
+	for _, m := range c.members {
+		if m.state == running || m.state == hung {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+func (m *member) set(state string) { m.state, m.since = state, time.Now() }
+
+// Replicas are the dispatchers for the console.
+func (c *Crew) Replicas(context.Context) []console.Replica {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.members = slices.DeleteFunc(c.members, func(m *member) bool {
+		return m.state == killed && time.Since(m.since) > goneTime
+	})
+	list := make([]console.Replica, len(c.members))
+	for i, m := range c.members {
+		list[i] = console.Replica{Name: m.name, State: m.state, Since: m.since}
+		if m.state != killed {
+			list[i].URL = m.admin
+		}
+	}
+	return list
+}
+
+// Active are the names of those that work.
+func (c *Crew) Active() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for _, m := range c.activeLocked() {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// Ready returns nil when every dispatcher is ready.
+func (c *Crew) Ready(ctx context.Context) error {
+	c.mu.Lock()
+	list := c.activeLocked()
+	c.mu.Unlock()
+	for _, m := range list {
+		if err := m.ready(ctx); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+// find returns one that works.
+func (c *Crew) findLocked(name string) (*member, error) {
+	for _, m := range c.activeLocked() {
+		if m.name == name {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("no dispatcher %.20q runs", name)
+}
+
+// Kill cuts one off the broker and the platform, as when its process dies. It
+// returns how many calls it had in flight.
+func (c *Crew) Kill(name string) (inFlight int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, err := c.findLocked(name)
+	if err != nil {
+		return 0, err
+	}
+	inFlight = m.way.InFlight()
+	m.link.Cut()
+	m.cancel()
+	m.set(killed)
+	return inFlight, nil
+}
+
+// Hang makes the platform stop answering one, until resume is called.
+func (c *Crew) Hang(name string) (resume func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, err := c.findLocked(name)
+	if err != nil {
+		return nil, err
+	}
+	m.way.SetHealth(chaos.Hung)
+	m.set(hung)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		m.way.SetHealth(chaos.Healthy)
+		if m.state == hung {
+			m.set(running)
+		}
+	}, nil
+}
+
+// Remove stops one cleanly.
+func (c *Crew) Remove(name string) error {
+	c.mu.Lock()
+	m, err := c.findLocked(name)
+	if err == nil {
+		m.set(stopping)
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return c.stop(m)
+}
+
+// stop ends dispatchers together, and forgets them.
+func (c *Crew) stop(list ...*member) error {
+	for _, m := range list {
+		m.cancel()
+	}
+	var errs []error
+	for _, m := range list {
+		err := <-m.done
+		m.done <- err               // it may be waited for again
+		if c.stateOf(m) != killed { // one that was killed could end nothing well
+			errs = append(errs, err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.members = slices.DeleteFunc(c.members, func(m *member) bool { return m.state != killed && slices.Contains(list, m) })
+	return errors.Join(errs...)
+}
+
+func (c *Crew) stateOf(m *member) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return m.state
+}
+
+// Switch replaces all dispatchers by as many that work the other way.
+func (c *Crew) Switch(ctx context.Context, article bool) error {
+	c.mu.Lock()
+	old := c.activeLocked()
+	for _, m := range old {
+		m.set(stopping)
+	}
+	c.mu.Unlock()
+	err := c.stop(old...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.article = article
+	_, startErr := c.addLocked(ctx, len(old))
+	return errors.Join(err, startErr)
+}
+
+// Article reports whether they work the article's way.
+func (c *Crew) Article() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.article
+}

@@ -1,0 +1,263 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"chatclub/fakeapi"
+	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/web"
+	"chatclub/internal/console"
+	"chatclub/internal/loadtest/proc"
+	"chatclub/internal/queue"
+)
+
+// Config is what New needs. All fields must be set, but for Depth.
+type Config struct {
+	API    *fakeapi.API
+	Site   *web.Site
+	Fake   string // address of the platform's own page
+	Crowd  *Crowd
+	Crew   *Crew
+	Divert *Divert
+	// Depth is how many messages wait on the broker, in all queues; -1: not known.
+	Depth func(context.Context) int
+}
+
+// Demo is the demonstration as the console shows it. New makes one; what visitors
+// start lives while Run does. Its methods are safe for concurrent use.
+type Demo struct {
+	receipts
+
+	cfg     Config
+	proxy   *httputil.ReverseProxy
+	pages   []string
+	limit   int // that the platform had in the beginning
+	console *console.Console
+
+	running context.Context //nolint:containedctx // of Run; actions outlive the requests that began them
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+
+	mu        sync.Mutex
+	ended     bool
+	busy      map[string]time.Time // actions that go on, and until when
+	tour      *console.Tour
+	lost      int64 // copies that nobody holds
+	quiet     time.Time
+	machine   string
+	processor struct {
+		at time.Time
+		proc.Machine
+	}
+}
+
+var _ console.Demo = (*Demo)(nil)
+
+// New makes a demonstration.
+func New(cfg Config) (*Demo, error) {
+	to, err := url.Parse(cfg.Fake)
+	if err != nil {
+		return nil, fmt.Errorf("new demo: %w", err)
+	}
+	d := &Demo{cfg: cfg, pages: cfg.Crowd.Pages(), limit: cfg.API.Settings().Text.PerSecond, busy: make(map[string]time.Time)}
+	d.running, d.stop = context.WithCancel(context.Background())
+	d.proxy = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		// The guard before this has seen where the request comes from.
+		r.Out.Header.Del("Origin")
+		r.Out.Header.Del("Sec-Fetch-Site")
+	}}
+	return d, nil
+}
+
+// Show names the console that shows it. Call it before Run.
+func (d *Demo) Show(c *console.Console) { d.console = c }
+
+// Run looks at the machine and for what is lost, until ctx ends. Then it ends what
+// visitors started.
+func (d *Demo) Run(ctx context.Context) error {
+	var forwarding sync.WaitGroup
+	forwarding.Go(func() { d.forward() })
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			d.lookAtMachine()
+			d.lookForLost(ctx)
+		case <-ctx.Done():
+			d.mu.Lock()
+			d.ended = true
+			d.mu.Unlock()
+			d.stop()
+			d.work.Wait()
+			forwarding.Wait()
+			return nil
+		}
+	}
+}
+
+// forward brings back what the article's workers left, while ours work.
+func (d *Demo) forward() {
+	for d.running.Err() == nil {
+		ctx, cancel := context.WithCancel(d.running)
+		go func() {
+			for !d.cfg.Crew.Article() && sleep(ctx, 100*time.Millisecond) {
+			}
+			cancel()
+		}()
+		if err := d.cfg.Divert.Forward(ctx); err != nil && !errors.Is(err, queue.ErrClosed) {
+			sleep(ctx, time.Second)
+		}
+		cancel()
+		for d.cfg.Crew.Article() && sleep(d.running, 100*time.Millisecond) {
+		}
+	}
+}
+
+// Pages implements console.Demo.
+func (d *Demo) Pages() []string { return d.pages[:min(len(d.pages), console.MaxPages)] }
+
+// Name implements console.Demo.
+func (d *Demo) Name(page string) string {
+	if i := slices.Index(d.pages, page); i >= 0 && i < len(Names()) {
+		return Names()[i]
+	}
+	return "Page …" + page[max(0, len(page)-4):]
+}
+
+// Counts implements console.Demo.
+func (d *Demo) Counts() map[string]console.Counts {
+	set := d.cfg.API.Settings()
+	all := make(map[string]console.Counts, len(d.pages))
+	for page, c := range d.cfg.API.Ledger().Accounts() {
+		limit := set.Text.PerSecond
+		if own := set.Pages[page]; own != nil && own.Text > 0 {
+			limit = own.Text
+		}
+		all[page] = console.Counts{
+			Asked: c.Expected + c.Excused, Sent: c.Calls, Refused: c.Refused, Copies: c.Accepted,
+			Delay: c.Delay, Waiting: max(0, c.Pending), Limit: limit,
+		}
+	}
+	return all
+}
+
+// Verdict implements console.Demo.
+func (d *Demo) Verdict() console.Verdict {
+	t := d.totals()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return console.Verdict{
+		Expected: t.Expected, Accepted: t.Accepted, Waiting: t.Pending - d.lost, Lost: d.lost,
+		Duplicated: t.Duplicated, Unexpected: t.Unexpected, Refused: t.Refused,
+	}
+}
+
+func (d *Demo) totals() ledger.Counts { return d.cfg.API.Ledger().Totals() }
+
+// lostTime is how long nobody may hold anything before what is awaited counts as lost.
+const lostTime = 5 * time.Second
+
+// lookForLost finds what is awaited while nobody holds anything.
+func (d *Demo) lookForLost(ctx context.Context) {
+	held := d.cfg.Depth(ctx)
+	if held == 0 && d.console != nil {
+		for _, x := range d.console.State().Dispatchers {
+			held += x.InFlight
+			for _, e := range x.Excess {
+				held += e.Waiting
+			}
+		}
+	}
+	pending := d.totals().Pending
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	switch {
+	case held != 0 || pending == 0 || d.cfg.Crew.Article():
+		d.quiet, d.lost = time.Time{}, min(d.lost, pending)
+	case d.quiet.IsZero():
+		d.quiet = now
+	case now.Sub(d.quiet) > lostTime:
+		// Those that were announced since are on their way.
+		if r := d.cfg.API.Ledger().Report(ledger.Query{}); r.PendingAgeMax > lostTime {
+			d.lost = pending
+		}
+	}
+}
+
+const (
+	// mostOthers is the share of the processors that other programs may have.
+	mostOthers = 0.25
+	// machineTime is over how long that is measured.
+	machineTime = 5 * time.Second
+)
+
+// lookAtMachine says so when other programs have most of the processors.
+func (d *Demo) lookAtMachine() {
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now.Sub(d.processor.at) < machineTime {
+		return
+	}
+	own, err := proc.Self()
+	if err != nil {
+		return
+	}
+	m := proc.ReadMachine(own)
+	if m == nil {
+		return
+	}
+	before := d.processor.Machine
+	first := d.processor.at.IsZero()
+	d.processor.at, d.processor.Machine = now, *m
+	if first || m.All == before.All {
+		return
+	}
+	share := (m.Others - before.Others).Seconds() / (m.All - before.All).Seconds()
+	d.machine = ""
+	if share > mostOthers {
+		d.machine = fmt.Sprintf("Other programs have %.0f %% of this machine's %d processors: what you see is slower than it is.", 100*share, runtime.NumCPU())
+	}
+}
+
+// Machine implements console.Demo.
+func (d *Demo) Machine() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.machine
+}
+
+// Strategy implements console.Demo.
+func (d *Demo) Strategy() string {
+	if d.cfg.Crew.Article() {
+		return "article"
+	}
+	return "chatclub"
+}
+
+// Tour implements console.Demo.
+func (d *Demo) Tour() *console.Tour {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.tour
+}
+
+// Phones implements console.Demo.
+func (d *Demo) Phones(since uint64) (changes any, now uint64, changed <-chan struct{}) {
+	return d.cfg.Site.Phones(since)
+}
+
+// Forward implements console.Demo.
+func (d *Demo) Forward(w http.ResponseWriter, r *http.Request) { d.proxy.ServeHTTP(w, r) }
