@@ -34,6 +34,9 @@ const (
 	shutdownTimeout = 5 * time.Second
 	// latency of the fake is like that of a fast API.
 	latency = "lognormal:40ms,150ms"
+	// prefetch is less than a dispatcher's default, so that a page in excess gets its
+	// lane within a second.
+	prefetch = 512
 	// appSecret signs the simulated users' webhooks. Nothing outside this
 	// process knows or needs it.
 	appSecret = "quickstart"
@@ -284,6 +287,7 @@ func (s *system) dispatchers(api *fakeapi.API, crowd *demo.Crowd) *demo.Crew {
 	set := service.Defaults[app.DispatcherSettings]()
 	set.ProgramSettings = s.programSettings()
 	set.GraphURL, set.LimitText, set.ShutdownTimeout = "http://fakeapi/v23.0", s.LimitText, shutdownTimeout
+	set.JoinTexts, set.Prefetch = s.JoinTexts, prefetch
 	return demo.NewCrew(demo.CrewConfig{
 		Settings: set, Connect: s.connect, Platform: api.Transport(), Tokens: crowd.Tokens(), Registry: s.reg, Log: s.log,
 	})

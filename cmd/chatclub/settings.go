@@ -20,12 +20,13 @@ type settings struct {
 	Partitions      int            `env:"PARTITIONS" envDefault:"8" doc:"How many queues share the outbound messages, by page. More dispatchers than that have nothing to do."`
 	DatabaseURL     service.Secret `env:"DATABASE_URL" doc:"Where users and rooms are, as in core; empty: an SQLite file that is removed at the end."`
 	Dispatchers     int            `env:"DISPATCHERS" envDefault:"3" doc:"Dispatchers to run."`
-	Pages           int            `env:"PAGES" envDefault:"5" doc:"Simulated pages."`
+	Pages           int            `env:"PAGES" envDefault:"6" doc:"Simulated pages."`
 	Rooms           int            `env:"ROOMS" envDefault:"1" doc:"Rooms on each page."`
 	Users           int            `env:"USERS" envDefault:"30" doc:"Users in each room, 2 to 100. With several rooms it is their capacity too; one alone has place for phones."`
 	EventsPerSecond float64        `env:"EVENTS_PER_SECOND" envDefault:"8" doc:"Messages that the users of all pages write in a second while they are calm."`
 	Waves           bool           `env:"WAVES" envDefault:"true" doc:"The first page's users ask for three times its limit for 8 s of every 45 s."`
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the fake Send API takes for one page."`
+	JoinTexts       int            `env:"JOIN_TEXTS" envDefault:"1" doc:"Texts to one recipient that had to wait and go out as one call, at most, as in dispatcher. With 1 every copy is a call, so that a page comes into excess sooner."`
 	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"0s" doc:"How long a member may be silent before it leaves its room; 0s: for ever."`
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"0" doc:"Messages and commands of one user that have an effect in 10 s; 0: all. The simulated users write as fast as EVENTS_PER_SECOND says."`
 	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"0" doc:"Percent of its page's limits that the copies of one user may take; 0: all."`
@@ -68,6 +69,7 @@ func (s settings) Validate() error {
 		service.CheckRange("USERS", s.Users, 2, rooms.MaxCapacity),
 		events,
 		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, app.MaxLimit),
+		service.CheckRange("JOIN_TEXTS", s.JoinTexts, 1, 50),
 		service.CheckDuration("ROOM_IDLE", s.RoomIdle, 0, app.MaxRoomIdle),
 		service.CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, app.MaxFlood),
 		service.CheckRange("FLOOD_SHARE", s.FloodShare, 0, 100),

@@ -20,6 +20,10 @@ type Replica struct {
 	URL   string    // of its admin port; empty: it is not asked
 	State string    // as in Dispatcher; empty: running, or lost while it does not answer
 	Since time.Time // in this state
+
+	// Of one that is not asked.
+	Calls    int64 // so far
+	InFlight int
 }
 
 // Counts are what happened to one page since it was first seen. They never shrink.

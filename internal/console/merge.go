@@ -124,15 +124,19 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 	}
 	m.states[a.Name] = known
 	d.State, d.Since = a.State, known.Since
-	if a.status == nil {
-		return d
-	}
-	d.InFlight, d.Partitions = a.status.InFlight, a.status.Partitions
 	r := m.calls[a.Name]
 	if r == nil {
 		r = new(rate)
 		m.calls[a.Name] = r
 	}
+	d.Calls = int(r.perSecond)
+	if a.status == nil {
+		if a.URL == "" {
+			r.now, d.InFlight = max(r.now, a.Calls), a.InFlight
+		}
+		return d
+	}
+	d.InFlight, d.Partitions = a.status.InFlight, a.status.Partitions
 	for i := range a.status.Pages {
 		s := &a.status.Pages[i]
 		p := m.page(now, s.Page, name)
@@ -164,7 +168,6 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 		p := m.page(now, s.Page, name)
 		p.State, p.Why, p.heard = "suspended", cmp.Or(s.Code, "no token"), now
 	}
-	d.Calls = int(r.perSecond)
 	return d
 }
 
@@ -306,7 +309,10 @@ func (p *page) view(dispatchers []Dispatcher) Page {
 	if v.Limit > 0 {
 		v.Wait = float64(v.Waiting) / float64(v.Limit)
 	}
-	if !slices.ContainsFunc(dispatchers, func(d Dispatcher) bool { return d.Name == v.Owner && d.State != "killed" }) {
+	if v.State == "free" && v.Wait >= 1 { // nobody says so, but it is
+		v.State = "excess"
+	}
+	if !slices.ContainsFunc(dispatchers, func(d Dispatcher) bool { return d.Name == v.Owner }) {
 		v.Owner = ""
 	}
 	h := &v.History

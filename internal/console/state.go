@@ -122,9 +122,10 @@ type InExcess struct {
 // Action is something that a visitor can do.
 type Action struct {
 	Name    string     `json:"name"`            // for POST /actions/NAME
-	Enabled bool       `json:"enabled"`         //
+	Enabled bool       `json:"enabled"`
 	Why     string     `json:"why,omitempty"`   // it is not enabled
 	Until   *time.Time `json:"until,omitempty"` // it is going on
+	Page    string     `json:"page,omitempty"`  // for this one
 }
 
 // Receipt tells what came of an action.

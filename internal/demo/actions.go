@@ -41,9 +41,9 @@ type action struct {
 // actions are all of them, in the order of their buttons.
 func actions() []action {
 	return []action{
-		{"flood", 0, (*Demo).flood},
+		{"flood", floodTime, (*Demo).flood},
 		{"kill", 0, (*Demo).kill},
-		{"hang", 0, (*Demo).hang},
+		{"hang", hangTime, (*Demo).hang},
 		{"add", 0, (*Demo).add},
 		{"remove", 0, (*Demo).remove},
 		{"halve", 0, (*Demo).halve},
@@ -64,8 +64,10 @@ func (d *Demo) Actions() []console.Action {
 	now := time.Now()
 	for _, a := range actions() {
 		x := console.Action{Name: a.name}
-		if until, on := d.busy[a.name]; on && now.Before(until) {
-			x.Until = &until
+		if g, on := d.busy[a.name]; on {
+			if x.Page = g.page; now.Before(g.until) {
+				x.Until = &g.until
+			}
 		}
 		switch {
 		case d.busyLocked(a.name):
@@ -111,7 +113,7 @@ func (d *Demo) Act(_ context.Context, name string, on console.Target) (receipt i
 
 // follow runs f beside, until it ends by itself or the demonstration does. An action
 // of some length is busy meanwhile.
-func (d *Demo) follow(name string, f func(ctx context.Context)) error {
+func (d *Demo) follow(name, page string, f func(ctx context.Context)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ended {
@@ -127,15 +129,20 @@ func (d *Demo) follow(name string, f func(ctx context.Context)) error {
 		if d.busyLocked(name) {
 			return errors.New("it goes on already")
 		}
-		d.busy[name] = time.Now().Add(length)
+		d.busy[name] = going{time.Now().Add(length), page}
 	}
 	d.work.Go(func() {
 		f(d.running)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.busy, name)
+		d.calm(name)
 	})
 	return nil
+}
+
+// calm lets an action of some length be done again.
+func (d *Demo) calm(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.busy, name)
 }
 
 // worst is the page that an action without one is for: the first one in excess with
@@ -185,11 +192,12 @@ func (d *Demo) flood(on console.Target) (int, error) {
 	name := d.Name(page)
 	n := d.begin(english.Sprintf("%s asks for %d times its limit for %.0f s …", name, flood, floodTime.Seconds()), "flood", page)
 	before := d.cfg.API.Ledger().Accounts()[page]
-	return n, d.follow("flood", func(ctx context.Context) {
+	return n, d.follow("flood", page, func(ctx context.Context) {
 		if err := d.cfg.Crowd.Flood(ctx, page, floodTime); err != nil {
 			d.write(n, "The flood failed: "+err.Error(), console.Sick, true)
 			return
 		}
+		d.calm("flood")
 		d.mark("flood ends", page)
 		d.proof(ctx, time.Now())
 		after := d.cfg.API.Ledger().Accounts()[page]
@@ -204,7 +212,7 @@ func (d *Demo) kill(on console.Target) (int, error) {
 		return 0, err
 	}
 	before := d.totals()
-	resumed, forget := d.nextSend(page.ID)
+	resumed, forget := d.cfg.Crew.NextSend(page.ID, name)
 	inFlight, err := d.cfg.Crew.Kill(name)
 	if err != nil {
 		forget()
@@ -213,13 +221,13 @@ func (d *Demo) kill(on console.Target) (int, error) {
 	at := time.Now()
 	text := english.Sprintf("%s killed with %s in flight", name, plural(inFlight, "call", "calls"))
 	n := d.begin(text+" …", name+" killed", page.ID)
-	return n, d.follow("kill", func(ctx context.Context) {
+	return n, d.follow("kill", page.ID, func(ctx context.Context) {
 		defer forget()
 		if page.ID != "" {
 			select {
-			case <-resumed:
-				d.mark(page.Name+" goes on", page.ID)
-				text += fmt.Sprintf(", %s sent for again after %.1f s", page.Name, time.Since(at).Seconds())
+			case by := <-resumed:
+				d.mark(by+" takes over", page.ID)
+				text += fmt.Sprintf(", %s taken over by %s after %s", page.Name, by, since(at))
 				d.write(n, text+" …", console.Calm, false)
 			case <-time.After(proofTime):
 			case <-ctx.Done():
@@ -266,20 +274,6 @@ func (d *Demo) proof(ctx context.Context, at time.Time) (waiting bool) {
 	return true
 }
 
-// nextSend returns a channel that is closed when the platform next takes a message
-// for a page.
-func (d *Demo) nextSend(page string) (sent <-chan struct{}, forget func()) {
-	c := make(chan struct{}, 1)
-	return c, d.cfg.API.Observe(func(x fakeapi.Acceptance) {
-		if x.Page == page {
-			select {
-			case c <- struct{}{}:
-			default:
-			}
-		}
-	})
-}
-
 func (d *Demo) hang(on console.Target) (int, error) {
 	name, page, err := d.victim(on)
 	if err != nil {
@@ -291,17 +285,17 @@ func (d *Demo) hang(on console.Target) (int, error) {
 		return 0, err
 	}
 	at := time.Now()
-	resumed, forget := d.nextSend(page.ID)
+	resumed, forget := d.cfg.Crew.NextSend(page.ID, name)
 	text := name + " gets no answer from the platform"
 	n := d.begin(text+" …", name+" hangs", page.ID)
-	err = d.follow("hang", func(ctx context.Context) {
+	err = d.follow("hang", page.ID, func(ctx context.Context) {
 		defer forget()
 		over := time.After(hangTime)
 		if page.ID != "" {
 			select {
-			case <-resumed:
-				d.mark(page.Name+" goes on", page.ID)
-				text += fmt.Sprintf(", %s sent for by another after %.1f s", page.Name, time.Since(at).Seconds())
+			case by := <-resumed:
+				d.mark(by+" takes over", page.ID)
+				text += fmt.Sprintf(", %s taken over by %s after %s", page.Name, by, since(at))
 				d.write(n, text+" …", console.Calm, false)
 			case <-time.After(hangTime):
 			case <-ctx.Done():
@@ -312,6 +306,7 @@ func (d *Demo) hang(on console.Target) (int, error) {
 		case <-ctx.Done():
 		}
 		resume()
+		d.calm("hang")
 		d.mark(name+" answers again", "")
 		d.finish(ctx, n, text, at, before)
 	})
@@ -341,7 +336,7 @@ func (d *Demo) add(on console.Target) (int, error) {
 		verb = "join"
 	}
 	n := d.begin(who+" "+verb+" …", who+" "+verb, "")
-	return n, d.follow("add", func(ctx context.Context) {
+	return n, d.follow("add", "", func(ctx context.Context) {
 		text := who + " " + verb
 		for sleep(ctx, proofPoll) && time.Since(at) < 15*time.Second {
 			var owned []string
@@ -351,10 +346,7 @@ func (d *Demo) add(on console.Target) (int, error) {
 				}
 			}
 			if len(owned) > 0 {
-				text += fmt.Sprintf(", and have sent for %s since %.1f s later", join(owned), time.Since(at).Seconds())
-				if count == 1 {
-					text = strings.Replace(text, "and have", "and has", 1)
-				}
+				text += fmt.Sprintf(", and took over %s after %s", join(owned), since(at))
 				break
 			}
 		}
@@ -371,12 +363,12 @@ func (d *Demo) remove(on console.Target) (int, error) {
 	}
 	before, at := d.totals(), time.Now()
 	n := d.begin(name+" is asked to stop …", name+" stops", "")
-	return n, d.follow("remove", func(ctx context.Context) {
+	return n, d.follow("remove", "", func(ctx context.Context) {
 		if err := d.cfg.Crew.Remove(name); err != nil {
 			d.write(n, name+" did not stop well: "+err.Error(), console.Sick, true)
 			return
 		}
-		d.finish(ctx, n, fmt.Sprintf("%s stopped within %.1f s", name, time.Since(at).Seconds()), at, before)
+		d.finish(ctx, n, fmt.Sprintf("%s stopped within %s", name, since(at)), at, before)
 	})
 }
 
@@ -403,8 +395,12 @@ func (d *Demo) changeLimit(name string, limit int, text string) (int, error) {
 	}
 	text = english.Sprintf(text, limit)
 	n := d.begin(text+", which nobody tells the dispatchers …", strings.ToLower(text), "")
-	return n, d.follow(name, func(ctx context.Context) {
+	return n, d.follow(name, "", func(ctx context.Context) {
 		sleep(ctx, learnTime)
+		if d.cfg.Crew.Article() {
+			d.write(n, text+".", console.Calm, true) // the article's refusals are not ours
+			return
+		}
 		after := d.totals()
 		refused, calls := after.Refused-before.Refused, after.Calls-before.Calls
 		d.write(n, english.Sprintf("%s, which nobody told the dispatchers: %d of %d calls were refused in the %.0f s since.",
@@ -422,36 +418,26 @@ func (d *Demo) outage(console.Target) (int, error) {
 		return 0, err
 	}
 	n := d.begin("The API answers every call with an error …", "API down", "")
-	return n, d.follow("outage", func(ctx context.Context) {
+	return n, d.follow("outage", "", func(ctx context.Context) {
 		sleep(ctx, outageTime)
 		back := time.Now()
-		sent, forget := d.anySend()
+		sent, forget := d.cfg.Crew.NextSend("", "")
 		defer forget()
 		if err := fail(was); err != nil {
 			d.write(n, "The API stays down: "+err.Error(), console.Sick, true)
 			return
 		}
+		d.calm("outage")
 		d.mark("API back", "")
 		failed := d.totals().Errors - before.Errors
 		text := english.Sprintf("API down for %.0f s, %s failed", back.Sub(at).Seconds(), plural(int(failed), "call", "calls"))
 		select {
 		case <-sent:
-			text += fmt.Sprintf(", sends went on %.1f s after it was back", time.Since(back).Seconds())
+			text += fmt.Sprintf(", sends went on %s after it was back", since(back))
 			d.write(n, text+" …", console.Calm, false)
 		case <-ctx.Done():
 		}
 		d.finish(ctx, n, text, back, before)
-	})
-}
-
-// anySend is nextSend of any page.
-func (d *Demo) anySend() (sent <-chan struct{}, forget func()) {
-	c := make(chan struct{}, 1)
-	return c, d.cfg.API.Observe(func(fakeapi.Acceptance) {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
 	})
 }
 
@@ -478,13 +464,14 @@ func (d *Demo) failRecipient(on console.Target) (int, error) {
 	}
 	name := d.Name(page)
 	n := d.begin(english.Sprintf("Every call for one person in %s fails for %.0f s …", name, failTime.Seconds()), "one person fails", page)
-	return n, d.follow("fail-recipient", func(ctx context.Context) {
+	return n, d.follow("fail-recipient", page, func(ctx context.Context) {
 		sleep(ctx, failTime)
 		if err := set(append([]fakeapi.Inject{}, was...)); err != nil {
 			d.write(n, "The person stays sick: "+err.Error(), console.Sick, true)
 			return
 		}
 		d.mark("person well again", page)
+		d.calm("fail-recipient")
 		text := english.Sprintf("Every call for one person in %s failed for %.0f s, %d in all", name, failTime.Seconds(), d.totals().Errors-before.Errors)
 		d.write(n, text+"; its messages follow …", console.Calm, false)
 		d.finish(ctx, n, text, at, before)
@@ -493,7 +480,7 @@ func (d *Demo) failRecipient(on console.Target) (int, error) {
 
 func (d *Demo) article(console.Target) (int, error) {
 	n := d.begin("The same load, done the article's way …", "the article's way", "")
-	return n, d.follow("article", func(ctx context.Context) { d.doArticle(ctx, n, articleTime) })
+	return n, d.follow("article", "", func(ctx context.Context) { d.doArticle(ctx, n, articleTime) })
 }
 
 // doArticle has the article's dispatchers work for a time, and then ours again.
@@ -527,6 +514,9 @@ func (d *Demo) doArticle(ctx context.Context, n int, length time.Duration) {
 	r, c := now.Refused-mine.Refused, now.Calls-mine.Calls
 	d.write(n, text+english.Sprintf(": %d of %d.", r, r+c), console.Excess, true)
 }
+
+// since is how long ago something was, for people.
+func since(at time.Time) string { return fmt.Sprintf("%.1f s", time.Since(at).Seconds()) }
 
 func plural(n int, one, more string) string {
 	if n == 1 {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,6 +58,7 @@ type Crew struct {
 	article bool // they work the article's way
 	ending  bool
 	failure chan error // the first of one that ended by itself
+	watches map[*watch]struct{}
 }
 
 // member is one dispatcher.
@@ -66,6 +69,7 @@ type member struct {
 	link   chaos.Link
 	way    *chaos.Way
 	broker queue.Broker
+	calls  atomic.Int64 // that the platform answered
 	run    func(context.Context) error
 	ready  func(context.Context) error
 	admin  string // its address; empty: it has none
@@ -74,7 +78,9 @@ type member struct {
 }
 
 // NewCrew returns a crew without dispatchers.
-func NewCrew(cfg CrewConfig) *Crew { return &Crew{cfg: cfg, failure: make(chan error, 1)} }
+func NewCrew(cfg CrewConfig) *Crew {
+	return &Crew{cfg: cfg, failure: make(chan error, 1), watches: make(map[*watch]struct{})}
+}
 
 // Run waits for ctx's end, or for a dispatcher that ends by itself. Then it stops all.
 func (c *Crew) Run(ctx context.Context) error {
@@ -102,18 +108,25 @@ func (c *Crew) addLocked(ctx context.Context, n int) (names []string, err error)
 		return nil, fmt.Errorf("there can be %d dispatchers", MaxDispatchers)
 	}
 	for range n {
-		if c.ending {
-			return nil, errors.New("the demonstration ends")
-		}
 		c.joined++
-		m, err := c.start(ctx, fmt.Sprintf("D%d", c.joined))
+		names = append(names, fmt.Sprintf("D%d", c.joined))
+	}
+	return names, c.startLocked(ctx, names)
+}
+
+// startLocked starts dispatchers of these names.
+func (c *Crew) startLocked(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if c.ending {
+			return errors.New("the demonstration ends")
+		}
+		m, err := c.start(ctx, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c.members = append(c.members, m)
-		names = append(names, m.name)
 	}
-	return names, nil
+	return nil
 }
 
 // start starts one.
@@ -123,7 +136,7 @@ func (c *Crew) start(ctx context.Context, name string) (_ *member, err error) {
 		return nil, err
 	}
 	m := &member{name: name, state: running, since: time.Now(), broker: broker, link: chaos.NewLink(broker), done: make(chan error, 1)}
-	m.way = chaos.NewWay(m.link, c.cfg.Platform)
+	m.way = chaos.NewWay(m.link, &answered{c.cfg.Platform, c, m})
 	if c.article {
 		err = c.worker(m)
 	} else {
@@ -151,14 +164,22 @@ func (c *Crew) start(ctx context.Context, name string) (_ *member, err error) {
 func (c *Crew) dispatcher(ctx context.Context, m *member) error {
 	s := c.cfg.Settings
 	s.Admin.Addr = "127.0.0.1:0"
+	metrics := prometheus.NewRegistry() // its own, because one of its name may have been before
 	p, err := app.NewDispatcher(ctx, app.DispatcherConfig{
 		Settings: s, Tokens: sender.StaticTokens(c.cfg.Tokens), Transport: m.way,
-		Options: app.Options{Name: m.name, Broker: m.link, Registry: c.cfg.Registry, Log: c.cfg.Log},
+		Options: app.Options{Name: m.name, Broker: m.link, Registry: metrics, Log: c.cfg.Log},
 	})
 	if err != nil {
 		return err
 	}
-	m.run, m.ready, m.admin = p.Run, p.Ready, "http://"+p.AdminAddr()
+	if err := c.cfg.Registry.Register(metrics); err != nil {
+		return errors.Join(fmt.Errorf("register the metrics of %s: %w", m.name, err), p.Close())
+	}
+	m.run = func(ctx context.Context) error {
+		defer c.cfg.Registry.Unregister(metrics)
+		return p.Run(ctx)
+	}
+	m.ready, m.admin = p.Ready, "http://"+p.AdminAddr()
 	return nil
 }
 
@@ -184,7 +205,7 @@ func (c *Crew) Replicas(context.Context) []console.Replica {
 	})
 	list := make([]console.Replica, len(c.members))
 	for i, m := range c.members {
-		list[i] = console.Replica{Name: m.name, State: m.state, Since: m.since}
+		list[i] = console.Replica{Name: m.name, State: m.state, Since: m.since, Calls: m.calls.Load(), InFlight: m.way.InFlight()}
 		if m.state != killed {
 			list[i].URL = m.admin
 		}
@@ -301,7 +322,7 @@ func (c *Crew) stateOf(m *member) string {
 	return m.state
 }
 
-// Switch replaces all dispatchers by as many that work the other way.
+// Switch has all dispatchers end, and start again the article's way or ours.
 func (c *Crew) Switch(ctx context.Context, article bool) error {
 	c.mu.Lock()
 	old := c.activeLocked()
@@ -313,8 +334,11 @@ func (c *Crew) Switch(ctx context.Context, article bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.article = article
-	_, startErr := c.addLocked(ctx, len(old))
-	return errors.Join(err, startErr)
+	var names []string
+	for _, m := range old {
+		names = append(names, m.name)
+	}
+	return errors.Join(err, c.startLocked(ctx, names))
 }
 
 // Article reports whether they work the article's way.
@@ -322,4 +346,60 @@ func (c *Crew) Article() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.article
+}
+
+// watch waits for the next call that is accepted for a page.
+type watch struct {
+	page, besides string
+	seen          chan string
+}
+
+// NextSend returns a channel that gets the name of the dispatcher that next has a
+// message for a page accepted, but for one. An empty page is any. The caller must
+// call forget.
+func (c *Crew) NextSend(page, besides string) (by <-chan string, forget func()) {
+	w := &watch{page: page, besides: besides, seen: make(chan string, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watches[w] = struct{}{}
+	return w.seen, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.watches, w)
+	}
+}
+
+// sent tells those who watch.
+func (c *Crew) sent(page, by string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.watches {
+		if w.besides != by && (w.page == "" || w.page == page) {
+			select {
+			case w.seen <- by:
+			default:
+			}
+		}
+	}
+}
+
+// answered is a member's way to the platform, which sees its answers.
+type answered struct {
+	http.RoundTripper
+
+	crew   *Crew
+	member *member
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *answered) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := a.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	a.member.calls.Add(1)
+	if resp.StatusCode == http.StatusOK {
+		a.crew.sent(path.Base(path.Dir(r.URL.Path)), a.member.name)
+	}
+	return resp, nil
 }

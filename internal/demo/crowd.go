@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -29,12 +28,16 @@ var lines = []string{
 }
 
 const (
-	// flood is how many times its limit a page in a flood asks for.
-	flood = 3
-	// Waves: the first page writes so for waveTime of each wavePeriod, the first
-	// time after waveStart.
-	waveStart  = 4 * time.Second
-	waveTime   = 8 * time.Second
+	// flood is how many times its limit a page in a flood asks for. It pauses while
+	// what waits takes longer than mostWaiting, so that every backlog can be seen to
+	// its end.
+	flood       = 3
+	mostWaiting = 7 * time.Second
+	floodPoll   = 100 * time.Millisecond
+	// Waves: the first page floods for waveTime of each wavePeriod, the first time
+	// after waveStart.
+	waveStart  = 3 * time.Second
+	waveTime   = 7 * time.Second
 	wavePeriod = 45 * time.Second
 )
 
@@ -67,8 +70,7 @@ type group struct {
 	users *users.Users
 	calm  float64 // events a second
 
-	mu     sync.Mutex
-	floods int
+	mu sync.Mutex // held by a flood
 }
 
 // NewCrowd returns people who have not joined yet.
@@ -172,6 +174,9 @@ func (c *Crowd) wave(ctx context.Context, length time.Duration) {
 		if length > 0 && length < 3*waveTime {
 			return
 		}
+		if c.waiting(page) > int64(c.cfg.Limit) {
+			continue // it floods by hand
+		}
 		_ = c.Flood(ctx, page, waveTime) // the page has a group
 	}
 }
@@ -196,26 +201,35 @@ func (c *Crowd) Flood(ctx context.Context, page string, length time.Duration) er
 	if g == nil {
 		return errors.New("page is none of those that can be flooded")
 	}
-	pace := float64(flood*c.cfg.Limit) / float64(c.cfg.Users-1)
-	if err := g.change(+1, max(pace, g.calm)); err != nil {
-		return err
+	g.mu.Lock()
+	defer g.mu.Unlock() // one flood at a time, or the first that ends would calm the page
+	pace := max(g.calm, float64(flood*c.cfg.Limit)/float64(c.cfg.Users-1))
+	flooding := false
+	for end := time.Now().Add(length); ; {
+		on := ctx.Err() == nil && time.Now().Before(end) && c.waiting(page) < c.most()
+		if on != flooding {
+			flooding = on
+			next := g.calm
+			if on {
+				next = pace
+			}
+			if err := g.users.SetPace(next); err != nil {
+				return err
+			}
+		}
+		if !sleep(ctx, floodPoll) || !time.Now().Before(end) {
+			return g.users.SetPace(g.calm)
+		}
 	}
-	sleep(ctx, length)
-	return g.change(-1, g.calm)
 }
 
-// change begins a flood, or ends one: the last that ends calms the page.
-func (g *group) change(n int, pace float64) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.floods += n; n < 0 && g.floods > 0 {
-		return nil
-	}
-	if err := g.users.SetPace(pace); err != nil {
-		return fmt.Errorf("flood: %w", err)
-	}
-	return nil
+// most is how many copies may wait in a flood.
+func (c *Crowd) most() int64 {
+	return int64(mostWaiting.Seconds() * float64(c.cfg.API.Settings().Text.PerSecond))
 }
+
+// waiting is how many copies of a page wait.
+func (c *Crowd) waiting(page string) int64 { return c.cfg.API.Ledger().Accounts()[page].Pending }
 
 // sleep waits for d, and returns false when ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {

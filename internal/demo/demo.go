@@ -49,7 +49,7 @@ type Demo struct {
 
 	mu        sync.Mutex
 	ended     bool
-	busy      map[string]time.Time // actions that go on, and until when
+	busy      map[string]going // actions that go on
 	tour      *console.Tour
 	lost      int64 // copies that nobody holds
 	quiet     time.Time
@@ -60,6 +60,12 @@ type Demo struct {
 	}
 }
 
+// going is an action that goes on.
+type going struct {
+	until time.Time
+	page  string // that it is done to; empty: to all
+}
+
 var _ console.Demo = (*Demo)(nil)
 
 // New makes a demonstration.
@@ -68,7 +74,7 @@ func New(cfg Config) (*Demo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new demo: %w", err)
 	}
-	d := &Demo{cfg: cfg, pages: cfg.Crowd.Pages(), limit: cfg.API.Settings().Text.PerSecond, busy: make(map[string]time.Time)}
+	d := &Demo{cfg: cfg, pages: cfg.Crowd.Pages(), limit: cfg.API.Settings().Text.PerSecond, busy: make(map[string]going)}
 	d.running, d.stop = context.WithCancel(context.Background())
 	d.proxy = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)

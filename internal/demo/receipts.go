@@ -41,6 +41,9 @@ func (r *receipts) mark(marker, page string) {
 }
 
 func (r *receipts) markLocked(now time.Time, marker, page string) {
+	if marker == "" {
+		return
+	}
 	r.markers = append(r.markers, console.Marker{At: now, Text: marker, Page: page})
 	r.markers = slices.DeleteFunc(r.markers, func(m console.Marker) bool {
 		return now.Sub(m.At) > console.HistorySeconds*time.Second

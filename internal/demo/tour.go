@@ -11,35 +11,47 @@ import (
 // looked at.
 type step struct {
 	text   string
-	do     string // action; empty: none
-	on     console.Target
+	do     func() error
 	length time.Duration
 }
 
-// steps are the tour.
+// steps are the tour, some 40 s.
 func (d *Demo) steps() []step {
+	act := func(name string, on console.Target) func() error {
+		return func() error {
+			_, err := d.Act(d.running, name, on)
+			return err
+		}
+	}
+	look := func() error { return nil }
 	return []step{
-		{"A page may be sent to 300 times a second. Three dispatchers share five pages, and never talk to each other.", "", console.Target{}, 4 * time.Second},
-		{"Jazz asks for three times its limit. It waits in a queue of its own; nobody else does.", "flood", console.Target{Page: d.pages[0]}, 7 * time.Second},
-		{"The dispatcher that sends for Jazz is killed. Another takes over, and nothing is lost.", "kill", console.Target{}, 7 * time.Second},
-		{"Three more join. Nobody tells the others.", "add", console.Target{Count: 3}, 5 * time.Second},
-		{"The platform halves the limit. Its own answers say so.", "halve", console.Target{}, 5 * time.Second},
-		{"And gives it back.", "restore", console.Target{}, 3 * time.Second},
-		{"The same load as a well-known article does it: every replica tries again what was refused.", "", console.Target{}, tourArticle},
-		{"And ours again. Look at what was lost, and at what was doubled.", "", console.Target{}, 4 * time.Second},
+		{"The platform takes 300 messages a second for a page. The dispatchers share the pages, and never talk to each other.", look, 4 * time.Second},
+		{d.Name(d.pages[0]) + " asks for three times that. It waits in a queue of its own; nobody else does.", act("flood", console.Target{Page: d.pages[0]}), 7 * time.Second},
+		{"The dispatcher that sends for it is killed. Another takes over, and nothing is lost.", act("kill", console.Target{}), 6 * time.Second},
+		{"Three more join. Nobody tells the others.", act("add", console.Target{Count: 3}), 5 * time.Second},
+		{"The platform halves the limit. Only its answers say so.", act("halve", console.Target{}), 5 * time.Second},
+		{"And gives it back.", act("restore", console.Target{}), 3 * time.Second},
+		{"The same load as a well-known article does it: every replica tries again what was refused.", d.tourArticle, tourArticleTime},
+		{"And ours again. Look at what was lost, and at what was doubled.", look, 4 * time.Second},
 	}
 }
 
 const (
-	tourArticle = 6 * time.Second
+	tourArticleTime = 6 * time.Second
 	// tourTime is all steps together.
-	tourTime = 41 * time.Second
+	tourTime = 40 * time.Second
 )
+
+// tourArticle is the action for a shorter time.
+func (d *Demo) tourArticle() error {
+	n := d.begin("The same load, done the article's way …", "the article's way", d.pages[0])
+	return d.follow("article", "", func(ctx context.Context) { d.doArticle(ctx, n, tourArticleTime) })
+}
 
 // play begins the tour.
 func (d *Demo) play(console.Target) (int, error) {
 	n := d.begin("The tour takes 40 s …", "tour", "")
-	return n, d.follow("tour", func(ctx context.Context) {
+	return n, d.follow("tour", "", func(ctx context.Context) {
 		d.Play(ctx)
 		d.write(n, "The tour has ended.", console.Calm, true)
 	})
@@ -52,14 +64,8 @@ func (d *Demo) Play(ctx context.Context) {
 	for i, s := range list {
 		end := time.Now().Add(s.length)
 		d.say(&console.Tour{Step: i + 1, Of: len(list), Text: s.text})
-		if s.length == tourArticle && s.do == "" {
-			n := d.begin("The same load, done the article's way …", "the article's way", "")
-			d.work.Go(func() { d.doArticle(d.running, n, tourArticle) })
-		}
-		if s.do != "" {
-			if _, err := d.Act(ctx, s.do, s.on); err != nil {
-				d.begin("The tour could not go on: "+err.Error(), s.do, "")
-			}
+		if err := s.do(); err != nil {
+			d.write(d.begin("", "", ""), "The tour left something out: "+err.Error()+".", console.Calm, true)
 		}
 		if !sleep(ctx, time.Until(end)) {
 			return
