@@ -121,7 +121,7 @@ type InExcess struct {
 
 // Action is something that a visitor can do.
 type Action struct {
-	Name    string     `json:"name"`            // for POST /actions/NAME
+	Name    string     `json:"name"` // for POST /actions/NAME
 	Enabled bool       `json:"enabled"`
 	Why     string     `json:"why,omitempty"`   // it is not enabled
 	Until   *time.Time `json:"until,omitempty"` // it is going on

@@ -112,8 +112,8 @@ func (d *Demo) Act(_ context.Context, name string, on console.Target) (receipt i
 }
 
 // follow runs f beside, until it ends by itself or the demonstration does. An action
-// of some length is busy meanwhile.
-func (d *Demo) follow(name, page string, f func(ctx context.Context)) error {
+// of some length goes on meanwhile, unless f calls over before.
+func (d *Demo) follow(name, page string, f func(ctx context.Context, over func())) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ended {
@@ -131,18 +131,19 @@ func (d *Demo) follow(name, page string, f func(ctx context.Context)) error {
 		}
 		d.busy[name] = going{time.Now().Add(length), page}
 	}
+	mine := d.busy[name]
+	over := func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.busy[name] == mine {
+			delete(d.busy, name)
+		}
+	}
 	d.work.Go(func() {
-		f(d.running)
-		d.calm(name)
+		f(d.running, over)
+		over()
 	})
 	return nil
-}
-
-// calm lets an action of some length be done again.
-func (d *Demo) calm(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.busy, name)
 }
 
 // worst is the page that an action without one is for: the first one in excess with
@@ -192,12 +193,12 @@ func (d *Demo) flood(on console.Target) (int, error) {
 	name := d.Name(page)
 	n := d.begin(english.Sprintf("%s asks for %d times its limit for %.0f s …", name, flood, floodTime.Seconds()), "flood", page)
 	before := d.cfg.API.Ledger().Accounts()[page]
-	return n, d.follow("flood", page, func(ctx context.Context) {
+	return n, d.follow("flood", page, func(ctx context.Context, over func()) {
 		if err := d.cfg.Crowd.Flood(ctx, page, floodTime); err != nil {
 			d.write(n, "The flood failed: "+err.Error(), console.Sick, true)
 			return
 		}
-		d.calm("flood")
+		over()
 		d.mark("flood ends", page)
 		d.proof(ctx, time.Now())
 		after := d.cfg.API.Ledger().Accounts()[page]
@@ -221,7 +222,7 @@ func (d *Demo) kill(on console.Target) (int, error) {
 	at := time.Now()
 	text := english.Sprintf("%s killed with %s in flight", name, plural(inFlight, "call", "calls"))
 	n := d.begin(text+" …", name+" killed", page.ID)
-	return n, d.follow("kill", page.ID, func(ctx context.Context) {
+	return n, d.follow("kill", page.ID, func(ctx context.Context, _ func()) {
 		defer forget()
 		if page.ID != "" {
 			select {
@@ -288,9 +289,9 @@ func (d *Demo) hang(on console.Target) (int, error) {
 	resumed, forget := d.cfg.Crew.NextSend(page.ID, name)
 	text := name + " gets no answer from the platform"
 	n := d.begin(text+" …", name+" hangs", page.ID)
-	err = d.follow("hang", page.ID, func(ctx context.Context) {
+	err = d.follow("hang", page.ID, func(ctx context.Context, over func()) {
 		defer forget()
-		over := time.After(hangTime)
+		end := time.After(hangTime)
 		if page.ID != "" {
 			select {
 			case by := <-resumed:
@@ -302,11 +303,11 @@ func (d *Demo) hang(on console.Target) (int, error) {
 			}
 		}
 		select {
-		case <-over:
+		case <-end:
 		case <-ctx.Done():
 		}
 		resume()
-		d.calm("hang")
+		over()
 		d.mark(name+" answers again", "")
 		d.finish(ctx, n, text, at, before)
 	})
@@ -336,7 +337,7 @@ func (d *Demo) add(on console.Target) (int, error) {
 		verb = "join"
 	}
 	n := d.begin(who+" "+verb+" …", who+" "+verb, "")
-	return n, d.follow("add", "", func(ctx context.Context) {
+	return n, d.follow("add", "", func(ctx context.Context, _ func()) {
 		text := who + " " + verb
 		for sleep(ctx, proofPoll) && time.Since(at) < 15*time.Second {
 			var owned []string
@@ -363,7 +364,7 @@ func (d *Demo) remove(on console.Target) (int, error) {
 	}
 	before, at := d.totals(), time.Now()
 	n := d.begin(name+" is asked to stop …", name+" stops", "")
-	return n, d.follow("remove", "", func(ctx context.Context) {
+	return n, d.follow("remove", "", func(ctx context.Context, _ func()) {
 		if err := d.cfg.Crew.Remove(name); err != nil {
 			d.write(n, name+" did not stop well: "+err.Error(), console.Sick, true)
 			return
@@ -395,7 +396,7 @@ func (d *Demo) changeLimit(name string, limit int, text string) (int, error) {
 	}
 	text = english.Sprintf(text, limit)
 	n := d.begin(text+", which nobody tells the dispatchers …", strings.ToLower(text), "")
-	return n, d.follow(name, "", func(ctx context.Context) {
+	return n, d.follow(name, "", func(ctx context.Context, _ func()) {
 		sleep(ctx, learnTime)
 		if d.cfg.Crew.Article() {
 			d.write(n, text+".", console.Calm, true) // the article's refusals are not ours
@@ -418,7 +419,7 @@ func (d *Demo) outage(console.Target) (int, error) {
 		return 0, err
 	}
 	n := d.begin("The API answers every call with an error …", "API down", "")
-	return n, d.follow("outage", "", func(ctx context.Context) {
+	return n, d.follow("outage", "", func(ctx context.Context, over func()) {
 		sleep(ctx, outageTime)
 		back := time.Now()
 		sent, forget := d.cfg.Crew.NextSend("", "")
@@ -427,7 +428,7 @@ func (d *Demo) outage(console.Target) (int, error) {
 			d.write(n, "The API stays down: "+err.Error(), console.Sick, true)
 			return
 		}
-		d.calm("outage")
+		over()
 		d.mark("API back", "")
 		failed := d.totals().Errors - before.Errors
 		text := english.Sprintf("API down for %.0f s, %s failed", back.Sub(at).Seconds(), plural(int(failed), "call", "calls"))
@@ -464,14 +465,14 @@ func (d *Demo) failRecipient(on console.Target) (int, error) {
 	}
 	name := d.Name(page)
 	n := d.begin(english.Sprintf("Every call for one person in %s fails for %.0f s …", name, failTime.Seconds()), "one person fails", page)
-	return n, d.follow("fail-recipient", page, func(ctx context.Context) {
+	return n, d.follow("fail-recipient", page, func(ctx context.Context, over func()) {
 		sleep(ctx, failTime)
 		if err := set(append([]fakeapi.Inject{}, was...)); err != nil {
 			d.write(n, "The person stays sick: "+err.Error(), console.Sick, true)
 			return
 		}
 		d.mark("person well again", page)
-		d.calm("fail-recipient")
+		over()
 		text := english.Sprintf("Every call for one person in %s failed for %.0f s, %d in all", name, failTime.Seconds(), d.totals().Errors-before.Errors)
 		d.write(n, text+"; its messages follow …", console.Calm, false)
 		d.finish(ctx, n, text, at, before)
@@ -480,7 +481,7 @@ func (d *Demo) failRecipient(on console.Target) (int, error) {
 
 func (d *Demo) article(console.Target) (int, error) {
 	n := d.begin("The same load, done the article's way …", "the article's way", "")
-	return n, d.follow("article", "", func(ctx context.Context) { d.doArticle(ctx, n, articleTime) })
+	return n, d.follow("article", "", func(ctx context.Context, _ func()) { d.doArticle(ctx, n, articleTime) })
 }
 
 // doArticle has the article's dispatchers work for a time, and then ours again.
