@@ -1,0 +1,68 @@
+// The dispatchers, a card for each, with what each one knows by itself.
+import { el, fromTemplate, make, newList, setClass, setText } from "./dom.js";
+import { count, plural } from "./format.js";
+
+const killedFor = 6000; // milliseconds that a killed one stays to be seen
+const states = { running: "", hung: "hung: it does not answer", stopping: "stopping", killed: "killed", lost: "does not answer" };
+
+export function newDispatchers() {
+  let pages = new Map(), actions = new Set();
+
+  function build(d) {
+    const root = fromTemplate("dispatcher-template"), q = s => root.querySelector(s);
+    root.dataset.dispatcher = d.name;
+    setText(q("h3"), d.name);
+    const buttons = [...root.querySelectorAll("[data-action]")];
+    for (const b of buttons) {
+      b.dataset.dispatcher = d.name;
+      b.setAttribute("aria-label", b.textContent + " " + d.name);
+    }
+    return {
+      root, buttons, role: q(".role"), calls: q(".calls-now"), inFlight: q(".in-flight"),
+      partitions: q(".partitions"), word: q(".partitions-word"), chips: newList(q(".map"), buildChip, showChip),
+    };
+  }
+
+  function buildChip() {
+    const root = make("li", "chip");
+    const p = { root, name: make("b"), text: make("span") };
+    root.append(make("i", "dot"), p.name, p.text);
+    return p;
+  }
+
+  function showChip(p, x) {
+    const page = pages.get(x.page), owned = page?.owner === x.dispatcher;
+    setClass(p.root, "chip p" + (page?.color ?? 0) + (owned ? " owned" : ""));
+    setText(p.name, (page?.name ?? x.page) + (x.class && x.class !== "text" ? " (" + x.class + ")" : ""));
+    setText(p.text, owned ? Math.round(x.pace) + "/s, " + count(x.waiting) + " wait" : "not mine");
+  }
+
+  function show(c, d) {
+    const names = (d.pages ?? []).map(id => pages.get(id)?.name).filter(Boolean);
+    setClass(c.root, "card " + d.state);
+    setText(c.role, d.error || states[d.state] || (names.length > 0 ? "sends for " + names.join(", ") : ""));
+    setText(c.calls, count(d.calls));
+    setText(c.inFlight, count(d.in_flight));
+    const held = (d.partitions ?? []).length;
+    setText(c.partitions, count(held));
+    setText(c.word, held === 1 ? "partition" : "partitions");
+    c.chips.update((d.excess ?? []).map(x => ({ ...x, dispatcher: d.name })), x => x.page + " " + x.class);
+    for (const b of c.buttons) {
+      b.hidden = !actions.has(b.dataset.action);
+      b.disabled = d.state !== "running" && !(d.state === "hung" && b.dataset.action === "kill");
+    }
+  }
+
+  const list = newList(el("dispatchers"), build, show);
+  return {
+    show(s) {
+      pages = new Map(s.pages.map(p => [p.id, p]));
+      actions = new Set(s.read_only ? [] : s.actions.map(a => a.name));
+      const shown = s.dispatchers.filter(d => d.state !== "killed" || new Date(s.now) - new Date(d.since) < killedFor);
+      list.update(shown, d => d.name);
+      el("dispatchers").classList.toggle("many", shown.length > 4);
+      setText(el("dispatchers-title").firstChild, plural(shown.filter(d => d.state === "running").length, "dispatcher", "dispatchers") + " ");
+    },
+    card: name => list.get(name)?.root,
+  };
+}

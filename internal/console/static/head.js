@@ -1,0 +1,61 @@
+// The head of the page: the verdict, the sentence and the caption of the tour.
+import { el, setClass, setText } from "./dom.js";
+import { clock, count } from "./format.js";
+
+const speakEvery = 10000;
+let spokenLevel = "", spokenAt = 0;
+
+function showCount(e, n, word) {
+  setText(e, count(n) + " " + word);
+  setClass(e, n > 0 ? "bad" : "");
+}
+
+function showVerdict(v) {
+  el("verdict").hidden = !v;
+  if (!v) return;
+  showCount(el("lost-count"), v.lost, "lost");
+  showCount(el("doubled-count"), v.duplicated, "doubled");
+  showCount(el("unexpected-count"), v.unexpected, "unexpected");
+  el("unexpected-count").hidden = v.unexpected === 0;
+  setText(el("expected-count"), "of " + count(v.expected));
+  el("verdict").title = count(v.expected) + " copies expected, " + count(v.accepted) + " accepted, " +
+    count(v.waiting) + " waiting, " + count(v.refused) + " calls refused";
+}
+
+// speak has the sentence read out, not as often as its numbers change.
+function speak(sentence) {
+  const now = Date.now();
+  if (sentence.level === spokenLevel && now - spokenAt < speakEvery) return;
+  spokenLevel = sentence.level;
+  spokenAt = now;
+  setText(el("spoken"), sentence.text);
+}
+
+function showTour(tour) {
+  el("caption").hidden = !tour;
+  if (!tour) return;
+  setText(el("caption-step"), tour.step + " of " + tour.of);
+  setText(el("caption-text"), tour.text);
+}
+
+export function showHead(s) {
+  showVerdict(s.verdict);
+  setText(el("sentence"), s.sentence.text);
+  setClass(el("sentence"), "sentence " + s.sentence.level);
+  speak(s.sentence);
+  el("machine").hidden = !s.machine;
+  setText(el("machine").querySelector("span"), s.machine ?? "");
+  setText(el("strategy"), s.strategy === "article" ? "working the article’s way" : "they share nothing but the queues");
+  showTour(s.tour);
+}
+
+// showLive says whether the figures are those of now. since is when the last
+// ones came, 0 while they do.
+export function showLive(since) {
+  const lost = since > 0;
+  document.body.classList.toggle("lost", lost);
+  setText(el("live"), lost ? "Connection lost" : "Live");
+  setClass(el("live"), lost ? "live off" : "live on");
+  el("lost-since").hidden = !lost;
+  setText(el("lost-since"), lost ? "No data since " + clock(since) : "");
+}

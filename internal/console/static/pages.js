@@ -1,0 +1,62 @@
+// The pages, a row for each: what it sends, and its lane while it is in excess.
+import { roundUp } from "./canvas.js";
+import { el, fromTemplate, newList, setClass, setText } from "./dom.js";
+import { count, duration, plural } from "./format.js";
+import { drawSpark } from "./spark.js";
+
+// newPages shows the pages, and calls choose with the id of one that is clicked.
+export function newPages(choose) {
+  let fullLane = 1, chosen = "";
+
+  function build(page) {
+    const root = fromTemplate("page-template"), q = s => root.querySelector(s);
+    root.dataset.page = page.id;
+    q(".page").addEventListener("click", () => choose(page.id));
+    return {
+      root, page: q(".page"), name: q(".name"), spark: q(".spark"), sent: q(".rate b"), limit: q(".rate span"),
+      state: q(".state"), lane: q(".lane"), bar: q(".bar i"), waits: q(".waits"),
+    };
+  }
+
+  function show(r, page) {
+    const waits = page.waiting > 0 && page.state !== "free";
+    setClass(r.root, "row p" + page.color + " " + page.state + (waits ? " waits" : ""));
+    r.page.setAttribute("aria-pressed", String(page.id === chosen));
+    r.page.title = "Page " + page.id + (page.owner ? ", which " + page.owner + " sends for" : "");
+    setText(r.name, page.name);
+    setText(r.sent, count(page.sent));
+    setText(r.limit, "/" + count(page.limit));
+    setText(r.state, words(page));
+    r.state.title = page.why ?? "";
+    setText(r.waits, waits ? count(page.waiting) + " · " + duration(page.wait) : "");
+    r.bar.style.width = waits ? Math.min(100, 100 * page.waiting / fullLane) + "%" : "0";
+    r.lane.setAttribute("aria-label", waits ? plural(page.waiting, "copy waits", "copies wait") + " for " + duration(page.wait) : "Nothing waits");
+  }
+
+  const list = newList(el("pages"), build, show);
+  return {
+    // show brings the rows up to date. now is the time of the state.
+    show(s, selected) {
+      chosen = selected;
+      fullLane = roundUp(Math.max(100, ...s.pages.flatMap(p => [p.waiting, ...p.history.waiting])));
+      list.update(s.pages, p => p.id);
+      const more = s.all_pages > s.pages.length;
+      el("pages-hint").hidden = !more;
+      setText(el("pages-hint"), more ? "The " + s.pages.length + " of " + count(s.all_pages) + " pages with most to do" : "");
+    },
+    // draw draws the small charts, which have news once a second.
+    draw(s) {
+      for (const p of s.pages) drawSpark(list.get(p.id).spark, p);
+    },
+    row: id => list.get(id),
+  };
+}
+
+function words(page) {
+  switch (page.state) {
+    case "free": return "free";
+    case "excess": return "in excess";
+    case "sick": return page.why || "sick";
+    default: return page.why || page.state;
+  }
+}

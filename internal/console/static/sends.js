@@ -1,0 +1,91 @@
+// The chart of one page: a bar a second, accepted below and refused on top, what
+// was asked as a line, the limit as it was in each second, and markers.
+import { at, plot, slotOf, slots } from "./canvas.js";
+import { el, setText } from "./dom.js";
+import { clock, count } from "./format.js";
+
+const markerRows = 3, rowHeight = 18;
+
+const markersOf = (s, id) => s.markers.filter(m => !m.page || m.page === id);
+
+export function drawSends(s, id, slot) {
+  const page = s.pages.find(p => p.id === id), canvas = el("chart");
+  setText(el("chart-title"), page ? page.name + ": sends per second" : "Sends per second");
+  for (const key of ["sent", "refused", "asked", "limit"]) setText(el("now-" + key), count(page?.[key] ?? 0));
+  el("chart-title").closest("section").className = "panel sends p" + (page?.color ?? 0);
+  if (!page) return;
+  const h = page.history, first = slots - h.sent.length;
+  const most = Math.max(4, page.limit * 1.1, ...h.limit, ...h.asked, ...h.sent.map((n, i) => n + h.refused[i]));
+  const p = plot(canvas, { top: 8 + markerRows * rowHeight, most, label: count, slot });
+  bars(p, page, first);
+  steps(p, h.asked, first, { color: p.color.amber, width: 1.5, dash: [] });
+  steps(p, h.limit, first, { color: p.color.ink, width: 1.5, dash: [5, 4] });
+  markers(p, markersOf(s, id), h.end);
+  canvas.dataset.page = id;
+}
+
+function bars({ c, color, x, y, step }, page, first) {
+  const h = page.history, gap = step > 3 ? 1 : 0;
+  h.sent.forEach((ok, i) => {
+    const left = x(first + i), no = h.refused[i];
+    if (h.asked[i] > h.limit[i]) { // what must wait
+      c.globalAlpha = 0.16;
+      c.fillStyle = color.amber;
+      c.fillRect(left, y(h.asked[i]), step, y(h.limit[i]) - y(h.asked[i]));
+      c.globalAlpha = 1;
+    }
+    c.fillStyle = color["p" + page.color];
+    c.fillRect(left, y(ok), step - gap, y(0) - y(ok));
+    c.fillStyle = color.red;
+    c.fillRect(left, y(ok + no), step - gap, y(ok) - y(ok + no));
+  });
+}
+
+function steps({ c, x, y }, list, first, style) {
+  c.strokeStyle = style.color;
+  c.lineWidth = style.width;
+  c.setLineDash(style.dash);
+  c.beginPath();
+  list.forEach((v, i) => {
+    c.lineTo(x(first + i), y(v));
+    c.lineTo(x(first + i + 1), y(v));
+  });
+  c.stroke();
+  c.setLineDash([]);
+}
+
+// markers puts a line at each moment, and its words where there is room.
+function markers({ c, color, x, y, top, width }, list, end) {
+  const taken = Array(markerRows).fill(-Infinity); // right ends of the words in each row
+  c.textBaseline = "middle";
+  c.textAlign = "left";
+  for (const m of list) {
+    const i = slotOf(m.at, end);
+    if (i < 0) continue;
+    const px = Math.round(x(Math.min(i, slots))), w = c.measureText(m.text).width;
+    const left = Math.max(0, Math.min(px + 6, width - w - 2)), row = taken.findIndex(r => r + 12 < left);
+    c.fillStyle = color.soft;
+    c.fillRect(px, row < 0 ? top : 4 + row * rowHeight, 1, y(0) - (row < 0 ? top : 4 + row * rowHeight));
+    if (row < 0) continue;
+    taken[row] = left + w;
+    c.fillStyle = color.panel;
+    c.fillRect(left - 2, 4 + row * rowHeight, w + 4, rowHeight - 2);
+    c.fillStyle = color.ink;
+    c.fillText(m.text, left, 4 + row * rowHeight + rowHeight / 2);
+  }
+}
+
+// tellSends returns what the chart shows in a slot, as lines of text.
+export function tellSends(s, id, slot) {
+  const page = s.pages.find(p => p.id === id), h = page?.history, i = h ? at(slot, h.sent.length) : -1;
+  if (i < 0) return [];
+  const second = h.end - h.sent.length + 1 + i;
+  return [
+    clock(second * 1000),
+    count(h.sent[i]) + " accepted of " + count(h.limit[i]),
+    count(h.refused[i]) + " refused",
+    count(h.asked[i]) + " asked",
+    count(h.waiting[i]) + " waiting",
+    ...markersOf(s, id).filter(m => Math.floor(new Date(m.at) / 1000) === second).map(m => m.text),
+  ];
+}
