@@ -12,9 +12,9 @@ const bar = [
   { name: "add", text: () => "+3", count: 3 },
   { name: "halve", text: () => "Halve the limit" },
   { name: "restore", text: () => "Give the limit back" },
-  { name: "outage", text: () => "API down 10 s" },
-  { name: "fail-recipient", text: () => "A recipient who always fails" },
-  { name: "article", text: () => "Do it the article’s way, 20 s" },
+  { name: "outage", text: () => "API down", lasts: 10 },
+  { name: "fail-recipient", text: () => "One recipient always fails" },
+  { name: "article", text: () => "Do it the article’s way", lasts: 20 },
 ];
 const buttons = bar.map(a => {
   const b = make("button");
@@ -40,12 +40,13 @@ document.addEventListener("click", async e => {
   await ask("POST", "actions/" + action, { page, dispatcher, count: count && Number(count) });
 });
 
-// show brings one button up to date.
-function show(b, action, text, now) {
+// show brings one button up to date. It tells how many seconds the action lasts,
+// and while it does how many are left.
+function show(b, action, text, lasts, now) {
   b.hidden = !action;
   if (!action) return;
   const left = action.until ? Math.ceil((new Date(action.until) - now) / 1000) : 0;
-  setText(b, left > 0 ? text + " · " + left + " s" : text);
+  setText(b, left > 0 ? text + " · " + left + " s" : lasts ? text + ", " + lasts + " s" : text);
   b.classList.toggle("on", left > 0);
   b.setAttribute("aria-disabled", String(!action.enabled));
   b.title = action.why ?? "";
@@ -61,8 +62,8 @@ export function showActions(s, page) {
     if (a.name === "restore" && !action?.enabled) action = undefined;
     if (a.name === "halve" && actions.get("restore")?.enabled) action = undefined;
     if (a.name === "flood") buttons[i].dataset.page = page?.id ?? "";
-    show(buttons[i], action, a.text(page?.name ?? "a page"), now);
+    show(buttons[i], action, a.text(page?.name ?? "a page"), a.lasts, now);
   });
-  show(el("tour"), actions.get("tour"), "Show me: a tour of 40 s", now);
-  show(el("add-one"), actions.get("add"), "Add", now);
+  show(el("tour"), actions.get("tour"), "Show me the tour", 40, now);
+  show(el("add-one"), actions.get("add"), "Add", 0, now);
 }

@@ -35,7 +35,7 @@ export function roundUp(n) {
   return 10 * power;
 }
 
-export const plotLeft = 48, plotRight = 8;
+export const plotLeft = 56, plotRight = 8;
 
 // plot prepares a chart over the last seconds: the grid, its labels and the
 // light behind the second under the pointer. It returns the scales.

@@ -34,13 +34,14 @@ export function newDispatchers() {
     const page = pages.get(x.page), owned = page?.owner === x.dispatcher;
     setClass(p.root, "chip p" + (page?.color ?? 0) + (owned ? " owned" : ""));
     setText(p.name, (page?.name ?? x.page) + (x.class && x.class !== "text" ? " (" + x.class + ")" : ""));
-    setText(p.text, owned ? Math.round(x.pace) + "/s, " + count(x.waiting) + " wait" : "not mine");
+    setText(p.text, owned ? Math.round(x.pace) + "/s, " + count(x.waiting) + " wait" : "left to its owner");
   }
 
   function show(c, d) {
     const names = (d.pages ?? []).map(id => pages.get(id)?.name).filter(Boolean);
     setClass(c.root, "card " + d.state);
     setText(c.role, d.error || states[d.state] || (names.length > 0 ? "sends for " + names.join(", ") : ""));
+    c.role.title = c.role.textContent;
     setText(c.calls, count(d.calls));
     setText(c.inFlight, count(d.in_flight));
     const held = (d.partitions ?? []).length;

@@ -10,6 +10,9 @@ function node(name) {
   return document.createElementNS("http://www.w3.org/2000/svg", name);
 }
 
+// reach is how far from a card its lines end, so that their dots are seen.
+const reach = 5;
+
 // newWires draws from the rows of pages to the cards of dispatchers. row and card
 // return those of an id and of a name, undefined if there are none.
 export function newWires(row, card) {
@@ -52,8 +55,8 @@ export function newWires(row, card) {
     for (const [owner, list] of byOwner) {
       const r = card(owner).getBoundingClientRect();
       list.forEach((p, i) => to.set(p.id, {
-        x: r.left - box.left, y: r.top - box.top + r.height * (i + 1) / (list.length + 1),
-        gap: r.left - box.left > first + 8 ? { x: first, y: r.top - box.top - 8 } : null,
+        x: r.left - box.left - reach, y: r.top - box.top + r.height * (i + 1) / (list.length + 1),
+        gap: r.left - box.left > first + 8 ? { x: first, y: r.bottom - box.top + 8 } : null,
       }));
     }
     return to;
@@ -61,10 +64,12 @@ export function newWires(row, card) {
 
   return {
     show(s) {
-      const box = svg.getBoundingClientRect(), pages = box.width > 0 ? s.pages.filter(p => p.owner && row(p.id) && card(p.owner)) : [];
-      const ids = new Set(pages.map(p => p.id)), to = ends(pages, box), now = performance.now();
+      const box = svg.getBoundingClientRect(), pages = box.width > 0 ? s.pages.filter(p => card(p.owner)) : [];
+      const to = ends(pages, box), now = performance.now();
       for (const [id, w] of wires) {
-        if (ids.has(id)) continue;
+        // That of a page without an owner is kept: it moves on from where it was.
+        w.group.classList.toggle("away", !to.has(id));
+        if (s.pages.some(p => p.id === id)) continue;
         w.group.remove();
         wires.delete(id);
       }
@@ -73,7 +78,7 @@ export function newWires(row, card) {
         const y = left.top + left.height / 2 - box.top, waits = r.root.classList.contains("waits");
         if (!wires.has(p.id)) wires.set(p.id, build(p.id));
         const w = wires.get(p.id), end = to.get(p.id);
-        w.start = { x: (waits ? lane.right : left.right) - box.left, bend: lane.right - box.left, y };
+        w.start = { x: (waits ? lane.right + 8 : left.right) - box.left, bend: lane.right + 8 - box.left, y };
         w.lead = waits ? `M${left.right - box.left} ${y}H${lane.left - box.left}` : "";
         if (w.owner !== p.owner) {
           w.from = w.end ?? end;
@@ -95,8 +100,8 @@ function curve(from, to) {
   return `M${from.x} ${from.y}H${from.bend}C${from.bend + half} ${from.y} ${to.x - half} ${to.y} ${to.x} ${to.y}`;
 }
 
-// around goes to a card of the second column, above the card that is in its way.
+// around goes to a card of the second column, below the card that is in its way.
 function around(from, to) {
   const end = to.x - 16;
-  return curve(from, { x: to.gap.x - 8, y: to.gap.y }) + `H${end}C${end + 8} ${to.gap.y} ${end + 4} ${to.y} ${to.x} ${to.y}`;
+  return curve(from, { x: to.gap.x - 8, y: to.gap.y }) + `H${end - 8}C${end + 8} ${to.gap.y} ${end} ${to.y} ${to.x} ${to.y}`;
 }
