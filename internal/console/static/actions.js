@@ -61,7 +61,10 @@ export function showActions(s, page) {
     // One of the two that undo each other is there.
     if (a.name === "restore" && !action?.enabled) action = undefined;
     if (a.name === "halve" && actions.get("restore")?.enabled) action = undefined;
-    if (a.name === "flood") buttons[i].dataset.page = page?.id ?? "";
+    if (a.name === "flood") {
+      buttons[i].dataset.page = page?.id ?? "";
+      if (action?.page && action.page !== page?.id) action = { ...action, until: null }; // another page is flooded
+    }
     show(buttons[i], action, a.text(page?.name ?? "a page"), a.lasts, now);
   });
   show(el("tour"), actions.get("tour"), "Show me the tour", 40, now);

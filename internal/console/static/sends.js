@@ -4,7 +4,7 @@ import { at, plot, slotOf, slots } from "./canvas.js";
 import { el, setText } from "./dom.js";
 import { clock, count } from "./format.js";
 
-const markerRows = 3, rowHeight = 18;
+const markerRows = 2, rowHeight = 18;
 
 const markersOf = (s, id) => s.markers.filter(m => !m.page || m.page === id);
 
