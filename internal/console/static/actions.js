@@ -13,7 +13,7 @@ const bar = [
   { name: "halve", text: () => "Halve the limit" },
   { name: "restore", text: () => "Give the limit back" },
   { name: "outage", text: () => "API down", lasts: 10 },
-  { name: "fail-recipient", text: () => "A recipient who always fails" },
+  { name: "fail-recipient", text: () => "One recipient always fails" },
   { name: "article", text: () => "Do it the article’s way", lasts: 20 },
 ];
 const buttons = bar.map(a => {
@@ -61,9 +61,12 @@ export function showActions(s, page) {
     // One of the two that undo each other is there.
     if (a.name === "restore" && !action?.enabled) action = undefined;
     if (a.name === "halve" && actions.get("restore")?.enabled) action = undefined;
-    if (a.name === "flood") buttons[i].dataset.page = page?.id ?? "";
+    if (a.name === "flood") {
+      buttons[i].dataset.page = page?.id ?? "";
+      if (action?.page && action.page !== page?.id) action = { ...action, until: null }; // another page is flooded
+    }
     show(buttons[i], action, a.text(page?.name ?? "a page"), a.lasts, now);
   });
-  show(el("tour"), actions.get("tour"), "Show me", 40, now);
+  show(el("tour"), actions.get("tour"), "Show me the tour", 40, now);
   show(el("add-one"), actions.get("add"), "Add", 0, now);
 }

@@ -21,10 +21,12 @@ export function newCursor(canvas, tip, tell, move) {
     last = Math.max(0, Math.min(slots - 1, slot));
     move(last);
   }
-  canvas.addEventListener("pointermove", e => {
+  function point(e) {
     const r = canvas.getBoundingClientRect(), width = r.width - plotLeft - plotRight;
     go(Math.floor((e.clientX - r.left - plotLeft) / width * slots));
-  });
+  }
+  canvas.addEventListener("pointerdown", point);
+  canvas.addEventListener("pointermove", point);
   canvas.addEventListener("pointerleave", () => move(null));
   canvas.addEventListener("focus", () => {
     if (!canvas.matches(":focus-visible")) return;

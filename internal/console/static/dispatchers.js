@@ -62,7 +62,8 @@ export function newDispatchers() {
       const shown = s.dispatchers.filter(d => d.state !== "killed" || new Date(s.now) - new Date(d.since) < killedFor);
       list.update(shown, d => d.name);
       el("dispatchers").classList.toggle("many", shown.length > 4);
-      setText(el("dispatchers-title").firstChild, plural(shown.filter(d => d.state === "running").length, "dispatcher", "dispatchers") + " ");
+      const all = shown.filter(d => d.state !== "killed").length, running = shown.filter(d => d.state === "running").length;
+      setText(el("dispatchers-title").firstChild, (running < all ? count(running) + " of " : "") + plural(all, "dispatcher", "dispatchers") + " ");
     },
     card: name => list.get(name)?.root,
   };

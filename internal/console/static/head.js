@@ -17,7 +17,7 @@ function showVerdict(v) {
   showCount(el("doubled-count"), v.duplicated, "doubled");
   showCount(el("unexpected-count"), v.unexpected, "unexpected");
   el("unexpected-count").hidden = v.unexpected === 0;
-  setText(el("expected-count"), "of " + count(v.expected));
+  setText(el("expected-count"), "of " + count(v.expected) + " messages");
   el("verdict").title = count(v.expected) + " copies expected, " + count(v.accepted) + " accepted, " +
     count(v.waiting) + " waiting, " + count(v.refused) + " calls refused";
 }
@@ -32,6 +32,7 @@ function speak(sentence) {
 }
 
 function showTour(tour) {
+  document.body.classList.toggle("touring", Boolean(tour));
   el("caption").hidden = !tour;
   if (!tour) return;
   setText(el("caption-step"), tour.step + " of " + tour.of);

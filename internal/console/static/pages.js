@@ -1,7 +1,7 @@
 // The pages, a row for each: what it sends, and its lane while it is in excess.
 import { roundUp } from "./canvas.js";
 import { el, fromTemplate, newList, setClass, setText } from "./dom.js";
-import { count, duration, plural } from "./format.js";
+import { clock, count, duration, plural } from "./format.js";
 import { drawSpark } from "./spark.js";
 
 // newPages shows the pages, and calls choose with the id of one that is clicked.
@@ -27,7 +27,7 @@ export function newPages(choose) {
     setText(r.sent, count(page.sent));
     setText(r.limit, "/" + count(page.limit));
     setText(r.state, words(page));
-    r.state.title = page.why ?? "";
+    r.state.title = page.why || (page.since ? "in excess since " + clock(page.since) : "");
     setText(r.waits, waits ? count(page.waiting) + " wait · " + duration(page.wait) : "");
     r.bar.style.width = waits ? Math.min(100, 100 * page.waiting / fullLane) + "%" : "0";
     r.lane.setAttribute("aria-label", waits ? plural(page.waiting, "copy waits", "copies wait") + " for " + duration(page.wait) : "Nothing waits");
@@ -40,6 +40,7 @@ export function newPages(choose) {
       chosen = selected;
       fullLane = roundUp(Math.max(100, ...s.pages.flatMap(p => [p.waiting, ...p.history.waiting])));
       list.update(s.pages, p => p.id);
+      setText(el("lanes-hint"), s.pages.some(p => p.state === "excess") ? "what waits for the limit" : "none: nothing waits for its limit");
       const more = s.all_pages > s.pages.length;
       el("pages-hint").hidden = !more;
       setText(el("pages-hint"), more ? "The " + s.pages.length + " of " + count(s.all_pages) + " pages with most to do" : "");

@@ -4,7 +4,7 @@ import { at, plot, slotOf, slots } from "./canvas.js";
 import { el, setText } from "./dom.js";
 import { clock, count } from "./format.js";
 
-const markerRows = 3, rowHeight = 18;
+const markerRows = 2, rowHeight = 18;
 
 const markersOf = (s, id) => s.markers.filter(m => !m.page || m.page === id);
 
@@ -57,6 +57,7 @@ function steps({ c, x, y }, list, first, style) {
 // markers puts a line at each moment, and its words where there is room.
 function markers({ c, color, x, y, top, width }, list, end) {
   const taken = Array(markerRows).fill(-Infinity); // right ends of the words in each row
+  const words = [];
   c.textBaseline = "middle";
   c.textAlign = "left";
   for (const m of list) {
@@ -64,14 +65,18 @@ function markers({ c, color, x, y, top, width }, list, end) {
     if (i < 0) continue;
     const px = Math.round(x(Math.min(i, slots))), w = c.measureText(m.text).width;
     const left = Math.max(0, Math.min(px + 6, width - w - 2)), row = taken.findIndex(r => r + 12 < left);
+    const above = row < 0 ? top : 4 + row * rowHeight;
     c.fillStyle = color.soft;
-    c.fillRect(px, row < 0 ? top : 4 + row * rowHeight, 1, y(0) - (row < 0 ? top : 4 + row * rowHeight));
+    c.fillRect(px, above, 1, y(0) - above);
     if (row < 0) continue;
     taken[row] = left + w;
+    words.push({ text: m.text, left, above, w });
+  }
+  for (const { text, left, above, w } of words) { // after the lines, so that none crosses them
     c.fillStyle = color.panel;
-    c.fillRect(left - 2, 4 + row * rowHeight, w + 4, rowHeight - 2);
+    c.fillRect(left - 2, above, w + 4, rowHeight);
     c.fillStyle = color.ink;
-    c.fillText(m.text, left, 4 + row * rowHeight + rowHeight / 2);
+    c.fillText(text, left, above + rowHeight / 2);
   }
 }
 

@@ -10,6 +10,9 @@ function node(name) {
   return document.createElementNS("http://www.w3.org/2000/svg", name);
 }
 
+// reach is how far from a card its lines end, so that their dots are seen.
+const reach = 5;
+
 // newWires draws from the rows of pages to the cards of dispatchers. row and card
 // return those of an id and of a name, undefined if there are none.
 export function newWires(row, card) {
@@ -52,7 +55,7 @@ export function newWires(row, card) {
     for (const [owner, list] of byOwner) {
       const r = card(owner).getBoundingClientRect();
       list.forEach((p, i) => to.set(p.id, {
-        x: r.left - box.left, y: r.top - box.top + r.height * (i + 1) / (list.length + 1),
+        x: r.left - box.left - reach, y: r.top - box.top + r.height * (i + 1) / (list.length + 1),
         gap: r.left - box.left > first + 8 ? { x: first, y: r.bottom - box.top + 8 } : null,
       }));
     }
@@ -61,10 +64,12 @@ export function newWires(row, card) {
 
   return {
     show(s) {
-      const box = svg.getBoundingClientRect(), pages = box.width > 0 ? s.pages.filter(p => p.owner && row(p.id) && card(p.owner)) : [];
-      const ids = new Set(pages.map(p => p.id)), to = ends(pages, box), now = performance.now();
+      const box = svg.getBoundingClientRect(), pages = box.width > 0 ? s.pages.filter(p => card(p.owner)) : [];
+      const to = ends(pages, box), now = performance.now();
       for (const [id, w] of wires) {
-        if (ids.has(id)) continue;
+        // That of a page without an owner is kept: it moves on from where it was.
+        w.group.classList.toggle("away", !to.has(id));
+        if (s.pages.some(p => p.id === id)) continue;
         w.group.remove();
         wires.delete(id);
       }
