@@ -167,16 +167,17 @@ func (c *Crew) dispatcher(ctx context.Context, m *member) error {
 	metrics := prometheus.NewRegistry() // its own, because one of its name may have been before
 	p, err := app.NewDispatcher(ctx, app.DispatcherConfig{
 		Settings: s, Tokens: sender.StaticTokens(c.cfg.Tokens), Transport: m.way,
-		Options: app.Options{Name: m.name, Broker: m.link, Registry: metrics, Log: c.cfg.Log},
+		Options: app.Options{Broker: m.link, Registry: metrics, Log: c.cfg.Log.With("replica", m.name)},
 	})
 	if err != nil {
 		return err
 	}
-	if err := c.cfg.Registry.Register(metrics); err != nil {
+	labelled := prometheus.WrapCollectorWith(prometheus.Labels{"program": m.name}, metrics)
+	if err := c.cfg.Registry.Register(labelled); err != nil {
 		return errors.Join(fmt.Errorf("register the metrics of %s: %w", m.name, err), p.Close())
 	}
 	m.run = func(ctx context.Context) error {
-		defer c.cfg.Registry.Unregister(metrics)
+		defer c.cfg.Registry.Unregister(labelled)
 		return p.Run(ctx)
 	}
 	m.ready, m.admin = p.Ready, "http://"+p.AdminAddr()
