@@ -379,6 +379,7 @@ func (s *system) admin(ctx context.Context, core *app.Program) (*service.Admin, 
 		Addr: s.AdminAddr, Listener: ln, Registry: s.reg, Token: s.AdminToken, Log: s.log, Ready: s.isReady,
 	})
 	core.MountPages(admin)
+	s.crew.Mount(admin, admin.Addr())
 	return admin, nil
 }
 

@@ -132,7 +132,9 @@ func (p *Program) AdminAddr() string {
 
 // MountPages adds the program's own admin pages, such as the operators' API of
 // core, to an admin server that is not its own.
-func (p *Program) MountPages(on *service.Admin) {
+func (p *Program) MountPages(on interface {
+	Handle(pattern string, h http.Handler)
+}) {
 	for pattern, h := range p.pages {
 		on.Handle(pattern, h)
 	}

@@ -43,7 +43,19 @@ type page struct {
 }
 
 // rate is how much a number grew in the last second that is over.
-type rate struct{ now, before, perSecond int64 }
+type rate struct {
+	now, before, perSecond int64
+	read                   int64 // what the replica told last
+}
+
+// count takes in what a replica tells; where that is less it has begun anew.
+func (r *rate) count(told int64) {
+	if told < r.read {
+		r.read = 0
+	}
+	r.now += told - r.read
+	r.read = told
+}
 
 func newMerger() *merger {
 	return &merger{
@@ -132,7 +144,15 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 	d.Calls = int(r.perSecond)
 	if a.status == nil {
 		if a.URL == "" {
-			r.now, d.InFlight = max(r.now, a.Calls), a.InFlight
+			r.count(a.Calls)
+			d.InFlight = a.InFlight
+		}
+		if a.URL == "" && a.State == "running" { // it sends for all, or for none
+			for _, p := range m.pages {
+				if p.Owner == a.Name {
+					p.Owner = ""
+				}
+			}
 		}
 		return d
 	}

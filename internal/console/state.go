@@ -48,6 +48,7 @@ type Verdict struct {
 	Waiting    int64 `json:"waiting"` // expected and not accepted yet
 	Lost       int64 `json:"lost"`    // that nobody holds any more
 	Duplicated int64 `json:"duplicated"`
+	Explained  int64 `json:"explained"` // of those, what killed dispatchers had in flight
 	Unexpected int64 `json:"unexpected"`
 	Refused    int64 `json:"refused"` // calls
 }

@@ -220,6 +220,9 @@ func (d *Demo) kill(on console.Target) (int, error) {
 		return 0, err
 	}
 	at := time.Now()
+	d.mu.Lock()
+	d.explained += int64(2*inFlight + untold)
+	d.mu.Unlock()
 	text := english.Sprintf("%s killed with %s in flight", name, plural(inFlight, "call", "calls"))
 	n := d.begin(text+" …", name+" killed", page.ID)
 	return n, d.follow("kill", page.ID, func(ctx context.Context, _ func()) {
@@ -237,6 +240,10 @@ func (d *Demo) kill(on console.Target) (int, error) {
 		d.finish(ctx, n, text, at, before)
 	})
 }
+
+// untold is how many calls a killed dispatcher may have had that were answered, but
+// of which the broker was not told, beside those in flight.
+const untold = 16
 
 // finish ends a receipt with what was lost and doubled of all that was written
 // before at.

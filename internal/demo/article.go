@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,35 +87,72 @@ func (d *Divert) Publish(ctx context.Context, msgs ...queue.Message) error {
 // Close leaves the broker to the others.
 func (*Divert) Close() error { return nil }
 
-// forwardPrefetch is how many messages go back at a time.
-const forwardPrefetch = 256
+// movePrefetch is how many messages of one queue are moved at a time.
+const movePrefetch = 256
+
+// Gather moves what is on the partitions, and on the lanes of pages, to the shared
+// queue, until ctx ends. The lanes' tokens stay where they are.
+func (d *Divert) Gather(ctx context.Context, pages []string) {
+	t := d.Topology()
+	var from []string
+	for i := range t.Partitions {
+		from = append(from, t.Outbound(i))
+	}
+	for _, page := range pages {
+		from = append(from, t.Lane(page, string(message.ClassText)), t.Lane(page, string(message.ClassMedia)))
+	}
+	d.moveAll(ctx, from, func(x *queue.Delivery) string {
+		if x.Headers[message.HeaderLane] != "" {
+			return ""
+		}
+		return SharedQueue(t)
+	})
+}
 
 // Forward moves what is left in the shared queue to its partitions, until ctx ends.
-func (d *Divert) Forward(ctx context.Context) error {
-	sub, err := d.Consume(SharedQueue(d.Topology()), queue.ConsumeOptions{Prefetch: forwardPrefetch})
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case x, ok := <-sub.Deliveries():
-			if !ok {
-				return nil
-			}
-			to := queue.Message{ID: x.ID, Body: x.Body, Headers: x.Headers, Queue: d.Topology().Dead()}
-			if out, err := message.DecodeOutbound(x.Body); err == nil {
-				to.Queue = d.Topology().OutboundOf(out.Page)
-			}
-			if err := d.Broker.Publish(ctx, to); err != nil {
-				if ctx.Err() != nil {
-					return nil //nolint:nilerr // it goes back to the shared queue
-				}
-				return err
-			}
-			_ = x.Ack() // stale: it comes again
+func (d *Divert) Forward(ctx context.Context) {
+	t := d.Topology()
+	d.moveAll(ctx, []string{SharedQueue(t)}, func(x *queue.Delivery) string {
+		if out, err := message.DecodeOutbound(x.Body); err == nil {
+			return t.OutboundOf(out.Page)
 		}
+		return t.Dead()
+	})
+}
+
+// moveAll moves messages from queues, where they exist, to where to says; what it
+// says nothing of goes back when ctx ends.
+func (d *Divert) moveAll(ctx context.Context, from []string, to func(*queue.Delivery) string) {
+	var moving sync.WaitGroup
+	defer moving.Wait()
+	for _, name := range from {
+		sub, err := d.Consume(name, queue.ConsumeOptions{Prefetch: movePrefetch})
+		if err != nil { // there is no such lane
+			continue
+		}
+		moving.Go(func() {
+			defer sub.Close()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case x, ok := <-sub.Deliveries():
+					if !ok {
+						return
+					}
+					d.move(ctx, x, to(x))
+				}
+			}
+		})
+	}
+}
+
+// move moves one message. What cannot be moved stays unsettled, and goes back.
+func (d *Divert) move(ctx context.Context, x *queue.Delivery, to string) {
+	if to == "" {
+		return
+	}
+	if err := d.Broker.Publish(ctx, queue.Message{Queue: to, ID: x.ID, Body: x.Body, Headers: x.Headers}); err == nil {
+		_ = x.Ack() // stale: it comes again
 	}
 }

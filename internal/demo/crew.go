@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,7 +39,7 @@ const (
 
 // CrewConfig describes a Crew.
 type CrewConfig struct {
-	Settings app.DispatcherSettings // of each; the admin port is a free one
+	Settings app.DispatcherSettings // of each
 	// Connect opens a dispatcher's connection to the broker. The crew closes it.
 	Connect  func(name string) (queue.Broker, error)
 	Platform http.RoundTripper // to the Send API
@@ -59,6 +60,7 @@ type Crew struct {
 	ending  bool
 	failure chan error // the first of one that ended by itself
 	watches map[*watch]struct{}
+	admin   string // where ServeHTTP is
 }
 
 // member is one dispatcher.
@@ -72,7 +74,7 @@ type member struct {
 	calls  atomic.Int64 // that the platform answered
 	run    func(context.Context) error
 	ready  func(context.Context) error
-	admin  string // its address; empty: it has none
+	pages  *http.ServeMux // of its admin port; nil: it has none
 	cancel context.CancelFunc
 	done   chan error
 }
@@ -163,7 +165,7 @@ func (c *Crew) start(ctx context.Context, name string) (_ *member, err error) {
 // dispatcher makes it one of ours.
 func (c *Crew) dispatcher(ctx context.Context, m *member) error {
 	s := c.cfg.Settings
-	s.Admin.Addr = "127.0.0.1:0"
+	s.Admin.Addr = ""
 	metrics := prometheus.NewRegistry() // its own, because one of its name may have been before
 	p, err := app.NewDispatcher(ctx, app.DispatcherConfig{
 		Settings: s, Tokens: sender.StaticTokens(c.cfg.Tokens), Transport: m.way,
@@ -180,7 +182,8 @@ func (c *Crew) dispatcher(ctx context.Context, m *member) error {
 		defer c.cfg.Registry.Unregister(labelled)
 		return p.Run(ctx)
 	}
-	m.ready, m.admin = p.Ready, "http://"+p.AdminAddr()
+	m.ready, m.pages = p.Ready, http.NewServeMux()
+	p.MountPages(m.pages)
 	return nil
 }
 
@@ -207,11 +210,41 @@ func (c *Crew) Replicas(context.Context) []console.Replica {
 	list := make([]console.Replica, len(c.members))
 	for i, m := range c.members {
 		list[i] = console.Replica{Name: m.name, State: m.state, Since: m.since, Calls: m.calls.Load(), InFlight: m.way.InFlight()}
-		if m.state != killed {
-			list[i].URL = m.admin
+		if m.state != killed && m.pages != nil {
+			list[i].URL = c.admin + prefix + m.name
 		}
 	}
 	return list
+}
+
+// prefix is the path below which a dispatcher's pages are, behind which comes its name.
+const prefix = "/dispatchers/"
+
+// Mount serves the dispatchers' admin pages below /dispatchers/NAME on an admin
+// server of this address.
+func (c *Crew) Mount(on interface {
+	Handle(pattern string, h http.Handler)
+}, addr string) {
+	on.Handle(prefix, http.HandlerFunc(c.serve))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.admin = "http://" + addr
+}
+
+func (c *Crew) serve(w http.ResponseWriter, r *http.Request) {
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, prefix), "/")
+	c.mu.Lock()
+	i := slices.IndexFunc(c.members, func(m *member) bool { return m.name == name && m.state != killed })
+	var pages *http.ServeMux
+	if i >= 0 {
+		pages = c.members[i].pages
+	}
+	c.mu.Unlock()
+	if pages == nil {
+		http.NotFound(w, r)
+		return
+	}
+	http.StripPrefix(prefix+name, pages).ServeHTTP(w, r)
 }
 
 // Active are the names of those that work.
@@ -257,8 +290,8 @@ func (c *Crew) Kill(name string) (inFlight int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	inFlight = m.way.InFlight()
 	m.link.Cut()
+	inFlight = m.way.InFlight()
 	m.cancel()
 	m.set(killed)
 	return inFlight, nil

@@ -22,9 +22,9 @@ func Names() []string {
 // lines are what the crowd writes.
 var lines = []string{
 	"Good evening, everybody!", "Who was there yesterday?", "That was the best one this year.", "I disagree, but politely.",
-	"Has anybody got a spare ticket?", "Look at this 🎉", "Ha, exactly!", "Where do you all live?", "I'm from Porto.", "Köln here, grüße!",
-	"What are you listening to?", "Something slow tonight.", "Who's up for Saturday?", "Count me in.", "Me too 👋", "I'll bring a friend.",
-	"What time does it start?", "Half past eight, I think.", "Thanks!", "See you there.", "No way.", "Tell us more.", "こんばんは", "Long day. Hello all.",
+	"Has anybody got a spare ticket?", "Look at that!", "Ha, exactly!", "Where do you all live?", "I'm from Porto.", "Köln here, grüße!",
+	"What are you listening to?", "Something slow tonight.", "Who's up for Saturday?", "Count me in.", "Me too.", "I'll bring a friend.",
+	"What time does it start?", "Half past eight, I think.", "Thanks!", "See you there.", "No way.", "Tell us more.", "Long day. Hello all.",
 }
 
 const (

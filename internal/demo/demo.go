@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httputil"
@@ -17,7 +16,6 @@ import (
 	"chatclub/fakeapi/web"
 	"chatclub/internal/console"
 	"chatclub/internal/loadtest/proc"
-	"chatclub/internal/queue"
 )
 
 // Config is what New needs. All fields must be set, but for Depth.
@@ -52,6 +50,7 @@ type Demo struct {
 	busy      map[string]going // actions that go on
 	tour      *console.Tour
 	lost      int64 // copies that nobody holds
+	explained int64 // copies that may come twice, because a dispatcher was killed
 	quiet     time.Time
 	machine   string
 	processor struct {
@@ -112,21 +111,24 @@ func (d *Demo) Run(ctx context.Context) error {
 	}
 }
 
-// forward brings back what the article's workers left, while ours work.
+// forward brings what the article's workers left back to ours while these work, and
+// takes what waits for ours to them while those do.
 func (d *Demo) forward() {
 	for d.running.Err() == nil {
+		article := d.cfg.Crew.Article()
 		ctx, cancel := context.WithCancel(d.running)
-		go func() {
-			for !d.cfg.Crew.Article() && sleep(ctx, 100*time.Millisecond) {
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			for d.cfg.Crew.Article() == article && sleep(ctx, 50*time.Millisecond) {
 			}
 			cancel()
-		}()
-		if err := d.cfg.Divert.Forward(ctx); err != nil && !errors.Is(err, queue.ErrClosed) {
-			sleep(ctx, time.Second)
+		})
+		if article {
+			d.cfg.Divert.Gather(ctx, d.pages)
+		} else {
+			d.cfg.Divert.Forward(ctx)
 		}
-		cancel()
-		for d.cfg.Crew.Article() && sleep(d.running, 100*time.Millisecond) {
-		}
+		watching.Wait()
 	}
 }
 
@@ -165,8 +167,15 @@ func (d *Demo) Verdict() console.Verdict {
 	defer d.mu.Unlock()
 	return console.Verdict{
 		Expected: t.Expected, Accepted: t.Accepted, Waiting: t.Pending - d.lost, Lost: d.lost,
-		Duplicated: t.Duplicated, Unexpected: t.Unexpected, Refused: t.Refused,
+		Duplicated: t.Duplicated, Explained: min(d.explained, t.Duplicated), Unexpected: t.Unexpected, Refused: t.Refused,
 	}
+}
+
+// Explained is how many copies may have come twice because a dispatcher was killed.
+func (d *Demo) Explained() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.explained
 }
 
 func (d *Demo) totals() ledger.Counts { return d.cfg.API.Ledger().Totals() }

@@ -73,5 +73,7 @@ func (r *receipts) Receipts() []console.Receipt {
 func (r *receipts) Markers() []console.Marker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]console.Marker{}, r.markers...)
+	list := append([]console.Marker{}, r.markers...)
+	slices.SortStableFunc(list, func(a, b console.Marker) int { return a.At.Compare(b.At) })
+	return list
 }
