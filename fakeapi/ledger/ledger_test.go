@@ -80,7 +80,14 @@ func TestCounts(t *testing.T) {
 		"withdrawn, comes all the same": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"}).Withdraw()
 			accept(l, c, "1", "u", "a")
-		}, ledger.Counts{Events: 1, Accepted: 1, Calls: 1, Excused: 2}},
+			accept(l, c, "1", "u", "a")
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 2, Calls: 2, Duplicated: 1, Excused: 1}},
+		"rejected for good, comes all the same": {func(l *ledger.Ledger, c *clock) {
+			l.Announce("1", ledger.Expected{ID: "a", Recipient: "u"})
+			l.Page("1").Record(c.now, ledger.Send{Recipient: "u", Result: ledger.Rejected, ID: "a"})
+			accept(l, c, "1", "v", "a")
+			accept(l, c, "1", "u", "a")
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 2, Calls: 2, Rejected: 1, Unexpected: 1}},
 		"withdrawn after a part came": {func(l *ledger.Ledger, c *clock) {
 			e := l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"})
 			accept(l, c, "1", "u", "a")
@@ -271,6 +278,9 @@ func TestConcurrent(t *testing.T) {
 				}
 			}
 		})
+	}
+	for range 1000 {
+		checkBalance(t, l)
 	}
 	wg.Wait()
 	got := l.Totals()
