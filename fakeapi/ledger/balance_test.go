@@ -37,7 +37,7 @@ const (
 	pending
 	excused
 	came
-	cameUnannounced
+	cameUnexpected
 )
 
 func (a *account) announce(page, id, to string) {
@@ -45,7 +45,7 @@ func (a *account) announce(page, id, to string) {
 	switch a.state[id] {
 	case unknown:
 		a.state[id], a.page[id], a.to[id] = pending, page, to
-	case cameUnannounced:
+	case cameUnexpected:
 		a.state[id] = came
 		a.unexpected--
 	case pending, excused, came:
@@ -61,10 +61,12 @@ func (a *account) excuse(id string) {
 func (a *account) accept(page, id, to string) {
 	a.accepted++
 	switch s := a.state[id]; {
+	case s == unknown && id == unannounced:
+		a.state[id] = came
 	case s == unknown:
-		a.state[id] = cameUnannounced
+		a.state[id] = cameUnexpected
 		a.unexpected++
-	case s == came || s == cameUnannounced:
+	case s == came || s == cameUnexpected:
 		a.duplicated++
 	case a.page[id] != page || a.to[id] != to:
 		a.unexpected++
@@ -84,7 +86,7 @@ func (a *account) counts() ledger.Counts {
 			c.Excused++
 		case came:
 			c.Expected++
-		case unknown, cameUnannounced:
+		case unknown, cameUnexpected:
 		}
 	}
 	c.Pending = c.Lost
@@ -100,7 +102,7 @@ func TestBalance(t *testing.T) {
 		a := &account{state: make(map[string]state), page: make(map[string]string), to: make(map[string]string)}
 		events := make(map[string]*ledger.Event) // those that can be withdrawn, by their id
 		draw := func() (page, id, to string) {
-			return rapid.SampledFrom([]string{"1", "2"}).Draw(t, "page"), rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "id"),
+			return rapid.SampledFrom([]string{"1", "2"}).Draw(t, "page"), rapid.SampledFrom([]string{"a", "b", "c", unannounced}).Draw(t, "id"),
 				rapid.SampledFrom([]string{"u", "v"}).Draw(t, "recipient")
 		}
 		t.Repeat(map[string]func(*rapid.T){

@@ -31,16 +31,22 @@ type Config struct {
 	// up to a quarter longer; 0: for ever. The counts stay when it is forgotten. If
 	// it comes again after that, it is unexpected. Awaited ids are never forgotten.
 	Keep time.Duration
+	// Unannounced reports whether an id of a send could not be announced
+	// beforehand; nil: all could. When such an id is accepted for the first time it
+	// becomes expected, and so is not unexpected. Accepted again it is a duplicate
+	// like any other.
+	Unannounced func(page, recipient, id string) bool
 }
 
 // Ledger holds the accounts of all pages. New makes one.
 type Ledger struct {
-	now     func() time.Time
-	seconds int
-	part    time.Duration // of the memory of settled ids; 0: it is never renewed
-	seed    maphash.Seed
-	clock   atomic.Uint64 // logical time, which orders posts and answers of events
-	pending atomic.Int64
+	now         func() time.Time
+	seconds     int
+	part        time.Duration // of the memory of settled ids; 0: it is never renewed
+	unannounced func(page, recipient, id string) bool
+	seed        maphash.Seed
+	clock       atomic.Uint64 // logical time, which orders posts and answers of events
+	pending     atomic.Int64
 
 	// balance is held for reading by whoever changes an id and the counts that
 	// follow from it, so that Totals and Reset find them in agreement.
@@ -84,7 +90,7 @@ func New(c Config) *Ledger {
 	if c.Seconds == 0 {
 		c.Seconds = 600
 	}
-	l := &Ledger{now: c.Now, seconds: c.Seconds, part: c.Keep / keptParts, seed: maphash.MakeSeed(), pages: make(map[string]*Page), groups: make(map[string]*group)}
+	l := &Ledger{now: c.Now, seconds: c.Seconds, part: c.Keep / keptParts, unannounced: c.Unannounced, seed: maphash.MakeSeed(), pages: make(map[string]*Page), groups: make(map[string]*group)}
 	for i := range l.shards {
 		l.shards[i].clear()
 	}

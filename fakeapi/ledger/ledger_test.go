@@ -16,9 +16,16 @@ var start = time.Unix(1_700_000_000, 0)
 // clock is a time that the test sets.
 type clock struct{ now time.Time }
 
+// unannounced is the id that newLedger's ledgers take for one that could not be
+// announced.
+const unannounced = "unannounced"
+
 func newLedger() (*ledger.Ledger, *clock) {
 	c := &clock{start}
-	return ledger.New(ledger.Config{Now: func() time.Time { return c.now }}), c
+	return ledger.New(ledger.Config{
+		Now:         func() time.Time { return c.now },
+		Unannounced: func(_, _, id string) bool { return id == unannounced },
+	}), c
 }
 
 func accept(l *ledger.Ledger, c *clock, page, to, id string) {

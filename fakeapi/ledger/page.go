@@ -42,10 +42,6 @@ type Send struct {
 	Recipient string
 	ID        string // from metadata, or several with spaces between them; empty where the sender gave none
 	Action    bool   // a sender action such as typing_on: a call, but no message
-	// Unannounced reports whether an id could not be announced beforehand; nil: all
-	// could. When such an id is accepted for the first time it becomes expected, and
-	// so is not unexpected. Accepted again it is a duplicate like any other.
-	Unannounced func(id string) bool
 }
 
 // Counts are the sums of a page or of all pages. Lost and Pending are the same
@@ -241,7 +237,7 @@ func (p *Page) arrive(now time.Time, id string, s Send) arrival {
 		}
 		excused := sh.settled.excused(h)
 		if excused == nil {
-			expected := s.Unannounced != nil && s.Unannounced(id)
+			expected := l.unannounced != nil && l.unannounced(p.id, s.Recipient, id)
 			sh.settled.parts[0].accepted[h] = expected
 			sh.wakeLocked(h)
 			return arrival{unannounced: expected, unexpected: !expected}
