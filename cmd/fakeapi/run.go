@@ -68,7 +68,7 @@ func (p program) run(ctx context.Context) error {
 		return err
 	}
 	if chat != nil && s.Exit {
-		return chat.final.check()
+		return chat.fault
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -80,6 +82,34 @@ func (c *Counts) add(d Counts) {
 	c.Excused += d.Excused
 	c.Inversions += d.Inversions
 	c.Pending += d.Pending
+}
+
+// Line returns the counts in one line. pending names the ids that are expected and
+// not accepted: "awaited" while they may come, "lost" at the end.
+func (c Counts) Line(pending string) string {
+	return fmt.Sprintf("events %d expected %d accepted %d refused %d %s %d duplicated %d unexpected %d without id %d excused %d",
+		c.Events, c.Expected, c.Accepted, c.Refused, pending, c.Pending, c.Duplicated, c.Unexpected, c.Unidentified, c.Excused)
+}
+
+// Err returns an error that names what the counts of a run that has ended show of
+// a system that is wrong; nil: every expected id was accepted, once.
+func (c Counts) Err() error {
+	var wrong []string
+	for _, x := range []struct {
+		name  string
+		count int64
+	}{{"lost", c.Lost}, {"duplicated", c.Duplicated}, {"unexpected", c.Unexpected}, {"without id", c.Unidentified}} {
+		if x.count > 0 {
+			wrong = append(wrong, fmt.Sprintf("%d %s", x.count, x.name))
+		}
+	}
+	switch {
+	case c.Accepted == 0:
+		return errors.New("the ledger shows nothing accepted")
+	case len(wrong) > 0:
+		return fmt.Errorf("the ledger shows %s of %d accepted", strings.Join(wrong, ", "), c.Accepted)
+	}
+	return nil
 }
 
 // Cell counts one class in one second: its calls, and the messages in those that

@@ -190,22 +190,6 @@ func (u *Users) Run(ctx context.Context, duration time.Duration) error {
 	return u.Chat(ctx, duration)
 }
 
-// settlePoll is how often Settle asks. It bounds how late the end is seen.
-const settlePoll = 20 * time.Millisecond
-
-// Settle waits until the ledger awaits no id, at most for timeout. It returns
-// how many ids are still awaited. These are lost unless they come later.
-func (u *Users) Settle(ctx context.Context, timeout time.Duration) int {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for u.api.Ledger().Pending() > 0 {
-		if sleep(ctx, settlePoll) != nil {
-			break
-		}
-	}
-	return u.api.Ledger().Pending()
-}
-
 // nextMID makes the next message id.
 func (u *Users) nextMID() string { return string(wire.AppendMID(nil, u.seed, u.events.Add(1))) }
 

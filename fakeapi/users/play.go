@@ -1,0 +1,87 @@
+package users
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"chatclub/fakeapi/ledger"
+)
+
+const (
+	// settlePoll is how often Settle asks. It bounds how late the end is seen.
+	settlePoll = 20 * time.Millisecond
+	// stopQuiet is how long no copy may arrive after a run was asked to stop, until
+	// nobody seems to send any more. Some calls of a sick API fail for that long.
+	stopQuiet = 10 * time.Second
+)
+
+// PlayOptions say how a run is played.
+type PlayOptions struct {
+	Duration time.Duration // of the chat; 0: until ctx ends
+	Settle   time.Duration // how long no copy may arrive before the rest is given up
+	// Again returns a context that ends when the run is asked to stop once more.
+	Again func(context.Context) (context.Context, context.CancelFunc)
+	Say   func(line string) // for people who wait for the end
+}
+
+// Play is Run, followed by Settle. When ctx ends while copies are awaited, Play
+// says how many and about how long they take, and goes on waiting until it is
+// asked to stop once more. It returns false if it was asked to stop, and what is
+// still awaited may be on its way.
+func (u *Users) Play(ctx context.Context, p PlayOptions) (whole bool, err error) {
+	err = u.Run(ctx, p.Duration)
+	if left := u.Settle(ctx, p.Settle); left == 0 || ctx.Err() == nil {
+		return ctx.Err() == nil, err
+	}
+	again, stop := p.Again(context.WithoutCancel(ctx))
+	defer stop()
+	p.Say(u.stopping())
+	u.Settle(again, min(p.Settle, stopQuiet))
+	return false, err
+}
+
+// Settle waits until the ledger awaits no id, until ctx ends, or until no id has
+// come for so long as quiet. It returns how many ids are still awaited.
+func (u *Users) Settle(ctx context.Context, quiet time.Duration) int {
+	latest, since := -1, time.Time{}
+	for {
+		left, now := u.api.Ledger().Pending(), u.api.Now()
+		if left != latest {
+			latest, since = left, now
+		}
+		if left == 0 || now.Sub(since) >= quiet || sleep(ctx, settlePoll) != nil {
+			return left
+		}
+	}
+}
+
+// stopping says what is awaited, and about how long that takes.
+func (u *Users) stopping() string {
+	c, wait := u.api.Ledger().Totals(), u.remaining().Round(time.Second)
+	return fmt.Sprintf("stopping: %d copies wait for their page's limit, about %v; Ctrl-C again leaves them on the queue", c.Pending, max(wait, time.Second))
+}
+
+// recentSeconds is the time over which remaining looks how many messages go out
+// with one call.
+const recentSeconds = 10
+
+// remaining estimates how long the awaited copies take if every page is sent as
+// fast as its limit allows.
+func (u *Users) remaining() time.Duration {
+	set := u.api.Settings()
+	var longest time.Duration
+	for _, p := range u.api.Ledger().Report(ledger.Query{Pages: u.cfg.Pages, Seconds: recentSeconds}).Pages {
+		var calls, messages float64
+		for _, s := range p.Series {
+			calls += float64(s.Text.Accepted)
+			messages += float64(s.Text.Messages)
+		}
+		needed := float64(p.Totals.Pending)
+		if messages > 0 {
+			needed *= calls / messages
+		}
+		longest = max(longest, time.Duration(needed/float64(set.TextLimit(p.Page))*float64(time.Second)))
+	}
+	return longest
+}
