@@ -28,6 +28,7 @@ func house() []row {
 		{"queue", "message"},
 		{"queue/memory", "queue"},
 		{"queue/rabbit", "backoff queue"},
+		{"queue/leftover", "message queue"},
 		{"queue/transfer", "backoff queue"},
 
 		// What core is made of.
@@ -70,7 +71,7 @@ func house() []row {
 		{"fakeapi/browsertest", ""},
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
-		{"cmd/chatclub", "fakeapi/... app message queue queue/memory queue/rabbit rooms sender service"},
+		{"cmd/chatclub", "fakeapi/... app message queue queue/leftover queue/memory queue/rabbit rooms sender service term"},
 
 		// The load test. No package of the product imports it, and it judges by
 		// the fake alone: whoever runs the system does not judge it.
@@ -82,7 +83,7 @@ func house() []row {
 		{"loadtest/load", "backoff"},
 		{"loadtest/strategy", "backoff message queue queue/transfer sender"},
 		{"loadtest/fleet", "fakeapi fakeapi/web app backoff dispatch loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
-		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/report loadtest/strategy message queue"},
+		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/report loadtest/strategy message queue queue/leftover"},
 		{"loadtest/scenario", "fakeapi fakeapi/limit loadtest/fleet loadtest/load loadtest/paired loadtest/report loadtest/trial"},
 		{"cmd/loadtest", "loadtest/fleet loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service term"},
 
