@@ -63,7 +63,7 @@ func house() []row {
 		{"fakeapi/wire", ""},
 		{"fakeapi/webhook", "fakeapi/ledger fakeapi/wire"},
 		{"fakeapi", "fakeapi/ledger fakeapi/limit fakeapi/wire"},
-		{"fakeapi/users", "fakeapi fakeapi/webhook fakeapi/wire"},
+		{"fakeapi/users", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
 		{"fakeapi/web", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
 		{"fakeapi/cost", "fakeapi"},
 		{"fakeapi/limit/picture", "fakeapi/limit"},

@@ -26,5 +26,7 @@ func run(ctx context.Context) error {
 	if *length < 0 {
 		return &service.SettingsError{Faults: []error{fmt.Errorf("-for: %v is negative", *length)}}
 	}
-	return newSystem(s).serve(ctx, *length, os.Stdout)
+	again, stop := service.SecondSignal(ctx)
+	defer stop()
+	return newSystem(s, os.Stdout, os.Stderr).serve(ctx, again, *length)
 }

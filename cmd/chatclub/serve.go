@@ -26,6 +26,7 @@ import (
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
 	"chatclub/internal/service"
+	"chatclub/internal/term"
 )
 
 const (
@@ -42,28 +43,34 @@ const (
 // system is the wiring of one run. What is in closers is closed in reverse order.
 type system struct {
 	settings
-	log      *slog.Logger
-	reg      *prometheus.Registry
-	broker   app.BrokerSettings
-	memory   queue.Broker // nil with AMQP_URL
-	closers  []func() error
-	programs []*app.Program
-	actors   []service.Actor // in the order of shutdown
+	stdout    io.Writer
+	line      *term.Line // at the bottom of stdout
+	firstPage int
+	log       *slog.Logger
+	reg       *prometheus.Registry
+	broker    app.BrokerSettings
+	memory    *memory.Broker // nil with AMQP_URL
+	closers   []func() error
+	programs  []*app.Program
+	actors    []service.Actor // in the order of shutdown
 }
 
-func newSystem(s settings) *system {
+func newSystem(s settings, stdout, stderr io.Writer) *system {
+	line := term.NewLine(stdout)
 	return &system{
-		settings: s,
-		broker:   app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.queues()},
-		log:      service.NewLogger(service.LogSettings{Level: s.LogLevel}, os.Stderr),
-		reg:      service.NewRegistry(),
+		settings: s, stdout: line.Above(stdout), line: line,
+		firstPage: users.FreshPage(time.Now()),
+		broker:    app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.queues()},
+		log:       service.NewLogger(service.LogSettings{Level: s.LogLevel}, line.Above(stderr)),
+		reg:       service.NewRegistry(),
 	}
 }
 
 // serve wires everything and runs it until the users have chatted for length
-// or ctx ends. Then it waits for the copies under way and prints the balance.
-// It returns an error when the ledger shows a loss or a duplicate.
-func (s *system) serve(ctx context.Context, length time.Duration, stdout io.Writer) (err error) {
+// or ctx ends. Then it waits for the copies under way, until again ends,
+// and prints the balance. It returns an error when the ledger shows a loss or a
+// duplicate.
+func (s *system) serve(ctx, again context.Context, length time.Duration) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 
 	api, page, err := s.fake(ctx)
@@ -83,7 +90,7 @@ func (s *system) serve(ctx context.Context, length time.Duration, stdout io.Writ
 	}
 	people, err := users.New(users.Config{
 		API: api, Webhook: s.posts(hook),
-		Pages: s.Pages, Rooms: s.Rooms, Users: s.Users, EventsPerSecond: s.EventsPerSecond,
+		Pages: s.Pages, FirstPage: s.firstPage, Rooms: s.Rooms, Users: s.Users, EventsPerSecond: s.EventsPerSecond,
 	})
 	if err != nil {
 		return err
@@ -102,14 +109,19 @@ func (s *system) serve(ctx context.Context, length time.Duration, stdout io.Writ
 		return err
 	}
 
-	fmt.Fprintf(stdout, "open      http://%s\nledger    http://%s/ledger\nmetrics   http://%s/metrics\nwebhook   http://%s/webhook\n\n",
-		page, page, admin, hook)
-	chat := &chat{users: people, api: api, ready: s.isReady, length: length, settle: s.SettleTimeout, out: stdout}
-	s.actors = append([]service.Actor{{Name: "users", Run: chat.run}, {Name: "phones", Run: phones.Run}}, s.actors...)
+	s.log.InfoContext(ctx, "chatclub listens", "page", page, "admin", admin, "webhook", hook)
+	fmt.Fprintf(s.stdout, "chatclub is running: open http://%s\n", page)
+	chat := &chat{
+		users: people, api: api, ready: s.isReady, length: length, settle: s.SettleTimeout, out: s.stdout, line: s.line,
+		begun: fmt.Sprintf("%s, %s, %d people; metrics and the operators' API are at http://%s",
+			number(s.Dispatchers, "dispatcher", "dispatchers"), number(s.Pages, "page", "pages"), s.Pages*s.Rooms*s.Users, admin),
+	}
+	s.actors = append([]service.Actor{{Name: "users", Run: func(ctx context.Context) error { return chat.run(ctx, again) }}, {Name: "phones", Run: phones.Run}}, s.actors...)
 	if err := service.Run(ctx, s.log, s.actors...); err != nil {
 		return err
 	}
-	return chat.balance()
+	rest, err := s.account(context.WithoutCancel(ctx), api.Ledger(), people)
+	return errors.Join(err, chat.balance(rest))
 }
 
 func (s *system) close() error {
@@ -142,7 +154,7 @@ func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
 	defer cancel()
 	var lanes []string
 	for i := range s.Pages {
-		page := fakeapi.PageID(i)
+		page := fakeapi.PageID(s.firstPage + i)
 		lanes = append(lanes, top.Lane(page, string(message.ClassText)), top.Lane(page, string(message.ClassMedia)))
 	}
 	var errs []error
@@ -165,7 +177,7 @@ func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 		return nil, "", err
 	}
 	host, _, _ := net.SplitHostPort(s.HTTPAddr) // Validate has checked it
-	api, err := fakeapi.New(fakeapi.Config{Settings: &settings, Host: host})
+	api, err := fakeapi.New(fakeapi.Config{Settings: &settings, Host: host, Keep: s.LedgerKeep})
 	if err != nil {
 		return nil, "", err
 	}
@@ -197,7 +209,11 @@ func (s *system) phones(api *fakeapi.API, people *users.Users, page, hook string
 
 // options are what every program is given.
 func (s *system) options(name string) app.Options {
-	return app.Options{Name: name, Broker: s.memory, Registry: s.reg, Log: s.log}
+	o := app.Options{Name: name, Registry: s.reg, Log: s.log}
+	if s.memory != nil {
+		o.Broker = s.memory
+	}
+	return o
 }
 
 // programSettings are those of every program. None has an admin server, because

@@ -8,7 +8,6 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/users"
-	"chatclub/internal/service"
 )
 
 // chat is the run of the simulated users.
@@ -25,9 +24,9 @@ func newChat(p program, api *fakeapi.API, people *users.Users) *chat {
 
 // run lets them join and chat, waits for the awaited ids and prints the last
 // line. It returns then with EXIT, otherwise when ctx ends.
-func (c *chat) run(ctx context.Context) error {
+func (c *chat) run(ctx, again context.Context) error {
 	done := make(chan error, 1)
-	go func() { done <- c.play(ctx) }()
+	go func() { done <- c.play(ctx, again) }()
 	var report <-chan time.Time
 	if c.settings.ReportEvery > 0 {
 		t := time.NewTicker(c.settings.ReportEvery)
@@ -54,9 +53,9 @@ func (c *chat) run(ctx context.Context) error {
 
 // play lets the users chat and prints the balance. After a run that was asked to
 // stop, what is still awaited may be on its way: it is not judged.
-func (c *chat) play(ctx context.Context) error {
-	whole, err := c.users.Play(ctx, users.PlayOptions{
-		Duration: c.settings.Duration, Settle: c.settings.SettleTimeout, Again: service.SignalContext,
+func (c *chat) play(ctx, again context.Context) error {
+	whole, err := c.users.Play(ctx, again, users.PlayOptions{
+		Duration: c.settings.Duration, Settle: c.settings.SettleTimeout,
 		Say: func(line string) { fmt.Fprintln(c.stdout, line) },
 	})
 	counts, pending := c.api.Ledger().Totals(), "lost"
@@ -64,11 +63,12 @@ func (c *chat) play(ctx context.Context) error {
 		pending, counts.Lost = "awaited", 0
 	}
 	fmt.Fprintln(c.stdout, counts.Line(pending))
-	if n := c.users.Counts().Undelivered; n > 0 && whole {
-		c.fault = fmt.Errorf("%d events were not taken", n)
+	c.fault = counts.Err()
+	if whole && counts.Accepted == 0 {
+		c.fault = errors.Join(c.fault, errors.New("nothing was accepted"))
 	}
-	if whole || counts.Accepted > 0 {
-		c.fault = errors.Join(counts.Err(), c.fault)
+	if n := c.users.Counts().Undelivered; whole && n > 0 {
+		c.fault = errors.Join(c.fault, fmt.Errorf("%d events were not taken", n))
 	}
 	return err
 }

@@ -127,20 +127,20 @@ func play(t *testing.T, wrong string, more map[string]string) (string, error) {
 		r.base = "http://" + httpAddr
 		close(r.bound)
 	}
-	err = p.run(t.Context())
+	err = p.run(t.Context(), t.Context())
 	return out.String(), err
 }
 
 func TestRunBalances(t *testing.T) {
 	t.Parallel()
 	pages := filepath.Join(t.TempDir(), "pages.json")
-	out, err := play(t, "", map[string]string{"PAGES_FILE_OUT": pages})
+	out, err := play(t, "", map[string]string{"PAGES_FILE_OUT": pages, "FIRST_PAGE": "1"})
 	// 5 joins and 20 messages to 4 others.
 	if want := "events 25 expected 85 accepted 85 refused 0 lost 0 duplicated 0 unexpected 0 without id 0 excused 0\n"; err != nil || out != want {
 		t.Errorf("run = %v, printed %q, want nil and %q", err, out, want)
 	}
 	b, err := os.ReadFile(pages)
-	if want := "{\n  \"100000000000000\": \"token-100000000000000\"\n}\n"; err != nil || string(b) != want {
+	if want := "{\n  \"100000000000001\": \"token-100000000000001\"\n}\n"; err != nil || string(b) != want {
 		t.Errorf("PAGES_FILE_OUT = %q %v, want %q", b, err, want)
 	}
 }
@@ -177,7 +177,7 @@ func TestServes(t *testing.T) {
 	p.bound = func(httpAddr, adminAddr string) { bound <- addrs{httpAddr, adminAddr} }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- p.run(ctx) }()
+	go func() { ended <- p.run(ctx, ctx) }()
 	a := <-bound
 	tr := &http.Transport{}
 	client := &http.Client{Transport: tr}

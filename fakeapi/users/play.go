@@ -20,22 +20,18 @@ const (
 type PlayOptions struct {
 	Duration time.Duration // of the chat; 0: until ctx ends
 	Settle   time.Duration // how long no copy may arrive before the rest is given up
-	// Again returns a context that ends when the run is asked to stop once more.
-	Again func(context.Context) (context.Context, context.CancelFunc)
-	Say   func(line string) // for people who wait for the end
+	Say      func(line string) // for people who wait for the end
 }
 
 // Play is Run, followed by Settle. When ctx ends while copies are awaited, Play
-// says how many and about how long they take, and goes on waiting until it is
-// asked to stop once more. It returns false if it was asked to stop, and what is
-// still awaited may be on its way.
-func (u *Users) Play(ctx context.Context, p PlayOptions) (whole bool, err error) {
+// says how many and about how long they take, and goes on waiting until again ends
+// too. It returns false if it was asked to stop, and what is still awaited may be
+// on its way.
+func (u *Users) Play(ctx, again context.Context, p PlayOptions) (whole bool, err error) {
 	err = u.Run(ctx, p.Duration)
 	if left := u.Settle(ctx, p.Settle); left == 0 || ctx.Err() == nil {
 		return ctx.Err() == nil, err
 	}
-	again, stop := p.Again(context.WithoutCancel(ctx))
-	defer stop()
 	p.Say(u.stopping())
 	u.Settle(again, min(p.Settle, stopQuiet))
 	return false, err

@@ -17,18 +17,15 @@ import (
 func TestPlay(t *testing.T) {
 	t.Parallel()
 	const limit = 4
-	second := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
-		return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
-	}
 	for name, tc := range map[string]struct {
-		again  func(context.Context) (context.Context, context.CancelFunc)
+		again  time.Duration // after it was asked to stop
 		stuck  bool // nothing is sent any more once the run was asked to stop
 		awaits bool // something is awaited in the end
 		takes  time.Duration
 	}{
-		"asked once":       {again: second(time.Hour), takes: 10 * time.Second},
-		"asked twice":      {again: second(2 * time.Second), awaits: true, takes: 2 * time.Second},
-		"nobody sends now": {again: second(time.Hour), stuck: true, awaits: true, takes: 10 * time.Second},
+		"asked once":       {again: time.Hour, takes: 10 * time.Second},
+		"asked twice":      {again: 2 * time.Second, awaits: true, takes: 2 * time.Second},
+		"nobody sends now": {again: time.Hour, stuck: true, awaits: true, takes: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,9 +35,11 @@ func TestPlay(t *testing.T) {
 				u := newUsers(t, users.Config{API: p.API, Webhook: b.Webhook(), Users: 5, EventsPerSecond: 2})
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
+				again, cancelAgain := context.WithTimeout(t.Context(), 10*time.Second+tc.again)
+				defer cancelAgain()
 				var said []string
 				var stopped time.Time
-				whole, err := u.Play(ctx, users.PlayOptions{Settle: time.Minute, Again: tc.again, Say: func(line string) {
+				whole, err := u.Play(ctx, again, users.PlayOptions{Settle: time.Minute, Say: func(line string) {
 					said, stopped = append(said, line), time.Now()
 					n := p.Ledger().Pending()
 					want := fmt.Sprintf("stopping: %d copies wait for their page's limit, about %ds; Ctrl-C again leaves them on the queue", n, (n+limit/2)/limit)
@@ -77,7 +76,7 @@ func TestPlayWhole(t *testing.T) {
 		b := fakeapitest.NewBot(p, 5)
 		b.Lose = func(n int64) bool { return n == 7 }
 		u := newUsers(t, users.Config{API: p.API, Webhook: b.Webhook(), Users: 5, EventsPerSecond: 2})
-		whole, err := u.Play(t.Context(), users.PlayOptions{
+		whole, err := u.Play(t.Context(), t.Context(), users.PlayOptions{
 			Duration: 10 * time.Second, Settle: 2 * time.Second,
 			Say: func(line string) { t.Errorf("Play said %q, want nothing", line) },
 		})
