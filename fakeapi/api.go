@@ -3,6 +3,7 @@ package fakeapi
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,13 @@ type Config struct {
 	// PAGE/MID/RECIPIENT. A message with pictures becomes one of text, with this
 	// id, and one for each picture, with /1, /2 … behind it.
 	MessageID func(page, mid, recipient string) string
-	Seconds   int // active seconds of history per page; default 600
+	// Broadcast reports whether an id is that of a broadcast's copy for the
+	// recipient. Operators start broadcasts, so nobody announces their copies: each
+	// is expected when it is accepted. Default: PAGE/broadcast-NAME/RECIPIENT, with
+	// or without /1, /2 … behind it. Messenger's mids begin with m_.
+	Broadcast func(page, recipient, id string) bool
+	Seconds   int           // active seconds of history per page; default 600
+	Keep      time.Duration // see ledger.Config; default 0: for ever
 	// Host is a name with dots under which Serve is asked. Others are refused,
 	// because another site could have them; addresses and names without a dot never are.
 	Host string
@@ -54,6 +61,9 @@ func New(c Config) (*API, error) {
 	if c.MessageID == nil {
 		c.MessageID = func(page, mid, recipient string) string { return page + "/" + mid + "/" + recipient }
 	}
+	if c.Broadcast == nil {
+		c.Broadcast = isBroadcast
+	}
 	s := DefaultSettings()
 	if c.Settings != nil {
 		s = *c.Settings
@@ -62,14 +72,35 @@ func New(c Config) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new fake platform: %w", err)
 	}
-	accounts := ledger.New(ledger.Config{Now: c.Now, Seconds: c.Seconds})
-	a := &API{cfg: c, ledger: accounts, tokens: owned, answers: newAnswers(), pages: newPages(accounts)}
+	a := &API{cfg: c, tokens: owned, answers: newAnswers()}
+	a.ledger = ledger.New(ledger.Config{Now: c.Now, Seconds: c.Seconds, Keep: c.Keep, Unannounced: a.isUnannounced})
+	a.pages.init(a.ledger)
 	a.control.api = a
 	a.settings.init(a.answers.catalogue)
 	if err := a.Apply(s); err != nil {
 		return nil, fmt.Errorf("new fake platform: %w", err)
 	}
 	return a, nil
+}
+
+// isUnannounced reports whether an id could not be announced: see ledger.Config.
+func (a *API) isUnannounced(page, recipient, id string) bool {
+	people := a.people()
+	return people != nil && people.Concerns(recipient, id) || a.cfg.Broadcast(page, recipient, id)
+}
+
+// isBroadcast is the default of Config.Broadcast.
+func isBroadcast(page, recipient, id string) bool {
+	rest, ok := strings.CutPrefix(id, page)
+	if !ok {
+		return false
+	}
+	if rest, ok = strings.CutPrefix(rest, "/broadcast-"); !ok {
+		return false
+	}
+	_, to, _ := strings.Cut(rest, "/")
+	to, _, _ = strings.Cut(to, "/")
+	return to == recipient
 }
 
 // Now returns the platform's time.

@@ -10,7 +10,7 @@ import (
 	"chatclub/fakeapi/limit"
 )
 
-// pages are the pages that were called. newPages makes it.
+// pages are the pages that were called. init makes it useful.
 type pages struct {
 	ledger *ledger.Ledger
 
@@ -18,7 +18,7 @@ type pages struct {
 	byID map[string]*page
 }
 
-func newPages(l *ledger.Ledger) pages { return pages{ledger: l, byID: make(map[string]*page)} }
+func (p *pages) init(l *ledger.Ledger) { p.ledger, p.byID = l, make(map[string]*page) }
 
 // get returns the state of a page that exists, and makes it at the first call.
 func (p *pages) get(id string) *page {

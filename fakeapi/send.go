@@ -35,11 +35,7 @@ func (c *call) send(resp *Response) {
 		// A sender action: a call that counts, but no message.
 		c.page.account.Record(c.now, ledger.Send{Class: class, Result: ledger.Accepted, Action: true})
 	} else {
-		s := ledger.Send{Class: class, Result: o.result, Recipient: to, ID: id}
-		if c.people != nil {
-			s.Unannounced = func(id string) bool { return c.people.Concerns(to, id) }
-		}
-		c.page.account.Record(c.now, s)
+		c.page.account.Record(c.now, ledger.Send{Class: class, Result: o.result, Recipient: to, ID: id})
 	}
 	// To the platform's own eyes a call that Swallow hits is a success.
 	c.api.app.settle(c.now, c.set, o.answer != nil || o.result == ledger.Failed)

@@ -300,3 +300,23 @@ func TestEveryDocumentedCode(t *testing.T) {
 		}
 	}
 }
+
+// TestBroadcast: the copies of a broadcast are announced by nobody. Each is
+// expected once, by the recipient and on the page that its id names.
+func TestBroadcast(t *testing.T) {
+	t.Parallel()
+	a := fakeapitest.New(t, fakeapi.Config{})
+	a.Send("42", "1/broadcast-B/42")
+	a.Send("43", "1/broadcast-B/43")
+	a.Send("43", "1/broadcast-B/43/1")
+	if got, want := a.Line(), "events 0 expected 3 accepted 3 lost 0 duplicated 0 unexpected 0 excused 0"; got != want {
+		t.Errorf("ledger = %s, want %s", got, want)
+	}
+	a.Send("42", "1/broadcast-B/42")
+	a.Send("42", "1/broadcast-C/43")
+	a.Send("42", "2/broadcast-C/42")
+	a.Send("42", "1/m_1/42")
+	if got, want := a.Line(), "events 0 expected 3 accepted 7 lost 0 duplicated 1 unexpected 3 excused 0"; got != want {
+		t.Errorf("ledger = %s, want %s", got, want)
+	}
+}

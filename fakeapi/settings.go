@@ -255,6 +255,14 @@ func (s Settings) patched(patch []byte) (Settings, error) {
 	return c, nil
 }
 
+// TextLimit returns how many texts a page may send in a second.
+func (s Settings) TextLimit(page string) int {
+	if own := s.Pages[page]; own != nil && own.Text > 0 {
+		return own.Text
+	}
+	return s.Text.PerSecond
+}
+
 // clone returns a copy that shares nothing with s that can be changed.
 func (s Settings) clone() Settings {
 	s.Status = maps.Clone(s.Status)

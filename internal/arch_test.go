@@ -22,11 +22,13 @@ func house() []row {
 		{"phrase", ""},
 		{"plaintext", ""},
 		{"service", ""},
+		{"term", ""},
 
 		// The broker.
 		{"queue", "message"},
 		{"queue/memory", "queue"},
 		{"queue/rabbit", "backoff queue"},
+		{"queue/leftover", "message queue"},
 		{"queue/transfer", "backoff queue"},
 
 		// What core is made of.
@@ -61,7 +63,7 @@ func house() []row {
 		{"fakeapi/wire", ""},
 		{"fakeapi/webhook", "fakeapi/ledger fakeapi/wire"},
 		{"fakeapi", "fakeapi/ledger fakeapi/limit fakeapi/wire"},
-		{"fakeapi/users", "fakeapi fakeapi/webhook fakeapi/wire"},
+		{"fakeapi/users", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
 		{"fakeapi/web", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
 		{"fakeapi/cost", "fakeapi"},
 		{"fakeapi/limit/picture", "fakeapi/limit"},
@@ -69,7 +71,7 @@ func house() []row {
 		{"fakeapi/browsertest", ""},
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
-		{"cmd/chatclub", "fakeapi/... app console demo message queue queue/memory queue/rabbit rooms service"},
+		{"cmd/chatclub", "fakeapi/... app console demo message queue queue/leftover queue/memory queue/rabbit rooms service term"},
 
 		// What shows it all: beside a deployment, and in the demonstration, which
 		// runs the article's way too.
@@ -87,9 +89,9 @@ func house() []row {
 		{"loadtest/load", "backoff"},
 		{"loadtest/strategy", "backoff message queue queue/transfer sender"},
 		{"loadtest/fleet", "fakeapi fakeapi/web app chaos dispatch loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
-		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/report loadtest/strategy message queue"},
+		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/report loadtest/strategy message queue queue/leftover"},
 		{"loadtest/scenario", "fakeapi fakeapi/limit loadtest/fleet loadtest/load loadtest/paired loadtest/report loadtest/trial"},
-		{"cmd/loadtest", "loadtest/fleet loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service"},
+		{"cmd/loadtest", "loadtest/fleet loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service term"},
 
 		// For tests, and tools.
 		{"app/doctest", ""},

@@ -5,49 +5,67 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"chatclub/fakeapi"
-	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/users"
 	"chatclub/internal/demo"
+	"chatclub/internal/service"
+	"chatclub/internal/term"
 )
+
+// logEvery is how many seconds lie between two lines where there is no terminal.
+const logEvery = 10
 
 // chat lets the simulated users chat, and prints how that goes.
 type chat struct {
-	crowd  *demo.Crowd
-	api    *fakeapi.API
-	ready  func(context.Context) error
+	crowd *demo.Crowd
+	api   *fakeapi.API
+	ready func(context.Context) error
+	// explained is how many copies came twice because a visitor killed a dispatcher.
+	explained func() int64
+
 	length time.Duration // of the chat; 0: until ctx ends
 	settle time.Duration
 	out    io.Writer
+	line   *term.Line
+	begun  string // printed when every part is ready
 
-	counts ledger.Counts // at the end
-	events int64
+	whole bool // the run was not asked to stop
 }
 
-// run lets the users join and chat, then waits until every copy has arrived
-// or the settle time is over. It prints a line every second.
-func (c *chat) run(ctx context.Context) error {
+// run lets the users join and chat, then waits for what they wrote to arrive: see
+// users.Play for again. Every second it renews the line at the bottom of the terminal; where there is none, it
+// prints a line every ten seconds.
+func (c *chat) run(ctx, again context.Context) error {
 	if err := c.awaitReady(ctx); err != nil {
 		return err
 	}
+	fmt.Fprintln(c.out, c.begun)
 	began := time.Now()
 	done := make(chan error, 1)
 	go func() {
-		err := c.crowd.Run(ctx, c.length)
-		// Not ended by ctx: a run that is stopped has a balance too.
-		c.crowd.Settle(context.WithoutCancel(ctx), c.settle)
+		var err error
+		c.whole, err = c.crowd.Play(ctx, again, users.PlayOptions{
+			Duration: c.length, Settle: c.settle,
+			Say: func(line string) { fmt.Fprintln(c.out, line) },
+		})
 		done <- err
 	}()
+	defer c.line.Set("")
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-tick.C:
-			fmt.Fprintf(c.out, "%s  %s\n", clock(time.Since(began)), c.line("awaited"))
+			line := clock(time.Since(began)) + "  " + c.api.Ledger().Totals().Line("awaited")
+			switch {
+			case c.line.IsShown():
+				c.line.Set(line)
+			case n%logEvery == 0:
+				fmt.Fprintln(c.out, line)
+			}
 		case err := <-done:
-			c.line("")
 			return err
 		}
 	}
@@ -72,7 +90,7 @@ func (c *chat) awaitReady(ctx context.Context) error {
 		case time.Now().After(end):
 			return fmt.Errorf("not ready within %v: %w", startTimeout, err)
 		case !said && time.Now().After(end.Add(2*time.Second-startTimeout)):
-			fmt.Fprintln(c.out, "waiting:", strings.ReplaceAll(err.Error(), "\n", "; "))
+			fmt.Fprintln(c.out, "waiting:", service.OneLine(err))
 			said = true
 		}
 		select {
@@ -82,38 +100,43 @@ func (c *chat) awaitReady(ctx context.Context) error {
 	}
 }
 
-// balance prints the last line. It is an error if the ledger does not balance.
-func (c *chat) balance() error {
-	fmt.Fprintln(c.out, c.line("lost"))
-	var errs []error
-	for _, f := range []struct {
-		name  string
-		count int64
-	}{{"lost", c.counts.Lost}, {"duplicated", c.counts.Duplicated}, {"unexpected", c.counts.Unexpected}} {
-		if f.count > 0 {
-			errs = append(errs, fmt.Errorf("%d %s", f.count, f.name))
-		}
-	}
-	if c.counts.Accepted == 0 {
-		errs = append(errs, errors.New("nothing was sent"))
-	}
-	if len(errs) > 0 {
-		return fmt.Errorf("the ledger does not balance: %w", errors.Join(errs...))
-	}
-	return nil
+// rest is what became of the copies that were still awaited when every part had
+// ended.
+type rest struct {
+	left int // on the queues
+	dead int // on the dead-letter queue, each with a reason
 }
 
-// line returns the balance as it stands. pending names the copies that have not
-// arrived: awaited while they may still come, lost at the end.
-func (c *chat) line(pending string) string {
-	c.counts = c.api.Ledger().Totals()
-	c.events = c.crowd.Events()
-	return fmt.Sprintf("events %d copies %d sent %d refused %d %s %d duplicated %d",
-		c.events, c.counts.Expected, c.counts.Accepted, c.counts.Refused, pending, c.counts.Pending, c.counts.Duplicated)
+// balance prints the last line. It returns an error when the ledger shows that a
+// copy is lost, doubled or unexpected, or that one was not sent in time although
+// nobody asked to stop.
+func (c *chat) balance(r rest) error {
+	counts := c.api.Ledger().Totals()
+	// They were excused, and are named by what became of them.
+	counts.Expected += int64(r.left + r.dead)
+	counts.Excused -= int64(r.left + r.dead)
+	fmt.Fprintf(c.out, "%s left on queues %d dead %d\n", counts.Line("lost"), r.left, r.dead)
+	counts.Duplicated -= min(counts.Duplicated, c.explained())
+	err := counts.Err()
+	if c.whole && counts.Accepted == 0 {
+		err = errors.Join(err, errors.New("nothing was accepted"))
+	}
+	if c.whole && r.left > 0 {
+		err = errors.Join(err, fmt.Errorf("%d copies were left on the queues: none had been sent for %v", r.left, c.settle))
+	}
+	return err
 }
 
 // clock returns a duration as minutes and seconds.
 func clock(d time.Duration) string {
 	s := int(d.Seconds())
 	return fmt.Sprintf("%02d:%02d", s/60, s%60)
+}
+
+// number returns a number with its noun.
+func number(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

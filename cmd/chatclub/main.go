@@ -27,7 +27,9 @@ func run(ctx context.Context) error {
 	if *length < 0 {
 		return &service.SettingsError{Faults: []error{fmt.Errorf("-for: %v is negative", *length)}}
 	}
-	sys := newSystem(s)
+	again, stop := service.SecondSignal(ctx)
+	defer stop()
+	sys := newSystem(s, os.Stdout, os.Stderr)
 	sys.tour = *tour
-	return sys.serve(ctx, *length, os.Stdout)
+	return sys.serve(ctx, again, *length)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/users"
 	"chatclub/fakeapi/web"
 	"chatclub/fakeapi/webhook"
 	"chatclub/internal/app"
@@ -26,6 +27,7 @@ import (
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/service"
+	"chatclub/internal/term"
 )
 
 const (
@@ -45,31 +47,37 @@ const (
 // system is the wiring of one run. What is in closers is closed in reverse order.
 type system struct {
 	settings
-	tour     bool // is played
-	log      *slog.Logger
-	reg      *prometheus.Registry
-	broker   app.BrokerSettings
-	memory   *memory.Broker // nil with AMQP_URL
-	divert   *demo.Divert   // core's connection
-	crew     *demo.Crew
-	closers  []func() error
-	programs []*app.Program
-	actors   []service.Actor // in the order of shutdown
+	stdout    io.Writer
+	line      *term.Line // at the bottom of stdout
+	firstPage int
+	log       *slog.Logger
+	reg       *prometheus.Registry
+	broker    app.BrokerSettings
+	tour      bool           // is played
+	memory    *memory.Broker // nil with AMQP_URL
+	divert    *demo.Divert   // core's connection
+	crew      *demo.Crew
+	closers   []func() error
+	programs  []*app.Program
+	actors    []service.Actor // in the order of shutdown
 }
 
-func newSystem(s settings) *system {
+func newSystem(s settings, stdout, stderr io.Writer) *system {
+	line := term.NewLine(stdout)
 	return &system{
-		settings: s,
-		broker:   app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.queues()},
-		log:      service.NewLogger(service.LogSettings{Level: s.LogLevel}, os.Stderr),
-		reg:      service.NewRegistry(),
+		settings: s, stdout: line.Above(stdout), line: line,
+		firstPage: users.FreshPage(time.Now()),
+		broker:    app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.queues()},
+		log:       service.NewLogger(service.LogSettings{Level: s.LogLevel}, line.Above(stderr)),
+		reg:       service.NewRegistry(),
 	}
 }
 
 // serve wires everything and runs it until the users have chatted for length
-// or ctx ends. Then it waits for the copies under way and prints the balance.
-// It returns an error when the ledger shows a loss or a duplicate.
-func (s *system) serve(ctx context.Context, length time.Duration, stdout io.Writer) (err error) {
+// or ctx ends. Then it waits for the copies under way, until again ends,
+// and prints the balance. It returns an error when the ledger shows a loss or a
+// duplicate.
+func (s *system) serve(ctx, again context.Context, length time.Duration) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 
 	ln, err := listen(ctx, "HTTP_ADDR", s.HTTPAddr)
@@ -93,7 +101,7 @@ func (s *system) serve(ctx context.Context, length time.Duration, stdout io.Writ
 		return err
 	}
 	crowd, err := demo.NewCrowd(demo.CrowdConfig{
-		API: api, Webhook: s.posts(hook), Pages: s.Pages, Rooms: s.Rooms, Users: s.Users,
+		API: api, Webhook: s.posts(hook), Pages: s.Pages, FirstPage: s.firstPage, Rooms: s.Rooms, Users: s.Users,
 		EventsPerSecond: s.EventsPerSecond, Waves: s.Waves, Limit: s.LimitText,
 	})
 	if err != nil {
@@ -118,10 +126,17 @@ func (s *system) serve(ctx context.Context, length time.Duration, stdout io.Writ
 		return err
 	}
 
-	fmt.Fprintf(stdout, "open      http://%s\nplatform  http://%s\nmetrics   http://%s/metrics\nwebhook   http://%s/webhook\n\n",
-		ln.Addr(), fake, admin.Addr(), hook)
-	chat := &chat{crowd: crowd, api: api, ready: s.isReady, length: length, settle: s.SettleTimeout, out: stdout}
-	first := []service.Actor{{Name: "users", Run: chat.run}, {Name: "phones", Run: phones.Run}, {Name: "demo", Run: shown.Run}}
+	s.log.InfoContext(ctx, "chatclub listens", "page", ln.Addr().String(), "platform", fake, "admin", admin.Addr(), "webhook", hook)
+	fmt.Fprintf(s.stdout, "chatclub is running: open http://%s\n", ln.Addr())
+	chat := &chat{
+		crowd: crowd, api: api, ready: s.isReady, explained: shown.Explained, length: length, settle: s.SettleTimeout, out: s.stdout, line: s.line,
+		begun: fmt.Sprintf("%s, %s, %d people; metrics and the operators' API are at http://%s, the platform at http://%s",
+			number(s.Dispatchers, "dispatcher", "dispatchers"), number(s.Pages, "page", "pages"), crowd.People(), admin.Addr(), fake),
+	}
+	first := []service.Actor{
+		{Name: "users", Run: func(ctx context.Context) error { return chat.run(ctx, again) }},
+		{Name: "phones", Run: phones.Run}, {Name: "demo", Run: shown.Run},
+	}
 	if s.tour {
 		first = append([]service.Actor{{Name: "tour", Run: func(ctx context.Context) error { return tour(ctx, crowd, shown) }}}, first...)
 	}
@@ -132,7 +147,8 @@ func (s *system) serve(ctx context.Context, length time.Duration, stdout io.Writ
 	if err := service.Run(ctx, s.log, s.actors...); err != nil {
 		return err
 	}
-	return chat.balance()
+	rest, err := s.account(context.WithoutCancel(ctx), api.Ledger(), crowd)
+	return errors.Join(err, chat.balance(rest))
 }
 
 func (s *system) close() error {
@@ -171,7 +187,7 @@ func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
 	defer cancel()
 	lanes := []string{demo.SharedQueue(top)}
 	for i := range s.Pages {
-		page := fakeapi.PageID(i)
+		page := fakeapi.PageID(s.firstPage + i)
 		lanes = append(lanes, top.Lane(page, string(message.ClassText)), top.Lane(page, string(message.ClassMedia)))
 	}
 	var errs []error
@@ -193,7 +209,7 @@ func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 	if settings.Latency, err = fakeapi.ParseLatency(latency); err != nil {
 		return nil, "", err
 	}
-	api, err := fakeapi.New(fakeapi.Config{Settings: &settings})
+	api, err := fakeapi.New(fakeapi.Config{Settings: &settings, Keep: s.LedgerKeep})
 	if err != nil {
 		return nil, "", err
 	}

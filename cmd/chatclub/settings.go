@@ -30,7 +30,8 @@ type settings struct {
 	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"0s" doc:"How long a member may be silent before it leaves its room; 0s: for ever."`
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"0" doc:"Messages and commands of one user that have an effect in 10 s; 0: all. The simulated users write as fast as EVENTS_PER_SECOND says."`
 	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"0" doc:"Percent of its page's limits that the copies of one user may take; 0: all."`
-	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"30s" doc:"How long copies may take to arrive after the users fell silent."`
+	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"30s" doc:"How long no copy may arrive, once the users fell silent, before the rest is given up."`
+	LedgerKeep      time.Duration  `env:"LEDGER_KEEP" envDefault:"1h" doc:"How long the ledger remembers ids that were accepted; 0s: for ever. One that comes again later is unexpected."`
 	LogLevel        slog.Level     `env:"LOG_LEVEL" envDefault:"warn" doc:"Least level that is logged."`
 }
 
@@ -74,6 +75,7 @@ func (s settings) Validate() error {
 		service.CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, app.MaxFlood),
 		service.CheckRange("FLOOD_SHARE", s.FloodShare, 0, 100),
 		service.CheckDuration("SETTLE_TIMEOUT", s.SettleTimeout, time.Second, time.Hour),
+		service.CheckDuration("LEDGER_KEEP", s.LedgerKeep, 0, 1000*time.Hour),
 	)
 }
 

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"chatclub/fakeapi"
-	"chatclub/fakeapi/ledger"
 	"chatclub/fakeapi/users"
 )
 
@@ -15,7 +15,7 @@ type chat struct {
 	program
 	api   *fakeapi.API
 	users *users.Users
-	final balance // when they have ended
+	fault error // of the system under test, when the run has ended
 }
 
 func newChat(p program, api *fakeapi.API, people *users.Users) *chat {
@@ -24,22 +24,24 @@ func newChat(p program, api *fakeapi.API, people *users.Users) *chat {
 
 // run lets them join and chat, waits for the awaited ids and prints the last
 // line. It returns then with EXIT, otherwise when ctx ends.
-func (c *chat) run(ctx context.Context) error {
+func (c *chat) run(ctx, again context.Context) error {
 	done := make(chan error, 1)
-	go func() { done <- c.play(ctx) }()
+	go func() { done <- c.play(ctx, again) }()
 	var report <-chan time.Time
 	if c.settings.ReportEvery > 0 {
 		t := time.NewTicker(c.settings.ReportEvery)
 		defer t.Stop()
 		report = t.C
 	}
+	joined := c.users.Joined()
 	for {
 		select {
+		case <-joined:
+			c.log.InfoContext(ctx, "users joined", "users", c.users.Counts().Joined)
+			joined = nil
 		case <-report:
 			c.report(ctx)
 		case err := <-done:
-			c.final = balance{c.api.Ledger().Totals(), c.users.Counts().Undelivered}
-			fmt.Fprintln(c.stdout, line(c.final.Counts))
 			if err != nil || c.settings.Exit {
 				return err
 			}
@@ -49,20 +51,26 @@ func (c *chat) run(ctx context.Context) error {
 	}
 }
 
-func (c *chat) play(ctx context.Context) error {
-	if err := c.users.Join(ctx); err != nil && ctx.Err() == nil {
-		return err
+// play lets the users chat and prints the balance. After a run that was asked to
+// stop, what is still awaited may be on its way: it is not judged.
+func (c *chat) play(ctx, again context.Context) error {
+	whole, err := c.users.Play(ctx, again, users.PlayOptions{
+		Duration: c.settings.Duration, Settle: c.settings.SettleTimeout,
+		Say: func(line string) { fmt.Fprintln(c.stdout, line) },
+	})
+	counts, pending := c.api.Ledger().Totals(), "lost"
+	if !whole {
+		pending, counts.Lost = "awaited", 0
 	}
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // ending ctx is how a run without end is ended
+	fmt.Fprintln(c.stdout, counts.Line(pending))
+	c.fault = counts.Err()
+	if whole && counts.Accepted == 0 {
+		c.fault = errors.Join(c.fault, errors.New("nothing was accepted"))
 	}
-	c.log.InfoContext(ctx, "users joined", "users", c.users.Counts().Joined)
-	if err := c.users.Chat(ctx, c.settings.Duration); err != nil {
-		return err
+	if n := c.users.Counts().Undelivered; whole && n > 0 {
+		c.fault = errors.Join(c.fault, fmt.Errorf("%d events were not taken", n))
 	}
-	c.log.InfoContext(ctx, "chat ended")
-	c.users.Settle(ctx, c.settings.SettleTimeout)
-	return nil
+	return err
 }
 
 func (c *chat) report(ctx context.Context) {
@@ -70,25 +78,4 @@ func (c *chat) report(ctx context.Context) {
 	c.log.InfoContext(ctx, "ledger", "events", t.Events, "expected", t.Expected, "accepted", t.Accepted, "refused", t.Refused,
 		"errors", t.Errors, "awaited", t.Pending, "duplicated", t.Duplicated, "unexpected", t.Unexpected,
 		"undelivered", n.Undelivered, "skipped", n.Skipped, "alerts", n.Alerts, "answer_p99", n.AnswerP99)
-}
-
-// line returns the ledger in one line.
-func line(c ledger.Counts) string {
-	return fmt.Sprintf("events %d expected %d accepted %d refused %d lost %d duplicated %d unexpected %d",
-		c.Events, c.Expected, c.Accepted, c.Refused, c.Lost, c.Duplicated, c.Unexpected)
-}
-
-// balance is the counts by which the run is judged.
-type balance struct {
-	ledger.Counts
-	undelivered int64 // events that the system never took
-}
-
-// check returns an error when b shows that the system under test is wrong.
-func (b balance) check() error {
-	if b.Lost == 0 && b.Duplicated == 0 && b.Unexpected == 0 && b.Unidentified == 0 && b.undelivered == 0 && b.Accepted > 0 {
-		return nil
-	}
-	return fmt.Errorf("the ledger does not balance: lost %d, duplicated %d, unexpected %d, without id %d of %d accepted; %d events not taken",
-		b.Lost, b.Duplicated, b.Unexpected, b.Unidentified, b.Accepted, b.undelivered)
 }

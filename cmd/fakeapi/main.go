@@ -22,7 +22,9 @@ func start(ctx context.Context, args []string, environ map[string]string, stdout
 	if err != nil {
 		return err
 	}
+	again, stop := service.SecondSignal(ctx)
+	defer stop()
 	p := program{settings: s, registry: service.NewRegistry(), log: service.NewLogger(s.Log, stderr).With("program", "fakeapi"), stdout: stdout}
 	service.LogStart(ctx, p.log, s)
-	return p.run(ctx)
+	return p.run(ctx, again)
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,15 +27,20 @@ type program struct {
 	registry *prometheus.Registry
 	log      *slog.Logger
 	stdout   io.Writer
+	again    context.Context                  //nolint:containedctx // ends when the program is asked to stop for the second time
 	bound    func(httpAddr, adminAddr string) // called once both listen; may be nil
 }
 
 // run serves until ctx, or the users' run with EXIT, ends. Shutdown: the users
-// stop, then the platform, then the admin server.
-func (p program) run(ctx context.Context) error {
+// stop, then the platform, then the admin server. The users wait for what they
+// wrote to arrive, until again ends too.
+func (p program) run(ctx, again context.Context) error {
+	if p.settings.FirstPage == 0 {
+		p.settings.FirstPage = users.FreshPage(time.Now())
+	}
 	s := p.settings
 	host, _, _ := net.SplitHostPort(s.HTTPAddr) // Validate has checked it
-	api, err := fakeapi.New(fakeapi.Config{Seed: s.Seed, Settings: s.platform(), Host: host})
+	api, err := fakeapi.New(fakeapi.Config{Seed: s.Seed, Settings: s.platform(), Host: host, Keep: s.LedgerKeep})
 	if err != nil {
 		return err
 	}
@@ -59,7 +65,7 @@ func (p program) run(ctx context.Context) error {
 	if p.bound != nil {
 		p.bound(listener.Addr().String(), admin.Addr())
 	}
-	chat, actors, err := p.people(api, listener.Addr())
+	chat, actors, err := p.people(again, api, listener.Addr())
 	if err != nil {
 		return errors.Join(err, listener.Close(), admin.Close())
 	}
@@ -68,14 +74,14 @@ func (p program) run(ctx context.Context) error {
 		return err
 	}
 	if chat != nil && s.Exit {
-		return chat.final.check()
+		return chat.fault
 	}
 	return nil
 }
 
 // people adds the page to the platform and, where it knows a webhook, simulated
 // users and the page's phones. chat is nil without them.
-func (p program) people(api *fakeapi.API, addr net.Addr) (chat *chat, actors []service.Actor, err error) {
+func (p program) people(again context.Context, api *fakeapi.API, addr net.Addr) (chat *chat, actors []service.Actor, err error) {
 	site := web.Config{API: api}
 	if p.settings.WebhookURL != "" {
 		people, err := users.New(p.settings.users(api, p.log))
@@ -83,7 +89,7 @@ func (p program) people(api *fakeapi.API, addr net.Addr) (chat *chat, actors []s
 			return nil, nil, err
 		}
 		chat = newChat(p, api, people)
-		actors = append(actors, service.Actor{Name: "users", Run: chat.run})
+		actors = append(actors, service.Actor{Name: "users", Run: func(ctx context.Context) error { return chat.run(ctx, again) }})
 		site.Webhook, site.BaseURL = p.settings.webhook(p.log), baseURL(addr)
 		site.Pages, site.Ready = people.Pages(), people.Joined()
 	}
@@ -104,9 +110,14 @@ func baseURL(addr net.Addr) string {
 }
 
 // writePages writes the pages' tokens so that a reader sees the old file or
-// the whole new one. They are worth nothing outside this fake.
+// the whole new one. They are worth nothing outside this fake. The pages that the
+// file has stay in it, because a dispatcher that runs refuses a file that has lost
+// its pages.
 func (p program) writePages(api *fakeapi.API) error {
 	tokens := make(map[string]string, p.settings.Pages)
+	if old, err := os.ReadFile(p.settings.PagesFileOut); err == nil {
+		_ = json.Unmarshal(old, &tokens) // a file of another kind is replaced
+	}
 	for i := range p.settings.Pages {
 		id := fakeapi.PageID(p.settings.FirstPage + i)
 		tokens[id], _ = api.Token(id)

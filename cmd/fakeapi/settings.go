@@ -22,14 +22,14 @@ type settings struct {
 	WebhookURL      string         `env:"WEBHOOK_URL" doc:"Where the simulated users' events are posted; without it there are no users."`
 	AppSecret       service.Secret `env:"APP_SECRET" doc:"Key that signs the webhooks; the same as the webhook program's. Required with WEBHOOK_URL."`
 	Pages           int            `env:"PAGES" envDefault:"2" doc:"Simulated pages."`
-	FirstPage       int            `env:"FIRST_PAGE" envDefault:"0" doc:"Number of the first page, so that several fakes have different pages."`
+	FirstPage       int            `env:"FIRST_PAGE" envDefault:"0" doc:"Number of the first page; 0: one from the clock, so that no two runs have the same pages and users."`
 	Rooms           int            `env:"ROOMS" envDefault:"1" doc:"Rooms per page. With more than one USERS must equal ROOM_CAPACITY of core."`
 	Users           int            `env:"USERS" envDefault:"100" doc:"Users per room."`
 	JoinParallel    int            `env:"JOIN_PARALLEL" envDefault:"1" doc:"Users of one room who join at the same time."`
 	JoinTimeout     time.Duration  `env:"JOIN_TIMEOUT" envDefault:"5m" doc:"How long a user waits for the webhook and then for the welcome."`
 	EventsPerSecond float64        `env:"EVENTS_PER_SECOND" envDefault:"20" doc:"Messages that all users together write."`
 	Duration        time.Duration  `env:"DURATION" envDefault:"0s" doc:"How long they write after all have joined; 0s: until the program ends."`
-	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"1m" doc:"How long to wait after DURATION for copies that are still awaited."`
+	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"1m" doc:"How long no copy may arrive, after DURATION, before the rest is lost."`
 	Exit            bool           `env:"EXIT" envDefault:"false" doc:"End after DURATION, with 1 if a copy is lost, duplicated, unexpected or without an id, or an event was not taken."`
 	Duplicates      float64        `env:"DUPLICATES" envDefault:"0" doc:"Share of webhooks that come twice."`
 	Batches         float64        `env:"BATCHES" envDefault:"0" doc:"Share of webhooks that carry several events."`
@@ -49,6 +49,7 @@ type settings struct {
 	ResetBefore  float64         `env:"FAULT_RESET_BEFORE" envDefault:"0" doc:"Share of sends whose connection is lost before they are accepted."`
 	ResetAfter   float64         `env:"FAULT_RESET_AFTER" envDefault:"0" doc:"Share of sends whose connection is lost after they are accepted."`
 	SentYet      float64         `env:"FAULT_SENT_YET" envDefault:"0" doc:"Share of sends that are accepted and answered with error 1/1357046."`
+	LedgerKeep   time.Duration   `env:"LEDGER_KEEP" envDefault:"1h" doc:"How long the ledger remembers ids that were accepted; 0s: for ever. One that comes again later is unexpected."`
 	Seed         uint64          `env:"SEED" envDefault:"1" doc:"Of everything random."`
 
 	ReportEvery time.Duration `env:"REPORT_EVERY" envDefault:"10s" doc:"How often the ledger's totals are logged; 0s: never."`
@@ -97,6 +98,7 @@ func (s settings) Validate() error {
 		service.CheckDuration("JOIN_TIMEOUT", s.JoinTimeout, time.Second, time.Hour),
 		service.CheckDuration("DURATION", s.Duration, 0, 1000*time.Hour),
 		service.CheckDuration("SETTLE_TIMEOUT", s.SettleTimeout, 0, 24*time.Hour),
+		service.CheckDuration("LEDGER_KEEP", s.LedgerKeep, 0, 1000*time.Hour),
 		service.CheckDuration("REPORT_EVERY", s.ReportEvery, 0, time.Hour),
 	}
 	if !(s.EventsPerSecond > 0 && s.EventsPerSecond <= 1e6) {

@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,20 +87,20 @@ func start(t *testing.T, environ ...string) *system {
 
 // read takes the addresses from the first lines and then keeps the pipe empty.
 func (s *system) read(stdout io.Reader, found chan<- error) {
+	address := regexp.MustCompile(`http://\S+`)
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		switch f := strings.Fields(lines.Text()); {
-		case len(f) != 2:
-		case f[0] == "open":
-			s.page = f[1]
-		case f[0] == "metrics":
-			s.metrics = f[1]
-		case f[0] == "webhook":
+		switch a := address.FindString(lines.Text()); {
+		case a == "":
+		case s.page == "":
+			s.page = a
+		case s.metrics == "":
+			s.metrics = a + "/metrics"
 			found <- nil
 		}
 	}
-	if s.page == "" {
-		found <- fmt.Errorf("chatclub printed no address before it ended")
+	if s.metrics == "" {
+		found <- errors.New("chatclub printed too few addresses before it ended")
 	}
 }
 

@@ -49,6 +49,8 @@ func (l *Ledger) Announce(page string, ids ...Expected) *Event {
 // that was announced before is not expected twice. An id that was accepted
 // before it was announced is no longer unexpected.
 func (l *Ledger) Enter(x Announcement) *Event {
+	l.balance.RLock()
+	defer l.balance.RUnlock()
 	p := l.Page(x.Page)
 	e := &Event{ledger: l, page: p, group: l.group(x.Group), at: l.now(), due: x.Due, ids: make([]uint64, 0, len(x.IDs))}
 	if e.due.IsZero() {
@@ -62,15 +64,14 @@ func (l *Ledger) Enter(x Announcement) *Event {
 		h := l.hash(x.ID)
 		s := l.shard(h)
 		s.mu.Lock()
-		m, known := s.known[h]
 		_, twice := s.pending[h]
+		came := s.settled.accepted(h)
 		switch {
-		case twice || m.expected || m.excused:
+		case twice || s.settled.excused(h) != nil || came != nil && came.accepted[h]:
 			e.left.Add(-1)
-		case known:
+		case came != nil:
 			e.left.Add(-1)
-			m.expected = true
-			s.known[h] = m
+			came.accepted[h] = true
 			expected++
 			early++
 		default:
@@ -107,20 +108,26 @@ func (e *Event) Answered() {
 }
 
 // Withdraw records that the system did not take the event. Its ids are no
-// longer expected. If one arrives all the same it is not unexpected either.
+// longer expected. One that arrives all the same, because the system took the
+// event and only its answer was missing, is expected again.
 func (e *Event) Withdraw() {
 	e.mu.Lock()
 	ids := e.ids
 	e.ids = nil
 	e.mu.Unlock()
+	e.ledger.balance.RLock()
+	defer e.ledger.balance.RUnlock()
 	for _, h := range ids {
 		e.ledger.excuse(h, always)
 	}
 }
 
 // Excuse records that the ids need not come, because the system reported why it
-// could not send them. It returns how many of them were awaited.
+// could not send them. It returns how many of them were awaited. One that comes
+// all the same is expected again.
 func (l *Ledger) Excuse(ids ...string) int {
+	l.balance.RLock()
+	defer l.balance.RUnlock()
 	n := 0
 	for _, id := range ids {
 		if l.excuse(l.hash(id), always) {
@@ -133,7 +140,7 @@ func (l *Ledger) Excuse(ids ...string) int {
 func always(awaited) bool { return true }
 
 // excuse ends the wait for an id, if the id is awaited and matches. It reports
-// whether it did.
+// whether it did. The caller holds balance.
 func (l *Ledger) excuse(h uint64, matches func(awaited) bool) bool {
 	s := l.shard(h)
 	s.mu.Lock()
@@ -141,7 +148,8 @@ func (l *Ledger) excuse(h uint64, matches func(awaited) bool) bool {
 	excused = excused && matches(a)
 	if excused {
 		delete(s.pending, h)
-		s.known[h] = mark{excused: true}
+		s.settled.renew(l.now(), l.part)
+		s.settled.parts[0].excused[h] = a
 		l.pending.Add(-1)
 		s.wakeLocked(h)
 	}

@@ -64,7 +64,7 @@ func TestJoined(t *testing.T) {
 			send(l, c, ledger.Rejected, "u", "a b")
 		}, ledger.Counts{Events: 2, Rejected: 1, Excused: 2}},
 		"one of them unannounced": {func(l *ledger.Ledger, c *clock) {
-			l.Page("1").Record(c.now, ledger.Send{Recipient: "u", ID: "x y", Unannounced: func(id string) bool { return id == "y" }})
+			send(l, c, ledger.Accepted, "u", "x "+unannounced)
 		}, ledger.Counts{Expected: 1, Accepted: 2, Calls: 1, Unexpected: 1}},
 		"only spaces": {func(l *ledger.Ledger, c *clock) {
 			send(l, c, ledger.Accepted, "u", "  ")

@@ -5,9 +5,13 @@
 // until it is accepted, so a ledger that shows nothing lost proves that nothing
 // is missing at that moment.
 //
+// At every moment the counts add up: Expected + Duplicated + Unexpected +
+// Unidentified = Accepted + Lost.
+//
 // Ids are kept as 64-bit hashes. An id costs about 40 bytes while it is awaited
-// and 20 afterwards. Among 10 million ids the chance that any two are confused
-// is 3 in a million. All methods are safe for concurrent use.
+// and 20 afterwards, for as long as Config.Keep says. Among 10 million ids the
+// chance that any two are confused is 3 in a million. All methods are safe for
+// concurrent use.
 package ledger
 
 import (
@@ -23,15 +27,30 @@ import (
 type Config struct {
 	Now     func() time.Time // default time.Now
 	Seconds int              // active seconds kept per page; default 600
+	// Keep is how long an id is remembered after it was accepted or excused, and
+	// up to a quarter longer; 0: for ever. The counts stay when it is forgotten. If
+	// it comes again after that, it is unexpected. Awaited ids are never forgotten.
+	Keep time.Duration
+	// Unannounced reports whether an id of a send could not be announced
+	// beforehand; nil: all could. When such an id is accepted for the first time it
+	// becomes expected, and so is not unexpected. Accepted again it is a duplicate
+	// like any other.
+	Unannounced func(page, recipient, id string) bool
 }
 
 // Ledger holds the accounts of all pages. New makes one.
 type Ledger struct {
-	now     func() time.Time
-	seconds int
-	seed    maphash.Seed
-	clock   atomic.Uint64 // logical time, which orders posts and answers of events
-	pending atomic.Int64
+	now         func() time.Time
+	seconds     int
+	part        time.Duration // of the memory of settled ids; 0: it is never renewed
+	unannounced func(page, recipient, id string) bool
+	seed        maphash.Seed
+	clock       atomic.Uint64 // logical time, which orders posts and answers of events
+	pending     atomic.Int64
+
+	// balance is held for reading by whoever changes an id and the counts that
+	// follow from it, so that Totals and Reset find them in agreement.
+	balance sync.RWMutex
 
 	mu     sync.RWMutex
 	pages  map[string]*Page
@@ -47,7 +66,7 @@ const shardCount = 64
 type shard struct {
 	mu      sync.Mutex
 	pending map[uint64]awaited
-	known   map[uint64]mark
+	settled settled
 	watched map[uint64]*watch
 }
 
@@ -63,13 +82,6 @@ type awaited struct {
 	recipient uint64
 }
 
-// mark is an id that was accepted or is excused.
-type mark struct {
-	accepted uint16 // how often, at most 65,535
-	expected bool   // it was announced, then or later
-	excused  bool   // it need not come: withdrawn, or finally rejected by the platform
-}
-
 // New makes an empty ledger.
 func New(c Config) *Ledger {
 	if c.Now == nil {
@@ -78,7 +90,7 @@ func New(c Config) *Ledger {
 	if c.Seconds == 0 {
 		c.Seconds = 600
 	}
-	l := &Ledger{now: c.Now, seconds: c.Seconds, seed: maphash.MakeSeed(), pages: make(map[string]*Page), groups: make(map[string]*group)}
+	l := &Ledger{now: c.Now, seconds: c.Seconds, part: c.Keep / keptParts, unannounced: c.Unannounced, seed: maphash.MakeSeed(), pages: make(map[string]*Page), groups: make(map[string]*group)}
 	for i := range l.shards {
 		l.shards[i].clear()
 	}
@@ -87,7 +99,7 @@ func New(c Config) *Ledger {
 
 func (s *shard) clear() {
 	s.pending = make(map[uint64]awaited)
-	s.known = make(map[uint64]mark)
+	s.settled = settled{}
 	s.watched = make(map[uint64]*watch)
 }
 
@@ -136,7 +148,7 @@ func (l *Ledger) Watch(id string) (done <-chan struct{}, forget func()) {
 	s := l.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.known[h]; m.accepted > 0 || m.excused {
+	if s.settled.has(h) {
 		c := make(chan struct{})
 		close(c)
 		return c, func() {}
@@ -168,6 +180,8 @@ func (s *shard) wakeLocked(h uint64) {
 // Reset empties the ledger. Ids announced before are unknown afterwards, so
 // Reset belongs between runs, when nothing is in flight.
 func (l *Ledger) Reset() {
+	l.balance.Lock()
+	defer l.balance.Unlock()
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()

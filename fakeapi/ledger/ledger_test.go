@@ -16,9 +16,16 @@ var start = time.Unix(1_700_000_000, 0)
 // clock is a time that the test sets.
 type clock struct{ now time.Time }
 
+// unannounced is the id that newLedger's ledgers take for one that could not be
+// announced.
+const unannounced = "unannounced"
+
 func newLedger() (*ledger.Ledger, *clock) {
 	c := &clock{start}
-	return ledger.New(ledger.Config{Now: func() time.Time { return c.now }}), c
+	return ledger.New(ledger.Config{
+		Now:         func() time.Time { return c.now },
+		Unannounced: func(_, _, id string) bool { return id == unannounced },
+	}), c
 }
 
 func accept(l *ledger.Ledger, c *clock, page, to, id string) {
@@ -80,7 +87,14 @@ func TestCounts(t *testing.T) {
 		"withdrawn, comes all the same": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"}).Withdraw()
 			accept(l, c, "1", "u", "a")
-		}, ledger.Counts{Events: 1, Accepted: 1, Calls: 1, Excused: 2}},
+			accept(l, c, "1", "u", "a")
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 2, Calls: 2, Duplicated: 1, Excused: 1}},
+		"rejected for good, comes all the same": {func(l *ledger.Ledger, c *clock) {
+			l.Announce("1", ledger.Expected{ID: "a", Recipient: "u"})
+			l.Page("1").Record(c.now, ledger.Send{Recipient: "u", Result: ledger.Rejected, ID: "a"})
+			accept(l, c, "1", "v", "a")
+			accept(l, c, "1", "u", "a")
+		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 2, Calls: 2, Rejected: 1, Unexpected: 1}},
 		"withdrawn after a part came": {func(l *ledger.Ledger, c *clock) {
 			e := l.Announce("1", ledger.Expected{ID: "a"}, ledger.Expected{ID: "b"})
 			accept(l, c, "1", "u", "a")
@@ -271,6 +285,9 @@ func TestConcurrent(t *testing.T) {
 				}
 			}
 		})
+	}
+	for range 1000 {
+		checkBalance(t, l)
 	}
 	wg.Wait()
 	got := l.Totals()

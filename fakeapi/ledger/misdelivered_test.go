@@ -32,8 +32,8 @@ func TestMisdelivered(t *testing.T) {
 			accept(l, c, "2", "u", "b")
 		}, ledger.Counts{Events: 1, Expected: 2, Accepted: 2, Calls: 2, Unexpected: 2, Lost: 2, Pending: 2}},
 		"unannounced, for another recipient": {func(l *ledger.Ledger, c *clock) {
-			l.Announce("1", ledger.Expected{ID: "a", Recipient: "u"})
-			l.Page("1").Record(c.now, ledger.Send{Recipient: "v", ID: "a", Unannounced: func(string) bool { return true }})
+			l.Announce("1", ledger.Expected{ID: unannounced, Recipient: "u"})
+			accept(l, c, "1", "v", unannounced)
 		}, ledger.Counts{Events: 1, Expected: 1, Accepted: 1, Calls: 1, Unexpected: 1, Lost: 1, Pending: 1}},
 		"rejected for another recipient is not excused": {func(l *ledger.Ledger, c *clock) {
 			l.Announce("1", ledger.Expected{ID: "a", Recipient: "u"})

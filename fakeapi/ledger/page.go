@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -42,17 +43,13 @@ type Send struct {
 	Recipient string
 	ID        string // from metadata, or several with spaces between them; empty where the sender gave none
 	Action    bool   // a sender action such as typing_on: a call, but no message
-	// Unannounced reports whether an id could not be announced beforehand; nil: all
-	// could. When such an id is accepted for the first time it becomes expected, and
-	// so is not unexpected. Accepted again it is a duplicate like any other.
-	Unannounced func(id string) bool
 }
 
 // Counts are the sums of a page or of all pages. Lost and Pending are the same
 // number: the ids that are expected and neither accepted nor excused now.
 type Counts struct {
 	Events       int64 `json:"events"`       // announced events
-	Expected     int64 `json:"expected"`     // announced ids, less those excused
+	Expected     int64 `json:"expected"`     // announced ids, less those excused, and the unannounced that were accepted
 	Accepted     int64 `json:"accepted"`     // accepted messages, repetitions included
 	Calls        int64 `json:"calls"`        // accepted calls with these messages; fewer where several went out as one
 	Refused      int64 `json:"refused"`      // throttled calls
@@ -63,7 +60,7 @@ type Counts struct {
 	Unexpected   int64 `json:"unexpected"`   // accepted ids that were not announced, or for another recipient or page
 	Unidentified int64 `json:"unidentified"` // accepted messages without an id
 	Actions      int64 `json:"actions"`      // accepted sender actions; in a Cell they are accepted calls like others
-	Excused      int64 `json:"excused"`      // announced ids that need not come any more
+	Excused      int64 `json:"excused"`      // announced ids that need not come any more, and have not
 	Inversions   int64 `json:"inversions"`   // accepted after a later event's copy for the same recipient
 	Pending      int64 `json:"pending"`      // the same as lost
 	// Delay is the sum over the announced ids that were accepted, from their
@@ -88,6 +85,31 @@ func (c *Counts) add(d Counts) {
 	c.Inversions += d.Inversions
 	c.Pending += d.Pending
 	c.Delay += d.Delay
+}
+
+// Line returns the counts in one line. pending names the ids that are expected and
+// not accepted: "awaited" while they may come, "lost" at the end.
+func (c Counts) Line(pending string) string {
+	return fmt.Sprintf("events %d expected %d accepted %d refused %d %s %d duplicated %d unexpected %d without id %d excused %d",
+		c.Events, c.Expected, c.Accepted, c.Refused, pending, c.Pending, c.Duplicated, c.Unexpected, c.Unidentified, c.Excused)
+}
+
+// Err returns an error that names what the counts of a run that has ended show of
+// a system that is wrong; nil: every expected id was accepted, once, and no other.
+func (c Counts) Err() error {
+	var wrong []string
+	for _, x := range []struct {
+		name  string
+		count int64
+	}{{"lost", c.Lost}, {"duplicated", c.Duplicated}, {"unexpected", c.Unexpected}, {"without id", c.Unidentified}} {
+		if x.count > 0 {
+			wrong = append(wrong, fmt.Sprintf("%d %s", x.count, x.name))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the ledger shows %s of %d accepted", strings.Join(wrong, ", "), c.Accepted)
 }
 
 // Cell counts one class in one second: its calls, and the messages in those that
@@ -137,14 +159,16 @@ type Page struct {
 
 // Record enters one call made at now.
 func (p *Page) Record(now time.Time, s Send) {
+	p.ledger.balance.RLock()
+	defer p.ledger.balance.RUnlock()
 	var few [8]arrival // nearly always enough
 	arrivals := few[:0]
 	for id := range strings.SplitSeq(s.ID, " ") {
 		switch {
 		case id == "":
 		case s.Result == Accepted:
-			a := p.arrive(id, s)
-			if a.event != nil {
+			a := p.arrive(now, id, s)
+			if a.event != nil && !a.excused {
 				a.event.group.accept(now, a.event)
 			}
 			arrivals = append(arrivals, a)
@@ -197,6 +221,9 @@ func (p *Page) acceptLocked(now time.Time, sec *Second, a arrival) {
 		sec.Duplicated++
 	case a.unannounced:
 		p.counts.Expected++
+	case a.excused:
+		p.counts.Expected++
+		p.counts.Excused--
 	case a.unexpected:
 		p.counts.Unexpected++
 	}
@@ -222,39 +249,45 @@ type arrival struct {
 	again       bool // it had been accepted before
 	unexpected  bool
 	unannounced bool   // it could not be announced, and so is expected
-	event       *Event // nil unless it was awaited
+	excused     bool   // it need not have come
+	event       *Event // nil unless it was awaited or excused
 	recipient   uint64
 }
 
 // arrive marks an id of an accepted send as accepted.
-func (p *Page) arrive(id string, s Send) arrival {
+func (p *Page) arrive(now time.Time, id string, s Send) arrival {
 	l := p.ledger
 	h := l.hash(id)
 	sh := l.shard(h)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	m := sh.known[h]
-	wait, waiting := sh.pending[h]
-	if waiting && !p.matches(wait, s) {
-		return arrival{unexpected: true} // the id is still awaited
+	sh.settled.renew(now, l.part)
+	from := sh.pending
+	wait, waiting := from[h]
+	if !waiting {
+		if sh.settled.accepted(h) != nil {
+			return arrival{again: true}
+		}
+		excused := sh.settled.excused(h)
+		if excused == nil {
+			expected := l.unannounced != nil && l.unannounced(p.id, s.Recipient, id)
+			sh.settled.parts[0].accepted[h] = expected
+			sh.wakeLocked(h)
+			return arrival{unannounced: expected, unexpected: !expected}
+		}
+		from = excused.excused
+		wait = from[h]
 	}
-	a := arrival{again: m.accepted > 0}
-	switch {
-	case waiting:
-		delete(sh.pending, h)
+	if !p.matches(wait, s) {
+		return arrival{unexpected: true} // the id is still awaited, or excused
+	}
+	delete(from, h)
+	if waiting {
 		l.pending.Add(-1)
-		m.expected = true
-		a.event, a.recipient = wait.event, wait.recipient
-	case !a.again && !m.excused:
-		m.expected = s.Unannounced != nil && s.Unannounced(id)
-		a.unannounced, a.unexpected = m.expected, !m.expected
 	}
-	if m.accepted < 1<<16-1 {
-		m.accepted++
-	}
-	sh.known[h] = m
+	sh.settled.parts[0].accepted[h] = true
 	sh.wakeLocked(h)
-	return a
+	return arrival{excused: !waiting, event: wait.event, recipient: wait.recipient}
 }
 
 // matches reports whether a send is on the page and for the recipient for which

@@ -42,6 +42,7 @@ func (l *Ledger) Report(q Query) Report {
 		r.PendingAgeMax = now.Sub(oldest)
 		r.PendingSeconds = r.PendingAgeMax.Seconds()
 	}
+	r.Totals = l.Totals()
 	together := make(map[int64]Second)
 	for _, p := range l.accounts() {
 		p.mu.Lock()
@@ -62,7 +63,6 @@ func (l *Ledger) Report(q Query) Report {
 			counts.Lost += int64(n)
 		}
 		counts.Pending = counts.Lost
-		r.Totals.add(counts)
 		if wanted {
 			r.Pages = append(r.Pages, PageReport{Page: p.id, Totals: counts, Series: withLost(series, lost[p], now, q.Seconds)})
 		}
@@ -71,9 +71,12 @@ func (l *Ledger) Report(q Query) Report {
 	return r
 }
 
-// Totals returns the sums of Report without reading every awaited id. While
-// sends arrive its Lost may differ from the sum over pages by a few ids.
+// Totals returns the sums of all pages, without reading every awaited id. They
+// add up at every moment. While sends arrive they may differ from what Report
+// lists of the pages by a few ids.
 func (l *Ledger) Totals() Counts {
+	l.balance.Lock()
+	defer l.balance.Unlock()
 	var c Counts
 	for _, p := range l.accounts() {
 		p.mu.Lock()

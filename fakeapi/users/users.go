@@ -123,8 +123,22 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// usersPerPage keeps the ids of different pages' users apart; see Users.User.
-const usersPerPage = 10_000_000
+const (
+	// firstUser is the id of the first user of page 0.
+	firstUser = 1_000_000_000_000_000_000
+	// usersPerPage keeps the ids of different pages' users apart; see Users.user.
+	usersPerPage = 10_000_000
+	// freshPages is how many pages a run can have until those of one that begins a
+	// second later are met.
+	freshPages = 1000
+	// freshSeconds bounds the numbers, so that users' ids keep their 19 digits and
+	// begin with 1. The same numbers come again after three years.
+	freshSeconds = 99_000_000
+)
+
+// FreshPage returns a Config.FirstPage that no run had which began at another
+// time. On a database that was used before, its pages have no members yet.
+func FreshPage(now time.Time) int { return int(now.Unix()%freshSeconds) * freshPages }
 
 func (c *Config) faults() []error {
 	var faults []error
@@ -171,7 +185,25 @@ func (u *Users) page(i int) string { return fakeapi.PageID(u.cfg.FirstPage + i) 
 // User returns the id of the n-th user of the i-th page. Ids are scoped to a
 // page, as the platform's are: no two pages share one.
 func (u *Users) User(i, n int) string {
-	return strconv.Itoa(1_000_000_000_000_000_000 + (u.cfg.FirstPage+i)*usersPerPage + n)
+	return strconv.Itoa(firstUser + (u.cfg.FirstPage+i)*usersPerPage + n)
+}
+
+// Copies returns the ids of all that may be sent because of a user's event: the
+// copies for the others in its room, and an answer to itself. They are none if the
+// user is not one of these.
+func (u *Users) Copies(page, mid, user string) (ids []string) {
+	number, err := strconv.Atoi(user)
+	if err != nil {
+		return nil
+	}
+	i, n := (number-firstUser)/usersPerPage-u.cfg.FirstPage, (number-firstUser)%usersPerPage
+	if i < 0 || i >= u.cfg.Pages || n < 0 || n >= u.cfg.Rooms*u.cfg.Users || u.page(i) != page {
+		return nil
+	}
+	for _, to := range append(u.others(i, n), user) {
+		ids = append(ids, u.api.MessageID(page, mid, to))
+	}
+	return ids
 }
 
 // Tokens returns the pages' access tokens, as the system under test needs them.
@@ -196,22 +228,6 @@ func (u *Users) Run(ctx context.Context, duration time.Duration) error {
 		return nil //nolint:nilerr // ending ctx is how a run without end is ended
 	}
 	return u.Chat(ctx, duration)
-}
-
-// settlePoll is how often Settle asks. It bounds how late the end is seen.
-const settlePoll = 20 * time.Millisecond
-
-// Settle waits until the ledger awaits no id, at most for timeout. It returns
-// how many ids are still awaited. These are lost unless they come later.
-func (u *Users) Settle(ctx context.Context, timeout time.Duration) int {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for u.api.Ledger().Pending() > 0 {
-		if sleep(ctx, settlePoll) != nil {
-			break
-		}
-	}
-	return u.api.Ledger().Pending()
 }
 
 // nextMID makes the next message id.

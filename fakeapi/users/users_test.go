@@ -311,3 +311,24 @@ func TestNewNamesFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestFreshPage: runs that begin at different times share no page. Users' ids keep
+// their form, by which they are told from the phones'.
+func TestFreshPage(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(98_999_999+20*99_000_000, 0)
+	if a, b := users.FreshPage(now), users.FreshPage(now.Add(-time.Second)); a-b != 1000 {
+		t.Errorf("first pages of two runs, a second apart, are %d and %d, want 1000 between them", b, a)
+	}
+	p := fakeapitest.New(t, fakeapi.Config{})
+	u := newUsers(t, users.Config{API: p.API, Webhook: fakeapitest.NewBot(p, 5).Webhook(), FirstPage: users.FreshPage(now), Pages: 1000})
+	page := u.Pages()[999]
+	if ids := u.Copies(page, "m_1", "1989999999990000004"); len(page) != 15 || len(ids) != 10 || ids[0] != page+"/m_1/1989999999990000000" {
+		t.Errorf("Copies on page %s = %v, want those for ten users of 19 digits", page, ids)
+	}
+	for _, user := range []string{"1989999999990000010", "1989999999980000000", "2000000000000000000", "x"} {
+		if ids := u.Copies(page, "m_1", user); ids != nil {
+			t.Errorf("Copies for %s, who is none of the page's = %v, want none", user, ids)
+		}
+	}
+}

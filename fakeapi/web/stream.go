@@ -161,11 +161,7 @@ func (r *reader) numbers() numbers {
 	list, all := accounts.Busiest(shownPages, shownSeconds, r.page)
 	n.All = all
 	for _, activity := range list {
-		one := pageNumbers{Activity: activity, Limit: set.Text.PerSecond}
-		if own := set.Pages[activity.Page]; own != nil && own.Text > 0 {
-			one.Limit = own.Text
-		}
-		n.Pages = append(n.Pages, one)
+		n.Pages = append(n.Pages, pageNumbers{Activity: activity, Limit: set.TextLimit(activity.Page)})
 	}
 	return n
 }

@@ -181,9 +181,19 @@ func (c *Crowd) wave(ctx context.Context, length time.Duration) {
 	}
 }
 
-// Settle waits until no copy is under way, at most for timeout.
-func (c *Crowd) Settle(ctx context.Context, timeout time.Duration) int {
-	return c.groups[0].users.Settle(ctx, timeout)
+// Play is Run, followed by waiting for the copies under way, as that of one Users.
+func (c *Crowd) Play(ctx, again context.Context, p users.PlayOptions) (whole bool, err error) {
+	return users.Play(ctx, again, c.cfg.API, func(ctx context.Context) error { return c.Run(ctx, p.Duration) }, p)
+}
+
+// Copies returns the ids of all that may be sent because of an event of one of them.
+func (c *Crowd) Copies(page, mid, user string) []string {
+	for _, g := range c.groups {
+		if ids := g.users.Copies(page, mid, user); ids != nil {
+			return ids
+		}
+	}
+	return nil
 }
 
 func (c *Crowd) group(page string) *group {

@@ -67,6 +67,9 @@ type lane struct {
 	marker  string    // id of the marker that is in it, or on its way; empty: none
 	marking bool      // its page's messages wait for the marker
 	empty   time.Time // when it was found empty; zero: it was not, since
+
+	since      time.Time // when its page was in excess first; zero: it was not yet
+	overflowed int       // messages that were moved to it, of all
 }
 
 // lanes is those of this replica.
@@ -101,6 +104,7 @@ func (e *engine) overflow(l *line, latest *held) bool {
 	if !k.inUse {
 		k.inUse = true
 		e.gate.Enter(e.Now(), l.key)
+		e.logExcess(k)
 	}
 	k.empty = time.Time{}
 	var list []*held
@@ -112,6 +116,7 @@ func (e *engine) overflow(l *line, latest *held) bool {
 	for _, m := range list {
 		k.answers = k.answers || m.isAnswer()
 		k.moving++
+		k.overflowed++
 		to := queue.Message{Queue: k.queue, ID: m.delivery.ID, Body: e.encode(m), Headers: m.delivery.Headers}
 		e.move(m, destination{lane: k}, to)
 	}
@@ -124,6 +129,15 @@ func (e *engine) mayMove(l *line) func(*held) bool {
 	pass := e.answersPass(l) // before any is moved
 	return func(m *held) bool {
 		return m.source.lane == nil && !m.source.leaving && !m.tried && m.out.Priority() != message.PriorityBroadcast && (!pass || !m.isAnswer())
+	}
+}
+
+// logExcess logs that a page has entered excess. A lane outlives its page's excess
+// by linger, so a page that enters it again and again is logged once.
+func (e *engine) logExcess(k *lane) {
+	if k.since.IsZero() {
+		k.since = e.Now()
+		e.Log.Info("page is in excess", "page", k.line.key.Page, "class", k.line.key.Class, "waiting", k.line.waiting)
 	}
 }
 
@@ -252,6 +266,8 @@ func (e *engine) takeToken(m *held) {
 	case k == nil || k.owner != m.source:
 		k = e.newLane(l, m.source)
 		k.token, k.tokenAt, k.inUse, k.answers = m, e.Now(), true, true // the owner before may have put some there
+		k.since = k.tokenAt
+		e.Log.Info("lane of a page in excess taken over", "page", l.key.Page, "class", l.key.Class)
 		e.gate.Enter(e.Now(), l.key)
 		e.makeLane(k, false)
 	default:
@@ -320,6 +336,8 @@ func (e *engine) deleteLane(k *lane) {
 				e.endToken(k.token)
 			}
 			e.forgetLane(k)
+			e.Log.Info("page is out of excess", "page", k.line.key.Page, "class", k.line.key.Class,
+				"lasted", k.empty.Sub(k.since), "overflowed", k.overflowed)
 		}
 	})
 }

@@ -3,9 +3,12 @@ package dispatch
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -89,6 +92,73 @@ func TestOverflowToALaneAndBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is logged of a page in excess: that it is, who takes its lane over, and for
+// how long it was and how much waited. A page that enters excess again and again is
+// logged once.
+func TestExcessIsLogged(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var lines []string
+	log := slog.New(slog.NewTextHandler(writer(func(p []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.Contains(string(p), "excess") {
+			lines = append(lines, strings.TrimSpace(string(p)))
+		}
+	}), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	inBubble(t, 2, func(c *Config) { c.Prefetch, c.Log = 64, log }, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 300 }
+		check := func(what string, want ...string) {
+			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			matches := len(lines) == len(want)
+			for i := 0; matches && i < len(want); i++ {
+				matches = regexp.MustCompile("^" + want[i] + "$").MatchString(lines[i])
+			}
+			if !matches {
+				t.Errorf("%s: the log has\n%s\nwant\n%s", what, strings.Join(lines, "\n"), strings.Join(want, "\n"))
+			}
+			lines = nil
+		}
+		burst := func() {
+			for range 10 {
+				r.text("page0", guests("h", 100)...)
+			}
+		}
+		burst()
+		r.sleep(20 * time.Second)
+		check("a burst", `msg="page is in excess" page=page0 class=text waiting=\d+`)
+		for range 5 {
+			burst()
+			r.sleep(20 * time.Second)
+		}
+		check("five more")
+		r.sleep(3 * time.Minute)
+		check("calm", `msg="page is out of excess" page=page0 class=text lasted=1m4\d.\d+s overflowed=\d{4}`)
+		burst()
+		r.sleep(time.Second)
+		r.stop(r.replicas[r.owner("page0")])
+		r.sleep(3 * time.Minute)
+		check("another owner", `msg="page is in excess" .*`, `msg="lane of a page in excess taken over" page=page0 class=text`,
+			`msg="page is out of excess" page=page0 class=text lasted=\d+.\d+s overflowed=\d+`)
+		r.checkSentOnce()
+	})
+}
+
+// writer is an io.Writer that is one function.
+type writer func(p []byte)
+
+func (w writer) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
 }
 
 // Text and media of a page do not share a lane.

@@ -25,6 +25,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Exit codes of every program.
@@ -57,6 +58,45 @@ func SignalContext(parent context.Context) (context.Context, context.CancelFunc)
 	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
+}
+
+// sameSignal is how soon after the first a second signal is the same wish: timeout(1)
+// and some supervisors send it to the process and to its group.
+const sameSignal = 300 * time.Millisecond
+
+// SecondSignal returns a context that ends at the second SIGINT or SIGTERM from now
+// on, for a program that takes its time after the first. A third ends the process at
+// once. The caller must call stop.
+func SecondSignal(parent context.Context) (again context.Context, stop func()) {
+	again, cancel := context.WithCancel(context.WithoutCancel(parent))
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		awaitSecond(again, signals)
+		signal.Stop(signals)
+		cancel()
+	}()
+	return again, func() { cancel(); <-ended }
+}
+
+// awaitSecond returns when a second signal has come, or ctx has ended.
+func awaitSecond(ctx context.Context, signals <-chan os.Signal) {
+	var first time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+		}
+		switch {
+		case first.IsZero():
+			first = time.Now()
+		case time.Since(first) >= sameSignal:
+			return
+		}
+	}
 }
 
 // OneLine returns the text of err with the line breaks of errors.Join replaced.

@@ -120,6 +120,32 @@ func TestSignalEndsContext(t *testing.T) { // not parallel: the signal is the pr
 	}
 }
 
+// TestSecondSignal: a signal that is sent twice at once is one.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		signals, done := make(chan os.Signal), make(chan struct{})
+		go func() {
+			awaitSecond(t.Context(), signals)
+			close(done)
+		}()
+		time.Sleep(time.Hour)
+		signals <- os.Interrupt
+		signals <- os.Interrupt
+		time.Sleep(sameSignal - 1)
+		signals <- os.Interrupt
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Error("three signals within 0.3 s count as two, want one")
+		default:
+		}
+		time.Sleep(1)
+		signals <- os.Interrupt
+		<-done
+	})
+}
+
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestRunStopsInOrder(t *testing.T) {

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/leftover"
 )
 
 // deadLetters takes what dispatchers put on the dead-letter queue. Make one with
@@ -70,80 +70,25 @@ func (m *deadLetters) close() {
 	<-m.done
 }
 
-// quiet is how long a queue that has something must give nothing before it
-// counts as empty, and how long the broker may take to have back what the
-// dispatchers held.
-const quiet = 300 * time.Millisecond
+// delayedPoll is how often it is looked whether the broker still keeps messages
+// back, and delayedFor how long it may do so.
+const delayedPoll = 300 * time.Millisecond
 
-// delayedFor is how long the broker may keep messages back.
 var delayedFor = slices.Max(queue.Delays()) + time.Second
 
 // leftovers takes everything off the queues, which nobody else consumes any
 // more, and returns the ids of the messages, one for each place in which it
-// was found. A lane is looked at when its token is found: without one nobody
-// would ever send what is on it.
+// was found.
 func (t *trial) leftovers(ctx context.Context) (ids []string, err error) {
+	for end := time.Now().Add(delayedFor); t.fleet.Delayed() > 0 && time.Now().Before(end); {
+		time.Sleep(delayedPoll)
+	}
 	b := t.fleet.Broker()
-	names := []string{strategy.Queue(b.Topology()).Name}
-	for _, s := range b.Topology().Specs() {
-		if s.Name != b.Topology().Dead() {
-			names = append(names, s.Name)
-		}
+	left, err := leftover.Take(ctx, b, strategy.Queue(b.Topology()).Name)
+	for _, d := range left {
+		ids = append(ids, t.idsOf(d)...)
 	}
-	for i := range 2 { // the second time for what came back late
-		time.Sleep(quiet)
-		for end := time.Now().Add(delayedFor); i > 0 && t.fleet.Delayed() > 0 && time.Now().Before(end); {
-			time.Sleep(quiet)
-		}
-		for k := 0; k < len(names); k++ {
-			found, err := t.empty(ctx, b, names[k])
-			if err != nil {
-				return nil, err
-			}
-			for _, d := range found {
-				page := d.Headers[message.HeaderLane]
-				if page == "" {
-					ids = append(ids, t.idsOf(d)...)
-				} else if lane := b.Topology().Lane(page, string(d.Body)); !slices.Contains(names, lane) {
-					names = append(names, lane)
-				}
-			}
-		}
-	}
-	return ids, nil
-}
-
-// empty takes everything off a queue. There may be none of that name.
-func (t *trial) empty(ctx context.Context, b queue.Broker, name string) (found []*queue.Delivery, err error) {
-	info, err := b.Inspect(ctx, name)
-	if errors.Is(err, queue.ErrUnroutable) || err == nil && info.Ready == 0 {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 1000})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, sub.Close()) }()
-	for {
-		select {
-		case d, ok := <-sub.Deliveries():
-			if !ok {
-				return found, fmt.Errorf("look at queue %q: %w", name, queue.ErrClosed)
-			}
-			if err := d.Ack(); err != nil {
-				continue // it comes again
-			}
-			found = append(found, d)
-		case <-time.After(quiet):
-			info, err := b.Inspect(ctx, name)
-			if err != nil || info.Ready == 0 {
-				return found, err
-			}
-		}
-	}
+	return ids, err
 }
 
 // idsOf are the messages that a delivery stands for: its own, or the copies

@@ -119,18 +119,34 @@ func (b *Broker) delay(m queue.Message) {
 	var t *time.Timer
 	t = time.AfterFunc(wait, func() {
 		b.mu.Lock()
-		delete(b.timers, t)
-		next := d.msgs[0]
-		d.msgs = d.msgs[1:]
-		if b.closed.Load() {
-			b.mu.Unlock()
-			return
+		defer b.mu.Unlock()
+		if _, waits := b.timers[t]; waits {
+			delete(b.timers, t)
+			b.queues[d.msgs[0].Queue].push(d.msgs[0])
+			d.msgs = d.msgs[1:]
 		}
-		q := b.queues[next.Queue]
-		q.push(next)
-		b.mu.Unlock()
 	})
 	b.timers[t] = struct{}{}
+}
+
+// EndDelays puts every message that waits for its delay to end on its queue now.
+func (b *Broker) EndDelays() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopTimersLocked()
+	for _, d := range b.delayed {
+		for _, m := range d.msgs {
+			b.queues[m.Queue].push(m)
+		}
+		d.msgs = nil
+	}
+}
+
+func (b *Broker) stopTimersLocked() {
+	for t := range b.timers {
+		t.Stop()
+	}
+	clear(b.timers)
 }
 
 // Publish queues every message at once; there is nothing to wait for.
@@ -228,10 +244,7 @@ func (b *Broker) Close() error {
 	b.closed.Store(true)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for t := range b.timers {
-		t.Stop()
-		delete(b.timers, t)
-	}
+	b.stopTimersLocked()
 	for _, q := range b.queues {
 		q.mu.Lock()
 		for len(q.subs) > 0 {

@@ -2,7 +2,10 @@ package memory_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -119,4 +122,40 @@ func TestOperationsAreCounted(t *testing.T) {
 	if got := b.Operations(); got != 5 {
 		t.Errorf("Operations() = %d, want 5", got)
 	}
+}
+
+// TestEndDelays: what is kept back comes at once, in order and once.
+func TestEndDelays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		top := queue.Topology{Prefix: "p", Partitions: 1}
+		b := open(t, top)
+		defer b.Close()
+		for i := range 3 {
+			if err := b.Publish(t.Context(), queue.Message{Queue: top.Outbound(0), ID: strconv.Itoa(i), Delay: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.EndDelays()
+		if err := b.Publish(t.Context(), queue.Message{Queue: top.Outbound(0), ID: "3", Delay: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := b.Inspect(t.Context(), top.Outbound(0)); err != nil || info.Ready != 3 || b.Delayed() != 1 {
+			t.Errorf("Inspect = %+v %v, Delayed = %d, want 3 messages, and 1", info, err, b.Delayed())
+		}
+		time.Sleep(2 * time.Minute)
+		sub, err := b.Consume(top.Outbound(0), queue.ConsumeOptions{Prefetch: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for want := range 4 {
+			if d := <-sub.Deliveries(); d.ID != strconv.Itoa(want) {
+				t.Errorf("delivery %d = %s", want, d.ID)
+			}
+		}
+		synctest.Wait()
+		if n := len(sub.Deliveries()); n > 0 {
+			t.Errorf("%d deliveries more than messages", n)
+		}
+	})
 }

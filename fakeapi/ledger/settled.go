@@ -1,0 +1,64 @@
+package ledger
+
+import "time"
+
+// keptParts is how many parts Config.Keep is divided into. The memory is given
+// back part by part, so more parts come closer to Keep and cost more look-ups.
+const keptParts = 4
+
+// settled holds the ids that need not be waited for any more, each in one of two
+// states. The oldest are forgotten together: see Config.Keep. The zero value is
+// empty.
+type settled struct {
+	parts []part    // the newest first; empty before the first id
+	began time.Time // the newest part
+}
+
+// part holds the ids of one part of Config.Keep.
+type part struct {
+	accepted map[uint64]bool    // whether the id was announced, before it came or later
+	excused  map[uint64]awaited // as they were announced, because they may come all the same
+}
+
+// renew forgets what is older than Config.Keep. It must be called before an id is
+// added.
+func (s *settled) renew(now time.Time, length time.Duration) {
+	if len(s.parts) == 0 {
+		s.began = now
+		s.parts = []part{newPart()}
+	}
+	for n := 0; length > 0 && now.Sub(s.began) >= length; n++ {
+		if n > keptParts { // everything is forgotten
+			s.began = now
+			return
+		}
+		s.began = s.began.Add(length)
+		s.parts = append([]part{newPart()}, s.parts[:min(len(s.parts), keptParts)]...)
+	}
+}
+
+func newPart() part {
+	return part{accepted: make(map[uint64]bool), excused: make(map[uint64]awaited)}
+}
+
+// accepted returns the part that holds an accepted id, nil if there is none.
+func (s *settled) accepted(h uint64) *part {
+	for i := range s.parts {
+		if _, ok := s.parts[i].accepted[h]; ok {
+			return &s.parts[i]
+		}
+	}
+	return nil
+}
+
+// excused returns the part that holds an excused id, nil if there is none.
+func (s *settled) excused(h uint64) *part {
+	for i := range s.parts {
+		if _, ok := s.parts[i].excused[h]; ok {
+			return &s.parts[i]
+		}
+	}
+	return nil
+}
+
+func (s *settled) has(h uint64) bool { return s.accepted(h) != nil || s.excused(h) != nil }

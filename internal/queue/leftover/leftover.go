@@ -1,0 +1,83 @@
+// Package leftover takes what is left off the queues of a run that has ended. It
+// is for runs that own their queues: what is taken is gone.
+package leftover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+// quiet is how long the broker may take to have back what consumers held, and to
+// deliver what a queue has.
+const quiet = 300 * time.Millisecond
+
+// Take takes everything off the queues of the broker's topology and off more, but
+// for the dead letters, and returns it. Nobody else may consume any of them. A lane
+// is looked at when its token is found: without one nobody would ever send what is
+// on it. Tokens are not returned.
+func Take(ctx context.Context, b queue.Broker, more ...string) (left []*queue.Delivery, err error) {
+	names := slices.Clone(more)
+	for _, s := range b.Topology().Specs() {
+		if s.Name != b.Topology().Dead() {
+			names = append(names, s.Name)
+		}
+	}
+	for range 2 { // the second time for what came back late
+		time.Sleep(quiet)
+		for i := 0; i < len(names); i++ {
+			found, err := Empty(ctx, b, names[i])
+			if err != nil {
+				return nil, err
+			}
+			for _, d := range found {
+				page := d.Headers[message.HeaderLane]
+				if page == "" {
+					left = append(left, d)
+				} else if lane := b.Topology().Lane(page, string(d.Body)); !slices.Contains(names, lane) {
+					names = append(names, lane)
+				}
+			}
+		}
+	}
+	return left, nil
+}
+
+// Empty takes everything off one queue, which nobody else consumes. There may be
+// none of that name.
+func Empty(ctx context.Context, b queue.Broker, name string) (found []*queue.Delivery, err error) {
+	info, err := b.Inspect(ctx, name)
+	if errors.Is(err, queue.ErrUnroutable) || err == nil && info.Ready == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 1000})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, sub.Close()) }()
+	for {
+		select {
+		case d, ok := <-sub.Deliveries():
+			if !ok {
+				return found, fmt.Errorf("look at queue %q: %w", name, queue.ErrClosed)
+			}
+			if err := d.Ack(); err != nil {
+				continue // it comes again
+			}
+			found = append(found, d)
+		case <-time.After(quiet):
+			info, err := b.Inspect(ctx, name)
+			if err != nil || info.Ready == 0 {
+				return found, err
+			}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package leftover_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/leftover"
+	"chatclub/internal/queue/memory"
+)
+
+// TestTake: everything but the dead letters is taken, from lanes whose token is
+// there too, and nothing twice.
+func TestTake(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		top := queue.Topology{Prefix: "p", Partitions: 2}
+		b, err := memory.New(top)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		known, forgotten := top.Lane("1", "text"), top.Lane("2", "text")
+		for _, lane := range []string{known, forgotten, "more"} {
+			if err := b.Declare(t.Context(), top.LaneSpec(lane)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		token := queue.Message{Queue: top.Outbound(1), ID: "token", Body: []byte("text"), Headers: map[string]string{message.HeaderLane: "1"}}
+		msgs := []queue.Message{token, {Queue: known, ID: "a"}, {Queue: forgotten, ID: "never"}, {Queue: top.Dead(), ID: "dead"}, {Queue: "more", ID: "b"}, {Queue: top.Inbound(), ID: "c"}}
+		for range 2000 { // more than are delivered at a time
+			msgs = append(msgs, queue.Message{Queue: top.Outbound(0), ID: "d"})
+		}
+		if err := b.Publish(t.Context(), msgs...); err != nil {
+			t.Fatal(err)
+		}
+		left, err := leftover.Take(t.Context(), b, "more")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, d := range left {
+			ids = append(ids, d.ID)
+		}
+		slices.Sort(ids)
+		if got, want := slices.Compact(slices.Clone(ids)), []string{"a", "b", "c", "d"}; len(ids) != 2003 || !slices.Equal(got, want) {
+			t.Errorf("Take = %d messages %v, want 2003 of %v", len(ids), got, want)
+		}
+		dead, err := leftover.Empty(t.Context(), b, top.Dead())
+		if err != nil || len(dead) != 1 {
+			t.Errorf("Empty(dead) = %d messages %v, want one", len(dead), err)
+		}
+		if again, err := leftover.Take(t.Context(), b, "more", "none of that name"); err != nil || len(again) > 0 {
+			t.Errorf("Take again = %d messages %v, want none", len(again), err)
+		}
+	})
+}
