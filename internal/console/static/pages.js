@@ -40,6 +40,7 @@ export function newPages(choose) {
       chosen = selected;
       fullLane = roundUp(Math.max(100, ...s.pages.flatMap(p => [p.waiting, ...p.history.waiting])));
       list.update(s.pages, p => p.id);
+      el("pages").classList.toggle("many", s.pages.length > 6);
       setText(el("lanes-hint"), s.pages.some(p => p.state === "excess") ? "what waits for the limit" : "none: nothing waits for its limit");
       const more = s.all_pages > s.pages.length;
       el("pages-hint").hidden = !more;

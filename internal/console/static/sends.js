@@ -10,7 +10,9 @@ const markersOf = (s, id) => s.markers.filter(m => !m.page || m.page === id);
 
 export function drawSends(s, id, slot) {
   const page = s.pages.find(p => p.id === id), canvas = el("chart");
-  setText(el("chart-title"), page ? page.name + ": sends per second" : "Sends per second");
+  const title = page ? page.name + ": sends per second" : "Sends per second";
+  setText(el("chart-title"), title);
+  canvas.setAttribute("aria-label", title + ", choose a second with the arrow keys");
   for (const key of ["sent", "refused", "asked", "limit"]) setText(el("now-" + key), count(page?.[key] ?? 0));
   el("chart-title").closest("section").className = "panel sends p" + (page?.color ?? 0);
   if (!page) return;
