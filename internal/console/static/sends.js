@@ -13,7 +13,8 @@ export function drawSends(s, id, slot) {
   const title = page ? page.name + ": sends per second" : "Sends per second";
   setText(el("chart-title"), title);
   canvas.setAttribute("aria-label", title + ", choose a second with the arrow keys");
-  for (const key of ["sent", "refused", "asked", "limit"]) setText(el("now-" + key), count(page?.[key] ?? 0));
+  for (const key of ["sent", "refused", "asked"]) setText(el("now-" + key), count(page?.[key] ?? 0));
+  setText(el("now-limit"), page?.limit > 0 ? count(page.limit) : "unknown");
   el("chart-title").closest("section").className = "panel sends p" + (page?.color ?? 0);
   if (!page) return;
   const h = page.history, first = slots - h.sent.length;
@@ -30,7 +31,7 @@ function bars({ c, color, x, y, step }, page, first) {
   const h = page.history, gap = step > 3 ? 1 : 0;
   h.sent.forEach((ok, i) => {
     const left = x(first + i), no = h.refused[i];
-    if (h.asked[i] > h.limit[i]) { // what must wait
+    if (h.limit[i] > 0 && h.asked[i] > h.limit[i]) { // what must wait
       c.globalAlpha = 0.12;
       c.fillStyle = color.amber;
       c.fillRect(left, y(h.asked[i]), step, y(h.limit[i]) - y(h.asked[i]));
@@ -89,7 +90,7 @@ export function tellSends(s, id, slot) {
   const second = h.end - h.sent.length + 1 + i;
   return [
     clock(second * 1000),
-    count(h.sent[i]) + " accepted of " + count(h.limit[i]),
+    count(h.sent[i]) + " accepted" + (h.limit[i] > 0 ? " of " + count(h.limit[i]) : ""),
     count(h.refused[i]) + " refused",
     count(h.asked[i]) + " asked",
     count(h.waiting[i]) + " waiting",
