@@ -11,6 +11,7 @@ export function newCursor(canvas, tip, tell, move) {
 
   canvas.setAttribute("aria-valuemin", "1");
   canvas.setAttribute("aria-valuemax", String(slots));
+  canvas.setAttribute("aria-valuenow", String(slots));
 
   // say has the values read out; it follows the keys, not the time.
   function say() {

@@ -1,7 +1,7 @@
 // The pages, a row for each: what it sends, and its lane while it is in excess.
 import { roundUp } from "./canvas.js";
 import { el, fromTemplate, newList, setClass, setText } from "./dom.js";
-import { clock, count, duration, plural } from "./format.js";
+import { clock, count, duration } from "./format.js";
 import { drawSpark } from "./spark.js";
 
 // newPages shows the pages, and calls choose with the id of one that is clicked.
@@ -25,21 +25,21 @@ export function newPages(choose) {
     r.page.title = "Page " + page.id + (page.owner ? ", which " + page.owner + " sends for" : "");
     setText(r.name, page.name);
     setText(r.sent, count(page.sent));
-    setText(r.limit, "/" + count(page.limit));
-    setText(r.state, words(page));
+    setText(r.limit, page.limit > 0 ? "/" + count(page.limit) : "/s"); // it may be unknown
+    setText(r.state, page.state === "excess" ? "in excess" : page.state);
     r.state.title = page.why || (page.since ? "in excess since " + clock(page.since) : "");
     setText(r.waits, waits ? count(page.waiting) + " wait · " + duration(page.wait) : "");
     r.bar.style.width = waits ? Math.min(100, 100 * page.waiting / fullLane) + "%" : "0";
-    r.lane.setAttribute("aria-label", waits ? plural(page.waiting, "copy waits", "copies wait") + " for " + duration(page.wait) : "Nothing waits");
   }
 
   const list = newList(el("pages"), build, show);
   return {
-    // show brings the rows up to date. now is the time of the state.
+    // show brings the rows up to date. selected is the id of the chosen page.
     show(s, selected) {
       chosen = selected;
       fullLane = roundUp(Math.max(100, ...s.pages.flatMap(p => [p.waiting, ...p.history.waiting])));
       list.update(s.pages, p => p.id);
+      el("pages").classList.toggle("many", s.pages.length > 6);
       setText(el("lanes-hint"), s.pages.some(p => p.state === "excess") ? "what waits for the limit" : "none: nothing waits for its limit");
       const more = s.all_pages > s.pages.length;
       el("pages-hint").hidden = !more;
@@ -51,13 +51,4 @@ export function newPages(choose) {
     },
     row: id => list.get(id),
   };
-}
-
-function words(page) {
-  switch (page.state) {
-    case "free": return "free";
-    case "excess": return "in excess";
-    case "sick": return page.why || "sick";
-    default: return page.why || page.state;
-  }
 }

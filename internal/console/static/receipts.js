@@ -11,7 +11,7 @@ function build() {
 }
 
 function show(p, r) {
-  setClass(p.root, r.level + (r.done ? "" : " open"));
+  setClass(p.root, r.level);
   setText(p.time, clock(r.at));
   setText(p.text, r.text);
 }

@@ -4,23 +4,27 @@ import { at, plot, slotOf, slots } from "./canvas.js";
 import { el, setText } from "./dom.js";
 import { clock, count } from "./format.js";
 
-const markerRows = 2, rowHeight = 18;
+const markerRows = 3, rowHeight = 18;
 
 const markersOf = (s, id) => s.markers.filter(m => !m.page || m.page === id);
 
 export function drawSends(s, id, slot) {
   const page = s.pages.find(p => p.id === id), canvas = el("chart");
-  setText(el("chart-title"), page ? page.name + ": sends per second" : "Sends per second");
-  for (const key of ["sent", "refused", "asked", "limit"]) setText(el("now-" + key), count(page?.[key] ?? 0));
+  const title = page ? page.name + ": sends per second" : "Sends per second";
+  setText(el("chart-title"), title);
+  canvas.setAttribute("aria-label", title + ", choose a second with the arrow keys");
+  for (const key of ["sent", "refused", "asked"]) setText(el("now-" + key), count(page?.[key] ?? 0));
+  setText(el("now-limit"), page?.limit > 0 ? count(page.limit) : "unknown");
   el("chart-title").closest("section").className = "panel sends p" + (page?.color ?? 0);
   if (!page) return;
   const h = page.history, first = slots - h.sent.length;
   const most = Math.max(4, page.limit * 1.1, ...h.limit, ...h.asked, ...h.sent.map((n, i) => n + h.refused[i]));
-  const p = plot(canvas, { top: 8 + markerRows * rowHeight, most, label: count, slot });
+  const moments = markersOf(s, id);
+  const p = plot(canvas, { top: 8 + Math.min(moments.length, markerRows) * rowHeight, most, label: count, slot });
   bars(p, page, first);
   steps(p, h.asked, first, { color: p.color.soft, width: 1, dash: [] });
   steps(p, h.limit, first, { color: p.color.ink, width: 1.5, dash: [5, 4] });
-  markers(p, markersOf(s, id), h.end);
+  markers(p, moments, h.end);
   canvas.dataset.page = id;
 }
 
@@ -28,7 +32,7 @@ function bars({ c, color, x, y, step }, page, first) {
   const h = page.history, gap = step > 3 ? 1 : 0;
   h.sent.forEach((ok, i) => {
     const left = x(first + i), no = h.refused[i];
-    if (h.asked[i] > h.limit[i]) { // what must wait
+    if (h.limit[i] > 0 && h.asked[i] > h.limit[i]) { // what must wait
       c.globalAlpha = 0.12;
       c.fillStyle = color.amber;
       c.fillRect(left, y(h.asked[i]), step, y(h.limit[i]) - y(h.asked[i]));
@@ -56,7 +60,7 @@ function steps({ c, x, y }, list, first, style) {
 
 // markers puts a line at each moment, and its words where there is room.
 function markers({ c, color, x, y, top, width }, list, end) {
-  const taken = Array(markerRows).fill(-Infinity); // right ends of the words in each row
+  const taken = Array(Math.min(list.length, markerRows)).fill(-Infinity); // right ends of the words in each row
   const words = [];
   c.textBaseline = "middle";
   c.textAlign = "left";
@@ -87,7 +91,7 @@ export function tellSends(s, id, slot) {
   const second = h.end - h.sent.length + 1 + i;
   return [
     clock(second * 1000),
-    count(h.sent[i]) + " accepted of " + count(h.limit[i]),
+    count(h.sent[i]) + " accepted" + (h.limit[i] > 0 ? " of " + count(h.limit[i]) : ""),
     count(h.refused[i]) + " refused",
     count(h.asked[i]) + " asked",
     count(h.waiting[i]) + " waiting",
