@@ -33,25 +33,24 @@ const (
 // action is something that a visitor can do. start begins it and returns its receipt;
 // what it has to follow runs by Demo.follow.
 type action struct {
-	name   string
-	length time.Duration // it goes on for so long, and not twice at a time; 0: for a moment
-	start  func(d *Demo, on console.Target) (receipt int, err error)
+	name  string
+	start func(d *Demo, on console.Target) (receipt int, err error)
 }
 
 // actions are all of them, in the order of their buttons.
 func actions() []action {
 	return []action{
-		{"flood", floodTime, (*Demo).flood},
-		{"kill", 0, (*Demo).kill},
-		{"hang", hangTime, (*Demo).hang},
-		{"add", 0, (*Demo).add},
-		{"remove", 0, (*Demo).remove},
-		{"halve", 0, (*Demo).halve},
-		{"restore", 0, (*Demo).restore},
-		{"outage", outageTime, (*Demo).outage},
-		{"fail-recipient", failTime, (*Demo).failRecipient},
-		{"article", articleTime, (*Demo).article},
-		{"tour", tourTime, (*Demo).play},
+		{"flood", (*Demo).flood},
+		{"kill", (*Demo).kill},
+		{"hang", (*Demo).hang},
+		{"add", (*Demo).add},
+		{"remove", (*Demo).remove},
+		{"halve", (*Demo).halve},
+		{"restore", (*Demo).restore},
+		{"outage", (*Demo).outage},
+		{"fail-recipient", (*Demo).failRecipient},
+		{"article", (*Demo).article},
+		{"tour", (*Demo).play},
 	}
 }
 
@@ -112,18 +111,12 @@ func (d *Demo) Act(_ context.Context, name string, on console.Target) (receipt i
 }
 
 // follow runs f beside, until it ends by itself or the demonstration does. An action
-// of some length goes on meanwhile, unless f calls over before.
-func (d *Demo) follow(name, page string, f func(ctx context.Context, over func())) error {
+// of some length is not done twice at a time: it goes on until f calls over, or ends.
+func (d *Demo) follow(name, page string, length time.Duration, f func(ctx context.Context, over func())) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ended {
 		return errors.New("the demonstration ends")
-	}
-	length := time.Duration(0)
-	for _, a := range actions() {
-		if a.name == name {
-			length = a.length
-		}
 	}
 	if length > 0 {
 		if d.busyLocked(name) {
@@ -193,7 +186,7 @@ func (d *Demo) flood(on console.Target) (int, error) {
 	name := d.Name(page)
 	n := d.begin(english.Sprintf("%s asks for %d times its limit for %.0f s …", name, flood, floodTime.Seconds()), "flood", page)
 	before := d.cfg.API.Ledger().Accounts()[page]
-	return n, d.follow("flood", page, func(ctx context.Context, over func()) {
+	return n, d.follow("flood", page, floodTime, func(ctx context.Context, over func()) {
 		if err := d.cfg.Crowd.Flood(ctx, page, floodTime); err != nil {
 			d.write(n, "The flood failed: "+err.Error(), console.Sick, true)
 			return
@@ -225,7 +218,7 @@ func (d *Demo) kill(on console.Target) (int, error) {
 	d.mu.Unlock()
 	text := english.Sprintf("%s killed with %s in flight", name, plural(inFlight, "call", "calls"))
 	n := d.begin(text+" …", name+" killed", page.ID)
-	return n, d.follow("kill", page.ID, func(ctx context.Context, _ func()) {
+	return n, d.follow("kill", page.ID, 0, func(ctx context.Context, _ func()) {
 		defer forget()
 		if page.ID != "" {
 			select {
@@ -296,7 +289,7 @@ func (d *Demo) hang(on console.Target) (int, error) {
 	resumed, forget := d.cfg.Crew.NextSend(page.ID, name)
 	text := name + " gets no answer from the platform"
 	n := d.begin(text+" …", name+" hangs", page.ID)
-	err = d.follow("hang", page.ID, func(ctx context.Context, over func()) {
+	err = d.follow("hang", page.ID, hangTime, func(ctx context.Context, over func()) {
 		defer forget()
 		end := time.After(hangTime)
 		if page.ID != "" {
@@ -344,7 +337,7 @@ func (d *Demo) add(on console.Target) (int, error) {
 		verb = "join"
 	}
 	n := d.begin(who+" "+verb+" …", who+" "+verb, "")
-	return n, d.follow("add", "", func(ctx context.Context, _ func()) {
+	return n, d.follow("add", "", 0, func(ctx context.Context, _ func()) {
 		text := who + " " + verb
 		for sleep(ctx, proofPoll) && time.Since(at) < 15*time.Second {
 			var owned []string
@@ -371,7 +364,7 @@ func (d *Demo) remove(on console.Target) (int, error) {
 	}
 	before, at := d.totals(), time.Now()
 	n := d.begin(name+" is asked to stop …", name+" stops", "")
-	return n, d.follow("remove", "", func(ctx context.Context, _ func()) {
+	return n, d.follow("remove", "", 0, func(ctx context.Context, _ func()) {
 		if err := d.cfg.Crew.Remove(name); err != nil {
 			d.write(n, name+" did not stop well: "+err.Error(), console.Sick, true)
 			return
@@ -403,7 +396,7 @@ func (d *Demo) changeLimit(name string, limit int, text string) (int, error) {
 	}
 	text = english.Sprintf(text, limit)
 	n := d.begin(text+", which nobody tells the dispatchers …", strings.ToLower(text), "")
-	return n, d.follow(name, "", func(ctx context.Context, _ func()) {
+	return n, d.follow(name, "", 0, func(ctx context.Context, _ func()) {
 		sleep(ctx, learnTime)
 		if d.cfg.Crew.Article() {
 			d.write(n, text+".", console.Calm, true) // the article's refusals are not ours
@@ -426,7 +419,7 @@ func (d *Demo) outage(console.Target) (int, error) {
 		return 0, err
 	}
 	n := d.begin("The API answers every call with an error …", "API down", "")
-	return n, d.follow("outage", "", func(ctx context.Context, over func()) {
+	return n, d.follow("outage", "", outageTime, func(ctx context.Context, over func()) {
 		sleep(ctx, outageTime)
 		back := time.Now()
 		sent, forget := d.cfg.Crew.NextSend("", "")
@@ -472,7 +465,7 @@ func (d *Demo) failRecipient(on console.Target) (int, error) {
 	}
 	name := d.Name(page)
 	n := d.begin(english.Sprintf("Every call for one person in %s fails for %.0f s …", name, failTime.Seconds()), "one person fails", page)
-	return n, d.follow("fail-recipient", page, func(ctx context.Context, over func()) {
+	return n, d.follow("fail-recipient", page, failTime, func(ctx context.Context, over func()) {
 		sleep(ctx, failTime)
 		if err := set(append([]fakeapi.Inject{}, was...)); err != nil {
 			d.write(n, "The person stays sick: "+err.Error(), console.Sick, true)
@@ -488,11 +481,11 @@ func (d *Demo) failRecipient(on console.Target) (int, error) {
 
 func (d *Demo) article(console.Target) (int, error) {
 	n := d.begin("The same load, done the article's way …", "the article's way", "")
-	return n, d.follow("article", "", func(ctx context.Context, _ func()) { d.doArticle(ctx, n, articleTime) })
+	return n, d.follow("article", "", articleTime, func(ctx context.Context, over func()) { d.doArticle(ctx, over, n, articleTime) })
 }
 
 // doArticle has the article's dispatchers work for a time, and then ours again.
-func (d *Demo) doArticle(ctx context.Context, n int, length time.Duration) {
+func (d *Demo) doArticle(ctx context.Context, over func(), n int, length time.Duration) {
 	before, at := d.totals(), time.Now()
 	sick := func(err error) { d.write(n, "The dispatchers could not be changed: "+err.Error(), console.Sick, true) }
 	d.cfg.Divert.Set(true)
@@ -511,6 +504,7 @@ func (d *Demo) doArticle(ctx context.Context, n int, length time.Duration) {
 		sick(err)
 		return
 	}
+	over()
 	d.mark("ours again", "")
 	refused, calls := after.Refused-before.Refused, after.Calls-before.Calls
 	share := 100 * float64(refused) / max(1, float64(calls))

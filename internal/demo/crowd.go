@@ -83,8 +83,12 @@ func NewCrowd(cfg CrowdConfig) (*Crowd, error) {
 			n = cfg.Pages - first
 		}
 		calm := cfg.EventsPerSecond * float64(n) / float64(cfg.Pages)
+		parallel := 1 // or the rooms would hold others than the ledger expects
+		if cfg.Rooms == 1 {
+			parallel = 8
+		}
 		u, err := users.New(users.Config{
-			API: cfg.API, Webhook: cfg.Webhook, Pages: n, FirstPage: cfg.FirstPage + first, Rooms: cfg.Rooms, Users: cfg.Users,
+			API: cfg.API, Webhook: cfg.Webhook, Pages: n, FirstPage: cfg.FirstPage + first, Rooms: cfg.Rooms, Users: cfg.Users, JoinParallel: parallel,
 			EventsPerSecond: calm, Texts: lines, Seed: uint64(first), //nolint:gosec // not negative
 		})
 		if err != nil {

@@ -45,13 +45,13 @@ const (
 // tourArticle is the action for a shorter time.
 func (d *Demo) tourArticle() error {
 	n := d.begin("The same load, done the article's way …", "the article's way", d.pages[0])
-	return d.follow("article", "", func(ctx context.Context, _ func()) { d.doArticle(ctx, n, tourArticleTime) })
+	return d.follow("article", "", tourArticleTime, func(ctx context.Context, over func()) { d.doArticle(ctx, over, n, tourArticleTime) })
 }
 
 // play begins the tour.
 func (d *Demo) play(console.Target) (int, error) {
 	n := d.begin("The tour takes 40 s …", "tour", "")
-	return n, d.follow("tour", "", func(ctx context.Context, _ func()) {
+	return n, d.follow("tour", "", tourTime, func(ctx context.Context, _ func()) {
 		d.Play(ctx)
 		d.write(n, "The tour has ended.", console.Calm, true)
 	})
