@@ -6,7 +6,7 @@ const killedFor = 6000; // milliseconds that a killed one stays to be seen
 const states = { running: "", hung: "hung: it does not answer", stopping: "stopping", killed: "killed", lost: "does not answer" };
 
 export function newDispatchers() {
-  let pages = new Map(), actions = new Set();
+  let pages = new Map(), actions = new Map();
 
   function build(d) {
     const root = fromTemplate("dispatcher-template"), q = s => root.querySelector(s);
@@ -50,7 +50,9 @@ export function newDispatchers() {
     c.chips.update((d.excess ?? []).map(x => ({ ...x, dispatcher: d.name })), x => x.page + " " + x.class);
     for (const b of c.buttons) {
       b.hidden = !actions.has(b.dataset.action);
-      b.disabled = d.state !== "running" && !(d.state === "hung" && b.dataset.action === "kill");
+      const action = actions.get(b.dataset.action), can = d.state === "running" || d.state === "hung" && b.dataset.action === "kill";
+      b.setAttribute("aria-disabled", String(!can || !action?.enabled));
+      b.title = action?.why ?? "";
     }
   }
 
@@ -58,7 +60,7 @@ export function newDispatchers() {
   return {
     show(s) {
       pages = new Map(s.pages.map(p => [p.id, p]));
-      actions = new Set(s.read_only ? [] : s.actions.map(a => a.name));
+      actions = new Map(s.read_only ? [] : s.actions.map(a => [a.name, a]));
       const shown = s.dispatchers.filter(d => d.state !== "killed" || new Date(s.now) - new Date(d.since) < killedFor);
       list.update(shown, d => d.name);
       el("dispatchers").classList.toggle("many", shown.length > 4);

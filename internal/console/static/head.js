@@ -5,19 +5,21 @@ import { clock, count } from "./format.js";
 const speakEvery = 10000;
 let spokenLevel = "", spokenAt = 0;
 
-function showCount(e, n, word) {
+// showCount shows a number that is bad when it is more than what is explained.
+function showCount(e, n, word, explained) {
   setText(e, count(n) + " " + word);
-  setClass(e, n > 0 ? "bad" : "");
+  setClass(e, n > explained ? "bad" : "");
 }
 
 function showVerdict(v) {
   el("verdict").hidden = !v;
   if (!v) return;
-  showCount(el("lost-count"), v.lost, "lost");
-  showCount(el("doubled-count"), v.duplicated, "doubled");
-  showCount(el("unexpected-count"), v.unexpected, "unexpected");
+  showCount(el("lost-count"), v.lost, "lost", 0);
+  showCount(el("doubled-count"), v.duplicated, "doubled", v.explained);
+  showCount(el("unexpected-count"), v.unexpected, "unexpected", 0);
   el("unexpected-count").hidden = v.unexpected === 0;
   setText(el("expected-count"), "of " + count(v.expected) + " messages");
+  el("doubled-count").title = v.explained > 0 ? "Calls that a killed dispatcher had in flight are made again by the next." : "";
   el("verdict").title = count(v.expected) + " copies expected, " + count(v.accepted) + " accepted, " +
     count(v.waiting) + " waiting, " + count(v.refused) + " calls refused";
 }
