@@ -98,6 +98,7 @@ func (m *merger) merge(now time.Time, answers []answer, judged map[string]Counts
 	}
 	for i := range dispatchers {
 		d := &dispatchers[i]
+		d.Calls = int(m.calls[d.Name].perSecond)
 		for _, p := range list {
 			if p.Owner == d.Name {
 				d.Pages = append(d.Pages, p.ID)
@@ -141,7 +142,6 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 		r = new(rate)
 		m.calls[a.Name] = r
 	}
-	d.Calls = int(r.perSecond)
 	if a.status == nil {
 		if a.URL == "" {
 			r.count(a.Calls)

@@ -42,7 +42,8 @@ func sentence(s *State) Sentence {
 	}
 	for _, p := range s.Pages {
 		if p.State == "suspended" {
-			return Sentence{fmt.Sprintf("Nothing is sent for %s: the API stopped it (%s). %s%s", p.Name, p.Why, others(s, p.ID), suffix), Sick}
+			text := fmt.Sprintf("Nothing is sent for %s: the API stopped it (%s). %s", p.Name, p.Why, others(s, p.ID))
+			return Sentence{strings.TrimSpace(text) + suffix, Sick}
 		}
 	}
 	busy := slices.DeleteFunc(slices.Clone(s.Pages), func(p Page) bool { return p.State != "excess" })
@@ -71,7 +72,7 @@ func sentence(s *State) Sentence {
 	if lost > 0 {
 		level = Sick
 	}
-	return Sentence{text + " " + others(s, p.ID) + suffix, level}
+	return Sentence{strings.TrimSpace(text+" "+others(s, p.ID)) + suffix, level}
 }
 
 // calm is what is said while nothing waits.

@@ -1,0 +1,210 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"chatclub/internal/dispatch"
+)
+
+// viewer merges answers, a second after another.
+type viewer struct {
+	m   *merger
+	now time.Time
+}
+
+func newViewer() *viewer { return &viewer{newMerger(), time.Unix(1_000_000, 0)} }
+
+// see merges answers a second later.
+func (v *viewer) see(answers ...answer) ([]Page, []Dispatcher) {
+	v.now = v.now.Add(time.Second)
+	pages, _, dispatchers := v.m.merge(v.now, answers, nil, nil, shortName)
+	return pages, dispatchers
+}
+
+// says is what a replica answers.
+func says(name string, pages ...dispatch.PageStatus) answer {
+	return answer{
+		Replica: Replica{Name: name, URL: "http://" + name},
+		status:  &dispatch.Status{Partitions: []int{1}, Pages: pages},
+	}
+}
+
+func status(page string, arrived, calls int64) dispatch.PageStatus {
+	return dispatch.PageStatus{Page: page, Class: "text", Limit: 300, Arrived: arrived, Calls: calls, Sent: calls, Waited: float64(calls) / 10}
+}
+
+// TestRates: numbers of several replicas are added up, also where one forgets a page
+// and counts anew. What was before the first look is not shown.
+func TestRates(t *testing.T) {
+	t.Parallel()
+	v := newViewer()
+	v.see(says("a", status("1", 1000, 1000)), says("b", status("1", 500, 500)))
+	pages, dispatchers := v.see(says("a", status("1", 1100, 1050)), says("b", status("1", 500, 500)))
+	p := pages[0]
+	if p.Asked != 100 || p.Sent != 50 || p.Delay < 0.099 || p.Delay > 0.101 || p.Limit != 300 {
+		t.Errorf("page = %+v, want 100 asked, 50 sent, a delay of 0.1 s and a limit of 300", p)
+	}
+	if dispatchers[0].Calls != 50 || dispatchers[1].Calls != 0 {
+		t.Errorf("calls = %d and %d, want 50 and 0", dispatchers[0].Calls, dispatchers[1].Calls)
+	}
+	pages, _ = v.see(says("a", status("1", 30, 20)), says("b", status("1", 510, 505)))
+	if p := pages[0]; p.Asked != 40 || p.Sent != 25 {
+		t.Errorf("page after one began anew = %d asked, %d sent, want 40 and 25", p.Asked, p.Sent)
+	}
+}
+
+// TestHistory: its lists are equally long and bounded, and a pause fills them.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	v := newViewer()
+	check := func(want int) {
+		t.Helper()
+		pages, _ := v.see(says("a", status("1", 0, 0)))
+		h := pages[0].History
+		for _, list := range [][]int{h.Sent, h.Refused, h.Asked, h.Limit, h.Waiting, h.Delay} {
+			if len(list) != want {
+				t.Fatalf("history = %+v, want %d seconds in each list", h, want)
+			}
+		}
+		if h.End != v.now.Unix()-1 {
+			t.Fatalf("history ends at %d, want %d", h.End, v.now.Unix()-1)
+		}
+	}
+	check(0)
+	check(1)
+	v.now = v.now.Add(9 * time.Second)
+	check(11)
+	v.now = v.now.Add(time.Hour)
+	check(HistorySeconds)
+}
+
+// TestOwner: a page is its who acts for it, and stays the last one's while that is
+// shown. In excess it is the one's that has it in its map.
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	v := newViewer()
+	owner := func(answers ...answer) string {
+		t.Helper()
+		pages, dispatchers := v.see(answers...)
+		for _, d := range dispatchers {
+			if (d.Name == pages[0].Owner) != slices.Contains(d.Pages, "1") {
+				t.Errorf("%s has pages %v, want those that it owns: 1 is %q's", d.Name, d.Pages, pages[0].Owner)
+			}
+		}
+		return pages[0].Owner
+	}
+	if got := owner(says("a", status("1", 5, 5)), says("b")); got != "" {
+		t.Errorf("owner at the first look = %q, want nobody: it may have been long ago", got)
+	}
+	if got := owner(says("a", status("1", 6, 6)), says("b")); got != "a" {
+		t.Errorf("owner = %q, want a, which sent", got)
+	}
+	if got := owner(says("a", status("1", 6, 6)), says("b")); got != "a" {
+		t.Errorf("owner of a page with nothing to do = %q, want a still", got)
+	}
+	dead := answer{Replica: Replica{Name: "a", State: "killed", Since: v.now}}
+	if got := owner(dead, says("b")); got != "a" {
+		t.Errorf("owner after the kill = %q, want a until another acts", got)
+	}
+	since := v.now
+	busy := status("1", 900, 0)
+	busy.Since, busy.Waiting, busy.Pace = &since, 900, 294
+	pages, dispatchers := v.see(dead, says("b", busy))
+	if p := pages[0]; p.Owner != "b" || p.State != "excess" || p.Waiting != 900 || p.Wait != 3 {
+		t.Errorf("page in excess = %+v, want b's, 900 that wait 3 s", p)
+	}
+	if e := dispatchers[1].Excess; len(e) != 1 || e[0].Pace != 294 {
+		t.Errorf("excess map = %+v, want the page at 294/s", e)
+	}
+	if got := owner(says("b", status("1", 900, 0))); got != "b" {
+		t.Errorf("owner = %q, want b", got)
+	}
+	if got := owner(says("c")); got != "" {
+		t.Errorf("owner that is not shown = %q, want nobody", got)
+	}
+}
+
+// TestSickReplica: one that does not answer is lost, with the reason, and so is a
+// page that the API stopped.
+func TestSickReplica(t *testing.T) {
+	t.Parallel()
+	v := newViewer()
+	sick := answer{Replica: Replica{Name: "a", URL: "http://a"}, err: errors.New("connection refused")}
+	stopped := says("b")
+	stopped.status.Suspended = []dispatch.SuspendedPage{{Page: "7", Code: "190"}}
+	_, first := v.see(sick, stopped)
+	pages, dispatchers := v.see(sick, stopped)
+	if d := dispatchers[0]; d.State != "lost" || d.Error != "connection refused" || !d.Since.Equal(first[0].Since) {
+		t.Errorf("dispatcher = %+v, want lost since the first look", d)
+	}
+	if p := pages[0]; p.State != "suspended" || p.Why != "190" {
+		t.Errorf("page = %+v, want it suspended with its code", p)
+	}
+}
+
+// TestMostPages: of many pages those in excess and the busiest are shown, and those
+// of which nothing is heard are forgotten.
+func TestMostPages(t *testing.T) {
+	t.Parallel()
+	v := newViewer()
+	var list []dispatch.PageStatus
+	for i := range 40 {
+		list = append(list, status(fmt.Sprintf("%03d", i), 0, 0))
+	}
+	list[33].Since = &v.now
+	v.see(says("a", list...))
+	list[7].Calls = 50
+	for range 7 {
+		v.see(says("a", list...))
+		list[7].Calls += 50
+	}
+	pages, dispatchers := v.see(says("a", list...))
+	var ids []string
+	for _, p := range pages {
+		ids = append(ids, p.ID)
+	}
+	if len(ids) != MaxPages || !slices.Contains(ids, "033") || !slices.Contains(ids, "007") || !slices.IsSorted(ids) {
+		t.Errorf("pages = %v, want %d with 007 and 033, in order", ids, MaxPages)
+	}
+	b, err := json.Marshal(State{Pages: pages, Dispatchers: dispatchers, Actions: []Action{}, Receipts: []Receipt{}, Markers: []Marker{}})
+	if err != nil || strings.Contains(string(b), "null") {
+		t.Errorf("state = %s, %v, want no null", b, err)
+	}
+	v.now = v.now.Add(time.Hour)
+	if _, dispatchers := v.see(); len(v.m.pages) != 0 || len(v.m.last) != 0 || len(dispatchers) != 0 {
+		t.Errorf("after an hour %d pages and %d sources are kept, want none", len(v.m.pages), len(v.m.last))
+	}
+}
+
+// TestJudged: what a judge counted is shown in place of what the dispatchers say of
+// themselves, and dispatchers without an admin port have no page.
+func TestJudged(t *testing.T) {
+	t.Parallel()
+	m, now := newMerger(), time.Unix(1_000_000, 0)
+	worker := answer{Replica: Replica{Name: "w", State: "running", Since: now}}
+	see := func(c Counts, a answer) (Page, Dispatcher) {
+		now = now.Add(time.Second)
+		pages, _, dispatchers := m.merge(now, []answer{a}, map[string]Counts{"1": c}, []string{"1"}, func(string) string { return "Jazz" })
+		return pages[0], dispatchers[0]
+	}
+	see(Counts{}, says("w", status("1", 0, 0)))
+	see(Counts{Asked: 900, Sent: 300, Waiting: 600, Limit: 300}, says("w", status("1", 5, 5)))
+	worker.Calls, worker.InFlight = 40, 7
+	p, d := see(Counts{Asked: 900, Sent: 300, Waiting: 600, Limit: 300}, worker)
+	if h := p.History; p.Name != "Jazz" || h.Asked[0] != 900 || h.Sent[0] != 300 || p.Waiting != 600 || p.State != "excess" {
+		t.Errorf("page = %+v, want 900 asked, 300 sent and 600 waiting, which is an excess", p)
+	}
+	if p.Owner != "" || d.InFlight != 7 {
+		t.Errorf("page is %q's, %d in flight, want nobody's and 7", p.Owner, d.InFlight)
+	}
+	worker.Calls = 10 // it began anew
+	if _, d := see(Counts{}, worker); d.Calls != 10 {
+		t.Errorf("calls of one that began anew = %d, want 10", d.Calls)
+	}
+}

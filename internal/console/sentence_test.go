@@ -1,0 +1,79 @@
+package console
+
+import "testing"
+
+// page is one of a state, with the history of its last second.
+func shown(name, state string, asked, sent, refused, waiting int, delay float64) Page {
+	return Page{
+		ID: name, Name: name, State: state, Limit: 300, Asked: asked, Sent: sent, Refused: refused, Waiting: waiting, Wait: float64(waiting) / 300,
+		History: History{Sent: []int{sent}, Delay: []int{int(1000 * delay)}},
+	}
+}
+
+func TestSentence(t *testing.T) {
+	t.Parallel()
+	running := []Dispatcher{{Name: "a", State: "running"}}
+	lost := []Dispatcher{{Name: "a", State: "running"}, {Name: "b", State: "lost"}}
+	calm := shown("Chess", "free", 41, 41, 0, 0, 0.003)
+	stopped := shown("Jazz", "suspended", 0, 0, 0, 0, 0)
+	stopped.Why = "190"
+	for _, row := range []struct {
+		name  string
+		state State
+		want  Sentence
+	}{
+		{"at the start", State{}, Sentence{"Starting …", Calm}},
+		{"silence", State{Dispatchers: running, Pages: []Page{shown("Jazz", "free", 0, 0, 0, 0, 0)}}, Sentence{"Nobody writes.", Calm}},
+		{
+			"calm", State{Dispatchers: running, Pages: []Page{calm, shown("Jazz", "free", 1000, 1000, 0, 0, 0.003)}},
+			Sentence{"All get what they ask for: 1,041 calls a second, each copy within 3 ms.", Calm},
+		},
+		{
+			"one in excess", State{Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 900, 298, 0, 1204, 2), calm}},
+			Sentence{"Jazz asks for 900/s and may have 300: 1,204 wait, 4.0 s. Everybody else: 3 ms.", Excess},
+		},
+		{
+			"catching up", State{Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 29, 298, 0, 9000, 2), calm}},
+			Sentence{"Jazz may have 300/s, and catches up: 9,000 still wait, 30 s. Everybody else: 3 ms.", Excess},
+		},
+		{
+			"caught up, alone", State{Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 29, 29, 0, 0, 0)}},
+			Sentence{"Jazz has caught up.", Excess},
+		},
+		{
+			"several", State{Dispatchers: running, Pages: []Page{
+				shown("Chess", "excess", 400, 298, 0, 300, 1), shown("Jazz", "excess", 900, 298, 0, 900, 2), shown("Food", "excess", 900, 298, 0, 301, 2),
+			}},
+			Sentence{"Jazz asks for 900/s and may have 300: 900 wait, 3.0 s. 2 pages are in excess too.", Excess},
+		},
+		{
+			"a dispatcher is lost", State{Dispatchers: lost, Pages: []Page{calm}},
+			Sentence{"All get what they ask for: 41 calls a second, each copy within 3 ms. 1 dispatcher does not answer.", Sick},
+		},
+		{
+			"no dispatcher", State{Dispatchers: lost[1:], Pages: []Page{shown("Jazz", "excess", 900, 0, 0, 1204, 0)}},
+			Sentence{"No dispatcher runs: 1,204 copies wait.", Sick},
+		},
+		{
+			"suspended", State{Dispatchers: running, Pages: []Page{stopped, calm}},
+			Sentence{"Nothing is sent for Jazz: the API stopped it (190). Everybody else: 3 ms.", Sick},
+		},
+		{
+			"the article's way", State{Strategy: "article", Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 900, 300, 2100, 1200, 4), shown("Chess", "free", 41, 41, 0, 0, 0.5)}},
+			Sentence{"The article's way: 2,100 refused calls for 341 accepted in the last second. Everybody else: 500 ms.", Sick},
+		},
+	} {
+		if got := sentence(&row.state); got != row.want {
+			t.Errorf("%s: sentence = %+v\nwant %+v", row.name, got, row.want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[float64]string{0: "1 ms", 0.0031: "3 ms", 0.9996: "1.0 s", 4: "4.0 s", 9.96: "10 s", 119: "119 s", 240: "4 min"} {
+		if got := seconds(s); got != want {
+			t.Errorf("seconds(%g) = %q, want %q", s, got, want)
+		}
+	}
+}
