@@ -3,6 +3,8 @@
 // ledger judges what arrived. With no setting at all it needs nothing but itself: the
 // queue is in memory and the database an SQLite file that it removes.
 // `chatclub -h` lists the settings.
+//
+// `chatclub watch` serves the same page beside a deployment: `chatclub watch -h`.
 package main
 
 import (
@@ -17,6 +19,13 @@ import (
 func main() { os.Exit(service.Main(os.Stderr, run)) }
 
 func run(ctx context.Context) error {
+	if len(os.Args) > 1 && os.Args[1] == "watch" {
+		s, err := service.LoadFlags[watchSettings](flag.NewFlagSet("chatclub watch", flag.ContinueOnError), os.Args[2:], nil, os.Stdout)
+		if err != nil {
+			return err
+		}
+		return s.serve(ctx, os.Stdout, os.Stderr)
+	}
 	flags := flag.NewFlagSet("chatclub", flag.ContinueOnError)
 	length := flags.Duration("for", 0, "how long the users chat; 0: until Ctrl-C")
 	tour := flags.Bool("tour", false, "play the tour of 40 s, and end")

@@ -142,7 +142,7 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 	}
 	s.actors = slices.Concat(first, s.actors, []service.Actor{
 		{Name: "dispatchers", Run: s.crew.Run}, {Name: "console", Run: page.Run},
-		{Name: "page", Run: func(ctx context.Context) error { return s.servePage(ctx, ln, page) }}, admin.Actor(),
+		{Name: "page", Run: func(ctx context.Context) error { return servePage(ctx, ln, page, s.HTTPAddr, s.log) }}, admin.Actor(),
 	})
 	if err := service.Run(ctx, s.log, s.actors...); err != nil {
 		return err
@@ -355,13 +355,13 @@ func (s *system) show(cfg demo.Config) (*demo.Demo, *console.Console, error) {
 	return d, page, nil
 }
 
-// servePage serves chatclub's page, and what the platform tells of its ledger.
-func (s *system) servePage(ctx context.Context, ln net.Listener, page *console.Console) error {
-	host, _, _ := net.SplitHostPort(s.HTTPAddr) // Validate has checked it
+// servePage serves chatclub's page on ln, which was bound to addr, until ctx ends.
+func servePage(ctx context.Context, ln net.Listener, page *console.Console, addr string, log *slog.Logger) error {
+	host, _, _ := net.SplitHostPort(addr) // Validate has checked it
 	streams, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	defer context.AfterFunc(ctx, end)() // or the shutdown would wait for them
-	srv := service.NewHTTPServer(service.Guard(page.Handler(), "", host), s.log)
+	srv := service.NewHTTPServer(service.Guard(page.Handler(), "", host), log)
 	srv.BaseContext = func(net.Listener) context.Context { return streams }
 	return service.ServeHTTP(ctx, srv, ln, shutdownTimeout)
 }

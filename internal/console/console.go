@@ -57,7 +57,7 @@ type Demo interface {
 	// Phones returns the changes of the phones after a revision, which is 0 at first,
 	// the revision now, and a channel that is closed at the next change.
 	Phones(since uint64) (changes any, now uint64, changed <-chan struct{})
-	// Forward serves what belongs to the platform: the phones' requests and pictures.
+	// Forward serves what belongs to the platform: phones, ledger and settings.
 	Forward(w http.ResponseWriter, r *http.Request)
 }
 
@@ -71,11 +71,13 @@ type Target struct {
 // Config is what New needs. Replicas must be set.
 type Config struct {
 	Replicas func(context.Context) []Replica // in the order in which they are shown
-	Token    string                          // of the admin ports; empty: none is sent
-	Demo     Demo                            // nil: it stands beside a deployment
-	Every    time.Duration                   // between two looks; default 250 ms
-	Client   *http.Client                    // nil: one of its own
-	Now      func() time.Time                // nil: time.Now
+	// Token is sent to the admin ports; empty: none. With one, and without a Demo,
+	// suspended pages can be resumed.
+	Token  string
+	Demo   Demo             // nil: it stands beside a deployment
+	Every  time.Duration    // between two looks; default 250 ms
+	Client *http.Client     // nil: one of its own
+	Now    func() time.Time // nil: time.Now
 }
 
 // Console looks at the dispatchers while Run does, and serves its page. New makes
@@ -145,6 +147,8 @@ func (k *Console) look(answers []answer) {
 		v := d.Verdict()
 		s.Verdict, s.Machine, s.Strategy, s.Tour = &v, d.Machine(), d.Strategy(), d.Tour()
 		s.Actions, s.Receipts, s.Markers = d.Actions(), d.Receipts(), d.Markers()
+	} else if k.cfg.Token != "" { // who gives it is an operator
+		s.ReadOnly, s.Actions = false, []Action{{Name: resume, Enabled: true}}
 	}
 	s.Pages, s.AllPages, s.Dispatchers = k.merger.merge(now, answers, counts, shown, name)
 	s.Sentence = sentence(&s)

@@ -27,8 +27,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 //	GET  /state          a stream: "state" for each State, "phones" when one changed
 //	POST /actions/NAME   {"page":"…"}, {"dispatcher":"…"} or {}: does it; answers {"receipt":7}
 //
-// With a Demo, what is asked about phones and pictures is the platform's. It has no
-// guard against other sites: put it behind one.
+// With a Demo, what is asked about phones, the ledger and the platform's settings is
+// answered by the platform. It has no guard against other sites: put it behind one.
 func (k *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, "index.html") })
@@ -36,7 +36,7 @@ func (k *Console) Handler() http.Handler {
 	mux.HandleFunc("GET /state", k.stream)
 	mux.HandleFunc("POST /actions/{name}", k.act)
 	if d := k.cfg.Demo; d != nil {
-		for _, pattern := range []string{"/phones", "/phones/", "/pictures/"} {
+		for _, pattern := range []string{"/phones", "/phones/", "/pictures/", "/ledger", "/ledger/", "/control"} {
 			mux.HandleFunc(pattern, d.Forward)
 		}
 	}
@@ -119,7 +119,8 @@ const maxBody = 4 << 10
 // act does an action.
 func (k *Console) act(w http.ResponseWriter, r *http.Request) {
 	refuse := func(status int, why string) { answerJSON(w, status, map[string]string{"error": why}) }
-	if k.cfg.Demo == nil {
+	name := r.PathValue("name")
+	if k.cfg.Demo == nil && k.cfg.Token == "" {
 		refuse(http.StatusForbidden, "this page only shows")
 		return
 	}
@@ -136,7 +137,15 @@ func (k *Console) act(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	receipt, err := k.cfg.Demo.Act(r.Context(), r.PathValue("name"), on)
+	receipt := 0
+	switch {
+	case k.cfg.Demo != nil:
+		receipt, err = k.cfg.Demo.Act(r.Context(), name, on)
+	case name == resume:
+		err = k.resumePage(r.Context(), on.Page)
+	default:
+		err = ErrUnknown
+	}
 	switch {
 	case errors.Is(err, ErrUnknown):
 		refuse(http.StatusNotFound, err.Error())

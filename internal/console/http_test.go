@@ -52,11 +52,18 @@ func (d *fakeDemo) Act(_ context.Context, name string, on Target) (int, error) {
 }
 
 // open serves a console that asks one replica.
-func open(t *testing.T, demo Demo) (*Console, *httptest.Server) {
+func open(t *testing.T, token string, demo Demo) (*Console, *httptest.Server) {
 	t.Helper()
 	replica := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/pages" || r.Header.Get("Authorization") != "Bearer sesame" {
+		switch {
+		case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
 			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		case r.URL.Path == "/pages/7/resume":
+			w.WriteHeader(http.StatusNoContent)
+			return
+		case r.URL.Path != "/pages":
+			http.NotFound(w, r)
 			return
 		}
 		_ = json.NewEncoder(w).Encode(dispatch.Status{Partitions: []int{3}, Pages: []dispatch.PageStatus{{Page: "1", Class: "text", Limit: 300}}})
@@ -64,7 +71,7 @@ func open(t *testing.T, demo Demo) (*Console, *httptest.Server) {
 	t.Cleanup(replica.Close)
 	k, err := New(Config{
 		Replicas: func(context.Context) []Replica { return []Replica{{Name: "D1", URL: replica.URL}} },
-		Token:    "sesame", Demo: demo, Every: 5 * time.Millisecond,
+		Token:    token, Demo: demo, Every: 5 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +114,7 @@ func request(t *testing.T, method, url, body string) (status int, kind, answer s
 func TestStream(t *testing.T) {
 	t.Parallel()
 	demo := &fakeDemo{changed: make(chan struct{})}
-	_, s := open(t, demo)
+	_, s := open(t, "sesame", demo)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/state", http.NoBody)
@@ -145,8 +152,9 @@ func TestStream(t *testing.T) {
 func TestActions(t *testing.T) {
 	t.Parallel()
 	demo := &fakeDemo{changed: make(chan struct{})}
-	_, s := open(t, demo)
-	_, alone := open(t, nil)
+	_, s := open(t, "sesame", demo)
+	_, alone := open(t, "", nil)
+	_, operated := open(t, "sesame", nil)
 	for _, row := range []struct {
 		url, body string
 		status    int
@@ -158,6 +166,10 @@ func TestActions(t *testing.T) {
 		{s.URL + "/actions/busy", `{}`, 409, `{"error":"it goes on"}`},
 		{s.URL + "/actions/kill", `{"pages":1}`, 400, `{"error":"the body is not what an action is told: json: unknown field \"pages\""}`},
 		{alone.URL + "/actions/kill", `{}`, 403, `{"error":"this page only shows"}`},
+		{alone.URL + "/actions/resume", `{"page":"7"}`, 403, `{"error":"this page only shows"}`},
+		{operated.URL + "/actions/resume", `{"page":"7"}`, 200, `{"receipt":0}`},
+		{operated.URL + "/actions/resume", `{"page":"8"}`, 409, `{"error":"no dispatcher has this page suspended"}`},
+		{operated.URL + "/actions/kill", `{}`, 404, `{"error":"there is no such action"}`},
 	} {
 		status, kind, answer := request(t, http.MethodPost, row.url, row.body)
 		if status != row.status || answer != row.answer || kind != "application/json" {
@@ -172,8 +184,8 @@ func TestActions(t *testing.T) {
 // TestFiles: the page and its parts are served with their types, and nothing else is.
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	_, s := open(t, &fakeDemo{changed: make(chan struct{})})
-	_, alone := open(t, nil)
+	_, s := open(t, "sesame", &fakeDemo{changed: make(chan struct{})})
+	_, alone := open(t, "", nil)
 	for _, row := range []struct {
 		url    string
 		status int

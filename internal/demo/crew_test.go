@@ -260,7 +260,7 @@ func TestArticle(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, r *rig) {
 		page := fakeapi.PageID(1)
 		time.Sleep(2 * time.Second)
-		r.publish(page, 1800)
+		r.publish(page, 900)
 		time.Sleep(time.Second)
 		before := r.crew.Active()
 		r.divert.Set(true)
@@ -275,7 +275,7 @@ func TestArticle(t *testing.T) {
 		go func() { defer close(done); r.divert.Gather(gathering, []string{page}) }()
 		start := r.api.Ledger().Totals()
 		r.publish(page, 500)
-		time.Sleep(4 * time.Second)
+		time.Sleep(2 * time.Second)
 		stop()
 		<-done
 		r.divert.Set(false)

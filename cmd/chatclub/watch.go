@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"chatclub/internal/console"
+	"chatclub/internal/service"
+)
+
+// watchSettings are those of `chatclub watch`, which serves the page beside a
+// deployment.
+type watchSettings struct {
+	HTTPAddr   string         `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"Address of the page; port 0 takes a free one. Whoever reaches it sees what the admin ports tell."`
+	Dispatcher []string       `env:"DISPATCHERS,required" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its addresses."`
+	AdminToken service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports. With it, suspended pages can be resumed on the page; empty: the page only shows."`
+	service.LogSettings
+}
+
+// About says what the program does.
+func (watchSettings) About() string {
+	return "chatclub watch serves a page that shows what the dispatchers of a deployment do."
+}
+
+// Validate names every fault.
+func (s watchSettings) Validate() error {
+	errs := []error{service.CheckAddr("HTTP_ADDR", s.HTTPAddr), service.CheckToken("ADMIN_TOKEN", s.AdminToken)}
+	for _, d := range s.Dispatcher {
+		errs = append(errs, service.CheckHTTPURL("DISPATCHERS", d))
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	// resolveEvery is how often the names of dispatchers are looked up.
+	resolveEvery = 5 * time.Second
+	// watchEvery is how often they are asked.
+	watchEvery = time.Second
+)
+
+// serve serves the page until ctx ends.
+func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) error {
+	log := service.NewLogger(s.LogSettings, stderr)
+	r := &resolver{addresses: s.Dispatcher, lookup: net.DefaultResolver.LookupHost}
+	page, err := console.New(console.Config{Replicas: r.replicas, Token: s.AdminToken.Reveal(), Every: watchEvery})
+	if err != nil {
+		return err
+	}
+	ln, err := service.Listen(ctx, s.HTTPAddr)
+	if err != nil {
+		return fmt.Errorf("HTTP_ADDR: %w", err)
+	}
+	fmt.Fprintf(stdout, "chatclub watches: open http://%s\n", ln.Addr())
+	return service.Run(ctx, log,
+		service.Actor{Name: "console", Run: page.Run},
+		service.Actor{Name: "page", Run: func(ctx context.Context) error {
+			return servePage(ctx, ln, page, s.HTTPAddr, log)
+		}})
+}
+
+// resolver finds the replicas behind addresses. Safe for concurrent use.
+type resolver struct {
+	addresses []string
+	lookup    func(ctx context.Context, host string) ([]string, error)
+
+	mu    sync.Mutex
+	at    time.Time
+	found []console.Replica
+}
+
+// replicas returns one for each address of each name. A name that is not found is a
+// replica that does not answer.
+func (r *resolver) replicas(ctx context.Context) []console.Replica {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.at) < resolveEvery {
+		return r.found
+	}
+	r.at, r.found = time.Now(), nil
+	for _, address := range r.addresses {
+		u, err := url.Parse(address)
+		if err != nil { // Validate has checked it
+			continue
+		}
+		hosts, err := r.lookup(ctx, u.Hostname())
+		if err != nil || len(hosts) < 2 {
+			r.found = append(r.found, console.Replica{Name: u.Host, URL: address})
+			continue
+		}
+		slices.Sort(hosts)
+		for _, host := range hosts {
+			one := *u
+			if one.Host = host; u.Port() != "" {
+				one.Host = net.JoinHostPort(host, u.Port())
+			}
+			r.found = append(r.found, console.Replica{Name: one.Host, URL: one.String()})
+		}
+	}
+	return r.found
+}

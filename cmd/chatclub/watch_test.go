@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"chatclub/internal/service"
+)
+
+// TestResolve: a name stands for all its addresses, and what is not found is shown
+// all the same.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	r := &resolver{
+		addresses: []string{"http://dispatcher:9090", "http://gone:9090/x", "http://10.0.0.9:9090"},
+		lookup: func(_ context.Context, host string) ([]string, error) {
+			switch host {
+			case "dispatcher":
+				return []string{"10.0.0.2", "10.0.0.1", "fd00::1"}, nil
+			case "10.0.0.9":
+				return []string{"10.0.0.9"}, nil
+			}
+			return nil, errors.New("no such host")
+		},
+	}
+	var got []string
+	for _, x := range r.replicas(t.Context()) {
+		got = append(got, x.Name+"="+x.URL)
+	}
+	want := "10.0.0.1:9090=http://10.0.0.1:9090 10.0.0.2:9090=http://10.0.0.2:9090 [fd00::1]:9090=http://[fd00::1]:9090 " +
+		"gone:9090=http://gone:9090/x 10.0.0.9:9090=http://10.0.0.9:9090"
+	if strings.Join(got, " ") != want {
+		t.Errorf("replicas = %v\nwant %s", got, want)
+	}
+}
+
+// TestWatch: the page shows dispatchers of elsewhere, and changes nothing.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	replica := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"in_flight":3,"partitions":[1],"pages":[{"page":"1234567890","class":"text","limit":300}],"suspended":[]}`)
+	}))
+	defer replica.Close()
+	s, err := service.Load[watchSettings](nil, map[string]string{"HTTP_ADDR": "127.0.0.1:0", "DISPATCHERS": replica.URL}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	out, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.serve(ctx, writer, io.Discard) }()
+	line := make([]byte, 200)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address, _ := strings.Cut(strings.TrimSpace(string(line[:n])), "open ")
+	var body []byte
+	for end := time.Now().Add(time.Minute); !bytes.Contains(body, []byte("Page …7890")) && time.Now().Before(end); {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/state", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body = make([]byte, 4096)
+		n, _ := io.ReadAtLeast(resp.Body, body, 200) // the stream goes on
+		body = body[:n]
+		resp.Body.Close()
+	}
+	if !bytes.Contains(body, []byte(`"read_only":true`)) || !bytes.Contains(body, []byte("Page …7890")) {
+		t.Errorf("state = %s, want the dispatcher's page, to be looked at alone", body)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("serve() = %v, want nil", err)
+	}
+}
+
+func TestWatchSettings(t *testing.T) {
+	t.Parallel()
+	_, err := service.Load[watchSettings](nil, map[string]string{"DISPATCHERS": "http://a:9090,b:9090", "ADMIN_TOKEN": " x"}, io.Discard)
+	for _, name := range []string{"DISPATCHERS", "ADMIN_TOKEN"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("Load() = %v, want an error that names %s", err, name)
+		}
+	}
+}
