@@ -213,7 +213,7 @@ func TestBroadcast(t *testing.T) {
 	out := &output{}
 	ended := make(chan error, 1)
 	go func() { ended <- newSystem(small(t), out, io.Discard).serve(ctx, t.Context(), 0) }()
-	page, admin := out.find(t, `open (http\S+)`), out.find(t, `API are at (http\S+)`)
+	page, admin := out.find(t, `open (http\S+)`), out.find(t, `API are at (http[^, ]+)`)
 	var l ledgerAnswer
 	eventually(t, "all have joined", func() bool {
 		ask(t, http.MethodGet, page+"/ledger", "", &l)

@@ -230,6 +230,10 @@ func (u *Users) Run(ctx context.Context, duration time.Duration) error {
 	return u.Chat(ctx, duration)
 }
 
+// CloseIdleConnections closes the connections to the webhook that wait for a next
+// post. A webhook that stops would wait for those that never had one.
+func (u *Users) CloseIdleConnections() { u.hook.CloseIdleConnections() }
+
 // nextMID makes the next message id.
 func (u *Users) nextMID() string { return string(wire.AppendMID(nil, u.seed, u.events.Add(1))) }
 

@@ -187,6 +187,11 @@ func (c *Crowd) wave(ctx context.Context, length time.Duration) {
 
 // Play is Run, followed by waiting for the copies under way, as that of one Users.
 func (c *Crowd) Play(ctx, again context.Context, p users.PlayOptions) (whole bool, err error) {
+	defer func() {
+		for _, g := range c.groups {
+			g.users.CloseIdleConnections()
+		}
+	}()
 	return users.Play(ctx, again, c.cfg.API, func(ctx context.Context) error { return c.Run(ctx, p.Duration) }, p)
 }
 
