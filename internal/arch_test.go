@@ -22,6 +22,7 @@ func house() []row {
 		{"phrase", ""},
 		{"plaintext", ""},
 		{"service", ""},
+		{"term", ""},
 
 		// The broker.
 		{"queue", "message"},
@@ -83,7 +84,7 @@ func house() []row {
 		{"loadtest/fleet", "fakeapi fakeapi/web app backoff dispatch loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
 		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/report loadtest/strategy message queue"},
 		{"loadtest/scenario", "fakeapi fakeapi/limit loadtest/fleet loadtest/load loadtest/paired loadtest/report loadtest/trial"},
-		{"cmd/loadtest", "loadtest/fleet loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service"},
+		{"cmd/loadtest", "loadtest/fleet loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service term"},
 
 		// For tests, and tools.
 		{"app/doctest", ""},

@@ -3,19 +3,19 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
 	"chatclub/internal/loadtest/trial"
+	"chatclub/internal/term"
 )
 
 // progress is one line on a terminal that is written over, or a line every few
 // seconds elsewhere.
 type progress struct {
-	w        io.Writer // nil: silent
-	name     string
-	terminal bool
+	w    io.Writer // nil: silent
+	line *term.Line
+	name string
 
 	mu    sync.Mutex
 	shown time.Time
@@ -29,17 +29,8 @@ func newProgress(w io.Writer, name string, quiet bool) *progress {
 	if quiet {
 		return p
 	}
-	p.w = w
-	if f, ok := w.(*os.File); ok {
-		info, err := f.Stat()
-		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	p.shown = time.Now()
-	if p.terminal {
-		fmt.Fprintf(w, "%s: starting", name)
-	} else {
-		fmt.Fprintf(w, "%s: starting\n", name)
-	}
+	p.w, p.line, p.shown = w, term.NewLine(w), time.Now()
+	p.print(name + ": starting")
 	return p
 }
 
@@ -50,7 +41,7 @@ func (p *progress) show(x trial.Progress) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.terminal && time.Since(p.shown) < logEvery {
+	if !p.line.IsShown() && time.Since(p.shown) < logEvery {
 		return
 	}
 	p.shown = time.Now()
@@ -58,17 +49,20 @@ func (p *progress) show(x trial.Progress) {
 	if x.Left > 0 {
 		left = x.Left.Round(time.Second).String() + " left"
 	}
-	line := fmt.Sprintf("%s: %s, %.0f/s, sent %d, refused %d, awaited %d, dead %d", p.name, left, x.SentPerS, x.Sent, x.Refused, x.Awaited, x.Dead)
-	if p.terminal {
-		fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+	p.print(fmt.Sprintf("%s: %s, %.0f/s, sent %d, refused %d, awaited %d, dead %d", p.name, left, x.SentPerS, x.Sent, x.Refused, x.Awaited, x.Dead))
+}
+
+func (p *progress) print(text string) {
+	if p.line.IsShown() {
+		p.line.Set(text)
 	} else {
-		fmt.Fprintln(p.w, line)
+		fmt.Fprintln(p.w, text)
 	}
 }
 
-// end leaves the line.
+// end erases the line.
 func (p *progress) end() {
-	if p.w != nil && p.terminal {
-		fmt.Fprint(p.w, "\r\x1b[K")
+	if p.w != nil {
+		p.line.Set("")
 	}
 }
