@@ -86,6 +86,13 @@ func checkInk(t *testing.T, b *tab, dark bool, reports ...*Report) {
 	}
 }
 
+// unfold opens all that is folded away.
+func unfold(b *tab) {
+	b.t.Helper()
+	b.run("open all", chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach(d => d.open = true)`))
+	b.run("see it", frame())
+}
+
 // frame waits until what has changed is drawn.
 func frame() chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))`, chromedp.EvalAwaitPromise)
@@ -105,6 +112,7 @@ func TestPage(t *testing.T) {
 	r := sampleSaturate()
 	b := openTab(t, pageOf(t, r), desktop)
 	checkWidth(t, b, desktop)
+	unfold(b)
 	checkInk(t, b, false, r)
 	const background = `getComputedStyle(document.body).backgroundColor`
 	if got := eval[string](b, background); got != "rgb(244, 245, 247)" {
@@ -121,7 +129,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("main headings = %d, want 1", got)
 	}
 	text := eval[string](b, `document.body.innerText`)
-	for _, want := range []string{r.Command, r.Source, "NOT MET", "98.01 %", "linux/amd64, 2 CPUs", "0123456789ab", "stopped by Ctrl-C after 20 s"} {
+	for _, want := range []string{r.Command, r.Source, "NOT MET", "98.01 %", "linux/amd64, 2 CPUs", "0123456789ab", "stopped after 20s of 40s"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -166,8 +174,8 @@ func TestPageOnASmallScreen(t *testing.T) {
 	all := []*Report{sampleSaturate(), sampleOverload(), sampleHostile()}
 	b := openTab(t, pageOf(t, all...), handheld)
 	checkWidth(t, b, handheld)
+	unfold(b)
 	checkInk(t, b, true, all...)
-	b.run("open all tables", chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach(d => d.open = true)`))
 	checkWidth(t, b, handheld)
 	if n := eval[int](b, `document.querySelectorAll("img, section script, nav script").length`); n != 0 {
 		t.Errorf("pictures and scripts from texts = %d, want 0", n)

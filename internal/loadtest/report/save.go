@@ -85,7 +85,7 @@ func savePictures(dir string, r *Report) error {
 			return err
 		}
 	}
-	if bars := comparison(r); len(bars) > 0 {
+	if bars := comparison(r); len(bars.Titles) > 0 {
 		return saveFile(filepath.Join(dir, "comparison.png"), func(w io.Writer) error { return drawBars(w, bars) })
 	}
 	return nil
@@ -97,7 +97,7 @@ func savePictures(dir string, r *Report) error {
 func telling(r *Report) (p picture, ok bool) {
 	compared := slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Strategy != r.Runs[0].Strategy })
 	all := charts(r)
-	if (compared || len(all) == 0) && len(comparison(r)) > 0 {
+	if (compared || len(all) == 0) && len(comparison(r).Titles) > 0 {
 		return picture{"comparison.png", "Quota use and refusals compared"}, true
 	}
 	if len(all) > 0 {
