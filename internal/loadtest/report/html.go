@@ -102,7 +102,7 @@ func newSection(id string, r *Report) section {
 	all := compare(r)
 	s := section{
 		ID: id, Heading: heading(r), Report: r, Verdict: r.Verdict(), Headline: headline(r), Bars: comparison(r),
-		Short: all.short(), All: all, Met: met(r.Expectations), Details: details(r), Facts: facts(r), Notes: notes(r),
+		Short: all.short(), All: all, Met: met(r.Expectations), Details: details(r), Facts: facts(r), Notes: slices.Concat(reasons(r), notes(r)),
 	}
 	for i, c := range charts(r) {
 		h := hosted{id + "-" + c.ID, c}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -93,7 +94,7 @@ func markdownExpected(b io.Writer, r *Report) {
 }
 
 func markdownNotes(b io.Writer, r *Report) {
-	list := notes(r)
+	list := slices.Concat(reasons(r), notes(r))
 	if len(list) == 0 {
 		return
 	}

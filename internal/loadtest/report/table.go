@@ -75,11 +75,12 @@ func (t table) lines() (lines [][]string, marked bool) {
 	return lines, marked
 }
 
-// writeDoubts writes which expectations were not met or not told, and the notes.
+// writeDoubts writes the expectations that were not met or, where the runs are
+// sound, not told, and the notes.
 func writeDoubts(w io.Writer, r *Report) {
 	fmt.Fprintln(w)
 	for _, e := range r.Expectations {
-		if e.Met == nil || !*e.Met {
+		if e.Met != nil && !*e.Met || e.Met == nil && r.doubtful() == nil {
 			fmt.Fprintln(w, wrap(outcome(e.Met)+": "+plain(expectation(e)), "  "))
 		}
 	}
@@ -175,19 +176,25 @@ func met(list []Expectation) string {
 	return fmt.Sprintf("%d of %d met", n, len(list))
 }
 
-// notes are those of the report, and those of each run with its name: first the
-// reason for which it is not complete.
+// notes are those of the report, and those of each run with its name.
 func notes(r *Report) []string {
 	out := slices.Clone(r.Notes)
 	for i, name := range names(r.Runs) {
-		if reason := r.Runs[i].Reason; reason != "" {
-			out = append(out, name+": "+reason)
-		}
 		for _, n := range r.Runs[i].Notes {
 			out = append(out, name+": "+n)
 		}
 	}
 	return out
+}
+
+// reasons are those for which runs are not complete.
+func reasons(r *Report) (list []string) {
+	for i, name := range names(r.Runs) {
+		if reason := r.Runs[i].Reason; reason != "" {
+			list = append(list, name+": "+reason)
+		}
+	}
+	return list
 }
 
 // plain makes a text harmless for a terminal and for one line: what is not
