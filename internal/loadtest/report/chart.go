@@ -101,12 +101,13 @@ func charts(r *Report) []chart {
 
 // sendsChart shows sends against the limit, a panel for each run.
 func sendsChart(r *Report) chart {
-	c := chart{ID: "sends", Title: "Sends against the limit", Shared: true, About: "Messages accepted, filled, and how many the limit allowed, dashed, by seconds since the start."}
+	c := chart{ID: "sends", Title: "Sends", Shared: true, About: "Messages accepted, by seconds since the start."}
 	eachSeries(r, func(name string, st style, s *Series) {
 		p := panel{Title: name, X: axis{Label: "seconds since the start"}, Y: axis{Label: "accepted" + per(s.StepMS)}}
 		x := steps(s)
 		p.Lines = append(p.Lines, line{Name: "accepted", Style: solid(st), Role: measured, X: x, Y: held(floats(s.Sent)), Step: true})
 		if len(s.Limit) > 0 {
+			c.Title, c.About = "Sends against the limit", "Messages accepted, filled, and how many the limit allowed, dashed, by seconds since the start."
 			p.Lines = append(p.Lines, line{Name: "limit", Style: limitStyle, Role: reference, X: x, Y: held(s.Limit), Step: true})
 		}
 		c.Panels = append(c.Panels, p)

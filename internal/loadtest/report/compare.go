@@ -101,6 +101,13 @@ func (t table) narrower() table {
 	return t
 }
 
+// IsMarked reports whether a figure is the best of its column, or ties for it.
+func (t table) IsMarked() bool {
+	return slices.ContainsFunc(t.Rows, func(r row) bool {
+		return slices.ContainsFunc(r.Cells, func(c cell) bool { return c.Mark != unmarked })
+	})
+}
+
 // marks returns how the runs stand in a column. Where all that may win are
 // alike, or of one strategy, none is the best.
 func marks(c column, runs []Run) []mark {

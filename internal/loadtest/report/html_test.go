@@ -141,6 +141,25 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// The first screen has the verdict, what the figures say and the picture of it;
+// then come the sends, the table, what was expected, and the notes. No table is
+// cut off, also where all is unfolded.
+func TestPageTellsTheConclusionFirst(t *testing.T) {
+	t.Parallel()
+	screen := view{width: 1440, height: 900, scale: 1}
+	b := openTab(t, pageOf(t, sampleSaturate()), screen)
+	b.run("see it", frame())
+	const bottoms = `[".verdict", ".headline", ".bars", ".panels", ".scroll", ".expected", ".notes"].map(s => Math.round(document.querySelector(s).getBoundingClientRect().bottom))`
+	got := eval[[]int](b, bottoms)
+	if !slices.IsSorted(got) || got[2] > int(screen.height) {
+		t.Errorf("verdict, headline, bars, sends, table, expectations and notes end at %v, want one below the other, the bars on the first screen", got)
+	}
+	unfold(b)
+	if cut := eval[[]string](b, `[...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.getAttribute("aria-labelledby"))`); len(cut) > 0 {
+		t.Errorf("tables that are cut off at %d pixels: %q", screen.width, cut)
+	}
+}
+
 // The keyboard hides and shows a line.
 func TestPageByKeyboard(t *testing.T) {
 	t.Parallel()
@@ -174,6 +193,10 @@ func TestPageOnASmallScreen(t *testing.T) {
 	all := []*Report{sampleSaturate(), sampleOverload(), sampleHostile()}
 	b := openTab(t, pageOf(t, all...), handheld)
 	checkWidth(t, b, handheld)
+	b.run("see it", frame())
+	if tall := eval[int](b, `document.querySelector("#report-1").offsetHeight`); tall > 4000 {
+		t.Errorf("height of a report of nine runs = %d, want at most 4000", tall)
+	}
 	unfold(b)
 	checkInk(t, b, true, all...)
 	checkWidth(t, b, handheld)
@@ -196,27 +219,19 @@ func TestPageOnASmallScreen(t *testing.T) {
 	b.mu.Unlock()
 }
 
-// TestScreenshots takes the pictures of a report. With UPDATE_SCREENSHOTS set
-// it keeps them in docs/; SCREENSHOT_REPORT names the report.json to show
-// instead of the sample.
+// TestScreenshots takes the pictures of a report: the first screen on a desk and
+// on a phone. With UPDATE_SCREENSHOTS set it keeps them in docs/.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
-	reports := []*Report{sampleSaturate()}
-	if path := os.Getenv("SCREENSHOT_REPORT"); path != "" {
-		found, err := Find(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reports = Merge(found...)
+	docs := filepath.Join("..", "..", "..", "docs")
+	found, err := Find(filepath.Join(docs, "evidence", "saturate"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	page := pageOf(t, reports...)
-	tall := desktop
-	tall.height = 1700 // down to the first charts
-	for name, v := range map[string]view{"report.png": tall, "report-phone.png": handheld} {
+	page := pageOf(t, found...)
+	for name, v := range map[string]view{"report.png": {width: 1440, height: 900, scale: 1}, "report-phone.png": handheld} {
 		b := openTab(t, page, v)
-		if name == "report-phone.png" {
-			b.run("scroll to the charts", chromedp.Evaluate[chromedp.Void](`document.querySelector(".bars").scrollIntoView()`), frame())
-		}
+		b.run("see it", frame())
 		png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {
 			t.Fatalf("take a picture: %v", err)
@@ -225,7 +240,7 @@ func TestScreenshots(t *testing.T) {
 			t.Errorf("picture %s has %d bytes, want more than an empty page has", name, len(png))
 		}
 		if os.Getenv("UPDATE_SCREENSHOTS") != "" {
-			if err := os.WriteFile(filepath.Join("..", "..", "..", "docs", name), png, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(docs, name), png, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -35,7 +35,9 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 	}
 	all := compare(r)
 	markdownComparison(b, all.short())
-	fmt.Fprintf(b, "%s\n\n", winners)
+	if all.IsMarked() {
+		fmt.Fprintf(b, "%s\n\n", winners)
+	}
 	markdownExpected(b, r)
 	fmt.Fprint(b, "## All figures\n\n")
 	markdownComparison(b, all)

@@ -38,13 +38,12 @@ func WriteTable(w io.Writer, r *Report) error {
 func writeRows(w io.Writer, r *Report) {
 	t := compare(r).short()
 	for ; ; t = t.narrower() {
-		lines, marked := t.lines()
-		text := align(lines)
+		text := align(t.lines())
 		if len(t.Columns) > 1 && slices.ContainsFunc(text, func(line string) bool { return utf8.RuneCountInString(line) > terminal }) {
 			continue
 		}
 		fmt.Fprintln(w, strings.Join(text, "\n"))
-		if marked {
+		if t.IsMarked() {
 			fmt.Fprintln(w, "\n* the best of the column; = ties for it, as two equal runs may differ")
 		}
 		return
@@ -52,8 +51,8 @@ func writeRows(w io.Writer, r *Report) {
 }
 
 // lines are the table's cells as texts, with a sign behind those that are marked.
-func (t table) lines() (lines [][]string, marked bool) {
-	lines = [][]string{{"run"}}
+func (t table) lines() [][]string {
+	lines := [][]string{{"run"}}
 	for _, c := range t.Columns {
 		lines[0] = append(lines[0], plain(c.short)+" ")
 	}
@@ -63,16 +62,16 @@ func (t table) lines() (lines [][]string, marked bool) {
 			sign := " "
 			switch c.Mark {
 			case best:
-				sign, marked = "*", true
+				sign = "*"
 			case ties:
-				sign, marked = "=", true
+				sign = "="
 			case unmarked:
 			}
 			line = append(line, plain(c.Text)+sign)
 		}
 		lines = append(lines, line)
 	}
-	return lines, marked
+	return lines
 }
 
 // writeDoubts writes the expectations that were not met or, where the runs are
