@@ -7,7 +7,7 @@ import (
 )
 
 // winners explains the marks in a table.
-const winners = "The best of a column is marked, or what ties for it: differences as between two equal runs are none. A run wins nothing if it lost messages, sent some that nobody was to get, had more than half a refused call for each message or did not complete; nor does a baseline."
+const winners = "The best of a column is marked. What differs from it by no more than two equal runs do ties with it, and is marked otherwise. A run wins nothing if it lost messages, sent some that nobody was to get, had more than half a refused call for each message or did not complete. Nor does a baseline."
 
 // table compares runs: a row for each, with as many cells as there are columns.
 type table struct {
@@ -66,13 +66,23 @@ const mostShort = 8
 func (t table) short() table {
 	var picked []int
 	for j, c := range t.Columns {
-		zero := !slices.ContainsFunc(t.Rows, func(r row) bool { v := c.value(r.Run); return v != nil && *v != 0 })
-		if c.rank > 0 && !(c.spare && zero) {
+		if c.rank > 0 && t.says(j) {
 			picked = append(picked, j)
 		}
 	}
 	slices.SortStableFunc(picked, func(a, b int) int { return cmp.Compare(t.Columns[a].rank, t.Columns[b].rank) })
 	return t.pick(picked[:min(len(picked), mostShort)])
+}
+
+// says reports whether a column says something of these runs: a count of what is
+// wrong that there is any, others that the runs differ. The first ones always do.
+func (t table) says(j int) bool {
+	c := t.Columns[j]
+	if c.spare {
+		return slices.ContainsFunc(t.Rows, func(r row) bool { v := c.value(r.Run); return v != nil && *v != 0 })
+	}
+	differs := slices.ContainsFunc(t.Rows, func(r row) bool { return r.Cells[j].Text != t.Rows[0].Cells[j].Text })
+	return differs || c.rank <= 2 || len(t.Rows) == 1
 }
 
 // pick returns the table with some of its columns.

@@ -143,6 +143,11 @@ func TestShortTable(t *testing.T) {
 	if got, want := titles(compare(r).short()), []string{"quota used", "worst goodput", "lost"}; !slices.Equal(got, want) {
 		t.Errorf("columns where messages were lost = %q, want %q", got, want)
 	}
+	r.Runs[1].Lost = new(int64(2))
+	r.Runs[0].DrainS, r.Runs[1].DrainS = new(20.), new(20.)
+	if got, want := titles(compare(r).short()), []string{"quota used", "worst goodput", "lost"}; !slices.Equal(got, want) {
+		t.Errorf("columns where all lost as many and took as long = %q, want %q", got, want)
+	}
 	many := compare(sampleSaturate()).short()
 	if got, want := titles(many), []string{"quota used", "refused per sent", "lost", "duplicated", "cold p99", "hot p99", "inversions", "broker operations per sent"}; !slices.Equal(got, want) {
 		t.Errorf("columns of many = %q, want %q", got, want)

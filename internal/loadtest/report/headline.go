@@ -7,8 +7,9 @@ import (
 )
 
 // headline is what the figures say, as a sentence: of this project's own runs
-// the worst, and of the others the one that is far worse still. It is empty where
-// none of ours ran, or what it measures has no sentence.
+// the worst, and of the others the one that is far worse still. Where the figures
+// have no sentence, it is what was expected last, if it was met: the scenario's own
+// question. It is empty where none of ours ran.
 func headline(r *Report) string {
 	var own, others []Run
 	for _, run := range r.Runs {
@@ -21,10 +22,12 @@ func headline(r *Report) string {
 		}
 	}
 	said := slices.Concat(flow(own), drained(own), overloaded(own), particular(own))
-	if len(said) == 0 {
-		return ""
+	switch all := r.Expectations; {
+	case len(said) > 0:
+		said = append(said, beside(own, others)...)
+	case len(own) > 0 && len(all) > 0 && r.Verdict().Outcome == Pass:
+		said = []string{expectation(all[len(all)-1])}
 	}
-	said = append(said, beside(own, others)...)
 	return plain(strings.Join(said, "; "))
 }
 
@@ -50,14 +53,10 @@ func flow(own []Run) (said []string) {
 // drained is about a backlog that was waited for.
 func drained(own []Run) []string {
 	took, ok := worst(own, "drain_s")
-	if !ok {
+	if !ok || own[0].IdealDrainS == nil {
 		return nil
 	}
-	text := fmt.Sprintf("%s sent all of it within %s", Own, seconds(took.value))
-	if ideal := own[0].IdealDrainS; ideal != nil {
-		text += fmt.Sprintf(", where the limit alone takes %s", seconds(*ideal))
-	}
-	return []string{text}
+	return []string{fmt.Sprintf("%s sent all of it within %s, where the limit alone takes %s", Own, seconds(took.value), seconds(*own[0].IdealDrainS))}
 }
 
 // overloaded is about the most that was offered.

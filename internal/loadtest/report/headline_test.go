@@ -40,6 +40,17 @@ func TestHeadline(t *testing.T) {
 			t.Errorf("headline = %q, want %q", got, c.want)
 		}
 	}
+	asked := &Report{
+		Runs:         []Run{run(Own, func(*Run) {})},
+		Expectations: []Expectation{{Text: "nothing lost", Of: Own, Met: new(true)}, {Text: "at most 1.3 × the cost", Of: Own, Met: new(true), Got: "1.05 ×"}},
+	}
+	if got, want := headline(asked), "chatclub: at most 1.3 × the cost (1.05 ×)"; got != want {
+		t.Errorf("headline without a figure of its own = %q, want the last expectation %q", got, want)
+	}
+	asked.Expectations[1].Met = nil
+	if got := headline(asked); got != "" {
+		t.Errorf("headline where the question is open = %q, want none", got)
+	}
 	if got, want := headline(sampleOverload()), "chatclub used 97.00 % of the limit; chatclub delivered 294 a second in time, of 3,000 offered; chatclub: worst goodput 294 /s"; got != want {
 		t.Errorf("headline = %q, want %q", got, want)
 	}

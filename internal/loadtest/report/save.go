@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Save writes everything that shows the reports into dir, which it makes.
@@ -97,8 +98,8 @@ func savePictures(dir string, r *Report) error {
 func telling(r *Report) (p picture, ok bool) {
 	compared := slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Strategy != r.Runs[0].Strategy })
 	all := charts(r)
-	if (compared || len(all) == 0) && len(comparison(r).Titles) > 0 {
-		return picture{"comparison.png", "Quota use and refusals compared"}, true
+	if bars := comparison(r); (compared || len(all) == 0) && len(bars.Titles) > 0 {
+		return picture{"comparison.png", "Compared: " + strings.Join(bars.Titles, ", ")}, true
 	}
 	if len(all) > 0 {
 		return picture{all[0].ID + ".png", all[0].Title}, true
