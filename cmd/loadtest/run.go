@@ -50,7 +50,6 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // run returns the exit code.
 func run(ctx context.Context, args []string, s streams) int {
 	code, err := command(ctx, args, s)
-	var wrong usageError
 	switch {
 	case err == nil:
 		return code
@@ -58,7 +57,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		return service.ExitOK
 	}
 	fmt.Fprintln(s.err, "loadtest:", service.OneLine(err))
-	if errors.As(err, &wrong) {
+	if _, wrong := errors.AsType[usageError](err); wrong {
 		return service.ExitSettings
 	}
 	return service.ExitFailure

@@ -137,7 +137,7 @@ func Find(paths ...string) ([]*Report, error) {
 func find(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		found := len(files)
-		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error { //nolint:gosec // the operator names the folder
+		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && (file == path || d.Name() == "report.json") {
 				files = append(files, file)
 			}
