@@ -142,7 +142,7 @@ func (p *parsed) run(ctx context.Context, r *report.Report, progress *progress, 
 			}
 		}
 	}
-	if r.Unfinished != "" {
+	if r.Unfinished != "" && ctx.Err() != nil {
 		r.Unfinished = fmt.Sprintf("stopped after %d of %d runs", len(r.Runs), all)
 	}
 	return r

@@ -86,7 +86,7 @@ func WriteHTML(w io.Writer, reports ...*Report) error {
 		"colours": func(st style) template.CSS { return template.CSS("--light:" + st.Light + ";--dark:" + st.Dark) }, //nolint:gosec // from style.go
 		"share":   func(v float64) template.CSS { return template.CSS(fmt.Sprintf("--share:%.4f", v)) },              //nolint:gosec // a number
 		"title":   func(c column) string { return c.title },
-		"own":     func(r *Run) bool { return r.Strategy == Own },
+		"own":     func(r *Run) bool { return r.Strategy == Own && !r.Baseline },
 		"state":   state,
 	}).ParseFS(pageFiles, "page/report.html")
 	if err != nil {

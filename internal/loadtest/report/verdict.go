@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 )
 
 // Outcome is what a report proves about this project's own dispatcher.
@@ -29,33 +30,28 @@ func (v Verdict) String() string { return string(v.Outcome) + ": " + v.Reason }
 // is; otherwise the runs must be there and their expectations known.
 func (r *Report) Verdict() Verdict {
 	wrong := r.wrong()
-	known, open := 0, (*Expectation)(nil)
-	for i := range r.Expectations {
-		if r.Expectations[i].Met != nil {
-			known++
-		} else if open == nil {
-			open = &r.Expectations[i]
-		}
-	}
-	all := len(r.Expectations)
+	all := r.Expectations
+	open := slices.IndexFunc(all, func(e Expectation) bool { return e.Met == nil })
 	switch {
 	case len(wrong) == 1:
 		return Verdict{Fail, wrong[0]}
 	case len(wrong) > 1:
 		return Verdict{Fail, fmt.Sprintf("%s, and %d more", wrong[0], len(wrong)-1)}
+	}
+	run := r.doubtful()
+	switch {
+	case run != nil && run.Status == Failed:
+		return Verdict{NoVerdict, doubt(run)}
 	case r.Unfinished != "":
 		return Verdict{NoVerdict, r.Unfinished}
-	}
-	if run := r.doubtful(); run != nil && (open != nil || run.Status == Failed) {
+	case run != nil && open >= 0:
 		return Verdict{NoVerdict, doubt(run)}
-	}
-	switch {
-	case open != nil:
-		return Verdict{NoVerdict, expectation(*open)}
-	case all == 0:
+	case open >= 0:
+		return Verdict{NoVerdict, expectation(all[open])}
+	case len(all) == 0:
 		return Verdict{NoVerdict, "nothing was expected: only runs of " + Own + " are judged"}
 	}
-	return Verdict{Pass, fmt.Sprintf("%d of %d expectations met", known, all)}
+	return Verdict{Pass, fmt.Sprintf("%d of %d expectations met", len(all), len(all))}
 }
 
 // wrong lists what was seen and should not have been.

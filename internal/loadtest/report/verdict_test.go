@@ -28,6 +28,7 @@ func TestVerdict(t *testing.T) {
 		{"doubtful, and nothing open", Report{Runs: []Run{ours(Inconclusive, "busy")}, Expectations: []Expectation{good}}, "PASS: 1 of 1 expectations met"},
 		{"others' machine was busy", Report{Runs: []Run{ours(Complete, ""), theirs(Inconclusive, "busy")}, Expectations: []Expectation{good}}, "PASS: 1 of 1 expectations met"},
 		{"one did not run", Report{Runs: []Run{ours(Complete, ""), theirs(Failed, "refused")}, Expectations: []Expectation{good}}, "NO VERDICT: other: refused"},
+		{"one did not run, and so others did not", Report{Unfinished: "1 of 9 has run", Runs: []Run{ours(Failed, "no broker")}}, "NO VERDICT: chatclub: no broker"},
 		{"stopped early", Report{Runs: []Run{ours(Interrupted, "stopped after 1s of 20s")}, Expectations: []Expectation{open}}, "NO VERDICT: stopped after 1s of 20s"},
 		{"some still to run", Report{Unfinished: "1 of 9 has run", Runs: []Run{ours(Complete, "")}, Expectations: []Expectation{good}}, "NO VERDICT: 1 of 9 has run"},
 		{"nobody knows", Report{Runs: []Run{ours(Complete, "")}, Expectations: []Expectation{good, open}}, "NO VERDICT: chatclub: open (5)"},
