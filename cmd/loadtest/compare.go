@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,25 +20,26 @@ import (
 	"chatclub/internal/service"
 )
 
-// runScenarios runs one scenario after another with chatclub's dispatcher.
-func runScenarios(ctx context.Context, args []string, s streams) error {
+// runScenarios runs one scenario after another with chatclub's dispatcher, and
+// returns the exit code of their verdicts.
+func runScenarios(ctx context.Context, args []string, s streams) (int, error) {
 	names, flags := splitScenarios(args)
 	if len(names) == 0 && asksHelp(flags) {
 		commonHelp(s.out, scenario.Own)
-		return nil
+		return service.ExitOK, nil
 	}
 	if len(names) == 0 {
-		return usagef("run: which scenario? See loadtest list")
+		return 0, usagef("run: which scenario? See loadtest list")
 	}
 	var all []*parsed
 	for _, name := range names { // all faults before the first run
 		x, err := findScenario(name)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		p, err := parse(x, flags, scenario.Own, s.out)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if len(names) > 1 && p.out != "" {
 			p.out = filepath.Join(p.out, name)
@@ -47,160 +47,149 @@ func runScenarios(ctx context.Context, args []string, s streams) error {
 		all = append(all, p)
 	}
 	if len(names) > 1 && all[0].json != "" {
-		return usagef("run: -json is for one scenario; -out has a folder for each")
+		return 0, usagef("run: -json is for one scenario; -out has a folder for each")
 	}
-	for _, p := range all {
-		if err := p.prepare(ctx); err != nil {
-			return err
-		}
-	}
-	var faults []error
-	for _, p := range all {
-		if ctx.Err() != nil {
-			break
-		}
-		faults = append(faults, p.run(ctx, args, s, "run"))
-	}
-	return errors.Join(faults...)
+	return runAll(ctx, args, s, "run", all)
 }
 
 // compareScenario runs a scenario with every strategy.
-func compareScenario(ctx context.Context, args []string, s streams) error {
+func compareScenario(ctx context.Context, args []string, s streams) (int, error) {
 	names, flags := splitScenarios(args)
 	if len(names) == 0 && asksHelp(flags) {
 		commonHelp(s.out, everyStrategy)
-		return nil
+		return service.ExitOK, nil
 	}
 	if len(names) != 1 {
-		return usagef("compare: one scenario, please; see loadtest list")
+		return 0, usagef("compare: one scenario, please; see loadtest list")
 	}
 	x, err := findScenario(names[0])
 	if err != nil {
-		return err
+		return 0, err
 	}
 	p, err := parse(x, flags, everyStrategy, s.out)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := p.prepare(ctx); err != nil {
-		return err
-	}
-	return p.run(ctx, args, s, "compare")
+	return runAll(ctx, args, s, "compare", []*parsed{p})
 }
 
-// run runs every strategy and part, and writes the report. Strategies that
-// cannot be run are told and left out.
-func (p *parsed) run(ctx context.Context, args []string, s streams, command string) error {
-	r := p.head(command, args)
+// runAll runs what was parsed. The exit code is that of the worst verdict; what
+// was stopped before it began has none.
+func runAll(ctx context.Context, args []string, s streams, command string, all []*parsed) (int, error) {
+	for _, p := range all {
+		if err := p.prepare(ctx); err != nil {
+			return 0, err
+		}
+		for _, note := range p.leftOut {
+			fmt.Fprintln(s.err, note)
+		}
+	}
+	progress := newProgress(s.err, all[0].quiet, all)
+	code := service.ExitOK
+	var faults []error
+	for i, p := range all {
+		if ctx.Err() != nil {
+			fmt.Fprintf(s.err, "loadtest: stopped before %s\n", p.scenario.Name)
+			code = worse(code, exitNoVerdict)
+			break
+		}
+		if i > 0 {
+			fmt.Fprintln(s.out)
+		}
+		r := p.run(ctx, p.head(command, args), progress, s)
+		faults = append(faults, p.write(r, s))
+		code = worse(code, exitCode(r.Verdict().Outcome))
+	}
+	return code, errors.Join(faults...)
+}
+
+// run runs every strategy and part. After each strategy the report is saved, so
+// that what ran is there whatever ends the program.
+func (p *parsed) run(ctx context.Context, r *report.Report, progress *progress, s streams) *report.Report {
 	if p.broker == memoryBroker && p.target == "" {
 		r.Notes = append(r.Notes, "CPU is of one process with dispatchers, broker, fake and load generator in it")
 	}
 	if p.common.Drain == 0 {
 		r.Notes = append(r.Notes, "where messages were left on the queues, operations and CPU have what these have cost so far in them")
 	}
-	var failed []error
-	for i, info := range p.list {
-		if info.NeedsRedis {
-			v, err := strategy.RedisVersion(ctx, p.redis)
-			if err != nil {
-				r.Notes = append(r.Notes, fmt.Sprintf("%s is left out: it needs a Redis server (-redis ADDRESS): %v", info.Name, err))
-				fmt.Fprintln(s.err, r.Notes[len(r.Notes)-1])
-				continue
-			}
-			r.Versions.Redis = v
-		}
+	r.Notes = append(r.Notes, p.leftOut...)
+	all := 0
+	for _, info := range p.list {
+		all += len(p.parts(info))
+	}
+	for _, info := range p.list {
 		if info.Caveat != "" {
 			r.Notes = append(r.Notes, info.Caveat)
 		}
-		runs, err := p.strategy(ctx, info, s)
+		runs := p.strategy(ctx, info, progress, s)
 		if p.version != "" {
 			r.Versions.Broker = p.version
 		}
 		r.Runs = append(r.Runs, runs...)
-		if info.Name == scenario.Own && len(runs) == len(p.set.Parts) {
+		if info.Name == scenario.Own && len(runs) == len(p.set.Parts) && !slices.ContainsFunc(runs, failed) {
 			r.Expectations = append(r.Expectations, p.set.Expect(runs)...)
 		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", info.Name, err))
+		r.Unfinished = ""
+		if len(r.Runs) < all {
+			r.Unfinished = fmt.Sprintf("%d of %d runs have ended so far", len(r.Runs), all)
 		}
 		if ctx.Err() != nil {
-			r.Notes = append(r.Notes, "stopped before its end")
 			break
 		}
-		if i < len(p.list)-1 { // whatever ends the program, what ran is there
-			so := *r
-			so.Notes = append(slices.Clone(r.Notes), "written while the next strategies were still to run")
-			if err := p.save(&so); err != nil {
-				return err
+		if len(r.Runs) < all {
+			if err := p.save(r); err != nil {
+				fmt.Fprintln(progress.rows, "not saved:", service.OneLine(err)) // it is tried again in the end
 			}
 		}
 	}
-	if err := p.write(r, s); err != nil {
-		return err
+	if r.Unfinished != "" && ctx.Err() != nil {
+		r.Unfinished = fmt.Sprintf("stopped after %d of %d runs", len(r.Runs), all)
 	}
-	if err := errors.Join(failed...); err != nil {
-		return err
-	}
-	return verdict(r)
+	return r
 }
 
-// verdict is an error when our own dispatcher lost something or an expectation
-// was not met. What others lose is their figure.
-func verdict(r *report.Report) error {
-	var faults []error
-	for i := range r.Runs {
-		run := &r.Runs[i]
-		if run.Strategy == scenario.Own && run.Lost != nil && *run.Lost > 0 {
-			faults = append(faults, fmt.Errorf("%s lost %d messages", run.Name(), *run.Lost))
+func failed(run report.Run) bool { return run.Status == report.Failed }
+
+// parts are the runs of a strategy: what others are measured against runs with
+// this project's alone.
+func (p *parsed) parts(info strategy.Info) (list []scenario.Part) {
+	for _, part := range p.set.Parts {
+		if !part.Baseline || info.Name == scenario.Own {
+			list = append(list, part)
 		}
 	}
-	for _, e := range r.Expectations {
-		if e.Met != nil && !*e.Met {
-			faults = append(faults, fmt.Errorf("%s: %s", e.Text, e.Got))
-		}
-	}
-	if len(faults) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", errNotMet, errors.Join(faults...))
+	return list
 }
 
-// strategy runs each part with one strategy. What ran is returned also when
-// something failed.
-func (p *parsed) strategy(ctx context.Context, info strategy.Info, s streams) ([]report.Run, error) {
+// strategy runs each part with one strategy, until one fails or ctx ends.
+func (p *parsed) strategy(ctx context.Context, info strategy.Info, progress *progress, s streams) (runs []report.Run) {
 	log := slog.New(slog.DiscardHandler)
 	if p.verbose {
-		log = slog.New(slog.NewTextHandler(s.err, nil))
+		log = slog.New(slog.NewTextHandler(progress.line.Above(s.err), nil))
 	}
-	var runs []report.Run
-	for _, part := range p.set.Parts {
-		if part.Baseline && info.Name != scenario.Own {
-			continue
-		}
+	for _, part := range p.parts(info) {
 		which := cmp.Or(part.Strategy, info.Name)
 		name := strings.TrimSuffix(which+", "+part.Label, ", ")
-		show := newProgress(s.err, name, p.quiet)
+		progress.begin(name, part.Plan)
 		run, err := trial.Run(ctx, trial.Config{
 			Plan: part.Plan, Open: p.open, Strategy: which, Via: p.common.Via, Secret: p.secret, Seed: p.common.Seed,
-			RedisURL: p.redis, Topology: p.topology(), Log: log, Progress: show.show,
+			RedisURL: p.redis, Topology: p.topology(), Log: log, Progress: progress.show,
 			Running: p.target != "", Pages: p.ids,
 		})
-		show.end()
 		run.Baseline = part.Baseline
 		if part.Label != "" {
 			run.Label = name
 		}
 		if err != nil {
-			run.Strategy, run.Replicas, run.Status = which, part.Plan.Replicas, report.Failed
-			run.Notes = append(run.Notes, service.OneLine(err))
-			return append(runs, run), err
+			run.Strategy, run.Replicas, run.Status, run.Reason = which, part.Plan.Replicas, report.Failed, service.OneLine(err)
 		}
+		progress.end(&run)
 		runs = append(runs, run)
-		if ctx.Err() != nil {
+		if err != nil || ctx.Err() != nil {
 			break
 		}
 	}
-	return runs, nil //nolint:nilerr // being stopped is no failure
+	return runs
 }
 
 // open makes the system that the flags ask for.
@@ -219,34 +208,8 @@ func (p *parsed) open(ctx context.Context, cfg fleet.Config) (fleet.Fleet, error
 	return f, nil
 }
 
-// write prints the table and writes the files that were asked for.
-func (p *parsed) write(r *report.Report, s streams) error {
-	if p.json != "-" {
-		if err := report.WriteTable(s.out, r); err != nil {
-			return err
-		}
-	}
-	err := p.save(r)
-	if p.json == "-" {
-		err = errors.Join(err, report.WriteCompact(s.out, r))
-	}
-	return err
-}
-
-// save writes the files that were asked for.
-func (p *parsed) save(r *report.Report) error {
-	var faults []error
-	if p.json != "" && p.json != "-" {
-		faults = append(faults, toFile(p.json, func(w io.Writer) error { return report.WriteCompact(w, r) }))
-	}
-	if p.out != "" {
-		faults = append(faults, report.Save(p.out, r))
-	}
-	return errors.Join(faults...)
-}
-
 // prepare finds out before the first run whether the files can be written that
-// are written after the last.
+// are written after the last, and which strategies cannot run.
 func (p *parsed) prepare(ctx context.Context) error {
 	var faults []error
 	if p.target != "" {
@@ -272,32 +235,27 @@ func (p *parsed) prepare(ctx context.Context) error {
 	if err := errors.Join(faults...); err != nil {
 		return usageError{fmt.Errorf("%s: %w", p.scenario.Name, err)}
 	}
+	p.leaveOut(ctx)
 	return nil
 }
 
-// writable reports whether a file can be made in a folder.
-func writable(flag, dir string) error {
-	f, err := os.CreateTemp(dir, ".loadtest-*")
-	if err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
+// leaveOut takes the strategies from the list that need a Redis server, where
+// none answers, and notes why.
+func (p *parsed) leaveOut(ctx context.Context) {
+	needsRedis := func(info strategy.Info) bool { return info.NeedsRedis }
+	if !slices.ContainsFunc(p.list, needsRedis) {
+		return
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name())) //nolint:gosec // made above
-}
-
-// toFile writes a file whole or not at all.
-func toFile(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".loadtest-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+	var err error
+	if p.redisVersion, err = strategy.RedisVersion(ctx, p.redis); err == nil {
+		return
 	}
-	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name) //nolint:gosec // the user's own file
+	for _, info := range p.list {
+		if info.NeedsRedis {
+			p.leftOut = append(p.leftOut, fmt.Sprintf("%s is left out: it needs a Redis server (-redis ADDRESS): %v", info.Name, err))
+		}
 	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name())) //nolint:gosec // made above
-	}
-	return nil
+	p.list = slices.DeleteFunc(p.list, needsRedis)
 }
 
 // parameters are the scenario's flags, as they were.

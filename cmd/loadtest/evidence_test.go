@@ -4,17 +4,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 // evidence runs docs/evidence/make.sh with a Go command that builds a program
-// which notes what it was told, and fails for the scenarios given.
-func evidence(t *testing.T, fails string, folders ...string) (code int, told []string, said string) {
+// which notes what it was told, and ends with an exit code for the scenario given.
+func evidence(t *testing.T, scenario string, ends int, folders ...string) (code int, told []string, said string) {
 	t.Helper()
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	program := "#!/bin/bash\necho \"$@\" >> " + log + "\n[[ \" " + fails + " \" != *\" $2 \"* ]]\n"
+	program := "#!/bin/bash\necho \"$@\" >> " + log + "\n[ \"$2\" != \"" + scenario + "\" ] || exit " + strconv.Itoa(ends) + "\n"
 	stub := "#!/bin/bash\n[ \"$1\" = build ] || exit 1\necho \"$@\" >> " + log + "\nwhile [ \"$1\" != -o ]; do shift; done\ncat > \"$2\" <<'END'\n" + program + "END\nchmod +x \"$2\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(stub), 0o700); err != nil {
 		t.Fatal(err)
@@ -33,23 +34,27 @@ func evidence(t *testing.T, fails string, folders ...string) (code int, told []s
 }
 
 // Whatever does not end as expected is told in the exit code, after all others
-// ran; so is a folder that needs a broker where none is named.
+// ran; so is a folder that needs a broker where none is named. One without a
+// verdict is told.
 func TestEvidenceTellsWhatWentWrong(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		fails   string
-		folders []string
-		code    int
-		ran     []string
+		scenario string
+		ends     int
+		folders  []string
+		code     int
+		ran      []string
+		last     string
 	}{
-		{"", []string{"saturate", "zipf"}, 0, []string{"compare saturate", "compare zipf"}},
-		{"saturate", []string{"saturate", "zipf"}, 1, []string{"compare saturate", "compare zipf"}},
-		{"zipf", []string{"saturate", "zipf"}, 1, []string{"compare saturate", "compare zipf"}},
-		{"", []string{"zipf", "scale-rabbitmq"}, 1, []string{"compare zipf"}},
+		{"", 0, []string{"saturate", "zipf"}, 0, []string{"compare saturate", "compare zipf"}, "== zipf"},
+		{"saturate", 1, []string{"saturate", "zipf"}, 1, []string{"compare saturate", "compare zipf"}, "not as expected: saturate"},
+		{"zipf", 1, []string{"saturate", "zipf"}, 1, []string{"compare saturate", "compare zipf"}, "not as expected: zipf"},
+		{"zipf", 3, []string{"saturate", "zipf"}, 0, []string{"compare saturate", "compare zipf"}, "no verdict: zipf"},
+		{"", 0, []string{"zipf", "scale-rabbitmq"}, 1, []string{"compare zipf"}, "not as expected: scale-rabbitmq"},
 	} {
-		code, told, said := evidence(t, tc.fails, tc.folders...)
-		if code != tc.code {
-			t.Errorf("make.sh %s, of which %q fail = %d, want %d: %s", tc.folders, tc.fails, code, tc.code, said)
+		code, told, said := evidence(t, tc.scenario, tc.ends, tc.folders...)
+		if code != tc.code || !strings.HasSuffix(said, tc.last+"\n") {
+			t.Errorf("make.sh %s, of which %q ends with %d = %d, %s; want %d, %s", tc.folders, tc.scenario, tc.ends, code, said, tc.code, tc.last)
 		}
 		if !strings.Contains(told[0], "-X chatclub/internal/loadtest/report.revision=") {
 			t.Errorf("built by %q, want the revision in it", told[0])

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -133,11 +134,18 @@ func (o *options) list() ([]strategy.Info, error) {
 	for name := range strings.SplitSeq(o.strategies, ",") {
 		info, ok := strategy.Find(strings.TrimSpace(name))
 		if !ok {
-			return nil, fmt.Errorf("-strategies: %.40q is unknown; see loadtest list", name)
+			return nil, fmt.Errorf("-strategies: %.40q is unknown%s; see loadtest list", name, suggest(name, strategyNames()))
 		}
 		list = append(list, info)
 	}
 	return list, nil
+}
+
+func strategyNames() (names []string) {
+	for _, info := range strategy.All() {
+		names = append(names, info.Name)
+	}
+	return names
 }
 
 // parsed is a scenario with its parameters.
@@ -150,6 +158,9 @@ type parsed struct {
 	list     []strategy.Info
 	ids      []string // of a deployment's pages
 	version  string   // the broker's, once it is known
+
+	redisVersion string   // where a strategy needs it
+	leftOut      []string // notes on strategies that cannot run
 }
 
 // parse reads the flags of one scenario.
@@ -166,7 +177,7 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 		p.flags.PrintDefaults()
 		return nil, flag.ErrHelp
 	case err != nil:
-		return nil, usageError{fmt.Errorf("%s: %w", s.Name, unused(err))}
+		return nil, usageError{fmt.Errorf("%s: %w", s.Name, p.explain(err))}
 	case p.flags.NArg() > 0:
 		return nil, usagef("%s: unexpected argument %.40q", s.Name, p.flags.Arg(0))
 	}
@@ -220,14 +231,34 @@ func why(s scenario.Scenario) string {
 	return "-target tests what runs there"
 }
 
-// unused says of a flag that the scenario does not have, and others do, that
-// setting it would change nothing.
-func unused(err error) error {
+// explain says more of a flag's error: what a duration without a unit should be,
+// and of a flag that others have and the scenario does not, that setting it would
+// change nothing.
+func (p *parsed) explain(err error) error {
+	var value, name string
+	if n, _ := fmt.Sscanf(err.Error(), "invalid value %q for flag -%s", &value, &name); n == 2 { // the error has no type
+		f := p.flags.Lookup(strings.TrimSuffix(name, ":"))
+		if _, wrong := strconv.ParseFloat(value, 64); f != nil && wrong == nil && isDuration(f) {
+			return fmt.Errorf("-%s: %s has no unit; want %ss?", f.Name, value, value)
+		}
+	}
 	name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
-	common := flag.NewFlagSet("", flag.ContinueOnError)
-	scenario.CommonFlags(common)
-	if !ok || common.Lookup(name) == nil {
+	if !ok {
 		return err
 	}
-	return fmt.Errorf("-%s: this scenario does not use it", name)
+	common := flag.NewFlagSet("", flag.ContinueOnError)
+	scenario.CommonFlags(common)
+	if common.Lookup(name) != nil {
+		return fmt.Errorf("-%s: this scenario does not use it", name)
+	}
+	return fmt.Errorf("-%s: there is no such flag; loadtest run %s -h lists them", name, p.scenario.Name)
+}
+
+func isDuration(f *flag.Flag) bool {
+	g, ok := f.Value.(flag.Getter)
+	if !ok {
+		return false
+	}
+	_, ok = g.Get().(time.Duration)
+	return ok
 }

@@ -18,7 +18,7 @@ func (p *parsed) head(command string, args []string) *report.Report {
 
 func (p *parsed) versions() report.Versions {
 	v := report.ThisBuild()
-	v.Broker = memoryBroker
+	v.Broker, v.Redis = memoryBroker, p.redisVersion
 	if p.broker != memoryBroker || p.target != "" {
 		v.Broker = "RabbitMQ"
 	}

@@ -7,7 +7,8 @@
 //	loadtest report DIR… [flags]
 //
 // It exits with 1 if messages were lost, or an expectation of this project's
-// own dispatcher was not met, and with 2 for wrong usage.
+// own dispatcher was not met, with 2 for wrong usage, and with 3 if the runs prove
+// nothing.
 package main
 
 import (

@@ -69,6 +69,11 @@ func TestListShowsEverything(t *testing.T) {
 			t.Errorf("list lacks strategy %s", s.Name)
 		}
 	}
+	for _, want := range []string{"start with: loadtest run saturate", "run: about 0:24, compare: about 3:36"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("list lacks %q", want)
+		}
+	}
 	if r.code != 0 {
 		t.Errorf("list = %d, want 0", r.code)
 	}
@@ -79,8 +84,8 @@ func TestListShowsEverything(t *testing.T) {
 func TestCompareWritesJSON(t *testing.T) {
 	t.Parallel()
 	r := virtual(t, time.Hour, "compare", "saturate", "-replicas", "2", "-duration", "6s", "-strategies", "chatclub,naive", "-json", "-")
-	if r.code != 0 {
-		t.Fatalf("compare = %d, %s, want 0", r.code, r.err)
+	if r.code != 0 || !strings.Contains(r.err, "saturate: PASS: 6 of 6 expectations met") {
+		t.Fatalf("compare = %d, %s, want 0 and the verdict", r.code, r.err)
 	}
 	var got struct {
 		Schema   int
@@ -129,6 +134,12 @@ func TestInterruptWritesTheReport(t *testing.T) {
 	if err != nil {
 		t.Fatalf("no report: %v; the program said %s", err, r.err)
 	}
+	if verdict := "NO VERDICT: stopped after 1 of 2 runs"; r.code != 3 || !strings.HasPrefix(r.out, verdict+"\n") || found[0].Verdict().String() != verdict {
+		t.Errorf("compare = %d, %q, and the report %q, want 3 and %q", r.code, r.out, found[0].Verdict(), verdict)
+	}
+	if want := "report: " + filepath.Join(dir, "report.html") + "\n"; !strings.HasSuffix(r.out, "\n"+want) {
+		t.Errorf("compare ends with %q, want %q", r.out, want)
+	}
 	runs := found[0].Runs
 	if len(runs) != 1 || runs[0].Status != report.Interrupted || *runs[0].Sent < 500 || *runs[0].Lost != 0 {
 		t.Errorf("runs = %+v, want one, interrupted, with 500 sent at least and none lost", runs)
@@ -148,8 +159,40 @@ func TestInterruptWritesTheReport(t *testing.T) {
 func TestUnmetExpectationIsExitCode1(t *testing.T) {
 	t.Parallel()
 	r := virtual(t, time.Hour, "run", "saturate", "-duration", "4s", "-latency", "fixed:9s", "-quiet")
-	if r.code != 1 || !strings.Contains(r.err, "quota used at least 97.5 %") || !strings.Contains(r.out, "NOT MET") {
-		t.Errorf("run = %d, %q, want 1 and the expectation", r.code, r.err)
+	if r.code != 1 || !strings.HasPrefix(r.out, "FAIL: chatclub: quota used at least 97.5 %") || !strings.Contains(r.out, "NOT MET") || r.err != "" {
+		t.Errorf("run = %d, %q, %q, want 1 and the expectation", r.code, r.out, r.err)
+	}
+}
+
+// A broker that cannot be reached is the only line, and its exit code is neither
+// that of success nor that of a failure of chatclub.
+func TestNoBrokerIsNoVerdict(t *testing.T) {
+	t.Parallel()
+	r := loadtest(t.Context(), "run", "saturate", "-broker", "amqp://127.0.0.1:1/")
+	line, rest, _ := strings.Cut(r.out, "\n")
+	if r.code != 3 || !strings.HasPrefix(line, "NO VERDICT: chatclub: ") || !strings.Contains(line, "127.0.0.1:1") || rest != "" || r.err != "" {
+		t.Errorf("run = %d, %q, %q, want 3 and one line", r.code, r.out, r.err)
+	}
+}
+
+// Of several scenarios the worst verdict is the exit code's, a failure before none.
+func TestWorstVerdictIsTheExitCode(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		outcomes []report.Outcome
+		want     int
+	}{
+		{[]report.Outcome{report.Pass, report.Pass}, 0},
+		{[]report.Outcome{report.Pass, report.NoVerdict, report.Pass}, 3},
+		{[]report.Outcome{report.NoVerdict, report.Fail, report.NoVerdict}, 1},
+	} {
+		code := 0
+		for _, o := range tc.outcomes {
+			code = worse(code, exitCode(o))
+		}
+		if code != tc.want {
+			t.Errorf("exit code of %q = %d, want %d", tc.outcomes, code, tc.want)
+		}
 	}
 }
 
@@ -190,6 +233,14 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		{"run saturate -pages-file x", "-pages-file"},
 		{"run limit-change -limit 1", "-to"},
 		{"run -quiet", "which scenario"},
+		{"run satrate", "did you mean saturate?"},
+		{"compare scael", "did you mean scale?"},
+		{"rum saturate", "did you mean run?"},
+		{"compare saturate -strategies nave", "did you mean naive?"},
+		{"run saturate -duration 20", "-duration: 20 has no unit; want 20s?"},
+		{"run saturate -warm=1.5", "want 1.5s?"},
+		{"run saturate -duration soon", "-duration"},
+		{"run saturate -wings 2", "-wings: there is no such flag; loadtest run saturate -h lists them"},
 		{"report", "folders"},
 		{"report -in x", "-in"},
 	} {
@@ -273,8 +324,8 @@ func TestEachStrategyIsSaved(t *testing.T) {
 		if err != nil {
 			t.Fatalf("no report after the first strategy: %v", err)
 		}
-		if r := found[0]; len(r.Runs) != 1 || r.Runs[0].Status != report.Complete || !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "still to run") }) {
-			t.Errorf("report after the first strategy: %d runs, notes %q, want one complete and a word on the rest", len(r.Runs), r.Notes)
+		if r := found[0]; len(r.Runs) != 1 || r.Runs[0].Status != report.Complete || r.Unfinished != "1 of 2 runs have ended so far" {
+			t.Errorf("report after the first strategy: %d runs, unfinished %q, want one complete and a word on the rest", len(r.Runs), r.Unfinished)
 		}
 		if raw, err := os.ReadFile(compact); err != nil || !strings.Contains(string(raw), `"strategy":"chatclub"`) {
 			t.Errorf("compact file after the first strategy = %q, %v, want the run", raw, err)
@@ -286,8 +337,8 @@ func TestEachStrategyIsSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := found[0]; len(r.Runs) != 2 || slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "still to run") }) {
-		t.Errorf("report in the end: %d runs, notes %q, want 2 and no word on a rest", len(r.Runs), r.Notes)
+	if r := found[0]; len(r.Runs) != 2 || r.Unfinished != "" {
+		t.Errorf("report in the end: %d runs, unfinished %q, want 2 and no word on a rest", len(r.Runs), r.Unfinished)
 	}
 }
 
@@ -314,8 +365,8 @@ func TestBaselineIsInTheReport(t *testing.T) {
 func TestNoRedisIsTold(t *testing.T) {
 	t.Parallel()
 	r := loadtest(t.Context(), "compare", "saturate", "-duration", "1s", "-strategies", "naive,redis", "-redis", "redis://127.0.0.1:1/0", "-quiet")
-	if r.code != 0 || !strings.Contains(r.err, "redis is left out: it needs a Redis server") || !strings.Contains(r.out, "naive") {
-		t.Errorf("compare = %d, %q, %q, want 0, a word on Redis, and naive's run", r.code, r.out, r.err)
+	if r.code != 3 || !strings.Contains(r.err, "redis is left out: it needs a Redis server") || !strings.Contains(r.out, "naive") {
+		t.Errorf("compare = %d, %q, %q, want no verdict on chatclub, a word on Redis, and naive's run", r.code, r.out, r.err)
 	}
 }
 
@@ -355,7 +406,7 @@ func onlyRun(t *testing.T, dir, said string) report.Run {
 // the programs: a run that is starved of the machine knows it.
 func machine(run report.Run) string {
 	if run.Status == report.Inconclusive {
-		return fmt.Sprintf("STARVED MACHINE, this says nothing about the programs: %q", run.Notes)
+		return fmt.Sprintf("STARVED MACHINE, this says nothing about the programs: %s", run.Reason)
 	}
 	return fmt.Sprintf("the machine is not starved; notes %q", run.Notes)
 }

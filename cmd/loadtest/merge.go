@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"chatclub/internal/loadtest/report"
 )
@@ -56,5 +57,9 @@ func mergeReports(args []string, s streams) error {
 	if *out == "" {
 		return nil
 	}
-	return report.Save(*out, merged...)
+	if err := report.Save(*out, merged...); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, "report:", filepath.Join(*out, "report.html"))
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"chatclub/internal/loadtest/report"
 	"chatclub/internal/loadtest/scenario"
 	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/service"
@@ -30,74 +31,110 @@ const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a
   loadtest run SCENARIO -h             the flags, with the scenario's own defaults
   loadtest -version                    what this program was built from
 
-Flags may stand before or behind names.
+Flags may stand before or behind names. Exit codes of run and compare:
+
+  0  PASS: chatclub did all that the scenario expects
+  1  FAIL: it did not, or messages were lost; or an error
+  2  wrong usage
+  3  NO VERDICT: the runs prove nothing, as on a busy machine, or were stopped
 `
+
+// exitNoVerdict is neither success nor failure: nothing was proven.
+const exitNoVerdict = 3
 
 // usageError is the caller's fault: exit code 2.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errNotMet is how a run ends that found something wrong: exit code 1. What it
-// was has been printed.
-var errNotMet = errors.New("not as expected")
-
 // run returns the exit code.
 func run(ctx context.Context, args []string, s streams) int {
-	err := command(ctx, args, s)
-	var wrong usageError
+	code, err := command(ctx, args, s)
 	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
+	case err == nil:
+		return code
+	case errors.Is(err, flag.ErrHelp):
 		return service.ExitOK
-	case errors.As(err, &wrong):
-		fmt.Fprintln(s.err, "loadtest:", service.OneLine(err))
-		return service.ExitSettings
 	}
 	fmt.Fprintln(s.err, "loadtest:", service.OneLine(err))
+	if _, wrong := errors.AsType[usageError](err); wrong {
+		return service.ExitSettings
+	}
 	return service.ExitFailure
 }
 
-func command(ctx context.Context, args []string, s streams) error {
+// exitCode is that of a verdict.
+func exitCode(o report.Outcome) int {
+	switch o {
+	case report.Pass:
+		return service.ExitOK
+	case report.Fail:
+		return service.ExitFailure
+	case report.NoVerdict:
+	}
+	return exitNoVerdict
+}
+
+// worse returns the exit code of the worse of two verdicts.
+func worse(a, b int) int {
+	if a == service.ExitFailure || b == service.ExitFailure {
+		return service.ExitFailure
+	}
+	return max(a, b)
+}
+
+// command runs what the first argument says. Where err is nil, code is the exit
+// code.
+func command(ctx context.Context, args []string, s streams) (code int, err error) {
 	if len(args) == 0 {
 		fmt.Fprint(s.err, usage)
-		return usagef("no command")
+		return 0, usagef("no command")
 	}
 	name, args := args[0], args[1:]
 	switch name {
 	case "-version", "--version":
 		fmt.Fprintln(s.out, service.Version("loadtest"))
-		return nil
+		return service.ExitOK, nil
 	case "list":
 		if asksHelp(args) {
 			fmt.Fprint(s.out, usage)
-			return nil
+			return service.ExitOK, nil
 		}
 		if len(args) > 0 {
-			return usagef("list: unexpected argument %.40q", args[0])
+			return 0, usagef("list: unexpected argument %.40q", args[0])
 		}
-		return list(s.out)
+		return service.ExitOK, list(s.out)
 	case "run":
 		return runScenarios(ctx, args, s)
 	case "compare":
 		return compareScenario(ctx, args, s)
 	case "report":
-		return mergeReports(args, s)
+		return service.ExitOK, mergeReports(args, s)
 	case "-h", "-help", "--help", "help":
 		fmt.Fprint(s.out, usage)
-		return nil
+		return service.ExitOK, nil
 	}
 	if child, ok := children()[name]; ok {
-		return child(ctx, args, s)
+		return service.ExitOK, child(ctx, args, s)
 	}
-	return usagef("%.40q is none of list, run, compare and report", name)
+	return 0, usagef("%.40q is none of list, run, compare and report%s", name, suggest(name, []string{"list", "run", "compare", "report"}))
 }
 
-// list prints both tables.
+// list prints both tables, and how long each scenario takes.
 func list(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("scenarios:\n")
+	b.WriteString("start with: loadtest run saturate -out report\n\nscenarios:\n")
 	for _, x := range scenario.All() {
-		fmt.Fprintf(&b, "  %-18s %s\n  %-18s from: %s\n", x.Name, x.Title, "", x.Source)
+		_, build := x.Flags(flag.NewFlagSet(x.Name, flag.ContinueOnError))
+		set, err := build()
+		if err != nil {
+			return fmt.Errorf("list %s: %w", x.Name, err)
+		}
+		takes := "run: about " + clock(set.Takes(1))
+		if !x.OwnOnly {
+			takes += ", compare: about " + clock(set.Takes(len(strategy.All())))
+		}
+		fmt.Fprintf(&b, "  %-18s %s\n  %-18s %s\n  %-18s from: %s\n", x.Name, x.Title, "", takes, "", x.Source)
 	}
 	b.WriteString("\nstrategies:\n")
 	for _, x := range strategy.All() {
@@ -187,5 +224,5 @@ func findScenario(name string) (scenario.Scenario, error) {
 	for _, x := range scenario.All() {
 		names = append(names, x.Name)
 	}
-	return s, usagef("scenario %.40q is none of %s", name, strings.Join(names, ", "))
+	return s, usagef("scenario %.40q is none of %s%s", name, strings.Join(names, ", "), suggest(name, names))
 }

@@ -81,10 +81,11 @@ const (
 // limitStyle is how limits and ideals look.
 var limitStyle = style{Light: "#20242b", Dark: "#f2f4f7", Dash: []float64{4, 3}, Width: 1.25}
 
-// charts returns those that the report has figures for.
+// charts returns those that the report has figures for, first the one that says
+// most.
 func charts(r *Report) []chart {
 	var out []chart
-	for _, of := range []func(*Report) chart{sendsChart, refusalsChart, latencyChart, curveChart} {
+	for _, of := range []func(*Report) chart{curveChart, sendsChart, refusalsChart, latencyChart} {
 		c := of(r)
 		for _, p := range c.Panels {
 			for i := range p.Lines {
@@ -100,12 +101,13 @@ func charts(r *Report) []chart {
 
 // sendsChart shows sends against the limit, a panel for each run.
 func sendsChart(r *Report) chart {
-	c := chart{ID: "sends", Title: "Sends against the limit", Shared: true, About: "For each run, how many messages were accepted in each step, and how many the limit allowed."}
+	c := chart{ID: "sends", Title: "Sends", Shared: true, About: "Messages accepted, by seconds since the start."}
 	eachSeries(r, func(name string, st style, s *Series) {
 		p := panel{Title: name, X: axis{Label: "seconds since the start"}, Y: axis{Label: "accepted" + per(s.StepMS)}}
 		x := steps(s)
 		p.Lines = append(p.Lines, line{Name: "accepted", Style: solid(st), Role: measured, X: x, Y: held(floats(s.Sent)), Step: true})
 		if len(s.Limit) > 0 {
+			c.Title, c.About = "Sends against the limit", "Messages accepted, filled, and how many the limit allowed, dashed, by seconds since the start."
 			p.Lines = append(p.Lines, line{Name: "limit", Style: limitStyle, Role: reference, X: x, Y: held(s.Limit), Step: true})
 		}
 		c.Panels = append(c.Panels, p)
@@ -117,7 +119,7 @@ func sendsChart(r *Report) chart {
 // refusalsChart shows refusals, a panel for each run. They span four orders of
 // magnitude, and most runs should have none.
 func refusalsChart(r *Report) chart {
-	c := chart{ID: "refusals", Title: "Refused calls", Shared: true, About: "For each run, how many calls were refused in each step, on a logarithmic scale that has a zero."}
+	c := chart{ID: "refusals", Title: "Refused calls", Shared: true, About: "Calls refused by seconds since the start, on a logarithmic scale that has a zero."}
 	eachSeries(r, func(name string, st style, s *Series) {
 		if len(s.Refused) == 0 {
 			return

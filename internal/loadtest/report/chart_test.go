@@ -126,7 +126,7 @@ func TestNoPictureOfWhatIsUnknown(t *testing.T) {
 	if got := all[0].Panels[0].Y.Label; got != "accepted per 100 ms" {
 		t.Errorf("axis = %q, want accepted per 100 ms", got)
 	}
-	if bars := comparison(r); len(bars) != 0 {
+	if bars := comparison(r); len(bars.Titles) != 0 {
 		t.Errorf("bars = %+v, want none", bars)
 	}
 }
@@ -136,18 +136,25 @@ func TestBars(t *testing.T) {
 	r := sampleSaturate()
 	r.Runs[5].RefusedPerSent = nil
 	bars := comparison(r)
-	if len(bars) != 2 || len(bars[0].Bars) != 9 {
-		t.Fatalf("bars = %+v, want two charts of nine", bars)
+	if len(bars.Titles) != 2 || len(bars.Rows) != 9 {
+		t.Fatalf("bars = %+v, want two figures of nine runs", bars)
 	}
-	use, refused := bars[0].Bars, bars[1].Bars
-	if use[8].Text != "98.01 %" || use[8].Share != .9801 {
-		t.Errorf("chatclub's quota = %s, %v long, want 98.01 %%, 0.9801", use[8].Text, use[8].Share)
+	use := func(i int) bar { return bars.Rows[i].Bars[0] }
+	refused := func(i int) bar { return bars.Rows[i].Bars[1] }
+	if use(8).Text != "98.01 %" || use(8).Share != .9801 {
+		t.Errorf("chatclub's quota = %s, %v long, want 98.01 %%, 0.9801", use(8).Text, use(8).Share)
 	}
-	if refused[0].Share != 1 || refused[2].Share != 0 || refused[3].Share <= 0 {
-		t.Errorf("bars of 807 %%, 0 and 0.02 %% = %v, %v, %v, want 1, 0 and a little", refused[0].Share, refused[2].Share, refused[3].Share)
+	if refused(0).Share != 1 || refused(2).Share != 0 || refused(3).Share <= 0 {
+		t.Errorf("bars of 807 %%, 0 and 0.02 %% = %v, %v, %v, want 1, 0 and a little", refused(0).Share, refused(2).Share, refused(3).Share)
 	}
-	if refused[5].Text != "–" || refused[5].Share != 0 {
-		t.Errorf("bar of an unknown figure = %s, %v, want – and none", refused[5].Text, refused[5].Share)
+	if refused(5).Text != "–" || refused(5).Share != 0 {
+		t.Errorf("bar of an unknown figure = %s, %v, want – and none", refused(5).Text, refused(5).Share)
+	}
+	for i := range r.Runs {
+		r.Runs[i].RefusedPerSent = new(0.)
+	}
+	if got := comparison(r).Titles; !slices.Equal(got, []string{"limit used"}) {
+		t.Errorf("figures where no run was refused a call = %q, want no empty bars", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,11 +42,32 @@ func number(v float64) string {
 	return grouped(math.Round(v))
 }
 
+// unit chooses how to show the figures of a column: all in one unit.
+type unit func(all []float64) func(float64) string
+
+// fixed is the unit of figures that have but one.
+func fixed(format func(float64) string) unit {
+	return func([]float64) func(float64) string { return format }
+}
+
+// latencies shows milliseconds, as seconds where there is a whole one and none is
+// below a hundredth.
+func latencies(all []float64) func(float64) string {
+	if len(all) == 0 || slices.Max(all) < 999.5 || slices.Min(all) < 10 {
+		return milliseconds
+	}
+	digits := 1
+	if slices.Min(all) < 1000 {
+		digits = 2
+	}
+	return func(v float64) string { return strconv.FormatFloat(v/1000, 'f', digits, 64) + " s" }
+}
+
+// latency shows one alone.
+func latency(v float64) string { return latencies([]float64{v})(v) }
+
 func milliseconds(v float64) string {
-	switch {
-	case v >= 9999.5:
-		return seconds(v / 1000)
-	case v < 9.95:
+	if v < 9.95 {
 		return strconv.FormatFloat(v, 'f', 1, 64) + " ms"
 	}
 	return grouped(math.Round(v)) + " ms"
@@ -60,14 +82,23 @@ func seconds(v float64) string {
 	return grouped(math.Round(v)) + " s"
 }
 
-func bytesize(v float64) string {
-	unit := 0
-	for v >= 1023.5 && unit < 3 {
-		v /= 1024
-		unit++
+// sizes shows bytes in the unit of the largest.
+func sizes(all []float64) func(float64) string {
+	top := 0.0
+	if len(all) > 0 {
+		top = slices.Max(all)
 	}
-	return number(v) + " " + [...]string{"B", "KiB", "MiB", "GiB"}[unit]
+	unit, name := 1.0, "B"
+	for _, next := range []string{"KiB", "MiB", "GiB"} {
+		if top/unit < 1023.5 {
+			break
+		}
+		unit, name = unit*1024, next
+	}
+	return func(v float64) string { return number(v/unit) + " " + name }
 }
+
+func bytesize(v float64) string { return sizes([]float64{v})(v) }
 
 // grouped shows a whole number with a comma between thousands.
 func grouped(v float64) string {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -33,14 +34,17 @@ type section struct {
 	ID       string
 	Heading  string
 	Report   *Report
-	Columns  []string
-	Rows     []row
-	Bars     []barChart
-	Charts   []hosted
+	Verdict  Verdict
+	Headline string
+	Bars     barChart
+	Charts   []hosted // what is seen at once
+	More     []hosted // and what is folded
+	Short    table
+	All      table
+	Met      string
 	Details  []detail
 	Facts    []Parameter
 	Notes    []string
-	Met, All int
 }
 
 // hosted is a chart and the id of the element that it is drawn in.
@@ -63,7 +67,7 @@ func WriteHTML(w io.Writer, reports ...*Report) error {
 	for i, r := range reports {
 		s := newSection(fmt.Sprintf("report-%d", i+1), r)
 		data.Sections = append(data.Sections, s)
-		data.Charts = append(data.Charts, s.Charts...)
+		data.Charts = append(data.Charts, slices.Concat(s.Charts, s.More)...)
 	}
 	var files [5]string
 	for i, name := range []string{"uplot/uPlot.min.css", "page.css", "uplot/LICENSE", "uplot/uPlot.iife.min.js", "page.js"} {
@@ -78,10 +82,12 @@ func WriteHTML(w io.Writer, reports ...*Report) error {
 	data.Scripts = []template.JS{template.JS(library), template.JS(files[4])} //nolint:gosec // our own files
 	data.Policy = policy(library, files[4])
 	page, err := template.New("report.html").Funcs(template.FuncMap{
-		"verdict": verdict, "expectation": expectation, "whole": func(n int) string { return whole(float64(n)) },
+		"outcome": outcome, "expectation": expectation,
 		"colours": func(st style) template.CSS { return template.CSS("--light:" + st.Light + ";--dark:" + st.Dark) }, //nolint:gosec // from style.go
 		"share":   func(v float64) template.CSS { return template.CSS(fmt.Sprintf("--share:%.4f", v)) },              //nolint:gosec // a number
-		"join":    strings.Join,
+		"title":   func(c column) string { return c.title },
+		"own":     func(r *Run) bool { return r.Strategy == Own && !r.Baseline },
+		"state":   state,
 	}).ParseFS(pageFiles, "page/report.html")
 	if err != nil {
 		return fmt.Errorf("write HTML: %w", err)
@@ -93,23 +99,32 @@ func WriteHTML(w io.Writer, reports ...*Report) error {
 }
 
 func newSection(id string, r *Report) section {
-	s := section{ID: id, Heading: heading(r), Report: r, Bars: comparison(r), Details: details(r), Facts: facts(r)}
-	cols, rows := compare(r)
-	s.Rows = rows
-	for _, c := range cols {
-		s.Columns = append(s.Columns, c.title)
+	all := compare(r)
+	s := section{
+		ID: id, Heading: heading(r), Report: r, Verdict: r.Verdict(), Headline: headline(r), Bars: comparison(r),
+		Short: all.short(), All: all, Met: met(r.Expectations), Details: details(r), Facts: facts(r), Notes: slices.Concat(reasons(r), notes(r)),
 	}
-	s.Notes = notes(r, s.Rows)
-	for _, c := range charts(r) {
-		s.Charts = append(s.Charts, hosted{id + "-" + c.ID, c})
-	}
-	for _, e := range r.Expectations {
-		s.All++
-		if e.Met != nil && *e.Met {
-			s.Met++
+	for i, c := range charts(r) {
+		h := hosted{id + "-" + c.ID, c}
+		if i == 0 {
+			s.Charts = append(s.Charts, h)
+		} else {
+			s.More = append(s.More, h)
 		}
 	}
 	return s
+}
+
+// state is the class of a verdict's colour.
+func state(v Verdict) string {
+	switch v.Outcome {
+	case Pass:
+		return "good"
+	case Fail:
+		return "bad"
+	case NoVerdict:
+	}
+	return "open"
 }
 
 // policy lets the page run these scripts and nothing else. It sends no

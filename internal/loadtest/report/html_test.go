@@ -86,6 +86,13 @@ func checkInk(t *testing.T, b *tab, dark bool, reports ...*Report) {
 	}
 }
 
+// unfold opens all that is folded away.
+func unfold(b *tab) {
+	b.t.Helper()
+	b.run("open all", chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach(d => d.open = true)`))
+	b.run("see it", frame())
+}
+
 // frame waits until what has changed is drawn.
 func frame() chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))`, chromedp.EvalAwaitPromise)
@@ -105,6 +112,7 @@ func TestPage(t *testing.T) {
 	r := sampleSaturate()
 	b := openTab(t, pageOf(t, r), desktop)
 	checkWidth(t, b, desktop)
+	unfold(b)
 	checkInk(t, b, false, r)
 	const background = `getComputedStyle(document.body).backgroundColor`
 	if got := eval[string](b, background); got != "rgb(244, 245, 247)" {
@@ -121,7 +129,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("main headings = %d, want 1", got)
 	}
 	text := eval[string](b, `document.body.innerText`)
-	for _, want := range []string{r.Command, r.Source, "NOT MET", "98.01 %", "linux/amd64, 2 CPUs", "0123456789ab", "stopped by Ctrl-C after 20 s"} {
+	for _, want := range []string{r.Command, r.Source, "NOT MET", "98.01 %", "linux/amd64, 2 CPUs", "0123456789ab", "stopped after 20s of 40s"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -130,6 +138,25 @@ func TestPage(t *testing.T) {
 		!(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") && document.getElementById(e.getAttribute("aria-labelledby")) || e.textContent.trim())).map(e => e.outerHTML)`)
 	if len(unnamed) > 0 {
 		t.Errorf("elements without a name: %q", unnamed)
+	}
+}
+
+// The first screen has the verdict, what the figures say and the picture of it;
+// then come the sends, the table, what was expected, and the notes. No table is
+// cut off, also where all is unfolded.
+func TestPageTellsTheConclusionFirst(t *testing.T) {
+	t.Parallel()
+	screen := view{width: 1440, height: 900, scale: 1}
+	b := openTab(t, pageOf(t, sampleSaturate()), screen)
+	b.run("see it", frame())
+	const bottoms = `[".verdict", ".headline", ".bars", ".panels", ".scroll", ".expected", ".notes"].map(s => Math.round(document.querySelector(s).getBoundingClientRect().bottom))`
+	got := eval[[]int](b, bottoms)
+	if !slices.IsSorted(got) || got[2] > int(screen.height) {
+		t.Errorf("verdict, headline, bars, sends, table, expectations and notes end at %v, want one below the other, the bars on the first screen", got)
+	}
+	unfold(b)
+	if cut := eval[[]string](b, `[...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.getAttribute("aria-labelledby"))`); len(cut) > 0 {
+		t.Errorf("tables that are cut off at %d pixels: %q", screen.width, cut)
 	}
 }
 
@@ -166,8 +193,12 @@ func TestPageOnASmallScreen(t *testing.T) {
 	all := []*Report{sampleSaturate(), sampleOverload(), sampleHostile()}
 	b := openTab(t, pageOf(t, all...), handheld)
 	checkWidth(t, b, handheld)
+	b.run("see it", frame())
+	if tall := eval[int](b, `document.querySelector("#report-1").offsetHeight`); tall > 4000 {
+		t.Errorf("height of a report of nine runs = %d, want at most 4000", tall)
+	}
+	unfold(b)
 	checkInk(t, b, true, all...)
-	b.run("open all tables", chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach(d => d.open = true)`))
 	checkWidth(t, b, handheld)
 	if n := eval[int](b, `document.querySelectorAll("img, section script, nav script").length`); n != 0 {
 		t.Errorf("pictures and scripts from texts = %d, want 0", n)
@@ -188,27 +219,19 @@ func TestPageOnASmallScreen(t *testing.T) {
 	b.mu.Unlock()
 }
 
-// TestScreenshots takes the pictures of a report. With UPDATE_SCREENSHOTS set
-// it keeps them in docs/; SCREENSHOT_REPORT names the report.json to show
-// instead of the sample.
+// TestScreenshots takes the pictures of a report: the first screen on a desk and
+// on a phone. With UPDATE_SCREENSHOTS set it keeps them in docs/.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
-	reports := []*Report{sampleSaturate()}
-	if path := os.Getenv("SCREENSHOT_REPORT"); path != "" {
-		found, err := Find(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reports = Merge(found...)
+	docs := filepath.Join("..", "..", "..", "docs")
+	found, err := Find(filepath.Join(docs, "evidence", "saturate"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	page := pageOf(t, reports...)
-	tall := desktop
-	tall.height = 1700 // down to the first charts
-	for name, v := range map[string]view{"report.png": tall, "report-phone.png": handheld} {
+	page := pageOf(t, found...)
+	for name, v := range map[string]view{"report.png": {width: 1440, height: 900, scale: 1}, "report-phone.png": handheld} {
 		b := openTab(t, page, v)
-		if name == "report-phone.png" {
-			b.run("scroll to the charts", chromedp.Evaluate[chromedp.Void](`document.querySelector(".bars").scrollIntoView()`), frame())
-		}
+		b.run("see it", frame())
 		png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {
 			t.Fatalf("take a picture: %v", err)
@@ -217,7 +240,7 @@ func TestScreenshots(t *testing.T) {
 			t.Errorf("picture %s has %d bytes, want more than an empty page has", name, len(png))
 		}
 		if os.Getenv("UPDATE_SCREENSHOTS") != "" {
-			if err := os.WriteFile(filepath.Join("..", "..", "..", "docs", name), png, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(docs, name), png, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -13,53 +14,33 @@ type picture struct {
 	Title string
 }
 
-// WriteMarkdown writes r as report.md: the comparison, the best of a column in
-// bold, what was expected, the figures behind the pictures, and how to run it
-// again. Of the pictures that Save writes beside it, it shows the one that tells
-// most.
+// WriteMarkdown writes r as report.md: the verdict and what the figures say, the
+// one of the pictures that Save writes beside it that tells most, the scenario's
+// own columns, what was expected, then all figures, how to run it again, and the
+// notes.
 func WriteMarkdown(w io.Writer, r *Report) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "# %s\n\n", escaped(heading(r)))
 	if r.Source != "" {
 		fmt.Fprintf(b, "From: %s\n\n", escaped(r.Source))
 	}
-	cols, rows := compare(r)
-	head := []string{"run", "replicas"}
-	for _, c := range cols {
-		head = append(head, escaped(c.title))
-	}
-	lines := make([][]string, 0, len(rows))
-	for _, row := range rows {
-		line := []string{escaped(row.Name), whole(float64(row.Run.Replicas))}
-		for _, c := range row.Cells {
-			text := escaped(c.Text)
-			if c.Best {
-				text = "**" + text + "**"
-			}
-			line = append(line, text)
-		}
-		lines = append(lines, line)
-	}
-	markdownTable(b, head, lines, 1)
-	fmt.Fprintf(b, "%s\n\n", winners)
-	if len(r.Expectations) > 0 {
-		fmt.Fprint(b, "## Expected\n\n")
-		for _, e := range r.Expectations {
-			fmt.Fprintf(b, "- **%s**: %s\n", verdict(e.Met), escaped(expectation(e)))
-		}
-		fmt.Fprintln(b)
-	}
-	if n := notes(r, rows); len(n) > 0 {
-		fmt.Fprint(b, "## Notes\n\n")
-		for _, n := range n {
-			fmt.Fprintf(b, "- %s\n", escaped(n))
-		}
-		fmt.Fprintln(b)
+	v := r.Verdict()
+	fmt.Fprintf(b, "**%s**: %s\n\n", v.Outcome, escaped(v.Reason))
+	if h := headline(r); h != "" {
+		fmt.Fprintf(b, "%s.\n\n", escaped(h))
 	}
 	if p, ok := telling(r); ok {
 		fmt.Fprintf(b, "![%s](%s)\n\n", escaped(p.Title), p.File)
 		fmt.Fprint(b, "The other pictures, and report.html to look closer: `go run ./cmd/loadtest report -beside` with this folder.\n\n")
 	}
+	all := compare(r)
+	markdownComparison(b, all.short())
+	if all.IsMarked() {
+		fmt.Fprintf(b, "%s\n\n", winners)
+	}
+	markdownExpected(b, r)
+	fmt.Fprint(b, "## All figures\n\n")
+	markdownComparison(b, all)
 	for _, d := range details(r) {
 		fmt.Fprintf(b, "## %s\n\n", d.Title)
 		for _, row := range d.Rows {
@@ -70,10 +51,59 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		markdownTable(b, d.Head, d.Rows, d.Texts)
 	}
 	markdownRecipe(b, r)
+	markdownNotes(b, r)
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write Markdown: %w", err)
 	}
 	return nil
+}
+
+// markdownComparison writes runs side by side: the best of a column bold, what
+// ties for it in italics.
+func markdownComparison(b io.Writer, t table) {
+	head := []string{"run"}
+	for _, c := range t.Columns {
+		head = append(head, escaped(c.title))
+	}
+	var lines [][]string
+	for _, row := range t.Rows {
+		line := []string{escaped(row.Name)}
+		for _, c := range row.Cells {
+			text := escaped(c.Text)
+			switch c.Mark {
+			case best:
+				text = "**" + text + "**"
+			case ties:
+				text = "*" + text + "*"
+			case unmarked:
+			}
+			line = append(line, text)
+		}
+		lines = append(lines, line)
+	}
+	markdownTable(b, head, lines, 1)
+}
+
+func markdownExpected(b io.Writer, r *Report) {
+	if len(r.Expectations) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "## Expected: %s\n\n", met(r.Expectations))
+	for _, e := range r.Expectations {
+		fmt.Fprintf(b, "- **%s**: %s\n", outcome(e.Met), escaped(expectation(e)))
+	}
+	fmt.Fprintln(b)
+}
+
+func markdownNotes(b io.Writer, r *Report) {
+	list := slices.Concat(reasons(r), notes(r))
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprint(b, "\n## Notes\n\n")
+	for _, n := range list {
+		fmt.Fprintf(b, "- %s\n", escaped(n))
+	}
 }
 
 // markdownRecipe writes how the report was made.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -41,6 +42,7 @@ func (r *Report) join(o *Report) {
 		}
 		r.Runs = append(r.Runs, run)
 	}
+	r.Unfinished = cmp.Or(r.Unfinished, o.Unfinished)
 	for _, e := range o.Expectations {
 		if !slices.ContainsFunc(r.Expectations, func(have Expectation) bool { return reflect.DeepEqual(have, e) }) {
 			r.Expectations = append(r.Expectations, e)

@@ -4,7 +4,8 @@
 //
 // A figure that a run cannot know is nil: null or absent in JSON and "–"
 // wherever people read it, never 0. Nothing here measures, and nothing here
-// judges a figure but for marking the best of a column.
+// judges a figure but for marking the best of a column. The verdict is that of
+// the scenario's expectations.
 //
 // docs/report-schema.md describes report.json field by field.
 package report
@@ -19,8 +20,11 @@ import (
 // meaning or goes, not when an optional one comes.
 const Schema = 1
 
-// Own is the strategy of this project.
-const Own = "chatclub"
+// Strategies that have a part in every comparison.
+const (
+	Own       = "chatclub" // this project's
+	published = "article"  // the published algorithm
+)
 
 // Report is what was run and found for one scenario.
 type Report struct {
@@ -36,6 +40,7 @@ type Report struct {
 	Versions     Versions      `json:"versions"`               //
 	Machine      Machine       `json:"machine"`                //
 	Notes        []string      `json:"notes,omitempty"`        // on the whole report
+	Unfinished   string        `json:"unfinished,omitempty"`   // why not all runs are here, as in "stopped after 2 of 9 strategies"
 	Runs         []Run         `json:"runs"`                   //
 }
 
@@ -102,7 +107,7 @@ const (
 	Complete     Status = ""             // ran to its end
 	Interrupted  Status = "interrupted"  // stopped early, by Ctrl-C for example: the figures are of what ran
 	Inconclusive Status = "inconclusive" // ran, but proves nothing: the machine was too noisy, for example
-	Failed       Status = "failed"       // did not run: see Notes
+	Failed       Status = "failed"       // did not run
 )
 
 // Run is one strategy's run of the scenario.
@@ -112,6 +117,7 @@ type Run struct {
 	Label    string   `json:"label,omitempty"`    // names the run where the strategy alone does not, as in "chatclub, 3 dispatchers"
 	Baseline bool     `json:"baseline,omitempty"` // not one of those compared but what they are measured against: it wins nothing
 	Status   Status   `json:"status,omitempty"`   //
+	Reason   string   `json:"reason,omitempty"`   // why the status is not Complete
 	Notes    []string `json:"notes,omitempty"`    // errors, warnings, what to keep in mind
 
 	HotP50MS        *float64  `json:"hot_p50_ms,omitempty"`

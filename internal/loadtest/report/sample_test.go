@@ -54,7 +54,7 @@ func sampleSaturate() *Report {
 		r.Runs = append(r.Runs, s.run(uint64(i+1)))
 	}
 	naive := &r.Runs[0]
-	naive.Status, naive.Notes = Interrupted, []string{"stopped by Ctrl-C after 20 s"}
+	naive.Status, naive.Reason = Interrupted, "stopped after 20s of 40s"
 	leased := &r.Runs[6]
 	leased.BrokerOpsPerSent, leased.CPUUSPerSent = nil, nil
 	leased.Lost = new(int64(3))
@@ -143,7 +143,7 @@ func sampleHostile() *Report {
 		Versions: Versions{Go: evil, Chatclub: evil, Broker: evil}, Machine: Machine{OS: evil, CPU: evil, Kernel: evil},
 	}
 	run := sampleRun{evil, 1, .9, .1, 40, 150, 1000, 3, 100, 0, 0}.run(1)
-	run.Label, run.Notes = evil, []string{evil}
+	run.Label, run.Status, run.Reason, run.Notes = evil, Inconclusive, evil, []string{evil}
 	run.Series[0].Name, run.Latency[0].Class = evil, evil
 	run.Measures = []Measure{{Name: evil, Unit: evil, Value: new(1.)}}
 	r.Runs = []Run{run}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Save writes everything that shows the reports into dir, which it makes.
@@ -85,7 +86,7 @@ func savePictures(dir string, r *Report) error {
 			return err
 		}
 	}
-	if bars := comparison(r); len(bars) > 0 {
+	if bars := comparison(r); len(bars.Titles) > 0 {
 		return saveFile(filepath.Join(dir, "comparison.png"), func(w io.Writer) error { return drawBars(w, bars) })
 	}
 	return nil
@@ -97,8 +98,8 @@ func savePictures(dir string, r *Report) error {
 func telling(r *Report) (p picture, ok bool) {
 	compared := slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Strategy != r.Runs[0].Strategy })
 	all := charts(r)
-	if (compared || len(all) == 0) && len(comparison(r)) > 0 {
-		return picture{"comparison.png", "Quota use and refusals compared"}, true
+	if bars := comparison(r); (compared || len(all) == 0) && len(bars.Titles) > 0 {
+		return picture{"comparison.png", "Compared: " + strings.Join(bars.Titles, ", ")}, true
 	}
 	if len(all) > 0 {
 		return picture{all[0].ID + ".png", all[0].Title}, true
@@ -136,7 +137,7 @@ func Find(paths ...string) ([]*Report, error) {
 func find(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		found := len(files)
-		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error { //nolint:gosec // the operator names the folder
+		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && (file == path || d.Name() == "report.json") {
 				files = append(files, file)
 			}

@@ -78,37 +78,58 @@ func latencyDetail(r *Report) detail {
 	asked := []float64{50, 90, 99, 99.9, 100}
 	d := detail{Title: "Latency", Texts: 2, Head: []string{"run", "class", "messages", "p50", "p90", "p99", "p99.9", "most"}}
 	called := names(r.Runs)
+	var figures [][]*float64
 	for i := range r.Runs {
 		for _, l := range r.Runs[i].Latency {
-			row := []string{called[i], l.Class, whole(float64(l.Count))}
+			d.Rows = append(d.Rows, []string{called[i], l.Class, whole(float64(l.Count))})
+			var row []*float64
 			for _, p := range asked {
 				row = append(row, l.at(p))
 			}
-			d.Rows = append(d.Rows, row)
+			figures = append(figures, row)
 		}
 	}
+	d.add(figures, latencies)
 	return d
 }
 
-// at shows one percentile, if the samples could tell it.
-func (l *Latency) at(percent float64) string {
-	for _, p := range l.Percentiles {
-		if p.Percent == percent {
-			return milliseconds(p.MS)
+// add appends columns of figures, each in one unit.
+func (d *detail) add(rows [][]*float64, u unit) {
+	if len(rows) == 0 {
+		return
+	}
+	for j := range rows[0] {
+		var known []float64
+		for _, row := range rows {
+			if row[j] != nil {
+				known = append(known, *row[j])
+			}
+		}
+		format := u(known)
+		for i, row := range rows {
+			text := unknown
+			if row[j] != nil {
+				text = format(*row[j])
+			}
+			d.Rows[i] = append(d.Rows[i], text)
 		}
 	}
-	return unknown
+}
+
+// at returns one percentile, if the samples could tell it.
+func (l *Latency) at(percent float64) *float64 {
+	for _, p := range l.Percentiles {
+		if p.Percent == percent {
+			return &p.MS
+		}
+	}
+	return nil
 }
 
 func curveDetail(r *Report) detail {
-	d := detail{Title: "Goodput by offered load", Texts: 1, Head: []string{"run", "offered per second", "goodput per second", "p50", "p99", "after the overload"}}
+	d := detail{Title: "Goodput by offered load", Texts: 2, Head: []string{"run", "after the overload", "offered per second", "goodput per second", "p50", "p99"}}
 	called := names(r.Runs)
-	show := func(v *float64, format func(float64) string) string {
-		if v == nil {
-			return unknown
-		}
-		return format(*v)
-	}
+	var rates, waits [][]*float64
 	for i := range r.Runs {
 		if r.Runs[i].Curve == nil {
 			continue
@@ -118,30 +139,27 @@ func curveDetail(r *Report) detail {
 			if p.Recovery {
 				back = "yes"
 			}
-			d.Rows = append(d.Rows, []string{called[i], number(p.OfferedPerS), show(p.GoodputPerS, number), show(p.P50MS, milliseconds), show(p.P99MS, milliseconds), back})
+			d.Rows = append(d.Rows, []string{called[i], back})
+			rates = append(rates, []*float64{&p.OfferedPerS, p.GoodputPerS})
+			waits = append(waits, []*float64{p.P50MS, p.P99MS})
 		}
 	}
+	d.add(rates, fixed(number))
+	d.add(waits, latencies)
 	return d
 }
 
 func cpuDetail(r *Report) detail {
 	d := detail{Title: "CPU per sent message", Texts: 1, Head: []string{"run", "together", "dispatchers", "broker", "fake"}}
 	called := names(r.Runs)
+	var figures [][]*float64
 	for i := range r.Runs {
-		c := r.Runs[i].CPU
-		if c == nil {
-			continue
+		if c := r.Runs[i].CPU; c != nil {
+			d.Rows = append(d.Rows, []string{called[i]})
+			figures = append(figures, []*float64{r.Runs[i].CPUUSPerSent, c.Dispatchers, c.Broker, c.Fake})
 		}
-		row := []string{called[i]}
-		for _, v := range []*float64{r.Runs[i].CPUUSPerSent, c.Dispatchers, c.Broker, c.Fake} {
-			text := unknown
-			if v != nil {
-				text = microseconds(*v)
-			}
-			row = append(row, text)
-		}
-		d.Rows = append(d.Rows, row)
 	}
+	d.add(figures, fixed(microseconds))
 	return d
 }
 

@@ -47,6 +47,18 @@ type Set struct {
 	Expect func(runs []report.Run) []report.Expectation
 }
 
+// Takes returns about how long it takes to run all parts with so many strategies.
+func (s Set) Takes(strategies int) (all time.Duration) {
+	for _, part := range s.Parts {
+		times := strategies
+		if part.Baseline {
+			times = 1
+		}
+		all += time.Duration(times) * part.Plan.Takes()
+	}
+	return all
+}
+
 // Part is one run of each strategy.
 type Part struct {
 	Label string // "": the only one

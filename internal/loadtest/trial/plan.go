@@ -48,6 +48,14 @@ type Plan struct {
 	Finish func(run *report.Run, found Found)
 }
 
+// around is what a trial needs beside its load, roughly: a second or two until it
+// begins, a second of grace and another until the dispatchers have stopped.
+const around = 4 * time.Second
+
+// Takes returns about how long a trial of the plan takes. Users who join, and a
+// backlog that is waited for longer than the limits alone would take, come on top.
+func (p Plan) Takes() time.Duration { return max(p.Length, p.Ideal) + around }
+
 // Found is what the judge has of a run, by groups.
 type Found struct {
 	Groups map[string]judge.Group

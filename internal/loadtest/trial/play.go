@@ -49,7 +49,7 @@ func (t *trial) script(ctx context.Context) error {
 		at := t.ran()
 		t.Log.Info("step", "at", at, "name", s.Name)
 		if late := at - s.At; late > lateStep {
-			t.late = append(t.late, fmt.Sprintf("step late: %s, %.1f s after its time", s.Name, late.Seconds()))
+			t.late = append(t.late, fmt.Sprintf("a step was late: %s, %.1f s after its time", s.Name, late.Seconds()))
 		}
 		if err := s.Do(context.WithoutCancel(ctx), t.controls); err != nil {
 			return fmt.Errorf("at %v, %s: %w", s.At, s.Name, err)

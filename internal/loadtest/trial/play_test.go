@@ -69,7 +69,7 @@ func TestStoppedRunIsReported(t *testing.T) {
 			plan := one()
 			plan.Drain = time.Minute
 			run := play(ctx, t, plan, nil)
-			if run.Status != report.Interrupted || run.DrainS != nil || noted(run, "not everything") {
+			if run.Status != report.Interrupted || !strings.HasPrefix(run.Reason, "stopped ") || run.DrainS != nil || noted(run, "not everything") {
 				t.Errorf("stopped after %v: %+v, want interrupted, without a word about draining", after, run)
 			}
 			if after > 3*time.Second && (run.Sent == nil || *run.Sent == 0 || *run.Lost != 0) {
@@ -150,8 +150,8 @@ func TestLateStepIsKnown(t *testing.T) {
 		slow := func(context.Context, *Controls) error { time.Sleep(2500 * time.Millisecond); return nil }
 		plan.Script = []Step{{At: time.Second, Name: "first", Do: slow}, {At: 2 * time.Second, Name: "second", Do: slow}}
 		run := play(t.Context(), t, plan, nil)
-		if run.Status != report.Inconclusive || !noted(run, "step late: second, 1.5 s") || noted(run, "step late: first") {
-			t.Errorf("status %q, notes %q, want inconclusive, the second step late", run.Status, run.Notes)
+		if want := "a step was late: second, 1.5 s after its time"; run.Status != report.Inconclusive || run.Reason != want {
+			t.Errorf("status %q, reason %q, want inconclusive, %q", run.Status, run.Reason, want)
 		}
 	})
 }

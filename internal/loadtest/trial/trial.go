@@ -133,7 +133,7 @@ func (t *trial) run(ctx context.Context) (report.Run, error) {
 	}
 	run, err := t.verdict(ctx)
 	if t.stopped {
-		run.Status = report.Interrupted
+		run.Status, run.Reason = report.Interrupted, fmt.Sprintf("stopped after %v of %v", t.length.Round(time.Second), t.Plan.Length)
 	}
 	return run, err
 }
@@ -142,7 +142,7 @@ func (t *trial) run(ctx context.Context) (report.Run, error) {
 func (t *trial) nothing(err error) report.Run {
 	return report.Run{
 		Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas}, Status: report.Interrupted,
-		Notes: append(t.notes, fmt.Sprintf("stopped before the load began: %v", err)),
+		Reason: fmt.Sprintf("stopped before the load began: %v", err), Notes: t.notes,
 	}
 }
 

@@ -214,19 +214,10 @@ func (t *trial) others() float64 {
 // was due for the run to count.
 const onTime = 0.99
 
-// faults are what makes the figures doubtful.
+// faults are what makes the figures doubtful, and what else went wrong.
 func (t *trial) faults(run *report.Run) {
-	if share := t.tally.OnTime(); share < onTime {
-		t.note("generator late: %.1f %% of the load was made within a second of when it was due, want %.0f %%", 100*share, 100*onTime)
-		run.Status = report.Inconclusive
-	}
-	if len(t.late) > 0 {
-		t.notes = append(t.notes, t.late...)
-		run.Status = report.Inconclusive
-	}
-	if share := t.others(); share > most {
-		t.note("the machine was busy: other programs had %.0f %% of its processors, want %.0f %% at most", 100*share, 100*most)
-		run.Status = report.Inconclusive
+	if doubts := t.doubts(); len(doubts) > 0 {
+		run.Status, run.Reason = report.Inconclusive, strings.Join(doubts, "; ")
 	}
 	if t.hook != nil {
 		if n := t.hook.undelivered.Load(); n > 0 {
@@ -237,6 +228,18 @@ func (t *trial) faults(run *report.Run) {
 		t.note("%s", e)
 	}
 	run.Notes = t.notes
+}
+
+// doubts are the reasons for which the run proves nothing.
+func (t *trial) doubts() (reasons []string) {
+	if share := t.tally.OnTime(); share < onTime {
+		reasons = append(reasons, fmt.Sprintf("the generator was late: %.1f %% of the load was made within a second of when it was due (%.0f %% at least)", 100*share, 100*onTime))
+	}
+	reasons = append(reasons, t.late...)
+	if share := t.others(); share > most {
+		reasons = append(reasons, fmt.Sprintf("other programs had %.0f %% of the processors (%.0f %% at most)", 100*share, 100*most))
+	}
+	return reasons
 }
 
 // series is what each hot page saw against its limit, the first few of them,

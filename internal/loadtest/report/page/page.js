@@ -29,11 +29,12 @@
     };
   }
 
-  function axis(a, horizontal) {
-    const font = "12px system-ui, sans-serif";
+  // What the axes of small charts side by side are, is said above them all.
+  function axis(a, horizontal, small) {
+    const font = (small ? "11px" : "12px") + " system-ui, sans-serif";
     return {
-      stroke: colour("--soft"), font, labelFont: font, label: a.label, labelSize: 18, labelGap: horizontal ? 0 : 4,
-      size: horizontal ? 30 : Math.max(40, 14 + 7 * Math.max(...a.ticks.map(t => t.text.length))), gap: 4,
+      stroke: colour("--soft"), font, labelFont: font, label: small ? undefined : a.label, labelSize: 18, labelGap: horizontal ? 0 : 4,
+      size: horizontal ? (small ? 24 : 30) : Math.max(small ? 28 : 40, 14 + 7 * Math.max(...a.ticks.map(t => t.text.length))), gap: 4,
       grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1, size: 4 },
       splits: () => a.ticks.map(t => place[a.scale](t.at)),
       values: horizontal ? labels(a.ticks, "x", text => 12 + 6 * text.length) : labels(a.ticks, "y", () => 14),
@@ -52,9 +53,7 @@
   // One button a line: it shows the line's look and its value under the
   // cursor, and hides and shows the line.
   function legend(host, lines, hidden, toggle) {
-    const at = document.createElement("span");
-    at.className = "at";
-    const values = lines.map((l, i) => {
+    return lines.map((l, i) => {
       const b = document.createElement("button");
       const c = stroke(l.style);
       b.type = "button";
@@ -73,37 +72,34 @@
       host.append(b);
       return b.lastChild;
     });
-    host.append(at);
-    return { at, values };
   }
 
   function draw(figure, panel, sync, hidden) {
-    const plot = figure.querySelector(".plot"), below = figure.querySelector(".legend");
+    const plot = figure.querySelector(".plot"), below = figure.querySelector(".legend"), at = figure.querySelector(".at");
     plot.replaceChildren();
-    below.replaceChildren();
+    below?.replaceChildren();
     const x = place[panel.x.scale], y = place[panel.y.scale];
     const order = panel.lines.map((_, i) => i).sort((a, b) => panel.lines[a].layer - panel.lines[b].layer);
     const data = uPlot.join(order.map(i => panel.lines[i]).map(l => [l.x.map(x), l.y.map(y)]));
     const raw = panel.lines.map(l => new Map(l.x.map((v, i) => [x(v), l.y[i]])));
     const back = new Map(panel.lines.flatMap(l => l.x.map(v => [x(v), v])));
     let u;
-    const shown = legend(below, panel.lines, hidden, (i, show) => u.setSeries(order.indexOf(i) + 1, { show }));
+    const outputs = below ? legend(below, panel.lines, hidden, (i, show) => u.setSeries(order.indexOf(i) + 1, { show })) : [];
     const alone = panel.lines.length <= 2;
     u = new uPlot({
-      width: plot.clientWidth, height: sync ? (plot.clientWidth < 400 ? 180 : 220) : 320,
-      legend: { show: false },
+      width: plot.clientWidth, height: sync ? (plot.clientWidth < 240 ? 120 : 150) : 320,
+      legend: { show: false }, padding: sync ? [8, 14, 0, 0] : undefined,
       cursor: { drag: { x: false, y: false }, y: false, points: { size: 7 }, sync: sync ? { key: sync } : undefined },
       scales: { x: { time: false, range: () => [x(panel.x.min), x(panel.x.max)] }, y: { range: () => [y(panel.y.min), y(panel.y.max)] } },
-      axes: [axis(panel.x, true), axis(panel.y, false)],
+      axes: [axis(panel.x, true, sync), axis(panel.y, false, sync)],
       series: [{}, ...order.map(i => ({ ...series(panel.lines[i], alone), show: !hidden.has(i) }))],
       hooks: {
         setCursor: [u => {
-          const at = u.cursor.idx == null ? undefined : data[0][u.cursor.idx];
-          shown.at.textContent = at === undefined ? "" : "at " + says[panel.x.unit](back.get(at));
-          shown.values.forEach((out, i) => {
-            const v = raw[i].get(at);
-            out.textContent = v === undefined ? "" : says[panel.y.unit](v);
-          });
+          const pos = u.cursor.idx == null ? undefined : data[0][u.cursor.idx];
+          const values = raw.map(line => line.get(pos)).map(v => v === undefined ? "" : says[panel.y.unit](v));
+          outputs.forEach((out, i) => { out.textContent = values[i]; });
+          const here = pos === undefined ? "" : says[panel.x.unit](back.get(pos));
+          at.textContent = here && (below ? "at " + here : values.join(" of ") + " at " + here);
         }],
       },
     }, data, plot);
@@ -115,10 +111,12 @@
     const figures = document.getElementById(host).children;
     return chart.panels.map((panel, i) => ({ figure: figures[i], panel, sync: chart.shared ? host : "", hidden: new Set(), u: null }));
   });
+  // A chart that is folded away has no width; it is drawn when it gets one.
   function drawAll() {
     for (const c of all) {
       c.u?.destroy();
-      c.u = draw(c.figure, c.panel, c.sync, c.hidden);
+      const folded = c.figure.querySelector(".plot").clientWidth === 0;
+      c.u = folded ? null : draw(c.figure, c.panel, c.sync, c.hidden);
     }
   }
   drawAll();
@@ -126,7 +124,8 @@
   new ResizeObserver(() => {
     for (const c of all) {
       const width = c.figure.querySelector(".plot").clientWidth;
-      if (width > 0 && width !== c.u.width) c.u.setSize({ width, height: c.u.height });
+      if (width > 0 && !c.u) c.u = draw(c.figure, c.panel, c.sync, c.hidden);
+      else if (width > 0 && width !== c.u.width) c.u.setSize({ width, height: c.u.height });
     }
   }).observe(document.querySelector("main"));
 })();

@@ -1,0 +1,100 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Outcome is what a report proves about this project's own dispatcher.
+type Outcome string
+
+// The outcomes.
+const (
+	Pass      Outcome = "PASS"       // all that was expected was seen
+	Fail      Outcome = "FAIL"       // something else was seen, or messages were lost
+	NoVerdict Outcome = "NO VERDICT" // it proves neither
+)
+
+// Verdict is an outcome and its reason, in one line.
+type Verdict struct {
+	Outcome Outcome
+	Reason  string
+}
+
+// String is the verdict in one line.
+func (v Verdict) String() string { return string(v.Outcome) + ": " + v.Reason }
+
+// Verdict judges the report by its expectations. What others lose is their
+// figure. Whatever was seen to be wrong is a failure, however doubtful the rest
+// is; otherwise the runs must be there and their expectations known.
+func (r *Report) Verdict() Verdict {
+	wrong := r.wrong()
+	all := r.Expectations
+	open := slices.IndexFunc(all, func(e Expectation) bool { return e.Met == nil })
+	switch {
+	case len(wrong) == 1:
+		return Verdict{Fail, wrong[0]}
+	case len(wrong) > 1:
+		return Verdict{Fail, fmt.Sprintf("%s, and %d more", wrong[0], len(wrong)-1)}
+	}
+	run := r.doubtful()
+	switch {
+	case run != nil && run.Status == Failed:
+		return Verdict{NoVerdict, doubt(run)}
+	case r.Unfinished != "":
+		return Verdict{NoVerdict, r.Unfinished}
+	case run != nil && open >= 0:
+		return Verdict{NoVerdict, doubt(run)}
+	case open >= 0:
+		return Verdict{NoVerdict, expectation(all[open])}
+	case len(all) == 0:
+		return Verdict{NoVerdict, "nothing was expected: only runs of " + Own + " are judged"}
+	}
+	return Verdict{Pass, fmt.Sprintf("%d of %d expectations met", len(all), len(all))}
+}
+
+// wrong lists what was seen and should not have been.
+func (r *Report) wrong() (list []string) {
+	for _, e := range r.Expectations {
+		if e.Met != nil && !*e.Met {
+			list = append(list, expectation(e))
+		}
+	}
+	if len(list) > 0 {
+		return list // a loss is among them, where losses are judged
+	}
+	for i := range r.Runs {
+		if run := &r.Runs[i]; run.Strategy == Own && run.Lost != nil && *run.Lost > 0 {
+			list = append(list, fmt.Sprintf("%s lost %s messages", run.Name(), whole(float64(*run.Lost))))
+		}
+	}
+	return list
+}
+
+// doubtful returns the first run that failed, or else the first of ours that
+// is not complete.
+func (r *Report) doubtful() (first *Run) {
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		if run.Status == Failed {
+			return run
+		}
+		if first == nil && run.Strategy == Own && run.Status != Complete {
+			first = run
+		}
+	}
+	return first
+}
+
+// doubt says why a run proves nothing.
+func doubt(run *Run) string {
+	text := cmp.Or(run.Reason, "the run is "+string(run.Status))
+	if run.Label != "" || run.Status == Failed {
+		text = run.Name() + ": " + text
+	}
+	if run.Status == Inconclusive {
+		text += ". Try again on a quiet machine."
+	}
+	return text
+}
