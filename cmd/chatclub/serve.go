@@ -117,11 +117,9 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 			number(s.Dispatchers, "dispatcher", "dispatchers"), number(s.Pages, "page", "pages"), s.Pages*s.Rooms*s.Users, admin),
 	}
 	s.actors = append([]service.Actor{{Name: "users", Run: func(ctx context.Context) error { return chat.run(ctx, again) }}, {Name: "phones", Run: phones.Run}}, s.actors...)
-	if err := service.Run(ctx, s.log, s.actors...); err != nil {
-		return err
-	}
+	ended := service.Run(ctx, s.log, s.actors...)
 	rest, err := s.account(context.WithoutCancel(ctx), api.Ledger(), people)
-	return errors.Join(err, chat.balance(rest))
+	return errors.Join(ended, err, chat.balance(rest))
 }
 
 func (s *system) close() error {

@@ -189,14 +189,14 @@ func TestStopsWithABacklog(t *testing.T) {
 					stopAgain()
 				}
 			}}
-			s := small(t, "AMQP_URL", url, "USERS", "4", "EVENTS_PER_SECOND", "300", "LIMIT_TEXT", "5")
+			s := small(t, "AMQP_URL", url, "USERS", "4", "EVENTS_PER_SECOND", "60", "LIMIT_TEXT", "2")
 			ended := make(chan error, 1)
 			go func() { ended <- newSystem(s, out, io.Discard).serve(ctx, again, 0) }()
 			page := out.find(t, `open (http\S+)`)
 			eventually(t, "copies wait", func() bool {
 				var l ledgerAnswer
 				ask(t, http.MethodGet, page+"/ledger", "", &l)
-				return l.Totals.Pending >= 200
+				return l.Totals.Pending >= 100
 			})
 			stop()
 			if err := <-ended; err != nil {

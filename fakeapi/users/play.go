@@ -18,8 +18,8 @@ const (
 
 // PlayOptions say how a run is played.
 type PlayOptions struct {
-	Duration time.Duration // of the chat; 0: until ctx ends
-	Settle   time.Duration // how long no copy may arrive before the rest is given up
+	Duration time.Duration     // of the chat; 0: until ctx ends
+	Settle   time.Duration     // how long no copy may arrive before the rest is given up
 	Say      func(line string) // for people who wait for the end
 }
 

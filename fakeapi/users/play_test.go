@@ -19,8 +19,8 @@ func TestPlay(t *testing.T) {
 	const limit = 4
 	for name, tc := range map[string]struct {
 		again  time.Duration // after it was asked to stop
-		stuck  bool // nothing is sent any more once the run was asked to stop
-		awaits bool // something is awaited in the end
+		stuck  bool          // nothing is sent any more once the run was asked to stop
+		awaits bool          // something is awaited in the end
 		takes  time.Duration
 	}{
 		"asked once":       {again: time.Hour, takes: 10 * time.Second},
@@ -48,7 +48,7 @@ func TestPlay(t *testing.T) {
 					}
 					if tc.stuck {
 						s := p.Settings()
-						s.Faults.ServerError = 1
+						s.Pages = map[string]*fakeapi.PageSettings{u.Pages()[0]: {State: fakeapi.Disabled}}
 						if err := p.Apply(s); err != nil {
 							t.Error(err)
 						}
