@@ -144,11 +144,9 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 		{Name: "dispatchers", Run: s.crew.Run}, {Name: "console", Run: page.Run},
 		{Name: "page", Run: func(ctx context.Context) error { return servePage(ctx, ln, page, s.HTTPAddr, s.log) }}, admin.Actor(),
 	})
-	if err := service.Run(ctx, s.log, s.actors...); err != nil {
-		return err
-	}
+	ended := service.Run(ctx, s.log, s.actors...)
 	rest, err := s.account(context.WithoutCancel(ctx), api.Ledger(), crowd)
-	return errors.Join(err, chat.balance(rest))
+	return errors.Join(ended, err, chat.balance(rest))
 }
 
 func (s *system) close() error {

@@ -41,6 +41,15 @@ func small(t *testing.T, pairs ...string) settings {
 	return s
 }
 
+// TestSettings: every fault is named at the start. Settings are flags, too.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	_, err := service.Load[settings]([]string{"-dispatchers", "0"}, map[string]string{"DATABASE_URL": "mysql://x", "LEDGER_KEEP": "-1s"}, io.Discard)
+	if want := "settings: DATABASE_URL: must begin with sqlite: or postgres://; DISPATCHERS: 0 must be 1 to 64; LEDGER_KEEP: -1s must be 0s to 1000h"; err == nil || err.Error() != want {
+		t.Errorf("Load = %v, want %s", err, want)
+	}
+}
+
 // TestOwnQueues: a run on a broker has queues that no deployment and no other run
 // has, and leaves none of them behind.
 func TestOwnQueues(t *testing.T) {
@@ -180,14 +189,14 @@ func TestStopsWithABacklog(t *testing.T) {
 					stopAgain()
 				}
 			}}
-			s := small(t, "AMQP_URL", url, "USERS", "4", "EVENTS_PER_SECOND", "300", "LIMIT_TEXT", "5")
+			s := small(t, "AMQP_URL", url, "USERS", "4", "EVENTS_PER_SECOND", "60", "LIMIT_TEXT", "2")
 			ended := make(chan error, 1)
 			go func() { ended <- newSystem(s, out, io.Discard).serve(ctx, again, 0) }()
 			page := out.find(t, `open (http\S+)`)
 			eventually(t, "copies wait", func() bool {
 				var l ledgerAnswer
 				ask(t, http.MethodGet, page+"/ledger", "", &l)
-				return l.Totals.Pending >= 200
+				return l.Totals.Pending >= 100
 			})
 			stop()
 			if err := <-ended; err != nil {

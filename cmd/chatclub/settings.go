@@ -56,6 +56,10 @@ func (s settings) Validate() error {
 	if s.AMQPURL != "" {
 		queues = broker.Validate()
 	}
+	var database error
+	if s.DatabaseURL != "" {
+		database = app.CheckDatabase("DATABASE_URL", s.DatabaseURL)
+	}
 	var events error
 	if !(s.EventsPerSecond > 0 && s.EventsPerSecond <= 10000) {
 		events = service.Faultf("EVENTS_PER_SECOND", "%g must be above 0 and at most 10000", s.EventsPerSecond)
@@ -64,6 +68,7 @@ func (s settings) Validate() error {
 		service.CheckAddr("HTTP_ADDR", s.HTTPAddr),
 		service.AdminSettings{Addr: s.AdminAddr, Token: s.AdminToken}.Validate(),
 		queues,
+		database,
 		service.CheckRange("DISPATCHERS", s.Dispatchers, 1, 64),
 		service.CheckRange("PAGES", s.Pages, 1, 10000),
 		service.CheckRange("ROOMS", s.Rooms, 1, 1000),

@@ -29,6 +29,7 @@ type relay struct {
 	bound   chan struct{}
 	members []string
 	error   string // one of those below; empty: none
+	lost    func() // called for each copy that it loses
 	mu      sync.Mutex
 	client  *http.Client
 }
@@ -39,6 +40,7 @@ const (
 	anonymous   = "sends a second copy without an id"
 	misdelivers = "sends every copy to the first user who joined"
 	refuses     = "takes no message"
+	loses       = "sends no copy"
 )
 
 func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -84,6 +86,9 @@ func (r *relay) send(page, to, mid, text string) {
 	bodies := []map[string]any{{"recipient": map[string]string{"id": to}, "message": message}}
 	switch {
 	case text == "welcome" && r.error != duplicates:
+	case r.error == loses:
+		r.lost()
+		return
 	case r.error == duplicates:
 		bodies = append(bodies, bodies[0])
 	case r.error == anonymous:
@@ -103,11 +108,22 @@ func (r *relay) send(page, to, mid, text string) {
 	}
 }
 
-// play runs the program against a relay and returns its output.
-func play(t *testing.T, wrong string, more map[string]string) (string, error) {
+// play runs the program against a relay and returns its output. With stopped it is
+// asked to stop when the relay loses its twentieth copy.
+func play(t *testing.T, wrong string, stopped bool, more map[string]string) (string, error) {
 	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	tr := &http.Transport{}
-	r := &relay{bound: make(chan struct{}), error: wrong, client: &http.Client{Transport: tr}}
+	r := &relay{bound: make(chan struct{}), error: wrong, lost: func() {}, client: &http.Client{Transport: tr}}
+	if stopped {
+		n := 0
+		r.lost = func() { // under the relay's lock
+			if n++; n == 20 {
+				stop()
+			}
+		}
+	}
 	hook := httptest.NewServer(r)
 	defer hook.Close()
 	defer tr.CloseIdleConnections()
@@ -127,14 +143,14 @@ func play(t *testing.T, wrong string, more map[string]string) (string, error) {
 		r.base = "http://" + httpAddr
 		close(r.bound)
 	}
-	err = p.run(t.Context(), t.Context())
+	err = p.run(ctx, t.Context())
 	return out.String(), err
 }
 
 func TestRunBalances(t *testing.T) {
 	t.Parallel()
 	pages := filepath.Join(t.TempDir(), "pages.json")
-	out, err := play(t, "", map[string]string{"PAGES_FILE_OUT": pages, "FIRST_PAGE": "1"})
+	out, err := play(t, "", false, map[string]string{"PAGES_FILE_OUT": pages, "FIRST_PAGE": "1"})
 	// 5 joins and 20 messages to 4 others.
 	if want := "events 25 expected 85 accepted 85 refused 0 lost 0 duplicated 0 unexpected 0 without id 0 excused 0\n"; err != nil || out != want {
 		t.Errorf("run = %v, printed %q, want nil and %q", err, out, want)
@@ -151,15 +167,29 @@ func TestRunDoesNotBalance(t *testing.T) {
 		duplicates:  "the ledger shows 85 duplicated of 170 accepted$",
 		anonymous:   "the ledger shows 80 without id of 165 accepted$",
 		misdelivers: "the ledger shows [67][0-9] lost, [67][0-9] unexpected of 85 accepted$",
+		loses:       "the ledger shows 80 lost of 5 accepted$",
 		refuses:     "^20 events were not taken$",
 	} {
 		t.Run(wrong, func(t *testing.T) {
 			t.Parallel()
-			_, err := play(t, wrong, map[string]string{"SETTLE_TIMEOUT": "1s", "JOIN_TIMEOUT": "2s"})
+			_, err := play(t, wrong, false, map[string]string{"SETTLE_TIMEOUT": "1s", "JOIN_TIMEOUT": "2s"})
 			if err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
 				t.Errorf("run against a system that %s = %v, want %s", wrong, err, want)
 			}
 		})
+	}
+}
+
+// TestStopped: a run that is asked to stop says what it waits for. What does not come
+// is not judged, because it may be on its way.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	out, err := play(t, loses, true, map[string]string{"SETTLE_TIMEOUT": "1s", "DURATION": "1h"})
+	want := `^stopping: \d+ copies wait for their page's limit, about 1s; Ctrl-C again leaves them on the queue
+events \d+ expected \d+ accepted 5 refused 0 awaited [1-9]\d* duplicated 0 unexpected 0 without id 0 excused \d+
+$`
+	if err != nil || !regexp.MustCompile(want).MatchString(out) {
+		t.Errorf("run = %v, printed %q, want nil and %s", err, out, want)
 	}
 }
 

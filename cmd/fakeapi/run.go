@@ -27,7 +27,6 @@ type program struct {
 	registry *prometheus.Registry
 	log      *slog.Logger
 	stdout   io.Writer
-	again    context.Context                  //nolint:containedctx // ends when the program is asked to stop for the second time
 	bound    func(httpAddr, adminAddr string) // called once both listen; may be nil
 }
 

@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -111,9 +112,11 @@ func TestQuickReplies(t *testing.T) {
 	b.joins("1")
 	user := eval[string](b, `document.querySelector("#phone-1 .where").title.split(" ").at(-1)`)
 	page := eval[string](b, `document.querySelector("#add-page").value`)
+	offers := 0
 	offer := func() {
 		t.Helper()
-		if err := s.send(t.Context(), page, `{"recipient":{"id":"`+user+`"},"message":{"text":"What now?","quick_replies":[`+
+		offers++
+		if err := s.send(t.Context(), page, `{"recipient":{"id":"`+user+`"},"message":{"text":"What now?","metadata":"`+page+`/m_phone-`+strconv.Itoa(offers)+`/`+user+`","quick_replies":[`+
 			`{"content_type":"text","title":"<b>Who?</b>","payload":"/who"},{"content_type":"text","title":"Rooms!","payload":"/rooms"}]}}`); err != nil {
 			t.Fatal(err)
 		}

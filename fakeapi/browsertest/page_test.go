@@ -134,7 +134,8 @@ func TestChartStopsAtTheLimit(t *testing.T) {
 	b.until("the chart follows", `document.querySelector("#chart").dataset.limit === "120" && `+series+`("accepted").slice(-4, -1).filter(n => n === 120).length >= 2`)
 }
 
-// pour sends at a pace, in open loop.
+// pour sends at a pace, in open loop. The ids are those of a broadcast, which the
+// ledger expects.
 func pour(ctx context.Context, s *system, page string, perSecond int) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -151,9 +152,8 @@ func pour(ctx context.Context, s *system, page string, perSecond int) {
 		// What is due by now, not a number per tick: ticks are lost on a busy machine.
 		due := min(int(time.Since(begin).Seconds()*float64(perSecond)), sent+perSecond)
 		for ; sent < due; sent++ {
-			calls.Go(func() {
-				_ = s.send(ctx, page, `{"recipient":{"id":"42"},"message":{"text":"x"}}`) // the ledger shows its result
-			})
+			body := fmt.Sprintf(`{"recipient":{"id":"42"},"message":{"text":"x","metadata":"%s/broadcast-pour/42/%d"}}`, page, sent)
+			calls.Go(func() { _ = s.send(ctx, page, body) }) // the ledger shows its result
 		}
 	}
 }

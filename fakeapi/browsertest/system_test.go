@@ -65,7 +65,12 @@ func start(t *testing.T, environ ...string) *system {
 	s := &system{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: patience}}
 	found := make(chan error, 1)
 	var reading sync.WaitGroup
-	reading.Go(func() { s.read(stdout, found) })
+	reading.Go(func() {
+		s.read(stdout, found, func() { // what waits for a low limit is left on the queues
+			time.Sleep(time.Second) // signals that come together count as one
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		})
+	})
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
@@ -85,12 +90,15 @@ func start(t *testing.T, environ ...string) *system {
 	return s
 }
 
-// read takes the addresses from the first lines and then keeps the pipe empty.
-func (s *system) read(stdout io.Reader, found chan<- error) {
+// read takes the addresses from the first lines and then keeps the pipe empty. It
+// calls stopping when chatclub says that it waits.
+func (s *system) read(stdout io.Reader, found chan<- error, stopping func()) {
 	address := regexp.MustCompile(`http://\S+`)
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		switch a := address.FindString(lines.Text()); {
+		case strings.HasPrefix(lines.Text(), "stopping: "):
+			stopping()
 		case a == "":
 		case s.page == "":
 			s.page = a

@@ -48,7 +48,7 @@ func TestPlay(t *testing.T) {
 					}
 					if tc.stuck {
 						s := p.Settings()
-						s.Faults.ServerError = 1
+						s.Pages = map[string]*fakeapi.PageSettings{u.Pages()[0]: {State: fakeapi.Disabled}}
 						if err := p.Apply(s); err != nil {
 							t.Error(err)
 						}

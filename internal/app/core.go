@@ -49,7 +49,7 @@ func (CoreSettings) About() string {
 // Validate names every fault.
 func (s CoreSettings) Validate() error {
 	return errors.Join(
-		checkDatabase("DATABASE_URL", s.DatabaseURL),
+		CheckDatabase("DATABASE_URL", s.DatabaseURL),
 		service.CheckRange("ROOM_CAPACITY", s.RoomCapacity, 2, rooms.MaxCapacity),
 		service.CheckDuration("ROOM_IDLE", s.RoomIdle, 0, MaxRoomIdle),
 		service.CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, MaxFlood),
@@ -72,9 +72,9 @@ func (s CoreSettings) limits() message.Limits {
 	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}
 }
 
-// checkDatabase wants an address that names a database of a kind that package
+// CheckDatabase wants an address that names a database of a kind that package
 // rooms knows. rooms.Open reports the rest.
-func checkDatabase(name string, databaseURL service.Secret) error {
+func CheckDatabase(name string, databaseURL service.Secret) error {
 	scheme, rest, _ := strings.Cut(databaseURL.Reveal(), ":")
 	switch scheme {
 	case "sqlite", "postgres", "postgresql":

@@ -102,7 +102,7 @@ func btoi(b bool) int {
 // PagesHandler serves the dispatcher's view of its pages for the admin port:
 //
 //	GET  /pages              → a Status, with at most 1000 in each list
-//	POST /pages/{id}/resume  → 204 when the page was suspended, otherwise 404
+//	POST /pages/{id}/resume  → 204 when the page was suspended, otherwise 404 and {"error": "…"}
 //
 // What it tells and changes is this replica's alone.
 func (d *Dispatcher) PagesHandler() http.Handler {
@@ -116,7 +116,9 @@ func (d *Dispatcher) PagesHandler() http.Handler {
 	mux.HandleFunc("POST /pages/{id}/resume", func(w http.ResponseWriter, r *http.Request) {
 		page := r.PathValue("id")
 		if !d.suspended.resume(page) {
-			http.Error(w, "page is not suspended on this replica", http.StatusNotFound)
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			_ = json.NewEncoder(w).Encode(map[string]string{"error": "page: not suspended on this replica"}) // the client may be gone
 			return
 		}
 		d.Log.Info("page resumed by request", "page", page)

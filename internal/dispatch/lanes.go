@@ -137,7 +137,7 @@ func (e *engine) mayMove(l *line) func(*held) bool {
 func (e *engine) logExcess(k *lane) {
 	if k.since.IsZero() {
 		k.since = e.Now()
-		e.Log.Info("page is in excess", "page", k.line.key.Page, "class", k.line.key.Class, "waiting", k.line.waiting)
+		e.Log.Info("page is in excess", "page", k.line.key.Page, "class", k.line.key.Class)
 	}
 }
 

@@ -225,6 +225,9 @@ func TestPagesHandler(t *testing.T) {
 			if w.Code != row.status {
 				t.Errorf("%s %s = %d, want %d", row.method, row.path, w.Code, row.status)
 			}
+			if strings.HasSuffix(row.path, "/resume") && row.status == 404 && w.Body.String() != `{"error":"page: not suspended on this replica"}`+"\n" {
+				t.Errorf("%s %s = %q, want JSON as core's", row.method, row.path, w.Body)
+			}
 		}
 		r.sleep(2 * time.Minute)
 		if answer = get(); len(answer.Pages) != 0 || len(answer.Suspended) != 0 {

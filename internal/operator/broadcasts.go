@@ -69,7 +69,7 @@ func (q BroadcastRequest) withDefaults(maxRate float64) (BroadcastRequest, error
 func (q BroadcastRequest) checkDeadline(now time.Time, recipients int) error {
 	left := q.Deadline.Sub(now)
 	if left <= 0 || left > maxDeadline {
-		return badField("deadline", "must be within the next %v", maxDeadline)
+		return badField("deadline", "must be within the next %.0f hours", maxDeadline.Hours())
 	}
 	parts := len(broadcast.Parts(q.Text))
 	if takes := float64(recipients*parts) / q.Rate; takes > left.Seconds() {

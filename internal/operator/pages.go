@@ -74,11 +74,15 @@ func (h *Handler) postPause(r *http.Request) (any, error) {
 		}
 		until = h.cfg.Now().Add(d)
 	}
-	const by = "operator: "
-	if err := checkText("reason", req.Reason, maxID-len(by)); err != nil {
+	const by = "operator"
+	if err := checkText("reason", req.Reason, maxID-len(by+": ")); err != nil {
 		return nil, err
 	}
-	err := h.cfg.Store.Pause(r.Context(), r.PathValue("page"), by+req.Reason, time.Time{}, until)
+	reason := by
+	if req.Reason != "" {
+		reason += ": " + req.Reason
+	}
+	err := h.cfg.Store.Pause(r.Context(), r.PathValue("page"), reason, time.Time{}, until)
 	if errors.Is(err, rooms.ErrUnknown) {
 		return nil, fmt.Errorf("page: %w", rooms.ErrUnknown)
 	}

@@ -34,9 +34,21 @@ func CheckRange(name string, n, low, high int) error {
 // CheckDuration wants low ≤ d ≤ high.
 func CheckDuration(name string, d, low, high time.Duration) error {
 	if d < low || d > high {
-		return Faultf(name, "%v must be %v to %v", d, low, high)
+		return Faultf(name, "%s must be %s to %s", short(d), short(low), short(high))
 	}
 	return nil
+}
+
+// short returns d without the units at its end that are zero: 24h, not 24h0m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if rest, ok := strings.CutSuffix(s, "m0s"); ok {
+		s = rest + "m"
+	}
+	if rest, ok := strings.CutSuffix(s, "h0m"); ok {
+		s = rest + "h"
+	}
+	return s
 }
 
 // CheckHTTPURL wants an absolute http or https address without query.
