@@ -10,4 +10,5 @@ import (
 func TestSettingsDoc(t *testing.T) {
 	t.Parallel()
 	doctest.Section(t, "../../docs/settings.md", "chatclub", service.Markdown[settings]())
+	doctest.Section(t, "../../docs/settings.md", "chatclub watch", service.Markdown[watchSettings]())
 }
