@@ -208,7 +208,6 @@ func (p *pace) refused(now time.Time, t Permit) {
 	if base := headroom * p.limit; p.top > base {
 		p.top, p.rest = base, now.Add(restTime)
 	}
-	p.land(t)
 	p.sends.refused(t.at)
 	switch {
 	case t.probe:
@@ -253,13 +252,6 @@ func (p *pace) learn(now, at time.Time) {
 // below is the pace at which nothing should be refused.
 func (p *pace) below() float64 {
 	return max(minPace, min(p.top, p.ceiling-min(max(1, margin*p.ceiling), p.ceiling/4)))
-}
-
-// land ends a send whose result says nothing about the pace, too.
-func (p *pace) land(t Permit) {
-	if t.probe {
-		p.probing = false
-	}
 }
 
 // grow brings the pace up to now.
