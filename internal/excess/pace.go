@@ -227,20 +227,20 @@ func (p *pace) learn(now, at time.Time) {
 	if p.ceiling == 0 {
 		p.ceiling = p.rate
 	}
-	switch {
-	case p.try.caused(at) && passed > fallen*p.ceiling:
+	if p.try.caused(at) && passed > fallen*p.ceiling {
 		if p.try.state != tryRefused {
 			p.try.state = tryRefused
 			p.tries++
 		}
-	case at.Before(p.cut): // the ceiling fell for it, but maybe not enough
-		p.ceiling, p.try = max(min(p.ceiling, passed), p.floor), try{}
-	default:
-		if p.try.state == tryPassed { // a bucket may have let the try pass
-			p.tries++
+	} else {
+		if !at.Before(p.cut) { // for calls from before it the ceiling fell already, but maybe not enough
+			if p.try.state == tryPassed { // a bucket may have let the try pass
+				p.tries++
+			}
+			p.cut, p.floor = now, p.ceiling/4
+			p.ceiling -= max(1, cutPart*p.ceiling, min(cutStep, cutMost*p.ceiling))
 		}
-		p.cut, p.floor = now, p.ceiling/4
-		p.ceiling, p.try = max(min(p.ceiling-max(1, cutPart*p.ceiling, min(cutStep, cutMost*p.ceiling)), passed), p.floor), try{}
+		p.ceiling, p.try = max(min(p.ceiling, passed), p.floor), try{}
 	}
 	p.pressure = 0
 	if p.try.state == noTry { // the second that is tried in must have no pause
