@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"net/http"
 	"time"
 
@@ -15,13 +14,8 @@ const listLimit = 1000
 
 // BusyPage is a page in excess, or one that was refused calls.
 type BusyPage struct {
-	Page     string     `json:"page"`
-	Class    string     `json:"class"`
-	Since    *time.Time `json:"since,omitempty"` // in excess
-	Pace     float64    `json:"pace"`            // calls per second
-	Waiting  int        `json:"waiting"`         // messages in this replica's hands and in no call
-	InFlight int        `json:"in_flight"`       // calls
-	Refused  int        `json:"refused"`         // calls refused since it was last not in excess
+	excess.View
+	Waiting int `json:"waiting"` // messages in this replica's hands and in no call
 }
 
 // askTimeout bounds the wait for the engine, which answers between two steps.
@@ -44,12 +38,9 @@ func (d *Dispatcher) busyPages(ctx context.Context) []BusyPage {
 func (e *engine) busyPages() []BusyPage {
 	pages := []BusyPage{}
 	for _, v := range e.gate.Views(listLimit) {
-		b := BusyPage{Page: v.Page, Class: v.Class, Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight, Refused: v.Refused}
-		if l := e.pages.lines[excess.Key{Page: v.Page, Class: v.Class}]; l != nil {
+		b := BusyPage{View: v}
+		if l := e.pages.lines[v.Key]; l != nil {
 			b.Waiting = l.waiting
-		}
-		if !v.Since.IsZero() {
-			b.Since = &v.Since
 		}
 		pages = append(pages, b)
 	}

@@ -207,7 +207,7 @@ func TestPagesHandler(t *testing.T) {
 		if len(answer.Busy) != 1 {
 			t.Fatalf("busy = %+v, want one page", answer.Busy)
 		}
-		if b := answer.Busy[0]; b.Page != "busy" || b.Class != "text" || b.Since == nil || b.Pace < 250 || b.Waiting < 1000 {
+		if b := answer.Busy[0]; b.Page != "busy" || b.Class != "text" || b.Since.IsZero() || b.Pace < 250 || b.Waiting < 1000 {
 			t.Errorf("busy = %+v, want the page in excess at some 294/s, more than 1,000 waiting", b)
 		}
 		for _, row := range []struct {

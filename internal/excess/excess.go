@@ -34,6 +34,7 @@ package excess
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -51,8 +52,8 @@ const (
 
 // Key names what the platform counts sends by: a page and a quota class.
 type Key struct {
-	Page  string
-	Class string
+	Page  string `json:"page"`
+	Class string `json:"class"`
 }
 
 // Request asks for one call.
@@ -258,10 +259,10 @@ func (m *Map) remember(now time.Time, k Key, p *page) {
 // View is a page that is in excess or slower than its limit, for people to look at.
 type View struct {
 	Key
-	Since    time.Time // in excess; zero: it is not
-	Pace     float64   // messages per second
-	InFlight int
-	Refused  int // calls refused since it was last not in excess
+	Since    time.Time `json:"since,omitzero"` // in excess; zero: it is not
+	Pace     float64   `json:"pace"`           // calls per second
+	InFlight int       `json:"in_flight"`      // calls
+	Refused  int       `json:"refused"`        // calls refused since it was last not in excess
 }
 
 // Views returns at most limit pages that are in excess or were refused, those
@@ -272,7 +273,7 @@ func (m *Map) Views(limit int) []View {
 		if !p.excess && p.refused == 0 {
 			continue
 		}
-		v := View{Key: k, Pace: p.rate, InFlight: p.inFlight, Refused: p.refused}
+		v := View{Key: k, Pace: math.Round(10*p.rate) / 10, InFlight: p.inFlight, Refused: p.refused}
 		if p.excess {
 			v.Since = p.entered
 		}
