@@ -283,9 +283,8 @@ func (b *Breaker) Silent(now time.Time) bool {
 	return d >= silence || d >= silenceMany && b.calls >= manyCalls
 }
 
-// IsOpen reports whether the API takes no calls, and whether that is because
-// the app is throttled.
-func (b *Breaker) IsOpen() (open, throttled bool) { return b.api.open, b.api.open && b.throttled }
+// IsOpen reports whether the API takes no calls.
+func (b *Breaker) IsOpen() bool { return b.api.open }
 
 // IsPageOpen reports whether a page is sick.
 func (b *Breaker) IsPageOpen(name string) bool {

@@ -80,7 +80,7 @@ func openOnes(b *Breaker) (open string) {
 			open += page
 		}
 	}
-	if api, _ := b.IsOpen(); api {
+	if b.IsOpen() {
 		open += "*"
 	}
 	return open
@@ -164,8 +164,8 @@ func TestWellPagesGetThrough(t *testing.T) {
 	t.Parallel()
 	b, now := New(half), begin()
 	openAPI(b, now)
-	if api, throttled := b.IsOpen(); !api || throttled {
-		t.Fatalf("IsOpen() = %v, %v, want open, not throttled", api, throttled)
+	if !b.IsOpen() || b.throttled {
+		t.Fatalf("open %v, throttled %v, want open, not throttled", b.IsOpen(), b.throttled)
 	}
 	for page, waits := range map[string]bool{"p": true, "q": true, "r": false} {
 		if w := b.Wait(now, page); (w > 0) != waits {
@@ -222,17 +222,17 @@ func TestOpenWithoutCalls(t *testing.T) {
 	b, now := New(half), begin()
 	openAPI(b, now)
 	b.Check(now.Add(2 * time.Minute))
-	if open, _ := b.IsOpen(); !open {
+	if !b.IsOpen() {
 		t.Error("closed a minute after a probe was due")
 	}
 	c := b.Begin(now, "r", "u")
 	b.Check(now.Add(time.Hour))
-	if open, _ := b.IsOpen(); !open {
+	if !b.IsOpen() {
 		t.Error("closed while a probe is out")
 	}
 	b.End(now, c, NoCall)
 	b.Check(now.Add(time.Hour))
-	if open, _ := b.IsOpen(); open {
+	if b.IsOpen() {
 		t.Error("open an hour after the last call")
 	}
 }

@@ -216,10 +216,7 @@ func (e *engine) report(now time.Time, c *call, d disposition) {
 		e.calls.health.silences = 0
 		e.silent.Store(false)
 	}
-	if ch.Opened || ch.Closed {
-		open, _ := e.breaker.IsOpen()
-		e.apiDown.Store(open)
-	}
+	e.apiDown.Store(e.breaker.IsOpen())
 }
 
 // learn learns from how long a call took. A refusal by a limit is answered
