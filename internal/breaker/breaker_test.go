@@ -53,8 +53,9 @@ func TestBreakersOpen(t *testing.T) {
 			for i, st := range tc.steps {
 				now := begin().Add(st.at)
 				for n := range max(1, st.times) {
-					c := &Call{page: st.page, recipient: fmt.Sprint(n % max(1, st.people))} // one that began before anything was open
-					b.pageOf(st.page, now).calls[c] = struct{}{}
+					p := b.pageOf(st.page, now)
+					c := &Call{page: p, recipient: fmt.Sprint(n % max(1, st.people))} // one that began before anything was open
+					p.calls[c] = struct{}{}
 					b.calls++
 					b.End(now, c, st.v)
 				}
@@ -69,7 +70,7 @@ func TestBreakersOpen(t *testing.T) {
 // pageOf is the page, which is made as a call would.
 func (b *Breaker) pageOf(name string, now time.Time) *page {
 	if b.pages[name] == nil {
-		b.pages[name] = &page{calls: make(map[*Call]struct{}), answered: now}
+		b.pages[name] = &page{name: name, calls: make(map[*Call]struct{}), answered: now}
 	}
 	return b.pages[name]
 }

@@ -54,7 +54,7 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 	}
 	switch d.do {
 	case acknowledge:
-		e.people.answered(first.out)
+		e.people.answered(&first.out)
 		for _, m := range c.msgs {
 			e.acknowledge(m, now)
 		}
