@@ -78,7 +78,7 @@ judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
 	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)
 
 bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: its flags)
-	$(withservers) sh -c 'exec go run ./cmd/loadtest run ceiling -broker "$$AMQP_URL" -most 1.2 -pairs $(PAIRS) $(COST)'
+	$(withservers) sh -c 'exec go run ./cmd/loadtest run ceiling -broker "$$AMQP_URL" -most 1.4 -pairs $(PAIRS) $(COST)'
 
 docs: ## write the tables of settings, metrics and packages anew
 	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./cmd/chatclub ./cmd/fakeapi

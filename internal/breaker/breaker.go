@@ -69,7 +69,8 @@ const (
 
 // Call is one call that was begun.
 type Call struct {
-	page, recipient string
+	page            *page
+	recipient       string
 	began           time.Time
 	probe, apiProbe bool
 }
@@ -132,6 +133,7 @@ func (r *row) mean(failures int, d time.Duration, of int) bool {
 // page is what is known of a page that has calls in flight, or failed.
 type page struct {
 	circuit
+	name     string
 	failures row
 	calls    map[*Call]struct{}
 	answered time.Time
@@ -181,10 +183,10 @@ func (b *Breaker) PageWait(now time.Time, page string) time.Duration {
 func (b *Breaker) Begin(now time.Time, name, recipient string) *Call {
 	p := b.pages[name]
 	if p == nil {
-		p = &page{calls: make(map[*Call]struct{}), answered: now}
+		p = &page{name: name, calls: make(map[*Call]struct{}), answered: now}
 		b.pages[name] = p
 	}
-	c := &Call{page: name, recipient: recipient, began: now, probe: p.open, apiProbe: b.api.open}
+	c := &Call{page: p, recipient: recipient, began: now, probe: p.open, apiProbe: b.api.open}
 	p.probing = p.probing || c.probe
 	b.api.probing = b.api.probing || c.apiProbe
 	if len(p.calls) == 0 {
@@ -203,7 +205,7 @@ type Change struct{ Opened, Closed, PageOpened, PageClosed bool }
 
 // End tells how a call went.
 func (b *Breaker) End(now time.Time, c *Call, v Verdict) (ch Change) {
-	p := b.pages[c.page]
+	p := c.page
 	delete(p.calls, c)
 	b.calls--
 	if c.probe {
@@ -227,8 +229,8 @@ func (b *Breaker) End(now time.Time, c *Call, v Verdict) (ch Change) {
 		if p.open || p.failures.mean(pageRow, pageTime, pageRecipients) {
 			p.trip(now, c.probe, b.random)
 		}
-		b.failures.add(now, c.page)
-		b.people.add(now, c.page+"/"+c.recipient)
+		b.failures.add(now, p.name)
+		b.people.add(now, p.name+"/"+c.recipient)
 		if b.api.open || len(b.failures.names) > 1 && b.people.mean(apiRow, apiTime, apiRecipients) {
 			b.api.trip(now, c.apiProbe, b.random)
 		}
@@ -283,9 +285,8 @@ func (b *Breaker) Silent(now time.Time) bool {
 	return d >= silence || d >= silenceMany && b.calls >= manyCalls
 }
 
-// IsOpen reports whether the API takes no calls, and whether that is because
-// the app is throttled.
-func (b *Breaker) IsOpen() (open, throttled bool) { return b.api.open, b.api.open && b.throttled }
+// IsOpen reports whether the API takes no calls.
+func (b *Breaker) IsOpen() bool { return b.api.open }
 
 // IsPageOpen reports whether a page is sick.
 func (b *Breaker) IsPageOpen(name string) bool {

@@ -53,8 +53,9 @@ func TestBreakersOpen(t *testing.T) {
 			for i, st := range tc.steps {
 				now := begin().Add(st.at)
 				for n := range max(1, st.times) {
-					c := &Call{page: st.page, recipient: fmt.Sprint(n % max(1, st.people))} // one that began before anything was open
-					b.pageOf(st.page, now).calls[c] = struct{}{}
+					p := b.pageOf(st.page, now)
+					c := &Call{page: p, recipient: fmt.Sprint(n % max(1, st.people))} // one that began before anything was open
+					p.calls[c] = struct{}{}
 					b.calls++
 					b.End(now, c, st.v)
 				}
@@ -69,7 +70,7 @@ func TestBreakersOpen(t *testing.T) {
 // pageOf is the page, which is made as a call would.
 func (b *Breaker) pageOf(name string, now time.Time) *page {
 	if b.pages[name] == nil {
-		b.pages[name] = &page{calls: make(map[*Call]struct{}), answered: now}
+		b.pages[name] = &page{name: name, calls: make(map[*Call]struct{}), answered: now}
 	}
 	return b.pages[name]
 }
@@ -80,7 +81,7 @@ func openOnes(b *Breaker) (open string) {
 			open += page
 		}
 	}
-	if api, _ := b.IsOpen(); api {
+	if b.IsOpen() {
 		open += "*"
 	}
 	return open
@@ -164,8 +165,8 @@ func TestWellPagesGetThrough(t *testing.T) {
 	t.Parallel()
 	b, now := New(half), begin()
 	openAPI(b, now)
-	if api, throttled := b.IsOpen(); !api || throttled {
-		t.Fatalf("IsOpen() = %v, %v, want open, not throttled", api, throttled)
+	if !b.IsOpen() || b.throttled {
+		t.Fatalf("open %v, throttled %v, want open, not throttled", b.IsOpen(), b.throttled)
 	}
 	for page, waits := range map[string]bool{"p": true, "q": true, "r": false} {
 		if w := b.Wait(now, page); (w > 0) != waits {
@@ -222,17 +223,17 @@ func TestOpenWithoutCalls(t *testing.T) {
 	b, now := New(half), begin()
 	openAPI(b, now)
 	b.Check(now.Add(2 * time.Minute))
-	if open, _ := b.IsOpen(); !open {
+	if !b.IsOpen() {
 		t.Error("closed a minute after a probe was due")
 	}
 	c := b.Begin(now, "r", "u")
 	b.Check(now.Add(time.Hour))
-	if open, _ := b.IsOpen(); !open {
+	if !b.IsOpen() {
 		t.Error("closed while a probe is out")
 	}
 	b.End(now, c, NoCall)
 	b.Check(now.Add(time.Hour))
-	if open, _ := b.IsOpen(); open {
+	if b.IsOpen() {
 		t.Error("open an hour after the last call")
 	}
 }

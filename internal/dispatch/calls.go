@@ -22,7 +22,7 @@ const minCalls = 8
 type call struct {
 	recipient *recipient
 	msgs      []*held
-	out       message.Outbound
+	out       *message.Outbound
 	permit    excess.Permit
 	circuit   *breaker.Call
 	began     time.Time
@@ -117,22 +117,20 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 }
 
 // join is what is sent of a recipient's messages, and of how many it is made.
-func (e *engine) join(r *recipient, now time.Time) (message.Outbound, int) {
+func (e *engine) join(r *recipient, now time.Time) (*message.Outbound, int) {
 	first := r.msgs[0]
 	if len(r.msgs) == 1 || e.JoinTexts == 1 || first.single || !first.out.Joins {
-		return first.out, 1
+		return &first.out, 1
 	}
-	list := make([]message.Outbound, 0, e.JoinTexts)
-	for _, m := range r.msgs {
+	list := append(make([]message.Outbound, 0, e.JoinTexts), first.out)
+	for _, m := range r.msgs[1:] {
 		if len(list) == e.JoinTexts || m.single || m.source.leaving || !m.delivery.Live() || e.isLate(m, now) {
 			break
 		}
 		list = append(list, m.out)
 	}
-	if len(list) < 2 {
-		return first.out, 1
-	}
-	return message.Join(list, e.JoinTexts)
+	out, n := message.Join(list, e.JoinTexts)
+	return &out, n
 }
 
 // start makes a call. Workers stay, because a goroutine for each call would grow
@@ -142,7 +140,7 @@ func (c *calls) start(s Caller, next *call) {
 		c.started++
 		c.workers.Go(func() {
 			for k := range c.due {
-				k.result = s.Send(c.ctx, k.out)
+				k.result = s.Send(c.ctx, *k.out)
 				k.code = k.result.CodeString()
 				c.results <- k
 			}
@@ -217,10 +215,7 @@ func (e *engine) report(now time.Time, c *call, d disposition) {
 		e.calls.health.silences = 0
 		e.silent.Store(false)
 	}
-	if ch.Opened || ch.Closed {
-		open, _ := e.breaker.IsOpen()
-		e.apiDown.Store(open)
-	}
+	e.apiDown.Store(e.breaker.IsOpen())
 }
 
 // learn learns from how long a call took. A refusal by a limit is answered

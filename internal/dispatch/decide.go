@@ -41,10 +41,10 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 		return action{do: bury, reason: message.ReasonPageStopped}
 	case !m.probe && e.suspended.holds(m.out.Page, now) == forNow:
 		return action{do: postpone, wait: retryMedium}
-	case e.people.fails(m.out, now):
+	case e.people.fails(&m.out, now):
 		return action{do: bury, reason: message.ReasonFailing}
-	case e.people.deferred(m.out, now) > 0:
-		return action{do: postpone, wait: e.people.deferred(m.out, now)}
+	case e.people.deferred(&m.out, now) > 0:
+		return action{do: postpone, wait: e.people.deferred(&m.out, now)}
 	case e.mustOverflow(l, m, now):
 		return action{do: overflow}
 	case m.source.leaving, l.awaitsLane(m) && !e.passes(l, m):

@@ -173,6 +173,5 @@ func (e *engine) observe() {
 	e.metrics.lanes.Set(float64(len(e.lanes.list)))
 	e.metrics.partitions.Set(float64(len(e.sources.owned(e.Now()))))
 	e.metrics.limit.Set(float64(e.calls.limit.Limit()))
-	open, _ := e.breaker.IsOpen()
-	e.apiDown.Store(open)
+	e.apiDown.Store(e.breaker.IsOpen())
 }

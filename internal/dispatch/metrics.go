@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"fmt"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -88,27 +90,13 @@ func newMetrics(reg prometheus.Registerer, suspended func() int) *metrics {
 		age:        histogram("message_age_seconds", "Time from the event at Messenger to the accepted send of its copy.", ages()),
 		paceError: histogram("pace_error_seconds", "How late a call was made that had to wait, against the moment at which its page's pace allowed it.",
 			prometheus.ExponentialBuckets(0.0001, 4, 9)), // 0.1 ms to 6.6 s
-		dead:     make(map[message.Reason]prometheus.Counter),
-		retries:  make(map[sender.Outcome]prometheus.Counter),
-		givenUp:  make(map[string]prometheus.Counter),
-		probes:   make(map[string]prometheus.Counter),
+		dead:    countersOf(vec("dead_total", "Messages moved to the dead-letter queue.", "reason"), message.Reasons()...),
+		retries: countersOf(vec("retries_total", "Failed calls whose messages are tried again.", "outcome"), sender.Transient, sender.RecipientThrottled),
+		givenUp: countersOf(vec("given_up_total", "Partitions and lanes given up to other replicas.", "reason"),
+			"balance", "held", "idle", "lost", "paused", "silent", "stop"),
+		probes: countersOf(vec("probes_total", "Calls made to find out whether more is possible: of a page after refusals in a row, of an API or page that is sick, of a suspended page.", "kind"),
+			probePage, probeAPI, probeSuspended),
 		queueAge: make(map[string]prometheus.Observer),
-	}
-	dead := vec("dead_total", "Messages moved to the dead-letter queue.", "reason")
-	for _, r := range message.Reasons() {
-		m.dead[r] = dead.WithLabelValues(string(r))
-	}
-	retries := vec("retries_total", "Failed calls whose messages are tried again.", "outcome")
-	for _, o := range []sender.Outcome{sender.Transient, sender.RecipientThrottled} {
-		m.retries[o] = retries.WithLabelValues(o.String())
-	}
-	givenUp := vec("given_up_total", "Partitions and lanes given up to other replicas.", "reason")
-	for _, r := range []string{"balance", "held", "idle", "lost", "paused", "silent", "stop"} {
-		m.givenUp[r] = givenUp.WithLabelValues(r)
-	}
-	probes := vec("probes_total", "Calls made to find out whether more is possible: of a page after refusals in a row, of an API or page that is sick, of a suspended page.", "kind")
-	for _, kind := range []string{probePage, probeAPI, probeSuspended} {
-		m.probes[kind] = probes.WithLabelValues(kind)
 	}
 	queueAge := with.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: ns, Subsystem: sub, Name: "queue_age_seconds", Buckets: ages(),
@@ -118,4 +106,13 @@ func newMetrics(reg prometheus.Registerer, suspended func() int) *metrics {
 		m.queueAge[name] = queueAge.WithLabelValues(name)
 	}
 	return m
+}
+
+// countersOf looks up the counter of each value of a label, once.
+func countersOf[V comparable](vec *prometheus.CounterVec, values ...V) map[V]prometheus.Counter {
+	counters := make(map[V]prometheus.Counter, len(values))
+	for _, v := range values {
+		counters[v] = vec.WithLabelValues(fmt.Sprint(v))
+	}
+	return counters
 }

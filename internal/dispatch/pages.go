@@ -74,6 +74,10 @@ type recipient struct {
 	msgs  []*held
 	busy  bool // a call is on its way, or its next try must wait
 	index int  // in ready
+	// place is where it stands in ready: as its first message arrived, or, with an
+	// answer, before those with copies, at 0. first is that message's number. Both
+	// are kept, because messages are far apart in memory.
+	place, first uint64
 	// behind is the number of the last message that had arrived when a call
 	// failed. The recipient goes behind all these, so that others are tried
 	// where one call at a time finds out whether any can be made.
@@ -164,15 +168,6 @@ func (r *recipient) putBack(msgs []*held) {
 	r.fix()
 }
 
-// place is where the recipient stands among all: with an answer before those
-// with copies, at 0, unless a call to it failed.
-func (r *recipient) place() uint64 {
-	if r.msgs[0].isAnswer() {
-		return r.behind
-	}
-	return max(r.behind, r.msgs[0].seq)
-}
-
 // setBusy says whether the recipient's next message must wait.
 func (r *recipient) setBusy(busy bool) {
 	r.busy = busy
@@ -183,6 +178,12 @@ func (r *recipient) setBusy(busy bool) {
 func (r *recipient) fix() {
 	l := r.line
 	can := !r.busy && len(r.msgs) > 0
+	if can {
+		r.first, r.place = r.msgs[0].seq, r.behind
+		if !r.msgs[0].isAnswer() {
+			r.place = max(r.behind, r.first)
+		}
+	}
 	switch {
 	case can && r.index < 0:
 		heap.Push(&l.ready, r)
@@ -244,8 +245,8 @@ type recipients []*recipient
 
 func (h recipients) Len() int { return len(h) }
 func (h recipients) Less(i, k int) bool {
-	a, b := h[i].place(), h[k].place()
-	return a < b || a == 0 && b == 0 && bySeq(h[i].msgs[0], h[k].msgs[0]) < 0
+	a, b := h[i], h[k]
+	return a.place < b.place || a.place == 0 && b.place == 0 && a.first < b.first
 }
 
 func (h recipients) Swap(i, k int) {

@@ -40,7 +40,7 @@ func newPeople() people { return people{list: make(map[somebody]*trouble)} }
 
 func (p *people) len() int { return len(p.list) }
 
-func (p *people) of(o message.Outbound) *trouble {
+func (p *people) of(o *message.Outbound) *trouble {
 	if len(p.list) == 0 { // nearly always
 		return nil
 	}
@@ -48,14 +48,14 @@ func (p *people) of(o message.Outbound) *trouble {
 }
 
 // fails reports whether messages to the recipient are dead at once.
-func (p *people) fails(o message.Outbound, now time.Time) bool {
+func (p *people) fails(o *message.Outbound, now time.Time) bool {
 	t := p.of(o)
 	return t != nil && t.failing.After(now)
 }
 
 // deferred returns how long a message is delayed because an earlier one to the
 // recipient is in a retry queue: as long as that, so that the order stays.
-func (p *people) deferred(o message.Outbound, now time.Time) time.Duration {
+func (p *people) deferred(o *message.Outbound, now time.Time) time.Duration {
 	if t := p.of(o); t != nil && t.until.After(now) && !slices.Contains(strings.Split(t.first, " "), o.ID) {
 		return t.delay
 	}
@@ -63,13 +63,13 @@ func (p *people) deferred(o message.Outbound, now time.Time) time.Duration {
 }
 
 // onProbation reports whether the recipient has one attempt only.
-func (p *people) onProbation(o message.Outbound) bool {
+func (p *people) onProbation(o *message.Outbound) bool {
 	t := p.of(o)
 	return t != nil && t.strikes > 0
 }
 
 // find returns what is known of the recipient, to be changed.
-func (p *people) find(o message.Outbound) *trouble {
+func (p *people) find(o *message.Outbound) *trouble {
 	k := somebody{o.Page, o.To}
 	t := p.list[k]
 	if t == nil {
@@ -83,7 +83,7 @@ func (p *people) find(o message.Outbound) *trouble {
 
 // fail notes that a message to the recipient used up its attempts, and returns
 // until when further ones are dead at once.
-func (p *people) fail(o message.Outbound, now time.Time) time.Time {
+func (p *people) fail(o *message.Outbound, now time.Time) time.Time {
 	t := p.find(o)
 	t.failing = now.Add(min(minFailing<<min(t.strikes, 10), maxFailing))
 	t.strikes++
@@ -93,13 +93,13 @@ func (p *people) fail(o message.Outbound, now time.Time) time.Time {
 
 // retry notes that a message to the recipient is in the retry queue with this
 // delay, or several that were joined.
-func (p *people) retry(o message.Outbound, now time.Time, delay time.Duration) {
+func (p *people) retry(o *message.Outbound, now time.Time, delay time.Duration) {
 	t := p.find(o)
 	t.until, t.delay, t.first = now.Add(delay+deferSlack), delay, o.ID
 }
 
 // answered notes that the recipient can be sent to.
-func (p *people) answered(o message.Outbound) {
+func (p *people) answered(o *message.Outbound) {
 	if p.of(o) != nil {
 		delete(p.list, somebody{o.Page, o.To})
 	}

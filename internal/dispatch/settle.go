@@ -54,7 +54,7 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 	}
 	switch d.do {
 	case acknowledge:
-		e.people.answered(first.out)
+		e.people.answered(&first.out)
 		for _, m := range c.msgs {
 			e.acknowledge(m, now)
 		}
@@ -160,8 +160,7 @@ func (e *engine) discard(c *call, d disposition) {
 func (e *engine) failed(now time.Time, c *call, d disposition) bool {
 	r, code := c.recipient, c.code
 	r.behind = e.pages.seq
-	open, _ := e.breaker.IsOpen()
-	down := open && d.api == breaker.Failed
+	down := e.breaker.IsOpen() && d.api == breaker.Failed
 	if down && code != timedOut {
 		e.metrics.retries[c.result.Outcome].Inc()
 		e.putBack(c)

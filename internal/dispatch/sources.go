@@ -213,11 +213,12 @@ func (e *engine) feed(s *source, age interface{ Observe(float64) }) {
 	defer close(s.fed)
 	in := s.sub.Deliveries()
 	for d := range in {
+		now := e.Now()
 		list := make([]*held, 0, min(feedBatch, 1+len(in)))
 		for more := true; more; {
 			list = append(list, decode(d, s))
 			if m := list[len(list)-1]; m.err == nil && m.out.Time > 0 {
-				age.Observe(m.out.Age(e.Now()).Seconds())
+				age.Observe(m.out.Age(now).Seconds())
 			}
 			if more = len(list) < feedBatch; more {
 				select {

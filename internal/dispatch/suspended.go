@@ -113,9 +113,6 @@ func (s *suspended) suspend(page, code string, grace time.Duration, now time.Tim
 // resume lets a page's messages through again; it returns false if it was not
 // suspended.
 func (s *suspended) resume(page string) bool {
-	if s.count.Load() == 0 {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pages[page] == nil {
@@ -140,9 +137,6 @@ func (s *suspended) probeAt(page string) time.Time {
 // sweep forgets the pages that nothing was sent to since their probe was due,
 // and returns how many.
 func (s *suspended) sweep(now time.Time) (n int) {
-	if s.count.Load() == 0 {
-		return 0
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for page, p := range s.pages {

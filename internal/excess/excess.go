@@ -49,8 +49,8 @@ const (
 
 // Key names what the platform counts sends by: a page and a quota class.
 type Key struct {
-	Page  string
-	Class string
+	Page  string `json:"page"`
+	Class string `json:"class"`
 }
 
 // Request asks for one call.
@@ -69,7 +69,7 @@ type Decision struct {
 
 // Permit allows one call, whose result is told to Done.
 type Permit struct {
-	Key
+	page  *page
 	at    time.Time
 	probe bool
 	ahead bool // of the pace, in a burst
@@ -107,6 +107,7 @@ type Map struct {
 // page is what is known of a page that is or was lately sent to.
 type page struct {
 	pace
+	key      Key
 	inFlight int
 	refused  int // calls, since the page was last not in excess
 	excess   bool
@@ -145,7 +146,7 @@ func (m *Map) Offer(now time.Time, r Request) Decision {
 		return Decision{Wait: wait}
 	}
 	p.inFlight++
-	return Decision{Permit: Permit{Key: r.Key, at: now, probe: p.send(now), ahead: ahead}}
+	return Decision{Permit: Permit{page: p, at: now, probe: p.send(now), ahead: ahead}}
 }
 
 // page finds or begins a page.
@@ -156,7 +157,7 @@ func (m *Map) page(now time.Time, r Request) *page {
 		if !ok {
 			l.burst = m.bursts.longest
 		}
-		p = &page{pace: newPace(now, m.cfg.Limit(r.Class), l, m.cfg.Random)}
+		p = &page{key: r.Key, pace: newPace(now, m.cfg.Limit(r.Class), l, m.cfg.Random)}
 		m.pages[r.Key] = p
 		delete(m.learned, r.Key)
 	}
@@ -168,11 +169,9 @@ func (m *Map) page(now time.Time, r Request) *page {
 
 // Done tells how the call of a permit went. Call it once for each.
 func (m *Map) Done(now time.Time, p Permit, r Result) {
-	e := m.pages[p.Key]
-	if e == nil {
-		return // forgotten by Forget
-	}
-	e.inFlight = max(0, e.inFlight-1)
+	e := p.page
+	e.inFlight--
+	e.probing = e.probing && !p.probe
 	switch r {
 	case Accepted:
 		e.accepted(now, p)
@@ -180,10 +179,9 @@ func (m *Map) Done(now time.Time, p Permit, r Result) {
 		e.refused++
 		e.pace.refused(now, p)
 	case Other:
-		e.land(p)
 	}
-	if p.ahead {
-		m.bursts.ended(now, p.Key, &e.burst, seconds(e.sends.second(p.at)/e.limit), r)
+	if p.ahead && m.pages[e.key] == e { // not of a page that was forgotten meanwhile
+		m.bursts.ended(now, e.key, &e.burst, seconds(e.sends.second(p.at)/e.limit), r)
 	}
 }
 

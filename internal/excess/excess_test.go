@@ -182,6 +182,31 @@ func TestLearnedLimit(t *testing.T) {
 	}
 }
 
+// What calls came to that began before their page was given up says nothing of
+// what it may send when it is taken over again, nor of others' bursts.
+func TestForgottenCallsTeachNothing(t *testing.T) {
+	t.Parallel()
+	m := newMap(300)
+	all := func(string) bool { return true }
+	pages := []Request{{Key: Key{"a", "text"}}, {Key: Key{"b", "text"}}}
+	for _, r := range pages {
+		before := take(m, at(2*time.Second), r)
+		m.Forget(at(2*time.Second), all)
+		m.Done(at(3*time.Second), m.Offer(at(3*time.Second), r).Permit, Accepted)
+		done(m, at(3*time.Second), before, Refused)
+	}
+	for _, r := range append(pages, Request{Key: Key{"c", "text"}}) {
+		if n := len(take(m, at(5*time.Second), r)); n != 294 {
+			t.Errorf("page %s may send %d at once, want 294", r.Page, n)
+		}
+	}
+	for _, r := range pages {
+		if v := m.View(r.Key); v.Refused != 0 {
+			t.Errorf("page %s was refused %d calls, want none", r.Page, v.Refused)
+		}
+	}
+}
+
 // A page that speaks now and then, at a real limit far below the configured one,
 // is refused in its first events alone.
 func TestRareEventsAtALowLimit(t *testing.T) {

@@ -208,7 +208,6 @@ func (p *pace) refused(now time.Time, t Permit) {
 	if base := headroom * p.limit; p.top > base {
 		p.top, p.rest = base, now.Add(restTime)
 	}
-	p.land(t)
 	p.sends.refused(t.at)
 	switch {
 	case t.probe:
@@ -228,20 +227,20 @@ func (p *pace) learn(now, at time.Time) {
 	if p.ceiling == 0 {
 		p.ceiling = p.rate
 	}
-	switch {
-	case p.try.caused(at) && passed > fallen*p.ceiling:
+	if p.try.caused(at) && passed > fallen*p.ceiling {
 		if p.try.state != tryRefused {
 			p.try.state = tryRefused
 			p.tries++
 		}
-	case at.Before(p.cut): // the ceiling fell for it, but maybe not enough
-		p.ceiling, p.try = max(min(p.ceiling, passed), p.floor), try{}
-	default:
-		if p.try.state == tryPassed { // a bucket may have let the try pass
-			p.tries++
+	} else {
+		if !at.Before(p.cut) { // for calls from before it the ceiling fell already, but maybe not enough
+			if p.try.state == tryPassed { // a bucket may have let the try pass
+				p.tries++
+			}
+			p.cut, p.floor = now, p.ceiling/4
+			p.ceiling -= max(1, cutPart*p.ceiling, min(cutStep, cutMost*p.ceiling))
 		}
-		p.cut, p.floor = now, p.ceiling/4
-		p.ceiling, p.try = max(min(p.ceiling-max(1, cutPart*p.ceiling, min(cutStep, cutMost*p.ceiling)), passed), p.floor), try{}
+		p.ceiling, p.try = max(min(p.ceiling, passed), p.floor), try{}
 	}
 	p.pressure = 0
 	if p.try.state == noTry { // the second that is tried in must have no pause
@@ -253,13 +252,6 @@ func (p *pace) learn(now, at time.Time) {
 // below is the pace at which nothing should be refused.
 func (p *pace) below() float64 {
 	return max(minPace, min(p.top, p.ceiling-min(max(1, margin*p.ceiling), p.ceiling/4)))
-}
-
-// land ends a send whose result says nothing about the pace, too.
-func (p *pace) land(t Permit) {
-	if t.probe {
-		p.probing = false
-	}
 }
 
 // grow brings the pace up to now.

@@ -63,9 +63,6 @@ func (s *sends) second(t time.Time) float64 {
 
 // wait is how long until a send is one of at most most in the last second.
 func (s *sends) wait(now time.Time, most int) time.Duration {
-	if most <= 0 {
-		return math.MaxInt64
-	}
 	s.advance(now)
 	n := int(s.second(now))
 	begun := now.Sub(s.epoch) % slotTime
