@@ -156,7 +156,7 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 		}
 		return d
 	}
-	d.InFlight, d.Partitions = a.status.InFlight, a.status.Partitions
+	d.InFlight, d.APIDown, d.Partitions = a.status.InFlight, a.status.APIDown, a.status.Partitions
 	for i := range a.status.Pages {
 		s := &a.status.Pages[i]
 		p := m.page(now, s.Page, name)
@@ -177,8 +177,14 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 			p.counts.Limit = int(s.Limit)
 		}
 		p.InFlight += s.InFlight
+		if s.Sick && (s.InFlight > 0 || s.Waiting > 0) {
+			p.State = "sick"
+		}
 		if s.Since != nil {
-			p.State, p.Since, p.Pace = "excess", s.Since, s.Pace
+			p.Since, p.Pace = s.Since, s.Pace
+			if p.State == "free" {
+				p.State = "excess"
+			}
 			d.Excess = append(d.Excess, InExcess{
 				Page: s.Page, Class: s.Class, Pace: s.Pace, Waiting: s.Waiting, InFlight: s.InFlight, Refused: int(s.Refused),
 			})

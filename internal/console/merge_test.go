@@ -146,6 +146,13 @@ func TestSickReplica(t *testing.T) {
 	if p := pages[0]; p.State != "suspended" || p.Why != "190" {
 		t.Errorf("page = %+v, want it suspended with its code", p)
 	}
+	ill := status("7", 5, 5)
+	ill.Sick, ill.Waiting, ill.Since = true, 3, &v.now
+	down := says("b", ill)
+	down.status.APIDown = true
+	if pages, dispatchers = v.see(down); pages[0].State != "sick" || !dispatchers[0].APIDown {
+		t.Errorf("page = %+v, dispatcher %+v, want it sick, and the API down", pages[0], dispatchers[0])
+	}
 }
 
 // TestMostPages: of many pages those in excess and the busiest are shown, and those

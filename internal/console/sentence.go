@@ -15,8 +15,9 @@ var english = message.NewPrinter(language.English)
 
 // sentence says what is happening.
 func sentence(s *State) Sentence {
-	running, lost := 0, 0
+	running, lost, down := 0, 0, false
 	for _, d := range s.Dispatchers {
+		down = down || d.APIDown
 		switch d.State {
 		case "running":
 			running++
@@ -36,15 +37,24 @@ func sentence(s *State) Sentence {
 	case running == 0:
 		return Sentence{english.Sprintf("No dispatcher runs: %d copies wait.", waiting), Sick}
 	}
+	if down {
+		return Sentence{english.Sprintf("The API takes no calls: %d copies wait until it does.", waiting), Sick}
+	}
 	suffix := ""
 	if lost > 0 {
 		suffix = english.Sprintf(" %s not answer.", plural(lost, "dispatcher does", "dispatchers do"))
 	}
 	for _, p := range s.Pages {
-		if p.State == "suspended" {
-			text := fmt.Sprintf("Nothing is sent for %s: the API stopped it (%s). %s", p.Name, p.Why, others(s, p.ID))
-			return Sentence{strings.TrimSpace(text) + suffix, Sick}
+		text := ""
+		switch p.State {
+		case "suspended":
+			text = fmt.Sprintf("Nothing is sent for %s: the API stopped it (%s). %s", p.Name, p.Why, others(s, p.ID))
+		case "sick":
+			text = english.Sprintf("Calls for %s fail: %d wait. %s", p.Name, p.Waiting, others(s, p.ID))
+		default:
+			continue
 		}
+		return Sentence{strings.TrimSpace(text) + suffix, Sick}
 	}
 	busy := slices.DeleteFunc(slices.Clone(s.Pages), func(p Page) bool { return p.State != "excess" })
 	if len(busy) == 0 {

@@ -2,7 +2,7 @@ package console
 
 import "testing"
 
-// page is one of a state, with the history of its last second.
+// shown is a page of a state, with the history of its last second.
 func shown(name, state string, asked, sent, refused, waiting int, delay float64) Page {
 	return Page{
 		ID: name, Name: name, State: state, Limit: 300, Asked: asked, Sent: sent, Refused: refused, Waiting: waiting, Wait: float64(waiting) / 300,
@@ -57,6 +57,14 @@ func TestSentence(t *testing.T) {
 		{
 			"suspended", State{Dispatchers: running, Pages: []Page{stopped, calm}},
 			Sentence{"Nothing is sent for Jazz: the API stopped it (190). Everybody else: 3 ms.", Sick},
+		},
+		{
+			"sick", State{Dispatchers: running, Pages: []Page{shown("Jazz", "sick", 29, 0, 0, 1204, 0), calm}},
+			Sentence{"Calls for Jazz fail: 1,204 wait. Everybody else: 3 ms.", Sick},
+		},
+		{
+			"the API is down", State{Dispatchers: []Dispatcher{{Name: "a", State: "running", APIDown: true}}, Pages: []Page{shown("Jazz", "excess", 29, 0, 0, 1204, 0), calm}},
+			Sentence{"The API takes no calls: 1,204 copies wait until it does.", Sick},
 		},
 		{
 			"the article's way", State{Strategy: "article", Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 900, 300, 2100, 1200, 4), shown("Chess", "free", 41, 41, 0, 0, 0.5)}},

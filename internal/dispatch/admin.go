@@ -19,6 +19,7 @@ const listLimit = 1000
 type Status struct {
 	InFlight   int             `json:"in_flight"`  // calls
 	Limit      int             `json:"limit"`      // calls at a time
+	APIDown    bool            `json:"api_down"`   // the API takes no calls, and is probed
 	Partitions []int           `json:"partitions"` // that it has had messages of lately
 	Pages      []PageStatus    `json:"pages"`      // those in excess first, then those with the most calls
 	Suspended  []SuspendedPage `json:"suspended"`
@@ -29,6 +30,7 @@ type PageStatus struct {
 	Page     string     `json:"page"`
 	Class    string     `json:"class"`
 	Since    *time.Time `json:"since,omitempty"` // in excess
+	Sick     bool       `json:"sick,omitempty"`  // calls for it fail, and it is probed
 	Limit    float64    `json:"limit"`           // calls per second, as the settings say
 	Pace     float64    `json:"pace"`            // calls per second
 	Waiting  int        `json:"waiting"`         // messages in this replica's hands and in no call
@@ -62,13 +64,13 @@ func (d *Dispatcher) status(ctx context.Context) Status {
 func (e *engine) status() Status {
 	now := e.Now()
 	s := Status{
-		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), Partitions: e.sources.owned(now),
+		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), APIDown: e.breaker.IsOpen(), Partitions: e.sources.owned(now),
 		Pages: make([]PageStatus, 0, len(e.pages.traffic)),
 	}
 	for k, t := range e.pages.traffic {
 		v := e.gate.View(k)
 		p := PageStatus{
-			Page: k.Page, Class: k.Class, Limit: e.Limit(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
+			Page: k.Page, Class: k.Class, Sick: e.breaker.IsPageOpen(k.Page), Limit: e.Limit(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
 			Arrived: t.arrived, Sent: t.sent, Calls: t.calls, Refused: t.refused, Waited: t.waited.Seconds(),
 		}
 		if l := e.pages.lines[k]; l != nil {
