@@ -311,3 +311,35 @@ func BenchmarkRecord(b *testing.B) {
 		i++
 	}
 }
+
+// TestAccounts: each page's account adds up without a look at what is awaited, and
+// has the delay of what was accepted.
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	l := ledger.New(ledger.Config{Now: func() time.Time { return now }})
+	l.Announce("1", ledger.Expected{ID: "a", Recipient: "u"}, ledger.Expected{ID: "b", Recipient: "v"}, ledger.Expected{ID: "c", Recipient: "w"})
+	l.Announce("2", ledger.Expected{ID: "d", Recipient: "u"})
+	send := func(page, id, to string) {
+		l.Page(page).Record(now, ledger.Send{Result: ledger.Accepted, Recipient: to, ID: id})
+	}
+	now = now.Add(2 * time.Second)
+	send("1", "a", "u")
+	now = now.Add(time.Second)
+	send("1", "b", "v")
+	send("1", "b", "v") // again
+	send("1", "x", "v") // of nobody
+	send("1", "", "v")
+	l.Excuse("c")
+	all := l.Accounts()
+	if a := all["1"]; a.Delay != 5*time.Second || a.Pending != 0 || a.Accepted != 5 || a.Excused != 1 {
+		t.Errorf("account of page 1 = %+v, want a delay of 5 s and nothing pending", a)
+	}
+	if a := all["2"]; a.Delay != 0 || a.Pending != 1 || a.Lost != 1 {
+		t.Errorf("account of page 2 = %+v, want one pending", a)
+	}
+	l.Reset()
+	if a := l.Accounts()["1"]; a != (ledger.Account{}) {
+		t.Errorf("account after Reset = %+v, want nothing", a)
+	}
+}

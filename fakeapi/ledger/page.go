@@ -63,9 +63,6 @@ type Counts struct {
 	Excused      int64 `json:"excused"`      // announced ids that need not come any more, and have not
 	Inversions   int64 `json:"inversions"`   // accepted after a later event's copy for the same recipient
 	Pending      int64 `json:"pending"`      // the same as lost
-	// Delay is the sum over the announced ids that were accepted, from their
-	// announcement on.
-	Delay time.Duration `json:"-"`
 }
 
 func (c *Counts) add(d Counts) {
@@ -84,7 +81,6 @@ func (c *Counts) add(d Counts) {
 	c.Excused += d.Excused
 	c.Inversions += d.Inversions
 	c.Pending += d.Pending
-	c.Delay += d.Delay
 }
 
 // Line returns the counts in one line. pending names the ids that are expected and
@@ -153,6 +149,7 @@ type Page struct {
 
 	mu     sync.Mutex
 	counts Counts
+	delay  time.Duration     // of all announced ids that were accepted, from their announcement on
 	series []Second          // seconds in which something happened, oldest first
 	latest map[uint64]uint64 // recipient → begin of the latest event whose copy was accepted
 }
@@ -228,7 +225,7 @@ func (p *Page) acceptLocked(now time.Time, sec *Second, a arrival) {
 		p.counts.Unexpected++
 	}
 	if a.event != nil {
-		p.counts.Delay += max(0, now.Sub(a.event.at))
+		p.delay += max(0, now.Sub(a.event.at))
 	}
 	if a.event == nil || a.recipient == 0 {
 		return
@@ -338,5 +335,5 @@ func (p *Page) secondLocked(unix int64) *Second {
 func (p *Page) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.counts, p.series, p.latest = Counts{}, nil, nil
+	p.counts, p.delay, p.series, p.latest = Counts{}, 0, nil, nil
 }

@@ -88,17 +88,25 @@ func (l *Ledger) Totals() Counts {
 	return c
 }
 
-// Accounts returns the counts of each page, without what needs a look at every
-// awaited id: Pending and Lost are what is expected less what was accepted of it.
-func (l *Ledger) Accounts() map[string]Counts {
-	all := make(map[string]Counts)
+// Account is one page's counts, without a look at every awaited id.
+type Account struct {
+	Counts
+	// Delay is the sum over the announced ids that were accepted, from their
+	// announcement on.
+	Delay time.Duration
+}
+
+// Accounts returns that of each page. Its Pending and Lost are what is expected less
+// what was accepted of it.
+func (l *Ledger) Accounts() map[string]Account {
+	all := make(map[string]Account)
 	for _, p := range l.accounts() {
 		p.mu.Lock()
-		c := p.counts
+		a := Account{p.counts, p.delay}
 		p.mu.Unlock()
-		c.Pending = c.Expected - (c.Accepted - c.Duplicated - c.Unexpected - c.Unidentified)
-		c.Lost = c.Pending
-		all[p.id] = c
+		a.Pending = a.Expected - (a.Accepted - a.Duplicated - a.Unexpected - a.Unidentified)
+		a.Lost = a.Pending
+		all[p.id] = a
 	}
 	return all
 }
