@@ -30,7 +30,7 @@ func (s *system) account(ctx context.Context, accounts *ledger.Ledger, crowd *de
 		defer own.Close()
 		b = own
 	}
-	left, err := leftover.Take(ctx, b)
+	left, err := leftover.Take(ctx, b, demo.SharedQueue(b.Topology()))
 	if err != nil {
 		return rest{}, err
 	}

@@ -169,7 +169,7 @@ func (s *system) openQueues(ctx context.Context) (err error) {
 		}
 		s.closers = append(s.closers, s.memory.Close)
 	}
-	broker, err := s.connect("demo")
+	broker, err := s.connect("demo", prometheus.WrapRegistererWith(prometheus.Labels{"program": "demo"}, s.reg))
 	if err != nil {
 		return err
 	}
@@ -308,13 +308,12 @@ func (s *system) dispatchers(api *fakeapi.API, crowd *demo.Crowd) *demo.Crew {
 }
 
 // connect opens one more connection to the broker.
-func (s *system) connect(name string) (queue.Broker, error) {
+func (s *system) connect(name string, metrics prometheus.Registerer) (queue.Broker, error) {
 	if s.memory != nil {
 		return kept{s.memory}, nil
 	}
 	return rabbit.Open(rabbit.Config{
-		URLs: s.broker.URLs(), Topology: s.broker.Topology(), Name: "chatclub " + name, Log: s.log,
-		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"program": name}, s.reg),
+		URLs: s.broker.URLs(), Topology: s.broker.Topology(), Name: "chatclub " + name, Log: s.log, Registerer: metrics,
 	})
 }
 

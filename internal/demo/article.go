@@ -17,11 +17,11 @@ import (
 
 // worker makes a member one that works the article's way: all consume one queue, and
 // each tries by itself what was refused.
-func (c *Crew) worker(m *member) error {
+func (c *Crew) worker(m *member, metrics prometheus.Registerer) error {
 	s := c.cfg.Settings
 	send, err := sender.New(sender.Config{
 		BaseURL: s.GraphURL, Tokens: sender.StaticTokens(c.cfg.Tokens), Transport: m.way,
-		MaxInFlight: workerInFlight, CallTimeout: s.CallTimeout, Registerer: prometheus.NewRegistry(),
+		MaxInFlight: workerInFlight, CallTimeout: s.CallTimeout, Registerer: metrics,
 	})
 	if err != nil {
 		return err
@@ -126,8 +126,11 @@ func (d *Divert) moveAll(ctx context.Context, from []string, to func(*queue.Deli
 	var moving sync.WaitGroup
 	defer moving.Wait()
 	for _, name := range from {
+		if _, err := d.Inspect(ctx, name); err != nil { // there is no such lane
+			continue
+		}
 		sub, err := d.Consume(name, queue.ConsumeOptions{Prefetch: movePrefetch})
-		if err != nil { // there is no such lane
+		if err != nil {
 			continue
 		}
 		moving.Go(func() {

@@ -40,8 +40,9 @@ const (
 // CrewConfig describes a Crew.
 type CrewConfig struct {
 	Settings app.DispatcherSettings // of each
-	// Connect opens a dispatcher's connection to the broker. The crew closes it.
-	Connect  func(name string) (queue.Broker, error)
+	// Connect opens a dispatcher's connection to the broker, with metrics of its own.
+	// The crew closes it.
+	Connect  func(name string, metrics prometheus.Registerer) (queue.Broker, error)
 	Platform http.RoundTripper // to the Send API
 	Tokens   map[string]string
 	Registry *prometheus.Registry
@@ -133,19 +134,24 @@ func (c *Crew) startLocked(ctx context.Context, names []string) error {
 
 // start starts one.
 func (c *Crew) start(ctx context.Context, name string) (_ *member, err error) {
-	broker, err := c.cfg.Connect(name)
+	metrics := prometheus.NewRegistry() // its own, because one of its name may have been before
+	broker, err := c.cfg.Connect(name, metrics)
 	if err != nil {
 		return nil, err
 	}
 	m := &member{name: name, state: running, since: time.Now(), broker: broker, link: chaos.NewLink(broker), done: make(chan error, 1)}
 	m.way = chaos.NewWay(m.link, &answered{c.cfg.Platform, c, m})
 	if c.article {
-		err = c.worker(m)
+		err = c.worker(m, metrics)
 	} else {
-		err = c.dispatcher(ctx, m)
+		err = c.dispatcher(ctx, m, metrics)
 	}
 	if err != nil {
 		return nil, errors.Join(err, broker.Close())
+	}
+	labelled := prometheus.WrapCollectorWith(prometheus.Labels{"program": name}, metrics)
+	if err := c.cfg.Registry.Register(labelled); err != nil {
+		return nil, errors.Join(fmt.Errorf("register the metrics of %s: %w", name, err), broker.Close())
 	}
 	var running context.Context
 	running, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -157,16 +163,16 @@ func (c *Crew) start(ctx context.Context, name string) (_ *member, err error) {
 			default: // one is enough
 			}
 		}
+		c.cfg.Registry.Unregister(labelled)
 		m.done <- errors.Join(err, broker.Close())
 	}()
 	return m, nil
 }
 
 // dispatcher makes it one of ours.
-func (c *Crew) dispatcher(ctx context.Context, m *member) error {
+func (c *Crew) dispatcher(ctx context.Context, m *member, metrics *prometheus.Registry) error {
 	s := c.cfg.Settings
 	s.Admin.Addr = ""
-	metrics := prometheus.NewRegistry() // its own, because one of its name may have been before
 	p, err := app.NewDispatcher(ctx, app.DispatcherConfig{
 		Settings: s, Tokens: sender.StaticTokens(c.cfg.Tokens), Transport: m.way,
 		Options: app.Options{Broker: m.link, Registry: metrics, Log: c.cfg.Log.With("replica", m.name)},
@@ -174,15 +180,7 @@ func (c *Crew) dispatcher(ctx context.Context, m *member) error {
 	if err != nil {
 		return err
 	}
-	labelled := prometheus.WrapCollectorWith(prometheus.Labels{"program": m.name}, metrics)
-	if err := c.cfg.Registry.Register(labelled); err != nil {
-		return errors.Join(fmt.Errorf("register the metrics of %s: %w", m.name, err), p.Close())
-	}
-	m.run = func(ctx context.Context) error {
-		defer c.cfg.Registry.Unregister(labelled)
-		return p.Run(ctx)
-	}
-	m.ready, m.pages = p.Ready, http.NewServeMux()
+	m.run, m.ready, m.pages = p.Run, p.Ready, http.NewServeMux()
 	p.MountPages(m.pages)
 	return nil
 }

@@ -67,7 +67,7 @@ func inBubble(t *testing.T, dispatchers int, f func(t *testing.T, r *rig)) {
 		}
 		r := &rig{t: t, api: api, broker: broker, divert: divert, reg: prometheus.NewRegistry()}
 		r.crew = NewCrew(CrewConfig{
-			Settings: s, Connect: func(string) (queue.Broker, error) { return kept{broker}, nil },
+			Settings: s, Connect: func(string, prometheus.Registerer) (queue.Broker, error) { return kept{broker}, nil },
 			Platform: api.Transport(), Tokens: tokens, Registry: r.reg, Log: slog.New(slog.DiscardHandler),
 		})
 		if _, err := r.crew.Add(t.Context(), dispatchers); err != nil {
