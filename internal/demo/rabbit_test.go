@@ -1,0 +1,129 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/fakeapi"
+	"chatclub/fakeapi/ledger"
+	"chatclub/internal/app"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/service"
+)
+
+// TestOnRabbitMQ: dispatchers with connections of their own are killed, work the
+// article's way and ours again, and nothing is lost.
+func TestOnRabbitMQ(t *testing.T) {
+	t.Parallel()
+	url := rabbittest.URL(t)
+	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 2}
+	set := fakeapi.DefaultSettings()
+	set.Latency = fakeapi.Latency{}
+	api, err := fakeapi.New(fakeapi.Config{Settings: &set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect := func(name string, metrics prometheus.Registerer) (queue.Broker, error) {
+		return rabbit.Open(rabbit.Config{URLs: []string{url}, Topology: top, Name: name, Log: slog.New(slog.DiscardHandler), Registerer: metrics})
+	}
+	own, err := connect("core", prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := fakeapi.PageID(1)
+	t.Cleanup(func() {
+		if err := own.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := rabbit.Delete(context.Background(), url, top, SharedQueue(top), top.Lane(page, string(message.ClassText))); err != nil {
+			t.Error(err)
+		}
+	})
+	divert, err := NewDivert(t.Context(), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _ := api.Token(page)
+	s := service.Defaults[app.DispatcherSettings]()
+	s.GraphURL, s.JoinTexts, s.Prefetch = "http://fakeapi/v23.0", 1, 64
+	crew := NewCrew(CrewConfig{
+		Settings: s, Connect: connect, Platform: api.Transport(), Tokens: map[string]string{page: token},
+		Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- crew.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+	})
+	if _, err := crew.Add(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	publish := func(count int) {
+		t.Helper()
+		for range count {
+			n++
+			out := message.Outbound{
+				ID: fmt.Sprint(page, "/m/", n), Page: page, To: strconv.Itoa(1_000_000 + n), Class: message.ClassText, Text: "hello", Time: time.Now().UnixMilli(),
+			}
+			body, err := out.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			api.Ledger().Announce(page, ledger.Expected{ID: out.ID, Recipient: out.To})
+			if err := divert.Publish(t.Context(), queue.Message{Queue: top.OutboundOf(page), ID: out.ID, Body: body}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	by, forget := crew.NextSend(page, "")
+	defer forget()
+	publish(600)
+	first := <-by
+	next, forgetNext := crew.NextSend(page, first)
+	defer forgetNext()
+	if _, err := crew.Kill(first); err != nil {
+		t.Fatal(err)
+	}
+	<-next
+
+	divert.Set(true)
+	if err := crew.Switch(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	moving, stopMoving := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); divert.Gather(moving, []string{page}) }()
+	publish(100)
+	time.Sleep(time.Second)
+	stopMoving()
+	<-done
+	divert.Set(false)
+	if err := crew.Switch(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	moving, stopMoving = context.WithCancel(t.Context())
+	done = make(chan struct{})
+	go func() { defer close(done); divert.Forward(moving) }()
+	for end := time.Now().Add(time.Minute); api.Ledger().Pending() > 0 && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	stopMoving()
+	<-done
+	if c := api.Ledger().Totals(); c.Pending != 0 || c.Unexpected != 0 {
+		t.Errorf("%d copies are missing, %d unexpected, want none", c.Pending, c.Unexpected)
+	}
+}
