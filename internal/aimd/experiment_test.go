@@ -265,6 +265,9 @@ func TestPublicExperiment(t *testing.T) {
 func TestTenfoldLoad(t *testing.T) {
 	t.Parallel()
 	for _, dispatchers := range []int{1, 3} {
+		if testing.Short() && dispatchers == 1 {
+			continue
+		}
 		got := experiment{
 			latency: "load:10,141.6ms,0.0112994", offered: 10 * offered, limiter: adaptive(100 / dispatchers),
 			joins: make([]time.Duration, dispatchers), from: time.Minute, to: 2 * time.Minute,
