@@ -94,7 +94,7 @@ run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub
 
 screenshots: ## take the pictures of pages in docs/ anew, in headless Chromium
-	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestPictures$$' ./fakeapi/browsertest
+	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestPictures$$' ./internal/browsertest
 	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestScreenshots$$' ./internal/loadtest/report
 
 quickstart: ## run it for 20 s and check that nothing was lost or doubled

@@ -1,4 +1,4 @@
-package report
+package palette
 
 import (
 	"image"
@@ -15,7 +15,7 @@ func TestPaletteKeepsFewColours(t *testing.T) {
 			img.SetRGBA(x, y, color.RGBA{uint8(x / 4 * 20), uint8(y / 3 * 20), 7, 255})
 		}
 	}
-	got := paletted(img)
+	got := Reduce(img)
 	for y := 5; y < 30; y++ {
 		for x := 3; x < 40; x++ {
 			if want := img.RGBAAt(x, y); color.RGBAModel.Convert(got.At(x, y)) != want {
@@ -35,9 +35,9 @@ func TestPaletteTakesTheNearest(t *testing.T) {
 			img.SetRGBA(x, y, color.RGBA{uint8(x / 3), uint8(x % 3), 0, 255})
 		}
 	}
-	got := paletted(img)
-	if n := len(got.Palette); n != maxColours {
-		t.Errorf("colours = %d, want %d", n, maxColours)
+	got := Reduce(img)
+	if n := len(got.Palette); n != Most {
+		t.Errorf("colours = %d, want %d", n, Most)
 	}
 	for x := range 600 {
 		want, is := img.RGBAAt(x, 2), color.RGBAModel.Convert(got.At(x, 2)).(color.RGBA)
