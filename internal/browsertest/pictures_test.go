@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -57,12 +58,13 @@ func picturesOfChatclub(t *testing.T, update bool) {
 	b := open(t, s.page, laptop)
 	page := s.await("the first page is in excess", func(x console.State) bool {
 		p := x.Pages[0]
-		return len(p.History.Sent) >= past && p.Owner != "" && p.Waiting > p.Limit
+		return len(p.History.Sent) >= past && p.Owner != "" && p.Waiting > p.Limit && p.InFlight > 0
 	}).Pages[0]
 	b.until("the page shows it", wire(page.ID)+`?.matches(".excess:not(.away)")`)
 	b.click("#actions [data-action=kill]")
+	const after = 4 * time.Second // while the card of the killed one is still there
 	x := s.await("the receipt is final", func(x console.State) bool {
-		return len(x.Receipts) > 0 && x.Receipts[0].Done
+		return len(x.Receipts) > 0 && x.Receipts[0].Done && x.Now.Sub(x.Receipts[0].At) > after
 	})
 	if r := x.Receipts[0].Text; !strings.Contains(r, "taken over by") || !strings.Contains(r, ": 0 lost, ") {
 		t.Errorf("receipt = %q, want one of a kill that lost nothing", r)
@@ -114,7 +116,8 @@ func pictureOfPlatform(t *testing.T, update bool) {
 // keep takes a picture of the page.
 func keep(b *tab, name string, update bool) {
 	b.t.Helper()
-	b.run("drop the focus", chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`), frame())
+	b.run("drop the focus", chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`), frame(),
+		chromedp.Evaluate[chromedp.Void](`Promise.all(document.getAnimations().map(a => a.finished))`, chromedp.EvalAwaitPromise))
 	raw, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		b.t.Fatalf("take a picture: %v", err)

@@ -1,5 +1,4 @@
-// Package palette draws pictures in few colours: those that are most frequent in
-// them. Charts and pages have a few dozen colours and their shades at the edges, so
+// Package palette draws pictures in few of their own colours. Charts and pages have a few dozen colours and their shades at the edges, so
 // that nothing is seen of it, and a file is a third as large.
 package palette
 
@@ -9,6 +8,7 @@ import (
 	"image/color"
 	"image/draw"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -23,19 +23,43 @@ func (c Colours) Add(img image.Image) {
 	eachRun(whole(img), func(x color.RGBA, _, n int) { c[x] += n })
 }
 
-// Palette returns the most frequent colours, at most so many.
+// Palette returns at most so many of the colours: a quarter of them the most frequent
+// ones, then those that are least like any before, so that a small dot keeps its
+// colour beside much text with its shades.
 func (c Colours) Palette(most int) color.Palette {
 	order := slices.SortedFunc(maps.Keys(c), func(a, b color.RGBA) int {
 		return cmp.Or(cmp.Compare(c[b], c[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B), cmp.Compare(a.A, b.A))
 	})
-	p := make(color.Palette, min(len(order), most))
-	for i := range p {
-		p[i] = order[i]
+	var p color.Palette
+	taken := make([]bool, len(order))
+	for unlike := farthest; len(p) < min(len(order), most); unlike /= 2 {
+		for i, x := range order {
+			if taken[i] || len(p) == most || len(p) >= most/4 && distance(x, p) < unlike {
+				continue
+			}
+			taken[i] = true
+			p = append(p, x)
+		}
 	}
 	return p
 }
 
-// Reduce returns a picture in its own most frequent colours, each other pixel in the
+// farthest is how much a colour differs from all others, in the sum of the parts'
+// differences, to be taken first.
+const farthest = 64
+
+// distance is by how much a colour differs from the nearest of a palette.
+func distance(x color.RGBA, p color.Palette) int {
+	least := math.MaxInt
+	part := func(a, b uint8) int { return max(int(a), int(b)) - min(int(a), int(b)) }
+	for _, c := range p {
+		y := c.(color.RGBA) //nolint:forcetypeassert // Palette makes it of nothing else
+		least = min(least, part(x.R, y.R)+part(x.G, y.G)+part(x.B, y.B)+part(x.A, y.A))
+	}
+	return least
+}
+
+// Reduce returns a picture in a palette of its own colours, each other pixel in the
 // nearest of them.
 func Reduce(img image.Image) *image.Paletted {
 	c := make(Colours)

@@ -25,8 +25,23 @@ func TestPaletteKeepsFewColours(t *testing.T) {
 	}
 }
 
-// Of more colours than a palette holds the frequent ones stay, and each other is
-// near to what it was.
+// A rare colour that no other is like stays, among many shades of others.
+func TestPaletteKeepsARareColour(t *testing.T) {
+	t.Parallel()
+	img := image.NewRGBA(image.Rect(0, 0, 600, 8))
+	for x := range 600 {
+		for y := range 8 {
+			img.SetRGBA(x, y, color.RGBA{uint8(x / 3), uint8(x / 3), uint8(x % 3), 255})
+		}
+	}
+	green := color.RGBA{20, 130, 90, 255}
+	img.SetRGBA(599, 7, green)
+	if got := color.RGBAModel.Convert(Reduce(img).At(599, 7)); got != green {
+		t.Errorf("the rare colour = %v, want %v", got, green)
+	}
+}
+
+// Of more colours than a palette holds each is near to what it was.
 func TestPaletteTakesTheNearest(t *testing.T) {
 	t.Parallel()
 	img := image.NewRGBA(image.Rect(0, 0, 600, 4))
