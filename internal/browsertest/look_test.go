@@ -168,14 +168,13 @@ func TestHours(t *testing.T) {
 	play(1, early)
 	heapBefore, nodesBefore := b.size()
 	play(early+1, late)
-	heapAfter, nodesAfter := b.size()
-	t.Logf("heap %.1f MB, then %.1f MB; nodes %d, then %d", heapBefore/1e6, heapAfter/1e6, nodesBefore, nodesAfter)
-	if heapAfter > 20e6 || heapAfter > heapBefore+1e6 {
-		t.Errorf("heap = %.1f MB after ten minutes, %.1f MB before, want no more, and 20 MB at most", heapAfter/1e6, heapBefore/1e6)
-	}
-	if nodesAfter > nodesBefore+nodesBefore/10 {
-		t.Errorf("nodes = %d after ten minutes, %d before, want no more", nodesAfter, nodesBefore)
-	}
+	var heapAfter float64
+	var nodesAfter int64
+	eventually(t, "the page is as small as it was", func() bool { // what is garbage may go with a later collection
+		heapAfter, nodesAfter = b.size()
+		t.Logf("heap %.1f MB, then %.1f MB; nodes %d, then %d", heapBefore/1e6, heapAfter/1e6, nodesBefore, nodesAfter)
+		return heapAfter <= min(heapBefore+1e6, 20e6) && nodesAfter <= nodesBefore+nodesBefore/10
+	})
 
 	b.until("the page says since when there is no data", `/^No data since \d\d:\d\d:\d\d$/.test(document.querySelector("#lost-since").textContent) && document.querySelector("#lost-since").checkVisibility()`)
 	if got := eval[string](b, `document.querySelector("#live").textContent + " " + getComputedStyle(document.querySelector("#main")).opacity`); got != "Connection lost 0.4" {

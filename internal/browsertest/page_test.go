@@ -117,10 +117,11 @@ func TestChartStopsAtTheLimit(t *testing.T) {
 
 	b.until("the page is listed", `[...document.querySelectorAll("#pages button")].some(r => r.dataset.page === "777")`)
 	b.run("choose the page", chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("#pages button")].find(r => r.dataset.page === "777").click()`))
-	// Two whole seconds at the limit, each with its refused sends.
+	// Two whole seconds at the limit, each with its refused sends, as many as the
+	// machine can make.
 	const series = `(name => document.querySelector("#chart").dataset[name].split(",").map(Number))`
 	b.until("the chart shows two seconds at the limit", `document.querySelector("#chart").dataset.page === "777" &&
-		`+series+`("accepted").filter((n, i) => n === 300 && `+series+`("refused")[i] > 300).length >= 2`)
+		`+series+`("accepted").filter((n, i) => n === 300 && `+series+`("refused")[i] > 0).length >= 2`)
 	accepted := eval[[]int](b, series+`("accepted")`)
 	if most := slices.Max(accepted); most != 300 {
 		t.Errorf("most accepted in a second on the chart = %d, want 300 of 1000", most)

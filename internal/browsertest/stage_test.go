@@ -94,7 +94,8 @@ func (s *stage) shows(b *tab, x console.State) {
 // twoPhones are phones as the platform tells of them.
 func twoPhones(x console.State) any {
 	talk := []map[string]any{
-		{"n": 1, "text": "Get Started", "tap": true, "state": "sent"}, {"n": 2, "text": "Guest 77: Who was there yesterday?"},
+		{"n": 1, "text": "Get Started", "tap": true, "state": "sent"},
+		{"n": 2, "text": "Guest 77: Who was there yesterday?"},
 		{"n": 3, "text": "a-word-that-is-longer-than-any-phone-is-wide-and-has-no-space", "state": "sent"},
 	}
 	phone := func(id, state string) map[string]any {
