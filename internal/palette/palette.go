@@ -8,7 +8,6 @@ import (
 	"image/color"
 	"image/draw"
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -30,33 +29,33 @@ func (c Colours) Palette(most int) color.Palette {
 	order := slices.SortedFunc(maps.Keys(c), func(a, b color.RGBA) int {
 		return cmp.Or(cmp.Compare(c[b], c[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B), cmp.Compare(a.A, b.A))
 	})
-	var p color.Palette
-	taken := make([]bool, len(order))
-	for unlike := farthest; len(p) < min(len(order), most); unlike /= 2 {
+	p := make(color.Palette, 0, min(len(order), most))
+	away := make([]int, len(order)) // how much each differs from the nearest in p; -1: it is there
+	for i := range away {
+		away[i] = farthest
+	}
+	for unlike := farthest; len(p) < cap(p); unlike /= 2 {
 		for i, x := range order {
-			if taken[i] || len(p) == most || len(p) >= most/4 && distance(x, p) < unlike {
+			if away[i] < 0 || len(p) == cap(p) || len(p) >= most/4 && away[i] < unlike {
 				continue
 			}
-			taken[i] = true
 			p = append(p, x)
+			for j, y := range order {
+				away[j] = min(away[j], difference(x, y))
+			}
+			away[i] = -1
 		}
 	}
 	return p
 }
 
-// farthest is how much a colour differs from all others, in the sum of the parts'
-// differences, to be taken first.
+// farthest is how much a colour differs from all others to be taken first.
 const farthest = 64
 
-// distance is by how much a colour differs from the nearest of a palette.
-func distance(x color.RGBA, p color.Palette) int {
-	least := math.MaxInt
+// difference is the sum of the differences of the parts.
+func difference(a, b color.RGBA) int {
 	part := func(a, b uint8) int { return max(int(a), int(b)) - min(int(a), int(b)) }
-	for _, c := range p {
-		y := c.(color.RGBA) //nolint:forcetypeassert // Palette makes it of nothing else
-		least = min(least, part(x.R, y.R)+part(x.G, y.G)+part(x.B, y.B)+part(x.A, y.A))
-	}
-	return least
+	return part(a.R, b.R) + part(a.G, b.G) + part(a.B, b.B) + part(a.A, b.A)
 }
 
 // Reduce returns a picture in a palette of its own colours, each other pixel in the
