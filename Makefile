@@ -93,9 +93,12 @@ evidence: ## docs/evidence: every scenario with every strategy, about 40 minutes
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub
 
-screenshots: ## take the pictures of pages in docs/ anew, in headless Chromium
-	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestPictures$$' ./fakeapi/browsertest
+screenshots: ## take the pictures of pages in docs/ anew, in headless Chromium, about 5 minutes of a quiet machine (BUSY_PICTURES=1: of any)
+	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestPictures$$' ./internal/browsertest
 	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestScreenshots$$' ./internal/loadtest/report
+
+film: ## docs/tour.gif: the tour of chatclub's page, in headless Chromium, a minute of a quiet machine (BUSY_PICTURES=1: of any)
+	UPDATE_FILM=1 go test -count=1 -v -run '^TestTour$$' ./internal/browsertest
 
 quickstart: ## run it for 20 s and check that nothing was lost or doubled
 	bash .ci/quickstart
@@ -105,4 +108,4 @@ check: tidy build vet lint quickstart test test-long ## all that CI runs, which 
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test test-long vet lint fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit docs pictures screenshots evidence run quickstart check clean
+.PHONY: help build test test-long vet lint fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit docs pictures screenshots film evidence run quickstart check clean

@@ -19,6 +19,7 @@ func house() []row {
 		{"backoff", ""},
 		{"excess", ""},
 		{"message", ""},
+		{"palette", ""},
 		{"phrase", ""},
 		{"plaintext", ""},
 		{"service", ""},
@@ -68,7 +69,6 @@ func house() []row {
 		{"fakeapi/cost", "fakeapi"},
 		{"fakeapi/limit/picture", "fakeapi/limit"},
 		{"fakeapi/fakeapitest", "fakeapi fakeapi/webhook"},
-		{"fakeapi/browsertest", ""},
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
 		{"cmd/chatclub", "fakeapi/... app console demo message queue queue/leftover queue/memory queue/rabbit rooms service term"},
@@ -84,7 +84,7 @@ func house() []row {
 		{"loadtest/flow", ""},
 		{"loadtest/paired", ""},
 		{"loadtest/proc", ""},
-		{"loadtest/report", ""},
+		{"loadtest/report", "palette"},
 		{"loadtest/judge", "fakeapi/ledger"},
 		{"loadtest/load", "backoff"},
 		{"loadtest/strategy", "backoff message queue queue/transfer sender"},
@@ -95,6 +95,7 @@ func house() []row {
 
 		// For tests, and tools.
 		{"app/doctest", ""},
+		{"browsertest", ""},
 		{"e2e", ""},
 		{"queue/memory/memorytest", "queue queue/memory"},
 		{"queue/queuetest", "message queue"},
@@ -141,8 +142,8 @@ func libraries() []library {
 		{"github.com/redis/go-redis/v9", "loadtest/strategy", ""},
 
 		{"github.com/alicebob/miniredis/v2", "", "loadtest/..."},
-		{"github.com/chromedp/cdproto", "", "fakeapi/browsertest loadtest/report"},
-		{"github.com/chromedp/chromedp", "", "fakeapi/browsertest loadtest/report"},
+		{"github.com/chromedp/cdproto", "", "browsertest loadtest/report"},
+		{"github.com/chromedp/chromedp", "", "browsertest loadtest/report"},
 		{"github.com/google/go-cmp", "queue/queuetest", "..."},
 		{"github.com/moby/moby/api", "queue/rabbit/rabbittest", ""},
 		{"github.com/prometheus/client_model", "", "..."},

@@ -4,7 +4,10 @@ import { at, plot, slotOf, slots } from "./canvas.js";
 import { el, setText } from "./dom.js";
 import { clock, count } from "./format.js";
 
-const markerRows = 3, rowHeight = 18;
+const rowHeight = 18;
+
+// markerRows is how many rows of words there is room for.
+const markerRows = canvas => canvas.clientHeight < 240 ? 2 : 3;
 
 const markersOf = (s, id) => s.markers.filter(m => !m.page || m.page === id);
 
@@ -19,12 +22,12 @@ export function drawSends(s, id, slot) {
   if (!page) return;
   const h = page.history, first = slots - h.sent.length;
   const most = Math.max(4, page.limit * 1.1, ...h.limit, ...h.asked, ...h.sent.map((n, i) => n + h.refused[i]));
-  const moments = markersOf(s, id);
-  const p = plot(canvas, { top: 8 + Math.min(moments.length, markerRows) * rowHeight, most, label: count, slot });
+  const moments = markersOf(s, id), rows = Math.min(moments.length, markerRows(canvas));
+  const p = plot(canvas, { top: 8 + rows * rowHeight, most, label: count, slot });
   bars(p, page, first);
   steps(p, h.asked, first, { color: p.color.soft, width: 1, dash: [] });
   steps(p, h.limit, first, { color: p.color.ink, width: 1.5, dash: [5, 4] });
-  markers(p, moments, h.end);
+  markers(p, moments, h.end, rows);
   canvas.dataset.page = id;
 }
 
@@ -59,8 +62,8 @@ function steps({ c, x, y }, list, first, style) {
 }
 
 // markers puts a line at each moment, and its words where there is room.
-function markers({ c, color, x, y, top, width }, list, end) {
-  const taken = Array(Math.min(list.length, markerRows)).fill(-Infinity); // right ends of the words in each row
+function markers({ c, color, x, y, top, width }, list, end, rows) {
+  const taken = Array(rows).fill(-Infinity); // right ends of the words in each row
   const words = [];
   c.textBaseline = "middle";
   c.textAlign = "left";

@@ -16,6 +16,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+
+	"chatclub/internal/palette"
 )
 
 // Sizes of a picture in points; at dpi a picture is 1,800 pixels wide.
@@ -84,7 +86,7 @@ func drawChart(w io.Writer, c *chart) error {
 }
 
 func encode(w io.Writer, img *vgimg.Canvas) error {
-	if err := png.Encode(w, paletted(img.Image())); err != nil {
+	if err := png.Encode(w, palette.Reduce(img.Image())); err != nil {
 		return fmt.Errorf("write PNG: %w", err)
 	}
 	return nil

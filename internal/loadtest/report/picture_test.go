@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// palette counts a picture's pixels by colour.
-type palette map[color.NRGBA]int
+// inks counts a picture's pixels by colour.
+type inks map[color.NRGBA]int
 
-func paletteOf(img image.Image, in image.Rectangle) palette {
-	p := make(palette)
+func inksOf(img image.Image, in image.Rectangle) inks {
+	p := make(inks)
 	pixel := func(x, y int) color.NRGBA { return color.NRGBAModel.Convert(img.At(x, y)).(color.NRGBA) }
 	if small, ok := img.(*image.Paletted); ok { // what we write; much faster
-		var count [maxColours]int
+		var count [256]int
 		for y := in.Min.Y; y < in.Max.Y; y++ {
 			for x := in.Min.X; x < in.Max.X; x++ {
 				count[small.ColorIndexAt(x, y)]++
@@ -36,7 +36,7 @@ func paletteOf(img image.Image, in image.Rectangle) palette {
 }
 
 // near counts those that nearly have a colour.
-func (p palette) near(want color.NRGBA) int {
+func (p inks) near(want color.NRGBA) int {
 	n := 0
 	alike := func(a, b uint8) bool { return math.Abs(float64(a)-float64(b)) <= 6 }
 	for c, count := range p {
@@ -71,7 +71,7 @@ func TestPicturesShowEveryLine(t *testing.T) {
 	for _, r := range []*Report{sampleSaturate(), sampleOverload(), sampleHostile()} {
 		for _, c := range charts(r) {
 			img := decoded(t, func(b *bytes.Buffer) error { return drawChart(b, &c) })
-			colours := paletteOf(img, img.Bounds())
+			colours := inksOf(img, img.Bounds())
 			for _, p := range c.Panels {
 				for _, l := range p.Lines {
 					if n := colours.near(rgb(l.Style.Light)); n < 60 {
@@ -83,7 +83,7 @@ func TestPicturesShowEveryLine(t *testing.T) {
 			for _, edge := range []image.Rectangle{
 				{b.Min, image.Pt(b.Max.X, 4)}, {image.Pt(0, b.Max.Y-4), b.Max}, {b.Min, image.Pt(4, b.Max.Y)}, {image.Pt(b.Max.X-4, 0), b.Max},
 			} {
-				if n, all := paletteOf(img, edge).near(color.NRGBA{255, 255, 255, 255}), edge.Dx()*edge.Dy(); n != all {
+				if n, all := inksOf(img, edge).near(color.NRGBA{255, 255, 255, 255}), edge.Dx()*edge.Dy(); n != all {
 					t.Errorf("%s, %s: %d of %d pixels at the edge %v are used: something is cut off", r.Scenario, c.ID, all-n, all, edge)
 				}
 			}
@@ -96,7 +96,7 @@ func TestPictureOfTheComparison(t *testing.T) {
 	t.Parallel()
 	bars := comparison(sampleSaturate())
 	img := decoded(t, func(b *bytes.Buffer) error { return drawBars(b, bars) })
-	left := paletteOf(img, image.Rect(0, 0, 900, img.Bounds().Dy()))
+	left := inksOf(img, image.Rect(0, 0, 900, img.Bounds().Dy()))
 	area := func(i int) float64 { return float64(left.near(rgb(bars.Rows[i].Style.Light))) }
 	ours := bars.Rows[8].Bars[0].Share
 	for i, row := range bars.Rows {

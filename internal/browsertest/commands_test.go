@@ -2,7 +2,6 @@ package browsertest
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -44,18 +43,19 @@ func (b *tab) name(phone, reader, text string) string {
 // TestCommandsByMouse: three phones join, chat, block and leave. Everything but
 // the texts themselves is done by tapping the buttons that chatclub offers.
 func TestCommandsByMouse(t *testing.T) {
-	s := start(t, "USERS=4", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=0.01")
-	b := open(t, s.page, desktop)
+	t.Parallel()
+	s := start(t, "USERS=4", "ROOMS=2", "PAGES=1", "WAVES=false", "EVENTS_PER_SECOND=0.01")
+	b := open(t, s.platform, desktop)
 	for _, phone := range []string{"1", "2", "3"} {
 		b.joins(phone)
-		b.reads(phone, "Welcome to room 2, Guest ")
+		b.reads(phone, "Welcome to room 3, Guest ")
 	}
 	two := b.name("2", "1", "good morning")
 	b.until("the text is on phone 3", got("3", "good morning"))
 
 	// List the members, and block one of them.
 	b.tap("1", "Who is here?")
-	b.reads("1", "3 people in room 2:")
+	b.reads("1", "3 people in room 3:")
 	b.tap("1", "Block "+two)
 	b.reads("1", two+" is blocked.")
 	said := eval[[]string](b, `[...document.querySelectorAll("#phone-1 .talk li.mine .bubble")].slice(-2).map(e => e.textContent)`)
@@ -80,20 +80,20 @@ func TestCommandsByMouse(t *testing.T) {
 
 	// Leave by the button of the welcome, which is still there, and come back.
 	b.tap("1", "Leave")
-	b.reads("1", "You have left room 2.")
+	b.reads("1", "You have left room 3.")
 	b.says("3", "one has gone")
 	b.until("the text is on phone 2", got("2", "one has gone"))
 	b.unseen("", map[string]string{"1": "one has gone"})
 	b.tap("1", "Join a room")
-	b.reads("1", "Welcome to room 2, ")
+	b.reads("1", "Welcome to room 3, ")
 	b.says("3", "welcome back")
 	b.until("the text is on phone 1", got("1", "welcome back"))
 
 	// The rooms there are, and a word that is no command.
 	b.tap("2", "Rooms")
 	b.reads("2", "Where would you like to go?")
-	b.tap("2", "2")
-	b.reads("2", "You are in room 2 already.")
+	b.tap("2", "3")
+	b.reads("2", "You are in room 3 already.")
 	b.says("3", "/dance")
 	b.reads("3", "There is no command /dance.")
 	if n := eval[int](b, `[...document.querySelectorAll(".talk li:not(.mine)")].filter(e => e.textContent.includes(": /dance")).length`); n != 0 {
@@ -107,38 +107,37 @@ func TestCommandsByMouse(t *testing.T) {
 // TestQuickReplies: quick replies stand below the last message alone, and a tap
 // sends their title.
 func TestQuickReplies(t *testing.T) {
-	s := start(t, "USERS=4", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=0.01")
-	b := open(t, s.page, desktop)
+	t.Parallel()
+	s := start(t, "USERS=4", "ROOMS=2", "PAGES=1", "WAVES=false", "EVENTS_PER_SECOND=0.01")
+	b := open(t, s.platform, desktop)
 	b.joins("1")
 	user := eval[string](b, `document.querySelector("#phone-1 .where").title.split(" ").at(-1)`)
 	page := eval[string](b, `document.querySelector("#add-page").value`)
-	offers := 0
-	offer := func() {
+	offer := func(name string) {
 		t.Helper()
-		offers++
-		if err := s.send(t.Context(), page, `{"recipient":{"id":"`+user+`"},"message":{"text":"What now?","metadata":"`+page+`/m_phone-`+strconv.Itoa(offers)+`/`+user+`","quick_replies":[`+
+		if err := s.send(t.Context(), page, `{"recipient":{"id":"`+user+`"},"message":{"text":"What now?","metadata":"`+broadcastID(page, name, user)+`","quick_replies":[`+
 			`{"content_type":"text","title":"<b>Who?</b>","payload":"/who"},{"content_type":"text","title":"Rooms!","payload":"/rooms"}]}}`); err != nil {
 			t.Fatal(err)
 		}
 		b.reads("1", "What now?")
 	}
 	const seen = `[...document.querySelectorAll("#phone-1 .taps.quick button")].filter(e => e.checkVisibility()).map(e => e.textContent)`
-	offer()
+	offer("one")
 	if got := eval[[]string](b, seen); strings.Join(got, ", ") != "<b>Who?</b>, Rooms!" {
 		t.Errorf("quick replies = %q, want both as they are written", got)
 	}
 	b.tap("1", "<b>Who?</b>")
-	b.reads("1", "You are alone in room 2.")
+	b.reads("1", "You are alone in room 3.")
 	if got := eval[string](b, `[...document.querySelectorAll("#phone-1 .talk li.mine")].at(-1).textContent`); got != "<b>Who?</b>sent" {
 		t.Errorf("the tap is shown as %q, want the title of the button", got)
 	}
-	offer()
+	offer("two")
 	b.says("1", "something else")
 	b.until("it is sent", `document.querySelector("#phone-1 .talk li:last-child").dataset.state === "sent"`)
 	if got := eval[[]string](b, seen); len(got) != 0 {
 		t.Errorf("quick replies after another message = %q, want none", got)
 	}
-	b.run("load the page again", chromedp.Navigate(s.page))
+	b.run("load the page again", chromedp.Navigate(s.platform))
 	b.until("the conversation is there", `document.querySelectorAll("#phone-1 .talk li").length >= 6`)
 	if got := eval[[]string](b, seen); len(got) != 0 {
 		t.Errorf("quick replies after loading the page again = %q, want none", got)
@@ -167,8 +166,9 @@ func (b *tab) unseen(last string, texts map[string]string) {
 // TestHostileOnThePage: the texts and names of hostile users are shown as they
 // are, or refused in words. Nothing of them becomes a part of the page.
 func TestHostileOnThePage(t *testing.T) {
-	s := start(t, "USERS=4", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=0.01")
-	b := open(t, s.page, desktop)
+	t.Parallel()
+	s := start(t, "USERS=4", "ROOMS=2", "PAGES=1", "WAVES=false", "EVENTS_PER_SECOND=0.01")
+	b := open(t, s.platform, desktop)
 	for _, phone := range []string{"1", "2", "3"} {
 		b.joins(phone)
 	}

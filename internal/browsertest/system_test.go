@@ -43,15 +43,19 @@ func runTests(m *testing.M) int {
 
 // system is a running chatclub.
 type system struct {
-	t             *testing.T
-	page, metrics string // addresses
-	client        *http.Client
+	t                       *testing.T
+	page, platform, metrics string // addresses
+	client                  *http.Client
+	end                     func() error // waits for it
 }
 
-// start runs the whole system on free ports until the test ends.
-func start(t *testing.T, environ ...string) *system {
+// start runs the whole system on free ports until the test ends, or it ends by itself.
+func start(t *testing.T, environ ...string) *system { return startWith(t, nil, environ...) }
+
+// startWith is start with arguments.
+func startWith(t *testing.T, args []string, environ ...string) *system {
 	t.Helper()
-	cmd := exec.Command(program)
+	cmd := exec.Command(program, args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0"}, environ...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -71,11 +75,14 @@ func start(t *testing.T, environ ...string) *system {
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 		})
 	})
+	s.end = sync.OnceValue(func() error {
+		reading.Wait()
+		return cmd.Wait()
+	})
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		reading.Wait()
-		if err := cmd.Wait(); err != nil && !t.Failed() {
+		if err := s.end(); err != nil && !t.Failed() {
 			t.Errorf("chatclub ended with %v, want a balance without loss\n%s", err, stderr.String())
 		}
 	})
@@ -90,24 +97,24 @@ func start(t *testing.T, environ ...string) *system {
 	return s
 }
 
-// read takes the addresses from the first lines and then keeps the pipe empty. It
-// calls stopping when chatclub says that it waits.
+// read takes the addresses from the first lines and then keeps the pipe empty. The
+// platform's is printed when every part is ready. It calls stopping when chatclub says
+// that it waits.
 func (s *system) read(stdout io.Reader, found chan<- error, stopping func()) {
-	address := regexp.MustCompile(`http://\S+`)
+	address := regexp.MustCompile(`http://[^\s,]+`)
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		switch a := address.FindString(lines.Text()); {
+		switch a := address.FindAllString(lines.Text(), -1); {
 		case strings.HasPrefix(lines.Text(), "stopping: "):
 			stopping()
-		case a == "":
-		case s.page == "":
-			s.page = a
-		case s.metrics == "":
-			s.metrics = a + "/metrics"
+		case len(a) == 1 && s.page == "":
+			s.page = a[0]
+		case len(a) == 2 && s.platform == "":
+			s.metrics, s.platform = a[0]+"/metrics", a[1]
 			found <- nil
 		}
 	}
-	if s.metrics == "" {
+	if s.platform == "" {
 		found <- errors.New("chatclub printed too few addresses before it ended")
 	}
 }
@@ -133,7 +140,7 @@ func (s *system) get(address string) string {
 
 // send calls the Send API for a page.
 func (s *system) send(ctx context.Context, page, body string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.page+"/v23.0/"+page+"/messages", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.platform+"/v23.0/"+page+"/messages", strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -148,6 +155,12 @@ func (s *system) send(ctx context.Context, page, body string) error {
 	return err
 }
 
+// broadcastID is the id of a message that nobody announced: the ledger expects it
+// when it is accepted.
+func broadcastID(page, name, recipient string) string {
+	return page + "/broadcast-" + name + "/" + recipient
+}
+
 // counts is the part of GET /ledger that the tests read.
 type counts struct {
 	Totals struct {
@@ -158,7 +171,7 @@ type counts struct {
 
 func (s *system) ledger() (c counts) {
 	s.t.Helper()
-	if err := json.Unmarshal([]byte(s.get(s.page+"/ledger?pages=0")), &c); err != nil {
+	if err := json.Unmarshal([]byte(s.get(s.platform+"/ledger?pages=0")), &c); err != nil {
 		s.t.Fatal(err)
 	}
 	return c

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,6 +52,7 @@ type view struct {
 	width, height int64
 	scale         float64
 	dark          bool
+	still         bool // the reader wants less motion
 }
 
 // tab is the page in a browser of its own.
@@ -93,26 +95,53 @@ func launch(t *testing.T, resolver string, watch func(event any)) context.Contex
 	return ctx
 }
 
-// open shows the page.
+// open shows the page at an address.
 func open(t *testing.T, address string, v view) *tab {
+	t.Helper()
+	b := blank(t, v)
+	b.show(address)
+	return b
+}
+
+// blank is a tab that shows nothing yet.
+func blank(t *testing.T, v view) *tab {
 	t.Helper()
 	b := &tab{t: t, patience: patience}
 	// A request to another host fails, and so is seen.
 	b.ctx = launch(t, "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", b.watch)
-	scheme := "light"
+	b.run("watch the page", call(log.Enable, cdp.Empty{}), call(network.Enable, network.EnableParams{}), call(runtime.Enable, cdp.Empty{}))
+	b.look(v)
+	return b
+}
+
+// show shows the page at an address.
+func (b *tab) show(address string) {
+	b.t.Helper()
+	b.run("open the page", chromedp.Navigate(address))
+	b.until("the stream is open", `document.querySelector("#live.on, #state.live") !== null`)
+	b.t.Cleanup(b.check)
+}
+
+// look changes how the page is looked at.
+func (b *tab) look(v view) {
+	b.t.Helper()
+	scheme, motion := "light", "no-preference"
 	if v.dark {
 		scheme = "dark"
 	}
-	b.run("open the page",
-		call(log.Enable, cdp.Empty{}), call(network.Enable, network.EnableParams{}), call(runtime.Enable, cdp.Empty{}),
+	if v.still {
+		motion = "reduce"
+	}
+	b.run("look at the page",
 		call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion}},
 		}),
-		chromedp.EmulateViewport(v.width, v.height, chromedp.EmulateScale(v.scale)),
-		chromedp.Navigate(address))
-	b.until("the stream is open", `document.querySelector("#state").className === "state live"`)
-	t.Cleanup(b.check)
-	return b
+		chromedp.EmulateViewport(v.width, v.height, chromedp.EmulateScale(v.scale)))
+}
+
+// frame waits until what has changed is drawn.
+func frame() chromedp.Action[chromedp.Void] {
+	return chromedp.Evaluate[chromedp.Void](`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))`, chromedp.EvalAwaitPromise)
 }
 
 // call is a command of the protocol whose answer does not matter.
@@ -167,6 +196,13 @@ func (b *tab) check() {
 	for _, e := range b.errors {
 		b.t.Errorf("the page: %s", e)
 	}
+}
+
+// forgive drops the errors with a text, which the test has brought about.
+func (b *tab) forgive(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errors = slices.DeleteFunc(b.errors, func(e string) bool { return strings.Contains(e, text) })
 }
 
 // run does something with the page.

@@ -14,10 +14,11 @@ import (
 )
 
 // TestForeignSite: a page of another site that is open in the operator's browser
-// changes and reads nothing, neither on the platform's port nor on the admin port,
-// also when its name leads to them (DNS rebinding).
+// changes and reads nothing, neither on chatclub's port nor on the platform's or the
+// admin port, also when its name leads to them (DNS rebinding).
 func TestForeignSite(t *testing.T) {
-	s := start(t, "USERS=2", "ROOMS=1", "PAGES=1", "EVENTS_PER_SECOND=2")
+	t.Parallel()
+	s := start(t, "USERS=2", "ROOMS=1", "PAGES=1", "WAVES=false", "EVENTS_PER_SECOND=2")
 	eventually(t, "somebody wrote", func() bool { return s.ledger().Totals.Accepted > 3 })
 	admin := strings.TrimSuffix(s.metrics, "/metrics")
 	var pages struct {
@@ -33,7 +34,7 @@ func TestForeignSite(t *testing.T) {
 		}
 	}
 	read()
-	settings := s.get(s.page + "/control")
+	settings := s.get(s.platform + "/control")
 	broadcast := fmt.Sprintf(`{"page":%q,"text":"evil"}`, pages.Pages[0].Page)
 	pause := "/pages/" + pages.Pages[0].Page + "/pause"
 
@@ -44,7 +45,7 @@ func TestForeignSite(t *testing.T) {
 	defer evil.Close()
 	b := &tab{t: t, patience: patience}
 	b.ctx = launch(t, "MAP evil.example 127.0.0.1", func(any) {})
-	for _, place := range []string{evil.URL, s.page, admin} { // on its own port, then on ours by rebinding
+	for _, place := range []string{evil.URL, s.page, s.platform, admin} { // on its own port, then on ours by rebinding
 		u, err := url.Parse(place)
 		if err != nil {
 			t.Fatal(err)
@@ -56,8 +57,9 @@ func TestForeignSite(t *testing.T) {
 		for _, to := range []struct{ base, path, body string }{
 			{admin, pause, ""},
 			{admin, "/broadcast", broadcast},
-			{s.page, "/ledger/reset", ""},
-			{s.page, "/control", `{"text":{"per_second":1}}`},
+			{s.page, "/actions/flood", "{}"},
+			{s.platform, "/ledger/reset", ""},
+			{s.platform, "/control", `{"text":{"per_second":1}}`},
 		} {
 			address := to.base + to.path
 			if place != evil.URL {
@@ -92,7 +94,7 @@ func TestForeignSite(t *testing.T) {
 		if place == evil.URL {
 			continue
 		}
-		for _, path := range []string{"/pages", "/control", "/ledger"} {
+		for _, path := range []string{"/state", "/pages", "/control", "/ledger"} {
 			b.run("read "+path, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
 				`fetch(%[1]q).then(r => { window.read = %[1]q + " " + r.status; })`, path)))
 			b.until(path+" is answered", fmt.Sprintf(`window.read?.startsWith(%q)`, path+" "))
@@ -105,10 +107,13 @@ func TestForeignSite(t *testing.T) {
 	if pages.Pages[0].Paused {
 		t.Error("the page was paused by another site")
 	}
+	if got := s.state().Receipts; len(got) > 0 {
+		t.Errorf("receipts = %+v, want none: another site did nothing", got)
+	}
 	if got := s.get(admin + "/broadcasts"); !strings.Contains(got, `{"broadcasts":[]}`) {
 		t.Errorf("broadcasts = %s, want none", got)
 	}
-	if got := s.get(s.page + "/control"); got != settings {
+	if got := s.get(s.platform + "/control"); got != settings {
 		t.Errorf("settings = %s, want them unchanged: %s", got, settings)
 	}
 	if got := s.ledger().Totals.Accepted; got <= 3 {
