@@ -30,7 +30,7 @@ function build(p) {
   v.input.setAttribute("aria-label", "Message from " + name.toLowerCase());
   v.more.setAttribute("aria-label", "Send a picture from " + name.toLowerCase());
   v.pictures.setAttribute("aria-label", "Pictures");
-  v.leave.setAttribute("aria-label", "Leave: " + name.toLowerCase() + " blocks the page");
+  v.leave.setAttribute("aria-label", "Block the page: " + name.toLowerCase() + " gets nothing more");
   q(".remove").setAttribute("aria-label", "Remove " + name.toLowerCase());
   q(".remove").addEventListener("click", () => ask("DELETE", path));
   v.leave.addEventListener("click", () => ask("POST", path + "/leave"));
@@ -81,6 +81,10 @@ function picker(v, path) {
   }
 }
 
+// A text that only says that there is a picture is shown in words: the picture comes
+// after it, and not every machine has a font with the sign.
+const pictureSign = /^📷(×\d+)?$/u;
+
 // fill puts a message into its bubble. A copy may begin with the writer's name,
 // as those of chatclub do. The name is set apart.
 function fill(bubble, m) {
@@ -94,10 +98,12 @@ function fill(bubble, m) {
   }
   const named = m.state ? null : /^([^\n:]{1,64}): ([^]*)$/.exec(m.text ?? "");
   if (named) {
+    const sign = pictureSign.test(named[2]);
     const b = document.createElement("b");
     b.textContent = named[1];
     b.append(sr(": "));
-    bubble.append(b, document.createTextNode(named[2]));
+    bubble.append(b, document.createTextNode(sign ? "sent a picture" : named[2]));
+    bubble.classList.toggle("sign", sign);
   } else {
     bubble.textContent = m.text ?? m.url ?? "";
   }
@@ -163,10 +169,10 @@ function showMessage(v, m) {
   }
 }
 
-function showTyping(v, yes) {
+function showTyping(v, yes, blocked) {
   clearTimeout(v.timer);
-  v.typing.textContent = yes ? "typing …" : "";
-  if (yes) v.timer = setTimeout(() => { v.typing.textContent = ""; }, typingFor);
+  v.typing.textContent = blocked ? "You blocked the page." : yes ? "typing …" : "";
+  if (yes && !blocked) v.timer = setTimeout(() => { v.typing.textContent = ""; }, typingFor);
 }
 
 function showPhone(v, p, waiting) {
@@ -180,7 +186,7 @@ function showPhone(v, p, waiting) {
     if (buttons) buttons.inert = p.state !== "joined";
   }
   if (low && v.talk.scrollHeight !== before) v.talk.scrollTop = v.talk.scrollHeight;
-  showTyping(v, p.typing);
+  showTyping(v, p.typing, p.state === "left");
   const joined = p.state === "joined";
   v.article.dataset.state = p.state;
   v.where.textContent = pageName(p.page);
