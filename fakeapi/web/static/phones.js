@@ -13,11 +13,13 @@ el("add").addEventListener("submit", async e => {
   await ask("POST", "phones", { page: el("add-page").value });
 });
 
+const isLow = talk => talk.scrollHeight - talk.scrollTop - talk.clientHeight < 40;
+
 function build(p) {
   const article = el("phone-template").content.firstElementChild.cloneNode(true);
   const q = s => article.querySelector(s), name = "Phone " + p.id, path = "phones/" + encodeURIComponent(p.id);
   const v = {
-    path, user: p.user, article, messages: new Map(), last: 0, timer: 0,
+    path, user: p.user, article, messages: new Map(), last: 0, timer: 0, low: true,
     talk: q(".talk"), typing: q(".typing"), start: q(".start"), form: q(".compose"), input: q("input"),
     leave: q(".leave"), pictures: q(".pictures"), more: q(".more"), where: q(".where"),
   };
@@ -45,6 +47,9 @@ function build(p) {
     v.input.value = "";
     if (!await ask("POST", path + "/messages", { text }) && v.input.value === "") v.input.value = text;
   });
+  // A phone that gets narrower, because another comes, still shows its last message.
+  v.talk.addEventListener("scroll", () => { v.low = isLow(v.talk); });
+  new ResizeObserver(() => { if (v.low) v.talk.scrollTop = v.talk.scrollHeight; }).observe(v.talk);
   picker(v, path);
   return v;
 }
@@ -177,7 +182,7 @@ function showTyping(v, yes, blocked) {
 
 function showPhone(v, p, waiting) {
   const own = p.messages.some(m => m.state && !v.messages.has(m.n)); // the writer sees its own message
-  const low = own || v.talk.scrollHeight - v.talk.scrollTop - v.talk.clientHeight < 40;
+  const low = own || v.low;
   const before = v.talk.scrollHeight;
   for (const m of p.messages) showMessage(v, m);
   for (const [n, { li, buttons, quick }] of v.messages) {
@@ -186,6 +191,7 @@ function showPhone(v, p, waiting) {
     if (buttons) buttons.inert = p.state !== "joined";
   }
   if (low && v.talk.scrollHeight !== before) v.talk.scrollTop = v.talk.scrollHeight;
+  v.low = low;
   showTyping(v, p.typing, p.state === "left");
   const joined = p.state === "joined";
   v.article.dataset.state = p.state;
