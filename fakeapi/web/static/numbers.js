@@ -130,7 +130,7 @@ function showChart(page, last) {
   const canvas = el("chart"), ok = lastFull(page.accepted), no = lastFull(page.refused);
   const limits = limitsOf(page.page, page.limit, last, page.accepted.length);
   const at = pointer === null ? null : secondAt(canvas, pointer, page.accepted.length);
-  el("chart-title").textContent = page.page ? pageName(page.page) + ", sends per second" : "Sends per second";
+  el("chart-title").textContent = page.page ? pageName(page.page) + ", sends/s" : "Sends/s";
   el("rate-accepted").textContent = count(ok);
   el("rate-refused").textContent = count(no);
   el("rate-limit").textContent = count(page.limit);
