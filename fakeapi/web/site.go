@@ -41,8 +41,9 @@ type Config struct {
 // Site is the page of a platform, with its phones. New makes one; the phones
 // live while Run does. All methods are safe for concurrent use.
 type Site struct {
-	api    *fakeapi.API
-	phones *phones // nil: there are none
+	api     *fakeapi.API
+	phones  *phones // nil: there are none
+	started time.Time
 }
 
 // New makes a site and adds it to the platform, which can have one.
@@ -50,7 +51,7 @@ func New(c Config) (*Site, error) {
 	if c.API == nil {
 		return nil, errors.New("new site: API must be set")
 	}
-	s := &Site{api: c.API}
+	s := &Site{api: c.API, started: c.API.Now()}
 	x := fakeapi.Extension{Handle: s.handle, HandlePage: s.handlePage}
 	if c.Webhook.URL != "" {
 		var err error

@@ -96,7 +96,7 @@ func TestEvents(t *testing.T) {
 	for _, want := range [][2]string{
 		{"event: settings\ndata: {", `"algorithm":"fixed-window"`},
 		{"event: phones\ndata: {", `"max":0`},
-		{"event: numbers\ndata: {", `"accepted":1`},
+		{"event: numbers\ndata: {\"started\":\"2", `"accepted":1`},
 		{"event: numbers\ndata: {", `"page":"1","accepted_total":1`},
 	} {
 		if got := next(); !strings.HasPrefix(got, want[0]) || !strings.Contains(got, want[1]) {

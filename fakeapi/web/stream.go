@@ -29,6 +29,7 @@ const (
 
 // numbers is the ledger as the page shows it.
 type numbers struct {
+	Started time.Time               `json:"started"` // the page says so when it changes
 	Now     time.Time               `json:"now"`
 	Totals  ledger.Counts           `json:"totals"`
 	Oldest  float64                 `json:"pending_age_max"` // seconds
@@ -53,18 +54,19 @@ func (s *Site) serveEvents(ctx *fasthttp.RequestCtx, done <-chan struct{}) {
 	ctx.Response.ImmediateHeaderFlush = true
 	page := string(ctx.QueryArgs().Peek("page"))
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-		r := &reader{api: s.api, all: s.phones, w: w, page: page, done: done}
+		r := &reader{api: s.api, all: s.phones, started: s.started, w: w, page: page, done: done}
 		r.run()
 	})
 }
 
 // reader is one reader of GET /events, with the state that it was sent last.
 type reader struct {
-	api  *fakeapi.API
-	all  *phones // nil: there are none
-	w    *bufio.Writer
-	page string // its numbers are sent, whether it is busy or not
-	done <-chan struct{}
+	api     *fakeapi.API
+	all     *phones // nil: there are none
+	started time.Time
+	w       *bufio.Writer
+	page    string // its numbers are sent, whether it is busy or not
+	done    <-chan struct{}
 
 	oldest     float64
 	oldestAt   time.Time
@@ -151,7 +153,7 @@ func (r *reader) sendPhones() (changed <-chan struct{}, err error) {
 // second only.
 func (r *reader) numbers() numbers {
 	set, accounts := r.api.Settings(), r.api.Ledger()
-	n := numbers{Now: r.api.Now(), Totals: accounts.Totals(), Answers: r.api.Answers(), Limit: set.Text.PerSecond, Pages: []pageNumbers{}}
+	n := numbers{Started: r.started, Now: r.api.Now(), Totals: accounts.Totals(), Answers: r.api.Answers(), Limit: set.Text.PerSecond, Pages: []pageNumbers{}}
 	if n.Now.Sub(r.oldestAt) >= oldestEvery {
 		r.oldest, r.oldestAt = accounts.Report(ledger.Query{}).PendingSeconds, n.Now
 	}

@@ -1,6 +1,5 @@
-// ask makes a request of the platform. An error is shown at the bottom.
-const error = document.getElementById("error");
-let timer = 0;
+// ask makes a request of the platform. An error is shown as a notice.
+import { notify } from "./notice.js";
 
 export async function ask(method, path, body) {
   let why = "";
@@ -15,9 +14,6 @@ export async function ask(method, path, body) {
   } catch {
     why = "The platform does not answer.";
   }
-  error.textContent = why.charAt(0).toUpperCase() + why.slice(1);
-  error.hidden = false;
-  clearTimeout(timer);
-  timer = setTimeout(() => { error.hidden = true; }, 6000);
+  notify(why.charAt(0).toUpperCase() + why.slice(1));
   return false;
 }

@@ -1,7 +1,8 @@
 // The chart has a bar a second, accepted below and refused on top, and a line at
-// the limit.
+// the limit that was in force.
 
 const color = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const left = 44, right = 4, top = 10, bottom = 22; // around the bars
 
 // fit makes the canvas as sharp as the screen and returns its size.
 function fit(canvas) {
@@ -41,17 +42,22 @@ function bars(c, page, x, y, step) {
   c.globalAlpha = 1;
 }
 
-export function drawChart(canvas, page) {
-  for (const name of ["good", "bad", "limit", "soft", "grid"]) color[name] = color(name);
-  const { c, width, height } = fit(canvas);
-  const left = 40, right = 4, top = 10, bottom = 22, n = page.accepted.length;
-  const tallest = Math.max(...page.accepted.map((ok, i) => ok + page.refused[i]));
-  const tick = round(Math.max(page.limit * 1.1, tallest, 4) / 4), ceiling = Math.max(page.limit * 1.1, tallest, tick * 3);
+// drawChart draws a page with its limit in each second. The second at index at is
+// the one under the pointer, null for none.
+export function drawChart(canvas, page, limits, at) {
+  for (const name of ["good", "bad", "limit", "soft", "grid", "line"]) color[name] = color(name);
+  const { c, width, height } = fit(canvas), n = page.accepted.length;
+  const most = Math.max(Math.max(...limits) * 1.1, ...page.accepted.map((ok, i) => ok + page.refused[i]));
+  const tick = round(Math.max(most, 4) / 4), ceiling = Math.max(most, tick * 3);
   const step = (width - left - right) / n;
   const x = i => left + i * step, y = v => top + (1 - v / ceiling) * (height - top - bottom);
-  c.font = "12px system-ui, sans-serif";
+  c.font = "13px " + getComputedStyle(canvas).fontFamily;
   c.textBaseline = "middle";
   c.textAlign = "right";
+  if (at !== null) {
+    c.fillStyle = color.line;
+    c.fillRect(x(at), top, Math.max(step, 2), y(0) - top);
+  }
   for (let v = 0; v <= ceiling; v += tick) {
     c.fillStyle = color.grid;
     c.fillRect(left, Math.round(y(v)), width - left - right, 1);
@@ -63,8 +69,10 @@ export function drawChart(canvas, page) {
   c.lineWidth = 2;
   c.setLineDash([6, 4]);
   c.beginPath();
-  c.moveTo(left, y(page.limit));
-  c.lineTo(width - right, y(page.limit));
+  limits.forEach((limit, i) => {
+    c.lineTo(x(i), y(limit));
+    c.lineTo(x(i + 1), y(limit));
+  });
   c.stroke();
   c.setLineDash([]);
   c.fillStyle = color.soft;
@@ -73,6 +81,13 @@ export function drawChart(canvas, page) {
     c.textAlign = align;
     c.fillText(text, x(n - back), height - 5);
   }
+}
+
+// secondAt returns the index of the second at a place of the screen.
+export function secondAt(canvas, clientX, seconds) {
+  const r = canvas.getBoundingClientRect();
+  const i = Math.floor((clientX - r.left - left) / (r.width - left - right) * seconds);
+  return Math.max(0, Math.min(seconds - 1, i));
 }
 
 // drawSpark draws the same, small and without words, for the last half minute.

@@ -1,45 +1,67 @@
-// The ledger's cards, the chart of one page and the list of the busiest.
-import { drawChart, drawSpark } from "./chart.js";
+// The verdict, the ledger's counts, the chart of one page and the list of the busiest.
+import { drawChart, drawSpark, secondAt } from "./chart.js";
 import { ask } from "./ask.js";
-import { pageName } from "./names.js";
+import { forgetLimits, limitsOf, noteLimits } from "./limits.js";
+import { clock, count, pageName } from "./names.js";
+import { notify } from "./notice.js";
 
 const el = id => document.getElementById(id);
-const format = new Intl.NumberFormat("en").format;
-const mustBeZero = new Set(["duplicated", "unexpected"]);
-const kinds = ["accepted", "refused", "errors", "pending", "duplicated", "unexpected", "inversions", "events"];
+const kinds = ["accepted", "refused", "errors", "pending", "events"];
+const seconds = 120; // that the chart shows
 
-const share = (part, whole) => part > 0 ? (100 * part / whole).toFixed(part / whole < 0.1 ? 1 : 0) + " % of calls" : "";
+// share returns a part in percent. What is there is never shown as nothing.
+function share(part, whole) {
+  if (part === 0) return "0 %";
+  const percent = 100 * part / whole;
+  return percent < 0.1 ? "< 0.1 %" : percent.toFixed(percent < 10 ? 1 : 0) + " %";
+}
+
+function showCount(e, n, word, bad) {
+  e.textContent = count(n) + " " + word;
+  e.className = bad ? "bad" : "";
+}
+
+// showVerdict says what was lost. While ids are awaited that is not known.
+function showVerdict(t) {
+  showCount(el("missing"), t.pending, t.pending > 0 ? "awaited" : "lost", false);
+  showCount(el("doubled"), t.duplicated, "doubled", t.duplicated > 0);
+  showCount(el("unexpected"), t.unexpected, "unexpected", true);
+  el("unexpected").hidden = t.unexpected === 0;
+  el("expected").textContent = "of " + count(t.expected) + " messages";
+}
 
 function showCards(r) {
   const t = r.totals, calls = t.calls + t.refused + t.rejected + t.errors;
   const notes = {
-    accepted: "of " + format(t.expected) + (t.calls < t.accepted ? ", in " + format(t.calls) + " calls" : " expected"),
-    refused: share(t.refused, calls),
-    errors: share(t.errors, calls),
-    pending: t.pending ? "oldest for " + r.pending_age_max.toFixed(1) + " s" : "nothing is lost",
-    duplicated: "", unexpected: "", inversions: "", events: "",
+    accepted: t.calls < t.accepted ? "in " + count(t.calls) + " calls" : "",
+    refused: t.refused > 0 ? share(t.refused, calls) + " of calls" : "",
+    errors: t.errors > 0 ? share(t.errors, calls) + " of calls" : "",
+    pending: t.pending > 0 ? "oldest " + r.pending_age_max.toFixed(1) + " s" : "",
+    events: "",
   };
-  for (const key of kinds) {
-    const box = el("card-" + key), [dd, note] = box.querySelectorAll("dd");
-    dd.textContent = format(t[key]);
-    note.textContent = notes[key];
-    box.className = mustBeZero.has(key) && t[key] > 0 ? "bad" : "";
-  }
+  const show = (key, text, note, zero) => {
+    const box = el("card-" + key), [dd, small] = box.querySelectorAll("dd");
+    dd.textContent = text;
+    small.textContent = note;
+    box.className = zero ? "zero" : "";
+  };
+  for (const key of kinds) show(key, count(t[key]), notes[key], t[key] === 0);
+  show("inversions", share(t.inversions, t.accepted), t.inversions > 0 ? count(t.inversions) + " copies" : "", t.inversions === 0);
 }
 
 let latest = null; // what was shown last
 let chosen = null; // the page that the reader chose
 let order = [], orderedAt = 0;
-let notify = () => {};
+let chose = () => {};
 const rows = new Map();
 
 export const selected = () => chosen;
-export const onSelect = f => { notify = f; };
+export const onSelect = f => { chose = f; };
 
 function choose(page) {
   chosen = page;
-  if (latest) showPages(latest);
-  notify();
+  if (latest) show(latest);
+  chose();
 }
 
 function row(id) {
@@ -77,35 +99,85 @@ function showPages(r) {
     const { li, button, spark, ok, no } = rows.get(id), page = byID.get(id);
     if (list.children[i] !== li) list.insertBefore(li, list.children[i] ?? null);
     button.setAttribute("aria-pressed", String(id === shown));
-    ok.textContent = format(lastFull(page.accepted)) + "/s";
-    no.textContent = lastFull(page.refused) > 0 ? "+" + format(lastFull(page.refused)) + "/s" : "–";
+    ok.textContent = count(lastFull(page.accepted)) + "/s";
+    no.textContent = lastFull(page.refused) > 0 ? "+" + count(lastFull(page.refused)) + "/s" : "–";
     no.className = lastFull(page.refused) > 0 ? "n bad" : "n zero";
     drawSpark(spark, page);
   });
-  el("pages-hint").textContent = r.all > r.pages.length ? "The busiest " + r.pages.length + " of " + format(r.all) + " pages" : "";
+  el("pages-hint").hidden = r.all <= r.pages.length;
+  el("pages-hint").textContent = "The busiest " + r.pages.length + " of " + count(r.all) + " pages";
   return byID.get(shown);
 }
 
-function showChart(page) {
+let pointer = null; // where it is over the chart
+
+// showTip shows the values of the second under the pointer.
+function showTip(page, limits, last, at) {
+  const tip = el("tip"), canvas = el("chart");
+  tip.hidden = at === null;
+  if (at === null) return;
+  tip.textContent = [
+    clock((last - page.accepted.length + 1 + at) * 1000),
+    count(page.accepted[at]) + " accepted",
+    count(page.refused[at]) + " refused",
+    "limit " + count(limits[at]),
+  ].join("\n");
+  const x = pointer - canvas.getBoundingClientRect().left, beside = x + 12 + tip.offsetWidth;
+  tip.style.transform = `translateX(${Math.max(0, beside > canvas.clientWidth ? x - 12 - tip.offsetWidth : x + 12)}px)`;
+}
+
+function showChart(page, last) {
   const canvas = el("chart"), ok = lastFull(page.accepted), no = lastFull(page.refused);
+  const limits = limitsOf(page.page, page.limit, last, page.accepted.length);
+  const at = pointer === null ? null : secondAt(canvas, pointer, page.accepted.length);
   el("chart-title").textContent = page.page ? pageName(page.page) + ", sends/s" : "Sends/s";
-  el("rate-accepted").textContent = format(ok);
-  el("rate-refused").textContent = format(no);
-  el("rate-limit").textContent = format(page.limit);
+  el("rate-accepted").textContent = count(ok);
+  el("rate-refused").textContent = count(no);
+  el("rate-limit").textContent = count(page.limit);
   canvas.setAttribute("aria-label", "Page " + page.page + ", last second: " + ok + " accepted, " + no + " refused, the limit is " + page.limit + ".");
-  Object.assign(canvas.dataset, { page: page.page, limit: page.limit, accepted: page.accepted.join(), refused: page.refused.join() });
-  drawChart(canvas, page);
+  Object.assign(canvas.dataset, { page: page.page, limit: page.limit, accepted: page.accepted.join(), refused: page.refused.join(), limits: limits.join() });
+  drawChart(canvas, page, limits, at);
+  showTip(page, limits, last, at);
+}
+
+const second = r => Math.floor(Date.parse(r.now) / 1000);
+
+function show(r) {
+  showVerdict(r.totals);
+  showCards(r);
+  const page = showPages(r), nothing = Array(seconds).fill(0);
+  showChart(page ?? { page: "", limit: r.limit, accepted: nothing, refused: nothing }, second(r));
 }
 
 export function showNumbers(r) {
+  if (latest && latest.started !== r.started) {
+    forgetLimits();
+    notify("The platform was restarted at " + clock(r.started) + ".", 15000);
+  }
   latest = r;
-  showCards(r);
-  const page = showPages(r);
-  showChart(page ?? { page: "", limit: r.limit, accepted: Array(120).fill(0), refused: Array(120).fill(0) });
+  noteLimits(r.pages, second(r), seconds);
+  show(r);
 }
 
-const again = () => { if (latest) showNumbers(latest); };
+const again = () => { if (latest) show(latest); };
 new ResizeObserver(again).observe(el("chart"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 
-el("reset").addEventListener("click", () => ask("POST", "ledger/reset"));
+function point(x) {
+  pointer = x;
+  again();
+}
+for (const name of ["pointerdown", "pointermove"]) el("chart").addEventListener(name, e => point(e.clientX));
+el("chart").addEventListener("pointerleave", () => point(null));
+
+el("reset").addEventListener("click", () => {
+  const awaited = latest?.totals.pending ?? 0;
+  el("reset-text").textContent = "Clear the ledger? Its counts are gone for good." +
+    (awaited > 0 ? " The " + count(awaited) + " that are awaited will be unexpected when they come." : "");
+  el("reset-question").showModal();
+});
+el("reset-no").addEventListener("click", () => el("reset-question").close());
+el("reset-yes").addEventListener("click", () => {
+  el("reset-question").close();
+  ask("POST", "ledger/reset");
+});

@@ -13,11 +13,13 @@ el("add").addEventListener("submit", async e => {
   await ask("POST", "phones", { page: el("add-page").value });
 });
 
+const isLow = talk => talk.scrollHeight - talk.scrollTop - talk.clientHeight < 40;
+
 function build(p) {
   const article = el("phone-template").content.firstElementChild.cloneNode(true);
   const q = s => article.querySelector(s), name = "Phone " + p.id, path = "phones/" + encodeURIComponent(p.id);
   const v = {
-    path, user: p.user, article, messages: new Map(), last: 0, timer: 0,
+    path, user: p.user, article, messages: new Map(), last: 0, timer: 0, low: true,
     talk: q(".talk"), typing: q(".typing"), start: q(".start"), form: q(".compose"), input: q("input"),
     leave: q(".leave"), pictures: q(".pictures"), more: q(".more"), where: q(".where"),
   };
@@ -30,7 +32,7 @@ function build(p) {
   v.input.setAttribute("aria-label", "Message from " + name.toLowerCase());
   v.more.setAttribute("aria-label", "Send a picture from " + name.toLowerCase());
   v.pictures.setAttribute("aria-label", "Pictures");
-  v.leave.setAttribute("aria-label", "Leave: " + name.toLowerCase() + " blocks the page");
+  v.leave.setAttribute("aria-label", "Block the page: " + name.toLowerCase() + " gets nothing more");
   q(".remove").setAttribute("aria-label", "Remove " + name.toLowerCase());
   q(".remove").addEventListener("click", () => ask("DELETE", path));
   v.leave.addEventListener("click", () => ask("POST", path + "/leave"));
@@ -45,6 +47,9 @@ function build(p) {
     v.input.value = "";
     if (!await ask("POST", path + "/messages", { text }) && v.input.value === "") v.input.value = text;
   });
+  // A phone that gets narrower, because another comes, still shows its last message.
+  v.talk.addEventListener("scroll", () => { v.low = isLow(v.talk); });
+  new ResizeObserver(() => { if (v.low) v.talk.scrollTop = v.talk.scrollHeight; }).observe(v.talk);
   picker(v, path);
   return v;
 }
@@ -81,6 +86,10 @@ function picker(v, path) {
   }
 }
 
+// A text that only says that there is a picture is shown in words: the picture comes
+// after it, and not every machine has a font with the sign.
+const pictureSign = /^📷(×\d+)?$/u;
+
 // fill puts a message into its bubble. A copy may begin with the writer's name,
 // as those of chatclub do. The name is set apart.
 function fill(bubble, m) {
@@ -94,10 +103,12 @@ function fill(bubble, m) {
   }
   const named = m.state ? null : /^([^\n:]{1,64}): ([^]*)$/.exec(m.text ?? "");
   if (named) {
+    const sign = pictureSign.test(named[2]);
     const b = document.createElement("b");
     b.textContent = named[1];
     b.append(sr(": "));
-    bubble.append(b, document.createTextNode(named[2]));
+    bubble.append(b, document.createTextNode(sign ? "sent a picture" : named[2]));
+    bubble.classList.toggle("sign", sign);
   } else {
     bubble.textContent = m.text ?? m.url ?? "";
   }
@@ -163,15 +174,15 @@ function showMessage(v, m) {
   }
 }
 
-function showTyping(v, yes) {
+function showTyping(v, yes, blocked) {
   clearTimeout(v.timer);
-  v.typing.textContent = yes ? "typing …" : "";
-  if (yes) v.timer = setTimeout(() => { v.typing.textContent = ""; }, typingFor);
+  v.typing.textContent = blocked ? "You blocked the page." : yes ? "typing …" : "";
+  if (yes && !blocked) v.timer = setTimeout(() => { v.typing.textContent = ""; }, typingFor);
 }
 
 function showPhone(v, p, waiting) {
   const own = p.messages.some(m => m.state && !v.messages.has(m.n)); // the writer sees its own message
-  const low = own || v.talk.scrollHeight - v.talk.scrollTop - v.talk.clientHeight < 40;
+  const low = own || v.low;
   const before = v.talk.scrollHeight;
   for (const m of p.messages) showMessage(v, m);
   for (const [n, { li, buttons, quick }] of v.messages) {
@@ -180,7 +191,8 @@ function showPhone(v, p, waiting) {
     if (buttons) buttons.inert = p.state !== "joined";
   }
   if (low && v.talk.scrollHeight !== before) v.talk.scrollTop = v.talk.scrollHeight;
-  showTyping(v, p.typing);
+  v.low = low;
+  showTyping(v, p.typing, p.state === "left");
   const joined = p.state === "joined";
   v.article.dataset.state = p.state;
   v.where.textContent = pageName(p.page);
