@@ -135,14 +135,17 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 	}
 	first := []service.Actor{
 		{Name: "users", Run: func(ctx context.Context) error { return chat.run(ctx, again) }},
-		{Name: "phones", Run: phones.Run}, {Name: "demo", Run: shown.Run},
+		{Name: "phones", Run: phones.Run},
+		{Name: "demo", Run: shown.Run},
 	}
 	if s.tour {
 		first = append([]service.Actor{{Name: "tour", Run: func(ctx context.Context) error { return tour(ctx, crowd, shown) }}}, first...)
 	}
 	s.actors = slices.Concat(first, s.actors, []service.Actor{
-		{Name: "dispatchers", Run: s.crew.Run}, {Name: "console", Run: page.Run},
-		{Name: "page", Run: func(ctx context.Context) error { return servePage(ctx, ln, page, s.HTTPAddr, s.log) }}, admin.Actor(),
+		{Name: "dispatchers", Run: s.crew.Run},
+		{Name: "console", Run: page.Run},
+		{Name: "page", Run: func(ctx context.Context) error { return servePage(ctx, ln, page, s.HTTPAddr, s.log) }},
+		admin.Actor(),
 	})
 	ended := service.Run(ctx, s.log, s.actors...)
 	rest, err := s.account(context.WithoutCancel(ctx), api.Ledger(), crowd)

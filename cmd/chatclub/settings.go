@@ -23,8 +23,8 @@ type settings struct {
 	Pages           int            `env:"PAGES" envDefault:"6" doc:"Simulated pages."`
 	Rooms           int            `env:"ROOMS" envDefault:"1" doc:"Rooms on each page."`
 	Users           int            `env:"USERS" envDefault:"90" doc:"Users in each room, 2 to 100. With several rooms it is their capacity too; one alone has place for phones."`
-	EventsPerSecond float64        `env:"EVENTS_PER_SECOND" envDefault:"3" doc:"Messages that the users of all pages write in a second while they are calm."`
-	Waves           bool           `env:"WAVES" envDefault:"true" doc:"The first page's users ask for three times its limit for 8 s of every 45 s."`
+	EventsPerSecond float64        `env:"EVENTS_PER_SECOND" envDefault:"6" doc:"Messages that the users of all pages write in a second while they are calm."`
+	Waves           bool           `env:"WAVES" envDefault:"true" doc:"The first page's users ask for three times its limit for 7 s of every 45 s."`
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the fake Send API takes for one page."`
 	JoinTexts       int            `env:"JOIN_TEXTS" envDefault:"1" doc:"Texts to one recipient that had to wait and go out as one call, at most, as in dispatcher. With 1 every copy is a call, so that a page comes into excess sooner."`
 	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"0s" doc:"How long a member may be silent before it leaves its room; 0s: for ever."`

@@ -134,7 +134,8 @@ func (p *Program) AdminAddr() string {
 // core, to an admin server that is not its own.
 func (p *Program) MountPages(on interface {
 	Handle(pattern string, h http.Handler)
-}) {
+},
+) {
 	for pattern, h := range p.pages {
 		on.Handle(pattern, h)
 	}

@@ -45,7 +45,7 @@ func sentence(s *State) Sentence {
 		suffix = english.Sprintf(" %s not answer.", plural(lost, "dispatcher does", "dispatchers do"))
 	}
 	for _, p := range s.Pages {
-		text := ""
+		var text string
 		switch p.State {
 		case "suspended":
 			text = fmt.Sprintf("Nothing is sent for %s: the API stopped it (%s). %s", p.Name, p.Why, others(s, p.ID))
@@ -100,8 +100,8 @@ func calm(s *State) string {
 
 // others says how the pages beside one fare.
 func others(s *State, page string) string {
-	delay, any := delayOf(s, page)
-	if !any {
+	delay, ok := delayOf(s, page)
+	if !ok {
 		return ""
 	}
 	return "Everybody else: " + seconds(delay) + "."
@@ -126,7 +126,7 @@ func article(s *State) Sentence {
 
 // delayOf is the mean delay of the last three seconds, of all pages but one. It is
 // false when none of them sent anything.
-func delayOf(s *State, besides string) (delay float64, any bool) {
+func delayOf(s *State, besides string) (delay float64, ok bool) {
 	const last = 3
 	sum, n := 0, 0
 	for _, p := range s.Pages {

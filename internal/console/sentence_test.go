@@ -25,49 +25,60 @@ func TestSentence(t *testing.T) {
 		{"at the start", State{}, Sentence{"Starting …", Calm}},
 		{"silence", State{Dispatchers: running, Pages: []Page{shown("Jazz", "free", 0, 0, 0, 0, 0)}}, Sentence{"Nobody writes.", Calm}},
 		{
-			"calm", State{Dispatchers: running, Pages: []Page{calm, shown("Jazz", "free", 1000, 1000, 0, 0, 0.003)}},
+			"calm",
+			State{Dispatchers: running, Pages: []Page{calm, shown("Jazz", "free", 1000, 1000, 0, 0, 0.003)}},
 			Sentence{"All get what they ask for: 1,041 calls a second, each copy within 3 ms.", Calm},
 		},
 		{
-			"one in excess", State{Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 900, 298, 0, 1204, 2), calm}},
+			"one in excess",
+			State{Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 900, 298, 0, 1204, 2), calm}},
 			Sentence{"Jazz asks for 900/s and may have 300: 1,204 wait, 4.0 s. Everybody else: 3 ms.", Excess},
 		},
 		{
-			"catching up", State{Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 29, 298, 0, 9000, 2), calm}},
+			"catching up",
+			State{Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 29, 298, 0, 9000, 2), calm}},
 			Sentence{"Jazz may have 300/s, and catches up: 9,000 still wait, 30 s. Everybody else: 3 ms.", Excess},
 		},
 		{
-			"caught up, alone", State{Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 29, 29, 0, 0, 0)}},
+			"caught up, alone",
+			State{Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 29, 29, 0, 0, 0)}},
 			Sentence{"Jazz has caught up.", Excess},
 		},
 		{
-			"several", State{Dispatchers: running, Pages: []Page{
+			"several",
+			State{Dispatchers: running, Pages: []Page{
 				shown("Chess", "excess", 400, 298, 0, 300, 1), shown("Jazz", "excess", 900, 298, 0, 900, 2), shown("Food", "excess", 900, 298, 0, 301, 2),
 			}},
 			Sentence{"Jazz asks for 900/s and may have 300: 900 wait, 3.0 s. 2 pages are in excess too.", Excess},
 		},
 		{
-			"a dispatcher is lost", State{Dispatchers: lost, Pages: []Page{calm}},
+			"a dispatcher is lost",
+			State{Dispatchers: lost, Pages: []Page{calm}},
 			Sentence{"All get what they ask for: 41 calls a second, each copy within 3 ms. 1 dispatcher does not answer.", Sick},
 		},
 		{
-			"no dispatcher", State{Dispatchers: lost[1:], Pages: []Page{shown("Jazz", "excess", 900, 0, 0, 1204, 0)}},
+			"no dispatcher",
+			State{Dispatchers: lost[1:], Pages: []Page{shown("Jazz", "excess", 900, 0, 0, 1204, 0)}},
 			Sentence{"No dispatcher runs: 1,204 copies wait.", Sick},
 		},
 		{
-			"suspended", State{Dispatchers: running, Pages: []Page{stopped, calm}},
+			"suspended",
+			State{Dispatchers: running, Pages: []Page{stopped, calm}},
 			Sentence{"Nothing is sent for Jazz: the API stopped it (190). Everybody else: 3 ms.", Sick},
 		},
 		{
-			"sick", State{Dispatchers: running, Pages: []Page{shown("Jazz", "sick", 29, 0, 0, 1204, 0), calm}},
+			"sick",
+			State{Dispatchers: running, Pages: []Page{shown("Jazz", "sick", 29, 0, 0, 1204, 0), calm}},
 			Sentence{"Calls for Jazz fail: 1,204 wait. Everybody else: 3 ms.", Sick},
 		},
 		{
-			"the API is down", State{Dispatchers: []Dispatcher{{Name: "a", State: "running", APIDown: true}}, Pages: []Page{shown("Jazz", "excess", 29, 0, 0, 1204, 0), calm}},
+			"the API is down",
+			State{Dispatchers: []Dispatcher{{Name: "a", State: "running", APIDown: true}}, Pages: []Page{shown("Jazz", "excess", 29, 0, 0, 1204, 0), calm}},
 			Sentence{"The API takes no calls: 1,204 copies wait until it does.", Sick},
 		},
 		{
-			"the article's way", State{Strategy: "article", Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 900, 300, 2100, 1200, 4), shown("Chess", "free", 41, 41, 0, 0, 0.5)}},
+			"the article's way",
+			State{Strategy: "article", Dispatchers: running, Pages: []Page{shown("Jazz", "excess", 900, 300, 2100, 1200, 4), shown("Chess", "free", 41, 41, 0, 0, 0.5)}},
 			Sentence{"The article's way: 2,100 refused calls for 341 accepted in the last second. Everybody else: 500 ms.", Sick},
 		},
 	} {

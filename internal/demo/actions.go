@@ -339,17 +339,16 @@ func (d *Demo) add(on console.Target) (int, error) {
 	n := d.begin(who+" "+verb+" …", who+" "+verb, "")
 	return n, d.follow("add", "", 0, func(ctx context.Context, _ func()) {
 		text := who + " " + verb
-		for sleep(ctx, proofPoll) && time.Since(at) < 15*time.Second {
-			var owned []string
+		var owned []string
+		for len(owned) == 0 && sleep(ctx, proofPoll) && time.Since(at) < 15*time.Second {
 			for _, p := range d.console.State().Pages {
 				if slices.Contains(names, p.Owner) {
 					owned = append(owned, p.Name)
 				}
 			}
-			if len(owned) > 0 {
-				text += fmt.Sprintf(", and took over %s after %s", join(owned), since(at))
-				break
-			}
+		}
+		if len(owned) > 0 {
+			text += fmt.Sprintf(", and took over %s after %s", join(owned), since(at))
 		}
 		d.finish(ctx, n, text, at, before)
 	})
@@ -489,7 +488,7 @@ func (d *Demo) doArticle(ctx context.Context, over func(), n int, length time.Du
 	before, at := d.totals(), time.Now()
 	sick := func(err error) { d.write(n, "The dispatchers could not be changed: "+err.Error(), console.Sick, true) }
 	d.cfg.Divert.Set(true)
-	if err := d.cfg.Crew.Switch(d.running, true); err != nil {
+	if err := d.cfg.Crew.Switch(ctx, true); err != nil {
 		d.cfg.Divert.Set(false)
 		sick(err)
 		return
@@ -500,7 +499,7 @@ func (d *Demo) doArticle(ctx context.Context, over func(), n int, length time.Du
 	}
 	d.cfg.Divert.Set(false)
 	after := d.totals()
-	if err := d.cfg.Crew.Switch(d.running, false); err != nil {
+	if err := d.cfg.Crew.Switch(ctx, false); err != nil {
 		sick(err)
 		return
 	}

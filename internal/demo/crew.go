@@ -222,7 +222,8 @@ const prefix = "/dispatchers/"
 // server of this address.
 func (c *Crew) Mount(on interface {
 	Handle(pattern string, h http.Handler)
-}, addr string) {
+}, addr string,
+) {
 	on.Handle(prefix, http.HandlerFunc(c.serve))
 	c.mu.Lock()
 	defer c.mu.Unlock()

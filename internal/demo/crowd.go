@@ -89,7 +89,7 @@ func NewCrowd(cfg CrowdConfig) (*Crowd, error) {
 		}
 		u, err := users.New(users.Config{
 			API: cfg.API, Webhook: cfg.Webhook, Pages: n, FirstPage: cfg.FirstPage + first, Rooms: cfg.Rooms, Users: cfg.Users, JoinParallel: parallel,
-			EventsPerSecond: calm, Texts: lines, Seed: uint64(first), //nolint:gosec // not negative
+			EventsPerSecond: calm, Texts: lines, Seed: uint64(first),
 		})
 		if err != nil {
 			return nil, err

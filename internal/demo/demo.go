@@ -91,7 +91,7 @@ func (d *Demo) Show(c *console.Console) { d.console = c }
 // visitors started.
 func (d *Demo) Run(ctx context.Context) error {
 	var forwarding sync.WaitGroup
-	forwarding.Go(func() { d.forward() })
+	forwarding.Go(func() { d.forward(d.running) })
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -113,10 +113,10 @@ func (d *Demo) Run(ctx context.Context) error {
 
 // forward brings what the article's workers left back to ours while these work, and
 // takes what waits for ours to them while those do.
-func (d *Demo) forward() {
-	for d.running.Err() == nil {
+func (d *Demo) forward(running context.Context) {
+	for running.Err() == nil {
 		article := d.cfg.Crew.Article()
-		ctx, cancel := context.WithCancel(d.running)
+		ctx, cancel := context.WithCancel(running)
 		var watching sync.WaitGroup
 		watching.Go(func() {
 			for d.cfg.Crew.Article() == article && sleep(ctx, 50*time.Millisecond) {
