@@ -63,7 +63,7 @@ func TestWatch(t *testing.T) {
 	}
 	_, address, _ := strings.Cut(strings.TrimSpace(string(line[:n])), "open ")
 	var body []byte
-	for end := time.Now().Add(time.Minute); !bytes.Contains(body, []byte("Page …7890")) && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); !bytes.Contains(body, []byte("…67890")) && time.Now().Before(end); {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/state", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestWatch(t *testing.T) {
 		body = body[:n]
 		resp.Body.Close()
 	}
-	if !bytes.Contains(body, []byte(`"read_only":true`)) || !bytes.Contains(body, []byte("Page …7890")) {
+	if !bytes.Contains(body, []byte(`"read_only":true`)) || !bytes.Contains(body, []byte("…67890")) {
 		t.Errorf("state = %s, want the dispatcher's page, to be looked at alone", body)
 	}
 	stop()

@@ -163,10 +163,8 @@ func (k *Console) look(answers []answer) {
 	k.changed = make(chan struct{})
 }
 
-// shortName names a page of which nothing but its id is known.
+// shortName names a page of which nothing but its id is known: ids differ at their
+// ends.
 func shortName(page string) string {
-	if len(page) > 8 {
-		return "Page …" + page[len(page)-4:]
-	}
-	return "Page " + page
+	return "…" + page[max(0, len(page)-5):]
 }

@@ -140,7 +140,7 @@ func (d *Demo) Name(page string) string {
 	if i := slices.Index(d.pages, page); i >= 0 && i < len(Names()) {
 		return Names()[i]
 	}
-	return "Page …" + page[max(0, len(page)-4):]
+	return "…" + page[max(0, len(page)-5):]
 }
 
 // Counts implements console.Demo.

@@ -40,8 +40,8 @@ export function newDispatchers() {
   function show(c, d) {
     const names = (d.pages ?? []).map(id => pages.get(id)?.name).filter(Boolean);
     setClass(c.root, "card " + d.state);
-    setText(c.role, d.error || states[d.state] || (names.length > 0 ? "sends for " + names.join(", ") : ""));
-    c.role.title = c.role.textContent;
+    setText(c.role, states[d.state] || (names.length > 0 ? "sends for " + names.join(", ") : ""));
+    c.role.title = d.error || c.role.textContent;
     setText(c.calls, count(d.calls));
     setText(c.inFlight, count(d.in_flight));
     const held = (d.partitions ?? []).length;

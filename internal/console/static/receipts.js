@@ -19,7 +19,7 @@ function show(p, r) {
 const list = newList(el("receipts"), build, show);
 
 export function showReceipts(s) {
-  el("receipts-box").hidden = s.read_only && s.receipts.length === 0;
+  el("receipts-box").hidden = !s.demo && s.receipts.length === 0;
   el("no-receipts").hidden = s.receipts.length > 0;
   list.update(s.receipts, r => r.n);
   const done = s.receipts.find(r => r.done)?.n ?? 0;
