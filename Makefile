@@ -18,6 +18,10 @@ COST =
 # takes minutes.
 golangci = go tool -modfile=tools/go.mod golangci-lint
 
+# Checks the alerts. The first run builds it, which takes minutes; without its
+# service discovery that is half of it.
+promtool = go run -tags remove_all_sd github.com/prometheus/prometheus/cmd/promtool@v0.316.0
+
 # Finds or starts one RabbitMQ and one PostgreSQL for the command that follows,
 # and finds Chromium, without which the tests of the pages fail.
 withservers = go run ./internal/tools/withservers
@@ -49,6 +53,10 @@ vet: ## go vet
 
 lint: ## golangci-lint, formatting included
 	$(golangci) run --allow-parallel-runners $(PKG)
+
+alerts: ## check deploy/alerts.yml, and run each alert's situations
+	$(promtool) check rules deploy/alerts.yml
+	$(promtool) test rules deploy/alerts_test.yml
 
 fmt: ## format the code
 	$(golangci) fmt
@@ -103,9 +111,9 @@ film: ## docs/tour.gif: the tour of chatclub's page, in headless Chromium, a min
 quickstart: ## run it for 20 s and check that nothing was lost or doubled
 	bash .ci/quickstart
 
-check: tidy build vet lint quickstart test test-long ## all that CI runs, which takes minutes
+check: tidy build vet lint alerts quickstart test test-long ## all that CI runs, which takes minutes
 
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test test-long vet lint fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit docs pictures screenshots film evidence run quickstart check clean
+.PHONY: help build test test-long vet lint alerts fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit docs pictures screenshots film evidence run quickstart check clean

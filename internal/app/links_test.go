@@ -92,15 +92,59 @@ func TestMapOfPackages(t *testing.T) {
 	sameNames(t, "packages of the product", exist, firstColumn(document(t, "ARCHITECTURE.md"), "`(internal/[a-z/]+)`"))
 }
 
-// The guide for operators says of every alert what to do.
+// The runbook has a heading for every alert, to which the alert leads. Every alert
+// has a situation in which it fires, and one in which it does not.
 func TestAlertsAreExplained(t *testing.T) {
 	t.Parallel()
-	exist := make(map[string]bool)
-	for _, m := range regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllStringSubmatch(document(t, "deploy/alerts.yml"), -1) {
-		exist[m[1]] = true
+	alerts := document(t, "deploy/alerts.yml")
+	exist := names(alerts, `(?m)^ +- alert: (\w+)$`)
+	sameNames(t, "headings of alerts", exist, names(document(t, "docs/runbook.md"), `(?m)^## (.+)$`))
+	sameNames(t, "links of alerts", lower(exist), names(alerts, `(?m)^ +runbook_url: docs/runbook\.md#(\w+)$`))
+	tests := document(t, "deploy/alerts_test.yml")
+	for name := range exist {
+		if n := len(regexp.MustCompile(`- name: "`+name+`: `).FindAllString(tests, -1)); n < 2 {
+			t.Errorf("deploy/alerts_test.yml has %d situations of %s, want one in which it fires and one in which it does not", n, name)
+		}
+		if !strings.Contains(tests, `{alertname="`+name+`"}`) {
+			t.Errorf("deploy/alerts_test.yml has no situation in which %s fires", name)
+		}
 	}
-	_, section, _ := strings.Cut(document(t, "docs/operate.md"), "\n## Alerts\n")
-	sameNames(t, "alerts", exist, firstColumn(section, `([A-Z][A-Za-z]+)`))
+}
+
+// The runbook names only panels that the dashboard has.
+func TestRunbookKnowsThePanels(t *testing.T) {
+	t.Parallel()
+	exist := names(document(t, "deploy/grafana/dashboards/chatclub.json"), `(?m)^      "title": "(.+)",$`)
+	named := 0
+	for _, list := range regexp.MustCompile(`Panels? ("[^"]+"(?:(?:, | and )"[^"]+")*)`).FindAllStringSubmatch(document(t, "docs/runbook.md"), -1) {
+		for name := range names(list[1], `"([^"]+)"`) {
+			named++
+			if !exist[name] {
+				t.Errorf("docs/runbook.md names the panel %q, which there is not", name)
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("found no panel in docs/runbook.md, want some")
+	}
+}
+
+// names returns what pattern's group finds in text.
+func names(text, pattern string) map[string]bool {
+	found := make(map[string]bool)
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		found[m[1]] = true
+	}
+	return found
+}
+
+// lower returns the names as they are in the anchors of headings.
+func lower(names map[string]bool) map[string]bool {
+	out := make(map[string]bool)
+	for name := range names {
+		out[strings.ToLower(name)] = true
+	}
+	return out
 }
 
 // sameNames fails t for what is only in one of the two sets.
@@ -111,23 +155,19 @@ func sameNames(t *testing.T, what string, exist, documented map[string]bool) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(exist)) {
 		if !documented[name] {
-			t.Errorf("%s: %s has no row", what, name)
+			t.Errorf("%s: %s is missing", what, name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(documented)) {
 		if !exist[name] {
-			t.Errorf("%s: %s has a row and does not exist", what, name)
+			t.Errorf("%s: %s is there and should not be", what, name)
 		}
 	}
 }
 
 // firstColumn returns what pattern's group finds in the first cells of tables.
 func firstColumn(text, pattern string) map[string]bool {
-	names := make(map[string]bool)
-	for _, m := range regexp.MustCompile(`(?m)^\| `+pattern+` \|`).FindAllStringSubmatch(text, -1) {
-		names[m[1]] = true
-	}
-	return names
+	return names(text, `(?m)^\| `+pattern+` \|`)
 }
 
 func document(t *testing.T, file string) string {

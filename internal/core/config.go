@@ -32,6 +32,7 @@ type Store interface {
 	SilentMembers(ctx context.Context, after rooms.Silent) ([]rooms.Silent, error)
 	AddCounts(ctx context.Context, counts map[rooms.RoomKey]rooms.Count) error
 	CountAudiences(ctx context.Context) error
+	Overview(ctx context.Context) (rooms.Overview, error)
 	ForgetEverywhere(ctx context.Context, psid string) (int, error)
 	Prune(ctx context.Context, before time.Time) (int64, error)
 	PrunePeople(ctx context.Context) error

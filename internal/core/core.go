@@ -39,6 +39,8 @@ const (
 	forgetEvery = 24 * time.Hour
 	// audienceEvery is often enough for an operator to watch.
 	audienceEvery = time.Minute
+	// overviewEvery is often enough for alerts, which wait for some minutes.
+	overviewEvery = time.Minute
 	// maxDuty is how much of the time one of these may take, because they read whole
 	// tables. What takes long is done less often.
 	maxDuty = 0.01
@@ -134,6 +136,7 @@ func (c *Core) Run(ctx context.Context) (err error) {
 	start(func() { c.repeat(run, stepPrune, pruneEvery, c.prune) })
 	start(func() { c.repeat(run, stepPrune, forgetEvery, c.cfg.Store.PrunePeople) })
 	start(func() { c.repeat(run, stepAudience, audienceEvery, c.cfg.Store.CountAudiences) })
+	start(func() { c.repeat(run, stepOverview, overviewEvery, c.overview) })
 	start(func() { c.count(run, work) })
 	if c.cfg.Idle > 0 {
 		start(func() { sweeper{c.cfg, c.retry}.run(run) })
@@ -247,6 +250,15 @@ func (c *Core) prune(ctx context.Context) error {
 	n, err := c.cfg.Store.Prune(ctx, c.cfg.Now().Add(-retention))
 	if err == nil {
 		c.cfg.Log.DebugContext(ctx, "pruned events", "events", n)
+	}
+	return err
+}
+
+// overview sets the gauges of all pages.
+func (c *Core) overview(ctx context.Context) error {
+	view, err := c.cfg.Store.Overview(ctx)
+	if err == nil {
+		c.metrics.setOverview(view)
 	}
 	return err
 }

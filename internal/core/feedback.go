@@ -22,10 +22,12 @@ const (
 	maxFailing = time.Hour
 )
 
-// The causes of a page's pause, beside its operators.
+// The causes of a page's pause: dispatchers that stopped it, and Meta. Every other
+// reason is an operator's.
 const (
-	causeStopped = "stopped"
-	causePolicy  = "policy"
+	causeStopped  = "stopped"
+	causePolicy   = "policy"
+	causeOperator = "operator"
 )
 
 // feedback handles the events about members and pages that cannot be sent to, and

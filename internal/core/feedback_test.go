@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -178,6 +179,53 @@ func TestPolicy(t *testing.T) {
 		heard("long after a block")
 		r.say(t, unblock, block)
 		heard("after the end of the block", "2: Guest 1: after the end of the block")
+	})
+}
+
+// TestPagesPaused checks that a page that Meta blocked is shown for as long as that
+// lasts, and how much of its quota is used.
+func TestPagesPaused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		stop := r.start(t)
+		page := func(page string, ev message.Event) {
+			ev.Page, ev.ID, ev.Time = page, fmt.Sprint(ev.Action, page), time.Now().UnixMilli()
+			r.say(t, ev)
+		}
+		want := func(when string, policy, stopped, operator int, quota string) {
+			t.Helper()
+			r.wantMetrics(t, fmt.Sprintf(`
+				# HELP chatclub_core_pages_paused Pages that are paused, by cause, counted every minute. Every core counts all pages.
+				# TYPE chatclub_core_pages_paused gauge
+				chatclub_core_pages_paused{cause="operator"} %d
+				chatclub_core_pages_paused{cause="policy"} %d
+				chatclub_core_pages_paused{cause="stopped"} %d
+				# HELP chatclub_core_quota_share_max Share of its 24 h quota used by the page that has used most, counted every minute. Every core counts all pages.
+				# TYPE chatclub_core_quota_share_max gauge
+				chatclub_core_quota_share_max %s
+			`, operator, policy, stopped, quota), "chatclub_core_pages_paused", "chatclub_core_quota_share_max")
+		}
+		want("at first", 0, 0, 0, "0")
+		r.say(t, now("1", "a", "hello"), now("2", "b", "hi")) // two are welcomed, and one gets a copy
+		for _, p := range []string{"p", "q"} {
+			page(p, message.Event{Kind: message.KindPolicy, Action: "block", Reason: "spam: much of it"})
+		}
+		page("r", message.Event{Kind: message.KindFeedback, User: "1", Reason: string(message.ReasonPageStopped)})
+		time.Sleep(time.Second)
+		if err := r.store.Pause(t.Context(), "r", "operator: stopped", time.Time{}, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		page("s", message.Event{Kind: message.KindFeedback, User: "1", Reason: string(message.ReasonPageStopped)})
+		time.Sleep(2 * time.Minute)
+		want("while pages are paused", 2, 1, 1, "0.0075")
+		time.Sleep(10 * time.Minute)
+		page("p", message.Event{Kind: message.KindPolicy, Action: "unblock"})
+		time.Sleep(time.Hour)
+		want("when one is unblocked and one was tried again", 1, 0, 1, "0.0075")
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
 	})
 }
 

@@ -1,11 +1,14 @@
 package core
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"chatclub/internal/command"
 	"chatclub/internal/message"
+	"chatclub/internal/rooms"
 )
 
 // step is a part of core's work that can fail and is tried again.
@@ -25,12 +28,13 @@ const (
 	stepCount      step = "count"
 	stepAudience   step = "audience"
 	stepForget     step = "forget"
+	stepOverview   step = "overview"
 )
 
 // steps holds every step.
 var steps = []step{
 	stepMigrate, stepReceive, stepPublish, stepDone, stepAck, stepFeedback, stepDeadLetter, stepPrune, stepPolicy, stepSweep, stepCount,
-	stepAudience, stepForget,
+	stepAudience, stepForget, stepOverview,
 }
 
 type metrics struct {
@@ -41,6 +45,8 @@ type metrics struct {
 	rejected   prometheus.Counter
 	idle       prometheus.Counter
 	pauses     *prometheus.CounterVec
+	paused     *prometheus.GaugeVec
+	quota      prometheus.Gauge
 	repeated   prometheus.Counter
 	reproduced prometheus.Counter
 	stale      prometheus.Counter
@@ -63,13 +69,21 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return auto.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{label})
 	}
 	m := &metrics{
-		events:     vec("events_total", "Events whose handling began, by kind; one that is delivered again counts again.", "kind"),
-		copies:     counter("copies_total", "Messages confirmed on their page's partition."),
-		joins:      counter("joins_total", "Users who joined a room."),
-		commands:   vec("commands_total", "Commands of users, by kind; unknown: a slash and a word that is no command.", "kind"),
-		rejected:   counter("rejected_total", "Events without effect because their user floods or is banned."),
-		idle:       counter("idle_total", "Members told that they left a room because they were silent."),
-		pauses:     vec("page_pauses_total", "Pauses of pages, by cause: stopped is reported by dispatchers, each replica for itself, policy by Meta.", "cause"),
+		events:   vec("events_total", "Events whose handling began, by kind; one that is delivered again counts again.", "kind"),
+		copies:   counter("copies_total", "Messages confirmed on their page's partition."),
+		joins:    counter("joins_total", "Users who joined a room."),
+		commands: vec("commands_total", "Commands of users, by kind; unknown: a slash and a word that is no command.", "kind"),
+		rejected: counter("rejected_total", "Events without effect because their user floods or is banned."),
+		idle:     counter("idle_total", "Members told that they left a room because they were silent."),
+		pauses:   vec("page_pauses_total", "Pauses of pages, by cause: stopped is reported by dispatchers, each replica for itself, policy by Meta.", "cause"),
+		paused: auto.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: ns, Subsystem: sub, Name: "pages_paused",
+			Help: "Pages that are paused, by cause, counted every minute. Every core counts all pages.",
+		}, []string{"cause"}),
+		quota: auto.NewGauge(prometheus.GaugeOpts{
+			Namespace: ns, Subsystem: sub, Name: "quota_share_max",
+			Help: "Share of its 24 h quota used by the page that has used most, counted every minute. Every core counts all pages.",
+		}),
 		repeated:   counter("repeated_total", "Events dropped because they were finished before."),
 		reproduced: counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
 		stale:      counter("stale_total", "Deliveries skipped because their connection was lost; their messages are delivered again."),
@@ -78,8 +92,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		failures:   make(map[step]prometheus.Counter),
 		duration: auto.NewHistogram(prometheus.HistogramOpts{
 			Namespace: ns, Subsystem: sub, Name: "event_duration_seconds",
-			Help:    "Time from the beginning of an event's handling to its settlement.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15), // 1 ms to 16 s
+			Help:                        "Time from the beginning of an event's handling to its settlement.",
+			Buckets:                     prometheus.ExponentialBuckets(0.001, 2, 15), // 1 ms to 16 s
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
 		}),
 		inHand: auto.NewGauge(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: "in_hand_events", Help: "Events being handled."}),
 	}
@@ -105,7 +120,25 @@ func (m *metrics) initSeries() {
 	for _, cause := range []string{causeStopped, causePolicy} {
 		m.pauses.WithLabelValues(cause)
 	}
+	m.setOverview(rooms.Overview{})
 	for _, reason := range []message.Reason{message.ReasonUndecodable, message.ReasonBadMessage} {
 		m.dead.WithLabelValues(string(reason))
 	}
+}
+
+// setOverview sets the gauges of all pages. What stands before the colon of a
+// pause's reason is its cause.
+func (m *metrics) setOverview(view rooms.Overview) {
+	paused := map[string]int{causeStopped: 0, causePolicy: 0, causeOperator: 0}
+	for reason, n := range view.Paused {
+		cause, _, _ := strings.Cut(reason, ":")
+		if cause != causeStopped && cause != causePolicy {
+			cause = causeOperator
+		}
+		paused[cause] += n
+	}
+	for cause, n := range paused {
+		m.paused.WithLabelValues(cause).Set(float64(n))
+	}
+	m.quota.Set(view.QuotaShare)
 }

@@ -153,10 +153,9 @@ func New(cfg Config) (*Dispatcher, error) {
 		return nil, fmt.Errorf("new dispatcher: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	s := newSuspended()
-	return &Dispatcher{
-		Config: cfg, metrics: newMetrics(cfg.Registerer, s.len), suspended: s, posts: make(chan func(*engine)),
-	}, nil
+	d := &Dispatcher{Config: cfg, suspended: newSuspended(), posts: make(chan func(*engine))}
+	d.metrics = newMetrics(cfg.Registerer, states{suspended: d.suspended.len, breakerOpen: d.apiDown.Load, unresponsive: d.silent.Load})
+	return d, nil
 }
 
 // Run sends until ctx is cancelled, then takes no more, lets the calls in

@@ -64,6 +64,7 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 		e.advance()
 		e.metrics.held.Set(float64(e.pages.held))
 		e.metrics.inFlight.Set(float64(e.calls.inFlight))
+		e.metrics.waiting.Set(float64(len(e.calls.waiting)))
 		if done() {
 			return
 		}

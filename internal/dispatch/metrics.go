@@ -28,7 +28,7 @@ type metrics struct {
 	givenUp    map[string]prometheus.Counter
 	probes     map[string]prometheus.Counter
 
-	held, inFlight, limit, partitions, lanes, excess, sick, failing prometheus.Gauge
+	held, inFlight, limit, waiting, partitions, lanes, excess, sick, failing prometheus.Gauge
 
 	age, paceError prometheus.Histogram
 	queueAge       map[string]prometheus.Observer
@@ -47,10 +47,19 @@ const (
 	fromLane      = "lane"
 )
 
-// ages are the buckets of a message's age: 10 ms to 5.5 min.
-func ages() []float64 { return prometheus.ExponentialBuckets(0.01, 2, 16) }
+// ages are the buckets of a message's age: from 10 ms to an hour, the default of
+// MESSAGE_TTL. The objective in deploy/alerts.yml needs the one of 10 s.
+func ages() []float64 {
+	return []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600}
+}
 
-func newMetrics(reg prometheus.Registerer, suspended func() int) *metrics {
+// states are what the gauges look up when they are read.
+type states struct {
+	suspended                 func() int
+	breakerOpen, unresponsive func() bool // the API's breaker; calls hang
+}
+
+func newMetrics(reg prometheus.Registerer, now states) *metrics {
 	const ns, sub = "chatclub", "dispatch"
 	with := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
@@ -63,12 +72,24 @@ func newMetrics(reg prometheus.Registerer, suspended func() int) *metrics {
 		return with.NewGauge(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help})
 	}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		return with.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help, Buckets: buckets})
+		return with.NewHistogram(prometheus.HistogramOpts{
+			Namespace: ns, Subsystem: sub, Name: name, Help: help, Buckets: buckets, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
+		})
+	}
+	state := func(name, help string, is func() bool) {
+		with.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, func() float64 {
+			if is() {
+				return 1
+			}
+			return 0
+		})
 	}
 	with.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: ns, Subsystem: sub, Name: "pages_suspended",
 		Help: "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time.",
-	}, func() float64 { return float64(suspended()) })
+	}, func() float64 { return float64(now.suspended()) })
+	state("api_breaker_open", "1 while the Send API takes no calls, so that it is probed.", now.breakerOpen)
+	state("api_silent", "1 while calls are in flight and none has been answered for seconds.", now.unresponsive)
 	m := &metrics{
 		taken:      counter("taken_total", "Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned or stale."),
 		sent:       counter("sent_total", "Messages that the Send API took, those in joined calls included."),
@@ -82,6 +103,7 @@ func newMetrics(reg prometheus.Registerer, suspended func() int) *metrics {
 		held:       gauge("held", "Messages in hand: in calls, waiting, or on their way to another queue."),
 		inFlight:   gauge("in_flight", "Calls in flight."),
 		limit:      gauge("calls_limit", "Most calls in flight at the moment."),
+		waiting:    gauge("pages_waiting", "Pages and classes whose messages wait for a call to end, because too few are free."),
 		partitions: gauge("partitions", "Partitions that were delivered here lately."),
 		lanes:      gauge("lanes", "Lanes that this replica owns."),
 		excess:     gauge("pages_in_excess", "Pages whose messages go to their lane."),
@@ -99,8 +121,9 @@ func newMetrics(reg prometheus.Registerer, suspended func() int) *metrics {
 		queueAge: make(map[string]prometheus.Observer),
 	}
 	queueAge := with.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: ns, Subsystem: sub, Name: "queue_age_seconds", Buckets: ages(),
-		Help: "Time from the event at Messenger until its copy was taken from a queue.",
+		Namespace: ns, Subsystem: sub, Name: "queue_age_seconds",
+		Help:    "Time from the event at Messenger until its copy was taken from a queue.",
+		Buckets: ages(), NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
 	}, []string{"queue"})
 	for _, name := range []string{fromPartition, fromLane} {
 		m.queueAge[name] = queueAge.WithLabelValues(name)

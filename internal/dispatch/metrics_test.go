@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -51,6 +52,12 @@ func TestMetrics(t *testing.T) {
 		r.sleep(time.Minute)
 
 		want := `
+# HELP chatclub_dispatch_api_breaker_open 1 while the Send API takes no calls, so that it is probed.
+# TYPE chatclub_dispatch_api_breaker_open gauge
+chatclub_dispatch_api_breaker_open 0
+# HELP chatclub_dispatch_api_silent 1 while calls are in flight and none has been answered for seconds.
+# TYPE chatclub_dispatch_api_silent gauge
+chatclub_dispatch_api_silent 0
 # HELP chatclub_dispatch_calls_limit Most calls in flight at the moment.
 # TYPE chatclub_dispatch_calls_limit gauge
 chatclub_dispatch_calls_limit 512
@@ -102,6 +109,9 @@ chatclub_dispatch_pages_sick 0
 # HELP chatclub_dispatch_pages_suspended Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time.
 # TYPE chatclub_dispatch_pages_suspended gauge
 chatclub_dispatch_pages_suspended 0
+# HELP chatclub_dispatch_pages_waiting Pages and classes whose messages wait for a call to end, because too few are free.
+# TYPE chatclub_dispatch_pages_waiting gauge
+chatclub_dispatch_pages_waiting 0
 # HELP chatclub_dispatch_partitions Partitions that were delivered here lately.
 # TYPE chatclub_dispatch_partitions gauge
 chatclub_dispatch_partitions 0
@@ -166,6 +176,69 @@ chatclub_dispatch_taken_total 17
 		}, observed); diff != "" {
 			t.Errorf("observations (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// wantGauges checks gauges of the one replica.
+func (r *rig) wantGauges(t *testing.T, when string, want map[string]float64) {
+	t.Helper()
+	families, err := r.only().reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for _, f := range families {
+		name := strings.TrimPrefix(f.GetName(), "chatclub_dispatch_")
+		if _, ok := want[name]; ok {
+			got[name] = f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("gauges %s (-want +got):\n%s", when, diff)
+	}
+}
+
+// The gauges show the states that alerts are about, for as long as they last.
+func TestStateGauges(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.MaxInFlight, c.Random = 4, half }, func(t *testing.T, r *rig) {
+		r.latency = func(o message.Outbound) time.Duration {
+			if o.Page == "hangs" {
+				return 10 * time.Second
+			}
+			return time.Second
+		}
+		refused := false
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if o.Page == "app" && !refused {
+				refused = true
+				return fail(sender.AppThrottled)
+			}
+			return sender.Result{}
+		})
+		want := func(when string, inFlight, waiting, silent, open float64) {
+			t.Helper()
+			r.wantGauges(t, when, map[string]float64{
+				"in_flight": inFlight, "pages_waiting": waiting, "api_silent": silent, "api_breaker_open": open,
+			})
+		}
+		for p := range 3 {
+			r.text(fmt.Sprint("page", p), guests("u", 4)...)
+		}
+		r.sleep(500 * time.Millisecond)
+		want("while three pages need twelve calls and four are possible", 3, 3, 0, 0) // the last is for a page without any
+		r.sleep(5 * time.Second)
+		want("when all is sent", 0, 0, 0, 0)
+		r.text("hangs", "u")
+		r.sleep(9 * time.Second)
+		want("while a call hangs", 1, 0, 1, 0)
+		r.sleep(5 * time.Second)
+		want("when it was answered", 0, 0, 0, 0)
+		r.text("app", "u")
+		r.sleep(1500 * time.Millisecond)
+		want("after the app was refused", 0, 0, 0, 1)
+		r.sleep(5 * time.Second)
+		want("when a probe was accepted", 0, 0, 0, 0)
 	})
 }
 

@@ -10,10 +10,6 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// quotaPerUser is how many messages the platform lets a page send in 24 hours
-// for each user that it may send to.
-const quotaPerUser = 200
-
 // pageJSON is a page in the answer of GET /pages.
 type pageJSON struct {
 	Page            string     `json:"page"`
@@ -43,7 +39,7 @@ func (h *Handler) getPages(r *http.Request) (any, error) {
 	for i, p := range pages {
 		list[i] = pageJSON{
 			Page: p.Page, Rooms: p.Rooms, Members: p.Members, Audience: p.Audience, MessagesPerHour: p.Events,
-			CopiesPerHour: p.Copies, Copies24h: p.Copies24h, Quota24h: quotaPerUser * p.Audience, Paused: p.Paused,
+			CopiesPerHour: p.Copies, Copies24h: p.Copies24h, Quota24h: rooms.QuotaPerUser * p.Audience, Paused: p.Paused,
 		}
 		if p.Audience > 0 {
 			list[i].QuotaShare = math.Round(1e4*float64(p.Copies24h)/float64(list[i].Quota24h)) / 1e4

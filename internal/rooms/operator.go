@@ -144,6 +144,45 @@ func (s *Store) CountAudiences(ctx context.Context) error {
 	return nil
 }
 
+// QuotaPerUser is how many messages the platform lets a page send in 24 hours for
+// each user that it may send to.
+const QuotaPerUser = 200
+
+// Overview is the state of all pages together.
+type Overview struct {
+	Paused     map[string]int // pages that are paused now, by the reason
+	QuotaShare float64        // of its 24 h quota what the page has used that has used most, by the last CountAudiences
+}
+
+// Overview returns the state of all pages together. It reads the hours' counts of
+// each, and has no time limit.
+func (s *Store) Overview(ctx context.Context) (Overview, error) {
+	now := s.cfg.Now()
+	view := Overview{Paused: make(map[string]int)}
+	type group struct {
+		reason string
+		n      int
+	}
+	var groups []group
+	err := s.inLongTx(ctx, func(ctx context.Context, tx transaction) error {
+		return tx.run(ctx,
+			all(&groups, `SELECT pause_reason, COUNT(*) FROM pages WHERE paused_until > $1 GROUP BY pause_reason`,
+				[]any{now.UnixMilli()}, func(r row, g *group) error { return r.Scan(&g.reason, &g.n) }),
+			one(nil, `
+				SELECT COALESCE(MAX(CAST(c.copies AS DOUBLE PRECISION) / (p.audience * $2)), 0) FROM pages p JOIN (
+					SELECT page, SUM(copies) AS copies FROM page_hours WHERE hour > $1 - 24 GROUP BY page
+				) c ON c.page = p.page WHERE p.audience > 0`,
+				[]any{hourOf(now), int64(QuotaPerUser)}, &view.QuotaShare))
+	})
+	if err != nil {
+		return Overview{}, fmt.Errorf("select overview of pages: %w", err)
+	}
+	for _, g := range groups {
+		view.Paused[g.reason] = g.n
+	}
+	return view, nil
+}
+
 // lastHour estimates the count of the last 60 minutes: this hour's, and of the
 // past hour's the part that makes up 60 minutes.
 func lastHour(now time.Time, this, past int64) int {

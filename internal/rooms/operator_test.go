@@ -113,6 +113,41 @@ func TestBan(t *testing.T) {
 	})
 }
 
+// TestOverview checks the pages that are paused, and the largest share of a quota,
+// among pages that have used less, that have nobody to send to, or whose pause is over.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := trio(t, Config{DatabaseURL: url, Now: now.Now})
+		overview := func(when string, want Overview) {
+			t.Helper()
+			got, err := s.Overview(t.Context())
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("Overview() %s = %v: -want +got\n%s", when, err, diff)
+			}
+		}
+		overview("at first", Overview{Paused: map[string]int{}})
+		receive(t, s, Event{Page: "q", User: "a", ID: "1"})
+		counts := map[RoomKey]Count{{"p", 1}: {Copies: 300}, {"q", 1}: {Copies: 150}, {"nobody", 1}: {Copies: 1000}}
+		if err := s.AddCounts(t.Context(), counts); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CountAudiences(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for page, until := range map[string]time.Time{"p": {}, "q": {}, "r": noon.Add(time.Hour), "s": noon.Add(time.Minute)} {
+			if err := s.Pause(t.Context(), page, map[bool]string{true: "policy: x", false: "stopped"}[until.IsZero()], noon, until); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now.Advance(time.Minute)
+		overview("when q has used most", Overview{Paused: map[string]int{"policy: x": 2, "stopped": 1}, QuotaShare: 0.75})
+		now.Advance(24 * time.Hour)
+		overview("a day later", Overview{Paused: map[string]int{"policy: x": 2}})
+	})
+}
+
 // TestUnknownPage: a page that had no event is not known to operators, and a
 // mistyped id makes none. A dispatcher may report one.
 func TestUnknownPage(t *testing.T) {

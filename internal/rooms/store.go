@@ -11,8 +11,8 @@
 //     for the same copies, and after Done it returns Finished;
 //   - a message's copies go only to other members of the room who are within the
 //     platform's window and not muted, and between whom and the sender is no block;
-//   - every operation ends within ten seconds, except Migrate, Prune, PrunePeople
-//     and CountAudiences.
+//   - every operation ends within ten seconds, except Migrate, Prune, PrunePeople,
+//     CountAudiences and Overview.
 //
 // Both databases run the same schema and the same statements. A message of a
 // member costs two round trips to PostgreSQL, and Done a third. A user who

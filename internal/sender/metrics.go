@@ -32,7 +32,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "chatclub_sender_call_duration_seconds",
 		Help:    "Time from the start of a Send API call to the end of its answer.",
-		Buckets: durationBuckets(),
+		Buckets: durationBuckets(), NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
 	}, []string{"class"})
 	m := &metrics{
 		calls:     make(map[Outcome]prometheus.Counter),

@@ -41,7 +41,8 @@ func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct
 			Name: "chatclub_webhook_publish_duration_seconds",
 			Help: "Time until the broker confirmed a request's events, or publishing failed.",
 			// A confirm takes 1 to 10 ms; the time-out is below 5 s.
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+			Buckets:                     []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
 		}),
 	}
 	auto.NewGaugeFunc(prometheus.GaugeOpts{

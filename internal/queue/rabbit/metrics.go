@@ -47,7 +47,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Namespace: "chatclub", Subsystem: "broker", Name: "confirm_seconds",
 			Help: "Time from writing a group of messages to the confirm of its last.",
 			// 0.5 ms is a fast broker's answer, 8 s is past the confirm time-out.
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+			Buckets:                     prometheus.ExponentialBuckets(0.0005, 2, 15),
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
 		}),
 		deliveries: map[bool]prometheus.Counter{
 			false: deliveries.WithLabelValues("false"), true: deliveries.WithLabelValues("true"),
