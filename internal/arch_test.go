@@ -30,6 +30,7 @@ func house() []row {
 		{"queue/rabbit", "backoff queue"},
 		{"queue/leftover", "message queue"},
 		{"queue/transfer", "backoff queue"},
+		{"deadletter", "backoff message queue"},
 
 		// What core is made of.
 		{"command", "phrase plaintext"},
