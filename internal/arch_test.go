@@ -21,6 +21,7 @@ func house() []row {
 		{"message", ""},
 		{"phrase", ""},
 		{"plaintext", ""},
+		{"replicas", ""},
 		{"service", ""},
 		{"term", ""},
 
@@ -72,11 +73,12 @@ func house() []row {
 		{"fakeapi/browsertest", ""},
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
-		{"cmd/chatclub", "fakeapi/... app console demo message queue queue/leftover queue/memory queue/rabbit rooms service term"},
+		{"cmd/chatclub", "fakeapi/... app console demo message queue queue/leftover queue/memory queue/rabbit replicas rooms service term"},
+		{"cmd/chatclubctl", "app deadletter dispatch message operator queue/rabbit replicas service"},
 
 		// What shows it all: beside a deployment, and in the demonstration, which
 		// runs the article's way too.
-		{"console", "dispatch"},
+		{"console", "dispatch replicas"},
 		{"demo", "fakeapi fakeapi/ledger fakeapi/users fakeapi/web fakeapi/webhook app chaos console loadtest/proc loadtest/strategy message queue sender"},
 
 		// The load test. No package of the product imports it, and it judges by
