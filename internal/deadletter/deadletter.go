@@ -4,7 +4,7 @@
 //   - What is only looked at stays on the queue, in its order.
 //   - A letter that is replayed leaves the queue when the broker has confirmed the
 //     message that takes its place, not before.
-//   - Whoever is killed doubles a batch at most, and loses nothing.
+//   - Whoever is killed loses nothing, and doubles what was on its way: a batch.
 //   - Memory does not grow with the queue.
 package deadletter
 

@@ -26,8 +26,7 @@ type Replay struct {
 	Renew bool    // their age begins anew
 }
 
-// Batch is how many letters are published and acknowledged together: whoever is
-// killed doubles no more.
+// Batch is how many letters are published and acknowledged together.
 func (r Replay) Batch() int {
 	return int(min(max(1, math.Ceil(r.Rate/batchesPerSecond)), maxBatch))
 }
