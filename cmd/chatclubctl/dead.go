@@ -28,7 +28,7 @@ type deadSettings struct {
 
 // About says what the program does.
 func (deadSettings) About() string {
-	return "chatclubctl dead works on the dead-letter queue. What it only looks at stays there, in its order.\n" +
+	return "chatclubctl dead works on the dead-letter queue. What it only looks at stays there.\n" +
 		"Until it ends nobody else sees those letters, and another one is refused."
 }
 

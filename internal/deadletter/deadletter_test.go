@@ -198,7 +198,7 @@ func TestLettersThatAreDropped(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		id := b.kill(1, "1", message.Death{Reason: message.ReasonGone})
 		w := walker{queue: b.queue, prefetch: 2}
-		defer w.close()
+		defer w.close(b.Context())
 		if d, err := w.next(b.Context()); err != nil || d.ID != id {
 			b.Fatalf("next() = %v, %v, want the letter", d, err)
 		}
