@@ -203,7 +203,7 @@ func (t tool) deadReplay(ctx context.Context, _ string, args []string) (err erro
 	defer func() { err = errors.Join(err, end()) }()
 	r.Filter = c.filter
 	out, err := q.Replay(ctx, r)
-	return errors.Join(err, c.report(map[string]deadletter.Counts{"replayed": out.Replayed, "undecodable, kept": out.Kept}))
+	return errors.Join(err, c.report(done{"replayed", out.Replayed}, done{"kept", out.Kept}))
 }
 
 func (t tool) deadPurge(ctx context.Context, _ string, args []string) (err error) {
@@ -221,16 +221,26 @@ func (t tool) deadPurge(ctx context.Context, _ string, args []string) (err error
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	counts, err := q.Purge(ctx, c.filter)
-	return errors.Join(err, c.report(map[string]deadletter.Counts{"purged": counts}))
+	return errors.Join(err, c.report(done{"purged", counts}))
+}
+
+// done is what became of letters.
+type done struct {
+	what   string
+	counts deadletter.Counts
 }
 
 // report says what was done, also before an error.
-func (c *deadCall) report(done map[string]deadletter.Counts) error {
+func (c *deadCall) report(all ...done) error {
 	if c.json {
-		return json.NewEncoder(c.stdout).Encode(done)
+		answer := make(map[string]deadletter.Counts)
+		for _, d := range all {
+			answer[d.what] = d.counts
+		}
+		return json.NewEncoder(c.stdout).Encode(answer)
 	}
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(done))) {
-		if _, err := fmt.Fprintf(c.stdout, "%s: %s\n", name, sum(done[name])); err != nil {
+	for _, d := range all {
+		if _, err := fmt.Fprintf(c.stdout, "%s %s\n", d.what, sum(d.counts)); err != nil {
 			return err
 		}
 	}

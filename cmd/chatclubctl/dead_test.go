@@ -121,7 +121,7 @@ The oldest 4 are shown; -limit 0 shows all.
 	if _, err := call(t, d.environ, "dead", "show", "none"); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("dead show of another id = %v, want an error", err)
 	}
-	if out := d.call("dead", "purge", "-yes", "-page", "1"); out != "purged: 3 dead letters: 3 gone\n" {
+	if out := d.call("dead", "purge", "-yes", "-page", "1"); out != "purged 3 dead letters: 3 gone\n" {
 		t.Errorf("dead purge prints %q", out)
 	}
 	if got := d.left(d.top.Dead()); !slices.Equal(got, want) {
@@ -174,7 +174,10 @@ func TestKilledReplay(t *testing.T) {
 	if len(before) == n {
 		t.Error("all letters were sent before the kill")
 	}
-	d.call("dead", "replay", "-reason", "exhausted", "-rate", "10000")
+	out := d.call("dead", "replay", "-reason", "exhausted", "-rate", "10000")
+	if !strings.HasPrefix(out, "replayed ") || !strings.HasSuffix(out, " exhausted\nkept 0 dead letters\n") {
+		t.Errorf("dead replay prints %q", out)
+	}
 	after := d.left(to)
 	sent := slices.Concat(before, after)
 	slices.Sort(sent)
