@@ -89,7 +89,7 @@ bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: 
 	$(withservers) sh -c 'exec go run ./cmd/loadtest run ceiling -broker "$$AMQP_URL" -most 1.4 -pairs $(PAIRS) $(COST)'
 
 docs: ## write the tables of settings, metrics and packages anew
-	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./cmd/chatclub ./cmd/fakeapi
+	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./cmd/chatclub ./cmd/chatclubctl ./cmd/fakeapi
 
 pictures: ## draw the pictures in docs/ that code can draw
 	go run ./fakeapi/limit/picture > docs/limits.svg.new

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
-	"slices"
-	"sync"
 	"time"
 
 	"chatclub/internal/console"
+	"chatclub/internal/replicas"
 	"chatclub/internal/service"
 )
 
@@ -38,18 +35,20 @@ func (s watchSettings) Validate() error {
 	return errors.Join(errs...)
 }
 
-const (
-	// resolveEvery is how often the names of dispatchers are looked up.
-	resolveEvery = 5 * time.Second
-	// watchEvery is how often they are asked.
-	watchEvery = time.Second
-)
+// watchEvery is how often the dispatchers are asked.
+const watchEvery = time.Second
 
 // serve serves the page until ctx ends.
 func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) error {
 	log := service.NewLogger(s.LogSettings, stderr)
-	r := &resolver{addresses: s.Dispatcher, lookup: net.DefaultResolver.LookupHost}
-	page, err := console.New(console.Config{Replicas: r.replicas, Token: s.AdminToken.Reveal(), Every: watchEvery})
+	dispatchers := &replicas.Resolver{Addresses: s.Dispatcher}
+	found := func(ctx context.Context) (list []console.Replica) {
+		for _, r := range dispatchers.Replicas(ctx) {
+			list = append(list, console.Replica{Name: r.Name, URL: r.URL})
+		}
+		return list
+	}
+	page, err := console.New(console.Config{Replicas: found, Token: s.AdminToken.Reveal(), Every: watchEvery})
 	if err != nil {
 		return err
 	}
@@ -63,45 +62,4 @@ func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) erro
 		service.Actor{Name: "page", Run: func(ctx context.Context) error {
 			return servePage(ctx, ln, page, s.HTTPAddr, log)
 		}})
-}
-
-// resolver finds the replicas behind addresses. Safe for concurrent use.
-type resolver struct {
-	addresses []string
-	lookup    func(ctx context.Context, host string) ([]string, error)
-
-	mu    sync.Mutex
-	at    time.Time
-	found []console.Replica
-}
-
-// replicas returns one for each address of each name. A name that is not found is a
-// replica that does not answer.
-func (r *resolver) replicas(ctx context.Context) []console.Replica {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if time.Since(r.at) < resolveEvery {
-		return r.found
-	}
-	r.at, r.found = time.Now(), nil
-	for _, address := range r.addresses {
-		u, err := url.Parse(address)
-		if err != nil { // Validate has checked it
-			continue
-		}
-		hosts, err := r.lookup(ctx, u.Hostname())
-		if err != nil || len(hosts) < 2 {
-			r.found = append(r.found, console.Replica{Name: u.Host, URL: address})
-			continue
-		}
-		slices.Sort(hosts)
-		for _, host := range hosts {
-			one := *u
-			if one.Host = host; u.Port() != "" {
-				one.Host = net.JoinHostPort(host, u.Port())
-			}
-			r.found = append(r.found, console.Replica{Name: one.Host, URL: one.String()})
-		}
-	}
-	return r.found
 }

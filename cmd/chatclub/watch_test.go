@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,33 +12,6 @@ import (
 
 	"chatclub/internal/service"
 )
-
-// TestResolve: a name stands for all its addresses, and what is not found is shown
-// all the same.
-func TestResolve(t *testing.T) {
-	t.Parallel()
-	r := &resolver{
-		addresses: []string{"http://dispatcher:9090", "http://gone:9090/x", "http://10.0.0.9:9090"},
-		lookup: func(_ context.Context, host string) ([]string, error) {
-			switch host {
-			case "dispatcher":
-				return []string{"10.0.0.2", "10.0.0.1", "fd00::1"}, nil
-			case "10.0.0.9":
-				return []string{"10.0.0.9"}, nil
-			}
-			return nil, errors.New("no such host")
-		},
-	}
-	var got []string
-	for _, x := range r.replicas(t.Context()) {
-		got = append(got, x.Name+"="+x.URL)
-	}
-	want := "10.0.0.1:9090=http://10.0.0.1:9090 10.0.0.2:9090=http://10.0.0.2:9090 [fd00::1]:9090=http://[fd00::1]:9090 " +
-		"gone:9090=http://gone:9090/x 10.0.0.9:9090=http://10.0.0.9:9090"
-	if strings.Join(got, " ") != want {
-		t.Errorf("replicas = %v\nwant %s", got, want)
-	}
-}
 
 // TestWatch: the page shows dispatchers of elsewhere, and changes nothing.
 func TestWatch(t *testing.T) {

@@ -2,15 +2,14 @@ package console
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"sync"
 
 	"chatclub/internal/dispatch"
+	"chatclub/internal/replicas"
 )
 
 // answer is what a replica said of itself.
@@ -19,9 +18,6 @@ type answer struct {
 	status *dispatch.Status // nil: it was not asked, or did not answer
 	err    error
 }
-
-// maxAnswer bounds the answer that is read: of 1,000 pages it has 300 kB.
-const maxAnswer = 4 << 20
 
 // ask asks all replicas at once.
 func (k *Console) ask(ctx context.Context) []answer {
@@ -40,35 +36,15 @@ func (k *Console) ask(ctx context.Context) []answer {
 }
 
 func (k *Console) get(ctx context.Context, admin string) (*dispatch.Status, error) {
-	resp, err := k.do(ctx, http.MethodGet, admin+"/pages")
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask a dispatcher: GET %s/pages answers %s", admin, resp.Status)
-	}
 	var s dispatch.Status
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&s); err != nil {
-		return nil, fmt.Errorf("ask a dispatcher: GET %s/pages: %w", admin, err)
+	if err := k.client().Ask(ctx, http.MethodGet, admin+"/pages", nil, &s); err != nil {
+		return nil, fmt.Errorf("ask a dispatcher: %w", err)
 	}
 	return &s, nil
 }
 
-// do makes a request of an admin port.
-func (k *Console) do(ctx context.Context, method, to string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, to, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("ask a dispatcher: %w", err)
-	}
-	if k.cfg.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+k.cfg.Token)
-	}
-	resp, err := k.cfg.Client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("ask a dispatcher: %w", err)
-	}
-	return resp, nil
+func (k *Console) client() replicas.Client {
+	return replicas.Client{HTTP: k.cfg.Client, Token: k.cfg.Token}
 }
 
 // resume is the action of an operator: a suspended page is sent to again.
@@ -79,18 +55,14 @@ func (k *Console) resumePage(ctx context.Context, page string) error {
 	var errs []error
 	resumed := false
 	for _, r := range k.cfg.Replicas(ctx) {
-		resp, err := k.do(ctx, http.MethodPost, r.URL+"/pages/"+url.PathEscape(page)+"/resume")
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		_ = resp.Body.Close() // nothing of it is read
-		switch resp.StatusCode {
-		case http.StatusOK, http.StatusNoContent:
+		err := k.client().Ask(ctx, http.MethodPost, r.URL+"/pages/"+url.PathEscape(page)+"/resume", nil, nil)
+		refused, answered := errors.AsType[*replicas.StatusError](err)
+		switch {
+		case err == nil:
 			resumed = true
-		case http.StatusNotFound: // it is not suspended there
+		case answered && refused.Code == http.StatusNotFound: // it is not suspended there
 		default:
-			errs = append(errs, fmt.Errorf("%s answers %s", r.Name, resp.Status))
+			errs = append(errs, fmt.Errorf("ask a dispatcher: %w", err))
 		}
 	}
 	if err := errors.Join(errs...); err != nil || resumed {

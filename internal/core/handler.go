@@ -75,7 +75,7 @@ func (h *handler) ack(run context.Context, in inbound) {
 
 // deadLetter moves the event to the dead-letter queue, because of in.err.
 func (h *handler) deadLetter(run, work context.Context, in inbound, reason message.Reason) {
-	letter := in.delivery.Dead(message.Death{Reason: reason})
+	letter := in.delivery.Dead(message.Death{Reason: reason, Time: h.cfg.Now(), Page: in.event.Page})
 	letter.Headers[message.HeaderQueue] = h.cfg.Broker.Topology().Inbound() // wherever it waited
 	err := h.retry.do(run, in.delivery.Live, stepDeadLetter, func() error {
 		ctx, cancel := context.WithTimeout(work, h.cfg.PublishTimeout)

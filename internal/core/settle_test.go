@@ -30,12 +30,13 @@ func TestDeadLetter(t *testing.T) {
 			text("1", "5", "hello"),
 		)
 		r.handled(t)
+		now := time.Now().UTC()
 		want := map[string]message.Death{
-			"1":   {Reason: message.ReasonUndecodable, Queue: "test.inbound"},
-			"2":   {Reason: message.ReasonUndecodable, Queue: "test.inbound"},
-			"0":   {Reason: message.ReasonUndecodable, Queue: "test.inbound"},
-			"p/3": {Reason: message.ReasonBadMessage, Queue: "test.inbound"},
-			"p/4": {Reason: message.ReasonBadMessage, Queue: "test.inbound"},
+			"1":   {Reason: message.ReasonUndecodable, Queue: "test.inbound", Time: now},
+			"2":   {Reason: message.ReasonUndecodable, Queue: "test.inbound", Time: now},
+			"0":   {Reason: message.ReasonUndecodable, Queue: "test.inbound", Time: now},
+			"p/3": {Reason: message.ReasonBadMessage, Queue: "test.inbound", Time: now, Page: "p"},
+			"p/4": {Reason: message.ReasonBadMessage, Queue: "test.inbound", Time: now, Page: "p"},
 		}
 		got := map[string]message.Death{}
 		for _, m := range take(t, r.broker, "test.dead") {

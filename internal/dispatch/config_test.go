@@ -155,7 +155,7 @@ func TestForgedDeath(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
 		for i, headers := range []map[string]string{
-			message.Death{Reason: message.ReasonGone, Attempts: 3, FirstCode: "551", LastCode: "551"}.Headers(),
+			message.Death{Reason: message.ReasonGone, Attempts: 3, FirstCode: "551", LastCode: "551", Time: time.Now(), Page: "page0", Recipient: "0"}.Headers(),
 			message.Death{Reason: "because", Attempts: 3}.Headers(),
 			{},
 		} {

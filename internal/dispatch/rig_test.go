@@ -241,7 +241,8 @@ func (r *rig) peers(n int) (pages []string) {
 	return pages
 }
 
-// dead takes the dead letters, by their ids.
+// dead takes the dead letters, by their ids. Each has its page, its recipient and
+// its time, which are checked and left out.
 func (r *rig) dead() map[string]message.Death {
 	r.t.Helper()
 	out := make(map[string]message.Death)
@@ -253,6 +254,14 @@ func (r *rig) dead() map[string]message.Death {
 		if _, twice := out[m.ID]; twice {
 			r.t.Errorf("%s is dead twice", m.ID)
 		}
+		if age := time.Since(d.Time); age < 0 || age > 24*time.Hour {
+			r.t.Errorf("%s is dead since %v", m.ID, d.Time)
+		}
+		o, _ := message.DecodeOutbound(m.Body) // empty, as those headers, where it is undecodable
+		if d.Page != o.Page || d.Recipient != o.To {
+			r.t.Errorf("%s is dead with page %q and recipient %q, want %q and %q", m.ID, d.Page, d.Recipient, o.Page, o.To)
+		}
+		d.Time, d.Page, d.Recipient = time.Time{}, "", ""
 		out[m.ID] = d
 	}
 	return out

@@ -273,6 +273,7 @@ func (e *engine) bury(m *held, d death) {
 	record := message.Death{
 		Reason: d.reason, Attempts: m.out.Attempts,
 		FirstCode: cmp.Or(m.out.FirstCode, d.code), LastCode: cmp.Or(d.code, m.out.FirstCode),
+		Time: e.Now(), Page: m.out.Page, Recipient: m.out.To,
 	}
 	var also []queue.Message
 	if d.tell {

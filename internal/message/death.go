@@ -3,6 +3,7 @@ package message
 import (
 	"fmt"
 	"strconv"
+	"time"
 )
 
 // Reason says why a message is on the dead-letter queue.
@@ -37,6 +38,11 @@ type Death struct {
 	Attempts  int    // calls made
 	FirstCode string // of the first failed attempt, "code/subcode"; empty when no call was made
 	LastCode  string // of the last failed attempt
+
+	// What operators look for; each may be missing.
+	Time      time.Time // when it was found dead, in milliseconds
+	Page      string
+	Recipient string // PSID; empty for an event
 }
 
 // Names of the headers on a dead letter.
@@ -46,7 +52,18 @@ const (
 	HeaderAttempts  = "chatclub-attempts"
 	HeaderFirstCode = "chatclub-first-code"
 	HeaderLastCode  = "chatclub-last-code"
+	HeaderTime      = "chatclub-time" // RFC 3339, UTC
+	HeaderPage      = "chatclub-page"
+	HeaderRecipient = "chatclub-recipient"
 )
+
+// timeLayout is RFC 3339 with milliseconds.
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// maxHeaderID is the longest page or recipient that is a header: all headers
+// travel in one frame, and one that does not fit would keep the dead letter from
+// being published. Messenger's ids have some 20 bytes.
+const maxHeaderID = 255
 
 // HeaderDead marks a message on a partition that is dead, and waits for the
 // dead-letter queue to take it. Its other headers are those of the dead letter.
@@ -66,20 +83,36 @@ const (
 
 // Headers returns d as message headers.
 func (d Death) Headers() map[string]string {
-	return map[string]string{
+	h := map[string]string{
 		HeaderReason:    string(d.Reason),
 		HeaderQueue:     d.Queue,
 		HeaderAttempts:  strconv.Itoa(d.Attempts),
 		HeaderFirstCode: d.FirstCode,
 		HeaderLastCode:  d.LastCode,
 	}
+	if !d.Time.IsZero() {
+		h[HeaderTime] = d.Time.UTC().Format(timeLayout)
+	}
+	for name, id := range map[string]string{HeaderPage: d.Page, HeaderRecipient: d.Recipient} {
+		if id != "" && len(id) <= maxHeaderID {
+			h[name] = id
+		}
+	}
+	return h
 }
 
-// DeathFromHeaders is the inverse of Death.Headers.
+// DeathFromHeaders is the inverse of Death.Headers. Dead letters of versions
+// before have neither time nor page nor recipient.
 func DeathFromHeaders(h map[string]string) (Death, error) {
 	attempts, err := strconv.Atoi(h[HeaderAttempts])
 	if err != nil {
 		return Death{}, fmt.Errorf("decode death: header %s: %w", HeaderAttempts, err)
+	}
+	var at time.Time
+	if text := h[HeaderTime]; text != "" {
+		if at, err = time.Parse(timeLayout, text); err != nil {
+			return Death{}, fmt.Errorf("decode death: header %s: %w", HeaderTime, err)
+		}
 	}
 	return Death{
 		Reason:    Reason(h[HeaderReason]),
@@ -87,5 +120,8 @@ func DeathFromHeaders(h map[string]string) (Death, error) {
 		Attempts:  attempts,
 		FirstCode: h[HeaderFirstCode],
 		LastCode:  h[HeaderLastCode],
+		Time:      at,
+		Page:      h[HeaderPage],
+		Recipient: h[HeaderRecipient],
 	}, nil
 }

@@ -115,16 +115,37 @@ func TestAgeIsNeverNegative(t *testing.T) {
 
 func TestDeathRoundTrip(t *testing.T) {
 	t.Parallel()
-	want := Death{Reason: ReasonGone, Queue: "q", Attempts: 3, FirstCode: "2", LastCode: "100/2018001"}
-	got, err := DeathFromHeaders(want.Headers())
-	if err != nil {
-		t.Fatal(err)
+	old := Death{Reason: ReasonGone, Queue: "q", Attempts: 3, FirstCode: "2", LastCode: "100/2018001"}
+	full := old
+	full.Time, full.Page, full.Recipient = time.UnixMilli(1_700_000_000_123).UTC(), "1", "2"
+	for _, want := range []Death{old, full} {
+		got, err := DeathFromHeaders(want.Headers())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("DeathFromHeaders(Headers()) = %+v, want %+v", got, want)
+		}
 	}
-	if got != want {
-		t.Errorf("DeathFromHeaders(Headers()) = %+v, want %+v", got, want)
+	for header, text := range map[string]string{HeaderAttempts: "", HeaderTime: "yesterday"} {
+		h := full.Headers()
+		h[header] = text
+		if _, err := DeathFromHeaders(h); err == nil || !strings.Contains(err.Error(), header) {
+			t.Errorf("DeathFromHeaders() with %s %q = %v, want an error that names it", header, text, err)
+		}
 	}
-	if _, err := DeathFromHeaders(nil); err == nil {
-		t.Error("DeathFromHeaders(nil) = nil error, want one that names the header")
+	if got := old.Headers(); len(got) != 5 {
+		t.Errorf("Headers() of a death without time, page and recipient = %v, want 5", got)
+	}
+}
+
+// A page or recipient that is too long for a frame stays out of the headers.
+func TestDeathHeadersFitAFrame(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("1", maxHeaderID+1)
+	got := Death{Reason: ReasonGone, Page: long, Recipient: long}.Headers()
+	if got[HeaderPage] != "" || got[HeaderRecipient] != "" {
+		t.Errorf("Headers() has a page of %d and a recipient of %d bytes, want none", len(got[HeaderPage]), len(got[HeaderRecipient]))
 	}
 }
 

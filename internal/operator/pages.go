@@ -10,8 +10,8 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// pageJSON is a page in the answer of GET /pages.
-type pageJSON struct {
+// Page is a page in the answer of GET /pages.
+type Page struct {
 	Page            string     `json:"page"`
 	Rooms           int        `json:"rooms"`
 	Members         int        `json:"members"`
@@ -35,9 +35,9 @@ func (h *Handler) getPages(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]pageJSON, len(pages))
+	list := make([]Page, len(pages))
 	for i, p := range pages {
-		list[i] = pageJSON{
+		list[i] = Page{
 			Page: p.Page, Rooms: p.Rooms, Members: p.Members, Audience: p.Audience, MessagesPerHour: p.Events,
 			CopiesPerHour: p.Copies, Copies24h: p.Copies24h, Quota24h: rooms.QuotaPerUser * p.Audience, Paused: p.Paused,
 		}

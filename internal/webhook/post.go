@@ -70,7 +70,7 @@ func (h *Handler) batch(p Parts) ([]queue.Message, error) {
 	}
 	for _, raw := range p.Bad {
 		digest := sha256.Sum256(raw)
-		death := message.Death{Reason: message.ReasonUndecodable, Queue: h.cfg.Topology.Inbound()}
+		death := message.Death{Reason: message.ReasonUndecodable, Queue: h.cfg.Topology.Inbound(), Time: h.cfg.Now()}
 		batch = append(batch, queue.Message{
 			Queue:   h.cfg.Topology.Dead(),
 			ID:      "undecodable/" + hex.EncodeToString(digest[:digestBytes]),

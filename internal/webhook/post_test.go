@@ -137,8 +137,8 @@ func TestGoodAndBadTogether(t *testing.T) {
 	for _, m := range f.published.on("test.dead") {
 		bodies = append(bodies, string(m.Body))
 		death, err := message.DeathFromHeaders(m.Headers)
-		if err != nil || death.Reason != message.ReasonUndecodable || death.Queue != "test.inbound" {
-			t.Errorf("death = %+v, %v, want undecodable from test.inbound", death, err)
+		if err != nil || death.Reason != message.ReasonUndecodable || death.Queue != "test.inbound" || death.Time.IsZero() {
+			t.Errorf("death = %+v, %v, want undecodable from test.inbound, with its time", death, err)
 		}
 	}
 	if diff := cmp.Diff([]string{badEntry, badItem}, bodies); diff != "" {

@@ -38,6 +38,7 @@ const (
 type Config struct {
 	URLs           []string              // amqp:// or amqps://, tried in turn
 	Topology       queue.Topology        // declared on every new connection
+	Passive        bool                  // declare nothing: the queues of a mistyped prefix are not made
 	Name           string                // shown by RabbitMQ as the connection's name; default "chatclub"
 	Heartbeat      time.Duration         // whole seconds; default DefaultHeartbeat
 	ConfirmTimeout time.Duration         // default DefaultConfirmTimeout

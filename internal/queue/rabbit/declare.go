@@ -28,6 +28,9 @@ var errOtherArguments = errors.New("the queue exists with other arguments: chang
 // declare makes the topology on s, unless that was begun since then: a broker
 // that is lost and found needs it once, not on each connection.
 func (b *Broker) declare(s *session, since time.Time) error {
+	if b.cfg.Passive {
+		return nil
+	}
 	b.declaring <- struct{}{} // whoever has the place ends with its session at the latest
 	defer func() { <-b.declaring }()
 	if b.declared.After(since) {
@@ -44,6 +47,9 @@ func (b *Broker) declare(s *session, since time.Time) error {
 // declareAgain makes in the background what somebody has deleted, unless that
 // is being done.
 func (b *Broker) declareAgain(s *session) {
+	if b.cfg.Passive {
+		return
+	}
 	select {
 	case b.declaring <- struct{}{}:
 	default:

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"chatclub/internal/app"
+	"chatclub/internal/deadletter"
+	"chatclub/internal/message"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/service"
+)
+
+// deadSettings are those of `chatclubctl dead`.
+type deadSettings struct {
+	app.BrokerSettings
+}
+
+// About says what the program does.
+func (deadSettings) About() string {
+	return "chatclubctl dead works on the dead-letter queue. What it only looks at stays there.\n" +
+		"Until it ends nobody else sees those letters, and another one is refused."
+}
+
+// Bounds of -rate: a letter in ten seconds, and more than any broker takes from one
+// publisher.
+const (
+	minRate = 0.1
+	maxRate = 100_000
+)
+
+// deadCall is one call of a dead command.
+type deadCall struct {
+	tool
+	flags   *flag.FlagSet
+	filter  deadletter.Filter
+	reasons string
+	json    bool
+}
+
+func (t tool) newDeadCall(words string) *deadCall {
+	return &deadCall{tool: t, flags: flag.NewFlagSet("chatclubctl "+words, flag.ContinueOnError)}
+}
+
+// withFilter adds the flags that say which letters are meant.
+func (c *deadCall) withFilter() {
+	c.flags.StringVar(&c.filter.ID, "id", "", "only letters of this `ID`")
+	c.flags.StringVar(&c.reasons, "reason", "", "only letters of these `REASONS`, with commas between them")
+	c.flags.StringVar(&c.filter.Page, "page", "", "only letters of this `PAGE`")
+	c.flags.DurationVar(&c.filter.Older, "older", 0, "only letters that are dead for at least so long, such as 24h")
+	c.flags.DurationVar(&c.filter.Newer, "newer", 0, "only letters that are dead for at most so long")
+}
+
+// open reads flags and settings, and connects. The caller calls end. Nothing is
+// declared: queues that are missing stay so.
+func (c *deadCall) open(args []string, faults func() []error) (q deadletter.Queue, end func() error, err error) {
+	c.flags.BoolVar(&c.json, "json", false, "print JSON, for programs")
+	s, err := service.LoadFlags[deadSettings](c.flags, args, c.environ, c.stdout)
+	if err != nil {
+		return q, nil, err
+	}
+	if wrong := append(c.readFilter(), faults()...); len(wrong) > 0 {
+		return q, nil, &service.SettingsError{Faults: wrong}
+	}
+	log := service.NewLogger(service.LogSettings{Level: slog.LevelWarn}, c.stderr)
+	b, err := rabbit.Open(rabbit.Config{URLs: s.URLs(), Topology: s.Topology(), Name: "chatclubctl", Log: log, Passive: true})
+	if err != nil {
+		return q, nil, err
+	}
+	return deadletter.Queue{Broker: b, Now: time.Now}, b.Close, nil
+}
+
+func (c *deadCall) readFilter() (faults []error) {
+	if c.filter.Older < 0 || c.filter.Newer < 0 {
+		faults = append(faults, errors.New("-older and -newer must not be negative"))
+	}
+	for word := range strings.SplitSeq(c.reasons, ",") {
+		reason := message.Reason(strings.TrimSpace(word))
+		switch {
+		case c.reasons == "":
+		case slices.Contains(message.Reasons(), reason):
+			c.filter.Reasons = append(c.filter.Reasons, reason)
+		default:
+			faults = append(faults, fmt.Errorf("-reason: %.40q is none of %v", reason, message.Reasons()))
+		}
+	}
+	return faults
+}
+
+func (t tool) deadList(ctx context.Context, _ string, args []string) (err error) {
+	c := t.newDeadCall("dead list")
+	c.withFilter()
+	limit := c.flags.Int("limit", 100, "letters shown, the oldest first; all are counted. 0: all")
+	q, end, err := c.open(args, func() []error { return notNegative(*limit) })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	table := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	if !c.json {
+		fmt.Fprintln(table, "DEAD SINCE\tREASON\tPAGE\tRECIPIENT\tCALLS\tCODES\tID")
+	}
+	shown := 0
+	counts, err := q.List(ctx, c.filter, func(l deadletter.Letter) error {
+		if shown++; *limit > 0 && shown > *limit {
+			return nil
+		}
+		if c.json {
+			return json.NewEncoder(c.stdout).Encode(l)
+		}
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", since(l.Time), printable(string(l.Reason)), printable(l.Page),
+			printable(l.Recipient), l.Attempts, printable(codes(l)), printable(l.ID))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return json.NewEncoder(c.stdout).Encode(map[string]any{"total": counts.Total(), "reasons": counts})
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "\n%s\n", sum(counts))
+	if *limit > 0 && shown > *limit {
+		fmt.Fprintf(c.stdout, "The oldest %d are shown; -limit 0 shows all.\n", *limit)
+	}
+	return nil
+}
+
+func (t tool) deadShow(ctx context.Context, id string, args []string) (err error) {
+	c := t.newDeadCall("dead show ID")
+	c.filter.ID = id
+	withBody := c.flags.Bool("body", false, "print the message itself, with what its user wrote")
+	q, end, err := c.open(args, func() []error { return nil })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	counts, err := q.List(ctx, c.filter, func(l deadletter.Letter) error {
+		var body string
+		if *withBody {
+			body = string(l.Body())
+		}
+		if c.json {
+			return json.NewEncoder(c.stdout).Encode(struct {
+				deadletter.Letter
+				Body string `json:"body,omitempty"`
+			}{l, body})
+		}
+		w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		for _, f := range []struct{ name, value string }{
+			{"id", l.ID},
+			{"dead since", since(l.Time)},
+			{"reason", string(l.Reason)},
+			{"page", l.Page},
+			{"recipient", l.Recipient},
+			{"queue", l.Queue},
+			{"calls", fmt.Sprint(l.Attempts)},
+			{"codes", codes(l)},
+			{"body", body},
+		} {
+			if f.name != "body" || *withBody {
+				fmt.Fprintf(w, "%s\t%s\n", f.name, printable(f.value))
+			}
+		}
+		fmt.Fprintln(w)
+		return w.Flush()
+	})
+	if err == nil && counts.Total() == 0 {
+		err = fmt.Errorf("no dead letter has the id %.300q", id)
+	}
+	return err
+}
+
+func (t tool) deadReplay(ctx context.Context, _ string, args []string) (err error) {
+	c := t.newDeadCall("dead replay")
+	c.withFilter()
+	var r deadletter.Replay
+	c.flags.Float64Var(&r.Rate, "rate", 100, "letters a second; what is sent in a tenth of one, 64 letters at most, may be sent twice if it is killed")
+	c.flags.IntVar(&r.Limit, "limit", 0, "letters at most, the oldest first; 0: all")
+	c.flags.BoolVar(&r.Renew, "renew", false, "let their age begin anew, and copies of broadcasts have an hour; without it a letter that is older than MESSAGE_TTL, or its broadcast's deadline, is dead as expired again")
+	q, end, err := c.open(args, func() []error {
+		faults := notNegative(r.Limit)
+		if !(r.Rate >= minRate && r.Rate <= maxRate) { // NaN, too
+			faults = append(faults, fmt.Errorf("-rate must be %g to %d", minRate, maxRate))
+		}
+		return faults
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	r.Filter = c.filter
+	out, err := q.Replay(ctx, r)
+	return errors.Join(err, c.report(done{"replayed", out.Replayed}, done{"kept", out.Kept}))
+}
+
+func (t tool) deadPurge(ctx context.Context, _ string, args []string) (err error) {
+	c := t.newDeadCall("dead purge")
+	c.withFilter()
+	yes := c.flags.Bool("yes", false, "must be given: what is removed is gone")
+	q, end, err := c.open(args, func() []error {
+		if *yes {
+			return nil
+		}
+		return []error{errors.New("-yes must be given: what is removed is gone; dead list shows what the same flags mean")}
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	counts, err := q.Purge(ctx, c.filter)
+	return errors.Join(err, c.report(done{"purged", counts}))
+}
+
+// done is what became of letters.
+type done struct {
+	what   string
+	counts deadletter.Counts
+}
+
+// report says what was done, also before an error.
+func (c *deadCall) report(all ...done) error {
+	if c.json {
+		answer := make(map[string]deadletter.Counts)
+		for _, d := range all {
+			answer[d.what] = d.counts
+		}
+		return json.NewEncoder(c.stdout).Encode(answer)
+	}
+	for _, d := range all {
+		if _, err := fmt.Fprintf(c.stdout, "%s %s\n", d.what, sum(d.counts)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func notNegative(limit int) []error {
+	if limit < 0 || limit > math.MaxInt32 {
+		return []error{fmt.Errorf("-limit must be 0 to %d", math.MaxInt32)}
+	}
+	return nil
+}
+
+// sum is a count with its reasons, the most frequent first.
+func sum(c deadletter.Counts) string {
+	reasons := slices.SortedFunc(maps.Keys(c), func(a, b message.Reason) int {
+		if c[a] != c[b] {
+			return c[b] - c[a]
+		}
+		return strings.Compare(string(a), string(b))
+	})
+	var parts []string
+	for _, r := range reasons {
+		name := printable(string(r))
+		if r == "" {
+			name = "moved by the broker"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", c[r], name))
+	}
+	text := fmt.Sprintf("%d dead letters", c.Total())
+	if c.Total() == 1 {
+		text = "1 dead letter"
+	}
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, ", ")
+	}
+	return text
+}
+
+func since(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// codes are the first and the last error code, which mostly are the same.
+func codes(l deadletter.Letter) string {
+	if l.FirstCode == l.LastCode {
+		return l.FirstCode
+	}
+	return l.FirstCode + " " + l.LastCode
+}

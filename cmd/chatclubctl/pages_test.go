@@ -1,0 +1,155 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"chatclub/internal/dispatch"
+	"chatclub/internal/operator"
+)
+
+// port is an admin port that answers GET /pages, and notes what else it is asked.
+type port struct {
+	*httptest.Server
+	pages any
+	knows string // the page that can be paused and resumed
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func newPort(t *testing.T, knows string, pages any) *port {
+	t.Helper()
+	p := &port{pages: pages, knows: knows}
+	p.Server = httptest.NewServer(p)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Header.Get("Authorization") != "Bearer word":
+		http.Error(w, "a token is needed", http.StatusUnauthorized)
+	case r.Method == http.MethodGet:
+		_ = json.NewEncoder(w).Encode(p.pages)
+	default:
+		body, _ := io.ReadAll(r.Body)
+		p.mu.Lock()
+		p.asked = append(p.asked, strings.TrimSpace(r.URL.Path+" "+string(body)))
+		p.mu.Unlock()
+		if !strings.HasPrefix(r.URL.Path, "/pages/"+p.knows+"/") {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"error":"page: unknown"}`)
+		}
+	}
+}
+
+// name is how the tool calls the port.
+func (p *port) name() string { return strings.TrimPrefix(p.URL, "http://") }
+
+func at(hour int) time.Time { return time.Date(2026, 1, 2, hour, 0, 0, 0, time.UTC) }
+
+// fleetOfThree is two dispatchers and a core, of which page 2 is in excess on the
+// first, page 3 suspended on the second, and page 4 paused.
+func fleetOfThree(t *testing.T) (a, b, core *port, environ map[string]string) {
+	t.Helper()
+	since, until := at(10), at(12)
+	a = newPort(t, "3", dispatch.Status{Pages: []dispatch.PageStatus{
+		{Page: "2", Class: "text", Since: &since, Limit: 300, Pace: 294.5, Waiting: 512, Oldest: 1.25},
+		{Page: "1", Class: "text", Limit: 300, Pace: 300},
+	}})
+	b = newPort(t, "3", dispatch.Status{Suspended: []dispatch.SuspendedPage{{Page: "3", Code: "190/463", ProbeAt: at(11)}}})
+	core = newPort(t, "3", map[string]any{"pages": []operator.Page{
+		{Page: "1", Members: 7},
+		{Page: "2", Members: 200},
+		{Page: "3"},
+		{Page: "4", Members: 3, Paused: true, PausedUntil: &until, PauseReason: "operator: a \x1btry"},
+	}})
+	return a, b, core, map[string]string{"ADMIN_TOKEN": "word", "DISPATCHERS": a.URL + "," + b.URL, "CORE": core.URL}
+}
+
+func TestPagesList(t *testing.T) {
+	t.Parallel()
+	a, b, _, environ := fleetOfThree(t)
+	out, err := call(t, environ, "pages", "list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(out) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	want := []string{
+		"PAGE MEMBERS OWNER CLASS EXCESS SINCE PACE LIMIT WAITING OLDEST STATE",
+		"3 0 - - - - - - - suspended on " + b.name() + " (code 190/463), probed at 2026-01-02T11:00:00Z",
+		"4 3 - - - - - - - paused until 2026-01-02T12:00:00Z (operator: a �try)",
+		"2 200 " + a.name() + " text 2026-01-02T10:00:00Z 294.5 300 512 1.25s -",
+		"1 7 " + a.name() + " text - 300 300 0 0s -",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("pages list prints\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+
+	out, err = call(t, environ, "pages", "list", "-json")
+	var list struct{ Pages []pageView }
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Pages) != 4 || list.Pages[2].Dispatchers[0].Dispatcher != a.name() {
+		t.Errorf("pages list -json prints %s, %v, want the four pages", out, err)
+	}
+}
+
+// A replica that does not answer is named, and the others are shown.
+func TestPagesListWithoutOne(t *testing.T) {
+	t.Parallel()
+	a, b, _, environ := fleetOfThree(t)
+	b.Close()
+	out, err := call(t, environ, "pages", "list")
+	if err == nil || !strings.Contains(err.Error(), b.name()) || !strings.Contains(out, a.name()) {
+		t.Errorf("pages list prints %q, %v, want the pages of %s and an error that names %s", out, err, a.name(), b.name())
+	}
+}
+
+// One command reaches every dispatcher, and one core.
+func TestPagesResume(t *testing.T) {
+	t.Parallel()
+	a, b, core, environ := fleetOfThree(t)
+	out, err := call(t, environ, "pages", "resume", "3")
+	if want := "resumed in core, on " + a.name() + ", on " + b.name() + "\n"; err != nil || out != want {
+		t.Errorf("pages resume prints %q, %v, want %q", out, err, want)
+	}
+	for _, p := range []*port{a, b, core} {
+		if got := strings.Join(p.asked, "\n"); got != "/pages/3/resume" {
+			t.Errorf("%s was asked %q, want the resume", p.name(), got)
+		}
+	}
+	if out, err := call(t, environ, "pages", "resume", "9"); err == nil || !strings.Contains(err.Error(), "neither paused nor suspended") || out != "" {
+		t.Errorf("pages resume of an unknown page prints %q, %v, want an error", out, err)
+	}
+	// What can be resumed is, whoever does not answer.
+	a.Close()
+	environ["CORE"] = a.URL + "," + core.URL
+	out, err = call(t, environ, "pages", "resume", "3")
+	if want := "resumed in core, on " + b.name() + "\n"; err == nil || !strings.Contains(err.Error(), a.name()) || out != want {
+		t.Errorf("pages resume without one prints %q, %v, want %q and an error that names %s", out, err, want, a.name())
+	}
+}
+
+func TestPagesPause(t *testing.T) {
+	t.Parallel()
+	_, _, core, environ := fleetOfThree(t)
+	if out, err := call(t, environ, "pages", "pause", "3", "-for", "90m", "-reason", "a try"); err != nil || out != "paused in core\n" {
+		t.Errorf("pages pause prints %q, %v", out, err)
+	}
+	if out, err := call(t, environ, "pages", "pause", "9"); err == nil || !strings.Contains(err.Error(), "page: unknown") || out != "" {
+		t.Errorf("pages pause of an unknown page prints %q, %v, want an error", out, err)
+	}
+	want := `/pages/3/pause {"for":"1h30m0s","reason":"a try"}` + "\n" + `/pages/9/pause {"reason":""}`
+	if got := strings.Join(core.asked, "\n"); got != want {
+		t.Errorf("core was asked\n%s\nwant\n%s", got, want)
+	}
+}

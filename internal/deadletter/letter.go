@@ -1,0 +1,122 @@
+package deadletter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+// Letter is a message on the dead-letter queue. What its headers do not tell,
+// because it is of an older version or the broker itself put it there, is taken
+// from its body where that can be decoded.
+type Letter struct {
+	ID        string         `json:"id"`
+	Reason    message.Reason `json:"reason"`         // empty: the broker itself put it there
+	Time      time.Time      `json:"time,omitzero"`  // when it was found dead; of an older version's: when its event happened
+	Page      string         `json:"page,omitempty"` // empty: it is undecodable
+	Recipient string         `json:"recipient,omitempty"`
+	Queue     string         `json:"queue,omitempty"` // where it came from
+	Attempts  int            `json:"attempts"`
+	FirstCode string         `json:"first_code,omitempty"`
+	LastCode  string         `json:"last_code,omitempty"`
+
+	body  []byte
+	copy  *message.Outbound // nil: it is none
+	event *message.Event    // nil: it is none
+}
+
+// Read returns the letter of a delivery. It never fails: of a message that is
+// none of ours only the id is known.
+func Read(d *queue.Delivery, t queue.Topology) Letter {
+	l := Letter{ID: d.ID, body: d.Body}
+	if death, err := message.DeathFromHeaders(d.Headers); err == nil {
+		l.Reason, l.Time, l.Page, l.Recipient = death.Reason, death.Time, death.Page, death.Recipient
+		l.Queue, l.Attempts, l.FirstCode, l.LastCode = death.Queue, death.Attempts, death.FirstCode, death.LastCode
+	}
+	var page, recipient string
+	var at int64
+	if o, err := message.DecodeOutbound(d.Body); err == nil && l.Queue != t.Inbound() {
+		l.copy, page, recipient, at = &o, o.Page, o.To, o.Time
+	} else if e, err := message.DecodeEvent(d.Body); err == nil {
+		l.event, page, at = &e, e.Page, e.Time
+	}
+	if l.Page == "" {
+		l.Page = page
+	}
+	if l.Recipient == "" {
+		l.Recipient = recipient
+	}
+	if l.Time.IsZero() && at > 0 {
+		l.Time = time.UnixMilli(at).UTC()
+	}
+	return l
+}
+
+// Body is the message as it was on its queue, with its text.
+func (l Letter) Body() []byte { return l.body }
+
+// errUndecodable is why a letter cannot be replayed.
+var errUndecodable = errors.New("its body is not one of our messages")
+
+// broadcastTime is how long a renewed copy of a broadcast may still be sent: as
+// long as a broadcast that names no deadline.
+const broadcastTime = time.Hour
+
+// Revive returns the message under the letter's own id for the queue that it came
+// from: inbound, or the partition of a copy's page. A copy's attempts begin anew.
+// Its age does only where renew is set to the time that it is to have. An event
+// that reports something keeps its time, because something newer may be known.
+func (l Letter) Revive(t queue.Topology, renew time.Time) (queue.Message, error) {
+	msg := queue.Message{ID: l.ID}
+	var err error
+	switch {
+	case l.copy != nil:
+		o := *l.copy
+		o.Attempts, o.FirstCode = 0, ""
+		if !renew.IsZero() {
+			o.Time = renew.UnixMilli()
+			if o.Deadline != 0 {
+				o.Deadline = renew.Add(broadcastTime).UnixMilli()
+			}
+		}
+		msg.Queue = t.OutboundOf(o.Page)
+		msg.Body, err = o.Encode()
+	case l.event != nil:
+		e := *l.event
+		if !renew.IsZero() && (e.Kind == message.KindMessage || e.Kind == message.KindPostback) {
+			e.Time = renew.UnixMilli()
+		}
+		msg.Queue = t.Inbound()
+		msg.Body, err = e.Encode()
+	default:
+		err = errUndecodable
+	}
+	if err != nil {
+		return queue.Message{}, fmt.Errorf("revive dead letter: %w", err)
+	}
+	return msg, nil
+}
+
+// Filter says which letters are meant. The zero value means all. Each field that
+// is set must fit.
+type Filter struct {
+	ID      string
+	Reasons []message.Reason
+	Page    string
+	Older   time.Duration // dead for at least so long
+	Newer   time.Duration // dead for at most so long
+}
+
+// Match reports whether the filter means l. A letter without a time fits no age.
+func (f Filter) Match(l Letter, now time.Time) bool {
+	age := now.Sub(l.Time)
+	return (f.ID == "" || f.ID == l.ID) &&
+		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, l.Reason)) &&
+		(f.Page == "" || f.Page == l.Page) &&
+		(f.Older == 0 || !l.Time.IsZero() && age >= f.Older) &&
+		(f.Newer == 0 || !l.Time.IsZero() && age <= f.Newer)
+}

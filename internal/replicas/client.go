@@ -1,0 +1,90 @@
+// Package replicas finds the replicas behind addresses, and asks their admin
+// ports.
+package replicas
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// maxAnswer bounds the answer that is read: of 1,000 pages it has 300 kB.
+const maxAnswer = 4 << 20
+
+// Client makes requests of admin ports. HTTP must be set. Safe for concurrent use.
+type Client struct {
+	HTTP  *http.Client
+	Token string // of the admin ports; empty: none
+}
+
+// StatusError is an answer other than 2xx.
+type StatusError struct {
+	Code int
+	Text string // what the program says about it
+}
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	return strings.TrimSuffix(fmt.Sprintf("answers %d: %s", e.Code, e.Text), ": ")
+}
+
+// Ask makes a request with body as JSON, and decodes the answer. Both may be nil.
+// Any answer other than 2xx is a *StatusError.
+func (c Client) Ask(ctx context.Context, method, to string, body, answer any) error {
+	err := c.ask(ctx, method, to, body, answer)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, to, err)
+	}
+	return nil
+}
+
+func (c Client) ask(ctx context.Context, method, to string, body, answer any) error {
+	var sent io.Reader = http.NoBody
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, to, sent)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	read := io.LimitReader(resp.Body, maxAnswer)
+	if resp.StatusCode/100 != 2 {
+		return &StatusError{Code: resp.StatusCode, Text: reason(read)}
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(read).Decode(answer)
+}
+
+// reason is what an answer says about an error: the programs answer JSON, and what
+// guards their admin ports a line of text.
+func reason(r io.Reader) string {
+	b, _ := io.ReadAll(io.LimitReader(r, 500)) // what was read says something
+	var j struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(b, &j) == nil {
+		return j.Error
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,73 @@
+package replicas
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestResolve: a name stands for all its addresses, and what is not found is shown
+// all the same.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	r := &Resolver{
+		Addresses: []string{"http://dispatcher:9090", "http://gone:9090/x", "http://10.0.0.9:9090"},
+		Lookup: func(_ context.Context, host string) ([]string, error) {
+			switch host {
+			case "dispatcher":
+				return []string{"10.0.0.2", "10.0.0.1", "fd00::1"}, nil
+			case "10.0.0.9":
+				return []string{"10.0.0.9"}, nil
+			}
+			return nil, errors.New("no such host")
+		},
+	}
+	var got []string
+	for _, x := range r.Replicas(t.Context()) {
+		got = append(got, x.Name+"="+x.URL)
+	}
+	want := "10.0.0.1:9090=http://10.0.0.1:9090 10.0.0.2:9090=http://10.0.0.2:9090 [fd00::1]:9090=http://[fd00::1]:9090 " +
+		"gone:9090=http://gone:9090/x 10.0.0.9:9090=http://10.0.0.9:9090"
+	if strings.Join(got, " ") != want {
+		t.Errorf("replicas = %v\nwant %s", got, want)
+	}
+}
+
+// TestAsk: the token and the body arrive, and an answer that refuses says why.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch r.URL.Path {
+		case "/ok":
+			if got := r.Header.Get("Authorization") + r.Header.Get("Content-Type") + string(body); got != `Bearer secretapplication/json{"for":"1h"}` {
+				t.Errorf("request has %q", got)
+			}
+			_, _ = io.WriteString(w, `{"x":7}`)
+		case "/json":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"error":"page: unknown"}`)
+		default:
+			http.Error(w, "the token is needed", http.StatusUnauthorized)
+		}
+	}))
+	defer server.Close()
+	c := Client{HTTP: server.Client(), Token: "secret"}
+	var answer struct{ X int }
+	if err := c.Ask(t.Context(), http.MethodPost, server.URL+"/ok", map[string]string{"for": "1h"}, &answer); err != nil || answer.X != 7 {
+		t.Errorf("Ask() = %v with %+v, want 7", err, answer)
+	}
+	for path, want := range map[string]StatusError{
+		"/json": {http.StatusNotFound, "page: unknown"},
+		"/text": {http.StatusUnauthorized, "the token is needed"},
+	} {
+		err := c.Ask(t.Context(), http.MethodGet, server.URL+path, nil, nil)
+		if got, ok := errors.AsType[*StatusError](err); !ok || *got != want || !strings.Contains(err.Error(), path) {
+			t.Errorf("Ask(%s) = %v, want %+v", path, err, want)
+		}
+	}
+}

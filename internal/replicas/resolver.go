@@ -1,0 +1,64 @@
+package replicas
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+)
+
+// resolveEvery is how often names are looked up.
+const resolveEvery = 5 * time.Second
+
+// Replica is one process with an admin port.
+type Replica struct {
+	Name string // its host and port
+	URL  string
+}
+
+// Resolver finds the replicas behind addresses. Safe for concurrent use.
+type Resolver struct {
+	Addresses []string                                                 // such as http://dispatcher:9090
+	Lookup    func(ctx context.Context, host string) ([]string, error) // nil: the machine's resolver
+
+	mu    sync.Mutex
+	at    time.Time
+	found []Replica
+}
+
+// Replicas returns one for each address of each name. A name that is not found is
+// a replica that does not answer.
+func (r *Resolver) Replicas(ctx context.Context) []Replica {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.at) < resolveEvery {
+		return r.found
+	}
+	lookup := r.Lookup
+	if lookup == nil {
+		lookup = net.DefaultResolver.LookupHost
+	}
+	r.at, r.found = time.Now(), nil
+	for _, address := range r.Addresses {
+		u, err := url.Parse(address)
+		if err != nil { // the settings have checked it
+			continue
+		}
+		hosts, err := lookup(ctx, u.Hostname())
+		if err != nil || len(hosts) < 2 {
+			r.found = append(r.found, Replica{Name: u.Host, URL: address})
+			continue
+		}
+		slices.Sort(hosts)
+		for _, host := range hosts {
+			one := *u
+			if one.Host = host; u.Port() != "" {
+				one.Host = net.JoinHostPort(host, u.Port())
+			}
+			r.found = append(r.found, Replica{Name: one.Host, URL: one.String()})
+		}
+	}
+	return r.found
+}
