@@ -193,7 +193,10 @@ func TestTwoCoresOverflow(t *testing.T) {
 		first, second := newRigOn(t, broker, store, small), newRigOn(t, broker, store, small)
 		one, two := first.slow(100*time.Millisecond), second.slow(100*time.Millisecond)
 		stop := first.start(t) // it is delivered the overflow queues
-		synctest.Wait()
+		for user := range 2 {  // who writes before the other is there has no copies made
+			first.say(t, text(fmt.Sprint(user), fmt.Sprint("join", user), "hello"))
+		}
+		time.Sleep(time.Second)
 		stopSecond := second.start(t)
 		synctest.Wait()
 		for i := range 200 {
@@ -207,7 +210,7 @@ func TestTwoCoresOverflow(t *testing.T) {
 			t.Errorf("Run() = %v, want nil", err)
 		}
 		time.Sleep(time.Minute)
-		all := append(one(), two()...)
+		all := slices.DeleteFunc(append(one(), two()...), func(id string) bool { return strings.HasPrefix(id, "p/join") })
 		slices.Sort(all)
 		if all = slices.Compact(all); len(all) != 200 {
 			t.Errorf("events handled = %d, want 200", len(all))
