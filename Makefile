@@ -54,6 +54,9 @@ vet: ## go vet
 lint: ## golangci-lint, formatting included
 	$(golangci) run --allow-parallel-runners $(PKG)
 
+promtool: ## build promtool, which takes minutes the first time
+	$(promtool) --version
+
 alerts: ## check deploy/alerts.yml, and run each alert's situations
 	$(promtool) check rules deploy/alerts.yml
 	$(promtool) test rules deploy/alerts_test.yml
@@ -116,4 +119,4 @@ check: tidy build vet lint alerts quickstart test test-long ## all that CI runs,
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test test-long vet lint alerts fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit docs pictures screenshots film evidence run quickstart check clean
+.PHONY: help build test test-long vet lint promtool alerts fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit docs pictures screenshots film evidence run quickstart check clean
