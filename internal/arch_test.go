@@ -79,7 +79,7 @@ func house() []row {
 		// What shows it all: beside a deployment, and in the demonstration, which
 		// runs the article's way too.
 		{"console", "dispatch replicas"},
-		{"demo", "fakeapi fakeapi/ledger fakeapi/users fakeapi/web fakeapi/webhook app chaos console loadtest/proc loadtest/strategy message queue sender"},
+		{"demo", "fakeapi fakeapi/ledger fakeapi/users fakeapi/web fakeapi/webhook app backoff chaos console loadtest/proc loadtest/strategy message queue sender"},
 
 		// The load test. No package of the product imports it, and it judges by
 		// the fake alone: whoever runs the system does not judge it.

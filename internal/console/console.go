@@ -140,7 +140,7 @@ func (k *Console) look(answers []answer) {
 	s := State{Now: now, Started: k.started, ReadOnly: true, Strategy: "chatclub", Actions: []Action{}, Receipts: []Receipt{}, Markers: []Marker{}}
 	var counts map[string]Counts
 	var shown []string
-	name := shortName
+	name := ShortName
 	if d := k.cfg.Demo; d != nil {
 		s.Demo, s.ReadOnly = true, false
 		counts, shown, name = d.Counts(), d.Pages(), d.Name
@@ -163,8 +163,8 @@ func (k *Console) look(answers []answer) {
 	k.changed = make(chan struct{})
 }
 
-// shortName names a page of which nothing but its id is known: ids differ at their
+// ShortName names a page of which nothing but its id is known: ids differ at their
 // ends.
-func shortName(page string) string {
+func ShortName(page string) string {
 	return "…" + page[max(0, len(page)-5):]
 }

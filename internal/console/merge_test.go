@@ -23,7 +23,7 @@ func newViewer() *viewer { return &viewer{newMerger(), time.Unix(1_000_000, 0)} 
 // see merges answers a second later.
 func (v *viewer) see(answers ...answer) ([]Page, []Dispatcher) {
 	v.now = v.now.Add(time.Second)
-	pages, _, dispatchers := v.m.merge(v.now, answers, nil, nil, shortName)
+	pages, _, dispatchers := v.m.merge(v.now, answers, nil, nil, ShortName)
 	return pages, dispatchers
 }
 

@@ -42,7 +42,7 @@ func sentence(s *State) Sentence {
 	}
 	suffix := ""
 	if lost > 0 {
-		suffix = english.Sprintf(" %s not answer.", plural(lost, "dispatcher does", "dispatchers do"))
+		suffix = english.Sprintf(" %s not answer.", Plural(lost, "dispatcher does", "dispatchers do"))
 	}
 	for _, p := range s.Pages {
 		var text string
@@ -76,7 +76,7 @@ func sentence(s *State) Sentence {
 		text = english.Sprintf("%s has caught up.", p.Name)
 	}
 	if more := len(busy) - 1; more > 0 {
-		text += english.Sprintf(" %s in excess too.", plural(more, "page is", "pages are"))
+		text += english.Sprintf(" %s in excess too.", Plural(more, "page is", "pages are"))
 	}
 	level := Excess
 	if lost > 0 {
@@ -158,7 +158,8 @@ func seconds(s float64) string {
 	return english.Sprintf("%.0f min", s/60)
 }
 
-func plural(n int, one, more string) string {
+// Plural is a number of things, in words.
+func Plural(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
 	}

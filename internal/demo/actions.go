@@ -14,6 +14,7 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/ledger"
+	"chatclub/internal/backoff"
 	"chatclub/internal/console"
 )
 
@@ -63,13 +64,12 @@ func (d *Demo) Actions() []console.Action {
 	now := time.Now()
 	for _, a := range actions() {
 		x := console.Action{Name: a.name}
-		if g, on := d.busy[a.name]; on {
-			if x.Page = g.page; now.Before(g.until) {
-				x.Until = &g.until
-			}
+		g, on := d.busy[a.name]
+		if x.Page = g.page; now.Before(g.until) {
+			x.Until = &g.until
 		}
 		switch {
-		case d.busyLocked(a.name):
+		case on:
 			x.Why = "it goes on"
 		case a.name == "halve" && limit < d.limit:
 			x.Why = "the limit is halved already"
@@ -86,11 +86,6 @@ func (d *Demo) Actions() []console.Action {
 		list = append(list, x)
 	}
 	return list
-}
-
-func (d *Demo) busyLocked(name string) bool {
-	_, on := d.busy[name]
-	return on
 }
 
 // Act implements console.Demo.
@@ -119,7 +114,7 @@ func (d *Demo) follow(name, page string, length time.Duration, f func(ctx contex
 		return errors.New("the demonstration ends")
 	}
 	if length > 0 {
-		if d.busyLocked(name) {
+		if _, on := d.busy[name]; on {
 			return errors.New("it goes on already")
 		}
 		d.busy[name] = going{time.Now().Add(length), page}
@@ -139,8 +134,8 @@ func (d *Demo) follow(name, page string, length time.Duration, f func(ctx contex
 	return nil
 }
 
-// worst is the page that an action without one is for: the first one in excess with
-// the most that waits, else the busiest.
+// worst is the page that an action without one is for: one in excess with the most
+// that waits, else the busiest.
 func (d *Demo) worst() console.Page {
 	pages := slices.Clone(d.console.State().Pages)
 	if len(pages) == 0 {
@@ -216,22 +211,32 @@ func (d *Demo) kill(on console.Target) (int, error) {
 	d.mu.Lock()
 	d.explained += int64(2*inFlight + untold)
 	d.mu.Unlock()
-	text := english.Sprintf("%s killed with %s in flight", name, plural(inFlight, "call", "calls"))
+	text := english.Sprintf("%s killed with %s in flight", name, console.Plural(inFlight, "call", "calls"))
 	n := d.begin(text+" …", name+" killed", page.ID)
 	return n, d.follow("kill", page.ID, 0, func(ctx context.Context, _ func()) {
 		defer forget()
-		if page.ID != "" {
-			select {
-			case by := <-resumed:
-				d.mark(by+" takes over", page.ID)
-				text += fmt.Sprintf(", %s taken over by %s after %s", page.Name, by, since(at))
-				d.write(n, text+" …", console.Calm, false)
-			case <-time.After(proofTime):
-			case <-ctx.Done():
-			}
-		}
+		text += d.takenOver(ctx, n, text, page, at, resumed, proofTime)
 		d.finish(ctx, n, text, at, before)
 	})
+}
+
+// takenOver waits until another dispatcher sends for the page of one that cannot, and
+// adds that to its receipt. It returns what was added: nothing if there is no page, or
+// if that takes longer than most.
+func (d *Demo) takenOver(ctx context.Context, n int, text string, page console.Page, at time.Time, resumed <-chan string, most time.Duration) string {
+	if page.ID == "" {
+		return ""
+	}
+	select {
+	case by := <-resumed:
+		d.mark(by+" takes over", page.ID)
+		more := fmt.Sprintf(", %s taken over by %s after %s", page.Name, by, since(at))
+		d.write(n, text+more+" …", console.Calm, false)
+		return more
+	case <-time.After(most):
+	case <-ctx.Done():
+	}
+	return ""
 }
 
 // untold is how many calls a killed dispatcher may have had that were answered, but
@@ -268,7 +273,7 @@ func (d *Demo) proof(ctx context.Context, at time.Time) (waiting bool) {
 		d.mu.Lock()
 		lost := d.lost
 		d.mu.Unlock()
-		if lost > 0 || !sleep(ctx, proofPoll) {
+		if lost > 0 || !backoff.Sleep(ctx, proofPoll) {
 			break
 		}
 	}
@@ -292,16 +297,7 @@ func (d *Demo) hang(on console.Target) (int, error) {
 	err = d.follow("hang", page.ID, hangTime, func(ctx context.Context, over func()) {
 		defer forget()
 		end := time.After(hangTime)
-		if page.ID != "" {
-			select {
-			case by := <-resumed:
-				d.mark(by+" takes over", page.ID)
-				text += fmt.Sprintf(", %s taken over by %s after %s", page.Name, by, since(at))
-				d.write(n, text+" …", console.Calm, false)
-			case <-time.After(hangTime):
-			case <-ctx.Done():
-			}
-		}
+		text += d.takenOver(ctx, n, text, page, at, resumed, hangTime)
 		select {
 		case <-end:
 		case <-ctx.Done():
@@ -340,7 +336,7 @@ func (d *Demo) add(on console.Target) (int, error) {
 	return n, d.follow("add", "", 0, func(ctx context.Context, _ func()) {
 		text := who + " " + verb
 		var owned []string
-		for len(owned) == 0 && sleep(ctx, proofPoll) && time.Since(at) < 15*time.Second {
+		for len(owned) == 0 && backoff.Sleep(ctx, proofPoll) && time.Since(at) < 15*time.Second {
 			for _, p := range d.console.State().Pages {
 				if slices.Contains(names, p.Owner) {
 					owned = append(owned, p.Name)
@@ -396,7 +392,7 @@ func (d *Demo) changeLimit(name string, limit int, text string) (int, error) {
 	text = english.Sprintf(text, limit)
 	n := d.begin(text+", which nobody tells the dispatchers …", strings.ToLower(text), "")
 	return n, d.follow(name, "", 0, func(ctx context.Context, _ func()) {
-		sleep(ctx, learnTime)
+		backoff.Sleep(ctx, learnTime)
 		if d.cfg.Crew.Article() {
 			d.write(n, text+".", console.Calm, true) // the article's refusals are not ours
 			return
@@ -419,7 +415,7 @@ func (d *Demo) outage(console.Target) (int, error) {
 	}
 	n := d.begin("The API answers every call with an error …", "API down", "")
 	return n, d.follow("outage", "", outageTime, func(ctx context.Context, over func()) {
-		sleep(ctx, outageTime)
+		backoff.Sleep(ctx, outageTime)
 		back := time.Now()
 		sent, forget := d.cfg.Crew.NextSend("", "")
 		defer forget()
@@ -430,7 +426,7 @@ func (d *Demo) outage(console.Target) (int, error) {
 		over()
 		d.mark("API back", "")
 		failed := d.totals().Errors - before.Errors
-		text := english.Sprintf("API down for %.0f s, %s failed", back.Sub(at).Seconds(), plural(int(failed), "call", "calls"))
+		text := english.Sprintf("API down for %.0f s, %s failed", back.Sub(at).Seconds(), console.Plural(int(failed), "call", "calls"))
 		select {
 		case <-sent:
 			text += fmt.Sprintf(", sends went on %s after it was back", since(back))
@@ -465,7 +461,7 @@ func (d *Demo) failRecipient(on console.Target) (int, error) {
 	name := d.Name(page)
 	n := d.begin(english.Sprintf("Every call for one person in %s fails for %.0f s …", name, failTime.Seconds()), "one person fails", page)
 	return n, d.follow("fail-recipient", page, failTime, func(ctx context.Context, over func()) {
-		sleep(ctx, failTime)
+		backoff.Sleep(ctx, failTime)
 		if err := set(append([]fakeapi.Inject{}, was...)); err != nil {
 			d.write(n, "The person stays sick: "+err.Error(), console.Sick, true)
 			return
@@ -510,7 +506,7 @@ func (d *Demo) doArticle(ctx context.Context, over func(), n int, length time.Du
 	text := english.Sprintf("The article's way for %.0f s: %d calls refused for %d accepted (%.0f %%). Then ours again", length.Seconds(), refused, calls, share)
 	d.write(n, text+" …", console.Excess, false)
 	mine := d.totals()
-	sleep(ctx, learnTime)
+	backoff.Sleep(ctx, learnTime)
 	now := d.totals()
 	r, c := now.Refused-mine.Refused, now.Calls-mine.Calls
 	d.write(n, text+english.Sprintf(": %d of %d.", r, r+c), console.Excess, true)
@@ -518,13 +514,6 @@ func (d *Demo) doArticle(ctx context.Context, over func(), n int, length time.Du
 
 // since is how long ago something was, for people.
 func since(at time.Time) string { return fmt.Sprintf("%.1f s", time.Since(at).Seconds()) }
-
-func plural(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return english.Sprintf("%d %s", n, more)
-}
 
 // join makes a list of words.
 func join(list []string) string {

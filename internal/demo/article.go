@@ -84,9 +84,6 @@ func (d *Divert) Publish(ctx context.Context, msgs ...queue.Message) error {
 	return d.Broker.Publish(ctx, msgs...)
 }
 
-// Close leaves the broker to the others.
-func (*Divert) Close() error { return nil }
-
 // movePrefetch is how many messages of one queue are moved at a time.
 const movePrefetch = 256
 

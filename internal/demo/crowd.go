@@ -12,6 +12,7 @@ import (
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/users"
 	"chatclub/fakeapi/webhook"
+	"chatclub/internal/backoff"
 )
 
 // Names are those of the pages, in the order in which they are made.
@@ -174,7 +175,7 @@ func (c *Crowd) Run(ctx context.Context, length time.Duration) error {
 // outlive a chat of that length.
 func (c *Crowd) wave(ctx context.Context, length time.Duration) {
 	page := c.groups[0].users.Pages()[0]
-	for wait := waveStart; sleep(ctx, wait); wait = wavePeriod - waveTime {
+	for wait := waveStart; backoff.Sleep(ctx, wait); wait = wavePeriod - waveTime {
 		if length > 0 && length < 3*waveTime {
 			return
 		}
@@ -236,7 +237,7 @@ func (c *Crowd) Flood(ctx context.Context, page string, length time.Duration) er
 				return err
 			}
 		}
-		if !sleep(ctx, floodPoll) || !time.Now().Before(end) {
+		if !backoff.Sleep(ctx, floodPoll) || !time.Now().Before(end) {
 			return g.users.SetPace(g.calm)
 		}
 	}
@@ -249,13 +250,3 @@ func (c *Crowd) most() int64 {
 
 // waiting is how many copies of a page wait.
 func (c *Crowd) waiting(page string) int64 { return c.cfg.API.Ledger().Accounts()[page].Pending }
-
-// sleep waits for d, and returns false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

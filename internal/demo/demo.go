@@ -14,11 +14,12 @@ import (
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/ledger"
 	"chatclub/fakeapi/web"
+	"chatclub/internal/backoff"
 	"chatclub/internal/console"
 	"chatclub/internal/loadtest/proc"
 )
 
-// Config is what New needs. All fields must be set, but for Depth.
+// Config is what New needs. All fields must be set.
 type Config struct {
 	API    *fakeapi.API
 	Site   *web.Site
@@ -119,7 +120,7 @@ func (d *Demo) forward(running context.Context) {
 		ctx, cancel := context.WithCancel(running)
 		var watching sync.WaitGroup
 		watching.Go(func() {
-			for d.cfg.Crew.Article() == article && sleep(ctx, 50*time.Millisecond) {
+			for d.cfg.Crew.Article() == article && backoff.Sleep(ctx, 50*time.Millisecond) {
 			}
 			cancel()
 		})
@@ -140,7 +141,7 @@ func (d *Demo) Name(page string) string {
 	if i := slices.Index(d.pages, page); i >= 0 && i < len(Names()) {
 		return Names()[i]
 	}
-	return "…" + page[max(0, len(page)-5):]
+	return console.ShortName(page)
 }
 
 // Counts implements console.Demo.
@@ -148,13 +149,9 @@ func (d *Demo) Counts() map[string]console.Counts {
 	set := d.cfg.API.Settings()
 	all := make(map[string]console.Counts, len(d.pages))
 	for page, c := range d.cfg.API.Ledger().Accounts() {
-		limit := set.Text.PerSecond
-		if own := set.Pages[page]; own != nil && own.Text > 0 {
-			limit = own.Text
-		}
 		all[page] = console.Counts{
 			Asked: c.Expected + c.Excused, Sent: c.Calls, Refused: c.Refused, Copies: c.Accepted,
-			Delay: c.Delay, Waiting: max(0, c.Pending), Limit: limit,
+			Delay: c.Delay, Waiting: max(0, c.Pending), Limit: set.TextLimit(page),
 		}
 	}
 	return all

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/console"
 )
 
@@ -67,7 +68,7 @@ func (d *Demo) Play(ctx context.Context) {
 		if err := s.do(); err != nil {
 			d.write(d.begin("", "", ""), "The tour left something out: "+err.Error()+".", console.Calm, true)
 		}
-		if !sleep(ctx, time.Until(end)) {
+		if !backoff.Sleep(ctx, time.Until(end)) {
 			return
 		}
 	}
