@@ -188,10 +188,13 @@ func (d *Demo) flood(on console.Target) (int, error) {
 		}
 		over()
 		d.mark("flood ends", page)
-		d.proof(ctx, time.Now())
+		end := "It has caught up."
+		if d.proof(ctx, time.Now()) {
+			end = "It has not caught up yet."
+		}
 		after := d.cfg.API.Ledger().Accounts()[page]
-		d.write(n, english.Sprintf("%s asked for %d times its limit for %.0f s: %d calls, %d refused. It has caught up.",
-			name, flood, floodTime.Seconds(), after.Calls-before.Calls, after.Refused-before.Refused), console.Calm, true)
+		d.write(n, english.Sprintf("%s asked for %d times its limit for %.0f s: %d calls, %d refused. %s",
+			name, flood, floodTime.Seconds(), after.Calls-before.Calls, after.Refused-before.Refused, end), console.Calm, true)
 	})
 }
 
