@@ -271,15 +271,14 @@ func (t tool) pagesResume(ctx context.Context, page string, args []string) error
 	if err != nil {
 		return err
 	}
-	path := "/pages/" + url.PathEscape(page) + "/resume"
 	resumed := make([]bool, len(f.dispatchers))
 	err = f.eachDispatcher(func(i int, r replicas.Replica) (err error) {
-		resumed[i], err = isResumed(f.client.Ask(ctx, http.MethodPost, r.URL+path, nil, nil))
+		resumed[i], err = f.client.Resume(ctx, r.URL, page)
 		return err
 	})
 	var where []string
 	if len(f.core) > 0 {
-		inCore, coreErr := isResumed(f.askCore(ctx, http.MethodPost, path, nil, nil))
+		inCore, coreErr := replicas.Resumed(f.askCore(ctx, http.MethodPost, replicas.ResumePath(page), nil, nil))
 		err = errors.Join(err, coreErr)
 		if inCore {
 			where = append(where, "in core")
@@ -296,12 +295,4 @@ func (t tool) pagesResume(ctx context.Context, page string, args []string) error
 		err = fmt.Errorf("page %.40q is neither paused nor suspended", page)
 	}
 	return err
-}
-
-// isResumed reads the answer to a resume: 404 says that there was nothing to do.
-func isResumed(err error) (bool, error) {
-	if refused, ok := errors.AsType[*replicas.StatusError](err); ok && refused.Code == http.StatusNotFound {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"sync"
 
 	"chatclub/internal/dispatch"
@@ -55,13 +54,9 @@ func (k *Console) resumePage(ctx context.Context, page string) error {
 	var errs []error
 	resumed := false
 	for _, r := range k.cfg.Replicas(ctx) {
-		err := k.client().Ask(ctx, http.MethodPost, r.URL+"/pages/"+url.PathEscape(page)+"/resume", nil, nil)
-		refused, answered := errors.AsType[*replicas.StatusError](err)
-		switch {
-		case err == nil:
-			resumed = true
-		case answered && refused.Code == http.StatusNotFound: // it is not suspended there
-		default:
+		here, err := k.client().Resume(ctx, r.URL, page)
+		resumed = resumed || here
+		if err != nil {
 			errs = append(errs, fmt.Errorf("ask a dispatcher: %w", err))
 		}
 	}
