@@ -57,8 +57,23 @@ func (d *Dispatcher) status(ctx context.Context) Status {
 		s = <-answer
 	case <-ctx.Done():
 	}
+	slices.SortFunc(s.Pages, func(a, b PageStatus) int { // here, and not where the engine would wait for it
+		return cmp.Or(
+			cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.Calls+b.Refused, a.Calls+a.Refused),
+			cmp.Compare(a.Page, b.Page), cmp.Compare(a.Class, b.Class),
+		)
+	})
+	s.Pages = s.Pages[:min(listLimit, len(s.Pages))]
 	s.Suspended = d.suspended.list(listLimit)
 	return s
+}
+
+// rank orders pages: those in excess come first.
+func (p PageStatus) rank() int {
+	if p.Since != nil {
+		return 0
+	}
+	return 1
 }
 
 func (e *engine) status() Status {
@@ -84,21 +99,7 @@ func (e *engine) status() Status {
 		}
 		s.Pages = append(s.Pages, p)
 	}
-	slices.SortFunc(s.Pages, func(a, b PageStatus) int {
-		return cmp.Or(
-			cmp.Compare(btoi(b.Since != nil), btoi(a.Since != nil)), cmp.Compare(b.Calls+b.Refused, a.Calls+a.Refused),
-			cmp.Compare(a.Page, b.Page), cmp.Compare(a.Class, b.Class),
-		)
-	})
-	s.Pages = s.Pages[:min(listLimit, len(s.Pages))]
 	return s
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // PagesHandler serves the dispatcher's view of its pages for the admin port:
