@@ -92,7 +92,7 @@ func house() []row {
 		{"loadtest/load", "backoff"},
 		{"loadtest/strategy", "backoff message queue queue/transfer sender"},
 		{"loadtest/fleet", "fakeapi fakeapi/web app chaos dispatch loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
-		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/report loadtest/strategy message queue queue/leftover"},
+		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/proc loadtest/report loadtest/strategy message queue queue/leftover"},
 		{"loadtest/scenario", "fakeapi fakeapi/limit loadtest/fleet loadtest/load loadtest/paired loadtest/report loadtest/trial"},
 		{"cmd/loadtest", "loadtest/fleet loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service term"},
 

@@ -208,12 +208,8 @@ func (d *Demo) lookForLost(ctx context.Context) {
 	}
 }
 
-const (
-	// mostOthers is the share of the processors that other programs may have.
-	mostOthers = 0.25
-	// machineTime is over how long that is measured.
-	machineTime = 5 * time.Second
-)
+// machineTime is over how long the machine is measured.
+const machineTime = 5 * time.Second
 
 // lookAtMachine says so when other programs have most of the processors.
 func (d *Demo) lookAtMachine() {
@@ -234,12 +230,11 @@ func (d *Demo) lookAtMachine() {
 	before := d.processor.Machine
 	first := d.processor.at.IsZero()
 	d.processor.at, d.processor.Machine = now, *m
-	if first || m.All == before.All {
+	if first {
 		return
 	}
-	share := (m.Others - before.Others).Seconds() / (m.All - before.All).Seconds()
 	d.machine = ""
-	if share > mostOthers {
+	if share := m.OthersSince(before); share > proc.MostOthers {
 		d.machine = fmt.Sprintf("Other programs have %.0f %% of this machine's %d processors: what you see is slower than it is.", 100*share, runtime.NumCPU())
 	}
 }

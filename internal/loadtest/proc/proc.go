@@ -90,6 +90,18 @@ type Machine struct {
 	All    time.Duration // had or idle, of all processors together
 }
 
+// MostOthers is the share of the processors that processes besides the run may have
+// had: with more, whose turn it was decides about latencies and costs.
+const MostOthers = 0.25
+
+// OthersSince is that share since before; 0 where no time has passed.
+func (m Machine) OthersSince(before Machine) float64 {
+	if m.All == before.All {
+		return 0
+	}
+	return (m.Others - before.Others).Seconds() / (m.All - before.All).Seconds()
+}
+
 // ReadMachine is nil where the system does not tell, and in virtual time, in
 // which the processors' time says nothing. ours is what the run's own processes
 // have had.

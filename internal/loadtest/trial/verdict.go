@@ -11,6 +11,7 @@ import (
 
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/loadtest/judge"
+	"chatclub/internal/loadtest/proc"
 	"chatclub/internal/loadtest/report"
 )
 
@@ -193,12 +194,8 @@ func (t *trial) whenDrained(groups map[string]judge.Group) {
 	}
 }
 
-// most is the share of the processors that other programs may have had: with
-// more, whose turn it was decides about latencies and costs.
-const most = 0.25
-
-// others is that share while the load lasted; 0 where it is not known, and where
-// the kernel counts other processors than this program's.
+// others is the share of the processors that other programs had while the load
+// lasted; 0 where it is not known, and where the kernel counts other processors than this program's.
 func (t *trial) others() float64 {
 	if t.started.Machine == nil || t.ended.Machine == nil {
 		return 0
@@ -207,7 +204,7 @@ func (t *trial) others() float64 {
 	if passed := all / float64(runtime.NumCPU()); math.Abs(passed/t.measured.Seconds()-1) > .05 {
 		return 0
 	}
-	return (t.ended.Machine.Others - t.started.Machine.Others).Seconds() / all
+	return t.ended.Machine.OthersSince(*t.started.Machine)
 }
 
 // onTime is the share of the load that must be made within a second of when it
@@ -236,8 +233,8 @@ func (t *trial) doubts() (reasons []string) {
 		reasons = append(reasons, fmt.Sprintf("the generator was late: %.1f %% of the load was made within a second of when it was due (%.0f %% at least)", 100*share, 100*onTime))
 	}
 	reasons = append(reasons, t.late...)
-	if share := t.others(); share > most {
-		reasons = append(reasons, fmt.Sprintf("other programs had %.0f %% of the processors (%.0f %% at most)", 100*share, 100*most))
+	if share := t.others(); share > proc.MostOthers {
+		reasons = append(reasons, fmt.Sprintf("other programs had %.0f %% of the processors (%.0f %% at most)", 100*share, 100*proc.MostOthers))
 	}
 	return reasons
 }
