@@ -218,22 +218,29 @@ func (d *Demo) kill(on console.Target) (int, error) {
 	n := d.begin(text+" …", name+" killed", page.ID)
 	return n, d.follow("kill", page.ID, 0, func(ctx context.Context, _ func()) {
 		defer forget()
-		text += d.takenOver(ctx, n, text, page, at, resumed, proofTime)
+		text += d.takenOver(ctx, n, text, handOver{page, at, resumed}, proofTime)
 		d.finish(ctx, n, text, at, before)
 	})
 }
 
-// takenOver waits until another dispatcher sends for the page of one that cannot, and
-// adds that to its receipt. It returns what was added: nothing if there is no page, or
+// handOver is a page whose dispatcher cannot send since at.
+type handOver struct {
+	page    console.Page // none: its ID is empty
+	at      time.Time
+	resumed <-chan string // gets the name of the next one that sends
+}
+
+// takenOver waits until another dispatcher sends for the page, and adds that to the
+// receipt. It returns what was added: nothing if there is no page, or
 // if that takes longer than most.
-func (d *Demo) takenOver(ctx context.Context, n int, text string, page console.Page, at time.Time, resumed <-chan string, most time.Duration) string {
-	if page.ID == "" {
+func (d *Demo) takenOver(ctx context.Context, n int, text string, h handOver, most time.Duration) string {
+	if h.page.ID == "" {
 		return ""
 	}
 	select {
-	case by := <-resumed:
-		d.mark(by+" takes over", page.ID)
-		more := fmt.Sprintf(", %s taken over by %s after %s", page.Name, by, since(at))
+	case by := <-h.resumed:
+		d.mark(by+" takes over", h.page.ID)
+		more := fmt.Sprintf(", %s taken over by %s after %s", h.page.Name, by, since(h.at))
 		d.write(n, text+more+" …", console.Calm, false)
 		return more
 	case <-time.After(most):
@@ -300,7 +307,7 @@ func (d *Demo) hang(on console.Target) (int, error) {
 	err = d.follow("hang", page.ID, hangTime, func(ctx context.Context, over func()) {
 		defer forget()
 		end := time.After(hangTime)
-		text += d.takenOver(ctx, n, text, page, at, resumed, hangTime)
+		text += d.takenOver(ctx, n, text, handOver{page, at, resumed}, hangTime)
 		select {
 		case <-end:
 		case <-ctx.Done():

@@ -87,6 +87,30 @@ func inBubble(t *testing.T, dispatchers int, f func(t *testing.T, r *rig)) {
 	})
 }
 
+// newText returns the n-th text for a page, as it is published, and as the ledger
+// expects it.
+func newText(t *testing.T, top queue.Topology, page string, n int) (queue.Message, ledger.Expected) {
+	t.Helper()
+	out := message.Outbound{
+		ID: fmt.Sprintf("%s/m/%d", page, n), Page: page, To: strconv.Itoa(1_000_000 + n), Class: message.ClassText,
+		Text: "hello", Time: time.Now().UnixMilli(),
+	}
+	body, err := out.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return queue.Message{Queue: top.OutboundOf(page), ID: out.ID, Body: body}, ledger.Expected{ID: out.ID, Recipient: out.To}
+}
+
+// beside runs f until stop is called, which waits for its end.
+func beside(t *testing.T, f func(context.Context)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); f(ctx) }()
+	return func() { cancel(); <-done }
+}
+
 // publish publishes n texts for a page, by way of core's connection.
 func (r *rig) publish(page string, n int) {
 	r.t.Helper()
@@ -94,16 +118,8 @@ func (r *rig) publish(page string, n int) {
 	var msgs []queue.Message
 	for range n {
 		r.n++
-		out := message.Outbound{
-			ID: fmt.Sprintf("%s/m/%d", page, r.n), Page: page, To: strconv.Itoa(1_000_000 + r.n), Class: message.ClassText,
-			Text: "hello", Time: time.Now().UnixMilli(),
-		}
-		body, err := out.Encode()
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		ids = append(ids, ledger.Expected{ID: out.ID, Recipient: out.To})
-		msgs = append(msgs, queue.Message{Queue: r.broker.Topology().OutboundOf(page), ID: out.ID, Body: body})
+		m, id := newText(r.t, r.broker.Topology(), page, r.n)
+		ids, msgs = append(ids, id), append(msgs, m)
 	}
 	r.api.Ledger().Announce(page, ids...)
 	if err := r.divert.Publish(r.t.Context(), msgs...); err != nil {
@@ -270,14 +286,11 @@ func TestArticle(t *testing.T) {
 		if !r.crew.Article() || !slices.Equal(r.crew.Active(), before) {
 			t.Errorf("%v work, want %v, the article's way", r.crew.Active(), before)
 		}
-		gathering, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); r.divert.Gather(gathering, []string{page}) }()
+		stop := beside(t, func(ctx context.Context) { r.divert.Gather(ctx, []string{page}) })
 		start := r.api.Ledger().Totals()
 		r.publish(page, 500)
 		time.Sleep(2 * time.Second)
 		stop()
-		<-done
 		r.divert.Set(false)
 		if err := r.crew.Switch(t.Context(), false); err != nil {
 			t.Fatal(err)
@@ -286,12 +299,9 @@ func TestArticle(t *testing.T) {
 		if calls, refused := theirs.Calls-start.Calls, theirs.Refused-start.Refused; refused < calls {
 			t.Errorf("the article's way: %d refused of %d accepted, want more", refused, calls)
 		}
-		forwarding, stop := context.WithCancel(t.Context())
-		done = make(chan struct{})
-		go func() { defer close(done); r.divert.Forward(forwarding) }()
+		stop = beside(t, r.divert.Forward)
 		ours := r.settle()
 		stop()
-		<-done
 		if refused := ours.Refused - theirs.Refused; refused > 60 {
 			t.Errorf("ours again: %d refused, want hardly any", refused)
 		}

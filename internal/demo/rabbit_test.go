@@ -2,16 +2,13 @@ package demo
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
-	"chatclub/fakeapi/ledger"
 	"chatclub/internal/app"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
@@ -76,15 +73,9 @@ func TestOnRabbitMQ(t *testing.T) {
 		t.Helper()
 		for range count {
 			n++
-			out := message.Outbound{
-				ID: fmt.Sprint(page, "/m/", n), Page: page, To: strconv.Itoa(1_000_000 + n), Class: message.ClassText, Text: "hello", Time: time.Now().UnixMilli(),
-			}
-			body, err := out.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			api.Ledger().Announce(page, ledger.Expected{ID: out.ID, Recipient: out.To})
-			if err := divert.Publish(t.Context(), queue.Message{Queue: top.OutboundOf(page), ID: out.ID, Body: body}); err != nil {
+			m, id := newText(t, top, page, n)
+			api.Ledger().Announce(page, id)
+			if err := divert.Publish(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -104,25 +95,19 @@ func TestOnRabbitMQ(t *testing.T) {
 	if err := crew.Switch(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	moving, stopMoving := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); divert.Gather(moving, []string{page}) }()
+	stopMoving := beside(t, func(ctx context.Context) { divert.Gather(ctx, []string{page}) })
 	publish(100)
 	time.Sleep(time.Second)
 	stopMoving()
-	<-done
 	divert.Set(false)
 	if err := crew.Switch(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	moving, stopMoving = context.WithCancel(t.Context())
-	done = make(chan struct{})
-	go func() { defer close(done); divert.Forward(moving) }()
+	stopMoving = beside(t, divert.Forward)
 	for end := time.Now().Add(time.Minute); api.Ledger().Pending() > 0 && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
 	}
 	stopMoving()
-	<-done
 	if c := api.Ledger().Totals(); c.Pending != 0 || c.Unexpected != 0 {
 		t.Errorf("%d copies are missing, %d unexpected, want none", c.Pending, c.Unexpected)
 	}
