@@ -24,7 +24,7 @@ type live struct {
 
 type injection struct {
 	Inject
-	answer *answer
+	answer *answer      // nil: it hangs
 	left   atomic.Int64 // when Count is set
 }
 

@@ -81,10 +81,14 @@ func (c *call) judge(app *answer) outcome {
 	if why := c.body.validate(); why != nil {
 		return denied(why)
 	}
-	if why := c.judgeRecipient(c.body.recipient()); why != nil {
+	to := c.body.recipient()
+	in := c.inject(to)
+	if why := c.judgeRecipient(to, in); why != nil {
 		return denied(why)
 	}
 	switch {
+	case in != nil:
+		return outcome{cut: true, result: ledger.Failed, hang: time.Duration(in.Hang)}
 	case c.dice.hit(f.Swallow):
 		return outcome{result: ledger.Rejected}
 	case c.dice.hit(f.ResetAfter):
@@ -107,11 +111,15 @@ func orDefault(d Duration, otherwise time.Duration) time.Duration {
 }
 
 // judgeRecipient returns the error answer that the recipient gets, nil if the
-// message can be delivered to it.
-func (c *call) judgeRecipient(to string) *answer {
-	// All four are asked before the first answer is taken, so that a counted
-	// injection is used up by every call that it applies to.
-	answers := [...]*answer{c.api.answers.requested(to), c.inject(to), c.set.badRecipient(c.api.cfg.Seed, c.page.id, to), c.left(to)}
+// message can be delivered to it. in is the injection that applies, nil without
+// any: it was asked before, so that a counted one is used up by every call that
+// it applies to.
+func (c *call) judgeRecipient(to string, in *injection) *answer {
+	var injected *answer
+	if in != nil {
+		injected = in.answer
+	}
+	answers := [...]*answer{c.api.answers.requested(to), injected, c.set.badRecipient(c.api.cfg.Seed, c.page.id, to), c.left(to)}
 	for _, why := range answers {
 		if why != nil {
 			return why
@@ -120,9 +128,8 @@ func (c *call) judgeRecipient(to string) *answer {
 	return c.page.admitRecipient(c.now, c.set, to)
 }
 
-// inject uses up one of the first injection that applies, and returns its
-// answer.
-func (c *call) inject(to string) *answer {
+// inject uses up one of the first injection that applies, and returns it.
+func (c *call) inject(to string) *injection {
 	for _, in := range c.set.injections {
 		if in.Page != "" && in.Page != c.page.id || in.Recipient != "" && in.Recipient != to {
 			continue
@@ -133,7 +140,7 @@ func (c *call) inject(to string) *answer {
 		if in.Count > 0 && in.left.Add(-1) < 0 {
 			continue
 		}
-		return in.answer
+		return in
 	}
 	return nil
 }

@@ -80,13 +80,14 @@ type Faults struct {
 // refusing reports whether new connections are reset now.
 func (f *Faults) refusing(now time.Time) bool { return f.Refuse || now.Before(f.RefuseUntil) }
 
-// Inject answers calls with a code of the catalogue.
+// Inject answers calls with a code of the catalogue, or not at all.
 type Inject struct {
-	Code        Code    `json:"code"`
-	Page        string  `json:"page,omitempty"`      // empty: any
-	Recipient   string  `json:"recipient,omitempty"` // empty: any
-	Probability float64 `json:"probability"`         // 0 stands for 1
-	Count       int     `json:"count,omitempty"`     // how many times; 0: without end
+	Code        Code     `json:"code"`
+	Hang        Duration `json:"hang,omitempty"`      // in place of a code: not accepted, and no answer for so long; then the connection is lost
+	Page        string   `json:"page,omitempty"`      // empty: any
+	Recipient   string   `json:"recipient,omitempty"` // empty: any
+	Probability float64  `json:"probability"`         // 0 stands for 1
+	Count       int      `json:"count,omitempty"`     // how many times; 0: without end
 }
 
 // PageState is how a page stands with the platform.
@@ -184,7 +185,12 @@ func (s Settings) checkAnswers(bad func(field string, err error)) {
 		}
 	}
 	for i, in := range s.Inject {
-		if known[in.Code] == nil {
+		switch {
+		case in.Hang < 0 || time.Duration(in.Hang) > 48*time.Hour:
+			bad(fmt.Sprintf("inject[%d].hang", i), errors.New("must be 0 to 48h"))
+		case in.Hang > 0 && in.Code != "":
+			bad(fmt.Sprintf("inject[%d].hang", i), errors.New("a call that hangs is not answered with a code"))
+		case in.Hang == 0 && known[in.Code] == nil:
 			bad(fmt.Sprintf("inject[%d].code", i), fmt.Errorf("%.20q is unknown", in.Code))
 		}
 		bad(fmt.Sprintf("inject[%d].probability", i), share(in.Probability))

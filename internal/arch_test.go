@@ -33,6 +33,7 @@ func house() []row {
 		{"queue/leftover", "message queue"},
 		{"queue/transfer", "backoff queue"},
 		{"deadletter", "backoff message queue"},
+		{"tracing", "message queue"},
 
 		// What core is made of.
 		{"command", "phrase plaintext"},
@@ -41,19 +42,19 @@ func house() []row {
 
 		// What a dispatcher is made of.
 		{"breaker", ""},
-		{"sender", "message"},
+		{"sender", "message tracing"},
 
 		// The three jobs.
-		{"webhook", "message queue"},
-		{"core", "backoff command fanout message phrase queue queue/transfer rooms"},
-		{"dispatch", "aimd backoff breaker excess message queue queue/transfer sender"},
+		{"webhook", "message queue tracing"},
+		{"core", "backoff command fanout message phrase queue queue/transfer rooms tracing"},
+		{"dispatch", "aimd backoff breaker excess message queue queue/transfer sender tracing"},
 
 		// What core does beside events.
-		{"broadcast", "backoff fanout message plaintext queue rooms"},
+		{"broadcast", "backoff fanout message plaintext queue rooms tracing"},
 		{"operator", "broadcast plaintext rooms"},
 
 		// The wiring, once.
-		{"app", "broadcast core dispatch message operator phrase queue queue/rabbit rooms sender service webhook"},
+		{"app", "broadcast core dispatch message operator phrase queue queue/rabbit rooms sender service tracing webhook"},
 		{"cmd/core", "app service"},
 		{"cmd/dispatcher", "app service"},
 		{"cmd/webhook", "app service"},
@@ -74,7 +75,7 @@ func house() []row {
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
 		{"cmd/chatclub", "fakeapi/... app console demo message queue queue/leftover queue/memory queue/rabbit replicas rooms service term"},
-		{"cmd/chatclubctl", "app deadletter dispatch message operator queue/rabbit replicas service"},
+		{"cmd/chatclubctl", "app console deadletter dispatch message operator queue queue/rabbit replicas service term"},
 
 		// What shows it all: beside a deployment, and in the demonstration, which
 		// runs the article's way too.
@@ -86,15 +87,21 @@ func house() []row {
 		{"chaos", "backoff queue"},
 		{"loadtest/flow", ""},
 		{"loadtest/paired", ""},
+		{"loadtest/situation", ""},
 		{"loadtest/proc", ""},
 		{"loadtest/report", "palette"},
 		{"loadtest/judge", "fakeapi/ledger"},
 		{"loadtest/load", "backoff"},
+		{"loadtest/peer", "loadtest/proc rooms/roomstest"},
 		{"loadtest/strategy", "backoff message queue queue/transfer sender"},
-		{"loadtest/fleet", "fakeapi fakeapi/web app chaos dispatch loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
+		{"loadtest/fleet", "fakeapi fakeapi/web app chaos dispatch loadtest/peer loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
 		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/proc loadtest/report loadtest/strategy message queue queue/leftover"},
-		{"loadtest/scenario", "fakeapi fakeapi/limit loadtest/fleet loadtest/load loadtest/paired loadtest/report loadtest/trial"},
-		{"cmd/loadtest", "loadtest/fleet loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service term"},
+		{"loadtest/scenario", "fakeapi fakeapi/limit loadtest/fleet loadtest/load loadtest/paired loadtest/report loadtest/situation loadtest/trial queue"},
+		{"loadtest/faults", "fakeapi/ledger"},
+		{"loadtest/faults/link", ""},
+		{"loadtest/faults/cluster", "loadtest/faults/link"},
+		{"loadtest/faults/deployment", "fakeapi/ledger deadletter loadtest/faults loadtest/faults/cluster loadtest/faults/link loadtest/judge loadtest/proc queue queue/rabbit rooms/roomstest tools/stall"},
+		{"cmd/loadtest", "loadtest/faults loadtest/faults/cluster loadtest/faults/deployment loadtest/fleet loadtest/peer loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service term"},
 
 		// For tests, and tools.
 		{"app/doctest", ""},
@@ -104,7 +111,9 @@ func house() []row {
 		{"queue/queuetest", "message queue"},
 		{"queue/rabbit/rabbittest", "queue"},
 		{"rooms/roomstest", ""},
+		{"tracing/tracingtest", "queue tracing"},
 		{"tools/probe", ""},
+		{"tools/queries", ""},
 		{"tools/stall", ""},
 		{"tools/withservers", "queue/rabbit/rabbittest rooms/roomstest tools/stall"},
 	}
@@ -141,6 +150,15 @@ func libraries() []library {
 		{"github.com/HdrHistogram/hdrhistogram-go", "fakeapi/ledger loadtest/...", ""},
 		{"gonum.org/v1/plot", "loadtest/report", ""},
 		{"golang.org/x/image", "loadtest/report", ""},
+		{"go.opentelemetry.io/otel", "tracing", ""},
+		{"go.opentelemetry.io/otel/exporters/otlp/otlptrace", "tracing", ""},
+		{"go.opentelemetry.io/otel/sdk", "tracing", ""},
+		{"go.opentelemetry.io/otel/trace", "tracing", ""},
+		{"go.opentelemetry.io/proto/otlp", "tracing/...", ""},
+		{"google.golang.org/protobuf", "tracing/...", ""},
+		// The links that are made to fail, and the log that they would write.
+		{"github.com/Shopify/toxiproxy/v2", "loadtest/faults/link", ""},
+		{"github.com/rs/zerolog", "loadtest/faults/link", ""},
 		// For comparison only: no program that is deployed knows Redis.
 		{"github.com/redis/go-redis/v9", "loadtest/strategy", ""},
 
@@ -149,8 +167,10 @@ func libraries() []library {
 		{"github.com/chromedp/chromedp", "", "browsertest loadtest/report"},
 		{"github.com/google/go-cmp", "queue/queuetest", "..."},
 		{"github.com/moby/moby/api", "queue/rabbit/rabbittest", ""},
-		{"github.com/prometheus/client_model", "", "..."},
+		{"github.com/prometheus/client_model", "cmd/chatclubctl", "..."},
+		{"github.com/prometheus/common", "cmd/chatclubctl", ""},
 		{"github.com/testcontainers/testcontainers-go", "queue/rabbit/rabbittest", ""},
+		{"go.yaml.in/yaml/v3", "", "app"},
 		{"go.uber.org/goleak", "queue/rabbit/rabbittest", "..."},
 		{"pgregory.net/rapid", "", "..."},
 	}

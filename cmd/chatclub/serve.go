@@ -51,6 +51,7 @@ type system struct {
 	line      *term.Line // at the bottom of stdout
 	firstPage int
 	log       *slog.Logger
+	level     *service.LogLevel // of log
 	reg       *prometheus.Registry
 	broker    app.BrokerSettings
 	tour      bool           // is played
@@ -64,11 +65,13 @@ type system struct {
 
 func newSystem(s settings, stdout, stderr io.Writer) *system {
 	line := term.NewLine(stdout)
+	log, level := service.NewLogger(service.LogSettings{Level: s.LogLevel}, line.Above(stderr))
 	return &system{
 		settings: s, stdout: line.Above(stdout), line: line,
 		firstPage: users.FreshPage(time.Now()),
 		broker:    app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.queues()},
-		log:       service.NewLogger(service.LogSettings{Level: s.LogLevel}, line.Above(stderr)),
+		log:       log,
+		level:     level,
 		reg:       service.NewRegistry(),
 	}
 }
@@ -252,7 +255,7 @@ func (s *system) options(name string) app.Options {
 // programSettings are those of every program. None has an admin server, because
 // the system has one for all.
 func (s *system) programSettings() app.ProgramSettings {
-	return app.ProgramSettings{Broker: s.broker}
+	return app.ProgramSettings{Broker: s.broker, Trace: s.Trace}
 }
 
 // run adds a program that was wired to those that run.
@@ -392,7 +395,7 @@ func (s *system) admin(ctx context.Context, core *app.Program) (*service.Admin, 
 		return nil, err
 	}
 	admin := service.NewAdmin(service.AdminConfig{
-		Addr: s.AdminAddr, Listener: ln, Registry: s.reg, Token: s.AdminToken, Log: s.log, Ready: s.isReady,
+		Addr: s.AdminAddr, Listener: ln, Registry: s.reg, Token: s.AdminToken, Log: s.log, LogLevel: s.level, Ready: s.isReady,
 	})
 	core.MountPages(admin)
 	s.crew.Mount(admin, admin.Addr())

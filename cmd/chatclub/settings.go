@@ -33,6 +33,7 @@ type settings struct {
 	SettleTimeout   time.Duration  `env:"SETTLE_TIMEOUT" envDefault:"30s" doc:"How long no copy may arrive, once the users fell silent, before the rest is given up."`
 	LedgerKeep      time.Duration  `env:"LEDGER_KEEP" envDefault:"1h" doc:"How long the ledger remembers ids that were accepted; 0s: for ever. One that comes again later is unexpected."`
 	LogLevel        slog.Level     `env:"LOG_LEVEL" envDefault:"warn" doc:"Least level that is logged."`
+	Trace           app.TraceSettings
 }
 
 // capacity is how many a room takes. Users fill one room before the next, so that

@@ -40,7 +40,7 @@ const watchEvery = time.Second
 
 // serve serves the page until ctx ends.
 func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) error {
-	log := service.NewLogger(s.LogSettings, stderr)
+	log, _ := service.NewLogger(s.LogSettings, stderr)
 	dispatchers := &replicas.Resolver{Addresses: s.Dispatcher}
 	found := func(ctx context.Context) (list []console.Replica) {
 		for _, r := range dispatchers.Replicas(ctx) {

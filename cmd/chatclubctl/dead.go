@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"chatclub/internal/app"
 	"chatclub/internal/deadletter"
 	"chatclub/internal/message"
-	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/service"
 )
 
@@ -72,8 +70,7 @@ func (c *deadCall) open(args []string, faults func() []error) (q deadletter.Queu
 	if wrong := append(c.readFilter(), faults()...); len(wrong) > 0 {
 		return q, nil, &service.SettingsError{Faults: wrong}
 	}
-	log := service.NewLogger(service.LogSettings{Level: slog.LevelWarn}, c.stderr)
-	b, err := rabbit.Open(rabbit.Config{URLs: s.URLs(), Topology: s.Topology(), Name: "chatclubctl", Log: log, Passive: true})
+	b, err := c.openBroker(s.BrokerSettings)
 	if err != nil {
 		return q, nil, err
 	}
@@ -100,7 +97,7 @@ func (c *deadCall) readFilter() (faults []error) {
 func (t tool) deadList(ctx context.Context, _ string, args []string) (err error) {
 	c := t.newDeadCall("dead list")
 	c.withFilter()
-	limit := c.flags.Int("limit", 100, "letters shown, the oldest first; all are counted. 0: all")
+	limit := c.flags.Int("limit", 100, "letters shown, the oldest first; all are counted. 0: all, as they are on the queue")
 	q, end, err := c.open(args, func() []error { return notNegative(*limit) })
 	if err != nil {
 		return err
@@ -110,20 +107,27 @@ func (t tool) deadList(ctx context.Context, _ string, args []string) (err error)
 	if !c.json {
 		fmt.Fprintln(table, "DEAD SINCE\tREASON\tPAGE\tRECIPIENT\tCALLS\tCODES\tID")
 	}
-	shown := 0
-	counts, err := q.List(ctx, c.filter, func(l deadletter.Letter) error {
-		if shown++; *limit > 0 && shown > *limit {
-			return nil
-		}
+	show := func(l deadletter.Letter) error {
 		if c.json {
 			return json.NewEncoder(c.stdout).Encode(l)
 		}
 		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", since(l.Time), printable(string(l.Reason)), printable(l.Page),
 			printable(l.Recipient), l.Attempts, printable(codes(l)), printable(l.ID))
 		return err
-	})
+	}
+	first := oldest{most: *limit}
+	each := show
+	if *limit > 0 {
+		each = first.add
+	}
+	counts, err := q.List(ctx, c.filter, each)
 	if err != nil {
 		return err
+	}
+	for _, l := range first.letters {
+		if err := show(l); err != nil {
+			return err
+		}
 	}
 	if c.json {
 		return json.NewEncoder(c.stdout).Encode(map[string]any{"total": counts.Total(), "reasons": counts})
@@ -132,8 +136,29 @@ func (t tool) deadList(ctx context.Context, _ string, args []string) (err error)
 		return err
 	}
 	fmt.Fprintf(c.stdout, "\n%s\n", sum(counts))
-	if *limit > 0 && shown > *limit {
+	if *limit > 0 && counts.Total() > *limit {
 		fmt.Fprintf(c.stdout, "The oldest %d are shown; -limit 0 shows all.\n", *limit)
+	}
+	return nil
+}
+
+// oldest are those letters of many that died first, in order. One without a time is
+// where it was on the queue. A queue is in order by itself, unless a tool was killed
+// that held a part of it.
+type oldest struct {
+	most    int
+	letters []deadletter.Letter
+}
+
+// add takes a letter in if it is among the oldest so far.
+func (o *oldest) add(l deadletter.Letter) error {
+	i := len(o.letters)
+	for i > 0 && !l.Time.IsZero() && l.Time.Before(o.letters[i-1].Time) {
+		i--
+	}
+	if i < o.most {
+		o.letters = slices.Insert(o.letters, i, l)
+		o.letters = o.letters[:min(len(o.letters), o.most)]
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Command chatclubctl is the operator's tool: it lists dead letters, sends them
-// again or removes them, and shows, pauses and resumes pages on all replicas.
+// Command chatclubctl is the operator's tool: it shows what all replicas do, finds
+// a message, works on dead letters and broadcasts, and pauses and resumes pages.
 // `chatclubctl -h` lists its commands, and each command its flags and settings
 // with -h.
 package main
@@ -40,6 +40,8 @@ type command struct {
 // commands has all, in the order of the help.
 func commands() []command {
 	return []command{
+		{"top", "", "show what all replicas do, and what waits, every second", tool.top},
+		{"trace", "ID", "say where a message and its copies are", tool.trace},
 		{"dead list", "", "list dead letters, and count them by reason", tool.deadList},
 		{"dead show", "ID", "show the dead letters of an id", tool.deadShow},
 		{"dead replay", "", "send dead letters again", tool.deadReplay},
@@ -47,6 +49,10 @@ func commands() []command {
 		{"pages list", "", "list pages: who owns them, and what keeps them back", tool.pagesList},
 		{"pages pause", "PAGE", "make no more copies and answers for a page", tool.pagesPause},
 		{"pages resume", "PAGE", "resume a page in core and on every dispatcher", tool.pagesResume},
+		{"broadcast start", "PAGE", "send a text to the rooms of a page", tool.broadcastStart},
+		{"broadcast list", "", "list broadcasts, and how far each is", tool.broadcastList},
+		{"broadcast show", "ID", "show one with its text", tool.broadcastShow},
+		{"broadcast stop", "ID", "stop one", tool.broadcastStop},
 	}
 }
 
@@ -61,12 +67,15 @@ func (t tool) run(ctx context.Context, args []string) error {
 		fmt.Fprintln(t.stdout, service.Version("chatclubctl"))
 		return service.ErrPrinted
 	}
-	words := strings.Join(args[:min(2, len(args))], " ")
-	i := slices.IndexFunc(commands(), func(c command) bool { return c.words == words })
+	i := slices.IndexFunc(commands(), func(c command) bool {
+		words := strings.Fields(c.words)
+		return len(args) >= len(words) && slices.Equal(args[:len(words)], words)
+	})
 	if i < 0 {
-		return usage("unknown command %.40q", words)
+		return usage("unknown command %.40q", strings.Join(args[:min(2, len(args))], " "))
 	}
-	c, flags, operand := commands()[i], args[2:], ""
+	c, operand := commands()[i], ""
+	flags := args[len(strings.Fields(c.words)):]
 	if c.operand != "" && (len(flags) == 0 || !asksHelp(flags[0])) {
 		if len(flags) == 0 || strings.HasPrefix(flags[0], "-") {
 			return usage("%s: %s must follow", c.words, c.operand)

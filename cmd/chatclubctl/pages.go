@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -23,9 +22,7 @@ import (
 
 // pagesSettings are those of `chatclubctl pages`.
 type pagesSettings struct {
-	Dispatchers []string       `env:"DISPATCHERS" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its addresses."`
-	Core        []string       `env:"CORE" doc:"Admin addresses of the cores, likewise. They share a database, so one that answers is enough."`
-	AdminToken  service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports; empty: none."`
+	adminSettings
 }
 
 // About says what the program does.
@@ -34,23 +31,8 @@ func (pagesSettings) About() string {
 		"core which are paused."
 }
 
-// Validate names every fault.
-func (s pagesSettings) Validate() error {
-	var errs []error
-	for name, addresses := range map[string][]string{"DISPATCHERS": s.Dispatchers, "CORE": s.Core} {
-		for _, a := range addresses {
-			errs = append(errs, service.CheckHTTPURL(name, a))
-		}
-	}
-	return errors.Join(append(errs, service.CheckToken("ADMIN_TOKEN", s.AdminToken))...)
-}
-
-const (
-	// askTimeout bounds one request.
-	askTimeout = 10 * time.Second
-	// pagesAtATime is the most that core lists at once.
-	pagesAtATime = 1000
-)
+// pagesAtATime is the most that core lists at once.
+const pagesAtATime = 1000
 
 // pageView is a page as all replicas see it.
 type pageView struct {
@@ -72,14 +54,8 @@ type suspendedPage struct {
 	dispatch.SuspendedPage
 }
 
-// fleet asks all replicas.
-type fleet struct {
-	client            replicas.Client
-	dispatchers, core []replicas.Replica
-}
-
-// openFleet reads flags and settings, and finds the replicas.
-func (t tool) openFleet(ctx context.Context, flags *flag.FlagSet, args []string) (*fleet, error) {
+// openPages reads flags and settings, and finds the replicas.
+func (t tool) openPages(ctx context.Context, flags *flag.FlagSet, args []string) (*fleet, error) {
 	s, err := service.LoadFlags[pagesSettings](flags, args, t.environ, t.stdout)
 	if err != nil {
 		return nil, err
@@ -87,38 +63,7 @@ func (t tool) openFleet(ctx context.Context, flags *flag.FlagSet, args []string)
 	if len(s.Dispatchers)+len(s.Core) == 0 {
 		return nil, &service.SettingsError{Faults: []error{errors.New("DISPATCHERS or CORE must be set")}}
 	}
-	find := func(addresses []string) []replicas.Replica {
-		r := replicas.Resolver{Addresses: addresses}
-		return r.Replicas(ctx)
-	}
-	return &fleet{
-		client:      replicas.Client{HTTP: &http.Client{Timeout: askTimeout}, Token: s.AdminToken.Reveal()},
-		dispatchers: find(s.Dispatchers), core: find(s.Core),
-	}, nil
-}
-
-// askCore asks the cores in turn until one answers.
-func (f *fleet) askCore(ctx context.Context, method, path string, body, answer any) error {
-	var errs []error
-	for _, r := range f.core {
-		err := f.client.Ask(ctx, method, r.URL+path, body, answer)
-		if _, answered := errors.AsType[*replicas.StatusError](err); err == nil || answered {
-			return err
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// eachDispatcher asks all dispatchers at once, and returns their errors.
-func (f *fleet) eachDispatcher(ask func(i int, r replicas.Replica) error) error {
-	errs := make([]error, len(f.dispatchers))
-	var asking sync.WaitGroup
-	for i, r := range f.dispatchers {
-		asking.Go(func() { errs[i] = ask(i, r) })
-	}
-	asking.Wait()
-	return errors.Join(errs...)
+	return s.fleet(ctx), nil
 }
 
 // pages merges what all replicas know, those first that something keeps back. What
@@ -211,7 +156,7 @@ func (v pageView) state() string {
 func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 	flags := flag.NewFlagSet("chatclubctl pages list", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print JSON, for programs")
-	f, err := t.openFleet(ctx, flags, args)
+	f, err := t.openPages(ctx, flags, args)
 	if err != nil {
 		return err
 	}
@@ -247,7 +192,7 @@ func (t tool) pagesPause(ctx context.Context, page string, args []string) error 
 	flags := flag.NewFlagSet("chatclubctl pages pause PAGE", flag.ContinueOnError)
 	length := flags.Duration("for", 0, "how long, such as 1h; 0: until it is resumed")
 	reason := flags.String("reason", "", "`WORDS` that pages list shows")
-	f, err := t.openFleet(ctx, flags, args)
+	f, err := t.openPages(ctx, flags, args)
 	if err != nil {
 		return err
 	}
@@ -267,7 +212,7 @@ func (t tool) pagesPause(ctx context.Context, page string, args []string) error 
 
 // pagesResume asks everybody, whoever fails: what can be resumed is.
 func (t tool) pagesResume(ctx context.Context, page string, args []string) error {
-	f, err := t.openFleet(ctx, flag.NewFlagSet("chatclubctl pages resume PAGE", flag.ContinueOnError), args)
+	f, err := t.openPages(ctx, flag.NewFlagSet("chatclubctl pages resume PAGE", flag.ContinueOnError), args)
 	if err != nil {
 		return err
 	}

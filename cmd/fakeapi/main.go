@@ -24,7 +24,8 @@ func start(ctx context.Context, args []string, environ map[string]string, stdout
 	}
 	again, stop := service.SecondSignal(ctx)
 	defer stop()
-	p := program{settings: s, registry: service.NewRegistry(), log: service.NewLogger(s.Log, stderr).With("program", "fakeapi"), stdout: stdout}
+	log, level := service.NewLogger(s.Log, stderr)
+	p := program{settings: s, registry: service.NewRegistry(), log: log.With("program", "fakeapi"), level: level, stdout: stdout}
 	service.LogStart(ctx, p.log, s)
 	return p.run(ctx, again)
 }

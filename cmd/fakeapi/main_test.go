@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -138,7 +139,7 @@ func play(t *testing.T, wrong string, stopped bool, more map[string]string) (str
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	p := program{settings: s, registry: service.NewRegistry(), log: service.NewLogger(s.Log, io.Discard), stdout: &out}
+	p := program{settings: s, registry: service.NewRegistry(), log: slog.New(slog.DiscardHandler), stdout: &out}
 	p.bound = func(httpAddr, _ string) {
 		r.base = "http://" + httpAddr
 		close(r.bound)
@@ -203,7 +204,7 @@ func TestServes(t *testing.T) {
 	}
 	type addrs struct{ http, admin string }
 	bound := make(chan addrs, 1)
-	p := program{settings: s, registry: service.NewRegistry(), log: service.NewLogger(s.Log, io.Discard), stdout: io.Discard}
+	p := program{settings: s, registry: service.NewRegistry(), log: slog.New(slog.DiscardHandler), stdout: io.Discard}
 	p.bound = func(httpAddr, adminAddr string) { bound <- addrs{httpAddr, adminAddr} }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -26,6 +26,7 @@ type program struct {
 	settings settings
 	registry *prometheus.Registry
 	log      *slog.Logger
+	level    *service.LogLevel // of log; nil: it cannot be changed
 	stdout   io.Writer
 	bound    func(httpAddr, adminAddr string) // called once both listen; may be nil
 }
@@ -50,7 +51,7 @@ func (p program) run(ctx, again context.Context) error {
 		}
 	}
 	admin := service.NewAdmin(service.AdminConfig{
-		Addr: s.Admin.Addr, Registry: p.registry, Token: s.Admin.Token, PProf: s.Admin.PProf, Log: p.log,
+		Addr: s.Admin.Addr, Registry: p.registry, Token: s.Admin.Token, PProf: s.Admin.PProf, Log: p.log, LogLevel: p.level,
 		Ready: func(context.Context) error { return nil }, // it depends on nothing
 	})
 	if err := admin.Listen(); err != nil {

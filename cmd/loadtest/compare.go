@@ -80,7 +80,7 @@ func runAll(ctx context.Context, args []string, s streams, command string, all [
 		if err := p.prepare(ctx); err != nil {
 			return 0, err
 		}
-		for _, note := range p.leftOut {
+		for _, note := range slices.Concat(p.ranOn, p.leftOut) {
 			fmt.Fprintln(s.err, note)
 		}
 	}
@@ -103,8 +103,8 @@ func runAll(ctx context.Context, args []string, s streams, command string, all [
 	return code, errors.Join(faults...)
 }
 
-// run runs every strategy and part. After each strategy the report is saved, so
-// that what ran is there whatever ends the program.
+// run runs every strategy and part, as often as it is to. After each turn the
+// report is saved, so that what ran is there whatever ends the program.
 func (p *parsed) run(ctx context.Context, r *report.Report, progress *progress, s streams) *report.Report {
 	if p.broker == memoryBroker && p.target == "" {
 		r.Notes = append(r.Notes, "CPU is of one process with dispatchers, broker, fake and load generator in it")
@@ -112,48 +112,84 @@ func (p *parsed) run(ctx context.Context, r *report.Report, progress *progress, 
 	if p.common.Drain == 0 {
 		r.Notes = append(r.Notes, "where messages were left on the queues, operations and CPU have what these have cost so far in them")
 	}
-	r.Notes = append(r.Notes, p.leftOut...)
-	all := 0
-	for _, info := range p.list {
-		all += len(p.parts(info))
-	}
-	for _, info := range p.list {
-		if info.Caveat != "" {
+	r.Notes = append(append(r.Notes, p.ranOn...), p.leftOut...)
+	t := newTurns(p.list, p.runs)
+	for i := range t.all() {
+		info := p.list[i]
+		if len(t.of[i]) == 0 && info.Caveat != "" {
 			r.Notes = append(r.Notes, info.Caveat)
 		}
-		runs := p.strategy(ctx, info, progress, s)
+		x := p.round(len(t.of[i]))
+		t.add(i, x.seed, p.strategy(ctx, info, x, progress, s))
 		if p.version != "" {
 			r.Versions.Broker = p.version
 		}
-		r.Runs = append(r.Runs, runs...)
-		if info.Name == scenario.Own && len(runs) == len(p.set.Parts) && !slices.ContainsFunc(runs, failed) {
-			r.Expectations = append(r.Expectations, p.set.Expect(runs)...)
-		}
-		r.Unfinished = ""
-		if len(r.Runs) < all {
-			r.Unfinished = fmt.Sprintf("%d of %d runs have ended so far", len(r.Runs), all)
-		}
+		p.enter(r, t)
 		if ctx.Err() != nil {
 			break
 		}
-		if len(r.Runs) < all {
+		if r.Unfinished != "" {
 			if err := p.save(r); err != nil {
 				fmt.Fprintln(progress.rows, "not saved:", service.OneLine(err)) // it is tried again in the end
 			}
 		}
 	}
 	if r.Unfinished != "" && ctx.Err() != nil {
-		r.Unfinished = fmt.Sprintf("stopped after %d of %d runs", len(r.Runs), all)
+		r.Unfinished = "stopped after " + strings.TrimSuffix(r.Unfinished, " have ended so far")
 	}
 	return r
+}
+
+// round is the load of all strategies in a round.
+type round struct {
+	seed uint64
+	set  scenario.Set
+	err  error // why there is no set; then set is the first round's
+}
+
+// round returns the n-th, from 0: that with the n-th next seed.
+func (p *parsed) round(n int) round {
+	if n == 0 {
+		return round{p.common.Seed, p.set, nil}
+	}
+	first := p.common.Seed
+	defer func() { p.common.Seed = first }()
+	p.common.Seed += uint64(n) //nolint:gosec // rounds, from 0
+	set, err := p.build()
+	if err != nil {
+		set = p.set
+	}
+	return round{p.common.Seed, set, err}
+}
+
+// enter writes what the turns came to so far into the report.
+func (p *parsed) enter(r *report.Report, t *turns) {
+	r.Runs, r.Expectations = nil, nil
+	for i, info := range p.list {
+		runs := t.fold(i)
+		r.Runs = append(r.Runs, runs...)
+		if info.Name == scenario.Own && len(runs) == len(p.set.Parts) && !slices.ContainsFunc(runs, failed) {
+			r.Expectations = append(r.Expectations, p.set.Expect(runs)...)
+		}
+	}
+	ended, all := 0, 0
+	for i, info := range p.list {
+		ended, all = ended+t.ended(i), all+p.runs*len(p.parts(info))
+	}
+	r.Unfinished = ""
+	if ended < all && (p.runs == 1 || t.left()) { // what was disturbed too often, or failed, says so itself
+		r.Unfinished = fmt.Sprintf("%d of %d runs have ended so far", ended, all)
+	}
 }
 
 func failed(run report.Run) bool { return run.Status == report.Failed }
 
 // parts are the runs of a strategy: what others are measured against runs with
 // this project's alone.
-func (p *parsed) parts(info strategy.Info) (list []scenario.Part) {
-	for _, part := range p.set.Parts {
+func (p *parsed) parts(info strategy.Info) []scenario.Part { return partsOf(p.set, info) }
+
+func partsOf(set scenario.Set, info strategy.Info) (list []scenario.Part) {
+	for _, part := range set.Parts {
 		if !part.Baseline || info.Name == scenario.Own {
 			list = append(list, part)
 		}
@@ -161,21 +197,26 @@ func (p *parsed) parts(info strategy.Info) (list []scenario.Part) {
 	return list
 }
 
-// strategy runs each part with one strategy, until one fails or ctx ends.
-func (p *parsed) strategy(ctx context.Context, info strategy.Info, progress *progress, s streams) (runs []report.Run) {
+// strategy runs each part of a round with one strategy, until one fails or ctx
+// ends.
+func (p *parsed) strategy(ctx context.Context, info strategy.Info, x round, progress *progress, s streams) (runs []report.Run) {
 	log := slog.New(slog.DiscardHandler)
 	if p.verbose {
 		log = slog.New(slog.NewTextHandler(progress.line.Above(s.err), nil))
 	}
-	for _, part := range p.parts(info) {
+	for _, part := range partsOf(x.set, info) {
 		which := cmp.Or(part.Strategy, info.Name)
 		name := strings.TrimSuffix(which+", "+part.Label, ", ")
 		progress.begin(name, part.Plan)
-		run, err := trial.Run(ctx, trial.Config{
-			Plan: part.Plan, Open: p.open, Strategy: which, Via: p.common.Via, Secret: p.secret, Seed: p.common.Seed,
-			RedisURL: p.redis, Topology: p.topology(), Log: log, Progress: progress.show,
-			Running: p.target != "", Pages: p.ids,
-		})
+		var run report.Run
+		err := x.err
+		if err == nil {
+			run, err = trial.Run(ctx, trial.Config{
+				Plan: part.Plan, Open: p.open, Strategy: which, Via: p.common.Via, Secret: p.secret, Seed: x.seed,
+				RedisURL: p.redis, Topology: p.topology(), Log: log, Progress: progress.show,
+				Running: p.target != "", Pages: p.ids,
+			})
+		}
 		run.Baseline = part.Baseline
 		if part.Label != "" {
 			run.Label = name
@@ -196,6 +237,9 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, progress *pro
 func (p *parsed) open(ctx context.Context, cfg fleet.Config) (fleet.Fleet, error) {
 	if p.target != "" {
 		return &fleet.Remote{Target: p.target, Ledger: p.ledger}, nil
+	}
+	if other, ok := p.peer(cfg.Options.Strategy); ok {
+		return p.openPeer(ctx, cfg, other)
 	}
 	if p.broker == memoryBroker {
 		return fleet.OpenLocal(ctx, cfg)
@@ -236,6 +280,7 @@ func (p *parsed) prepare(ctx context.Context) error {
 		return usageError{fmt.Errorf("%s: %w", p.scenario.Name, err)}
 	}
 	p.leaveOut(ctx)
+	p.preparePeers(ctx)
 	return nil
 }
 
@@ -260,7 +305,7 @@ func (p *parsed) leaveOut(ctx context.Context) {
 
 // parameters are the scenario's flags, as they were.
 func (p *parsed) parameters() []report.Parameter {
-	hidden := []string{"json", "out", "quiet", "verbose", "secret", "broker", "redis", "target", "ledger", "pages-file", "prefix", "strategies"}
+	hidden := []string{"json", "out", "quiet", "verbose", "secret", "broker", "redis", "target", "ledger", "pages-file", "prefix", "strategies", "peers", "postgres"}
 	var list []report.Parameter
 	p.flags.VisitAll(func(f *flag.Flag) {
 		if !slices.Contains(hidden, f.Name) {

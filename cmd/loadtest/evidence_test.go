@@ -1,99 +1,314 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"chatclub/internal/loadtest/report"
 )
 
-// evidence runs docs/evidence/make.sh with a Go command that builds a program
-// which notes what it was told, and ends with an exit code for the scenario given.
-func evidence(t *testing.T, scenario string, ends int, folders ...string) (code int, told []string, said string) {
+// Each row is a command that the program takes, has a folder of its own, and all
+// take three hours at most.
+func TestEvidenceRowsAreCommands(t *testing.T) {
+	t.Chdir("../..") // where the peers are found
+	var all time.Duration
+	seen := make(map[string]bool)
+	for _, r := range evidenceRows() {
+		if seen[r.folder] {
+			t.Errorf("folder %s is there twice", r.folder)
+		}
+		seen[r.folder] = true
+		takes, err := r.takes()
+		if err != nil {
+			t.Errorf("%s: %v", r.folder, err)
+		}
+		all += takes
+	}
+	if all < 2*time.Hour || all > 3*time.Hour {
+		t.Errorf("all rows take %v, want two to three hours", all)
+	}
+}
+
+// Where people wait, the platform's own latency is what is measured first.
+func TestEvidenceIsAtThePlatformsLatency(t *testing.T) {
+	t.Chdir("../..") // where the peers are found
+	for _, r := range evidenceRows() {
+		p, err := r.parsed("amqp://guest@127.0.0.1/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "lognormal:700ms,1.9s"
+		switch {
+		case strings.HasSuffix(r.folder, "-40ms"):
+			want = "lognormal:40ms,150ms"
+		case p.scenario.Name == "ceiling":
+			want = "none" // what a message costs
+		}
+		if p.common.Latency != want {
+			t.Errorf("%s runs at %s, want %s", r.folder, p.common.Latency, want)
+		}
+	}
+}
+
+// measured is a folder for evidence, and what is run for it: a report of a
+// revision for each row, or an exit code.
+type measured struct {
+	evidence
+	ran      []string
+	out, err bytes.Buffer
+}
+
+func newMeasured(t *testing.T, broker string, ends map[string]int, folders ...string) *measured {
 	t.Helper()
-	dir := t.TempDir()
-	log := filepath.Join(dir, "log")
-	program := "#!/bin/bash\necho \"$@\" >> " + log + "\n[ \"$2\" != \"" + scenario + "\" ] || exit " + strconv.Itoa(ends) + "\n"
-	stub := "#!/bin/bash\n[ \"$1\" = build ] || exit 1\necho \"$@\" >> " + log + "\nwhile [ \"$1\" != -o ]; do shift; done\ncat > \"$2\" <<'END'\n" + program + "END\nchmod +x \"$2\"\n"
-	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(stub), 0o700); err != nil {
-		t.Fatal(err)
+	root := t.TempDir()
+	m := &measured{}
+	m.evidence = evidence{dir: filepath.Join(root, "docs", "evidence"), broker: broker, s: streams{nil, &m.out, &m.err}}
+	m.stands = func(_ context.Context, revision string) error {
+		if revision != "now" {
+			return errors.New("it is old")
+		}
+		return nil
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", append([]string{"../../docs/evidence/make.sh"}, folders...)...)
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "AMQP_URL=")
-	out, err := cmd.CombinedOutput()
-	if err != nil && cmd.ProcessState == nil {
-		t.Fatal(err)
+	m.measure = func(_ context.Context, args []string) (int, error) {
+		dir := args[len(args)-1]
+		folder := filepath.Base(dir)
+		m.ran = append(m.ran, folder)
+		r := &report.Report{
+			Scenario: args[1], Command: "go run ./cmd/loadtest " + strings.Join(args, " "), Versions: report.Versions{Chatclub: "now"},
+			Runs: []report.Run{{Figures: report.Figures{Strategy: report.Own, Lost: new(int64(0))}, Series: []report.Series{{Name: "page 1", StepMS: 1000, Sent: []int64{1}}}}},
+		}
+		if ends[folder] == exitNoVerdict {
+			r.Runs[0].Status, r.Runs[0].Reason = report.Inconclusive, "a busy machine"
+		}
+		return ends[folder], report.Save(dir, r)
 	}
-	raw, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatalf("nothing was run: %v; the script said %s", err, out)
+	for _, r := range evidenceRows() {
+		if slices.Contains(folders, r.folder) {
+			m.rows = append(m.rows, r)
+		}
 	}
-	return cmd.ProcessState.ExitCode(), strings.Split(strings.TrimSpace(string(raw)), "\n"), string(out)
+	for _, file := range []string{filepath.Join(root, "README.md"), filepath.Join(m.dir, "README.md")} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("# Evidence\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
 }
 
 // Whatever does not end as expected is told in the exit code, after all others
-// ran; so is a folder that needs a broker where none is named. One without a
-// verdict is told.
+// ran; so is a folder that needs a broker where there is none.
 func TestEvidenceTellsWhatWentWrong(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		scenario string
-		ends     int
-		folders  []string
-		code     int
-		ran      []string
-		last     string
+		ends    map[string]int
+		folders []string
+		code    int
+		ran     string
+		said    string
 	}{
-		{"", 0, []string{"saturate", "zipf"}, 0, []string{"compare saturate", "compare zipf"}, "== zipf"},
-		{"saturate", 1, []string{"saturate", "zipf"}, 1, []string{"compare saturate", "compare zipf"}, "not as expected: saturate"},
-		{"zipf", 1, []string{"saturate", "zipf"}, 1, []string{"compare saturate", "compare zipf"}, "not as expected: zipf"},
-		{"zipf", 3, []string{"saturate", "zipf"}, 0, []string{"compare saturate", "compare zipf"}, "no verdict: zipf"},
-		{"", 0, []string{"zipf", "scale-rabbitmq"}, 1, []string{"compare zipf"}, "not as expected: scale-rabbitmq"},
+		{nil, []string{"saturate", "zipf"}, 0, "saturate zipf", ""},
+		{map[string]int{"saturate": 1}, []string{"saturate", "zipf"}, 1, "saturate zipf", "not as expected: saturate"},
+		{map[string]int{"zipf": 3}, []string{"saturate", "zipf"}, 1, "saturate zipf", "no verdict: zipf"},
+		{nil, []string{"saturate", "scale-rabbitmq"}, 1, "saturate", "not as expected: scale-rabbitmq"},
 	} {
-		code, told, said := evidence(t, tc.scenario, tc.ends, tc.folders...)
-		if code != tc.code || !strings.HasSuffix(said, tc.last+"\n") {
-			t.Errorf("make.sh %s, of which %q ends with %d = %d, %s; want %d, %s", tc.folders, tc.scenario, tc.ends, code, said, tc.code, tc.last)
+		m := newMeasured(t, "", tc.ends, tc.folders...)
+		code, err := m.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !strings.Contains(told[0], "-X chatclub/internal/loadtest/report.revision=") {
-			t.Errorf("built by %q, want the revision in it", told[0])
+		if code != tc.code || strings.Join(m.ran, " ") != tc.ran || !strings.Contains(m.err.String(), tc.said) {
+			t.Errorf("%v ending with %v = %d after %q, %s; want %d after %q, %q", tc.folders, tc.ends, code, m.ran, m.err.String(), tc.code, tc.ran, tc.said)
 		}
-		if len(told) != 1+len(tc.ran) {
-			t.Fatalf("make.sh %s ran %q, want %q", tc.folders, told[1:], tc.ran)
-		}
-		for i, want := range tc.ran {
-			if !strings.HasPrefix(told[1+i], want) {
-				t.Errorf("run %d = %q, want %q", i, told[1+i], want)
-			}
+		if _, err := os.Stat(filepath.Join(m.dir, "sends.png")); err != nil {
+			t.Error(err)
 		}
 	}
 }
 
-// The rows are commands that the program takes, as they stand in the script.
-func TestEvidenceRowsAreCommands(t *testing.T) {
+// What is of this code and was made by the row's command is not made again; what
+// has no verdict is.
+func TestEvidenceResumes(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../../docs/evidence/make.sh")
+	ends := map[string]int{"zipf": exitNoVerdict}
+	m := newMeasured(t, "amqp://guest:secret@127.0.0.1:5672/", ends, "saturate", "zipf", "scale-rabbitmq")
+	if _, err := m.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.out.String(); !strings.Contains(got, "3 folders, about ") {
+		t.Errorf("estimate = %q, want that of three folders", got)
+	}
+	m.ran, ends["zipf"] = nil, 0
+	if code, err := m.run(t.Context()); err != nil || code != 0 || !slices.Equal(m.ran, []string{"zipf"}) {
+		t.Errorf("the second time = %d, %v after %q, want zipf alone", code, err, m.ran)
+	}
+	m.ran, m.rows[0].command = nil, m.rows[0].command+" -replicas 5"
+	if code, err := m.run(t.Context()); err != nil || code != 0 || !slices.Equal(m.ran, []string{"saturate"}) {
+		t.Errorf("with another command = %d, %v after %q, want saturate alone", code, err, m.ran)
+	}
+	m.stands = func(context.Context, string) error { return errors.New("since its revision has changed something") }
+	m.out.Reset()
+	if code, err := m.check(t.Context()); err != nil || code != 1 || !strings.Contains(m.out.String(), "3 of 3 reports are not of this code") {
+		t.Errorf("check = %d, %v, %s; want 1 and three that are not of this code", code, err, m.out.String())
+	}
+	m.ran = nil
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code, _ := m.run(stopped); code != exitNoVerdict || m.ran != nil {
+		t.Errorf("run that is stopped = %d after %q, want 3 and nothing", code, m.ran)
+	}
+}
+
+func TestEvidenceFlags(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{"evidence nothing": "nothing", "evidence -x": "-x"} {
+		if r := loadtest(t.Context(), strings.Fields(args)...); r.code != 2 || !strings.Contains(r.err, want) {
+			t.Errorf("%s = %d, %s; want 2 with %q", args, r.code, r.err, want)
+		}
+	}
+	if r := loadtest(t.Context(), "evidence", "-estimate", "zipf"); r.code != 0 || !strings.Contains(r.out, "1 folders, about ") {
+		t.Errorf("estimate = %d, %s%s", r.code, r.out, r.err)
+	}
+}
+
+// repository is one with a file of the code and one of the documents, committed.
+func repository(t *testing.T) (h *history, do func(args ...string) string) {
+	t.Helper()
+	dir := t.TempDir()
+	do = func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	do("init", "-q")
+	for _, name := range []string{"code/a.go", "code/a_test.go", "other/b.go", "README.md"} {
+		write(t, filepath.Join(dir, name), "1")
+	}
+	do("add", "-A")
+	do("commit", "-qm", "first")
+	return &history{dir: dir, paths: []string{":(glob)code/*", ":(top,exclude,glob)**/*_test.go"}}, do
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A report stands for the code if its revision is in the history of HEAD and what
+// it depends on has not changed since, in a commit or without one.
+func TestReportStandsForTheCode(t *testing.T) {
+	t.Parallel()
+	h, git := repository(t)
+	first := git("rev-parse", "--short=12", "HEAD")
+	stands := func(revision, want string) {
+		t.Helper()
+		err := h.standsFor(t.Context(), revision)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("report of %q: %v, want %q", revision, err, want)
+		}
+	}
+	stands(first, "")
+	stands("", "names no revision")
+	stands(first+"+dirty", "nobody committed")
+	stands("0123456789ab", "is not in the history")
+	stands("--help", "is not in the history")
+	for _, name := range []string{"code/a_test.go", "other/b.go", "README.md"} {
+		write(t, filepath.Join(h.dir, name), "2")
+	}
+	git("commit", "-qam", "nothing that counts")
+	stands(first, "")
+	write(t, filepath.Join(h.dir, "code", "a.go"), "2")
+	stands(first, "have changed code/a.go")
+	git("commit", "-qam", "second")
+	stands(first, "have changed code/a.go")
+	stands("HEAD", "")
+	git("checkout", "-q", "-b", "aside", first)
+	write(t, filepath.Join(h.dir, "other", "b.go"), "3")
+	git("commit", "-qam", "aside")
+	aside := git("rev-parse", "HEAD")
+	git("checkout", "-q", "-")
+	stands(aside, "is no ancestor of HEAD")
+}
+
+// What a report depends on is the code of a trial, and not how a report looks.
+func TestWhatReportsDependOn(t *testing.T) {
+	t.Parallel()
+	h, err := openHistory(t.Context(), "../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rows, _ := strings.Cut(string(raw), "rows='")
-	rows, _, _ = strings.Cut(rows, "'")
-	n := 0
-	for row := range strings.Lines(strings.TrimSpace(strings.ReplaceAll(rows, "AMQP_URL", "amqp://guest:guest@127.0.0.1:5672/"))) {
-		words := strings.Fields(row)
-		names, flags := splitScenarios(words[2:])
-		x, err := findScenario(names[0])
-		if err != nil || len(names) != 1 {
-			t.Errorf("%s: scenarios %q: %v", words[0], names, err)
-			continue
+	all := strings.Join(h.paths, "\n") + "\n"
+	for _, want := range []string{"/internal/dispatch/*\n", "/internal/excess/*\n", "/fakeapi/*\n", "/internal/loadtest/strategy/*\n", "/internal/loadtest/scenario/*\n", "report/spread.go\n", "go.mod\n"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("paths lack %q", want)
 		}
-		if _, err := parse(x, flags, map[string]string{"run": "chatclub", "compare": "all"}[words[1]], nil); err != nil {
-			t.Errorf("%s: %v", words[0], err)
-		}
-		n++
 	}
-	if n < 15 {
-		t.Errorf("rows = %d, want all of them: the test has gone blind", n)
+	for _, not := range []string{"/internal/loadtest/report/*", "/internal/console/*"} {
+		if strings.Contains(all, not) {
+			t.Errorf("paths have %q, which changes no figure", not)
+		}
+	}
+}
+
+// documents are those with figures of reports.
+var documents = []string{"../../README.md", "../../docs/evidence/README.md"}
+
+// Every table in these documents with figures that were measured is what the
+// reports say.
+func TestDocumentsAreWhatReportsSay(t *testing.T) {
+	t.Parallel()
+	for _, name := range documents {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		filled, err := report.Fill(filepath.Dir(name), raw)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if !bytes.Equal(raw, filled) {
+			t.Errorf("%s is not what the reports say: go run ./cmd/loadtest report -readme README.md docs/evidence writes it", name)
+		}
+	}
+}
+
+// figure is a percentage or a time with a unit, as tables of measurements have them.
+var figure = regexp.MustCompile(`\d (%|ms|µs)`)
+
+// The page of the evidence has figures in those tables alone: what is written by
+// hand would be of an older version some day.
+func TestNoFigureIsWrittenByHand(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../docs/evidence/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(`(?s)<!-- begin (table|rows) .*?<!-- end -->`).ReplaceAllString(string(raw), "")
+	for line := range strings.Lines(text) {
+		if figure.MatchString(line) && !strings.Contains(line, "latency") {
+			t.Errorf("%q has a figure and is in no table that is written from a report", strings.TrimSpace(line))
+		}
+	}
+	if n := strings.Count(string(raw), "<!-- begin table "); n < 5 {
+		t.Errorf("%d tables, want 5 at least: the test has gone blind", n)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"chatclub/internal/loadtest/peer"
 	"chatclub/internal/loadtest/scenario"
 	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/loadtest/trial"
@@ -23,12 +24,15 @@ import (
 // options are the flags that are not the scenario's.
 type options struct {
 	strategies string
+	peers      string
 	broker     string
 	prefix     string
 	partitions int
 	redis      string
+	postgres   string
 	json       string
 	out        string
+	runs       int
 	quiet      bool
 	verbose    bool
 	target     string
@@ -36,6 +40,10 @@ type options struct {
 	secret     string
 	pages      string
 }
+
+// mostRuns bounds -runs: beyond it the range of a day's runs says less than
+// their number.
+const mostRuns = 100
 
 // memoryBroker is -broker's word for the queue in this process.
 const memoryBroker = "memory"
@@ -45,12 +53,15 @@ const everyStrategy = "all"
 
 func (o *options) add(fs *flag.FlagSet, strategies string) {
 	fs.StringVar(&o.strategies, "strategies", strategies, "which to run, separated by commas; all: every one")
+	fs.StringVar(&o.peers, "peers", "", "systems of somebody else to run too, separated by commas: names of folders in peers, or paths of such folders; all: every one in peers")
 	fs.StringVar(&o.broker, "broker", memoryBroker, "memory (everything in this process) or an address amqp://… (dispatchers and fake as processes)")
 	fs.StringVar(&o.prefix, "prefix", "chatclub-loadtest", "first part of the queues' names on RabbitMQ; they are emptied and deleted")
 	fs.IntVar(&o.partitions, "partitions", 64, "queues that share the messages to the dispatchers")
-	fs.StringVar(&o.redis, "redis", "redis://127.0.0.1:6379/0", "the server for the strategies that need one")
+	fs.StringVar(&o.redis, "redis", "redis://127.0.0.1:6379/0", "the server for the strategies that need one, and for peers where none is installed")
+	fs.StringVar(&o.postgres, "postgres", "", "an address postgres://… for the peers that need a server, where none is installed")
 	fs.StringVar(&o.json, "json", "", "where to write the figures for programs; - for standard output, and nothing else on it")
 	fs.StringVar(&o.out, "out", "", "folder to write report.json, report.md, report.html and pictures into")
+	fs.IntVar(&o.runs, "runs", 1, "how often each strategy runs, in turn with the others and each time with the next seed; figures are medians. Above 1, what the machine disturbs is made again, as often once more at most")
 	fs.BoolVar(&o.quiet, "quiet", false, "no progress on standard error")
 	fs.BoolVar(&o.verbose, "verbose", false, "what the dispatchers log, on standard error")
 	fs.StringVar(&o.target, "target", "", "webhook address of a running deployment to test in place of an own system; needs -ledger")
@@ -67,8 +78,14 @@ func (o *options) validate() error {
 			faults = append(faults, errors.New("-broker: neither memory nor an address such as amqp://guest:guest@127.0.0.1:5672/"))
 		}
 	}
+	if o.runs < 1 || o.runs > mostRuns {
+		faults = append(faults, fmt.Errorf("-runs: %d must be 1 to %d", o.runs, mostRuns))
+	}
 	if err := o.topology().Validate(); err != nil {
 		faults = append(faults, fmt.Errorf("-prefix, -partitions: %w", err))
+	}
+	if o.runs > 1 && o.target != "" {
+		faults = append(faults, errors.New("-runs: with -target one run, because in the next the rooms are not empty any more"))
 	}
 	if (o.target == "") != (o.ledger == "") {
 		faults = append(faults, errors.New("-target: it needs -ledger, and -ledger needs it"))
@@ -153,14 +170,17 @@ type parsed struct {
 	options
 	scenario scenario.Scenario
 	common   *scenario.Common
-	set      scenario.Set
+	set      scenario.Set                 // with the first seed
+	build    func() (scenario.Set, error) // another with the seed that common has
 	flags    *flag.FlagSet
 	list     []strategy.Info
-	ids      []string // of a deployment's pages
-	version  string   // the broker's, once it is known
+	others   []peer.Peer // of list, those of somebody else
+	ids      []string    // of a deployment's pages
+	version  string      // the broker's, once it is known
 
 	redisVersion string   // where a strategy needs it
-	leftOut      []string // notes on strategies that cannot run
+	leftOut      []string // notes on strategies and peers that cannot run
+	ranOn        []string // notes on peers: what they are, and on which servers they run
 }
 
 // parse reads the flags of one scenario.
@@ -168,8 +188,7 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 	p := &parsed{scenario: s, flags: flag.NewFlagSet(s.Name, flag.ContinueOnError)}
 	p.flags.SetOutput(io.Discard)
 	p.add(p.flags, strategies)
-	var build func() (scenario.Set, error)
-	p.common, build = s.Flags(p.flags)
+	p.common, p.build = s.Flags(p.flags)
 	switch err := p.flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprintf(help, "%s: %s\nfrom: %s\n\n", s.Name, s.Title, s.Source)
@@ -187,7 +206,8 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 	if p.target != "" {
 		p.deployment()
 	}
-	set, err := build()
+	p.common.Partitions = max(1, p.partitions) // validate refuses what is below
+	set, err := p.build()
 	pages, badPages := p.pageIDs()
 	p.ids = pages
 	if err = errors.Join(err, p.validate(), badPages); err != nil {
@@ -197,7 +217,16 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 	if p.list, err = p.options.list(); err != nil {
 		return nil, usageError{err}
 	}
+	if err := p.addPeers(); err != nil {
+		return nil, usageError{fmt.Errorf("-peers: %w", err)}
+	}
+	if s.Paired && p.runs > 1 {
+		return nil, usagef("%s: -runs: the scenario repeats its runs itself; see its own flags", s.Name)
+	}
 	if s.OwnOnly || p.target != "" {
+		if p.peers != "" {
+			return nil, usagef("%s: -peers: only %s runs, because %s", s.Name, scenario.Own, why(s))
+		}
 		if p.strategies != strategies && p.strategies != scenario.Own {
 			return nil, usagef("%s: -strategies: only %s runs, because %s", s.Name, scenario.Own, why(s))
 		}
@@ -210,7 +239,7 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 // deployed names the flags that were changed and would change nothing: with
 // -target those of an own system, and without it the deployment's.
 func (p *parsed) deployed() error {
-	names, why := []string{"broker", "prefix", "partitions", "redis", "latency"}, "with -target the system is taken as it is"
+	names, why := []string{"broker", "prefix", "partitions", "redis", "postgres", "latency"}, "with -target the system is taken as it is"
 	if p.target == "" {
 		names, why = []string{"pages-file"}, "it needs -target"
 	}

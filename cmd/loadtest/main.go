@@ -5,6 +5,8 @@
 //	loadtest run SCENARIO… [flags]
 //	loadtest compare SCENARIO [flags]
 //	loadtest report DIR… [flags]
+//	loadtest evidence [FOLDER…] [flags]
+//	loadtest faults [flags]
 //
 // It exits with 1 if messages were lost, or an expectation of this project's
 // own dispatcher was not met, with 2 for wrong usage, and with 3 if the runs prove

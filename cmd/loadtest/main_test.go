@@ -83,7 +83,7 @@ func TestListShowsEverything(t *testing.T) {
 // are promised.
 func TestCompareWritesJSON(t *testing.T) {
 	t.Parallel()
-	r := virtual(t, time.Hour, "compare", "saturate", "-replicas", "2", "-duration", "6s", "-strategies", "chatclub,naive", "-json", "-")
+	r := virtual(t, time.Hour, "compare", "saturate", "-replicas", "2", "-duration", "6s", "-limit", "100", "-strategies", "chatclub,naive", "-json", "-")
 	if r.code != 0 || !strings.Contains(r.err, "saturate: PASS: 6 of 6 expectations met") {
 		t.Fatalf("compare = %d, %s, want 0 and the verdict", r.code, r.err)
 	}
@@ -116,8 +116,8 @@ func TestCompareWritesJSON(t *testing.T) {
 		if slices.Sort(have); !slices.Equal(have, fields) {
 			t.Errorf("fields of %s = %v, want %v", name, have, fields)
 		}
-		if run["strategy"] != name || run["replicas"] != 2.0 || run["lost"] != 0.0 || run["sent"].(float64) < 1000 {
-			t.Errorf("run %d = %v, want %s with 2 replicas, 0 lost, 1000 sent at least", i, run, name)
+		if run["strategy"] != name || run["replicas"] != 2.0 || run["lost"] != 0.0 || run["sent"].(float64) < 350 {
+			t.Errorf("run %d = %v, want %s with 2 replicas, 0 lost, 350 sent at least", i, run, name)
 		}
 	}
 	if ours, naive := got.Runs[0]["refused_per_sent"].(float64), got.Runs[1]["refused_per_sent"].(float64); ours > .01 || naive < .1 {
@@ -129,7 +129,7 @@ func TestCompareWritesJSON(t *testing.T) {
 func TestInterruptWritesTheReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := virtual(t, 7*time.Second, "compare", "saturate", "-replicas", "2", "-duration", "1h", "-strategies", "chatclub,naive", "-out", dir)
+	r := virtual(t, 7*time.Second, "compare", "saturate", "-replicas", "2", "-duration", "1h", "-limit", "100", "-strategies", "chatclub,naive", "-out", dir)
 	found, err := report.Find(dir)
 	if err != nil {
 		t.Fatalf("no report: %v; the program said %s", err, r.err)
@@ -141,8 +141,8 @@ func TestInterruptWritesTheReport(t *testing.T) {
 		t.Errorf("compare ends with %q, want %q", r.out, want)
 	}
 	runs := found[0].Runs
-	if len(runs) != 1 || runs[0].Status != report.Interrupted || *runs[0].Sent < 500 || *runs[0].Lost != 0 {
-		t.Errorf("runs = %+v, want one, interrupted, with 500 sent at least and none lost", runs)
+	if len(runs) != 1 || runs[0].Status != report.Interrupted || *runs[0].Sent < 200 || *runs[0].Lost != 0 {
+		t.Errorf("runs = %+v, want one, interrupted, with 200 sent at least and none lost", runs)
 	}
 	for _, name := range []string{"report.md", "report.html", "sends.png"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
@@ -241,6 +241,9 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		{"run saturate -warm=1.5", "want 1.5s?"},
 		{"run saturate -duration soon", "-duration"},
 		{"run saturate -wings 2", "-wings: there is no such flag; loadtest run saturate -h lists them"},
+		{"compare saturate -peers none", "-peers: read peer"},
+		{"compare saturate -peers testdata/taken", "-peers: naive is the name of a strategy"},
+		{"run ceiling -peers testdata/needy", "-peers: only chatclub runs"},
 		{"report", "folders"},
 		{"report -in x", "-in"},
 	} {
@@ -317,7 +320,7 @@ func TestEachStrategyIsSaved(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			loadtest(ctx, "compare", "saturate", "-replicas", "1", "-duration", "4s", "-latency", "fixed:40ms", "-strategies", "chatclub,naive", "-quiet", "-out", dir, "-json", compact)
+			loadtest(ctx, "compare", "saturate", "-replicas", "1", "-duration", "4s", "-limit", "30", "-latency", "fixed:40ms", "-strategies", "chatclub,naive", "-quiet", "-out", dir, "-json", compact)
 		})
 		time.Sleep(11 * time.Second) // the first has ended, the second has not
 		found, err := report.Find(dir + "/report.json")
@@ -346,7 +349,7 @@ func TestEachStrategyIsSaved(t *testing.T) {
 func TestBaselineIsInTheReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := virtual(t, time.Hour, "compare", "neighbour", "-replicas", "1", "-duration", "2s", "-backlog", "100", "-strategies", "chatclub,static", "-quiet", "-out", dir)
+	r := virtual(t, time.Hour, "compare", "neighbour", "-replicas", "1", "-duration", "2s", "-limit", "30", "-backlog", "10", "-strategies", "chatclub,static", "-quiet", "-out", dir)
 	found, err := report.Find(dir)
 	if err != nil {
 		t.Fatalf("no report: %v; the program said %s", err, r.err)
@@ -368,6 +371,40 @@ func TestNoRedisIsTold(t *testing.T) {
 	if r.code != 3 || !strings.Contains(r.err, "redis is left out: it needs a Redis server") || !strings.Contains(r.out, "naive") {
 		t.Errorf("compare = %d, %q, %q, want no verdict on chatclub, a word on Redis, and naive's run", r.code, r.out, r.err)
 	}
+}
+
+// A peer that cannot run says why, and the rest runs.
+func TestMissingPeerIsTold(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"needy is left out: it needs RabbitMQ (-broker amqp://…)":                 {"-peers", "testdata/needy"},
+		"needy is left out: its only entry is its feeder (-via outbound)":         {"-peers", "testdata/needy", "-via", "webhook", "-room", "2"},
+		"unbuilt is left out: it cannot be built: /bin/false: exit status 1":      {"-peers", "testdata/unbuilt"},
+		"unbuilt is left out: it needs no-such-program, which is not on the PATH": {"-peers", "testdata/unbuilt-too"},
+	} {
+		p, err := parse(mustFind(t, "saturate"), append(args, "-strategies", "naive"), everyStrategy, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(p.leftOut, "; "); got != want {
+			t.Errorf("left out with %q: %q, want %q", args, got, want)
+		}
+		if len(p.list) != 1 || p.list[0].Name != "naive" || len(p.ranOn) != 0 {
+			t.Errorf("with %q there run %v, want naive alone", args, p.list)
+		}
+	}
+}
+
+func mustFind(t *testing.T, name string) scenario.Scenario {
+	t.Helper()
+	s, err := findScenario(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestCommandLineHidesPasswords(t *testing.T) {
@@ -424,7 +461,10 @@ func TestSaturatedPageOnRabbitMQ(t *testing.T) {
 	r := loadtest(t.Context(), "run", "saturate", "-broker", rabbittest.URL(t), "-prefix", rabbittest.Prefix(t), "-partitions", "8",
 		"-replicas", replicas, "-duration", length, "-warm", "3s", "-out", dir, "-quiet")
 	run := onlyRun(t, dir, r.err)
-	if *run.QuotaUse < .6 || *run.RefusedPerSent > .05 {
+	switch outside := *run.QuotaUse < .6 || *run.RefusedPerSent > .05; {
+	case outside && run.Status == report.Inconclusive: // the machine gave the dispatchers too little time to use it
+		t.Logf("no verdict on quota used %.3f, refused per sent %.3f: %s", *run.QuotaUse, *run.RefusedPerSent, machine(run))
+	case outside:
 		t.Errorf("quota used %.3f, refused per sent %.3f, want .6 at least and .05 at most: %s", *run.QuotaUse, *run.RefusedPerSent, machine(run))
 	}
 	if *run.Lost != 0 || *run.Duplicated != 0 || *run.Unexpected != 0 || *run.Dead != 0 {
@@ -475,6 +515,9 @@ func TestProcessesOnRabbitMQ(t *testing.T) {
 		t.Fatalf("no report: %v; the program said %s", err, r.err)
 	}
 	run := found[0].Runs[0]
+	if run.Status == report.Failed {
+		t.Fatalf("the run failed: %s", run.Reason)
+	}
 	if *run.Lost != 0 || *run.Unexpected != 0 || *run.Sent < 300 {
 		t.Errorf("lost %d, unexpected %d, sent %d, want 0, 0, 300 at least: %v", *run.Lost, *run.Unexpected, *run.Sent, run.Notes)
 	}

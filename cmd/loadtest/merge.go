@@ -5,10 +5,25 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"chatclub/internal/loadtest/report"
 )
+
+// writeReadmes writes what READMEs show of reports.
+func writeReadmes(paths []string) error {
+	for _, path := range paths {
+		write := report.FillFile
+		if info, err := os.Stat(path); err == nil && info.IsDir() { //nolint:gosec // the user's own
+			write = showReports
+		}
+		if err := write(path); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	return nil
+}
 
 // mergeReports reads the reports in folders, joins those of one scenario,
 // prints them and writes them where -out says. With -beside it writes what shows
@@ -18,6 +33,7 @@ func mergeReports(args []string, s streams) error {
 	fs.SetOutput(io.Discard)
 	out := fs.String("out", "", "folder to write the merged report into: report.html, and of each scenario report.json, report.md and pictures")
 	beside := fs.Bool("beside", false, "write report.md, report.html and all pictures of each report.json beside it, and merge nothing")
+	readme := fs.Bool("readme", false, "write the tables in the README.md of each folder anew from the reports below it, and its picture; of a README.md that is named, the tables alone")
 	dirs, flags := split(args, switches(fs))
 	switch err := fs.Parse(flags); {
 	case errors.Is(err, flag.ErrHelp):
@@ -31,8 +47,11 @@ func mergeReports(args []string, s streams) error {
 	if len(dirs) == 0 {
 		return usagef("report: which folders?")
 	}
-	if *beside && *out != "" {
-		return usagef("report: -beside and -out: one of them")
+	if *beside && *out != "" || *readme && (*out != "" || *beside) {
+		return usagef("report: -beside, -readme and -out: one of them")
+	}
+	if *readme {
+		return writeReadmes(dirs)
 	}
 	if *beside {
 		n, err := report.SaveBeside(dirs...)

@@ -38,8 +38,8 @@ func newProgress(w io.Writer, quiet bool, all []*parsed) *progress {
 	for _, x := range all {
 		for _, info := range x.list {
 			for _, part := range x.parts(info) {
-				p.runs++
-				p.rest += part.Plan.Takes()
+				p.runs += x.runs
+				p.rest += time.Duration(x.runs) * part.Plan.Takes()
 			}
 		}
 	}
@@ -54,6 +54,10 @@ func (p *progress) begin(name string, plan trial.Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begun++
+	if p.begun > p.runs { // one is made again
+		p.runs = p.begun
+		p.rest += plan.Takes()
+	}
 	p.name, p.since, p.takes = name, time.Now(), plan.Takes()
 	p.rest -= p.takes
 	p.line.Set(p.standLocked() + "starting")

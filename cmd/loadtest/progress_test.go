@@ -16,12 +16,12 @@ import (
 // table at once.
 func TestRowsAsRunsEnd(t *testing.T) {
 	t.Parallel()
-	r := virtual(t, time.Hour, "compare", "saturate", "-replicas", "1", "-duration", "4s", "-strategies", "chatclub,naive")
+	r := virtual(t, time.Hour, "compare", "saturate", "-replicas", "1", "-duration", "4s", "-limit", "30", "-strategies", "chatclub,naive")
 	rows := strings.Split(r.err, "\n")
 	if len(rows) != 4 || rows[0] != "2 runs, about 0:16" || !strings.HasPrefix(rows[1], "1 of 2  chatclub: quota ") || !strings.HasPrefix(rows[2], "2 of 2  naive: quota ") {
 		t.Errorf("rows = %q, want how long both take, chatclub and naive", rows)
 	}
-	if r := virtual(t, time.Hour, "run", "saturate", "-replicas", "1", "-duration", "4s"); r.err != "" {
+	if r := virtual(t, time.Hour, "run", "saturate", "-replicas", "1", "-duration", "4s", "-limit", "30"); r.err != "" {
 		t.Errorf("rows of one run = %q, want none", r.err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"chatclub/internal/loadtest/peer"
 	"chatclub/internal/loadtest/report"
 	"chatclub/internal/loadtest/scenario"
 	"chatclub/internal/loadtest/strategy"
@@ -27,11 +28,14 @@ const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a
   loadtest run SCENARIO… [flags]       run scenarios with chatclub's dispatcher
   loadtest compare SCENARIO [flags]    run a scenario with every strategy, one after another
   loadtest report DIR… [flags]         merge the reports in folders into one
+  loadtest evidence [FOLDER…] [flags]  measure what docs/evidence shows, or check it
+  loadtest faults [flags]              make a whole deployment fail, and judge what each fault costs
 
   loadtest run SCENARIO -h             the flags, with the scenario's own defaults
   loadtest -version                    what this program was built from
 
-Flags may stand before or behind names. Exit codes of run and compare:
+Flags may stand before or behind names. Exit codes of run, compare
+and faults:
 
   0  PASS: chatclub did all that the scenario expects
   1  FAIL: it did not, or messages were lost; or an error
@@ -110,6 +114,10 @@ func command(ctx context.Context, args []string, s streams) (code int, err error
 		return compareScenario(ctx, args, s)
 	case "report":
 		return service.ExitOK, mergeReports(args, s)
+	case "evidence":
+		return makeEvidence(ctx, args, s)
+	case "faults":
+		return makeFaults(ctx, args, s)
 	case "-h", "-help", "--help", "help":
 		fmt.Fprint(s.out, usage)
 		return service.ExitOK, nil
@@ -117,7 +125,7 @@ func command(ctx context.Context, args []string, s streams) (code int, err error
 	if child, ok := children()[name]; ok {
 		return service.ExitOK, child(ctx, args, s)
 	}
-	return 0, usagef("%.40q is none of list, run, compare and report%s", name, suggest(name, []string{"list", "run", "compare", "report"}))
+	return 0, usagef("%.40q is none of list, run, compare, report, evidence and faults%s", name, suggest(name, []string{"list", "run", "compare", "report", "evidence", "faults"}))
 }
 
 // list prints both tables, and how long each scenario takes.
@@ -143,6 +151,12 @@ func list(w io.Writer) error {
 			needs = " (needs Redis)"
 		}
 		fmt.Fprintf(&b, "  %-18s %s%s\n", x.Name, x.Source, needs)
+	}
+	if others, err := peer.Find(peer.Everyone); err == nil { // they are there in the project's folder
+		b.WriteString("\npeers (-peers):\n")
+		for _, x := range others {
+			fmt.Fprintf(&b, "  %-18s %s\n", x.Name, x.Source)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

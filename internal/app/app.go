@@ -40,6 +40,8 @@ type Options struct {
 	// "program" of their metrics, and names their connections in RabbitMQ.
 	// Empty: the connection has the program's own name, and the metrics no label.
 	Name string
+	// Instance tells replicas apart in traces. Empty: the host and process.
+	Instance string
 	// Broker is used and stays open. Nil: RabbitMQ at AMQP_URL.
 	Broker queue.Broker
 	// Registry takes the metrics. Nil: one of its own, with the metrics of the
@@ -47,6 +49,9 @@ type Options struct {
 	Registry *prometheus.Registry
 	// Log takes the log. Nil: standard error, as LOG_LEVEL and LOG_FORMAT say.
 	Log *slog.Logger
+	// LogLevel is Log's, to be changed by the admin server. Nil, beside a Log: it
+	// cannot be changed.
+	LogLevel *service.LogLevel
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 
@@ -58,7 +63,7 @@ func (o Options) withDefaults(s ProgramSettings) Options {
 		o.Registry = service.NewRegistry()
 	}
 	if o.Log == nil {
-		o.Log = service.NewLogger(s.Log, os.Stderr)
+		o.Log, o.LogLevel = service.NewLogger(s.Log, os.Stderr)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

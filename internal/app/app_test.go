@@ -219,7 +219,7 @@ func TestCloseFreesTheAddresses(t *testing.T) {
 func TestBrokerFromSettings(t *testing.T) {
 	t.Parallel()
 	s := load[WebhookSettings](t, "APP_SECRET", "x", "VERIFY_TOKEN", "x", "QUEUE_PREFIX", "p", "PARTITIONS", "3")
-	w, err := begin("test", s.ProgramSettings, Options{Log: slog.New(slog.DiscardHandler)})
+	w, err := begin(t.Context(), "test", s.ProgramSettings, Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestBrokerFromSettings(t *testing.T) {
 		t.Errorf("broker after Close: Publish = %v, want ErrClosed", err)
 	}
 	s.Broker.AMQPURL = ""
-	if _, err := begin("test", s.ProgramSettings, Options{Log: slog.New(slog.DiscardHandler)}); err == nil {
+	if _, err := begin(t.Context(), "test", s.ProgramSettings, Options{Log: slog.New(slog.DiscardHandler)}); err == nil {
 		t.Error("begin without an address = nil, want an error")
 	}
 }

@@ -116,7 +116,7 @@ type CoreConfig struct {
 // connection is closed, then the admin server, then the database.
 func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	s := cfg.Settings
-	w, err := begin("core", s.ProgramSettings, cfg.Options)
+	w, err := begin(ctx, "core", s.ProgramSettings, cfg.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +145,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		ShutdownTimeout: s.ShutdownTimeout,
 		Registerer:      w.metrics,
 		Log:             w.Log,
+		Tracer:          w.trace,
 		Now:             w.Now,
 	})
 	if err != nil {
@@ -175,6 +176,7 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 		ShutdownTimeout: s.ShutdownTimeout,
 		Registerer:      w.metrics,
 		Log:             w.Log,
+		Tracer:          w.trace,
 		Now:             w.Now,
 	})
 	if err != nil {

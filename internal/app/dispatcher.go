@@ -91,7 +91,7 @@ type DispatcherConfig struct {
 // connection is closed, then the admin server.
 func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err error) {
 	s := cfg.Settings
-	w, err := begin("dispatcher", s.ProgramSettings, cfg.Options)
+	w, err := begin(ctx, "dispatcher", s.ProgramSettings, cfg.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +124,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 		ShutdownTimeout: s.ShutdownTimeout,
 		Registerer:      w.metrics,
 		Log:             w.Log,
+		Tracer:          w.trace,
 		Now:             w.Now,
 		Random:          cfg.Random,
 	})
@@ -132,6 +133,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	}
 	w.ready = func(context.Context) error { return d.Ready() }
 	w.pages["/pages"], w.pages["/pages/"] = d.PagesHandler(), d.PagesHandler()
+	w.pages["/messages"] = d.MessagesHandler()
 	w.add("dispatcher", d.Run)
 	if pages != nil {
 		pages.OnChange(d.TokensChanged)
@@ -150,6 +152,7 @@ func (w *wiring) sender(cfg DispatcherConfig) (dispatch.Caller, error) {
 		MaxInFlight: s.MaxInFlight,
 		CallTimeout: s.CallTimeout,
 		Registerer:  w.metrics,
+		Tracer:      w.trace,
 		Now:         w.Now,
 	})
 	if err != nil {

@@ -60,6 +60,7 @@ func TestDeployKnowsTheMetrics(t *testing.T) {
 		return string(text)
 	}
 	read("alerts.yml")
+	read("compose-test/run")
 	dashboard := read("grafana/dashboards/chatclub.json")
 	for _, f := range gather(t) {
 		if n := f.GetName(); strings.HasPrefix(n, "chatclub_dispatch_") && !strings.Contains(dashboard, n) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"chatclub/internal/sender"
+	"chatclub/internal/service"
 )
 
 // TestAdminGuard: no program takes a change from a page in a browser, or without
@@ -33,6 +34,7 @@ func TestAdminGuard(t *testing.T) {
 			t.Parallel()
 			for _, token := range []string{"", "sesame"} {
 				_, opt := given(t)
+				opt.LogLevel = new(service.LogLevel)
 				p, err := program(t, opt, token)
 				if err != nil {
 					t.Fatal(err)
@@ -47,6 +49,12 @@ func TestAdminGuard(t *testing.T) {
 					w := httptest.NewRecorder()
 					p.admin.Handler().ServeHTTP(w, r)
 					return w.Code
+				}
+				if status := levelStatus(t, p, token); status != 200 {
+					t.Errorf("PUT /loglevel with the token = %d, want 200", status)
+				}
+				if status := levelStatus(t, p, "wrong"); token != "" && status != 401 {
+					t.Errorf("PUT /loglevel with a wrong token = %d, want 401", status)
 				}
 				own, bare := p.AdminAddr(), http.StatusForbidden
 				if token != "" {
@@ -74,4 +82,15 @@ func TestAdminGuard(t *testing.T) {
 			}
 		})
 	}
+}
+
+// levelStatus is the status of a change of the log's level.
+func levelStatus(t *testing.T, p *Program, token string) int {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+p.AdminAddr()+"/loglevel", strings.NewReader(`{"level":"debug"}`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := httptest.NewRecorder()
+	p.admin.Handler().ServeHTTP(w, r)
+	return w.Code
 }

@@ -29,6 +29,7 @@ type ProgramSettings struct {
 	Broker BrokerSettings
 	Admin  service.AdminSettings
 	Log    service.LogSettings
+	Trace  TraceSettings
 }
 
 // QueueSettings name the queues; every program of a deployment must have the

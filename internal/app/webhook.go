@@ -69,7 +69,7 @@ type WebhookConfig struct {
 // the admin server.
 func NewWebhook(ctx context.Context, cfg WebhookConfig) (_ *Program, err error) {
 	s := cfg.Settings
-	w, err := begin("webhook", s.ProgramSettings, cfg.Options)
+	w, err := begin(ctx, "webhook", s.ProgramSettings, cfg.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,7 @@ func NewWebhook(ctx context.Context, cfg WebhookConfig) (_ *Program, err error) 
 		PublishTimeout: s.PublishTimeout,
 		Registerer:     w.metrics,
 		Log:            w.Log,
+		Tracer:         w.trace,
 		Now:            w.Now,
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/service"
+	"chatclub/internal/tracing"
 )
 
 // wiring is a program in the making. A constructor gets it from begin, adds the
@@ -18,11 +19,12 @@ type wiring struct {
 	*Program
 	Options
 	settings ProgramSettings
+	trace    *tracing.Tracer       // nil: off
 	metrics  prometheus.Registerer // Registry, with the label of Name
 }
 
 // begin opens the broker. The constructor then defers undo.
-func begin(program string, s ProgramSettings, o Options) (*wiring, error) {
+func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*wiring, error) {
 	o = o.withDefaults(s)
 	w := &wiring{
 		Program: &Program{pages: make(map[string]http.Handler)},
@@ -44,6 +46,12 @@ func begin(program string, s ProgramSettings, o Options) (*wiring, error) {
 		w.Broker, w.ownsBroker = b, true
 		w.onClose(b.Close) // for a program that does not run; otherwise it is closed already
 	}
+	var err error
+	if w.trace, err = w.tracer(ctx, program); err != nil {
+		w.undo(&err)
+		return nil, err
+	}
+	w.onClose(w.trace.Close)
 	// Readiness ends before any part is stopped.
 	w.add("readiness", func(ctx context.Context) error {
 		<-ctx.Done()
@@ -61,10 +69,13 @@ func (w *wiring) add(name string, run func(ctx context.Context) error) {
 // onClose has Close call closer, before the closers that were given earlier.
 func (w *wiring) onClose(closer func() error) { w.closers = append(w.closers, closer) }
 
-// finish adds what every program ends with: the broker, which all other parts
-// need, and the admin server, which shows metrics and health until all has
-// stopped.
+// finish adds what every program ends with: the last spans, the broker, which all
+// other parts need, and the admin server, which shows metrics and health until all
+// has stopped.
 func (w *wiring) finish(ctx context.Context) (*Program, error) {
+	if w.trace != nil {
+		w.add("tracing", w.trace.Run)
+	}
 	if w.ownsBroker {
 		w.add("broker", w.runBroker)
 	}
@@ -78,7 +89,7 @@ func (w *wiring) finish(ctx context.Context) (*Program, error) {
 	}
 	w.onClose(listener.Close)
 	w.admin = service.NewAdmin(service.AdminConfig{
-		Addr: s.Addr, Listener: listener, Registry: w.Registry, Token: s.Token, PProf: s.PProf, Log: w.Log, Ready: w.Ready,
+		Addr: s.Addr, Listener: listener, Registry: w.Registry, Token: s.Token, PProf: s.PProf, Log: w.Log, LogLevel: w.LogLevel, Ready: w.Ready,
 	})
 	w.MountPages(w.admin)
 	w.actors = append(w.actors, w.admin.Actor())

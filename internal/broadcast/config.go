@@ -12,6 +12,7 @@ import (
 
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
+	"chatclub/internal/tracing"
 )
 
 // Store is the part of rooms.Broadcasts that a Scheduler needs. Each method is
@@ -35,6 +36,7 @@ type Config struct {
 	ShutdownTimeout time.Duration         // for the rounds in progress when Run's ctx ends; default 20 s
 	Registerer      prometheus.Registerer // nil: metrics go nowhere
 	Log             *slog.Logger          // nil: no log
+	Tracer          *tracing.Tracer       // nil: no traces
 	Now             func() time.Time      // default time.Now
 }
 

@@ -145,7 +145,13 @@ func (r round) publish(ctx context.Context, messages []message.Outbound) (missin
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.s.cfg.PublishTimeout)
 	defer cancel()
+	span := r.s.cfg.Tracer.SendNew(ctx, msgs[0].Queue, len(msgs))
+	defer span.End()
+	span.Inject(msgs)
 	err = r.s.cfg.Broker.Publish(ctx, msgs...)
+	if err != nil {
+		span.Fail("unconfirmed")
+	}
 	rest := queue.Unconfirmed(msgs, err)
 	for _, m := range rest {
 		missing[m.ID] = true

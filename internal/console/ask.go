@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
+	"time"
 
 	"chatclub/internal/dispatch"
 	"chatclub/internal/replicas"
@@ -18,19 +20,39 @@ type answer struct {
 	err    error
 }
 
+// lookWait is how long a look waits for answers by default. One that hangs is waited
+// for once.
+const lookWait = 500 * time.Millisecond
+
+// errSilent is the error of a replica that was asked and has not answered yet.
+var errSilent = errors.New("no answer yet")
+
+// newWatch returns what asks the replicas.
+func (k *Console) newWatch() *replicas.Watch[*dispatch.Status] {
+	return &replicas.Watch[*dispatch.Status]{
+		Ask:  func(ctx context.Context, r replicas.Replica) (*dispatch.Status, error) { return k.get(ctx, r.URL) },
+		Wait: k.cfg.Wait,
+	}
+}
+
 // ask asks all replicas at once.
 func (k *Console) ask(ctx context.Context) []answer {
-	replicas := k.cfg.Replicas(ctx)
-	answers := make([]answer, len(replicas))
-	var asking sync.WaitGroup
-	for i, r := range replicas {
+	list := k.cfg.Replicas(ctx)
+	answers := make([]answer, len(list))
+	var asked []replicas.Replica
+	var places []int
+	for i, r := range list {
 		answers[i].Replica = r
-		if r.URL == "" {
-			continue
+		if r.URL != "" {
+			asked, places = append(asked, replicas.Replica{Name: r.Name, URL: r.URL}), append(places, i)
 		}
-		asking.Go(func() { answers[i].status, answers[i].err = k.get(ctx, r.URL) })
 	}
-	asking.Wait()
+	for n, said := range k.watch.Look(ctx, asked) {
+		a := &answers[places[n]]
+		if a.status, a.err = said.Value, said.Err; a.status == nil && a.err == nil {
+			a.err = errSilent
+		}
+	}
 	return answers
 }
 
@@ -51,16 +73,19 @@ const resume = "resume"
 
 // resumePage resumes a page on every replica that has it suspended.
 func (k *Console) resumePage(ctx context.Context, page string) error {
-	var errs []error
-	resumed := false
-	for _, r := range k.cfg.Replicas(ctx) {
-		here, err := k.client().Resume(ctx, r.URL, page)
-		resumed = resumed || here
-		if err != nil {
-			errs = append(errs, fmt.Errorf("ask a dispatcher: %w", err))
-		}
+	list := k.cfg.Replicas(ctx)
+	errs, here := make([]error, len(list)), make([]bool, len(list))
+	var asking sync.WaitGroup
+	for i, r := range list {
+		asking.Go(func() {
+			var err error
+			if here[i], err = k.client().Resume(ctx, r.URL, page); err != nil {
+				errs[i] = fmt.Errorf("ask a dispatcher: %w", err)
+			}
+		})
 	}
-	if err := errors.Join(errs...); err != nil || resumed {
+	asking.Wait()
+	if err := errors.Join(errs...); err != nil || slices.Contains(here, true) {
 		return err
 	}
 	return errors.New("no dispatcher has this page suspended")

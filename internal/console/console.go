@@ -12,6 +12,9 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"chatclub/internal/dispatch"
+	"chatclub/internal/replicas"
 )
 
 // Replica is a dispatcher that is asked.
@@ -76,6 +79,7 @@ type Config struct {
 	Token  string
 	Demo   Demo             // nil: it stands beside a deployment
 	Every  time.Duration    // between two looks; default 250 ms
+	Wait   time.Duration    // how long a look waits for answers; default half a second
 	Client *http.Client     // nil: one of its own
 	Now    func() time.Time // nil: time.Now
 }
@@ -84,6 +88,7 @@ type Config struct {
 // one. All methods are safe for concurrent use.
 type Console struct {
 	cfg     Config
+	watch   *replicas.Watch[*dispatch.Status]
 	merger  *merger
 	started time.Time
 
@@ -101,6 +106,9 @@ func New(c Config) (*Console, error) {
 	if c.Every == 0 {
 		c.Every = 250 * time.Millisecond
 	}
+	if c.Wait == 0 {
+		c.Wait = lookWait
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -108,13 +116,14 @@ func New(c Config) (*Console, error) {
 		c.Client = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}
 	}
 	k := &Console{cfg: c, merger: newMerger(), started: c.Now(), changed: make(chan struct{})}
+	k.watch = k.newWatch()
 	k.look(nil)
 	return k, nil
 }
 
 // Run looks at the dispatchers until ctx ends.
 func (k *Console) Run(ctx context.Context) error {
-	defer k.cfg.Client.CloseIdleConnections()
+	defer k.End()
 	tick := time.NewTicker(k.cfg.Every)
 	defer tick.Stop()
 	for {
@@ -122,9 +131,23 @@ func (k *Console) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			k.look(k.ask(ctx))
+			k.Look(ctx)
 		}
 	}
+}
+
+// Look looks at the dispatchers once, for a caller that does not use Run, and returns
+// what it saw. One goroutine calls it.
+func (k *Console) Look(ctx context.Context) State {
+	k.look(k.ask(ctx))
+	return k.State()
+}
+
+// End waits for what Look began, whose context must have ended, and closes the
+// connections. Run does so by itself.
+func (k *Console) End() {
+	k.watch.End()
+	k.cfg.Client.CloseIdleConnections()
 }
 
 // State returns what was seen last.

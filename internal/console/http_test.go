@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -213,4 +214,40 @@ func TestNewNeedsReplicas(t *testing.T) {
 	if _, err := New(Config{}); err == nil || !strings.Contains(err.Error(), "Replicas must be set") {
 		t.Errorf("New() = %v, want an error that names the field", err)
 	}
+}
+
+// TestReplicaThatHangs: the others are shown as if it were not there. Its own state
+// says that it does not answer.
+func TestReplicaThatHangs(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	well := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := asked.Add(1)
+		_ = json.NewEncoder(w).Encode(dispatch.Status{Partitions: []int{}, InFlight: int(n), Limit: 4096})
+	}))
+	defer well.Close()
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hangs.Close()
+	k, err := New(Config{
+		Replicas: func(context.Context) []Replica {
+			return []Replica{{Name: "a", URL: hangs.URL}, {Name: "b", URL: well.URL}}
+		},
+		Every:  50 * time.Millisecond,
+		Client: &http.Client{}, // without a time-out: it hangs for good
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	for seen := 0; seen < 5; { // a look that waited for the first one would never end
+		s := k.Look(ctx)
+		if d := s.Dispatchers[0]; d.State != "lost" || d.Error == "" {
+			t.Fatalf("dispatcher that hangs = %+v, want it lost, with a reason", d)
+		}
+		if d := s.Dispatchers[1]; d.InFlight > seen && d.State == "running" && d.Limit == 4096 {
+			seen = d.InFlight
+		}
+	}
+	stop()
+	k.End()
 }

@@ -156,7 +156,7 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 		}
 		return d
 	}
-	d.InFlight, d.APIDown, d.Partitions = a.status.InFlight, a.status.APIDown, a.status.Partitions
+	d.InFlight, d.Limit, d.APIDown, d.Partitions = a.status.InFlight, a.status.Limit, a.status.APIDown, a.status.Partitions
 	for i := range a.status.Pages {
 		s := &a.status.Pages[i]
 		p := m.page(now, s.Page, name)
@@ -239,10 +239,10 @@ func (m *merger) closeSecond(now time.Time) {
 	if second == m.second {
 		return
 	}
-	first, over := m.second == 0, second-1
+	first, over, took := m.second == 0, second-1, max(1, second-m.second) // a look may have come late
 	m.second = second
 	for _, r := range m.calls {
-		r.perSecond, r.before = r.now-r.before, r.now
+		r.perSecond, r.before = (r.now-r.before)/took, r.now
 	}
 	for _, p := range m.pages {
 		if first || p.History.End == 0 { // a part of a second would look like a drop
@@ -251,7 +251,7 @@ func (m *merger) closeSecond(now time.Time) {
 		}
 		grown := p.counts.less(p.before)
 		p.before = p.counts
-		p.Asked, p.Sent, p.Refused, p.Delay = int(grown.Asked), int(grown.Sent), int(grown.Refused), 0
+		p.Asked, p.Sent, p.Refused, p.Delay = int(grown.Asked/took), int(grown.Sent/took), int(grown.Refused/took), 0
 		if grown.Copies > 0 {
 			p.Delay = grown.Delay.Seconds() / float64(grown.Copies)
 		}

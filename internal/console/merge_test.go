@@ -59,6 +59,19 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestLateLook: what happened in several seconds is not shown as that of one.
+func TestLateLook(t *testing.T) {
+	t.Parallel()
+	v := newViewer()
+	v.see(says("a", status("1", 0, 0)))
+	v.see(says("a", status("1", 0, 0)))
+	v.now = v.now.Add(3 * time.Second)
+	pages, dispatchers := v.see(says("a", status("1", 800, 400)))
+	if p := pages[0]; p.Asked != 200 || p.Sent != 100 || dispatchers[0].Calls != 100 {
+		t.Errorf("page = %+v, calls %d, want 200 asked and 100 sent a second, and as many calls", p, dispatchers[0].Calls)
+	}
+}
+
 // TestHistory: its lists are equally long and bounded, and a pause fills them.
 func TestHistory(t *testing.T) {
 	t.Parallel()

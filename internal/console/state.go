@@ -104,6 +104,7 @@ type Dispatcher struct {
 	Since      time.Time  `json:"since"` // in this state
 	Calls      int        `json:"calls"` // that ended in the last second
 	InFlight   int        `json:"in_flight"`
+	Limit      int        `json:"limit"`              // calls at a time; 0: not known
 	APIDown    bool       `json:"api_down,omitempty"` // as it sees it
 	Partitions []int      `json:"partitions"`
 	Pages      []string   `json:"pages"`  // ids of those that it sends for, and that are shown

@@ -14,6 +14,7 @@ import (
 	"chatclub/internal/phrase"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
+	"chatclub/internal/tracing"
 )
 
 // Store is the part of rooms.Store that a Core needs. Each method is described
@@ -52,6 +53,7 @@ type Config struct {
 	Language        string                // of users whose language is unknown: en, pt or es; default en
 	Registerer      prometheus.Registerer // nil: metrics go nowhere
 	Log             *slog.Logger          // nil: no log
+	Tracer          *tracing.Tracer       // nil: no traces
 	Now             func() time.Time      // default time.Now
 
 	// Counter counts the messages of each room, until the Core writes them to the

@@ -38,11 +38,16 @@ func newHandler(cfg Config, m *metrics, r retrier) *handler {
 // unsettled and the event is delivered again. work bounds what the end of run
 // must not interrupt.
 func (h *handler) handle(run, work context.Context, in inbound) {
+	work, span := h.cfg.Tracer.Process(work, in.delivery, in.delivery.Queue, h.cfg.Now())
+	defer span.End()
 	if in.err != nil {
+		span.Fail(string(message.ReasonUndecodable))
 		h.deadLetter(run, work, in, message.ReasonUndecodable)
 		return
 	}
 	h.metrics.events.WithLabelValues(string(in.event.Kind)).Inc()
+	span.SetString("chatclub.page", in.event.Page)
+	span.SetString("chatclub.event", string(in.event.Kind))
 	h.cfg.Log.LogAttrs(run, slog.LevelDebug, "event received", slog.String("id", in.delivery.ID), slog.String("kind", string(in.event.Kind)),
 		slog.Bool("redelivered", in.delivery.Redelivered))
 	in.event.Time = min(in.event.Time, h.cfg.Now().Add(maxAhead).UnixMilli())
@@ -60,9 +65,11 @@ func (h *handler) handle(run, work context.Context, in inbound) {
 	case in.err == nil:
 		h.ack(run, in)
 	case errors.Is(in.err, rooms.ErrData):
+		span.Fail(string(message.ReasonBadMessage))
 		h.deadLetter(run, work, in, message.ReasonBadMessage)
+	default: // it is abandoned
+		span.Fail("abandoned")
 	}
-	// Otherwise it is abandoned.
 }
 
 // ack takes the event off the queue. If that fails, the event is delivered again

@@ -144,7 +144,7 @@ func (p *pages) move(g *page, in inbound) {
 	}
 	to := queue.Message{
 		Queue: p.cfg.Broker.Topology().Overflow(g.overflow), ID: in.delivery.ID, Body: in.delivery.Body,
-		Headers: map[string]string{message.HeaderMovedBy: p.id},
+		Headers: message.CarryTrace(map[string]string{message.HeaderMovedBy: p.id}, in.delivery.Headers),
 	}
 	if in.redelivered() {
 		to.Headers[message.HeaderRedelivered] = "1"

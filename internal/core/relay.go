@@ -170,16 +170,21 @@ func (r *relay) publish(run, work context.Context, in inbound, msgs []queue.Mess
 	if len(msgs) == 0 {
 		return nil
 	}
+	span := r.cfg.Tracer.Send(work, msgs[0].Queue, len(msgs))
+	defer span.End()
+	span.Inject(msgs)
 	rest := msgs
 	err := r.retry.do(run, in.delivery.Live, stepPublish, func() error {
 		err := r.cfg.publish(work, rest)
 		rest = queue.Unconfirmed(rest, err)
 		return err
 	})
-	if err == nil {
-		r.metrics.copies.Add(float64(len(msgs)))
+	if err != nil {
+		span.Fail("unconfirmed")
+		return err
 	}
-	return err
+	r.metrics.copies.Add(float64(len(msgs)))
+	return nil
 }
 
 // encode returns the messages for the queue, each for its page's partition.

@@ -1,8 +1,8 @@
 // Package deadletter is an operator's view of the dead-letter queue: it lists,
 // replays and purges dead letters. It guarantees:
 //
-//   - What is only looked at stays on the queue, in its order; of more than 20,000
-//     letters only if the walk is not stopped midway.
+//   - What is only looked at stays on the queue, and in its order unless the process
+//     is killed meanwhile.
 //   - A letter that is replayed leaves the queue when the broker has confirmed the
 //     message that takes its place, not before.
 //   - Whoever is killed loses nothing, and doubles what was on its way: a batch.
@@ -22,10 +22,8 @@ import (
 
 const (
 	// lookPrefetch is how many letters one subscription holds where all of them
-	// stay. Those of one subscription go back in order even when the process is
-	// killed; those of several when the walk ends by itself, and not always when it
-	// is stopped midway. With 65,535, the most that AMQP can ask for, RabbitMQ 3.10 was busy for seconds
-	// before the first one came.
+	// stay. With 65,535, the most that AMQP can ask for, RabbitMQ 3.10 was busy for
+	// seconds before the first one came.
 	lookPrefetch = 20_000
 	// takePrefetch is the same where letters are taken off. The broker delivers no
 	// more before it has handled as many acknowledgements: at the end few are on
@@ -34,6 +32,10 @@ const (
 	// quiet is how long the broker may take to deliver what it counted as ready,
 	// before it is asked whether that is still there.
 	quiet = time.Second
+	// drought is how long nothing comes, although letters were counted that are not
+	// ready any more, before they count as missing: on a busy machine what the broker
+	// had handed over came after more than a second.
+	drought = 10 * time.Second
 	// RabbitMQ answers for a queue whose leader is busy for a second as if the queue
 	// were empty and had no consumer. Such an answer takes longer than promptly, and
 	// is not believed but asked for again.
@@ -41,6 +43,8 @@ const (
 	asks     = 10
 	// poll is how often the broker is asked what it has taken back.
 	poll = 20 * time.Millisecond
+	// leaving is how long the broker may take to notice that another tool has ended.
+	leaving = 2 * time.Second
 	// patience is how long the broker may take to be there, and to confirm.
 	patience = 30 * time.Second
 )
@@ -108,42 +112,65 @@ func (q Queue) Purge(ctx context.Context, f Filter) (Counts, error) {
 // walk calls visit for every letter that is on the queue when it begins, the
 // oldest first. visit reports whether it takes the letter off. It has until the end
 // of finish, which may be nil, to do so. What it leaves goes back in order.
-func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Delivery) (taken bool, err error), finish func() error) error {
-	dead := q.Broker.Topology().Dead()
-	info, err := q.count(ctx, dead)
-	switch {
-	case err != nil:
+func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Delivery) (taken bool, err error), finish ending) error {
+	ready, err := q.begin(ctx)
+	if err != nil || ready == 0 {
 		return err
-	case info.Consumers > 0:
-		return ErrInUse
-	case info.Ready == 0:
-		return nil
 	}
-	w := walker{queue: q, prefetch: min(prefetch, info.Ready)}
+	w := walker{queue: q, prefetch: min(prefetch, ready), ready: ready}
 	defer w.close(ctx)
-	for range info.Ready {
+	for w.seen < ready {
 		d, err := w.next(ctx)
 		if err != nil {
 			return err
 		}
 		if d == nil {
-			break
+			return errors.Join(w.missing(), finish.call())
 		}
 		taken, err := visit(d)
+		if !taken {
+			w.leave()
+		}
 		if errors.Is(err, errEnough) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if !taken {
-			w.left++
-		}
 	}
-	if finish == nil {
+	return finish.call()
+}
+
+// ending is what is done when all letters were seen; nil: nothing.
+type ending func() error
+
+func (e ending) call() error {
+	if e == nil {
 		return nil
 	}
-	return finish()
+	return e()
+}
+
+// missing is the error where fewer letters came than there were.
+func (w *walker) missing() error {
+	return fmt.Errorf("%d of %d dead letters came: a length limit has dropped the others meanwhile, or the broker is busy; begin again", w.seen, w.ready)
+}
+
+// begin returns how many letters there are, and ErrInUse if somebody is at them.
+func (q Queue) begin(ctx context.Context) (ready int, err error) {
+	for since := q.Now(); ; {
+		info, err := q.count(ctx, q.Broker.Topology().Dead())
+		switch {
+		case err != nil:
+			return 0, err
+		case info.Consumers == 0:
+			return info.Ready, nil
+		case q.Now().Sub(since) >= leaving:
+			return 0, ErrInUse
+		case !backoff.Sleep(ctx, poll):
+			return 0, context.Cause(ctx)
+		}
+	}
 }
 
 // errBusy is the error where no answer can be believed.
@@ -174,44 +201,76 @@ func (q Queue) inspect(ctx context.Context, name string) (queue.Info, error) {
 
 // walker reads the queue by as many subscriptions as it takes: one that holds as
 // many as it may is followed by another. The zero value is not useful.
+//
+// A quorum queue keeps what was returned to it before all else, in the order in
+// which it was returned. So letters that were looked at before, all of which were
+// returned, stay in order only if all of them are held before any goes back:
+// otherwise those go behind the others.
 type walker struct {
 	queue    Queue
-	prefetch int
+	prefetch int // of the next subscription
+	ready    int // how many letters there were
 
-	subs  []queue.Subscription
-	first []*queue.Delivery // of each subscription
-	left  int               // what the last subscription holds for good
+	subs      []*subscribed
+	seen      int
+	fresh     bool // the latest was never returned, so that none behind it was
+	gathering bool // nothing more is taken off
 }
 
-// next returns the next letter, or nil when there is none any more: a length
-// limit may have dropped what was counted.
+// subscribed is one subscription and what it holds.
+type subscribed struct {
+	queue.Subscription
+	prefetch int
+	left     int             // what it holds for good, at least
+	first    *queue.Delivery // nil: none yet
+}
+
+func (w *walker) last() *subscribed { return w.subs[len(w.subs)-1] }
+
+// leave keeps the latest letter, until close.
+func (w *walker) leave() { w.last().left++ }
+
+// next returns the next letter, or nil when there is none any more.
 func (w *walker) next(ctx context.Context) (*queue.Delivery, error) {
-	if len(w.subs) == 0 || w.left == w.prefetch {
-		sub, err := w.queue.Broker.Consume(w.queue.Broker.Topology().Dead(), queue.ConsumeOptions{Prefetch: w.prefetch})
+	dead := w.queue.Broker.Topology().Dead()
+	if len(w.subs) == 0 || w.last().left == w.last().prefetch {
+		sub, err := w.queue.Broker.Consume(dead, queue.ConsumeOptions{Prefetch: w.prefetch})
 		if err != nil {
 			return nil, fmt.Errorf("look at dead letters: %w", err)
 		}
-		w.subs, w.left = append(w.subs, sub), 0
+		w.subs = append(w.subs, &subscribed{Subscription: sub, prefetch: w.prefetch})
 	}
+	began := w.queue.Now()
 	silence := time.NewTimer(quiet)
 	defer silence.Stop()
 	for {
 		select {
-		case d, ok := <-w.subs[len(w.subs)-1].Deliveries():
+		case d, ok := <-w.last().Deliveries():
 			if !ok || w.lost() {
 				return nil, ErrLost
 			}
-			if len(w.first) < len(w.subs) {
-				w.first = append(w.first, d)
+			if w.last().first == nil {
+				w.last().first = d
 			}
+			w.seen, w.fresh = w.seen+1, !d.Redelivered
 			return d, nil
 		case <-silence.C:
 			if w.lost() {
 				return nil, ErrLost
 			}
-			info, err := w.queue.inspect(ctx, w.queue.Broker.Topology().Dead())
-			if err != nil || info.Ready == 0 && info.Consumers > 0 { // our own, so that the answer is true
+			info, err := w.queue.inspect(ctx, dead)
+			if err != nil {
 				return nil, err
+			}
+			if info.Ready > 0 || info.Consumers == 0 { // the consumer is our own: the answer is not true
+				began = w.queue.Now()
+			}
+			if w.queue.Now().Sub(began) >= drought {
+				return nil, nil
+			}
+			if w.gathering && info.Ready > 0 { // it is full: it holds what could not be taken off, too
+				w.last().left = w.last().prefetch
+				return w.next(ctx)
 			}
 			silence.Reset(quiet)
 		case <-ctx.Done():
@@ -223,33 +282,60 @@ func (w *walker) next(ctx context.Context) (*queue.Delivery, error) {
 // lost reports whether what was delivered is on the queue again: it would be
 // seen twice.
 func (w *walker) lost() bool {
-	for _, d := range w.first {
-		if d.Stale() {
+	for _, s := range w.subs {
+		if s.first != nil && s.first.Stale() {
 			return true
 		}
 	}
 	return false
 }
 
-// close gives back what was left. No subscription may get what another one
-// returned, and the first returns first: so the order stays. All but the last hold
-// as many as they may.
+// close gives back what was left, in order: what the first subscription holds first.
 func (w *walker) close(ctx context.Context) {
-	for _, s := range w.subs {
-		_ = s.Cancel() // never fails in a way that matters: Close follows
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	dead := w.queue.Broker.Topology().Dead()
-	info, err := w.queue.inspect(ctx, dead)
+	w.gather(ctx)
+	for _, s := range w.subs { // or one would get what another one returned
+		_ = s.Cancel() // never fails in a way that matters: Close follows
+	}
 	for i, s := range w.subs {
+		before, err := w.queue.inspect(ctx, w.queue.Broker.Topology().Dead())
 		_ = s.Close()
-		// The broker returns what a closed channel held in its own time.
-		for back := info.Ready + (i+1)*w.prefetch; i+1 < len(w.subs) && err == nil; {
-			var now queue.Info
-			if now, err = w.queue.inspect(ctx, dead); now.Ready >= back || !backoff.Sleep(ctx, poll) {
-				break
-			}
+		last := i+1 == len(w.subs)
+		if err == nil && (!last || s.left > 0) { // who comes next is to find them all
+			w.awaitReturn(ctx, s, before.Ready)
+		}
+	}
+}
+
+// gather holds what is left of those letters that were returned before, where a
+// walk ends early. The others stay behind all that goes back.
+func (w *walker) gather(ctx context.Context) {
+	if len(w.subs) == 0 || w.lost() {
+		return
+	}
+	w.gathering, w.prefetch = true, lookPrefetch
+	for w.seen < w.ready && !w.fresh {
+		if d, err := w.next(ctx); d == nil || err != nil {
+			return // they are gone, or go back in an order of the broker's
+		}
+		w.leave()
+	}
+}
+
+// awaitReturn waits until the broker has taken back what a subscription held: it
+// does so in its own time. There were so many letters ready before. One of which
+// nothing was left may still hold some that could not be taken.
+func (w *walker) awaitReturn(ctx context.Context, s *subscribed, before int) {
+	if s.left == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, quiet)
+		defer cancel()
+	}
+	for {
+		now, err := w.queue.inspect(ctx, w.queue.Broker.Topology().Dead())
+		if err != nil || now.Ready >= before+max(1, s.left) || !backoff.Sleep(ctx, poll) {
+			return
 		}
 	}
 }

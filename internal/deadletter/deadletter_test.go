@@ -4,21 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/memory/memorytest"
+	"chatclub/internal/queue/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { rabbittest.Main(m) }
 
 // bench is a dead-letter queue in memory, and who looks at it.
 type bench struct {
@@ -197,7 +199,7 @@ func TestLettersThatAreDropped(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(b *bench) {
 		id := b.kill(1, "1", message.Death{Reason: message.ReasonGone})
-		w := walker{queue: b.queue, prefetch: 2}
+		w := walker{queue: b.queue, prefetch: 2, ready: 2}
 		defer w.close(b.Context())
 		if d, err := w.next(b.Context()); err != nil || d.ID != id {
 			b.Fatalf("next() = %v, %v, want the letter", d, err)
@@ -218,7 +220,8 @@ func TestReplay(t *testing.T) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.put("1/m", event, message.Death{Reason: message.ReasonBadMessage, Queue: b.top.Inbound()}.Headers())
+		trace := map[string]string{message.HeaderTrace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+		b.put("1/m", event, message.CarryTrace(message.Death{Reason: message.ReasonBadMessage, Queue: b.top.Inbound()}.Headers(), trace))
 		last := b.kill(3, "1", message.Death{Reason: message.ReasonExhausted})
 
 		got, err := b.queue.Replay(b.Context(), Replay{Rate: 100, Filter: Filter{
@@ -242,8 +245,8 @@ func TestReplay(t *testing.T) {
 		if err != nil || o.ID != first || o.Attempts != 0 || o.FirstCode != "" || o.Age(time.Now()) != time.Hour || len(sent[0].Headers) != 0 {
 			b.Errorf("sent %+v with %v, %v, want it an hour old, without attempts and headers", o, sent[0].Headers, err)
 		}
-		if in := b.left(b.top.Inbound()); !slices.Equal(in, []string{"1/m"}) {
-			b.Errorf("inbound has %v, want the event", in)
+		if in := memorytest.Drain(b.T, b.broker, b.top.Inbound()); len(in) != 1 || in[0].ID != "1/m" || !maps.Equal(in[0].Headers, trace) {
+			b.Errorf("inbound has %v, want the event with its trace", in)
 		}
 		if got := b.left(b.top.Dead()); !slices.Equal(got, []string{"raw", other}) {
 			b.Errorf("left = %v, want raw and %s", got, other)
@@ -375,6 +378,26 @@ func FuzzRead(f *testing.F) {
 		again := Read(queue.NewDelivery(nil, nil, 1, msg, false), top)
 		if again.Page != l.Page || again.Recipient != l.Recipient {
 			t.Errorf("page %q and recipient %q became %q and %q", l.Page, l.Recipient, again.Page, again.Recipient)
+		}
+	})
+}
+
+// Where fewer letters come than there were, what was seen is not told as all.
+func TestMissingLetters(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		for i := range 5 {
+			b.kill(i, "1", message.Death{Reason: message.ReasonGone})
+		}
+		seen := 0
+		err := b.queue.walk(b.Context(), 2, func(*queue.Delivery) (bool, error) {
+			if seen++; seen == 1 {
+				b.left(b.top.Dead()) // the three that the walk does not hold
+			}
+			return false, nil
+		}, nil)
+		if seen != 2 || err == nil || !strings.Contains(err.Error(), "2 of 5") {
+			t.Errorf("walk() = %v after %d letters, want an error that says 2 of 5", err, seen)
 		}
 	})
 }

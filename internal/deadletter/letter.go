@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"chatclub/internal/message"
@@ -25,6 +26,7 @@ type Letter struct {
 	LastCode  string         `json:"last_code,omitempty"`
 
 	body  []byte
+	trace map[string]string // as a message's headers
 	copy  *message.Outbound // nil: it is none
 	event *message.Event    // nil: it is none
 }
@@ -32,7 +34,7 @@ type Letter struct {
 // Read returns the letter of a delivery. It never fails: of a message that is
 // none of ours only the id is known.
 func Read(d *queue.Delivery, t queue.Topology) Letter {
-	l := Letter{ID: d.ID, body: d.Body}
+	l := Letter{ID: d.ID, body: d.Body, trace: message.CarryTrace(nil, d.Headers)}
 	if death, err := message.DeathFromHeaders(d.Headers); err == nil {
 		l.Reason, l.Time, l.Page, l.Recipient = death.Reason, death.Time, death.Page, death.Recipient
 		l.Queue, l.Attempts, l.FirstCode, l.LastCode = death.Queue, death.Attempts, death.FirstCode, death.LastCode
@@ -66,12 +68,12 @@ var errUndecodable = errors.New("its body is not one of our messages")
 // long as a broadcast that names no deadline.
 const broadcastTime = time.Hour
 
-// Revive returns the message under the letter's own id for the queue that it came
+// Revive returns the message under the letter's own id, in its trace, for the queue that it came
 // from: inbound, or the partition of a copy's page. A copy's attempts begin anew.
 // Its age does only where renew is set to the time that it is to have. An event
 // that reports something keeps its time, because something newer may be known.
 func (l Letter) Revive(t queue.Topology, renew time.Time) (queue.Message, error) {
-	msg := queue.Message{ID: l.ID}
+	msg := queue.Message{ID: l.ID, Headers: l.trace}
 	var err error
 	switch {
 	case l.copy != nil:
@@ -105,6 +107,7 @@ func (l Letter) Revive(t queue.Topology, renew time.Time) (queue.Message, error)
 // is set must fit.
 type Filter struct {
 	ID      string
+	Event   string // only the letters of this event, PAGE/MID, and of its copies
 	Reasons []message.Reason
 	Page    string
 	Older   time.Duration // dead for at least so long
@@ -115,6 +118,7 @@ type Filter struct {
 func (f Filter) Match(l Letter, now time.Time) bool {
 	age := now.Sub(l.Time)
 	return (f.ID == "" || f.ID == l.ID) &&
+		(f.Event == "" || l.ID == f.Event || strings.HasPrefix(l.ID, f.Event+"/")) &&
 		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, l.Reason)) &&
 		(f.Page == "" || f.Page == l.Page) &&
 		(f.Older == 0 || !l.Time.IsZero() && age >= f.Older) &&

@@ -175,7 +175,7 @@ func (c *Crew) dispatcher(ctx context.Context, m *member, metrics *prometheus.Re
 	s.Admin.Addr = ""
 	p, err := app.NewDispatcher(ctx, app.DispatcherConfig{
 		Settings: s, Tokens: sender.StaticTokens(c.cfg.Tokens), Transport: m.way,
-		Options: app.Options{Broker: m.link, Registry: metrics, Log: c.cfg.Log.With("replica", m.name)},
+		Options: app.Options{Instance: m.name, Broker: m.link, Registry: metrics, Log: c.cfg.Log.With("replica", m.name)},
 	})
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ type call struct {
 	code      string // of its result
 }
 
-// calls makes calls, and knows how many there may be.
+// calls makes calls, and knows how many there may be and what was sent of late.
 type calls struct {
 	due     chan *call // as many places as calls, so that nobody waits
 	results chan *call // likewise
@@ -45,6 +45,7 @@ type calls struct {
 	freed    bool    // one has ended since they were tried
 	latency  time.Duration
 	health   health
+	sent     sentLog
 }
 
 func newCalls(d *Dispatcher) (*calls, error) {
@@ -57,6 +58,7 @@ func newCalls(d *Dispatcher) (*calls, error) {
 	ctx, abort := context.WithCancel(context.Background())
 	return &calls{
 		due: make(chan *call, d.MaxInFlight), results: make(chan *call, d.MaxInFlight), ctx: ctx, abort: abort, limit: limit,
+		sent: sentLog{since: d.Now()},
 	}, nil
 }
 
@@ -113,7 +115,7 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 	for _, m := range c.msgs {
 		m.source.inFlight++
 	}
-	e.calls.start(e.Sender, c)
+	e.calls.start(e.Dispatcher, c)
 }
 
 // join is what is sent of a recipient's messages, and of how many it is made.
@@ -135,12 +137,12 @@ func (e *engine) join(r *recipient, now time.Time) (*message.Outbound, int) {
 
 // start makes a call. Workers stay, because a goroutine for each call would grow
 // its stack anew each time.
-func (c *calls) start(s Caller, next *call) {
+func (c *calls) start(d *Dispatcher, next *call) {
 	if c.inFlight > c.started {
 		c.started++
 		c.workers.Go(func() {
 			for k := range c.due {
-				k.result = s.Send(c.ctx, *k.out)
+				k.result = d.send(c.ctx, k)
 				k.code = k.result.CodeString()
 				c.results <- k
 			}

@@ -19,6 +19,9 @@ const (
 	offer              // ask the excess map, which has the last word
 )
 
+// silentPause is how soon it is looked again whether the broker answers.
+const silentPause = 100 * time.Millisecond
+
 // action is a decision. The zero value waits for nothing: somebody else looks
 // again.
 type action struct {
@@ -29,12 +32,14 @@ type action struct {
 
 // decide returns what may happen to the first message of a line, and changes
 // nothing. The order matters: a message that is no longer ours costs nothing,
-// one that cannot arrive costs no call, one that would only wait goes to the
+// one that cannot be acknowledged now would be sent twice, one that cannot arrive costs no call, one that would only wait goes to the
 // broker, and one whose page must wait takes no call that others need.
 func (e *engine) decide(l *line, m *held, now time.Time) action {
 	switch {
 	case !m.delivery.Live():
 		return action{do: drop}
+	case e.Broker.IsSilent():
+		return action{wait: silentPause}
 	case e.isLate(m, now):
 		return action{do: bury, reason: message.ReasonExpired}
 	case !m.probe && e.suspended.holds(m.out.Page, now) == forGood:

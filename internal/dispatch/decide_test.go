@@ -86,6 +86,7 @@ func TestDecide(t *testing.T) {
 	wait := func(d time.Duration) action { return action{wait: d} }
 	conditions := []condition{
 		{"not ours", func(b *bench) { b.s.sub.Close() }, action{do: drop}, ""},
+		{"broker is silent", func(b *bench) { b.Broker = silentBroker{b.Broker} }, wait(silentPause), ""},
 		{"too old", func(b *bench) { b.m.out.Time -= time.Hour.Milliseconds() + 1 }, action{do: bury, reason: message.ReasonExpired}, ""},
 		{"page is suspended", func(b *bench) { b.suspended.resume("p"); b.suspended.suspend("p", "190", 0, b.now) }, action{do: bury, reason: message.ReasonPageStopped}, ""},
 		{"page has no token", func(b *bench) { b.suspended.suspend("p", "", tokenGrace, b.now) }, action{do: postpone, wait: retryMedium}, ""},

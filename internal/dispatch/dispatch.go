@@ -31,6 +31,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
+	"chatclub/internal/tracing"
 )
 
 // Caller makes one Send API call. *sender.Sender is one.
@@ -62,6 +63,8 @@ type Config struct {
 
 	Now    func() time.Time // nil: time.Now
 	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
+
+	Tracer *tracing.Tracer // nil: no traces
 }
 
 // The least values: of a partition two pages and what one of them has in calls;
@@ -172,19 +175,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return e.stop()                                  //nolint:contextcheck // likewise
 }
 
-// What readiness says while the API's breaker is open, and while calls hang.
-var (
-	errAPIDown   = errors.New("the Send API takes no calls")
-	errAPISilent = errors.New("the Send API does not answer")
-)
-
-// Ready returns nil while calls to the API are possible, otherwise why not.
+// Ready returns nil while the broker can be used, otherwise why not. An API that
+// is down or silent makes no dispatcher unready: nobody sends to a dispatcher, so
+// nothing would be gained, and a rollout that waits for readiness would stand still
+// for as long as the outage. Metrics and Status have it.
 func (d *Dispatcher) Ready() error {
-	switch {
-	case d.apiDown.Load():
-		return errAPIDown
-	case d.silent.Load():
-		return errAPISilent
-	}
 	return d.Broker.Ready()
 }

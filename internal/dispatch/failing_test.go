@@ -303,14 +303,17 @@ func TestAPIHangsForLong(t *testing.T) {
 					}
 				})
 				r.sleep(10 * time.Minute)
-				ready := 0
+				noticed := 0
 				for _, p := range r.replicas {
-					if p.Ready() == nil {
-						ready++
+					if p.apiDown.Load() || p.silent.Load() {
+						noticed++
+					}
+					if err := p.Ready(); err != nil {
+						t.Errorf("Ready() while the API answers nobody = %v, want nil", err)
 					}
 				}
-				if ready == len(r.replicas) {
-					t.Error("all replicas are ready while the API answers nobody")
+				if noticed == 0 {
+					t.Error("no replica has noticed that the API answers nobody")
 				}
 				r.sleep(20 * time.Minute)
 				r.with(func() { down = false })
@@ -329,8 +332,8 @@ func TestAPIHangsForLong(t *testing.T) {
 					t.Errorf("%d of %d messages are missing and %d dead, want none and few", missing, len(r.published), len(dead))
 				}
 				for _, p := range r.replicas {
-					if err := p.Ready(); err != nil {
-						t.Errorf("Ready() afterwards = %v", err)
+					if p.apiDown.Load() || p.silent.Load() {
+						t.Error("a replica has not noticed that the API answers again")
 					}
 				}
 			})
@@ -347,8 +350,11 @@ func TestOutageUsesUpNoAttempts(t *testing.T) {
 			r.text(fmt.Sprint("page", p), guests("u", 50)...)
 		}
 		r.sleep(20 * time.Minute)
-		if r.only().Ready() == nil {
-			t.Error("Ready() in an outage = nil, want an error")
+		if !r.only().apiDown.Load() {
+			t.Error("the outage is not noticed")
+		}
+		if err := r.only().Ready(); err != nil {
+			t.Errorf("Ready() in an outage = %v, want nil", err)
 		}
 		calls := 0
 		for p := range 4 {
@@ -360,8 +366,14 @@ func TestOutageUsesUpNoAttempts(t *testing.T) {
 		r.script(nil)
 		r.sleep(5 * time.Minute)
 		r.checkSentOnce()
-		if err := r.only().Ready(); err != nil {
-			t.Errorf("Ready() afterwards = %v, want nil", err)
+		if r.only().apiDown.Load() {
+			t.Error("the end of the outage is not noticed")
+		}
+		if err := r.broker.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if r.only().Ready() == nil {
+			t.Error("Ready() without a broker = nil, want an error")
 		}
 	})
 }

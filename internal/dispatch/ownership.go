@@ -1,22 +1,29 @@
 package dispatch
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 const (
 	// minRest and maxRest bound how long a replica leaves a partition that it
 	// gave up to others; twice as long each time while the API is silent.
 	minRest = 2 * time.Second
 	maxRest = time.Minute
-	// balanceEvery is after how many counts of the replicas one gives up a
-	// partition for balance, so that others have time to take it.
+	// balanceEvery is after how many counts of the replicas one gives up partitions
+	// for balance, so that others have time to take them; and how many counts must be
+	// equal before the replicas that came are believed in.
 	balanceEvery = 5
 )
 
 // health is how this replica fares.
 type health struct {
 	silences int // in a row
-	counts   int // since a partition was given up for balance
+	counts   int // since partitions were given up for balance
 	replicas int // as they were last counted; 0: not yet
+	steady   int // counts in a row that came to the same
+	settled  int // replicas, when they were last steady; 0: not yet
 }
 
 // count learns how many replicas there are now. It makes way for those that have
@@ -32,9 +39,18 @@ func (e *engine) count(n int) {
 			e.timers.add(now.Add(time.Duration(e.Random()*float64(spread))), func() { e.renew(p) })
 		}
 	}
-	h.replicas = n
-	e.balance(now)
+	if h.steady++; n != h.replicas {
+		h.steady = 1
+	}
+	h.replicas, h.settled = n, min(h.settled, n)
+	if give := e.surplus(now); give > 0 {
+		e.giveUp(give, now)
+	}
 }
+
+// uncounted means that the broker did not say how many replicas there are. Those that
+// it counts next have reconnected, as this one has, and did not come.
+func (e *engine) uncounted() { e.calls.health.settled = 0 }
 
 // rest is how long a partition that was given up is left to others.
 func (e *engine) rest() time.Duration {
@@ -64,26 +80,52 @@ func (e *engine) leaveAll(reason string, hung bool) {
 	}
 }
 
-// balance gives the calmest partition up while this replica has more than its
-// part.
-func (e *engine) balance(now time.Time) {
+// surplus is how many partitions this replica gives up for balance now.
+//
+// Replicas that came get their share of those that are busy here, once the count is
+// steady. Besides, one that
+// has more than its part of all partitions gives up half of what is too much; not all,
+// because the broker may leave it to one that has its part.
+func (e *engine) surplus(now time.Time) (give int) {
 	h := &e.calls.health
 	h.counts++
-	if h.replicas <= 1 || h.counts < balanceEvery {
-		return
+	came := max(0, h.replicas-h.settled)
+	if h.settled == 0 {
+		came = 0
 	}
-	var calmest *source
+	if h.steady < balanceEvery && came > 0 {
+		return 0
+	}
+	if h.steady >= balanceEvery {
+		h.settled = h.replicas
+	}
+	if h.replicas <= 1 {
+		return 0
+	}
+	give = len(e.active(now)) * came / h.replicas
+	part := (len(e.sources.partitions) + h.replicas - 1) / h.replicas
+	if more := len(e.sources.owned(now)) - part; more > 0 && h.counts >= balanceEvery {
+		give = max(give, (more+1)/2)
+	}
+	return give
+}
+
+// giveUp gives n partitions up, the calmest first.
+func (e *engine) giveUp(n int, now time.Time) {
+	active := e.active(now)
+	slices.SortStableFunc(active, func(a, b *source) int { return cmp.Compare(a.held, b.held) })
+	for _, s := range active[:min(n, len(active))] {
+		e.calls.health.counts = 0
+		e.leave(s, "balance")
+	}
+}
+
+// active are the partitions of which something was delivered lately.
+func (e *engine) active(now time.Time) (list []*source) {
 	for _, p := range e.sources.partitions {
-		s := p.src
-		if s == nil || s.leaving || p.since.IsZero() || now.Sub(p.last) >= activeFor {
-			continue
-		}
-		if calmest == nil || s.held < calmest.held {
-			calmest = s
+		if s := p.src; s != nil && !s.leaving && !p.since.IsZero() && now.Sub(p.last) < activeFor {
+			list = append(list, s)
 		}
 	}
-	if part := (len(e.sources.partitions) + h.replicas - 1) / h.replicas; calmest != nil && len(e.sources.owned(now)) > part {
-		h.counts = 0
-		e.leave(calmest, "balance")
-	}
+	return list
 }

@@ -27,6 +27,7 @@ type held struct {
 	probe    bool           // the one message of a suspended page that is let through
 	due      time.Time      // when its page's pace allows a call, where it had to wait for that
 	since    time.Time
+	calledAt int64 // when its last call ended, if it is traced; Unix, in nanoseconds
 	prev     *held // in the source's list
 	next     *held
 }

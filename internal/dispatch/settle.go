@@ -133,7 +133,7 @@ func (e *engine) putBack(c *call) {
 // acknowledge takes a sent message off its queue; the broker does not keep the
 // engine waiting for that.
 func (e *engine) acknowledge(m *held, now time.Time) {
-	e.metrics.age.Observe(m.out.Age(now).Seconds())
+	e.observeAge(m, now)
 	if err := m.delivery.Ack(); err != nil {
 		// The connection was lost after the call: the message is delivered
 		// and sent again, with the same id in its metadata.
@@ -141,6 +141,7 @@ func (e *engine) acknowledge(m *held, now time.Time) {
 		e.Log.Debug("acknowledge sent message", "id", m.delivery.ID, "err", err)
 	} else {
 		e.metrics.sent.Inc()
+		e.calls.sent.add(m, now)
 	}
 	e.letGo(m)
 }
@@ -322,7 +323,7 @@ func (e *engine) feedback(m *held, d death) (queue.Message, error) {
 	if err != nil {
 		return queue.Message{}, err
 	}
-	return queue.Message{Queue: e.Broker.Topology().Inbound(), ID: ev.ID, Body: body}, nil
+	return queue.Message{Queue: e.Broker.Topology().Inbound(), ID: ev.ID, Body: body, Headers: message.CarryTrace(nil, m.delivery.Headers)}, nil
 }
 
 // mostBlocked is how many messages may wait here for a queue that takes none.
@@ -395,6 +396,7 @@ func (e *engine) settled() {
 			continue
 		case transfer.Done:
 			to := ev.Item.To[0]
+			e.spanMove(t, to)
 			switch {
 			case t.to.lane != nil:
 				e.metrics.overflowed.Inc()

@@ -155,6 +155,8 @@ func (e *engine) startCounting() {
 			cancel()
 			if err == nil {
 				e.post(func(e *engine) { e.count(info.Consumers) })
+			} else {
+				e.post((*engine).uncounted)
 			}
 			select {
 			case <-time.After(countEvery):

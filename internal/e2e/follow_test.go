@@ -3,18 +3,27 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"chatclub/internal/tracing/tracingtest"
 )
 
 // TestMessageCanBeFollowed searches the logs of all programs for an event's id:
-// what the webhook took, core copied and the dispatchers sent is all there.
+// what the webhook took, core copied and the dispatchers sent is all there. It is one
+// trace, too, which went over RabbitMQ.
 func TestMessageCanBeFollowed(t *testing.T) {
 	t.Parallel()
+	collector := new(tracingtest.Collector)
+	server := httptest.NewServer(collector)
+	defer server.Close()
 	d := deploy(t, plan{
 		pages: 1, rooms: 1, users: 5, eventsPerSecond: 4, chat: 2 * time.Second, cores: 1, dispatchers: 2,
-		more: map[string]string{"LOG_LEVEL": "debug", "LOG_FORMAT": "json"},
+		more: map[string]string{
+			"LOG_LEVEL": "debug", "LOG_FORMAT": "json", "OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_BSP_SCHEDULE_DELAY": "100",
+		},
 	})
 	checkComplete(t, d.settle(t), 0)
 
@@ -40,8 +49,8 @@ func TestMessageCanBeFollowed(t *testing.T) {
 					continue
 				}
 				sent++
-				if l.Attempt != 1 || l.Age <= 0 {
-					t.Errorf("copy %q: attempt %d, age %d, want 1 and more than 0", l.ID, l.Attempt, l.Age)
+				if age, err := time.ParseDuration(l.Age); l.Attempt != 1 || err != nil || age <= 0 {
+					t.Errorf("copy %q: attempt %d, age %q, want 1 and more than 0s", l.ID, l.Attempt, l.Age)
 				}
 			}
 		}
@@ -50,13 +59,53 @@ func TestMessageCanBeFollowed(t *testing.T) {
 		}
 		return nil
 	})
+	eventually(t, "the trace of "+last.ID+" is whole", func() error { return checkTrace(t, collector, last) })
+}
+
+// checkTrace returns nil if an event and its copies are one trace, in which every
+// span's parent is the one that made it.
+func checkTrace(t *testing.T, c *tracingtest.Collector, event line) error {
+	t.Helper()
+	spans, err := c.Spans()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID := make(map[string]tracingtest.Span, len(spans))
+	for _, s := range spans {
+		byID[s.Trace+s.ID] = s
+	}
+	whole := 0
+	for _, s := range spans {
+		if s.Service != "dispatcher" || s.Kind != "client" {
+			continue
+		}
+		var way []string
+		var copied, taken string
+		for at, ok := s, true; ok; at, ok = byID[at.Trace+at.Parent] {
+			way = append(way, at.Service+" "+at.Kind)
+			switch at.Service + " " + at.Kind {
+			case "dispatcher consumer":
+				copied = at.Attributes["messaging.message.id"]
+			case "core consumer":
+				taken = at.Attributes["messaging.message.id"]
+			}
+		}
+		const want = "dispatcher client < dispatcher consumer < core producer < core consumer < webhook producer < webhook server"
+		if strings.HasPrefix(copied, event.ID+"/") && taken == event.ID && strings.Join(way, " < ") == want {
+			whole++
+		}
+	}
+	if whole != event.Copies {
+		return fmt.Errorf("%d calls for its copies, want %d", whole, event.Copies)
+	}
+	return nil
 }
 
 // line is what TestMessageCanBeFollowed reads of a line of a log.
 type line struct {
 	Msg, ID, Outcome string
 	Copies, Attempt  int
-	Age              time.Duration
+	Age              string
 }
 
 // lines returns the lines of a process's log about what has an id that begins so.

@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +13,8 @@ import (
 	"chatclub/internal/queue/rabbit/rabbittest"
 )
 
-// programs are all of ours, with what each needs to start.
+// programs are all of ours that run until they are stopped, with what each needs to
+// start.
 func programs(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	return map[string]map[string]string{
@@ -56,7 +59,7 @@ func TestHelpListsSettings(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	for name := range programs(t) {
+	for _, name := range append(slices.Sorted(maps.Keys(programs(t))), "chatclubctl") {
 		text, code := output(t, name, nil, "-version")
 		if code != 0 || !strings.HasPrefix(text, name+" ") || !strings.Contains(text, ", "+runtime.Version()) {
 			t.Errorf("%s -version = %d %q, want 0 and its name, version, revision and Go", name, code, text)
@@ -76,6 +79,36 @@ func TestWrongSettingsAreAllNamedInOneLine(t *testing.T) {
 		if strings.Count(text, "\n") != 1 || !strings.Contains(text, "ADMIN_ADDR") || !strings.Contains(text, "LOG_LEVEL") {
 			t.Errorf("%s with wrong settings says %q, want one line that names ADMIN_ADDR and LOG_LEVEL", name, text)
 		}
+	}
+}
+
+// The operator's tool lists its commands, and each command its settings.
+func TestToolListsCommandsAndSettings(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		args string
+		want []string
+	}{
+		{"-h", []string{"top", "trace ID", "dead list", "pages resume PAGE", "broadcast start PAGE"}},
+		{"top -h", []string{"DISPATCHERS", "CORE", "WEBHOOK", "ADMIN_TOKEN", "AMQP_URL", "QUEUE_PREFIX", "-once", "-json"}},
+		{"trace -h", []string{"DISPATCHERS", "CORE", "AMQP_URL", "-json"}},
+		{"dead replay -h", []string{"AMQP_URL", "QUEUE_PREFIX", "PARTITIONS", "-rate"}},
+		{"pages list -h", []string{"DISPATCHERS", "CORE"}},
+		{"broadcast start -h", []string{"CORE", "-text"}},
+	} {
+		text, code := output(t, "chatclubctl", nil, strings.Fields(tc.args)...)
+		if code != 0 {
+			t.Errorf("chatclubctl %s: exit code %d, want 0", tc.args, code)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("chatclubctl %s does not list %s:\n%s", tc.args, want, text)
+			}
+		}
+	}
+	text, code := output(t, "chatclubctl", map[string]string{"CORE": "nowhere", "DISPATCHERS": "neither"}, "top")
+	if code != 2 || strings.Count(text, "\n") != 1 || !strings.Contains(text, "CORE") || !strings.Contains(text, "DISPATCHERS") {
+		t.Errorf("chatclubctl top with wrong settings = %d %q, want 2 and one line that names CORE and DISPATCHERS", code, text)
 	}
 }
 

@@ -3,6 +3,7 @@ package message
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -73,6 +74,30 @@ const HeaderDead = "chatclub-dead"
 // whoever holds it consumes the lane that it names. In a lane it is a marker:
 // nothing was in the lane before it any more once it is delivered.
 const HeaderLane = "chatclub-lane"
+
+// HeaderTrace tells of the trace that a message belongs to, and of the span that made
+// the message, as W3C's Trace Context has it. Only sampled traces have it. It stays with
+// a message wherever that goes.
+const HeaderTrace = "traceparent"
+
+// CarryTrace adds the trace of a message's headers to those of another one, which may
+// be nil, and returns them. A trace that is not of the form that we write is left
+// behind: a long one might keep the message from being published.
+func CarryTrace(to, from map[string]string) map[string]string {
+	text := from[HeaderTrace]
+	if len(text) != lenTrace || strings.Trim(text, "0123456789abcdef-") != "" {
+		return to
+	}
+	if to == nil {
+		to = make(map[string]string, 1)
+	}
+	to[HeaderTrace] = text
+	return to
+}
+
+// lenTrace is how long version 00 of a traceparent is: version, trace, span and flags
+// in hexadecimal, with - between them.
+const lenTrace = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
 // The headers of an event in an overflow queue: the core that moved it there, and
 // whether it had been delivered to another core before.

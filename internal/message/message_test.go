@@ -174,3 +174,22 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestCarryTrace(t *testing.T) {
+	t.Parallel()
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	if got := CarryTrace(nil, map[string]string{HeaderTrace: trace, "other": "x"}); len(got) != 1 || got[HeaderTrace] != trace {
+		t.Errorf("CarryTrace(nil, trace and another) = %v, want the trace alone", got)
+	}
+	if got := CarryTrace(map[string]string{"mine": "y"}, map[string]string{HeaderTrace: trace}); len(got) != 2 || got["mine"] != "y" || got[HeaderTrace] != trace {
+		t.Errorf("CarryTrace(mine, trace) = %v, want both", got)
+	}
+	for _, broken := range []string{"", trace + "0", trace[1:], strings.Repeat("a", 3000), strings.ToUpper(trace), trace[:54] + "\n"} {
+		if got := CarryTrace(nil, map[string]string{HeaderTrace: broken}); got != nil {
+			t.Errorf("CarryTrace(nil, %.60q) = %v, want nil", broken, got)
+		}
+	}
+	if got := CarryTrace(nil, nil); got != nil {
+		t.Errorf("CarryTrace(nil, nil) = %v, want nil", got)
+	}
+}

@@ -135,8 +135,8 @@ func (h *Handler) addBroadcast(ctx context.Context, q BroadcastRequest) (rooms.B
 	})
 }
 
-// broadcastJSON is a broadcast in the answers of GET and DELETE.
-type broadcastJSON struct {
+// Broadcast is a broadcast in the answers of GET and DELETE.
+type Broadcast struct {
 	ID         string               `json:"id"`
 	Page       string               `json:"page"`
 	Room       int                  `json:"room"`
@@ -149,8 +149,8 @@ type broadcastJSON struct {
 	State      rooms.BroadcastState `json:"state"`
 }
 
-func broadcastAnswer(b rooms.Broadcast) broadcastJSON {
-	return broadcastJSON{b.ID, b.Page, b.Room, b.Text, b.Rate, b.Deadline, b.Created, b.Recipients, b.Queued, b.State}
+func broadcastAnswer(b rooms.Broadcast) Broadcast {
+	return Broadcast{b.ID, b.Page, b.Room, b.Text, b.Rate, b.Deadline, b.Created, b.Recipients, b.Queued, b.State}
 }
 
 func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
@@ -162,7 +162,7 @@ func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]broadcastJSON, len(stored))
+	list := make([]Broadcast, len(stored))
 	for i, b := range stored {
 		list[i] = broadcastAnswer(b)
 	}

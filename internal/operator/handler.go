@@ -37,6 +37,7 @@ type Store interface {
 	Ban(ctx context.Context, page, psid string, until time.Time) error
 	Forget(ctx context.Context, page, psid string) error
 	Rooms(ctx context.Context, page string, after, limit int) ([]rooms.RoomView, error)
+	FindEvents(ctx context.Context, page, id string) ([]rooms.EventView, error)
 	Reports(ctx context.Context, page string, after rooms.ReportView, limit int) ([]rooms.ReportView, error)
 }
 
@@ -93,6 +94,7 @@ func (c Config) withDefaults() (Config, error) {
 //	DELETE /pages/{page}/users/{psid}      deletes all that is kept of a user, except a ban
 //	GET    /rooms?page=&after=&limit=      rooms of a page with members and messages per hour
 //	GET    /reports?page=&after=&limit=    users' reports, the latest first; after is the next of the answer before
+//	GET    /messages?mid=&page=            what core knows of a message, for a day; without a page on all pages
 //	POST   /broadcast                      see BroadcastRequest; answered 202
 //	GET    /broadcasts?page=&limit=        broadcasts of the last week, the newest first
 //	GET    /broadcasts/{id}                the progress of one
@@ -124,6 +126,7 @@ func New(cfg Config) (*Handler, error) {
 	h.handle("DELETE /pages/{page}/users/{psid}", h.limited(h.deleteUser))
 	h.handle("GET /rooms", h.limited(h.getRooms))
 	h.handle("GET /reports", h.limited(h.getReports))
+	h.handle("GET /messages", h.limited(h.getMessages))
 	h.handle("POST /broadcast", h.postBroadcast)
 	h.handle("GET /broadcasts", h.getBroadcasts)
 	h.handle("GET /broadcasts/{id}", h.getBroadcast)
@@ -134,7 +137,7 @@ func New(cfg Config) (*Handler, error) {
 // Patterns returns the patterns of http.ServeMux for everything that a Handler
 // serves.
 func Patterns() []string {
-	return []string{"/pages", "/pages/", "/rooms", "/reports", "/broadcast", "/broadcasts", "/broadcasts/"}
+	return []string{"/pages", "/pages/", "/rooms", "/reports", "/messages", "/broadcast", "/broadcasts", "/broadcasts/"}
 }
 
 // ServeHTTP implements http.Handler.

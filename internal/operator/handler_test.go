@@ -103,6 +103,9 @@ func TestLists(t *testing.T) {
 			`{"room":1000000001,"code":"x","members":1,"messages_per_hour":0,"copies_per_hour":1,"opened":"2000-01-01T00:00:00Z"}]}`)
 		r.wantAnswer(t, "GET", "/reports?page=p", "", 200,
 			`{"page":"p","reports":[{"reporter":"1","accused":"2","name":"Guest 2","room":1,"times":1,"at":"2000-01-01T00:00:00Z","texts":[{"at":"2000-01-01T00:00:00Z","text":"hi"}]}]}`)
+		r.wantAnswer(t, "GET", "/messages?mid=b", "", 200,
+			`{"messages":[{"page":"p","mid":"b","received":"2000-01-01T00:00:00Z","finished":false,"user":"2","room":1,"copies":1}]}`)
+		r.wantAnswer(t, "GET", "/messages?mid=b&page=q", "", 200, `{"messages":[]}`)
 		r.receive(t, "2", "j", command.Command{Kind: command.Report, Name: "guest 1"})
 		r.wantAnswer(t, "GET", "/reports?page=p&limit=1", "", 200, `{"next":"946684800000/j","page":"p","reports":[`+
 			`{"reporter":"2","accused":"1","name":"Guest 1","room":1,"times":1,"at":"2000-01-01T00:00:00Z","texts":[{"at":"2000-01-01T00:00:00Z","text":"hello"}]}]}`)
@@ -255,6 +258,9 @@ func TestWrongRequests(t *testing.T) {
 			{"POST", "/broadcast", `{"page":"p","text":"x","id":"a/b"}`, 400, "id"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","id":".."}`, 400, "id"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","after":"1"}`, 400, "body"},
+			{"GET", "/messages", "", 400, "mid"},
+			{"GET", "/messages?mid=a%1fb", "", 400, "mid"},
+			{"GET", "/messages?mid=a&page=a%1fb", "", 400, "page"},
 			{"GET", "/broadcasts?limit=0", "", 400, "limit"},
 			{"GET", "/broadcasts/none", "", 404, ""},
 			{"DELETE", "/broadcasts/none", "", 404, ""},

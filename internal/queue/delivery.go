@@ -64,10 +64,10 @@ func (d *Delivery) Requeue() error {
 	return d.settler.Requeue(d.tag)
 }
 
-// Dead is the message's dead letter, for Transfer. It has the message's id.
+// Dead is the message's dead letter, for Transfer. It has the message's id and trace.
 func (d *Delivery) Dead(death message.Death) Message {
 	death.Queue = d.Queue
-	return Message{Queue: d.broker.Topology().Dead(), ID: d.ID, Body: d.Body, Headers: death.Headers()}
+	return Message{Queue: d.broker.Topology().Dead(), ID: d.ID, Body: d.Body, Headers: message.CarryTrace(death.Headers(), d.Headers)}
 }
 
 // Transfer is one delivery and what is published in its place.

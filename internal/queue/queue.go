@@ -83,6 +83,10 @@ type Broker interface {
 	// Ready returns nil while messages can be published and consumed,
 	// otherwise why not.
 	Ready() error
+	// IsSilent reports that the broker has not answered for longer than it
+	// usually takes, on the connection that brings deliveries. What is done for
+	// a delivery now may be done again, because settling it may have no effect.
+	IsSilent() bool
 	// Close ends all subscriptions and the connection. What was not settled is
 	// delivered again to others.
 	Close() error

@@ -28,6 +28,7 @@ func TestTopologyNames(t *testing.T) {
 		"x.dead":        {Name: "x.dead"},
 		"x.inbound":     {Name: "x.inbound", DeadLetter: "x.dead"},
 		"x.dispatchers": {Name: "x.dispatchers"},
+		"x.probe.0":     {Name: "x.probe.0"}, "x.probe.1": {Name: "x.probe.1"}, "x.probe.2": {Name: "x.probe.2"},
 		"x.retry.1s":    {Name: "x.retry.1s", Delay: time.Second},
 		"x.retry.10s":   {Name: "x.retry.10s", Delay: 10 * time.Second},
 		"x.retry.60s":   {Name: "x.retry.60s", Delay: time.Minute},

@@ -76,6 +76,19 @@ func (t Topology) Dead() string { return t.Prefix + ".dead" }
 // number. Nothing is published to it.
 func (t Topology) Dispatchers() string { return t.Prefix + ".dispatchers" }
 
+// probes is how many queues there are to ask the broker about: of three, one may
+// be without a leader, and most still say whether the broker serves.
+const probes = 3
+
+// Probes lists the names of queues that are always empty. They are for asking
+// the broker whether it serves.
+func (t Topology) Probes() (names []string) {
+	for i := range probes {
+		names = append(names, fmt.Sprintf("%s.probe.%d", t.Prefix, i))
+	}
+	return names
+}
+
 // Outbound is the i-th partition of the copies from core to the dispatchers.
 func (t Topology) Outbound(i int) string { return fmt.Sprintf("%s.outbound.%02d", t.Prefix, i) }
 
@@ -121,6 +134,9 @@ func (t Topology) Specs() []Spec {
 		{Name: t.Inbound(), DeadLetter: t.Dead()},
 		{Name: t.Dispatchers()},
 	}
+	for _, name := range t.Probes() {
+		specs = append(specs, Spec{Name: name})
+	}
 	for _, d := range Delays() {
 		specs = append(specs, Spec{Name: t.Retry(d), Delay: d})
 	}
@@ -140,7 +156,7 @@ func (t Topology) Has(name string) bool {
 		return err == nil && i >= 0 && i < t.Partitions && name == t.Outbound(i)
 	}
 	return name == t.Dead() || name == t.Inbound() || name == t.Dispatchers() ||
-		slices.Contains(t.Overflows(), name) ||
+		slices.Contains(t.Overflows(), name) || slices.Contains(t.Probes(), name) ||
 		slices.ContainsFunc(Delays(), func(d time.Duration) bool { return name == t.Retry(d) })
 }
 

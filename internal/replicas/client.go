@@ -37,25 +37,43 @@ func (e *StatusError) Error() string {
 // Ask makes a request with body as JSON, and decodes the answer. Both may be nil.
 // Any answer other than 2xx is a *StatusError.
 func (c Client) Ask(ctx context.Context, method, to string, body, answer any) error {
-	err := c.ask(ctx, method, to, body, answer)
+	return c.do(ctx, method, to, body, func(r io.Reader) error {
+		if answer == nil {
+			return nil
+		}
+		return json.NewDecoder(r).Decode(answer)
+	})
+}
+
+// Read makes a GET request and has read read the answer. Any answer other than 2xx
+// is a *StatusError.
+func (c Client) Read(ctx context.Context, to string, read func(io.Reader) error) error {
+	return c.do(ctx, http.MethodGet, to, nil, read)
+}
+
+func (c Client) do(ctx context.Context, method, to string, body any, read func(io.Reader) error) error {
+	req, err := c.request(ctx, method, to, body)
+	if err == nil {
+		err = c.send(req, read)
+	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, to, err)
 	}
 	return nil
 }
 
-func (c Client) ask(ctx context.Context, method, to string, body, answer any) error {
+func (c Client) request(ctx context.Context, method, to string, body any) (*http.Request, error) {
 	var sent io.Reader = http.NoBody
 	if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sent = bytes.NewReader(b)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, to, sent)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -63,19 +81,23 @@ func (c Client) ask(ctx context.Context, method, to string, body, answer any) er
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
+	return req, nil
+}
+
+func (c Client) send(req *http.Request, read func(io.Reader) error) error {
 	resp, err := c.HTTP.Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err // do names the method and the address
+	}
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	read := io.LimitReader(resp.Body, maxAnswer)
+	answer := io.LimitReader(resp.Body, maxAnswer)
 	if resp.StatusCode/100 != 2 {
-		return &StatusError{Code: resp.StatusCode, Text: reason(read)}
+		return &StatusError{Code: resp.StatusCode, Text: reason(answer)}
 	}
-	if answer == nil {
-		return nil
-	}
-	return json.NewDecoder(read).Decode(answer)
+	return read(answer)
 }
 
 // Resume has the program at an admin address resume a page. It returns false where

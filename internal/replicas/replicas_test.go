@@ -71,3 +71,15 @@ func TestAsk(t *testing.T) {
 		}
 	}
 }
+
+// TestAskNobody checks that the error names the address once: a list of replicas
+// that are away is long enough.
+func TestAskNobody(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	err := Client{HTTP: server.Client()}.Ask(t.Context(), http.MethodGet, server.URL+"/pages", nil, nil)
+	if err == nil || strings.Count(err.Error(), "/pages") != 1 {
+		t.Errorf("Ask() = %v, want an error that names the address once", err)
+	}
+}

@@ -243,3 +243,38 @@ func TestStaticTokens(t *testing.T) {
 		t.Errorf("Run = %v, want nil", err)
 	}
 }
+
+// A Kubernetes secret is mounted as a link to a link: the file leads through
+// ..data to the folder of its version. A new version replaces ..data alone.
+func TestPagesFollowASecretVolume(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	version := func(name, content string, written time.Time) {
+		t.Helper()
+		file := filepath.Join(dir, name, "pages.json")
+		link := filepath.Join(dir, "..data_new")
+		for _, err := range []error{
+			os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600), os.Chtimes(file, written, written),
+			os.Symlink(name, link), os.Rename(link, filepath.Join(dir, "..data")),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	now := time.Now()
+	version("..1", `{"1":"old"}`, now)
+	path := filepath.Join(dir, "pages.json")
+	if err := os.Symlink("..data/pages.json", path); err != nil {
+		t.Fatal(err)
+	}
+	p, err := OpenPagesFile(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version("..2", `{"1":"new"}`, now.Add(time.Minute))
+	p.poll()
+	if token, _ := p.Token("1"); token != "new" {
+		t.Errorf("token after the volume was renewed = %q, want the new one", token)
+	}
+}

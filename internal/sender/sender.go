@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/internal/message"
+	"chatclub/internal/tracing"
 )
 
 // ErrNoToken is in the Err of a Result whose page the TokenSource does not
@@ -47,6 +48,7 @@ type Config struct {
 	CallTimeout time.Duration         // for the whole of a call: wait, connect, write, answer
 	Now         func() time.Time      // nil: time.Now
 	Registerer  prometheus.Registerer // nil: metrics are not shown
+	Tracer      *tracing.Tracer       // nil: no traces
 }
 
 func (c Config) validate() (*url.URL, error) {
@@ -81,6 +83,7 @@ type Sender struct {
 	timeout   time.Duration
 	now       func() time.Time
 	metrics   *metrics
+	tracer    *tracing.Tracer
 	answers   sync.Pool // of *[]byte, usualAnswer long
 }
 
@@ -121,6 +124,7 @@ func New(cfg Config) (*Sender, error) {
 		timeout:   cfg.CallTimeout,
 		now:       cfg.Now,
 		metrics:   m,
+		tracer:    cfg.Tracer,
 		answers: sync.Pool{New: func() any {
 			b := make([]byte, usualAnswer)
 			return &b
@@ -187,16 +191,20 @@ func (s *Sender) post(ctx context.Context, token string, items []message.Outboun
 		touched.Store(true)
 	}
 	var req *http.Request
+	template := "/{page}/messages"
 	if len(items) == 1 {
 		req = s.request(traceCtx, items[0].Page+"/messages", "application/json", encode(items[0]))
 	} else {
+		template = "/"
 		req = s.request(traceCtx, "", "application/x-www-form-urlencoded", encodeBatch(items))
 	}
 	req.Header["Authorization"] = []string{"Bearer " + token}
+	span := s.tracer.Call(req, template)
 	start := s.now()
 	if err := s.call(req, results); err != nil {
 		fill(results, lost(ctx, callCtx, touched.Load(), err))
 	}
+	endSpan(span, results[0])
 	latency := s.now().Sub(start)
 	for i := range results {
 		if results[i].Outcome != Canceled {
@@ -204,6 +212,17 @@ func (s *Sender) post(ctx context.Context, token string, items []message.Outboun
 			s.metrics.duration(results[i].Outcome, latency)
 		}
 	}
+}
+
+// endSpan ends the span of a request with the result of its first call.
+func endSpan(span tracing.Span, r Result) {
+	if r.Status != 0 {
+		span.Status(r.Status)
+	}
+	if r.Outcome != Sent {
+		span.Fail(r.Outcome.String())
+	}
+	span.End()
 }
 
 // request makes a POST to path below the base, which needs no escapes. It is

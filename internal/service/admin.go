@@ -44,6 +44,7 @@ type AdminConfig struct {
 	Token    Secret                          // that requests must carry; "": none
 	PProf    bool
 	Log      *slog.Logger // nil: no log
+	LogLevel *LogLevel    // of Log; nil: it cannot be changed
 }
 
 func (c AdminConfig) withDefaults() AdminConfig {
@@ -57,8 +58,8 @@ func (c AdminConfig) withDefaults() AdminConfig {
 }
 
 // Admin is the HTTP server for operators. It serves /metrics, /healthz (200 while
-// the process lives) and /readyz (200, or 503 with the reason as text). Where the
-// settings ask for it, it serves /debug/pprof. NewAdmin makes one.
+// the process lives) and /readyz (200, or 503 with the reason as text), and
+// /loglevel. Where the settings ask for it, it serves /debug/pprof. NewAdmin makes one.
 //
 // The first three are open to every request: they change nothing and tell nothing
 // of users. Before everything else stands a guard against web pages that use an
@@ -76,9 +77,16 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	a := &Admin{cfg: cfg, open: http.NewServeMux(), mux: http.NewServeMux(), listener: cfg.Listener}
 	host, _, _ := net.SplitHostPort(cfg.Addr) // "" of one that Listen refuses
 	a.open.Handle("/", Guard(a.mux, cfg.Token, host))
-	a.open.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{Registry: cfg.Registry}))
+	a.open.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{
+		Registry: cfg.Registry, EnableOpenMetrics: true, // which alone has exemplars, beside protobuf
+	}))
 	a.open.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	a.open.HandleFunc("GET /readyz", a.readyz)
+	if cfg.LogLevel != nil {
+		level := cfg.LogLevel.handler(cfg.Log)
+		a.Handle("GET /loglevel", level)
+		a.Handle("PUT /loglevel", level)
+	}
 	if cfg.PProf {
 		a.mux.HandleFunc("/debug/pprof/", pprof.Index)
 		a.mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)

@@ -41,20 +41,20 @@ type LogSettings struct {
 	Format LogFormat  `env:"LOG_FORMAT" envDefault:"text" doc:"Form of the log lines."`
 }
 
-// NewLogger returns a logger that writes to w. Durations are rounded in text, and
-// are nanoseconds in JSON.
-func NewLogger(s LogSettings, w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: s.Level}
-	if s.Format == LogJSON {
-		return slog.New(slog.NewJSONHandler(w, opts))
-	}
-	opts.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+// NewLogger returns a logger that writes to w, and its level. Durations are rounded to
+// three digits and have a unit, in JSON too.
+func NewLogger(s LogSettings, w io.Writer) (*slog.Logger, *LogLevel) {
+	level := &LogLevel{base: s.Level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration {
-			a.Value = slog.DurationValue(roundDuration(a.Value.Duration()))
+			a.Value = slog.StringValue(roundDuration(a.Value.Duration()).String())
 		}
 		return a
+	}}
+	if s.Format == LogJSON {
+		return slog.New(slog.NewJSONHandler(w, opts)), level
 	}
-	return slog.New(slog.NewTextHandler(w, opts))
+	return slog.New(slog.NewTextHandler(w, opts)), level
 }
 
 // roundDuration returns d with three digits.
@@ -72,7 +72,7 @@ func roundDuration(d time.Duration) time.Duration {
 // LogStart logs which program begins, from which build, and with which settings.
 // What has its default value is left out.
 func LogStart[T any](ctx context.Context, log *slog.Logger, settings T) {
-	version, revision := buildVersion()
+	version, revision := BuildVersion()
 	attrs := []slog.Attr{slog.String("version", version), slog.String("revision", revision), slog.String("go", runtime.Version())}
 	given, defaults := reflect.ValueOf(settings), reflect.ValueOf(Defaults[T]())
 	for _, l := range leaves(given.Type(), nil) {

@@ -13,7 +13,7 @@ import (
 // process, and chatclub_build_info.
 func NewRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
-	version, revision := buildVersion()
+	version, revision := BuildVersion()
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "chatclub_build_info",
 		Help: "Always 1; the labels say what this program was built from.",
@@ -29,13 +29,30 @@ func NewRegistry() *prometheus.Registry {
 
 // Version is the line that says which program this is, and what it was built from.
 func Version(program string) string {
-	version, revision := buildVersion()
+	version, revision := BuildVersion()
 	return fmt.Sprintf("%s %s, revision %s, %s", program, version, revision, runtime.Version())
 }
 
-// buildVersion is the module's version and its source revision, "unknown"
-// where the build did not record them.
-func buildVersion() (version, revision string) {
+// What a build without Git's folder says it was built from, as in a container:
+// go build -ldflags "-X chatclub/internal/service.linkedVersion=v1.2.3 -X …". Only
+// the linker sets them, which can set nothing but variables of a package.
+var linkedVersion, linkedRevision string
+
+// BuildVersion returns the version and the source revision that the linker was
+// given, and otherwise those that Go recorded; "unknown" where neither has them.
+func BuildVersion() (version, revision string) {
+	version, revision = recordedVersion()
+	if linkedVersion != "" {
+		version = linkedVersion
+	}
+	if linkedRevision != "" {
+		revision = linkedRevision
+	}
+	return version, revision
+}
+
+// recordedVersion returns what go build found in Git.
+func recordedVersion() (version, revision string) {
 	version, revision = "unknown", "unknown"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -13,6 +13,7 @@ import (
 
 // post answers one request with events.
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
+	begun := h.cfg.Now()
 	body, res := h.readSigned(w, r)
 	if res != accepted {
 		return answer{result: res}
@@ -27,7 +28,13 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
 	if err != nil {
 		return answer{result: notFound}
 	}
-	return answer{result: h.enqueue(r.Context(), parts)}
+	ctx, span := h.cfg.Tracer.Request(r.Context(), "/webhook", begun)
+	defer span.End()
+	res = h.enqueue(ctx, parts)
+	if span.Status(outcomes[res].status); res != accepted {
+		span.Fail(outcomes[res].label)
+	}
+	return answer{result: res}
 }
 
 // enqueue publishes all parts in one confirmed batch.
@@ -42,7 +49,13 @@ func (h *Handler) enqueue(ctx context.Context, p Parts) result {
 		ctx, cancel := context.WithTimeout(ctx, h.cfg.PublishTimeout)
 		defer cancel()
 		begun := h.cfg.Now()
+		span := h.cfg.Tracer.Send(ctx, batch[0].Queue, len(batch))
+		span.Inject(batch)
 		err := h.cfg.Broker.Publish(ctx, batch...)
+		if err != nil {
+			span.Fail("unconfirmed")
+		}
+		span.End()
 		h.metrics.publish.Observe(h.cfg.Now().Sub(begun).Seconds())
 		h.logChange(ctx, err)
 		if err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/internal/queue"
+	"chatclub/internal/tracing"
 )
 
 const (
@@ -57,6 +58,7 @@ type Config struct {
 	PublishTimeout time.Duration         // for the broker's confirmation; default DefaultPublishTimeout
 	Registerer     prometheus.Registerer // nil: metrics go nowhere
 	Log            *slog.Logger          // nil: no log
+	Tracer         *tracing.Tracer       // nil: no traces
 	Now            func() time.Time      // default time.Now
 }
 

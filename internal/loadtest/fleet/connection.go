@@ -150,6 +150,9 @@ func (c *connection) Ready() error {
 	return nil
 }
 
+// IsSilent implements queue.Broker: this network loses nothing on its way.
+func (c *connection) IsSilent() bool { return false }
+
 // Close implements queue.Broker.
 func (c *connection) Close() error {
 	c.end(false)

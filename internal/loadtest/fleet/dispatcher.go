@@ -29,8 +29,9 @@ import (
 // Options of every dispatcher of a run.
 type Options struct {
 	Strategy  string  `json:"strategy"`
-	Replicas  int     `json:"replicas"` // as configured at the start
-	Limit     float64 `json:"limit"`    // text messages per second and page, as the dispatchers are told
+	Replicas  int     `json:"replicas"`        // as configured at the start
+	Media     float64 `json:"media,omitempty"` // the same of audio and video; 0: the program's default
+	Limit     float64 `json:"limit"`           // text messages per second and page, as the dispatchers are told
 	RedisURL  string  `json:"redis_url,omitempty"`
 	KeyPrefix string  `json:"key_prefix,omitempty"` // of keys in Redis
 
@@ -86,6 +87,9 @@ func (o *Options) settings() app.DispatcherSettings {
 	s := service.Defaults[app.DispatcherSettings]()
 	s.Admin.Addr = ""
 	s.LimitText = int(o.Limit)
+	if o.Media > 0 {
+		s.LimitMedia = int(o.Media)
+	}
 	s.LatencyTarget = o.LatencyTarget
 	if o.MessageTTL > 0 {
 		s.MessageTTL = o.MessageTTL

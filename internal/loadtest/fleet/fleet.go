@@ -21,6 +21,8 @@ type Fleet interface {
 	// Leave stops the second oldest dispatcher that runs, or else the only one,
 	// cleanly. The oldest stays for Kill.
 	Leave(ctx context.Context) error
+	// Retire stops the oldest dispatcher that runs, cleanly.
+	Retire(ctx context.Context) error
 	// Kill ends the oldest dispatcher that runs as kill -9 does, and returns at
 	// once. The oldest, because it is the one that most probably owns a lane.
 	Kill(ctx context.Context) error

@@ -46,11 +46,13 @@ func startIngress(ctx context.Context, f Ingress, broker queue.Broker, log *slog
 		broker = shared{broker}
 	}
 	options := app.Options{Broker: broker, Registry: prometheus.NewRegistry(), Log: log}
+	options.Name = "webhook"
 	hook, err := app.NewWebhook(ctx, app.WebhookConfig{Settings: f.webhook(), Options: options})
 	if err != nil {
 		return nil, err
 	}
 	closers = append(closers, hook.Close)
+	options.Name = "core"
 	c, err := app.NewCore(ctx, app.CoreConfig{Settings: f.core(filepath.Join(dir, "rooms.db")), Options: options})
 	if err != nil {
 		return nil, err

@@ -208,8 +208,13 @@ func (l *Local) Owner(name string) *Dispatcher {
 }
 
 // Leave stops the second oldest dispatcher.
-func (l *Local) Leave(context.Context) error {
-	d, err := take(&l.replicas, second)
+func (l *Local) Leave(context.Context) error { return l.leave(second) }
+
+// Retire stops the oldest dispatcher.
+func (l *Local) Retire(context.Context) error { return l.leave(oldest) }
+
+func (l *Local) leave(place int) error {
+	d, err := take(&l.replicas, place)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ type Network struct {
 	// does so many operations a second, first come, first served. A publish, a
 	// delivery and an acknowledgement are one operation each. 0: no bound.
 	Capacity int
+	// Process names the process that a queue belongs to, where several share one:
+	// all queues of a broker do so much together. nil: each is its own.
+	Process func(queue string) string
 	// Published is called with every message when the broker takes it. It must not
 	// block. nil: none. It needs a Hop.
 	Published func(queue.Message)
@@ -39,13 +42,16 @@ type network struct {
 	pumps sync.WaitGroup
 
 	mu     sync.Mutex
-	free   map[string]time.Time          // when the queue's process has done all that it was given
+	free   map[string]time.Time          // when each process has done all that it was given
 	owners map[string][]*netSubscription // of each queue, in the order in which the broker learned of them
 }
 
 func newNetwork(n Network, inner *memory.Broker) *network {
 	if n.Published == nil {
 		n.Published = func(queue.Message) {}
+	}
+	if n.Process == nil {
+		n.Process = func(queue string) string { return queue }
 	}
 	if n.Refuse == nil {
 		n.Refuse = func(queue.Message) bool { return false }
@@ -72,6 +78,7 @@ func (n *network) work(name string, operations int) time.Time {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	name = n.Process(name)
 	done := n.free[name]
 	if done.Before(now) {
 		done = now

@@ -27,6 +27,7 @@ type process struct {
 	stderr  *tail
 	address string // where it serves, as it said
 	admin   string // where its metrics are; empty: it has none
+	foreign bool   // it is a program of a peer
 	done    chan struct{}
 
 	mu      sync.Mutex
@@ -48,45 +49,72 @@ func spawn(ctx context.Context, log *slog.Logger, kind string, o childSpec) (*pr
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", kind, err)
 	}
-	p := &process{kind: kind, cmd: exec.Command(self, kind), stderr: &tail{}, done: make(chan struct{})} //nolint:noctx // this program; stop ends it
-	// A Ctrl-C on the terminal is for the parent, which stops its children in order.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	told := &lines{log: log, kind: kind}
-	p.cmd.Stderr = io.MultiWriter(p.stderr, told)
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", kind, err)
-	}
-	out, err := p.cmd.StdoutPipe()
+	p := &process{kind: kind, cmd: exec.Command(self, kind)} //nolint:noctx // this program; stop ends it
+	said, err := p.launch(log, nil)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", kind, err)
+		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", kind, err)
-	}
-	said := make(chan string, 1)
-	go func() {
-		defer close(p.done)
-		lines := bufio.NewReader(out)
-		line, _ := lines.ReadString('\n') // empty: it has ended
-		said <- strings.TrimSpace(line)
-		_, _ = io.Copy(io.Discard, lines)
-		_ = p.cmd.Wait() // how it ended is asked of the state
-		told.end()
-	}()
 	if err := json.NewEncoder(p.stdin).Encode(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", kind, err), p.kill())
 	}
-	select {
-	case line := <-said:
-		p.address, p.admin, _ = strings.Cut(line, " ")
-	case <-ctx.Done():
-		return nil, errors.Join(ctx.Err(), p.kill())
-	case <-time.After(startTimeout):
+	line, _, err := p.hear(ctx, said, startTimeout)
+	if err != nil {
+		return nil, err
 	}
+	p.address, p.admin, _ = strings.Cut(line, " ")
 	if p.address == "" {
 		return nil, errors.Join(fmt.Errorf("start %s: it did not begin to listen: %s", kind, p.stderr), p.kill())
 	}
 	return p, nil
+}
+
+// launch starts the process in a group of its own: a Ctrl-C on the terminal is
+// for the parent, which stops its children in order. said has the first line that
+// it writes, empty where it has ended before. rest gets what follows; nil: nobody
+// reads it.
+func (p *process) launch(log *slog.Logger, rest func(*bufio.Reader)) (said <-chan string, err error) {
+	p.stderr, p.done = &tail{}, make(chan struct{})
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	told := &lines{log: log, kind: p.kind}
+	p.cmd.Stderr = io.MultiWriter(p.stderr, told)
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.kind, err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.kind, err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.kind, err)
+	}
+	first := make(chan string, 1)
+	go func() {
+		defer close(p.done)
+		lines := bufio.NewReader(out)
+		line, _ := lines.ReadString('\n') // empty: it has ended
+		first <- strings.TrimSpace(line)
+		if rest != nil {
+			rest(lines)
+		}
+		_, _ = io.Copy(io.Discard, lines)
+		_ = p.cmd.Wait() // how it ended is asked of the state
+		told.end()
+	}()
+	return first, nil
+}
+
+// hear returns the first line that the process has said, empty where it has ended
+// before; or that nothing was heard in time. When ctx ends before, the process is
+// killed.
+func (p *process) hear(ctx context.Context, said <-chan string, longest time.Duration) (line string, heard bool, err error) {
+	select {
+	case line := <-said:
+		return line, true, nil
+	case <-ctx.Done():
+		return "", false, errors.Join(ctx.Err(), p.kill())
+	case <-time.After(longest):
+		return "", false, nil
+	}
 }
 
 // ready waits until the process says that it is.
@@ -119,7 +147,7 @@ func (p *process) stop(ctx context.Context) error {
 	if !p.close(ctx) {
 		return nil
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop %s: %w", p.kind, err)
 	}
 	select {
@@ -135,10 +163,23 @@ func (p *process) stop(ctx context.Context) error {
 
 // kill ends it at once.
 func (p *process) kill() error {
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.signal(syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill %s: %w", p.kind, err)
 	}
-	<-p.done
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopTimeout): // a program of its own session holds its output open
+		return fmt.Errorf("%s was killed, and what it started lives on", p.kind)
+	}
+}
+
+// signal sends a signal to the process and to all that it has started: that a
+// peer's worker is started by a script is no reason that a kill should spare it.
+func (p *process) signal(s syscall.Signal) error {
+	if err := syscall.Kill(-p.cmd.Process.Pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
 	return nil
 }
 
@@ -156,10 +197,19 @@ func (p *process) close(ctx context.Context) bool {
 // was, it is what close has asked, but for the CPU time, which is final once the
 // process has ended.
 func (p *process) look(ctx context.Context) used {
+	clock := proc.CPU
+	if p.foreign {
+		clock = proc.Tree
+	}
+	return p.lookBy(ctx, clock)
+}
+
+// lookBy is look with a way to read CPU times.
+func (p *process) lookBy(ctx context.Context, clock func(pid int) (time.Duration, error)) used {
 	var u used
 	var b bytes.Buffer
 	pid := p.cmd.Process.Pid
-	if cpu, err := proc.CPU(pid); err == nil {
+	if cpu, err := clock(pid); err == nil {
 		u.cpu = &cpu
 	}
 	if peak, err := proc.Peak(pid); err == nil {

@@ -111,7 +111,7 @@ func TestFrontIsCounted(t *testing.T) {
 	}
 	// This process stands for a dispatcher that has used some time.
 	busy := &process{kind: KindDispatcher, cmd: &exec.Cmd{Process: self}, stderr: &tail{}, done: make(chan struct{}), admin: ingress.admin}
-	p := &Processes{reg: prometheus.NewRegistry(), platform: spawnOne(t, &metrics), ingress: ingress, dispatchers: []*process{busy}, brokerPID: os.Getpid()}
+	p := &Processes{reg: prometheus.NewRegistry(), platform: spawnOne(t, &metrics), ingress: ingress, crew: crew{running: []*process{busy}}, brokerPID: os.Getpid()}
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); { // until the ingress has used some
 		if cpu, err := proc.CPU(ingress.cmd.Process.Pid); err != nil || cpu > 0 {
 			break

@@ -20,6 +20,7 @@ import (
 // Processes is a fleet of processes on RabbitMQ: each dispatcher is one, the
 // platform is one, webhook and core are one. OpenProcesses makes it.
 type Processes struct {
+	crew
 	cfg       Config
 	amqpURL   string
 	brokerPID int // 0: not on this machine, or not to be found
@@ -28,11 +29,6 @@ type Processes struct {
 	reg       *prometheus.Registry
 	platform  *process
 	ingress   *process
-
-	mu          sync.Mutex
-	dispatchers []*process // that run, in the order they joined
-	past        []*process
-	joined      int
 }
 
 var _ Fleet = (*Processes)(nil)
@@ -92,69 +88,22 @@ func (p *Processes) Version() string { return p.version }
 // Join starts a dispatcher.
 func (p *Processes) Join(ctx context.Context) error {
 	o := p.spec()
-	o.Replica = p.joined
+	o.Replica = p.joined()
 	child, err := spawn(ctx, p.cfg.Log, KindDispatcher, o)
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	p.dispatchers = append(p.dispatchers, child)
-	p.joined++
-	p.mu.Unlock()
+	p.add(child)
 	return child.ready(ctx)
-}
-
-func (p *Processes) take(place int) (*process, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	child, err := take(&p.dispatchers, place)
-	if err == nil {
-		p.past = append(p.past, child)
-	}
-	return child, err
-}
-
-// Leave stops the second oldest dispatcher by SIGTERM.
-func (p *Processes) Leave(ctx context.Context) error {
-	child, err := p.take(second)
-	if err != nil {
-		return err
-	}
-	return child.stop(ctx)
-}
-
-// Kill kills the oldest dispatcher.
-func (p *Processes) Kill(ctx context.Context) error {
-	child, err := p.take(oldest)
-	if err != nil {
-		return err
-	}
-	child.close(ctx)
-	return child.kill()
 }
 
 // Stop stops webhook and core, then the dispatchers, all at once.
 func (p *Processes) Stop(ctx context.Context) error {
-	var faults []error
+	var err error
 	if p.ingress != nil {
-		faults = append(faults, p.ingress.stop(ctx))
+		err = p.ingress.stop(ctx)
 	}
-	var leaving sync.WaitGroup
-	var mu sync.Mutex
-	for {
-		child, err := p.take(oldest)
-		if err != nil {
-			break
-		}
-		leaving.Go(func() {
-			err := child.stop(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			faults = append(faults, err)
-		})
-	}
-	leaving.Wait()
-	return errors.Join(faults...)
+	return errors.Join(err, p.stop(ctx))
 }
 
 // Ingress starts webhook and core as one process.
@@ -182,7 +131,7 @@ func (*Processes) Delayed() int { return 0 }
 // the dispatchers' strategy.
 func (p *Processes) Errors() []string {
 	var list []string
-	for _, c := range p.children() {
+	for _, c := range p.all() {
 		list = append(list, c.faults()...)
 	}
 	if p.ingress != nil {
@@ -191,19 +140,12 @@ func (p *Processes) Errors() []string {
 	return append(list, p.platform.faults()...)
 }
 
-// children are the dispatchers, those that have ended included.
-func (p *Processes) children() []*process {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Concat(p.past, p.dispatchers)
-}
-
 // Usage is of the dispatchers, those that have ended included, of webhook and
 // core, of the fake, and of the broker where it is on this machine.
 func (p *Processes) Usage() (Usage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	all := p.children()
+	all := p.all()
 	n := len(all) // of dispatchers
 	if p.ingress != nil {
 		all = append(all, p.ingress)
@@ -234,14 +176,15 @@ func (p *Processes) Usage() (Usage, error) {
 		parts = append(parts, u.Ingress)
 	}
 	u.All = sum(parts...)
-	p.machine(&u)
+	u.machine(0)
 	return u, nil
 }
 
-// machine returns what other programs had, once our own share is known.
-func (*Processes) machine(u *Usage) {
+// machine enters what other programs had, once our own share is known. beside is
+// CPU time that belongs to the run and is not in All.
+func (u *Usage) machine(beside time.Duration) {
 	if self, err := proc.Self(); err == nil && u.All != nil {
-		u.Machine = proc.ReadMachine(*u.All + self)
+		u.Machine = proc.ReadMachine(*u.All + self + beside)
 	}
 }
 

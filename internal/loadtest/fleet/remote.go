@@ -24,6 +24,9 @@ func (*Remote) Join(context.Context) error { return errRemote }
 // Leave cannot be done.
 func (*Remote) Leave(context.Context) error { return errRemote }
 
+// Retire cannot be done.
+func (*Remote) Retire(context.Context) error { return errRemote }
+
 // Kill cannot be done.
 func (*Remote) Kill(context.Context) error { return errRemote }
 

@@ -15,24 +15,26 @@ import (
 
 // row is one scenario.
 type row struct {
-	name     string
-	replicas int                                   // at the start
-	latency  string                                // of the platform: its median and its 99th percentile; empty: slow
-	limit    int                                   // of text, as the platform has it and the dispatchers are told; 0: pageLimit
-	capacity int                                   // of each queue, operations a second; 0: without limit
-	seeds    int                                   // 0: as many as the extent says
-	settings func(*fakeapi.Settings)               // what differs from the documented platform
-	strategy string                                // of package strategy; empty: chatclub
-	there    func(*rand.Rand) func() time.Duration // how long a call takes to the judge; nil: no time
-	faulty   bool                                  // something is broken: messages may overtake others
-	deaths   bool                                  // messages may die
-	doubles  bool                                  // messages may be sent twice
-	media    bool                                  // audio is sent
-	script   func(*rig)
-	control  func(*rig) // the same without what is to be shown: its cold pages are what ratios are to
-	bounds   []bound
-	ifSlow   []bound // in their place at the platform's own latency
-	second   bool    // the same runs at the platform's own latency, too
+	name       string
+	replicas   int                                   // at the start
+	latency    string                                // of the platform: its median and its 99th percentile; empty: slow
+	limit      int                                   // of text, as the platform has it and the dispatchers are told; 0: pageLimit
+	capacity   int                                   // of each queue, operations a second; 0: without limit
+	brokers    int                                   // that share the partitions; then capacity is of each; 0: one, without limit as a whole
+	partitions int                                   // 0: 64
+	seeds      int                                   // 0: as many as the extent says
+	settings   func(*fakeapi.Settings)               // what differs from the documented platform
+	strategy   string                                // of package strategy; empty: chatclub
+	there      func(*rand.Rand) func() time.Duration // how long a call takes to the judge; nil: no time
+	faulty     bool                                  // something is broken: messages may overtake others
+	deaths     bool                                  // messages may die
+	doubles    bool                                  // messages may be sent twice
+	media      bool                                  // audio is sent
+	script     func(*rig)
+	control    func(*rig) // the same without what is to be shown: its cold pages are what ratios are to
+	bounds     []bound
+	ifSlow     []bound // in their place at the platform's own latency
+	second     bool    // the same runs at the platform's own latency, too
 }
 
 // both are a row at the platform's own latency and at a quick one.

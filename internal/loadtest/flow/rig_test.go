@@ -128,14 +128,14 @@ func open(t *testing.T, row row, seed uint64) *rig {
 		o.RedisURL, o.KeyPrefix = "redis://127.0.0.1:6379", "flow"
 	}
 	r.options = o
-	top := queue.Topology{Prefix: "flow", Partitions: 64}
+	top := queue.Topology{Prefix: "flow", Partitions: cmp.Or(row.partitions, 64)}
 	l, err := fleet.NewLocal(t.Context(), fleet.LocalConfig{
 		Config: fleet.Config{
 			Options: o, Topology: top, Seed: seed, Log: slog.New(slog.DiscardHandler),
 			Wrap: func(c dispatch.Caller) dispatch.Caller { return recorded{c, r} },
 		},
 		Platform: &s, Seconds: 4000,
-		Network: fleet.Network{Hop: hop, Capacity: row.capacity, Refuse: func(m queue.Message) bool {
+		Network: fleet.Network{Hop: hop, Capacity: row.capacity, Process: row.process(top), Refuse: func(m queue.Message) bool {
 			f := r.refuses.Load()
 			return f != nil && (*f)(m)
 		}},

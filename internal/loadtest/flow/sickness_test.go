@@ -11,6 +11,7 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/internal/dispatch"
+	"chatclub/internal/loadtest/situation"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
@@ -52,21 +53,24 @@ func livelyRooms() group {
 	}
 	const length = time.Minute
 	for _, n := range []int{1, 4, 16} {
-		for _, rate := range []int{1, 2, 5} {
+		for _, room := range situation.LivelyRooms() {
+			if room.PerSecond > 5 { // the load test has it
+				continue
+			}
 			g.rows = append(g.rows, row{
-				name: fmt.Sprintf("one room, %d events/s", rate), replicas: n, latency: slow,
-				bounds: []bound{atLeast(delivered, 1), atMost(waitP50, .6), atMost(waitP99, 2.5)},
-				script: lively(1, time.Second/time.Duration(rate), length),
+				name: fmt.Sprintf("one room, %g events/s", room.PerSecond), replicas: n, latency: slow,
+				bounds: []bound{atLeast(delivered, 1), atMost(waitP50, room.P50.Seconds()), atMost(waitP99, room.P99.Seconds())},
+				script: lively(1, time.Duration(float64(time.Second)/room.PerSecond), length),
 			})
 		}
 		g.rows = append(g.rows, row{
 			name: "ten rooms at 3.3 × the limit", replicas: n, latency: slow,
-			bounds: []bound{atLeast(delivered, 1), atMost(waitP50, 2.5)}, script: lively(10, time.Second, length),
+			bounds: []bound{atLeast(delivered, 1), atMost(waitP50, situation.RoomsP50.Seconds())}, script: lively(situation.Rooms, time.Second, length),
 		})
 	}
 	g.rows = append(g.rows, row{
 		name: "ten rooms at 3.3 × the limit", replicas: 4, latency: quick,
-		bounds: []bound{atLeast(delivered, 1), atMost(waitP50, 2.5)}, script: lively(10, time.Second, length),
+		bounds: []bound{atLeast(delivered, 1), atMost(waitP50, situation.RoomsP50.Seconds())}, script: lively(situation.Rooms, time.Second, length),
 	})
 	return g
 }
@@ -186,7 +190,7 @@ func sickPeople() group {
 	}
 	add("one who is sick in a quiet deployment", 2, quiet, pauses, time.Hour)
 	for _, n := range []int{1, 4} {
-		add("one who is sick in a busy room", n, []room{{hot, 0, 99}}, []time.Duration{time.Second}, 10*time.Minute)
+		add("one who is sick in a busy room", n, []room{{hot, 0, 99}}, []time.Duration{situation.SickMemberEvery}, 10*time.Minute)
 	}
 	return g
 }
@@ -213,7 +217,7 @@ func sickPages() group {
 				})
 			}
 			r.until(2 * time.Second)
-			for page, every := range map[int]time.Duration{sickPage: 50 * time.Millisecond, quietPage: 7 * time.Second, busyPage: 10 * time.Millisecond} {
+			for page, every := range map[int]time.Duration{sickPage: situation.SickPageEvery, quietPage: situation.QuietPageEvery, busyPage: situation.BusyPageEvery} {
 				rng := r.random()
 				r.work.Go(func() {
 					for r.now() < length {
@@ -271,9 +275,9 @@ func neighbours() group {
 				})
 			}
 			if how != "" {
-				r.demand(saturate(other, 3*pageLimit))
+				r.demand(saturate(other, situation.NeighbourTimes*pageLimit))
 			}
-			r.speaks(room{hot, 0, 33}, time.Second, false, length)
+			r.speaks(room{hot, 0, situation.NeighbourRoom}, situation.NeighbourEvery, false, length)
 			r.until(time.Minute)
 			r.event(room{hot, 1000, 500}, false)
 			r.until(length + 10*time.Second)
@@ -309,7 +313,7 @@ func neighbours() group {
 		return func(r *rig) {
 			r.speaks(room{hot, 0, 99}, time.Second, false, length)
 			if with {
-				r.speaks(room{hot, 0, 99}, 8*time.Second, true, length)
+				r.speaks(room{hot, 0, 99}, situation.VoiceEvery, true, length)
 			}
 			r.until(length + 30*time.Second)
 			r.others(window{0, length}, func(e *entry) bool { return !e.media })

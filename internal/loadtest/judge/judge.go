@@ -130,6 +130,18 @@ func (j *Judge) Seconds(ctx context.Context, page string, seconds int) ([]ledger
 	return r.Pages[0].Series, err
 }
 
+// Pages are the ledger's totals and the age of the oldest awaited id, with every
+// page. Each has its active ones among the last so many seconds.
+func (j *Judge) Pages(ctx context.Context, seconds int) (ledger.Report, error) {
+	q := url.Values{"pages": {strconv.Itoa(maxPages)}, "seconds": {strconv.Itoa(seconds)}}
+	var r ledger.Report
+	err := j.get(ctx, "/ledger?"+q.Encode(), &r)
+	return r, err
+}
+
+// maxPages is more than any run has.
+const maxPages = 1_000_000
+
 func (j *Judge) report(ctx context.Context, page string, seconds int) (ledger.Report, error) {
 	pages := "0"
 	if page != "" {

@@ -7,7 +7,6 @@ package proc
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -35,21 +34,11 @@ func CPU(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read CPU time: %w", err)
 	}
-	// The second field, the program's name, may hold anything, even ") ".
-	_, rest, ok := bytes.Cut(b[max(0, bytes.LastIndexByte(b, ')')):], []byte(" "))
-	fields := strings.Fields(string(rest))
-	if !ok || len(fields) < 13 {
-		return 0, errors.New("read CPU time: /proc/PID/stat has another form")
+	fields := fieldsOf(b)
+	if len(fields) < 13 {
+		return 0, errForm
 	}
-	var sum time.Duration
-	for _, f := range fields[11:13] { // utime and stime, the 14th and 15th of all
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read CPU time: %w", err)
-		}
-		sum += time.Duration(n) * time.Second / ticks
-	}
-	return sum, nil
+	return sumTicks(fields[11:13]) // utime and stime, the 14th and 15th of all
 }
 
 // Peak is the most memory that a process has held, in bytes.

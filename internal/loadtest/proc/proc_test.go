@@ -3,7 +3,9 @@ package proc
 import (
 	"net"
 	"os"
+	"os/exec"
 	"runtime"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,4 +84,45 @@ func TestMachineIsUnknownInVirtualTime(t *testing.T) {
 			t.Errorf("ReadMachine() = %+v in virtual time, want nil", m)
 		}
 	})
+}
+
+// Tree has a process's children in it, those that have ended included.
+func TestTreeHasChildren(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has /proc")
+	}
+	// The shell's child works and ends, its grandchild lives on.
+	const script = `(i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done); echo done; sleep 60 & wait`
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait() // it was killed
+	})
+	if _, err := out.Read(make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	alone, err := CPU(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Tree(cmd.Process.Pid)
+	if err != nil || all < alone+20*time.Millisecond {
+		t.Errorf("Tree() = %v, %v of a shell that has %v by itself, want 20 ms more at least: its child counted to 100,000", all, err, alone)
+	}
+	ours, err := Tree(os.Getpid())
+	if err != nil || ours < all {
+		t.Errorf("Tree() of this process = %v, %v, want its grandchild's %v in it", ours, err, all)
+	}
+	if _, err := Tree(1 << 30); err == nil {
+		t.Error("Tree() of no process = nil error, want one")
+	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // winners explains the marks in a table.
-const winners = "The best of a column is marked. What differs from it by no more than two equal runs do ties with it, and is marked otherwise. A run wins nothing if it lost messages, sent some that nobody was to get, had more than half a refused call for each message or did not complete. Nor does a baseline."
+const winners = "The best of a column is marked, and so is what ties with it: several runs whose ranges overlap, or one that differs from it by no more than two equal runs do. A run wins nothing if it lost messages, sent some that nobody was to get, had more than half a refused call for each message or did not complete. Nor does a baseline."
 
 // table compares runs: a row for each, with as many cells as there are columns.
 type table struct {
@@ -24,8 +24,9 @@ type row struct {
 
 // cell is one figure in the comparison.
 type cell struct {
-	Text string
-	Mark mark
+	Text  string
+	Range string // of several runs; empty: they do not differ, or it ran once
+	Mark  mark
 }
 
 // mark says how a figure stands in its column.
@@ -52,7 +53,7 @@ func compare(r *Report) table {
 	}
 	for j, c := range t.Columns {
 		for i, m := range marks(c, r.Runs) {
-			t.Rows[i].Cells[j] = cell{c.text(&r.Runs[i]), m}
+			t.Rows[i].Cells[j] = cell{c.text(&r.Runs[i]), c.rangeText(&r.Runs[i]), m}
 		}
 	}
 	return t
@@ -122,26 +123,7 @@ func (t table) IsMarked() bool {
 // alike, or of one strategy, none is the best.
 func marks(c column, runs []Run) []mark {
 	out := make([]mark, len(runs))
-	if c.better == Neither {
-		return out
-	}
-	var rivals, leaders []int
-	var top float64
-	for i := range runs {
-		v := c.value(&runs[i])
-		if v == nil || !mayWin(&runs[i]) {
-			continue
-		}
-		if len(rivals) == 0 || c.better == Higher && *v > top || c.better == Lower && *v < top {
-			top = *v
-		}
-		rivals = append(rivals, i)
-	}
-	for _, i := range rivals {
-		if v := *c.value(&runs[i]); c.tie(v, top) || c.format(v) == c.format(top) {
-			leaders = append(leaders, i)
-		}
-	}
+	leaders, rivals := lead(c, runs)
 	other := func(i int) bool { return runs[i].Strategy != runs[rivals[0]].Strategy }
 	if len(leaders) == len(rivals) || !slices.ContainsFunc(rivals, other) {
 		return out
@@ -153,6 +135,31 @@ func marks(c column, runs []Run) []mark {
 		}
 	}
 	return out
+}
+
+// lead returns the places of the best run of a column and of what ties with it,
+// and of all that may win it.
+func lead(c column, runs []Run) (leaders, rivals []int) {
+	if c.better == Neither {
+		return nil, nil
+	}
+	var top *Run
+	for i := range runs {
+		v := c.value(&runs[i])
+		if v == nil || !mayWin(&runs[i]) {
+			continue
+		}
+		if top == nil || c.better == Higher && *v > *c.value(top) || c.better == Lower && *v < *c.value(top) {
+			top = &runs[i]
+		}
+		rivals = append(rivals, i)
+	}
+	for _, i := range rivals {
+		if c.isTie(&runs[i], top) {
+			leaders = append(leaders, i)
+		}
+	}
+	return leaders, rivals
 }
 
 // mostRefused is the refusals per message with which a run may be the best. The

@@ -24,7 +24,6 @@ type pageData struct {
 	Policy   template.HTMLAttr
 	CSS      template.CSS
 	Scripts  []template.JS
-	Winners  string
 	Sections []section
 	Charts   []hosted
 }
@@ -41,6 +40,7 @@ type section struct {
 	More     []hosted // and what is folded
 	Short    table
 	All      table
+	Reading  string // how to read them
 	Met      string
 	Details  []detail
 	Facts    []Parameter
@@ -60,7 +60,7 @@ func WriteHTML(w io.Writer, reports ...*Report) error {
 	if len(reports) == 0 {
 		return errors.New("write HTML: there is no report")
 	}
-	data := pageData{Title: "Load reports", Winners: winners}
+	data := pageData{Title: "Load reports"}
 	if len(reports) == 1 {
 		data.Title = heading(reports[0])
 	}
@@ -102,7 +102,7 @@ func newSection(id string, r *Report) section {
 	all := compare(r)
 	s := section{
 		ID: id, Heading: heading(r), Report: r, Verdict: r.Verdict(), Headline: headline(r), Bars: comparison(r),
-		Short: all.short(), All: all, Met: met(r.Expectations), Details: details(r), Facts: facts(r), Notes: slices.Concat(reasons(r), notes(r)),
+		Short: all.short(), All: all, Reading: explained(r, all), Met: met(r.Expectations), Details: details(r), Facts: facts(r), Notes: slices.Concat(reasons(r), notes(r)),
 	}
 	for i, c := range charts(r) {
 		h := hosted{id + "-" + c.ID, c}

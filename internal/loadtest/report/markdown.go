@@ -35,8 +35,8 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 	}
 	all := compare(r)
 	markdownComparison(b, all.short())
-	if all.IsMarked() {
-		fmt.Fprintf(b, "%s\n\n", winners)
+	if text := explained(r, all); text != "" {
+		fmt.Fprintf(b, "%s\n\n", text)
 	}
 	markdownExpected(b, r)
 	fmt.Fprint(b, "## All figures\n\n")
@@ -58,8 +58,20 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 	return nil
 }
 
-// markdownComparison writes runs side by side: the best of a column bold, what
-// ties for it in italics.
+// explained says how to read the comparison.
+func explained(r *Report, t table) string {
+	var text []string
+	if note := spreadNote(r); note != "" {
+		text = append(text, note)
+	}
+	if t.IsMarked() {
+		text = append(text, winners)
+	}
+	return strings.Join(text, " ")
+}
+
+// markdownComparison writes runs side by side: the best of a column bold, and
+// what ties with it.
 func markdownComparison(b io.Writer, t table) {
 	head := []string{"run"}
 	for _, c := range t.Columns {
@@ -69,19 +81,22 @@ func markdownComparison(b io.Writer, t table) {
 	for _, row := range t.Rows {
 		line := []string{escaped(row.Name)}
 		for _, c := range row.Cells {
-			text := escaped(c.Text)
-			switch c.Mark {
-			case best:
-				text = "**" + text + "**"
-			case ties:
-				text = "*" + text + "*"
-			case unmarked:
-			}
-			line = append(line, text)
+			line = append(line, markdownCell(c))
 		}
 		lines = append(lines, line)
 	}
 	markdownTable(b, head, lines, 1)
+}
+
+func markdownCell(c cell) string {
+	text := escaped(c.Text)
+	if c.Mark != unmarked {
+		text = "**" + text + "**"
+	}
+	if c.Range != "" {
+		text += " (" + escaped(c.Range) + ")"
+	}
+	return text
 }
 
 func markdownExpected(b io.Writer, r *Report) {

@@ -120,6 +120,20 @@ type Run struct {
 	Reason   string   `json:"reason,omitempty"`   // why the status is not Complete
 	Notes    []string `json:"notes,omitempty"`    // errors, warnings, what to keep in mind
 
+	Extras
+
+	// Rounds are the runs of which the figures are the medians, in the order in
+	// which they ran; nil where the strategy ran once. See Fold.
+	Rounds   []Round `json:"rounds,omitempty"`
+	Repeated int     `json:"repeated,omitempty"` // runs that the machine disturbed: they were made again
+
+	Series  []Series  `json:"series,omitempty"`
+	Latency []Latency `json:"latency,omitempty"`
+	Curve   *Curve    `json:"curve,omitempty"`
+}
+
+// Extras are the figures that not every run has.
+type Extras struct {
 	HotP50MS        *float64  `json:"hot_p50_ms,omitempty"`
 	Rooms           *int64    `json:"rooms,omitempty"`              // room messages that were to be copied
 	CompleteRooms   *int64    `json:"complete_rooms,omitempty"`     // of these, those whose every copy arrived in time
@@ -130,10 +144,15 @@ type Run struct {
 	PeakMemoryBytes *int64    `json:"peak_memory_bytes,omitempty"`  // the most that any one dispatcher held; unknown in one process
 	CPU             *CPUSplit `json:"cpu_us_per_sent_of,omitempty"` // cpu_us_per_sent, by program
 	Measures        []Measure `json:"measures,omitempty"`           // what only this scenario has
+}
 
-	Series  []Series  `json:"series,omitempty"`
-	Latency []Latency `json:"latency,omitempty"`
-	Curve   *Curve    `json:"curve,omitempty"`
+// Round is one of the runs that a Run is the median of, without what is only for
+// pictures.
+type Round struct {
+	Figures
+	Extras
+
+	Seed uint64 `json:"seed"` // of its load
 }
 
 // Name returns what to call the run: its label, or else its strategy.

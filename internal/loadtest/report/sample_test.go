@@ -83,9 +83,11 @@ func (s sampleRun) run(seed uint64) Run {
 			ColdP50MS: new(s.cold50), ColdP99MS: new(s.cold99), HotP99MS: new(s.hot99),
 			BrokerOpsPerSent: new(s.ops), CPUUSPerSent: new(s.cpu), Sent: new(sent), Dead: new(int64(0)), Seconds: 20,
 		},
-		PeakMemoryBytes: new(int64(48+seed) << 20),
-		CPU:             &CPUSplit{Dispatchers: new(s.cpu * .5), Broker: new(s.cpu * .3), Fake: new(s.cpu * .2)},
-		Series:          []Series{series},
+		Extras: Extras{
+			PeakMemoryBytes: new(int64(48+seed) << 20),
+			CPU:             &CPUSplit{Dispatchers: new(s.cpu * .5), Broker: new(s.cpu * .3), Fake: new(s.cpu * .2)},
+		},
+		Series: []Series{series},
 		Latency: []Latency{
 			sampleLatency(rng, "cold", 5000, s.cold50, s.cold99),
 			sampleLatency(rng, "hot", 17000, s.hot99/2.1, s.hot99),

@@ -42,8 +42,8 @@ func TestSchemaExample(t *testing.T) {
 	if diff := cmp.Diff(example(t, string(raw), "compact"), string(written(t, WriteCompact, r))); diff != "" {
 		t.Errorf("the compact example is not how it is written (-example +written):\n%s", diff)
 	}
-	if v := unset(reflect.ValueOf(*r), "report"); len(v) != 2 { // what nobody measured, and who has no process
-		t.Errorf("fields that the example does not show = %q, want two: an unknown figure and one that is absent", v)
+	if v := unset(reflect.ValueOf(*r), "report"); len(v) != 4 { // what nobody measured, and who has no process; also of the round
+		t.Errorf("fields that the example does not show = %q, want two of the run and of its round: an unknown figure and one that is absent", v)
 	}
 }
 

@@ -44,7 +44,7 @@ func writeRows(w io.Writer, r *Report) {
 		}
 		fmt.Fprintln(w, strings.Join(text, "\n"))
 		if t.IsMarked() {
-			fmt.Fprintln(w, "\n* the best of the column; = ties for it, as two equal runs may differ")
+			fmt.Fprintln(w, "\n* the best of the column; = ties with it")
 		}
 		return
 	}
@@ -82,6 +82,9 @@ func writeDoubts(w io.Writer, r *Report) {
 		if e.Met != nil && !*e.Met || e.Met == nil && r.doubtful() == nil {
 			fmt.Fprintln(w, wrap(outcome(e.Met)+": "+plain(expectation(e)), "  "))
 		}
+	}
+	if n := spreadNote(r); n != "" {
+		fmt.Fprintln(w, wrap("note: "+n+" The ranges are in the report.", "  "))
 	}
 	for _, n := range notes(r) {
 		fmt.Fprintln(w, wrap("note: "+plain(n), "  "))

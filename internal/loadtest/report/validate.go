@@ -64,14 +64,8 @@ func (r *Run) validate(f *faults, at string) {
 	for _, c := range columns {
 		f.figure(at+"."+c.field, c.value(r))
 	}
-	f.count(at+".rooms", r.Rooms)
-	f.count(at+".complete_rooms", r.CompleteRooms)
-	if r.CPU != nil {
-		f.figure(at+".cpu_us_per_sent_of.dispatchers", r.CPU.Dispatchers)
-		f.figure(at+".cpu_us_per_sent_of.broker", r.CPU.Broker)
-		f.figure(at+".cpu_us_per_sent_of.fake", r.CPU.Fake)
-	}
-	r.validateMeasures(f, at)
+	r.Extras.validate(f, at)
+	r.validateRounds(f, at)
 	for i := range r.Series {
 		r.Series[i].validate(f, fmt.Sprintf("%s.series[%d]", at, i))
 	}
@@ -83,9 +77,42 @@ func (r *Run) validate(f *faults, at string) {
 	}
 }
 
-func (r *Run) validateMeasures(f *faults, at string) {
+// validateRounds wants them to be of the run's strategy, and as sound as it.
+func (r *Run) validateRounds(f *faults, at string) {
+	if r.Repeated < 0 {
+		f.add("%s.repeated is %d, want 0 or more", at, r.Repeated)
+	}
+	for i := range r.Rounds {
+		o := &r.Rounds[i]
+		path := fmt.Sprintf("%s.rounds[%d]", at, i)
+		if o.Strategy != r.Strategy {
+			f.add("%s.strategy is %q, want the run's, %q", path, o.Strategy, r.Strategy)
+		}
+		if o.Replicas != r.Replicas {
+			f.add("%s.replicas is %d, want the run's, %d", path, o.Replicas, r.Replicas)
+		}
+		for _, c := range columns {
+			f.figure(path+"."+c.field, c.value(&Run{Figures: o.Figures, Extras: o.Extras}))
+		}
+		o.validate(f, path)
+	}
+}
+
+func (e *Extras) validate(f *faults, at string) {
+	f.count(at+".rooms", e.Rooms)
+	f.count(at+".complete_rooms", e.CompleteRooms)
+	if e.CPU != nil {
+		f.figure(at+".cpu_us_per_sent_of.dispatchers", e.CPU.Dispatchers)
+		f.figure(at+".cpu_us_per_sent_of.front", e.CPU.Front)
+		f.figure(at+".cpu_us_per_sent_of.broker", e.CPU.Broker)
+		f.figure(at+".cpu_us_per_sent_of.fake", e.CPU.Fake)
+	}
+	e.validateMeasures(f, at)
+}
+
+func (e *Extras) validateMeasures(f *faults, at string) {
 	seen := make(map[string]bool)
-	for i, m := range r.Measures {
+	for i, m := range e.Measures {
 		path := fmt.Sprintf("%s.measures[%d]", at, i)
 		if m.Name == "" {
 			f.add("%s.name is empty", path)

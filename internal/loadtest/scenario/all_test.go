@@ -35,7 +35,7 @@ func TestEveryScenarioIsAsExpected(t *testing.T) {
 		})
 	}
 	// These take minutes of virtual time with thousands of calls a second.
-	long := []string{"limit-change", "shared-limit", "zipf", "pushwoosh-sendrate", "mindbox-latency", "aws-overload"}
+	long := append(shortForms(), "limit-change", "shared-limit", "zipf", "pushwoosh-sendrate", "mindbox-latency", "aws-overload")
 	for _, s := range scenario.All() {
 		t.Run(s.Name, func(t *testing.T) {
 			if testing.Short() && slices.Contains(long, s.Name) {

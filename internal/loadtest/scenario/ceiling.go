@@ -21,6 +21,7 @@ func ceiling() Scenario {
 		Name: "ceiling", Title: "What a message costs in the dispatcher, and in a bare loop that consumes, posts, acknowledges",
 		Source:   "the loop is what one writes without thinking of limits; two otherwise equal runs differ by up to 2 ×, so they are paired",
 		OwnOnly:  true,
+		Paired:   true,
 		unused:   []string{"duration", "warm", "drain", "via", "room"},
 		defaults: Common{Limit: 1_000_000, Latency: "none", Replicas: 1},
 		define: func(fs *flag.FlagSet) func(Common) (Set, error) {

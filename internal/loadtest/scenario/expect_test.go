@@ -206,6 +206,7 @@ func TestNoFlagIsIgnored(t *testing.T) {
 	t.Parallel()
 	unused := map[string][]string{
 		"chatclub-room": {"warm"}, "bursts": {"warm"}, "aws-overload": {"warm"},
+		"lively-room": {"warm"}, "voice": {"via"}, "sick-member": {"via", "warm"}, "sick-page": {"via", "warm"},
 		"azure-10000": {"duration", "warm"}, "pushwoosh-sendrate": {"duration", "algorithm"},
 		"mindbox-latency": {"replicas", "latency"}, "ceiling": {"duration", "warm", "drain", "via", "room"},
 	}

@@ -30,7 +30,9 @@ type Scenario struct {
 
 	// OwnOnly says that it is about the dispatcher and not about the ways of
 	// sharing a limit: comparing those in it would show nothing.
-	OwnOnly  bool
+	OwnOnly bool
+	// Paired says that it repeats its runs by itself, in pairs.
+	Paired   bool
 	defaults Common
 	// unused are the common flags that mean nothing to it: it does not have
 	// them, so that setting one is an error.
@@ -85,6 +87,8 @@ type Common struct {
 	Room      int
 	Drain     time.Duration
 	Seed      uint64
+
+	Partitions int // queues that share the messages to the dispatchers; no flag of the scenarios
 }
 
 // Flags adds the common flags with the scenario's defaults, and its own; the
@@ -160,6 +164,9 @@ func (c *Common) fill() {
 	}
 	if c.Via == "" {
 		c.Via = trial.ViaOutbound
+	}
+	if c.Partitions == 0 {
+		c.Partitions = 64
 	}
 	if c.Seed == 0 {
 		c.Seed = 1
@@ -249,6 +256,7 @@ func (c *Common) apply(p *trial.Plan) {
 func All() []Scenario {
 	return []Scenario{
 		chatclubRoom(), saturate(), neighbour(), zipf(), bursts(), scale(), limitChange(), sharedLimit(),
+		livelyRoom(), tenRooms(), voice(), sickMember(), sickPage(), laneNeighbour(), rollingRestart(),
 		azure(), pushwoosh(), mindbox(), aws(), ceiling(),
 	}
 }

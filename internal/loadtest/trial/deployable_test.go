@@ -12,7 +12,7 @@ import (
 // before anything is sent.
 func TestWhichScenariosRunOnADeployment(t *testing.T) {
 	t.Parallel()
-	refused := map[string]bool{"scale": true, "pushwoosh-sendrate": true, "ceiling": true, "mindbox-latency": true, "aws-overload": true}
+	refused := map[string]bool{"scale": true, "rolling-restart": true, "voice": true, "sick-member": true, "sick-page": true, "pushwoosh-sendrate": true, "ceiling": true, "mindbox-latency": true, "aws-overload": true}
 	for _, s := range scenario.All() {
 		_, build := s.Flags(flag.NewFlagSet(s.Name, flag.ContinueOnError))
 		set, err := build()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"chatclub/internal/loadtest/fleet"
 	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
@@ -16,7 +17,7 @@ import (
 // deadLetters takes what dispatchers put on the dead-letter queue. Make one with
 // openDeadLetters. Safe for concurrent use.
 type deadLetters struct {
-	sub  queue.Subscription
+	sub  queue.Subscription // nil: of a system whose queues are its own, which tells them in the end
 	done chan struct{}
 
 	mu      sync.Mutex
@@ -26,6 +27,9 @@ type deadLetters struct {
 }
 
 func openDeadLetters(b queue.Broker) (*deadLetters, error) {
+	if b == nil {
+		return &deadLetters{reasons: make(map[message.Reason]int)}, nil
+	}
 	sub, err := b.Consume(b.Topology().Dead(), queue.ConsumeOptions{Prefetch: 256})
 	if err != nil {
 		return nil, err
@@ -65,7 +69,25 @@ func (m *deadLetters) count() int {
 	return len(m.ids)
 }
 
+// givenUp is the reason of dead letters of which a system says only that it has
+// given them up.
+const givenUp message.Reason = "given up"
+
+// add notes what a system has given up.
+func (m *deadLetters) add(ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ids = append(m.ids, ids...)
+	m.reasons[givenUp] += len(ids)
+}
+
 func (m *deadLetters) close() {
+	if m.sub == nil {
+		return
+	}
 	_ = m.sub.Close() // never fails
 	<-m.done
 }
@@ -78,8 +100,13 @@ var delayedFor = slices.Max(queue.Delays()) + time.Second
 
 // leftovers takes everything off the queues, which nobody else consumes any
 // more, and returns the ids of the messages, one for each place in which it
-// was found.
+// was found. A system whose queues are its own is asked for them.
 func (t *trial) leftovers(ctx context.Context) (ids []string, err error) {
+	if o, ok := t.fleet.(fleet.Outside); ok {
+		waiting, dead, err := o.Left(ctx)
+		t.dead.add(dead)
+		return waiting, err
+	}
 	for end := time.Now().Add(delayedFor); t.fleet.Delayed() > 0 && time.Now().Before(end); {
 		time.Sleep(delayedPoll)
 	}

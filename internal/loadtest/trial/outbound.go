@@ -87,7 +87,7 @@ func (d *sampler) schedule() load.Schedule {
 type outbound struct {
 	*sampler
 	judge  *judge.Judge
-	broker queue.Broker
+	broker queue.Publisher
 	queue  func(page string) string               // where copies for a page go
 	encode func(message.Outbound) ([]byte, error) // what lies on the queue
 	seq    int
@@ -103,25 +103,31 @@ func (d *sampler) user(page string, n int) string {
 
 // do announces and publishes what is due, in order.
 func (o *outbound) do(ctx context.Context, due []time.Time) error {
-	events := make([]judge.Event, len(due))
+	var events []judge.Event
 	var msgs []queue.Message
-	for i, at := range due {
+	for _, at := range due {
 		page := o.page()
 		o.seq++
 		mid := o.mid(o.seq)
-		e := judge.Event{Page: page, Group: group(o.run, o.stream.Group), Due: at}
+		well, sick := judge.Event{Page: page, Group: group(o.run, o.stream.Group), Due: at}, judge.Event{Page: page, Group: group(o.run, Sick), Due: at}
 		for _, to := range o.recipients(page) {
-			id := message.CopyID(e.Page, mid, to, 0)
-			body, err := o.encode(message.Outbound{
-				ID: id, Page: e.Page, To: to, Class: message.ClassText, Text: "Hello everybody", Joins: true, Time: at.UnixMilli(),
-			})
+			id := message.CopyID(page, mid, to, 0)
+			body, err := o.encode(o.copy(id, page, to, at))
 			if err != nil {
 				return err
+			}
+			e := &well
+			if o.isSick(page, to) {
+				e = &sick
 			}
 			e.IDs = append(e.IDs, judge.ID{ID: id, To: to})
 			msgs = append(msgs, queue.Message{Queue: o.queue(page), ID: id, Body: body})
 		}
-		events[i] = e
+		for _, e := range []judge.Event{well, sick} {
+			if e.IDs != nil {
+				events = append(events, e)
+			}
+		}
 	}
 	// Announced is as good as published: whatever becomes of ctx, what was
 	// announced must be on the queue, or the system would be blamed for it.
@@ -134,6 +140,17 @@ func (o *outbound) do(ctx context.Context, due []time.Time) error {
 		return errors.Join(err, excuse(ctx, o.judge, events...))
 	}
 	return nil
+}
+
+// copy is a message of the stream to one person.
+func (o *outbound) copy(id, page, to string, at time.Time) message.Outbound {
+	out := message.Outbound{ID: id, Page: page, To: to, Class: message.ClassText, Time: at.UnixMilli()}
+	if o.stream.Audio {
+		out.Class, out.Attachment = message.ClassMedia, &message.Attachment{Type: "audio", URL: "https://example.com/voice.ogg"}
+	} else {
+		out.Text, out.Joins = "Hello everybody", true
+	}
+	return out
 }
 
 // publishTimeout bounds the confirmation of one batch.

@@ -23,6 +23,7 @@ import (
 const (
 	Hot  = "hot"  // pages with more to send than their limit
 	Cold = "cold" // pages that stay below it
+	Sick = "sick" // what cannot be sent, and so is judged with nothing else
 )
 
 // Plan is what a scenario does.
@@ -30,6 +31,7 @@ type Plan struct {
 	Platform  map[string]any // laid over the fake's settings
 	Algorithm string         // of the limiter, where the scenario sets it; what else it is, is in Platform
 	Limit     float64        // messages per second and page that the platform takes at the start; with the same told to the dispatchers
+	Media     float64        // the same of audio and video; 0: what the platform and the dispatchers do by themselves
 	Streams   []Stream
 	Length    time.Duration // of the load
 	Warm      time.Duration // of it that the share of the quota used leaves out
@@ -70,7 +72,17 @@ type Stream struct {
 	Segments []load.Segment // of copies; where Room is set they come in rooms
 	People   int            // who get the copies, of each page; default 2000
 	Poisson  bool           // at random times, as of independent users
+	Audio    bool           // voice messages in place of texts; where the stream is hot, its pages' quota is of these
+	Sickness *Sickness      // what is wrong with the pages, from the begin of the load; nil: nothing
 	Backlog  bool           // it is there to be worked off: that it takes its time to be published is no fault
+}
+
+// Sickness is what becomes of calls for a stream's pages, or for some of their
+// people. Copies to these belong to the group Sick, whatever the stream's is.
+type Sickness struct {
+	People int           // so many of each page, the first; 0: everybody
+	Code   string        // of the fake's catalogue, that calls are answered with
+	Hang   time.Duration // in place of a code: there is no answer for so long
 }
 
 // Page is a page and its share of a stream.
@@ -177,6 +189,14 @@ func (s *Controls) Join(ctx context.Context, n int) error { return s.times(ctx, 
 
 // Leave stops n cleanly.
 func (s *Controls) Leave(ctx context.Context, n int) error { return s.times(ctx, n, fleet.Fleet.Leave) }
+
+// Restart stops the oldest dispatcher cleanly and starts another in its place.
+func (s *Controls) Restart(ctx context.Context) error {
+	if err := s.times(ctx, 1, fleet.Fleet.Retire); err != nil {
+		return err
+	}
+	return s.Join(ctx, 1)
+}
 
 func (s *Controls) times(ctx context.Context, n int, do func(fleet.Fleet, context.Context) error) error {
 	if s.rehearsal {

@@ -94,13 +94,24 @@ func (p Plan) hot() (ids []string) {
 	return ids
 }
 
+// judged is what a page is judged by in a second: all its calls, or those with
+// audio where the plan is about these.
+func (t *trial) judged(s ledger.Second) (calls struct{ Accepted, Refused int64 }) {
+	calls.Accepted, calls.Refused = int64(s.Media.Accepted), int64(s.Media.Refused)
+	if !t.Plan.hotAudio() {
+		calls.Accepted += int64(s.Text.Accepted)
+		calls.Refused += int64(s.Text.Refused)
+	}
+	return calls
+}
+
 // calls are those that were accepted of a page, of all pages for "", by seconds
 // of the run.
 func (t *trial) calls(page string) []int64 {
 	list := make([]int64, int(t.ran()/time.Second)+1)
 	for unix, s := range t.recorder.seconds[page] {
 		if i := unix - t.controls.begin.Unix(); i >= 0 && i < int64(len(list)) {
-			list[i] = int64(s.Text.Accepted) + int64(s.Media.Accepted)
+			list[i] = t.judged(s).Accepted
 		}
 	}
 	return list

@@ -37,6 +37,14 @@ func (p Plan) Deployable(ctx context.Context, strategy string) error {
 	if p.Options != (fleet.Options{}) {
 		refuse("latency target, message TTL and most calls in flight: a running deployment's dispatchers keep their own")
 	}
+	for _, s := range p.Streams {
+		if s.Sickness != nil {
+			refuse("pages or people that are sick: a running deployment's platform answers as it does")
+		}
+		if s.Audio {
+			refuse("audio: a simulated user has no voice")
+		}
+	}
 	for _, s := range p.Script {
 		if err := s.Do(ctx, &Controls{rehearsal: true}); err != nil {
 			refuse("step %q: %w", s.Name, err)

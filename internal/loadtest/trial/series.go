@@ -15,8 +15,8 @@ func (t *trial) coarse(page string) report.Series {
 	s.Sent, s.Refused = make([]int64, n), make([]int64, n)
 	for i := range n {
 		sec := t.recorder.seconds[page][t.controls.begin.Unix()+int64(i)]
-		s.Sent[i] = int64(sec.Text.Accepted) + int64(sec.Media.Accepted)
-		s.Refused[i] = int64(sec.Text.Refused) + int64(sec.Media.Refused)
+		calls := t.judged(sec)
+		s.Sent[i], s.Refused[i] = calls.Accepted, calls.Refused
 	}
 	if page == "" {
 		s.Name = "all pages"

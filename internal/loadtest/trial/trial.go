@@ -80,6 +80,9 @@ func Run(ctx context.Context, cfg Config) (_ report.Run, err error) {
 	if cfg.Via == "" {
 		cfg.Via = ViaOutbound
 	}
+	if err := cfg.Plan.fits(cfg.Via); err != nil {
+		return report.Run{}, err
+	}
 	if cfg.Plan.Length > ledger.Kept {
 		return report.Run{}, fmt.Errorf("a load of %v is longer than the %v for which the ledger keeps the seconds", cfg.Plan.Length, ledger.Kept)
 	}
@@ -152,6 +155,7 @@ func (t *trial) ran() time.Duration { return max(0, time.Since(t.controls.begin)
 // open starts the system, and lets the users join where there are any.
 func (t *trial) open(ctx context.Context) (err error) {
 	o := t.Plan.Options
+	o.Media = t.Plan.Media
 	o.Strategy, o.Replicas, o.Limit, o.RedisURL = t.Strategy, t.Plan.Replicas, t.Plan.Limit, t.RedisURL
 	o.KeyPrefix = "loadtest:" + t.id
 	t.options = o
@@ -163,7 +167,7 @@ func (t *trial) open(ctx context.Context) (err error) {
 	if t.judge, err = judge.New(platform.URL, platform.Transport); err != nil {
 		return err
 	}
-	t.controls = &Controls{fleet: t.fleet, judge: t.judge, limits: []limitChange{{0, t.Plan.Limit}}}
+	t.controls = &Controls{fleet: t.fleet, judge: t.judge, limits: []limitChange{{0, t.Plan.hotLimit()}}}
 	if t.Running {
 		err = t.checkRunning(ctx)
 	} else {
@@ -198,13 +202,17 @@ func (t *trial) queue(page string) string { return t.options.Queue(t.Topology, p
 // streams are the load of the plan.
 func (t *trial) streams() ([]load.Stream, error) {
 	var list []load.Stream
-	encode := message.Outbound.Encode
-	if t.Strategy == fleet.Bare {
+	encode, to := message.Outbound.Encode, queue.Publisher(t.fleet.Broker())
+	outside, isOutside := t.fleet.(fleet.Outside)
+	if isOutside {
+		to = outside
+	}
+	if isOutside || t.Strategy == fleet.Bare {
 		encode = fleet.BareBody
 	}
 	for i, s := range t.Plan.Streams {
 		d := newSampler(s, t.Plan.Room, t.id, t.Seed, uint64(i))
-		do := (&outbound{sampler: d, judge: t.judge, broker: t.fleet.Broker(), encode: encode, queue: t.queue}).do
+		do := (&outbound{sampler: d, judge: t.judge, broker: to, encode: encode, queue: t.queue}).do
 		if t.Via == ViaWebhook {
 			if t.Plan.Room < 2 {
 				return nil, errors.New("via webhook: a room needs at least 2 members")
@@ -225,6 +233,9 @@ func (t *trial) awaitBegin(ctx context.Context) error {
 		t.foreign = append(t.foreign, newOtherApp(f, t.fleet.Platform(), begin))
 	}
 	backoff.Sleep(ctx, time.Until(begin))
+	if err := t.sicken(ctx); err != nil {
+		return err
+	}
 	var err error
 	if t.before, err = t.judge.Totals(context.WithoutCancel(ctx)); err != nil {
 		return err

@@ -173,7 +173,7 @@ func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
 		run.IdealDrainS = new(t.Plan.Ideal.Seconds())
 	case ok: // as fast as the limit, and not before the last is due
 		all := float64(g.Copies.TotalCount() + g.Waiting.TotalCount())
-		run.IdealDrainS = new(max(t.length.Seconds(), all/(t.Plan.Limit*float64(len(t.Plan.hot())))))
+		run.IdealDrainS = new(max(t.length.Seconds(), all/(t.Plan.hotLimit()*float64(len(t.Plan.hot())))))
 	}
 	if t.arrived {
 		run.DrainS = new(t.drained.Seconds())

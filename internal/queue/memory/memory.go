@@ -239,6 +239,9 @@ func (b *Broker) Ready() error {
 	return nil
 }
 
+// IsSilent returns false: what is asked is answered at once.
+func (b *Broker) IsSilent() bool { return false }
+
 // Close ends every subscription. The messages stay readable to nobody.
 func (b *Broker) Close() error {
 	b.closed.Store(true)

@@ -200,7 +200,11 @@ func transferAll(e env) {
 }
 
 func deadLetter(e env) {
-	e.publish(e.top.Outbound(0), "m0")
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	m0 := queue.Message{Queue: e.top.Outbound(0), ID: "m0", Body: []byte("m0"), Headers: map[string]string{message.HeaderTrace: trace, "n": "1"}}
+	if err := e.broker.Publish(e.Context(), m0); err != nil {
+		e.Fatalf("Publish() = %v, want nil", err)
+	}
 	d := e.receive(e.consume(e.top.Outbound(0), 1))
 	death := message.Death{Reason: message.ReasonExhausted, Attempts: 7, FirstCode: "613/1", LastCode: "2/2018364"}
 	if err := e.deadLetter(d, death); err != nil {
@@ -217,6 +221,9 @@ func deadLetter(e env) {
 	}
 	if dead.ID != "m0" || !slices.Equal(dead.Body, []byte("m0")) {
 		e.Errorf("dead letter has id %q and body %q, want both %q", dead.ID, dead.Body, "m0")
+	}
+	if dead.Headers[message.HeaderTrace] != trace || dead.Headers["n"] != "" {
+		e.Errorf("dead letter has headers %v, want the trace, and not what else the message had", dead.Headers)
 	}
 	e.ack(dead)
 	e.awaitWaiting(e.top.Outbound(0), 0)

@@ -64,21 +64,23 @@ func Open(cfg Config) (*Broker, error) {
 	for _, spec := range cfg.Topology.Specs() {
 		b.ours[spec.Name] = true
 	}
-	b.publishing = newLink(publishing, cfg, cfg.ConfirmTimeout, m, func(s *session) error {
-		err := b.declare(s, s.began)
+	b.publishing = newLink(publishing, cfg, cfg.ConfirmTimeout, m, func(s *session, last error) error {
+		err := b.declareMissing(s, last)
 		if err == nil {
 			s.writer, err = newWriter(s, cfg.Window, b.exchange)
 		}
 		return err
 	})
-	b.consuming = newLink(consuming, cfg, answerTimeout, m, func(s *session) error {
-		err := b.declare(s, s.began)
+	b.consuming = newLink(consuming, cfg, answerTimeout, m, func(s *session, last error) error {
+		err := b.declareMissing(s, last)
 		if err == nil {
 			s.inspector = newInspector(s)
-			s.prober = newProber(s, cfg.Topology)
+			s.prober = newProber(s, cfg.Topology.Probes())
 		}
 		return err
 	})
+	// Both use the same node, and the next message would find out 5 s later.
+	b.consuming.silent = func() { b.publishing.leave(answerTimeout) }
 	b.links.Go(func() { b.publishing.run(ctx) })
 	b.links.Go(func() { b.consuming.run(ctx) })
 	return b, nil
@@ -108,6 +110,10 @@ func (b *Broker) Ready() error {
 	}
 	return errors.Join(p, c)
 }
+
+// IsSilent reports that what is settled now may have no effect: see queue.Broker.
+// It asks about the connection that brings deliveries.
+func (b *Broker) IsSilent() bool { return b.consuming.isSilent() }
 
 // admit checks a queue's name and counts a call in; the caller calls
 // b.calls.Done when the error is nil.

@@ -37,7 +37,7 @@ const (
 // and Topology must be set.
 type Config struct {
 	URLs           []string              // amqp:// or amqps://, tried in turn
-	Topology       queue.Topology        // declared on every new connection
+	Topology       queue.Topology        // declared once, and again when some of it is missing
 	Passive        bool                  // declare nothing: the queues of a mistyped prefix are not made
 	Name           string                // shown by RabbitMQ as the connection's name; default "chatclub"
 	Heartbeat      time.Duration         // whole seconds; default DefaultHeartbeat

@@ -25,8 +25,19 @@ const (
 // errOtherArguments says that a queue of our name exists and is not ours.
 var errOtherArguments = errors.New("the queue exists with other arguments: change QUEUE_PREFIX or delete the queue")
 
-// declare makes the topology on s, unless that was begun since then: a broker
-// that is lost and found needs it once, not on each connection.
+// declareMissing makes the topology on s if that was not done yet, or if the last
+// session ended because something was missing. A broker that is lost and found
+// has its queues; with many programs it would be asked for thousands at once. What
+// is missing after all is found by who publishes to it or consumes it.
+func (b *Broker) declareMissing(s *session, last error) error {
+	var since time.Time
+	if is(last, amqp.NotFound) {
+		since = s.began
+	}
+	return b.declare(s, since)
+}
+
+// declare makes the topology on s, unless that was begun since then.
 func (b *Broker) declare(s *session, since time.Time) error {
 	if b.cfg.Passive {
 		return nil

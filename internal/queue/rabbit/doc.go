@@ -10,15 +10,21 @@
 // an alarm, and acknowledgements must not wait behind that. Each has its own
 // link, which dials the URLs in turn and hands out the session made of a
 // connection. The first of the two to connect declares the topology, with one
-// wait for all of it. A session is never repaired: any error ends it whole, and
+// wait for all of it. Later sessions do so only if something is missing. A
+// session is never repaired: any error ends it whole, and
 // after a jittered pause of 0.2 to 5 seconds the link makes the next one.
 //
 // A session also ends when the broker is silent: when it owes confirms and
 // sends none, or leaves most of the questions open that are asked on the
-// consuming session twice a second. Heartbeats alone notice neither a node that
+// consuming session all the time. Heartbeats alone notice neither a node that
 // is cut off from the others nor, for 7.5 s, a connection that is half open.
 // Each such end doubles the time that the next one takes, because a broker that
-// has too much to do is slow, too, and would get the same messages again.
+// has too much to do is slow, too, and would get the same messages again. The
+// time in which this process did not run does not count.
+//
+// Before a session ends for that, IsSilent tells consumers that what they settle
+// may have no effect: when answers stay out for 1.5 s, or for longer than they
+// usually take.
 //
 // The recovery that amqp091-go 1.16 has built in is not used. It keeps the Go
 // channel value over a reconnect, so the acknowledgement of a delivery from
@@ -49,7 +55,9 @@
 // session left unconfirmed is published again under the same id, in order, so
 // a message may be queued twice then but never lost. A message that its queue
 // refuses is reported and nothing else happens. A call that ends before all its
-// messages are confirmed tells which are. A queue of the topology that somebody
+// messages are confirmed tells which are. When it is made again with the others,
+// those that are still on their way are not written again: the call waits for
+// their confirms. A queue of the topology that somebody
 // has deleted is declared again when a message for it comes back.
 //
 // # Consuming

@@ -39,6 +39,9 @@ const (
 // errStalled says that a session was given up without an error of the broker.
 var errStalled = errors.New("broker stalled")
 
+// errSilent says that a session was given up because of the other link's.
+var errSilent = errors.New("broker does not answer on the other connection")
+
 // link keeps one connection to the broker up: it owns the current session and
 // makes the next when that one ends. Make it with newLink. Safe for concurrent
 // use, but run only once.
@@ -46,7 +49,11 @@ type link struct {
 	kind    string
 	cfg     Config
 	metrics *metrics
-	setup   func(*session) error // what this link needs of a new connection
+	// setup does what this link needs of a new connection, given the error that
+	// ended the last one.
+	setup func(s *session, last error) error
+	// silent is called when a session ends because the broker does not answer.
+	silent func()
 
 	patience time.Duration // how long the current session may stall; run's own
 
@@ -58,10 +65,10 @@ type link struct {
 }
 
 // newLink makes a link whose sessions may stall for so long.
-func newLink(kind string, cfg Config, patience time.Duration, m *metrics, setup func(*session) error) *link {
+func newLink(kind string, cfg Config, patience time.Duration, m *metrics, setup func(*session, error) error) *link {
 	return &link{
 		kind: kind, cfg: cfg, metrics: m, setup: setup, patience: patience,
-		fault: errors.New("not connected yet"), changed: make(chan struct{}),
+		silent: func() {}, fault: errors.New("not connected yet"), changed: make(chan struct{}),
 	}
 }
 
@@ -115,7 +122,7 @@ func (l *link) serve(ctx context.Context, url string, established *int) error {
 	// A broker that stops answering during the set-up is found by the
 	// heartbeat; one that ctx ends does not wait for it.
 	stop := context.AfterFunc(ctx, func() { s.drop(queue.ErrClosed) })
-	err = l.setup(s)
+	err = l.setup(s, l.lastFault())
 	if !stop() && err == nil {
 		err = queue.ErrClosed
 	}
@@ -146,6 +153,7 @@ func (l *link) watch(ctx context.Context, s *session) error {
 	// Stalls are noticed within a quarter more than the time-out.
 	tick := time.NewTicker(l.patience / 4)
 	defer tick.Stop()
+	looked := time.Now()
 	blocks := s.blocks
 	for {
 		select {
@@ -165,15 +173,36 @@ func (l *link) watch(ctx context.Context, s *session) error {
 				l.setBlocked("", s)
 			}
 		case <-tick.C:
-			if s.writer != nil && !l.isBlocked() && s.writer.stalled(l.patience) {
-				s.drop(fmt.Errorf("%w: no confirm for %s", errStalled, l.patience))
+			if time.Since(looked) > l.patience/2 {
+				s.excuse() // this process was paused, or starved: what came is yet to be read
 			}
-			if s.prober != nil && s.prober.stalled(l.patience) {
-				s.drop(fmt.Errorf("%w: no answer for %s", errStalled, l.patience))
-			}
+			looked = time.Now()
+			l.checkStall(s)
 		case <-ctx.Done():
 			s.close()
 		}
+	}
+}
+
+// checkStall ends a session whose broker is silent.
+func (l *link) checkStall(s *session) {
+	if s.writer != nil && !l.isBlocked() && s.writer.stalled(l.patience) {
+		s.drop(fmt.Errorf("%w: no confirm for %s", errStalled, l.patience))
+	}
+	if s.prober != nil && s.prober.stalled(l.patience) {
+		s.drop(fmt.Errorf("%w: no answer for %s", errStalled, l.patience))
+		l.silent()
+	}
+}
+
+// leave ends the session if the broker has confirmed nothing on it for so long:
+// it is silent on another connection.
+func (l *link) leave(quiet time.Duration) {
+	l.mu.Lock()
+	s := l.current
+	l.mu.Unlock()
+	if s != nil && s.writer.isQuiet(quiet) {
+		s.drop(errSilent)
 	}
 }
 
@@ -246,6 +275,13 @@ func (l *link) setBlocked(reason string, s *session) {
 	l.cfg.Log.Warn("broker blocked", "reason", reason)
 }
 
+// lastFault is why there is no session, nil if there is one.
+func (l *link) lastFault() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fault
+}
+
 func (l *link) isBlocked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,10 +299,17 @@ func (l *link) ready() error {
 		return fmt.Errorf("%s connection: %w", l.kind, l.current.cause)
 	case l.blocked != "":
 		return fmt.Errorf("%s connection: %s", l.kind, l.blocked)
-	case l.current.prober != nil && l.current.prober.silence() > maxSilence:
+	case l.current.prober != nil && l.current.prober.isSilent():
 		return fmt.Errorf("%s connection: no answer for %s", l.kind, l.current.prober.silence().Round(100*time.Millisecond))
 	}
 	return nil
+}
+
+// isSilent reports whether there is no session on which the broker answers.
+func (l *link) isSilent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current == nil || l.current.isLost() || l.current.prober.isSilent()
 }
 
 // session waits for a session that is up and not blocked. When ctx or closing

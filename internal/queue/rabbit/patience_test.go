@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestAdaptPatience(t *testing.T) {
 // One question without an answer is its queue's matter, two are the node's.
 func TestProberStalled(t *testing.T) {
 	t.Parallel()
-	p := &prober{began: time.Now().Add(-time.Minute)}
+	p := &prober{began: time.Now().Add(-time.Minute), prompt: make([]atomic.Int64, 3)}
 	answered := func(ago time.Duration) int64 { return int64(time.Minute - ago) }
 	for _, c := range []struct {
 		ago  [3]time.Duration
@@ -96,7 +97,7 @@ func TestArguments(t *testing.T) {
 		return args
 	}
 	want := map[string]map[string]any{
-		"x.dead": {}, "x.dispatchers": {}, "x.inbound": work(false),
+		"x.dead": {}, "x.dispatchers": {}, "x.probe.0": {}, "x.probe.1": {}, "x.probe.2": {}, "x.inbound": work(false),
 		"x.retry.1s": delay(1000), "x.retry.10s": delay(10_000), "x.retry.60s": delay(60_000),
 		"x.outbound.00": work(true), "x.lane.text.1": work(true),
 		"x.overflow.0": work(true), "x.overflow.1": work(true), "x.overflow.2": work(true), "x.overflow.3": work(true),

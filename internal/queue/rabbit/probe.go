@@ -1,70 +1,85 @@
 package rabbit
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"chatclub/internal/queue"
 )
 
 const (
-	// probers is how many questions are open at a time, each about another
-	// queue: one queue without a leader leaves one of them open, a node that
-	// does not reach the others most.
-	probers = 3
-	// probeEvery is the pause between questions, a third of maxSilence.
-	probeEvery = 500 * time.Millisecond
+	// probeEvery is the pause between two questions about one queue.
+	probeEvery = time.Second
 	// maxSilence is how long the broker may be silent before the connection is
-	// not ready: what is done meanwhile perhaps cannot be acknowledged.
+	// not ready: what is done meanwhile perhaps cannot be acknowledged. A broker
+	// whose answers take longer has more.
 	maxSilence = 1500 * time.Millisecond
 	// answerTimeout is how long it may be silent before the session ends. It is
-	// below the 5 s after which RabbitMQ answers for a queue that it does not
-	// reach as if the queue were empty.
+	// below the 5 s after which earlier versions of RabbitMQ answer for a queue
+	// that they do not reach.
 	answerTimeout = 4 * time.Second
 )
 
-// prober asks the broker about queues all the time, for the answers' sake. A
-// connection that is half open is noticed by it before the heartbeat ends, and
-// so is a node that answers heartbeats and is cut off from the other nodes.
+// prober asks the broker for a message of each probe queue, all the time, for the
+// answer's sake: there is none. A connection that is half open is noticed by it
+// before the heartbeat ends.
+//
+// RabbitMQ gives a message, or says that there is none, when most nodes of the
+// queue agree. So a node that is cut off from the others does not answer. It does
+// answer heartbeats, and questions about the state of a queue (4.3: at once, as
+// if the queue were empty).
 type prober struct {
 	session *session
 	began   time.Time
-	heard   atomic.Int64          // the last answer to any of them, in ns since began
-	prompt  [probers]atomic.Int64 // the last prompt answer to each
+	prompt  []atomic.Int64 // the last prompt answer about each queue, in ns since began
+	excused atomic.Int64   // until then silence ends no session, likewise
+	most    atomic.Int64   // how long the broker may be silent, in ns
+
+	mu        sync.Mutex
+	roundTrip roundTrip
 }
 
 // newProber starts a prober on s.
-func newProber(s *session, topology queue.Topology) *prober {
-	p := &prober{session: s, began: time.Now()}
-	specs := topology.Specs()
-	for i := range probers {
-		s.workers.Go(func() { p.run(i, specs) })
+func newProber(s *session, queues []string) *prober {
+	p := &prober{session: s, began: time.Now(), prompt: make([]atomic.Int64, len(queues))}
+	p.most.Store(int64(maxSilence))
+	for i, name := range queues {
+		s.workers.Go(func() { p.run(i, name) })
 	}
 	return p
 }
 
-func (p *prober) now() int64 { return int64(time.Since(p.began)) }
+func (p *prober) now() time.Duration { return time.Since(p.began) }
 
-// run asks about one queue after another.
-func (p *prober) run(i int, specs []queue.Spec) {
+// run asks about one queue.
+func (p *prober) run(i int, name string) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	var ch *amqp.Channel
-	for k := i * len(specs) / probers; ; k++ {
+	for {
 		asked := p.now()
-		if p.ask(&ch, specs[k%len(specs)].Name) {
-			p.heard.Store(p.now())
-			if time.Duration(p.now()-asked) < answerTimeout {
-				p.prompt[i].Store(p.now())
-			}
+		if p.ask(&ch, name) {
+			p.hear(i, asked, p.now())
 		}
 		select {
 		case <-tick.C:
 		case <-p.session.lost:
 			return
 		}
+	}
+}
+
+// hear learns from an answer. A late one may say nothing about the queue's
+// leader, and is like none.
+func (p *prober) hear(i int, asked, now time.Duration) {
+	p.mu.Lock()
+	p.roundTrip.observe(now - asked)
+	p.most.Store(int64(max(maxSilence, probeEvery+p.roundTrip.most())))
+	p.mu.Unlock()
+	if now-asked < answerTimeout {
+		p.prompt[i].Store(int64(now))
 	}
 }
 
@@ -78,20 +93,45 @@ func (p *prober) ask(ch **amqp.Channel, name string) bool {
 		}
 		*ch = c
 	}
-	_, err := look(*ch, name)
+	_, _, err := (*ch).Get(name, true)
 	return err == nil || is(err, amqp.NotFound)
 }
 
-// silence is how long ago the broker last answered.
-func (p *prober) silence() time.Duration { return time.Duration(p.now() - p.heard.Load()) }
-
-// stalled reports whether most questions have had no prompt answer for so long.
-func (p *prober) stalled(patience time.Duration) bool {
-	late := 0
-	for i := range p.prompt {
-		if time.Duration(p.now()-p.prompt[i].Load()) > patience+probeEvery {
-			late++
-		}
+// silence is how long there has been no prompt answer about most queues.
+func (p *prober) silence() time.Duration {
+	heard := make([]int64, len(p.prompt))
+	for i := range heard {
+		heard[i] = p.prompt[i].Load()
 	}
-	return 2*late > probers
+	slices.Sort(heard)
+	return p.now() - time.Duration(heard[len(heard)/2])
 }
+
+// isSilent reports whether that is longer than the broker usually takes. The
+// time in which this process did not run counts: the broker may have given up
+// the connection meanwhile.
+func (p *prober) isSilent() bool { return p.silence() > time.Duration(p.most.Load()) }
+
+// excuse makes stalled begin anew.
+func (p *prober) excuse() { p.excused.Store(int64(p.now())) }
+
+// stalled reports whether the broker has been silent for so long, while this
+// process could hear it.
+func (p *prober) stalled(patience time.Duration) bool {
+	return min(p.silence(), p.now()-time.Duration(p.excused.Load())) > patience+probeEvery
+}
+
+// roundTrip is how long answers take, estimated as TCP does (RFC 6298). The zero
+// value knows of none.
+type roundTrip struct{ mean, deviation time.Duration }
+
+func (r *roundTrip) observe(d time.Duration) {
+	r.deviation += ((d - r.mean).Abs() - r.deviation) / 4
+	r.mean += (d - r.mean) / 8
+}
+
+// most is what hardly any answer takes.
+func (r *roundTrip) most() time.Duration { return r.mean + max(4*r.deviation, leastMargin) }
+
+// leastMargin is what answers are late when the process is busy.
+const leastMargin = 500 * time.Millisecond

@@ -149,6 +149,7 @@ func (f *flight) collect(ctx context.Context) error {
 		return err
 	}
 	o := f.broker.collect(f.open[0])
+	f.open[0].writer.told(f.open[0])
 	f.open = f.open[1:]
 	f.lost, f.failed = append(f.lost, o.lost...), append(f.failed, o.failed...)
 	return nil
@@ -179,11 +180,11 @@ func (c *chunk) wait(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for _, it := range c.items {
-		if it.confirm == nil {
+		if it.written == nil {
 			return nil // it and those after it were not written
 		}
 		select {
-		case <-it.confirm.Done():
+		case <-it.written.confirm.Done():
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -197,8 +198,9 @@ func (c *chunk) wait(ctx context.Context) error {
 // outcome is what is known of a chunk's items; what is in neither list is
 // confirmed.
 type outcome struct {
-	lost   []*item // undecided, or the session ended first
-	failed []failure
+	lost      []*item // undecided, or the session ended first
+	failed    []failure
+	confirmed int // of those that this call wrote
 }
 
 // outcome returns what is known now. It can be asked again later.
@@ -214,7 +216,7 @@ func (c *chunk) outcome() outcome {
 		switch {
 		case !it.isDecided():
 			o.lost = append(o.lost, it)
-		case it.confirm.Acked():
+		case it.written.confirm.Acked():
 			confirmed = append(confirmed, it)
 		case c.writer.ch.IsClosed(): // the library has decided, not the broker
 			o.lost = append(o.lost, it)
@@ -222,10 +224,23 @@ func (c *chunk) outcome() outcome {
 			o.failed = append(o.failed, failure{item: it, err: queue.ErrRefused})
 		}
 	}
-	for _, it := range c.writer.takeReturned(confirmed) {
+	o.confirmed = count(confirmed)
+	returned := c.writer.takeReturned(confirmed)
+	o.confirmed -= count(returned)
+	for _, it := range returned {
 		o.failed = append(o.failed, failure{item: it, err: queue.ErrUnroutable})
 	}
 	return o
+}
+
+// count is how many of the items their own call wrote.
+func count(items []*item) (n int) {
+	for _, it := range items {
+		if !it.shared {
+			n++
+		}
+	}
+	return n
 }
 
 // collect returns the outcome of a decided chunk and frees its places in the
@@ -240,7 +255,7 @@ func (b *Broker) collect(c *chunk) outcome {
 	}
 	c.writer.unconfirmed.Add(-int64(len(c.items)))
 	b.window.Release(int64(len(c.items)))
-	b.metrics.published.Add(float64(len(c.items) - len(o.lost) - len(o.failed)))
+	b.metrics.published.Add(float64(o.confirmed))
 	for _, f := range o.failed {
 		if errors.Is(f.err, queue.ErrRefused) {
 			b.metrics.refused.Inc()
@@ -257,10 +272,13 @@ func (b *Broker) abandon(chunks []*chunk) {
 	if len(chunks) == 0 {
 		return
 	}
+	for _, c := range chunks {
+		c.writer.abandon(c)
+	}
 	b.calls.Go(func() {
 		for _, c := range chunks {
 			_ = c.wait(context.Background()) // ends with the session at the latest
-			b.collect(c)
+			c.writer.decide(c, b.collect(c))
 		}
 	})
 }

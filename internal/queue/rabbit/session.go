@@ -42,19 +42,33 @@ func newSession(conn *amqp.Connection, raw *socket) *session {
 }
 
 // drop ends the session: every confirm that is still owed fails, every
-// delivery becomes stale. The first cause is kept; what the library has to
-// tell about the connection comes before what a caller saw of it.
+// delivery becomes stale. The first cause is kept; what the broker has said comes
+// before what a caller saw of it.
 func (s *session) drop(cause error) {
 	s.once.Do(func() {
 		s.cause = cause
-		select {
-		case err := <-s.closes:
-			s.cause = lossOf(err)
-		default:
+		for _, told := range []<-chan *amqp.Error{s.channelCloses, s.closes} {
+			select {
+			case err := <-told:
+				if err != nil {
+					s.cause = err
+				}
+			default:
+			}
 		}
 		close(s.lost)
 		_ = s.raw.Close()
 	})
+}
+
+// excuse has the broker's silence count from now on.
+func (s *session) excuse() {
+	if s.writer != nil {
+		s.writer.touch()
+	}
+	if s.prober != nil {
+		s.prober.excuse()
+	}
 }
 
 // close ends the session after a word to the broker, which takes closeTimeout

@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,9 @@ type writer struct {
 	returns  chan amqp.Return
 	mu       sync.Mutex
 	returned map[uint64]struct{} // sequence numbers that came back
+	adrift   map[identity]*item  // those whose callers are gone
+	settled  []*item             // of them those that are confirmed, the oldest first
+	places   int                 // most of these
 }
 
 // chunk is a group of messages on its way through one writer.
@@ -37,24 +41,49 @@ type chunk struct {
 	writer *writer
 	at     time.Time     // when the writer took it
 	sent   chan struct{} // closed when every item was written or failed
+
+	abandoned bool // its caller is gone; the writer's mu guards it
 }
 
 // item is one message of a call to Publish.
 type item struct {
 	queue.Message
-	place    int                        // among the call's messages
-	sequence uint64                     // on the session that has it
-	confirm  *amqp.DeferredConfirmation // nil when it was not written
-	returned bool                       // it is confirmed and came back
+	place   int      // among the call's messages
+	written *written // on the session that has it; nil when it was not written
+	shared  bool     // an earlier call wrote it
+}
+
+// written is a message on its way to the broker and back.
+type written struct {
+	sequence uint64
+	confirm  *amqp.DeferredConfirmation
+	returned bool // it is confirmed and came back; the writer's mu guards it
+}
+
+// identity is the same when a caller publishes a message again that it could not
+// wait for. An equal message from elsewhere has a body of its own: it may be the
+// first one, which came back from its queue and is to go there once more.
+type identity struct {
+	queue, id string
+	delay     time.Duration
+	body      *byte
+}
+
+// identity returns an item's; ok is false for one without a body, which has none.
+func (it *item) identity() (id identity, ok bool) {
+	if len(it.Body) == 0 {
+		return identity{}, false
+	}
+	return identity{it.Queue, it.ID, it.Delay, &it.Body[0]}, true
 }
 
 // isDecided reports whether nothing more will be heard of the item.
 func (it *item) isDecided() bool {
-	if it.confirm == nil {
+	if it.written == nil {
 		return false
 	}
 	select {
-	case <-it.confirm.Done():
+	case <-it.written.confirm.Done():
 		return true
 	default:
 		return false
@@ -72,8 +101,8 @@ func newWriter(s *session, places int, exchange func(queue.Message) string) (*wr
 		return nil, fmt.Errorf("ask for confirms: %w", err)
 	}
 	w := &writer{
-		session: s, exchange: exchange, ch: ch, in: make(chan *chunk), began: time.Now(),
-		returned: make(map[uint64]struct{}),
+		session: s, exchange: exchange, ch: ch, places: places, in: make(chan *chunk), began: time.Now(),
+		returned: make(map[uint64]struct{}), adrift: make(map[identity]*item),
 		// A message keeps its place in the window until its return was taken
 		// from here, so there are never more than fit and the library's
 		// reading goroutine never waits.
@@ -102,29 +131,110 @@ func (w *writer) write(c *chunk) {
 		w.touch()
 	}
 	for _, it := range c.items { // a second try must not show the first one's outcome
-		it.sequence, it.confirm, it.returned = 0, nil, false
+		it.written, it.shared = nil, false
 	}
 	if err := w.session.raw.together(func() error { return w.publish(c.items) }); err != nil {
 		w.session.drop(fmt.Errorf("write messages: %w", err))
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c.abandoned {
+		w.setAdriftLocked(c)
+	}
+}
+
+// abandon notes that the caller of a chunk is gone. When it publishes the same
+// again, what is on its way is not written again: a broker that is slow to
+// confirm, or one queue that is, would get the same messages again and again.
+func (w *writer) abandon(c *chunk) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.abandoned = true
+	select {
+	case <-c.sent:
+		w.setAdriftLocked(c)
+	default: // the writer does so
+	}
+}
+
+func (w *writer) setAdriftLocked(c *chunk) {
+	for _, it := range c.items {
+		if id, ok := it.identity(); ok && it.written != nil {
+			w.adrift[id] = it
+		}
+	}
+}
+
+// decide notes what became of an abandoned chunk. What was refused or came back
+// is to be written again. Of the others it is known for a while that they are
+// queued, because their callers may be about to publish them again.
+func (w *writer) decide(c *chunk, o outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range o.failed {
+		w.forgetLocked(f.item)
+	}
+	w.settled = append(w.settled, c.items...)
+	for len(w.settled) > w.places {
+		w.forgetLocked(w.settled[0])
+		w.settled[0] = nil
+		w.settled = w.settled[1:]
+	}
+}
+
+// told notes that a caller knows of its messages: what it publishes from now on
+// is written.
+func (w *writer) told(c *chunk) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, it := range c.items {
+		if id, ok := it.identity(); ok && it.shared {
+			delete(w.adrift, id)
+		}
+	}
+}
+
+func (w *writer) forgetLocked(it *item) {
+	if id, ok := it.identity(); ok && w.adrift[id] == it {
+		delete(w.adrift, id)
+	}
+}
+
+// share lets an item wait for the confirm of the same message, if that is on its
+// way already, or was confirmed a moment ago.
+func (w *writer) share(it *item) bool {
+	id, ok := it.identity()
+	if !ok {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := w.adrift[id]
+	if first == nil || first.isDecided() && !first.written.confirm.Acked() || !maps.Equal(first.Headers, it.Headers) {
+		return false
+	}
+	it.written, it.shared = first.written, true
+	return true
 }
 
 // publish writes the items as far as the session serves.
 func (w *writer) publish(items []*item) error {
 	for _, it := range items {
+		if w.share(it) {
+			continue
+		}
 		w.sequence++
-		it.sequence = w.sequence
 		confirm, err := w.ch.PublishWithDeferredConfirm(w.exchange(it.Message), it.Queue, true, false, amqp.Publishing{
 			DeliveryMode:  amqp.Persistent,
 			MessageId:     it.ID,
-			CorrelationId: strconv.FormatUint(it.sequence, 10),
+			CorrelationId: strconv.FormatUint(w.sequence, 10),
 			Headers:       table(it.Headers),
 			Body:          it.Body,
 		})
 		if err != nil {
 			return err
 		}
-		it.confirm = confirm
+		it.written = &written{sequence: w.sequence, confirm: confirm}
 	}
 	return nil
 }
@@ -147,7 +257,12 @@ func (w *writer) touch() { w.progress.Store(int64(time.Since(w.began))) }
 // stalled reports whether the broker owes confirms and has sent none for so long.
 // One queue without a leader does not stall a session on which others move.
 func (w *writer) stalled(timeout time.Duration) bool {
-	return w.unconfirmed.Load() > 0 && time.Since(w.began)-time.Duration(w.progress.Load()) > timeout
+	return w.unconfirmed.Load() > 0 && w.isQuiet(timeout)
+}
+
+// isQuiet reports whether no confirm has come for so long.
+func (w *writer) isQuiet(d time.Duration) bool {
+	return time.Since(w.began)-time.Duration(w.progress.Load()) > d
 }
 
 // takeReturned returns those of the confirmed items that came back unroutable,
@@ -172,11 +287,11 @@ func (w *writer) takeReturned(items []*item) []*item {
 	}
 	var returned []*item
 	for _, it := range items {
-		if _, ok := w.returned[it.sequence]; ok {
-			delete(w.returned, it.sequence)
-			it.returned = true
+		if _, ok := w.returned[it.written.sequence]; ok {
+			delete(w.returned, it.written.sequence)
+			it.written.returned = true
 		}
-		if it.returned {
+		if it.written.returned {
 			returned = append(returned, it)
 		}
 	}

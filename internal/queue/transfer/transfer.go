@@ -1,7 +1,7 @@
 // Package transfer moves deliveries to other queues: each is published, and
 // acknowledged once that is confirmed. What goes to one queue goes in order. A
 // queue that takes nothing holds up no other, and what was confirmed is never
-// published again.
+// published again. While the broker is silent nothing is moved.
 package transfer
 
 import (
@@ -29,6 +29,8 @@ const (
 	// nobody else waits: whoever gives up earlier publishes that message once
 	// more, and a queue that has a leader again may keep them all.
 	blockedTimeout = 30 * time.Second
+	// silentPause is how soon it is looked again whether the broker answers.
+	silentPause = 100 * time.Millisecond
 	// reminder is how often a blocked queue is logged.
 	reminder = time.Minute
 )
@@ -292,11 +294,14 @@ func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*Item)
 	return true
 }
 
-// try publishes items once. It returns those to try again, in order, and the
+// try publishes items once, when the broker is not silent: what it is published
+// in place of could not be acknowledged, and would come again. It returns those to try again, in order, and the
 // first one's error.
 func (m *Mover) try(ctx context.Context, timeout time.Duration, items []*Item) (failed []*Item, first error) {
 	if len(items) == 0 {
 		return nil, nil
+	}
+	for m.cfg.Broker.IsSilent() && backoff.Sleep(ctx, silentPause) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

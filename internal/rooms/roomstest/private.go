@@ -27,7 +27,7 @@ const (
 // programs returns the folder of initdb and postgres. It installs them if they
 // are missing and it can.
 func programs() (string, error) {
-	if bin := installed(); bin != "" {
+	if bin := Installed(); bin != "" {
 		return bin, nil
 	}
 	const advice = "start one and set " + URLVariable + ", or install it (Debian: apt-get install postgresql)"
@@ -43,14 +43,14 @@ func programs() (string, error) {
 			return "", fmt.Errorf("apt-get %s: %w (%s): %s", args[0], err, lastLine(out), advice)
 		}
 	}
-	if bin := installed(); bin != "" {
+	if bin := Installed(); bin != "" {
 		return bin, nil
 	}
 	return "", errors.New("apt-get installed no initdb: " + advice)
 }
 
-// installed returns the newest folder with initdb and postgres, or "".
-func installed() string {
+// Installed returns the newest folder with initdb and postgres, or "".
+func Installed() string {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is well formed
 	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
 	if path, err := exec.LookPath("initdb"); err == nil {
@@ -88,7 +88,7 @@ func start(bin string) (server, error) {
 	if err != nil {
 		return server{}, err
 	}
-	attr, err := unprivileged(dir)
+	attr, err := Unprivileged(dir)
 	if err != nil {
 		return server{}, err
 	}
@@ -124,10 +124,10 @@ func start(bin string) (server, error) {
 	}
 }
 
-// unprivileged returns the attributes to start PostgreSQL with. It refuses to run
+// Unprivileged returns the attributes to start PostgreSQL with. It refuses to run
 // as root, so if this process is root, an ordinary user gets dir and the process.
 // The process gets a group of its own, so that Ctrl-C ends the tests first.
-func unprivileged(dir string) (*syscall.SysProcAttr, error) {
+func Unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() != 0 {
 		return attr, nil

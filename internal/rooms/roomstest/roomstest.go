@@ -51,23 +51,38 @@ func DSN(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("these tests need PostgreSQL: %v", err)
 	}
-	schema := "chatclub_test_" + strings.ToLower(rand.Text())
-	if err := execute(srv.base, "CREATE SCHEMA "+schema); err != nil {
-		t.Fatalf("create schema for the test: %v", err)
+	dsn, drop, err := Schema(srv.base)
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := execute(srv.base, "DROP SCHEMA "+schema+" CASCADE"); err != nil {
-			t.Errorf("drop schema of the test: %v", err)
+		if err := drop(); err != nil {
+			t.Error(err)
 		}
 	})
-	u, err := url.Parse(srv.base)
+	return dsn
+}
+
+// Schema makes an empty schema on a server, and returns its URL and what drops it:
+// for programs, which have no test.
+func Schema(base string) (dsn string, drop func() error, err error) {
+	u, err := url.Parse(base)
 	if err != nil {
-		t.Fatalf("parse %s: not a URL", URLVariable) // the error would quote its password
+		return "", nil, errors.New("the address of PostgreSQL is not a URL") // the error would quote its password
+	}
+	schema := "chatclub_test_" + strings.ToLower(rand.Text())
+	if err := execute(base, "CREATE SCHEMA "+schema); err != nil {
+		return "", nil, fmt.Errorf("create a schema: %w", err)
 	}
 	q := u.Query()
 	q.Set("search_path", schema)
 	u.RawQuery = q.Encode()
-	return u.String()
+	return u.String(), func() error {
+		if err := execute(base, "DROP SCHEMA "+schema+" CASCADE"); err != nil {
+			return fmt.Errorf("drop the schema: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // Find finds or starts a server, for programs that run tests. stop ends the

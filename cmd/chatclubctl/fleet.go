@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"chatclub/internal/app"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/replicas"
+	"chatclub/internal/service"
+)
+
+// coreSettings say where the cores' admin ports are.
+type coreSettings struct {
+	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, such as http://core:9090, with commas between them. A name stands for all its addresses. They share a database, so one that answers is enough."`
+	AdminToken service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports; empty: none."`
+}
+
+// Validate names every fault.
+func (s coreSettings) Validate() error {
+	return errors.Join(checkAddresses("CORE", s.Core), service.CheckToken("ADMIN_TOKEN", s.AdminToken))
+}
+
+// adminSettings say where the admin ports are of those who know about pages.
+type adminSettings struct {
+	Dispatchers []string `env:"DISPATCHERS" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its addresses."`
+	coreSettings
+}
+
+// Validate names every fault.
+func (s adminSettings) Validate() error {
+	return errors.Join(checkAddresses("DISPATCHERS", s.Dispatchers), s.coreSettings.Validate())
+}
+
+func checkAddresses(name string, addresses []string) error {
+	var errs []error
+	for _, a := range addresses {
+		errs = append(errs, service.CheckHTTPURL(name, a))
+	}
+	return errors.Join(errs...)
+}
+
+// queueSettings say where the queues are, for commands that can do without.
+type queueSettings struct {
+	AMQPURL service.Secret `env:"AMQP_URL" doc:"Addresses of RabbitMQ, as the programs have them; empty: its queues are not looked at."`
+	app.QueueSettings
+}
+
+// Validate names every fault.
+func (s queueSettings) Validate() error {
+	if s.AMQPURL.Reveal() == "" {
+		return s.QueueSettings.Validate()
+	}
+	return s.broker().Validate()
+}
+
+func (s queueSettings) broker() app.BrokerSettings {
+	return app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.QueueSettings}
+}
+
+// openBroker connects to a broker and declares nothing: queues that are missing stay
+// so. nil: AMQP_URL is not set.
+func (t tool) openBroker(s app.BrokerSettings) (*rabbit.Broker, error) {
+	if s.AMQPURL.Reveal() == "" {
+		return nil, nil
+	}
+	log, _ := service.NewLogger(service.LogSettings{Level: slog.LevelWarn}, t.stderr)
+	return rabbit.Open(rabbit.Config{URLs: s.URLs(), Topology: s.Topology(), Name: "chatclubctl", Log: log, Passive: true})
+}
+
+// askTimeout bounds one request.
+const askTimeout = 10 * time.Second
+
+// fleet asks all replicas.
+type fleet struct {
+	client            replicas.Client
+	dispatchers, core []replicas.Replica
+}
+
+// fleet finds the replicas.
+func (s adminSettings) fleet(ctx context.Context) *fleet {
+	f := s.coreSettings.fleet(ctx)
+	f.dispatchers = find(ctx, s.Dispatchers)
+	return f
+}
+
+// fleet finds the cores.
+func (s coreSettings) fleet(ctx context.Context) *fleet {
+	return &fleet{client: s.client(askTimeout), core: find(ctx, s.Core)}
+}
+
+func (s coreSettings) client(timeout time.Duration) replicas.Client {
+	return replicas.Client{HTTP: &http.Client{Timeout: timeout}, Token: s.AdminToken.Reveal()}
+}
+
+func find(ctx context.Context, addresses []string) []replicas.Replica {
+	r := replicas.Resolver{Addresses: addresses}
+	return r.Replicas(ctx)
+}
+
+// askCore asks the cores in turn until one answers.
+func (f *fleet) askCore(ctx context.Context, method, path string, body, answer any) error {
+	var errs []error
+	for _, r := range f.core {
+		err := f.client.Ask(ctx, method, r.URL+path, body, answer)
+		if _, answered := errors.AsType[*replicas.StatusError](err); err == nil || answered {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// eachDispatcher asks all dispatchers at once, and returns their errors.
+func (f *fleet) eachDispatcher(ask func(i int, r replicas.Replica) error) error {
+	errs := make([]error, len(f.dispatchers))
+	var asking sync.WaitGroup
+	for i, r := range f.dispatchers {
+		asking.Go(func() { errs[i] = ask(i, r) })
+	}
+	asking.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,149 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Messages is what a replica knows of one event's copies, the answer of GET
+// /messages.
+type Messages struct {
+	Messages []MessageStatus `json:"messages"`
+	// SentSince is since when the replica knows what it has sent: what was sent before
+	// is forgotten. Zero: it does not answer.
+	SentSince time.Time `json:"sent_since,omitzero"`
+}
+
+// MessageStatus is one message.
+type MessageStatus struct {
+	ID      string    `json:"id"`
+	State   string    `json:"state"`            // "waiting", "calling", "moving" to another queue, or "sent"
+	Queue   string    `json:"queue,omitempty"`  // where it is from, unless it was sent
+	Attempt int       `json:"attempt"`          // the call that it was sent by, or that is made or waited for; from 1
+	Age     float64   `json:"age,omitempty"`    // seconds since its event, unless it was sent
+	SentAt  time.Time `json:"sent_at,omitzero"` // when the API's answer came
+}
+
+// sentLog remembers the messages that were sent last.
+type sentLog struct {
+	since time.Time
+	list  []sent // a ring, once it is full
+	next  int
+}
+
+type sent struct {
+	id      string
+	at      time.Time
+	attempt int
+}
+
+// sentKept is how many messages are remembered: a minute of a page at its limit, in
+// some 3 MB.
+const sentKept = 1 << 14
+
+// add remembers a message in place of the oldest.
+func (s *sentLog) add(m *held, now time.Time) {
+	one := sent{m.delivery.ID, now, m.out.Attempts + 1}
+	if len(s.list) < sentKept {
+		s.list = append(s.list, one)
+		return
+	}
+	s.since = s.list[s.next].at
+	s.list[s.next] = one
+	s.next = (s.next + 1) % sentKept
+}
+
+// ofEvent reports whether an id is that of an event or one of its copies.
+func ofEvent(id, event string) bool {
+	rest, ok := strings.CutPrefix(id, event)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// messages asks the engine about an event's copies.
+func (d *Dispatcher) messages(ctx context.Context, event string) Messages {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer := make(chan Messages, 1)
+	select {
+	case d.posts <- func(e *engine) { answer <- e.messages(event) }:
+		return <-answer
+	case <-ctx.Done():
+		return Messages{Messages: []MessageStatus{}}
+	}
+}
+
+// messages looks through what is held of the page's partition and lanes, and through
+// what was sent last.
+func (e *engine) messages(event string) Messages {
+	found := Messages{Messages: []MessageStatus{}, SentSince: e.calls.sent.since}
+	page, _, _ := strings.Cut(event, "/")
+	number, now := e.Broker.Topology().PartitionOf(page), e.Now()
+	for _, s := range e.sources.open {
+		if s.partition.index != number {
+			continue
+		}
+		note := func(m *held, state string) {
+			if !m.token && ofEvent(m.delivery.ID, event) {
+				found.Messages = append(found.Messages, MessageStatus{
+					ID: m.delivery.ID, State: state, Queue: s.queue, Attempt: m.out.Attempts + 1, Age: m.out.Age(now).Seconds(),
+				})
+			}
+		}
+		for _, m := range s.early {
+			note(m, "waiting")
+		}
+		for m := s.first; m != nil; m = m.next {
+			note(m, e.stateOf(m))
+		}
+	}
+	for i := range e.calls.sent.list {
+		if one := &e.calls.sent.list[i]; ofEvent(one.id, event) {
+			found.Messages = append(found.Messages, MessageStatus{ID: one.id, State: "sent", Attempt: one.attempt, SentAt: one.at})
+		}
+	}
+	return found
+}
+
+// stateOf says what is done with a message that is held.
+func (e *engine) stateOf(m *held) string {
+	if m.moving {
+		return "moving"
+	}
+	l := e.pages.lines[m.key()]
+	if l == nil {
+		return "calling"
+	}
+	r := l.recipients[m.out.To]
+	if slices.Contains(l.aside, m) || r != nil && slices.Contains(r.msgs, m) {
+		return "waiting"
+	}
+	return "calling"
+}
+
+// MessagesHandler serves what the dispatcher knows of an event's copies, for the
+// admin port:
+//
+//	GET /messages?id=PAGE/MID  → Messages
+//
+// What it holds it knows, and what it has sent of late. The rest is another's.
+func (d *Dispatcher) MessagesHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /messages", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		var answer any
+		if id := r.URL.Query().Get("id"); strings.Contains(id, "/") {
+			answer = d.messages(r.Context(), id)
+		} else {
+			w.WriteHeader(http.StatusBadRequest)
+			answer = map[string]string{"error": "id: must be PAGE/MID", "field": "id"}
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			d.Log.Debug("answer GET /messages", "err", err)
+		}
+	})
+	return mux
+}

@@ -1,0 +1,81 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"path"
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+// TestMessagesHandler: of an event's copies a dispatcher knows which it has sent, which
+// are in a call, and which wait. Those of another event are left out.
+func TestMessagesHandler(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.latency = func(o message.Outbound) time.Duration {
+			if o.To == "slow" {
+				return 5 * time.Second
+			}
+			return 40 * time.Millisecond
+		}
+		began := time.Now()
+		for _, id := range []string{"p/m1/quick", "p/m1/slow", "p/m10/other", "p/m2/slow"} {
+			o := r.copyOf("p", message.ClassText, path.Base(id))
+			o.ID, o.Joins = id, false
+			r.publish(o)
+		}
+		r.sleep(time.Second)
+		h := r.only().MessagesHandler()
+		get := func(id string) (answer Messages) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/messages?id="+id, nil))
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
+				t.Fatalf("GET /messages?id=%s = %d %q, %v", id, w.Code, w.Body, err)
+			}
+			return answer
+		}
+		want := func(id string, states map[string]string) {
+			t.Helper()
+			answer := get(id)
+			for _, m := range answer.Messages {
+				if m.State != states[m.ID] || m.Attempt != 1 || m.State != "sent" && (m.Queue != r.top.OutboundOf("p") || m.Age < 1) ||
+					m.State == "sent" && m.SentAt.Before(began) {
+					t.Errorf("of %s: %+v, want it %q", id, m, states[m.ID])
+				}
+			}
+			if len(answer.Messages) != len(states) || answer.SentSince.After(began) {
+				t.Errorf("messages of %s = %+v, want %v, since the start", id, answer, states)
+			}
+		}
+		want("p/m1", map[string]string{"p/m1/quick": "sent", "p/m1/slow": "calling"})
+		want("p/m2", map[string]string{"p/m2/slow": "waiting"})
+		want("p/m3", nil)
+		r.sleep(10 * time.Second)
+		want("p/m2", map[string]string{"p/m2/slow": "sent"})
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/messages?id=m1", nil)); w.Code != 400 {
+			t.Errorf("GET /messages?id=m1 = %d, want 400", w.Code)
+		}
+	})
+}
+
+// What was sent is remembered up to a number, and it is known since when.
+func TestSentLogIsBounded(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1000, 0)
+	s := sentLog{since: start}
+	at := func(i int) time.Time { return start.Add(time.Duration(i+1) * time.Second) }
+	for i := range sentKept + 3 {
+		if s.add(&held{delivery: &queue.Delivery{Message: queue.Message{ID: "p/m/u"}}}, at(i)); i < sentKept && !s.since.Equal(start) {
+			t.Fatalf("since = %v after %d, want the start", s.since, i)
+		}
+	}
+	if len(s.list) != sentKept || !s.since.Equal(at(2)) {
+		t.Errorf("%d are kept since %v, want %d since %v", len(s.list), s.since, sentKept, at(2))
+	}
+}

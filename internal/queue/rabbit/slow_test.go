@@ -1,0 +1,128 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/queue/rabbit/rabbittest"
+)
+
+// slow opens a broker behind a proxy, with sessions that do not end for want of
+// confirms.
+func slow(t *testing.T, reg prometheus.Registerer) (*rabbit.Broker, *proxy) {
+	t.Helper()
+	p := newProxy(t, rabbittest.URL(t))
+	b := open(t, rabbit.Config{
+		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
+		ConfirmTimeout: time.Minute, Heartbeat: time.Minute, Registerer: reg,
+	})
+	awaitReady(t, b)
+	return b, p
+}
+
+// impatient publishes for a short time, and returns what is not confirmed.
+func impatient(t *testing.T, b *rabbit.Broker, msgs []queue.Message) []queue.Message {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := b.Publish(ctx, msgs...)
+	if !errors.Is(err, queue.ErrUnavailable) {
+		t.Fatalf("Publish(slow broker) = %v, want %v", err, queue.ErrUnavailable)
+	}
+	return queue.Unconfirmed(msgs, err)
+}
+
+// A broker is slow to confirm, and the caller publishes again and again what is
+// not confirmed. It is queued once.
+func TestSlowConfirms(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewPedanticRegistry()
+	b, p := slow(t, reg)
+	name := b.Topology().Inbound()
+	const n = 40
+	var msgs []queue.Message
+	for i := range n {
+		msgs = append(msgs, queue.Message{Queue: name, ID: fmt.Sprint(i), Body: []byte("hello")})
+	}
+	p.freeze()
+	rest := msgs
+	for range 5 {
+		rest = impatient(t, b, rest)
+	}
+	if len(rest) != n {
+		t.Fatalf("unconfirmed = %d, want all %d", len(rest), n)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	again := make(chan error, 1)
+	go func() { again <- b.Publish(ctx, rest[:n/2]...) }()
+	p.thaw()
+	if err := <-again; err != nil {
+		t.Errorf("Publish(the first half again) = %v, want nil", err)
+	}
+	eventually(t, "all are confirmed", func() (string, bool) {
+		err := testutil.GatherAndCompare(reg, strings.NewReader(fmt.Sprintf(`
+# HELP chatclub_broker_published_total Messages that the broker confirmed.
+# TYPE chatclub_broker_published_total counter
+chatclub_broker_published_total %d
+`, n)), "chatclub_broker_published_total")
+		return fmt.Sprint(err), err == nil
+	})
+	if err := b.Publish(ctx, rest[n/2:]...); err != nil { // confirmed when nobody asked
+		t.Errorf("Publish(the others again) = %v, want nil", err)
+	}
+	awaitQueued(t, b, name, queue.Info{Ready: n})
+	if err := b.Publish(ctx, msgs...); err != nil {
+		t.Errorf("Publish(all, which is meant to be) = %v, want nil", err)
+	}
+	awaitQueued(t, b, name, queue.Info{Ready: 2 * n})
+}
+
+// An equal message from elsewhere is another message: the first one may have come
+// back from its queue already, and this is what takes its place.
+func TestEqualMessagesAreQueuedEach(t *testing.T) {
+	t.Parallel()
+	b, p := slow(t, nil)
+	name := b.Topology().Inbound()
+	p.freeze()
+	impatient(t, b, []queue.Message{{Queue: name, ID: "1", Body: []byte("hello")}})
+	impatient(t, b, []queue.Message{{Queue: name, ID: "1", Body: []byte("hello")}})
+	p.thaw()
+	publish(t, b, name, "1")
+	awaitQueued(t, b, name, queue.Info{Ready: 3})
+}
+
+// What its queue did not take is published again, however often its caller had
+// no patience.
+func TestSlowReturnIsPublishedAgain(t *testing.T) {
+	t.Parallel()
+	b, p := slow(t, nil)
+	missing := b.Topology().Lane("1", "text")
+	msgs := []queue.Message{{Queue: missing, ID: "1", Body: []byte("hello")}}
+	p.freeze()
+	impatient(t, b, msgs)
+	impatient(t, b, msgs)
+	p.thaw()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := b.Publish(ctx, msgs...); !errors.Is(err, queue.ErrUnroutable) {
+		t.Fatalf("Publish() = %v, want %v", err, queue.ErrUnroutable)
+	}
+	rabbittest.DeleteAfter(t, missing)
+	if err := b.Declare(ctx, b.Topology().LaneSpec(missing)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(ctx, msgs...); err != nil {
+		t.Errorf("Publish(once its queue exists) = %v, want nil", err)
+	}
+	awaitQueued(t, b, missing, queue.Info{Ready: 1})
+}

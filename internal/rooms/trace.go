@@ -1,0 +1,55 @@
+package rooms
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// EventView is an event in the operators' answers, for as long as it is kept: a day.
+type EventView struct {
+	Page, ID string
+	Received time.Time // by our clock
+	Finished bool      // its copies, if there were any, are confirmed
+	User     string    // its user, and Room the room, if it was a message for a room; otherwise empty
+	Room     int
+	Copies   int  // for how many others it is to be copied; known until it is finished
+	Rejected bool // it had no effect, and
+	Paused   bool // its page is paused; both known until it is finished
+}
+
+// FindEvents returns the events of an id on a page, on all pages if page is empty.
+func (s *Store) FindEvents(ctx context.Context, page, id string) ([]EventView, error) {
+	const columns = `SELECT e.page, e.event_id, e.at, e.outcome, e.psid, e.room FROM `
+	sql, args := columns+`processed_events e WHERE e.page = $1 AND e.event_id = $2`, []any{page, id}
+	if page == "" {
+		sql, args = columns+`pages p JOIN processed_events e ON e.page = p.page AND e.event_id = $1 ORDER BY e.page`, []any{id}
+	}
+	var list []EventView
+	err := s.do(ctx, all(&list, sql, args, func(r row, v *EventView) error {
+		var at int64
+		var outcome, user *string
+		var room *int64
+		if err := r.Scan(&v.Page, &v.ID, &at, &outcome, &user, &room); err != nil {
+			return err
+		}
+		v.Received, v.Finished = time.UnixMilli(at).UTC(), outcome == nil
+		if user != nil && room != nil {
+			v.User, v.Room = *user, int(*room)
+		}
+		if outcome == nil {
+			return nil
+		}
+		var res Result
+		if err := json.Unmarshal([]byte(*outcome), &res); err != nil {
+			return fmt.Errorf("decode outcome: %w", err)
+		}
+		v.Copies, v.Rejected, v.Paused = len(res.Relay), res.Rejected, res.Paused
+		return nil
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("find events: %w", classify(err))
+	}
+	return list, nil
+}

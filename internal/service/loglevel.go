@@ -1,0 +1,129 @@
+package service
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxLevelTime bounds how long a level may hold that goes back by itself.
+	maxLevelTime = 24 * time.Hour
+	// maxLevelBody is more than any sensible request has.
+	maxLevelBody = 4 << 10
+)
+
+// LogLevel is the least level that a logger logs. It can be changed while the logger is
+// in use, for a time or until it is changed again. The zero value is info. Safe for
+// concurrent use.
+type LogLevel struct {
+	base slog.Level // of the settings
+	now  atomic.Pointer[temporary]
+}
+
+// temporary is a level in place of the settings'.
+type temporary struct {
+	level slog.Level
+	until time.Time // zero: until another one is set
+}
+
+// Level implements slog.Leveler. It needs no timer to go back: whoever asks sees that
+// the time is over.
+func (l *LogLevel) Level() slog.Level {
+	if t := l.inForce(); t != nil {
+		return t.level
+	}
+	return l.base
+}
+
+// inForce returns what holds in place of the settings, nil for nothing.
+func (l *LogLevel) inForce() *temporary {
+	t := l.now.Load()
+	if t == nil || !t.until.IsZero() && time.Now().After(t.until) {
+		return nil
+	}
+	return t
+}
+
+// Set changes the level, for a time after which that of the settings holds again; 0:
+// until it is set again.
+func (l *LogLevel) Set(level slog.Level, hold time.Duration) {
+	t := &temporary{level: level}
+	if hold > 0 {
+		t.until = time.Now().Add(hold)
+	}
+	l.now.Store(t)
+}
+
+// levelState is the JSON of an answer.
+type levelState struct {
+	Level string     `json:"level"`
+	Until *time.Time `json:"until,omitempty"` // when the settings' level holds again
+}
+
+func (l *LogLevel) state() levelState {
+	if t := l.inForce(); t != nil {
+		s := levelState{Level: strings.ToLower(t.level.String())}
+		if !t.until.IsZero() {
+			s.Until = &t.until
+		}
+		return s
+	}
+	return levelState{Level: strings.ToLower(l.base.String())}
+}
+
+// handler serves GET, which tells the level, and PUT, which changes it and tells it
+// then: {"level":"debug","for":"10m"}, of which "for" may be missing.
+func (l *LogLevel) handler(log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			level, hold, err := parseLevel(http.MaxBytesReader(w, r.Body, maxLevelBody))
+			if err != nil {
+				answerJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+				return
+			}
+			log.InfoContext(r.Context(), "log level changes", "from", l.Level(), "to", level, "for", hold)
+			l.Set(level, hold)
+		}
+		answerJSON(w, http.StatusOK, l.state())
+	})
+}
+
+// parseLevel reads the body of a PUT. The error names the wrong field.
+func parseLevel(body io.Reader) (level slog.Level, hold time.Duration, err error) {
+	var in struct{ Level, For string }
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return 0, 0, fmt.Errorf("body: must be JSON such as {\"level\":\"debug\",\"for\":\"10m\"}: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return 0, 0, errors.New("body: there is something after the JSON value")
+	}
+	if err := level.UnmarshalText([]byte(in.Level)); err != nil {
+		return 0, 0, fmt.Errorf("level: %.40q is not debug, info, warn or error", in.Level)
+	}
+	if in.For == "" {
+		return level, 0, nil
+	}
+	if hold, err = time.ParseDuration(in.For); err != nil || hold <= 0 || hold > maxLevelTime {
+		return 0, 0, fmt.Errorf("for: %.40q is not a duration such as 10m, above 0 and at most %s", in.For, short(maxLevelTime))
+	}
+	return level, hold, nil
+}
+
+// answerJSON answers with a value that can be encoded.
+func answerJSON(w http.ResponseWriter, code int, v any) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+}

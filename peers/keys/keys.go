@@ -1,0 +1,39 @@
+// Package keys removes what a run has left in a Redis that others use too.
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options reads a Redis address. No error holds the password.
+func Options(url string) (*redis.Options, error) {
+	opt, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, errors.New("REDIS_URL must look like redis://host:port/db") // err repeats it
+	}
+	return opt, nil
+}
+
+// some is how many keys are looked at in one step, so that others are served
+// between two.
+const some = 1000
+
+// Remove deletes every key that matches a pattern.
+func Remove(ctx context.Context, client *redis.Client, pattern string) error {
+	for cursor := uint64(0); ; {
+		keys, next, err := client.Scan(ctx, cursor, pattern, some).Result()
+		if err == nil && len(keys) > 0 {
+			err = client.Unlink(ctx, keys...).Err()
+		}
+		if err != nil {
+			return fmt.Errorf("remove keys: %w", err)
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
