@@ -487,8 +487,11 @@ func TestCeilingOnRabbitMQ(t *testing.T) {
 			t.Fatalf("ceiling %q: no report of 4 runs: %v; the program said %s", args, err, r.err)
 		}
 		for _, run := range found[0].Runs {
-			if *run.Sent != 100 || *run.Lost != 0 || *run.Duplicated != 0 || run.CPU == nil || run.CPU.Dispatchers == nil || *run.BrokerOpsPerSent < 2.9 {
-				t.Errorf("ceiling %q, %s: sent %d, lost %d, duplicated %d, CPU %+v, %.1f operations a message, want 100, 0, 0, known, and 3",
+			// A publish, a delivery and an acknowledgement. The count is read when the
+			// judge has seen the last message: acknowledgements of the last calls, ten
+			// for one in a batch, may follow.
+			if *run.Sent != 100 || *run.Lost != 0 || *run.Duplicated != 0 || run.CPU == nil || run.CPU.Dispatchers == nil || *run.BrokerOpsPerSent <= 2 {
+				t.Errorf("ceiling %q, %s: sent %d, lost %d, duplicated %d, CPU %+v, %.2f operations a message, want 100, 0, 0, known, and more than 2",
 					args, run.Name(), *run.Sent, *run.Lost, *run.Duplicated, run.CPU, *run.BrokerOpsPerSent)
 			}
 		}
