@@ -46,17 +46,31 @@ type PageStatus struct {
 // askTimeout bounds the wait for the engine, which answers between two steps.
 const askTimeout = time.Second
 
-// status asks the engine; it has no pages when that does not run.
-func (d *Dispatcher) status(ctx context.Context) Status {
+// ask returns the engine's answer, or none when that does not run.
+func ask[T any](ctx context.Context, d *Dispatcher, question func(*engine) T, none T) T {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answer := make(chan Status, 1)
-	s := Status{Partitions: []int{}, Pages: []PageStatus{}}
+	answer := make(chan T, 1)
 	select {
-	case d.posts <- func(e *engine) { answer <- e.status() }:
-		s = <-answer
+	case d.posts <- func(e *engine) { answer <- question(e) }:
+		return <-answer
 	case <-ctx.Done():
+		return none
 	}
+}
+
+// answer writes what a request of the admin port gets.
+func (d *Dispatcher) answer(w http.ResponseWriter, r *http.Request, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		d.Log.Debug("answer "+r.Pattern, "err", err)
+	}
+}
+
+// status asks the engine; it has no pages when that does not run.
+func (d *Dispatcher) status(ctx context.Context) Status {
+	s := ask(ctx, d, (*engine).status, Status{Partitions: []int{}, Pages: []PageStatus{}})
 	slices.SortFunc(s.Pages, func(a, b PageStatus) int { // here, and not where the engine would wait for it
 		return cmp.Or(
 			cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.Calls+b.Refused, a.Calls+a.Refused),
@@ -111,17 +125,12 @@ func (e *engine) status() Status {
 func (d *Dispatcher) PagesHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pages", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(d.status(r.Context())); err != nil {
-			d.Log.Debug("answer GET /pages", "err", err)
-		}
+		d.answer(w, r, http.StatusOK, d.status(r.Context()))
 	})
 	mux.HandleFunc("POST /pages/{id}/resume", func(w http.ResponseWriter, r *http.Request) {
 		page := r.PathValue("id")
 		if !d.suspended.resume(page) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusNotFound)
-			_ = json.NewEncoder(w).Encode(map[string]string{"error": "page: not suspended on this replica"}) // the client may be gone
+			d.answer(w, r, http.StatusNotFound, map[string]string{"error": "page: not suspended on this replica"})
 			return
 		}
 		d.Log.Info("page resumed by request", "page", page)

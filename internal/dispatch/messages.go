@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -65,15 +64,8 @@ func ofEvent(id, event string) bool {
 
 // messages asks the engine about an event's copies.
 func (d *Dispatcher) messages(ctx context.Context, event string) Messages {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	answer := make(chan Messages, 1)
-	select {
-	case d.posts <- func(e *engine) { answer <- e.messages(event) }:
-		return <-answer
-	case <-ctx.Done():
-		return Messages{Messages: []MessageStatus{}}
-	}
+	question := func(e *engine) Messages { return e.messages(event) }
+	return ask(ctx, d, question, Messages{Messages: []MessageStatus{}})
 }
 
 // messages looks through what is held of the page's partition and lanes, and through
@@ -133,17 +125,12 @@ func (e *engine) stateOf(m *held) string {
 func (d *Dispatcher) MessagesHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /messages", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		var answer any
-		if id := r.URL.Query().Get("id"); strings.Contains(id, "/") {
-			answer = d.messages(r.Context(), id)
-		} else {
-			w.WriteHeader(http.StatusBadRequest)
-			answer = map[string]string{"error": "id: must be PAGE/MID", "field": "id"}
+		id := r.URL.Query().Get("id")
+		if !strings.Contains(id, "/") {
+			d.answer(w, r, http.StatusBadRequest, map[string]string{"error": "id: must be PAGE/MID", "field": "id"})
+			return
 		}
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
-			d.Log.Debug("answer GET /messages", "err", err)
-		}
+		d.answer(w, r, http.StatusOK, d.messages(r.Context(), id))
 	})
 	return mux
 }
