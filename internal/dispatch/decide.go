@@ -32,8 +32,9 @@ type action struct {
 
 // decide returns what may happen to the first message of a line, and changes
 // nothing. The order matters: a message that is no longer ours costs nothing,
-// one that cannot be acknowledged now would be sent twice, one that cannot arrive costs no call, one that would only wait goes to the
-// broker, and one whose page must wait takes no call that others need.
+// one that cannot be acknowledged now would be sent twice, one that cannot
+// arrive costs no call, one that would only wait goes to the broker, and one
+// whose page must wait takes no call that others need.
 func (e *engine) decide(l *line, m *held, now time.Time) action {
 	switch {
 	case !m.delivery.Live():

@@ -43,9 +43,7 @@ func (e *engine) count(n int) {
 		h.steady = 1
 	}
 	h.replicas, h.settled = n, min(h.settled, n)
-	if give := e.surplus(now); give > 0 {
-		e.giveUp(give, now)
-	}
+	e.balance(now)
 }
 
 // uncounted means that the broker did not say how many replicas there are. Those that
@@ -80,42 +78,37 @@ func (e *engine) leaveAll(reason string, hung bool) {
 	}
 }
 
-// surplus is how many partitions this replica gives up for balance now.
+// balance gives up what others should have, the calmest partitions first.
 //
-// Replicas that came get their share of those that are busy here, once the count is
-// steady. Besides, one that
-// has more than its part of all partitions gives up half of what is too much; not all,
-// because the broker may leave it to one that has its part.
-func (e *engine) surplus(now time.Time) (give int) {
+// Replicas that came get their share of the partitions that are busy here, once the
+// count is steady. Besides, one that has more than its part of all partitions gives up
+// half of what is too much; not all, because the broker may leave it to one that has
+// its part.
+func (e *engine) balance(now time.Time) {
 	h := &e.calls.health
 	h.counts++
-	came := max(0, h.replicas-h.settled)
-	if h.settled == 0 {
-		came = 0
+	came := 0
+	if h.settled > 0 {
+		came = h.replicas - h.settled
 	}
-	if h.steady < balanceEvery && came > 0 {
-		return 0
-	}
-	if h.steady >= balanceEvery {
+	switch {
+	case h.steady >= balanceEvery:
 		h.settled = h.replicas
+	case came > 0:
+		return
 	}
 	if h.replicas <= 1 {
-		return 0
+		return
 	}
-	give = len(e.active(now)) * came / h.replicas
+	active := e.active(now)
+	give := len(active) * came / h.replicas
 	part := (len(e.sources.partitions) + h.replicas - 1) / h.replicas
 	if more := len(e.sources.owned(now)) - part; more > 0 && h.counts >= balanceEvery {
 		give = max(give, (more+1)/2)
 	}
-	return give
-}
-
-// giveUp gives n partitions up, the calmest first.
-func (e *engine) giveUp(n int, now time.Time) {
-	active := e.active(now)
 	slices.SortStableFunc(active, func(a, b *source) int { return cmp.Compare(a.held, b.held) })
-	for _, s := range active[:min(n, len(active))] {
-		e.calls.health.counts = 0
+	for _, s := range active[:min(give, len(active))] {
+		h.counts = 0
 		e.leave(s, "balance")
 	}
 }
