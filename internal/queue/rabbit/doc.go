@@ -11,8 +11,8 @@
 // link, which dials the URLs in turn and hands out the session made of a
 // connection. The first of the two to connect declares the topology, with one
 // wait for all of it. Later sessions do so only if something is missing. A
-// session is never repaired: any error ends it whole, and
-// after a jittered pause of 0.2 to 5 seconds the link makes the next one.
+// session is never repaired: any error ends it whole, and after a jittered
+// pause of 0.2 to 5 seconds the link makes the next one.
 //
 // A session also ends when the broker is silent: when it owes confirms and
 // sends none, or leaves most of the questions open that are asked on the
@@ -57,8 +57,8 @@
 // refuses is reported and nothing else happens. A call that ends before all its
 // messages are confirmed tells which are. When it is made again with the others,
 // those that are still on their way are not written again: the call waits for
-// their confirms. A queue of the topology that somebody
-// has deleted is declared again when a message for it comes back.
+// their confirms. A queue of the topology that somebody has deleted is declared
+// again when a message for it comes back.
 //
 // # Consuming
 //

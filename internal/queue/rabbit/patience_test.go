@@ -1,7 +1,6 @@
 package rabbit
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,8 +39,8 @@ func TestAdaptPatience(t *testing.T) {
 // One question without an answer is its queue's matter, two are the node's.
 func TestProberStalled(t *testing.T) {
 	t.Parallel()
-	p := &prober{began: time.Now().Add(-time.Minute), prompt: make([]atomic.Int64, 3)}
-	answered := func(ago time.Duration) int64 { return int64(time.Minute - ago) }
+	p := &prober{began: time.Now().Add(-time.Minute), prompt: make([]time.Duration, 3)}
+	answered := func(ago time.Duration) time.Duration { return time.Minute - ago }
 	for _, c := range []struct {
 		ago  [3]time.Duration
 		want bool
@@ -53,7 +52,7 @@ func TestProberStalled(t *testing.T) {
 		{[3]time.Duration{50 * time.Second, 50 * time.Second, 50 * time.Second}, true},
 	} {
 		for i, ago := range c.ago {
-			p.prompt[i].Store(answered(ago))
+			p.promptLocked(i, answered(ago))
 		}
 		if got := p.stalled(4 * time.Second); got != c.want {
 			t.Errorf("stalled, last answers %v ago = %t, want %t", c.ago, got, c.want)

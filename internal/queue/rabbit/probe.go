@@ -33,17 +33,18 @@ const (
 type prober struct {
 	session *session
 	began   time.Time
-	prompt  []atomic.Int64 // the last prompt answer about each queue, in ns since began
-	excused atomic.Int64   // until then silence ends no session, likewise
-	most    atomic.Int64   // how long the broker may be silent, in ns
+	heard   atomic.Int64 // when most queues had last been answered for, in ns since began
+	excused atomic.Int64 // until then silence ends no session, likewise
+	most    atomic.Int64 // how long the broker may be silent, in ns
 
 	mu        sync.Mutex
+	prompt    []time.Duration // the last prompt answer about each queue, since began
 	roundTrip roundTrip
 }
 
 // newProber starts a prober on s.
 func newProber(s *session, queues []string) *prober {
-	p := &prober{session: s, began: time.Now(), prompt: make([]atomic.Int64, len(queues))}
+	p := &prober{session: s, began: time.Now(), prompt: make([]time.Duration, len(queues))}
 	p.most.Store(int64(maxSilence))
 	for i, name := range queues {
 		s.workers.Go(func() { p.run(i, name) })
@@ -75,12 +76,20 @@ func (p *prober) run(i int, name string) {
 // leader, and is like none.
 func (p *prober) hear(i int, asked, now time.Duration) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.roundTrip.observe(now - asked)
 	p.most.Store(int64(max(maxSilence, probeEvery+p.roundTrip.most())))
-	p.mu.Unlock()
 	if now-asked < answerTimeout {
-		p.prompt[i].Store(int64(now))
+		p.promptLocked(i, now)
 	}
+}
+
+// promptLocked notes a prompt answer about a queue, and since when most queues
+// have had none.
+func (p *prober) promptLocked(i int, now time.Duration) {
+	p.prompt[i] = now
+	sorted := slices.Sorted(slices.Values(p.prompt))
+	p.heard.Store(int64(sorted[len(sorted)/2]))
 }
 
 // ask reports whether the broker answers. That a queue is missing is an answer,
@@ -97,15 +106,9 @@ func (p *prober) ask(ch **amqp.Channel, name string) bool {
 	return err == nil || is(err, amqp.NotFound)
 }
 
-// silence is how long there has been no prompt answer about most queues.
-func (p *prober) silence() time.Duration {
-	heard := make([]int64, len(p.prompt))
-	for i := range heard {
-		heard[i] = p.prompt[i].Load()
-	}
-	slices.Sort(heard)
-	return p.now() - time.Duration(heard[len(heard)/2])
-}
+// silence is how long there has been no prompt answer about most queues. It is
+// asked for every message.
+func (p *prober) silence() time.Duration { return p.now() - time.Duration(p.heard.Load()) }
 
 // isSilent reports whether that is longer than the broker usually takes. The
 // time in which this process did not run counts: the broker may have given up

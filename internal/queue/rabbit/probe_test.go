@@ -1,7 +1,6 @@
 package rabbit
 
 import (
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,7 +8,7 @@ import (
 
 // newSilent is a prober of a session that answers only what a test says.
 func newSilent() *prober {
-	p := &prober{began: time.Now(), prompt: make([]atomic.Int64, 3)}
+	p := &prober{began: time.Now(), prompt: make([]time.Duration, 3)}
 	p.most.Store(int64(maxSilence))
 	return p
 }
