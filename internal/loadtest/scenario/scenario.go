@@ -255,7 +255,7 @@ func (c *Common) apply(p *trial.Plan) {
 // All is the table.
 func All() []Scenario {
 	return []Scenario{
-		chatclubRoom(), saturate(), neighbour(), zipf(), bursts(), scale(), limitChange(), sharedLimit(),
+		chatclubRoom(), saturate(), neighbour(), zipf(), bursts(), scale(), limitChange(), sharedLimit(), smallLimits(),
 		livelyRoom(), tenRooms(), voice(), sickMember(), sickPage(), laneNeighbour(), rollingRestart(),
 		azure(), pushwoosh(), mindbox(), aws(), ceiling(),
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ func situations() map[string][]string {
 		"voice":           {"-room", "25", "-every", "2s", "-duration", "12s"},
 		"sick-member":     {"-room", "20", "-duration", "12s"},
 		"sick-page":       {"-cold-pages", "10", "-duration", "8s"},
+		"small-limits":    {"-pages", "4", "-duration", "8s"},
 		"lane-neighbour":  {"-limit", "60", "-room", "10", "-duration", "10s"},
 		"rolling-restart": {"-limit", "60", "-replicas", "2", "-duration", "16s", "-cold-rate", "20"},
 	}
@@ -106,6 +108,29 @@ func oneAfterAnother(c dispatch.Caller) dispatch.Caller {
 	})
 }
 
+// paced are dispatchers that make so many calls a second together, and no more.
+func paced(perSecond int) func(dispatch.Caller) dispatch.Caller {
+	var mu sync.Mutex
+	var next time.Time
+	return func(c dispatch.Caller) dispatch.Caller {
+		return caller(func(ctx context.Context, out message.Outbound) sender.Result {
+			mu.Lock()
+			next = later(next, time.Now()).Add(time.Second / time.Duration(perSecond))
+			pause := time.Until(next)
+			mu.Unlock()
+			time.Sleep(pause)
+			return c.Send(ctx, out)
+		})
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // Each situation has an expectation that finds a dispatcher which fails in it.
 func TestSituationsAreJudged(t *testing.T) {
 	t.Parallel()
@@ -127,6 +152,7 @@ func TestSituationsAreJudged(t *testing.T) {
 		{"voice", "one call at a time", oneAfterAnother, "quota used"},
 		{"sick-member", "gives up the room", upset(hasFailed, time.Second, buries), "calls are answered 500: others arrived"},
 		{"sick-page", "all wait for one", upset(hasFailed, time.Second, late), "calls are answered 500: cold p99"},
+		{"small-limits", "half of the limit", paced(60), "cold p99"},
 		{"lane-neighbour", "the neighbour waits", slowed(3*time.Second, ofPage(neighbour)), "cold p99"},
 		{"rolling-restart", "silent in between", slowed(3*time.Second, func(message.Outbound) bool { return time.Now().Second()%8 < 3 }), "longest silence"},
 	} {
@@ -174,6 +200,8 @@ func TestFlagsOfSituationsAreChecked(t *testing.T) {
 		{"sick-member", "-sick 0", "-sick"},
 		{"sick-member", "-sick 100", "-sick"},
 		{"sick-page", "-cold-pages 0", "-cold-pages"},
+		{"small-limits", "-pages 0", "-pages"},
+		{"small-limits", "-used 1", "-used"},
 		{"lane-neighbour", "-times 1", "-times"},
 		{"rolling-restart", "-cold-rate 0", "-cold-rate"},
 	} {
