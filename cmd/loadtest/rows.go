@@ -65,7 +65,7 @@ func evidenceRows() []evidenceRow {
 		{"ten-rooms-peers", "compare ten-rooms -duration 15s" + against + rabbit, true},
 		{"neighbour-peers", "compare neighbour -duration 20s -cold-pages 50" + against + rabbit, true},
 		{"limit-change-peers", "compare limit-change -duration 32s" + against + rabbit, true},
-		{"small-limits-peers", "compare small-limits -duration 15s" + quick + against + rabbit, true},
+		{"small-limits-peers", "compare small-limits -duration 15s" + against + rabbit, true},
 		{"scale-peers", "compare scale -duration 24s" + against + rabbit, true},
 	}
 }
