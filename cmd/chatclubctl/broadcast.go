@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
 	"time"
 
 	"chatclub/internal/operator"
@@ -140,7 +139,7 @@ func (t tool) broadcastOne(ctx context.Context, words, method, id string, args [
 
 // table shows broadcasts. QUEUED is how many people have their messages on a queue.
 func (c *broadcastCall) table(list ...operator.Broadcast) error {
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	w := newTable(c.stdout)
 	fmt.Fprintln(w, "ID\tPAGE\tROOM\tSTATE\tQUEUED\tRECIPIENTS\tRATE\tCREATED\tDEADLINE")
 	for i := range list {
 		b := &list[i]

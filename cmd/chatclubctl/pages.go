@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"chatclub/internal/dispatch"
@@ -164,7 +163,7 @@ func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 	if *asJSON {
 		return errors.Join(err, json.NewEncoder(t.stdout).Encode(map[string]any{"pages": list}))
 	}
-	w := tabwriter.NewWriter(t.stdout, 0, 0, 2, ' ', 0)
+	w := newTable(t.stdout)
 	fmt.Fprintln(w, "PAGE\tMEMBERS\tOWNER\tCLASS\tEXCESS SINCE\tPACE\tLIMIT\tWAITING\tOLDEST\tSTATE")
 	for _, v := range list {
 		members := "-"

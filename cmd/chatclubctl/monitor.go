@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"chatclub/internal/console"
+	"chatclub/internal/replicas"
+	"chatclub/internal/service"
+)
+
+// monitor looks at everything, again and again.
+type monitor struct {
+	programs []asked
+	metrics  replicas.Watch[*scrape]
+	grown    map[string]*growth // by address
+	console  *console.Console
+	queues   *queueWatch // nil: they are not looked at
+	lanes    func(page, class string) string
+}
+
+// asked is a program, and where its replicas are.
+type asked struct {
+	name     string
+	replicas *replicas.Resolver
+}
+
+// newMonitor makes one. end stops what it began, whose context must have ended.
+func (t tool) newMonitor(s topSettings, wait time.Duration) (m *monitor, end func() error, err error) {
+	m = &monitor{grown: make(map[string]*growth)}
+	for _, p := range []struct {
+		name      string
+		addresses []string
+	}{{"webhook", s.Webhook}, {"core", s.Core}, {"dispatcher", s.Dispatchers}} {
+		if len(p.addresses) > 0 {
+			m.programs = append(m.programs, asked{p.name, &replicas.Resolver{Addresses: p.addresses}})
+		}
+	}
+	client := s.client(askTimeout)
+	m.metrics = replicas.Watch[*scrape]{Wait: wait, Ask: func(ctx context.Context, r replicas.Replica) (*scrape, error) {
+		return readMetrics(ctx, client, r)
+	}}
+	m.console, err = console.New(console.Config{
+		Replicas: m.dispatchers, Token: s.AdminToken.Reveal(), Every: topEvery, Wait: wait, Client: &http.Client{Timeout: askTimeout},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	broker, err := t.openBroker(s.broker())
+	if err != nil {
+		return nil, nil, err
+	}
+	if broker != nil {
+		m.queues, m.lanes = newQueueWatch(broker, wait), broker.Topology().Lane
+	}
+	return m, func() error {
+		m.console.End()
+		m.metrics.End()
+		client.HTTP.CloseIdleConnections()
+		if broker == nil {
+			return nil
+		}
+		m.queues.watch.End()
+		return broker.Close()
+	}, nil
+}
+
+// dispatchers are those that the console asks.
+func (m *monitor) dispatchers(ctx context.Context) (list []console.Replica) {
+	for _, p := range m.programs {
+		if p.name != "dispatcher" {
+			continue
+		}
+		for _, r := range p.replicas.Replicas(ctx) {
+			list = append(list, console.Replica{Name: r.Name, URL: r.URL})
+		}
+	}
+	return list
+}
+
+// look asks everybody.
+func (m *monitor) look(ctx context.Context) topView {
+	v := topView{Time: time.Now().UTC().Truncate(time.Second)}
+	var state console.State
+	var asking sync.WaitGroup
+	asking.Go(func() { state = m.console.Look(ctx) })
+	m.readMetrics(ctx, &v)
+	asking.Wait()
+	v.Dispatchers, v.Pages, v.AllPages = state.Dispatchers, state.Pages, state.AllPages
+	for i := range v.Pages {
+		v.Pages[i].History = console.History{}
+	}
+	if m.queues != nil {
+		var lanes []string
+		for _, d := range state.Dispatchers {
+			for _, e := range d.Excess {
+				lanes = append(lanes, m.lanes(e.Page, e.Class))
+			}
+		}
+		slices.Sort(lanes)
+		var err error
+		if v.Queues, err = m.queues.look(ctx, slices.Compact(lanes)); err != nil {
+			v.QueueError = err.Error()
+		}
+	}
+	return v
+}
+
+// readMetrics adds up what the replicas count.
+func (m *monitor) readMetrics(ctx context.Context, v *topView) {
+	var list []replicas.Replica
+	var of []int // the program of each
+	for i, p := range m.programs {
+		for _, r := range p.replicas.Replicas(ctx) {
+			list, of = append(list, r), append(of, i)
+		}
+		v.Programs = append(v.Programs, program{Name: p.name, Silent: make(map[string]string)})
+	}
+	ages := make(map[float64]float64)
+	var queued, handled float64
+	for n, a := range m.metrics.Look(ctx, list) {
+		p := &v.Programs[of[n]]
+		p.Of++
+		if a.Err != nil || a.Value == nil {
+			p.Silent[list[n].Name] = "no answer"
+			if a.Err != nil {
+				p.Silent[list[n].Name] = service.OneLine(a.Err)
+			}
+			continue
+		}
+		p.Up++
+		g := m.grown[list[n].URL]
+		if g == nil {
+			g = new(growth)
+			m.grown[list[n].URL] = g
+		}
+		g.see(a.Value)
+		queued += g.of(eventsQueued)
+		handled += g.of(eventsHandled)
+		v.Copies += g.of(copiesMade)
+		v.Sent += g.of(messagesSent)
+		v.Refused += g.of(callsRefused)
+		v.Dead += g.of(messagesDead)
+		g.ages(ages)
+		for name, sum := range map[string]*int{
+			callsInFlight: &v.InFlight, callsLimit: &v.Limit, pagesInExcess: &v.Excess, pagesSick: &v.Sick, pagesSuspended: &v.Suspended,
+		} {
+			*sum += int(a.Value.values[name])
+		}
+	}
+	v.Events = handled
+	if slices.ContainsFunc(m.programs, func(p asked) bool { return p.name == "webhook" }) {
+		v.Events = queued
+	}
+	if age := quantile(0.95, ages); !math.IsNaN(age) {
+		v.AgeP95 = &age
+	}
+}
