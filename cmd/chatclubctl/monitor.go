@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 	"math"
 	"net/http"
 	"slices"
@@ -45,7 +46,7 @@ func (t tool) newMonitor(s topSettings, wait time.Duration) (m *monitor, end fun
 		return readMetrics(ctx, client, r)
 	}}
 	m.console, err = console.New(console.Config{
-		Replicas: m.dispatchers, Token: s.AdminToken.Reveal(), Every: topEvery, Wait: wait, Client: &http.Client{Timeout: askTimeout},
+		Replicas: m.dispatchers, Token: s.AdminToken.Reveal(), Wait: wait, Client: &http.Client{Timeout: askTimeout},
 	})
 	if err != nil {
 		return nil, nil, err
@@ -80,6 +81,26 @@ func (m *monitor) dispatchers(ctx context.Context) (list []console.Replica) {
 		}
 	}
 	return list
+}
+
+// views looks every second until ctx ends. What the first look sees is not among
+// them: what happens in a second is known from the next one on.
+func (m *monitor) views(ctx context.Context) iter.Seq[topView] {
+	return func(yield func(topView) bool) {
+		m.look(ctx)
+		tick := time.NewTicker(topEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if v := m.look(ctx); ctx.Err() != nil || !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // look asks everybody.

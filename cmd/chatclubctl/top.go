@@ -64,32 +64,20 @@ func (t tool) top(ctx context.Context, _ string, args []string) (err error) {
 		stop()
 		err = errors.Join(err, end())
 	}()
-	m.look(ctx)
-	skip := 0
-	if *once { // the rates of pages need a whole second
-		skip = 1
-	}
-	tick := time.NewTicker(topEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		v := m.look(ctx)
-		switch skip--; {
-		case ctx.Err() != nil:
-			return nil
-		case skip >= 0:
+	looks := 0
+	for v := range m.views(ctx) {
+		switch looks++; {
+		case !*once:
+			var text strings.Builder
+			v.print(&text)
+			screen.Show(text.String())
+		case looks < 2: // the rates of pages need a whole second
 		case *asJSON:
 			return errors.Join(json.NewEncoder(t.stdout).Encode(v), v.err())
-		case *once:
+		default:
 			v.print(t.stdout)
 			return v.err()
 		}
-		var text strings.Builder
-		v.print(&text)
-		screen.Show(text.String())
 	}
+	return nil
 }
