@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"chatclub/internal/app"
@@ -90,11 +89,11 @@ func (s adminSettings) fleet(ctx context.Context) *fleet {
 
 // fleet finds the cores.
 func (s coreSettings) fleet(ctx context.Context) *fleet {
-	return &fleet{client: s.client(askTimeout), core: find(ctx, s.Core)}
+	return &fleet{client: s.client(), core: find(ctx, s.Core)}
 }
 
-func (s coreSettings) client(timeout time.Duration) replicas.Client {
-	return replicas.Client{HTTP: &http.Client{Timeout: timeout}, Token: s.AdminToken.Reveal()}
+func (s coreSettings) client() replicas.Client {
+	return replicas.Client{HTTP: &http.Client{Timeout: askTimeout}, Token: s.AdminToken.Reveal()}
 }
 
 func find(ctx context.Context, addresses []string) []replicas.Replica {
@@ -112,16 +111,5 @@ func (f *fleet) askCore(ctx context.Context, method, path string, body, answer a
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
-}
-
-// eachDispatcher asks all dispatchers at once, and returns their errors.
-func (f *fleet) eachDispatcher(ask func(i int, r replicas.Replica) error) error {
-	errs := make([]error, len(f.dispatchers))
-	var asking sync.WaitGroup
-	for i, r := range f.dispatchers {
-		asking.Go(func() { errs[i] = ask(i, r) })
-	}
-	asking.Wait()
 	return errors.Join(errs...)
 }

@@ -41,7 +41,7 @@ func (t tool) newMonitor(s topSettings, wait time.Duration) (m *monitor, end fun
 			m.programs = append(m.programs, asked{p.name, &replicas.Resolver{Addresses: p.addresses}})
 		}
 	}
-	client := s.client(askTimeout)
+	client := s.client()
 	m.metrics = replicas.Watch[*scrape]{Wait: wait, Ask: func(ctx context.Context, r replicas.Replica) (*scrape, error) {
 		return readMetrics(ctx, client, r)
 	}}

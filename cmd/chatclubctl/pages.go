@@ -76,7 +76,7 @@ func (f *fleet) pages(ctx context.Context) ([]pageView, error) {
 		return views[page]
 	}
 	statuses := make([]dispatch.Status, len(f.dispatchers))
-	err := f.eachDispatcher(func(i int, r replicas.Replica) error {
+	err := replicas.Each(f.dispatchers, func(i int, r replicas.Replica) error {
 		return f.client.Ask(ctx, http.MethodGet, r.URL+"/pages", nil, &statuses[i])
 	})
 	for i, s := range statuses {
@@ -216,7 +216,7 @@ func (t tool) pagesResume(ctx context.Context, page string, args []string) error
 		return err
 	}
 	resumed := make([]bool, len(f.dispatchers))
-	err = f.eachDispatcher(func(i int, r replicas.Replica) (err error) {
+	err = replicas.Each(f.dispatchers, func(i int, r replicas.Replica) (err error) {
 		resumed[i], err = f.client.Resume(ctx, r.URL, page)
 		return err
 	})

@@ -109,7 +109,7 @@ func (tr *tracer) askDispatchers(ctx context.Context) {
 	}
 	var mu sync.Mutex
 	var since time.Time // since when everybody knows
-	err := tr.eachDispatcher(func(_ int, r replicas.Replica) error {
+	err := replicas.Each(tr.dispatchers, func(_ int, r replicas.Replica) error {
 		var answer dispatch.Messages
 		if err := tr.client.Ask(ctx, http.MethodGet, r.URL+"/messages?id="+url.QueryEscape(tr.ID), nil, &answer); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"chatclub/internal/dispatch"
@@ -74,18 +73,14 @@ const resume = "resume"
 // resumePage resumes a page on every replica that has it suspended.
 func (k *Console) resumePage(ctx context.Context, page string) error {
 	list := k.cfg.Replicas(ctx)
-	errs, here := make([]error, len(list)), make([]bool, len(list))
-	var asking sync.WaitGroup
-	for i, r := range list {
-		asking.Go(func() {
-			var err error
-			if here[i], err = k.client().Resume(ctx, r.URL, page); err != nil {
-				errs[i] = fmt.Errorf("ask a dispatcher: %w", err)
-			}
-		})
-	}
-	asking.Wait()
-	if err := errors.Join(errs...); err != nil || slices.Contains(here, true) {
+	here := make([]bool, len(list))
+	err := replicas.Each(list, func(i int, r Replica) (err error) {
+		if here[i], err = k.client().Resume(ctx, r.URL, page); err != nil {
+			return fmt.Errorf("ask a dispatcher: %w", err)
+		}
+		return nil
+	})
+	if err != nil || slices.Contains(here, true) {
 		return err
 	}
 	return errors.New("no dispatcher has this page suspended")
