@@ -146,11 +146,8 @@ func (m *monitor) readMetrics(ctx context.Context, v *topView) {
 	for n, a := range m.metrics.Look(ctx, list) {
 		p := &v.Programs[of[n]]
 		p.Of++
-		if a.Err != nil || a.Value == nil {
-			p.Silent[list[n].Name] = "no answer"
-			if a.Err != nil {
-				p.Silent[list[n].Name] = service.OneLine(a.Err)
-			}
+		if a.Err != nil {
+			p.Silent[list[n].Name] = service.OneLine(a.Err)
 			continue
 		}
 		p.Up++

@@ -23,9 +23,6 @@ type answer struct {
 // for once.
 const lookWait = 500 * time.Millisecond
 
-// errSilent is the error of a replica that was asked and has not answered yet.
-var errSilent = errors.New("no answer yet")
-
 // newWatch returns what asks the replicas.
 func (k *Console) newWatch() *replicas.Watch[*dispatch.Status] {
 	return &replicas.Watch[*dispatch.Status]{
@@ -48,9 +45,7 @@ func (k *Console) ask(ctx context.Context) []answer {
 	}
 	for n, said := range k.watch.Look(ctx, asked) {
 		a := &answers[places[n]]
-		if a.status, a.err = said.Value, said.Err; a.status == nil && a.err == nil {
-			a.err = errSilent
-		}
+		a.status, a.err = said.Value, said.Err
 	}
 	return answers
 }
