@@ -33,12 +33,14 @@ type asked struct {
 // newMonitor makes one. end stops what it began, whose context must have ended.
 func (t tool) newMonitor(s topSettings, wait time.Duration) (m *monitor, end func() error, err error) {
 	m = &monitor{grown: make(map[string]*growth)}
-	for _, p := range []struct {
-		name      string
-		addresses []string
-	}{{"webhook", s.Webhook}, {"core", s.Core}, {"dispatcher", s.Dispatchers}} {
-		if len(p.addresses) > 0 {
-			m.programs = append(m.programs, asked{p.name, &replicas.Resolver{Addresses: p.addresses}})
+	dispatchers := &replicas.Resolver{Addresses: s.Dispatchers}
+	for _, p := range []asked{
+		{"webhook", &replicas.Resolver{Addresses: s.Webhook}},
+		{"core", &replicas.Resolver{Addresses: s.Core}},
+		{"dispatcher", dispatchers},
+	} {
+		if len(p.replicas.Addresses) > 0 {
+			m.programs = append(m.programs, p)
 		}
 	}
 	client := s.client()
@@ -46,7 +48,7 @@ func (t tool) newMonitor(s topSettings, wait time.Duration) (m *monitor, end fun
 		return readMetrics(ctx, client, r)
 	}}
 	m.console, err = console.New(console.Config{
-		Replicas: m.dispatchers, Token: s.AdminToken.Reveal(), Wait: wait, Client: &http.Client{Timeout: askTimeout},
+		Replicas: console.Behind(dispatchers), Token: s.AdminToken.Reveal(), Wait: wait, Client: &http.Client{Timeout: askTimeout},
 	})
 	if err != nil {
 		return nil, nil, err
@@ -68,19 +70,6 @@ func (t tool) newMonitor(s topSettings, wait time.Duration) (m *monitor, end fun
 		m.queues.watch.End()
 		return broker.Close()
 	}, nil
-}
-
-// dispatchers are those that the console asks.
-func (m *monitor) dispatchers(ctx context.Context) (list []console.Replica) {
-	for _, p := range m.programs {
-		if p.name != "dispatcher" {
-			continue
-		}
-		for _, r := range p.replicas.Replicas(ctx) {
-			list = append(list, console.Replica{Name: r.Name, URL: r.URL})
-		}
-	}
-	return list
 }
 
 // views looks every second until ctx ends. What the first look sees is not among

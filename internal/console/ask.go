@@ -23,6 +23,16 @@ type answer struct {
 // for once.
 const lookWait = 500 * time.Millisecond
 
+// Behind returns Config.Replicas for the dispatchers behind addresses.
+func Behind(addresses *replicas.Resolver) func(context.Context) []Replica {
+	return func(ctx context.Context) (list []Replica) {
+		for _, r := range addresses.Replicas(ctx) {
+			list = append(list, Replica{Name: r.Name, URL: r.URL})
+		}
+		return list
+	}
+}
+
 // newWatch returns what asks the replicas.
 func (k *Console) newWatch() *replicas.Watch[*dispatch.Status] {
 	return &replicas.Watch[*dispatch.Status]{
