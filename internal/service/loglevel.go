@@ -120,10 +120,6 @@ func parseLevel(body io.Reader) (level slog.Level, hold time.Duration, err error
 
 // answerJSON answers with a value that can be encoded.
 func answerJSON(w http.ResponseWriter, code int, v any) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
+	beginAnswer(w, code, "application/json")
 	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }
