@@ -28,11 +28,11 @@ func (watchSettings) About() string {
 
 // Validate names every fault.
 func (s watchSettings) Validate() error {
-	errs := []error{service.CheckAddr("HTTP_ADDR", s.HTTPAddr), service.CheckToken("ADMIN_TOKEN", s.AdminToken)}
-	for _, d := range s.Dispatcher {
-		errs = append(errs, service.CheckHTTPURL("DISPATCHERS", d))
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		service.CheckAddr("HTTP_ADDR", s.HTTPAddr),
+		service.CheckToken("ADMIN_TOKEN", s.AdminToken),
+		service.CheckHTTPURLs("DISPATCHERS", s.Dispatcher),
+	)
 }
 
 // watchEvery is how often the dispatchers are asked.

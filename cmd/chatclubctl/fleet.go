@@ -21,7 +21,7 @@ type coreSettings struct {
 
 // Validate names every fault.
 func (s coreSettings) Validate() error {
-	return errors.Join(checkAddresses("CORE", s.Core), service.CheckToken("ADMIN_TOKEN", s.AdminToken))
+	return errors.Join(service.CheckHTTPURLs("CORE", s.Core), service.CheckToken("ADMIN_TOKEN", s.AdminToken))
 }
 
 // adminSettings say where the admin ports are of those who know about pages.
@@ -32,15 +32,7 @@ type adminSettings struct {
 
 // Validate names every fault.
 func (s adminSettings) Validate() error {
-	return errors.Join(checkAddresses("DISPATCHERS", s.Dispatchers), s.coreSettings.Validate())
-}
-
-func checkAddresses(name string, addresses []string) error {
-	var errs []error
-	for _, a := range addresses {
-		errs = append(errs, service.CheckHTTPURL(name, a))
-	}
-	return errors.Join(errs...)
+	return errors.Join(service.CheckHTTPURLs("DISPATCHERS", s.Dispatchers), s.coreSettings.Validate())
 }
 
 // queueSettings say where the queues are, for commands that can do without.

@@ -27,7 +27,7 @@ func (topSettings) About() string {
 
 // Validate names every fault.
 func (s topSettings) Validate() error {
-	return errors.Join(s.adminSettings.Validate(), checkAddresses("WEBHOOK", s.Webhook), s.queueSettings.Validate())
+	return errors.Join(s.adminSettings.Validate(), service.CheckHTTPURLs("WEBHOOK", s.Webhook), s.queueSettings.Validate())
 }
 
 const (
