@@ -23,7 +23,7 @@ const (
 // in use, for a time or until it is changed again. The zero value is info. Safe for
 // concurrent use.
 type LogLevel struct {
-	base slog.Level // of the settings
+	base slog.Level           // of the settings
 	set  atomic.Pointer[held] // in place of base; nil: nothing
 }
 
