@@ -1,8 +1,6 @@
 package operator
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -79,16 +77,13 @@ func (h *Handler) postPause(r *http.Request) (any, error) {
 		reason += ": " + req.Reason
 	}
 	err := h.cfg.Store.Pause(r.Context(), r.PathValue("page"), reason, time.Time{}, until)
-	if errors.Is(err, rooms.ErrUnknown) {
-		return nil, fmt.Errorf("page: %w", rooms.ErrUnknown)
-	}
-	return nil, err
+	return nil, unknown(err, "page", "unknown")
 }
 
 func (h *Handler) postResume(r *http.Request) (any, error) {
 	paused, err := h.cfg.Store.Resume(r.Context(), r.PathValue("page"), time.Time{})
 	if err == nil && !paused {
-		err = fmt.Errorf("page: %w or not paused", rooms.ErrUnknown)
+		err = &fieldError{http.StatusNotFound, "page", "unknown or not paused"}
 	}
 	return nil, err
 }
@@ -118,17 +113,11 @@ func (h *Handler) postBan(r *http.Request) (any, error) {
 func (h *Handler) deleteBan(r *http.Request) (any, error) { return nil, h.ban(r, h.cfg.Now()) }
 
 func (h *Handler) ban(r *http.Request, until time.Time) error {
-	return unknownUser(h.cfg.Store.Ban(r.Context(), r.PathValue("page"), r.PathValue("psid"), until))
+	err := h.cfg.Store.Ban(r.Context(), r.PathValue("page"), r.PathValue("psid"), until)
+	return unknown(err, "psid", "unknown on this page")
 }
 
 func (h *Handler) deleteUser(r *http.Request) (any, error) {
-	return nil, unknownUser(h.cfg.Store.Forget(r.Context(), r.PathValue("page"), r.PathValue("psid")))
-}
-
-// unknownUser makes ErrUnknown say what is unknown.
-func unknownUser(err error) error {
-	if errors.Is(err, rooms.ErrUnknown) {
-		return fmt.Errorf("psid: %w on this page", rooms.ErrUnknown)
-	}
-	return err
+	err := h.cfg.Store.Forget(r.Context(), r.PathValue("page"), r.PathValue("psid"))
+	return nil, unknown(err, "psid", "unknown on this page")
 }

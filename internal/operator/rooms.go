@@ -32,7 +32,7 @@ func (h *Handler) getRooms(r *http.Request) (any, error) {
 	}
 	views, err := h.cfg.Store.Rooms(r.Context(), page, after, limit)
 	if err != nil {
-		return nil, err
+		return nil, unknown(err, "page", "unknown")
 	}
 	list := make([]roomJSON, len(views))
 	for i, v := range views {
@@ -71,7 +71,7 @@ func (h *Handler) getReports(r *http.Request) (any, error) {
 	}
 	reports, err := h.cfg.Store.Reports(r.Context(), page, after, limit)
 	if err != nil {
-		return nil, err
+		return nil, unknown(err, "page", "unknown")
 	}
 	list := make([]reportJSON, len(reports))
 	for i, v := range reports {
