@@ -32,7 +32,7 @@ type BroadcastRequest struct {
 	Page     string    `json:"page"`
 	Room     int       `json:"room"` // its number; 0: all rooms of the page
 	Text     string    `json:"text"`
-	Rate     float64   `json:"rate"`     // messages per second at most; default 30
+	Rate     float64   `json:"rate"`     // messages per second at most; default 30, or the platform's limit if lower
 	Deadline time.Time `json:"deadline"` // not sent afterwards; default in an hour, at most in 24
 	ID       string    `json:"id"`       // default a new one
 }
@@ -158,11 +158,7 @@ func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, unknown(err, "page", "unknown")
 	}
-	list := make([]Broadcast, len(stored))
-	for i, b := range stored {
-		list[i] = broadcastAnswer(b)
-	}
-	return map[string]any{"broadcasts": list}, nil
+	return map[string]any{"broadcasts": answers(stored, broadcastAnswer)}, nil
 }
 
 func (h *Handler) getBroadcast(r *http.Request) (any, error) {

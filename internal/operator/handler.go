@@ -173,6 +173,15 @@ func (h *Handler) limited(serve endpoint) endpoint {
 	}
 }
 
+// answers returns what is answered about each of a list, never nil: JSON then has [].
+func answers[V, A any](list []V, answer func(V) A) []A {
+	all := make([]A, len(list))
+	for i, v := range list {
+		all[i] = answer(v)
+	}
+	return all
+}
+
 // accepted is an answer about something that will happen later.
 type accepted struct{ answer any }
 

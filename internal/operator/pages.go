@@ -33,23 +33,24 @@ func (h *Handler) getPages(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Page, len(pages))
-	for i, p := range pages {
-		list[i] = Page{
-			Page: p.Page, Rooms: p.Rooms, Members: p.Members, Audience: p.Audience, MessagesPerHour: p.Events,
-			CopiesPerHour: p.Copies, Copies24h: p.Copies24h, Quota24h: rooms.QuotaPerUser * p.Audience, Paused: p.Paused,
-		}
-		if p.Audience > 0 {
-			list[i].QuotaShare = math.Round(1e4*float64(p.Copies24h)/float64(list[i].Quota24h)) / 1e4
-		}
-		if p.Paused {
-			list[i].PauseReason = p.PauseReason
-			if !p.PausedUntil.IsZero() {
-				list[i].PausedUntil = &p.PausedUntil
-			}
+	return map[string]any{"pages": answers(pages, pageAnswer)}, nil
+}
+
+func pageAnswer(p rooms.PageView) Page {
+	a := Page{
+		Page: p.Page, Rooms: p.Rooms, Members: p.Members, Audience: p.Audience, MessagesPerHour: p.Events,
+		CopiesPerHour: p.Copies, Copies24h: p.Copies24h, Quota24h: rooms.QuotaPerUser * p.Audience, Paused: p.Paused,
+	}
+	if p.Audience > 0 {
+		a.QuotaShare = math.Round(1e4*float64(p.Copies24h)/float64(a.Quota24h)) / 1e4
+	}
+	if p.Paused {
+		a.PauseReason = p.PauseReason
+		if !p.PausedUntil.IsZero() {
+			a.PausedUntil = &p.PausedUntil
 		}
 	}
-	return map[string]any{"pages": list}, nil
+	return a
 }
 
 func (h *Handler) postPause(r *http.Request) (any, error) {

@@ -106,6 +106,7 @@ func checkIDs(r *http.Request) error {
 	for _, id := range []struct{ field, text string }{
 		{"page", query.Get("page")},
 		{"after", query.Get("after")},
+		{"mid", query.Get("mid")},
 		{"page", r.PathValue("page")},
 		{"psid", r.PathValue("psid")},
 		{"broadcast", r.PathValue("id")},
