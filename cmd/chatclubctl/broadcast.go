@@ -45,7 +45,7 @@ func (c *broadcastCall) open(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	case len(s.Core) == 0:
-		return &service.SettingsError{Faults: []error{errors.New("CORE must be set: core makes broadcasts")}}
+		return wrong(errors.New("CORE must be set: core makes broadcasts"))
 	}
 	c.fleet = s.fleet(ctx)
 	return nil

@@ -65,8 +65,8 @@ func (c *deadCall) open(args []string, faults func() []error) (q deadletter.Queu
 	if err != nil {
 		return q, nil, err
 	}
-	if wrong := append(c.readFilter(), faults()...); len(wrong) > 0 {
-		return q, nil, &service.SettingsError{Faults: wrong}
+	if all := append(c.readFilter(), faults()...); len(all) > 0 {
+		return q, nil, wrong(all...)
 	}
 	b, err := c.openBroker(s.BrokerSettings)
 	if err != nil {

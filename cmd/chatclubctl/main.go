@@ -87,8 +87,11 @@ func asksHelp(arg string) bool { return slices.Contains([]string{"-h", "-help", 
 
 // usage is the error of a wrong call.
 func usage(format string, args ...any) error {
-	return &service.SettingsError{Faults: []error{fmt.Errorf(format+"; chatclubctl -h lists all", args...)}}
+	return wrong(fmt.Errorf(format+"; chatclubctl -h lists all", args...))
 }
+
+// wrong is the error of wrong settings or flags.
+func wrong(faults ...error) error { return &service.SettingsError{Faults: faults} }
 
 func (t tool) help() {
 	fmt.Fprintln(t.stdout, "chatclubctl is the operator's tool.\n\nUsage: chatclubctl COMMAND [flags]")

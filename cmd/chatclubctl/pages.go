@@ -60,7 +60,7 @@ func (t tool) openPages(ctx context.Context, flags *flag.FlagSet, args []string)
 		return nil, err
 	}
 	if len(s.Dispatchers)+len(s.Core) == 0 {
-		return nil, &service.SettingsError{Faults: []error{errors.New("DISPATCHERS or CORE must be set")}}
+		return nil, wrong(errors.New("DISPATCHERS or CORE must be set"))
 	}
 	return s.fleet(ctx), nil
 }
@@ -196,7 +196,7 @@ func (t tool) pagesPause(ctx context.Context, page string, args []string) error 
 		return err
 	}
 	if len(f.core) == 0 {
-		return &service.SettingsError{Faults: []error{errors.New("CORE must be set: core pauses pages")}}
+		return wrong(errors.New("CORE must be set: core pauses pages"))
 	}
 	body := map[string]string{"reason": *reason}
 	if *length != 0 {

@@ -48,7 +48,7 @@ func (t tool) top(ctx context.Context, _ string, args []string) (err error) {
 		return err
 	}
 	if len(s.Dispatchers)+len(s.Core)+len(s.Webhook) == 0 {
-		return &service.SettingsError{Faults: []error{errors.New("DISPATCHERS, CORE or WEBHOOK must be set")}}
+		return wrong(errors.New("DISPATCHERS, CORE or WEBHOOK must be set"))
 	}
 	screen := term.NewScreen(t.stdout)
 	wait := topWait

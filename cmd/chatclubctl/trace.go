@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"chatclub/internal/deadletter"
 	"chatclub/internal/operator"
 	"chatclub/internal/service"
 )
@@ -66,9 +65,9 @@ func (t tool) trace(ctx context.Context, id string, args []string) (err error) {
 	case err != nil:
 		return err
 	case len(s.Core) == 0 && !strings.Contains(id, "/"):
-		return &service.SettingsError{Faults: []error{errors.New("CORE must be set, which knows the page, or PAGE/MID be given")}}
+		return wrong(errors.New("CORE must be set, which knows the page, or PAGE/MID be given"))
 	case len(s.Core)+len(s.Dispatchers) == 0 && s.AMQPURL.Reveal() == "":
-		return &service.SettingsError{Faults: []error{errors.New("CORE, DISPATCHERS or AMQP_URL must be set")}}
+		return wrong(errors.New("CORE, DISPATCHERS or AMQP_URL must be set"))
 	}
 	tr := &tracer{fleet: s.fleet(ctx), traced: traced{ID: id, Copies: []tracedCopy{}, Unknown: []string{}}}
 	broker, err := t.openBroker(s.broker())
@@ -78,10 +77,6 @@ func (t tool) trace(ctx context.Context, id string, args []string) (err error) {
 	if broker != nil {
 		defer func() { err = errors.Join(err, broker.Close()) }()
 		tr.broker = broker
-		tr.dead = func(ctx context.Context, event string, show func(deadletter.Letter) error) error {
-			_, err := deadletter.Queue{Broker: broker, Now: time.Now}.List(ctx, deadletter.Filter{Event: event}, show)
-			return err
-		}
 	}
 	if err := tr.find(ctx); err != nil {
 		return err

@@ -23,9 +23,8 @@ import (
 // tracer finds one message.
 type tracer struct {
 	*fleet
-	broker inspector // nil: it is not asked
-	dead   func(ctx context.Context, event string, show func(deadletter.Letter) error) error
-	only   string // PAGE/MID/RECIPIENT; empty: all copies
+	broker queue.Broker // nil: it is not asked
+	only   string       // PAGE/MID/RECIPIENT; empty: all copies
 	traced
 }
 
@@ -144,11 +143,12 @@ func (tr *tracer) askDispatchers(ctx context.Context) {
 
 // lookAtDead looks through the dead letters.
 func (tr *tracer) lookAtDead(ctx context.Context) {
-	if tr.dead == nil {
+	if tr.broker == nil {
 		tr.miss("what is dead, and what waits on queues: AMQP_URL is not set")
 		return
 	}
-	err := tr.dead(ctx, tr.ID, func(l deadletter.Letter) error {
+	dead := deadletter.Queue{Broker: tr.broker, Now: time.Now}
+	_, err := dead.List(ctx, deadletter.Filter{Event: tr.ID}, func(l deadletter.Letter) error {
 		if l.ID == tr.ID || tr.wants(l.ID) {
 			detail := string(l.Reason)
 			if code := codes(l); code != "" {
