@@ -48,15 +48,23 @@ type program struct {
 // err names the replicas that did not answer, for those who look once.
 func (v *topView) err() error {
 	var errs []error
-	for _, p := range v.Programs {
-		for _, name := range slices.Sorted(maps.Keys(p.Silent)) {
-			errs = append(errs, fmt.Errorf("%s %s: %s", p.Name, name, p.Silent[name]))
-		}
+	for _, line := range v.silent() {
+		errs = append(errs, errors.New(line))
 	}
 	if v.QueueError != "" {
 		errs = append(errs, errors.New(v.QueueError))
 	}
 	return errors.Join(errs...)
+}
+
+// silent says of each replica that does not answer why.
+func (v *topView) silent() (lines []string) {
+	for _, p := range v.Programs {
+		for _, name := range slices.Sorted(maps.Keys(p.Silent)) {
+			lines = append(lines, fmt.Sprintf("%s %s: %s", p.Name, name, p.Silent[name]))
+		}
+	}
+	return lines
 }
 
 // print writes it as people read it.
@@ -83,8 +91,16 @@ func (v *topView) print(out io.Writer) {
 	case v.QueueError != "":
 		fmt.Fprintf(out, "queues    %s\n", printable(v.QueueError))
 	}
-	v.printSilent(out)
+	for _, line := range v.silent() {
+		fmt.Fprintln(out, printable(line))
+	}
 	fmt.Fprintln(out)
+	v.printDispatchers(out)
+	fmt.Fprintln(out)
+	v.printPages(out)
+}
+
+func (v *topView) printDispatchers(out io.Writer) {
 	w := newTable(out)
 	fmt.Fprintln(w, "DISPATCHER\tSTATE\tCALLS/S\tIN FLIGHT\tLIMIT\tPARTITIONS\tIN EXCESS")
 	for i := range v.Dispatchers {
@@ -96,7 +112,10 @@ func (v *topView) print(out io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", printable(d.Name), d.State, d.Calls, d.InFlight, d.Limit, len(d.Partitions), len(d.Excess))
 	}
 	_ = w.Flush() // as all that is printed here
-	fmt.Fprintln(out)
+}
+
+func (v *topView) printPages(out io.Writer) {
+	w := newTable(out)
 	// On 80 columns the last ones are cut off.
 	fmt.Fprintln(w, "PAGE\tSTATE\tPACE\tLIMIT\tSENT/S\tREFUSED/S\tWAITING\tDELAY\tOWNER\tEXCESS SINCE")
 	for i := range v.Pages {
@@ -114,14 +133,5 @@ func (v *topView) print(out io.Writer) {
 	_ = w.Flush()
 	if more := v.AllPages - len(v.Pages); more > 0 {
 		fmt.Fprintf(out, "and %d more, with less to do\n", more)
-	}
-}
-
-// printSilent names who does not answer.
-func (v *topView) printSilent(out io.Writer) {
-	for _, p := range v.Programs {
-		for _, name := range slices.Sorted(maps.Keys(p.Silent)) {
-			fmt.Fprintf(out, "%s %s: %s\n", p.Name, printable(name), printable(p.Silent[name]))
-		}
 	}
 }

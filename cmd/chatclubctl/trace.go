@@ -89,30 +89,7 @@ func (t tool) trace(ctx context.Context, id string, args []string) (err error) {
 
 func (t tool) printTrace(tr *traced) error {
 	out := t.stdout
-	fmt.Fprintf(out, "%s\n", printable(tr.ID))
-	switch c := tr.Core; {
-	case tr.Broadcast != nil:
-		b := tr.Broadcast
-		fmt.Fprintf(out, "broadcast of %s, %s: %d of %d recipients are queued\n", since(b.Created), printable(string(b.State)), b.Queued, b.Recipients)
-	case c == nil:
-		fmt.Fprintln(out, "not known to core")
-	default:
-		fmt.Fprintf(out, "received by core at %s", since(c.Received))
-		if c.Room != 0 {
-			fmt.Fprintf(out, " from %s in room %d", printable(c.User), c.Room)
-		}
-		switch {
-		case c.Finished:
-			fmt.Fprintln(out, "; its copies were queued, and to whom is not kept")
-		case c.Rejected:
-			fmt.Fprintln(out, "; it had no effect: its user floods, is banned or has left")
-		case c.Paused:
-			fmt.Fprintln(out, "; it has no copies: its page is paused")
-		default:
-			fmt.Fprintf(out, "; %d copies are not all queued yet\n", c.Copies)
-		}
-	}
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "%s\n%s\n\n", printable(tr.ID), tr.received())
 	w := newTable(out)
 	if len(tr.Copies) > 0 {
 		fmt.Fprintln(w, "ID\tSTATE\tWHERE\tAT\tCALLS\tDETAIL")
@@ -133,4 +110,29 @@ func (t tool) printTrace(tr *traced) error {
 		fmt.Fprintf(out, "not known: %s\n", printable(u))
 	}
 	return nil
+}
+
+// received says what core knows.
+func (tr *traced) received() string {
+	switch {
+	case tr.Broadcast != nil:
+		b := tr.Broadcast
+		return fmt.Sprintf("broadcast of %s, %s: %d of %d recipients are queued", since(b.Created), printable(string(b.State)), b.Queued, b.Recipients)
+	case tr.Core == nil:
+		return "not known to core"
+	}
+	c := tr.Core
+	text := "received by core at " + since(c.Received)
+	if c.Room != 0 {
+		text += fmt.Sprintf(" from %s in room %d", printable(c.User), c.Room)
+	}
+	switch {
+	case c.Finished:
+		return text + "; its copies were queued, and to whom is not kept"
+	case c.Rejected:
+		return text + "; it had no effect: its user floods, is banned or has left"
+	case c.Paused:
+		return text + "; it has no copies: its page is paused"
+	}
+	return text + fmt.Sprintf("; %d copies are not all queued yet", c.Copies)
 }
