@@ -28,11 +28,11 @@ func (watchSettings) About() string {
 
 // Validate names every fault.
 func (s watchSettings) Validate() error {
-	errs := []error{service.CheckAddr("HTTP_ADDR", s.HTTPAddr), service.CheckToken("ADMIN_TOKEN", s.AdminToken)}
-	for _, d := range s.Dispatcher {
-		errs = append(errs, service.CheckHTTPURL("DISPATCHERS", d))
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		service.CheckAddr("HTTP_ADDR", s.HTTPAddr),
+		service.CheckToken("ADMIN_TOKEN", s.AdminToken),
+		service.CheckHTTPURLs("DISPATCHERS", s.Dispatcher),
+	)
 }
 
 // watchEvery is how often the dispatchers are asked.
@@ -41,14 +41,9 @@ const watchEvery = time.Second
 // serve serves the page until ctx ends.
 func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) error {
 	log, _ := service.NewLogger(s.LogSettings, stderr)
-	dispatchers := &replicas.Resolver{Addresses: s.Dispatcher}
-	found := func(ctx context.Context) (list []console.Replica) {
-		for _, r := range dispatchers.Replicas(ctx) {
-			list = append(list, console.Replica{Name: r.Name, URL: r.URL})
-		}
-		return list
-	}
-	page, err := console.New(console.Config{Replicas: found, Token: s.AdminToken.Reveal(), Every: watchEvery})
+	page, err := console.New(console.Config{
+		Replicas: console.Behind(&replicas.Resolver{Addresses: s.Dispatcher}), Token: s.AdminToken.Reveal(), Every: watchEvery,
+	})
 	if err != nil {
 		return err
 	}

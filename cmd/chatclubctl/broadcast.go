@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
 	"time"
 
 	"chatclub/internal/operator"
@@ -46,7 +45,7 @@ func (c *broadcastCall) open(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	case len(s.Core) == 0:
-		return &service.SettingsError{Faults: []error{errors.New("CORE must be set: core makes broadcasts")}}
+		return wrong(errors.New("CORE must be set: core makes broadcasts"))
 	}
 	c.fleet = s.fleet(ctx)
 	return nil
@@ -140,7 +139,7 @@ func (t tool) broadcastOne(ctx context.Context, words, method, id string, args [
 
 // table shows broadcasts. QUEUED is how many people have their messages on a queue.
 func (c *broadcastCall) table(list ...operator.Broadcast) error {
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	w := newTable(c.stdout)
 	fmt.Fprintln(w, "ID\tPAGE\tROOM\tSTATE\tQUEUED\tRECIPIENTS\tRATE\tCREATED\tDEADLINE")
 	for i := range list {
 		b := &list[i]

@@ -81,7 +81,8 @@ func TestBroadcast(t *testing.T) {
 	for args, want := range map[string]string{
 		"broadcast start 1":                            "text: must have something readable",
 		"broadcast start 1 -text x -rate 301":          "rate: must be above 0",
-		"broadcast start 9 -text x":                    "page or room: unknown",
+		"broadcast start 9 -text x":                    "page: unknown",
+		"broadcast start 1 -text x -room 9":            "room: unknown on this page",
 		"broadcast start 1 -text x -id b1":             "409",
 		"broadcast show b2":                            "broadcast: unknown",
 		"broadcast stop b2":                            "broadcast: unknown",

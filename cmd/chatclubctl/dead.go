@@ -6,11 +6,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"chatclub/internal/app"
@@ -67,8 +65,8 @@ func (c *deadCall) open(args []string, faults func() []error) (q deadletter.Queu
 	if err != nil {
 		return q, nil, err
 	}
-	if wrong := append(c.readFilter(), faults()...); len(wrong) > 0 {
-		return q, nil, &service.SettingsError{Faults: wrong}
+	if all := append(c.readFilter(), faults()...); len(all) > 0 {
+		return q, nil, wrong(all...)
 	}
 	b, err := c.openBroker(s.BrokerSettings)
 	if err != nil {
@@ -103,7 +101,7 @@ func (t tool) deadList(ctx context.Context, _ string, args []string) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	table := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	table := newTable(c.stdout)
 	if !c.json {
 		fmt.Fprintln(table, "DEAD SINCE\tREASON\tPAGE\tRECIPIENT\tCALLS\tCODES\tID")
 	}
@@ -142,27 +140,6 @@ func (t tool) deadList(ctx context.Context, _ string, args []string) (err error)
 	return nil
 }
 
-// oldest are those letters of many that died first, in order. One without a time is
-// where it was on the queue. A queue is in order by itself, unless a tool was killed
-// that held a part of it.
-type oldest struct {
-	most    int
-	letters []deadletter.Letter
-}
-
-// add takes a letter in if it is among the oldest so far.
-func (o *oldest) add(l deadletter.Letter) error {
-	i := len(o.letters)
-	for i > 0 && !l.Time.IsZero() && l.Time.Before(o.letters[i-1].Time) {
-		i--
-	}
-	if i < o.most {
-		o.letters = slices.Insert(o.letters, i, l)
-		o.letters = o.letters[:min(len(o.letters), o.most)]
-	}
-	return nil
-}
-
 func (t tool) deadShow(ctx context.Context, id string, args []string) (err error) {
 	c := t.newDeadCall("dead show ID")
 	c.filter.ID = id
@@ -183,7 +160,7 @@ func (t tool) deadShow(ctx context.Context, id string, args []string) (err error
 				Body string `json:"body,omitempty"`
 			}{l, body})
 		}
-		w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		w := newTable(c.stdout)
 		for _, f := range []struct{ name, value string }{
 			{"id", l.ID},
 			{"dead since", since(l.Time)},
@@ -277,45 +254,4 @@ func notNegative(limit int) []error {
 		return []error{fmt.Errorf("-limit must be 0 to %d", math.MaxInt32)}
 	}
 	return nil
-}
-
-// sum is a count with its reasons, the most frequent first.
-func sum(c deadletter.Counts) string {
-	reasons := slices.SortedFunc(maps.Keys(c), func(a, b message.Reason) int {
-		if c[a] != c[b] {
-			return c[b] - c[a]
-		}
-		return strings.Compare(string(a), string(b))
-	})
-	var parts []string
-	for _, r := range reasons {
-		name := printable(string(r))
-		if r == "" {
-			name = "moved by the broker"
-		}
-		parts = append(parts, fmt.Sprintf("%d %s", c[r], name))
-	}
-	text := fmt.Sprintf("%d dead letters", c.Total())
-	if c.Total() == 1 {
-		text = "1 dead letter"
-	}
-	if len(parts) > 0 {
-		text += ": " + strings.Join(parts, ", ")
-	}
-	return text
-}
-
-func since(at time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return at.UTC().Format(time.RFC3339)
-}
-
-// codes are the first and the last error code, which mostly are the same.
-func codes(l deadletter.Letter) string {
-	if l.FirstCode == l.LastCode {
-		return l.FirstCode
-	}
-	return l.FirstCode + " " + l.LastCode
 }

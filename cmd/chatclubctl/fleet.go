@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"chatclub/internal/app"
@@ -22,7 +21,7 @@ type coreSettings struct {
 
 // Validate names every fault.
 func (s coreSettings) Validate() error {
-	return errors.Join(checkAddresses("CORE", s.Core), service.CheckToken("ADMIN_TOKEN", s.AdminToken))
+	return errors.Join(service.CheckHTTPURLs("CORE", s.Core), service.CheckToken("ADMIN_TOKEN", s.AdminToken))
 }
 
 // adminSettings say where the admin ports are of those who know about pages.
@@ -33,15 +32,7 @@ type adminSettings struct {
 
 // Validate names every fault.
 func (s adminSettings) Validate() error {
-	return errors.Join(checkAddresses("DISPATCHERS", s.Dispatchers), s.coreSettings.Validate())
-}
-
-func checkAddresses(name string, addresses []string) error {
-	var errs []error
-	for _, a := range addresses {
-		errs = append(errs, service.CheckHTTPURL(name, a))
-	}
-	return errors.Join(errs...)
+	return errors.Join(service.CheckHTTPURLs("DISPATCHERS", s.Dispatchers), s.coreSettings.Validate())
 }
 
 // queueSettings say where the queues are, for commands that can do without.
@@ -90,11 +81,11 @@ func (s adminSettings) fleet(ctx context.Context) *fleet {
 
 // fleet finds the cores.
 func (s coreSettings) fleet(ctx context.Context) *fleet {
-	return &fleet{client: s.client(askTimeout), core: find(ctx, s.Core)}
+	return &fleet{client: s.client(), core: find(ctx, s.Core)}
 }
 
-func (s coreSettings) client(timeout time.Duration) replicas.Client {
-	return replicas.Client{HTTP: &http.Client{Timeout: timeout}, Token: s.AdminToken.Reveal()}
+func (s coreSettings) client() replicas.Client {
+	return replicas.Client{HTTP: &http.Client{Timeout: askTimeout}, Token: s.AdminToken.Reveal()}
 }
 
 func find(ctx context.Context, addresses []string) []replicas.Replica {
@@ -112,16 +103,5 @@ func (f *fleet) askCore(ctx context.Context, method, path string, body, answer a
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
-}
-
-// eachDispatcher asks all dispatchers at once, and returns their errors.
-func (f *fleet) eachDispatcher(ask func(i int, r replicas.Replica) error) error {
-	errs := make([]error, len(f.dispatchers))
-	var asking sync.WaitGroup
-	for i, r := range f.dispatchers {
-		asking.Go(func() { errs[i] = ask(i, r) })
-	}
-	asking.Wait()
 	return errors.Join(errs...)
 }

@@ -11,8 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
-	"unicode"
 
 	"chatclub/internal/service"
 )
@@ -89,30 +87,19 @@ func asksHelp(arg string) bool { return slices.Contains([]string{"-h", "-help", 
 
 // usage is the error of a wrong call.
 func usage(format string, args ...any) error {
-	return &service.SettingsError{Faults: []error{fmt.Errorf(format+"; chatclubctl -h lists all", args...)}}
+	return wrong(fmt.Errorf(format+"; chatclubctl -h lists all", args...))
 }
+
+// wrong is the error of wrong settings or flags.
+func wrong(faults ...error) error { return &service.SettingsError{Faults: faults} }
 
 func (t tool) help() {
 	fmt.Fprintln(t.stdout, "chatclubctl is the operator's tool.\n\nUsage: chatclubctl COMMAND [flags]")
 	fmt.Fprintln(t.stdout)
-	w := tabwriter.NewWriter(t.stdout, 0, 0, 2, ' ', 0)
+	w := newTable(t.stdout)
 	for _, c := range commands() {
 		fmt.Fprintf(w, "  %s\t%s\n", strings.TrimSpace(c.words+" "+c.operand), c.about)
 	}
 	_ = w.Flush() // as all that is printed here
 	fmt.Fprintln(t.stdout, "\nEach command lists its flags and settings with -h. The exit code is 0 if all was done,\n2 if a flag or setting is wrong, and otherwise 1.")
-}
-
-// printable returns s such that it cannot act on a terminal: anybody may have
-// written what is on a queue.
-func printable(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '�'
-	}, s)
 }

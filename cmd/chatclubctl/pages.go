@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"chatclub/internal/dispatch"
@@ -61,7 +60,7 @@ func (t tool) openPages(ctx context.Context, flags *flag.FlagSet, args []string)
 		return nil, err
 	}
 	if len(s.Dispatchers)+len(s.Core) == 0 {
-		return nil, &service.SettingsError{Faults: []error{errors.New("DISPATCHERS or CORE must be set")}}
+		return nil, wrong(errors.New("DISPATCHERS or CORE must be set"))
 	}
 	return s.fleet(ctx), nil
 }
@@ -77,7 +76,7 @@ func (f *fleet) pages(ctx context.Context) ([]pageView, error) {
 		return views[page]
 	}
 	statuses := make([]dispatch.Status, len(f.dispatchers))
-	err := f.eachDispatcher(func(i int, r replicas.Replica) error {
+	err := replicas.Each(f.dispatchers, func(i int, r replicas.Replica) error {
 		return f.client.Ask(ctx, http.MethodGet, r.URL+"/pages", nil, &statuses[i])
 	})
 	for i, s := range statuses {
@@ -164,7 +163,7 @@ func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 	if *asJSON {
 		return errors.Join(err, json.NewEncoder(t.stdout).Encode(map[string]any{"pages": list}))
 	}
-	w := tabwriter.NewWriter(t.stdout, 0, 0, 2, ' ', 0)
+	w := newTable(t.stdout)
 	fmt.Fprintln(w, "PAGE\tMEMBERS\tOWNER\tCLASS\tEXCESS SINCE\tPACE\tLIMIT\tWAITING\tOLDEST\tSTATE")
 	for _, v := range list {
 		members := "-"
@@ -197,7 +196,7 @@ func (t tool) pagesPause(ctx context.Context, page string, args []string) error 
 		return err
 	}
 	if len(f.core) == 0 {
-		return &service.SettingsError{Faults: []error{errors.New("CORE must be set: core pauses pages")}}
+		return wrong(errors.New("CORE must be set: core pauses pages"))
 	}
 	body := map[string]string{"reason": *reason}
 	if *length != 0 {
@@ -217,7 +216,7 @@ func (t tool) pagesResume(ctx context.Context, page string, args []string) error
 		return err
 	}
 	resumed := make([]bool, len(f.dispatchers))
-	err = f.eachDispatcher(func(i int, r replicas.Replica) (err error) {
+	err = replicas.Each(f.dispatchers, func(i int, r replicas.Replica) (err error) {
 		resumed[i], err = f.client.Resume(ctx, r.URL, page)
 		return err
 	})

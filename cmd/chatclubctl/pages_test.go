@@ -81,10 +81,7 @@ func TestPagesList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for line := range strings.Lines(out) {
-		got = append(got, strings.Join(strings.Fields(line), " "))
-	}
+	got := fields(out)
 	want := []string{
 		"PAGE MEMBERS OWNER CLASS EXCESS SINCE PACE LIMIT WAITING OLDEST STATE",
 		"3 0 - - - - - - - suspended on " + b.name() + " (code 190/463), probed at 2026-01-02T11:00:00Z",

@@ -18,9 +18,9 @@ import (
 	"chatclub/internal/service"
 )
 
-// otherConns are the database connections beside one per worker: four for
-// broadcasts, and for pruning, counting, the silent, operators and the
-// readiness check.
+// otherConns are the database connections beside one per worker: for broadcasts,
+// which use five at most, and for pruning, counting, the silent, operators and the
+// readiness check. They seldom need as many at once, and who finds none waits.
 const otherConns = 8
 
 // CoreSettings are those of cmd/core.

@@ -88,3 +88,11 @@ func (s BrokerSettings) validateURLs() error {
 	}
 	return errors.Join(faults...)
 }
+
+// checkOptionalURL is service.CheckHTTPURL for an address that may be missing.
+func checkOptionalURL(name, raw string) error {
+	if raw == "" {
+		return nil
+	}
+	return service.CheckHTTPURL(name, raw)
+}

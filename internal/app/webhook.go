@@ -50,14 +50,6 @@ func (s WebhookSettings) Validate() error {
 	)
 }
 
-// checkOptionalURL is service.CheckHTTPURL for an address that may be missing.
-func checkOptionalURL(name, raw string) error {
-	if raw == "" {
-		return nil
-	}
-	return service.CheckHTTPURL(name, raw)
-}
-
 // WebhookConfig is what NewWebhook needs.
 type WebhookConfig struct {
 	Settings WebhookSettings

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"chatclub/internal/dispatch"
@@ -24,8 +23,15 @@ type answer struct {
 // for once.
 const lookWait = 500 * time.Millisecond
 
-// errSilent is the error of a replica that was asked and has not answered yet.
-var errSilent = errors.New("no answer yet")
+// Behind returns Config.Replicas for the dispatchers behind addresses.
+func Behind(addresses *replicas.Resolver) func(context.Context) []Replica {
+	return func(ctx context.Context) (list []Replica) {
+		for _, r := range addresses.Replicas(ctx) {
+			list = append(list, Replica{Name: r.Name, URL: r.URL})
+		}
+		return list
+	}
+}
 
 // newWatch returns what asks the replicas.
 func (k *Console) newWatch() *replicas.Watch[*dispatch.Status] {
@@ -49,9 +55,7 @@ func (k *Console) ask(ctx context.Context) []answer {
 	}
 	for n, said := range k.watch.Look(ctx, asked) {
 		a := &answers[places[n]]
-		if a.status, a.err = said.Value, said.Err; a.status == nil && a.err == nil {
-			a.err = errSilent
-		}
+		a.status, a.err = said.Value, said.Err
 	}
 	return answers
 }
@@ -74,18 +78,14 @@ const resume = "resume"
 // resumePage resumes a page on every replica that has it suspended.
 func (k *Console) resumePage(ctx context.Context, page string) error {
 	list := k.cfg.Replicas(ctx)
-	errs, here := make([]error, len(list)), make([]bool, len(list))
-	var asking sync.WaitGroup
-	for i, r := range list {
-		asking.Go(func() {
-			var err error
-			if here[i], err = k.client().Resume(ctx, r.URL, page); err != nil {
-				errs[i] = fmt.Errorf("ask a dispatcher: %w", err)
-			}
-		})
-	}
-	asking.Wait()
-	if err := errors.Join(errs...); err != nil || slices.Contains(here, true) {
+	here := make([]bool, len(list))
+	err := replicas.Each(list, func(i int, r Replica) (err error) {
+		if here[i], err = k.client().Resume(ctx, r.URL, page); err != nil {
+			return fmt.Errorf("ask a dispatcher: %w", err)
+		}
+		return nil
+	})
+	if err != nil || slices.Contains(here, true) {
 		return err
 	}
 	return errors.New("no dispatcher has this page suspended")

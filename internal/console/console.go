@@ -78,14 +78,15 @@ type Config struct {
 	// suspended pages can be resumed.
 	Token  string
 	Demo   Demo             // nil: it stands beside a deployment
-	Every  time.Duration    // between two looks; default 250 ms
+	Every  time.Duration    // between two looks of Run; default 250 ms
 	Wait   time.Duration    // how long a look waits for answers; default half a second
 	Client *http.Client     // nil: one of its own
 	Now    func() time.Time // nil: time.Now
 }
 
-// Console looks at the dispatchers while Run does, and serves its page. New makes
-// one. All methods are safe for concurrent use.
+// Console looks at the dispatchers while Run runs, or when Look is called, and serves
+// its page. New makes one. All methods are safe for concurrent use, except that Look
+// is for one goroutine, and not beside Run.
 type Console struct {
 	cfg     Config
 	watch   *replicas.Watch[*dispatch.Status]
@@ -137,7 +138,7 @@ func (k *Console) Run(ctx context.Context) error {
 }
 
 // Look looks at the dispatchers once, for a caller that does not use Run, and returns
-// what it saw. One goroutine calls it.
+// what it saw.
 func (k *Console) Look(ctx context.Context) State {
 	k.look(k.ask(ctx))
 	return k.State()

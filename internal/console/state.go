@@ -94,7 +94,6 @@ const (
 	MaxPages = 12
 	// HistorySeconds are drawn of each.
 	HistorySeconds = 120
-	maxReceipts    = 20
 )
 
 // Dispatcher is one replica.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -33,13 +32,10 @@ type BroadcastRequest struct {
 	Page     string    `json:"page"`
 	Room     int       `json:"room"` // its number; 0: all rooms of the page
 	Text     string    `json:"text"`
-	Rate     float64   `json:"rate"`     // messages per second at most; default 30
+	Rate     float64   `json:"rate"`     // messages per second at most; default 30, or the platform's limit if lower
 	Deadline time.Time `json:"deadline"` // not sent afterwards; default in an hour, at most in 24
 	ID       string    `json:"id"`       // default a new one
 }
-
-// errTaken says that the id is that of another broadcast.
-var errTaken = errors.New("id: is that of a broadcast with another page, room, text, rate or deadline")
 
 // withDefaults returns q with missing fields filled in, except the deadline, or
 // an error that names the wrong field.
@@ -108,7 +104,7 @@ func (h *Handler) postBroadcast(r *http.Request) (any, error) {
 	case err != nil:
 		return nil, err
 	case !q.describes(stored):
-		return nil, errTaken
+		return nil, &fieldError{http.StatusConflict, "id", "is that of a broadcast with another page, room, text, rate or deadline"}
 	}
 	return accepted{map[string]any{"id": stored.ID, "recipients": stored.Recipients, "state": stored.State}}, nil
 }
@@ -117,11 +113,11 @@ func (h *Handler) postBroadcast(r *http.Request) (any, error) {
 // one if it was stored in between.
 func (h *Handler) addBroadcast(ctx context.Context, q BroadcastRequest) (rooms.Broadcast, error) {
 	recipients, err := h.cfg.Broadcasts.Audience(ctx, q.Page, q.Room)
-	if errors.Is(err, rooms.ErrUnknown) {
-		return rooms.Broadcast{}, fmt.Errorf("page or room: %w", rooms.ErrUnknown)
+	if err != nil && q.Room != 0 {
+		return rooms.Broadcast{}, unknown(err, "room", "unknown on this page")
 	}
 	if err != nil {
-		return rooms.Broadcast{}, err
+		return rooms.Broadcast{}, unknown(err, "page", "unknown")
 	}
 	now := h.cfg.Now()
 	if q.Deadline.IsZero() {
@@ -160,19 +156,15 @@ func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
 	}
 	stored, err := h.cfg.Broadcasts.List(r.Context(), r.URL.Query().Get("page"), limit)
 	if err != nil {
-		return nil, err
+		return nil, unknown(err, "page", "unknown")
 	}
-	list := make([]Broadcast, len(stored))
-	for i, b := range stored {
-		list[i] = broadcastAnswer(b)
-	}
-	return map[string]any{"broadcasts": list}, nil
+	return map[string]any{"broadcasts": answers(stored, broadcastAnswer)}, nil
 }
 
 func (h *Handler) getBroadcast(r *http.Request) (any, error) {
 	b, err := h.cfg.Broadcasts.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return nil, unknownBroadcast(err)
+		return nil, unknown(err, "broadcast", "unknown")
 	}
 	return broadcastAnswer(b), nil
 }
@@ -180,15 +172,7 @@ func (h *Handler) getBroadcast(r *http.Request) (any, error) {
 func (h *Handler) deleteBroadcast(r *http.Request) (any, error) {
 	b, err := h.cfg.Scheduler.Stop(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return nil, unknownBroadcast(err)
+		return nil, unknown(err, "broadcast", "unknown")
 	}
 	return broadcastAnswer(b), nil
-}
-
-// unknownBroadcast makes ErrUnknown say what is unknown.
-func unknownBroadcast(err error) error {
-	if errors.Is(err, rooms.ErrUnknown) {
-		return fmt.Errorf("broadcast: %w", rooms.ErrUnknown)
-	}
-	return err
 }

@@ -2,8 +2,8 @@
 // bans, deletions and broadcasts, as JSON. It guarantees that
 //
 //   - the answer to a wrong request names the wrong field;
-//   - lists of pages, rooms and reports, pauses, bans and deletions take at most two database
-//     connections from the events, and end within ten seconds.
+//   - all requests but those about broadcasts take at most two database connections
+//     from the events, and end within ten seconds.
 package operator
 
 import (
@@ -100,8 +100,8 @@ func (c Config) withDefaults() (Config, error) {
 //	GET    /broadcasts/{id}                the progress of one
 //	DELETE /broadcasts/{id}                stops it; queued messages go out
 //
-// A wrong request is answered 400, 404 for an unknown page, user or id, 409 for
-// an id that is taken, with {"error": "field: what is wrong", "field": "field"}.
+// A wrong request is answered 400, 404 for an unknown page, room, user or broadcast,
+// 409 for an id that is taken, with {"error": "field: what is wrong", "field": "field"}.
 // If the database is away, the answer is 503.
 //
 // The zero value is not useful; New makes a Handler. Safe for concurrent use.
@@ -173,6 +173,15 @@ func (h *Handler) limited(serve endpoint) endpoint {
 	}
 }
 
+// answers returns what is answered about each of a list, never nil: JSON then has [].
+func answers[V, A any](list []V, answer func(V) A) []A {
+	all := make([]A, len(list))
+	for i, v := range list {
+		all[i] = answer(v)
+	}
+	return all
+}
+
 // accepted is an answer about something that will happen later.
 type accepted struct{ answer any }
 
@@ -202,14 +211,10 @@ func (h *Handler) errorAnswer(r *http.Request, err error) (status int, answer an
 		Error string `json:"error"`
 		Field string `json:"field,omitempty"`
 	}{Error: err.Error()}
-	field, isField := errors.AsType[*fieldError](err)
+	wrong, ok := errors.AsType[*fieldError](err)
 	switch {
-	case isField:
-		status, a.Field = http.StatusBadRequest, field.field
-	case errors.Is(err, errTaken):
-		status, a.Field = http.StatusConflict, "id"
-	case errors.Is(err, rooms.ErrUnknown):
-		status = http.StatusNotFound
+	case ok:
+		status, a.Field = wrong.status, wrong.field
 	case errors.Is(err, rooms.ErrData):
 		status = http.StatusBadRequest
 	default:

@@ -132,7 +132,7 @@ func TestPauseAndBan(t *testing.T) {
 		r.wantAnswer(t, "GET", "/pages", "", 200, view(`"paused":true,"pause_reason":"operator"`))
 		r.wantAnswer(t, "POST", "/pages/p/resume", "", 204, "")
 		r.wantAnswer(t, "GET", "/pages", "", 200, view(`"paused":false`))
-		r.wantAnswer(t, "POST", "/pages/p/resume", "", 404, `{"error":"page: unknown or not paused"}`)
+		r.wantAnswer(t, "POST", "/pages/p/resume", "", 404, `{"error":"page: unknown or not paused","field":"page"}`)
 
 		wantBan := func(id string, want rooms.Result) {
 			t.Helper()
@@ -150,7 +150,7 @@ func TestPauseAndBan(t *testing.T) {
 		wantBan("d", rooms.Result{})
 
 		r.wantAnswer(t, "DELETE", "/pages/p/users/1", "", 204, "")
-		r.wantAnswer(t, "DELETE", "/pages/p/users/1", "", 404, `{"error":"psid: unknown on this page"}`)
+		r.wantAnswer(t, "DELETE", "/pages/p/users/1", "", 404, `{"error":"psid: unknown on this page","field":"psid"}`)
 	})
 }
 
@@ -190,7 +190,7 @@ func TestBroadcasts(t *testing.T) {
 			r.wantAnswer(t, "DELETE", "/broadcasts/n2", "", 200, n2+`stopped"}`)
 		}
 		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","room":1000000001,"text":"News!","id":"n2"}`, 202, `{"id":"n2","recipients":1,"state":"stopped"}`)
-		r.wantAnswer(t, "GET", "/broadcasts?page=q", "", 404, `{"error":"page: unknown"}`)
+		r.wantAnswer(t, "GET", "/broadcasts?page=q", "", 404, `{"error":"page: unknown","field":"page"}`)
 		if _, answer := r.ask(t, "GET", "/broadcasts?page=p&limit=2", ""); strings.Count(answer, `"recipients"`) != 2 || strings.Contains(answer, "text") {
 			t.Errorf("GET /broadcasts with a limit = %s, want 2 without texts", answer)
 		}
@@ -221,26 +221,26 @@ func TestWrongRequests(t *testing.T) {
 			{"POST", "/pages/p/pause", `{"reason":"a\u0000b"}`, 400, "reason"},
 			{"DELETE", "/pages/p/users/a%00b/ban", "", 400, "psid"},
 			{"DELETE", "/pages/p/users/a%00b", "", 400, "psid"},
-			{"DELETE", "/pages/p/users/9", "", 404, ""},
-			{"DELETE", "/pages/typo/users/1", "", 404, ""},
+			{"DELETE", "/pages/p/users/9", "", 404, "psid"},
+			{"DELETE", "/pages/typo/users/1", "", 404, "psid"},
 			{"POST", "/broadcast", `{"page":"\u0000","text":"x"}`, 400, "page"},
 			{"GET", "/rooms?page=p&after=-1", "", 400, "after"},
 			{"GET", "/reports", "", 400, "page"},
 			{"GET", "/reports?page=p&after=x", "", 400, "after"},
-			{"POST", "/pages/typo/resume", "", 404, ""},
-			{"POST", "/pages/typo/pause", "", 404, ""},
-			{"POST", "/pages/typo/users/1/ban", `{"forever":true}`, 404, ""},
-			{"DELETE", "/pages/typo/users/1/ban", "", 404, ""},
-			{"GET", "/rooms?page=typo", "", 404, ""},
-			{"GET", "/reports?page=typo", "", 404, ""},
-			{"GET", "/broadcasts?page=typo", "", 404, ""},
+			{"POST", "/pages/typo/resume", "", 404, "page"},
+			{"POST", "/pages/typo/pause", "", 404, "page"},
+			{"POST", "/pages/typo/users/1/ban", `{"forever":true}`, 404, "psid"},
+			{"DELETE", "/pages/typo/users/1/ban", "", 404, "psid"},
+			{"GET", "/rooms?page=typo", "", 404, "page"},
+			{"GET", "/reports?page=typo", "", 404, "page"},
+			{"GET", "/broadcasts?page=typo", "", 404, "page"},
 			{"POST", "/pages/p/pause", `{"for":"soon"}`, 400, "for"},
 			{"POST", "/pages/p/pause", `{"why":"x"}`, 400, "body"},
 			{"POST", "/pages/p/users/1/ban", ``, 400, "for"},
 			{"POST", "/pages/p/users/1/ban", `{"for":"-1h"}`, 400, "for"},
 			{"POST", "/pages/p/users/1/ban", `{"for":"1h","forever":true}`, 400, "for"},
 			{"POST", "/pages/p/users/1/ban", `{"forever":"yes"}`, 400, "forever"},
-			{"POST", "/pages/p/users/9/ban", `{"forever":true}`, 404, ""},
+			{"POST", "/pages/p/users/9/ban", `{"forever":true}`, 404, "psid"},
 			{"POST", "/broadcast", `{`, 400, "body"},
 			{"POST", "/broadcast", `[]`, 400, "body"},
 			{"POST", "/broadcast", `{"page":"p","text":"x"}{"page":"p","text":"y"}`, 400, "body"},
@@ -262,15 +262,16 @@ func TestWrongRequests(t *testing.T) {
 			{"GET", "/messages?mid=a%1fb", "", 400, "mid"},
 			{"GET", "/messages?mid=a&page=a%1fb", "", 400, "page"},
 			{"GET", "/broadcasts?limit=0", "", 400, "limit"},
-			{"GET", "/broadcasts/none", "", 404, ""},
-			{"DELETE", "/broadcasts/none", "", 404, ""},
-			{"POST", "/broadcast", `{"page":"q","text":"x"}`, 404, ""},
-			{"POST", "/broadcast", `{"page":"p","room":7,"text":"x"}`, 404, ""},
+			{"GET", "/broadcasts/a%00b", "", 400, "broadcast"},
+			{"GET", "/broadcasts/none", "", 404, "broadcast"},
+			{"DELETE", "/broadcasts/none", "", 404, "broadcast"},
+			{"POST", "/broadcast", `{"page":"q","text":"x"}`, 404, "page"},
+			{"POST", "/broadcast", `{"page":"p","room":7,"text":"x"}`, 404, "room"},
 			{"POST", "/broadcast", `{"page":"p","text":"` + strings.Repeat("x", maxRequest) + `"}`, 400, "body"},
 		} {
 			status, answer := r.ask(t, tt.method, tt.path, tt.body)
 			field := `"field":"` + tt.field + `"`
-			if status != tt.status || tt.field != "" && !strings.Contains(answer, field) || !strings.Contains(answer, `"error":`) {
+			if status != tt.status || !strings.Contains(answer, field) || !strings.Contains(answer, `"error":`) {
 				t.Errorf("%s %s %.60s = %d %s, want %d that names %q", tt.method, tt.path, tt.body, status, answer, tt.status, tt.field)
 			}
 		}

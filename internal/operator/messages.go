@@ -3,6 +3,8 @@ package operator
 import (
 	"net/http"
 	"time"
+
+	"chatclub/internal/rooms"
 )
 
 // Message is a user's message, or another event, in the answer of GET /messages.
@@ -23,16 +25,13 @@ func (h *Handler) getMessages(r *http.Request) (any, error) {
 	if mid == "" {
 		return nil, badField("mid", "must be given")
 	}
-	if err := checkText("mid", mid, maxID); err != nil {
-		return nil, err
-	}
 	found, err := h.cfg.Store.FindEvents(r.Context(), r.URL.Query().Get("page"), mid)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Message, len(found))
-	for i, e := range found {
-		list[i] = Message{e.Page, e.ID, e.Received, e.Finished, e.User, e.Room, e.Copies, e.Rejected, e.Paused}
-	}
-	return map[string]any{"messages": list}, nil
+	return map[string]any{"messages": answers(found, messageAnswer)}, nil
+}
+
+func messageAnswer(e rooms.EventView) Message {
+	return Message{e.Page, e.ID, e.Received, e.Finished, e.User, e.Room, e.Copies, e.Rejected, e.Paused}
 }

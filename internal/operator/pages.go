@@ -1,8 +1,6 @@
 package operator
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -35,23 +33,24 @@ func (h *Handler) getPages(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Page, len(pages))
-	for i, p := range pages {
-		list[i] = Page{
-			Page: p.Page, Rooms: p.Rooms, Members: p.Members, Audience: p.Audience, MessagesPerHour: p.Events,
-			CopiesPerHour: p.Copies, Copies24h: p.Copies24h, Quota24h: rooms.QuotaPerUser * p.Audience, Paused: p.Paused,
-		}
-		if p.Audience > 0 {
-			list[i].QuotaShare = math.Round(1e4*float64(p.Copies24h)/float64(list[i].Quota24h)) / 1e4
-		}
-		if p.Paused {
-			list[i].PauseReason = p.PauseReason
-			if !p.PausedUntil.IsZero() {
-				list[i].PausedUntil = &p.PausedUntil
-			}
+	return map[string]any{"pages": answers(pages, pageAnswer)}, nil
+}
+
+func pageAnswer(p rooms.PageView) Page {
+	a := Page{
+		Page: p.Page, Rooms: p.Rooms, Members: p.Members, Audience: p.Audience, MessagesPerHour: p.Events,
+		CopiesPerHour: p.Copies, Copies24h: p.Copies24h, Quota24h: rooms.QuotaPerUser * p.Audience, Paused: p.Paused,
+	}
+	if p.Audience > 0 {
+		a.QuotaShare = math.Round(1e4*float64(p.Copies24h)/float64(a.Quota24h)) / 1e4
+	}
+	if p.Paused {
+		a.PauseReason = p.PauseReason
+		if !p.PausedUntil.IsZero() {
+			a.PausedUntil = &p.PausedUntil
 		}
 	}
-	return map[string]any{"pages": list}, nil
+	return a
 }
 
 func (h *Handler) postPause(r *http.Request) (any, error) {
@@ -79,16 +78,13 @@ func (h *Handler) postPause(r *http.Request) (any, error) {
 		reason += ": " + req.Reason
 	}
 	err := h.cfg.Store.Pause(r.Context(), r.PathValue("page"), reason, time.Time{}, until)
-	if errors.Is(err, rooms.ErrUnknown) {
-		return nil, fmt.Errorf("page: %w", rooms.ErrUnknown)
-	}
-	return nil, err
+	return nil, unknown(err, "page", "unknown")
 }
 
 func (h *Handler) postResume(r *http.Request) (any, error) {
 	paused, err := h.cfg.Store.Resume(r.Context(), r.PathValue("page"), time.Time{})
 	if err == nil && !paused {
-		err = fmt.Errorf("page: %w or not paused", rooms.ErrUnknown)
+		err = &fieldError{http.StatusNotFound, "page", "unknown or not paused"}
 	}
 	return nil, err
 }
@@ -118,17 +114,11 @@ func (h *Handler) postBan(r *http.Request) (any, error) {
 func (h *Handler) deleteBan(r *http.Request) (any, error) { return nil, h.ban(r, h.cfg.Now()) }
 
 func (h *Handler) ban(r *http.Request, until time.Time) error {
-	return unknownUser(h.cfg.Store.Ban(r.Context(), r.PathValue("page"), r.PathValue("psid"), until))
+	err := h.cfg.Store.Ban(r.Context(), r.PathValue("page"), r.PathValue("psid"), until)
+	return unknown(err, "psid", "unknown on this page")
 }
 
 func (h *Handler) deleteUser(r *http.Request) (any, error) {
-	return nil, unknownUser(h.cfg.Store.Forget(r.Context(), r.PathValue("page"), r.PathValue("psid")))
-}
-
-// unknownUser makes ErrUnknown say what is unknown.
-func unknownUser(err error) error {
-	if errors.Is(err, rooms.ErrUnknown) {
-		return fmt.Errorf("psid: %w on this page", rooms.ErrUnknown)
-	}
-	return err
+	err := h.cfg.Store.Forget(r.Context(), r.PathValue("page"), r.PathValue("psid"))
+	return nil, unknown(err, "psid", "unknown on this page")
 }

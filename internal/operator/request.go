@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"chatclub/internal/rooms"
 )
 
 const (
@@ -23,13 +25,24 @@ const (
 	maxID = 512
 )
 
-// fieldError says that a field of a request is wrong.
-type fieldError struct{ field, problem string }
+// fieldError says what is wrong with a field of a request.
+type fieldError struct {
+	status         int // of the answer
+	field, problem string
+}
 
 func (e *fieldError) Error() string { return e.field + ": " + e.problem }
 
 func badField(field, format string, args ...any) error {
-	return &fieldError{field, fmt.Sprintf(format, args...)}
+	return &fieldError{http.StatusBadRequest, field, fmt.Sprintf(format, args...)}
+}
+
+// unknown names the field of what the database does not know, if that is the error.
+func unknown(err error, field, problem string) error {
+	if errors.Is(err, rooms.ErrUnknown) {
+		return &fieldError{http.StatusNotFound, field, problem}
+	}
+	return err
 }
 
 // decode reads a request's JSON, one value with nothing behind it. An empty body is
@@ -93,8 +106,10 @@ func checkIDs(r *http.Request) error {
 	for _, id := range []struct{ field, text string }{
 		{"page", query.Get("page")},
 		{"after", query.Get("after")},
+		{"mid", query.Get("mid")},
 		{"page", r.PathValue("page")},
 		{"psid", r.PathValue("psid")},
+		{"broadcast", r.PathValue("id")},
 	} {
 		if err := checkText(id.field, id.text, maxID); err != nil {
 			return err

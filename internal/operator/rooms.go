@@ -32,13 +32,13 @@ func (h *Handler) getRooms(r *http.Request) (any, error) {
 	}
 	views, err := h.cfg.Store.Rooms(r.Context(), page, after, limit)
 	if err != nil {
-		return nil, err
+		return nil, unknown(err, "page", "unknown")
 	}
-	list := make([]roomJSON, len(views))
-	for i, v := range views {
-		list[i] = roomJSON{v.Room.Number, v.Room.Code, v.Members, v.Events, v.Copies, v.Opened}
-	}
-	return map[string]any{"page": page, "rooms": list}, nil
+	return map[string]any{"page": page, "rooms": answers(views, roomAnswer)}, nil
+}
+
+func roomAnswer(v rooms.RoomView) roomJSON {
+	return roomJSON{v.Room.Number, v.Room.Code, v.Members, v.Events, v.Copies, v.Opened}
 }
 
 // reportJSON is a report in the answer of GET /reports.
@@ -71,21 +71,19 @@ func (h *Handler) getReports(r *http.Request) (any, error) {
 	}
 	reports, err := h.cfg.Store.Reports(r.Context(), page, after, limit)
 	if err != nil {
-		return nil, err
+		return nil, unknown(err, "page", "unknown")
 	}
-	list := make([]reportJSON, len(reports))
-	for i, v := range reports {
-		list[i] = reportJSON{v.Reporter, v.Accused, v.Name, v.Room, v.Times, v.At, []textJSON{}}
-		for _, text := range v.Texts {
-			list[i].Texts = append(list[i].Texts, textJSON(text))
-		}
-	}
-	answer := map[string]any{"page": page, "reports": list}
+	answer := map[string]any{"page": page, "reports": answers(reports, reportAnswer)}
 	if len(reports) == limit {
 		last := reports[limit-1]
 		answer["next"] = fmt.Sprintf("%d/%s", last.At.UnixMilli(), last.ID)
 	}
 	return answer, nil
+}
+
+func reportAnswer(v rooms.ReportView) reportJSON {
+	texts := answers(v.Texts, func(t rooms.ReportedText) textJSON { return textJSON(t) })
+	return reportJSON{v.Reporter, v.Accused, v.Name, v.Room, v.Times, v.At, texts}
 }
 
 // afterReport reads the next of an answer.

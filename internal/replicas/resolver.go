@@ -2,6 +2,7 @@ package replicas
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/url"
 	"slices"
@@ -16,6 +17,17 @@ const resolveEvery = 5 * time.Second
 type Replica struct {
 	Name string // its host and port
 	URL  string
+}
+
+// Each calls ask for all replicas at once, and returns the errors of all.
+func Each[R any](list []R, ask func(i int, r R) error) error {
+	errs := make([]error, len(list))
+	var asking sync.WaitGroup
+	for i, r := range list {
+		asking.Go(func() { errs[i] = ask(i, r) })
+	}
+	asking.Wait()
+	return errors.Join(errs...)
 }
 
 // Resolver finds the replicas behind addresses. Safe for concurrent use.

@@ -2,6 +2,7 @@ package replicas
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -22,12 +23,15 @@ type Watch[T any] struct {
 	mu sync.Mutex // guards what is in known
 }
 
+// errSilent is the error of a replica that was asked and has not answered yet.
+var errSilent = errors.New("no answer yet")
+
 // Answer is what a replica said last.
 type Answer[T any] struct {
 	Value T
 	Err   error // why there is no value
 	// Late says that a newer answer is being waited for. If Err is nil, Value may be
-	// as old as a request takes; the zero value before the first answer.
+	// as old as a request takes.
 	Late bool
 }
 
@@ -88,7 +92,7 @@ func (w *Watch[T]) ask(ctx context.Context, r Replica) (done <-chan struct{}) {
 	defer w.mu.Unlock()
 	s := w.known[r.URL]
 	if s == nil {
-		s = &watched[T]{trusted: true}
+		s = &watched[T]{answer: Answer[T]{Err: errSilent}, trusted: true}
 		w.known[r.URL] = s
 	}
 	if s.answer.Late { // its Look has waited for it

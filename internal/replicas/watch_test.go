@@ -75,7 +75,9 @@ func TestWatch(t *testing.T) {
 		}
 		list = append(list, Replica{URL: "sick"})
 		sick.Store(int64(time.Hour))
-		w.Look(ctx, list)
+		if got := w.Look(ctx, list)[1]; !errors.Is(got.Err, errSilent) || !got.Late {
+			t.Errorf("answer of one that never answered = %+v, want an error, and that it is late", got)
+		}
 		stop()
 		w.End()
 	})

@@ -164,12 +164,18 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, "ready\n")
 }
 
-// plain answers with text that no browser reads as anything else.
+// plain answers with text.
 func plain(w http.ResponseWriter, code int, text string) {
+	beginAnswer(w, code, "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, text) // the client may be gone
+}
+
+// beginAnswer writes the head of an answer that no browser keeps, or reads as anything
+// else than contentType.
+func beginAnswer(w http.ResponseWriter, code int, contentType string) {
 	h := w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Type", contentType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = io.WriteString(w, text) // the client may be gone
 }

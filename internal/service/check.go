@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"net"
 	"net/url"
 	"strconv"
@@ -58,6 +59,15 @@ func CheckHTTPURL(name, raw string) error {
 		return Faultf(name, "must be an address such as https://host/path, without user, query or fragment")
 	}
 	return nil
+}
+
+// CheckHTTPURLs is CheckHTTPURL for a list, which may be empty.
+func CheckHTTPURLs(name string, list []string) error {
+	var errs []error
+	for _, raw := range list {
+		errs = append(errs, CheckHTTPURL(name, raw))
+	}
+	return errors.Join(errs...)
 }
 
 // CheckSet wants a secret that is not empty and has no space around it: such

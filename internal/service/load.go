@@ -64,8 +64,9 @@ func (e *SettingsError) Unwrap() []error { return e.Faults }
 // process's environment when that is nil. An empty variable counts as unset.
 // `-h` prints every setting on stdout, `-version` the version, and both return
 // ErrPrinted. Every setting but secrets is a flag too, which goes before the
-// variable. Any other argument is a fault, told alone. Load calls the method `Validate() error` of every struct in T that
-// has one. All faults come back in one *SettingsError.
+// variable. Any other argument is a fault, told alone. Load calls the method
+// `Validate() error` of every struct in T that has one. All faults come back in one
+// *SettingsError.
 func Load[T any](args []string, environ map[string]string, stdout io.Writer) (T, error) {
 	name := filepath.Base(os.Args[0])
 	return LoadFlags[T](flag.NewFlagSet(name, flag.ContinueOnError), args, environ, stdout)

@@ -23,42 +23,37 @@ const (
 // in use, for a time or until it is changed again. The zero value is info. Safe for
 // concurrent use.
 type LogLevel struct {
-	base slog.Level // of the settings
-	now  atomic.Pointer[temporary]
+	base slog.Level           // of the settings
+	set  atomic.Pointer[held] // in place of base; nil: nothing
 }
 
-// temporary is a level in place of the settings'.
-type temporary struct {
+// held is a level, and how long it holds.
+type held struct {
 	level slog.Level
 	until time.Time // zero: until another one is set
 }
 
 // Level implements slog.Leveler. It needs no timer to go back: whoever asks sees that
 // the time is over.
-func (l *LogLevel) Level() slog.Level {
-	if t := l.inForce(); t != nil {
-		return t.level
-	}
-	return l.base
-}
+func (l *LogLevel) Level() slog.Level { return l.inForce().level }
 
-// inForce returns what holds in place of the settings, nil for nothing.
-func (l *LogLevel) inForce() *temporary {
-	t := l.now.Load()
-	if t == nil || !t.until.IsZero() && time.Now().After(t.until) {
-		return nil
+// inForce returns what holds now.
+func (l *LogLevel) inForce() held {
+	h := l.set.Load()
+	if h == nil || !h.until.IsZero() && time.Now().After(h.until) {
+		return held{level: l.base}
 	}
-	return t
+	return *h
 }
 
 // Set changes the level, for a time after which that of the settings holds again; 0:
 // until it is set again.
 func (l *LogLevel) Set(level slog.Level, hold time.Duration) {
-	t := &temporary{level: level}
+	h := &held{level: level}
 	if hold > 0 {
-		t.until = time.Now().Add(hold)
+		h.until = time.Now().Add(hold)
 	}
-	l.now.Store(t)
+	l.set.Store(h)
 }
 
 // levelState is the JSON of an answer.
@@ -68,14 +63,12 @@ type levelState struct {
 }
 
 func (l *LogLevel) state() levelState {
-	if t := l.inForce(); t != nil {
-		s := levelState{Level: strings.ToLower(t.level.String())}
-		if !t.until.IsZero() {
-			s.Until = &t.until
-		}
-		return s
+	h := l.inForce()
+	s := levelState{Level: strings.ToLower(h.level.String())}
+	if !h.until.IsZero() {
+		s.Until = &h.until
 	}
-	return levelState{Level: strings.ToLower(l.base.String())}
+	return s
 }
 
 // handler serves GET, which tells the level, and PUT, which changes it and tells it
@@ -120,10 +113,6 @@ func parseLevel(body io.Reader) (level slog.Level, hold time.Duration, err error
 
 // answerJSON answers with a value that can be encoded.
 func answerJSON(w http.ResponseWriter, code int, v any) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
+	beginAnswer(w, code, "application/json")
 	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }
