@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"chatclub/internal/loadtest/faults"
-	"chatclub/internal/loadtest/faults/cluster"
 	"chatclub/internal/loadtest/faults/deployment"
 	"chatclub/internal/loadtest/report"
 	"chatclub/internal/service"
+	"chatclub/internal/tools/private"
 )
 
 // faultOptions are the flags of `loadtest faults`.
@@ -113,7 +113,7 @@ func makeFaults(ctx context.Context, args []string, s streams) (code int, err er
 		}
 	}
 	if o.nodes > 0 && o.rabbitmq == "" {
-		if o.rabbitmq, err = cluster.Find(); err != nil {
+		if o.rabbitmq, err = private.RabbitMQ(); err != nil {
 			return 0, usagef("faults: %w: install it, or name a broker by -broker", err)
 		}
 	}

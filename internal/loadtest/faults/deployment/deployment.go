@@ -28,6 +28,7 @@ import (
 	"chatclub/internal/loadtest/judge"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/tools/private"
 )
 
 // How many of each run. One dispatcher and one core more than needed, so that one
@@ -436,7 +437,7 @@ func (d *Deployment) lanes() (names []string, err error) {
 // those that are given to whoever asks for any: programs leave them when they are
 // killed, and come back to them.
 func freeAddrs(n int) ([]string, error) {
-	ports, err := cluster.FreePorts(n)
+	ports, err := private.Ports(n)
 	var addrs []string
 	for _, p := range ports {
 		addrs = append(addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))

@@ -15,8 +15,8 @@ import (
 
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/loadtest/faults"
-	"chatclub/internal/loadtest/faults/cluster"
 	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/tools/private"
 )
 
 func TestMain(m *testing.M) { rabbittest.Main(m) }
@@ -32,7 +32,7 @@ func TestWholeDeployment(t *testing.T) {
 	}
 	cfg := Config{Nodes: 1, Load: faults.Load{Pages: 2, Members: 5, Events: 4}, Say: func(line string) { t.Log(line) }}
 	names := "kill-dispatcher,half-open-dispatcher-broker,kill-broker"
-	if _, err := cluster.Find(); err != nil { // a broker in a container
+	if _, err := private.RabbitMQ(); err != nil { // a broker in a container
 		cfg.Nodes, cfg.Broker, names = 0, rabbittest.URL(t), "kill-dispatcher,half-open-dispatcher-broker"
 	}
 	can, _, err := faults.Select(names, cfg.Nodes)
