@@ -97,10 +97,10 @@ func house() []row {
 		{"loadtest/fleet", "fakeapi fakeapi/web app chaos dispatch loadtest/peer loadtest/proc loadtest/strategy message queue queue/memory queue/rabbit sender service"},
 		{"loadtest/trial", "fakeapi/ledger backoff dispatch loadtest/fleet loadtest/judge loadtest/load loadtest/proc loadtest/report loadtest/strategy message queue queue/leftover"},
 		{"loadtest/scenario", "fakeapi fakeapi/limit loadtest/fleet loadtest/load loadtest/paired loadtest/report loadtest/situation loadtest/trial queue"},
-		{"loadtest/faults", "fakeapi/ledger"},
+		{"loadtest/faults", "fakeapi/ledger backoff"},
 		{"loadtest/faults/link", ""},
 		{"loadtest/faults/cluster", "loadtest/faults/link tools/private"},
-		{"loadtest/faults/deployment", "fakeapi/ledger deadletter loadtest/faults loadtest/faults/cluster loadtest/faults/link loadtest/judge loadtest/proc queue queue/rabbit rooms/roomstest tools/private tools/stall"},
+		{"loadtest/faults/deployment", "fakeapi/ledger backoff deadletter loadtest/faults loadtest/faults/cluster loadtest/faults/link loadtest/judge loadtest/proc queue queue/rabbit rooms/roomstest tools/private tools/stall"},
 		{"cmd/loadtest", "loadtest/faults loadtest/faults/deployment loadtest/fleet loadtest/peer loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service term tools/private"},
 
 		// For tests, and tools.

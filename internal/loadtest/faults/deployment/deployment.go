@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"chatclub/fakeapi/ledger"
+	"chatclub/internal/backoff"
 	"chatclub/internal/deadletter"
 	"chatclub/internal/loadtest/faults"
 	"chatclub/internal/loadtest/faults/cluster"
@@ -267,10 +268,8 @@ func (d *Deployment) awaitUsers(ctx context.Context) error {
 		if list := d.Failures(); len(list) > 0 {
 			return errors.New(strings.Join(list, "; "))
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, 200*time.Millisecond) { // a poll of another process
 			return ctx.Err()
-		case <-time.After(200 * time.Millisecond): // a poll of another process
 		}
 	}
 	return fmt.Errorf("not all users have joined within %v", joinTimeout)

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/loadtest/faults"
 )
 
@@ -113,10 +114,8 @@ func (p *program) await(ctx context.Context, path string, most time.Duration) er
 		if p.hasEnded() {
 			return fmt.Errorf("%s ended at its start: %s", p.name, p.lastWords())
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, 50*time.Millisecond) { // a poll of another process
 			return ctx.Err()
-		case <-time.After(50 * time.Millisecond): // a poll of another process
 		}
 	}
 	return fmt.Errorf("%s does not answer %s within %v: %w", p.name, path, most, err)
