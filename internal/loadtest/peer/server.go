@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,9 +125,8 @@ func answers(ctx context.Context, address string) error {
 	if err != nil {
 		return errors.New("its address cannot be read") // err repeats it, with the password
 	}
-	ports := map[string]string{"redis": "6379", "rediss": "6379", "postgres": "5432", "postgresql": "5432", "amqp": "5672", "amqps": "5671"}
 	dialer := net.Dialer{Timeout: 5 * time.Second}
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[u.Scheme])))
+	conn, err := dialer.DialContext(ctx, "tcp", proc.HostPort(u))
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"chatclub/internal/loadtest/proc"
 	"chatclub/internal/rooms/roomstest"
 )
 
@@ -47,10 +48,7 @@ func openDatabase(base string) (d *database, err error) {
 		d.url.RawQuery, d.addr = q.Encode(), d.relay.listener.Addr().String()
 		return d, nil
 	}
-	d.addr = d.url.Host
-	if d.url.Port() == "" {
-		d.addr = net.JoinHostPort(d.url.Hostname(), "5432")
-	}
+	d.addr = proc.HostPort(d.url)
 	return d, nil
 }
 

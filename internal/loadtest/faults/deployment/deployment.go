@@ -27,6 +27,7 @@ import (
 	"chatclub/internal/loadtest/faults/cluster"
 	"chatclub/internal/loadtest/faults/link"
 	"chatclub/internal/loadtest/judge"
+	"chatclub/internal/loadtest/proc"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/tools/private"
@@ -137,11 +138,7 @@ func (d *Deployment) startBroker(ctx context.Context) (err error) {
 		if d.amqp, err = url.Parse(d.cfg.Broker); err != nil || d.amqp.Scheme != "amqp" || d.amqp.Host == "" {
 			return errors.New("the broker's address is none such as amqp://guest:guest@127.0.0.1:5672/")
 		}
-		addr := d.amqp.Host
-		if d.amqp.Port() == "" {
-			addr = net.JoinHostPort(d.amqp.Hostname(), "5672")
-		}
-		d.broker = []string{addr}
+		d.broker = []string{proc.HostPort(d.amqp)}
 		return nil
 	}
 	d.cfg.Say(fmt.Sprintf("starting RabbitMQ, nodes: %d", d.cfg.Nodes))
