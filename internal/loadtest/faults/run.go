@@ -264,10 +264,10 @@ func platformFault(a Action, l Load, until time.Time) (on, off any) {
 	limit := func(n int) any { return map[string]any{"text": map[string]any{"per_second": n}} }
 	both := map[Action][2]any{ //nolint:exhaustive // the others are not the platform's
 		Errors: {
-			fault(map[string]any{"server_error": ErrorShare, "reset_before": ErrorShare, "reset_after": ErrorShare, "sent_yet": ErrorShare}),
+			fault(map[string]any{"server_error": errorShare, "reset_before": errorShare, "reset_after": errorShare, "sent_yet": errorShare}),
 			fault(map[string]any{"server_error": 0, "reset_before": 0, "reset_after": 0, "sent_yet": 0}),
 		},
-		NoAnswers:  {fault(map[string]any{"timeout": ErrorShare}), fault(map[string]any{"timeout": 0})},
+		NoAnswers:  {fault(map[string]any{"timeout": errorShare}), fault(map[string]any{"timeout": 0})},
 		Refuse:     {fault(map[string]any{"refuse_until": until}), fault(map[string]any{"refuse_until": time.Time{}})},
 		HalveLimit: {limit(max(1, l.PageLimit()/2)), limit(l.PageLimit())},
 	}[a]
