@@ -100,7 +100,7 @@ func house() []row {
 		{"loadtest/faults", "fakeapi/ledger backoff"},
 		{"loadtest/faults/link", ""},
 		{"loadtest/faults/cluster", "loadtest/faults/link tools/private"},
-		{"loadtest/faults/deployment", "fakeapi/ledger backoff deadletter loadtest/faults loadtest/faults/cluster loadtest/faults/link loadtest/judge loadtest/proc queue queue/rabbit rooms/roomstest tools/private tools/stall"},
+		{"loadtest/faults/deployment", "fakeapi/ledger backoff deadletter loadtest/faults loadtest/faults/cluster loadtest/faults/link loadtest/judge loadtest/proc queue queue/rabbit replicas rooms/roomstest tools/private tools/stall"},
 		{"cmd/loadtest", "loadtest/faults loadtest/faults/deployment loadtest/fleet loadtest/peer loadtest/report loadtest/scenario loadtest/strategy loadtest/trial queue service term tools/private"},
 
 		// For tests, and tools.
