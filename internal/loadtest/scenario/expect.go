@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -62,19 +61,19 @@ func refusals(run *report.Run, most float64) report.Expectation {
 
 // atMost expects a number not to be above a bound.
 func atMost(run *report.Run, what string, v *float64, most float64, unit string) report.Expectation {
-	return number(run, fmt.Sprintf("%s at most %.4g%s", what, most, unit), v, math.Inf(-1), most, unit)
+	return number(run, fmt.Sprintf("%s at most %.4g%s", what, most, unit), v, v != nil && *v <= most, unit)
 }
 
 // atLeast expects a number not to be below a bound.
 func atLeast(run *report.Run, what string, v *float64, least float64, unit string) report.Expectation {
-	return number(run, fmt.Sprintf("%s at least %.4g%s", what, least, unit), v, least, math.Inf(1), unit)
+	return number(run, fmt.Sprintf("%s at least %.4g%s", what, least, unit), v, v != nil && *v >= least, unit)
 }
 
-// number expects one to be within bounds.
-func number(run *report.Run, text string, v *float64, low, high float64, unit string) report.Expectation {
+// number is an expectation of one, which may be unknown, and whether it is met.
+func number(run *report.Run, text string, v *float64, isMet bool, unit string) report.Expectation {
 	e := report.Expectation{Of: Own, Got: "unknown", Text: named(run, text)}
 	if v != nil {
-		e.Met, e.Got = new(*v >= low && *v <= high), fmt.Sprintf("%.4g%s", *v, unit)
+		e.Met, e.Got = new(isMet), fmt.Sprintf("%.4g%s", *v, unit)
 	}
 	return ifSound(run, e)
 }

@@ -47,7 +47,10 @@ func NewProxy(dsn string) (*Proxy, error) {
 		return nil, err
 	}
 	u.Host = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	return p, p.Mend()
+	if err := p.Mend(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // Socket is the socket file that the server of a URL listens on; "" where it is

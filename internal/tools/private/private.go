@@ -47,10 +47,13 @@ rm -rf "$dir"`
 // logs in the file log. The server is the only child of the process returned. It ends
 // when stop is closed, or collected as garbage, and takes the folder with it.
 func Guard(dir string, attr *syscall.SysProcAttr, args ...string) (cmd *exec.Cmd, stop io.Closer, err error) {
-	cmd = exec.Command("/bin/sh", append([]string{"-c", guardian, "guardian", dir}, args...)...) //nolint:gosec,noctx // a constant script; it ends when its stdin does
+	cmd = exec.Command("/bin/sh", append([]string{"-c", guardian, "guardian", dir}, args...)...) //nolint:noctx // a constant script; it ends when its stdin does
 	cmd.Dir, cmd.SysProcAttr = dir, attr
 	if stop, err = cmd.StdinPipe(); err != nil {
 		return nil, nil, err
 	}
-	return cmd, stop, cmd.Start()
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	return cmd, stop, nil
 }
