@@ -86,15 +86,10 @@ func makeFaults(ctx context.Context, args []string, s streams) (code int, err er
 	fs := flag.NewFlagSet("faults", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	o.add(fs)
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(s.out, "loadtest faults [flags]\n\n")
-		fs.SetOutput(s.out)
-		fs.PrintDefaults()
+	if err := parseFlags(fs, args, "faults [flags]", s.out); err != nil {
 		return 0, err
-	case err != nil:
-		return 0, usageError{fmt.Errorf("faults: %w", err)}
-	case fs.NArg() > 0:
+	}
+	if fs.NArg() > 0 {
 		return 0, usagef("faults: unexpected argument %.40q", fs.Arg(0))
 	}
 	if o.list {
