@@ -34,7 +34,7 @@ type Config struct {
 	Ended   func(pid int)
 }
 
-// Cluster is one that runs. Its methods are for one goroutine.
+// Cluster is one that runs. Its methods may be called at once for different nodes.
 type Cluster struct {
 	nodes   []*node
 	links   map[[2]string]*link.Link // from one node to another

@@ -327,6 +327,9 @@ func (d *Deployment) Failures() (list []string) {
 	return list
 }
 
+// settleTimeout is how long no copy may come at the end before the rest is lost.
+const settleTimeout = 90 * time.Second
+
 // Quiet implements faults.System. The platform serves until what is awaited has
 // come, or nothing has for settleTimeout; then it prints the balance and ends.
 func (d *Deployment) Quiet(ctx context.Context) (ledger.Counts, error) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"time"
 
 	"chatclub/internal/loadtest/faults"
 	"chatclub/internal/loadtest/proc"
@@ -87,6 +86,3 @@ func procUsage(name string, pid int) *faults.Usage {
 	}
 	return u
 }
-
-// settleTimeout is how long no copy may come at the end before the rest is lost.
-const settleTimeout = 90 * time.Second
