@@ -36,14 +36,8 @@ func makeEvidence(ctx context.Context, args []string, s streams) (int, error) {
 	check := fs.Bool("check", false, "measure nothing: report whether each report is of the code that is here")
 	estimate := fs.Bool("estimate", false, "measure nothing: print how long each folder takes")
 	names, flags := split(args, switches(fs))
-	switch err := fs.Parse(flags); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(s.out, "loadtest evidence [FOLDER…] [flags]\n\n")
-		fs.SetOutput(s.out)
-		fs.PrintDefaults()
+	if err := parseFlags(fs, flags, "evidence [FOLDER…] [flags]", s.out); err != nil {
 		return 0, err
-	case err != nil:
-		return 0, usageError{fmt.Errorf("evidence: %w", err)}
 	}
 	e := &evidence{dir: *dir, broker: os.Getenv("AMQP_URL"), measure: again, s: s}
 	for _, r := range evidenceRows() {

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"chatclub/internal/loadtest/faults"
-	"chatclub/internal/loadtest/faults/cluster"
 	"chatclub/internal/loadtest/faults/deployment"
 	"chatclub/internal/loadtest/report"
 	"chatclub/internal/service"
+	"chatclub/internal/tools/private"
 )
 
 // faultOptions are the flags of `loadtest faults`.
@@ -86,15 +86,10 @@ func makeFaults(ctx context.Context, args []string, s streams) (code int, err er
 	fs := flag.NewFlagSet("faults", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	o.add(fs)
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(s.out, "loadtest faults [flags]\n\n")
-		fs.SetOutput(s.out)
-		fs.PrintDefaults()
+	if err := parseFlags(fs, args, "faults [flags]", s.out); err != nil {
 		return 0, err
-	case err != nil:
-		return 0, usageError{fmt.Errorf("faults: %w", err)}
-	case fs.NArg() > 0:
+	}
+	if fs.NArg() > 0 {
 		return 0, usagef("faults: unexpected argument %.40q", fs.Arg(0))
 	}
 	if o.list {
@@ -113,7 +108,7 @@ func makeFaults(ctx context.Context, args []string, s streams) (code int, err er
 		}
 	}
 	if o.nodes > 0 && o.rabbitmq == "" {
-		if o.rabbitmq, err = cluster.Find(); err != nil {
+		if o.rabbitmq, err = private.RabbitMQ(); err != nil {
 			return 0, usagef("faults: %w: install it, or name a broker by -broker", err)
 		}
 	}

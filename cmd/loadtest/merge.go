@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -35,14 +34,8 @@ func mergeReports(args []string, s streams) error {
 	beside := fs.Bool("beside", false, "write report.md, report.html and all pictures of each report.json beside it, and merge nothing")
 	readme := fs.Bool("readme", false, "write the tables in the README.md of each folder anew from the reports below it, and its picture; of a README.md that is named, the tables alone")
 	dirs, flags := split(args, switches(fs))
-	switch err := fs.Parse(flags); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(s.out, "loadtest report DIR… [flags]\n\n")
-		fs.SetOutput(s.out)
-		fs.PrintDefaults()
+	if err := parseFlags(fs, flags, "report DIR… [flags]", s.out); err != nil {
 		return err
-	case err != nil:
-		return usageError{fmt.Errorf("report: %w", err)}
 	}
 	if len(dirs) == 0 {
 		return usagef("report: which folders?")

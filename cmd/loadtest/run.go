@@ -162,6 +162,22 @@ func list(w io.Writer) error {
 	return err
 }
 
+// parseFlags parses the flags of a command that is of no scenario. For -h it prints
+// how the command is called, and them, and returns flag.ErrHelp.
+func parseFlags(fs *flag.FlagSet, args []string, call string, help io.Writer) error {
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(help, "loadtest %s\n\n", call)
+		fs.SetOutput(help)
+		fs.PrintDefaults()
+		return err
+	case err != nil:
+		return usageError{fmt.Errorf("%s: %w", fs.Name(), err)}
+	}
+	return nil
+}
+
 // split parts names from flags and their values, in whichever order they come.
 // Of the flags it knows only which are switches: those have no value.
 func split(args []string, switches func(name string) bool) (names, flags []string) {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"maps"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/rooms/roomstest"
 )
 
 // programs are all of ours that run until they are stopped, with what each needs to
@@ -112,12 +114,18 @@ func TestToolListsCommandsAndSettings(t *testing.T) {
 	}
 }
 
+var errStillReady = errors.New("still ready")
+
 // Readiness follows the broker and the database; health and metrics do not.
 func TestReadinessFollowsBrokerAndDatabase(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.Start(t)
-	db := proxyDatabase(t)
-	p := plan{pages: 1, rooms: 1, users: 2, eventsPerSecond: 1, chat: time.Second, cores: 1, dispatchers: 1, amqpURL: broker.URL, databaseURL: db.url}
+	db, err := roomstest.NewProxy(roomstest.DSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	p := plan{pages: 1, rooms: 1, users: 2, eventsPerSecond: 1, chat: time.Second, cores: 1, dispatchers: 1, amqpURL: broker.URL, databaseURL: db.URL()}
 	d := deploy(t, p)
 	all := []*process{d.webhook, d.cores[0], d.dispatchers[0]}
 	for _, p := range all {
@@ -137,9 +145,11 @@ func TestReadinessFollowsBrokerAndDatabase(t *testing.T) {
 			}
 		}
 	}
-	db.cut(t)
+	db.Cut()
 	notReady(d.cores[0])
-	db.mend(t)
+	if err := db.Mend(); err != nil {
+		t.Fatal(err)
+	}
 	d.cores[0].ready(t)
 
 	broker.Stop()

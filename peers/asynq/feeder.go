@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"chatclub/peers/keys"
@@ -104,11 +103,10 @@ func all(list lister, queue string) (ids []string, err error) {
 // worker has left an active task.
 func (q *queues) Remove(ctx context.Context) error {
 	faults := []error{q.client.Close(), q.inspector.Close()}
-	opt, err := keys.Options(q.settings.RedisURL)
+	redis, err := keys.Open(q.settings.RedisURL)
 	if err != nil {
 		return errors.Join(append(faults, err)...)
 	}
-	redis := redis.NewClient(opt)
 	for _, p := range q.settings.Pages {
 		faults = append(faults, redis.SRem(ctx, "asynq:queues", queueOf(q.settings, p)).Err())
 	}

@@ -1,4 +1,5 @@
-// Package keys removes what a run has left in a Redis that others use too.
+// Package keys reaches a Redis that others use too, and removes what a run has left
+// in it.
 package keys
 
 import (
@@ -9,13 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Options reads a Redis address. No error holds the password.
-func Options(url string) (*redis.Options, error) {
+// Open returns a client of the Redis at an address, which the caller closes. No error
+// holds the password.
+func Open(url string) (*redis.Client, error) {
 	opt, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, errors.New("REDIS_URL must look like redis://host:port/db") // err repeats it
 	}
-	return opt, nil
+	return redis.NewClient(opt), nil
 }
 
 // some is how many keys are looked at in one step, so that others are served

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/redis/go-redis/v9"
 
 	"chatclub/peers/keys"
 	"chatclub/peers/peer"
@@ -119,9 +118,8 @@ func (q *queues) Remove(ctx context.Context) error {
 		_, err := q.publish.QueueDelete(name, false, false, false)
 		faults = append(faults, err)
 	}
-	opt, err := keys.Options(q.settings.RedisURL)
+	client, err := keys.Open(q.settings.RedisURL)
 	if err == nil {
-		client := redis.NewClient(opt)
 		err = errors.Join(keys.Remove(ctx, client, "rate:"+q.settings.Namespace+":*"), client.Close())
 	}
 	return errors.Join(append(faults, err, q.conn.Close())...)

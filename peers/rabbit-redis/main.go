@@ -18,7 +18,6 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"chatclub/peers/keys"
@@ -57,11 +56,10 @@ type sender struct {
 }
 
 func work(ctx context.Context, s peer.Settings, g *peer.Graph, ready func()) (err error) {
-	opt, err := keys.Options(s.RedisURL)
+	client, err := keys.Open(s.RedisURL)
 	if err != nil {
 		return err
 	}
-	client := redis.NewClient(opt)
 	defer func() { err = errors.Join(err, client.Close()) }()
 	conn, err := dial(s)
 	if err != nil {

@@ -18,14 +18,14 @@ const (
 	Freeze      Action = "freeze"       // SIGSTOP, and SIGCONT after the fault's length
 	Cut         Action = "cut"          // connections end, new ones are refused
 	HalfOpen    Action = "half-open"    // nothing that either side says arrives
-	Reset       Action = "reset"        // connections end every resetEvery
-	Slow        Action = "slow"         // slowRate passes
-	Late        Action = "late"         // 200 ± 50 ms each way
+	Reset       Action = "reset"        // connections end every ResetEvery
+	Slow        Action = "slow"         // SlowRate passes
+	Late        Action = "late"         // LateBy each way, more or less
 	CutOff      Action = "cut-off"      // a node, from the other nodes
 	MemoryAlarm Action = "memory-alarm" // the node takes no messages
 	DiskAlarm   Action = "disk-alarm"
-	Errors      Action = "errors"    // in a twentieth of the calls each: 500, lost before, lost after, sent and yet an error
-	NoAnswers   Action = "no-answer" // a twentieth of the calls is not answered
+	Errors      Action = "errors"    // in errorShare of the calls each: 500, lost before, lost after, sent and yet an error
+	NoAnswers   Action = "no-answer" // errorShare of the calls is not answered
 	Refuse      Action = "refuse"    // new connections are reset
 	HalveLimit  Action = "halve-limit"
 )
@@ -36,7 +36,7 @@ const (
 	SlowRate   = 8 // kilobytes a second
 	LateBy     = 200 * time.Millisecond
 	LateJitter = 50 * time.Millisecond
-	ErrorShare = 0.05
+	errorShare = 0.05
 )
 
 // Part is what an action is done to.
@@ -136,8 +136,8 @@ func (b Bound) String() string {
 	return strings.Join(terms, " + ")
 }
 
-// SilenceText is the bound of silence in words.
-func (b Bound) SilenceText() string {
+// silenceText is the bound of silence in words.
+func (b Bound) silenceText() string {
 	if b.Lasting {
 		return fmt.Sprintf("its length + %v", b.Silence)
 	}
@@ -219,7 +219,7 @@ func Table() []Fault {
 		{"cut-dispatchers-api", "all connections to the API are cut", Cut, DispatcherAPI, true, 15 * time.Second, 1, away(Bound{Calls: 1})},
 		{"half-open-dispatchers-api", "all connections to the API are half open", HalfOpen, DispatcherAPI, true, 20 * time.Second, 1, away(Bound{Calls: 1})},
 		{"reset-dispatchers-api", "all connections to the API end every 2 s", Reset, DispatcherAPI, true, 12 * time.Second, 1, away(Bound{Calls: 1, Share: .5})},
-		{"api-errors", "the API fails 5 % of the calls in each of four ways", Errors, API, true, 20 * time.Second, 1, with(Bound{Share: 1.5 * ErrorShare, Calls: 1}, 2*prompt, false)},
+		{"api-errors", "the API fails 5 % of the calls in each of four ways", Errors, API, true, 20 * time.Second, 1, with(Bound{Share: 1.5 * errorShare, Calls: 1}, 2*prompt, false)},
 		{"api-no-answer", "the API does not answer 5 % of the calls", NoAnswers, API, true, 20 * time.Second, 1, with(Bound{}, 3*prompt, false)},
 		{"api-refuses", "the API takes no new connections", Refuse, API, true, 10 * time.Second, 1, away(Bound{Calls: 1})},
 		{"api-halves-limit", "the API halves the limit of every page", HalveLimit, API, true, 20 * time.Second, 1, with(Bound{}, prompt, false)},

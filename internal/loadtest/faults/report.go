@@ -58,7 +58,7 @@ func WriteTable(w io.Writer) error {
 	var b bytes.Buffer
 	b.WriteString("| fault | what is done | lasts | nodes | doubled at most | a page is silent at most | back after |\n| --- | --- | --: | --: | --- | --- | --: |\n")
 	for _, f := range Table() {
-		fmt.Fprintf(&b, "| %s | %s | %v | %d | %s | %s | %v |\n", f.Name, f.Title, f.Length, f.Nodes, f.Bound, f.Bound.SilenceText(), f.Bound.Back)
+		fmt.Fprintf(&b, "| %s | %s | %v | %d | %s | %s | %v |\n", f.Name, f.Title, f.Length, f.Nodes, f.Bound, f.Bound.silenceText(), f.Bound.Back)
 	}
 	_, err := b.WriteTo(w)
 	return err

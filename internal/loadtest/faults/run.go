@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chatclub/fakeapi/ledger"
+	"chatclub/internal/backoff"
 )
 
 // Ledger is the judge: fakeapi's client.
@@ -132,7 +133,7 @@ func (r *runner) step(ctx context.Context, s Step) {
 	if ctx.Err() != nil {
 		return
 	}
-	pause(ctx, aftermath)
+	backoff.Sleep(ctx, aftermath)
 	after, err := r.Ledger.Pages(ctx, 0)
 	if err != nil {
 		row.Failures = append(row.Failures, err.Error())
@@ -157,7 +158,7 @@ func count(row *Row, before, after ledger.Counts) {
 // reports whether the step may begin.
 func (r *runner) awaitCalm(ctx context.Context, row *Row) bool {
 	var why error
-	for end := time.Now().Add(r.Patience); time.Now().Before(end); pause(ctx, time.Second) {
+	for end := time.Now().Add(r.Patience); time.Now().Before(end); backoff.Sleep(ctx, time.Second) {
 		if ctx.Err() != nil {
 			return false
 		}
@@ -195,7 +196,7 @@ func (r *runner) crowd(ctx context.Context, s Step) (pages []string, err error) 
 	if err := r.limit(ctx, pages, max(1, int(r.Load.Flow()/float64(r.Load.Pages)*0.4))); err != nil {
 		return pages, err
 	}
-	pause(ctx, crowdFor)
+	backoff.Sleep(ctx, crowdFor)
 	return pages, nil
 }
 
@@ -229,7 +230,7 @@ func (r *runner) fail(ctx context.Context, s Step, row *Row, pages []string) (le
 	if err != nil {
 		row.Failures = append(row.Failures, "begin: "+err.Error())
 	}
-	pause(ctx, s.Length)
+	backoff.Sleep(ctx, s.Length)
 	whole := context.WithoutCancel(ctx) // what has begun is ended, whatever comes
 	if err := errors.Join(end(whole), r.limit(whole, pages, 0)); err != nil {
 		row.Failures = append(row.Failures, "end: "+err.Error())
@@ -263,10 +264,10 @@ func platformFault(a Action, l Load, until time.Time) (on, off any) {
 	limit := func(n int) any { return map[string]any{"text": map[string]any{"per_second": n}} }
 	both := map[Action][2]any{ //nolint:exhaustive // the others are not the platform's
 		Errors: {
-			fault(map[string]any{"server_error": ErrorShare, "reset_before": ErrorShare, "reset_after": ErrorShare, "sent_yet": ErrorShare}),
+			fault(map[string]any{"server_error": errorShare, "reset_before": errorShare, "reset_after": errorShare, "sent_yet": errorShare}),
 			fault(map[string]any{"server_error": 0, "reset_before": 0, "reset_after": 0, "sent_yet": 0}),
 		},
-		NoAnswers:  {fault(map[string]any{"timeout": ErrorShare}), fault(map[string]any{"timeout": 0})},
+		NoAnswers:  {fault(map[string]any{"timeout": errorShare}), fault(map[string]any{"timeout": 0})},
 		Refuse:     {fault(map[string]any{"refuse_until": until}), fault(map[string]any{"refuse_until": time.Time{}})},
 		HalveLimit: {limit(max(1, l.PageLimit()/2)), limit(l.PageLimit())},
 	}[a]
@@ -282,7 +283,7 @@ func (l Load) PageLimit() int { return max(2, int(1.5*l.Flow()/float64(l.Pages))
 // not.
 func (r *runner) follow(ctx context.Context, w *watch, ended <-chan time.Time) (lost int64) {
 	var healed time.Time
-	for ; ctx.Err() == nil; pause(ctx, look) {
+	for ; ctx.Err() == nil; backoff.Sleep(ctx, look) {
 		select {
 		case healed = <-ended:
 			w.heal(healed)
@@ -332,14 +333,4 @@ func (r *runner) takeSample(ctx context.Context) {
 	}
 	r.sampled = time.Now()
 	r.report.Samples = append(r.report.Samples, Sample{At: r.sampled.UTC(), Usage: r.System.Usage(ctx)})
-}
-
-// pause waits, but not longer than ctx.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

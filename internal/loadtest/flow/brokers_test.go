@@ -104,7 +104,8 @@ const brokersDoc = "../../../docs/design/brokers.md"
 
 // Beyond what one broker carries, the partitions of several carry more, and each page
 // is sent as before. The short form has a deployment of the same shape. The long
-// one is the table of docs/design/brokers.md, which UPDATE_DOCS=1 writes; minutes of processor time.
+// one is the table of docs/design/brokers.md, which UPDATE_DOCS=1 writes; it takes
+// minutes of processor time.
 func TestBeyondOneBroker(t *testing.T) {
 	t.Parallel()
 	d := deployment{dispatchers: 64, pages: 100_000, hotPages: 4, carries: 20_000, length: 8 * time.Second}

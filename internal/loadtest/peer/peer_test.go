@@ -194,7 +194,7 @@ func TestPrivateServers(t *testing.T) {
 func TestServerThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	r := &Running{Kind: Redis, dir: t.TempDir(), done: make(chan struct{})}
-	if err := r.guard([]string{"/bin/sh", "-c", "echo address in use; exit 1"}, nil); err != nil {
+	if err := r.guard(nil, "/bin/sh", "-c", "echo address in use; exit 1"); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(startTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"chatclub/internal/loadtest/proc"
 	"chatclub/internal/rooms/roomstest"
+	"chatclub/internal/tools/private"
 )
 
 // Server is a kind of server that a peer may need.
@@ -125,9 +125,8 @@ func answers(ctx context.Context, address string) error {
 	if err != nil {
 		return errors.New("its address cannot be read") // err repeats it, with the password
 	}
-	ports := map[string]string{"redis": "6379", "rediss": "6379", "postgres": "5432", "postgresql": "5432", "amqp": "5672", "amqps": "5671"}
 	dialer := net.Dialer{Timeout: 5 * time.Second}
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[u.Scheme])))
+	conn, err := dialer.DialContext(ctx, "tcp", proc.HostPort(u))
 	if err != nil {
 		return err
 	}
@@ -192,17 +191,6 @@ func (p *Peer) Start(ctx context.Context, a Addresses) (all []*Running, err erro
 	return all, nil
 }
 
-// guardian runs a server until its standard input ends, and then removes the
-// data. The input ends when the load test does, in whatever way.
-const guardian = `
-dir=$1; shift
-"$@" >"$dir/log" 2>&1 </dev/null &
-server=$!
-cat >/dev/null
-kill -INT $server
-wait $server
-rm -rf "$dir"`
-
 const (
 	startTimeout = 60 * time.Second
 	startPoll    = 50 * time.Millisecond
@@ -217,10 +205,11 @@ func start(ctx context.Context, kind Server, path string) (*Running, error) {
 		return nil, err
 	}
 	r := &Running{Kind: kind, dir: dir, done: make(chan struct{})}
-	port, err := freePort(ctx)
+	ports, err := private.Ports(1)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+	port := ports[0]
 	attr := &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C ends the load test first
 	args := []string{path}
 	if kind == Redis {
@@ -229,16 +218,13 @@ func start(ctx context.Context, kind Server, path string) (*Running, error) {
 			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction")
 	} else {
 		r.URL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
-		if attr, err = roomstest.Unprivileged(dir); err == nil {
-			err = initialize(ctx, path, dir, attr)
-		}
-		if err != nil {
+		if attr, err = roomstest.Initialize(ctx, filepath.Dir(path), dir, "LC_ALL=C"); err != nil { // its log is read
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 		args = append(args, "-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(port),
 			"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections=500") // workers may be many
 	}
-	if err := r.guard(args, attr); err != nil {
+	if err := r.guard(attr, args...); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := r.await(ctx); err != nil {
@@ -247,38 +233,23 @@ func start(ctx context.Context, kind Server, path string) (*Running, error) {
 	return r, nil
 }
 
-// initialize makes a database cluster. Only the server need sync what it writes.
-func initialize(ctx context.Context, postgres, dir string, attr *syscall.SysProcAttr) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(postgres), "initdb"), //nolint:gosec // beside the server that was found
-		"-D", filepath.Join(dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
-	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, attr, append(os.Environ(), "LC_ALL=C") // its log is read
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, lastLine(out))
-	}
-	return nil
-}
+// listening is what both servers log when they can be used. They accept
+// connections before that, and refuse what is asked on them.
+const listening = "ready to accept connections"
 
-// guard starts the server under the guardian.
-func (r *Running) guard(args []string, attr *syscall.SysProcAttr) (err error) {
-	cmd := exec.Command("/bin/sh", append([]string{"-c", guardian, "guardian", r.dir}, args...)...) //nolint:gosec,noctx // a constant script; it ends when its stdin does
-	cmd.Dir, cmd.SysProcAttr = r.dir, attr
-	if r.stop, err = cmd.StdinPipe(); err != nil {
+// guard starts the server, which ends with the load test.
+func (r *Running) guard(attr *syscall.SysProcAttr, args ...string) error {
+	cmd, stop, err := private.Guard(r.dir, attr, args...)
+	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	r.pid = cmd.Process.Pid // and with it its only child, the server
+	r.pid, r.stop = cmd.Process.Pid, stop // and with the pid its only child, the server
 	go func() {
 		defer close(r.done)
 		_ = cmd.Wait() // how it ended is in its log
 	}()
 	return nil
 }
-
-// listening is what both servers log when they can be used. They accept
-// connections before that, and refuse what is asked on them.
-const listening = "ready to accept connections"
 
 // await returns when the server can be used.
 func (r *Running) await(ctx context.Context) error {
@@ -291,13 +262,4 @@ func (r *Running) await(ctx context.Context) error {
 			return fmt.Errorf("it is not ready after %v: %s%w", startTimeout, lastLine(log), errors.Join(ctx.Err(), err))
 		}
 	}
-}
-
-// freePort returns a port that is free now.
-func freePort(ctx context.Context) (int, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }

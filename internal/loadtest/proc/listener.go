@@ -11,17 +11,32 @@ import (
 	"strings"
 )
 
+// HostPort is where the server of an address listens. One without a port has its
+// scheme's.
+func HostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{
+			"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379", "postgres": "5432", "postgresql": "5432",
+		}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
 // Listener is the process on this machine that listens at an address's port; 0
-// when there is none, or it may not be looked at, or this is not Linux. An
-// address without a port has RabbitMQ's.
+// when there is none, or it may not be looked at, or this is not Linux.
 func Listener(address string) int {
 	u, err := url.Parse(address)
 	if err != nil || !local(u.Hostname()) {
 		return 0
 	}
-	port, err := strconv.Atoi(u.Port())
+	_, text, err := net.SplitHostPort(HostPort(u))
 	if err != nil {
-		port = 5672
+		return 0
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
 	}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		if inode := listening(table, port); inode != "" {

@@ -30,26 +30,22 @@ const ticks = 100
 
 // CPU is the CPU time of a process so far, its ended children left out.
 func CPU(pid int) (time.Duration, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, fmt.Errorf("read CPU time: %w", err)
-	}
-	fields := fieldsOf(b)
-	if len(fields) < 13 {
-		return 0, errForm
-	}
-	return sumTicks(fields[11:13]) // utime and stime, the 14th and 15th of all
+	s, err := readStat(pid)
+	return s.own, err
 }
 
-// Peak is the most memory that a process has held, in bytes.
-func Peak(pid int) (int64, error) {
-	const field = "VmHWM:"
+// Memory is what a process holds of the machine's memory, in bytes.
+func Memory(pid int) (int64, error) { return memory(pid, "VmRSS:") }
+
+// Peak is the most of it that the process has held.
+func Peak(pid int) (int64, error) { return memory(pid, "VmHWM:") }
+
+func memory(pid int, field string) (int64, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
 		return 0, fmt.Errorf("read memory: %w", err)
 	}
-	lines := bufio.NewScanner(bytes.NewReader(b))
-	for lines.Scan() {
+	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
 		value, ok := strings.CutPrefix(lines.Text(), field)
 		if !ok {
 			continue
@@ -58,7 +54,7 @@ func Peak(pid int) (int64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("read memory: %w", err)
 		}
-		return n * 1024, nil
+		return n << 10, nil
 	}
 	return 0, fmt.Errorf("read memory: no %s", field)
 }

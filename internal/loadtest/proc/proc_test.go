@@ -2,6 +2,7 @@ package proc
 
 import (
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"runtime"
@@ -124,5 +125,22 @@ func TestTreeHasChildren(t *testing.T) {
 	}
 	if _, err := Tree(1 << 30); err == nil {
 		t.Error("Tree() of no process = nil error, want one")
+	}
+}
+
+// A server's port is its scheme's where its address has none.
+func TestHostPort(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"amqp://u:p@mq/": "mq:5672", "redis://127.0.0.1/0": "127.0.0.1:6379", "postgres://u@[::1]/db": "[::1]:5432",
+		"postgresql://db": "db:5432", "redis://:p@r:7000": "r:7000",
+	} {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := HostPort(u); got != want {
+			t.Errorf("HostPort(%s) = %s, want %s", address, got, want)
+		}
 	}
 }

@@ -47,7 +47,7 @@ func (t *Table) Tree(pid int) (sum time.Duration, err error) {
 	for left := []int{pid}; len(left) > 0; {
 		next := left[len(left)-1]
 		left = append(left[:len(left)-1], t.children[next]...)
-		sum += t.stats[next].cpu
+		sum += t.stats[next].own + t.stats[next].waited
 	}
 	return sum, nil
 }
@@ -63,8 +63,8 @@ func Tree(pid int) (time.Duration, error) {
 
 // stat is of one process.
 type stat struct {
-	parent int
-	cpu    time.Duration // its own, and that of its children that were waited for
+	parent      int
+	own, waited time.Duration // CPU time of its own, and of its children that were waited for
 }
 
 func readStat(pid int) (stat, error) {
@@ -80,7 +80,10 @@ func readStat(pid int) (stat, error) {
 	if s.parent, err = strconv.Atoi(fields[1]); err != nil {
 		return stat{}, fmt.Errorf("read CPU time: %w", err)
 	}
-	s.cpu, err = sumTicks(fields[11:15]) // utime, stime, cutime and cstime, the 14th to 17th of all
+	if s.own, err = sumTicks(fields[11:13]); err != nil { // utime and stime, the 14th and 15th of all
+		return stat{}, err
+	}
+	s.waited, err = sumTicks(fields[13:15]) // cutime and cstime
 	return s, err
 }
 

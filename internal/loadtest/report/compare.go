@@ -112,8 +112,8 @@ func (t table) narrower() table {
 	return t
 }
 
-// IsMarked reports whether a figure is the best of its column, or ties for it.
-func (t table) IsMarked() bool {
+// isMarked reports whether a figure is the best of its column, or ties for it.
+func (t table) isMarked() bool {
 	return slices.ContainsFunc(t.Rows, func(r row) bool {
 		return slices.ContainsFunc(r.Cells, func(c cell) bool { return c.Mark != unmarked })
 	})

@@ -64,7 +64,7 @@ func explained(r *Report, t table) string {
 	if note := spreadNote(r); note != "" {
 		text = append(text, note)
 	}
-	if t.IsMarked() {
+	if t.isMarked() {
 		text = append(text, winners)
 	}
 	return strings.Join(text, " ")

@@ -159,9 +159,9 @@ func picked(runs []Run, wanted []string) (list []Run, err error) {
 	return list, nil
 }
 
-// standing marks what leads a column of a document, also where all that may win
-// it tie: what may not is beside them. A column in which all are alike, or of which all runs are
-// of one strategy, has no mark.
+// standing marks what leads a column of a document, also where all that may win it
+// tie: what may not is beside them. A column in which all are alike, or of which all
+// runs are of one strategy, has no mark.
 func standing(c column, runs []Run) []mark {
 	out := make([]mark, len(runs))
 	leaders, _ := lead(c, runs)
@@ -283,8 +283,8 @@ func figuresRow(dir, line string, ways []string) ([]string, error) {
 var callsStyle = style{Light: "#b42318", Dark: "#ff8a7a", Width: 1.25}
 
 // SaveSends draws the sends of some runs against the limit, and the calls that they
-// took, side by side, into a file. Of a report that lacks a run, that one is left out; the runs of the other
-// reports come behind those of the first.
+// took, side by side, into a file. Of each way it is the run of the first report that
+// has one with a series; a way that none has is left out.
 func SaveSends(file string, ways []string, reports ...*Report) error {
 	var all Report
 	for _, way := range ways {

@@ -20,8 +20,8 @@ type Turn struct {
 // The figures are the medians of the sound turns, which are its Rounds. What is
 // counted as a fault (lost, duplicated, unexpected, dead) is the most of any turn,
 // also of one that the machine disturbed: that excuses how fast it was, and not
-// what it lost. A figure that one of the rounds does not know is not known. Series, latency
-// and curve are those of the round that is nearest to the median in the first
+// what it lost. A figure that one of the rounds does not know is not known. Series,
+// latency and curve are those of the round that is nearest to the median in the first
 // figure that all know.
 //
 // A turn that the machine disturbed is none of the rounds but is counted, in

@@ -43,7 +43,7 @@ func writeRows(w io.Writer, r *Report) {
 			continue
 		}
 		fmt.Fprintln(w, strings.Join(text, "\n"))
-		if t.IsMarked() {
+		if t.isMarked() {
 			fmt.Fprintln(w, "\n* the best of the column; = ties with it")
 		}
 		return

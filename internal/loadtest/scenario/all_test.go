@@ -1,8 +1,6 @@
 package scenario_test
 
 import (
-	"flag"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -86,14 +84,22 @@ func TestFlagsAreChecked(t *testing.T) {
 		{"mindbox-latency", "-in-flight 0", "-in-flight"},
 		{"aws-overload", "-in-time 0s", "-in-time"},
 		{"ceiling", "-pairs 1", "-pairs"},
+		{"lively-room", "-events -1", "-events"},
+		{"lively-room", "-room 0", "-room"},
+		{"ten-rooms", "-rooms 0", "-rooms"},
+		{"ten-rooms", "-times 1", "-times"},
+		{"voice", "-media-limit 0", "-media-limit"},
+		{"voice", "-every 20s", "-every"},
+		{"voice", "-every 0s", "-every"},
+		{"sick-member", "-sick 0", "-sick"},
+		{"sick-member", "-sick 100", "-sick"},
+		{"sick-page", "-cold-pages 0", "-cold-pages"},
+		{"small-limits", "-pages 0", "-pages"},
+		{"small-limits", "-used 1", "-used"},
+		{"lane-neighbour", "-times 1", "-times"},
+		{"rolling-restart", "-cold-rate 0", "-cold-rate"},
 	} {
-		s, _ := scenario.Find(tc.scenario)
-		fs := flag.NewFlagSet("", flag.ContinueOnError)
-		fs.SetOutput(io.Discard)
-		_, build := s.Flags(fs)
-		if err := fs.Parse(strings.Fields(tc.args)); err != nil {
-			t.Fatalf("%s %s: %v", tc.scenario, tc.args, err)
-		}
+		_, build := parsed(t, tc.scenario, strings.Fields(tc.args)...)
 		if _, err := build(); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s %s = %v, want an error that names %s", tc.scenario, tc.args, err, tc.want)
 		}

@@ -3,8 +3,6 @@ package scenario_test
 import (
 	"cmp"
 	"context"
-	"flag"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -33,16 +31,7 @@ func (c caller) Send(ctx context.Context, out message.Outbound) sender.Result { 
 func play(t *testing.T, name string, wrap func(dispatch.Caller) dispatch.Caller, args ...string) (run report.Run, unmet []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s, ok := scenario.Find(name)
-		if !ok {
-			t.Fatalf("no scenario %q", name)
-		}
-		fs := flag.NewFlagSet(name, flag.ContinueOnError)
-		fs.SetOutput(io.Discard)
-		common, build := s.Flags(fs)
-		if err := fs.Parse(args); err != nil {
-			t.Fatal(err)
-		}
+		common, build := parsed(t, name, args...)
 		set, err := build()
 		if err != nil {
 			t.Fatal(err)

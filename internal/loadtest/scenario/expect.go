@@ -61,18 +61,19 @@ func refusals(run *report.Run, most float64) report.Expectation {
 
 // atMost expects a number not to be above a bound.
 func atMost(run *report.Run, what string, v *float64, most float64, unit string) report.Expectation {
-	e := report.Expectation{Of: Own, Got: "unknown", Text: named(run, fmt.Sprintf("%s at most %.4g%s", what, most, unit))}
-	if v != nil {
-		e.Met, e.Got = new(*v <= most), fmt.Sprintf("%.4g%s", *v, unit)
-	}
-	return ifSound(run, e)
+	return number(run, fmt.Sprintf("%s at most %.4g%s", what, most, unit), v, v != nil && *v <= most, unit)
 }
 
 // atLeast expects a number not to be below a bound.
 func atLeast(run *report.Run, what string, v *float64, least float64, unit string) report.Expectation {
-	e := report.Expectation{Of: Own, Got: "unknown", Text: named(run, fmt.Sprintf("%s at least %.4g%s", what, least, unit))}
+	return number(run, fmt.Sprintf("%s at least %.4g%s", what, least, unit), v, v != nil && *v >= least, unit)
+}
+
+// number is an expectation of one, which may be unknown, and whether it is met.
+func number(run *report.Run, text string, v *float64, isMet bool, unit string) report.Expectation {
+	e := report.Expectation{Of: Own, Got: "unknown", Text: named(run, text)}
 	if v != nil {
-		e.Met, e.Got = new(*v >= least), fmt.Sprintf("%.4g%s", *v, unit)
+		e.Met, e.Got = new(isMet), fmt.Sprintf("%.4g%s", *v, unit)
 	}
 	return ifSound(run, e)
 }

@@ -14,8 +14,9 @@ import (
 	"chatclub/internal/loadtest/scenario"
 )
 
-// built is a scenario's set with the flags given.
-func built(t *testing.T, name string, args ...string) scenario.Set {
+// parsed has a scenario's common parameters, after the flags given, and what builds
+// its set.
+func parsed(t *testing.T, name string, args ...string) (*scenario.Common, func() (scenario.Set, error)) {
 	t.Helper()
 	s, ok := scenario.Find(name)
 	if !ok {
@@ -23,10 +24,17 @@ func built(t *testing.T, name string, args ...string) scenario.Set {
 	}
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	_, build := s.Flags(fs)
+	common, build := s.Flags(fs)
 	if err := fs.Parse(args); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s %q: %v", name, args, err)
 	}
+	return common, build
+}
+
+// built is a scenario's set with the flags given.
+func built(t *testing.T, name string, args ...string) scenario.Set {
+	t.Helper()
+	_, build := parsed(t, name, args...)
 	set, err := build()
 	if err != nil {
 		t.Fatal(err)

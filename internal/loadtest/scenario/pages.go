@@ -35,8 +35,8 @@ func chatclubRoom() Scenario {
 			rooms := fs.Int("rooms", 2, "rooms on the page")
 			inTime := fs.Duration("in-time", 5*time.Second, "within which every copy must have arrived")
 			return func(c Common) (Set, error) {
-				if c.Room == 0 {
-					return Set{}, errors.New("-room: 0 must be 2 to 100: this scenario is about rooms")
+				if err := needsRoom(c); err != nil {
+					return Set{}, err
 				}
 				if *rate <= 0 || *rate > 1000 {
 					return Set{}, fmt.Errorf("-rate: %g must be above 0 and at most 1000", *rate)
@@ -105,15 +105,27 @@ func neighbour() Scenario {
 						{Label: "without backlog", Plan: trial.Plan{Streams: []trial.Stream{others}}, Baseline: true},
 						{Plan: trial.Plan{Streams: []trial.Stream{others, hot}}},
 					},
-					Expect: func(runs []report.Run) []report.Expectation {
-						quiet, loud := &runs[0], &runs[1]
-						list := append(sound(quiet, 0), sound(loud, 0)...)
-						list = append(list, refusals(loud, .01))
-						return append(list, isolated(quiet, loud, "the backlog")...)
-					},
+					Expect: pair(isolated, "the backlog", func(r *report.Run) []report.Expectation {
+						return []report.Expectation{refusals(r, .01)}
+					}),
 				}, nil
 			}
 		},
+	}
+}
+
+// slower expects those beside what is loud to be hardly slower than in the quiet
+// run, which is without it.
+type slower func(quiet, loud *report.Run, without string) []report.Expectation
+
+// pair judges a quiet run and a loud one, with what is expected of the loud one
+// alone.
+func pair(beside slower, without string, expect func(loud *report.Run) []report.Expectation) func([]report.Run) []report.Expectation {
+	return func(runs []report.Run) []report.Expectation {
+		quiet, loud := &runs[0], &runs[1]
+		list := append(sound(quiet, 0), sound(loud, 0)...)
+		list = append(list, expect(loud)...)
+		return append(list, beside(quiet, loud, without)...)
 	}
 }
 
@@ -161,12 +173,9 @@ func zipf() Scenario {
 						{Label: "without the hot pages", Plan: trial.Plan{Streams: streams[:len(streams)-1]}, Baseline: true},
 						{Plan: trial.Plan{Streams: streams}},
 					},
-					Expect: func(runs []report.Run) []report.Expectation {
-						quiet, loud := &runs[0], &runs[1]
-						list := append(sound(quiet, 0), sound(loud, 0)...)
-						list = append(list, quota(loud, .93), refusals(loud, .02))
-						return append(list, isolated(quiet, loud, "the hot pages")...)
-					},
+					Expect: pair(isolated, "the hot pages", func(r *report.Run) []report.Expectation {
+						return []report.Expectation{quota(r, .93), refusals(r, .02)}
+					}),
 				}, nil
 			}
 		},
@@ -229,10 +238,7 @@ func bursts() Scenario {
 			pages := fs.Int("cold-pages", 50, "other pages, with a full room each")
 			rate := fs.Float64("cold-rate", 2, "messages a second in the rooms of the other pages together")
 			return func(c Common) (Set, error) {
-				if c.Room == 0 {
-					return Set{}, errors.New("-room: 0 must be 2 to 100: this scenario is about rooms")
-				}
-				if err := errors.Join(between("events", float64(*events), 1, 10_000), between("every", every.Seconds(), .1, 3600),
+				if err := errors.Join(needsRoom(c), between("events", float64(*events), 1, 10_000), between("every", every.Seconds(), .1, 3600),
 					between("cold-pages", float64(*pages), 1, 100_000), between("cold-rate", *rate, .01, 10_000)); err != nil {
 					return Set{}, err
 				}

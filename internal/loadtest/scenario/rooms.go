@@ -132,12 +132,9 @@ func voice() Scenario {
 						{Label: "texts alone", Plan: trial.Plan{Streams: []trial.Stream{texts}}, Baseline: true},
 						{Plan: trial.Plan{Streams: []trial.Stream{texts, voices}, Media: float64(*limit), Platform: platform}},
 					},
-					Expect: func(runs []report.Run) []report.Expectation {
-						quiet, loud := &runs[0], &runs[1]
-						list := append(sound(quiet, 0), sound(loud, 0)...)
-						list = append(list, quota(loud, voiceQuota), refusals(loud, .02))
-						return append(list, beside(quiet, loud, "the voice messages")...)
-					},
+					Expect: pair(beside, "the voice messages", func(r *report.Run) []report.Expectation {
+						return []report.Expectation{quota(r, voiceQuota), refusals(r, .02)}
+					}),
 				}, nil
 			}
 		},

@@ -50,14 +50,14 @@ func countOthers(run *report.Run, f trial.Found) {
 
 // wellBeside judges runs beside something sick: what is not sick arrives, in its
 // time, and of what is nothing is lost or doubled.
-func wellBeside(isolated func(quiet, loud *report.Run, without string) []report.Expectation) func([]report.Run) []report.Expectation {
+func wellBeside(beside slower) func([]report.Run) []report.Expectation {
 	return func(runs []report.Run) []report.Expectation {
 		list := sound(&runs[0], 0)
 		for i := range runs[1:] {
 			r := &runs[1+i]
 			list = append(list, delivered(r, 0)...)
 			list = append(list, refusals(r, .02), atLeast(r, othersArrived, measure(r, othersArrived), 100, " %"))
-			list = append(list, isolated(&runs[0], r, "the sick")...)
+			list = append(list, beside(&runs[0], r, "the sick")...)
 		}
 		return list
 	}
@@ -156,12 +156,9 @@ func laneNeighbour() Scenario {
 						{Label: "without the page in excess", Plan: trial.Plan{Streams: []trial.Stream{rest}}, Baseline: true},
 						{Plan: trial.Plan{Streams: []trial.Stream{rest, saturating(c, *times, 1)}}},
 					},
-					Expect: func(runs []report.Run) []report.Expectation {
-						quiet, loud := &runs[0], &runs[1]
-						list := append(sound(quiet, 0), sound(loud, 0)...)
-						list = append(list, quota(loud, fullQuota), refusals(loud, .02))
-						return append(list, beside(quiet, loud, "the page in excess")...)
-					},
+					Expect: pair(beside, "the page in excess", func(r *report.Run) []report.Expectation {
+						return []report.Expectation{quota(r, fullQuota), refusals(r, .02)}
+					}),
 				}, nil
 			}
 		},

@@ -2,18 +2,14 @@ package scenario_test
 
 import (
 	"context"
-	"flag"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"chatclub/internal/dispatch"
-	"chatclub/internal/loadtest/scenario"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
@@ -169,10 +165,7 @@ func TestSituationsAreJudged(t *testing.T) {
 func TestNeighbourSharesThePartition(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 7, 64, 256} {
-		s, _ := scenario.Find("lane-neighbour")
-		fs := flag.NewFlagSet("", flag.ContinueOnError)
-		fs.SetOutput(io.Discard)
-		common, build := s.Flags(fs)
+		common, build := parsed(t, "lane-neighbour")
 		common.Partitions = n
 		set, err := build()
 		if err != nil {
@@ -182,38 +175,6 @@ func TestNeighbourSharesThePartition(t *testing.T) {
 		streams := set.Parts[1].Plan.Streams
 		if rest, hot := streams[0].Pages[0].ID, streams[1].Pages[0].ID; rest == hot || top.OutboundOf(rest) != top.OutboundOf(hot) {
 			t.Errorf("of %d partitions: pages %s and %s are on %s and %s, want two on one", n, rest, hot, top.OutboundOf(rest), top.OutboundOf(hot))
-		}
-	}
-}
-
-// Wrong parameters of these are named by their flags too.
-func TestFlagsOfSituationsAreChecked(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ scenario, args, want string }{
-		{"lively-room", "-events -1", "-events"},
-		{"lively-room", "-room 0", "-room"},
-		{"ten-rooms", "-rooms 0", "-rooms"},
-		{"ten-rooms", "-times 1", "-times"},
-		{"voice", "-media-limit 0", "-media-limit"},
-		{"voice", "-every 20s", "-every"},
-		{"voice", "-every 0s", "-every"},
-		{"sick-member", "-sick 0", "-sick"},
-		{"sick-member", "-sick 100", "-sick"},
-		{"sick-page", "-cold-pages 0", "-cold-pages"},
-		{"small-limits", "-pages 0", "-pages"},
-		{"small-limits", "-used 1", "-used"},
-		{"lane-neighbour", "-times 1", "-times"},
-		{"rolling-restart", "-cold-rate 0", "-cold-rate"},
-	} {
-		s, _ := scenario.Find(tc.scenario)
-		fs := flag.NewFlagSet("", flag.ContinueOnError)
-		fs.SetOutput(io.Discard)
-		_, build := s.Flags(fs)
-		if err := fs.Parse(strings.Fields(tc.args)); err != nil {
-			t.Fatalf("%s %s: %v", tc.scenario, tc.args, err)
-		}
-		if _, err := build(); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s %s = %v, want an error that names %s", tc.scenario, tc.args, err, tc.want)
 		}
 	}
 }

@@ -27,12 +27,9 @@ func smallLimits() Scenario {
 						{Label: "a tenth of it", Plan: trial.Plan{Streams: inTurn(c, *pages, *used/10)}, Baseline: true},
 						{Plan: trial.Plan{Streams: inTurn(c, *pages, *used)}},
 					},
-					Expect: func(runs []report.Run) []report.Expectation {
-						calm, busy := &runs[0], &runs[1]
-						list := append(sound(calm, 0), sound(busy, 0)...)
-						list = append(list, refusals(busy, .01))
-						return append(list, isolated(calm, busy, "nine tenths of the load")...)
-					},
+					Expect: pair(isolated, "nine tenths of the load", func(r *report.Run) []report.Expectation {
+						return []report.Expectation{refusals(r, .01)}
+					}),
 				}, nil
 			}
 		},

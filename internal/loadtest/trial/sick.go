@@ -51,11 +51,12 @@ func (d *sampler) isSick(page, to string) bool {
 	if s == nil {
 		return false
 	}
-	people := make([]string, 0, s.People)
 	for n := range s.People {
-		people = append(people, d.user(page, n))
+		if d.user(page, n) == to {
+			return true
+		}
 	}
-	return s.People == 0 || slices.Contains(people, to)
+	return s.People == 0
 }
 
 // hotAudio reports whether the hot pages are judged by the limit of media.

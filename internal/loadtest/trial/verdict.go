@@ -195,7 +195,8 @@ func (t *trial) whenDrained(groups map[string]judge.Group) {
 }
 
 // others is the share of the processors that other programs had while the load
-// lasted; 0 where it is not known, and where the kernel counts other processors than this program's.
+// lasted; 0 where it is not known, and where the kernel counts other processors than
+// this program's.
 func (t *trial) others() float64 {
 	if t.started.Machine == nil || t.ended.Machine == nil {
 		return 0

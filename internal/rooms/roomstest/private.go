@@ -2,6 +2,7 @@ package roomstest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"chatclub/internal/tools/private"
 )
 
 const (
@@ -71,16 +74,6 @@ func version(initdb string) int {
 	return n
 }
 
-// guardian runs the server until its standard input ends, and then removes the
-// data. The input ends when the test process ends, in whatever way.
-const guardian = `
-"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c fsync=off -c max_connections=200 >"$2/log" 2>&1 &
-server=$!
-cat >/dev/null
-kill -INT $server
-wait $server
-rm -rf "$2"`
-
 // start creates a database cluster in a temporary folder and serves it on a Unix
 // socket there. The server does not sync, since no data outlives the process.
 func start(bin string) (server, error) {
@@ -88,25 +81,13 @@ func start(bin string) (server, error) {
 	if err != nil {
 		return server{}, err
 	}
-	attr, err := Unprivileged(dir)
+	attr, err := Initialize(context.Background(), bin, dir)
 	if err != nil {
 		return server{}, err
 	}
-	//nolint:gosec,noctx // the program that was found; it ends by itself
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", filepath.Join(dir, "data"),
-		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
-	initdb.Dir, initdb.SysProcAttr = dir, attr
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return server{}, fmt.Errorf("initdb: %w: %s", err, lastLine(out))
-	}
-	//nolint:noctx // a constant script; it ends when its stdin does
-	guard := exec.Command("/bin/sh", "-c", guardian, "guardian", bin, dir)
-	guard.Dir, guard.SysProcAttr = dir, attr
-	stdin, err := guard.StdinPipe()
+	_, stop, err := private.Guard(dir, attr, filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data"), "-k", dir,
+		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200")
 	if err != nil {
-		return server{}, err
-	}
-	if err := guard.Start(); err != nil {
 		return server{}, err
 	}
 	base := (&url.URL{
@@ -115,7 +96,7 @@ func start(bin string) (server, error) {
 	}).String()
 	for begin := time.Now(); ; time.Sleep(startPoll) {
 		if err = execute(base, "SELECT 1"); err == nil {
-			return server{base: base, guard: stdin}, nil
+			return server{base: base, guard: stop}, nil
 		}
 		if time.Since(begin) > startLimit {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
@@ -124,10 +105,27 @@ func start(bin string) (server, error) {
 	}
 }
 
-// Unprivileged returns the attributes to start PostgreSQL with. It refuses to run
+// Initialize makes a database cluster in the folder data of a folder, by the initdb in
+// bin, and returns the attributes to start its server with. env is added to the
+// environment. Only the server need sync what it writes.
+func Initialize(ctx context.Context, bin, dir string, env ...string) (*syscall.SysProcAttr, error) {
+	attr, err := unprivileged(dir)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), //nolint:gosec // the program that was found
+		"-D", filepath.Join(dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, attr, append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, lastLine(out))
+	}
+	return attr, nil
+}
+
+// unprivileged returns the attributes to start PostgreSQL with. It refuses to run
 // as root, so if this process is root, an ordinary user gets dir and the process.
 // The process gets a group of its own, so that Ctrl-C ends the tests first.
-func Unprivileged(dir string) (*syscall.SysProcAttr, error) {
+func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() != 0 {
 		return attr, nil

@@ -25,6 +25,14 @@ func TestPrivate(t *testing.T) {
 	if err := execute(srv.base, "CREATE SCHEMA x"); err != nil {
 		t.Errorf("execute(CREATE SCHEMA) = %v, want nil", err)
 	}
+	p, err := NewProxy(srv.base) // it listens on a socket file alone
+	if err != nil {
+		t.Fatalf("NewProxy(%q) = %v, want nil", srv.base, err)
+	}
+	if err := execute(p.URL(), "DROP SCHEMA x"); err != nil || strings.Contains(p.URL(), "host=") {
+		t.Errorf("execute() by TCP at %s = %v, want nil", p.URL(), err)
+	}
+	p.Close()
 	if err := srv.guard.Close(); err != nil {
 		t.Errorf("close the private server = %v, want nil", err)
 	}
@@ -61,5 +69,34 @@ func TestFindUnreachable(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("find() = %v, want an error without the password", err)
+	}
+}
+
+// A database is reached through its proxy until that is cut, and again when it is
+// mended.
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	p, err := NewProxy(DSN(t))
+	if err != nil {
+		t.Fatalf("NewProxy() = %v, want nil", err)
+	}
+	t.Cleanup(p.Close)
+	conn, err := pgx.Connect(t.Context(), p.URL())
+	if err != nil {
+		t.Fatalf("connect through the proxy = %v, want nil", err)
+	}
+	defer conn.Close(context.Background())
+	p.Cut()
+	if err := conn.Ping(t.Context()); err == nil {
+		t.Error("a connection lives on after Cut")
+	}
+	if err := execute(p.URL(), "SELECT 1"); err == nil {
+		t.Error("execute() after Cut = nil, want an error")
+	}
+	if err := p.Mend(); err != nil {
+		t.Fatalf("Mend() = %v, want nil", err)
+	}
+	if err := execute(p.URL(), "CREATE TABLE mine (a INTEGER)"); err != nil {
+		t.Errorf("execute() after Mend = %v, want nil", err)
 	}
 }

@@ -12,18 +12,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
-	"net"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"chatclub/internal/loadtest/faults/link"
+	"chatclub/internal/tools/private"
 )
-
-// host is where all nodes live, as they call it.
-const host = "localhost"
 
 // tick is net_ticktime, after which a node that is not heard of is given up. It is
 // what docs/operate.md advises.
@@ -32,31 +27,18 @@ const tick = 10 * time.Second
 // Config says what to start.
 type Config struct {
 	Dir     string // for data, settings and logs
-	Bin     string // folder of rabbitmq-server and rabbitmqctl; empty: Find's
+	Bin     string // folder of rabbitmq-server and rabbitmqctl; empty: the installed ones
 	Nodes   int
 	Proxies *link.Proxies
 	Started func(pid int) // called with each process group that begins, for whoever ends it if this program cannot
 	Ended   func(pid int)
 }
 
-// Cluster is one that runs. Its methods are for one goroutine.
+// Cluster is one that runs. Its methods may be called at once for different nodes.
 type Cluster struct {
 	nodes   []*node
 	links   map[[2]string]*link.Link // from one node to another
 	version string
-}
-
-// Find returns the folder of the servers of this machine. The script of the Debian
-// package on PATH changes to another user; the one in the package's folder does not.
-func Find() (string, error) {
-	server, err := exec.LookPath("/usr/lib/rabbitmq/bin/rabbitmq-server")
-	if err != nil {
-		server, err = exec.LookPath("rabbitmq-server")
-	}
-	if err != nil {
-		return "", errors.New("rabbitmq-server is not installed")
-	}
-	return filepath.Dir(server), nil
 }
 
 // Start starts the nodes, the first before the others, which join it, and returns
@@ -64,11 +46,11 @@ func Find() (string, error) {
 func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	c = &Cluster{links: make(map[[2]string]*link.Link)}
 	if cfg.Bin == "" {
-		if cfg.Bin, err = Find(); err != nil {
+		if cfg.Bin, err = private.RabbitMQ(); err != nil {
 			return c, err
 		}
 	}
-	ports, err := FreePorts(2 * cfg.Nodes)
+	ports, err := private.Ports(2 * cfg.Nodes)
 	if err != nil {
 		return c, err
 	}
@@ -76,14 +58,15 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	var peers []string
 	for i := range cfg.Nodes {
 		n := &node{
-			name: fmt.Sprintf("rabbit%d", i+1), port: ports[2*i], dist: ports[2*i+1], bin: cfg.Bin,
-			started: cfg.Started, ended: cfg.Ended,
+			Node: private.Node{Name: fmt.Sprintf("rabbit%d", i+1), Port: ports[2*i], Dist: ports[2*i+1]},
+			bin:  cfg.Bin, started: cfg.Started, ended: cfg.Ended,
 		}
-		n.dir = filepath.Join(cfg.Dir, n.name)
-		if n.mapper, err = newMapper(n.name, r); err != nil {
+		n.Dir = filepath.Join(cfg.Dir, n.Name)
+		if n.mapper, err = newMapper(n.Name, r); err != nil {
 			return c, err
 		}
-		c.nodes, peers = append(c.nodes, n), append(peers, n.name+"@"+host)
+		n.EPMD = n.mapper.port()
+		c.nodes, peers = append(c.nodes, n), append(peers, n.Name+"@"+private.Host)
 	}
 	if err := c.connect(cfg.Proxies); err != nil {
 		return c, err
@@ -91,7 +74,7 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	cookie := rand.Text()
 	for _, n := range c.nodes {
 		if err := n.write(cookie, peers, tick); err != nil {
-			return c, fmt.Errorf("write the settings of %s: %w", n.name, err)
+			return c, fmt.Errorf("write the settings of %s: %w", n.Name, err)
 		}
 	}
 	for _, n := range c.nodes {
@@ -100,7 +83,7 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 		}
 	}
 	if c.version, err = hello(ctx, c.nodes[0].addr()); err != nil {
-		return c, fmt.Errorf("ask %s for its version: %w", c.nodes[0].name, err)
+		return c, fmt.Errorf("ask %s for its version: %w", c.nodes[0].Name, err)
 	}
 	if cfg.Nodes > 1 {
 		err = c.nodes[0].ctl(ctx, "await_online_nodes", fmt.Sprint(cfg.Nodes))
@@ -115,11 +98,11 @@ func (c *Cluster) connect(proxies *link.Proxies) error {
 			if from == to {
 				continue
 			}
-			l, err := proxies.New(from.name+" to "+to.name, fmt.Sprintf("127.0.0.1:%d", to.dist))
+			l, err := proxies.New(from.Name+" to "+to.Name, fmt.Sprintf("127.0.0.1:%d", to.Dist))
 			if err != nil {
 				return err
 			}
-			c.links[[2]string{from.name, to.name}] = l
+			c.links[[2]string{from.Name, to.Name}] = l
 		}
 	}
 	return nil
@@ -169,7 +152,7 @@ func (c *Cluster) Rejoin(i int) error { return c.eachLink(i, (*link.Link).Heal) 
 func (c *Cluster) eachLink(i int, do func(*link.Link) error) error {
 	var faults []error
 	for pair, l := range c.links {
-		if name := c.nodes[i].name; pair[0] == name || pair[1] == name {
+		if name := c.nodes[i].Name; pair[0] == name || pair[1] == name {
 			faults = append(faults, do(l))
 		}
 	}
@@ -205,24 +188,4 @@ func (c *Cluster) Close() error {
 		faults = append(faults, l.Close())
 	}
 	return errors.Join(faults...)
-}
-
-// FreePorts returns ports that are free now. They lie below those that systems
-// give to whoever asks for any port (from 32768 on Linux): a server takes seconds
-// until it listens, and restarts.
-func FreePorts(n int) ([]int, error) {
-	const lowest, highest = 20000, 32000
-	var ports []int
-	for range 1000 {
-		port := lowest + mathrand.IntN(highest-lowest)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // returns at once
-		if err != nil {
-			continue
-		}
-		defer func() { _ = l.Close() }() //nolint:gocritic // all together, so that they differ
-		if ports = append(ports, port); len(ports) == n {
-			return ports, nil
-		}
-	}
-	return nil, fmt.Errorf("found no %d free ports from %d to %d", n, lowest, highest)
 }

@@ -15,14 +15,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"chatclub/internal/tools/private"
 )
 
 // node is one server of the cluster.
 type node struct {
-	name    string // without the host
-	port    int    // for programs
-	dist    int    // for other nodes
-	dir     string
+	private.Node
 	bin     string // folder of rabbitmq-server and rabbitmqctl
 	mapper  *mapper
 	started func(pid int) // tells the guard
@@ -38,14 +37,14 @@ const bootTimeout = 3 * time.Minute
 // write writes the node's settings. peers are all nodes of the cluster.
 func (n *node) write(cookie string, peers []string, tick time.Duration) error {
 	var conf strings.Builder
-	fmt.Fprintf(&conf, "listeners.tcp.1 = 127.0.0.1:%d\ncluster_partition_handling = pause_minority\n", n.port)
+	fmt.Fprintf(&conf, "listeners.tcp.1 = 127.0.0.1:%d\ncluster_partition_handling = pause_minority\n", n.Port)
 	if len(peers) > 1 {
 		conf.WriteString("cluster_formation.peer_discovery_backend = classic_config\n")
 		for i, p := range peers {
 			fmt.Fprintf(&conf, "cluster_formation.classic_config.nodes.%d = %s\n", i+1, p)
 		}
 	}
-	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{
@@ -56,7 +55,7 @@ func (n *node) write(cookie string, peers []string, tick time.Duration) error {
 		if name == ".erlang.cookie" {
 			mode = 0o400 // Erlang refuses a cookie that others may read
 		}
-		if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), mode); err != nil {
+		if err := os.WriteFile(filepath.Join(n.Dir, name), []byte(text), mode); err != nil {
 			return err
 		}
 	}
@@ -64,37 +63,28 @@ func (n *node) write(cookie string, peers []string, tick time.Duration) error {
 }
 
 func (n *node) env() []string {
-	in := func(name string) string { return filepath.Join(n.dir, name) }
-	return []string{
-		"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=" + n.dir,
-		"ERL_EPMD_PORT=" + strconv.Itoa(n.mapper.port()), "ERL_EPMD_ADDRESS=127.0.0.1",
-		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_CONFIG_FILE=" + in("rabbitmq.conf"),
-		"RABBITMQ_ADVANCED_CONFIG_FILE=" + in("advanced.config"), "RABBITMQ_ENABLED_PLUGINS_FILE=" + in("enabled_plugins"),
-		"RABBITMQ_NODENAME=" + n.name + "@" + host, "RABBITMQ_NODE_PORT=" + strconv.Itoa(n.port),
-		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_DIST_PORT=" + strconv.Itoa(n.dist),
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
-		"RABBITMQ_MNESIA_BASE=" + in("data"), "RABBITMQ_LOG_BASE=" + in("log"), "RABBITMQ_PID_FILE=" + in("pid"),
-	}
+	return append(n.Env(), "RABBITMQ_ADVANCED_CONFIG_FILE="+filepath.Join(n.Dir, "advanced.config"),
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}")
 }
 
-func (n *node) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)) }
+func (n *node) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.Port)) }
 
 // start starts the server and returns when it answers. It may have all the files
 // that this machine allows: a quorum queue takes three.
 func (n *node) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
-	out, err := os.OpenFile(filepath.Join(n.dir, "server.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	out, err := os.OpenFile(filepath.Join(n.Dir, "server.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("start %s: %w", n.name, err)
+		return fmt.Errorf("start %s: %w", n.Name, err)
 	}
 	defer func() { _ = out.Close() }() // the server has one of its own
 	server := filepath.Join(n.bin, "rabbitmq-server")
 	cmd := exec.Command("/bin/sh", "-c", `ulimit -n "$(ulimit -Hn)" 2>/dev/null; exec "$0"`, server) //nolint:noctx // it outlives ctx
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = n.env(), n.dir, out, out
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = n.env(), n.Dir, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", n.name, err)
+		return fmt.Errorf("start %s: %w", n.Name, err)
 	}
 	n.started(cmd.Process.Pid)
 	n.cmd, n.done = cmd, make(chan struct{})
@@ -110,21 +100,12 @@ func (n *node) start(ctx context.Context) error {
 		}
 		select {
 		case <-n.done:
-			return fmt.Errorf("%s ended at its start: %s", n.name, n.lastWords())
+			return fmt.Errorf("%s ended at its start: %s", n.Name, n.LastWords())
 		case <-ctx.Done():
-			return fmt.Errorf("%s did not answer in time (%w): %s", n.name, err, n.lastWords())
+			return fmt.Errorf("%s did not answer in time (%w): %s", n.Name, err, n.LastWords())
 		case <-time.After(200 * time.Millisecond): // a poll of another process
 		}
 	}
-}
-
-// lastWords is the end of what the server printed.
-func (n *node) lastWords() string {
-	out, err := os.ReadFile(filepath.Join(n.dir, "server.log"))
-	if err != nil || len(bytes.TrimSpace(out)) == 0 {
-		return "it printed nothing"
-	}
-	return string(bytes.TrimSpace(out[max(0, len(out)-500):]))
 }
 
 // stopTimeout bounds an orderly stop, which hands leaders over.
@@ -136,14 +117,14 @@ func (n *node) stop(ctx context.Context) error {
 		return nil
 	}
 	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop %s: %w", n.name, err)
+		return fmt.Errorf("stop %s: %w", n.Name, err)
 	}
 	var err error
 	select {
 	case <-n.done:
 	case <-ctx.Done():
 	case <-time.After(stopTimeout):
-		err = fmt.Errorf("%s did not stop within %v", n.name, stopTimeout)
+		err = fmt.Errorf("%s did not stop within %v", n.Name, stopTimeout)
 	}
 	return errors.Join(err, n.kill()) // what is left of its group
 }
@@ -151,10 +132,10 @@ func (n *node) stop(ctx context.Context) error {
 // signal sends one to all of the server's processes.
 func (n *node) signal(s syscall.Signal) error {
 	if n.cmd == nil {
-		return fmt.Errorf("signal %s: it does not run", n.name)
+		return fmt.Errorf("signal %s: it does not run", n.Name)
 	}
 	if err := syscall.Kill(-n.cmd.Process.Pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("signal %s: %w", n.name, err)
+		return fmt.Errorf("signal %s: %w", n.Name, err)
 	}
 	return nil
 }
@@ -175,9 +156,9 @@ func (n *node) ctl(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(n.bin, "rabbitmqctl"), append([]string{"-q"}, args...)...) //nolint:gosec // our own words
-	cmd.Env, cmd.Dir = n.env(), n.dir
+	cmd.Env, cmd.Dir = n.env(), n.Dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("rabbitmqctl %s on %s: %w: %s", args[0], n.name, err, bytes.TrimSpace(out))
+		return fmt.Errorf("rabbitmqctl %s on %s: %w: %s", args[0], n.Name, err, bytes.TrimSpace(out))
 	}
 	return nil
 }

@@ -21,13 +21,16 @@ import (
 	"time"
 
 	"chatclub/fakeapi/ledger"
+	"chatclub/internal/backoff"
 	"chatclub/internal/deadletter"
 	"chatclub/internal/loadtest/faults"
 	"chatclub/internal/loadtest/faults/cluster"
 	"chatclub/internal/loadtest/faults/link"
 	"chatclub/internal/loadtest/judge"
+	"chatclub/internal/loadtest/proc"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/tools/private"
 )
 
 // How many of each run. One dispatcher and one core more than needed, so that one
@@ -135,11 +138,7 @@ func (d *Deployment) startBroker(ctx context.Context) (err error) {
 		if d.amqp, err = url.Parse(d.cfg.Broker); err != nil || d.amqp.Scheme != "amqp" || d.amqp.Host == "" {
 			return errors.New("the broker's address is none such as amqp://guest:guest@127.0.0.1:5672/")
 		}
-		addr := d.amqp.Host
-		if d.amqp.Port() == "" {
-			addr = net.JoinHostPort(d.amqp.Hostname(), "5672")
-		}
-		d.broker = []string{addr}
+		d.broker = []string{proc.HostPort(d.amqp)}
 		return nil
 	}
 	d.cfg.Say(fmt.Sprintf("starting RabbitMQ, nodes: %d", d.cfg.Nodes))
@@ -266,10 +265,8 @@ func (d *Deployment) awaitUsers(ctx context.Context) error {
 		if list := d.Failures(); len(list) > 0 {
 			return errors.New(strings.Join(list, "; "))
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, 200*time.Millisecond) { // a poll of another process
 			return ctx.Err()
-		case <-time.After(200 * time.Millisecond): // a poll of another process
 		}
 	}
 	return fmt.Errorf("not all users have joined within %v", joinTimeout)
@@ -329,6 +326,9 @@ func (d *Deployment) Failures() (list []string) {
 	}
 	return list
 }
+
+// settleTimeout is how long no copy may come at the end before the rest is lost.
+const settleTimeout = 90 * time.Second
 
 // Quiet implements faults.System. The platform serves until what is awaited has
 // come, or nothing has for settleTimeout; then it prints the balance and ends.
@@ -436,7 +436,7 @@ func (d *Deployment) lanes() (names []string, err error) {
 // those that are given to whoever asks for any: programs leave them when they are
 // killed, and come back to them.
 func freeAddrs(n int) ([]string, error) {
-	ports, err := cluster.FreePorts(n)
+	ports, err := private.Ports(n)
 	var addrs []string
 	for _, p := range ports {
 		addrs = append(addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))

@@ -1,10 +1,7 @@
 package deployment
 
 import (
-	"bufio"
 	"context"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +12,8 @@ import (
 
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/loadtest/faults"
-	"chatclub/internal/loadtest/faults/cluster"
 	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/tools/private"
 )
 
 func TestMain(m *testing.M) { rabbittest.Main(m) }
@@ -32,7 +29,7 @@ func TestWholeDeployment(t *testing.T) {
 	}
 	cfg := Config{Nodes: 1, Load: faults.Load{Pages: 2, Members: 5, Events: 4}, Say: func(line string) { t.Log(line) }}
 	names := "kill-dispatcher,half-open-dispatcher-broker,kill-broker"
-	if _, err := cluster.Find(); err != nil { // a broker in a container
+	if _, err := private.RabbitMQ(); err != nil { // a broker in a container
 		cfg.Nodes, cfg.Broker, names = 0, rabbittest.URL(t), "kill-dispatcher,half-open-dispatcher-broker"
 	}
 	can, _, err := faults.Select(names, cfg.Nodes)
@@ -134,40 +131,6 @@ func TestGuard(t *testing.T) {
 	if _, err := os.Stat(inside); !os.IsNotExist(err) {
 		t.Errorf("the folder is still there: %v", err)
 	}
-}
-
-// A database that listens on a socket file alone is reached by TCP.
-func TestRelay(t *testing.T) {
-	t.Parallel()
-	socket := filepath.Join(t.TempDir(), "s")
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	go func() {
-		c, err := ln.Accept()
-		if err == nil {
-			_, _ = io.Copy(c, c)
-			_ = c.Close()
-		}
-	}()
-	r, err := newRelay(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(c, "select 1\n"); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(c).ReadString('\n'); line != "select 1\n" {
-		t.Errorf("answer = %q, %v, want the line again", line, err)
-	}
-	c.Close()
-	r.close()
 }
 
 // A program that ends by itself is a failure, once; one that is killed or stopped

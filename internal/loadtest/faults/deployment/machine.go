@@ -1,14 +1,9 @@
 package deployment
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
-	"time"
 
 	"chatclub/internal/loadtest/faults"
 	"chatclub/internal/loadtest/proc"
@@ -81,23 +76,13 @@ func (d *Deployment) nodePIDs() (pids []int) {
 // procUsage reads what a process has, of which only the system knows; nil when it
 // is gone.
 func procUsage(name string, pid int) *faults.Usage {
-	dir := "/proc/" + strconv.Itoa(pid)
-	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	memory, err := proc.Memory(pid)
 	if err != nil {
 		return nil
 	}
-	u := &faults.Usage{Process: name, PID: pid}
-	for lines := bufio.NewScanner(bytes.NewReader(status)); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
-			kib, _ := strconv.ParseInt(strings.Fields(value)[0], 10, 64) // 0 is "unknown"
-			u.Memory = kib << 10
-		}
-	}
-	if files, err := os.ReadDir(filepath.Join(dir, "fd")); err == nil {
+	u := &faults.Usage{Process: name, PID: pid, Memory: memory}
+	if files, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd"); err == nil {
 		u.Files = len(files)
 	}
 	return u
 }
-
-// settleTimeout is how long no copy may come at the end before the rest is lost.
-const settleTimeout = 90 * time.Second

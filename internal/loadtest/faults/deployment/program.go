@@ -16,7 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/loadtest/faults"
+	"chatclub/internal/replicas"
 )
 
 // program is one of the deployment's, which is started again and again.
@@ -60,7 +62,7 @@ func (p *program) start(ctx context.Context) error {
 	p.cmd, p.done, p.expected = cmd, done, false
 	p.mu.Unlock()
 	go p.wait(cmd, done)
-	return p.await(ctx, "/healthz", aliveTimeout)
+	return p.await(ctx)
 }
 
 // wait notes how the program ended.
@@ -103,45 +105,34 @@ func (p *program) hasEnded() bool {
 	}
 }
 
-// await waits until a path of the admin port is answered with 200.
-func (p *program) await(ctx context.Context, path string, most time.Duration) error {
+// await waits until it is alive.
+func (p *program) await(ctx context.Context) error {
 	var err error
-	for end := time.Now().Add(most); time.Now().Before(end); {
-		if _, err = p.ask(ctx, path); err == nil {
+	for end := time.Now().Add(aliveTimeout); time.Now().Before(end); {
+		if _, err = p.ask(ctx, "/healthz"); err == nil {
 			return nil
 		}
 		if p.hasEnded() {
 			return fmt.Errorf("%s ended at its start: %s", p.name, p.lastWords())
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, 50*time.Millisecond) { // a poll of another process
 			return ctx.Err()
-		case <-time.After(50 * time.Millisecond): // a poll of another process
 		}
 	}
-	return fmt.Errorf("%s does not answer %s within %v: %w", p.name, path, most, err)
+	return fmt.Errorf("no answer within %v: %w", aliveTimeout, err)
 }
 
 // ask gets a path of the admin port.
 func (p *program) ask(ctx context.Context, path string) (body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+path, http.NoBody)
+	client := replicas.Client{HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	err = client.Read(ctx, "http://"+p.admin+path, func(r io.Reader) (err error) {
+		body, err = io.ReadAll(r)
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	const most = 4 << 20
-	if body, err = io.ReadAll(io.LimitReader(resp.Body, most)); err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s%s: %d %s", p.name, path, resp.StatusCode, bytes.TrimSpace(body[:min(len(body), 300)]))
+		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
 	return body, nil
 }

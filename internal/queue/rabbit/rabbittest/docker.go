@@ -14,6 +14,8 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 	tclog "github.com/testcontainers/testcontainers-go/log"
 	"github.com/testcontainers/testcontainers-go/wait"
+
+	"chatclub/internal/tools/private"
 )
 
 // image is the newest RabbitMQ that chatclub is tested with.
@@ -35,7 +37,7 @@ func startContainer(ctx context.Context, log io.Writer) (instance, error) {
 	if err := engineAnswers(ctx); err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(1)
+	ports, err := private.Ports(1)
 	if err != nil {
 		return nil, fmt.Errorf("container: %w", err)
 	}

@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
+
+	"chatclub/internal/tools/private"
 )
 
 // supervise starts epmd and the server and holds them together. Its standard
@@ -44,10 +43,9 @@ kill -KILL 0
 
 // local is a private server of the rabbitmq-server package.
 type local struct {
-	bin  string // folder of rabbitmq-server and rabbitmqctl
-	dir  string
-	port int
-	env  []string
+	private.Node
+	bin string // folder of rabbitmq-server and rabbitmqctl
+	env []string
 
 	process *exec.Cmd // nil while it does not run
 	pipe    io.WriteCloser
@@ -65,7 +63,7 @@ func startLocal(ctx context.Context, log io.Writer) (instance, error) {
 		if l, err = newLocal(bin, epmd); err != nil {
 			break
 		}
-		_, _ = fmt.Fprintf(log, "rabbittest: starting a private RabbitMQ on port %d\n", l.port)
+		_, _ = fmt.Fprintf(log, "rabbittest: starting a private RabbitMQ on port %d\n", l.Port)
 		if err = l.start(ctx); err == nil {
 			return l, nil
 		}
@@ -76,7 +74,7 @@ func startLocal(ctx context.Context, log io.Writer) (instance, error) {
 
 // newLocal makes the folder and the settings of a server.
 func newLocal(bin, epmd string) (*local, error) {
-	ports, err := freePorts(3)
+	ports, err := private.Ports(3)
 	if err != nil {
 		return nil, err
 	}
@@ -84,75 +82,41 @@ func newLocal(bin, epmd string) (*local, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &local{bin: bin, dir: dir, port: ports[0]}
-	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\n", l.port)
+	l := &local{bin: bin, Node: private.Node{
+		Name: fmt.Sprintf("t%d", ports[0]), Dir: dir, Port: ports[0], EPMD: ports[1], Dist: ports[2],
+	}}
+	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\n", l.Port)
 	for name, text := range map[string]string{"rabbitmq.conf": conf, "enabled_plugins": "[].\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	l.env = []string{
-		"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=" + dir, "DIR=" + dir,
-		"EPMD=" + epmd, "SERVER=" + filepath.Join(bin, "rabbitmq-server"),
-		"ERL_EPMD_PORT=" + strconv.Itoa(ports[1]), "ERL_EPMD_ADDRESS=127.0.0.1",
-		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_CONFIG_FILE=" + filepath.Join(dir, "rabbitmq.conf"),
-		"RABBITMQ_ENABLED_PLUGINS_FILE=" + filepath.Join(dir, "enabled_plugins"),
-		fmt.Sprintf("RABBITMQ_NODENAME=t%d@localhost", l.port),
-		"RABBITMQ_NODE_PORT=" + strconv.Itoa(l.port), "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
-		"RABBITMQ_DIST_PORT=" + strconv.Itoa(ports[2]),
-		"RABBITMQ_MNESIA_BASE=" + filepath.Join(dir, "mnesia"), "RABBITMQ_LOG_BASE=" + filepath.Join(dir, "log"),
-		"RABBITMQ_PID_FILE=" + filepath.Join(dir, "pid"),
-	}
+	l.env = append(l.Env(), "DIR="+dir, "EPMD="+epmd, "SERVER="+filepath.Join(bin, "rabbitmq-server"))
 	return l, nil
 }
 
-// findLocal finds the server's folder and epmd. The Debian package's script on
-// PATH changes to the user rabbitmq; the one in its own folder does not.
+// findLocal finds the server's folder and epmd.
 func findLocal() (bin, epmd string, err error) {
-	server, err := exec.LookPath("/usr/lib/rabbitmq/bin/rabbitmq-server")
-	if err != nil {
-		server, err = exec.LookPath("rabbitmq-server")
-	}
-	if err != nil {
-		return "", "", errors.New("rabbitmq-server is not installed")
+	if bin, err = private.RabbitMQ(); err != nil {
+		return "", "", err
 	}
 	if epmd, err = exec.LookPath("epmd"); err != nil {
 		return "", "", errors.New("rabbitmq-server is installed but Erlang's epmd is not on PATH")
 	}
-	return filepath.Dir(server), epmd, nil
+	return bin, epmd, nil
 }
 
-// freePorts returns ports that are free now. They lie below those that systems
-// give to whoever asks for any port (from 32768 on Linux), because a server
-// takes seconds until it listens, and other tests open ports meanwhile.
-func freePorts(n int) ([]int, error) {
-	const lowest, highest = 20000, 32000
-	var ports []int
-	for range 1000 {
-		port := lowest + rand.IntN(highest-lowest)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // returns at once
-		if err != nil {
-			continue
-		}
-		defer func() { _ = l.Close() }() //nolint:gocritic // all together, so that they differ
-		if ports = append(ports, port); len(ports) == n {
-			return ports, nil
-		}
-	}
-	return nil, fmt.Errorf("found no %d free ports from %d to %d", n, lowest, highest)
-}
-
-func (l *local) url() string { return fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", l.port) }
+func (l *local) url() string { return fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", l.Port) }
 
 // start starts the processes and returns when the server answers.
 func (l *local) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
-	if err := os.RemoveAll(filepath.Join(l.dir, "ended")); err != nil {
+	if err := os.RemoveAll(filepath.Join(l.Dir, "ended")); err != nil {
 		return err
 	}
 	cmd := exec.Command("/bin/sh", "-c", supervise) //nolint:noctx // it outlives ctx
-	cmd.Env, cmd.Dir = l.env, l.dir                 // a crash dump goes where it is removed
+	cmd.Env, cmd.Dir = l.env, l.Dir                 // a crash dump goes where it is removed
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
@@ -167,24 +131,15 @@ func (l *local) start(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if _, ended := os.Stat(filepath.Join(l.dir, "ended")); ended == nil {
-			return fmt.Errorf("rabbitmq-server ended: %s", l.lastWords())
+		if _, ended := os.Stat(filepath.Join(l.Dir, "ended")); ended == nil {
+			return fmt.Errorf("rabbitmq-server ended: %s", l.LastWords())
 		}
 		select {
 		case <-time.After(100 * time.Millisecond): // a poll of another process
 		case <-ctx.Done():
-			return fmt.Errorf("rabbitmq-server did not answer in time (%w): %s", err, l.lastWords())
+			return fmt.Errorf("rabbitmq-server did not answer in time (%w): %s", err, l.LastWords())
 		}
 	}
-}
-
-// lastWords is the end of the server's output.
-func (l *local) lastWords() string {
-	out, err := os.ReadFile(filepath.Join(l.dir, "server.log"))
-	if err != nil || len(bytes.TrimSpace(out)) == 0 {
-		return "it printed nothing"
-	}
-	return string(bytes.TrimSpace(out[max(0, len(out)-500):]))
 }
 
 func (l *local) stop(ctx context.Context) error {
@@ -223,12 +178,12 @@ func (l *local) remove(ctx context.Context) error {
 	if errors.Is(err, errNotRunning) {
 		err = nil
 	}
-	return errors.Join(err, os.RemoveAll(l.dir))
+	return errors.Join(err, os.RemoveAll(l.Dir))
 }
 
 func (l *local) ctl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "rabbitmqctl"), args...) //nolint:gosec // the tests' own words
-	cmd.Env, cmd.Dir = l.env, l.dir
+	cmd.Env, cmd.Dir = l.env, l.Dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
