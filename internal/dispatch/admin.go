@@ -64,7 +64,7 @@ func (d *Dispatcher) answer(w http.ResponseWriter, r *http.Request, status int, 
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		d.Log.Debug("answer "+r.Pattern, "err", err)
+		d.Log.Debug("answer a request", "pattern", r.Pattern, "err", err)
 	}
 }
 
