@@ -6,8 +6,8 @@
 //
 // A page's breaker opens after failures of several recipients in a row, or when
 // its calls hang. The API's opens when the app is throttled, or after failures
-// in a row of several pages with no answer in between; of one page, where there
-// was not even a connection. While a breaker is open one call at a time probes,
+// in a row of several pages with no answer in between; of one page, where no
+// connection could be made. While a breaker is open one call at a time probes,
 // after a pause that doubles with each failed probe. A probe's answer closes it;
 // a call from before it opened does not. While the API's breaker is open, a page
 // that is none of the failing ones may probe at once: where only those are sick,
@@ -30,7 +30,7 @@ type Verdict int
 const (
 	Answered  Verdict = iota // it answered about this message or page
 	Failed                   // no answer in time, or an answer that says nothing
-	Unreached                // no connection that lasted until an answer: no page is the cause
+	Unreached                // no connection could be made: no page is the cause
 	Throttled                // it refuses the whole app
 	NoCall                   // nothing: there was no call
 )
@@ -50,8 +50,9 @@ const (
 	// apiRow failures in a row mean that the API is down rather than that some
 	// calls fail: at a failure rate of one half this many in a row happen once in
 	// 10^9 calls. apiTime is how long fewer mean the same. In both cases they are
-	// of several pages, unless there was no connection, and of apiRecipients: a quiet deployment, where nobody else
-	// is sent to for a while, can have some people who cannot be.
+	// of several pages and of apiRecipients: a quiet deployment, where nobody else
+	// is sent to for a while, can have some people who cannot be. Where no connection
+	// could be made no person is the cause, and pageRecipients of one page suffice.
 	apiRow        = 30
 	apiTime       = 5 * time.Second
 	apiRecipients = 6
@@ -94,7 +95,7 @@ type Breaker struct {
 	throttled bool
 	failures  row       // by page
 	people    row       // the same failures, by recipient
-	unreached row       // of them those without a connection, by recipient
+	unreached row       // of them those for which no connection could be made, by recipient
 	quiet     time.Time // since when calls are in flight and none was answered
 }
 
