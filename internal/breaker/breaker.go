@@ -6,8 +6,8 @@
 //
 // A page's breaker opens after failures of several recipients in a row, or when
 // its calls hang. The API's opens when the app is throttled, or after failures
-// in a row of several pages with no answer in between; of one page, where no
-// connection could be made. While a breaker is open one call at a time probes,
+// in a row of several pages with no answer in between; of one page, where there
+// was no connection. While a breaker is open one call at a time probes,
 // after a pause that doubles with each failed probe. A probe's answer closes it;
 // a call from before it opened does not. While the API's breaker is open, a page
 // that is none of the failing ones may probe at once: where only those are sick,
@@ -30,7 +30,7 @@ type Verdict int
 const (
 	Answered  Verdict = iota // it answered about this message or page
 	Failed                   // no answer in time, or an answer that says nothing
-	Unreached                // no connection could be made: no page is the cause
+	Unreached                // no connection that lasted until an answer: hardly ever is a page the cause
 	Throttled                // it refuses the whole app
 	NoCall                   // nothing: there was no call
 )
@@ -51,8 +51,8 @@ const (
 	// calls fail: at a failure rate of one half this many in a row happen once in
 	// 10^9 calls. apiTime is how long fewer mean the same. In both cases they are
 	// of several pages and of apiRecipients: a quiet deployment, where nobody else
-	// is sent to for a while, can have some people who cannot be. Where no connection
-	// could be made no person is the cause, and pageRecipients of one page suffice.
+	// is sent to for a while, can have some people who cannot be. Where there is no
+	// connection no person is the cause, and pageRecipients of one page suffice.
 	apiRow        = 30
 	apiTime       = 5 * time.Second
 	apiRecipients = 6
@@ -95,7 +95,7 @@ type Breaker struct {
 	throttled bool
 	failures  row       // by page
 	people    row       // the same failures, by recipient
-	unreached row       // of them those for which no connection could be made, by recipient
+	unreached row       // of them those without a connection, by recipient
 	quiet     time.Time // since when calls are in flight and none was answered
 }
 
@@ -212,17 +212,16 @@ func (b *Breaker) End(now time.Time, c *Call, v Verdict) (ch Change) {
 // fail adds a failure to the rows, and opens what they mean to be down.
 func (b *Breaker) fail(now time.Time, c *Call, unreached bool) {
 	p := c.page
-	who := p.name + "/" + c.recipient
-	if unreached {
-		b.unreached.add(now, who)
-	} else {
-		p.failures.add(now, c.recipient)
-	}
+	p.failures.add(now, c.recipient)
 	if p.open || p.failures.mean(pageRow, pageTime, pageRecipients) {
 		p.trip(now, c.probe, maxPause, b.random)
 	}
+	who := p.name + "/" + c.recipient
 	b.failures.add(now, p.name)
 	b.people.add(now, who)
+	if unreached {
+		b.unreached.add(now, who)
+	}
 	if b.api.open || b.unreached.mean(apiRow, apiTime, pageRecipients) ||
 		len(b.failures.names) > 1 && b.people.mean(apiRow, apiTime, apiRecipients) {
 		most := maxOutagePause

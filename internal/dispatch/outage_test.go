@@ -3,7 +3,6 @@ package dispatch
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"testing"
 	"time"
@@ -12,9 +11,9 @@ import (
 	"chatclub/internal/sender"
 )
 
-// unreached is a call for which no connection could be made.
+// unreached is a call for which there was no connection.
 func unreached() sender.Result {
-	return sender.Result{Outcome: sender.Transient, Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
+	return sender.Result{Outcome: sender.Transient, Err: errors.New("connection refused")}
 }
 
 // write has every page get a text for one of 20 people each gap.

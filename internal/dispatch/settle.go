@@ -38,8 +38,12 @@ func (e *engine) retryAfter(n int) (d time.Duration, onBroker bool) {
 	return retryLong, true
 }
 
-// timedOut is the code of a call that nobody answered in time.
-const timedOut = "timeout"
+// The codes of calls that nobody answered: in time, and because there was no
+// connection or it ended.
+const (
+	timedOut     = "timeout"
+	noConnection = "network"
+)
 
 // settle does with the messages of a call what its outcome says.
 func (e *engine) settle(now time.Time, c *call, d disposition) {

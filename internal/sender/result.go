@@ -46,13 +46,6 @@ func (r Result) CodeString() string {
 	}
 }
 
-// Unreached reports whether no connection could be made, so that the platform has
-// not heard of the call. One that ended before the answer may have been used.
-func (r Result) Unreached() bool {
-	var op *net.OpError
-	return r.Outcome == Transient && errors.As(r.Err, &op) && op.Op == "dial"
-}
-
 func codeString(code, subcode int) string {
 	s := strconv.Itoa(code)
 	if subcode != 0 {

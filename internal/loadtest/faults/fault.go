@@ -160,6 +160,10 @@ const (
 	// 3 s, half as much again by chance, and who waits looks again within half a
 	// second. With prompt.
 	probed = 5*time.Second + prompt
+	// unlucky is when a page is probed next whose probes were all cut off while calls
+	// of others passed: its own pauses double from 1 s to 8 s in 18 s, half as much
+	// again by chance. With prompt.
+	unlucky = 12*time.Second + prompt
 	// rested is for how long a dispatcher that gets no answers leaves its partitions
 	// to others: when that is so for the third time, which takes half a minute, for up
 	// to 16 s. With prompt.
@@ -222,7 +226,7 @@ func Table() []Fault {
 
 		{"cut-dispatchers-api", "all connections to the API are cut", Cut, DispatcherAPI, true, 15 * time.Second, 1, away(Bound{Calls: 1}, probed)},
 		{"half-open-dispatchers-api", "all connections to the API are half open", HalfOpen, DispatcherAPI, true, 20 * time.Second, 1, away(Bound{Calls: 1}, rested)},
-		{"reset-dispatchers-api", "all connections to the API end every 2 s", Reset, DispatcherAPI, true, 12 * time.Second, 1, away(Bound{Calls: 1, Share: .5}, probed)},
+		{"reset-dispatchers-api", "all connections to the API end every 2 s", Reset, DispatcherAPI, true, 12 * time.Second, 1, away(Bound{Calls: 1, Share: .5}, unlucky)},
 		{"api-errors", "the API fails 5 % of the calls in each of four ways", Errors, API, true, 20 * time.Second, 1, with(Bound{Share: 1.5 * ErrorShare, Calls: 1}, 2*prompt, false)},
 		{"api-no-answer", "the API does not answer 5 % of the calls", NoAnswers, API, true, 20 * time.Second, 1, with(Bound{}, 3*prompt, false)},
 		{"api-refuses", "the API takes no new connections", Refuse, API, true, 10 * time.Second, 1, away(Bound{Calls: 1}, probed)},
