@@ -36,7 +36,7 @@ type CoreSettings struct {
 	Workers         int            `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page: the highest rate of a broadcast. See FLOOD_SHARE."`
 	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Audio and video calls per second that it takes for one page. See FLOOD_SHARE."`
-	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long the broker may take to confirm an event's copies before they are published again."`
+	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long core waits at a time for the broker to confirm an event's copies. Then it goes on waiting for those that are on their way, and publishes again only those whose connection has ended or that were refused. Broadcasts are published anew."`
 	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long events in hand may take when the program is stopped."`
 	ProgramSettings
 }

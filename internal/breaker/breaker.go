@@ -6,11 +6,16 @@
 //
 // A page's breaker opens after failures of several recipients in a row, or when
 // its calls hang. The API's opens when the app is throttled, or after failures
-// in a row of several pages with no answer in between. While a breaker is open
-// one call at a time probes, after a pause that doubles with each failed probe.
-// A probe's answer closes it; a call from before it opened does not. While the
-// API's breaker is open, a page that is none of the failing ones may probe at
-// once: where only those are sick, nobody else waits for them.
+// in a row of several pages with no answer in between; of one page, where there
+// was no connection. While a breaker is open one call at a time probes,
+// after a pause that doubles with each failed probe. A probe's answer closes it;
+// a call from before it opened does not. While the API's breaker is open, a page
+// that is none of the failing ones may probe at once: where only those are sick,
+// nobody else waits for them.
+//
+// A page that failed only since the API fails has no pause of its own. While the
+// API's breaker is open its probe is the API's, and then it is probed at once. A
+// page that was sick before keeps its pause.
 package breaker
 
 import (
@@ -24,7 +29,8 @@ type Verdict int
 // The verdicts.
 const (
 	Answered  Verdict = iota // it answered about this message or page
-	Failed                   // no answer, or an answer that says nothing
+	Failed                   // no answer in time, or an answer that says nothing
+	Unreached                // no connection that lasted until an answer: hardly ever is a page the cause
 	Throttled                // it refuses the whole app
 	NoCall                   // nothing: there was no call
 )
@@ -45,19 +51,11 @@ const (
 	// calls fail: at a failure rate of one half this many in a row happen once in
 	// 10^9 calls. apiTime is how long fewer mean the same. In both cases they are
 	// of several pages and of apiRecipients: a quiet deployment, where nobody else
-	// is sent to for a while, can have some people who cannot be.
+	// is sent to for a while, can have some people who cannot be. Where there is no
+	// connection no person is the cause, and pageRecipients of one page suffice.
 	apiRow        = 30
 	apiTime       = 5 * time.Second
 	apiRecipients = 6
-	// rowGap ends a row of failures: no message waits longer for its next call.
-	rowGap = 2 * time.Minute
-	// rowSize bounds what a row remembers by name.
-	rowSize = 64
-	// The pause before a probe starts at a second, the window of the published
-	// limits, and doubles up to half a minute, so that a long outage costs two
-	// calls a minute and its end is noticed soon.
-	minPause = time.Second
-	maxPause = 30 * time.Second
 	// silence is how long calls are in flight without any answer before the API
 	// is silent; silenceMany with at least manyCalls of them.
 	silence     = 5 * time.Second
@@ -78,58 +76,6 @@ type Call struct {
 // Probe reports whether the call finds out whether a breaker can close.
 func (c *Call) Probe() bool { return c.probe || c.apiProbe }
 
-// circuit is one breaker.
-type circuit struct {
-	open    bool
-	until   time.Time // the next probe
-	pause   time.Duration
-	probing bool
-}
-
-// trip opens the circuit. Calls that were in flight when it opened fail too;
-// only a probe's failure makes the pause longer.
-func (c *circuit) trip(now time.Time, probe bool, random func() float64) {
-	if c.open && !probe {
-		return
-	}
-	c.open = true
-	c.pause = min(max(2*c.pause, minPause), maxPause)
-	c.until = now.Add(time.Duration((0.5 + random()) * float64(c.pause)))
-}
-
-// wait is how long until the circuit allows a call; 0: now.
-func (c *circuit) wait(now time.Time, random func() float64) time.Duration {
-	left := c.until.Sub(now)
-	if !c.open || left <= 0 && !c.probing {
-		return 0
-	}
-	return max(left, minPause/4) + time.Duration(random()*float64(minPause/4))
-}
-
-// row is failures without an answer in between.
-type row struct {
-	n           int
-	first, last time.Time
-	names       map[string]struct{} // what failed, up to rowSize of them
-}
-
-func (r *row) add(now time.Time, name string) {
-	if r.n == 0 || now.Sub(r.last) > rowGap {
-		*r = row{first: now, names: make(map[string]struct{})}
-	}
-	r.n++
-	r.last = now
-	if len(r.names) < rowSize {
-		r.names[name] = struct{}{}
-	}
-}
-
-// mean reports whether the failures mean that something is down: that many, or
-// for that long, of so many.
-func (r *row) mean(failures int, d time.Duration, of int) bool {
-	return len(r.names) >= of && (r.n >= failures || r.last.Sub(r.first) >= d)
-}
-
 // page is what is known of a page that has calls in flight, or failed.
 type page struct {
 	circuit
@@ -149,6 +95,7 @@ type Breaker struct {
 	throttled bool
 	failures  row       // by page
 	people    row       // the same failures, by recipient
+	unreached row       // of them those without a connection, by recipient
 	quiet     time.Time // since when calls are in flight and none was answered
 }
 
@@ -162,7 +109,7 @@ func New(random func() float64) *Breaker {
 
 // Wait is how long a call of the page must wait for the API; 0: not at all.
 func (b *Breaker) Wait(now time.Time, page string) time.Duration {
-	if b.api.open && !b.throttled && !b.api.probing {
+	if b.api.open && !b.throttled && !b.api.probing && len(b.failures.names) < rowSize {
 		if _, failing := b.failures.names[page]; !failing {
 			return 0
 		}
@@ -172,11 +119,32 @@ func (b *Breaker) Wait(now time.Time, page string) time.Duration {
 
 // PageWait is how long a call must wait because its page is sick; 0: not at all.
 func (b *Breaker) PageWait(now time.Time, page string) time.Duration {
-	if p := b.pages[page]; p != nil {
-		return p.wait(now, b.random)
+	p := b.pages[page]
+	if p == nil || b.api.open && b.isOfOutage(p) {
+		return 0
 	}
-	return 0
+	return p.wait(now, b.random)
 }
+
+// isOfOutage reports whether a page has failed only since the API fails.
+func (b *Breaker) isOfOutage(p *page) bool {
+	return p.failures.n > 0 && b.failures.n > 0 && !p.failures.first.Before(b.failures.first)
+}
+
+// closeAPI closes the API's breaker. Each page that failed only meanwhile is
+// probed at once, because it may be sick besides.
+func (b *Breaker) closeAPI(now time.Time) {
+	for _, p := range b.pages {
+		if b.isOfOutage(p) {
+			p.circuit, p.failures = circuit{open: p.open, until: now}, row{}
+		}
+	}
+	b.api, b.throttled = circuit{}, false
+	b.forgive()
+}
+
+// forgive ends the rows of failures.
+func (b *Breaker) forgive() { b.failures, b.people, b.unreached = row{}, row{}, row{} }
 
 // Begin begins a call, for which Wait and PageWait must have answered 0. End
 // must be told.
@@ -221,23 +189,18 @@ func (b *Breaker) End(now time.Time, c *Call, v Verdict) (ch Change) {
 		if c.probe || !p.open {
 			p.circuit, p.failures = circuit{}, row{}
 		}
-		if c.apiProbe || !b.api.open {
-			b.api, b.throttled, b.failures, b.people = circuit{}, false, row{}, row{}
+		switch {
+		case !b.api.open:
+			b.forgive()
+		case c.apiProbe:
+			b.closeAPI(now)
 		}
-	case Failed:
-		p.failures.add(now, c.recipient)
-		if p.open || p.failures.mean(pageRow, pageTime, pageRecipients) {
-			p.trip(now, c.probe, b.random)
-		}
-		b.failures.add(now, p.name)
-		b.people.add(now, p.name+"/"+c.recipient)
-		if b.api.open || len(b.failures.names) > 1 && b.people.mean(apiRow, apiTime, apiRecipients) {
-			b.api.trip(now, c.apiProbe, b.random)
-		}
+	case Failed, Unreached:
+		b.fail(now, c, v == Unreached)
 	case Throttled:
 		b.quiet = now
 		b.throttled = true
-		b.api.trip(now, c.apiProbe, b.random)
+		b.api.trip(now, c.apiProbe, maxPause, b.random)
 	case NoCall:
 	}
 	return Change{
@@ -246,12 +209,35 @@ func (b *Breaker) End(now time.Time, c *Call, v Verdict) (ch Change) {
 	}
 }
 
+// fail adds a failure to the rows, and opens what they mean to be down.
+func (b *Breaker) fail(now time.Time, c *Call, unreached bool) {
+	p := c.page
+	p.failures.add(now, c.recipient)
+	if p.open || p.failures.mean(pageRow, pageTime, pageRecipients) {
+		p.trip(now, c.probe, maxPause, b.random)
+	}
+	who := p.name + "/" + c.recipient
+	b.failures.add(now, p.name)
+	b.people.add(now, who)
+	if unreached {
+		b.unreached.add(now, who)
+	}
+	if b.api.open || b.unreached.mean(apiRow, apiTime, pageRecipients) ||
+		len(b.failures.names) > 1 && b.people.mean(apiRow, apiTime, apiRecipients) {
+		most := maxOutagePause
+		if b.throttled {
+			most = maxPause
+		}
+		b.api.trip(now, c.apiProbe, most, b.random)
+	}
+}
+
 // Check opens the breakers of pages whose calls hang, returns these pages, and
 // forgets those that are well or failed long ago. It closes the API's when nobody
 // calls any more, so that there is nothing to probe with. Call it once a second.
 func (b *Breaker) Check(now time.Time) (hung []string) {
 	if b.api.open && b.calls == 0 && now.Sub(b.api.until) > rowGap {
-		b.api, b.throttled, b.failures, b.people = circuit{}, false, row{}, row{}
+		b.closeAPI(now)
 	}
 	for name, p := range b.pages {
 		if len(p.calls) == 0 && (p.failures.n == 0 || now.Sub(p.failures.last) > forget) {
@@ -268,7 +254,7 @@ func (b *Breaker) Check(now time.Time) (hung []string) {
 			}
 		}
 		if n >= hungCalls {
-			p.trip(now, false, b.random)
+			p.trip(now, false, maxPause, b.random)
 			hung = append(hung, name)
 		}
 	}

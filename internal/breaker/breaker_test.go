@@ -44,6 +44,11 @@ func TestBreakersOpen(t *testing.T) {
 		}},
 		{"many failures of two pages", []step{{0, 29, "p", 29, Failed, "p"}, {0, 1, "q", 1, Failed, "p*"}}},
 		{"few failures of two pages for 5 s", []step{{0, 3, "p", 3, Failed, ""}, {1 * s, 2, "q", 2, Failed, ""}, {5 * s, 1, "q", 3, Failed, ""}, {5 * s, 3, "q", 3, Failed, "*"}}},
+		{"many calls of a page without a connection", []step{{0, 29, "p", 3, Unreached, "p"}, {0, 1, "p", 1, Unreached, "p*"}}},
+		{"few calls of a page without a connection for 5 s", []step{{0, 3, "p", 3, Unreached, ""}, {5 * s, 1, "p", 3, Unreached, "p*"}}},
+		{"calls to two people without a connection", []step{{0, 100, "p", 2, Unreached, ""}, {10 * s, 100, "p", 2, Unreached, ""}}},
+		{"an answer between calls without a connection", []step{{0, 29, "p", 29, Unreached, "p"}, {0, 1, "q", 1, Answered, "p"}, {0, 29, "p", 29, Unreached, "p"}}},
+		{"a page that fails, and one call without a connection", []step{{0, 40, "p", 40, Failed, "p"}, {0, 1, "p", 1, Unreached, "p"}}},
 		{"a throttled app", []step{{0, 1, "p", 1, Throttled, "*"}}},
 		{"an answer to a call from before an open API", []step{{0, 1, "p", 1, Throttled, "*"}}},
 	} {
@@ -192,6 +197,97 @@ func TestWellPagesGetThrough(t *testing.T) {
 	}
 	if w := b.Wait(now.Add(1900*time.Millisecond), "p"); w == 0 {
 		t.Error("the failed probe of a well page did not make the pause longer")
+	}
+}
+
+// The pauses before the API's probes stay short, because it takes nobody's calls,
+// unless the app is throttled.
+func TestProbesOfTheAPI(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		v      Verdict
+		pauses []int
+	}{
+		{"errors", Failed, []int{1, 2, 3, 3, 3, 3}},
+		{"no connection", Unreached, []int{1, 2, 3, 3, 3, 3}},
+		{"throttled", Throttled, []int{1, 2, 4, 8, 16, 30}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b, now := New(half), begin()
+			for i := range apiRow {
+				b.End(now, &Call{page: b.pageOf([]string{"p", "q"}[i%2], now), recipient: fmt.Sprint(i)}, tc.v)
+			}
+			for i, want := range tc.pauses {
+				due := now.Add(time.Duration(want) * time.Second)
+				if w := b.Wait(due.Add(-time.Millisecond), "p"); w == 0 {
+					t.Fatalf("probe %d may begin before %d s", i, want)
+				}
+				if now = due; b.Wait(now, "p") != 0 || b.PageWait(now, "p") != 0 {
+					t.Fatalf("probe %d may not begin %d s after the last", i, want)
+				}
+				b.End(now, b.Begin(now, "p", "someone"), tc.v)
+			}
+		})
+	}
+}
+
+// When the API's breaker closes, the pages that failed only meanwhile are probed at
+// once, one call each. One that was sick before keeps its pause.
+func TestPagesOfAnOutage(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	openPage(b, now, "sick")
+	for range 3 { // its pause is 8 s then
+		now = now.Add(10 * time.Second)
+		b.End(now, b.Begin(now, "sick", "someone"), Failed)
+	}
+	b.End(now, b.Begin(now, "p", "someone"), Answered)
+	now = now.Add(time.Second)
+	openPage(b, now, "p")
+	openPage(b, now, "q")
+	openAPI(b, now)
+	if !b.IsOpen() || !b.IsPageOpen("p") || !b.IsPageOpen("q") {
+		t.Fatal("not all is open")
+	}
+	for i := range 4 {
+		now = now.Add(5 * time.Second)
+		if b.PageWait(now, "p") != 0 {
+			t.Fatalf("page p has a pause of its own at probe %d of the API", i)
+		}
+		b.End(now, b.Begin(now, "p", "someone"), Failed)
+		b.End(now, b.Begin(now, "sick", "someone"), Failed)
+	}
+	now = now.Add(5 * time.Second)
+	if ch := b.End(now, b.Begin(now, "q", "someone"), Answered); !ch.Closed {
+		t.Fatalf("End(a probe's answer) = %+v, want the API's closed", ch)
+	}
+	if w := b.PageWait(now, "sick"); w < 20*time.Second {
+		t.Errorf("PageWait(sick before) = %v, want what is left of its 30 s", w)
+	}
+	if w := b.PageWait(now, "p"); w != 0 || !b.IsPageOpen("p") {
+		t.Errorf("PageWait(p) = %v, open %v, want 0 and true", w, b.IsPageOpen("p"))
+	}
+	probe := b.Begin(now, "p", "someone")
+	if w := b.PageWait(now, "p"); w == 0 {
+		t.Error("a second call of p may begin beside its probe")
+	}
+	b.End(now, probe, Failed)
+	if w := b.PageWait(now.Add(time.Second), "p"); w != 0 || !b.IsPageOpen("p") {
+		t.Errorf("PageWait(p) a second after its probe failed = %v, open %v, want 0 and true: its pauses begin anew", w, b.IsPageOpen("p"))
+	}
+}
+
+// Where more pages fail than are remembered by name, none may probe beside the others.
+func TestManyPagesFail(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	for i := range 2 * rowSize {
+		b.End(now, &Call{page: b.pageOf(fmt.Sprint("page", i), now), recipient: "u"}, Failed)
+	}
+	if w := b.Wait(now, "another"); w == 0 {
+		t.Error("Wait() of a page that has not failed = 0, want the API's pause")
 	}
 }
 

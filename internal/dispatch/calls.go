@@ -208,6 +208,7 @@ func (e *engine) report(now time.Time, c *call, d disposition) {
 		e.Log.Warn("the API takes no calls; holding messages back and probing", "code", code, "err", err)
 	case ch.Closed:
 		e.Log.Info("the API takes calls again")
+		e.pages.wakeAll()
 	case ch.PageOpened:
 		e.Log.Warn("page takes no calls; probing it", "page", page, "code", code, "err", err)
 	case ch.PageClosed:

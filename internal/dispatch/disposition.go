@@ -45,6 +45,9 @@ func dispositionOf(r sender.Result) disposition {
 		d.do, d.reason, d.works, d.sample = tryAgain, message.ReasonExhausted, true, false
 	case sender.Transient:
 		d.do, d.reason, d.api = tryAgain, message.ReasonExhausted, breaker.Failed
+		if r.CodeString() == noConnection {
+			d.api = breaker.Unreached
+		}
 	case sender.Ambiguous:
 		d.do, d.reason, d.limit = discard, message.ReasonAmbiguous, excess.Accepted
 	case sender.RecipientGone:

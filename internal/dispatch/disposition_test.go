@@ -42,6 +42,12 @@ func TestDispositions(t *testing.T) {
 			t.Errorf("dispositionOf(%v) = %+v, want %+v", o, got, w)
 		}
 	}
+	if got := dispositionOf(unreached()); got.do != tryAgain || got.api != breaker.Unreached {
+		t.Errorf("dispositionOf(no connection) = %+v, want that it is tried again, unreached", got)
+	}
+	if got := dispositionOf(timeout()); got.do != tryAgain || got.api != breaker.Failed {
+		t.Errorf("dispositionOf(no answer in time) = %+v, want that it is tried again, failed", got)
+	}
 	if got := dispositionOf(sender.Result{}); got.do != leave {
 		t.Errorf("dispositionOf(no outcome) = %+v, want leave", got)
 	}

@@ -360,8 +360,8 @@ func TestOutageUsesUpNoAttempts(t *testing.T) {
 		for p := range 4 {
 			calls += len(r.callsOf(fmt.Sprint("page", p)))
 		}
-		if calls > 200+3*60 { // all at once, then a probe in some 22 to 45 s, and those before
-			t.Errorf("calls in 20 minutes = %d, want at most 380", calls)
+		if calls > 200+20*60/2 { // all at once, then a probe in some 2 to 5 s
+			t.Errorf("calls in 20 minutes = %d, want at most 800", calls)
 		}
 		r.script(nil)
 		r.sleep(5 * time.Minute)

@@ -327,7 +327,11 @@ func (e *engine) deleteLane(k *lane) {
 		switch {
 		case k.line.lane != k:
 		case err != nil: // it may have messages: look again
-			e.Log.Warn("delete lane", "queue", k.queue, "err", err)
+			if errors.Is(err, queue.ErrInUse) { // a lost connection consumes it until the broker gives that up
+				e.Log.Debug("lane is not deleted yet", "queue", k.queue, "err", err)
+			} else {
+				e.Log.Warn("delete lane", "queue", k.queue, "err", err)
+			}
 			k.inUse = true
 			e.gate.Enter(e.Now(), k.line.key)
 			e.makeLane(k, false)

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 	"time"
 
@@ -105,6 +106,19 @@ func (p *pages) mark(l *line) {
 	if !l.changed {
 		l.changed = true
 		p.changed = append(p.changed, l)
+	}
+}
+
+// wakeAll has the engine look at every line, because what they waited for has
+// changed. The order is always the same, so that a run in virtual time is.
+func (p *pages) wakeAll() {
+	lines := slices.Collect(maps.Values(p.lines))
+	slices.SortFunc(lines, func(a, b *line) int {
+		return cmp.Or(cmp.Compare(a.key.Page, b.key.Page), cmp.Compare(a.key.Class, b.key.Class))
+	})
+	for _, l := range lines {
+		l.wakeAt = time.Time{}
+		p.mark(l)
 	}
 }
 

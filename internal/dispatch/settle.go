@@ -38,8 +38,12 @@ func (e *engine) retryAfter(n int) (d time.Duration, onBroker bool) {
 	return retryLong, true
 }
 
-// timedOut is the code of a call that nobody answered in time.
-const timedOut = "timeout"
+// The codes of calls that nobody answered: in time, and because there was no
+// connection or it ended.
+const (
+	timedOut     = "timeout"
+	noConnection = "network"
+)
 
 // settle does with the messages of a call what its outcome says.
 func (e *engine) settle(now time.Time, c *call, d disposition) {
@@ -161,7 +165,7 @@ func (e *engine) discard(c *call, d disposition) {
 func (e *engine) failed(now time.Time, c *call, d disposition) bool {
 	r, code := c.recipient, c.code
 	r.behind = e.pages.seq
-	down := e.breaker.IsOpen() && d.api == breaker.Failed
+	down := e.breaker.IsOpen() && d.api != breaker.Answered
 	if down && code != timedOut {
 		e.metrics.retries[c.result.Outcome].Inc()
 		e.putBack(c)

@@ -156,10 +156,18 @@ const (
 	// handover is when RabbitMQ gives up a connection that says nothing, two to
 	// three heartbeats of 5 s, with prompt.
 	handover = 15*time.Second + prompt
-	// probed is when the breaker's next probe of an API that was away for half a
-	// minute comes: its pauses double from 1 s on to 16 s, half as much again by
-	// chance. With prompt.
-	probed = 24*time.Second + prompt
+	// probed is when the next probe of an API that was away comes: its pauses grow to
+	// 3 s, half as much again by chance, and who waits looks again within half a
+	// second. With prompt.
+	probed = 5*time.Second + prompt
+	// unlucky is when a page is probed next whose probes were all cut off while calls
+	// of others passed: its own pauses double from 1 s to 8 s in 18 s, half as much
+	// again by chance. With prompt.
+	unlucky = 12*time.Second + prompt
+	// rested is for how long a dispatcher that gets no answers leaves its partitions
+	// to others: when that is so for the third time, which takes half a minute, for up
+	// to 16 s. With prompt.
+	rested = 16*time.Second + prompt
 	// boot is how long a node takes until it serves, on two cores.
 	boot = 40 * time.Second
 )
@@ -172,8 +180,8 @@ func Table() []Fault {
 		b.Silence, b.Lasting, b.Back = silence, lasting, 2*prompt
 		return b
 	}
-	away := func(b Bound) Bound { // of the API
-		b.Silence, b.Lasting, b.Back = probed, true, probed
+	away := func(b Bound, back time.Duration) Bound { // of the API
+		b.Silence, b.Lasting, b.Back = back, true, back
 		return b
 	}
 	halfOpen := lostLinks
@@ -216,12 +224,12 @@ func Table() []Fault {
 		{"half-open-cores-database", "all cores' connections to the database are half open", HalfOpen, CoreDatabase, true, 20 * time.Second, 1, with(Bound{}, 2*prompt, true)},
 		{"reset-cores-database", "all cores' connections to the database end every 2 s", Reset, CoreDatabase, true, 12 * time.Second, 1, with(Bound{}, 2*prompt, true)},
 
-		{"cut-dispatchers-api", "all connections to the API are cut", Cut, DispatcherAPI, true, 15 * time.Second, 1, away(Bound{Calls: 1})},
-		{"half-open-dispatchers-api", "all connections to the API are half open", HalfOpen, DispatcherAPI, true, 20 * time.Second, 1, away(Bound{Calls: 1})},
-		{"reset-dispatchers-api", "all connections to the API end every 2 s", Reset, DispatcherAPI, true, 12 * time.Second, 1, away(Bound{Calls: 1, Share: .5})},
+		{"cut-dispatchers-api", "all connections to the API are cut", Cut, DispatcherAPI, true, 15 * time.Second, 1, away(Bound{Calls: 1}, probed)},
+		{"half-open-dispatchers-api", "all connections to the API are half open", HalfOpen, DispatcherAPI, true, 20 * time.Second, 1, away(Bound{Calls: 1}, rested)},
+		{"reset-dispatchers-api", "all connections to the API end every 2 s", Reset, DispatcherAPI, true, 12 * time.Second, 1, away(Bound{Calls: 1, Share: .5}, unlucky)},
 		{"api-errors", "the API fails 5 % of the calls in each of four ways", Errors, API, true, 20 * time.Second, 1, with(Bound{Share: 1.5 * errorShare, Calls: 1}, 2*prompt, false)},
 		{"api-no-answer", "the API does not answer 5 % of the calls", NoAnswers, API, true, 20 * time.Second, 1, with(Bound{}, 3*prompt, false)},
-		{"api-refuses", "the API takes no new connections", Refuse, API, true, 10 * time.Second, 1, away(Bound{Calls: 1})},
+		{"api-refuses", "the API takes no new connections", Refuse, API, true, 10 * time.Second, 1, away(Bound{Calls: 1}, probed)},
 		{"api-halves-limit", "the API halves the limit of every page", HalveLimit, API, true, 20 * time.Second, 1, with(Bound{}, prompt, false)},
 	}
 }

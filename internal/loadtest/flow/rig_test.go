@@ -84,7 +84,9 @@ func fails(ctx context.Context, code int, after time.Duration) (sender.Result, b
 // hangs is what a call to an API comes to that does not answer.
 func hangs(ctx context.Context) (sender.Result, bool) {
 	res, _ := fails(ctx, 0, callTimeout)
-	res.Status = 0
+	if res.Outcome == sender.Transient {
+		res.Status, res.Err = 0, context.DeadlineExceeded
+	}
 	return res, true
 }
 
