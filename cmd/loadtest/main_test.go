@@ -522,8 +522,10 @@ func testProcesses(t *testing.T, args ...string) {
 	t.Helper()
 	url := rabbittest.URL(t)
 	dir := t.TempDir()
-	r := loadtest(t.Context(), slices.Concat([]string{"run", "scale", "-broker", url, "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-via", "webhook", "-room", "50",
-		"-replicas", "2", "-duration", "6s", "-out", dir, "-quiet"}, args)...)
+	r := loadtest(t.Context(), slices.Concat([]string{
+		"run", "scale", "-broker", url, "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-via", "webhook", "-room", "50",
+		"-replicas", "2", "-duration", "6s", "-out", dir, "-quiet",
+	}, args)...)
 	found, err := report.Find(dir)
 	if err != nil {
 		t.Fatalf("no report: %v; the program said %s", err, r.err)
