@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { rabbittest.Main(m) }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []queue.Type{queue.Quorum, queue.Classic} {
+	for _, kind := range []queue.Type{queue.Quorum} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			queuetest.Run(t, queuetest.Options{
