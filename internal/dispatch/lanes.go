@@ -302,7 +302,7 @@ func (e *engine) leaveLanes(owner *source, reason string) {
 // is delivered.
 func (e *engine) lanesOpen(owner *source) bool {
 	return slices.ContainsFunc(e.lanes.list, func(k *lane) bool {
-		return k.owner == owner && (k.src != nil && !k.src.ended || k.busy || k.tokenOut || k.moving > 0)
+		return k.owner == owner && (k.src != nil && (!k.src.ended || k.src.returning) || k.busy || k.tokenOut || k.moving > 0)
 	})
 }
 

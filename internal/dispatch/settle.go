@@ -228,8 +228,11 @@ func (e *engine) letGo(m *held) {
 }
 
 // requeue returns one message to its queue.
-func (e *engine) requeue(m *held) {
-	err := m.delivery.Requeue()
+func (e *engine) requeue(m *held) { e.returned(m, m.delivery.Requeue()) }
+
+// returned lets go of a message that went back to its queue, by itself where
+// there is an error.
+func (e *engine) returned(m *held, err error) {
 	switch {
 	case m.token:
 	case err != nil:

@@ -68,7 +68,8 @@ type source struct {
 	leftAt    time.Time // since when it is given up, or its last call has ended
 	hung      bool      // its calls are not waited for, because nobody answers
 	cancelled bool      // nothing more is to be delivered
-	ended     bool      // and what was in no call is given back
+	returning bool      // what is in no call is being given back
+	ended     bool      // it is, and what its calls come to goes back by itself
 	closing   bool
 }
 
@@ -290,7 +291,7 @@ func (e *engine) patience(s *source) time.Duration {
 
 // cancel ends the deliveries of a source, and returns what is in no call.
 func (e *engine) cancel(s *source) {
-	s.cancelled = true
+	s.cancelled, s.returning = true, true
 	e.sources.feeders.Go(func() {
 		if err := s.sub.Cancel(); err != nil {
 			e.Log.Warn("cancel subscription", "queue", s.queue, "err", err)
@@ -303,7 +304,10 @@ func (e *engine) cancel(s *source) {
 // giveBack returns what is held of a cancelled source and in no call, in the
 // order in which it came.
 func (e *engine) giveBack(s *source) {
-	s.ended = true
+	if s.closing {
+		return // it goes back with its channel
+	}
+	s.ended = e.Now().Sub(s.leftAt) >= e.patience(s)
 	e.moveAttempted(s)
 	list := e.takeWaiting(s, all)
 	for m := s.first; m != nil; m = m.next {
@@ -312,9 +316,24 @@ func (e *engine) giveBack(s *source) {
 		}
 	}
 	slices.SortFunc(list, bySeq)
-	for _, m := range list {
-		e.requeue(m)
+	if s.lane == nil { // somebody else consumes it by now
+		for _, m := range list {
+			e.requeue(m)
+		}
+		s.returning = false
+		return
 	}
+	deliveries := make([]*queue.Delivery, 0, len(list))
+	for _, m := range list {
+		deliveries = append(deliveries, m.delivery)
+		e.returned(m, nil)
+	}
+	e.sources.feeders.Go(func() {
+		if err := s.sub.Return(deliveries); err != nil {
+			e.Log.Debug("the rest goes back with its channel", "queue", s.queue, "err", err)
+		}
+		e.post(func(*engine) { s.returning = false })
+	})
 }
 
 // takeWaiting takes out of their lines what waits of a source and matches.
@@ -335,8 +354,10 @@ func all(*held) bool { return true }
 // settleSource goes on with giving a source up. First its lanes must be given
 // back, because the next owner learns of them by the tokens that are held here.
 // When nothing of it is in a call it is closed, and what is left goes back. Until
-// then its consumer is cancelled, when its calls take long. What the broker does
-// not do in leaveTime is another's problem, too.
+// then its consumer is cancelled and what waits given back: a lane's at once,
+// because nobody else consumes it before the token has moved, a partition's when
+// its calls take long. What the broker does not do in leaveTime is another's
+// problem, too.
 func (e *engine) settleSource(s *source) {
 	if s.closing {
 		return
@@ -346,11 +367,13 @@ func (e *engine) settleSource(s *source) {
 	case (s.moving > 0 || s.lane == nil && e.lanesOpen(s)) && left < leaveTime:
 		return
 	case s.inFlight > 0:
-		if !s.cancelled && left >= e.patience(s) {
+		switch late := left >= e.patience(s); {
+		case s.returning:
+		case !s.cancelled && (late || s.lane != nil):
 			e.cancel(s)
+		case s.cancelled && !s.ended && late:
+			e.giveBack(s)
 		}
-		return
-	case s.cancelled && !s.ended:
 		return
 	}
 	s.closing = true

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"chatclub/internal/queue"
@@ -289,6 +290,28 @@ func (s *netSubscription) Cancel() error {
 		})
 	}
 	<-s.cancelled
+	return nil
+}
+
+// returnBatch is how many deliveries RabbitMQ can be given back between two
+// questions whether it has them.
+const returnBatch = 24
+
+// Return implements queue.Subscription.
+func (s *netSubscription) Return(deliveries []*queue.Delivery) error {
+	n := s.connection.net
+	for batch := range slices.Chunk(deliveries, returnBatch) {
+		for _, d := range batch {
+			if err := d.Requeue(); err != nil {
+				return err
+			}
+		}
+		answered := make(chan struct{})
+		n.wire.after(n.Hop, func() {
+			n.perform(s.name, 0, func() { n.wire.after(n.Hop, func() { close(answered) }) })
+		})
+		<-answered
+	}
 	return nil
 }
 

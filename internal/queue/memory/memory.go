@@ -396,6 +396,16 @@ func (s *subscription) cancelLocked() {
 	close(s.out)
 }
 
+// Return gives deliveries back.
+func (s *subscription) Return(deliveries []*queue.Delivery) error {
+	for _, d := range deliveries {
+		if err := d.Requeue(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close ends the subscription; what it held goes back in order.
 func (s *subscription) Close() error {
 	s.queue.mu.Lock()

@@ -13,6 +13,8 @@ func cancelCases() []testCase {
 		{"cancel hands out what was not read", cancelUnread},
 		{"cancel lets the next consumer take over", cancelTakeOver},
 		{"closing after cancel returns the rest", cancelClose},
+		{"many that are returned after cancel stand in order", cancelReturn},
+		{"closing ends a return, and the order stays", cancelReturnClose},
 	}
 }
 
@@ -117,4 +119,64 @@ func cancelClose(e env) {
 		e.Errorf("Cancel(after Close) = %v, want nil", err)
 	}
 	e.ack(e.receiveIDs(e.consume(name, 3), "m0", "m2", "m3")...)
+}
+
+// cancelReturn: a consumer with calls under way keeps those, and gives much back.
+func cancelReturn(e env) {
+	name, want := e.top.Outbound(0), ids("m", 2000)
+	e.publish(name, want...)
+	s := e.consume(name, len(want))
+	held := e.receiveIDs(s, want...)
+	e.cancel(s)
+	var calls, waiting []*queue.Delivery
+	for i, d := range held {
+		if i < 400 && i%2 == 0 {
+			calls = append(calls, d)
+		} else {
+			waiting = append(waiting, d)
+		}
+	}
+	ended := make(chan struct{})
+	go func() { // calls end meanwhile
+		defer close(ended)
+		for _, d := range calls[1:] {
+			e.ack(d)
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if err := s.Return(waiting); err != nil {
+		e.Fatalf("Return(%d) = %v, want nil", len(waiting), err)
+	}
+	next := e.consume(name, len(want))
+	for i, d := range waiting {
+		if got := e.receive(next); got.ID != d.ID || !got.Redelivered {
+			e.Fatalf("message %d after Return is %q (redelivered %t), want %q (true)", i, got.ID, got.Redelivered, d.ID)
+		}
+	}
+	<-ended
+	if err := calls[0].Ack(); err != nil {
+		e.Errorf("Ack(after Return) = %v, want nil", err)
+	}
+}
+
+// cancelReturnClose: who closes does not wait for a return. What was not given
+// back yet comes behind what was.
+func cancelReturnClose(e env) {
+	name, want := e.top.Outbound(0), ids("m", 2000)
+	e.publish(name, want...)
+	s := e.consume(name, len(want))
+	held := e.receiveIDs(s, want...)
+	e.cancel(s)
+	returned := make(chan error, 1)
+	go func() { returned <- s.Return(held) }()
+	for held[100].Live() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.Close(); err != nil {
+		e.Fatalf("Close() = %v, want nil", err)
+	}
+	if err := <-returned; err != nil && !errors.Is(err, queue.ErrStale) {
+		e.Errorf("Return(until Close) = %v, want nil or %v", err, queue.ErrStale)
+	}
+	e.ack(e.receiveIDs(e.consume(name, len(want)), want...)...)
 }

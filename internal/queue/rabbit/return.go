@@ -1,0 +1,58 @@
+package rabbit
+
+import (
+	"context"
+	"time"
+
+	"chatclub/internal/queue"
+)
+
+const (
+	// returnBatch is how many deliveries are given back at a time. The channel of
+	// RabbitMQ (seen with 3.10) has 32 commands on their way to a quorum queue. It
+	// puts the rest into one, and the queue takes what is in that by hashes, not in
+	// order. Acknowledgements are among them.
+	returnBatch = 24
+	// returnPoll is the pause between two questions whether a batch has come.
+	returnPoll = time.Millisecond
+	// returnTimeout is how long a batch may take: a broker that needs longer has
+	// other troubles than order.
+	returnTimeout = 500 * time.Millisecond
+)
+
+// Return gives deliveries back: see queue.Subscription. The broker confirms
+// nothing that is given back, so the queue's length tells. When a batch does not
+// come, because somebody else consumes the queue already or the broker is busy,
+// there is no order to be kept, and the rest is given back at once.
+func (s *subscription) Return(deliveries []*queue.Delivery) error {
+	ready, err := s.ready()
+	ordered := err == nil
+	for i, d := range deliveries {
+		if err := d.Requeue(); err != nil {
+			return err
+		}
+		ready++
+		if ordered && ((i+1)%returnBatch == 0 || i+1 == len(deliveries)) {
+			ordered = s.awaitReady(ready)
+		}
+	}
+	return nil
+}
+
+// ready is how many messages stand in the queue.
+func (s *subscription) ready() (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), returnTimeout)
+	defer cancel()
+	info, err := s.broker.Inspect(ctx, s.queue)
+	return info.Ready, err
+}
+
+// awaitReady waits until so many do, and reports whether they do.
+func (s *subscription) awaitReady(want int) bool {
+	for deadline := time.Now().Add(returnTimeout); time.Now().Before(deadline); time.Sleep(returnPoll) {
+		if n, err := s.ready(); err == nil && n >= want {
+			return true
+		}
+	}
+	return false
+}
