@@ -28,7 +28,6 @@ type options struct {
 	broker     string
 	prefix     string
 	partitions int
-	queueType  string
 	redis      string
 	postgres   string
 	json       string
@@ -58,7 +57,6 @@ func (o *options) add(fs *flag.FlagSet, strategies string) {
 	fs.StringVar(&o.broker, "broker", memoryBroker, "memory (everything in this process) or an address amqp://… (dispatchers and fake as processes)")
 	fs.StringVar(&o.prefix, "prefix", "chatclub-loadtest", "first part of the queues' names on RabbitMQ; they are emptied and deleted")
 	fs.IntVar(&o.partitions, "partitions", 64, "queues that share the messages to the dispatchers")
-	fs.StringVar(&o.queueType, "queue-type", string(queue.Quorum), "quorum or classic: of the queues on RabbitMQ that chatclub's dispatchers work on")
 	fs.StringVar(&o.redis, "redis", "redis://127.0.0.1:6379/0", "the server for the strategies that need one, and for peers where none is installed")
 	fs.StringVar(&o.postgres, "postgres", "", "an address postgres://… for the peers that need a server, where none is installed")
 	fs.StringVar(&o.json, "json", "", "where to write the figures for programs; - for standard output, and nothing else on it")
@@ -84,7 +82,7 @@ func (o *options) validate() error {
 		faults = append(faults, fmt.Errorf("-runs: %d must be 1 to %d", o.runs, mostRuns))
 	}
 	if err := o.topology().Validate(); err != nil {
-		faults = append(faults, fmt.Errorf("-prefix, -partitions, -queue-type: %w", err))
+		faults = append(faults, fmt.Errorf("-prefix, -partitions: %w", err))
 	}
 	if o.runs > 1 && o.target != "" {
 		faults = append(faults, errors.New("-runs: with -target one run, because in the next the rooms are not empty any more"))
@@ -107,7 +105,7 @@ func (o *options) validate() error {
 }
 
 func (o *options) topology() queue.Topology {
-	return queue.Topology{Prefix: o.prefix, Partitions: o.partitions, Type: queue.Type(o.queueType)}
+	return queue.Topology{Prefix: o.prefix, Partitions: o.partitions}
 }
 
 // Defaults where a running deployment is tested.
@@ -241,7 +239,7 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 // deployed names the flags that were changed and would change nothing: with
 // -target those of an own system, and without it the deployment's.
 func (p *parsed) deployed() error {
-	names, why := []string{"broker", "prefix", "partitions", "queue-type", "redis", "postgres", "latency"}, "with -target the system is taken as it is"
+	names, why := []string{"broker", "prefix", "partitions", "redis", "postgres", "latency"}, "with -target the system is taken as it is"
 	if p.target == "" {
 		names, why = []string{"pages-file"}, "it needs -target"
 	}

@@ -211,7 +211,6 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		{"compare saturate -strategies best", "-strategies"},
 		{"compare saturate -broker http://x", "-broker"},
 		{"compare saturate -partitions 0", "-partitions"},
-		{"compare saturate -queue-type stream", "-queue-type"},
 		{"compare saturate -target http://127.0.0.1:1/webhook", "-ledger"},
 		{"compare saturate -target http://127.0.0.1:1/webhook -ledger http://127.0.0.1:2", "-pages-file"},
 		{"compare saturate -target x -ledger http://127.0.0.1:2 -pages-file none", "-target"},
@@ -506,26 +505,14 @@ func TestCeilingOnRabbitMQ(t *testing.T) {
 // joined is how many texts the dispatcher puts in one call by default.
 const joined = 8
 
-// The whole system as processes on RabbitMQ, on either type of queues: signed events
-// in, dispatchers that join, leave and are killed, nothing lost, and what it cost.
+// The whole system as processes on RabbitMQ: signed events in, dispatchers that
+// join, leave and are killed, nothing lost, and what it cost.
 func TestProcessesOnRabbitMQ(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"quorum", "classic"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			testProcesses(t, "-queue-type", kind)
-		})
-	}
-}
-
-func testProcesses(t *testing.T, args ...string) {
-	t.Helper()
 	url := rabbittest.URL(t)
 	dir := t.TempDir()
-	r := loadtest(t.Context(), slices.Concat([]string{
-		"run", "scale", "-broker", url, "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-via", "webhook", "-room", "50",
-		"-replicas", "2", "-duration", "6s", "-out", dir, "-quiet",
-	}, args)...)
+	r := loadtest(t.Context(), "run", "scale", "-broker", url, "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-via", "webhook", "-room", "50",
+		"-replicas", "2", "-duration", "6s", "-out", dir, "-quiet")
 	found, err := report.Find(dir)
 	if err != nil {
 		t.Fatalf("no report: %v; the program said %s", err, r.err)

@@ -66,7 +66,6 @@ func evidenceRows() []evidenceRow {
 		{"neighbour-peers", "compare neighbour -duration 20s -cold-pages 50" + against + rabbit, true},
 		{"limit-change-peers", "compare limit-change -duration 32s" + against + rabbit, true},
 		{"small-limits-peers", "compare small-limits -duration 15s" + against + rabbit, true},
-		{"small-limits-classic", "run small-limits -duration 15s -queue-type classic -runs 3" + rabbit, false},
 		{"scale-peers", "compare scale -duration 24s" + against + rabbit, true},
 	}
 }

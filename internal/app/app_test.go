@@ -218,12 +218,12 @@ func TestCloseFreesTheAddresses(t *testing.T) {
 // the broker.
 func TestBrokerFromSettings(t *testing.T) {
 	t.Parallel()
-	s := load[WebhookSettings](t, "APP_SECRET", "x", "VERIFY_TOKEN", "x", "QUEUE_PREFIX", "p", "PARTITIONS", "3", "QUEUE_TYPE", "classic")
+	s := load[WebhookSettings](t, "APP_SECRET", "x", "VERIFY_TOKEN", "x", "QUEUE_PREFIX", "p", "PARTITIONS", "3")
 	w, err := begin(t.Context(), "test", s.ProgramSettings, Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := w.Broker.Topology(), (queue.Topology{Prefix: "p", Partitions: 3, Type: queue.Classic}); got != want {
+	if got, want := w.Broker.Topology(), (queue.Topology{Prefix: "p", Partitions: 3}); got != want {
 		t.Errorf("Topology() = %+v, want %+v", got, want)
 	}
 	if err := w.Close(); err != nil {

@@ -37,12 +37,11 @@ type ProgramSettings struct {
 type QueueSettings struct {
 	Prefix     string `env:"QUEUE_PREFIX" envDefault:"chatclub" doc:"First part of every queue's name; the same in every program."`
 	Partitions int    `env:"PARTITIONS" envDefault:"64" doc:"How many queues share the outbound messages, by page; the same in every program. More dispatchers than that have nothing to do."`
-	Type       string `env:"QUEUE_TYPE" envDefault:"quorum" doc:"quorum or classic: of the queues of events, copies and lanes, where RabbitMQ has one node; the same in every program. Classic ones cost less, and must not be used on a cluster."`
 }
 
 // Topology returns the queues that the settings name.
 func (s QueueSettings) Topology() queue.Topology {
-	return queue.Topology{Prefix: s.Prefix, Partitions: s.Partitions, Type: queue.Type(s.Type)}
+	return queue.Topology{Prefix: s.Prefix, Partitions: s.Partitions}
 }
 
 // Validate names every fault.
@@ -51,7 +50,6 @@ func (s QueueSettings) Validate() error {
 	return errors.Join(
 		service.Named("QUEUE_PREFIX", t.ValidatePrefix()),
 		service.Named("PARTITIONS", t.ValidatePartitions()),
-		service.Named("QUEUE_TYPE", t.ValidateType()),
 	)
 }
 

@@ -17,18 +17,7 @@ import (
 type Topology struct {
 	Prefix     string // default "chatclub"
 	Partitions int    // how many queues share the outbound messages, the same number in every program
-	Type       Type   // of the queues that programs work on; "" is Quorum
 }
-
-// Type is a kind of queue, in RabbitMQ's words.
-type Type string
-
-// The types. A classic queue lives on one node: it costs less, and has no other
-// place to go to.
-const (
-	Quorum  Type = "quorum"
-	Classic Type = "classic"
-)
 
 // MaxPartitions bounds Topology.Partitions: names carry three digits at most.
 const MaxPartitions = 999
@@ -41,9 +30,6 @@ func (t Topology) Validate() error {
 	}
 	if err := t.ValidatePartitions(); err != nil {
 		errs = append(errs, fmt.Errorf("partitions %w", err))
-	}
-	if err := t.ValidateType(); err != nil {
-		errs = append(errs, fmt.Errorf("queue type %w", err))
 	}
 	return errors.Join(errs...)
 }
@@ -60,14 +46,6 @@ func (t Topology) ValidatePrefix() error {
 func (t Topology) ValidatePartitions() error {
 	if t.Partitions < 1 || t.Partitions > MaxPartitions {
 		return fmt.Errorf("%d must be 1 to %d", t.Partitions, MaxPartitions)
-	}
-	return nil
-}
-
-// ValidateType checks Type alone.
-func (t Topology) ValidateType() error {
-	if t.Type != "" && t.Type != Quorum && t.Type != Classic {
-		return fmt.Errorf("%.40q must be %s or %s", string(t.Type), Quorum, Classic)
 	}
 	return nil
 }
@@ -147,14 +125,13 @@ type Spec struct {
 	SingleActive bool          // deliver to one consumer at a time; the next takes over when it ends
 	DeadLetter   string        // queue of what the broker takes off by itself
 	Delay        time.Duration // above 0: what is in it goes after that to where it was published for
-	Type         Type          // "" is Quorum
 }
 
 // Specs lists every queue of the topology, the dead-letter queue first.
 func (t Topology) Specs() []Spec {
 	specs := []Spec{
 		{Name: t.Dead()},
-		{Name: t.Inbound(), DeadLetter: t.Dead(), Type: t.Type},
+		{Name: t.Inbound(), DeadLetter: t.Dead()},
 		{Name: t.Dispatchers()},
 	}
 	for _, name := range t.Probes() {
@@ -185,7 +162,7 @@ func (t Topology) Has(name string) bool {
 
 // LaneSpec is the queue that Broker.Declare makes.
 func (t Topology) LaneSpec(name string) Spec {
-	return Spec{Name: name, SingleActive: true, DeadLetter: t.Dead(), Type: t.Type}
+	return Spec{Name: name, SingleActive: true, DeadLetter: t.Dead()}
 }
 
 // validateDelay returns ErrInvalid for a delay that no retry queue has, or

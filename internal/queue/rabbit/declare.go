@@ -23,7 +23,7 @@ const (
 )
 
 // errOtherArguments says that a queue of our name exists and is not ours.
-var errOtherArguments = errors.New("the queue exists with other arguments: change QUEUE_PREFIX or QUEUE_TYPE, or delete the queue")
+var errOtherArguments = errors.New("the queue exists with other arguments: change QUEUE_PREFIX or delete the queue")
 
 // declareMissing makes the topology on s if that was not done yet, or if the last
 // session ended because something was missing. A broker that is lost and found
@@ -141,14 +141,6 @@ func declareSpec(ch *amqp.Channel, spec queue.Spec, noWait bool) error {
 // arguments are the same on every RabbitMQ from 3.10 to 4.3 and never change
 // for a given prefix.
 func arguments(spec queue.Spec) amqp.Table {
-	if spec.Type == queue.Classic {
-		// It has no delivery limit, so RabbitMQ takes nothing off it by itself.
-		args := amqp.Table{"x-queue-type": "classic", "x-overflow": "reject-publish"}
-		if spec.SingleActive {
-			args["x-single-active-consumer"] = true
-		}
-		return args
-	}
 	args := amqp.Table{
 		"x-queue-type":                    "quorum",
 		"x-queue-leader-locator":          "balanced", // not all at the node that declares first

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"chatclub/internal/queue"
 )
@@ -58,35 +57,6 @@ func TestProberStalled(t *testing.T) {
 		if got := p.stalled(4 * time.Second); got != c.want {
 			t.Errorf("stalled, last answers %v ago = %t, want %t", c.ago, got, c.want)
 		}
-	}
-}
-
-// Only the queues that programs work on are classic ones, with no argument that
-// RabbitMQ refuses for them.
-func TestArgumentsOfClassicQueues(t *testing.T) {
-	t.Parallel()
-	top := queue.Topology{Prefix: "x", Partitions: 1, Type: queue.Classic}
-	classic := map[string]any{
-		"x.inbound":     amqp.Table{"x-queue-type": "classic", "x-overflow": "reject-publish"},
-		"x.outbound.00": amqp.Table{"x-queue-type": "classic", "x-overflow": "reject-publish", "x-single-active-consumer": true},
-		"x.lane.text.1": amqp.Table{"x-queue-type": "classic", "x-overflow": "reject-publish", "x-single-active-consumer": true},
-		"x.dead":        nil,
-		"x.retry.1s":    nil,
-		"x.probe.0":     nil,
-		"x.dispatchers": nil,
-	}
-	for _, s := range append(top.Specs(), top.LaneSpec(top.Lane("1", "text"))) {
-		want, known := classic[s.Name]
-		switch got := arguments(s); {
-		case known && want == nil && got["x-queue-type"] != "quorum":
-			t.Errorf("%s: %v, want a quorum queue", s.Name, got)
-		case want != nil && !cmp.Equal(want, any(got)):
-			t.Errorf("%s: %v, want %v", s.Name, got, want)
-		}
-		delete(classic, s.Name)
-	}
-	if len(classic) > 0 {
-		t.Errorf("not declared: %v", classic)
 	}
 }
 

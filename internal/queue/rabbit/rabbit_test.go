@@ -24,18 +24,12 @@ func TestMain(m *testing.M) { rabbittest.Main(m) }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []queue.Type{queue.Quorum} {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			queuetest.Run(t, queuetest.Options{
-				Prefix: func(t *testing.T) string { return rabbittest.Prefix(t) },
-			}, func(t *testing.T, topology queue.Topology) queue.Broker {
-				topology.Type = kind
-				rabbittest.DeleteAfter(t, queuetest.Lanes(topology)...)
-				return open(t, rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: topology})
-			})
-		})
-	}
+	queuetest.Run(t, queuetest.Options{
+		Prefix: func(t *testing.T) string { return rabbittest.Prefix(t) },
+	}, func(t *testing.T, topology queue.Topology) queue.Broker {
+		rabbittest.DeleteAfter(t, queuetest.Lanes(topology)...)
+		return open(t, rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: topology})
+	})
 }
 
 // open opens a broker that is closed at the end of the test.
