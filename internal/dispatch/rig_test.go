@@ -485,6 +485,13 @@ type linkSubscription struct {
 	name string
 }
 
+func (s linkSubscription) Return(deliveries []*queue.Delivery) error {
+	s.link.ask("return", s.name)
+	err := s.Subscription.Return(deliveries)
+	s.link.ask("returned", s.name)
+	return err
+}
+
 func (s linkSubscription) Cancel() error {
 	err := s.Subscription.Cancel()
 	s.link.ask("cancelled", s.name)

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +90,55 @@ func TestLeavingWithASlowCall(t *testing.T) {
 		if w := quantile(r.waits(neighbour), 1); w > handOver+200*time.Millisecond {
 			t.Errorf("a page of the same partition was silent for %v, want at most %v", w, handOver+200*time.Millisecond)
 		}
+	})
+}
+
+// A lane that is given up takes the broker a while to give back. That begins at
+// once, although calls of it are open, and the next owner hears of the lane when
+// all of it is back, and not when the calls have had their time.
+func TestLaneIsBackBeforeItsToken(t *testing.T) {
+	t.Parallel()
+	const needs = handOver + 700*time.Millisecond
+	inBubble(t, 2, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
+		r.with(func() { r.latency = func(message.Outbound) time.Duration { return 1900 * time.Millisecond } })
+		people := guests("u", 20)
+		for range 300 {
+			r.text("page0", people...)
+		}
+		r.sleep(10 * time.Second)
+		leaver := r.replicas[r.owner("page0")]
+		lane := r.top.Lane("page0", "text")
+		var began, ended time.Time
+		leaver.link.with(func(l *link) {
+			l.dies = func(op, name string) bool {
+				switch {
+				case name != lane:
+				case op == "return" && began.IsZero():
+					began = time.Now()
+				case op == "returned" && ended.IsZero():
+					time.Sleep(needs)
+					ended = time.Now()
+				}
+				return false
+			}
+		})
+		left := time.Now()
+		go r.stop(leaver)
+		lanesOf := func(p *replica) (n int) {
+			p.inspect(func(e *engine) { n = len(e.lanes.list) })
+			return n
+		}
+		r.sleep(needs - 100*time.Millisecond)
+		next := r.replicas[1-slices.Index(r.replicas, leaver)]
+		if n := lanesOf(next); n > 0 || began.Sub(left) > 100*time.Millisecond || !ended.IsZero() {
+			t.Errorf("after %v the next owner has %d lanes, want none; the return began after %v, want at once", time.Since(left), n, began.Sub(left))
+		}
+		r.sleep(400 * time.Millisecond)
+		if n := lanesOf(next); n != 1 || ended.IsZero() {
+			t.Errorf("after %v the next owner has %d lanes, want 1", time.Since(left), n)
+		}
+		r.sleep(5 * time.Minute)
+		r.checkSentOnce()
 	})
 }
 
