@@ -299,10 +299,11 @@ func (e *engine) leaveLanes(owner *source, reason string) {
 
 // lanesOpen reports whether a lane of a source that leaves is not given up yet,
 // or its token not here: it must be in the partition before what the next owner
-// is delivered.
-func (e *engine) lanesOpen(owner *source) bool {
+// is delivered. Late, only what is being given back is waited for.
+func (e *engine) lanesOpen(owner *source, late bool) bool {
 	return slices.ContainsFunc(e.lanes.list, func(k *lane) bool {
-		return k.owner == owner && (k.src != nil && (!k.src.ended || k.src.returning) || k.busy || k.tokenOut || k.moving > 0)
+		return k.owner == owner && (k.src != nil && k.src.returning ||
+			!late && (k.src != nil && !k.src.ended || k.busy || k.tokenOut || k.moving > 0))
 	})
 }
 

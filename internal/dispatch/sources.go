@@ -363,15 +363,16 @@ func (e *engine) settleSource(s *source) {
 		return
 	}
 	left := e.Now().Sub(s.leftAt)
+	late := left >= leaveTime
 	switch {
-	case (s.moving > 0 || s.lane == nil && e.lanesOpen(s)) && left < leaveTime:
+	case s.moving > 0 && !late || s.lane == nil && e.lanesOpen(s, late):
 		return
 	case s.inFlight > 0:
-		switch late := left >= e.patience(s); {
+		switch over := left >= e.patience(s); {
 		case s.returning:
-		case !s.cancelled && (late || s.lane != nil):
+		case !s.cancelled && (over || s.lane != nil):
 			e.cancel(s)
-		case s.cancelled && !s.ended && late:
+		case s.cancelled && !s.ended && over:
 			e.giveBack(s)
 		}
 		return

@@ -98,9 +98,9 @@ func TestLeavingWithASlowCall(t *testing.T) {
 // all of it is back, and not when the calls have had their time.
 func TestLaneIsBackBeforeItsToken(t *testing.T) {
 	t.Parallel()
-	const needs = handOver + 700*time.Millisecond
+	const needs = leaveTime + 700*time.Millisecond
 	inBubble(t, 2, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
-		r.with(func() { r.latency = func(message.Outbound) time.Duration { return 1900 * time.Millisecond } })
+		r.with(func() { r.latency = func(message.Outbound) time.Duration { return 4 * time.Second } })
 		people := guests("u", 20)
 		for range 300 {
 			r.text("page0", people...)

@@ -15,9 +15,10 @@ const (
 	returnBatch = 24
 	// returnPoll is the pause between two questions whether a batch has come.
 	returnPoll = time.Millisecond
-	// returnTimeout is how long a batch may take: a broker that needs longer has
-	// other troubles than order.
+	// returnTimeout is how long a batch may take, and returnMost how long all of
+	// them: a broker that needs longer has other troubles than order.
 	returnTimeout = 500 * time.Millisecond
+	returnMost    = 5 * time.Second
 )
 
 // Return gives deliveries back: see queue.Subscription. The broker confirms
@@ -25,6 +26,7 @@ const (
 // come, because somebody else consumes the queue already or the broker is busy,
 // there is no order to be kept, and the rest is given back at once.
 func (s *subscription) Return(deliveries []*queue.Delivery) error {
+	began := time.Now()
 	ready, err := s.ready()
 	ordered := err == nil
 	for i, d := range deliveries {
@@ -33,7 +35,7 @@ func (s *subscription) Return(deliveries []*queue.Delivery) error {
 		}
 		ready++
 		if ordered && ((i+1)%returnBatch == 0 || i+1 == len(deliveries)) {
-			ordered = s.awaitReady(ready)
+			ordered = s.awaitReady(ready) && time.Since(began) < returnMost
 		}
 	}
 	return nil
