@@ -354,7 +354,7 @@ func all(*held) bool { return true }
 // settleSource goes on with giving a source up. First its lanes must be given
 // back, because the next owner learns of them by the tokens that are held here.
 // When nothing of it is in a call it is closed, and what is left goes back. Until
-// then its consumer is cancelled and what waits given back: a lane's at once,
+// then its consumer is cancelled and what waits given back: a lane's soon,
 // because nobody else consumes it before the token has moved, a partition's when
 // its calls take long. What the broker does not do in leaveTime is another's
 // problem, too.
@@ -370,7 +370,7 @@ func (e *engine) settleSource(s *source) {
 	case s.inFlight > 0:
 		switch over := left >= e.patience(s); {
 		case s.returning:
-		case !s.cancelled && (over || s.lane != nil):
+		case !s.cancelled && (over || s.lane != nil && left >= quickHandOver):
 			e.cancel(s)
 		case s.cancelled && !s.ended && over:
 			e.giveBack(s)

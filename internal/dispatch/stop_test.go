@@ -93,8 +93,8 @@ func TestLeavingWithASlowCall(t *testing.T) {
 	})
 }
 
-// A lane that is given up takes the broker a while to give back. That begins at
-// once, although calls of it are open, and the next owner hears of the lane when
+// A lane that is given up takes the broker a while to give back. That begins
+// soon, although calls of it are open, and the next owner hears of the lane when
 // all of it is back, and not when the calls have had their time.
 func TestLaneIsBackBeforeItsToken(t *testing.T) {
 	t.Parallel()
@@ -130,8 +130,8 @@ func TestLaneIsBackBeforeItsToken(t *testing.T) {
 		}
 		r.sleep(needs - 100*time.Millisecond)
 		next := r.replicas[1-slices.Index(r.replicas, leaver)]
-		if n := lanesOf(next); n > 0 || began.Sub(left) > 100*time.Millisecond || !ended.IsZero() {
-			t.Errorf("after %v the next owner has %d lanes, want none; the return began after %v, want at once", time.Since(left), n, began.Sub(left))
+		if n := lanesOf(next); n > 0 || began.Sub(left) > 2*quickHandOver || !ended.IsZero() {
+			t.Errorf("after %v the next owner has %d lanes, want none; the return began after %v, want at most 200 ms", time.Since(left), n, began.Sub(left))
 		}
 		r.sleep(400 * time.Millisecond)
 		if n := lanesOf(next); n != 1 || ended.IsZero() {
