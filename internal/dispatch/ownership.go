@@ -34,10 +34,8 @@ func (e *engine) count(n int) {
 	if e.ending {
 		return
 	}
-	if h.replicas > 0 && n > h.replicas {
-		for _, p := range e.sources.partitions {
-			e.timers.add(now.Add(time.Duration(e.Random()*float64(spread))), func() { e.renew(p) })
-		}
+	if n > h.replicas {
+		e.makeWay(now, n)
 	}
 	if h.steady++; n != h.replicas {
 		h.steady = 1
@@ -45,6 +43,22 @@ func (e *engine) count(n int) {
 	h.replicas, h.settled = n, min(h.settled, n)
 	e.balance(now)
 }
+
+// makeWay subscribes anew to the partitions that are not ours, so that what is given
+// up goes to those that have less than their part. Among these, who have all come
+// lately, the order is random.
+func (e *engine) makeWay(now time.Time, n int) {
+	from := now
+	if h := &e.calls.health; h.settled > 0 || len(e.sources.owned(now)) >= e.part(n) {
+		from = now.Add(renewSpread)
+	}
+	for _, p := range e.sources.partitions {
+		e.timers.add(from.Add(time.Duration(e.Random()*float64(renewSpread))), func() { e.renew(p) })
+	}
+}
+
+// part is how many partitions each of n replicas should have at most.
+func (e *engine) part(n int) int { return (len(e.sources.partitions) + n - 1) / n }
 
 // uncounted means that the broker did not say how many replicas there are. Those that
 // it counts next have reconnected, as this one has, and did not come.
@@ -78,45 +92,63 @@ func (e *engine) leaveAll(reason string, hung bool) {
 	}
 }
 
-// balance gives up what others should have, the calmest partitions first.
+// balance gives up what others should have, once the count of the replicas is steady.
 //
-// Replicas that came get their share of the partitions that are busy here, once the
-// count is steady. Besides, one that has more than its part of all partitions gives up
-// half of what is too much; not all, because the broker may leave it to one that has
-// its part.
+// Replicas that came get their share of the partitions that are busy here. Besides,
+// one that has more than its part of all partitions gives up what is too much. Of busy
+// ones it is half of that, the calmest first: not all, because the broker may leave them
+// to one that has its part. Idle ones may go on to the next.
 func (e *engine) balance(now time.Time) {
 	h := &e.calls.health
 	h.counts++
+	if h.steady < balanceEvery {
+		return
+	}
 	came := 0
 	if h.settled > 0 {
 		came = h.replicas - h.settled
 	}
-	switch {
-	case h.steady >= balanceEvery:
-		h.settled = h.replicas
-	case came > 0:
-		return
-	}
+	h.settled = h.replicas
 	if h.replicas <= 1 {
 		return
 	}
-	active := e.active(now)
-	give := len(active) * came / h.replicas
-	part := (len(e.sources.partitions) + h.replicas - 1) / h.replicas
-	if more := len(e.sources.owned(now)) - part; more > 0 && h.counts >= balanceEvery {
-		give = max(give, (more+1)/2)
+	busy, idle := e.active(now), e.idle(now)
+	give, part := len(busy)*came/h.replicas, e.part(h.replicas)
+	if h.counts >= balanceEvery {
+		give = max(give, (len(busy)-part+1)/2)
 	}
-	slices.SortStableFunc(active, func(a, b *source) int { return cmp.Compare(a.held, b.held) })
-	for _, s := range active[:min(give, len(active))] {
+	giveIdle := 0
+	if h.steady < 3*balanceEvery {
+		giveIdle = min(max(len(busy)-give+len(idle)-part, 0), len(idle))
+	}
+	slices.SortStableFunc(busy, func(a, b *source) int { return cmp.Compare(a.held, b.held) })
+	given := make([]*partition, 0, give+giveIdle)
+	if give > 0 {
 		h.counts = 0
+	}
+	for _, s := range slices.Concat(busy[:give], idle[:giveIdle]) {
+		given = append(given, s.partition)
 		e.leave(s, "balance")
+	}
+	if len(given) > 0 {
+		e.sources.feeders.Go(func() { e.hello(given) })
 	}
 }
 
-// active are the partitions of which something was delivered lately.
+// active are the partitions of which messages were delivered lately.
 func (e *engine) active(now time.Time) (list []*source) {
 	for _, p := range e.sources.partitions {
-		if s := p.src; s != nil && !s.leaving && !p.since.IsZero() && now.Sub(p.last) < activeFor {
+		if s := p.src; s != nil && !s.leaving && now.Sub(p.busy) < activeFor {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// idle are the partitions that were said to be ours lately, and had no messages.
+func (e *engine) idle(now time.Time) (list []*source) {
+	for _, p := range e.sources.partitions {
+		if s := p.src; s != nil && !s.leaving && now.Sub(p.busy) >= activeFor && now.Sub(p.last) < activeFor {
 			list = append(list, s)
 		}
 	}
