@@ -81,8 +81,8 @@ func TestNewcomerGetsItsShare(t *testing.T) {
 					p = r.replicas[len(r.replicas)-1]
 				}
 				p.inspect(func(e *engine) {
-					if got := len(e.active(e.Now())); got != want {
-						t.Errorf("%s: replica %d has %d of the busy partitions, want %d", when, i, got, want)
+					if busy, _ := e.active(e.Now()); len(busy) != want {
+						t.Errorf("%s: replica %d has %d of the busy partitions, want %d", when, i, len(busy), want)
 					}
 				})
 			}

@@ -173,9 +173,16 @@ func (e *engine) startCounting() {
 	})
 }
 
+// sayHello is hello beside the engine.
+func (e *engine) sayHello(partitions []*partition) {
+	if len(partitions) > 0 {
+		e.sources.feeders.Go(func() { e.hello(partitions) })
+	}
+}
+
 // hello tells the owners of partitions that they are theirs. The broker does not say
-// who is the active consumer, so an owner learns it by what it is delivered. Nothing
-// depends on it: where it does not arrive, the owner learns it by the next message.
+// who is the active consumer, so an owner learns it by what it is delivered. Where this
+// does not arrive it learns it by the next message.
 func (e *engine) hello(partitions []*partition) {
 	ctx, cancel := context.WithTimeout(context.Background(), countEvery)
 	defer cancel()
