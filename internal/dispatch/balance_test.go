@@ -65,7 +65,7 @@ func TestBalanceAfterAnIdleStart(t *testing.T) {
 // have what they have.
 func TestNewcomerGetsItsShare(t *testing.T) {
 	t.Parallel()
-	counter := new(counter)
+	counter := &counter{away: new(atomic.Bool)}
 	inBubble(t, 1, func(c *Config) { counter.Broker, c.Broker = c.Broker, counter }, func(t *testing.T, r *rig) {
 		const busy = 6
 		go every(100*time.Millisecond, 110*time.Second, func(int) {
@@ -113,7 +113,7 @@ func TestNewcomerGetsItsShare(t *testing.T) {
 type counter struct {
 	queue.Broker
 
-	away atomic.Bool
+	away *atomic.Bool
 }
 
 func (c *counter) Inspect(ctx context.Context, name string) (queue.Info, error) {
