@@ -84,7 +84,7 @@ func TestIdleReplicasShare(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4, 8} {
 		for _, apart := range []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second} {
-			for seed := range seeds(20) {
+			for seed := range seeds(4) {
 				t.Run(fmt.Sprintf("%d replicas, %v apart, seed %d", n, apart, seed), func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestIdleReplicasShare(t *testing.T) {
 func TestIdleRoll(t *testing.T) {
 	t.Parallel()
 	for _, gap := range []time.Duration{2 * time.Second, 8 * time.Second} {
-		for seed := range seeds(20) {
+		for seed := range seeds(4) {
 			t.Run(fmt.Sprintf("%v, seed %d", gap, seed), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestIdleRoll(t *testing.T) {
 // says it again.
 func TestIdleReplicasReconnect(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(20) {
+	for seed := range seeds(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
