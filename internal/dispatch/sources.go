@@ -45,7 +45,7 @@ const (
 
 // partition is one of the partitions, whether or not it is ours at the moment.
 type partition struct {
-	index int
+	index int       // never changed
 	src   *source   // nil between two subscriptions
 	since time.Time // of the first message of src; zero: there was none
 	busy  time.Time // of the latest
@@ -412,7 +412,7 @@ func (e *engine) closed(s *source) {
 	if p.src != s {
 		return
 	}
-	*p = partition{index: p.index}
+	p.src, p.since, p.busy, p.last = nil, time.Time{}, time.Time{}, time.Time{}
 	top := e.Broker.Topology()
 	e.gate.Forget(e.Now(), func(page string) bool { return top.PartitionOf(page) == p.index })
 	if !e.ending {
