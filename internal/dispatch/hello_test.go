@@ -41,6 +41,7 @@ func (r *rig) knows(page string) (who int) {
 func TestHelloIsNoMessage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, nil, func(t *testing.T, r *rig) {
+		r.sleep(idleCounts * countEvery) // nothing is given up any more
 		for range 3 {
 			r.hello("page0")
 		}
@@ -77,6 +78,7 @@ func TestHelloIsNoMessage(t *testing.T) {
 func TestHelloToOneThatLeaves(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, nil, func(t *testing.T, r *rig) {
+		r.sleep(idleCounts * countEvery) // nothing is given up any more
 		r.with(func() { r.latency = func(message.Outbound) time.Duration { return 3 * time.Second } })
 		r.text("page0", "ann")
 		r.sleep(100 * time.Millisecond)
