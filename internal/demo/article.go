@@ -88,7 +88,7 @@ func (d *Divert) Publish(ctx context.Context, msgs ...queue.Message) error {
 const movePrefetch = 256
 
 // Gather moves what is on the partitions, and on the lanes of pages, to the shared
-// queue, until ctx ends. The lanes' tokens stay where they are.
+// queue, until ctx ends. What is only for dispatchers stays where it is.
 func (d *Divert) Gather(ctx context.Context, pages []string) {
 	t := d.Topology()
 	var from []string
@@ -99,7 +99,7 @@ func (d *Divert) Gather(ctx context.Context, pages []string) {
 		from = append(from, t.Lane(page, string(message.ClassText)), t.Lane(page, string(message.ClassMedia)))
 	}
 	d.moveAll(ctx, from, func(x *queue.Delivery) string {
-		if x.Headers[message.HeaderLane] != "" {
+		if x.Headers[message.HeaderLane] != "" || x.Headers[message.HeaderHello] != "" {
 			return ""
 		}
 		return SharedQueue(t)

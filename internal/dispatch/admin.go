@@ -20,7 +20,7 @@ type Status struct {
 	InFlight   int             `json:"in_flight"`  // calls
 	Limit      int             `json:"limit"`      // calls at a time
 	APIDown    bool            `json:"api_down"`   // the API takes no calls, and is probed
-	Partitions []int           `json:"partitions"` // that it has had messages of lately
+	Partitions []int           `json:"partitions"` // of which something was delivered lately
 	Pages      []PageStatus    `json:"pages"`      // those in excess first, then those with the most calls
 	Suspended  []SuspendedPage `json:"suspended"`
 }

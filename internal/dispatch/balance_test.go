@@ -65,7 +65,7 @@ func TestBalanceAfterAnIdleStart(t *testing.T) {
 // have what they have.
 func TestNewcomerGetsItsShare(t *testing.T) {
 	t.Parallel()
-	counter := new(counter)
+	counter := &counter{away: new(atomic.Bool)}
 	inBubble(t, 1, func(c *Config) { counter.Broker, c.Broker = c.Broker, counter }, func(t *testing.T, r *rig) {
 		const busy = 6
 		go every(100*time.Millisecond, 110*time.Second, func(int) {
@@ -81,8 +81,8 @@ func TestNewcomerGetsItsShare(t *testing.T) {
 					p = r.replicas[len(r.replicas)-1]
 				}
 				p.inspect(func(e *engine) {
-					if got := len(e.active(e.Now())); got != want {
-						t.Errorf("%s: replica %d has %d of the busy partitions, want %d", when, i, got, want)
+					if busy, _ := e.active(e.Now()); len(busy) != want {
+						t.Errorf("%s: replica %d has %d of the busy partitions, want %d", when, i, len(busy), want)
 					}
 				})
 			}
@@ -113,7 +113,7 @@ func TestNewcomerGetsItsShare(t *testing.T) {
 type counter struct {
 	queue.Broker
 
-	away atomic.Bool
+	away *atomic.Bool
 }
 
 func (c *counter) Inspect(ctx context.Context, name string) (queue.Info, error) {

@@ -12,13 +12,19 @@ import (
 func (e *engine) arrive(m *held) {
 	now := e.Now()
 	s := m.source
-	if s.closing || !m.delivery.Live() {
-		return // it goes, or went, back by itself
+	hello := m.delivery.Headers[message.HeaderHello] != ""
+	if s.closing || !m.delivery.Live() || hello && s.leaving {
+		return // it goes, or went, back by itself: to the next owner
 	}
-	if s.lane == nil {
-		s.partition.last = now
-		if s.partition.since.IsZero() {
-			s.partition.since = now
+	if p := s.partition; s.lane == nil {
+		p.last = now
+		if hello { // which has said it, and is no message: nothing counts it
+			_ = m.delivery.Ack() // or it comes again
+			return
+		}
+		p.busy = now
+		if p.since.IsZero() {
+			p.since = now
 			if !s.leaving {
 				e.collect(s)
 			}

@@ -27,7 +27,7 @@ func TestReplicasThatDie(t *testing.T) {
 				small := func(c *Config) { c.Prefetch = 32 }
 				pages := r.peers(3)
 				dying := map[string]float64{ // how likely at each operation
-					"declare": 0.1, "token": 0.1, "delete": 0.1, "publish": 0.0005,
+					"declare": 0.1, "token": 0.1, "delete": 0.1, "publish": 0.0005, "hello": 0.001,
 				}
 				fate := rand.New(rand.NewPCG(uint64(seed), 5))
 				maybe := func(op, _ string) bool {

@@ -15,6 +15,8 @@ const (
 	// for balance, so that others have time to take them; and how many counts must be
 	// equal before the replicas that came are believed in.
 	balanceEvery = 5
+	// idleCounts is for how many equal counts idle partitions are given up.
+	idleCounts = 3 * balanceEvery
 )
 
 // health is how this replica fares.
@@ -24,6 +26,8 @@ type health struct {
 	replicas int // as they were last counted; 0: not yet
 	steady   int // counts in a row that came to the same
 	settled  int // replicas, when they were last steady; 0: not yet
+
+	unsure bool // partitions may have changed hands without a word
 }
 
 // count learns how many replicas there are now. It makes way for those that have
@@ -34,21 +38,39 @@ func (e *engine) count(n int) {
 	if e.ending {
 		return
 	}
-	if h.replicas > 0 && n > h.replicas {
-		for _, p := range e.sources.partitions {
-			e.timers.add(now.Add(time.Duration(e.Random()*float64(spread))), func() { e.renew(p) })
-		}
+	if n > h.replicas {
+		e.makeWay(now, n)
 	}
 	if h.steady++; n != h.replicas {
 		h.steady = 1
 	}
+	h.unsure = h.unsure || n < h.replicas
 	h.replicas, h.settled = n, min(h.settled, n)
 	e.balance(now)
 }
 
+// makeWay subscribes anew to the partitions that are not ours, so that what is given
+// up goes to those that have less than their part. Among these, who have all come
+// lately, the order is random.
+func (e *engine) makeWay(now time.Time, n int) {
+	from := now
+	if h := &e.calls.health; h.settled > 0 || len(e.sources.owned(now)) >= e.part(n) {
+		from = now.Add(renewSpread)
+	}
+	for _, p := range e.sources.partitions {
+		e.timers.add(from.Add(time.Duration(e.Random()*float64(renewSpread))), func() { e.renew(p) })
+	}
+}
+
+// part is how many partitions each of n replicas should have at most.
+func (e *engine) part(n int) int { return (len(e.sources.partitions) + n - 1) / n }
+
 // uncounted means that the broker did not say how many replicas there are. Those that
 // it counts next have reconnected, as this one has, and did not come.
-func (e *engine) uncounted() { e.calls.health.settled = 0 }
+func (e *engine) uncounted() {
+	h := &e.calls.health
+	h.steady, h.settled, h.unsure = 0, 0, true
+}
 
 // rest is how long a partition that was given up is left to others.
 func (e *engine) rest() time.Duration {
@@ -78,12 +100,13 @@ func (e *engine) leaveAll(reason string, hung bool) {
 	}
 }
 
-// balance gives up what others should have, the calmest partitions first.
+// balance gives up what others should have.
 //
 // Replicas that came get their share of the partitions that are busy here, once the
 // count is steady. Besides, one that has more than its part of all partitions gives up
-// half of what is too much; not all, because the broker may leave it to one that has
-// its part.
+// what is too much: half of it if these are busy, the calmest first, because the broker
+// may leave them to one that has its part. Idle ones may go on from there, so all of
+// them go; for a while only, in case that nobody takes them.
 func (e *engine) balance(now time.Time) {
 	h := &e.calls.health
 	h.counts++
@@ -91,8 +114,9 @@ func (e *engine) balance(now time.Time) {
 	if h.settled > 0 {
 		came = h.replicas - h.settled
 	}
+	steady := h.steady >= balanceEvery
 	switch {
-	case h.steady >= balanceEvery:
+	case steady:
 		h.settled = h.replicas
 	case came > 0:
 		return
@@ -100,25 +124,43 @@ func (e *engine) balance(now time.Time) {
 	if h.replicas <= 1 {
 		return
 	}
-	active := e.active(now)
-	give := len(active) * came / h.replicas
-	part := (len(e.sources.partitions) + h.replicas - 1) / h.replicas
-	if more := len(e.sources.owned(now)) - part; more > 0 && h.counts >= balanceEvery {
+	if steady && h.unsure {
+		h.unsure = false
+		e.sayHello(e.sources.partitions)
+	}
+	busy, idle := e.active(now)
+	part := e.part(h.replicas)
+	give := len(busy) * came / h.replicas
+	if more := len(busy) - part; more > 0 && h.counts >= balanceEvery {
 		give = max(give, (more+1)/2)
 	}
-	slices.SortStableFunc(active, func(a, b *source) int { return cmp.Compare(a.held, b.held) })
-	for _, s := range active[:min(give, len(active))] {
+	if give > 0 {
 		h.counts = 0
+	}
+	slices.SortStableFunc(busy, func(a, b *source) int { return cmp.Compare(a.held, b.held) })
+	more := max(len(busy)-give+len(idle)-part, 0)
+	if !steady || h.steady >= idleCounts {
+		more = 0
+	}
+	var given []*partition
+	for _, s := range slices.Concat(busy[:give], idle[:min(more, len(idle))]) {
+		given = append(given, s.partition)
 		e.leave(s, "balance")
 	}
+	e.sayHello(given) // to who has them now
 }
 
-// active are the partitions of which something was delivered lately.
-func (e *engine) active(now time.Time) (list []*source) {
+// active are the partitions of which messages were delivered lately. Those that are
+// idle were only said to be ours.
+func (e *engine) active(now time.Time) (busy, idle []*source) {
 	for _, p := range e.sources.partitions {
-		if s := p.src; s != nil && !s.leaving && !p.since.IsZero() && now.Sub(p.last) < activeFor {
-			list = append(list, s)
+		switch s := p.src; {
+		case s == nil || s.leaving:
+		case now.Sub(p.busy) < activeFor:
+			busy = append(busy, s)
+		case now.Sub(p.last) < activeFor:
+			idle = append(idle, s)
 		}
 	}
-	return list
+	return busy, idle
 }

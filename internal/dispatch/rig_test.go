@@ -436,8 +436,11 @@ func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
 			continue
 		}
 		op := "publish"
-		if m.Headers[message.HeaderLane] != "" {
+		switch {
+		case m.Headers[message.HeaderLane] != "":
 			op = "token"
+		case m.Headers[message.HeaderHello] != "":
+			op = "hello"
 		}
 		errs[i] = l.do(op, m.Queue, func() error { return l.Broker.Publish(ctx, m) })
 	}

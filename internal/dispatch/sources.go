@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,9 @@ const (
 	// spread is over how long a replica subscribes to its partitions, in random
 	// order, so that replicas that start together have about as many each.
 	spread = 500 * time.Millisecond
+	// renewSpread is the same when replicas have come. It is longer than countEvery,
+	// within which all learn of that.
+	renewSpread = 1500 * time.Millisecond
 	// consumeRetry is the pause after a subscription that failed at once.
 	consumeRetry = time.Second
 	// feedBatch is how many deliveries reach the engine at a time.
@@ -41,10 +45,11 @@ const (
 
 // partition is one of the partitions, whether or not it is ours at the moment.
 type partition struct {
-	index int
+	index int       // never changed
 	src   *source   // nil between two subscriptions
-	since time.Time // of the first delivery of src: from then on it is ours
-	last  time.Time // of the latest
+	since time.Time // of the first message of src; zero: there was none
+	busy  time.Time // of the latest
+	last  time.Time // of the latest delivery of src, message or hello: it is ours; zero: we do not know
 }
 
 // source is one subscription of a partition or lane, and what is held of it.
@@ -138,16 +143,17 @@ func (e *engine) start() {
 }
 
 // startCounting subscribes to the queue whose consumers are the replicas, and
-// asks for their number now and then. One that ends is not counted from then on,
+// asks for their number now and then. Before this one is counted, the others learn
+// which partitions are theirs. One that ends is not counted from then on,
 // however long its calls take: nothing is to be left to it.
 func (e *engine) startCounting() {
 	name := e.Broker.Topology().Dispatchers()
-	sub, err := e.Broker.Consume(name, queue.ConsumeOptions{Prefetch: 1})
-	if err != nil {
-		e.Log.Warn("subscribe", "queue", name, "err", err)
-	}
 	e.sources.feeders.Go(func() {
-		if sub != nil {
+		e.hello(e.sources.partitions)
+		sub, err := e.Broker.Consume(name, queue.ConsumeOptions{Prefetch: 1})
+		if err != nil {
+			e.Log.Warn("subscribe", "queue", name, "err", err)
+		} else {
 			defer sub.Close()
 		}
 		for {
@@ -168,6 +174,31 @@ func (e *engine) startCounting() {
 	})
 }
 
+// sayHello is hello beside the engine.
+func (e *engine) sayHello(partitions []*partition) {
+	if len(partitions) > 0 {
+		e.sources.feeders.Go(func() { e.hello(partitions) })
+	}
+}
+
+// hello tells the owners of partitions that they are theirs. The broker does not say
+// who is the active consumer, so an owner learns it by what it is delivered. Where this
+// does not arrive it learns it by the next message.
+func (e *engine) hello(partitions []*partition) {
+	ctx, cancel := context.WithTimeout(context.Background(), countEvery)
+	defer cancel()
+	list := make([]queue.Message, len(partitions))
+	for i, p := range partitions {
+		list[i] = queue.Message{
+			Queue: e.Broker.Topology().Outbound(p.index), ID: fmt.Sprintf("hello/%d/%d", p.index, e.Now().UnixNano()),
+			Headers: map[string]string{message.HeaderHello: "1"},
+		}
+	}
+	if err := e.Broker.Publish(ctx, list...); err != nil {
+		e.Log.Warn("tell dispatchers which partitions are theirs", "err", err)
+	}
+}
+
 // reopen subscribes to a partition after a rest.
 func (e *engine) reopen(p *partition, rest time.Duration) {
 	e.timers.add(e.Now().Add(rest), func() {
@@ -180,12 +211,12 @@ func (e *engine) reopen(p *partition, rest time.Duration) {
 	})
 }
 
-// renew subscribes anew to a partition of which nothing has come, so that this
+// renew subscribes anew to a partition that is not known to be ours, so that this
 // replica is behind those that came later: what is given up goes to them first,
 // and not to one that has its part or leaves soon.
 func (e *engine) renew(p *partition) {
 	old := p.src
-	if e.ending || old == nil || old.leaving || !p.since.IsZero() {
+	if e.ending || old == nil || old.leaving || !p.last.IsZero() {
 		return
 	}
 	if s := e.open(old.queue, p, nil, e.Prefetch); s != nil {
@@ -405,7 +436,7 @@ func (e *engine) closed(s *source) {
 	if p.src != s {
 		return
 	}
-	p.src, p.since = nil, time.Time{}
+	p.src, p.since, p.busy, p.last = nil, time.Time{}, time.Time{}, time.Time{}
 	top := e.Broker.Topology()
 	e.gate.Forget(e.Now(), func(page string) bool { return top.PartitionOf(page) == p.index })
 	if !e.ending {
@@ -438,7 +469,7 @@ const heldTime = renewTime + 5*time.Minute
 func (s *sources) owned(now time.Time) []int {
 	list := []int{}
 	for _, p := range s.partitions {
-		if p.src != nil && !p.src.leaving && (p.src.held > 0 || now.Sub(p.last) < activeFor && !p.since.IsZero()) {
+		if p.src != nil && !p.src.leaving && (p.src.held > 0 || now.Sub(p.last) < activeFor) {
 			list = append(list, p.index)
 		}
 	}

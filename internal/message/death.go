@@ -75,6 +75,10 @@ const HeaderDead = "chatclub-dead"
 // nothing was in the lane before it any more once it is delivered.
 const HeaderLane = "chatclub-lane"
 
+// HeaderHello marks a message on a partition that is no copy and has no body: whoever
+// it is delivered to learns that the partition is its own.
+const HeaderHello = "chatclub-hello"
+
 // HeaderTrace tells of the trace that a message belongs to, and of the span that made
 // the message, as W3C's Trace Context has it. Only sampled traces have it. It stays with
 // a message wherever that goes.

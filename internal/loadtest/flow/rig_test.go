@@ -331,8 +331,8 @@ func (r *rig) leftovers() (left []string, tokens map[string]bool) {
 				found[r.topology().Lane(page, string(m.Body))] = true
 				continue
 			}
-			if name == r.topology().Inbound() {
-				continue // what core would be told
+			if name == r.topology().Inbound() || m.Headers[message.HeaderHello] != "" {
+				continue // what core would be told, and dispatchers
 			}
 			left = append(left, m.ID)
 			if name == r.topology().Dead() && !r.row.deaths {

@@ -20,7 +20,7 @@ const quiet = 300 * time.Millisecond
 // Take takes everything off the queues of the broker's topology and off more, but
 // for the dead letters, and returns it. Nobody else may consume any of them. A lane
 // is looked at when its token is found: without one nobody would ever send what is
-// on it. Tokens are not returned.
+// on it. Tokens are not returned, nor is what dispatchers say to each other.
 func Take(ctx context.Context, b queue.Broker, more ...string) (left []*queue.Delivery, err error) {
 	names := slices.Clone(more)
 	for _, s := range b.Topology().Specs() {
@@ -36,6 +36,9 @@ func Take(ctx context.Context, b queue.Broker, more ...string) (left []*queue.De
 				return nil, err
 			}
 			for _, d := range found {
+				if d.Headers[message.HeaderHello] != "" {
+					continue
+				}
 				page := d.Headers[message.HeaderLane]
 				if page == "" {
 					left = append(left, d)

@@ -29,7 +29,8 @@ func TestTake(t *testing.T) {
 			}
 		}
 		token := queue.Message{Queue: top.Outbound(1), ID: "token", Body: []byte("text"), Headers: map[string]string{message.HeaderLane: "1"}}
-		msgs := []queue.Message{token, {Queue: known, ID: "a"}, {Queue: forgotten, ID: "never"}, {Queue: top.Dead(), ID: "dead"}, {Queue: "more", ID: "b"}, {Queue: top.Inbound(), ID: "c"}}
+		hello := queue.Message{Queue: top.Outbound(1), ID: "hello", Headers: map[string]string{message.HeaderHello: "1"}}
+		msgs := []queue.Message{token, hello, {Queue: known, ID: "a"}, {Queue: forgotten, ID: "never"}, {Queue: top.Dead(), ID: "dead"}, {Queue: "more", ID: "b"}, {Queue: top.Inbound(), ID: "c"}}
 		for range 2000 { // more than are delivered at a time
 			msgs = append(msgs, queue.Message{Queue: top.Outbound(0), ID: "d"})
 		}
