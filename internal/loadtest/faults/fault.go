@@ -73,6 +73,7 @@ type Fault struct {
 // copies are a sum of terms, whose meaning docs/design/broker.md has.
 type Bound struct {
 	Calls  int           // this many times the calls that can be in flight
+	Every  time.Duration // above 0: these so often while it lasts, and once
 	Events int           // events in a core's hands, a copy for each member
 	Moves  int           // messages on their way to another queue
 	Sends  time.Duration // of sending at the asked pace
@@ -103,7 +104,11 @@ func (l Load) inFlight() float64 {
 
 // Doubled is how many copies may be doubled while the fault lasts so long.
 func (b Bound) Doubled(l Load, length time.Duration) int64 {
-	n := float64(b.Calls)*l.inFlight() + float64(b.Events*(l.Members-1)+b.Moves) +
+	times := 1
+	if b.Every > 0 {
+		times += int(length / b.Every)
+	}
+	n := float64(times*b.Calls)*l.inFlight() + float64(b.Events*(l.Members-1)+b.Moves) +
 		b.Sends.Seconds()*l.Flow() + b.Share*l.Flow()*length.Seconds()
 	return int64(math.Ceil(n))
 }
@@ -124,7 +129,8 @@ func (b Bound) String() string {
 			terms = append(terms, fmt.Sprintf(format, args...))
 		}
 	}
-	add(b.Calls == 1, "calls in flight")
+	add(b.Calls == 1 && b.Every == 0, "calls in flight")
+	add(b.Calls == 1 && b.Every > 0, "calls in flight every %v", b.Every)
 	add(b.Calls > 1, "%d × calls in flight", b.Calls)
 	add(b.Sends > 0, "%v of sends", b.Sends)
 	add(b.Events > 0, "%d events", b.Events)
@@ -216,7 +222,7 @@ func Table() []Fault {
 		{"half-open-dispatcher-broker", "one dispatcher's connections to the broker are half open", HalfOpen, DispatcherBroker, false, 20 * time.Second, 1, with(Bound{Calls: 1, Sends: unacked, Moves: moved}, handover, false)},
 		{"half-open-dispatchers-broker", "all dispatchers' connections to the broker are half open", HalfOpen, DispatcherBroker, true, 20 * time.Second, 1, with(halfOpen, 2*prompt, true)},
 		{"reset-cores-broker", "all cores' connections to the broker end every 2 s", Reset, CoreBroker, true, 12 * time.Second, 1, with(Bound{Events: 4 * handled}, 2*prompt, true)},
-		{"reset-dispatchers-broker", "all dispatchers' connections to the broker end every 2 s", Reset, DispatcherBroker, true, 12 * time.Second, 1, with(Bound{Calls: 1, Share: .5, Moves: 3 * moved}, 2*prompt, true)},
+		{"reset-dispatchers-broker", "all dispatchers' connections to the broker end every 2 s", Reset, DispatcherBroker, true, 12 * time.Second, 1, with(Bound{Calls: 1, Every: ResetEvery, Moves: 3 * moved}, 2*prompt, true)},
 		{"slow-cores-broker", "8 kB/s between each core and the broker: it is slow to confirm", Slow, CoreBroker, true, 30 * time.Second, 1, with(Bound{Share: .05, Events: 2 * handled}, 2*prompt, true)},
 		{"late-programs-broker", "200 ms between all programs and the broker", Late, Programs, true, 15 * time.Second, 1, with(Bound{}, prompt, false)},
 
@@ -226,7 +232,7 @@ func Table() []Fault {
 
 		{"cut-dispatchers-api", "all connections to the API are cut", Cut, DispatcherAPI, true, 15 * time.Second, 1, away(Bound{Calls: 1}, probed)},
 		{"half-open-dispatchers-api", "all connections to the API are half open", HalfOpen, DispatcherAPI, true, 20 * time.Second, 1, away(Bound{Calls: 1}, rested)},
-		{"reset-dispatchers-api", "all connections to the API end every 2 s", Reset, DispatcherAPI, true, 12 * time.Second, 1, away(Bound{Calls: 1, Share: .5}, unlucky)},
+		{"reset-dispatchers-api", "all connections to the API end every 2 s", Reset, DispatcherAPI, true, 12 * time.Second, 1, away(Bound{Calls: 1, Every: ResetEvery}, unlucky)},
 		{"api-errors", "the API fails 5 % of the calls in each of four ways", Errors, API, true, 20 * time.Second, 1, with(Bound{Share: 1.5 * errorShare, Calls: 1}, 2*prompt, false)},
 		{"api-no-answer", "the API does not answer 5 % of the calls", NoAnswers, API, true, 20 * time.Second, 1, with(Bound{}, 3*prompt, false)},
 		{"api-refuses", "the API takes no new connections", Refuse, API, true, 10 * time.Second, 1, away(Bound{Calls: 1}, probed)},

@@ -286,6 +286,7 @@ func TestBound(t *testing.T) {
 	}{
 		{Bound{}, 0, "0"},
 		{Bound{Calls: 1}, 76 + 30, "calls in flight"},
+		{Bound{Calls: 1, Every: 4 * time.Second}, 3 * (76 + 30), "calls in flight every 4s"},
 		{Bound{Events: 8, Moves: 64}, 80 + 64, "8 events + 64 moves"},
 		{Bound{Sends: 1500 * time.Millisecond}, 60, "1.5s of sends"},
 		{Bound{Share: .05}, 20, "5 % of the copies"},
