@@ -72,8 +72,10 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 		return c, err
 	}
 	cookie := rand.Text()
-	for _, n := range c.nodes {
-		if err := n.write(cookie, peers, tick); err != nil {
+	for i, n := range c.nodes {
+		// A new node of RabbitMQ 4 looks for the others that it is told of. So the first
+		// is told of none, and each later one of those that it is to join.
+		if err := n.write(cookie, peers[:i+1], tick); err != nil {
 			return c, fmt.Errorf("write the settings of %s: %w", n.Name, err)
 		}
 	}
