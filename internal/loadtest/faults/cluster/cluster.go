@@ -55,7 +55,6 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 		return c, err
 	}
 	r := &registry{nodes: make(map[string]alive), way: c.way}
-	var peers []string
 	for i := range cfg.Nodes {
 		n := &node{
 			Node: private.Node{Name: fmt.Sprintf("rabbit%d", i+1), Port: ports[2*i], Dist: ports[2*i+1]},
@@ -66,16 +65,13 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 			return c, err
 		}
 		n.EPMD = n.mapper.port()
-		c.nodes, peers = append(c.nodes, n), append(peers, n.Name+"@"+private.Host)
+		c.nodes = append(c.nodes, n)
 	}
 	if err := c.connect(cfg.Proxies); err != nil {
 		return c, err
 	}
-	cookie := rand.Text()
-	for _, n := range c.nodes {
-		if err := n.write(cookie, peers, tick); err != nil {
-			return c, fmt.Errorf("write the settings of %s: %w", n.Name, err)
-		}
+	if err := c.write(rand.Text()); err != nil {
+		return c, err
 	}
 	for _, n := range c.nodes {
 		if err := n.start(ctx); err != nil {
@@ -89,6 +85,20 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 		err = c.nodes[0].ctl(ctx, "await_online_nodes", fmt.Sprint(cfg.Nodes))
 	}
 	return c, err
+}
+
+// write writes the nodes' settings. Each is told of itself and of those that start
+// before it, which it joins. The first is told of nobody: RabbitMQ 4 would wait for
+// a second node.
+func (c *Cluster) write(cookie string) error {
+	var peers []string
+	for _, n := range c.nodes {
+		peers = append(peers, n.Name+"@"+private.Host)
+		if err := n.write(cookie, peers, tick); err != nil {
+			return fmt.Errorf("write the settings of %s: %w", n.Name, err)
+		}
+	}
+	return nil
 }
 
 // connect lays a link from each node to each other.

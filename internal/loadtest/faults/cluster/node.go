@@ -34,7 +34,8 @@ type node struct {
 // bootTimeout bounds a server's start: 4 to 10 s alone, more on a busy machine.
 const bootTimeout = 3 * time.Minute
 
-// write writes the node's settings. peers are all nodes of the cluster.
+// write writes the node's settings. peers are the nodes that are in the cluster once
+// this one has joined, itself included.
 func (n *node) write(cookie string, peers []string, tick time.Duration) error {
 	var conf strings.Builder
 	fmt.Fprintf(&conf, "listeners.tcp.1 = 127.0.0.1:%d\ncluster_partition_handling = pause_minority\n", n.Port)
