@@ -118,9 +118,9 @@ const (
 )
 
 // Deliver posts p until the webhook answers 200, with pauses of 0.1 s doubling
-// to 5 s, and reports whether it did. It withdraws p when RetryFor is over,
-// ctx has ended or the webhook is unsubscribed. An event that the system did not
-// take need not arrive.
+// to 5 s, and reports whether it did. It withdraws p when RetryFor is over, ctx
+// has ended before an answer of 200 or the webhook is unsubscribed. An event that
+// the system did not take need not arrive.
 func (c *Client) Deliver(ctx context.Context, p *Post) bool {
 	c.counts.events.Add(int64(len(p.Events)))
 	for _, e := range p.Announced {
@@ -154,9 +154,10 @@ func (c *Client) Try(ctx context.Context, p *Post) bool {
 // CloseIdleConnections closes the connections that wait for a next post.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
-// post posts a body once and reports whether the answer was 200.
+// post posts a body once and reports whether the answer was 200. One that has begun
+// is not ended by ctx: the webhook may have taken it.
 func (c *Client) post(ctx context.Context, body []byte) bool {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.cfg.URL, bytes.NewReader(body))
 	if err != nil {
@@ -171,9 +172,7 @@ func (c *Client) post(ctx context.Context, body []byte) bool {
 	begin := c.cfg.Now()
 	resp, err := c.http.Do(req)
 	if err != nil {
-		if !errors.Is(err, context.Canceled) {
-			c.note(false)
-		}
+		c.note(false)
 		return false
 	}
 	// Read to the end, so that the connection is used again.

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -42,6 +43,35 @@ func announced(l *ledger.Ledger, mid string) *Post {
 		Events:    []Event{{Page: "1", User: "7", MID: mid, Text: "x"}},
 		Announced: []*ledger.Event{l.Announce("1", ledger.Expected{ID: mid, Recipient: "42"})},
 	}
+}
+
+// Who stops while a post is under way hears what came of it: a webhook that took
+// the event sends its copies.
+func TestStoppingHearsTheLastAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := ledger.New(ledger.Config{})
+		ctx, stop := context.WithCancel(t.Context())
+		posts := 0
+		status := http.StatusOK
+		c := newClient(t, Config{Transport: answer(func(r *http.Request) int {
+			posts++
+			stop()
+			select {
+			case <-r.Context().Done():
+				return 0
+			case <-time.After(time.Second):
+				return status
+			}
+		})})
+		if !c.Deliver(ctx, announced(l, "taken")) || l.Totals().Pending != 1 {
+			t.Errorf("of an event that was taken %v are awaited, want 1", l.Totals())
+		}
+		status = http.StatusServiceUnavailable
+		if c.Deliver(ctx, announced(l, "not taken")) || posts != 2 || l.Totals().Excused != 1 {
+			t.Errorf("after %d posts %v, want 2, and one copy excused", posts, l.Totals())
+		}
+	})
 }
 
 // TestDeliverTriesAgain: the same body comes at 0 s, 0.1 s, 0.3 s … until it is
