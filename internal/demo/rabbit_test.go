@@ -89,6 +89,7 @@ func TestOnRabbitMQ(t *testing.T) {
 	if _, err := crew.Kill(first); err != nil {
 		t.Fatal(err)
 	}
+	publish(20) // on a slow machine all others have been sent
 	<-next
 
 	divert.Set(true)
