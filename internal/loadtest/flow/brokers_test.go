@@ -34,6 +34,9 @@ func (r row) process(top queue.Topology) func(string) string {
 // and an acknowledgement.
 const perMessage = 3
 
+// started is when dispatchers have shared the partitions.
+const started = 10 * time.Second
+
 // deployment is of one size.
 type deployment struct {
 	dispatchers, pages, hotPages int
@@ -58,13 +61,12 @@ func (d deployment) spreadOut(brokers int, ofOne float64, bounds ...bound) row {
 			for page := d.hotPages + 1; page <= d.pages; page++ {
 				rates[page] = rest / float64(d.pages-d.hotPages)
 			}
-			// From the start on: dispatchers that start in the same instant and find
-			// nothing to do leave all partitions to one of them, and that gives up
-			// one in 5 s.
+			r.until(started) // what dispatchers tell each other then is much for a small broker
 			stop := r.demand(spread(rates, 2000))
-			r.until(d.length)
+			end := started + d.length
+			r.until(end)
 			stop()
-			w := window{4 * time.Second, d.length}
+			w := window{started + 4*time.Second, end}
 			r.flow(w, pageLimit, quota, refused)
 			r.until(w.to + 2*time.Second)
 			r.waiting(w, func(e *entry) bool { return int(e.page) > d.hotPages })
