@@ -21,19 +21,8 @@ func (r *rig) hello(page string) {
 }
 
 // knows is which replica knows that a page's partition is its own, -1: none.
-func (r *rig) knows(page string) (who int) {
-	who = -1
-	for i, p := range r.replicas {
-		if p.ended {
-			continue
-		}
-		p.inspect(func(e *engine) {
-			if p := e.sources.partitions[r.top.PartitionOf(page)]; p.src != nil && !p.src.leaving && !p.last.IsZero() {
-				who = i
-			}
-		})
-	}
-	return who
+func (r *rig) knows(page string) int {
+	return r.find(page, func(p *partition) bool { return !p.src.leaving && !p.last.IsZero() })
 }
 
 // A hello tells the owner that the partition is its own, and is no message: it is
@@ -100,12 +89,7 @@ func TestHelloToOneThatLeaves(t *testing.T) {
 func TestHelloIsNotCollected(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, nil, func(t *testing.T, r *rig) {
-		r.text("page0", "bob")
-		r.sleep(100 * time.Millisecond)
-		r.with(func() { r.latency = func(message.Outbound) time.Duration { return 3 * time.Second } })
-		r.text("page0", "ann", "ann", "ann")
-		r.sleep(100 * time.Millisecond)
-		leaver := r.replicas[r.owner("page0")]
+		leaver := r.slowOwner()
 		leaver.link.with(func(l *link) {
 			l.dies = func(op, name string) bool {
 				if op == "cancelled" && name == r.top.OutboundOf("page0") {

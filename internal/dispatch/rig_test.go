@@ -337,20 +337,25 @@ func (p *replica) inspect(f func(e *engine)) {
 	<-done
 }
 
-// sender finds the replica that holds messages of a page.
-func (r *rig) owner(page string) (owner int) {
-	owner = -1
-	for i, p := range r.replicas {
-		if p.ended {
+// owner finds the replica that was delivered messages of a page, -1: none.
+func (r *rig) owner(page string) int {
+	return r.find(page, func(p *partition) bool { return !p.since.IsZero() })
+}
+
+// find finds the replica whose subscription of a page's partition matches, -1: none.
+func (r *rig) find(page string, match func(*partition) bool) (who int) {
+	who = -1
+	for i, replica := range r.replicas {
+		if replica.ended {
 			continue
 		}
-		p.inspect(func(e *engine) {
-			if src := e.sources.partitions[r.top.PartitionOf(page)].src; src != nil && !src.partition.since.IsZero() {
-				owner = i
+		replica.inspect(func(e *engine) {
+			if p := e.sources.partitions[r.top.PartitionOf(page)]; p.src != nil && match(p) {
+				who = i
 			}
 		})
 	}
-	return owner
+	return who
 }
 
 // link is a replica's connection to the broker. It can die, as the process does:

@@ -94,9 +94,9 @@ func TestLeavingWithASlowCall(t *testing.T) {
 	})
 }
 
-// A lane that is given up takes the broker a while to give back. That begins
-// soon, although calls of it are open, and the next owner hears of the lane when
-// all of it is back, and not when the calls have had their time.
+// To give a lane back takes the broker a while. That begins soon, although calls of
+// the lane are open. The next owner hears of it when all of it is back, and not
+// when the calls have had their time.
 func TestLaneIsBackBeforeItsToken(t *testing.T) {
 	t.Parallel()
 	const needs = leaveTime + 700*time.Millisecond
@@ -158,15 +158,22 @@ func TestReturnedGoesBeforeNew(t *testing.T) {
 	t.Run("more than the next sender's prefetch", func(t *testing.T) { t.Parallel(); returned(t, 100) })
 }
 
+// slowOwner is the replica that has a call for ann on page0, which takes 3 s, and
+// two messages behind it.
+func (r *rig) slowOwner() *replica {
+	r.t.Helper()
+	r.text("page0", "bob")
+	r.sleep(100 * time.Millisecond)
+	r.with(func() { r.latency = func(message.Outbound) time.Duration { return 3 * time.Second } })
+	r.text("page0", "ann", "ann", "ann")
+	r.sleep(100 * time.Millisecond)
+	return r.replicas[r.owner("page0")]
+}
+
 func returned(t *testing.T, n int) {
 	t.Helper()
 	inBubble(t, 2, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
-		r.text("page0", "bob")
-		r.sleep(100 * time.Millisecond)
-		r.with(func() { r.latency = func(message.Outbound) time.Duration { return 3 * time.Second } })
-		r.text("page0", "ann", "ann", "ann")
-		r.sleep(100 * time.Millisecond)
-		leaver := r.replicas[r.owner("page0")]
+		leaver := r.slowOwner()
 		between := 0
 		leaver.link.with(func(l *link) {
 			l.dies = func(op, name string) bool {

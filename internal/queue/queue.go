@@ -107,10 +107,10 @@ type Subscription interface {
 	// still be settled, but somebody else may already be given what is behind it.
 	// Idempotent.
 	Cancel() error
-	// Return gives deliveries back that a cancelled subscription still has, as
-	// Delivery.Requeue does with each, and returns when they stand at the front of
-	// their queue in this order: whoever consumes it from then on gets them first.
-	// It stops at a delivery that cannot be settled, and returns why.
+	// Return gives back deliveries that a cancelled subscription still has. It
+	// returns when they stand at the front of their queue in this order, or the
+	// broker does not say so in time. It stops at a delivery that cannot be settled,
+	// and returns why.
 	Return(deliveries []*Delivery) error
 	// Close ends the subscription. Every delivery not settled by now becomes
 	// stale, and its message returns to the front of its queue in order. To

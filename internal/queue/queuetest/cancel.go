@@ -121,13 +121,20 @@ func cancelClose(e env) {
 	e.ack(e.receiveIDs(e.consume(name, 3), "m0", "m2", "m3")...)
 }
 
-// cancelReturn: a consumer with calls under way keeps those, and gives much back.
-func cancelReturn(e env) {
-	name, want := e.top.Outbound(0), ids("m", 2000)
+// cancelledWith returns a subscription that was cancelled with n messages in hand.
+func (e env) cancelledWith(n int) (queue.Subscription, []*queue.Delivery) {
+	e.Helper()
+	name, want := e.top.Outbound(0), ids("m", n)
 	e.publish(name, want...)
-	s := e.consume(name, len(want))
+	s := e.consume(name, n)
 	held := e.receiveIDs(s, want...)
 	e.cancel(s)
+	return s, held
+}
+
+// cancelReturn: a consumer with calls under way keeps those, and gives much back.
+func cancelReturn(e env) {
+	s, held := e.cancelledWith(2000)
 	var calls, waiting []*queue.Delivery
 	for i, d := range held {
 		if i < 400 && i%2 == 0 {
@@ -147,7 +154,7 @@ func cancelReturn(e env) {
 	if err := s.Return(waiting); err != nil {
 		e.Fatalf("Return(%d) = %v, want nil", len(waiting), err)
 	}
-	next := e.consume(name, len(want))
+	next := e.consume(e.top.Outbound(0), len(held))
 	for i, d := range waiting {
 		if got := e.receive(next); got.ID != d.ID || !got.Redelivered {
 			e.Fatalf("message %d after Return is %q (redelivered %t), want %q (true)", i, got.ID, got.Redelivered, d.ID)
@@ -162,11 +169,7 @@ func cancelReturn(e env) {
 // cancelReturnClose: who closes does not wait for a return. What was not given
 // back yet comes behind what was.
 func cancelReturnClose(e env) {
-	name, want := e.top.Outbound(0), ids("m", 2000)
-	e.publish(name, want...)
-	s := e.consume(name, len(want))
-	held := e.receiveIDs(s, want...)
-	e.cancel(s)
+	s, held := e.cancelledWith(2000)
 	returned := make(chan error, 1)
 	go func() { returned <- s.Return(held) }()
 	for held[100].Live() {
@@ -178,5 +181,5 @@ func cancelReturnClose(e env) {
 	if err := <-returned; err != nil && !errors.Is(err, queue.ErrStale) {
 		e.Errorf("Return(until Close) = %v, want nil or %v", err, queue.ErrStale)
 	}
-	e.ack(e.receiveIDs(e.consume(name, len(want)), want...)...)
+	e.ack(e.receiveIDs(e.consume(e.top.Outbound(0), len(held)), ids("m", len(held))...)...)
 }

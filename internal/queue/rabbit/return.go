@@ -22,9 +22,9 @@ const (
 )
 
 // Return gives deliveries back: see queue.Subscription. The broker confirms
-// nothing that is given back, so the queue's length tells. When a batch does not
-// come, because somebody else consumes the queue already or the broker is busy,
-// there is no order to be kept, and the rest is given back at once.
+// nothing that is given back, so the queue's length tells. A batch may not come:
+// somebody else consumes the queue already, or the broker is busy. No order can be
+// kept then, and the rest is given back at once.
 func (s *subscription) Return(deliveries []*queue.Delivery) error {
 	began := time.Now()
 	ready, err := s.ready()
