@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"chatclub/internal/loadtest/fleet"
 	"chatclub/internal/loadtest/report"
@@ -213,7 +214,7 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, x round, prog
 		if err == nil {
 			run, err = trial.Run(ctx, trial.Config{
 				Plan: part.Plan, Open: p.open, Strategy: which, Via: p.common.Via, Secret: p.secret, Seed: x.seed,
-				RedisURL: p.redis, Topology: p.topology(), Log: log, Progress: progress.show,
+				RedisURL: p.redis, Topology: p.topology(), Rest: p.resting(), Log: log, Progress: progress.show,
 				Running: p.target != "", Pages: p.ids,
 			})
 		}
@@ -231,6 +232,14 @@ func (p *parsed) strategy(ctx context.Context, info strategy.Info, x round, prog
 		}
 	}
 	return runs
+}
+
+// resting is how long the dispatchers of each run run before its load.
+func (p *parsed) resting() time.Duration {
+	if p.broker == memoryBroker || p.target != "" {
+		return 0
+	}
+	return p.rest
 }
 
 // open makes the system that the flags ask for.
@@ -306,6 +315,9 @@ func (p *parsed) leaveOut(ctx context.Context) {
 // parameters are the scenario's flags, as they were.
 func (p *parsed) parameters() []report.Parameter {
 	hidden := []string{"json", "out", "quiet", "verbose", "secret", "broker", "redis", "target", "ledger", "pages-file", "prefix", "strategies", "peers", "postgres"}
+	if p.resting() == 0 {
+		hidden = append(hidden, "rest")
+	}
 	var list []report.Parameter
 	p.flags.VisitAll(func(f *flag.Flag) {
 		if !slices.Contains(hidden, f.Name) {

@@ -28,6 +28,7 @@ type options struct {
 	broker     string
 	prefix     string
 	partitions int
+	rest       time.Duration
 	redis      string
 	postgres   string
 	json       string
@@ -45,6 +46,9 @@ type options struct {
 // their number.
 const mostRuns = 100
 
+// mostRest bounds -rest: longer than anything needs in order to settle.
+const mostRest = time.Minute
+
 // memoryBroker is -broker's word for the queue in this process.
 const memoryBroker = "memory"
 
@@ -57,6 +61,7 @@ func (o *options) add(fs *flag.FlagSet, strategies string) {
 	fs.StringVar(&o.broker, "broker", memoryBroker, "memory (everything in this process) or an address amqp://… (dispatchers and fake as processes)")
 	fs.StringVar(&o.prefix, "prefix", "chatclub-loadtest", "first part of the queues' names on RabbitMQ; they are emptied and deleted")
 	fs.IntVar(&o.partitions, "partitions", 64, "queues that share the messages to the dispatchers")
+	fs.DurationVar(&o.rest, "rest", 8*time.Second, "how long dispatchers that are processes run before the load, 0s to 1m; they share the partitions in this time")
 	fs.StringVar(&o.redis, "redis", "redis://127.0.0.1:6379/0", "the server for the strategies that need one, and for peers where none is installed")
 	fs.StringVar(&o.postgres, "postgres", "", "an address postgres://… for the peers that need a server, where none is installed")
 	fs.StringVar(&o.json, "json", "", "where to write the figures for programs; - for standard output, and nothing else on it")
@@ -80,6 +85,9 @@ func (o *options) validate() error {
 	}
 	if o.runs < 1 || o.runs > mostRuns {
 		faults = append(faults, fmt.Errorf("-runs: %d must be 1 to %d", o.runs, mostRuns))
+	}
+	if o.rest < 0 || o.rest > mostRest {
+		faults = append(faults, fmt.Errorf("-rest: %v must be 0s to %v", o.rest, mostRest))
 	}
 	if err := o.topology().Validate(); err != nil {
 		faults = append(faults, fmt.Errorf("-prefix, -partitions: %w", err))
@@ -239,7 +247,7 @@ func parse(s scenario.Scenario, args []string, strategies string, help io.Writer
 // deployed names the flags that were changed and would change nothing: with
 // -target those of an own system, and without it the deployment's.
 func (p *parsed) deployed() error {
-	names, why := []string{"broker", "prefix", "partitions", "redis", "postgres", "latency"}, "with -target the system is taken as it is"
+	names, why := []string{"broker", "prefix", "partitions", "rest", "redis", "postgres", "latency"}, "with -target the system is taken as it is"
 	if p.target == "" {
 		names, why = []string{"pages-file"}, "it needs -target"
 	}

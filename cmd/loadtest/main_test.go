@@ -211,6 +211,7 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		{"compare saturate -strategies best", "-strategies"},
 		{"compare saturate -broker http://x", "-broker"},
 		{"compare saturate -partitions 0", "-partitions"},
+		{"compare saturate -rest 61s", "-rest"},
 		{"compare saturate -target http://127.0.0.1:1/webhook", "-ledger"},
 		{"compare saturate -target http://127.0.0.1:1/webhook -ledger http://127.0.0.1:2", "-pages-file"},
 		{"compare saturate -target x -ledger http://127.0.0.1:2 -pages-file none", "-target"},
@@ -230,6 +231,7 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		{"run ceiling -strategies all", "-strategies"},
 		{"compare saturate -strategies naive -target http://127.0.0.1:1/webhook -ledger http://127.0.0.1:2 -pages-file testdata/none", "testdata/none"},
 		{"run saturate -partitions 3 -target http://127.0.0.1:1/webhook -ledger http://127.0.0.1:2 -pages-file x", "-partitions"},
+		{"run saturate -rest 1s -target http://127.0.0.1:1/webhook -ledger http://127.0.0.1:2 -pages-file x", "-rest"},
 		{"run saturate -pages-file x", "-pages-file"},
 		{"run limit-change -limit 1", "-to"},
 		{"run -quiet", "which scenario"},
@@ -458,7 +460,7 @@ func TestSaturatedPageOnRabbitMQ(t *testing.T) {
 		length, replicas = "6s", "2"
 	}
 	dir := t.TempDir()
-	r := loadtest(t.Context(), "run", "saturate", "-broker", rabbittest.URL(t), "-prefix", rabbittest.Prefix(t), "-partitions", "8",
+	r := loadtest(t.Context(), "run", "saturate", "-broker", rabbittest.URL(t), "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-rest", "0s",
 		"-replicas", replicas, "-duration", length, "-warm", "3s", "-out", dir, "-quiet")
 	run := onlyRun(t, dir, r.err)
 	switch outside := *run.QuotaUse < .6 || *run.RefusedPerSent > .05; {
@@ -479,7 +481,7 @@ func TestCeilingOnRabbitMQ(t *testing.T) {
 	for _, args := range [][]string{nil, {"-batch", "10"}, {"-rate", "200"}} {
 		dir := t.TempDir()
 		r := loadtest(t.Context(), append([]string{
-			"run", "ceiling", "-broker", rabbittest.URL(t), "-prefix", rabbittest.Prefix(t), "-partitions", "8",
+			"run", "ceiling", "-broker", rabbittest.URL(t), "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-rest", "0s",
 			"-pairs", "2", "-messages", "100", "-pages", "4", "-out", dir, "-quiet",
 		}, args...)...)
 		found, err := report.Find(dir)
@@ -511,7 +513,7 @@ func TestProcessesOnRabbitMQ(t *testing.T) {
 	t.Parallel()
 	url := rabbittest.URL(t)
 	dir := t.TempDir()
-	r := loadtest(t.Context(), "run", "scale", "-broker", url, "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-via", "webhook", "-room", "50",
+	r := loadtest(t.Context(), "run", "scale", "-broker", url, "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-rest", "0s", "-via", "webhook", "-room", "50",
 		"-replicas", "2", "-duration", "6s", "-out", dir, "-quiet")
 	found, err := report.Find(dir)
 	if err != nil {

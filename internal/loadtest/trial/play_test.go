@@ -106,20 +106,32 @@ func TestDrainDoesNotWaitForTheDead(t *testing.T) {
 	})
 }
 
-// observed notes when the latest call was begun that sent something.
+// observed knows when the first and the latest call were begun that sent
+// something.
 type observed struct {
-	dispatch.Caller
-	mu   *sync.Mutex
-	last *time.Time
+	mu          sync.Mutex
+	first, last time.Time
 }
 
-func (o observed) Send(ctx context.Context, out message.Outbound) sender.Result {
+func (o *observed) wrap(c dispatch.Caller) dispatch.Caller { return observedCaller{c, o} }
+
+type observedCaller struct {
+	dispatch.Caller
+	o *observed
+}
+
+func (c observedCaller) Send(ctx context.Context, out message.Outbound) sender.Result {
 	began := time.Now()
-	r := o.Caller.Send(ctx, out)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if r.Outcome == sender.Sent && began.After(*o.last) {
-		*o.last = began
+	r := c.Caller.Send(ctx, out)
+	c.o.mu.Lock()
+	defer c.o.mu.Unlock()
+	if r.Outcome == sender.Sent {
+		if c.o.first.IsZero() || began.Before(c.o.first) {
+			c.o.first = began
+		}
+		if began.After(c.o.last) {
+			c.o.last = began
+		}
 	}
 	return r
 }
@@ -133,11 +145,30 @@ func TestDrainIsWhenTheLastArrived(t *testing.T) {
 		plan.Platform = map[string]any{"text": map[string]any{"per_second": 100, "phase": "333ms"}, "latency": "fixed:7ms"}
 		plan.Streams[0].Segments = []load.Segment{{Burst: 450, For: time.Second}}
 		begin := time.Now().Add(2 * time.Second) // virtual time begins at a whole second
-		var mu sync.Mutex
-		var last time.Time
-		run := play(t.Context(), t, plan, func(c dispatch.Caller) dispatch.Caller { return observed{c, &mu, &last} })
-		if want := last.Sub(begin).Seconds(); run.DrainS == nil || *run.DrainS != want || want < 3 {
+		var calls observed
+		run := play(t.Context(), t, plan, calls.wrap)
+		if want := calls.last.Sub(begin).Seconds(); run.DrainS == nil || *run.DrainS != want || want < 3 {
 			t.Errorf("drained after %s s, want the %g s of the last call", shown(run.DrainS), want)
+		}
+	})
+}
+
+// Dispatchers have their rest before the load, which is as long as ever.
+func TestLoadComesAfterTheRest(t *testing.T) {
+	t.Parallel()
+	const rest = 8 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var calls observed
+		run, err := Run(t.Context(), Config{
+			Plan: one(), Strategy: report.Own, Seed: 1, Log: slog.New(slog.DiscardHandler), Topology: queue.Topology{Prefix: "t", Partitions: 4}, Rest: rest,
+			Wrap: calls.wrap, Open: fleet.OpenLocal,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited := calls.first.Sub(begin); waited < rest || *run.Sent != 100 {
+			t.Errorf("the first call came after %v, and %d were sent, want %v at least and 100", waited, *run.Sent, rest)
 		}
 	})
 }

@@ -36,6 +36,7 @@ type Config struct {
 	Seed     uint64 // the same seed is the same demand
 	RedisURL string // for the strategies that need it
 	Topology queue.Topology
+	Rest     time.Duration // between the start of the dispatchers and the load
 	Log      *slog.Logger
 	Progress func(Progress)                        // nil: none
 	Wrap     func(dispatch.Caller) dispatch.Caller // see fleet.Config
@@ -193,7 +194,13 @@ func (t *trial) start(ctx context.Context) (err error) {
 	if t.dead, err = openDeadLetters(t.fleet.Broker()); err != nil {
 		return err
 	}
-	return t.controls.Join(ctx, t.Plan.Replicas)
+	if err := t.controls.Join(ctx, t.Plan.Replicas); err != nil {
+		return err
+	}
+	if !backoff.Sleep(ctx, t.Rest) {
+		return ctx.Err()
+	}
+	return nil
 }
 
 // queue is where copies for a page go.
