@@ -461,7 +461,7 @@ func TestSaturatedPageOnRabbitMQ(t *testing.T) {
 	}
 	dir := t.TempDir()
 	r := loadtest(t.Context(), "run", "saturate", "-broker", rabbittest.URL(t), "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-rest", "0s",
-		"-replicas", replicas, "-duration", length, "-warm", "3s", "-out", dir, "-quiet")
+		"-replicas", replicas, "-duration", length, "-warm", "3s", "-out", dir, "-quiet", "-verbose")
 	run := onlyRun(t, dir, r.err)
 	switch outside := *run.QuotaUse < .6 || *run.RefusedPerSent > .05; {
 	case outside && run.Status == report.Inconclusive: // the machine gave the dispatchers too little time to use it
@@ -469,8 +469,15 @@ func TestSaturatedPageOnRabbitMQ(t *testing.T) {
 	case outside:
 		t.Errorf("quota used %.3f, refused per sent %.3f, want .6 at least and .05 at most: %s", *run.QuotaUse, *run.RefusedPerSent, machine(run))
 	}
-	if *run.Lost != 0 || *run.Duplicated != 0 || *run.Unexpected != 0 || *run.Dead != 0 {
-		t.Errorf("lost %d, duplicated %d, unexpected %d, dead %d, want none: %s", *run.Lost, *run.Duplicated, *run.Unexpected, *run.Dead, machine(run))
+	// A dispatcher that the machine stopped for seconds drops what it held, and each
+	// call that was on its way is made again.
+	doubled := int64(0)
+	if run.Status == report.Inconclusive {
+		doubled = int64(fleet.MaxInFlight) * joined
+	}
+	if *run.Lost != 0 || *run.Duplicated > doubled || *run.Unexpected != 0 || *run.Dead != 0 {
+		t.Errorf("lost %d, duplicated %d (%d at most), unexpected %d, dead %d, want none: %s; the dispatchers said:\n%s",
+			*run.Lost, *run.Duplicated, doubled, *run.Unexpected, *run.Dead, machine(run), r.err)
 	}
 }
 
