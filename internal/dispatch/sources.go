@@ -160,11 +160,7 @@ func (e *engine) startCounting() {
 			ctx, cancel := context.WithTimeout(context.Background(), countEvery)
 			info, err := e.Broker.Inspect(ctx, name)
 			cancel()
-			if err == nil {
-				e.post(func(e *engine) { e.count(info.Consumers) })
-			} else {
-				e.post((*engine).uncounted)
-			}
+			e.post(func(e *engine) { e.count(info.Consumers, err) })
 			select {
 			case <-time.After(countEvery):
 			case <-e.sources.quit:
