@@ -218,7 +218,7 @@ func (e *engine) laneMade(k *lane, err error) {
 	switch {
 	case l.lane != k:
 		return
-	case k.owner.leaving || k.owner.closing:
+	case k.owner.leaving:
 		e.forgetLane(k)
 	case err != nil && k.token != nil && !errors.Is(err, errNoLane): // there may be messages in it: until it is there, the page waits
 		e.Log.Warn("lane cannot be consumed; trying again", "queue", k.queue, "err", err)
@@ -302,8 +302,8 @@ func (e *engine) leaveLanes(owner *source, reason string) {
 // is delivered. Late, only what is being given back is waited for.
 func (e *engine) lanesOpen(owner *source, late bool) bool {
 	return slices.ContainsFunc(e.lanes.list, func(k *lane) bool {
-		return k.owner == owner && (k.src != nil && k.src.returning ||
-			!late && (k.src != nil && !k.src.ended || k.busy || k.tokenOut || k.moving > 0))
+		goes := k.src != nil && (k.src.phase == returning || k.src.phase == closing)
+		return k.owner == owner && (goes || !late && (k.src != nil && k.src.phase != over || k.busy || k.tokenOut || k.moving > 0))
 	})
 }
 
@@ -360,7 +360,7 @@ func (e *engine) forgetLane(k *lane) {
 func (e *engine) checkLanes(now time.Time) {
 	for _, k := range slices.Clone(e.lanes.list) {
 		switch {
-		case k.owner.closing || k.owner.partition.src != k.owner:
+		case k.owner.phase == closing || k.owner.partition.src != k.owner:
 			if k.src == nil && !k.busy {
 				e.forgetLane(k)
 			}

@@ -86,16 +86,15 @@ func (e *engine) checkSilence(now time.Time) {
 		e.Log.Warn("the API does not answer", "calls", e.calls.inFlight)
 		e.calls.health.silences++
 		if e.calls.health.replicas > 1 {
-			e.leaveAll("silent", true)
+			e.leaveAll("silent")
 		}
 	}
 	e.silent.Store(silent)
 }
 
-// leaveAll gives all up. Calls that hang are not waited for.
-func (e *engine) leaveAll(reason string, hung bool) {
+// leaveAll gives all up.
+func (e *engine) leaveAll(reason string) {
 	for _, s := range e.sources.open {
-		s.hung = s.hung || hung
 		e.leave(s, reason)
 	}
 }

@@ -124,7 +124,7 @@ func (e *engine) putBack(c *call) {
 		switch {
 		case m.source.leaving && m.out.Attempts > 0:
 			e.postpone(m, retryShort)
-		case m.source.ended:
+		case m.source.phase == over:
 			e.requeue(m)
 		default:
 			c.msgs[n] = m
