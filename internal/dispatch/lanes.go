@@ -217,11 +217,7 @@ func (e *engine) laneMade(k *lane, err error) {
 		e.forgetLane(k)
 	case err != nil && k.token != nil && !errors.Is(err, errNoLane): // there may be messages in it: until it is there, the page waits
 		e.Log.Warn("lane cannot be consumed; trying again", "queue", k.queue, "err", err)
-		e.timers.add(e.Now().Add(consumeRetry), func() {
-			if l.lane == k && !k.busy && !k.open {
-				e.makeLane(k, false)
-			}
-		})
+		e.retryLane(k)
 	case err != nil:
 		e.Log.Warn("no lane for a page; its messages wait in a retry queue", "queue", k.queue, "err", err)
 		if k.token != nil {
@@ -239,12 +235,17 @@ func (e *engine) laneMade(k *lane, err error) {
 // consumeLane subscribes to a lane that exists.
 func (e *engine) consumeLane(k *lane) {
 	prefetch := min(e.LanePrefetch, max(MinLanePrefetch, laneBudget/len(e.lanes.list)))
-	if k.src = e.open(k.queue, k.owner.partition, k, prefetch); k.src != nil {
-		return
+	if k.src = e.open(k.queue, k.owner.partition, k, prefetch); k.src == nil {
+		e.retryLane(k)
 	}
+}
+
+// retryLane makes a lane that cannot be consumed anew, which changes nothing where it
+// exists.
+func (e *engine) retryLane(k *lane) {
 	e.timers.add(e.Now().Add(consumeRetry), func() {
-		if k.line.lane == k && k.src == nil && k.open && !k.owner.leaving {
-			e.consumeLane(k)
+		if k.line.lane == k && k.src == nil && !k.busy && !k.owner.leaving {
+			e.makeLane(k, false)
 		}
 	})
 }

@@ -85,8 +85,7 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 		e.discard(c, d)
 	case leave:
 		for _, m := range c.msgs {
-			e.metrics.returned.Inc()
-			e.letGo(m)
+			e.returned(m, nil)
 		}
 	}
 	r.setBusy(false)
