@@ -44,13 +44,9 @@ func (e *engine) expireAside(l *line) {
 		m := l.aside[0]
 		l.aside[0] = nil
 		l.aside = l.aside[1:]
-		switch {
-		case !m.delivery.Live():
-			e.metrics.stale.Inc()
-			e.letGo(m)
-		case e.isLate(m, now):
+		if e.isLate(m, now) {
 			e.bury(m, death{reason: message.ReasonExpired})
-		default:
+		} else {
 			e.postpone(m, retryMedium, e.tellBusy(l, m, now)...)
 		}
 	}

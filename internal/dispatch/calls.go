@@ -113,6 +113,7 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 	e.calls.inFlight++
 	l.inFlight++
 	for _, m := range c.msgs {
+		m.calling = true
 		m.source.inFlight++
 	}
 	e.calls.start(e.Dispatcher, c)
@@ -158,6 +159,7 @@ func (e *engine) ended(c *call) {
 	e.calls.inFlight--
 	l.inFlight--
 	for _, m := range c.msgs {
+		m.calling = false
 		s := m.source
 		if s.inFlight--; s.inFlight == 0 && s.leaving {
 			s.leftAt = now

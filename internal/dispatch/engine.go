@@ -142,7 +142,7 @@ func (e *engine) checkPause() {
 	}
 	e.ticked = now
 	e.Log.Warn("this process was paused; what it held goes back to its queues")
-	e.leaveAll("paused", false)
+	e.leaveAll("paused")
 }
 
 // tick looks for what does not happen by itself.

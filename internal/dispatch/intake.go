@@ -13,7 +13,7 @@ func (e *engine) arrive(m *held) {
 	now := e.Now()
 	s := m.source
 	hello := m.delivery.Headers[message.HeaderHello] != ""
-	if s.closing || !m.delivery.Live() || hello && s.leaving {
+	if s.phase == closing || !m.delivery.Live() || hello && s.leaving {
 		return // it goes, or went, back by itself: to the next owner
 	}
 	if p := s.partition; s.lane == nil {

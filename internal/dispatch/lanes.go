@@ -39,8 +39,8 @@ const (
 	// renewTime is how long a token is held: less than half of what RabbitMQ
 	// takes for a hung consumer, 30 minutes.
 	renewTime = 10 * time.Minute
-	// lostTime is how long a token that was lost with its connection may take to
-	// be delivered again. What is not, is another replica's.
+	// lostTime is how long a token that went back, or was lost with its connection,
+	// may take to be delivered again. What is not, is another replica's.
 	lostTime = 10 * time.Second
 	// laneBudget, shared by the lanes there are when one is opened, bounds what
 	// that holds: four hold LanePrefetch each, all 128 some 300,000 together.
@@ -54,10 +54,9 @@ type lane struct {
 	owner *source // the partition's subscription for which this replica owns it
 	src   *source // nil: not consumed
 
-	token    *held
-	tokenAt  time.Time // when the token came, or was last sent
-	tokenOut bool      // one is on its way here
-	lost     bool      // the one that was here went with its connection
+	token   *held     // nil: it is on its way here
+	tokenAt time.Time // when it came, or went
+	lost    bool      // it was here and went, back to its queue or with its connection
 
 	open    bool      // it exists
 	inUse   bool      // all of its page's messages go there, but for answers that pass
@@ -173,11 +172,7 @@ func (e *engine) ask(k *lane, f func(ctx context.Context) error, then func(e *en
 
 // makeLane declares a lane, and sends its token where there is none yet.
 func (e *engine) makeLane(k *lane, withToken bool) {
-	now := e.Now()
-	if withToken {
-		k.tokenOut, k.tokenAt = true, now
-	}
-	token := e.newToken(k, now)
+	token := e.newToken(k, e.Now())
 	e.ask(k, func(ctx context.Context) error {
 		if withToken {
 			if err := e.Broker.Publish(ctx, token); err != nil {
@@ -218,15 +213,11 @@ func (e *engine) laneMade(k *lane, err error) {
 	switch {
 	case l.lane != k:
 		return
-	case k.owner.leaving || k.owner.closing:
+	case k.owner.leaving:
 		e.forgetLane(k)
 	case err != nil && k.token != nil && !errors.Is(err, errNoLane): // there may be messages in it: until it is there, the page waits
 		e.Log.Warn("lane cannot be consumed; trying again", "queue", k.queue, "err", err)
-		e.timers.add(e.Now().Add(consumeRetry), func() {
-			if l.lane == k && !k.busy && !k.open {
-				e.makeLane(k, false)
-			}
-		})
+		e.retryLane(k)
 	case err != nil:
 		e.Log.Warn("no lane for a page; its messages wait in a retry queue", "queue", k.queue, "err", err)
 		if k.token != nil {
@@ -244,12 +235,17 @@ func (e *engine) laneMade(k *lane, err error) {
 // consumeLane subscribes to a lane that exists.
 func (e *engine) consumeLane(k *lane) {
 	prefetch := min(e.LanePrefetch, max(MinLanePrefetch, laneBudget/len(e.lanes.list)))
-	if k.src = e.open(k.queue, k.owner.partition, k, prefetch); k.src != nil {
-		return
+	if k.src = e.open(k.queue, k.owner.partition, k, prefetch); k.src == nil {
+		e.retryLane(k)
 	}
+}
+
+// retryLane makes a lane that cannot be consumed anew, which changes nothing where it
+// exists.
+func (e *engine) retryLane(k *lane) {
 	e.timers.add(e.Now().Add(consumeRetry), func() {
-		if k.line.lane == k && k.src == nil && k.open && !k.owner.leaving {
-			e.consumeLane(k)
+		if k.line.lane == k && k.src == nil && !k.busy && !k.owner.leaving {
+			e.makeLane(k, false)
 		}
 	})
 }
@@ -260,8 +256,8 @@ func (e *engine) takeToken(m *held) {
 	k := l.lane
 	switch {
 	case m.source.leaving: // it goes back with the subscription
-		if k != nil {
-			k.tokenOut = false
+		if k != nil && k.owner == m.source {
+			k.lost = true
 		}
 	case k == nil || k.owner != m.source:
 		k = e.newLane(l, m.source)
@@ -272,7 +268,7 @@ func (e *engine) takeToken(m *held) {
 		e.makeLane(k, false)
 	default:
 		old := k.token
-		k.token, k.tokenAt, k.tokenOut, k.lost = m, e.Now(), false, false
+		k.token, k.tokenAt, k.lost = m, e.Now(), false
 		if old != nil {
 			e.endToken(old)
 		}
@@ -302,8 +298,8 @@ func (e *engine) leaveLanes(owner *source, reason string) {
 // is delivered. Late, only what is being given back is waited for.
 func (e *engine) lanesOpen(owner *source, late bool) bool {
 	return slices.ContainsFunc(e.lanes.list, func(k *lane) bool {
-		return k.owner == owner && (k.src != nil && k.src.returning ||
-			!late && (k.src != nil && !k.src.ended || k.busy || k.tokenOut || k.moving > 0))
+		goes := k.src != nil && (k.src.phase == returning || k.src.phase == closing)
+		return k.owner == owner && (goes || !late && (k.src != nil && k.src.phase != over || k.busy || k.token == nil && !k.lost || k.moving > 0))
 	})
 }
 
@@ -355,26 +351,24 @@ func (e *engine) forgetLane(k *lane) {
 	e.pages.mark(k.line)
 }
 
-// checkLanes finds lanes that are empty, no longer needed, or another's, and
-// renews tokens.
+// checkLanes finds lanes that are empty, no longer needed, or another's. A token that
+// is old goes back to its queue, and comes again.
 func (e *engine) checkLanes(now time.Time) {
 	for _, k := range slices.Clone(e.lanes.list) {
 		switch {
-		case k.owner.closing || k.owner.partition.src != k.owner:
+		case k.owner.phase == closing || k.owner.partition.src != k.owner:
 			if k.src == nil && !k.busy {
 				e.forgetLane(k)
 			}
 		case k.owner.leaving || k.busy || !k.open || k.src == nil || k.src.leaving:
-		case k.token != nil && !k.token.delivery.Live():
-			e.letGo(k.token)
+		case k.token != nil && (!k.token.delivery.Live() || now.Sub(k.tokenAt) > renewTime):
+			e.requeue(k.token)
 			k.token, k.tokenAt, k.lost = nil, now, true
 		case k.lost && now.Sub(k.tokenAt) > lostTime:
 			e.leave(k.src, "lost")
-		case k.token != nil && !k.tokenOut && now.Sub(k.tokenAt) > renewTime:
-			e.sendToken(k, now)
 		case k.inUse && k.marker == "": // at a random time, because events may come with the ticks
 			e.timers.add(now.Add(time.Duration(e.Random()*float64(tickEvery))), func() { e.sendMarker(k) })
-		case !k.inUse && k.token != nil && !k.tokenOut && k.src.held == 0 && now.Sub(k.empty) > linger:
+		case !k.inUse && k.token != nil && k.src.held == 0 && now.Sub(k.empty) > linger:
 			e.leave(k.src, "idle")
 		}
 	}
@@ -432,16 +426,4 @@ func (e *engine) takeMarker(m *held) {
 		e.gate.Leave(k.line.key)
 		e.pages.mark(k.line)
 	}
-}
-
-// sendToken sends a further token, for one that is old.
-func (e *engine) sendToken(k *lane, now time.Time) {
-	k.tokenOut, k.tokenAt = true, now
-	token := e.newToken(k, now)
-	e.ask(k, func(ctx context.Context) error { return e.Broker.Publish(ctx, token) }, func(e *engine, err error) {
-		if err != nil {
-			e.Log.Warn("send lane's token", "queue", k.queue, "err", err)
-			k.tokenOut = false // it may come all the same
-		}
-	})
 }

@@ -264,8 +264,7 @@ func TestTokenWithoutALane(t *testing.T) {
 	})
 }
 
-// A token is renewed before the broker takes its holder for hung, and what it
-// replaces goes.
+// A token goes back and comes again before the broker takes its holder for hung.
 func TestTokenIsRenewed(t *testing.T) {
 	t.Parallel()
 	slow := func(c *Config) { c.Prefetch, c.Limit = 64, message.Limits{Text: 2, Media: 1}.Of }

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 )
@@ -89,7 +88,14 @@ func (e *engine) messages(event string) Messages {
 			note(m, "waiting")
 		}
 		for m := s.first; m != nil; m = m.next {
-			note(m, e.stateOf(m))
+			switch {
+			case m.moving:
+				note(m, "moving")
+			case m.calling:
+				note(m, "calling")
+			default:
+				note(m, "waiting")
+			}
 		}
 	}
 	for i := range e.calls.sent.list {
@@ -98,22 +104,6 @@ func (e *engine) messages(event string) Messages {
 		}
 	}
 	return found
-}
-
-// stateOf says what is done with a message that is held.
-func (e *engine) stateOf(m *held) string {
-	if m.moving {
-		return "moving"
-	}
-	l := e.pages.lines[m.key()]
-	if l == nil {
-		return "calling"
-	}
-	r := l.recipients[m.out.To]
-	if slices.Contains(l.aside, m) || r != nil && slices.Contains(r.msgs, m) {
-		return "waiting"
-	}
-	return "calling"
 }
 
 // MessagesHandler serves what the dispatcher knows of an event's copies, for the

@@ -11,34 +11,35 @@ const (
 	// gave up to others; twice as long each time while the API is silent.
 	minRest = 2 * time.Second
 	maxRest = time.Minute
-	// balanceEvery is after how many counts of the replicas one gives up partitions
-	// for balance, so that others have time to take them; and how many counts must be
-	// equal before the replicas that came are believed in.
-	balanceEvery = 5
-	// idleCounts is for how many equal counts idle partitions are given up.
-	idleCounts = 3 * balanceEvery
+	// steadyCounts is for how many equal counts the number of replicas is believed.
+	// After as many again more is given up, so that others have time to take it.
+	steadyCounts = 5
+	// idleCounts is until how many equal counts idle partitions are given up.
+	idleCounts = 3 * steadyCounts
 )
 
 // health is how this replica fares.
 type health struct {
-	silences int // in a row
-	counts   int // since partitions were given up for balance
-	replicas int // as they were last counted; 0: not yet
-	steady   int // counts in a row that came to the same
-	settled  int // replicas, when they were last steady; 0: not yet
-
-	unsure bool // partitions may have changed hands without a word
+	silences int  // in a row
+	replicas int  // as they were last counted; 0: not yet
+	steady   int  // counts in a row that came to the same
+	settled  int  // replicas, when they were last steady; 0: not yet
+	unsure   bool // partitions may have changed hands without a word
 }
 
 // count learns how many replicas there are now. It makes way for those that have
 // come, and gives up what is more than this one's part. That must not be by an
-// older count: it might be left to one that is gone.
-func (e *engine) count(n int) {
+// older count: it might be left to one that is gone. Where the broker does not say
+// how many there are, those that it counts next have reconnected and did not come.
+func (e *engine) count(n int, err error) {
 	now, h := e.Now(), &e.calls.health
-	if e.ending {
+	switch {
+	case e.ending:
 		return
-	}
-	if n > h.replicas {
+	case err != nil:
+		h.steady, h.settled, h.unsure = 0, 0, true
+		return
+	case n > h.replicas:
 		e.makeWay(now, n)
 	}
 	if h.steady++; n != h.replicas {
@@ -46,7 +47,13 @@ func (e *engine) count(n int) {
 	}
 	h.unsure = h.unsure || n < h.replicas
 	h.replicas, h.settled = n, min(h.settled, n)
-	e.balance(now)
+	if h.steady < steadyCounts {
+		return
+	}
+	if n > 1 {
+		e.balance(now)
+	}
+	h.settled = n
 }
 
 // makeWay subscribes anew to the partitions that are not ours, so that what is given
@@ -65,13 +72,6 @@ func (e *engine) makeWay(now time.Time, n int) {
 // part is how many partitions each of n replicas should have at most.
 func (e *engine) part(n int) int { return (len(e.sources.partitions) + n - 1) / n }
 
-// uncounted means that the broker did not say how many replicas there are. Those that
-// it counts next have reconnected, as this one has, and did not come.
-func (e *engine) uncounted() {
-	h := &e.calls.health
-	h.steady, h.settled, h.unsure = 0, 0, true
-}
-
 // rest is how long a partition that was given up is left to others.
 func (e *engine) rest() time.Duration {
 	d := minRest << min(e.calls.health.silences, 5)
@@ -86,64 +86,44 @@ func (e *engine) checkSilence(now time.Time) {
 		e.Log.Warn("the API does not answer", "calls", e.calls.inFlight)
 		e.calls.health.silences++
 		if e.calls.health.replicas > 1 {
-			e.leaveAll("silent", true)
+			e.leaveAll("silent")
 		}
 	}
 	e.silent.Store(silent)
 }
 
-// leaveAll gives all up. Calls that hang are not waited for.
-func (e *engine) leaveAll(reason string, hung bool) {
+// leaveAll gives all up.
+func (e *engine) leaveAll(reason string) {
 	for _, s := range e.sources.open {
-		s.hung = s.hung || hung
 		e.leave(s, reason)
 	}
 }
 
-// balance gives up what others should have.
-//
-// Replicas that came get their share of the partitions that are busy here, once the
-// count is steady. Besides, one that has more than its part of all partitions gives up
-// what is too much: half of it if these are busy, the calmest first, because the broker
-// may leave them to one that has its part. Idle ones may go on from there, so all of
-// them go; for a while only, in case that nobody takes them.
+// balance gives up what others should have, once the count is steady: of the busy
+// partitions the newcomers' share at once, and half of those above this one's part of
+// all after each steadyCounts, the calmest first, because the broker may leave them to
+// one that has its part. Idle ones may go on from there, so all of those above the part
+// go; for a while only, in case that nobody takes them.
 func (e *engine) balance(now time.Time) {
 	h := &e.calls.health
-	h.counts++
-	came := 0
-	if h.settled > 0 {
-		came = h.replicas - h.settled
-	}
-	steady := h.steady >= balanceEvery
-	switch {
-	case steady:
-		h.settled = h.replicas
-	case came > 0:
-		return
-	}
-	if h.replicas <= 1 {
-		return
-	}
-	if steady && h.unsure {
+	if h.unsure {
 		h.unsure = false
 		e.sayHello(e.sources.partitions)
 	}
 	busy, idle := e.active(now)
-	part := e.part(h.replicas)
-	give := len(busy) * came / h.replicas
-	if more := len(busy) - part; more > 0 && h.counts >= balanceEvery {
-		give = max(give, (more+1)/2)
+	part, give, more := e.part(h.replicas), 0, 0
+	if h.settled > 0 {
+		give = len(busy) * (h.replicas - h.settled) / h.replicas
 	}
-	if give > 0 {
-		h.counts = 0
+	if h.steady%steadyCounts == 0 {
+		give = max(give, (len(busy)-part+1)/2)
+	}
+	if h.steady < idleCounts {
+		more = min(max(0, len(busy)-give+len(idle)-part), len(idle))
 	}
 	slices.SortStableFunc(busy, func(a, b *source) int { return cmp.Compare(a.held, b.held) })
-	more := max(len(busy)-give+len(idle)-part, 0)
-	if !steady || h.steady >= idleCounts {
-		more = 0
-	}
 	var given []*partition
-	for _, s := range slices.Concat(busy[:give], idle[:min(more, len(idle))]) {
+	for _, s := range slices.Concat(busy[:give], idle[:more]) {
 		given = append(given, s.partition)
 		e.leave(s, "balance")
 	}

@@ -22,6 +22,7 @@ type held struct {
 	token    bool           // it is a lane's token or marker, and no message
 	death    *message.Death // it is dead already, and waits for the dead-letter queue
 	gone     bool           // it is settled, or another's
+	calling  bool           // it is in a call
 	moving   bool           // it is on its way to another queue
 	tried    bool           // it was in a call: it stays before what came behind it
 	single   bool           // it was refused as part of a joined message, and goes alone

@@ -85,8 +85,7 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 		e.discard(c, d)
 	case leave:
 		for _, m := range c.msgs {
-			e.metrics.returned.Inc()
-			e.letGo(m)
+			e.returned(m, nil)
 		}
 	}
 	r.setBusy(false)
@@ -124,7 +123,7 @@ func (e *engine) putBack(c *call) {
 		switch {
 		case m.source.leaving && m.out.Attempts > 0:
 			e.postpone(m, retryShort)
-		case m.source.ended:
+		case m.source.phase == over:
 			e.requeue(m)
 		default:
 			c.msgs[n] = m

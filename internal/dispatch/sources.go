@@ -69,14 +69,21 @@ type source struct {
 	again bool          // that went back once
 	fed   chan struct{} // closed when all that was delivered has reached the engine
 
-	leaving   bool      // nothing more is sent; closed once its calls have ended
-	leftAt    time.Time // since when it is given up, or its last call has ended
-	hung      bool      // its calls are not waited for, because nobody answers
-	cancelled bool      // nothing more is to be delivered
-	returning bool      // what is in no call is being given back
-	ended     bool      // it is, and what its calls come to goes back by itself
-	closing   bool
+	leaving bool      // nothing more is sent; closed once its calls have ended
+	leftAt  time.Time // since when it is given up, or its last call has ended
+	phase   phase
 }
+
+// phase is how far a source is that is given up.
+type phase int
+
+const (
+	consuming phase = iota
+	returning       // its consumer is cancelled, or what is in no call is being given back
+	cancelled       // nothing more is delivered, but its calls still have time
+	over            // what its calls come to goes back by itself
+	closing
+)
 
 // free is how many more messages the broker may deliver.
 func (s *source) free() int { return s.prefetch - s.held }
@@ -160,11 +167,7 @@ func (e *engine) startCounting() {
 			ctx, cancel := context.WithTimeout(context.Background(), countEvery)
 			info, err := e.Broker.Inspect(ctx, name)
 			cancel()
-			if err == nil {
-				e.post(func(e *engine) { e.count(info.Consumers) })
-			} else {
-				e.post((*engine).uncounted)
-			}
+			e.post(func(e *engine) { e.count(info.Consumers, err) })
 			select {
 			case <-time.After(countEvery):
 			case <-e.sources.quit:
@@ -291,7 +294,7 @@ func decode(d *queue.Delivery, s *source) *held {
 // to is settled. Once they have ended the rest goes back, in order. That is not
 // waited for longer than patience allows.
 func (e *engine) leave(s *source, reason string) {
-	if s.leaving || s.closing {
+	if s.leaving {
 		return
 	}
 	s.leaving, s.leftAt = true, e.Now()
@@ -312,9 +315,10 @@ func (e *engine) moveAttempted(s *source) {
 	}
 }
 
-// patience is how long the calls of a source that is given up are waited for.
-func (e *engine) patience(s *source) time.Duration {
-	if s.hung {
+// patience is how long the calls of a source that is given up are waited for; not at
+// all while the API answers none.
+func (e *engine) patience() time.Duration {
+	if e.silent.Load() {
 		return 0
 	}
 	return min(max(2*e.calls.latency, quickHandOver), handOver)
@@ -322,7 +326,7 @@ func (e *engine) patience(s *source) time.Duration {
 
 // cancel ends the deliveries of a source, and returns what is in no call.
 func (e *engine) cancel(s *source) {
-	s.cancelled, s.returning = true, true
+	s.phase = returning
 	e.sources.feeders.Go(func() {
 		if err := s.sub.Cancel(); err != nil {
 			e.Log.Warn("cancel subscription", "queue", s.queue, "err", err)
@@ -335,10 +339,12 @@ func (e *engine) cancel(s *source) {
 // giveBack returns what is held of a cancelled source and in no call, in the
 // order in which it came.
 func (e *engine) giveBack(s *source) {
-	if s.closing {
+	if s.phase == closing {
 		return // it goes back with its channel
 	}
-	s.ended = e.Now().Sub(s.leftAt) >= e.patience(s)
+	if s.phase = cancelled; e.Now().Sub(s.leftAt) >= e.patience() {
+		s.phase = over
+	}
 	e.moveAttempted(s)
 	list := e.takeWaiting(s, all)
 	for m := s.first; m != nil; m = m.next {
@@ -351,9 +357,12 @@ func (e *engine) giveBack(s *source) {
 		for _, m := range list {
 			e.requeue(m)
 		}
-		s.returning = false
 		return
 	}
+	if len(list) == 0 {
+		return
+	}
+	s.phase = returning
 	deliveries := make([]*queue.Delivery, 0, len(list))
 	for _, m := range list {
 		deliveries = append(deliveries, m.delivery)
@@ -363,7 +372,7 @@ func (e *engine) giveBack(s *source) {
 		if err := s.sub.Return(deliveries); err != nil {
 			e.Log.Debug("the rest goes back with its channel", "queue", s.queue, "err", err)
 		}
-		e.post(func(*engine) { s.returning = false })
+		e.post(func(e *engine) { e.giveBack(s) }) // what calls have put back meanwhile
 	})
 }
 
@@ -390,25 +399,23 @@ func all(*held) bool { return true }
 // its calls take long. What the broker does not do in leaveTime is another's
 // problem, too.
 func (e *engine) settleSource(s *source) {
-	if s.closing {
-		return
-	}
 	left := e.Now().Sub(s.leftAt)
-	late := left >= leaveTime
+	late, tired := left >= leaveTime, left >= e.patience()
 	switch {
-	case s.moving > 0 && !late || s.lane == nil && e.lanesOpen(s, late):
+	case s.phase == closing || s.moving > 0 && !late || s.lane == nil && e.lanesOpen(s, late):
 		return
-	case s.inFlight > 0:
-		switch over := left >= e.patience(s); {
-		case s.returning:
-		case !s.cancelled && (over || s.lane != nil && left >= quickHandOver):
-			e.cancel(s)
-		case s.cancelled && !s.ended && over:
-			e.giveBack(s)
-		}
-		return
+	case s.inFlight == 0:
+		e.close(s)
+	case s.phase == consuming && (tired || s.lane != nil && left >= quickHandOver):
+		e.cancel(s)
+	case s.phase == cancelled && tired:
+		e.giveBack(s)
 	}
-	s.closing = true
+}
+
+// close ends the subscription of a source that is given up.
+func (e *engine) close(s *source) {
+	s.phase = closing
 	e.sources.feeders.Go(func() {
 		if err := s.sub.Close(); err != nil {
 			e.Log.Warn("give up queue", "queue", s.queue, "err", err)

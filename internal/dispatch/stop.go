@@ -17,7 +17,7 @@ const flushTimeout = 5 * time.Second
 func (e *engine) stop() error {
 	e.ending = true
 	close(e.sources.quit)
-	e.leaveAll("stop", false)
+	e.leaveAll("stop")
 	e.drain(e.ShutdownTimeout)
 	if e.calls.inFlight > 0 {
 		e.Log.Warn("calls still in flight at the shutdown timeout are abandoned; their messages will be sent again",

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -49,8 +48,6 @@ type suspension struct {
 // suspended is the set of suspended pages, as this replica learned it from the
 // API's answers. Make one with newSuspended. Safe for concurrent use.
 type suspended struct {
-	count atomic.Int32 // len(pages): most of the time it is 0, and asking costs no lock
-
 	mu    sync.Mutex
 	pages map[string]*suspension
 }
@@ -58,14 +55,15 @@ type suspended struct {
 func newSuspended() *suspended { return &suspended{pages: make(map[string]*suspension)} }
 
 // len is the number of suspended pages.
-func (s *suspended) len() int { return int(s.count.Load()) }
+func (s *suspended) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pages)
+}
 
 // holds reports whether messages of page are held back. When a probe is due they
 // are not.
 func (s *suspended) holds(page string, now time.Time) hold {
-	if s.count.Load() == 0 {
-		return notHeld
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pages[page]
@@ -80,9 +78,6 @@ func (s *suspended) holds(page string, now time.Time) hold {
 
 // probe reports whether a call of the page is its probe, and takes it as that.
 func (s *suspended) probe(page string, now time.Time) bool {
-	if s.count.Load() == 0 {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pages[page]
@@ -106,7 +101,6 @@ func (s *suspended) suspend(page, code string, grace time.Duration, now time.Tim
 	s.pages[page] = &suspension{
 		SuspendedPage: SuspendedPage{Page: page, Code: code, Since: now, ProbeAt: now.Add(minProbe)}, wait: minProbe, grace: now.Add(grace),
 	}
-	s.count.Add(1)
 	return true
 }
 
@@ -119,7 +113,6 @@ func (s *suspended) resume(page string) bool {
 		return false
 	}
 	delete(s.pages, page)
-	s.count.Add(-1)
 	return true
 }
 
@@ -142,7 +135,6 @@ func (s *suspended) sweep(now time.Time) (n int) {
 	for page, p := range s.pages {
 		if now.Sub(p.ProbeAt) > forgetSuspended {
 			delete(s.pages, page)
-			s.count.Add(-1)
 			n++
 		}
 	}
