@@ -206,10 +206,11 @@ func (c *channel) ask(ctx context.Context, question func() error) error {
 	}
 }
 
-// askShort is ask for as long as closeTimeout. That a question has no answer does not
-// end the session: others are served by it, and the prober finds out whether it is dead.
-func (c *channel) askShort(question func() error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+// askShort is ask for as long as closeTimeout, whether or not ctx has ended. That a
+// question has no answer does not end the session: others are served by it, and the
+// prober finds out whether it is dead.
+func (c *channel) askShort(ctx context.Context, question func() error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	return c.ask(ctx, question)
 }
@@ -217,7 +218,7 @@ func (c *channel) askShort(question func() error) error {
 // close writes the settlements that wait, makes every delivery stale and
 // gives what is unsettled back to the front of the queue. When the broker does
 // not answer, it does that later: at the latest when the session ends.
-func (c *channel) close() error {
+func (c *channel) close(ctx context.Context) error {
 	c.writing.Lock()
 	c.mu.Lock() // nothing is added once it is closed
 	c.closed.Store(true)
@@ -229,5 +230,5 @@ func (c *channel) close() error {
 	case <-time.After(rest):
 	case <-c.session.lost:
 	}
-	return c.askShort(c.ch.Close)
+	return c.askShort(ctx, c.ch.Close)
 }

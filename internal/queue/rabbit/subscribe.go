@@ -148,7 +148,7 @@ func (s *subscription) serve(ctx, receiving context.Context, session *session) e
 	}
 	c := newChannel(ch, session, s.prefetch, s.broker)
 	defer func() {
-		if errors.Is(c.close(), errUnanswered) { // any other error: it is closed already
+		if errors.Is(c.close(ctx), errUnanswered) { // any other error: it is closed already
 			s.broker.cfg.Log.Warn("queue is not left yet", "queue", s.queue, "err", errUnanswered)
 		}
 	}()
@@ -178,7 +178,7 @@ func (s *subscription) serve(ctx, receiving context.Context, session *session) e
 	if ctx.Err() != nil {
 		return nil // closing the channel gives back what is still to come
 	}
-	if err := s.cancelConsumer(session, c, in); errors.Is(err, errUnanswered) { // what still comes goes back with the channel
+	if err := s.cancelConsumer(ctx, session, c, in); errors.Is(err, errUnanswered) { // what still comes goes back with the channel
 		s.broker.cfg.Log.Warn("consumer is not cancelled yet", "queue", s.queue, "err", err)
 	} else if err != nil {
 		return err
@@ -217,8 +217,8 @@ func (s *subscription) receive(receiving context.Context, session *session, c *c
 
 // cancelConsumer has the broker stop delivering, and passes on what it
 // delivered before.
-func (s *subscription) cancelConsumer(session *session, c *channel, in <-chan amqp.Delivery) error {
-	if err := c.askShort(func() error { return c.ch.Cancel(consumerTag, false) }); err != nil {
+func (s *subscription) cancelConsumer(ctx context.Context, session *session, c *channel, in <-chan amqp.Delivery) error {
+	if err := c.askShort(ctx, func() error { return c.ch.Cancel(consumerTag, false) }); err != nil {
 		return fmt.Errorf("cancel consumer: %w", err)
 	}
 	for d := range in {
