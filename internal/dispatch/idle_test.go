@@ -104,6 +104,37 @@ func TestIdleReplicasShare(t *testing.T) {
 	}
 }
 
+// A replica is replaced by two, of which one came later than the other. They have about
+// half of its partitions each, and not the later one all: it has made way, too.
+func TestNewcomersComeInRandomOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, seeded := newIdle(t, seed)
+				r.start(1, seeded)
+				r.sleep(15 * time.Second)
+				for range 2 {
+					r.start(1, seeded)
+					r.sleep(1900 * time.Millisecond) // the first counts the second soon after it has come
+				}
+				r.sleep(2100 * time.Millisecond) // all have made way, and nothing is given up for balance yet
+				if n := r.balanced(); n > 0 {
+					t.Fatalf("%d partitions were given up for balance: nothing is tested", n)
+				}
+				r.stop(r.replicas[0])
+				r.sleep(time.Second)
+				if shares := r.shares(); min(shares[1], shares[2]) < r.top.Partitions/4 {
+					t.Errorf("shares = %v, want about half of %d for each of the newcomers", shares, r.top.Partitions)
+				}
+				r.checkSentOnce()
+				r.end()
+			})
+		})
+	}
+}
+
 // Replicas are replaced one after another while there is nothing to send, by way of one
 // more. Half of those that leave are killed.
 func TestIdleRoll(t *testing.T) {

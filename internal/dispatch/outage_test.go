@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chatclub/internal/message"
+	"chatclub/internal/queue/memory/memorytest"
 	"chatclub/internal/sender"
 )
 
@@ -117,4 +118,68 @@ func TestSickPageKeepsItsPauseAfterAnOutage(t *testing.T) {
 			t.Errorf("the pauses before its probes since the outage began = %v, want 30 s each", at)
 		}
 	})
+}
+
+// The API as a whole is down for half an hour. Where several people wait for something
+// no message is dead. Where so few do that they may be the cause themselves, none is
+// for some minutes: those of docs/design/dispatcher.md, less what is by chance.
+func TestFirstDeathInAnOutage(t *testing.T) {
+	t.Parallel()
+	const length, never = 30 * time.Minute, time.Hour
+	kinds := []struct {
+		name    string
+		result  sender.Result
+		latency time.Duration
+	}{
+		{"errors", fail(sender.Transient), 40 * time.Millisecond},
+		{"no connection", unreached(), 40 * time.Millisecond},
+		{"no answer", timeout(), 10 * time.Second},
+	}
+	for _, row := range []struct {
+		name          string
+		pages, people int
+		gap           time.Duration    // between two texts to each of them; 0: one text each
+		least         [3]time.Duration // of each kind: no message is dead before
+	}{
+		{"one person", 1, 1, 0, [3]time.Duration{90 * time.Second, 90 * time.Second, 170 * time.Second}},
+		{"three people of a page, one text each", 1, 3, 0, [3]time.Duration{2 * time.Minute, never, 5 * time.Minute}},
+		{"three people of two pages each, one text each", 2, 3, 0, [3]time.Duration{never, never, 2 * time.Minute}},
+		{"a room of 20", 1, 20, 10 * time.Second, [3]time.Duration{never, never, never}},
+		{"two rooms of 20", 2, 20, 10 * time.Second, [3]time.Duration{never, never, never}},
+	} {
+		for i, kind := range kinds {
+			t.Run(row.name+", "+kind.name, func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+					r.with(func() { r.latency = func(message.Outbound) time.Duration { return kind.latency } })
+					r.script(func(message.Outbound, int) sender.Result { return kind.result })
+					began, gap := time.Now(), row.gap
+					if gap == 0 {
+						gap = length
+					}
+					for p := range row.pages {
+						go every(gap, length, func(int) { r.text(fmt.Sprint("page", p), guests("u", row.people)...) })
+					}
+					r.sleep(length)
+					first := never
+					for _, m := range memorytest.Drain(t, r.broker, r.top.Dead()) {
+						d, err := message.DeathFromHeaders(m.Headers)
+						if err != nil {
+							t.Fatal(err)
+						}
+						first = min(first, d.Time.Sub(began))
+					}
+					if least := row.least[i]; first < least {
+						t.Errorf("the first message is dead after %v, want %v at least (%v: never)", first, least, never)
+					}
+					if row.people == 1 && first > row.least[i]+5*time.Second {
+						t.Errorf("the first message is dead after %v, want about %v: the documents say so", first, row.least[i])
+					}
+					r.script(nil)
+					r.with(func() { r.latency = nil })
+					r.sleep(2 * time.Minute)
+				})
+			})
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -33,9 +34,14 @@ func (e *engine) stop() error {
 	e.settler.runs.Wait()
 	e.settler.stop()
 	e.settled()
-	var errs []error
-	for _, s := range slices.Clone(e.sources.open) {
-		errs = append(errs, s.sub.Close())
+	open := slices.Clone(e.sources.open)
+	errs := make([]error, len(open))
+	var closers sync.WaitGroup
+	for i, s := range open { // together, because each may wait for the broker
+		closers.Go(func() { errs[i] = s.sub.Close() })
+	}
+	closers.Wait()
+	for _, s := range open {
 		e.closed(s)
 	}
 	e.metrics.held.Set(float64(e.pages.held))

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
 )
 
 // connection is one program's way over a network to the broker. Safe for
@@ -293,14 +294,11 @@ func (s *netSubscription) Cancel() error {
 	return nil
 }
 
-// returnBatch is how many deliveries RabbitMQ can be given back between two
-// questions whether it has them.
-const returnBatch = 24
-
-// Return implements queue.Subscription.
+// Return implements queue.Subscription. Each batch is followed by a question whether
+// the broker has it.
 func (s *netSubscription) Return(deliveries []*queue.Delivery) error {
 	n := s.connection.net
-	for batch := range slices.Chunk(deliveries, returnBatch) {
+	for batch := range slices.Chunk(deliveries, rabbit.ReturnBatch) {
 		for _, d := range batch {
 			if err := d.Requeue(); err != nil {
 				return err

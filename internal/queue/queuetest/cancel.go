@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"chatclub/internal/queue"
@@ -88,18 +89,55 @@ func cancelUnread(e env) {
 	e.ack(e.receiveIDs(e.consume(name, 6), want...)...)
 }
 
+// cancelTakeOver: consumers of one partition are cancelled one after another, while
+// what they hold is not settled. Each time another is given what is next, at once: what
+// waits already, and what is published after the cancel. There are many, because nobody
+// can see when one that is not active has come to the broker: the later ones have.
 func cancelTakeOver(e env) {
-	name, want := e.top.Outbound(0), ids("m", 6)
-	first := e.consume(name, 3)
-	e.publish(name, want...)
-	held := e.receiveIDs(first, want[:3]...)
-	second := e.consume(name, 3)
-	e.awaitWaiting(name, 3)
-	e.nothing(second)
-	e.cancel(first)
-	e.ack(held...)
-	e.ack(e.receiveIDs(second, want[3:]...)...)
-	e.awaitWaiting(name, 0)
+	const consumers = 8
+	name, want := e.top.Outbound(0), ids("m", 2*consumers+2)
+	subs := make([]queue.Subscription, consumers)
+	for i := range subs {
+		subs[i] = e.consume(name, 2)
+	}
+	e.publish(name, want[:2]...)
+	waiting, order := slices.Clone(subs), make([]queue.Subscription, 0, consumers)
+	var acked []*queue.Delivery
+	for i := range consumers {
+		active, first := e.receiveAny(waiting)
+		second := e.receive(active)
+		if first.ID != want[2*i] || second.ID != want[2*i+1] || first.Redelivered || second.Redelivered {
+			e.Fatalf("consumer %d received %q and %q (redelivered %t, %t), want %q, new", i, first.ID, second.ID, first.Redelivered, second.Redelivered, want[2*i:2*i+2])
+		}
+		late := i % 2 // how many are published after the cancel
+		e.publish(name, want[2*i+2:2*i+4-late]...)
+		e.awaitWaiting(name, 2-late)
+		waiting = slices.DeleteFunc(waiting, func(s queue.Subscription) bool { return s == active })
+		for _, s := range waiting {
+			e.nothing(s)
+		}
+		e.cancel(active)
+		e.publish(name, want[2*i+4-late:2*i+4]...)
+		order, acked = append(order, active), append(acked, first)
+	}
+	e.ack(acked...)
+	for _, s := range order {
+		if err := s.Close(); err != nil {
+			e.Fatalf("Close() = %v, want nil", err)
+		}
+	}
+	rest := e.consume(name, len(want))
+	again := make(map[string]bool)
+	for range consumers {
+		d := e.receive(rest)
+		again[d.ID] = d.Redelivered
+	}
+	for i := range consumers {
+		if _, twice := again[want[2*i]]; twice || !again[want[2*i+1]] {
+			e.Errorf("received again: %v, want the second of each two, and not the first, which was acknowledged", again)
+			break
+		}
+	}
 }
 
 func cancelClose(e env) {

@@ -139,6 +139,25 @@ func (e env) receive(s queue.Subscription) *queue.Delivery {
 	return nil
 }
 
+// receiveAny returns the next delivery of any of the subscriptions, and which one that is.
+func (e env) receiveAny(subs []queue.Subscription) (queue.Subscription, *queue.Delivery) {
+	e.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) { // a poll
+		for _, s := range subs {
+			select {
+			case d, ok := <-s.Deliveries():
+				if !ok {
+					e.Fatal("Deliveries() is closed, want a delivery")
+				}
+				return s, d
+			default:
+			}
+		}
+	}
+	e.Fatalf("no delivery within %s on any of %d subscriptions", patience, len(subs))
+	return nil, nil
+}
+
 // receiveIDs receives one delivery per id and checks the order.
 func (e env) receiveIDs(s queue.Subscription, ids ...string) []*queue.Delivery {
 	e.Helper()

@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -43,6 +44,9 @@ type channel struct {
 	session *session
 	metrics *metrics
 	limit   int // settlements that wait at most
+
+	questions *sync.WaitGroup // the broker's, of what was asked and is not answered
+	asked     chan struct{}   // closed when the last question is answered; of the one who asks
 
 	// writing is held while frames are written, at most writeTimeout: the only
 	// lock here that is held during I/O. A settlement that followed our own
@@ -101,9 +105,11 @@ type settlement struct {
 	requeue bool
 }
 
-func newChannel(ch *amqp.Channel, s *session, prefetch int, m *metrics) *channel {
+func newChannel(ch *amqp.Channel, s *session, prefetch int, b *Broker) *channel {
+	asked := make(chan struct{})
+	close(asked)
 	return &channel{
-		ch: ch, session: s, metrics: m,
+		ch: ch, session: s, metrics: b.metrics, questions: &b.calls, asked: asked,
 		// A quarter: while they wait the broker can deliver three quarters.
 		limit: min(max(1, prefetch/4), maxAcks),
 	}
@@ -176,12 +182,43 @@ func (c *channel) flushWriting() {
 // Live reports whether deliveries of this channel can still be settled.
 func (c *channel) Live() bool { return !c.closed.Load() && !c.ch.IsClosed() }
 
+// errUnanswered says that the broker does not answer on a channel. While a queue has
+// no leader it does so on the channels that use this queue, and on no others.
+var errUnanswered = errors.New("the broker does not answer about this queue")
+
+// ask asks the broker something, behind what was asked before, and waits for the
+// answer until ctx ends. The question stays, and ends with the session at the latest.
+// One goroutine asks.
+func (c *channel) ask(ctx context.Context, question func() error) error {
+	before, answered := c.asked, make(chan struct{})
+	c.asked = answered
+	var err error
+	c.questions.Go(func() {
+		defer close(answered)
+		<-before
+		err = question()
+	})
+	select {
+	case <-answered:
+		return err
+	case <-ctx.Done():
+		return errUnanswered
+	}
+}
+
+// askShort is ask for as long as closeTimeout, whether or not ctx has ended. That a
+// question has no answer does not end the session: others are served by it, and the
+// prober finds out whether it is dead.
+func (c *channel) askShort(ctx context.Context, question func() error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return c.ask(ctx, question)
+}
+
 // close writes the settlements that wait, makes every delivery stale and
 // gives what is unsettled back to the front of the queue. When the broker does
-// not answer, the session is dropped, which does the same.
-func (c *channel) close() {
-	guard := time.AfterFunc(ackRest+closeTimeout, func() { c.session.drop(errors.New("closing a channel took too long")) })
-	defer guard.Stop()
+// not answer, it does that later: at the latest when the session ends.
+func (c *channel) close(ctx context.Context) error {
 	c.writing.Lock()
 	c.mu.Lock() // nothing is added once it is closed
 	c.closed.Store(true)
@@ -193,5 +230,5 @@ func (c *channel) close() {
 	case <-time.After(rest):
 	case <-c.session.lost:
 	}
-	_ = c.ch.Close() // closed already, or the session is lost: the same to us
+	return c.askShort(ctx, c.ch.Close)
 }

@@ -27,8 +27,8 @@ const (
 	// a second.
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 2 * time.Second
-	// closeTimeout bounds the polite end of a connection; a healthy broker
-	// answers within milliseconds, a blocked one never.
+	// closeTimeout bounds the polite end of a consumer, a channel and a connection; a
+	// healthy broker answers within milliseconds, a blocked one never.
 	closeTimeout = 2 * time.Second
 	// maxPatience bounds what repeated stalls make of a link's patience. Each
 	// stall doubles it: a broker that is slow because it has too much to do

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ func TestServer(t *testing.T) {
 		{"restarted and killed under load", serverRestarted},
 		{"blocked", serverBlocked},
 		{"a queue without a leader", serverQueueWithoutLeader},
+		{"a consumer whose queue has no leader", serverConsumerWithoutLeader},
 		{"a queue that is full", serverQueueFull},
 		{"down at first", serverDown},
 	} {
@@ -175,6 +177,70 @@ func serverQueueWithoutLeader(t *testing.T, server *rabbittest.Server) {
 		t.Errorf("Close() = %v, want nil", err)
 	}
 	awaitQueued(t, b, top.Inbound(), queue.Info{})
+}
+
+// serverConsumerWithoutLeader holds still the process that leads a queue, while one
+// consumer of it is cancelled, one is closed and one begins. All of these return,
+// and nothing else on the connection ends. Once the queue is well again everything
+// is delivered to whoever consumes it then.
+func serverConsumerWithoutLeader(t *testing.T, server *rabbittest.Server) {
+	reg := prometheus.NewPedanticRegistry()
+	b := private(t, server, reg)
+	awaitReady(t, b)
+	sick, well := b.Topology().Inbound(), b.Topology().Outbound(0)
+	publish(t, b, sick, "a", "b", "c")
+	publish(t, b, well, "1", "2")
+	cancelled, closed := consume(t, b, sick, 1), consume(t, b, sick, 1)
+	acked, left := receive(t, cancelled), receive(t, closed)
+	neighbour := consume(t, b, well, 1)
+	held := receive(t, neighbour)
+	leader := "{'%2F_" + sick + "', node()}"
+	server.Ctl("eval", "sys:suspend("+leader+").")
+
+	began := consume(t, b, sick, 1)
+	within := func(what string, f func() error) {
+		t.Helper()
+		start := time.Now()
+		if err := f(); err != nil {
+			t.Errorf("%s = %v, want nil", what, err)
+		}
+		t.Logf("%s took %s", what, time.Since(start))
+	}
+	within("Cancel()", cancelled.Cancel)
+	if !acked.Live() {
+		t.Error("Live() = false after an unanswered Cancel, want true")
+	}
+	if err := acked.Ack(); err != nil {
+		t.Errorf("Ack(after Cancel) = %v, want nil", err)
+	}
+	within("Close()", closed.Close)
+	if left.Live() {
+		t.Error("Live() = true after Close, want false")
+	}
+	within("Close() of one that begins", began.Close)
+	within("Close() after Cancel()", cancelled.Close)
+	if !held.Live() {
+		t.Error("a neighbour's delivery is stale, want it live")
+	} else if err := held.Ack(); err != nil {
+		t.Errorf("Ack(neighbour's) = %v, want nil", err)
+	}
+	if d := receive(t, neighbour); d.ID != "2" || d.Redelivered {
+		t.Errorf("the neighbour received %q (redelivered %t), want %q (false)", d.ID, d.Redelivered, "2")
+	}
+
+	server.Ctl("eval", "sys:resume("+leader+").")
+	next := consume(t, b, sick, 3)
+	got := []string{receive(t, next).ID, receive(t, next).ID}
+	slices.Sort(got)
+	want := slices.DeleteFunc([]string{"a", "b", "c"}, func(id string) bool { return id == acked.ID })
+	if !slices.Equal(got, want) {
+		t.Errorf("received %q once there was a leader, want %q: the other was acknowledged", got, want)
+	}
+	for _, s := range []queue.Subscription{next, neighbour} {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close() = %v, want nil", err)
+		}
+	}
 }
 
 // serverQueueFull limits the length of one queue: what is published to it is

@@ -146,14 +146,22 @@ func (s *subscription) serve(ctx, receiving context.Context, session *session) e
 	if err != nil {
 		return fmt.Errorf("open channel: %w", err)
 	}
-	c := newChannel(ch, session, s.prefetch, s.broker.metrics)
-	defer c.close()
+	c := newChannel(ch, session, s.prefetch, s.broker)
+	defer func() {
+		if errors.Is(c.close(ctx), errUnanswered) { // any other error: it is closed already
+			s.broker.cfg.Log.Warn("queue is not left yet", "queue", s.queue, "err", errUnanswered)
+		}
+	}()
 	closes := ch.NotifyClose(make(chan *amqp.Error, 1))
 	cancels := ch.NotifyCancel(make(chan string, 1))
 	if err := ch.Qos(s.prefetch, 0, false); err != nil {
 		return fmt.Errorf("set prefetch: %w", err)
 	}
-	in, err := ch.Consume(s.queue, consumerTag, false, false, false, false, nil)
+	var in <-chan amqp.Delivery
+	err = c.ask(receiving, func() (err error) {
+		in, err = ch.Consume(s.queue, consumerTag, false, false, false, false, nil)
+		return err
+	})
 	if is(err, amqp.NotFound) && s.broker.ours[s.queue] {
 		// Deleted under our feet: make it again.
 		return errors.Join(fmt.Errorf("subscribe: %w", err), s.broker.declare(session, began))
@@ -170,7 +178,9 @@ func (s *subscription) serve(ctx, receiving context.Context, session *session) e
 	if ctx.Err() != nil {
 		return nil // closing the channel gives back what is still to come
 	}
-	if err := s.cancelConsumer(session, c, in); err != nil {
+	if err := s.cancelConsumer(ctx, session, c, in); errors.Is(err, errUnanswered) { // what still comes goes back with the channel
+		s.broker.cfg.Log.Warn("consumer is not cancelled yet", "queue", s.queue, "err", err)
+	} else if err != nil {
 		return err
 	}
 	s.endDeliveries()
@@ -207,10 +217,8 @@ func (s *subscription) receive(receiving context.Context, session *session, c *c
 
 // cancelConsumer has the broker stop delivering, and passes on what it
 // delivered before.
-func (s *subscription) cancelConsumer(session *session, c *channel, in <-chan amqp.Delivery) error {
-	guard := time.AfterFunc(closeTimeout, func() { session.drop(errors.New("cancelling a consumer took too long")) })
-	defer guard.Stop()
-	if err := c.ch.Cancel(consumerTag, false); err != nil {
+func (s *subscription) cancelConsumer(ctx context.Context, session *session, c *channel, in <-chan amqp.Delivery) error {
+	if err := c.askShort(ctx, func() error { return c.ch.Cancel(consumerTag, false) }); err != nil {
 		return fmt.Errorf("cancel consumer: %w", err)
 	}
 	for d := range in {
