@@ -230,7 +230,11 @@ func (e *engine) learn(now time.Time, c *call, d disposition) {
 		return
 	}
 	e.calls.limit.Observe(now, c.result.Latency, e.calls.inFlight+1)
-	if c.result.Outcome == sender.Sent {
-		e.calls.latency += (c.result.Latency - e.calls.latency) / 16 // a moving average over some 16 calls
+	if c.result.Outcome != sender.Sent {
+		return
 	}
+	if e.calls.latency == 0 {
+		e.calls.latency = c.result.Latency
+	}
+	e.calls.latency += (c.result.Latency - e.calls.latency) / 16 // a moving average over some 16 calls
 }

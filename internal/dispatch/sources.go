@@ -318,8 +318,11 @@ func (e *engine) moveAttempted(s *source) {
 // patience is how long the calls of a source that is given up are waited for; not at
 // all while the API answers none.
 func (e *engine) patience() time.Duration {
-	if e.silent.Load() {
+	switch {
+	case e.silent.Load():
 		return 0
+	case e.calls.latency == 0: // no call has ended yet
+		return handOver
 	}
 	return min(max(2*e.calls.latency, quickHandOver), handOver)
 }

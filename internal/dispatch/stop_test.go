@@ -229,6 +229,28 @@ func TestRefusedAfterTheHandOver(t *testing.T) {
 	})
 }
 
+// One that stops before its first call has ended does not know how long calls take,
+// and waits for this one as long as for any: its person gets the next message later.
+func TestStopBeforeTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 2, nil, func(t *testing.T, r *rig) {
+		r.with(func() {
+			r.latency = func(o message.Outbound) time.Duration {
+				if number(o.ID) == 1 {
+					return 700 * time.Millisecond
+				}
+				return 40 * time.Millisecond
+			}
+		})
+		r.text("page0", "ann")
+		r.text("page0", "ann")
+		r.sleep(50 * time.Millisecond)
+		r.stop(r.replicas[r.owner("page0")])
+		r.sleep(time.Second)
+		r.checkSentOnce()
+	})
+}
+
 // A page's next sender is told of its lane when that was given back and not
 // before, however long the calls take.
 func TestLaneIsGivenBackBeforeItsToken(t *testing.T) {
