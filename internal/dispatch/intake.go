@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"slices"
 	"time"
 
 	"chatclub/internal/excess"
@@ -30,9 +29,7 @@ func (e *engine) arrive(m *held) {
 			}
 		}
 		if s.early != nil {
-			if s.early = append(s.early, m); s.again && len(s.early) == s.prefetch {
-				e.sortEarly(s)
-			}
+			e.cameEarly(s, m)
 			return
 		}
 	}
@@ -71,38 +68,6 @@ func (e *engine) arrive(m *held) {
 		}
 		e.pages.mark(l)
 	}
-}
-
-// collect has what comes of a source wait for sortTime.
-func (e *engine) collect(s *source) {
-	s.early = []*held{}
-	e.timers.add(e.Now().Add(sortTime), func() { e.sortEarly(s) })
-}
-
-// sortEarly takes what came first of a source into the engine's hands. What the
-// owner before had is older than what is new. If the prefetch is full there may
-// be more of it: what is new goes back once, and comes again behind that.
-func (e *engine) sortEarly(s *source) {
-	var back, fresh []*held
-	for _, m := range s.early {
-		if m.delivery.Redelivered {
-			back = append(back, m)
-		} else {
-			fresh = append(fresh, m)
-		}
-	}
-	full := len(s.early) >= s.prefetch
-	s.early = nil
-	if full && len(fresh) > 0 && !s.leaving && !s.again {
-		s.again = true
-		e.collect(s)
-		s.early = append(s.early, back...)
-		for _, m := range fresh {
-			_ = m.delivery.Requeue() // or it goes back with its connection
-		}
-		return
-	}
-	e.sources.inbox = slices.Concat(back, fresh, e.sources.inbox)
 }
 
 // pump moves and sends of a line what may be now.

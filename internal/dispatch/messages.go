@@ -84,8 +84,10 @@ func (e *engine) messages(event string) Messages {
 				})
 			}
 		}
-		for _, m := range s.early {
-			note(m, "waiting")
+		if s.early != nil {
+			for _, m := range s.early.all() {
+				note(m, "waiting")
+			}
 		}
 		for m := s.first; m != nil; m = m.next {
 			switch {

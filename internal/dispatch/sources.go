@@ -37,10 +37,6 @@ const (
 	// leaveTime is how long a source that is given up waits for the broker: for
 	// what goes to other queues, and for its lanes and their tokens.
 	leaveTime = 2 * time.Second
-	// sortTime is how long a new owner collects before it sends. The owner before
-	// cancels its consumer, and then gives back what it held. What is published
-	// between the two is delivered first.
-	sortTime = 25 * time.Millisecond
 )
 
 // partition is one of the partitions, whether or not it is ours at the moment.
@@ -65,8 +61,7 @@ type source struct {
 	inFlight    int   // of them in calls
 	moving      int   // of them on their way to other queues
 
-	early []*held       // what came in sortTime; nil: that is over
-	again bool          // that went back once
+	early *early        // what came first; nil: that is over
 	fed   chan struct{} // closed when all that was delivered has reached the engine
 
 	leaving bool      // nothing more is sent; closed once its calls have ended

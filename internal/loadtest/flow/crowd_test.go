@@ -157,7 +157,7 @@ func drains(e extent) group {
 		title: "A backlog is drained",
 		text: "One page's backlog lands on its partition and is sent to the last message, on four replicas. Each message of the 10,000 is for another person, so that none are joined; the others are for 2,000. " +
 			"Broker operations are publishes, deliveries and acknowledgements; the first publish counts. The quota is from the first whole second on. 300,000 messages are one run. " +
-			"A partition's new owner gives back once what fills its prefetch of 2,048, which costs two operations more for each of these. Dispatchers that start say hello to 64 partitions each, 768 operations together.",
+			"A partition's new owner gives 24 messages back once, which costs two operations more for each of these. Dispatchers that start say hello to 64 partitions each, 768 operations together.",
 	}
 	for _, n := range []int{3_000, 10_000, 30_000, 300_000} {
 		if n > e.mostMessages {
@@ -169,7 +169,7 @@ func drains(e extent) group {
 		}
 		g.rows = append(g.rows, both(row{
 			name: fmt.Sprint(n), replicas: 4, seeds: fewSeeds(n),
-			bounds: []bound{atLeast(quotaStart, .975), atMost(operations, 6.1+(2*2048+hellos(4))/float64(n))},
+			bounds: []bound{atLeast(quotaStart, .975), atMost(operations, 6.1+(2*24+hellos(4))/float64(n))},
 			script: func(r *rig) {
 				r.until(2 * time.Second)
 				landed := r.now()
