@@ -36,12 +36,11 @@ type early struct {
 // all is what is held.
 func (c *early) all() []*held { return slices.Concat(c.list, c.fresh) }
 
-// collect has what comes of a source wait until all has come that the owner before
-// gave back, as far as there is room for it.
+// collect has what comes of a source wait for sortTime, and until all has come that
+// the owner before gave back, as far as there is room for it.
 func (e *engine) collect(s *source) {
-	c := &early{since: e.Now()}
-	s.early = c
-	e.timers.add(c.since.Add(sortTime), func() { e.look(s, c, 1) })
+	s.early = &early{since: e.Now()}
+	e.look(s, s.early, 1)
 }
 
 // look asks the broker for the n-th time whether more waits in the queue.
@@ -51,10 +50,14 @@ func (e *engine) look(s *source, c *early, n int) {
 		defer cancel()
 		info, err := e.Broker.Inspect(ctx, s.queue)
 		e.post(func(e *engine) {
-			switch late := e.Now().Sub(c.since) > earlyTime; {
+			switch now := e.Now(); {
 			case s.early != c:
-			case err != nil || late || n >= sortLooks && (info.Ready == 0 || len(c.list) >= s.prefetch):
-				e.sortEarly(s)
+			case err != nil || now.Sub(c.since) > earlyTime || n >= sortLooks && (info.Ready == 0 || len(c.list) >= s.prefetch):
+				e.timers.add(c.since.Add(sortTime), func() {
+					if s.early == c {
+						e.sortEarly(s)
+					}
+				})
 			default:
 				e.look(s, c, n+1)
 			}
