@@ -14,6 +14,8 @@ const (
 	// sortLooks is how often the broker is asked about the queue then: where it lags
 	// behind, what was given back comes after the first answer.
 	sortLooks = 2
+	// lookPause is between later questions.
+	lookPause = 5 * time.Millisecond
 	// roomBatch is how much goes back at a time to make room for what is older: what
 	// a broker keeps in order, however busy its queue is.
 	roomBatch = 24
@@ -58,6 +60,8 @@ func (e *engine) look(s *source, c *early, n int) {
 						e.sortEarly(s)
 					}
 				})
+			case n >= sortLooks:
+				e.timers.add(now.Add(lookPause), func() { e.look(s, c, n+1) })
 			default:
 				e.look(s, c, n+1)
 			}
