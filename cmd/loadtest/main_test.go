@@ -473,7 +473,8 @@ func TestSaturatedPageOnRabbitMQ(t *testing.T) {
 	// call that was on its way is made again.
 	doubled := int64(0)
 	if run.Status == report.Inconclusive {
-		doubled = int64(fleet.MaxInFlight) * joined
+		doubled = mostInCalls
+		t.Logf("duplicated %d on a starved machine; the dispatchers said:\n%s", *run.Duplicated, r.err)
 	}
 	if *run.Lost != 0 || *run.Duplicated > doubled || *run.Unexpected != 0 || *run.Dead != 0 {
 		t.Errorf("lost %d, duplicated %d (%d at most), unexpected %d, dead %d, want none: %s; the dispatchers said:\n%s",
@@ -511,8 +512,8 @@ func TestCeilingOnRabbitMQ(t *testing.T) {
 	}
 }
 
-// joined is how many texts the dispatcher puts in one call by default.
-const joined = 8
+// mostInCalls is how many texts a dispatcher has in calls at most: eight in each.
+const mostInCalls = int64(fleet.MaxInFlight) * 8
 
 // The whole system as processes on RabbitMQ: signed events in, dispatchers that
 // join, leave and are killed, nothing lost, and what it cost.
@@ -533,8 +534,8 @@ func TestProcessesOnRabbitMQ(t *testing.T) {
 	if *run.Lost != 0 || *run.Unexpected != 0 || *run.Sent < 300 {
 		t.Errorf("lost %d, unexpected %d, sent %d, want 0, 0, 300 at least: %v", *run.Lost, *run.Unexpected, *run.Sent, run.Notes)
 	}
-	if most := int64(fleet.MaxInFlight) * joined; *run.Duplicated > most {
-		t.Errorf("duplicated = %d, want at most %d, what the calls in flight of the one killed can hold", *run.Duplicated, most)
+	if *run.Duplicated > mostInCalls {
+		t.Errorf("duplicated = %d, want at most %d, what the calls in flight of the one killed can hold", *run.Duplicated, mostInCalls)
 	}
 	// A delivery and an acknowledgement at least: what was published may have been so
 	// before the measurement.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"chatclub/internal/queue"
 )
 
 const (
@@ -16,27 +18,29 @@ const (
 	sortLooks = 2
 	// lookPause is between later questions.
 	lookPause = 5 * time.Millisecond
-	// roomBatch is how much goes back at a time to make room for what is older: what
-	// a broker keeps in order, however busy its queue is.
-	roomBatch = 24
-	// earlyTime is how long the broker may take for more of what was given back. One
-	// that needs longer is not waited for.
+	// earlyTime is how long the broker may take for an answer, and for more of what was
+	// given back. One that needs longer is not waited for.
 	earlyTime = 500 * time.Millisecond
 )
 
 // early is what came first of a partition. None of it is sent yet, because what the
 // owner before gave back may come behind it.
 type early struct {
-	since time.Time
-	list  []*held // in the order in which it will be sent
-	fresh []*held // what is behind that, new, and may have to make room
-	batch []*held // what of it went back last
-	came  int     // since then
-	older bool    // and not just what went back
+	since time.Time // of the first message
+	list  []*held   // in the order in which it will be sent
+	fresh []*held   // behind list: what is new, and did not make room yet
+	batch []*held   // what made room last; nil: nothing did
+	came  int       // how much has come since then
+	older bool      // some of what came had not made room: it is older
 }
 
-// all is what is held.
-func (c *early) all() []*held { return slices.Concat(c.list, c.fresh) }
+// all is what is held, in order.
+func (c *early) all() []*held {
+	if c == nil {
+		return nil
+	}
+	return slices.Concat(c.list, c.fresh)
+}
 
 // collect has what comes of a source wait for sortTime, and until all has come that
 // the owner before gave back, as far as there is room for it.
@@ -47,25 +51,24 @@ func (e *engine) collect(s *source) {
 
 // look asks the broker for the n-th time whether more waits in the queue.
 func (e *engine) look(s *source, c *early, n int) {
-	e.sources.feeders.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), earlyTime)
-		defer cancel()
-		info, err := e.Broker.Inspect(ctx, s.queue)
-		e.post(func(e *engine) {
-			switch now := e.Now(); {
-			case s.early != c:
-			case err != nil || now.Sub(c.since) > earlyTime || n >= sortLooks && (info.Ready == 0 || len(c.list) >= s.prefetch):
-				e.timers.add(c.since.Add(sortTime), func() {
-					if s.early == c {
-						e.sortEarly(s)
-					}
-				})
-			case n >= sortLooks:
-				e.timers.add(now.Add(lookPause), func() { e.look(s, c, n+1) })
-			default:
-				e.look(s, c, n+1)
-			}
-		})
+	var info queue.Info
+	e.beside(earlyTime, func(ctx context.Context) (err error) {
+		info, err = e.Broker.Inspect(ctx, s.queue)
+		return err
+	}, func(e *engine, err error) {
+		switch now := e.Now(); {
+		case s.early != c:
+		case err != nil || now.Sub(c.since) > earlyTime || n >= sortLooks && (info.Ready == 0 || len(c.list) >= s.prefetch):
+			e.timers.add(c.since.Add(sortTime), func() {
+				if s.early == c {
+					e.sortEarly(s)
+				}
+			})
+		case n >= sortLooks:
+			e.timers.add(now.Add(lookPause), func() { e.look(s, c, n+1) })
+		default:
+			e.look(s, c, n+1)
+		}
 	})
 }
 
@@ -95,7 +98,7 @@ func (e *engine) sortEarly(s *source) {
 // makeRoom gives the first of what is new back. It comes again behind what is older.
 func (e *engine) makeRoom(s *source) {
 	c := s.early
-	n := min(roomBatch, len(c.fresh))
+	n := min(queue.ReturnBatch, len(c.fresh))
 	c.batch, c.fresh, c.came = c.fresh[:n], c.fresh[n:], 0
 	for _, m := range c.batch {
 		_ = m.delivery.Requeue() // or it goes back with its connection

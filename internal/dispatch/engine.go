@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"time"
 
 	"chatclub/internal/breaker"
@@ -131,6 +132,17 @@ func (e *engine) post(f func(*engine)) {
 	case e.posts <- f:
 	case <-e.sources.ended:
 	}
+}
+
+// beside has f done beside the engine, which may take so long at most, and calls then
+// in the engine with what came of it.
+func (e *engine) beside(most time.Duration, f func(ctx context.Context) error, then func(e *engine, err error)) {
+	e.sources.feeders.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), most)
+		defer cancel()
+		err := f(ctx)
+		e.post(func(e *engine) { then(e, err) })
+	})
 }
 
 // checkPause gives up what was held while the process did not run. It comes

@@ -30,6 +30,21 @@ func newIdle(t *testing.T, seed int) (r *rig, seeded func(*Config)) {
 	}
 }
 
+// inIdle runs a test with each of n seeds, and ends its replicas.
+func inIdle(t *testing.T, name string, n int, test func(r *rig, seeded func(*Config), seed int)) {
+	t.Helper()
+	for seed := range seeds(n) {
+		t.Run(fmt.Sprintf("%sseed %d", name, seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, seeded := newIdle(t, seed)
+				test(r, seeded, seed)
+				r.end()
+			})
+		})
+	}
+}
+
 // shares publishes a text to each partition, and returns how many of them each replica
 // sent.
 func (r *rig) shares() []int {
@@ -84,22 +99,15 @@ func TestIdleReplicasShare(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4, 8} {
 		for _, apart := range []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second} {
-			for seed := range seeds(4) {
-				t.Run(fmt.Sprintf("%d replicas, %v apart, seed %d", n, apart, seed), func(t *testing.T) {
-					t.Parallel()
-					synctest.Test(t, func(t *testing.T) {
-						r, seeded := newIdle(t, seed)
-						rnd := rand.New(rand.NewPCG(uint64(seed), 7))
-						for range n {
-							r.start(1, seeded)
-							r.sleep(apart + time.Duration(rnd.Float64()*float64(apart)/4))
-						}
-						r.sleep(15*time.Second - apart)
-						r.checkShares()
-						r.end()
-					})
-				})
-			}
+			inIdle(t, fmt.Sprintf("%d replicas, %v apart, ", n, apart), 4, func(r *rig, seeded func(*Config), seed int) {
+				rnd := rand.New(rand.NewPCG(uint64(seed), 7))
+				for range n {
+					r.start(1, seeded)
+					r.sleep(apart + time.Duration(rnd.Float64()*float64(apart)/4))
+				}
+				r.sleep(15*time.Second - apart)
+				r.checkShares()
+			})
 		}
 	}
 }
@@ -108,31 +116,24 @@ func TestIdleReplicasShare(t *testing.T) {
 // half of its partitions each, and not the later one all: it has made way, too.
 func TestNewcomersComeInRandomOrder(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(20) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r, seeded := newIdle(t, seed)
-				r.start(1, seeded)
-				r.sleep(15 * time.Second)
-				for range 2 {
-					r.start(1, seeded)
-					r.sleep(1900 * time.Millisecond) // the first counts the second soon after it has come
-				}
-				r.sleep(2100 * time.Millisecond) // all have made way, and nothing is given up for balance yet
-				if n := r.balanced(); n > 0 {
-					t.Fatalf("%d partitions were given up for balance: nothing is tested", n)
-				}
-				r.stop(r.replicas[0])
-				r.sleep(time.Second)
-				if shares := r.shares(); min(shares[1], shares[2]) < r.top.Partitions/4 {
-					t.Errorf("shares = %v, want about half of %d for each of the newcomers", shares, r.top.Partitions)
-				}
-				r.checkSentOnce()
-				r.end()
-			})
-		})
-	}
+	inIdle(t, "", 20, func(r *rig, seeded func(*Config), _ int) {
+		r.start(1, seeded)
+		r.sleep(15 * time.Second)
+		for range 2 {
+			r.start(1, seeded)
+			r.sleep(1900 * time.Millisecond) // the first counts the second soon after it has come
+		}
+		r.sleep(2100 * time.Millisecond) // all have made way, and nothing is given up for balance yet
+		if n := r.balanced(); n > 0 {
+			r.t.Fatalf("%d partitions were given up for balance: nothing is tested", n)
+		}
+		r.stop(r.replicas[0])
+		r.sleep(time.Second)
+		if shares := r.shares(); min(shares[1], shares[2]) < r.top.Partitions/4 {
+			r.t.Errorf("shares = %v, want about half of %d for each of the newcomers", shares, r.top.Partitions)
+		}
+		r.checkSentOnce()
+	})
 }
 
 // Replicas are replaced one after another while there is nothing to send, by way of one
@@ -140,28 +141,21 @@ func TestNewcomersComeInRandomOrder(t *testing.T) {
 func TestIdleRoll(t *testing.T) {
 	t.Parallel()
 	for _, gap := range []time.Duration{2 * time.Second, 8 * time.Second} {
-		for seed := range seeds(4) {
-			t.Run(fmt.Sprintf("%v, seed %d", gap, seed), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					r, seeded := newIdle(t, seed)
-					r.start(4, seeded)
-					r.sleep(15 * time.Second)
-					for i, old := range r.replicas[:4] {
-						r.start(1, seeded)
-						r.sleep(gap)
-						if i%2 == seed%2 {
-							old.link.die()
-						}
-						r.stop(old)
-						r.sleep(time.Second)
-					}
-					r.sleep(15 * time.Second)
-					r.checkShares()
-					r.end()
-				})
-			})
-		}
+		inIdle(t, fmt.Sprintf("%v, ", gap), 4, func(r *rig, seeded func(*Config), seed int) {
+			r.start(4, seeded)
+			r.sleep(15 * time.Second)
+			for i, old := range r.replicas[:4] {
+				r.start(1, seeded)
+				r.sleep(gap)
+				if i%2 == seed%2 {
+					old.link.die()
+				}
+				r.stop(old)
+				r.sleep(time.Second)
+			}
+			r.sleep(15 * time.Second)
+			r.checkShares()
+		})
 	}
 }
 
@@ -169,32 +163,25 @@ func TestIdleRoll(t *testing.T) {
 // says it again.
 func TestIdleReplicasReconnect(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(4) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r, seeded := newIdle(t, seed)
-				away := new(atomic.Bool)
-				for range 4 {
-					r.start(1, func(c *Config) {
-						l := c.Broker.(*link)
-						l.refuse = func(string) error { return queue.ErrUnavailable }
-						c.Broker = &counter{l, away}
-						seeded(c)
-					})
-					r.sleep(3 * time.Second)
-				}
-				r.sleep(10 * time.Second)
-				away.Store(true)
-				r.sleep(3 * time.Second)
-				for _, p := range r.replicas {
-					p.link.with(func(l *link) { l.refuse = nil })
-				}
-				away.Store(false)
-				r.sleep(15 * time.Second)
-				r.checkShares()
-				r.end()
+	inIdle(t, "", 4, func(r *rig, seeded func(*Config), _ int) {
+		away := new(atomic.Bool)
+		for range 4 {
+			r.start(1, func(c *Config) {
+				l := c.Broker.(*link)
+				l.refuse = func(string) error { return queue.ErrUnavailable }
+				c.Broker = &counter{l, away}
+				seeded(c)
 			})
-		})
-	}
+			r.sleep(3 * time.Second)
+		}
+		r.sleep(10 * time.Second)
+		away.Store(true)
+		r.sleep(3 * time.Second)
+		for _, p := range r.replicas {
+			p.link.with(func(l *link) { l.refuse = nil })
+		}
+		away.Store(false)
+		r.sleep(15 * time.Second)
+		r.checkShares()
+	})
 }

@@ -159,14 +159,9 @@ func (e *engine) newLane(l *line, owner *source) *lane {
 // ask has the broker asked something about a lane, beside the engine.
 func (e *engine) ask(k *lane, f func(ctx context.Context) error, then func(e *engine, err error)) {
 	k.busy = true
-	e.sources.feeders.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), declareTime)
-		err := f(ctx)
-		cancel()
-		e.post(func(e *engine) {
-			k.busy = false
-			then(e, err)
-		})
+	e.beside(declareTime, f, func(e *engine, err error) {
+		k.busy = false
+		then(e, err)
 	})
 }
 

@@ -84,10 +84,8 @@ func (e *engine) messages(event string) Messages {
 				})
 			}
 		}
-		if s.early != nil {
-			for _, m := range s.early.all() {
-				note(m, "waiting")
-			}
+		for _, m := range s.early.all() {
+			note(m, "waiting")
 		}
 		for m := s.first; m != nil; m = m.next {
 			switch {

@@ -98,6 +98,12 @@ type ConsumeOptions struct {
 	Prefetch int // the most unsettled deliveries at a time; at least 1
 }
 
+// ReturnBatch is how many deliveries can be given back at a time in order, however
+// busy their queue is. The channel of RabbitMQ (seen with 3.10) has 32 commands on
+// their way to a quorum queue, acknowledgements among them. It puts the rest into one,
+// and the queue takes what is in that by hashes.
+const ReturnBatch = 24
+
 // Subscription is one consumer of one queue.
 type Subscription interface {
 	// Deliveries is where deliveries arrive, in queue order. It is closed by

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/rabbit"
 )
 
 // connection is one program's way over a network to the broker. Safe for
@@ -298,7 +297,7 @@ func (s *netSubscription) Cancel() error {
 // the broker has it.
 func (s *netSubscription) Return(deliveries []*queue.Delivery) error {
 	n := s.connection.net
-	for batch := range slices.Chunk(deliveries, rabbit.ReturnBatch) {
+	for batch := range slices.Chunk(deliveries, queue.ReturnBatch) {
 		for _, d := range batch {
 			if err := d.Requeue(); err != nil {
 				return err

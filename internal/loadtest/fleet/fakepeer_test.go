@@ -217,12 +217,12 @@ func (q folderQueue) handle(name string, n int) error {
 			return nil
 		}
 	}
-	for range calls {
+	for call := range calls {
 		status, err := post(m)
 		if err != nil {
 			return err
 		}
-		if status != http.StatusOK {
+		if status != http.StatusOK && call == 0 { // what was sent once does not come back, where it might be given up
 			time.Sleep(20 * time.Millisecond)
 			q.move(name, "active", "waiting")
 			return nil

@@ -36,9 +36,15 @@ func one() Plan {
 // play runs a plan in this process.
 func play(ctx context.Context, t *testing.T, plan Plan, wrap func(dispatch.Caller) dispatch.Caller) report.Run {
 	t.Helper()
+	return playAfter(ctx, t, 0, plan, wrap)
+}
+
+// playAfter runs a plan in this process, after a rest.
+func playAfter(ctx context.Context, t *testing.T, rest time.Duration, plan Plan, wrap func(dispatch.Caller) dispatch.Caller) report.Run {
+	t.Helper()
 	run, err := Run(ctx, Config{
-		Plan: plan, Strategy: report.Own, Seed: 1, Log: slog.New(slog.DiscardHandler), Topology: queue.Topology{Prefix: "t", Partitions: 4}, Wrap: wrap,
-		Open: fleet.OpenLocal,
+		Plan: plan, Strategy: report.Own, Seed: 1, Log: slog.New(slog.DiscardHandler), Topology: queue.Topology{Prefix: "t", Partitions: 4}, Rest: rest,
+		Wrap: wrap, Open: fleet.OpenLocal,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -160,13 +166,7 @@ func TestLoadComesAfterTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		var calls observed
-		run, err := Run(t.Context(), Config{
-			Plan: one(), Strategy: report.Own, Seed: 1, Log: slog.New(slog.DiscardHandler), Topology: queue.Topology{Prefix: "t", Partitions: 4}, Rest: rest,
-			Wrap: calls.wrap, Open: fleet.OpenLocal,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := playAfter(t.Context(), t, rest, one(), calls.wrap)
 		if waited := calls.first.Sub(begin); waited < rest || *run.Sent != 100 {
 			t.Errorf("the first call came after %v, and %d were sent, want %v at least and 100", waited, *run.Sent, rest)
 		}

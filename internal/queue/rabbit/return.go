@@ -7,12 +7,6 @@ import (
 	"chatclub/internal/queue"
 )
 
-// ReturnBatch is how many deliveries are given back at a time. The channel of
-// RabbitMQ (seen with 3.10) has 32 commands on their way to a quorum queue. It
-// puts the rest into one, and the queue takes what is in that by hashes, not in
-// order. Acknowledgements are among them. Models of RabbitMQ use it too.
-const ReturnBatch = 24
-
 const (
 	// returnPoll is the pause between two questions whether a batch has come.
 	returnPoll = time.Millisecond
@@ -35,7 +29,7 @@ func (s *subscription) Return(deliveries []*queue.Delivery) error {
 			return err
 		}
 		ready++
-		if ordered && ((i+1)%ReturnBatch == 0 || i+1 == len(deliveries)) {
+		if ordered && ((i+1)%queue.ReturnBatch == 0 || i+1 == len(deliveries)) {
 			ordered = s.awaitReady(ready) && time.Since(began) < returnMost
 		}
 	}
