@@ -62,6 +62,8 @@ type lane struct {
 	inUse   bool      // all of its page's messages go there, but for answers that pass
 	answers bool      // answers went there too: those after them do
 	busy    bool      // something is asked of the broker
+	ending  bool      // it is being deleted
+	overdue bool      // it is, and the broker has not said in time that it was
 	moving  int       // messages on their way to it
 	marker  string    // id of the marker that is in it, or on its way; empty: none
 	marking bool      // its page's messages wait for the marker
@@ -96,7 +98,9 @@ func (e *engine) overflow(l *line, latest *held) bool {
 		}
 		e.makeLane(e.newLane(l, p.src), true)
 		return false
-	case e.settler.Blocked(k.queue) >= mostBlocked:
+	case k.ending && !k.overdue:
+		return false // it may be made again soon
+	case k.overdue, e.settler.Blocked(k.queue) >= mostBlocked:
 		e.postponeAll(l)
 		return true
 	}
@@ -312,19 +316,29 @@ func (e *engine) laneClosed(k *lane) {
 	}
 }
 
-// deleteLane ends a lane that is empty, and then its token.
+// deleteLane ends a lane that is empty, and then its token. Its page's messages are
+// sent directly meanwhile, or wait for the next lane. Where the broker takes long they
+// go to a retry queue, so that they hold up nobody.
 func (e *engine) deleteLane(k *lane) {
-	k.open = false
+	k.open, k.ending = false, true
 	e.ask(k, func(ctx context.Context) error { return e.Broker.Delete(ctx, k.queue) }, func(e *engine, err error) {
 		switch {
 		case k.line.lane != k:
+		case errors.Is(err, queue.ErrUnavailable): // it may be gone, or go later: until that is known it is not made anew
+			e.Log.Warn("lane is not deleted yet; trying again", "queue", k.queue, "err", err)
+			k.overdue = true
+			e.timers.add(e.Now().Add(consumeRetry), func() {
+				if k.line.lane == k && !k.owner.leaving {
+					e.deleteLane(k)
+				}
+			})
 		case err != nil: // it may have messages: look again
 			if errors.Is(err, queue.ErrInUse) { // a lost connection consumes it until the broker gives that up
 				e.Log.Debug("lane is not deleted yet", "queue", k.queue, "err", err)
 			} else {
 				e.Log.Warn("delete lane", "queue", k.queue, "err", err)
 			}
-			k.inUse = true
+			k.ending, k.overdue, k.inUse = false, false, true
 			e.gate.Enter(e.Now(), k.line.key)
 			e.makeLane(k, false)
 		default:
