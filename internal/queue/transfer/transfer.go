@@ -38,8 +38,13 @@ const (
 // Item is one delivery and what takes its place.
 type Item struct {
 	queue.Transfer
-	Tag any // the caller's own
+	Tag   any       // the caller's own
+	Until time.Time // when one that waits for its queue is given up, or at once behind Config.Most; zero: never
 }
+
+// ErrGivenUp says that a queue had not taken an item in time. It may do so later, if
+// the broker has been given it and has not answered.
+var ErrGivenUp = errors.New("its queue took it not in time")
 
 // State is what became of an item.
 type State int
@@ -49,7 +54,7 @@ const (
 	Blocked State = iota // its queue takes nothing now; it waits here
 	Done                 // published and acknowledged
 	Stale                // it is, or will be, delivered again
-	Failed               // unsettled: no broker could take it, or none had when Run ended
+	Failed               // unsettled: no broker could take it, or none had when it was given up or Run ended
 )
 
 // Event tells of an item.
@@ -59,13 +64,15 @@ type Event struct {
 	Err   error
 }
 
-// Config is what a Mover needs. All fields must be set.
+// Config is what a Mover needs. All fields must be set, but for Most where no item
+// has an Until.
 type Config struct {
 	Broker queue.Broker
 	Log    *slog.Logger
 	Now    func() time.Time
 	Random func() float64
 	Notify func(Event) // called by several goroutines; must not block
+	Most   int         // how many items with an Until wait for one queue
 }
 
 // Mover moves items in the order in which they were added. All go together, up
@@ -174,8 +181,9 @@ func (m *Mover) take() (items []*Item, ended bool) {
 
 // pass moves items, and leaves what cannot be moved now with its blocked queue.
 func (m *Mover) pass(ctx context.Context, items []*Item) {
-	items, waiting := m.split(items)
+	items, waiting, late := m.split(items)
 	m.notify(Blocked, nil, waiting...)
+	m.notify(Failed, ErrGivenUp, late...)
 	failed, err := m.try(ctx, publishTimeout, items)
 	if len(failed) == 0 {
 		return
@@ -191,12 +199,13 @@ func (m *Mover) pass(ctx context.Context, items []*Item) {
 	m.mu.Unlock()
 }
 
-// split takes out what is to go to a blocked queue.
-func (m *Mover) split(items []*Item) (free, waiting []*Item) {
+// split takes out what is to go to a blocked queue, and what is given up because too
+// many wait for that.
+func (m *Mover) split(items []*Item) (free, waiting, late []*Item) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.blocked) == 0 {
-		return items, nil
+		return items, nil, nil
 	}
 	for _, it := range items {
 		i := slices.IndexFunc(it.To, func(to queue.Message) bool { _, blocked := m.blocked[to.Queue]; return blocked })
@@ -205,10 +214,14 @@ func (m *Mover) split(items []*Item) (free, waiting []*Item) {
 			continue
 		}
 		name := it.To[i].Queue
+		if !it.Until.IsZero() && len(m.blocked[name]) >= m.cfg.Most {
+			late = append(late, it)
+			continue
+		}
 		m.blocked[name] = append(m.blocked[name], it)
 		waiting = append(waiting, it)
 	}
-	return free, waiting
+	return free, waiting, late
 }
 
 // blockLocked puts each item behind those of the first queue that it is still to
@@ -250,20 +263,25 @@ func (m *Mover) unblock(ctx context.Context, name string) {
 
 // head is what is tried next: as long as nothing goes through one message alone.
 // What is stale goes out, so that the list does not grow with every lost
-// connection.
+// connection, and so does what is to be given up.
 func (m *Mover) head(name string, alone bool) []*Item {
+	now := m.cfg.Now()
 	m.mu.Lock()
-	var stale, live []*Item
+	var stale, late, live []*Item
 	for _, it := range m.blocked[name] {
-		if it.Delivery.Stale() {
+		switch {
+		case it.Delivery.Stale():
 			stale = append(stale, it)
-		} else {
+		case alone && !it.Until.IsZero() && now.After(it.Until):
+			late = append(late, it)
+		default:
 			live = append(live, it)
 		}
 	}
 	m.blocked[name] = live
 	m.mu.Unlock()
 	m.notify(Stale, nil, stale...)
+	m.notify(Failed, ErrGivenUp, late...)
 	n := min(batch, len(live))
 	if alone {
 		n = min(1, n)

@@ -87,7 +87,7 @@ func newRig(t *testing.T, log *slog.Logger) *rig {
 		done: make(chan struct{}), last: make(map[string]transfer.State), n: make(map[transfer.State]int),
 	}
 	r.Mover = transfer.New(transfer.Config{
-		Broker: r.broker, Log: log, Now: time.Now, Random: func() float64 { return 0.5 }, Notify: r.note,
+		Broker: r.broker, Log: log, Now: time.Now, Random: func() float64 { return 0.5 }, Notify: r.note, Most: 2,
 	})
 	for _, class := range []string{"bad", "good"} {
 		if err := b.Declare(t.Context(), r.top.LaneSpec(r.lane(class))); err != nil {
@@ -139,10 +139,16 @@ func (r *rig) consume(name string) {
 // move publishes a message with that id and has it moved.
 func (r *rig) move(id string, to ...string) {
 	r.t.Helper()
+	r.moveUntil(time.Time{}, id, to...)
+}
+
+// moveUntil is move of what is given up then.
+func (r *rig) moveUntil(until time.Time, id string, to ...string) {
+	r.t.Helper()
 	if err := r.broker.Broker.Publish(r.t.Context(), queue.Message{Queue: r.from, ID: id}); err != nil {
 		r.t.Fatal(err)
 	}
-	it := &transfer.Item{Transfer: queue.Transfer{Delivery: <-r.sub.Deliveries()}, Tag: id}
+	it := &transfer.Item{Transfer: queue.Transfer{Delivery: <-r.sub.Deliveries()}, Tag: id, Until: until}
 	for _, name := range to {
 		it.To = append(it.To, queue.Message{Queue: name, ID: id})
 	}
@@ -214,6 +220,38 @@ func TestBlockedQueueHoldsUpItsOwnOnly(t *testing.T) {
 		if s := r.state("7"); s != transfer.Blocked {
 			t.Errorf("state of 7 = %d, want it to wait", s)
 		}
+	})
+}
+
+// What may be given up is: behind Config.Most at once, and else when its time has
+// come. The others wait, and all is unsettled.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, slog.New(slog.DiscardHandler))
+		bad := r.lane("bad")
+		r.broker.set(bad, true)
+		until := time.Now().Add(20 * time.Second)
+		r.moveUntil(until, "1", bad)
+		time.Sleep(5*time.Second + time.Millisecond)
+		r.moveUntil(until, "2", bad)
+		r.moveUntil(until, "3", bad)
+		r.move("4", bad)
+		synctest.Wait()
+		for id, want := range map[string]transfer.State{"1": transfer.Blocked, "2": transfer.Blocked, "3": transfer.Failed, "4": transfer.Blocked} {
+			if got := r.state(id); got != want {
+				t.Errorf("state of %s at first = %d, want %d", id, got, want)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		for id, want := range map[string]transfer.State{"1": transfer.Failed, "2": transfer.Failed, "4": transfer.Blocked} {
+			if got := r.state(id); got != want {
+				t.Errorf("state of %s later = %d, want %d", id, got, want)
+			}
+		}
+		r.broker.set(bad, false)
+		time.Sleep(2 * time.Minute)
+		r.check("on the queue", r.idsOn(bad), "4")
 	})
 }
 
