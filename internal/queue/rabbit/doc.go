@@ -54,7 +54,8 @@
 // number in the correlation id tells which message that was. What a lost
 // session left unconfirmed is published again under the same id, in order, so
 // a message may be queued twice then but never lost. A message that its queue
-// refuses is reported and nothing else happens. A call that ends before all its
+// refuses is reported and nothing else happens, unless the refusal is late: then
+// the session ends. A call that ends before all its
 // messages are confirmed tells which are. When it is made again with the others,
 // those that are still on their way are not written again: the call waits for
 // their confirms. A queue of the topology that somebody has deleted is declared

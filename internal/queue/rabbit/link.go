@@ -30,14 +30,13 @@ const (
 	// closeTimeout bounds the polite end of a consumer, a channel and a connection; a
 	// healthy broker answers within milliseconds, a blocked one never.
 	closeTimeout = 2 * time.Second
-	// maxPatience bounds what repeated stalls make of a link's patience. Each
-	// stall doubles it: a broker that is slow because it has too much to do
-	// would get the same messages again and again.
-	maxPatience = time.Minute
 )
 
 // errStalled says that a session was given up without an error of the broker.
 var errStalled = errors.New("broker stalled")
+
+// errRefusing says that a session was given up because the broker refused late.
+var errRefusing = errors.New("broker refuses what it cannot queue")
 
 // errSilent says that a session was given up because of the other link's.
 var errSilent = errors.New("broker does not answer on the other connection")
@@ -55,7 +54,7 @@ type link struct {
 	// silent is called when a session ends because the broker does not answer.
 	silent func()
 
-	patience time.Duration // how long the current session may stall; run's own
+	patience patience // of the current session; run's own
 
 	mu      sync.Mutex
 	current *session
@@ -65,9 +64,9 @@ type link struct {
 }
 
 // newLink makes a link whose sessions may stall for so long.
-func newLink(kind string, cfg Config, patience time.Duration, m *metrics, setup func(*session, error) error) *link {
+func newLink(kind string, cfg Config, least time.Duration, m *metrics, setup func(*session, error) error) *link {
 	return &link{
-		kind: kind, cfg: cfg, metrics: m, setup: setup, patience: patience,
+		kind: kind, cfg: cfg, metrics: m, setup: setup, patience: newPatience(least),
 		silent: func() {}, fault: errors.New("not connected yet"), changed: make(chan struct{}),
 	}
 }
@@ -76,11 +75,10 @@ func newLink(kind string, cfg Config, patience time.Duration, m *metrics, setup 
 // the last session has ended.
 func (l *link) run(ctx context.Context) {
 	failures, established := 0, 0
-	least := l.patience
 	var logged loss
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		url := l.cfg.URLs[attempt%len(l.cfg.URLs)]
-		start := time.Now()
+		start, before := time.Now(), established
 		err := l.serve(ctx, url, &established)
 		if ctx.Err() != nil {
 			break
@@ -90,24 +88,14 @@ func (l *link) run(ctx context.Context) {
 			failures = 0
 		}
 		failures++
-		l.patience = adaptPatience(l.patience, least, time.Since(start), errors.Is(err, errStalled))
+		if established > before { // another node that is down says nothing about this one
+			l.patience = l.patience.after(err, time.Since(start))
+		}
 		pause := pauseAfter(failures)
 		logged = l.logLoss(logged, loss{url: url, text: err.Error(), at: time.Now()}, err, pause)
 		backoff.Sleep(ctx, pause)
 	}
 	l.set(func() { l.current, l.fault = nil, queue.ErrClosed })
-}
-
-// adaptPatience returns the patience with the next session, given how the last
-// one ended and how long it lasted.
-func adaptPatience(now, least, lasted time.Duration, stalled bool) time.Duration {
-	if !stalled || lasted > 2*maxPatience {
-		now = least
-	}
-	if stalled {
-		now = min(2*now, max(maxPatience, least))
-	}
-	return now
 }
 
 // serve connects to one URL and returns when that session has ended, with the
@@ -150,8 +138,8 @@ func (l *link) serve(ctx context.Context, url string, established *int) error {
 
 // watch returns when s has ended, with the reason.
 func (l *link) watch(ctx context.Context, s *session) error {
-	// Stalls are noticed within a quarter more than the time-out.
-	tick := time.NewTicker(l.patience / 4)
+	// Stalls are noticed within a sixteenth more than the patience.
+	tick := time.NewTicker(l.patience.silent / 16)
 	defer tick.Stop()
 	looked := time.Now()
 	blocks := s.blocks
@@ -173,7 +161,7 @@ func (l *link) watch(ctx context.Context, s *session) error {
 				l.setBlocked("", s)
 			}
 		case <-tick.C:
-			if time.Since(looked) > l.patience/2 {
+			if time.Since(looked) > l.patience.silent/2 {
 				s.excuse() // this process was paused, or starved: what came is yet to be read
 			}
 			looked = time.Now()
@@ -186,11 +174,13 @@ func (l *link) watch(ctx context.Context, s *session) error {
 
 // checkStall ends a session whose broker is silent.
 func (l *link) checkStall(s *session) {
-	if s.writer != nil && !l.isBlocked() && s.writer.stalled(l.patience) {
-		s.drop(fmt.Errorf("%w: no confirm for %s", errStalled, l.patience))
+	if s.writer != nil && !l.isBlocked() {
+		if err := s.writer.stalled(l.patience); err != nil {
+			s.drop(err)
+		}
 	}
-	if s.prober != nil && s.prober.stalled(l.patience) {
-		s.drop(fmt.Errorf("%w: no answer for %s", errStalled, l.patience))
+	if s.prober != nil && s.prober.stalled(l.patience.silent) {
+		s.drop(fmt.Errorf("%w: no answer for %s", errStalled, l.patience.silent))
 		l.silent()
 	}
 }
@@ -201,7 +191,7 @@ func (l *link) leave(quiet time.Duration) {
 	l.mu.Lock()
 	s := l.current
 	l.mu.Unlock()
-	if s != nil && s.writer.isQuiet(quiet) {
+	if s != nil && s.writer.progress.isQuiet(quiet) {
 		s.drop(errSilent)
 	}
 }
@@ -266,7 +256,7 @@ func (l *link) setBlocked(reason string, s *session) {
 		return
 	}
 	if reason == "" {
-		s.writer.touch() // the alarm kept back its confirms: that was no stall
+		s.writer.progress.excuse() // the alarm kept back its confirms: that was no stall
 		l.metrics.blocked.Set(0)
 		l.cfg.Log.Info("broker unblocked")
 		return

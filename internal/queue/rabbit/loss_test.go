@@ -98,6 +98,39 @@ func TestStall(t *testing.T) {
 	}
 }
 
+// TestStallOutlastsDeadAddress has a node that is down between two stalls of another
+// one: the second has twice the patience all the same.
+func TestStallOutlastsDeadAddress(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, rabbittest.URL(t))
+	var log logbook
+	b := open(t, rabbit.Config{
+		URLs:           []string{p.url, "amqp://guest:guest@127.0.0.1:1"}, // nobody listens there
+		Topology:       queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
+		ConfirmTimeout: 200 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	for i, want := range []string{"no confirm for 200ms", "no confirm for 400ms"} {
+		awaitReady(t, b)
+		p.freeze()
+		published := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			published <- b.Publish(ctx, queue.Message{Queue: b.Topology().Inbound(), ID: fmt.Sprint(i)})
+		}()
+		eventually(t, "the stall is noticed", func() (string, bool) {
+			return log.String(), strings.Contains(log.String(), want)
+		})
+		p.thaw()
+		if err := <-published; err != nil {
+			t.Errorf("Publish(over a stall) = %v, want nil", err)
+		}
+	}
+	if !strings.Contains(log.String(), "connection refused") {
+		t.Error("the address that is down was not tried: nothing is tested")
+	}
+}
+
 // TestMute keeps back everything that the broker says, as half-open connections
 // do: soon nothing is ready, and both connections go on at the next address.
 func TestMute(t *testing.T) {

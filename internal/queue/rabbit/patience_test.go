@@ -1,6 +1,8 @@
 package rabbit
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,30 +11,99 @@ import (
 	"chatclub/internal/queue"
 )
 
-func TestAdaptPatience(t *testing.T) {
+func TestPatience(t *testing.T) {
 	t.Parallel()
-	const least = 5 * time.Second
-	now := least
+	const least = 8 * time.Second
+	now := newPatience(least)
 	for i, c := range []struct {
-		lasted  time.Duration
-		stalled bool
-		want    time.Duration
+		err             error
+		lasted          time.Duration
+		silent, refusal time.Duration
 	}{
-		{6 * time.Second, true, 10 * time.Second},
-		{12 * time.Second, true, 20 * time.Second},
-		{22 * time.Second, true, 40 * time.Second},
-		{50 * time.Second, true, time.Minute},
-		{70 * time.Second, true, time.Minute},
-		{time.Hour, true, 10 * time.Second}, // it was well for long
-		{12 * time.Second, true, 20 * time.Second},
-		{time.Second, false, 5 * time.Second}, // another error
+		{nil, 0, 8 * time.Second, 2 * time.Second},
+		{errStalled, 9 * time.Second, 16 * time.Second, 2 * time.Second},
+		{errStalled, 17 * time.Second, 32 * time.Second, 2 * time.Second},
+		{errRefusing, 3 * time.Second, 32 * time.Second, 4 * time.Second}, // and the other stays
+		{errStalled, 50 * time.Second, time.Minute, 4 * time.Second},
+		{errStalled, 70 * time.Second, time.Minute, 4 * time.Second},
+		{errRefusing, 9 * time.Second, time.Minute, 8 * time.Second},
+		{errRefusing, 9 * time.Second, time.Minute, 15 * time.Second},
+		{errRefusing, 9 * time.Second, time.Minute, 15 * time.Second},
+		{errStalled, time.Hour, 16 * time.Second, 2 * time.Second}, // it was well for long
+		{errRefusing, time.Hour, 8 * time.Second, 4 * time.Second},
+		{errStalled, 12 * time.Second, 16 * time.Second, 4 * time.Second},
+		{errors.New("another"), time.Second, 8 * time.Second, 2 * time.Second},
 	} {
-		if now = adaptPatience(now, least, c.lasted, c.stalled); now != c.want {
-			t.Errorf("step %d: patience is %s, want %s", i, now, c.want)
+		if c.err != nil {
+			now = now.after(fmt.Errorf("give up: %w", c.err), c.lasted)
+		}
+		if want := (patience{least: least, silent: c.silent, refusal: c.refusal}); now != want {
+			t.Errorf("step %d: patience is %v, want %v", i, now, want)
 		}
 	}
-	if got := adaptPatience(2*time.Minute, 2*time.Minute, time.Second, true); got != 2*time.Minute {
-		t.Errorf("adaptPatience(2m, a setting of 2m) = %s, want 2m", got)
+	if got := newPatience(2*time.Minute).after(errStalled, time.Second).silent; got != 2*time.Minute {
+		t.Errorf("a setting of 2m is %s after a stall, want 2m", got)
+	}
+}
+
+// A session's progress is told of answers, each with the time for which it was waited for. The
+// broker may be silent for 20 s, and take 5 s to refuse.
+func TestProgressStalled(t *testing.T) {
+	t.Parallel()
+	const ago = 10 * time.Minute // when the session began
+	var p *progress
+	confirmed := func(before time.Duration) { // the confirm came so long ago
+		p.confirmed()
+		p.last.Store(int64(ago - before))
+	}
+	refused := func(took time.Duration) { p.refused(time.Now().Add(-took)) }
+	for _, c := range []struct {
+		name string
+		do   func()
+		owes bool
+		want error
+	}{
+		{"nothing is owed", func() {}, false, nil},
+		{"silent", func() { confirmed(30 * time.Second) }, true, errStalled},
+		{"not for long", func() { confirmed(10 * time.Second) }, true, nil},
+		{"refused at once, as where a queue is full", func() { confirmed(30 * time.Second); refused(time.Second) }, true, nil},
+		{"refused late", func() { refused(7 * time.Second) }, false, errRefusing},
+		{"refused late, and others move", func() { refused(7 * time.Second); confirmed(0) }, true, errRefusing},
+		{"refused late, then at once", func() { refused(7 * time.Second); refused(0) }, true, errRefusing},
+		{"silent after a refusal", func() {
+			refused(0)
+			p.last.Store(int64(ago - 7*time.Second))
+		}, true, errRefusing},
+		{"the same, and nothing is owed", func() {
+			refused(0)
+			p.last.Store(int64(ago - 7*time.Second))
+		}, false, nil},
+		{"the same, and then a confirm", func() { refused(0); confirmed(7 * time.Second) }, true, nil},
+		{"a refusal is no progress since it was written", func() {
+			confirmed(30 * time.Second)
+			refused(4 * time.Second)
+		}, true, nil},
+		{"the process was paused before it saw the refusal", func() { p.excuse(); refused(7 * time.Second) }, true, nil},
+		{"the process was paused after it saw the refusal", func() { refused(7 * time.Second); p.excuse() }, true, nil},
+	} {
+		p = &progress{began: time.Now().Add(-ago)}
+		c.do()
+		err := p.stalled(patience{silent: 20 * time.Second, refusal: 5 * time.Second}, c.owes)
+		if !errors.Is(err, c.want) || c.want == nil && err != nil {
+			t.Errorf("%s: stalled() = %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+// A refusal says that the broker was not to blame when the message was written, and
+// takes back nothing that is known since.
+func TestRefusalTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	p := &progress{began: time.Now().Add(-time.Minute)}
+	p.confirmed()
+	before := p.last.Load()
+	if p.refused(time.Now().Add(-4 * time.Second)); p.last.Load() != before {
+		t.Errorf("a refusal of what was written 4s ago moves progress by %s, want 0s", time.Duration(p.last.Load()-before))
 	}
 }
 

@@ -179,7 +179,11 @@ func (c *chunk) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	for _, it := range c.items {
+	if c.decided == 0 {
+		c.since = c.at
+	}
+	for ; c.decided < len(c.items); c.decided++ { // those before were waited for by an earlier call
+		it := c.items[c.decided]
 		if it.written == nil {
 			return nil // it and those after it were not written
 		}
@@ -188,9 +192,13 @@ func (c *chunk) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if !c.writer.ch.IsClosed() {
-			c.writer.touch() // a refusal, too, is an answer
+		switch {
+		case it.written.confirm.Acked():
+			c.writer.progress.confirmed()
+		case !c.writer.ch.IsClosed(): // the broker has decided, not the library
+			c.writer.progress.refused(c.since)
 		}
+		c.since = time.Now()
 	}
 	return nil
 }

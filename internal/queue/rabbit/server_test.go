@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ func TestServer(t *testing.T) {
 		{"a queue without a leader", serverQueueWithoutLeader},
 		{"a consumer whose queue has no leader", serverConsumerWithoutLeader},
 		{"a queue that is full", serverQueueFull},
+		{"a refusal that is late", serverRefusesLate},
 		{"down at first", serverDown},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, server) })
@@ -307,5 +309,41 @@ func awaitQueued(t *testing.T, b queue.Broker, name string, want queue.Info) {
 	eventually(t, name+" is as expected", func() (string, bool) {
 		info, err := b.Inspect(t.Context(), name)
 		return fmt.Sprint(info, err), err == nil && info == want
+	})
+}
+
+// serverRefusesLate keeps back what the broker says of a message that a full queue
+// refuses: a late refusal ends the session. RabbitMQ 3.10 refuses late where the
+// channel does not reach a queue's leader, and goes on so for ever.
+func serverRefusesLate(t *testing.T, server *rabbittest.Server) {
+	p := newProxy(t, server.URL)
+	var log logbook
+	// A refusal may take 2.5 s, silence 10 s.
+	b := open(t, rabbit.Config{
+		URLs: []string{p.url}, Topology: queue.Topology{Prefix: "late", Partitions: 1},
+		Heartbeat: time.Minute, ConfirmTimeout: 10 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	awaitReady(t, b)
+	full := b.Topology().Inbound()
+	server.Ctl("set_policy", "full", "^"+full+"$", `{"max-length": 1}`, "--apply-to", "queues")
+	defer server.Ctl("clear_policy", "full")
+	eventually(t, "the queue is full", func() (string, bool) {
+		return "it takes more", errors.Is(b.Publish(t.Context(), queue.Message{Queue: full, ID: "a"}), queue.ErrRefused)
+	})
+	if strings.Contains(log.String(), "broker connection lost") {
+		t.Fatalf("a full queue ended the session: %s", log.String())
+	}
+	publish(t, b, b.Topology().Dead(), "c") // after a confirm, silence alone has 10 s
+	p.freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err := b.Publish(ctx, queue.Message{Queue: full, ID: "b"}) // whoever waits for the refusal need not be its caller
+	if !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("Publish(frozen) = %v, want %v", err, queue.ErrUnavailable)
+	}
+	time.Sleep(time.Second) // the answer is to be late
+	p.thaw()
+	eventually(t, "the session is given up", func() (string, bool) {
+		return log.String(), strings.Contains(log.String(), "refuses what it cannot queue: it took")
 	})
 }

@@ -21,11 +21,10 @@ type writer struct {
 	exchange func(queue.Message) string
 	ch       *amqp.Channel
 	in       chan *chunk // unbuffered: what was sent is in the writer's hands
-	began    time.Time
 
 	sequence    uint64       // of the last message written; the goroutine's own
 	unconfirmed atomic.Int64 // messages written or about to be, and not collected
-	progress    atomic.Int64 // when a confirm last came, in ns since began
+	progress    *progress
 
 	returns  chan amqp.Return
 	mu       sync.Mutex
@@ -41,6 +40,9 @@ type chunk struct {
 	writer *writer
 	at     time.Time     // when the writer took it
 	sent   chan struct{} // closed when every item was written or failed
+
+	decided int       // items that were waited for; of the one who waits
+	since   time.Time // since when the next one is waited for, likewise
 
 	abandoned bool // its caller is gone; the writer's mu guards it
 }
@@ -101,7 +103,7 @@ func newWriter(s *session, places int, exchange func(queue.Message) string) (*wr
 		return nil, fmt.Errorf("ask for confirms: %w", err)
 	}
 	w := &writer{
-		session: s, exchange: exchange, ch: ch, places: places, in: make(chan *chunk), began: time.Now(),
+		session: s, exchange: exchange, ch: ch, places: places, in: make(chan *chunk), progress: newProgress(),
 		returned: make(map[uint64]struct{}), adrift: make(map[identity]*item),
 		// A message keeps its place in the window until its return was taken
 		// from here, so there are never more than fit and the library's
@@ -128,7 +130,7 @@ func (w *writer) write(c *chunk) {
 	defer close(c.sent)
 	c.at = time.Now()
 	if w.unconfirmed.Add(int64(len(c.items))) == int64(len(c.items)) {
-		w.touch()
+		w.progress.touch()
 	}
 	for _, it := range c.items { // a second try must not show the first one's outcome
 		it.written, it.shared = nil, false
@@ -251,19 +253,8 @@ func table(headers map[string]string) amqp.Table {
 	return t
 }
 
-// touch notes that the broker is not to blame up to now.
-func (w *writer) touch() { w.progress.Store(int64(time.Since(w.began))) }
-
-// stalled reports whether the broker owes confirms and has sent none for so long.
-// One queue without a leader does not stall a session on which others move.
-func (w *writer) stalled(timeout time.Duration) bool {
-	return w.unconfirmed.Load() > 0 && w.isQuiet(timeout)
-}
-
-// isQuiet reports whether no confirm has come for so long.
-func (w *writer) isQuiet(d time.Duration) bool {
-	return time.Since(w.began)-time.Duration(w.progress.Load()) > d
-}
+// stalled returns why the session is of no use any more, nil while it is.
+func (w *writer) stalled(p patience) error { return w.progress.stalled(p, w.unconfirmed.Load() > 0) }
 
 // takeReturned returns those of the confirmed items that came back unroutable,
 // as often as it is asked. The broker sends a return before its confirm, and
