@@ -86,7 +86,7 @@ const (
 )
 
 // sickRoom returns how many that are, where the prefetch is small.
-func (e *engine) sickRoom() int { return min(sickHold, e.Prefetch/8) }
+func (d *Dispatcher) sickRoom() int { return min(sickHold, d.Prefetch/8) }
 
 // answersPass reports whether a page's answers pass its lane: while few of them
 // wait, and none went to the lane, where it is before them.
@@ -106,9 +106,9 @@ func (e *engine) mustOverflow(l *line, m *held, now time.Time) bool {
 	switch {
 	case s.lane != nil || s.leaving || m.tried || m.out.Priority() == message.PriorityBroadcast || e.passes(l, m):
 		return false
-	case l.lane != nil && (!l.lane.open || l.lane.marking): // it is being declared, found empty or deleted
-		return false
-	case l.lane != nil && l.lane.inUse, l.direct > s.free():
+	case l.lane != nil && !l.lane.overdue && (!l.lane.open || l.lane.marking): // it is being declared, found empty or deleted
+		return !l.lane.failing.IsZero() && l.direct > s.free()
+	case l.lane != nil && l.lane.inUse && !l.lane.overdue, l.direct > s.free():
 		return true
 	}
 	return l.direct > e.sickRoom() && (e.breaker.IsPageOpen(l.key.Page) || e.gate.ShutFor(now, l.key) > shutTime)

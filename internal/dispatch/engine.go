@@ -134,8 +134,8 @@ func (e *engine) post(f func(*engine)) {
 	}
 }
 
-// beside has f done beside the engine, which may take so long at most, and calls then
-// in the engine with what came of it.
+// beside runs f outside the engine, with a context that ends after most. Then it calls
+// then in the engine, with f's error.
 func (e *engine) beside(most time.Duration, f func(ctx context.Context) error, then func(e *engine, err error)) {
 	e.sources.feeders.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), most)

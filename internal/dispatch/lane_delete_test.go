@@ -1,8 +1,6 @@
 package dispatch
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -66,75 +64,75 @@ func TestLaneInUseIsDeletedLater(t *testing.T) {
 	})
 }
 
-// slowDeleter is a broker that does not tell in time that it has deleted a lane, and
-// then makes none for a while, as RabbitMQ does while it misses a node.
-type slowDeleter struct {
-	*link
-
-	mu                  sync.Mutex
-	unanswered          int // questions that it will not answer
-	deleted, madeBefore int // how often it was asked to delete; and to make one before it answered that
-}
-
-func (s *slowDeleter) Delete(ctx context.Context, name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.deleted++; s.unanswered > 0 {
-		s.unanswered--
-		return fmt.Errorf("delete: %w", queue.ErrUnavailable)
-	}
-	return s.link.Delete(ctx, name)
-}
-
-// asked is how often it was asked to delete a lane.
-func (s *slowDeleter) asked() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.deleted
-}
-
-func (s *slowDeleter) Declare(ctx context.Context, spec queue.Spec) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.deleted > 0 && s.unanswered > 0 {
-		s.madeBefore++
-	}
-	return s.link.Declare(ctx, spec)
-}
-
 // A lane of which nobody knows whether it is deleted is deleted again, and not made
 // anew: on a node that comes back later RabbitMQ would find the old queue under the
-// new one's name. Its page goes on meanwhile.
+// new one's name. Its page goes on meanwhile, and so does the partition's other page.
 func TestLaneIsDeletedUntilThatIsAnswered(t *testing.T) {
 	t.Parallel()
-	const unanswered = 5
-	s := &slowDeleter{unanswered: unanswered}
-	inBubble(t, 1, func(c *Config) {
-		c.Prefetch = 64
-		s.link = c.Broker.(*link)
-		c.Broker = s
-	}, func(t *testing.T, r *rig) {
+	const silent = 30 * time.Second
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
 		r.limits = func(string, message.Class) int { return 300 }
-		lane := r.top.Lane("page0", string(message.ClassText))
+		lane, other := r.top.Lane("page0", string(message.ClassText)), r.peers(2)[1]
+		var until time.Time // the broker answers nothing about the lane
+		asked, made := 0, 0
+		r.only().link.with(func(l *link) {
+			l.dies = func(op, name string) bool {
+				r.with(func() {
+					switch {
+					case op == "delete" && until.IsZero():
+						until = time.Now().Add(silent)
+					case op == "delete":
+						asked++
+					case op == "declare" && name == lane && time.Now().Before(until):
+						made++
+					}
+				})
+				return false
+			}
+			l.refuse = func(name string) (err error) {
+				r.with(func() {
+					if name == lane && time.Now().Before(until) {
+						err = queue.ErrUnavailable
+					}
+				})
+				return err
+			}
+		})
 		for range 10 {
 			r.text("page0", guests("h", 100)...)
 		}
 		r.sleep(30 * time.Second)
-		if !slices.Contains(r.broker.Queues(), lane) {
+		if len(r.laneQueues()) == 0 {
 			t.Fatal("there was no lane: nothing is tested")
 		}
-		for r.sleep(time.Second); s.asked() == 0; r.sleep(time.Second) {
+		began := false
+		for range 120 {
+			if r.sleep(time.Second); began {
+				break
+			}
+			r.with(func() { began = !until.IsZero() })
 		}
-		for range 10 { // more than its page may send meanwhile
-			r.text("page0", guests("h", 100)...)
+		if !began {
+			t.Fatal("the lane was not deleted: nothing is tested")
+		}
+		for i := range 10 { // more than its page may send meanwhile
+			r.text("page0", guests("h", 500)...)
+			r.text(other, guests("c", 10*(i+1))[10*i:]...)
+			r.sleep(time.Second)
 		}
 		r.sleep(3 * time.Minute)
-		if slices.Contains(r.broker.Queues(), lane) {
-			t.Error("the lane is still there, want it deleted")
+		if left := r.laneQueues(); len(left) > 0 {
+			t.Errorf("lanes %v are still there, want none", left)
 		}
-		if s.deleted < unanswered+1 || s.madeBefore > 0 {
-			t.Errorf("deleted %d times, and made %d times before that was answered, want %d at least and 0", s.deleted, s.madeBefore, unanswered+1)
+		r.with(func() {
+			if asked < 5 || made > 0 {
+				t.Errorf("asked %d times to delete the lane, and %d times to make it before that was answered, want 5 at least and 0", asked, made)
+			}
+		})
+		if w := quantile(r.waits(other), 1); w > 100*time.Millisecond {
+			t.Errorf("the other page waited %v, want 100 ms at most", w)
 		}
+		r.inversions = nil // the price, of a page in excess
 		r.checkSentOnce()
 	})
 }

@@ -34,6 +34,8 @@ const (
 	// longer than a healthy broker needs, and no longer than a call takes. After
 	// that they go behind it.
 	markerTime = 500 * time.Millisecond
+	// markerPause is how long a lane that took no marker is left alone.
+	markerPause = time.Minute
 	// linger is how long an empty lane is kept for the page's next burst.
 	linger = time.Minute
 	// renewTime is how long a token is held: less than half of what RabbitMQ
@@ -42,6 +44,10 @@ const (
 	// lostTime is how long a token that went back, or was lost with its connection,
 	// may take to be delivered again. What is not, is another replica's.
 	lostTime = 10 * time.Second
+	// sickLane is how long a page waits for its lane to be made, or a message until
+	// the lane takes it. After that they go on without it: later, and not in order.
+	// A broker that is restarted, or elects leaders, needs less.
+	sickLane = 20 * time.Second
 	// laneBudget, shared by the lanes there are when one is opened, bounds what
 	// that holds: four hold LanePrefetch each, all 128 some 300,000 together.
 	laneBudget = 1 << 16
@@ -62,8 +68,8 @@ type lane struct {
 	inUse   bool      // all of its page's messages go there, but for answers that pass
 	answers bool      // answers went there too: those after them do
 	busy    bool      // something is asked of the broker
-	ending  bool      // it is being deleted
-	overdue bool      // it is, and the broker has not said in time that it was
+	failing time.Time // since when it has taken nothing, or could not be made; zero: it serves
+	overdue bool      // it has been failing for long, or is not deleted in time: its page goes on without it
 	moving  int       // messages on their way to it
 	marker  string    // id of the marker that is in it, or on its way; empty: none
 	marking bool      // its page's messages wait for the marker
@@ -79,8 +85,18 @@ type lanes struct{ list []*lane }
 // awaitsLane reports whether m must wait for its page's lane to be made or found
 // empty, because older messages may be there.
 func (l *line) awaitsLane(m *held) bool {
-	return l.lane != nil && l.lane.inUse && (!l.lane.open || l.lane.marking) && m.source.lane == nil && !m.tried
+	return l.lane != nil && l.lane.inUse && !l.lane.overdue && (!l.lane.open || l.lane.marking) && m.source.lane == nil && !m.tried
 }
+
+// fail notes that the broker has not taken something for a lane, or has not made it.
+func (k *lane) fail(now time.Time) {
+	if k.failing.IsZero() {
+		k.failing = now
+	}
+}
+
+// serve notes that a lane has taken something, or was made.
+func (k *lane) serve() { k.failing, k.overdue = time.Time{}, false }
 
 // overflow moves what waits of a page, and came from the partition, to its lane.
 // Behind latest, if it is not nil, all others went there before it. It returns
@@ -98,9 +114,7 @@ func (e *engine) overflow(l *line, latest *held) bool {
 		}
 		e.makeLane(e.newLane(l, p.src), true)
 		return false
-	case k.ending && !k.overdue:
-		return false // it may be made again soon
-	case k.overdue, e.settler.Blocked(k.queue) >= mostBlocked:
+	case k.overdue, !k.failing.IsZero() && (!k.open || k.moving >= e.sickRoom()):
 		e.postponeAll(l)
 		return true
 	}
@@ -216,7 +230,8 @@ func (e *engine) laneMade(k *lane, err error) {
 		e.forgetLane(k)
 	case err != nil && k.token != nil && !errors.Is(err, errNoLane): // there may be messages in it: until it is there, the page waits
 		e.Log.Warn("lane cannot be consumed; trying again", "queue", k.queue, "err", err)
-		e.retryLane(k)
+		k.fail(e.Now())
+		e.retryLane(k, func() { e.makeLane(k, false) })
 	case err != nil:
 		e.Log.Warn("no lane for a page; its messages wait in a retry queue", "queue", k.queue, "err", err)
 		if k.token != nil {
@@ -226,6 +241,7 @@ func (e *engine) laneMade(k *lane, err error) {
 		e.forgetLane(k)
 	default:
 		k.open = true
+		k.serve()
 		e.consumeLane(k)
 		e.goBehind(k)
 	}
@@ -235,16 +251,15 @@ func (e *engine) laneMade(k *lane, err error) {
 func (e *engine) consumeLane(k *lane) {
 	prefetch := min(e.LanePrefetch, max(MinLanePrefetch, laneBudget/len(e.lanes.list)))
 	if k.src = e.open(k.queue, k.owner.partition, k, prefetch); k.src == nil {
-		e.retryLane(k)
+		e.retryLane(k, func() { e.makeLane(k, false) }) // which changes nothing where it exists
 	}
 }
 
-// retryLane makes a lane that cannot be consumed anew, which changes nothing where it
-// exists.
-func (e *engine) retryLane(k *lane) {
+// retryLane tries again later what has failed with a lane that is not consumed.
+func (e *engine) retryLane(k *lane, again func()) {
 	e.timers.add(e.Now().Add(consumeRetry), func() {
 		if k.line.lane == k && k.src == nil && !k.busy && !k.owner.leaving {
-			e.makeLane(k, false)
+			again()
 		}
 	})
 }
@@ -317,28 +332,24 @@ func (e *engine) laneClosed(k *lane) {
 }
 
 // deleteLane ends a lane that is empty, and then its token. Its page's messages are
-// sent directly meanwhile, or wait for the next lane. Where the broker takes long they
-// go to a retry queue, so that they hold up nobody.
+// sent directly meanwhile, or wait for the next lane. Where the broker takes long, what
+// would wait goes to a retry queue, and holds up nobody.
 func (e *engine) deleteLane(k *lane) {
-	k.open, k.ending = false, true
+	k.open = false
 	e.ask(k, func(ctx context.Context) error { return e.Broker.Delete(ctx, k.queue) }, func(e *engine, err error) {
 		switch {
 		case k.line.lane != k:
 		case errors.Is(err, queue.ErrUnavailable): // it may be gone, or go later: until that is known it is not made anew
 			e.Log.Warn("lane is not deleted yet; trying again", "queue", k.queue, "err", err)
 			k.overdue = true
-			e.timers.add(e.Now().Add(consumeRetry), func() {
-				if k.line.lane == k && !k.owner.leaving {
-					e.deleteLane(k)
-				}
-			})
+			e.retryLane(k, func() { e.deleteLane(k) })
 		case err != nil: // it may have messages: look again
 			if errors.Is(err, queue.ErrInUse) { // a lost connection consumes it until the broker gives that up
 				e.Log.Debug("lane is not deleted yet", "queue", k.queue, "err", err)
 			} else {
 				e.Log.Warn("delete lane", "queue", k.queue, "err", err)
 			}
-			k.ending, k.overdue, k.inUse = false, false, true
+			k.inUse = true
 			e.gate.Enter(e.Now(), k.line.key)
 			e.makeLane(k, false)
 		default:
@@ -364,6 +375,11 @@ func (e *engine) forgetLane(k *lane) {
 // is old goes back to its queue, and comes again.
 func (e *engine) checkLanes(now time.Time) {
 	for _, k := range slices.Clone(e.lanes.list) {
+		if !k.overdue && !k.failing.IsZero() && now.Sub(k.failing) > sickLane {
+			e.Log.Warn("lane is sick; its page goes on without it, and loses its order", "queue", k.queue)
+			k.overdue = true
+			e.pages.mark(k.line)
+		}
 		switch {
 		case k.owner.phase == closing || k.owner.partition.src != k.owner:
 			if k.src == nil && !k.busy {
@@ -388,7 +404,7 @@ func (e *engine) checkLanes(now time.Time) {
 // before the marker.
 func (e *engine) sendMarker(k *lane) {
 	if k.line.lane != k || k.busy || !k.open || !k.inUse || k.src == nil || k.src.leaving || k.marker != "" ||
-		k.moving > 0 || len(k.line.ready) > 0 {
+		k.moving > 0 || len(k.line.ready) > 0 && !k.overdue {
 		return
 	}
 	now := e.Now()
@@ -396,11 +412,22 @@ func (e *engine) sendMarker(k *lane) {
 	marker.Queue, marker.ID = k.queue, fmt.Sprintf("mark/%s/%d", k.line.key.Page, now.UnixNano())
 	k.marker, k.marking = marker.ID, true
 	e.ask(k, func(ctx context.Context) error { return e.Broker.Publish(ctx, marker) }, func(e *engine, err error) {
+		if err == nil {
+			k.serve()
+		}
 		if err == nil || k.marker != marker.ID {
 			return
 		}
 		e.Log.Warn("send lane's marker", "queue", k.queue, "err", err)
-		k.marker = "" // it may come all the same
+		k.fail(e.Now())
+		if errors.Is(err, queue.ErrUnroutable) { // somebody has deleted it; the subscription waits for it
+			e.ask(k, func(ctx context.Context) error { return e.declareLane(ctx, k.queue) }, func(*engine, error) {})
+		}
+		e.timers.add(e.Now().Add(markerPause), func() {
+			if k.marker == marker.ID { // it may come all the same
+				k.marker = ""
+			}
+		})
 		e.goBehind(k)
 	})
 	e.timers.add(now.Add(markerTime), func() {

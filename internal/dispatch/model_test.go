@@ -197,7 +197,9 @@ func TestHandOversAtRandom(t *testing.T) {
 						r.stop(p)
 					case 1:
 						p.inspect(func(e *engine) {
-							e.leave(e.sources.partitions[r.top.PartitionOf(pages[0])].src, "balance")
+							if s := e.sources.partitions[r.top.PartitionOf(pages[0])].src; s != nil { // it went meanwhile
+								e.leave(s, "balance")
+							}
 						})
 					case 2:
 						p.inspect(func(e *engine) {

@@ -462,7 +462,12 @@ func (l *link) Declare(ctx context.Context, spec queue.Spec) error {
 }
 
 func (l *link) Delete(ctx context.Context, name string) error {
-	return l.do("delete", name, func() error { return l.Broker.Delete(ctx, name) })
+	return l.do("delete", name, func() error {
+		if err := l.refused(name); err != nil {
+			return err
+		}
+		return l.Broker.Delete(ctx, name)
+	})
 }
 
 func (l *link) Inspect(ctx context.Context, name string) (queue.Info, error) {

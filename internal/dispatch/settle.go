@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -361,7 +362,7 @@ type settler struct {
 
 func newSettler(d *Dispatcher) *settler {
 	s := &settler{more: make(chan struct{}, 1)}
-	s.Mover = transfer.New(transfer.Config{Broker: d.Broker, Log: d.Log, Now: d.Now, Random: d.Random, Notify: s.notify})
+	s.Mover = transfer.New(transfer.Config{Broker: d.Broker, Log: d.Log, Now: d.Now, Random: d.Random, Notify: s.notify, Most: d.sickRoom()})
 	return s
 }
 
@@ -385,7 +386,11 @@ func (s *settler) notify(ev transfer.Event) {
 func (e *engine) move(m *held, to destination, msgs ...queue.Message) {
 	m.source.moving++
 	m.moving = true
-	e.settler.Add(&transfer.Item{Transfer: queue.Transfer{Delivery: m.delivery, To: msgs}, Tag: moving{m, to}})
+	it := &transfer.Item{Transfer: queue.Transfer{Delivery: m.delivery, To: msgs}, Tag: moving{m, to}}
+	if to.lane != nil {
+		it.Until = e.Now().Add(sickLane)
+	}
+	e.settler.Add(it)
 }
 
 // settled counts what has been moved.
@@ -399,12 +404,16 @@ func (e *engine) settled() {
 		t := ev.Item.Tag.(moving) //nolint:forcetypeassert // all that is added has one
 		switch ev.State {
 		case transfer.Blocked:
+			if k := t.to.lane; k != nil {
+				k.fail(e.Now())
+			}
 			continue
 		case transfer.Done:
 			to := ev.Item.To[0]
 			e.spanMove(t, to)
 			switch {
 			case t.to.lane != nil:
+				t.to.lane.serve()
 				e.metrics.overflowed.Inc()
 				e.trace("message moved", t.m, slog.String("queue", to.Queue))
 			case t.to.retry:
@@ -417,11 +426,17 @@ func (e *engine) settled() {
 		case transfer.Stale:
 			e.metrics.stale.Inc()
 		case transfer.Failed: // it stays unsettled, and goes back with its subscription
-			e.metrics.returned.Inc()
+			if !errors.Is(ev.Err, transfer.ErrGivenUp) {
+				e.metrics.returned.Inc()
+			}
 		}
 		t.m.source.moving--
 		if l := t.to.lane; l != nil {
 			l.moving--
+		}
+		if errors.Is(ev.Err, transfer.ErrGivenUp) { // its lane is sick
+			e.postpone(t.m, retryMedium)
+			continue
 		}
 		e.letGo(t.m)
 	}
