@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -50,7 +51,7 @@ func (o *faultOptions) add(fs *flag.FlagSet) {
 	fs.StringVar(&o.rabbitmq, "rabbitmq", "", "folder of the rabbitmq-server and rabbitmqctl to start; empty: the installed one's")
 	fs.StringVar(&o.database, "database", "", "a PostgreSQL, postgres://…; empty: one is found or started, as for the tests")
 	fs.StringVar(&o.bin, "bin", "", "folder of the programs; empty: they are built")
-	fs.StringVar(&o.logs, "logs", "", "folder for what the programs print; empty: it is thrown away")
+	fs.StringVar(&o.logs, "logs", "", "folder for what the programs print; empty: it is kept only if the verdict is not PASS")
 	fs.StringVar(&o.out, "out", "", "folder to write report.md and faults.json into")
 	fs.BoolVar(&o.quiet, "quiet", false, "no progress on standard error")
 }
@@ -135,8 +136,21 @@ func (o *faultOptions) run(ctx context.Context, can []faults.Fault, s streams) (
 			fmt.Fprintln(s.err, time.Now().Format(time.TimeOnly), line)
 		}
 	}
+	logs := o.logs
+	if logs == "" {
+		if logs, err = os.MkdirTemp("", "chatclub-faults-logs-"); err != nil {
+			return nil, fmt.Errorf("make a folder for the logs: %w", err)
+		}
+		defer func() {
+			if err == nil && rep.Outcome == faults.Pass {
+				err = os.RemoveAll(logs)
+			} else if os.Remove(logs) != nil { // it is not empty
+				fmt.Fprintln(s.err, "what the programs printed:", logs)
+			}
+		}()
+	}
 	d, err := deployment.Start(ctx, deployment.Config{
-		Bin: o.bin, RabbitMQ: o.rabbitmq, Nodes: o.nodes, Broker: o.broker, Database: o.database, Logs: o.logs, Load: o.load, Say: say,
+		Bin: o.bin, RabbitMQ: o.rabbitmq, Nodes: o.nodes, Broker: o.broker, Database: o.database, Logs: logs, Load: o.load, Say: say,
 	})
 	if d != nil {
 		defer func() { err = errors.Join(err, d.Close()) }() //nolint:contextcheck // what was started ends, whatever ctx says

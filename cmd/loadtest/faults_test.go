@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,11 +50,15 @@ func TestFaultsList(t *testing.T) {
 
 // Ctrl-C before the first fault is no verdict.
 func TestFaultsInterruptedAtItsStart(t *testing.T) {
-	t.Parallel()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := loadtest(ctx, "faults", "-broker", "amqp://127.0.0.1:1/")
 	if r.code != 3 || !strings.Contains(r.err, "NO VERDICT: stopped before the first fault") {
 		t.Errorf("faults, stopped at once = %d, %q, want 3 and no verdict", r.code, r.err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v, want nothing", left, err)
 	}
 }
