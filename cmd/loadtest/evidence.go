@@ -24,7 +24,7 @@ type evidence struct {
 	broker  string // its address; "": there is none
 	rows    []evidenceRow
 	measure func(ctx context.Context, args []string) (code int, err error) // runs this program
-	stands  func(ctx context.Context, revision string) error               // history.standsFor
+	stands  func(ctx context.Context, revision, via string) error          // history.standsFor
 	s       streams
 }
 
@@ -109,7 +109,7 @@ func (e *evidence) run(ctx context.Context) (int, error) {
 	var rows []evidenceRow
 	var bad, open []string
 	for _, r := range e.rows {
-		switch err := e.upToDate(ctx, r); {
+		switch _, err := e.upToDate(ctx, r); {
 		case err == nil:
 			fmt.Fprintf(e.s.err, "== %s is up to date\n", r.folder)
 		case r.needsBroker() && e.broker == "":
@@ -151,29 +151,37 @@ func (e *evidence) run(ctx context.Context) (int, error) {
 }
 
 // upToDate returns nil if a row's report is of the code that is here, was made as
-// the row says and has no run that proves nothing.
-func (e *evidence) upToDate(ctx context.Context, r evidenceRow) error {
+// the row says and has no run of ours that proves nothing. It returns the others'
+// runs that prove nothing: they were made again already, as often as runs are.
+func (e *evidence) upToDate(ctx context.Context, r evidenceRow) (unproven []string, err error) {
 	found, err := report.Find(filepath.Join(e.dir, r.folder, "report.json"))
 	if err != nil {
-		return errors.New("there is no report that can be read")
+		return nil, errors.New("there is no report that can be read")
 	}
 	one := found[0]
-	if err := e.stands(ctx, one.Versions.Chatclub); err != nil {
-		return err
+	p, err := r.parsed(anyBroker)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.stands(ctx, one.Versions.Chatclub, p.common.Via); err != nil {
+		return nil, err
 	}
 	// The command has the broker's address, without its password, and the folder in it.
 	if want := strings.Join(r.args("AMQP_URL"), " "); !madeBy(one.Command, want) {
-		return fmt.Errorf("it was made by another command: %s", one.Command)
+		return nil, fmt.Errorf("it was made by another command: %s", one.Command)
 	}
 	if one.Unfinished != "" {
-		return errors.New(one.Unfinished)
+		return nil, errors.New(one.Unfinished)
 	}
 	for _, run := range one.Runs {
-		if run.Status != report.Complete {
-			return fmt.Errorf("%s is %s", run.Name(), run.Status)
+		switch {
+		case run.Status == report.Inconclusive && run.Strategy != report.Own:
+			unproven = append(unproven, run.Name())
+		case run.Status != report.Complete:
+			return nil, fmt.Errorf("%s is %s", run.Name(), run.Status)
 		}
 	}
-	return nil
+	return unproven, nil
 }
 
 // madeBy reports whether a command in a report is the one of a row, whatever the
@@ -192,13 +200,18 @@ func madeBy(command, row string) bool {
 	return strings.HasSuffix(strings.Join(words, " "), " "+row)
 }
 
-// check reports of each row whether its report stands for the code that is here.
+// check reports of each row whether its report stands for the code that is here,
+// and whose runs in it prove nothing.
 func (e *evidence) check(ctx context.Context) (int, error) {
 	stale := 0
 	for _, r := range e.rows {
-		if err := e.upToDate(ctx, r); err != nil {
+		unproven, err := e.upToDate(ctx, r)
+		if err != nil {
 			stale++
 			fmt.Fprintf(e.s.out, "%s: %v\n", r.folder, err)
+		}
+		for _, name := range unproven {
+			fmt.Fprintf(e.s.out, "%s: %s has no verdict, which its table says\n", r.folder, name)
 		}
 	}
 	if stale > 0 {

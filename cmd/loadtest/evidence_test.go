@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"chatclub/internal/loadtest/report"
+	"chatclub/internal/loadtest/trial"
 )
 
 // Each row is a command that the program takes, has a folder of its own, and all
@@ -42,7 +43,7 @@ func TestEvidenceRowsAreCommands(t *testing.T) {
 func TestEvidenceIsAtThePlatformsLatency(t *testing.T) {
 	t.Chdir("../..") // where the peers are found
 	for _, r := range evidenceRows() {
-		p, err := r.parsed("amqp://guest@127.0.0.1/")
+		p, err := r.parsed(anyBroker)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func newMeasured(t *testing.T, broker string, ends map[string]int, folders ...st
 	root := t.TempDir()
 	m := &measured{}
 	m.evidence = evidence{dir: filepath.Join(root, "docs", "evidence"), broker: broker, s: streams{nil, &m.out, &m.err}}
-	m.stands = func(_ context.Context, revision string) error {
+	m.stands = func(_ context.Context, revision, _ string) error {
 		if revision != "now" {
 			return errors.New("it is old")
 		}
@@ -157,7 +158,22 @@ func TestEvidenceResumes(t *testing.T) {
 	if code, err := m.run(t.Context()); err != nil || code != 0 || !slices.Equal(m.ran, []string{"saturate"}) {
 		t.Errorf("with another command = %d, %v after %q, want saturate alone", code, err, m.ran)
 	}
-	m.stands = func(context.Context, string) error { return errors.New("since its revision has changed something") }
+	others, err := report.Find(filepath.Join(m.dir, "zipf", "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	others[0].Runs = append(others[0].Runs, report.Run{Figures: report.Figures{Strategy: "redis"}, Status: report.Inconclusive, Reason: "a busy machine"})
+	if err := report.Save(filepath.Join(m.dir, "zipf"), others[0]); err != nil {
+		t.Fatal(err)
+	}
+	m.ran = nil
+	m.out.Reset()
+	if code, err := m.run(t.Context()); err != nil || code != 0 || m.ran != nil || !strings.Contains(m.out.String(), "zipf: redis has no verdict") {
+		t.Errorf("where another's run has no verdict = %d, %v after %q, %s; want 0, nothing run, and that it is said", code, err, m.ran, m.out.String())
+	}
+	m.stands = func(context.Context, string, string) error {
+		return errors.New("since its revision has changed something")
+	}
 	m.out.Reset()
 	if code, err := m.check(t.Context()); err != nil || code != 1 || !strings.Contains(m.out.String(), "3 of 3 reports are not of this code") {
 		t.Errorf("check = %d, %v, %s; want 1 and three that are not of this code", code, err, m.out.String())
@@ -196,12 +212,12 @@ func repository(t *testing.T) (h *history, do func(args ...string) string) {
 		return strings.TrimSpace(string(out))
 	}
 	do("init", "-q")
-	for _, name := range []string{"code/a.go", "code/a_test.go", "other/b.go", "README.md"} {
+	for _, name := range []string{"code/a.go", "code/a_test.go", ingress, "other/b.go", "README.md"} {
 		write(t, filepath.Join(dir, name), "1")
 	}
 	do("add", "-A")
 	do("commit", "-qm", "first")
-	return &history{dir: dir, paths: []string{":(glob)code/*", ":(top,exclude,glob)**/*_test.go"}}, do
+	return &history{dir: dir, paths: []string{":(glob)code/*", ":(top)" + ingress, ":(top,exclude,glob)**/*_test.go"}}, do
 }
 
 func write(t *testing.T, name, text string) {
@@ -220,9 +236,10 @@ func TestReportStandsForTheCode(t *testing.T) {
 	t.Parallel()
 	h, git := repository(t)
 	first := git("rev-parse", "--short=12", "HEAD")
+	via := trial.ViaWebhook
 	stands := func(revision, want string) {
 		t.Helper()
-		err := h.standsFor(t.Context(), revision)
+		err := h.standsFor(t.Context(), revision, via)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("report of %q: %v, want %q", revision, err, want)
 		}
@@ -242,6 +259,16 @@ func TestReportStandsForTheCode(t *testing.T) {
 	git("commit", "-qam", "second")
 	stands(first, "have changed code/a.go")
 	stands("HEAD", "")
+	second := git("rev-parse", "HEAD")
+	write(t, filepath.Join(h.dir, ingress), "2")
+	stands(second, "have changed "+ingress)
+	via = trial.ViaOutbound
+	stands(second, "")
+	git("commit", "-qam", "third")
+	stands(second, "")
+	stands(first, "have changed code/a.go")
+	via = trial.ViaWebhook
+	stands(second, "have changed "+ingress)
 	git("checkout", "-q", "-b", "aside", first)
 	write(t, filepath.Join(h.dir, "other", "b.go"), "3")
 	git("commit", "-qam", "aside")
@@ -262,6 +289,9 @@ func TestWhatReportsDependOn(t *testing.T) {
 		if !strings.Contains(all, want) {
 			t.Errorf("paths lack %q", want)
 		}
+	}
+	if _, err := os.Stat(filepath.Join("../..", ingress)); err != nil {
+		t.Errorf("what counts for runs through the webhook alone: %v", err)
 	}
 	for _, not := range []string{"/internal/loadtest/report/*", "/internal/console/*"} {
 		if strings.Contains(all, not) {

@@ -102,13 +102,16 @@ func (r evidenceRow) parsed(broker string) (*parsed, error) {
 	return parse(x, flags, which, io.Discard)
 }
 
+// anyBroker is an address with which rows that need one can be parsed.
+const anyBroker = "amqp://guest@127.0.0.1/"
+
 // eachStart is what a run on RabbitMQ takes besides: processes that start and
 // stop, and queues that are made and deleted. Peers have servers to start, too.
 const eachStart = 4 * time.Second
 
 // takes returns about how long the row takes, if the machine disturbs none of it.
 func (r evidenceRow) takes() (time.Duration, error) {
-	p, err := r.parsed("amqp://guest@127.0.0.1/")
+	p, err := r.parsed(anyBroker)
 	if err != nil {
 		return 0, err
 	}

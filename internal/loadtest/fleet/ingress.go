@@ -86,15 +86,16 @@ func (f Ingress) core(database string) app.CoreSettings {
 }
 
 // shared is a broker on which copies go to the shared queue in place of their
-// partitions.
+// partitions. Events and dead letters stay where they are.
 type shared struct{ queue.Broker }
 
 // Publish implements queue.Publisher.
 func (s shared) Publish(ctx context.Context, msgs ...queue.Message) error {
 	top := s.Topology()
+	stay := append(top.Overflows(), top.Inbound(), top.Dead())
 	msgs = slices.Clone(msgs)
 	for i, m := range msgs {
-		if m.Queue != top.Inbound() && m.Queue != top.Dead() {
+		if !slices.Contains(stay, m.Queue) {
 			msgs[i].Queue = strategy.Queue(top).Name
 		}
 	}
