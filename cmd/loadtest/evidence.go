@@ -230,6 +230,17 @@ func (e *evidence) show() error {
 	return report.FillFile(filepath.Join(e.dir, "..", "..", "README.md"))
 }
 
+// strongest is the way of somebody else that used most of the limit; "": there is none.
+func strongest(runs []report.Run) (name string) {
+	most := 0.0
+	for _, run := range runs {
+		if run.Strategy != report.Own && !run.Baseline && run.Status == report.Complete && run.QuotaUse != nil && *run.QuotaUse > most {
+			name, most = run.Strategy, *run.QuotaUse
+		}
+	}
+	return name
+}
+
 // showReports writes a folder's README and picture anew from the reports in it.
 func showReports(dir string) error {
 	if err := report.FillFile(filepath.Join(dir, "README.md")); err != nil {
@@ -242,11 +253,8 @@ func showReports(dir string) error {
 	ways := []string{report.Own, "article"}
 	if others, err := report.Find(filepath.Join(dir, "saturate-peers", "report.json")); err == nil { // when there is one
 		reports = append(reports, others...)
-		for _, run := range others[0].Runs {
-			if run.Strategy != report.Own && !run.Baseline {
-				ways = append(ways, run.Strategy)
-				break
-			}
+		if peer := strongest(others[0].Runs); peer != "" {
+			ways = append(ways, peer)
 		}
 	}
 	return report.SaveSends(filepath.Join(dir, "sends.png"), ways, reports...)

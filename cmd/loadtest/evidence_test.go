@@ -300,6 +300,25 @@ func TestWhatReportsDependOn(t *testing.T) {
 	}
 }
 
+// The picture shows the peer that did best: not a weaker one, nor one whose run
+// proves nothing.
+func TestStrongestPeer(t *testing.T) {
+	t.Parallel()
+	run := func(name string, status report.Status, quota float64) report.Run {
+		return report.Run{Figures: report.Figures{Strategy: name, QuotaUse: new(quota)}, Status: status}
+	}
+	runs := []report.Run{
+		run(report.Own, report.Complete, 1), run("asynq", report.Complete, .5), run("bullmq", report.Complete, .99),
+		run("river", report.Complete, .98), run("rabbit-redis", report.Inconclusive, 1),
+	}
+	if got := strongest(runs); got != "bullmq" {
+		t.Errorf("strongest = %q, want bullmq", got)
+	}
+	if got := strongest(runs[:1]); got != "" {
+		t.Errorf("strongest of none = %q", got)
+	}
+}
+
 // documents are those with figures of reports.
 var documents = []string{"../../README.md", "../../docs/evidence/README.md"}
 
