@@ -151,8 +151,8 @@ func (e *evidence) run(ctx context.Context) (int, error) {
 }
 
 // upToDate returns nil if a row's report is of the code that is here, was made as
-// the row says and has no run of ours that proves nothing. It returns the others'
-// runs that prove nothing: they were made again already, as often as runs are.
+// the row says and has no run that proves nothing. Others' runs may prove nothing
+// where there are several of each, which were made again already: these it returns.
 func (e *evidence) upToDate(ctx context.Context, r evidenceRow) (unproven []string, err error) {
 	found, err := report.Find(filepath.Join(e.dir, r.folder, "report.json"))
 	if err != nil {
@@ -175,7 +175,7 @@ func (e *evidence) upToDate(ctx context.Context, r evidenceRow) (unproven []stri
 	}
 	for _, run := range one.Runs {
 		switch {
-		case run.Status == report.Inconclusive && run.Strategy != report.Own:
+		case run.Status == report.Inconclusive && run.Strategy != report.Own && p.runs > 1:
 			unproven = append(unproven, run.Name())
 		case run.Status != report.Complete:
 			return nil, fmt.Errorf("%s is %s", run.Name(), run.Status)
