@@ -159,7 +159,7 @@ func (e *evidence) upToDate(ctx context.Context, r evidenceRow) (unproven []stri
 		return nil, errors.New("there is no report that can be read")
 	}
 	one := found[0]
-	p, err := r.parsed(anyBroker)
+	p, err := r.parsed()
 	if err != nil {
 		return nil, err
 	}

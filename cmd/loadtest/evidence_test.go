@@ -43,7 +43,7 @@ func TestEvidenceRowsAreCommands(t *testing.T) {
 func TestEvidenceIsAtThePlatformsLatency(t *testing.T) {
 	t.Chdir("../..") // where the peers are found
 	for _, r := range evidenceRows() {
-		p, err := r.parsed(anyBroker)
+		p, err := r.parsed()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,9 +84,10 @@ func (r evidenceRow) args(broker string) []string {
 // needsBroker reports whether the row runs on RabbitMQ.
 func (r evidenceRow) needsBroker() bool { return strings.Contains(r.command, "AMQP_URL") }
 
-// parsed is the row's command, as the program reads it.
-func (r evidenceRow) parsed(broker string) (*parsed, error) {
-	words := r.args(broker)
+// parsed is the row's command, as the program reads it. A row that needs a broker
+// has some address.
+func (r evidenceRow) parsed() (*parsed, error) {
+	words := r.args("amqp://guest@127.0.0.1/")
 	names, flags := splitScenarios(words[1:])
 	if len(names) != 1 {
 		return nil, fmt.Errorf("%s: %d scenarios, want one", r.folder, len(names))
@@ -102,16 +103,13 @@ func (r evidenceRow) parsed(broker string) (*parsed, error) {
 	return parse(x, flags, which, io.Discard)
 }
 
-// anyBroker is an address with which rows that need one can be parsed.
-const anyBroker = "amqp://guest@127.0.0.1/"
-
 // eachStart is what a run on RabbitMQ takes besides: processes that start and
 // stop, and queues that are made and deleted. Peers have servers to start, too.
 const eachStart = 4 * time.Second
 
 // takes returns about how long the row takes, if the machine disturbs none of it.
 func (r evidenceRow) takes() (time.Duration, error) {
-	p, err := r.parsed(anyBroker)
+	p, err := r.parsed()
 	if err != nil {
 		return 0, err
 	}
