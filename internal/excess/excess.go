@@ -245,8 +245,8 @@ func (m *Map) Sweep(now time.Time) {
 func (m *Map) remember(now time.Time, k Key, p *page) {
 	delete(m.pages, k)
 	l := learned{at: now, burst: p.burst}
-	if p.rate < headroom*p.limit {
-		l.ceiling, l.tries, l.pressure = p.ceiling, p.tries, p.pressure
+	if ceiling := max(p.ceiling, p.sound); p.rate < headroom*p.limit && ceiling < headroom*p.limit {
+		l.ceiling, l.tries, l.pressure = ceiling, p.tries, p.pressure
 	}
 	if l.ceiling > 0 || l.burst < m.bursts.longest {
 		m.learned[k] = l

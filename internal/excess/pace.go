@@ -1,6 +1,7 @@
 package excess
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -24,12 +25,17 @@ const (
 	// lateness is how much of its pace a sender makes up for when it was late
 	// itself, not scheduled or collecting garbage, while messages waited.
 	lateness = 100 * time.Millisecond
+	// Where nothing that was sent passed for outage, longer than a window and a pause,
+	// the page took nothing: that says nothing of its limit.
+	outage = 1500 * time.Millisecond
 	// A refusal takes cutPart off what is believed to be possible, or cutStep but
-	// no more than cutMost of it, and a call at least.
-	cutPart = 0.01
-	cutStep = 3.0
-	cutMost = 0.05
-	minPace = 0.5
+	// no more than cutMost of it, and a call at least. Those of calls that were under
+	// way take more, down to cutFloor of it.
+	cutPart  = 0.01
+	cutStep  = 3.0
+	cutMost  = 0.05
+	cutFloor = 0.125
+	minPace  = 0.5
 	// settle is how long after taking a page over no refusal cuts the pace: calls
 	// of the sender before are still landing.
 	settle = 2 * time.Second
@@ -56,9 +62,13 @@ const (
 	refusedTry = 0.9
 	// A try that is not refused a second and an answer's time after its begin
 	// shows that the ceiling is no longer the platform's: the pace grows by leap in
-	// each leapTime, until a refusal.
-	leap     = 1.5
-	leapTime = 300 * time.Millisecond
+	// each leapTime, until a refusal: by farLeap far below the configured limit, where
+	// it costs few calls, and by soundLeap up to what was sound before an outage.
+	leap      = 1.5
+	farLeap   = 2.5
+	farBelow  = 0.1
+	soundLeap = 10.0
+	leapTime  = 300 * time.Millisecond
 	// fallen is below which part of the ceiling what passed shows that the limit is
 	// lower, though a try may have caused the refusal.
 	fallen = 0.95
@@ -100,6 +110,8 @@ type pace struct {
 	lastRefusal time.Time     // that was not of a burst alone
 	cut         time.Time     // when a refusal last changed the pace: calls from before say nothing new
 	floor       float64       // the ceiling does not fall below it for calls from before the cut
+	doubted     time.Time     // when the call was sent whose refusal was the first news since one passed; zero: there is none
+	sound       float64       // the ceiling before that; 0: what passed since shows that it is lower
 	pressure    time.Duration // how long messages waited since a refusal or try, in all
 	try         try           // that is made, or was last
 	tries       int           // in a row that were refused
@@ -135,6 +147,8 @@ func (p *pace) wait(now time.Time) time.Duration {
 	switch {
 	case p.probing: // its answer may take long
 		w = max(p.resume.Sub(now), p.lastSend.Add(max(maxPause, seconds(1/p.limit))).Sub(now))
+	case p.streak > 1: // the next is a probe
+		w = max(p.resume.Sub(now), p.lastSend.Add(seconds(1/p.limit)).Sub(now))
 	case now.Before(p.resume):
 		w = p.resume.Sub(now)
 	default:
@@ -177,6 +191,17 @@ func (p *pace) accepted(now time.Time, t Permit) {
 	if t.probe {
 		p.reopened, p.pressure = t.at, tryAfter-time.Second
 	}
+	if !p.doubted.IsZero() && t.at.After(p.doubted) {
+		if t.at.Sub(p.doubted) > outage {
+			p.reopened, p.try = t.at, try{state: tryPassed}
+		} else {
+			p.sound = 0
+		}
+		p.doubted = time.Time{}
+	}
+	if t.probe {
+		p.hasten(now)
+	}
 }
 
 // refused tells that a send was refused.
@@ -213,6 +238,7 @@ func (p *pace) refused(now time.Time, t Permit) {
 	case t.probe:
 	case now.Sub(p.began) < settle: // another's calls, not this pace, used up the limit
 	case t.ahead: // the burst was too much, not the pace
+	case t.at.Before(p.reopened): // the page took nothing then, and does now
 	case now.Sub(t.at) > sendsKept-burstTime: // what passed then is forgotten
 	default:
 		p.learn(now, t.at)
@@ -224,6 +250,9 @@ func (p *pace) refused(now time.Time, t Permit) {
 // windows of the platform's.
 func (p *pace) learn(now, at time.Time) {
 	passed := p.sends.second(at)
+	if p.doubted.IsZero() {
+		p.doubted, p.sound = at, cmp.Or(p.ceiling, p.limit)
+	}
 	if p.ceiling == 0 {
 		p.ceiling = p.rate
 	}
@@ -237,7 +266,7 @@ func (p *pace) learn(now, at time.Time) {
 			if p.try.state == tryPassed { // a bucket may have let the try pass
 				p.tries++
 			}
-			p.cut, p.floor = now, p.ceiling/4
+			p.cut, p.floor = now, cutFloor*p.ceiling
 			p.ceiling -= max(1, cutPart*p.ceiling, min(cutStep, cutMost*p.ceiling))
 		}
 		p.ceiling, p.try = max(min(p.ceiling, passed), p.floor), try{}
@@ -276,8 +305,19 @@ func (p *pace) grow(now time.Time) {
 			p.rate = p.top
 		}
 	case p.try.state == tryPassed: // far more is possible
-		p.rate = min(p.top, p.rate*math.Pow(leap, dt.Seconds()/(leapTime+p.rtt).Seconds()))
+		by := leap
+		switch {
+		case p.rate < p.sound:
+			by = soundLeap
+		case p.rate < farBelow*p.limit:
+			by = farLeap
+		}
+		p.rate = min(p.top, p.rate*math.Pow(by, dt.Seconds()/(leapTime+p.rtt).Seconds()))
 		p.ceiling = max(p.ceiling, p.rate)
+		if p.sound > 0 && p.ceiling >= p.sound { // it is as it was
+			p.ceiling, p.sound, p.try = p.sound, 0, try{}
+			p.rate = p.below()
+		}
 	case p.try.state == noTry:
 		if p.pressure >= p.untilTry() {
 			p.begin(now)
@@ -316,9 +356,15 @@ func (p *pace) untilTry() time.Duration {
 
 // begin begins a try.
 func (p *pace) begin(now time.Time) {
-	length := max(tryTime, seconds(tryCalls/p.ceiling))
+	length := max(tryTime, min(time.Second, seconds(tryCalls/p.ceiling)))
 	p.try = try{state: trying, begin: now, end: now.Add(length)}
 	p.rate = min(p.top, p.rate+max(tryLeast, tryPart*p.ceiling)/length.Seconds())
+	p.hasten(now)
+}
+
+// hasten makes the next send due no later than the present rate asks for: the rate
+// was lower, or probes were sent.
+func (p *pace) hasten(now time.Time) {
 	if next := now.Add(seconds(1 / p.rate)); p.tat.After(next) {
 		p.tat = next
 	}

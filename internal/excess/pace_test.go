@@ -172,6 +172,44 @@ func TestRealLimit(t *testing.T) {
 	}
 }
 
+// What an outage did to a page's pace is not remembered once the page is idle.
+func TestIdleAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{300, 150} {
+		m := newMap(300)
+		saturate(m, begin(), 20*time.Second, 700*time.Millisecond, fixedWindow(limit))
+		before := m.View(room).Pace
+		saturate(m, at(20*time.Second), 5*time.Second, 700*time.Millisecond, func(time.Time) bool { return false })
+		if during := m.View(room).Pace; during > before/2 {
+			t.Errorf("limit %d: pace after the outage = %.1f, want less than half of %.1f, or nothing is tested", limit, during, before)
+		}
+		m.Sweep(at(time.Minute))
+		m.Offer(at(time.Minute), Request{Key: room})
+		if after := m.View(room).Pace; after < 0.9*before {
+			t.Errorf("limit %d: pace a minute later = %.1f, want %.1f as before the outage", limit, after, before)
+		}
+	}
+}
+
+// Where a page takes next to nothing it is not asked for much more.
+func TestNextToNothing(t *testing.T) {
+	t.Parallel()
+	for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.TokenBucket} {
+		for _, latency := range []time.Duration{40 * time.Millisecond, 700 * time.Millisecond} {
+			l, err := limit.New(limit.Config{Algorithm: a, Limit: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := newMap(300)
+			saturate(m, begin(), 20*time.Second, latency, l.Allow)
+			accepted, refused := saturate(m, at(20*time.Second), 2*time.Minute, latency, l.Allow)
+			if accepted < 50 || refused > 120 {
+				t.Errorf("%s, latency %v: %d accepted and %d refused in two minutes at one a second, want 50 at least and 120 at most", a, latency, accepted, refused)
+			}
+		}
+	}
+}
+
 // A bucket that saved a whole second's calls lets a try pass, and what follows.
 // That must not make every next try come as soon as the first.
 func TestFullBucketAtHalfTheLimit(t *testing.T) {
@@ -220,6 +258,43 @@ func TestWhileShut(t *testing.T) {
 	accepted, _ := saturate(m, at(55*time.Second), 10*time.Second, 40*time.Millisecond, fixedWindow(300))
 	if quota := float64(accepted) / (10 * 300); quota < 0.85 {
 		t.Errorf("15 s after it opened: quota used %.1f %%, want 85 %%", 100*quota)
+	}
+}
+
+// A page that took nothing for a while, or next to nothing because another app took
+// it all, is back soon afterwards, however long answers take.
+func TestAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		passes int // a second
+		lasts  time.Duration
+		back   time.Duration
+	}{
+		{0, 3 * time.Second, 4 * time.Second}, {0, 10 * time.Second, 4 * time.Second}, {0, time.Minute, 10 * time.Second},
+		{1, 3 * time.Second, 13 * time.Second}, {1, time.Minute, 30 * time.Second}, {5, 10 * time.Second, 15 * time.Second},
+	} {
+		for _, latency := range []time.Duration{40 * time.Millisecond, 700 * time.Millisecond} {
+			well, few := fixedWindow(300), fixedWindow(max(1, row.passes))
+			begins, ends, back := at(10*time.Second), at(10*time.Second+row.lasts), at(10*time.Second+row.lasts+row.back)
+			passed := 0
+			saturate(newMap(300), begin(), back.Add(10*time.Second).Sub(begin()), latency, func(now time.Time) bool {
+				switch {
+				case now.Before(begins):
+					return well(now)
+				case now.Before(ends):
+					return row.passes > 0 && few(now)
+				}
+				ok := well(now)
+				if ok && !now.Before(back) {
+					passed++
+				}
+				return ok
+			})
+			if quota := float64(passed) / (10 * 300); quota < 0.95 {
+				t.Errorf("%d a second for %v, latency %v: in the 10 s from %v after it %.1f %% of the quota were used, want 95 %%",
+					row.passes, row.lasts, latency, row.back, 100*quota)
+			}
+		}
 	}
 }
 

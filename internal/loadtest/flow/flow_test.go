@@ -37,6 +37,16 @@ type row struct {
 	second     bool    // the same runs at the platform's own latency, too
 }
 
+// median is half of all answers' time at most.
+func (r row) median() time.Duration {
+	text, _, _ := strings.Cut(cmp.Or(r.latency, slow), ",")
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
 // both are a row at the platform's own latency and at a quick one.
 func both(r row) []row {
 	q := r

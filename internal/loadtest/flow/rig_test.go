@@ -81,6 +81,15 @@ func fails(ctx context.Context, code int, after time.Duration) (sender.Result, b
 	return res, true
 }
 
+// refuses is the answer of an API that takes nothing for this page, after a time.
+func refuses(ctx context.Context, after time.Duration) (sender.Result, bool) {
+	res, _ := fails(ctx, 613, after)
+	if res.Outcome == sender.Transient {
+		res.Outcome, res.Status = sender.PageThrottled, http.StatusForbidden
+	}
+	return res, true
+}
+
 // hangs is what a call to an API comes to that does not answer.
 func hangs(ctx context.Context) (sender.Result, bool) {
 	res, _ := fails(ctx, 0, callTimeout)

@@ -269,9 +269,7 @@ func neighbours() group {
 					if m.Page != strconv.Itoa(other) {
 						return sender.Result{}, false
 					}
-					res, _ := fails(ctx, 613, 40*time.Millisecond)
-					res.Outcome = sender.PageThrottled
-					return res, true
+					return refuses(ctx, 40*time.Millisecond)
 				})
 			}
 			if how != "" {
@@ -436,7 +434,7 @@ func lowerLimit() row {
 	const every = 20 * time.Second
 	return row{
 		name: "a limit of 50 and an event every 20 s", replicas: 2,
-		bounds: []bound{atMost(refusedLater, .025)}, ifSlow: []bound{atMost(refusedLater, .035)},
+		bounds: []bound{atMost(refusedLater, .02)},
 		settings: func(s *fakeapi.Settings) { s.Text.PerSecond = 50 },
 		script: func(r *rig) {
 			r.until(2 * time.Second)
