@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,10 +20,12 @@ func TestSickLane(t *testing.T) {
 		owners int     // of whom the first ends when the lane becomes sick, if there are two
 		part   float64 // of the page's messages that must go on: the others are in the lane
 		err    error
+		silent time.Duration // is the page at most
 	}{
-		"takes nothing":  {1, 1, queue.ErrUnavailable},
-		"cannot be made": {2, 0.8, queue.ErrUnavailable},
-		"is not there":   {1, 1, queue.ErrUnroutable}, // until it is declared
+		"takes nothing":  {1, 1, queue.ErrUnavailable, 23 * time.Second},
+		"cannot be made": {2, 0.8, queue.ErrUnavailable, 23 * time.Second},
+		"is locked":      {2, 0.8, errors.Join(queue.ErrUnavailable, queue.ErrLocked), 3 * time.Second},
+		"is not there":   {1, 1, queue.ErrUnroutable, 23 * time.Second}, // until it is declared
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,6 +65,7 @@ func TestSickLane(t *testing.T) {
 					r.text(other, guests("c", i+1)[i:]...)
 					r.sleep(time.Second)
 				}
+				written := time.Now()
 				r.sleep(time.Minute)
 				r.with(func() {
 					if !sick && errors.Is(tc.err, queue.ErrUnavailable) || sick && errors.Is(tc.err, queue.ErrUnroutable) {
@@ -75,6 +80,9 @@ func TestSickLane(t *testing.T) {
 				if w := quantile(r.waits("page0"), tc.part); w > time.Minute {
 					t.Errorf("the page waited %v, want a minute at most", w)
 				}
+				if s := r.silence("page0", written); s > tc.silent {
+					t.Errorf("the page was silent for %v, want %v at most", s, tc.silent)
+				}
 				if w := quantile(r.waits(other), 1); w > 100*time.Millisecond {
 					t.Errorf("the other page waited %v, want 100 ms at most", w)
 				}
@@ -83,4 +91,22 @@ func TestSickLane(t *testing.T) {
 			})
 		})
 	}
+}
+
+// silence is the longest time between two messages of a page that were accepted, until
+// then.
+func (r *rig) silence(page string, until time.Time) (most time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var times []time.Time
+	for id, at := range r.times {
+		if strings.HasPrefix(id, page+"/") && at.Before(until) {
+			times = append(times, at)
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	for i := range times[1:] {
+		most = max(most, times[i+1].Sub(times[i]))
+	}
+	return most
 }

@@ -46,7 +46,9 @@ const (
 	lostTime = 10 * time.Second
 	// sickLane is how long a page waits for its lane to be made, or a message until
 	// the lane takes it. After that they go on without it: later, and not in order.
-	// A broker that is restarted, or elects leaders, needs less.
+	// A broker that is restarted, or elects leaders, needs less. One that is locked is
+	// not waited for: it is hardly locked for longer than declareTime unless it was being
+	// deleted, and so was empty, by a program that is lost.
 	sickLane = 20 * time.Second
 	// laneBudget, shared by the lanes there are when one is opened, bounds what
 	// that holds: four hold LanePrefetch each, all 128 some 300,000 together.
@@ -97,6 +99,16 @@ func (k *lane) fail(now time.Time) {
 
 // serve notes that a lane has taken something, or was made.
 func (k *lane) serve() { k.failing, k.overdue = time.Time{}, false }
+
+// goWithout has the page of a lane that is sick go on without it, until it serves.
+func (e *engine) goWithout(k *lane) {
+	if k.overdue {
+		return
+	}
+	e.Log.Warn("lane is sick; its page goes on without it, and loses its order", "queue", k.queue)
+	k.overdue = true
+	e.pages.mark(k.line)
+}
 
 // overflow moves what waits of a page, and came from the partition, to its lane.
 // Behind latest, if it is not nil, all others went there before it. It returns
@@ -231,6 +243,9 @@ func (e *engine) laneMade(k *lane, err error) {
 	case err != nil && k.token != nil && !errors.Is(err, errNoLane): // there may be messages in it: until it is there, the page waits
 		e.Log.Warn("lane cannot be consumed; trying again", "queue", k.queue, "err", err)
 		k.fail(e.Now())
+		if errors.Is(err, queue.ErrLocked) {
+			e.goWithout(k)
+		}
 		e.retryLane(k, func() { e.makeLane(k, false) })
 	case err != nil:
 		e.Log.Warn("no lane for a page; its messages wait in a retry queue", "queue", k.queue, "err", err)
@@ -375,10 +390,8 @@ func (e *engine) forgetLane(k *lane) {
 // is old goes back to its queue, and comes again.
 func (e *engine) checkLanes(now time.Time) {
 	for _, k := range slices.Clone(e.lanes.list) {
-		if !k.overdue && !k.failing.IsZero() && now.Sub(k.failing) > sickLane {
-			e.Log.Warn("lane is sick; its page goes on without it, and loses its order", "queue", k.queue)
-			k.overdue = true
-			e.pages.mark(k.line)
+		if !k.failing.IsZero() && now.Sub(k.failing) > sickLane {
+			e.goWithout(k)
 		}
 		switch {
 		case k.owner.phase == closing || k.owner.partition.src != k.owner:

@@ -36,6 +36,9 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrInUse: the queue has messages or consumers, and is not deleted.
 	ErrInUse = errors.New("queue in use")
+	// ErrLocked: another program declares or deletes the queue, and has not ended.
+	// It comes with ErrUnavailable.
+	ErrLocked = errors.New("another program changes the queue")
 )
 
 // Message is what travels. The zero value is not useful: Queue and ID must be set.
@@ -71,7 +74,8 @@ type Broker interface {
 	// soon as the broker is there, and again after every reconnect.
 	Consume(queue string, opts ConsumeOptions) (Subscription, error)
 	// Declare makes a queue that is not of the topology, such as a lane, unless it
-	// exists. It waits for a lost broker until ctx ends.
+	// exists. It waits for a lost broker until ctx ends, and for another program that
+	// does the same: then the error is ErrLocked, too.
 	Declare(ctx context.Context, spec Spec) error
 	// Delete removes a queue that Declare made. It returns ErrInUse while the
 	// queue has messages or consumers, and nil when there is none.

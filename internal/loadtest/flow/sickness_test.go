@@ -434,7 +434,7 @@ func lowerLimit() row {
 	const every = 20 * time.Second
 	return row{
 		name: "a limit of 50 and an event every 20 s", replicas: 2,
-		bounds: []bound{atMost(refusedLater, .02)},
+		bounds:   []bound{atMost(refusedLater, .02)},
 		settings: func(s *fakeapi.Settings) { s.Text.PerSecond = 50 },
 		script: func(r *rig) {
 			r.until(2 * time.Second)

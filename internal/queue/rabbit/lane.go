@@ -155,6 +155,7 @@ func (b *Broker) changeLane(ctx context.Context, what, name string, do func(*ses
 		}
 		if is(err, resourceLocked) {
 			failures = 1 // the next try need not be later than the last
+			err = fmt.Errorf("%w: %w", queue.ErrLocked, err)
 		}
 		select {
 		case <-time.After(pauseAfter(failures)):

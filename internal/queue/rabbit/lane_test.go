@@ -1,6 +1,7 @@
 package rabbit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -58,6 +59,36 @@ func TestDeleteLosesNothing(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "lost") {
 		t.Errorf("log of the publisher is %s, want no connection lost", log.String())
+	}
+}
+
+// A lane that another program is at is not declared, and the error says so: that
+// program may be lost without the broker knowing.
+func TestLockedLane(t *testing.T) {
+	t.Parallel()
+	b := shared(t, nil)
+	lane := b.Topology().Lane("page", "text")
+	rabbittest.DeleteAfter(t, lane)
+	conn, err := amqp.Dial(rabbittest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ch.QueueDeclare(lane+".lock", false, true, true, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := b.Declare(ctx, b.Topology().LaneSpec(lane)); !errors.Is(err, queue.ErrLocked) || !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("Declare() of a lane that is locked = %v, want %v and %v", err, queue.ErrLocked, queue.ErrUnavailable)
+	}
+	_ = conn.Close() // the lock goes with it
+	if err := b.Declare(t.Context(), b.Topology().LaneSpec(lane)); err != nil {
+		t.Errorf("Declare() afterwards = %v, want nil", err)
 	}
 }
 
