@@ -194,6 +194,8 @@ func (p *pace) accepted(now time.Time, t Permit) {
 	if !p.doubted.IsZero() && t.at.After(p.doubted) {
 		if t.at.Sub(p.doubted) > outage {
 			p.reopened, p.try = t.at, try{state: tryPassed}
+			p.ceiling = max(p.ceiling, cutFloor*p.sound)
+			p.rate = p.below()
 		} else {
 			p.sound = 0
 		}
@@ -251,7 +253,11 @@ func (p *pace) refused(now time.Time, t Permit) {
 func (p *pace) learn(now, at time.Time) {
 	passed := p.sends.second(at)
 	if p.doubted.IsZero() {
-		p.doubted, p.sound = at, cmp.Or(p.ceiling, p.limit)
+		if p.doubted = at; p.sound > 0 && at.Sub(p.reopened) < 2*outage { // it was not as sound as it seemed
+			p.sound *= cutFloor
+		} else {
+			p.sound = cmp.Or(p.ceiling, p.limit)
+		}
 	}
 	if p.ceiling == 0 {
 		p.ceiling = p.rate
@@ -315,7 +321,7 @@ func (p *pace) grow(now time.Time) {
 		p.rate = min(p.top, p.rate*math.Pow(by, dt.Seconds()/(leapTime+p.rtt).Seconds()))
 		p.ceiling = max(p.ceiling, p.rate)
 		if p.sound > 0 && p.ceiling >= p.sound { // it is as it was
-			p.ceiling, p.sound, p.try = p.sound, 0, try{}
+			p.ceiling, p.try = p.sound, try{}
 			p.rate = p.below()
 		}
 	case p.try.state == noTry:
@@ -377,7 +383,7 @@ func (p *pace) judge() {
 	case p.try.state == tryRefused: // but more may have passed than was known
 		p.ceiling, p.try = max(p.ceiling, refusedTry*passed), try{}
 	case passed > p.ceiling+max(1, tryPart/3*p.ceiling):
-		p.ceiling, p.try.state, p.pressure = passed, tryPassed, 0
+		p.ceiling, p.sound, p.try.state, p.pressure = passed, 0, tryPassed, 0
 	default: // too few waited
 		p.pressure, p.try = 0, try{}
 	}

@@ -246,7 +246,7 @@ func changes() group {
 		r.flow(window{0, 40 * time.Second}, (10*300+10*150+20*300)/40., quota, refused)
 	})
 	for _, lasts := range []time.Duration{3 * time.Second, 10 * time.Second} {
-		change(fmt.Sprintf("nothing passes for %v", lasts), 4, []bound{atLeast(quota20, .8)}, []bound{atLeast(quota20, .7)}, func(r *rig) {
+		change(fmt.Sprintf("nothing passes for %v", lasts), 4, []bound{atLeast(quota20, .85)}, []bound{atLeast(quota20, .8)}, func(r *rig) {
 			r.demand(saturate(hot, 3*pageLimit))
 			r.until(changeAt - lasts)
 			r.breaks(func(ctx context.Context, _ dispatch.Caller, _ message.Outbound) (sender.Result, bool) {
