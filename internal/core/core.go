@@ -162,7 +162,7 @@ func (c *Core) Run(ctx context.Context) (err error) {
 // subscriptions made before an error, too.
 func (c *Core) consume() (subs []queue.Subscription, err error) {
 	top := c.cfg.Broker.Topology()
-	for _, name := range append(top.Overflows(), top.Inbound()) {
+	for _, name := range top.Events() {
 		prefetch := c.cfg.Prefetch
 		if name != top.Inbound() {
 			prefetch = max(1, prefetch/8)

@@ -74,9 +74,10 @@ func (d *Divert) Set(on bool) { d.on.Store(on) }
 // Publish implements queue.Publisher.
 func (d *Divert) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if d.on.Load() {
+		stay := append(d.Topology().Events(), d.Topology().Dead())
 		msgs = slices.Clone(msgs)
 		for i, m := range msgs {
-			if m.Delay == 0 && m.Queue != d.Topology().Inbound() && m.Queue != d.Topology().Dead() && !slices.Contains(d.Topology().Overflows(), m.Queue) {
+			if m.Delay == 0 && !slices.Contains(stay, m.Queue) {
 				msgs[i].Queue = SharedQueue(d.Topology())
 			}
 		}

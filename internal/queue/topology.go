@@ -69,6 +69,9 @@ func (t Topology) Overflows() (names []string) {
 	return names
 }
 
+// Events lists the names of the queues that hold events.
+func (t Topology) Events() []string { return append(t.Overflows(), t.Inbound()) }
+
 // Dead holds what could not be handled, with the reason in its headers.
 func (t Topology) Dead() string { return t.Prefix + ".dead" }
 
@@ -155,8 +158,8 @@ func (t Topology) Has(name string) bool {
 		i, err := strconv.Atoi(digits)
 		return err == nil && i >= 0 && i < t.Partitions && name == t.Outbound(i)
 	}
-	return name == t.Dead() || name == t.Inbound() || name == t.Dispatchers() ||
-		slices.Contains(t.Overflows(), name) || slices.Contains(t.Probes(), name) ||
+	return name == t.Dead() || name == t.Dispatchers() ||
+		slices.Contains(t.Events(), name) || slices.Contains(t.Probes(), name) ||
 		slices.ContainsFunc(Delays(), func(d time.Duration) bool { return name == t.Retry(d) })
 }
 

@@ -92,7 +92,7 @@ type shared struct{ queue.Broker }
 // Publish implements queue.Publisher.
 func (s shared) Publish(ctx context.Context, msgs ...queue.Message) error {
 	top := s.Topology()
-	stay := append(top.Overflows(), top.Inbound(), top.Dead())
+	stay := append(top.Events(), top.Dead())
 	msgs = slices.Clone(msgs)
 	for i, m := range msgs {
 		if !slices.Contains(stay, m.Queue) {

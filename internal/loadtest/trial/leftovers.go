@@ -122,7 +122,7 @@ func (t *trial) leftovers(ctx context.Context) (ids []string, err error) {
 // that its event would make. What dispatchers tell core makes none.
 func (t *trial) idsOf(d *queue.Delivery) []string {
 	top := t.fleet.Broker().Topology()
-	if d.Queue != top.Inbound() && !slices.Contains(top.Overflows(), d.Queue) {
+	if !slices.Contains(top.Events(), d.Queue) {
 		return []string{d.ID}
 	}
 	if e, err := message.DecodeEvent(d.Body); err == nil && t.hook != nil {
