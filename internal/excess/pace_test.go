@@ -270,8 +270,12 @@ func TestAfterAnOutage(t *testing.T) {
 		lasts  time.Duration
 		back   time.Duration
 	}{
-		{0, 3 * time.Second, 4 * time.Second}, {0, 10 * time.Second, 4 * time.Second}, {0, time.Minute, 10 * time.Second},
-		{1, 3 * time.Second, 13 * time.Second}, {1, time.Minute, 30 * time.Second}, {5, 10 * time.Second, 15 * time.Second},
+		{0, 3 * time.Second, 4 * time.Second},
+		{0, 10 * time.Second, 4 * time.Second},
+		{0, time.Minute, 10 * time.Second},
+		{1, 3 * time.Second, 13 * time.Second},
+		{1, time.Minute, 30 * time.Second},
+		{5, 10 * time.Second, 15 * time.Second},
 	} {
 		for _, latency := range []time.Duration{40 * time.Millisecond, 700 * time.Millisecond} {
 			well, few := fixedWindow(300), fixedWindow(max(1, row.passes))
