@@ -18,8 +18,9 @@
 // the ceiling is no longer true, and the pace grows fast until a refusal. Sends
 // are counted by when they were sent, so that it makes no difference how long
 // answers take. After two refusals in a row one message at a time probes, after
-// pauses that become longer, until one passes. A ceiling below the configured
-// limit is remembered for hours.
+// pauses that become longer, until one passes. Where nothing passed for longer than
+// a window, the page took nothing: the pace grows back to what was sound before. A
+// ceiling below the configured limit is remembered for hours.
 //
 // It goes back to ChatClub's excess map, whose pages had a counter of refused
 // messages and no pace: every sender then probes on its own, which costs several
