@@ -64,14 +64,16 @@ func Open(cfg Config) (*Broker, error) {
 	for _, spec := range cfg.Topology.Specs() {
 		b.ours[spec.Name] = true
 	}
-	b.publishing = newLink(publishing, cfg, cfg.ConfirmTimeout, m, func(s *session, last error) error {
+	b.publishing = newLink(publishing, cfg, newPatience(cfg.ConfirmTimeout, 1), m, func(s *session, last error) error {
 		err := b.declareMissing(s, last)
 		if err == nil {
 			s.writer, err = newWriter(s, cfg.Window, b.exchange)
 		}
 		return err
 	})
-	b.consuming = newLink(consuming, cfg, answerTimeout, m, func(s *session, last error) error {
+	// Each address is tried before a silent one is waited for longer. While it is
+	// silent no call begins, so that little is done twice.
+	b.consuming = newLink(consuming, cfg, newPatience(answerTimeout, len(cfg.URLs)), m, func(s *session, last error) error {
 		err := b.declareMissing(s, last)
 		if err == nil {
 			s.inspector = newInspector(s)

@@ -63,10 +63,10 @@ type link struct {
 	changed chan struct{} // closed and replaced whenever the above change
 }
 
-// newLink makes a link whose sessions may stall for so long.
-func newLink(kind string, cfg Config, least time.Duration, m *metrics, setup func(*session, error) error) *link {
+// newLink makes a link whose sessions have this patience.
+func newLink(kind string, cfg Config, p patience, m *metrics, setup func(*session, error) error) *link {
 	return &link{
-		kind: kind, cfg: cfg, metrics: m, setup: setup, patience: newPatience(least),
+		kind: kind, cfg: cfg, metrics: m, setup: setup, patience: p,
 		silent: func() {}, fault: errors.New("not connected yet"), changed: make(chan struct{}),
 	}
 }

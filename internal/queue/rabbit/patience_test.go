@@ -14,7 +14,7 @@ import (
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	const least = 8 * time.Second
-	now := newPatience(least)
+	now := newPatience(least, 1)
 	for i, c := range []struct {
 		err             error
 		lasted          time.Duration
@@ -37,12 +37,26 @@ func TestPatience(t *testing.T) {
 		if c.err != nil {
 			now = now.after(fmt.Errorf("give up: %w", c.err), c.lasted)
 		}
-		if want := (patience{least: least, silent: c.silent, refusal: c.refusal}); now != want {
+		if want := (patience{least: least, tries: 1, silent: c.silent, refusal: c.refusal, stalls: now.stalls}); now != want {
 			t.Errorf("step %d: patience is %v, want %v", i, now, want)
 		}
 	}
-	if got := newPatience(2*time.Minute).after(errStalled, time.Second).silent; got != 2*time.Minute {
+	if got := newPatience(2*time.Minute, 1).after(errStalled, time.Second).silent; got != 2*time.Minute {
 		t.Errorf("a setting of 2m is %s after a stall, want 2m", got)
+	}
+}
+
+// A silent broker has the same patience at each of three addresses, then twice that.
+func TestPatienceWithSeveralAddresses(t *testing.T) {
+	t.Parallel()
+	now := newPatience(4*time.Second, 3)
+	for i, want := range []time.Duration{4, 4, 8, 8, 8, 16} {
+		if now = now.after(errStalled, 9*time.Second); now.silent != want*time.Second {
+			t.Errorf("after stall %d: %v, want %v", i+1, now.silent, want*time.Second)
+		}
+	}
+	if now = now.after(errors.New("another"), time.Second); now != newPatience(4*time.Second, 3) {
+		t.Errorf("after another error: %v, want it as it began", now)
 	}
 }
 
