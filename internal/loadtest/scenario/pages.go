@@ -103,7 +103,10 @@ func neighbour() Scenario {
 				return Set{
 					Parts: []Part{
 						{Label: "without backlog", Plan: trial.Plan{Streams: []trial.Stream{others}}, Baseline: true},
-						{Plan: trial.Plan{Streams: []trial.Stream{others, hot}}},
+						{Plan: trial.Plan{
+							Streams: []trial.Stream{others, hot},
+							Finish:  noQuota, // whoever joins texts has sent the backlog before the load ends
+						}},
 					},
 					Expect: pair(isolated, "the backlog", func(r *report.Run) []report.Expectation {
 						return []report.Expectation{refusals(r, .01)}
