@@ -149,6 +149,11 @@ func TestInversions(t *testing.T) {
 	event("g", "u").Answered()
 	accept(l, c, "1", "u", "g")
 	accept(l, c, "1", "v", "f")
+	// Nor has a voice message, which waits for a limit of its own, with a text.
+	event("voice", "u").Answered()
+	event("text", "u").Answered()
+	accept(l, c, "1", "u", "text")
+	l.Page("1").Record(c.now, ledger.Send{Class: ledger.Media, Result: ledger.Accepted, Recipient: "u", ID: "voice"})
 	if got := l.Totals().Inversions; got != 1 {
 		t.Errorf("inversions = %d, want still 1", got)
 	}

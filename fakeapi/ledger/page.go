@@ -61,7 +61,7 @@ type Counts struct {
 	Unidentified int64 `json:"unidentified"` // accepted messages without an id
 	Actions      int64 `json:"actions"`      // accepted sender actions; in a Cell they are accepted calls like others
 	Excused      int64 `json:"excused"`      // announced ids that need not come any more, and have not
-	Inversions   int64 `json:"inversions"`   // accepted after a later event's copy for the same recipient
+	Inversions   int64 `json:"inversions"`   // accepted after a later event's copy for the same recipient, of the same class
 	Pending      int64 `json:"pending"`      // the same as lost
 }
 
@@ -149,9 +149,9 @@ type Page struct {
 
 	mu     sync.Mutex
 	counts Counts
-	delay  time.Duration     // of all announced ids that were accepted, from their announcement on
-	series []Second          // seconds in which something happened, oldest first
-	latest map[uint64]uint64 // recipient → begin of the latest event whose copy was accepted
+	delay  time.Duration       // of all announced ids that were accepted, from their announcement on
+	series []Second            // seconds in which something happened, oldest first
+	latest map[sequence]uint64 // begin of the latest event whose copy was accepted
 }
 
 // Record enters one call made at now.
@@ -195,7 +195,7 @@ func (p *Page) Record(now time.Time, s Send) {
 		}
 		for _, a := range arrivals {
 			cell.Messages++
-			p.acceptLocked(now, sec, a)
+			p.acceptLocked(now, sec, s.Class, a)
 		}
 	case Refused:
 		cell.Refused++
@@ -210,7 +210,7 @@ func (p *Page) Record(now time.Time, s Send) {
 }
 
 // acceptLocked counts one accepted message.
-func (p *Page) acceptLocked(now time.Time, sec *Second, a arrival) {
+func (p *Page) acceptLocked(now time.Time, sec *Second, class Class, a arrival) {
 	p.counts.Accepted++
 	switch {
 	case a.again:
@@ -231,14 +231,22 @@ func (p *Page) acceptLocked(now time.Time, sec *Second, a arrival) {
 		return
 	}
 	if p.latest == nil {
-		p.latest = make(map[uint64]uint64)
+		p.latest = make(map[sequence]uint64)
 	}
-	latest := p.latest[a.recipient]
+	in := sequence{a.recipient, class}
+	latest := p.latest[in]
 	// The system had taken this event before the later one was posted.
 	if answered := a.event.answered.Load(); answered != 0 && answered < latest {
 		p.counts.Inversions++
 	}
-	p.latest[a.recipient] = max(latest, a.event.begin.Load())
+	p.latest[in] = max(latest, a.event.begin.Load())
+}
+
+// sequence is what has an order: a recipient's messages of one class. Those of
+// another wait for a limit of their own.
+type sequence struct {
+	recipient uint64
+	class     Class
 }
 
 // arrival is how an id of an accepted send stood before.

@@ -88,7 +88,7 @@ type Figures struct {
 	Lost             *int64   `json:"lost"`                // in the end neither accepted, nor left on a queue, nor dead-lettered
 	Duplicated       *int64   `json:"duplicated"`          // accepted again
 	Unexpected       *int64   `json:"unexpected"`          // accepted although nobody was to get them
-	Inversions       *int64   `json:"inversions"`          // accepted before one to the same recipient that is older
+	Inversions       *int64   `json:"inversions"`          // accepted before one to the same recipient and of the same class that is older
 	ColdP50MS        *float64 `json:"cold_p50_ms"`         // pages that stay below their limit
 	ColdP99MS        *float64 `json:"cold_p99_ms"`         //
 	HotP99MS         *float64 `json:"hot_p99_ms"`          // pages that have more to send than their limit
