@@ -50,9 +50,9 @@ func TestPatience(t *testing.T) {
 func TestPatienceWithSeveralAddresses(t *testing.T) {
 	t.Parallel()
 	now := newPatience(4*time.Second, 3)
-	for i, want := range []time.Duration{4, 4, 8, 8, 8, 16} {
-		if now = now.after(errStalled, 9*time.Second); now.silent != want*time.Second {
-			t.Errorf("after stall %d: %v, want %v", i+1, now.silent, want*time.Second)
+	for i, want := range []float64{4, 4, 8, 8, 8, 16} {
+		if now = now.after(errStalled, 9*time.Second); now.silent.Seconds() != want {
+			t.Errorf("after stall %d: %v, want %v s", i+1, now.silent, want)
 		}
 	}
 	if now = now.after(errors.New("another"), time.Second); now != newPatience(4*time.Second, 3) {
