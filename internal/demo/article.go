@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -74,13 +73,7 @@ func (d *Divert) Set(on bool) { d.on.Store(on) }
 // Publish implements queue.Publisher.
 func (d *Divert) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if d.on.Load() {
-		stay := append(d.Topology().Events(), d.Topology().Dead())
-		msgs = slices.Clone(msgs)
-		for i, m := range msgs {
-			if m.Delay == 0 && !slices.Contains(stay, m.Queue) {
-				msgs[i].Queue = SharedQueue(d.Topology())
-			}
-		}
+		msgs = strategy.Divert(d.Topology(), msgs)
 	}
 	return d.Broker.Publish(ctx, msgs...)
 }

@@ -91,13 +91,5 @@ type shared struct{ queue.Broker }
 
 // Publish implements queue.Publisher.
 func (s shared) Publish(ctx context.Context, msgs ...queue.Message) error {
-	top := s.Topology()
-	stay := append(top.Events(), top.Dead())
-	msgs = slices.Clone(msgs)
-	for i, m := range msgs {
-		if !slices.Contains(stay, m.Queue) {
-			msgs[i].Queue = strategy.Queue(top).Name
-		}
-	}
-	return s.Broker.Publish(ctx, msgs...)
+	return s.Broker.Publish(ctx, strategy.Divert(s.Topology(), msgs)...)
 }

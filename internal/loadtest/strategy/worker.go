@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,19 @@ type Caller interface {
 // Queue is the spec of the one queue that all workers of a topology consume.
 func Queue(t queue.Topology) queue.Spec {
 	return queue.Spec{Name: t.Prefix + ".shared", DeadLetter: t.Dead()}
+}
+
+// Divert returns messages as they go to that queue in place of their partitions. Events,
+// dead letters and what is kept back for a while stay where they are.
+func Divert(t queue.Topology, msgs []queue.Message) []queue.Message {
+	stay := append(t.Events(), t.Dead())
+	msgs = slices.Clone(msgs)
+	for i, m := range msgs {
+		if m.Delay == 0 && !slices.Contains(stay, m.Queue) {
+			msgs[i].Queue = Queue(t).Name
+		}
+	}
+	return msgs
 }
 
 // WorkerConfig is what a Worker needs. All fields must be set, but for Random
