@@ -106,7 +106,7 @@ type pace struct {
 	onset       time.Time     // end of the pause after the first of them: calls sent before were under way
 	resume      time.Time     // end of the pause
 	probing     bool          // the lone probe is out
-	reopened    time.Time     // when the last probe that passed was sent
+	reopened    time.Time     // when the last call was sent that passed as a probe, or after an outage
 	lastRefusal time.Time     // that was not of a burst alone
 	cut         time.Time     // when a refusal last changed the pace: calls from before say nothing new
 	floor       float64       // the ceiling does not fall below it for calls from before the cut
@@ -145,10 +145,12 @@ func (p *pace) wait(now time.Time) time.Duration {
 	p.grow(now)
 	var w time.Duration
 	switch {
-	case p.probing: // its answer may take long
-		w = max(p.resume.Sub(now), p.lastSend.Add(max(maxPause, seconds(1/p.limit))).Sub(now))
-	case p.streak > 1: // the next is a probe
-		w = max(p.resume.Sub(now), p.lastSend.Add(seconds(1/p.limit)).Sub(now))
+	case p.probing || p.streak > 1: // a probe is out, whose answer may take long, or is next
+		gap := seconds(1 / p.limit)
+		if p.probing {
+			gap = max(gap, maxPause)
+		}
+		w = max(p.resume.Sub(now), p.lastSend.Add(gap).Sub(now))
 	case now.Before(p.resume):
 		w = p.resume.Sub(now)
 	default:
@@ -188,9 +190,6 @@ func (p *pace) accepted(now time.Time, t Permit) {
 	if t.probe || t.at.After(p.onset) {
 		p.streak, p.probing = 0, false
 	}
-	if t.probe {
-		p.reopened, p.pressure = t.at, tryAfter-time.Second
-	}
 	if !p.doubted.IsZero() && t.at.After(p.doubted) {
 		if t.at.Sub(p.doubted) > outage {
 			p.reopened, p.try = t.at, try{state: tryPassed}
@@ -202,6 +201,7 @@ func (p *pace) accepted(now time.Time, t Permit) {
 		p.doubted = time.Time{}
 	}
 	if t.probe {
+		p.reopened, p.pressure = t.at, tryAfter-time.Second
 		p.hasten(now)
 	}
 }
