@@ -148,11 +148,16 @@ const changeAt = 20 * time.Second
 
 // changed saturates the page, lets the change happen, which may take time, and
 // measures the 20 s from its begin.
-func changed(change func(*rig)) func(*rig) {
+func changed(change func(*rig)) func(*rig) { return ended(0, func(*rig) {}, change) }
+
+// ended is the same where what ends at that time began so long before.
+func ended(lasts time.Duration, begin, end func(*rig)) func(*rig) {
 	return func(r *rig) {
 		r.demand(saturate(hot, 3*pageLimit))
+		r.until(changeAt - lasts)
+		begin(r)
 		r.until(changeAt)
-		change(r)
+		end(r)
 		r.until(changeAt + 20*time.Second)
 		r.after(pageLimit)
 	}
@@ -187,7 +192,7 @@ func changes() group {
 	g := group{
 		title: "Replicas and limits that change",
 		text: "One page at three times its limit; the change comes after 20 s. \"Back\" is the end of the last second with less than 90 % of the quota, from the first change on. " +
-			"Silent is the longest time without an accepted call. Where nothing passes, or only 1/s, the 20 s are those after it. At 700 ms the bounds of changed limits are wider: when the limit falls, 105 calls above it are under way before the first refusal is known, and whether more is possible shows a second and an answer's time later. The quota is that of the limit in force, less what another app took; where it is not said of the 20 s it is of the 40 s after the change, and later is the last 20 s of them, or the last 10 s where the limit is raised, or the 20 s after it is back.",
+			"Silent is the longest time without an accepted call. Where nothing passes, or only 1/s, the 20 s are those after it. At 700 ms the bounds of changed limits are wider: when the limit falls, 105 calls above it are under way before the first refusal is known, and whether more is possible shows a second and an answer's time later. The quota is that of the limit in force, less what another app took. Where it is not said of the 20 s it is of the 40 s after the change. Later is the last 20 s of them, the last 10 s where the limit is raised, or the 20 s after it is back.",
 	}
 	change := func(name string, replicas int, bounds, ifSlow []bound, script func(*rig)) {
 		g.rows = append(g.rows, both(row{name: name, replicas: replicas, bounds: bounds, ifSlow: ifSlow, script: script})...)
@@ -245,28 +250,16 @@ func changes() group {
 		r.until(40 * time.Second)
 		r.flow(window{0, 40 * time.Second}, (10*300+10*150+20*300)/40., quota, refused)
 	})
-	for _, lasts := range []time.Duration{3 * time.Second, 10 * time.Second} {
-		change(fmt.Sprintf("nothing passes for %v", lasts), 4, []bound{atLeast(quota20, .85)}, []bound{atLeast(quota20, .8)}, func(r *rig) {
-			r.demand(saturate(hot, 3*pageLimit))
-			r.until(changeAt - lasts)
-			r.breaks(func(ctx context.Context, _ dispatch.Caller, _ message.Outbound) (sender.Result, bool) {
-				return refuses(ctx, r.row.median())
-			})
-			r.until(changeAt)
-			r.mends()
-			r.until(changeAt + 20*time.Second)
-			r.after(pageLimit)
-		})
+	for _, lasts := range []int{3, 10} {
+		change(fmt.Sprintf("nothing passes for %d s", lasts), 4, []bound{atLeast(quota20, .85)}, []bound{atLeast(quota20, .8)},
+			ended(time.Duration(lasts)*time.Second, func(r *rig) {
+				r.breaks(func(ctx context.Context, _ dispatch.Caller, _ message.Outbound) (sender.Result, bool) {
+					return refuses(ctx, r.row.median())
+				})
+			}, (*rig).mends))
 	}
-	change("another app takes all but 1/s for 3 s", 4, []bound{atLeast(quota20, .6)}, []bound{atLeast(quota20, .3)}, func(r *rig) {
-		r.demand(saturate(hot, 3*pageLimit))
-		r.until(changeAt - 3*time.Second)
-		r.limited(1)
-		r.until(changeAt)
-		r.limited(pageLimit)
-		r.until(changeAt + 20*time.Second)
-		r.after(pageLimit)
-	})
+	change("another app takes all but 1/s for 3 s", 4, []bound{atLeast(quota20, .6)}, []bound{atLeast(quota20, .3)},
+		ended(3*time.Second, func(r *rig) { r.limited(1) }, func(r *rig) { r.limited(pageLimit) }))
 	change("another app takes 100/s", 4, []bound{atLeast(quota, .95), atMost(refused, .02)}, []bound{atLeast(quota, .9), atMost(refused, .04)}, func(r *rig) {
 		r.demand(saturate(hot, 3*pageLimit))
 		r.until(changeAt)
