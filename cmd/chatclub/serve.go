@@ -22,8 +22,8 @@ import (
 	"chatclub/internal/app"
 	"chatclub/internal/console"
 	"chatclub/internal/demo"
-	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/service"
@@ -189,14 +189,9 @@ func (s *system) openQueues(ctx context.Context) (err error) {
 func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
-	lanes := []string{demo.SharedQueue(top)}
-	for i := range s.Pages {
-		page := fakeapi.PageID(s.firstPage + i)
-		lanes = append(lanes, top.Lane(page, string(message.ClassText)), top.Lane(page, string(message.ClassMedia)))
-	}
 	var errs []error
 	for _, url := range s.broker.URLs() {
-		_, err := rabbit.Delete(ctx, url, top, lanes...)
+		_, err := leftover.Delete(ctx, url, top, demo.SharedQueue(top))
 		if err == nil {
 			return nil
 		}

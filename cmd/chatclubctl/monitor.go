@@ -21,7 +21,6 @@ type monitor struct {
 	grown    map[string]*growth // by address
 	console  *console.Console
 	queues   *queueWatch // nil: they are not looked at
-	lanes    func(page, class string) string
 }
 
 // asked is a program, and where its replicas are.
@@ -58,7 +57,7 @@ func (t tool) newMonitor(s topSettings, wait time.Duration) (m *monitor, end fun
 		return nil, nil, err
 	}
 	if broker != nil {
-		m.queues, m.lanes = newQueueWatch(broker, wait), broker.Topology().Lane
+		m.queues = newQueueWatch(broker, wait)
 	}
 	return m, func() error {
 		m.console.End()
@@ -108,7 +107,7 @@ func (m *monitor) look(ctx context.Context) topView {
 		var lanes []string
 		for _, d := range state.Dispatchers {
 			for _, e := range d.Excess {
-				lanes = append(lanes, m.lanes(e.Page, e.Class))
+				lanes = append(lanes, e.Lanes...)
 			}
 		}
 		slices.Sort(lanes)

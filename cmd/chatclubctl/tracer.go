@@ -13,7 +13,6 @@ import (
 
 	"chatclub/internal/deadletter"
 	"chatclub/internal/dispatch"
-	"chatclub/internal/message"
 	"chatclub/internal/operator"
 	"chatclub/internal/queue"
 	"chatclub/internal/replicas"
@@ -106,18 +105,8 @@ func (tr *tracer) askDispatchers(ctx context.Context) {
 		tr.miss("what dispatchers hold and have sent: DISPATCHERS is not set")
 		return
 	}
-	var mu sync.Mutex
 	var since time.Time // since when everybody knows
-	err := replicas.Each(tr.dispatchers, func(_ int, r replicas.Replica) error {
-		var answer dispatch.Messages
-		if err := tr.client.Ask(ctx, http.MethodGet, r.URL+"/messages?id="+url.QueryEscape(tr.ID), nil, &answer); err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if answer.SentSince.IsZero() {
-			return fmt.Errorf("%s is busy, or ends", r.Name)
-		}
+	err := tr.eachDispatcher(ctx, func(r replicas.Replica, answer dispatch.Messages) {
 		if answer.SentSince.After(since) {
 			since = answer.SentSince
 		}
@@ -131,7 +120,6 @@ func (tr *tracer) askDispatchers(ctx context.Context) {
 			}
 			tr.Copies = append(tr.Copies, c)
 		}
-		return nil
 	})
 	if err != nil {
 		tr.miss("what these dispatchers hold and have sent: %s", service.OneLine(err))
@@ -139,6 +127,25 @@ func (tr *tracer) askDispatchers(ctx context.Context) {
 	if !since.IsZero() {
 		tr.miss("what was sent before %s, or by a dispatcher that has ended: only logs at debug have it", since.UTC().Format(time.RFC3339))
 	}
+}
+
+// eachDispatcher asks all what they know of the event, at once, and calls note with one
+// answer after another.
+func (tr *tracer) eachDispatcher(ctx context.Context, note func(replicas.Replica, dispatch.Messages)) error {
+	var mu sync.Mutex
+	return replicas.Each(tr.dispatchers, func(_ int, r replicas.Replica) error {
+		var answer dispatch.Messages
+		if err := tr.client.Ask(ctx, http.MethodGet, r.URL+"/messages?id="+url.QueryEscape(tr.ID), nil, &answer); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if answer.SentSince.IsZero() {
+			return fmt.Errorf("%s is busy, or ends", r.Name)
+		}
+		note(r, answer)
+		return nil
+	})
 }
 
 // lookAtDead looks through the dead letters.
@@ -173,7 +180,10 @@ func (tr *tracer) countQueues(ctx context.Context, page string) {
 	if tr.Broadcast == nil && (tr.Core == nil || !tr.Core.Finished) {
 		names = append([]string{top.Inbound()}, top.Overflows()...)
 	}
-	names = append(names, top.OutboundOf(page), top.Lane(page, string(message.ClassText)), top.Lane(page, string(message.ClassMedia)))
+	names = append(names, top.OutboundOf(page))
+	_ = tr.eachDispatcher(ctx, func(_ replicas.Replica, answer dispatch.Messages) { // who does not answer is asked again, and told of
+		names = append(names, answer.Lanes...)
+	})
 	for _, d := range queue.Delays() {
 		names = append(names, top.Retry(d))
 	}

@@ -75,11 +75,11 @@ func (l *direct) Declare(ctx context.Context, spec queue.Spec) error {
 }
 
 // Delete implements queue.Broker.
-func (l *direct) Delete(ctx context.Context, name string) error {
+func (l *direct) Delete(ctx context.Context, name, rescue string) error {
 	if l.IsDead() {
 		return fmt.Errorf("delete %q: %w", name, queue.ErrClosed)
 	}
-	return l.Broker.Delete(ctx, name)
+	return l.Broker.Delete(ctx, name, rescue)
 }
 
 // Close leaves the broker to the others.

@@ -161,7 +161,7 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 				p.State = "excess"
 			}
 			d.Excess = append(d.Excess, InExcess{
-				Page: s.Page, Class: s.Class, Pace: s.Pace, Waiting: s.Waiting, InFlight: s.InFlight, Refused: int(s.Refused),
+				Page: s.Page, Class: s.Class, Pace: s.Pace, Waiting: s.Waiting, InFlight: s.InFlight, Refused: int(s.Refused), Lanes: s.Lanes,
 			})
 		}
 	}

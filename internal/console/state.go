@@ -119,6 +119,8 @@ type InExcess struct {
 	Waiting  int     `json:"waiting"`
 	InFlight int     `json:"in_flight"`
 	Refused  int     `json:"refused"`
+	// Lanes are its queues there.
+	Lanes []string `json:"lanes,omitempty"`
 }
 
 // Action is something that a visitor can do.

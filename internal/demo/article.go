@@ -81,29 +81,38 @@ func (d *Divert) Publish(ctx context.Context, msgs ...queue.Message) error {
 // movePrefetch is how many messages of one queue are moved at a time.
 const movePrefetch = 256
 
-// Gather moves what is on the partitions, and on the lanes of pages, to the shared
-// queue, until ctx ends. What is only for dispatchers stays where it is.
-func (d *Divert) Gather(ctx context.Context, pages []string) {
+// Gather moves what is on the partitions, and on the lanes whose tokens are there, to
+// the shared queue, until ctx ends. What is only for dispatchers stays where it is.
+func (d *Divert) Gather(ctx context.Context) {
 	t := d.Topology()
-	var from []string
-	for i := range t.Partitions {
-		from = append(from, t.Outbound(i))
-	}
-	for _, page := range pages {
-		from = append(from, t.Lane(page, string(message.ClassText)), t.Lane(page, string(message.ClassMedia)))
-	}
-	d.moveAll(ctx, from, func(x *queue.Delivery) string {
-		if x.Headers[message.HeaderLane] != "" || x.Headers[message.HeaderHello] != "" {
+	var moving sync.WaitGroup
+	defer moving.Wait()
+	var lanes sync.Map // that are moved
+	var to func(x *queue.Delivery) string
+	to = func(x *queue.Delivery) string {
+		if id := x.Headers[message.HeaderLane]; id != "" {
+			lane := t.Lane(id, string(x.Body))
+			if _, known := lanes.LoadOrStore(lane, true); !known {
+				d.moveFrom(ctx, &moving, lane, to)
+			}
+			return ""
+		}
+		if x.Headers[message.HeaderHello] != "" {
 			return ""
 		}
 		return SharedQueue(t)
-	})
+	}
+	for i := range t.Partitions {
+		d.moveFrom(ctx, &moving, t.Outbound(i), to)
+	}
 }
 
 // Forward moves what is left in the shared queue to its partitions, until ctx ends.
 func (d *Divert) Forward(ctx context.Context) {
 	t := d.Topology()
-	d.moveAll(ctx, []string{SharedQueue(t)}, func(x *queue.Delivery) string {
+	var moving sync.WaitGroup
+	defer moving.Wait()
+	d.moveFrom(ctx, &moving, SharedQueue(t), func(x *queue.Delivery) string {
 		if out, err := message.DecodeOutbound(x.Body); err == nil {
 			return t.OutboundOf(out.Page)
 		}
@@ -111,34 +120,30 @@ func (d *Divert) Forward(ctx context.Context) {
 	})
 }
 
-// moveAll moves messages from queues, where they exist, to where to says; what it
+// moveFrom moves messages from a queue, if it exists, to where to says; what it
 // says nothing of goes back when ctx ends.
-func (d *Divert) moveAll(ctx context.Context, from []string, to func(*queue.Delivery) string) {
-	var moving sync.WaitGroup
-	defer moving.Wait()
-	for _, name := range from {
-		if _, err := d.Inspect(ctx, name); err != nil { // there is no such lane
-			continue
-		}
-		sub, err := d.Consume(name, queue.ConsumeOptions{Prefetch: movePrefetch})
-		if err != nil {
-			continue
-		}
-		moving.Go(func() {
-			defer sub.Close()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case x, ok := <-sub.Deliveries():
-					if !ok {
-						return
-					}
-					d.move(ctx, x, to(x))
-				}
-			}
-		})
+func (d *Divert) moveFrom(ctx context.Context, moving *sync.WaitGroup, name string, to func(*queue.Delivery) string) {
+	if _, err := d.Inspect(ctx, name); err != nil { // there is no such lane
+		return
 	}
+	sub, err := d.Consume(name, queue.ConsumeOptions{Prefetch: movePrefetch})
+	if err != nil {
+		return
+	}
+	moving.Go(func() {
+		defer sub.Close()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case x, ok := <-sub.Deliveries():
+				if !ok {
+					return
+				}
+				d.move(ctx, x, to(x))
+			}
+		}
+	})
 }
 
 // move moves one message. What cannot be moved stays unsettled, and goes back.

@@ -286,7 +286,7 @@ func TestArticle(t *testing.T) {
 		if !r.crew.Article() || !slices.Equal(r.crew.Active(), before) {
 			t.Errorf("%v work, want %v, the article's way", r.crew.Active(), before)
 		}
-		stop := beside(t, func(ctx context.Context) { r.divert.Gather(ctx, []string{page}) })
+		stop := beside(t, func(ctx context.Context) { r.divert.Gather(ctx) })
 		start := r.api.Ledger().Totals()
 		r.publish(page, 500)
 		time.Sleep(2 * time.Second)

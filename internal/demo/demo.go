@@ -125,7 +125,7 @@ func (d *Demo) forward(running context.Context) {
 			cancel()
 		})
 		if article {
-			d.cfg.Divert.Gather(ctx, d.pages)
+			d.cfg.Divert.Gather(ctx)
 		} else {
 			d.cfg.Divert.Forward(ctx)
 		}

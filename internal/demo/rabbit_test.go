@@ -10,8 +10,8 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/internal/app"
-	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/service"
@@ -41,7 +41,7 @@ func TestOnRabbitMQ(t *testing.T) {
 		if err := own.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := rabbit.Delete(context.Background(), url, top, SharedQueue(top), top.Lane(page, string(message.ClassText))); err != nil {
+		if _, err := leftover.Delete(context.Background(), url, top, SharedQueue(top)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -96,7 +96,7 @@ func TestOnRabbitMQ(t *testing.T) {
 	if err := crew.Switch(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	stopMoving := beside(t, func(ctx context.Context) { divert.Gather(ctx, []string{page}) })
+	stopMoving := beside(t, func(ctx context.Context) { divert.Gather(ctx) })
 	publish(100)
 	time.Sleep(time.Second)
 	stopMoving()

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"chatclub/internal/excess"
 )
 
 // listLimit bounds each list in the answer of GET /pages.
@@ -30,6 +32,7 @@ type PageStatus struct {
 	Page     string     `json:"page"`
 	Class    string     `json:"class"`
 	Since    *time.Time `json:"since,omitempty"` // in excess
+	Lanes    []string   `json:"lanes,omitempty"` // queues
 	Sick     bool       `json:"sick,omitempty"`  // calls for it fail, and it is probed
 	Limit    float64    `json:"limit"`           // calls per second, as the settings say
 	Pace     float64    `json:"pace"`            // calls per second
@@ -96,11 +99,16 @@ func (e *engine) status() Status {
 		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), APIDown: e.breaker.IsOpen(), Partitions: e.sources.owned(now),
 		Pages: make([]PageStatus, 0, len(e.pages.traffic)),
 	}
+	lanes := make(map[excess.Key][]string)
+	for _, k := range e.lanes.list {
+		lanes[k.line.key] = append(lanes[k.line.key], k.queue)
+	}
 	for k, t := range e.pages.traffic {
 		v := e.gate.View(k)
 		p := PageStatus{
 			Page: k.Page, Class: k.Class, Sick: e.breaker.IsPageOpen(k.Page), Limit: e.Limit(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
 			Arrived: t.arrived, Sent: t.sent, Calls: t.calls, Refused: t.refused, Waited: t.waited.Seconds(),
+			Lanes: lanes[k],
 		}
 		if l := e.pages.lines[k]; l != nil {
 			p.Waiting = l.waiting

@@ -92,7 +92,7 @@ func TestDeadLetterQueueRefuses(t *testing.T) {
 		var full atomic.Bool
 		full.Store(true)
 		r.only().link.with(func(l *link) {
-			l.refuse = func(name string) error {
+			l.refuse = func(_, name string) error {
 				if full.Load() && name == r.top.Dead() {
 					return queue.ErrRefused
 				}

@@ -106,9 +106,9 @@ func (e *engine) mustOverflow(l *line, m *held, now time.Time) bool {
 	switch {
 	case s.lane != nil || s.leaving || m.tried || m.out.Priority() == message.PriorityBroadcast || e.passes(l, m):
 		return false
-	case l.lane != nil && !l.lane.overdue && (!l.lane.open || l.lane.marking): // it is being declared, found empty or deleted
+	case l.lane != nil && (!l.lane.open || l.lane.marking): // it is being declared, looked for or found empty
 		return !l.lane.failing.IsZero() && l.direct > s.free()
-	case l.lane != nil && l.lane.inUse && !l.lane.overdue, l.direct > s.free():
+	case l.lane != nil && l.lane.inUse, l.direct > s.free():
 		return true
 	}
 	return l.direct > e.sickRoom() && (e.breaker.IsPageOpen(l.key.Page) || e.gate.ShutFor(now, l.key) > shutTime)

@@ -168,7 +168,12 @@ func TestIdleReplicasReconnect(t *testing.T) {
 		for range 4 {
 			r.start(1, func(c *Config) {
 				l := c.Broker.(*link)
-				l.refuse = func(string) error { return queue.ErrUnavailable }
+				l.refuse = func(op, _ string) error {
+					if op == "publish" {
+						return queue.ErrUnavailable
+					}
+					return nil
+				}
 				c.Broker = &counter{l, away}
 				seeded(c)
 			})

@@ -32,6 +32,8 @@ func (e *engine) arrive(m *held) {
 			e.cameEarly(s, m)
 			return
 		}
+	} else {
+		s.lane.came, s.lane.barren = now, 0
 	}
 	m.since = now
 	e.pages.seq++

@@ -19,8 +19,12 @@ import (
 // holds the token without acknowledging it, and consumes the lane. When it ends,
 // however it does, the next owner is delivered the token and consumes the lane,
 // so no message of a lane is ever forgotten. The lane is deleted before its token
-// is acknowledged: an owner that finds a token without a queue makes it anew, and
-// finds it empty.
+// is acknowledged.
+//
+// No two lanes have the same name, and only who makes one declares it: nothing is
+// ever declared that may still be being deleted. A lane that is sick, or about to be
+// deleted, is retired: nothing goes there any more, and its page gets another one when
+// it needs it. What is in it still comes out, and once it is empty it goes.
 //
 // While a lane is in use all of its page's messages go there, behind those that
 // are in it. Once nobody waits for the page's pace a marker goes behind them all,
@@ -44,12 +48,15 @@ const (
 	// lostTime is how long a token that went back, or was lost with its connection,
 	// may take to be delivered again. What is not, is another replica's.
 	lostTime = 10 * time.Second
-	// sickLane is how long a page waits for its lane to be made, or a message until
-	// the lane takes it. After that they go on without it: later, and not in order.
-	// A broker that is restarted, or elects leaders, needs less. One that is locked is
-	// not waited for: it is hardly locked for longer than declareTime unless it was being
-	// deleted, and so was empty, by a program that is lost.
+	// sickLane is how long a page waits for its lane, or a message until the lane
+	// takes it. After that they go on without it: later, and not in order. A broker
+	// that is restarted, or elects leaders, needs less. As long is waited for what is
+	// in a lane that was retired.
 	sickLane = 20 * time.Second
+	// longestRest is how long at most a retired lane is left alone of which nothing came,
+	// twice as long each time from linger on. RabbitMQ may end the connection of who
+	// consumes a queue that is broken.
+	longestRest = 10 * time.Minute
 	// laneBudget, shared by the lanes there are when one is opened, bounds what
 	// that holds: four hold LanePrefetch each, all 128 some 300,000 together.
 	laneBudget = 1 << 16
@@ -58,6 +65,7 @@ const (
 // lane is one page's lane, as its owner knows it.
 type lane struct {
 	line  *line
+	id    string // the page, and when it was made
 	queue string
 	owner *source // the partition's subscription for which this replica owns it
 	src   *source // nil: not consumed
@@ -70,12 +78,15 @@ type lane struct {
 	inUse   bool      // all of its page's messages go there, but for answers that pass
 	answers bool      // answers went there too: those after them do
 	busy    bool      // something is asked of the broker
-	failing time.Time // since when it has taken nothing, or could not be made; zero: it serves
-	overdue bool      // it has been failing for long, or is not deleted in time: its page goes on without it
+	failing time.Time // since when it has taken nothing, or was not found; zero: it serves
 	moving  int       // messages on their way to it
 	marker  string    // id of the marker that is in it, or on its way; empty: none
 	marking bool      // its page's messages wait for the marker
 	empty   time.Time // when it was found empty; zero: it was not, since
+	came    time.Time // when something came out of it last, or it was consumed
+	barren  int       // how often it was consumed in a row and nothing came
+	rest    time.Time // until when it is left alone, if it is retired and not consumed
+	gone    bool      // it is forgotten
 
 	since      time.Time // when its page was in excess first; zero: it was not yet
 	overflowed int       // messages that were moved to it, of all
@@ -84,29 +95,44 @@ type lane struct {
 // lanes is those of this replica.
 type lanes struct{ list []*lane }
 
-// awaitsLane reports whether m must wait for its page's lane to be made or found
-// empty, because older messages may be there.
-func (l *line) awaitsLane(m *held) bool {
-	return l.lane != nil && l.lane.inUse && !l.lane.overdue && (!l.lane.open || l.lane.marking) && m.source.lane == nil && !m.tried
+// of returns the lane of a queue, nil if it is not known.
+func (s *lanes) of(name string) *lane {
+	if i := slices.IndexFunc(s.list, func(k *lane) bool { return k.queue == name }); i >= 0 {
+		return s.list[i]
+	}
+	return nil
 }
 
-// fail notes that the broker has not taken something for a lane, or has not made it.
+// isRetired reports whether nothing goes to a lane any more.
+func (k *lane) isRetired() bool { return k.line.lane != k }
+
+// awaitsLane reports whether m must wait for its page's lane to be found, or found
+// empty, because older messages may be there.
+func (l *line) awaitsLane(m *held) bool {
+	return l.lane != nil && l.lane.inUse && (!l.lane.open || l.lane.marking) && m.source.lane == nil && !m.tried
+}
+
+// fail notes that the broker has not taken something for a lane, or does not tell
+// whether there is one.
 func (k *lane) fail(now time.Time) {
 	if k.failing.IsZero() {
 		k.failing = now
 	}
 }
 
-// serve notes that a lane has taken something, or was made.
-func (k *lane) serve() { k.failing, k.overdue = time.Time{}, false }
+// serve notes that a lane has taken something, or is there.
+func (k *lane) serve() { k.failing = time.Time{} }
 
-// goWithout has the page of a lane that is sick go on without it, until it serves.
-func (e *engine) goWithout(k *lane) {
-	if k.overdue {
+// retire has nothing go to a lane any more. Its page goes on without it, and gets
+// another one when it needs it.
+func (e *engine) retire(k *lane) {
+	if k.isRetired() {
 		return
 	}
-	e.Log.Warn("lane is sick; its page goes on without it, and loses its order", "queue", k.queue)
-	k.overdue = true
+	k.inUse, k.marking, k.marker = false, false, ""
+	k.rest = e.Now().Add(linger)
+	k.line.lane = nil
+	e.gate.Leave(k.line.key)
 	e.pages.mark(k.line)
 }
 
@@ -116,7 +142,7 @@ func (e *engine) goWithout(k *lane) {
 func (e *engine) overflow(l *line, latest *held) bool {
 	k := l.lane
 	switch {
-	case k == nil && len(e.lanes.list) >= e.Lanes:
+	case k == nil && (len(e.lanes.list) >= e.Lanes || e.Now().Before(l.noLane)):
 		e.postponeAll(l)
 		return true
 	case k == nil:
@@ -124,9 +150,9 @@ func (e *engine) overflow(l *line, latest *held) bool {
 		if p.src == nil || p.src.leaving {
 			return false
 		}
-		e.makeLane(e.newLane(l, p.src), true)
+		e.makeLane(l, p.src)
 		return false
-	case k.overdue, !k.failing.IsZero() && (!k.open || k.moving >= e.sickRoom()):
+	case !k.failing.IsZero() && (!k.open || k.moving >= e.sickRoom()):
 		e.postponeAll(l)
 		return true
 	}
@@ -178,11 +204,15 @@ func (e *engine) postponeAll(l *line) {
 	}
 }
 
-// newLane makes a lane known, in place of the one that a subscription before had.
-func (e *engine) newLane(l *line, owner *source) *lane {
-	k := &lane{line: l, owner: owner, queue: e.Broker.Topology().Lane(l.key.Page, l.key.Class)}
-	e.lanes.list = append(slices.DeleteFunc(e.lanes.list, func(o *lane) bool { return o == l.lane }), k)
-	l.lane = k
+// newLane makes a lane known, in place of those that a subscription before had.
+func (e *engine) newLane(l *line, owner *source, id string) *lane {
+	k := &lane{line: l, owner: owner, id: id, queue: e.Broker.Topology().Lane(id, l.key.Class)}
+	for _, old := range []*lane{e.lanes.of(k.queue), l.lane} {
+		if old != nil && old.owner != owner {
+			e.forgetLane(old)
+		}
+	}
+	e.lanes.list = append(e.lanes.list, k)
 	return k
 }
 
@@ -195,106 +225,116 @@ func (e *engine) ask(k *lane, f func(ctx context.Context) error, then func(e *en
 	})
 }
 
-// makeLane declares a lane, and sends its token where there is none yet.
-func (e *engine) makeLane(k *lane, withToken bool) {
-	token := e.newToken(k, e.Now())
+// makeLane makes a lane for a page, with a token.
+func (e *engine) makeLane(l *line, owner *source) {
+	now := e.Now()
+	k := e.newLane(l, owner, message.LaneID(l.key.Page, now))
+	l.lane = k
+	token := e.newToken(k, "lane/"+k.id)
 	e.ask(k, func(ctx context.Context) error {
-		if withToken {
-			if err := e.Broker.Publish(ctx, token); err != nil {
-				return err
-			}
+		if err := e.Broker.Publish(ctx, token); err != nil {
+			return err
 		}
-		return e.declareLane(ctx, k.queue)
-	}, func(e *engine, err error) { e.laneMade(k, err) })
+		return e.Broker.Declare(ctx, e.Broker.Topology().LaneSpec(k.queue))
+	}, func(e *engine, err error) {
+		switch {
+		case k.gone:
+		case k.owner.leaving:
+			e.forgetLane(k)
+		case err != nil: // there may be a token, and a queue: it is looked for later
+			e.Log.Warn("no lane for a page; its messages wait in a retry queue", "queue", k.queue, "err", err)
+			l.noLane = e.Now().Add(retryMedium)
+			e.postponeAll(l)
+			e.retire(k)
+		default:
+			e.consumeLane(k)
+		}
+	})
 }
 
-// errNoLane is why a lane cannot be used that does not exist, so that nothing
-// is in it.
-var errNoLane = errors.New("there is no such queue, and none can be made")
-
-// declareLane makes a lane unless it exists.
-func (e *engine) declareLane(ctx context.Context, name string) error {
-	err := e.Broker.Declare(ctx, e.Broker.Topology().LaneSpec(name))
-	if err == nil {
-		return nil
-	}
-	if _, missing := e.Broker.Inspect(ctx, name); errors.Is(missing, queue.ErrUnroutable) {
-		return fmt.Errorf("%w: %w", errNoLane, err)
-	}
-	return err
+// findLane consumes a lane that somebody has made, if it is there. Without a queue it
+// was deleted, or its owner was lost before it could declare it, or will do so yet.
+func (e *engine) findLane(k *lane) {
+	var info queue.Info
+	e.ask(k, func(ctx context.Context) error {
+		var err error
+		info, err = e.Broker.Inspect(ctx, k.queue)
+		return err
+	}, func(e *engine, err error) {
+		switch {
+		case k.gone:
+		case k.owner.leaving:
+			e.forgetLane(k)
+		case errors.Is(err, queue.ErrUnroutable) && !k.isRetired():
+			e.retire(k)
+		case k.isRetired() && (errors.Is(err, queue.ErrUnroutable) || err == nil && info == queue.Info{}):
+			e.deleteLane(k)
+		case err != nil && k.isRetired():
+			k.rest = e.Now().Add(linger)
+		case err != nil: // there may be messages in it: until that is known, the page waits
+			e.Log.Warn("lane cannot be consumed; trying again", "queue", k.queue, "err", err)
+			k.fail(e.Now())
+			e.retryLane(k)
+		default:
+			e.consumeLane(k)
+		}
+	})
 }
 
 // newToken is the message that makes whoever is delivered it the lane's owner.
-func (e *engine) newToken(k *lane, now time.Time) queue.Message {
+func (e *engine) newToken(k *lane, id string) queue.Message {
 	return queue.Message{
-		Queue: e.Broker.Topology().OutboundOf(k.line.key.Page), ID: fmt.Sprintf("lane/%s/%d", k.line.key.Page, now.UnixNano()),
-		Body: []byte(k.line.key.Class), Headers: map[string]string{message.HeaderLane: k.line.key.Page},
-	}
-}
-
-// laneMade begins to use a lane that exists now.
-func (e *engine) laneMade(k *lane, err error) {
-	l := k.line
-	switch {
-	case l.lane != k:
-		return
-	case k.owner.leaving:
-		e.forgetLane(k)
-	case err != nil && k.token != nil && !errors.Is(err, errNoLane): // there may be messages in it: until it is there, the page waits
-		e.Log.Warn("lane cannot be consumed; trying again", "queue", k.queue, "err", err)
-		k.fail(e.Now())
-		if errors.Is(err, queue.ErrLocked) {
-			e.goWithout(k)
-		}
-		e.retryLane(k, func() { e.makeLane(k, false) })
-	case err != nil:
-		e.Log.Warn("no lane for a page; its messages wait in a retry queue", "queue", k.queue, "err", err)
-		if k.token != nil {
-			e.endToken(k.token)
-		}
-		e.postponeAll(l)
-		e.forgetLane(k)
-	default:
-		k.open = true
-		k.serve()
-		e.consumeLane(k)
-		e.goBehind(k)
+		Queue: e.Broker.Topology().OutboundOf(k.line.key.Page), ID: id,
+		Body: []byte(k.line.key.Class), Headers: map[string]string{message.HeaderLane: k.id},
 	}
 }
 
 // consumeLane subscribes to a lane that exists.
 func (e *engine) consumeLane(k *lane) {
+	k.open, k.came = true, e.Now()
+	k.barren++ // until something comes
+	k.serve()
 	prefetch := min(e.LanePrefetch, max(MinLanePrefetch, laneBudget/len(e.lanes.list)))
 	if k.src = e.open(k.queue, k.owner.partition, k, prefetch); k.src == nil {
-		e.retryLane(k, func() { e.makeLane(k, false) }) // which changes nothing where it exists
+		e.retryLane(k)
+	}
+	if !k.isRetired() {
+		e.goBehind(k)
 	}
 }
 
-// retryLane tries again later what has failed with a lane that is not consumed.
-func (e *engine) retryLane(k *lane, again func()) {
+// retryLane looks later once more for a lane that is not consumed.
+func (e *engine) retryLane(k *lane) {
 	e.timers.add(e.Now().Add(consumeRetry), func() {
-		if k.line.lane == k && k.src == nil && !k.busy && !k.owner.leaving {
-			again()
+		if !k.gone && !k.isRetired() && k.src == nil && !k.busy && !k.owner.leaving {
+			e.findLane(k)
 		}
 	})
 }
 
-// takeToken takes a lane over, or keeps the new token of one that is ours.
+// takeToken takes a lane over, or keeps the new token of one that is ours. The page's
+// newest lane is in use, as far as is known, and the others are retired.
 func (e *engine) takeToken(m *held) {
-	l := e.pages.line(m.key())
-	k := l.lane
+	l, id := e.pages.line(m.key()), m.delivery.Headers[message.HeaderLane]
+	k := e.lanes.of(e.Broker.Topology().Lane(id, l.key.Class))
 	switch {
 	case m.source.leaving: // it goes back with the subscription
 		if k != nil && k.owner == m.source {
 			k.lost = true
 		}
 	case k == nil || k.owner != m.source:
-		k = e.newLane(l, m.source)
-		k.token, k.tokenAt, k.inUse, k.answers = m, e.Now(), true, true // the owner before may have put some there
-		k.since = k.tokenAt
-		e.Log.Info("lane of a page in excess taken over", "page", l.key.Page, "class", l.key.Class)
-		e.gate.Enter(e.Now(), l.key)
-		e.makeLane(k, false)
+		k = e.newLane(l, m.source, id)
+		k.token, k.tokenAt = m, e.Now()
+		if now := l.lane; now == nil || now.queue < k.queue {
+			if now != nil {
+				e.retire(now)
+			}
+			l.lane = k
+			k.inUse, k.answers, k.since = true, true, k.tokenAt // the owner before may have put some there
+			e.Log.Info("lane of a page in excess taken over", "page", l.key.Page, "class", l.key.Class)
+			e.gate.Enter(e.Now(), l.key)
+		}
+		e.findLane(k)
 	default:
 		old := k.token
 		k.token, k.tokenAt, k.lost = m, e.Now(), false
@@ -336,74 +376,81 @@ func (e *engine) lanesOpen(owner *source, late bool) bool {
 func (e *engine) laneClosed(k *lane) {
 	k.src = nil
 	switch {
-	case k.line.lane != k || k.owner.leaving:
+	case k.gone || k.owner.leaving:
 	case k.lost:
 		e.forgetLane(k)
-	case k.inUse || k.empty.IsZero(): // what was held for too long comes again
+	case !k.isRetired() && (k.inUse || k.empty.IsZero()): // what was held for too long comes again
 		e.consumeLane(k)
 	default:
 		e.deleteLane(k)
 	}
 }
 
-// deleteLane ends a lane that is empty, and then its token. Its page's messages are
-// sent directly meanwhile, or wait for the next lane. Where the broker takes long, what
-// would wait goes to a retry queue, and holds up nobody.
+// deleteLane retires a lane and deletes it, and then its token. Where the broker does
+// not do that now, somebody else consumes it or something is in it, it is left alone for
+// a while.
 func (e *engine) deleteLane(k *lane) {
-	k.open = false
-	e.ask(k, func(ctx context.Context) error { return e.Broker.Delete(ctx, k.queue) }, func(e *engine, err error) {
+	e.retire(k)
+	e.ask(k, func(ctx context.Context) error {
+		return e.Broker.Delete(ctx, k.queue, e.Broker.Topology().OutboundOf(k.line.key.Page))
+	}, func(e *engine, err error) {
 		switch {
-		case k.line.lane != k:
-		case errors.Is(err, queue.ErrUnavailable): // it may be gone, or go later: until that is known it is not made anew
-			e.Log.Warn("lane is not deleted yet; trying again", "queue", k.queue, "err", err)
-			k.overdue = true
-			e.retryLane(k, func() { e.deleteLane(k) })
-		case err != nil: // it may have messages: look again
-			if errors.Is(err, queue.ErrInUse) { // a lost connection consumes it until the broker gives that up
-				e.Log.Debug("lane is not deleted yet", "queue", k.queue, "err", err)
-			} else {
-				e.Log.Warn("delete lane", "queue", k.queue, "err", err)
-			}
-			k.inUse = true
-			e.gate.Enter(e.Now(), k.line.key)
-			e.makeLane(k, false)
-		default:
+		case k.gone:
+		case errors.Is(err, queue.ErrInUse) && k.barren == 0: // something is in it
+			e.findLane(k)
+		case errors.Is(err, queue.ErrInUse): // or a lost connection consumes it until the broker gives that up
+			e.Log.Debug("lane is not deleted yet", "queue", k.queue, "err", err)
+			k.rest = e.Now().Add(min(linger<<min(k.barren-1, 10), longestRest))
+		case err == nil:
 			if k.token != nil {
 				e.endToken(k.token)
 			}
 			e.forgetLane(k)
-			e.Log.Info("page is out of excess", "page", k.line.key.Page, "class", k.line.key.Class,
-				"lasted", k.empty.Sub(k.since), "overflowed", k.overflowed)
+			if !k.since.IsZero() {
+				e.Log.Info("page is out of excess", "page", k.line.key.Page, "class", k.line.key.Class,
+					"lasted", k.empty.Sub(k.since), "overflowed", k.overflowed)
+			}
+		default:
+			e.Log.Warn("lane is not deleted yet; trying again", "queue", k.queue, "err", err)
+			k.rest = e.Now().Add(linger)
 		}
 	})
 }
 
 // forgetLane drops what is known of a lane; its page's line may be gone then.
 func (e *engine) forgetLane(k *lane) {
+	e.retire(k)
 	e.lanes.list = slices.DeleteFunc(e.lanes.list, func(o *lane) bool { return o == k })
-	k.line.lane = nil
-	e.gate.Leave(k.line.key)
-	e.pages.mark(k.line)
+	k.gone = true
 }
 
-// checkLanes finds lanes that are empty, no longer needed, or another's. A token that
-// is old goes back to its queue, and comes again.
+// checkLanes finds lanes that are sick, empty, no longer needed, or another's. A token
+// that is old goes back to its queue, and comes again.
 func (e *engine) checkLanes(now time.Time) {
 	for _, k := range slices.Clone(e.lanes.list) {
-		if !k.failing.IsZero() && now.Sub(k.failing) > sickLane {
-			e.goWithout(k)
+		if !k.isRetired() && !k.failing.IsZero() && now.Sub(k.failing) > sickLane {
+			e.Log.Warn("lane is sick; its page goes on without it, and loses its order", "queue", k.queue)
+			k.since = time.Time{} // the page is still in excess
+			e.retire(k)
 		}
 		switch {
 		case k.owner.phase == closing || k.owner.partition.src != k.owner:
 			if k.src == nil && !k.busy {
 				e.forgetLane(k)
 			}
-		case k.owner.leaving || k.busy || !k.open || k.src == nil || k.src.leaving:
+		case k.owner.leaving || k.busy || k.src != nil && k.src.leaving:
 		case k.token != nil && (!k.token.delivery.Live() || now.Sub(k.tokenAt) > renewTime):
 			e.requeue(k.token)
 			k.token, k.tokenAt, k.lost = nil, now, true
 		case k.lost && now.Sub(k.tokenAt) > lostTime:
-			e.leave(k.src, "lost")
+			if k.src == nil {
+				e.forgetLane(k)
+			} else {
+				e.leave(k.src, "lost")
+			}
+		case k.isRetired():
+			e.checkRetired(k, now)
+		case k.src == nil:
 		case k.inUse && k.marker == "": // at a random time, because events may come with the ticks
 			e.timers.add(now.Add(time.Duration(e.Random()*float64(tickEvery))), func() { e.sendMarker(k) })
 		case !k.inUse && k.token != nil && k.src.held == 0 && now.Sub(k.empty) > linger:
@@ -412,17 +459,28 @@ func (e *engine) checkLanes(now time.Time) {
 	}
 }
 
+// checkRetired gives a retired lane up of which nothing comes any more, to delete it,
+// and consumes one that could not be deleted.
+func (e *engine) checkRetired(k *lane, now time.Time) {
+	switch {
+	case k.moving > 0: // for sickLane at most
+	case k.src != nil && k.src.held == 0 && now.Sub(k.came) > sickLane:
+		e.leave(k.src, "idle")
+	case k.src == nil && now.After(k.rest):
+		e.findLane(k)
+	}
+}
+
 // sendMarker finds out whether a lane is empty, unless messages wait for their
 // page's pace. What has come out of it is in order here; what is in it comes out
 // before the marker.
 func (e *engine) sendMarker(k *lane) {
-	if k.line.lane != k || k.busy || !k.open || !k.inUse || k.src == nil || k.src.leaving || k.marker != "" ||
-		k.moving > 0 || len(k.line.ready) > 0 && !k.overdue {
+	if k.isRetired() || k.busy || !k.open || !k.inUse || k.src == nil || k.src.leaving || k.marker != "" || k.moving > 0 || len(k.line.ready) > 0 {
 		return
 	}
 	now := e.Now()
-	marker := e.newToken(k, now)
-	marker.Queue, marker.ID = k.queue, fmt.Sprintf("mark/%s/%d", k.line.key.Page, now.UnixNano())
+	marker := e.newToken(k, fmt.Sprintf("mark/%s/%d", k.line.key.Page, now.UnixNano()))
+	marker.Queue = k.queue
 	k.marker, k.marking = marker.ID, true
 	e.ask(k, func(ctx context.Context) error { return e.Broker.Publish(ctx, marker) }, func(e *engine, err error) {
 		if err == nil {
@@ -433,8 +491,9 @@ func (e *engine) sendMarker(k *lane) {
 		}
 		e.Log.Warn("send lane's marker", "queue", k.queue, "err", err)
 		k.fail(e.Now())
-		if errors.Is(err, queue.ErrUnroutable) { // somebody has deleted it; the subscription waits for it
-			e.ask(k, func(ctx context.Context) error { return e.declareLane(ctx, k.queue) }, func(*engine, error) {})
+		if errors.Is(err, queue.ErrUnroutable) { // somebody has deleted it, or is about to
+			e.retire(k)
+			return
 		}
 		e.timers.add(e.Now().Add(markerPause), func() {
 			if k.marker == marker.ID { // it may come all the same
@@ -468,7 +527,7 @@ func (e *engine) takeMarker(m *held) {
 	if k.marker != m.delivery.ID { // of an owner before
 		return
 	}
-	empty := k.marking && k.line.lane == k
+	empty := k.marking
 	k.marker, k.marking = "", false
 	if empty {
 		k.inUse, k.answers, k.empty = false, false, e.Now()

@@ -11,6 +11,7 @@ import (
 // /messages.
 type Messages struct {
 	Messages []MessageStatus `json:"messages"`
+	Lanes    []string        `json:"lanes"` // the page's, of which this replica is the owner: queues
 	// SentSince is since when the replica knows what it has sent: what was sent before
 	// is forgotten. Zero: it does not answer.
 	SentSince time.Time `json:"sent_since,omitzero"`
@@ -64,14 +65,19 @@ func ofEvent(id, event string) bool {
 // messages asks the engine about an event's copies.
 func (d *Dispatcher) messages(ctx context.Context, event string) Messages {
 	question := func(e *engine) Messages { return e.messages(event) }
-	return ask(ctx, d, question, Messages{Messages: []MessageStatus{}})
+	return ask(ctx, d, question, Messages{Messages: []MessageStatus{}, Lanes: []string{}})
 }
 
 // messages looks through what is held of the page's partition and lanes, and through
 // what was sent last.
 func (e *engine) messages(event string) Messages {
-	found := Messages{Messages: []MessageStatus{}, SentSince: e.calls.sent.since}
+	found := Messages{Messages: []MessageStatus{}, Lanes: []string{}, SentSince: e.calls.sent.since}
 	page, _, _ := strings.Cut(event, "/")
+	for _, k := range e.lanes.list {
+		if k.line.key.Page == page {
+			found.Lanes = append(found.Lanes, k.queue)
+		}
+	}
 	number, now := e.Broker.Topology().PartitionOf(page), e.Now()
 	for _, s := range e.sources.open {
 		if s.partition.index != number {

@@ -64,7 +64,8 @@ type line struct {
 	rotating   bool       // it waits for a call to end
 	aside      []*held    // broadcasts, which go when nothing else does
 	toldBusy   time.Time  // when core was last told that they wait
-	lane       *lane      // nil: none
+	lane       *lane      // nil: none, but for those that are retired
+	noLane     time.Time  // until when none is made, because that failed
 	changed    bool       // it is in pages.changed
 	latest     *held      // the message that has just arrived
 	goBehind   bool       // what waits goes to the lane, whether or not it could be sent

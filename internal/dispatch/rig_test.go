@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -369,8 +370,10 @@ type link struct {
 	// dies is asked before and after what changes something on the broker, with
 	// what that is; true: the process dies at this point.
 	dies func(op, queue string) bool
-	// refuse has an error for what a queue does not take.
-	refuse func(queue string) error
+	// refuse has an error for what is asked of a queue and does not happen.
+	refuse func(op, queue string) error
+	// mute reports whether a subscription of a queue is delivered nothing.
+	mute func(queue string) bool
 }
 
 // with changes what a link does.
@@ -380,11 +383,11 @@ func (l *link) with(change func(l *link)) {
 	change(l)
 }
 
-// refused is why a queue takes nothing.
-func (l *link) refused(name string) (err error) {
+// refused is why something does not happen to a queue.
+func (l *link) refused(op, name string) (err error) {
 	l.with(func(*link) {
 		if l.refuse != nil {
-			err = l.refuse(name)
+			err = l.refuse(op, name)
 		}
 	})
 	return err
@@ -437,7 +440,7 @@ func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
 	}
 	errs := make([]error, len(msgs))
 	for i, m := range msgs {
-		if errs[i] = l.refused(m.Queue); errs[i] != nil {
+		if errs[i] = l.refused("publish", m.Queue); errs[i] != nil {
 			continue
 		}
 		op := "publish"
@@ -454,25 +457,28 @@ func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
 
 func (l *link) Declare(ctx context.Context, spec queue.Spec) error {
 	return l.do("declare", spec.Name, func() error {
-		if err := l.refused(spec.Name); err != nil {
+		if err := l.refused("declare", spec.Name); err != nil {
 			return err
 		}
 		return l.Broker.Declare(ctx, spec)
 	})
 }
 
-func (l *link) Delete(ctx context.Context, name string) error {
+func (l *link) Delete(ctx context.Context, name, rescue string) error {
 	return l.do("delete", name, func() error {
-		if err := l.refused(name); err != nil {
+		if err := l.refused("delete", name); err != nil {
 			return err
 		}
-		return l.Broker.Delete(ctx, name)
+		return l.Broker.Delete(ctx, name, rescue)
 	})
 }
 
 func (l *link) Inspect(ctx context.Context, name string) (queue.Info, error) {
 	if l.isDead() {
 		return queue.Info{}, queue.ErrUnavailable
+	}
+	if err := l.refused("inspect", name); err != nil {
+		return queue.Info{}, err
 	}
 	return l.Broker.Inspect(ctx, name)
 }
@@ -488,8 +494,30 @@ func (l *link) Consume(name string, opts queue.ConsumeOptions) (queue.Subscripti
 		return nil, err
 	}
 	l.subs = append(l.subs, s)
+	if l.mute != nil && l.mute(name) {
+		if err := s.Cancel(); err != nil {
+			return nil, err
+		}
+		return mutedSubscription{s, make(chan *queue.Delivery), new(sync.Once)}, nil
+	}
 	return linkSubscription{s, l, name}, nil
 }
+
+// mutedSubscription is delivered nothing.
+type mutedSubscription struct {
+	queue.Subscription
+	out  chan *queue.Delivery
+	once *sync.Once
+}
+
+func (s mutedSubscription) Deliveries() <-chan *queue.Delivery { return s.out }
+
+func (s mutedSubscription) Cancel() error {
+	s.once.Do(func() { close(s.out) })
+	return nil
+}
+
+func (s mutedSubscription) Close() error { return errors.Join(s.Cancel(), s.Subscription.Close()) }
 
 // linkSubscription is a subscription of a link.
 type linkSubscription struct {

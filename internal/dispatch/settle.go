@@ -406,6 +406,9 @@ func (e *engine) settled() {
 		case transfer.Blocked:
 			if k := t.to.lane; k != nil {
 				k.fail(e.Now())
+				if errors.Is(ev.Err, queue.ErrUnroutable) { // somebody has deleted it, or is about to
+					e.retire(k)
+				}
 			}
 			continue
 		case transfer.Done:

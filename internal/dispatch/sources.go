@@ -273,7 +273,7 @@ func (e *engine) feed(s *source, age interface{ Observe(float64) }) {
 func decode(d *queue.Delivery, s *source) *held {
 	m := &held{delivery: d, source: s}
 	if d.Headers[message.HeaderLane] != "" {
-		m.out.Page, m.out.Class = d.Headers[message.HeaderLane], message.Class(d.Body)
+		m.out.Page, m.out.Class = message.LanePage(d.Headers[message.HeaderLane]), message.Class(d.Body)
 		return m
 	}
 	m.out, m.err = message.DecodeOutbound(d.Body)

@@ -118,7 +118,7 @@ func TestLaneIsBackBeforeItsToken(t *testing.T) {
 		if !holds {
 			t.Fatal("the leaver holds nothing of a lane: nothing is tested")
 		}
-		lane := r.top.Lane("page0", "text")
+		lane := r.laneOf("page0", message.ClassText)
 		var began, ended time.Time
 		leaver.link.with(func(l *link) {
 			l.dies = func(op, name string) bool {

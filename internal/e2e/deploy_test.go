@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms/roomstest"
 )
@@ -85,19 +84,9 @@ const partitions = 4
 func (d *deployment) deleteQueues(t *testing.T) {
 	t.Helper()
 	top := queue.Topology{Prefix: d.prefix, Partitions: partitions}
-	var tokens map[string]string // of each page
-	if b, err := os.ReadFile(d.pagesFile); err != nil {
-		t.Errorf("read the pages: %v", err)
-	} else if err := json.Unmarshal(b, &tokens); err != nil {
-		t.Errorf("read the pages: %v", err)
-	}
-	var lanes []string
-	for page := range tokens {
-		lanes = append(lanes, top.Lane(page, "text"), top.Lane(page, "media"))
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := rabbit.Delete(ctx, d.amqpURL, top, lanes...); err != nil {
+	if _, err := leftover.Delete(ctx, d.amqpURL, top); err != nil {
 		t.Error(err)
 	}
 }

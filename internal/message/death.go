@@ -71,9 +71,21 @@ const maxHeaderID = 255
 const HeaderDead = "chatclub-dead"
 
 // HeaderLane marks a message on a partition that is no copy but a lane's token:
-// whoever holds it consumes the lane that it names. In a lane it is a marker:
-// nothing was in the lane before it any more once it is delivered.
+// whoever holds it consumes the lane that it names, by its LaneID. In a lane it is a
+// marker: nothing was in the lane before it any more once it is delivered.
 const HeaderLane = "chatclub-lane"
+
+// LaneID names a lane of a page, among all that it ever has, by when it is made.
+func LaneID(page string, made time.Time) string { return fmt.Sprintf("%s.%d", page, made.UnixNano()) }
+
+// LanePage is the page of a LaneID. Lanes that an earlier version made have their
+// page's name alone.
+func LanePage(id string) string {
+	if i := strings.LastIndexByte(id, '.'); i >= 0 && strings.Trim(id[i+1:], "0123456789") == "" {
+		return id[:i]
+	}
+	return id
+}
 
 // HeaderHello marks a message on a partition that is no copy and has no body: whoever
 // it is delivered to learns that the partition is its own.

@@ -36,9 +36,6 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrInUse: the queue has messages or consumers, and is not deleted.
 	ErrInUse = errors.New("queue in use")
-	// ErrLocked: another program declares or deletes the queue, and has not ended.
-	// It comes with ErrUnavailable.
-	ErrLocked = errors.New("another program changes the queue")
 )
 
 // Message is what travels. The zero value is not useful: Queue and ID must be set.
@@ -74,12 +71,13 @@ type Broker interface {
 	// soon as the broker is there, and again after every reconnect.
 	Consume(queue string, opts ConsumeOptions) (Subscription, error)
 	// Declare makes a queue that is not of the topology, such as a lane, unless it
-	// exists. It waits for a lost broker until ctx ends, and for another program that
-	// does the same: then the error is ErrLocked, too.
+	// exists. It waits for a lost broker until ctx ends.
 	Declare(ctx context.Context, spec Spec) error
-	// Delete removes a queue that Declare made. It returns ErrInUse while the
-	// queue has messages or consumers, and nil when there is none.
-	Delete(ctx context.Context, queue string) error
+	// Delete removes a queue that Declare made, and must not make again. It returns
+	// ErrInUse while the queue has messages or consumers, and nil when there is none.
+	// From the first try on the queue takes nothing any more. What is published to it
+	// meanwhile and comes too late for ErrInUse goes to the queue rescue.
+	Delete(ctx context.Context, queue, rescue string) error
 	// Inspect asks the broker for the state of a queue.
 	Inspect(ctx context.Context, queue string) (Info, error)
 	// Topology is the set of queues this broker declared.

@@ -106,9 +106,10 @@ func (t Topology) PartitionOf(page string) int {
 	return int(h.Sum32() % uint32(t.Partitions)) //nolint:gosec // Validate bounds Partitions
 }
 
-// Lane is the queue of one page and quota class in excess. It is declared when
-// the page enters excess and deleted afterwards, so it is none of Specs.
-func (t Topology) Lane(page, class string) string { return t.Prefix + ".lane." + class + "." + page }
+// Lane is the queue of one page and quota class in excess, for as long as it has that.
+// No two have the same id, so that what is being deleted is never declared. It is
+// none of Specs.
+func (t Topology) Lane(id, class string) string { return t.Prefix + ".lane." + class + "." + id }
 
 // Lanes is the exchange before all lanes, where there are exchanges.
 func (t Topology) Lanes() string { return t.Prefix + ".lane" }

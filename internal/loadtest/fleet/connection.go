@@ -114,8 +114,8 @@ func (c *connection) Declare(ctx context.Context, spec queue.Spec) error {
 }
 
 // Delete implements queue.Broker.
-func (c *connection) Delete(ctx context.Context, name string) error {
-	return c.ask(ctx, "delete", name, func() error { return c.net.inner.Delete(ctx, name) })
+func (c *connection) Delete(ctx context.Context, name, rescue string) error {
+	return c.ask(ctx, "delete", name, func() error { return c.net.inner.Delete(ctx, name, rescue) })
 }
 
 // ask has the broker do something with a queue, and waits for the answer.

@@ -70,18 +70,6 @@ func (o *Options) Queue(t queue.Topology, page string) string {
 	return t.OutboundOf(page)
 }
 
-// queues are those that a run makes beside the topology's: a lane for each page
-// that it may send to, or the shared queue.
-func (c *Config) queues() []string {
-	list := []string{strategy.Queue(c.Topology).Name}
-	for _, page := range c.Pages {
-		for _, class := range []message.Class{message.ClassText, message.ClassMedia} {
-			list = append(list, c.Topology.Lane(page, string(class)))
-		}
-	}
-	return list
-}
-
 // settings are those of the dispatcher program, with the options in them.
 func (o *Options) settings() app.DispatcherSettings {
 	s := service.Defaults[app.DispatcherSettings]()

@@ -14,6 +14,7 @@ import (
 	"chatclub/internal/loadtest/proc"
 	"chatclub/internal/loadtest/strategy"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/rabbit"
 )
 
@@ -46,7 +47,7 @@ func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ *Processe
 			err = errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if p.version, err = rabbit.Delete(ctx, amqpURL, cfg.Topology, cfg.queues()...); err != nil {
+	if p.version, err = leftover.Delete(ctx, amqpURL, cfg.Topology, strategy.Queue(cfg.Topology).Name); err != nil {
 		return nil, err
 	}
 	if p.broker, err = rabbit.Open(rabbit.Config{
@@ -248,7 +249,7 @@ func (p *Processes) Close(ctx context.Context) error {
 	}
 	if p.broker != nil {
 		faults = append(faults, p.broker.Close())
-		_, err := rabbit.Delete(ctx, p.amqpURL, p.cfg.Topology, p.cfg.queues()...)
+		_, err := leftover.Delete(ctx, p.amqpURL, p.cfg.Topology, strategy.Queue(p.cfg.Topology).Name)
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)

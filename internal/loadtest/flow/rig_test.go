@@ -336,8 +336,8 @@ func (r *rig) leftovers() (left []string, tokens map[string]bool) {
 	slices.Sort(names)
 	for _, name := range names {
 		for _, m := range r.drain(name) {
-			if page := m.Headers[message.HeaderLane]; page != "" {
-				found[r.topology().Lane(page, string(m.Body))] = true
+			if id := m.Headers[message.HeaderLane]; id != "" {
+				found[r.topology().Lane(id, string(m.Body))] = true
 				continue
 			}
 			if name == r.topology().Inbound() || m.Headers[message.HeaderHello] != "" {

@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
 )
 
 // quiet is how long the broker may take to have back what consumers held, and to
@@ -39,16 +43,61 @@ func Take(ctx context.Context, b queue.Broker, more ...string) (left []*queue.De
 				if d.Headers[message.HeaderHello] != "" {
 					continue
 				}
-				page := d.Headers[message.HeaderLane]
-				if page == "" {
+				lane := laneOf(b.Topology(), d)
+				if lane == "" {
 					left = append(left, d)
-				} else if lane := b.Topology().Lane(page, string(d.Body)); !slices.Contains(names, lane) {
+				} else if !slices.Contains(names, lane) {
 					names = append(names, lane)
 				}
 			}
 		}
 	}
 	return left, nil
+}
+
+// laneOf is the queue whose token a message is, empty if it is none.
+func laneOf(top queue.Topology, d *queue.Delivery) string {
+	if id := d.Headers[message.HeaderLane]; id != "" {
+		return top.Lane(id, string(d.Body))
+	}
+	return ""
+}
+
+// Delete deletes the topology's queues and more, with what is on them, and the lanes
+// whose tokens are found. It returns the broker's name and version. What does not exist
+// is no error.
+func Delete(ctx context.Context, amqpURL string, top queue.Topology, more ...string) (version string, err error) {
+	b, err := rabbit.Open(rabbit.Config{URLs: []string{amqpURL}, Topology: top, Name: "chatclub leftover", Passive: true})
+	if err != nil {
+		return "", err
+	}
+	lanes, err := findLanes(ctx, b)
+	if err = errors.Join(err, b.Close()); err != nil {
+		return "", err
+	}
+	return rabbit.Delete(ctx, amqpURL, top, append(lanes, more...)...)
+}
+
+// findLanes takes everything off the partitions, and returns the lanes whose tokens
+// were there.
+func findLanes(ctx context.Context, b queue.Broker) (lanes []string, err error) {
+	time.Sleep(quiet)
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range b.Topology().Partitions {
+		g.Go(func() error {
+			found, err := Empty(ctx, b, b.Topology().Outbound(i))
+			mu.Lock()
+			defer mu.Unlock()
+			for _, d := range found {
+				if lane := laneOf(b.Topology(), d); lane != "" {
+					lanes = append(lanes, lane)
+				}
+			}
+			return err
+		})
+	}
+	return lanes, g.Wait()
 }
 
 // Empty takes everything off one queue, which nobody else consumes. There may be

@@ -22,13 +22,13 @@ func TestTake(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		known, forgotten := top.Lane("1", "text"), top.Lane("2", "text")
+		known, forgotten := top.Lane("1.7", "text"), top.Lane("1.8", "text")
 		for _, lane := range []string{known, forgotten, "more"} {
 			if err := b.Declare(t.Context(), top.LaneSpec(lane)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		token := queue.Message{Queue: top.Outbound(1), ID: "token", Body: []byte("text"), Headers: map[string]string{message.HeaderLane: "1"}}
+		token := queue.Message{Queue: top.Outbound(1), ID: "token", Body: []byte("text"), Headers: map[string]string{message.HeaderLane: "1.7"}}
 		hello := queue.Message{Queue: top.Outbound(1), ID: "hello", Headers: map[string]string{message.HeaderHello: "1"}}
 		msgs := []queue.Message{token, hello, {Queue: known, ID: "a"}, {Queue: forgotten, ID: "never"}, {Queue: top.Dead(), ID: "dead"}, {Queue: "more", ID: "b"}, {Queue: top.Inbound(), ID: "c"}}
 		for range 2000 { // more than are delivered at a time

@@ -65,8 +65,8 @@ func (b *Broker) Declare(_ context.Context, spec queue.Spec) error {
 	return nil
 }
 
-// Delete removes a lane that nobody uses.
-func (b *Broker) Delete(_ context.Context, name string) error {
+// Delete removes a lane that nobody uses. Nothing comes too late for that.
+func (b *Broker) Delete(_ context.Context, name, _ string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed.Load() {
@@ -81,6 +81,7 @@ func (b *Broker) Delete(_ context.Context, name string) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.ending = true
 	if len(q.subs) > 0 || q.readyLocked() > 0 {
 		return fmt.Errorf("delete %q: %w", name, queue.ErrInUse)
 	}
@@ -163,7 +164,7 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	var errs []error // of each message, once there is one
 	for i, m := range msgs {
 		q := b.find(m.Queue)
-		if q == nil {
+		if q == nil || m.Delay == 0 && !q.push(m) {
 			if errs == nil {
 				errs = make([]error, len(msgs))
 			}
@@ -173,8 +174,6 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 		b.published.Add(1)
 		if m.Delay > 0 {
 			b.delay(m)
-		} else {
-			q.push(m)
 		}
 	}
 	return queue.NewPublishError(errs)
@@ -274,6 +273,7 @@ type fifo struct {
 	single bool
 
 	mu       sync.Mutex
+	ending   bool // somebody has tried to delete it: it takes nothing any more
 	nextSeq  uint64
 	returned []item // sorted by seq
 	fresh    []item
@@ -282,12 +282,17 @@ type fifo struct {
 	turn     int // which subscription the next message is offered to first
 }
 
-func (q *fifo) push(m queue.Message) {
+// push reports whether the queue takes a message.
+func (q *fifo) push(m queue.Message) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.ending {
+		return false
+	}
 	q.nextSeq++
 	q.fresh = append(q.fresh, item{msg: m, seq: q.nextSeq})
 	q.pumpLocked()
+	return true
 }
 
 func (q *fifo) readyLocked() int { return len(q.returned) + len(q.fresh) - q.head }

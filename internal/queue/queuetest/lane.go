@@ -3,7 +3,6 @@ package queuetest
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"chatclub/internal/queue"
 )
@@ -13,7 +12,6 @@ func laneCases() []testCase {
 		{"a lane comes and goes", laneLife},
 		{"a lane in use is not deleted", laneInUse},
 		{"a lane has one active consumer", laneSingleActive},
-		{"a lane is declared by several at once", laneDeclaredAtOnce},
 		{"queues of the topology are not deleted", topologyStays},
 		{"declare and delete heed their context", laneContext},
 	}
@@ -31,7 +29,7 @@ func (e env) declare(i int) string {
 
 func (e env) delete(name string) {
 	e.Helper()
-	if err := e.broker.Delete(e.Context(), name); err != nil {
+	if err := e.broker.Delete(e.Context(), name, e.top.Inbound()); err != nil {
 		e.Fatalf("Delete(%q) = %v, want nil", name, err)
 	}
 }
@@ -65,7 +63,7 @@ func laneLife(e env) {
 func laneInUse(e env) {
 	inUse := func(name, what string) {
 		e.Helper()
-		if err := e.broker.Delete(e.Context(), name); !errors.Is(err, queue.ErrInUse) {
+		if err := e.broker.Delete(e.Context(), name, e.top.Inbound()); !errors.Is(err, queue.ErrInUse) {
 			e.Errorf("Delete(lane with %s) = %v, want %v", what, err, queue.ErrInUse)
 		}
 	}
@@ -79,8 +77,9 @@ func laneInUse(e env) {
 	e.ack(d...)
 	e.awaitInfo(name, queue.Info{Consumers: 1})
 	inUse(name, "a consumer and nothing on it")
-	e.publish(name, "m1")
-	e.ack(e.receiveIDs(s, "m1")...) // the refusals did not harm
+	if err := e.broker.Publish(e.Context(), queue.Message{Queue: name, ID: "m1"}); !errors.Is(err, queue.ErrUnroutable) {
+		e.Errorf("Publish(to a lane that is about to be deleted) = %v, want %v", err, queue.ErrUnroutable)
+	}
 	if err := s.Close(); err != nil {
 		e.Fatalf("Close() = %v, want nil", err)
 	}
@@ -109,23 +108,9 @@ func laneSingleActive(e env) {
 	}
 }
 
-func laneDeclaredAtOnce(e env) {
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			name := Lanes(e.top)[0]
-			if err := e.broker.Declare(e.Context(), e.top.LaneSpec(name)); err != nil {
-				e.Errorf("Declare(%q) = %v, want nil", name, err)
-			}
-		})
-	}
-	wg.Wait()
-	e.publish(Lanes(e.top)[0], "m0")
-}
-
 func topologyStays(e env) {
 	for _, spec := range e.top.Specs() {
-		if err := e.broker.Delete(e.Context(), spec.Name); !errors.Is(err, queue.ErrInUse) {
+		if err := e.broker.Delete(e.Context(), spec.Name, e.top.Inbound()); !errors.Is(err, queue.ErrInUse) {
 			e.Errorf("Delete(%q) = %v, want %v", spec.Name, err, queue.ErrInUse)
 		}
 		if _, err := e.broker.Inspect(e.Context(), spec.Name); err != nil {
@@ -141,7 +126,7 @@ func laneContext(e env) {
 	if err := e.broker.Declare(ctx, e.top.LaneSpec(name)); err != nil && !errors.Is(err, context.Canceled) {
 		e.Errorf("Declare(cancelled context) = %v, want nil or %v", err, context.Canceled)
 	}
-	if err := e.broker.Delete(ctx, name); err != nil && !errors.Is(err, context.Canceled) {
+	if err := e.broker.Delete(ctx, name, e.top.Inbound()); err != nil && !errors.Is(err, context.Canceled) {
 		e.Errorf("Delete(cancelled context) = %v, want nil or %v", err, context.Canceled)
 	}
 	if err := e.broker.Close(); err != nil {
@@ -150,7 +135,7 @@ func laneContext(e env) {
 	if err := e.broker.Declare(e.Context(), e.top.LaneSpec(name)); !errors.Is(err, queue.ErrClosed) {
 		e.Errorf("Declare(after Close) = %v, want %v", err, queue.ErrClosed)
 	}
-	if err := e.broker.Delete(e.Context(), name); !errors.Is(err, queue.ErrClosed) {
+	if err := e.broker.Delete(e.Context(), name, e.top.Inbound()); !errors.Is(err, queue.ErrClosed) {
 		e.Errorf("Delete(after Close) = %v, want %v", err, queue.ErrClosed)
 	}
 }

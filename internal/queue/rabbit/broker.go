@@ -35,7 +35,6 @@ type Broker struct {
 	mu     sync.Mutex
 	closed bool
 	subs   map[*subscription]struct{}
-	lanes  map[string]chan struct{} // those that a call changes; closed when it has
 }
 
 var _ queue.Broker = (*Broker)(nil)
@@ -59,7 +58,6 @@ func Open(cfg Config) (*Broker, error) {
 		declaring: make(chan struct{}, 1),
 		ours:      make(map[string]bool),
 		subs:      make(map[*subscription]struct{}),
-		lanes:     make(map[string]chan struct{}),
 	}
 	for _, spec := range cfg.Topology.Specs() {
 		b.ours[spec.Name] = true

@@ -1,24 +1,23 @@
 package rabbit_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
 )
 
-// TestDeleteLosesNothing deletes a lane again and again while another program
-// publishes to it: what was confirmed is delivered, or is still there.
+// TestDeleteLosesNothing deletes one lane after another while another program
+// publishes to it, and to the next one from then on: what was confirmed is delivered,
+// is still there, or comes to the queue of what was rescued.
 func TestDeleteLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)
@@ -26,67 +25,66 @@ func TestDeleteLosesNothing(t *testing.T) {
 	other := open(t, rabbit.Config{
 		URLs: []string{rabbittest.URL(t)}, Topology: b.Topology(), Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	lane := b.Topology().Lane("page", "text")
-	rabbittest.DeleteAfter(t, lane)
 	const messages = 40
+	var latest atomic.Int64
+	lane := func(i int64) string { return b.Topology().Lane(fmt.Sprint("page.", i), "text") }
+	declare := func(i int64) {
+		rabbittest.DeleteAfter(t, lane(i))
+		if err := other.Declare(t.Context(), b.Topology().LaneSpec(lane(i))); err != nil {
+			t.Errorf("Declare() = %v, want nil", err)
+		}
+	}
+	declare(0)
 	published := make(chan struct{})
 	go func() {
 		defer close(published)
-		for i := range messages {
+		for i := 0; i < messages; {
 			time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond) // so that the lane is found empty
-			publishOrDeclare(t, other, queue.Message{Queue: lane, ID: fmt.Sprint(i)})
+			switch err := other.Publish(t.Context(), queue.Message{Queue: lane(latest.Load()), ID: fmt.Sprint(i)}); {
+			case err == nil:
+				i++
+			case errors.Is(err, queue.ErrUnroutable):
+				declare(latest.Load() + 1)
+				latest.Add(1)
+			default:
+				t.Errorf("Publish(%d) = %v, want nil or %v", i, err, queue.ErrUnroutable)
+				return
+			}
 		}
 	}()
 	received := make(map[string]bool)
-	deleted := 0
-	for done := false; !done; {
+	deleted := int64(0)
+	for done := false; !done || deleted <= latest.Load(); {
 		select {
 		case <-published:
 			done = true
 		case <-time.After(time.Duration(rand.IntN(200)) * time.Millisecond):
 		}
-		empty(t, b, lane, received)
-		switch err := b.Delete(t.Context(), lane); {
+		if deleted > latest.Load() {
+			continue // the next one is not there yet
+		}
+		empty(t, b, lane(deleted), received)
+		switch err := b.Delete(t.Context(), lane(deleted), b.Topology().Inbound()); {
 		case err == nil:
 			deleted++
 		case !errors.Is(err, queue.ErrInUse):
-			t.Errorf("Delete() = %v, want nil or %v", err, queue.ErrInUse)
+			t.Fatalf("Delete() = %v, want nil or %v", err, queue.ErrInUse)
 		}
 	}
-	empty(t, b, lane, received)
-	if len(received) != messages || deleted == 0 {
-		t.Errorf("received %d of %d confirmed messages, deleted the lane %d times", len(received), messages, deleted)
+	empty(t, b, b.Topology().Inbound(), received)
+	if len(received) != messages || deleted < 2 {
+		t.Errorf("received %d of %d confirmed messages, deleted %d lanes", len(received), messages, deleted)
 	}
 	if strings.Contains(log.String(), "lost") {
 		t.Errorf("log of the publisher is %s, want no connection lost", log.String())
 	}
 }
 
-// publishOrDeclare publishes to a lane that may not be there.
-func publishOrDeclare(t *testing.T, b queue.Broker, m queue.Message) {
-	for {
-		err := b.Publish(t.Context(), m)
-		if err == nil {
-			return
-		}
-		if errors.Is(err, queue.ErrUnroutable) {
-			err = b.Declare(t.Context(), b.Topology().LaneSpec(m.Queue))
-		}
-		if err != nil {
-			t.Errorf("Publish(%s) or Declare() = %v, want nil or %v", m.ID, err, queue.ErrUnroutable)
-			return
-		}
-	}
-}
-
-// empty takes everything off a lane.
-func empty(t *testing.T, b queue.Broker, lane string, received map[string]bool) {
+// empty takes everything off a queue.
+func empty(t *testing.T, b queue.Broker, name string, received map[string]bool) {
 	t.Helper()
-	if err := b.Declare(t.Context(), b.Topology().LaneSpec(lane)); err != nil {
-		t.Fatalf("Declare() = %v, want nil", err)
-	}
-	s := consume(t, b, lane, 100)
-	eventually(t, "the lane is empty", func() (string, bool) {
+	s := consume(t, b, name, 100)
+	eventually(t, "the queue is empty", func() (string, bool) {
 		for len(s.Deliveries()) > 0 {
 			d := receive(t, s)
 			received[d.ID] = true
@@ -94,7 +92,7 @@ func empty(t *testing.T, b queue.Broker, lane string, received map[string]bool) 
 				t.Fatalf("Ack() = %v, want nil", err)
 			}
 		}
-		info, err := b.Inspect(t.Context(), lane)
+		info, err := b.Inspect(t.Context(), name)
 		return fmt.Sprint(info, err), err == nil && info == queue.Info{Consumers: 1} && len(s.Deliveries()) == 0
 	})
 	if err := s.Cancel(); err != nil {
@@ -108,44 +106,5 @@ func empty(t *testing.T, b queue.Broker, lane string, received map[string]bool) 
 	}
 	if err := s.Close(); err != nil {
 		t.Fatalf("Close() = %v, want nil", err)
-	}
-}
-
-// TestLaneLockOfADeadProgram: a lane that another program is at is not declared, and
-// the error says so: that program may be lost without the broker knowing. Once the
-// broker knows, it leaves no lock behind.
-func TestLaneLockOfADeadProgram(t *testing.T) {
-	t.Parallel()
-	b := shared(t, nil)
-	lane := b.Topology().Lane("page", "text")
-	rabbittest.DeleteAfter(t, lane)
-	conn, err := amqp.Dial(rabbittest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ch, err := conn.Channel()
-	if err == nil {
-		_, err = ch.QueueDeclare(lane+".lock", false, true, true, false, nil)
-	}
-	if err != nil {
-		t.Fatalf("lock the lane: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if err := b.Declare(ctx, b.Topology().LaneSpec(lane)); !errors.Is(err, queue.ErrLocked) || !errors.Is(err, queue.ErrUnavailable) {
-		t.Errorf("Declare(locked lane), for a second = %v, want %v and %v", err, queue.ErrLocked, queue.ErrUnavailable)
-	}
-	declared := make(chan error, 1)
-	go func() { declared <- b.Declare(t.Context(), b.Topology().LaneSpec(lane)) }()
-	select {
-	case err := <-declared:
-		t.Errorf("Declare(locked lane) = %v, want it to wait", err)
-	case <-time.After(500 * time.Millisecond): // two tries
-	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-declared; err != nil {
-		t.Errorf("Declare(lane that was locked) = %v, want nil", err)
 	}
 }

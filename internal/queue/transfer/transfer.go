@@ -51,7 +51,7 @@ type State int
 
 // The states. Every item ends in one of the last three.
 const (
-	Blocked State = iota // its queue takes nothing now; it waits here
+	Blocked State = iota // its queue did not take it, or takes nothing; it waits here
 	Done                 // published and acknowledged
 	Stale                // it is, or will be, delivered again
 	Failed               // unsettled: no broker could take it, or none had when it was given up or Run ended
@@ -193,7 +193,6 @@ func (m *Mover) pass(ctx context.Context, items []*Item) {
 		return
 	}
 	m.cfg.Log.Warn("messages cannot be moved now; keeping them", "messages", len(failed), "of", len(items), "err", err)
-	m.notify(Blocked, err, failed...)
 	m.mu.Lock()
 	m.blockLocked(ctx, failed)
 	m.mu.Unlock()
@@ -340,6 +339,7 @@ func (m *Mover) try(ctx context.Context, timeout time.Duration, items []*Item) (
 			m.notify(Failed, err, it)
 		default:
 			failed = append(failed, it)
+			m.notify(Blocked, err, it)
 			if first == nil {
 				first = err
 			}

@@ -6,7 +6,6 @@ package deployment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -29,6 +28,7 @@ import (
 	"chatclub/internal/loadtest/judge"
 	"chatclub/internal/loadtest/proc"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/tools/private"
 )
@@ -394,9 +394,8 @@ func (d *Deployment) Close() error {
 	if d.cluster == nil && d.amqp != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		lanes, unread := d.lanes()
-		_, err := rabbit.Delete(ctx, d.brokerURLs()[0], d.topology(), lanes...)
-		faults = append(faults, unread, err)
+		_, err := leftover.Delete(ctx, d.brokerURLs()[0], d.topology())
+		faults = append(faults, err)
 	}
 	if d.cluster != nil {
 		faults = append(faults, d.cluster.Close())
@@ -410,26 +409,6 @@ func (d *Deployment) Close() error {
 		faults = append(faults, d.db.close())
 	}
 	return errors.Join(append(faults, d.guard.close())...)
-}
-
-// lanes are the names of all lanes that there may be; none where the platform has
-// not come as far as to write its pages.
-func (d *Deployment) lanes() (names []string, err error) {
-	b, err := os.ReadFile(d.pagesFile)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	var tokens map[string]string // of each page
-	if err == nil {
-		err = json.Unmarshal(b, &tokens)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the pages: %w", err)
-	}
-	for page := range tokens {
-		names = append(names, d.topology().Lane(page, "text"), d.topology().Lane(page, "media"))
-	}
-	return names, nil
 }
 
 // freeAddrs returns addresses on this machine that are free now, at ports below
