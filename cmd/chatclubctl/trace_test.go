@@ -11,6 +11,7 @@ import (
 	"chatclub/internal/dispatch"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit/rabbittest"
 )
 
 // messagesPort is a dispatcher's admin port that knows of messages.
@@ -36,11 +37,20 @@ func TestTrace(t *testing.T) {
 	if err := d.broker.Publish(t.Context(), queue.Message{Queue: d.top.OutboundOf("1"), ID: "x", Body: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	a := messagesPort(t, dispatch.Messages{SentSince: at(9), Messages: []dispatch.MessageStatus{
+	lane := d.top.Lane(message.LaneID("1", at(7)), "text")
+	rabbittest.DeleteAfter(t, lane)
+	err := d.broker.Declare(t.Context(), d.top.LaneSpec(lane))
+	if err == nil {
+		err = d.broker.Publish(t.Context(), queue.Message{Queue: lane, ID: "y"}, queue.Message{Queue: lane, ID: "z"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := messagesPort(t, dispatch.Messages{SentSince: at(9), Lanes: []string{lane}, Messages: []dispatch.MessageStatus{
 		{ID: "1/m1/8", State: "sent", Attempt: 2, SentAt: at(10)},
 	}})
 	b := messagesPort(t, dispatch.Messages{SentSince: at(8), Messages: []dispatch.MessageStatus{
-		{ID: "1/m1/9", State: "waiting", Queue: d.top.Lane("1", "text"), Attempt: 1, Age: 2.5},
+		{ID: "1/m1/9", State: "waiting", Queue: lane, Attempt: 1, Age: 2.5},
 	}})
 	environ := map[string]string{"CORE": newCore(t).URL, "DISPATCHERS": a.URL + "," + b.URL}
 	maps.Copy(environ, d.environ)
@@ -52,8 +62,9 @@ func TestTrace(t *testing.T) {
 		" from 7 in room 1; 0 copies are not all queued yet\n", // newCore has received it, and nothing more
 		"1/m1/7 dead dead letters 2023-11-14T22:13:20Z 1 gone, code 2\n" +
 			"1/m1/8 sent " + nameA + " 2026-01-02T10:00:00Z 2 -\n" +
-			"1/m1/9 waiting " + nameB + " - 1 2.5s old, from " + d.top.Lane("1", "text") + "\n",
+			"1/m1/9 waiting " + nameB + " - 1 2.5s old, from " + lane + "\n",
 		"may be among the 1 messages on " + d.top.OutboundOf("1") + "\n",
+		"may be among the 2 messages on " + lane + "\n",
 		"not known: what was sent before 2026-01-02T09:00:00Z",
 	} {
 		if !strings.Contains(got, want) {

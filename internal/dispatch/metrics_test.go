@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -279,6 +280,10 @@ func TestPagesHandler(t *testing.T) {
 		if b := answer.Pages[0]; b.Page != "busy" || b.Class != "text" || b.Since == nil || b.Limit != 300 || b.Pace < 250 || b.Waiting < 1000 || b.Oldest < 0.9 ||
 			b.Arrived != 2000 || b.Sent < 200 || b.Sent != b.Calls || b.Waited <= 0 {
 			t.Errorf("first page = %+v, want the page in excess at some 294/s, more than 1,000 of 2,000 waiting for a second", b)
+		}
+		lanes := r.only().messages(t.Context(), "busy/m1").Lanes
+		if want := []string{r.laneOf("busy", message.ClassText)}; !slices.Equal(answer.Pages[0].Lanes, want) || !slices.Equal(lanes, want) {
+			t.Errorf("lanes = %v and, of a message, %v, want %v", answer.Pages[0].Lanes, lanes, want)
 		}
 		if answer.Limit == 0 || len(answer.Partitions) == 0 {
 			t.Errorf("status = %+v, want the calls that are possible and the partitions", answer)

@@ -182,7 +182,7 @@ func (t *Tracer) template(name string) string {
 	case rest == "" || kind == "retry": // of which there are three
 		return name
 	case kind == "lane":
-		return t.prefix + "lane.{class}.{page}"
+		return t.prefix + "lane.{class}.{page}.{made}"
 	default:
 		return t.prefix + kind + ".{number}"
 	}

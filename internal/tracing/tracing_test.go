@@ -85,7 +85,7 @@ func TestSpans(t *testing.T) {
 	request.Fail("unavailable")
 	request.End()
 	d := queue.NewDelivery(nil, nil, 1, msgs[1], false)
-	ctx, processed := r.Process(t.Context(), d, "t.lane.text.17", time.Now())
+	ctx, processed := r.Process(t.Context(), d, "t.lane.text.17.1", time.Now())
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://graph.example/v23.0/17/messages", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -126,8 +126,8 @@ func TestSpans(t *testing.T) {
 		{Name: "send t.outbound.{number}", Kind: "producer", Parent: root, Attributes: messaging(
 			"send", "send", "t.outbound.03", "t.outbound.{number}", "messaging.batch.message_count", "2")},
 		{
-			Name: "process t.lane.{class}.{page}", Kind: "consumer", Parent: producer, Events: []string{"put back"}, Links: []string{producer},
-			Attributes: messaging("process", "process", "t.lane.text.17", "t.lane.{class}.{page}", "messaging.message.id", "b",
+			Name: "process t.lane.{class}.{page}.{made}", Kind: "consumer", Parent: producer, Events: []string{"put back"}, Links: []string{producer},
+			Attributes: messaging("process", "process", "t.lane.text.17.1", "t.lane.{class}.{page}.{made}", "messaging.message.id", "b",
 				"chatclub.page", "17", "chatclub.attempt", "2", "chatclub.wait", "1.5"),
 		},
 		{Name: "POST /{page}/messages", Kind: "client", Parent: consumer, Attributes: map[string]string{
