@@ -170,3 +170,40 @@ func TestRetiredLaneIsTakenOver(t *testing.T) {
 		r.checkSentOnce()
 	})
 }
+
+// A page whose lanes are all sick, and cannot be deleted either, has a few of them and
+// no more: the replica makes lanes for other pages.
+func TestLanesAreAllSick(t *testing.T) {
+	t.Parallel()
+	slow := func(c *Config) {
+		c.Prefetch, c.Lanes, c.Limit = 64, 2*mostRetired, message.Limits{Text: 30, Media: 1}.Of
+	}
+	inBubble(t, 1, slow, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 30 }
+		sick := true
+		r.only().link.with(func(l *link) {
+			l.refuse = func(op, name string) (err error) {
+				r.with(func() {
+					if sick && op != "declare" && r.isLane(name, "page0", message.ClassText) {
+						err = queue.ErrUnavailable
+					}
+				})
+				return err
+			}
+		})
+		for range 150 {
+			r.text("page0", guests("h", 60)...)
+			r.sleep(time.Second)
+		}
+		if n := len(r.laneQueues()); n != mostRetired {
+			t.Errorf("%d lanes, want %d", n, mostRetired)
+		}
+		r.with(func() { sick = false })
+		r.sleep(30 * time.Minute)
+		if left := r.laneQueues(); len(left) > 0 {
+			t.Errorf("lanes %v are still there, want none", left)
+		}
+		r.inversions = nil // the price, of this page
+		r.checkSentOnce()
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
@@ -57,6 +58,9 @@ const (
 	// twice as long each time from linger on. RabbitMQ may end the connection of who
 	// consumes a queue that is broken.
 	longestRest = 10 * time.Minute
+	// mostRetired is how many lanes of one page and class there may be that are still to
+	// be deleted, before it is made another one: the replica has lanes for others, too.
+	mostRetired = 4
 	// laneBudget, shared by the lanes there are when one is opened, bounds what
 	// that holds: four hold LanePrefetch each, all 128 some 300,000 together.
 	laneBudget = 1 << 16
@@ -103,6 +107,16 @@ func (s *lanes) of(name string) *lane {
 	return nil
 }
 
+// retired counts the lanes of a page that has none in use.
+func (s *lanes) retired(key excess.Key) (n int) {
+	for _, k := range s.list {
+		if k.line.key == key {
+			n++
+		}
+	}
+	return n
+}
+
 // isRetired reports whether nothing goes to a lane any more.
 func (k *lane) isRetired() bool { return k.line.lane != k }
 
@@ -142,7 +156,7 @@ func (e *engine) retire(k *lane) {
 func (e *engine) overflow(l *line, latest *held) bool {
 	k := l.lane
 	switch {
-	case k == nil && (len(e.lanes.list) >= e.Lanes || e.Now().Before(l.noLane)):
+	case k == nil && (len(e.lanes.list) >= e.Lanes || e.lanes.retired(l.key) >= mostRetired || e.Now().Before(l.noLane)):
 		e.postponeAll(l)
 		return true
 	case k == nil:
