@@ -56,9 +56,6 @@ func (b *Broker) Delete(ctx context.Context, name, rescue string) error {
 		if len(saved) > 0 {
 			err = errors.Join(err, b.rescue(ctx, name, rescue, saved))
 		}
-		if is(err, amqp.NotFound) {
-			return nil
-		}
 		return err
 	})
 }
@@ -67,18 +64,19 @@ func (b *Broker) Delete(ctx context.Context, name, rescue string) error {
 // came to it meanwhile.
 func (b *Broker) deleteUnused(s *session, ch *amqp.Channel, name string) ([]queue.Message, error) {
 	if err := ch.QueueUnbind(name, name, b.cfg.Topology.Lanes(), nil); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("unbind: %w", err)
 	}
 	select {
 	case <-time.After(unboundRest):
 	case <-s.lost:
 		return nil, s.cause
 	}
-	info, err := look(ch, name)
-	if err != nil {
+	switch info, err := look(ch, name); {
+	case is(err, amqp.NotFound):
+		return nil, nil
+	case err != nil:
 		return nil, err
-	}
-	if info != (queue.Info{}) {
+	case info != queue.Info{}:
 		return nil, queue.ErrInUse
 	}
 	if err := ch.Qos(rescuePrefetch, 0, false); err != nil {

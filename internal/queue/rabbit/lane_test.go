@@ -1,6 +1,7 @@
 package rabbit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
@@ -78,6 +81,26 @@ func TestDeleteLosesNothing(t *testing.T) {
 	if strings.Contains(log.String(), "lost") {
 		t.Errorf("log of the publisher is %s, want no connection lost", log.String())
 	}
+}
+
+// A lane is not taken for deleted because something else is missing.
+func TestDeleteWithoutExchange(t *testing.T) {
+	t.Parallel()
+	b := shared(t, nil)
+	top := b.Topology()
+	lane := top.Lane("page.1", "text")
+	rabbittest.DeleteAfter(t, lane)
+	if err := b.Declare(t.Context(), top.LaneSpec(lane)); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, b, lane, "m")
+	onChannel(t, func(ch *amqp.Channel) error { return ch.ExchangeDelete(top.Lanes(), false, false) })
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := b.Delete(ctx, lane, top.Inbound()); err == nil {
+		t.Error("Delete(lane with a message, whose exchange is gone) = nil, want an error")
+	}
+	awaitQueued(t, b, lane, queue.Info{Ready: 1})
 }
 
 // empty takes everything off a queue.
