@@ -72,7 +72,7 @@ func Delete(ctx context.Context, amqpURL string, top queue.Topology, more ...str
 		return "", err
 	}
 	lanes, err := findLanes(ctx, b)
-	if err = errors.Join(err, b.Close()); err != nil {
+	if err := errors.Join(err, b.Close()); err != nil {
 		return "", err
 	}
 	return rabbit.Delete(ctx, amqpURL, top, append(lanes, more...)...)
