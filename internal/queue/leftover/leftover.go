@@ -67,13 +67,16 @@ func laneOf(top queue.Topology, d *queue.Delivery) string {
 // whose tokens are found. It returns the broker's name and version. What does not exist
 // is no error.
 func Delete(ctx context.Context, amqpURL string, top queue.Topology, more ...string) (version string, err error) {
+	if version, err = rabbit.Version(ctx, amqpURL); err != nil { // a client would wait for it
+		return "", fmt.Errorf("delete queues: %w", err)
+	}
 	b, err := rabbit.Open(rabbit.Config{URLs: []string{amqpURL}, Topology: top, Name: "chatclub leftover", Passive: true})
 	if err != nil {
 		return "", err
 	}
 	lanes, err := findLanes(ctx, b)
 	if err := errors.Join(err, b.Close()); err != nil {
-		return "", err
+		return version, err
 	}
 	return rabbit.Delete(ctx, amqpURL, top, append(lanes, more...)...)
 }

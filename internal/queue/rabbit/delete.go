@@ -6,8 +6,25 @@ import (
 	"fmt"
 	"slices"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"chatclub/internal/queue"
 )
+
+// Version returns the broker's name and version. It does not wait for a broker.
+func Version(ctx context.Context, amqpURL string) (version string, err error) {
+	conn, raw, err := dial(ctx, amqpURL, "chatclub version", DefaultHeartbeat)
+	if err != nil {
+		return "", err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	defer stop()
+	return versionOf(conn), conn.Close()
+}
+
+func versionOf(conn *amqp.Connection) string {
+	return fmt.Sprintf("%v %v", conn.Properties["product"], conn.Properties["version"])
+}
 
 // Delete deletes every queue and exchange of a topology and the lanes given,
 // with what is on them, and returns the broker's name and version. What does
@@ -21,7 +38,7 @@ func Delete(ctx context.Context, amqpURL string, top queue.Topology, lanes ...st
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	version = fmt.Sprintf("%v %v", conn.Properties["product"], conn.Properties["version"])
+	version = versionOf(conn)
 	ch, err := conn.Channel()
 	if err != nil {
 		return version, fmt.Errorf("delete queues: %w", err)

@@ -33,6 +33,9 @@ func TestDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if version, err := rabbit.Version(t.Context(), cfg.URLs[0]); err != nil || !strings.HasPrefix(version, "RabbitMQ ") {
+		t.Errorf("Version() = %q, %v, want RabbitMQ and its version, nil", version, err)
+	}
 	for range 2 {
 		version, err := rabbit.Delete(t.Context(), cfg.URLs[0], top, lane)
 		if err != nil || !strings.HasPrefix(version, "RabbitMQ ") {
