@@ -86,7 +86,7 @@ type lane struct {
 	moving  int       // messages on their way to it
 	marker  string    // id of the marker that is in it, or on its way; empty: none
 	marking bool      // its page's messages wait for the marker
-	empty   time.Time // when it was found empty; zero: it was not, since
+	empty   time.Time // when it was found empty, or retired; zero: it was neither, since it took something
 	came    time.Time // when something came out of it last, or it was consumed
 	barren  int       // how often it was consumed in a row and nothing came
 	rest    time.Time // until when it is left alone, if it is retired and not consumed
@@ -144,7 +144,9 @@ func (e *engine) retire(k *lane) {
 		return
 	}
 	k.inUse, k.marking, k.marker = false, false, ""
-	k.rest = e.Now().Add(linger)
+	if k.rest = e.Now().Add(linger); k.empty.IsZero() {
+		k.empty = e.Now()
+	}
 	k.line.lane = nil
 	e.gate.Leave(k.line.key)
 	e.pages.mark(k.line)
@@ -341,6 +343,7 @@ func (e *engine) takeToken(m *held) {
 		k.token, k.tokenAt = m, e.Now()
 		if now := l.lane; now == nil || now.queue < k.queue {
 			if now != nil {
+				now.since = time.Time{} // the page is still in excess
 				e.retire(now)
 			}
 			l.lane = k

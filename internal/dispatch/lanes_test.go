@@ -161,6 +161,15 @@ func TestExcessIsLogged(t *testing.T) {
 		r.sleep(3 * time.Minute)
 		check("another owner", `msg="page is in excess" .*`, `msg="lane of a page in excess taken over" page=page0 class=text`,
 			`msg="page is out of excess" page=page0 class=text lasted=\S+ overflowed=\d+`)
+		token := queue.Message{
+			Queue: r.top.OutboundOf("page0"), ID: "lane", Body: []byte("text"), Headers: map[string]string{message.HeaderLane: "page0.1"},
+		}
+		if err := r.broker.Publish(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+		r.sleep(3 * time.Minute)
+		check("a lane that is not there", `msg="lane of a page in excess taken over" page=page0 class=text`,
+			`msg="page is out of excess" page=page0 class=text lasted=0s overflowed=0`)
 		r.checkSentOnce()
 	})
 }
