@@ -90,8 +90,7 @@ func (d *Divert) Gather(ctx context.Context) {
 	var lanes sync.Map // that are moved
 	var to func(x *queue.Delivery) string
 	to = func(x *queue.Delivery) string {
-		if id := x.Headers[message.HeaderLane]; id != "" {
-			lane := t.Lane(id, string(x.Body))
+		if lane := t.LaneOf(x.Message); lane != "" {
 			if _, known := lanes.LoadOrStore(lane, true); !known {
 				d.moveFrom(ctx, &moving, lane, to)
 			}

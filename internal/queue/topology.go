@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"chatclub/internal/message"
 )
 
 // Topology names chatclub's queues. Two deployments on one broker differ in
@@ -110,6 +112,14 @@ func (t Topology) PartitionOf(page string) int {
 // No two have the same id, so that what is being deleted is never declared. It is
 // none of Specs.
 func (t Topology) Lane(id, class string) string { return t.Prefix + ".lane." + class + "." + id }
+
+// LaneOf is the lane whose token or marker a message is, empty if it is neither.
+func (t Topology) LaneOf(m Message) string {
+	if id := m.Headers[message.HeaderLane]; id != "" {
+		return t.Lane(id, string(m.Body))
+	}
+	return ""
+}
 
 // Lanes is the exchange before all lanes, where there are exchanges.
 func (t Topology) Lanes() string { return t.Prefix + ".lane" }

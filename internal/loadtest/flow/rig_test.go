@@ -336,8 +336,8 @@ func (r *rig) leftovers() (left []string, tokens map[string]bool) {
 	slices.Sort(names)
 	for _, name := range names {
 		for _, m := range r.drain(name) {
-			if id := m.Headers[message.HeaderLane]; id != "" {
-				found[r.topology().Lane(id, string(m.Body))] = true
+			if lane := r.topology().LaneOf(m); lane != "" {
+				found[lane] = true
 				continue
 			}
 			if name == r.topology().Inbound() || m.Headers[message.HeaderHello] != "" {

@@ -43,7 +43,7 @@ func Take(ctx context.Context, b queue.Broker, more ...string) (left []*queue.De
 				if d.Headers[message.HeaderHello] != "" {
 					continue
 				}
-				lane := laneOf(b.Topology(), d)
+				lane := b.Topology().LaneOf(d.Message)
 				if lane == "" {
 					left = append(left, d)
 				} else if !slices.Contains(names, lane) {
@@ -53,14 +53,6 @@ func Take(ctx context.Context, b queue.Broker, more ...string) (left []*queue.De
 		}
 	}
 	return left, nil
-}
-
-// laneOf is the queue whose token a message is, empty if it is none.
-func laneOf(top queue.Topology, d *queue.Delivery) string {
-	if id := d.Headers[message.HeaderLane]; id != "" {
-		return top.Lane(id, string(d.Body))
-	}
-	return ""
 }
 
 // Delete deletes the topology's queues and more, with what is on them, and the lanes
@@ -93,14 +85,15 @@ func findLanes(ctx context.Context, b queue.Broker) (lanes []string, err error) 
 			mu.Lock()
 			defer mu.Unlock()
 			for _, d := range found {
-				if lane := laneOf(b.Topology(), d); lane != "" {
+				if lane := b.Topology().LaneOf(d.Message); lane != "" {
 					lanes = append(lanes, lane)
 				}
 			}
 			return err
 		})
 	}
-	return lanes, g.Wait()
+	err = g.Wait() // before lanes is read
+	return lanes, err
 }
 
 // Empty takes everything off one queue, which nobody else consumes. There may be

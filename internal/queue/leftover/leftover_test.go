@@ -1,7 +1,9 @@
 package leftover_test
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -9,7 +11,39 @@ import (
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/queue/rabbit/rabbittest"
 )
+
+func TestMain(m *testing.M) { rabbittest.Main(m) }
+
+// TestDelete: a lane goes with the topology if its token is there.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 2}
+	b, err := rabbit.Open(rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: top})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	lane := top.Lane("1.7", "text")
+	rabbittest.DeleteAfter(t, lane)
+	token := queue.Message{Queue: top.Outbound(1), ID: "token", Body: []byte("text"), Headers: map[string]string{message.HeaderLane: "1.7"}}
+	if err := b.Declare(t.Context(), top.LaneSpec(lane)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(t.Context(), token, queue.Message{Queue: lane, ID: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if version, err := leftover.Delete(t.Context(), rabbittest.URL(t), top); err != nil || !strings.HasPrefix(version, "RabbitMQ ") {
+		t.Errorf("Delete() = %q, %v, want RabbitMQ and its version, nil", version, err)
+	}
+	for _, name := range []string{lane, top.Outbound(1), top.Dead()} {
+		if _, err := b.Inspect(t.Context(), name); !errors.Is(err, queue.ErrUnroutable) {
+			t.Errorf("Inspect(%q) after Delete() = %v, want %v", name, err, queue.ErrUnroutable)
+		}
+	}
+}
 
 // TestTake: everything but the dead letters is taken, from lanes whose token is
 // there too, and nothing twice.
