@@ -10,11 +10,10 @@ import (
 	"chatclub/internal/queue"
 )
 
-// A lane that takes nothing, is not found by its next owner, or is deleted by somebody
-// else, holds up its page for a while and not for good: the page gets another one. What
-// is in it comes once it is well, and in the end it goes. Nobody consumes for long what
-// brings nothing, because RabbitMQ may end the connection of who does. The partition's
-// other page notices nothing.
+// A sick lane holds up its page for a while and not for good: the page gets another one.
+// What is in it comes once it is well, and in the end it goes. Nobody consumes for long
+// what brings nothing, because RabbitMQ may end that connection. The partition's other
+// page notices nothing.
 func TestSickLane(t *testing.T) {
 	t.Parallel()
 	takes := func(op string) bool { return op == "publish" }

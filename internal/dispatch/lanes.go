@@ -22,8 +22,8 @@ import (
 // so no message of a lane is ever forgotten. The lane is deleted before its token
 // is acknowledged.
 //
-// No two lanes have the same name, and only who makes one declares it: nothing is
-// ever declared that may still be being deleted. A lane that is sick, or about to be
+// No two lanes have the same name. Only who makes one declares it, so nothing is
+// declared that may still be being deleted. A lane that is sick, or about to be
 // deleted, is retired: nothing goes there any more, and its page gets another one when
 // it needs it. What is in it still comes out, and once it is empty it goes.
 //
@@ -144,7 +144,8 @@ func (e *engine) retire(k *lane) {
 		return
 	}
 	k.inUse, k.marking, k.marker = false, false, ""
-	if k.rest = e.Now().Add(linger); k.empty.IsZero() {
+	k.rest = e.Now().Add(linger)
+	if k.empty.IsZero() {
 		k.empty = e.Now()
 	}
 	k.line.lane = nil
@@ -322,7 +323,7 @@ func (e *engine) consumeLane(k *lane) {
 // retryLane looks later once more for a lane that is not consumed.
 func (e *engine) retryLane(k *lane) {
 	e.timers.add(e.Now().Add(consumeRetry), func() {
-		if !k.gone && !k.isRetired() && k.src == nil && !k.busy && !k.owner.leaving {
+		if !k.isRetired() && k.src == nil && !k.busy && !k.owner.leaving {
 			e.findLane(k)
 		}
 	})
@@ -332,7 +333,7 @@ func (e *engine) retryLane(k *lane) {
 // newest lane is in use, as far as is known, and the others are retired.
 func (e *engine) takeToken(m *held) {
 	l, id := e.pages.line(m.key()), m.delivery.Headers[message.HeaderLane]
-	k := e.lanes.of(e.Broker.Topology().Lane(id, l.key.Class))
+	k := e.lanes.of(e.Broker.Topology().LaneOf(m.delivery.Message))
 	switch {
 	case m.source.leaving: // it goes back with the subscription
 		if k != nil && k.owner == m.source {
@@ -492,7 +493,7 @@ func (e *engine) checkRetired(k *lane, now time.Time) {
 // page's pace. What has come out of it is in order here; what is in it comes out
 // before the marker.
 func (e *engine) sendMarker(k *lane) {
-	if k.isRetired() || k.busy || !k.open || !k.inUse || k.src == nil || k.src.leaving || k.marker != "" || k.moving > 0 || len(k.line.ready) > 0 {
+	if k.isRetired() || k.busy || !k.inUse || k.src == nil || k.src.leaving || k.marker != "" || k.moving > 0 || len(k.line.ready) > 0 {
 		return
 	}
 	now := e.Now()
