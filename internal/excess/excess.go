@@ -118,7 +118,7 @@ type page struct {
 // learned is what stays of a page.
 type learned struct {
 	ceiling  float64       // 0: none is known
-	tries    int           // in a row that were refused
+	since    time.Time     // when it was first known
 	pressure time.Duration // towards the next
 	burst    time.Duration // 0: as other pages
 	at       time.Time
@@ -247,7 +247,7 @@ func (m *Map) remember(now time.Time, k Key, p *page) {
 	delete(m.pages, k)
 	l := learned{at: now, burst: p.burst}
 	if ceiling := max(p.ceiling, p.sound); p.rate < headroom*p.limit && ceiling < headroom*p.limit {
-		l.ceiling, l.tries, l.pressure = ceiling, p.tries, p.pressure
+		l.ceiling, l.since, l.pressure = ceiling, p.since, p.pressure
 	}
 	if l.ceiling > 0 || l.burst < m.bursts.longest {
 		m.learned[k] = l

@@ -30,29 +30,40 @@ const (
 	outage = 1500 * time.Millisecond
 	// A refusal takes cutPart off what is believed to be possible, or cutStep but
 	// no more than cutMost of it, and a call at least. Those of calls that were under
-	// way take more, down to cutFloor of it.
+	// way take more, down to cutFloor of what passed before it: where refused calls
+	// count nothing passes any more, which does not say that nothing can. Where the
+	// pace went up itself, in a try or after one, what passed before is nearly right:
+	// ownFloor of it is believed. For surely after that no refusal takes more than was
+	// gained.
 	cutPart  = 0.01
 	cutStep  = 3.0
 	cutMost  = 0.05
-	cutFloor = 0.125
-	minPace  = 0.5
+	cutFloor = 0.5
+	ownFloor = 0.9
+	surely   = 3 * time.Second
+	// oldPart of what was sound before an outage is believed after it.
+	oldPart = 0.125
+	minPace = 0.5
 	// settle is how long after taking a page over no refusal cuts the pace: calls
 	// of the sender before are still landing.
 	settle = 2 * time.Second
 	// margin is how much less than what is possible is sent, a call's worth at least.
-	margin = 0.015
+	margin = 0.01
 	// A try finds out whether more is possible than is known: for tryTime, or what
 	// tryCalls take, the pace is so high that tryPart of a second's calls, and
 	// tryLeast, are sent beyond the ceiling. Where no more is possible that is what
-	// it costs. It begins when messages waited for tryAfter without a refusal,
-	// longer by trySlower after each try that was refused, up to tryRarely.
+	// it costs. It begins when messages waited for tryAfter without a refusal. Later
+	// that is longer, with the square of the time for which the page has had a ceiling,
+	// so that it is a second when that is trySlower, but tryRarely at most. Where a try
+	// costs many refusals it is longer by as much, up to tryDear times.
 	tryTime   = 300 * time.Millisecond
 	tryCalls  = 6
-	tryPart   = 0.06
+	tryPart   = 0.045
 	tryLeast  = 3
 	tryAfter  = 350 * time.Millisecond
-	trySlower = 1.35
-	tryRarely = 20 * time.Second
+	trySlower = 16 * time.Second
+	tryRarely = 12 * time.Second
+	tryDear   = 4.0
 	// wakeTime is how much longer that takes for a page that was idle: whether what
 	// is remembered of it still holds shows without a try, and a try is dear where
 	// little is sent.
@@ -64,19 +75,19 @@ const (
 	// shows that the ceiling is no longer the platform's: the pace grows by leap in
 	// each leapTime, until a refusal: by farLeap far below the configured limit, where
 	// it costs few calls, and by soundLeap up to what was sound before an outage.
-	leap      = 1.5
+	leap      = 2.0
 	farLeap   = 2.5
 	farBelow  = 0.1
 	soundLeap = 10.0
-	leapTime  = 300 * time.Millisecond
+	leapTime  = 200 * time.Millisecond
 	// fallen is below which part of the ceiling what passed shows that the limit is
 	// lower, though a try may have caused the refusal.
 	fallen = 0.95
 	// The pause after refusals in a row: long enough for a call in flight to
 	// land, short against the second of the published window. It doubles
 	// pauseDoubles times.
-	minPause     = 20 * time.Millisecond
-	pauseDoubles = 3
+	minPause     = 10 * time.Millisecond
+	pauseDoubles = 4
 	maxPause     = minPause << pauseDoubles
 	// A page that is shut for longer, as by a quota of a day, is asked less often:
 	// a tenth of that time later each time, so that its end is noticed as much
@@ -108,13 +119,18 @@ type pace struct {
 	probing     bool          // the lone probe is out
 	reopened    time.Time     // when the last call was sent that passed as a probe, or after an outage
 	lastRefusal time.Time     // that was not of a burst alone
+	since       time.Time     // when the ceiling was first known, after a time of none
 	cut         time.Time     // when a refusal last changed the pace: calls from before say nothing new
+	sent        float64       // a second, before that
 	floor       float64       // the ceiling does not fall below it for calls from before the cut
+	own         bool          // the pace had gone up by itself
+	cost        float64       // refusals of that, by how many calls a try is
+	gained      float64       // the ceiling before it last did
+	sure        time.Time     // until then the ceiling does not fall below that
 	doubted     time.Time     // when the call was sent whose refusal was the first news since one passed; zero: there is none
 	sound       float64       // the ceiling before that; 0: what passed since shows that it is lower
 	pressure    time.Duration // how long messages waited since a refusal or try, in all
 	try         try           // that is made, or was last
-	tries       int           // in a row that were refused
 	rest        time.Time     // until then top stays
 	lastPassed  time.Time     // when the last call was accepted
 	rtt         time.Duration // how long answers take, a moving average
@@ -133,7 +149,7 @@ func newPace(now time.Time, limit float64, l learned, random func() float64) pac
 		sends: sends{epoch: now},
 	}
 	if l.ceiling > 0 {
-		p.ceiling, p.tries = l.ceiling, l.tries
+		p.ceiling, p.since = l.ceiling, l.since
 		p.pressure = l.pressure - wakeTime
 		p.rate = p.below()
 	}
@@ -193,7 +209,7 @@ func (p *pace) accepted(now time.Time, t Permit) {
 	if !p.doubted.IsZero() && t.at.After(p.doubted) {
 		if t.at.Sub(p.doubted) > outage {
 			p.reopened, p.try = t.at, try{state: tryPassed}
-			p.ceiling = max(p.ceiling, cutFloor*p.sound)
+			p.ceiling = max(p.ceiling, oldPart*p.sound)
 			p.rate = p.below()
 		} else {
 			p.sound = 0
@@ -216,7 +232,7 @@ func (p *pace) refused(now time.Time, t Permit) {
 	p.rtt += (now.Sub(t.at) - p.rtt) / 16
 	// Where answers take long a probe would cost more than it saves, as long as
 	// some calls pass.
-	row := p.streak == 1 && !t.at.Before(p.onset) && (p.rtt < maxPause || now.Sub(p.lastPassed) > time.Second+p.rtt)
+	row := p.streak == 1 && !t.at.Before(p.onset) && (!p.slow() || now.Sub(p.lastPassed) > time.Second+p.rtt)
 	if t.probe || first || row {
 		p.streak++
 	}
@@ -228,9 +244,7 @@ func (p *pace) refused(now time.Time, t Permit) {
 	if first {
 		p.onset = p.resume
 	}
-	if p.tat.Before(p.resume) { // the pause is not made up for
-		p.tat, p.waited = p.resume, false
-	}
+	p.hold(p.resume)
 	p.lastRefusal = now
 	if base := headroom * p.limit; p.top > base {
 		p.top, p.rest = base, now.Add(restTime)
@@ -251,37 +265,69 @@ func (p *pace) refused(now time.Time, t Permit) {
 // second before it. That is an upper bound: the second may have been part of two
 // windows of the platform's.
 func (p *pace) learn(now, at time.Time) {
-	passed := p.sends.second(at)
+	passed, grew := p.sends.second(at), p.try.state == tryPassed
 	if p.doubted.IsZero() {
 		if p.doubted = at; p.sound > 0 && at.Sub(p.reopened) < 2*outage { // it was not as sound as it seemed
-			p.sound *= cutFloor
+			p.sound *= oldPart
 		} else {
-			p.sound = cmp.Or(p.ceiling, p.limit)
+			p.sound = cmp.Or(p.try.from, p.ceiling, p.limit)
 		}
 	}
 	if p.ceiling == 0 {
-		p.ceiling = p.rate
+		p.ceiling, p.since = p.rate, now
 	}
-	if p.try.caused(at) && passed > fallen*p.ceiling {
-		if p.try.state != tryRefused {
-			p.try.state = tryRefused
-			p.tries++
+	tried := p.try.caused(at)
+	if !at.Before(p.cut) { // for calls from before it the ceiling fell already, but maybe not enough
+		p.cut, p.sent, p.own = now, max(p.rate, passed), tried || grew
+		switch possible := min(p.ceiling, passed); {
+		case p.own:
+			p.floor, p.cost = ownFloor*possible, 0
+		case at.Before(p.sure):
+			p.floor = max(cutFloor*possible, p.gained)
+		default:
+			p.floor = cutFloor * possible
 		}
-	} else {
-		if !at.Before(p.cut) { // for calls from before it the ceiling fell already, but maybe not enough
-			if p.try.state == tryPassed { // a bucket may have let the try pass
-				p.tries++
-			}
-			p.cut, p.floor = now, cutFloor*p.ceiling
+		if grew { // a bucket may have let the try pass
+			p.gained, p.sure = p.try.from, at.Add(surely)
+		}
+		if !tried {
 			p.ceiling -= max(1, cutPart*p.ceiling, min(cutStep, cutMost*p.ceiling))
 		}
-		p.ceiling, p.try = max(min(p.ceiling, passed), p.floor), try{}
+	}
+	if p.own {
+		p.cost += 1 / max(tryLeast, tryPart*p.ceiling)
+	}
+	if tried {
+		p.try.state = tryRefused
+	} else {
+		p.try = try{}
+	}
+	if !tried || passed <= fallen*p.ceiling {
+		p.ceiling = max(minPace, min(p.ceiling, max(passed, p.floor)))
+	}
+	if p.ceiling < fallen*p.top { // it was not the reach that was refused
+		p.rest = time.Time{}
+	}
+	// Refused calls may count, and answers come too late to stop them: no more is to be
+	// sent in a second than is possible, counting those that were sent before.
+	if p.slow() && p.sent > p.ceiling {
+		p.hold(p.cut.Add(seconds(1 - p.ceiling/p.sent)))
 	}
 	p.pressure = 0
 	if p.try.state == noTry { // the second that is tried in must have no pause
 		p.pressure = tryAfter - time.Second
 	}
 	p.rate = p.below()
+}
+
+// slow reports whether answers take so long that many calls are under way.
+func (p *pace) slow() bool { return p.rtt >= maxPause }
+
+// hold has nothing sent before a time, which is not made up for.
+func (p *pace) hold(until time.Time) {
+	if p.tat.Before(until) {
+		p.tat, p.waited = until, false
+	}
 }
 
 // below is the pace at which nothing should be refused.
@@ -305,7 +351,7 @@ func (p *pace) grow(now time.Time) {
 		if p.pressure <= calmAfter {
 			break
 		}
-		p.ceiling, p.try, p.tries = 0, try{}, 0
+		p.ceiling, p.try = 0, try{}
 		if now.After(p.rest) {
 			p.top = min(reach*p.limit, p.top+(reach-headroom)*p.limit*dt.Seconds()/reachTime.Seconds())
 			p.rate = p.top
@@ -325,11 +371,11 @@ func (p *pace) grow(now time.Time) {
 			p.rate = p.below()
 		}
 	case p.try.state == noTry:
-		if p.pressure >= p.untilTry() {
+		if p.pressure >= p.untilTry(now) {
 			p.begin(now)
 		}
 	case now.After(p.try.begin.Add(time.Second + p.rtt)):
-		p.judge()
+		p.judge(now)
 	case now.After(p.try.end):
 		p.rate = p.below()
 	}
@@ -339,6 +385,7 @@ func (p *pace) grow(now time.Time) {
 type try struct {
 	state      tryState
 	begin, end time.Time
+	from       float64 // the ceiling before it passed
 }
 
 type tryState uint8
@@ -356,8 +403,9 @@ func (t *try) caused(at time.Time) bool {
 }
 
 // untilTry is how long nothing must be refused before a try.
-func (p *pace) untilTry() time.Duration {
-	return min(tryRarely, time.Duration(float64(tryAfter)*math.Pow(trySlower, float64(p.tries))))
+func (p *pace) untilTry(now time.Time) time.Duration {
+	known, dear := now.Sub(p.since).Seconds(), max(1, min(p.cost, tryDear))
+	return max(tryAfter, seconds(dear*min(tryRarely.Seconds(), math.Pow(known/trySlower.Seconds(), 2))))
 }
 
 // begin begins a try.
@@ -377,13 +425,17 @@ func (p *pace) hasten(now time.Time) {
 }
 
 // judge ends a try whose calls have been answered.
-func (p *pace) judge() {
+func (p *pace) judge(now time.Time) {
 	passed := p.sends.second(p.try.end)
 	switch {
 	case p.try.state == tryRefused: // but more may have passed than was known
 		p.ceiling, p.try = max(p.ceiling, refusedTry*passed), try{}
 	case passed > p.ceiling+max(1, tryPart/3*p.ceiling):
-		p.ceiling, p.sound, p.try.state, p.pressure = passed, 0, tryPassed, 0
+		p.try.state, p.try.from = tryPassed, p.ceiling
+		p.ceiling, p.sound, p.pressure = passed, 0, 0
+		if now.After(p.rest) { // nothing says that it cannot be all
+			p.top = reach * p.limit
+		}
 	default: // too few waited
 		p.pressure, p.try = 0, try{}
 	}

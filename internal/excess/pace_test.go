@@ -1,6 +1,7 @@
 package excess
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -144,28 +145,44 @@ func TestLimitChange(t *testing.T) {
 	}
 }
 
-// A limit far below the configured one is found from nothing, and kept.
+// A limit far below the configured one is found from nothing, and kept. Where refused
+// calls count, each try costs what may be sent in an answer's time.
 func TestRealLimit(t *testing.T) {
 	t.Parallel()
+	const runs = 5
 	for _, row := range []struct {
-		truth          int
-		quota, refused float64
-	}{{10, 0.8, 0.06}, {50, 0.93, 0.025}, {150, 0.94, 0.015}} {
+		truth                    int
+		quota, refused           float64
+		countQuota, countRefused float64 // where refused calls count
+	}{{10, 0.8, 0.04, 0.3, 0.12}, {50, 0.93, 0.02, 0.8, 0.05}, {150, 0.94, 0.015, 0.85, 0.05}} {
 		for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.TokenBucket} {
-			for _, latency := range []time.Duration{40 * time.Millisecond, 700 * time.Millisecond} {
-				if a == limit.TokenBucket && row.truth < 50 {
-					continue // what a bucket saved lets every try pass
-				}
-				l, err := limit.New(limit.Config{Algorithm: a, Limit: row.truth, Burst: max(1, row.truth/10)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				m := newMap(300)
-				saturate(m, begin(), 20*time.Second, latency, l.Allow)
-				accepted, refused := saturate(m, at(20*time.Second), 2*time.Minute, latency, l.Allow)
-				if quota := float64(accepted) / (120 * float64(row.truth)); quota < row.quota || float64(refused) > row.refused*float64(accepted) {
-					t.Errorf("real limit %d, %s, latency %v: quota used %.1f %%, %d refusals for %d calls, want %.0f %% and %.1f %%",
-						row.truth, a, latency, 100*quota, refused, accepted, 100*row.quota, 100*row.refused)
+			for _, counts := range []bool{false, true} {
+				for _, latency := range []time.Duration{40 * time.Millisecond, 700 * time.Millisecond} {
+					if a == limit.TokenBucket && row.truth < 50 {
+						continue // what a bucket saved lets every try pass
+					}
+					var accepted, refused int
+					for run := range runs {
+						l, err := limit.New(limit.Config{
+							Algorithm: a, Limit: row.truth, Burst: max(1, row.truth/10), Phase: time.Duration(run) * time.Second / runs, CountRefused: counts,
+						})
+						if err != nil {
+							t.Fatal(err)
+						}
+						m := New(Config{Limit: func(string) float64 { return 300 }, Random: rand.New(rand.NewPCG(uint64(run), 0)).Float64})
+						saturate(m, begin(), 20*time.Second, latency, l.Allow)
+						ok, no := saturate(m, at(20*time.Second), 2*time.Minute, latency, l.Allow)
+						accepted, refused = accepted+ok, refused+no
+					}
+					least, most := row.quota, row.refused
+					if counts {
+						least, most = row.countQuota, row.countRefused
+					}
+					quota, part := float64(accepted)/(runs*120*float64(row.truth)), float64(refused)/float64(accepted)
+					if quota < least || part > most {
+						t.Errorf("real limit %d, %s, refused calls count %v, latency %v: quota used %.1f %%, %.1f %% refused, want %.0f %% and %.1f %%",
+							row.truth, a, counts, latency, 100*quota, 100*part, 100*least, 100*most)
+					}
 				}
 			}
 		}
