@@ -17,7 +17,8 @@
 // Now and then a try sends a little more for a moment. If none of it is refused
 // the ceiling is no longer true, and the pace grows fast until a refusal. Sends
 // are counted by when they were sent, so that it makes no difference how long
-// answers take. After two refusals in a row one message at a time probes, after
+// answers take. Refused calls may count at the platform: where many are under way,
+// a page pauses until no more was sent in a second than is possible. After two refusals in a row one message at a time probes, after
 // pauses that become longer, until one passes. Where nothing passed for longer than
 // a window, the page took nothing: the pace grows back to what was sound before. A
 // ceiling below the configured limit is remembered for hours.

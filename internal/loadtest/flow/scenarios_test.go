@@ -263,7 +263,7 @@ func changes() group {
 		delete(r.figures, quota20) // of two limits
 		r.flow(window{changeAt + 6*time.Second, changeAt + 26*time.Second}, 300, quotaLater, refusedLater)
 	})
-	change("limit 300 → 150 → 300, 10, 10 and 20 s", 4, []bound{atLeast(quota, .95), atMost(refused, .015)}, []bound{atLeast(quota, .91), atMost(refused, .02)}, func(r *rig) {
+	change("limit 300 → 150 → 300, 10, 10 and 20 s", 4, []bound{atLeast(quota, .945), atMost(refused, .015)}, []bound{atLeast(quota, .91), atMost(refused, .02)}, func(r *rig) {
 		r.demand(saturate(hot, 3*pageLimit))
 		r.until(10 * time.Second)
 		r.limited(150)
