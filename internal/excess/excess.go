@@ -119,7 +119,7 @@ type page struct {
 // learned is what stays of a page.
 type learned struct {
 	ceiling  float64       // 0: none is known
-	since    time.Time     // when it was first known
+	since    time.Time     // when a ceiling was found
 	pressure time.Duration // towards the next
 	burst    time.Duration // 0: as other pages
 	at       time.Time

@@ -30,17 +30,17 @@ const (
 	outage = 1500 * time.Millisecond
 	// A refusal takes cutPart off what is believed to be possible, or cutStep but
 	// no more than cutMost of it, and a call at least. Those of calls that were under
-	// way take more, down to cutFloor of what passed before it: where refused calls
-	// count nothing passes any more, which does not say that nothing can. Where the
-	// pace went up itself, in a try or after one, what passed before is nearly right:
-	// ownFloor of it is believed. For surely after that no refusal takes more than was
-	// gained.
+	// way take more, down to cutFloor of what passed before it. Where refused calls
+	// count nothing passes any more, which does not say that nothing can.
 	cutPart  = 0.01
 	cutStep  = 3.0
 	cutMost  = 0.05
 	cutFloor = 0.5
-	ownFloor = 0.9
-	surely   = 3 * time.Second
+	// Where the pace went up by itself, in a try or after one, what passed before the
+	// refusal is nearly right, but may be two windows' calls: ownPart of it is believed.
+	// For surely after that no refusal takes more than was gained.
+	ownPart = 0.9
+	surely  = 3 * time.Second
 	// oldPart of what was sound before an outage is believed after it.
 	oldPart = 0.125
 	minPace = 0.5
@@ -52,10 +52,10 @@ const (
 	// A try finds out whether more is possible than is known: for tryTime, or what
 	// tryCalls take, the pace is so high that tryPart of a second's calls, and
 	// tryLeast, are sent beyond the ceiling. Where no more is possible that is what
-	// it costs. It begins when messages waited for tryAfter without a refusal. Later
-	// that is longer, with the square of the time for which the page has had a ceiling,
-	// so that it is a second when that is trySlower, but tryRarely at most. Where a try
-	// costs many refusals it is longer by as much, up to tryDear times.
+	// it costs. It begins when messages waited for tryAfter without a refusal. The
+	// longer the page has had a ceiling, the longer that is: a second after trySlower,
+	// four after twice that, and tryRarely at most. A try that costs more refusals than
+	// it has calls makes it longer by as much, up to tryDear times.
 	tryTime   = 300 * time.Millisecond
 	tryCalls  = 6
 	tryPart   = 0.045
@@ -68,9 +68,6 @@ const (
 	// is remembered of it still holds shows without a try, and a try is dear where
 	// little is sent.
 	wakeTime = 1600 * time.Millisecond
-	// What passed in the second of a try that was refused may be two windows'
-	// calls: refusedTry of it is believed.
-	refusedTry = 0.9
 	// A try that is not refused a second and an answer's time after its begin
 	// shows that the ceiling is no longer the platform's: the pace grows by leap in
 	// each leapTime, until a refusal: by farLeap far below the configured limit, where
@@ -119,14 +116,14 @@ type pace struct {
 	probing     bool          // the lone probe is out
 	reopened    time.Time     // when the last call was sent that passed as a probe, or after an outage
 	lastRefusal time.Time     // that was not of a burst alone
-	since       time.Time     // when the ceiling was first known, after a time of none
+	since       time.Time     // when a ceiling was found where none was known
 	cut         time.Time     // when a refusal last changed the pace: calls from before say nothing new
-	sent        float64       // a second, before that
+	sent        float64       // calls a second before the cut
 	floor       float64       // the ceiling does not fall below it for calls from before the cut
-	own         bool          // the pace had gone up by itself
-	cost        float64       // refusals of that, by how many calls a try is
-	gained      float64       // the ceiling before it last did
-	sure        time.Time     // until then the ceiling does not fall below that
+	own         bool          // the pace had gone up by itself before the cut
+	cost        float64       // refusals since it did, in tries' calls
+	gained      float64       // the ceiling before the pace last grew
+	sure        time.Time     // until then the ceiling does not fall below gained
 	doubted     time.Time     // when the call was sent whose refusal was the first news since one passed; zero: there is none
 	sound       float64       // the ceiling before that; 0: what passed since shows that it is lower
 	pressure    time.Duration // how long messages waited since a refusal or try, in all
@@ -281,7 +278,7 @@ func (p *pace) learn(now, at time.Time) {
 		p.cut, p.sent, p.own = now, max(p.rate, passed), tried || grew
 		switch possible := min(p.ceiling, passed); {
 		case p.own:
-			p.floor, p.cost = ownFloor*possible, 0
+			p.floor, p.cost = ownPart*possible, 0
 		case at.Before(p.sure):
 			p.floor = max(cutFloor*possible, p.gained)
 		default:
@@ -404,8 +401,8 @@ func (t *try) caused(at time.Time) bool {
 
 // untilTry is how long nothing must be refused before a try.
 func (p *pace) untilTry(now time.Time) time.Duration {
-	known, dear := now.Sub(p.since).Seconds(), max(1, min(p.cost, tryDear))
-	return max(tryAfter, seconds(dear*min(tryRarely.Seconds(), math.Pow(known/trySlower.Seconds(), 2))))
+	known, dear := float64(now.Sub(p.since))/float64(trySlower), max(1, min(p.cost, tryDear))
+	return max(tryAfter, seconds(dear*min(tryRarely.Seconds(), known*known)))
 }
 
 // begin begins a try.
@@ -429,7 +426,7 @@ func (p *pace) judge(now time.Time) {
 	passed := p.sends.second(p.try.end)
 	switch {
 	case p.try.state == tryRefused: // but more may have passed than was known
-		p.ceiling, p.try = max(p.ceiling, refusedTry*passed), try{}
+		p.ceiling, p.try = max(p.ceiling, ownPart*passed), try{}
 	case passed > p.ceiling+max(1, tryPart/3*p.ceiling):
 		p.try.state, p.try.from = tryPassed, p.ceiling
 		p.ceiling, p.sound, p.pressure = passed, 0, 0

@@ -149,44 +149,55 @@ func TestLimitChange(t *testing.T) {
 // calls count, each try costs what may be sent in an answer's time.
 func TestRealLimit(t *testing.T) {
 	t.Parallel()
-	const runs = 5
+	type bounds struct{ quota, refused float64 }
 	for _, row := range []struct {
-		truth                    int
-		quota, refused           float64
-		countQuota, countRefused float64 // where refused calls count
-	}{{10, 0.8, 0.04, 0.3, 0.12}, {50, 0.93, 0.02, 0.8, 0.05}, {150, 0.94, 0.015, 0.85, 0.05}} {
+		truth           int
+		usual, counting bounds // counting: refused calls count
+	}{
+		{10, bounds{0.8, 0.04}, bounds{0.3, 0.12}},
+		{50, bounds{0.93, 0.02}, bounds{0.8, 0.05}},
+		{150, bounds{0.94, 0.015}, bounds{0.85, 0.05}},
+	} {
 		for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.TokenBucket} {
-			for _, counts := range []bool{false, true} {
-				for _, latency := range []time.Duration{40 * time.Millisecond, 700 * time.Millisecond} {
-					if a == limit.TokenBucket && row.truth < 50 {
-						continue // what a bucket saved lets every try pass
-					}
-					var accepted, refused int
-					for run := range runs {
-						l, err := limit.New(limit.Config{
-							Algorithm: a, Limit: row.truth, Burst: max(1, row.truth/10), Phase: time.Duration(run) * time.Second / runs, CountRefused: counts,
-						})
-						if err != nil {
-							t.Fatal(err)
-						}
-						m := New(Config{Limit: func(string) float64 { return 300 }, Random: rand.New(rand.NewPCG(uint64(run), 0)).Float64})
-						saturate(m, begin(), 20*time.Second, latency, l.Allow)
-						ok, no := saturate(m, at(20*time.Second), 2*time.Minute, latency, l.Allow)
-						accepted, refused = accepted+ok, refused+no
-					}
-					least, most := row.quota, row.refused
+			if a == limit.TokenBucket && row.truth < 50 {
+				continue // what a bucket saved lets every try pass
+			}
+			for _, latency := range []time.Duration{40 * time.Millisecond, 700 * time.Millisecond} {
+				for _, counts := range []bool{false, true} {
+					want := row.usual
 					if counts {
-						least, most = row.countQuota, row.countRefused
+						want = row.counting
 					}
-					quota, part := float64(accepted)/(runs*120*float64(row.truth)), float64(refused)/float64(accepted)
-					if quota < least || part > most {
+					quota, refused := keeps(t, limit.Config{Algorithm: a, Limit: row.truth, Burst: max(1, row.truth/10), CountRefused: counts}, latency)
+					if quota < want.quota || refused > want.refused {
 						t.Errorf("real limit %d, %s, refused calls count %v, latency %v: quota used %.1f %%, %.1f %% refused, want %.0f %% and %.1f %%",
-							row.truth, a, counts, latency, 100*quota, 100*part, 100*least, 100*most)
+							row.truth, a, counts, latency, 100*quota, 100*refused, 100*want.quota, 100*want.refused)
 					}
 				}
 			}
 		}
 	}
+}
+
+// keeps is what share of a limit that is not the configured one of 300 is used from
+// 20 s on, and how many calls are refused for each accepted one, in five phases of the
+// limiter's window.
+func keeps(t *testing.T, c limit.Config, latency time.Duration) (quota, refused float64) {
+	t.Helper()
+	const runs = 5
+	var accepted, refusals int
+	for run := range runs {
+		c.Phase = time.Duration(run) * time.Second / runs
+		l, err := limit.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := New(Config{Limit: func(string) float64 { return 300 }, Random: rand.New(rand.NewPCG(uint64(run), 0)).Float64})
+		saturate(m, begin(), 20*time.Second, latency, l.Allow)
+		ok, no := saturate(m, at(20*time.Second), 2*time.Minute, latency, l.Allow)
+		accepted, refusals = accepted+ok, refusals+no
+	}
+	return float64(accepted) / (runs * 120 * float64(c.Limit)), float64(refusals) / float64(accepted)
 }
 
 // What an outage did to a page's pace is not remembered once the page is idle.

@@ -128,8 +128,8 @@ func limiters() group {
 func unknown() group {
 	g := group{
 		title: "A lower limit that nobody was told of, where refused calls count",
-		text: "As above, but the page takes 150 calls a second from the start, and refused calls count too. The figures are from 20 s to 80 s. Each try for more costs what may be sent until its answer comes. " +
-			"A token bucket saves a second's calls, so that a try passes where no more is possible.",
+		text: "As above, but the page takes 150 calls a second from the start, and refused calls count too. The figures are from 20 s to 80 s. A try for more costs what may be sent until its answer comes. " +
+			"Token and leaky buckets save calls: then a try passes where no more is possible.",
 	}
 	for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.TokenBucket, limit.LeakyBucket} {
 		g.rows = append(g.rows, both(row{
