@@ -16,7 +16,10 @@ import (
 // long, and waits for them until it is asked once more or nobody sends.
 func TestPlay(t *testing.T) {
 	t.Parallel()
-	const limit = 4
+	const (
+		limit = 4
+		stop  = 10*time.Second + 7*time.Millisecond // between two events and two calls
+	)
 	for name, tc := range map[string]struct {
 		again  time.Duration // after it was asked to stop
 		stuck  bool          // nothing is sent any more once the run was asked to stop
@@ -33,9 +36,9 @@ func TestPlay(t *testing.T) {
 				p := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Text.PerSecond = limit })})
 				b := fakeapitest.NewBot(p, 5)
 				u := newUsers(t, users.Config{API: p.API, Webhook: b.Webhook(), Users: 5, EventsPerSecond: 2})
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), stop)
 				defer cancel()
-				again, cancelAgain := context.WithTimeout(t.Context(), 10*time.Second+tc.again)
+				again, cancelAgain := context.WithTimeout(t.Context(), stop+tc.again)
 				defer cancelAgain()
 				var said []string
 				var stopped time.Time
