@@ -25,7 +25,7 @@ func situations() map[string][]string {
 		"sick-member":     {"-room", "20", "-duration", "12s"},
 		"sick-page":       {"-cold-pages", "10", "-duration", "8s"},
 		"small-limits":    {"-pages", "4", "-duration", "8s"},
-		"lane-neighbour":  {"-limit", "60", "-room", "10", "-duration", "10s"},
+		"lane-neighbour":  {"-limit", "60", "-room", "25", "-duration", "60s"},
 		"rolling-restart": {"-limit", "60", "-replicas", "2", "-duration", "16s", "-cold-rate", "20"},
 	}
 }
