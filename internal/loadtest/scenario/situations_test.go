@@ -130,13 +130,8 @@ func later(a, b time.Time) time.Time {
 // Each situation has an expectation that finds a dispatcher which fails in it.
 func TestSituationsAreJudged(t *testing.T) {
 	t.Parallel()
-	ofPage := func(page string) func(message.Outbound) bool {
-		return func(out message.Outbound) bool { return out.Page == page }
-	}
-	neighbour := ""
-	for _, s := range built(t, "lane-neighbour").Parts[0].Plan.Streams {
-		neighbour = s.Pages[0].ID
-	}
+	neighbour := built(t, "lane-neighbour").Parts[0].Plan.Streams[0].Pages[0].ID
+	ofPageInExcess := func(out message.Outbound, _ sender.Result) bool { return out.Page != neighbour }
 	for _, tc := range []struct {
 		scenario, cheat string
 		wrap            func(dispatch.Caller) dispatch.Caller
@@ -149,7 +144,7 @@ func TestSituationsAreJudged(t *testing.T) {
 		{"sick-member", "gives up the room", upset(hasFailed, time.Second, buries), "calls are answered 500: others arrived"},
 		{"sick-page", "all wait for one", upset(hasFailed, time.Second, late), "calls are answered 500: cold p99"},
 		{"small-limits", "half of the limit", paced(60), "cold p99"},
-		{"lane-neighbour", "the neighbour waits", slowed(3*time.Second, ofPage(neighbour)), "cold p99"},
+		{"lane-neighbour", "the neighbour waits", upset(ofPageInExcess, time.Second, late), "cold p99"},
 		{"rolling-restart", "silent in between", slowed(3*time.Second, func(message.Outbound) bool { return time.Now().Second()%8 < 3 }), "longest silence"},
 	} {
 		t.Run(tc.scenario+"/"+tc.cheat, func(t *testing.T) {
