@@ -76,6 +76,7 @@ type rig struct {
 
 	mu   sync.Mutex
 	last map[string]transfer.State // by id, but for Blocked
+	errs map[string]error          // by id, of the first time that it was Blocked
 	n    map[transfer.State]int
 }
 
@@ -84,7 +85,7 @@ func newRig(t *testing.T, log *slog.Logger) *rig {
 	b := memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 4})
 	r := &rig{
 		t: t, broker: &leaderless{Broker: b, down: make(map[string]bool), tries: make(map[string][]string)}, top: b.Topology(),
-		done: make(chan struct{}), last: make(map[string]transfer.State), n: make(map[transfer.State]int),
+		done: make(chan struct{}), last: make(map[string]transfer.State), errs: make(map[string]error), n: make(map[transfer.State]int),
 	}
 	r.Mover = transfer.New(transfer.Config{
 		Broker: r.broker, Log: log, Now: time.Now, Random: func() float64 { return 0.5 }, Notify: r.note, Most: 2,
@@ -109,10 +110,13 @@ func (r *rig) note(ev transfer.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.n[ev.State]++
+	id := ev.Item.Tag.(string)
 	if ev.State == transfer.Blocked {
+		if r.errs[id] == nil {
+			r.errs[id] = ev.Err
+		}
 		return
 	}
-	id := ev.Item.Tag.(string)
 	if s, twice := r.last[id]; twice {
 		r.t.Errorf("%s ended twice, in state %d and %d", id, s, ev.State)
 	}
@@ -219,6 +223,29 @@ func TestBlockedQueueHoldsUpItsOwnOnly(t *testing.T) {
 		r.check("on the other queue", r.idsOn(good), "7")
 		if s := r.state("7"); s != transfer.Blocked {
 			t.Errorf("state of 7 = %d, want it to wait", s)
+		}
+	})
+}
+
+// Of one publish each message has its own queue's error: that one is gone says
+// nothing of another.
+func TestEachQueueHasItsOwnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, slog.New(slog.DiscardHandler))
+		r.broker.set(r.lane("bad"), true)
+		r.broker.set(r.lane("good"), true)
+		r.move("first", r.lane("bad")) // the others are published together once this one's time is over
+		synctest.Wait()
+		r.move("1", r.lane("good"))
+		r.move("2", r.lane("gone"))
+		time.Sleep(10*time.Second + time.Millisecond)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for id, want := range map[string]error{"1": queue.ErrUnavailable, "2": queue.ErrUnroutable} {
+			if err := r.errs[id]; !errors.Is(err, want) {
+				t.Errorf("error of %s = %v, want %v", id, err, want)
+			}
 		}
 	})
 }
