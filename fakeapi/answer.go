@@ -61,6 +61,7 @@ var (
 	errMediaURL       = &answer{100, 2018047, 400, oauth, "(#100) Upload attachment failure.", 0, ledger.Failed}
 	errPath           = &answer{2500, 0, 400, oauth, "Unknown path components", 0, ledger.Failed}
 	errMethod         = &answer{100, 33, 400, "GraphMethodException", "Unsupported request. Please read the Graph API documentation at https://developers.facebook.com/docs/graph-api", 0, ledger.Failed}
+	errProof          = &answer{100, 0, 400, "GraphMethodException", "API calls from the server require an appsecret_proof argument", 0, ledger.Failed}
 	errParam          = &answer{100, 0, 400, oauth, "(#100) Invalid parameter", 0, ledger.Failed}
 )
 

@@ -13,9 +13,10 @@ import (
 // Config of an API. The zero value is a platform with DefaultSettings on which
 // every page exists and has the token `token-PAGE`.
 type Config struct {
-	Now      func() time.Time // default time.Now
-	Seed     uint64           // of everything random
-	Settings *Settings        // nil: DefaultSettings
+	Now       func() time.Time // default time.Now
+	Seed      uint64           // of everything random
+	AppSecret string           // with which appsecret_proof is checked; empty: none is right
+	Settings  *Settings        // nil: DefaultSettings
 	// Tokens is the token of each page that exists. nil: every page whose id
 	// is made of digits exists, with the token `token-PAGE`.
 	Tokens map[string]string

@@ -2,6 +2,9 @@ package fakeapi
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"time"
 )
@@ -25,7 +28,20 @@ func (a *API) Do(req *Request, resp *Response) {
 		return
 	}
 	c.body, c.bodyErr = parseBody(req.ContentType, req.Body)
-	c.sendAs(page, req.token(c.body), resp)
+	token := req.token(c.body)
+	if c.set.RequireProof && !a.proven(token, req.proof(c.body)) {
+		c.refuse(resp, errProof)
+		return
+	}
+	c.sendAs(page, token, resp)
+}
+
+// proven reports whether proof is the HMAC-SHA256 of a token with the app's secret.
+func (a *API) proven(token, proof string) bool {
+	mac := hmac.New(sha256.New, []byte(a.cfg.AppSecret))
+	mac.Write([]byte(token))
+	got, err := hex.DecodeString(proof)
+	return err == nil && a.cfg.AppSecret != "" && hmac.Equal(got, mac.Sum(nil))
 }
 
 // call is one Send API call: a request, or one item of a batch.

@@ -13,6 +13,7 @@ import (
 // sendBody is the body of a Send API call, from JSON or from a form.
 type sendBody struct {
 	Token         string              `json:"access_token"`
+	Proof         string              `json:"appsecret_proof"`
 	Recipient     *nested[recipient]  `json:"recipient"`
 	MessagingType string              `json:"messaging_type"`
 	Message       *nested[outMessage] `json:"message"`
@@ -101,6 +102,7 @@ func parseBody(contentType, body []byte) (*sendBody, error) {
 
 func (b *sendBody) fromForm(form url.Values) error {
 	b.Token = form.Get("access_token")
+	b.Proof = form.Get("appsecret_proof")
 	b.MessagingType = form.Get("messaging_type")
 	b.SenderAction = form.Get("sender_action")
 	b.Tag = form.Get("tag")

@@ -32,12 +32,30 @@ func (r *Request) token(body *sendBody) string {
 			return string(bytes.TrimSpace(r.Authorization[len(scheme):]))
 		}
 	}
-	if len(r.Query) > 0 {
-		if q, err := url.ParseQuery(string(r.Query)); err == nil && q.Get("access_token") != "" {
-			return q.Get("access_token")
-		}
+	if t := r.param("access_token"); t != "" {
+		return t
 	}
 	return body.Token
+}
+
+// proof returns the appsecret_proof of a request: from the query, or the body.
+func (r *Request) proof(body *sendBody) string {
+	if p := r.param("appsecret_proof"); p != "" {
+		return p
+	}
+	return body.Proof
+}
+
+// param returns a parameter of the query; empty: there is none.
+func (r *Request) param(name string) string {
+	if len(r.Query) == 0 {
+		return ""
+	}
+	q, err := url.ParseQuery(string(r.Query))
+	if err != nil {
+		return ""
+	}
+	return q.Get(name)
 }
 
 // Response is the answer and how it is to be delivered. A Response may be used

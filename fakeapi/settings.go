@@ -26,6 +26,9 @@ type Settings struct {
 	QuotaPerPerson int `json:"quota_per_person"`
 	Audience       int `json:"audience"` // people a page may message
 
+	// RequireProof refuses calls without a right appsecret_proof, as an app may be set.
+	RequireProof bool `json:"require_proof"`
+
 	Block         Block                    `json:"block"`
 	BadRecipients float64                  `json:"bad_recipients"` // share of recipients that always answer 10, 551 or 100
 	Latency       Latency                  `json:"latency"`

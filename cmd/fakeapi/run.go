@@ -40,7 +40,7 @@ func (p program) run(ctx, again context.Context) error {
 	}
 	s := p.settings
 	host, _, _ := net.SplitHostPort(s.HTTPAddr) // Validate has checked it
-	api, err := fakeapi.New(fakeapi.Config{Seed: s.Seed, Settings: s.platform(), Host: host, Keep: s.LedgerKeep})
+	api, err := fakeapi.New(fakeapi.Config{Seed: s.Seed, AppSecret: s.AppSecret.Reveal(), Settings: s.platform(), Host: host, Keep: s.LedgerKeep})
 	if err != nil {
 		return err
 	}
