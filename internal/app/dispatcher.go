@@ -15,22 +15,23 @@ import (
 
 // DispatcherSettings are those of cmd/dispatcher.
 type DispatcherSettings struct {
-	PagesFile       string        `env:"PAGES_FILE,required" doc:"JSON file that gives the access token of each page id; read again when it changes."`
-	GraphURL        string        `env:"GRAPH_URL" envDefault:"https://graph.facebook.com/v23.0" doc:"Address of the Send API, with its version."`
-	Prefetch        int           `env:"PREFETCH" envDefault:"2048" doc:"Messages of one partition held at most, in flight or waiting; lanes have LANE_PREFETCH each."`
-	MaxInFlight     int           `env:"MAX_IN_FLIGHT" envDefault:"4096" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each). Each takes a connection and some 50 KiB."`
-	LanePrefetch    int           `env:"LANE_PREFETCH" envDefault:"16384" doc:"Messages of one lane held at most: what waits here for one recipient can be joined."`
-	Lanes           int           `env:"LANES" envDefault:"128" doc:"Lanes that one dispatcher has at most, one for each page and class in excess; further ones go round by a retry queue."`
-	JoinTexts       int           `env:"JOIN_TEXTS" envDefault:"8" doc:"Texts to one recipient that had to wait and go out as one message, a line each, at most; 1: each has its own."`
-	LimitText       int           `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page."`
-	LimitMedia      int           `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
-	LatencyTarget   time.Duration `env:"LATENCY_TARGET" envDefault:"0s" doc:"95th percentile of the calls' latency to hold by having fewer in flight; 0s: MAX_IN_FLIGHT alone bounds them."`
-	CallTimeout     time.Duration `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
-	BatchCalls      int           `env:"BATCH_CALLS" envDefault:"1" doc:"Messages of one page that go in one request at most, up to 50; 1: each has its own."`
-	BatchWait       time.Duration `env:"BATCH_WAIT" envDefault:"20ms" doc:"How long a message waits for others to go with, where BATCH_CALLS is above 1."`
-	MaxAttempts     int           `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
-	MessageTTL      time.Duration `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue; a broadcast has its deadline instead."`
-	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight may take when the program is stopped."`
+	PagesFile       string         `env:"PAGES_FILE,required" doc:"JSON file that gives the access token of each page id; read again when it changes."`
+	GraphURL        string         `env:"GRAPH_URL" envDefault:"https://graph.facebook.com/v23.0" doc:"Address of the Send API, with its version."`
+	AppSecret       service.Secret `env:"APP_SECRET" doc:"The app's secret, with which each call carries an appsecret_proof; empty: none, which an app may refuse."`
+	Prefetch        int            `env:"PREFETCH" envDefault:"2048" doc:"Messages of one partition held at most, in flight or waiting; lanes have LANE_PREFETCH each."`
+	MaxInFlight     int            `env:"MAX_IN_FLIGHT" envDefault:"4096" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each). Each takes a connection and some 50 KiB."`
+	LanePrefetch    int            `env:"LANE_PREFETCH" envDefault:"16384" doc:"Messages of one lane held at most: what waits here for one recipient can be joined."`
+	Lanes           int            `env:"LANES" envDefault:"128" doc:"Lanes that one dispatcher has at most, one for each page and class in excess; further ones go round by a retry queue."`
+	JoinTexts       int            `env:"JOIN_TEXTS" envDefault:"8" doc:"Texts to one recipient that had to wait and go out as one message, a line each, at most; 1: each has its own."`
+	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page."`
+	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
+	LatencyTarget   time.Duration  `env:"LATENCY_TARGET" envDefault:"0s" doc:"95th percentile of the calls' latency to hold by having fewer in flight; 0s: MAX_IN_FLIGHT alone bounds them."`
+	CallTimeout     time.Duration  `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
+	BatchCalls      int            `env:"BATCH_CALLS" envDefault:"1" doc:"Messages of one page that go in one request at most, up to 50; 1: each has its own."`
+	BatchWait       time.Duration  `env:"BATCH_WAIT" envDefault:"20ms" doc:"How long a message waits for others to go with, where BATCH_CALLS is above 1."`
+	MaxAttempts     int            `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
+	MessageTTL      time.Duration  `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue; a broadcast has its deadline instead."`
+	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight may take when the program is stopped."`
 	ProgramSettings
 }
 
@@ -150,7 +151,7 @@ func (w *wiring) sender(cfg DispatcherConfig) (dispatch.Caller, error) {
 		Tokens:      cfg.Tokens,
 		Transport:   cfg.Transport,
 		MaxInFlight: s.MaxInFlight,
-		CallTimeout: s.CallTimeout,
+		AppSecret: s.AppSecret.Reveal(), CallTimeout: s.CallTimeout,
 		Registerer:  w.metrics,
 		Tracer:      w.trace,
 		Now:         w.Now,

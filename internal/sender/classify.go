@@ -50,7 +50,7 @@ func Classify(status int, body []byte) Result {
 	case success && a.MessageID != "":
 		r.Outcome, r.MessageID = Sent, a.MessageID
 	case e != nil && (e.Code != 0 || e.Subcode != 0):
-		r.Outcome, r.Code, r.Subcode = classifyError(e.Code, e.Subcode, e.IsTransient, e.Message), e.Code, e.Subcode
+		r.Outcome, r.Code, r.Subcode = classifyError(e.Code, e.Subcode, e.IsTransient, e.Type, e.Message), e.Code, e.Subcode
 		r.Err = &apiError{code: e.Code, subcode: e.Subcode, status: status, kind: e.Type, trace: e.Trace}
 	case success && e == nil && fromSendAPI(body):
 		r.Outcome = Sent
@@ -110,7 +110,7 @@ func fromSendAPI(body []byte) bool {
 // letter at once could not be taken back. To stop the page would let one
 // recipient's error silence all. Attempts are bounded, so what is permanent
 // costs a few calls and then becomes a dead letter that names the code.
-func classifyError(code, subcode int, isTransient bool, text string) Outcome {
+func classifyError(code, subcode int, isTransient bool, kind, text string) Outcome {
 	if o, ok := byPair(code, subcode); ok {
 		return o
 	}
@@ -119,7 +119,13 @@ func classifyError(code, subcode int, isTransient bool, text string) Outcome {
 		return RecipientGone
 	}
 	o := byCode(code, subcode)
-	if isTransient && (o == RecipientGone || o == BadMessage || o == PageStopped) {
+	// Errors of this type are about the object that is called, which is the page:
+	// a missing appsecret_proof, or a page that "does not exist" for want of a
+	// permission. The content of a message is not at fault.
+	if o == BadMessage && kind == "GraphMethodException" {
+		o = PageStopped
+	}
+	if isTransient && (o == RecipientGone || o == BadMessage || o == PageStopped || o == NotAllowed) {
 		return Transient
 	}
 	return o
@@ -133,7 +139,7 @@ func byPair(code, subcode int) (Outcome, bool) {
 		return RecipientThrottled, true
 	case [2]int{1, 1357046}:
 		return Ambiguous, true
-	case [2]int{100, 2018001}, [2]int{200, 1545041}, [2]int{10, 2018108}:
+	case [2]int{100, 2018001}:
 		return RecipientGone, true
 	case [2]int{10, 2018278}, [2]int{10, 2018065}, [2]int{10, 2534022}:
 		return WindowClosed, true
@@ -141,6 +147,11 @@ func byPair(code, subcode int) (Outcome, bool) {
 		return PageStopped, true
 	case [2]int{10, 1893063}:
 		return PageStoppedForATime, true
+	}
+	// The platform sends these subcodes under any of the codes for a missing
+	// permission.
+	if (subcode == 1545041 || subcode == 2018108) && (code == 10 || code == 200 || code == 551) {
+		return RecipientGone, true
 	}
 	// These two are listed without a code of their own: they are found below
 	// several, and as the code itself.
@@ -168,9 +179,9 @@ func byCode(code, subcode int) Outcome {
 		return PageStopped
 	case 10, 200:
 		// Nearly all of these concern one recipient and say which fault in the
-		// subcode; only the bare code speaks of the page's permission.
+		// subcode; only the bare code may speak of the page's permission.
 		if subcode == 0 {
-			return PageStopped
+			return NotAllowed
 		}
 		return Transient
 	case 368, 2022:

@@ -76,7 +76,7 @@ func class(o Outcome) string {
 	case PageThrottled, AppThrottled, RecipientThrottled:
 		return "throttled"
 	case Transient, Ambiguous, RecipientGone, WindowClosed, NotOurs, BadMessage,
-		PageStopped, PageStoppedForATime, NoToken, Canceled:
+		PageStopped, NotAllowed, PageStoppedForATime, NoToken, Canceled:
 	}
 	return "failed"
 }

@@ -35,6 +35,10 @@ const (
 	BadMessage
 	// PageStopped: the page's token or permission is refused; a human must act.
 	PageStopped
+	// NotAllowed: a permission is missing, either the page's or that of this
+	// recipient, who may be no tester of the app or may have blocked the page. The
+	// answer does not say which; that of a second recipient does.
+	NotAllowed
 	// NoToken: the page's token is not known here, or not yet. No call was made.
 	NoToken
 	// PageStoppedForATime: the platform has blocked the page for some time.
@@ -49,7 +53,7 @@ const (
 func Outcomes() []Outcome {
 	return []Outcome{
 		Sent, PageThrottled, AppThrottled, RecipientThrottled, Transient, Ambiguous, RecipientGone,
-		WindowClosed, NotOurs, BadMessage, PageStopped, NoToken, PageStoppedForATime, Canceled,
+		WindowClosed, NotOurs, BadMessage, PageStopped, NotAllowed, NoToken, PageStoppedForATime, Canceled,
 	}
 }
 
@@ -78,6 +82,8 @@ func (o Outcome) String() string {
 		return "bad_message"
 	case PageStopped:
 		return "page_stopped"
+	case NotAllowed:
+		return "not_allowed"
 	case NoToken:
 		return "no_token"
 	case PageStoppedForATime:

@@ -13,6 +13,9 @@ package sender
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +49,7 @@ type Config struct {
 	Transport   http.RoundTripper     // nil: an own one, sized to MaxInFlight
 	MaxInFlight int                   // calls at a time, at least 1; of more than that the own transport lets the rest wait
 	CallTimeout time.Duration         // for the whole of a call: wait, connect, write, answer
+	AppSecret   string                // the app's, with which each call is proven to come from its server; empty: no proof
 	Now         func() time.Time      // nil: time.Now
 	Registerer  prometheus.Registerer // nil: metrics are not shown
 	Tracer      *tracing.Tracer       // nil: no traces
@@ -81,6 +85,7 @@ type Sender struct {
 	transport http.RoundTripper
 	traced    bool // transport tells when it has a connection, so that "nothing was written" can be known
 	timeout   time.Duration
+	secret    []byte // of the app; empty: none
 	now       func() time.Time
 	metrics   *metrics
 	tracer    *tracing.Tracer
@@ -122,6 +127,7 @@ func New(cfg Config) (*Sender, error) {
 		transport: cfg.Transport,
 		traced:    traced,
 		timeout:   cfg.CallTimeout,
+		secret:    []byte(cfg.AppSecret),
 		now:       cfg.Now,
 		metrics:   m,
 		tracer:    cfg.Tracer,
@@ -199,6 +205,9 @@ func (s *Sender) post(ctx context.Context, token string, items []message.Outboun
 		req = s.request(traceCtx, "", "application/x-www-form-urlencoded", encodeBatch(items))
 	}
 	req.Header["Authorization"] = []string{"Bearer " + token}
+	if len(s.secret) > 0 {
+		req.URL.RawQuery = "appsecret_proof=" + proof(s.secret, token)
+	}
 	span := s.tracer.Call(req, template)
 	start := s.now()
 	if err := s.call(req, results); err != nil {
@@ -212,6 +221,14 @@ func (s *Sender) post(ctx context.Context, token string, items []message.Outboun
 			s.metrics.duration(results[i].Outcome, latency)
 		}
 	}
+}
+
+// proof is Meta's appsecret_proof of a token: its HMAC-SHA256 with the app's secret,
+// in hexadecimal digits. An app may be set so that calls without it are refused.
+func proof(secret []byte, token string) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(token))
+	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // endSpan ends the span of a request with the result of its first call.
