@@ -4,14 +4,16 @@
 //
 // # Algorithm
 //
-// A page's breaker opens after failures of several recipients in a row, or when
-// its calls hang. The API's opens when the app is throttled, or after failures
-// in a row of several pages with no answer in between; of one page, where there
-// was no connection. While a breaker is open one call at a time probes,
+// A page's breaker opens after failures in a row of several recipients and events,
+// or when calls for several events hang: one event that fails for everybody may
+// itself be the cause. It also opens when the page is told that the app is throttled
+// while another page is answered. The API's opens when two pages are told so, or one
+// while no other is answered, or after failures in a row of several pages with no
+// answer in between; of one page, where there was no connection. While a breaker is open one call at a time probes,
 // after a pause that doubles with each failed probe. A probe's answer closes it;
 // a call from before it opened does not. While the API's breaker is open, a page
-// that is none of the failing ones may probe at once: where only those are sick,
-// nobody else waits for them.
+// that is none of the failing or throttled ones may probe at once: where only those
+// are sick, nobody else waits for them.
 //
 // A page that failed only since the API fails has no pause of its own. While the
 // API's breaker is open its probe is the API's, and then it is probed at once. A
@@ -20,6 +22,7 @@ package breaker
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -56,8 +59,12 @@ const (
 	apiRow        = 30
 	apiTime       = 5 * time.Second
 	apiRecipients = 6
+	// lately is how long ago another page's answer may be, for a throttle of the app
+	// to concern one page only.
+	lately = 5 * time.Second
 	// silence is how long calls are in flight without any answer before the API
-	// is silent; silenceMany with at least manyCalls of them.
+	// is silent; silenceMany with at least manyCalls of them. They are of several
+	// pages, or of apiRecipients: one page that hangs is no silence of the API.
 	silence     = 5 * time.Second
 	silenceMany = 2 * time.Second
 	manyCalls   = 20
@@ -69,6 +76,7 @@ const (
 type Call struct {
 	page            *page
 	recipient       string
+	event           string
 	began           time.Time
 	probe, apiProbe bool
 }
@@ -80,9 +88,24 @@ func (c *Call) Probe() bool { return c.probe || c.apiProbe }
 type page struct {
 	circuit
 	name     string
-	failures row
+	failures row // by recipient
+	events   row // the same, by event
 	calls    map[*Call]struct{}
 	answered time.Time
+}
+
+// fails reports whether the page's failures mean that it is sick.
+func (p *page) fails() bool {
+	return p.failures.mean(pageRow, pageTime, pageRecipients) && len(p.events.names) > 1
+}
+
+// well ends the page's failures.
+func (p *page) well() { p.failures, p.events = row{}, row{} }
+
+// answer is the time of a page's latest answer.
+type answer struct {
+	page string
+	at   time.Time
 }
 
 // Breaker holds the breakers. Make one with New. Not safe for concurrent use.
@@ -97,6 +120,9 @@ type Breaker struct {
 	people    row       // the same failures, by recipient
 	unreached row       // of them those without a connection, by recipient
 	quiet     time.Time // since when calls are in flight and none was answered
+	answers   [2]answer // the latest, and the latest of another page
+	refused   answer    // the latest answer that throttled the app
+	alone     string    // the only page that was told so since the API's breaker is open; empty: none, or several
 }
 
 // New returns breakers that are closed. random is in [0, 1); nil: math/rand.
@@ -109,10 +135,10 @@ func New(random func() float64) *Breaker {
 
 // Wait is how long a call of the page must wait for the API; 0: not at all.
 func (b *Breaker) Wait(now time.Time, page string) time.Duration {
-	if b.api.open && !b.throttled && !b.api.probing && len(b.failures.names) < rowSize {
-		if _, failing := b.failures.names[page]; !failing {
-			return 0
-		}
+	switch _, failing := b.failures.names[page]; {
+	case !b.api.open || b.api.probing:
+	case b.throttled && b.alone != "" && b.alone != page, !b.throttled && !failing && len(b.failures.names) < rowSize:
+		return 0
 	}
 	return b.api.wait(now, b.random)
 }
@@ -136,10 +162,11 @@ func (b *Breaker) isOfOutage(p *page) bool {
 func (b *Breaker) closeAPI(now time.Time) {
 	for _, p := range b.pages {
 		if b.isOfOutage(p) {
-			p.circuit, p.failures = circuit{open: p.open, until: now}, row{}
+			p.circuit = circuit{open: p.open, until: now}
+			p.well()
 		}
 	}
-	b.api, b.throttled = circuit{}, false
+	b.api, b.throttled, b.alone = circuit{}, false, ""
 	b.forgive()
 }
 
@@ -148,13 +175,13 @@ func (b *Breaker) forgive() { b.failures, b.people, b.unreached = row{}, row{}, 
 
 // Begin begins a call, for which Wait and PageWait must have answered 0. End
 // must be told.
-func (b *Breaker) Begin(now time.Time, name, recipient string) *Call {
+func (b *Breaker) Begin(now time.Time, name, recipient, event string) *Call {
 	p := b.pages[name]
 	if p == nil {
 		p = &page{name: name, calls: make(map[*Call]struct{}), answered: now}
 		b.pages[name] = p
 	}
-	c := &Call{page: p, recipient: recipient, began: now, probe: p.open, apiProbe: b.api.open}
+	c := &Call{page: p, recipient: recipient, event: event, began: now, probe: p.open, apiProbe: b.api.open}
 	p.probing = p.probing || c.probe
 	b.api.probing = b.api.probing || c.apiProbe
 	if len(p.calls) == 0 {
@@ -186,8 +213,13 @@ func (b *Breaker) End(now time.Time, c *Call, v Verdict) (ch Change) {
 	switch v {
 	case Answered:
 		b.quiet, p.answered = now, now
+		if b.answers[0].page != p.name {
+			b.answers[1] = b.answers[0]
+		}
+		b.answers[0] = answer{p.name, now}
 		if c.probe || !p.open {
-			p.circuit, p.failures = circuit{}, row{}
+			p.circuit = circuit{}
+			p.well()
 		}
 		switch {
 		case !b.api.open:
@@ -199,8 +231,7 @@ func (b *Breaker) End(now time.Time, c *Call, v Verdict) (ch Change) {
 		b.fail(now, c, v == Unreached)
 	case Throttled:
 		b.quiet = now
-		b.throttled = true
-		b.api.trip(now, c.apiProbe, maxPause, b.random)
+		b.throttle(now, c)
 	case NoCall:
 	}
 	return Change{
@@ -209,11 +240,35 @@ func (b *Breaker) End(now time.Time, c *Call, v Verdict) (ch Change) {
 	}
 }
 
+// throttle opens the API's breaker for a throttle of the app. It opens the page's in
+// place of that where no other page was throttled of late, and another was answered.
+func (b *Breaker) throttle(now time.Time, c *Call) {
+	p, before := c.page, b.refused
+	b.refused = answer{p.name, now}
+	others := before.page != "" && before.page != p.name && now.Sub(before.at) < rowGap
+	apart := slices.ContainsFunc(b.answers[:], func(a answer) bool {
+		return a.page != "" && a.page != p.name && now.Sub(a.at) < lately
+	})
+	switch {
+	case b.api.open && b.alone != p.name || others:
+		b.alone = ""
+	case b.api.open:
+	case apart:
+		p.trip(now, c.probe, maxPause, b.random)
+		return
+	default:
+		b.alone = p.name
+	}
+	b.throttled = true
+	b.api.trip(now, c.apiProbe, maxPause, b.random)
+}
+
 // fail adds a failure to the rows, and opens what they mean to be down.
 func (b *Breaker) fail(now time.Time, c *Call, unreached bool) {
 	p := c.page
 	p.failures.add(now, c.recipient)
-	if p.open || p.failures.mean(pageRow, pageTime, pageRecipients) {
+	p.events.add(now, c.event)
+	if p.open || p.fails() {
 		p.trip(now, c.probe, maxPause, b.random)
 	}
 	who := p.name + "/" + c.recipient
@@ -240,20 +295,25 @@ func (b *Breaker) Check(now time.Time) (hung []string) {
 		b.closeAPI(now)
 	}
 	for name, p := range b.pages {
-		if len(p.calls) == 0 && (p.failures.n == 0 || now.Sub(p.failures.last) > forget) {
+		last := p.failures.last
+		if p.failures.n == 0 { // it is open because it was throttled
+			last = p.until
+		}
+		if len(p.calls) == 0 && (p.failures.n == 0 && !p.open || now.Sub(last) > forget) {
 			delete(b.pages, name)
 			continue
 		}
 		if p.open || len(p.calls) < hungCalls || now.Sub(p.answered) < hungTime {
 			continue
 		}
-		n := 0
+		n, events := 0, make(map[string]struct{})
 		for c := range p.calls {
 			if now.Sub(c.began) >= hungTime {
 				n++
+				events[c.event] = struct{}{}
 			}
 		}
-		if n >= hungCalls {
+		if n >= hungCalls && len(events) > 1 {
 			p.trip(now, false, maxPause, b.random)
 			hung = append(hung, name)
 		}
@@ -262,13 +322,32 @@ func (b *Breaker) Check(now time.Time) (hung []string) {
 }
 
 // Silent reports whether calls are in flight and none was answered for so long
-// that another replica may fare better.
+// that another replica may fare better. The calls of a page that is sick do not count,
+// nor do probes.
 func (b *Breaker) Silent(now time.Time) bool {
-	if b.calls == 0 {
-		return false
+	calls, pages, first := 0, 0, now
+	people := make(map[string]struct{})
+	for _, p := range b.pages {
+		before := calls
+		for c := range p.calls {
+			if p.open || c.Probe() {
+				continue
+			}
+			calls++
+			people[p.name+"/"+c.recipient] = struct{}{}
+			if c.began.Before(first) {
+				first = c.began
+			}
+		}
+		if calls > before {
+			pages++
+		}
 	}
-	d := now.Sub(b.quiet)
-	return d >= silence || d >= silenceMany && b.calls >= manyCalls
+	if b.quiet.After(first) {
+		first = b.quiet
+	}
+	d := now.Sub(first)
+	return (pages > 1 || len(people) >= apiRecipients) && (d >= silence || d >= silenceMany && calls >= manyCalls)
 }
 
 // IsOpen reports whether the API takes no calls.

@@ -59,7 +59,7 @@ func TestBreakersOpen(t *testing.T) {
 				now := begin().Add(st.at)
 				for n := range max(1, st.times) {
 					p := b.pageOf(st.page, now)
-					c := &Call{page: p, recipient: fmt.Sprint(n % max(1, st.people))} // one that began before anything was open
+					c := &Call{page: p, recipient: fmt.Sprint(n % max(1, st.people)), event: fmt.Sprint(n)} // one that began before anything was open
 					p.calls[c] = struct{}{}
 					b.calls++
 					b.End(now, c, st.v)
@@ -92,10 +92,15 @@ func openOnes(b *Breaker) (open string) {
 	return open
 }
 
+// call begins a call for an event of its own.
+func (b *Breaker) call(now time.Time, name, recipient string) *Call {
+	return b.Begin(now, name, recipient, "to "+recipient)
+}
+
 // openPage opens a page's breaker at now.
 func openPage(b *Breaker, now time.Time, name string) {
 	for i := range pageRow {
-		b.End(now, b.Begin(now, name, fmt.Sprint(i)), Failed)
+		b.End(now, b.call(now, name, fmt.Sprint(i)), Failed)
 	}
 }
 
@@ -103,7 +108,7 @@ func openPage(b *Breaker, now time.Time, name string) {
 func openAPI(b *Breaker, now time.Time) {
 	var calls []*Call
 	for i := range apiRow {
-		calls = append(calls, b.Begin(now, []string{"p", "q"}[i%2], fmt.Sprint(i)))
+		calls = append(calls, b.call(now, []string{"p", "q"}[i%2], fmt.Sprint(i)))
 	}
 	for _, c := range calls {
 		b.End(now, c, Failed)
@@ -125,7 +130,7 @@ func TestProbesOfAPage(t *testing.T) {
 		if w := b.PageWait(now, "p"); w != 0 {
 			t.Fatalf("PageWait() %d s after failure %d = %v, want 0", want, i, w)
 		}
-		c := b.Begin(now, "p", "someone")
+		c := b.call(now, "p", "someone")
 		if !c.Probe() {
 			t.Fatalf("call %d is no probe", i)
 		}
@@ -135,7 +140,7 @@ func TestProbesOfAPage(t *testing.T) {
 		b.End(now, c, Failed)
 	}
 	now = now.Add(time.Minute)
-	if ch := b.End(now, b.Begin(now, "p", "someone"), Answered); ch != (Change{PageClosed: true}) {
+	if ch := b.End(now, b.call(now, "p", "someone"), Answered); ch != (Change{PageClosed: true}) {
 		t.Errorf("End(a probe's answer) = %+v, want the page's closed", ch)
 	}
 	if w := b.PageWait(now, "p"); w != 0 || b.OpenPages() != 0 {
@@ -152,13 +157,13 @@ func TestProbesOfAPage(t *testing.T) {
 func TestWhatIsNoProbe(t *testing.T) {
 	t.Parallel()
 	b, now := New(half), begin()
-	old := b.Begin(now, "p", "someone")
+	old := b.call(now, "p", "someone")
 	openPage(b, now, "p")
 	if b.End(now, old, Answered); !b.IsPageOpen("p") {
 		t.Error("an answer to a call from before closed the breaker")
 	}
 	now = now.Add(time.Second)
-	b.End(now, b.Begin(now, "p", "someone"), NoCall)
+	b.End(now, b.call(now, "p", "someone"), NoCall)
 	if w := b.PageWait(now, "p"); w != 0 || !b.IsPageOpen("p") {
 		t.Errorf("after a probe without a call: wait %v, open %v, want 0 and true", w, b.IsPageOpen("p"))
 	}
@@ -178,7 +183,7 @@ func TestWellPagesGetThrough(t *testing.T) {
 			t.Errorf("Wait(%s) = %v, want some: %v", page, w, waits)
 		}
 	}
-	c := b.Begin(now, "r", "someone")
+	c := b.call(now, "r", "someone")
 	if w := b.Wait(now, "s"); w == 0 {
 		t.Error("a second page may probe beside the first")
 	}
@@ -191,7 +196,7 @@ func TestWellPagesGetThrough(t *testing.T) {
 
 	b = New(half)
 	openAPI(b, now)
-	b.End(now, b.Begin(now, "r", "someone"), Failed)
+	b.End(now, b.call(now, "r", "someone"), Failed)
 	if w := b.Wait(now, "r"); w == 0 {
 		t.Error("a page whose probe failed may probe at once again")
 	}
@@ -217,7 +222,7 @@ func TestProbesOfTheAPI(t *testing.T) {
 			t.Parallel()
 			b, now := New(half), begin()
 			for i := range apiRow {
-				b.End(now, &Call{page: b.pageOf([]string{"p", "q"}[i%2], now), recipient: fmt.Sprint(i)}, tc.v)
+				b.End(now, &Call{page: b.pageOf([]string{"p", "q"}[i%2], now), recipient: fmt.Sprint(i), event: fmt.Sprint(i)}, tc.v)
 			}
 			for i, want := range tc.pauses {
 				due := now.Add(time.Duration(want) * time.Second)
@@ -227,7 +232,7 @@ func TestProbesOfTheAPI(t *testing.T) {
 				if now = due; b.Wait(now, "p") != 0 || b.PageWait(now, "p") != 0 {
 					t.Fatalf("probe %d may not begin %d s after the last", i, want)
 				}
-				b.End(now, b.Begin(now, "p", "someone"), tc.v)
+				b.End(now, b.call(now, "p", "someone"), tc.v)
 			}
 		})
 	}
@@ -241,9 +246,9 @@ func TestPagesOfAnOutage(t *testing.T) {
 	openPage(b, now, "sick")
 	for range 3 { // its pause is 8 s then
 		now = now.Add(10 * time.Second)
-		b.End(now, b.Begin(now, "sick", "someone"), Failed)
+		b.End(now, b.call(now, "sick", "someone"), Failed)
 	}
-	b.End(now, b.Begin(now, "p", "someone"), Answered)
+	b.End(now, b.call(now, "p", "someone"), Answered)
 	now = now.Add(time.Second)
 	openPage(b, now, "p")
 	openPage(b, now, "q")
@@ -256,11 +261,11 @@ func TestPagesOfAnOutage(t *testing.T) {
 		if b.PageWait(now, "p") != 0 {
 			t.Fatalf("page p has a pause of its own at probe %d of the API", i)
 		}
-		b.End(now, b.Begin(now, "p", "someone"), Failed)
-		b.End(now, b.Begin(now, "sick", "someone"), Failed)
+		b.End(now, b.call(now, "p", "someone"), Failed)
+		b.End(now, b.call(now, "sick", "someone"), Failed)
 	}
 	now = now.Add(5 * time.Second)
-	if ch := b.End(now, b.Begin(now, "q", "someone"), Answered); !ch.Closed {
+	if ch := b.End(now, b.call(now, "q", "someone"), Answered); !ch.Closed {
 		t.Fatalf("End(a probe's answer) = %+v, want the API's closed", ch)
 	}
 	if w := b.PageWait(now, "sick"); w < 20*time.Second {
@@ -269,7 +274,7 @@ func TestPagesOfAnOutage(t *testing.T) {
 	if w := b.PageWait(now, "p"); w != 0 || !b.IsPageOpen("p") {
 		t.Errorf("PageWait(p) = %v, open %v, want 0 and true", w, b.IsPageOpen("p"))
 	}
-	probe := b.Begin(now, "p", "someone")
+	probe := b.call(now, "p", "someone")
 	if w := b.PageWait(now, "p"); w == 0 {
 		t.Error("a second call of p may begin beside its probe")
 	}
@@ -284,31 +289,83 @@ func TestManyPagesFail(t *testing.T) {
 	t.Parallel()
 	b, now := New(half), begin()
 	for i := range 2 * rowSize {
-		b.End(now, &Call{page: b.pageOf(fmt.Sprint("page", i), now), recipient: "u"}, Failed)
+		b.End(now, &Call{page: b.pageOf(fmt.Sprint("page", i), now), recipient: "u", event: "e"}, Failed)
 	}
 	if w := b.Wait(now, "another"); w == 0 {
 		t.Error("Wait() of a page that has not failed = 0, want the API's pause")
 	}
 }
 
-// A throttled app waits on every page.
+// A throttled app waits on every page, once a second page has been told so.
 func TestThrottled(t *testing.T) {
 	t.Parallel()
 	b, now := New(half), begin()
-	if ch := b.End(now, b.Begin(now, "p", "u"), Throttled); ch != (Change{Opened: true}) {
+	if ch := b.End(now, b.call(now, "p", "u"), Throttled); ch != (Change{Opened: true}) {
 		t.Fatalf("End(Throttled) = %+v, want opened", ch)
 	}
-	if w := b.Wait(now.Add(500*time.Millisecond), "r"); w == 0 {
-		t.Error("another page may call while the app is throttled")
+	if w := b.Wait(now.Add(500*time.Millisecond), "p"); w == 0 {
+		t.Error("the page may call while it is throttled")
+	}
+	if w := b.Wait(now, "r"); w != 0 {
+		t.Errorf("Wait(another page) = %v, want 0: it finds out whether it is the app", w)
 	}
 	now = now.Add(time.Second)
-	c := b.Begin(now, "r", "u")
-	if b.End(now, c, Throttled); b.Wait(now.Add(1900*time.Millisecond), "r") == 0 {
-		t.Error("a probe that was throttled did not make the pause longer")
+	c := b.call(now, "r", "u")
+	if b.Wait(now, "q") == 0 {
+		t.Error("a third page may call beside the probe")
+	}
+	if b.End(now, c, Throttled); b.Wait(now.Add(1900*time.Millisecond), "q") == 0 {
+		t.Error("a probe that was throttled did not make the pause longer, for all")
 	}
 	now = now.Add(2 * time.Second)
-	if ch := b.End(now, b.Begin(now, "r", "u"), Answered); ch != (Change{Closed: true}) {
+	if ch := b.End(now, b.call(now, "r", "u"), Answered); ch != (Change{Closed: true}) {
 		t.Errorf("End(a probe's answer) = %+v, want closed", ch)
+	}
+}
+
+// One page that is told that the app is throttled holds up nobody, if others are
+// answered. Two do.
+func TestThrottledApart(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	b.End(now, b.call(now, "q", "u"), Answered)
+	now = now.Add(time.Second)
+	for range 5 {
+		b.End(now, b.call(now, "p", "u"), Throttled)
+		b.End(now, b.call(now, "q", "u"), Answered)
+		if b.IsOpen() || !b.IsPageOpen("p") || b.PageWait(now, "p") == 0 || b.Wait(now, "q") != 0 {
+			t.Fatalf("API open %v, page open %v, want the page's alone", b.IsOpen(), b.IsPageOpen("p"))
+		}
+		now = now.Add(4 * time.Second)
+	}
+	if ch := b.End(now, b.call(now, "r", "u"), Throttled); !ch.Opened || b.Wait(now, "q") == 0 {
+		t.Errorf("End(Throttled, of a second page) = %+v, want opened for all", ch)
+	}
+}
+
+// An event that fails for everybody, or hangs, is no sick page. With a second event
+// that fails it is.
+func TestOneEvent(t *testing.T) {
+	t.Parallel()
+	for _, hangs := range []bool{false, true} {
+		b, now := New(half), begin()
+		for i := range 99 {
+			c := b.Begin(now, "p", fmt.Sprint(i), "voice")
+			if !hangs {
+				b.End(now.Add(time.Duration(i)*time.Second), c, Failed)
+			}
+		}
+		now = now.Add(99 * time.Second)
+		if b.Check(now); b.IsPageOpen("p") {
+			t.Errorf("hangs %v: the page is open for one event", hangs)
+		}
+		c := b.Begin(now, "p", "0", "text")
+		if now = now.Add(hungTime); !hangs {
+			b.End(now, c, Failed)
+		}
+		if b.Check(now); !b.IsPageOpen("p") {
+			t.Errorf("hangs %v: the page is not open, though a second event fails", hangs)
+		}
 	}
 }
 
@@ -322,7 +379,7 @@ func TestOpenWithoutCalls(t *testing.T) {
 	if !b.IsOpen() {
 		t.Error("closed a minute after a probe was due")
 	}
-	c := b.Begin(now, "r", "u")
+	c := b.call(now, "r", "u")
 	b.Check(now.Add(time.Hour))
 	if !b.IsOpen() {
 		t.Error("closed while a probe is out")
@@ -352,13 +409,13 @@ func TestHung(t *testing.T) {
 			t.Parallel()
 			b, now := New(half), begin()
 			for i := range tc.calls {
-				b.Begin(now, "p", fmt.Sprint(i))
+				b.call(now, "p", fmt.Sprint(i))
 			}
-			b.Begin(now, "q", "u")
+			b.call(now, "q", "u")
 			var opened time.Duration
 			for d := time.Second; d <= 10*time.Second && opened == 0; d += time.Second {
 				if d == tc.answered {
-					b.End(now.Add(d), b.Begin(now, "p", "late"), Answered)
+					b.End(now.Add(d), b.call(now, "p", "late"), Answered)
 				}
 				if hung := b.Check(now.Add(d)); len(hung) > 0 {
 					opened = d
@@ -373,33 +430,63 @@ func TestHung(t *testing.T) {
 
 func TestSilent(t *testing.T) {
 	t.Parallel()
+	const two, one = 2, 1 // pages
 	for _, tc := range []struct {
 		name  string
+		pages int
 		calls int
 		at    time.Duration
 		want  bool
 	}{
-		{"no calls", 0, time.Hour, false},
-		{"a call for less than 5 s", 1, 4999 * time.Millisecond, false},
-		{"a call for 5 s", 1, 5 * time.Second, true},
-		{"many calls for 2 s", 20, 2 * time.Second, true},
-		{"fewer for 2 s", 19, 2 * time.Second, false},
+		{"no calls", one, 0, time.Hour, false},
+		{"two pages for less than 5 s", two, 2, 4999 * time.Millisecond, false},
+		{"two pages for 5 s", two, 2, 5 * time.Second, true},
+		{"some people of one page", one, 5, time.Minute, false},
+		{"many people of one page for 5 s", one, 6, 5 * time.Second, true},
+		{"many calls for 2 s", two, 20, 2 * time.Second, true},
+		{"fewer for 2 s", two, 19, 2 * time.Second, false},
 	} {
 		b, now := New(half), begin()
-		b.End(now, b.Begin(now, "p", "u"), Answered)
+		b.End(now, b.call(now, "p", "u"), Answered)
 		now = now.Add(time.Hour) // the quiet hour is no silence
 		for i := range tc.calls {
-			b.Begin(now, "p", fmt.Sprint(i))
+			b.call(now, fmt.Sprint("p", i%tc.pages), fmt.Sprint(i))
 		}
 		if got := b.Silent(now.Add(tc.at)); got != tc.want {
 			t.Errorf("%s: Silent() = %v, want %v", tc.name, got, tc.want)
 		}
 	}
 	b, now := New(half), begin()
-	b.Begin(now, "p", "1")
-	b.End(now.Add(4*time.Second), b.Begin(now, "q", "2"), Throttled)
+	b.call(now, "p", "1")
+	b.call(now, "r", "1")
+	b.End(now.Add(4*time.Second), b.call(now, "q", "2"), Throttled)
 	if b.Silent(now.Add(6 * time.Second)) {
 		t.Error("Silent() 2 s after the app was throttled = true, want false: that is an answer")
+	}
+}
+
+// The calls of a sick page, and probes, are no silence of the API. Nor do they make
+// the first call of another page look old.
+func TestSickPageIsNoSilence(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	for i := range 30 {
+		b.call(now, "p", fmt.Sprint(i))
+	}
+	openPage(b, now, "p")
+	openPage(b, now, "q")
+	now = now.Add(time.Minute)
+	b.call(now, "q", "probe")
+	if b.Silent(now) || b.Silent(now.Add(time.Hour)) {
+		t.Error("Silent() = true with calls of sick pages alone")
+	}
+	b.call(now, "r", "1")
+	b.call(now, "s", "1")
+	if b.Silent(now.Add(time.Second)) {
+		t.Error("Silent() = true a second after the first calls of other pages")
+	}
+	if !b.Silent(now.Add(silence)) {
+		t.Error("Silent() = false though two other pages are not answered")
 	}
 }
 
@@ -408,7 +495,7 @@ func TestPagesAreForgotten(t *testing.T) {
 	t.Parallel()
 	b, now := New(half), begin()
 	for i := range 1000 {
-		b.End(now, b.Begin(now, fmt.Sprint("well", i), "u"), Answered)
+		b.End(now, b.call(now, fmt.Sprint("well", i), "u"), Answered)
 	}
 	openPage(b, now, "p")
 	b.Check(now)
@@ -424,7 +511,7 @@ func TestPagesAreForgotten(t *testing.T) {
 		t.Errorf("%d pages are remembered after %v, want none", n, forget)
 	}
 	for i := range 10 * rowSize {
-		b.End(now, b.Begin(now, "p", fmt.Sprint(i)), Failed)
+		b.End(now, b.call(now, "p", fmt.Sprint(i)), Failed)
 	}
 	if n := len(b.pages["p"].failures.names); n > rowSize {
 		t.Errorf("%d names are remembered of a row, want at most %d", n, rowSize)

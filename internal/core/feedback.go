@@ -11,15 +11,13 @@ import (
 )
 
 const (
-	// defaultPause is how long a stopped page is paused if the dispatcher does not
-	// say when it tries again.
-	defaultPause = 30 * time.Minute
+	// maxHold bounds how long one feedback of a dispatcher pauses a page, or holds a
+	// member's copies. After that core tries by itself, because the dispatcher that
+	// would tell it the end may be gone. One for which it is still so says so again.
+	maxHold = 5 * time.Minute
 	// maxBusy bounds how long one feedback of a dispatcher delays a page's
 	// broadcasts.
 	maxBusy = 10 * time.Second
-	// maxFailing bounds how long one feedback of a dispatcher holds a member's
-	// copies: as long as a dispatcher takes a member for failing.
-	maxFailing = time.Hour
 )
 
 // The causes of a page's pause: dispatchers that stopped it, and Meta. Every other
@@ -48,8 +46,9 @@ type feedback struct {
 //   - a member whom every message fails to reach gets no copies for a while, or
 //     until it writes again, and stays in its room;
 //   - broadcasts to a page that can take none now wait;
-//   - a page that the dispatchers stopped is paused until they try it again,
-//     because its copies would only go to the dead-letter queue until then.
+//   - a page that the dispatchers stopped is paused for a while, because its copies
+//     would only go to the dead-letter queue;
+//   - a page or member that they can send to again is not held any longer.
 func (f *feedback) handle(run, work context.Context, in inbound) error {
 	ev, at := in.event, time.UnixMilli(in.event.Time)
 	var do func() error
@@ -59,19 +58,28 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 	case message.ReasonWindowClosed, message.ReasonNotOurs:
 		do = func() error { return f.store.CloseWindow(work, ev.Page, ev.User, at) }
 	case message.ReasonFailing:
-		until := f.untilTime(ev, maxFailing)
+		until := f.untilTime(ev, maxHold)
 		f.log.WarnContext(run, "copies to a member are held: every message to it fails", "page", ev.Page, "until", until)
 		do = func() error { return f.store.HoldCopies(work, ev.Page, ev.User, at, until) }
 	case message.FeedbackBusy:
 		do = func() error { return f.store.DelayBroadcasts(work, ev.Page, f.untilTime(ev, maxBusy)) }
 	case message.ReasonPageStopped:
-		until := at.Add(defaultPause)
-		if ev.Until > 0 {
-			until = time.UnixMilli(ev.Until)
+		until := f.untilTime(ev, maxHold)
+		if ev.Until == 0 {
+			until = f.now().Add(maxHold)
 		}
 		f.log.ErrorContext(run, "page paused: its messages are refused", "page", ev.Page, "until", until)
 		f.metrics.pauses.WithLabelValues(causeStopped).Inc()
-		do = func() error { return f.store.Pause(work, ev.Page, causeStopped, at, until) }
+		do = func() error { return f.store.Pause(work, ev.Page, causeStopped, f.pastTime(at), until) }
+	case message.FeedbackResumed:
+		f.log.InfoContext(run, "dispatchers can send again", "page", ev.Page, "member", ev.User != "")
+		do = func() error {
+			if ev.User != "" {
+				return f.store.ReleaseCopies(work, ev.Page, ev.User)
+			}
+			_, err := f.store.EndPause(work, ev.Page, causeStopped)
+			return err
+		}
 	default:
 		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)
 	}
@@ -82,6 +90,14 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 // of another clock, which may be ahead.
 func (f *feedback) untilTime(ev message.Event, most time.Duration) time.Time {
 	return time.UnixMilli(min(ev.Until, f.now().Add(most).UnixMilli()))
+}
+
+// pastTime returns when something happened by another clock, which may be ahead.
+func (f *feedback) pastTime(at time.Time) time.Time {
+	if now := f.now(); at.After(now) {
+		return now
+	}
+	return at
 }
 
 // handlePolicy handles a policy event: a page that Meta blocked is paused until

@@ -22,8 +22,10 @@ func TestStoppedPage(t *testing.T) {
 		until time.Duration // of the event; 0: none
 		ends  time.Duration
 	}{
-		{"until the next probe", 4 * time.Hour, 4 * time.Hour},
-		{"for half an hour", 0, 30 * time.Minute},
+		{"until the next probe", 4 * time.Minute, 4 * time.Minute},
+		{"until core tries by itself", 4 * time.Hour, 5 * time.Minute},
+		{"by a clock that is far ahead", 1 << 60, 5 * time.Minute},
+		{"without a time", 0, 5 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +67,45 @@ func TestStoppedPage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestResumed checks that a page and a member that dispatchers can send to again get
+// copies at once. A pause by somebody else stays, and an old report of the stop
+// changes nothing any more.
+func TestResumed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t, "sqlite::memory:")
+		r := newRigOn(t, newBroker(t), store)
+		r.say(t, now("1", "a", ""), now("2", "b", ""))
+		r.handled(t)
+		r.sent(t)
+		told := func(id, user, reason string) message.Event {
+			return message.Event{
+				Kind: message.KindFeedback, Page: "p", ID: id, User: user, Reason: reason,
+				Time: time.Now().Add(time.Hour).UnixMilli(), Until: time.Now().Add(2 * time.Hour).UnixMilli(), // by a clock that is ahead
+			}
+		}
+		r.say(t, told("s", "1", string(message.ReasonPageStopped)), told("f", "2", message.FeedbackFailing))
+		r.say(t, now("1", "c", "not passed on"))
+		r.handled(t)
+		wantSent(t, "of a stopped page", r.sent(t))
+		r.say(t, told("r", "", message.FeedbackResumed))
+		r.say(t, now("1", "d", "not to her"))
+		r.handled(t)
+		wantSent(t, "to a failing member of a page that was resumed", r.sent(t))
+		r.say(t, told("w", "2", message.FeedbackResumed))
+		r.say(t, now("1", "e", "again"))
+		r.handled(t)
+		wantSent(t, "when both are resumed", r.sent(t), "2: Guest 1: again")
+		if err := store.Pause(t.Context(), "p", "operator: sale", time.Time{}, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		r.say(t, told("r2", "", message.FeedbackResumed))
+		r.say(t, now("1", "f", "not passed on"))
+		r.handled(t)
+		wantSent(t, "of a page that an operator paused", r.sent(t))
+	})
 }
 
 // TestBusyPage checks that a busy page's broadcasts wait as long as the dispatcher
@@ -116,7 +157,7 @@ func TestFailingMember(t *testing.T) {
 		ends  time.Duration
 	}{
 		"for five minutes":             {at(300), 5 * time.Minute},
-		"by a clock that is far ahead": {time.UnixMilli(1 << 50), time.Hour},
+		"by a clock that is far ahead": {time.UnixMilli(1 << 50), 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -137,7 +137,7 @@ func (d *Dispatcher) PagesHandler() http.Handler {
 	})
 	mux.HandleFunc("POST /pages/{id}/resume", func(w http.ResponseWriter, r *http.Request) {
 		page := r.PathValue("id")
-		if !d.suspended.resume(page) {
+		if !d.suspended.resume(page, d.Now()) {
 			d.answer(w, r, http.StatusNotFound, map[string]string{"error": "page: not suspended on this replica"})
 			return
 		}

@@ -44,6 +44,8 @@ type calls struct {
 	waiting  []*line // for a call to end, in rotation
 	freed    bool    // one has ended since they were tried
 	latency  time.Duration
+	learned  time.Time // when a call was last accepted, from which latency comes
+	tried    time.Time // when the last call began
 	health   health
 	sent     sentLog
 }
@@ -103,7 +105,7 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 		first.probe = true
 		e.metrics.probes[probeSuspended].Inc()
 	}
-	c.circuit = e.breaker.Begin(now, first.out.Page, first.out.To)
+	c.circuit = e.breaker.Begin(now, first.out.Page, first.out.To, eventOf(first.out.ID, &first.out))
 	if c.circuit.Probe() {
 		e.metrics.probes[probeAPI].Inc()
 	}
@@ -111,6 +113,7 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 		e.metrics.probes[probePage].Inc()
 	}
 	e.calls.inFlight++
+	e.calls.tried = now
 	l.inFlight++
 	for _, m := range c.msgs {
 		m.calling = true
@@ -233,8 +236,21 @@ func (e *engine) learn(now time.Time, c *call, d disposition) {
 	if c.result.Outcome != sender.Sent {
 		return
 	}
-	if e.calls.latency == 0 {
+	if now.Sub(e.calls.learned) > staleLatency {
 		e.calls.latency = c.result.Latency
 	}
+	e.calls.learned = now
 	e.calls.latency += (c.result.Latency - e.calls.latency) / 16 // a moving average over some 16 calls
+}
+
+// staleLatency is how long a latency is believed while no call is accepted. Otherwise
+// a slow phase, in which everything is thought to be too late, would never end.
+const staleLatency = 10 * time.Second
+
+// expected is how long a call will take.
+func (c *calls) expected(now time.Time) time.Duration {
+	if now.Sub(c.learned) > staleLatency && now.Sub(c.tried) > staleLatency {
+		return 0
+	}
+	return c.latency
 }

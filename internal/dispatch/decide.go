@@ -72,9 +72,9 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 // isLate reports whether m cannot arrive in time.
 func (e *engine) isLate(m *held, now time.Time) bool {
 	if m.out.Deadline != 0 {
-		return now.Add(e.calls.latency).After(time.UnixMilli(m.out.Deadline))
+		return now.Add(e.calls.expected(now)).After(time.UnixMilli(m.out.Deadline))
 	}
-	return m.out.Age(now)+e.calls.latency > e.MessageTTL
+	return m.out.Age(now)+e.calls.expected(now) > e.MessageTTL
 }
 
 const (

@@ -88,21 +88,25 @@ func TestDecide(t *testing.T) {
 		{"not ours", func(b *bench) { b.s.sub.Close() }, action{do: drop}, ""},
 		{"broker is silent", func(b *bench) { b.Broker = silentBroker{b.Broker} }, wait(silentPause), ""},
 		{"too old", func(b *bench) { b.m.out.Time -= time.Hour.Milliseconds() + 1 }, action{do: bury, reason: message.ReasonExpired}, ""},
-		{"page is suspended", func(b *bench) { b.suspended.resume("p"); b.suspended.suspend("p", "190", 0, b.now) }, action{do: bury, reason: message.ReasonPageStopped}, ""},
-		{"page has no token", func(b *bench) { b.suspended.suspend("p", "", tokenGrace, b.now) }, action{do: postpone, wait: retryMedium}, ""},
+		{"page is suspended", func(b *bench) { b.suspended.resume("p", b.now); b.suspended.suspend("p", "190", 0, b.now) }, action{do: bury, reason: message.ReasonPageStopped}, ""},
+		{"page has no token", func(b *bench) { b.suspended.suspend("p", "", stopGrace, b.now) }, action{do: postpone, wait: retryMedium}, ""},
 		{"recipient fails", func(b *bench) { b.people.fail(&b.m.out, b.now) }, action{do: bury, reason: message.ReasonFailing}, ""},
-		{"an earlier one is delayed", func(b *bench) { b.people.retry(&message.Outbound{ID: "0", Page: "p", To: "u"}, b.now, retryLong) }, action{do: postpone, wait: retryLong}, ""},
+		{"an earlier one is delayed", func(b *bench) {
+			b.people.retry(&message.Outbound{ID: "0", Page: "p", To: "u", Class: message.ClassText}, b.now, retryLong)
+		}, action{do: postpone, wait: retryLong}, ""},
 		{"page's lane is in use", func(b *bench) { b.l.lane = &lane{line: b.l, inUse: true, open: true} }, action{do: overflow}, "source is given up"},
 		{"lane is being made", func(b *bench) { b.l.lane = &lane{line: b.l, inUse: true} }, action{}, "page's lane is in use"},
 		{"source is given up", func(b *bench) { b.s.leaving = true }, action{}, ""},
 		{"page's pace", func(b *bench) { b.l.wakeAt = b.now.Add(time.Second) }, action{}, ""},
 		{"every call is taken", func(b *bench) { b.calls.inFlight = 64 }, action{do: rotate}, ""},
 		{"API is down", func(b *bench) {
-			b.breaker.End(b.now, b.breaker.Begin(b.now, "q", "u"), breaker.Throttled)
+			q, r := b.breaker.Begin(b.now, "q", "u", "e"), b.breaker.Begin(b.now, "r", "u", "e")
+			b.breaker.End(b.now, q, breaker.Throttled)
+			b.breaker.End(b.now, r, breaker.Throttled)
 		}, wait(time.Second + 125*time.Millisecond), ""},
 		{"page is sick", func(b *bench) {
 			for i := range 10 {
-				b.breaker.End(b.now, b.breaker.Begin(b.now, "p", fmt.Sprint(i)), breaker.Failed)
+				b.breaker.End(b.now, b.breaker.Begin(b.now, "p", fmt.Sprint(i), fmt.Sprint(i)), breaker.Failed)
 			}
 		}, wait(time.Second + 125*time.Millisecond), ""},
 		{"nothing", func(*bench) {}, action{do: offer}, ""},
@@ -167,7 +171,7 @@ func TestMustOverflow(t *testing.T) {
 
 func openPage(b *bench) {
 	for i := range 10 {
-		b.breaker.End(b.now, b.breaker.Begin(b.now, "p", fmt.Sprint(i)), breaker.Failed)
+		b.breaker.End(b.now, b.breaker.Begin(b.now, "p", fmt.Sprint(i), fmt.Sprint(i)), breaker.Failed)
 	}
 }
 
@@ -206,7 +210,7 @@ func TestIsLate(t *testing.T) {
 			{"young, but behind its deadline", 0, 0, -time.Millisecond, true},
 			{"behind its deadline once it arrives", 2 * time.Second, 0, time.Second, true},
 		} {
-			b.calls.latency = row.latency
+			b.calls.latency, b.calls.learned = row.latency, b.now
 			b.m.out.Time, b.m.out.Deadline = b.now.Add(-row.age).UnixMilli(), 0
 			if row.deadline != 0 {
 				b.m.out.Deadline = b.now.Add(row.deadline).UnixMilli()

@@ -21,16 +21,17 @@ func TestDispositions(t *testing.T) {
 		sender.Sent:                {do: acknowledge, limit: excess.Accepted, api: breaker.Answered, works: true, sample: true},
 		sender.PageThrottled:       {do: keep, limit: excess.Refused, api: breaker.Answered, works: true},
 		sender.AppThrottled:        {do: keep, limit: excess.Other, api: breaker.Throttled},
-		sender.RecipientThrottled:  {do: tryAgain, reason: message.ReasonExhausted, limit: excess.Other, api: breaker.Answered, works: true},
+		sender.RecipientThrottled:  {do: slowDown, limit: excess.Other, api: breaker.Answered, works: true},
 		sender.Transient:           {do: tryAgain, reason: message.ReasonExhausted, limit: excess.Other, api: breaker.Failed, sample: true},
 		sender.Ambiguous:           {do: discard, reason: message.ReasonAmbiguous, limit: excess.Accepted, api: breaker.Answered, sample: true},
 		sender.RecipientGone:       {do: discard, reason: message.ReasonGone, tell: true, limit: excess.Other, api: breaker.Answered, works: true, sample: true},
 		sender.WindowClosed:        {do: discard, reason: message.ReasonWindowClosed, tell: true, limit: excess.Other, api: breaker.Answered, works: true, sample: true},
 		sender.NotOurs:             {do: discard, reason: message.ReasonNotOurs, tell: true, limit: excess.Other, api: breaker.Answered, works: true, sample: true},
 		sender.BadMessage:          {do: discard, reason: message.ReasonBadMessage, single: true, limit: excess.Other, api: breaker.Answered, sample: true},
-		sender.PageStopped:         {do: suspend, reason: message.ReasonPageStopped, tell: true, limit: excess.Other, api: breaker.Answered, sample: true},
-		sender.PageStoppedForATime: {do: suspend, reason: message.ReasonPageStopped, tell: true, limit: excess.Other, api: breaker.Answered, sample: true},
-		sender.NoToken:             {do: keep, limit: excess.Other, api: breaker.NoCall},
+		sender.PageStopped:         {do: suspend, stops: true, limit: excess.Other, api: breaker.Answered, sample: true},
+		sender.PageStoppedForATime: {do: suspend, stops: true, limit: excess.Other, api: breaker.Answered, sample: true},
+		sender.NotAllowed:          {do: tryAgain, stops: true, reason: message.ReasonExhausted, limit: excess.Other, api: breaker.Answered, sample: true},
+		sender.NoToken:             {do: suspend, stops: true, limit: excess.Other, api: breaker.NoCall},
 		sender.Canceled:            {do: leave, limit: excess.Other, api: breaker.NoCall},
 	}
 	for _, o := range sender.Outcomes() {
@@ -77,7 +78,7 @@ func TestOutcomes(t *testing.T) {
 		{name: "app throttled once", outcome: sender.AppThrottled, times: 1, calls: 2, sent: 1},
 		{name: "app throttled ten times", outcome: sender.AppThrottled, times: 10, calls: 11, sent: 1},
 		{name: "recipient throttled once", outcome: sender.RecipientThrottled, times: 1, calls: 2, sent: 1},
-		{name: "recipient throttled always", outcome: sender.RecipientThrottled, calls: 8, dead: message.ReasonExhausted, attempts: 8, told: message.FeedbackFailing},
+		{name: "recipient throttled twenty times", outcome: sender.RecipientThrottled, times: 20, calls: 21, sent: 1},
 		{name: "transient once", outcome: sender.Transient, times: 1, calls: 2, sent: 1},
 		{name: "transient seven times", outcome: sender.Transient, times: 7, calls: 8, sent: 1},
 		{name: "transient always", outcome: sender.Transient, calls: 8, dead: message.ReasonExhausted, attempts: 8, told: message.FeedbackFailing},
@@ -86,9 +87,10 @@ func TestOutcomes(t *testing.T) {
 		{name: "window closed", outcome: sender.WindowClosed, calls: 1, dead: message.ReasonWindowClosed, attempts: 1, told: string(message.ReasonWindowClosed)},
 		{name: "not ours", outcome: sender.NotOurs, calls: 1, dead: message.ReasonNotOurs, attempts: 1, told: string(message.ReasonNotOurs)},
 		{name: "bad message", outcome: sender.BadMessage, calls: 1, dead: message.ReasonBadMessage, attempts: 1},
-		{name: "page stopped", outcome: sender.PageStopped, calls: 1, dead: message.ReasonPageStopped, attempts: 1, told: string(message.ReasonPageStopped)},
+		{name: "page stopped", outcome: sender.PageStopped, calls: 31, dead: message.ReasonPageStopped, attempts: 1, told: string(message.ReasonPageStopped)},
+		{name: "not allowed", outcome: sender.NotAllowed, calls: 8, dead: message.ReasonExhausted, attempts: 8, told: message.FeedbackFailing},
 		{name: "page stopped for a time", outcome: sender.PageStoppedForATime, calls: 1, dead: message.ReasonPageStopped, attempts: 1, told: string(message.ReasonPageStopped)},
-		{name: "no token", outcome: sender.NoToken, calls: 1, dead: message.ReasonPageStopped},
+		{name: "no token", outcome: sender.NoToken, calls: 31, dead: message.ReasonPageStopped, told: string(message.ReasonPageStopped)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -154,8 +156,14 @@ func checkTold(t *testing.T, r *rig, o message.Outbound, reason string, called t
 	want := message.Event{Kind: message.KindFeedback, Page: o.Page, ID: events[0].ID, User: o.To, Reason: reason, Time: called.UnixMilli()}
 	answered := called.Add(40 * time.Millisecond)
 	switch reason {
-	case string(message.ReasonPageStopped):
-		want.Until = answered.Add(30 * time.Minute).UnixMilli()
+	case string(message.ReasonPageStopped): // as of the probe's begin or of its answer
+		want.Time, want.Until = events[0].Time, events[0].Until
+		if d := time.UnixMilli(want.Time).Sub(called); d < 0 || d > 40*time.Millisecond {
+			t.Errorf("told as of %v after the call", d)
+		}
+		if d := answered.Add(30 * time.Minute).Sub(time.UnixMilli(want.Until)); d < 0 || d > 40*time.Millisecond {
+			t.Errorf("told until %v before the probe is due", d)
+		}
 	case message.FeedbackFailing:
 		want.Until = answered.Add(5 * time.Minute).UnixMilli()
 	}

@@ -29,6 +29,7 @@ type engine struct {
 	breaker *breaker.Breaker
 	pages   pages
 	people  people
+	denials map[string]denial // by page
 	sources sources
 	lanes   lanes
 	calls   *calls
@@ -49,6 +50,7 @@ func newEngine(d *Dispatcher) (*engine, error) {
 		breaker:    breaker.New(d.Random),
 		pages:      newPages(),
 		people:     newPeople(),
+		denials:    make(map[string]denial),
 		sources:    newSources(d),
 		calls:      calls,
 		settler:    newSettler(d),
@@ -171,6 +173,7 @@ func (e *engine) tick() {
 	e.gate.Sweep(now)
 	e.pages.sweepTraffic(now)
 	e.people.sweep(now)
+	e.tellNews(now)
 	if n := e.suspended.sweep(now); n > 0 {
 		e.Log.Info("suspended pages that nothing was sent to are forgotten", "pages", n)
 	}

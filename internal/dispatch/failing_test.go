@@ -46,6 +46,9 @@ func TestFailingRecipient(t *testing.T) {
 		if d := r.dead()[fast[0]]; d.Reason != message.ReasonFailing {
 			t.Errorf("it is dead for %q, want failing", d.Reason)
 		}
+		if told := r.told(); len(told) != 1 || !time.UnixMilli(told[0].Until).Equal(until) {
+			t.Errorf("told %+v by a message that core made in vain, want until %v again", told, until)
+		}
 		r.sleep(time.Until(until) + time.Millisecond)
 		probation := r.text("page0", "ann")
 		r.sleep(time.Second)
@@ -64,6 +67,10 @@ func TestFailingRecipient(t *testing.T) {
 			if r.accepted[id] != 1 {
 				t.Errorf("%s was not accepted once ann is well", id)
 			}
+		}
+		r.sleep(time.Second)
+		if told := r.told(); len(told) != 1 || told[0].Reason != message.FeedbackResumed || told[0].User != "ann" {
+			t.Errorf("told %+v, want that ann can be sent to again", told)
 		}
 		r.only().inspect(func(e *engine) {
 			if n := e.people.len(); n != 0 {
@@ -308,6 +315,7 @@ func TestAPIHangsForLong(t *testing.T) {
 					if p.apiDown.Load() || p.silent.Load() {
 						noticed++
 					}
+					p.inspect(func(e *engine) { noticed += e.breaker.OpenPages() }) // with a page of its own each
 					if err := p.Ready(); err != nil {
 						t.Errorf("Ready() while the API answers nobody = %v, want nil", err)
 					}

@@ -113,7 +113,7 @@ func newMetrics(reg prometheus.Registerer, now states) *metrics {
 		paceError: histogram("pace_error_seconds", "How late a call was made that had to wait, against the moment at which its page's pace allowed it.",
 			prometheus.ExponentialBuckets(0.0001, 4, 9)), // 0.1 ms to 6.6 s
 		dead:    countersOf(vec("dead_total", "Messages moved to the dead-letter queue.", "reason"), message.Reasons()...),
-		retries: countersOf(vec("retries_total", "Failed calls whose messages are tried again.", "outcome"), sender.Transient, sender.RecipientThrottled),
+		retries: countersOf(vec("retries_total", "Failed calls whose messages are tried again.", "outcome"), sender.Transient, sender.RecipientThrottled, sender.NotAllowed),
 		givenUp: countersOf(vec("given_up_total", "Partitions and lanes given up to other replicas.", "reason"),
 			"balance", "held", "idle", "lost", "paused", "silent", "stop"),
 		probes: countersOf(vec("probes_total", "Calls made to find out whether more is possible: of a page after refusals in a row, of an API or page that is sick, of a suspended page.", "kind"),

@@ -23,8 +23,8 @@ func TestMetrics(t *testing.T) {
 		script := map[string][]sender.Outcome{ // of each page's calls in turn; then sent
 			"hot":     {sender.PageThrottled, sender.PageThrottled, sender.PageThrottled},
 			"app":     {sender.AppThrottled},
-			"flaky":   {sender.Transient, sender.RecipientThrottled, sender.Transient, sender.Transient},
-			"stopped": {sender.PageStopped},
+			"flaky":   {sender.Transient, sender.RecipientThrottled, sender.Transient, sender.Transient, sender.Transient},
+			"stopped": {sender.PageStoppedForATime},
 			"gone":    {sender.RecipientGone},
 			"bad":     {sender.BadMessage},
 			"doubled": {sender.Ambiguous},
@@ -132,8 +132,9 @@ chatclub_dispatch_refused_app_total 1
 chatclub_dispatch_refused_total 3
 # HELP chatclub_dispatch_retries_total Failed calls whose messages are tried again.
 # TYPE chatclub_dispatch_retries_total counter
+chatclub_dispatch_retries_total{outcome="not_allowed"} 0
 chatclub_dispatch_retries_total{outcome="recipient_throttled"} 1
-chatclub_dispatch_retries_total{outcome="transient"} 3
+chatclub_dispatch_retries_total{outcome="transient"} 4
 # HELP chatclub_dispatch_returned_total Messages that went back to their queue, because it was given up.
 # TYPE chatclub_dispatch_returned_total counter
 chatclub_dispatch_returned_total 0
@@ -204,7 +205,7 @@ func TestStateGauges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(c *Config) { c.MaxInFlight, c.Random = 4, half }, func(t *testing.T, r *rig) {
 		r.latency = func(o message.Outbound) time.Duration {
-			if o.Page == "hangs" {
+			if strings.HasPrefix(o.Page, "hangs") {
 				return 10 * time.Second
 			}
 			return time.Second
@@ -231,10 +232,12 @@ func TestStateGauges(t *testing.T) {
 		r.sleep(5 * time.Second)
 		want("when all is sent", 0, 0, 0, 0)
 		r.text("hangs", "u")
+		r.text("hangs too", "u")
 		r.sleep(9 * time.Second)
-		want("while a call hangs", 1, 0, 1, 0)
+		want("while calls of two pages hang", 2, 0, 1, 0)
 		r.sleep(5 * time.Second)
-		want("when it was answered", 0, 0, 0, 0)
+		want("when they were answered", 0, 0, 0, 0)
+		r.sleep(5 * time.Second)
 		r.text("app", "u")
 		r.sleep(1500 * time.Millisecond)
 		want("after the app was refused", 0, 0, 0, 1)
@@ -251,7 +254,7 @@ func TestPagesHandler(t *testing.T) {
 		r.limits = func(string, message.Class) int { return 300 }
 		r.script(func(o message.Outbound, _ int) sender.Result {
 			if o.Page == "stopped" {
-				return fail(sender.PageStopped)
+				return fail(sender.PageStoppedForATime)
 			}
 			return sender.Result{}
 		})

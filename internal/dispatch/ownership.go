@@ -8,7 +8,8 @@ import (
 
 const (
 	// minRest and maxRest bound how long a replica leaves a partition that it
-	// gave up to others; twice as long each time while the API is silent.
+	// gave up to others; twice as long each time while the API is silent, if another
+	// one consumes it.
 	minRest = 2 * time.Second
 	maxRest = time.Minute
 	// steadyCounts is for how many equal counts the number of replicas is believed.

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// A person to whom a message used up its attempts is failing: later ones are
-	// dead at once, for minFailing, twice as long after each further one, up to
-	// maxFailing. Then one message with one attempt finds out.
+	// A person to whom a message used up its attempts is failing: later ones of its
+	// class are dead at once, for minFailing, twice as long after each further one,
+	// up to maxFailing. Then one message with one attempt finds out.
 	minFailing = 5 * time.Minute
 	maxFailing = time.Hour
 	// deferSlack is how much longer than the first message's delay later ones to
@@ -19,24 +19,55 @@ const (
 	deferSlack = time.Second
 	// peopleSize bounds the people remembered: far more than fail in an hour.
 	peopleSize = 1 << 17
+	// An event is suspected once its messages fail for suspectPeople: one person may
+	// be sick, and two may meet by chance. suspectTime is longer than the attempts of
+	// a message take.
+	suspectPeople = 3
+	suspectTime   = 10 * time.Minute
+	// mostBad is how many messages in a row a person's are refused as bad, each for
+	// that person alone, before the person is the cause.
+	mostBad = 3
 )
 
-// somebody is a person on a page.
-type somebody struct{ page, to string }
-
-// trouble is what is known of a person whose messages fail.
-type trouble struct {
-	failing time.Time     // until then every message is dead
-	strikes int           // messages in a row that used up their attempts
-	until   time.Time     // until then messages go to a retry queue, behind the first
-	delay   time.Duration // of the first
-	first   string        // its id, or ids where it was joined
+// somebody is a person on a page, and a class of messages: a voice message that
+// fails says nothing about texts.
+type somebody struct {
+	page, to string
+	class    message.Class
 }
 
-// people remembers persons who cannot be sent to. Not safe for concurrent use.
-type people struct{ list map[somebody]*trouble }
+// trouble is the state of a person whose messages fail.
+type trouble struct {
+	failing   time.Time     // until then every message is dead
+	strikes   int           // messages in a row that used up their attempts
+	until     time.Time     // until then messages go to a retry queue, behind the first
+	delay     time.Duration // of the first
+	first     string        // its id, or ids where it was joined
+	last      time.Time     // of the latest failure
+	throttles int           // in a row
+	denied    time.Time     // when the first was not allowed; zero: none
+	told      time.Time     // when core was told last that the person is failing; zero: never
+	reached   bool          // a message of another class was accepted since the first failure
+	failed    []string      // events whose messages failed, up to two
+	bad       []string      // events whose messages were refused as bad, up to mostBad
+}
 
-func newPeople() people { return people{list: make(map[somebody]*trouble)} }
+// suspect is an event whose messages fail.
+type suspect struct {
+	people []string // for whom, up to suspectPeople
+	last   time.Time
+}
+
+// people remembers persons who cannot be sent to, and events that may be the cause.
+// Not safe for concurrent use.
+type people struct {
+	list     map[somebody]*trouble
+	suspects map[string]*suspect
+}
+
+func newPeople() people {
+	return people{list: make(map[somebody]*trouble), suspects: make(map[string]*suspect)}
+}
 
 func (p *people) len() int { return len(p.list) }
 
@@ -44,7 +75,7 @@ func (p *people) of(o *message.Outbound) *trouble {
 	if len(p.list) == 0 { // nearly always
 		return nil
 	}
-	return p.list[somebody{o.Page, o.To}]
+	return p.list[somebody{o.Page, o.To, o.Class}]
 }
 
 // fails reports whether messages to the recipient are dead at once.
@@ -54,23 +85,25 @@ func (p *people) fails(o *message.Outbound, now time.Time) bool {
 }
 
 // deferred returns how long a message is delayed because an earlier one to the
-// recipient is in a retry queue: as long as that, so that the order stays.
+// recipient is in a retry queue: as long as that, so that the order stays. It does
+// not wait for one whose event is suspected, which may never arrive.
 func (p *people) deferred(o *message.Outbound, now time.Time) time.Duration {
-	if t := p.of(o); t != nil && t.until.After(now) && !slices.Contains(strings.Split(t.first, " "), o.ID) {
-		return t.delay
+	t := p.of(o)
+	if t == nil || !t.until.After(now) || slices.Contains(strings.Split(t.first, " "), o.ID) || p.isSuspected(eventOf(t.first, o)) {
+		return 0
 	}
-	return 0
+	return t.delay
 }
 
 // onProbation reports whether the recipient has one attempt only.
 func (p *people) onProbation(o *message.Outbound) bool {
 	t := p.of(o)
-	return t != nil && t.strikes > 0
+	return t != nil && t.strikes > 0 && !t.reached
 }
 
-// find returns what is known of the recipient, to be changed.
-func (p *people) find(o *message.Outbound) *trouble {
-	k := somebody{o.Page, o.To}
+// find returns the recipient's trouble, to be changed.
+func (p *people) find(o *message.Outbound, now time.Time) *trouble {
+	k := somebody{o.Page, o.To, o.Class}
 	t := p.list[k]
 	if t == nil {
 		t = &trouble{}
@@ -78,38 +111,158 @@ func (p *people) find(o *message.Outbound) *trouble {
 			p.list[k] = t
 		}
 	}
+	t.last = now
 	return t
 }
 
-// fail notes that a message to the recipient used up its attempts, and returns
-// until when further ones are dead at once.
+// eventOf returns the event of a message to o's recipient by its id, which is
+// message.CopyID's. A message with another id is an event of its own. Of joined
+// messages it is the first's.
+func eventOf(id string, o *message.Outbound) string {
+	id, _, _ = strings.Cut(id, " ")
+	if i := strings.LastIndex(id, "/"+o.To); i > len(o.Page) {
+		return id[:i]
+	}
+	return id
+}
+
+// isSuspected reports whether an event's messages fail for several people.
+func (p *people) isSuspected(event string) bool {
+	s := p.suspects[event]
+	return s != nil && len(s.people) >= suspectPeople
+}
+
+// note adds a person to those for whom messages of an event fail.
+func (p *people) note(event, to string, now time.Time) {
+	s := p.suspects[event]
+	if s == nil {
+		if len(p.suspects) >= peopleSize {
+			return
+		}
+		s = &suspect{}
+		p.suspects[event] = s
+	}
+	s.last = now
+	if len(s.people) < suspectPeople && !slices.Contains(s.people, to) {
+		s.people = append(s.people, to)
+	}
+}
+
+// noteFailed notes that a call for a message failed, by the message's fault or the
+// recipient's.
+func (p *people) noteFailed(o *message.Outbound, now time.Time) {
+	event, t := eventOf(o.ID, o), p.find(o, now)
+	p.note(event, o.To, now)
+	if len(t.failed) < 2 && !slices.Contains(t.failed, event) {
+		t.failed = append(t.failed, event)
+	}
+}
+
+// isCause reports whether the recipient is why a message used up its attempts.
+// Nobody is who was sent something since the first of them failed, or for whom one
+// event alone failed, which fails for others too.
+func (p *people) isCause(o *message.Outbound) bool {
+	t := p.of(o)
+	if t == nil || t.reached {
+		return false
+	}
+	return len(t.failed) > 1 || !p.isSuspected(eventOf(o.ID, o))
+}
+
+// acquit notes that a message used up its attempts by its own fault. For the next one
+// the recipient must be reached again.
+func (p *people) acquit(o *message.Outbound) {
+	if t := p.of(o); t != nil {
+		t.reached = false
+	}
+}
+
+// noteBad notes that a message was refused as bad, and reports whether the recipient
+// is why: the platform says so of some people without a code of its own.
+func (p *people) noteBad(o *message.Outbound, now time.Time) bool {
+	event, t := eventOf(o.ID, o), p.find(o, now)
+	p.note(event, o.To, now)
+	if !slices.Contains(t.bad, event) {
+		t.bad = append(t.bad, event)
+	}
+	t.bad = slices.DeleteFunc(t.bad, p.isSuspected)
+	return len(t.bad) >= mostBad && !t.reached
+}
+
+// fail notes that messages to the recipient fail by the recipient's fault, and
+// returns until when further ones are dead at once.
 func (p *people) fail(o *message.Outbound, now time.Time) time.Time {
-	t := p.find(o)
+	t := p.find(o, now)
 	t.failing = now.Add(min(minFailing<<min(t.strikes, 10), maxFailing))
 	t.strikes++
-	t.until = time.Time{}
+	t.until, t.told = time.Time{}, now
 	return t.failing
+}
+
+// tell reports whether core is to be told now that a recipient is failing, and until
+// when, and takes it as told.
+func (p *people) tell(o *message.Outbound, now time.Time) (until time.Time, tell bool) {
+	t := p.of(o)
+	if t == nil || now.Sub(t.told) < tellAgain {
+		return time.Time{}, false
+	}
+	t.told = now
+	return t.failing, true
+}
+
+// throttle notes that the recipient was throttled, and returns how often in a row.
+func (p *people) throttle(o *message.Outbound, now time.Time) int {
+	t := p.find(o, now)
+	t.throttles++
+	return t.throttles
+}
+
+// deny notes that a message to the recipient is not allowed, and returns since when.
+func (p *people) deny(o *message.Outbound, now time.Time) time.Time {
+	t := p.find(o, now)
+	if t.denied.IsZero() {
+		t.denied = now
+	}
+	return t.denied
 }
 
 // retry notes that a message to the recipient is in the retry queue with this
 // delay, or several that were joined.
 func (p *people) retry(o *message.Outbound, now time.Time, delay time.Duration) {
-	t := p.find(o)
+	t := p.find(o, now)
 	t.until, t.delay, t.first = now.Add(delay+deferSlack), delay, o.ID
 }
 
-// answered notes that the recipient can be sent to.
-func (p *people) answered(o *message.Outbound) {
-	if p.of(o) != nil {
-		delete(p.list, somebody{o.Page, o.To})
+// answered notes that the recipient can be sent to, and reports whether core was
+// told otherwise.
+func (p *people) answered(o *message.Outbound) (told bool) {
+	if len(p.list) == 0 {
+		return false
 	}
+	for _, class := range []message.Class{message.ClassText, message.ClassMedia} {
+		k := somebody{o.Page, o.To, class}
+		switch t := p.list[k]; {
+		case t == nil:
+		case class == o.Class:
+			told = t.strikes > 0
+			delete(p.list, k)
+		default:
+			t.reached = true
+		}
+	}
+	return told
 }
 
 // sweep forgets those of whom nothing was heard for long.
 func (p *people) sweep(now time.Time) {
 	for k, t := range p.list {
-		if now.Sub(t.failing) > maxFailing && now.Sub(t.until) > time.Minute {
+		if now.Sub(t.failing) > maxFailing && now.Sub(t.last) > suspectTime {
 			delete(p.list, k)
+		}
+	}
+	for event, s := range p.suspects {
+		if now.Sub(s.last) > suspectTime {
+			delete(p.suspects, event)
 		}
 	}
 }

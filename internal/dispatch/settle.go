@@ -26,12 +26,15 @@ const (
 	retryLong   = time.Minute
 )
 
+// triesHere is after how many failed attempts a message waits on the broker.
+const triesHere = 3
+
 // retryAfter is the wait after the n-th failed attempt, n from 1. The first
 // three are here, with full jitter, for faults of a moment; from then on the
 // message waits on the broker.
 func (e *engine) retryAfter(n int) (d time.Duration, onBroker bool) {
 	switch {
-	case n <= 3:
+	case n <= triesHere:
 		return backoff.Policy{Min: 250 * time.Millisecond, Max: time.Second, High: 1, Random: e.Random}.Delay(n), false
 	case n <= 6:
 		return retryMedium, true
@@ -48,9 +51,16 @@ const (
 
 // settle does with the messages of a call what its outcome says.
 func (e *engine) settle(now time.Time, c *call, d disposition) {
-	first, r := c.msgs[0], c.recipient
-	if d.works && first.probe && e.suspended.resume(first.out.Page) {
-		e.Log.Info("page resumed: a probe was answered", "page", first.out.Page, "outcome", c.result.Outcome.String())
+	first, r, page := c.msgs[0], c.recipient, c.out.Page
+	if first.probe {
+		first.probe = false // or it would be one for ever
+		e.suspended.probed(page, now, d.works || d.stops)
+		if d.works && e.suspended.resume(page, now) {
+			e.Log.Info("page resumed: a probe was answered", "page", page, "outcome", c.result.Outcome.String())
+		}
+	}
+	if d.works {
+		delete(e.denials, page)
 	}
 	for _, m := range c.msgs {
 		m.tried = true
@@ -59,22 +69,29 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 	}
 	switch d.do {
 	case acknowledge:
-		e.people.answered(&first.out)
+		if told := e.people.answered(&first.out); told {
+			e.suspended.reach(page, first.out.To, now)
+		}
 		for _, m := range c.msgs {
 			e.acknowledge(m, now)
 		}
 		e.metrics.joined.Add(float64(len(c.msgs) - 1))
 	case keep:
 		e.kept(now, c)
-	case tryAgain:
-		if e.failed(now, c, d) {
+	case slowDown:
+		if e.retry(now, c, e.people.throttle(c.out, now)) {
 			return // the recipient is busy until its next try
 		}
-	case suspend:
-		if e.suspended.suspend(first.out.Page, c.code, 0, now) {
-			e.Log.Error("page suspended", "page", first.out.Page, "code", c.code, "err", c.result.Err)
+	case tryAgain:
+		if d.stops && e.isDenied(c, now) {
+			e.stopPage(now, c)
+			break
 		}
-		e.discard(c, d)
+		if e.failed(now, c, d) {
+			return
+		}
+	case suspend:
+		e.stopPage(now, c)
 	case discard:
 		if len(c.msgs) > 1 && d.single {
 			for _, m := range c.msgs {
@@ -83,7 +100,7 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 			e.putBack(c)
 			break
 		}
-		e.discard(c, d)
+		e.discard(now, c, d)
 	case leave:
 		for _, m := range c.msgs {
 			e.returned(m, nil)
@@ -106,13 +123,56 @@ func (e *engine) kept(now time.Time, c *call) {
 		e.metrics.refused.Inc()
 	case sender.AppThrottled:
 		e.metrics.refusedApp.Inc()
-	case sender.NoToken:
-		if page := c.out.Page; e.suspended.suspend(page, "", tokenGrace, now) {
-			e.Log.Error("page has no token; its messages wait for one", "page", page, "for", tokenGrace)
-		}
-		c.msgs[0].probe = false // or it would be one for ever
 	}
 	e.putBack(c)
+}
+
+// stopPage suspends a page that the API refuses, and its messages wait or are dead.
+// One that Meta has blocked is not right again within minutes.
+func (e *engine) stopPage(now time.Time, c *call) {
+	page, grace := c.out.Page, stopGrace
+	if c.result.Outcome == sender.PageStoppedForATime {
+		grace = 0
+	}
+	if e.suspended.isStale(page, c.began) { // it has another token by now
+		e.putBack(c)
+		return
+	}
+	if e.suspended.suspend(page, c.code, grace, now) {
+		delete(e.denials, page)
+		e.Log.Error("page suspended: its messages wait, and are dead where it takes none for longer", "page", page, "code", c.code, "err", c.result.Err, "wait", grace)
+	}
+	if c.result.Outcome == sender.NoToken || e.suspended.holds(page, now) == forNow {
+		e.putBack(c)
+		return
+	}
+	e.discard(now, c, disposition{reason: message.ReasonPageStopped})
+}
+
+// denial is the first person whom a page was not allowed to send to since it could
+// send to anybody.
+type denial struct {
+	to string
+	at time.Time
+}
+
+// isDenied notes the answer that something is not allowed, and reports whether it is
+// about the page. It is where a second person gets it too, by a later call. A person
+// who got it while others were sent to says nothing.
+func (e *engine) isDenied(c *call, now time.Time) bool {
+	if e.suspended.holds(c.out.Page, now) != notHeld {
+		return true
+	}
+	first, known := e.denials[c.out.Page]
+	since := e.people.deny(c.out, now)
+	switch {
+	case !known && since.Equal(now):
+		e.denials[c.out.Page] = denial{c.out.To, now}
+		return false
+	case !known || since.Before(first.at):
+		return false
+	}
+	return first.to != c.out.To && c.began.After(first.at)
 }
 
 // putBack returns the messages of a call to their place, or to their queue when
@@ -151,11 +211,22 @@ func (e *engine) acknowledge(m *held, now time.Time) {
 }
 
 // discard makes the messages of a call dead.
-func (e *engine) discard(c *call, d disposition) {
-	for _, m := range c.msgs {
-		m.out.Attempts++
-		e.bury(m, death{reason: d.reason, tell: d.tell, code: c.code, at: c.began})
+func (e *engine) discard(now time.Time, c *call, d disposition) {
+	var failing time.Time
+	if d.reason == message.ReasonBadMessage && d.api == breaker.Answered && e.people.noteBad(c.out, now) {
+		failing = e.fail(now, c)
 	}
+	for i, m := range c.msgs {
+		m.out.Attempts++
+		e.bury(m, death{reason: d.reason, tell: d.tell || i == 0 && !failing.IsZero(), until: failing, code: c.code, at: c.began})
+	}
+}
+
+// fail makes the recipient of a call one who is failing, until the time returned.
+func (e *engine) fail(now time.Time, c *call) time.Time {
+	until := e.people.fail(c.out, now)
+	e.Log.Info("recipient cannot be reached; messages to it are dead for a while", "page", c.out.Page, "code", c.code, "until", until)
+	return until
 }
 
 // failed counts a failed attempt; after the last one the messages are dead.
@@ -163,8 +234,8 @@ func (e *engine) discard(c *call, d disposition) {
 // message's fault. But a call that nobody answered may have been made, and
 // counts. It reports whether the recipient waits here for its next try.
 func (e *engine) failed(now time.Time, c *call, d disposition) bool {
-	r, code := c.recipient, c.code
-	r.behind = e.pages.seq
+	code := c.code
+	c.recipient.behind = e.pages.seq
 	down := e.breaker.IsOpen() && d.api != breaker.Answered
 	if down && code != timedOut {
 		e.metrics.retries[c.result.Outcome].Inc()
@@ -180,23 +251,38 @@ func (e *engine) failed(now time.Time, c *call, d disposition) bool {
 		most = max(most, m.out.Attempts)
 	}
 	sick := down || e.breaker.IsPageOpen(c.out.Page) // then it is not the recipient's fault
+	if !sick {
+		e.people.noteFailed(c.out, now)
+	}
 	if most >= e.MaxAttempts || e.people.onProbation(c.out) && !sick {
 		var until time.Time
-		if !sick {
-			until = e.people.fail(c.out, now)
-			e.Log.Info("recipient cannot be reached; messages to it are dead for a while", "page", c.out.Page, "code", code, "until", until)
+		switch {
+		case sick:
+		case e.people.isCause(c.out):
+			until = e.fail(now, c)
+		default:
+			e.people.acquit(c.out)
 		}
 		for i, m := range c.msgs {
-			e.bury(m, death{reason: d.reason, tell: i == 0 && !sick, failing: until, code: code, at: c.began})
+			e.bury(m, death{reason: d.reason, tell: i == 0 && !until.IsZero(), until: until, code: code, at: c.began})
 		}
 		return false
 	}
-	e.metrics.retries[c.result.Outcome].Inc()
 	if down {
+		e.metrics.retries[c.result.Outcome].Inc()
 		e.putBack(c)
 		return false
 	}
-	delay, onBroker := e.retryAfter(most)
+	return e.retry(now, c, most)
+}
+
+// retry has the messages of a call tried again, after the wait that follows n
+// failures. It reports whether the recipient waits here for that.
+func (e *engine) retry(now time.Time, c *call, n int) bool {
+	r := c.recipient
+	r.behind = e.pages.seq
+	e.metrics.retries[c.result.Outcome].Inc()
+	delay, onBroker := e.retryAfter(n)
 	if e.ending || c.msgs[0].source.leaving { // the attempts must travel
 		delay, onBroker = max(delay, retryShort), true
 	}
@@ -268,20 +354,30 @@ func (e *engine) postpone(m *held, delay time.Duration, also ...queue.Message) {
 
 // death is why a message is dead.
 type death struct {
-	reason  message.Reason
-	tell    bool // core is told
-	code    string
-	at      time.Time // when the call began
-	failing time.Time // until when the recipient is failing
+	reason message.Reason
+	tell   bool // core is told
+	code   string
+	at     time.Time // when the call began
+	until  time.Time // when the recipient that fails, or the page that is suspended, is tried again
 }
 
 // bury moves a message, already out of its line, to the dead-letter queue, and
 // tells core when it should know.
 func (e *engine) bury(m *held, d death) {
+	now := e.Now()
+	if d.at.IsZero() {
+		d.at = now
+	}
+	switch d.reason { //nolint:exhaustive // of the others the caller knows all
+	case message.ReasonPageStopped:
+		d.code, d.until, d.tell = e.suspended.tell(m.out.Page, now)
+	case message.ReasonFailing:
+		d.until, d.tell = e.people.tell(&m.out, now)
+	}
 	record := message.Death{
 		Reason: d.reason, Attempts: m.out.Attempts,
 		FirstCode: cmp.Or(m.out.FirstCode, d.code), LastCode: cmp.Or(d.code, m.out.FirstCode),
-		Time: e.Now(), Page: m.out.Page, Recipient: m.out.To,
+		Time: now, Page: m.out.Page, Recipient: m.out.To,
 	}
 	var also []queue.Message
 	if d.tell {
@@ -312,25 +408,65 @@ func (e *engine) toDead(m *held, record message.Death, also ...queue.Message) {
 // may be news to the API. Its id is the digest of the copy's, because a copy's id
 // may have all of the 255 bytes that AMQP takes.
 func (e *engine) feedback(m *held, d death) (queue.Message, error) {
-	digest := sha256.Sum256([]byte(m.out.Page + "/" + m.out.ID))
+	id := digest(m.out.Page + "/" + m.out.ID)
 	ev := message.Event{
-		Kind: message.KindFeedback, Page: m.out.Page, ID: "feedback/" + hex.EncodeToString(digest[:16]), User: m.out.To,
+		Kind: message.KindFeedback, Page: m.out.Page, ID: "feedback/" + id, User: m.out.To,
 		Time: d.at.UnixMilli(), Reason: string(d.reason),
 	}
 	switch {
-	case d.reason == message.ReasonPageStopped:
-		ev.Until = e.suspended.probeAt(m.out.Page).UnixMilli()
+	case d.reason == message.ReasonPageStopped: // again and again, for as long as it lasts
+		ev.Until = d.until.UnixMilli()
 	case d.reason == message.FeedbackBusy: // the same message goes round again, and every event has its own id
-		ev.ID, ev.Until = fmt.Sprintf("busy/%x/%d", digest[:16], ev.Time), d.at.Add(busyTime).UnixMilli()
-	case !d.failing.IsZero():
-		ev.ID = fmt.Sprintf("failing/%x/%d", digest[:16], ev.Time)
-		ev.Reason, ev.Until = message.FeedbackFailing, d.failing.UnixMilli()
+		ev.ID, ev.Until = fmt.Sprintf("busy/%s/%d", id, ev.Time), d.at.Add(busyTime).UnixMilli()
+	case !d.until.IsZero():
+		ev.ID = fmt.Sprintf("failing/%s/%d", id, ev.Time)
+		ev.Reason, ev.Until = message.FeedbackFailing, d.until.UnixMilli()
 	}
 	body, err := ev.Encode()
 	if err != nil {
 		return queue.Message{}, err
 	}
 	return queue.Message{Queue: e.Broker.Topology().Inbound(), ID: ev.ID, Body: body, Headers: message.CarryTrace(nil, m.delivery.Headers)}, nil
+}
+
+// tellNews tells core of pages and persons that can be sent to again. What it cannot
+// be told now it is told a second later.
+func (e *engine) tellNews(now time.Time) {
+	news, changed := e.suspended.take()
+	top := e.Broker.Topology()
+	for _, page := range changed {
+		if !e.sources.partitions[top.PartitionOf(page)].last.IsZero() { // this replica is its owner
+			news = append(news, reached{page: page, at: now})
+		}
+	}
+	if len(news) == 0 {
+		return
+	}
+	msgs := make([]queue.Message, 0, len(news))
+	for _, n := range news {
+		ev := message.Event{
+			Kind: message.KindFeedback, Page: n.page, User: n.to, Time: n.at.UnixMilli(), Reason: message.FeedbackResumed,
+			ID: message.FeedbackResumed + "/" + digest(fmt.Sprintf("%s/%s/%d", n.page, n.to, n.at.UnixNano())),
+		}
+		body, err := ev.Encode()
+		if err != nil {
+			e.Log.Error("core is not told that somebody can be sent to again", "page", n.page, "err", err)
+			continue
+		}
+		msgs = append(msgs, queue.Message{Queue: top.Inbound(), ID: ev.ID, Body: body})
+	}
+	e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(e *engine, err error) {
+		if err != nil {
+			e.Log.Warn("tell core who can be sent to again", "err", err)
+			e.suspended.putBack(news)
+		}
+	})
+}
+
+// digest is a short id that is made of another one.
+func digest(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:16])
 }
 
 // mostBlocked is how many messages may wait here for a queue that takes none.

@@ -197,10 +197,26 @@ func (e *engine) hello(partitions []*partition) {
 	}
 }
 
-// reopen subscribes to a partition after a rest.
+// reopen subscribes to a partition after a rest. A long one ends when nobody else
+// consumes the partition, or the broker does not say so.
 func (e *engine) reopen(p *partition, rest time.Duration) {
-	e.timers.add(e.Now().Add(rest), func() {
+	step := min(rest, minRest)
+	e.timers.add(e.Now().Add(step), func() {
 		if e.ending || p.src != nil {
+			return
+		}
+		if rest > step {
+			consumers := 0
+			e.beside(countEvery, func(ctx context.Context) error {
+				info, err := e.Broker.Inspect(ctx, e.Broker.Topology().Outbound(p.index))
+				consumers = info.Consumers
+				return err
+			}, func(e *engine, err error) {
+				if rest -= step; err != nil || consumers == 0 {
+					rest = 0
+				}
+				e.reopen(p, rest)
+			})
 			return
 		}
 		if p.src = e.open(e.Broker.Topology().Outbound(p.index), p, nil, e.Prefetch); p.src == nil {

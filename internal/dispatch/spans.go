@@ -63,7 +63,7 @@ func (d *Dispatcher) endSpans(c *call, spans []tracing.Span, r sender.Result) {
 		span.SetString("chatclub.outcome", outcome)
 		switch dispositionOf(r).do {
 		case acknowledge:
-		case keep: // it waits until its page, or the API, takes calls
+		case keep, slowDown: // it waits until its page, or the API, takes calls
 			span.Event("put back", r.CodeString())
 		case leave:
 			span.Event("left to another dispatcher", "")

@@ -49,7 +49,7 @@ func TestSpans(t *testing.T) {
 	}, func(t *testing.T, r *rig) {
 		script := map[string][]sender.Outcome{ // of each page's calls in turn; then sent
 			"hot":   {sender.PageThrottled},
-			"flaky": {sender.Transient, sender.RecipientThrottled, sender.Transient, sender.Transient},
+			"flaky": {sender.Transient, sender.RecipientThrottled, sender.Transient, sender.Transient, sender.Transient},
 			"gone":  {sender.RecipientGone},
 		}
 		r.script(func(o message.Outbound, _ int) sender.Result {
@@ -86,8 +86,8 @@ func TestSpans(t *testing.T) {
 			1: {"process 1 sent"},
 			2: {"process 1 page_throttled, put back", "process 1 sent, waited"},
 			3: {
-				"process 1 transient!", "process 2 recipient_throttled!, waited", "process 3 transient!, waited",
-				"process 4 transient!, waited", "move to t.outbound.NN in 10", "process 5 sent",
+				"process 1 transient!", "process 2 recipient_throttled, put back, waited", "process 2 transient!, waited",
+				"process 3 transient!, waited", "process 4 transient!, waited", "move to t.outbound.NN in 10", "process 5 sent",
 			},
 			4: {"process 1 recipient_gone!", "move to t.dead!"},
 			5: {"process 1 sent"},

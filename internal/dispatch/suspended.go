@@ -17,9 +17,22 @@ const (
 	// sent to counts as suspended. Its next message is then a call like any
 	// other, which suspends it again if need be.
 	forgetSuspended = 4 * time.Hour
-	// tokenGrace is how long messages of a page without a token wait for it: the
-	// pages file is often written after the page was connected, or twice.
-	tokenGrace = 5 * time.Minute
+	// stopGrace is how long messages of a page wait whose token is missing or refused,
+	// or whose permission is: the pages file is often written after the page was
+	// connected, or a moment before the platform takes the new token.
+	stopGrace = 5 * time.Minute
+	// graceProbe is the time between the probes meanwhile, as long as the messages wait
+	// in their retry queue.
+	graceProbe = retryMedium
+	// probeTime bounds how long the others wait for a probe, whose message may be
+	// another replica's meanwhile.
+	probeTime = 30 * time.Second
+	// tellAgain is the least time between two reports to core that a page is suspended,
+	// or a person failing. core lets copies through now and then, to find out.
+	tellAgain = 10 * time.Second
+	// staleAnswer is how long an answer can be under way, from before its page was
+	// resumed: as long as the longest CALL_TIMEOUT.
+	staleAnswer = 5 * time.Minute
 )
 
 // hold says whether messages of a page are held back.
@@ -27,7 +40,7 @@ type hold int
 
 const (
 	notHeld hold = iota
-	forNow       // they wait: the page has no token yet
+	forNow       // they wait: the page may be right again soon, or is being probed
 	forGood      // they are dead
 )
 
@@ -41,18 +54,31 @@ type SuspendedPage struct {
 
 type suspension struct {
 	SuspendedPage
-	wait  time.Duration // until the next probe
-	grace time.Time     // until then messages wait
+	wait    time.Duration // until the next probe
+	grace   time.Time     // until then messages wait
+	probing time.Time     // until then what comes waits for a probe that is under way
+	told    time.Time     // when core was told last; zero: never
 }
 
 // suspended is the set of suspended pages, as this replica learned it from the
 // API's answers. Make one with newSuspended. Safe for concurrent use.
 type suspended struct {
-	mu    sync.Mutex
-	pages map[string]*suspension
+	mu      sync.Mutex
+	pages   map[string]*suspension
+	ended   map[string]time.Time // pages that were resumed of late: answers from before say nothing
+	changed []string             // pages with a new token, of which core is to be told
+	news    []reached            // of what core is to be told
 }
 
-func newSuspended() *suspended { return &suspended{pages: make(map[string]*suspension)} }
+// reached is a page, or a person on it, that can be sent to again.
+type reached struct {
+	page, to string // to: empty for the page
+	at       time.Time
+}
+
+func newSuspended() *suspended {
+	return &suspended{pages: make(map[string]*suspension), ended: make(map[string]time.Time)}
+}
 
 // len is the number of suspended pages.
 func (s *suspended) len() int {
@@ -68,7 +94,11 @@ func (s *suspended) holds(page string, now time.Time) hold {
 	defer s.mu.Unlock()
 	p := s.pages[page]
 	switch {
-	case p == nil || !now.Before(p.ProbeAt):
+	case p == nil:
+		return notHeld
+	case now.Before(p.probing):
+		return forNow
+	case !now.Before(p.ProbeAt):
 		return notHeld
 	case now.Before(p.grace):
 		return forNow
@@ -81,12 +111,27 @@ func (s *suspended) probe(page string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pages[page]
-	if p == nil || now.Before(p.ProbeAt) {
+	if p == nil || now.Before(p.probing) || now.Before(p.ProbeAt) {
 		return false
 	}
-	p.wait = min(2*p.wait, maxProbe)
-	p.ProbeAt = now.Add(p.wait)
+	if !now.Before(p.grace) {
+		p.wait = min(max(2*p.wait, minProbe), maxProbe)
+	}
+	p.ProbeAt, p.probing = now.Add(p.wait), now.Add(probeTime)
 	return true
+}
+
+// probed notes that a page's probe has ended. One that said nothing about the page
+// is soon followed by another.
+func (s *suspended) probed(page string, now time.Time, says bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.pages[page]; p != nil {
+		p.probing = time.Time{}
+		if !says {
+			p.ProbeAt = now.Add(graceProbe)
+		}
+	}
 }
 
 // suspend suspends a page, whose messages wait for grace and are dead then. It
@@ -98,33 +143,76 @@ func (s *suspended) suspend(page, code string, grace time.Duration, now time.Tim
 		p.Code = code
 		return false
 	}
+	wait := minProbe
+	if grace > 0 {
+		wait = graceProbe
+	}
 	s.pages[page] = &suspension{
-		SuspendedPage: SuspendedPage{Page: page, Code: code, Since: now, ProbeAt: now.Add(minProbe)}, wait: minProbe, grace: now.Add(grace),
+		SuspendedPage: SuspendedPage{Page: page, Code: code, Since: now, ProbeAt: now.Add(wait)}, wait: wait, grace: now.Add(grace),
 	}
 	return true
 }
 
-// resume lets a page's messages through again; it returns false if it was not
-// suspended.
-func (s *suspended) resume(page string) bool {
+// resume lets a page's messages through again, and has core told. It returns false
+// if the page was not suspended.
+func (s *suspended) resume(page string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.resumeLocked(page, now)
+}
+
+func (s *suspended) resumeLocked(page string, now time.Time) bool {
 	if s.pages[page] == nil {
 		return false
 	}
 	delete(s.pages, page)
+	s.ended[page] = now
+	s.news = append(s.news, reached{page: page, at: now})
 	return true
 }
 
-// probeAt is when a suspended page is tried again, now or before if it is not
-// suspended.
-func (s *suspended) probeAt(page string) time.Time {
+// isStale reports whether a page was resumed after a call of it began.
+func (s *suspended) isStale(page string, began time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.pages[page]; p != nil {
-		return p.ProbeAt
+	return s.ended[page].After(began)
+}
+
+// reach has core told that a person can be sent to again.
+func (s *suspended) reach(page, to string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.news = append(s.news, reached{page, to, now})
+}
+
+// take returns of what core is to be told, and the pages with a new token.
+func (s *suspended) take() (news []reached, changed []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news, changed, s.news, s.changed = s.news, s.changed, nil, nil
+	return news, changed
+}
+
+// putBack is for news that could not be told.
+func (s *suspended) putBack(news []reached) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.news = append(news, s.news...)
+}
+
+// tell returns why a page is suspended and when it is probed. It reports whether core
+// is to be told that now, and takes it as told.
+func (s *suspended) tell(page string, now time.Time) (code string, until time.Time, tell bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pages[page]
+	if p == nil {
+		return "", time.Time{}, false
 	}
-	return time.UnixMilli(0)
+	if tell = now.Sub(p.told) >= tellAgain; tell {
+		p.told = now
+	}
+	return p.Code, p.ProbeAt, tell
 }
 
 // sweep forgets the pages that nothing was sent to since their probe was due,
@@ -136,6 +224,11 @@ func (s *suspended) sweep(now time.Time) (n int) {
 		if now.Sub(p.ProbeAt) > forgetSuspended {
 			delete(s.pages, page)
 			n++
+		}
+	}
+	for page, at := range s.ended {
+		if now.Sub(at) > staleAnswer {
+			delete(s.ended, page)
 		}
 	}
 	return n
@@ -155,11 +248,17 @@ func (s *suspended) list(limit int) []SuspendedPage {
 	return out[:min(limit, len(out))]
 }
 
-// TokensChanged resumes pages whose token is new. It does not block.
+// TokensChanged resumes pages whose token is new, and has core told by the owner of
+// each: another replica may have suspended the page. It does not block.
 func (d *Dispatcher) TokensChanged(pages []string) {
+	s, now := d.suspended, d.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, page := range pages {
-		if d.suspended.resume(page) {
+		if s.resumeLocked(page, now) {
 			d.Log.Info("page resumed: its token is new", "page", page)
+		} else {
+			s.changed = append(s.changed, page)
 		}
 	}
 }

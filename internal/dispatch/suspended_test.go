@@ -2,20 +2,27 @@ package dispatch
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 	"chatclub/internal/sender"
 )
 
-// A suspended page costs no call until its probe, and an answered probe resumes
-// it.
+// blocked is the answer for a page that Meta has blocked for some time.
+func blocked(message.Outbound, int) sender.Result { return fail(sender.PageStoppedForATime) }
+
+// A blocked page costs no call until its probe, and an answered probe resumes it.
 func TestSuspendedPage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
-		r.script(func(message.Outbound, int) sender.Result { return fail(sender.PageStopped) })
+		r.script(blocked)
 		send := func() {
 			r.text("page0", "ann")
 			r.sleep(time.Second)
@@ -50,44 +57,235 @@ func TestSuspendedPage(t *testing.T) {
 	})
 }
 
-// Of messages that arrive together when a probe is due one is the probe.
+// Of messages that arrive together when a probe is due one is the probe, and the
+// others wait for what it comes to.
 func TestOneProbeOfASuspendedPage(t *testing.T) {
 	t.Parallel()
+	for _, well := range []bool{false, true} {
+		inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+			r.script(blocked)
+			r.text("page0", "ann")
+			r.sleep(31 * time.Minute)
+			want := 51
+			if well {
+				r.script(nil)
+				want = 1
+			}
+			r.text("page0", guests("u", 50)...)
+			r.sleep(time.Second)
+			if got := len(r.callsOf("page0")); got != 2 {
+				t.Errorf("well %v: calls = %d, want 2", well, got)
+			}
+			r.sleep(11 * time.Second)
+			if got := len(r.dead()); got != want {
+				t.Errorf("well %v: dead letters = %d, want %d", well, got, want)
+			}
+		})
+	}
+}
+
+// A probe that says nothing about the page is soon followed by another.
+func TestProbeThatSaysNothing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
-		r.script(func(message.Outbound, int) sender.Result { return fail(sender.PageStopped) })
+		r.script(blocked)
 		r.text("page0", "ann")
 		r.sleep(31 * time.Minute)
-		r.text("page0", guests("u", 50)...)
+		r.script(func(message.Outbound, int) sender.Result { return fail(sender.Transient) })
+		r.text("page0", "ann")
 		r.sleep(time.Second)
-		if got := len(r.callsOf("page0")); got != 2 {
-			t.Errorf("calls = %d, want 2", got)
-		}
-		if got := len(r.dead()); got != 51 {
-			t.Errorf("dead letters = %d, want 51", got)
+		r.script(nil)
+		r.sleep(graceProbe)
+		ids := r.text("page0", "bob")
+		r.sleep(time.Second)
+		if r.accepted[ids[0]] != 1 {
+			t.Error("the page is not probed again within seconds")
 		}
 	})
 }
 
-// A new token resumes a page at once.
-func TestNewTokenResumes(t *testing.T) {
+// A token that is refused for a moment, or for minutes: nothing is dead, core is
+// told nothing of a pause, and everybody is served soon after the right token is
+// taken, whether or not the pages file changes.
+func TestRefusedToken(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		gap  time.Duration
+		file bool // changes when the token is right
+	}{
+		{500 * time.Millisecond, true},
+		{4 * time.Second, true},
+		{4 * time.Second, false},
+		{time.Minute, false},
+		{4 * time.Minute, true},
+	} {
+		t.Run(fmt.Sprint(row.gap, " ", row.file), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+				start := time.Now()
+				refused := func() bool {
+					d := time.Since(start)
+					return d >= 10*time.Second && d < 10*time.Second+row.gap
+				}
+				r.script(func(o message.Outbound, _ int) sender.Result {
+					if o.Page == "page0" && refused() {
+						return sender.Result{Outcome: sender.PageStopped, Status: 400, Code: 190, Err: errors.New("refused")}
+					}
+					return sender.Result{}
+				})
+				length := 20*time.Second + row.gap
+				go every(200*time.Millisecond, length, func(int) { r.text("page0", guests("g", 19)...) })
+				go every(time.Second, length, func(int) { r.text("page1", guests("g", 19)...) })
+				time.Sleep(10*time.Second + row.gap)
+				if row.file {
+					r.only().TokensChanged([]string{"page0"})
+				}
+				r.sleep(time.Until(start.Add(length + 20*time.Second))) // 30 s after the right token
+				for _, id := range r.published {
+					if r.accepted[id] != 1 {
+						t.Fatalf("%s was accepted %d times", id, r.accepted[id])
+					}
+				}
+				r.inversions = nil // what came after the token did not wait
+				if n := len(r.dead()); n != 0 {
+					t.Errorf("%d messages are dead, want none", n)
+				}
+				for _, e := range r.told() {
+					if e.Reason != message.FeedbackResumed || e.Page != "page0" || e.User != "" {
+						t.Errorf("core was told %+v, want only that the page is resumed", e)
+					}
+				}
+				if w := r.waits("page1"); quantile(w, 1) > time.Second {
+					t.Errorf("another page waited up to %v", quantile(w, 1))
+				}
+			})
+		})
+	}
+}
+
+// A token that is refused for longer: core is told, now and then, and is told the
+// end, however it comes.
+func TestCoreIsToldOfStopAndEnd(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"probe", "token", "request", "token of another replica"} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			replicas := 1
+			if end == "token of another replica" {
+				replicas = 2
+			}
+			inBubble(t, replicas, nil, func(t *testing.T, r *rig) {
+				r.script(func(message.Outbound, int) sender.Result { return fail(sender.PageStopped) })
+				r.text("page0", guests("g", 5)...)
+				r.sleep(stopGrace + 15*time.Second)
+				told := r.told()
+				if len(told) != 1 || told[0].Reason != string(message.ReasonPageStopped) || time.UnixMilli(told[0].Until).Before(time.Now()) {
+					t.Fatalf("core was told %+v, want once that the page is stopped", told)
+				}
+				r.text("page0", "ann")
+				r.sleep(10 * time.Second)
+				if told := r.told(); len(told) != 1 {
+					t.Errorf("told %d times by a message that core made in vain, want once", len(told))
+				}
+				r.script(nil)
+				owner := r.replicas[r.owner("page0")]
+				switch end {
+				case "probe":
+					r.sleep(minProbe)
+					r.text("page0", "ann")
+				case "token":
+					owner.TokensChanged([]string{"page0"})
+				case "request":
+					owner.suspended.resume("page0", time.Now())
+				default:
+					r.stop(owner)
+					r.sleep(3 * time.Second)
+					r.text("page0", "ann") // by which the other one knows that the partition is its own
+					r.sleep(time.Second)
+					r.replicas[r.owner("page0")].TokensChanged([]string{"page0"})
+				}
+				r.sleep(2 * time.Second)
+				if told := r.told(); len(told) != 1 || told[0].Reason != message.FeedbackResumed || told[0].Page != "page0" {
+					t.Errorf("core was told %+v, want once that the page is resumed", told)
+				}
+			})
+		})
+	}
+}
+
+// What core cannot be told now, because its queue takes nothing, it is told later.
+func TestNewsAreKept(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
-		r.script(func(message.Outbound, int) sender.Result { return fail(sender.PageStopped) })
-		r.text("page0", "ann")
-		r.sleep(time.Second)
-		r.script(nil)
-		r.only().TokensChanged([]string{"page9", "page0"})
-		ids := r.text("page0", "ann", "bob")
-		r.sleep(time.Second)
-		for _, id := range ids {
-			if r.accepted[id] != 1 {
-				t.Errorf("%s was not accepted", id)
+		r.only().link.with(func(l *link) {
+			l.refuse = func(_, name string) error {
+				if name == r.top.Inbound() {
+					return queue.ErrRefused
+				}
+				return nil
 			}
+		})
+		r.only().suspended.reach("page0", "ann", time.Now())
+		r.sleep(5 * time.Second)
+		if n := len(r.told()); n != 0 {
+			t.Fatalf("told %d times, want 0", n)
 		}
-		if n := r.only().suspended.len(); n != 0 {
-			t.Errorf("%d pages are suspended, want none", n)
+		r.only().link.with(func(l *link) { l.refuse = nil })
+		r.sleep(2 * time.Second)
+		if told := r.told(); len(told) != 1 || told[0].User != "ann" {
+			t.Errorf("told %+v, want once of ann", told)
 		}
 	})
+}
+
+// A permission that one person lacks is no page's: that person's messages are tried
+// again, and are dead alone. Where a second person gets the same answer, and nobody
+// is sent anything, the page waits.
+func TestNotAllowed(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		who  int // of 20
+		page bool
+	}{
+		{"one person", 1, false},
+		{"two of twenty", 2, false},
+		{"everybody", 20, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+				denied := guests("g", 20)[:row.who]
+				all := true
+				r.script(func(o message.Outbound, _ int) sender.Result {
+					if all && slices.Contains(denied, o.To) {
+						return sender.Result{Outcome: sender.NotAllowed, Status: 400, Code: 10, Err: errors.New("not allowed")}
+					}
+					return sender.Result{}
+				})
+				every(time.Second, 2*time.Minute, func(int) { r.text("page0", guests("g", 20)...) })
+				if n := r.only().suspended.len(); (n == 1) != row.page {
+					t.Errorf("suspended pages = %d, want the page: %v", n, row.page)
+				}
+				if calls := len(r.callsOf("page0")); row.page && calls > 100 {
+					t.Errorf("%d calls of a page that may not send, want at most 100", calls)
+				}
+				r.with(func() { all = !row.page })
+				r.sleep(5 * time.Minute)
+				for _, id := range r.published {
+					if isDenied := slices.ContainsFunc(denied, func(g string) bool { return strings.HasPrefix(id, "page0/"+g+"#") }); r.accepted[id] != 1 && (row.page || !isDenied) {
+						t.Fatalf("%s was accepted %d times", id, r.accepted[id])
+					}
+				}
+				r.inversions = nil // after a wait in the retry queue
+				for id, d := range r.dead() {
+					if row.page || d.Reason == message.ReasonPageStopped {
+						t.Fatalf("%s is dead as %s", id, d.Reason)
+					}
+				}
+			})
+		})
+	}
 }
 
 // tokens answers NoToken for a page that has none, and makes no call for it.
@@ -142,8 +340,8 @@ func TestNoToken(t *testing.T) {
 						t.Errorf("dead letters of the probe's time = %d, want 10", n)
 					}
 				}
-				if n := asks.Load(); n > 15 {
-					t.Errorf("%d calls without a token, want at most those of a moment and a probe", n)
+				if n := asks.Load(); n > 50 {
+					t.Errorf("%d looks for a token, want at most those of a moment and of the probes", n)
 				}
 				has.Store(true)
 				r.only().TokensChanged([]string{"page0"})
@@ -167,20 +365,22 @@ func TestNoToken(t *testing.T) {
 func TestSuspendedPagesAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, now := newSuspended(), time.Unix(1000, 0)
-	s.suspend("p", "190", 0, now)
-	if s.suspend("p", "368", 0, now) {
+	s.suspend("p", "368", 0, now)
+	if s.suspend("p", "190", 0, now) {
 		t.Error("suspend() of a suspended page = true")
 	}
-	s.suspend("q", "", tokenGrace, now)
+	s.suspend("q", "", stopGrace, now)
 	for _, row := range []struct {
 		after time.Duration
 		left  int
 		p, q  hold
 	}{
 		{0, 2, forGood, forNow},
-		{tokenGrace, 2, forGood, forGood},
+		{graceProbe - 1, 2, forGood, forNow},
+		{graceProbe, 2, forGood, notHeld},
 		{minProbe, 2, notHeld, notHeld},
-		{minProbe + forgetSuspended, 2, notHeld, notHeld},
+		{graceProbe + forgetSuspended, 2, notHeld, notHeld},
+		{minProbe + forgetSuspended, 1, notHeld, notHeld},
 		{minProbe + forgetSuspended + 1, 0, notHeld, notHeld},
 	} {
 		at := now.Add(row.after)

@@ -59,7 +59,7 @@ type Event struct {
 	Kind        Kind         `json:"kind"`
 	Page        string       `json:"page"`
 	ID          string       `json:"id"`               // Messenger's mid, or a digest of the raw event where it has none
-	User        string       `json:"user,omitempty"`   // PSID; empty only for KindPolicy
+	User        string       `json:"user,omitempty"`   // PSID; empty only for KindPolicy, and for a page that is resumed
 	Time        int64        `json:"time"`             // when it happened, Unix milliseconds
 	Locale      string       `json:"locale,omitempty"` // of the user, such as pt_BR, where the event tells it
 	Text        string       `json:"text,omitempty"`
@@ -97,7 +97,7 @@ func DecodeEvent(b []byte) (Event, error) {
 	if e.ID == "" {
 		faults = append(faults, errors.New("id is empty"))
 	}
-	if e.User == "" && e.Kind != KindPolicy {
+	if e.User == "" && e.Kind != KindPolicy && (e.Kind != KindFeedback || e.Reason != FeedbackResumed) {
 		faults = append(faults, errors.New("user is empty"))
 	}
 	if len(faults) > 0 {
@@ -114,6 +114,10 @@ const FeedbackFailing = string(ReasonFailing)
 // death. Broadcasts to the page wait on their queue, because the page is in
 // excess or has more to send. Until is when core may put more of them there.
 const FeedbackBusy = "busy"
+
+// FeedbackResumed is the Reason of a KindFeedback about a page, or a User on it, that
+// can be sent to again: what was told of it before is over.
+const FeedbackResumed = "resumed"
 
 // Class is the quota class that the platform counts a send in.
 type Class string

@@ -90,6 +90,21 @@ func (s *Store) HoldCopies(ctx context.Context, page, psid string, at, until tim
 	return nil
 }
 
+// ReleaseCopies ends what HoldCopies began. Idempotent.
+func (s *Store) ReleaseCopies(ctx context.Context, page, psid string) error {
+	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
+		return fmt.Errorf("release copies: %w", err)
+	}
+	err := s.do(ctx, query{
+		sql:  `UPDATE people SET failing_until = 0 WHERE page = $1 AND psid = $2 AND failing_until > 0`,
+		args: []any{page, psid},
+	})
+	if err != nil {
+		return fmt.Errorf("release copies: %w", classify(err))
+	}
+	return nil
+}
+
 // Pause stops the copies and answers of a page's events until that time, for
 // good if it is zero. Queued messages still go out, and broadcasts wait.
 //
@@ -142,7 +157,7 @@ func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, er
 	var paused bool
 	var err error
 	if now := s.cfg.Now().UnixMilli(); at.IsZero() {
-		paused, err = s.resumeNow(ctx, page, now)
+		paused, err = s.resumeNow(ctx, page, "", now)
 	} else {
 		err = s.do(ctx,
 			one(&paused, `SELECT 1 FROM pages WHERE page = $1 AND paused_until > $2 AND pause_at <= $3`,
@@ -163,15 +178,29 @@ func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, er
 	return paused, nil
 }
 
-// resumeNow ends a pause by an operator's decision. Its cause does not pause the
-// page again when it is reported once more, even if its clock is ahead of ours.
-func (s *Store) resumeNow(ctx context.Context, page string, now int64) (bool, error) {
+// EndPause ends a page's pause if it is for that reason, and reports whether there was
+// one. Idempotent.
+func (s *Store) EndPause(ctx context.Context, page, reason string) (bool, error) {
+	if err := errors.Join(checkKey("page", page), checkWord("reason", reason)); err != nil {
+		return false, fmt.Errorf("end pause: %w", err)
+	}
+	ended, err := s.resumeNow(ctx, page, reason, s.cfg.Now().UnixMilli())
+	if err != nil {
+		return false, fmt.Errorf("end pause: %w", classify(err))
+	}
+	return ended, nil
+}
+
+// resumeNow ends a pause, whatever its reason is where none is given. Its cause does
+// not pause the page again when it is reported once more, even if its clock is ahead
+// of ours.
+func (s *Store) resumeNow(ctx context.Context, page, reason string, now int64) (bool, error) {
 	affected := int64(0)
 	err := s.do(ctx, query{
 		sql: `
 		UPDATE pages SET paused_until = 0, pause_reason = '', resumed_at = CASE WHEN pause_at < $2 THEN $2 ELSE pause_at END
-		WHERE page = $1 AND paused_until > $2`,
-		args: []any{page, now}, affected: &affected,
+		WHERE page = $1 AND paused_until > $2 AND (CAST($3 AS TEXT) = '' OR pause_reason = $3)`,
+		args: []any{page, now, reason}, affected: &affected,
 	})
 	return affected > 0, err
 }
