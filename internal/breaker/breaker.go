@@ -263,13 +263,20 @@ func (b *Breaker) throttle(now time.Time, c *Call) {
 	b.api.trip(now, c.apiProbe, maxPause, b.random)
 }
 
-// fail adds a failure to the rows, and opens what they mean to be down.
+// fail adds a failure to the rows, and opens what they mean to be down. A call that
+// began before something was answered says less than that answer: calls that end
+// together, after their time, are no row.
 func (b *Breaker) fail(now time.Time, c *Call, unreached bool) {
 	p := c.page
-	p.failures.add(now, c.recipient)
-	p.events.add(now, c.event)
-	if p.open || p.fails() {
-		p.trip(now, c.probe, maxPause, b.random)
+	if c.Probe() || !p.answered.After(c.began) {
+		p.failures.add(now, c.recipient)
+		p.events.add(now, c.event)
+		if p.open || p.fails() {
+			p.trip(now, c.probe, maxPause, b.random)
+		}
+	}
+	if !c.Probe() && b.answers[0].at.After(c.began) {
+		return
 	}
 	who := p.name + "/" + c.recipient
 	b.failures.add(now, p.name)

@@ -59,7 +59,7 @@ func TestBreakersOpen(t *testing.T) {
 				now := begin().Add(st.at)
 				for n := range max(1, st.times) {
 					p := b.pageOf(st.page, now)
-					c := &Call{page: p, recipient: fmt.Sprint(n % max(1, st.people)), event: fmt.Sprint(n)} // one that began before anything was open
+					c := &Call{page: p, recipient: fmt.Sprint(n % max(1, st.people)), event: fmt.Sprint(n), began: now} // one that began before anything was open
 					p.calls[c] = struct{}{}
 					b.calls++
 					b.End(now, c, st.v)
@@ -222,7 +222,7 @@ func TestProbesOfTheAPI(t *testing.T) {
 			t.Parallel()
 			b, now := New(half), begin()
 			for i := range apiRow {
-				b.End(now, &Call{page: b.pageOf([]string{"p", "q"}[i%2], now), recipient: fmt.Sprint(i), event: fmt.Sprint(i)}, tc.v)
+				b.End(now, &Call{page: b.pageOf([]string{"p", "q"}[i%2], now), recipient: fmt.Sprint(i), event: fmt.Sprint(i), began: now}, tc.v)
 			}
 			for i, want := range tc.pauses {
 				due := now.Add(time.Duration(want) * time.Second)
@@ -289,7 +289,7 @@ func TestManyPagesFail(t *testing.T) {
 	t.Parallel()
 	b, now := New(half), begin()
 	for i := range 2 * rowSize {
-		b.End(now, &Call{page: b.pageOf(fmt.Sprint("page", i), now), recipient: "u", event: "e"}, Failed)
+		b.End(now, &Call{page: b.pageOf(fmt.Sprint("page", i), now), recipient: "u", event: "e", began: now}, Failed)
 	}
 	if w := b.Wait(now, "another"); w == 0 {
 		t.Error("Wait() of a page that has not failed = 0, want the API's pause")
@@ -425,6 +425,29 @@ func TestHung(t *testing.T) {
 				t.Errorf("opened after %v, q %v, want %v and false", opened, b.IsPageOpen("q"), tc.opens)
 			}
 		})
+	}
+}
+
+// Calls that end together without an answer are no sick page, nor an API that is
+// down, if others that began later were answered.
+func TestLateFailures(t *testing.T) {
+	t.Parallel()
+	b, now := New(half), begin()
+	var late []*Call
+	for i := range 2 * apiRow {
+		late = append(late, b.call(now, []string{"p", "q"}[i%2], fmt.Sprint(i)))
+	}
+	for range 10 {
+		now = now.Add(time.Second)
+		b.End(now, b.call(now, "p", "text"), Answered)
+		b.End(now, b.call(now, "q", "text"), Answered)
+		b.Check(now)
+	}
+	for _, c := range late {
+		b.End(now, c, Failed)
+	}
+	if open := b.OpenPages(); open != 0 || b.IsOpen() {
+		t.Errorf("%d pages are open, API %v, want none", open, b.IsOpen())
 	}
 }
 
