@@ -119,6 +119,10 @@ func (m *model) feedback(ev message.Event) {
 		if p != nil && p.seen <= ev.Time {
 			p.failing = max(p.failing, ev.Until)
 		}
+	case message.FeedbackResumed:
+		if p != nil {
+			p.failing = 0
+		}
 	default:
 		if p != nil && p.seen <= ev.Time {
 			p.closed = true

@@ -137,7 +137,7 @@ func (w *world) say(t *rapid.T) {
 	names := []string{"Guest 1", "guest 2", "Guest 3", "Guest 4", "Ana", "ANA", "Bo"}
 	what := rapid.SampledFrom([]string{
 		"text", "text", "text", "text", "text", "start", "join", "code", "leave", "name", "block", "unblock", "mute",
-		"gone", "closed", "failing", "idle", "stopped", "blocked", "unblocked", "unblocked",
+		"gone", "closed", "failing", "resumed", "idle", "stopped", "blocked", "unblocked", "unblocked",
 	}).Draw(t, "what")
 	switch what {
 	case "text":
@@ -163,11 +163,13 @@ func (w *world) say(t *rapid.T) {
 	case "closed":
 		ev.Kind, ev.Reason = message.KindFeedback, string(message.ReasonWindowClosed)
 	case "failing":
-		ev.Kind, ev.Reason, ev.Until = message.KindFeedback, message.FeedbackFailing, now+3600*1000
+		ev.Kind, ev.Reason, ev.Until = message.KindFeedback, message.FeedbackFailing, now+240*1000
+	case "resumed":
+		ev.Kind, ev.Reason = message.KindFeedback, message.FeedbackResumed
 	case "idle":
 		ev.Kind = message.KindIdle
 	case "stopped":
-		ev.Kind, ev.Reason, ev.Until = message.KindFeedback, string(message.ReasonPageStopped), now+3600*1000
+		ev.Kind, ev.Reason, ev.Until = message.KindFeedback, string(message.ReasonPageStopped), now+240*1000
 	case "blocked", "unblocked":
 		ev.Kind, ev.Action = message.KindPolicy, strings.TrimSuffix(what, "ed")
 	}
