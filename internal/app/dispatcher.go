@@ -151,10 +151,10 @@ func (w *wiring) sender(cfg DispatcherConfig) (dispatch.Caller, error) {
 		Tokens:      cfg.Tokens,
 		Transport:   cfg.Transport,
 		MaxInFlight: s.MaxInFlight,
-		AppSecret: s.AppSecret.Reveal(), CallTimeout: s.CallTimeout,
-		Registerer:  w.metrics,
-		Tracer:      w.trace,
-		Now:         w.Now,
+		AppSecret:   s.AppSecret.Reveal(), CallTimeout: s.CallTimeout,
+		Registerer: w.metrics,
+		Tracer:     w.trace,
+		Now:        w.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -115,7 +115,9 @@ func TestPeopleAreForgotten(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	p := newPeople()
-	who := func(i int) *message.Outbound { return &message.Outbound{Page: "p", To: fmt.Sprint(i), Class: message.ClassText} }
+	who := func(i int) *message.Outbound {
+		return &message.Outbound{Page: "p", To: fmt.Sprint(i), Class: message.ClassText}
+	}
 	for i := range peopleSize + 100 {
 		if until := p.fail(who(i), now); until != now.Add(minFailing) {
 			t.Fatalf("fail() = %v, want %v", until, now.Add(minFailing))

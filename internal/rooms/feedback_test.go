@@ -257,3 +257,53 @@ func pauses(t *testing.T, s *Store) (list []bool) {
 	}
 	return list
 }
+
+// TestEndPause checks that a pause ends if it is for the reason that is given, that its
+// cause does not begin it again, even by a clock that is ahead, and that held copies
+// are released.
+func TestEndPause(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := open(t, Config{DatabaseURL: url, Capacity: 2, Now: now.Now})
+		says(t, s, "a")
+		says(t, s, "b")
+		says := func(id string, want ...string) {
+			t.Helper()
+			if diff := cmp.Diff(want, receive(t, s, Event{User: "a", ID: id, At: noon}).Relay); diff != "" {
+				t.Errorf("copies of %s: -want +got\n%s", id, diff)
+			}
+		}
+		end := func(reason string, want bool) {
+			t.Helper()
+			if got, err := s.EndPause(t.Context(), "p", reason); got != want || err != nil {
+				t.Errorf("EndPause(%s) = %v, %v, want %v", reason, got, err, want)
+			}
+		}
+		pause := func() {
+			t.Helper()
+			if err := s.Pause(t.Context(), "p", "stopped", noon.Add(time.Minute), noon.Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pause()
+		says("1")
+		end("policy", false)
+		says("2")
+		end("stopped", true)
+		end("stopped", false)
+		says("3", "b")
+		pause()
+		says("4", "b")
+		if err := s.HoldCopies(t.Context(), "p", "b", noon, noon.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		says("5")
+		for range 2 {
+			if err := s.ReleaseCopies(t.Context(), "p", "b"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		says("6", "b")
+	})
+}

@@ -224,7 +224,7 @@ func TestOutcomeStrings(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		"sent", "page_throttled", "app_throttled", "recipient_throttled", "transient", "ambiguous", "recipient_gone",
-		"window_closed", "not_ours", "bad_message", "page_stopped", "no_token", "page_stopped_for_a_time", "canceled",
+		"window_closed", "not_ours", "bad_message", "page_stopped", "not_allowed", "no_token", "page_stopped_for_a_time", "canceled",
 	}
 	var got []string
 	for _, o := range Outcomes() {

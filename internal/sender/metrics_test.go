@@ -65,6 +65,7 @@ chatclub_sender_calls_total{outcome="app_throttled"} 0
 chatclub_sender_calls_total{outcome="bad_message"} 0
 chatclub_sender_calls_total{outcome="canceled"} 1
 chatclub_sender_calls_total{outcome="no_token"} 1
+chatclub_sender_calls_total{outcome="not_allowed"} 0
 chatclub_sender_calls_total{outcome="not_ours"} 0
 chatclub_sender_calls_total{outcome="page_stopped"} 1
 chatclub_sender_calls_total{outcome="page_stopped_for_a_time"} 0
