@@ -27,6 +27,11 @@ func TestSupplyLook(t *testing.T) {
 		{"single-active, never active", func(s *supply) { s.single = true }, true, ready(1), never},
 		{"single-active, active", func(s *supply) { s.single = true; s.deliver() }, true, ready(1), 3},
 		{"single-active, active before the connection was lost", func(s *supply) { s.single = true; s.deliver(); s.reconnect() }, true, ready(1), never},
+		{"single-active, its queue was lost", func(s *supply) { s.single = true; s.lose() }, true, ready(1), 2},
+		{"its queue was lost, and is empty", func(s *supply) { s.lose() }, true, ready(0), 2},
+		{"likewise, and made anew", func(s *supply) { s.lose(); s.anew = 1 }, true, ready(0), 4},
+		{"likewise, twice", func(s *supply) { s.lose(); s.anew = 2 }, true, ready(0), never},
+		{"likewise, and something came", func(s *supply) { s.lose(); s.deliver() }, true, ready(0), never},
 		{"single-active, made anew in vain", func(s *supply) { s.single, s.active, s.anew = true, true, 2 }, true, ready(1), never},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -35,12 +40,12 @@ func TestSupplyLook(t *testing.T) {
 			tt.begin(&s)
 			got := never
 			for i := 1; i <= 100 && got == never; i++ {
-				if s.look(tt.room, tt.ready) {
+				if s.look(tt.room, tt.ready) != nil {
 					got = i
 				}
 			}
 			if got != tt.want {
-				t.Errorf("look() is first true at look %d, want %d", got, tt.want)
+				t.Errorf("look() first returns an error at look %d, want %d", got, tt.want)
 			}
 		})
 	}

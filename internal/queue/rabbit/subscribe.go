@@ -105,10 +105,11 @@ func (s *subscription) run(ctx, receiving context.Context) {
 			s.supply.reconnect()
 			continue
 		}
-		if errors.Is(err, errStarved) {
+		if errors.Is(err, errStarved) || errors.Is(err, errDoubted) {
 			s.broker.cfg.Log.Warn("subscription made anew", "queue", s.queue, "err", err)
 			continue
 		}
+		s.supply.lose()
 		if time.Since(start) > maxBackoff {
 			failures = 0
 		}
@@ -220,8 +221,8 @@ func (s *subscription) receive(receiving context.Context, session *session, c *c
 				return true, session.cause
 			}
 		case <-tick.C:
-			if !s.hasSupply(receiving, session, c) {
-				return true, errStarved
+			if err := s.checkSupply(receiving, session, c); err != nil {
+				return true, err
 			}
 		case <-receiving.Done():
 			return false, nil
