@@ -20,6 +20,10 @@ const (
 	// consumer whose node it does not reach; the default is a minute. Earlier
 	// versions ignore it.
 	disconnectedTimeout = 5 * time.Second
+	// declareRest is how long a queue that was deleted stays so. RabbitMQ tells its
+	// consumers within milliseconds. One that exists again by then it does not tell,
+	// and drops its deliveries: see supply.
+	declareRest = time.Second
 )
 
 // errOtherArguments says that a queue of our name exists and is not ours.
@@ -55,9 +59,9 @@ func (b *Broker) declare(s *session, since time.Time) error {
 	return nil
 }
 
-// declareAgain makes in the background what somebody has deleted, unless that
-// is being done.
-func (b *Broker) declareAgain(s *session) {
+// declareAgain makes in the background what somebody has deleted, after declareRest,
+// unless that is being done.
+func (b *Broker) declareAgain(s *session, missing string) {
 	if b.cfg.Passive {
 		return
 	}
@@ -66,9 +70,14 @@ func (b *Broker) declareAgain(s *session) {
 	default:
 		return
 	}
-	b.cfg.Log.Warn("a queue is missing; declaring all of them again")
+	b.cfg.Log.Warn("a queue is missing; declaring all of them again", "queue", missing)
 	b.calls.Go(func() {
 		defer func() { <-b.declaring }()
+		select {
+		case <-time.After(declareRest):
+		case <-s.lost: // the next session, or whoever misses the queue next, declares it
+			return
+		}
 		if err := declare(s, b.cfg.Topology); err != nil {
 			b.cfg.Log.Warn("declare queues again", "err", err)
 		}

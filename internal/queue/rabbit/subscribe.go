@@ -105,11 +105,14 @@ func (s *subscription) run(ctx, receiving context.Context) {
 			s.supply.reconnect()
 			continue
 		}
-		if errors.Is(err, errStarved) || errors.Is(err, errDoubted) {
+		switch {
+		case errors.Is(err, errStarved):
 			s.broker.cfg.Log.Warn("subscription made anew", "queue", s.queue, "err", err)
 			continue
+		case errors.Is(err, errIdle):
+			s.broker.cfg.Log.Debug("subscription made anew", "queue", s.queue, "err", err)
+			continue
 		}
-		s.supply.lose()
 		if time.Since(start) > maxBackoff {
 			failures = 0
 		}
@@ -149,7 +152,6 @@ func (s *subscription) discard() {
 // receiving ends it cancels the consumer and keeps the channel, for what is to
 // be settled, until ctx ends.
 func (s *subscription) serve(ctx, receiving context.Context, session *session) error {
-	began := time.Now()
 	ch, err := session.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("open channel: %w", err)
@@ -171,8 +173,7 @@ func (s *subscription) serve(ctx, receiving context.Context, session *session) e
 		return err
 	})
 	if is(err, amqp.NotFound) && s.broker.ours[s.queue] {
-		// Deleted under our feet: make it again.
-		return errors.Join(fmt.Errorf("subscribe: %w", err), s.broker.declare(session, began))
+		s.broker.declareAgain(session, s.queue)
 	}
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)

@@ -85,29 +85,3 @@ func TestStarvedAgain(t *testing.T) {
 		t.Errorf("Ready() = %v, want nil", err)
 	}
 }
-
-// TestDoubtedConsumer loses what is delivered after a queue was deleted, while less
-// than the prefetch is published: nothing is ready then.
-func TestDoubtedConsumer(t *testing.T) {
-	t.Parallel()
-	b, p, log := supplied(t)
-	name := b.Topology().Inbound()
-	s := consume(t, b, name, 16)
-	publish(t, b, name, "first")
-	if err := receive(t, s).Ack(); err != nil {
-		t.Errorf("Ack() = %v, want nil", err)
-	}
-	loseOne(p, name, 1)
-	deleteQueue(t, name)
-	eventually(t, "the queue is declared again", func() (string, bool) {
-		info, err := b.Inspect(t.Context(), name)
-		return fmt.Sprint(info, err), err == nil && info.Consumers == 1
-	})
-	publish(t, b, name, "second")
-	if got := receive(t, s); got.ID != "second" {
-		t.Errorf("received %q, want the second message", got.ID)
-	}
-	if text := log.String(); !strings.Contains(text, `msg="subscription made anew" queue=`+name) {
-		t.Errorf("the log is %s, want a warning that names the queue", text)
-	}
-}
