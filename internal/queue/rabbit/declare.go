@@ -3,6 +3,7 @@ package rabbit
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -108,27 +109,17 @@ func declare(s *session, topology queue.Topology) error {
 		_, err = ch.QueueDeclarePassive(topology.Dead(), true, false, false, false, nil)
 	}
 	if err != nil {
-		return declareError(err, closes)
+		if ch.IsClosed() { // the broker's reason comes before that of whoever found the channel closed
+			if reply := <-closes; reply != nil {
+				err = reply
+			}
+		}
+		return fmt.Errorf("declare queues: %w", explain(err))
 	}
 	if err := ch.Close(); err != nil {
 		return fmt.Errorf("close channel to declare queues: %w", err)
 	}
 	return nil
-}
-
-// declareError says what RabbitMQ objected to. Its text names the queue.
-func declareError(err error, closes <-chan *amqp.Error) error {
-	select {
-	case reply := <-closes:
-		if reply != nil {
-			err = reply
-		}
-	default:
-	}
-	if is(err, amqp.PreconditionFailed) {
-		return fmt.Errorf("declare queues: %w: %w", errOtherArguments, err)
-	}
-	return fmt.Errorf("declare queues: %w", err)
 }
 
 // declareSpec makes one queue, and the exchange before one that delays.
@@ -180,4 +171,20 @@ func arguments(spec queue.Spec) amqp.Table {
 func is(err error, code int) bool {
 	var reply *amqp.Error
 	return errors.As(err, &reply) && reply.Code == code
+}
+
+// explain says what to do about a reply that does not say it itself. All others name
+// the user, queue, permission or limit.
+func explain(err error) error {
+	var reply *amqp.Error
+	if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason, "inequivalent arg") {
+		return fmt.Errorf("%w: %w", errOtherArguments, err)
+	}
+	return err
+}
+
+// isRefusal reports whether err is a reply that nothing but an operator will mend: a
+// password, a permission, a queue's arguments, a virtual host or a limit.
+func isRefusal(err error) bool {
+	return is(err, amqp.AccessRefused) || is(err, amqp.PreconditionFailed) || is(err, amqp.NotAllowed) || is(err, amqp.ResourceLocked)
 }
