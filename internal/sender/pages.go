@@ -144,7 +144,7 @@ func compare(before, after map[string]string) (changed, gone []string) {
 
 // digestFile reads a file without keeping it.
 func digestFile(path string) (d digest, err error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return d, err
 	}
@@ -157,13 +157,31 @@ func digestFile(path string) (d digest, err error) {
 	return d, nil
 }
 
-// readPagesFile returns the tokens, and the digest of what they were read from.
+// openFile opens a regular file, or a link to one. A pipe would be waited for.
+func openFile(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return os.Open(path)
+}
+
+// readPagesFile returns the tokens, and the digest of what they were read from. Some
+// editors put a mark of the encoding before them.
 func readPagesFile(path string) (map[string]string, digest, error) {
-	content, err := os.ReadFile(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, digest{}, err
 	}
-	tokens, err := parsePages(bytes.NewReader(content))
+	defer f.Close()
+	content, err := io.ReadAll(f)
+	if err != nil {
+		return nil, digest{}, err
+	}
+	tokens, err := parsePages(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
 	if err != nil {
 		return nil, digest{}, fmt.Errorf("parse %s: %w", path, err)
 	}

@@ -117,11 +117,14 @@ func TestOpenPagesFile(t *testing.T) {
 	if _, err := OpenPagesFile(filepath.Join(t.TempDir(), "none"), log); err == nil {
 		t.Error("OpenPagesFile(missing) = nil error, want one")
 	}
+	if _, err := OpenPagesFile(t.TempDir(), log); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("OpenPagesFile(folder) = %v, want an error that says so", err)
+	}
 	f := newPagesFile(t, `{"1":"SECRET","1":"SECRET"}`)
 	if _, err := OpenPagesFile(f.path, log); err == nil || !strings.Contains(err.Error(), "page 1: occurs twice") {
 		t.Errorf("OpenPagesFile(duplicate) error = %v, want it to name page 1", err)
 	}
-	f.write(`{"1":"SECRET"}`)
+	f.write("\ufeff" + `{"1":"SECRET"}`)
 	p, err := OpenPagesFile(f.path, log)
 	if err != nil {
 		t.Fatalf("OpenPagesFile: %v", err)
