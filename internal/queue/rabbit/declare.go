@@ -174,11 +174,15 @@ func is(err error, code int) bool {
 }
 
 // explain says what to do about a reply that does not say it itself. All others name
-// the user, queue, permission or limit.
+// the user, queue, permission or limit. What the client library made of an error of the
+// network, a syntax error of its own, is told as that.
 func explain(err error) error {
 	var reply *amqp.Error
-	if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason, "inequivalent arg") {
+	switch ok := errors.As(err, &reply); {
+	case ok && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason, "inequivalent arg"):
 		return fmt.Errorf("%w: %w", errOtherArguments, err)
+	case ok && !reply.Server && reply.Code == amqp.FrameError:
+		return errors.New(reply.Reason)
 	}
 	return err
 }

@@ -201,7 +201,7 @@ func lossOf(err *amqp.Error) error {
 	if err == nil { // the Notify channel was closed without a word
 		return errors.New("connection closed")
 	}
-	return err
+	return explain(err)
 }
 
 // loss is a failure as it was logged.

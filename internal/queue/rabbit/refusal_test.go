@@ -27,7 +27,7 @@ func TestExplain(t *testing.T) {
 		{404, "NOT_FOUND - no queue 'p.dead' in vhost '/'", false, false},
 		{541, "INTERNAL_ERROR", false, false},
 	} {
-		err := fmt.Errorf("open: %w", &amqp.Error{Code: tt.code, Reason: tt.reason})
+		err := fmt.Errorf("open: %w", &amqp.Error{Code: tt.code, Reason: tt.reason, Server: true})
 		got := explain(err)
 		if text := got.Error(); !strings.Contains(text, tt.reason) || strings.Contains(text, advice) != tt.advised {
 			t.Errorf("explain(%v) = %v, want advice %t", err, got, tt.advised)
@@ -35,5 +35,9 @@ func TestExplain(t *testing.T) {
 		if isRefusal(got) != tt.refusal {
 			t.Errorf("isRefusal(%v) = %t, want %t", got, !tt.refusal, tt.refusal)
 		}
+	}
+	cut := fmt.Errorf("open: %w", &amqp.Error{Code: 501, Reason: "read tcp: i/o timeout"}) // of the library
+	if got := explain(cut); got.Error() != "read tcp: i/o timeout" {
+		t.Errorf("explain(%v) = %v, want the network's error alone", cut, got)
 	}
 }
