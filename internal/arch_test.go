@@ -32,7 +32,7 @@ func house() []row {
 		{"queue/rabbit", "backoff queue"},
 		{"queue/leftover", "message queue queue/rabbit"},
 		{"queue/transfer", "backoff queue"},
-		{"deadletter", "backoff message queue"},
+		{"deadletter", "backoff message queue webhook"},
 		{"tracing", "message queue"},
 
 		// What core is made of.

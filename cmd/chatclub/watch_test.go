@@ -60,7 +60,7 @@ func TestWatch(t *testing.T) {
 
 func TestWatchSettings(t *testing.T) {
 	t.Parallel()
-	_, err := service.Load[watchSettings](nil, map[string]string{"DISPATCHERS": "http://a:9090,b:9090", "ADMIN_TOKEN": " x"}, io.Discard)
+	_, err := service.Load[watchSettings](nil, map[string]string{"DISPATCHERS": "http://a:9090,b:9090", "ADMIN_TOKEN": "x y"}, io.Discard)
 	for _, name := range []string{"DISPATCHERS", "ADMIN_TOKEN"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("Load() = %v, want an error that names %s", err, name)

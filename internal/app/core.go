@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -31,7 +30,7 @@ type CoreSettings struct {
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"30" doc:"Messages and commands of one user that have an effect in FLOOD_PERIOD; 0: all."`
 	FloodPeriod     time.Duration  `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT and FLOOD_SHARE."`
 	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"10" doc:"Percent of its page's LIMIT_TEXT and LIMIT_MEDIA that the copies of one user may take. What it gets in FLOOD_PERIOD may go at once. 0: all, and no bound for one message."`
-	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none."`
+	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none, or a list of locales, of which the first known one counts."`
 	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events held at most, of a kilobyte or two, and half as many of pages that overflowed. One page holds a fifth of it at most."`
 	Workers         int            `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page: the highest rate of a broadcast. See FLOOD_SHARE."`
@@ -89,12 +88,21 @@ func CheckDatabase(name string, databaseURL service.Secret) error {
 // Language is one of phrase.Languages.
 type Language string
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. It takes the first language that
+// users can have of a list of locales, such as "de_DE:pt_BR.UTF-8:en", and otherwise the
+// default: many systems set LANGUAGE, for gettext.
 func (l *Language) UnmarshalText(b []byte) error {
-	if !slices.Contains(phrase.Languages(), string(b)) {
-		return fmt.Errorf("%.40q is not %s", b, l.Describe())
+	*l = phrase.English
+	for locale := range strings.SplitSeq(string(b), ":") {
+		language, _, _ := strings.Cut(strings.ToLower(locale), ".") // before the encoding
+		if i := strings.IndexAny(language, "_-@"); i >= 0 {
+			language = language[:i]
+		}
+		if slices.Contains(phrase.Languages(), language) {
+			*l = Language(language)
+			break
+		}
 	}
-	*l = Language(b)
 	return nil
 }
 

@@ -115,9 +115,12 @@ func TestLanguage(t *testing.T) {
 			t.Errorf("LANGUAGE=%s is %q", name, l)
 		}
 	}
-	want := `settings: LANGUAGE: "fr" is not en, pt or es`
-	if got := fault[CoreSettings](with("LANGUAGE", "fr")); got != want {
-		t.Errorf("LANGUAGE=fr: Load = %s, want %s", got, want)
+	for list, want := range map[string]Language{
+		"en_US:en": "en", "C.UTF-8": "en", "de_DE": "en", "de_DE:pt_BR.UTF-8:en": "pt", "es-419": "es", "ES@euro": "es", "C:fr:": "en",
+	} {
+		if l := load[CoreSettings](t, "LANGUAGE", list).Language; l != want {
+			t.Errorf("LANGUAGE=%s is %q, want %q", list, l, want)
+		}
 	}
 }
 

@@ -29,6 +29,9 @@ type TraceSettings struct {
 	Disabled       bool            `env:"OTEL_SDK_DISABLED" envDefault:"false" doc:"No traces, whatever the other variables say."`
 }
 
+// IsUnused reports that there are no traces: what the other variables say is not for us.
+func (s TraceSettings) IsUnused() bool { return s.endpoint() == "" }
+
 // Validate names every fault.
 func (s TraceSettings) Validate() error {
 	_, headers := s.headers()
@@ -98,13 +101,13 @@ func (p *TraceProtocol) UnmarshalText(b []byte) error {
 }
 
 // Describe names the one protocol.
-func (TraceProtocol) Describe() string { return string(traceProtocol) + ", and no other" }
+func (TraceProtocol) Describe() string { return string(traceProtocol) }
 
 // tracer makes the program's Tracer, nil where there are no traces.
 func (w *wiring) tracer(ctx context.Context, program string) (*tracing.Tracer, error) {
 	s := w.settings.Trace
 	headers, err := s.headers()
-	if err != nil {
+	if err != nil && !s.IsUnused() {
 		return nil, err
 	}
 	version, _ := service.BuildVersion()

@@ -197,7 +197,19 @@ func TestTraceSettings(t *testing.T) {
 		"OTEL_TRACES_SAMPLER_ARG":            {"1.5", "-1", "NaN"},
 	} {
 		for _, value := range values {
-			got := fault[CoreSettings](with(name, value))
+			off := []map[string]string{with(name, value), with(name, value, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318", "OTEL_SDK_DISABLED", "true")}
+			if strings.HasSuffix(name, "_ENDPOINT") { // it is itself what turns them on
+				off = off[1:]
+			}
+			for _, environ := range off {
+				environ[name] = value
+				if got := fault[CoreSettings](environ); got != "" {
+					t.Errorf("%s=%s without traces: Load = %s, want no error", name, value, got)
+				}
+			}
+			on := with("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/v1/traces")
+			on[name] = value
+			got := fault[CoreSettings](on)
 			if !strings.HasPrefix(got, "settings: "+name+": ") || strings.Contains(got, "top-secret") {
 				t.Errorf("%s=%s: Load = %q, want an error that names it and no secret", name, value, got)
 			}

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"chatclub/internal/backoff"
@@ -111,7 +112,7 @@ func (q Queue) Purge(ctx context.Context, f Filter) (Counts, error) {
 
 // walk calls visit for every letter that is on the queue when it begins, the
 // oldest first. visit reports whether it takes the letter off. It has until the end
-// of finish, which may be nil, to do so. What it leaves goes back in order.
+// of the next finish, which may be nil, to do so. What it leaves goes back in order.
 func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Delivery) (taken bool, err error), finish ending) error {
 	ready, err := q.begin(ctx)
 	if err != nil || ready == 0 {
@@ -120,6 +121,11 @@ func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Deliver
 	w := walker{queue: q, prefetch: min(prefetch, ready), ready: ready}
 	defer w.close(ctx)
 	for w.seen < ready {
+		if w.isFull() { // nothing comes before some of what it holds is taken off
+			if err := finish.call(); err != nil {
+				return err
+			}
+		}
 		d, err := w.next(ctx)
 		if err != nil {
 			return err
@@ -128,7 +134,9 @@ func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Deliver
 			return errors.Join(w.missing(), finish.call())
 		}
 		taken, err := visit(d)
-		if !taken {
+		if taken {
+			w.take(d)
+		} else {
 			w.leave()
 		}
 		if errors.Is(err, errEnough) {
@@ -141,7 +149,8 @@ func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Deliver
 	return finish.call()
 }
 
-// ending is what is done when all letters were seen; nil: nothing.
+// ending is what is done when all letters were seen, or no more can come before; nil:
+// nothing.
 type ending func() error
 
 func (e ending) call() error {
@@ -221,14 +230,31 @@ type walker struct {
 type subscribed struct {
 	queue.Subscription
 	prefetch int
-	left     int             // what it holds for good, at least
-	first    *queue.Delivery // nil: none yet
+	left     int               // what it holds for good, at least
+	taken    []*queue.Delivery // what is taken off, and perhaps still held
+	first    *queue.Delivery   // nil: none yet
 }
 
 func (w *walker) last() *subscribed { return w.subs[len(w.subs)-1] }
 
 // leave keeps the latest letter, until close.
 func (w *walker) leave() { w.last().left++ }
+
+// take notes that the latest letter is taken off, now or later.
+func (w *walker) take(d *queue.Delivery) { w.last().taken = append(w.last().taken, d) }
+
+// isFull reports whether the last subscription holds all that it may, and some of it
+// only until it is taken off.
+func (w *walker) isFull() bool {
+	if len(w.subs) == 0 {
+		return false
+	}
+	s := w.last()
+	if s.left+len(s.taken) >= s.prefetch {
+		s.taken = slices.DeleteFunc(s.taken, func(d *queue.Delivery) bool { return !d.Live() })
+	}
+	return len(s.taken) > 0 && s.left+len(s.taken) >= s.prefetch
+}
 
 // next returns the next letter, or nil when there is none any more.
 func (w *walker) next(ctx context.Context) (*queue.Delivery, error) {

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/webhook"
 )
 
 // Letter is a message on the dead-letter queue. What its headers do not tell,
@@ -29,6 +31,8 @@ type Letter struct {
 	trace map[string]string // as a message's headers
 	copy  *message.Outbound // nil: it is none
 	event *message.Event    // nil: it is none
+	raw   bool              // webhook could not decode it: a part of what Messenger posted
+	core  bool              // core could not decode it
 }
 
 // Read returns the letter of a delivery. It never fails: of a message that is
@@ -45,6 +49,10 @@ func Read(d *queue.Delivery, t queue.Topology) Letter {
 		l.copy, page, recipient, at = &o, o.Page, o.To, o.Time
 	} else if e, err := message.DecodeEvent(d.Body); err == nil {
 		l.event, page, at = &e, e.Page, e.Time
+	}
+	if undecodable := l.copy == nil && l.event == nil && slices.Contains(t.Events(), l.Queue); undecodable {
+		l.raw = strings.HasPrefix(l.ID, "undecodable/") // as webhook names it
+		l.core = !l.raw
 	}
 	if l.Page == "" {
 		l.Page = page
@@ -68,13 +76,19 @@ var errUndecodable = errors.New("its body is not one of our messages")
 // long as a broadcast that names no deadline.
 const broadcastTime = time.Hour
 
-// Revive returns the message under the letter's own id, in its trace, for the queue that it came
-// from: inbound, or the partition of a copy's page. A copy's attempts begin anew.
-// Its age does only where renew is set to the time that it is to have. An event
-// that reports something keeps its time, because something newer may be known.
-func (l Letter) Revive(t queue.Topology, renew time.Time) (queue.Message, error) {
-	msg := queue.Message{ID: l.ID, Headers: l.trace}
-	var err error
+// Revive returns what takes the letter's place, in its trace, for the queue that it came
+// from: inbound, or the partition of a copy's page. It has the letter's own id. A copy's
+// attempts begin anew. Its age does only where renew is set to the time that it is to
+// have. An event that reports something keeps its time, because something newer may be
+// known.
+//
+// What an older webhook could not decode becomes its events, if this version can. What
+// core could not decode goes back as it is, because another version's core may.
+func (l Letter) Revive(t queue.Topology, renew time.Time) ([]queue.Message, error) {
+	var (
+		list []queue.Message
+		err  error
+	)
 	switch {
 	case l.copy != nil:
 		o := *l.copy
@@ -85,22 +99,73 @@ func (l Letter) Revive(t queue.Topology, renew time.Time) (queue.Message, error)
 				o.Deadline = renew.Add(broadcastTime).UnixMilli()
 			}
 		}
-		msg.Queue = t.OutboundOf(o.Page)
-		msg.Body, err = o.Encode()
+		list = make([]queue.Message, 1)
+		list[0] = queue.Message{ID: l.ID, Queue: t.OutboundOf(o.Page)}
+		list[0].Body, err = o.Encode()
 	case l.event != nil:
-		e := *l.event
-		if !renew.IsZero() && (e.Kind == message.KindMessage || e.Kind == message.KindPostback) {
-			e.Time = renew.UnixMilli()
+		list, err = l.reviveEvents(t, renew, *l.event)
+		if err == nil {
+			list[0].ID = l.ID
 		}
-		msg.Queue = t.Inbound()
-		msg.Body, err = e.Encode()
-	default:
+	case l.raw:
+		list, err = l.reviveEvents(t, renew, readRaw(l.body, l.Time)...)
+	case l.core:
+		list = []queue.Message{{ID: l.ID, Queue: t.Inbound(), Body: l.body}}
+	}
+	if err == nil && len(list) == 0 {
 		err = errUndecodable
 	}
 	if err != nil {
-		return queue.Message{}, fmt.Errorf("revive dead letter: %w", err)
+		return nil, fmt.Errorf("revive dead letter: %w", err)
 	}
-	return msg, nil
+	for i := range list {
+		list[i].Headers = l.trace
+	}
+	return list, nil
+}
+
+// reviveEvents returns a message for each event.
+func (l Letter) reviveEvents(t queue.Topology, renew time.Time, events ...message.Event) (list []queue.Message, err error) {
+	for _, e := range events {
+		if !renew.IsZero() && (e.Kind == message.KindMessage || e.Kind == message.KindPostback) {
+			e.Time = renew.UnixMilli()
+		}
+		body, err := e.Encode()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, queue.Message{ID: e.Page + "/" + e.ID, Queue: t.Inbound(), Body: body})
+	}
+	return list, nil
+}
+
+// readRaw returns the events in a part of what Messenger posted: a body, an entry or an
+// event. It returns none unless all of it can be decoded.
+func readRaw(part []byte, received time.Time) []message.Event {
+	var is struct {
+		Object    json.RawMessage `json:"object"`
+		Recipient struct {
+			ID json.RawMessage `json:"id"`
+		} `json:"recipient"`
+	}
+	if json.Unmarshal(part, &is) != nil {
+		return nil
+	}
+	wrap := func(v any) json.RawMessage {
+		raw, _ := json.Marshal(v) // what was decoded can be encoded
+		return raw
+	}
+	if is.Recipient.ID != nil {
+		part = wrap(map[string]any{"id": is.Recipient.ID, "messaging": []json.RawMessage{part}})
+	}
+	if is.Object == nil {
+		part = wrap(map[string]any{"object": "page", "entry": []json.RawMessage{part}})
+	}
+	parts, err := webhook.Split(part, received)
+	if err != nil || len(parts.Bad) > 0 {
+		return nil
+	}
+	return parts.Events
 }
 
 // Filter says which letters are meant. The zero value means all. Each field that

@@ -94,13 +94,13 @@ func (r *replaying) visit(ctx context.Context, d *queue.Delivery) (taken bool, e
 	if r.Renew {
 		renew = now
 	}
-	msg, err := l.Revive(t, renew)
+	list, err := l.Revive(t, renew)
 	if err != nil {
 		r.out.Kept[l.Reason]++
 		return false, nil //nolint:nilerr // it is counted, and stays
 	}
 	r.letters = append(r.letters, l)
-	r.batch = append(r.batch, queue.Transfer{Delivery: d, To: []queue.Message{msg}})
+	r.batch = append(r.batch, queue.Transfer{Delivery: d, To: list})
 	r.seen++
 	if last := r.seen == r.Limit; last || len(r.batch) == r.Batch() {
 		if err = r.flush(ctx); err == nil && last {

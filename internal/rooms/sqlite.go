@@ -61,8 +61,11 @@ func (l *lite) acquire(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if l.conn == nil {
-		l.create()
-		conn, err := l.connect(context.WithoutCancel(ctx))
+		err := l.create()
+		var conn *sql.Conn
+		if err == nil {
+			conn, err = l.connect(context.WithoutCancel(ctx))
+		}
 		if err != nil {
 			l.release()
 			return err
@@ -87,14 +90,17 @@ func (l *lite) connect(ctx context.Context) (*sql.Conn, error) {
 
 // create makes a file that only its owner can read, because it holds names and
 // ids. SQLite gives the log beside it the same rights. A file that exists keeps its
-// rights, and every error is left for SQLite to report.
-func (l *lite) create() {
+// rights. One that cannot be opened is told with its name and the system's reason:
+// SQLite says "out of memory".
+func (l *lite) create() error {
 	if l.file == ":memory:" {
-		return
+		return nil
 	}
-	if f, err := os.OpenFile(l.file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
-		_ = f.Close() // nothing was written
+	f, err := os.OpenFile(l.file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
 	}
+	return f.Close()
 }
 
 func (l *lite) release() { <-l.used }

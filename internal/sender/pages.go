@@ -1,8 +1,9 @@
 package sender
 
 import (
-	"bufio"
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +17,9 @@ import (
 	"time"
 )
 
-// pollInterval is how soon a change of the file is seen. Asking costs one stat,
-// and works on every file system and for files replaced by rename, where
-// notification does not.
+// pollInterval is how soon a change of the file is seen. Asking works on every file
+// system and for files replaced by rename, where notification does not. It costs
+// reading the file: with 10,000 pages 2 MB, some 2 ms.
 const pollInterval = 2 * time.Second
 
 // Pages is a TokenSource: every page's token, from a JSON object of page id to
@@ -31,15 +32,13 @@ type Pages struct {
 	change func(pages []string) // nil: nobody asks
 
 	// Of Run alone.
-	seen  version // of the content in use
-	fault string  // logged last and still there; empty while all is well
+	seen  digest // of the content in use
+	fault string // logged last and still there; empty while all is well
 }
 
-// version tells two contents of a file apart.
-type version struct {
-	modified int64 // nanoseconds
-	size     int64
-}
+// digest tells two contents of a file apart. Size and time do not: tokens are of one
+// length, and copying can keep the time.
+type digest [sha256.Size]byte
 
 // StaticTokens makes Pages that never change.
 func StaticTokens(tokens map[string]string) *Pages {
@@ -93,9 +92,7 @@ func (p *Pages) Run(ctx context.Context) error {
 }
 
 func (p *Pages) poll() {
-	// The version is taken before the content is read: what is written in
-	// between has another version and is read the next time.
-	if v, err := fileVersion(p.path); err == nil && v == p.seen {
+	if now, err := digestFile(p.path); err == nil && now == p.seen {
 		p.fault = ""
 		return
 	}
@@ -145,29 +142,50 @@ func compare(before, after map[string]string) (changed, gone []string) {
 	return changed, gone
 }
 
-func fileVersion(path string) (version, error) {
-	info, err := os.Stat(path)
+// digestFile reads a file without keeping it.
+func digestFile(path string) (d digest, err error) {
+	f, err := openFile(path)
 	if err != nil {
-		return version{}, err
-	}
-	return version{modified: info.ModTime().UnixNano(), size: info.Size()}, nil
-}
-
-func readPagesFile(path string) (map[string]string, version, error) {
-	seen, err := fileVersion(path)
-	if err != nil {
-		return nil, version{}, err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, version{}, err
+		return d, err
 	}
 	defer f.Close()
-	tokens, err := parsePages(bufio.NewReader(f))
-	if err != nil {
-		return nil, version{}, fmt.Errorf("parse %s: %w", path, err)
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return d, err
 	}
-	return tokens, seen, nil
+	h.Sum(d[:0])
+	return d, nil
+}
+
+// openFile opens a regular file, or a link to one. A pipe would be waited for.
+func openFile(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return os.Open(path)
+}
+
+// readPagesFile returns the tokens, and the digest of what they were read from. Some
+// editors put a mark of the encoding before them.
+func readPagesFile(path string) (map[string]string, digest, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, digest{}, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(f)
+	if err != nil {
+		return nil, digest{}, err
+	}
+	tokens, err := parsePages(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
+	if err != nil {
+		return nil, digest{}, fmt.Errorf("parse %s: %w", path, err)
+	}
+	return tokens, sha256.Sum256(content), nil
 }
 
 // parsePages reads one JSON object of page id to token. encoding/json would

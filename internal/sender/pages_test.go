@@ -86,11 +86,11 @@ func FuzzParsePages(f *testing.F) {
 	})
 }
 
-// pagesFile is a file that can be rewritten; every content gets a time of its own.
+// pagesFile is a file that can be rewritten; every content has the same time, as one
+// that was copied with it.
 type pagesFile struct {
-	t       *testing.T
-	path    string
-	written int
+	t    *testing.T
+	path string
 }
 
 func newPagesFile(t *testing.T, content string) *pagesFile {
@@ -102,8 +102,7 @@ func newPagesFile(t *testing.T, content string) *pagesFile {
 
 func (f *pagesFile) write(content string) {
 	f.t.Helper()
-	f.written++
-	modified := time.Unix(int64(f.written), 0)
+	modified := time.Unix(1, 0)
 	if err := os.WriteFile(f.path, []byte(content), 0o600); err != nil {
 		f.t.Fatalf("write: %v", err)
 	}
@@ -118,11 +117,14 @@ func TestOpenPagesFile(t *testing.T) {
 	if _, err := OpenPagesFile(filepath.Join(t.TempDir(), "none"), log); err == nil {
 		t.Error("OpenPagesFile(missing) = nil error, want one")
 	}
+	if _, err := OpenPagesFile(t.TempDir(), log); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("OpenPagesFile(folder) = %v, want an error that says so", err)
+	}
 	f := newPagesFile(t, `{"1":"SECRET","1":"SECRET"}`)
 	if _, err := OpenPagesFile(f.path, log); err == nil || !strings.Contains(err.Error(), "page 1: occurs twice") {
 		t.Errorf("OpenPagesFile(duplicate) error = %v, want it to name page 1", err)
 	}
-	f.write(`{"1":"SECRET"}`)
+	f.write("\ufeff" + `{"1":"SECRET"}`)
 	p, err := OpenPagesFile(f.path, log)
 	if err != nil {
 		t.Fatalf("OpenPagesFile: %v", err)
@@ -186,7 +188,7 @@ func TestPagesFollowTheFile(t *testing.T) {
 			}
 		}
 		step("unchanged", "", "1", "a", 0)
-		step("changed", `{"1":"b"}`, "1", "b", 0) // same size, other time
+		step("changed", `{"1":"b"}`, "1", "b", 0) // same size, same time
 		step("page added", `{"1":"b","2":"SECRET"}`, "2", "SECRET", 0)
 		step("broken", `{"1":"SECRET`, "2", "SECRET", 1)
 		step("broken otherwise", `{"1":""}`, "1", "b", 1)

@@ -61,12 +61,14 @@ func (e *SettingsError) Error() string {
 func (e *SettingsError) Unwrap() []error { return e.Faults }
 
 // Load reads a program's settings (see Table for T) from environ, or from the
-// process's environment when that is nil. An empty variable counts as unset.
+// process's environment when that is nil. White space around a value, and around the
+// elements of a list, does not count, and an empty variable counts as unset. A value in
+// quotes is a fault: the programs that read files of variables differ in them.
 // `-h` prints every setting on stdout, `-version` the version, and both return
 // ErrPrinted. Every setting but secrets is a flag too, which goes before the
 // variable. Any other argument is a fault, told alone. Load calls the method
 // `Validate() error` of every struct in T that has one. All faults come back in one
-// *SettingsError.
+// *SettingsError, but for those of a struct whose method `IsUnused() bool` is true.
 func Load[T any](args []string, environ map[string]string, stdout io.Writer) (T, error) {
 	name := filepath.Base(os.Args[0])
 	return LoadFlags[T](flag.NewFlagSet(name, flag.ContinueOnError), args, environ, stdout)
@@ -103,9 +105,13 @@ func LoadFlags[T any](fs *flag.FlagSet, args []string, environ map[string]string
 	maps.Copy(environ, flags)
 	var faults []error
 	wrong := make(map[string]bool)
-	for _, l := range all {
-		if err := setLeaf(v.FieldByIndex(l.index), l, environ); err != nil {
-			faults = append(faults, &Fault{Name: l.Name, Err: err})
+	errs := make([]error, len(all))
+	for i, l := range all {
+		errs[i] = setLeaf(v.FieldByIndex(l.index), l, environ)
+	}
+	for i, l := range all {
+		if errs[i] != nil && !isUnused(v.FieldByIndex(l.index[:len(l.index)-1])) {
+			faults = append(faults, &Fault{Name: l.Name, Err: errs[i]})
 			wrong[l.Name] = true
 		}
 	}
@@ -160,9 +166,12 @@ func Defaults[T any]() T {
 // setLeaf gives field its value. Package env parses each variable in a struct
 // of its own, because its errors name Go's fields and not the variables.
 func setLeaf(field reflect.Value, l leaf, environ map[string]string) error {
-	raw := environ[l.Name]
-	if raw == "" && l.Required {
+	raw := trim(environ[l.Name], l.field.Type)
+	switch quote := strings.Trim(raw, "\"'"); {
+	case raw == "" && l.Required:
 		return errors.New("must be set")
+	case len(raw) > 1 && len(quote) == len(raw)-2 && raw[0] == raw[len(raw)-1]:
+		return errors.New("is in quotes: leave them out, they count as a part of it")
 	}
 	single := reflect.New(reflect.StructOf([]reflect.StructField{{
 		Name: "Value",
@@ -175,13 +184,34 @@ func setLeaf(field reflect.Value, l leaf, environ map[string]string) error {
 	}
 	if err := env.ParseWithOptions(single.Interface(), env.Options{Environment: only}); err != nil {
 		// raw is no secret: a Secret is text, which always parses.
-		if strings.Contains(l.Type, " or ") { // a choice takes no article
+		if forms(l.field.Type) != "" || l.field.Type.Kind() == reflect.Bool { // a choice takes no article
 			return fmt.Errorf("%.80q is not %s", raw, l.Type)
 		}
 		return fmt.Errorf("%.80q is not a %s", raw, l.Type)
 	}
 	field.Set(single.Elem().Field(0))
 	return nil
+}
+
+// trim takes the white space off a value: what a file of a secret ends with, or an
+// editor left.
+func trim(raw string, t reflect.Type) string {
+	if t.Kind() != reflect.Slice {
+		return strings.TrimSpace(raw)
+	}
+	parts := strings.Split(raw, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return strings.Join(parts, ",")
+}
+
+// unused is a settings struct that may have no effect.
+type unused interface{ IsUnused() bool }
+
+func isUnused(v reflect.Value) bool {
+	u, ok := reflect.TypeAssert[unused](v)
+	return ok && u.IsUnused()
 }
 
 // validator is a settings struct that checks itself.
@@ -195,6 +225,9 @@ func validate(v reflect.Value, wrong map[string]bool) []error {
 	seen := make(map[string]bool)
 	var visit func(reflect.Value)
 	visit = func(v reflect.Value) {
+		if isUnused(v) {
+			return
+		}
 		if checker, ok := reflect.TypeAssert[validator](v.Addr()); ok {
 			for _, err := range flatten(checker.Validate()) {
 				fault, named := errors.AsType[*Fault](err)

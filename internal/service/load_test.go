@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -54,6 +55,61 @@ func TestLoadDefaultsAndValues(t *testing.T) {
 	}
 }
 
+// TestLoadTrims has white space around every kind of value, as mounted secrets and
+// edited files have it.
+func TestLoadTrims(t *testing.T) {
+	t.Parallel()
+	environ := map[string]string{
+		"NAME": "\ty ", "TOKEN": "se cret\r\n", "WAIT": " 3s", "ON": "true\n", "COUNT": "3\u00a0", "LOG_LEVEL": "warn ", "LIST": " a, b ,c\n",
+	}
+	type listed struct {
+		sample
+		List []string `env:"LIST" doc:"A list."`
+	}
+	got, err := Load[listed](nil, environ, nil)
+	if err != nil {
+		t.Fatalf("Load(%q) = %v, want nil", environ, err)
+	}
+	want := listed{sample{
+		Name: "y", Token: "se cret", Wait: 3 * time.Second, On: true, Nested: nested{Count: 3},
+		Log: LogSettings{Level: slog.LevelWarn, Format: LogText},
+	}, []string{"a", "b", "c"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(listed{})); diff != "" {
+		t.Errorf("Load(%q): -want +got\n%s", environ, diff)
+	}
+	if _, err := Load[sample]([]string{"-count", " 3 "}, environ, nil); err != nil {
+		t.Errorf("Load(-count ' 3 ') = %v, want nil", err)
+	}
+}
+
+// spare has settings that are not meant for us unless SPARE is set.
+type spare struct {
+	Spare string `env:"SPARE" doc:"Something."`
+	Kind  int    `env:"KIND" doc:"A number."`
+}
+
+func (s spare) IsUnused() bool { return s.Spare == "" }
+
+func (s spare) Validate() error { return CheckRange("KIND", s.Kind, 1, 9) }
+
+func TestLoadLeavesOutWhatIsUnused(t *testing.T) {
+	t.Parallel()
+	type settings struct{ Spare spare }
+	for _, row := range []struct {
+		environ map[string]string
+		want    string
+	}{
+		{map[string]string{"KIND": "odd"}, "<nil>"},
+		{map[string]string{"KIND": "10"}, "<nil>"},
+		{map[string]string{"SPARE": "x", "KIND": "odd"}, `settings: KIND: "odd" is not a whole number`},
+		{map[string]string{"SPARE": "x", "KIND": "10"}, "settings: KIND: 10 must be 1 to 9"},
+	} {
+		if _, err := Load[settings](nil, row.environ, nil); fmt.Sprint(err) != row.want {
+			t.Errorf("Load(%v) = %v, want %s", row.environ, err, row.want)
+		}
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	want := sample{Name: "x", Wait: 2 * time.Second, Nested: nested{Count: 7}, Log: LogSettings{Format: LogText}}
@@ -82,7 +138,8 @@ func TestLoadNamesEveryFaultInOneLine(t *testing.T) {
 		{"empty counts as unset", nil, map[string]string{"TOKEN": ""}, "settings: TOKEN: must be set"},
 		{"parse", nil, map[string]string{"TOKEN": "t", "COUNT": "abc"}, `settings: COUNT: "abc" is not a whole number`},
 		{"range", nil, map[string]string{"TOKEN": "t", "COUNT": "10"}, `settings: COUNT: 10 must be 1 to 9`},
-		{"space", nil, map[string]string{"TOKEN": "t "}, `settings: TOKEN: begins or ends with white space`},
+		{"white space counts as unset", nil, map[string]string{"TOKEN": " \n"}, "settings: TOKEN: must be set"},
+		{"quotes", nil, map[string]string{"TOKEN": "\"t\"", "COUNT": "'3'"}, "settings: TOKEN: is in quotes: leave them out, they count as a part of it; COUNT: is in quotes: leave them out, they count as a part of it"},
 		{
 			"all",
 			nil,

@@ -22,6 +22,8 @@ type Broker struct {
 	window     *semaphore.Weighted // places for unconfirmed messages
 	ours       map[string]bool     // the queues of the topology
 
+	singleActive map[string]bool // those of them that have one active consumer at a time
+
 	// One declares at a time: RabbitMQ answers 541 when a quorum queue is
 	// declared twice at once.
 	declaring chan struct{}
@@ -56,11 +58,11 @@ func Open(cfg Config) (*Broker, error) {
 		window:    semaphore.NewWeighted(int64(cfg.Window)),
 		closing:   make(chan struct{}),
 		declaring: make(chan struct{}, 1),
-		ours:      make(map[string]bool),
-		subs:      make(map[*subscription]struct{}),
+		ours:      make(map[string]bool), singleActive: make(map[string]bool),
+		subs: make(map[*subscription]struct{}),
 	}
 	for _, spec := range cfg.Topology.Specs() {
-		b.ours[spec.Name] = true
+		b.ours[spec.Name], b.singleActive[spec.Name] = true, spec.SingleActive
 	}
 	b.publishing = newLink(publishing, cfg, newPatience(cfg.ConfirmTimeout, 1), m, func(s *session, last error) error {
 		err := b.declareMissing(s, last)
@@ -101,14 +103,28 @@ func (b *Broker) exchange(m queue.Message) string {
 // Topology is the set of queues given to Open.
 func (b *Broker) Topology() queue.Topology { return b.cfg.Topology }
 
-// Ready returns nil while both connections are up, the topology is declared
-// and the broker takes what is published; otherwise everything that is wrong.
+// Ready returns nil while both connections are up, the topology is declared, the
+// broker takes what is published and delivers what is ready; otherwise everything
+// that is wrong.
 func (b *Broker) Ready() error {
 	p, c := b.publishing.ready(), b.consuming.ready()
 	if p != nil && c != nil {
 		return fmt.Errorf("%w; %w", p, c)
 	}
-	return errors.Join(p, c)
+	return errors.Join(p, c, b.starved())
+}
+
+// starved returns an error that names a queue whose messages do not come, however often
+// its consumer is made anew.
+func (b *Broker) starved() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.subs {
+		if s.supply.starving.Load() {
+			return fmt.Errorf("queue %q: %w", s.queue, errStarved)
+		}
+	}
+	return nil
 }
 
 // IsSilent reports that what is settled now may have no effect: see queue.Broker.

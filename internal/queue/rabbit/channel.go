@@ -55,7 +55,8 @@ type channel struct {
 	writing sync.Mutex
 	last    time.Time // when something was last settled
 
-	closed atomic.Bool // set while writing and mu are held
+	closed atomic.Bool  // set while writing and mu are held
+	held   atomic.Int64 // what was delivered and not settled
 
 	mu      sync.Mutex
 	waiting []settlement
@@ -129,6 +130,7 @@ func (c *channel) settle(s settlement) error {
 		c.metrics.stale.Inc()
 		return fmt.Errorf("settle delivery: %w", queue.ErrStale)
 	}
+	c.held.Add(-1)
 	c.waiting = append(c.waiting, s)
 	if len(c.waiting) == 1 {
 		c.session.acks.add(c)

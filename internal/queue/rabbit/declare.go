@@ -3,6 +3,7 @@ package rabbit
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -20,6 +21,10 @@ const (
 	// consumer whose node it does not reach; the default is a minute. Earlier
 	// versions ignore it.
 	disconnectedTimeout = 5 * time.Second
+	// declareRest is how long a queue that was deleted stays so. RabbitMQ tells its
+	// consumers within milliseconds. One that exists again by then it does not tell,
+	// and drops its deliveries: see supply.
+	declareRest = time.Second
 )
 
 // errOtherArguments says that a queue of our name exists and is not ours.
@@ -55,9 +60,9 @@ func (b *Broker) declare(s *session, since time.Time) error {
 	return nil
 }
 
-// declareAgain makes in the background what somebody has deleted, unless that
-// is being done.
-func (b *Broker) declareAgain(s *session) {
+// declareAgain makes in the background what somebody has deleted, after declareRest,
+// unless that is being done.
+func (b *Broker) declareAgain(s *session, missing string) {
 	if b.cfg.Passive {
 		return
 	}
@@ -66,9 +71,14 @@ func (b *Broker) declareAgain(s *session) {
 	default:
 		return
 	}
-	b.cfg.Log.Warn("a queue is missing; declaring all of them again")
+	b.cfg.Log.Warn("a queue is missing; declaring all of them again", "queue", missing)
 	b.calls.Go(func() {
 		defer func() { <-b.declaring }()
+		select {
+		case <-time.After(declareRest):
+		case <-s.lost: // the next session, or whoever misses the queue next, declares it
+			return
+		}
 		if err := declare(s, b.cfg.Topology); err != nil {
 			b.cfg.Log.Warn("declare queues again", "err", err)
 		}
@@ -99,27 +109,17 @@ func declare(s *session, topology queue.Topology) error {
 		_, err = ch.QueueDeclarePassive(topology.Dead(), true, false, false, false, nil)
 	}
 	if err != nil {
-		return declareError(err, closes)
+		if ch.IsClosed() { // the broker's reason comes before that of whoever found the channel closed
+			if reply := <-closes; reply != nil {
+				err = reply
+			}
+		}
+		return fmt.Errorf("declare queues: %w", explain(err))
 	}
 	if err := ch.Close(); err != nil {
 		return fmt.Errorf("close channel to declare queues: %w", err)
 	}
 	return nil
-}
-
-// declareError says what RabbitMQ objected to. Its text names the queue.
-func declareError(err error, closes <-chan *amqp.Error) error {
-	select {
-	case reply := <-closes:
-		if reply != nil {
-			err = reply
-		}
-	default:
-	}
-	if is(err, amqp.PreconditionFailed) {
-		return fmt.Errorf("declare queues: %w: %w", errOtherArguments, err)
-	}
-	return fmt.Errorf("declare queues: %w", err)
 }
 
 // declareSpec makes one queue, and the exchange before one that delays.
@@ -171,4 +171,24 @@ func arguments(spec queue.Spec) amqp.Table {
 func is(err error, code int) bool {
 	var reply *amqp.Error
 	return errors.As(err, &reply) && reply.Code == code
+}
+
+// explain says what to do about a reply that does not say it itself. All others name
+// the user, queue, permission or limit. What the client library made of an error of the
+// network, a syntax error of its own, is told as that.
+func explain(err error) error {
+	var reply *amqp.Error
+	switch ok := errors.As(err, &reply); {
+	case ok && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason, "inequivalent arg"):
+		return fmt.Errorf("%w: %w", errOtherArguments, err)
+	case ok && !reply.Server && reply.Code == amqp.FrameError:
+		return errors.New(reply.Reason)
+	}
+	return err
+}
+
+// isRefusal reports whether err is a reply that nothing but an operator will mend: a
+// password, a permission, a queue's arguments, a virtual host or a limit.
+func isRefusal(err error) bool {
+	return is(err, amqp.AccessRefused) || is(err, amqp.PreconditionFailed) || is(err, amqp.NotAllowed) || is(err, amqp.ResourceLocked)
 }

@@ -59,13 +59,14 @@
 // messages are confirmed tells which are. When it is made again with the others,
 // those that are still on their way are not written again: the call waits for
 // their confirms. A queue of the topology that somebody has deleted is declared
-// again when a message for it comes back.
+// again a second after a message for it comes back.
 //
 // # Consuming
 //
 // Each subscription has a channel of its own. Closing it returns unsettled
 // messages to the front of their queue in order. A cancelled subscription keeps
-// its channel, so that what it was delivered can be settled one by one. RabbitMQ
+// its channel, so that what it was delivered can be settled one by one. One that
+// gets nothing of what is ready takes a new channel. RabbitMQ
 // takes back what is unsettled for 30 minutes. What arrives can be published
 // again, whoever made it: without an id it gets the digest of its body as one,
 // and headers beyond our bounds are left out.

@@ -56,7 +56,7 @@ func TestMissingQueueIsDeclaredAgain(t *testing.T) {
 	b := shared(t, nil)
 	dead := b.Topology().Dead()
 	deleteQueue(t, dead)
-	tries := 0
+	deleted, tries := time.Now(), 0
 	eventually(t, "a dead letter is taken", func() (string, bool) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -70,6 +70,10 @@ func TestMissingQueueIsDeclaredAgain(t *testing.T) {
 	})
 	if tries == 1 {
 		t.Error("the first Publish to a deleted queue returned nil")
+	}
+	// Consumers of a queue that exists again before they are told get nothing.
+	if after := time.Since(deleted); after < time.Second {
+		t.Errorf("the queue exists again after %s, want a second at least", after)
 	}
 	awaitQueued(t, b, dead, queue.Info{Ready: 1})
 }

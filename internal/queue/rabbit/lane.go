@@ -131,10 +131,8 @@ func (b *Broker) changeLane(ctx context.Context, what, name string, do func(*ses
 		switch {
 		case err == nil:
 			return nil
-		case is(err, amqp.PreconditionFailed):
-			return fmt.Errorf("%s %q: %w: %w", what, name, errOtherArguments, err)
-		case errors.Is(err, queue.ErrInUse), errors.Is(err, queue.ErrClosed), is(err, amqp.AccessRefused):
-			return fmt.Errorf("%s %q: %w", what, name, err)
+		case errors.Is(err, queue.ErrInUse), errors.Is(err, queue.ErrClosed), isRefusal(err):
+			return fmt.Errorf("%s %q: %w", what, name, explain(err))
 		}
 		select {
 		case <-time.After(pauseAfter(failures)):

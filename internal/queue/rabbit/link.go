@@ -201,7 +201,7 @@ func lossOf(err *amqp.Error) error {
 	if err == nil { // the Notify channel was closed without a word
 		return errors.New("connection closed")
 	}
-	return err
+	return explain(err)
 }
 
 // loss is a failure as it was logged.
@@ -222,8 +222,8 @@ func (l *link) logLoss(last, now loss, err error, pause time.Duration) loss {
 	switch {
 	case last.url == now.url && last.text == now.text && now.at.Sub(last.at) < remindEvery:
 		log, now.at = l.cfg.Log.Debug, last.at
-	case errors.Is(err, errOtherArguments):
-		log = l.cfg.Log.Error // nothing but an operator will mend it
+	case isRefusal(err):
+		log = l.cfg.Log.Error
 	}
 	log("broker connection lost", "connection", l.kind, "address", address(now.url), "retry_in", pause, "err", err)
 	return now

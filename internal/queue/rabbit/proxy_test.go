@@ -1,6 +1,7 @@
 package rabbit_test
 
 import (
+	"encoding/binary"
 	"net"
 	"net/url"
 	"sync"
@@ -8,7 +9,7 @@ import (
 )
 
 // proxy stands between a broker and its clients. It can cut all connections,
-// and keep back what the server says without cutting.
+// keep back what the server says without cutting, and lose deliveries.
 type proxy struct {
 	url      string
 	server   string
@@ -18,6 +19,9 @@ type proxy struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
 	frozen chan struct{} // closed by thaw; nil while nothing is kept back
+	// swallows reports whether a consumer's deliveries are lost, from the first one on
+	// until its channel is closed; nil: none.
+	swallows func(routingKey string) bool
 }
 
 // newProxy starts a proxy to the broker of the URL.
@@ -59,7 +63,7 @@ func (p *proxy) run() {
 		p.conns[client], p.conns[server] = struct{}{}, struct{}{}
 		p.mu.Unlock()
 		p.workers.Go(func() { p.copy(server, client, false) })
-		p.workers.Go(func() { p.copy(client, server, true) })
+		p.workers.Go(func() { p.copy(client, &swallower{proxy: p, Conn: server}, true) })
 	}
 }
 
@@ -70,7 +74,7 @@ func (p *proxy) copy(to, from net.Conn, freezes bool) {
 		delete(p.conns, to)
 		p.mu.Unlock()
 	}()
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, 256<<10) // a frame at least
 	for {
 		n, err := from.Read(buf)
 		p.mu.Lock()
@@ -108,4 +112,85 @@ func (p *proxy) thaw() {
 		close(p.frozen)
 		p.frozen = nil
 	}
+}
+
+// swallow has deliveries lost, as RabbitMQ does when it believes that it delivered.
+func (p *proxy) swallow(which func(routingKey string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swallows = which
+}
+
+// swallower reads what a server says, without the frames of lost deliveries.
+type swallower struct {
+	net.Conn
+	proxy *proxy
+	in    []byte          // read and not given on: the beginning of a frame
+	lost  map[uint16]bool // the channels whose deliveries are lost
+}
+
+// Frames of AMQP 0-9-1: type, channel, size of the payload, payload, end.
+const (
+	frameHead, frameTail = 7, 1
+	frameMethod          = 1
+	frameHeader          = 2
+	frameBody            = 3
+)
+
+func (s *swallower) Read(p []byte) (int, error) {
+	for {
+		buf := make([]byte, len(p)/2)
+		n, err := s.Conn.Read(buf)
+		s.in = append(s.in, buf[:n]...)
+		out := s.pass(p[:0])
+		if len(out) > 0 || err != nil {
+			return len(out), err
+		}
+	}
+}
+
+// pass appends the whole frames that are not lost.
+func (s *swallower) pass(out []byte) []byte {
+	for len(s.in) >= frameHead {
+		size := frameHead + int(binary.BigEndian.Uint32(s.in[3:])) + frameTail
+		if len(s.in) < size || len(out)+size > cap(out) {
+			break
+		}
+		if frame := s.in[:size]; !s.loses(frame) {
+			out = append(out, frame...)
+		}
+		s.in = s.in[size:]
+	}
+	return out
+}
+
+func (s *swallower) loses(frame []byte) bool {
+	channel := binary.BigEndian.Uint16(frame[1:])
+	switch frame[0] {
+	case frameHeader, frameBody:
+		return s.lost[channel]
+	case frameMethod:
+	default:
+		return false
+	}
+	switch payload := frame[frameHead:]; binary.BigEndian.Uint32(payload) {
+	case 60<<16 | 60: // basic.deliver: consumer tag, delivery tag, redelivered, exchange, routing key
+		rest := payload[4:]
+		rest = rest[1+int(rest[0])+8+1:]
+		rest = rest[1+int(rest[0]):]
+		key := string(rest[1 : 1+int(rest[0])])
+		s.proxy.mu.Lock()
+		which := s.proxy.swallows
+		s.proxy.mu.Unlock()
+		if which != nil && which(key) {
+			if s.lost == nil {
+				s.lost = make(map[uint16]bool)
+			}
+			s.lost[channel] = true
+		}
+		return s.lost[channel]
+	case 20<<16 | 41: // channel.close-ok
+		delete(s.lost, channel)
+	}
+	return false
 }

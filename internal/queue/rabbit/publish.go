@@ -51,8 +51,9 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 		}
 		return publishError(len(msgs), failed, items, fmt.Errorf("publish %d messages: %w", len(items), err))
 	}
-	if slices.ContainsFunc(failed, func(f failure) bool { return b.ours[f.item.Queue] && errors.Is(f.err, queue.ErrUnroutable) }) {
-		b.declareAgain(last) // for whoever publishes next
+	missing := func(f failure) bool { return b.ours[f.item.Queue] && errors.Is(f.err, queue.ErrUnroutable) }
+	if i := slices.IndexFunc(failed, missing); i >= 0 {
+		b.declareAgain(last, failed[i].item.Queue) // for whoever publishes later
 	}
 	return publishError(len(msgs), failed, nil, nil)
 }

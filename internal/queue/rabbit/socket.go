@@ -116,7 +116,7 @@ func dial(ctx context.Context, url, name string, heartbeat time.Duration) (*amqp
 	})
 	if err != nil {
 		_ = raw.Close() // the library leaves it open when the handshake fails
-		return nil, nil, fmt.Errorf("handshake: %w", err)
+		return nil, nil, fmt.Errorf("handshake: %w", explain(err))
 	}
 	return conn, raw, nil
 }

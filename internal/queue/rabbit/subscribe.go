@@ -25,6 +25,7 @@ type subscription struct {
 	queue    string
 	prefetch int
 	out      chan *queue.Delivery
+	supply   supply
 
 	cancel    context.CancelFunc // ends the deliveries
 	cancelled chan struct{}      // closed when out is closed
@@ -46,6 +47,7 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 	s := &subscription{
 		broker: b, queue: name, prefetch: opts.Prefetch,
 		out:    make(chan *queue.Delivery, opts.Prefetch),
+		supply: supply{single: b.singleActive[name]},
 		cancel: cancel, cancelled: make(chan struct{}),
 		end: end, done: make(chan struct{}),
 	}
@@ -100,6 +102,15 @@ func (s *subscription) run(ctx, receiving context.Context) {
 			return
 		}
 		if session.isLost() { // the link says so, and waits before the next one
+			s.supply.reconnect()
+			continue
+		}
+		switch {
+		case errors.Is(err, errStarved):
+			s.broker.cfg.Log.Warn("subscription made anew", "queue", s.queue, "err", err)
+			continue
+		case errors.Is(err, errIdle):
+			s.broker.cfg.Log.Debug("subscription made anew", "queue", s.queue, "err", err)
 			continue
 		}
 		if time.Since(start) > maxBackoff {
@@ -141,7 +152,6 @@ func (s *subscription) discard() {
 // receiving ends it cancels the consumer and keeps the channel, for what is to
 // be settled, until ctx ends.
 func (s *subscription) serve(ctx, receiving context.Context, session *session) error {
-	began := time.Now()
 	ch, err := session.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("open channel: %w", err)
@@ -163,8 +173,7 @@ func (s *subscription) serve(ctx, receiving context.Context, session *session) e
 		return err
 	})
 	if is(err, amqp.NotFound) && s.broker.ours[s.queue] {
-		// Deleted under our feet: make it again.
-		return errors.Join(fmt.Errorf("subscribe: %w", err), s.broker.declare(session, began))
+		s.broker.declareAgain(session, s.queue)
 	}
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)
@@ -197,17 +206,24 @@ func (s *subscription) serve(ctx, receiving context.Context, session *session) e
 // receive passes deliveries on until receiving or the session has ended, or
 // the consumer is lost.
 func (s *subscription) receive(receiving context.Context, session *session, c *channel, in <-chan amqp.Delivery) (lost bool, err error) {
+	tick := time.NewTicker(s.broker.cfg.SupplyTimeout / 2)
+	defer tick.Stop()
 	for {
 		select {
 		case d, ok := <-in:
 			if !ok {
 				return true, nil
 			}
+			s.supply.deliver()
 			// There is a place for it: no more than the prefetch are unsettled.
 			select {
 			case s.out <- s.delivery(d, c):
 			case <-session.lost:
 				return true, session.cause
+			}
+		case <-tick.C:
+			if err := s.checkSupply(receiving, session, c); err != nil {
+				return true, err
 			}
 		case <-receiving.Done():
 			return false, nil
@@ -232,6 +248,7 @@ func (s *subscription) cancelConsumer(ctx context.Context, session *session, c *
 }
 
 func (s *subscription) delivery(d amqp.Delivery, c *channel) *queue.Delivery {
+	c.held.Add(1)
 	s.broker.metrics.deliveries[d.Redelivered].Inc()
 	return queue.NewDelivery(s.broker, c, d.DeliveryTag, received(s.queue, d), d.Redelivered)
 }
