@@ -120,6 +120,9 @@ func (e *eventTx) record(outcome string) query {
 			psid, room, text = &e.ev.User, &number, &t
 		}
 	}
+	if e.ev.Idle { // its id names the user, who may want to be forgotten
+		psid, text = &e.ev.User, new(string)
+	}
 	return query{
 		sql:  `INSERT INTO processed_events (page, event_id, at, outcome, psid, room, text) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		args: []any{e.ev.Page, e.ev.ID, e.s.cfg.Now().UnixMilli(), outcome, psid, room, text},
