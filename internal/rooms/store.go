@@ -142,7 +142,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("ping database: %w", err)
+		return fmt.Errorf("ping database: %w", Public(err)) // for /readyz, which is open to all
 	}
 	return nil
 }
