@@ -238,8 +238,8 @@ func TestPooling(t *testing.T) {
 		}
 	}
 	other := &pgconn.PgError{Code: "40P01"}
-	if err := explainPooling(other); err != error(other) {
-		t.Errorf("explainPooling(40P01) = %v, want the same", err)
+	if err := explainPooling(other); err.Error() != other.Error() {
+		t.Errorf("explainPooling(40P01) = %v, want %v", err, other)
 	}
 	_, err := Open(Config{DatabaseURL: "postgres://u:hunter2@h/d?default_query_exec_mode=describe_exec"})
 	if err == nil || !strings.Contains(err.Error(), "describe_exec") || strings.Contains(err.Error(), "hunter2") {
