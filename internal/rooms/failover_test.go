@@ -5,75 +5,24 @@ import (
 	"crypto/rand"
 	"errors"
 	"net"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"chatclub/internal/rooms/roomstest"
 )
 
-// pair is a database of its own whose server seems to fail over.
-type pair struct {
-	name, url string
-	admin     *pgx.Conn
-}
-
-func newPair(t *testing.T) *pair {
-	t.Helper()
-	u, err := url.Parse(roomstest.DSN(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &pair{name: "chatclub_test_" + strings.ToLower(rand.Text())}
-	if p.admin, err = pgx.Connect(t.Context(), u.String()); err != nil {
-		t.Fatal(err)
-	}
-	p.exec(t, `CREATE DATABASE `+p.name)
-	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		if _, err := p.admin.Exec(ctx, `DROP DATABASE `+p.name+` WITH (FORCE)`); err != nil {
-			t.Error(err)
-		}
-		_ = p.admin.Close(ctx)
-	})
-	u.Path, u.RawQuery = "/"+p.name, "sslmode=disable"
-	p.url = u.String()
-	return p
-}
-
-func (p *pair) exec(t *testing.T, sql string) {
-	t.Helper()
-	if _, err := p.admin.Exec(t.Context(), sql); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-// demote ends all sessions, and lets new ones read only, as a standby does.
-func (p *pair) demote(t *testing.T) {
-	t.Helper()
-	p.exec(t, `ALTER DATABASE `+p.name+` SET default_transaction_read_only = on`)
-	p.exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '`+p.name+`'`)
-}
-
-// promote lets new sessions write. Those of before stay the standby's.
-func (p *pair) promote(t *testing.T) {
-	t.Helper()
-	p.exec(t, `ALTER DATABASE `+p.name+` RESET default_transaction_read_only`)
-}
-
 // TestFailover checks that sessions that were opened on a standby are closed when
 // it refuses to write, all of them at the first refusal.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	p := newPair(t)
+	p := roomstest.NewPair(t)
 	const conns = 6
-	s := open(t, Config{DatabaseURL: p.url, MaxConns: conns})
+	s := open(t, Config{DatabaseURL: p.URL(), MaxConns: conns})
 	all := func(n string) (failed int) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -93,7 +42,7 @@ func TestFailover(t *testing.T) {
 	if n := all("before"); n != 0 {
 		t.Fatalf("events that failed before = %d, want 0", n)
 	}
-	p.demote(t)
+	p.Demote(t)
 	for i := range 3 { // the first meets ended sessions
 		if n := all("during " + strconv.Itoa(i)); n == 0 {
 			t.Fatal("no event failed on a standby")
@@ -111,7 +60,7 @@ func TestFailover(t *testing.T) {
 	for _, tx := range held {
 		tx.end(t.Context())
 	}
-	p.promote(t)
+	p.Promote(t)
 	_, err := s.Receive(t.Context(), Event{Page: "p", User: "a", ID: "first", At: noon})
 	if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != "25006" {
 		t.Fatalf("Receive() in a session of the standby = %v, want 25006", err)

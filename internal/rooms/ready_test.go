@@ -3,6 +3,8 @@ package rooms
 import (
 	"strconv"
 	"testing"
+
+	"chatclub/internal/rooms/roomstest"
 )
 
 // TestPingFollowsWrites checks that Ping fails while a database answers and takes no
@@ -15,7 +17,7 @@ func TestPingFollowsWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := newPair(t)
+	p := roomstest.NewPair(t)
 	for _, tt := range []struct {
 		name, url    string
 		sicken, heal func(*testing.T, *Store)
@@ -26,9 +28,9 @@ func TestPingFollowsWrites(t *testing.T) {
 			func(t *testing.T, s *Store) { t.Helper(); set(t, s, `PRAGMA max_page_count = 100000`) },
 		},
 		{
-			"standby", p.url,
-			func(t *testing.T, _ *Store) { t.Helper(); p.demote(t) },
-			func(t *testing.T, _ *Store) { t.Helper(); p.promote(t) },
+			"standby", p.URL(),
+			func(t *testing.T, _ *Store) { t.Helper(); p.Demote(t) },
+			func(t *testing.T, _ *Store) { t.Helper(); p.Promote(t) },
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
