@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"chatclub/internal/operator"
 	"chatclub/internal/service"
@@ -74,7 +73,7 @@ func (t tool) broadcastStart(ctx context.Context, page string, args []string) er
 		request.ID = rand.Text()
 	}
 	if *within != 0 {
-		request.Deadline = time.Now().Add(*within).Truncate(time.Millisecond)
+		request.Within = within.String() // not a moment, which would be another one the next time
 	}
 	var answer struct {
 		ID         string `json:"id"`

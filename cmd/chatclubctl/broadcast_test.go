@@ -58,7 +58,7 @@ func fields(out string) (lines []string) {
 func TestBroadcast(t *testing.T) {
 	t.Parallel()
 	environ := map[string]string{"CORE": newCore(t).URL}
-	start := []string{"broadcast", "start", "1", "-text", "Good evening", "-rate", "5", "-id", "b1"}
+	start := []string{"broadcast", "start", "1", "-text", "Good evening", "-rate", "5", "-within", "2h", "-id", "b1"}
 	for range 2 { // the second time nothing is begun
 		out, err := call(t, environ, start...)
 		if want := "broadcast b1 is running, for 1 recipients\n"; err != nil || out != want {
@@ -87,7 +87,7 @@ func TestBroadcast(t *testing.T) {
 		"broadcast show b2":                            "broadcast: unknown",
 		"broadcast stop b2":                            "broadcast: unknown",
 		"broadcast list -limit 0":                      "limit: must be a number",
-		"broadcast start 1 -text x -within -1s -id b3": "deadline: must be within",
+		"broadcast start 1 -text x -within -1s -id b3": "within: ",
 	} {
 		if out, err := call(t, environ, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%s prints %q, %v, want an error with %q", args, out, err, want)

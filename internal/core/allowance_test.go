@@ -109,3 +109,53 @@ func TestSpamTakesItsShare(t *testing.T) {
 		})
 	}
 }
+
+// TestCommandsTakeTheirShare checks what one member of a full room gets into the queue
+// in half a minute by commands that others are told of, or whose answers are long.
+func TestCommandsTakeTheirShare(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		lines []string // in turn, three a second
+		most  int      // messages for all, answers included
+	}{
+		// 90 answers in any case. Others are told of one name a minute.
+		{"two names", []string{"/name Ann", "/name Bo"}, 90 + 99},
+		{"a name between rooms", []string{"/leave", "/name Ann", "/join", "/leave", "/name Bo", "/join"}, 90 + 99},
+		{"many names", []string{"/name A1", "/name A2", "/name A3", "/name A4", "/name A5", "/name A6"}, 90 + 99},
+		// A tenth of 30 messages a second, what an allowance holds, and why there is no more.
+		{"a long list", []string{"/who"}, 30*(30+10)/10 + 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, err := rooms.Open(rooms.Config{DatabaseURL: "sqlite::memory:", FloodLimit: 300, FloodShare: 10})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer store.Close()
+				r := newRigOn(t, newBroker(t), store, func(c *Config) { c.Limits = message.Limits{Text: 30, Media: 10} })
+				stop := r.start(t)
+				for i := range 100 {
+					r.say(t, now(fmt.Sprint("u", i), fmt.Sprint("name", i), fmt.Sprintf("/name %d%s", 100+i, strings.Repeat("🙂", 25))))
+					ev := now(fmt.Sprint("u", i), fmt.Sprint("join", i), "")
+					ev.Kind, ev.Payload = message.KindPostback, "GET_STARTED"
+					r.say(t, ev)
+					time.Sleep(time.Millisecond)
+				}
+				r.sent(t)
+				time.Sleep(time.Hour) // everybody's allowance is full
+				for i := range 90 {
+					r.say(t, now("u0", fmt.Sprint("spam", i), tt.lines[i%len(tt.lines)]))
+					time.Sleep(time.Second / 3)
+				}
+				if got := len(take(t, r.broker, r.broker.Topology().Outbound(0))); got > tt.most || got < 90 {
+					t.Errorf("messages made by one member = %d, want at most %d", got, tt.most)
+				}
+				if err := stop(); err != nil {
+					t.Errorf("Run() = %v, want nil", err)
+				}
+			})
+		})
+	}
+}

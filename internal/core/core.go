@@ -35,8 +35,8 @@ const (
 	retention = 24 * time.Hour
 	// pruneEvery keeps each pruning small beside a day of events.
 	pruneEvery = 10 * time.Minute
-	// forgetEvery is often enough for users who are kept for a year.
-	forgetEvery = 24 * time.Hour
+	// forgetEvery is how often a core asks whether it is its turn to forget users.
+	forgetEvery = time.Hour
 	// audienceEvery is often enough for an operator to watch.
 	audienceEvery = time.Minute
 	// overviewEvery is often enough for alerts, which wait for some minutes.

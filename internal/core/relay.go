@@ -82,6 +82,7 @@ func (r *relay) eventOf(ev message.Event) rooms.Event {
 	if out.Command.Kind == command.None && ev.Kind == message.KindPostback {
 		out.Command = command.Command{Kind: command.Start}
 	}
+	out.Line = fanout.LineTime(r.cfg.Limits)
 	if out.IsMessage() {
 		out.Time = func(copies int) (time.Duration, time.Duration) {
 			return fanout.Time(ev, out.Command.Text, r.cfg.Limits, copies)

@@ -51,8 +51,8 @@ func (s *startup) migrate(ctx context.Context) error {
 		s.set(state)
 		err := s.store.Migrate(ctx)
 		if err != nil {
-			last = err
-			s.set(fmt.Errorf("database: %w", err))
+			last = rooms.Public(err)
+			s.set(fmt.Errorf("database: %w", last))
 		}
 		if errors.Is(err, rooms.ErrNewer) {
 			newer = err

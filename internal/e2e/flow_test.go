@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/rooms/roomstest"
 )
 
 // Rooms of the largest size, on two pages, through separate processes, at the
@@ -65,6 +67,28 @@ func TestKilledCoreLosesNothing(t *testing.T) {
 	}
 	got := d.settle(t)
 	checkComplete(t, got, killed*8*19) // the copies of the events in its hands
+}
+
+// The database fails over: its sessions end, and those that are opened meanwhile read
+// only, also when the new primary is there.
+func TestFailoverLosesNothing(t *testing.T) {
+	t.Parallel()
+	db := roomstest.NewPair(t)
+	p := small()
+	p.databaseURL = db.URL()
+	d := deploy(t, p)
+	d.awaitSent(t, 800)
+	db.Demote(t)
+	eventually(t, "no core is ready", func() error {
+		for _, c := range d.cores {
+			if c.status("/readyz") == nil {
+				return errors.New("one is ready")
+			}
+		}
+		return nil
+	})
+	db.Promote(t)
+	checkComplete(t, d.settle(t), 0)
 }
 
 // A clean stop doubles nothing: every program is replaced while messages flow.

@@ -44,11 +44,16 @@ func Time(ev message.Event, text string, l message.Limits, recipients int) (text
 			n.Text += float64(recipients)
 		}
 	}
-	take := func(n, limit float64) time.Duration {
-		if limit <= 0 {
-			return 0
-		}
-		return time.Duration(n / limit * float64(time.Second))
-	}
 	return take(n.Text, l.Text), take(n.Media, l.Media)
+}
+
+// LineTime returns how much of its page's limit one text to one recipient takes.
+func LineTime(l message.Limits) time.Duration { return take(1, l.Text) }
+
+// take returns how much of a limit so many calls take, nothing of none.
+func take(n, limit float64) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	return time.Duration(n / limit * float64(time.Second))
 }

@@ -34,6 +34,7 @@ type BroadcastRequest struct {
 	Text     string    `json:"text"`
 	Rate     float64   `json:"rate"`     // messages per second at most; default 30, or the platform's limit if lower
 	Deadline time.Time `json:"deadline"` // not sent afterwards; default in an hour, at most in 24
+	Within   string    `json:"within"`   // the deadline as a time from the start, such as 2h; instead of Deadline
 	ID       string    `json:"id"`       // default a new one
 }
 
@@ -53,6 +54,14 @@ func (q BroadcastRequest) withDefaults(maxRate float64) (BroadcastRequest, error
 	if !(q.Rate > 0 && q.Rate <= maxRate) {
 		return q, badField("rate", "must be above 0 and at most %g messages per second", maxRate)
 	}
+	if q.Within != "" {
+		if !q.Deadline.IsZero() {
+			return q, badField("within", "must not be given beside deadline")
+		}
+		if _, err := span("within", q.Within); err != nil {
+			return q, err
+		}
+	}
 	q.ID = cmp.Or(q.ID, rand.Text())
 	if len(q.ID) > maxBroadcastID || strings.ContainsFunc(q.ID, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) || q.ID == "." || q.ID == ".." {
 		return q, badField("id", "must have at most %d ASCII characters, no space and no slash", maxBroadcastID)
@@ -63,20 +72,24 @@ func (q BroadcastRequest) withDefaults(maxRate float64) (BroadcastRequest, error
 // checkDeadline refuses a deadline that the broadcast cannot meet with so many
 // recipients.
 func (q BroadcastRequest) checkDeadline(now time.Time, recipients int) error {
-	left := q.Deadline.Sub(now)
+	field, left := "deadline", q.Deadline.Sub(now)
+	if q.Within != "" {
+		field = "within"
+	}
 	if left <= 0 || left > maxDeadline {
-		return badField("deadline", "must be within the next %.0f hours", maxDeadline.Hours())
+		return badField(field, "must be within the next %.0f hours", maxDeadline.Hours())
 	}
 	parts := len(broadcast.Parts(q.Text))
 	if takes := float64(recipients*parts) / q.Rate; takes > left.Seconds() {
-		return badField("deadline", "%d recipients × %d messages take %.0f s at rate %g, but %v is left",
+		return badField(field, "%d recipients × %d messages take %.0f s at rate %g, but %v is left",
 			recipients, parts, takes, q.Rate, left.Round(time.Second))
 	}
 	return nil
 }
 
 // describes reports whether q is the request for the stored broadcast. A request
-// without a deadline matches any.
+// without a deadline matches any, also one that is within a time from its start: it
+// may be repeated later.
 func (q BroadcastRequest) describes(b rooms.Broadcast) bool {
 	return q.Page == b.Page && q.Room == b.Room && q.Text == b.Text && q.Rate == b.Rate &&
 		(q.Deadline.IsZero() || q.Deadline.UnixMilli() == b.Deadline.UnixMilli())
@@ -121,7 +134,13 @@ func (h *Handler) addBroadcast(ctx context.Context, q BroadcastRequest) (rooms.B
 	}
 	now := h.cfg.Now()
 	if q.Deadline.IsZero() {
-		q.Deadline = now.Add(time.Hour)
+		within := time.Hour
+		if q.Within != "" {
+			if within, err = span("within", q.Within); err != nil {
+				return rooms.Broadcast{}, err
+			}
+		}
+		q.Deadline = now.Add(within).Truncate(time.Millisecond)
 	}
 	if err := q.checkDeadline(now, recipients); err != nil {
 		return rooms.Broadcast{}, err

@@ -190,6 +190,13 @@ func TestBroadcasts(t *testing.T) {
 			r.wantAnswer(t, "DELETE", "/broadcasts/n2", "", 200, n2+`stopped"}`)
 		}
 		r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","room":1000000001,"text":"News!","id":"n2"}`, 202, `{"id":"n2","recipients":1,"state":"stopped"}`)
+		for range 2 { // a time from the start is another moment the second time
+			r.wantAnswer(t, "POST", "/broadcast", `{"page":"p","text":"News!","id":"n4","within":"2h"}`, 202, `{"id":"n4","recipients":3,"state":"running"}`)
+			time.Sleep(time.Second)
+		}
+		if _, answer := r.ask(t, "GET", "/broadcasts/n4", ""); !strings.Contains(answer, `"deadline":"2000-01-01T02:00:00Z"`) {
+			t.Errorf("GET /broadcasts/n4 = %s, want the deadline of the first start", answer)
+		}
 		r.wantAnswer(t, "GET", "/broadcasts?page=q", "", 404, `{"error":"page: unknown","field":"page"}`)
 		if _, answer := r.ask(t, "GET", "/broadcasts?page=p&limit=2", ""); strings.Count(answer, `"recipients"`) != 2 || strings.Contains(answer, "text") {
 			t.Errorf("GET /broadcasts with a limit = %s, want 2 without texts", answer)
@@ -255,6 +262,10 @@ func TestWrongRequests(t *testing.T) {
 			{"POST", "/broadcast", `{"page":"p","text":"x","deadline":"2000-01-03T00:00:00Z"}`, 400, "deadline"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","rate":0.001,"deadline":"2000-01-01T00:01:00Z"}`, 400, "deadline"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","rate":1e-300}`, 400, "deadline"},
+			{"POST", "/broadcast", `{"page":"p","text":"x","within":"-1h"}`, 400, "within"},
+			{"POST", "/broadcast", `{"page":"p","text":"x","within":"25h"}`, 400, "within"},
+			{"POST", "/broadcast", `{"page":"p","text":"x","within":"soon"}`, 400, "within"},
+			{"POST", "/broadcast", `{"page":"p","text":"x","within":"1h","deadline":"2000-01-01T01:00:00Z"}`, 400, "within"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","id":"a/b"}`, 400, "id"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","id":".."}`, 400, "id"},
 			{"POST", "/broadcast", `{"page":"p","text":"x","after":"1"}`, 400, "body"},

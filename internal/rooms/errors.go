@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,6 +31,26 @@ func readError(err error) error {
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	return err
+}
+
+// Public returns what everybody may read of a failure: an error of PostgreSQL or of the
+// way to it without the user, the database and the address, which the log has.
+func Public(err error) error {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return fmt.Errorf("PostgreSQL answers with SQLSTATE %.5s", pg.Code)
+	}
+	_, connect := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[*net.OpError](err)
+	if !connect && !network {
+		return err
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return fmt.Errorf("PostgreSQL cannot be reached: %w", errno)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("PostgreSQL cannot be reached: timeout")
+	}
+	return errors.New("PostgreSQL cannot be reached")
 }
 
 // maxKey bounds page, user and event ids. Messenger's are at most about 110

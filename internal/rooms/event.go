@@ -19,6 +19,9 @@ type Event struct {
 	// Time returns how much of its page's limits the event's copies take if they are
 	// so many, those of texts and those of audio and video. nil: nothing.
 	Time func(copies int) (texts, media time.Duration)
+	// Line is how much of its page's limit one text to one user takes: of what is sent
+	// because of the event, other than its copies. 0: nothing.
+	Line time.Duration
 	Idle bool // the event is not of the user, who has been silent for Config.Idle; Command does not count
 }
 
@@ -65,7 +68,7 @@ const (
 	Renamed       Notice = "renamed"        // its name is Name now; Was was its name in Room
 	NameTaken     Notice = "name_taken"     // Subject looks like the name of another who is here, or was in the last day
 	NameHouse     Notice = "name_house"     // Subject looks like a name that no user may have
-	NameOften     Notice = "name_often"     // it had too many names in Room in the last day; it can have another one at Until
+	NameOften     Notice = "name_often"     // it had too many names in Room in the last day, or one in the last minute; it can have another one at Until
 	Members       Notice = "who"            // Names are in Room, its own among them
 	NoMember      Notice = "no_member"      // nobody of the name or number Subject is here, or was in the last day
 	Oneself       Notice = "oneself"        // Subject is its own name

@@ -35,8 +35,11 @@ func (s *Store) ForgetEverywhere(ctx context.Context, psid string) (int, error) 
 	var pages []string
 	err := checkKey("user", psid)
 	if err == nil {
-		err = s.do(ctx, column(&pages, `
-			SELECT p.page FROM pages p WHERE EXISTS (SELECT 1 FROM people u WHERE u.page = p.page AND u.psid = $1)`, psid))
+		err = s.stepPages(ctx, func(ctx context.Context, after, last string) error {
+			return s.do(ctx, column(&pages, `
+				SELECT p.page FROM pages p WHERE p.page > $1 AND p.page <= $2
+					AND EXISTS (SELECT 1 FROM people u WHERE u.page = p.page AND u.psid = $3)`, after, last, psid))
+		})
 	}
 	for _, page := range pages {
 		if err == nil {
@@ -75,7 +78,7 @@ func (s *Store) forget(ctx context.Context, page, psid string, idle int64) (foun
 }
 
 // forgetting returns the statements that delete what is kept of a user beside its
-// own row and its membership.
+// own row and its membership, which ended before them.
 func (s *Store) forgetting(page, psid string) []query {
 	find := "INSTR"
 	if s.postgres {
@@ -85,15 +88,19 @@ func (s *Store) forgetting(page, psid string) []query {
 	for _, sql := range []string{
 		`DELETE FROM blocks WHERE page = $1 AND blocker = $2`,
 		`DELETE FROM blocks WHERE page = $1 AND blocked = $2`,
-		`DELETE FROM reports WHERE page = $1 AND (reporter = $2 OR accused = $2)`, // with the texts
-		`DELETE FROM past_names WHERE page = $1 AND psid = $2`,
+		`DELETE FROM reports WHERE page = $1 AND reporter = $2`, // with the texts
+		`DELETE FROM reports WHERE page = $1 AND accused = $2`,
+		// The events by which it left its rooms, whose ids hold its own.
+		`DELETE FROM processed_events WHERE page = $1 AND psid = $2 AND text = ''`,
 		`UPDATE processed_events SET psid = NULL, room = NULL, text = NULL WHERE page = $1 AND psid = $2 AND text IS NOT NULL`,
-		// The lists in which the user stands are shown anew.
-		`DELETE FROM shown_members WHERE page = $1 AND (psid = $2 OR ` + find + `(members, CAST($2 AS TEXT)) > 0)`,
-		// The id of an event by which it left its room holds its own. LIKE would take
-		// that for a pattern.
-		`DELETE FROM processed_events
-		WHERE page = $1 AND SUBSTR(event_id, 1, LENGTH(CAST($2 AS TEXT)) + 6) = 'idle/' || CAST($2 AS TEXT) || '/'`,
+		`DELETE FROM shown_members WHERE page = $1 AND psid = $2`,
+		// The lists in which the user stands are shown anew. They are as old as its
+		// names at most, and of the rooms that it was in.
+		`DELETE FROM shown_members WHERE page = $1 AND room IN (
+			SELECT room FROM past_names WHERE page = $1 AND psid = $2
+			UNION SELECT left_room FROM people WHERE page = $1 AND psid = $2
+		) AND ` + find + `(members, CAST($2 AS TEXT)) > 0`,
+		`DELETE FROM past_names WHERE page = $1 AND psid = $2`,
 	} {
 		list = append(list, query{sql: sql, args: []any{page, psid}})
 	}

@@ -17,9 +17,7 @@ func (e *eventTx) enter(ctx context.Context) error {
 		if err := e.move(ctx, to); err != nil {
 			return err
 		}
-		copies := e.s.cfg.newCharge(e.copyTime()) // whose recipients are known only now
-		copies.events = 0
-		e.user.charge(e.user.lastInbound, copies)
+		e.owe(e.copyTime()) // whose recipients are known only now
 	} else if e.ev.Command.Kind == command.Start {
 		e.res.Notice, e.res.Count = Here, e.in.members-1
 	}
@@ -91,9 +89,10 @@ func (e *eventTx) move(ctx context.Context, to Room) error {
 			e.ev.Page, int64(room.Number), room.Code, now)
 		e.write(`UPDATE pages SET `+counterOf(room)+` = $2 WHERE page = $1`, e.ev.Page, int64(room.Number))
 	}
-	name := n.free(e.user.name)
+	name := n.free(e.user.name, now)
 	if len(n.own) > 0 && n.own[0].name != name {
 		e.res.Was, e.res.Relay = n.own[0].name, sorted(e.relay)
+		e.owe(e.lines(len(e.relay))) // it joins in any case
 	}
 	e.write(`INSERT INTO members (page, room, psid, name, name_key, joined_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 		e.ev.Page, int64(room.Number), e.ev.User, name, plaintext.Fold(name), now)

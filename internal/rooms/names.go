@@ -17,6 +17,9 @@ const (
 	// maxNames is how many names a member may give up in a room in that time. Each
 	// is kept from all others.
 	maxNames = 5
+	// nameEvery is how long after it gave up a name in a room a member may take
+	// another there, if there is a FloodLimit. All others read of each.
+	nameEvery = time.Minute
 	// maxCandidates is how many of a joining user's names, "Ana" and "Ana 2" and so
 	// on, are compared with names that were given up. Behind them only those of
 	// members count.
@@ -55,6 +58,7 @@ type roomNames struct {
 	members int             // others in the room
 	taken   map[string]bool // skeletons and folded forms of names that others have or had
 	own     []pastName      // those that the user gave up in the room, the last one first
+	every   time.Duration   // between two names of the user there
 }
 
 type pastName struct {
@@ -66,6 +70,9 @@ type pastName struct {
 // up it reads those that look like one of the candidates.
 func (e *eventTx) loadNames(n *roomNames, room int, candidates []string) []query {
 	n.taken = map[string]bool{}
+	if e.s.cfg.FloodLimit > 0 {
+		n.every = nameEvery
+	}
 	now := e.s.cfg.Now().UnixMilli()
 	args := []any{e.ev.Page, int64(room), e.ev.User, now}
 	for _, c := range candidates {
@@ -142,18 +149,30 @@ func (n *roomNames) isTaken(name string) bool {
 		slices.ContainsFunc(plaintext.Skeletons(name), func(s string) bool { return n.taken[s] })
 }
 
-// mayTake reports whether the user may take the name and give up that of now: it
-// gave up few, or this one among them.
-func (n *roomNames) mayTake(name string) bool { return len(n.own) < maxNames || n.gaveUp(name) }
+// mayTake returns when the user may take the name and give up that of now: a time that
+// has passed, unless it gave up one just now, or many of which this one is none.
+func (n *roomNames) mayTake(name string) (at int64) {
+	if len(n.own) == 0 {
+		return 0
+	}
+	if n.every > 0 {
+		at = n.own[0].until - (nameKept - n.every).Milliseconds()
+	}
+	if len(n.own) >= maxNames && !n.gaveUp(name) {
+		at = max(at, n.own[len(n.own)-1].until)
+	}
+	return at
+}
 
 func (n *roomNames) gaveUp(name string) bool {
 	return slices.ContainsFunc(n.own, func(p pastName) bool { return plaintext.Fold(p.name) == plaintext.Fold(name) })
 }
 
-// free returns the user's name for a room that it joins: the one that it wants, or
-// the last one there if it had too many. A number is behind it if it is taken.
-func (n *roomNames) free(name string) string {
-	if !n.mayTake(name) {
+// free returns the user's name for a room that it joins at that time: the one that it
+// wants, or the last one there if it may have no other. A number is behind it if it is
+// taken.
+func (n *roomNames) free(name string, now int64) string {
+	if n.mayTake(name) > now {
 		name = n.own[0].name
 	}
 	candidate := name

@@ -20,6 +20,14 @@ type RoomKey struct {
 // the outbound messages made of all events.
 type Count struct{ Events, Copies int64 }
 
+const (
+	// countBatch is how many users CountAudiences counts at a time, in some 10 ms.
+	countBatch = 10_000
+	// overviewTimeout bounds Overview, so that a host that is gone does not keep it. It
+	// is a hundred times what it takes.
+	overviewTimeout = time.Minute
+)
+
 // hourOf returns the hour of a time since 1970.
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
@@ -116,32 +124,72 @@ func (s *Store) Pages(ctx context.Context, after string, limit int) ([]PageView,
 }
 
 // CountAudiences counts the users whom each page may send to, for Pages. It reads
-// the row of every user, so that no event need change an index. It has no time
-// limit.
+// the row of every user, some at a time, so that no event need change an index. It has
+// no time limit.
 func (s *Store) CountAudiences(ctx context.Context) error {
-	type audience struct {
-		page string
-		n    int64
-	}
-	var changed []audience
-	err := s.inLongTx(ctx, func(ctx context.Context, tx transaction) error {
-		return tx.run(ctx, all(&changed, `
-			SELECT p.page, COALESCE(c.n, 0) FROM pages p LEFT JOIN (
-				SELECT u.page, COUNT(*) AS n FROM people u WHERE u.last_inbound > $1 AND u.window_closed_at IS NULL GROUP BY u.page
-			) c ON c.page = p.page WHERE p.audience <> COALESCE(c.n, 0)`,
-			[]any{s.cfg.Now().Add(-Window).UnixMilli()},
-			func(r row, a *audience) error { return r.Scan(&a.page, &a.n) }))
-	})
-	// One page at a time, whose row is not locked for longer than that takes.
-	for _, a := range changed {
-		if err == nil {
-			err = s.do(ctx, query{sql: `UPDATE pages SET audience = $2 WHERE page = $1`, args: []any{a.page, a.n}})
-		}
+	counts, err := s.countAudiences(ctx)
+	if err == nil {
+		err = s.stepPages(ctx, func(ctx context.Context, after, last string) error { return s.setAudiences(ctx, counts, after, last) })
 	}
 	if err != nil {
 		return fmt.Errorf("count audiences: %w", err)
 	}
 	return nil
+}
+
+// countAudiences returns the pages' numbers of users whom they may send to.
+func (s *Store) countAudiences(ctx context.Context) (map[string]int64, error) {
+	counts := make(map[string]int64)
+	open := s.cfg.Now().Add(-Window).UnixMilli()
+	for page, psid, more := "", "", true; more; {
+		people := int64(0)
+		err := s.do(ctx, query{
+			sql: `
+			SELECT page, COUNT(*), SUM(CASE WHEN last_inbound > $1 AND window_closed_at IS NULL THEN 1 ELSE 0 END), MAX(psid)
+			FROM (
+				SELECT page, psid, last_inbound, window_closed_at FROM people
+				WHERE (page, psid) > ($2, $3) ORDER BY page, psid LIMIT $4
+			) AS step GROUP BY page ORDER BY page`,
+			args: []any{open, page, psid, int64(countBatch)},
+			scan: func(r row) error { // the last row's page and PSID are where it goes on
+				var all, n int64
+				err := r.Scan(&page, &all, &n, &psid)
+				counts[page] += n
+				people += all
+				return err
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+		more = people == countBatch
+	}
+	return counts, nil
+}
+
+// setAudiences writes the counts of some pages that have changed, one page at a time,
+// whose row is not locked for longer than that takes.
+func (s *Store) setAudiences(ctx context.Context, counts map[string]int64, after, last string) error {
+	var changed []string
+	err := s.do(ctx, query{
+		sql:  `SELECT page, audience FROM pages WHERE page > $1 AND page <= $2`,
+		args: []any{after, last},
+		scan: func(r row) error {
+			var page string
+			var n int64
+			err := r.Scan(&page, &n)
+			if n != counts[page] {
+				changed = append(changed, page)
+			}
+			return err
+		},
+	})
+	for _, page := range changed {
+		if err == nil {
+			err = s.do(ctx, query{sql: `UPDATE pages SET audience = $2 WHERE page = $1`, args: []any{page, counts[page]}})
+		}
+	}
+	return err
 }
 
 // QuotaPerUser is how many messages the platform lets a page send in 24 hours for
@@ -155,8 +203,10 @@ type Overview struct {
 }
 
 // Overview returns the state of all pages together. It reads the hours' counts of
-// each, and has no time limit.
+// each, and takes a minute at most.
 func (s *Store) Overview(ctx context.Context) (Overview, error) {
+	ctx, cancel := context.WithTimeout(ctx, overviewTimeout)
+	defer cancel()
 	now := s.cfg.Now()
 	view := Overview{Paused: make(map[string]int)}
 	type group struct {

@@ -1,10 +1,14 @@
 package rooms
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -124,6 +128,105 @@ func TestEventCost(t *testing.T) {
 		// The 100 members of a room, each by an index of two or three levels.
 		if got := buffersOf(t, conn, q); got > 600 {
 			t.Errorf("buffers of %s = %d, want at most 600", name, got)
+		}
+	}
+}
+
+// TestForgetCost checks that forgetting a user reads what is kept of it, and not the
+// events, lists and people of its page.
+func TestForgetCost(t *testing.T) {
+	t.Parallel()
+	s, conn := crowded(t)
+	for _, sql := range []string{
+		fmt.Sprintf(`
+			INSERT INTO processed_events (page, event_id, at, psid, room, text)
+			SELECT 'big', 'm' || g, %[1]d, CAST(%[2]d + g %% %[3]d AS TEXT), 1, 'text' FROM generate_series(1, 100000) g`, noon.UnixMilli(), 7200000000000000, crowd),
+		fmt.Sprintf(`
+			INSERT INTO processed_events (page, event_id, at, psid, text)
+			SELECT 'big', 'idle/' || (%[2]d + g) || '/1', %[1]d, CAST(%[2]d + g AS TEXT), '' FROM generate_series(1, %[3]d) g`, noon.UnixMilli(), 7200000000000000, crowd),
+		fmt.Sprintf(`
+			INSERT INTO shown_members (page, psid, room, members, at)
+			SELECT page, psid, room, repeat(psid, 100), %d FROM members`, noon.UnixMilli()),
+		fmt.Sprintf(`
+			INSERT INTO past_names (page, room, skeleton, psid, name, until)
+			SELECT page, room, psid, psid, name, %d FROM members`, noon.Add(time.Hour).UnixMilli()),
+		`ANALYZE`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	for _, q := range s.forgetting("big", personID(crowd/2)) {
+		// A room's lists are a hundred, each in a page of its own. All else is a few rows.
+		most := 60
+		if strings.Contains(q.sql, "left_room") {
+			most = 600
+		}
+		if got := buffersOf(t, conn, q); got > most {
+			t.Errorf("buffers of %s = %d, want at most %d", q.sql, got, most)
+		}
+	}
+}
+
+// TestForgetPlan is TestForgetCost on SQLite, which tells no buffers.
+func TestForgetPlan(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{DatabaseURL: "sqlite::memory:"})
+	for _, q := range s.forgetting("p", "u") {
+		var steps []string
+		err := s.do(t.Context(), all(&steps, "EXPLAIN QUERY PLAN "+q.sql, q.args,
+			func(r row, step *string) error { return r.Scan(new(int64), new(int64), new(int64), step) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range steps {
+			if strings.Contains(step, "SCAN") || strings.HasSuffix(step, "(page=?)") {
+				t.Errorf("%s reads a whole page: %s", q.sql, step)
+			}
+		}
+	}
+}
+
+// actual finds how many rows a node of a plan gave, and how often.
+var actual = regexp.MustCompile(`actual rows=(\d+) loops=(\d+)`)
+
+// TestStepsAreSmall checks that no statement of what is done for all users or all
+// pages grows with their number.
+func TestStepsAreSmall(t *testing.T) {
+	t.Parallel()
+	s, conn := crowded(t)
+	if _, err := conn.Exec(t.Context(), `INSERT INTO pages (page, guests) SELECT 'p' || g, 0 FROM generate_series(1, 30000) g`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), `ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	kept := &spy{database: s.db}
+	s.db = kept
+	for name, do := range map[string]func() error{
+		"CountAudiences": func() error { return s.CountAudiences(t.Context()) },
+		"PrunePeople":    func() error { return s.PrunePeople(t.Context()) },
+		"FindEvents":     func() error { _, err := s.FindEvents(t.Context(), "", "m"); return err },
+		"ForgetEverywhere": func() error {
+			_, err := s.ForgetEverywhere(context.WithoutCancel(t.Context()), "nobody")
+			return err
+		},
+	} {
+		kept.plans = nil
+		if err := do(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(kept.plans) == 0 {
+			t.Errorf("%s has no statement", name)
+		}
+		for _, plan := range kept.plans {
+			for _, n := range actual.FindAllStringSubmatch(plan, -1) {
+				rows, _ := strconv.Atoi(n[1]) // digits
+				loops, _ := strconv.Atoi(n[2])
+				if rows*loops > countBatch {
+					t.Errorf("rows that a step of %s reads = %d, want at most %d:\n%s", name, rows*loops, countBatch, plan)
+				}
+			}
 		}
 	}
 }

@@ -1,9 +1,11 @@
 package rooms
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"time"
 
@@ -17,6 +19,9 @@ const (
 	defaultMaxConns = 8
 	// connectTimeout is below operationTimeout, so that a second try fits in.
 	connectTimeout = 5 * time.Second
+	// pingTimeout bounds the question whether an idle connection still lives. Without
+	// it each one to a host that is gone would hold a caller.
+	pingTimeout = 2 * time.Second
 	// rollbackTimeout bounds a rollback after a failure. Afterwards the
 	// connection is closed, which undoes the transaction as well.
 	rollbackTimeout = 2 * time.Second
@@ -48,11 +53,25 @@ func openPostgres(cfg Config) (*postgres, error) {
 	if pg.ConnConfig.ConnectTimeout == 0 {
 		pg.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	if pg.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeDescribeExec {
+		// Behind a pooler the server would check an event's data by another
+		// statement's types, and a good event would be dead.
+		return nil, errors.New("database url: default_query_exec_mode must not be describe_exec; exec is the one for a pooler")
+	}
+	pg.PingTimeout = cmp.Or(pg.PingTimeout, pingTimeout)
 	if pg.ConnConfig.RuntimeParams["application_name"] == "" {
 		pg.ConnConfig.RuntimeParams["application_name"] = "chatclub"
 	}
 	pg.MaxConns = int32(min(cfg.MaxConns, 10_000)) //nolint:gosec // 1 to 10,000
 	pg.AfterConnect = cfg.configure
+	// A session that was given up keeps its place in the pool until it is closed. pgx
+	// would take 15 s to close one politely whose host answers no more.
+	pg.BeforeClose = func(conn *pgx.Conn) {
+		if conn.IsClosed() {
+			_ = conn.PgConn().Conn().Close() // it was given up
+		}
+	}
+	pg.ConnConfig.DialFunc = (&net.Dialer{Timeout: pg.ConnConfig.ConnectTimeout}).DialContext // also bounds a cancellation
 	if cfg.dial != nil {
 		pg.ConnConfig.DialFunc = pgconn.DialFunc(cfg.dial)
 	}
@@ -71,6 +90,8 @@ func (c Config) configure(ctx context.Context, conn *pgx.Conn) error {
 	for name, value := range session {
 		names, values = append(names, name), append(values, value)
 	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout) // the pool's ctx does not end with its caller's
+	defer cancel()
 	_, err := conn.Exec(ctx, `
 		SELECT set_config(s.name, v.value, false)
 		FROM unnest($1::text[], $2::text[]) AS v (name, value) JOIN pg_settings s ON s.name = v.name
@@ -83,9 +104,12 @@ func (*postgres) lock() string { return " FOR UPDATE" }
 func (p *postgres) begin(ctx context.Context) (transaction, error) {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		if errors.Is(err, context.DeadlineExceeded) {
+			p.pool.Reset() // none of them answered
+		}
+		return nil, explainPooling(err)
 	}
-	return &pgTx{conn: conn}, nil
+	return &pgTx{pool: p.pool, conn: conn}, nil
 }
 
 func (p *postgres) ping(ctx context.Context) error { return p.pool.Ping(ctx) }
@@ -94,8 +118,10 @@ func (p *postgres) close() error { p.pool.Close(); return nil }
 
 // pgTx is a transaction whose BEGIN and COMMIT are sent with its queries.
 type pgTx struct {
+	pool *pgxpool.Pool
 	conn *pgxpool.Conn
 	open bool
+	err  error // of the statement that failed
 }
 
 func (t *pgTx) run(ctx context.Context, queries ...query) error { return t.send(ctx, queries, false) }
@@ -126,6 +152,8 @@ func (t *pgTx) send(ctx context.Context, queries []query, commit bool) (err erro
 		if closeErr := results.Close(); err == nil && closeErr != nil {
 			err = closeErr
 		}
+		err = explainPooling(err)
+		t.err = cmp.Or(t.err, err)
 	}()
 	if !t.open {
 		if _, err := results.Exec(); err != nil {
@@ -175,5 +203,37 @@ func (t *pgTx) end(ctx context.Context) {
 		// rolls back by itself.
 		_, _ = t.conn.Exec(ctx, "ROLLBACK")
 	}
+	if t.isServerGone() {
+		t.pool.Reset() // closes idle sessions now, and each that is in use when it is released
+	}
 	t.conn.Release()
+}
+
+// isServerGone reports whether the error says that the pool's sessions are those of a
+// server that has become a standby, stops or answers no more. New ones find its
+// successor.
+func (t *pgTx) isServerGone() bool {
+	if pg, ok := errors.AsType[*pgconn.PgError](t.err); ok {
+		switch pg.Code {
+		case "25006", // the transaction is read-only: the server is a standby now
+			"0A000",                            // a standby knows no such statement
+			"57P01", "57P02", "57P03", "57P04": // it shuts down, crashed, takes no connections, or has no such database now
+			return true
+		}
+	}
+	// A session that is closed ended by itself or was given up, unless its caller left.
+	return t.err != nil && t.conn.Conn().IsClosed() && !errors.Is(t.err, context.Canceled)
+}
+
+// explainPooling adds to an error of prepared statements what causes it: a pooler
+// gave the session's statements to another client.
+func explainPooling(err error) error {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch pg.Code {
+		case "42P05", "26000", "08P01": // the statement exists already, is unknown, or is another
+			return fmt.Errorf("prepared statements get mixed up, as by a pooler in transaction mode, "+
+				"where DATABASE_URL needs default_query_exec_mode=exec: %w", err)
+		}
+	}
+	return err
 }

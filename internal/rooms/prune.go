@@ -26,6 +26,10 @@ const reportsKept = 90 * 24 * time.Hour
 // it.
 const peopleKept = 365 * 24 * time.Hour
 
+// forgetPause is the time between two users who are forgotten because they are silent,
+// some ten times what one takes.
+const forgetPause = 20 * time.Millisecond
+
 // Prune deletes the events received before that time, and old counts, names,
 // reports with their texts, and broadcasts. It returns how many events it deleted. A deleted event that is
 // repeated counts as a new one. Several cores may prune at once. Prune has no time
@@ -64,12 +68,10 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 // another transaction has locked are left to it.
 func (s *Store) prune(ctx context.Context, table, key, where string, arg int64) (total int64, err error) {
 	for n := int64(batch); n == batch; total += n {
-		err := s.inLongTx(ctx, func(ctx context.Context, tx transaction) error {
-			return tx.commit(ctx, query{
-				sql: `DELETE FROM ` + table + ` WHERE (` + key + `) IN (
-					SELECT ` + key + ` FROM ` + table + ` WHERE ` + where + ` LIMIT $2` + s.skipLocked() + `)`,
-				args: []any{arg, int64(batch)}, affected: &n,
-			})
+		err := s.do(ctx, query{
+			sql: `DELETE FROM ` + table + ` WHERE (` + key + `) IN (
+				SELECT ` + key + ` FROM ` + table + ` WHERE ` + where + ` LIMIT $2` + s.skipLocked() + `)`,
+			args: []any{arg, int64(batch)}, affected: &n,
 		})
 		if err != nil {
 			return total, fmt.Errorf("%s: %w", table, err)
@@ -88,35 +90,60 @@ func (s *Store) skipLocked() string {
 }
 
 // PrunePeople forgets the users who are in no room, and have written nothing for a
-// year. A banned one is forgotten when its ban has ended. PrunePeople has no time
-// limit.
+// year. A banned one is forgotten when its ban has ended. One core does so at a time,
+// one user after another with pauses, and none does so again before a day has passed.
+// PrunePeople has no time limit.
 func (s *Store) PrunePeople(ctx context.Context) error {
+	const chore = "prune people"
+	mine, err := s.claimChore(ctx, chore)
+	if err == nil && mine {
+		err = s.prunePeople(ctx, chore)
+	}
+	if err != nil {
+		return fmt.Errorf("prune people: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) prunePeople(ctx context.Context, chore string) error {
+	type key struct {
+		page, psid string
+		old        bool
+	}
 	now := s.cfg.Now()
-	type key struct{ page, psid string }
-	idle, last := now.Add(-peopleKept).UnixMilli(), key{}
-	for {
-		var old []key
-		err := s.inLongTx(ctx, func(ctx context.Context, tx transaction) error {
-			return tx.run(ctx, all(&old, `
-				SELECT page, psid FROM people
-				WHERE last_inbound <= $1 AND banned_until <= $2 AND (page, psid) > ($3, $4)
-					AND NOT EXISTS (SELECT 1 FROM members m WHERE m.page = people.page AND m.psid = people.psid)
-				ORDER BY page, psid LIMIT $5`,
-				[]any{idle, now.UnixMilli(), last.page, last.psid, int64(batch)},
-				func(r row, k *key) error { return r.Scan(&k.page, &k.psid) }))
-		})
-		for _, last = range old {
-			if err == nil {
-				_, err = s.forget(ctx, last.page, last.psid, idle)
+	idle := now.Add(-peopleKept).UnixMilli()
+	for last, more := (key{}), true; more; {
+		var people []key
+		err := s.do(ctx, all(&people, `
+			SELECT page, psid, CASE WHEN last_inbound <= $1 AND banned_until <= $2
+				AND NOT EXISTS (SELECT 1 FROM members m WHERE m.page = people.page AND m.psid = people.psid) THEN 1 ELSE 0 END
+			FROM people WHERE (page, psid) > ($3, $4) ORDER BY page, psid LIMIT $5`,
+			[]any{idle, now.UnixMilli(), last.page, last.psid, int64(batch)},
+			func(r row, k *key) error {
+				var old int64
+				err := r.Scan(&k.page, &k.psid, &old)
+				k.old = old == 1
+				return err
+			}), s.keepChore(chore, choreLease))
+		if err != nil {
+			return err
+		}
+		for _, last = range people {
+			if !last.old {
+				continue
+			}
+			if _, err := s.forget(ctx, last.page, last.psid, idle); err != nil {
+				return err
+			}
+			select { // its page is free for events meanwhile
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(s.cfg.forgetPause):
 			}
 		}
-		if err != nil {
-			return fmt.Errorf("prune people: %w", err)
-		}
-		if len(old) < batch {
-			return nil
-		}
+		more = len(people) == batch
 	}
+	return s.do(ctx, s.keepChore(chore, choreEvery))
 }
 
 // Silent is a member who has been silent for Config.Idle.

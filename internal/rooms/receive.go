@@ -120,6 +120,9 @@ func (e *eventTx) record(outcome string) query {
 			psid, room, text = &e.ev.User, &number, &t
 		}
 	}
+	if e.ev.Idle { // its id names the user, who may want to be forgotten
+		psid, text = &e.ev.User, new(string)
+	}
 	return query{
 		sql:  `INSERT INTO processed_events (page, event_id, at, outcome, psid, room, text) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		args: []any{e.ev.Page, e.ev.ID, e.s.cfg.Now().UnixMilli(), outcome, psid, room, text},
@@ -279,19 +282,23 @@ func (e *eventTx) reject() bool {
 		e.setRejected(Banned, tell, e.user.bannedUntil)
 		return true
 	}
+	return !e.spend(e.s.cfg.newCharge(e.copyTime()))
+}
+
+// spend takes the charge from the user's allowances, or rejects the event.
+func (e *eventTx) spend(c charge) bool {
 	// A late event, as after an outage, was written at another time than the
 	// events that have used up the allowance since.
 	if e.at < e.user.lastInbound-e.s.cfg.FloodPeriod.Milliseconds() {
-		return false
+		return true
 	}
 	// The time is that of the user's latest event. An event that is late by less
 	// than the period is older than the allowance that those after it left.
-	size := e.s.cfg.FloodPeriod.Milliseconds()
-	if n, until, tell := e.user.take(e.user.lastInbound, size, e.s.cfg.newCharge(e.copyTime())); n != Silence {
+	n, until, tell := e.user.take(e.user.lastInbound, e.s.cfg.FloodPeriod.Milliseconds(), c)
+	if n != Silence {
 		e.setRejected(n, tell, until)
-		return true
 	}
-	return false
+	return n == Silence
 }
 
 // copyTime returns how much of its page's limits the event's copies take, as far as
@@ -303,8 +310,25 @@ func (e *eventTx) copyTime() (texts, media time.Duration) {
 	return e.ev.Time(len(e.relay))
 }
 
+// lines returns how much of its page's limits so many other texts take.
+func (e *eventTx) lines(n int) (texts, media time.Duration) { return time.Duration(n) * e.ev.Line, 0 }
+
+// pay is spend for what the event costs beside itself.
+func (e *eventTx) pay(texts, media time.Duration) bool {
+	c := e.s.cfg.newCharge(texts, media)
+	c.events = 0
+	return e.spend(c)
+}
+
+// owe is pay for what cannot be rejected.
+func (e *eventTx) owe(texts, media time.Duration) {
+	c := e.s.cfg.newCharge(texts, media)
+	c.events = 0
+	e.user.charge(e.user.lastInbound, c)
+}
+
 func (e *eventTx) setRejected(n Notice, tell bool, until int64) {
-	e.res.Rejected = true
+	e.res.Rejected, e.res.Subject = true, ""
 	if tell {
 		e.res.Notice, e.res.Until = n, untilTime(until)
 	}

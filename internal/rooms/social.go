@@ -44,6 +44,7 @@ func (e *eventTx) rename(ctx context.Context) error {
 			return err
 		}
 	}
+	now := e.s.cfg.Now().UnixMilli()
 	e.res.Subject = name
 	switch {
 	case plaintext.Reserved(name) && !n.gaveUp(name) && plaintext.Fold(name) != plaintext.Fold(e.in.name):
@@ -52,8 +53,10 @@ func (e *eventTx) rename(ctx context.Context) error {
 	case n.isTaken(name):
 		e.res.Notice = NameTaken
 		return nil
-	case name != e.in.name && !n.mayTake(name):
-		e.res.Notice, e.res.Until = NameOften, untilTime(n.own[len(n.own)-1].until)
+	case name != e.in.name && n.mayTake(name) > now:
+		e.res.Notice, e.res.Until = NameOften, untilTime(n.mayTake(name))
+		return nil
+	case name != e.in.name && !e.pay(e.lines(len(e.relay))):
 		return nil
 	}
 	if e.in.Number != 0 && name != e.in.name {
@@ -65,6 +68,22 @@ func (e *eventTx) rename(ctx context.Context) error {
 	e.user.name = name
 	e.res.Notice, e.res.Name, e.res.Subject = Renamed, name, ""
 	return nil
+}
+
+// maxPart is how many UTF-16 units the platform takes in one text, and lineMarks how
+// many an answer has about a name: its number, a dot, a space and the line's end.
+const (
+	maxPart   = 2000
+	lineMarks = 6
+)
+
+// partsOf returns how many texts a list of names takes.
+func partsOf(list []person) int {
+	units := 0
+	for _, p := range list {
+		units += plaintext.Len(p.name) + lineMarks
+	}
+	return 1 + units/maxPart
 }
 
 // who lists the members of the user's room, and keeps the list for the numbers
@@ -79,6 +98,9 @@ func (e *eventTx) who(ctx context.Context) error {
 		[]any{e.ev.Page, int64(e.in.Number)}, scanPerson))
 	if err != nil {
 		return err
+	}
+	if n := partsOf(list); n > 1 && !e.pay(e.lines(n)) {
+		return nil
 	}
 	slices.SortFunc(list, func(a, b person) int { return cmp.Compare(a.name, b.name) })
 	var kept []string

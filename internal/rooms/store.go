@@ -66,6 +66,7 @@ type Config struct {
 	// For tests; zero: as usual.
 	dial          func(ctx context.Context, network, addr string) (net.Conn, error)
 	orphanTimeout time.Duration
+	forgetPause   time.Duration
 }
 
 // withDefaults returns c with its defaults filled in, or an error that names the
@@ -75,6 +76,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxConns = cmp.Or(c.MaxConns, defaultMaxConns)
 	c.FloodPeriod = cmp.Or(c.FloodPeriod, 10*time.Second)
 	c.orphanTimeout = cmp.Or(c.orphanTimeout, orphanTimeout)
+	c.forgetPause = cmp.Or(c.forgetPause, forgetPause)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -140,7 +142,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("ping database: %w", err)
+		return fmt.Errorf("ping database: %w", Public(err)) // for /readyz, which is open to all
 	}
 	return nil
 }

@@ -61,6 +61,12 @@ func TestUnreachable(t *testing.T) {
 			if err == nil || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s(unreachable) = %v, want an error without the password", what, err)
 			}
+			if what == "Migrate" { // whose error is for the log
+				err = Public(err)
+			}
+			if strings.Contains(err.Error(), "127.0.0.1") || strings.Contains(err.Error(), "user") || strings.Contains(err.Error(), "database=") {
+				t.Errorf("%s(unreachable) says publicly %v, want an error without user, database and address", what, err)
+			}
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("Close() = %v, want nil", err)

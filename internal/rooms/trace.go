@@ -22,34 +22,41 @@ type EventView struct {
 // FindEvents returns the events of an id on a page, on all pages if page is empty.
 func (s *Store) FindEvents(ctx context.Context, page, id string) ([]EventView, error) {
 	const columns = `SELECT e.page, e.event_id, e.at, e.outcome, e.psid, e.room FROM `
-	sql, args := columns+`processed_events e WHERE e.page = $1 AND e.event_id = $2`, []any{page, id}
-	if page == "" {
-		sql, args = columns+`pages p JOIN processed_events e ON e.page = p.page AND e.event_id = $1 ORDER BY e.page`, []any{id}
-	}
 	var list []EventView
-	err := s.do(ctx, all(&list, sql, args, func(r row, v *EventView) error {
-		var at int64
-		var outcome, user *string
-		var room *int64
-		if err := r.Scan(&v.Page, &v.ID, &at, &outcome, &user, &room); err != nil {
-			return err
-		}
-		v.Received, v.Finished = time.UnixMilli(at).UTC(), outcome == nil
-		if user != nil && room != nil {
-			v.User, v.Room = *user, int(*room)
-		}
-		if outcome == nil {
-			return nil
-		}
-		var res Result
-		if err := json.Unmarshal([]byte(*outcome), &res); err != nil {
-			return fmt.Errorf("decode outcome: %w", err)
-		}
-		v.Copies, v.Rejected, v.Paused = len(res.Relay), res.Rejected, res.Paused
-		return nil
-	}))
+	var err error
+	if page != "" {
+		err = s.do(ctx, all(&list, columns+`processed_events e WHERE e.page = $1 AND e.event_id = $2`, []any{page, id}, scanEvent))
+	} else {
+		err = s.stepPages(ctx, func(ctx context.Context, after, last string) error {
+			return s.do(ctx, all(&list, columns+`
+				pages p JOIN processed_events e ON e.page = p.page AND e.event_id = $3
+				WHERE p.page > $1 AND p.page <= $2 ORDER BY e.page`, []any{after, last, id}, scanEvent))
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find events: %w", classify(err))
 	}
 	return list, nil
+}
+
+func scanEvent(r row, v *EventView) error {
+	var at int64
+	var outcome, user *string
+	var room *int64
+	if err := r.Scan(&v.Page, &v.ID, &at, &outcome, &user, &room); err != nil {
+		return err
+	}
+	v.Received, v.Finished = time.UnixMilli(at).UTC(), outcome == nil
+	if user != nil && room != nil {
+		v.User, v.Room = *user, int(*room)
+	}
+	if outcome == nil {
+		return nil
+	}
+	var res Result
+	if err := json.Unmarshal([]byte(*outcome), &res); err != nil {
+		return fmt.Errorf("decode outcome: %w", err)
+	}
+	v.Copies, v.Rejected, v.Paused = len(res.Relay), res.Rejected, res.Paused
+	return nil
 }

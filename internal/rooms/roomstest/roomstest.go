@@ -125,8 +125,10 @@ func find() (server, error) {
 }
 
 // execute runs one statement on a connection of its own.
-func execute(base, statement string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+func execute(base, statement string) error { return executeWithin(connectTimeout, base, statement) }
+
+func executeWithin(limit time.Duration, base, statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	config, err := pgx.ParseConfig(base)
 	if err != nil {
