@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"chatclub/internal/message"
@@ -16,7 +17,7 @@ var ErrObject = errors.New("object is not a page")
 
 const (
 	// maxBad bounds how many pieces of one body are kept one by one. A body of
-	// 1 MiB could hold half a million. With more bad pieces the body is kept
+	// 16 MiB could hold eight million. With more bad pieces the body is kept
 	// whole.
 	maxBad = 16
 	// digestBytes of a SHA-256 are enough to tell events apart. A collision
@@ -29,33 +30,29 @@ type Skip int
 
 // Every Skip there is.
 const (
-	SkipEcho       Skip = iota // our own message, which Messenger reports back; relaying it would loop
-	SkipDelivery               // receipt
-	SkipRead                   // receipt
-	SkipReaction               // a heart on a message
-	SkipDeleted                // the user deleted a message
-	SkipStandby                // another app owns the conversation
-	SkipReferral               // the user came by a link
-	SkipOptIn                  // the user agreed to something
-	SkipEmpty                  // a message without anything that can be relayed
-	SkipAttachment             // an attachment without an address; the rest of its message is an event
-	SkipUnknown                // a kind that we do not know
-	skips                      // how many there are
+	SkipEcho     Skip = iota // our own message, which Messenger reports back; relaying it would loop
+	SkipDelivery             // receipt
+	SkipRead                 // receipt
+	SkipReaction             // a heart on a message
+	SkipDeleted              // the user deleted a message
+	SkipStandby              // another app owns the conversation
+	SkipReferral             // the user came by a link
+	SkipOptIn                // the user agreed to something
+	SkipUnknown              // a kind that we do not know
+	skips                    // how many there are
 )
 
 // skipLabels holds the metric labels.
 var skipLabels = [skips]string{
-	SkipEcho:       "echo",
-	SkipDelivery:   "delivery",
-	SkipRead:       "read",
-	SkipReaction:   "reaction",
-	SkipDeleted:    "deleted",
-	SkipStandby:    "standby",
-	SkipReferral:   "referral",
-	SkipOptIn:      "optin",
-	SkipEmpty:      "empty",
-	SkipAttachment: "attachment",
-	SkipUnknown:    "unknown",
+	SkipEcho:     "echo",
+	SkipDelivery: "delivery",
+	SkipRead:     "read",
+	SkipReaction: "reaction",
+	SkipDeleted:  "deleted",
+	SkipStandby:  "standby",
+	SkipReferral: "referral",
+	SkipOptIn:    "optin",
+	SkipUnknown:  "unknown",
 }
 
 // String returns the metric label.
@@ -65,11 +62,12 @@ func (s Skip) String() string { return skipLabels[s] }
 type Parts struct {
 	Events  []message.Event // in the body's order; message.DecodeEvent accepts each
 	Skipped [skips]int      // how many of each Skip
-	Bad     [][]byte        // raw pieces that cannot be decoded: the body, entries or events
+	Bad     [][]byte        // bodies, each with a piece that cannot be decoded: an event, an entry or all
 }
 
-// Split decodes a body into its parts. A piece that cannot be decoded is
-// returned raw and does not stop the rest. An event without a time of its own
+// Split decodes a body into its parts. A piece that cannot be decoded does not
+// stop the rest. It is returned in a body of its own, byte for byte, which a version
+// that can decode it may Split. An event without a time that can be right
 // gets its entry's, or else now. The only error is ErrObject.
 func Split(raw []byte, now time.Time) (Parts, error) {
 	var p Parts
@@ -91,7 +89,7 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 	}
 	for _, e := range entries {
 		if !p.addEntry(e, now) {
-			p.Bad = append(p.Bad, e)
+			p.Bad = append(p.Bad, fmt.Appendf(nil, `{"object":"page","entry":[%s]}`, e))
 		}
 	}
 	if len(p.Bad) > maxBad {
@@ -104,7 +102,7 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 // nothing.
 func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	var e struct {
-		ID        string          `json:"id"`
+		ID        word            `json:"id"`
 		Time      millis          `json:"time"`
 		Messaging json.RawMessage `json:"messaging"`
 		Standby   json.RawMessage `json:"standby"`
@@ -112,22 +110,21 @@ func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	if !decode(raw, &e) {
 		return false
 	}
-	page := clean(e.ID)
-	messaging, ok1 := elements(e.Messaging)
-	standby, ok2 := elements(e.Standby)
-	if !ok1 || !ok2 || page == "" || len(page) > maxUserID {
+	page := string(e.ID)
+	messaging, ok := elements(e.Messaging)
+	if !ok || page == "" || len(page) > maxUserID {
 		return false
 	}
 	if e.Messaging == nil && e.Standby == nil {
 		p.Skipped[SkipUnknown]++ // for example a change of the page's feed
 	}
+	standby, _ := elements(e.Standby)
 	p.Skipped[SkipStandby] += len(standby)
-	if e.Time <= 0 {
-		e.Time = millis(now.UnixMilli())
-	}
+	at := e.Time.or(now.UnixMilli(), now)
 	for _, raw := range messaging {
-		if !p.addItem(page, int64(e.Time), raw) {
-			p.Bad = append(p.Bad, raw)
+		if !p.addItem(page, at, now, raw) {
+			id, _ := json.Marshal(page) // a string always can
+			p.Bad = append(p.Bad, fmt.Appendf(nil, `{"object":"page","entry":[{"id":%s,"time":%d,"messaging":[%s]}]}`, id, at, raw))
 		}
 	}
 	return true
