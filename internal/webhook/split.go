@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 )
 
 // ErrObject says that a body is about another object than a page.
@@ -89,13 +91,20 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 	}
 	for _, e := range entries {
 		if !p.addEntry(e, now) {
-			p.Bad = append(p.Bad, fmt.Appendf(nil, `{"object":"page","entry":[%s]}`, e))
+			p.keep(`{"object":"page","entry":[%s]}`, e)
 		}
 	}
-	if len(p.Bad) > maxBad {
+	if len(p.Bad) > maxBad || slices.ContainsFunc(p.Bad, func(b []byte) bool { return len(b) > queue.MaxBody }) {
 		p.Bad = [][]byte{raw}
 	}
 	return p, nil
+}
+
+// keep keeps a piece that cannot be decoded, in a body of its own.
+func (p *Parts) keep(format string, args ...any) {
+	if len(p.Bad) <= maxBad {
+		p.Bad = append(p.Bad, fmt.Appendf(nil, format, args...))
+	}
 }
 
 // addEntry adds the events of one page's entry, or returns false and adds
@@ -124,7 +133,7 @@ func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	for _, raw := range messaging {
 		if !p.addItem(page, at, now, raw) {
 			id, _ := json.Marshal(page) // a string always can
-			p.Bad = append(p.Bad, fmt.Appendf(nil, `{"object":"page","entry":[{"id":%s,"time":%d,"messaging":[%s]}]}`, id, at, raw))
+			p.keep(`{"object":"page","entry":[{"id":%s,"time":%d,"messaging":[%s]}]}`, id, at, raw)
 		}
 	}
 	return true
