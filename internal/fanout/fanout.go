@@ -36,7 +36,7 @@ const (
 	maxAttachments = 30
 )
 
-// The marks are arrows, with which no name begins (plaintext.Name). So what stands
+// The marks are arrows, which no name has (plaintext.Name). So what stands
 // behind them cannot pass for another member's text, nor a name for a mark.
 const (
 	continued = "↳ " // before each line but the first of a text
