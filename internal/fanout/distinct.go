@@ -51,11 +51,11 @@ func mentions(text, k string) bool {
 		if !strings.ContainsRune(word, '.') {
 			continue // it has no host
 		}
+		if _, rest, ok := strings.Cut(word, "://"); ok {
+			word = rest
+		}
 		for _, form := range []string{word, strings.TrimRight(word, around), strings.Trim(word, around)} {
-			if !strings.Contains(form, "://") {
-				form = "https://" + form
-			}
-			if key(form) == k {
+			if key("https://"+form) == k {
 				return true
 			}
 		}

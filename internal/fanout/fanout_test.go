@@ -124,6 +124,9 @@ func TestSay(t *testing.T) {
 		{"link and its preview", "Ann", message.Event{Text: "see (a.example/x?b=1&a=2), or https://B.example.", Attachments: []message.Attachment{
 			file("fallback", "https://l.facebook.com/l.php?u=https%3A%2F%2Fwww.a.example%2Fx%2F%3Fa%3D2%26b%3D1%26fbclid%3Dy&h=z"), file("fallback", "http://b.example/"), file("share", "https://b.example"),
 		}}, []string{"8"}, []told{{"p/m/8", "8", "text", "Ann: see (a.example/x?b=1&a=2), or https://B.example.", ""}}, ""},
+		{"link joined to a word", "Ann", message.Event{Text: "look:https://a.example/x\nok", Attachments: []message.Attachment{file("fallback", "https://a.example/x")}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: look:https://a.example/x\n↳ ok", ""},
+		}, ""},
 		{"preview of another link", "Ann", message.Event{Text: "https://a.example/x", Attachments: []message.Attachment{
 			file("fallback", "https://a.example/y"), file("fallback", "https://b.example/l.php?u=https%3A%2F%2Fa.example%2Fx"), file("fallback", "https://a.example/X"),
 		}}, []string{"8"}, []told{

@@ -166,16 +166,28 @@ func locale(nlp json.RawMessage) string {
 	return ""
 }
 
-// attachments returns all attachments. One without an address has an empty URL;
-// fanout tells its sender that it cannot be passed on.
+// maxAttachments bounds the attachments of one message. Messenger's own clients stop
+// at 30, and no more go to the others.
+const maxAttachments = 1000
+
+// attachments returns the attachments. One without an address has an empty URL;
+// fanout tells its sender that it cannot be passed on. A sticker is told as an image,
+// as a sticker, or as both at two addresses, with one id.
 func attachments(raw json.RawMessage) (list []message.Attachment) {
 	all, ok := elements(raw)
 	if !ok {
 		all = []json.RawMessage{raw}
 	}
-	for _, one := range all {
+	stickers := make(map[word]bool)
+	for _, one := range all[:min(len(all), maxAttachments)] {
 		var a optional[wireAttachment]
 		decode(one, &a)
+		if id := a.value.Payload.value.StickerID; id != "" {
+			if stickers[id] {
+				continue
+			}
+			stickers[id], a.value.Type = true, "sticker"
+		}
 		list = append(list, message.Attachment{Type: string(a.value.Type), URL: a.value.link()})
 	}
 	return list
@@ -188,6 +200,7 @@ type wireAttachment struct {
 	URL     word `json:"url"` // of a fallback, beside a null payload
 	Payload optional[struct {
 		URL         word `json:"url"`
+		StickerID   word `json:"sticker_id"`
 		Coordinates optional[struct {
 			Lat  *float64 `json:"lat"`
 			Long *float64 `json:"long"`

@@ -22,6 +22,9 @@ const (
 	// 16 MiB could hold eight million. With more bad pieces the body is kept
 	// whole.
 	maxBad = 16
+	// maxUpdates bounds the items of one body, of which Messenger's have 1,000 at
+	// most. To decode the millions that 16 MiB could hold would take minutes.
+	maxUpdates = 10_000
 	// digestBytes of a SHA-256 are enough to tell events apart. A collision
 	// becomes likely at 2^64 events of one page.
 	digestBytes = 16
@@ -64,6 +67,7 @@ func (s Skip) String() string { return skipLabels[s] }
 type Parts struct {
 	Events  []message.Event // in the body's order; message.DecodeEvent accepts each
 	Skipped [skips]int      // how many of each Skip
+	updates int             // items that were taken from their entries
 	Bad     [][]byte        // bodies, each with a piece that cannot be decoded: an event, an entry or all
 }
 
@@ -85,7 +89,7 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 		return p, ErrObject
 	}
 	entries, ok := elements(body.Entry)
-	if !ok || !present(body.Entry) {
+	if !ok || !present(body.Entry) || len(entries) > maxUpdates {
 		p.Bad = [][]byte{raw}
 		return p, nil
 	}
@@ -121,9 +125,10 @@ func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	}
 	page := string(e.ID)
 	messaging, ok := elements(e.Messaging)
-	if !ok || page == "" || len(page) > maxUserID {
+	if !ok || page == "" || len(page) > maxUserID || p.updates+len(messaging) > maxUpdates {
 		return false
 	}
+	p.updates += len(messaging)
 	if e.Messaging == nil && e.Standby == nil {
 		p.Skipped[SkipUnknown]++ // for example a change of the page's feed
 	}

@@ -183,12 +183,15 @@ func TestSplit(t *testing.T) {
 			ev(func(e *message.Event) {
 				e.Text = "a"
 				e.Attachments = []message.Attachment{
-					{Type: "image", URL: "u1"}, {Type: "reel", URL: "u2"}, {Type: "fallback", URL: "u3"},
+					{Type: "sticker", URL: "u1"}, {Type: "reel", URL: "u2"}, {Type: "fallback", URL: "u3"},
 					{Type: "location"}, {Type: "template"}, {URL: "u4"},
 				}
 			}),
 			nil, nil,
 		},
+		{"sticker told twice", onPage(writes(`{"mid":"m","attachments":[{"type":"image","payload":{"url":"u1","sticker_id":7}},{"type":"sticker","payload":{"url":"u2","sticker_id":"7"}},{"type":"image","payload":{"url":"u3","sticker_id":8}}]}`)), ev(func(e *message.Event) {
+			e.Attachments = []message.Attachment{{Type: "sticker", URL: "u1"}, {Type: "sticker", URL: "u3"}}
+		}), nil, nil},
 		{"unavailable", onPage(writes(`{"mid":"m","attachments":[{"type":"fallback","title":"Attachment Unavailable","url":null,"payload":null}]}`)), ev(func(e *message.Event) {
 			e.Attachments = []message.Attachment{{Type: "fallback"}}
 		}), nil, nil},
@@ -300,11 +303,15 @@ func TestSplitIdentities(t *testing.T) {
 // letter, not half a million, and that its good event goes through.
 func TestSplitBoundsDeadLetters(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]int{16: 16, 17: 1, 100_000: 1} {
+	for n, want := range map[int]int{16: 16, 17: 1, 9_999: 1, 100_000: 1, 1_000_000: 1} {
 		body := onPage(writes(`{"mid":"m","text":"a"}`) + strings.Repeat(",1", n))
+		events := 1
+		if n > 9_999 { // more than Messenger sends by far
+			events = 0
+		}
 		got, err := Split([]byte(body), time.UnixMilli(1763600000007))
-		if err != nil || len(got.Events) != 1 || len(got.Bad) != want {
-			t.Errorf("Split with %d bad items = %d events, %d bad, %v, want 1, %d, nil", n, len(got.Events), len(got.Bad), err, want)
+		if err != nil || len(got.Events) != events || len(got.Bad) != want {
+			t.Errorf("Split with %d bad items = %d events, %d bad, %v, want %d, %d, nil", n, len(got.Events), len(got.Bad), err, events, want)
 		}
 		if want == 1 && string(got.Bad[0]) != body {
 			t.Errorf("Split with %d bad items keeps %.40q…, want the body", n, got.Bad[0])
