@@ -144,15 +144,24 @@ func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	return true
 }
 
-// elements returns the elements of a JSON array. An absent array and null have
-// none.
-func elements(raw json.RawMessage) ([]json.RawMessage, bool) {
+// elements returns the elements of a JSON array, but no more than one above
+// maxUpdates. An absent array and null have none.
+func elements(raw json.RawMessage) (all []json.RawMessage, ok bool) {
 	if !present(raw) {
 		return nil, true
 	}
-	var all []json.RawMessage
-	ok := decode(raw, &all)
-	return all, ok
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
+		return nil, false
+	}
+	for d.More() && len(all) <= maxUpdates {
+		var one json.RawMessage
+		if d.Decode(&one) != nil {
+			return nil, false
+		}
+		all = append(all, one)
+	}
+	return all, true
 }
 
 // decode decodes raw into v and reports whether it could. The error does not
