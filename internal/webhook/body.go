@@ -76,7 +76,8 @@ var errFull = errors.New("no memory is left for bodies")
 
 // readBody reads a whole body of at most so many bytes. length is its length, or
 // negative if that is unknown. Memory is taken for at most twice the bytes that
-// have arrived, not for the length that is claimed. hold is asked for all of it.
+// have arrived, not for the length that is claimed, and for as much as arrived while
+// it grows. hold is asked for all of it, and told of what is given back.
 func readBody(from io.Reader, length, most int, hold func(int) bool) ([]byte, error) {
 	if length >= 0 {
 		most = length
@@ -85,11 +86,12 @@ func readBody(from io.Reader, length, most int, hold func(int) bool) ([]byte, er
 	var body []byte
 	for {
 		if len(body) == cap(body) {
-			size := min(max(firstRead, 2*len(body)), most)
-			if !hold(size - cap(body)) {
+			size, before := min(max(firstRead, 2*len(body)), most), cap(body)
+			if !hold(size) {
 				return nil, errFull
 			}
 			body = append(make([]byte, 0, size), body...)
+			hold(-before)
 		}
 		n, err := from.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
@@ -121,98 +123,99 @@ type readers struct {
 	places int
 	memory int // bytes
 
-	mu    sync.Mutex
-	order *list.List // of *reader, the oldest in front
-	held  int        // bytes
+	mu      sync.Mutex
+	changed *sync.Cond // on mu: memory was given back, or a reader evicted
+	order   *list.List // of *reader, the oldest in front
+	held    int        // bytes
+	leaving int        // those of them that evicted readers are about to give back
 }
 
 // reader is a request whose body is being read, and then handled.
 type reader struct {
-	conn  *http.ResponseController
-	place *list.Element
-	held  int // bytes
-	// evicted is nil while the reader has its place. It is closed once the
-	// connection's deadline is set.
-	evicted chan struct{}
+	conn    *http.ResponseController
+	place   *list.Element
+	held    int // bytes
+	evicted bool
 }
 
 func newReaders(places, memory int) *readers {
-	return &readers{places: places, memory: memory, order: list.New()}
+	r := &readers{places: places, memory: memory, order: list.New()}
+	r.changed = sync.NewCond(&r.mu)
+	return r
 }
 
 // enter takes a place. The caller leaves once, and then releases.
 func (r *readers) enter(conn *http.ResponseController) *reader {
 	me := &reader{conn: conn}
-	var oldest *reader
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.order.Len() >= r.places {
-		oldest = r.evictLocked()
+		r.evictLocked()
 	}
 	me.place = r.order.PushBack(me)
-	r.mu.Unlock()
-	oldest.end()
 	return me
 }
 
-// hold takes n more bytes of memory, and reports whether they could be had.
+// hold takes n more bytes of memory, and reports whether they could be had. It waits
+// for those of readers that it evicts, which takes them no longer than to return from
+// a read. With a negative n it gives memory back.
 func (r *readers) hold(me *reader, n int) bool {
-	var ended []*reader
 	r.mu.Lock()
-	for me.evicted == nil && r.held+n > r.memory && r.order.Len() > 0 && r.order.Front() != me.place {
-		ended = append(ended, r.evictLocked())
+	defer r.mu.Unlock()
+	for n > 0 && !me.evicted && r.held+n > r.memory {
+		for r.held-r.leaving+n > r.memory {
+			if r.order.Len() == 0 || r.order.Front() == me.place {
+				return false
+			}
+			r.evictLocked()
+		}
+		r.changed.Wait()
 	}
-	ok := me.evicted == nil && r.held+n <= r.memory
-	if ok {
-		r.held += n
-		me.held += n
+	if n > 0 && me.evicted {
+		return false
 	}
-	r.mu.Unlock()
-	for _, other := range ended {
-		other.end()
-	}
-	return ok
+	r.takeLocked(me, n)
+	return true
 }
 
-// evictLocked takes its place and its memory from the oldest. The caller ends it.
-func (r *readers) evictLocked() *reader {
+// takeLocked adds n bytes to what a reader holds.
+func (r *readers) takeLocked(me *reader, n int) {
+	r.held += n
+	me.held += n
+	if me.evicted {
+		r.leaving += n
+	}
+	if n < 0 {
+		r.changed.Broadcast()
+	}
+}
+
+// evictLocked takes its place from the oldest, and ends its reading.
+func (r *readers) evictLocked() {
 	oldest, _ := r.order.Remove(r.order.Front()).(*reader)
-	oldest.evicted = make(chan struct{})
-	r.held -= oldest.held
-	oldest.held = 0
-	return oldest
-}
-
-// end ends the reading of one that was evicted; nil is none.
-func (me *reader) end() {
-	if me != nil {
-		// It fails where there is no connection, as in some tests.
-		_ = me.conn.SetReadDeadline(time.Unix(1, 0))
-		close(me.evicted)
-	}
+	oldest.evicted = true
+	r.leaving += oldest.held
+	// It does not block. It fails where there is no connection, as in some tests.
+	_ = oldest.conn.SetReadDeadline(time.Unix(1, 0))
+	r.changed.Broadcast()
 }
 
 // leave gives the place back and reports whether it was lost before. Then the
 // connection is of no more use.
 func (r *readers) leave(me *reader) (evicted bool) {
 	r.mu.Lock()
-	lost := me.evicted
-	if lost == nil {
+	defer r.mu.Unlock()
+	if !me.evicted {
 		r.order.Remove(me.place)
 	}
-	r.mu.Unlock()
-	if lost == nil {
-		return false
-	}
-	<-lost // enter must not touch the connection after the request has ended
-	return true
+	return me.evicted
 }
 
 // release gives the memory back.
 func (r *readers) release(me *reader) {
 	r.mu.Lock()
-	r.held -= me.held
-	me.held = 0
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	r.takeLocked(me, -me.held)
 }
 
 // count returns how many bodies are being read.
