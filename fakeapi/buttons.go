@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 )
 
 // The documents' bounds of buttons and quick replies.
@@ -75,11 +74,11 @@ func validateTap(param, title, payload string) *answer {
 	switch {
 	case title == "":
 		return errParam.because("The parameter %s[title] is required.", param)
-	case utf8.RuneCountInString(title) > maxButtonTitle:
+	case Units(title) > maxButtonTitle:
 		return errParam.because("Length of param %s[title] must be less than or equal to %d", param, maxButtonTitle)
 	case payload == "":
 		return errParam.because("The parameter %s[payload] is required.", param)
-	case utf8.RuneCountInString(payload) > maxPayload:
+	case Units(payload) > maxPayload:
 		return errParam.because("Length of param %s[payload] must be less than or equal to %d", param, maxPayload)
 	}
 	return nil
@@ -98,7 +97,7 @@ func (a *attachment) validateTemplate() *answer {
 	switch {
 	case t.Text == "":
 		return errParam.because("The parameter %s[text] is required.", payload)
-	case utf8.RuneCountInString(t.Text) > maxTemplateText:
+	case Units(t.Text) > maxTemplateText:
 		return errParam.because("Length of param %s[text] must be less than or equal to %d", payload, maxTemplateText)
 	case len(t.Buttons) == 0 || len(t.Buttons) > maxButtons:
 		return errParam.because("Param %s[buttons] must have 1 to %d items.", payload, maxButtons)

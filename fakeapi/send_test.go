@@ -174,6 +174,8 @@ func TestValidation(t *testing.T) {
 		"text is a number":     {`{"recipient":{"id":"42"},"message":{"text":1}}`, "100"},
 		"2000 characters":      {text2("ä", 2000), ""},
 		"2001 characters":      {text2("ä", 2001), "100"},
+		"2000 units":           {text2("😀", 1000), ""},
+		"2002 units":           {text2("😀", 1001), "100"},
 		"unknown type":         {`{"recipient":{"id":"42"},"messaging_type":"SPAM","message":{"text":"hi"}}`, "100"},
 		"tag is missing":       {`{"recipient":{"id":"42"},"messaging_type":"MESSAGE_TAG","message":{"text":"hi"}}`, "100"},
 		"tag":                  {`{"recipient":{"id":"42"},"messaging_type":"MESSAGE_TAG","tag":"HUMAN_AGENT","message":{"text":"hi"}}`, ""},

@@ -3,11 +3,21 @@ package fakeapi
 import (
 	"net/url"
 	"strings"
-	"unicode/utf8"
+	"unicode/utf16"
 )
 
-// MaxText is how many characters the documents allow in one text.
+// MaxText is how many characters the documents allow in one text, as Units counts
+// them.
 const MaxText = 2000
+
+// Units returns the length of a text in UTF-16 units. The documents do not say what
+// a character is. No other reading of theirs counts more, except bytes.
+func Units(text string) (n int) {
+	for _, r := range text { // never half a pair
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
 
 // The documents' other bounds of one message.
 const (
@@ -60,9 +70,9 @@ func (m *outMessage) validate() *answer {
 		return errEmpty
 	case text != "" && m.Attachment != nil:
 		return errParam.because("Message cannot contain both text and attachment.")
-	case utf8.RuneCountInString(text) > MaxText:
+	case Units(text) > MaxText:
 		return errParam.because("Length of param message[text] must be less than or equal to %d", MaxText)
-	case utf8.RuneCountInString(m.Metadata) > maxMetadata:
+	case Units(m.Metadata) > maxMetadata:
 		return errParam.because("Length of param message[metadata] must be less than %d", maxMetadata+1)
 	}
 	if why := m.validateReplies(); why != nil || m.Attachment == nil {

@@ -18,13 +18,15 @@ func house() []row {
 		{"aimd", ""},
 		{"backoff", ""},
 		{"excess", ""},
-		{"message", ""},
 		{"palette", ""},
 		{"phrase", ""},
 		{"plaintext", ""},
 		{"replicas", ""},
 		{"service", ""},
 		{"term", ""},
+
+		// The wire types.
+		{"message", "plaintext"},
 
 		// The broker.
 		{"queue", "message"},

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/webhook"
@@ -145,7 +144,7 @@ func (p *phones) write(id, text, picture string) error {
 	switch {
 	case (text == "") == (picture == ""):
 		return &refusal{http.StatusBadRequest, "either text or picture must be set"}
-	case utf8.RuneCountInString(text) > fakeapi.MaxText:
+	case fakeapi.Units(text) > fakeapi.MaxText:
 		return &refusal{http.StatusBadRequest, fmt.Sprintf("text must have at most %d characters", fakeapi.MaxText)}
 	case picture != "" && !isPicture(picture):
 		return &refusal{http.StatusBadRequest, "picture is none of the built-in ones"}

@@ -18,13 +18,11 @@ type file struct {
 }
 
 // relay returns the attachments that can be relayed, at most maxAttachments and so
-// many of a class, and how many more there are. An attachment without a web
-// address is left out.
-func relay(attachments []message.Attachment, most Most) (files []file, more int) {
+// many of a class, and how many more there are. refused reports whether one has no
+// web address, and is left out.
+func relay(attachments []message.Attachment, text string, most Most) (files []file, more int, refused bool) {
+	attachments, refused = distinct(attachments, text)
 	for _, a := range attachments {
-		if !relayable(a.URL) {
-			continue
-		}
 		f := relayOne(a)
 		left := &most.Text
 		if f.part.Class == message.ClassMedia {
@@ -37,15 +35,14 @@ func relay(attachments []message.Attachment, most Most) (files []file, more int)
 		*left--
 		files = append(files, f)
 	}
-	return files, more
+	return files, more, refused
 }
 
 // Links returns the addresses of the attachments that can be relayed.
 func Links(attachments []message.Attachment) (links []string) {
-	for _, a := range attachments {
-		if relayable(a.URL) && len(links) < maxAttachments {
-			links = append(links, a.URL)
-		}
+	attachments, _ = distinct(attachments, "")
+	for _, a := range attachments[:min(len(attachments), maxAttachments)] {
+		links = append(links, a.URL)
 	}
 	return links
 }
@@ -68,6 +65,8 @@ func relayOne(a message.Attachment) file {
 		return attach("🎤", "audio", message.ClassMedia)
 	case "file":
 		return attach("📎", "file", message.ClassText)
+	case "location":
+		return file{"📍", textPart(a.URL)}
 	default:
 		return file{"🔗", textPart(a.URL)}
 	}

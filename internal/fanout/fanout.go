@@ -36,7 +36,7 @@ const (
 	maxAttachments = 30
 )
 
-// The marks are arrows, with which no name begins (plaintext.Name). So what stands
+// The marks are arrows, which no name has (plaintext.Name). So what stands
 // behind them cannot pass for another member's text, nor a name for a mark.
 const (
 	continued = "↳ " // before each line but the first of a text
@@ -59,12 +59,12 @@ func Say(ev message.Event, name, text string, most Most) (said Said, told phrase
 	}
 	clean := plaintext.Clean(text)
 	prefix := signature(name)
-	pieces := plaintext.Split(markLines(clean), MaxText-plaintext.Len(prefix))
+	pieces := split(clean, MaxText-plaintext.Len(prefix))
 	room := Most{Text: most.Text - max(1, len(pieces)), Media: most.Media}
-	files, more := relay(ev.Attachments, room)
+	files, more, unreachable := relay(ev.Attachments, clean, room)
 	if more > 0 && clean != "" { // how many takes a text of its own
 		room.Text--
-		files, more = relay(ev.Attachments, room)
+		files, more, unreachable = relay(ev.Attachments, clean, room)
 	}
 	if clean == "" && len(files) == 0 {
 		switch {
@@ -78,8 +78,11 @@ func Say(ev message.Event, name, text string, most Most) (said Said, told phrase
 	if len(pieces) > min(maxTexts, most.Text) {
 		return Said{}, phrase.TextLong
 	}
-	if more > 0 {
+	switch {
+	case more > 0:
 		told = phrase.FilesLeft
+	case unreachable:
+		told = phrase.FileRefused
 	}
 	for _, piece := range pieces {
 		said.parts = append(said.parts, line(prefix+piece))
@@ -126,6 +129,22 @@ func Rename(from, to string) Said {
 
 // Then returns the parts of s and behind them those of next.
 func (s Said) Then(next Said) Said { return Said{parts: slices.Concat(s.parts, next.parts)} }
+
+// split returns a clean text in pieces of at most limit, with its lines marked. A
+// mark at the end of a piece goes over to the next.
+func split(text string, limit int) []string {
+	marked := markLines(text)
+	if marked != text {
+		limit -= plaintext.Len(continued)
+	}
+	pieces := plaintext.Split(marked, limit)
+	for i := range len(pieces) - 1 {
+		if rest, ok := strings.CutSuffix(pieces[i], continued); ok && rest != "" {
+			pieces[i], pieces[i+1] = rest, continued+pieces[i+1]
+		}
+	}
+	return pieces
+}
 
 // markLines marks the lines of a clean text that have something in them, except
 // the first.

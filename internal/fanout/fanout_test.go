@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -94,6 +95,49 @@ func TestSay(t *testing.T) {
 		}}, []string{"8"}, []told{
 			{"p/m/8", "8", "text", "Ann: 📷", ""},
 			{"p/m/8/1", "8", "text", "", "image http://h/a"},
+		}, phrase.FileRefused},
+		{"text with one without an address", "Ann", message.Event{Text: "See", Attachments: []message.Attachment{file("template", "")}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: See", ""},
+		}, phrase.FileRefused},
+		{"nothing that can be passed on", "Ann", message.Event{Attachments: []message.Attachment{file("unsupported", "")}}, []string{"8"}, nil, phrase.FileRefused},
+		{"place", "Ann", message.Event{Attachments: []message.Attachment{file("location", "https://www.google.com/maps?q=1,2")}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: 📍", ""},
+			{"p/m/8/1", "8", "text", "https://www.google.com/maps?q=1,2", ""},
+		}, ""},
+
+		// What the platform tells as two.
+		{"sticker", "Ann", message.Event{Attachments: []message.Attachment{file("image", "https://h/a"), file("sticker", "https://h/a")}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: 🏷️", ""},
+			{"p/m/8/1", "8", "text", "", "image https://h/a"},
+		}, ""},
+		{"share and post", "Ann", message.Event{Attachments: []message.Attachment{
+			file("share", "https://www.facebook.com/p/1/"), file("post", "http://facebook.com/p/1"), file("fallback", "https://l.facebook.com/l.php?u=https%3A%2F%2FWWW.facebook.com%2Fp%2F1%3Ffbclid%3Dx&h=AT"),
+		}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: 🔗", ""},
+			{"p/m/8/1", "8", "text", "https://www.facebook.com/p/1/", ""},
+		}, ""},
+		{"video and reel", "Ann", message.Event{Attachments: []message.Attachment{file("reel", "https://h/v"), file("video", "https://h/v"), file("video", "https://h/w")}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: 🎬×2", ""},
+			{"p/m/8/1", "8", "media", "", "video https://h/v"},
+			{"p/m/8/2", "8", "media", "", "video https://h/w"},
+		}, ""},
+		{"link and its preview", "Ann", message.Event{Text: "see (a.example/x?b=1&a=2), or https://B.example.", Attachments: []message.Attachment{
+			file("fallback", "https://l.facebook.com/l.php?u=https%3A%2F%2Fwww.a.example%2Fx%2F%3Fa%3D2%26b%3D1%26fbclid%3Dy&h=z"), file("fallback", "http://b.example/"), file("share", "https://b.example"),
+		}}, []string{"8"}, []told{{"p/m/8", "8", "text", "Ann: see (a.example/x?b=1&a=2), or https://B.example.", ""}}, ""},
+		{"link joined to a word", "Ann", message.Event{Text: "look:https://a.example/x\nok", Attachments: []message.Attachment{file("fallback", "https://a.example/x")}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: look:https://a.example/x\n↳ ok", ""},
+		}, ""},
+		{"preview of another link", "Ann", message.Event{Text: "https://a.example/x", Attachments: []message.Attachment{
+			file("fallback", "https://a.example/y"), file("fallback", "https://b.example/l.php?u=https%3A%2F%2Fa.example%2Fx"), file("fallback", "https://a.example/X"),
+		}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: https://a.example/x", ""},
+			{"p/m/8/1", "8", "text", "https://a.example/y", ""},
+			{"p/m/8/2", "8", "text", "https://b.example/l.php?u=https%3A%2F%2Fa.example%2Fx", ""},
+			{"p/m/8/3", "8", "text", "https://a.example/X", ""},
+		}, ""},
+		{"picture whose address stands in the text", "Ann", message.Event{Text: "https://h/a.png", Attachments: []message.Attachment{file("image", "https://h/a.png")}}, []string{"8"}, []told{
+			{"p/m/8", "8", "text", "Ann: https://h/a.png", ""},
+			{"p/m/8/1", "8", "text", "", "image https://h/a.png"},
 		}, ""},
 		{"nothing readable", "Ann", message.Event{Text: "\x00\x1b \u009f\n\u200b"}, []string{"8"}, nil, phrase.TextEmpty},
 		{"too long", "Ann", message.Event{Text: strings.Repeat("word ", 13_000)}, []string{"8"}, nil, phrase.TextLong},
@@ -145,6 +189,32 @@ func TestSayInParts(t *testing.T) {
 	}
 }
 
+// TestMarksBelongToTheirLines: a piece never ends with the mark of the next one's
+// line, and none is longer than the platform takes.
+func TestMarksBelongToTheirLines(t *testing.T) {
+	t.Parallel()
+	for _, lines := range []string{strings.Repeat("a\n", 2000), strings.Repeat("\n"+strings.Repeat("y", 990), 9), strings.Repeat(strings.Repeat("y", 985)+"\n😀", 9)} {
+		for fill := range 12 {
+			ev := event(message.Event{Text: strings.Repeat("x", fill) + lines})
+			said, _ := Say(ev, "Ann", ev.Text, unbounded)
+			for i, part := range said.parts {
+				if units := len(utf16.Encode([]rune(part.Text))); units > 2000 || strings.HasSuffix(part.Text, "↳ ") {
+					t.Errorf("part %d of %.12q… has %d units and ends with %q", i, ev.Text, units, part.Text[len(part.Text)-8:])
+				}
+			}
+		}
+	}
+}
+
+// TestLinks checks that what is kept for a report names each address once.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	got := Links([]message.Attachment{{Type: "image", URL: "https://h/a"}, {Type: "x", URL: ""}, {Type: "sticker", URL: "https://h/a"}, {Type: "reel", URL: "https://h/b"}})
+	if diff := cmp.Diff([]string{"https://h/a", "https://h/b"}, got); diff != "" {
+		t.Errorf("Links: -want +got\n%s", diff)
+	}
+}
+
 // TestJoins checks which messages may go out in one with others: what a member
 // wrote, or words for its files. Files, links and answers go out alone.
 func TestJoins(t *testing.T) {
@@ -184,7 +254,8 @@ func TestDescribe(t *testing.T) {
 		"video":                  "🎬",
 		"file":                   "📎",
 		"sticker":                "🏷️",
-		"location":               "🔗",
+		"location":               "📍",
+		"share":                  "🔗",
 		"image image":            "📷×2",
 		"audio file audio image": "🎤×2 📎 📷",
 	} {

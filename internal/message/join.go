@@ -2,12 +2,13 @@ package message
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"chatclub/internal/plaintext"
 )
 
 // What the Send API takes in one message.
 const (
-	MaxText     = 2000 // characters of text
+	MaxText     = 2000 // characters of text, as plaintext.Len counts them
 	MaxMetadata = 999  // characters of metadata, in which the ids travel: "less than 1000 characters"
 )
 
@@ -21,10 +22,10 @@ func Join(list []Outbound, most int) (o Outbound, n int) {
 	if !o.joins() {
 		return o, 1
 	}
-	text, ids := utf8.RuneCountInString(o.Text), len(o.ID)
+	text, ids := plaintext.Len(o.Text), len(o.ID)
 	for n = 1; n < min(len(list), most); n++ {
 		next := &list[n]
-		text += 1 + utf8.RuneCountInString(next.Text)
+		text += 1 + plaintext.Len(next.Text)
 		ids += 1 + len(next.ID)
 		if !next.joins() || next.Class != o.Class || text > MaxText || ids > MaxMetadata {
 			break

@@ -3,6 +3,7 @@ package message
 import (
 	"strings"
 	"testing"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -26,6 +27,8 @@ func TestJoin(t *testing.T) {
 		{"no more than most", []Outbound{line("a", "x"), line("b", "y"), line("c", "z")}, 2, 2, "a b"},
 		{"2,000 characters, which are more bytes", []Outbound{long("a", 1000), long("b", 999)}, 8, 2, "a b"},
 		{"2,001 characters", []Outbound{long("a", 1000), long("b", 1000)}, 8, 1, "a"},
+		{"2,000 units of fewer characters", []Outbound{line("a", strings.Repeat("😀", 500)), line("b", "x"+strings.Repeat("😀", 499))}, 8, 2, "a b"},
+		{"2,001 units of fewer characters", []Outbound{line("a", strings.Repeat("😀", 500)), line("b", strings.Repeat("😀", 500))}, 8, 1, "a"},
 		{"a first one that is longer alone", []Outbound{long("a", 3000), line("b", "y")}, 8, 1, "a"},
 		{"999 characters of ids", []Outbound{line(strings.Repeat("a", 500), "x"), line(strings.Repeat("b", 498), "y")}, 8, 2, strings.Repeat("a", 500) + " " + strings.Repeat("b", 498)},
 		{"1,000 characters of ids", []Outbound{line(strings.Repeat("a", 500), "x"), line(strings.Repeat("b", 499), "y")}, 8, 1, strings.Repeat("a", 500)},
@@ -79,8 +82,8 @@ func FuzzJoin(f *testing.F) {
 			}
 			return
 		}
-		if utf8.RuneCountInString(got.Text) > MaxText || utf8.RuneCountInString(got.ID) > MaxMetadata {
-			t.Fatalf("Join() has %d characters of text, %d of ids", utf8.RuneCountInString(got.Text), utf8.RuneCountInString(got.ID))
+		if len(utf16.Encode([]rune(got.Text))) > MaxText || utf8.RuneCountInString(got.ID) > MaxMetadata {
+			t.Fatalf("Join() has %d units of text, %d of ids", len(utf16.Encode([]rune(got.Text))), utf8.RuneCountInString(got.ID))
 		}
 		rest := got.Text
 		for i, o := range in[:n] {

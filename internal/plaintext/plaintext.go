@@ -34,7 +34,7 @@ const (
 
 // The reasons why a name cannot be used.
 var (
-	ErrNameInvalid = errors.New("name holds nothing visible, a colon, or a slash or arrow in front")
+	ErrNameInvalid = errors.New("name holds nothing visible, a colon, an arrow, or a slash in front")
 	ErrNameLong    = errors.New("name is too long")
 )
 
@@ -132,26 +132,28 @@ func Blank(r rune) bool {
 // Name returns s as a name: one line without invisible characters, of at most
 // MaxName runes. It is in Unicode's normal form C, so the way in which an accent
 // was written does not matter. A name never holds a colon or a character that
-// looks like one, because a colon separates name and text. It never begins with
-// a slash, because commands do, nor with an arrow or a piece of a frame, because
-// lines that are not the beginning of a text do. The error is ErrNameInvalid or
-// ErrNameLong.
+// looks like one, because a colon separates name and text. It never holds an arrow,
+// because the line of a rename does, and lines that are not the beginning of a text.
+// It never begins with a slash, because commands do, nor with a piece of a frame.
+// The error is ErrNameInvalid or ErrNameLong.
 func Name(s string) (string, error) {
 	var b strings.Builder
+	before := ' '
 	for _, r := range Clean(s) {
 		switch {
 		case unicode.IsSpace(r):
 			r = ' '
 		case r == utf8.RuneError, Blank(r):
 			continue
-		case strings.ContainsRune(colons, r):
+		case strings.ContainsRune(colons, r), unicode.Is(arrows, r), strings.ContainsRune(heads, r) && isShaft(before):
 			return "", ErrNameInvalid
 		}
 		b.WriteRune(r)
+		before = r
 	}
 	name := strings.Join(strings.Fields(limitMarks(norm.NFC.String(b.String()))), " ")
 	switch {
-	case !strings.ContainsFunc(name, nameable), strings.ContainsRune(slashes, first(name)), unicode.In(first(name), unicode.M, arrows):
+	case !strings.ContainsFunc(name, nameable), strings.ContainsRune(slashes, first(name)), unicode.In(first(name), unicode.M, frames), endsLikeColon(name):
 		return "", ErrNameInvalid
 	case utf8.RuneCountInString(name) > MaxName:
 		return "", ErrNameLong
@@ -171,15 +173,52 @@ func limitMarks(s string) string {
 }
 
 const (
-	colons  = ":\u02d0\u02f8\u0589\u05c3\u2236\ua789\ufe13\ufe30\ufe55\uff1a"
+	// colons holds the characters that look like a colon: whose skeleton of Unicode
+	// TR39 or whose form NFKC holds one, and those that Unicode names a colon and
+	// draws as one. TestColons derives the first two. U+1361 is Ethiopic's wordspace.
+	colons = ":\u02d0\u02f8\u0589\u05c3\u0703\u0704\u1361\u1365\u1366\u16ec\u1803\u1804\u1809\u205a\u205d\u2236\u2237\u2239\u223a\u2254\u2255" +
+		"\u2982\u29f4\u2a74\u2af6\ua6f4\ua789\ufe13\ufe30\ufe55\uff1a\U00010781\U00010af5\U00010f88\U00012471\U0001da8a"
 	slashes = "/\u2044\u2215\uff0f"
+	heads   = ">\u02c3\u203a\u232a\u27e9\u3009\ufe65\uff1e" // of an arrow like ->
 )
 
-// arrows holds arrows, and the corners and lines of frames.
+// isShaft reports whether r and the head behind it make an arrow.
+func isShaft(r rune) bool { return unicode.Is(unicode.Pd, r) || strings.ContainsRune("=~\u2212", r) }
+
+// letterColons holds the letters and marks that look like a colon to TR39, with
+// their script.
+var letterColons = map[rune]*unicode.RangeTable{'\u0903': unicode.Devanagari, '\u0a83': unicode.Gujarati, '\ua4fd': unicode.Lisu}
+
+// endsLikeColon reports whether a word of name, which is not its last one, ends with
+// what looks like a colon, or whether that stands behind another script. Within a
+// word, and at the end of the name, it is read as the letter or mark that it is.
+func endsLikeColon(name string) bool {
+	runes := []rune(name)
+	for i, r := range runes {
+		script := letterColons[r]
+		if script != nil && (i == 0 || !unicode.Is(script, runes[i-1]) || i+1 < len(runes) && !unicode.Is(script, runes[i+1])) {
+			return true
+		}
+	}
+	return false
+}
+
+// frames holds the corners and lines of frames.
+var frames = &unicode.RangeTable{R16: []unicode.Range16{{0x2500, 0x257f, 1}}}
+
+// arrows holds the characters that Unicode names arrows, and pictures of them.
 var arrows = &unicode.RangeTable{
 	R16: []unicode.Range16{
+		{0x02ff, 0x02ff, 1},
+		{0x034d, 0x034e, 1},
+		{0x0362, 0x0362, 1},
+		{0x20d4, 0x20d7, 1},
+		{0x20e1, 0x20e1, 1},
+		{0x20ea, 0x20ea, 1},
+		{0x20ee, 0x20ef, 1},
 		{0x2190, 0x21ff, 1},
-		{0x2500, 0x257f, 1},
+		{0x2347, 0x2348, 1},
+		{0x2350, 0x2357, 7},
 		{0x2794, 0x2794, 1},
 		{0x2798, 0x27be, 1},
 		{0x27f0, 0x27ff, 1},
@@ -187,9 +226,10 @@ var arrows = &unicode.RangeTable{
 		{0x2b00, 0x2b11, 1},
 		{0x2b30, 0x2b4f, 1},
 		{0x2b5a, 0x2bb9, 1},
+		{0x2bec, 0x2bef, 1},
 		{0xffe8, 0xffec, 1},
 	},
-	R32: []unicode.Range32{{0x1f500, 0x1f504, 1}, {0x1f519, 0x1f51d, 1}, {0x1f800, 0x1f8ff, 1}},
+	R32: []unicode.Range32{{0x1f500, 0x1f504, 1}, {0x1f519, 0x1f51d, 1}, {0x1f5d8, 0x1f5d8, 1}, {0x1f800, 0x1f8ff, 1}, {0x1fbb4, 0x1fbb8, 1}},
 }
 
 // nameable reports whether r alone can be a name: a letter, a digit or a

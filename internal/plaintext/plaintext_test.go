@@ -6,6 +6,10 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"go.mau.fi/util/confusable"
+	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/unicode/runenames"
 )
 
 func TestClean(t *testing.T) {
@@ -83,12 +87,72 @@ func TestName(t *testing.T) {
 		{"\u200b⤷ Bob", "", ErrNameInvalid},
 		{"└ Bob", "", ErrNameInvalid},
 		{"🔄 Ann", "", ErrNameInvalid},
-		{"Ann → Bob", "Ann → Bob", nil},
+		{"Ann → Bob", "", ErrNameInvalid},
+		{"Bob -> Cy", "", ErrNameInvalid},
+		{"Bob =\u200b＞ Cy", "", ErrNameInvalid},
+		{"Bob –› Cy", "", ErrNameInvalid},
+		{"Bob ⟶ Cy", "", ErrNameInvalid},
+		{"Bob ➡️ Cy", "", ErrNameInvalid},
+		{"Bob ⧴ Cy", "", ErrNameInvalid},
+		{"Ann-Lee <3", "Ann-Lee <3", nil},
+		{"«Ann» >_<", "«Ann» >_<", nil},
+		{"Ann 💘", "Ann 💘", nil},
+		{"Ann ─ x", "Ann ─ x", nil},
+		{"Bob⁚ I quit: call 555", "", ErrNameInvalid},
+		{"Bob⁚ I quit", "", ErrNameInvalid},
+		{"Bobꓽ hi", "", ErrNameInvalid},
+		{"Bob᛬", "", ErrNameInvalid},
+		{"Bob\u1804 hi", "", ErrNameInvalid},
+		{"Bob፡ hi", "", ErrNameInvalid},
+		{"Bobः hi", "", ErrNameInvalid},
+		{"Bobः", "", ErrNameInvalid},
+		{"रामः hi", "", ErrNameInvalid},
+		{"रामःx", "", ErrNameInvalid},
+		{"दुःख राम", "दुःख राम", nil},
+		{"श्री रामः", "श्री रामः", nil},
+		{"અંતઃકરણ", "અંતઃકરણ", nil},
+		{"ꓡꓲꓽꓢꓴꓽ", "ꓡꓲꓽꓢꓴꓽ", nil},
 		{"⭐ Ann", "⭐ Ann", nil},
 		{strings.Repeat("x", 64<<10), "", ErrNameLong},
 	} {
 		if got, err := Name(tt.in); got != tt.want || !errors.Is(err, tt.err) {
 			t.Errorf("Name(%.60q) = %q, %v, want %q, %v", tt.in, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+// TestColons derives from Unicode's data what looks like a colon, and checks that no
+// such character, alone or behind a name, passes for the colon behind it.
+func TestColons(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for r := rune(1); r <= unicode.MaxRune; r++ {
+		if !strings.Contains(confusable.Skeleton(string(r))+norm.NFKC.String(string(r)), ":") {
+			continue
+		}
+		found++
+		if name, err := Name("Bob" + string(r) + " hi"); err == nil {
+			t.Errorf("Name(Bob%c hi) = %q with %U, which looks like a colon", r, name, r)
+		}
+		if !LooksLike("Bob"+string(r), "Bob") && !strings.Contains(norm.NFKC.String(string(r)), "=") {
+			t.Errorf("LooksLike(Bob%c, Bob) = false with %U, want true", r, r)
+		}
+	}
+	if found < 20 {
+		t.Errorf("characters that look like a colon = %d, want 20 at least: the data is not read", found)
+	}
+}
+
+// TestArrows: whatever Unicode calls an arrow, no rename can be forged with it.
+func TestArrows(t *testing.T) {
+	t.Parallel()
+	for r := rune(0x80); r <= 0x1ffff; r++ {
+		called := runenames.Name(r)
+		if !strings.Contains(called, "RIGHTWARDS ARROW") && !strings.Contains(called, "RIGHT ARROW") || strings.Contains(called, "ARROWHEAD") || strings.Contains(called, "PHONE") {
+			continue
+		}
+		if name, err := Name("Bob " + string(r) + " Cy"); err == nil && !strings.Contains(called, "EMPTY SET") {
+			t.Errorf("Name(Bob %c Cy) = %q with %U %s", r, name, r, called)
 		}
 	}
 }

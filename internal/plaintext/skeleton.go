@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"go.mau.fi/util/confusable"
 	"golang.org/x/text/unicode/norm"
@@ -16,14 +17,15 @@ const MaxSkeletons = 3
 // Skeletons returns the forms by which it is seen whether two names look alike.
 // They are those of Unicode TR39, of the name as it is written, in lower case and
 // in upper case: В looks like B, and в does not look like b. Characters of
-// compatibility are their originals (NFKC), and white space, punctuation and
-// what paints nothing do not count. A name has at least one, and at most
-// MaxSkeletons. They are for comparing, not for showing.
+// compatibility are their originals (NFKC), small capitals and letters on a badge or
+// of a flag are letters, and white space, punctuation and what paints nothing do not
+// count. A name has at least one, and at most MaxSkeletons. They are for comparing,
+// not for showing.
 //
 // TR39 lists single characters that look alike in common fonts. It does not list
 // what merely resembles, such as á and a, vv and w, or 5 and S.
 func Skeletons(name string) []string {
-	name = norm.NFKC.String(name)
+	name = plainLetters(name)
 	var forms []string
 	for _, form := range []string{Fold(name), name, strings.ToUpper(name)} {
 		if s := skeleton(form); !slices.Contains(forms, s) {
@@ -31,6 +33,28 @@ func Skeletons(name string) []string {
 		}
 	}
 	return forms
+}
+
+// plainLetters returns s in form NFKC, with plain letters in place of those that only
+// look different, and that neither NFKC nor TR39 knows as the same.
+func plainLetters(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r < 0x250:
+			return r
+		case r >= 0x1f150 && r <= 0x1f169: // on a dark disc
+			return 'a' + r - 0x1f150
+		case r >= 0x1f170 && r <= 0x1f189: // on a dark square
+			return 'a' + r - 0x1f170
+		case isRegional(r):
+			return 'a' + r - 0x1f1e6
+		}
+		const capitals, letters = "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnopqrstuvwyz"
+		if i := strings.IndexRune(capitals, r); i >= 0 {
+			return rune(letters[utf8.RuneCountInString(capitals[:i])])
+		}
+		return r
+	}, norm.NFKC.String(s))
 }
 
 // skeleton returns TR39's skeleton of what counts. A letter whose skeleton is
@@ -61,15 +85,21 @@ func LooksLike(a, b string) bool {
 // Only they may speak under such a name.
 var house = sync.OnceValue(func() []string {
 	return loose(
-		"chatclub", "messenger", "facebook", "staff", "system", "sistema", "support", "suporte", "soporte",
+		"chatclub", "messenger", "facebook", "meta", "staff", "system", "sistema", "support", "suporte", "soporte",
 		"admin", "admins", "administrator", "administrators", "administrador", "administradora", "administradores",
 		"operator", "operators", "operador", "operadora", "operadores",
+		"administration", "administração", "administración",
 		"moderator", "moderators", "moderador", "moderadora", "moderadores",
+		"mod", "mods", "moderation", "moderação", "moderación",
+		"owner", "owners", "dono", "dueño", "proprietário", "propietario",
 	)
 })
 
-// guest is the word of the names that are given: Guest 1, Guest 2.
-var guest = sync.OnceValue(func() []string { return loose("guest") })
+// guest is the word of the names that are given, Guest 1 and Guest 2, in the
+// languages of the texts.
+var guest = sync.OnceValue(func() []string {
+	return loose("guest", "convidado", "convidada", "invitado", "invitada")
+})
 
 // loose returns the skeletons of words, without marks and with one form for the
 // letters that stand for each other in "adm1n".
@@ -94,10 +124,10 @@ func loose(words ...string) []string {
 // Reserved reports whether no user may choose a name: it looks like one of the
 // house, like the Guest 1 that another user was given, or like a number.
 func Reserved(name string) bool {
-	plain := norm.NFKC.String(name)
+	plain := plainLetters(name)
 	notWord := func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M, unicode.N) }
 	words := strings.FieldsFunc(plain, notWord)
-	for _, w := range append(words, strings.Join(words, "")) {
+	for _, w := range slices.Concat(words, strings.FieldsFunc(spaced(plain), notWord), []string{strings.Join(words, "")}) {
 		if in(house(), loose(w)) || in(house(), loose(strings.TrimFunc(w, unicode.IsNumber))) {
 			return true
 		}
@@ -111,6 +141,21 @@ func Reserved(name string) bool {
 		}
 	}
 	return len(words) > 0 && !strings.ContainsFunc(plain, func(r rune) bool { return nameable(r) && !unicode.IsNumber(r) })
+}
+
+// spaced returns s with a space before each capital behind a small letter, as in
+// AdminBob.
+func spaced(s string) string {
+	var b strings.Builder
+	before := ' '
+	for _, r := range s {
+		if unicode.IsUpper(r) && unicode.IsLower(before) {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(r)
+		before = r
+	}
+	return b.String()
 }
 
 func in(list, forms []string) bool {

@@ -39,6 +39,11 @@ func TestLooksLike(t *testing.T) {
 		{"Ana 2", "Ana2", true},
 		{"Guest 1", "Guest l", true},
 		{"José", "JOSE\u0301", true},
+		{"Bob", "ʙᴏʙ", true},
+		{"Bob", "🅱🅾🅱", true},
+		{"Bob", "🇧🇴🇧", true},
+		{"Bob", "Bobꓽ", true},
+		{"राम", "रामः", true},
 
 		{"Ann", "Ana", false},
 		{"Nell", "Neil", false},
@@ -64,9 +69,13 @@ func TestReserved(t *testing.T) {
 		"admin": true, "ADMIN": true, "Аdmin": true, "АDМIN": true, "adm1n": true, "ádmin": true, "a.d.m.i.n": true, "Admin 2": true,
 		"admin1": true, "Bob (admin)": true, "𝐀𝐝𝐦𝐢𝐧": true, "Operator": true, "Operadora": true, "moderator": true, "System": true,
 		"Guest": true, "Guest 1": true, "guest 17": true, "Guest1": true, "Guest l": true, "Guest O": true, "Ｇｕｅｓｔ １": true, "Guest ٢": true,
+		"ᴀᴅᴍɪɴ": true, "🅰🅳🅼🅸🅽": true, "🇦🇩🇲🇮🇳": true, "🅐🅓🅜🅘🅝": true, "ᴀᴅᴍɪɴBob": true, "AdminBob": true, "BobAdmin": true, "Bob Mod": true, "bobMod": true,
+		"Mod": true, "Mods": true, "Moderação": true, "moderacao": true, "Moderación": true, "Owner": true, "Dono": true, "Dueño": true, "Meta": true,
+		"Convidado 1": true, "Convidada": true, "convidado2": true, "Invitado 3": true,
 		"7": true, "007": true, "٣": true, "1 2": true, "½": true, "12.": true,
 
 		"Ann": false, "Guest Ann": false, "Guesthouse": false, "Adminah": false, "Systems": false, "Chat": false, "Ann 7": false,
+		"Convidado João": false, "Modric": false, "Metallica": false, "McDonald": false, "Ann 🇧🇷": false, "Don Omar": false,
 		"7 of 9": false, "🦊": false, "日": false, "Modesta": false, "": false,
 	} {
 		if got := Reserved(name); got != want {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Len returns the length of s in UTF-16 units, of which a character beyond the
@@ -93,12 +92,18 @@ func startsCharacter(before, r rune, flags int) bool {
 // isRegional reports whether r is a regional letter.
 func isRegional(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }
 
-// Shorten returns s, or its beginning and an ellipsis, in at most limit runes.
-// limit must be at least 1.
+// Shorten returns s, or its beginning and an ellipsis, of at most limit as Len
+// counts. limit must be at least 1.
 func Shorten(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
+	if Len(s) <= limit {
 		return s
 	}
-	runes := []rune(s)[:limit-1]
-	return strings.TrimRightFunc(string(runes), unicode.IsSpace) + "…"
+	n := 1 // the ellipsis
+	for i, r := range s {
+		if n += size(r); n > limit {
+			s = s[:i]
+			break
+		}
+	}
+	return strings.TrimRightFunc(s, unicode.IsSpace) + "…"
 }

@@ -96,6 +96,9 @@ func TestShorten(t *testing.T) {
 		{"abcdefg", 6, "abcde…"},
 		{"abcd fg", 6, "abcd…"},
 		{"äöüäöü", 3, "äö…"},
+		{"😀😀😀", 6, "😀😀😀"},
+		{"😀😀😀", 5, "😀😀…"},
+		{"😀😀😀", 4, "😀…"},
 		{"ab", 1, "…"},
 	} {
 		if got := Shorten(tt.in, tt.limit); got != tt.want {

@@ -98,7 +98,7 @@ func (e *eventTx) handle(ctx context.Context) error {
 }
 
 const (
-	// maxKept is how many characters (runes) of a text are kept for a report:
+	// maxKept is how many characters of a text are kept for a report:
 	// enough to judge it by.
 	maxKept = 500
 	// maxKeptFiles is how many addresses of attachments are.

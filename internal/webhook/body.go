@@ -16,54 +16,83 @@ const (
 	minReaders = 64
 	// firstRead holds Messenger's usual body of 1 KiB.
 	firstRead = 4 << 10
+	// made is how much memory events and messages take at most, as a multiple of the
+	// body that they are made of.
+	made = 2
+	// memoryEach is the memory of bodies for each of MaxInFlight: a full batch of
+	// 1,000 short texts.
+	memoryEach = 1 << 20
 )
 
 // readSigned returns the body of a request and accepted, if Messenger signed it.
-// Otherwise the result says what is wrong.
+// Otherwise the result says what is wrong. The caller calls release when nothing
+// is kept of the body any more.
 //
 // Verifying the signature takes the whole body, and until then any client may
 // have sent it. So reading a body takes no slot, and memory only for the bytes
 // that have arrived.
-func (h *Handler) readSigned(w http.ResponseWriter, r *http.Request) ([]byte, result) {
+func (h *Handler) readSigned(w http.ResponseWriter, r *http.Request) (body []byte, release func(), res result) {
 	claimed, ok := parseSignature(r.Header.Get(SignatureHeader))
 	if !ok {
-		return nil, forbidden
+		return nil, func() {}, forbidden
 	}
-	return h.readVerified(w, r, func(body []byte) bool { return claimed.verifies(body, h.cfg.AppSecret) })
+	return h.readVerified(w, r, MaxBody, func(body []byte) bool { return claimed.verifies(body, h.cfg.AppSecret) })
 }
 
-// readVerified is readSigned for any signature, which verifies checks.
-func (h *Handler) readVerified(w http.ResponseWriter, r *http.Request, verifies func([]byte) bool) ([]byte, result) {
-	if r.ContentLength > MaxBody {
-		return nil, tooLarge
+// readVerified is readSigned for any signature, which verifies checks, and for a
+// body of at most so many bytes.
+func (h *Handler) readVerified(w http.ResponseWriter, r *http.Request, most int, verifies func([]byte) bool) (body []byte, release func(), res result) {
+	if r.ContentLength > int64(most) {
+		return nil, func() {}, tooLarge
 	}
 	me := h.readers.enter(http.NewResponseController(w))
-	body, err := readBody(http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength)
+	release = func() { h.readers.release(me) }
+	body, err := readBody(http.MaxBytesReader(w, r.Body, int64(most)), int(r.ContentLength), most, func(n int) bool { return h.readers.hold(me, n) })
 	signed := err == nil && verifies(body)
-	switch evicted := h.readers.leave(me); {
+	evicted := h.readers.leave(me)
+	switch {
 	case evicted, errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, tooSlow
+		res = tooSlow
+	case errors.Is(err, errFull):
+		res = overloaded
 	case err != nil:
+		res = badRequest // the client broke off
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, tooLarge
+			res = tooLarge
 		}
-		return nil, badRequest // the client broke off
 	case !signed:
-		return nil, forbidden
+		res = forbidden
+	case !h.readers.hold(me, made*len(body)):
+		res = overloaded
+	default:
+		return body, release, accepted
 	}
-	return body, accepted
+	release()
+	return nil, func() {}, res
 }
 
-// readBody reads a whole body of at most MaxBody bytes. length is its length, or
+// errFull says that the bodies of other requests take all memory that bodies may.
+var errFull = errors.New("no memory is left for bodies")
+
+// readBody reads a whole body of at most so many bytes. length is its length, or
 // negative if that is unknown. Memory is taken for at most twice the bytes that
-// have arrived, not for the length that is claimed.
-func readBody(from io.Reader, length int64) ([]byte, error) {
-	most := MaxBody + 1 // one byte more, to see the end
+// have arrived, not for the length that is claimed, and for as much as arrived while
+// it grows. hold is asked for all of it, and told of what is given back.
+func readBody(from io.Reader, length, most int, hold func(int) bool) ([]byte, error) {
 	if length >= 0 {
-		most = int(length) + 1
+		most = length
 	}
-	body := make([]byte, 0, min(firstRead, most))
+	most++ // one byte more, to see the end
+	var body []byte
 	for {
+		if len(body) == cap(body) {
+			size, before := min(max(firstRead, 2*len(body)), most), cap(body)
+			if !hold(size) {
+				return nil, errFull
+			}
+			body = append(make([]byte, 0, size), body...)
+			hold(-before)
+		}
 		n, err := from.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
@@ -73,17 +102,17 @@ func readBody(from io.Reader, length int64) ([]byte, error) {
 			return nil, err
 		case len(body) == most:
 			return nil, io.ErrUnexpectedEOF // longer than claimed
-		case len(body) == cap(body):
-			body = append(make([]byte, 0, min(2*len(body), most)), body...)
 		}
 	}
 }
 
-// readers bounds how many bodies are read at a time. When all places are taken,
-// a new request takes the place of the oldest, whose reading ends. So clients
-// that send slowly cannot keep out a client that sends at once, however many
-// they are. With 512 places and a thousand such clients a second each request
-// has half a second, and Messenger's bodies take milliseconds.
+// readers bounds how many bodies are read at a time, and the memory of all bodies,
+// also while their requests are handled. When all places or all memory is taken, a
+// body that is being read takes the place of the oldest, whose reading ends. So
+// clients that send slowly cannot keep out a client that sends at once, however
+// many they are. With 512 places and a thousand such clients a second each request
+// has half a second, and Messenger's bodies take milliseconds. The oldest itself is
+// refused, as is every body when requests that are handled have all memory.
 //
 // To refuse the new request instead would let 512 slow clients every five
 // seconds keep Messenger out.
@@ -91,56 +120,102 @@ func readBody(from io.Reader, length int64) ([]byte, error) {
 // The zero value is not useful; newReaders makes a readers. Safe for concurrent
 // use.
 type readers struct {
-	limit int
+	places int
+	memory int // bytes
 
-	mu    sync.Mutex
-	order *list.List // of *reader, the oldest in front
+	mu      sync.Mutex
+	changed *sync.Cond // on mu: memory was given back, or a reader evicted
+	order   *list.List // of *reader, the oldest in front
+	held    int        // bytes
+	leaving int        // those of them that evicted readers are about to give back
 }
 
-// reader is a request whose body is being read.
+// reader is a request whose body is being read, and then handled.
 type reader struct {
-	conn  *http.ResponseController
-	place *list.Element
-	// evicted is nil while the reader has its place. It is closed once the
-	// connection's deadline is set.
-	evicted chan struct{}
+	conn    *http.ResponseController
+	place   *list.Element
+	held    int // bytes
+	evicted bool
 }
 
-func newReaders(limit int) *readers { return &readers{limit: limit, order: list.New()} }
+func newReaders(places, memory int) *readers {
+	r := &readers{places: places, memory: memory, order: list.New()}
+	r.changed = sync.NewCond(&r.mu)
+	return r
+}
 
-// enter takes a place. The caller leaves once.
+// enter takes a place. The caller leaves once, and then releases.
 func (r *readers) enter(conn *http.ResponseController) *reader {
 	me := &reader{conn: conn}
-	var oldest *reader
 	r.mu.Lock()
-	if r.order.Len() >= r.limit {
-		oldest, _ = r.order.Remove(r.order.Front()).(*reader)
-		oldest.evicted = make(chan struct{})
+	defer r.mu.Unlock()
+	if r.order.Len() >= r.places {
+		r.evictLocked()
 	}
 	me.place = r.order.PushBack(me)
-	r.mu.Unlock()
-	if oldest != nil {
-		// It fails where there is no connection, as in some tests.
-		_ = oldest.conn.SetReadDeadline(time.Unix(1, 0))
-		close(oldest.evicted)
-	}
 	return me
+}
+
+// hold takes n more bytes of memory, and reports whether they could be had. It waits
+// for those of readers that it evicts, which takes them no longer than to return from
+// a read. With a negative n it gives memory back.
+func (r *readers) hold(me *reader, n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n > 0 && !me.evicted && r.held+n > r.memory {
+		for r.held-r.leaving+n > r.memory {
+			if r.order.Len() == 0 || r.order.Front() == me.place {
+				return false
+			}
+			r.evictLocked()
+		}
+		r.changed.Wait()
+	}
+	if n > 0 && me.evicted {
+		return false
+	}
+	r.takeLocked(me, n)
+	return true
+}
+
+// takeLocked adds n bytes to what a reader holds.
+func (r *readers) takeLocked(me *reader, n int) {
+	r.held += n
+	me.held += n
+	if me.evicted {
+		r.leaving += n
+	}
+	if n < 0 {
+		r.changed.Broadcast()
+	}
+}
+
+// evictLocked takes its place from the oldest, and ends its reading.
+func (r *readers) evictLocked() {
+	oldest, _ := r.order.Remove(r.order.Front()).(*reader)
+	oldest.evicted = true
+	r.leaving += oldest.held
+	// It does not block. It fails where there is no connection, as in some tests.
+	_ = oldest.conn.SetReadDeadline(time.Unix(1, 0))
+	r.changed.Broadcast()
 }
 
 // leave gives the place back and reports whether it was lost before. Then the
 // connection is of no more use.
 func (r *readers) leave(me *reader) (evicted bool) {
 	r.mu.Lock()
-	lost := me.evicted
-	if lost == nil {
+	defer r.mu.Unlock()
+	if !me.evicted {
 		r.order.Remove(me.place)
 	}
-	r.mu.Unlock()
-	if lost == nil {
-		return false
-	}
-	<-lost // enter must not touch the connection after the request has ended
-	return true
+	return me.evicted
+}
+
+// release gives the memory back.
+func (r *readers) release(me *reader) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.takeLocked(me, -me.held)
 }
 
 // count returns how many bodies are being read.

@@ -188,13 +188,154 @@ func (s *stingy) Read(b []byte) (int, error) {
 // TestMemoryFollowsTheBody checks that a claimed length takes no memory.
 func TestMemoryFollowsTheBody(t *testing.T) {
 	t.Parallel()
-	for _, length := range []int64{MaxBody, -1} {
+	for _, length := range []int{MaxBody, -1} {
 		s := &stingy{}
-		if _, err := readBody(s, length); err == nil {
+		if _, err := readBody(s, length, MaxBody, func(int) bool { return true }); err == nil {
 			t.Error("readBody of a broken body = nil, want an error")
 		}
 		if s.worst > 2 {
 			t.Errorf("readBody of claimed length %d held %d bytes, %.1f times what had come, want at most twice", length, s.most, s.worst)
 		}
 	}
+}
+
+// fullBatch returns a body as Messenger sends it with that many texts of 150
+// Cyrillic letters.
+func fullBatch(texts int) string {
+	items := make([]string, texts)
+	for i := range items {
+		items[i] = fmt.Sprintf(`{"sender":{"id":"5276542345678901"},"recipient":{"id":"106378625516323"},"timestamp":1763600000004,"message":{"mid":"m_%020d","text":"%s"}}`, i, strings.Repeat(`\u044f`, 150))
+	}
+	return onPage(items...)
+}
+
+// TestFullBatch checks that the most updates that Messenger puts into one body are
+// taken, also if their texts are long.
+func TestFullBatch(t *testing.T) {
+	t.Parallel()
+	for _, texts := range []int{1000, 5000} {
+		body := fullBatch(texts)
+		if len(body) < 1<<20 {
+			t.Fatalf("a batch of %d texts has %d bytes, want more than 1 MiB", texts, len(body))
+		}
+		f := setup(t, nil)
+		if w := f.postSigned(body); w.Code != http.StatusOK {
+			t.Errorf("POST of %d texts, %d bytes = %d, want 200", texts, len(body), w.Code)
+		}
+		if got := len(f.published.on("test.inbound")); got != texts {
+			t.Errorf("POST of %d texts made %d events", texts, got)
+		}
+	}
+}
+
+// TestSlowLargeBodies checks that clients without the secret cannot hold the memory
+// of bodies against Messenger's, large ones among them.
+func TestSlowLargeBodies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const memory = 64 << 20
+		f := setup(t, func(c *Config) { c.MaxInFlight = 8 })
+		p := serve(t, f)
+		part, small, large := strings.Repeat("x", 3<<20), fullBatch(1000), fullBatch(6000)
+		var all sync.WaitGroup
+		for i := range 48 { // 144 MiB
+			all.Go(func() {
+				if code := p.post(forged, 16<<20, 0, part); code != http.StatusRequestTimeout {
+					t.Errorf("unsigned body %d that stops = %d, want 408", i, code)
+				}
+			})
+			time.Sleep(10 * time.Millisecond)
+			if held := f.readers.memoryHeld(); held > memory {
+				t.Fatalf("bodies hold %d bytes, want at most %d", held, memory)
+			}
+			for at, body := range map[int]string{10: oneText, 20: small, 30: large} {
+				if i%40 == at {
+					all.Go(func() {
+						if code := p.post(sign256([]byte(body)), len(body), 20*time.Millisecond, body[:len(body)/2], body[len(body)/2:]); code != http.StatusOK {
+							t.Errorf("Messenger's body of %d bytes after %d unsigned = %d, want 200", len(body), i, code)
+						}
+					})
+				}
+			}
+		}
+		all.Wait()
+		time.Sleep(time.Second) // the server's connections end
+		if held := f.readers.memoryHeld(); held != 0 {
+			t.Errorf("at the end bodies hold %d bytes, want none", held)
+		}
+	})
+}
+
+// TestMemoryOfHandledBodies checks that signed bodies on their way to a broker that
+// does not confirm take bounded memory too: more of them are refused at once.
+func TestMemoryOfHandledBodies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, func(c *Config) { c.MaxInFlight, c.Broker = 32, late(time.Hour) })
+		body := fullBatch(5000) // 5 MiB, and twice as much is made of it: four fit into 64 MiB
+		type end struct {
+			code  int
+			after time.Duration
+		}
+		ends := make([]end, 6)
+		var all sync.WaitGroup
+		for i := range ends {
+			all.Go(func() {
+				begin := time.Now()
+				ends[i] = end{f.postSigned(body).Code, time.Since(begin)}
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		for i, got := range ends {
+			want := end{http.StatusServiceUnavailable, 3 * time.Second} // the broker's
+			if i >= 4 {
+				want.after = 0
+			}
+			if got != want {
+				t.Errorf("signed body %d ended as %v, want %v", i, got, want)
+			}
+		}
+		if held := f.readers.memoryHeld(); held != 0 {
+			t.Errorf("at the end bodies hold %d bytes, want none", held)
+		}
+	})
+}
+
+// TestReadersTogether lets many bodies come, take memory and go at once.
+func TestReadersTogether(t *testing.T) {
+	t.Parallel()
+	const places, memory = 8, 1000
+	r := newReaders(places, memory)
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			for n := range 500 {
+				me := r.enter(http.NewResponseController(discard{}))
+				for size := range (i + n) % 7 {
+					if !r.hold(me, 50*size) {
+						break
+					}
+				}
+				if evicted := r.leave(me); !evicted && n%3 > 0 {
+					r.hold(me, 2*me.held)
+				}
+				if n, held := r.count(), r.memoryHeld(); n > places || held > memory {
+					t.Errorf("%d bodies are read and %d bytes held, want at most %d and %d", n, held, places, memory)
+				}
+				r.release(me)
+			}
+		})
+	}
+	all.Wait()
+	if n, held := r.count(), r.memoryHeld(); n != 0 || held != 0 {
+		t.Errorf("at the end %d bodies are read and %d bytes held, want none", n, held)
+	}
+}
+
+// memoryHeld returns how many bytes bodies hold.
+func (r *readers) memoryHeld() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held
 }

@@ -34,13 +34,18 @@ func (h *Handler) Deletions() http.Handler {
 	})
 }
 
+// maxDeletion is the longest form that is read. Meta's has some hundred bytes, and
+// to parse a long one of many fields would take a multiple of its memory.
+const maxDeletion = 64 << 10
+
 // postDeletion answers a user's request.
 func (h *Handler) postDeletion(w http.ResponseWriter, r *http.Request) answer {
 	var d deletion
-	_, res := h.readVerified(w, r, func(body []byte) (ok bool) {
+	_, release, res := h.readVerified(w, r, maxDeletion, func(body []byte) (ok bool) {
 		d, ok = parseDeletion(body, h.cfg.AppSecret)
 		return ok
 	})
+	defer release()
 	if res != accepted {
 		return answer{result: res}
 	}

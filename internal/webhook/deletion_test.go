@@ -88,7 +88,7 @@ func TestDeletionRefused(t *testing.T) {
 		{"not JSON", "POST", "/deletion", signedRequest(testSecret, "x"), 403},
 		{"no user", "POST", "/deletion", signedRequest(testSecret, `{"algorithm":"HMAC-SHA256"}`), 400},
 		{"long user", "POST", "/deletion", signedRequest(testSecret, strings.Replace(deletionPayload, "218471", strings.Repeat("1", 33), 1)), 400},
-		{"large", "POST", "/deletion", good + strings.Repeat("&a=b", MaxBody/4), 413},
+		{"large", "POST", "/deletion", good + strings.Repeat("&a=b", 16<<10), 413},
 		{"no code", "GET", "/deletion", "", 400},
 		{"wrong code", "GET", "/deletion?code=%3Cscript%3E", "", 400},
 		{"method", "PUT", "/deletion", good, 405},

@@ -1,10 +1,12 @@
 package webhook
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"chatclub/internal/message"
 )
@@ -17,13 +19,18 @@ const (
 	maxMID    = 180 // a longer mid is replaced by its digest
 )
 
+// maxItem is the longest item that becomes an event, in bytes; Messenger's have at
+// most 20,000 characters of 6 bytes each. An event may be ten times as long as its
+// item, and the broker takes 16 MiB.
+const maxItem = 1 << 20
+
 // item is one element of an entry's messaging array.
 type item struct {
-	Sender    party       `json:"sender"`
-	Timestamp millis      `json:"timestamp"`
-	Message   *wireText   `json:"message"`
-	Postback  *wireTap    `json:"postback"`
-	Policy    *wirePolicy `json:"policy_enforcement"`
+	Sender    optional[party] `json:"sender"`
+	Timestamp millis          `json:"timestamp"`
+	Message   *wireText       `json:"message"`
+	Postback  *wireTap        `json:"postback"`
+	Policy    *wirePolicy     `json:"policy_enforcement"`
 
 	// Only the presence of these matters.
 	Delivery json.RawMessage `json:"delivery"`
@@ -33,81 +40,58 @@ type item struct {
 	OptIn    json.RawMessage `json:"optin"`
 }
 
-// millis is a time in milliseconds since 1970, in any form that JSON has for a
-// number; 0 for one that cannot be a time.
-type millis int64
-
-// maxMillis is the greatest whole number that a float64 holds exactly.
-const maxMillis = 1 << 53
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (m *millis) UnmarshalJSON(b []byte) error {
-	if !present(b) {
-		return nil
-	}
-	f, err := strconv.ParseFloat(string(b), 64) // b is JSON, so no "0x1" or "Inf"
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return err
-	}
-	if f > 0 && f <= maxMillis {
-		*m = millis(f)
-	}
-	return nil
-}
-
 type party struct {
-	ID string `json:"id"`
+	ID word `json:"id"`
 }
 
+// wireText has a text of one type only: an item with another one is kept as
+// undecodable, because it is what the user wrote. The other fields are optional.
 type wireText struct {
-	MID        string `json:"mid"`
+	MID        word   `json:"mid"`
 	Text       string `json:"text"`
-	IsEcho     bool   `json:"is_echo"`
-	IsDeleted  bool   `json:"is_deleted"`
-	QuickReply struct {
-		Payload string `json:"payload"`
-	} `json:"quick_reply"`
-	ReplyTo struct {
-		MID string `json:"mid"`
-	} `json:"reply_to"`
+	IsEcho     flag   `json:"is_echo"`
+	IsDeleted  flag   `json:"is_deleted"`
+	QuickReply optional[struct {
+		Payload word `json:"payload"`
+	}] `json:"quick_reply"`
+	ReplyTo optional[struct {
+		MID word `json:"mid"`
+	}] `json:"reply_to"`
 	Attachments json.RawMessage `json:"attachments"`
 	NLP         json.RawMessage `json:"nlp"` // set if Messenger's built-in language processing is on
 }
 
 type wireTap struct {
-	MID     string `json:"mid"`
-	Title   string `json:"title"`
-	Payload string `json:"payload"`
+	MID     word `json:"mid"`
+	Title   word `json:"title"`
+	Payload word `json:"payload"`
 }
 
 type wirePolicy struct {
-	Action string `json:"action"`
-	Reason string `json:"reason"`
+	Action word `json:"action"`
+	Reason word `json:"reason"`
 }
 
 // addItem adds one event, or returns false if it cannot be decoded.
-func (p *Parts) addItem(page string, entryTime int64, raw []byte) bool {
+func (p *Parts) addItem(page string, entryTime int64, now time.Time, raw []byte) bool {
 	var it item
-	if !decode(raw, &it) {
+	if len(raw) > maxItem || !decode(raw, &it) {
 		return false
 	}
-	e := message.Event{Page: page, User: clean(it.Sender.ID), Time: int64(it.Timestamp)}
-	if e.Time <= 0 {
-		e.Time = entryTime
-	}
+	e := message.Event{Page: page, User: string(it.Sender.value.ID), Time: it.Timestamp.or(entryTime, now)}
 	switch {
 	case it.Message != nil:
 		return p.addText(e, it.Message)
 	case it.Postback != nil:
 		e.Kind, e.ID = message.KindPostback, identity(it.Postback.MID)
-		e.Title, e.Payload = clean(it.Postback.Title), clean(it.Postback.Payload)
+		e.Title, e.Payload = string(it.Postback.Title), string(it.Postback.Payload)
 		if e.ID == "" {
 			e.ID = digest(page, raw)
 		}
 		return p.add(e)
 	case it.Policy != nil:
 		e.Kind, e.ID, e.User = message.KindPolicy, digest(page, raw), ""
-		e.Action, e.Reason = clean(it.Policy.Action), clean(it.Policy.Reason)
+		e.Action, e.Reason = string(it.Policy.Action), string(it.Policy.Reason)
 		return p.add(e)
 	default:
 		p.Skipped[it.skip()]++
@@ -133,31 +117,24 @@ func (it *item) skip() Skip {
 	}
 }
 
-// addText adds a user's message, or returns false if it cannot be decoded.
+// addText adds a user's message, or returns false if it cannot be decoded. One
+// with nothing in it is of a kind that the platform does not pass on: it becomes
+// an event with one attachment that has no address, and its sender is told.
 func (p *Parts) addText(e message.Event, m *wireText) bool {
 	switch {
-	case m.IsEcho || e.User == e.Page:
+	case bool(m.IsEcho) || e.User == e.Page:
 		p.Skipped[SkipEcho]++
 		return true
-	case m.IsDeleted:
+	case bool(m.IsDeleted):
 		p.Skipped[SkipDeleted]++
 		return true
 	}
-	attachments, dropped, ok := attachments(m.Attachments)
-	if !ok {
-		return false
-	}
 	e.Kind, e.ID = message.KindMessage, identity(m.MID)
-	e.Text, e.Payload = clean(m.Text), clean(m.QuickReply.Payload)
-	e.ReplyTo, e.Attachments = identity(m.ReplyTo.MID), attachments
+	e.Text, e.Payload = clean(m.Text), string(m.QuickReply.value.Payload)
+	e.ReplyTo, e.Attachments = identity(m.ReplyTo.value.MID), attachments(m.Attachments)
 	e.Locale = locale(m.NLP)
-	if !valid(e) {
-		return false
-	}
-	p.Skipped[SkipAttachment] += dropped
 	if e.Text == "" && e.Payload == "" && len(e.Attachments) == 0 {
-		p.Skipped[SkipEmpty]++
-		return true
+		e.Attachments = []message.Attachment{{Type: "unsupported"}}
 	}
 	return p.add(e)
 }
@@ -189,37 +166,59 @@ func locale(nlp json.RawMessage) string {
 	return ""
 }
 
-// attachments returns those that have an address, and counts the others.
-func attachments(raw json.RawMessage) (kept []message.Attachment, dropped int, ok bool) {
+// maxAttachments bounds the attachments of one message. Messenger's own clients stop
+// at 30, and no more go to the others.
+const maxAttachments = 1000
+
+// attachments returns the attachments. One without an address has an empty URL;
+// fanout tells its sender that it cannot be passed on. A sticker is told as an image,
+// as a sticker, or as both at two addresses, with one id.
+func attachments(raw json.RawMessage) (list []message.Attachment) {
 	all, ok := elements(raw)
 	if !ok {
-		return nil, 0, false
+		all = []json.RawMessage{raw}
 	}
-	for _, one := range all {
-		var a struct {
-			Type    string          `json:"type"`
-			URL     string          `json:"url"` // of a fallback, beside a null payload
-			Payload json.RawMessage `json:"payload"`
+	stickers := make(map[word]bool)
+	for _, one := range all[:min(len(all), maxAttachments)] {
+		var a optional[wireAttachment]
+		decode(one, &a)
+		if id := a.value.Payload.value.StickerID; id != "" {
+			if stickers[id] {
+				continue
+			}
+			stickers[id], a.value.Type = true, "sticker"
 		}
-		if !decode(one, &a) {
-			return nil, 0, false
-		}
-		// A payload's shape depends on its type. Only the address is used.
-		var payload struct {
-			URL string `json:"url"`
-		}
-		if present(a.Payload) && decode(a.Payload, &payload) && payload.URL != "" {
-			a.URL = payload.URL
-		}
-		att := message.Attachment{Type: clean(a.Type), URL: clean(a.URL)}
-		if att.Type == "" || att.URL == "" {
-			dropped++
-			continue
-		}
-		kept = append(kept, att)
+		list = append(list, message.Attachment{Type: string(a.value.Type), URL: a.value.link()})
 	}
-	return kept, dropped, true
+	return list
 }
+
+// wireAttachment has a payload whose shape depends on its type. Only an address is
+// used, and a location's coordinates.
+type wireAttachment struct {
+	Type    word `json:"type"`
+	URL     word `json:"url"` // of a fallback, beside a null payload
+	Payload optional[struct {
+		URL         word `json:"url"`
+		StickerID   word `json:"sticker_id"`
+		Coordinates optional[struct {
+			Lat  *float64 `json:"lat"`
+			Long *float64 `json:"long"`
+		}] `json:"coordinates"`
+	}] `json:"payload"`
+}
+
+// link returns a map of the coordinates, or else the attachment's address.
+func (a wireAttachment) link() string {
+	at := a.Payload.value.Coordinates.value
+	if at.Lat != nil && at.Long != nil && math.Abs(*at.Lat) <= 90 && math.Abs(*at.Long) <= 180 {
+		return "https://www.google.com/maps?q=" + degrees(*at.Lat) + "," + degrees(*at.Long)
+	}
+	return string(cmp.Or(a.Payload.value.URL, a.URL))
+}
+
+// degrees returns a coordinate with six decimals at most, which are 11 cm.
+func degrees(f float64) string { return strconv.FormatFloat(math.Round(f*1e6)/1e6, 'f', -1, 64) }
 
 // add appends an event, or returns false if the queue's readers would refuse it.
 func (p *Parts) add(e message.Event) bool {
@@ -240,12 +239,11 @@ func valid(e message.Event) bool {
 }
 
 // identity returns the event id of a mid, "" for none.
-func identity(mid string) string {
-	mid = clean(mid)
+func identity(mid word) string {
 	if len(mid) > maxMID {
 		return digest("", []byte(mid))
 	}
-	return mid
+	return string(mid)
 }
 
 // clean removes NUL, which PostgreSQL refuses in text. The JSON decoder has

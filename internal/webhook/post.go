@@ -14,7 +14,8 @@ import (
 // post answers one request with events.
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
 	begun := h.cfg.Now()
-	body, res := h.readSigned(w, r)
+	body, release, res := h.readSigned(w, r)
+	defer release()
 	if res != accepted {
 		return answer{result: res}
 	}

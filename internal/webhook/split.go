@@ -6,9 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 )
 
 // ErrObject says that a body is about another object than a page.
@@ -16,9 +19,12 @@ var ErrObject = errors.New("object is not a page")
 
 const (
 	// maxBad bounds how many pieces of one body are kept one by one. A body of
-	// 1 MiB could hold half a million. With more bad pieces the body is kept
+	// 16 MiB could hold eight million. With more bad pieces the body is kept
 	// whole.
 	maxBad = 16
+	// maxUpdates bounds the items of one body, of which Messenger's have 1,000 at
+	// most. To decode the millions that 16 MiB could hold would take minutes.
+	maxUpdates = 10_000
 	// digestBytes of a SHA-256 are enough to tell events apart. A collision
 	// becomes likely at 2^64 events of one page.
 	digestBytes = 16
@@ -29,33 +35,29 @@ type Skip int
 
 // Every Skip there is.
 const (
-	SkipEcho       Skip = iota // our own message, which Messenger reports back; relaying it would loop
-	SkipDelivery               // receipt
-	SkipRead                   // receipt
-	SkipReaction               // a heart on a message
-	SkipDeleted                // the user deleted a message
-	SkipStandby                // another app owns the conversation
-	SkipReferral               // the user came by a link
-	SkipOptIn                  // the user agreed to something
-	SkipEmpty                  // a message without anything that can be relayed
-	SkipAttachment             // an attachment without an address; the rest of its message is an event
-	SkipUnknown                // a kind that we do not know
-	skips                      // how many there are
+	SkipEcho     Skip = iota // our own message, which Messenger reports back; relaying it would loop
+	SkipDelivery             // receipt
+	SkipRead                 // receipt
+	SkipReaction             // a heart on a message
+	SkipDeleted              // the user deleted a message
+	SkipStandby              // another app owns the conversation
+	SkipReferral             // the user came by a link
+	SkipOptIn                // the user agreed to something
+	SkipUnknown              // a kind that we do not know
+	skips                    // how many there are
 )
 
 // skipLabels holds the metric labels.
 var skipLabels = [skips]string{
-	SkipEcho:       "echo",
-	SkipDelivery:   "delivery",
-	SkipRead:       "read",
-	SkipReaction:   "reaction",
-	SkipDeleted:    "deleted",
-	SkipStandby:    "standby",
-	SkipReferral:   "referral",
-	SkipOptIn:      "optin",
-	SkipEmpty:      "empty",
-	SkipAttachment: "attachment",
-	SkipUnknown:    "unknown",
+	SkipEcho:     "echo",
+	SkipDelivery: "delivery",
+	SkipRead:     "read",
+	SkipReaction: "reaction",
+	SkipDeleted:  "deleted",
+	SkipStandby:  "standby",
+	SkipReferral: "referral",
+	SkipOptIn:    "optin",
+	SkipUnknown:  "unknown",
 }
 
 // String returns the metric label.
@@ -65,11 +67,13 @@ func (s Skip) String() string { return skipLabels[s] }
 type Parts struct {
 	Events  []message.Event // in the body's order; message.DecodeEvent accepts each
 	Skipped [skips]int      // how many of each Skip
-	Bad     [][]byte        // raw pieces that cannot be decoded: the body, entries or events
+	updates int             // items that were taken from their entries
+	Bad     [][]byte        // bodies, each with a piece that cannot be decoded: an event, an entry or all
 }
 
-// Split decodes a body into its parts. A piece that cannot be decoded is
-// returned raw and does not stop the rest. An event without a time of its own
+// Split decodes a body into its parts. A piece that cannot be decoded does not
+// stop the rest. It is returned in a body of its own, byte for byte, which a version
+// that can decode it may Split. An event without a time that can be right
 // gets its entry's, or else now. The only error is ErrObject.
 func Split(raw []byte, now time.Time) (Parts, error) {
 	var p Parts
@@ -85,26 +89,33 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 		return p, ErrObject
 	}
 	entries, ok := elements(body.Entry)
-	if !ok || !present(body.Entry) {
+	if !ok || !present(body.Entry) || len(entries) > maxUpdates {
 		p.Bad = [][]byte{raw}
 		return p, nil
 	}
 	for _, e := range entries {
 		if !p.addEntry(e, now) {
-			p.Bad = append(p.Bad, e)
+			p.keep(`{"object":"page","entry":[%s]}`, e)
 		}
 	}
-	if len(p.Bad) > maxBad {
+	if len(p.Bad) > maxBad || slices.ContainsFunc(p.Bad, func(b []byte) bool { return len(b) > queue.MaxBody }) {
 		p.Bad = [][]byte{raw}
 	}
 	return p, nil
+}
+
+// keep keeps a piece that cannot be decoded, in a body of its own.
+func (p *Parts) keep(format string, args ...any) {
+	if len(p.Bad) <= maxBad {
+		p.Bad = append(p.Bad, fmt.Appendf(nil, format, args...))
+	}
 }
 
 // addEntry adds the events of one page's entry, or returns false and adds
 // nothing.
 func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	var e struct {
-		ID        string          `json:"id"`
+		ID        word            `json:"id"`
 		Time      millis          `json:"time"`
 		Messaging json.RawMessage `json:"messaging"`
 		Standby   json.RawMessage `json:"standby"`
@@ -112,36 +123,45 @@ func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	if !decode(raw, &e) {
 		return false
 	}
-	page := clean(e.ID)
-	messaging, ok1 := elements(e.Messaging)
-	standby, ok2 := elements(e.Standby)
-	if !ok1 || !ok2 || page == "" || len(page) > maxUserID {
+	page := string(e.ID)
+	messaging, ok := elements(e.Messaging)
+	if !ok || page == "" || len(page) > maxUserID || p.updates+len(messaging) > maxUpdates {
 		return false
 	}
+	p.updates += len(messaging)
 	if e.Messaging == nil && e.Standby == nil {
 		p.Skipped[SkipUnknown]++ // for example a change of the page's feed
 	}
+	standby, _ := elements(e.Standby)
 	p.Skipped[SkipStandby] += len(standby)
-	if e.Time <= 0 {
-		e.Time = millis(now.UnixMilli())
-	}
+	at := e.Time.or(now.UnixMilli(), now)
 	for _, raw := range messaging {
-		if !p.addItem(page, int64(e.Time), raw) {
-			p.Bad = append(p.Bad, raw)
+		if !p.addItem(page, at, now, raw) {
+			id, _ := json.Marshal(page) // a string always can
+			p.keep(`{"object":"page","entry":[{"id":%s,"time":%d,"messaging":[%s]}]}`, id, at, raw)
 		}
 	}
 	return true
 }
 
-// elements returns the elements of a JSON array. An absent array and null have
-// none.
-func elements(raw json.RawMessage) ([]json.RawMessage, bool) {
+// elements returns the elements of a JSON array, but no more than one above
+// maxUpdates. An absent array and null have none.
+func elements(raw json.RawMessage) (all []json.RawMessage, ok bool) {
 	if !present(raw) {
 		return nil, true
 	}
-	var all []json.RawMessage
-	ok := decode(raw, &all)
-	return all, ok
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
+		return nil, false
+	}
+	for d.More() && len(all) <= maxUpdates {
+		var one json.RawMessage
+		if d.Decode(&one) != nil {
+			return nil, false
+		}
+		all = append(all, one)
+	}
+	return all, true
 }
 
 // decode decodes raw into v and reports whether it could. The error does not

@@ -100,7 +100,7 @@ func TestFixtureEvents(t *testing.T) {
 		}},
 	}
 	for name, want := range rows {
-		got, err := Split(readFile(t, name+".json"), time.Time{})
+		got, err := Split(readFile(t, name+".json"), time.UnixMilli(1763600020000))
 		if err != nil {
 			t.Errorf("Split(%s) = %v, want nil", name, err)
 		}
@@ -116,18 +116,20 @@ func TestFixtureEvents(t *testing.T) {
 	}
 }
 
-// onPage returns a body with the items in page 1's entry, of time 9.
+// onPage returns a body with the items in page 1's entry.
 func onPage(items ...string) string {
-	return `{"object":"page","entry":[{"id":"1","time":9,"messaging":[` + strings.Join(items, ",") + `]}]}`
+	return `{"object":"page","entry":[{"id":"1","time":1763600000009,"messaging":[` + strings.Join(items, ",") + `]}]}`
 }
 
 // writes returns an item in which user 2 writes the message.
-func writes(m string) string { return `{"sender":{"id":"2"},"timestamp":4,"message":` + m + `}` }
+func writes(m string) string {
+	return `{"sender":{"id":"2"},"timestamp":1763600000004,"message":` + m + `}`
+}
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	ev := func(change func(*message.Event)) []message.Event {
-		e := message.Event{Kind: message.KindMessage, Page: "1", ID: "m", User: "2", Time: 4}
+		e := message.Event{Kind: message.KindMessage, Page: "1", ID: "m", User: "2", Time: 1763600000004}
 		change(&e)
 		return []message.Event{e}
 	}
@@ -146,18 +148,18 @@ func TestSplit(t *testing.T) {
 		{"empty", ``, nil, nil, []string{``}},
 		{"object missing", `{"entry":[]}`, nil, nil, []string{`{"entry":[]}`}},
 		{"two values", `{"object":"page","entry":[]}{}`, nil, nil, []string{`{"object":"page","entry":[]}{}`}},
-		{"entry a string", `{"object":"page","entry":["x"]}`, nil, nil, []string{`"x"`}},
-		{"entry without id", `{"object":"page","entry":[{"messaging":[]}]}`, nil, nil, []string{`{"messaging":[]}`}},
+		{"entry a string", `{"object":"page","entry":["x"]}`, nil, nil, []string{`{"object":"page","entry":["x"]}`}},
+		{"entry without id", `{"object":"page","entry":[{"messaging":[]}]}`, nil, nil, []string{`{"object":"page","entry":[{"messaging":[]}]}`}},
 		{"feed change", `{"object":"page","entry":[{"id":"1","changes":[{}]}]}`, nil, map[Skip]int{SkipUnknown: 1}, nil},
 		{"standby and messaging", `{"object":"page","entry":[{"id":"1","standby":[1,2],"messaging":[` + writes(`{"mid":"m","text":"a"}`) + `]}]}`, text("a"), map[Skip]int{SkipStandby: 2}, nil},
 
-		{"time of the entry", onPage(`{"sender":{"id":"2"},"message":{"mid":"m","text":"a"}}`), ev(func(e *message.Event) { e.Text, e.Time = "a", 9 }), nil, nil},
-		{"no time", `{"object":"page","entry":[{"id":"1","messaging":[{"sender":{"id":"2"},"message":{"mid":"m","text":"a"}}]}]}`, ev(func(e *message.Event) { e.Text, e.Time = "a", 7 }), nil, nil},
-		{"no sender", onPage(`{"message":{"mid":"m","text":"a"}}`), nil, nil, []string{`{"message":{"mid":"m","text":"a"}}`}},
-		{"no mid", onPage(writes(`{"text":"a"}`)), nil, nil, []string{writes(`{"text":"a"}`)}},
-		{"mid of NULs", onPage(writes(`{"mid":"\u0000","text":"a"}`)), nil, nil, []string{writes(`{"mid":"\u0000","text":"a"}`)}},
-		{"sender too long", onPage(strings.Replace(writes(`{"mid":"m","text":"a"}`), `"2"`, `"`+long+`"`, 1)), nil, nil, []string{strings.Replace(writes(`{"mid":"m","text":"a"}`), `"2"`, `"`+long+`"`, 1)}},
-		{"text a number", onPage(writes(`{"mid":"m","text":1}`)), nil, nil, []string{writes(`{"mid":"m","text":1}`)}},
+		{"time of the entry", onPage(`{"sender":{"id":"2"},"message":{"mid":"m","text":"a"}}`), ev(func(e *message.Event) { e.Text, e.Time = "a", 1763600000009 }), nil, nil},
+		{"no time", `{"object":"page","entry":[{"id":"1","messaging":[{"sender":{"id":"2"},"message":{"mid":"m","text":"a"}}]}]}`, ev(func(e *message.Event) { e.Text, e.Time = "a", 1763600000007 }), nil, nil},
+		{"no sender", onPage(`{"message":{"mid":"m","text":"a"}}`), nil, nil, []string{onPage(`{"message":{"mid":"m","text":"a"}}`)}},
+		{"no mid", onPage(writes(`{"text":"a"}`)), nil, nil, []string{onPage(writes(`{"text":"a"}`))}},
+		{"mid of NULs", onPage(writes(`{"mid":"\u0000","text":"a"}`)), nil, nil, []string{onPage(writes(`{"mid":"\u0000","text":"a"}`))}},
+		{"sender too long", onPage(strings.Replace(writes(`{"mid":"m","text":"a"}`), `"2"`, `"`+long+`"`, 1)), nil, nil, []string{onPage(strings.Replace(writes(`{"mid":"m","text":"a"}`), `"2"`, `"`+long+`"`, 1))}},
+		{"text a number", onPage(writes(`{"mid":"m","text":1}`)), nil, nil, []string{onPage(writes(`{"mid":"m","text":1}`))}},
 		{"item null", onPage(`null`), nil, map[Skip]int{SkipUnknown: 1}, nil},
 
 		{"NULs in text", onPage(writes(`{"mid":"m","text":"a\u0000b"}`)), text("ab"), nil, nil},
@@ -165,7 +167,7 @@ func TestSplit(t *testing.T) {
 		{"half a surrogate pair", onPage(writes(`{"mid":"m","text":"a\ud83d"}`)), text("a\uFFFD"), nil, nil},
 		{"mid as formerly", onPage(writes(`{"mid":"mid.$cAAD","text":"a"}`)), ev(func(e *message.Event) { e.ID, e.Text = "mid.$cAAD", "a" }), nil, nil},
 
-		{"empty message", onPage(writes(`{"mid":"m"}`)), nil, map[Skip]int{SkipEmpty: 1}, nil},
+		{"empty message", onPage(writes(`{"mid":"m"}`)), ev(func(e *message.Event) { e.Attachments = []message.Attachment{{Type: "unsupported"}} }), nil, nil},
 		{"echo", onPage(writes(`{"mid":"m","is_echo":true,"text":"a"}`)), nil, map[Skip]int{SkipEcho: 1}, nil},
 		{"page writes to itself", onPage(strings.Replace(writes(`{"mid":"m","text":"a"}`), `"2"`, `"1"`, 1)), nil, map[Skip]int{SkipEcho: 1}, nil},
 		{"deleted", onPage(writes(`{"mid":"m","is_deleted":true}`)), nil, map[Skip]int{SkipDeleted: 1}, nil},
@@ -180,29 +182,63 @@ func TestSplit(t *testing.T) {
 			onPage(writes(`{"mid":"m","text":"a","attachments":[{"type":"image","payload":{"url":"u1","sticker_id":369239263222822}},{"type":"reel","payload":{"url":"u2","reel_video_id":1}},{"type":"fallback","title":"t","url":"u3","payload":null},{"type":"location","payload":{"coordinates":{"lat":1}}},{"type":"template","payload":[]},{"payload":{"url":"u4"}}]}`)),
 			ev(func(e *message.Event) {
 				e.Text = "a"
-				e.Attachments = []message.Attachment{{Type: "image", URL: "u1"}, {Type: "reel", URL: "u2"}, {Type: "fallback", URL: "u3"}}
+				e.Attachments = []message.Attachment{
+					{Type: "sticker", URL: "u1"}, {Type: "reel", URL: "u2"}, {Type: "fallback", URL: "u3"},
+					{Type: "location"}, {Type: "template"}, {URL: "u4"},
+				}
 			}),
-			map[Skip]int{SkipAttachment: 3},
-			nil,
+			nil, nil,
 		},
-		{"attachment without address alone", onPage(writes(`{"mid":"m","attachments":[{"type":"location"}]}`)), nil, map[Skip]int{SkipAttachment: 1, SkipEmpty: 1}, nil},
-		{"attachments an object", onPage(writes(`{"mid":"m","text":"a","attachments":{}}`)), nil, nil, []string{writes(`{"mid":"m","text":"a","attachments":{}}`)}},
+		{"sticker told twice", onPage(writes(`{"mid":"m","attachments":[{"type":"image","payload":{"url":"u1","sticker_id":7}},{"type":"sticker","payload":{"url":"u2","sticker_id":"7"}},{"type":"image","payload":{"url":"u3","sticker_id":8}}]}`)), ev(func(e *message.Event) {
+			e.Attachments = []message.Attachment{{Type: "sticker", URL: "u1"}, {Type: "sticker", URL: "u3"}}
+		}), nil, nil},
+		{"unavailable", onPage(writes(`{"mid":"m","attachments":[{"type":"fallback","title":"Attachment Unavailable","url":null,"payload":null}]}`)), ev(func(e *message.Event) {
+			e.Attachments = []message.Attachment{{Type: "fallback"}}
+		}), nil, nil},
+		{"location", onPage(writes(`{"mid":"m","attachments":[{"type":"location","payload":{"coordinates":{"lat":-23.5505199,"long":-46.6333094}}}]}`)), ev(func(e *message.Event) {
+			e.Attachments = []message.Attachment{{Type: "location", URL: "https://www.google.com/maps?q=-23.55052,-46.633309"}}
+		}), nil, nil},
+		{"location beside its page", onPage(writes(`{"mid":"m","attachments":[{"type":"location","url":"https://l.facebook.com/l.php?u=x","payload":{"coordinates":{"lat":0,"long":1e-9}}}]}`)), ev(func(e *message.Event) {
+			e.Attachments = []message.Attachment{{Type: "location", URL: "https://www.google.com/maps?q=0,0"}}
+		}), nil, nil},
+		{"location off the earth", onPage(writes(`{"mid":"m","attachments":[{"type":"location","payload":{"coordinates":{"lat":91,"long":1}}}]}`)), ev(func(e *message.Event) {
+			e.Attachments = []message.Attachment{{Type: "location"}}
+		}), nil, nil},
+
+		{"ids as numbers", `{"object":"page","entry":[{"id":106378625516323,"time":"1763600000009","messaging":[{"sender":{"id":5276542345678901},"message":{"mid":17,"text":"a"}}]}]}`, []message.Event{
+			{Kind: message.KindMessage, Page: "106378625516323", ID: "17", User: "5276542345678901", Time: 1763600000009, Text: "a"},
+		}, nil, nil},
+		{"id a fraction", onPage(`{"sender":{"id":1.5},"message":{"mid":"m","text":"a"}}`), nil, nil, []string{onPage(`{"sender":{"id":1.5},"message":{"mid":"m","text":"a"}}`)}},
+		{"sender a number", onPage(`{"sender":2,"message":{"mid":"m","text":"a"}}`), nil, nil, []string{onPage(`{"sender":2,"message":{"mid":"m","text":"a"}}`)}},
+		{"page's id odd", `{"object":"page","entry":[{"id":{},"messaging":[]}]}`, nil, nil, []string{`{"object":"page","entry":[{"id":{},"messaging":[]}]}`}},
+		{"messaging an object", `{"object":"page","entry":[{"id":"1","messaging":{}}]}`, nil, nil, []string{`{"object":"page","entry":[{"id":"1","messaging":{}}]}`}},
+		{"standby odd", `{"object":"page","entry":[{"id":"1","standby":1,"messaging":[` + writes(`{"mid":"m","text":"a"}`) + `]}]}`, text("a"), nil, nil},
+		{"attachments an object", onPage(writes(`{"mid":"m","text":"a","attachments":{}}`)), ev(func(e *message.Event) { e.Text, e.Attachments = "a", []message.Attachment{{}} }), nil, nil},
+		{"attachments odd", onPage(writes(`{"mid":"m","attachments":[1,null,{"type":2,"payload":{"url":{}}},{"type":"image","url":1,"payload":"x"}]}`)), ev(func(e *message.Event) {
+			e.Attachments = []message.Attachment{{}, {}, {Type: "2"}, {Type: "image", URL: "1"}}
+		}), nil, nil},
+		{"quick reply odd", onPage(writes(`{"mid":"m","text":"a","quick_reply":{"payload":{}},"reply_to":"m2","nlp":1}`), writes(`{"mid":"m","text":"a","quick_reply":"x","reply_to":{"mid":[]}}`)), append(text("a"), text("a")...), nil, nil},
+		{"quick reply a number", onPage(writes(`{"mid":"m","text":"a","quick_reply":{"payload":7}}`)), ev(func(e *message.Event) { e.Text, e.Payload = "a", "7" }), nil, nil},
+		{"postback odd", onPage(`{"sender":{"id":"2"},"timestamp":1763600000004,"postback":{"mid":"m","title":[],"payload":{}}}`), ev(func(e *message.Event) { e.Kind = message.KindPostback }), nil, nil},
+		{"echo as text", onPage(writes(`{"mid":"m","is_echo":"true","text":"a"}`), writes(`{"mid":"m","is_echo":"false","is_deleted":0,"text":"a"}`)), text("a"), map[Skip]int{SkipEcho: 1}, nil},
+		{"echo odd", onPage(writes(`{"mid":"m","is_echo":{},"text":"a"}`)), nil, nil, []string{onPage(writes(`{"mid":"m","is_echo":{},"text":"a"}`))}},
+		{"item too long", onPage(writes(`{"mid":"m","text":"` + strings.Repeat("a", 1<<20) + `"}`)), nil, nil, []string{onPage(writes(`{"mid":"m","text":"` + strings.Repeat("a", 1<<20) + `"}`))}},
 		{"payload only", onPage(writes(`{"mid":"m","quick_reply":{"payload":"P"}}`)), ev(func(e *message.Event) { e.Payload = "P" }), nil, nil},
 		{"language", onPage(writes(`{"mid":"m","text":"Olá","nlp":{"detected_locales":[{"locale":"xx_XX","confidence":0.3},{"locale":"pt_XX","confidence":0.97}]}}`)), ev(func(e *message.Event) {
 			e.Text, e.Locale = "Olá", "pt_XX"
 		}), nil, nil},
 		{"language in another form", onPage(writes(`{"mid":"m","text":"a","nlp":{"detected_locales":"pt"}}`)), ev(func(e *message.Event) { e.Text = "a" }), nil, nil},
 
-		{"postback without sender", onPage(`{"postback":{"mid":"m"}}`), nil, nil, []string{`{"postback":{"mid":"m"}}`}},
-		{"policy with sender", onPage(`{"sender":{"id":"2"},"timestamp":4,"policy_enforcement":{"action":"unblock"}}`), ev(func(e *message.Event) {
+		{"postback without sender", onPage(`{"postback":{"mid":"m"}}`), nil, nil, []string{onPage(`{"postback":{"mid":"m"}}`)}},
+		{"policy with sender", onPage(`{"sender":{"id":"2"},"timestamp":1763600000004,"policy_enforcement":{"action":"unblock"}}`), ev(func(e *message.Event) {
 			// sha256("1" NUL item), computed with sha256sum
-			e.Kind, e.ID, e.User, e.Action = message.KindPolicy, "dd1312005b5ea408d031fc315a317439", "", "unblock"
+			e.Kind, e.ID, e.User, e.Action = message.KindPolicy, "3a7467b54f1bb68eed94199e875489b9", "", "unblock"
 		}), nil, nil},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Split([]byte(row.body), time.UnixMilli(7))
+			got, err := Split([]byte(row.body), time.UnixMilli(1763600000007))
 			if err != nil {
 				t.Fatalf("Split = %v, want nil", err)
 			}
@@ -242,7 +278,7 @@ func TestSplitIdentities(t *testing.T) {
 	t.Parallel()
 	id := func(item string) string {
 		t.Helper()
-		p, err := Split([]byte(onPage(item)), time.UnixMilli(7))
+		p, err := Split([]byte(onPage(item)), time.UnixMilli(1763600000007))
 		if err != nil || len(p.Events) != 1 {
 			t.Fatalf("Split(%s) = %d events, %v, want 1", item, len(p.Events), err)
 		}
@@ -267,11 +303,15 @@ func TestSplitIdentities(t *testing.T) {
 // letter, not half a million, and that its good event goes through.
 func TestSplitBoundsDeadLetters(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]int{16: 16, 17: 1, 100_000: 1} {
+	for n, want := range map[int]int{16: 16, 17: 1, 9_999: 1, 100_000: 1, 1_000_000: 1} {
 		body := onPage(writes(`{"mid":"m","text":"a"}`) + strings.Repeat(",1", n))
-		got, err := Split([]byte(body), time.UnixMilli(7))
-		if err != nil || len(got.Events) != 1 || len(got.Bad) != want {
-			t.Errorf("Split with %d bad items = %d events, %d bad, %v, want 1, %d, nil", n, len(got.Events), len(got.Bad), err, want)
+		events := 1
+		if n > 9_999 { // more than Messenger sends by far
+			events = 0
+		}
+		got, err := Split([]byte(body), time.UnixMilli(1763600000007))
+		if err != nil || len(got.Events) != events || len(got.Bad) != want {
+			t.Errorf("Split with %d bad items = %d events, %d bad, %v, want %d, %d, nil", n, len(got.Events), len(got.Bad), err, events, want)
 		}
 		if want == 1 && string(got.Bad[0]) != body {
 			t.Errorf("Split with %d bad items keeps %.40q…, want the body", n, got.Bad[0])
@@ -289,7 +329,7 @@ func FuzzSplit(f *testing.F) {
 	}
 	f.Add([]byte(onPage(writes(`{"mid":"m","text":"\u0000","attachments":[{"type":"a","url":"b"}]}`))))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, err := Split(raw, time.UnixMilli(7))
+		p, err := Split(raw, time.UnixMilli(1763600000007))
 		if err != nil {
 			return
 		}
@@ -318,24 +358,50 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// TestTimes: a time in any form of a number is read, and one that is none, or that
-// cannot be a time, costs nobody a message.
+// TestTimes: a time in any unit and in any form of a number is read, and one that is
+// none, or that is years off, costs nobody a message.
 func TestTimes(t *testing.T) {
 	t.Parallel()
+	const at, entry, now = 1763600000123, 1763600000006, 1763600000007
 	for timestamp, want := range map[string]int64{
-		"1700000000123": 1700000000123, "1700000000123.0": 1700000000123, "1.700000000123e12": 1700000000123, "1700000000123.7": 1700000000123,
-		"null": 6, "0": 6, "-5": 6, "1e400": 6, "9223372036854775808": 6, "0.5e-3": 6,
-		`"1700000000123"`: 0, "{}": 0, "true": 0, // undecodable
+		"1763600000123": at, "1763600000123.0": at, "1.763600000123e12": at, "1763600000123.7": at, `"1763600000123"`: at,
+		"1763600000": 1763600000000, "1763600000.123": at, `"1763600000"`: 1763600000000, "1763600000123456": at, "1763600000123456789": at,
+		"1763686400007": 1763686400007, "1763686400008": entry, // a day ahead
+		"1262304000000": 1262304000000, "1262303999999": entry, "1262304000": 1262304000000, "1262303999": entry, // 2010
+		"null": entry, "0": entry, "-5": entry, "1e400": entry, "9223372036854775808": entry, "0.5e-3": entry, "1e20": entry, "4": entry,
+		"{}": entry, "true": entry, `"x"`: entry, `"NaN"`: entry, `"Inf"`: entry, `""`: entry, `"2025-11-20T00:53:20Z"`: entry, "[1]": entry,
 	} {
 		item := `{"sender":{"id":"2"},"timestamp":` + timestamp + `,"message":{"mid":"m","text":"a"}}`
-		got, err := Split([]byte(`{"object":"page","entry":[{"id":"1","time":6.0,"messaging":[`+item+`]}]}`), time.UnixMilli(7))
-		switch {
-		case err != nil:
-			t.Errorf("Split with the time %s = %v, want nil", timestamp, err)
-		case want == 0 && (len(got.Events) != 0 || len(got.Bad) != 1):
-			t.Errorf("Split with the time %s = %+v, want it undecodable", timestamp, got)
-		case want != 0 && (len(got.Events) != 1 || got.Events[0].Time != want):
-			t.Errorf("Split with the time %s = %+v, want an event of %d", timestamp, got, want)
+		for ofEntry, want := range map[string]int64{"1763600000006": want, "1763600000006.0": want, `"1763600000.006"`: want, "6": cmpOr(want, entry, now)} {
+			got, err := Split([]byte(`{"object":"page","entry":[{"id":"1","time":`+ofEntry+`,"messaging":[`+item+`]}]}`), time.UnixMilli(now))
+			if err != nil || len(got.Events) != 1 || got.Events[0].Time != want {
+				t.Errorf("Split with the time %s in an entry of %s = %+v, %v, want an event of %d", timestamp, ofEntry, got, err, want)
+			}
 		}
+	}
+}
+
+// cmpOr returns other in place of one value.
+func cmpOr(got, value, other int64) int64 {
+	if got == value {
+		return other
+	}
+	return got
+}
+
+// TestUndecodableIsKept: what this version cannot decode another one can, as it is
+// kept with its page and its time, byte for byte.
+func TestUndecodableIsKept(t *testing.T) {
+	t.Parallel()
+	odd := `{"sender":{"id":"2"}, "message":{"mid":"m","text":{"new":"a"}}}`
+	got, err := Split([]byte(onPage(odd)), time.UnixMilli(1763600000007))
+	if err != nil || len(got.Bad) != 1 || string(got.Bad[0]) != onPage(odd) {
+		t.Fatalf("Split = %q, %v, want %q kept", got.Bad, err, onPage(odd))
+	}
+	readable := bytes.Replace(got.Bad[0], []byte(`{"new":"a"}`), []byte(`"a"`), 1)
+	again, err := Split(readable, time.UnixMilli(1763700000000))
+	want := []message.Event{{Kind: message.KindMessage, Page: "1", ID: "m", User: "2", Time: 1763600000009, Text: "a"}}
+	if diff := cmp.Diff(want, again.Events); err != nil || diff != "" {
+		t.Errorf("Split of what was kept: %v, -want +got\n%s", err, diff)
 	}
 }

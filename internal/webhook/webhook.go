@@ -6,8 +6,8 @@
 //   - no part of a body is parsed before its signature was verified, except the form
 //     around a signed request;
 //   - signed data that cannot be parsed is kept raw on the dead-letter queue;
-//   - clients without the app's secret can hold a bounded number of bodies of at
-//     most 1 MiB, and cannot keep out others by sending slowly.
+//   - the bodies of all requests take bounded memory, and clients without the app's
+//     secret cannot keep out others by sending slowly.
 package webhook
 
 import (
@@ -33,12 +33,14 @@ const (
 	// DefaultPublishTimeout leaves 2 of Messenger's 5 s for the network and for
 	// reading the body.
 	DefaultPublishTimeout = 3 * time.Second
-	// DefaultMaxInFlight requests hold at most 512 MiB of bodies, and the bodies
-	// being read as much again. At the usual 1 KiB a body and 5 ms a confirm they
-	// are 100,000 requests a second.
+	// DefaultMaxInFlight requests hold at most 512 MiB, with the bodies being read.
+	// At the usual 1 KiB a body and 5 ms a confirm they are 100,000 requests a
+	// second.
 	DefaultMaxInFlight = 512
-	// MaxBody is the largest body read. Messenger's batches are far smaller.
-	MaxBody = 1 << 20
+	// MaxBody is the largest body read. Messenger's batches have up to 1,000
+	// updates, and 1,000 short texts in Cyrillic are more than 1 MiB. A larger body
+	// could not be kept, because this is the broker's own bound.
+	MaxBody = queue.MaxBody
 
 	// retryAfter is when a proxy or a test client should try again, in seconds.
 	// Messenger has a schedule of its own.
@@ -54,7 +56,7 @@ type Config struct {
 	VerifyToken string // Messenger repeats it when the webhook is set up
 	DeletionURL string // public address of Deletions; may be empty if that is not used
 
-	MaxInFlight    int                   // signed POST requests at a time, and bodies being read (64 at least); default DefaultMaxInFlight
+	MaxInFlight    int                   // signed POST requests at a time, bodies being read, and MiB of both together (64 at least); default DefaultMaxInFlight
 	PublishTimeout time.Duration         // for the broker's confirmation; default DefaultPublishTimeout
 	Registerer     prometheus.Registerer // nil: metrics go nowhere
 	Log            *slog.Logger          // nil: no log
@@ -116,7 +118,8 @@ func New(cfg Config) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new webhook handler: %w", err)
 	}
-	readers := newReaders(max(minReaders, cfg.MaxInFlight))
+	places := max(minReaders, cfg.MaxInFlight)
+	readers := newReaders(places, places*memoryEach)
 	slots := make(chan struct{}, cfg.MaxInFlight)
 	return &Handler{
 		cfg:         cfg,
