@@ -11,7 +11,6 @@ BENCH = .
 COUNT = 6
 PAIRS = 9
 SENDS = 40000
-EVIDENCE =
 COST =
 FAULTS =
 
@@ -142,9 +141,11 @@ bench-core: ## CPU of a copy in core against a bare publishing loop (PAIRS)
 flow-rabbit: ## a page saturated for a minute on RabbitMQ, then again with dispatchers that join, leave and are killed
 	$(withservers) sh -c 'exec go run ./cmd/loadtest run saturate scale -duration 60s -broker "$$AMQP_URL"'
 
-faults: ## make a whole deployment fail, one fault after another, into docs/evidence/faults: 30 minutes (FAULTS: its flags, such as -for 6h -seed 2)
-	go run -ldflags "-X chatclub/internal/loadtest/report.revision=$$(git rev-parse --short=12 HEAD 2>/dev/null)" \
-		./cmd/loadtest faults -out docs/evidence/faults $(FAULTS)
+flow: ## print what the dispatchers do with a page's quota, in virtual time: minutes of processor time
+	go test -count=1 -v -run '^TestFlow$$' ./internal/loadtest/flow
+
+faults: ## make a whole deployment fail, one fault after another, into loadtest/out/faults: 30 minutes (FAULTS: its flags, such as -for 6h -seed 2)
+	go run ./cmd/loadtest faults -out loadtest/out/faults $(FAULTS)
 
 judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
 	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)
@@ -155,31 +156,11 @@ bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: 
 docs: ## write the tables of settings, metrics and packages anew
 	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./internal/loadtest/faults ./cmd/chatclub ./cmd/chatclubctl ./cmd/fakeapi
 
-pictures: ## draw the pictures in docs/ that code can draw
-	go run ./fakeapi/limit/picture > docs/limits.svg.new
-	mv docs/limits.svg.new docs/limits.svg
-
-# The reports name the revision that was measured. What lies in docs/evidence
-# already changes nothing in it.
-evidence: ## docs/evidence: measure what is not of this code yet, three hours of a quiet machine at most; goes on where it stopped (EVIDENCE)
-	mkdir -p $(BIN)
-	revision=$$(git rev-parse --short=12 HEAD) && \
-	{ git diff --quiet HEAD -- . ':!docs' ':!*.md' || revision=$$revision+dirty; } && \
-	go build -ldflags "-X chatclub/internal/loadtest/report.revision=$$revision" -o $(BIN)/loadtest-evidence ./cmd/loadtest
-	$(withservers) $(BIN)/loadtest-evidence evidence $(EVIDENCE)
-
-evidence-check: ## whether each report in docs/evidence is of the code that is here (EVIDENCE)
-	go run ./cmd/loadtest evidence -check $(EVIDENCE)
-
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub
 
-screenshots: ## take the pictures of pages in docs/ anew, in headless Chromium, about 5 minutes of a quiet machine (BUSY_PICTURES=1: of any)
+screenshots: ## take docs/chatclub.png anew, in headless Chromium, two minutes of a quiet machine (BUSY_PICTURES=1: of any)
 	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestPictures$$' ./internal/browsertest
-	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestScreenshots$$' ./internal/loadtest/report
-
-film: ## docs/tour.gif: the tour of chatclub's page, in headless Chromium, a minute of a quiet machine (BUSY_PICTURES=1: of any)
-	UPDATE_FILM=1 go test -count=1 -v -run '^TestTour$$' ./internal/browsertest
 
 quickstart: ## run it for 20 s and check that nothing was lost or doubled
 	bash .ci/quickstart
@@ -189,4 +170,4 @@ check: tidy build vet peers lint alerts manifests quickstart test test-long ## a
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test test-long peers vet lint promtool alerts schemas manifests fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit faults docs pictures screenshots film evidence evidence-check run quickstart check clean image demo-image compose-test release-check
+.PHONY: help build test test-long peers vet lint promtool alerts schemas manifests fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit flow faults docs screenshots run quickstart check clean image demo-image compose-test release-check

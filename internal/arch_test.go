@@ -70,7 +70,6 @@ func house() []row {
 		{"fakeapi/users", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
 		{"fakeapi/web", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
 		{"fakeapi/cost", "fakeapi"},
-		{"fakeapi/limit/picture", "fakeapi/limit"},
 		{"fakeapi/fakeapitest", "fakeapi fakeapi/webhook"},
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},

@@ -104,8 +104,10 @@ func runAll(ctx context.Context, args []string, s streams, command string, all [
 	return code, errors.Join(faults...)
 }
 
-// run runs every strategy and part, as often as it is to. After each turn the
-// report is saved, so that what ran is there whatever ends the program.
+// run runs every strategy and part, as often as it is to. The strategies take
+// turns, there and back, so that a machine that grows slower or faster meets all
+// alike. After each turn the report is saved, so that what ran is there whatever
+// ends the program.
 func (p *parsed) run(ctx context.Context, r *report.Report, progress *progress, s streams) *report.Report {
 	if p.broker == memoryBroker && p.target == "" {
 		r.Notes = append(r.Notes, "CPU is of one process with dispatchers, broker, fake and load generator in it")
@@ -114,31 +116,60 @@ func (p *parsed) run(ctx context.Context, r *report.Report, progress *progress, 
 		r.Notes = append(r.Notes, "where messages were left on the queues, operations and CPU have what these have cost so far in them")
 	}
 	r.Notes = append(append(r.Notes, p.ranOn...), p.leftOut...)
-	t := newTurns(p.list, p.runs)
-	for i := range t.all() {
-		info := p.list[i]
-		if len(t.of[i]) == 0 && info.Caveat != "" {
-			r.Notes = append(r.Notes, info.Caveat)
-		}
-		x := p.round(len(t.of[i]))
-		t.add(i, x.seed, p.strategy(ctx, info, x, progress, s))
-		if p.version != "" {
-			r.Versions.Broker = p.version
-		}
-		p.enter(r, t)
-		if ctx.Err() != nil {
-			break
-		}
-		if r.Unfinished != "" {
-			if err := p.save(r); err != nil {
-				fmt.Fprintln(progress.rows, "not saved:", service.OneLine(err)) // it is tried again in the end
+	ended := make([][]turn, len(p.list)) // of each strategy
+	for n := range p.runs {
+		x := p.round(n)
+		for k := range p.list {
+			i := k
+			if n%2 == 1 {
+				i = len(p.list) - 1 - k
+			}
+			info := p.list[i]
+			if n == 0 && info.Caveat != "" {
+				r.Notes = append(r.Notes, info.Caveat)
+			}
+			ended[i] = append(ended[i], turn{x.seed, p.strategy(ctx, info, x, progress, s)})
+			if p.version != "" {
+				r.Versions.Broker = p.version
+			}
+			p.enter(r, ended)
+			if ctx.Err() != nil {
+				if r.Unfinished != "" {
+					r.Unfinished = "stopped after " + strings.TrimSuffix(r.Unfinished, " have ended so far")
+				}
+				return r
+			}
+			if r.Unfinished != "" {
+				if err := p.save(r); err != nil {
+					fmt.Fprintln(progress.rows, "not saved:", service.OneLine(err)) // it is tried again in the end
+				}
 			}
 		}
 	}
-	if r.Unfinished != "" && ctx.Err() != nil {
-		r.Unfinished = "stopped after " + strings.TrimSuffix(r.Unfinished, " have ended so far")
-	}
 	return r
+}
+
+// turn is a run of each part of the scenario with one strategy.
+type turn struct {
+	seed uint64
+	runs []report.Run
+}
+
+// fold makes one run of each part of a strategy's turns; none before its first.
+func (p *parsed) fold(turns []turn) (runs []report.Run) {
+	if len(turns) == 0 {
+		return nil
+	}
+	for part := range turns[0].runs {
+		var list []report.Turn
+		for _, x := range turns {
+			if part < len(x.runs) { // else a part before it failed, or the user stopped there
+				list = append(list, report.Turn{Run: x.runs[part], Seed: x.seed})
+			}
+		}
+		runs = append(runs, report.Fold(list, p.runs))
+	}
+	return runs
 }
 
 // round is the load of all strategies in a round.
@@ -164,21 +195,21 @@ func (p *parsed) round(n int) round {
 }
 
 // enter writes what the turns came to so far into the report.
-func (p *parsed) enter(r *report.Report, t *turns) {
-	r.Runs, r.Expectations = nil, nil
+func (p *parsed) enter(r *report.Report, turns [][]turn) {
+	r.Runs, r.Expectations, r.Unfinished = nil, nil, ""
+	ended, all := 0, 0
 	for i, info := range p.list {
-		runs := t.fold(i)
+		runs := p.fold(turns[i])
 		r.Runs = append(r.Runs, runs...)
 		if info.Name == scenario.Own && len(runs) == len(p.set.Parts) && !slices.ContainsFunc(runs, failed) {
 			r.Expectations = append(r.Expectations, p.set.Expect(runs)...)
 		}
+		for _, x := range turns[i] {
+			ended += len(x.runs)
+		}
+		all += p.runs * len(p.parts(info))
 	}
-	ended, all := 0, 0
-	for i, info := range p.list {
-		ended, all = ended+t.ended(i), all+p.runs*len(p.parts(info))
-	}
-	r.Unfinished = ""
-	if ended < all && (p.runs == 1 || t.left()) { // what was disturbed too often, or failed, says so itself
+	if ended < all {
 		r.Unfinished = fmt.Sprintf("%d of %d runs have ended so far", ended, all)
 	}
 }

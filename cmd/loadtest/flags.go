@@ -66,7 +66,7 @@ func (o *options) add(fs *flag.FlagSet, strategies string) {
 	fs.StringVar(&o.postgres, "postgres", "", "an address postgres://… for the peers that need a server, where none is installed")
 	fs.StringVar(&o.json, "json", "", "where to write the figures for programs; - for standard output, and nothing else on it")
 	fs.StringVar(&o.out, "out", "", "folder to write report.json, report.md, report.html and pictures into")
-	fs.IntVar(&o.runs, "runs", 1, "how often each strategy runs, in turn with the others and each time with the next seed; figures are medians. Above 1, what the machine disturbs is made again, as often once more at most")
+	fs.IntVar(&o.runs, "runs", 1, "how often each strategy runs, in turn with the others and each time with the next seed; figures are medians")
 	fs.BoolVar(&o.quiet, "quiet", false, "no progress on standard error")
 	fs.BoolVar(&o.verbose, "verbose", false, "what the dispatchers log, on standard error")
 	fs.StringVar(&o.target, "target", "", "webhook address of a running deployment to test in place of an own system; needs -ledger")
@@ -159,18 +159,11 @@ func (o *options) list() ([]strategy.Info, error) {
 	for name := range strings.SplitSeq(o.strategies, ",") {
 		info, ok := strategy.Find(strings.TrimSpace(name))
 		if !ok {
-			return nil, fmt.Errorf("-strategies: %.40q is unknown%s; see loadtest list", name, suggest(name, strategyNames()))
+			return nil, fmt.Errorf("-strategies: %.40q is unknown; see loadtest list", name)
 		}
 		list = append(list, info)
 	}
 	return list, nil
-}
-
-func strategyNames() (names []string) {
-	for _, info := range strategy.All() {
-		names = append(names, info.Name)
-	}
-	return names
 }
 
 // parsed is a scenario with its parameters.

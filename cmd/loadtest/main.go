@@ -4,8 +4,6 @@
 //	loadtest list
 //	loadtest run SCENARIO… [flags]
 //	loadtest compare SCENARIO [flags]
-//	loadtest report DIR… [flags]
-//	loadtest evidence [FOLDER…] [flags]
 //	loadtest faults [flags]
 //
 // It exits with 1 if messages were lost, or an expectation of this project's

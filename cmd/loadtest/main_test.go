@@ -149,9 +149,6 @@ func TestInterruptWritesTheReport(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if again := loadtest(t.Context(), "report", dir); again.code != 0 || !strings.Contains(again.out, "saturate") {
-		t.Errorf("report = %d %s%s, want 0 and the table", again.code, again.out, again.err)
-	}
 }
 
 // A platform that answers after 9 s leaves too few calls to use the quota: the
@@ -235,10 +232,9 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		{"run saturate -pages-file x", "-pages-file"},
 		{"run limit-change -limit 1", "-to"},
 		{"run -quiet", "which scenario"},
-		{"run satrate", "did you mean saturate?"},
-		{"compare scael", "did you mean scale?"},
-		{"rum saturate", "did you mean run?"},
-		{"compare saturate -strategies nave", "did you mean naive?"},
+		{"run satrate", "is none of chatclub-room, saturate"},
+		{"rum saturate", "is none of list, run"},
+		{"compare saturate -strategies nave", "-strategies"},
 		{"run saturate -duration 20", "-duration: 20 has no unit; want 20s?"},
 		{"run saturate -warm=1.5", "want 1.5s?"},
 		{"run saturate -duration soon", "-duration"},
@@ -246,8 +242,6 @@ func TestWrongUsageIsExitCode2(t *testing.T) {
 		{"compare saturate -peers none", "-peers: read peer"},
 		{"compare saturate -peers testdata/taken", "-peers: naive is the name of a strategy"},
 		{"run ceiling -peers testdata/needy", "-peers: only chatclub runs"},
-		{"report", "folders"},
-		{"report -in x", "-in"},
 	} {
 		if r := loadtest(t.Context(), strings.Fields(tc.args)...); r.code != 2 || !strings.Contains(r.err, tc.want) {
 			t.Errorf("loadtest %s = %d, %q, want 2 and %q", tc.args, r.code, r.err, tc.want)
@@ -272,7 +266,7 @@ func TestStrategiesAreNotForADeployment(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string][]string{
-		"-h": {"loadtest list"}, "list -h": {"loadtest list"}, "report -h": {"loadtest report DIR", "-out"},
+		"-h": {"loadtest list"}, "list -h": {"loadtest list"},
 		"run -h": {"loadtest run", "-duration", "-broker", "(default \"chatclub\")"}, "compare --help": {"-duration", "-broker", "(default \"all\")"},
 		"run -quiet -h": {"-duration"}, "run saturate -h": {"saturate: ", "-times", "-duration", "-broker"}, "compare -h saturate": {"saturate: ", "-times"},
 	} {
@@ -544,5 +538,60 @@ func TestProcessesOnRabbitMQ(t *testing.T) {
 	}
 	if !strings.HasPrefix(found[0].Versions.Broker, "RabbitMQ ") {
 		t.Errorf("broker = %q, want RabbitMQ and its version", found[0].Versions.Broker)
+	}
+}
+
+// Several runs of a strategy become one of medians, each with the next seed, and
+// the user sees how many there are to be.
+func TestRunsBecomeMedians(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := virtual(t, time.Hour, "compare", "saturate", "-replicas", "1", "-limit", "50", "-duration", "3s", "-runs", "3", "-strategies", "chatclub,static", "-seed", "7", "-out", dir)
+	if r.code != 0 || !strings.Contains(r.err, "6 runs, about 0:42") || !strings.Contains(r.out, "median of 3 runs") {
+		t.Fatalf("compare = %d, %s%s; want 0, six runs and their medians", r.code, r.out, r.err)
+	}
+	found, err := report.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"chatclub", "static"} {
+		run := found[0].Runs[i]
+		var seeds []uint64
+		var sent []int64
+		for _, o := range run.Rounds {
+			seeds, sent = append(seeds, o.Seed), append(sent, *o.Sent)
+		}
+		slices.Sort(sent)
+		if run.Strategy != name || !slices.Equal(seeds, []uint64{7, 8, 9}) || *run.Sent != sent[1] {
+			t.Errorf("run %d = %s with seeds %d, sent %d of %d; want %s with 7, 8 and 9, and the median", i, run.Strategy, seeds, *run.Sent, sent, name)
+		}
+	}
+	if found[0].Seed != 7 {
+		t.Errorf("seed = %d, want the first, 7", found[0].Seed)
+	}
+}
+
+// A user who stops it has the rounds that ran.
+func TestInterruptKeepsTheRounds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := virtual(t, 10*time.Second, "run", "saturate", "-replicas", "1", "-limit", "50", "-duration", "3s", "-runs", "50", "-out", dir)
+	found, err := report.Find(dir)
+	if err != nil {
+		t.Fatalf("no report: %v; the program said %s", err, r.err)
+	}
+	run := found[0].Runs[0]
+	if r.code != 3 || len(run.Rounds) != 1 || run.Status != report.Interrupted || !strings.Contains(found[0].Unfinished, "stopped after 2 of 50 runs") {
+		t.Errorf("run = %d, %d rounds, %q, %q; want 3, one round, interrupted, stopped after 2 of 50", r.code, len(run.Rounds), run.Status, found[0].Unfinished)
+	}
+}
+
+// Where runs cannot be repeated, or mean nothing, the flag is named.
+func TestRunsAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"saturate -runs 0", "saturate -runs 101", "ceiling -runs 2", "saturate -runs 2 -target http://127.0.0.1:1/w -ledger http://127.0.0.1:1 -pages-file none"} {
+		if r := loadtest(t.Context(), append([]string{"run"}, strings.Fields(args)...)...); r.code != 2 || !strings.Contains(r.err, "-runs") {
+			t.Errorf("run %s = %d, %s; want 2 and -runs named", args, r.code, r.err)
+		}
 	}
 }

@@ -54,10 +54,6 @@ func (p *progress) begin(name string, plan trial.Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begun++
-	if p.begun > p.runs { // one is made again
-		p.runs = p.begun
-		p.rest += plan.Takes()
-	}
 	p.name, p.since, p.takes = name, time.Now(), plan.Takes()
 	p.rest -= p.takes
 	p.line.Set(p.standLocked() + "starting")

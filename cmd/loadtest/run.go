@@ -27,8 +27,6 @@ const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a
   loadtest list                        the scenarios and the strategies
   loadtest run SCENARIO… [flags]       run scenarios with chatclub's dispatcher
   loadtest compare SCENARIO [flags]    run a scenario with every strategy, one after another
-  loadtest report DIR… [flags]         merge the reports in folders into one
-  loadtest evidence [FOLDER…] [flags]  measure what docs/evidence shows, or check it
   loadtest faults [flags]              make a whole deployment fail, and judge what each fault costs
 
   loadtest run SCENARIO -h             the flags, with the scenario's own defaults
@@ -112,10 +110,6 @@ func command(ctx context.Context, args []string, s streams) (code int, err error
 		return runScenarios(ctx, args, s)
 	case "compare":
 		return compareScenario(ctx, args, s)
-	case "report":
-		return service.ExitOK, mergeReports(args, s)
-	case "evidence":
-		return makeEvidence(ctx, args, s)
 	case "faults":
 		return makeFaults(ctx, args, s)
 	case "-h", "-help", "--help", "help":
@@ -125,7 +119,7 @@ func command(ctx context.Context, args []string, s streams) (code int, err error
 	if child, ok := children()[name]; ok {
 		return service.ExitOK, child(ctx, args, s)
 	}
-	return 0, usagef("%.40q is none of list, run, compare, report, evidence and faults%s", name, suggest(name, []string{"list", "run", "compare", "report", "evidence", "faults"}))
+	return 0, usagef("%.40q is none of list, run, compare and faults", name)
 }
 
 // list prints both tables, and how long each scenario takes.
@@ -254,5 +248,5 @@ func findScenario(name string) (scenario.Scenario, error) {
 	for _, x := range scenario.All() {
 		names = append(names, x.Name)
 	}
-	return s, usagef("scenario %.40q is none of %s%s", name, strings.Join(names, ", "), suggest(name, names))
+	return s, usagef("scenario %.40q is none of %s", name, strings.Join(names, ", "))
 }

@@ -4,6 +4,5 @@
 // give exact figures in seconds. The broker is package memory behind a network of
 // 0.3 ms a hop. There is nothing to import.
 //
-//	go test ./internal/loadtest/flow -run Flow -v               prints the tables
-//	UPDATE_DOCS=1 go test ./internal/loadtest/flow -run Flow    writes docs/flow.md
+//	go test ./internal/loadtest/flow -run Flow -v    prints the tables
 package flow

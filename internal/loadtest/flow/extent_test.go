@@ -17,7 +17,7 @@ type extent struct {
 	rows         []string      // that run; nil: all
 }
 
-// whole is what docs/flow.md is made of.
+// whole is all rows.
 func whole() extent {
 	return extent{seeds: 3, mostMessages: 300_000, mostArticle: 16, otherLength: 25 * time.Second, longRun: 90 * time.Second}
 }

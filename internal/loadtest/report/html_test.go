@@ -219,34 +219,6 @@ func TestPageOnASmallScreen(t *testing.T) {
 	b.mu.Unlock()
 }
 
-// TestScreenshots takes the pictures of a report: the first screen on a desk and
-// on a phone. With UPDATE_SCREENSHOTS set it keeps them in docs/.
-func TestScreenshots(t *testing.T) {
-	t.Parallel()
-	docs := filepath.Join("..", "..", "..", "docs")
-	found, err := Find(filepath.Join(docs, "evidence", "saturate"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := pageOf(t, found...)
-	for name, v := range map[string]view{"report.png": {width: 1440, height: 900, scale: 1}, "report-phone.png": handheld} {
-		b := openTab(t, page, v)
-		b.run("see it", frame())
-		png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-		if err != nil {
-			t.Fatalf("take a picture: %v", err)
-		}
-		if len(png) < 20_000 {
-			t.Errorf("picture %s has %d bytes, want more than an empty page has", name, len(png))
-		}
-		if os.Getenv("UPDATE_SCREENSHOTS") != "" {
-			if err := os.WriteFile(filepath.Join(docs, name), png, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
 // The same report makes the same page, and every page carries the library's
 // licence.
 func TestPageIsTheSame(t *testing.T) {

@@ -6,8 +6,6 @@
 // wherever people read it, never 0. Nothing here measures, and nothing here
 // judges a figure but for marking the best of a column. The verdict is that of
 // the scenario's expectations.
-//
-// docs/report-schema.md describes report.json field by field.
 package report
 
 import (
@@ -124,8 +122,7 @@ type Run struct {
 
 	// Rounds are the runs of which the figures are the medians, in the order in
 	// which they ran; nil where the strategy ran once. See Fold.
-	Rounds   []Round `json:"rounds,omitempty"`
-	Repeated int     `json:"repeated,omitempty"` // runs that the machine disturbed: they were made again
+	Rounds []Round `json:"rounds,omitempty"`
 
 	Series  []Series  `json:"series,omitempty"`
 	Latency []Latency `json:"latency,omitempty"`

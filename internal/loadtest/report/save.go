@@ -14,7 +14,7 @@ import (
 
 // Save writes everything that shows the reports into dir, which it makes.
 // One report becomes report.json, report.md, its pictures and report.html.
-// Of several, which must be of different scenarios (see Merge), each has a
+// Of several, which must be of different scenarios, each has a
 // folder named after its scenario, and one report.html shows them all.
 func Save(dir string, reports ...*Report) error {
 	if len(reports) == 0 {
@@ -28,7 +28,7 @@ func Save(dir string, reports ...*Report) error {
 		seen := make(map[string]bool)
 		for _, r := range reports {
 			if seen[r.Scenario] {
-				return fmt.Errorf("save reports: two are of scenario %s: merge them first", r.Scenario)
+				return fmt.Errorf("save reports: two are of scenario %s", r.Scenario)
 			}
 			seen[r.Scenario] = true
 			if err := saveParts(filepath.Join(dir, r.Scenario), r); err != nil {
@@ -37,23 +37,6 @@ func Save(dir string, reports ...*Report) error {
 		}
 	}
 	return saveFile(filepath.Join(dir, "report.html"), func(w io.Writer) error { return WriteHTML(w, reports...) })
-}
-
-// SaveBeside writes beside each report.json that the paths name, as Find reads
-// them, what shows it: report.md, report.html and all pictures. It returns how
-// many there are.
-func SaveBeside(paths ...string) (int, error) {
-	files, err := find(paths)
-	for _, file := range files {
-		r, err := open(file)
-		if err != nil {
-			return 0, err
-		}
-		if err := Save(filepath.Dir(file), r); err != nil {
-			return 0, err
-		}
-	}
-	return len(files), err
 }
 
 // saveParts writes all but the page.

@@ -24,9 +24,8 @@ type Turn struct {
 // latency and curve are those of the round that is nearest to the median in the first
 // figure that all know.
 //
-// A turn that the machine disturbed is none of the rounds but is counted, in
-// Repeated. The run is Inconclusive, Interrupted or Failed where that, in the end,
-// left fewer sound turns than were wanted.
+// A turn that the machine disturbed is none of the rounds. The run is Inconclusive,
+// Interrupted or Failed where fewer turns were sound than were wanted.
 func Fold(turns []Turn, wanted int) Run {
 	last := turns[len(turns)-1].Run
 	if wanted == 1 && len(turns) == 1 {
@@ -42,8 +41,7 @@ func Fold(turns []Turn, wanted int) Run {
 	folded.Notes = nil
 	for _, t := range turns {
 		if t.Run.Status == Inconclusive {
-			folded.Repeated++
-			t.Run.Notes = append(slices.Clone(t.Run.Notes), "made again: "+t.Run.Reason)
+			t.Run.Notes = append(slices.Clone(t.Run.Notes), "left out: "+t.Run.Reason)
 		}
 		for _, n := range t.Run.Notes {
 			if !slices.Contains(folded.Notes, n) {
@@ -52,21 +50,19 @@ func Fold(turns []Turn, wanted int) Run {
 		}
 	}
 	if len(sound) < wanted {
-		folded.cutShort(last, len(sound), wanted)
+		folded.cutShort(last, len(sound), len(turns), wanted)
 	}
 	return folded
 }
 
 // cutShort says why there are fewer rounds than were wanted.
-func (r *Run) cutShort(last Run, sound, wanted int) {
+func (r *Run) cutShort(last Run, sound, ran, wanted int) {
 	r.Status, r.Reason = last.Status, fmt.Sprintf("%d of %d runs are sound", sound, wanted)
 	if last.Reason != "" {
 		r.Reason += "; the last: " + last.Reason
 	}
 	switch {
-	case last.Status == Inconclusive:
-		r.Repeated-- // the last was not
-	case last.Status == Complete && r.Repeated > 0:
+	case last.Status == Complete && ran == wanted:
 		r.Status = Inconclusive
 	case last.Status == Complete: // others are still to run
 		r.Status = Interrupted
@@ -248,12 +244,11 @@ func (c *column) rangeText(r *Run) string {
 
 // spreadNote says how often runs ran; empty where each ran once.
 func spreadNote(r *Report) string {
-	least, most, repeated := math.MaxInt, 0, 0
+	least, most := math.MaxInt, 0
 	for i := range r.Runs {
 		if n := len(r.Runs[i].Rounds); n > 1 {
 			least, most = min(least, n), max(most, n)
 		}
-		repeated += r.Runs[i].Repeated
 	}
 	if most == 0 {
 		return ""
@@ -262,14 +257,6 @@ func spreadNote(r *Report) string {
 	if least < most {
 		times = fmt.Sprintf("%d to %d", least, most)
 	}
-	text := "Each figure is the median of " + times + " runs, in which the strategies alternated, with the range in brackets where they differ. " +
+	return "Each figure is the median of " + times + " runs, in which the strategies alternated, with the range in brackets where they differ. " +
 		"Of lost, duplicated, unexpected and dead it is the most of any run."
-	switch repeated {
-	case 0:
-	case 1:
-		text += " 1 run that the machine disturbed was made again."
-	default:
-		text += fmt.Sprintf(" %d runs that the machine disturbed were made again.", repeated)
-	}
-	return text
 }

@@ -29,8 +29,8 @@ func TestFoldIsTheMedian(t *testing.T) {
 	all := turns("a", .91, .97, .93, .99, .95)
 	all[3].Run.Notes = []string{"odd"}
 	r := Fold(all, 5)
-	if *r.QuotaUse != .95 || *r.HotP99MS != 950 || len(r.Rounds) != 5 || r.Status != Complete || r.Repeated != 0 {
-		t.Errorf("Fold = quota %g, hot p99 %g, %d rounds, %q, %d repeated; want .95, 950, 5, complete, 0", *r.QuotaUse, *r.HotP99MS, len(r.Rounds), r.Status, r.Repeated)
+	if *r.QuotaUse != .95 || *r.HotP99MS != 950 || len(r.Rounds) != 5 || r.Status != Complete {
+		t.Errorf("Fold = quota %g, hot p99 %g, %d rounds, %q; want .95, 950, 5, complete", *r.QuotaUse, *r.HotP99MS, len(r.Rounds), r.Status)
 	}
 	if diff := cmp.Diff(all[4].Run.Series, r.Series); diff != "" {
 		t.Errorf("the series is not that of the round with the median (-want +got):\n%s", diff)
@@ -54,18 +54,18 @@ func TestFoldIsTheMedian(t *testing.T) {
 	}
 }
 
-// What the machine disturbed is counted and not shown, but what it lost is not
+// What the machine disturbed is not shown, but what it lost is not
 // excused.
 func TestFoldLeavesTheDisturbedOut(t *testing.T) {
 	t.Parallel()
 	all := turns("a", .98, .2, .96, .97)
 	all[1] = disturbed(all[1])
 	r := Fold(all, 3)
-	if *r.QuotaUse != .97 || len(r.Rounds) != 3 || r.Repeated != 1 || r.Status != Complete {
-		t.Errorf("Fold = quota %g, %d rounds, %d repeated, %q; want .97, 3, 1, complete", *r.QuotaUse, len(r.Rounds), r.Repeated, r.Status)
+	if *r.QuotaUse != .97 || len(r.Rounds) != 3 || r.Status != Complete {
+		t.Errorf("Fold = quota %g, %d rounds, %q; want .97, 3, complete", *r.QuotaUse, len(r.Rounds), r.Status)
 	}
-	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "made again: other programs had 80 %") {
-		t.Errorf("notes = %q, want the reason for which it was made again", r.Notes)
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "left out: other programs had 80 %") {
+		t.Errorf("notes = %q, want the reason for which it was left out", r.Notes)
 	}
 	all[1].Run.Lost = new(int64(7))
 	if r := Fold(all, 3); *r.Lost != 7 || *r.Duplicated != 0 {
@@ -84,23 +84,22 @@ func TestFoldSaysWhatIsMissing(t *testing.T) {
 	stopped[0].Run.Status, stopped[0].Run.Reason = Interrupted, "stopped after 1s of 20s"
 	broken[0].Run.Status, broken[0].Run.Reason = Failed, "no broker"
 	for _, c := range []struct {
-		name     string
-		all      []Turn
-		status   Status
-		reason   string
-		quota    float64
-		repeated int
+		name   string
+		all    []Turn
+		status Status
+		reason string
+		quota  float64
 	}{
-		{"all disturbed", []Turn{disturbed(turns("a", .3)[0]), disturbed(turns("a", .4)[0])}, Inconclusive, "0 of 2 runs are sound; the last: other programs had", .4, 1},
-		{"the last disturbed", append(turns("a", .9), disturbed(turns("a", .4)[0])), Inconclusive, "1 of 2 runs are sound; the last: other programs had", .9, 0},
-		{"the first disturbed", append([]Turn{disturbed(turns("a", .4)[0])}, turns("a", .9)...), Inconclusive, "1 of 2 runs are sound", .9, 1},
-		{"stopped", append(turns("a", .9), stopped...), Interrupted, "1 of 2 runs are sound; the last: stopped after 1s", .9, 0},
-		{"not over", turns("a", .9), Interrupted, "1 of 2 runs are sound", .9, 0},
-		{"failed", append(turns("a", .9), broken...), Failed, "1 of 2 runs are sound; the last: no broker", .9, 0},
+		{"all disturbed", []Turn{disturbed(turns("a", .3)[0]), disturbed(turns("a", .4)[0])}, Inconclusive, "0 of 2 runs are sound; the last: other programs had", .4},
+		{"the last disturbed", append(turns("a", .9), disturbed(turns("a", .4)[0])), Inconclusive, "1 of 2 runs are sound; the last: other programs had", .9},
+		{"the first disturbed", append([]Turn{disturbed(turns("a", .4)[0])}, turns("a", .9)...), Inconclusive, "1 of 2 runs are sound", .9},
+		{"stopped", append(turns("a", .9), stopped...), Interrupted, "1 of 2 runs are sound; the last: stopped after 1s", .9},
+		{"not over", turns("a", .9), Interrupted, "1 of 2 runs are sound", .9},
+		{"failed", append(turns("a", .9), broken...), Failed, "1 of 2 runs are sound; the last: no broker", .9},
 	} {
 		r := Fold(c.all, 2)
-		if r.Status != c.status || !strings.HasPrefix(r.Reason, c.reason) || *r.QuotaUse != c.quota || r.Repeated != c.repeated {
-			t.Errorf("%s: %q, %q, quota %g, %d repeated; want %q, %q, %g, %d", c.name, r.Status, r.Reason, *r.QuotaUse, r.Repeated, c.status, c.reason, c.quota, c.repeated)
+		if r.Status != c.status || !strings.HasPrefix(r.Reason, c.reason) || *r.QuotaUse != c.quota {
+			t.Errorf("%s: %q, %q, quota %g; want %q, %q, %g", c.name, r.Status, r.Reason, *r.QuotaUse, c.status, c.reason, c.quota)
 		}
 	}
 }
@@ -188,7 +187,7 @@ func TestRangeIsShown(t *testing.T) {
 	all[1] = disturbed(all[1])
 	r := &Report{Schema: Schema, Scenario: "x", Runs: []Run{Fold(all, 5), Fold(turns("b", .5, .5, .5, .5, .5), 5)}}
 	text := string(written(t, WriteMarkdown, r))
-	for _, want := range []string{"| a | **98.00 %** (96.00 to 99.00 %) |", "| b | 50.00 % |", "median of 5 runs", "1 run that the machine disturbed was made again"} {
+	for _, want := range []string{"| a | **98.00 %** (96.00 to 99.00 %) |", "| b | 50.00 % |", "median of 5 runs", "a: left out: other programs had 80 %"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("report.md lacks %q:\n%s", want, text)
 		}
@@ -216,9 +215,8 @@ func TestRoundsAreChecked(t *testing.T) {
 	r.Runs[0].Rounds[0].Strategy = "b"
 	r.Runs[0].Rounds[1].QuotaUse = new(-1.)
 	r.Runs[0].Rounds[1].Rooms = new(int64(-2))
-	r.Runs[0].Repeated = -1
 	err := r.validate()
-	for _, want := range []string{"runs[0].rounds[0].strategy is \"b\"", "runs[0].rounds[1].quota_use is -1", "runs[0].rounds[1].rooms is -2", "runs[0].repeated is -1"} {
+	for _, want := range []string{"runs[0].rounds[0].strategy is \"b\"", "runs[0].rounds[1].quota_use is -1", "runs[0].rounds[1].rooms is -2"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("validate = %v, want %q in it", err, want)
 		}

@@ -79,9 +79,6 @@ func (r *Run) validate(f *faults, at string) {
 
 // validateRounds wants them to be of the run's strategy, and as sound as it.
 func (r *Run) validateRounds(f *faults, at string) {
-	if r.Repeated < 0 {
-		f.add("%s.repeated is %d, want 0 or more", at, r.Repeated)
-	}
 	for i := range r.Rounds {
 		o := &r.Rounds[i]
 		path := fmt.Sprintf("%s.rounds[%d]", at, i)
