@@ -147,7 +147,7 @@ func libraries() []library {
 		{"github.com/jackc/pgx/v5", "rooms/...", ""},
 		{"modernc.org/sqlite", "rooms", ""},
 		{"github.com/valyala/fasthttp", "fakeapi/...", ""},
-		{"github.com/HdrHistogram/hdrhistogram-go", "fakeapi/ledger loadtest/...", ""},
+		{"github.com/HdrHistogram/hdrhistogram-go", "loadtest/...", ""},
 		{"gonum.org/v1/plot", "loadtest/report", ""},
 		{"golang.org/x/image", "loadtest/report", ""},
 		{"go.opentelemetry.io/otel", "tracing", ""},

@@ -172,12 +172,14 @@ func (j *Judge) Groups(ctx context.Context) (map[string]Group, error) {
 	for _, r := range in.Groups {
 		g := Group{GroupReport: r}
 		for _, h := range []struct {
-			text string
+			bins []ledger.Bin
 			to   **hdrhistogram.Histogram
 		}{{r.Copies, &g.Copies}, {r.Whole, &g.Whole}, {r.Waiting, &g.Waiting}} {
-			var err error
-			if *h.to, err = hdrhistogram.Decode([]byte(h.text)); err != nil {
-				return nil, fmt.Errorf("decode histogram of group %q: %w", r.Group, err)
+			*h.to = hdrhistogram.New(1, int64(2*time.Hour/time.Microsecond), 3)
+			for _, b := range h.bins {
+				if err := (*h.to).RecordValues(b.Micros, b.Count); err != nil {
+					return nil, fmt.Errorf("histogram of group %q: %w", r.Group, err)
+				}
 			}
 		}
 		groups[r.Group] = g
