@@ -203,7 +203,9 @@ func table(families []*dto.MetricFamily) string {
 // comment.
 func TestPackagesDoc(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{if .GoFiles}}{{.ImportPath}}\t{{.Doc}}{{end}}", "chatclub/...").Output()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", "{{if .GoFiles}}{{.ImportPath}}\t{{.Doc}}{{end}}", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
