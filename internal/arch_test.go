@@ -68,7 +68,8 @@ func house() []row {
 		{"fakeapi/webhook", "fakeapi/ledger fakeapi/wire"},
 		{"fakeapi", "fakeapi/ledger fakeapi/limit fakeapi/wire"},
 		{"fakeapi/users", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
-		{"fakeapi/web", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
+		{"fakeapi/web/parts", ""},
+		{"fakeapi/web", "fakeapi fakeapi/web/parts fakeapi/ledger fakeapi/webhook fakeapi/wire"},
 		{"fakeapi/cost", "fakeapi"},
 		{"fakeapi/fakeapitest", "fakeapi fakeapi/webhook"},
 		{"fakeapi/clienttest", ""},
@@ -83,7 +84,7 @@ func house() []row {
 
 		// What shows it all: beside a deployment, and in the demonstration, which
 		// runs the article's way too.
-		{"console", "dispatch replicas"},
+		{"console", "fakeapi/web/parts dispatch replicas"},
 		{"demo", "fakeapi fakeapi/ledger fakeapi/users fakeapi/web fakeapi/webhook app article backoff chaos console machine message queue sender"},
 
 		// For tests, and tools.

@@ -80,7 +80,7 @@ func TestChat(t *testing.T) {
 func checkLeave(t *testing.T, s *system, b *tab) {
 	t.Helper()
 	const bubbles = `document.querySelectorAll("#phone-3 .talk li").length`
-	b.click("#phone-3 .leave")
+	b.click("#phone-3 .block")
 	b.until("phone 3 has left", `document.querySelector("#phone-3").dataset.state === "left"`)
 	before := eval[int](b, bubbles)
 	b.says("1", "is anybody still here?")
@@ -173,7 +173,7 @@ func TestKeyboardOnASmallScreen(t *testing.T) {
 	if wide := eval[int](b, `document.querySelector("#phone-1").offsetWidth`); wide > int(handheld.width) {
 		t.Errorf("width of a phone = %d, want at most %d", wide, handheld.width)
 	}
-	if c := eval[string](b, `getComputedStyle(document.body).backgroundColor`); c != "rgb(14, 17, 21)" {
+	if c := eval[string](b, `getComputedStyle(document.body).backgroundColor`); c != "rgb(12, 15, 19)" {
 		t.Errorf("background in the dark = %s, want a dark one", c)
 	}
 	focused := func() string {

@@ -1,8 +1,10 @@
 // One notice at the top of the page, which goes away by itself.
-const notice = document.getElementById("notice");
+import { el } from "./dom.js";
+
 let timer = 0;
 
 export function notify(text, milliseconds = 6000) {
+  const notice = el("notice");
   notice.textContent = text;
   notice.hidden = false;
   clearTimeout(timer);

@@ -1,4 +1,4 @@
-// Numbers and times in words.
+// Numbers, times and pages in words.
 export const count = new Intl.NumberFormat("en").format;
 
 const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
@@ -13,5 +13,8 @@ export function duration(s) {
   if (s < 119.5) return Math.round(s) + " s";
   return Math.round(s / 60) + " min";
 }
+
+// pageName returns the end of a page's id, in which ids differ.
+export const pageName = id => "Page " + (id.length > 8 ? "…" + id.slice(-4) : id);
 
 export const plural = (n, one, many) => count(n) + " " + (n === 1 ? one : many);

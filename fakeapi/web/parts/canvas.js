@@ -9,7 +9,7 @@ export function palette() {
   if (colors) return colors;
   const style = getComputedStyle(document.documentElement);
   colors = {};
-  for (const name of ["ink", "soft", "line", "panel", "accent", "amber", "red", "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"]) {
+  for (const name of ["ink", "soft", "line", "panel", "accent", "green", "amber", "red", "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"]) {
     colors[name] = style.getPropertyValue("--" + name).trim();
   }
   return colors;

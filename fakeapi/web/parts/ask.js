@@ -13,7 +13,7 @@ export async function ask(method, path, body) {
     if (r.ok) return true;
     why = (await r.json()).error || "answer " + r.status;
   } catch {
-    why = "chatclub does not answer";
+    why = "the server does not answer";
   }
   notify(why.charAt(0).toUpperCase() + why.slice(1) + ".");
   return false;

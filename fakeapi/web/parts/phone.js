@@ -1,8 +1,31 @@
 // One phone. Texts of users and of the system enter the page as text, never as
 // markup.
 import { ask } from "./ask.js";
-import { fromTemplate, make, setText } from "./dom.js";
+import { make, setText } from "./dom.js";
 import { newPicker, picture } from "./pictures.js";
+
+const template = document.createElement("template");
+template.innerHTML = `
+  <article class="phone">
+    <header>
+      <span class="avatar" aria-hidden="true"></span>
+      <div><h3></h3><p class="where"></p></div>
+      <button type="button" class="block">Block</button>
+      <button type="button" class="remove icon">×</button>
+    </header>
+    <p class="queue" hidden></p>
+    <ol class="talk" role="log" tabindex="0"></ol>
+    <p class="typing" aria-live="polite"></p>
+    <div class="foot">
+      <button type="button" class="start">Get started</button>
+      <form class="compose">
+        <button type="button" class="more icon" aria-expanded="false">+</button>
+        <input type="text" maxlength="2000" autocomplete="off" placeholder="Message">
+        <button type="submit">Send</button>
+      </form>
+      <div class="pictures" role="group" hidden></div>
+    </div>
+  </article>`;
 
 const typingFor = 20000;
 const states = { sending: "sending …", sent: "sent", failed: "not delivered" };
@@ -10,11 +33,13 @@ const states = { sending: "sending …", sent: "sent", failed: "not delivered" }
 // behind it, and the sign would be an empty box where no font has it.
 const pictureSign = /^📷(×\d+)?$/u;
 
+const isLow = talk => talk.scrollHeight - talk.scrollTop - talk.clientHeight < 40;
+
 export function newPhone(p) {
-  const root = fromTemplate("phone-template"), q = s => root.querySelector(s);
+  const root = template.content.firstElementChild.cloneNode(true), q = s => root.querySelector(s);
   const name = "Phone " + p.id, path = "phones/" + encodeURIComponent(p.id);
   const v = {
-    root, path, page: p.page, user: p.user, messages: new Map(), last: 0, timer: 0, wanted: false,
+    root, path, id: p.id, page: p.page, user: p.user, messages: new Map(), last: 0, timer: 0, low: true, wanted: false,
     talk: q(".talk"), typing: q(".typing"), start: q(".start"), form: q(".compose"), input: q("input"),
     block: q(".block"), where: q(".where"), queue: q(".queue"), state: p.state,
   };
@@ -41,6 +66,9 @@ export function newPhone(p) {
     v.input.value = "";
     if (!await ask("POST", path + "/messages", { text }) && v.input.value === "") v.input.value = text;
   });
+  // A phone that gets narrower, because another comes, still shows its last message.
+  v.talk.addEventListener("scroll", () => { v.low = isLow(v.talk); });
+  new ResizeObserver(() => { if (v.low) v.talk.scrollTop = v.talk.scrollHeight; }).observe(v.talk);
   v.closePictures = newPicker(q(".pictures"), q(".more"), name => {
     v.input.focus();
     ask("POST", path + "/messages", { picture: name });
@@ -125,7 +153,7 @@ function showTyping(v, p) {
 
 function showTalk(v, p) {
   const own = p.messages.some(m => m.state && !v.messages.has(m.n)); // the writer sees its own message
-  const low = own || v.talk.scrollHeight - v.talk.scrollTop - v.talk.clientHeight < 40;
+  const low = own || v.low;
   const before = v.talk.scrollHeight;
   for (const m of p.messages) showMessage(v, m);
   for (const [n, { li, buttons, quick }] of v.messages) {
@@ -137,6 +165,7 @@ function showTalk(v, p) {
     if (buttons) buttons.inert = p.state !== "joined";
   }
   if (low && v.talk.scrollHeight !== before) v.talk.scrollTop = v.talk.scrollHeight;
+  v.low = low;
 }
 
 // showPhone brings a phone up to date. waiting says that no phone may join yet.
