@@ -44,7 +44,7 @@ export function plot(canvas, { top, most, label, slot }) {
   const tick = roundUp(most / 4), ceiling = Math.max(most, tick * 3);
   const step = (width - plotLeft - plotRight) / slots;
   const x = i => plotLeft + i * step, y = v => top + (1 - v / ceiling) * (height - top - bottom);
-  c.font = "13px Inter, system-ui, sans-serif";
+  c.font = "13px " + getComputedStyle(canvas).fontFamily;
   if (slot !== null) {
     c.fillStyle = color.line;
     c.fillRect(x(slot), top, Math.max(step, 2), y(0) - top);
