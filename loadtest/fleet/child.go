@@ -12,8 +12,6 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/web"
-	"chatclub/internal/app"
-	"chatclub/internal/dispatch"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
@@ -95,13 +93,6 @@ func (o *childSpec) dispatcher(ctx context.Context, log *slog.Logger, reg *prome
 		return err
 	}
 	defer send.Close()
-	var caller dispatch.Caller = send
-	if n := o.Options.BatchCalls; n > 1 {
-		wait := service.Defaults[app.DispatcherSettings]().BatchWait
-		if caller, err = sender.NewBatcher(sender.BatchConfig{Sender: send, Size: n, Wait: wait}); err != nil {
-			return err
-		}
-	}
 	broker, err := o.broker(KindDispatcher, log, reg)
 	if err != nil {
 		return err
@@ -110,7 +101,7 @@ func (o *childSpec) dispatcher(ctx context.Context, log *slog.Logger, reg *prome
 	faults := prometheus.NewCounter(prometheus.CounterOpts{Name: faultsMetric, Help: "Errors of the strategy."})
 	reg.MustRegister(faults)
 	r, err := newRunner(ctx, o.Options, parts{
-		broker: broker, caller: caller, reg: reg, log: log, replica: o.Replica, fault: func(error) { faults.Inc() },
+		broker: broker, caller: send, reg: reg, log: log, replica: o.Replica, fault: func(error) { faults.Inc() },
 	})
 	if err != nil {
 		return err

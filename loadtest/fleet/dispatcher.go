@@ -40,7 +40,6 @@ type Options struct {
 	MessageTTL    time.Duration `json:"message_ttl,omitempty"`   // default an hour
 	MaxInFlight   int           `json:"max_in_flight,omitempty"` // default MaxInFlight; half of it for a strategy's worker
 	JoinTexts     int           `json:"join_texts,omitempty"`    // texts in one message at most; default the program's
-	BatchCalls    int           `json:"batch_calls,omitempty"`   // messages that go in one request at most; default 1
 }
 
 const (

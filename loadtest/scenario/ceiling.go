@@ -30,12 +30,11 @@ func ceiling() Scenario {
 			pages := fs.Int("pages", 200, "over which they are spread, so that no limit plays a part")
 			workers := fs.Int("workers", 64, "calls in flight at most, on both sides")
 			rate := fs.Int("rate", 0, "messages a second; 0: all at once")
-			batch := fs.Int("batch", 1, "messages that go in one request at most; above 1: what batch calls cost is compared with single calls, in place of the loop")
 			most := fs.Float64("most", 1.3, "the ratio that is expected not to be exceeded; only in processes on RabbitMQ")
 			return func(c Common) (Set, error) {
 				if err := errors.Join(between("pairs", float64(*pairs), 2, 1000), between("messages", float64(*messages), 100, 1e7),
 					between("pages", float64(*pages), 1, 1e6), between("workers", float64(*workers), 1, fleet.MaxInFlight),
-					between("rate", float64(*rate), 0, 1e6), between("batch", float64(*batch), 1, 50), between("most", *most, 1, 100)); err != nil {
+					between("rate", float64(*rate), 0, 1e6), between("most", *most, 1, 100)); err != nil {
 					return Set{}, err
 				}
 				demand := load.Segment{Burst: *messages, For: 100 * time.Millisecond}
@@ -51,9 +50,6 @@ func ceiling() Scenario {
 					Options: fleet.Options{MaxInFlight: *workers},
 				}
 				side, base := Part{Plan: ours}, Part{Plan: ours, Baseline: true, Strategy: fleet.Bare}
-				if *batch > 1 {
-					side.Plan.Options.BatchCalls, base.Strategy = *batch, ""
-				}
 				var set Set
 				for i := range *pairs {
 					for _, part := range paired.Order(i, side, base) {

@@ -476,11 +476,11 @@ func TestSaturatedPageOnRabbitMQ(t *testing.T) {
 	}
 }
 
-// A message costs something in the dispatcher, in batch calls and in the bare
-// loop. How much is judged by make bench-dispatch.
+// A message costs something in the dispatcher and in the bare loop. How much is
+// judged by make bench-dispatch.
 func TestCeilingOnRabbitMQ(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{nil, {"-batch", "10"}, {"-rate", "200"}} {
+	for _, args := range [][]string{nil, {"-rate", "200"}} {
 		dir := t.TempDir()
 		r := loadtest(t.Context(), append([]string{
 			"run", "ceiling", "-broker", rabbittest.URL(t), "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-rest", "0s",
@@ -492,15 +492,15 @@ func TestCeilingOnRabbitMQ(t *testing.T) {
 		}
 		for _, run := range found[0].Runs {
 			// A publish, a delivery and an acknowledgement. The count is read when the
-			// judge has seen the last message: acknowledgements of the last calls, ten
-			// for one in a batch, may follow.
+			// judge has seen the last message: acknowledgements of the last calls may
+			// follow.
 			if *run.Sent != 100 || *run.Lost != 0 || *run.Duplicated != 0 || run.CPU == nil || run.CPU.Dispatchers == nil || *run.BrokerOpsPerSent <= 2 {
 				t.Errorf("ceiling %q, %s: sent %d, lost %d, duplicated %d, CPU %+v, %.2f operations a message, want 100, 0, 0, known, and more than 2",
 					args, run.Name(), *run.Sent, *run.Lost, *run.Duplicated, run.CPU, *run.BrokerOpsPerSent)
 			}
 		}
 		if testing.Short() {
-			t.Log("batch calls and a rate were left out: make test-long runs them")
+			t.Log("a rate was left out: make test-long runs it")
 			return
 		}
 	}
