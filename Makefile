@@ -158,7 +158,7 @@ judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
 bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: its flags)
 	$(withservers) sh -c 'exec $(MAKE) loadtest ARGS="run ceiling -broker $$AMQP_URL -most 1.4 -pairs $(PAIRS) $(COST)"'
 
-docs: ## write the tables of settings, metrics and packages anew
+docs: ## write the tables of settings and metrics
 	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./loadtest/faults ./cmd/chatclub ./cmd/chatclubctl ./cmd/fakeapi
 
 run: ## the whole system in one process, until Ctrl-C
