@@ -2,7 +2,6 @@ package browsertest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,31 +205,5 @@ func TestKeyboardOnASmallScreen(t *testing.T) {
 		!(e.getAttribute("aria-label") || e.labels?.length || e.textContent.trim())).map(e => e.outerHTML)`)
 	if len(unnamed) > 0 {
 		t.Errorf("controls without a name: %q", unnamed)
-	}
-}
-
-// talk lets three phones chat.
-func talk(b *tab) {
-	for _, phone := range []string{"1", "2", "3"} {
-		b.joins(phone)
-	}
-	for i, line := range []struct{ phone, text string }{
-		{"1", "Hello! Who is coming on Saturday?"},
-		{"2", "Me. I bring the cake"},
-		{"3", "I am in, from six o'clock on"},
-		{"1", "See you there. I bring the rocket"},
-	} {
-		b.says(line.phone, line.text)
-		for _, phone := range []string{"1", "2", "3"} {
-			if phone != line.phone {
-				b.until(fmt.Sprintf("line %d is on phone %s", i, phone), got(phone, line.text))
-			}
-		}
-		if i == 1 {
-			b.click("#phone-2 .more")
-			b.click("#phone-2 [data-picture=cake]")
-			b.until("the picture is on phone 1", `document.querySelector("#phone-1 .talk img")?.naturalWidth > 0`)
-			b.until("and on phone 3", `document.querySelector("#phone-3 .talk img")?.naturalWidth > 0`)
-		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,9 +25,7 @@ func environment(t *testing.T, replace map[string]string) func(string) string {
 	all := map[string]string{
 		"GRAPH_URL": "http://127.0.0.1:1/v23.0", "LIMIT": "300", "REPLICAS": "4", "REPLICA": "1", "PAGES_FILE": file, "NAMESPACE": "n",
 	}
-	for name, value := range replace {
-		all[name] = value
-	}
+	maps.Copy(all, replace)
 	return func(name string) string { return all[name] }
 }
 

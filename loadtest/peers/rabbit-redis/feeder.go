@@ -54,7 +54,8 @@ func confirming(conn *amqp.Connection) (*amqp.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ch, ch.Confirm(false)
+	err = ch.Confirm(false)
+	return ch, err
 }
 
 // publishAll returns when the broker has confirmed all.

@@ -69,7 +69,7 @@ func (q *jobs) Left(ctx context.Context) (left peer.Left, err error) {
 	}
 	var id, state string
 	_, err = pgx.ForEachRow(rows, []any{&id, &state}, func() error {
-		switch rivertype.JobState(state) {
+		switch rivertype.JobState(state) { //nolint:exhaustive // all others wait
 		case rivertype.JobStateCancelled, rivertype.JobStateDiscarded:
 			left.Dead = append(left.Dead, id)
 		default:
