@@ -153,7 +153,7 @@ faults: ## make a whole deployment fail, one fault after another, into loadtest/
 	@$(MAKE) loadtest ARGS='faults -out out/faults $(FAULTS)'
 
 judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
-	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)
+	go run ./loadtest/cost -pairs $(PAIRS) -sends $(SENDS)
 
 bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: its flags)
 	$(withservers) sh -c 'exec $(MAKE) loadtest ARGS="run ceiling -broker $$AMQP_URL -most 1.4 -pairs $(PAIRS) $(COST)"'

@@ -70,7 +70,6 @@ func house() []row {
 		{"fakeapi/users", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
 		{"fakeapi/web/parts", ""},
 		{"fakeapi/web", "fakeapi fakeapi/web/parts fakeapi/ledger fakeapi/webhook fakeapi/wire"},
-		{"fakeapi/cost", "fakeapi"},
 		{"fakeapi/fakeapitest", "fakeapi fakeapi/webhook"},
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},

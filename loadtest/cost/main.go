@@ -2,7 +2,7 @@
 // compares it with a bare handler of the same HTTP library that only parses the
 // body and answers.
 //
-//	go run ./fakeapi/cost -pairs 9 -sends 40000
+//	go run ./cost -pairs 9 -sends 40000
 //
 // Both are servers in processes of their own, whose CPU time getrusage returns.
 // The client's part would draw the ratio towards 1, and the wall clock would
