@@ -33,9 +33,9 @@ FROM source AS build-demo
 ARG VERSION=dev
 ARG REVISION=unknown
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go build -trimpath -o /out/bin/ \
-    -ldflags "-s -w -X chatclub/internal/service.linkedVersion=$VERSION -X chatclub/internal/service.linkedRevision=$REVISION" \
-    ./cmd/chatclub ./cmd/fakeapi ./cmd/loadtest
+    link="-s -w -X chatclub/internal/service.linkedVersion=$VERSION -X chatclub/internal/service.linkedRevision=$REVISION" && \
+    go build -trimpath -o /out/bin/ -ldflags "$link" ./cmd/chatclub ./cmd/fakeapi && \
+    go build -C loadtest -trimpath -o /out/bin/ -ldflags "$link" ./cmd/loadtest
 
 # CA certificates, /etc/passwd and /tmp; nothing else. nonroot is 65532.
 FROM gcr.io/distroless/static-debian12:nonroot AS base

@@ -2,7 +2,7 @@
 .POSIX:
 
 BIN = bin
-PKG = ./...
+PKG = ./... ./loadtest/...
 TESTFLAGS =
 TIMEOUT = 10m
 LONG_TIMEOUT = 50m
@@ -11,13 +11,13 @@ BENCH = .
 COUNT = 6
 PAIRS = 9
 SENDS = 40000
-EVIDENCE =
 COST =
 FAULTS =
+ARGS = list
 
-# The linters have a module of their own; the first run builds them, which
-# takes minutes.
-golangci = go tool -modfile=tools/go.mod golangci-lint
+# The linters have a module of their own, which is none of go.work; the first run
+# builds them, which takes minutes.
+golangci = GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
 # Checks the alerts. The first run builds it, which takes minutes; without its
 # service discovery that is half of it.
@@ -54,14 +54,14 @@ race = $$(if [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/de
 # detector they take five to seven times the processor time, so the short form
 # runs them without; make test-long, which CI runs for them too, has it on. They
 # need no server.
-simulations = chatclub/internal/(aimd|loadtest/flow|loadtest/scenario)
+simulations = chatclub/(internal/aimd|loadtest/flow|loadtest/scenario)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 build: ## build every program, static, into bin/
 	mkdir -p $(BIN)
-	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/...
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/... ./loadtest/cmd/...
 
 test: ## run every test, the long ones in a short form; finds or starts its servers (PKG, TESTFLAGS, TIMEOUT)
 	@all=$$(go list $(PKG)) || exit 1; failed=0; \
@@ -78,15 +78,15 @@ test: ## run every test, the long ones in a short form; finds or starts its serv
 test-long: ## run every test in full: all tables, all property runs (PKG, TESTFLAGS, LONG_TIMEOUT)
 	$(gorace) $(withservers) go test $(race) -timeout $(LONG_TIMEOUT) $(TESTFLAGS) $(PKG)
 
-peers: ## build, vet and test the peers of the load test, which are a module of their own
-	cd peers && go build ./... && go vet ./... && go test ./...
-	if command -v node >/dev/null; then cd peers/bullmq && node --test; else echo "no Node.js: the test of BullMQ's settings is left out" >&2; fi
+peers: ## test the settings of BullMQ, the peer of the load test that is no Go program
+	if command -v node >/dev/null; then cd loadtest/peers/bullmq && node --test; else echo "no Node.js: the test of BullMQ's settings is left out" >&2; fi
 
 vet: ## go vet
 	go vet $(PKG)
 
 lint: ## golangci-lint, formatting included
-	$(golangci) run --allow-parallel-runners $(PKG)
+	$(golangci) run --allow-parallel-runners ./...
+	cd loadtest && $(golangci) run --allow-parallel-runners ./...
 
 promtool: ## build promtool, which takes minutes the first time
 	$(promtool) --version
@@ -112,18 +112,19 @@ release-check: ## check .goreleaser.yaml; the first run builds goreleaser, which
 
 fmt: ## format the code
 	$(golangci) fmt
+	cd loadtest && $(golangci) fmt
 
 tidy: ## check that go.mod and go.sum are tidy
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
 	cd tools/manifests && go mod tidy -diff
-	cd peers && go mod tidy -diff
+	cd loadtest && go mod tidy -diff
 
 schemas: ## download the schemas of Kubernetes and its operators
-	cd tools/manifests && go run . -download
+	cd tools/manifests && GOWORK=off go run . -download
 
 manifests: ## build the overlays of deploy/kubernetes, and validate every object strictly, without a cluster
-	cd tools/manifests && go test ./... && go run . ../../deploy/kubernetes/overlays/*
+	cd tools/manifests && export GOWORK=off && go test ./... && go run . ../../deploy/kubernetes/overlays/*
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@find . -name '*_test.go' -exec grep -H '^func Fuzz' {} + | \
@@ -139,47 +140,32 @@ bench: ## run the benchmarks (PKG, BENCH, COUNT)
 bench-core: ## CPU of a copy in core against a bare publishing loop (PAIRS)
 	$(withservers) go test -run '^$$' -bench '^BenchmarkFanOut$$' -benchtime $(PAIRS)x ./internal/core
 
-flow-rabbit: ## a page saturated for a minute on RabbitMQ, then again with dispatchers that join, leave and are killed
-	$(withservers) sh -c 'exec go run ./cmd/loadtest run saturate scale -duration 60s -broker "$$AMQP_URL"'
+loadtest: ## the load tests (ARGS: a command, such as "run saturate -out out/saturate"; without one: the list of them)
+	@cd loadtest && go run -ldflags "-X chatclub/loadtest/report.revision=$$(git describe --always --dirty=+dirty --abbrev=12 --exclude='*' 2>/dev/null)" ./cmd/loadtest $(ARGS)
 
-faults: ## make a whole deployment fail, one fault after another, into docs/evidence/faults: 30 minutes (FAULTS: its flags, such as -for 6h -seed 2)
-	go run -ldflags "-X chatclub/internal/loadtest/report.revision=$$(git rev-parse --short=12 HEAD 2>/dev/null)" \
-		./cmd/loadtest faults -out docs/evidence/faults $(FAULTS)
+flow-rabbit: ## a page saturated for a minute on RabbitMQ, then again with dispatchers that join, leave and are killed
+	$(withservers) sh -c 'exec $(MAKE) loadtest ARGS="run saturate scale -duration 60s -broker $$AMQP_URL"'
+
+flow: ## print what the dispatchers do with a page's quota, in virtual time: minutes of processor time
+	go test -count=1 -v -run '^TestFlow$$' ./loadtest/flow
+
+faults: ## make a whole deployment fail, one fault after another, into loadtest/out/faults: 30 minutes (FAULTS: its flags, such as -for 6h -seed 2)
+	@$(MAKE) loadtest ARGS='faults -out out/faults $(FAULTS)'
 
 judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
-	go run ./fakeapi/cost -pairs $(PAIRS) -sends $(SENDS)
+	go run ./loadtest/cost -pairs $(PAIRS) -sends $(SENDS)
 
 bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: its flags)
-	$(withservers) sh -c 'exec go run ./cmd/loadtest run ceiling -broker "$$AMQP_URL" -most 1.4 -pairs $(PAIRS) $(COST)'
+	$(withservers) sh -c 'exec $(MAKE) loadtest ARGS="run ceiling -broker $$AMQP_URL -most 1.4 -pairs $(PAIRS) $(COST)"'
 
-docs: ## write the tables of settings, metrics and packages anew
-	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./internal/loadtest/faults ./cmd/chatclub ./cmd/chatclubctl ./cmd/fakeapi
-
-pictures: ## draw the pictures in docs/ that code can draw
-	go run ./fakeapi/limit/picture > docs/limits.svg.new
-	mv docs/limits.svg.new docs/limits.svg
-
-# The reports name the revision that was measured. What lies in docs/evidence
-# already changes nothing in it.
-evidence: ## docs/evidence: measure what is not of this code yet, three hours of a quiet machine at most; goes on where it stopped (EVIDENCE)
-	mkdir -p $(BIN)
-	revision=$$(git rev-parse --short=12 HEAD) && \
-	{ git diff --quiet HEAD -- . ':!docs' ':!*.md' || revision=$$revision+dirty; } && \
-	go build -ldflags "-X chatclub/internal/loadtest/report.revision=$$revision" -o $(BIN)/loadtest-evidence ./cmd/loadtest
-	$(withservers) $(BIN)/loadtest-evidence evidence $(EVIDENCE)
-
-evidence-check: ## whether each report in docs/evidence is of the code that is here (EVIDENCE)
-	go run ./cmd/loadtest evidence -check $(EVIDENCE)
+docs: ## write the tables of settings and metrics
+	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./loadtest/faults ./cmd/chatclub ./cmd/chatclubctl ./cmd/fakeapi
 
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub
 
-screenshots: ## take the pictures of pages in docs/ anew, in headless Chromium, about 5 minutes of a quiet machine (BUSY_PICTURES=1: of any)
+screenshots: ## take docs/chatclub.png anew, in headless Chromium, two minutes of a quiet machine (BUSY_PICTURES=1: of any)
 	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestPictures$$' ./internal/browsertest
-	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestScreenshots$$' ./internal/loadtest/report
-
-film: ## docs/tour.gif: the tour of chatclub's page, in headless Chromium, a minute of a quiet machine (BUSY_PICTURES=1: of any)
-	UPDATE_FILM=1 go test -count=1 -v -run '^TestTour$$' ./internal/browsertest
 
 quickstart: ## run it for 20 s and check that nothing was lost or doubled
 	bash .ci/quickstart
@@ -189,4 +175,4 @@ check: tidy build vet peers lint alerts manifests quickstart test test-long ## a
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test test-long peers vet lint promtool alerts schemas manifests fmt tidy fuzz bench bench-core judge bench-dispatch flow-rabbit faults docs pictures screenshots film evidence evidence-check run quickstart check clean image demo-image compose-test release-check
+.PHONY: help build test test-long peers vet lint promtool alerts schemas manifests fmt tidy fuzz bench bench-core judge bench-dispatch loadtest flow-rabbit flow faults docs screenshots run quickstart check clean image demo-image compose-test release-check

@@ -51,7 +51,7 @@ func (c *control) handle(req *Request, resp *Response) bool {
 	case "POST /ledger/answered":
 		v, err = c.answered(req)
 	case "GET /ledger/groups":
-		v, err = c.groups()
+		v = map[string]any{"groups": c.api.ledger.Groups()}
 	case "POST /ledger/excuse":
 		v, err = c.excuse(req)
 	case "POST /ledger/reset":
@@ -112,12 +112,6 @@ func (c *control) excuse(req *Request) (any, error) {
 		return nil, err
 	}
 	return map[string]int{"excused": c.api.ledger.Excuse(in.IDs...)}, nil
-}
-
-// groups returns the latencies of the groups.
-func (c *control) groups() (any, error) {
-	groups, err := c.api.ledger.Groups()
-	return map[string]any{"groups": groups}, err
 }
 
 // unanswered are the announced events whose poster will report when the system

@@ -2,19 +2,13 @@ package ledger
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A group's histograms hold µs up to an hour to three digits.
 const (
-	longest = int64(time.Hour / time.Microsecond)
-	digits  = 3
-	tenth   = 100 * time.Millisecond
+	tenth = 100 * time.Millisecond
 
 	// Kept is how long a group's acceptances by tenths of a second are kept. A
 	// group that lasts a whole day takes 3.5 MB for them.
@@ -30,24 +24,23 @@ type group struct {
 	mu     sync.Mutex
 	events int64 // announced
 	began  time.Time
-	last   time.Time               // the latest acceptance of an awaited id
-	copies *hdrhistogram.Histogram // µs from due to the acceptance of an id
-	whole  *hdrhistogram.Histogram // µs from due to the acceptance of an event's last id
-	tenths []uint32                // awaited ids accepted, by tenths of a second since began
+	last   time.Time // the latest acceptance of an awaited id
+	copies histogram // from due to the acceptance of an id
+	whole  histogram // from due to the acceptance of an event's last id
+	tenths []uint32  // awaited ids accepted, by tenths of a second since began
 }
 
-// GroupReport is a group at one moment. The histograms are in µs, in
-// HdrHistogram's compressed text form (V2).
+// GroupReport is a group at one moment.
 type GroupReport struct {
 	Group     string    `json:"group"`
 	Events    int64     `json:"events"`        // announced
-	Copies    string    `json:"copies"`        // from due to each id's acceptance
-	Whole     string    `json:"whole"`         // from due to the acceptance of an event's last id; events of which an id was excused are left out
+	Copies    []Bin     `json:"copies"`        // from due to each id's acceptance
+	Whole     []Bin     `json:"whole"`         // from due to the acceptance of an event's last id; events of which an id was excused are left out
 	Began     time.Time `json:"began"`         // when the first event was due
 	Last      time.Time `json:"last,omitzero"` // the latest acceptance
 	Tenths    []uint32  `json:"tenths"`        // acceptances by tenths of a second since began, for a day
 	Accepted  int64     `json:"accepted"`      // ids; the count of copies
-	Waiting   string    `json:"waiting"`       // from due to now of each id that is awaited
+	Waiting   []Bin     `json:"waiting"`       // from due to now of each id that is awaited
 	Completed int64     `json:"completed"`     // events; the count of whole
 }
 
@@ -59,11 +52,7 @@ func (l *Ledger) group(name string) *group {
 	defer l.mu.Unlock()
 	g := l.groups[name]
 	if g == nil {
-		g = &group{
-			name:   name,
-			copies: hdrhistogram.New(1, longest, digits),
-			whole:  hdrhistogram.New(1, longest, digits),
-		}
+		g = &group{name: name}
 		l.groups[name] = g
 	}
 	return g
@@ -89,8 +78,7 @@ func (g *group) accept(now time.Time, e *Event) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	took := micros(now.Sub(e.due))
-	_ = g.copies.RecordValue(took) // cannot fail: micros keeps it within the bounds
+	g.copies.record(now.Sub(e.due))
 	if now.After(g.last) {
 		g.last = now
 	}
@@ -101,39 +89,29 @@ func (g *group) accept(now time.Time, e *Event) {
 		g.tenths[i]++
 	}
 	if e.left.Add(-1) == 0 && !e.incomplete.Load() {
-		_ = g.whole.RecordValue(took)
+		g.whole.record(now.Sub(e.due))
 	}
 }
 
 // report returns the group's state. waiting holds how long its awaited ids have
 // been due.
-func (g *group) report(waiting *hdrhistogram.Histogram) (GroupReport, error) {
+func (g *group) report(waiting *histogram) GroupReport {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r := GroupReport{
+	if waiting == nil {
+		waiting = &histogram{}
+	}
+	return GroupReport{
 		Group: g.name, Events: g.events, Began: g.began, Last: g.last, Tenths: slices.Clone(g.tenths),
-		Accepted: g.copies.TotalCount(), Completed: g.whole.TotalCount(),
+		Accepted: g.copies.total, Completed: g.whole.total,
+		Copies: g.copies.bins(), Whole: g.whole.bins(), Waiting: waiting.bins(),
 	}
-	for _, h := range []struct {
-		from *hdrhistogram.Histogram
-		to   *string
-	}{{g.copies, &r.Copies}, {g.whole, &r.Whole}, {waiting, &r.Waiting}} {
-		if h.from == nil {
-			h.from = hdrhistogram.New(1, longest, digits)
-		}
-		text, err := h.from.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-		if err != nil {
-			return GroupReport{}, fmt.Errorf("encode histogram: %w", err)
-		}
-		*h.to = string(text)
-	}
-	return r, nil
 }
 
 // waiting returns how long the awaited ids have been due, by group.
-func (l *Ledger) waiting() map[*group]*hdrhistogram.Histogram {
+func (l *Ledger) waiting() map[*group]*histogram {
 	now := l.now()
-	list := make(map[*group]*hdrhistogram.Histogram)
+	list := make(map[*group]*histogram)
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
@@ -143,21 +121,18 @@ func (l *Ledger) waiting() map[*group]*hdrhistogram.Histogram {
 				continue
 			}
 			if list[g] == nil {
-				list[g] = hdrhistogram.New(1, longest, digits)
+				list[g] = &histogram{}
 			}
-			_ = list[g].RecordValue(micros(now.Sub(a.event.due)))
+			list[g].record(now.Sub(a.event.due))
 		}
 		s.mu.Unlock()
 	}
 	return list
 }
 
-// micros returns d in µs, within the histograms' bounds.
-func micros(d time.Duration) int64 { return min(max(d.Microseconds(), 1), longest) }
-
 // Groups reports every group, in order of their names. It reads every awaited
 // id once, as Report does.
-func (l *Ledger) Groups() ([]GroupReport, error) {
+func (l *Ledger) Groups() []GroupReport {
 	l.mu.RLock()
 	groups := make([]*group, 0, len(l.groups))
 	for _, g := range l.groups {
@@ -168,11 +143,7 @@ func (l *Ledger) Groups() ([]GroupReport, error) {
 	waiting := l.waiting()
 	list := make([]GroupReport, 0, len(groups))
 	for _, g := range groups {
-		r, err := g.report(waiting[g])
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
+		list = append(list, g.report(waiting[g]))
 	}
-	return list, nil
+	return list
 }

@@ -101,11 +101,7 @@ func TestJoinedLatency(t *testing.T) {
 	default:
 		t.Error("Watch(b) is not done after b was accepted with a")
 	}
-	groups, err := l.Groups()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g := groups[0]; g.Accepted != 2 || g.Completed != 2 || fmt.Sprint(g.Tenths) != "[0 0 0 2]" {
+	if g := l.Groups()[0]; g.Accepted != 2 || g.Completed != 2 || fmt.Sprint(g.Tenths) != "[0 0 0 2]" {
 		t.Errorf("group = %d accepted, %d whole, %v, want 2, 2 and both in the fourth tenth", g.Accepted, g.Completed, g.Tenths)
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"chatclub/fakeapi/web/parts"
 )
 
-// static holds all that the page shows. It loads nothing from elsewhere.
+// static holds what the page shows beside its parts. It loads nothing from elsewhere.
 //
 //go:embed static
 var static embed.FS
@@ -41,6 +43,9 @@ func findAsset(address string) *asset {
 		return nil
 	}
 	body, err := static.ReadFile(name)
+	if err != nil {
+		body, err = parts.Files.ReadFile(strings.TrimPrefix(name, "static/"))
+	}
 	if err != nil {
 		return nil // there is none, or it is a folder
 	}

@@ -27,8 +27,6 @@ type DispatcherSettings struct {
 	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
 	LatencyTarget   time.Duration  `env:"LATENCY_TARGET" envDefault:"0s" doc:"95th percentile of the calls' latency to hold by having fewer in flight; 0s: MAX_IN_FLIGHT alone bounds them."`
 	CallTimeout     time.Duration  `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
-	BatchCalls      int            `env:"BATCH_CALLS" envDefault:"1" doc:"Messages of one page that go in one request at most, up to 50; 1: each has its own."`
-	BatchWait       time.Duration  `env:"BATCH_WAIT" envDefault:"20ms" doc:"How long a message waits for others to go with, where BATCH_CALLS is above 1."`
 	MaxAttempts     int            `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
 	MessageTTL      time.Duration  `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue; a broadcast has its deadline instead."`
 	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight may take when the program is stopped."`
@@ -53,8 +51,6 @@ func (s DispatcherSettings) Validate() error {
 		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, MaxLimit),
 		service.CheckDuration("LATENCY_TARGET", s.LatencyTarget, 0, time.Minute),
 		service.CheckDuration("CALL_TIMEOUT", s.CallTimeout, 10*time.Millisecond, 5*time.Minute),
-		service.CheckRange("BATCH_CALLS", s.BatchCalls, 1, sender.MaxBatch),
-		service.CheckDuration("BATCH_WAIT", s.BatchWait, time.Millisecond, time.Second), // each wait is delay for its reader
 		service.CheckRange("MAX_ATTEMPTS", s.MaxAttempts, 1, 1000),
 		service.CheckDuration("MESSAGE_TTL", s.MessageTTL, time.Second, 24*time.Hour), // Messenger's window
 		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
@@ -160,8 +156,5 @@ func (w *wiring) sender(cfg DispatcherConfig) (dispatch.Caller, error) {
 		return nil, err
 	}
 	w.onClose(func() error { send.Close(); return nil })
-	if s.BatchCalls <= 1 {
-		return send, nil
-	}
-	return sender.NewBatcher(sender.BatchConfig{Sender: send, Size: s.BatchCalls, Wait: s.BatchWait})
+	return send, nil
 }

@@ -48,41 +48,39 @@ func TestDispatcherSends(t *testing.T) {
 		"token of the pages file": nil,
 		"token that was given":    sender.StaticTokens(map[string]string{"1": "a-token"}),
 	} {
-		for _, batch := range []string{"1", "50"} {
-			t.Run(name+", batches of "+batch, func(t *testing.T) {
-				t.Parallel()
-				b, opt := given(t)
-				calls := make(platform, 1)
-				p, err := NewDispatcher(t.Context(), DispatcherConfig{
-					Settings: load[DispatcherSettings](t, "PAGES_FILE", file, "GRAPH_URL", "http://graph/v23.0", "BATCH_CALLS", batch),
-					Options:  opt, Tokens: tokens, Transport: calls,
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				r := run(t, p)
-				send(t, b)
-				call := <-calls
-				if got := call.URL.String(); got != "http://graph/v23.0/1/messages" {
-					t.Errorf("call to %s, want http://graph/v23.0/1/messages", got)
-				}
-				if got := call.Header.Get("Authorization"); got != "Bearer a-token" {
-					t.Errorf("Authorization = %q, want the page's token", got)
-				}
-				if code, body := get(t, r.admin+"/readyz"); code != http.StatusOK {
-					t.Errorf("GET /readyz = %d %q, want 200", code, body)
-				}
-				if code, body := get(t, r.admin+"/pages"); code != http.StatusOK {
-					t.Errorf("GET /pages = %d %q, want 200", code, body)
-				}
-				if err := r.stop(); err != nil {
-					t.Errorf("Run = %v, want nil", err)
-				}
-				if got := ready(t, b, b.Topology().OutboundOf("1")); got != 0 {
-					t.Errorf("outbound holds %d after the call was answered, want 0", got)
-				}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, opt := given(t)
+			calls := make(platform, 1)
+			p, err := NewDispatcher(t.Context(), DispatcherConfig{
+				Settings: load[DispatcherSettings](t, "PAGES_FILE", file, "GRAPH_URL", "http://graph/v23.0"),
+				Options:  opt, Tokens: tokens, Transport: calls,
 			})
-		}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := run(t, p)
+			send(t, b)
+			call := <-calls
+			if got := call.URL.String(); got != "http://graph/v23.0/1/messages" {
+				t.Errorf("call to %s, want http://graph/v23.0/1/messages", got)
+			}
+			if got := call.Header.Get("Authorization"); got != "Bearer a-token" {
+				t.Errorf("Authorization = %q, want the page's token", got)
+			}
+			if code, body := get(t, r.admin+"/readyz"); code != http.StatusOK {
+				t.Errorf("GET /readyz = %d %q, want 200", code, body)
+			}
+			if code, body := get(t, r.admin+"/pages"); code != http.StatusOK {
+				t.Errorf("GET /pages = %d %q, want 200", code, body)
+			}
+			if err := r.stop(); err != nil {
+				t.Errorf("Run = %v, want nil", err)
+			}
+			if got := ready(t, b, b.Topology().OutboundOf("1")); got != 0 {
+				t.Errorf("outbound holds %d after the call was answered, want 0", got)
+			}
+		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -197,26 +196,4 @@ func table(families []*dto.MetricFamily) string {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(text, "; "), f.GetHelp())
 	}
 	return b.String()
-}
-
-// The table of packages has all that exist, each with the first sentence of its
-// comment.
-func TestPackagesDoc(t *testing.T) {
-	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{if .GoFiles}}{{.ImportPath}}\t{{.Doc}}{{end}}", "chatclub/...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	b.WriteString("| package | what it is |\n| --- | --- |\n")
-	for line := range strings.Lines(string(out)) {
-		path, doc, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if doc == "" {
-			t.Errorf("package %s has no comment", path)
-		}
-		// go doc's synopsis begins with "Package name" or "Command name".
-		words := strings.SplitN(doc, " ", 3)
-		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimPrefix(path, "chatclub/"), words[len(words)-1])
-	}
-	doctest.Section(t, "../../docs/packages.md", "packages", b.String())
 }

@@ -118,7 +118,7 @@ func blank(t *testing.T, v view) *tab {
 func (b *tab) show(address string) {
 	b.t.Helper()
 	b.run("open the page", chromedp.Navigate(address))
-	b.until("the stream is open", `document.querySelector("#live.on, #state.live") !== null`)
+	b.until("the stream is open", `document.querySelector("#live.on") !== null`)
 	b.t.Cleanup(b.check)
 }
 

@@ -142,7 +142,7 @@ func TestQuickReplies(t *testing.T) {
 	if got := eval[[]string](b, seen); len(got) != 0 {
 		t.Errorf("quick replies after loading the page again = %q, want none", got)
 	}
-	b.click("#phone-1 .leave")
+	b.click("#phone-1 .block")
 	b.until("the buttons are dead", `[...document.querySelectorAll("#phone-1 .taps")].every(e => e.inert || e.hidden)`)
 }
 

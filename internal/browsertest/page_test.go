@@ -2,7 +2,6 @@ package browsertest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,7 +79,7 @@ func TestChat(t *testing.T) {
 func checkLeave(t *testing.T, s *system, b *tab) {
 	t.Helper()
 	const bubbles = `document.querySelectorAll("#phone-3 .talk li").length`
-	b.click("#phone-3 .leave")
+	b.click("#phone-3 .block")
 	b.until("phone 3 has left", `document.querySelector("#phone-3").dataset.state === "left"`)
 	before := eval[int](b, bubbles)
 	b.says("1", "is anybody still here?")
@@ -173,7 +172,7 @@ func TestKeyboardOnASmallScreen(t *testing.T) {
 	if wide := eval[int](b, `document.querySelector("#phone-1").offsetWidth`); wide > int(handheld.width) {
 		t.Errorf("width of a phone = %d, want at most %d", wide, handheld.width)
 	}
-	if c := eval[string](b, `getComputedStyle(document.body).backgroundColor`); c != "rgb(14, 17, 21)" {
+	if c := eval[string](b, `getComputedStyle(document.body).backgroundColor`); c != "rgb(12, 15, 19)" {
 		t.Errorf("background in the dark = %s, want a dark one", c)
 	}
 	focused := func() string {
@@ -206,31 +205,5 @@ func TestKeyboardOnASmallScreen(t *testing.T) {
 		!(e.getAttribute("aria-label") || e.labels?.length || e.textContent.trim())).map(e => e.outerHTML)`)
 	if len(unnamed) > 0 {
 		t.Errorf("controls without a name: %q", unnamed)
-	}
-}
-
-// talk lets three phones chat.
-func talk(b *tab) {
-	for _, phone := range []string{"1", "2", "3"} {
-		b.joins(phone)
-	}
-	for i, line := range []struct{ phone, text string }{
-		{"1", "Hello! Who is coming on Saturday?"},
-		{"2", "Me. I bring the cake"},
-		{"3", "I am in, from six o'clock on"},
-		{"1", "See you there. I bring the rocket"},
-	} {
-		b.says(line.phone, line.text)
-		for _, phone := range []string{"1", "2", "3"} {
-			if phone != line.phone {
-				b.until(fmt.Sprintf("line %d is on phone %s", i, phone), got(phone, line.text))
-			}
-		}
-		if i == 1 {
-			b.click("#phone-2 .more")
-			b.click("#phone-2 [data-picture=cake]")
-			b.until("the picture is on phone 1", `document.querySelector("#phone-1 .talk img")?.naturalWidth > 0`)
-			b.until("and on phone 3", `document.querySelector("#phone-3 .talk img")?.naturalWidth > 0`)
-		}
 	}
 }

@@ -1,9 +1,6 @@
 package browsertest
 
 import (
-	"bytes"
-	"fmt"
-	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +10,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"chatclub/internal/console"
-	"chatclub/internal/palette"
 )
 
 // docs is where pictures are kept.
@@ -28,23 +24,14 @@ func quiet(t *testing.T, busy string) {
 	}
 }
 
-// TestPictures shows both pages at work, large and small, light and dark. With
-// UPDATE_SCREENSHOTS set it keeps the pictures in docs/.
+// TestPictures shows the page at work, large and small, light and dark. With
+// UPDATE_SCREENSHOTS set it keeps the first picture in docs/.
 func TestPictures(t *testing.T) {
 	update := os.Getenv("UPDATE_SCREENSHOTS") != ""
 	if testing.Short() && !update {
-		t.Skip("long: make test-long; two systems for twenty seconds. The other tests have every part of the pages, this one shows them at work")
+		t.Skip("long: make test-long; a system for twenty seconds. The other tests have every part of the page, this one shows it at work")
 	}
-	t.Run("chatclub", func(t *testing.T) {
-		t.Parallel()
-		picturesOfChatclub(t, update)
-	})
-	t.Run("platform", func(t *testing.T) {
-		if !update { // one after the other, for the figures' sake
-			t.Parallel()
-		}
-		pictureOfPlatform(t, update)
-	})
+	picturesOfChatclub(t, update)
 }
 
 // picturesOfChatclub shows one moment in every picture: a page is in excess, its
@@ -76,41 +63,13 @@ func picturesOfChatclub(t *testing.T, update bool) {
 	moment.send("phones", twoPhones(x))
 	moment.send("state", x)
 	still := open(t, moment.URL, laptop)
-	for _, p := range []struct {
-		name string
-		view
-	}{
-		{"chatclub.png", laptop},
-		{"chatclub-dark.png", view{width: 1440, height: 900, scale: 1, dark: true}},
-		{"chatclub-wide.png", view{width: 2560, height: 1440, scale: 1}},
-		{"chatclub-phone.png", view{width: 390, height: 844, scale: 2}},
-		{"chatclub-phone-dark.png", view{width: 390, height: 844, scale: 2, dark: true}},
-	} {
-		still.look(p.view)
+	for i, v := range []view{laptop, {width: 390, height: 844, scale: 2, dark: true}} {
+		still.look(v)
 		for lost := true; lost; lost = eval[bool](still, `document.body.matches(".lost")`) { // it was slow
 			moment.shows(still, x)
-			keep(still, p.name, update)
+			keep(still, "chatclub.png", update && i == 0)
 		}
 	}
-}
-
-// pictureOfPlatform shows phones that chat on fakeapi's page.
-func pictureOfPlatform(t *testing.T, update bool) {
-	busy := 5
-	if update {
-		busy = 100 // a chart that is nearly full
-	}
-	s := start(t, "USERS=20", "ROOMS=2", "PAGES=3", "EVENTS_PER_SECOND=37", "WAVES=false")
-	b := open(t, s.platform, desktop)
-	b.patience += patience * 2
-	talk(b)
-	b.tap("3", "Who is here?")
-	b.reads("3", "3 people in room")
-	b.until("the chart is full enough", fmt.Sprintf(`document.querySelector("#chart").dataset.accepted.split(",").filter(n => n > 0).length >= %d`, busy))
-	if update {
-		quiet(t, s.state().Machine)
-	}
-	keep(b, "page.png", update)
 }
 
 // keep takes a picture of the page.
@@ -128,16 +87,7 @@ func keep(b *tab, name string, update bool) {
 	if !update {
 		return
 	}
-	img, err := png.Decode(bytes.NewReader(raw))
-	if err != nil {
-		b.t.Fatalf("read a picture: %v", err)
-	}
-	var small bytes.Buffer
-	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := encoder.Encode(&small, palette.Reduce(img)); err != nil {
-		b.t.Fatalf("write a picture: %v", err)
-	}
-	if err := os.WriteFile(filepath.Join(docs, name), small.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(docs, name), raw, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 }

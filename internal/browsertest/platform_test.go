@@ -81,12 +81,12 @@ func TestPlatformPage(t *testing.T) {
 	target.Store(nil)
 	front.CloseClientConnections()
 	b.until("the page says since when there is no data", `/^No data since \d\d:\d\d:\d\d$/.test(document.querySelector("#lost-since").textContent)`)
-	if got := eval[string](b, `document.querySelector("#state").textContent + " " + getComputedStyle(document.querySelector("main")).opacity`); got != "Connection lost 0.4" {
+	if got := eval[string](b, `document.querySelector("#live").textContent + " " + getComputedStyle(document.querySelector("main")).opacity`); got != "Connection lost 0.4" {
 		t.Errorf("without data = %s, want it said, and the figures dim", got)
 	}
 	_, address = platform()
 	target.Store(address)
 	b.until("the page is live again, and tells of the restart", `!document.querySelector("#lost-since").checkVisibility() &&
-		document.querySelector("#state").textContent === "Live" && /^The platform was restarted at/.test(document.querySelector("#notice").textContent)`)
+		document.querySelector("#live").textContent === "Live" && /^The platform was restarted at/.test(document.querySelector("#notice").textContent)`)
 	b.forgive("Failed to load resource") // while there was no platform
 }

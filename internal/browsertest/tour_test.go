@@ -2,8 +2,6 @@ package browsertest
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -12,65 +10,26 @@ import (
 )
 
 // TestTour: the tour plays to its end by itself, with every caption on the page, and
-// the program ends well. With UPDATE_FILM set it keeps its film in docs/.
+// the program ends well.
 func TestTour(t *testing.T) {
-	update := os.Getenv("UPDATE_FILM") != ""
-	if testing.Short() && !update {
+	if testing.Short() {
 		t.Skip("long: make test-long; the tour takes 40 s. TestActions does what it is made of")
 	}
 	t.Parallel()
-	var f film
-	busy := tour(t, f.take)
-	if update {
-		quiet(t, busy)
-		f.write(t, filepath.Join(docs, "tour.gif"))
-	}
-}
-
-// noteCaptions keeps every step of the tour that the page shows.
-const noteCaptions = `(() => {
-	window.captions = {};
-	const text = id => document.querySelector(id).textContent, box = document.querySelector("#caption");
-	const note = () => { if (box.checkVisibility()) captions[text("#caption-step")] = text("#caption-text") };
-	new MutationObserver(note).observe(box, { subtree: true, childList: true, attributes: true });
-	note();
-})()`
-
-// tour plays the tour, and calls each with the page again and again until it has
-// ended. It returns what was said of the machine while it was busy, if that was for
-// more than half of the time.
-func tour(t *testing.T, each func(*tab)) (busy string) {
-	t.Helper()
 	b := blank(t, view{width: 1200, height: 760, scale: 1}) // it takes a while, and the tour does not wait
 	s := startWith(t, []string{"-tour"})
 	b.show(s.page)
 	b.run("note the captions", chromedp.Evaluate[chromedp.Void](noteCaptions))
 	var last *console.Tour
 	captions := make(map[int]string)
-	warned, states := 0, 0
-	ended := make(chan error, 1)
-	go func() {
-		ended <- s.states(func(x console.State) bool {
-			if x.Tour != nil {
-				last, captions[x.Tour.Step] = x.Tour, x.Tour.Text
-			}
-			if states++; x.Machine != "" {
-				busy = x.Machine
-				warned++
-			}
-			return x.Tour != nil || last == nil
-		})
-	}()
-	for over := false; !over; {
-		select {
-		case err := <-ended:
-			if err != nil && (last == nil || last.Step < last.Of) {
-				t.Fatal(err)
-			}
-			over = true
-		default:
-			each(b)
+	err := s.states(func(x console.State) bool {
+		if x.Tour != nil {
+			last, captions[x.Tour.Step] = x.Tour, x.Tour.Text
 		}
+		return x.Tour != nil || last == nil
+	})
+	if err != nil && (last == nil || last.Step < last.Of) {
+		t.Fatal(err)
 	}
 	if len(captions) < 6 || len(captions) != last.Of {
 		t.Errorf("steps of the tour = %d, want all %d of them", len(captions), last.Of)
@@ -86,8 +45,13 @@ func tour(t *testing.T, each func(*tab)) (busy string) {
 	if err := s.end(); err != nil {
 		t.Errorf("chatclub -tour ended with %v, want a balance without loss", err)
 	}
-	if 2*warned < states {
-		busy = ""
-	}
-	return busy
 }
+
+// noteCaptions keeps every step of the tour that the page shows.
+const noteCaptions = `(() => {
+	window.captions = {};
+	const text = id => document.querySelector(id).textContent, box = document.querySelector("#caption");
+	const note = () => { if (box.checkVisibility()) captions[text("#caption-step")] = text("#caption-text") };
+	new MutationObserver(note).observe(box, { subtree: true, childList: true, attributes: true });
+	note();
+})()`

@@ -11,9 +11,12 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"chatclub/fakeapi/web/parts"
 )
 
-// static holds all that the page shows. It loads nothing from elsewhere.
+// static holds what the page shows beside the parts that it has in common with the
+// fake platform's. It loads nothing from elsewhere.
 //
 //go:embed static
 var static embed.FS
@@ -50,7 +53,11 @@ func serve(w http.ResponseWriter, r *http.Request, name string) {
 		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 		".svg": "image/svg+xml", ".woff2": "font/woff2", ".txt": "text/plain; charset=utf-8",
 	}[path.Ext(name)]
-	body, err := fs.ReadFile(static, path.Join("static", path.Clean("/"+name)))
+	name = path.Clean("/" + name)[1:]
+	body, err := fs.ReadFile(static, path.Join("static", name))
+	if err != nil {
+		body, err = fs.ReadFile(parts.Files, name)
+	}
 	if err != nil || kind == "" {
 		http.NotFound(w, r)
 		return

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,8 +12,7 @@ import (
 
 	"chatclub/internal/command"
 	"chatclub/internal/fanout"
-	"chatclub/internal/loadtest/paired"
-	"chatclub/internal/loadtest/proc"
+	"chatclub/internal/machine"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit/rabbittest"
@@ -64,11 +64,16 @@ func (f *fan) compare(b *testing.B, loops int) {
 		cores, bares = append(cores, c.cpu), append(bares, p.cpu)
 		ratios, rates = append(ratios, c.cpu/p.cpu), append(rates, c.rate)
 	}
-	b.ReportMetric(paired.Median(cores), "core-µs/copy")
-	b.ReportMetric(paired.Median(bares), "bare-µs/copy")
-	b.ReportMetric(paired.Median(ratios), "ratio")
-	b.ReportMetric(paired.Median(rates), "copies/s")
+	b.ReportMetric(median(cores), "core-µs/copy")
+	b.ReportMetric(median(bares), "bare-µs/copy")
+	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(median(rates), "copies/s")
 	b.ReportMetric(0, "ns/op")
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
 }
 
 // run is the cost of one run.
@@ -197,7 +202,7 @@ func (f *fan) measure(b *testing.B, do func()) run {
 
 // cpuTime returns the CPU time of this process so far.
 func cpuTime(b *testing.B) time.Duration {
-	used, err := proc.Self()
+	used, err := machine.OwnCPU()
 	if err != nil {
 		b.Fatal(err)
 	}

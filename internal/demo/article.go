@@ -2,13 +2,12 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/loadtest/strategy"
+	"chatclub/internal/article"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
@@ -25,19 +24,8 @@ func (c *Crew) worker(m *member, metrics prometheus.Registerer) error {
 	if err != nil {
 		return err
 	}
-	info, ok := strategy.Find("article")
-	if !ok {
-		return errors.New("there is no strategy of the article")
-	}
-	gate, err := info.New(strategy.Config{
-		Limit:    message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}.Of,
-		Replicas: 1, Log: c.cfg.Log,
-	})
-	if err != nil {
-		return err
-	}
-	w := strategy.NewWorker(strategy.WorkerConfig{
-		Broker: m.link, Caller: send, Strategy: gate, Log: c.cfg.Log.With("program", m.name),
+	w := article.NewWorker(article.WorkerConfig{
+		Broker: m.link, Caller: send, Strategy: article.New(nil), Log: c.cfg.Log.With("program", m.name),
 		Prefetch: 2 * workerInFlight, MaxInFlight: workerInFlight,
 		MaxAttempts: s.MaxAttempts, MessageTTL: s.MessageTTL, ShutdownTimeout: s.ShutdownTimeout,
 	})
@@ -57,11 +45,11 @@ type Divert struct {
 }
 
 // SharedQueue is the name of the queue that the article's workers share.
-func SharedQueue(t queue.Topology) string { return strategy.Queue(t).Name }
+func SharedQueue(t queue.Topology) string { return article.Queue(t).Name }
 
 // NewDivert makes the shared queue.
 func NewDivert(ctx context.Context, b queue.Broker) (*Divert, error) {
-	if err := b.Declare(ctx, strategy.Queue(b.Topology())); err != nil {
+	if err := b.Declare(ctx, article.Queue(b.Topology())); err != nil {
 		return nil, err
 	}
 	return &Divert{Broker: b}, nil
@@ -73,7 +61,7 @@ func (d *Divert) Set(on bool) { d.on.Store(on) }
 // Publish implements queue.Publisher.
 func (d *Divert) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if d.on.Load() {
-		msgs = strategy.Divert(d.Topology(), msgs)
+		msgs = article.Divert(d.Topology(), msgs)
 	}
 	return d.Broker.Publish(ctx, msgs...)
 }

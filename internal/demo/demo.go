@@ -16,7 +16,7 @@ import (
 	"chatclub/fakeapi/web"
 	"chatclub/internal/backoff"
 	"chatclub/internal/console"
-	"chatclub/internal/loadtest/proc"
+	"chatclub/internal/machine"
 )
 
 // Config is what New needs. All fields must be set.
@@ -55,8 +55,8 @@ type Demo struct {
 	quiet     time.Time
 	machine   string
 	processor struct {
-		at time.Time
-		proc.Machine
+		at  time.Time
+		use machine.Use
 	}
 }
 
@@ -219,22 +219,22 @@ func (d *Demo) lookAtMachine() {
 	if now.Sub(d.processor.at) < machineTime {
 		return
 	}
-	own, err := proc.Self()
+	own, err := machine.OwnCPU()
 	if err != nil {
 		return
 	}
-	m := proc.ReadMachine(own)
+	m := machine.Read(own)
 	if m == nil {
 		return
 	}
-	before := d.processor.Machine
+	before := d.processor.use
 	first := d.processor.at.IsZero()
-	d.processor.at, d.processor.Machine = now, *m
+	d.processor.at, d.processor.use = now, *m
 	if first {
 		return
 	}
 	d.machine = ""
-	if share := m.OthersSince(before); share > proc.MostOthers {
+	if share := m.OthersSince(before); share > machine.MostOthers {
 		d.machine = fmt.Sprintf("Other programs have %.0f %% of this machine's %d processors: what you see is slower than it is.", 100*share, runtime.NumCPU())
 	}
 }

@@ -187,12 +187,9 @@ const MaxCode = 100
 // DecodeOutbound parses a body from a partition or a lane. Every wrong field is
 // named.
 func DecodeOutbound(b []byte) (Outbound, error) {
-	o, ok := fastOutbound(b)
-	if !ok {
-		o = Outbound{}
-		if err := json.Unmarshal(b, &o); err != nil {
-			return Outbound{}, fmt.Errorf("decode outbound: %w", err)
-		}
+	var o Outbound
+	if err := json.Unmarshal(b, &o); err != nil {
+		return Outbound{}, fmt.Errorf("decode outbound: %w", err)
 	}
 	var faults []error
 	for _, f := range []struct{ name, value string }{{"id", o.ID}, {"page", o.Page}, {"to", o.To}} {

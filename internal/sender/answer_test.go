@@ -1,15 +1,9 @@
 package sender
 
 import (
-	"encoding/json"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // endless is a body without an end that knows how much was read of it.
@@ -60,31 +54,4 @@ func TestAnswersDoNotMix(t *testing.T) {
 			t.Errorf("answer %d: message id = %q, want %q", n, got, want)
 		}
 	}
-}
-
-// TestLongAnswerToABatch: each call may be answered as long as if it were made
-// by itself.
-func TestLongAnswerToABatch(t *testing.T) {
-	t.Parallel()
-	refusal := envelope(551, 1545041, `,"error_user_msg":"`+strings.Repeat("x", 60<<10)+`"`)
-	part, err := json.Marshal(map[string]any{"code": 400, "body": refusal})
-	if err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		send := setup(t, func(c *Config) {
-			c.Tokens = StaticTokens(map[string]string{"1": "token-1"})
-			c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
-				return response(200, "["+string(part)+","+string(part)+","+string(part)+"]"), nil
-			})
-		})
-		b, err := NewBatcher(BatchConfig{Sender: send, Size: 3, Wait: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := count(sendAll(t.Context(), &platform{Batcher: b}, copies("1", 3)...))
-		if diff := cmp.Diff(map[Outcome]int{RecipientGone: 3}, got); diff != "" {
-			t.Errorf("outcomes (-want +got):\n%s", diff)
-		}
-	})
 }

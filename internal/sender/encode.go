@@ -1,7 +1,6 @@
 package sender
 
 import (
-	"net/url"
 	"unicode/utf8"
 
 	"chatclub/internal/message"
@@ -73,27 +72,6 @@ func appendMessage(b []byte, o message.Outbound) []byte {
 	b = append(b, `,"metadata":`...)
 	b = appendString(b, o.ID)
 	return append(b, '}')
-}
-
-// encodeBatch returns the body of a batch request: a form that holds a JSON
-// list of requests, whose bodies are forms that hold JSON.
-func encodeBatch(items []message.Outbound) []byte {
-	var list, value []byte
-	for i, o := range items {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, `{"method":"POST","relative_url":"`...)
-		list = append(list, o.Page...) // a valid one: nothing to escape
-		list = append(list, `/messages","body":"recipient=`...)
-		value = appendRecipient(value[:0], o)
-		list = append(list, url.QueryEscape(string(value))...) // which has nothing that JSON escapes
-		list = append(list, `&messaging_type=UPDATE&message=`...)
-		value = appendMessage(value[:0], o)
-		list = append(list, url.QueryEscape(string(value))...)
-		list = append(list, `"}`...)
-	}
-	return []byte("include_headers=false&batch=" + url.QueryEscape("["+string(list)+"]"))
 }
 
 // appendReplies appends the list of what there is to tap, each of which begins

@@ -39,7 +39,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		durations: make(map[Outcome]prometheus.Observer),
 		requests: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "chatclub_sender_requests_total",
-			Help: "Requests to the Send API: one for each call, or for several in a batch.",
+			Help: "Requests to the Send API.",
 		}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "chatclub_sender_in_flight",

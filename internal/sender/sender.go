@@ -97,8 +97,7 @@ const (
 	// bytes. The pool is emptied with every garbage collection: with buffers of
 	// maxAnswer, filling it again was what most collections were for.
 	usualAnswer = 2 << 10
-	// maxAnswer bounds what is read of an answer, for each of its calls. A longer
-	// one costs its connection.
+	// maxAnswer bounds what is read of an answer. A longer one costs its connection.
 	maxAnswer = 64 << 10
 )
 
@@ -152,39 +151,22 @@ func (s *Sender) Close() {
 // was made. From then on the call may have had its effect: without an answer
 // the Outcome is Transient. A transport given in Config that is not an
 // *http.Transport counts as having written from the start.
-func (s *Sender) Send(ctx context.Context, o message.Outbound) Result {
-	items, results := [1]message.Outbound{o}, [1]Result{}
-	s.deliver(ctx, items[:], results[:])
-	return results[0]
-}
-
-// deliver makes one request for items, which are of one page, and tells in
-// results what became of each.
-func (s *Sender) deliver(ctx context.Context, items []message.Outbound, results []Result) {
-	page := items[0].Page
-	switch token, known := s.tokens.Token(page); {
+func (s *Sender) Send(ctx context.Context, o message.Outbound) (r Result) {
+	switch token, known := s.tokens.Token(o.Page); {
 	case ctx.Err() != nil:
-		fill(results, Result{Outcome: Canceled, Err: fmt.Errorf("send: %w", ctx.Err())})
-	case !validPage(page):
-		fill(results, Result{Outcome: BadMessage, Err: fmt.Errorf("send: page %.40q is not a page id", page)})
+		r = Result{Outcome: Canceled, Err: fmt.Errorf("send: %w", ctx.Err())}
+	case !validPage(o.Page):
+		r = Result{Outcome: BadMessage, Err: fmt.Errorf("send: page %.40q is not a page id", o.Page)}
 	case !known:
-		fill(results, Result{Outcome: NoToken, Err: fmt.Errorf("send: %w for page %s", ErrNoToken, page)})
+		r = Result{Outcome: NoToken, Err: fmt.Errorf("send: %w for page %s", ErrNoToken, o.Page)}
 	default:
-		s.post(ctx, token, items, results)
+		r = s.post(ctx, token, o)
 	}
-	for i := range results {
-		s.metrics.result(results[i])
-	}
+	s.metrics.result(r)
+	return r
 }
 
-// fill gives the same result to all.
-func fill(results []Result, r Result) {
-	for i := range results {
-		results[i] = r
-	}
-}
-
-func (s *Sender) post(ctx context.Context, token string, items []message.Outbound, results []Result) {
+func (s *Sender) post(ctx context.Context, token string, o message.Outbound) Result {
 	callCtx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var touched atomic.Bool // a connection was in the call's hands
@@ -196,31 +178,24 @@ func (s *Sender) post(ctx context.Context, token string, items []message.Outboun
 	} else {
 		touched.Store(true)
 	}
-	var req *http.Request
-	template := "/{page}/messages"
-	if len(items) == 1 {
-		req = s.request(traceCtx, items[0].Page+"/messages", "application/json", encode(items[0]))
-	} else {
-		template = "/"
-		req = s.request(traceCtx, "", "application/x-www-form-urlencoded", encodeBatch(items))
-	}
+	const template = "/{page}/messages"
+	req := s.request(traceCtx, o.Page+"/messages", encode(o))
 	req.Header["Authorization"] = []string{"Bearer " + token}
 	if len(s.secret) > 0 {
 		req.URL.RawQuery = "appsecret_proof=" + proof(s.secret, token)
 	}
 	span := s.tracer.Call(req, template)
 	start := s.now()
-	if err := s.call(req, results); err != nil {
-		fill(results, lost(ctx, callCtx, touched.Load(), err))
+	r, err := s.call(req)
+	if err != nil {
+		r = lost(ctx, callCtx, touched.Load(), err)
 	}
-	endSpan(span, results[0])
-	latency := s.now().Sub(start)
-	for i := range results {
-		if results[i].Outcome != Canceled {
-			results[i].Latency = latency
-			s.metrics.duration(results[i].Outcome, latency)
-		}
+	endSpan(span, r)
+	if r.Outcome != Canceled {
+		r.Latency = s.now().Sub(start)
+		s.metrics.duration(r.Outcome, r.Latency)
 	}
+	return r
 }
 
 // proof is Meta's appsecret_proof of a token: its HMAC-SHA256 with the app's secret,
@@ -231,7 +206,7 @@ func proof(secret []byte, token string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// endSpan ends the span of a request with the result of its first call.
+// endSpan ends the span of a call with its result.
 func endSpan(span tracing.Span, r Result) {
 	if r.Status != 0 {
 		span.Status(r.Status)
@@ -244,7 +219,7 @@ func endSpan(span tracing.Span, r Result) {
 
 // request makes a POST to path below the base, which needs no escapes. It is
 // http.NewRequestWithContext without parsing the same base for every call.
-func (s *Sender) request(ctx context.Context, path, contentType string, body []byte) *http.Request {
+func (s *Sender) request(ctx context.Context, path string, body []byte) *http.Request {
 	u := *s.base
 	u.Path += path
 	if u.RawPath != "" {
@@ -252,7 +227,7 @@ func (s *Sender) request(ctx context.Context, path, contentType string, body []b
 	}
 	req := &http.Request{
 		Method: http.MethodPost, URL: &u, Host: u.Host,
-		Header: http.Header{"Content-Type": {contentType}, "User-Agent": {"chatclub"}},
+		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"chatclub"}},
 		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 		// For a connection that the server closed before anything was written:
 		// the transport takes another then.
@@ -264,37 +239,31 @@ func (s *Sender) request(ctx context.Context, path, contentType string, body []b
 // call makes the request and classifies its answer. It fails only when no
 // answer came. Once the header is there the status and whatever was read of the
 // body decide: the connection may break after the platform has accepted.
-func (s *Sender) call(req *http.Request, results []Result) error {
+func (s *Sender) call(req *http.Request) (Result, error) {
 	s.metrics.requests.Inc()
-	s.metrics.inFlight.Add(float64(len(results)))
-	defer s.metrics.inFlight.Sub(float64(len(results)))
+	s.metrics.inFlight.Inc()
+	defer s.metrics.inFlight.Dec()
 	// Not http.Client: it would follow redirects, copy the header and wrap
 	// errors in one that holds the URL.
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
 	defer resp.Body.Close()
 	buf := s.answers.Get().(*[]byte) // the pool holds nothing else
 	defer s.answers.Put(buf)
-	body, err := read(resp.Body, *buf, len(results)*maxAnswer)
-	if len(results) > 1 {
-		classifyBatch(resp.StatusCode, body, results)
-	} else {
-		results[0] = Classify(resp.StatusCode, body)
+	body, err := read(resp.Body, *buf)
+	r := Classify(resp.StatusCode, body)
+	if r.Err != nil && err != nil {
+		r.Err = fmt.Errorf("%w; read answer: %w", r.Err, err)
 	}
-	for i := range results {
-		if r := &results[i]; r.Err != nil && err != nil {
-			r.Err = fmt.Errorf("%w; read answer: %w", r.Err, err)
-		}
-	}
-	return nil
+	return r, nil
 }
 
 // read reads an answer to its end, because only then the connection can be used
-// again. It reads into buf, and where that is too small up to limit bytes
+// again. It reads into buf, and where that is too small up to maxAnswer bytes
 // elsewhere. With an error it returns what came before.
-func read(r io.Reader, buf []byte, limit int) ([]byte, error) {
+func read(r io.Reader, buf []byte) ([]byte, error) {
 	n, err := io.ReadFull(r, buf)
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -302,7 +271,7 @@ func read(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	case err != nil:
 		return buf[:n], err
 	}
-	more, err := io.ReadAll(io.LimitReader(r, int64(limit-n)))
+	more, err := io.ReadAll(io.LimitReader(r, int64(maxAnswer-n)))
 	return append(buf[:n:n], more...), err
 }
 

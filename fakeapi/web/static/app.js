@@ -1,40 +1,19 @@
-// The page has one stream, for numbers, phones and settings. When it is lost the
-// browser opens it again, and everything is complete at once.
-import { clock } from "./names.js";
-import { showNumbers, selected, onSelect } from "./numbers.js";
-import { showPhones } from "./phones.js";
+// The page's own wiring: one stream has the numbers, the phones and the settings.
+import { el } from "./dom.js";
+import { pageName } from "./format.js";
+import { onSelect, selected, showNumbers } from "./numbers.js";
+import { newPhones } from "./phones.js";
+import { listen } from "./stream.js";
 import { showSettings } from "./switches.js";
 
-const silence = 3000; // milliseconds without numbers, which come four times a second
-const state = document.getElementById("state"), lostSince = document.getElementById("lost-since");
-let source = null, heard = Date.now(), live = null;
+const phones = newPhones(el("phones"), el("add"), pageName, p => Number(p.id) % 8);
 
-function setLive(yes) {
-  if (live === yes) return;
-  live = yes;
-  state.textContent = yes ? "Live" : "Connection lost";
-  state.className = yes ? "state live" : "state off";
-  document.body.classList.toggle("lost", !yes);
-  lostSince.textContent = yes ? "" : "No data since " + clock(heard);
-  lostSince.hidden = yes;
+function showPhones(r) {
+  el("no-phones").hidden = r.max > 0;
+  el("add").hidden = el("phones").hidden = r.max === 0;
+  phones.show(r);
 }
 
-function listen() {
-  source?.close();
-  source = new EventSource("events?page=" + encodeURIComponent(selected() ?? ""));
-  source.addEventListener("error", () => setLive(false));
-  for (const [name, show] of Object.entries({ numbers: showNumbers, phones: showPhones, settings: showSettings })) {
-    source.addEventListener(name, e => {
-      heard = Date.now();
-      setLive(true);
-      show(JSON.parse(e.data));
-    });
-  }
-}
-
-onSelect(listen); // the selected page's numbers come even when others are busier
-listen();
-setInterval(() => {
-  if (Date.now() - heard > silence) setLive(false);
-  if (source.readyState === EventSource.CLOSED) listen(); // the browser does not after an answer that is no stream
-}, 1000);
+// The selected page's numbers come even when others are busier.
+const address = () => "events?page=" + encodeURIComponent(selected() ?? "");
+onSelect(listen(address, { numbers: showNumbers, phones: showPhones, settings: showSettings }));

@@ -1,13 +1,14 @@
 // The verdict, the ledger's counts, the chart of one page and the list of the busiest.
-import { drawChart, drawSpark, secondAt } from "./chart.js";
 import { ask } from "./ask.js";
+import { bars, drawSpark, steps } from "./bars.js";
+import { palette, plot, slots } from "./canvas.js";
+import { newCursor } from "./cursor.js";
+import { el, make } from "./dom.js";
+import { clock, count, pageName } from "./format.js";
 import { forgetLimits, limitsOf, noteLimits } from "./limits.js";
-import { clock, count, pageName } from "./names.js";
 import { notify } from "./notice.js";
 
-const el = id => document.getElementById(id);
 const kinds = ["accepted", "refused", "errors", "pending", "events"];
-const seconds = 120; // that the chart shows
 
 // share returns a part in percent. What is there is never shown as nothing.
 function share(part, whole) {
@@ -65,8 +66,8 @@ function choose(page) {
 }
 
 function row(id) {
-  const li = document.createElement("li"), button = document.createElement("button");
-  const cell = (tag, name) => { const e = document.createElement(tag); e.className = name; button.append(e); return e; };
+  const li = make("li"), button = make("button");
+  const cell = (tag, name) => { const e = make(tag, name); button.append(e); return e; };
   button.type = "button";
   const name = cell("span", "name");
   name.textContent = pageName(id);
@@ -102,42 +103,53 @@ function showPages(r) {
     ok.textContent = count(lastFull(page.accepted)) + "/s";
     no.textContent = lastFull(page.refused) > 0 ? "+" + count(lastFull(page.refused)) + "/s" : "–";
     no.className = lastFull(page.refused) > 0 ? "n bad" : "n zero";
-    drawSpark(spark, page);
+    drawSpark(spark, "green", page.accepted, page.refused, page.limit);
   });
   el("pages-hint").hidden = r.all <= r.pages.length;
   el("pages-hint").textContent = "The busiest " + r.pages.length + " of " + count(r.all) + " pages";
   return byID.get(shown);
 }
 
-let pointer = null; // where it is over the chart
+let at = null; // the second under the cursor, counted from the left
+let drawn = null; // what the chart shows
 
-// showTip shows the values of the second under the pointer.
-function showTip(page, limits, last, at) {
-  const tip = el("tip"), canvas = el("chart");
-  tip.hidden = at === null;
-  if (at === null) return;
-  tip.textContent = [
-    clock((last - page.accepted.length + 1 + at) * 1000),
-    count(page.accepted[at]) + " accepted",
-    count(page.refused[at]) + " refused",
-    "limit " + count(limits[at]),
-  ].join("\n");
-  const x = pointer - canvas.getBoundingClientRect().left, beside = x + 12 + tip.offsetWidth;
-  tip.style.transform = `translateX(${Math.max(0, beside > canvas.clientWidth ? x - 12 - tip.offsetWidth : x + 12)}px)`;
+// tell returns what the chart shows in a slot, as lines of text.
+function tell(i) {
+  if (!drawn) return [];
+  const { page, limits, last } = drawn;
+  return [
+    clock((last - slots + 1 + i) * 1000),
+    count(page.accepted[i]) + " accepted",
+    count(page.refused[i]) + " refused",
+    "limit " + count(limits[i]),
+  ];
+}
+
+const cursor = newCursor(el("chart"), el("tip"), tell, i => {
+  at = i;
+  again();
+});
+
+function drawChart(canvas, page, limits) {
+  const color = palette();
+  const most = Math.max(4, Math.max(...limits) * 1.1, ...page.accepted.map((ok, i) => ok + page.refused[i]));
+  const p = plot(canvas, { top: 10, most, label: count, slot: at });
+  bars(p, { fill: color.green, accepted: page.accepted, refused: page.refused, first: 0, running: true });
+  steps(p, limits, 0, { color: color.ink, width: 1.5, dash: [5, 4] });
 }
 
 function showChart(page, last) {
   const canvas = el("chart"), ok = lastFull(page.accepted), no = lastFull(page.refused);
-  const limits = limitsOf(page.page, page.limit, last, page.accepted.length);
-  const at = pointer === null ? null : secondAt(canvas, pointer, page.accepted.length);
+  const limits = limitsOf(page.page, page.limit, last, slots);
+  drawn = { page, limits, last };
   el("chart-title").textContent = page.page ? pageName(page.page) + ", sends/s" : "Sends/s";
   el("rate-accepted").textContent = count(ok);
   el("rate-refused").textContent = count(no);
   el("rate-limit").textContent = count(page.limit);
-  canvas.setAttribute("aria-label", "Page " + page.page + ", last second: " + ok + " accepted, " + no + " refused, the limit is " + page.limit + ".");
+  canvas.setAttribute("aria-label", "Page " + page.page + ", last second: " + ok + " accepted, " + no + " refused, the limit is " + page.limit + ". Choose a second with the arrow keys.");
   Object.assign(canvas.dataset, { page: page.page, limit: page.limit, accepted: page.accepted.join(), refused: page.refused.join(), limits: limits.join() });
-  drawChart(canvas, page, limits, at);
-  showTip(page, limits, last, at);
+  drawChart(canvas, page, limits);
+  cursor.show(at);
 }
 
 const second = r => Math.floor(Date.parse(r.now) / 1000);
@@ -145,7 +157,7 @@ const second = r => Math.floor(Date.parse(r.now) / 1000);
 function show(r) {
   showVerdict(r.totals);
   showCards(r);
-  const page = showPages(r), nothing = Array(seconds).fill(0);
+  const page = showPages(r), nothing = Array(slots).fill(0);
   showChart(page ?? { page: "", limit: r.limit, accepted: nothing, refused: nothing }, second(r));
 }
 
@@ -155,20 +167,13 @@ export function showNumbers(r) {
     notify("The platform was restarted at " + clock(r.started) + ".", 15000);
   }
   latest = r;
-  noteLimits(r.pages, second(r), seconds);
+  noteLimits(r.pages, second(r), slots);
   show(r);
 }
 
 const again = () => { if (latest) show(latest); };
 new ResizeObserver(again).observe(el("chart"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-
-function point(x) {
-  pointer = x;
-  again();
-}
-for (const name of ["pointerdown", "pointermove"]) el("chart").addEventListener(name, e => point(e.clientX));
-el("chart").addEventListener("pointerleave", () => point(null));
 
 el("reset").addEventListener("click", () => {
   const awaited = latest?.totals.pending ?? 0;

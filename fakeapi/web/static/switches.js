@@ -1,15 +1,15 @@
 // The switches lay one setting at a time over those in force. They show the
 // settings in force, also those that were set elsewhere.
 import { ask } from "./ask.js";
+import { el, make } from "./dom.js";
 
-const form = document.getElementById("switches");
+const form = el("switches");
 const fields = [...form.querySelectorAll("[data-path]")];
 const shares = [[0, "never"], [0.01, "1 % of sends"], [0.05, "5 %"], [0.2, "20 %"], [1, "always"]];
 
 function option(value, text) {
-  const o = document.createElement("option");
+  const o = make("option", "", text);
   o.value = String(value);
-  o.textContent = text;
   return o;
 }
 
@@ -40,10 +40,10 @@ form.addEventListener("change", async e => {
 });
 form.addEventListener("submit", e => e.preventDefault());
 
-document.getElementById("calm").addEventListener("click", () => ask("POST", "control", {
+el("calm").addEventListener("click", () => ask("POST", "control", {
   faults: { server_error: 0, reset_before: 0, reset_after: 0, timeout: 0, sent_yet: 0, swallow: 0, slow_body: 0, null_item: 0, refuse: false },
 }));
-document.getElementById("refuse").addEventListener("click", () => ask("POST", "control", {
+el("refuse").addEventListener("click", () => ask("POST", "control", {
   faults: { refuse_until: new Date(Date.now() + 10000).toISOString() },
 }));
 

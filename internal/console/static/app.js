@@ -4,11 +4,11 @@ import { newCursor } from "./cursor.js";
 import { drawDelays, tellDelays } from "./delays.js";
 import { newDispatchers } from "./dispatchers.js";
 import { el } from "./dom.js";
+import { showPhones, showWaiting } from "./drawer.js";
 import { clock } from "./format.js";
-import { showHead, showLive } from "./head.js";
+import { showHead } from "./head.js";
 import { notify } from "./notice.js";
 import { newPages } from "./pages.js";
-import { showPhones, showWaiting } from "./phones.js";
 import { showReceipts } from "./receipts.js";
 import { drawSends, tellSends } from "./sends.js";
 import { listen } from "./stream.js";
@@ -78,9 +78,4 @@ for (const id of ["flow", "chart", "delay"]) size.observe(el(id));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 document.fonts.ready.then(again);
 
-listen({
-  state: s => show(s, false),
-  phones: showPhones,
-  lost: showLive,
-  found: () => showLive(0),
-});
+listen(() => "state", { state: s => show(s, false), phones: showPhones });

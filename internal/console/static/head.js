@@ -1,6 +1,6 @@
 // The head of the page: the verdict, the sentence and the caption of the tour.
 import { el, setClass, setText } from "./dom.js";
-import { clock, count } from "./format.js";
+import { count } from "./format.js";
 
 const speakEvery = 10000;
 let spokenLevel = "", spokenAt = 0;
@@ -50,15 +50,4 @@ export function showHead(s) {
   setText(el("machine").querySelector("span"), s.machine ?? "");
   setText(el("strategy"), s.strategy === "article" ? "working the article’s way" : "they share nothing but the queues");
   showTour(s.tour);
-}
-
-// showLive says whether the figures are those of now. since is when the last
-// ones came, 0 while they do.
-export function showLive(since) {
-  const lost = since > 0;
-  document.body.classList.toggle("lost", lost);
-  setText(el("live"), lost ? "Connection lost" : "Live");
-  setClass(el("live"), lost ? "live off" : "live on");
-  el("lost-since").hidden = !lost;
-  setText(el("lost-since"), lost ? "No data since " + clock(since) : "");
 }

@@ -1,8 +1,8 @@
 // The pages, a row for each: what it sends, and its lane while it is in excess.
+import { drawSpark } from "./bars.js";
 import { roundUp } from "./canvas.js";
 import { el, fromTemplate, newList, setClass, setText } from "./dom.js";
 import { clock, count, duration } from "./format.js";
-import { drawSpark } from "./spark.js";
 
 const words = { excess: "in excess", sick: "calls fail" };
 
@@ -53,7 +53,7 @@ export function newPages(choose) {
     },
     // draw draws the small charts, which have news once a second.
     draw(s) {
-      for (const p of s.pages) drawSpark(list.get(p.id).spark, p);
+      for (const p of s.pages) drawSpark(list.get(p.id).spark, "p" + p.color, p.history.sent, p.history.refused, p.limit);
     },
     row: id => list.get(id),
   };

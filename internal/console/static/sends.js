@@ -1,5 +1,6 @@
 // The chart of one page: a bar a second, accepted below and refused on top, what
 // was asked as a line, the limit as it was in each second, and markers.
+import { bars, steps } from "./bars.js";
 import { at, plot, slotOf, slots } from "./canvas.js";
 import { el, setText } from "./dom.js";
 import { clock, count } from "./format.js";
@@ -24,41 +25,22 @@ export function drawSends(s, id, slot) {
   const most = Math.max(4, page.limit * 1.1, ...h.limit, ...h.asked, ...h.sent.map((n, i) => n + h.refused[i]));
   const moments = markersOf(s, id), rows = Math.min(moments.length, markerRows(canvas));
   const p = plot(canvas, { top: 8 + rows * rowHeight, most, label: count, slot });
-  bars(p, page, first);
+  excess(p, h, first);
+  bars(p, { fill: p.color["p" + page.color], accepted: h.sent, refused: h.refused, first });
   steps(p, h.asked, first, { color: p.color.soft, width: 1, dash: [] });
   steps(p, h.limit, first, { color: p.color.ink, width: 1.5, dash: [5, 4] });
   markers(p, moments, h.end, rows);
   canvas.dataset.page = id;
 }
 
-function bars({ c, color, x, y, step }, page, first) {
-  const h = page.history, gap = step > 3 ? 1 : 0;
-  h.sent.forEach((ok, i) => {
-    const left = x(first + i), no = h.refused[i];
-    if (h.limit[i] > 0 && h.asked[i] > h.limit[i]) { // what must wait
-      c.globalAlpha = 0.12;
-      c.fillStyle = color.amber;
-      c.fillRect(left, y(h.asked[i]), step, y(h.limit[i]) - y(h.asked[i]));
-      c.globalAlpha = 1;
-    }
-    c.fillStyle = color["p" + page.color];
-    c.fillRect(left, y(ok), step - gap, y(0) - y(ok));
-    c.fillStyle = color.red;
-    c.fillRect(left, y(ok + no), step - gap, y(ok) - y(ok + no));
+// excess marks what was asked beyond the limit, and must wait.
+function excess({ c, color, x, y, step }, h, first) {
+  c.globalAlpha = 0.12;
+  c.fillStyle = color.amber;
+  h.asked.forEach((asked, i) => {
+    if (h.limit[i] > 0 && asked > h.limit[i]) c.fillRect(x(first + i), y(asked), step, y(h.limit[i]) - y(asked));
   });
-}
-
-function steps({ c, x, y }, list, first, style) {
-  c.strokeStyle = style.color;
-  c.lineWidth = style.width;
-  c.setLineDash(style.dash);
-  c.beginPath();
-  list.forEach((v, i) => {
-    c.lineTo(x(first + i), y(v));
-    c.lineTo(x(first + i + 1), y(v));
-  });
-  c.stroke();
-  c.setLineDash([]);
+  c.globalAlpha = 1;
 }
 
 // markers puts a line at each moment, and its words where there is room.

@@ -1,0 +1,156 @@
+package flow
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"chatclub/fakeapi"
+)
+
+// row is one scenario.
+type row struct {
+	name       string
+	replicas   int                                   // at the start
+	latency    string                                // of the platform: its median and its 99th percentile; empty: slow
+	limit      int                                   // of text, as the platform has it and the dispatchers are told; 0: pageLimit
+	capacity   int                                   // of each queue, operations a second; 0: without limit
+	brokers    int                                   // that share the partitions; then capacity is of each; 0: one, without limit as a whole
+	partitions int                                   // 0: 64
+	seeds      int                                   // 0: as many as the extent says
+	settings   func(*fakeapi.Settings)               // what differs from the documented platform
+	strategy   string                                // of package strategy; empty: chatclub
+	there      func(*rand.Rand) func() time.Duration // how long a call takes to the judge; nil: no time
+	faulty     bool                                  // something is broken: messages may overtake others
+	deaths     bool                                  // messages may die
+	doubles    bool                                  // messages may be sent twice
+	media      bool                                  // audio is sent
+	script     func(*rig)
+	control    func(*rig) // the same without what is to be shown: its cold pages are what ratios are to
+	bounds     []bound
+	ifSlow     []bound // in their place at the platform's own latency
+	second     bool    // the same runs at the platform's own latency, too
+}
+
+// median is half of all answers' time at most.
+func (r row) median() time.Duration {
+	text, _, _ := strings.Cut(cmp.Or(r.latency, slow), ",")
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// both are a row at the platform's own latency and at a quick one.
+func both(r row) []row {
+	q := r
+	q.latency, q.second = quick, true
+	r.latency = slow
+	if r.ifSlow != nil {
+		r.bounds = r.ifSlow
+	}
+	return []row{r, q}
+}
+
+// group is rows with the same columns.
+type group struct {
+	title, text string
+	rows        []row
+}
+
+const preface = `# Flow: what the dispatcher does with a page's quota
+
+Every row runs the real dispatchers, excess map and sender against the fake platform in virtual time (testing/synctest), on the in-memory broker behind a network of 0.3 ms a hop.
+
+- The latency is the platform's own, 700 ms at the median and 1.9 s at the 99th percentile, or 40 ms and 150 ms, as the second column says.
+- Calls and messages are counted by the platform. One call may carry several texts; quota and refusals are counted in calls.
+- A wait is from publish to the begin of the call. A delay is from publish to the answer.
+- What is lost or sent twice is what the ledger and the queues say at the end of the run, after a clean stop. Inversions are messages accepted after one to the same recipient and class that was published later. Without a fault none is allowed.
+- The loads are Poisson processes from fixed seeds, where the text does not say otherwise, and each figure is the worst of three runs. The order in which goroutines run is not fixed, so figures differ a little from run to run.
+- A figure in bold breaks what the test requires.
+
+`
+
+// The tables of what the dispatchers do, and what each row must keep.
+func TestFlow(t *testing.T) {
+	e := extentOf()
+	groups := scenarios(e)
+	lines := make([][]line, len(groups))
+	left := 0
+	t.Run("rows", func(t *testing.T) { // returns when all that runs in parallel has ended
+		for i, g := range groups {
+			lines[i] = make([]line, len(g.rows))
+			for j, row := range g.rows {
+				if !e.has(row.title()) || row.second && raced && e.rows == nil {
+					left++
+					continue
+				}
+				t.Run(g.title+"/"+row.title(), func(t *testing.T) {
+					if !testing.Short() { // each holds 250 MB under the race detector
+						t.Parallel()
+					}
+					lines[i][j] = measure(t, row, e.seeds)
+				})
+			}
+		}
+	})
+	if left > 0 {
+		t.Logf("%d rows did not run: go test ./flow runs them, without -short and the race detector", left)
+	}
+	var doc strings.Builder
+	doc.WriteString(preface)
+	for i, g := range groups {
+		ran := lines[i][:0:0]
+		for _, l := range lines[i] {
+			if l.figures != nil { // a row that -run leaves out has none
+				ran = append(ran, l)
+			}
+		}
+		if len(ran) > 0 {
+			doc.WriteString("## " + g.title + "\n\n" + g.text + "\n\n" + markdown(ran) + "\n")
+		}
+	}
+	t.Log("\n" + doc.String())
+}
+
+// title names the row within its group.
+func (r row) title() string {
+	return fmt.Sprintf("%s, %s, R=%d", r.name, cmp.Or(r.latency, slow), r.replicas)
+}
+
+// measure runs a row with every seed and checks the worst of each figure.
+func measure(t *testing.T, r row, seeds int) line {
+	t.Helper()
+	l := line{row: r, seeds: cmp.Or(r.seeds, seeds)}
+	for seed := range l.seeds {
+		f := play(t, r, uint64(seed)+1, r.script)
+		if r.control != nil {
+			without := play(t, r, uint64(seed)+1, r.control)
+			if f == nil || without == nil {
+				return l // a run has failed
+			}
+			f[ratioP50] = f[coldP50] / without[coldP50]
+			f[ratioP99] = f[coldP99] / without[coldP99]
+		}
+		if f == nil {
+			return l
+		}
+		l.figures = l.figures.worst(f)
+	}
+	t.Log("\n" + markdown([]line{l}))
+	if r.strategy == "" && !r.faulty {
+		r.bounds = append(slices.Clone(r.bounds), atMost(inversions, 0))
+		l.row = r
+	}
+	for _, b := range r.bounds {
+		if fault := b.broken(l.figures); fault != "" {
+			t.Error(fault)
+		}
+	}
+	return l
+}

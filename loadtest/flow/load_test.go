@@ -1,0 +1,244 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+
+	"chatclub/fakeapi"
+	"chatclub/fakeapi/ledger"
+	"chatclub/internal/backoff"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/loadtest/load"
+)
+
+// stream is an open-loop demand: rate messages a second, as a Poisson process,
+// over pages with weights.
+type stream struct {
+	rate       float64
+	pages      []int
+	upTo       []float64 // running sum of the pages' weights
+	recipients int       // of each page; every message draws one
+}
+
+// saturate is factor times the rate on one page.
+func saturate(page int, rate float64) stream {
+	return stream{rate: rate, pages: []int{page}, upTo: []float64{1}, recipients: 2000}
+}
+
+// spread is a stream over pages whose rates are given.
+func spread(rates map[int]float64, recipients int) stream {
+	s := stream{recipients: recipients}
+	for page := range rates {
+		s.pages = append(s.pages, page)
+	}
+	sort.Ints(s.pages) // so that a seed stands for one sequence
+	for _, page := range s.pages {
+		s.rate += rates[page]
+		s.upTo = append(s.upTo, s.rate)
+	}
+	return s
+}
+
+func (s stream) draw(rng *rand.Rand) (page, to int) {
+	i := 0
+	if len(s.pages) > 1 {
+		i = min(sort.SearchFloat64s(s.upTo, rng.Float64()*s.upTo[len(s.upTo)-1]), len(s.pages)-1)
+	}
+	return s.pages[i], rng.IntN(s.recipients)
+}
+
+// forever is longer than any run.
+const forever = 24 * time.Hour
+
+// demand publishes the stream until the returned function is called.
+func (r *rig) demand(s stream) (stop func()) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	rng := r.random()
+	demand := load.Stream{
+		Schedule: load.Schedule{Segments: []load.Segment{{Rate: s.rate, For: forever}}, Random: rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))},
+		Do: func(_ context.Context, due []time.Time) error {
+			msgs := make([]queue.Message, len(due))
+			for i := range msgs {
+				page, to := s.draw(rng)
+				msgs[i] = r.message(copyOf{page: page, to: to})
+			}
+			r.publish(msgs)
+			return nil
+		},
+	}
+	r.work.Go(func() { r.must(load.Run(ctx, time.Now(), load.NewTally(), demand)) })
+	return cancel
+}
+
+// publish publishes without waiting for the confirmation.
+func (r *rig) publish(msgs []queue.Message) {
+	r.work.Go(func() { r.must(r.fleet.Broker().Publish(context.Background(), msgs...)) })
+}
+
+// copyOf says which message is to be made.
+type copyOf struct {
+	page, to int
+	media    bool
+	ideal    time.Duration // how long it must wait at best
+}
+
+// message makes the next message of a page, announced to the judge.
+func (r *rig) message(c copyOf) queue.Message {
+	id := r.record.enter(c.page, c.to, c.media, c.ideal)
+	name, recipient := strconv.Itoa(c.page), strconv.Itoa(1_000_000+c.to)
+	r.fleet.API().Ledger().Announce(name, ledger.Expected{ID: id, Recipient: recipient}).Answered()
+	out := message.Outbound{ID: id, Page: name, To: recipient, Time: time.Now().UnixMilli()}
+	if c.media {
+		out.Class, out.Attachment = message.ClassMedia, &message.Attachment{Type: "audio", URL: "https://example.com/a.ogg"}
+	} else {
+		out.Class, out.Text, out.Joins = message.ClassText, "Ann: hello", true
+	}
+	body, err := out.Encode()
+	if err != nil {
+		r.t.Error(err)
+	}
+	return queue.Message{Queue: r.options.Queue(r.topology(), name), ID: id, Body: body}
+}
+
+// backlog publishes n messages of one page at once.
+func (r *rig) backlog(page, n, recipients int) {
+	rng := r.random()
+	msgs := make([]queue.Message, 0, n)
+	for i := range n {
+		to := i
+		if recipients < n {
+			to = rng.IntN(recipients)
+		}
+		msgs = append(msgs, r.message(copyOf{page: page, to: to}))
+	}
+	r.publish(msgs)
+}
+
+// room is people on a page.
+type room struct{ page, first, size int }
+
+// event makes something happen in a room: everybody gets a copy.
+func (r *rig) event(m room, media bool) {
+	msgs := make([]queue.Message, m.size)
+	for i := range msgs {
+		msgs[i] = r.message(copyOf{page: m.page, to: m.first + i, media: media})
+	}
+	r.publish(msgs)
+}
+
+// speaks makes events in a room at equal distances, the first at a random time
+// within one, until the run has lasted so long.
+func (r *rig) speaks(m room, every time.Duration, media bool, until time.Duration) {
+	offset := time.Duration(r.rng.Int64N(int64(every)))
+	r.work.Go(func() {
+		for wait := offset; r.now()+wait < until && backoff.Sleep(r.ctx, wait); wait = every {
+			r.event(m, media)
+		}
+	})
+}
+
+// fanOut is how many copies one event in a room makes.
+const fanOut = 100
+
+// bursts makes something happen in several rooms of a page at once, every so
+// often: events × fanOut copies, to as many people. The k-th copy of a burst
+// cannot be sent before k / pageLimit.
+func (r *rig) bursts(page, events int, every time.Duration) {
+	offset := time.Duration(r.rng.Int64N(int64(every)))
+	r.work.Go(func() {
+		for wait := offset; backoff.Sleep(r.ctx, wait); wait = every {
+			var msgs []queue.Message
+			for k := range events * fanOut {
+				ideal := time.Duration(k) * time.Second / pageLimit
+				msgs = append(msgs, r.message(copyOf{page: page, to: k, ideal: ideal}))
+			}
+			r.publish(msgs)
+		}
+	})
+}
+
+// series returns what the ledger counted in a window of whole seconds: of a
+// page, or of all together where it is empty.
+func (r *rig) series(page string, w window) (sum ledger.Cell) {
+	q := ledger.Query{Page: page, Seconds: int(r.now().Seconds()) + 2}
+	if page != "" {
+		q.Pages = 1
+	}
+	report := r.fleet.API().Ledger().Report(q)
+	series := report.Series
+	if page != "" && len(report.Pages) > 0 {
+		series = report.Pages[0].Series
+	}
+	for _, s := range series {
+		at := time.Unix(s.Unix, 0).Sub(r.record.start)
+		if at >= w.from && at < w.to {
+			sum.Accepted += s.Text.Accepted
+			sum.Refused += s.Text.Refused
+		}
+	}
+	return sum
+}
+
+// calls counts the calls of one page in a window of whole seconds, without
+// those of another app.
+func (r *rig) calls(page int, w window) (accepted, refused int) {
+	c := r.series(strconv.Itoa(page), w)
+	other := r.other.in(w)
+	return int(c.Accepted) - other.accepted, int(c.Refused) - other.refused
+}
+
+// otherApp is another app on the hot page.
+type otherApp struct {
+	mu    sync.Mutex
+	cells []calls // by seconds of the run
+}
+
+type calls struct{ accepted, refused int }
+
+func (o *otherApp) in(w window) (sum calls) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := int(w.from / time.Second); i < int(w.to/time.Second) && i < len(o.cells); i++ {
+		sum.accepted += o.cells[i].accepted
+		sum.refused += o.cells[i].refused
+	}
+	return sum
+}
+
+func (o *otherApp) count(at time.Duration, accepted bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for int(at/time.Second) >= len(o.cells) {
+		o.cells = append(o.cells, calls{})
+	}
+	if c := &o.cells[at/time.Second]; accepted {
+		c.accepted++
+	} else {
+		c.refused++
+	}
+}
+
+// disturb is another app on the hot page, which sends rate messages a second,
+// evenly but for a jitter, until the run ends.
+func (r *rig) disturb(rate float64) {
+	gap := time.Duration(float64(time.Second) / rate)
+	rng := r.random()
+	r.work.Go(func() {
+		var resp fakeapi.Response
+		for n := 0; backoff.Sleep(r.ctx, time.Duration((0.5+rng.Float64())*float64(gap))); n++ {
+			r.fleet.API().Do(&fakeapi.Request{
+				Method: http.MethodPost, Path: fmt.Appendf(nil, "/v23.0/%d/messages", hot),
+				Authorization: fmt.Appendf(nil, "Bearer token-%d", hot), ContentType: []byte("application/json"),
+				Body: fmt.Appendf(nil, `{"recipient":{"id":"9%08d"},"messaging_type":"UPDATE","message":{"text":"x","metadata":"other-%d"}}`, n, n),
+			}, &resp)
+			r.other.count(r.now(), resp.Status == http.StatusOK)
+		}
+	})
+}

@@ -1,0 +1,449 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"chatclub/fakeapi"
+	"chatclub/internal/dispatch"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/sender"
+	"chatclub/loadtest/situation"
+)
+
+// Pages of the rows in which something is sick.
+const (
+	sickPage  = 2
+	quietPage = 3
+	busyPage  = 4
+)
+
+func everybody(*entry) bool { return true }
+
+// waiting enters how long messages waited.
+func (r *rig) waiting(w window, of func(*entry) bool) {
+	waits := r.record.waits(w, of)
+	r.figures[waitP50] = quantile(waits, .5).Seconds()
+	r.figures[waitP99] = quantile(waits, .99).Seconds()
+}
+
+// others enters what became of the messages that nothing is wrong with. Their
+// delays are those of cold pages, which the ratios are about.
+func (r *rig) others(w window, of func(*entry) bool) {
+	delays := r.record.delays(w, of)
+	r.figures[coldP50] = quantile(delays, .5).Seconds()
+	r.figures[coldP99] = quantile(delays, .99).Seconds()
+	share, _, _ := r.record.delivered(of)
+	r.figures[delivered] = share
+}
+
+// livelyRooms are rooms in which more is written than the latency, or the limit,
+// lets pass as single messages.
+func livelyRooms() group {
+	g := group{
+		title: "Lively rooms",
+		text: "A room of 99 in which something happens once, twice or five times a second for a minute: at five it is 495 copies a second, and an answer takes 0.7 s. " +
+			"Then ten such rooms on one page, an event a second each: 3.3 times the limit. What waits for the same person goes out in one message.",
+	}
+	const length = time.Minute
+	for _, n := range []int{1, 4, 16} {
+		for _, room := range situation.LivelyRooms() {
+			if room.PerSecond > 5 { // the load test has it
+				continue
+			}
+			g.rows = append(g.rows, row{
+				name: fmt.Sprintf("one room, %g events/s", room.PerSecond), replicas: n, latency: slow,
+				bounds: []bound{atLeast(delivered, 1), atMost(waitP50, room.P50.Seconds()), atMost(waitP99, room.P99.Seconds())},
+				script: lively(1, time.Duration(float64(time.Second)/room.PerSecond), length),
+			})
+		}
+		g.rows = append(g.rows, row{
+			name: "ten rooms at 3.3 × the limit", replicas: n, latency: slow,
+			bounds: []bound{atLeast(delivered, 1), atMost(waitP50, situation.RoomsP50.Seconds())}, script: lively(situation.Rooms, time.Second, length),
+		})
+	}
+	g.rows = append(g.rows, row{
+		name: "ten rooms at 3.3 × the limit", replicas: 4, latency: quick,
+		bounds: []bound{atLeast(delivered, 1), atMost(waitP50, situation.RoomsP50.Seconds())}, script: lively(situation.Rooms, time.Second, length),
+	})
+	return g
+}
+
+func lively(rooms int, every, length time.Duration) func(*rig) {
+	return func(r *rig) {
+		r.until(2 * time.Second)
+		for i := range rooms {
+			r.speaks(room{hot, 100 * i, 99}, every, false, length)
+		}
+		r.until(length + 40*time.Second)
+		r.waiting(window{0, length}, everybody)
+		r.figures[delivered], _, _ = r.record.delivered(everybody)
+	}
+}
+
+// smallLimits are pages whose limit is small, so that a share of it would be a
+// few calls.
+func smallLimits() group {
+	g := group{
+		title: "Small limits",
+		text: "Ten pages with a limit of 30/s at 0.9 of it: message after message for one page after the other, or for a page at random, each to somebody else. " +
+			"At random 30 and more often fall into a second: a sender that keeps to 30 in every second has a p99 of 0.4 s at least. " +
+			"Audio has a limit of 10/s: four pages at 0.8 of it, at equal distances.",
+	}
+	const length = 40 * time.Second
+	const limit = 30
+	pages := func(next func(rng *rand.Rand, i int) int) func(*rig) {
+		return func(r *rig) {
+			rng := r.random()
+			r.until(2 * time.Second)
+			r.work.Go(func() {
+				for i := 0; r.now() < length; i++ {
+					r.publish([]queue.Message{r.message(copyOf{page: 11 + next(rng, i), to: i})})
+					time.Sleep(time.Second * 10 / (9 * limit * 10))
+				}
+			})
+			r.until(length + 10*time.Second)
+			r.waiting(window{0, length}, everybody)
+			r.figures[delivered], _, _ = r.record.delivered(everybody)
+		}
+	}
+	for _, x := range []struct {
+		name string
+		next func(*rand.Rand, int) int
+		p99  float64
+	}{
+		{"ten pages in turn", func(_ *rand.Rand, i int) int { return i % 10 }, .3},
+		{"ten pages at random", func(rng *rand.Rand, _ int) int { return rng.IntN(10) }, 1},
+	} {
+		g.rows = append(g.rows, both(row{
+			name: x.name, replicas: 4, limit: limit, script: pages(x.next),
+			bounds: []bound{atLeast(delivered, 1), atMost(waitP50, .03), atMost(waitP99, x.p99)},
+		})...)
+	}
+	g.rows = append(g.rows, both(row{
+		name: "audio at 0.8 × its limit", replicas: 16, media: true,
+		bounds: []bound{atLeast(delivered, 1), atMost(waitP99, 1)},
+		script: func(r *rig) {
+			r.until(2 * time.Second)
+			for page := range 4 {
+				rng := r.random()
+				r.work.Go(func() {
+					for r.now() < length {
+						r.publish([]queue.Message{r.message(copyOf{page: 11 + page, to: rng.IntN(1000), media: true})})
+						time.Sleep(time.Second / 8)
+					}
+				})
+			}
+			r.until(length + 10*time.Second)
+			r.waiting(window{0, length}, everybody)
+			r.figures[delivered], _, _ = r.record.delivered(everybody)
+		},
+	})...)
+	return g
+}
+
+// sickPeople are rooms with one member to whom no message can be sent.
+func sickPeople() group {
+	g := group{
+		title: "One person who cannot be sent to",
+		text: "Every call to one member is answered with a code that nobody knows. Quiet: three rooms of 20 on three pages, an event every 10 s in that of the sick and every 60 s in the others, for an hour. " +
+			"Busy: a room of 99 and an event a second, for ten minutes. Delivered, delays and ratios are of the others; the ratios compare with a run without the sick.",
+	}
+	sick := func(e *entry) bool { return e.page == hot && e.to == 3 }
+	well := func(e *entry) bool { return !sick(e) }
+	script := func(rooms []room, every []time.Duration, length time.Duration, isSick bool) func(*rig) {
+		return func(r *rig) {
+			if isSick {
+				r.breaks(func(ctx context.Context, _ dispatch.Caller, m message.Outbound) (sender.Result, bool) {
+					if m.Page != strconv.Itoa(hot) || m.To != strconv.Itoa(1_000_003) {
+						return sender.Result{}, false
+					}
+					return fails(ctx, 99_999, 40*time.Millisecond)
+				})
+			}
+			r.until(2 * time.Second)
+			for i, m := range rooms {
+				r.speaks(m, every[i], false, length)
+			}
+			r.until(length + time.Minute)
+			r.others(window{0, length}, well)
+			if isSick {
+				_, _, calls := r.record.delivered(sick)
+				r.figures[sickCalls] = float64(calls) / max(1, length.Hours())
+			}
+		}
+	}
+	quiet := []room{{hot, 0, 20}, {sickPage, 100, 20}, {quietPage, 200, 20}}
+	pauses := []time.Duration{10 * time.Second, time.Minute, time.Minute}
+	bounds := []bound{atLeast(delivered, 1), atMost(ratioP99, 1.2), atMost(sickCalls, 100)}
+	add := func(name string, replicas int, rooms []room, every []time.Duration, length time.Duration) {
+		g.rows = append(g.rows, both(row{
+			name: name, replicas: replicas, faulty: true, deaths: true, bounds: bounds,
+			script: script(rooms, every, length, true), control: script(rooms, every, length, false),
+		})...)
+	}
+	add("one who is sick in a quiet deployment", 2, quiet, pauses, time.Hour)
+	for _, n := range []int{1, 4} {
+		add("one who is sick in a busy room", n, []room{{hot, 0, 99}}, []time.Duration{situation.SickMemberEvery}, 10*time.Minute)
+	}
+	return g
+}
+
+// sickPages are pages whose every call fails.
+func sickPages() group {
+	g := group{
+		title: "One page that is sick",
+		text: "A page with 20 messages a second is answered 500, or not at all, for five minutes. Beside it are a page with a message every 7 s and one with 100 a second, to which delivered, delays and ratios belong; " +
+			"the ratios compare with a run in which the page is well.",
+	}
+	const length = 5 * time.Minute
+	script := func(how string) func(*rig) {
+		return func(r *rig) {
+			if how != "" {
+				r.breaks(func(ctx context.Context, _ dispatch.Caller, m message.Outbound) (sender.Result, bool) {
+					switch {
+					case m.Page != strconv.Itoa(sickPage):
+						return sender.Result{}, false
+					case how == "hangs":
+						return hangs(ctx)
+					}
+					return fails(ctx, 2, 40*time.Millisecond)
+				})
+			}
+			r.until(2 * time.Second)
+			for page, every := range map[int]time.Duration{sickPage: situation.SickPageEvery, quietPage: situation.QuietPageEvery, busyPage: situation.BusyPageEvery} {
+				rng := r.random()
+				r.work.Go(func() {
+					for r.now() < length {
+						r.publish([]queue.Message{r.message(copyOf{page: page, to: rng.IntN(200)})})
+						time.Sleep(every)
+					}
+				})
+			}
+			r.until(length + time.Minute)
+			r.others(window{0, length}, func(e *entry) bool { return e.page != sickPage })
+			_, most, _ := r.record.delivered(everybody)
+			r.figures[mostCalls] = float64(most)
+		}
+	}
+	for _, n := range []int{1, 4} {
+		for _, how := range []string{"answers 500", "hangs"} {
+			g.rows = append(g.rows, both(row{
+				name: "a page " + how, replicas: n, faulty: true, deaths: true, script: script(how), control: script(""),
+				bounds: []bound{atLeast(delivered, 1), atMost(ratioP99, 1.2), atMost(mostCalls, 9)},
+			})...)
+		}
+	}
+	return g
+}
+
+// beside returns another page of the hot one's partition.
+func (r *rig) beside() int {
+	for page := 1000; ; page++ {
+		if r.partition(page) == r.partition(hot) {
+			return page
+		}
+	}
+}
+
+// neighbours share a partition, a page, or a sender.
+func neighbours() group {
+	g := group{
+		title: "Neighbours",
+		text: "Of two pages of one partition one has three times its limit to send, or is refused whatever it sends. The other is a room of 33 with an event a second and, after a minute, a burst of 500. " +
+			"Stall is the longest wait in the burst, whose last message cannot be sent before 1.7 s. Delivered, delays and ratios are of the events from 10 s after the burst on, against a run without the neighbour. " +
+			"Then 25 audio messages a second beside text at three times its limit; and a voice message every 8 s in a room of 99 with an event a second: there delays and ratios are of text.",
+	}
+	const length = 2 * time.Minute
+	burst := func(how string) func(*rig) {
+		return func(r *rig) {
+			other := r.beside()
+			if how == "shut" {
+				r.breaks(func(ctx context.Context, _ dispatch.Caller, m message.Outbound) (sender.Result, bool) {
+					if m.Page != strconv.Itoa(other) {
+						return sender.Result{}, false
+					}
+					return refuses(ctx, 40*time.Millisecond)
+				})
+			}
+			if how != "" {
+				r.demand(saturate(other, situation.NeighbourTimes*pageLimit))
+			}
+			r.speaks(room{hot, 0, situation.NeighbourRoom}, situation.NeighbourEvery, false, length)
+			r.until(time.Minute)
+			r.event(room{hot, 1000, 500}, false)
+			r.until(length + 10*time.Second)
+			ours := func(e *entry) bool { return e.page == hot }
+			r.figures[stall] = quantile(r.record.waits(window{time.Minute, time.Minute + cell}, ours), 1).Seconds()
+			r.others(window{70 * time.Second, length}, ours)
+		}
+	}
+	for _, n := range []int{1, 4} {
+		for _, how := range []string{"saturated", "shut"} {
+			g.rows = append(g.rows, both(row{
+				name: "a neighbour that is " + how, replicas: n, faulty: true, script: burst(how), control: burst(""),
+				bounds: []bound{atLeast(delivered, 1), atMost(stall, 500./pageLimit+3), atMost(ratioP99, 1.2)},
+			})...)
+		}
+	}
+	g.rows = append(g.rows, both(row{
+		name: "25 audio messages a second beside text at 3 × its limit", replicas: 4, media: true,
+		bounds: []bound{atLeast(quota, .97), atMost(refused, .005)},
+		script: func(r *rig) {
+			r.demand(saturate(hot, 3*pageLimit))
+			r.work.Go(func() {
+				for to := 5000; r.now() < length; to++ {
+					r.publish([]queue.Message{r.message(copyOf{page: hot, to: to, media: true})})
+					time.Sleep(40 * time.Millisecond)
+				}
+			})
+			r.until(time.Minute)
+			r.flow(window{start, time.Minute}, pageLimit, quota, refused)
+		},
+	})...)
+	voices := func(with bool) func(*rig) {
+		return func(r *rig) {
+			r.speaks(room{hot, 0, 99}, time.Second, false, length)
+			if with {
+				r.speaks(room{hot, 0, 99}, situation.VoiceEvery, true, length)
+			}
+			r.until(length + 30*time.Second)
+			r.others(window{0, length}, func(e *entry) bool { return !e.media })
+		}
+	}
+	g.rows = append(g.rows, both(row{
+		name: "a voice message every 8 s in a room", replicas: 4, media: true, script: voices(true), control: voices(false),
+		bounds: []bound{atLeast(delivered, 1), atMost(ratioP99, 1.5)},
+	})...)
+	return g
+}
+
+// sicknesses are what else goes wrong around a dispatcher.
+func sicknesses() group {
+	return group{
+		title: "What else goes wrong",
+		text: "SIGTERM: a page at 0.8 of its limit loses its sender while a call of another page takes 9 s; silent is how long nothing of it is accepted, and ratios compare with a run without the slow call. " +
+			"No answers: the API takes every call and answers none for 30 minutes, for a room of 20 with an event every 10 s. " +
+			"A queue that takes nothing: the dead letters of a sick person cannot be published, or nothing can be to a page's lane; ratios are of other pages, against a run in which the queue takes all. " +
+			"A lower limit: the platform takes 50/s, which nobody was told, and a room of 99 has an event every 20 s; the refusals are those after the first three events.",
+		rows: slices.Concat(
+			both(sigterm()), both(noAnswers()), both(fullQueue("dead letters are not taken", fullDead)),
+			both(fullQueue("a lane takes nothing", fullLane)), both(lowerLimit()),
+		),
+	}
+}
+
+func sigterm() row {
+	script := func(slowCall bool) func(*rig) {
+		return func(r *rig) {
+			other := r.beside()
+			r.breaks(func(ctx context.Context, next dispatch.Caller, m message.Outbound) (sender.Result, bool) {
+				if m.Page != strconv.Itoa(other) || !slowCall {
+					return sender.Result{}, false
+				}
+				res := next.Send(ctx, m)
+				time.Sleep(9 * time.Second)
+				return res, true
+			})
+			r.demand(saturate(hot, .8*pageLimit))
+			r.until(changeAt)
+			r.publish([]queue.Message{r.message(copyOf{page: other, to: 1})})
+			time.Sleep(time.Second)
+			at := r.now()
+			owner := r.owner(hot, true)
+			r.work.Go(func() { r.leave(owner) })
+			r.until(changeAt + 25*time.Second)
+			r.figures[silence] = r.record.silent(hot, window{at.Truncate(cell), at + 20*time.Second}).Seconds()
+			r.others(window{changeAt, changeAt + 15*time.Second}, func(e *entry) bool { return e.page == hot })
+		}
+	}
+	return row{
+		name: "SIGTERM while a call takes 9 s", replicas: 2, script: script(true), control: script(false),
+		bounds: []bound{atMost(silence, 1), atMost(ratioP99, 1.2), atLeast(delivered, .9)},
+	}
+}
+
+func noAnswers() row {
+	const length = 30 * time.Minute
+	return row{
+		name: "no answers for 30 minutes", replicas: 2, faulty: true, deaths: true, doubles: true, bounds: []bound{atMost(mostCalls, 9)},
+		script: func(r *rig) {
+			r.breaks(func(ctx context.Context, next dispatch.Caller, m message.Outbound) (sender.Result, bool) {
+				next.Send(ctx, m)
+				return hangs(ctx)
+			})
+			r.speaks(room{hot, 0, 20}, 10*time.Second, false, length)
+			r.until(length)
+			r.mends()
+			r.until(length + 15*time.Minute)
+			_, most, _ := r.record.delivered(everybody)
+			r.figures[mostCalls] = float64(most)
+		},
+	}
+}
+
+// fullDead makes one page's people undeliverable, and the queue of the dead full.
+func fullDead(r *rig) {
+	r.breaks(func(ctx context.Context, _ dispatch.Caller, m message.Outbound) (sender.Result, bool) {
+		if m.Page != strconv.Itoa(sickPage) {
+			return sender.Result{}, false
+		}
+		res, _ := fails(ctx, 551, 40*time.Millisecond)
+		res.Outcome = sender.RecipientGone
+		return res, true
+	})
+	full := func(m queue.Message) bool { return m.Queue == r.topology().Dead() }
+	r.refuses.Store(&full)
+}
+
+// fullLane makes a saturated page's lane take nothing.
+func fullLane(r *rig) {
+	full := func(m queue.Message) bool { return strings.HasPrefix(m.Queue, r.topology().Prefix+".lane.") }
+	r.refuses.Store(&full)
+}
+
+func fullQueue(name string, breakIt func(*rig)) row {
+	const length = 40 * time.Second
+	script := func(broken bool) func(*rig) {
+		return func(r *rig) {
+			if broken {
+				breakIt(r)
+			}
+			r.demand(saturate(sickPage, 2*pageLimit))
+			r.demand(saturate(busyPage, .5*pageLimit))
+			r.until(length)
+			r.refuses.Store(nil)
+			r.others(window{start, length - 10*time.Second}, func(e *entry) bool { return e.page == busyPage })
+			delete(r.figures, delivered) // the last are on their way
+			r.until(length + time.Minute)
+		}
+	}
+	return row{
+		name: name, replicas: 2, faulty: true, deaths: true, script: script(true), control: script(false),
+		bounds: []bound{atMost(ratioP99, 1.2)},
+	}
+}
+
+func lowerLimit() row {
+	const every = 20 * time.Second
+	return row{
+		name: "a limit of 50 and an event every 20 s", replicas: 2,
+		bounds:   []bound{atMost(refusedLater, .02)},
+		settings: func(s *fakeapi.Settings) { s.Text.PerSecond = 50 },
+		script: func(r *rig) {
+			r.until(2 * time.Second)
+			for range 12 {
+				r.event(room{hot, 0, 99}, false)
+				time.Sleep(every)
+			}
+			r.flow(window{2*time.Second + 3*every, 2*time.Second + 12*every}, 50, quotaLater, refusedLater)
+			delete(r.figures, quotaLater)
+		},
+	}
+}

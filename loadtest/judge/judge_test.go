@@ -1,0 +1,144 @@
+package judge_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"chatclub/fakeapi"
+	"chatclub/loadtest/judge"
+)
+
+type rig struct {
+	t   *testing.T
+	api *fakeapi.API
+	*judge.Judge
+}
+
+func open(t *testing.T) *rig {
+	t.Helper()
+	api, err := fakeapi.New(fakeapi.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := judge.New("http://fakeapi", api.Transport())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rig{t, api, j}
+}
+
+// send makes one Send API call.
+func (r *rig) send(id, to string) {
+	r.t.Helper()
+	body := `{"recipient":{"id":"` + to + `"},"messaging_type":"UPDATE","message":{"text":"hi","metadata":"` + id + `"}}`
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://fakeapi/v23.0/1/messages", strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer token-1")
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := r.api.Transport().RoundTrip(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
+		r.t.Fatalf("send = %d %s, want 200", resp.StatusCode, text)
+	}
+}
+
+// Messages that are announced in an order must arrive in it: at once where there is no
+// key, and from the answer on where there is one.
+func TestOrderIsJudged(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		key      string
+		answered bool
+		want     int64
+	}{{"without key", "", false, 1}, {"answered", "k", true, 1}, {"not answered", "k", false, 0}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r, ctx := open(t), t.Context()
+			first := judge.Event{Page: "1", Group: "g", Due: time.Now(), Key: tc.key, IDs: []judge.ID{{ID: "1/a/9", To: "9"}}}
+			second := judge.Event{Page: "1", Group: "g", Due: time.Now(), IDs: []judge.ID{{ID: "1/b/9", To: "9"}}}
+			if err := r.Announce(ctx, first); err != nil {
+				t.Fatal(err)
+			}
+			if tc.answered {
+				if err := r.Answered(ctx, tc.key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.Announce(ctx, second); err != nil {
+				t.Fatal(err)
+			}
+			r.send("1/b/9", "9")
+			r.send("1/a/9", "9")
+			c, err := r.Totals(ctx)
+			if err != nil || c.Inversions != tc.want || c.Accepted != 2 || c.Lost != 0 {
+				t.Errorf("Totals() = %+v, %v, want 2 accepted, 0 lost, %d inversions", c, err, tc.want)
+			}
+			groups, err := r.Groups(ctx)
+			if err != nil || groups["g"].Copies.TotalCount() != 2 || groups["g"].Whole.TotalCount() != 2 || groups["g"].Waiting.TotalCount() != 0 {
+				t.Errorf("Groups() = %+v, %v, want g with 2 copies, 2 whole", groups, err)
+			}
+		})
+	}
+}
+
+func TestExcuseCountsWhatWasAwaited(t *testing.T) {
+	t.Parallel()
+	r, ctx := open(t), t.Context()
+	var ids []string
+	e := judge.Event{Page: "1", Due: time.Now()}
+	for range 25_000 { // more than one request holds
+		id := "1/m/" + strings.Repeat("x", len(ids)%7) + time.Duration(len(ids)).String()
+		ids = append(ids, id)
+		e.IDs = append(e.IDs, judge.ID{ID: id})
+	}
+	if err := r.Announce(ctx, e); err != nil {
+		t.Fatal(err)
+	}
+	r.send(ids[0], "9")
+	n, err := r.Excuse(ctx, append(ids, "unknown")...)
+	if err != nil || n != len(ids)-1 {
+		t.Errorf("Excuse() = %d, %v, want %d: all but the one accepted", n, err, len(ids)-1)
+	}
+}
+
+// The fake's own words are in the error.
+func TestFaultsAreTold(t *testing.T) {
+	t.Parallel()
+	r, ctx := open(t), t.Context()
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"Control", r.Control(ctx, map[string]any{"text": map[string]any{"per_second": -1}}), "text"},
+		{"Announce", r.Announce(ctx, judge.Event{Page: "1"}), "events[0]: page and ids must be set"},
+		{"Answered", r.Answered(ctx, "nobody"), "keys"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("%s = %v, want an error with %q", c.name, c.err, c.want)
+		}
+	}
+	if _, err := judge.New("fakeapi:8090", nil); err == nil || !strings.Contains(err.Error(), "ledger") {
+		t.Errorf("New with a bad address = %v, want an error that names the ledger", err)
+	}
+	if err := r.Control(ctx, map[string]any{"text": map[string]any{"per_second": 7}}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Settings(ctx)
+	if text, ok := s["text"].(map[string]any); err != nil || !ok || text["per_second"] != 7.0 {
+		t.Errorf("Settings() = %v, %v, want 7 texts a second", s, err)
+	}
+	before := time.Now()
+	if now, err := r.Now(ctx); err != nil || now.Before(before) || now.After(time.Now()) {
+		t.Errorf("Now() = %v, %v, want the time", now, err)
+	}
+}
