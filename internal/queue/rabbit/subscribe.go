@@ -128,6 +128,7 @@ func (s *subscription) endDeliveries() {
 	select {
 	case <-s.cancelled:
 	default:
+		s.supply.starving.Store(false) // nothing is to come
 		close(s.out)
 		close(s.cancelled)
 	}
