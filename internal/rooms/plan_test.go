@@ -140,7 +140,7 @@ func TestForgetCost(t *testing.T) {
 	for _, sql := range []string{
 		fmt.Sprintf(`
 			INSERT INTO processed_events (page, event_id, at, psid, room, text)
-			SELECT 'big', 'm' || g, %[1]d, CAST(%[2]d + g %% %[3]d AS TEXT), 1, 'text' FROM generate_series(1, 100000) g`, noon.UnixMilli(), 7200000000000000, crowd),
+			SELECT 'big', 'm' || g, %[1]d, CAST(%[2]d + g %% %[3]d AS TEXT), 1, 'text' FROM generate_series(1, 30000) g`, noon.UnixMilli(), 7200000000000000, crowd),
 		fmt.Sprintf(`
 			INSERT INTO processed_events (page, event_id, at, psid, text)
 			SELECT 'big', 'idle/' || (%[2]d + g) || '/1', %[1]d, CAST(%[2]d + g AS TEXT), '' FROM generate_series(1, %[3]d) g`, noon.UnixMilli(), 7200000000000000, crowd),
