@@ -70,9 +70,8 @@ const (
 // microseconds, and from 1e17 on nanoseconds. Each of these is between the years
 // 1973 and 5138 in its unit.
 func (m *millis) UnmarshalJSON(b []byte) error {
-	f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
-	switch {
-	case err != nil || !(f > 0) || f >= 1e20:
+	switch f := number(b); {
+	case !(f > 0) || f >= 1e20:
 	case f < 1e11:
 		*m = millis(f * 1e3)
 	case f < 1e14:
@@ -83,6 +82,15 @@ func (m *millis) UnmarshalJSON(b []byte) error {
 		*m = millis(f / 1e6)
 	}
 	return nil
+}
+
+// number returns a number, or one in a string; 0 for none.
+func number(b []byte) float64 {
+	f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	if err != nil {
+		return 0
+	}
+	return f
 }
 
 // or returns m, or other if m is years off: before 2010, or more than a day ahead.

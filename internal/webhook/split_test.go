@@ -183,8 +183,12 @@ func TestSplit(t *testing.T) {
 			ev(func(e *message.Event) {
 				e.Text = "a"
 				e.Attachments = []message.Attachment{
-					{Type: "sticker", URL: "u1"}, {Type: "reel", URL: "u2"}, {Type: "fallback", URL: "u3"},
-					{Type: "location"}, {Type: "template"}, {URL: "u4"},
+					{Type: "sticker", URL: "u1"},
+					{Type: "reel", URL: "u2"},
+					{Type: "fallback", URL: "u3"},
+					{Type: "location"},
+					{Type: "template"},
+					{URL: "u4"},
 				}
 			}),
 			nil, nil,
