@@ -44,7 +44,7 @@ func house() []row {
 
 		// What a dispatcher is made of.
 		{"breaker", ""},
-		{"sender", "message tracing"},
+		{"sender", "message plaintext tracing"},
 
 		// The three jobs.
 		{"webhook", "message queue tracing"},

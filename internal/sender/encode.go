@@ -4,6 +4,7 @@ import (
 	"unicode/utf8"
 
 	"chatclub/internal/message"
+	"chatclub/internal/plaintext"
 )
 
 // encodeSlack is the room for everything in a body but its values, so that most
@@ -11,9 +12,8 @@ import (
 // bytes, and 34 are left for escapes.
 const encodeSlack = 200
 
-// Messenger's bounds for a template of buttons. A text that is longer, or has
-// more to tap, goes as a text with quick replies. Bytes are counted, which are
-// never fewer than characters.
+// Messenger's bounds for a template of buttons, in UTF-16 units. A text that is
+// longer, or has more to tap, goes as a text with quick replies.
 const (
 	maxButtons    = 3
 	maxButtonText = 640
@@ -55,7 +55,7 @@ func appendMessage(b []byte, o message.Outbound) []byte {
 		b = append(b, `,"payload":{"url":`...)
 		b = appendString(b, a.URL)
 		b = append(b, `,"is_reusable":false}}`...)
-	case len(o.Replies) > 0 && len(o.Replies) <= maxButtons && len(o.Text) <= maxButtonText:
+	case len(o.Replies) > 0 && len(o.Replies) <= maxButtons && plaintext.Len(o.Text) <= maxButtonText:
 		b = append(b, `"attachment":{"type":"template","payload":{"template_type":"button","text":`...)
 		b = appendString(b, o.Text)
 		b = append(b, `,"buttons":`...)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -26,7 +27,7 @@ func standard(t testing.TB, o message.Outbound) []byte {
 		msg["text"] = o.Text
 	}
 	var list []object
-	buttons := o.Attachment == nil && len(o.Replies) > 0 && len(o.Replies) <= 3 && len(o.Text) <= 640
+	buttons := o.Attachment == nil && len(o.Replies) > 0 && len(o.Replies) <= 3 && len(utf16.Encode([]rune(o.Text))) <= 640
 	for _, r := range o.Replies {
 		if buttons {
 			list = append(list, object{"type": "postback", "title": r.Title, "payload": r.Payload})
@@ -86,6 +87,12 @@ func TestEncode(t *testing.T) {
 			"buttons",
 			message.Outbound{ID: "1/m_a/2", To: "2", Text: "Where?", Replies: replies(1)},
 			`{"recipient":{"id":"2"},"messaging_type":"UPDATE","message":{"attachment":{"type":"template","payload":{"template_type":"button","text":"Where?","buttons":[{"type":"postback","title":"\"0\"","payload":"/join 0"}]}},"metadata":"1/m_a/2"}}`,
+		},
+		{
+			"buttons below 640 letters of two bytes",
+			message.Outbound{ID: "1/m_a/2", To: "2", Text: strings.Repeat("я", 640), Replies: replies(1)},
+			`{"recipient":{"id":"2"},"messaging_type":"UPDATE","message":{"attachment":{"type":"template","payload":{"template_type":"button","text":"` +
+				strings.Repeat("я", 640) + `","buttons":[{"type":"postback","title":"\"0\"","payload":"/join 0"}]}},"metadata":"1/m_a/2"}}`,
 		},
 		{
 			"quick replies, more than buttons",
