@@ -17,7 +17,6 @@ package tracing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -26,7 +25,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -65,7 +63,7 @@ type Config struct {
 type Tracer struct {
 	tracer   trace.Tracer
 	provider *sdktrace.TracerProvider
-	client   *client
+	exporter *exporter
 	system   string
 	prefix   string // of the queues' names
 	closed   sync.Once
@@ -98,10 +96,10 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new tracer: %w", err)
 	}
-	c := newClient(cfg, m.exported)
-	exporter, err := otlptrace.New(ctx, c)
+	exporter, err := newExporter(ctx, cfg, m.exported)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("new tracer: %w", err), c.Stop(ctx))
+		exporter.close()
+		return nil, fmt.Errorf("new tracer: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithResource(about), sdktrace.WithSampler(sampler),
@@ -109,7 +107,7 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	)
 	t := &Tracer{
 		tracer:   provider.Tracer("chatclub", trace.WithInstrumentationVersion(cfg.Version), trace.WithSchemaURL(semconv.SchemaURL)),
-		provider: provider, client: c, system: cfg.System, prefix: cfg.Topology.Prefix + ".",
+		provider: provider, exporter: exporter, system: cfg.System, prefix: cfg.Topology.Prefix + ".",
 	}
 	cfg.Log.InfoContext(ctx, "tracing is on", "endpoint", cfg.Endpoint, "sampler", cfg.Sampler)
 	return t, nil
@@ -162,10 +160,10 @@ func (t *Tracer) Close() error {
 	}
 	var err error
 	t.closed.Do(func() {
-		late := time.AfterFunc(closeTimeout, t.client.abort)
+		late := time.AfterFunc(closeTimeout, t.exporter.abort)
 		defer late.Stop()
 		err = t.provider.Shutdown(context.Background()) // it ends soon after abort
-		t.client.close()
+		t.exporter.close()
 	})
 	return err
 }

@@ -368,8 +368,8 @@ func TestCollectorIsGone(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Errorf("Close() = %v, want nil", err)
 	}
-	if !strings.Contains(r.log.String(), "dial: refused") {
-		t.Errorf("log = %s, want the reason", r.log.String())
+	if !strings.Contains(r.log.String(), `err="dial: refused"`) {
+		t.Errorf("log = %s, want the reason alone", r.log.String())
 	}
 }
 
