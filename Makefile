@@ -29,32 +29,9 @@ goreleaser = go run github.com/goreleaser/goreleaser/v2@v2.12.7
 # What a build without Git's folder is told of it.
 version = --build-arg VERSION="$$(git describe --tags --always --dirty)" --build-arg REVISION="$$(git rev-parse HEAD)"
 
-# Finds or starts one RabbitMQ and one PostgreSQL for the command that follows,
-# and finds Chromium, without which the tests of the pages fail.
-withservers = go run ./internal/tools/withservers
-
-# A program under the race detector sleeps for a second before it exits, in case
-# a goroutine that it left behind races. Our tests wait for theirs.
-gorace = GORACE="$${GORACE:-atexit_sleep_ms=20}"
-
-# Libraries that only compute: SQLite, which is C translated to Go, and those that
-# draw pictures. Under the race detector they take two to five times the processor
-# time. They are compiled without it, so races within them are not found. Those in
-# our calls of them still are.
-norace = -gcflags=modernc.org/...=-race=false -gcflags=golang.org/x/image/...=-race=false \
-	-gcflags=gonum.org/...=-race=false -gcflags=git.sr.ht/~sbinet/...=-race=false \
-	-gcflags=github.com/golang/freetype/...=-race=false -gcflags=image/...=-race=false
-
-# The race detector needs cgo, and cgo a C compiler.
-race = $$(if [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null; then \
-	echo -race $(norace); \
-	else echo "no C compiler: tests run without the race detector" >&2; fi)
-
-# Simulations judge figures of thousands of calls in virtual time. Under the race
-# detector they take five to seven times the processor time, so the short form
-# runs them without; make test-long, which CI runs for them too, has it on. They
-# need no server.
-simulations = chatclub/(internal/aimd|loadtest/flow|loadtest/scenario)
+# Finds or starts one RabbitMQ and one PostgreSQL, and finds Chromium.
+tests = go run ./internal/tools/test
+withservers = $(tests) exec
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -64,19 +41,10 @@ build: ## build every program, static, into bin/
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/... ./loadtest/cmd/...
 
 test: ## run every test, the long ones in a short form; finds or starts its servers (PKG, TESTFLAGS, TIMEOUT)
-	@all=$$(go list $(PKG)) || exit 1; failed=0; \
-	raced=$$(echo "$$all" | grep -vxE '$(simulations)' || :); \
-	simulated=$$(echo "$$all" | grep -xE '$(simulations)' || :); \
-	if [ -n "$$raced" ]; then \
-		$(gorace) $(withservers) go test -short $(race) -timeout $(TIMEOUT) $(TESTFLAGS) $$raced || failed=1; \
-	fi; \
-	if [ -n "$$simulated" ]; then \
-		go test -short -timeout $(TIMEOUT) $(TESTFLAGS) $$simulated || failed=1; \
-	fi; \
-	exit $$failed
+	$(tests) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
 
-test-long: ## run every test in full: all tables, all property runs (PKG, TESTFLAGS, LONG_TIMEOUT)
-	$(gorace) $(withservers) go test $(race) -timeout $(LONG_TIMEOUT) $(TESTFLAGS) $(PKG)
+test-long: ## run every test in full: all tables, all property runs, the race detector everywhere (PKG, TESTFLAGS, LONG_TIMEOUT)
+	$(tests) -long -timeout $(LONG_TIMEOUT) $(TESTFLAGS) $(PKG)
 
 peers: ## test the settings of BullMQ, the peer of the load test that is no Go program
 	if command -v node >/dev/null; then cd loadtest/peers/bullmq && node --test; else echo "no Node.js: the test of BullMQ's settings is left out" >&2; fi

@@ -101,7 +101,7 @@ func house() []row {
 		{"tools/probe", ""},
 		{"tools/queries", ""},
 		{"tools/stall", ""},
-		{"tools/withservers", "queue/rabbit/rabbittest rooms/roomstest tools/stall"},
+		{"tools/test", "queue/rabbit/rabbittest rooms/roomstest tools/stall"},
 	}
 }
 

@@ -8,7 +8,7 @@
 //
 // One broker serves all tests of a test binary; each test takes a prefix of
 // its own for its queues. To share one broker among the binaries of a whole
-// run, as `make test` does, run the tests under internal/tools/withservers.
+// run, as `make test` does, run the tests by internal/tools/test.
 //
 // A private server keeps everything in a temporary folder, listens on the
 // loopback address only, at ports that were free, and ends with the process
@@ -38,7 +38,7 @@ import (
 	"chatclub/internal/queue"
 )
 
-// NoBroker is the environment variable in which withservers tells the tests that
+// NoBroker is the environment variable in which internal/tools/test tells the tests that
 // it looked for a broker in vain, and why; they do not look again.
 const NoBroker = "CHATCLUB_NO_BROKER"
 

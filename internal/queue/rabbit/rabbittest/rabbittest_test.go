@@ -26,7 +26,7 @@ func TestFindRepeatsTheReason(t *testing.T) {
 	t.Setenv(rabbittest.NoBroker, "there is none, install one")
 	_, _, err := rabbittest.Find(t.Context(), io.Discard)
 	if err == nil || err.Error() != "there is none, install one" {
-		t.Errorf("Find() = %v, want the reason that withservers gave", err)
+		t.Errorf("Find() = %v, want the reason that it was given", err)
 	}
 }
 

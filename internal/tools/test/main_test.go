@@ -20,11 +20,13 @@ func TestRun(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{"no command", nil, nil, 2, "", "usage"},
+		{"no command", nil, []string{}, 2, "", "usage"},
+		{"no value", nil, []string{"-timeout"}, 2, "", "-timeout needs a value"},
+		{"no such package", nil, []string{"./nothing"}, 2, "", "go list"},
 		{"gives the broker", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", `echo "$AMQP_URL"`}, 0, url, ""},
 		{"gives the database", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", `echo "$TEST_DATABASE_URL"`}, 0, "postgres://", ""},
 		{"gives the browser", map[string]string{"AMQP_URL": url, "CHROMIUM": "/the/browser"}, []string{"sh", "-c", `echo "$CHROMIUM"`}, 0, "/the/browser", ""},
-		{"passes the exit code on", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", "exit 7"}, 7, "", "the command failed; the machine was"},
+		{"passes the exit code on", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", "exit 7"}, 7, "", "exit code 7 after"},
 		{"a signal ended it", map[string]string{"AMQP_URL": url}, []string{"sh", "-c", "kill -TERM $$"}, 143, "", ""},
 		{"no such command", map[string]string{"AMQP_URL": url}, []string{"/no/such/command"}, 126, "", "no such file"},
 		{
@@ -39,7 +41,11 @@ func TestRun(t *testing.T) {
 				t.Setenv(k, v)
 			}
 			var stdout, stderr bytes.Buffer
-			if code := run(c.args, strings.NewReader(""), &stdout, &stderr); code != c.code {
+			args := c.args
+			if c.name[:3] != "no " || c.code == 3 || c.code == 126 || len(c.args) == 0 {
+				args = append([]string{"exec"}, args...)
+			}
+			if code := run(args, strings.NewReader(""), &stdout, &stderr); code != c.code {
 				t.Errorf("run(%q) = %d, want %d", c.args, code, c.code)
 			}
 			if !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {

@@ -24,7 +24,7 @@ func browser(ctx context.Context, log io.Writer) (env string) {
 		}
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(log, "withservers: no Chromium: %v\n", err)
+		_, _ = fmt.Fprintf(log, "test: no Chromium: %v\n", err)
 	}
 	return variable + path
 }
@@ -43,7 +43,7 @@ func installBrowser(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return errors.New("neither Chromium nor apt-get is here")
 	}
-	_, _ = fmt.Fprintln(log, "withservers: no Chromium here: installing Debian's")
+	_, _ = fmt.Fprintln(log, "test: no Chromium here: installing Debian's")
 	for _, args := range [][]string{{"update", "-q"}, {"install", "-qy", "--no-install-recommends", "chromium"}} {
 		cmd := exec.CommandContext(ctx, apt, args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")

@@ -1,19 +1,21 @@
-// Command withservers runs a command with servers to test on: a RabbitMQ, a
-// PostgreSQL and a Chromium. It ends those that it started when the command has
-// ended.
+// Command test runs the tests of chatclub. It needs nothing but Go:
 //
-//	go run ./internal/tools/withservers go test -race ./...
+//	go run ./internal/tools/test [-long] [-timeout 10m] [go test's flag ...] [package ...]
+//	go run ./internal/tools/test exec command [argument ...]
 //
-// It finds or starts them as packages rabbittest and roomstest do, so that the
-// test binaries of a run share them. Their addresses are in AMQP_URL and
-// TEST_DATABASE_URL. The browser is named in CHROMIUM; as root on Debian it is
-// installed. When one cannot be had, withservers says why and still runs the
-// command: the tests that need it fail with that sentence, all others run.
+// Without packages it runs all of them, the long tests in a short form unless -long
+// is given. It finds or starts a RabbitMQ, a PostgreSQL and a Chromium, as packages
+// rabbittest and roomstest do, so that the test binaries of a run share them, and ends
+// those that it started. As root on Debian it installs what is missing first, and says
+// so. When one cannot be had it says why: the tests that need it fail with that
+// sentence, all others run. exec runs any command with the same servers.
 //
-// Its exit code is the command's. It passes SIGINT and SIGTERM on, and waits.
-// When the command fails, it says in a line whether the machine was starved
-// meanwhile, as package stall measures it. A time bound that failed then shows
-// no defect.
+// The addresses are in AMQP_URL and TEST_DATABASE_URL, the browser is in CHROMIUM.
+// SIGINT and SIGTERM are passed on. The exit code is the command's.
+//
+// The last line says how long it took, the most memory that it and its processes had
+// at a time, and whether the machine was starved meanwhile. A time bound that failed
+// then shows no defect.
 package main
 
 import (
@@ -40,16 +42,24 @@ const findTimeout = 10 * time.Minute
 // run returns the command's exit code, or 128 plus the number of the signal that
 // ended it. It is 2 for a wrong call and 126 when the command cannot be run.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		_, _ = fmt.Fprintln(stderr, "usage: withservers command [argument ...]")
+	var list []step
+	var err error
+	if len(args) > 0 && args[0] == "exec" {
+		list = []step{{args: args[1:]}}
+	} else {
+		list, err = plan(args, stderr)
+	}
+	if err != nil || len(list[0].args) == 0 {
+		_, _ = fmt.Fprintln(stderr, "usage: test [-long] [-timeout d] [flag of go test ...] [package ...] or test exec command [argument ...]")
+		if err != nil {
+			_, _ = fmt.Fprintf(stderr, "test: %v\n", err)
+		}
 		return 2
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
-	cmd := exec.Command(args[0], args[1:]...) //nolint:gosec,noctx // running it is what we are for; signals end it
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	env, chromium, stop, ok := broker(stderr, signals)
 	defer stop()
 	if !ok {
@@ -57,33 +67,50 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	database, stopDatabase := database(stderr)
 	defer stopDatabase()
-	cmd.Env = append(os.Environ(), env, chromium, database)
-	meter := stall.Start()
-	defer meter.Stop()
+
+	began := time.Now()
+	machine, memory := stall.Start(), watchMemory()
+	code := 0
+	for _, s := range list {
+		cmd := exec.Command(s.args[0], s.args[1:]...) //nolint:gosec,noctx // running it is what we are for; signals end it
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+		cmd.Env = append(append(os.Environ(), env, chromium, database), s.env...)
+		one, interrupted := await(cmd, signals, stderr)
+		code = max(code, one)
+		if interrupted {
+			break
+		}
+	}
+	machine.Stop()
+	_, _ = fmt.Fprintf(stderr, "test: exit code %d after %v; %s; %v\n", code, time.Since(began).Round(time.Second), memory(), machine)
+	return code
+}
+
+// await runs a command and passes signals on. It returns its exit code, and whether
+// there was a signal.
+func await(cmd *exec.Cmd, signals <-chan os.Signal, stderr io.Writer) (code int, interrupted bool) {
 	if err := cmd.Start(); err != nil {
-		_, _ = fmt.Fprintf(stderr, "withservers: run %s: %v\n", args[0], err)
-		return 126
+		_, _ = fmt.Fprintf(stderr, "test: run %s: %v\n", cmd.Path, err)
+		return 126, false
 	}
 	ended := make(chan struct{})
-	passing := make(chan struct{})
+	passed := make(chan bool)
 	go func() {
-		defer close(passing)
+		any := false
 		for {
 			select {
 			case s := <-signals:
+				any = true
 				_ = cmd.Process.Signal(s) // it may have ended meanwhile
 			case <-ended:
+				passed <- any
 				return
 			}
 		}
 	}()
 	err := cmd.Wait()
 	close(ended)
-	<-passing
-	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "withservers: the command failed; %v\n", meter)
-	}
-	return exitCode(err, stderr)
+	return exitCode(err, stderr), <-passed
 }
 
 // broker returns the settings that name the broker and the browser, and the
@@ -107,7 +134,7 @@ func broker(log io.Writer, signals <-chan os.Signal) (env, chromium string, stop
 	close(found)
 	ok = !<-interrupted
 	if err != nil {
-		_, _ = fmt.Fprintf(log, "withservers: %v\n", err)
+		_, _ = fmt.Fprintf(log, "test: %v\n", err)
 		return rabbittest.NoBroker + "=" + err.Error(), chromium, func() {}, ok
 	}
 	return "AMQP_URL=" + url, chromium, stop, ok
@@ -119,7 +146,7 @@ func broker(log io.Writer, signals <-chan os.Signal) (env, chromium string, stop
 func database(log io.Writer) (env string, stop func()) {
 	url, end, err := roomstest.Find()
 	if err != nil {
-		_, _ = fmt.Fprintf(log, "withservers: no PostgreSQL: %v\n", err)
+		_, _ = fmt.Fprintf(log, "test: no PostgreSQL: %v\n", err)
 		return roomstest.URLVariable + "=", func() {}
 	}
 	return roomstest.URLVariable + "=" + url, func() { _ = end() } // its guardian ends it in any case
@@ -132,7 +159,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case !errors.As(err, &exit):
-		_, _ = fmt.Fprintf(stderr, "withservers: %v\n", err)
+		_, _ = fmt.Fprintf(stderr, "test: %v\n", err)
 		return 126
 	case exit.ExitCode() < 0: // ended by a signal
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok {
