@@ -3,6 +3,7 @@ package rabbit_test
 import (
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,27 @@ func TestURLRotation(t *testing.T) {
 	publish(t, b, b.Topology().Inbound(), "a")
 	if got := log.String(); !strings.Contains(got, "address=127.0.0.1:1 ") || strings.Contains(got, "hunter2") {
 		t.Errorf("log is %q, want it to name 127.0.0.1:1 and not the password", got)
+	}
+}
+
+// TestReadyTellsNoAddress checks that readiness, which everybody may read, names neither
+// the broker's address nor its user.
+func TestReadyTellsNoAddress(t *testing.T) {
+	t.Parallel()
+	own, err := url.Parse(rabbittest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.User = url.UserPassword("somebody", "wrong")
+	for _, address := range []string{"amqp://somebody:x@127.0.0.1:1/", own.String()} {
+		b := open(t, rabbit.Config{URLs: []string{address}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
+		eventually(t, "Ready says why not", func() (string, bool) {
+			got := fmt.Sprint(b.Ready())
+			return got, strings.Contains(got, "refused") || strings.Contains(got, "403")
+		})
+		if got := fmt.Sprint(b.Ready()); strings.Contains(got, "127.0.0.1") || strings.Contains(got, "somebody") {
+			t.Errorf("Ready() = %q, want no address and no user", got)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -284,15 +285,27 @@ func (l *link) ready() error {
 	defer l.mu.Unlock()
 	switch {
 	case l.current == nil:
-		return fmt.Errorf("%s connection: %w", l.kind, l.fault)
+		return fmt.Errorf("%s connection: %w", l.kind, public(l.fault))
 	case l.current.isLost():
-		return fmt.Errorf("%s connection: %w", l.kind, l.current.cause)
+		return fmt.Errorf("%s connection: %w", l.kind, public(l.current.cause))
 	case l.blocked != "":
 		return fmt.Errorf("%s connection: %s", l.kind, l.blocked)
 	case l.current.prober != nil && l.current.prober.isSilent():
 		return fmt.Errorf("%s connection: no answer for %s", l.kind, l.current.prober.silence().Round(100*time.Millisecond))
 	}
 	return nil
+}
+
+// public returns what everybody may read of a failure, because /readyz is open to all:
+// no address, and no user. The log has the whole.
+func public(err error) error {
+	if refused, ok := errors.AsType[*amqp.Error](err); ok && (refused.Code == amqp.AccessRefused || refused.Code == amqp.NotAllowed) { // it names the user
+		return fmt.Errorf("the broker answers %d", refused.Code)
+	}
+	if network, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%s: %w", network.Op, network.Err)
+	}
+	return err
 }
 
 // isSilent reports whether there is no session on which the broker answers.
