@@ -127,7 +127,7 @@ bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: 
 	$(withservers) sh -c 'exec $(MAKE) loadtest ARGS="run ceiling -broker $$AMQP_URL -most 1.4 -pairs $(PAIRS) $(COST)"'
 
 docs: ## write the tables of settings and metrics
-	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./loadtest/faults ./cmd/chatclub ./cmd/chatclubctl ./cmd/fakeapi
+	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./cmd/chatclub ./cmd/chatclubctl ./cmd/fakeapi
 
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub

@@ -53,7 +53,7 @@ func (r *Row) line() string {
 		r.Fault, r.Lost, r.Doubled, r.Due, r.MaxDoubled, r.Unexpected, r.Silence, r.MaxSilence, r.Back, verdict)
 }
 
-// WriteTable writes the table of faults and bounds, as documents have it.
+// WriteTable writes the table of faults and bounds in Markdown.
 func WriteTable(w io.Writer) error {
 	var b bytes.Buffer
 	b.WriteString("| fault | what is done | lasts | nodes | doubled at most | a page is silent at most | back after |\n| --- | --- | --: | --: | --- | --- | --: |\n")

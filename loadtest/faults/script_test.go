@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"chatclub/internal/app/doctest"
 )
 
 func steps(seed uint64, n int) (all []Step) {
@@ -101,13 +99,4 @@ func TestTableIsWhole(t *testing.T) {
 			t.Errorf("%s: length, nodes, silence and back must be above 0: %+v", f.Name, f)
 		}
 	}
-}
-
-func TestFaultsDoc(t *testing.T) {
-	t.Parallel()
-	var b strings.Builder
-	if err := WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
-	doctest.Section(t, "../../docs/faults.md", "faults", b.String())
 }
