@@ -134,8 +134,8 @@ func TestRefusedToken(t *testing.T) {
 					return sender.Result{}
 				})
 				length := 20*time.Second + row.gap
-				go every(200*time.Millisecond, length, func(int) { r.text("page0", guests("g", 19)...) })
-				go every(time.Second, length, func(int) { r.text("page1", guests("g", 19)...) })
+				go every(row.gap/20+100*time.Millisecond, length, func(int) { r.text("page0", guests("g", 19)...) })
+				go every(time.Second, length, func(int) { r.text("page1", guests("g", 9)...) })
 				time.Sleep(10*time.Second + row.gap)
 				if row.file {
 					r.only().TokensChanged([]string{"page0"})

@@ -3,6 +3,7 @@
 package tracingtest
 
 import (
+	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -48,7 +49,8 @@ type Collector struct {
 // then looks at Spans.
 func (c *Collector) Start(t testing.TB, top queue.Topology) *tracing.Tracer {
 	t.Helper()
-	tracer, err := tracing.New(t.Context(), tracing.Config{
+	// Not the test's context, which may be that of a test outside the bubble.
+	tracer, err := tracing.New(context.Background(), tracing.Config{
 		Endpoint: "http://collector/v1/traces", Timeout: time.Minute, Program: "test", System: "memory", Topology: top,
 		Transport: c, Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
 	})
