@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os/exec"
@@ -20,10 +21,15 @@ type step struct {
 // short form runs the packages that have it in them without the detector.
 const sqlite = "modernc.org/sqlite"
 
-// simulations judge figures of thousands of calls in virtual time, which takes five to
-// seven times the processor time under the race detector.
-func simulations() []string {
-	return []string{"chatclub/internal/aimd", "chatclub/internal/article", "chatclub/loadtest/flow", "chatclub/loadtest/scenario"}
+// apart are packages that run without the race detector in the short form, too:
+// simulations, which judge figures of thousands of calls in virtual time and take five
+// to seven times the processor time with it, and tests that only drive other programs.
+// Those come first, because they wait for most of their time.
+func apart() []string {
+	return []string{
+		"chatclub/internal/e2e", "chatclub/internal/browsertest", "chatclub/fakeapi/clienttest",
+		"chatclub/internal/aimd", "chatclub/internal/article", "chatclub/internal/excess", "chatclub/loadtest/flow", "chatclub/loadtest/scenario", "chatclub/loadtest/report",
+	}
 }
 
 // plan returns the commands that test packages. The long form has the race detector on
@@ -69,9 +75,18 @@ func plan(args []string, log io.Writer) ([]step, error) {
 		list = append(list, test(append(slices.Clone(flags), race...), raced))
 	}
 	if len(plain) > 0 {
-		list = append(list, test(flags, plain))
+		slices.SortStableFunc(plain, func(a, b string) int { return cmp.Compare(turn(a), turn(b)) })
+		list = append(list, test(append(flags, "-p", "3"), plain))
 	}
 	return list, nil
+}
+
+// turn orders packages: those of apart first.
+func turn(p string) int {
+	if i := slices.Index(apart(), p); i >= 0 {
+		return i
+	}
+	return len(apart())
 }
 
 // withoutRace returns those of all that run without the race detector in the short
@@ -79,7 +94,7 @@ func plan(args []string, log io.Writer) ([]step, error) {
 // "p.test", or "p [p.test]" for a package that is compiled for its own test.
 func withoutRace(all, heavy []string) (plain []string) {
 	for _, p := range all {
-		if slices.Contains(simulations(), p) || slices.ContainsFunc(heavy, func(h string) bool {
+		if slices.Contains(apart(), p) || slices.ContainsFunc(heavy, func(h string) bool {
 			return h == p+".test" || h == p || strings.HasPrefix(h, p+" [") || strings.HasPrefix(h, p+"_test [")
 		}) {
 			plain = append(plain, p)
