@@ -26,6 +26,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -70,47 +71,50 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 	began := time.Now()
 	machine, memory := stall.Start(), watchMemory()
-	code := 0
-	for _, s := range list {
-		cmd := exec.Command(s.args[0], s.args[1:]...) //nolint:gosec,noctx // running it is what we are for; signals end it
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-		cmd.Env = append(append(os.Environ(), env, chromium, database), s.env...)
-		one, interrupted := await(cmd, signals, stderr)
-		code = max(code, one)
-		if interrupted {
-			break
-		}
-	}
+	code := await(commands(list, []string{env, chromium, database}, stdin, stdout, stderr), signals, stderr)
 	machine.Stop()
 	_, _ = fmt.Fprintf(stderr, "test: exit code %d after %v; %s; %v\n", code, time.Since(began).Round(time.Second), memory(), machine)
 	return code
 }
 
-// await runs a command and passes signals on. It returns its exit code, and whether
-// there was a signal.
-func await(cmd *exec.Cmd, signals <-chan os.Signal, stderr io.Writer) (code int, interrupted bool) {
-	if err := cmd.Start(); err != nil {
-		_, _ = fmt.Fprintf(stderr, "test: run %s: %v\n", cmd.Path, err)
-		return 126, false
+// commands returns the commands of the steps, with the servers in their environment.
+func commands(list []step, servers []string, stdin io.Reader, stdout, stderr io.Writer) (cmds []*exec.Cmd) {
+	for _, s := range list {
+		cmd := exec.Command(s.args[0], s.args[1:]...) //nolint:gosec,noctx // running it is what we are for; signals end it
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+		cmd.Env = slices.Concat(os.Environ(), servers, s.env)
+		cmds = append(cmds, cmd)
 	}
-	ended := make(chan struct{})
-	passed := make(chan bool)
-	go func() {
-		any := false
-		for {
-			select {
-			case s := <-signals:
-				any = true
-				_ = cmd.Process.Signal(s) // it may have ended meanwhile
-			case <-ended:
-				passed <- any
-				return
-			}
+	return cmds
+}
+
+// await runs commands at once and passes signals on. It returns the highest exit code.
+func await(cmds []*exec.Cmd, signals <-chan os.Signal, stderr io.Writer) (code int) {
+	codes := make(chan int)
+	running := 0
+	for _, cmd := range cmds {
+		if err := cmd.Start(); err != nil {
+			_, _ = fmt.Fprintf(stderr, "test: run %s: %v\n", cmd.Path, err)
+			code = 126
+			break
 		}
-	}()
-	err := cmd.Wait()
-	close(ended)
-	return exitCode(err, stderr), <-passed
+		running++
+		go func() { codes <- exitCode(cmd.Wait(), stderr) }()
+	}
+	for running > 0 {
+		select {
+		case s := <-signals:
+			for _, cmd := range cmds {
+				if cmd.Process != nil {
+					_ = cmd.Process.Signal(s) // it may have ended meanwhile
+				}
+			}
+		case c := <-codes:
+			running--
+			code = max(code, c)
+		}
+	}
+	return code
 }
 
 // broker returns the settings that name the broker and the browser, and the

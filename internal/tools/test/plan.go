@@ -28,11 +28,12 @@ const sqlite = "modernc.org/sqlite"
 func apart() []string {
 	return []string{
 		"chatclub/internal/e2e", "chatclub/internal/browsertest", "chatclub/fakeapi/clienttest",
-		"chatclub/internal/aimd", "chatclub/internal/article", "chatclub/internal/excess", "chatclub/loadtest/flow", "chatclub/loadtest/scenario", "chatclub/loadtest/report",
+		"chatclub/internal/dispatch", "chatclub/internal/aimd", "chatclub/internal/article", "chatclub/internal/excess", "chatclub/loadtest/flow", "chatclub/loadtest/scenario", "chatclub/loadtest/report",
 	}
 }
 
-// plan returns the commands that test packages. The long form has the race detector on
+// plan returns the commands that test packages, which run at once: both wait for servers
+// and programs much of their time. The long form has the race detector on
 // everywhere, if there is a C compiler, which it needs.
 func plan(args []string, log io.Writer) ([]step, error) {
 	long, timeout, flags, patterns, err := parse(args)
@@ -72,11 +73,11 @@ func plan(args []string, log io.Writer) ([]step, error) {
 	raced := slices.DeleteFunc(slices.Clone(all), func(p string) bool { return slices.Contains(plain, p) })
 	var list []step
 	if len(raced) > 0 {
-		list = append(list, test(append(slices.Clone(flags), race...), raced))
+		list = append(list, test(slices.Concat(flags, []string{"-p", "1"}, race), raced))
 	}
 	if len(plain) > 0 {
 		slices.SortStableFunc(plain, func(a, b string) int { return cmp.Compare(turn(a), turn(b)) })
-		list = append(list, test(append(flags, "-p", "3"), plain))
+		list = append(list, test(append(flags, "-p", "2"), plain))
 	}
 	return list, nil
 }
