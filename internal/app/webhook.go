@@ -26,7 +26,7 @@ type WebhookSettings struct {
 	AppSecret       service.Secret `env:"APP_SECRET,required" doc:"The app's secret, with which Messenger signs events."`
 	VerifyToken     service.Secret `env:"VERIFY_TOKEN,required" doc:"The word that Messenger repeats when the webhook is set up."`
 	DeletionURL     string         `env:"DELETION_URL" doc:"Public address of webhook's /deletion, such as https://chat.example/deletion, where Meta reports users who want their data deleted; empty: nothing is served there."`
-	MaxInFlight     int            `env:"MAX_IN_FLIGHT" envDefault:"512" doc:"Requests of Messenger's handled at a time; more are answered 503. As many bodies, 64 at least, are read at a time: one more ends the reading of the slowest. All bodies together take as many MiB, each 16 at most; more are answered 503."`
+	MaxInFlight     int            `env:"MAX_IN_FLIGHT" envDefault:"512" doc:"Requests of Messenger's handled at a time; more are answered 503. As many bodies, 64 at least, are read at a time: one more ends the reading of the oldest. All bodies together take as many MiB, each 16 at most; more are answered 503."`
 	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"3s" doc:"How long the broker may take to confirm before the answer is 503; Messenger waits 5 s."`
 	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long requests in flight may take when the program is stopped."`
 	ProgramSettings
