@@ -16,25 +16,28 @@ type step struct {
 	env  []string
 }
 
-// sqlite is a library that only computes: C translated to Go. Compiling it takes
-// minutes, and twice as long where the race detector's form is wanted, too. So the
-// short form runs the packages that have it in them without the detector.
-const sqlite = "modernc.org/sqlite"
+// What the short form runs without the race detector beside apart, and the long form
+// with it. sqlite only computes: it is C translated to Go. Compiling it takes minutes,
+// and twice as long where the detector's form is wanted, too. So this goes for all
+// packages that have it in them. engine takes five times as long with the detector.
+const (
+	sqlite = "modernc.org/sqlite"
+	engine = "chatclub/internal/dispatch"
+)
 
-// apart are packages that run without the race detector in the short form, too:
-// simulations, which judge figures of thousands of calls in virtual time and take five
+// apart are packages that run without the race detector: simulations, which judge figures of thousands of calls in virtual time and take five
 // to seven times the processor time with it, and tests that only drive other programs.
 // Those come first, because they wait for most of their time.
 func apart() []string {
 	return []string{
 		"chatclub/internal/e2e", "chatclub/internal/browsertest", "chatclub/fakeapi/clienttest",
-		"chatclub/internal/dispatch", "chatclub/internal/aimd", "chatclub/internal/article", "chatclub/internal/excess", "chatclub/loadtest/flow", "chatclub/loadtest/scenario", "chatclub/loadtest/report",
+		"chatclub/internal/aimd", "chatclub/internal/article", "chatclub/internal/excess", "chatclub/loadtest/flow", "chatclub/loadtest/scenario", "chatclub/loadtest/report",
 	}
 }
 
 // plan returns the commands that test packages, which run at once: both wait for servers
-// and programs much of their time. The long form has the race detector on
-// everywhere, if there is a C compiler, which it needs.
+// and programs much of their time. The race detector needs a C compiler. Where there is
+// none, all run without it.
 func plan(args []string, log io.Writer) ([]step, error) {
 	long, timeout, flags, patterns, err := parse(args)
 	if err != nil {
@@ -58,26 +61,31 @@ func plan(args []string, log io.Writer) ([]step, error) {
 		return step{args: slices.Concat([]string{"go", "test"}, flags, packages), env: env}
 	}
 	flags = append([]string{"-timeout", timeout}, flags...)
-	if long {
-		return []step{test(append(flags, race...), all)}, nil
-	}
-	flags = append(flags, "-short")
 	plain := all
-	if race != nil {
+	switch {
+	case race == nil:
+	case long:
+		plain = withoutRace(all, nil)
+	default:
 		heavy, err := goList(append([]string{"-test", "-f", `{{range .Deps}}{{if eq . "` + sqlite + `"}}{{$.ImportPath}}{{end}}{{end}}`}, patterns...)...)
 		if err != nil {
 			return nil, err
 		}
-		plain = withoutRace(all, heavy)
+		plain = withoutRace(all, append(heavy, engine))
+	}
+	racedWide, plainWide := "-p=2", "-p=1" // three test binaries at a time: two cores, and some wait
+	if !long {
+		flags = append(flags, "-short")
+		racedWide, plainWide = plainWide, racedWide // little is raced
 	}
 	raced := slices.DeleteFunc(slices.Clone(all), func(p string) bool { return slices.Contains(plain, p) })
 	var list []step
 	if len(raced) > 0 {
-		list = append(list, test(slices.Concat(flags, []string{"-p", "1"}, race), raced))
+		list = append(list, test(slices.Concat(flags, []string{racedWide}, race), raced))
 	}
 	if len(plain) > 0 {
 		slices.SortStableFunc(plain, func(a, b string) int { return cmp.Compare(turn(a), turn(b)) })
-		list = append(list, test(append(flags, "-p", "2"), plain))
+		list = append(list, test(append(flags, plainWide), plain))
 	}
 	return list, nil
 }
@@ -90,8 +98,8 @@ func turn(p string) int {
 	return len(apart())
 }
 
-// withoutRace returns those of all that run without the race detector in the short
-// form. heavy has the test binaries that sqlite is in, as go list names them:
+// withoutRace returns those of all that run without the race detector: apart, and what
+// is heavy with it. heavy has test binaries, as go list names them:
 // "p.test", or "p [p.test]" for a package that is compiled for its own test.
 func withoutRace(all, heavy []string) (plain []string) {
 	for _, p := range all {
