@@ -305,7 +305,7 @@ func (w *Worker) ended(r result) {
 		w.bury(j, message.ReasonNotOurs, r.CodeString())
 	case sender.BadMessage:
 		w.bury(j, message.ReasonBadMessage, r.CodeString())
-	case sender.PageStopped, sender.PageStoppedForATime:
+	case sender.PageStopped, sender.NotAllowed, sender.PageStoppedForATime:
 		w.bury(j, message.ReasonPageStopped, r.CodeString())
 	}
 	switch {

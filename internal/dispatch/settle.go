@@ -77,7 +77,7 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 		}
 		e.metrics.joined.Add(float64(len(c.msgs) - 1))
 	case keep:
-		e.kept(now, c)
+		e.kept(c)
 	case slowDown:
 		if e.retry(now, c, e.people.throttle(c.out, now)) {
 			return // the recipient is busy until its next try
@@ -117,7 +117,7 @@ func (e *engine) trace(what string, m *held, attrs ...slog.Attr) {
 }
 
 // kept puts messages back that were refused, at their place.
-func (e *engine) kept(now time.Time, c *call) {
+func (e *engine) kept(c *call) {
 	switch c.result.Outcome { //nolint:exhaustive // the disposition keeps these alone
 	case sender.PageThrottled:
 		e.metrics.refused.Inc()

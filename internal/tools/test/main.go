@@ -80,7 +80,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // commands returns the commands of the steps, with the servers in their environment.
 func commands(list []step, servers []string, stdin io.Reader, stdout, stderr io.Writer) (cmds []*exec.Cmd) {
 	for _, s := range list {
-		cmd := exec.Command(s.args[0], s.args[1:]...) //nolint:gosec,noctx // running it is what we are for; signals end it
+		cmd := exec.Command(s.args[0], s.args[1:]...) //nolint:noctx // running it is what we are for; signals end it
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 		cmd.Env = slices.Concat(os.Environ(), servers, s.env)
 		cmds = append(cmds, cmd)
