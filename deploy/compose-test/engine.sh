@@ -11,14 +11,25 @@ release=trixie # of Debian; its docker, compose and buildx are used
 engine=        # process id of the engine's first process, as seen from here
 engine_parent= # and of unshare, with which all of it ends
 
+# debian_mirror prints the mirror that this machine's apt takes Debian from, if
+# debootstrap can use it too. apt knows that only after an update.
+debian_mirror() {
+	local mirror=${DEBIAN_MIRROR:-}
+	[[ -n $mirror ]] || mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | grep -Em 1 '^(https?|file):') || true
+	mirror=${mirror:-http://deb.debian.org/debian}
+	echo "${mirror%/}"
+}
+
 # make_base makes $cache/base, the smallest Debian. It is the ground of the engine
 # and of the images that stand in for others.
 make_base() {
 	[[ -e $cache/base.made ]] && return
-	say "unpacking Debian $release (once, below $cache)"
-	local mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian} tool=debootstrap
+	local mirror tool=debootstrap
+	apt-get -q update >"$cache/log" 2>&1 || say "apt-get update: $(tail -n 1 "$cache/log")"
+	mirror=$(debian_mirror)
+	say "unpacking Debian $release of $mirror (once, below $cache)"
 	if ! command -v debootstrap >/dev/null; then # a script, which need not be installed
-		(cd "$cache" && rm -rf debootstrap* && apt-get -q update && apt-get -q download debootstrap &&
+		(cd "$cache" && rm -rf debootstrap* && apt-get -q download debootstrap &&
 			dpkg -x debootstrap_*.deb debootstrap) >"$cache/log" 2>&1 || die "no debootstrap: $(tail -n 3 "$cache/log")"
 		export DEBOOTSTRAP_DIR=$cache/debootstrap/usr/share/debootstrap
 		tool=$cache/debootstrap/usr/sbin/debootstrap
