@@ -31,7 +31,7 @@ const (
 func apart() []string {
 	return []string{
 		"chatclub/internal/e2e", "chatclub/internal/browsertest", "chatclub/fakeapi/clienttest",
-		"chatclub/internal/aimd", "chatclub/internal/article", "chatclub/internal/excess", "chatclub/loadtest/flow", "chatclub/loadtest/scenario", "chatclub/loadtest/report",
+		"chatclub/internal/aimd", "chatclub/internal/excess", "chatclub/loadtest/flow", "chatclub/loadtest/scenario", "chatclub/loadtest/report",
 	}
 }
 
