@@ -332,29 +332,31 @@ func (b *Breaker) Check(now time.Time) (hung []string) {
 // that another replica may fare better. The calls of a page that is sick do not count,
 // nor do probes.
 func (b *Breaker) Silent(now time.Time) bool {
-	calls, pages, first := 0, 0, now
-	people := make(map[string]struct{})
+	calls, pages, people, first := 0, 0, 0, now
 	for _, p := range b.pages {
-		before := calls
+		to, events := make(map[string]struct{}), make(map[string]struct{})
 		for c := range p.calls {
 			if p.open || c.Probe() {
 				continue
 			}
 			calls++
-			people[p.name+"/"+c.recipient] = struct{}{}
+			to[c.recipient], events[c.event] = struct{}{}, struct{}{}
 			if c.began.Before(first) {
 				first = c.began
 			}
 		}
-		if calls > before {
+		if len(to) > 0 {
 			pages++
+		}
+		if len(events) > 1 { // one may hang for everybody
+			people += len(to)
 		}
 	}
 	if b.quiet.After(first) {
 		first = b.quiet
 	}
 	d := now.Sub(first)
-	return (pages > 1 || len(people) >= apiRecipients) && (d >= silence || d >= silenceMany && calls >= manyCalls)
+	return (pages > 1 || people >= apiRecipients) && (d >= silence || d >= silenceMany && calls >= manyCalls)
 }
 
 // IsOpen reports whether the API takes no calls.

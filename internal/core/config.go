@@ -29,7 +29,7 @@ type Store interface {
 	HoldCopies(ctx context.Context, page, psid string, at, until time.Time) error
 	Pause(ctx context.Context, page, reason string, at, until time.Time) error
 	Resume(ctx context.Context, page string, at time.Time) (bool, error)
-	EndPause(ctx context.Context, page, reason string) (bool, error)
+	EndPause(ctx context.Context, page, reason string, at time.Time) (bool, error)
 	ReleaseCopies(ctx context.Context, page, psid string) error
 	DelayBroadcasts(ctx context.Context, page string, until time.Time) error
 	SilentMembers(ctx context.Context, after rooms.Silent) ([]rooms.Silent, error)

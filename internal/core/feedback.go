@@ -77,7 +77,7 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 			if ev.User != "" {
 				return f.store.ReleaseCopies(work, ev.Page, ev.User)
 			}
-			_, err := f.store.EndPause(work, ev.Page, causeStopped)
+			_, err := f.store.EndPause(work, ev.Page, causeStopped, f.pastTime(at))
 			return err
 		}
 	default:

@@ -99,6 +99,43 @@ func TestMessageAtFault(t *testing.T) {
 	}
 }
 
+// Two voice messages that fail for everybody, one soon after the other, are at fault
+// both; and in a room of three core is not told of the two others, who get texts.
+func TestMessagesAtFault(t *testing.T) {
+	t.Parallel()
+	for _, people := range []int{2, 10} {
+		inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+			r.script(func(o message.Outbound, _ int) sender.Result {
+				if strings.HasPrefix(o.ID, "page0/bad") {
+					return fail(sender.Transient)
+				}
+				return sender.Result{}
+			})
+			for i := range 2 {
+				r.event("page0", fmt.Sprint("bad", i), message.ClassMedia, guests("g", people)...)
+				r.sleep(time.Second)
+			}
+			for i := range 10 {
+				r.sleep(30 * time.Second)
+				r.event("page0", fmt.Sprint("text", i), message.ClassText, guests("g", people)...)
+				if people > suspectPeople {
+					r.event("page0", fmt.Sprint("good", i), message.ClassMedia, guests("g", people)...)
+				}
+			}
+			r.sleep(10 * time.Minute)
+			if told := r.told(); len(told) != 0 {
+				t.Errorf("%d people: core was told %+v, want nothing", people, told)
+			}
+			for _, id := range r.published {
+				if want := !strings.HasPrefix(id, "page0/bad"); (r.accepted[id] == 1) != want {
+					t.Fatalf("%d people: %s was accepted %d times", people, id, r.accepted[id])
+				}
+			}
+			r.inversions = nil
+		})
+	}
+}
+
 // Some people for whom every message fails are the cause, though an event fails for
 // all of them; the others are served.
 func TestPeopleAtFault(t *testing.T) {
@@ -296,7 +333,9 @@ func TestPageHangsAtNight(t *testing.T) {
 						return sender.Result{}
 					})
 					end := time.Now().Add(length)
-					go every(20*time.Second, length, func(int) { r.text("page0", guests("h", people)...) })
+					go every(20*time.Second, length, func(i int) {
+						r.event("page0", fmt.Sprint("m", i), message.ClassText, guests("h", people)...)
+					})
 					for time.Now().Before(end) {
 						r.sleep(4*time.Minute + time.Duration(rnd.IntN(60))*time.Second)
 						r.text("page1", guests("g", 3)...)

@@ -46,7 +46,7 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 	case !m.probe && e.suspended.holds(m.out.Page, now) == forGood:
 		return action{do: bury, reason: message.ReasonPageStopped}
 	case !m.probe && e.suspended.holds(m.out.Page, now) == forNow:
-		return action{do: postpone, wait: retryMedium}
+		return action{do: postpone, wait: e.suspended.pause(m.out.Page, now)}
 	case e.people.fails(&m.out, now):
 		return action{do: bury, reason: message.ReasonFailing}
 	case e.people.deferred(&m.out, now) > 0:

@@ -87,10 +87,10 @@ func TestOutcomes(t *testing.T) {
 		{name: "window closed", outcome: sender.WindowClosed, calls: 1, dead: message.ReasonWindowClosed, attempts: 1, told: string(message.ReasonWindowClosed)},
 		{name: "not ours", outcome: sender.NotOurs, calls: 1, dead: message.ReasonNotOurs, attempts: 1, told: string(message.ReasonNotOurs)},
 		{name: "bad message", outcome: sender.BadMessage, calls: 1, dead: message.ReasonBadMessage, attempts: 1},
-		{name: "page stopped", outcome: sender.PageStopped, calls: 31, dead: message.ReasonPageStopped, attempts: 1, told: string(message.ReasonPageStopped)},
+		{name: "page stopped", outcome: sender.PageStopped, calls: 14, dead: message.ReasonPageStopped, attempts: 1, told: string(message.ReasonPageStopped)},
 		{name: "not allowed", outcome: sender.NotAllowed, calls: 8, dead: message.ReasonExhausted, attempts: 8, told: message.FeedbackFailing},
 		{name: "page stopped for a time", outcome: sender.PageStoppedForATime, calls: 1, dead: message.ReasonPageStopped, attempts: 1, told: string(message.ReasonPageStopped)},
-		{name: "no token", outcome: sender.NoToken, calls: 31, dead: message.ReasonPageStopped, told: string(message.ReasonPageStopped)},
+		{name: "no token", outcome: sender.NoToken, calls: 14, dead: message.ReasonPageStopped, told: string(message.ReasonPageStopped)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

@@ -110,7 +110,11 @@ func (e *engine) step(l *line, now time.Time) bool {
 		e.bury(m, death{reason: a.reason})
 	case postpone:
 		r.take(1)
-		e.postpone(m, a.wait)
+		if m.out.Broadcast != "" { // core shall put no more of them there
+			e.postpone(m, a.wait, e.tellBusy(l, m, now)...)
+		} else {
+			e.postpone(m, a.wait)
+		}
 	case overflow:
 		return e.overflow(l, nil)
 	case offer:

@@ -24,6 +24,9 @@ const (
 	// a message take.
 	suspectPeople = 3
 	suspectTime   = 10 * time.Minute
+	// recentEvents is how many events are remembered of which a message was accepted: those
+	// of the longest call at some thousand events a second.
+	recentEvents = 1 << 15
 	// mostBad is how many messages in a row a person's are refused as bad, each for
 	// that person alone, before the person is the cause.
 	mostBad = 3
@@ -48,7 +51,6 @@ type trouble struct {
 	denied    time.Time     // when the first was not allowed; zero: none
 	told      time.Time     // when core was told last that the person is failing; zero: never
 	reached   bool          // a message of another class was accepted since the first failure
-	failed    []string      // events whose messages failed, up to two
 	bad       []string      // events whose messages were refused as bad, up to mostBad
 }
 
@@ -63,10 +65,13 @@ type suspect struct {
 type people struct {
 	list     map[somebody]*trouble
 	suspects map[string]*suspect
+	accepted map[string]struct{} // events of which somebody has got a message of late
+	ring     []string            // the same, the oldest at next once it is full
+	next     int
 }
 
 func newPeople() people {
-	return people{list: make(map[somebody]*trouble), suspects: make(map[string]*suspect)}
+	return people{list: make(map[somebody]*trouble), suspects: make(map[string]*suspect), accepted: make(map[string]struct{})}
 }
 
 func (p *people) len() int { return len(p.list) }
@@ -86,10 +91,10 @@ func (p *people) fails(o *message.Outbound, now time.Time) bool {
 
 // deferred returns how long a message is delayed because an earlier one to the
 // recipient is in a retry queue: as long as that, so that the order stays. It does
-// not wait for one whose event is suspected, which may never arrive.
+// not wait for one whose event is at fault, which may never arrive.
 func (p *people) deferred(o *message.Outbound, now time.Time) time.Duration {
 	t := p.of(o)
-	if t == nil || !t.until.After(now) || slices.Contains(strings.Split(t.first, " "), o.ID) || p.isSuspected(eventOf(t.first, o)) {
+	if t == nil || !t.until.After(now) || slices.Contains(strings.Split(t.first, " "), o.ID) || p.isAtFault(eventOf(t.first, o)) {
 		return 0
 	}
 	return t.delay
@@ -126,10 +131,27 @@ func eventOf(id string, o *message.Outbound) string {
 	return id
 }
 
-// isSuspected reports whether an event's messages fail for several people.
-func (p *people) isSuspected(event string) bool {
+// isAtFault reports whether an event's messages fail for several people, and nobody
+// has got one.
+func (p *people) isAtFault(event string) bool {
 	s := p.suspects[event]
-	return s != nil && len(s.people) >= suspectPeople
+	_, accepted := p.accepted[event]
+	return s != nil && len(s.people) >= suspectPeople && !accepted
+}
+
+// accept notes that somebody has got a message of an event.
+func (p *people) accept(event string) {
+	if _, known := p.accepted[event]; known {
+		return
+	}
+	if len(p.ring) < recentEvents {
+		p.ring = append(p.ring, event)
+	} else {
+		delete(p.accepted, p.ring[p.next])
+		p.ring[p.next] = event
+		p.next = (p.next + 1) % recentEvents
+	}
+	p.accepted[event] = struct{}{}
 }
 
 // note adds a person to those for whom messages of an event fail.
@@ -151,23 +173,20 @@ func (p *people) note(event, to string, now time.Time) {
 // noteFailed notes that a call for a message failed, by the message's fault or the
 // recipient's.
 func (p *people) noteFailed(o *message.Outbound, now time.Time) {
-	event, t := eventOf(o.ID, o), p.find(o, now)
-	p.note(event, o.To, now)
-	if len(t.failed) < 2 && !slices.Contains(t.failed, event) {
-		t.failed = append(t.failed, event)
-	}
+	p.find(o, now)
+	p.note(eventOf(o.ID, o), o.To, now)
 }
 
-// isCause reports whether the recipient is why a message used up its attempts.
-// Nobody is who was sent something since the first of them failed, or for whom one
-// event alone failed, which fails for others too.
+// isCause reports whether the recipient is why a message used up its attempts. Nobody is
+// who was sent something since the first failure, nor by an event that is at fault.
 func (p *people) isCause(o *message.Outbound) bool {
 	t := p.of(o)
-	if t == nil || t.reached {
-		return false
-	}
-	return len(t.failed) > 1 || !p.isSuspected(eventOf(o.ID, o))
+	return t != nil && !t.reached && !p.isAtFault(eventOf(o.ID, o))
 }
+
+// isTold reports whether core is told that the recipient of a message fails. It is not
+// where that is a voice message, because core would hold texts back as well.
+func isTold(o *message.Outbound) bool { return o.Class == message.ClassText }
 
 // acquit notes that a message used up its attempts by its own fault. For the next one
 // the recipient must be reached again.
@@ -185,7 +204,7 @@ func (p *people) noteBad(o *message.Outbound, now time.Time) bool {
 	if !slices.Contains(t.bad, event) {
 		t.bad = append(t.bad, event)
 	}
-	t.bad = slices.DeleteFunc(t.bad, p.isSuspected)
+	t.bad = slices.DeleteFunc(t.bad, p.isAtFault)
 	return len(t.bad) >= mostBad && !t.reached
 }
 
@@ -203,7 +222,7 @@ func (p *people) fail(o *message.Outbound, now time.Time) time.Time {
 // when, and takes it as told.
 func (p *people) tell(o *message.Outbound, now time.Time) (until time.Time, tell bool) {
 	t := p.of(o)
-	if t == nil || now.Sub(t.told) < tellAgain {
+	if t == nil || !isTold(o) || now.Sub(t.told) < tellAgain {
 		return time.Time{}, false
 	}
 	t.told = now
@@ -236,6 +255,7 @@ func (p *people) retry(o *message.Outbound, now time.Time, delay time.Duration) 
 // answered notes that the recipient can be sent to, and reports whether core was
 // told otherwise.
 func (p *people) answered(o *message.Outbound) (told bool) {
+	p.accept(eventOf(o.ID, o))
 	if len(p.list) == 0 {
 		return false
 	}
@@ -244,13 +264,23 @@ func (p *people) answered(o *message.Outbound) (told bool) {
 		switch t := p.list[k]; {
 		case t == nil:
 		case class == o.Class:
-			told = t.strikes > 0
+			told = told || t.strikes > 0 && class == message.ClassText
 			delete(p.list, k)
 		default:
-			t.reached = true
+			told = told || t.strikes > 0 && class == message.ClassText
+			t.reached, t.failing, t.strikes = true, time.Time{}, 0
 		}
 	}
 	return told
+}
+
+// forget forgets the people of pages.
+func (p *people) forget(isOurs func(page string) bool) {
+	for k := range p.list {
+		if isOurs(k.page) {
+			delete(p.list, k)
+		}
+	}
 }
 
 // sweep forgets those of whom nothing was heard for long.

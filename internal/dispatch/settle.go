@@ -142,7 +142,7 @@ func (e *engine) stopPage(now time.Time, c *call) {
 		delete(e.denials, page)
 		e.Log.Error("page suspended: its messages wait, and are dead where it takes none for longer", "page", page, "code", c.code, "err", c.result.Err, "wait", grace)
 	}
-	if c.result.Outcome == sender.NoToken || e.suspended.holds(page, now) == forNow {
+	if c.result.Outcome == sender.NoToken || e.suspended.waits(page, now) {
 		e.putBack(c)
 		return
 	}
@@ -160,7 +160,7 @@ type denial struct {
 // about the page. It is where a second person gets it too, by a later call. A person
 // who got it while others were sent to says nothing.
 func (e *engine) isDenied(c *call, now time.Time) bool {
-	if e.suspended.holds(c.out.Page, now) != notHeld {
+	if e.suspended.has(c.out.Page) {
 		return true
 	}
 	first, known := e.denials[c.out.Page]
@@ -218,7 +218,7 @@ func (e *engine) discard(now time.Time, c *call, d disposition) {
 	}
 	for i, m := range c.msgs {
 		m.out.Attempts++
-		e.bury(m, death{reason: d.reason, tell: d.tell || i == 0 && !failing.IsZero(), until: failing, code: c.code, at: c.began})
+		e.bury(m, death{reason: d.reason, tell: d.tell || i == 0 && !failing.IsZero() && isTold(c.out), until: failing, code: c.code, at: c.began})
 	}
 }
 
@@ -264,7 +264,7 @@ func (e *engine) failed(now time.Time, c *call, d disposition) bool {
 			e.people.acquit(c.out)
 		}
 		for i, m := range c.msgs {
-			e.bury(m, death{reason: d.reason, tell: i == 0 && !until.IsZero(), until: until, code: code, at: c.began})
+			e.bury(m, death{reason: d.reason, tell: i == 0 && !until.IsZero() && isTold(c.out), until: until, code: code, at: c.began})
 		}
 		return false
 	}

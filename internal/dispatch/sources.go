@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -459,7 +460,11 @@ func (e *engine) closed(s *source) {
 	}
 	p.src, p.since, p.busy, p.last = nil, time.Time{}, time.Time{}, time.Time{}
 	top := e.Broker.Topology()
-	e.gate.Forget(e.Now(), func(page string) bool { return top.PartitionOf(page) == p.index })
+	isOurs := func(page string) bool { return top.PartitionOf(page) == p.index }
+	e.gate.Forget(e.Now(), isOurs)
+	e.suspended.forget(isOurs) // what the next owner finds out is not told to this one
+	e.people.forget(isOurs)
+	maps.DeleteFunc(e.denials, func(page string, _ denial) bool { return isOurs(page) })
 	if !e.ending {
 		e.reopen(p, e.rest())
 	}

@@ -27,6 +27,8 @@ const (
 	// probeTime bounds how long the others wait for a probe, whose message may be
 	// another replica's meanwhile.
 	probeTime = 30 * time.Second
+	// longSuspended is after how long messages wait a minute at a time.
+	longSuspended = 90 * time.Second
 	// tellAgain is the least time between two reports to core that a page is suspended,
 	// or a person failing. core lets copies through now and then, to find out.
 	tellAgain = 10 * time.Second
@@ -104,6 +106,43 @@ func (s *suspended) holds(page string, now time.Time) hold {
 		return forNow
 	}
 	return forGood
+}
+
+// waits reports whether messages of a page wait, though a probe may be due.
+func (s *suspended) waits(page string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pages[page]
+	return p != nil && (now.Before(p.grace) || now.Before(p.probing))
+}
+
+// has reports whether a page is suspended.
+func (s *suspended) has(page string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pages[page] != nil
+}
+
+// pause is how long a message of a page waits on the broker: longer where the page is
+// suspended for longer, because more and more wait then.
+func (s *suspended) pause(page string, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.pages[page]; p != nil && now.Before(p.grace) && now.Sub(p.Since) > longSuspended {
+		return retryLong
+	}
+	return retryMedium
+}
+
+// forget forgets pages, which another replica owns from now on.
+func (s *suspended) forget(isOurs func(page string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for page := range s.pages {
+		if isOurs(page) {
+			delete(s.pages, page)
+		}
+	}
 }
 
 // probe reports whether a call of the page is its probe, and takes it as that.

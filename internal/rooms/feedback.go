@@ -109,7 +109,8 @@ func (s *Store) ReleaseCopies(ctx context.Context, page, psid string) error {
 // good if it is zero. Queued messages still go out, and broadcasts wait.
 //
 // at is when the cause of the pause happened. A cause that is older than the
-// last resumption changes nothing. A zero at is an operator's decision, which
+// last resumption changes nothing, nor does one with an end while the page is paused for
+// another reason. A zero at is an operator's decision, which
 // counts whatever the clocks of others say. A pause is never shortened by
 // another pause, only by Resume. The error of an operator's decision about a page
 // that had no event yet is ErrUnknown, because its id is most often mistyped.
@@ -135,8 +136,9 @@ func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.T
 		ON CONFLICT (page) DO UPDATE
 		SET paused_until = excluded.paused_until, pause_reason = excluded.pause_reason,
 			pause_at = CASE WHEN pages.pause_at < excluded.pause_at THEN excluded.pause_at ELSE pages.pause_at END
-		WHERE pages.paused_until < excluded.paused_until AND (pages.resumed_at < excluded.pause_at OR $5 = 1)`,
-		args: []any{page, ms, reason, at.UnixMilli(), operators},
+		WHERE pages.paused_until < excluded.paused_until AND (pages.resumed_at < excluded.pause_at OR $5 = 1)
+			AND ($5 = 1 OR $2 = $7 OR pages.pause_reason = excluded.pause_reason OR pages.paused_until <= $6)`,
+		args: []any{page, ms, reason, at.UnixMilli(), operators, s.cfg.Now().UnixMilli(), int64(never)},
 	})
 	if err == nil && operators == 1 && !exists {
 		err = ErrUnknown
@@ -179,12 +181,18 @@ func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, er
 }
 
 // EndPause ends a page's pause if it is for that reason, and reports whether there was
-// one. Idempotent.
-func (s *Store) EndPause(ctx context.Context, page, reason string) (bool, error) {
+// one. A cause from before at, which is told later, changes nothing any more. Idempotent.
+func (s *Store) EndPause(ctx context.Context, page, reason string, at time.Time) (bool, error) {
 	if err := errors.Join(checkKey("page", page), checkWord("reason", reason)); err != nil {
 		return false, fmt.Errorf("end pause: %w", err)
 	}
 	ended, err := s.resumeNow(ctx, page, reason, s.cfg.Now().UnixMilli())
+	if err == nil && !ended {
+		err = s.do(ctx, query{
+			sql:  `UPDATE pages SET resumed_at = $2 WHERE page = $1 AND resumed_at < $2`,
+			args: []any{page, at.UnixMilli()},
+		})
+	}
 	if err != nil {
 		return false, fmt.Errorf("end pause: %w", classify(err))
 	}

@@ -270,13 +270,13 @@ func TestEndPause(t *testing.T) {
 		says(t, s, "b")
 		says := func(id string, want ...string) {
 			t.Helper()
-			if diff := cmp.Diff(want, receive(t, s, Event{User: "a", ID: id, At: noon}).Relay); diff != "" {
+			if diff := cmp.Diff(want, receive(t, s, Event{User: "a", ID: id, At: now.Now()}).Relay); diff != "" {
 				t.Errorf("copies of %s: -want +got\n%s", id, diff)
 			}
 		}
 		end := func(reason string, want bool) {
 			t.Helper()
-			if got, err := s.EndPause(t.Context(), "p", reason); got != want || err != nil {
+			if got, err := s.EndPause(t.Context(), "p", reason, noon.Add(2*time.Minute)); got != want || err != nil {
 				t.Errorf("EndPause(%s) = %v, %v, want %v", reason, got, err, want)
 			}
 		}
@@ -295,6 +295,24 @@ func TestEndPause(t *testing.T) {
 		says("3", "b")
 		pause()
 		says("4", "b")
+		// An operator's pause with an end is not replaced by the dispatchers', nor ended
+		// with it.
+		if err := s.Pause(t.Context(), "p", "operator", time.Time{}, noon.Add(3*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Pause(t.Context(), "p", "stopped", noon.Add(4*time.Minute), noon.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		end("stopped", false)
+		says("by an operator")
+		now.Advance(3 * time.Minute)
+		says("4b", "b")
+		// A stop that is told after its end changes nothing.
+		end("stopped", false)
+		if err := s.Pause(t.Context(), "p", "stopped", noon.Add(90*time.Second), noon.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		says("4c", "b")
 		if err := s.HoldCopies(t.Context(), "p", "b", noon, noon.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 	s := &subscription{
 		broker: b, queue: name, prefetch: opts.Prefetch,
 		out:    make(chan *queue.Delivery, opts.Prefetch),
-		supply: supply{single: b.singleActive[name]},
+		supply: supply{single: b.singleActive[name] || !b.ours[name]}, // lanes are not of the topology
 		cancel: cancel, cancelled: make(chan struct{}),
 		end: end, done: make(chan struct{}),
 	}
