@@ -16,8 +16,8 @@ type step struct {
 	env  []string
 }
 
-// What the short form runs without the race detector beside apart, and the long form
-// with it. sqlite only computes: it is C translated to Go. Compiling it takes minutes,
+// What the short form runs without the race detector beside drivers and simulations,
+// and the long form with it. sqlite only computes: it is C translated to Go. Compiling it takes minutes,
 // and twice as long where the detector's form is wanted, too. So this goes for all
 // packages that have it in them. engine takes five times as long with the detector.
 const (
@@ -25,14 +25,17 @@ const (
 	engine = "chatclub/internal/dispatch"
 )
 
-// apart are packages that run without the race detector: simulations, which judge figures of thousands of calls in virtual time and take five
-// to seven times the processor time with it, and tests that only drive other programs.
-// Those come first, because they wait for most of their time.
-func apart() []string {
-	return []string{
-		"chatclub/internal/e2e", "chatclub/internal/browsertest", "chatclub/fakeapi/clienttest",
-		"chatclub/internal/aimd", "chatclub/internal/excess", "chatclub/loadtest/flow", "chatclub/loadtest/scenario", "chatclub/loadtest/report",
-	}
+// drivers only drive other programs, so there is nothing to race. They come first,
+// because they wait for most of their time.
+func drivers() []string {
+	return []string{"chatclub/internal/e2e", "chatclub/internal/browsertest", "chatclub/fakeapi/clienttest", "chatclub/loadtest/report"}
+}
+
+// simulations judge figures of thousands of calls in virtual time, which takes five to
+// seven times the processor time under the race detector. The long form has it on, for
+// the smaller runs that they make then.
+func simulations() []string {
+	return []string{"chatclub/internal/aimd", "chatclub/internal/excess", "chatclub/loadtest/flow", "chatclub/loadtest/scenario"}
 }
 
 // plan returns the commands that test packages, which run at once: both wait for servers
@@ -65,13 +68,13 @@ func plan(args []string, log io.Writer) ([]step, error) {
 	switch {
 	case race == nil:
 	case long:
-		plain = withoutRace(all, nil)
+		plain = withoutRace(all, drivers())
 	default:
 		heavy, err := goList(append([]string{"-test", "-f", `{{range .Deps}}{{if eq . "` + sqlite + `"}}{{$.ImportPath}}{{end}}{{end}}`}, patterns...)...)
 		if err != nil {
 			return nil, err
 		}
-		plain = withoutRace(all, append(heavy, engine))
+		plain = withoutRace(all, slices.Concat(heavy, drivers(), simulations(), []string{engine}))
 	}
 	racedWide, plainWide := "-p=2", "-p=1" // three test binaries at a time: two cores, and some wait
 	if !long {
@@ -90,20 +93,19 @@ func plan(args []string, log io.Writer) ([]step, error) {
 	return list, nil
 }
 
-// turn orders packages: those of apart first.
+// turn orders packages: drivers come first.
 func turn(p string) int {
-	if i := slices.Index(apart(), p); i >= 0 {
-		return i
+	if slices.Contains(drivers(), p) {
+		return 0
 	}
-	return len(apart())
+	return 1
 }
 
-// withoutRace returns those of all that run without the race detector: apart, and what
-// is heavy with it. heavy has test binaries, as go list names them:
-// "p.test", or "p [p.test]" for a package that is compiled for its own test.
+// withoutRace returns those of all that run without the race detector. Those of heavy are
+// packages, or test binaries as go list names them: "p.test", or "p [p.test]" for a package that is compiled for its own test.
 func withoutRace(all, heavy []string) (plain []string) {
 	for _, p := range all {
-		if slices.Contains(apart(), p) || slices.ContainsFunc(heavy, func(h string) bool {
+		if slices.ContainsFunc(heavy, func(h string) bool {
 			return h == p+".test" || h == p || strings.HasPrefix(h, p+" [") || strings.HasPrefix(h, p+"_test [")
 		}) {
 			plain = append(plain, p)

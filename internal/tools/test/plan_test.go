@@ -52,12 +52,12 @@ func TestPlan(t *testing.T) {
 	if !strings.Contains(raced, "internal/queue") || strings.Count(raced, "chatclub/") == 0 {
 		t.Errorf("internal/queue is not tested under the race detector: %q", raced)
 	}
-	list, err = plan([]string{"-long", "chatclub/internal/rooms", "chatclub/internal/aimd"}, new(bytes.Buffer))
+	list, err = plan([]string{"-long", "chatclub/internal/rooms", "chatclub/internal/e2e"}, new(bytes.Buffer))
 	if err != nil || slices.Contains(list[0].args, "-short") {
 		t.Errorf("plan(-long) = %+v, %v, want no -short", list, err)
 	}
 	if hasCompiler() && (len(list) != 2 || !slices.Contains(list[0].args, "chatclub/internal/rooms") || !slices.Contains(list[0].args, "-race")) {
-		t.Errorf("plan(-long) = %+v, want rooms under the race detector, and aimd without", list)
+		t.Errorf("plan(-long) = %+v, want rooms under the race detector, and e2e without", list)
 	}
 }
 
