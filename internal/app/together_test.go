@@ -269,7 +269,7 @@ func TestFailingPersonTogether(t *testing.T) {
 // or a member who is throttled. Nobody else waits longer for that.
 func TestLivelyRoomBesideTrouble(t *testing.T) {
 	t.Parallel()
-	length := 30 * time.Minute
+	length := 10 * time.Minute
 	if testing.Short() {
 		length = 5 * time.Minute
 	}
