@@ -163,3 +163,27 @@ func TestHalfOpenConnection(t *testing.T) {
 		r.end()
 	})
 }
+
+// Replicas that all gave their partitions up, because nothing was answered, do not rest
+// for long: nobody else consumes.
+func TestNobodyRestsAlone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 2, nil, func(t *testing.T, r *rig) {
+		for _, p := range r.replicas {
+			p.inspect(func(e *engine) {
+				e.calls.health.silences = 5
+				e.leaveAll("silent")
+			})
+		}
+		r.sleep(time.Second)
+		r.text("page0", "ann")
+		r.text("page1", "bob")
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+		for _, page := range []string{"page0", "page1"} {
+			if w := r.waits(page); quantile(w, 1) > 2*minRest {
+				t.Errorf("a message of %s waited %v while nobody consumed, want at most %v", page, quantile(w, 1), 2*minRest)
+			}
+		}
+	})
+}

@@ -102,7 +102,8 @@ func turn(p string) int {
 }
 
 // withoutRace returns those of all that run without the race detector. Those of heavy are
-// packages, or test binaries as go list names them: "p.test", or "p [p.test]" for a package that is compiled for its own test.
+// packages, or test binaries as go list names them: "p.test", or "p [p.test]" for a
+// package that is compiled for its own test.
 func withoutRace(all, heavy []string) (plain []string) {
 	for _, p := range all {
 		if slices.ContainsFunc(heavy, func(h string) bool {
