@@ -241,6 +241,24 @@ func TestNewsAreKept(t *testing.T) {
 	})
 }
 
+// One person who is refused again and again, and is the only one that is written to, is
+// no page either.
+func TestNotAllowedAlone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.script(func(message.Outbound, int) sender.Result { return fail(sender.NotAllowed) })
+		every(20*time.Second, 2*time.Minute, func(int) { r.text("page0", "ann") })
+		if n := r.only().suspended.len(); n != 0 {
+			t.Errorf("%d pages are suspended for one person, want none", n)
+		}
+		r.text("page0", "bob")
+		r.sleep(2 * time.Second)
+		if n := r.only().suspended.len(); n != 1 {
+			t.Errorf("%d pages are suspended when a second person is refused, want 1", n)
+		}
+	})
+}
+
 // A replica that owned a page, suspended it and lost it to another one knows nothing of
 // it when it owns the page again: it may be right by then.
 func TestSuspendedElsewhere(t *testing.T) {
