@@ -10,8 +10,6 @@ FUZZTIME = 30s
 BENCH = .
 COUNT = 6
 PAIRS = 9
-SENDS = 40000
-COST =
 FAULTS =
 ARGS = list
 
@@ -40,7 +38,7 @@ build: ## build every program, static, into bin/
 	mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/... ./loadtest/cmd/...
 
-test: ## run every test, the long ones in a short form; finds or starts its servers (PKG, TESTFLAGS, TIMEOUT)
+test: ## run every test, the long ones in a short form, without the race detector; finds or starts its servers (PKG, TESTFLAGS, TIMEOUT)
 	$(tests) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
 
 test-long: ## run every test in full: all tables, all property runs, the race detector on (PKG, TESTFLAGS, LONG_TIMEOUT)
@@ -115,16 +113,10 @@ flow-rabbit: ## a page saturated for a minute on RabbitMQ, then again with dispa
 	$(withservers) sh -c 'exec $(MAKE) loadtest ARGS="run saturate scale -duration 60s -broker $$AMQP_URL"'
 
 flow: ## print what the dispatchers do with a page's quota, in virtual time: minutes of processor time
-	go test -count=1 -v -run '^TestFlow$$' ./loadtest/flow
+	go test -count=1 -v -run '^TestFlow$$' ./loadtest/flow -seeds 3
 
 faults: ## make a whole deployment fail, one fault after another, into loadtest/out/faults: 30 minutes (FAULTS: its flags, such as -for 6h -seed 2)
 	@$(MAKE) loadtest ARGS='faults -out out/faults $(FAULTS)'
-
-judge: ## CPU of an accepted send against a bare HTTP handler (PAIRS, SENDS)
-	go run ./loadtest/cost -pairs $(PAIRS) -sends $(SENDS)
-
-bench-dispatch: ## CPU of the dispatcher per message against a bare loop (COST: its flags)
-	$(withservers) sh -c 'exec $(MAKE) loadtest ARGS="run ceiling -broker $$AMQP_URL -most 1.4 -pairs $(PAIRS) $(COST)"'
 
 docs: ## write the tables of settings and metrics
 	UPDATE_DOCS=1 go test -count=1 -run 'Doc$$' ./internal/app ./cmd/chatclub ./cmd/chatclubctl ./cmd/fakeapi
@@ -143,4 +135,4 @@ check: tidy build vet peers lint alerts manifests quickstart test test-long ## a
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
-.PHONY: help build test test-long peers vet lint promtool alerts schemas manifests fmt tidy fuzz bench bench-core judge bench-dispatch loadtest flow-rabbit flow faults docs screenshots run quickstart check clean image demo-image compose-test release-check
+.PHONY: help build test test-long peers vet lint promtool alerts schemas manifests fmt tidy fuzz bench bench-core loadtest flow-rabbit flow faults docs screenshots run quickstart check clean image demo-image compose-test release-check

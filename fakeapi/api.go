@@ -51,6 +51,7 @@ type API struct {
 	control   control
 	observers observers
 	users     userReports
+	graph     graph
 	extension atomic.Pointer[Extension] // nil: none
 }
 
@@ -164,6 +165,10 @@ func (a *API) Patch(patch []byte) error {
 
 // Token returns the token of a page, if the page exists.
 func (a *API) Token(page string) (string, bool) { return a.tokens.of(page) }
+
+// IsInstagram reports whether the settings in force make a page an account of
+// Instagram.
+func (a *API) IsInstagram(page string) bool { return a.settings.load().IsInstagram(page) }
 
 // BadRecipient reports whether the settings in force make the recipient one
 // that always answers an error.

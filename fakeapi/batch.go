@@ -61,10 +61,12 @@ func (c *call) batch(req *Request, resp *Response) {
 func appendHeaders(b []byte, one *Response) []byte {
 	b = append(b, `,"headers":[{"name":"Content-Type","value":`...)
 	b = wire.AppendString(b, one.ContentType)
-	if len(one.Usage) > 0 {
-		b = append(b, `},{"name":"x-business-use-case-usage","value":`...)
-		b = wire.AppendString(b, string(one.Usage))
-	}
+	one.setHints(func(name string, value []byte) {
+		b = append(b, `},{"name":"`...)
+		b = append(b, name...)
+		b = append(b, `","value":`...)
+		b = wire.AppendString(b, string(value))
+	})
 	return append(b, `}]`...)
 }
 

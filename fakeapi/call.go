@@ -24,7 +24,9 @@ func (a *API) Do(req *Request, resp *Response) {
 	}
 	page, why := sendPath(req.Method, path)
 	if why != nil {
-		c.refuse(resp, why)
+		if !a.graphRequest(c, req, path, resp) {
+			c.refuse(resp, why)
+		}
 		return
 	}
 	c.body, c.bodyErr = parseBody(req.ContentType, req.Body)
@@ -110,6 +112,7 @@ func (c *call) refuse(resp *Response, why *answer) {
 func (c *call) writeError(resp *Response, why *answer) {
 	code := why.name()
 	c.api.answers.count(code)
+	c.hintApp(resp)
 	resp.Status = why.status
 	if status, ok := c.set.Status[code]; ok {
 		resp.Status = status

@@ -1,7 +1,6 @@
 package fakeapi
 
 import (
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -183,25 +182,4 @@ func (set *live) state(id string, now time.Time) *answer {
 		return errBlocked
 	}
 	return nil
-}
-
-// appendUsage appends the value of x-business-use-case-usage.
-func (p *page) appendUsage(b []byte, now time.Time, set *live, class ledger.Class) []byte {
-	p.mu.Lock()
-	p.fitLocked(now, set)
-	usage := p.limits[class].Usage(now)
-	wait := time.Duration(0)
-	if p.quota.Limiter != nil {
-		usage = max(usage, p.quota.Usage(now))
-		wait = p.quota.Wait(now)
-	}
-	p.mu.Unlock()
-	b = append(b, `{"`...)
-	b = append(b, p.id...)
-	b = append(b, `":[{"type":"messenger","call_count":`...)
-	b = strconv.AppendInt(b, int64(100*usage), 10)
-	b = append(b, `,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":`...)
-	// Whole minutes. The limits per second end within the second, so they give 0.
-	b = strconv.AppendInt(b, int64((wait+time.Minute-1)/time.Minute), 10)
-	return append(b, `}]}`...)
 }

@@ -65,6 +65,8 @@ type Response struct {
 	ContentType string
 	Body        []byte
 	Usage       []byte // x-business-use-case-usage; empty: no such header
+	AppUsage    []byte // x-app-usage; empty: no such header
+	RetryAfter  []byte // retry-after; empty: no such header
 
 	Delay     time.Duration // from the request's arrival to the answer's header
 	BodyDelay time.Duration // from the header to the body
@@ -74,7 +76,23 @@ type Response struct {
 const contentJSON = "application/json; charset=UTF-8"
 
 func (r *Response) reset() {
-	*r = Response{Status: http.StatusOK, ContentType: contentJSON, Body: r.Body[:0], Usage: r.Usage[:0]}
+	*r = Response{
+		Status: http.StatusOK, ContentType: contentJSON, Body: r.Body[:0],
+		Usage: r.Usage[:0], AppUsage: r.AppUsage[:0], RetryAfter: r.RetryAfter[:0],
+	}
+}
+
+// setHints calls set with each hint that the answer has: the headers about the
+// limits.
+func (r *Response) setHints(set func(name string, value []byte)) {
+	for _, h := range [...]struct {
+		name  string
+		value []byte
+	}{{"x-business-use-case-usage", r.Usage}, {"x-app-usage", r.AppUsage}, {"retry-after", r.RetryAfter}} {
+		if len(h.value) > 0 {
+			set(h.name, h.value)
+		}
+	}
 }
 
 // WriteJSON makes v the answer, as JSON, with the status that is set.

@@ -19,6 +19,7 @@ type outcome struct {
 	hang      time.Duration
 	bodyDelay time.Duration
 	result    ledger.Result
+	regain    time.Duration // Inject.Regain
 }
 
 // send judges one authorized call, enters it into the ledger and writes the
@@ -42,7 +43,7 @@ func (c *call) send(resp *Response) {
 
 	resp.Delay = o.hang + c.set.Latency.sample(&c.dice, rate)
 	resp.BodyDelay, resp.Cut = o.bodyDelay, o.cut
-	resp.Usage = c.page.appendUsage(resp.Usage, c.now, c.set, class)
+	c.hint(resp, o)
 	if o.answer != nil {
 		c.writeError(resp, o.answer)
 	} else {
@@ -78,13 +79,17 @@ func (c *call) judge(app *answer) outcome {
 	if c.bodyErr != nil {
 		return denied(errParam.because("%s", c.bodyErr))
 	}
-	if why := c.body.validate(); why != nil {
+	if why := c.body.validate(set.IsInstagram(c.page.id)); why != nil {
 		return denied(why)
 	}
 	to := c.body.recipient()
 	in := c.inject(to)
 	if why := c.judgeRecipient(to, in); why != nil {
-		return denied(why)
+		o := denied(why)
+		if in != nil && why == in.answer {
+			o.regain = time.Duration(in.Regain)
+		}
+		return o
 	}
 	switch {
 	case in != nil:

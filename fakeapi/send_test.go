@@ -35,11 +35,6 @@ func TestSuccess(t *testing.T) {
 		}
 		seen[body.Message] = true
 	}
-	got := a.Send("42", "1/m/42").Usage
-	want := `{"1":[{"type":"messenger","call_count":17,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":0}]}`
-	if got != want { // 51 of 300
-		t.Errorf("usage header = %s, want %s", got, want)
-	}
 }
 
 func TestURLForms(t *testing.T) {
@@ -321,5 +316,28 @@ func TestBroadcast(t *testing.T) {
 	a.Send("42", "1/m_1/42")
 	if got, want := a.Line(), "events 0 expected 3 accepted 7 lost 0 duplicated 1 unexpected 3 excused 0"; got != want {
 		t.Errorf("ledger = %s, want %s", got, want)
+	}
+}
+
+// TestInstagramText: a text to a person of Instagram has at most 1,000 bytes, of UTF-8.
+func TestInstagramText(t *testing.T) {
+	t.Parallel()
+	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) {
+		s.Pages = map[string]*fakeapi.PageSettings{"1": {Instagram: true}}
+	})})
+	for _, row := range []struct {
+		page, text string
+		code       int
+	}{
+		{"1", strings.Repeat("x", 1000), 0},
+		{"1", strings.Repeat("x", 1001), 100},
+		{"1", strings.Repeat("é", 500), 0},
+		{"1", strings.Repeat("é", 501), 100},
+		{"2", strings.Repeat("é", 2000), 0},
+	} {
+		body := `{"recipient":{"id":"42"},"message":{"text":"` + row.text + `"}}`
+		if e := a.Ask("POST", "/"+row.page+"/messages", body, fakeapitest.Bearer(row.page)).Error(t); e.Code != row.code {
+			t.Errorf("text of %d bytes from page %s = code %d %s, want %d", len(row.text), row.page, e.Code, e.Message, row.code)
+		}
 	}
 }

@@ -116,9 +116,7 @@ func (s *server) deliver(ctx *fasthttp.RequestCtx, resp *Response) {
 	}
 	ctx.SetStatusCode(resp.Status)
 	ctx.SetContentType(resp.ContentType)
-	if len(resp.Usage) > 0 {
-		ctx.Response.Header.SetBytesV("x-business-use-case-usage", resp.Usage)
-	}
+	resp.setHints(ctx.Response.Header.SetBytesV)
 	if resp.BodyDelay == 0 {
 		ctx.Response.SwapBody(resp.Body)
 		return

@@ -37,7 +37,7 @@ func post(t *testing.T, c *http.Client, url, body string) (*http.Response, strin
 
 func TestServe(t *testing.T) {
 	t.Parallel()
-	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 1 })})
+	a := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Text.PerSecond, s.UsageHeaders = 1, true })})
 	base, client := a.Listen()
 	resp, body, err := post(t, client, base+"/v23.0/me/messages", fakeapitest.Text("42", "1/m/42"))
 	if err != nil || resp.StatusCode != 200 || !strings.HasPrefix(body, `{"recipient_id":"42","message_id":"m_`) {

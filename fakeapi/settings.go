@@ -26,6 +26,17 @@ type Settings struct {
 	QuotaPerPerson int `json:"quota_per_person"`
 	Audience       int `json:"audience"` // people a page may message
 
+	// UsageHeaders puts the limits per second into the usage headers of every answer:
+	// see call.hint. Without it they tell the quota of 24 h alone.
+	UsageHeaders bool `json:"usage_headers"`
+	// RetryAfter is the form of Retry-After in throttled answers. The platform
+	// documents none.
+	RetryAfter RetryAfter `json:"retry_after"`
+
+	// Instagram makes the pages professional accounts of Instagram: their events are of
+	// that object, and their texts shorter.
+	Instagram bool `json:"instagram"`
+
 	// RequireProof refuses calls without a right appsecret_proof, as an app may be set.
 	RequireProof bool `json:"require_proof"`
 
@@ -37,6 +48,16 @@ type Settings struct {
 	Inject        []Inject                 `json:"inject,omitempty"`
 	Pages         map[string]*PageSettings `json:"pages,omitempty"` // the pages that differ
 }
+
+// RetryAfter is a form of the header Retry-After.
+type RetryAfter string
+
+// The forms.
+const (
+	NoRetryAfter RetryAfter = ""
+	Seconds      RetryAfter = "seconds" // 17
+	Date         RetryAfter = "date"    // Wed, 21 Oct 2026 07:28:00 GMT
+)
 
 // Limit is a rate limit per page.
 type Limit struct {
@@ -91,6 +112,7 @@ type Inject struct {
 	Recipient   string   `json:"recipient,omitempty"` // empty: any
 	Probability float64  `json:"probability"`         // 0 stands for 1
 	Count       int      `json:"count,omitempty"`     // how many times; 0: without end
+	Regain      Duration `json:"regain,omitempty"`    // until the answer's scope is open again, as the hints tell it; it opens nothing
 }
 
 // PageState is how a page stands with the platform.
@@ -106,11 +128,14 @@ const (
 
 // PageSettings are the differences of one page.
 type PageSettings struct {
-	Text     int       `json:"text,omitempty"`     // calls/s; 0: as on all pages
-	Media    int       `json:"media,omitempty"`    // calls/s; 0: as on all pages
-	Audience int       `json:"audience,omitempty"` // 0: as on all pages
-	State    PageState `json:"state,omitempty"`
-	Until    time.Time `json:"until,omitzero"` // when State ends by itself; zero: never
+	Text     int `json:"text,omitempty"`     // calls/s; 0: as on all pages
+	Media    int `json:"media,omitempty"`    // calls/s; 0: as on all pages
+	Audience int `json:"audience,omitempty"` // 0: as on all pages
+
+	Instagram bool `json:"instagram,omitempty"` // as Settings.Instagram
+
+	State PageState `json:"state,omitempty"`
+	Until time.Time `json:"until,omitzero"` // when State ends by itself; zero: never
 }
 
 // DefaultSettings is the platform as it is known: 300 calls/s of text and 10 of
@@ -169,6 +194,9 @@ func (s Settings) Validate() error {
 			bad(name, errors.New("must be 0 to 48h"))
 		}
 	}
+	if s.RetryAfter != NoRetryAfter && s.RetryAfter != Seconds && s.RetryAfter != Date {
+		bad("retry_after", fmt.Errorf("%.20q is none of seconds, date", s.RetryAfter))
+	}
 	s.checkAnswers(bad)
 	for id, p := range s.Pages {
 		bad(fmt.Sprintf("pages.%.40s", id), p.validate())
@@ -197,6 +225,9 @@ func (s Settings) checkAnswers(bad func(field string, err error)) {
 			bad(fmt.Sprintf("inject[%d].code", i), fmt.Errorf("%.20q is unknown", in.Code))
 		}
 		bad(fmt.Sprintf("inject[%d].probability", i), share(in.Probability))
+		if in.Regain < 0 || time.Duration(in.Regain) > 48*time.Hour {
+			bad(fmt.Sprintf("inject[%d].regain", i), errors.New("must be 0 to 48h"))
+		}
 		if in.Count < 0 {
 			bad(fmt.Sprintf("inject[%d].count", i), errors.New("must not be negative"))
 		}
@@ -270,6 +301,12 @@ func (s Settings) TextLimit(page string) int {
 		return own.Text
 	}
 	return s.Text.PerSecond
+}
+
+// IsInstagram reports whether a page is an account of Instagram.
+func (s Settings) IsInstagram(page string) bool {
+	own := s.Pages[page]
+	return s.Instagram || own != nil && own.Instagram
 }
 
 // clone returns a copy that shares nothing with s that can be changed.

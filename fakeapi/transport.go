@@ -55,9 +55,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	out := simple(r, resp.Status)
 	out.Header.Set("Content-Type", resp.ContentType)
-	if len(resp.Usage) > 0 {
-		out.Header.Set("X-Business-Use-Case-Usage", string(resp.Usage))
-	}
+	resp.setHints(func(name string, value []byte) { out.Header.Set(name, string(value)) })
 	out.ContentLength = int64(len(resp.Body))
 	out.Body = io.NopCloser(&lateBody{ctx: r.Context(), delay: resp.BodyDelay, r: bytes.NewReader(resp.Body)})
 	return out, nil

@@ -7,8 +7,11 @@ import (
 )
 
 // MaxText is how many characters the documents allow in one text, as Units counts
-// them.
-const MaxText = 2000
+// them. Of Instagram they allow so many bytes of UTF-8.
+const (
+	MaxText          = 2000
+	MaxInstagramText = 1000
+)
 
 // Units returns the length of a text in UTF-16 units. The documents do not say what
 // a character is. No other reading of theirs counts more, except bytes.
@@ -27,7 +30,7 @@ const (
 
 // validate returns the documented answer to a body that the platform refuses,
 // nil for one that it takes.
-func (b *sendBody) validate() *answer {
+func (b *sendBody) validate(instagram bool) *answer {
 	if b.recipient() == "" {
 		return errParam.because("The parameter recipient is required.")
 	}
@@ -46,7 +49,7 @@ func (b *sendBody) validate() *answer {
 	if b.Message == nil {
 		return errEmpty
 	}
-	return b.Message.v.validate()
+	return b.Message.v.validate(instagram)
 }
 
 func (b *sendBody) validateAction() *answer {
@@ -60,7 +63,7 @@ func (b *sendBody) validateAction() *answer {
 	return errParam.because("Param sender_action must be one of {TYPING_ON, TYPING_OFF, MARK_SEEN}.")
 }
 
-func (m *outMessage) validate() *answer {
+func (m *outMessage) validate(instagram bool) *answer {
 	text := ""
 	if m.Text != nil {
 		text = *m.Text
@@ -70,6 +73,8 @@ func (m *outMessage) validate() *answer {
 		return errEmpty
 	case text != "" && m.Attachment != nil:
 		return errParam.because("Message cannot contain both text and attachment.")
+	case instagram && len(text) > MaxInstagramText:
+		return errParam.because("Length of param message[text] must be less than or equal to %d bytes", MaxInstagramText)
 	case Units(text) > MaxText:
 		return errParam.because("Length of param message[text] must be less than or equal to %d", MaxText)
 	case Units(m.Metadata) > maxMetadata:

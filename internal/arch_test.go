@@ -25,15 +25,17 @@ func house() []row {
 		{"service", ""},
 		{"term", ""},
 
-		// The wire types.
+		// The wire types, and their schemas.
 		{"message", "plaintext"},
+		{"docs/schema", ""},
 
 		// The broker.
 		{"queue", "message"},
 		{"queue/memory", "queue"},
 		{"queue/rabbit", "backoff queue"},
-		{"queue/leftover", "message queue queue/rabbit"},
+		{"queue/leftover", "message queue"},
 		{"queue/transfer", "backoff queue"},
+		{"partitions", "backoff queue"},
 		{"deadletter", "backoff message queue webhook"},
 		{"tracing", "message queue"},
 
@@ -43,20 +45,24 @@ func house() []row {
 		{"rooms", "command plaintext"},
 
 		// What a dispatcher is made of.
-		{"breaker", ""},
+		{"circuit", "message"},
 		{"sender", "message plaintext tracing"},
 
 		// The three jobs.
 		{"webhook", "message queue tracing"},
-		{"core", "backoff command fanout message phrase queue queue/transfer rooms tracing"},
-		{"dispatch", "aimd backoff breaker excess message queue queue/transfer sender tracing"},
+		{"core", "backoff command fanout message partitions phrase queue rooms tracing"},
+		{"orders", "message queue"},
+		{"dispatch", "aimd backoff circuit excess message orders partitions queue queue/transfer sender tracing"},
 
 		// What core does beside events.
 		{"broadcast", "backoff fanout message plaintext queue rooms tracing"},
-		{"operator", "broadcast plaintext rooms"},
+		{"operator", "broadcast message orders plaintext rooms"},
+
+		// The way in by HTTP, of core and dispatcher.
+		{"submit", "message queue"},
 
 		// The wiring, once.
-		{"app", "broadcast core dispatch message operator phrase queue queue/rabbit rooms sender service tracing webhook"},
+		{"app", "docs/schema broadcast core dispatch message operator orders phrase queue queue/rabbit rooms sender service submit tracing webhook"},
 		{"cmd/core", "app service"},
 		{"cmd/dispatcher", "app service"},
 		{"cmd/webhook", "app service"},
@@ -75,8 +81,8 @@ func house() []row {
 		{"fakeapi/fakeapitest", "fakeapi fakeapi/webhook"},
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
-		{"cmd/chatclub", "fakeapi/... app console demo message queue queue/leftover queue/memory queue/rabbit replicas rooms service term"},
-		{"cmd/chatclubctl", "app console deadletter dispatch message operator queue queue/rabbit replicas service term"},
+		{"cmd/chatclub", "fakeapi/... app console deadletter demo message queue queue/leftover queue/memory queue/rabbit replicas rooms service term"},
+		{"cmd/chatclubctl", "app deadletter dispatch message operator queue/rabbit replicas service"},
 
 		// Other ways to send, and ways to fail, for the demonstration. The load test,
 		// which is a module of its own, has them too.
@@ -85,23 +91,28 @@ func house() []row {
 
 		// What shows it all: beside a deployment, and in the demonstration, which
 		// runs the article's way too.
-		{"console", "fakeapi/web/parts dispatch replicas"},
+		{"console", "fakeapi/web/parts backoff deadletter dispatch message replicas"},
 		{"demo", "fakeapi fakeapi/ledger fakeapi/users fakeapi/web fakeapi/webhook app article backoff chaos console machine message queue sender"},
+
+		// What others may begin with. These know the protocol alone.
+		{"examples/go", ""},
 
 		// For tests, and tools.
 		{"app/doctest", ""},
 		{"browsertest", ""},
 		{"e2e", ""},
 		{"queue/memory/memorytest", "queue queue/memory"},
-		{"queue/queuetest", "message queue"},
-		{"queue/rabbit/rabbittest", "queue tools/private"},
-		{"rooms/roomstest", "tools/private"},
+		{"queue/queuetest", ""},
+		{"queue/rabbit/rabbittest", "queue tools/private tools/wire"},
+		{"rooms/roomstest", "tools/private tools/program tools/wire"},
 		{"tracing/tracingtest", "queue tracing"},
-		{"tools/private", ""},
+		{"tools/private", "tools/program"},
 		{"tools/probe", ""},
+		{"tools/program", ""},
 		{"tools/queries", ""},
 		{"tools/stall", ""},
-		{"tools/test", "queue/rabbit/rabbittest rooms/roomstest tools/stall"},
+		{"tools/test", "queue/rabbit/rabbittest rooms/roomstest tools/private tools/program tools/stall"},
+		{"tools/wire", ""},
 	}
 }
 
@@ -126,7 +137,7 @@ func libraries() []library {
 		{"golang.org/x/sync", "...", ""},
 		{"golang.org/x/text", "plaintext console demo", ""},
 		{"go.mau.fi/util", "plaintext", ""},
-		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/...", ""},
+		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/... examples/go", ""},
 		{"github.com/jackc/pgx/v5", "rooms/...", ""},
 		{"modernc.org/sqlite", "rooms", ""},
 		{"github.com/valyala/fasthttp", "fakeapi/...", ""},
@@ -139,10 +150,10 @@ func libraries() []library {
 
 		{"github.com/chromedp/cdproto", "", "browsertest"},
 		{"github.com/chromedp/chromedp", "", "browsertest"},
-		{"github.com/google/go-cmp", "queue/queuetest", "..."},
+		{"github.com/google/go-cmp", "", "..."},
 		{"github.com/moby/moby/api", "queue/rabbit/rabbittest", ""},
-		{"github.com/prometheus/client_model", "cmd/chatclubctl", "..."},
-		{"github.com/prometheus/common", "cmd/chatclubctl", ""},
+		{"github.com/prometheus/client_model", "", "..."},
+		{"github.com/santhosh-tekuri/jsonschema/v6", "", "app"},
 		{"github.com/testcontainers/testcontainers-go", "queue/rabbit/rabbittest", ""},
 		{"go.yaml.in/yaml/v3", "", "app"},
 		{"go.uber.org/goleak", "queue/rabbit/rabbittest", "..."},

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 )
 
 // file is the import clause of one file.
@@ -184,47 +183,4 @@ func matches(named, p string) bool {
 		return named == p
 	}
 	return strings.HasPrefix(path.Clean(p)+"/", family)
-}
-
-func TestViolations(t *testing.T) {
-	t.Parallel()
-	rows := []row{{"low", ""}, {"high", "low"}, {"judge/...", "judge/..."}}
-	tests := []row{{"...", "... !judge/..."}, {"judge/...", "judge/..."}, {"high", "... !judge/... judge/limit"}}
-	libs := []library{{"example.org/sql", "low", ""}, {"example.org/cmp", "", "..."}}
-	sound := []file{
-		{"low", false, []string{"fmt", "example.org/sql/v2"}},
-		{"high", false, []string{module + "internal/low"}},
-		{"high", true, []string{module + "internal/high", module + "judge/limit", "example.org/cmp"}},
-		{"judge", false, []string{module + "judge/limit"}},
-		{"judge/limit", false, nil},
-	}
-	for _, tt := range []struct {
-		name  string
-		added file
-		want  string
-	}{
-		{"nothing wrong", file{pkg: "low"}, ""},
-		{"upwards", file{"low", false, []string{module + "internal/high"}}, "low imports high, and its row allows only: nothing"},
-		{"out of the family", file{"judge/limit", false, []string{module + "internal/low"}}, "judge/limit imports low, and its row allows only: judge/..."},
-		{"a test, out of the family", file{"judge", true, []string{module + "internal/low"}}, "tests of judge import low, and their row allows only: judge/..."},
-		{"a test, taken out", file{"low", true, []string{module + "judge"}}, "tests of low import judge, and their row allows only: ... !judge/..."},
-		{"no row", file{pkg: "new"}, "new has no row in the table of internal/arch_test.go: add one that says what it may import"},
-		{"a name that only begins so", file{pkg: "judgement"}, "judgement has no row in the table of internal/arch_test.go: add one that says what it may import"},
-		{"a library", file{"high", false, []string{"example.org/sql"}}, "high imports example.org/sql, which is for low, and for the tests of nothing"},
-		{"a library of tests", file{"low", false, []string{"example.org/cmp"}}, "low imports example.org/cmp, which is for nothing, and for the tests of ..."},
-		{"a library in a test", file{"high", true, []string{"example.org/sql"}}, "high imports example.org/sql, which is for low, and for the tests of nothing"},
-		{"the older library", file{"high", true, []string{"math/rand/v2", "math/rand"}}, "high imports math/rand: take math/rand/v2"},
-		{"a new library", file{"low", false, []string{"example.org/new"}}, "low imports example.org/new, which is in no row: add one to the libraries in internal/arch_test.go, if the standard library will not do"},
-	} {
-		got := violations(append(slices.Clone(sound), tt.added), rows, tests, libs)
-		if strings.Join(got, "\n") != tt.want {
-			t.Errorf("%s: violations = %q, want %q", tt.name, got, tt.want)
-		}
-	}
-	rows = append(rows, row{"gone", ""})
-	rows[0].may = "high"
-	want := []string{"gone has a row and does not exist: take the row out", "low may import high and does not: take it out of the row"}
-	if got := violations(sound, rows, tests, libs); !slices.Equal(got, want) {
-		t.Errorf("violations with rows of nothing = %q, want %q", got, want)
-	}
 }

@@ -24,6 +24,7 @@ type chat struct {
 	ready func(context.Context) error
 	// explained is how many copies came twice because a visitor killed a dispatcher.
 	explained func() int64
+	say       func(line string) // on the page
 
 	length time.Duration // of the chat; 0: until ctx ends
 	settle time.Duration
@@ -48,7 +49,10 @@ func (c *chat) run(ctx, again context.Context) error {
 		var err error
 		c.whole, err = c.crowd.Play(ctx, again, users.PlayOptions{
 			Duration: c.length, Settle: c.settle,
-			Say: func(line string) { fmt.Fprintln(c.out, line) },
+			Say: func(line string) {
+				fmt.Fprintln(c.out, line)
+				c.say(line)
+			},
 		})
 		done <- err
 	}()

@@ -23,7 +23,6 @@ import (
 	"chatclub/internal/console"
 	"chatclub/internal/demo"
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/service"
@@ -132,7 +131,7 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 	s.log.InfoContext(ctx, "chatclub listens", "page", ln.Addr().String(), "platform", fake, "admin", admin.Addr(), "webhook", hook)
 	fmt.Fprintf(s.stdout, "chatclub is running: open http://%s\n", ln.Addr())
 	chat := &chat{
-		crowd: crowd, api: api, ready: s.isReady, explained: shown.Explained, length: length, settle: s.SettleTimeout, out: s.stdout, line: s.line,
+		crowd: crowd, api: api, ready: s.isReady, explained: shown.Explained, say: shown.Say, length: length, settle: s.SettleTimeout, out: s.stdout, line: s.line,
 		begun: fmt.Sprintf("%s, %s, %d people; metrics and the operators' API are at http://%s, the platform at http://%s",
 			number(s.Dispatchers, "dispatcher", "dispatchers"), number(s.Pages, "page", "pages"), crowd.People(), admin.Addr(), fake),
 	}
@@ -191,7 +190,7 @@ func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
 	defer cancel()
 	var errs []error
 	for _, url := range s.broker.URLs() {
-		_, err := leftover.Delete(ctx, url, top, demo.SharedQueue(top))
+		_, err := rabbit.Delete(ctx, url, top, demo.SharedQueue(top))
 		if err == nil {
 			return nil
 		}
@@ -232,9 +231,10 @@ func (s *system) posts(hook string) webhook.Config {
 
 // phones are the users on the page that people play by hand.
 func (s *system) phones(api *fakeapi.API, crowd *demo.Crowd, fake, hook string) (*web.Site, error) {
+	pages := crowd.Pages()
 	return web.New(web.Config{
 		API: api, Webhook: s.posts(hook),
-		Pages: crowd.Pages(), BaseURL: "http://" + fake, Ready: crowd.Joined(),
+		Pages: pages, Quiet: pages[len(pages)-1], BaseURL: "http://" + fake, Ready: crowd.Joined(),
 	})
 }
 

@@ -77,7 +77,7 @@ func TestOwnQueues(t *testing.T) {
 		return err == nil
 	}
 	// The balance is not judged here: only what is left.
-	seen.do = func() bool { return exists(top.Inbound()) }
+	seen.do = func() bool { return exists(top.Inbound(0)) }
 	if err := sys.serve(t.Context(), t.Context(), time.Second); err != nil {
 		t.Errorf("serve = %v, want nil", err)
 	}

@@ -17,7 +17,7 @@ type settings struct {
 	AdminAddr       string         `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one, and so does the default when it is taken."`
 	AdminToken      service.Secret `env:"ADMIN_TOKEN" doc:"Token that requests on ADMIN_ADDR must carry, except for /metrics, /healthz and /readyz; empty: none."`
 	AMQPURL         service.Secret `env:"AMQP_URL" doc:"Address of RabbitMQ, where a run has queues of its own and removes them at the end; empty: a queue in memory."`
-	Partitions      int            `env:"PARTITIONS" envDefault:"8" doc:"How many queues share the outbound messages, by page. More dispatchers than that have nothing to do."`
+	Partitions      int            `env:"PARTITIONS" envDefault:"8" doc:"How many queues share the events, and as many the outbound messages, by page. More dispatchers than that have nothing to do."`
 	DatabaseURL     service.Secret `env:"DATABASE_URL" doc:"Where users and rooms are, as in core; empty: an SQLite file that is removed at the end."`
 	Dispatchers     int            `env:"DISPATCHERS" envDefault:"3" doc:"Dispatchers to run."`
 	Pages           int            `env:"PAGES" envDefault:"6" doc:"Simulated pages."`

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
+	"chatclub/internal/app"
 	"chatclub/internal/console"
+	"chatclub/internal/deadletter"
+	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/replicas"
 	"chatclub/internal/service"
 )
@@ -17,7 +21,10 @@ import (
 type watchSettings struct {
 	HTTPAddr   string         `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"Address of the page; port 0 takes a free one. Whoever reaches it sees what the admin ports tell."`
 	Dispatcher []string       `env:"DISPATCHERS,required" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its addresses."`
-	AdminToken service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports. With it, suspended pages can be resumed on the page; empty: the page only shows."`
+	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, likewise. They take the page's orders; empty: dispatchers do."`
+	AdminToken service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports, and the password of the page, on which pages are paused and resumed, and dead letters replayed and purged; empty: everybody is let in, and the page only shows."`
+	AMQPURL    service.Secret `env:"AMQP_URL" doc:"Addresses of RabbitMQ, as the programs have them; empty: no dead letters are shown."`
+	app.QueueSettings
 	service.LogSettings
 }
 
@@ -32,18 +39,43 @@ func (s watchSettings) Validate() error {
 		service.CheckAddr("HTTP_ADDR", s.HTTPAddr),
 		service.CheckToken("ADMIN_TOKEN", s.AdminToken),
 		service.CheckHTTPURLs("DISPATCHERS", s.Dispatcher),
+		service.CheckHTTPURLs("CORE", s.Core),
+		s.checkBroker(),
 	)
+}
+
+func (s watchSettings) broker() app.BrokerSettings {
+	return app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.QueueSettings}
+}
+
+func (s watchSettings) checkBroker() error {
+	if s.AMQPURL == "" {
+		return s.QueueSettings.Validate()
+	}
+	return s.broker().Validate()
 }
 
 // watchEvery is how often the dispatchers are asked.
 const watchEvery = time.Second
 
 // serve serves the page until ctx ends.
-func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) error {
+func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	log, _ := service.NewLogger(s.LogSettings, stderr)
-	page, err := console.New(console.Config{
-		Replicas: console.Behind(&replicas.Resolver{Addresses: s.Dispatcher}), Token: s.AdminToken.Reveal(), Every: watchEvery,
-	})
+	cfg := console.Config{
+		Replicas: console.Behind(&replicas.Resolver{Addresses: s.Dispatcher}), Token: s.AdminToken.Reveal(), Every: watchEvery, Log: log,
+	}
+	if len(s.Core) > 0 {
+		cfg.Core = console.Behind(&replicas.Resolver{Addresses: s.Core})
+	}
+	if s.AMQPURL != "" {
+		broker, err := s.open(log)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, broker.Close()) }()
+		cfg.Dead = &deadletter.Queue{Broker: broker, Now: time.Now}
+	}
+	page, err := console.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -57,4 +89,10 @@ func (s watchSettings) serve(ctx context.Context, stdout, stderr io.Writer) erro
 		service.Actor{Name: "page", Run: func(ctx context.Context) error {
 			return servePage(ctx, ln, page, s.HTTPAddr, log)
 		}})
+}
+
+// open connects to RabbitMQ. Nothing is declared: queues that are missing stay so.
+func (s watchSettings) open(log *slog.Logger) (*rabbit.Broker, error) {
+	b := s.broker()
+	return rabbit.Open(rabbit.Config{URLs: b.URLs(), Topology: b.Topology(), Name: "chatclub watch", Log: log, Passive: true})
 }

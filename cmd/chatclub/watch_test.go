@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/service"
 )
 
@@ -20,20 +24,9 @@ func TestWatch(t *testing.T) {
 		_, _ = io.WriteString(w, `{"in_flight":3,"partitions":[1],"pages":[{"page":"1234567890","class":"text","limit":300}],"suspended":[]}`)
 	}))
 	defer replica.Close()
-	s, err := service.Load[watchSettings](nil, map[string]string{"HTTP_ADDR": "127.0.0.1:0", "DISPATCHERS": replica.URL}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	out, writer := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- s.serve(ctx, writer, io.Discard) }()
-	line := make([]byte, 200)
-	n, err := out.Read(line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, address, _ := strings.Cut(strings.TrimSpace(string(line[:n])), "open ")
+	address, stop := serveWatch(t, map[string]string{"DISPATCHERS": replica.URL})
+	defer stop()
+	ctx := t.Context()
 	var body []byte
 	for end := time.Now().Add(time.Minute); !bytes.Contains(body, []byte("…67890")) && time.Now().Before(end); {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/state", http.NoBody)
@@ -52,16 +45,87 @@ func TestWatch(t *testing.T) {
 	if !bytes.Contains(body, []byte(`"read_only":true`)) || !bytes.Contains(body, []byte("…67890")) {
 		t.Errorf("state = %s, want the dispatcher's page, to be looked at alone", body)
 	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("serve() = %v, want nil", err)
+}
+
+// serveWatch serves the page, and returns its address and what ends it.
+func serveWatch(t *testing.T, environ map[string]string) (address string, stop func()) {
+	t.Helper()
+	environ["HTTP_ADDR"] = "127.0.0.1:0"
+	s, err := service.Load[watchSettings](nil, environ, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	out, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.serve(ctx, writer, io.Discard) }()
+	line := make([]byte, 200)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address, _ = strings.Cut(strings.TrimSpace(string(line[:n])), "open ")
+	return address, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("serve() = %v, want nil", err)
+		}
+	}
+}
+
+// TestWatchDeadLetters: with AMQP_URL the page has the dead letters of the deployment's
+// queue, for who knows the password.
+func TestWatchDeadLetters(t *testing.T) {
+	t.Parallel()
+	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 2}
+	broker, err := rabbit.Open(rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: top})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	death := message.Death{Reason: message.ReasonUndecodable, Error: "time: is missing"}
+	if err := broker.Publish(t.Context(), queue.Message{Queue: top.Dead(), ID: "1/m/7", Body: []byte("{}"), Headers: death.Headers()}); err != nil {
+		t.Fatal(err)
+	}
+	address, stop := serveWatch(t, map[string]string{
+		"DISPATCHERS": "http://127.0.0.1:1", "ADMIN_TOKEN": "sesame", "AMQP_URL": rabbittest.URL(t), "QUEUE_PREFIX": top.Prefix, "PARTITIONS": "2",
+	})
+	defer stop()
+	ask := func(method, path, body, cookie string) (int, string, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, address+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Cookie", cookie)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		session, _, _ := strings.Cut(resp.Header.Get("Set-Cookie"), ";")
+		return resp.StatusCode, string(b), session
+	}
+	if code, body, _ := ask("GET", "/dead", "", ""); code != 401 || strings.Contains(body, "1/m/7") {
+		t.Errorf("GET /dead before the login = %d %s, want 401", code, body)
+	}
+	_, _, session := ask("POST", "/login", `{"password":"sesame"}`, "")
+	if code, body, _ := ask("GET", "/dead", "", session); code != 200 || !strings.Contains(body, `"error":"time: is missing"`) {
+		t.Errorf("GET /dead = %d %s, want the letter with its error", code, body)
+	}
+	if _, body, _ := ask("POST", "/dead/purge", `{"ids":["1/m/7"]}`, session); !strings.Contains(body, `{"purged":{"undecodable":1}}`) {
+		t.Errorf("purge = %s, want one", body)
 	}
 }
 
 func TestWatchSettings(t *testing.T) {
 	t.Parallel()
-	_, err := service.Load[watchSettings](nil, map[string]string{"DISPATCHERS": "http://a:9090,b:9090", "ADMIN_TOKEN": "x y"}, io.Discard)
-	for _, name := range []string{"DISPATCHERS", "ADMIN_TOKEN"} {
+	_, err := service.Load[watchSettings](nil, map[string]string{
+		"DISPATCHERS": "http://a:9090,b:9090", "ADMIN_TOKEN": "x y", "CORE": "c:9090", "AMQP_URL": "nowhere", "PARTITIONS": "0",
+	}, io.Discard)
+	for _, name := range []string{"DISPATCHERS", "ADMIN_TOKEN", "CORE", "AMQP_URL", "PARTITIONS"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("Load() = %v, want an error that names %s", err, name)
 		}

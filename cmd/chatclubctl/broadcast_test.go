@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"chatclub/internal/broadcast"
 	user "chatclub/internal/command"
 	"chatclub/internal/operator"
+	"chatclub/internal/orders"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory/memorytest"
 	"chatclub/internal/rooms"
@@ -38,7 +40,10 @@ func newCore(t *testing.T) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := operator.New(operator.Config{Store: store, Broadcasts: store.Broadcasts(), Scheduler: scheduler, MaxRate: 300})
+	h, err := operator.New(operator.Config{
+		Store: store, Broadcasts: store.Broadcasts(), Scheduler: scheduler, MaxRate: 300,
+		Give: func(context.Context, orders.Order) error { return nil }, Orders: orders.NewBook().Page,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,7 @@ type deadCall struct {
 	tool
 	flags   *flag.FlagSet
 	filter  deadletter.Filter
+	id      string
 	reasons string
 	json    bool
 }
@@ -50,7 +51,7 @@ func (t tool) newDeadCall(words string) *deadCall {
 
 // withFilter adds the flags that say which letters are meant.
 func (c *deadCall) withFilter() {
-	c.flags.StringVar(&c.filter.ID, "id", "", "only letters of this `ID`")
+	c.flags.StringVar(&c.id, "id", "", "only letters of this `ID`")
 	c.flags.StringVar(&c.reasons, "reason", "", "only letters of these `REASONS`, with commas between them")
 	c.flags.StringVar(&c.filter.Page, "page", "", "only letters of this `PAGE`")
 	c.flags.DurationVar(&c.filter.Older, "older", 0, "only letters that are dead for at least so long, such as 24h")
@@ -76,6 +77,9 @@ func (c *deadCall) open(args []string, faults func() []error) (q deadletter.Queu
 }
 
 func (c *deadCall) readFilter() (faults []error) {
+	if c.id != "" {
+		c.filter.IDs = []string{c.id}
+	}
 	if c.filter.Older < 0 || c.filter.Newer < 0 {
 		faults = append(faults, errors.New("-older and -newer must not be negative"))
 	}
@@ -113,16 +117,16 @@ func (t tool) deadList(ctx context.Context, _ string, args []string) (err error)
 			printable(l.Recipient), l.Attempts, printable(codes(l)), printable(l.ID))
 		return err
 	}
-	first := oldest{most: *limit}
+	first := deadletter.Oldest{Most: *limit}
 	each := show
 	if *limit > 0 {
-		each = first.add
+		each = first.Add
 	}
 	counts, err := q.List(ctx, c.filter, each)
 	if err != nil {
 		return err
 	}
-	for _, l := range first.letters {
+	for _, l := range first.Letters {
 		if err := show(l); err != nil {
 			return err
 		}
@@ -142,7 +146,7 @@ func (t tool) deadList(ctx context.Context, _ string, args []string) (err error)
 
 func (t tool) deadShow(ctx context.Context, id string, args []string) (err error) {
 	c := t.newDeadCall("dead show ID")
-	c.filter.ID = id
+	c.id = id
 	withBody := c.flags.Bool("body", false, "print the message itself, with what its user wrote")
 	q, end, err := c.open(args, func() []error { return nil })
 	if err != nil {
@@ -170,6 +174,7 @@ func (t tool) deadShow(ctx context.Context, id string, args []string) (err error
 			{"queue", l.Queue},
 			{"calls", fmt.Sprint(l.Attempts)},
 			{"codes", codes(l)},
+			{"error", l.Error},
 			{"body", body},
 		} {
 			if f.name != "body" || *withBody {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +14,8 @@ import (
 	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
+	proc "chatclub/internal/tools/program"
 )
-
-// patience bounds every wait for something that must happen.
-const patience = 2 * time.Minute
 
 // deployment is the queues of a deployment on a real RabbitMQ.
 type deployment struct {
@@ -53,7 +50,7 @@ func (d *deployment) kill(n int, page string, reason message.Reason) (ids []stri
 		if err != nil {
 			d.Fatal(err)
 		}
-		death := message.Death{Reason: reason, Time: time.UnixMilli(1_700_000_000_000), Page: page, Recipient: "7", Attempts: 1, FirstCode: "2", LastCode: "2"}
+		death := message.Death{Reason: reason, Time: time.UnixMilli(1_700_000_000_000), Page: page, Recipient: "7", Attempts: 1, FirstCode: "2", LastCode: "2", Error: "because of it"}
 		msgs = append(msgs, queue.Message{Queue: d.top.Dead(), ID: o.ID, Body: body, Headers: death.Headers()})
 		ids = append(ids, o.ID)
 	}
@@ -111,14 +108,14 @@ The oldest 4 are shown; -limit 0 shows all.
 		t.Errorf("dead list prints\n%swant\n%s", out, wantOut)
 	}
 	out = d.call("dead", "list", "-json", "-reason", "expired", "-older", "1h")
-	wantOut = `{"id":"2/m0/7","reason":"expired","time":"2023-11-14T22:13:20Z","page":"2","recipient":"7","attempts":1,"first_code":"2","last_code":"2"}
-{"id":"2/m1/7","reason":"expired","time":"2023-11-14T22:13:20Z","page":"2","recipient":"7","attempts":1,"first_code":"2","last_code":"2"}
+	wantOut = `{"id":"2/m0/7","reason":"expired","time":"2023-11-14T22:13:20Z","page":"2","recipient":"7","attempts":1,"first_code":"2","last_code":"2","error":"because of it"}
+{"id":"2/m1/7","reason":"expired","time":"2023-11-14T22:13:20Z","page":"2","recipient":"7","attempts":1,"first_code":"2","last_code":"2","error":"because of it"}
 {"reasons":{"expired":2},"total":2}
 `
 	if out != wantOut {
 		t.Errorf("dead list -json prints\n%swant\n%s", out, wantOut)
 	}
-	if out := d.call("dead", "show", "1/m1/7"); !strings.Contains(out, "recipient   7\n") || strings.Contains(out, "a word") {
+	if out := d.call("dead", "show", "1/m1/7"); !strings.Contains(out, "recipient   7\n") || !strings.Contains(out, "error       because of it\n") || strings.Contains(out, "a word") {
 		t.Errorf("dead show prints %q, want the recipient and no text", out)
 	}
 	if out := d.call("dead", "show", "1/m1/7", "-body"); !strings.Contains(out, "a word") {
@@ -147,17 +144,12 @@ func TestKilledReplay(t *testing.T) {
 	keep := []string{"1/m0/7", "1/m1/7", "1/m2/7", "1/m3/7", "1/m4/7"}
 	to := d.top.OutboundOf("2")
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), proc.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "dead", "replay", "-reason", "exhausted", "-rate", fmt.Sprint(rate))
-	cmd.Env = append(os.Environ(), asTool+"=1")
-	for k, v := range d.environ {
-		cmd.Env = append(cmd.Env, k+"="+v)
-	}
-	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	replay := proc.Start(t, proc.Command{
+		Path: os.Args[0], Args: []string{"dead", "replay", "-reason", "exhausted", "-rate", fmt.Sprint(rate)},
+		Env: append(proc.Environ(d.environ), asTool+"=1"),
+	})
 	for sent := 0; sent < 3*batch; {
 		info, err := d.broker.Inspect(ctx, to)
 		if err != nil {
@@ -165,10 +157,7 @@ func TestKilledReplay(t *testing.T) {
 		}
 		sent = info.Ready
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // it was killed
+	replay.Kill()
 	for consumers := 1; consumers > 0; {
 		info, err := d.broker.Inspect(ctx, d.top.Dead())
 		if err != nil {

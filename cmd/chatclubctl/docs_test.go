@@ -12,6 +12,5 @@ func TestSettingsDoc(t *testing.T) {
 	doctest.Section(t, "../../docs/settings.md", "chatclubctl dead", service.Markdown[deadSettings]())
 	doctest.Section(t, "../../docs/settings.md", "chatclubctl pages", service.Markdown[pagesSettings]())
 	doctest.Section(t, "../../docs/settings.md", "chatclubctl broadcast", service.Markdown[broadcastSettings]())
-	doctest.Section(t, "../../docs/settings.md", "chatclubctl top", service.Markdown[topSettings]())
 	doctest.Section(t, "../../docs/settings.md", "chatclubctl trace", service.Markdown[traceSettings]())
 }

@@ -35,30 +35,9 @@ func (s adminSettings) Validate() error {
 	return errors.Join(service.CheckHTTPURLs("DISPATCHERS", s.Dispatchers), s.coreSettings.Validate())
 }
 
-// queueSettings say where the queues are, for commands that can do without.
-type queueSettings struct {
-	AMQPURL service.Secret `env:"AMQP_URL" doc:"Addresses of RabbitMQ, as the programs have them; empty: its queues are not looked at."`
-	app.QueueSettings
-}
-
-// Validate names every fault.
-func (s queueSettings) Validate() error {
-	if s.AMQPURL.Reveal() == "" {
-		return s.QueueSettings.Validate()
-	}
-	return s.broker().Validate()
-}
-
-func (s queueSettings) broker() app.BrokerSettings {
-	return app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.QueueSettings}
-}
-
 // openBroker connects to a broker and declares nothing: queues that are missing stay
-// so. nil: AMQP_URL is not set.
+// so.
 func (t tool) openBroker(s app.BrokerSettings) (*rabbit.Broker, error) {
-	if s.AMQPURL.Reveal() == "" {
-		return nil, nil
-	}
 	log, _ := service.NewLogger(service.LogSettings{Level: slog.LevelWarn}, t.stderr)
 	return rabbit.Open(rabbit.Config{URLs: s.URLs(), Topology: s.Topology(), Name: "chatclubctl", Log: log, Passive: true})
 }
@@ -95,13 +74,9 @@ func find(ctx context.Context, addresses []string) []replicas.Replica {
 
 // askCore asks the cores in turn until one answers.
 func (f *fleet) askCore(ctx context.Context, method, path string, body, answer any) error {
-	var errs []error
-	for _, r := range f.core {
-		err := f.client.Ask(ctx, method, r.URL+path, body, answer)
-		if _, answered := errors.AsType[*replicas.StatusError](err); err == nil || answered {
-			return err
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return f.all().AskCore(ctx, method, path, body, answer)
+}
+
+func (f *fleet) all() replicas.Fleet {
+	return replicas.Fleet{Client: f.client, Dispatchers: f.dispatchers, Core: f.core}
 }

@@ -10,27 +10,6 @@ import (
 	"chatclub/internal/message"
 )
 
-// oldest are those letters of many that died first, in order. One without a time is
-// where it was on the queue. A queue is in order by itself, unless a tool was killed
-// that held a part of it.
-type oldest struct {
-	most    int
-	letters []deadletter.Letter
-}
-
-// add takes a letter in if it is among the oldest so far.
-func (o *oldest) add(l deadletter.Letter) error {
-	i := len(o.letters)
-	for i > 0 && !l.Time.IsZero() && l.Time.Before(o.letters[i-1].Time) {
-		i--
-	}
-	if i < o.most {
-		o.letters = slices.Insert(o.letters, i, l)
-		o.letters = o.letters[:min(len(o.letters), o.most)]
-	}
-	return nil
-}
-
 // sum is a count with its reasons, the most frequent first.
 func sum(c deadletter.Counts) string {
 	reasons := slices.SortedFunc(maps.Keys(c), func(a, b message.Reason) int {

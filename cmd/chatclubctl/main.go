@@ -1,5 +1,5 @@
-// Command chatclubctl is the operator's tool: it shows what all replicas do, finds
-// a message, works on dead letters and broadcasts, and pauses and resumes pages.
+// Command chatclubctl is the operator's tool: it finds a message, works on dead
+// letters and broadcasts, and lists, pauses and resumes pages.
 // `chatclubctl -h` lists its commands, and each command its flags and settings
 // with -h.
 package main
@@ -38,15 +38,15 @@ type command struct {
 // commands has all, in the order of the help.
 func commands() []command {
 	return []command{
-		{"top", "", "show what all replicas do, and what waits, every second", tool.top},
-		{"trace", "ID", "say where a message and its copies are", tool.trace},
+		{"trace", "ID", "say what core and all dispatchers know of a message", tool.trace},
 		{"dead list", "", "list dead letters, and count them by reason", tool.deadList},
 		{"dead show", "ID", "show the dead letters of an id", tool.deadShow},
 		{"dead replay", "", "send dead letters again", tool.deadReplay},
 		{"dead purge", "", "remove dead letters", tool.deadPurge},
 		{"pages list", "", "list pages: who owns them, and what keeps them back", tool.pagesList},
-		{"pages pause", "PAGE", "make no more copies and answers for a page", tool.pagesPause},
-		{"pages resume", "PAGE", "resume a page in core and on every dispatcher", tool.pagesResume},
+		{"pages pause", "PAGE", "send nothing for a page; its messages wait", tool.pagesPause},
+		{"pages resume", "PAGE", "send for a paused or suspended page again", tool.pagesResume},
+		{"pages limit", "PAGE", "give a page a limit of its own", tool.pagesLimit},
 		{"broadcast start", "PAGE", "send a text to the rooms of a page", tool.broadcastStart},
 		{"broadcast list", "", "list broadcasts, and how far each is", tool.broadcastList},
 		{"broadcast show", "ID", "show one with its text", tool.broadcastShow},
@@ -59,7 +59,10 @@ func (t tool) run(ctx context.Context, args []string) error {
 	case len(args) == 0:
 		return usage("a command must be given")
 	case asksHelp(args[0]):
-		t.help()
+		t.help("")
+		return service.ErrPrinted
+	case len(args) == 2 && asksHelp(args[1]) && isGroup(args[0]):
+		t.help(args[0] + " ")
 		return service.ErrPrinted
 	case slices.Contains([]string{"-version", "--version"}, args[0]):
 		fmt.Fprintln(t.stdout, service.Version("chatclubctl"))
@@ -75,7 +78,7 @@ func (t tool) run(ctx context.Context, args []string) error {
 	c, operand := commands()[i], ""
 	flags := args[len(strings.Fields(c.words)):]
 	if c.operand != "" && (len(flags) == 0 || !asksHelp(flags[0])) {
-		if len(flags) == 0 || strings.HasPrefix(flags[0], "-") {
+		if len(flags) == 0 || flags[0] == "" || strings.HasPrefix(flags[0], "-") {
 			return usage("%s: %s must follow", c.words, c.operand)
 		}
 		operand, flags = flags[0], flags[1:]
@@ -87,17 +90,26 @@ func asksHelp(arg string) bool { return slices.Contains([]string{"-h", "-help", 
 
 // usage is the error of a wrong call.
 func usage(format string, args ...any) error {
-	return wrong(fmt.Errorf(format+"; chatclubctl -h lists all", args...))
+	return &service.SettingsError{Of: "chatclubctl", Faults: []error{fmt.Errorf(format+"; chatclubctl -h lists all", args...)}}
 }
 
-// wrong is the error of wrong settings or flags.
+// wrong is the error of wrong settings.
 func wrong(faults ...error) error { return &service.SettingsError{Faults: faults} }
 
-func (t tool) help() {
+// isGroup reports whether commands of two words begin with a word.
+func isGroup(word string) bool {
+	return slices.ContainsFunc(commands(), func(c command) bool { return strings.HasPrefix(c.words, word+" ") })
+}
+
+// help lists the commands that begin with words.
+func (t tool) help(words string) {
 	fmt.Fprintln(t.stdout, "chatclubctl is the operator's tool.\n\nUsage: chatclubctl COMMAND [flags]")
 	fmt.Fprintln(t.stdout)
 	w := newTable(t.stdout)
 	for _, c := range commands() {
+		if !strings.HasPrefix(c.words, words) {
+			continue
+		}
 		fmt.Fprintf(w, "  %s\t%s\n", strings.TrimSpace(c.words+" "+c.operand), c.about)
 	}
 	_ = w.Flush() // as all that is printed here

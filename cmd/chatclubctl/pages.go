@@ -8,12 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"chatclub/internal/dispatch"
+	"chatclub/internal/message"
 	"chatclub/internal/operator"
 	"chatclub/internal/replicas"
 	"chatclub/internal/service"
@@ -26,19 +26,17 @@ type pagesSettings struct {
 
 // About says what the program does.
 func (pagesSettings) About() string {
-	return "chatclubctl pages asks the admin ports of all replicas. Dispatchers tell which pages they own and have suspended,\n" +
-		"core which are paused."
+	return "chatclubctl pages asks the admin ports of all replicas. Dispatchers tell which pages they own, have suspended and\n" +
+		"must not send for, core which are paused. pause, resume and limit are orders for all dispatchers, and stay."
 }
-
-// pagesAtATime is the most that core lists at once.
-const pagesAtATime = 1000
 
 // pageView is a page as all replicas see it.
 type pageView struct {
-	Page        string          `json:"page"`
-	Core        *operator.Page  `json:"core,omitempty"` // nil: core does not know it, or was not asked
-	Dispatchers []ownedPage     `json:"dispatchers,omitempty"`
-	Suspended   []suspendedPage `json:"suspended,omitempty"`
+	Page        string               `json:"page"`
+	Core        *operator.Page       `json:"core,omitempty"` // nil: core does not know it, or was not asked
+	Dispatchers []ownedPage          `json:"dispatchers,omitempty"`
+	Suspended   []suspendedPage      `json:"suspended,omitempty"`
+	Paused      *dispatch.PausedPage `json:"paused,omitempty"` // by an order
 }
 
 // ownedPage is one class of a page at the dispatcher that owns it.
@@ -65,9 +63,9 @@ func (t tool) openPages(ctx context.Context, flags *flag.FlagSet, args []string)
 	return s.fleet(ctx), nil
 }
 
-// pages merges what all replicas know, those first that something keeps back. What
-// is known is returned beside an error.
-func (f *fleet) pages(ctx context.Context) ([]pageView, error) {
+// pages merges what all replicas know, those first that something keeps back, and
+// returns what each dispatcher says beside it. What is known is returned beside an error.
+func (f *fleet) pages(ctx context.Context) ([]pageView, []dispatch.Status, error) {
 	views := make(map[string]*pageView)
 	view := func(page string) *pageView {
 		if views[page] == nil {
@@ -83,6 +81,9 @@ func (f *fleet) pages(ctx context.Context) ([]pageView, error) {
 		for _, p := range s.Pages {
 			v := view(p.Page)
 			v.Dispatchers = append(v.Dispatchers, ownedPage{f.dispatchers[i].Name, p})
+		}
+		for _, p := range s.Paused {
+			view(p.Page).Paused = &p
 		}
 		for _, p := range s.Suspended {
 			v := view(p.Page)
@@ -100,31 +101,23 @@ func (f *fleet) pages(ctx context.Context) ([]pageView, error) {
 	slices.SortFunc(list, func(a, b pageView) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.Page, b.Page))
 	})
-	return list, errors.Join(err, coreErr)
+	return list, statuses, errors.Join(err, coreErr)
 }
 
-// corePages asks core for all pages, as many at a time as it lists.
-func (f *fleet) corePages(ctx context.Context) (all []operator.Page, err error) {
-	for after := ""; len(f.core) > 0; after = all[len(all)-1].Page {
-		var answer struct {
-			Pages []operator.Page `json:"pages"`
-		}
-		path := fmt.Sprintf("/pages?limit=%d&after=%s", pagesAtATime, url.QueryEscape(after))
-		if err := f.askCore(ctx, http.MethodGet, path, nil, &answer); err != nil {
-			return all, err
-		}
-		all = append(all, answer.Pages...)
-		if len(answer.Pages) < pagesAtATime {
-			break
-		}
+// corePages asks core for all pages.
+func (f *fleet) corePages(ctx context.Context) ([]operator.Page, error) {
+	if len(f.core) == 0 {
+		return nil, nil
 	}
-	return all, nil
+	return operator.AllPages(func(path string, answer any) error {
+		return f.askCore(ctx, http.MethodGet, path, nil, answer)
+	})
 }
 
 // rank orders pages: those that are kept back first, then those in excess.
 func (v pageView) rank() int {
 	switch {
-	case len(v.Suspended) > 0 || v.Core != nil && v.Core.Paused:
+	case len(v.Suspended) > 0 || v.Paused != nil || v.Core != nil && v.Core.Paused:
 		return 0
 	case slices.ContainsFunc(v.Dispatchers, func(p ownedPage) bool { return p.Since != nil }):
 		return 1
@@ -135,12 +128,18 @@ func (v pageView) rank() int {
 // state says what keeps the page back.
 func (v pageView) state() string {
 	var parts []string
-	if v.Core != nil && v.Core.Paused {
+	paused := func(until *time.Time, reason string) {
 		text := "paused"
-		if v.Core.PausedUntil != nil {
-			text += " until " + since(*v.Core.PausedUntil)
+		if until != nil {
+			text += " until " + since(*until)
 		}
-		parts = append(parts, text+" ("+v.Core.PauseReason+")")
+		parts = append(parts, text+" ("+reason+")")
+	}
+	switch {
+	case v.Core != nil && v.Core.Paused:
+		paused(v.Core.PausedUntil, v.Core.PauseReason)
+	case v.Paused != nil:
+		paused(v.Paused.Until, strings.TrimSuffix("operator: "+v.Paused.Reason, ": "))
 	}
 	for _, s := range v.Suspended {
 		why := "code " + s.Code
@@ -159,7 +158,7 @@ func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 	if err != nil {
 		return err
 	}
-	list, err := f.pages(ctx)
+	list, statuses, err := f.pages(ctx)
 	if *asJSON {
 		return errors.Join(err, json.NewEncoder(t.stdout).Encode(map[string]any{"pages": list}))
 	}
@@ -184,6 +183,18 @@ func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 				page, members, p.Dispatcher, printable(p.Class), excess, p.Pace, p.Limit, p.Waiting, oldest, state)
 		}
 	}
+	if len(statuses) > 0 {
+		fmt.Fprintln(w, "\nDISPATCHER\tAPI\tIN FLIGHT\tLIMIT\tPARTITIONS")
+	}
+	for i, s := range statuses {
+		api := "up"
+		if s.APIDown {
+			api = "down"
+		}
+		if s.Limit > 0 { // otherwise it has not answered, and the error names it
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\n", f.dispatchers[i].Name, api, s.InFlight, s.Limit, len(s.Partitions))
+		}
+	}
 	return errors.Join(err, w.Flush())
 }
 
@@ -195,48 +206,49 @@ func (t tool) pagesPause(ctx context.Context, page string, args []string) error 
 	if err != nil {
 		return err
 	}
-	if len(f.core) == 0 {
-		return wrong(errors.New("CORE must be set: core pauses pages"))
-	}
-	body := map[string]string{"reason": *reason}
-	if *length != 0 {
-		body["for"] = length.String()
-	}
-	if err := f.askCore(ctx, http.MethodPost, "/pages/"+url.PathEscape(page)+"/pause", body, nil); err != nil {
+	if err := f.all().Pause(ctx, page, *length, *reason); err != nil {
 		return err
 	}
-	fmt.Fprintln(t.stdout, "paused in core")
+	until := "until it is resumed"
+	if *length != 0 {
+		until = "for " + length.String()
+	}
+	fmt.Fprintln(t.stdout, "paused", until)
 	return nil
 }
 
-// pagesResume asks everybody, whoever fails: what can be resumed is.
 func (t tool) pagesResume(ctx context.Context, page string, args []string) error {
 	f, err := t.openPages(ctx, flag.NewFlagSet("chatclubctl pages resume PAGE", flag.ContinueOnError), args)
 	if err != nil {
 		return err
 	}
-	resumed := make([]bool, len(f.dispatchers))
-	err = replicas.Each(f.dispatchers, func(i int, r replicas.Replica) (err error) {
-		resumed[i], err = f.client.Resume(ctx, r.URL, page)
+	if err := f.all().Resume(ctx, page); err != nil {
 		return err
-	})
-	var where []string
-	if len(f.core) > 0 {
-		inCore, coreErr := replicas.Resumed(f.askCore(ctx, http.MethodPost, replicas.ResumePath(page), nil, nil))
-		err = errors.Join(err, coreErr)
-		if inCore {
-			where = append(where, "in core")
+	}
+	fmt.Fprintln(t.stdout, "resumed")
+	return nil
+}
+
+func (t tool) pagesLimit(ctx context.Context, page string, args []string) error {
+	flags := flag.NewFlagSet("chatclubctl pages limit PAGE", flag.ContinueOnError)
+	var limits message.Limits
+	flags.Float64Var(&limits.Text, "text", 0, "calls per second; 0: as the pages file or the settings say")
+	flags.Float64Var(&limits.Media, "media", 0, "calls per second with audio or video; 0: likewise")
+	flags.Float64Var(&limits.Recipient, "recipient", 0, "calls per second to one person; 0: likewise")
+	f, err := t.openPages(ctx, flags, args)
+	if err != nil {
+		return err
+	}
+	if limits == (message.Limits{}) {
+		if err := f.all().Order(ctx, http.MethodDelete, page, "limits", nil); err != nil {
+			return err
 		}
+		fmt.Fprintln(t.stdout, "the page has the limits of the pages file or the settings")
+		return nil
 	}
-	for i, r := range f.dispatchers {
-		if resumed[i] {
-			where = append(where, "on "+r.Name)
-		}
+	if err := f.all().Order(ctx, http.MethodPut, page, "limits", limits); err != nil {
+		return err
 	}
-	if len(where) > 0 {
-		fmt.Fprintln(t.stdout, "resumed "+strings.Join(where, ", "))
-	} else if err == nil {
-		err = fmt.Errorf("page %.40q is neither paused nor suspended", page)
-	}
-	return err
+	fmt.Fprintln(t.stdout, "the page has the limits")
+	return nil
 }

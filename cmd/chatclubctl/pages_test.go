@@ -41,7 +41,7 @@ func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		body, _ := io.ReadAll(r.Body)
 		p.mu.Lock()
-		p.asked = append(p.asked, strings.TrimSpace(r.URL.Path+" "+string(body)))
+		p.asked = append(p.asked, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+string(body)))
 		p.mu.Unlock()
 		if !strings.HasPrefix(r.URL.Path, "/pages/"+p.knows+"/") {
 			w.WriteHeader(http.StatusNotFound)
@@ -60,11 +60,11 @@ func at(hour int) time.Time { return time.Date(2026, 1, 2, hour, 0, 0, 0, time.U
 func fleetOfThree(t *testing.T) (a, b, core *port, environ map[string]string) {
 	t.Helper()
 	since, until := at(10), at(12)
-	a = newPort(t, "3", dispatch.Status{Pages: []dispatch.PageStatus{
+	a = newPort(t, "3", dispatch.Status{InFlight: 7, Limit: 4096, Partitions: []int{1, 2}, Pages: []dispatch.PageStatus{
 		{Page: "2", Class: "text", Since: &since, Limit: 300, Pace: 294.5, Waiting: 512, Oldest: 1.25},
 		{Page: "1", Class: "text", Limit: 300, Pace: 300},
 	}})
-	b = newPort(t, "3", dispatch.Status{Suspended: []dispatch.SuspendedPage{{Page: "3", Code: "190/463", ProbeAt: at(11)}}})
+	b = newPort(t, "3", dispatch.Status{Limit: 4096, APIDown: true, Suspended: []dispatch.SuspendedPage{{Page: "3", Code: "190/463", ProbeAt: at(11)}}})
 	core = newPort(t, "3", map[string]any{"pages": []operator.Page{
 		{Page: "1", Members: 7},
 		{Page: "2", Members: 200},
@@ -88,6 +88,10 @@ func TestPagesList(t *testing.T) {
 		"4 3 - - - - - - - paused until 2026-01-02T12:00:00Z (operator: a �try)",
 		"2 200 " + a.name() + " text 2026-01-02T10:00:00Z 294.5 300 512 1.25s -",
 		"1 7 " + a.name() + " text - 300 300 0 0s -",
+		"",
+		"DISPATCHER API IN FLIGHT LIMIT PARTITIONS",
+		a.name() + " up 7 4096 2",
+		b.name() + " down 0 4096 0",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("pages list prints\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -106,47 +110,43 @@ func TestPagesListWithoutOne(t *testing.T) {
 	a, b, _, environ := fleetOfThree(t)
 	b.Close()
 	out, err := call(t, environ, "pages", "list")
-	if err == nil || !strings.Contains(err.Error(), b.name()) || !strings.Contains(out, a.name()) {
-		t.Errorf("pages list prints %q, %v, want the pages of %s and an error that names %s", out, err, a.name(), b.name())
+	if err == nil || !strings.Contains(err.Error(), b.name()) || !strings.Contains(out, a.name()) || strings.Contains(out, b.name()) {
+		t.Errorf("pages list prints %q, %v, want the pages of %s alone and an error that names %s", out, err, a.name(), b.name())
 	}
 }
 
-// One command reaches every dispatcher, and one core.
-func TestPagesResume(t *testing.T) {
+// An order goes to core, or where there is none to the first dispatcher that answers.
+func TestPagesOrders(t *testing.T) {
 	t.Parallel()
-	a, b, core, environ := fleetOfThree(t)
-	out, err := call(t, environ, "pages", "resume", "3")
-	if want := "resumed in core, on " + a.name() + ", on " + b.name() + "\n"; err != nil || out != want {
-		t.Errorf("pages resume prints %q, %v, want %q", out, err, want)
-	}
-	for _, p := range []*port{a, b, core} {
-		if got := strings.Join(p.asked, "\n"); got != "/pages/3/resume" {
-			t.Errorf("%s was asked %q, want the resume", p.name(), got)
+	for _, row := range []struct{ args, asked, prints string }{
+		{"pause 3 -for 90m -reason sale", `POST /pages/3/pause {"for":"1h30m0s","reason":"sale"}`, "paused for 1h30m0s\n"},
+		{"pause 3", `POST /pages/3/pause {"reason":""}`, "paused until it is resumed\n"},
+		{"resume 3", "POST /pages/3/resume", "resumed\n"},
+		{"limit 3 -text 80 -media 5", `PUT /pages/3/limits {"text":80,"media":5}`, "the page has the limits\n"},
+		{"limit 3", "DELETE /pages/3/limits", "the page has the limits of the pages file or the settings\n"},
+	} {
+		for _, alone := range []bool{false, true} {
+			a, b, core, environ := fleetOfThree(t)
+			asked, others := core, []*port{a, b}
+			if alone {
+				delete(environ, "CORE")
+				a.Close()
+				asked, others = b, []*port{a, core}
+			}
+			out, err := call(t, environ, append([]string{"pages"}, strings.Fields(row.args)...)...)
+			if err != nil || out != row.prints {
+				t.Errorf("pages %s prints %q, %v, want %q", row.args, out, err, row.prints)
+			}
+			if got := strings.Join(asked.asked, "\n"); got != row.asked {
+				t.Errorf("pages %s asks %q, want %q", row.args, got, row.asked)
+			}
+			if n := len(others[0].asked) + len(others[1].asked); n != 0 {
+				t.Errorf("pages %s asks %d more", row.args, n)
+			}
 		}
 	}
-	if out, err := call(t, environ, "pages", "resume", "9"); err == nil || !strings.Contains(err.Error(), "neither paused nor suspended") || out != "" {
-		t.Errorf("pages resume of an unknown page prints %q, %v, want an error", out, err)
-	}
-	// What can be resumed is, whoever does not answer.
-	a.Close()
-	environ["CORE"] = a.URL + "," + core.URL
-	out, err = call(t, environ, "pages", "resume", "3")
-	if want := "resumed in core, on " + b.name() + "\n"; err == nil || !strings.Contains(err.Error(), a.name()) || out != want {
-		t.Errorf("pages resume without one prints %q, %v, want %q and an error that names %s", out, err, want, a.name())
-	}
-}
-
-func TestPagesPause(t *testing.T) {
-	t.Parallel()
-	_, _, core, environ := fleetOfThree(t)
-	if out, err := call(t, environ, "pages", "pause", "3", "-for", "90m", "-reason", "a try"); err != nil || out != "paused in core\n" {
-		t.Errorf("pages pause prints %q, %v", out, err)
-	}
-	if out, err := call(t, environ, "pages", "pause", "9"); err == nil || !strings.Contains(err.Error(), "page: unknown") || out != "" {
-		t.Errorf("pages pause of an unknown page prints %q, %v, want an error", out, err)
-	}
-	want := `/pages/3/pause {"for":"1h30m0s","reason":"a try"}` + "\n" + `/pages/9/pause {"reason":""}`
-	if got := strings.Join(core.asked, "\n"); got != want {
-		t.Errorf("core was asked\n%s\nwant\n%s", got, want)
+	_, _, _, environ := fleetOfThree(t)
+	if out, err := call(t, environ, "pages", "pause", "9"); err == nil || !strings.Contains(err.Error(), "unknown") || out != "" {
+		t.Errorf("an order that is refused prints %q, %v, want the error", out, err)
 	}
 }

@@ -1,138 +1,133 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"chatclub/internal/dispatch"
 	"chatclub/internal/operator"
+	"chatclub/internal/replicas"
 	"chatclub/internal/service"
 )
 
 // traceSettings are those of `chatclubctl trace`.
-type traceSettings struct {
-	adminSettings
-	queueSettings
-}
+type traceSettings struct{ adminSettings }
 
 // About says what the program does.
 func (traceSettings) About() string {
-	return "chatclubctl trace says where a message and its copies are: what core knows, what dispatchers hold and have\n" +
-		"sent of late, what is dead, and which queues may have the rest. An id is Messenger's mid, PAGE/MID or\n" +
-		"PAGE/MID/RECIPIENT. What nobody was asked for, and what nobody keeps, it says too."
+	return "chatclubctl trace says what core knows of a message, and which of its copies dispatchers hold or have\n" +
+		"sent lately. An id is Messenger's mid, PAGE/MID or PAGE/MID/RECIPIENT. `chatclubctl dead show ID` has the\n" +
+		"dead ones; what is nowhere waits on a queue, or was sent before."
 }
 
-// Validate names every fault.
-func (s traceSettings) Validate() error {
-	return errors.Join(s.adminSettings.Validate(), s.queueSettings.Validate())
-}
-
-// traced is what is known of a message.
-type traced struct {
-	ID        string              `json:"id"`                  // PAGE/MID
-	Core      *operator.Message   `json:"core,omitempty"`      // nil: core does not know it, or was not asked
-	Broadcast *operator.Broadcast `json:"broadcast,omitempty"` // likewise, of a broadcast
-	Copies    []tracedCopy        `json:"copies"`
-	Queues    []tracedQueue       `json:"queues,omitempty"` // on which it or its copies may wait
-	Unknown   []string            `json:"unknown"`          // what could not be found out, in sentences
-}
-
-// tracedCopy is where one copy is, or was.
-type tracedCopy struct {
-	ID      string    `json:"id"`
-	State   string    `json:"state"` // as of dispatch.MessageStatus, or "dead"
-	Where   string    `json:"where"` // the dispatcher, or the queue
-	At      time.Time `json:"at,omitzero"`
-	Attempt int       `json:"attempt"`
-	Detail  string    `json:"detail,omitempty"`
-}
-
-// tracedQueue is how much is ready on a queue. What programs hold is not counted.
-type tracedQueue struct {
-	Queue string `json:"queue"`
-	Ready int    `json:"ready"`
-}
-
-func (t tool) trace(ctx context.Context, id string, args []string) (err error) {
+func (t tool) trace(ctx context.Context, id string, args []string) error {
 	flags := flag.NewFlagSet("chatclubctl trace ID", flag.ContinueOnError)
-	asJSON := flags.Bool("json", false, "print JSON, for programs")
 	s, err := service.LoadFlags[traceSettings](flags, args, t.environ, t.stdout)
+	page, mid, hasPage := strings.Cut(id, "/")
+	if !hasPage {
+		page, mid = "", id
+	}
 	switch {
 	case err != nil:
 		return err
-	case len(s.Core) == 0 && !strings.Contains(id, "/"):
+	case len(s.Core) == 0 && !hasPage:
 		return wrong(errors.New("CORE must be set, which knows the page, or PAGE/MID be given"))
-	case len(s.Core)+len(s.Dispatchers) == 0 && s.AMQPURL.Reveal() == "":
-		return wrong(errors.New("CORE, DISPATCHERS or AMQP_URL must be set"))
+	case len(s.Core)+len(s.Dispatchers) == 0:
+		return wrong(errors.New("CORE or DISPATCHERS must be set"))
 	}
-	tr := &tracer{fleet: s.fleet(ctx), traced: traced{ID: id, Copies: []tracedCopy{}, Unknown: []string{}}}
-	broker, err := t.openBroker(s.broker())
-	if err != nil {
-		return err
+	f := s.fleet(ctx)
+	event, _, _ := strings.Cut(mid, "/")
+	known, coreErr := f.askAboutEvent(ctx, page, event)
+	if len(known) == 0 && coreErr == nil && len(f.core) > 0 {
+		fmt.Fprintln(t.stdout, "not known to core: it never came, is no event, waits on a queue of events, or is older than a day")
 	}
-	if broker != nil {
-		defer func() { err = errors.Join(err, broker.Close()) }()
-		tr.broker = broker
-	}
-	if err := tr.find(ctx); err != nil {
-		return err
-	}
-	if *asJSON {
-		return json.NewEncoder(t.stdout).Encode(tr.traced)
-	}
-	return t.printTrace(&tr.traced)
-}
-
-func (t tool) printTrace(tr *traced) error {
-	out := t.stdout
-	fmt.Fprintf(out, "%s\n%s\n\n", printable(tr.ID), tr.received())
-	w := newTable(out)
-	if len(tr.Copies) > 0 {
-		fmt.Fprintln(w, "ID\tSTATE\tWHERE\tAT\tCALLS\tDETAIL")
-	}
-	for _, c := range tr.Copies {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", printable(c.ID), printable(c.State), printable(c.Where), since(c.At), c.Attempt, printable(c.Detail))
-	}
-	if len(tr.Copies) > 0 {
-		fmt.Fprintln(w)
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	for _, q := range tr.Queues {
-		fmt.Fprintf(out, "may be among the %d messages on %s\n", q.Ready, printable(q.Queue))
-	}
-	for _, u := range tr.Unknown {
-		fmt.Fprintf(out, "not known: %s\n", printable(u))
-	}
-	return nil
-}
-
-// received says what core knows.
-func (tr *traced) received() string {
-	switch {
-	case tr.Broadcast != nil:
-		b := tr.Broadcast
-		return fmt.Sprintf("broadcast of %s, %s: %d of %d recipients are queued", since(b.Created), printable(string(b.State)), b.Queued, b.Recipients)
-	case tr.Core == nil:
-		return "not known to core"
-	}
-	c := tr.Core
-	text := "received by core at " + since(c.Received)
-	if c.Room != 0 {
-		text += fmt.Sprintf(" from %s in room %d", printable(c.User), c.Room)
+	for _, m := range known {
+		fmt.Fprintf(t.stdout, "%s %s\n", printable(m.Page+"/"+m.MID), received(m))
+		if !hasPage {
+			page = m.Page
+		}
 	}
 	switch {
-	case c.Finished:
+	case len(f.dispatchers) == 0 || page == "":
+		return coreErr
+	case !hasPage && len(known) > 1:
+		return fmt.Errorf("%d pages have a message of this id: give PAGE/MID", len(known))
+	}
+	return errors.Join(coreErr, t.traceCopies(ctx, f, page+"/"+mid))
+}
+
+// askAboutEvent asks core for the events of an id; nothing is known without a core.
+func (f *fleet) askAboutEvent(ctx context.Context, page, mid string) ([]operator.Message, error) {
+	if len(f.core) == 0 {
+		return nil, nil
+	}
+	var answer struct {
+		Messages []operator.Message `json:"messages"`
+	}
+	err := f.askCore(ctx, http.MethodGet, "/messages?"+url.Values{"mid": {mid}, "page": {page}}.Encode(), nil, &answer)
+	return answer.Messages, err
+}
+
+// received says what core knows of an event.
+func received(m operator.Message) string {
+	text := "received by core at " + since(m.Received)
+	if m.Room != 0 {
+		text += fmt.Sprintf(" from %s in room %d", printable(m.User), m.Room)
+	}
+	switch {
+	case m.Finished:
 		return text + "; its copies were queued, and to whom is not kept"
-	case c.Rejected:
+	case m.Rejected:
 		return text + "; it had no effect: its user floods, is banned or has left"
-	case c.Paused:
+	case m.Paused:
 		return text + "; it has no copies: its page is paused"
 	}
-	return text + fmt.Sprintf("; %d copies are not all queued yet", c.Copies)
+	return text + fmt.Sprintf("; %d copies are not all queued yet", m.Copies)
+}
+
+// traceCopies asks all dispatchers for the copies of an id, and prints them. A
+// dispatcher that does not answer is in the error.
+func (t tool) traceCopies(ctx context.Context, f *fleet, id string) error {
+	answers := make([]dispatch.Messages, len(f.dispatchers))
+	err := replicas.Each(f.dispatchers, func(i int, r replicas.Replica) error {
+		err := f.client.Ask(ctx, http.MethodGet, r.URL+"/messages?id="+url.QueryEscape(id), nil, &answers[i])
+		if err == nil && answers[i].SentSince.IsZero() {
+			return fmt.Errorf("%s is busy, or ends", r.Name)
+		}
+		return err
+	})
+	type held struct {
+		dispatch.MessageStatus
+		at string
+	}
+	var copies []held
+	var known time.Time // since when all dispatchers know what they have sent
+	for i, a := range answers {
+		if a.SentSince.After(known) {
+			known = a.SentSince
+		}
+		for _, m := range a.Messages {
+			copies = append(copies, held{m, f.dispatchers[i].Name})
+		}
+	}
+	slices.SortStableFunc(copies, func(a, b held) int { return cmp.Compare(a.ID, b.ID) })
+	w := newTable(t.stdout)
+	if len(copies) > 0 {
+		fmt.Fprintln(w, "ID\tSTATE\tDISPATCHER\tQUEUE\tSENT AT\tCALLS")
+	}
+	for _, c := range copies {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n", printable(c.ID), printable(c.State), c.at, printable(c.Queue), since(c.SentAt), c.Attempt)
+	}
+	if !known.IsZero() {
+		fmt.Fprintf(w, "dispatchers know what they have sent since %s\n", since(known))
+	}
+	return errors.Join(err, w.Flush())
 }

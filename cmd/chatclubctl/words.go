@@ -32,17 +32,3 @@ func since(at time.Time) string {
 	}
 	return at.UTC().Format(time.RFC3339)
 }
-
-// seconds is a duration with as many digits as people need.
-func seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second))
-	switch {
-	case d < time.Second:
-		d = d.Round(time.Millisecond)
-	case d < 10*time.Second:
-		d = d.Round(100 * time.Millisecond)
-	default:
-		d = d.Round(time.Second)
-	}
-	return d.String()
-}

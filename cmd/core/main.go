@@ -1,4 +1,4 @@
-// Command core takes events off the inbound queue and keeps users and rooms in a
+// Command core takes events off the inbound partitions and keeps users and rooms in a
 // SQL database. It puts copies of each message on the outbound queue, one for
 // every other member of the room. Run any number on one PostgreSQL; on SQLite one.
 // `core -h` lists the settings.

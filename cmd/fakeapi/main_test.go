@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -15,13 +16,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"chatclub/internal/service"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// fasthttp keeps it for ever once it has refused a request that was cut off.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
 
 // relay is a system under test with one room. It welcomes each user who taps
 // "Get Started" and relays each message to the others, with an error or without.
@@ -194,6 +199,116 @@ $`
 	}
 }
 
+// echo is a bot of somebody else: it answers each message with the same text, and
+// gives its sends no ids.
+type echo struct {
+	base   chan string
+	client *http.Client
+}
+
+func (e *echo) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
+	var body struct {
+		Object string
+		Entry  []struct {
+			ID        string
+			Messaging []struct {
+				Sender  struct{ ID string }
+				Message *struct{ Text string }
+			}
+		}
+	}
+	if json.NewDecoder(req.Body).Decode(&body) != nil {
+		return
+	}
+	base := <-e.base
+	e.base <- base
+	for _, entry := range body.Entry {
+		for _, m := range entry.Messaging {
+			if m.Message != nil {
+				e.post(base+"/v23.0/"+entry.ID+"/messages?access_token=token-"+entry.ID, fmt.Sprintf(`{"recipient":{"id":%q},"message":{"text":%q}}`, m.Sender.ID, body.Object+" echo: "+m.Message.Text))
+			}
+		}
+	}
+}
+
+func (e *echo) post(url, body string) (answer string) {
+	req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, url, strings.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return string(b)
+}
+
+// TestAnyBot: with USERS=0 a phone talks at once to a bot that knows nothing of rooms,
+// on Messenger and on Instagram.
+func TestAnyBot(t *testing.T) {
+	t.Parallel()
+	for instagram, object := range map[string]string{"false": "page", "true": "instagram"} {
+		t.Run(object, func(t *testing.T) {
+			t.Parallel()
+			talk(t, instagram, object+" echo: hello")
+		})
+	}
+}
+
+// talk has a phone write to the bot, and waits for its answer.
+func talk(t *testing.T, instagram, answer string) {
+	t.Helper()
+	tr := &http.Transport{}
+	defer tr.CloseIdleConnections()
+	bot := &echo{base: make(chan string, 1), client: &http.Client{Transport: tr}}
+	hook := httptest.NewServer(bot)
+	defer hook.Close()
+	s, err := service.Load[settings](nil, map[string]string{
+		"HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "WEBHOOK_URL": hook.URL, "APP_SECRET": "s", "USERS": "0", "PAGES": "1", "LATENCY": "none",
+		"INSTAGRAM": instagram,
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	p := program{settings: s, registry: service.NewRegistry(), log: slog.New(slog.DiscardHandler), stdout: io.Discard}
+	p.bound = func(httpAddr, _ string) { bot.base <- "http://" + httpAddr }
+	go func() { ended <- p.run(ctx, ctx) }()
+	base := <-bot.base
+	bot.base <- base
+	bot.post(base+"/phones/1/start", "{}")
+	await := func(want string) {
+		t.Helper()
+		var seen string
+		for range 500 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/phones", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := bot.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if seen = string(b); strings.Contains(seen, want) {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Errorf("phones = %s, want %s in it", seen, want)
+	}
+	await(`"state":"joined"`)
+	bot.post(base+"/phones/1/messages", `{"text":"hello"}`)
+	await(answer)
+	tr.CloseIdleConnections()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("run = %v, want nil", err)
+	}
+}
+
 // TestServes: without users the platform and the admin server answer until the
 // context ends.
 func TestServes(t *testing.T) {
@@ -252,9 +367,9 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	err := start(t.Context(), nil, map[string]string{
-		"WEBHOOK_URL": "nowhere", "USERS": "1", "LATENCY": "soon", "LIMIT_ALGORITHM": "guess", "DUPLICATES": "2", "EXIT": "true", "EVENTS_PER_SECOND": "0",
+		"WEBHOOK_URL": "nowhere", "USERS": "1", "LATENCY": "soon", "LIMIT_ALGORITHM": "guess", "RETRY_AFTER": "soon", "DUPLICATES": "2", "EXIT": "true", "EVENTS_PER_SECOND": "0",
 	}, io.Discard, io.Discard)
-	for _, want := range []string{"WEBHOOK_URL", "APP_SECRET", "USERS", "LATENCY", "LIMIT_ALGORITHM", "DUPLICATES", "EXIT", "EVENTS_PER_SECOND"} {
+	for _, want := range []string{"WEBHOOK_URL", "APP_SECRET", "USERS", "LATENCY", "LIMIT_ALGORITHM", "RETRY_AFTER", "DUPLICATES", "EXIT", "EVENTS_PER_SECOND"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("start with wrong settings = %v, want it to name %s", err, want)
 		}

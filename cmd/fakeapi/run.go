@@ -83,15 +83,21 @@ func (p program) run(ctx, again context.Context) error {
 // users and the page's phones. chat is nil without them.
 func (p program) people(again context.Context, api *fakeapi.API, addr net.Addr) (chat *chat, actors []service.Actor, err error) {
 	site := web.Config{API: api}
-	if p.settings.WebhookURL != "" {
-		people, err := users.New(p.settings.users(api, p.log))
+	s := p.settings
+	if s.WebhookURL != "" {
+		site.Webhook, site.BaseURL, site.AnyBot = s.webhook(p.log), baseURL(addr), s.Users == 0
+		for i := range s.Pages {
+			site.Pages = append(site.Pages, fakeapi.PageID(s.FirstPage+i))
+		}
+	}
+	if s.WebhookURL != "" && s.Users > 0 {
+		people, err := users.New(s.users(api, p.log))
 		if err != nil {
 			return nil, nil, err
 		}
 		chat = newChat(p, api, people)
 		actors = append(actors, service.Actor{Name: "users", Run: func(ctx context.Context) error { return chat.run(ctx, again) }})
-		site.Webhook, site.BaseURL = p.settings.webhook(p.log), baseURL(addr)
-		site.Pages, site.Ready = people.Pages(), people.Joined()
+		site.Ready = people.Joined()
 	}
 	page, err := web.New(site)
 	if err != nil {

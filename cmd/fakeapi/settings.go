@@ -23,8 +23,9 @@ type settings struct {
 	AppSecret       service.Secret `env:"APP_SECRET" doc:"Key that signs the webhooks; the same as the webhook program's. Required with WEBHOOK_URL."`
 	Pages           int            `env:"PAGES" envDefault:"2" doc:"Simulated pages."`
 	FirstPage       int            `env:"FIRST_PAGE" envDefault:"0" doc:"Number of the first page; 0: one from the clock, so that no two runs have the same pages and users."`
+	Instagram       bool           `env:"INSTAGRAM" envDefault:"false" doc:"The pages are professional accounts of Instagram: webhooks of the object instagram, and texts of 1,000 bytes at most."`
 	Rooms           int            `env:"ROOMS" envDefault:"1" doc:"Rooms per page. With more than one USERS must equal ROOM_CAPACITY of core."`
-	Users           int            `env:"USERS" envDefault:"100" doc:"Users per room."`
+	Users           int            `env:"USERS" envDefault:"100" doc:"Users per room; 0: none, but phones on the page, for a bot that has no rooms."`
 	JoinParallel    int            `env:"JOIN_PARALLEL" envDefault:"1" doc:"Users of one room who join at the same time."`
 	JoinTimeout     time.Duration  `env:"JOIN_TIMEOUT" envDefault:"5m" doc:"How long a user waits for the webhook and then for the welcome."`
 	EventsPerSecond float64        `env:"EVENTS_PER_SECOND" envDefault:"20" doc:"Messages that all users together write."`
@@ -43,6 +44,8 @@ type settings struct {
 	Algorithm    algorithm       `env:"LIMIT_ALGORITHM" envDefault:"fixed-window" doc:"Rule of the limits per page."`
 	LimitText    int             `env:"LIMIT_TEXT" envDefault:"300" doc:"Sends of text per second and page."`
 	LimitMedia   int             `env:"LIMIT_MEDIA" envDefault:"10" doc:"Sends of audio and video per second and page."`
+	UsageHeaders bool            `env:"USAGE_HEADERS" envDefault:"false" doc:"The usage headers of every answer tell the limits per second too, not only the quota of 24 h: X-Business-Use-Case-Usage those of the page, X-App-Usage that of the app."`
+	RetryAfter   retryAfter      `env:"RETRY_AFTER" envDefault:"none" doc:"Form of the header Retry-After in throttled answers; the platform has none."`
 	CountRefused bool            `env:"LIMIT_COUNT_REFUSED" envDefault:"false" doc:"Refused sends count against the limits too."`
 	Latency      fakeapi.Latency `env:"LATENCY" envDefault:"lognormal:700ms,1.9s" doc:"How long an answer takes (lognormal has a median and a 99th percentile, load a rate and the latency up to it)."`
 	ServerErrors float64         `env:"FAULT_SERVER_ERROR" envDefault:"0" doc:"Share of sends that get a 500 and are not accepted."`
@@ -84,6 +87,24 @@ func (a *algorithm) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// retryAfter is a fakeapi.RetryAfter that describes itself.
+type retryAfter fakeapi.RetryAfter
+
+// Describe returns what its values look like.
+func (retryAfter) Describe() string { return "none, seconds or date" }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (r *retryAfter) UnmarshalText(b []byte) error {
+	form := fakeapi.RetryAfter(b)
+	if form == "none" {
+		form = fakeapi.NoRetryAfter
+	} else if form != fakeapi.Seconds && form != fakeapi.Date {
+		return fmt.Errorf("%.40q is not %s", b, r.Describe())
+	}
+	*r = retryAfter(form)
+	return nil
+}
+
 // Validate returns an error that names every fault.
 func (s settings) Validate() error {
 	faults := []error{
@@ -91,7 +112,7 @@ func (s settings) Validate() error {
 		service.CheckRange("PAGES", s.Pages, 1, 1_000_000),
 		service.CheckRange("FIRST_PAGE", s.FirstPage, 0, 1_000_000_000),
 		service.CheckRange("ROOMS", s.Rooms, 1, 10_000),
-		service.CheckRange("USERS", s.Users, 2, 1000),
+		service.CheckRange("USERS", s.Users, 0, 1000),
 		service.CheckRange("JOIN_PARALLEL", s.JoinParallel, 1, 1000),
 		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, 1_000_000),
 		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, 1_000_000),
@@ -125,8 +146,11 @@ func (s settings) Validate() error {
 	if s.WebhookURL != "" {
 		faults = append(faults, service.CheckHTTPURL("WEBHOOK_URL", s.WebhookURL), service.CheckSet("APP_SECRET", s.AppSecret))
 	}
-	if s.Exit && (s.WebhookURL == "" || s.Duration == 0) {
-		faults = append(faults, service.Faultf("EXIT", "needs WEBHOOK_URL and DURATION"))
+	if s.Users == 1 {
+		faults = append(faults, service.Faultf("USERS", "1 must be 0, or 2 to 1000"))
+	}
+	if s.Exit && (s.WebhookURL == "" || s.Duration == 0 || s.Users == 0) {
+		faults = append(faults, service.Faultf("EXIT", "needs WEBHOOK_URL, DURATION and USERS"))
 	}
 	return errors.Join(faults...)
 }
@@ -136,6 +160,8 @@ func (s settings) platform() *fakeapi.Settings {
 	p := fakeapi.DefaultSettings()
 	p.Text = fakeapi.Limit{Algorithm: limit.Algorithm(s.Algorithm), PerSecond: s.LimitText, CountRefused: s.CountRefused}
 	p.Media = fakeapi.Limit{Algorithm: limit.Algorithm(s.Algorithm), PerSecond: s.LimitMedia, CountRefused: s.CountRefused}
+	p.Instagram = s.Instagram
+	p.UsageHeaders, p.RetryAfter = s.UsageHeaders, fakeapi.RetryAfter(s.RetryAfter)
 	p.Latency = s.Latency
 	p.Faults = fakeapi.Faults{
 		ServerError: s.ServerErrors, ResetBefore: s.ResetBefore, ResetAfter: s.ResetAfter, SentYet: s.SentYet,

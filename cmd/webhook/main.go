@@ -1,5 +1,5 @@
 // Command webhook receives Messenger's events at /webhook, checks their
-// signature and puts them on the inbound queue. It keeps nothing: run any
+// signature and puts them on the inbound partitions. It keeps nothing: run any
 // number behind a load balancer. `webhook -h` lists the settings.
 package main
 

@@ -57,6 +57,7 @@ type Reply struct {
 	Status int
 	Body   string
 	Usage  string // x-business-use-case-usage
+	Header http.Header
 }
 
 // Error is the error in a reply's body.
@@ -113,7 +114,7 @@ func (p *Platform) Try(method, url, body string, options ...Option) (Reply, erro
 	}
 	b, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close() // it is in memory
-	return Reply{resp.StatusCode, string(b), resp.Header.Get("X-Business-Use-Case-Usage")}, err
+	return Reply{resp.StatusCode, string(b), resp.Header.Get("X-Business-Use-Case-Usage"), resp.Header}, err
 }
 
 // Ask is Try where an answer must come.

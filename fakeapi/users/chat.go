@@ -91,7 +91,7 @@ func (u *Users) write(ctx context.Context, rng *rand.Rand, n int, posts *sync.Wa
 			addPictures(&events[k], rng)
 		}
 	}
-	post := &webhook.Post{Split: rng.IntN(2) == 0}
+	post := &webhook.Post{Split: rng.IntN(2) == 0, Instagram: u.api.IsInstagram(u.page(page))}
 	var late, again time.Duration
 	if rng.Float64() < u.cfg.OutOfOrder {
 		late = time.Duration(rng.Int64N(int64(time.Second)))

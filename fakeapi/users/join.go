@@ -55,7 +55,7 @@ func (u *Users) joinUser(ctx context.Context, page, n int) error {
 	e := webhook.Event{Page: id, User: user, At: u.api.Now(), MID: u.nextMID(), Payload: webhook.GetStarted, Title: "Get Started"}
 	welcome, forget := u.api.Ledger().Watch(u.api.MessageID(id, e.MID, user))
 	defer forget()
-	post := &webhook.Post{}
+	post := &webhook.Post{Instagram: u.api.IsInstagram(id)}
 	u.announce(post, e, []string{user})
 	ctx, cancel := context.WithTimeout(ctx, u.cfg.Webhook.RetryFor+u.cfg.JoinTimeout)
 	defer cancel()

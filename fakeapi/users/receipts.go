@@ -19,7 +19,7 @@ const (
 )
 
 // postReceipts posts an echo and a delivery event for every accepted message, and
-// a read event for each batch of a page. It ends with ctx or when stop is called.
+// a read event for each batch of a page. Instagram has no delivery events. It ends with ctx or when stop is called.
 // Its goroutine is counted in running.
 func (u *Users) postReceipts(ctx context.Context, running *sync.WaitGroup) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -60,16 +60,17 @@ func (u *Users) postBatches(ctx context.Context, accepted <-chan fakeapi.Accepta
 // postBatch posts the receipts of one page.
 func (u *Users) postBatch(ctx context.Context, list []fakeapi.Acceptance) {
 	now := u.api.Now()
-	post := &webhook.Post{Events: make([]webhook.Event, 0, 2*len(list)+1)}
+	post := &webhook.Post{Events: make([]webhook.Event, 0, 2*len(list)+1), Instagram: u.api.IsInstagram(list[0].Page)}
 	for i := range list {
 		x := &list[i]
 		echo := &webhook.Echo{MID: x.MID, Metadata: x.ID, Text: x.Text, Type: x.Type, URL: x.URL}
-		post.Events = append(post.Events,
-			webhook.Event{Page: x.Page, User: x.Recipient, At: x.At, Echo: echo},
-			webhook.Event{Page: x.Page, User: x.Recipient, At: now, Delivered: []string{x.MID}})
+		post.Events = append(post.Events, webhook.Event{Page: x.Page, User: x.Recipient, At: x.At, Echo: echo})
+		if !post.Instagram {
+			post.Events = append(post.Events, webhook.Event{Page: x.Page, User: x.Recipient, At: now, Delivered: []string{x.MID}})
+		}
 	}
 	last := list[len(list)-1]
-	post.Events = append(post.Events, webhook.Event{Page: last.Page, User: last.Recipient, At: now, Read: true})
+	post.Events = append(post.Events, webhook.Event{Page: last.Page, User: last.Recipient, At: now, MID: last.MID, Read: true})
 	if u.hook.Try(ctx, post) {
 		u.counts.receipts.Add(int64(len(post.Events)))
 	}

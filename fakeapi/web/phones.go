@@ -69,8 +69,12 @@ func newPhones(c Config) (*phones, error) {
 		cfg: c, hook: hook, ids: newIDs(c.API.Now()), work: make(chan struct{}, 1),
 		rev: 1, waiting: c.Ready != nil, byUser: make(map[string]*phone), changed: make(chan struct{}),
 	}
-	for range c.Phones {
-		if _, err := p.add(c.Pages[0]); err != nil {
+	for i := range c.Phones {
+		page := c.Pages[0]
+		if c.Quiet != "" && i == c.Phones-1 {
+			page = c.Quiet
+		}
+		if _, err := p.add(page); err != nil {
 			return nil, err
 		}
 	}

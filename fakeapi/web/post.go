@@ -92,7 +92,9 @@ func (p *phones) announce(f *phone, m message) *webhook.Post {
 	switch {
 	case m.start:
 		e.Text, e.Payload, e.Title = "", webhook.GetStarted, m.Text
-		recipients = []string{f.user}
+		if !p.cfg.AnyBot {
+			recipients = []string{f.user}
+		}
 	case m.quick:
 		e.QuickReply = m.payload
 	case m.payload != "":
@@ -102,6 +104,7 @@ func (p *phones) announce(f *phone, m message) *webhook.Post {
 	}
 	return &webhook.Post{
 		Events:    []webhook.Event{e},
+		Instagram: p.cfg.API.IsInstagram(f.page),
 		Announced: []*ledger.Event{p.cfg.API.Announce(e.Page, e.MID, recipients, len(e.Pictures))},
 	}
 }

@@ -30,12 +30,16 @@ type Config struct {
 
 	Pages   []string // that a phone may write to; must be set where there are phones
 	Phones  int      // in the beginning, on the first page; default 3
+	Quiet   string   // page of the last of them; default the first
 	BaseURL string   // of the platform itself, where the pictures are; default http://localhost
 	// Ready holds back the phones' first events until it is closed; nil: not at
 	// all. With simulated users it must be closed when these have joined. A phone
 	// that came earlier would take a place of theirs, and they would expect the
 	// wrong members in a room.
 	Ready <-chan struct{}
+	// AnyBot says that a phone which taps "Get Started" need not be welcomed: the system
+	// under test is no system of rooms.
+	AnyBot bool
 }
 
 // Site is the page of a platform, with its phones. New makes one; the phones

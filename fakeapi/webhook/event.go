@@ -23,8 +23,8 @@ type Event struct {
 
 	Payload, Title string   // of a postback
 	Echo           *Echo    // of a message that the page itself sent
-	Delivered      []string // mids
-	Read           bool     // everything up to At
+	Delivered      []string // mids; Instagram has no such event
+	Read           bool     // everything up to At; of Instagram the message MID
 }
 
 // Echo is a message that the page sent. The platform posts it to the app, too.
@@ -35,10 +35,14 @@ type Echo struct {
 	Type, URL string // of the attachment that it has in place of a text
 }
 
-// appendBody appends the body that Messenger posts: ASCII only and escaped as
-// Messenger does.
-func appendBody(b []byte, now time.Time, p *Post) []byte {
-	b = append(b, `{"object":"page","entry":[`...)
+// bodyOf returns the body that Messenger posts: ASCII only and escaped as Messenger
+// does.
+func bodyOf(p *Post, now time.Time) []byte {
+	object := "page"
+	if p.Instagram {
+		object = "instagram"
+	}
+	b := []byte(`{"object":"` + object + `","entry":[`)
 	for i := range p.Events {
 		e := &p.Events[i]
 		switch {
@@ -50,7 +54,7 @@ func appendBody(b []byte, now time.Time, p *Post) []byte {
 		default:
 			b = append(b, ',')
 		}
-		b = e.append(b)
+		b = e.append(b, p.Instagram)
 	}
 	return append(b, `]}]}`...)
 }
@@ -63,7 +67,7 @@ func appendEntry(b []byte, now time.Time, page string) []byte {
 	return append(b, `,"messaging":[`...)
 }
 
-func (e *Event) append(b []byte) []byte {
+func (e *Event) append(b []byte, instagram bool) []byte {
 	from, to := e.User, e.Page
 	if e.Echo != nil {
 		from, to = e.Page, e.User
@@ -76,9 +80,13 @@ func (e *Event) append(b []byte) []byte {
 	b = strconv.AppendInt(b, e.At.UnixMilli(), 10)
 	switch {
 	case e.Echo != nil:
-		b = e.Echo.append(b)
+		b = e.Echo.append(b, instagram)
 	case e.Delivered != nil:
 		b = e.appendDelivery(b)
+	case e.Read && instagram:
+		b = append(b, `,"read":{"mid":`...)
+		b = wire.AppendString(b, e.MID)
+		b = append(b, '}')
 	case e.Read:
 		b = append(b, `,"read":{"watermark":`...)
 		b = strconv.AppendInt(b, e.At.UnixMilli(), 10)
@@ -145,11 +153,15 @@ func (e *Event) appendMessage(b []byte) []byte {
 // appID is the application that all echoes name.
 const appID = "200000000000001"
 
-func (e *Echo) append(b []byte) []byte {
+// append appends it. Instagram's do not tell who sent them.
+func (e *Echo) append(b []byte, instagram bool) []byte {
 	b = append(b, `,"message":{"mid":`...)
 	b = wire.AppendString(b, e.MID)
-	b = append(b, `,"is_echo":true,"app_id":`+appID+`,"metadata":`...)
-	b = wire.AppendString(b, e.Metadata)
+	b = append(b, `,"is_echo":true`...)
+	if !instagram {
+		b = append(b, `,"app_id":`+appID+`,"metadata":`...)
+		b = wire.AppendString(b, e.Metadata)
+	}
 	if e.Type != "" {
 		b = append(b, `,"attachments":[{"type":`...)
 		b = wire.AppendString(b, e.Type)

@@ -52,10 +52,30 @@ func TestBody(t *testing.T) {
 		split bool
 		want  string
 	}{{false, `{"object":"page","entry":[` + entry + together + `]}]}`}, {true, `{"object":"page","entry":[` + split + `]}`}} {
-		got := string(appendBody(nil, at.Add(time.Second), &Post{Events: all, Split: tc.split}))
+		got := string(bodyOf(&Post{Events: all, Split: tc.split}, at.Add(time.Second)))
 		if got != tc.want || !json.Valid([]byte(got)) {
 			t.Errorf("body(split %t) = %s\n want %s", tc.split, got, tc.want)
 		}
+	}
+}
+
+// TestInstagramBody: the object is another, echoes do not tell who sent them, and what
+// was read is told by its id.
+func TestInstagramBody(t *testing.T) {
+	t.Parallel()
+	at := time.UnixMilli(1_700_000_000_123)
+	e := Event{Page: "1", User: "42", At: at}
+	text, echo, read := e, e, e
+	text.MID, text.Text = "m_1", "hi"
+	echo.Echo = &Echo{MID: "m_2", Metadata: "1/m/42", Text: "hello"}
+	read.Read, read.MID = true, "m_2"
+	got := string(bodyOf(&Post{Events: []Event{text, echo, read}, Instagram: true}, at))
+	want := `{"object":"instagram","entry":[{"id":"1","time":1700000000123,"messaging":[` +
+		`{"sender":{"id":"42"},"recipient":{"id":"1"},"timestamp":1700000000123,"message":{"mid":"m_1","text":"hi"}},` +
+		`{"sender":{"id":"1"},"recipient":{"id":"42"},"timestamp":1700000000123,"message":{"mid":"m_2","is_echo":true,"text":"hello"}},` +
+		`{"sender":{"id":"42"},"recipient":{"id":"1"},"timestamp":1700000000123,"read":{"mid":"m_2"}}]}]}`
+	if got != want {
+		t.Errorf("body = %s\n want %s", got, want)
 	}
 }
 

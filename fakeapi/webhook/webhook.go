@@ -103,6 +103,7 @@ type Post struct {
 	Events    []Event
 	Announced []*ledger.Event // by which the ledger expects their copies
 	Split     bool            // each event is an entry of its own; otherwise they share one
+	Instagram bool            // the page is an account of Instagram
 }
 
 // Withdraw takes back the announcements.
@@ -126,7 +127,7 @@ func (c *Client) Deliver(ctx context.Context, p *Post) bool {
 	for _, e := range p.Announced {
 		e.Posting()
 	}
-	body := appendBody(nil, c.cfg.Now(), p)
+	body := bodyOf(p, c.cfg.Now())
 	giveUp := c.cfg.Now().Add(c.cfg.RetryFor)
 	for pause := firstRetry; ; pause = min(2*pause, maxRetry) {
 		if c.post(ctx, body) {
@@ -148,7 +149,7 @@ func (c *Client) Deliver(ctx context.Context, p *Post) bool {
 // Try posts p once and reports whether the answer was 200. It is for events
 // from which nothing must follow: receipts, and repetitions of taken events.
 func (c *Client) Try(ctx context.Context, p *Post) bool {
-	return c.post(ctx, appendBody(nil, c.cfg.Now(), p))
+	return c.post(ctx, bodyOf(p, c.cfg.Now()))
 }
 
 // CloseIdleConnections closes the connections that wait for a next post.

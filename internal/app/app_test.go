@@ -16,6 +16,7 @@ import (
 
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/service"
 )
 
@@ -112,6 +113,15 @@ func ready(t *testing.T, b queue.Broker, name string) int {
 		t.Fatal(err)
 	}
 	return info.Ready
+}
+
+// readyEvents is how many events wait.
+func readyEvents(t *testing.T, b queue.Broker) (n int) {
+	t.Helper()
+	for _, name := range b.Topology().Inbounds() {
+		n += ready(t, b, name)
+	}
+	return n
 }
 
 // A broker that was given stays open for others.
@@ -235,6 +245,26 @@ func TestBrokerFromSettings(t *testing.T) {
 	s.Broker.AMQPURL = ""
 	if _, err := begin(t.Context(), "test", s.ProgramSettings, Options{Log: slog.New(slog.DiscardHandler)}); err == nil {
 		t.Error("begin without an address = nil, want an error")
+	}
+}
+
+// A program ends by itself, with one line, where RabbitMQ is too old for it.
+func TestTooOldBrokerEndsTheProgram(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	s := load[WebhookSettings](t, "APP_SECRET", "x", "VERIFY_TOKEN", "x", "AMQP_URL", rabbittest.Handshake(t, "3.13.7"))
+	p, err := NewWebhook(t.Context(), WebhookConfig{Settings: s, Options: Options{
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "broker: the server is RabbitMQ 3.13.7: 4.0 or later is needed"
+	if err := p.Run(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("Run() = %v, want %s", err, want)
+	}
+	if log.Len() > 0 {
+		t.Errorf("it logged %q beside its error, want nothing", log.String())
 	}
 }
 

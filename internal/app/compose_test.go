@@ -263,7 +263,7 @@ func TestPoliciesBoundDeadLetters(t *testing.T) {
 	if !pattern.MatchString(top.Dead()) {
 		t.Errorf("the policy %s does not match %s", p.Pattern, top.Dead())
 	}
-	for _, other := range []string{top.Inbound(), top.Outbound(1), "x" + top.Dead(), top.Dead() + ".x", "chatclub-dead"} {
+	for _, other := range []string{top.Inbound(0), top.Outbound(1), "x" + top.Dead(), top.Dead() + ".x", "chatclub-dead"} {
 		if pattern.MatchString(other) {
 			t.Errorf("the policy %s matches %s", p.Pattern, other)
 		}

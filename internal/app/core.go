@@ -12,6 +12,7 @@ import (
 	"chatclub/internal/core"
 	"chatclub/internal/message"
 	"chatclub/internal/operator"
+	"chatclub/internal/orders"
 	"chatclub/internal/phrase"
 	"chatclub/internal/rooms"
 	"chatclub/internal/service"
@@ -31,11 +32,12 @@ type CoreSettings struct {
 	FloodPeriod     time.Duration  `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT and FLOOD_SHARE."`
 	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"10" doc:"Percent of its page's LIMIT_TEXT and LIMIT_MEDIA that the copies of one user may take. What it gets in FLOOD_PERIOD may go at once. 0: all, and no bound for one message."`
 	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none, or a list of locales, of which the first known one counts."`
-	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events held at most, of a kilobyte or two, and half as many of pages that overflowed. One page holds a fifth of it at most."`
+	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events of one partition held at most, of two or three kilobytes each; the same in every core. Its pages take turns with them."`
 	Workers         int            `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page: the highest rate of a broadcast. See FLOOD_SHARE."`
 	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Audio and video calls per second that it takes for one page. See FLOOD_SHARE."`
 	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long core waits at a time for the broker to confirm an event's copies. Then it goes on waiting for those that are on their way, and publishes again only those whose connection has ended or that were refused. Broadcasts are published anew."`
+	MaxBacklog      int            `env:"MAX_BACKLOG" envDefault:"0" doc:"Messages that may be ready on a page's partition and lanes: with more POST /messages answers 429. 0: any number."`
 	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long events in hand may take when the program is stopped."`
 	ProgramSettings
 }
@@ -59,6 +61,7 @@ func (s CoreSettings) Validate() error {
 		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, MaxLimit),
 		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, MaxLimit),
 		service.CheckDuration("PUBLISH_TIMEOUT", s.PublishTimeout, 10*time.Millisecond, time.Hour),
+		service.CheckRange("MAX_BACKLOG", s.MaxBacklog, 0, math.MaxInt32),
 		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
 	)
 }
@@ -120,7 +123,8 @@ type CoreConfig struct {
 }
 
 // NewCore wires core. Its shutdown: no more events, those in hand are finished
-// within SHUTDOWN_TIMEOUT and the others handed back, then the broker's
+// within SHUTDOWN_TIMEOUT and each partition is left as soon as its own are, the others
+// go back in order, then the broker's
 // connection is closed, then the admin server, then the database.
 func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	s := cfg.Settings
@@ -159,10 +163,13 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
+	book := orders.NewBook()
 	operators, err := operator.New(operator.Config{
 		Store:      store,
 		Broadcasts: store.Broadcasts(),
 		Scheduler:  scheduler,
+		Give:       func(ctx context.Context, o orders.Order) error { return orders.Give(ctx, w.Broker, o) },
+		Orders:     book.Page,
 		MaxRate:    float64(s.LimitText),
 		Log:        w.Log,
 		Now:        w.Now,
@@ -194,6 +201,12 @@ func NewCore(ctx context.Context, cfg CoreConfig) (_ *Program, err error) {
 	for _, pattern := range operator.Patterns() {
 		w.pages[pattern] = operators
 	}
+	if err := w.submits(s.MaxBacklog); err != nil {
+		return nil, err
+	}
 	w.add("core", c.Run)
+	w.add("orders", func(ctx context.Context) error {
+		return book.Follow(ctx, w.Broker, w.Log, func(orders.Order) {})
+	})
 	return w.finish(ctx)
 }

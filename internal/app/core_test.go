@@ -6,13 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"chatclub/internal/message"
 	"chatclub/internal/phrase"
-	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
-	"chatclub/internal/rooms/roomstest"
 	"chatclub/internal/service"
 )
 
@@ -26,56 +22,6 @@ func runCore(t *testing.T, database string, opt Options) running {
 		t.Fatal(err)
 	}
 	return run(t, p)
-}
-
-func TestRelay(t *testing.T) {
-	t.Parallel()
-	for name, database := range map[string]func(testing.TB) string{
-		"sqlite":   func(t testing.TB) string { t.Helper(); return "sqlite:" + t.TempDir() + "/core.db" },
-		"postgres": roomstest.DSN,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, opt := given(t)
-			r := runCore(t, database(t), opt)
-			out, err := b.Consume(b.Topology().OutboundOf("p"), queue.ConsumeOptions{Prefetch: 10})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, user := range []string{"1", "2", "3"} { // the third opens the next room
-				ev := message.Event{Kind: message.KindMessage, Page: "p", ID: "m" + user, User: user, Time: 1, Text: "hello"}
-				body, err := ev.Encode()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := b.Publish(t.Context(), queue.Message{Queue: b.Topology().Inbound(), ID: ev.ID, Body: body}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, want := range []string{"p/m1/1", "p/m2/2", "p/m2/1", "p/m3/3"} {
-				select {
-				case d := <-out.Deliveries():
-					if d.ID != want {
-						t.Errorf("copy = %s, want %s", d.ID, want)
-					}
-				case <-time.After(30 * time.Second):
-					t.Fatalf("no copy %s after 30 s", want)
-				}
-			}
-			if code, body := get(t, r.admin+"/readyz"); code != http.StatusOK {
-				t.Errorf("GET /readyz = %d %q, want 200", code, body)
-			}
-			if code, body := get(t, r.admin+"/rooms?page=p"); code != http.StatusOK || strings.Count(body, `"members"`) != 2 {
-				t.Errorf("GET /rooms = %d %q, want 200 with two rooms", code, body)
-			}
-			if _, body := get(t, r.admin+"/metrics"); !strings.Contains(body, "chatclub_core_joins_total 3\n") {
-				t.Error("GET /metrics does not say that 3 users joined")
-			}
-			if err := r.stop(); err != nil {
-				t.Errorf("Run = %v, want nil", err)
-			}
-		})
-	}
 }
 
 // TestDatabaseAway: the program starts, waits, and says so.

@@ -15,21 +15,23 @@ import (
 
 // DispatcherSettings are those of cmd/dispatcher.
 type DispatcherSettings struct {
-	PagesFile       string         `env:"PAGES_FILE,required" doc:"JSON file that gives the access token of each page id; read again when it changes."`
+	PagesFile       string         `env:"PAGES_FILE,required" doc:"JSON file that gives the access token of each page id, and limits of its own where it has any; read again when it changes."`
 	GraphURL        string         `env:"GRAPH_URL" envDefault:"https://graph.facebook.com/v23.0" doc:"Address of the Send API, with its version."`
 	AppSecret       service.Secret `env:"APP_SECRET" doc:"The app's secret, with which each call carries an appsecret_proof; empty: none, which an app may refuse."`
 	Prefetch        int            `env:"PREFETCH" envDefault:"2048" doc:"Messages of one partition held at most, in flight or waiting; lanes have LANE_PREFETCH each."`
 	MaxInFlight     int            `env:"MAX_IN_FLIGHT" envDefault:"4096" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each). Each takes a connection and some 50 KiB."`
-	LanePrefetch    int            `env:"LANE_PREFETCH" envDefault:"16384" doc:"Messages of one lane held at most: what waits here for one recipient can be joined."`
-	Lanes           int            `env:"LANES" envDefault:"128" doc:"Lanes that one dispatcher has at most, one for each page and class in excess; further ones go round by a retry queue."`
+	LanePrefetch    int            `env:"LANE_PREFETCH" envDefault:"8192" doc:"Messages of one lane held at most: what waits here for one recipient can be joined."`
 	JoinTexts       int            `env:"JOIN_TEXTS" envDefault:"8" doc:"Texts to one recipient that had to wait and go out as one message, a line each, at most; 1: each has its own."`
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page."`
 	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
-	LatencyTarget   time.Duration  `env:"LATENCY_TARGET" envDefault:"0s" doc:"95th percentile of the calls' latency to hold by having fewer in flight; 0s: MAX_IN_FLIGHT alone bounds them."`
+	LimitRecipient  float64        `env:"LIMIT_RECIPIENT" envDefault:"0" doc:"Calls per second of one class that are made to one person at most, such as 0.5; texts that wait meanwhile go out as one. 0: any number."`
+	LatencyTarget   time.Duration  `env:"LATENCY_TARGET" envDefault:"0s" doc:"95th percentile of the calls' latency to hold by having fewer in flight; below the API's own it stops nearly everything. 0s: MAX_IN_FLIGHT alone bounds them."`
 	CallTimeout     time.Duration  `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
 	MaxAttempts     int            `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
 	MessageTTL      time.Duration  `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue; a broadcast has its deadline instead."`
-	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight may take when the program is stopped."`
+	Feedback        bool           `env:"FEEDBACK" envDefault:"true" doc:"Tell core, or a bot in its place, on inbound of persons and pages that cannot be sent to. false where nothing consumes inbound: it would grow."`
+	MaxBacklog      int            `env:"MAX_BACKLOG" envDefault:"0" doc:"Messages that may be ready on a page's partition and lanes: with more POST /messages answers 429. 0: any number."`
+	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight are waited for when the program is stopped. After 5 s their partitions go to others, which send those messages again."`
 	ProgramSettings
 }
 
@@ -45,14 +47,15 @@ func (s DispatcherSettings) Validate() error {
 		service.CheckRange("PREFETCH", s.Prefetch, dispatch.MinPrefetch, math.MaxUint16), // the protocol's field has 16 bits
 		service.CheckRange("MAX_IN_FLIGHT", s.MaxInFlight, dispatch.MinInFlight, 65535),
 		service.CheckRange("LANE_PREFETCH", s.LanePrefetch, dispatch.MinLanePrefetch, math.MaxUint16),
-		service.CheckRange("LANES", s.Lanes, 1, 10_000), // each is a queue of the broker
 		service.CheckRange("JOIN_TEXTS", s.JoinTexts, 1, 50),
 		service.CheckRange("LIMIT_TEXT", s.LimitText, 1, MaxLimit),
 		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, MaxLimit),
+		s.checkRecipient(),
 		service.CheckDuration("LATENCY_TARGET", s.LatencyTarget, 0, time.Minute),
 		service.CheckDuration("CALL_TIMEOUT", s.CallTimeout, 10*time.Millisecond, 5*time.Minute),
 		service.CheckRange("MAX_ATTEMPTS", s.MaxAttempts, 1, 1000),
 		service.CheckDuration("MESSAGE_TTL", s.MessageTTL, time.Second, 24*time.Hour), // Messenger's window
+		service.CheckRange("MAX_BACKLOG", s.MaxBacklog, 0, math.MaxInt32),
 		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
 		s.checkTimeouts(),
 	)
@@ -67,9 +70,16 @@ func (s DispatcherSettings) checkTimeouts() error {
 	return nil
 }
 
+func (s DispatcherSettings) checkRecipient() error {
+	if err := (message.Limits{Recipient: s.LimitRecipient}).Validate(); err != nil {
+		return service.Faultf("LIMIT_RECIPIENT", "%g must be 0, or 0.01 to %d", s.LimitRecipient, MaxLimit)
+	}
+	return nil
+}
+
 // limits returns the platform's limits, as far as the settings know them.
 func (s DispatcherSettings) limits() message.Limits {
-	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia)}
+	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia), Recipient: s.LimitRecipient}
 }
 
 // DispatcherConfig is what NewDispatcher needs.
@@ -94,7 +104,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	}
 	defer w.undo(&err)
 	service.LogStart(ctx, w.Log, s)
-	var pages *sender.Pages // follows PAGES_FILE
+	pages := sender.StaticTokens(nil) // or what follows PAGES_FILE
 	if cfg.Sender == nil && cfg.Tokens == nil {
 		if pages, err = sender.OpenPagesFile(s.PagesFile, w.Log); err != nil {
 			return nil, err
@@ -109,15 +119,15 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	d, err := dispatch.New(dispatch.Config{
 		Broker:          w.Broker,
 		Sender:          cfg.Sender,
-		Limit:           s.limits().Of,
+		Limits:          func(page string) message.Limits { return pages.Limits(page).Or(s.limits()) },
 		Prefetch:        s.Prefetch,
 		LanePrefetch:    s.LanePrefetch,
-		Lanes:           s.Lanes,
 		JoinTexts:       s.JoinTexts,
 		MaxInFlight:     s.MaxInFlight,
 		LatencyTarget:   s.LatencyTarget,
 		MaxAttempts:     s.MaxAttempts,
 		MessageTTL:      s.MessageTTL,
+		NoFeedback:      !s.Feedback,
 		ShutdownTimeout: s.ShutdownTimeout,
 		Registerer:      w.metrics,
 		Log:             w.Log,
@@ -131,11 +141,12 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	w.ready = func(context.Context) error { return d.Ready() }
 	w.pages["/pages"], w.pages["/pages/"] = d.PagesHandler(), d.PagesHandler()
 	w.pages["/messages"] = d.MessagesHandler()
-	w.add("dispatcher", d.Run)
-	if pages != nil {
-		pages.OnChange(d.TokensChanged)
-		w.add("pages file", pages.Run)
+	if err := w.submits(s.MaxBacklog); err != nil {
+		return nil, err
 	}
+	w.add("dispatcher", d.Run)
+	pages.OnChange(d.PagesChanged)
+	w.add("pages file", pages.Run)
 	return w.finish(ctx)
 }
 

@@ -5,12 +5,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"chatclub/internal/tools/program"
 )
 
 // root is the module's folder.
@@ -31,50 +32,17 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func TestLinksFindFaults(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"other.md":         "# Its Title, at 1,000\n```\n# no heading\n```\n",
-		"a/code_test.go":   "package a\n\nfunc TestIt(t *testing.T) {}\n",
-		"internal/x/x.txt": "",
-	} {
-		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for text, faults := range map[string]int{
-		"[x](other.md) [y](https://example.org/none) `internal/x/x.txt`": 0,
-		"[x](other.md#its-title-at-1000) [up](#here)\n# Here":            0,
-		"[TestIt](a/code_test.go)":                                       0,
-		"```\n[x](none.md)\n```":                                         0,
-		"![x](none.png)":                                                 1,
-		"[x](other.md#no-heading)":                                       1,
-		"[`TestOther`](a/code_test.go)":                                  1,
-		"[x](#nowhere)":                                                  1,
-		"see `internal/y`":                                               1,
-	} {
-		if got := linkFaults(os.DirFS(dir), "doc.md", text); len(got) != faults {
-			t.Errorf("faults of %q = %q, want %d", text, got, faults)
-		}
-	}
-}
-
 // ARCHITECTURE.md says of every package of the product what it guarantees, and
 // of no other.
 func TestMapOfPackages(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{if .GoFiles}}{{.ImportPath}}{{end}}", "chatclub/internal/...").Output()
+	list, err := program.Run(t.Context(), program.Command{Path: "go", Args: []string{"list", "-f", "{{if .GoFiles}}{{.ImportPath}}{{end}}", "chatclub/internal/..."}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	helper := regexp.MustCompile(`^internal/(article|machine|tools|e2e|flow|browsertest|chaos|demo|term|queue/leftover|deadletter|replicas)\b|test$`)
 	exist := make(map[string]bool)
-	for path := range strings.FieldsSeq(string(out)) {
+	for path := range strings.FieldsSeq(list.Stdout) {
 		if path = strings.TrimPrefix(path, "chatclub/"); !helper.MatchString(path) {
 			exist[path] = true
 		}
@@ -98,24 +66,6 @@ func TestAlertsAreExplained(t *testing.T) {
 		if !strings.Contains(tests, `{alertname="`+name+`"}`) {
 			t.Errorf("deploy/alerts_test.yml has no situation in which %s fires", name)
 		}
-	}
-}
-
-// The runbook names only panels that the dashboard has.
-func TestRunbookKnowsThePanels(t *testing.T) {
-	t.Parallel()
-	exist := names(document(t, "deploy/grafana/dashboards/chatclub.json"), `(?m)^      "title": "(.+)",$`)
-	named := 0
-	for _, list := range regexp.MustCompile(`Panels? ("[^"]+"(?:(?:, | and )"[^"]+")*)`).FindAllStringSubmatch(document(t, "docs/runbook.md"), -1) {
-		for name := range names(list[1], `"([^"]+)"`) {
-			named++
-			if !exist[name] {
-				t.Errorf("docs/runbook.md names the panel %q, which there is not", name)
-			}
-		}
-	}
-	if named == 0 {
-		t.Error("found no panel in docs/runbook.md, want some")
 	}
 }
 

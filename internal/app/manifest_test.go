@@ -128,35 +128,3 @@ func (p known) ports(settings map[string]string) (ports []int) {
 	}
 	return ports
 }
-
-func TestManifestFaults(t *testing.T) {
-	t.Parallel()
-	programs := knownPrograms(t)
-	secrets := map[string]string{"APP_SECRET": "", "VERIFY_TOKEN": "", "AMQP_URL": ""}
-	with := func(name, value string) map[string]string {
-		m := maps.Clone(secrets)
-		m[name] = value
-		return m
-	}
-	for _, row := range []struct {
-		what  string
-		is    started
-		fault string // "": none
-	}{
-		{"right", started{program: "webhook", settings: secrets, ports: []int{8080, 9090}, paths: []string{"/healthz", "/readyz", "/metrics"}}, ""},
-		{"another port", started{program: "webhook", settings: with("HTTP_ADDR", ":8081"), ports: []int{8081}}, ""},
-		{"a command's settings", started{program: "chatclubctl", settings: map[string]string{"DISPATCHERS": "", "AMQP_URL": ""}}, ""},
-		{"wrong program", started{program: "webhok"}, `x: there is no program "webhok"`},
-		{"wrong setting", started{program: "webhook", settings: with("LOGLEVEL", "debug")}, "x: webhook has no setting LOGLEVEL"},
-		{"another program's", started{program: "webhook", settings: with("WORKERS", "1")}, "x: webhook has no setting WORKERS"},
-		{"missing", started{program: "core"}, "x: core needs AMQP_URL"},
-		{"wrong port", started{program: "webhook", settings: secrets, ports: []int{80}}, "x: webhook does not listen on port 80, but on [9090 8080]"},
-		{"default port after it changed", started{program: "webhook", settings: with("HTTP_ADDR", ":8081"), ports: []int{8080}}, "x: webhook does not listen on port 8080, but on [9090 8081]"},
-		{"wrong path", started{program: "webhook", settings: secrets, paths: []string{"/health"}}, "x: the admin port of webhook answers 404 to GET /health"},
-	} {
-		row.is.place = "x"
-		if got := strings.Join(row.is.faults(programs), "\n"); got != row.fault {
-			t.Errorf("%s: faults = %q, want %q", row.what, got, row.fault)
-		}
-	}
-}

@@ -60,7 +60,7 @@ func TestSettingsFaults(t *testing.T) {
 		{"amqp", fault[CoreSettings](with("AMQP_URL", "http://u:geheim@h,amqp://")), "settings: AMQP_URL: address 1 is not of the form amqp://user:password@host:5672/vhost; AMQP_URL: address 2 is not of the form amqp://user:password@host:5672/vhost"},
 		{"amqp unparsable", fault[CoreSettings](with("AMQP_URL", "amqp://u:geheim%zz@h")), "settings: AMQP_URL: address 1 is not of the form amqp://user:password@host:5672/vhost"},
 		{"amqp commas", fault[CoreSettings](with("AMQP_URL", " , ")), "settings: AMQP_URL: must be set"},
-		{"queues", fault[CoreSettings](with("QUEUE_PREFIX", "a b", "PARTITIONS", "0")), `settings: QUEUE_PREFIX: "a b" must have 1 to 100 characters, no white space, and not begin with amq.; PARTITIONS: 0 must be 1 to 999`},
+		{"queues", fault[CoreSettings](with("QUEUE_PREFIX", "a b", "PARTITIONS", "0")), `settings: QUEUE_PREFIX: "a b" must have 1 to 100 characters, no white space, and not begin with amq.; PARTITIONS: 0 must be 1 to 200`},
 		{"addresses", fault[WebhookSettings](with("HTTP_ADDR", "8080", "ADMIN_ADDR", ":70000")), `settings: HTTP_ADDR: "8080" is not an address such as :8080 or 127.0.0.1:8080; ADMIN_ADDR: port "70000" must be 0 to 65535`},
 		{"deletion", fault[WebhookSettings](with("DELETION_URL", "chat.example")), "settings: DELETION_URL: must be an address such as https://host/path, without user, query or fragment"},
 		{"deadline", fault[WebhookSettings](with("PUBLISH_TIMEOUT", "5s")), "settings: PUBLISH_TIMEOUT: 5s must be 10ms to 4.999s"},

@@ -96,7 +96,7 @@ func inTogether(t *testing.T, members map[string]int, test func(g *together)) {
 		})
 		for range 2 {
 			d, err := dispatch.New(dispatch.Config{
-				Broker: g.broker, Sender: g, Limit: message.Limits{Text: 300, Media: 10}.Of, Log: log, Registerer: prometheus.NewRegistry(),
+				Broker: g.broker, Sender: g, Limits: func(string) message.Limits { return message.Limits{Text: 300, Media: 10} }, Log: log, Registerer: prometheus.NewRegistry(),
 				MaxInFlight: 4096, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: 20 * time.Second, Random: func() float64 { return 0.5 },
 			})
 			if err != nil {
@@ -140,7 +140,7 @@ func (g *together) write(page string, member int, text string) string {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	if err := g.broker.Publish(context.Background(), queue.Message{Queue: g.broker.Topology().Inbound(), ID: ev.ID, Body: body}); err != nil {
+	if err := g.broker.Publish(context.Background(), queue.Message{Queue: g.broker.Topology().InboundOf(ev.Page), ID: ev.ID, Body: body}); err != nil {
 		g.t.Fatal(err)
 	}
 	return page + "/" + ev.ID + "/"

@@ -15,33 +15,24 @@ import (
 	"chatclub/internal/tracing"
 )
 
+// traceTimeout is how long a collector may take for a request: OpenTelemetry's default.
+const traceTimeout = 10 * time.Second
+
 // TraceSettings say where traces go, in OpenTelemetry's own variables. Its SDK reads
-// more of them by itself, such as OTEL_RESOURCE_ATTRIBUTES and OTEL_BSP_*.
+// more of them by itself, such as OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and OTEL_BSP_*.
 type TraceSettings struct {
-	Endpoint       string          `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"Address of an OpenTelemetry collector that takes OTLP over HTTP, such as http://collector:4318; empty: no traces."`
-	TracesEndpoint string          `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"The same with the path of the traces, which the other one has /v1/traces for."`
-	Protocol       TraceProtocol   `env:"OTEL_EXPORTER_OTLP_PROTOCOL" envDefault:"http/protobuf" doc:"How the collector is spoken to."`
-	Headers        service.Secret  `env:"OTEL_EXPORTER_OTLP_HEADERS" doc:"Headers of each request to it: name=value, with commas between them and values in URL encoding."`
-	TimeoutMillis  int             `env:"OTEL_EXPORTER_OTLP_TIMEOUT" envDefault:"10000" doc:"How long it may take for a request, in milliseconds."`
-	Sampler        tracing.Sampler `env:"OTEL_TRACES_SAMPLER" envDefault:"parentbased_always_on" doc:"Which traces are recorded. It is decided where a trace begins, in webhook, and for broadcasts in core."`
-	Ratio          float64         `env:"OTEL_TRACES_SAMPLER_ARG" envDefault:"1" doc:"The part of the traces that a sampler with a ratio records, 0 to 1."`
-	Service        string          `env:"OTEL_SERVICE_NAME" doc:"Name of this program in traces; empty: webhook, core or dispatcher."`
-	Disabled       bool            `env:"OTEL_SDK_DISABLED" envDefault:"false" doc:"No traces, whatever the other variables say."`
+	Endpoint string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"Address of an OpenTelemetry collector that takes OTLP over HTTP, such as http://collector:4318; empty: no traces."`
+	Headers  service.Secret `env:"OTEL_EXPORTER_OTLP_HEADERS" doc:"Headers of each request to it: name=value, with commas between them and values in URL encoding."`
+	Ratio    float64        `env:"OTEL_TRACES_SAMPLER_ARG" envDefault:"1" doc:"The part of the traces that is recorded, 0 to 1. It is decided where a trace begins, in webhook, and for broadcasts in core."`
 }
 
 // IsUnused reports that there are no traces: what the other variables say is not for us.
-func (s TraceSettings) IsUnused() bool { return s.endpoint() == "" }
+func (s TraceSettings) IsUnused() bool { return s.Endpoint == "" }
 
 // Validate names every fault.
 func (s TraceSettings) Validate() error {
 	_, headers := s.headers()
-	return errors.Join(
-		checkOptionalURL("OTEL_EXPORTER_OTLP_ENDPOINT", s.Endpoint),
-		checkOptionalURL("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", s.TracesEndpoint),
-		headers,
-		service.CheckRange("OTEL_EXPORTER_OTLP_TIMEOUT", s.TimeoutMillis, 1, 600_000),
-		s.checkRatio(),
-	)
+	return errors.Join(checkOptionalURL("OTEL_EXPORTER_OTLP_ENDPOINT", s.Endpoint), headers, s.checkRatio())
 }
 
 func (s TraceSettings) checkRatio() error {
@@ -78,30 +69,11 @@ func isToken(text string) bool {
 
 // endpoint returns where spans are posted, "" for nowhere.
 func (s TraceSettings) endpoint() string {
-	switch {
-	case s.Disabled:
+	if s.Endpoint == "" {
 		return ""
-	case s.TracesEndpoint != "" || s.Endpoint == "":
-		return s.TracesEndpoint
 	}
 	return strings.TrimSuffix(s.Endpoint, "/") + "/v1/traces"
 }
-
-// TraceProtocol is how spans are sent. There is one.
-type TraceProtocol string
-
-const traceProtocol TraceProtocol = "http/protobuf"
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (p *TraceProtocol) UnmarshalText(b []byte) error {
-	if *p = TraceProtocol(b); *p != traceProtocol {
-		return fmt.Errorf("unknown protocol %.40q", b)
-	}
-	return nil
-}
-
-// Describe names the one protocol.
-func (TraceProtocol) Describe() string { return string(traceProtocol) }
 
 // tracer makes the program's Tracer, nil where there are no traces.
 func (w *wiring) tracer(ctx context.Context, program string) (*tracing.Tracer, error) {
@@ -116,9 +88,7 @@ func (w *wiring) tracer(ctx context.Context, program string) (*tracing.Tracer, e
 		system = "memory"
 	}
 	return tracing.New(ctx, tracing.Config{
-		Endpoint: s.endpoint(), Headers: headers, Timeout: time.Duration(s.TimeoutMillis) * time.Millisecond,
-		Sampler: s.Sampler, Ratio: s.Ratio,
-		Service: s.Service, Program: program, Instance: cmp.Or(w.Instance, instance()), Version: version,
+		Endpoint: s.endpoint(), Headers: headers, Timeout: traceTimeout, Ratio: s.Ratio, Program: program, Instance: cmp.Or(w.Instance, instance()), Version: version,
 		System: system, Topology: w.Broker.Topology(), Registerer: w.metrics, Log: w.Log,
 	})
 }

@@ -2,12 +2,13 @@ package app
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"chatclub/internal/tools/program"
 )
 
 // The units start programs that there are, with settings that these have, and wait
@@ -58,7 +59,7 @@ func one(t *testing.T, place, text, pattern string) string {
 // takes.
 func TestUnitsVerify(t *testing.T) {
 	t.Parallel()
-	analyze, err := exec.LookPath("systemd-analyze")
+	analyze, err := program.Find("systemd-analyze")
 	if err != nil {
 		t.Skip("systemd-analyze is not installed, so systemd does not check the units")
 	}
@@ -77,9 +78,8 @@ func TestUnitsVerify(t *testing.T) {
 		}
 		args = append(args, file)
 	}
-	cmd := exec.CommandContext(t.Context(), analyze, args...)
-	out, err := cmd.CombinedOutput()
-	if err != nil || len(out) > 0 {
+	r, err := program.Run(t.Context(), program.Command{Path: analyze, Args: args})
+	if out := r.Stdout + r.Stderr; err != nil || out != "" {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -25,6 +26,7 @@ type WebhookSettings struct {
 	HTTPAddr        string         `env:"HTTP_ADDR" envDefault:":8080" doc:"Address that serves /webhook; port 0 takes a free one."`
 	AppSecret       service.Secret `env:"APP_SECRET,required" doc:"The app's secret, with which Messenger signs events."`
 	VerifyToken     service.Secret `env:"VERIFY_TOKEN,required" doc:"The word that Messenger repeats when the webhook is set up."`
+	Events          WebhookEvents  `env:"WEBHOOK_EVENTS" envDefault:"core" doc:"Which events are put on inbound: those that core knows, or all, for a bot of your own."`
 	DeletionURL     string         `env:"DELETION_URL" doc:"Public address of webhook's /deletion, such as https://chat.example/deletion, where Meta reports users who want their data deleted; empty: nothing is served there."`
 	MaxInFlight     int            `env:"MAX_IN_FLIGHT" envDefault:"512" doc:"Requests of Messenger's handled at a time; more are answered 503. As many bodies, 64 at least, are read at a time: one more ends the reading of the oldest. All bodies together take as many MiB, each 16 at most; more are answered 503."`
 	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"3s" doc:"How long the broker may take to confirm before the answer is 503; Messenger waits 5 s."`
@@ -34,7 +36,7 @@ type WebhookSettings struct {
 
 // About says what the program does.
 func (WebhookSettings) About() string {
-	return "webhook receives Messenger's events, checks their signature and puts them on the inbound queue."
+	return "webhook receives Messenger's events, checks their signature and puts them on the inbound partitions."
 }
 
 // Validate names every fault.
@@ -49,6 +51,20 @@ func (s WebhookSettings) Validate() error {
 		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
 	)
 }
+
+// WebhookEvents is core or all.
+type WebhookEvents string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (e *WebhookEvents) UnmarshalText(b []byte) error {
+	if *e = WebhookEvents(b); *e != "core" && *e != "all" {
+		return fmt.Errorf("%.40q is not %s", b, e.Describe())
+	}
+	return nil
+}
+
+// Describe lists the values.
+func (WebhookEvents) Describe() string { return "core or all" }
 
 // WebhookConfig is what NewWebhook needs.
 type WebhookConfig struct {
@@ -72,6 +88,7 @@ func NewWebhook(ctx context.Context, cfg WebhookConfig) (_ *Program, err error) 
 		Topology:       w.Broker.Topology(),
 		AppSecret:      []byte(s.AppSecret.Reveal()),
 		VerifyToken:    s.VerifyToken.Reveal(),
+		All:            s.Events == "all",
 		DeletionURL:    s.DeletionURL,
 		MaxInFlight:    s.MaxInFlight,
 		PublishTimeout: s.PublishTimeout,

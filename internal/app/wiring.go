@@ -8,8 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/docs/schema"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/service"
+	"chatclub/internal/submit"
 	"chatclub/internal/tracing"
 )
 
@@ -21,13 +23,14 @@ type wiring struct {
 	settings ProgramSettings
 	trace    *tracing.Tracer       // nil: off
 	metrics  prometheus.Registerer // Registry, with the label of Name
+	tooOld   <-chan error          // why the server cannot be used; nil where Broker is given
 }
 
 // begin opens the broker. The constructor then defers undo.
 func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*wiring, error) {
 	o = o.withDefaults(s)
 	w := &wiring{
-		Program: &Program{pages: make(map[string]http.Handler)},
+		Program: &Program{pages: map[string]http.Handler{schema.Pattern: schema.Handler()}},
 		Options: o, settings: s, metrics: o.Registry,
 	}
 	if o.Name != "" {
@@ -43,7 +46,7 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 		if err != nil {
 			return nil, err
 		}
-		w.Broker, w.ownsBroker = b, true
+		w.Broker, w.ownsBroker, w.tooOld = b, true, b.TooOld()
 		w.onClose(b.Close) // for a program that does not run; otherwise it is closed already
 	}
 	var err error
@@ -59,6 +62,13 @@ func begin(ctx context.Context, program string, s ProgramSettings, o Options) (*
 		return nil
 	})
 	return w, nil
+}
+
+// submits adds POST /messages to the admin pages.
+func (w *wiring) submits(maxBacklog int) error {
+	h, err := submit.New(submit.Config{Broker: w.Broker, MaxBacklog: maxBacklog, Registerer: w.metrics, Log: w.Log, Now: w.Now})
+	w.pages[submit.Pattern] = h
+	return err
 }
 
 // add appends a part to those that are stopped before it.
@@ -96,9 +106,14 @@ func (w *wiring) finish(ctx context.Context) (*Program, error) {
 	return w.Program, nil
 }
 
-// runBroker closes the broker when its turn comes.
+// runBroker closes the broker when its turn comes. A server that is too old ends the
+// program.
 func (w *wiring) runBroker(ctx context.Context) error {
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case err := <-w.tooOld:
+		return err
+	}
 	if err := w.Broker.Close(); err != nil {
 		return fmt.Errorf("close broker: %w", err)
 	}

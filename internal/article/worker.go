@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"chatclub/internal/backoff"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
@@ -29,10 +31,9 @@ func Queue(t queue.Topology) queue.Spec {
 // Divert returns messages as they go to that queue in place of their partitions. Events,
 // dead letters and what is kept back for a while stay where they are.
 func Divert(t queue.Topology, msgs []queue.Message) []queue.Message {
-	stay := append(t.Events(), t.Dead())
 	msgs = slices.Clone(msgs)
 	for i, m := range msgs {
-		if m.Delay == 0 && !slices.Contains(stay, m.Queue) {
+		if m.Delay == 0 && !t.IsInbound(m.Queue) && m.Queue != t.Dead() {
 			msgs[i].Queue = Queue(t).Name
 		}
 	}
@@ -70,32 +71,50 @@ const (
 	flushTimeout = 5 * time.Second
 )
 
+// retryPolicy spaces the tries of a message that fails.
+var retryPolicy = backoff.Policy{Min: 250 * time.Millisecond, Max: 30 * time.Second, High: 1}
+
 // Worker consumes the shared queue and sends what its strategy lets through. At
 // most one call per recipient is on its way at a time. What fails for a moment
 // is tried again here, and what fails for good is dead. It is to a strategy what
 // the dispatcher is to chatclub, without what comes of one sender for each page:
-// no lanes, no joined texts, no breaker. One goroutine owns all state.
+// no lanes, no joined texts, no breaker.
+//
+// Each recipient with messages here has a goroutine, which sends one after another. Of
+// a page one of them at a time asks the strategy, and those that want a call get one in
+// turn. So no page takes every call.
 type Worker struct {
 	WorkerConfig
-	sub     queue.Subscription
 	mover   *transfer.Mover
-	due     chan *job // as many places as calls, so that nobody waits
-	results chan result
+	slots   *semaphore.Weighted // for calls
 	calls   context.Context
 	abort   context.CancelFunc
-	callers sync.WaitGroup
-	held    held
-	timers  timers
-	flying  int // calls
-	started int // goroutines that make calls
-	latency time.Duration
-	ending  bool
+	sending sync.WaitGroup
+
+	mu           sync.Mutex
+	held, flying int // messages here, and of them those in calls
+	pages        map[Key]*page
+	lines        map[recipient][]*job // what waits behind the message that its goroutine has
+	latency      time.Duration        // of calls, a moving average
 }
 
-// result is how a call went.
-type result struct {
-	job *job
-	sender.Result
+// job is one delivery on its way.
+type job struct {
+	delivery *queue.Delivery
+	out      message.Outbound
+	page     *page
+	retry    bool // it was refused and kept
+}
+
+// recipient is whom a message is for.
+type recipient struct{ page, to string }
+
+// page is what is held of one page and class.
+type page struct {
+	key          Key
+	turn         *semaphore.Weighted // who has it asks the strategy
+	held, flying int
+	gated        bool // the strategy said to wait
 }
 
 // NewWorker returns a worker that does nothing before Run.
@@ -107,8 +126,8 @@ func NewWorker(cfg WorkerConfig) *Worker {
 		cfg.Now = time.Now
 	}
 	w := &Worker{
-		WorkerConfig: cfg, held: newHeld(),
-		due: make(chan *job, cfg.MaxInFlight), results: make(chan result, cfg.MaxInFlight),
+		WorkerConfig: cfg, slots: semaphore.NewWeighted(int64(cfg.MaxInFlight)),
+		pages: make(map[Key]*page), lines: make(map[recipient][]*job),
 		mover: transfer.New(transfer.Config{
 			Broker: cfg.Broker, Log: cfg.Log, Now: cfg.Now, Random: cfg.Random,
 			Notify: func(transfer.Event) {}, // what is not moved goes back with its subscription
@@ -120,181 +139,198 @@ func NewWorker(cfg WorkerConfig) *Worker {
 
 // Run sends until ctx ends, then takes no more, lets the calls in flight finish
 // within ShutdownTimeout, and hands back everything else. Call it once.
-func (w *Worker) Run(ctx context.Context) (err error) {
+func (w *Worker) Run(ctx context.Context) error {
 	defer w.abort()
-	if w.sub, err = w.Broker.Consume(Queue(w.Broker.Topology()).Name, queue.ConsumeOptions{Prefetch: w.Prefetch}); err != nil {
+	sub, err := w.Broker.Consume(Queue(w.Broker.Topology()).Name, queue.ConsumeOptions{Prefetch: w.Prefetch})
+	if err != nil {
 		return err
 	}
 	moving, stopMoving := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopMoving()
 	moved := make(chan struct{})
 	go func() { defer close(moved); w.mover.Run(moving) }()
-	w.loop(ctx)
-	w.finish()
-	w.mover.End()
-	flush := time.AfterFunc(flushTimeout, stopMoving)
-	defer flush.Stop()
-	<-moved
-	return w.sub.Close()
-}
-
-func (w *Worker) loop(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	arrivals := w.sub.Deliveries()
-	for {
-		timer.Reset(w.timers.next(w.Now()))
+	for arrivals := sub.Deliveries(); ctx.Err() == nil; {
 		select {
 		case <-ctx.Done():
-			return
 		case d, ok := <-arrivals:
 			if !ok {
 				arrivals = nil // the broker was closed
 				continue
 			}
-			w.arrive(d)
-		case r := <-w.results:
-			w.ended(r)
-		case <-timer.C:
-			for do := w.timers.pop(w.Now()); do != nil; do = w.timers.pop(w.Now()) {
-				do()
+			w.arrive(ctx, d)
+		}
+	}
+	deadline := time.AfterFunc(w.ShutdownTimeout, w.abort)
+	defer deadline.Stop()
+	w.sending.Wait()
+	w.mover.End()
+	flush := time.AfterFunc(flushTimeout, stopMoving)
+	defer flush.Stop()
+	<-moved
+	return sub.Close()
+}
+
+func (w *Worker) arrive(ctx context.Context, d *queue.Delivery) {
+	out, err := message.DecodeOutbound(d.Body)
+	if err != nil {
+		w.Log.Error("outbound message cannot be decoded", "id", d.ID, "err", err)
+		w.move(d, d.Dead(message.Death{Reason: message.ReasonUndecodable, Error: err.Error()}))
+		return
+	}
+	j := &job{delivery: d, out: out}
+	first := w.add(j)
+	w.checkWaiting(j.page)
+	if first {
+		w.sending.Go(func() {
+			for next := j; next != nil; next = w.remove(next) {
+				w.send(ctx, next)
 			}
+		})
+	}
+}
+
+// add takes a message, and reports whether it is the first of its recipient.
+func (w *Worker) add(j *job) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held++
+	k := Key{j.out.Page, string(j.out.Class)}
+	if w.pages[k] == nil {
+		w.pages[k] = &page{key: k, turn: semaphore.NewWeighted(1)}
+	}
+	j.page = w.pages[k]
+	j.page.held++
+	r := recipient{j.out.Page, j.out.To}
+	line, busy := w.lines[r]
+	if busy {
+		w.lines[r] = append(line, j)
+	} else {
+		w.lines[r] = nil
+	}
+	return !busy
+}
+
+// remove lets go of a message, and returns the next to its recipient, nil without.
+func (w *Worker) remove(j *job) *job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held--
+	if j.page.held--; j.page.held == 0 {
+		delete(w.pages, j.page.key)
+	}
+	r := recipient{j.out.Page, j.out.To}
+	line := w.lines[r]
+	if len(line) == 0 {
+		delete(w.lines, r)
+		return nil
+	}
+	w.lines[r] = line[1:]
+	return line[0]
+}
+
+// send sends a message, or moves it elsewhere. One that is neither when ctx ends goes
+// back with its subscription.
+func (w *Worker) send(ctx context.Context, j *job) {
+	for w.claim(ctx, j) {
+		r := w.Caller.Send(w.calls, j.out) //nolint:contextcheck // a call outlives ctx, for ShutdownTimeout
+		w.fly(j.page, -1)
+		w.slots.Release(1)
+		pause, again := w.settle(j, r)
+		if !again || !backoff.Sleep(ctx, pause) {
+			return
 		}
 	}
 }
 
-// finish waits for the calls in flight.
-func (w *Worker) finish() {
-	w.ending = true
-	deadline := time.AfterFunc(w.ShutdownTimeout, w.abort)
-	defer deadline.Stop()
-	for w.flying > 0 {
-		w.ended(<-w.results)
-	}
-	close(w.due)
-	w.callers.Wait()
-}
-
-func (w *Worker) arrive(d *queue.Delivery) {
-	out, err := message.DecodeOutbound(d.Body)
-	if err != nil {
-		w.Log.Error("outbound message cannot be decoded", "id", d.ID, "err", err)
-		w.mover.Add(&transfer.Item{Transfer: queue.Transfer{Delivery: d, To: []queue.Message{d.Dead(message.Death{Reason: message.ReasonUndecodable})}}})
-		return
-	}
-	j := &job{delivery: d, out: out}
-	first := w.held.add(j)
-	w.checkWaiting(j.page)
-	if first {
-		w.ready(j)
-	}
-}
-
-// ready makes a job one of those that can be sent.
-func (w *Worker) ready(j *job) {
-	j.page.push(j)
-	w.pump(j.page)
-}
-
-// pump sends of a page what may be sent now.
-func (w *Worker) pump(p *pageQueue) {
-	for len(p.ready) > 0 && !w.ending && w.step(p) {
-	}
-}
-
-// step handles the first message of a page. It reports whether the next may
-// follow.
-func (w *Worker) step(p *pageQueue) bool {
-	now, j := w.Now(), p.ready[0]
-	switch {
-	case !j.delivery.Live():
-		w.drop(p.pop())
-		return true
-	case j.out.Age(now)+w.latency > w.MessageTTL:
-		w.bury(p.pop(), message.ReasonExpired, "")
-		return true
-	case p.wakeAt.After(now):
-		return false
-	case w.flying >= w.MaxInFlight:
-		w.held.await(p)
+// claim waits until a message may be sent, and takes a call for it. It returns false
+// where the message has been moved, and when ctx has ended.
+func (w *Worker) claim(ctx context.Context, j *job) bool {
+	if j.page.turn.Acquire(ctx, 1) != nil {
 		return false
 	}
-	d := w.Strategy.Offer(now, p.key, j.retry)
-	p.gated = d.Action == Wait
-	switch d.Action {
-	case Send:
-		w.call(p.pop())
-		return true
-	case Return:
-		w.giveBack(p.pop())
-		return true
-	case Wait:
-		w.wake(p, now.Add(d.Wait))
-		w.checkWaiting(p)
+	defer j.page.turn.Release(1)
+	for w.slots.Acquire(ctx, 1) == nil {
+		d := w.ask(ctx, j)
+		if d.Action == Send {
+			w.fly(j.page, 1)
+			return true
+		}
+		w.slots.Release(1)
+		w.checkWaiting(j.page)
+		if d.Action != Wait || !backoff.Sleep(ctx, d.Wait) {
+			return false
+		}
 	}
 	return false
 }
 
-// wake has a page looked at again.
-func (w *Worker) wake(p *pageQueue, at time.Time) {
-	p.wakeAt = at
-	w.timers.add(at, func() {
-		if p.wakeAt.Equal(at) {
-			p.wakeAt = time.Time{}
-			w.pump(p)
-		}
-	})
+// ask asks the strategy about a message, unless it is of no use to send that. What is
+// not to wait, and not to be sent, has been moved.
+func (w *Worker) ask(ctx context.Context, j *job) Decision {
+	now := w.Now()
+	w.mu.Lock()
+	latency := w.latency
+	w.mu.Unlock()
+	switch {
+	case !j.delivery.Live():
+		w.drop(j)
+		return Decision{}
+	case j.out.Age(now)+latency > w.MessageTTL:
+		w.bury(j, message.ReasonExpired, "")
+		return Decision{}
+	}
+	d := w.Strategy.Offer(now, j.page.key, j.retry)
+	if d.Action == Return {
+		w.giveBack(ctx, j)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j.page.gated = d.Action == Wait
+	return d
 }
 
 // checkWaiting tells the strategy when too much of a page waits for its pace.
-func (w *Worker) checkWaiting(p *pageQueue) {
+func (w *Worker) checkWaiting(p *page) {
+	w.mu.Lock()
 	n, most := p.held-p.flying, mostWaiting
-	if w.held.n-w.flying > w.Prefetch/2 {
+	if w.held-w.flying > w.Prefetch/2 {
 		most = 1
 	}
-	if p.gated && n > most {
+	over := p.gated && n > most
+	w.mu.Unlock()
+	if over {
 		w.Strategy.Overflow(w.Now(), p.key, n)
 	}
 }
 
-// call has a call made. Goroutines stay, because each would grow its stack anew.
-func (w *Worker) call(j *job) {
-	w.flying++
-	j.page.flying++
-	if w.flying > w.started {
-		w.started++
-		w.callers.Go(func() {
-			for j := range w.due {
-				w.results <- result{j, w.Caller.Send(w.calls, j.out)}
-			}
-		})
-	}
-	w.due <- j
+// fly counts calls.
+func (w *Worker) fly(p *page, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flying += n
+	p.flying += n
 }
 
-// ended settles a message by its call's outcome.
-func (w *Worker) ended(r result) {
-	j, p := r.job, r.job.page
-	w.flying--
-	p.flying--
-	pause := w.Strategy.Done(w.Now(), p.key, j.retry, limitResult(r.Outcome))
+// settle settles a message by its call's outcome, or says when it is sent again.
+func (w *Worker) settle(j *job, r sender.Result) (pause time.Duration, again bool) {
+	pause = w.Strategy.Done(w.Now(), j.page.key, j.retry, limitResult(r.Outcome))
 	if j.retry && r.Outcome != sender.PageThrottled {
 		j.retry = false // Done has counted it out
 	}
 	switch r.Outcome {
 	case sender.Sent:
-		w.latency += (r.Latency - w.latency) / 16 // a moving average over some 16 calls
-		_ = j.delivery.Ack()                      // stale: it is delivered and sent again
-		w.release(j)
+		w.mu.Lock()
+		w.latency += (r.Latency - w.latency) / 16 // over some 16 calls
+		w.mu.Unlock()
+		_ = j.delivery.Ack() // stale: it is delivered and sent again
 	case sender.PageThrottled:
 		j.retry = true
-		w.delay(j, pause)
+		return pause, true
 	case sender.AppThrottled:
-		w.delay(j, appPause)
+		return appPause, true
 	case sender.RecipientThrottled, sender.Transient:
-		w.failed(j, r.CodeString())
+		return w.failed(j, r.CodeString())
 	case sender.Canceled, sender.NoToken: // it goes back with its subscription
-		w.release(j)
 	case sender.Ambiguous:
 		w.bury(j, message.ReasonAmbiguous, r.CodeString())
 	case sender.RecipientGone:
@@ -308,13 +344,7 @@ func (w *Worker) ended(r result) {
 	case sender.PageStopped, sender.NotAllowed, sender.PageStoppedForATime:
 		w.bury(j, message.ReasonPageStopped, r.CodeString())
 	}
-	switch {
-	case len(w.held.waiting) == 0:
-		w.pump(p)
-	case len(p.ready) > 0: // behind those that wait: the call that is free now is theirs
-		w.held.await(p)
-	}
-	w.drainWaiting()
+	return 0, false
 }
 
 // limitResult is an outcome as the strategy sees it.
@@ -328,41 +358,23 @@ func limitResult(o sender.Outcome) Result {
 	return Other
 }
 
-// drainWaiting tries the pages that waited for a call to end, in turn: one
-// message each, so that no page takes every call.
-func (w *Worker) drainWaiting() {
-	for w.flying < w.MaxInFlight && !w.ending {
-		p := w.held.next()
-		if p == nil {
-			return
-		}
-		if len(p.ready) > 0 && w.step(p) && len(p.ready) > 0 {
-			w.held.await(p)
-		}
-	}
-}
-
 // failed counts a failed attempt; after the last one the message is dead.
-func (w *Worker) failed(j *job, code string) {
+func (w *Worker) failed(j *job, code string) (pause time.Duration, again bool) {
 	j.out.Attempts++
 	if j.out.FirstCode == "" {
 		j.out.FirstCode = code
 	}
 	if j.out.Attempts >= w.MaxAttempts {
 		w.bury(j, message.ReasonExhausted, code)
-		return
+		return 0, false
 	}
-	w.delay(j, backoff.Policy{Min: 250 * time.Millisecond, Max: 30 * time.Second, High: 1, Random: w.Random}.Delay(j.out.Attempts))
+	policy := retryPolicy
+	policy.Random = w.Random
+	return policy.Delay(j.out.Attempts), true
 }
 
-// delay brings a message back; those behind it to the same recipient wait.
-func (w *Worker) delay(j *job, d time.Duration) {
-	w.timers.add(w.Now().Add(d), func() { w.ready(j) })
-}
-
-// giveBack moves a message to the tail of its queue.
-func (w *Worker) giveBack(j *job) {
-	w.release(j)
+// giveBack moves a message to the tail of its queue, after a while.
+func (w *Worker) giveBack(ctx context.Context, j *job) {
 	body := j.delivery.Body
 	if j.out.Attempts > 0 {
 		b, err := j.out.Encode()
@@ -373,33 +385,27 @@ func (w *Worker) giveBack(j *job) {
 		body = b
 	}
 	to := queue.Message{Queue: j.delivery.Queue, ID: j.delivery.ID, Body: body, Headers: j.delivery.Headers}
-	w.timers.add(w.Now().Add(returnPause), func() {
-		w.mover.Add(&transfer.Item{Transfer: queue.Transfer{Delivery: j.delivery, To: []queue.Message{to}}})
+	w.sending.Go(func() {
+		if backoff.Sleep(ctx, returnPause) {
+			w.move(j.delivery, to)
+		}
 	})
 }
 
 // bury moves a message to the dead-letter queue.
 func (w *Worker) bury(j *job, reason message.Reason, code string) {
-	dead := j.delivery.Dead(message.Death{Reason: reason, Attempts: j.out.Attempts, FirstCode: j.out.FirstCode, LastCode: code})
-	w.mover.Add(&transfer.Item{Transfer: queue.Transfer{Delivery: j.delivery, To: []queue.Message{dead}}})
+	w.move(j.delivery, j.delivery.Dead(message.Death{Reason: reason, Attempts: j.out.Attempts, FirstCode: j.out.FirstCode, LastCode: code}))
 	w.drop(j)
 }
 
-// drop lets go of a message that is not tried again here.
+func (w *Worker) move(d *queue.Delivery, to queue.Message) {
+	w.mover.Add(&transfer.Item{Transfer: queue.Transfer{Delivery: d, To: []queue.Message{to}}})
+}
+
+// drop tells the strategy of a message that is not tried again here.
 func (w *Worker) drop(j *job) {
 	if j.retry {
 		w.Strategy.Drop(j.page.key)
-	}
-	w.release(j)
-}
-
-// release ends a message's turn; the next to its recipient follows.
-func (w *Worker) release(j *job) {
-	if next := w.held.remove(j); next != nil {
-		next.page.push(next)
-		if next.page != j.page {
-			w.pump(next.page)
-		}
 	}
 }
 

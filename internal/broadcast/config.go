@@ -22,8 +22,8 @@ type Store interface {
 	Stop(ctx context.Context, id string) (b rooms.Broadcast, stopped bool, err error)
 	Claim(ctx context.Context, holder string, lease time.Duration) (rooms.Claim, error)
 	Release(ctx context.Context, holder string, ids ...string) error
-	NextRecipients(ctx context.Context, holder string, lookups []rooms.Lookup) ([]rooms.Recipients, error)
-	Advance(ctx context.Context, holder string, progress []rooms.Progress) ([]rooms.BroadcastState, error)
+	NextRecipients(ctx context.Context, holder string, b rooms.Broadcast, limit int) (rooms.Recipients, error)
+	Advance(ctx context.Context, holder string, p rooms.Progress) (rooms.BroadcastState, error)
 }
 
 // Config is the configuration of a Scheduler. Broker and Store must be set. The

@@ -1,21 +1,22 @@
 package broadcast
 
 import (
-	"cmp"
-	"errors"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/internal/fanout"
 	"chatclub/internal/message"
 	"chatclub/internal/plaintext"
+	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
 )
 
 const (
 	// roundEvery is the time between two rounds of a broadcast, unless its rate
-	// is lower. A round costs two round trips to the database, which other
-	// broadcasts share.
+	// is lower. A round costs two round trips to the database.
 	roundEvery = time.Second
 	// maxLag is how far behind its rate a broadcast catches up: a round that is
 	// half a second late loses nothing.
@@ -23,52 +24,19 @@ const (
 	// maxPublish is how many messages are published at once. A broker takes them
 	// in a tenth of a second, far below the time-out of a confirmation.
 	maxPublish = 1000
-	// maxJobs is how many jobs share the round trips and the publish of a round.
-	maxJobs = 50
-	// sharedTimeout is how long the read of several jobs may take before they are
-	// divided. It is twice the time between two rounds, and a healthy read takes
-	// milliseconds. A job alone has the ten seconds of every operation.
-	sharedTimeout = 2 * roundEvery
 )
 
 // Parts returns the messages of a text, which go to each recipient together.
 func Parts(text string) []string { return plaintext.Split(text, fanout.MaxText) }
 
-// job is a broadcast that a Scheduler holds, and its progress.
+// job is a broadcast that a Scheduler holds, and its progress. One goroutine works on it.
 type job struct {
 	rooms.Broadcast
-	queue string // its page's partition
-	parts []string
-	next  time.Time // when its next round is
-	busy  bool      // it is in a round
-	// share is how many jobs its round may have. It is halved when a round's rows
-	// cannot be read, so that a job that the database cannot serve is soon alone. It is
-	// doubled when a read succeeds.
-	share int
-	// most is how many recipients a round reads of it, halved and doubled likewise
-	// once it is alone.
-	most int
+	queue    string // its page's partition
+	parts    []string
+	next     time.Time // when its next round is
+	failures int       // rounds in a row that failed
 }
-
-// noteRead changes the bounds of j after the read of a round of n jobs, in which so
-// many recipients of j were asked for. A database that is away tells nothing about j.
-func (j *job) noteRead(n, asked int, err error) {
-	switch {
-	case err != nil && !errors.Is(err, rooms.ErrUnreadable):
-	case err == nil && j.most < maxPublish:
-		j.most = min(2*j.most, maxPublish)
-	case err == nil:
-		j.share = min(2*j.share, maxJobs)
-	case n > 1:
-		j.share = max(1, n/2)
-	default:
-		j.share, j.most = 1, max(1, asked/2)
-	}
-}
-
-// isSuspect reports whether the database could not even read j alone, and has not
-// read as much of it since.
-func (j *job) isSuspect() bool { return j.most < maxPublish }
 
 // interval returns the time between two recipients.
 func (j *job) interval() time.Duration {
@@ -83,7 +51,7 @@ func (j *job) allowed(now time.Time) (n int, from time.Time) {
 	if from.After(now) {
 		return 0, from
 	}
-	return int(min(int64(now.Sub(from)/j.interval())+1, int64(max(1, min(j.most, maxPublish/len(j.parts)))))), from
+	return int(min(int64(now.Sub(from)/j.interval())+1, int64(max(1, maxPublish/len(j.parts))))), from
 }
 
 // progress returns j's progress after the recipients to, of which the first was
@@ -99,55 +67,16 @@ func (j *job) progress(from time.Time, state rooms.BroadcastState, to ...string)
 	return p
 }
 
-// appendMessages appends the messages to the recipients.
-func (j *job) appendMessages(list []message.Outbound, to []string, now time.Time) []message.Outbound {
+// messages returns the messages to the recipients.
+func (j *job) messages(to []string, now time.Time) []message.Outbound {
+	var list []message.Outbound
 	for _, user := range to {
 		for part, text := range j.parts {
 			list = append(list, message.Outbound{
-				ID: j.messageID(user, part), Page: j.Page, To: user, Class: message.ClassText,
+				ID: message.CopyID(j.Page, "broadcast-"+j.ID, user, part), Page: j.Page, To: user, Class: message.ClassText,
 				Text: text, Time: now.UnixMilli(), Broadcast: j.ID, Deadline: j.Deadline.UnixMilli(),
 			})
 		}
-	}
-	return list
-}
-
-// confirmed returns how many of the recipients, from the first on, have none of
-// their messages missing.
-func (j *job) confirmed(to []string, missing map[string]bool) int {
-	if len(missing) == 0 {
-		return len(to)
-	}
-	for i, user := range to {
-		for part := range j.parts {
-			if missing[j.messageID(user, part)] {
-				return i
-			}
-		}
-	}
-	return len(to)
-}
-
-// messageID returns the id of one message to one recipient.
-func (j *job) messageID(user string, part int) string {
-	return message.CopyID(j.Page, "broadcast-"+j.ID, user, part)
-}
-
-// batches divides jobs among rounds, each of at most maxJobs jobs and about
-// maxPublish messages, and no more jobs than each of them may share a round with.
-// Jobs with a larger share come first.
-func batches(due []*job, now time.Time) [][]*job {
-	slices.SortStableFunc(due, func(a, b *job) int { return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(b.most, a.most)) })
-	var list [][]*job
-	free, messages, share := 0, 0, 0
-	for _, j := range due {
-		n, _ := j.allowed(now)
-		if free == 0 || messages >= maxPublish || j.share != share {
-			list, free, messages, share = append(list, nil), j.share, 0, j.share
-		}
-		list[len(list)-1] = append(list[len(list)-1], j)
-		free--
-		messages += n * len(j.parts)
 	}
 	return list
 }
@@ -157,4 +86,71 @@ func latest(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// jobs holds the broadcasts of a Scheduler. Safe for concurrent use.
+type jobs struct {
+	gauge prometheus.Gauge // how many there are
+	top   queue.Topology
+
+	mu   sync.Mutex
+	byID map[string]*job
+}
+
+func newJobs(gauge prometheus.Gauge, top queue.Topology) *jobs {
+	return &jobs{gauge: gauge, top: top, byID: make(map[string]*job)}
+}
+
+// add adds claimed broadcasts, and returns those that were not here. Their first rounds
+// are spread over a second, so that they do not come at one time for ever.
+func (js *jobs) add(claimed []rooms.Broadcast, now time.Time) (begun []*job) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	for i, b := range claimed {
+		if js.byID[b.ID] == nil {
+			next := now.Add(roundEvery * time.Duration(i) / time.Duration(len(claimed)))
+			j := &job{Broadcast: b, queue: js.top.OutboundOf(b.Page), parts: Parts(b.Text), next: next}
+			js.byID[b.ID] = j
+			begun = append(begun, j)
+		}
+	}
+	js.gauge.Set(float64(len(js.byID)))
+	return begun
+}
+
+// remove removes a job that ended or was lost.
+func (js *jobs) remove(j *job) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	delete(js.byID, j.ID)
+	js.gauge.Set(float64(len(js.byID)))
+}
+
+// missing returns which of these ids are not here.
+func (js *jobs) missing(ids []string) []string {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	var list []string
+	for _, id := range ids {
+		if js.byID[id] == nil {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// queues returns the partitions that the broadcasts here and the claimed ones go
+// to, each once.
+func (js *jobs) queues(claimed []rooms.Broadcast) []string {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	var list []string
+	for _, j := range js.byID {
+		list = append(list, j.queue)
+	}
+	for _, b := range claimed {
+		list = append(list, js.top.OutboundOf(b.Page))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }

@@ -19,9 +19,8 @@ const (
 	maxReady = 1000
 	// inspectTimeout bounds the question how many there are.
 	inspectTimeout = 2 * time.Second
-	// avoidFor is how long a partition is left alone that did not take messages
-	// while others did. A round waits up to PublishTimeout for it, and meanwhile
-	// all other broadcasts wait for the round.
+	// avoidFor is how long a partition is left alone that did not take messages. A
+	// round waits up to PublishTimeout for it, in one of maxRounds places.
 	avoidFor = 30 * time.Second
 )
 
@@ -33,103 +32,77 @@ type partitions struct {
 	gauge  prometheus.Gauge // how many are full
 	now    func() time.Time
 
-	mu       sync.Mutex
-	list     map[string]partition
-	reserved map[string]int       // messages that rounds in progress may put there
-	avoid    map[string]time.Time // until when
-}
-
-// partition is the last answer about a queue.
-type partition struct {
-	free int // how many more it may be given
-	full bool
+	mu    sync.Mutex
+	free  map[string]int       // how many messages a queue may be given; 0 or less: it is full
+	avoid map[string]time.Time // until when
 }
 
 func newPartitions(cfg Config, gauge prometheus.Gauge) *partitions {
-	return &partitions{broker: cfg.Broker, log: cfg.Log, gauge: gauge, now: cfg.Now, reserved: make(map[string]int), avoid: make(map[string]time.Time)}
+	return &partitions{broker: cfg.Broker, log: cfg.Log, gauge: gauge, now: cfg.Now, avoid: make(map[string]time.Time)}
 }
 
 // inspect asks the broker how long these queues are, and forgets the others. A
-// queue without an answer is given nothing.
+// queue without an answer is given nothing. Rounds that are in progress at a time may
+// each give a queue maxPublish more.
 func (p *partitions) inspect(ctx context.Context, names []string) {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	limited, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
-	answers := make([]partition, len(names))
+	ready := make([]int, len(names)) // -1: no answer
 	var group sync.WaitGroup
 	for i, name := range names {
 		group.Go(func() {
-			if info, err := p.broker.Inspect(ctx, name); err == nil {
-				answers[i] = partition{free: maxReady - info.Ready, full: info.Ready >= maxReady}
+			info, err := p.broker.Inspect(limited, name)
+			if ready[i] = info.Ready; err != nil {
+				ready[i] = -1
 			}
 		})
 	}
 	group.Wait()
+	if ctx.Err() != nil {
+		return // the end of the program says nothing about the queues
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list, full := make(map[string]partition, len(names)), 0
+	free, full := make(map[string]int, len(names)), 0
 	for i, name := range names {
-		a := answers[i]
-		a.free -= p.reserved[name] // some may be counted twice, until the next answer
-		if a.full {
-			full++
-			if !p.list[name].full {
-				p.log.WarnContext(ctx, "a partition is long; its broadcasts wait", "queue", name, "ready", maxReady-answers[i].free)
-			}
+		if ready[i] < 0 {
+			continue
 		}
-		list[name] = a
+		if free[name] = maxReady - ready[i]; free[name] > 0 {
+			continue
+		}
+		full++
+		if before, known := p.free[name]; !known || before > 0 {
+			p.log.WarnContext(ctx, "a partition is long; its broadcasts wait", "queue", name, "ready", ready[i])
+		}
 	}
-	p.list = list
+	p.free = free
 	p.gauge.Set(float64(full))
 }
 
-// reserve reports whether a queue may be given messages, and notes that it may get
-// so many now. The caller gives the places back.
-func (p *partitions) reserve(name string, n int) bool {
+// isOpen reports whether a queue may be given messages.
+func (p *partitions) isOpen(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.list[name].free <= 0 || p.avoid[name].After(p.now()) {
-		return false
-	}
-	p.change(name, n)
-	return true
+	return p.free[name] > 0 && !p.avoid[name].After(p.now())
 }
 
-// release gives back what was reserved, of which so many places were used.
-func (p *partitions) release(name string, n, used int) {
+// count counts messages that a queue is given.
+func (p *partitions) count(name string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.change(name, -n)
-	if a, ok := p.list[name]; ok {
-		a.free -= used
-		p.list[name] = a
+	if _, known := p.free[name]; known {
+		p.free[name] -= n
 	}
 }
 
-// change changes what is reserved. The lock is held.
-func (p *partitions) change(name string, n int) {
-	if p.reserved[name] += n; p.reserved[name] == 0 {
-		delete(p.reserved, name)
-	}
-	if a, ok := p.list[name]; ok {
-		a.free -= n
-		p.list[name] = a
-	}
-}
-
-// leave has queues left alone for a while that did not take these messages.
-func (p *partitions) leave(msgs []queue.Message) {
+// leave has a queue left alone for a while that did not take messages.
+func (p *partitions) leave(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	for name, until := range p.avoid {
-		if !until.After(now) {
-			delete(p.avoid, name)
-		}
+	if !p.avoid[name].After(now) {
+		p.log.Warn("a partition took no messages; its broadcasts wait", "queue", name, "for", avoidFor)
 	}
-	for _, m := range msgs {
-		if _, ok := p.avoid[m.Queue]; !ok {
-			p.log.Warn("a partition took no messages; its broadcasts wait", "queue", m.Queue, "for", avoidFor)
-		}
-		p.avoid[m.Queue] = now.Add(avoidFor)
-	}
+	p.avoid[name] = now.Add(avoidFor)
 }

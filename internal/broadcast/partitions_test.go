@@ -82,8 +82,9 @@ func TestPartitionIsBounded(t *testing.T) {
 }
 
 // TestPartitionRefuses checks a partition that takes no messages, though it looks
-// empty. It costs another partition's broadcast the time of two publishes, and
-// doubles none of its messages. Afterwards its own come once each.
+// empty, and has more broadcasts than there are rounds at a time. It costs another
+// partition's broadcast the time of two publishes, and doubles none of its messages.
+// Afterwards its own come once each.
 func TestPartitionRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,20 +105,20 @@ func TestPartitionRefuses(t *testing.T) {
 			return queue.NewPublishError(errs)
 		}
 		rec, late := recordOn(t, r.broker, r.broker.Topology().OutboundOf(q)), recordOn(t, r.broker, sick)
-		r.add(t, to(p, "sick", 10))
-		r.add(t, to(q, "well", 10))
-		r.scheduler.claim(t.Context())
-		for _, j := range r.scheduler.jobs.byID {
-			j.next = time.Now() // so that they share a publish
+		for i := range 2 * maxRounds {
+			r.add(t, to(p, fmt.Sprint("sick", i), 10))
 		}
+		r.add(t, to(q, "well", 10))
 		stop := r.start(t)
 		time.Sleep(25 * time.Second)
 		rec.wantOnce(t, "well", 40)
-		rec.wantLast(t, "well", 10*time.Second, 22*time.Second)
-		late.wantOnce(t, "sick", 0)
+		rec.wantLast(t, "well", 3*time.Second, 22*time.Second)
+		late.wantOnce(t, "sick0", 0)
 		time.Sleep(90 * time.Second)
 		stop()
-		late.wantOnce(t, "sick", 40)
-		r.wantEnded(t, 2, 0, 0)
+		for i := range 2 * maxRounds {
+			late.wantOnce(t, fmt.Sprint("sick", i), 40)
+		}
+		r.wantEnded(t, 2*maxRounds+1, 0, 0)
 	})
 }

@@ -2,6 +2,7 @@ package broadcast
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"chatclub/internal/backoff"
@@ -10,196 +11,151 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// round is one step of a batch of jobs, which no other round has meanwhile.
-type round struct {
-	s    *Scheduler
-	now  time.Time
-	jobs []*job
-	used map[*job]int // how many messages of each were published, or tried to be
-}
-
-// run puts the messages that are due on their partitions and then writes the
-// progress. The context work bounds what the end of ctx must not interrupt. Jobs that fail
-// have their next round a second later.
-func (r round) run(ctx, work context.Context) {
-	var open []*job
-	progress := make(map[*job]rooms.Progress)
-	reserved := make(map[*job]int)
-	defer func() {
-		for j, n := range reserved {
-			r.s.partitions.release(j.queue, n, r.used[j])
+// work has one round of a job after another, until the job ends or is lost, or ctx
+// ends. The context work bounds what the end of ctx must not interrupt.
+func (s *Scheduler) work(ctx, work context.Context, j *job) {
+	defer s.jobs.remove(j)
+	for backoff.Sleep(ctx, j.next.Sub(s.cfg.Now())) {
+		places := s.rounds
+		if j.failures > 0 { // it takes no place from the others
+			places = s.again
 		}
-	}()
-	for _, j := range r.jobs {
-		n, from := j.allowed(r.now)
-		switch {
-		case !r.now.Before(j.Deadline):
-			progress[j] = j.progress(from, rooms.BroadcastExpired)
-		case n == 0:
-			j.next = from
-		case !r.s.partitions.reserve(j.queue, n*len(j.parts)):
-			j.next = r.now.Add(roundEvery)
-		default:
-			reserved[j] = n * len(j.parts)
-			open = append(open, j)
+		if places.Acquire(ctx, 1) != nil {
+			return
 		}
-	}
-	if len(open) > 0 {
-		if err := r.send(ctx, work, open, progress); err != nil && ctx.Err() == nil {
-			r.s.noteFailure(ctx, err, roundEvery)
+		goesOn := s.round(ctx, work, j)
+		places.Release(1)
+		if !goesOn {
+			return
 		}
-	}
-	if len(progress) > 0 {
-		r.advance(ctx, work, progress)
 	}
 }
 
-// send publishes the messages to the recipients that are due. It adds the
-// progress of the jobs as far as their messages are confirmed.
-func (r round) send(ctx, work context.Context, open []*job, progress map[*job]rooms.Progress) error {
-	lookups := make([]rooms.Lookup, len(open))
-	for i, j := range open {
-		n, _ := j.allowed(r.now)
-		lookups[i] = rooms.Lookup{Broadcast: j.Broadcast, Limit: n + 1} // one more, to see the end
-		j.next = r.now.Add(roundEvery)                                  // unless it has progress
+// round puts the messages of a job that are due on their partition, and then writes the
+// progress. It reports whether the job goes on.
+func (s *Scheduler) round(ctx, work context.Context, j *job) bool {
+	now := s.cfg.Now()
+	n, from := j.allowed(now)
+	switch {
+	case !now.Before(j.Deadline):
+		return s.advance(ctx, work, j, now, j.progress(from, rooms.BroadcastExpired))
+	case n == 0:
+		j.next = from
+		return true
 	}
-	answers, err := r.read(ctx, lookups)
-	for i, j := range open {
-		j.noteRead(len(open), lookups[i].Limit-1, err)
+	j.next = now.Add(roundEvery) // unless it has progress
+	if !s.partitions.isOpen(j.queue) {
+		return true
 	}
-	if err != nil {
-		return err
+	answer, err := s.cfg.Store.NextRecipients(ctx, s.holder, j.Broadcast, n+1) // one more, to see the end
+	switch {
+	case err != nil:
+		s.fail(ctx, j, now, err)
+		return true
+	case !answer.Held:
+		return false
+	case answer.Cursor != j.Cursor, answer.Due.After(j.Due.Add(time.Millisecond)): // another core had it, or its page is busy
+		j.Cursor, j.Queued, j.Due = answer.Cursor, answer.Queued, answer.Due
+		j.next = latest(j.next, j.Due)
+		return true
+	case answer.Paused:
+		return true
 	}
-	var steps []step
-	var messages []message.Outbound
-	for i, j := range open {
-		switch a := answers[i]; {
-		case !a.Held:
-			r.s.jobs.remove(j)
-		case a.Cursor != j.Cursor, a.Due.After(j.Due.Add(time.Millisecond)): // another core had it, or its page is busy
-			j.Cursor, j.Queued, j.Due = a.Cursor, a.Queued, a.Due
-			j.next = latest(j.next, j.Due)
-		case a.Paused:
-		default:
-			to, state := a.To, rooms.BroadcastDone
-			if n := lookups[i].Limit - 1; len(to) > n {
-				to, state = to[:n], rooms.BroadcastRunning
-			}
-			steps = append(steps, step{j, to, state})
-			r.used[j] = len(to) * len(j.parts)
-			messages = j.appendMessages(messages, to, r.now)
+	to, state := answer.To, rooms.BroadcastDone
+	if len(to) > n {
+		to, state = to[:n], rooms.BroadcastRunning
+	}
+	s.partitions.count(j.queue, len(to)*len(j.parts))
+	queued, err := s.publish(work, j, to, now)
+	if err == nil {
+		j.failures = 0
+	} else {
+		s.fail(ctx, j, now, err)
+		if to, state = to[:queued], rooms.BroadcastRunning; queued == 0 {
+			return true
 		}
 	}
-	missing, err := r.publish(work, messages)
-	for _, st := range steps {
-		j, to, state := st.job, st.to, st.state
-		if n := j.confirmed(to, missing); n < len(to) {
-			if n == 0 {
-				continue
-			}
-			to, state = to[:n], rooms.BroadcastRunning
-		}
-		_, from := j.allowed(r.now)
-		r.s.cfg.Counter.Add(rooms.RoomKey{Page: j.Page, Room: j.Room}, rooms.Count{Copies: int64(len(to) * len(j.parts))})
-		progress[j] = j.progress(from, state, to...)
-	}
-	return err
+	s.cfg.Counter.Add(rooms.RoomKey{Page: j.Page, Room: j.Room}, rooms.Count{Copies: int64(len(to) * len(j.parts))})
+	return s.advance(ctx, work, j, now, j.progress(from, state, to...))
 }
 
-// read reads the next recipients. A read for several jobs is given up early, so
-// that a page whose read takes long soon has it for itself.
-func (r round) read(ctx context.Context, lookups []rooms.Lookup) ([]rooms.Recipients, error) {
-	if len(lookups) > 1 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, sharedTimeout)
-		defer cancel()
+// fail notes a failure of a job. Its next round is the later the more there were.
+func (s *Scheduler) fail(ctx context.Context, j *job, now time.Time, err error) {
+	j.failures++
+	pause := roundRetry.Delay(j.failures)
+	j.next = now.Add(pause)
+	if ctx.Err() == nil {
+		s.noteFailure(ctx, err, pause)
 	}
-	return r.s.cfg.Store.NextRecipients(ctx, r.s.holder, lookups)
 }
 
-// step is what a round does of one job.
-type step struct {
-	job   *job
-	to    []string
-	state rooms.BroadcastState // afterwards
-}
-
-// publish publishes messages. It returns the ids of those that may not be queued,
-// and why.
-func (r round) publish(ctx context.Context, messages []message.Outbound) (missing map[string]bool, err error) {
-	if len(messages) == 0 {
-		return nil, nil
+// publish publishes the messages to the recipients. It returns how many of these, from
+// the first on, have all theirs queued. A partition that does not take them is left
+// alone for a while.
+func (s *Scheduler) publish(ctx context.Context, j *job, to []string, now time.Time) (queued int, err error) {
+	if len(to) == 0 {
+		return 0, nil
 	}
-	missing = make(map[string]bool)
+	messages := j.messages(to, now)
 	bodies, err := message.EncodeAll(messages)
 	if err != nil {
-		for _, o := range messages {
-			missing[o.ID] = true
-		}
-		return missing, err
+		return 0, err
 	}
-	top := r.s.cfg.Broker.Topology()
 	msgs := make([]queue.Message, len(messages))
 	for i, o := range messages {
-		msgs[i] = queue.Message{Queue: top.OutboundOf(o.Page), ID: o.ID, Body: bodies[i]}
+		msgs[i] = queue.Message{Queue: j.queue, ID: o.ID, Body: bodies[i]}
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.s.cfg.PublishTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
 	defer cancel()
-	span := r.s.cfg.Tracer.SendNew(ctx, msgs[0].Queue, len(msgs))
+	span := s.cfg.Tracer.SendNew(limited, j.queue, len(msgs))
 	defer span.End()
 	span.Inject(msgs)
-	err = r.s.cfg.Broker.Publish(ctx, msgs...)
-	if err != nil {
+	if err = s.cfg.Broker.Publish(limited, msgs...); err != nil {
 		span.Fail("unconfirmed")
 	}
 	rest := queue.Unconfirmed(msgs, err)
+	s.metrics.messages.Add(float64(len(msgs) - len(rest)))
+	if errors.Is(err, queue.ErrRefused) || errors.Is(err, context.DeadlineExceeded) && s.cfg.Broker.Ready() == nil {
+		s.partitions.leave(j.queue)
+	}
+	missing := make(map[string]bool, len(rest))
 	for _, m := range rest {
 		missing[m.ID] = true
 	}
-	if len(rest) < len(msgs) { // else the broker is away, not a partition
-		r.s.partitions.leave(rest)
+	for i, m := range msgs {
+		if missing[m.ID] {
+			return i / len(j.parts), err
+		}
 	}
-	r.s.metrics.messages.Add(float64(len(msgs) - len(rest)))
-	return missing, err
+	return len(to), err
 }
 
-// advance writes the progress of jobs. It repeats that until it succeeds or ctx
-// ends, because messages whose progress is not written are queued again.
-func (r round) advance(ctx, work context.Context, progress map[*job]rooms.Progress) {
-	jobs, list := make([]*job, 0, len(progress)), make([]rooms.Progress, 0, len(progress))
-	for j, p := range progress {
-		jobs, list = append(jobs, j), append(list, p)
-	}
-	states, err := r.s.cfg.Store.Advance(work, r.s.holder, list)
+// advance writes the progress of a job, and reports whether the job goes on. It repeats
+// that until it succeeds or ctx ends, because messages whose progress is not written are
+// queued again.
+func (s *Scheduler) advance(ctx, work context.Context, j *job, now time.Time, p rooms.Progress) bool {
+	state, err := s.cfg.Store.Advance(work, s.holder, p)
 	for failures := 1; err != nil; failures++ {
 		pause := advanceRetry.Delay(failures)
-		r.s.noteFailure(ctx, err, pause)
+		s.noteFailure(ctx, err, pause)
 		if !backoff.Sleep(ctx, pause) {
-			return // the next holder begins where this round did
+			return false // the next holder begins where this round did
 		}
-		states, err = r.s.cfg.Store.Advance(work, r.s.holder, list)
+		state, err = s.cfg.Store.Advance(work, s.holder, p)
 	}
-	for i, j := range jobs {
-		switch states[i] {
-		case rooms.BroadcastRunning:
-			r.schedule(j, list[i])
-			continue
-		case rooms.BroadcastDone, rooms.BroadcastExpired:
-			r.s.metrics.ended.WithLabelValues(string(states[i])).Inc()
-			r.s.cfg.Log.InfoContext(ctx, "broadcast ended", "id", j.ID, "page", j.Page, "state", states[i], "queued", list[i].Queued)
-		case rooms.BroadcastStopped: // Stop has counted it
-		default: // no longer held
+	switch state {
+	case rooms.BroadcastRunning:
+		j.Broadcast = p.Broadcast
+		if j.failures == 0 && !j.Due.After(now) { // this round was not enough
+			j.next = now
 		}
-		r.s.jobs.remove(j)
+		j.next = latest(j.next, j.Due)
+		return true
+	case rooms.BroadcastDone, rooms.BroadcastExpired:
+		s.metrics.ended.WithLabelValues(string(state)).Inc()
+		s.cfg.Log.InfoContext(ctx, "broadcast ended", "id", j.ID, "page", j.Page, "state", state, "queued", p.Queued)
+	case rooms.BroadcastStopped: // Stop has counted it
+	default: // no longer held
 	}
-}
-
-// schedule sets the next round of j: a second after this one was due, or later
-// when the next recipient is due. If this round was not enough, it is at once.
-func (r round) schedule(j *job, p rooms.Progress) {
-	j.Broadcast = p.Broadcast
-	j.next = latest(j.next, j.Due)
-	if !j.Due.After(r.now) {
-		j.next = r.now
-	}
+	return false
 }

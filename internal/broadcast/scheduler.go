@@ -8,26 +8,24 @@
 //   - it adds nothing to a partition that is long, and to no partition more than a
 //     bounded number of messages at a time. So a slow or large broadcast delays no
 //     other, and a pause or stop takes effect within about a second;
-//   - a partition that takes no messages delays only its own broadcasts, and so does
-//     a page whose recipients the database does not read in time.
+//   - a partition that takes no messages delays only its own broadcasts, and a page
+//     whose recipients the database does not read in time only its own, too.
 //
 // A broadcast is a row of the database with a cursor: its last recipient whose
 // messages are queued. A Scheduler claims the row with a lease and renews it.
 // Once a second the broadcast has a round. The Scheduler reads the recipients that
 // are due behind the cursor, publishes their messages confirmed, and then moves
-// the cursor. Rounds that are due together share their round trips and their
-// publish.
+// the cursor.
 package broadcast
 
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"chatclub/internal/backoff"
 	"chatclub/internal/rooms"
@@ -39,16 +37,21 @@ const (
 	// ten seconds. And a database may be away for four before a lease is lost.
 	lease      = 8 * time.Second
 	claimEvery = time.Second
-	// tick is how far apart rounds may be due and still be shared.
-	tick = 100 * time.Millisecond
-	// maxRounds is how many rounds may be in progress at a time. One more is for
-	// suspect jobs, so that they take none from the others.
+	// claimMore is the pause before the next claim when one was not enough.
+	claimMore = 100 * time.Millisecond
+	// maxRounds is how many rounds may be in progress at a time, so that events have
+	// connections to the database. One more is for jobs whose last round failed: a
+	// page whose recipients the database does not read in time takes no place for long.
 	maxRounds = 3
 )
 
-// advanceRetry spaces the tries to write how far broadcasts have come. It begins
+// advanceRetry spaces the tries to write how far a broadcast has come. It begins
 // with the length of a deadlock or a failover, and is 2 s at most.
 var advanceRetry = backoff.Policy{Min: 50 * time.Millisecond, Max: 1600 * time.Millisecond, Low: 0.75, High: 1.25}
+
+// roundRetry spaces the rounds of a job that fail. It begins with the time between two
+// rounds.
+var roundRetry = backoff.Policy{Min: roundEvery, Max: 30 * time.Second, Low: 1, High: 1}
 
 // Scheduler works on broadcasts. The zero value is not useful; New makes a
 // Scheduler. Safe for concurrent use.
@@ -59,7 +62,8 @@ type Scheduler struct {
 	jobs       *jobs         // the broadcasts that it holds
 	partitions *partitions   // how much may be put on each
 	added      chan struct{} // of capacity 1: there is a broadcast to claim
-	ready      chan struct{} // of capacity 1: there may be a job to begin
+	rounds     *semaphore.Weighted
+	again      *semaphore.Weighted // for rounds after one that failed
 }
 
 // New returns a Scheduler that does nothing before Run.
@@ -72,7 +76,8 @@ func New(cfg Config) (*Scheduler, error) {
 	return &Scheduler{
 		cfg: cfg, metrics: m, holder: rand.Text(), jobs: newJobs(m.held, cfg.Broker.Topology()),
 		partitions: newPartitions(cfg, m.full),
-		added:      make(chan struct{}, 1), ready: make(chan struct{}, 1),
+		added:      make(chan struct{}, 1),
+		rounds:     semaphore.NewWeighted(maxRounds), again: semaphore.NewWeighted(1),
 	}, nil
 }
 
@@ -83,7 +88,10 @@ func (s *Scheduler) Add(ctx context.Context, b rooms.Broadcast) (rooms.Broadcast
 	if added {
 		s.cfg.Counter.Add(rooms.RoomKey{Page: b.Page, Room: b.Room}, rooms.Count{Events: 1})
 		s.cfg.Log.InfoContext(ctx, "broadcast accepted", "page", b.Page, "room", b.Room, "id", b.ID, "recipients", b.Recipients)
-		notify(s.added)
+		select {
+		case s.added <- struct{}{}:
+		default: // it is known already
+		}
 	}
 	return stored, err
 }
@@ -109,17 +117,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() {
 		for ctx.Err() == nil {
-			wait(ctx, s.claim(ctx), s.added)
+			begun, pause := s.claim(ctx)
+			for _, j := range begun {
+				group.Go(func() { s.work(ctx, work, j) })
+			}
+			wait(ctx, pause, s.added)
 		}
-	})
-	group.Go(func() {
-		var rounds, suspect errgroup.Group
-		rounds.SetLimit(maxRounds)
-		suspect.SetLimit(1)
-		for ctx.Err() == nil {
-			wait(ctx, s.beginRounds(ctx, work, &rounds, &suspect), s.ready)
-		}
-		_ = errors.Join(rounds.Wait(), suspect.Wait()) // each round notes its failures
 	})
 	<-ctx.Done()
 	timer := time.AfterFunc(s.cfg.ShutdownTimeout, cancel)
@@ -142,32 +145,23 @@ func wait(ctx context.Context, d time.Duration, early <-chan struct{}) {
 	}
 }
 
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // notified already
-	}
-}
-
 // claim claims broadcasts without a holder, renews the leases of those held, and
-// asks how long their partitions are. It returns the time until the next claim.
-func (s *Scheduler) claim(ctx context.Context) time.Duration {
+// asks how long their partitions are. It returns those that are new here, and the time
+// until the next claim.
+func (s *Scheduler) claim(ctx context.Context) (begun []*job, pause time.Duration) {
 	claim, err := s.cfg.Store.Claim(ctx, s.holder, lease)
 	s.partitions.inspect(ctx, s.jobs.queues(claim.New))
 	if err == nil {
-		s.jobs.add(claim.New, s.cfg.Now())
+		begun = s.jobs.add(claim.New, s.cfg.Now())
 		err = s.releaseUnknown(ctx, claim.Held)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.noteFailure(ctx, err, claimEvery)
 	}
-	if len(claim.New) > 0 {
-		notify(s.ready)
-	}
 	if claim.More {
-		return tick
+		return begun, claimMore
 	}
-	return claimEvery
+	return begun, claimEvery
 }
 
 // releaseUnknown releases the broadcasts that this Scheduler holds and does not
@@ -178,29 +172,6 @@ func (s *Scheduler) releaseUnknown(ctx context.Context, held []string) error {
 		return nil
 	}
 	return s.cfg.Store.Release(ctx, s.holder, unknown...)
-}
-
-// beginRounds begins a round for each job that is due, as far as there are free
-// ones, and returns the time until the next. The context work bounds what the end of
-// ctx must not interrupt.
-func (s *Scheduler) beginRounds(ctx, work context.Context, rounds, suspect *errgroup.Group) time.Duration {
-	now := s.cfg.Now()
-	for _, batch := range batches(s.jobs.due(now), now) {
-		group := rounds
-		if batch[0].isSuspect() {
-			group = suspect
-		}
-		s.jobs.take(batch)
-		begun := group.TryGo(func() error {
-			defer s.jobs.give(batch)
-			round{s, now, batch, make(map[*job]int)}.run(ctx, work)
-			return nil
-		})
-		if !begun {
-			s.jobs.give(batch)
-		}
-	}
-	return max(tick, s.jobs.untilNext(s.cfg.Now()))
 }
 
 // noteFailure counts and logs a failure that is tried again after pause.

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
@@ -29,6 +28,7 @@ type steppedRig struct {
 	ctx  context.Context
 	die  context.CancelFunc
 	dead atomic.Bool
+	jobs []*job
 }
 
 func newSteppedRig(t *testing.T, url string, broker *memory.Broker, clock *steppedClock) *steppedRig {
@@ -38,17 +38,27 @@ func newSteppedRig(t *testing.T, url string, broker *memory.Broker, clock *stepp
 	return r
 }
 
+// claim does what Run does of claims.
+func (r *steppedRig) claim() {
+	begun, _ := r.scheduler.claim(r.ctx)
+	r.jobs = append(r.jobs, begun...)
+}
+
 // step does the work of Run in a tenth of a second.
 func (r *steppedRig) step(n int) {
 	if r.dead.Load() {
 		return
 	}
 	if n%10 == 0 {
-		r.scheduler.claim(r.ctx)
+		r.claim()
 	}
-	var rounds, suspect errgroup.Group
-	r.scheduler.beginRounds(r.ctx, r.ctx, &rounds, &suspect)
-	_, _ = rounds.Wait(), suspect.Wait()
+	r.jobs = slices.DeleteFunc(r.jobs, func(j *job) bool {
+		if r.dead.Load() || j.next.After(r.scheduler.cfg.Now()) || r.scheduler.round(r.ctx, r.ctx, j) {
+			return false
+		}
+		r.scheduler.jobs.remove(j)
+		return true
+	})
 }
 
 // TestTwoSchedulers runs 20 broadcasts on two schedulers that share a database. One
@@ -83,7 +93,7 @@ func TestTwoSchedulers(t *testing.T) {
 			for i := range broadcasts {
 				r := []*steppedRig{a, b}[i%2]
 				r.add(t, rooms.Broadcast{ID: fmt.Sprint("b", i), Page: "p", Text: "x", Rate: rate, Deadline: clock.Now().Add(time.Hour)})
-				r.scheduler.claim(t.Context())
+				r.claim()
 			}
 			again := 0 // messages of the rounds in which a died
 			a.store.before = func(method string) error {
@@ -131,8 +141,8 @@ func TestTwoSchedulers(t *testing.T) {
 			if !a.dead.Load() || len(came) != people*broadcasts || twice != again {
 				t.Errorf("messages = %d, twice = %d, want %d, and %d that the dead scheduler had queued", len(came), twice, people*broadcasts, again)
 			}
-			if got := a.scheduler.jobs.len(); got != broadcasts/2 {
-				t.Errorf("broadcasts of the dead scheduler = %d, want its half", got)
+			if got := len(a.jobs); got < broadcasts/2-1 || got > broadcasts/2 {
+				t.Errorf("broadcasts of the dead scheduler = %d, want its half, but for one that it lost", got)
 			}
 		})
 	}

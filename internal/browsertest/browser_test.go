@@ -2,10 +2,11 @@ package browsertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,33 +19,47 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"chatclub/internal/tools/program"
 )
 
-// patience bounds every wait for something that must happen. It all takes
-// seconds. The rest is for a machine that stands still for a while.
+// patience bounds every wait for something on a page. It all takes seconds. The rest is
+// for a machine that stands still for a while.
 const patience = time.Minute
 
-// chromium returns the browser's path. Without one the test fails; make test
-// installs it where it may.
-func chromium(t *testing.T) string {
-	t.Helper()
-	if path := os.Getenv("CHROMIUM"); path != "" {
-		return path
-	}
-	if path := onPath(); path != "" {
-		return path
-	}
-	t.Fatal("this test needs Chromium: install it or name it in CHROMIUM")
-	return ""
-}
+// browser is the one Chromium of all tests, which each have a profile of their own in
+// it; noBrowser is why there is none.
+var (
+	browser   context.Context
+	noBrowser error
+)
 
-func onPath() string {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
+// startBrowser starts the browser, and returns it with the function that ends it. A
+// request to another host than this fails, and so is seen.
+func startBrowser() (ctx context.Context, end func(), err error) {
+	path := os.Getenv("CHROMIUM")
+	if path == "" {
+		path, err = program.Find("chromium", "chromium-browser", "google-chrome")
 	}
-	return ""
+	if err != nil {
+		return nil, func() {}, errors.New("this test needs Chromium: install it or name it in CHROMIUM")
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(),
+		chromedp.ExecPath(path), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.NoFirstRun, chromedp.UserDataDir(filepath.Join(binDir, "browser")),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-dev-shm-usage", true), // it is tiny in containers
+		// None of the windows may be slow because another one has the focus.
+		chromedp.Flag("disable-background-timer-throttling", true), chromedp.Flag("disable-renderer-backgrounding", true),
+		chromedp.Flag("disable-backgrounding-occluded-windows", true),
+		chromedp.Flag("host-resolver-rules", "MAP "+foreign+" 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+		chromedp.WSURLReadTimeout(patience))
+	ctx, cancel := chromedp.NewContext(allocator)
+	return ctx, func() {
+		cancel()
+		stop()
+	}, chromedp.Do(ctx) // which starts it
 }
 
 // view is how large and how bright the page is shown.
@@ -55,7 +70,7 @@ type view struct {
 	still         bool // the reader wants less motion
 }
 
-// tab is the page in a browser of its own.
+// tab is the page in a window of its own.
 type tab struct {
 	t   *testing.T
 	ctx context.Context //nolint:containedctx // chromedp keeps the browser in it
@@ -67,31 +82,17 @@ type tab struct {
 	requests int
 }
 
-// launch starts a browser of its own, which gives its events to watch. resolver are
-// Chromium's rules for the addresses of names.
-func launch(t *testing.T, resolver string, watch func(event any)) context.Context {
+// window opens a window with a profile of its own, which gives its events to watch.
+func window(t *testing.T, watch func(event any)) context.Context {
 	t.Helper()
-	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(chromium(t)), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-dev-shm-usage", true), // it is tiny in containers
-		chromedp.Flag("host-resolver-rules", resolver),
-		chromedp.WSURLReadTimeout(patience),
+	if noBrowser != nil {
+		t.Fatal(noBrowser)
 	}
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(allocator)
+	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
-	if err := chromedp.Listen(ctx, watch); err != nil { // starts the browser, which lives as long as ctx
-		t.Fatalf("start Chromium: %v", err)
+	if err := chromedp.Listen(ctx, watch); err != nil {
+		t.Fatalf("open a window of Chromium: %v", err)
 	}
-	t.Cleanup(func() {
-		if err := chromedp.Cancel(ctx); err != nil {
-			t.Errorf("end Chromium: %v", err)
-		}
-	})
 	return ctx
 }
 
@@ -107,9 +108,9 @@ func open(t *testing.T, address string, v view) *tab {
 func blank(t *testing.T, v view) *tab {
 	t.Helper()
 	b := &tab{t: t, patience: patience}
-	// A request to another host fails, and so is seen.
-	b.ctx = launch(t, "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", b.watch)
-	b.run("watch the page", call(log.Enable, cdp.Empty{}), call(network.Enable, network.EnableParams{}), call(runtime.Enable, cdp.Empty{}))
+	b.ctx = window(t, b.watch)
+	b.run("watch the page", call(log.Enable, cdp.Empty{}), call(network.Enable, network.EnableParams{}), call(runtime.Enable, cdp.Empty{}),
+		call(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})) // every window has the focus
 	b.look(v)
 	return b
 }

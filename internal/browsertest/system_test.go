@@ -1,8 +1,6 @@
 package browsertest
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,34 +8,31 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"chatclub/internal/tools/program"
 )
 
-// program is chatclub, built once by TestMain.
-var program string
+// binDir holds chatclub, built once by TestMain.
+var binDir string
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "chatclub-browser-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "make a folder for the program:", err)
+	var err error
+	if binDir, err = program.Build("chatclub/cmd/chatclub"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "chatclub")
-	build := exec.Command("go", "build", "-o", program, "chatclub/cmd/chatclub")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build chatclub: %v\n%s", err, out)
-		return 1
-	}
+	defer os.RemoveAll(binDir)
+	var end func()
+	browser, end, noBrowser = startBrowser() //nolint:fatcontext // once, for all tests
+	defer end()
 	return m.Run()
 }
 
@@ -55,68 +50,37 @@ func start(t *testing.T, environ ...string) *system { return startWith(t, nil, e
 // startWith is start with arguments.
 func startWith(t *testing.T, args []string, environ ...string) *system {
 	t.Helper()
-	cmd := exec.Command(program, args...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0"}, environ...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start chatclub: %v", err)
-	}
-	s := &system{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: patience}}
-	found := make(chan error, 1)
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		s.read(stdout, found, func() { // what waits for a low limit is left on the queues
-			time.Sleep(time.Second) // signals that come together count as one
-			_ = cmd.Process.Signal(syscall.SIGTERM)
-		})
+	p := program.Start(t, program.Command{
+		Path: filepath.Join(binDir, "chatclub"), Args: args,
+		Env: slices.Concat(program.Environ(nil), []string{"HOME=" + t.TempDir(), "HTTP_ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0"}, environ),
 	})
+	s := &system{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: program.Patience}}
 	s.end = sync.OnceValue(func() error {
-		reading.Wait()
-		return cmd.Wait()
+		asked := false
+		program.Eventually(t, "chatclub has ended", func() error {
+			if !asked && strings.Contains(p.Log(), "\nstopping: ") { // what waits for a low limit is left on the queues
+				asked = true
+				time.Sleep(time.Second) // signals that come together count as one
+				p.Ask()
+			}
+			if !p.HasEnded() {
+				return errors.New("it runs")
+			}
+			return nil
+		})
+		return p.Wait()
 	})
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		p.Ask()
 		if err := s.end(); err != nil && !t.Failed() {
-			t.Errorf("chatclub ended with %v, want a balance without loss\n%s", err, stderr.String())
+			t.Errorf("chatclub ended with %v, want a balance without loss\n%s", err, p.Log())
 		}
 	})
-	select {
-	case err := <-found:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(patience):
-		t.Fatal("chatclub printed no addresses")
-	}
+	s.page = p.Await(t, `open (http[^\s,]+)`)[1]
+	ports := p.Await(t, `API are at (http[^\s,]+), the platform at (http[^\s,]+)`) // printed when every part is ready
+	s.metrics, s.platform = ports[1]+"/metrics", ports[2]
 	return s
-}
-
-// read takes the addresses from the first lines and then keeps the pipe empty. The
-// platform's is printed when every part is ready. It calls stopping when chatclub says
-// that it waits.
-func (s *system) read(stdout io.Reader, found chan<- error, stopping func()) {
-	address := regexp.MustCompile(`http://[^\s,]+`)
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		switch a := address.FindAllString(lines.Text(), -1); {
-		case strings.HasPrefix(lines.Text(), "stopping: "):
-			stopping()
-		case len(a) == 1 && s.page == "":
-			s.page = a[0]
-		case len(a) == 2 && s.platform == "":
-			s.metrics, s.platform = a[0]+"/metrics", a[1]
-			found <- nil
-		}
-	}
-	if s.platform == "" {
-		found <- errors.New("chatclub printed too few addresses before it ended")
-	}
 }
 
 // get returns a body.
@@ -180,11 +144,10 @@ func (s *system) ledger() (c counts) {
 // eventually waits for a condition outside the browser.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); !ok(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v until %s", patience, what)
+	program.Eventually(t, what, func() error {
+		if !ok() {
+			return errors.New("not yet")
 		}
-	}
+		return nil
+	})
 }

@@ -74,14 +74,6 @@ func (l *direct) Declare(ctx context.Context, spec queue.Spec) error {
 	return l.Broker.Declare(ctx, spec)
 }
 
-// Delete implements queue.Broker.
-func (l *direct) Delete(ctx context.Context, name, rescue string) error {
-	if l.IsDead() {
-		return fmt.Errorf("delete %q: %w", name, queue.ErrClosed)
-	}
-	return l.Broker.Delete(ctx, name, rescue)
-}
-
 // Close leaves the broker to the others.
 func (l *direct) Close() error { return nil }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"chatclub/internal/dispatch"
@@ -19,11 +18,11 @@ type answer struct {
 	err    error
 }
 
-// lookWait is how long a look waits for answers by default. One that hangs is waited
+// lookWait is how long a look waits for answers. One that hangs is waited
 // for once.
 const lookWait = 500 * time.Millisecond
 
-// Behind returns Config.Replicas for the dispatchers behind addresses.
+// Behind returns Config.Replicas, or Config.Core, for those behind addresses.
 func Behind(addresses *replicas.Resolver) func(context.Context) []Replica {
 	return func(ctx context.Context) (list []Replica) {
 		for _, r := range addresses.Replicas(ctx) {
@@ -37,7 +36,7 @@ func Behind(addresses *replicas.Resolver) func(context.Context) []Replica {
 func (k *Console) newWatch() *replicas.Watch[*dispatch.Status] {
 	return &replicas.Watch[*dispatch.Status]{
 		Ask:  func(ctx context.Context, r replicas.Replica) (*dispatch.Status, error) { return k.get(ctx, r.URL) },
-		Wait: k.cfg.Wait,
+		Wait: lookWait,
 	}
 }
 
@@ -72,21 +71,36 @@ func (k *Console) client() replicas.Client {
 	return replicas.Client{HTTP: k.cfg.Client, Token: k.cfg.Token}
 }
 
-// resume is the action of an operator: a suspended page is sent to again.
-const resume = "resume"
+// The actions of an operator: nothing is sent for a page, and it is sent for again.
+const (
+	pause  = "pause"
+	resume = "resume"
+)
 
-// resumePage resumes a page on every replica that has it suspended.
-func (k *Console) resumePage(ctx context.Context, page string) error {
-	list := k.cfg.Replicas(ctx)
-	here := make([]bool, len(list))
-	err := replicas.Each(list, func(i int, r Replica) (err error) {
-		if here[i], err = k.client().Resume(ctx, r.URL, page); err != nil {
-			return fmt.Errorf("ask a dispatcher: %w", err)
-		}
-		return nil
-	})
-	if err != nil || slices.Contains(here, true) {
-		return err
+// operate does an action of an operator: it is an order, which all replicas obey.
+func (k *Console) operate(ctx context.Context, action, page string) error {
+	if action != resume && action != pause {
+		return ErrUnknown
 	}
-	return errors.New("no dispatcher has this page suspended")
+	if page == "" {
+		return errors.New("page: must be given")
+	}
+	f := replicas.Fleet{Client: k.client(), Dispatchers: reached(k.cfg.Replicas(ctx))}
+	if k.cfg.Core != nil {
+		f.Core = reached(k.cfg.Core(ctx))
+	}
+	if action == pause {
+		return f.Pause(ctx, page, 0, "on the page")
+	}
+	return f.Resume(ctx, page)
+}
+
+// reached are the replicas that can be asked.
+func reached(list []Replica) (all []replicas.Replica) {
+	for _, r := range list {
+		if r.URL != "" {
+			all = append(all, replicas.Replica{Name: r.Name, URL: r.URL})
+		}
+	}
+	return all
 }

@@ -1,7 +1,8 @@
 // Package console is chatclub's own page: it shows what dispatchers do, page by
 // page. What it tells comes from the dispatchers' GET /pages, merged, so that it
-// can stand beside any deployment. A demonstration gives it more: a judge that
-// counts what arrived, phones, and things to do.
+// can stand beside any deployment. There it also pauses and resumes pages, and shows,
+// replays and purges dead letters, for who knows the password. A demonstration gives
+// it more: a judge that counts what arrived, phones, and things to do.
 package console
 
 import (
@@ -9,10 +10,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
+	"chatclub/internal/deadletter"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/replicas"
 )
@@ -49,6 +52,8 @@ type Demo interface {
 	Counts() map[string]Counts
 	Verdict() Verdict
 	Strategy() string
+	// Ending says what is waited for at the end, or "" before it.
+	Ending() string
 	// Machine says why the figures are worth little just now, or "".
 	Machine() string
 	Actions() []Action
@@ -74,14 +79,17 @@ type Target struct {
 // Config is what New needs. Replicas must be set.
 type Config struct {
 	Replicas func(context.Context) []Replica // in the order in which they are shown
-	// Token is sent to the admin ports; empty: none. With one, and without a Demo,
-	// suspended pages can be resumed.
+	// Token is sent to the admin ports; empty: none. With one, and without a Demo, it is
+	// the password of the page, on which pages are paused and resumed, and dead letters
+	// replayed and purged. Without one the page only shows.
 	Token  string
-	Demo   Demo             // nil: it stands beside a deployment
-	Every  time.Duration    // between two looks of Run; default 250 ms
-	Wait   time.Duration    // how long a look waits for answers; default half a second
-	Client *http.Client     // nil: one of its own
-	Now    func() time.Time // nil: time.Now
+	Core   func(context.Context) []Replica // the cores, which take orders before dispatchers; nil: none
+	Dead   *deadletter.Queue               // nil: no dead letters are shown
+	Log    *slog.Logger                    // nil: no log
+	Demo   Demo                            // nil: it stands beside a deployment
+	Every  time.Duration                   // between two looks of Run; default 250 ms
+	Client *http.Client                    // nil: one of its own
+	Now    func() time.Time                // nil: time.Now
 }
 
 // Console looks at the dispatchers while Run runs, or when Look is called, and serves
@@ -92,8 +100,11 @@ type Console struct {
 	watch   *replicas.Watch[*dispatch.Status]
 	merger  *merger
 	started time.Time
+	login   *login       // nil: everybody is in
+	dead    *deadLetters // nil: none are shown
 
 	mu      sync.Mutex
+	letters *Dead         // nil: none are shown
 	latest  []byte        // the State as JSON
 	state   State         //
 	changed chan struct{} // closed at the next one
@@ -107,17 +118,28 @@ func New(c Config) (*Console, error) {
 	if c.Every == 0 {
 		c.Every = 250 * time.Millisecond
 	}
-	if c.Wait == 0 {
-		c.Wait = lookWait
-	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.Client == nil {
 		c.Client = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}
 	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
 	k := &Console{cfg: c, merger: newMerger(), started: c.Now(), changed: make(chan struct{})}
 	k.watch = k.newWatch()
+	if c.Demo == nil && c.Token != "" {
+		k.login = newLogin(c.Token, c.Now, c.Log)
+	}
+	if c.Dead != nil {
+		k.letters = &Dead{Count: -1}
+		k.dead = newDeadLetters(*c.Dead, k.login == nil, func(d Dead) {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.letters = &d
+		})
+	}
 	k.look(nil)
 	return k, nil
 }
@@ -125,6 +147,11 @@ func New(c Config) (*Console, error) {
 // Run looks at the dispatchers until ctx ends.
 func (k *Console) Run(ctx context.Context) error {
 	defer k.End()
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	if k.dead != nil {
+		beside.Go(func() { k.dead.watch(ctx) })
+	}
 	tick := time.NewTicker(k.cfg.Every)
 	defer tick.Stop()
 	for {
@@ -171,11 +198,18 @@ func (k *Console) look(answers []answer) {
 		v := d.Verdict()
 		s.Verdict, s.Machine, s.Strategy, s.Tour = &v, d.Machine(), d.Strategy(), d.Tour()
 		s.Actions, s.Receipts, s.Markers = d.Actions(), d.Receipts(), d.Markers()
-	} else if k.cfg.Token != "" { // who gives it is an operator
-		s.ReadOnly, s.Actions = false, []Action{{Name: resume, Enabled: true}}
+	} else if k.login != nil {
+		s.ReadOnly, s.Login = false, true
+		s.Actions = []Action{{Name: pause, Enabled: true}, {Name: resume, Enabled: true}}
 	}
+	k.mu.Lock()
+	s.Dead = k.letters
+	k.mu.Unlock()
 	s.Pages, s.AllPages, s.Dispatchers = k.merger.merge(now, answers, counts, shown, name)
 	s.Sentence = sentence(&s)
+	if d := k.cfg.Demo; d != nil && d.Ending() != "" {
+		s.Sentence = Sentence{d.Ending(), Excess}
+	}
 	b, err := json.Marshal(s)
 	if err != nil { // no value of a State can make it fail
 		panic(fmt.Sprintf("console: encode the state: %v", err))

@@ -30,7 +30,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 //	GET  /state          a stream: "state" for each State, "phones" when one changed
 //	POST /actions/NAME   {"page":"…"}, {"dispatcher":"…"} or {}: does it; answers {"receipt":7}
 //
-// With a Demo, what is asked about phones, the ledger and the platform's settings is
+// and, beside a deployment, what deadLetters.mount and login.protect say. With a Demo, what is asked about phones, the ledger and the platform's settings is
 // answered by the platform. It has no guard against other sites: put it behind one.
 func (k *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -38,10 +38,16 @@ func (k *Console) Handler() http.Handler {
 	mux.HandleFunc("GET /web/{name...}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, r.PathValue("name")) })
 	mux.HandleFunc("GET /state", k.stream)
 	mux.HandleFunc("POST /actions/{name}", k.act)
+	if k.dead != nil {
+		k.dead.mount(mux)
+	}
 	if d := k.cfg.Demo; d != nil {
 		for _, pattern := range []string{"/phones", "/phones/", "/pictures/", "/ledger", "/ledger/", "/control"} {
 			mux.HandleFunc(pattern, d.Forward)
 		}
+	}
+	if k.login != nil {
+		return k.login.protect(mux)
 	}
 	return mux
 }
@@ -92,6 +98,10 @@ func (k *Console) stream(w http.ResponseWriter, r *http.Request) {
 	var rev uint64
 	var phones <-chan struct{} // nil: there are none
 	for {
+		if k.login != nil && !k.login.isIn(r) { // the session has ended
+			_ = send("login", []byte("{}"))
+			return
+		}
 		k.mu.Lock()
 		latest, changed := k.latest, k.changed
 		k.mu.Unlock()
@@ -125,10 +135,9 @@ const maxBody = 4 << 10
 
 // act does an action.
 func (k *Console) act(w http.ResponseWriter, r *http.Request) {
-	refuse := func(status int, why string) { answerJSON(w, status, map[string]string{"error": why}) }
 	name := r.PathValue("name")
-	if k.cfg.Demo == nil && k.cfg.Token == "" {
-		refuse(http.StatusForbidden, "this page only shows")
+	if k.cfg.Demo == nil && k.login == nil {
+		refuse(w, http.StatusForbidden, onlyShows)
 		return
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
@@ -140,24 +149,21 @@ func (k *Console) act(w http.ResponseWriter, r *http.Request) {
 		d := json.NewDecoder(strings.NewReader(string(body)))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&on); err != nil {
-			refuse(http.StatusBadRequest, "the body is not what an action is told: "+err.Error())
+			refuse(w, http.StatusBadRequest, "the body is not what an action is told: "+err.Error())
 			return
 		}
 	}
 	receipt := 0
-	switch {
-	case k.cfg.Demo != nil:
+	if k.cfg.Demo != nil {
 		receipt, err = k.cfg.Demo.Act(r.Context(), name, on)
-	case name == resume:
-		err = k.resumePage(r.Context(), on.Page)
-	default:
-		err = ErrUnknown
+	} else {
+		err = k.operate(r.Context(), name, on.Page)
 	}
 	switch {
 	case errors.Is(err, ErrUnknown):
-		refuse(http.StatusNotFound, err.Error())
+		refuse(w, http.StatusNotFound, err.Error())
 	case err != nil:
-		refuse(http.StatusConflict, err.Error())
+		refuse(w, http.StatusConflict, err.Error())
 	default:
 		answerJSON(w, http.StatusOK, map[string]int{"receipt": receipt})
 	}
@@ -165,6 +171,14 @@ func (k *Console) act(w http.ResponseWriter, r *http.Request) {
 
 // ErrUnknown is why an action is refused that does not exist.
 var ErrUnknown = errors.New("there is no such action")
+
+// onlyShows is why a page without a password does nothing.
+const onlyShows = "this page only shows: set ADMIN_TOKEN, and log in"
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, status int, why string) {
+	answerJSON(w, status, map[string]string{"error": why})
+}
 
 func answerJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")

@@ -20,6 +20,7 @@ import (
 type fakeDemo struct {
 	Demo
 	did     Target
+	ending  string
 	changed chan struct{}
 }
 
@@ -29,6 +30,7 @@ func (*fakeDemo) Counts() map[string]Counts { return map[string]Counts{"1": {Lim
 func (*fakeDemo) Verdict() Verdict          { return Verdict{Expected: 7} }
 func (*fakeDemo) Strategy() string          { return "chatclub" }
 func (*fakeDemo) Machine() string           { return "" }
+func (d *fakeDemo) Ending() string          { return d.ending }
 func (*fakeDemo) Actions() []Action         { return []Action{{Name: "kill", Enabled: true}} }
 func (*fakeDemo) Receipts() []Receipt       { return []Receipt{} }
 func (*fakeDemo) Markers() []Marker         { return []Marker{} }
@@ -92,11 +94,14 @@ func open(t *testing.T, token string, demo Demo) (*Console, *httptest.Server) {
 }
 
 // request returns the status, the type and the body of an answer.
-func request(t *testing.T, method, url, body string) (status int, kind, answer string) {
+func request(t *testing.T, method, url, body string, cookies ...string) (status int, kind, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, c := range cookies {
+		req.Header.Set("Cookie", c)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -114,7 +119,7 @@ func request(t *testing.T, method, url, body string) (status int, kind, answer s
 // of the phones.
 func TestStream(t *testing.T) {
 	t.Parallel()
-	demo := &fakeDemo{changed: make(chan struct{})}
+	demo := &fakeDemo{changed: make(chan struct{}), ending: "stopping: 3 copies wait"}
 	_, s := open(t, "sesame", demo)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
@@ -138,6 +143,9 @@ func TestStream(t *testing.T) {
 			if err := json.Unmarshal([]byte(data), &st); err != nil || !st.Demo || st.ReadOnly || st.Verdict == nil || st.Verdict.Expected != 7 || len(st.Pages) != 1 {
 				t.Fatalf("state = %s, %v, want one of the demonstration", data, err)
 			}
+			if want := (Sentence{"stopping: 3 copies wait", Excess}); st.Sentence != want {
+				t.Errorf("sentence = %+v, want what the demonstration says of its end", st.Sentence)
+			}
 			if states++; len(st.Dispatchers) == 1 && st.Dispatchers[0].State != "running" {
 				t.Fatalf("dispatchers = %+v, want the replica, which was asked with the token", st.Dispatchers)
 			}
@@ -156,6 +164,7 @@ func TestActions(t *testing.T) {
 	_, s := open(t, "sesame", demo)
 	_, alone := open(t, "", nil)
 	_, operated := open(t, "sesame", nil)
+	session := enter(t, operated.URL, "sesame")
 	for _, row := range []struct {
 		url, body string
 		status    int
@@ -166,13 +175,16 @@ func TestActions(t *testing.T) {
 		{s.URL + "/actions/nosuch", `{}`, 404, `{"error":"there is no such action"}`},
 		{s.URL + "/actions/busy", `{}`, 409, `{"error":"it goes on"}`},
 		{s.URL + "/actions/kill", `{"pages":1}`, 400, `{"error":"the body is not what an action is told: json: unknown field \"pages\""}`},
-		{alone.URL + "/actions/kill", `{}`, 403, `{"error":"this page only shows"}`},
-		{alone.URL + "/actions/resume", `{"page":"7"}`, 403, `{"error":"this page only shows"}`},
+		{alone.URL + "/actions/kill", `{}`, 403, `{"error":"this page only shows: set ADMIN_TOKEN, and log in"}`},
+		{alone.URL + "/actions/resume", `{"page":"7"}`, 403, `{"error":"this page only shows: set ADMIN_TOKEN, and log in"}`},
 		{operated.URL + "/actions/resume", `{"page":"7"}`, 200, `{"receipt":0}`},
-		{operated.URL + "/actions/resume", `{"page":"8"}`, 409, `{"error":"no dispatcher has this page suspended"}`},
 		{operated.URL + "/actions/kill", `{}`, 404, `{"error":"there is no such action"}`},
 	} {
-		status, kind, answer := request(t, http.MethodPost, row.url, row.body)
+		var cookies []string
+		if strings.HasPrefix(row.url, operated.URL) {
+			cookies = append(cookies, session)
+		}
+		status, kind, answer := request(t, http.MethodPost, row.url, row.body, cookies...)
 		if status != row.status || answer != row.answer || kind != "application/json" {
 			t.Errorf("POST %s %s = %d %s %s, want %d %s", row.url, row.body, status, kind, answer, row.status, row.answer)
 		}

@@ -62,6 +62,11 @@ func (m *merger) merge(now time.Time, answers []answer, judged map[string]Counts
 			p.counts, p.heard = c, now
 		}
 	}
+	for i := range answers {
+		if s := answers[i].status; s != nil {
+			m.pause(now, s.Paused, name)
+		}
+	}
 	m.closeSecond(now)
 	m.forget(now, answers)
 	m.choose(now, shown)
@@ -81,6 +86,21 @@ func (m *merger) merge(now time.Time, answers []answer, judged map[string]Counts
 		}
 	}
 	return list, len(m.pages), dispatchers
+}
+
+// pause marks the pages that operators have paused. That the API stopped one says more.
+func (m *merger) pause(now time.Time, list []dispatch.PausedPage, name func(string) string) {
+	for i := range list {
+		p := m.page(now, list[i].Page, name)
+		p.heard = now
+		if p.State == "suspended" {
+			continue
+		}
+		p.State, p.Why = "paused", cmp.Or(list[i].Reason, "by order")
+		if until := list[i].Until; until != nil {
+			p.Why += ", until " + until.UTC().Format("2006-01-02 15:04:05") + " UTC"
+		}
+	}
 }
 
 func (m *merger) page(now time.Time, id string, name func(string) string) *page {

@@ -18,7 +18,7 @@ type page struct {
 // rank is how much a page needs to be seen.
 func rank(p *page) int {
 	switch p.State {
-	case "excess", "suspended", "sick":
+	case "excess", "suspended", "sick", "paused":
 		return 1
 	}
 	return 0

@@ -15,9 +15,15 @@ var english = message.NewPrinter(language.English)
 
 // sentence says what is happening.
 func sentence(s *State) Sentence {
-	running, lost, down := 0, 0, false
+	running, lost := 0, 0
+	var down []string // the dispatchers whose calls all fail
+	all := true       // those that send for a page
 	for _, d := range s.Dispatchers {
-		down = down || d.APIDown
+		if d.APIDown {
+			down = append(down, d.Name)
+		} else if d.State == "running" && len(d.Pages) > 0 {
+			all = false
+		}
 		switch d.State {
 		case "running":
 			running++
@@ -37,12 +43,24 @@ func sentence(s *State) Sentence {
 	case running == 0:
 		return Sentence{english.Sprintf("No dispatcher runs: %d copies wait.", waiting), Sick}
 	}
-	if down {
+	sends := sendsLately(s)
+	if len(down) > 0 && all && !sends {
 		return Sentence{english.Sprintf("The API takes no calls: %d copies wait until it does.", waiting), Sick}
 	}
 	suffix := ""
 	if lost > 0 {
 		suffix = english.Sprintf(" %s not answer.", Plural(lost, "dispatcher does", "dispatchers do"))
+	}
+	if len(down) > 0 {
+		who := down[0] + " does"
+		if len(down) > 1 {
+			who = english.Sprintf("%d dispatchers do", len(down))
+		}
+		suffix += " " + who + " not reach the API"
+		if sends {
+			suffix += "; others do"
+		}
+		suffix += "."
 	}
 	for _, p := range s.Pages {
 		var text string
@@ -56,10 +74,18 @@ func sentence(s *State) Sentence {
 		}
 		return Sentence{strings.TrimSpace(text) + suffix, Sick}
 	}
+	if i := slices.IndexFunc(s.Pages, func(p Page) bool { return p.State == "paused" }); i >= 0 {
+		level := Excess
+		if suffix != "" {
+			level = Sick
+		}
+		p := s.Pages[i]
+		return Sentence{strings.TrimSpace(fmt.Sprintf("Nothing is sent for %s: it is paused (%s). %s", p.Name, p.Why, others(s, p.ID))) + suffix, level}
+	}
 	busy := slices.DeleteFunc(slices.Clone(s.Pages), func(p Page) bool { return p.State != "excess" })
 	if len(busy) == 0 {
 		level := Calm
-		if lost > 0 {
+		if suffix != "" {
 			level = Sick
 		}
 		return Sentence{calm(s) + suffix, level}
@@ -79,10 +105,22 @@ func sentence(s *State) Sentence {
 		text += english.Sprintf(" %s in excess too.", Plural(more, "page is", "pages are"))
 	}
 	level := Excess
-	if lost > 0 {
+	if suffix != "" {
 		level = Sick
 	}
 	return Sentence{strings.TrimSpace(text+" "+others(s, p.ID)) + suffix, level}
+}
+
+// lately is for how many seconds a page's calls tell how it fares.
+const lately = 3
+
+// sendsLately reports whether any page has been sent to in the last seconds: then the
+// API takes calls, whatever one dispatcher sees.
+func sendsLately(s *State) bool {
+	return slices.ContainsFunc(s.Pages, func(p Page) bool {
+		sent := p.History.Sent
+		return slices.Max(append([]int{0}, sent[max(0, len(sent)-lately):]...)) > 0
+	})
 }
 
 // calm is what is said while nothing waits.
@@ -127,14 +165,13 @@ func article(s *State) Sentence {
 // delayOf is the mean delay of the last three seconds, of all pages but one. It is
 // false when none of them sent anything.
 func delayOf(s *State, besides string) (delay float64, ok bool) {
-	const last = 3
 	sum, n := 0, 0
 	for _, p := range s.Pages {
 		if p.ID == besides || p.State == "excess" {
 			continue
 		}
 		h := p.History
-		for i := max(0, len(h.Sent)-last); i < len(h.Sent); i++ {
+		for i := max(0, len(h.Sent)-lately); i < len(h.Sent); i++ {
 			sum += h.Delay[i] * h.Sent[i]
 			n += h.Sent[i]
 		}

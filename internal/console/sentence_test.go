@@ -17,6 +17,8 @@ func TestSentence(t *testing.T) {
 	calm := shown("Chess", "free", 41, 41, 0, 0, 0.003)
 	stopped := shown("Jazz", "suspended", 0, 0, 0, 0, 0)
 	stopped.Why = "190"
+	paused := shown("Food", "paused", 0, 0, 0, 0, 0)
+	paused.Why = "on the page"
 	for _, row := range []struct {
 		name  string
 		state State
@@ -67,13 +69,44 @@ func TestSentence(t *testing.T) {
 			Sentence{"Nothing is sent for Jazz: the API stopped it (190). Everybody else: 3 ms.", Sick},
 		},
 		{
+			"paused",
+			State{Dispatchers: running, Pages: []Page{calm, paused}},
+			Sentence{"Nothing is sent for Food: it is paused (on the page). Everybody else: 3 ms.", Excess},
+		},
+		{
+			"paused, and another suspended",
+			State{Dispatchers: running, Pages: []Page{paused, stopped, calm}},
+			Sentence{"Nothing is sent for Jazz: the API stopped it (190). Everybody else: 3 ms.", Sick},
+		},
+		{
 			"sick",
 			State{Dispatchers: running, Pages: []Page{shown("Jazz", "sick", 29, 0, 0, 1204, 0), calm}},
 			Sentence{"Calls for Jazz fail: 1,204 wait. Everybody else: 3 ms.", Sick},
 		},
 		{
 			"the API is down",
-			State{Dispatchers: []Dispatcher{{Name: "a", State: "running", APIDown: true}}, Pages: []Page{shown("Jazz", "excess", 29, 0, 0, 1204, 0), calm}},
+			State{Dispatchers: []Dispatcher{{Name: "a", State: "running", APIDown: true}}, Pages: []Page{shown("Jazz", "excess", 29, 0, 0, 1204, 0)}},
+			Sentence{"The API takes no calls: 1,204 copies wait until it does.", Sick},
+		},
+		{
+			"one dispatcher is cut off",
+			State{Dispatchers: []Dispatcher{{Name: "D1", State: "running", APIDown: true}, {Name: "D2", State: "running"}}, Pages: []Page{calm}},
+			Sentence{"All get what they ask for: 41 calls a second, each copy within 3 ms. D1 does not reach the API; others do.", Sick},
+		},
+		{
+			"one dispatcher is cut off, and nobody writes to the pages of the other",
+			State{
+				Dispatchers: []Dispatcher{{Name: "D1", State: "running", APIDown: true, Pages: []string{"1"}}, {Name: "D2", State: "running", Pages: []string{"2"}}},
+				Pages:       []Page{shown("Jazz", "excess", 29, 0, 0, 1204, 0), shown("Chess", "free", 0, 0, 0, 0, 0)},
+			},
+			Sentence{"Jazz may have 300/s, and catches up: 1,204 still wait, 4.0 s. D1 does not reach the API.", Sick},
+		},
+		{
+			"the API is down, and a dispatcher has no page",
+			State{
+				Dispatchers: []Dispatcher{{Name: "D1", State: "running", APIDown: true, Pages: []string{"1"}}, {Name: "D2", State: "running"}},
+				Pages:       []Page{shown("Jazz", "excess", 29, 0, 0, 1204, 0)},
+			},
 			Sentence{"The API takes no calls: 1,204 copies wait until it does.", Sick},
 		},
 		{

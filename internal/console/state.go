@@ -10,6 +10,7 @@ type State struct {
 	// and actions. ReadOnly says that no action is taken.
 	Demo     bool `json:"demo"`
 	ReadOnly bool `json:"read_only"`
+	Login    bool `json:"login,omitempty"` // the reader has logged in
 
 	Sentence Sentence `json:"sentence"`
 	Machine  string   `json:"machine,omitempty"` // why figures are worth little just now; empty: they are good
@@ -18,7 +19,8 @@ type State struct {
 
 	Pages       []Page       `json:"pages"` // in a fixed order, at most MaxPages
 	AllPages    int          `json:"all_pages"`
-	Dispatchers []Dispatcher `json:"dispatchers"` // in the order in which they came
+	Dispatchers []Dispatcher `json:"dispatchers"`    // in the order in which they came
+	Dead        *Dead        `json:"dead,omitempty"` // nil: they are not shown
 	Actions     []Action     `json:"actions"`
 	Receipts    []Receipt    `json:"receipts"` // the latest first
 	Markers     []Marker     `json:"markers"`  // the oldest first, of the time that the charts show
@@ -58,7 +60,7 @@ type Page struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	Color int    `json:"color"` // 0 to 7
-	State string `json:"state"` // "free", "excess", "sick" or "suspended"
+	State string `json:"state"` // "free", "excess", "sick", "paused" or "suspended"
 	Why   string `json:"why,omitempty"`
 
 	Since    *time.Time `json:"since,omitempty"` // in excess

@@ -36,7 +36,6 @@ type Store interface {
 	AddCounts(ctx context.Context, counts map[rooms.RoomKey]rooms.Count) error
 	CountAudiences(ctx context.Context) error
 	Overview(ctx context.Context) (rooms.Overview, error)
-	ForgetEverywhere(ctx context.Context, psid string) (int, error)
 	Prune(ctx context.Context, before time.Time) (int64, error)
 	PrunePeople(ctx context.Context) error
 }
@@ -46,7 +45,7 @@ type Store interface {
 type Config struct {
 	Broker          queue.Broker
 	Store           Store
-	Prefetch        int                   // events held at most; default 256
+	Prefetch        int                   // events of one partition held at most; default 256
 	Workers         int                   // events handled at a time, of different pages; default 8
 	PublishTimeout  time.Duration         // for the copies of one event to be confirmed; default 10 s
 	ShutdownTimeout time.Duration         // for the events in progress when Run's ctx ends; default 20 s

@@ -6,8 +6,9 @@
 //     is marked as finished. A core that is killed before that loses nothing: the
 //     event is delivered again and makes the same copies with the same ids;
 //   - a finished event that is repeated makes no copy;
-//   - the events of one page are handled one after another, in the order in which
-//     this core gets them. A page with many delays no other one;
+//   - the events of one page are handled one after another, in the order of their
+//     queue, whatever the number of cores. A page with many delays those of its
+//     partition only, and these only by what is above Config.Prefetch;
 //   - a database or broker that fails delays events and never drops one. An event
 //     that the database can never store goes to the dead-letter queue, and so
 //     does a message that is no event.
@@ -19,12 +20,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"chatclub/internal/backoff"
 	"chatclub/internal/message"
+	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
 )
 
@@ -35,8 +38,8 @@ const (
 	retention = 24 * time.Hour
 	// pruneEvery keeps each pruning small beside a day of events.
 	pruneEvery = 10 * time.Minute
-	// forgetEvery is how often a core asks whether it is its turn to forget users.
-	forgetEvery = time.Hour
+	// forgetEvery is how often a core forgets the users who were silent for a year.
+	forgetEvery = 24 * time.Hour
 	// audienceEvery is often enough for an operator to watch.
 	audienceEvery = time.Minute
 	// overviewEvery is often enough for alerts, which wait for some minutes.
@@ -47,12 +50,11 @@ const (
 	// countEvery is how often the counts are written. That is often enough for an
 	// operator to watch, and a killed core loses the counts of five seconds.
 	countEvery = 5 * time.Second
-	// moveTimeout is how long events may take to reach another queue when Run's ctx
-	// ends. Those that do not return to theirs.
-	moveTimeout = 2 * time.Second
+	// silentPause is how soon it is looked again whether the broker answers.
+	silentPause = 100 * time.Millisecond
 )
 
-// Core consumes the inbound queue. The zero value is not useful; New makes a
+// Core consumes its part of the inbound partitions. The zero value is not useful; New makes a
 // Core. Safe for concurrent use.
 type Core struct {
 	cfg     Config
@@ -61,6 +63,7 @@ type Core struct {
 	startup *startup
 	handler *handler
 	pages   *pages // of Run
+	keeper  *partitions.Keeper
 }
 
 // New returns a Core that does nothing before Run.
@@ -73,6 +76,12 @@ func New(cfg Config) (*Core, error) {
 	c.retry = retrier{failures: c.metrics.failures, log: cfg.Log}
 	c.startup = &startup{store: cfg.Store, now: cfg.Now, retry: c.retry, unready: errNotStarted}
 	c.handler = newHandler(cfg, c.metrics, c.retry)
+	top := cfg.Broker.Topology()
+	c.keeper = &partitions.Keeper{
+		Config: partitions.Config{Broker: cfg.Broker, Slots: top.CoreSlots(), Log: cfg.Log, Random: rand.Float64},
+		Queues: top.Inbounds(), Prefetch: cfg.Prefetch, Patience: cfg.ShutdownTimeout, Take: c.take, Now: cfg.Now,
+	}
+	c.metrics.registerPartitions(cfg.Registerer, c.keeper.Owned)
 	return c, nil
 }
 
@@ -97,24 +106,13 @@ func (c *Core) Ready(ctx context.Context) error {
 //
 // It waits as long as it takes: for a database or a broker that is away, and for
 // its own migration or that of another core. It returns an error if the
-// database is newer than this program, if the subscription is refused or ended
-// from elsewhere, or if Alongside fails. Call it once.
-func (c *Core) Run(ctx context.Context) (err error) {
+// database is newer than this program or older than any release, if a subscription is
+// refused or ended from elsewhere, or if Alongside fails. Call it once.
+func (c *Core) Run(ctx context.Context) error {
 	if err := c.startup.migrate(ctx); err != nil {
 		if errors.Is(err, errAbandoned) {
 			return nil // ctx has ended
 		}
-		return err
-	}
-	subs, err := c.consume()
-	defer func() { // events that are not settled return to the front of their queue
-		for _, sub := range subs {
-			if closeErr := sub.Close(); err == nil && closeErr != nil {
-				err = fmt.Errorf("close subscription: %w", closeErr)
-			}
-		}
-	}()
-	if err != nil {
 		return err
 	}
 	c.startup.set(nil)
@@ -124,15 +122,11 @@ func (c *Core) Run(ctx context.Context) (err error) {
 	// Work that was begun may go on for a while after run has ended.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	c.pages = newPages(c.cfg, c.metrics)
+	c.pages = newPages(c.cfg.Workers, c.cfg.Broker.Topology().Partitions)
 	start := func(f func()) { group.Go(func() error { f(); return nil }) }
-	mover, stopMover := context.WithCancel(work)
-	defer stopMover()
 	for range c.cfg.Workers {
 		start(func() { c.work(run, work) })
 	}
-	start(func() { c.pages.mover.Run(mover) })
-	start(func() { c.pages.watch(run) })
 	start(func() { c.repeat(run, stepPrune, pruneEvery, c.prune) })
 	start(func() { c.repeat(run, stepPrune, forgetEvery, c.cfg.Store.PrunePeople) })
 	start(func() { c.repeat(run, stepAudience, audienceEvery, c.cfg.Store.CountAudiences) })
@@ -144,58 +138,22 @@ func (c *Core) Run(ctx context.Context) (err error) {
 	if c.cfg.Alongside != nil {
 		group.Go(func() error { return c.cfg.Alongside(run) })
 	}
-	for _, sub := range subs {
-		group.Go(func() error { return c.intake(run, sub) })
-	}
+	group.Go(func() error { return c.keeper.Run(run) })
 
 	<-run.Done()
 	c.pages.close()
-	defer time.AfterFunc(min(moveTimeout, c.cfg.ShutdownTimeout), stopMover).Stop()
 	timer := time.AfterFunc(c.cfg.ShutdownTimeout, cancel)
 	defer timer.Stop()
-	err = group.Wait()
+	err := group.Wait()
 	c.writeCounts(work)
 	return err
 }
 
-// consume subscribes to the events, and to those that overflowed. It returns the
-// subscriptions made before an error, too.
-func (c *Core) consume() (subs []queue.Subscription, err error) {
-	top := c.cfg.Broker.Topology()
-	for _, name := range top.Events() {
-		prefetch := c.cfg.Prefetch
-		if name != top.Inbound() {
-			prefetch = max(1, prefetch/8)
-		}
-		sub, err := c.cfg.Broker.Consume(name, queue.ConsumeOptions{Prefetch: prefetch})
-		if err != nil {
-			return subs, fmt.Errorf("consume events: %w", err)
-		}
-		subs = append(subs, sub)
-	}
-	return subs, nil
-}
-
-// intake puts each event behind those of its page, until ctx ends.
-func (c *Core) intake(ctx context.Context, sub queue.Subscription) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case d, ok := <-sub.Deliveries():
-			if !ok {
-				select {
-				case <-ctx.Done():
-					return nil // the broker is closing, too
-				default:
-					return fmt.Errorf("consume events: %w", queue.ErrClosed)
-				}
-			}
-			in := inbound{delivery: d}
-			in.event, in.err = message.DecodeEvent(d.Body)
-			c.pages.add(in)
-		}
-	}
+// take puts an event behind those of its page.
+func (c *Core) take(claim *partitions.Claim, d *queue.Delivery) {
+	in := inbound{claim: claim, delivery: d}
+	in.event, in.err = message.DecodeEvent(d.Body)
+	c.pages.add(in)
 }
 
 // work handles the next event of one page after another. After run has ended it
@@ -206,15 +164,19 @@ func (c *Core) work(run, work context.Context) {
 		if !ok {
 			return
 		}
-		if run.Err() == nil {
-			c.handle(run, work, in)
-		}
+		in.claim.Handle(func() { c.handle(run, work, in) })
 		c.pages.done(in)
 	}
 }
 
-// handle handles one event.
+// handle handles one event. While the broker is silent it waits, because another core may
+// have the event by now: after a cut-off, or when this process was paused.
 func (c *Core) handle(run, work context.Context, in inbound) {
+	for in.delivery.Live() && c.cfg.Broker.IsSilent() && backoff.Sleep(run, silentPause) {
+	}
+	if run.Err() != nil {
+		return
+	}
 	if !in.delivery.Live() {
 		c.metrics.stale.Inc()
 		return

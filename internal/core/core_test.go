@@ -35,7 +35,7 @@ func TestRelay(t *testing.T) {
 			"1: Guest 2: hi",
 			"2: You are in room 1 with 1 other.",
 		)
-		r.wantQueue(t, "test.inbound", 0)
+		r.wantQueue(t, "test.inbound.00", 0)
 		r.wantQueue(t, "test.dead", 0)
 		r.wantMetrics(t, `
 			# HELP chatclub_core_events_total Events whose handling began, by kind; one that is delivered again counts again.
@@ -44,6 +44,7 @@ func TestRelay(t *testing.T) {
 			chatclub_core_events_total{kind="feedback"} 0
 			chatclub_core_events_total{kind="idle"} 0
 			chatclub_core_events_total{kind="message"} 3
+			chatclub_core_events_total{kind="other"} 0
 			chatclub_core_events_total{kind="policy"} 1
 			chatclub_core_events_total{kind="postback"} 2
 			# HELP chatclub_core_copies_total Messages confirmed on their page's partition.
@@ -214,12 +215,12 @@ func TestCrash(t *testing.T) {
 				r.say(t, text("2", "b", "hi"))
 				r.handled(t)
 				wantSent(t, "before the crash", r.sent(t), tt.first...)
-				r.wantQueue(t, "test.inbound", 1)
+				r.wantQueue(t, "test.inbound.00", 1)
 
 				next := newRigOn(t, r.broker, r.store.Store)
 				next.handled(t)
 				wantSent(t, "after the crash", next.sent(t), copies...)
-				next.wantQueue(t, "test.inbound", 0)
+				next.wantQueue(t, "test.inbound.00", 0)
 				next.wantMetrics(t, `
 					# HELP chatclub_core_reproduced_total Events whose copies were made again because they were begun but not finished before.
 					# TYPE chatclub_core_reproduced_total counter
@@ -230,46 +231,6 @@ func TestCrash(t *testing.T) {
 				next.say(t, text("2", "b", "hi"))
 				next.handled(t)
 				wantSent(t, "of the finished event repeated", next.sent(t))
-			})
-		})
-	}
-}
-
-// TestSameEventOnTwoCores checks an event that Messenger repeated, with each of
-// two cores handling one of the two. Two brokers give one to each core.
-func TestSameEventOnTwoCores(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name  string
-		takes time.Duration // for the first core to publish
-		want  int           // copies in all
-	}{
-		{"the other core is working", 3 * time.Second, 1},
-		{"the other core hangs", 8 * time.Second, 2},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newStore(t, "sqlite::memory:")
-				first, second := newRigOn(t, newBroker(t), store), newRigOn(t, newBroker(t), store)
-				first.flaky.before = func(context.Context, []queue.Message) error {
-					time.Sleep(tt.takes)
-					return nil
-				}
-				first.say(t, text("1", "a", "hello"))
-				second.say(t, text("1", "a", "hello"))
-				stopFirst := first.start(t)
-				synctest.Wait()
-				stopSecond := second.start(t)
-				time.Sleep(time.Minute)
-				if err := errors.Join(stopFirst(), stopSecond()); err != nil {
-					t.Errorf("Run() = %v, want nil", err)
-				}
-				if got := len(first.sent(t)) + len(second.sent(t)); got != tt.want {
-					t.Errorf("copies = %d, want %d", got, tt.want)
-				}
-				first.wantQueue(t, "test.inbound", 0)
-				second.wantQueue(t, "test.inbound", 0)
 			})
 		})
 	}
@@ -306,7 +267,7 @@ func TestOutage(t *testing.T) {
 					t.Errorf("failures of %s = %v, want 5", tt.step, got)
 				}
 				wantSent(t, "after the outage", r.sent(t), "1: "+welcomeFirst)
-				r.wantQueue(t, "test.inbound", 0)
+				r.wantQueue(t, "test.inbound.00", 0)
 				r.wantQueue(t, "test.dead", 0)
 			})
 		})

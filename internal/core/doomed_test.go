@@ -93,7 +93,7 @@ func (d *doomed) handle(ev message.Event, where crash) bool {
 		panic(err)
 	}
 	s := &settler{dies: where == beforeAck}
-	delivery := queue.NewDelivery(d.broker, s, 1, queue.Message{Queue: "test.inbound", ID: ev.ID, Body: body}, true)
+	delivery := queue.NewDelivery(d.broker, s, 1, queue.Message{Queue: "test.inbound.00", ID: ev.ID, Body: body}, true)
 	d.core.handler.handle(run, context.Background(), inbound{delivery: delivery, event: ev})
 	return s.acked
 }

@@ -125,7 +125,7 @@ func (f *fan) core(b *testing.B) run {
 		if err != nil {
 			b.Fatal(err)
 		}
-		msgs = append(msgs, queue.Message{Queue: broker.Topology().Inbound(), ID: ev.Page + "/" + ev.ID, Body: body})
+		msgs = append(msgs, queue.Message{Queue: broker.Topology().InboundOf(ev.Page), ID: ev.Page + "/" + ev.ID, Body: body})
 	}
 	if err := broker.Publish(b.Context(), msgs...); err != nil {
 		b.Fatal(err)

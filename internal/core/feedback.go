@@ -21,7 +21,7 @@ const (
 )
 
 // The causes of a page's pause: dispatchers that stopped it, and Meta. Every other
-// reason is an operator's.
+// reason is an operator's, from before such pauses were orders.
 const (
 	causeStopped  = "stopped"
 	causePolicy   = "policy"
@@ -29,7 +29,7 @@ const (
 )
 
 // feedback handles the events about members and pages that cannot be sent to, and
-// about users who want to be forgotten, which dispatchers and Meta report.
+// about users who want to be forgotten, as dispatchers and Meta report them.
 type feedback struct {
 	store   Store
 	metrics *metrics
@@ -124,16 +124,8 @@ func (f *feedback) handlePolicy(run, work context.Context, in inbound) error {
 	return f.retry.do(run, in.delivery.Live, stepPolicy, do)
 }
 
-// handleDeletion forgets a user on each page that knows its id. Meta's request holds
-// the user's id in the app, which is another one, so most often there is none.
-func (f *feedback) handleDeletion(run, work context.Context, in inbound) error {
-	pages := 0
-	err := f.retry.do(run, in.delivery.Live, stepForget, func() (err error) {
-		pages, err = f.store.ForgetEverywhere(work, in.event.User)
-		return err
-	})
-	if err == nil {
-		f.log.WarnContext(run, "data deletion was requested", "code", in.event.ID, "forgotten_on_pages", pages)
-	}
-	return err
+// handleDeletion notes in the log that a user wants its data deleted, for an operator.
+// Meta's request holds the user's id in the app, by which no page knows it.
+func (f *feedback) handleDeletion(run context.Context, in inbound) {
+	f.log.WarnContext(run, "data deletion was requested", "code", in.event.ID)
 }

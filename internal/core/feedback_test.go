@@ -2,12 +2,11 @@ package core
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/internal/message"
 	"chatclub/internal/rooms"
@@ -50,11 +49,11 @@ func TestStoppedPage(t *testing.T) {
 				if err != nil || len(pages) != 1 || pages[0].PauseReason != "stopped" {
 					t.Errorf("Pages() with a stopped page = %+v, %v, want its reason", pages, err)
 				}
-				time.Sleep(tt.ends - time.Millisecond)
+				time.Sleep(tt.ends - 3*placeTime)
 				r.say(t, now("1", "d", "still not"))
 				r.handled(t)
 				wantSent(t, "just before it ends", r.sent(t))
-				time.Sleep(time.Millisecond)
+				time.Sleep(3 * placeTime)
 				r.say(t, now("1", "e", "again"))
 				r.handled(t)
 				wantSent(t, "afterwards", r.sent(t), "2: Guest 1: again")
@@ -98,7 +97,7 @@ func TestResumed(t *testing.T) {
 		r.say(t, now("1", "e", "again"))
 		r.handled(t)
 		wantSent(t, "when both are resumed", r.sent(t), "2: Guest 1: again")
-		if err := store.Pause(t.Context(), "p", "operator: sale", time.Time{}, time.Time{}); err != nil {
+		if err := store.Pause(t.Context(), "p", "operator: sale", time.Now(), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		r.say(t, told("r2", "", message.FeedbackResumed))
@@ -117,8 +116,8 @@ func TestBusyPage(t *testing.T) {
 		want  time.Time // when the next recipient is due
 	}{
 		"for three seconds":            {at(3), at(3)},
-		"by a clock that is far ahead": {time.UnixMilli(1 << 50), at(10)},
-		"in the past":                  {at(-1), at(0)},
+		"by a clock that is far ahead": {time.UnixMilli(1 << 50), at(10).Add(2 * placeTime)},
+		"in the past":                  {at(-1), at(0).Add(placeTime)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,7 +136,7 @@ func TestBusyPage(t *testing.T) {
 					Reason: message.FeedbackBusy, Until: tt.until.UnixMilli(),
 				})
 				r.handled(t)
-				for page, want := range map[string]time.Time{"p": tt.want, "q": at(0)} {
+				for page, want := range map[string]time.Time{"p": tt.want, "q": at(0).Add(placeTime)} {
 					if b, err := store.Broadcasts().Get(t.Context(), page); !b.Due.Equal(want) || err != nil {
 						t.Errorf("the broadcast of %s is due at %v, %v, want %v", page, b.Due, err, want)
 					}
@@ -174,11 +173,11 @@ func TestFailingMember(t *testing.T) {
 				r.say(t, now("1", "c", "not passed on"))
 				r.handled(t)
 				wantSent(t, "to a failing member", r.sent(t))
-				time.Sleep(tt.ends - time.Millisecond)
+				time.Sleep(tt.ends - 3*placeTime)
 				r.say(t, now("1", "d", "still not"))
 				r.handled(t)
 				wantSent(t, "just before it ends", r.sent(t))
-				time.Sleep(time.Millisecond)
+				time.Sleep(3 * placeTime)
 				r.say(t, now("1", "e", "again"))
 				r.handled(t)
 				wantSent(t, "afterwards", r.sent(t), "2: Guest 1: again")
@@ -254,7 +253,7 @@ func TestPagesPaused(t *testing.T) {
 		}
 		page("r", message.Event{Kind: message.KindFeedback, User: "1", Reason: string(message.ReasonPageStopped)})
 		time.Sleep(time.Second)
-		if err := r.store.Pause(t.Context(), "r", "operator: stopped", time.Time{}, time.Time{}); err != nil {
+		if err := r.store.Pause(t.Context(), "r", "operator: stopped", time.Now(), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		page("s", message.Event{Kind: message.KindFeedback, User: "1", Reason: string(message.ReasonPageStopped)})
@@ -270,36 +269,19 @@ func TestPagesPaused(t *testing.T) {
 	})
 }
 
-// TestDeletion checks that a user is forgotten on each page that knows the id, that a
-// failed try is repeated, and that an id which no page knows is no error.
+// TestDeletion checks that a request to delete a user's data is taken off the queue, and
+// noted with its code for an operator.
 func TestDeletion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		elsewhere := now("2", "c", "hi")
-		elsewhere.Page = "q"
-		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"), elsewhere, now("2", "d", "/block Guest 1"))
+		var log strings.Builder
+		r := newRigOn(t, newBroker(t), newStore(t, "sqlite::memory:"), func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		r.say(t, message.Event{Kind: message.KindDeletion, ID: "code7", User: "2", Time: time.Now().UnixMilli()})
 		r.handled(t)
-		r.sent(t)
-		r.store.before = times(2, "forget")
-		for _, user := range []string{"2", "unknown"} {
-			r.say(t, message.Event{Kind: message.KindDeletion, ID: "code" + user, User: user, Time: time.Now().UnixMilli()})
-		}
-		stop := r.start(t)
-		time.Sleep(10 * time.Second)
-		if err := stop(); err != nil {
-			t.Errorf("Run() = %v, want nil", err)
-		}
-		if got := testutil.ToFloat64(r.core.metrics.failures[stepForget]); got != 2 {
-			t.Errorf("failed tries to forget = %v, want 2", got)
-		}
-		r.say(t, now("1", "e", "alone?"))
-		r.handled(t)
-		wantSent(t, "after the other was forgotten", r.sent(t))
-		r.say(t, now("2", "f", "who am I"))
-		r.handled(t)
-		wantSent(t, "to a newcomer", r.sent(t), "2: "+strings.Replace(welcomeNext, "Guest 2", "Guest 3", 1), "1: Guest 3: who am I")
-		r.wantQueue(t, "test.inbound", 0)
+		r.wantQueue(t, "test.inbound.00", 0)
 		r.wantQueue(t, "test.dead", 0)
+		if got := log.String(); !strings.Contains(got, "data deletion was requested") || !strings.Contains(got, "code=code7") {
+			t.Errorf("log = %q, want the request with its code", got)
+		}
 	})
 }

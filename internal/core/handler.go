@@ -59,7 +59,8 @@ func (h *handler) handle(run, work context.Context, in inbound) {
 	case message.KindPolicy:
 		in.err = h.feedback.handlePolicy(run, work, in)
 	case message.KindDeletion:
-		in.err = h.feedback.handleDeletion(run, work, in)
+		h.feedback.handleDeletion(run, in)
+	case message.KindOther: // it is for other programs
 	}
 	switch {
 	case in.err == nil:
@@ -82,8 +83,7 @@ func (h *handler) ack(run context.Context, in inbound) {
 
 // deadLetter moves the event to the dead-letter queue, because of in.err.
 func (h *handler) deadLetter(run, work context.Context, in inbound, reason message.Reason) {
-	letter := in.delivery.Dead(message.Death{Reason: reason, Time: h.cfg.Now(), Page: in.event.Page})
-	letter.Headers[message.HeaderQueue] = h.cfg.Broker.Topology().Inbound() // wherever it waited
+	letter := in.delivery.Dead(message.Death{Reason: reason, Error: in.err.Error(), Time: h.cfg.Now(), Page: in.event.Page})
 	err := h.retry.do(run, in.delivery.Live, stepDeadLetter, func() error {
 		ctx, cancel := context.WithTimeout(work, h.cfg.PublishTimeout)
 		defer cancel()

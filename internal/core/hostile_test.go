@@ -201,7 +201,7 @@ func withAttack(t *testing.T, test func(*attack)) {
 		if err := a.out.Close(); err != nil {
 			t.Errorf("close subscription: %v", err)
 		}
-		for _, name := range []string{"test.inbound", "test.outbound.00", "test.dead"} {
+		for _, name := range []string{"test.inbound.00", "test.outbound.00", "test.dead"} {
 			a.rig.wantQueue(t, name, 0)
 		}
 	})

@@ -27,14 +27,13 @@ const (
 	stepSweep      step = "sweep"
 	stepCount      step = "count"
 	stepAudience   step = "audience"
-	stepForget     step = "forget"
 	stepOverview   step = "overview"
 )
 
 // steps holds every step.
 var steps = []step{
 	stepMigrate, stepReceive, stepPublish, stepDone, stepAck, stepFeedback, stepDeadLetter, stepPrune, stepPolicy, stepSweep, stepCount,
-	stepAudience, stepForget, stepOverview,
+	stepAudience, stepOverview,
 }
 
 type metrics struct {
@@ -50,7 +49,6 @@ type metrics struct {
 	repeated   prometheus.Counter
 	reproduced prometheus.Counter
 	stale      prometheus.Counter
-	moved      prometheus.Counter
 	dead       *prometheus.CounterVec
 	failures   map[step]prometheus.Counter
 	duration   prometheus.Histogram
@@ -87,7 +85,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		repeated:   counter("repeated_total", "Events dropped because they were finished before."),
 		reproduced: counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
 		stale:      counter("stale_total", "Deliveries skipped because their connection was lost; their messages are delivered again."),
-		moved:      counter("moved_total", "Events moved to another queue because core holds many of their page."),
 		dead:       vec("dead_total", "Events moved to the dead-letter queue, by reason.", "reason"),
 		failures:   make(map[step]prometheus.Counter),
 		duration: auto.NewHistogram(prometheus.HistogramOpts{
@@ -109,9 +106,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
+// registerPartitions registers the gauge of the partitions that are this core's.
+func (*metrics) registerPartitions(reg prometheus.Registerer, owned func() int) {
+	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "chatclub", Subsystem: "core", Name: "partitions",
+		Help: "Partitions of events of which one is held, or came in the last 10 s.",
+	}, func() float64 { return float64(owned()) })
+}
+
 // initSeries makes the series of the vectors.
 func (m *metrics) initSeries() {
-	for _, kind := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindFeedback, message.KindDeletion, message.KindIdle} {
+	for _, kind := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindFeedback, message.KindDeletion, message.KindIdle, message.KindOther} {
 		m.events.WithLabelValues(string(kind))
 	}
 	for kind := command.Unknown; kind <= command.Help; kind++ {

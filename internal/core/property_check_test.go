@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -36,7 +37,12 @@ func (w *world) check(t *rapid.T) {
 
 // settle compares the published messages with the expected ones.
 func (w *world) settle() {
-	w.collect()
+	for range 500 { // what was published last may be on its way
+		if w.collect(); !w.isMissing() {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	for id, texts := range w.got {
 		event := strings.Split(id, "/")[1]
 		if len(texts) > 1+w.again[event] {
@@ -63,6 +69,21 @@ func (w *world) settle() {
 			w.t.Fatalf("notice %s is missing", id)
 		}
 	}
+}
+
+// isMissing reports whether something expected has not been published.
+func (w *world) isMissing() bool {
+	for id := range w.want {
+		if w.got[id] == nil {
+			return true
+		}
+	}
+	for id := range w.notices {
+		if w.got[id] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *world) collect() {

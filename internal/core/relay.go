@@ -7,23 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"chatclub/internal/backoff"
 	"chatclub/internal/command"
 	"chatclub/internal/fanout"
 	"chatclub/internal/message"
 	"chatclub/internal/phrase"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
-)
-
-const (
-	// claimWait is how long an event is left to another core that has begun it and
-	// seems to work on it. Handling takes milliseconds. Only a core whose broker
-	// or database hangs takes longer.
-	claimWait = 5 * time.Second
-	// claimPoll is the time between two questions whether the other core has
-	// finished.
-	claimPoll = 100 * time.Millisecond
 )
 
 // relay handles the events of users: it makes their messages and publishes them.
@@ -91,38 +80,15 @@ func (r *relay) eventOf(ev message.Event) rooms.Event {
 	return out
 }
 
-// receive records the event. An event that was begun before and is not finished
-// is one of two cases.
-//
-// If this delivery was delivered before, or this is not the first try, its first
-// handler is most likely gone or is this core. The copies are made again at once.
-//
-// Otherwise the same event is on the queue twice, because Messenger or webhook
-// repeated it, and another core holds the other delivery. That core is given time
-// to finish, so that its copies are not doubled.
-func (r *relay) receive(run, work context.Context, in inbound, ev rooms.Event) (rooms.Result, error) {
-	var res rooms.Result
-	tries := 0
-	receive := func() (err error) {
-		tries++
+// receive records the event. One that was begun before and is not finished has its copies
+// made again: whoever began it is gone, or was this core, because a page's events are
+// handled one after another.
+func (r *relay) receive(run, work context.Context, in inbound, ev rooms.Event) (res rooms.Result, err error) {
+	err = r.retry.do(run, in.delivery.Live, stepReceive, func() (err error) {
 		res, err = r.cfg.Store.Receive(work, ev)
 		return err
-	}
-	if err := r.retry.do(run, in.delivery.Live, stepReceive, receive); err != nil {
-		return res, err
-	}
-	if tries > 1 || in.redelivered() {
-		return res, nil
-	}
-	for waited := time.Duration(0); res.Status == rooms.Unfinished && waited < claimWait; waited += claimPoll {
-		if !backoff.Sleep(run, claimPoll) || !in.delivery.Live() {
-			return res, errAbandoned
-		}
-		if err := r.retry.do(run, in.delivery.Live, stepReceive, receive); err != nil {
-			return res, err
-		}
-	}
-	return res, nil
+	})
+	return res, err
 }
 
 // observe counts an event and its result in the metrics.

@@ -83,13 +83,6 @@ func (s *flakyStore) Gone(ctx context.Context, page, psid string, at time.Time) 
 	return s.Store.Gone(ctx, page, psid, at)
 }
 
-func (s *flakyStore) ForgetEverywhere(ctx context.Context, psid string) (int, error) {
-	if err := s.fail("forget"); err != nil {
-		return 0, err
-	}
-	return s.Store.ForgetEverywhere(ctx, psid)
-}
-
 func (s *flakyStore) Prune(ctx context.Context, before time.Time) (int64, error) {
 	if err := s.fail("prune"); err != nil {
 		return 0, err
@@ -171,9 +164,20 @@ func newRigOn(t testing.TB, b *memory.Broker, s Store, changes ...func(*Config))
 	return r
 }
 
+// placeTime is how long a core takes to find its place: it waits for others that take
+// the same.
+const placeTime = 50 * time.Millisecond
+
 // start runs the core until the returned function is called, which returns
-// Run's error.
+// Run's error. It waits until the core has its place.
 func (r *rig) start(t testing.TB) (stop func() error) {
+	t.Helper()
+	defer time.Sleep(placeTime)
+	return r.launch(t)
+}
+
+// launch is start without the wait.
+func (r *rig) launch(t testing.TB) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -194,7 +198,7 @@ func (r *rig) handled(t testing.TB) {
 	}
 }
 
-// say puts events of page p on the inbound queue.
+// say puts events on the inbound partitions of their pages.
 func (r *rig) say(t testing.TB, events ...message.Event) {
 	t.Helper()
 	for _, ev := range events {
@@ -202,13 +206,13 @@ func (r *rig) say(t testing.TB, events ...message.Event) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.put(t, ev.Page+"/"+ev.ID, body)
+		r.put(t, ev.Page, ev.Page+"/"+ev.ID, body)
 	}
 }
 
-func (r *rig) put(t testing.TB, id string, body []byte) {
+func (r *rig) put(t testing.TB, page, id string, body []byte) {
 	t.Helper()
-	msg := queue.Message{Queue: r.broker.Topology().Inbound(), ID: id, Body: body}
+	msg := queue.Message{Queue: r.broker.Topology().InboundOf(page), ID: id, Body: body}
 	if err := r.broker.Publish(t.Context(), msg); err != nil {
 		t.Fatal(err)
 	}

@@ -225,7 +225,7 @@ func (s *player) put(t *testing.T, ev message.Event) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	msg := queue.Message{Queue: s.broker.Topology().Inbound(), ID: ev.Page + "/" + ev.ID, Body: body}
+	msg := queue.Message{Queue: s.broker.Topology().InboundOf(ev.Page), ID: ev.Page + "/" + ev.ID, Body: body}
 	if err := s.broker.Publish(t.Context(), msg); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"chatclub/internal/backoff"
 	"chatclub/internal/message"
+	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
 )
 
@@ -21,9 +22,9 @@ func TestDeadLetter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.put(t, "1", []byte("{"))
-		r.put(t, "0", []byte("["))
-		r.put(t, "2", []byte(`{"kind":"message","page":"p","id":"m"}`))
+		r.put(t, "p", "1", []byte("{"))
+		r.put(t, "p", "0", []byte("["))
+		r.put(t, "p", "2", []byte(`{"kind":"message","page":"p","id":"m"}`))
 		r.say(t,
 			text("a\x00b", "3", "no database takes this"),
 			message.Event{Kind: message.KindFeedback, Page: "p", ID: "4", User: "1", Reason: "whim"},
@@ -32,11 +33,11 @@ func TestDeadLetter(t *testing.T) {
 		r.handled(t)
 		now := time.Now().UTC()
 		want := map[string]message.Death{
-			"1":   {Reason: message.ReasonUndecodable, Queue: "test.inbound", Time: now},
-			"2":   {Reason: message.ReasonUndecodable, Queue: "test.inbound", Time: now},
-			"0":   {Reason: message.ReasonUndecodable, Queue: "test.inbound", Time: now},
-			"p/3": {Reason: message.ReasonBadMessage, Queue: "test.inbound", Time: now, Page: "p"},
-			"p/4": {Reason: message.ReasonBadMessage, Queue: "test.inbound", Time: now, Page: "p"},
+			"1":   {Reason: message.ReasonUndecodable, Error: "decode event: unexpected end of JSON input", Queue: "test.inbound.00", Time: now},
+			"2":   {Reason: message.ReasonUndecodable, Error: "decode event: user is empty", Queue: "test.inbound.00", Time: now},
+			"0":   {Reason: message.ReasonUndecodable, Error: "decode event: unexpected end of JSON input", Queue: "test.inbound.00", Time: now},
+			"p/3": {Reason: message.ReasonBadMessage, Error: "receive event: event cannot be stored: user holds a control character", Queue: "test.inbound.00", Time: now, Page: "p"},
+			"p/4": {Reason: message.ReasonBadMessage, Error: `event cannot be stored: feedback reason "whim" is unknown`, Queue: "test.inbound.00", Time: now, Page: "p"},
 		}
 		got := map[string]message.Death{}
 		for _, m := range take(t, r.broker, "test.dead") {
@@ -50,13 +51,26 @@ func TestDeadLetter(t *testing.T) {
 			t.Errorf("dead letters: -want +got\n%s", diff)
 		}
 		wantSent(t, "of the event behind the dead ones", r.sent(t), "1: "+welcomeFirst)
-		r.wantQueue(t, "test.inbound", 0)
+		r.wantQueue(t, "test.inbound.00", 0)
 		r.wantMetrics(t, `
 			# HELP chatclub_core_dead_total Events moved to the dead-letter queue, by reason.
 			# TYPE chatclub_core_dead_total counter
 			chatclub_core_dead_total{reason="bad_message"} 2
 			chatclub_core_dead_total{reason="undecodable"} 3
 		`, "chatclub_core_dead_total")
+	})
+}
+
+// An event that is for other programs makes no copies and is taken off the queue.
+func TestOtherEventIsIgnored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.say(t, message.Event{Kind: message.KindOther, Page: "p", ID: "1", Raw: message.Payload(`{"read":{}}`)})
+		r.handled(t)
+		wantSent(t, "of an event for others", r.sent(t))
+		r.wantQueue(t, "test.inbound.00", 0)
+		r.wantQueue(t, "test.dead", 0)
 	})
 }
 
@@ -89,7 +103,7 @@ func TestFeedback(t *testing.T) {
 					t.Errorf("Run() = %v, want nil", err)
 				}
 				wantSent(t, "after feedback", r.sent(t), want...)
-				r.wantQueue(t, "test.inbound", 0)
+				r.wantQueue(t, "test.inbound.00", 0)
 			})
 		})
 	}
@@ -129,7 +143,7 @@ func TestShutdown(t *testing.T) {
 					t.Errorf("Run() returned after %v, want %v", got, tt.ended)
 				}
 				var left []string
-				for _, m := range take(t, r.broker, "test.inbound") {
+				for _, m := range take(t, r.broker, "test.inbound.00") {
 					left = append(left, m.ID)
 				}
 				if diff := cmp.Diff(tt.left, left); diff != "" {
@@ -158,7 +172,7 @@ func TestShutdownWhileAway(t *testing.T) {
 			if took := time.Since(begin); took != 0 {
 				t.Errorf("Run() while %s fails returned after %v, want at once", method, took)
 			}
-			r.wantQueue(t, "test.inbound", 1)
+			r.wantQueue(t, "test.inbound.00", 1)
 		})
 	}
 }
@@ -199,9 +213,9 @@ func TestStale(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.core.pages = newPages(r.core.cfg, r.core.metrics)
-		d := queue.NewDelivery(r.broker, deadChannel{t}, 1, queue.Message{Queue: "test.inbound", ID: "p/a", Body: body}, false)
-		r.core.pages.add(inbound{delivery: d, event: text("1", "a", "hello")})
+		r.core.pages = newPages(1, 1)
+		d := queue.NewDelivery(r.broker, deadChannel{t}, 1, queue.Message{Queue: "test.inbound.00", ID: "p/a", Body: body}, false)
+		r.core.pages.add(inbound{claim: new(partitions.Claim), delivery: d, event: text("1", "a", "hello")})
 		go r.core.work(t.Context(), t.Context())
 		synctest.Wait()
 		r.core.pages.close()

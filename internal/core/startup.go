@@ -38,11 +38,11 @@ func (s *startup) set(unready error) {
 }
 
 // migrate tries to migrate the database until it succeeds, the database turns out
-// to be newer than this program, or ctx ends (errAbandoned). A try has no
+// to be newer than this program or older than any release, or ctx ends (errAbandoned). A try has no
 // time-out: a step that is cut off is rolled back, and would be begun anew for
 // ever.
 func (s *startup) migrate(ctx context.Context) error {
-	var last, newer error
+	var last, other error
 	try := func() error {
 		state := fmt.Errorf("database: migrating since %s", s.now().UTC().Format(time.RFC3339))
 		if last != nil {
@@ -54,8 +54,8 @@ func (s *startup) migrate(ctx context.Context) error {
 			last = rooms.Public(err)
 			s.set(fmt.Errorf("database: %w", last))
 		}
-		if errors.Is(err, rooms.ErrNewer) {
-			newer = err
+		if errors.Is(err, rooms.ErrNewer) || errors.Is(err, rooms.ErrTooOld) {
+			other = err
 			return nil // do not try again
 		}
 		return err
@@ -63,5 +63,5 @@ func (s *startup) migrate(ctx context.Context) error {
 	if err := s.retry.do(ctx, func() bool { return true }, stepMigrate, try); err != nil {
 		return err
 	}
-	return newer
+	return other
 }

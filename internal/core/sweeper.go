@@ -12,7 +12,7 @@ import (
 )
 
 // sweeper looks for members who have been silent for too long, and puts an event
-// on the inbound queue for each. That event is handled like any other: once,
+// on its page's inbound partition for each. That event is handled like any other: once,
 // however often it is put there, and in order with the member's own events.
 type sweeper struct {
 	cfg   Config
@@ -61,7 +61,7 @@ func (s sweeper) announce(ctx context.Context, silent []rooms.Silent) error {
 		if err != nil {
 			return err
 		}
-		msgs[i] = queue.Message{Queue: s.cfg.Broker.Topology().Inbound(), ID: ev.Page + "/" + ev.ID, Body: body}
+		msgs[i] = queue.Message{Queue: s.cfg.Broker.Topology().InboundOf(ev.Page), ID: ev.Page + "/" + ev.ID, Body: body}
 	}
 	return s.cfg.publish(ctx, msgs)
 }

@@ -29,7 +29,7 @@ func TestSweepFindsAll(t *testing.T) {
 		if err := (sweeper{r.core.cfg, r.core.retry}).sweep(t.Context()); err != nil {
 			t.Errorf("sweep() = %v, want nil", err)
 		}
-		r.wantQueue(t, "test.inbound", 5)
+		r.wantQueue(t, "test.inbound.00", 5)
 	})
 }
 

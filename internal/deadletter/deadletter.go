@@ -23,8 +23,8 @@ import (
 
 const (
 	// lookPrefetch is how many letters one subscription holds where all of them
-	// stay. With 65,535, the most that AMQP can ask for, RabbitMQ 3.10 was busy for
-	// seconds before the first one came.
+	// stay. With 65,535, the most that AMQP can ask for, RabbitMQ is busy for two to seven
+	// seconds before the first one comes.
 	lookPrefetch = 20_000
 	// takePrefetch is the same where letters are taken off. The broker delivers no
 	// more before it has handled as many acknowledgements: at the end few are on
@@ -90,6 +90,13 @@ func (q Queue) List(ctx context.Context, f Filter, show func(Letter) error) (Cou
 		return false, show(l)
 	}, nil)
 	return counts, err
+}
+
+// Count returns how many letters there are. It is false while somebody looks at them:
+// then nobody can say.
+func (q Queue) Count(ctx context.Context) (n int, ok bool, err error) {
+	info, err := q.count(ctx, q.Broker.Topology().Dead())
+	return info.Ready, err == nil && info.Consumers == 0, err
 }
 
 // Purge takes every letter off the queue that the filter means. What it counts
@@ -321,15 +328,58 @@ func (w *walker) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	w.gather(ctx)
-	for _, s := range w.subs { // or one would get what another one returned
-		_ = s.Cancel() // never fails in a way that matters: Close follows
-	}
+	w.fill(ctx)
 	for i, s := range w.subs {
-		before, err := w.queue.inspect(ctx, w.queue.Broker.Topology().Dead())
-		_ = s.Close()
 		last := i+1 == len(w.subs)
-		if err == nil && (!last || s.left > 0) { // who comes next is to find them all
-			w.awaitReturn(ctx, s, before.Ready)
+		w.giveBack(ctx, s, !last || s.left > 0) // who comes next is to find them all
+	}
+}
+
+// giveBack closes a subscription, and waits until the broker has taken back what it
+// held.
+func (w *walker) giveBack(ctx context.Context, s *subscribed, wait bool) {
+	before, err := w.queue.inspect(ctx, w.queue.Broker.Topology().Dead())
+	_ = s.Close() // never fails
+	if err == nil && wait {
+		w.awaitReturn(ctx, s, before.Ready)
+	}
+}
+
+// fill replaces a last subscription that has room by one that has none. With room it
+// would get what the others give back, and give that back behind its own.
+func (w *walker) fill(ctx context.Context) {
+	if len(w.subs) < 2 || w.lost() {
+		return
+	}
+	dead := w.queue.Broker.Topology().Dead()
+	if info, err := w.queue.inspect(ctx, dead); err != nil || info.Ready > 0 {
+		return // it has no room, or would have these
+	}
+	s := w.last()
+	s.left += w.ready - w.seen // it was given what nobody has read yet
+	for _, d := range s.taken {
+		if d.Live() {
+			s.left++
+		}
+	}
+	if s.left >= s.prefetch {
+		return
+	}
+	w.subs = w.subs[:len(w.subs)-1]
+	w.giveBack(ctx, s, s.left > 0)
+	if s.left == 0 {
+		return
+	}
+	sub, err := w.queue.Broker.Consume(dead, queue.ConsumeOptions{Prefetch: s.left})
+	if err != nil {
+		return // the broker is closed
+	}
+	w.subs = append(w.subs, &subscribed{Subscription: sub, prefetch: s.left, left: s.left})
+	for range s.left { // they stand in front, and all other subscriptions are full
+		select {
+		case <-sub.Deliveries():
+		case <-ctx.Done():
+			return
 		}
 	}
 }

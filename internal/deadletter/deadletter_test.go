@@ -143,7 +143,8 @@ func TestFilters(t *testing.T) {
 			want []string
 		}{
 			{"all", Filter{}, []string{old, before, young, "raw", "limit"}},
-			{"id", Filter{ID: before}, []string{before}},
+			{"id", Filter{IDs: []string{before}}, []string{before}},
+			{"two ids", Filter{IDs: []string{young, old}}, []string{old, young}},
 			{"reason", Filter{Reasons: []message.Reason{message.ReasonGone}}, []string{before, young}},
 			{"two reasons", Filter{Reasons: []message.Reason{message.ReasonExpired, message.ReasonUndecodable}}, []string{old, "raw"}},
 			{"page", Filter{Page: "2"}, []string{before}},
@@ -215,14 +216,14 @@ func TestReplay(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		first := b.kill(1, "1", message.Death{Reason: message.ReasonExhausted, Queue: "test.lane.text.1"})
 		const raw = "undecodable/1" // webhook's
-		b.put(raw, []byte("{"), message.Death{Reason: message.ReasonUndecodable, Queue: b.top.Inbound()}.Headers())
+		b.put(raw, []byte("{"), message.Death{Reason: message.ReasonUndecodable, Queue: b.top.Inbound(0)}.Headers())
 		other := b.kill(2, "1", message.Death{Reason: message.ReasonGone})
 		event, err := message.Event{Kind: message.KindMessage, Page: "1", ID: "m", User: "7", Time: 5, Text: "x"}.Encode()
 		if err != nil {
 			b.Fatal(err)
 		}
 		trace := map[string]string{message.HeaderTrace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
-		b.put("1/m", event, message.CarryTrace(message.Death{Reason: message.ReasonBadMessage, Queue: b.top.Inbound()}.Headers(), trace))
+		b.put("1/m", event, message.CarryTrace(message.Death{Reason: message.ReasonBadMessage, Queue: b.top.Inbound(0)}.Headers(), trace))
 		last := b.kill(3, "1", message.Death{Reason: message.ReasonExhausted})
 
 		got, err := b.queue.Replay(b.Context(), Replay{Rate: 100, Filter: Filter{
@@ -246,7 +247,7 @@ func TestReplay(t *testing.T) {
 		if err != nil || o.ID != first || o.Attempts != 0 || o.FirstCode != "" || o.Age(time.Now()) != time.Hour || len(sent[0].Headers) != 0 {
 			b.Errorf("sent %+v with %v, %v, want it an hour old, without attempts and headers", o, sent[0].Headers, err)
 		}
-		if in := memorytest.Drain(b.T, b.broker, b.top.Inbound()); len(in) != 1 || in[0].ID != "1/m" || !maps.Equal(in[0].Headers, trace) {
+		if in := memorytest.Drain(b.T, b.broker, b.top.InboundOf("1")); len(in) != 1 || in[0].ID != "1/m" || !maps.Equal(in[0].Headers, trace) {
 			b.Errorf("inbound has %v, want the event with its trace", in)
 		}
 		if got := b.left(b.top.Dead()); !slices.Equal(got, []string{raw, other}) {
@@ -261,12 +262,12 @@ func TestReplayUndecodable(t *testing.T) {
 	const item = `{"sender":{"id":"7"},"recipient":{"id":"1"},"timestamp":5,"message":{"mid":"m%d","text":"x"}}`
 	part := func(i int) string { return fmt.Sprintf(item, i) }
 	inBubble(t, func(b *bench) {
-		death := message.Death{Reason: message.ReasonUndecodable, Queue: b.top.Inbound()}.Headers()
+		death := message.Death{Reason: message.ReasonUndecodable, Queue: b.top.Inbound(0)}.Headers()
 		b.put("undecodable/event", []byte(part(1)), death)
 		b.put("undecodable/entry", []byte(`{"id":"1","time":6,"messaging":[`+part(2)+`,`+part(3)+`]}`), death)
 		b.put("undecodable/body", []byte(`{"object":"page","entry":[{"id":"1","messaging":[`+part(4)+`]}]}`), death)
 		b.put("undecodable/no", []byte(`{"object":"page","entry":[{"id":"1","messaging":[`+part(5)+`,7]}]}`), death)
-		b.put("1/m6", []byte(`{"kind":"new"}`), message.Death{Reason: message.ReasonUndecodable, Queue: b.top.Overflow(1)}.Headers())
+		b.put("1/m6", []byte(`{"kind":"new"}`), message.Death{Reason: message.ReasonUndecodable, Queue: b.top.Prefix + ".inbound"}.Headers())
 		copied := message.Death{Reason: message.ReasonUndecodable, Queue: b.top.Outbound(1)}.Headers()
 		b.put("1/m7/7", []byte(`{"new":1}`), copied)
 		got, err := b.queue.Replay(b.Context(), Replay{Rate: 100})
@@ -278,7 +279,8 @@ func TestReplayUndecodable(t *testing.T) {
 			b.Errorf("Replay(): -want +got\n%s", diff)
 		}
 		var in []string
-		for _, m := range memorytest.Drain(b.T, b.broker, b.top.Inbound()) {
+		list := memorytest.Drain(b.T, b.broker, b.top.InboundOf("1"))
+		for _, m := range append(list, memorytest.Drain(b.T, b.broker, b.top.InboundOf(""))...) {
 			in = append(in, m.ID)
 			if e, err := message.DecodeEvent(m.Body); m.ID != "1/m6" && (err != nil || m.ID != e.Page+"/"+e.ID || e.User != "7") {
 				b.Errorf("inbound has %s as %+v, %v, want the event", m.ID, e, err)

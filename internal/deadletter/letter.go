@@ -26,6 +26,7 @@ type Letter struct {
 	Attempts  int            `json:"attempts"`
 	FirstCode string         `json:"first_code,omitempty"`
 	LastCode  string         `json:"last_code,omitempty"`
+	Error     string         `json:"error,omitempty"` // why, in a sentence
 
 	body  []byte
 	trace map[string]string // as a message's headers
@@ -41,16 +42,16 @@ func Read(d *queue.Delivery, t queue.Topology) Letter {
 	l := Letter{ID: d.ID, body: d.Body, trace: message.CarryTrace(nil, d.Headers)}
 	if death, err := message.DeathFromHeaders(d.Headers); err == nil {
 		l.Reason, l.Time, l.Page, l.Recipient = death.Reason, death.Time, death.Page, death.Recipient
-		l.Queue, l.Attempts, l.FirstCode, l.LastCode = death.Queue, death.Attempts, death.FirstCode, death.LastCode
+		l.Queue, l.Attempts, l.FirstCode, l.LastCode, l.Error = death.Queue, death.Attempts, death.FirstCode, death.LastCode, death.Error
 	}
 	var page, recipient string
 	var at int64
-	if o, err := message.DecodeOutbound(d.Body); err == nil && l.Queue != t.Inbound() {
+	if o, err := message.DecodeOutbound(d.Body); err == nil && !t.IsInbound(l.Queue) {
 		l.copy, page, recipient, at = &o, o.Page, o.To, o.Time
 	} else if e, err := message.DecodeEvent(d.Body); err == nil {
 		l.event, page, at = &e, e.Page, e.Time
 	}
-	if undecodable := l.copy == nil && l.event == nil && slices.Contains(t.Events(), l.Queue); undecodable {
+	if undecodable := l.copy == nil && l.event == nil && t.IsInbound(l.Queue); undecodable {
 		l.raw = strings.HasPrefix(l.ID, "undecodable/") // as webhook names it
 		l.core = !l.raw
 	}
@@ -77,7 +78,7 @@ var errUndecodable = errors.New("its body is not one of our messages")
 const broadcastTime = time.Hour
 
 // Revive returns what takes the letter's place, in its trace, for the queue that it came
-// from: inbound, or the partition of a copy's page. It has the letter's own id. A copy's
+// from: the inbound or outbound partition of its page. It has the letter's own id. A copy's
 // attempts begin anew. Its age does only where renew is set to the time that it is to
 // have. An event that reports something keeps its time, because something newer may be
 // known.
@@ -110,7 +111,10 @@ func (l Letter) Revive(t queue.Topology, renew time.Time) ([]queue.Message, erro
 	case l.raw:
 		list, err = l.reviveEvents(t, renew, readRaw(l.body, l.Time)...)
 	case l.core:
-		list = []queue.Message{{ID: l.ID, Queue: t.Inbound(), Body: l.body}}
+		list = []queue.Message{{ID: l.ID, Queue: l.Queue, Body: l.body}}
+		if !t.Has(l.Queue) { // it is of another version, or of another number of partitions
+			list[0].Queue = t.InboundOf("")
+		}
 	}
 	if err == nil && len(list) == 0 {
 		err = errUndecodable
@@ -134,7 +138,7 @@ func (l Letter) reviveEvents(t queue.Topology, renew time.Time, events ...messag
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, queue.Message{ID: e.Page + "/" + e.ID, Queue: t.Inbound(), Body: body})
+		list = append(list, queue.Message{ID: e.Page + "/" + e.ID, Queue: t.InboundOf(e.Page), Body: body})
 	}
 	return list, nil
 }
@@ -171,7 +175,7 @@ func readRaw(part []byte, received time.Time) []message.Event {
 // Filter says which letters are meant. The zero value means all. Each field that
 // is set must fit.
 type Filter struct {
-	ID      string
+	IDs     []string
 	Event   string // only the letters of this event, PAGE/MID, and of its copies
 	Reasons []message.Reason
 	Page    string
@@ -182,10 +186,31 @@ type Filter struct {
 // Match reports whether the filter means l. A letter without a time fits no age.
 func (f Filter) Match(l Letter, now time.Time) bool {
 	age := now.Sub(l.Time)
-	return (f.ID == "" || f.ID == l.ID) &&
+	return (len(f.IDs) == 0 || slices.Contains(f.IDs, l.ID)) &&
 		(f.Event == "" || l.ID == f.Event || strings.HasPrefix(l.ID, f.Event+"/")) &&
 		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, l.Reason)) &&
 		(f.Page == "" || f.Page == l.Page) &&
 		(f.Older == 0 || !l.Time.IsZero() && age >= f.Older) &&
 		(f.Newer == 0 || !l.Time.IsZero() && age <= f.Newer)
+}
+
+// Oldest are those letters of many that died first, in order. One without a time is
+// where it was on the queue. A queue is in order by itself, unless a tool was killed
+// that held a part of it. The zero value holds none.
+type Oldest struct {
+	Most    int
+	Letters []Letter
+}
+
+// Add takes a letter in if it is among the oldest so far. Its error is always nil.
+func (o *Oldest) Add(l Letter) error {
+	i := len(o.Letters)
+	for i > 0 && !l.Time.IsZero() && l.Time.Before(o.Letters[i-1].Time) {
+		i--
+	}
+	if i < o.Most {
+		o.Letters = slices.Insert(o.Letters, i, l)
+		o.Letters = o.Letters[:min(len(o.Letters), o.Most)]
+	}
+	return nil
 }

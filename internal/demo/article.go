@@ -69,28 +69,21 @@ func (d *Divert) Publish(ctx context.Context, msgs ...queue.Message) error {
 // movePrefetch is how many messages of one queue are moved at a time.
 const movePrefetch = 256
 
-// Gather moves what is on the partitions, and on the lanes whose tokens are there, to
-// the shared queue, until ctx ends. What is only for dispatchers stays where it is.
+// Gather moves what is on the partitions and their lanes to the shared queue, until
+// ctx ends. What is only for dispatchers stays where it is.
 func (d *Divert) Gather(ctx context.Context) {
 	t := d.Topology()
 	var moving sync.WaitGroup
 	defer moving.Wait()
-	var lanes sync.Map // that are moved
-	var to func(x *queue.Delivery) string
-	to = func(x *queue.Delivery) string {
-		if lane := t.LaneOf(x.Message); lane != "" {
-			if _, known := lanes.LoadOrStore(lane, true); !known {
-				d.moveFrom(ctx, &moving, lane, to)
-			}
-			return ""
-		}
-		if x.Headers[message.HeaderHello] != "" {
-			return ""
-		}
-		return SharedQueue(t)
-	}
 	for i := range t.Partitions {
-		d.moveFrom(ctx, &moving, t.Outbound(i), to)
+		for _, name := range append(t.LanesOf(i), t.Outbound(i)) {
+			d.moveFrom(ctx, &moving, name, func(x *queue.Delivery) string {
+				if message.IsMarker(x.Headers) {
+					return ""
+				}
+				return SharedQueue(t)
+			})
+		}
 	}
 }
 
@@ -107,12 +100,9 @@ func (d *Divert) Forward(ctx context.Context) {
 	})
 }
 
-// moveFrom moves messages from a queue, if it exists, to where to says; what it
-// says nothing of goes back when ctx ends.
+// moveFrom moves messages from a queue to where to says; what it says nothing of
+// goes back when ctx ends.
 func (d *Divert) moveFrom(ctx context.Context, moving *sync.WaitGroup, name string, to func(*queue.Delivery) string) {
-	if _, err := d.Inspect(ctx, name); err != nil { // there is no such lane
-		return
-	}
 	sub, err := d.Consume(name, queue.ConsumeOptions{Prefetch: movePrefetch})
 	if err != nil {
 		return

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,6 +55,7 @@ type Demo struct {
 	explained int64 // copies that may come twice, because a dispatcher was killed
 	quiet     time.Time
 	machine   string
+	ending    string // what is waited for at the end
 	processor struct {
 		at  time.Time
 		use machine.Use
@@ -244,6 +246,20 @@ func (d *Demo) Machine() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.machine
+}
+
+// Say tells what is waited for at the end.
+func (d *Demo) Say(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ending = strings.ToUpper(line[:1]) + line[1:] + "."
+}
+
+// Ending implements console.Demo.
+func (d *Demo) Ending() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ending
 }
 
 // Strategy implements console.Demo.

@@ -11,7 +11,6 @@ import (
 	"chatclub/fakeapi"
 	"chatclub/internal/app"
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/service"
@@ -41,7 +40,7 @@ func TestOnRabbitMQ(t *testing.T) {
 		if err := own.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := leftover.Delete(context.Background(), url, top, SharedQueue(top)); err != nil {
+		if _, err := rabbit.Delete(context.Background(), url, top, SharedQueue(top)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"chatclub/internal/excess"
+	"chatclub/internal/circuit"
+	"chatclub/internal/orders"
 )
 
 // listLimit bounds each list in the answer of GET /pages.
@@ -25,7 +26,19 @@ type Status struct {
 	Partitions []int           `json:"partitions"` // of which something was delivered lately
 	Pages      []PageStatus    `json:"pages"`      // those in excess first, then those with the most calls
 	Suspended  []SuspendedPage `json:"suspended"`
+	Paused     []PausedPage    `json:"paused"` // by operators: the same on every replica
 }
+
+// PausedPage is a page that operators have paused.
+type PausedPage struct {
+	Page   string     `json:"page"`
+	Since  time.Time  `json:"since"`
+	Until  *time.Time `json:"until,omitempty"` // missing: until it is resumed
+	Reason string     `json:"reason,omitempty"`
+}
+
+// SuspendedPage is a page that nothing is sent to.
+type SuspendedPage = circuit.SuspendedPage
 
 // PageStatus is one page and class.
 type PageStatus struct {
@@ -34,7 +47,7 @@ type PageStatus struct {
 	Since    *time.Time `json:"since,omitempty"` // in excess
 	Lanes    []string   `json:"lanes,omitempty"` // queues
 	Sick     bool       `json:"sick,omitempty"`  // calls for it fail, and it is probed
-	Limit    float64    `json:"limit"`           // calls per second, as the settings say
+	Limit    float64    `json:"limit"`           // calls per second, by an order, the pages file or the settings
 	Pace     float64    `json:"pace"`            // calls per second
 	Waiting  int        `json:"waiting"`         // messages in this replica's hands and in no call
 	Oldest   float64    `json:"oldest"`          // age in seconds of the first of them that may be sent
@@ -43,6 +56,7 @@ type PageStatus struct {
 	Sent     int64      `json:"sent"`            // messages
 	Calls    int64      `json:"calls"`           // that were accepted
 	Refused  int64      `json:"refused"`         // calls
+	Usage    int        `json:"usage,omitempty"` // of the fullest quota that the API tells of, in percent
 	Waited   float64    `json:"waited"`          // seconds from when messages were made to their calls, of all sent together
 }
 
@@ -73,7 +87,7 @@ func (d *Dispatcher) answer(w http.ResponseWriter, r *http.Request, status int, 
 
 // status asks the engine; it has no pages when that does not run.
 func (d *Dispatcher) status(ctx context.Context) Status {
-	s := ask(ctx, d, (*engine).status, Status{Partitions: []int{}, Pages: []PageStatus{}})
+	s := ask(ctx, d, (*engine).status, Status{Partitions: []int{}, Pages: []PageStatus{}, Suspended: []SuspendedPage{}, Paused: []PausedPage{}})
 	slices.SortFunc(s.Pages, func(a, b PageStatus) int { // here, and not where the engine would wait for it
 		return cmp.Or(
 			cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.Calls+b.Refused, a.Calls+a.Refused),
@@ -81,7 +95,6 @@ func (d *Dispatcher) status(ctx context.Context) Status {
 		)
 	})
 	s.Pages = s.Pages[:min(listLimit, len(s.Pages))]
-	s.Suspended = d.suspended.list(listLimit)
 	return s
 }
 
@@ -96,21 +109,20 @@ func (p PageStatus) rank() int {
 func (e *engine) status() Status {
 	now := e.Now()
 	s := Status{
-		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), APIDown: e.breaker.IsOpen(), Partitions: e.sources.owned(now),
+		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), APIDown: e.circuits.IsOpen(), Partitions: e.sources.owned(now),
+		Suspended: e.circuits.Suspended(listLimit), Paused: e.paused(now),
 		Pages: make([]PageStatus, 0, len(e.pages.traffic)),
-	}
-	lanes := make(map[excess.Key][]string)
-	for _, k := range e.lanes.list {
-		lanes[k.line.key] = append(lanes[k.line.key], k.queue)
 	}
 	for k, t := range e.pages.traffic {
 		v := e.gate.View(k)
 		p := PageStatus{
-			Page: k.Page, Class: k.Class, Sick: e.breaker.IsPageOpen(k.Page), Limit: e.Limit(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
-			Arrived: t.arrived, Sent: t.sent, Calls: t.calls, Refused: t.refused, Waited: t.waited.Seconds(),
-			Lanes: lanes[k],
+			Page: k.Page, Class: k.Class, Sick: e.circuits.IsSick(k.Page), Limit: e.limitsOf(k.Page).Of(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
+			Arrived: t.arrived, Sent: t.sent, Calls: t.calls, Refused: t.refused, Usage: t.usage, Waited: t.waited.Seconds(),
 		}
 		if l := e.pages.lines[k]; l != nil {
+			if l.spill != nil {
+				p.Lanes = []string{l.spill.lane.queue}
+			}
 			p.Waiting = l.waiting
 			if len(l.ready) > 0 {
 				p.Oldest = l.ready[0].msgs[0].out.Age(now).Seconds()
@@ -124,25 +136,68 @@ func (e *engine) status() Status {
 	return s
 }
 
-// PagesHandler serves the dispatcher's view of its pages for the admin port:
+// paused lists the pages that operators have paused.
+func (d *Dispatcher) paused(now time.Time) []PausedPage {
+	list := []PausedPage{}
+	for page, o := range d.orders.Pages() {
+		if _, paused := o.Paused(now); !paused {
+			continue
+		}
+		p := PausedPage{Page: page, Since: o.Since, Reason: o.Reason}
+		if !o.Until.IsZero() {
+			p.Until = &o.Until
+		}
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b PausedPage) int { return cmp.Compare(a.Page, b.Page) })
+	return list[:min(listLimit, len(list))]
+}
+
+// resume lets a suspended page's messages through again, and has core told. It returns
+// false if the page was not suspended.
+func (e *engine) resume(page string) bool {
+	now := e.Now()
+	if !e.circuits.Resume(now, page) {
+		return false
+	}
+	e.news = append(e.news, resumption{page: page, at: now})
+	return true
+}
+
+// PagesChanged takes the limits of pages as they are now, resumes those that are
+// suspended, as their token may be new, and has core told by the owner of each: another
+// replica may have suspended the page. It waits for the engine.
+func (d *Dispatcher) PagesChanged(pages []string) {
+	resume := func(e *engine) {
+		for _, page := range pages {
+			e.relimit(page)
+			if e.resume(page) {
+				e.Log.Info("page resumed: its token is new", "page", page)
+			} else if c := e.sources.partitions[e.Broker.Topology().PartitionOf(page)].claim; c != nil && !c.since.IsZero() { // this replica is its owner
+				e.news = append(e.news, resumption{page: page, at: e.Now()})
+			}
+		}
+	}
+	select {
+	case d.posts <- resume:
+	case <-d.finished:
+	}
+}
+
+// PagesHandler serves the dispatcher's view of its pages, and takes orders about them, for
+// the admin port:
 //
-//	GET  /pages              → a Status, with at most 1000 in each list
-//	POST /pages/{id}/resume  → 204 when the page was suspended, otherwise 404 and {"error": "…"}
+//	GET  /pages  → a Status, with at most 1000 in each list
 //
-// What it tells and changes is this replica's alone.
+// and what package orders reads. What it tells is this replica's alone; orders are for all.
 func (d *Dispatcher) PagesHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pages", func(w http.ResponseWriter, r *http.Request) {
 		d.answer(w, r, http.StatusOK, d.status(r.Context()))
 	})
-	mux.HandleFunc("POST /pages/{id}/resume", func(w http.ResponseWriter, r *http.Request) {
-		page := r.PathValue("id")
-		if !d.suspended.resume(page, d.Now()) {
-			d.answer(w, r, http.StatusNotFound, map[string]string{"error": "page: not suspended on this replica"})
-			return
-		}
-		d.Log.Info("page resumed by request", "page", page)
-		w.WriteHeader(http.StatusNoContent)
-	})
+	give := orders.Handler(d.Broker, d.Now, d.Log)
+	for _, pattern := range orders.Patterns() {
+		mux.Handle(pattern, give)
+	}
 	return mux
 }

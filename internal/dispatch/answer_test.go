@@ -14,7 +14,7 @@ import (
 // among answers and among copies.
 func TestAnswersPassCopies(t *testing.T) {
 	t.Parallel()
-	for _, prefetch := range []int{defaultPrefetch, 64} { // held here; in a lane
+	for _, prefetch := range []int{DefaultPrefetch, 64} { // held here; in a lane
 		inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch, c.JoinTexts = prefetch, MinLanePrefetch, 1 }, func(t *testing.T, r *rig) {
 			r.limits = func(string, message.Class) int { return 300 }
 			for range 20 { // seven seconds

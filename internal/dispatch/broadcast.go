@@ -16,17 +16,11 @@ const (
 	busyTime = 3 * time.Second
 )
 
-// setAside keeps a broadcast's message until nothing else of its page could be
-// sent, outside of its recipient's order: no conversation is behind it.
-func (e *engine) setAside(l *line, m *held) {
-	l.aside = append(l.aside, m)
-	e.timers.add(e.Now().Add(asideTime), func() { e.expireAside(l) })
-}
-
-// sendAside lets broadcasts go with what conversations leave. Who waits for an
+// sendAside lets broadcasts go with what conversations leave. They stand aside, outside of
+// their recipients' order, until nothing else of their page could be sent. Who waits for an
 // earlier call of their own leaves a place: in a lively room somebody always does.
 func (e *engine) sendAside(l *line, now time.Time) {
-	for len(l.aside) > 0 && len(l.ready) == 0 && !e.gate.InExcess(l.key) && e.calls.hasRoom() && !e.ending {
+	for len(l.aside) > 0 && len(l.ready) == 0 && !e.gate.InExcess(l.key) && !l.traffic.isFull(now) && e.calls.hasRoom() && !e.ending {
 		m := l.aside[0]
 		l.aside[0] = nil
 		l.aside = l.aside[1:]
@@ -45,9 +39,9 @@ func (e *engine) expireAside(l *line) {
 		l.aside[0] = nil
 		l.aside = l.aside[1:]
 		if e.isLate(m, now) {
-			e.bury(m, death{reason: message.ReasonExpired})
+			e.settler.bury(m, death{reason: message.ReasonExpired})
 		} else {
-			e.postpone(m, retryMedium, e.tellBusy(l, m, now)...)
+			e.settler.postpone(m, retryMedium, e.settler.tellBusy(l, m, now)...)
 		}
 	}
 	e.pages.mark(l)
@@ -55,15 +49,15 @@ func (e *engine) expireAside(l *line) {
 
 // tellBusy is the event that tells core, once in a while, that a page takes no
 // more broadcasts.
-func (e *engine) tellBusy(l *line, m *held, now time.Time) []queue.Message {
-	if now.Sub(l.toldBusy) < busyTime/3 {
+func (s *settler) tellBusy(l *line, m *held, now time.Time) []queue.Message {
+	if s.NoFeedback || now.Sub(l.traffic.busy) < busyTime/3 {
 		return nil
 	}
-	f, err := e.feedback(m, death{reason: message.FeedbackBusy, at: now})
+	f, err := s.feedback(m, death{reason: message.FeedbackBusy, at: now})
 	if err != nil {
-		e.Log.Error("core is not told of a busy page", "err", err)
+		s.Log.Error("core is not told of a busy page", "err", err)
 		return nil
 	}
-	l.toldBusy = now
+	l.traffic.busy = now
 	return []queue.Message{f}
 }

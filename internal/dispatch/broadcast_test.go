@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chatclub/internal/message"
+	"chatclub/internal/sender"
 )
 
 // broadcast publishes a broadcast's messages.
@@ -87,11 +88,44 @@ func TestLineOfExpiredBroadcasts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		b.l.aside = b.l.remove(all)
+		b.l.aside = b.l.remove(func(*held) bool { return true })
 		b.m.out.Broadcast, b.m.since = "b", b.now.Add(-asideTime)
 		b.expireAside(b.l)
 		if b.advance(); b.s.moving != 1 || len(b.pages.lines) != 0 {
 			t.Errorf("%d messages moving and %d lines, want 1 and none", b.s.moving, len(b.pages.lines))
+		}
+	})
+}
+
+// While one of a page's quotas is nearly used up, its broadcasts leave the rest to its
+// conversations, and core is told; they go on once the quota has room.
+func TestBroadcastsLeaveAQuota(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		usage := 95
+		r.script(func(message.Outbound, int) sender.Result { return sender.Result{Outcome: sender.Sent, Usage: usage} })
+		r.text("page0", "ann")
+		r.sleep(time.Second)
+		ids := r.broadcast("page0", time.Hour, guests("b", 100)...)
+		for range 50 {
+			r.text("page0", "ann")
+			r.sleep(time.Second)
+		}
+		for _, id := range ids {
+			if r.accepted[id] > 0 {
+				t.Fatalf("%s was sent at 95 %% of the quota", id)
+			}
+		}
+		if told := r.told(); len(told) == 0 || told[0].Reason != message.FeedbackBusy {
+			t.Errorf("core was told %+v, want that the page is busy", told)
+		}
+		r.with(func() { usage = 40 })
+		r.text("page0", "ann")
+		r.sleep(30 * time.Second)
+		for _, p := range r.published {
+			if r.accepted[p] != 1 {
+				t.Fatalf("%s was accepted %d times, want once", p, r.accepted[p])
+			}
 		}
 	})
 }

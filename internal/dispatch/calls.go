@@ -3,11 +3,12 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"chatclub/internal/aimd"
-	"chatclub/internal/breaker"
+	"chatclub/internal/circuit"
 	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
@@ -24,7 +25,7 @@ type call struct {
 	msgs      []*held
 	out       *message.Outbound
 	permit    excess.Permit
-	circuit   *breaker.Call
+	circuit   *circuit.Call
 	began     time.Time
 	result    sender.Result
 	code      string // of its result
@@ -32,6 +33,7 @@ type call struct {
 
 // calls makes calls, and knows how many there may be and what was sent of late.
 type calls struct {
+	*Dispatcher
 	due     chan *call // as many places as calls, so that nobody waits
 	results chan *call // likewise
 	ctx     context.Context
@@ -43,10 +45,6 @@ type calls struct {
 	inFlight int
 	waiting  []*line // for a call to end, in rotation
 	freed    bool    // one has ended since they were tried
-	latency  time.Duration
-	learned  time.Time // when a call was last accepted, from which latency comes
-	tried    time.Time // when the last call began
-	health   health
 	sent     sentLog
 }
 
@@ -59,7 +57,8 @@ func newCalls(d *Dispatcher) (*calls, error) {
 	}
 	ctx, abort := context.WithCancel(context.Background())
 	return &calls{
-		due: make(chan *call, d.MaxInFlight), results: make(chan *call, d.MaxInFlight), ctx: ctx, abort: abort, limit: limit,
+		Dispatcher: d,
+		due:        make(chan *call, d.MaxInFlight), results: make(chan *call, d.MaxInFlight), ctx: ctx, abort: abort, limit: limit,
 		sent: sentLog{since: d.Now()},
 	}, nil
 }
@@ -97,56 +96,59 @@ func (c *calls) hasRoom() bool { return 2*c.inFlight < c.limit.Limit() && len(c.
 func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 	c := &call{recipient: r, permit: p, began: now}
 	var n int
-	c.out, n = e.join(r, now)
+	c.out, n = e.calls.join(r, now)
 	r.busy = true
 	c.msgs = r.take(n)
-	first := c.msgs[0]
-	if e.suspended.probe(first.out.Page, now) {
-		first.probe = true
-		e.metrics.probes[probeSuspended].Inc()
-	}
-	c.circuit = e.breaker.Begin(now, first.out.Page, first.out.To, eventOf(first.out.ID, &first.out))
-	if c.circuit.Probe() {
+	c.circuit = e.circuits.Begin(now, &c.msgs[0].out)
+	api, permission := e.circuits.Probes(c.circuit)
+	if api {
 		e.metrics.probes[probeAPI].Inc()
+	}
+	if permission {
+		e.metrics.probes[probeSuspended].Inc()
 	}
 	if p.Probe() {
 		e.metrics.probes[probePage].Inc()
 	}
 	e.calls.inFlight++
-	e.calls.tried = now
 	l.inFlight++
 	for _, m := range c.msgs {
-		m.calling = true
+		m.state = isCalling
 		m.source.inFlight++
 	}
-	e.calls.start(e.Dispatcher, c)
+	e.calls.start(c)
 }
 
 // join is what is sent of a recipient's messages, and of how many it is made.
-func (e *engine) join(r *recipient, now time.Time) (*message.Outbound, int) {
+func (c *calls) join(r *recipient, now time.Time) (*message.Outbound, int) {
 	first := r.msgs[0]
-	if len(r.msgs) == 1 || e.JoinTexts == 1 || first.single || !first.out.Joins {
+	if len(r.msgs) == 1 || c.JoinTexts == 1 || first.single || !first.out.Joins {
 		return &first.out, 1
 	}
-	list := append(make([]message.Outbound, 0, e.JoinTexts), first.out)
+	list := append(make([]message.Outbound, 0, c.JoinTexts), first.out)
 	for _, m := range r.msgs[1:] {
-		if len(list) == e.JoinTexts || m.single || m.source.leaving || !m.delivery.Live() || e.isLate(m, now) {
+		if len(list) == c.JoinTexts || m.single || m.tried != first.tried || !m.delivery.Live() || c.isLate(m, now) || r.line.awaitsLane(m) || c.sent.has(m) || isIn(list, m) {
 			break
 		}
 		list = append(list, m.out)
 	}
-	out, n := message.Join(list, e.JoinTexts)
+	out, n := message.Join(list, c.JoinTexts)
 	return &out, n
+}
+
+// isIn reports whether a message is one of a list, which a repetition is.
+func isIn(list []message.Outbound, m *held) bool {
+	return slices.ContainsFunc(list, func(o message.Outbound) bool { return o.ID == m.out.ID })
 }
 
 // start makes a call. Workers stay, because a goroutine for each call would grow
 // its stack anew each time.
-func (c *calls) start(d *Dispatcher, next *call) {
+func (c *calls) start(next *call) {
 	if c.inFlight > c.started {
 		c.started++
 		c.workers.Go(func() {
 			for k := range c.due {
-				k.result = d.send(c.ctx, k)
+				k.result = c.send(c.ctx, k)
 				k.code = k.result.CodeString()
 				c.results <- k
 			}
@@ -162,20 +164,29 @@ func (e *engine) ended(c *call) {
 	e.calls.inFlight--
 	l.inFlight--
 	for _, m := range c.msgs {
-		m.calling = false
-		s := m.source
-		if s.inFlight--; s.inFlight == 0 && s.leaving {
-			s.leftAt = now
+		if m.state == isCalling {
+			m.state = isWaiting
 		}
+		m.source.inFlight--
 	}
 	d := dispositionOf(c.result)
 	e.gate.Done(now, c.permit, d.limit)
+	pause := c.result.RetryAfter
+	if d.limit != excess.Refused { // it is the app's
+		pause = 0
+	}
+	e.gate.Hint(now, c.permit, c.result.Usage, pause)
 	if c.permit.Probe() { // what the page waits for has changed
 		l.wakeAt = time.Time{}
 	}
-	l.traffic.called(now, c, d)
+	full := l.traffic.isFull(now)
+	if l.traffic.called(now, c, d); !full && l.traffic.isFull(now) {
+		e.Log.Warn("page has nearly used up a quota; its broadcasts wait", "page", l.key.Page, "class", l.key.Class, "percent", c.result.Usage)
+	}
 	e.report(now, c, d)
-	e.learn(now, c, d)
+	if d.sample { // a refusal by a limit is answered without work, and says nothing about the API's speed
+		e.calls.limit.Observe(now, c.result.Latency, e.calls.inFlight+1)
+	}
 	e.settle(now, c, d)
 	e.calls.freed = true
 	if len(e.calls.waiting) > 0 && len(l.ready) > 0 { // behind those that wait: the call that is free now is theirs
@@ -204,53 +215,50 @@ func (e *engine) drainWaiting() {
 	}
 }
 
-// report tells the breaker how a call went.
+// report tells the circuits how a call went, and core and people what that changed.
 func (e *engine) report(now time.Time, c *call, d disposition) {
-	ch := e.breaker.End(now, c.circuit, d.api)
-	page, code, err := c.out.Page, c.code, c.result.Err
-	switch {
-	case ch.Opened:
-		e.Log.Warn("the API takes no calls; holding messages back and probing", "code", code, "err", err)
-	case ch.Closed:
-		e.Log.Info("the API takes calls again")
-		e.pages.wakeAll()
-	case ch.PageOpened:
-		e.Log.Warn("page takes no calls; probing it", "page", page, "code", code, "err", err)
-	case ch.PageClosed:
-		e.Log.Info("page takes calls again", "page", page)
+	changes := e.circuits.End(now, c.circuit, circuit.Report{Answer: d.says, Code: c.code, Hint: c.result.RetryAfter})
+	e.logChanges(changes, c.code, c.result.Err)
+	for _, ch := range changes {
+		switch {
+		case ch.Open:
+		case ch.Scope < circuit.Page:
+			e.pages.wakeAll()
+		case ch.Scope == circuit.Permission || ch.Scope == circuit.Block:
+			e.news = append(e.news, resumption{page: ch.Page, at: now})
+		case ch.Scope == circuit.Person:
+			e.news = append(e.news, resumption{ch.Page, ch.To, now})
+		}
 	}
-	if d.api == breaker.Answered {
-		e.calls.health.silences = 0
-		e.silent.Store(false)
+	if d.says.IsFromAPI() && d.says != circuit.Throttled {
+		e.answered(now)
 	}
-	e.apiDown.Store(e.breaker.IsOpen())
+	e.apiDown.Store(e.circuits.IsOpen())
 }
 
-// learn learns from how long a call took. A refusal by a limit is answered
-// without work and says nothing about the API's speed.
-func (e *engine) learn(now time.Time, c *call, d disposition) {
-	if !d.sample {
-		return
+// logChanges logs what has opened and closed.
+func (d *Dispatcher) logChanges(changes []circuit.Change, code string, err error) {
+	for _, ch := range changes {
+		log := d.Log.With("page", ch.Page)
+		switch {
+		case ch.Scope == circuit.App && ch.Open:
+			d.Log.Warn("the app is throttled; holding messages back and probing", "code", code, "err", err)
+		case ch.Scope < circuit.Page && ch.Open:
+			d.Log.Warn("the API takes no calls; holding messages back and probing", "code", code, "err", err)
+		case ch.Scope < circuit.Page:
+			d.Log.Info("the API takes calls again")
+		case ch.Scope == circuit.Page && ch.Open:
+			log.Warn("page takes no calls; probing it", "code", code, "err", err)
+		case ch.Scope == circuit.Page:
+			log.Info("page takes calls again")
+		case ch.Scope == circuit.Person && ch.Open:
+			log.Info("recipient cannot be reached; messages to it are dead for a while", "code", code)
+		case ch.Scope == circuit.Person:
+			log.Info("recipient can be reached again")
+		case ch.Open:
+			log.Error("page suspended: its messages wait, and are dead where it takes none for longer", "code", code, "err", err)
+		default:
+			log.Info("page resumed: a probe was answered")
+		}
 	}
-	e.calls.limit.Observe(now, c.result.Latency, e.calls.inFlight+1)
-	if c.result.Outcome != sender.Sent {
-		return
-	}
-	if now.Sub(e.calls.learned) > staleLatency {
-		e.calls.latency = c.result.Latency
-	}
-	e.calls.learned = now
-	e.calls.latency += (c.result.Latency - e.calls.latency) / 16 // a moving average over some 16 calls
-}
-
-// staleLatency is how long a latency is believed while no call is accepted. Otherwise
-// a slow phase, in which everything is thought to be too late, would never end.
-const staleLatency = 10 * time.Second
-
-// expected is how long a call will take.
-func (c *calls) expected(now time.Time) time.Duration {
-	if now.Sub(c.learned) > staleLatency && now.Sub(c.tried) > staleLatency {
-		return 0
-	}
-	return c.latency
 }

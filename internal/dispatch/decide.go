@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"chatclub/internal/circuit"
 	"chatclub/internal/message"
 )
 
@@ -13,9 +14,9 @@ const (
 	wait     do = iota // nothing of the line can be sent now
 	rotate             // every call that the page may have is taken: look again when one ends
 	drop               // it is another's
+	repeat             // it was sent before
 	bury               // to the dead-letter queue
 	postpone           // to a retry queue
-	overflow           // all that waits of the page goes to its lane
 	offer              // ask the excess map, which has the last word
 )
 
@@ -31,50 +32,50 @@ type action struct {
 }
 
 // decide returns what may happen to the first message of a line, and changes
-// nothing. The order matters: a message that is no longer ours costs nothing,
-// one that cannot be acknowledged now would be sent twice, one that cannot
-// arrive costs no call, one that would only wait goes to the broker, and one
-// whose page must wait takes no call that others need.
+// nothing. The order matters: a message that is no longer ours costs nothing, one that
+// cannot be acknowledged now would be sent twice, one that was sent or is too old costs no
+// call, one that would only be in the way goes to the broker, one of a paused page waits and
+// does not die, and one whose page must wait takes no call that others need.
 func (e *engine) decide(l *line, m *held, now time.Time) action {
+	hold, by, left := e.circuits.Hold(now, &m.out)
+	pauseLeft, paused := e.orders.Page(m.out.Page).Paused(now)
 	switch {
 	case !m.delivery.Live():
 		return action{do: drop}
 	case e.Broker.IsSilent():
 		return action{wait: silentPause}
+	case e.calls.sent.has(m):
+		return action{do: repeat}
 	case e.isLate(m, now):
 		return action{do: bury, reason: message.ReasonExpired}
-	case !m.probe && e.suspended.holds(m.out.Page, now) == forGood:
-		return action{do: bury, reason: message.ReasonPageStopped}
-	case !m.probe && e.suspended.holds(m.out.Page, now) == forNow:
-		return action{do: postpone, wait: e.suspended.pause(m.out.Page, now)}
-	case e.people.fails(&m.out, now):
+	case e.pages.blocksLane(l, m, now):
+		return action{do: postpone, wait: retryMedium}
+	case paused:
+		return action{wait: pauseLeft}
+	case hold == circuit.Dead && by == circuit.Person:
 		return action{do: bury, reason: message.ReasonFailing}
-	case e.people.deferred(&m.out, now) > 0:
-		return action{do: postpone, wait: e.people.deferred(&m.out, now)}
-	case e.mustOverflow(l, m, now):
-		return action{do: overflow}
-	case m.source.leaving, l.awaitsLane(m) && !e.passes(l, m):
+	case hold == circuit.Dead:
+		return action{do: bury, reason: message.ReasonPageStopped}
+	case l.awaitsLane(m) && !e.pages.passes(l, m):
 		return action{}
 	case !l.wakeAt.IsZero() && l.wakeAt.After(now):
 		return action{}
 	case e.calls.full(l, partOfOthers), e.calls.full(l, partInExcess) && e.gate.InExcess(l.key):
 		return action{do: rotate}
-	}
-	if d := e.breaker.Wait(now, m.out.Page); d > 0 {
-		return action{wait: d}
-	}
-	if d := e.breaker.PageWait(now, m.out.Page); d > 0 {
-		return action{wait: d}
+	case hold == circuit.Wait:
+		return action{wait: left}
 	}
 	return action{do: offer}
 }
 
-// isLate reports whether m cannot arrive in time.
-func (e *engine) isLate(m *held, now time.Time) bool {
+// isLate reports whether a message is too old to be sent. While its page is paused it
+// grows no older, but for its deadline.
+func (d *Dispatcher) isLate(m *held, now time.Time) bool {
 	if m.out.Deadline != 0 {
-		return now.Add(e.calls.expected(now)).After(time.UnixMilli(m.out.Deadline))
+		return now.After(time.UnixMilli(m.out.Deadline))
 	}
-	return m.out.Age(now)+e.calls.expected(now) > e.MessageTTL
+	age := m.out.Age(now)
+	return age > d.MessageTTL && age-d.orders.Page(m.out.Page).Held(now.Add(-age), now) > d.MessageTTL
 }
 
 const (
@@ -90,26 +91,54 @@ func (d *Dispatcher) sickRoom() int { return min(sickHold, d.Prefetch/8) }
 
 // answersPass reports whether a page's answers pass its lane: while few of them
 // wait, and none went to the lane, where it is before them.
-func (e *engine) answersPass(l *line) bool {
-	return l.answers <= e.sickRoom() && (l.lane == nil || !l.lane.answers)
+func (p *pages) answersPass(l *line) bool {
+	return l.answers <= p.sickRoom() && (l.spill == nil || !l.spill.answers)
 }
 
-// passes reports whether m is an answer that passes its page's lane.
-func (e *engine) passes(l *line, m *held) bool { return m.isAnswer() && e.answersPass(l) }
+// passes reports whether m is an answer that passes its page's lane. While it is not known
+// what is in the lanes, earlier answers may be there.
+func (p *pages) passes(l *line, m *held) bool {
+	return m.isAnswer() && m.source.claim.ready() && p.answersPass(l)
+}
 
-// mustOverflow reports whether what waits of a page goes to its lane: because
-// the page has one that is in use, because more waits than the partition has
-// room for, or because the page takes no calls for longer than a second. What
-// was tried stays, and so does a broadcast's message that is about to be.
-func (e *engine) mustOverflow(l *line, m *held, now time.Time) bool {
-	s := m.source
-	switch {
-	case s.lane != nil || s.leaving || m.tried || m.out.Priority() == message.PriorityBroadcast || e.passes(l, m):
+// awaitsLane reports whether m must wait for its page's lane, because older messages
+// may be there.
+func (l *line) awaitsLane(m *held) bool {
+	if m.source.lane != nil || m.tried {
 		return false
-	case l.lane != nil && (!l.lane.open || l.lane.marking): // it is being declared, looked for or found empty
-		return !l.lane.failing.IsZero() && l.direct > s.free()
-	case l.lane != nil && l.lane.inUse, l.direct > s.free():
-		return true
 	}
-	return l.direct > e.sickRoom() && (e.breaker.IsPageOpen(l.key.Page) || e.gate.ShutFor(now, l.key) > shutTime)
+	state := l.state(m.source.claim)
+	return state == claiming || state == draining
 }
+
+// isShut reports whether a page takes no calls for longer than a moment.
+func (p *pages) isShut(l *line, now time.Time) bool {
+	_, paused := p.orders.Page(l.key.Page).Paused(now)
+	return paused || p.circuits.IsShut(now, l.key.Page) || p.gate.ShutFor(now, l.key) > shutTime
+}
+
+// mustOverflow reports whether the messages of a page that wait, of which m is one,
+// go to its lane: because the page has one, because more wait than the partition has
+// room for, or because the page takes no calls for longer than a second. If the API
+// takes none nothing has to make room: the neighbours cannot be sent to either.
+func (p *pages) mustOverflow(l *line, m *held, now time.Time) bool {
+	s := m.source
+	full := l.direct > s.free() && l.direct > s.prefetch/smallPart
+	if p.passes(l, m) {
+		return false
+	}
+	switch l.state(s.claim) {
+	case claiming:
+		return false
+	case spilled:
+		return true
+	case draining:
+		return full
+	case direct:
+	}
+	return !p.circuits.IsOpen() && (full || l.direct > p.sickRoom() && p.isShut(l, now))
+}
+
+// smallPart says that a page which has less than this part of its partition's prefetch
+// leaves the room to others: they fill it.
+const smallPart = 32

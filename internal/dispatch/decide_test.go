@@ -10,9 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/breaker"
+	"chatclub/internal/circuit"
 	"chatclub/internal/excess"
 	"chatclub/internal/message"
+	"chatclub/internal/orders"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory/memorytest"
 )
@@ -30,7 +31,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 1})
 	d, err := New(Config{
-		Broker: b, Sender: client{newPlatform(), 0}, Limit: message.Limits{Text: 300, Media: 10}.Of,
+		Broker: b, Sender: client{newPlatform(), 0}, Limits: func(string) message.Limits { return message.Limits{Text: 300, Media: 10} },
 		Log: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Random: half,
 		MaxInFlight: 64, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: time.Second, Prefetch: 64,
 	})
@@ -54,10 +55,10 @@ func newBench(t *testing.T) *bench {
 	if err := b.Publish(t.Context(), queue.Message{Queue: name, ID: "1", Body: body}); err != nil {
 		t.Fatal(err)
 	}
-	p := e.sources.partitions[0]
-	s := &source{queue: name, partition: p, sub: sub, prefetch: 64}
-	p.src = s
-	m := decode(<-sub.Deliveries(), s)
+	c := &claim{partition: e.sources.partitions[0], since: time.Now()}
+	s := &source{queue: name, claim: c, sub: sub, prefetch: 64}
+	c.sources, c.partition.claim = []*source{s}, c
+	m := decode(<-sub.Deliveries(), s, time.Now())
 	s.add(m)
 	l := e.pages.line(m.key())
 	l.push(m)
@@ -67,49 +68,47 @@ func newBench(t *testing.T) *bench {
 // state is all that a decision could change.
 func (b *bench) state() string {
 	all, excess := b.gate.Len()
-	return fmt.Sprintln(*b.m, b.l.waiting, b.l.direct, b.l.inFlight, b.l.wakeAt, b.l.rotating, b.l.lane, len(b.l.ready), len(b.l.aside),
-		len(b.timers), b.s.held, b.s.moving, b.calls.inFlight, len(b.calls.waiting), len(b.people.list), len(b.lanes.list), all, excess,
-		b.suspended.list(9), b.breaker.OpenPages(), b.metrics.probes)
+	return fmt.Sprintln(*b.m, b.l.waiting, b.l.direct, b.l.inFlight, b.l.wakeAt, b.l.rotating, b.l.spill, len(b.l.ready), len(b.l.aside),
+		len(b.timers), b.s.held, b.s.moving, b.calls.inFlight, len(b.calls.waiting), all, excess, fmt.Sprintf("%+v", b.circuits), b.metrics.probes)
 }
 
 // One row for each case, in the order of the cases. Each of them stands before
 // all that follow it: a row adds its own condition to those of the rows behind
-// it, but for those that it names.
+// it.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	type condition struct {
-		name    string
-		apply   func(b *bench)
-		want    action
-		without string // the condition of a later row that excludes this one
+		name  string
+		apply func(b *bench)
+		want  action
 	}
 	wait := func(d time.Duration) action { return action{wait: d} }
 	conditions := []condition{
-		{"not ours", func(b *bench) { b.s.sub.Close() }, action{do: drop}, ""},
-		{"broker is silent", func(b *bench) { b.Broker = silentBroker{b.Broker} }, wait(silentPause), ""},
-		{"too old", func(b *bench) { b.m.out.Time -= time.Hour.Milliseconds() + 1 }, action{do: bury, reason: message.ReasonExpired}, ""},
-		{"page is suspended", func(b *bench) { b.suspended.resume("p", b.now); b.suspended.suspend("p", "190", 0, b.now) }, action{do: bury, reason: message.ReasonPageStopped}, ""},
-		{"page has no token", func(b *bench) { b.suspended.suspend("p", "", stopGrace, b.now) }, action{do: postpone, wait: retryMedium}, ""},
-		{"recipient fails", func(b *bench) { b.people.fail(&b.m.out, b.now) }, action{do: bury, reason: message.ReasonFailing}, ""},
-		{"an earlier one is delayed", func(b *bench) {
-			b.people.retry(&message.Outbound{ID: "0", Page: "p", To: "u", Class: message.ClassText}, b.now, retryLong)
-		}, action{do: postpone, wait: retryLong}, ""},
-		{"page's lane is in use", func(b *bench) { b.l.lane = &lane{line: b.l, inUse: true, open: true} }, action{do: overflow}, "source is given up"},
-		{"lane is being made", func(b *bench) { b.l.lane = &lane{line: b.l, inUse: true} }, action{}, "page's lane is in use"},
-		{"source is given up", func(b *bench) { b.s.leaving = true }, action{}, ""},
-		{"page's pace", func(b *bench) { b.l.wakeAt = b.now.Add(time.Second) }, action{}, ""},
-		{"every call is taken", func(b *bench) { b.calls.inFlight = 64 }, action{do: rotate}, ""},
-		{"API is down", func(b *bench) {
-			q, r := b.breaker.Begin(b.now, "q", "u", "e"), b.breaker.Begin(b.now, "r", "u", "e")
-			b.breaker.End(b.now, q, breaker.Throttled)
-			b.breaker.End(b.now, r, breaker.Throttled)
-		}, wait(time.Second + 125*time.Millisecond), ""},
-		{"page is sick", func(b *bench) {
-			for i := range 10 {
-				b.breaker.End(b.now, b.breaker.Begin(b.now, "p", fmt.Sprint(i), fmt.Sprint(i)), breaker.Failed)
+		{"not ours", func(b *bench) { b.s.sub.Close() }, action{do: drop}},
+		{"broker is silent", func(b *bench) { b.Broker = silentBroker{b.Broker} }, wait(silentPause)},
+		{"sent before", func(b *bench) { b.calls.sent.add(b.m, b.now) }, action{do: repeat}},
+		{"too old", func(b *bench) { b.m.out.Time -= time.Hour.Milliseconds() + 1 }, action{do: bury, reason: message.ReasonExpired}},
+		{"page is paused", func(b *bench) {
+			b.orders.Apply(orders.Order{Kind: orders.Pause, Page: "p", Time: b.now.UnixMilli(), Until: b.now.Add(time.Hour).UnixMilli()})
+		}, wait(time.Hour)},
+		{"recipient fails", func(b *bench) {
+			for range b.MaxAttempts {
+				b.ended("p", "u", circuit.Bad)
 			}
-		}, wait(time.Second + 125*time.Millisecond), ""},
-		{"nothing", func(*bench) {}, action{do: offer}, ""},
+		}, action{do: bury, reason: message.ReasonFailing}},
+		{"page is suspended", func(b *bench) { b.ended("p", "u", circuit.Blocked) }, action{do: bury, reason: message.ReasonPageStopped}},
+		{"a lane is not known yet", func(b *bench) { b.s.claim.lanes = []*lane{{known: true}, {}} }, action{}},
+		{"its page waits for the marker", func(b *bench) { b.l.spill = &spill{draining: true} }, action{}},
+		{"page's pace", func(b *bench) { b.l.wakeAt = b.now.Add(time.Second) }, action{}},
+		{"every call is taken", func(b *bench) { b.calls.inFlight = 64 }, action{do: rotate}},
+		{"page has no token", func(b *bench) { b.ended("p", "x", circuit.Missing) }, wait(10 * time.Second)},
+		{"API is down", func(b *bench) {
+			openAPI(b)
+		}, wait(time.Second)},
+		{"page is sick", func(b *bench) {
+			openPage(b)
+		}, wait(time.Second)},
+		{"nothing", func(*bench) {}, action{do: offer}},
 	}
 	for i, c := range conditions {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,9 +116,7 @@ func TestDecide(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				for k := len(conditions) - 1; k >= i; k-- {
-					if conditions[k].name != c.without && (k == i || conditions[k].name != "page's lane is in use" && conditions[k].name != "lane is being made") {
-						conditions[k].apply(b)
-					}
+					conditions[k].apply(b)
 				}
 				before := b.state()
 				for range 3 {
@@ -131,6 +128,30 @@ func TestDecide(t *testing.T) {
 					t.Errorf("decide() changed (-before +after):\n%s", diff)
 				}
 			})
+		})
+	}
+}
+
+// An answer passes its page's lane, unless earlier answers are there, or may be.
+func TestAnswersPass(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		apply func(b *bench)
+		want  do
+	}{
+		"no lane":                    {func(*bench) {}, offer},
+		"a lane is not known yet":    {func(b *bench) { b.s.claim.lanes = []*lane{{known: true}, {}} }, wait},
+		"copies alone went to it":    {func(b *bench) { b.l.spill = &spill{draining: true} }, offer},
+		"answers went to it, too":    {func(b *bench) { b.l.spill = &spill{draining: true, answers: true} }, wait},
+		"more answers wait than may": {func(b *bench) { b.l.spill, b.l.answers = &spill{draining: true}, 9 }, wait},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			b.m.out.Answer = true
+			row.apply(b)
+			if got := b.decide(b.l, b.m, b.now).do; got != row.want {
+				t.Errorf("%s: decide() = %v, want %v", name, got, row.want)
+			}
 		})
 	}
 }
@@ -150,28 +171,41 @@ func TestMustOverflow(t *testing.T) {
 		{"page is sick, more wait", func(b *bench) { openPage(b); b.l.direct = 9 }, true},
 		{"page is shut for a moment", func(b *bench) { shut(b, 0); b.l.direct = 9 }, false},
 		{"page is shut for long", func(b *bench) { shut(b, time.Hour); b.l.direct = 9 }, true},
-		{"lane in use", func(b *bench) { b.l.lane = &lane{inUse: true, open: true} }, true},
-		{"lane that is kept for the next burst", func(b *bench) { b.l.lane = &lane{open: true} }, false},
-		{"lane that is being found empty", func(b *bench) { b.l.lane, b.l.direct = &lane{inUse: true, open: true, marking: true}, 64 }, false},
-		{"lane that is being made", func(b *bench) { b.l.lane, b.l.direct = &lane{inUse: true}, 64 }, false},
-		{"it was tried", func(b *bench) { b.m.tried, b.l.direct = true, 64 }, false},
-		{"it is of a lane", func(b *bench) { b.s.lane, b.l.direct = &lane{}, 64 }, false},
-		{"its source is given up", func(b *bench) { b.s.leaving, b.l.direct = true, 64 }, false},
-		{"it is of a broadcast", func(b *bench) { b.m.out.Broadcast, b.l.direct = "b", 64 }, false},
+		{"page has no token, few wait", func(b *bench) { b.ended("p", "x", circuit.Missing); b.l.direct = 8 }, false},
+		{"page has no token, more wait", func(b *bench) { b.ended("p", "x", circuit.Missing); b.l.direct = 9 }, true},
+		{"page is full of little", func(b *bench) { b.s.held, b.l.direct = 64, 2 }, false},
+		{"API is down", func(b *bench) { openAPI(b); b.l.direct = 64 }, false},
+		{"page has a lane", func(b *bench) { b.l.spill = &spill{} }, true},
+		{"page waits for the marker", func(b *bench) { b.l.spill = &spill{draining: true} }, false},
+		{"page waits for the marker, and the partition is full", func(b *bench) { b.l.spill, b.l.direct = &spill{draining: true}, 64 }, true},
+		{"a lane is not known yet", func(b *bench) { b.s.claim.lanes, b.l.direct = []*lane{{}}, 64 }, false},
+		{"answer", func(b *bench) { b.m.out.Answer, b.l.direct, b.l.answers = true, 64, 1 }, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			row.apply(b)
-			if got := b.mustOverflow(b.l, b.m, b.now); got != row.want {
+			if got := b.pages.mustOverflow(b.l, b.m, b.now); got != row.want {
 				t.Errorf("%s: mustOverflow() = %v, want %v", row.name, got, row.want)
 			}
 		})
 	}
 }
 
+// openAPI has the API take no calls.
+func openAPI(b *bench) {
+	b.ended("q", "u", circuit.Throttled)
+	b.ended("r", "u", circuit.Throttled)
+}
+
+// ended has a call ended.
+func (b *bench) ended(page, to string, a circuit.Answer) {
+	c := b.circuits.Begin(b.now, &message.Outbound{ID: to, Page: page, To: to, Class: message.ClassText})
+	b.circuits.End(b.now, c, circuit.Report{Answer: a})
+}
+
 func openPage(b *bench) {
 	for i := range 10 {
-		b.breaker.End(b.now, b.breaker.Begin(b.now, "p", fmt.Sprint(i), fmt.Sprint(i)), breaker.Failed)
+		b.ended("p", fmt.Sprint(i), circuit.Failed)
 	}
 }
 
@@ -179,45 +213,40 @@ func openPage(b *bench) {
 func shut(b *bench, d time.Duration) {
 	k := excess.Key{Page: "p", Class: "text"}
 	for end := b.now.Add(d + 100*time.Millisecond); b.now.Before(end); {
-		o := b.gate.Offer(b.now, excess.Request{Key: k})
-		if o.Wait > 0 {
-			b.now = b.now.Add(o.Wait)
+		delay, permit := b.gate.Offer(b.now, k, time.Time{})
+		if delay > 0 {
+			b.now = b.now.Add(delay)
 			continue
 		}
-		b.gate.Done(b.now, o.Permit, excess.Refused)
+		b.gate.Done(b.now, permit, excess.Refused)
 		if d > 0 && b.gate.ShutFor(b.now, k) > 10*time.Second {
 			return
 		}
 	}
 }
 
-// A message is late by its deadline or its age, and the latency counts.
+// A message is late by its deadline or its age.
 func TestIsLate(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		for _, row := range []struct {
-			name     string
-			latency  time.Duration
-			age      time.Duration
-			deadline time.Duration // from now; 0: none
-			want     bool
-		}{
-			{"as old as may be", 0, time.Hour, 0, false},
-			{"older", 0, time.Hour + time.Millisecond, 0, true},
-			{"too old once it arrives", 2 * time.Second, time.Hour - time.Second, 0, true},
-			{"old, but before its deadline", 0, 5 * time.Hour, time.Second, false},
-			{"young, but behind its deadline", 0, 0, -time.Millisecond, true},
-			{"behind its deadline once it arrives", 2 * time.Second, 0, time.Second, true},
-		} {
-			b.calls.latency, b.calls.learned = row.latency, b.now
-			b.m.out.Time, b.m.out.Deadline = b.now.Add(-row.age).UnixMilli(), 0
-			if row.deadline != 0 {
-				b.m.out.Deadline = b.now.Add(row.deadline).UnixMilli()
-			}
-			if got := b.isLate(b.m, b.now); got != row.want {
-				t.Errorf("%s: isLate() = %v, want %v", row.name, got, row.want)
-			}
+	now := time.Now()
+	d := &Dispatcher{Config: Config{MessageTTL: time.Hour}, orders: orders.NewBook()}
+	for _, row := range []struct {
+		name     string
+		age      time.Duration
+		deadline time.Duration // from now; 0: none
+		want     bool
+	}{
+		{"as old as may be", time.Hour, 0, false},
+		{"older", time.Hour + time.Millisecond, 0, true},
+		{"old, but before its deadline", 5 * time.Hour, time.Second, false},
+		{"young, but behind its deadline", 0, -time.Millisecond, true},
+	} {
+		m := &held{out: message.Outbound{Time: now.Add(-row.age).UnixMilli()}}
+		if row.deadline != 0 {
+			m.out.Deadline = now.Add(row.deadline).UnixMilli()
 		}
-	})
+		if got := d.isLate(m, time.UnixMilli(now.UnixMilli())); got != row.want {
+			t.Errorf("%s: isLate() = %v, want %v", row.name, got, row.want)
+		}
+	}
 }

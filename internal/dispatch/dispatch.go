@@ -9,8 +9,8 @@
 // has more than it may send gets a queue of its own, its lane, and leaves the
 // partition to its neighbours.
 //
-// One goroutine, the engine, decides everything and is never blocked: calls,
-// acknowledgements and publishes are made by others, which report back. At most
+// One goroutine, the engine, decides everything and is never blocked: calls and
+// publishes are made by others, which report back. At most
 // one call per recipient and class is on its way at a time, so that copies to
 // one recipient leave in queue order, whatever the calls' latency. Texts that had
 // to wait for that go out in one message.
@@ -29,6 +29,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/internal/message"
+	"chatclub/internal/orders"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
 	"chatclub/internal/tracing"
@@ -39,18 +40,17 @@ type Caller interface {
 	Send(ctx context.Context, out message.Outbound) sender.Result
 }
 
-// Config is what a Dispatcher needs. Broker, Sender, Limit, Log and Registerer
+// Config is what a Dispatcher needs. Broker, Sender, Limits, Log and Registerer
 // must be set, and the numbers without a default too.
 type Config struct {
 	Broker     queue.Broker
 	Sender     Caller
-	Limit      func(class string) float64 // calls per second that the platform takes of a page
+	Limits     func(page string) message.Limits // what the platform takes of a page, as far as it is configured
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 
 	Prefetch        int           // deliveries of one partition held at most; default 2048
-	LanePrefetch    int           // deliveries of one lane held at most; default 16384
-	Lanes           int           // lanes consumed at most; default 128
+	LanePrefetch    int           // deliveries of one lane held at most; default 8192
 	MaxInFlight     int           // calls in flight at most
 	JoinTexts       int           // texts in one message at most; default 8; 1: none are joined
 	MaxAttempts     int           // failed calls of one message before it is dead
@@ -60,6 +60,8 @@ type Config struct {
 	// LatencyTarget is what the 95th percentile of the calls' latency is held
 	// to, by having fewer in flight. 0: MaxInFlight alone bounds them.
 	LatencyTarget time.Duration
+
+	NoFeedback bool // nothing is told on inbound, because nobody consumes it
 
 	Now    func() time.Time // nil: time.Now
 	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
@@ -76,21 +78,21 @@ const (
 	MinInFlight     = 2
 )
 
+// The defaults, which the settings of the program have too.
 const (
-	// defaultPrefetch is what a page at its limit has in calls while the API is
+	// DefaultPrefetch is what a page at its limit has in calls while the API is
 	// slow, 300/s × 1.9 s, more than three times.
-	defaultPrefetch = 2048
-	// defaultLanePrefetch is eight texts for each of some 2,000 people in a
-	// page's rooms: a message a second for each is then all that it takes.
-	defaultLanePrefetch = 16384
-	// defaultLanes bounds what is held in lanes, and the broker's queues.
-	defaultLanes     = 128
-	defaultJoinTexts = 8
+	DefaultPrefetch = 2048
+	// DefaultLanePrefetch is four texts for each of some 2,000 people in a page's
+	// rooms. More costs the broker more: an acknowledgement takes it time in proportion
+	// to what is unsettled before it.
+	DefaultLanePrefetch = 8192
+	DefaultJoinTexts    = 8
 )
 
 func (c Config) withDefaults() Config {
-	c.Prefetch, c.LanePrefetch = cmp.Or(c.Prefetch, defaultPrefetch), cmp.Or(c.LanePrefetch, defaultLanePrefetch)
-	c.Lanes, c.JoinTexts = cmp.Or(c.Lanes, defaultLanes), cmp.Or(c.JoinTexts, defaultJoinTexts)
+	c.Prefetch, c.LanePrefetch = cmp.Or(c.Prefetch, DefaultPrefetch), cmp.Or(c.LanePrefetch, DefaultLanePrefetch)
+	c.JoinTexts = cmp.Or(c.JoinTexts, DefaultJoinTexts)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -110,7 +112,7 @@ func (c Config) Validate() error {
 	}{
 		{"Broker", c.Broker == nil},
 		{"Sender", c.Sender == nil},
-		{"Limit", c.Limit == nil},
+		{"Limits", c.Limits == nil},
 		{"Log", c.Log == nil},
 		{"Registerer", c.Registerer == nil},
 	} {
@@ -124,7 +126,6 @@ func (c Config) Validate() error {
 	}{
 		{"Prefetch", int64(c.Prefetch), MinPrefetch},
 		{"LanePrefetch", int64(c.LanePrefetch), MinLanePrefetch},
-		{"Lanes", int64(c.Lanes), 1},
 		{"MaxInFlight", int64(c.MaxInFlight), MinInFlight},
 		{"JoinTexts", int64(c.JoinTexts), 1},
 		{"MaxAttempts", int64(c.MaxAttempts), 1},
@@ -143,9 +144,10 @@ func (c Config) Validate() error {
 // to it. Make one with New.
 type Dispatcher struct {
 	Config
-	metrics   *metrics
-	suspended *suspended
-	posts     chan func(*engine) // to be called by the engine
+	metrics  *metrics
+	orders   *orders.Book
+	posts    chan func(*engine) // to be called by the engine
+	finished chan struct{}      // closed when the engine has ended
 
 	apiDown, silent atomic.Bool // the API takes no calls; it does not answer
 }
@@ -156,20 +158,24 @@ func New(cfg Config) (*Dispatcher, error) {
 		return nil, fmt.Errorf("new dispatcher: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	d := &Dispatcher{Config: cfg, suspended: newSuspended(), posts: make(chan func(*engine))}
-	d.metrics = newMetrics(cfg.Registerer, states{suspended: d.suspended.len, breakerOpen: d.apiDown.Load, unresponsive: d.silent.Load})
+	d := &Dispatcher{Config: cfg, orders: orders.NewBook(), posts: make(chan func(*engine)), finished: make(chan struct{})}
+	d.metrics = newMetrics(cfg.Registerer, d.apiDown.Load, d.silent.Load)
+	d.metrics.most.Set(float64(cfg.MaxInFlight))
 	return d, nil
 }
 
-// Run sends until ctx is cancelled, then takes no more, lets the calls in
-// flight finish within ShutdownTimeout, settles them, and hands back
-// everything else. It returns nil on cancel, once all its goroutines ended.
+// Run sends until ctx is cancelled, then takes no more, and gives up each partition once
+// its calls have ended, or after five seconds: later answers only show in the log and the
+// metrics, for up to ShutdownTimeout, and their messages are sent again by the next
+// owner. It returns nil on cancel, once all its goroutines ended.
 // Call it once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	e, err := newEngine(d)
 	if err != nil {
+		close(d.finished)
 		return err
 	}
+	defer e.followOrders(ctx)()
 	e.start()                                        //nolint:contextcheck // what it starts outlives ctx, in bounds of its own
 	e.loop(ctx.Done(), func() bool { return false }) //nolint:contextcheck // likewise
 	return e.stop()                                  //nolint:contextcheck // likewise

@@ -1,16 +1,18 @@
 package dispatch
 
 import (
-	"context"
+	"errors"
 	"time"
 
-	"chatclub/internal/breaker"
+	"chatclub/internal/circuit"
 	"chatclub/internal/excess"
 )
 
 const (
 	// tickEvery is how often what does not happen by itself is looked for.
 	tickEvery = time.Second
+	// silenceEvery is how often it is looked whether the API answers.
+	silenceEvery = 250 * time.Millisecond
 	// pausedAfter is how much later than due a tick shows that the process was
 	// paused: what it held may be another's by now.
 	pausedAfter = 5 * time.Second
@@ -25,18 +27,18 @@ const (
 type engine struct {
 	*Dispatcher
 
-	gate    *excess.Map
-	breaker *breaker.Breaker
-	pages   pages
-	people  people
-	denials map[string]denial // by page
-	sources sources
-	lanes   lanes
-	calls   *calls
-	settler *settler
-	timers  timers
-	ticked  time.Time
-	ending  bool // nothing more is taken or sent
+	gate     *excess.Map
+	circuits *circuit.Circuits
+	pages    pages
+	strays   map[string]bool // pages of which messages came on another partition
+	sources  sources
+	standing standing
+	calls    *calls
+	settler  *settler
+	timers   timers
+	news     []resumption // core is to be told of them
+	ticked   time.Time
+	ending   bool // nothing more is taken or sent
 }
 
 func newEngine(d *Dispatcher) (*engine, error) {
@@ -44,16 +46,17 @@ func newEngine(d *Dispatcher) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	circuits := circuit.New(d.Random, d.MaxAttempts)
+	pages := newPages(d, circuits)
 	return &engine{
 		Dispatcher: d,
-		gate:       excess.New(excess.Config{Limit: d.Limit, Random: d.Random}),
-		breaker:    breaker.New(d.Random),
-		pages:      newPages(),
-		people:     newPeople(),
-		denials:    make(map[string]denial),
+		gate:       pages.gate,
+		circuits:   circuits,
+		pages:      pages,
+		strays:     make(map[string]bool),
 		sources:    newSources(d),
 		calls:      calls,
-		settler:    newSettler(d),
+		settler:    pages.settler,
 		ticked:     d.Now(),
 	}, nil
 }
@@ -72,7 +75,7 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 			return
 		}
 		wait := e.timers.next(e.Now())
-		if len(e.sources.leaving) > 0 {
+		if e.sources.leaving() {
 			wait = min(wait, settleEvery)
 		}
 		timer.Reset(wait)
@@ -83,8 +86,8 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 			e.checkPause()
 			e.sources.inbox = list
 		case c := <-e.calls.results:
-			e.checkPause()
 			e.ended(c)
+			e.checkPause()
 			for range len(e.calls.results) { // to be woken for each costs more than all else here
 				e.advance()
 				e.ended(<-e.calls.results)
@@ -115,8 +118,10 @@ func (e *engine) advance() {
 			e.pump(l)
 		}
 		e.pages.changed = e.pages.changed[:0]
-		for _, s := range e.sources.leaving {
-			e.settleSource(s)
+		for _, c := range e.sources.claims {
+			if c.leaving {
+				e.settleClaim(c)
+			}
 		}
 		if len(e.sources.inbox) == 0 {
 			return
@@ -132,19 +137,8 @@ func (e *engine) advance() {
 func (e *engine) post(f func(*engine)) {
 	select {
 	case e.posts <- f:
-	case <-e.sources.ended:
+	case <-e.finished:
 	}
-}
-
-// beside runs f outside the engine, with a context that ends after most. Then it calls
-// then in the engine, with f's error.
-func (e *engine) beside(most time.Duration, f func(ctx context.Context) error, then func(e *engine, err error)) {
-	e.sources.feeders.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), most)
-		defer cancel()
-		err := f(ctx)
-		e.post(func(e *engine) { then(e, err) })
-	})
 }
 
 // checkPause gives up what was held while the process did not run. It comes
@@ -155,8 +149,11 @@ func (e *engine) checkPause() {
 		return
 	}
 	e.ticked = now
+	for range len(e.calls.results) {
+		e.ended(<-e.calls.results)
+	}
 	e.Log.Warn("this process was paused; what it held goes back to its queues")
-	e.leaveAll("paused")
+	e.renewAll("paused")
 }
 
 // tick looks for what does not happen by itself.
@@ -164,19 +161,12 @@ func (e *engine) tick() {
 	now := e.Now()
 	e.ticked = now
 	e.timers.add(now.Add(tickEvery), e.tick)
-	for _, page := range e.breaker.Check(now) {
-		e.Log.Warn("page does not answer; probing it", "page", page)
-	}
-	e.checkSilence(now)
+	e.logChanges(e.circuits.Check(now), "", errors.New("it does not answer"))
+	e.checkStanding(now)
 	e.checkSources(now)
-	e.checkLanes(now)
 	e.gate.Sweep(now)
 	e.pages.sweepTraffic(now)
-	e.people.sweep(now)
-	e.tellNews(now)
-	if n := e.suspended.sweep(now); n > 0 {
-		e.Log.Info("suspended pages that nothing was sent to are forgotten", "pages", n)
-	}
+	e.tellNews()
 	e.observe()
 }
 
@@ -184,10 +174,13 @@ func (e *engine) tick() {
 func (e *engine) observe() {
 	_, excess := e.gate.Len()
 	e.metrics.excess.Set(float64(excess))
-	e.metrics.sick.Set(float64(e.breaker.OpenPages()))
-	e.metrics.failing.Set(float64(e.people.len()))
-	e.metrics.lanes.Set(float64(len(e.lanes.list)))
+	sick, suspended, people := e.circuits.Open()
+	e.metrics.sick.Set(float64(sick))
+	e.metrics.suspended.Set(float64(suspended))
+	e.metrics.paused.Set(float64(len(e.paused(e.Now()))))
+	e.metrics.failing.Set(float64(people))
+	e.metrics.lanes.Set(float64(e.sources.lanesUsed()))
 	e.metrics.partitions.Set(float64(len(e.sources.owned(e.Now()))))
 	e.metrics.limit.Set(float64(e.calls.limit.Limit()))
-	e.apiDown.Store(e.breaker.IsOpen())
+	e.apiDown.Store(e.circuits.IsOpen())
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"chatclub/internal/message"
@@ -37,7 +36,10 @@ func TestTimerOfAForgottenLine(t *testing.T) {
 // from its lane, nor the engine from all else.
 func TestBroadcastInFrontOfABurst(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 1, func(c *Config) { c.Prefetch = 64; c.Limit = message.Limits{Text: 5, Media: 1}.Of }, func(t *testing.T, r *rig) {
+	inBubble(t, 1, func(c *Config) {
+		c.Prefetch = 64
+		c.Limits = func(string) message.Limits { return message.Limits{Text: 5, Media: 1} }
+	}, func(t *testing.T, r *rig) {
 		for i := range 10 {
 			o := r.copyOf("page0", message.ClassText, fmt.Sprint("b", i))
 			o.Broadcast, o.Joins = "b", false
@@ -47,30 +49,6 @@ func TestBroadcastInFrontOfABurst(t *testing.T) {
 		r.text("page0", guests("p", 200)...)
 		r.sleep(2 * time.Minute)
 		r.checkSentOnce()
-	})
-}
-
-// What waits behind a message of a queue that is given up goes on once that is
-// closed.
-func TestLineGoesOnWhenASourceIsClosed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		other := *b.m
-		other.source, other.seq, other.out.To, other.out.ID = &source{partition: b.s.partition, lane: &lane{line: b.l}, prefetch: 8}, 1, "v", "2"
-		other.source.add(&other)
-		b.l.push(&other)
-		b.s.leaving = true
-		if b.pump(b.l); b.l.inFlight != 0 {
-			t.Fatalf("%d calls in flight, want none: the first message waits for its source", b.l.inFlight)
-		}
-		b.closed(b.s)
-		b.advance()
-		if b.l.inFlight != 1 {
-			t.Errorf("%d calls in flight, want the other source's", b.l.inFlight)
-		}
-		close(b.calls.due)
-		b.calls.workers.Wait()
 	})
 }
 

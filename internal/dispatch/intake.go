@@ -3,70 +3,62 @@ package dispatch
 import (
 	"time"
 
-	"chatclub/internal/excess"
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 )
 
 // arrive takes a message into the engine's hands.
 func (e *engine) arrive(m *held) {
 	now := e.Now()
-	s := m.source
-	hello := m.delivery.Headers[message.HeaderHello] != ""
-	if s.phase == closing || !m.delivery.Live() || hello && s.leaving {
+	s, c := m.source, m.source.claim
+	if c.leaving || !m.delivery.Live() {
 		return // it goes, or went, back by itself: to the next owner
 	}
-	if p := s.partition; s.lane == nil {
-		p.last = now
-		if hello { // which has said it, and is no message: nothing counts it
-			_ = m.delivery.Ack() // or it comes again
-			return
-		}
-		p.busy = now
-		if p.since.IsZero() {
-			p.since = now
-			if !s.leaving {
-				e.collect(s)
-			}
-		}
-		if s.early != nil {
-			e.cameEarly(s, m)
-			return
-		}
-	} else {
-		s.lane.came, s.lane.barren = now, 0
+	if s.first != nil && s.first.delivery.Stale() {
+		e.dropStale(s)
+	}
+	quiet := now.Sub(c.busy) > quietTime && c.count(heldOf) == 0
+	s.came, c.busy = now, now
+	if c.since.IsZero() || quiet {
+		e.begin(c, now)
+	}
+	if message.IsMarker(m.delivery.Headers) {
+		e.takeMarker(m)
+		return
 	}
 	m.since = now
 	e.pages.seq++
 	m.seq = e.pages.seq
 	s.add(m)
-	if m.delivery.Headers[message.HeaderLane] != "" {
-		m.token = true
-		if s.lane != nil {
-			e.takeMarker(m)
-		} else {
-			e.takeToken(m)
-		}
-		return
-	}
 	e.pages.held++
 	e.metrics.taken.Inc()
+	if s.lane != nil {
+		e.pages.knowLane(s.lane)
+	}
 	switch {
 	case m.death != nil:
-		e.toDead(m, *m.death)
+		e.settler.toDead(m, *m.death)
 	case m.err != nil:
 		e.Log.Error("outbound message cannot be decoded", "id", m.delivery.ID, "err", m.err)
-		e.bury(m, death{reason: message.ReasonUndecodable})
+		e.settler.bury(m, death{reason: message.ReasonUndecodable, err: m.err})
+	case e.isStray(m):
+		e.sendOn(m)
 	default:
 		l := e.pages.line(m.key())
 		l.traffic.came(now, m)
-		if m.out.Broadcast != "" && s.lane == nil {
-			e.setAside(l, m)
-		} else {
+		if s.lane != nil {
+			e.pages.cameFromLane(l, s.lane, now)
+		}
+		switch r := l.recipients[m.out.To]; {
+		case m.out.NotBefore > now.UnixMilli():
+			e.settler.postpone(m, queue.DelayWithin(time.UnixMilli(m.out.NotBefore).Sub(now)))
+		case m.out.Broadcast != "" && s.lane == nil:
+			l.aside = append(l.aside, m)
+			e.timers.add(now.Add(asideTime), func() { e.expireAside(l) })
+		case r != nil && !r.awaits.IsZero() && len(r.msgs) >= mostResting && !m.tried:
+			e.settler.postpone(m, retryMedium)
+		default:
 			l.push(m)
-			l.latest = m
-			if s.lane != nil && s.lane.marking { // what waits for the marker is behind it
-				e.goBehind(s.lane)
-			}
 		}
 		e.pages.mark(l)
 	}
@@ -74,10 +66,9 @@ func (e *engine) arrive(m *held) {
 
 // pump moves and sends of a line what may be now.
 func (e *engine) pump(l *line) {
-	now, latest := e.Now(), l.latest
-	if l.latest = nil; l.goBehind || latest != nil && e.mustOverflow(l, latest, now) {
-		l.goBehind = false
-		e.overflow(l, latest)
+	now := e.Now()
+	if m := l.firstMovable(); m != nil && e.pages.mustOverflow(l, m, now) {
+		e.pages.overflow(l, now)
 	}
 	for e.step(l, now) {
 	}
@@ -95,7 +86,7 @@ func (e *engine) step(l *line, now time.Time) bool {
 	switch a := e.decide(l, m, now); a.do {
 	case wait:
 		if a.wait > 0 {
-			e.wake(l, now, a.wait)
+			e.pages.wake(&e.timers, l, now, a.wait)
 		}
 		return false
 	case rotate:
@@ -104,19 +95,20 @@ func (e *engine) step(l *line, now time.Time) bool {
 	case drop:
 		r.take(1)
 		e.metrics.stale.Inc()
-		e.letGo(m)
+		e.pages.letGo(m)
+	case repeat:
+		r.take(1)
+		e.dropRepeat(m)
 	case bury:
 		r.take(1)
-		e.bury(m, death{reason: a.reason})
+		e.settler.bury(m, death{reason: a.reason})
 	case postpone:
 		r.take(1)
 		if m.out.Broadcast != "" { // core shall put no more of them there
-			e.postpone(m, a.wait, e.tellBusy(l, m, now)...)
+			e.settler.postpone(m, a.wait, e.settler.tellBusy(l, m, now)...)
 		} else {
-			e.postpone(m, a.wait)
+			e.settler.postpone(m, a.wait)
 		}
-	case overflow:
-		return e.overflow(l, nil)
 	case offer:
 		return e.offer(l, r, now)
 	}
@@ -126,12 +118,13 @@ func (e *engine) step(l *line, now time.Time) bool {
 // offer asks the excess map for a call, and has it made.
 func (e *engine) offer(l *line, r *recipient, now time.Time) bool {
 	m := r.msgs[0]
-	d := e.gate.Offer(now, excess.Request{Key: l.key, Since: m.source.partition.since})
-	if d.Wait != 0 {
-		m.due = now.Add(d.Wait)
-		e.wake(l, now, d.Wait)
-		if d.Wait > shutTime && e.mustOverflow(l, m, now) {
-			return e.overflow(l, nil)
+	delay, permit := e.gate.Offer(now, l.key, m.source.claim.since)
+	if delay != 0 {
+		m.due = now.Add(delay)
+		e.pages.wake(&e.timers, l, now, delay)
+		// The delay is news: the page may have been shut by now.
+		if first := l.firstMovable(); first != nil && delay > shutTime && e.pages.mustOverflow(l, first, now) {
+			e.pages.overflow(l, now)
 		}
 		return false
 	}
@@ -139,18 +132,6 @@ func (e *engine) offer(l *line, r *recipient, now time.Time) bool {
 		e.metrics.paceError.Observe(max(0, now.Sub(m.due)).Seconds())
 		m.due = time.Time{}
 	}
-	e.call(l, r, d.Permit, now)
+	e.call(l, r, permit, now)
 	return true
-}
-
-// wake makes the engine look at a line after d.
-func (e *engine) wake(l *line, now time.Time, d time.Duration) {
-	at := now.Add(min(d, lookEvery))
-	l.wakeAt = at
-	e.timers.add(at, func() {
-		if l.wakeAt.Equal(at) {
-			l.wakeAt = time.Time{}
-			e.pages.mark(l)
-		}
-	})
 }

@@ -36,6 +36,7 @@ func TestWaitingTextsAreJoined(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, 1, func(c *Config) { c.JoinTexts = row.most }, func(t *testing.T, r *rig) {
+				r.know("page0")
 				r.latency = func(message.Outbound) time.Duration { return time.Second }
 				ids := r.text("page0", slices.Repeat([]string{"ann"}, 21)...)
 				r.text("page0", "bob") // waits for nobody
@@ -64,6 +65,7 @@ func TestWaitingTextsAreJoined(t *testing.T) {
 func TestWhatIsNotJoined(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.know("page0")
 		r.latency = func(message.Outbound) time.Duration { return time.Second }
 		for i := range 10 {
 			o := r.copyOf("page0", message.ClassText, "ann")
@@ -132,6 +134,7 @@ func TestPermanentErrorOfAJoinedMessage(t *testing.T) {
 		t.Run(row.outcome.String(), func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+				r.know("page0")
 				r.latency = func(message.Outbound) time.Duration { return time.Second }
 				var bad string
 				r.script(func(m message.Outbound, _ int) sender.Result {

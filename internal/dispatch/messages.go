@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -27,10 +28,13 @@ type MessageStatus struct {
 	SentAt  time.Time `json:"sent_at,omitzero"` // when the API's answer came
 }
 
-// sentLog remembers the messages that were sent last.
+// sentLog remembers the messages that were sent last. One of them that comes again is not
+// sent again: its acknowledgement was lost with a link, or its publisher missed the
+// confirmation.
 type sentLog struct {
 	since time.Time
-	list  []sent // a ring, once it is full
+	list  []sent          // a ring, once it is full
+	ids   map[string]bool // those in it
 	next  int
 }
 
@@ -40,18 +44,26 @@ type sent struct {
 	attempt int
 }
 
-// sentKept is how many messages are remembered: a minute of a page at its limit, in
-// some 3 MB.
-const sentKept = 1 << 14
+// sentKept is how many messages are remembered: 20 seconds of 3,000 a second, longer than
+// it takes until the broker delivers again what a lost link held, in some 10 MB.
+const sentKept = 1 << 16
+
+// has reports whether a message was sent lately.
+func (s *sentLog) has(m *held) bool { return s.ids[m.delivery.ID] }
 
 // add remembers a message in place of the oldest.
 func (s *sentLog) add(m *held, now time.Time) {
 	one := sent{m.delivery.ID, now, m.out.Attempts + 1}
+	if s.ids == nil {
+		s.ids = make(map[string]bool)
+	}
+	s.ids[one.id] = true
 	if len(s.list) < sentKept {
 		s.list = append(s.list, one)
 		return
 	}
 	s.since = s.list[s.next].at
+	delete(s.ids, s.list[s.next].id)
 	s.list[s.next] = one
 	s.next = (s.next + 1) % sentKept
 }
@@ -73,34 +85,25 @@ func (d *Dispatcher) messages(ctx context.Context, event string) Messages {
 func (e *engine) messages(event string) Messages {
 	found := Messages{Messages: []MessageStatus{}, Lanes: []string{}, SentSince: e.calls.sent.since}
 	page, _, _ := strings.Cut(event, "/")
-	for _, k := range e.lanes.list {
-		if k.line.key.Page == page {
-			found.Lanes = append(found.Lanes, k.queue)
+	for key, l := range e.pages.lines {
+		if key.Page == page && l.spill != nil {
+			found.Lanes = append(found.Lanes, l.spill.lane.queue)
 		}
 	}
+	slices.Sort(found.Lanes)
 	number, now := e.Broker.Topology().PartitionOf(page), e.Now()
-	for _, s := range e.sources.open {
-		if s.partition.index != number {
+	names := map[state]string{isWaiting: "waiting", isCalling: "calling", isMoving: "moving", isGone: "gone"}
+	for _, c := range e.sources.claims {
+		if c.partition.index != number {
 			continue
 		}
-		note := func(m *held, state string) {
-			if !m.token && ofEvent(m.delivery.ID, event) {
-				found.Messages = append(found.Messages, MessageStatus{
-					ID: m.delivery.ID, State: state, Queue: s.queue, Attempt: m.out.Attempts + 1, Age: m.out.Age(now).Seconds(),
-				})
-			}
-		}
-		for _, m := range s.early.all() {
-			note(m, "waiting")
-		}
-		for m := s.first; m != nil; m = m.next {
-			switch {
-			case m.moving:
-				note(m, "moving")
-			case m.calling:
-				note(m, "calling")
-			default:
-				note(m, "waiting")
+		for _, s := range c.sources {
+			for m := s.first; m != nil; m = m.next {
+				if ofEvent(m.delivery.ID, event) {
+					found.Messages = append(found.Messages, MessageStatus{
+						ID: m.delivery.ID, State: names[m.state], Queue: s.queue, Attempt: m.out.Attempts + 1, Age: m.out.Age(now).Seconds(),
+					})
+				}
 			}
 		}
 	}

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/sender"
 )
 
 // TestMessagesHandler: of an event's copies a dispatcher knows which it has sent, which
@@ -78,4 +81,52 @@ func TestSentLogIsBounded(t *testing.T) {
 	if len(s.list) != sentKept || !s.since.Equal(at(2)) {
 		t.Errorf("%d are kept since %v, want %d since %v", len(s.list), s.since, sentKept, at(2))
 	}
+}
+
+// A message that is published again is sent once, whether the first is sent by then or not; one that failed is tried
+// again all the same.
+func TestRepeats(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		o := r.copyOf("page0", message.ClassText, "ann")
+		r.publish(o)
+		r.publish(o) // at once: it would be joined
+		r.sleep(10 * time.Second)
+		r.publish(o)
+		r.sleep(time.Second)
+		failed := r.copyOf("page0", message.ClassText, "bob")
+		fails := true
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if fails && o.To == "bob" {
+				return fail(sender.Transient)
+			}
+			return sender.Result{}
+		})
+		r.publish(failed)
+		r.sleep(200 * time.Millisecond)
+		r.with(func() { fails = false })
+		r.sleep(5 * time.Second)
+		r.with(func() { fails = true })
+		first := r.copyOf("page0", message.ClassText, "bob")
+		r.publish(first, like(first, "a"), like(first, "b"), like(first, "b"), like(first, "a")) // waits, and would be joined
+		r.with(func() { fails = false })
+		r.sleep(5 * time.Second)
+		for _, id := range []string{first.ID, first.ID + "a", first.ID + "b"} {
+			if r.accepted[id] != 1 {
+				t.Errorf("%s was sent %d times, want once", id, r.accepted[id])
+			}
+		}
+		if r.accepted[o.ID] != 1 || r.accepted[failed.ID] != 1 {
+			t.Errorf("sent %d times, and after a failure %d times, want once each", r.accepted[o.ID], r.accepted[failed.ID])
+		}
+		if n := testutil.ToFloat64(r.only().metrics.repeats); n != 4 {
+			t.Errorf("%v repeats counted, want 4", n)
+		}
+	})
+}
+
+// like returns a message like another one, whose id has a suffix.
+func like(o message.Outbound, suffix string) message.Outbound {
+	o.ID += suffix
+	return o
 }

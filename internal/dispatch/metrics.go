@@ -11,7 +11,7 @@ import (
 )
 
 // metrics are the dispatcher's. Every message that is taken ends in exactly one
-// of sent, overflowed, delayed, dead, returned and stale, or is held.
+// of sent, overflowed, delayed, dead, returned, stale, strays, passed and repeats, or is held.
 type metrics struct {
 	taken      prometheus.Counter
 	sent       prometheus.Counter
@@ -20,6 +20,9 @@ type metrics struct {
 	dead       map[message.Reason]prometheus.Counter
 	returned   prometheus.Counter
 	stale      prometheus.Counter
+	strays     prometheus.Counter
+	passed     prometheus.Counter
+	repeats    prometheus.Counter
 
 	joined     prometheus.Counter
 	refused    prometheus.Counter
@@ -28,7 +31,7 @@ type metrics struct {
 	givenUp    map[string]prometheus.Counter
 	probes     map[string]prometheus.Counter
 
-	held, inFlight, limit, waiting, partitions, lanes, excess, sick, failing prometheus.Gauge
+	held, inFlight, limit, most, waiting, partitions, lanes, excess, sick, suspended, paused, failing prometheus.Gauge
 
 	age, paceError prometheus.Histogram
 	queueAge       map[string]prometheus.Observer
@@ -36,7 +39,7 @@ type metrics struct {
 
 // The kinds of probe, as a label.
 const (
-	probePage      = "page"      // the one call after refusals in a row
+	probePage      = "page"      // a call of a page that a refusal closed
 	probeAPI       = "api"       // the one call while a breaker is open
 	probeSuspended = "suspended" // the one message of a suspended page
 )
@@ -45,6 +48,7 @@ const (
 const (
 	fromPartition = "partition"
 	fromLane      = "lane"
+	fromAll       = "all" // pages
 )
 
 // ages are the buckets of a message's age: from 10 ms to an hour, the default of
@@ -53,13 +57,8 @@ func ages() []float64 {
 	return []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600}
 }
 
-// states are what the gauges look up when they are read.
-type states struct {
-	suspended                 func() int
-	breakerOpen, unresponsive func() bool // the API's breaker; calls hang
-}
-
-func newMetrics(reg prometheus.Registerer, now states) *metrics {
+// newMetrics registers the metrics. apiDown and silent are looked up when they are read.
+func newMetrics(reg prometheus.Registerer, apiDown, silent func() bool) *metrics {
 	const ns, sub = "chatclub", "dispatch"
 	with := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
@@ -84,39 +83,41 @@ func newMetrics(reg prometheus.Registerer, now states) *metrics {
 			return 0
 		})
 	}
-	with.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: ns, Subsystem: sub, Name: "pages_suspended",
-		Help: "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time.",
-	}, func() float64 { return float64(now.suspended()) })
-	state("api_breaker_open", "1 while the Send API takes no calls, so that it is probed.", now.breakerOpen)
-	state("api_silent", "1 while calls are in flight and none has been answered for seconds.", now.unresponsive)
+	state("api_breaker_open", "1 while the Send API takes no calls, so that it is probed.", apiDown)
+	state("api_silent", "1 while calls are in flight and none has been answered for seconds.", silent)
 	m := &metrics{
-		taken:      counter("taken_total", "Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned or stale."),
+		taken:      counter("taken_total", "Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned, stale, stray, repeat or passed on."),
 		sent:       counter("sent_total", "Messages that the Send API took, those in joined calls included."),
 		overflowed: counter("overflowed_total", "Messages moved to their page's lane."),
 		delayed:    counter("delayed_total", "Messages moved to a retry queue, from which they come back."),
 		returned:   counter("returned_total", "Messages that went back to their queue, because it was given up."),
 		stale:      counter("stale_total", "Messages whose connection was lost: they are delivered again."),
+		passed:     counter("passed_total", "Messages of the queue for all pages that went on to their page's partition."),
+		repeats:    counter("repeats_total", "Messages that came again though this replica has sent them lately, and were not sent again."),
+		strays:     counter("strays_total", "Messages that came on another partition than their page's, and were sent on to that."),
 		joined:     counter("joined_total", "Messages that went out in another's call: texts that had to wait for the same recipient."),
 		refused:    counter("refused_total", "Calls that a page's limit refused."),
 		refusedApp: counter("refused_app_total", "Calls that the app's limit refused."),
 		held:       gauge("held", "Messages in hand: in calls, waiting, or on their way to another queue."),
 		inFlight:   gauge("in_flight", "Calls in flight."),
-		limit:      gauge("calls_limit", "Most calls in flight at the moment."),
+		limit:      gauge("calls_limit", "Most calls in flight at the moment: MAX_IN_FLIGHT, or fewer where LATENCY_TARGET is exceeded."),
+		most:       gauge("calls_max", "MAX_IN_FLIGHT."),
 		waiting:    gauge("pages_waiting", "Pages and classes whose messages wait for a call to end, because too few are free."),
 		partitions: gauge("partitions", "Partitions that were delivered here lately."),
-		lanes:      gauge("lanes", "Lanes that this replica owns."),
+		lanes:      gauge("lanes", "Lanes that this replica owns and that something is in."),
 		excess:     gauge("pages_in_excess", "Pages whose messages go to their lane."),
 		sick:       gauge("pages_sick", "Pages whose calls fail or hang, so that they are probed."),
+		paused:     gauge("pages_paused", "Pages that operators have paused: their messages wait. Every dispatcher counts all."),
+		suspended:  gauge("pages_suspended", "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time."),
 		failing:    gauge("recipients_failing", "Recipients whose messages failed lately."),
 		age:        histogram("message_age_seconds", "Time from the event at Messenger to the accepted send of its copy.", ages()),
 		paceError: histogram("pace_error_seconds", "How late a call was made that had to wait, against the moment at which its page's pace allowed it.",
 			prometheus.ExponentialBuckets(0.0001, 4, 9)), // 0.1 ms to 6.6 s
 		dead:    countersOf(vec("dead_total", "Messages moved to the dead-letter queue.", "reason"), message.Reasons()...),
 		retries: countersOf(vec("retries_total", "Failed calls whose messages are tried again.", "outcome"), sender.Transient, sender.RecipientThrottled, sender.NotAllowed),
-		givenUp: countersOf(vec("given_up_total", "Partitions and lanes given up to other replicas.", "reason"),
-			"balance", "held", "idle", "lost", "paused", "silent", "stop"),
-		probes: countersOf(vec("probes_total", "Calls made to find out whether more is possible: of a page after refusals in a row, of an API or page that is sick, of a suspended page.", "kind"),
+		givenUp: countersOf(vec("given_up_total", "Partitions given up, with their lanes: to a replica with a higher priority (outranked), for this one's own priority (rank), because something was held for long, after a pause of the process, because the API is silent, at the stop.", "reason"),
+			"held", "outranked", "paused", "rank", "silent", "stop"),
+		probes: countersOf(vec("probes_total", "Calls made to find out whether more is possible: of a page that a refusal closed, of an API or page that is sick, of a suspended page.", "kind"),
 			probePage, probeAPI, probeSuspended),
 		queueAge: make(map[string]prometheus.Observer),
 	}
@@ -125,7 +126,7 @@ func newMetrics(reg prometheus.Registerer, now states) *metrics {
 		Help:    "Time from the event at Messenger until its copy was taken from a queue.",
 		Buckets: ages(), NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
 	}, []string{"queue"})
-	for _, name := range []string{fromPartition, fromLane} {
+	for _, name := range []string{fromPartition, fromLane, fromAll} {
 		m.queueAge[name] = queueAge.WithLabelValues(name)
 	}
 	return m

@@ -59,9 +59,12 @@ chatclub_dispatch_api_breaker_open 0
 # HELP chatclub_dispatch_api_silent 1 while calls are in flight and none has been answered for seconds.
 # TYPE chatclub_dispatch_api_silent gauge
 chatclub_dispatch_api_silent 0
-# HELP chatclub_dispatch_calls_limit Most calls in flight at the moment.
+# HELP chatclub_dispatch_calls_limit Most calls in flight at the moment: MAX_IN_FLIGHT, or fewer where LATENCY_TARGET is exceeded.
 # TYPE chatclub_dispatch_calls_limit gauge
 chatclub_dispatch_calls_limit 512
+# HELP chatclub_dispatch_calls_max MAX_IN_FLIGHT.
+# TYPE chatclub_dispatch_calls_max gauge
+chatclub_dispatch_calls_max 512
 # HELP chatclub_dispatch_dead_total Messages moved to the dead-letter queue.
 # TYPE chatclub_dispatch_dead_total counter
 chatclub_dispatch_dead_total{reason="ambiguous"} 1
@@ -77,13 +80,12 @@ chatclub_dispatch_dead_total{reason="window_closed"} 1
 # HELP chatclub_dispatch_delayed_total Messages moved to a retry queue, from which they come back.
 # TYPE chatclub_dispatch_delayed_total counter
 chatclub_dispatch_delayed_total 1
-# HELP chatclub_dispatch_given_up_total Partitions and lanes given up to other replicas.
+# HELP chatclub_dispatch_given_up_total Partitions given up, with their lanes: to a replica with a higher priority (outranked), for this one's own priority (rank), because something was held for long, after a pause of the process, because the API is silent, at the stop.
 # TYPE chatclub_dispatch_given_up_total counter
-chatclub_dispatch_given_up_total{reason="balance"} 0
 chatclub_dispatch_given_up_total{reason="held"} 0
-chatclub_dispatch_given_up_total{reason="idle"} 0
-chatclub_dispatch_given_up_total{reason="lost"} 0
+chatclub_dispatch_given_up_total{reason="outranked"} 0
 chatclub_dispatch_given_up_total{reason="paused"} 0
+chatclub_dispatch_given_up_total{reason="rank"} 0
 chatclub_dispatch_given_up_total{reason="silent"} 0
 chatclub_dispatch_given_up_total{reason="stop"} 0
 # HELP chatclub_dispatch_held Messages in hand: in calls, waiting, or on their way to another queue.
@@ -94,8 +96,8 @@ chatclub_dispatch_held 0
 chatclub_dispatch_in_flight 0
 # HELP chatclub_dispatch_joined_total Messages that went out in another's call: texts that had to wait for the same recipient.
 # TYPE chatclub_dispatch_joined_total counter
-chatclub_dispatch_joined_total 1
-# HELP chatclub_dispatch_lanes Lanes that this replica owns.
+chatclub_dispatch_joined_total 2
+# HELP chatclub_dispatch_lanes Lanes that this replica owns and that something is in.
 # TYPE chatclub_dispatch_lanes gauge
 chatclub_dispatch_lanes 0
 # HELP chatclub_dispatch_overflowed_total Messages moved to their page's lane.
@@ -104,22 +106,28 @@ chatclub_dispatch_overflowed_total 0
 # HELP chatclub_dispatch_pages_in_excess Pages whose messages go to their lane.
 # TYPE chatclub_dispatch_pages_in_excess gauge
 chatclub_dispatch_pages_in_excess 0
+# HELP chatclub_dispatch_pages_paused Pages that operators have paused: their messages wait. Every dispatcher counts all.
+# TYPE chatclub_dispatch_pages_paused gauge
+chatclub_dispatch_pages_paused 0
 # HELP chatclub_dispatch_pages_sick Pages whose calls fail or hang, so that they are probed.
 # TYPE chatclub_dispatch_pages_sick gauge
 chatclub_dispatch_pages_sick 0
 # HELP chatclub_dispatch_pages_suspended Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time.
 # TYPE chatclub_dispatch_pages_suspended gauge
 chatclub_dispatch_pages_suspended 0
+# HELP chatclub_dispatch_passed_total Messages of the queue for all pages that went on to their page's partition.
+# TYPE chatclub_dispatch_passed_total counter
+chatclub_dispatch_passed_total 0
 # HELP chatclub_dispatch_pages_waiting Pages and classes whose messages wait for a call to end, because too few are free.
 # TYPE chatclub_dispatch_pages_waiting gauge
 chatclub_dispatch_pages_waiting 0
 # HELP chatclub_dispatch_partitions Partitions that were delivered here lately.
 # TYPE chatclub_dispatch_partitions gauge
 chatclub_dispatch_partitions 0
-# HELP chatclub_dispatch_probes_total Calls made to find out whether more is possible: of a page after refusals in a row, of an API or page that is sick, of a suspended page.
+# HELP chatclub_dispatch_probes_total Calls made to find out whether more is possible: of a page that a refusal closed, of an API or page that is sick, of a suspended page.
 # TYPE chatclub_dispatch_probes_total counter
 chatclub_dispatch_probes_total{kind="api"} 1
-chatclub_dispatch_probes_total{kind="page"} 2
+chatclub_dispatch_probes_total{kind="page"} 3
 chatclub_dispatch_probes_total{kind="suspended"} 1
 # HELP chatclub_dispatch_recipients_failing Recipients whose messages failed lately.
 # TYPE chatclub_dispatch_recipients_failing gauge
@@ -130,6 +138,9 @@ chatclub_dispatch_refused_app_total 1
 # HELP chatclub_dispatch_refused_total Calls that a page's limit refused.
 # TYPE chatclub_dispatch_refused_total counter
 chatclub_dispatch_refused_total 3
+# HELP chatclub_dispatch_repeats_total Messages that came again though this replica has sent them lately, and were not sent again.
+# TYPE chatclub_dispatch_repeats_total counter
+chatclub_dispatch_repeats_total 0
 # HELP chatclub_dispatch_retries_total Failed calls whose messages are tried again.
 # TYPE chatclub_dispatch_retries_total counter
 chatclub_dispatch_retries_total{outcome="not_allowed"} 0
@@ -144,7 +155,7 @@ chatclub_dispatch_sent_total 8
 # HELP chatclub_dispatch_stale_total Messages whose connection was lost: they are delivered again.
 # TYPE chatclub_dispatch_stale_total counter
 chatclub_dispatch_stale_total 0
-# HELP chatclub_dispatch_taken_total Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned or stale.
+# HELP chatclub_dispatch_taken_total Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned, stale, stray, repeat or passed on.
 # TYPE chatclub_dispatch_taken_total counter
 chatclub_dispatch_taken_total 17
 `
@@ -174,7 +185,7 @@ chatclub_dispatch_taken_total 17
 			}
 		}
 		if diff := cmp.Diff(map[string]uint64{
-			"message_age_seconds": 8, "pace_error_seconds": 3, "queue_age_seconds partition": 17, "queue_age_seconds lane": 0,
+			"message_age_seconds": 8, "pace_error_seconds": 3, "queue_age_seconds partition": 17, "queue_age_seconds lane": 0, "queue_age_seconds all": 0,
 		}, observed); diff != "" {
 			t.Errorf("observations (-want +got):\n%s", diff)
 		}
@@ -210,10 +221,10 @@ func TestStateGauges(t *testing.T) {
 			}
 			return time.Second
 		}
-		refused := false
+		refused := map[string]bool{}
 		r.script(func(o message.Outbound, _ int) sender.Result {
-			if o.Page == "app" && !refused {
-				refused = true
+			if strings.HasPrefix(o.Page, "app") && !refused[o.Page] {
+				refused[o.Page] = true
 				return fail(sender.AppThrottled)
 			}
 			return sender.Result{}
@@ -232,13 +243,14 @@ func TestStateGauges(t *testing.T) {
 		r.sleep(5 * time.Second)
 		want("when all is sent", 0, 0, 0, 0)
 		r.text("hangs", "u")
-		r.text("hangs too", "u")
+		r.text("hangs-too", "u")
 		r.sleep(9 * time.Second)
 		want("while calls of two pages hang", 2, 0, 1, 0)
 		r.sleep(5 * time.Second)
 		want("when they were answered", 0, 0, 0, 0)
 		r.sleep(5 * time.Second)
 		r.text("app", "u")
+		r.text("app-too", "u")
 		r.sleep(1500 * time.Millisecond)
 		want("after the app was refused", 0, 0, 0, 1)
 		r.sleep(5 * time.Second)
@@ -285,7 +297,7 @@ func TestPagesHandler(t *testing.T) {
 			t.Errorf("first page = %+v, want the page in excess at some 294/s, more than 1,000 of 2,000 waiting for a second", b)
 		}
 		lanes := r.only().messages(t.Context(), "busy/m1").Lanes
-		if want := []string{r.laneOf("busy", message.ClassText)}; !slices.Equal(answer.Pages[0].Lanes, want) || !slices.Equal(lanes, want) {
+		if want := r.lanesOf("busy"); len(want) != 1 || !slices.Equal(answer.Pages[0].Lanes, want) || !slices.Equal(lanes, want) {
 			t.Errorf("lanes = %v and, of a message, %v, want %v", answer.Pages[0].Lanes, lanes, want)
 		}
 		if answer.Limit == 0 || len(answer.Partitions) == 0 {
@@ -295,9 +307,9 @@ func TestPagesHandler(t *testing.T) {
 			method, path string
 			status       int
 		}{
-			{"POST", "/pages/q/resume", 404},
+			{"POST", "/pages/q/pause", 204},
 			{"POST", "/pages/stopped/resume", 204},
-			{"POST", "/pages/stopped/resume", 404},
+			{"PUT", "/pages/q/limits", 400},
 			{"GET", "/pages/stopped", 404},
 			{"POST", "/pages", 405},
 		} {
@@ -306,9 +318,10 @@ func TestPagesHandler(t *testing.T) {
 			if w.Code != row.status {
 				t.Errorf("%s %s = %d, want %d", row.method, row.path, w.Code, row.status)
 			}
-			if strings.HasSuffix(row.path, "/resume") && row.status == 404 && w.Body.String() != `{"error":"page: not suspended on this replica"}`+"\n" {
-				t.Errorf("%s %s = %q, want JSON as core's", row.method, row.path, w.Body)
-			}
+		}
+		r.sleep(time.Second)
+		if answer = get(); len(answer.Suspended) != 0 || len(answer.Paused) != 1 || answer.Paused[0].Page != "q" {
+			t.Errorf("status = %+v, want the page that was paused, and none that is suspended", answer)
 		}
 		r.sleep(2 * time.Minute)
 		if answer = get(); len(answer.Pages) != 0 || len(answer.Suspended) != 0 {

@@ -227,53 +227,6 @@ func TestRetriesKeepOrder(t *testing.T) {
 // retried are outcomes after which a message is sent again.
 var retried = []sender.Outcome{sender.PageThrottled, sender.RecipientThrottled, sender.Transient, sender.AppThrottled}
 
-// A partition that comes back while its lane is still known, because a call of
-// it is or was open until now, is sent in order: the page has one line, and one
-// lane, and what waits for an open call goes behind what is in the lane.
-func TestPartitionComesBack(t *testing.T) {
-	t.Parallel()
-	t.Run("calls have ended", func(t *testing.T) { t.Parallel(); comesBack(t, 100*time.Millisecond) })
-	t.Run("calls are open", func(t *testing.T) { t.Parallel(); comesBack(t, -700*time.Millisecond) })
-}
-
-// comesBack has a partition back so long after the end of its calls.
-func comesBack(t *testing.T, after time.Duration) {
-	t.Helper()
-	tenth := func() float64 { return 0.1 }
-	inBubble(t, 1, func(c *Config) { c.Prefetch, c.Random = 64, tenth }, func(t *testing.T, r *rig) {
-		const latency, rest = 2700 * time.Millisecond, 1100 * time.Millisecond
-		r.with(func() { r.latency = func(message.Outbound) time.Duration { return latency } })
-		people := guests("u", 20)
-		r.sleep(100 * time.Millisecond)
-		for range 30 {
-			r.text("page0", people...)
-		}
-		// The second calls are of the lane, and end 500 ms after a tick. A marker is
-		// sent 100 ms after one.
-		r.sleep(2*latency + after - handOver - rest)
-		var left *source
-		r.only().inspect(func(e *engine) {
-			left = e.sources.partitions[r.top.PartitionOf("page0")].src
-			e.leave(left, "balance")
-		})
-		r.sleep(handOver + rest - 200*time.Millisecond)
-		r.only().inspect(func(e *engine) {
-			if left.partition.src != nil || len(e.lanes.list) != 1 || e.lanes.list[0].src.inFlight == 0 {
-				t.Error("the partition is still held, or no call of its lane is open")
-			}
-		})
-		r.text("page0", people...) // while it is nobody's
-		r.sleep(time.Second)
-		r.only().inspect(func(e *engine) {
-			if n := len(e.lanes.list); n != 1 || e.lanes.list[0].owner == left {
-				t.Errorf("lanes = %d, want one, of the partition's new subscription", n)
-			}
-		})
-		r.sleep(time.Minute)
-		r.checkSentOnce()
-	})
-}
-
 // A lane holds more than its owner takes, and everybody's call is open: the
 // marker does not come in time. What waited for it goes behind what is in the
 // lane.

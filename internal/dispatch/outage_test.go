@@ -54,7 +54,7 @@ func TestPagesAreBackAfterAnOutage(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			for range 4 { // the pauses are partly by chance
+			for range seeds(4) { // the pauses are partly by chance
 				inBubble(t, 1, nil, func(t *testing.T, r *rig) {
 					r.write(row.pages, row.gap, 40*time.Second)
 					r.sleep(5 * time.Second)
@@ -181,5 +181,36 @@ func TestFirstDeathInAnOutage(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A throttle of the app pauses all its calls for as long as the platform asks. It counts
+// no attempt, nobody is at fault for it, and everything is sent afterwards, in order.
+func TestAppThrottled(t *testing.T) {
+	t.Parallel()
+	const asked = 5 * time.Minute
+	for _, replicas := range []int{1, 2} {
+		inBubble(t, replicas, func(c *Config) { c.MaxAttempts = 2 }, func(t *testing.T, r *rig) {
+			throttled := fail(sender.AppThrottled)
+			throttled.RetryAfter = asked
+			r.write(6, time.Second, 30*time.Second)
+			r.sleep(10 * time.Second)
+			r.script(func(message.Outbound, int) sender.Result { return throttled })
+			began := time.Now()
+			r.sleep(2 * time.Second)
+			if calls := len(r.between(began, time.Now())); calls < 2 || calls > 6*replicas {
+				t.Errorf("%d calls until the throttle is known, want a page's or two of each replica", calls)
+			}
+			r.sleep(asked - 3*time.Second)
+			if calls := len(r.between(began.Add(2*time.Second), time.Now())); calls != 0 {
+				t.Errorf("%d calls while the platform asks for none", calls)
+			}
+			r.script(nil)
+			r.sleep(20 * time.Second)
+			r.checkSentOnce()
+			if dead, told := r.dead(), r.told(); len(dead) > 0 || len(told) > 0 {
+				t.Errorf("%d messages are dead, and core was told %+v, want neither", len(dead), told)
+			}
+		})
 	}
 }

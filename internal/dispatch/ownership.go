@@ -1,147 +1,169 @@
 package dispatch
 
 import (
-	"cmp"
-	"slices"
+	"context"
 	"time"
+
+	"chatclub/internal/partitions"
 )
 
 const (
-	// minRest and maxRest bound how long a replica leaves a partition that it
-	// gave up to others; twice as long each time while the API is silent, if another
-	// one consumes it.
-	minRest = 2 * time.Second
-	maxRest = time.Minute
-	// steadyCounts is for how many equal counts the number of replicas is believed.
-	// After as many again more is given up, so that others have time to take it.
-	steadyCounts = 5
-	// idleCounts is until how many equal counts idle partitions are given up.
-	idleCounts = 3 * steadyCounts
+	// minRest and maxRest bound how long a replica whose API is silent stays behind
+	// all others: twice as long each time.
+	minRest = time.Minute
+	maxRest = 16 * time.Minute
 )
 
-// health is how this replica fares.
-type health struct {
-	silences int  // in a row
-	replicas int  // as they were last counted; 0: not yet
-	steady   int  // counts in a row that came to the same
-	settled  int  // replicas, when they were last steady; 0: not yet
-	unsure   bool // partitions may have changed hands without a word
+// standing is this replica's place among the others, and whether it is on trial.
+type standing struct {
+	partitions.Place
+	trial    bool
+	until    time.Time // when the trial ends
+	silences int       // in a row
+	checked  time.Time // when it was looked whether others have the slot
 }
 
-// count learns how many replicas there are now. It makes way for those that have
-// come, and gives up what is more than this one's part. That must not be by an
-// older count: it might be left to one that is gone. Where the broker does not say
-// how many there are, those that it counts next have reconnected and did not come.
-func (e *engine) count(n int, err error) {
-	now, h := e.Now(), &e.calls.health
-	switch {
-	case e.ending:
+// priority is that of this replica's subscription of a partition. The queue for all pages
+// has that of the first one.
+func (s *standing) priority(partition int) int { return s.Priority(max(0, partition), s.trial) }
+
+// places is how this replica finds its place.
+func (d *Dispatcher) places() partitions.Config {
+	return partitions.Config{Broker: d.Broker, Slots: d.Broker.Topology().Slots(), Log: d.Log, Random: d.Random}
+}
+
+// findSlot takes a slot, however long that takes, and then begins to consume.
+func (e *engine) findSlot() {
+	e.sources.feeders.Go(func() {
+		if p, alone, ok := e.places().Find(e.sources.quit); ok {
+			e.post(func(e *engine) { e.enter(p, alone) })
+		}
+	})
+}
+
+// enter begins to consume with a slot's priorities, on trial where others are there.
+// If it had another slot before, it takes its place at once.
+func (e *engine) enter(p partitions.Place, alone bool) {
+	now, old := e.Now(), e.standing.Place
+	if e.ending {
+		e.closeSlot(p)
 		return
-	case err != nil:
-		h.steady, h.settled, h.unsure = 0, 0, true
+	}
+	e.standing = standing{Place: p, trial: !alone && old.Ranks == nil, until: now.Add(partitions.TrialTime), checked: now}
+	e.closeSlot(old)
+	e.renewAll("rank")
+}
+
+// closeSlot gives a slot up.
+func (e *engine) closeSlot(p partitions.Place) { e.sources.feeders.Go(p.Close) }
+
+// checkStanding ends a trial that is over, and finds another slot where somebody has
+// taken the same.
+func (e *engine) checkStanding(now time.Time) {
+	s := &e.standing
+	if s.trial && !now.Before(s.until) && !e.silent.Load() {
+		e.takePlace()
+	}
+	if s.Sub == nil || now.Sub(s.checked) < partitions.SlotCheck || e.ending {
 		return
-	case n > h.replicas:
-		e.makeWay(now, n)
 	}
-	if h.steady++; n != h.replicas {
-		h.steady = 1
+	s.checked = now
+	place, taken := s.Place, false
+	e.beside(askBroker, func(ctx context.Context) (err error) {
+		taken, err = e.places().IsTaken(ctx, place)
+		return err
+	}, func(e *engine, err error) {
+		if err == nil && taken && e.Random() < 0.5 { // the other one may find one, too
+			e.findSlot()
+		}
+	})
+}
+
+// takePlace ends the trial: this replica's partitions come to it.
+func (e *engine) takePlace() {
+	if e.standing.trial && !e.ending {
+		e.standing.trial = false
+		e.renewAll("rank")
 	}
-	h.unsure = h.unsure || n < h.replicas
-	h.replicas, h.settled = n, min(h.settled, n)
-	if h.steady < steadyCounts {
+}
+
+// checkRank finds out whether this replica is outranked: it holds something, is
+// delivered nothing, and more waits. Then the broker waits for it to hold nothing.
+func (e *engine) checkRank(c *claim, now time.Time) {
+	if c.leaving || c.asking {
 		return
 	}
-	if n > 1 {
-		e.balance(now)
+	for _, s := range c.sources {
+		if s.held == 0 || s.free() <= 0 || now.Sub(s.came) < partitions.LookAfter || len(s.sub.Deliveries()) > 0 {
+			continue
+		}
+		came, ready := s.came, 0
+		c.asking = true
+		e.beside(askBroker, func(ctx context.Context) error {
+			info, err := e.Broker.Inspect(ctx, s.queue)
+			ready = info.Ready
+			return err
+		}, func(e *engine, err error) {
+			c.asking = false
+			if err == nil && ready > 0 && !c.leaving && s.held > 0 && s.came.Equal(came) {
+				e.renew(c.partition, "outranked")
+			}
+		})
+		return
 	}
-	h.settled = n
 }
 
-// makeWay subscribes anew to the partitions that are not ours, so that what is given
-// up goes to those that have less than their part. Among these, who have all come
-// lately, the order is random.
-func (e *engine) makeWay(now time.Time, n int) {
-	from := now
-	if h := &e.calls.health; h.settled > 0 || len(e.sources.owned(now)) >= e.part(n) {
-		from = now.Add(renewSpread)
-	}
-	for _, p := range e.sources.partitions {
-		e.timers.add(from.Add(time.Duration(e.Random()*float64(renewSpread))), func() { e.renew(p) })
-	}
+// watchSilence looks now and then whether the API answers.
+func (e *engine) watchSilence() {
+	now := e.Now()
+	e.checkSilence(now)
+	e.timers.add(now.Add(silenceEvery), e.watchSilence)
 }
 
-// part is how many partitions each of n replicas should have at most.
-func (e *engine) part(n int) int { return (len(e.sources.partitions) + n - 1) / n }
-
-// rest is how long a partition that was given up is left to others.
-func (e *engine) rest() time.Duration {
-	d := minRest << min(e.calls.health.silences, 5)
-	return min(d, maxRest)/2 + time.Duration(e.Random()*float64(min(d, maxRest))/2)
-}
-
-// checkSilence gives up everything when the API answers nothing here and other
-// replicas may fare better. While the app is throttled the API does answer.
+// checkSilence goes behind all others when the API answers nothing here: they may
+// fare better. Where nobody else is there nothing changes. While the app is throttled
+// the API does answer.
 func (e *engine) checkSilence(now time.Time) {
-	silent := e.breaker.Silent(now)
+	silent := e.circuits.Silent(now)
 	if silent && !e.silent.Load() {
 		e.Log.Warn("the API does not answer", "calls", e.calls.inFlight)
-		e.calls.health.silences++
-		if e.calls.health.replicas > 1 {
-			e.leaveAll("silent")
+		s := &e.standing
+		s.until = now.Add(min(minRest<<min(s.silences, 5), maxRest))
+		s.silences++
+		if !s.trial {
+			e.stepBack()
 		}
 	}
 	e.silent.Store(silent)
 }
 
-// leaveAll gives all up.
-func (e *engine) leaveAll(reason string) {
-	for _, s := range e.sources.open {
-		e.leave(s, reason)
-	}
-}
-
-// balance gives up what others should have, once the count is steady: of the busy
-// partitions the newcomers' share at once, and half of those above this one's part of
-// all after each steadyCounts, the calmest first, because the broker may leave them to
-// one that has its part. Idle ones may go on from there, so all of those above the part
-// go; for a while only, in case that nobody takes them.
-func (e *engine) balance(now time.Time) {
-	h := &e.calls.health
-	if h.unsure {
-		h.unsure = false
-		e.sayHello(e.sources.partitions)
-	}
-	busy, idle := e.active(now)
-	part, give, more := e.part(h.replicas), 0, 0
-	if h.settled > 0 {
-		give = len(busy) * (h.replicas - h.settled) / h.replicas
-	}
-	if h.steady%steadyCounts == 0 {
-		give = max(give, (len(busy)-part+1)/2)
-	}
-	if h.steady < idleCounts {
-		more = min(max(0, len(busy)-give+len(idle)-part), len(idle))
-	}
-	slices.SortStableFunc(busy, func(a, b *source) int { return cmp.Compare(a.held, b.held) })
-	var given []*partition
-	for _, s := range slices.Concat(busy[:give], idle[:more]) {
-		given = append(given, s.partition)
-		e.leave(s, "balance")
-	}
-	e.sayHello(given) // to who has them now
-}
-
-// active are the partitions of which messages were delivered lately. Those that are
-// idle were only said to be ours.
-func (e *engine) active(now time.Time) (busy, idle []*source) {
-	for _, p := range e.sources.partitions {
-		switch s := p.src; {
-		case s == nil || s.leaving:
-		case now.Sub(p.busy) < activeFor:
-			busy = append(busy, s)
-		case now.Sub(p.last) < activeFor:
-			idle = append(idle, s)
+// stepBack goes behind all others, if there are any.
+func (e *engine) stepBack() {
+	others, slot := false, e.standing.Slot
+	e.beside(askBroker, func(ctx context.Context) error {
+		for i, name := range e.Broker.Topology().Slots() {
+			info, err := e.Broker.Inspect(ctx, name)
+			if err != nil {
+				return err
+			}
+			others = others || info.Consumers > 0 && i != slot
 		}
+		return nil
+	}, func(e *engine, err error) {
+		if err == nil && others && e.silent.Load() && !e.standing.trial && !e.ending {
+			e.standing.trial = true
+			e.renewAll("silent")
+		}
+	})
+}
+
+// answered notes that the API answers: this replica is as good as others, and its
+// trial is over.
+func (e *engine) answered(now time.Time) {
+	e.silent.Store(false)
+	s := &e.standing
+	s.silences = 0
+	if s.trial {
+		s.until = now
 	}
-	return busy, idle
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"chatclub/internal/circuit"
 	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
@@ -19,34 +20,49 @@ type held struct {
 	err      error // why the body is none of ours
 	source   *source
 	seq      uint64         // its place among all that arrived
-	token    bool           // it is a lane's token or marker, and no message
 	death    *message.Death // it is dead already, and waits for the dead-letter queue
-	gone     bool           // it is settled, or another's
-	calling  bool           // it is in a call
-	moving   bool           // it is on its way to another queue
-	tried    bool           // it was in a call: it stays before what came behind it
-	single   bool           // it was refused as part of a joined message, and goes alone
-	probe    bool           // the one message of a suspended page that is let through
-	due      time.Time      // when its page's pace allows a call, where it had to wait for that
+	state    state
+	tried    bool      // it was in a call: it stays before what came behind it
+	single   bool      // it was refused as part of a joined message, and goes alone
+	due      time.Time // when its page's pace allows a call, where it had to wait for that
 	since    time.Time
 	calledAt int64 // when its last call ended, if it is traced; Unix, in nanoseconds
 	prev     *held // in the source's list
 	next     *held
 }
 
+// state is where a message in the dispatcher's hands is.
+type state int
+
+const (
+	isWaiting state = iota
+	isCalling       // in a call
+	isMoving        // on its way to another queue
+	isGone          // settled, or another's
+)
+
 func (m *held) key() excess.Key { return excess.Key{Page: m.out.Page, Class: string(m.out.Class)} }
 
-// pages has a line for each page and class of which messages are held.
+// pages has a line for each page and class of which messages are held. It moves what
+// cannot wait here to lanes.
 type pages struct {
+	*Dispatcher
+	gate     *excess.Map
+	circuits *circuit.Circuits
+	settler  *settler
+
 	lines   map[excess.Key]*line
 	traffic map[excess.Key]*traffic // kept for longer than the lines
 	changed []*line                 // to be looked at before the next event
-	seq     uint64
-	held    int // messages in hand, in calls or waiting
+	seq     uint64                  // of arrivals and failures
+	held    int                     // messages in hand, in calls or waiting
 }
 
-func newPages() pages {
-	return pages{lines: make(map[excess.Key]*line), traffic: make(map[excess.Key]*traffic)}
+func newPages(d *Dispatcher, c *circuit.Circuits) pages {
+	return pages{
+		Dispatcher: d, gate: excess.New(func(k excess.Key) float64 { return d.limitsOf(k.Page).Of(k.Class) }), circuits: c, settler: newSettler(d, c),
+		lines: make(map[excess.Key]*line), traffic: make(map[excess.Key]*traffic),
+	}
 }
 
 // line is the messages of one page and class, one recipient behind another. It
@@ -63,29 +79,26 @@ type line struct {
 	wakeAt     time.Time  // no use to try before; zero: none
 	rotating   bool       // it waits for a call to end
 	aside      []*held    // broadcasts, which go when nothing else does
-	toldBusy   time.Time  // when core was last told that they wait
-	lane       *lane      // nil: none, but for those that are retired
-	noLane     time.Time  // until when none is made, because that failed
+	movable    []*held    // those that may go to a lane, and others that have gone since
+	spill      *spill     // nil: the page's messages are sent directly
+	had        *lane      // that it had last
 	changed    bool       // it is in pages.changed
-	latest     *held      // the message that has just arrived
-	goBehind   bool       // what waits goes to the lane, whether or not it could be sent
 }
 
 // recipient is one person's messages of a line, in order.
 type recipient struct {
-	line  *line
-	to    string
-	msgs  []*held
-	busy  bool // a call is on its way, or its next try must wait
-	index int  // in ready
+	line      *line
+	to        string
+	msgs      []*held
+	busy      bool      // a call is on its way, or its next try must wait
+	awaits    time.Time // until then it is busy, because an earlier message is in a retry queue; zero: none is
+	throttled int       // in a row
+	index     int       // in ready
 	// place is where it stands in ready: as its first message arrived, or, with an
 	// answer, before those with copies, at 0. first is that message's number. Both
 	// are kept, because messages are far apart in memory.
 	place, first uint64
-	// behind is the number of the last message that had arrived when a call
-	// failed. The recipient goes behind all these, so that others are tried
-	// where one call at a time finds out whether any can be made.
-	behind uint64
+	behind       uint64 // its place after a call that failed
 }
 
 // line returns a page's line.
@@ -111,6 +124,18 @@ func (p *pages) mark(l *line) {
 	}
 }
 
+// wake has the engine look at a line after d.
+func (p *pages) wake(h *timers, l *line, now time.Time, d time.Duration) {
+	at := now.Add(min(d, lookEvery))
+	l.wakeAt = at
+	h.add(at, func() {
+		if l.wakeAt.Equal(at) {
+			l.wakeAt = time.Time{}
+			p.mark(l)
+		}
+	})
+}
+
 // wakeAll has the engine look at every line, because what they waited for has
 // changed. The order is always the same, so that a run in virtual time is.
 func (p *pages) wakeAll() {
@@ -124,16 +149,40 @@ func (p *pages) wakeAll() {
 	}
 }
 
+// forget has nobody wait for a message in a retry queue, which comes back to another
+// replica.
+func (p *pages) forget(isGone func(page string) bool) {
+	for _, l := range p.lines {
+		if isGone(l.key.Page) {
+			for _, r := range l.recipients {
+				r.goOn()
+			}
+			p.tidy(l)
+		}
+	}
+}
+
+// letGo ends what is known of a message: it is settled, or another's.
+func (p *pages) letGo(m *held) {
+	if m.state == isGone {
+		return
+	}
+	m.state = isGone
+	p.held--
+	m.source.drop(m)
+}
+
 // tidy forgets a line that holds nothing. A timer may still have a line that was
 // forgotten before: its page can have another one now.
 func (p *pages) tidy(l *line) {
-	if len(l.recipients) == 0 && len(l.aside) == 0 && l.lane == nil && p.lines[l.key] == l {
+	if len(l.recipients) == 0 && len(l.aside) == 0 && l.spill == nil && p.lines[l.key] == l {
 		delete(p.lines, l.key)
 	}
 }
 
 // push puts a message behind those of its recipient that have its priority, or a
-// higher one, or were tried.
+// higher one, or were tried. One from a lane is older than those from the partition, and
+// one that comes back from a retry queue goes before those that waited for it.
 func (l *line) push(m *held) {
 	r := l.recipients[m.out.To]
 	if r == nil {
@@ -141,10 +190,17 @@ func (l *line) push(m *held) {
 		l.recipients[m.out.To] = r
 	}
 	i := len(r.msgs)
-	for i > 0 && !r.msgs[i-1].tried && r.msgs[i-1].out.Priority() < m.out.Priority() {
+	for i > 0 && r.msgs[i-1].isBehind(m) {
 		i--
 	}
+	if m.tried {
+		r.goOn()
+		l.recipients[m.out.To] = r // goOn forgets a recipient of whom nothing waits
+	}
 	r.msgs = slices.Insert(r.msgs, i, m)
+	if m.source.lane == nil && m.out.Priority() != message.PriorityBroadcast {
+		l.movable = append(l.movable, m)
+	}
 	l.count(m, +1)
 	r.fix()
 }
@@ -158,6 +214,57 @@ func (l *line) count(m *held, n int) {
 			l.answers += n
 		}
 	}
+}
+
+// mayMove reports whether a message of the partition may still go behind others.
+func (m *held) mayMove() bool { return m.state == isWaiting && !m.tried }
+
+// firstMovable returns the first message that may go to a lane, nil if there is none.
+func (l *line) firstMovable() *held {
+	for len(l.movable) > 0 {
+		if m := l.movable[0]; m.mayMove() {
+			if len(l.movable) > 2*l.direct+minMovable {
+				l.movable = slices.DeleteFunc(l.movable, func(m *held) bool { return !m.mayMove() })
+			}
+			return m
+		}
+		l.movable[0] = nil
+		l.movable = l.movable[1:]
+	}
+	return nil
+}
+
+// minMovable is how many that have gone since may stay in a line's movable.
+const minMovable = 64
+
+// takeMovable takes those out that may go to a lane and match, in the order of their
+// arrival.
+func (l *line) takeMovable(match func(*held) bool) (out []*held) {
+	var kept []*held
+	for _, m := range l.movable {
+		switch {
+		case !m.mayMove():
+		case match(m):
+			l.recipients[m.out.To].removeOne(m)
+			out = append(out, m)
+		default:
+			kept = append(kept, m)
+		}
+	}
+	l.movable = kept
+	return out
+}
+
+// removeOne takes one of the recipient's waiting messages out. Mostly it is the last.
+func (r *recipient) removeOne(m *held) {
+	for i, o := range slices.Backward(r.msgs) {
+		if o == m {
+			r.msgs = slices.Delete(r.msgs, i, i+1)
+			r.line.count(m, -1)
+			break
+		}
+	}
+	r.fix()
 }
 
 // isAnswer reports whether a message passes copies.
@@ -185,9 +292,34 @@ func (r *recipient) putBack(msgs []*held) {
 	r.fix()
 }
 
-// setBusy says whether the recipient's next message must wait.
-func (r *recipient) setBusy(busy bool) {
-	r.busy = busy
+// isBehind reports whether a message that waits is sent after one that has come later:
+// one that was tried goes before all that were not.
+func (m *held) isBehind(later *held) bool {
+	if later.tried {
+		return !m.tried || m.out.Time > later.out.Time
+	}
+	mine, its := m.out.Priority(), later.out.Priority()
+	return !m.tried && (mine < its || mine == its && m.source.lane == nil && later.source.lane != nil)
+}
+
+// goOn ends the wait for a message in a retry queue.
+func (r *recipient) goOn() {
+	if !r.awaits.IsZero() {
+		r.awaits = time.Time{}
+		r.release()
+	}
+}
+
+// goBehind puts the recipient behind all that have arrived or failed before, so that
+// others are tried where one call at a time finds out whether any can be made.
+func (r *recipient) goBehind(p *pages) {
+	p.seq++
+	r.behind = p.seq
+}
+
+// release says that the recipient's next message need not wait.
+func (r *recipient) release() {
+	r.busy = false
 	r.fix()
 }
 

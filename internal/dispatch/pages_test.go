@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -16,8 +15,9 @@ import (
 // removed; what is counted is what is there, and an empty line is forgotten.
 func TestLineIsAQueuePerRecipient(t *testing.T) {
 	t.Parallel()
+	d := newBench(t).Dispatcher
 	rapid.Check(t, func(t *rapid.T) {
-		p := newPages()
+		p := newPages(d, nil)
 		key := (&held{out: message.Outbound{Page: "p", Class: message.ClassText}}).key()
 		l := p.line(key)
 		partition, other := &source{}, &source{lane: &lane{}}
@@ -31,7 +31,10 @@ func TestLineIsAQueuePerRecipient(t *testing.T) {
 				m.source = []*source{partition, other}[rapid.IntRange(0, 1).Draw(t, "source")]
 				l = p.line(key)
 				l.push(m)
-				model[m.out.To] = append(model[m.out.To], m)
+				i := len(model[m.out.To])
+				for ; m.source == other && i > 0 && model[m.out.To][i-1].source == partition; i-- { // it is older
+				}
+				model[m.out.To] = slices.Insert(model[m.out.To], i, m)
 			case 3: // the first recipient's messages go out in a call
 				if len(l.ready) == 0 {
 					continue
@@ -57,7 +60,7 @@ func TestLineIsAQueuePerRecipient(t *testing.T) {
 						r.putBack(msgs)
 						model[r.to] = append(slices.Clone(msgs), model[r.to]...)
 					}
-					r.setBusy(false)
+					r.release()
 					break
 				}
 				p.tidy(l)
@@ -108,42 +111,4 @@ func TestLineIsAQueuePerRecipient(t *testing.T) {
 			}
 		}
 	})
-}
-
-// What is known of people is bounded, and goes.
-func TestPeopleAreForgotten(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1000, 0)
-	p := newPeople()
-	who := func(i int) *message.Outbound {
-		return &message.Outbound{Page: "p", To: fmt.Sprint(i), Class: message.ClassText}
-	}
-	for i := range peopleSize + 100 {
-		if until := p.fail(who(i), now); until != now.Add(minFailing) {
-			t.Fatalf("fail() = %v, want %v", until, now.Add(minFailing))
-		}
-	}
-	if n := p.len(); n != peopleSize {
-		t.Errorf("%d people are remembered, want %d", n, peopleSize)
-	}
-	p.answered(who(0))
-	if p.fails(who(0), now) || !p.fails(who(1), now) || p.fails(who(1), now.Add(minFailing)) {
-		t.Errorf("fails() = %v, %v, %v, want false after an answer, true, false after its time",
-			p.fails(who(0), now), p.fails(who(1), now), p.fails(who(1), now.Add(minFailing)))
-	}
-	want := minFailing
-	for range 6 {
-		want = min(2*want, maxFailing)
-		if got := p.fail(who(1), now).Sub(now); got != want {
-			t.Errorf("fail() again = %v, want %v", got, want)
-		}
-	}
-	p.sweep(now.Add(minFailing + maxFailing))
-	if n := p.len(); n == 0 {
-		t.Error("people on probation are forgotten too early")
-	}
-	p.sweep(now.Add(2*maxFailing + 1))
-	if n := p.len(); n != 0 {
-		t.Errorf("%d people are remembered for ever", n)
-	}
 }

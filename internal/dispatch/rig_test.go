@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,14 +14,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/internal/message"
+	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/memory/memorytest"
 )
 
 // sleep lets time pass, and everything that is due happen before it returns, so
-// that nothing of it is going on while the test looks.
+// that nothing of it is going on while the test looks. What the test looked at before
+// was looked at before all that, which the race detector learns by the lock.
 func (r *rig) sleep(d time.Duration) {
+	r.with(func() {})
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -67,7 +69,7 @@ func inBubble(t *testing.T, n int, change func(*Config), test func(t *testing.T,
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(n, change)
-		r.sleep(3 * time.Second) // a new owner's first second is over, and the count of replicas is in
+		r.sleep(partitions.TrialTime + time.Second) // a new owner's first second is over
 		test(t, r)
 		r.end()
 	})
@@ -85,7 +87,7 @@ func (r *rig) start(n int, change func(*Config)) {
 	for range n {
 		p := &replica{reg: prometheus.NewRegistry(), link: &link{Broker: r.broker}, done: make(chan error, 1)}
 		cfg := Config{
-			Broker: p.link, Sender: client{r.platform, len(r.replicas)}, Limit: message.Limits{Text: 300, Media: 10}.Of,
+			Broker: p.link, Sender: client{r.platform, len(r.replicas)}, Limits: func(string) message.Limits { return message.Limits{Text: 300, Media: 10} },
 			Log: slog.New(slog.DiscardHandler), Registerer: p.reg,
 			MaxInFlight: 512, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: 20 * time.Second,
 		}
@@ -124,6 +126,7 @@ func (r *rig) checkSum(p *replica) {
 	parts := map[string]float64{
 		"sent": testutil.ToFloat64(m.sent), "overflowed": testutil.ToFloat64(m.overflowed), "delayed": testutil.ToFloat64(m.delayed),
 		"returned": testutil.ToFloat64(m.returned), "stale": testutil.ToFloat64(m.stale), "held": testutil.ToFloat64(m.held),
+		"strays": testutil.ToFloat64(m.strays), "passed": testutil.ToFloat64(m.passed), "repeats": testutil.ToFloat64(m.repeats),
 	}
 	for _, c := range m.dead {
 		parts["dead"] += testutil.ToFloat64(c)
@@ -150,6 +153,15 @@ func (r *rig) end() {
 
 // only is the one replica.
 func (r *rig) only() *replica { return r.replicas[0] }
+
+// know has the owner of a page's partition know the lanes: the first message after a
+// while waits for that, with those behind it. The test knows nothing of the message.
+func (r *rig) know(page string) {
+	r.t.Helper()
+	r.text(page, "before")
+	r.sleep(100 * time.Millisecond)
+	r.with(func() { r.published, r.order, r.calls = nil, nil, nil })
+}
 
 // copyOf makes a message to a recipient, which is the next one.
 func (r *rig) copyOf(page string, c message.Class, to string) message.Outbound {
@@ -262,7 +274,10 @@ func (r *rig) dead() map[string]message.Death {
 		if d.Page != o.Page || d.Recipient != o.To {
 			r.t.Errorf("%s is dead with page %q and recipient %q, want %q and %q", m.ID, d.Page, d.Recipient, o.Page, o.To)
 		}
-		d.Time, d.Page, d.Recipient = time.Time{}, "", ""
+		if d.Error == "" {
+			r.t.Errorf("%s is dead, and its letter does not say why", m.ID)
+		}
+		d.Time, d.Page, d.Recipient, d.Error = time.Time{}, "", "", ""
 		out[m.ID] = d
 	}
 	return out
@@ -271,7 +286,11 @@ func (r *rig) dead() map[string]message.Death {
 // told takes the events that core was told.
 func (r *rig) told() (events []message.Event) {
 	r.t.Helper()
-	for _, m := range memorytest.Drain(r.t, r.broker, r.top.Inbound()) {
+	var list []queue.Message
+	for _, name := range r.top.Inbounds() {
+		list = append(list, memorytest.Drain(r.t, r.broker, name)...)
+	}
+	for _, m := range list {
 		e, err := message.DecodeEvent(m.Body)
 		if err != nil {
 			r.t.Fatal(err)
@@ -282,6 +301,28 @@ func (r *rig) told() (events []message.Event) {
 		events = append(events, e)
 	}
 	return events
+}
+
+// lanesOf are the lanes that the owner of a page has for it.
+func (r *rig) lanesOf(page string) (names []string) {
+	for _, p := range r.replicas {
+		if !p.ended {
+			names = append(names, p.messages(context.Background(), page+"/").Lanes...)
+		}
+	}
+	return names
+}
+
+// checkEmpty: nothing waits on any partition or lane.
+func (r *rig) checkEmpty() {
+	r.t.Helper()
+	for i := range r.top.Partitions {
+		for _, name := range append(r.top.LanesOf(i), r.top.Outbound(i)) {
+			if info, err := r.broker.Inspect(context.Background(), name); err != nil || info.Ready > 0 {
+				r.t.Errorf("%d messages are left on %s, %v", info.Ready, name, err)
+			}
+		}
+	}
 }
 
 // checkSentOnce: all that was published was accepted once, in order.
@@ -331,6 +372,15 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
+// stepBack has a replica go behind all others for a minute, or until a call is
+// answered.
+func (p *replica) stepBack() {
+	p.inspect(func(e *engine) {
+		e.standing.trial, e.standing.until = true, e.Now().Add(minRest)
+		e.renewAll("silent")
+	})
+}
+
 // inspect runs f in a replica's engine.
 func (p *replica) inspect(f func(e *engine)) {
 	done := make(chan struct{})
@@ -340,7 +390,7 @@ func (p *replica) inspect(f func(e *engine)) {
 
 // owner finds the replica that was delivered messages of a page, -1: none.
 func (r *rig) owner(page string) int {
-	return r.find(page, func(p *partition) bool { return !p.since.IsZero() })
+	return r.find(page, func(p *partition) bool { return !p.claim.since.IsZero() })
 }
 
 // find finds the replica whose subscription of a page's partition matches, -1: none.
@@ -351,7 +401,7 @@ func (r *rig) find(page string, match func(*partition) bool) (who int) {
 			continue
 		}
 		replica.inspect(func(e *engine) {
-			if p := e.sources.partitions[r.top.PartitionOf(page)]; p.src != nil && match(p) {
+			if p := e.sources.partitions[r.top.PartitionOf(page)]; p.claim != nil && match(p) {
 				who = i
 			}
 		})
@@ -440,37 +490,19 @@ func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
 	}
 	errs := make([]error, len(msgs))
 	for i, m := range msgs {
-		if errs[i] = l.refused("publish", m.Queue); errs[i] != nil {
+		op := "publish"
+		if m.Delay > 0 {
+			op = "delay" // it goes to a retry queue
+		}
+		if errs[i] = l.refused(op, m.Queue); errs[i] != nil {
 			continue
 		}
-		op := "publish"
-		switch {
-		case m.Headers[message.HeaderLane] != "":
-			op = "token"
-		case m.Headers[message.HeaderHello] != "":
-			op = "hello"
+		if message.IsMarker(m.Headers) {
+			op = "marker"
 		}
 		errs[i] = l.do(op, m.Queue, func() error { return l.Broker.Publish(ctx, m) })
 	}
 	return queue.NewPublishError(errs)
-}
-
-func (l *link) Declare(ctx context.Context, spec queue.Spec) error {
-	return l.do("declare", spec.Name, func() error {
-		if err := l.refused("declare", spec.Name); err != nil {
-			return err
-		}
-		return l.Broker.Declare(ctx, spec)
-	})
-}
-
-func (l *link) Delete(ctx context.Context, name, rescue string) error {
-	return l.do("delete", name, func() error {
-		if err := l.refused("delete", name); err != nil {
-			return err
-		}
-		return l.Broker.Delete(ctx, name, rescue)
-	})
 }
 
 func (l *link) Inspect(ctx context.Context, name string) (queue.Info, error) {
@@ -495,12 +527,10 @@ func (l *link) Consume(name string, opts queue.ConsumeOptions) (queue.Subscripti
 	}
 	l.subs = append(l.subs, s)
 	if l.mute != nil && l.mute(name) {
-		if err := s.Cancel(); err != nil {
-			return nil, err
-		}
-		return mutedSubscription{s, make(chan *queue.Delivery), new(sync.Once)}, nil
+		muted := mutedSubscription{s, make(chan *queue.Delivery), new(sync.Once)}
+		return muted, s.Close()
 	}
-	return linkSubscription{s, l, name}, nil
+	return s, nil
 }
 
 // mutedSubscription is delivered nothing.
@@ -512,29 +542,7 @@ type mutedSubscription struct {
 
 func (s mutedSubscription) Deliveries() <-chan *queue.Delivery { return s.out }
 
-func (s mutedSubscription) Cancel() error {
+func (s mutedSubscription) Close() error {
 	s.once.Do(func() { close(s.out) })
 	return nil
-}
-
-func (s mutedSubscription) Close() error { return errors.Join(s.Cancel(), s.Subscription.Close()) }
-
-// linkSubscription is a subscription of a link.
-type linkSubscription struct {
-	queue.Subscription
-	link *link
-	name string
-}
-
-func (s linkSubscription) Return(deliveries []*queue.Delivery) error {
-	s.link.ask("return", s.name)
-	err := s.Subscription.Return(deliveries)
-	s.link.ask("returned", s.name)
-	return err
-}
-
-func (s linkSubscription) Cancel() error {
-	err := s.Subscription.Cancel()
-	s.link.ask("cancelled", s.name)
-	return err
 }

@@ -2,84 +2,82 @@ package dispatch
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"chatclub/internal/message"
+	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
 )
 
 const (
-	// spread is over how long a replica subscribes to its partitions, in random
-	// order, so that replicas that start together have about as many each.
-	spread = 500 * time.Millisecond
-	// renewSpread is the same when replicas have come. It is longer than countEvery,
-	// within which all learn of that.
-	renewSpread = 1500 * time.Millisecond
 	// consumeRetry is the pause after a subscription that failed at once.
 	consumeRetry = time.Second
 	// feedBatch is how many deliveries reach the engine at a time.
 	feedBatch = 64
-	// countEvery is how often the replicas are counted.
-	countEvery = time.Second
-	// activeFor is how long after its last delivery a partition counts as ours:
-	// the broker does not say who is the active consumer.
-	activeFor = 10 * time.Second
-	// The calls of a source that is given up are waited for, twice as long as
-	// answers take, in these bounds. At Messenger's latency one in seven is still
-	// open after handOver, and its person may be sent the next message by the next
-	// owner. This one was made handOver before that, so it is first unless it
-	// fails.
-	handOver      = 800 * time.Millisecond
-	quickHandOver = 100 * time.Millisecond
-	// leaveTime is how long a source that is given up waits for the broker: for
-	// what goes to other queues, and for its lanes and their tokens.
-	leaveTime = 2 * time.Second
+	// askBroker bounds a question to the broker.
+	askBroker = 2 * time.Second
+	// leaveTime is how long a claim that is given up waits for its calls. Nearly all
+	// of Messenger's answers take less.
+	leaveTime = 5 * time.Second
+	// moveTime is the same for messages on their way to other queues.
+	moveTime = 2 * time.Second
+	// quietTime is after how long without a delivery another replica may have been the
+	// owner meanwhile: longer than one can come, send and go.
+	quietTime = partitions.TrialTime
 )
 
 // partition is one of the partitions, whether or not it is ours at the moment.
 type partition struct {
-	index int       // never changed
-	src   *source   // nil between two subscriptions
-	since time.Time // of the first message of src; zero: there was none
-	busy  time.Time // of the latest
-	last  time.Time // of the latest delivery of src, message or hello: it is ours; zero: we do not know
+	index int    // never changed; or allPages
+	claim *claim // nil between two
 }
 
-// source is one subscription of a partition or lane, and what is held of it.
-type source struct {
-	queue     string
-	partition *partition
-	lane      *lane // nil: a partition
-	sub       queue.Subscription
-	prefetch  int
+// allPages is the index of the queue for all pages, from which messages go on to their
+// pages' partitions. It has no lanes.
+const allPages = -1
 
-	first, last *held // what is held and unsettled, in order of arrival
-	held        int   // messages in calls, waiting or moving
+// queues are a partition's queue, and those of its lanes.
+func (p *partition) queues(top queue.Topology) (name string, lanes []string) {
+	if p.index == allPages {
+		return top.OutboundAny(), nil
+	}
+	return top.Outbound(p.index), top.LanesOf(p.index)
+}
+
+// claim is the subscriptions of a partition and of its lanes, all with one priority.
+// The broker gives them to the replica with the highest, which is their owner.
+type claim struct {
+	partition *partition
+	sources   []*source // the partition's first, then those of its lanes
+	lanes     []*lane
+	since     time.Time // from when this replica alone sends for its pages; zero: it is not known to
+	begun     time.Time // when its lanes were asked last what they hold: after a quiet time, too, when since stays
+	busy      time.Time // when a message was delivered last
+	asking    bool      // the broker is asked whether this replica is outranked
+
+	leaving  bool      // nothing more is taken or sent
+	leftAt   time.Time // since when
+	patience time.Duration
+	closing  bool
+	lost     bool // it goes to another replica
+}
+
+// source is the subscription of one queue, and the messages that are held of it.
+type source struct {
+	queue    string
+	claim    *claim
+	lane     *lane // nil: the partition's
+	sub      queue.Subscription
+	prefetch int
+	came     time.Time // when something was delivered last
+
+	first, last *held // unsettled messages in order of arrival
+	held        int   // their number
 	inFlight    int   // of them in calls
 	moving      int   // of them on their way to other queues
-
-	early *early        // what came first; nil: that is over
-	fed   chan struct{} // closed when all that was delivered has reached the engine
-
-	leaving bool      // nothing more is sent; closed once its calls have ended
-	leftAt  time.Time // since when it is given up, or its last call has ended
-	phase   phase
 }
-
-// phase is how far a source is that is given up.
-type phase int
-
-const (
-	consuming phase = iota
-	returning       // its consumer is cancelled, or what is in no call is being given back
-	cancelled       // nothing more is delivered, but its calls still have time
-	over            // what its calls come to goes back by itself
-	closing
-)
 
 // free is how many more messages the broker may deliver.
 func (s *source) free() int { return s.prefetch - s.held }
@@ -112,160 +110,104 @@ func (s *source) drop(m *held) {
 	s.held--
 }
 
+// count adds up a number of each source.
+func (c *claim) count(of func(*source) int) (n int) {
+	for _, s := range c.sources {
+		n += of(s)
+	}
+	return n
+}
+
+func heldOf(s *source) int     { return s.held }
+func inFlightOf(s *source) int { return s.inFlight }
+func movingOf(s *source) int   { return s.moving }
+
 // sources is where messages come from.
 type sources struct {
-	partitions []*partition
-	open       []*source // all that is subscribed to
-	leaving    []*source // of them those that are given up
+	partitions []*partition // by number, and that of all pages behind them
+	claims     []*claim     // all that are not closed
 	arrivals   chan []*held
 	quit       chan struct{} // closed when nothing more is taken
-	ended      chan struct{} // closed when the engine has ended
-	inbox      []*held       // what has just arrived
+	inbox      []*held       // messages that have just arrived
 	feeders    *sync.WaitGroup
 }
 
 func newSources(d *Dispatcher) sources {
 	s := sources{
-		partitions: make([]*partition, d.Broker.Topology().Partitions), arrivals: make(chan []*held),
-		quit: make(chan struct{}), ended: make(chan struct{}), feeders: new(sync.WaitGroup),
+		partitions: make([]*partition, d.Broker.Topology().Partitions+1), arrivals: make(chan []*held),
+		quit: make(chan struct{}), feeders: new(sync.WaitGroup),
 	}
 	for i := range s.partitions {
 		s.partitions[i] = &partition{index: i}
 	}
+	s.partitions[len(s.partitions)-1].index = allPages
 	return s
 }
 
-// start subscribes to all partitions, in random order.
-func (e *engine) start() {
-	e.settler.start()
-	e.timers.add(e.ticked.Add(tickEvery), e.tick)
-	e.startCounting()
-	for _, p := range e.sources.partitions {
-		e.reopen(p, time.Duration(e.Random()*float64(spread)))
-	}
+// leaving reports whether anything is being given up.
+func (s *sources) leaving() bool {
+	return slices.ContainsFunc(s.claims, func(c *claim) bool { return c.leaving })
 }
 
-// startCounting subscribes to the queue whose consumers are the replicas, and
-// asks for their number now and then. Before this one is counted, the others learn
-// which partitions are theirs. One that ends is not counted from then on,
-// however long its calls take: nothing is to be left to it.
-func (e *engine) startCounting() {
-	name := e.Broker.Topology().Dispatchers()
-	e.sources.feeders.Go(func() {
-		e.hello(e.sources.partitions)
-		sub, err := e.Broker.Consume(name, queue.ConsumeOptions{Prefetch: 1})
-		if err != nil {
-			e.Log.Warn("subscribe", "queue", name, "err", err)
-		} else {
-			defer sub.Close()
-		}
-		for {
-			ctx, cancel := context.WithTimeout(context.Background(), countEvery)
-			info, err := e.Broker.Inspect(ctx, name)
-			cancel()
-			e.post(func(e *engine) { e.count(info.Consumers, err) })
-			select {
-			case <-time.After(countEvery):
-			case <-e.sources.quit:
-				return
-			}
-		}
-	})
-}
-
-// sayHello is hello beside the engine.
-func (e *engine) sayHello(partitions []*partition) {
-	if len(partitions) > 0 {
-		e.sources.feeders.Go(func() { e.hello(partitions) })
-	}
-}
-
-// hello tells the owners of partitions that they are theirs. The broker does not say
-// who is the active consumer, so an owner learns it by what it is delivered. Where this
-// does not arrive it learns it by the next message.
-func (e *engine) hello(partitions []*partition) {
-	ctx, cancel := context.WithTimeout(context.Background(), countEvery)
-	defer cancel()
-	list := make([]queue.Message, len(partitions))
-	for i, p := range partitions {
-		list[i] = queue.Message{
-			Queue: e.Broker.Topology().Outbound(p.index), ID: fmt.Sprintf("hello/%d/%d", p.index, e.Now().UnixNano()),
-			Headers: map[string]string{message.HeaderHello: "1"},
+// owned are the numbers of the partitions of which something was delivered lately.
+func (s *sources) owned(now time.Time) []int {
+	list := []int{}
+	for _, p := range s.partitions[:len(s.partitions)-1] {
+		if c := p.claim; c != nil && !c.since.IsZero() && (c.count(heldOf) > 0 || now.Sub(c.busy) < partitions.ActiveFor) {
+			list = append(list, p.index)
 		}
 	}
-	if err := e.Broker.Publish(ctx, list...); err != nil {
-		e.Log.Warn("tell dispatchers which partitions are theirs", "err", err)
-	}
+	return list
 }
 
-// reopen subscribes to a partition after a rest. A long one ends when nobody else
-// consumes the partition, or the broker does not say so.
-func (e *engine) reopen(p *partition, rest time.Duration) {
-	step := min(rest, minRest)
-	e.timers.add(e.Now().Add(step), func() {
-		if e.ending || p.src != nil {
-			return
-		}
-		if rest > step {
-			consumers := 0
-			e.beside(countEvery, func(ctx context.Context) error {
-				info, err := e.Broker.Inspect(ctx, e.Broker.Topology().Outbound(p.index))
-				consumers = info.Consumers
-				return err
-			}, func(e *engine, err error) {
-				if rest -= step; err != nil || consumers == 0 {
-					rest = 0
+// open subscribes to a partition and its lanes, with this replica's priority for it.
+// The lanes come first, because the owner needs them with its first message.
+func (e *engine) open(p *partition) {
+	c := &claim{partition: p}
+	own, lanes := p.queues(e.Broker.Topology())
+	for _, name := range lanes {
+		k := &lane{claim: c, queue: name}
+		k.source = &source{queue: name, claim: c, lane: k, prefetch: e.LanePrefetch}
+		c.lanes = append(c.lanes, k)
+		c.sources = append(c.sources, k.source)
+	}
+	c.sources = append(c.sources, &source{queue: own, claim: c, prefetch: e.Prefetch})
+	for i, s := range c.sources {
+		var err error
+		if s.sub, err = e.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: s.prefetch, Priority: e.standing.priority(p.index)}); err != nil {
+			e.Log.Warn("subscribe", "queue", s.queue, "err", err)
+			e.closeAll(c.sources[:i], func(*engine) {})
+			e.timers.add(e.Now().Add(consumeRetry), func() {
+				if !e.ending && p.claim == nil {
+					e.open(p)
 				}
-				e.reopen(p, rest)
 			})
 			return
 		}
-		if p.src = e.open(e.Broker.Topology().Outbound(p.index), p, nil, e.Prefetch); p.src == nil {
-			e.reopen(p, consumeRetry)
+	}
+	slices.Reverse(c.sources)
+	p.claim = c
+	e.sources.claims = append(e.sources.claims, c)
+	for _, s := range c.sources {
+		age := e.metrics.queueAge[fromPartition]
+		switch {
+		case s.lane != nil:
+			age = e.metrics.queueAge[fromLane]
+		case p.index == allPages:
+			age = e.metrics.queueAge[fromAll]
 		}
-	})
-}
-
-// renew subscribes anew to a partition that is not known to be ours, so that this
-// replica is behind those that came later: what is given up goes to them first,
-// and not to one that has its part or leaves soon.
-func (e *engine) renew(p *partition) {
-	old := p.src
-	if e.ending || old == nil || old.leaving || !p.last.IsZero() {
-		return
+		e.sources.feeders.Go(func() { e.feed(s, age) })
 	}
-	if s := e.open(old.queue, p, nil, e.Prefetch); s != nil {
-		p.src, old.leaving = s, true
-		e.sources.leaving = append(e.sources.leaving, old)
-	}
-}
-
-// open subscribes to a queue; nil means that this is not possible now.
-func (e *engine) open(name string, p *partition, l *lane, prefetch int) *source {
-	sub, err := e.Broker.Consume(name, queue.ConsumeOptions{Prefetch: prefetch})
-	if err != nil {
-		e.Log.Warn("subscribe", "queue", name, "err", err)
-		return nil
-	}
-	s := &source{queue: name, partition: p, lane: l, sub: sub, prefetch: prefetch, fed: make(chan struct{})}
-	age := e.metrics.queueAge[fromPartition]
-	if l != nil {
-		age = e.metrics.queueAge[fromLane]
-	}
-	e.sources.open = append(e.sources.open, s)
-	e.sources.feeders.Go(func() { e.feed(s, age) })
-	return s
 }
 
 // feed hands the deliveries of a source to the engine until they end.
 func (e *engine) feed(s *source, age interface{ Observe(float64) }) {
-	defer close(s.fed)
 	in := s.sub.Deliveries()
 	for d := range in {
 		now := e.Now()
 		list := make([]*held, 0, min(feedBatch, 1+len(in)))
 		for more := true; more; {
-			list = append(list, decode(d, s))
+			list = append(list, decode(d, s, now))
 			if m := list[len(list)-1]; m.err == nil && m.out.Time > 0 {
 				age.Observe(m.out.Age(now).Seconds())
 			}
@@ -279,7 +221,7 @@ func (e *engine) feed(s *source, age interface{ Observe(float64) }) {
 		}
 		select {
 		case e.sources.arrivals <- list:
-		case <-e.sources.ended:
+		case <-e.finished:
 			return
 		}
 	}
@@ -287,13 +229,18 @@ func (e *engine) feed(s *source, age interface{ Observe(float64) }) {
 
 // decode makes a message of a delivery; here and not in the engine, because it
 // is work that several goroutines can share.
-func decode(d *queue.Delivery, s *source) *held {
+func decode(d *queue.Delivery, s *source, now time.Time) *held {
 	m := &held{delivery: d, source: s}
-	if d.Headers[message.HeaderLane] != "" {
-		m.out.Page, m.out.Class = message.LanePage(d.Headers[message.HeaderLane]), message.Class(d.Body)
+	if message.IsMarker(d.Headers) {
+		m.out.Page, m.out.Class = d.Headers[message.HeaderMarker], message.Class(d.Body)
 		return m
 	}
-	m.out, m.err = message.DecodeOutbound(d.Body)
+	if m.out, m.err = message.DecodeOutbound(d.Body); m.err == nil {
+		if m.err = m.out.Check(now); m.err == nil {
+			d.ID = m.out.ID // a message that was published without one has a digest
+		}
+	}
+	m.tried = d.Headers[message.HeaderRetry] != ""
 	if d.Headers[message.HeaderDead] != "" {
 		if death, err := message.DeathFromHeaders(d.Headers); err == nil && slices.Contains(message.Reasons(), death.Reason) {
 			m.death = &death
@@ -302,202 +249,178 @@ func decode(d *queue.Delivery, s *source) *held {
 	return m
 }
 
-// leave gives a source up: nothing more of it is sent, and what its calls came
-// to is settled. Once they have ended the rest goes back, in order. That is not
-// waited for longer than patience allows.
-func (e *engine) leave(s *source, reason string) {
-	if s.leaving {
-		return
+// renew gives a partition up and subscribes to it with this replica's priority as it
+// is now. The new subscription is there first, so that the broker gives the partition
+// to nobody with a lower one meanwhile.
+func (e *engine) renew(p *partition, reason string) {
+	old := p.claim
+	if p.claim = nil; !e.ending {
+		e.open(p)
 	}
-	s.leaving, s.leftAt = true, e.Now()
-	e.sources.leaving = append(e.sources.leaving, s)
-	e.metrics.givenUp[reason].Inc()
-	e.sortEarly(s)
-	e.moveAttempted(s)
-	if s.lane == nil { // the lanes of a partition are its owner's
-		e.leaveLanes(s, reason)
+	if old != nil {
+		e.leave(old, reason)
 	}
 }
 
-// moveAttempted moves what waits of a source and failed before, because its
-// attempts must travel with it.
-func (e *engine) moveAttempted(s *source) {
-	for _, m := range e.takeWaiting(s, func(m *held) bool { return m.out.Attempts > 0 }) {
-		e.postpone(m, retryShort)
+// renewAll renews every partition.
+func (e *engine) renewAll(reason string) {
+	for _, p := range e.sources.partitions {
+		e.renew(p, reason)
 	}
 }
 
-// patience is how long the calls of a source that is given up are waited for; not at
-// all while the API answers none.
-func (e *engine) patience() time.Duration {
-	switch {
-	case e.silent.Load():
-		return 0
-	case e.calls.latency == 0: // no call has ended yet
-		return handOver
+// leave gives a claim up. Nothing more of it is sent, the calls under way are waited
+// for, and then it is closed: the broker puts everything unsettled back to the front
+// of its queue, in order. That is the one way to give something up.
+func (e *engine) leave(c *claim, reason string) {
+	c.leaving, c.leftAt, c.patience = true, e.Now(), leaveTime
+	if reason == "paused" || e.silent.Load() { // its calls may be another's, or have no answer
+		c.patience = 0
 	}
-	return min(max(2*e.calls.latency, quickHandOver), handOver)
-}
-
-// cancel ends the deliveries of a source, and returns what is in no call.
-func (e *engine) cancel(s *source) {
-	s.phase = returning
-	e.sources.feeders.Go(func() {
-		if err := s.sub.Cancel(); err != nil {
-			e.Log.Warn("cancel subscription", "queue", s.queue, "err", err)
-		}
-		<-s.fed
-		e.post(func(e *engine) { e.giveBack(s) })
-	})
-}
-
-// giveBack returns what is held of a cancelled source and in no call, in the
-// order in which it came.
-func (e *engine) giveBack(s *source) {
-	if s.phase == closing {
-		return // it goes back with its channel
+	if !c.since.IsZero() {
+		e.metrics.givenUp[reason].Inc()
+		c.lost = reason != "held" && reason != "rank" // then it comes back here
 	}
-	if s.phase = cancelled; e.Now().Sub(s.leftAt) >= e.patience() {
-		s.phase = over
+	for _, k := range c.lanes {
+		e.pages.abandon(k)
 	}
-	e.moveAttempted(s)
-	list := e.takeWaiting(s, all)
-	for m := s.first; m != nil; m = m.next {
-		if m.token {
-			list = append(list, m)
+	for _, s := range c.sources {
+		for _, m := range e.takeWaiting(s, func(*held) bool { return true }) {
+			e.pages.returned(m)
 		}
 	}
-	slices.SortFunc(list, bySeq)
-	if s.lane == nil { // somebody else consumes it by now
-		for _, m := range list {
-			e.requeue(m)
-		}
-		return
-	}
-	if len(list) == 0 {
-		return
-	}
-	s.phase = returning
-	deliveries := make([]*queue.Delivery, 0, len(list))
-	for _, m := range list {
-		deliveries = append(deliveries, m.delivery)
-		e.returned(m, nil)
-	}
-	e.sources.feeders.Go(func() {
-		if err := s.sub.Return(deliveries); err != nil {
-			e.Log.Debug("the rest goes back with its channel", "queue", s.queue, "err", err)
-		}
-		e.post(func(e *engine) { e.giveBack(s) }) // what calls have put back meanwhile
-	})
+	e.settleClaim(c)
 }
 
-// takeWaiting takes out of their lines what waits of a source and matches.
-func (e *engine) takeWaiting(s *source, match func(*held) bool) (out []*held) {
+// takeWaiting takes out of their lines the messages that wait of a source and match,
+// in the order in which they came.
+func (e *engine) takeWaiting(s *source, match func(*held) bool) (list []*held) {
 	seen := make(map[*line]bool)
 	for m := s.first; m != nil; m = m.next {
 		if l := e.pages.lines[m.key()]; l != nil && !seen[l] {
 			seen[l] = true
-			out = append(out, l.remove(func(m *held) bool { return m.source == s && match(m) })...)
+			list = append(list, l.remove(func(m *held) bool { return m.source == s && match(m) })...)
 			e.pages.mark(l)
 		}
 	}
-	return out
+	slices.SortFunc(list, bySeq)
+	return list
 }
 
-func all(*held) bool { return true }
-
-// settleSource goes on with giving a source up. First its lanes must be given
-// back, because the next owner learns of them by the tokens that are held here.
-// When nothing of it is in a call it is closed, and what is left goes back. Until
-// then its consumer is cancelled and what waits given back: a lane's soon,
-// because nobody else consumes it before the token has moved, a partition's when
-// its calls take long. What the broker does not do in leaveTime is another's
-// problem, too.
-func (e *engine) settleSource(s *source) {
-	left := e.Now().Sub(s.leftAt)
-	late, tired := left >= leaveTime, left >= e.patience()
-	switch {
-	case s.phase == closing || s.moving > 0 && !late || s.lane == nil && e.lanesOpen(s, late):
+// settleClaim closes a claim that is given up once nothing of it is in a call or on
+// its way, or that has taken too long.
+func (e *engine) settleClaim(c *claim) {
+	left := e.Now().Sub(c.leftAt)
+	if c.closing || c.count(inFlightOf) > 0 && left < c.patience || c.count(movingOf) > 0 && left < min(moveTime, c.patience) {
 		return
-	case s.inFlight == 0:
-		e.close(s)
-	case s.phase == consuming && (tired || s.lane != nil && left >= quickHandOver):
-		e.cancel(s)
-	case s.phase == cancelled && tired:
-		e.giveBack(s)
 	}
+	c.closing = true
+	e.closeAll(c.sources, func(e *engine) { e.closed(c) })
 }
 
-// close ends the subscription of a source that is given up.
-func (e *engine) close(s *source) {
-	s.phase = closing
+// closeAll ends subscriptions beside the engine, together because each may wait for
+// the broker, and then calls then.
+func (e *engine) closeAll(list []*source, then func(*engine)) {
+	var all sync.WaitGroup
+	for _, s := range list {
+		all.Go(func() {
+			if err := s.sub.Close(); err != nil {
+				e.Log.Warn("give up queue", "queue", s.queue, "err", err)
+			}
+		})
+	}
 	e.sources.feeders.Go(func() {
-		if err := s.sub.Close(); err != nil {
-			e.Log.Warn("give up queue", "queue", s.queue, "err", err)
-		}
-		e.post(func(e *engine) { e.closed(s) })
+		all.Wait()
+		e.post(then)
 	})
 }
 
-// closed lets go of what is held of a source whose subscription has ended.
-func (e *engine) closed(s *source) {
-	e.takeWaiting(s, all)
-	for m := s.first; m != nil; m = s.first { // also what calls or the broker did not settle in time
-		if !m.token && !m.moving {
-			e.metrics.returned.Inc()
+// closed lets go of what is held of a claim whose subscriptions have ended, but for
+// what is still in calls, and of what is known of its pages: the next owner finds out
+// for itself.
+func (e *engine) closed(c *claim) {
+	for _, s := range c.sources {
+		for m := s.first; m != nil; {
+			next := m.next
+			if m.state == isMoving { // its move says the rest
+				e.pages.letGo(m)
+			}
+			m = next
 		}
-		e.letGo(m)
 	}
-	isIt := func(o *source) bool { return o == s }
-	e.sources.open, e.sources.leaving = slices.DeleteFunc(e.sources.open, isIt), slices.DeleteFunc(e.sources.leaving, isIt)
-	if s.lane != nil {
-		e.laneClosed(s.lane)
+	e.sources.claims = slices.DeleteFunc(e.sources.claims, func(o *claim) bool { return o == c })
+	if !c.lost {
 		return
 	}
-	p := s.partition
-	if p.src != s {
-		return
-	}
-	p.src, p.since, p.busy, p.last = nil, time.Time{}, time.Time{}, time.Time{}
-	top := e.Broker.Topology()
-	isOurs := func(page string) bool { return top.PartitionOf(page) == p.index }
+	isOurs := e.pagesOf(c.partition)
 	e.gate.Forget(e.Now(), isOurs)
-	e.suspended.forget(isOurs) // what the next owner finds out is not told to this one
-	e.people.forget(isOurs)
-	maps.DeleteFunc(e.denials, func(page string, _ denial) bool { return isOurs(page) })
-	if !e.ending {
-		e.reopen(p, e.rest())
-	}
+	e.circuits.Forget(isOurs)
+	e.pages.forget(isOurs)
 }
 
-// checkSources drops what became stale with a lost connection, and gives up what
-// is held for so long that the broker would take it for hung.
+// checkSources looks for what does not happen by itself: it drops what became stale
+// with a lost connection, and renews the claim of which something is held for so long
+// that the broker would take this replica for hung.
 func (e *engine) checkSources(now time.Time) {
-	for _, s := range e.sources.open {
-		if s.first != nil && !s.first.delivery.Live() {
-			for _, m := range e.takeWaiting(s, func(m *held) bool { return !m.delivery.Live() }) {
-				e.metrics.stale.Inc()
-				e.letGo(m)
+	for _, c := range slices.Clone(e.sources.claims) {
+		for _, s := range c.sources {
+			switch {
+			case s.first == nil || c.leaving:
+			case s.first.delivery.Stale():
+				e.dropStale(s)
+			case now.Sub(s.first.since) > partitions.HeldTime:
+				e.renew(c.partition, "held")
 			}
 		}
-		if s.first != nil && now.Sub(s.first.since) > heldTime {
-			e.leave(s, "held")
-		}
+		e.checkLanes(c, now)
+		e.checkRank(c, now)
 	}
 }
 
-// heldTime is how long a delivery is held at most, longer than a token before it
-// is renewed; RabbitMQ closes the channel of a consumer that has one for 30
-// minutes.
-const heldTime = renewTime + 5*time.Minute
+// dropStale lets go of what came on a connection that is lost. Another replica may be
+// the owner by now.
+func (e *engine) dropStale(s *source) {
+	for _, m := range e.takeWaiting(s, func(m *held) bool { return m.delivery.Stale() }) {
+		e.metrics.stale.Inc()
+		e.pages.letGo(m)
+	}
+	s.claim.since = time.Time{}
+	e.gate.Forget(e.Now(), e.pagesOf(s.claim.partition)) // it may have sent in the second before
+}
 
-// owned are the numbers of the partitions of which something was delivered lately.
-func (s *sources) owned(now time.Time) []int {
-	list := []int{}
-	for _, p := range s.partitions {
-		if p.src != nil && !p.src.leaving && (p.src.held > 0 || now.Sub(p.last) < activeFor) {
-			list = append(list, p.index)
+// pagesOf reports of a page whether it is one of a partition's.
+func (e *engine) pagesOf(p *partition) func(page string) bool {
+	top := e.Broker.Topology()
+	return func(page string) bool { return top.PartitionOf(page) == p.index }
+}
+
+// beside runs f outside the engine, with a context that ends after most. Then it calls
+// then in the engine, with f's error.
+func (e *engine) beside(most time.Duration, f func(ctx context.Context) error, then func(e *engine, err error)) {
+	e.sources.feeders.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), most)
+		defer cancel()
+		err := f(ctx)
+		e.post(func(e *engine) { then(e, err) })
+	})
+}
+
+// lanesUsed is the number of lanes that pages have.
+func (s *sources) lanesUsed() (n int) {
+	for _, c := range s.claims {
+		for _, k := range c.lanes {
+			if len(k.lines) > 0 {
+				n++
+			}
 		}
 	}
-	return list
+	return n
+}
+
+// start takes a place among the dispatchers and begins to consume.
+func (e *engine) start() {
+	e.settler.start()
+	e.timers.add(e.ticked.Add(tickEvery), e.tick)
+	e.watchSilence()
+	e.findSlot()
 }

@@ -67,7 +67,7 @@ func (d *Dispatcher) endSpans(c *call, spans []tracing.Span, r sender.Result) {
 			span.Event("put back", r.CodeString())
 		case leave:
 			span.Event("left to another dispatcher", "")
-		case tryAgain, discard, suspend:
+		case tryAgain, discard:
 			span.SetString("chatclub.code", r.CodeString())
 			span.Fail(outcome)
 		}
@@ -96,7 +96,7 @@ func (d *Dispatcher) spanMove(t moving, to queue.Message) {
 	span.SetString("chatclub.page", t.m.out.Page)
 	span.SetString("chatclub.moved_to", to.Queue)
 	span.SetSeconds("chatclub.delay", to.Delay)
-	if t.to.reason != "" {
+	if t.to.reason != "" && to.Delay == 0 {
 		span.Fail(string(t.to.reason))
 	}
 	span.End()
@@ -105,13 +105,13 @@ func (d *Dispatcher) spanMove(t moving, to queue.Message) {
 // observeAge notes how old a message is that was sent. Its trace, if it is sampled,
 // becomes an exemplar. The id of the copy does not: it names a person, and has more
 // than the 128 characters that an exemplar may have.
-func (e *engine) observeAge(m *held, now time.Time) {
+func (d *Dispatcher) observeAge(m *held, now time.Time) {
 	age := m.out.Age(now).Seconds()
-	if id := e.Tracer.TraceID(m.delivery.Headers); id != "" {
-		if h, ok := e.metrics.age.(prometheus.ExemplarObserver); ok {
+	if id := d.Tracer.TraceID(m.delivery.Headers); id != "" {
+		if h, ok := d.metrics.age.(prometheus.ExemplarObserver); ok {
 			h.ObserveWithExemplar(age, prometheus.Labels{"trace_id": id})
 			return
 		}
 	}
-	e.metrics.age.Observe(age)
+	d.metrics.age.Observe(age)
 }

@@ -2,9 +2,7 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -18,7 +16,10 @@ const flushTimeout = 5 * time.Second
 func (e *engine) stop() error {
 	e.ending = true
 	close(e.sources.quit)
-	e.leaveAll("stop")
+	e.closeSlot(e.standing.Place)
+	for _, p := range e.sources.partitions {
+		e.renew(p, "stop")
+	}
 	e.drain(e.ShutdownTimeout)
 	if e.calls.inFlight > 0 {
 		e.Log.Warn("calls still in flight at the shutdown timeout are abandoned; their messages will be sent again",
@@ -29,29 +30,28 @@ func (e *engine) stop() error {
 	close(e.calls.due)
 	e.settler.End()
 	time.AfterFunc(flushTimeout, e.settler.stop)
-	close(e.sources.ended)
+	close(e.finished)
 	e.calls.workers.Wait()
 	e.settler.runs.Wait()
 	e.settler.stop()
 	e.settled()
-	open := slices.Clone(e.sources.open)
-	errs := make([]error, len(open))
-	var closers sync.WaitGroup
-	for i, s := range open { // together, because each may wait for the broker
-		closers.Go(func() { errs[i] = s.sub.Close() })
+	open := slices.Clone(e.sources.claims)
+	for _, c := range open {
+		if !c.closing {
+			e.closeAll(c.sources, func(*engine) {})
+		}
 	}
-	closers.Wait()
-	for _, s := range open {
-		e.closed(s)
+	e.sources.feeders.Wait()
+	for _, c := range open {
+		e.closed(c)
 	}
 	e.metrics.held.Set(float64(e.pages.held))
-	e.sources.feeders.Wait()
-	return errors.Join(errs...)
+	return nil
 }
 
 // drain goes on with what is begun until all is given up, or for a time.
 func (e *engine) drain(most time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	e.loop(ctx.Done(), func() bool { return e.calls.inFlight == 0 && len(e.sources.open) == 0 })
+	e.loop(ctx.Done(), func() bool { return e.calls.inFlight == 0 && len(e.sources.claims) == 0 })
 }

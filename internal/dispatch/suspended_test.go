@@ -15,6 +15,12 @@ import (
 	"chatclub/internal/sender"
 )
 
+// suspended is the number of suspended pages of a replica.
+func (p *replica) suspended() (n int) {
+	p.inspect(func(e *engine) { _, n, _ = e.circuits.Open() })
+	return n
+}
+
 // blocked is the answer for a page that Meta has blocked for some time.
 func blocked(message.Outbound, int) sender.Result { return fail(sender.PageStoppedForATime) }
 
@@ -72,11 +78,11 @@ func TestOneProbeOfASuspendedPage(t *testing.T) {
 				want = 1
 			}
 			r.text("page0", guests("u", 50)...)
-			r.sleep(time.Second)
+			r.sleep(100 * time.Millisecond)
 			if got := len(r.callsOf("page0")); got != 2 {
 				t.Errorf("well %v: calls = %d, want 2", well, got)
 			}
-			r.sleep(11 * time.Second)
+			r.sleep(time.Second)
 			if got := len(r.dead()); got != want {
 				t.Errorf("well %v: dead letters = %d, want %d", well, got, want)
 			}
@@ -95,7 +101,7 @@ func TestProbeThatSaysNothing(t *testing.T) {
 		r.text("page0", "ann")
 		r.sleep(time.Second)
 		r.script(nil)
-		r.sleep(graceProbe)
+		r.sleep(10 * time.Second)
 		ids := r.text("page0", "bob")
 		r.sleep(time.Second)
 		if r.accepted[ids[0]] != 1 {
@@ -138,10 +144,10 @@ func TestRefusedToken(t *testing.T) {
 				go every(time.Second, length, func(int) { r.text("page1", guests("g", 9)...) })
 				time.Sleep(10*time.Second + row.gap)
 				if row.file {
-					r.only().TokensChanged([]string{"page0"})
+					r.only().PagesChanged([]string{"page0"})
 				}
 				r.sleep(time.Until(start.Add(length + 20*time.Second))) // 30 s after the right token
-				if row.gap > longSuspended {
+				if row.gap > 90*time.Second {
 					r.sleep(time.Minute) // more and more wait then, each for a minute
 				}
 				for _, id := range r.published {
@@ -180,12 +186,13 @@ func TestCoreIsToldOfStopAndEnd(t *testing.T) {
 			inBubble(t, replicas, nil, func(t *testing.T, r *rig) {
 				r.script(func(message.Outbound, int) sender.Result { return fail(sender.PageStopped) })
 				r.text("page0", guests("g", 5)...)
-				r.sleep(stopGrace + 70*time.Second)
+				r.sleep(5*time.Minute + 5*time.Second)
 				told := r.told()
 				if len(told) != 1 || told[0].Reason != string(message.ReasonPageStopped) || time.UnixMilli(told[0].Until).Before(time.Now()) {
 					t.Fatalf("core was told %+v, want once that the page is stopped", told)
 				}
-				r.text("page0", "ann")
+				r.sleep(10 * time.Second)
+				r.text("page0", "ann", "bob")
 				r.sleep(10 * time.Second)
 				if told := r.told(); len(told) != 1 {
 					t.Errorf("told %d times by a message that core made in vain, want once", len(told))
@@ -194,18 +201,18 @@ func TestCoreIsToldOfStopAndEnd(t *testing.T) {
 				owner := r.replicas[r.owner("page0")]
 				switch end {
 				case "probe":
-					r.sleep(minProbe)
+					r.sleep(30 * time.Minute)
 					r.text("page0", "ann")
 				case "token":
-					owner.TokensChanged([]string{"page0"})
+					owner.PagesChanged([]string{"page0"})
 				case "request":
-					owner.suspended.resume("page0", time.Now())
+					owner.inspect(func(e *engine) { e.resume("page0") })
 				default:
 					r.stop(owner)
 					r.sleep(3 * time.Second)
 					r.text("page0", "ann") // by which the other one knows that the partition is its own
 					r.sleep(time.Second)
-					r.replicas[r.owner("page0")].TokensChanged([]string{"page0"})
+					r.replicas[r.owner("page0")].PagesChanged([]string{"page0"})
 				}
 				r.sleep(2 * time.Second)
 				if told := r.told(); len(told) != 1 || told[0].Reason != message.FeedbackResumed || told[0].Page != "page0" {
@@ -222,13 +229,13 @@ func TestNewsAreKept(t *testing.T) {
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
 		r.only().link.with(func(l *link) {
 			l.refuse = func(_, name string) error {
-				if name == r.top.Inbound() {
+				if r.top.IsInbound(name) {
 					return queue.ErrRefused
 				}
 				return nil
 			}
 		})
-		r.only().suspended.reach("page0", "ann", time.Now())
+		r.only().inspect(func(e *engine) { e.news = append(e.news, resumption{"page0", "ann", time.Now()}) })
 		r.sleep(5 * time.Second)
 		if n := len(r.told()); n != 0 {
 			t.Fatalf("told %d times, want 0", n)
@@ -248,12 +255,12 @@ func TestNotAllowedAlone(t *testing.T) {
 	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
 		r.script(func(message.Outbound, int) sender.Result { return fail(sender.NotAllowed) })
 		every(20*time.Second, 2*time.Minute, func(int) { r.text("page0", "ann") })
-		if n := r.only().suspended.len(); n != 0 {
+		if n := r.only().suspended(); n != 0 {
 			t.Errorf("%d pages are suspended for one person, want none", n)
 		}
 		r.text("page0", "bob")
 		r.sleep(2 * time.Second)
-		if n := r.only().suspended.len(); n != 1 {
+		if n := r.only().suspended(); n != 1 {
 			t.Errorf("%d pages are suspended when a second person is refused, want 1", n)
 		}
 	})
@@ -269,7 +276,7 @@ func TestSuspendedElsewhere(t *testing.T) {
 		r.sleep(time.Second)
 		first := r.replicas[r.owner("page0")]
 		r.script(nil)
-		first.inspect(func(e *engine) { e.leave(e.sources.partitions[r.top.PartitionOf("page0")].src, "balance") })
+		first.stepBack()
 		r.sleep(5 * time.Second)
 		r.text("page0", "ann")
 		r.sleep(time.Second)
@@ -339,7 +346,7 @@ func TestNotAllowed(t *testing.T) {
 					return sender.Result{}
 				})
 				every(time.Second, 2*time.Minute, func(int) { r.text("page0", guests("g", 20)...) })
-				if n := r.only().suspended.len(); (n == 1) != row.page {
+				if n := r.only().suspended(); (n == 1) != row.page {
 					t.Errorf("suspended pages = %d, want the page: %v", n, row.page)
 				}
 				if calls := len(r.callsOf("page0")); row.page && calls > 100 {
@@ -419,7 +426,7 @@ func TestNoToken(t *testing.T) {
 					t.Errorf("%d looks for a token, want at most those of a moment and of the probes", n)
 				}
 				has.Store(true)
-				r.only().TokensChanged([]string{"page0"})
+				r.only().PagesChanged([]string{"page0"})
 				last := r.text("page0", guests("u", 10)...)
 				r.sleep(time.Minute)
 				for _, id := range last {
@@ -433,38 +440,5 @@ func TestNoToken(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Pages that nothing was sent to are forgotten, four hours after their probe.
-func TestSuspendedPagesAreForgotten(t *testing.T) {
-	t.Parallel()
-	s, now := newSuspended(), time.Unix(1000, 0)
-	s.suspend("p", "368", 0, now)
-	if s.suspend("p", "190", 0, now) {
-		t.Error("suspend() of a suspended page = true")
-	}
-	s.suspend("q", "", stopGrace, now)
-	for _, row := range []struct {
-		after time.Duration
-		left  int
-		p, q  hold
-	}{
-		{0, 2, forGood, forNow},
-		{graceProbe - 1, 2, forGood, forNow},
-		{graceProbe, 2, forGood, notHeld},
-		{minProbe, 2, notHeld, notHeld},
-		{graceProbe + forgetSuspended, 2, notHeld, notHeld},
-		{minProbe + forgetSuspended, 1, notHeld, notHeld},
-		{minProbe + forgetSuspended + 1, 0, notHeld, notHeld},
-	} {
-		at := now.Add(row.after)
-		s.sweep(at)
-		if n := s.len(); n != row.left {
-			t.Errorf("after %v %d pages are suspended, want %d", row.after, n, row.left)
-		}
-		if p, q := s.holds("p", at), s.holds("q", at); p != row.p || q != row.q {
-			t.Errorf("after %v holds() = %v, %v, want %v, %v", row.after, p, q, row.p, row.q)
-		}
 	}
 }

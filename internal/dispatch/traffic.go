@@ -18,6 +18,25 @@ type traffic struct {
 	refused int64         // calls
 	waited  time.Duration // of all that were sent: from when a message was made to its call
 	last    time.Time     // something happened
+	moved   int           // messages to a lane, since spilled
+	spilled time.Time     // since when it is in excess, with short breaks; zero: it is not
+	calm    time.Time     // when it went out of excess last
+	busy    time.Time     // when core was last told that its broadcasts wait
+	usage   int           // of the fullest quota that the latest answer told of, in percent
+	used    time.Time     // when it did
+}
+
+const (
+	// fullUsage is the part of a quota from which on a page's broadcasts leave the rest to
+	// its conversations, in percent.
+	fullUsage = 90
+	// usageTime is how long that is believed: then broadcasts find out.
+	usageTime = time.Minute
+)
+
+// isFull reports whether one of the page's quotas is nearly used up.
+func (t *traffic) isFull(now time.Time) bool {
+	return t.usage >= fullUsage && now.Sub(t.used) < usageTime
 }
 
 // came counts a message that arrived.
@@ -31,6 +50,9 @@ func (t *traffic) came(now time.Time, m *held) {
 // called counts a call that ended.
 func (t *traffic) called(now time.Time, c *call, d disposition) {
 	t.last = now
+	if u := c.result.Usage; u > 0 {
+		t.usage, t.used = u, now
+	}
 	switch {
 	case d.limit == excess.Refused:
 		t.refused++
@@ -43,10 +65,16 @@ func (t *traffic) called(now time.Time, c *call, d disposition) {
 	}
 }
 
-// sweepTraffic forgets the traffic of pages that had none for a while.
+// sweepTraffic forgets the traffic of pages that had none for a while, and logs that
+// a page is out of excess once it has been for a while.
 func (p *pages) sweepTraffic(now time.Time) {
 	for k, t := range p.traffic {
-		if p.lines[k] == nil && now.Sub(t.last) > trafficTime {
+		l := p.lines[k]
+		if !t.spilled.IsZero() && (l == nil || l.spill == nil) && now.Sub(t.calm) > calmTime {
+			p.Log.Info("page is out of excess", "page", k.Page, "class", k.Class, "lasted", t.calm.Sub(t.spilled), "overflowed", t.moved)
+			t.spilled, t.moved = time.Time{}, 0
+		}
+		if l == nil && now.Sub(t.last) > trafficTime && t.spilled.IsZero() {
 			delete(p.traffic, k)
 		}
 	}

@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/leftover"
+	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms/roomstest"
+	"chatclub/internal/tools/program"
 )
 
 // plan describes a run of the whole system.
@@ -47,27 +50,16 @@ type deployment struct {
 // deploy starts everything; the simulated users begin as soon as the webhook answers.
 func deploy(t *testing.T, p plan) *deployment {
 	t.Helper()
-	if p.amqpURL == "" {
-		p.amqpURL = rabbittest.URL(t)
-	}
 	if p.databaseURL == "" {
 		p.databaseURL = roomstest.DSN(t)
 	}
-	d := &deployment{plan: p, prefix: rabbittest.Prefix(t), pagesFile: filepath.Join(t.TempDir(), "pages.json")}
-	t.Cleanup(func() { d.deleteQueues(t) }) // when all programs have ended
 	hook := freeAddr(t)
-	d.hook = "http://" + hook + "/webhook"
-	d.fakeAddr = freeAddr(t)
-	d.graph = "http://" + d.fakeAddr + "/v23.0"
-	d.fake = start(t, "fakeapi", map[string]string{
-		"HTTP_ADDR": d.fakeAddr, "APP_SECRET": secret, "WEBHOOK_URL": d.hook,
+	d := platform(t, p, map[string]string{
+		"APP_SECRET": secret, "WEBHOOK_URL": "http://" + hook + "/webhook",
 		"PAGES": strconv.Itoa(p.pages), "ROOMS": strconv.Itoa(p.rooms), "USERS": strconv.Itoa(p.users),
 		"EVENTS_PER_SECOND": strconv.Itoa(p.eventsPerSecond), "DURATION": p.chat.String(),
-		"PAGES_FILE_OUT": d.pagesFile, "LATENCY": cmp.Or(p.latency, "lognormal:40ms,150ms"),
 	})
-	d.webhook = start(t, "webhook", d.environ(map[string]string{
-		"HTTP_ADDR": hook, "APP_SECRET": secret, "VERIFY_TOKEN": "verify",
-	}))
+	d.startWebhook(t, hook, nil)
 	for range p.cores {
 		d.startCore(t)
 	}
@@ -77,6 +69,35 @@ func deploy(t *testing.T, p plan) *deployment {
 	return d
 }
 
+// platform starts the fake platform alone, with these settings beside its own.
+func platform(t *testing.T, p plan, more map[string]string) *deployment {
+	t.Helper()
+	if p.amqpURL == "" {
+		p.amqpURL = rabbittest.URL(t)
+	}
+	d := &deployment{plan: p, prefix: rabbittest.Prefix(t), pagesFile: filepath.Join(t.TempDir(), "pages.json"), fakeAddr: freeAddr(t)}
+	t.Cleanup(func() { d.deleteQueues(t) }) // when all programs have ended
+	d.graph = "http://" + d.fakeAddr + "/v23.0"
+	environ := map[string]string{"HTTP_ADDR": d.fakeAddr, "PAGES_FILE_OUT": d.pagesFile, "LATENCY": cmp.Or(p.latency, "lognormal:40ms,150ms")}
+	maps.Copy(environ, more)
+	d.fake = start(t, "fakeapi", environ)
+	return d
+}
+
+// pageIDs returns the pages that the platform made.
+func (d *deployment) pageIDs(t *testing.T) []string {
+	t.Helper()
+	raw, err := os.ReadFile(d.pagesFile)
+	var tokens map[string]string
+	if err == nil {
+		err = json.Unmarshal(raw, &tokens)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Sorted(maps.Keys(tokens))
+}
+
 // partitions are few, because each is a queue of the tests' common broker.
 const partitions = 4
 
@@ -84,9 +105,9 @@ const partitions = 4
 func (d *deployment) deleteQueues(t *testing.T) {
 	t.Helper()
 	top := queue.Topology{Prefix: d.prefix, Partitions: partitions}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), program.Patience)
 	defer cancel()
-	if _, err := leftover.Delete(ctx, d.amqpURL, top); err != nil {
+	if _, err := rabbit.Delete(ctx, d.amqpURL, top); err != nil {
 		t.Error(err)
 	}
 }
@@ -96,6 +117,15 @@ func (d *deployment) environ(more map[string]string) map[string]string {
 	maps.Copy(e, d.more)
 	maps.Copy(e, more)
 	return e
+}
+
+// startWebhook starts a webhook at an address, with these settings beside its own.
+func (d *deployment) startWebhook(t *testing.T, addr string, more map[string]string) {
+	t.Helper()
+	d.hook = "http://" + addr + "/webhook"
+	environ := d.environ(map[string]string{"HTTP_ADDR": addr, "APP_SECRET": secret, "VERIFY_TOKEN": "verify"})
+	maps.Copy(environ, more)
+	d.webhook = start(t, "webhook", environ)
 }
 
 func (d *deployment) startCore(t *testing.T) *process {
@@ -118,7 +148,7 @@ func (d *deployment) startDispatcher(t *testing.T) *process {
 
 // totals are the sums of the ledger.
 type totals struct {
-	Events, Expected, Accepted, Refused, Lost, Duplicated, Unexpected, Pending int64
+	Events, Expected, Accepted, Refused, Lost, Duplicated, Unexpected, Pending, Inversions int64
 }
 
 func (d *deployment) totals() (totals, error) {
@@ -142,7 +172,7 @@ func (d *deployment) totals() (totals, error) {
 func (d *deployment) awaitSent(t *testing.T, n int64) totals {
 	t.Helper()
 	var got totals
-	eventually(t, fmt.Sprintf("%d sends accepted", n), func() (err error) {
+	program.Eventually(t, fmt.Sprintf("%d sends accepted", n), func() (err error) {
 		if got, err = d.totals(); err == nil && got.Accepted < n {
 			err = fmt.Errorf("ledger: %+v", got)
 		}
@@ -158,7 +188,7 @@ func (d *deployment) settle(t *testing.T) totals {
 	var got totals
 	want := int64(d.eventsPerSecond) * int64(d.chat/time.Second)
 	want += int64(d.pages * d.rooms * d.users) // each has joined
-	eventually(t, "every copy has arrived", func() (err error) {
+	program.Eventually(t, "every copy has arrived", func() (err error) {
 		got, err = d.totals()
 		if err == nil && (got.Events < want || got.Pending > 0) {
 			err = fmt.Errorf("%d events wanted, ledger: %+v", want, got)

@@ -1,9 +1,9 @@
 package e2e
 
 import (
-	"errors"
 	"maps"
-	"os/exec"
+	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"chatclub/internal/queue/rabbit/rabbittest"
-	"chatclub/internal/rooms/roomstest"
+	"chatclub/internal/tools/program"
 )
 
 // programs are all of ours that run until they are stopped, with what each needs to
@@ -21,7 +20,7 @@ func programs(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	return map[string]map[string]string{
 		"webhook":    {"AMQP_URL": "amqp://127.0.0.1:1", "APP_SECRET": "x", "VERIFY_TOKEN": "x"},
-		"core":       {"AMQP_URL": "amqp://127.0.0.1:1"},
+		"core":       {"AMQP_URL": "amqp://127.0.0.1:1", "DATABASE_URL": "mysql://u:streng-geheim@h/d"},
 		"dispatcher": {"AMQP_URL": "amqp://127.0.0.1:1", "PAGES_FILE": "none.json"},
 		"fakeapi":    {},
 		"chatclub":   {},
@@ -31,14 +30,11 @@ func programs(t *testing.T) map[string]map[string]string {
 // output runs a program that ends by itself.
 func output(t *testing.T, name string, environ map[string]string, args ...string) (text string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, name), args...)
-	cmd.Dir = t.TempDir()
-	cmd.Env = []string{"HOME=" + cmd.Dir}
-	for k, v := range environ {
-		cmd.Env = append(cmd.Env, k+"="+v)
-	}
-	out, _ := cmd.CombinedOutput() // the exit code says what the error would
-	return string(out), cmd.ProcessState.ExitCode()
+	dir := t.TempDir()
+	r, _ := program.Run(t.Context(), program.Command{ // the exit code says what the error would
+		Path: filepath.Join(binDir, name), Args: args, Dir: dir, Env: append(program.Environ(environ), "HOME="+dir),
+	})
+	return r.Stdout + r.Stderr, r.Code
 }
 
 func TestHelpListsSettings(t *testing.T) {
@@ -81,6 +77,9 @@ func TestWrongSettingsAreAllNamedInOneLine(t *testing.T) {
 		if strings.Count(text, "\n") != 1 || !strings.Contains(text, "ADMIN_ADDR") || !strings.Contains(text, "LOG_LEVEL") {
 			t.Errorf("%s with wrong settings says %q, want one line that names ADMIN_ADDR and LOG_LEVEL", name, text)
 		}
+		if strings.Contains(text, "streng-geheim") {
+			t.Errorf("%s with wrong settings prints a password: %q", name, text)
+		}
 	}
 }
 
@@ -91,9 +90,8 @@ func TestToolListsCommandsAndSettings(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"-h", []string{"top", "trace ID", "dead list", "pages resume PAGE", "broadcast start PAGE"}},
-		{"top -h", []string{"DISPATCHERS", "CORE", "WEBHOOK", "ADMIN_TOKEN", "AMQP_URL", "QUEUE_PREFIX", "-once", "-json"}},
-		{"trace -h", []string{"DISPATCHERS", "CORE", "AMQP_URL", "-json"}},
+		{"-h", []string{"trace ID", "dead list", "pages resume PAGE", "broadcast start PAGE"}},
+		{"trace -h", []string{"DISPATCHERS", "CORE", "ADMIN_TOKEN"}},
 		{"dead replay -h", []string{"AMQP_URL", "QUEUE_PREFIX", "PARTITIONS", "-rate"}},
 		{"pages list -h", []string{"DISPATCHERS", "CORE"}},
 		{"broadcast start -h", []string{"CORE", "-text"}},
@@ -108,57 +106,44 @@ func TestToolListsCommandsAndSettings(t *testing.T) {
 			}
 		}
 	}
-	text, code := output(t, "chatclubctl", map[string]string{"CORE": "nowhere", "DISPATCHERS": "neither"}, "top")
+	text, code := output(t, "chatclubctl", map[string]string{"CORE": "nowhere", "DISPATCHERS": "neither"}, "pages", "list")
 	if code != 2 || strings.Count(text, "\n") != 1 || !strings.Contains(text, "CORE") || !strings.Contains(text, "DISPATCHERS") {
-		t.Errorf("chatclubctl top with wrong settings = %d %q, want 2 and one line that names CORE and DISPATCHERS", code, text)
+		t.Errorf("chatclubctl pages list with wrong settings = %d %q, want 2 and one line that names CORE and DISPATCHERS", code, text)
 	}
 }
 
-var errStillReady = errors.New("still ready")
-
-// Readiness follows the broker and the database; health and metrics do not.
-func TestReadinessFollowsBrokerAndDatabase(t *testing.T) {
+// Programs that wait for their broker are alive and not ready, take no events, log no
+// secret, and end with 0 when they are asked to.
+func TestProgramsWithoutBroker(t *testing.T) {
 	t.Parallel()
-	broker := rabbittest.Start(t)
-	db, err := roomstest.NewProxy(roomstest.DSN(t))
-	if err != nil {
+	const hidden = "streng-geheim"
+	pages := filepath.Join(t.TempDir(), "pages.json")
+	if err := os.WriteFile(pages, []byte(`{"1":"`+hidden+`"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(db.Close)
-	p := plan{pages: 1, rooms: 1, users: 2, eventsPerSecond: 1, chat: time.Second, cores: 1, dispatchers: 1, amqpURL: broker.URL, databaseURL: db.URL()}
-	d := deploy(t, p)
-	all := []*process{d.webhook, d.cores[0], d.dispatchers[0]}
-	for _, p := range all {
-		p.ready(t)
-	}
-	notReady := func(p *process) {
-		t.Helper()
-		eventually(t, p.name+" is not ready", func() error {
-			if p.status("/readyz") == nil {
-				return errStillReady
-			}
-			return nil
-		})
-		for _, path := range []string{"/healthz", "/metrics"} {
-			if err := p.status(path); err != nil {
-				t.Errorf("%s while not ready: %v", p.name, err)
+	hook := freeAddr(t)
+	var all []*process
+	for name, environ := range map[string]map[string]string{
+		"webhook":    {"HTTP_ADDR": hook, "APP_SECRET": hidden, "VERIFY_TOKEN": hidden, "PUBLISH_TIMEOUT": "50ms"},
+		"core":       {"DATABASE_URL": "sqlite:" + t.TempDir() + "/core.db"},
+		"dispatcher": {"PAGES_FILE": pages},
+	} {
+		environ["AMQP_URL"] = "amqp://guest:" + hidden + "@127.0.0.1:1/" // nothing listens there
+		p := start(t, name, environ)
+		all = append(all, p)
+		notReady(t, p)
+		if name == "webhook" {
+			body := said("1", "2", "m_1", "hello")
+			if code, err := postJSON("http://"+hook+"/webhook", body, signed(hidden, body)); err != nil || code != http.StatusServiceUnavailable {
+				t.Errorf("POST = %d, %v, want 503", code, err)
 			}
 		}
+		p.Ask()
 	}
-	db.Cut()
-	notReady(d.cores[0])
-	if err := db.Mend(); err != nil {
-		t.Fatal(err)
-	}
-	d.cores[0].ready(t)
-
-	broker.Stop()
 	for _, p := range all {
-		notReady(p)
+		p.WantEnd(t, 25*time.Second)
+		if strings.Contains(p.Log(), hidden) {
+			t.Errorf("the log of %s holds a secret:\n%s", p.Name, p.Log())
+		}
 	}
-	broker.Restart()
-	for _, p := range all {
-		p.ready(t)
-	}
-	d.settle(t)
 }

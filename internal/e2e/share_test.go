@@ -1,17 +1,14 @@
 package e2e
 
 import (
-	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"chatclub/internal/tools/program"
 )
 
 type object = map[string]any
@@ -31,21 +28,8 @@ func (d *deployment) call(t *testing.T, url string, v any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write(body)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		t.Fatalf("POST %s = %d, want 200", url, res.StatusCode)
+	if code, err := postSigned(url, string(body)); err != nil || code != http.StatusOK {
+		t.Fatalf("POST %s = %d, %v, want 200", url, code, err)
 	}
 }
 
@@ -53,7 +37,7 @@ func (d *deployment) call(t *testing.T, url string, v any) {
 // one took.
 func (d *deployment) arrival(t *testing.T, group string) (took time.Duration) {
 	t.Helper()
-	eventually(t, "arrival of "+group, func() error {
+	program.Eventually(t, "arrival of "+group, func() error {
 		_, body, err := get("http://" + d.fakeAddr + "/ledger/groups")
 		if err != nil {
 			return err
@@ -83,6 +67,7 @@ func (d *deployment) arrival(t *testing.T, group string) (took time.Duration) {
 // waits less than 2 s on a quiet machine. Counted by messages alone it would wait
 // 50 s behind the long texts, and 300 s behind the albums.
 func TestSpamDelaysOthersLittle(t *testing.T) {
+	long(t, "TestSpamTakesItsShare of package core has its part")
 	t.Parallel()
 	const most = 15 * time.Second // for a busy machine
 	d := deploy(t, plan{
@@ -90,17 +75,7 @@ func TestSpamDelaysOthersLittle(t *testing.T) {
 		core: map[string]string{"ROOM_CAPACITY": "100"},
 	})
 	d.settle(t)
-	var tokens map[string]string
-	b, err := os.ReadFile(d.pagesFile)
-	if err == nil {
-		err = json.Unmarshal(b, &tokens)
-	}
-	if err != nil || len(tokens) != 1 {
-		t.Fatalf("pages = %d, %v, want one", len(tokens), err)
-	}
-	var page string
-	for page = range tokens {
-	}
+	page := d.pageIDs(t)[0]
 	before, err := d.totals()
 	if err != nil {
 		t.Fatal(err)

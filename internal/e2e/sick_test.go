@@ -32,23 +32,15 @@ func TestHalfOpenLinkDoublesLittle(t *testing.T) {
 	long(t, "TestHalfOpenConnection of package dispatch and TestMute of package rabbit have its parts")
 	t.Parallel()
 	p := crowd()
-	w := newWire(t, rabbittest.URL(t))
-	p.dispatcher["AMQP_URL"] = w.url
+	w, url := rabbittest.Wire(t)
+	p.dispatcher["AMQP_URL"] = url
 	d := deploy(t, p)
 	d.awaitSent(t, 2000)
-	w.setDeaf(true)
+	w.SetDeaf(true)
 	time.Sleep(time.Second) // the calls in flight end
-	for i, p := range d.dispatchers {
-		eventually(t, "the dispatcher is not ready", func() error {
-			if p.status("/readyz") == nil {
-				return errStillReady
-			}
-			return nil
-		})
-		t.Logf("dispatcher %d is not ready", i)
-	}
+	notReady(t, d.dispatchers...)
 	time.Sleep(20 * time.Second) // the fault's length
-	w.setDeaf(false)
+	w.SetDeaf(false)
 	const limit = 300
 	checkComplete(t, d.settle(t), 2*limit) // 1.5 s of it, the calls in flight, and what a busy machine is late
 }
@@ -59,13 +51,13 @@ func TestSlowBrokerGetsCopiesOnce(t *testing.T) {
 	t.Parallel()
 	p := crowd()
 	p.pages, p.eventsPerSecond, p.chat = 8, 3, 70*time.Second // as many events at a time as core has workers
-	w := newWire(t, rabbittest.URL(t))
-	p.core = map[string]string{"AMQP_URL": w.url}
+	w, url := rabbittest.Wire(t)
+	p.core = map[string]string{"AMQP_URL": url}
 	d := deploy(t, p)
 	d.awaitSent(t, 300)
-	w.setRate(8 << 10)
+	w.SetRate(8 << 10)
 	time.Sleep(time.Minute) // the fault's length
-	w.setRate(0)
+	w.SetRate(0)
 	got := d.settle(t)
 	checkComplete(t, got, got.Expected/20)
 }
@@ -93,16 +85,16 @@ func TestLaneOutlivesFiftyOwners(t *testing.T) {
 			d.startDispatcher(t).ready(t)
 		}
 		if i%2 == 0 {
-			d.dispatchers[i].stop(t, 25*time.Second)
+			d.dispatchers[i].Stop(t, 25*time.Second)
 		} else {
-			d.dispatchers[i].kill()
+			d.dispatchers[i].Kill()
 		}
 		sent = d.awaitSent(t, sent+kept).Accepted // the next owner has the lane
 	}
 	d.dispatcher = fast
 	d.startDispatcher(t).ready(t)
 	for _, p := range d.dispatchers[owners : owners+2] {
-		p.stop(t, 25*time.Second)
+		p.Stop(t, 25*time.Second)
 	}
 	got := d.settle(t)
 	checkComplete(t, got, owners/2*2*kept)

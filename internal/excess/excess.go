@@ -1,43 +1,42 @@
 // Package excess is the excess map: it answers when the next message of a page
-// may be sent, and remembers which pages are in excess, their calls in flight,
-// and what was learned about their limits.
+// may be sent, and remembers which pages are in excess, their calls in flight and
+// their limits. The caller is the only sender of the page.
 //
-// # Algorithm
+//  1. Calls are sent at an even pace (GCRA), just below the page's limit: at first
+//     the configured one, of which no limiter that counts by the second refuses any.
+//  2. Ahead of that goes what is below the limit of the last second as a whole, so
+//     that the copies of an event leave at once; how many, their refusals tell.
+//  3. A refusal closes the page: its limit is now what passed in the second before
+//     the refused call, but half of the one before at least.
+//  4. A closed page pauses until its last second has room, and then for a tenth of
+//     the time for which nothing passed, a minute at most.
+//  5. Refusals of calls that were under way lower the pace to what passed beside
+//     them, down to half of the limit.
+//  6. The first call sent since the refusal that passes opens the page.
+//  7. The pace it has then shows the limit; but where nothing passed for a second
+//     the page took nothing, which says nothing of its limit.
+//  8. While messages wait the pace grows along a curve as TCP CUBIC's (RFC 9438):
+//     fast to the limit, slowly past it, ever faster beyond, until a refusal.
+//  9. Growth that cost many refusals is slower the next time, because the platform
+//     may count refused calls.
 //
-// Whoever asks is the only one that sends for the page, so its own calls are all
-// that the platform's limiter sees. A page is sent at a pace (GCRA, the virtual
-// scheduling algorithm of ITU-T I.371): at 0.98 × its limit, and while nothing
-// is refused up to 0.993 ×. Ahead of that pace goes what is not above the limit
-// of the last second as a whole, so that the copies of one event leave at once
-// while the page has room. A limiter that looks at less than a second refuses
-// some of such a burst, and the page's bursts become shorter.
+// The two states of a page:
 //
-// A refusal says that no more is possible than what passed in the second before
-// it: that is the page's ceiling from then on, and the pace stays just below it.
-// Now and then a try sends a little more for a moment. If none of it is refused
-// the ceiling is no longer true, and the pace grows fast until a refusal. Sends
-// are counted by when they were sent, so that it makes no difference how long
-// answers take. Refused calls may count at the platform: where many are under way,
-// a page pauses until no more was sent in a second than is possible. After two refusals in a row one message at a time probes, after
-// pauses that become longer, until one passes. Where nothing passed for longer than
-// a window, the page took nothing: the pace grows back to what was sound before. A
-// ceiling below the configured limit is remembered for hours.
+//	     ┌──────┐  refusal: 3           ┌────────┐
+//	8 ┌─▶│ open │ ────────────────────▶ │ closed │◀─┐ refusal: 4, 5
+//	  └──│      │ ◀──────────────────── │        │──┘
+//	     └──────┘  a call passes: 6, 7  └────────┘
+//
+// Bound: in any T seconds, T a whole number, a page is sent at most
+// 0.985 × limit × (T + 0.015) + 1 calls, or, if that is more, T times 0.985 × limit made
+// whole upwards. Less than a second may hold a whole one's.
 //
 // It goes back to ChatClub's excess map, whose pages had a counter of refused
-// messages and no pace: every sender then probes on its own, which costs several
+// messages and no pace. Every sender then probes on its own, which costs several
 // refusals for each message at more than a few senders.
-//
-// # Bound
-//
-// At most 0.993 × limit × (T + 0.1) + 1 messages of a page are sent in any T
-// seconds, T a whole number, and the 0.1 only when the sender itself was late.
-// Less than a second may hold all of a second's messages: a burst.
 package excess
 
-import (
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
 // Result says how a call went, as far as its page's limit is concerned.
 type Result uint8
@@ -55,234 +54,188 @@ type Key struct {
 	Class string `json:"class"`
 }
 
-// Request asks for one call.
-type Request struct {
-	Key
-	// Since is when the caller became the only sender of the page. In the second
-	// after that nothing goes ahead of the pace: another may have sent before.
-	Since time.Time
-}
-
-// Decision is the answer to a Request.
-type Decision struct {
-	Wait   time.Duration // ask again after it; 0: call now
-	Permit Permit        // where Wait is 0
-}
-
 // Permit allows one call, whose result is told to Done.
 type Permit struct {
 	page  *page
 	at    time.Time
-	probe bool
 	ahead bool // of the pace, in a burst
+	probe bool
 }
 
-// Probe reports whether the call finds out whether the page takes calls again.
-func (p Permit) Probe() bool { return p.probe }
-
-// Config is what a Map needs.
-type Config struct {
-	Limit  func(class string) float64 // calls per second that the platform is said to allow; must be set
-	Random func() float64             // nil: math/rand; [0, 1)
-}
+// Probe reports whether the call finds out whether a closed page takes calls again.
+func (t Permit) Probe() bool { return t.probe }
 
 const (
-	// learnedTime is how long a limit below the configured one is remembered of a
-	// page that nothing is sent to: some evenings' pause, less than a day, after
-	// which the platform may have changed its mind.
-	learnedTime = 6 * time.Hour
-	// sweepEvery is how often idle pages are forgotten.
-	sweepEvery = 10 * time.Second
+	// forget is the time after which an idle page is forgotten that has nothing to
+	// remember: longer than answers take. It is also the period of the search.
+	forget = 10 * time.Second
+	// full is the usage of a quota, in percent, from which on the pace does not grow for
+	// fullTime. A page at its limit, whose usage is counted by the second, reaches it in
+	// every second.
+	full     = 97
+	fullTime = 1200 * time.Millisecond
+	// longestHint bounds the pause that the platform asks for.
+	longestHint = time.Hour
+	// remember is the time for which a lower limit is remembered: some evenings'
+	// pause, less than a day, after which the platform may have changed its mind.
+	remember = 6 * time.Hour
 )
 
-// Map is the excess map of one replica. Make one with New. Not safe for
-// concurrent use: it belongs to one owner, such as an event loop. Times are
-// compared by the monotonic clock.
+// Map is the excess map of one replica. Make one with New. Not safe for concurrent
+// use: it belongs to one owner, such as an event loop.
 type Map struct {
-	cfg     Config
-	pages   map[Key]*page
-	learned map[Key]learned
-	bursts  bursts
-	swept   time.Time
+	limit func(Key) float64
+	pages map[Key]*page
+	swept time.Time
 }
 
-// page is what is known of a page that is or was lately sent to.
+// page is the knowledge about one page.
 type page struct {
 	pace
-	key      Key
 	inFlight int
-	refused  int // calls, since the page was last not in excess
-	excess   bool
-	entered  time.Time // excess
+	entered  time.Time // excess; zero: it is not in excess
 }
 
-// learned is what stays of a page.
-type learned struct {
-	ceiling  float64       // 0: none is known
-	since    time.Time     // when a ceiling was found
-	pressure time.Duration // towards the next
-	burst    time.Duration // 0: as other pages
-	at       time.Time
+// New returns an empty map. limit returns the calls a second that the platform is said
+// to allow.
+func New(limit func(Key) float64) *Map {
+	return &Map{limit: limit, pages: make(map[Key]*page)}
 }
 
-// New returns an empty map.
-func New(cfg Config) *Map {
-	if cfg.Random == nil {
-		cfg.Random = rand.Float64
-	}
-	return &Map{
-		cfg: cfg, pages: make(map[Key]*page), learned: make(map[Key]learned),
-		bursts: bursts{longest: burstTime},
-	}
-}
-
-// Offer asks for one call. A Wait of 0 counts the call; Done must be told.
-func (m *Map) Offer(now time.Time, r Request) Decision {
-	p := m.page(now, r)
-	wait, ahead := p.wait(now), false
-	if wait > 0 && p.calm(now) {
-		sooner := p.sends.wait(now, p.most(m.bursts.longest))
-		wait, ahead = min(wait, sooner), sooner == 0
-	}
-	if wait != 0 {
-		return Decision{Wait: wait}
-	}
-	p.inFlight++
-	return Decision{Permit: Permit{page: p, at: now, probe: p.send(now), ahead: ahead}}
-}
-
-// page finds or begins a page.
-func (m *Map) page(now time.Time, r Request) *page {
-	p := m.pages[r.Key]
+func (m *Map) page(k Key) *page {
+	p := m.pages[k]
 	if p == nil {
-		l, ok := m.learned[r.Key]
-		if !ok {
-			l.burst = m.bursts.longest
-		}
-		p = &page{key: r.Key, pace: newPace(now, m.cfg.Limit(r.Class), l, m.cfg.Random)}
-		m.pages[r.Key] = p
-		delete(m.learned, r.Key)
-	}
-	if r.Since.After(p.began) {
-		p.began = r.Since
+		top := headroom * m.limit(k)
+		p = &page{pace: pace{top: top, limit: top, burst: top}}
+		m.pages[k] = p
 	}
 	return p
 }
 
+// Relimit takes note of another limit of a page. What was learned of a lower one holds.
+func (m *Map) Relimit(now time.Time, k Key) {
+	if p := m.pages[k]; p != nil {
+		p.relimit(now, headroom*m.limit(k))
+	}
+}
+
+// Offer asks for one call. A wait of 0 counts it, and Done must be told. since is the
+// time at which the caller became the only sender of the page: in the second after it
+// nothing goes ahead of the pace, because another may have sent before.
+func (m *Map) Offer(now time.Time, k Key, since time.Time) (wait time.Duration, t Permit) {
+	p := m.page(k)
+	if p.sends.epoch.IsZero() {
+		p.begin(now, since)
+	}
+	wait, ahead := p.wait(now)
+	if wait == 0 {
+		p.inFlight++
+		p.send(now)
+		t = Permit{page: p, at: now, ahead: ahead, probe: !p.open()}
+	}
+	return wait, t
+}
+
 // Done tells how the call of a permit went. Call it once for each.
-func (m *Map) Done(now time.Time, p Permit, r Result) {
-	e := p.page
-	e.inFlight--
-	e.probing = e.probing && !p.probe
+func (m *Map) Done(now time.Time, t Permit, r Result) {
+	t.page.inFlight--
 	switch r {
 	case Accepted:
-		e.accepted(now, p)
+		t.page.accepted(now, t)
 	case Refused:
-		e.refused++
-		e.pace.refused(now, p)
+		t.page.refused(now, t)
 	case Other:
 	}
-	if p.ahead && m.pages[e.key] == e { // not of a page that was forgotten meanwhile
-		m.bursts.ended(now, e.key, &e.burst, seconds(e.sends.second(p.at)/e.limit), r)
+}
+
+// Hint tells what the answer to a call, which was told to Done, says itself: how full the
+// fullest quota of its page is, in percent, and where it was refused the pause that the
+// platform asks for. 0: it says nothing.
+func (m *Map) Hint(now time.Time, t Permit, usage int, pause time.Duration) {
+	if usage >= full {
+		t.page.full = now
+	}
+	if pause > 0 && !t.ahead && !t.page.open() {
+		t.page.asked = later(t.page.asked, now.Add(min(pause, longestHint)))
+		t.page.due = later(t.page.due, t.page.asked)
 	}
 }
 
 // Enter puts a page in excess: it has more messages than it may send.
 func (m *Map) Enter(now time.Time, k Key) {
-	if p := m.page(now, Request{Key: k}); !p.excess {
-		p.excess, p.entered = true, now
+	if p := m.page(k); p.entered.IsZero() {
+		p.entered = now
 	}
 }
 
 // Leave ends a page's excess.
 func (m *Map) Leave(k Key) {
 	if p := m.pages[k]; p != nil {
-		p.excess, p.refused = false, 0
+		p.entered = time.Time{}
 	}
-}
-
-// InExcess reports whether a page is in excess.
-func (m *Map) InExcess(k Key) bool {
-	p := m.pages[k]
-	return p != nil && p.excess
-}
-
-// ShutFor is how much longer a page takes no calls after refusals in a row; 0
-// when it does.
-func (m *Map) ShutFor(now time.Time, k Key) time.Duration {
-	if p := m.pages[k]; p != nil && p.streak > 1 {
-		return max(0, p.resume.Sub(now))
-	}
-	return 0
 }
 
 // Forget drops what is known of the pages that another replica sends for from
-// now on, but for the limits learned.
+// now on, but for their limits.
 func (m *Map) Forget(now time.Time, gone func(page string) bool) {
 	for k, p := range m.pages {
-		if gone(k.Page) {
-			m.remember(now, k, p)
+		if !gone(k.Page) {
+			continue
+		}
+		delete(m.pages, k)
+		if p.learned() { // calls in flight teach the old page, which is nobody's
+			m.pages[k] = &page{pace: pace{top: p.top, limit: p.limit, burst: p.burst, due: now}}
 		}
 	}
 }
 
 // Sweep forgets idle pages. Call it once a second.
 func (m *Map) Sweep(now time.Time) {
-	if now.Sub(m.swept) < sweepEvery {
+	if now.Sub(m.swept) < forget {
 		return
 	}
 	m.swept = now
 	for k, p := range m.pages {
-		if p.inFlight == 0 && !p.excess && p.idle(now) {
-			m.remember(now, k, p)
-		}
-	}
-	for k, l := range m.learned {
-		if now.Sub(l.at) > learnedTime {
-			delete(m.learned, k)
+		idle := now.Sub(p.due)
+		if p.inFlight == 0 && p.entered.IsZero() && idle >= forget && (!p.learned() || idle >= remember) {
+			delete(m.pages, k)
 		}
 	}
 }
 
-func (m *Map) remember(now time.Time, k Key, p *page) {
-	delete(m.pages, k)
-	l := learned{at: now, burst: p.burst}
-	if ceiling := max(p.ceiling, p.sound); p.rate < headroom*p.limit && ceiling < headroom*p.limit {
-		l.ceiling, l.since, l.pressure = ceiling, p.since, p.pressure
-	}
-	if l.ceiling > 0 || l.burst < m.bursts.longest {
-		m.learned[k] = l
-	}
-}
-
-// View is what is known of a page, for people to look at.
+// View is the knowledge about a page, for people to look at.
 type View struct {
 	Since    time.Time // in excess; zero: it is not
 	Pace     float64   // messages per second
 	InFlight int
-	Refused  int // calls refused since it was last not in excess
 }
 
-// View returns what is known of a page. The zero View is of one that is forgotten.
+// View returns the View of a page. That of an unknown page is zero.
 func (m *Map) View(k Key) View {
 	p := m.pages[k]
 	if p == nil {
 		return View{}
 	}
-	v := View{Pace: p.rate, InFlight: p.inFlight, Refused: p.refused}
-	if p.excess {
-		v.Since = p.entered
-	}
-	return v
+	return View{Since: p.entered, Pace: p.rate(), InFlight: p.inFlight}
 }
 
-// Len is the number of pages of which anything is remembered, and how many of
-// them are in excess.
+// InExcess reports whether a page is in excess.
+func (m *Map) InExcess(k Key) bool { return !m.View(k).Since.IsZero() }
+
+// ShutFor returns how much longer a closed page takes no calls.
+func (m *Map) ShutFor(now time.Time, k Key) time.Duration {
+	if p := m.pages[k]; p != nil && !p.open() {
+		return max(0, p.due.Sub(now))
+	}
+	return 0
+}
+
+// Len returns the number of pages that are remembered, and of those in excess.
 func (m *Map) Len() (all, excess int) {
 	for _, p := range m.pages {
-		if p.excess {
+		if !p.entered.IsZero() {
 			excess++
 		}
 	}
-	return len(m.pages) + len(m.learned), excess
+	return len(m.pages), excess
 }

@@ -38,7 +38,7 @@ func EncodeAll(list []Outbound) ([][]byte, error) {
 func alike(a, b Outbound) bool {
 	return a.Class == b.Class && a.Text == b.Text && a.Joins == b.Joins && a.Answer == b.Answer && a.Attachment == b.Attachment && a.Replies == nil && b.Replies == nil &&
 		a.Time == b.Time && a.Attempts == b.Attempts && a.FirstCode == b.FirstCode &&
-		a.Broadcast == b.Broadcast && a.Deadline == b.Deadline
+		a.equalOwn(&b.Own) && a.Broadcast == b.Broadcast && a.NotBefore == b.NotBefore && a.Deadline == b.Deadline
 }
 
 // tail is the wire form behind ID, Page and To, which come first.

@@ -39,6 +39,7 @@ type Death struct {
 	Attempts  int    // calls made
 	FirstCode string // of the first failed attempt, "code/subcode"; empty when no call was made
 	LastCode  string // of the last failed attempt
+	Error     string // why, in a sentence without a token or a text of people's; Headers shortens it
 
 	// What operators look for; each may be missing.
 	Time      time.Time // when it was found dead, in milliseconds
@@ -53,6 +54,7 @@ const (
 	HeaderAttempts  = "chatclub-attempts"
 	HeaderFirstCode = "chatclub-first-code"
 	HeaderLastCode  = "chatclub-last-code"
+	HeaderError     = "chatclub-error"
 	HeaderTime      = "chatclub-time" // RFC 3339, UTC
 	HeaderPage      = "chatclub-page"
 	HeaderRecipient = "chatclub-recipient"
@@ -66,30 +68,32 @@ const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 // being published. Messenger's ids have some 20 bytes.
 const maxHeaderID = 255
 
+// maxHeaderError bounds the sentence in HeaderError, in bytes. Messenger's have less
+// than 200.
+const maxHeaderError = 400
+
 // HeaderDead marks a message on a partition that is dead, and waits for the
 // dead-letter queue to take it. Its other headers are those of the dead letter.
 const HeaderDead = "chatclub-dead"
 
-// HeaderLane marks a message on a partition that is no copy but a lane's token:
-// whoever holds it consumes the lane that it names, by its LaneID. In a lane it is a
-// marker: nothing was in the lane before it any more once it is delivered.
-const HeaderLane = "chatclub-lane"
+// HeaderMarker marks a message in a lane that is no copy: its owner's own. Its value is
+// the page whose messages wait for it, empty where the lane's owner does.
+const HeaderMarker = "chatclub-marker"
 
-// LaneID names a lane of a page, among all that it ever has, by when it is made.
-func LaneID(page string, made time.Time) string { return fmt.Sprintf("%s.%d", page, made.UnixNano()) }
-
-// LanePage is the page of a LaneID. Lanes that an earlier version made have their
-// page's name alone.
-func LanePage(id string) string {
-	if i := strings.LastIndexByte(id, '.'); i >= 0 && strings.Trim(id[i+1:], "0123456789") == "" {
-		return id[:i]
-	}
-	return id
+// IsMarker reports whether a message with these headers is a lane owner's own.
+func IsMarker(headers map[string]string) bool {
+	_, is := headers[HeaderMarker]
+	return is
 }
 
-// HeaderHello marks a message on a partition that is no copy and has no body: whoever
-// it is delivered to learns that the partition is its own.
-const HeaderHello = "chatclub-hello"
+// HeaderRetry marks a message that failed and went to a retry queue: once it comes back
+// it goes before those that waited for it.
+const HeaderRetry = "chatclub-retry"
+
+// HeaderRouted marks a message that came on another partition than its page's, and was
+// sent on to that one. It is not sent on again: programs with different numbers of
+// partitions would do so for ever.
+const HeaderRouted = "chatclub-routed"
 
 // HeaderTrace tells of the trace that a message belongs to, and of the span that made
 // the message, as W3C's Trace Context has it. Only sampled traces have it. It stays with
@@ -115,13 +119,6 @@ func CarryTrace(to, from map[string]string) map[string]string {
 // in hexadecimal, with - between them.
 const lenTrace = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
-// The headers of an event in an overflow queue: the core that moved it there, and
-// whether it had been delivered to another core before.
-const (
-	HeaderMovedBy     = "chatclub-moved-by"
-	HeaderRedelivered = "chatclub-redelivered"
-)
-
 // Headers returns d as message headers.
 func (d Death) Headers() map[string]string {
 	h := map[string]string{
@@ -130,6 +127,9 @@ func (d Death) Headers() map[string]string {
 		HeaderAttempts:  strconv.Itoa(d.Attempts),
 		HeaderFirstCode: d.FirstCode,
 		HeaderLastCode:  d.LastCode,
+	}
+	if d.Error != "" {
+		h[HeaderError] = shorten(d.Error)
 	}
 	if !d.Time.IsZero() {
 		h[HeaderTime] = d.Time.UTC().Format(timeLayout)
@@ -140,6 +140,15 @@ func (d Death) Headers() map[string]string {
 		}
 	}
 	return h
+}
+
+// shorten returns a sentence as one line of at most maxHeaderError bytes.
+func shorten(sentence string) string {
+	line := strings.ReplaceAll(strings.ToValidUTF8(sentence, "\ufffd"), "\n", "; ")
+	if len(line) <= maxHeaderError {
+		return line
+	}
+	return strings.ToValidUTF8(line[:maxHeaderError], "") + "…"
 }
 
 // DeathFromHeaders is the inverse of Death.Headers. Dead letters of versions
@@ -161,6 +170,7 @@ func DeathFromHeaders(h map[string]string) (Death, error) {
 		Attempts:  attempts,
 		FirstCode: h[HeaderFirstCode],
 		LastCode:  h[HeaderLastCode],
+		Error:     h[HeaderError],
 		Time:      at,
 		Page:      h[HeaderPage],
 		Recipient: h[HeaderRecipient],

@@ -24,7 +24,7 @@ func Join(list []Outbound, most int) (o Outbound, n int) {
 	}
 	text, ids := plaintext.Len(o.Text), len(o.ID)
 	for n = 1; n < min(len(list), most); n++ {
-		next := &list[n]
+		next := &list[n] //nolint:gosec // n is below its length
 		text += 1 + plaintext.Len(next.Text)
 		ids += 1 + len(next.ID)
 		if !next.joins() || next.Class != o.Class || text > MaxText || ids > MaxMetadata {
@@ -36,7 +36,7 @@ func Join(list []Outbound, most int) (o Outbound, n int) {
 	}
 	texts, all := make([]string, n), make([]string, n)
 	for i := range n {
-		texts[i], all[i] = list[i].Text, list[i].ID
+		texts[i], all[i] = list[i].Text, list[i].ID //nolint:gosec // n is at most its length
 	}
 	o.Text, o.ID = strings.Join(texts, "\n"), strings.Join(all, " ")
 	return o, n
@@ -45,5 +45,5 @@ func Join(list []Outbound, most int) (o Outbound, n int) {
 // joins reports whether a message can go with others: it is nothing but text,
 // and its id can be told from theirs.
 func (o *Outbound) joins() bool {
-	return o.Joins && o.Attachment == nil && len(o.Replies) == 0 && o.Broadcast == "" && !strings.ContainsRune(o.ID, ' ')
+	return o.Joins && o.Attachment == nil && len(o.Replies) == 0 && o.Broadcast == "" && !o.hasOwn() && !strings.ContainsRune(o.ID, ' ')
 }

@@ -9,10 +9,13 @@
 package message
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -27,15 +30,25 @@ const (
 	KindFeedback Kind = "feedback" // the dispatcher learned that User, or the whole page, cannot be sent to, or not now; Reason, Until
 	KindDeletion Kind = "deletion" // Meta passed on that User wants its data deleted; Page is empty, and User may be an id that no page knows
 	KindIdle     Kind = "idle"     // core saw that User has been silent for too long
+	KindOther    Kind = "other"    // any other event of Messenger, Raw, where webhook is told to pass on all; core ignores it
 )
 
 func (k Kind) valid() bool {
 	switch k {
-	case KindMessage, KindPostback, KindPolicy, KindFeedback, KindDeletion, KindIdle:
+	case KindMessage, KindPostback, KindPolicy, KindFeedback, KindDeletion, KindIdle, KindOther:
 		return true
 	}
 	return false
 }
+
+// Platform is where an Event happened.
+type Platform string
+
+// The platforms. Their Send API is the same, and so are its limits.
+const (
+	Messenger Platform = ""
+	Instagram Platform = "instagram"
+)
 
 // Attachment is a file that is relayed by its address.
 type Attachment struct {
@@ -57,9 +70,10 @@ type QuickReply struct {
 // repeated pair is the same event told twice.
 type Event struct {
 	Kind        Kind         `json:"kind"`
+	Platform    Platform     `json:"platform,omitempty"` // absent: Messenger
 	Page        string       `json:"page"`
 	ID          string       `json:"id"`               // Messenger's mid, or a digest of the raw event where it has none
-	User        string       `json:"user,omitempty"`   // PSID; empty only for KindPolicy, and for a page that is resumed
+	User        string       `json:"user,omitempty"`   // PSID; empty only for KindPolicy, for a page that is resumed, and for some of KindOther
 	Time        int64        `json:"time"`             // when it happened, Unix milliseconds
 	Locale      string       `json:"locale,omitempty"` // of the user, such as pt_BR, where the event tells it
 	Text        string       `json:"text,omitempty"`
@@ -67,8 +81,9 @@ type Event struct {
 	Title       string       `json:"title,omitempty"`   // of the postback's button
 	ReplyTo     string       `json:"reply_to,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
-	Action      string       `json:"action,omitempty"` // KindPolicy: block, warning, unblock
+	Action      string       `json:"action,omitempty"` // KindPolicy: block, warning, unblock; KindOther: standby of an event there
 	Reason      string       `json:"reason,omitempty"` // KindPolicy: Meta's word; KindFeedback: a Reason, or FeedbackBusy
+	Raw         Payload      `json:"raw,omitempty"`    // what Messenger sent, where webhook is told to pass on all
 	Until       int64        `json:"until,omitempty"`  // KindFeedback of a stopped or busy page, or a failing recipient: when it is tried again, Unix milliseconds
 }
 
@@ -87,6 +102,7 @@ func DecodeEvent(b []byte) (Event, error) {
 	if err := json.Unmarshal(b, &e); err != nil {
 		return Event{}, fmt.Errorf("decode event: %w", err)
 	}
+	e.Raw = canonical(e.Raw)
 	var faults []error
 	if !e.Kind.valid() {
 		faults = append(faults, fmt.Errorf("kind %.40q is unknown", e.Kind))
@@ -97,7 +113,7 @@ func DecodeEvent(b []byte) (Event, error) {
 	if e.ID == "" {
 		faults = append(faults, errors.New("id is empty"))
 	}
-	if e.User == "" && e.Kind != KindPolicy && (e.Kind != KindFeedback || e.Reason != FeedbackResumed) {
+	if e.User == "" && e.Kind != KindPolicy && e.Kind != KindOther && (e.Kind != KindFeedback || e.Reason != FeedbackResumed) {
 		faults = append(faults, errors.New("user is empty"))
 	}
 	if len(faults) > 0 {
@@ -134,7 +150,7 @@ type Outbound struct {
 	Page       string       `json:"page"`
 	To         string       `json:"to"` // PSID
 	Class      Class        `json:"class"`
-	Text       string       `json:"text,omitempty"` // exactly one of Text and Attachment is set
+	Text       string       `json:"text,omitempty"` // exactly one of Text, Attachment, Payload and SenderAction is set
 	Attachment *Attachment  `json:"attachment,omitempty"`
 	Joins      bool         `json:"joins,omitempty"`      // a line of a conversation: it may go out in one message with others, see Join
 	Answer     bool         `json:"answer,omitempty"`     // chatclub's own word to the user of an event: it passes copies, see Priority
@@ -143,6 +159,8 @@ type Outbound struct {
 	Attempts   int          `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
 	FirstCode  string       `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
 	Broadcast  string       `json:"broadcast,omitempty"`  // id of the broadcast that it is part of
+	Own                     // what core does not send, and other programs may
+	NotBefore  int64        `json:"not_before,omitempty"` // it is sent then at the earliest, Unix milliseconds, and its age counts from there; 0: at once
 	Deadline   int64        `json:"deadline,omitempty"`   // after which it is not sent, Unix milliseconds, instead of what its age says; 0: its age counts
 }
 
@@ -191,45 +209,102 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 	if err := json.Unmarshal(b, &o); err != nil {
 		return Outbound{}, fmt.Errorf("decode outbound: %w", err)
 	}
-	var faults []error
-	for _, f := range []struct{ name, value string }{{"id", o.ID}, {"page", o.Page}, {"to", o.To}} {
-		if f.value == "" {
-			faults = append(faults, fmt.Errorf("%s is empty", f.name))
-		}
-	}
-	if o.Class != ClassText && o.Class != ClassMedia {
-		faults = append(faults, fmt.Errorf("class %.40q is unknown", o.Class))
-	}
-	if (o.Text == "") == (o.Attachment == nil) {
-		faults = append(faults, errors.New("exactly one of text and attachment must be set"))
-	}
-	if o.Attachment != nil && (o.Attachment.Type == "" || o.Attachment.URL == "") {
-		faults = append(faults, errors.New("attachment lacks its type or url"))
-	}
-	if len(o.Replies) > MaxReplies {
-		faults = append(faults, fmt.Errorf("replies are %d, at most %d are possible", len(o.Replies), MaxReplies))
-	}
-	for i, r := range o.Replies {
-		if r.Title == "" || r.Payload == "" {
-			faults = append(faults, fmt.Errorf("reply %d lacks its title or payload", i+1))
-			break
-		}
-	}
-	if o.Attempts < 0 {
-		faults = append(faults, errors.New("attempts is negative"))
-	}
-	if len(o.FirstCode) > MaxCode {
-		faults = append(faults, fmt.Errorf("first_code has %d bytes, at most %d are possible", len(o.FirstCode), MaxCode))
-	}
-	if len(faults) > 0 {
-		return Outbound{}, fmt.Errorf("decode outbound: %w", errors.Join(faults...))
+	o.setClass()
+	if err := o.validate(); err != nil {
+		return Outbound{}, fmt.Errorf("decode outbound: %w", err)
 	}
 	return o, nil
 }
 
-// Age is how long ago o's event happened, never negative.
+// DecodeNew parses a message from the program that makes it. fill sets what that may
+// leave out. Unknown fields are errors, and so are the dispatchers' own.
+func DecodeNew(b []byte, fill func(*Outbound)) (Outbound, error) {
+	var o Outbound
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	err := d.Decode(&o)
+	if err == nil && d.More() {
+		err = errors.New("there is something after the message")
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		err = &FieldError{wrong.Field, "must not be a " + wrong.Value}
+		if wrong.Type.Kind() == reflect.Int64 {
+			err = &FieldError{wrong.Field, "must be a whole number"}
+		}
+	} else if err != nil {
+		if quoted, is := strings.CutPrefix(err.Error(), "json: unknown field "); is {
+			err = &FieldError{strings.Trim(quoted, `"`), "is unknown"}
+		}
+	}
+	if err == nil && (o.Attempts != 0 || o.FirstCode != "") {
+		err = &FieldError{"attempts", "and first_code are written by dispatchers"}
+	}
+	if err == nil {
+		fill(&o)
+		o.setClass()
+		err = o.validate()
+	}
+	if err != nil {
+		return Outbound{}, fmt.Errorf("decode outbound: %w", err)
+	}
+	return o, nil
+}
+
+// setClass sets the class by what the message holds: always that of audio and video,
+// which would otherwise be sent against the wrong limit, and a missing one.
+func (o *Outbound) setClass() {
+	o.Payload = canonical(o.Payload)
+	switch a := o.Attachment; {
+	case a != nil && isMedia(a.Type), o.Payload != nil && o.Payload.read().isMedia():
+		o.Class = ClassMedia
+	case o.Class == "":
+		o.Class = ClassText
+	}
+}
+
+// validate returns an error that names every wrong field.
+func (o *Outbound) validate() error {
+	var faults []error
+	wrong := func(field, format string, args ...any) {
+		faults = append(faults, &FieldError{field, fmt.Sprintf(format, args...)})
+	}
+	for _, f := range []struct{ name, value string }{{"id", o.ID}, {"page", o.Page}, {"to", o.To}} {
+		if f.value == "" {
+			wrong(f.name, "is empty")
+		}
+	}
+	if o.Class != ClassText && o.Class != ClassMedia {
+		wrong("class", "%.40q is unknown", o.Class)
+	}
+	if n := count(o.Text != "", o.Attachment != nil, o.Payload != nil, o.SenderAction != ""); n != 1 {
+		wrong("text", "or attachment, payload or sender_action must be set, and only one of them")
+	}
+	faults = append(faults, o.validateOwn()...)
+	if o.Attachment != nil && (o.Attachment.Type == "" || o.Attachment.URL == "") {
+		wrong("attachment", "lacks its type or url")
+	}
+	if len(o.Replies) > MaxReplies {
+		wrong("replies", "are %d, at most %d are possible", len(o.Replies), MaxReplies)
+	}
+	for i, r := range o.Replies {
+		if r.Title == "" || r.Payload == "" {
+			wrong("replies", "lack the title or payload of number %d", i+1)
+			break
+		}
+	}
+	if o.Attempts < 0 {
+		wrong("attempts", "is negative")
+	}
+	if len(o.FirstCode) > MaxCode {
+		wrong("first_code", "has %d bytes, at most %d are possible", len(o.FirstCode), MaxCode)
+	}
+	return errors.Join(faults...)
+}
+
+// Age is how long ago o's event happened, or how long it could have been sent if that is
+// less; never negative.
 func (o Outbound) Age(now time.Time) time.Duration {
-	return max(0, now.Sub(time.UnixMilli(o.Time)))
+	return max(0, now.Sub(time.UnixMilli(max(o.Time, o.NotBefore))))
 }
 
 // CopyID returns the id of the copy that event (page, mid) makes for recipient.

@@ -37,6 +37,8 @@ func TestOutboundRoundTrip(t *testing.T) {
 	for _, want := range []Outbound{
 		{ID: "1/m/2", Page: "1", To: "2", Class: ClassText, Text: "Maria: \u2028 hi", Time: 4},
 		{ID: "1/m/2/1", Page: "1", To: "2", Class: ClassMedia, Attachment: &Attachment{Type: "audio", URL: "https://x/b.ogg"}, Attempts: 2, FirstCode: "2"},
+		{ID: "a", Page: "1", To: "2", Class: ClassText, Own: Own{SenderAction: "typing_on"}},
+		{ID: "a", Page: "1", To: "2", Class: ClassText, Own: Own{Payload: Payload(`{"text":"x"}`), MessagingType: "MESSAGE_TAG", Tag: "HUMAN_AGENT", NotificationType: "NO_PUSH"}},
 		{ID: "1/b/2", Page: "1", To: "2", Class: ClassText, Text: "news", Broadcast: "b", Deadline: 9},
 	} {
 		b, err := want.Encode()
@@ -68,10 +70,11 @@ func TestDecodeNamesEveryFault(t *testing.T) {
 		{event, `{"kind":"message","page":"1","id":"2"}`, []string{"user is empty"}},
 		{event, `{"kind":"message","page":7}`, []string{"page"}},
 		{outbound, ``, []string{"decode outbound"}},
-		{outbound, `{}`, []string{"id is empty", "page is empty", "to is empty", "class", "exactly one of text and attachment"}},
-		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","attachment":{"type":"image","url":"u"}}`, []string{"exactly one of"}},
+		{outbound, `{}`, []string{"id is empty", "page is empty", "to is empty", "text or attachment, payload or sender_action must be set"}},
+		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","attachment":{"type":"image","url":"u"}}`, []string{"only one of them"}},
 		{outbound, `{"id":"a","page":"1","to":"2","class":"text","attachment":{"type":"image"}}`, []string{"attachment lacks"}},
 		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","attempts":-1}`, []string{"attempts is negative"}},
+		{outbound, `{"id":"a","page":"1","to":"2","class":"video","text":"x"}`, []string{"class"}},
 		// A core of an older version writes a rate.
 		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","broadcast":"b","rate":12.5}`, nil},
 		{outbound, `{"id":"a","page":"1","to":"2","class":"text","text":"x","broadcast":"b"}`, nil},
@@ -117,6 +120,7 @@ func TestDeathRoundTrip(t *testing.T) {
 	t.Parallel()
 	old := Death{Reason: ReasonGone, Queue: "q", Attempts: 3, FirstCode: "2", LastCode: "100/2018001"}
 	full := old
+	full.Error = "send api answered 100"
 	full.Time, full.Page, full.Recipient = time.UnixMilli(1_700_000_000_123).UTC(), "1", "2"
 	for _, want := range []Death{old, full} {
 		got, err := DeathFromHeaders(want.Headers())
@@ -153,6 +157,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"kind":"message","page":"1","id":"2","user":"3","text":"x"}`))
 	f.Add([]byte(`{"id":"a","page":"1","to":"2","class":"text","text":"x"}`))
 	f.Add([]byte("\xff\x00{"))
+	f.Add([]byte(`{"id":"a","page":"1","to":"2","payload": {"text":"<x>"},"messaging_type":"RESPONSE"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if e, err := DecodeEvent(b); err == nil {
 			again, err := e.Encode()

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"time"
 
+	"chatclub/internal/orders"
 	"chatclub/internal/rooms"
 )
 
@@ -32,7 +33,6 @@ const (
 // described there.
 type Store interface {
 	Pages(ctx context.Context, after string, limit int) ([]rooms.PageView, error)
-	Pause(ctx context.Context, page, reason string, at, until time.Time) error
 	Resume(ctx context.Context, page string, at time.Time) (bool, error)
 	Ban(ctx context.Context, page, psid string, until time.Time) error
 	Forget(ctx context.Context, page, psid string) error
@@ -55,22 +55,24 @@ type Scheduler interface {
 	Stop(ctx context.Context, id string) (rooms.Broadcast, error)
 }
 
-// Config is the configuration of a Handler. Store, Broadcasts and Scheduler must
-// be set.
+// Config is the configuration of a Handler. Store, Broadcasts, Scheduler, Give and Orders
+// must be set.
 type Config struct {
 	Store      Store
 	Broadcasts Broadcasts
 	Scheduler  Scheduler
-	MaxRate    float64          // messages per second that the platform takes for one page, in texts; 0: any number
-	Log        *slog.Logger     // nil: no log
-	Now        func() time.Time // default time.Now
+	Give       func(context.Context, orders.Order) error // has every dispatcher and core obey an order
+	Orders     func(page string) *orders.Page            // what is ordered about a page, nil if nothing is
+	MaxRate    float64                                   // messages per second that the platform takes for one page, in texts; 0: any number
+	Log        *slog.Logger                              // nil: no log
+	Now        func() time.Time                          // default time.Now
 }
 
 // withDefaults returns c with its defaults filled in, or an error that names the
 // wrong field.
 func (c Config) withDefaults() (Config, error) {
-	if c.Store == nil || c.Broadcasts == nil || c.Scheduler == nil {
-		return c, errors.New("Store, Broadcasts and Scheduler must be set")
+	if c.Store == nil || c.Broadcasts == nil || c.Scheduler == nil || c.Give == nil || c.Orders == nil {
+		return c, errors.New("Store, Broadcasts, Scheduler, Give and Orders must be set")
 	}
 	if c.MaxRate < 0 {
 		return c, fmt.Errorf("MaxRate %g must not be negative", c.MaxRate)
@@ -89,6 +91,8 @@ func (c Config) withDefaults() (Config, error) {
 //	GET    /pages?after=&limit=            pages with members, messages per hour, and how much of the quota is used
 //	POST   /pages/{page}/pause             {"for": "1h", "reason": "…"}; without for until resumed
 //	POST   /pages/{page}/resume
+//	PUT    /pages/{page}/limits            {"text": 80, "media": 5}
+//	DELETE /pages/{page}/limits
 //	POST   /pages/{page}/users/{psid}/ban  {"for": "24h"} or {"forever": true}
 //	DELETE /pages/{page}/users/{psid}/ban
 //	DELETE /pages/{page}/users/{psid}      deletes all that is kept of a user, except a ban
@@ -119,8 +123,9 @@ func New(cfg Config) (*Handler, error) {
 	}
 	h := &Handler{cfg: cfg, mux: http.NewServeMux(), queries: make(chan struct{}, maxQueries)}
 	h.handle("GET /pages", h.limited(h.getPages))
-	h.handle("POST /pages/{page}/pause", h.limited(h.postPause))
-	h.handle("POST /pages/{page}/resume", h.limited(h.postResume))
+	for _, pattern := range orders.Patterns() {
+		h.handle(pattern, h.limited(h.postOrder))
+	}
 	h.handle("POST /pages/{page}/users/{psid}/ban", h.limited(h.postBan))
 	h.handle("DELETE /pages/{page}/users/{psid}/ban", h.limited(h.deleteBan))
 	h.handle("DELETE /pages/{page}/users/{psid}", h.limited(h.deleteUser))

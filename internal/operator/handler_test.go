@@ -16,6 +16,8 @@ import (
 
 	"chatclub/internal/broadcast"
 	"chatclub/internal/command"
+	"chatclub/internal/message"
+	"chatclub/internal/orders"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory/memorytest"
 	"chatclub/internal/rooms"
@@ -27,6 +29,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type rig struct {
 	store   *rooms.Store
 	handler *Handler
+	book    *orders.Book
+}
+
+// giveTo obeys orders at once.
+func giveTo(b *orders.Book) func(context.Context, orders.Order) error {
+	return func(_ context.Context, o orders.Order) error {
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		b.Apply(o)
+		return nil
+	}
 }
 
 func newRig(t testing.TB) *rig {
@@ -45,11 +59,12 @@ func newRig(t testing.TB) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(Config{Store: s, Broadcasts: s.Broadcasts(), Scheduler: scheduler, MaxRate: 300})
+	book := orders.NewBook()
+	h, err := New(Config{Store: s, Broadcasts: s.Broadcasts(), Scheduler: scheduler, Give: giveTo(book), Orders: book.Page, MaxRate: 300})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{store: s, handler: h}
+	return &rig{store: s, handler: h, book: book}
 }
 
 // receive receives an event of a user on page p, of this moment.
@@ -132,7 +147,10 @@ func TestPauseAndBan(t *testing.T) {
 		r.wantAnswer(t, "GET", "/pages", "", 200, view(`"paused":true,"pause_reason":"operator"`))
 		r.wantAnswer(t, "POST", "/pages/p/resume", "", 204, "")
 		r.wantAnswer(t, "GET", "/pages", "", 200, view(`"paused":false`))
-		r.wantAnswer(t, "POST", "/pages/p/resume", "", 404, `{"error":"page: unknown or not paused","field":"page"}`)
+		r.wantAnswer(t, "PUT", "/pages/p/limits", `{"text":80}`, 204, "")
+		if got := r.book.Limits("p"); got != (message.Limits{Text: 80}) {
+			t.Errorf("the page's limits are %+v, want 80 texts", got)
+		}
 
 		wantBan := func(id string, want rooms.Result) {
 			t.Helper()
@@ -234,8 +252,6 @@ func TestWrongRequests(t *testing.T) {
 			{"GET", "/rooms?page=p&after=-1", "", 400, "after"},
 			{"GET", "/reports", "", 400, "page"},
 			{"GET", "/reports?page=p&after=x", "", 400, "after"},
-			{"POST", "/pages/typo/resume", "", 404, "page"},
-			{"POST", "/pages/typo/pause", "", 404, "page"},
 			{"POST", "/pages/typo/users/1/ban", `{"forever":true}`, 404, "psid"},
 			{"DELETE", "/pages/typo/users/1/ban", "", 404, "psid"},
 			{"GET", "/rooms?page=typo", "", 404, "page"},

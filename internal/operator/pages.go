@@ -1,10 +1,16 @@
 package operator
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
+	"chatclub/internal/message"
+	"chatclub/internal/orders"
 	"chatclub/internal/rooms"
 )
 
@@ -24,6 +30,23 @@ type Page struct {
 	PauseReason     string     `json:"pause_reason,omitempty"`
 }
 
+// AllPages lists every page, as many at a time as a Handler answers. ask makes a GET
+// request of one. What is known is returned beside an error.
+func AllPages(ask func(path string, answer any) error) (all []Page, err error) {
+	for after := ""; ; after = all[len(all)-1].Page {
+		var answer struct {
+			Pages []Page `json:"pages"`
+		}
+		if err := ask(fmt.Sprintf("/pages?limit=%d&after=%s", maxLimit, url.QueryEscape(after)), &answer); err != nil {
+			return all, err
+		}
+		all = append(all, answer.Pages...)
+		if len(answer.Pages) < maxLimit {
+			return all, nil
+		}
+	}
+}
+
 func (h *Handler) getPages(r *http.Request) (any, error) {
 	limit, err := limitOf(r)
 	if err != nil {
@@ -33,10 +56,10 @@ func (h *Handler) getPages(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"pages": answers(pages, pageAnswer)}, nil
+	return map[string]any{"pages": answers(pages, h.pageAnswer)}, nil
 }
 
-func pageAnswer(p rooms.PageView) Page {
+func (h *Handler) pageAnswer(p rooms.PageView) Page {
 	a := Page{
 		Page: p.Page, Rooms: p.Rooms, Members: p.Members, Audience: p.Audience, MessagesPerHour: p.Events,
 		CopiesPerHour: p.Copies, Copies24h: p.Copies24h, Quota24h: rooms.QuotaPerUser * p.Audience, Paused: p.Paused,
@@ -50,41 +73,29 @@ func pageAnswer(p rooms.PageView) Page {
 			a.PausedUntil = &p.PausedUntil
 		}
 	}
+	if o := h.cfg.Orders(p.Page); o != nil {
+		if _, paused := o.Paused(h.cfg.Now()); paused {
+			a.Paused, a.PausedUntil, a.PauseReason = true, nil, strings.TrimSuffix("operator: "+o.Reason, ": ")
+			if !o.Until.IsZero() {
+				a.PausedUntil = &o.Until
+			}
+		}
+	}
 	return a
 }
 
-func (h *Handler) postPause(r *http.Request) (any, error) {
-	var req struct {
-		For    string `json:"for"`
-		Reason string `json:"reason"`
+// postOrder gives an order about a page: see orders.Read. A resumption also ends what
+// core itself holds the page for.
+func (h *Handler) postOrder(r *http.Request) (any, error) {
+	o, err := orders.Read(r, h.cfg.Now())
+	if err == nil && o.Kind == orders.Resume {
+		_, err = h.cfg.Store.Resume(r.Context(), o.Page, time.Time{})
 	}
-	if err := decode(r, &req); err != nil {
-		return nil, err
+	if err == nil {
+		err = h.cfg.Give(r.Context(), o)
 	}
-	var until time.Time
-	if req.For != "" {
-		d, err := span("for", req.For)
-		if err != nil {
-			return nil, err
-		}
-		until = h.cfg.Now().Add(d)
-	}
-	const by = "operator"
-	if err := checkText("reason", req.Reason, maxID-len(by+": ")); err != nil {
-		return nil, err
-	}
-	reason := by
-	if req.Reason != "" {
-		reason += ": " + req.Reason
-	}
-	err := h.cfg.Store.Pause(r.Context(), r.PathValue("page"), reason, time.Time{}, until)
-	return nil, unknown(err, "page", "unknown")
-}
-
-func (h *Handler) postResume(r *http.Request) (any, error) {
-	paused, err := h.cfg.Store.Resume(r.Context(), r.PathValue("page"), time.Time{})
-	if err == nil && !paused {
-		err = &fieldError{http.StatusNotFound, "page", "unknown or not paused"}
+	if wrong, ok := errors.AsType[*message.FieldError](err); ok {
+		err = &fieldError{http.StatusBadRequest, wrong.Field, wrong.Problem}
 	}
 	return nil, err
 }

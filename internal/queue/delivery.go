@@ -8,19 +8,19 @@ import (
 	"chatclub/internal/message"
 )
 
-// Settler is the broker's side of a delivery. Ack and Requeue return ErrStale
-// when the channel that delivered the tag is gone, and then must not touch any
-// message. Ack does not wait for the broker, however busy that is.
+// Settler is the broker's side of a delivery. Ack returns ErrStale when the
+// channel that delivered the tag is gone, and then must not touch any message. It
+// does not wait for the broker, however busy that is.
 type Settler interface {
 	Ack(tag uint64) error
-	Requeue(tag uint64) error
 	Live() bool
 }
 
 // Delivery is a message in the hands of a consumer, to be settled exactly once
-// by Ack, Requeue or TransferAll: the first that succeeds wins, every
-// later one returns ErrSettled and does nothing. The zero value is not useful;
-// a Broker makes deliveries. Safe for concurrent use.
+// by Ack or TransferAll: the first that succeeds wins, every later one returns
+// ErrSettled and does nothing. What is not settled goes back when its subscription
+// closes. The zero value is not useful; a Broker makes deliveries. Safe for
+// concurrent use.
 type Delivery struct {
 	Message
 	Redelivered bool // it was delivered before, perhaps to another consumer
@@ -52,16 +52,6 @@ func (d *Delivery) Ack() error {
 		return ErrSettled
 	}
 	return d.settler.Ack(d.tag)
-}
-
-// Requeue gives the message back to the front of its queue. It is for a
-// consumer that has cancelled its subscription: before, the message would come
-// to it again.
-func (d *Delivery) Requeue() error {
-	if !d.settled.CompareAndSwap(false, true) {
-		return ErrSettled
-	}
-	return d.settler.Requeue(d.tag)
 }
 
 // Dead is the message's dead letter, for Transfer. It has the message's id and trace.

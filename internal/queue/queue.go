@@ -34,8 +34,6 @@ var (
 	ErrSettled = errors.New("delivery already settled")
 	// ErrClosed: the broker or subscription was closed by its owner.
 	ErrClosed = errors.New("closed")
-	// ErrInUse: the queue has messages or consumers, and is not deleted.
-	ErrInUse = errors.New("queue in use")
 )
 
 // Message is what travels. The zero value is not useful: Queue and ID must be set.
@@ -68,16 +66,14 @@ type Publisher interface {
 type Broker interface {
 	Publisher
 	// Consume subscribes to a queue. It returns at once; deliveries follow as
-	// soon as the broker is there, and again after every reconnect.
+	// soon as the broker is there, and again after every reconnect. Of a stream they
+	// are all messages, once each, in order, whoever else consumes it: the first
+	// comes first. To acknowledge them makes room for more, and takes nothing off.
 	Consume(queue string, opts ConsumeOptions) (Subscription, error)
-	// Declare makes a queue that is not of the topology, such as a lane, unless it
-	// exists. It waits for a lost broker until ctx ends.
+	// Declare makes a queue that is not of the topology, unless it exists. It
+	// waits for a lost broker until ctx ends. It is for comparisons and tests:
+	// the product uses the queues of the topology only.
 	Declare(ctx context.Context, spec Spec) error
-	// Delete removes a queue that Declare made, and must not make again. It returns
-	// ErrInUse while the queue has messages or consumers, and nil when there is none.
-	// From the first try on the queue takes nothing any more. What is published to it
-	// meanwhile and comes too late for ErrInUse goes to the queue rescue.
-	Delete(ctx context.Context, queue, rescue string) error
 	// Inspect asks the broker for the state of a queue.
 	Inspect(ctx context.Context, queue string) (Info, error)
 	// Topology is the set of queues this broker declared.
@@ -98,31 +94,25 @@ type Broker interface {
 // must be set.
 type ConsumeOptions struct {
 	Prefetch int // the most unsettled deliveries at a time; at least 1
+	// Priority elects the active consumer of a single-active queue: the highest,
+	// and the first come among equals. When a higher one comes, the broker stops
+	// deliveries to the active one at once and tells it nothing. The higher one is
+	// active once that holds nothing. If the higher one ends before, the old one
+	// still gets nothing until it holds nothing. On other queues the consumers
+	// with the highest priority are served first, as long as they have room.
+	Priority int
 }
-
-// ReturnBatch is how many deliveries can be given back at a time in order, however
-// busy their queue is. The channel of RabbitMQ (seen with 3.10) has 32 commands on
-// their way to a quorum queue, acknowledgements among them. It puts the rest into one,
-// and the queue takes what is in that by hashes.
-const ReturnBatch = 24
 
 // Subscription is one consumer of one queue.
 type Subscription interface {
 	// Deliveries is where deliveries arrive, in queue order. It is closed by
 	// Close and by the broker's Close, never by a lost connection.
 	Deliveries() <-chan *Delivery
-	// Cancel ends the deliveries, and Deliveries is closed. What was delivered can
-	// still be settled, but somebody else may already be given what is behind it.
-	// Idempotent.
-	Cancel() error
-	// Return gives back deliveries that a cancelled subscription still has. It
-	// returns when they stand at the front of their queue in this order, or the
-	// broker does not say so in time. It stops at a delivery that cannot be settled,
-	// and returns why.
-	Return(deliveries []*Delivery) error
 	// Close ends the subscription. Every delivery not settled by now becomes
-	// stale, and its message returns to the front of its queue in order. To
-	// lose no work settle the deliveries in hand first. Idempotent.
+	// stale, and its message returns to its queue: before all that was never
+	// delivered, behind what was returned earlier, and in the order in which this
+	// subscription was given them. To lose no work settle the deliveries in hand
+	// first. Idempotent.
 	Close() error
 }
 

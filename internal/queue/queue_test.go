@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,19 +27,32 @@ func TestTopologyNames(t *testing.T) {
 		}
 	}
 	want := map[string]Spec{
-		"x.dead":        {Name: "x.dead"},
-		"x.inbound":     {Name: "x.inbound", DeadLetter: "x.dead"},
-		"x.dispatchers": {Name: "x.dispatchers"},
-		"x.probe.0":     {Name: "x.probe.0"}, "x.probe.1": {Name: "x.probe.1"}, "x.probe.2": {Name: "x.probe.2"},
-		"x.retry.1s":    {Name: "x.retry.1s", Delay: time.Second},
-		"x.retry.10s":   {Name: "x.retry.10s", Delay: 10 * time.Second},
-		"x.retry.60s":   {Name: "x.retry.60s", Delay: time.Minute},
-		"x.overflow.0":  {Name: "x.overflow.0", SingleActive: true, DeadLetter: "x.dead"},
-		"x.overflow.1":  {Name: "x.overflow.1", SingleActive: true, DeadLetter: "x.dead"},
-		"x.overflow.2":  {Name: "x.overflow.2", SingleActive: true, DeadLetter: "x.dead"},
-		"x.overflow.3":  {Name: "x.overflow.3", SingleActive: true, DeadLetter: "x.dead"},
-		"x.outbound.00": {Name: "x.outbound.00", SingleActive: true, DeadLetter: "x.dead"},
-		"x.outbound.01": {Name: "x.outbound.01", SingleActive: true, DeadLetter: "x.dead"},
+		"x.dead":    {Name: "x.dead"},
+		"x.probe.0": {Name: "x.probe.0"}, "x.probe.1": {Name: "x.probe.1"}, "x.probe.2": {Name: "x.probe.2"},
+		"x.retry.1s":     {Name: "x.retry.1s", Delay: time.Second},
+		"x.retry.10s":    {Name: "x.retry.10s", Delay: 10 * time.Second},
+		"x.retry.60s":    {Name: "x.retry.60s", Delay: time.Minute},
+		"x.retry.600s":   {Name: "x.retry.600s", Delay: 10 * time.Minute},
+		"x.retry.7200s":  {Name: "x.retry.7200s", Delay: 2 * time.Hour},
+		"x.retry.86400s": {Name: "x.retry.86400s", Delay: 24 * time.Hour},
+		"x.orders":       {Name: "x.orders", Stream: true},
+		"x.outbound":     {Name: "x.outbound", SingleActive: true, DeadLetter: "x.dead"},
+		"x.inbound.00":   {Name: "x.inbound.00", SingleActive: true, DeadLetter: "x.dead"},
+		"x.inbound.01":   {Name: "x.inbound.01", SingleActive: true, DeadLetter: "x.dead"},
+		"x.outbound.00":  {Name: "x.outbound.00", SingleActive: true, DeadLetter: "x.dead"},
+		"x.outbound.01":  {Name: "x.outbound.01", SingleActive: true, DeadLetter: "x.dead"},
+	}
+	for i := range 2 {
+		for k := range 4 {
+			name := fmt.Sprintf("x.lane.0%d.%d", i, k)
+			want[name] = Spec{Name: name, SingleActive: true, DeadLetter: "x.dead"}
+		}
+	}
+	for i := range 8 {
+		for _, kind := range []string{"slot", "coreslot"} {
+			name := fmt.Sprintf("x.%s.%02d", kind, i)
+			want[name] = Spec{Name: name}
+		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Specs (-want +got):\n%s", diff)
@@ -45,17 +60,27 @@ func TestTopologyNames(t *testing.T) {
 	if names[0] != "x.dead" {
 		t.Errorf("first of Specs = %q, want %q", names[0], "x.dead")
 	}
-	lane := top.Lane("123", "text")
-	for _, name := range []string{"x.outbound.4", "x.outbound.-1", "x.outbound.99", "x.outbound.", "x.retry.2s", "x.overflow.4", "y.inbound", ""} {
+	for _, name := range []string{"x.outbound.4", "x.outbound.-1", "x.outbound.99", "x.outbound.", "x.retry.2s", "x.inbound", "x.inbound.02", "x.inbound.0", "x.lane.00", "x.lane.00.4", "x.lane.02.0", "x.lane.0.0", "x.slot.08", "x.slot.1", "y.inbound.00", ""} {
 		if top.Has(name) {
 			t.Errorf("Has(%q) = true, want false", name)
 		}
 	}
-	if lane != "x.lane.text.123" || top.Has(lane) {
-		t.Errorf("Lane(123, text) = %q, of the topology: %t, want x.lane.text.123, false", lane, top.Has(lane))
+	if got := len((Topology{Prefix: "x", Partitions: 64}).Slots()); got != 32 {
+		t.Errorf("slots of 64 partitions = %d, want 32", got)
 	}
-	if diff := cmp.Diff(Spec{Name: lane, SingleActive: true, DeadLetter: "x.dead"}, top.LaneSpec(lane)); diff != "" {
-		t.Errorf("LaneSpec (-want +got):\n%s", diff)
+	if got := len((Topology{Prefix: "x", Partitions: 64}).CoreSlots()); got != 16 {
+		t.Errorf("slots of cores with 64 partitions = %d, want 16", got)
+	}
+	for name, want := range map[string]bool{"x.inbound.01": true, "x.inbound.99": true, "x.inbound": true, "x.outbound.01": false, "y.inbound.01": false} {
+		if got := top.IsInbound(name); got != want {
+			t.Errorf("IsInbound(%q) = %v, want %v", name, got, want)
+		}
+	}
+	if got, want := top.InboundOf("a"), top.Inbound(top.PartitionOf("a")); got != want {
+		t.Errorf("InboundOf(a) = %q, want %q", got, want)
+	}
+	if got, want := top.LanesOf(1), []string{"x.lane.01.0", "x.lane.01.1", "x.lane.01.2", "x.lane.01.3"}; !slices.Equal(got, want) {
+		t.Errorf("LanesOf(1) = %q, want %q", got, want)
 	}
 }
 
@@ -98,15 +123,16 @@ func TestDelayIsValidated(t *testing.T) {
 		delay time.Duration
 		valid bool
 	}{
-		{"x.inbound", 0, true},
-		{"x.lane.text.1", 0, true},
-		{"x.inbound", time.Second, true},
+		{"x.inbound.00", 0, true},
+		{"x.own", 0, true},
+		{"x.lane.00.3", time.Minute, true},
+		{"x.inbound.00", time.Second, true},
 		{"x.outbound.00", 10 * time.Second, true},
 		{"x.dead", time.Minute, true},
-		{"x.inbound", 2 * time.Second, false},
-		{"x.inbound", -time.Second, false},
+		{"x.inbound.00", 2 * time.Second, false},
+		{"x.inbound.00", -time.Second, false},
 		{"x.outbound.01", time.Second, false},
-		{"x.lane.text.1", time.Second, false},
+		{"x.own", time.Second, false},
 	} {
 		err := ValidateAll(top, []Message{{Queue: c.queue, ID: "1", Delay: c.delay}})
 		if c.valid && err != nil || !c.valid && !errors.Is(err, ErrInvalid) {
@@ -129,15 +155,14 @@ func (s *script) Publish(context.Context, ...Message) error {
 	s.published++
 	return nil
 }
-func (s *script) Topology() Topology   { return Topology{Prefix: "x", Partitions: 1} }
-func (s *script) Ack(uint64) error     { s.acked++; return s.ackErr }
-func (s *script) Requeue(uint64) error { return nil }
-func (s *script) Live() bool           { return true }
+func (s *script) Topology() Topology { return Topology{Prefix: "x", Partitions: 1} }
+func (s *script) Ack(uint64) error   { s.acked++; return s.ackErr }
+func (s *script) Live() bool         { return true }
 
 func TestTransferThatFailsLeavesTheDeliveryUnsettled(t *testing.T) {
 	t.Parallel()
 	s := &script{publishErr: ErrUnavailable}
-	d := NewDelivery(s, s, 1, Message{Queue: "x.inbound", ID: "1"}, false)
+	d := NewDelivery(s, s, 1, Message{Queue: "x.inbound.00", ID: "1"}, false)
 	transfer := func(m Message) error {
 		return TransferAll(t.Context(), s, []Transfer{{Delivery: d, To: []Message{m}}})[0]
 	}
@@ -157,7 +182,7 @@ func TestTransferThatFailsLeavesTheDeliveryUnsettled(t *testing.T) {
 		t.Fatalf("TransferAll(to dead) = %v, want nil", err)
 	}
 	for name, settle := range map[string]func() error{
-		"Ack": d.Ack, "Requeue": d.Requeue,
+		"Ack":         d.Ack,
 		"TransferAll": func() error { return transfer(Message{Queue: "x.dead", ID: "1"}) },
 	} {
 		if err := settle(); !errors.Is(err, ErrSettled) {
@@ -166,5 +191,19 @@ func TestTransferThatFailsLeavesTheDeliveryUnsettled(t *testing.T) {
 	}
 	if s.published != 1 || s.acked != 1 {
 		t.Errorf("published %d, acked %d, want 1 and 1", s.published, s.acked)
+	}
+}
+
+// A message waits for a later time by the longest delay that is not too long, and at least
+// by the shortest.
+func TestDelayWithin(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]time.Duration{
+		0: time.Second, 999 * time.Millisecond: time.Second, 9 * time.Second: time.Second, 10 * time.Second: 10 * time.Second,
+		time.Hour: 10 * time.Minute, 23 * time.Hour: 2 * time.Hour, 7 * 24 * time.Hour: 24 * time.Hour,
+	} {
+		if got := DelayWithin(d); got != want {
+			t.Errorf("DelayWithin(%v) = %v, want %v", d, got, want)
+		}
 	}
 }

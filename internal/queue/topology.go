@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"chatclub/internal/message"
 )
 
 // Topology names chatclub's queues. Two deployments on one broker differ in
@@ -18,11 +16,13 @@ import (
 // useful.
 type Topology struct {
 	Prefix     string // default "chatclub"
-	Partitions int    // how many queues share the outbound messages, the same number in every program
+	Partitions int    // how many queues share the events, and as many the copies; the same number in every program
 }
 
-// MaxPartitions bounds Topology.Partitions: names carry three digits at most.
-const MaxPartitions = 999
+// MaxPartitions bounds Topology.Partitions. A dispatcher consumes each of them and its
+// lanes on a channel of its own, and on two while it changes its priority; a core does so
+// without lanes. RabbitMQ allows a connection 2047 channels by default.
+const MaxPartitions = 200
 
 // Validate names every wrong field of t.
 func (t Topology) Validate() error {
@@ -52,34 +52,53 @@ func (t Topology) ValidatePartitions() error {
 	return nil
 }
 
-// Inbound holds one event a message, from webhook and dispatcher to core.
-func (t Topology) Inbound() string { return t.Prefix + ".inbound" }
+// Inbound is the i-th partition of the events from webhook and dispatchers to core.
+func (t Topology) Inbound(i int) string { return fmt.Sprintf("%s.inbound.%02d", t.Prefix, i) }
 
-// overflows is how many pages with more events than core holds never meet. Each is
-// a queue more on the broker.
-const overflows = 4
+// InboundOf is the partition of a page's events. It has the number of the page's
+// outbound partition.
+func (t Topology) InboundOf(page string) string { return t.Inbound(t.PartitionOf(page)) }
 
-// Overflow is the i-th of the queues of events whose page has many: there they wait
-// behind their page's own, and not before those of others.
-func (t Topology) Overflow(i int) string { return fmt.Sprintf("%s.overflow.%d", t.Prefix, i) }
-
-// Overflows lists the names of all of them.
-func (t Topology) Overflows() (names []string) {
-	for i := range overflows {
-		names = append(names, t.Overflow(i))
+// Inbounds lists the names of the partitions of events.
+func (t Topology) Inbounds() (names []string) {
+	for i := range t.Partitions {
+		names = append(names, t.Inbound(i))
 	}
 	return names
 }
 
-// Events lists the names of the queues that hold events.
-func (t Topology) Events() []string { return append(t.Overflows(), t.Inbound()) }
+// IsInbound reports whether a queue holds events: whatever its number, and also the
+// one queue that versions before had for all events.
+func (t Topology) IsInbound(name string) bool { return strings.HasPrefix(name, t.Prefix+".inbound") }
 
 // Dead holds what could not be handled, with the reason in its headers.
 func (t Topology) Dead() string { return t.Prefix + ".dead" }
 
-// Dispatchers is consumed by every dispatcher, so that its consumers are their
-// number. Nothing is published to it.
-func (t Topology) Dispatchers() string { return t.Prefix + ".dispatchers" }
+// Orders is the stream of what operators order about pages.
+func (t Topology) Orders() string { return t.Prefix + ".orders" }
+
+// The most replicas of dispatcher and core that have a number each. With few partitions
+// there are four for each: more replicas would have nothing to do, and each number is a
+// queue to declare.
+const (
+	maxSlots     = 32
+	maxCoreSlots = 16
+)
+
+// Slots lists the names of the queues that number the dispatchers. Each running
+// dispatcher consumes one of them, so that the others see that its number is
+// taken. Nothing is published to them.
+func (t Topology) Slots() []string { return t.slots("slot", maxSlots) }
+
+// CoreSlots lists the names of the queues that number the cores, as Slots does.
+func (t Topology) CoreSlots() []string { return t.slots("coreslot", maxCoreSlots) }
+
+func (t Topology) slots(kind string, most int) (names []string) {
+	for i := range min(most, 4*t.Partitions) {
+		names = append(names, fmt.Sprintf("%s.%s.%02d", t.Prefix, kind, i))
+	}
+	return names
+}
 
 // probes is how many queues there are to ask the broker about: of three, one may
 // be without a leader, and most still say whether the broker serves.
@@ -97,6 +116,10 @@ func (t Topology) Probes() (names []string) {
 // Outbound is the i-th partition of the copies from core to the dispatchers.
 func (t Topology) Outbound(i int) string { return fmt.Sprintf("%s.outbound.%02d", t.Prefix, i) }
 
+// OutboundAny is for programs that do not know a page's partition: a dispatcher sends
+// on to that what is put there.
+func (t Topology) OutboundAny() string { return t.Prefix + ".outbound" }
+
 // OutboundOf is the partition of a page: hash(page) mod Partitions, the same in
 // every program.
 func (t Topology) OutboundOf(page string) string { return t.Outbound(t.PartitionOf(page)) }
@@ -108,25 +131,42 @@ func (t Topology) PartitionOf(page string) int {
 	return int(h.Sum32() % uint32(t.Partitions)) //nolint:gosec // Validate bounds Partitions
 }
 
-// Lane is the queue of one page and quota class in excess, for as long as it has that.
-// No two have the same id, so that what is being deleted is never declared. It is
-// none of Specs.
-func (t Topology) Lane(id, class string) string { return t.Prefix + ".lane." + class + "." + id }
+// LanesPerPartition is how many lanes each partition has. With 64 partitions and
+// 50 pages in excess at once, 0.2 % of these find none; with 100 pages, 1.7 %. Each
+// lane is a queue more on the broker.
+const LanesPerPartition = 4
 
-// LaneOf is the lane whose token or marker a message is, empty if it is neither.
-func (t Topology) LaneOf(m Message) string {
-	if id := m.Headers[message.HeaderLane]; id != "" {
-		return t.Lane(id, string(m.Body))
-	}
-	return ""
+// Lane is the i-th lane of a partition: the queue of one page and quota class in
+// excess, for as long as it has that.
+func (t Topology) Lane(partition, i int) string {
+	return fmt.Sprintf("%s.lane.%02d.%d", t.Prefix, partition, i)
 }
 
-// Lanes is the exchange before all lanes, where there are exchanges.
-func (t Topology) Lanes() string { return t.Prefix + ".lane" }
+// LanesOf lists the names of a partition's lanes.
+func (t Topology) LanesOf(partition int) (names []string) {
+	for i := range LanesPerPartition {
+		names = append(names, t.Lane(partition, i))
+	}
+	return names
+}
 
 // Delays are the delays that a message can have, the shortest first. Each has a
-// queue of its own, because a queue's messages expire in its order.
-func Delays() []time.Duration { return []time.Duration{time.Second, 10 * time.Second, time.Minute} }
+// queue of its own, because a queue's messages expire in its order. Failed messages
+// have the first three; one that is to be sent days ahead has some of each.
+func Delays() []time.Duration {
+	return []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, 2 * time.Hour, 24 * time.Hour}
+}
+
+// DelayWithin returns the longest delay that is no longer than d, or the shortest.
+func DelayWithin(d time.Duration) time.Duration {
+	list := Delays()
+	for _, delay := range slices.Backward(list) {
+		if delay <= d {
+			return delay
+		}
+	}
+	return list[0]
+}
 
 // Retry is the queue, and the exchange before it, of messages with this delay.
 func (t Topology) Retry(delay time.Duration) string {
@@ -136,51 +176,51 @@ func (t Topology) Retry(delay time.Duration) string {
 // Spec is one queue to declare.
 type Spec struct {
 	Name         string
-	SingleActive bool          // deliver to one consumer at a time; the next takes over when it ends
+	SingleActive bool          // deliver to one consumer at a time: see ConsumeOptions.Priority
+	Stream       bool          // keep everything, and deliver all of it to every consumer, from the beginning
 	DeadLetter   string        // queue of what the broker takes off by itself
 	Delay        time.Duration // above 0: what is in it goes after that to where it was published for
 }
 
 // Specs lists every queue of the topology, the dead-letter queue first.
 func (t Topology) Specs() []Spec {
-	specs := []Spec{
-		{Name: t.Dead()},
-		{Name: t.Inbound(), DeadLetter: t.Dead()},
-		{Name: t.Dispatchers()},
-	}
-	for _, name := range t.Probes() {
+	specs := []Spec{{Name: t.Dead()}, {Name: t.Orders(), Stream: true}}
+	for _, name := range slices.Concat(t.Probes(), t.Slots(), t.CoreSlots()) {
 		specs = append(specs, Spec{Name: name})
 	}
 	for _, d := range Delays() {
 		specs = append(specs, Spec{Name: t.Retry(d), Delay: d})
 	}
-	for _, name := range t.Overflows() {
-		specs = append(specs, t.LaneSpec(name))
-	}
+	single := append(t.Inbounds(), t.OutboundAny())
 	for i := range t.Partitions {
-		specs = append(specs, t.LaneSpec(t.Outbound(i)))
+		single = append(append(single, t.Outbound(i)), t.LanesOf(i)...)
+	}
+	for _, name := range single {
+		specs = append(specs, Spec{Name: name, SingleActive: true, DeadLetter: t.Dead()})
 	}
 	return specs
 }
 
 // Has reports whether a queue is of the topology.
 func (t Topology) Has(name string) bool {
-	if digits, ok := strings.CutPrefix(name, t.Prefix+".outbound."); ok {
-		i, err := strconv.Atoi(digits)
-		return err == nil && i >= 0 && i < t.Partitions && name == t.Outbound(i)
+	for kind, partition := range map[string]func(int) string{".inbound.": t.Inbound, ".outbound.": t.Outbound} {
+		if digits, ok := strings.CutPrefix(name, t.Prefix+kind); ok {
+			i, err := strconv.Atoi(digits)
+			return err == nil && i >= 0 && i < t.Partitions && name == partition(i)
+		}
 	}
-	return name == t.Dead() || name == t.Dispatchers() ||
-		slices.Contains(t.Events(), name) || slices.Contains(t.Probes(), name) ||
+	if numbers, ok := strings.CutPrefix(name, t.Prefix+".lane."); ok {
+		digits, _, _ := strings.Cut(numbers, ".")
+		i, err := strconv.Atoi(digits)
+		return err == nil && i >= 0 && i < t.Partitions && slices.Contains(t.LanesOf(i), name)
+	}
+	return name == t.Dead() || name == t.OutboundAny() || name == t.Orders() ||
+		slices.Contains(t.Probes(), name) || slices.Contains(t.Slots(), name) || slices.Contains(t.CoreSlots(), name) ||
 		slices.ContainsFunc(Delays(), func(d time.Duration) bool { return name == t.Retry(d) })
 }
 
-// LaneSpec is the queue that Broker.Declare makes.
-func (t Topology) LaneSpec(name string) Spec {
-	return Spec{Name: name, SingleActive: true, DeadLetter: t.Dead()}
-}
-
 // validateDelay returns ErrInvalid for a delay that no retry queue has, or
-// before a queue that may be deleted meanwhile.
+// before a queue that is not of the topology and may not exist by then.
 func (t Topology) validateDelay(m Message) error {
 	if m.Delay == 0 {
 		return nil

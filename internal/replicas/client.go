@@ -100,23 +100,6 @@ func (c Client) send(req *http.Request, read func(io.Reader) error) error {
 	return read(answer)
 }
 
-// Resume has the program at an admin address resume a page. It returns false where
-// there was nothing to resume.
-func (c Client) Resume(ctx context.Context, admin, page string) (resumed bool, err error) {
-	return Resumed(c.Ask(ctx, http.MethodPost, admin+ResumePath(page), nil, nil))
-}
-
-// ResumePath is where a program is asked to resume a page.
-func ResumePath(page string) string { return "/pages/" + url.PathEscape(page) + "/resume" }
-
-// Resumed reads the answer to a resume: 404 says that there was nothing to do.
-func Resumed(err error) (bool, error) {
-	if refused, ok := errors.AsType[*StatusError](err); ok && refused.Code == http.StatusNotFound {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // reason is what an answer says about an error: the programs answer JSON, and what
 // guards their admin ports a line of text.
 func reason(r io.Reader) string {

@@ -67,57 +67,46 @@ func (bs Broadcasts) Release(ctx context.Context, holder string, ids ...string) 
 	return nil
 }
 
-// Lookup asks for the next recipients of a broadcast: those behind its Cursor.
-type Lookup struct {
-	Broadcast
-	Limit int
-}
-
-// Recipients is the answer to a Lookup.
+// Recipients is the answer of Broadcasts.NextRecipients.
 type Recipients struct {
 	Held   bool      // false: the holder lost the broadcast, or it runs no longer
 	Cursor string    // as stored
 	Queued int       // as stored
 	Due    time.Time // as stored
 	Paused bool      // the page is paused
-	To     []string  // the recipients behind the Lookup's Cursor at this moment, in order; at most Limit
+	To     []string  // the recipients behind the broadcast's Cursor at this moment, in order
 }
 
-// NextRecipients returns the answers in the order of lookups, in one round trip.
-// The error is ErrUnreadable if the rows of one of them are the reason.
-func (bs Broadcasts) NextRecipients(ctx context.Context, holder string, lookups []Lookup) ([]Recipients, error) {
-	answers := make([]Recipients, len(lookups))
-	var queries []query
-	now := bs.s.cfg.Now().UnixMilli()
-	for i, l := range lookups {
-		a := &answers[i]
-		queries = append(queries, query{
-			sql: `
-			SELECT b.cursor, b.queued, b.due, COALESCE(p.paused_until, 0)
-			FROM broadcasts b LEFT JOIN pages p ON p.page = b.page
-			WHERE b.id = $1 AND b.holder = $2 AND b.state = 'running'`,
-			args: []any{l.ID, holder},
-			scan: func(r row) error {
-				var due, paused int64
-				err := r.Scan(&a.Cursor, &a.Queued, &due, &paused)
-				a.Held, a.Due, a.Paused = true, time.UnixMilli(due).UTC(), paused > now
-				return err
-			},
-		}, bs.recipients(l, &a.To))
+// NextRecipients returns at most limit recipients of a broadcast, those behind its
+// Cursor, in one round trip.
+func (bs Broadcasts) NextRecipients(ctx context.Context, holder string, b Broadcast, limit int) (Recipients, error) {
+	var answer Recipients
+	err := bs.s.do(ctx, query{
+		sql: `
+		SELECT b.cursor, b.queued, b.due, COALESCE(p.paused_until, 0)
+		FROM broadcasts b LEFT JOIN pages p ON p.page = b.page
+		WHERE b.id = $1 AND b.holder = $2 AND b.state = 'running'`,
+		args: []any{b.ID, holder},
+		scan: func(r row) error {
+			var due, paused int64
+			err := r.Scan(&answer.Cursor, &answer.Queued, &due, &paused)
+			answer.Held, answer.Due, answer.Paused = true, time.UnixMilli(due).UTC(), paused > bs.s.cfg.Now().UnixMilli()
+			return err
+		},
+	}, bs.recipients(b, limit, &answer.To))
+	if err != nil {
+		return Recipients{}, fmt.Errorf("select recipients: %w", err)
 	}
-	if err := bs.s.do(ctx, queries...); err != nil {
-		return nil, fmt.Errorf("select recipients: %w", readError(err))
-	}
-	return answers, nil
+	return answer, nil
 }
 
-// recipients reads the recipients behind the Lookup's Cursor. Both tables are bounded
-// by it: PostgreSQL may merge them, and would read all people up to the cursor of a
-// table that is not.
-func (bs Broadcasts) recipients(l Lookup, to *[]string) query {
-	from, args := bs.audience(l.Page, l.Room)
+// recipients reads the recipients behind the Cursor of a broadcast. Both tables are
+// bounded by it: PostgreSQL may merge them, and would read all people up to the cursor
+// of a table that is not.
+func (bs Broadcasts) recipients(b Broadcast, limit int, to *[]string) query {
+	from, args := bs.audience(b.Page, b.Room)
 	return column(to, `SELECT m.psid`+from+` AND m.psid > $5 AND u.psid > $5 ORDER BY m.psid LIMIT $6`,
-		append(args, l.Cursor, int64(l.Limit))...)
+		append(args, b.Cursor, int64(limit))...)
 }
 
 // Progress holds the new Cursor, Queued, Due and State of a broadcast.
@@ -126,25 +115,20 @@ type Progress struct {
 	From string // the Cursor before
 }
 
-// Advance records the progress of broadcasts, in one round trip, and
-// returns the state of each afterwards. A broadcast that an operator stopped
-// meanwhile stays stopped. If the holder has lost the broadcast, or its Cursor is
-// another one, nothing is written and the state is empty. Idempotent.
-func (bs Broadcasts) Advance(ctx context.Context, holder string, progress []Progress) ([]BroadcastState, error) {
-	states := make([]BroadcastState, len(progress))
-	queries := make([]query, len(progress))
-	for i, p := range progress {
-		queries[i] = query{
-			sql: `
-			UPDATE broadcasts SET cursor = $3, queued = $4, due = $5, state = CASE WHEN state = 'running' THEN $6 ELSE state END
-			WHERE id = $1 AND holder = $2 AND cursor IN ($3, $7) RETURNING state`,
-			args: []any{p.ID, holder, p.Cursor, int64(p.Queued), p.Due.UnixMilli(), string(p.State), p.From},
-			scan: func(r row) error { return r.Scan(&states[i]) },
-		}
+// Advance records the progress of a broadcast, and returns its state afterwards. A
+// broadcast that an operator stopped meanwhile stays stopped. If the holder has lost
+// the broadcast, or its Cursor is another one, nothing is written and the state is
+// empty. Idempotent.
+func (bs Broadcasts) Advance(ctx context.Context, holder string, p Progress) (state BroadcastState, err error) {
+	err = bs.s.do(ctx, query{
+		sql: `
+		UPDATE broadcasts SET cursor = $3, queued = $4, due = $5, state = CASE WHEN state = 'running' THEN $6 ELSE state END
+		WHERE id = $1 AND holder = $2 AND cursor IN ($3, $7) RETURNING state`,
+		args: []any{p.ID, holder, p.Cursor, int64(p.Queued), p.Due.UnixMilli(), string(p.State), p.From},
+		scan: func(r row) error { return r.Scan(&state) },
+	})
+	if err != nil {
+		return "", fmt.Errorf("advance broadcast: %w", err)
 	}
-	slices.SortFunc(queries, func(a, b query) int { return cmp.Compare(a.args[0].(string), b.args[0].(string)) }) //nolint:forcetypeassert // the id
-	if err := bs.s.do(ctx, queries...); err != nil {
-		return nil, fmt.Errorf("advance broadcasts: %w", err)
-	}
-	return states, nil
+	return state, nil
 }

@@ -17,22 +17,6 @@ import (
 // is tried. Every other error may be temporary.
 var ErrData = errors.New("event cannot be stored")
 
-// ErrUnreadable says that the database answers, but did not return these rows in
-// time or cannot read them. Other rows may be fine.
-var ErrUnreadable = errors.New("rows cannot be read")
-
-// readError marks the errors that ErrUnreadable describes.
-func readError(err error) error {
-	unreadable := errors.Is(err, context.DeadlineExceeded)
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		unreadable = pg.Code == "57014" || strings.HasPrefix(pg.Code, "XX") // statement_timeout, corrupted data
-	}
-	if unreadable {
-		return fmt.Errorf("%w: %w", ErrUnreadable, err)
-	}
-	return err
-}
-
 // Public returns what everybody may read of a failure: an error of PostgreSQL or of the
 // way to it without the user, the database and the address, which the log has.
 func Public(err error) error {

@@ -110,11 +110,7 @@ func (s *Store) ReleaseCopies(ctx context.Context, page, psid string) error {
 //
 // at is when the cause of the pause happened. A cause that is older than the
 // last resumption changes nothing, nor does one with an end while the page is paused for
-// another reason. A zero at is an operator's decision, which
-// counts whatever the clocks of others say. A pause is never shortened by
-// another pause, only by Resume. The error of an operator's decision about a page
-// that had no event yet is ErrUnknown, because its id is most often mistyped.
-// Idempotent.
+// another reason. A pause is never shortened by another pause, only by Resume. Idempotent.
 func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.Time) error {
 	if err := errors.Join(checkKey("page", page), checkWord("reason", reason)); err != nil {
 		return fmt.Errorf("pause page: %w", err)
@@ -123,26 +119,17 @@ func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.T
 	if !until.IsZero() {
 		ms = until.UnixMilli()
 	}
-	operators := int64(0)
-	if at.IsZero() {
-		at, operators = s.cfg.Now(), 1
-	}
-	exists := false
-	err := s.do(ctx, s.knows(&exists, page), query{
+	err := s.do(ctx, query{
 		sql: `
 		INSERT INTO pages (page, guests, paused_until, pause_reason, pause_at)
-		SELECT CAST($1 AS TEXT), 0, CAST($2 AS BIGINT), CAST($3 AS TEXT), CAST($4 AS BIGINT)
-		WHERE $5 = 0 OR EXISTS (SELECT 1 FROM pages WHERE page = $1)
+		VALUES ($1, 0, $2, $3, $4)
 		ON CONFLICT (page) DO UPDATE
 		SET paused_until = excluded.paused_until, pause_reason = excluded.pause_reason,
 			pause_at = CASE WHEN pages.pause_at < excluded.pause_at THEN excluded.pause_at ELSE pages.pause_at END
-		WHERE pages.paused_until < excluded.paused_until AND (pages.resumed_at < excluded.pause_at OR $5 = 1)
-			AND ($5 = 1 OR $2 = $7 OR pages.pause_reason = excluded.pause_reason OR pages.paused_until <= $6)`,
-		args: []any{page, ms, reason, at.UnixMilli(), operators, s.cfg.Now().UnixMilli(), int64(never)},
+		WHERE pages.paused_until < excluded.paused_until AND pages.resumed_at < excluded.pause_at
+			AND (excluded.paused_until = $6 OR pages.pause_reason = excluded.pause_reason OR pages.paused_until <= $5)`,
+		args: []any{page, ms, reason, at.UnixMilli(), s.cfg.Now().UnixMilli(), int64(never)},
 	})
-	if err == nil && operators == 1 && !exists {
-		err = ErrUnknown
-	}
 	if err != nil {
 		return fmt.Errorf("pause page: %w", classify(err))
 	}

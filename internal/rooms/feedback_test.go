@@ -103,11 +103,11 @@ func TestHoldCopies(t *testing.T) {
 		}
 		add(t, s, news("x"))
 		claim(t, s, "core")
-		answer, err := s.Broadcasts().NextRecipients(t.Context(), "core", []Lookup{{news("x"), 10}})
+		answer, err := s.Broadcasts().NextRecipients(t.Context(), "core", news("x"), 10)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"a", "c"}, answer[0].To); diff != "" {
+		if diff := cmp.Diff([]string{"a", "c"}, answer.To); diff != "" {
 			t.Errorf("recipients of a broadcast: -want +got\n%s", diff)
 		}
 		does(t, s, "c", command.Leave, "")
@@ -169,7 +169,7 @@ func TestPause(t *testing.T) {
 
 // TestPauseByClocks checks how pauses are compared: with other pauses by how long
 // they last, and with the last resumption by when their causes happened. An
-// operator's decision counts whatever the clocks say.
+// operator's resumption counts whatever the clocks say.
 func TestPauseByClocks(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -184,27 +184,28 @@ func TestPauseByClocks(t *testing.T) {
 			resumed bool
 			want    time.Time // until when the page is paused then; zero: it is not
 		}{
-			{do: "pause", at: 1, until: 31, want: after(31)},          // a send was refused
-			{do: "pause", at: 0, want: time.UnixMilli(never)},         // because Meta had blocked the page, reported later
-			{do: "resume", at: 0, want: time.UnixMilli(never)},        // older than the refusal
-			{do: "resume", at: 2, resumed: true},                      // Meta unblocks
-			{do: "pause", at: 1, until: 40},                           // reported late
-			{do: "pause", at: 5, until: 35, want: after(35)},          // refused again
-			{do: "pause", at: 0, want: after(35)},                     // the block, repeated after the unblock
-			{do: "resume", at: operator, resumed: true},               // by a clock that is behind
-			{do: "resume", at: operator},                              // is not paused
-			{do: "pause", at: 5, until: 35},                           // repeated
-			{do: "pause", at: operator, until: 60, want: after(60)},   // by a clock that is behind
-			{do: "pause", at: operator, until: 30, want: after(60)},   // is not shortened
-			{do: "resume", at: 10, resumed: true},                     // by Meta
-			{do: "pause", at: 9, until: 90},                           // older
-			{do: "pause", at: 11, until: 90, want: after(90)},         // younger
-			{do: "resume", at: operator, resumed: true},               //
-			{do: "pause", at: operator, want: time.UnixMilli(never)},  //
-			{do: "resume", at: operator, resumed: true},               //
-			{do: "pause", at: operator, until: 20, want: after(20)},   //
-			{do: "resume", at: 600, resumed: true},                    // by a clock that is ahead
-			{do: "pause", at: operator, until: 600, want: after(600)}, //
+			{do: "pause", at: 1, until: 31, want: after(31)},     // a send was refused
+			{do: "pause", at: 0, want: time.UnixMilli(never)},    // because Meta had blocked the page, reported later
+			{do: "resume", at: 0, want: time.UnixMilli(never)},   // older than the refusal
+			{do: "resume", at: 2, resumed: true},                 // Meta unblocks
+			{do: "pause", at: 1, until: 40},                      // reported late
+			{do: "pause", at: 5, until: 35, want: after(35)},     // refused again
+			{do: "pause", at: 0, want: after(35)},                // the block, repeated after the unblock
+			{do: "resume", at: operator, resumed: true},          // by a clock that is behind
+			{do: "resume", at: operator},                         // is not paused
+			{do: "pause", at: 5, until: 35},                      // repeated
+			{do: "pause", at: 8, until: 60, want: after(60)},     // refused again
+			{do: "pause", at: 9, until: 30, want: after(60)},     // is not shortened
+			{do: "resume", at: 10, resumed: true},                // by Meta
+			{do: "pause", at: 9, until: 90},                      // older
+			{do: "pause", at: 11, until: 90, want: after(90)},    // younger
+			{do: "resume", at: operator, resumed: true},          //
+			{do: "pause", at: 12, want: time.UnixMilli(never)},   //
+			{do: "resume", at: operator, resumed: true},          //
+			{do: "pause", at: 13, until: 20, want: after(20)},    //
+			{do: "resume", at: 600, resumed: true},               // by a clock that is ahead
+			{do: "pause", at: 500, until: 600},                   // older
+			{do: "pause", at: 601, until: 700, want: after(700)}, // younger
 		} {
 			at, until := after(step.at), after(step.until)
 			if step.at == operator {
@@ -295,16 +296,15 @@ func TestEndPause(t *testing.T) {
 		says("3", "b")
 		pause()
 		says("4", "b")
-		// An operator's pause with an end is not replaced by the dispatchers', nor ended
-		// with it.
-		if err := s.Pause(t.Context(), "p", "operator", time.Time{}, noon.Add(3*time.Minute)); err != nil {
+		// Another pause with an end is not replaced by the dispatchers', nor ended with it.
+		if err := s.Pause(t.Context(), "p", "policy", noon.Add(3*time.Minute), noon.Add(3*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Pause(t.Context(), "p", "stopped", noon.Add(4*time.Minute), noon.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		end("stopped", false)
-		says("by an operator")
+		says("by another")
 		now.Advance(3 * time.Minute)
 		says("4b", "b")
 		// A stop that is told after its end changes nothing.

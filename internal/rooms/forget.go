@@ -29,29 +29,6 @@ func (s *Store) Forget(ctx context.Context, page, psid string) error {
 	return nil
 }
 
-// ForgetEverywhere is Forget on each page that has a user of that id. It returns how
-// many there are.
-func (s *Store) ForgetEverywhere(ctx context.Context, psid string) (int, error) {
-	var pages []string
-	err := checkKey("user", psid)
-	if err == nil {
-		err = s.stepPages(ctx, func(ctx context.Context, after, last string) error {
-			return s.do(ctx, column(&pages, `
-				SELECT p.page FROM pages p WHERE p.page > $1 AND p.page <= $2
-					AND EXISTS (SELECT 1 FROM people u WHERE u.page = p.page AND u.psid = $3)`, after, last, psid))
-		})
-	}
-	for _, page := range pages {
-		if err == nil {
-			_, err = s.forget(ctx, page, psid, never)
-		}
-	}
-	if err != nil {
-		return 0, fmt.Errorf("forget user: %w", classify(err))
-	}
-	return len(pages), nil
-}
-
 // forget forgets a user unless it has written since idle. It reports whether there
 // was one.
 func (s *Store) forget(ctx context.Context, page, psid string, idle int64) (found bool, err error) {

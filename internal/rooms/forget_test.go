@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"sync"
 	"testing"
@@ -65,7 +64,7 @@ func gossip(t *testing.T, s *Store) string {
 	add(t, s, b)
 	b.State, b.Cursor, b.Queued = BroadcastDone, victim, 2
 	claim(t, s, "h")
-	if _, err := s.Broadcasts().Advance(t.Context(), "h", []Progress{{b, ""}}); err != nil {
+	if _, err := s.Broadcasts().Advance(t.Context(), "h", Progress{b, ""}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, s, `UPDATE processed_events SET outcome = NULL`) // all is done
@@ -121,8 +120,8 @@ func TestForgetBanned(t *testing.T) {
 		if err := s.Ban(t.Context(), "p", victim, noon.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := s.ForgetEverywhere(t.Context(), victim); n != 1 || err != nil {
-			t.Errorf("ForgetEverywhere() = %d, %v, want 1, nil", n, err)
+		if err := s.Forget(t.Context(), "p", victim); err != nil {
+			t.Errorf("Forget() = %v, want nil", err)
 		}
 		if _, err := s.Prune(t.Context(), noon.Add(-time.Hour)); err != nil {
 			t.Fatal(err)
@@ -134,8 +133,8 @@ func TestForgetBanned(t *testing.T) {
 		if got := says(t, s, victim); !got.Rejected {
 			t.Errorf("message of the banned user = %+v, want it rejected", got)
 		}
-		if n, err := s.ForgetEverywhere(t.Context(), victim); n != 1 || err != nil {
-			t.Errorf("ForgetEverywhere() again = %d, %v, want 1, nil", n, err)
+		if err := s.Forget(t.Context(), "p", victim); err != nil {
+			t.Errorf("Forget() again = %v, want nil", err)
 		}
 		now.Advance(2 * time.Hour)
 		if err := s.PrunePeople(t.Context()); err != nil {
@@ -143,28 +142,6 @@ func TestForgetBanned(t *testing.T) {
 		}
 		if left := dump(t, s); strings.Contains(left, "people") && strings.Contains(left, victim) {
 			t.Errorf("tables hold the user after its ban has ended:\n%s", left)
-		}
-	})
-}
-
-// TestForgetEverywhere checks that a user is forgotten on each page that has it.
-func TestForgetEverywhere(t *testing.T) {
-	t.Parallel()
-	onEach(t, databases(), func(t *testing.T, url string) {
-		s := open(t, Config{DatabaseURL: url})
-		for _, page := range []string{"p", "q", "r"} {
-			receive(t, s, Event{Page: page, User: "a", ID: "1"})
-			if page != "r" {
-				receive(t, s, Event{Page: page, User: "gone", ID: "2"})
-			}
-		}
-		for _, want := range []int{2, 0} {
-			if n, err := s.ForgetEverywhere(t.Context(), "gone"); n != want || err != nil {
-				t.Errorf("ForgetEverywhere() = %d, %v, want %d, nil", n, err, want)
-			}
-		}
-		if left := dump(t, s); strings.Contains(left, "gone") {
-			t.Errorf("tables hold the user:\n%s", left)
 		}
 	})
 }
@@ -234,7 +211,6 @@ func TestPrunePeople(t *testing.T) {
 			SELECT 'old', 'x' || CAST(i AS TEXT), '', '', 0, 1, '', 0, 0, 0, 0, 0 FROM n`, batch))
 		want := func(what, users string) {
 			t.Helper()
-			write(t, s, `DELETE FROM chores`) // the day has passed
 			if err := s.PrunePeople(t.Context()); err != nil {
 				t.Fatalf("PrunePeople() = %v, want nil", err)
 			}
@@ -306,77 +282,4 @@ func TestPruneSkipsLocked(t *testing.T) {
 			t.Errorf("rows of %s after another Prune() = %d, want none", table, n)
 		}
 	}
-}
-
-// TestOneCorePrunesPeople checks that users are forgotten by one core at a time, once a
-// day, and by another one when it died.
-func TestOneCorePrunesPeople(t *testing.T) {
-	t.Parallel()
-	onEach(t, shared(), func(t *testing.T, url string) {
-		now := &clock{now: noon}
-		first, second := open(t, Config{DatabaseURL: url, Now: now.Now, forgetPause: 1}), open(t, Config{DatabaseURL: url, Now: now.Now, forgetPause: 1})
-		silent := func(user string) {
-			says(t, first, user)
-			does(t, first, user, command.Leave, "")
-			write(t, first, `UPDATE people SET last_inbound = 0`)
-		}
-		want := func(when string, s *Store, left string) {
-			t.Helper()
-			if err := s.PrunePeople(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			var people []string
-			if err := s.do(t.Context(), column(&people, `SELECT psid FROM people`)); err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Join(people, " "); got != left {
-				t.Errorf("users left %s = %q, want %q", when, got, left)
-			}
-		}
-		silent("a")
-		if mine, err := first.claimChore(t.Context(), "prune people"); !mine || err != nil { // and dies
-			t.Fatalf("claimChore() = %v, %v, want true", mine, err)
-		}
-		want("while another core is at it", second, "a")
-		now.Advance(choreLease)
-		want("when that core is dead", second, "")
-		silent("b")
-		now.Advance(choreEvery - time.Second)
-		want("on the same day", first, "b")
-		now.Advance(time.Second)
-		want("on the next day", first, "")
-	})
-}
-
-// TestMigrateIdle checks that users who were silent before the migration are forgotten
-// with their events.
-func TestMigrateIdle(t *testing.T) {
-	t.Parallel()
-	onEach(t, databases(), func(t *testing.T, url string) {
-		s, err := Open(Config{DatabaseURL: url, Now: (&clock{now: noon}).Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		steps, err := fs.Glob(migrations, "migrations/*.sql")
-		if err == nil {
-			err = s.migrate(t.Context(), steps[:8])
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, s, `INSERT INTO processed_events (page, event_id, at) VALUES ('p', 'idle/7200/1795628260193', 0), ('p', 'idle/72/1795628260193', 0), ('p', 'm_7200', 0)`)
-		if err := s.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		says(t, s, "7200")
-		if err := s.Forget(t.Context(), "p", "7200"); err != nil {
-			t.Fatal(err)
-		}
-		var left []string
-		err = s.do(t.Context(), column(&left, `SELECT event_id FROM processed_events WHERE at = 0`))
-		if got := strings.Join(sorted(left), " "); got != "idle/72/1795628260193 m_7200" || err != nil {
-			t.Errorf("events after Forget() = %q, %v, want the other user's and the message", got, err)
-		}
-	})
 }

@@ -105,10 +105,10 @@ func (e *eventTx) move(ctx context.Context, to Room) error {
 }
 
 // lockPage locks the page's row, so that no other user joins, leaves or changes
-// its name meanwhile. It names a user who has no name that it may have.
+// its name meanwhile. It names a user who has no name.
 func (e *eventTx) lockPage(ctx context.Context) error {
 	guests, unnamed := int64(0), int64(0)
-	if !e.user.hasName() {
+	if e.user.name == "" {
 		unnamed = 1
 	}
 	err := e.tx.run(ctx, one(nil, `
@@ -124,27 +124,22 @@ func (e *eventTx) lockPage(ctx context.Context) error {
 // find returns the room for move. isNew says that it does not exist yet.
 func (e *eventTx) find(ctx context.Context, to Room) (room Room, isNew bool, err error) {
 	var number *int64
-	var last, highest int64
-	first, end := int64(1), int64(firstCode) // the numbers of its kind
+	var last int64
+	first := int64(1) // of the numbers of its kind
 	if to.Code != "" {
-		first, end = firstCode, never
+		first = firstCode
 	}
 	const free = `SELECT number FROM rooms WHERE page = $1 AND code = $2 AND members < $4 AND number `
 	err = e.tx.run(
 		ctx,
 		one(nil, `SELECT COALESCE((`+free+`>= $3 ORDER BY number LIMIT 1), (`+free+`< $3 ORDER BY number LIMIT 1))`,
 			[]any{e.ev.Page, to.Code, int64(to.Number), int64(e.s.cfg.Capacity)}, &number),
-		// Both, because cores of versions before do not write all counters.
-		one(nil, `SELECT p.`+counterOf(to)+`, (SELECT COALESCE(MAX(number), 0) FROM rooms WHERE page = $1 AND number >= $2 AND number < $3) FROM pages p WHERE p.page = $1`,
-			[]any{e.ev.Page, first, end}, &last, &highest),
+		one(nil, `SELECT `+counterOf(to)+` FROM pages WHERE page = $1`, []any{e.ev.Page}, &last),
 	)
 	if number != nil {
 		return Room{Number: int(*number), Code: to.Code}, false, err
 	}
-	if last >= end { // an older core counted from a room by code
-		last = 0
-	}
-	return Room{Number: int(max(first-1, last, highest)) + 1, Code: to.Code}, true, err
+	return Room{Number: int(max(first-1, last)) + 1, Code: to.Code}, true, err
 }
 
 // firstCode is the first number of a room by code. Public rooms are numbered from

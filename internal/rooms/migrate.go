@@ -21,11 +21,19 @@ const migrationLock = 0x63686174636c7562
 // does not help.
 var ErrNewer = errors.New("run the newer version again, or restore a backup from before it")
 
+// firstStep is the number of the first embedded file. Those before it made a schema
+// that was never released, and of which nothing is kept.
+const firstStep = 9
+
+// ErrTooOld says that no release has made the database. Trying again does not help.
+var ErrTooOld = errors.New("there is no way from it: give this version a new database")
+
 // Migrate brings the schema up to date. Steps are the embedded files in name
-// order, numbered from 1. Each is applied once, all of them in one transaction.
+// order, numbered from firstStep. Each is applied once, all of them in one transaction.
 // Several programs may call it at once: one works and the others wait, however
 // long that takes. So ctx should have no time-out. If the database is newer than
-// this program, the error is ErrNewer and nothing is changed.
+// this program, or older than any release, the error is ErrNewer or ErrTooOld and
+// nothing is changed.
 func (s *Store) Migrate(ctx context.Context) error {
 	steps, err := fs.Glob(migrations, "migrations/*.sql") // in name order
 	if err == nil {
@@ -47,12 +55,17 @@ func (s *Store) migrate(ctx context.Context, steps []string) error {
 		if err != nil {
 			return fmt.Errorf("read schema version: %w", err)
 		}
-		if version > len(steps) {
-			return fmt.Errorf("the database has schema version %d, this program knows only %d: %w", version, len(steps), ErrNewer)
+		switch last := firstStep + len(steps) - 1; {
+		case version > last:
+			return fmt.Errorf("the database has schema version %d, this program knows only %d: %w", version, last, ErrNewer)
+		case version > 0 && version < firstStep:
+			return fmt.Errorf("the database has schema version %d, older than any release: %w", version, ErrTooOld)
 		}
-		for i, name := range steps[version:] {
-			if err := s.apply(ctx, tx, version+i+1, name); err != nil {
-				return err
+		for i, name := range steps {
+			if number := firstStep + i; number > version {
+				if err := s.apply(ctx, tx, number, name); err != nil {
+					return err
+				}
 			}
 		}
 		return tx.commit(ctx)

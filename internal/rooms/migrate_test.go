@@ -4,93 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"chatclub/internal/command"
 	"chatclub/internal/rooms/roomstest"
 )
-
-// TestMigrateKeeps checks that the users, memberships and names of a database of
-// version 1 are kept.
-func TestMigrateKeeps(t *testing.T) {
-	t.Parallel()
-	onEach(t, databases(), func(t *testing.T, url string) {
-		s, err := Open(Config{DatabaseURL: url, Capacity: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		if err := s.migrate(t.Context(), []string{"migrations/0001_rooms.sql"}); err != nil {
-			t.Fatal(err)
-		}
-		write(t, s, `INSERT INTO pages (page, guests) VALUES ('p', 2)`)
-		write(t, s, `INSERT INTO rooms (page, number, members, created_at) VALUES ('p', 1, 2, 0)`)
-		for psid, name := range map[string]string{"a": "Guest 1", "b": "Guest 2"} {
-			write(t, s, `INSERT INTO users (page, psid, name, last_inbound) VALUES ('p', $1, $2, $3)`, psid, name, noon.UnixMilli())
-			write(t, s, `INSERT INTO memberships (page, room, psid, joined_at) VALUES ('p', 1, $1, 0)`, psid)
-		}
-		if err := s.Migrate(t.Context()); err != nil {
-			t.Fatalf("Migrate() = %v, want nil", err)
-		}
-		if diff := cmp.Diff(Result{Room: public(1), Name: "Guest 1", Relay: []string{"b"}}, says(t, s, "a")); diff != "" {
-			t.Errorf("message of an old member: -want +got\n%s", diff)
-		}
-		if diff := cmp.Diff(Result{Joined: true, Room: public(2), Name: "Guest 3", Notice: Welcome}, says(t, s, "c")); diff != "" {
-			t.Errorf("message of a newcomer: -want +got\n%s", diff)
-		}
-		if got := does(t, s, "a", command.Name, "guest 2").Notice; got != NameHouse {
-			t.Errorf("Rename to an old name = %q, want %q", got, NameHouse)
-		}
-	})
-}
-
-// TestMigrateMerges checks a database of version 2. Its reports become one for
-// each pair of users, its pauses hold, and its room numbers are not used again.
-func TestMigrateMerges(t *testing.T) {
-	t.Parallel()
-	onEach(t, databases(), func(t *testing.T, url string) {
-		s, err := Open(Config{DatabaseURL: url, Capacity: 1, Now: func() time.Time { return noon }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		if err := s.migrate(t.Context(), []string{"migrations/0001_rooms.sql", "migrations/0002_social.sql"}); err != nil {
-			t.Fatal(err)
-		}
-		ms := noon.UnixMilli()
-		write(t, s, `INSERT INTO pages (page, guests, paused_until, pause_at) VALUES ('p', 0, 0, $1), ('q', 0, $2, $1)`, ms, ms+1000)
-		write(t, s, `INSERT INTO room_hours (page, hour, room, events, copies) VALUES ('p', 0, 7, 1, 1)`)
-		write(t, s, `
-			INSERT INTO reports (page, event_id, reporter, room, accused, name, at)
-			VALUES ('p', '1', 'a', 1, 'b', 'Bo', $1), ('p', '2', 'a', 2, 'b', 'Bob', $1), ('p', '3', 'a', 3, 'c', 'Cy', $1), ('q', '1', 'a', 1, 'b', 'Bo', 0)`, ms)
-		if err := s.Migrate(t.Context()); err != nil {
-			t.Fatalf("Migrate() = %v, want nil", err)
-		}
-		got, err := s.Reports(t.Context(), "p", ReportView{}, 10)
-		want := []ReportView{
-			{ID: "3", Page: "p", Reporter: "a", Accused: "c", Name: "Cy", Room: 3, Times: 1, At: noon},
-			{ID: "2", Page: "p", Reporter: "a", Accused: "b", Name: "Bob", Room: 2, Times: 2, At: noon},
-		}
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("Reports() = %v: -want +got\n%s", err, diff)
-		}
-		if got := says(t, s, "a").Room; got != public(8) {
-			t.Errorf("first room = %v, want 8: 7 was given", got)
-		}
-		for _, page := range []string{"p", "q"} { // by what happened before p was resumed
-			if err := s.Pause(t.Context(), page, "late", noon, noon.Add(time.Hour)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff([]bool{false, true}, pauses(t, s)); diff != "" {
-			t.Errorf("paused pages: -want +got\n%s", diff)
-		}
-	})
-}
 
 // TestMigrateLiftsLimits checks that the time limits of the server or the URL do
 // not hold in a migration.
@@ -171,13 +90,17 @@ func TestMigrateWaits(t *testing.T) {
 	}
 }
 
-// TestMigrateNewer checks that the error is ErrNewer, in one line.
-func TestMigrateNewer(t *testing.T) {
+// TestMigrateRefuses checks that a database of another program's schema is refused, in
+// one line that names its version.
+func TestMigrateRefuses(t *testing.T) {
 	t.Parallel()
-	s := open(t, Config{DatabaseURL: "sqlite::memory:"})
-	write(t, s, `INSERT INTO schema_migrations VALUES (1000, 0)`)
-	err := s.Migrate(t.Context())
-	if !errors.Is(err, ErrNewer) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("Migrate() of a newer database = %v, want ErrNewer in one line", err)
+	for version, want := range map[int]error{1000: ErrNewer, firstStep - 1: ErrTooOld} {
+		s := open(t, Config{DatabaseURL: "sqlite::memory:"})
+		write(t, s, `DELETE FROM schema_migrations`)
+		write(t, s, `INSERT INTO schema_migrations VALUES ($1, 0)`, version)
+		err := s.Migrate(t.Context())
+		if !errors.Is(err, want) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), strconv.Itoa(version)) {
+			t.Errorf("Migrate() of version %d = %v, want %v in one line that names the version", version, err, want)
+		}
 	}
 }

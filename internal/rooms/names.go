@@ -26,18 +26,6 @@ const (
 	maxCandidates = 16
 )
 
-// hasName reports whether the user has a name that it may have. One of a version
-// that allowed more may be reserved now.
-func (u *user) hasName() bool {
-	if digits, ok := strings.CutPrefix(plaintext.Fold(u.name), "guest "); ok {
-		if _, given := plaintext.Number(digits); given {
-			return true
-		}
-	}
-	_, err := plaintext.Name(u.name)
-	return err == nil && !plaintext.Reserved(u.name)
-}
-
 // keepName returns the statements that keep the member's name for it, which it
 // gives up.
 func (u *user) keepName(in membership, now time.Time) []query {

@@ -71,6 +71,9 @@ func TestPersonIsFound(t *testing.T) {
 				says(t, s, "b")
 			},
 		} {
+			if testing.Short() && strings.HasPrefix(url, "postgres:") && !strings.Contains(what, "left") {
+				continue // SQLite has them all
+			}
 			t.Run(what, func(t *testing.T) {
 				s := trio(t, Config{DatabaseURL: fresh(t, url), Idle: time.Hour, Now: func() time.Time { return noon }})
 				does(t, s, "a", command.Who, "")
@@ -183,13 +186,6 @@ func TestNobodyIsAnother(t *testing.T) {
 			t.Errorf("name of guest 1 who comes back = %q, want it unchanged", got)
 		}
 		wantNotice(t, "Name Guest 5 outside of a room", does(t, s, "z", command.Name, "Guest 5"), NameHouse, "Guest 5")
-
-		// A name from a version that allowed it lasts until its bearer joins anew.
-		write(t, s, `UPDATE people SET name = 'admin' WHERE psid = 'c'`)
-		does(t, s, "c", command.Leave, "")
-		if got := says(t, s, "c").Name; !strings.HasPrefix(got, "Guest ") {
-			t.Errorf("name of a user who was admin = %q, want one of a guest", got)
-		}
 	})
 }
 

@@ -82,8 +82,8 @@ func (e *eventTx) findPerson(ctx context.Context) (found person, notice Notice, 
 	if len(list) == 0 {
 		return person{}, NoMember, nil
 	}
-	// Names that merely look alike may both be here, from a version that allowed
-	// it. The one that was written counts first, then who is in the user's room.
+	// Names that look alike may be in its two rooms, and given up in one. The one that
+	// was written counts first, then who is in the user's room.
 	return slices.MinFunc(list, func(a, b person) int {
 		return cmp.Compare(e.distance(a), e.distance(b))
 	}), Silence, nil

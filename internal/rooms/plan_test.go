@@ -1,7 +1,6 @@
 package rooms
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -97,14 +96,25 @@ func buffersOf(t *testing.T, conn *pgx.Conn, q query) int {
 	return most
 }
 
-// TestRecipientsCost checks that the next recipients cost as much at the end of a
-// large page as at its beginning.
-func TestRecipientsCost(t *testing.T) {
+// TestCosts: the costs of one crowd, which takes seconds to make.
+func TestCosts(t *testing.T) {
 	t.Parallel()
 	s, conn := crowded(t)
+	for _, cost := range []struct {
+		of   string
+		test func(*testing.T, *Store, *pgx.Conn)
+	}{{"recipients", recipientsCost}, {"event", eventCost}, {"steps", stepsAreSmall}, {"forget", forgetCost}} {
+		t.Run(cost.of, func(t *testing.T) { cost.test(t, s, conn) })
+	}
+}
+
+// recipientsCost checks that the next recipients cost as much at the end of a
+// large page as at its beginning.
+func recipientsCost(t *testing.T, s *Store, conn *pgx.Conn) {
+	t.Helper()
 	for _, room := range []int{0, crowd / 100} {
 		for _, cursor := range []string{"", personID(crowd / 2), personID(crowd - 40), personID(crowd - 1), personID(crowd)} {
-			q := s.Broadcasts().recipients(Lookup{Broadcast{Page: "big", Room: room, Cursor: cursor}, 31}, new([]string))
+			q := s.Broadcasts().recipients(Broadcast{Page: "big", Room: room, Cursor: cursor}, 31, new([]string))
 			// Each recipient is a row of two tables in any order on disk, and of their
 			// indexes. A whole room has 100.
 			if got := buffersOf(t, conn, q); got > 500 {
@@ -114,10 +124,9 @@ func TestRecipientsCost(t *testing.T) {
 	}
 }
 
-// TestEventCost checks that the reads of an event do not grow with its page.
-func TestEventCost(t *testing.T) {
-	t.Parallel()
-	s, conn := crowded(t)
+// eventCost checks that the reads of an event do not grow with its page.
+func eventCost(t *testing.T, s *Store, conn *pgx.Conn) {
+	t.Helper()
 	e := &eventTx{s: s, ev: Event{Page: "big", User: personID(crowd / 2), ID: "1", Command: command.Command{}}, at: noon.UnixMilli()}
 	e.user = user{page: e.ev.Page, psid: e.ev.User}
 	for name, q := range map[string]query{
@@ -132,11 +141,10 @@ func TestEventCost(t *testing.T) {
 	}
 }
 
-// TestForgetCost checks that forgetting a user reads what is kept of it, and not the
+// forgetCost checks that forgetting a user reads what is kept of it, and not the
 // events, lists and people of its page.
-func TestForgetCost(t *testing.T) {
-	t.Parallel()
-	s, conn := crowded(t)
+func forgetCost(t *testing.T, s *Store, conn *pgx.Conn) {
+	t.Helper()
 	for _, sql := range []string{
 		fmt.Sprintf(`
 			INSERT INTO processed_events (page, event_id, at, psid, room, text)
@@ -168,7 +176,7 @@ func TestForgetCost(t *testing.T) {
 	}
 }
 
-// TestForgetPlan is TestForgetCost on SQLite, which tells no buffers.
+// TestForgetPlan is forgetCost on SQLite, which tells no buffers.
 func TestForgetPlan(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{DatabaseURL: "sqlite::memory:"})
@@ -190,11 +198,10 @@ func TestForgetPlan(t *testing.T) {
 // actual finds how many rows a node of a plan gave, and how often.
 var actual = regexp.MustCompile(`actual rows=(\d+) loops=(\d+)`)
 
-// TestStepsAreSmall checks that no statement of what is done for all users or all
+// stepsAreSmall checks that no statement of what is done for all users or all
 // pages grows with their number.
-func TestStepsAreSmall(t *testing.T) {
-	t.Parallel()
-	s, conn := crowded(t)
+func stepsAreSmall(t *testing.T, s *Store, conn *pgx.Conn) {
+	t.Helper()
 	if _, err := conn.Exec(t.Context(), `INSERT INTO pages (page, guests) SELECT 'p' || g, 0 FROM generate_series(1, 30000) g`); err != nil {
 		t.Fatal(err)
 	}
@@ -203,14 +210,11 @@ func TestStepsAreSmall(t *testing.T) {
 	}
 	kept := &spy{database: s.db}
 	s.db = kept
+	defer func() { s.db = kept.database }()
 	for name, do := range map[string]func() error{
 		"CountAudiences": func() error { return s.CountAudiences(t.Context()) },
 		"PrunePeople":    func() error { return s.PrunePeople(t.Context()) },
 		"FindEvents":     func() error { _, err := s.FindEvents(t.Context(), "", "m"); return err },
-		"ForgetEverywhere": func() error {
-			_, err := s.ForgetEverywhere(context.WithoutCancel(t.Context()), "nobody")
-			return err
-		},
 	} {
 		kept.plans = nil
 		if err := do(); err != nil {

@@ -90,22 +90,16 @@ func (s *Store) skipLocked() string {
 }
 
 // PrunePeople forgets the users who are in no room, and have written nothing for a
-// year. A banned one is forgotten when its ban has ended. One core does so at a time,
-// one user after another with pauses, and none does so again before a day has passed.
-// PrunePeople has no time limit.
+// year. A banned one is forgotten when its ban has ended. It forgets one user after
+// another with pauses. Several cores may do so at once. PrunePeople has no time limit.
 func (s *Store) PrunePeople(ctx context.Context) error {
-	const chore = "prune people"
-	mine, err := s.claimChore(ctx, chore)
-	if err == nil && mine {
-		err = s.prunePeople(ctx, chore)
-	}
-	if err != nil {
+	if err := s.prunePeople(ctx); err != nil {
 		return fmt.Errorf("prune people: %w", err)
 	}
 	return nil
 }
 
-func (s *Store) prunePeople(ctx context.Context, chore string) error {
+func (s *Store) prunePeople(ctx context.Context) error {
 	type key struct {
 		page, psid string
 		old        bool
@@ -124,7 +118,7 @@ func (s *Store) prunePeople(ctx context.Context, chore string) error {
 				err := r.Scan(&k.page, &k.psid, &old)
 				k.old = old == 1
 				return err
-			}), s.keepChore(chore, choreLease))
+			}))
 		if err != nil {
 			return err
 		}
@@ -143,7 +137,24 @@ func (s *Store) prunePeople(ctx context.Context, chore string) error {
 		}
 		more = len(people) == batch
 	}
-	return s.do(ctx, s.keepChore(chore, choreEvery))
+	return nil
+}
+
+// stepPages calls do for all pages in order, batch of them at a time: for those behind
+// after, up to last. So no statement about all pages keeps SQLite's one connection.
+func (s *Store) stepPages(ctx context.Context, do func(ctx context.Context, after, last string) error) error {
+	for after := ""; ; {
+		var pages []string
+		err := s.do(ctx, column(&pages, `SELECT page FROM pages WHERE page > $1 ORDER BY page LIMIT $2`, after, int64(batch)))
+		if err != nil || len(pages) == 0 {
+			return err
+		}
+		last := pages[len(pages)-1]
+		if err := do(ctx, after, last); err != nil {
+			return err
+		}
+		after = last
+	}
 }
 
 // Silent is a member who has been silent for Config.Idle.

@@ -138,20 +138,6 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 		if got := says(t, s, "c").Room; got != public(2) {
 			t.Errorf("public room after three by code = %v, want 2", got)
 		}
-		// A core of the version before opens a room and does not write last_room, or
-		// counts on from a room by code.
-		write(t, s, `INSERT INTO rooms (page, number, code, members, created_at) VALUES ('p', 3, '', 1, 0)`)
-		if got := says(t, s, "d").Room; got != public(4) {
-			t.Errorf("room after one of an older core = %v, want 4", got)
-		}
-		write(t, s, `INSERT INTO rooms (page, number, code, members, created_at) VALUES ('p', 5, 'old', 1, 0), ('p', 1000000005, '', 1, 0)`)
-		write(t, s, `UPDATE pages SET last_room = 1000000005`)
-		if got := says(t, s, "e").Room; got != public(6) {
-			t.Errorf("room after an older core counted from a room by code = %v, want 6", got)
-		}
-		if got := does(t, s, "f", command.Join, "rock").Room.Number; got != 1_000_000_006 {
-			t.Errorf("room by code after that = %d, want 1000000006", got)
-		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // endless is a body without an end that knows how much was read of it.
@@ -52,6 +53,70 @@ func TestAnswersDoNotMix(t *testing.T) {
 	for n, want := range []string{"", "m_1", "", ""} { // a short answer sees nothing of a longer one before it
 		if got := s.Send(t.Context(), outbound()).MessageID; got != want {
 			t.Errorf("answer %d: message id = %q, want %q", n, got, want)
+		}
+	}
+}
+
+// Where the platform throttles the app, or a page, the pause that its header asks for is told.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	const app = `{"error":{"message":"(#4) Application request limit reached","type":"OAuthException","code":4}}`
+	for _, row := range []struct {
+		name         string
+		body         string
+		after, usage string
+		want         time.Duration
+	}{
+		{"nothing", app, "", "", 0},
+		{"seconds", app, "90", "", 90 * time.Second},
+		{"minutes of two pages", app, "90", `{"1":[{"type":"messenger","estimated_time_to_regain_access":7}],"2":[{"estimated_time_to_regain_access":3}]}`, 7 * time.Minute},
+		{"a wrong header", app, "soon", `{"1":7}`, 0},
+		{"beyond all bounds", app, "-1", `{"1":[{"estimated_time_to_regain_access":999999999999}]}`, 24 * time.Hour},
+		{"a page's limit", `{"error":{"message":"x","type":"OAuthException","code":613}}`, "90", "", 90 * time.Second},
+		{"a date", app, time.Now().Add(90 * time.Second).UTC().Format(http.TimeFormat), "", 90 * time.Second},
+		{"a date that is over", app, time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), "", 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s := setup(t, func(c *Config) {
+				c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+					resp := response(400, row.body)
+					resp.Header.Set("Retry-After", row.after)
+					resp.Header.Set("X-Business-Use-Case-Usage", row.usage)
+					return resp, nil
+				})
+			})
+			if r := s.Send(t.Context(), outbound()); (r.RetryAfter-row.want).Abs() > time.Second && row.name == "a date" || r.RetryAfter != row.want && row.name != "a date" {
+				t.Errorf("RetryAfter = %v, want %v", r.RetryAfter, row.want)
+			}
+		})
+	}
+}
+
+// Every answer tells how full the fullest quota is.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		page, app string
+		want      int
+	}{
+		{"", "", 0},
+		{`{"1":[{"type":"messenger","call_count":97,"total_cputime":1}]}`, "", 97},
+		{`{"1":[{"call_count": 7}],"2":[{"call_count":31}]}`, `{"call_count":12}`, 31},
+		{`{"1":[{"call_count":7}]}`, `{"call_count":112,"total_time":3}`, 112},
+		{`{"1":[{"call_count":-7}]}`, "call_count", 0},
+		{`{"1":[{"call_count":99999999999999999999999}]}`, "", 9999},
+	} {
+		s := setup(t, func(c *Config) {
+			c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				resp := response(200, receipt)
+				resp.Header.Set("X-Business-Use-Case-Usage", row.page)
+				resp.Header.Set("X-App-Usage", row.app)
+				return resp, nil
+			})
+		})
+		if r := s.Send(t.Context(), outbound()); r.Outcome != Sent || r.Usage != row.want {
+			t.Errorf("headers %q and %q: usage %d, want %d", row.page, row.app, r.Usage, row.want)
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // envelope is an error as the platform words it; extra is further fields.
@@ -217,26 +215,6 @@ func TestClassifyErrorHoldsNoPlatformText(t *testing.T) {
 	const want = `send api answered 190 (http 400, type "OAuthException", trace "Trace1")`
 	if got != want {
 		t.Errorf("Classify(190).Err = %s, want %s", got, want)
-	}
-}
-
-func TestOutcomeStrings(t *testing.T) {
-	t.Parallel()
-	want := []string{
-		"sent", "page_throttled", "app_throttled", "recipient_throttled", "transient", "ambiguous", "recipient_gone",
-		"window_closed", "not_ours", "bad_message", "page_stopped", "not_allowed", "no_token", "page_stopped_for_a_time", "canceled",
-	}
-	var got []string
-	for _, o := range Outcomes() {
-		got = append(got, o.String())
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Outcomes() (-want +got):\n%s", diff)
-	}
-	for _, o := range []Outcome{0, Canceled + 1, 255} {
-		if o.String() != "invalid" {
-			t.Errorf("Outcome(%d).String() = %q, want invalid", o, o)
-		}
 	}
 }
 

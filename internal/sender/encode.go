@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"cmp"
 	"unicode/utf8"
 
 	"chatclub/internal/message"
@@ -28,14 +29,28 @@ const (
 // readers that it knows. None of them tells its Close. The second write costs
 // far more than the allocation.
 func encode(o message.Outbound) []byte {
-	n := encodeSlack + len(o.To) + len(o.ID) + len(o.Text)
+	n := encodeSlack + len(o.To) + len(o.ID) + len(o.Text) + len(o.Payload)
 	if o.Attachment != nil {
 		n += len(o.Attachment.Type) + len(o.Attachment.URL)
 	}
 	b := make([]byte, 0, n)
 	b = append(b, `{"recipient":`...)
 	b = appendRecipient(b, o)
-	b = append(b, `,"messaging_type":"UPDATE","message":`...)
+	if o.SenderAction != "" {
+		b = append(b, `,"sender_action":`...)
+		return append(appendString(b, o.SenderAction), '}')
+	}
+	b = append(b, `,"messaging_type":`...)
+	b = appendString(b, cmp.Or(o.MessagingType, "UPDATE"))
+	if o.Tag != "" {
+		b = append(b, `,"tag":`...)
+		b = appendString(b, o.Tag)
+	}
+	if o.NotificationType != "" {
+		b = append(b, `,"notification_type":`...)
+		b = appendString(b, o.NotificationType)
+	}
+	b = append(b, `,"message":`...)
 	b = appendMessage(b, o)
 	return append(b, '}')
 }
@@ -48,6 +63,11 @@ func appendRecipient(b []byte, o message.Outbound) []byte {
 
 func appendMessage(b []byte, o message.Outbound) []byte {
 	b = append(b, '{')
+	if len(o.Payload) > 2 { // an object that is not empty; its id goes before all else
+		b = append(b, `"metadata":`...)
+		b = append(appendString(b, o.ID), ',')
+		return append(b, o.Payload[1:]...)
+	}
 	switch a := o.Attachment; {
 	case a != nil:
 		b = append(b, `"attachment":{"type":`...)

@@ -149,3 +149,30 @@ func FuzzEncode(f *testing.F) {
 		}
 	})
 }
+
+// What an own bot sends reaches the Send API as it is.
+func TestEncodeOwn(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		own  message.Own
+		text string
+		want string
+	}{
+		{message.Own{SenderAction: "typing_on"}, "", `{"recipient":{"id":"2"},"sender_action":"typing_on"}`},
+		{
+			message.Own{Payload: message.Payload(`{"attachment":{"type":"template"},"reply_to":{"mid":"m"}}`), MessagingType: "RESPONSE"},
+			"",
+			`{"recipient":{"id":"2"},"messaging_type":"RESPONSE","message":{"metadata":"a\"b","attachment":{"type":"template"},"reply_to":{"mid":"m"}}}`,
+		},
+		{
+			message.Own{MessagingType: "MESSAGE_TAG", Tag: "HUMAN_AGENT", NotificationType: "NO_PUSH"},
+			"hi",
+			`{"recipient":{"id":"2"},"messaging_type":"MESSAGE_TAG","tag":"HUMAN_AGENT","notification_type":"NO_PUSH","message":{"text":"hi","metadata":"a\"b"}}`,
+		},
+	} {
+		got := encode(message.Outbound{ID: `a"b`, Page: "1", To: "2", Text: row.text, Own: row.own})
+		if string(got) != row.want {
+			t.Errorf("encode(%+v) = %s, want %s", row.own, got, row.want)
+		}
+	}
+}

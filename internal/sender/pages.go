@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"chatclub/internal/message"
 )
 
 // pollInterval is how soon a change of the file is seen. Asking works on every file
@@ -22,18 +23,26 @@ import (
 // reading the file: with 10,000 pages 2 MB, some 2 ms.
 const pollInterval = 2 * time.Second
 
-// Pages is a TokenSource: every page's token, from a JSON object of page id to
-// token. The tokens are behind a pointer that formatting does not follow. Make
-// one with OpenPagesFile or StaticTokens. Token is safe for concurrent use.
+// Pages is a TokenSource: every page's token, and its limits where it has its own, from a
+// JSON object of page id to token, or to {"token": …, "limits": {"text": 80, "media": 5}}
+// with limits as message.Limits has them. The tokens are behind a pointer that formatting does not follow.
+// Make one with OpenPagesFile or StaticTokens. Token and Limits are safe for concurrent
+// use.
 type Pages struct {
-	tokens atomic.Pointer[map[string]string]
-	path   string // empty: they never change
-	log    *slog.Logger
-	change func(pages []string) // nil: nobody asks
+	entries atomic.Pointer[map[string]entry]
+	path    string // empty: they never change
+	log     *slog.Logger
+	change  func(pages []string) // nil: nobody asks
 
 	// Of Run alone.
 	seen  digest // of the content in use
 	fault string // logged last and still there; empty while all is well
+}
+
+// entry is one page.
+type entry struct {
+	token  string
+	limits message.Limits // 0: the page has none of its own
 }
 
 // digest tells two contents of a file apart. Size and time do not: tokens are of one
@@ -43,8 +52,11 @@ type digest [sha256.Size]byte
 // StaticTokens makes Pages that never change.
 func StaticTokens(tokens map[string]string) *Pages {
 	p := &Pages{}
-	copied := maps.Clone(tokens)
-	p.tokens.Store(&copied)
+	entries := make(map[string]entry, len(tokens))
+	for page, token := range tokens {
+		entries[page] = entry{token: token}
+	}
+	p.entries.Store(&entries)
 	return p
 }
 
@@ -52,24 +64,26 @@ func StaticTokens(tokens map[string]string) *Pages {
 // token. The tokens follow the file's changes while Run runs.
 func OpenPagesFile(path string, log *slog.Logger) (*Pages, error) {
 	p := &Pages{path: path, log: log}
-	tokens, seen, err := readPagesFile(path)
+	entries, seen, err := readPagesFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("open pages file: %w", err)
 	}
-	p.tokens.Store(&tokens)
+	p.entries.Store(&entries)
 	p.seen = seen
 	return p, nil
 }
 
-// OnChange has f called with the pages whose token appeared or changed, by the
-// goroutine of Run. Call it before Run.
+// OnChange has f called with the pages that appeared or changed, by the goroutine of Run. Call it before Run.
 func (p *Pages) OnChange(f func(pages []string)) { p.change = f }
 
 // Token implements TokenSource.
 func (p *Pages) Token(page string) (string, bool) {
-	token, ok := (*p.tokens.Load())[page]
-	return token, ok
+	e, ok := (*p.entries.Load())[page]
+	return e.token, ok
 }
+
+// Limits returns the limits of a page that the file gives.
+func (p *Pages) Limits(page string) message.Limits { return (*p.entries.Load())[page].limits }
 
 // Run follows the file until ctx ends, then returns nil. A file that is missing
 // or broken is logged once and changes nothing. The tokens that were read last
@@ -96,7 +110,7 @@ func (p *Pages) poll() {
 		p.fault = ""
 		return
 	}
-	tokens, seen, err := readPagesFile(p.path)
+	entries, seen, err := readPagesFile(p.path)
 	if err != nil {
 		if p.fault != err.Error() {
 			p.fault = err.Error()
@@ -104,8 +118,8 @@ func (p *Pages) poll() {
 		}
 		return
 	}
-	changed, gone := compare(*p.tokens.Load(), tokens)
-	if before := len(*p.tokens.Load()); 2*len(gone) > before {
+	changed, gone := compare(*p.entries.Load(), entries)
+	if before := len(*p.entries.Load()); 2*len(gone) > before {
 		if fault := fmt.Sprintf("%d pages", len(gone)); p.fault != fault {
 			p.fault = fault
 			p.log.Error("pages file has lost more than half of its pages, its last content stays in use; restart to take it",
@@ -113,9 +127,9 @@ func (p *Pages) poll() {
 		}
 		return
 	}
-	p.tokens.Store(&tokens)
+	p.entries.Store(&entries)
 	p.seen, p.fault = seen, ""
-	p.log.Info("pages file read again", "path", p.path, "pages", len(tokens), "changed", len(changed))
+	p.log.Info("pages file read again", "path", p.path, "pages", len(entries), "changed", len(changed))
 	if len(gone) > 0 {
 		p.log.Warn("pages are gone from the pages file", "path", p.path, "count", len(gone), "first", gone[:min(len(gone), 10)])
 	}
@@ -124,11 +138,11 @@ func (p *Pages) poll() {
 	}
 }
 
-// compare returns the pages whose token is new or another one, and those that
-// have none any more, in order.
-func compare(before, after map[string]string) (changed, gone []string) {
-	for page, token := range after {
-		if old, ok := before[page]; !ok || old != token {
+// compare returns the pages that are new or changed, and those that are there no more, in
+// order.
+func compare(before, after map[string]entry) (changed, gone []string) {
+	for page, e := range after {
+		if old, ok := before[page]; !ok || old != e {
 			changed = append(changed, page)
 		}
 	}
@@ -169,9 +183,9 @@ func openFile(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// readPagesFile returns the tokens, and the digest of what they were read from. Some
+// readPagesFile returns the pages, and the digest of what they were read from. Some
 // editors put a mark of the encoding before them.
-func readPagesFile(path string) (map[string]string, digest, error) {
+func readPagesFile(path string) (map[string]entry, digest, error) {
 	f, err := openFile(path)
 	if err != nil {
 		return nil, digest{}, err
@@ -181,23 +195,23 @@ func readPagesFile(path string) (map[string]string, digest, error) {
 	if err != nil {
 		return nil, digest{}, err
 	}
-	tokens, err := parsePages(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
+	entries, err := parsePages(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
 	if err != nil {
 		return nil, digest{}, fmt.Errorf("parse %s: %w", path, err)
 	}
-	return tokens, sha256.Sum256(content), nil
+	return entries, sha256.Sum256(content), nil
 }
 
-// parsePages reads one JSON object of page id to token. encoding/json would
+// parsePages reads one JSON object of page id to entry. encoding/json would
 // take the last of two equal keys without a word; here it is a fault.
-func parsePages(r io.Reader) (map[string]string, error) {
+func parsePages(r io.Reader) (map[string]entry, error) {
 	dec := json.NewDecoder(r)
 	if open, err := dec.Token(); err != nil {
 		return nil, syntaxFault(dec, err)
 	} else if open != json.Delim('{') {
 		return nil, errors.New("must be a JSON object of page id to token")
 	}
-	tokens := make(map[string]string)
+	entries := make(map[string]entry)
 	var faults []error
 	for n := 1; dec.More(); n++ {
 		key, err := dec.Token()
@@ -209,8 +223,8 @@ func parsePages(r io.Reader) (map[string]string, error) {
 		if err := dec.Decode(&raw); err != nil {
 			return nil, errors.Join(append(faults, syntaxFault(dec, err))...)
 		}
-		token, err := parseToken(raw)
-		if _, twice := tokens[page]; twice {
+		e, err := parseEntry(raw)
+		if _, twice := entries[page]; twice {
 			err = errors.Join(errors.New("occurs twice"), err)
 		}
 		if !validPage(page) {
@@ -219,7 +233,7 @@ func parsePages(r io.Reader) (map[string]string, error) {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", entryName(page, n), err))
 		}
-		tokens[page] = token
+		entries[page] = e
 	}
 	if _, err := dec.Token(); err != nil { // the closing brace
 		return nil, errors.Join(append(faults, syntaxFault(dec, err))...)
@@ -227,7 +241,29 @@ func parsePages(r io.Reader) (map[string]string, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		faults = append(faults, errors.New("something follows the object"))
 	}
-	return tokens, errors.Join(faults...)
+	return entries, errors.Join(faults...)
+}
+
+// parseEntry takes a token, or an object with a token and limits.
+func parseEntry(raw json.RawMessage) (entry, error) {
+	if len(raw) == 0 || raw[0] != '{' {
+		token, err := parseToken(raw)
+		return entry{token: token}, err
+	}
+	var object struct {
+		Token  json.RawMessage `json:"token"`
+		Limits message.Limits  `json:"limits"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&object); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return entry{}, fmt.Errorf("%s must not be of type %s", wrong.Field, wrong.Value)
+		}
+		return entry{}, errors.New("holds a field other than token and limits, or limits other than text, media and recipient")
+	}
+	token, err := parseToken(object.Token)
+	return entry{token, object.Limits}, errors.Join(err, object.Limits.Validate())
 }
 
 // parseToken takes what can stand in an HTTP header, and quotes nothing of it.

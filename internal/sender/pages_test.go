@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/message"
 )
 
 func TestParsePages(t *testing.T) {
@@ -21,17 +23,24 @@ func TestParsePages(t *testing.T) {
 	long := strings.Repeat("EAAB", 50) // a real token's length
 	tests := []struct {
 		name, in string
-		want     map[string]string
+		want     map[string]entry
 		wantErr  []string
 	}{
-		{"two pages", `{"1":"a","2":"b"}`, map[string]string{"1": "a", "2": "b"}, nil},
-		{"none", " {} \n", map[string]string{}, nil},
-		{"escapes", `{"1":"\u0041\/"}`, map[string]string{"1": "A/"}, nil},
+		{"two pages", `{"1":"a","2":"b"}`, map[string]entry{"1": {token: "a"}, "2": {token: "b"}}, nil},
+		{"none", " {} \n", map[string]entry{}, nil},
+		{"escapes", `{"1":"\u0041\/"}`, map[string]entry{"1": {token: "A/"}}, nil},
 		{"duplicate", `{"1":"SECRET","2":"b","1":"SECRET2"}`, nil, []string{"page 1: occurs twice"}},
 		{"empty token", `{"1":""}`, nil, []string{"page 1: token is empty"}},
 		{"number", `{"17":5}`, nil, []string{"page 17: token is not a string"}},
 		{"null", `{"17":null}`, nil, []string{"page 17: token is not a string"}},
-		{"object", `{"17":{"token":"SECRET"}}`, nil, []string{"page 17: token is not a string"}},
+		{"limits", `{"1":{"token":"a","limits":{"text":80,"media":2.5}},"2":{"token":"b"},"3":"c"}`, map[string]entry{
+			"1": {"a", message.Limits{Text: 80, Media: 2.5}}, "2": {token: "b"}, "3": {token: "c"},
+		}, nil},
+		{"no token", `{"17":{"limits":{"text":80}}}`, nil, []string{"page 17: token is not a string"}},
+		{"limit of nearly nothing", `{"17":{"token":"SECRET","limits":{"text":0.5}}}`, nil, []string{"page 17: text must be 1 to"}},
+		{"limit of another type", `{"17":{"token":"SECRET","limits":{"media":"5"}}}`, nil, []string{"page 17: limits.media must not be of type string"}},
+		{"unknown limit", `{"17":{"token":"SECRET","limits":{"voice":5}}}`, nil, []string{"page 17: holds a field other than"}},
+		{"list of tokens", `{"17":["SECRET"]}`, nil, []string{"page 17: token is not a string"}},
 		{"line break", `{"17":"SECRET\n"}`, nil, []string{"page 17: token holds a space"}},
 		{"letters", `{"17":"SECRETä"}`, nil, []string{"page 17: token holds a space"}},
 		{"every fault", `{"1":"","2":"b","3":7}`, nil, []string{"page 1: token is empty", "page 3: token is not a string"}},
@@ -49,7 +58,7 @@ func TestParsePages(t *testing.T) {
 			t.Parallel()
 			got, err := parsePages(strings.NewReader(tt.in))
 			if len(tt.wantErr) == 0 {
-				if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+				if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(entry{})); diff != "" || err != nil {
 					t.Errorf("parsePages(%s): err %v (-want +got):\n%s", tt.in, err, diff)
 				}
 				return
@@ -78,9 +87,9 @@ func FuzzParsePages(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for page, token := range tokens {
-			if !validPage(page) || token == "" || strings.ContainsAny(token, " \r\n") {
-				t.Errorf("parsePages(%q) lets page %q with token %q pass", in, page, token)
+		for page, e := range tokens {
+			if !validPage(page) || e.token == "" || strings.ContainsAny(e.token, " \r\n") || e.limits.Text < 0 || e.limits.Media < 0 {
+				t.Errorf("parsePages(%q) lets page %q pass with %+v", in, page, e)
 			}
 		}
 	})

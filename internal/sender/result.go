@@ -18,7 +18,11 @@ type Result struct {
 	Status    int           // HTTP status; 0 where no answer came
 	MessageID string        // the platform's id of the message; may be empty even when Sent
 	Latency   time.Duration // from the call's start to the end of its answer; 0 where no call was made
-	Err       error         // why it was not sent; nil exactly when Sent. Holds no token, URL or message text
+	// RetryAfter is the pause that the platform asks for where it throttles the app or the
+	// page; 0: it names none.
+	RetryAfter time.Duration
+	Usage      int   // of the fullest quota that the answer tells of, in percent; 0: it tells of none
+	Err        error // why it was not sent; nil exactly when Sent. Holds no token, URL or message text
 }
 
 // CodeString names the cause for headers and logs. It is "613/2018338" or "613"
@@ -54,14 +58,18 @@ func codeString(code, subcode int) string {
 	return s
 }
 
-// apiError is an error that the platform answered. The platform's message is
-// left out on purpose: for a malformed token it quotes the token.
+// apiError is an error that the platform answered. Its sentence is the platform's
+// message as far as it may be kept: for a malformed token it quotes the token.
 type apiError struct {
 	code, subcode, status int
-	kind, trace           string
+	kind, trace, sentence string
 }
 
 func (e *apiError) Error() string {
-	return fmt.Sprintf("send api answered %s (http %d, type %.40q, trace %.64q)",
+	text := fmt.Sprintf("send api answered %s (http %d, type %.40q, trace %.64q)",
 		codeString(e.code, e.subcode), e.status, e.kind, e.trace)
+	if e.sentence != "" {
+		text += ": " + e.sentence
+	}
+	return text
 }

@@ -190,6 +190,9 @@ func (s *Sender) post(ctx context.Context, token string, o message.Outbound) Res
 	if err != nil {
 		r = lost(ctx, callCtx, touched.Load(), err)
 	}
+	if e, ok := errors.AsType[*apiError](r.Err); ok {
+		e.hide(token, o.Text)
+	}
 	endSpan(span, r)
 	if r.Outcome != Canceled {
 		r.Latency = s.now().Sub(start)
@@ -254,6 +257,10 @@ func (s *Sender) call(req *http.Request) (Result, error) {
 	defer s.answers.Put(buf)
 	body, err := read(resp.Body, *buf)
 	r := Classify(resp.StatusCode, body)
+	r.Usage = usage(resp.Header)
+	if r.Outcome == AppThrottled || r.Outcome == PageThrottled {
+		r.RetryAfter = retryAfter(resp.Header, s.now())
+	}
 	if r.Err != nil && err != nil {
 		r.Err = fmt.Errorf("%w; read answer: %w", r.Err, err)
 	}

@@ -26,7 +26,7 @@ const (
 // AdminSettings say where the admin server listens and what it serves.
 type AdminSettings struct {
 	Addr  string `env:"ADMIN_ADDR" envDefault:":9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
-	Token Secret `env:"ADMIN_TOKEN" doc:"Token that requests on ADMIN_ADDR must carry, except for /metrics, /healthz and /readyz; empty: none."`
+	Token Secret `env:"ADMIN_TOKEN" doc:"Token that requests on ADMIN_ADDR must carry, except for /metrics, /healthz and /readyz; empty: none, and only this machine is answered."`
 	PProf bool   `env:"ADMIN_PPROF" envDefault:"false" doc:"Serve Go profiles under /debug/pprof on ADMIN_ADDR."`
 }
 
@@ -63,7 +63,8 @@ func (c AdminConfig) withDefaults() AdminConfig {
 //
 // The first three are open to every request: they change nothing and tell nothing
 // of users. Before everything else stands a guard against web pages that use an
-// operator's browser, which asks for the token too if there is one.
+// operator's browser, which asks for the token too. Without a token only this machine
+// is answered there.
 type Admin struct {
 	cfg      AdminConfig
 	open     *http.ServeMux // the pages that are open, and before all others the guard
@@ -76,7 +77,11 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	cfg = cfg.withDefaults()
 	a := &Admin{cfg: cfg, open: http.NewServeMux(), mux: http.NewServeMux(), listener: cfg.Listener}
 	host, _, _ := net.SplitHostPort(cfg.Addr) // "" of one that Listen refuses
-	a.open.Handle("/", Guard(a.mux, cfg.Token, host))
+	guarded := Guard(a.mux, cfg.Token, host)
+	if cfg.Token == "" {
+		guarded = local(guarded)
+	}
+	a.open.Handle("/", guarded)
 	a.open.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{
 		Registry: cfg.Registry, EnableOpenMetrics: true, // which alone has exemplars, beside protobuf
 	}))

@@ -16,7 +16,9 @@ import (
 func get(t *testing.T, h http.Handler, path string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1"+path, nil))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1"+path, nil)
+	r.RemoteAddr = "127.0.0.1:40000"
+	h.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 

@@ -54,6 +54,18 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// local refuses requests from other machines.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !from.Addr().Unmap().IsLoopback() {
+			plain(w, http.StatusForbidden, "without ADMIN_TOKEN only this machine is answered: set it here, and send Authorization: Bearer TOKEN\n")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // authorized reports whether r carries the token. The sums have the same length,
 // so that the comparison takes the same time for every token.
 func (g *guard) authorized(r *http.Request) bool {

@@ -19,6 +19,7 @@ func TestGuard(t *testing.T) {
 			sent = strings.NewReader(body)
 		}
 		r := httptest.NewRequestWithContext(t.Context(), method, url, sent)
+		r.RemoteAddr = "127.0.0.1:40000"
 		for i := 0; i < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
 		}
@@ -98,6 +99,40 @@ func TestCheckToken(t *testing.T) {
 	for token, ok := range map[Secret]bool{"": true, "sesame": true, " sesame": false, "ses\name": false, "sésame": false} {
 		if err := CheckToken("ADMIN_TOKEN", token); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "same") {
 			t.Errorf("CheckToken(%q) = %v, want ok %v and no token", token.Reveal(), err, ok)
+		}
+	}
+}
+
+// TestOtherMachines: without a token they are told nothing but the metrics and whether
+// the program lives.
+func TestOtherMachines(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		from, path string
+		token      Secret
+		want       int
+	}{
+		{"127.0.0.1:4000", "/change", "", 204},
+		{"[::1]:4000", "/change", "", 204},
+		{"[::ffff:127.0.0.1]:4000", "/change", "", 204},
+		{"10.0.0.7:4000", "/change", "", 403},
+		{"[fe80::1%eth0]:4000", "/change", "", 403},
+		{"", "/change", "", 403},
+		{"10.0.0.7:4000", "/metrics", "", 200},
+		{"10.0.0.7:4000", "/healthz", "", 200},
+		{"10.0.0.7:4000", "/readyz", "", 200},
+		{"10.0.0.7:4000", "/change", "sesame", 204},
+	} {
+		a := NewAdmin(AdminConfig{Registry: NewRegistry(), Token: row.token})
+		a.Handle("/change", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:9090"+row.path, http.NoBody)
+		r.RemoteAddr = row.from
+		if row.token != "" {
+			r.Header.Set("Authorization", "Bearer "+row.token.Reveal())
+		}
+		w := httptest.NewRecorder()
+		if a.Handler().ServeHTTP(w, r); w.Code != row.want {
+			t.Errorf("%s from %q with token %v = %d, want %d", row.path, row.from, row.token != "", w.Code, row.want)
 		}
 	}
 }

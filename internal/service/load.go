@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -44,9 +45,12 @@ func (f *Fault) Error() string { return f.Name + ": " + OneLine(f.Err) }
 // Unwrap gives access to the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// SettingsError holds every fault found in a program's settings. Its text is
-// one line and holds no value of a secret.
-type SettingsError struct{ Faults []error }
+// SettingsError holds every fault found in a program's settings, or in how it was
+// called. Its text is one line and holds no value of a secret.
+type SettingsError struct {
+	Of     string // before the faults; empty: "settings"
+	Faults []error
+}
 
 // Error implements error.
 func (e *SettingsError) Error() string {
@@ -54,7 +58,7 @@ func (e *SettingsError) Error() string {
 	for i, f := range e.Faults {
 		texts[i] = OneLine(f)
 	}
-	return "settings: " + strings.Join(texts, "; ")
+	return cmp.Or(e.Of, "settings") + ": " + strings.Join(texts, "; ")
 }
 
 // Unwrap gives access to the faults.
@@ -91,9 +95,9 @@ func LoadFlags[T any](fs *flag.FlagSet, args []string, environ map[string]string
 		printHelp[T](stdout, fs.Name(), help.String())
 		return cfg, ErrPrinted
 	case err != nil:
-		return cfg, &SettingsError{Faults: []error{fmt.Errorf("%w; -h lists all", err)}}
+		return cfg, &SettingsError{fs.Name(), []error{fmt.Errorf("%w; -h lists all", err)}}
 	case fs.NArg() > 0:
-		return cfg, &SettingsError{Faults: []error{fmt.Errorf("unexpected argument %.40q; -h lists all", fs.Arg(0))}}
+		return cfg, &SettingsError{fs.Name(), []error{fmt.Errorf("unexpected argument %.40q; -h lists all", fs.Arg(0))}}
 	case *version:
 		fmt.Fprintln(stdout, Version(fs.Name()))
 		return cfg, ErrPrinted
@@ -272,9 +276,10 @@ type about interface{ About() string }
 func printHelp[T any](w io.Writer, name, flags string) {
 	var cfg T
 	if a, ok := any(&cfg).(about); ok {
-		fmt.Fprintf(w, "%s\n\n", a.About())
+		indented(w, "", a.About())
+		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "Usage: %s [flags]\n\nFlags:\n%s\n", name, flags)
-	fmt.Fprintln(w, "Settings (environment variables; an empty one counts as unset). All but secrets are\nflags too: -log-level debug goes before LOG_LEVEL:")
+	fmt.Fprintln(w, "Settings (environment variables; an empty one counts as unset). All but secrets\nare flags too: -log-level debug goes before LOG_LEVEL:")
 	writeTable(w, Table[T]())
 }

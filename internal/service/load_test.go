@@ -148,9 +148,9 @@ func TestLoadNamesEveryFaultInOneLine(t *testing.T) {
 				`ON: "yes" is not true or false; LOG_LEVEL: "loud" is not debug, info, warn or error; ` +
 				`LOG_FORMAT: "xml" is not text or json; NAME: must not be bad; COUNT: 0 must be 1 to 9`,
 		},
-		{"argument", []string{"serve"}, nil, `settings: unexpected argument "serve"; -h lists all`},
-		{"flag", []string{"-wrong"}, nil, `settings: flag provided but not defined: -wrong; -h lists all`},
-		{"secret", []string{"-token", "t"}, nil, `settings: flag provided but not defined: -token; -h lists all`},
+		{"argument", []string{"serve"}, nil, `service.test: unexpected argument "serve"; -h lists all`},
+		{"flag", []string{"-wrong"}, nil, `service.test: flag provided but not defined: -wrong; -h lists all`},
+		{"secret", []string{"-token", "t"}, nil, `service.test: flag provided but not defined: -token; -h lists all`},
 		{"value", []string{"-count", "0"}, map[string]string{"TOKEN": "t", "COUNT": "3"}, `settings: COUNT: 0 must be 1 to 9`},
 	}
 	for _, row := range rows {
@@ -202,17 +202,23 @@ func TestLoadHelp(t *testing.T) {
 		}
 		_, table, _ := strings.Cut(out.String(), "before LOG_LEVEL:\n")
 		want := strings.Join([]string{
-			"NAME        DEFAULT   TYPE                       MEANING",
-			"NAME        x         text                       A name | with a bar.",
-			"TOKEN       required  secret                     A secret.",
-			"WAIT        2s        duration such as 20s       A wait.",
-			"ON          –         true or false              A switch.",
-			"COUNT       7         whole number               How many.",
-			"LOG_LEVEL   info      debug, info, warn or error Least level that is logged (debug has a line for each message).",
-			"LOG_FORMAT  text      text or json               Form of the log lines.",
+			"  NAME (text, default x)",
+			"      A name | with a bar.",
+			"  TOKEN (secret, required)",
+			"      A secret.",
+			"  WAIT (duration such as 20s, default 2s)",
+			"      A wait.",
+			"  ON (true or false, no default)",
+			"      A switch.",
+			"  COUNT (whole number, default 7)",
+			"      How many.",
+			"  LOG_LEVEL (debug, info, warn or error, default info)",
+			"      Least level that is logged (debug has a line for each message).",
+			"  LOG_FORMAT (text or json, default text)",
+			"      Form of the log lines.",
 			"",
 		}, "\n")
-		if diff := cmp.Diff(fields(want), fields(table)); diff != "" {
+		if diff := cmp.Diff(want, table); diff != "" {
 			t.Errorf("Load(%s) table: -want +got\n%s", arg, diff)
 		}
 		if !strings.HasPrefix(out.String(), "sample is for tests.\n") {
@@ -221,13 +227,24 @@ func TestLoadHelp(t *testing.T) {
 	}
 }
 
-// fields cuts every line at runs of spaces.
-func fields(table string) [][]string {
-	var rows [][]string
-	for line := range strings.Lines(table) {
-		rows = append(rows, strings.Fields(line))
+// TestHelpFitsATerminal: no line is longer than 80 columns.
+func TestHelpFitsATerminal(t *testing.T) {
+	t.Parallel()
+	type long struct {
+		Words string `env:"WORDS" envDefault:"a" doc:"A meaning of so many words that it cannot be on one line, whatever is done, and has two lines."`
 	}
-	return rows
+	var out bytes.Buffer
+	if _, err := Load[long]([]string{"-h"}, map[string]string{}, &out); !errors.Is(err, ErrPrinted) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if len(line) > 81 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+	if !strings.Contains(out.String(), "  WORDS (text, default a)\n") {
+		t.Errorf("WORDS is not listed:\n%s", &out)
+	}
 }
 
 func TestLoadFlags(t *testing.T) {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"reflect"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -70,7 +72,8 @@ func roundDuration(d time.Duration) time.Duration {
 }
 
 // LogStart logs which program begins, from which build, and with which settings.
-// What has its default value is left out.
+// What has its default value is left out. A variable that is nearly a setting's name is
+// warned of, because the setting has its default then.
 func LogStart[T any](ctx context.Context, log *slog.Logger, settings T) {
 	version, revision := BuildVersion()
 	attrs := []slog.Attr{slog.String("version", version), slog.String("revision", revision), slog.String("go", runtime.Version())}
@@ -82,4 +85,47 @@ func LogStart[T any](ctx context.Context, log *slog.Logger, settings T) {
 		}
 	}
 	log.LogAttrs(ctx, slog.LevelInfo, "starting", attrs...)
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		if setting := nearly(name, leaves(given.Type(), nil)); setting != "" {
+			log.LogAttrs(ctx, slog.LevelWarn, "a variable is no setting; is another one meant?", slog.String("variable", name), slog.String("setting", setting))
+		}
+	}
+}
+
+// nearly returns the setting that a variable's name has at most two letters more, less
+// or other than; "" if it is one, or resembles none.
+func nearly(name string, all []leaf) (setting string) {
+	const most, shortest = 2, 6
+	for _, l := range all {
+		switch n := distance(name, l.Name); {
+		case n == 0:
+			return ""
+		case n <= most && len(l.Name) >= shortest:
+			setting = l.Name
+		}
+	}
+	return setting
+}
+
+// distance is the number of letters to insert, delete or replace between two names
+// (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for k := range row {
+		row[k] = k
+	}
+	for i := range len(a) {
+		left := row[0]
+		row[0] = i + 1
+		for k := range len(b) {
+			cost := left
+			if a[i] != b[k] {
+				cost++
+			}
+			left = row[k+1]
+			row[k+1] = min(cost, left+1, row[k]+1)
+		}
+	}
+	return row[len(b)]
 }

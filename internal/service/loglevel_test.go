@@ -15,6 +15,7 @@ import (
 func ask(t *testing.T, a *Admin, method, body string, header ...string) (code int, answer string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1/loglevel", strings.NewReader(body))
+	r.RemoteAddr = "127.0.0.1:40000"
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}

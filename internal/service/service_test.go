@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,6 +86,28 @@ func TestLogStart(t *testing.T) {
 	LogStart(t.Context(), log, s)
 	if got := out.String(); !strings.Contains(got, "msg=starting version=") || !strings.HasSuffix(got, " TOKEN=*** COUNT=3\n") {
 		t.Errorf("LogStart logs %q, want the version, TOKEN without its value, and COUNT", got)
+	}
+}
+
+// TestLogStartNamesMisspelt: a variable that is nearly a setting's name is warned of,
+// and no other.
+func TestLogStartNamesMisspelt(t *testing.T) {
+	for _, name := range []string{"LOG_LEVL", "LOGLEVEL", "LOG_FORMATS", "LOG_LEVEL", "LOG_FILE", "NAMES", "HOME"} {
+		t.Setenv(name, "x")
+	}
+	var out bytes.Buffer
+	LogStart(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), sample{})
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		if strings.Contains(line, "level=WARN") {
+			_, rest, _ := strings.Cut(strings.TrimSpace(line), "variable=")
+			got = append(got, rest)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"LOGLEVEL setting=LOG_LEVEL", "LOG_FORMATS setting=LOG_FORMAT", "LOG_LEVL setting=LOG_LEVEL"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("warnings: -want +got\n%s", diff)
 	}
 }
 

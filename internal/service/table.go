@@ -5,8 +5,8 @@ import (
 	"io"
 	"reflect"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 )
 
 // none stands in tables where a setting has no default.
@@ -63,18 +63,39 @@ func Markdown[T any]() string {
 	return b.String()
 }
 
-// writeTable prints settings as aligned columns.
+// helpWidth is the longest line of the help, for a terminal of 80 columns.
+const helpWidth = 78
+
+// writeTable prints settings: a line with name, default and type, and the meaning
+// below it.
 func writeTable(w io.Writer, settings []Setting) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "NAME\tDEFAULT\tTYPE\tMEANING")
 	for _, s := range settings {
-		def := s.Default
-		if s.Required {
+		def := "default " + s.Default
+		switch {
+		case s.Required:
 			def = "required"
+		case s.Default == none:
+			def = "no default"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Name, def, s.Type, s.Meaning)
+		indented(w, "  ", fmt.Sprintf("%s (%s, %s)", s.Name, s.Type, def))
+		indented(w, "      ", s.Meaning)
 	}
-	_ = tw.Flush() // it fails only when the reader of the help is gone
+}
+
+// indented prints a text in lines of at most helpWidth. A word is never divided.
+func indented(w io.Writer, indent, text string) {
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		if line != indent && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > helpWidth {
+			fmt.Fprintln(w, line)
+			line = indent
+		}
+		if line != indent {
+			line += " "
+		}
+		line += word
+	}
+	fmt.Fprintln(w, line)
 }
 
 // leaves walks t. index is the path to t in the outermost struct.

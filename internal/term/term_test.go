@@ -65,23 +65,3 @@ func TestNoLineWithoutATerminal(t *testing.T) {
 		t.Errorf("the file has %d bytes, %v, want none", info.Size(), err)
 	}
 }
-
-// A screen is written over from its corner, and nothing of what was shown before is
-// left, to the right or below.
-func TestScreen(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	s := &Screen{w: &b}
-	s.Show("a long line\nand another\n")
-	b.Reset()
-	s.Show("short\n")
-	if got, want := b.String(), wrapOff+"\x1b[Hshort\x1b[K\n\x1b[J"+wrapOn; got != want {
-		t.Errorf("written = %q, want %q", got, want)
-	}
-	b.Reset()
-	if s := NewScreen(&b); s.IsShown() {
-		t.Error("IsShown() of no terminal = true, want false")
-	} else if s.Show("text"); b.Len() > 0 {
-		t.Errorf("written without a terminal = %q, want nothing", b.String())
-	}
-}

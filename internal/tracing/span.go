@@ -178,14 +178,11 @@ func (t *Tracer) template(name string) string {
 	if !ours {
 		return name
 	}
-	switch kind, rest, _ := strings.Cut(kind, "."); {
-	case rest == "" || kind == "retry": // of which there are three
+	kind, rest, _ := strings.Cut(kind, ".")
+	if rest == "" || kind == "retry" { // of which there are three
 		return name
-	case kind == "lane":
-		return t.prefix + "lane.{class}.{page}.{made}"
-	default:
-		return t.prefix + kind + ".{number}"
 	}
+	return t.prefix + kind + ".{number}"
 }
 
 // Context returns ctx with the span, for spans below it.

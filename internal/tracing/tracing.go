@@ -43,10 +43,8 @@ type Config struct {
 	Endpoint string        // where spans are posted, https://host/v1/traces; empty: off
 	Headers  http.Header   // of each request, such as for a token
 	Timeout  time.Duration // for one request
-	Sampler  Sampler       // decides which traces are recorded
-	Ratio    float64       // of the samplers that have one, 0 to 1
+	Ratio    float64       // of the traces that are recorded, 0 to 1
 
-	Service  string // service.name; empty: that of OTEL_RESOURCE_ATTRIBUTES, or Program
 	Program  string // webhook, core or dispatcher
 	Instance string // tells replicas apart
 	Version  string
@@ -88,10 +86,6 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	if cfg.Endpoint == "" {
 		return nil, nil // nil is the Tracer that is off
 	}
-	sampler, err := cfg.Sampler.sampler(cfg.Ratio)
-	if err != nil {
-		return nil, fmt.Errorf("new tracer: %w", err)
-	}
 	about, err := cfg.resource(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("new tracer: %w", err)
@@ -102,32 +96,29 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 		return nil, fmt.Errorf("new tracer: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithResource(about), sdktrace.WithSampler(sampler),
+		sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(cfg.Ratio))),
 		sdktrace.WithSpanProcessor(counting{sdktrace.NewBatchSpanProcessor(exporter), m.ended}),
 	)
 	t := &Tracer{
 		tracer:   provider.Tracer("chatclub", trace.WithInstrumentationVersion(cfg.Version), trace.WithSchemaURL(semconv.SchemaURL)),
 		provider: provider, exporter: exporter, system: cfg.System, prefix: cfg.Topology.Prefix + ".",
 	}
-	cfg.Log.InfoContext(ctx, "tracing is on", "endpoint", cfg.Endpoint, "sampler", cfg.Sampler)
+	cfg.Log.InfoContext(ctx, "tracing is on", "endpoint", cfg.Endpoint, "ratio", cfg.Ratio)
 	return t, nil
 }
 
-// resource says who makes the spans. What OTEL_RESOURCE_ATTRIBUTES says goes before
-// what the program knows by itself.
+// resource says who makes the spans. What OTEL_RESOURCE_ATTRIBUTES and
+// OTEL_SERVICE_NAME say goes before what the program knows by itself.
 func (c Config) resource(ctx context.Context) (*resource.Resource, error) {
-	options := []resource.Option{
+	about, err := resource.New(
+		ctx,
 		resource.WithAttributes(
 			semconv.ServiceName(c.Program), semconv.ServiceNamespace("chatclub"), semconv.ServiceInstanceID(c.Instance),
 			semconv.ServiceVersion(c.Version),
 		),
 		resource.WithTelemetrySDK(),
 		resource.WithFromEnv(),
-	}
-	if c.Service != "" {
-		options = append(options, resource.WithAttributes(semconv.ServiceName(c.Service)))
-	}
-	about, err := resource.New(ctx, options...)
+	)
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}

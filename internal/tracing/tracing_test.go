@@ -40,7 +40,7 @@ func start(t *testing.T, change func(*tracing.Config)) *rig {
 	t.Helper()
 	r := &rig{collector: new(tracingtest.Collector), reg: prometheus.NewRegistry()}
 	cfg := tracing.Config{
-		Endpoint: "http://collector/v1/traces", Timeout: 10 * time.Second, Program: "core", Instance: "i", Version: "v1", System: "rabbitmq",
+		Endpoint: "http://collector/v1/traces", Timeout: 10 * time.Second, Ratio: 1, Program: "core", Instance: "i", Version: "v1", System: "rabbitmq",
 		Topology: queue.Topology{Prefix: "t", Partitions: 8}, Transport: r.collector, Registerer: r.reg,
 		Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 	}
@@ -85,7 +85,7 @@ func TestSpans(t *testing.T) {
 	request.Fail("unavailable")
 	request.End()
 	d := queue.NewDelivery(nil, nil, 1, msgs[1], false)
-	ctx, processed := r.Process(t.Context(), d, "t.lane.text.17.1", time.Now())
+	ctx, processed := r.Process(t.Context(), d, "t.lane.07.1", time.Now())
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://graph.example/v23.0/17/messages", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -126,8 +126,8 @@ func TestSpans(t *testing.T) {
 		{Name: "send t.outbound.{number}", Kind: "producer", Parent: root, Attributes: messaging(
 			"send", "send", "t.outbound.03", "t.outbound.{number}", "messaging.batch.message_count", "2")},
 		{
-			Name: "process t.lane.{class}.{page}.{made}", Kind: "consumer", Parent: producer, Events: []string{"put back"}, Links: []string{producer},
-			Attributes: messaging("process", "process", "t.lane.text.17.1", "t.lane.{class}.{page}.{made}", "messaging.message.id", "b",
+			Name: "process t.lane.{number}", Kind: "consumer", Parent: producer, Events: []string{"put back"}, Links: []string{producer},
+			Attributes: messaging("process", "process", "t.lane.07.1", "t.lane.{number}", "messaging.message.id", "b",
 				"chatclub.page", "17", "chatclub.attempt", "2", "chatclub.wait", "1.5"),
 		},
 		{Name: "POST /{page}/messages", Kind: "client", Parent: consumer, Attributes: map[string]string{
@@ -226,48 +226,32 @@ func TestOnlyOriginsBeginTraces(t *testing.T) {
 	}
 }
 
-func TestSamplers(t *testing.T) {
+func TestRatio(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		sampler   tracing.Sampler
 		ratio     float64
 		least, to int
 	}{
-		{"", 0, 200, 200},
-		{tracing.AlwaysOn, 0, 200, 200},
-		{tracing.AlwaysOff, 1, 0, 0},
-		{tracing.Ratio, 0.5, 50, 150},
-		{tracing.ParentAlwaysOn, 0, 200, 200},
-		{tracing.ParentOff, 1, 0, 0},
-		{tracing.ParentRatio, 0.5, 50, 150}, // seven standard deviations
-		{tracing.ParentRatio, 0, 0, 0},
+		{0, 0, 0},
+		{0.5, 50, 150}, // seven standard deviations
+		{1, 200, 200},
 	} {
-		r := start(t, func(c *tracing.Config) { c.Sampler, c.Ratio = row.sampler, row.ratio })
+		r := start(t, func(c *tracing.Config) { c.Ratio = row.ratio })
 		n := 0
 		for range 200 {
 			ctx, request := r.Request(t.Context(), "/webhook", time.Now())
 			msgs := []queue.Message{{}}
 			r.Send(ctx, "t.inbound", 1).Inject(msgs)
 			if request.Recorded() != (msgs[0].Headers != nil) {
-				t.Fatalf("%s: recorded %t, but headers %v", row.sampler, request.Recorded(), msgs[0].Headers)
+				t.Fatalf("ratio %g: recorded %t, but headers %v", row.ratio, request.Recorded(), msgs[0].Headers)
 			}
 			if request.Recorded() {
 				n++
 			}
 		}
 		if n < row.least || n > row.to {
-			t.Errorf("%s with %v records %d of 200, want %d to %d", row.sampler, row.ratio, n, row.least, row.to)
+			t.Errorf("a ratio of %g records %d of 200, want %d to %d", row.ratio, n, row.least, row.to)
 		}
-	}
-	if _, err := tracing.New(t.Context(), tracing.Config{Endpoint: "x", Sampler: "magic", Registerer: prometheus.NewRegistry()}); err == nil {
-		t.Error("New with an unknown sampler = nil, want an error")
-	}
-	var s tracing.Sampler
-	if err := s.UnmarshalText([]byte("magic")); err == nil || s != "" {
-		t.Errorf("UnmarshalText(magic) = %v, %q, want an error", err, s)
-	}
-	if err := s.UnmarshalText([]byte("traceidratio")); err != nil || s != tracing.Ratio {
-		t.Errorf("UnmarshalText(traceidratio) = %v, %q, want %q", err, s, tracing.Ratio)
 	}
 }
 
@@ -415,17 +399,17 @@ func TestOffCostsNothing(t *testing.T) {
 	}
 }
 
-// Who makes the spans: the program, unless the environment or the setting says
-// otherwise.
+// Who makes the spans: the program, unless the environment says otherwise.
 func TestResource(t *testing.T) {
 	for i, row := range []struct{ attributes, service, want string }{
 		{"", "", "core"},
 		{"service.name=from-attributes,team=a", "", "from-attributes"},
-		{"service.name=from-attributes", "from-setting", "from-setting"},
+		{"service.name=from-attributes", "from-its-variable", "from-its-variable"},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Setenv("OTEL_RESOURCE_ATTRIBUTES", row.attributes)
-			r := start(t, func(c *tracing.Config) { c.Service = row.service })
+			t.Setenv("OTEL_SERVICE_NAME", row.service)
+			r := start(t, nil)
 			r.SendNew(t.Context(), "t.outbound.00", 1).End()
 			if got := r.spans(t); len(got) != 1 || got[0].Service != row.want {
 				t.Errorf("spans = %v, want one of %q", got, row.want)

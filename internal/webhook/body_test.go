@@ -223,7 +223,7 @@ func TestFullBatch(t *testing.T) {
 		if w := f.postSigned(body); w.Code != http.StatusOK {
 			t.Errorf("POST of %d texts, %d bytes = %d, want 200", texts, len(body), w.Code)
 		}
-		if got := len(f.published.on("test.inbound")); got != texts {
+		if got := len(f.published.inbound()); got != texts {
 			t.Errorf("POST of %d texts made %d events", texts, got)
 		}
 	}

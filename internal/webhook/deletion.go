@@ -15,7 +15,7 @@ import (
 )
 
 // Deletions returns the handler of Meta's data deletion callback. POST puts the
-// request of a user on the inbound queue and answers where its status can be read,
+// request of a user on an inbound partition and answers where its status can be read,
 // after the broker has confirmed it. GET returns that status
 // (developers.facebook.com/docs/apps/delete-data).
 func (h *Handler) Deletions() http.Handler {

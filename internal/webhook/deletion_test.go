@@ -63,7 +63,7 @@ func TestDeletion(t *testing.T) {
 	if answers[0] != answers[1] || answers[0] == answers[2] {
 		t.Errorf("codes = %v, want the same for the same user only", answers)
 	}
-	got := events(t, f.published.on(testTopology.Inbound()))
+	got := events(t, f.published.inbound())
 	want := message.Event{Kind: message.KindDeletion, ID: answers[0], User: "218471", Time: 7}
 	if len(got) != 3 || got[0].ID != want.ID || got[0].Kind != want.Kind || got[0].User != want.User || got[0].Time != want.Time {
 		t.Errorf("events = %+v, want three, the first %+v", got, want)
@@ -99,7 +99,7 @@ func TestDeletionRefused(t *testing.T) {
 			if w := f.deletions(tt.method, tt.target, tt.body); w.Code != tt.code {
 				t.Errorf("%s = %d %s, want %d", tt.method, w.Code, w.Body, tt.code)
 			}
-			if got := f.published.on(testTopology.Inbound()); len(got) != 0 {
+			if got := f.published.inbound(); len(got) != 0 {
 				t.Errorf("events = %v, want none", got)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"chatclub/internal/message"
 )
@@ -79,7 +80,12 @@ func (p *Parts) addItem(page string, entryTime int64, now time.Time, raw []byte)
 		return false
 	}
 	e := message.Event{Page: page, User: string(it.Sender.value.ID), Time: it.Timestamp.or(entryTime, now)}
+	if p.all {
+		e.Raw = message.Payload(raw)
+	}
 	switch {
+	case it.Message != nil && p.all && it.Message.isOther(page, e.User):
+		return p.addOther(page, entryTime, now, raw, "")
 	case it.Message != nil:
 		return p.addText(e, it.Message)
 	case it.Postback != nil:
@@ -93,10 +99,24 @@ func (p *Parts) addItem(page string, entryTime int64, now time.Time, raw []byte)
 		e.Kind, e.ID, e.User = message.KindPolicy, digest(page, raw), ""
 		e.Action, e.Reason = string(it.Policy.Action), string(it.Policy.Reason)
 		return p.add(e)
+	case p.all:
+		return p.addOther(page, entryTime, now, raw, "")
 	default:
 		p.Skipped[it.skip()]++
 		return true
 	}
+}
+
+// addOther adds an item as it is, or returns false if it cannot be decoded.
+func (p *Parts) addOther(page string, entryTime int64, now time.Time, raw []byte, action string) bool {
+	var it item
+	if len(raw) > maxItem || !decode(raw, &it) || raw[0] != '{' {
+		return false
+	}
+	return p.add(message.Event{
+		Kind: message.KindOther, Page: page, ID: digest(page, raw), User: string(it.Sender.value.ID),
+		Time: it.Timestamp.or(entryTime, now), Action: action, Raw: message.Payload(raw),
+	})
 }
 
 // skip returns why an item without message, postback or policy is left out.
@@ -115,6 +135,11 @@ func (it *item) skip() Skip {
 	default:
 		return SkipUnknown
 	}
+}
+
+// isOther reports whether a message is no user's to pass on: our own, or one deleted.
+func (m *wireText) isOther(page, user string) bool {
+	return bool(m.IsEcho) || user == page || bool(m.IsDeleted)
 }
 
 // addText adds a user's message, or returns false if it cannot be decoded. One
@@ -225,6 +250,7 @@ func (p *Parts) add(e message.Event) bool {
 	if !valid(e) {
 		return false
 	}
+	e.Platform = p.platform
 	p.Events = append(p.Events, e)
 	return true
 }
@@ -235,12 +261,13 @@ func valid(e message.Event) bool {
 	if e.ID == "" || len(e.User) > maxUserID {
 		return false
 	}
-	return e.User != "" || e.Kind == message.KindPolicy
+	return e.User != "" || e.Kind == message.KindPolicy || e.Kind == message.KindOther
 }
 
-// identity returns the event id of a mid, "" for none.
+// identity returns the event id of a mid, "" for none. The ids of its copies have no
+// white space, because several travel with spaces between them.
 func identity(mid word) string {
-	if len(mid) > maxMID {
+	if len(mid) > maxMID || strings.ContainsFunc(string(mid), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return digest("", []byte(mid))
 	}
 	return string(mid)

@@ -25,7 +25,7 @@ func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct
 	}, []string{"result"})
 	events := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "chatclub_webhook_events_total",
-		Help: "Events that the broker confirmed on the inbound queue, by kind.",
+		Help: "Events that the broker confirmed on the inbound partitions, by kind.",
 	}, []string{"kind"})
 	skipped := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "chatclub_webhook_skipped_total",
@@ -56,7 +56,7 @@ func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct
 	for r, o := range outcomes {
 		m.requests[r] = requests.WithLabelValues(o.label)
 	}
-	for _, k := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindDeletion} {
+	for _, k := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindDeletion, message.KindOther} {
 		m.events[k] = events.WithLabelValues(string(k))
 	}
 	for s, label := range skipLabels {

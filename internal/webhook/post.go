@@ -25,7 +25,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
 	default:
 		return answer{result: overloaded}
 	}
-	parts, err := Split(body, h.cfg.Now())
+	parts, err := split(body, h.cfg.Now(), h.cfg.All)
 	if err != nil {
 		return answer{result: notFound}
 	}
@@ -80,11 +80,11 @@ func (h *Handler) batch(p Parts) ([]queue.Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		batch = append(batch, queue.Message{Queue: h.cfg.Topology.Inbound(), ID: e.Page + "/" + e.ID, Body: body})
+		batch = append(batch, queue.Message{Queue: h.cfg.Topology.InboundOf(e.Page), ID: e.Page + "/" + e.ID, Body: body})
 	}
 	for _, raw := range p.Bad {
 		digest := sha256.Sum256(raw)
-		death := message.Death{Reason: message.ReasonUndecodable, Queue: h.cfg.Topology.Inbound(), Time: h.cfg.Now()}
+		death := message.Death{Reason: message.ReasonUndecodable, Queue: h.cfg.Topology.InboundOf(""), Time: h.cfg.Now(), Error: "it cannot be read as an event of Messenger"}
 		batch = append(batch, queue.Message{
 			Queue:   h.cfg.Topology.Dead(),
 			ID:      "undecodable/" + hex.EncodeToString(digest[:digestBytes]),

@@ -130,15 +130,15 @@ func TestGoodAndBadTogether(t *testing.T) {
 		{Kind: message.KindMessage, Page: "1", ID: "m_1", User: "2", Time: 1763600000004, Text: "a"},
 		{Kind: message.KindMessage, Page: "1", ID: "m_2", User: "3", Time: 1763600000005, Text: "b"},
 	}
-	if diff := cmp.Diff(want, events(t, f.published.on("test.inbound"))); diff != "" {
+	if diff := cmp.Diff(want, events(t, f.published.inbound())); diff != "" {
 		t.Errorf("events: -want +got\n%s", diff)
 	}
 	var bodies []string
 	for _, m := range f.published.on("test.dead") {
 		bodies = append(bodies, string(m.Body))
 		death, err := message.DeathFromHeaders(m.Headers)
-		if err != nil || death.Reason != message.ReasonUndecodable || death.Queue != "test.inbound" || death.Time.IsZero() {
-			t.Errorf("death = %+v, %v, want undecodable from test.inbound, with its time", death, err)
+		if err != nil || death.Reason != message.ReasonUndecodable || death.Queue != testTopology.InboundOf("") || death.Time.IsZero() {
+			t.Errorf("death = %+v, %v, want undecodable from an inbound partition, with its time", death, err)
 		}
 	}
 	if diff := cmp.Diff([]string{`{"object":"page","entry":[` + badEntry + `]}`, onPage(badItem)}, bodies); diff != "" {

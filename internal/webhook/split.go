@@ -14,8 +14,21 @@ import (
 	"chatclub/internal/queue"
 )
 
-// ErrObject says that a body is about another object than a page.
-var ErrObject = errors.New("object is not a page")
+// ErrObject says that a body is about another object than a page of Messenger or an
+// account of Instagram.
+var ErrObject = errors.New("object is neither page nor instagram")
+
+// platformOf returns the platform of a body's object, and whether it is one that
+// webhook takes.
+func platformOf(object string) (message.Platform, bool) {
+	switch object {
+	case "page":
+		return message.Messenger, true
+	case "instagram":
+		return message.Instagram, true
+	}
+	return "", false
+}
 
 const (
 	// maxBad bounds how many pieces of one body are kept one by one. A body of
@@ -65,18 +78,24 @@ func (s Skip) String() string { return skipLabels[s] }
 
 // Parts is the content of a body.
 type Parts struct {
-	Events  []message.Event // in the body's order; message.DecodeEvent accepts each
-	Skipped [skips]int      // how many of each Skip
-	updates int             // items that were taken from their entries
-	Bad     [][]byte        // bodies, each with a piece that cannot be decoded: an event, an entry or all
+	Events   []message.Event  // in the body's order; message.DecodeEvent accepts each
+	Skipped  [skips]int       // how many of each Skip
+	object   string           // that the body is about
+	platform message.Platform // of the object
+	updates  int              // items that were taken from their entries
+	all      bool             // what core does not know becomes an event, too
+	Bad      [][]byte         // bodies, each with a piece that cannot be decoded: an event, an entry or all
 }
 
 // Split decodes a body into its parts. A piece that cannot be decoded does not
 // stop the rest. It is returned in a body of its own, byte for byte, which a version
 // that can decode it may Split. An event without a time that can be right
 // gets its entry's, or else now. The only error is ErrObject.
-func Split(raw []byte, now time.Time) (Parts, error) {
-	var p Parts
+func Split(raw []byte, now time.Time) (Parts, error) { return split(raw, now, false) }
+
+// split is Split, with an event of KindOther for each item of another kind if all is true.
+func split(raw []byte, now time.Time, all bool) (Parts, error) {
+	p := Parts{all: all}
 	var body struct {
 		Object string          `json:"object"`
 		Entry  json.RawMessage `json:"entry"`
@@ -85,9 +104,11 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 		p.Bad = [][]byte{raw}
 		return p, nil
 	}
-	if body.Object != "page" {
+	platform, ok := platformOf(body.Object)
+	if !ok {
 		return p, ErrObject
 	}
+	p.object, p.platform = body.Object, platform
 	entries, ok := elements(body.Entry)
 	if !ok || !present(body.Entry) || len(entries) > maxUpdates {
 		p.Bad = [][]byte{raw}
@@ -95,7 +116,7 @@ func Split(raw []byte, now time.Time) (Parts, error) {
 	}
 	for _, e := range entries {
 		if !p.addEntry(e, now) {
-			p.keep(`{"object":"page","entry":[%s]}`, e)
+			p.keep(`{"object":%q,"entry":[%s]}`, p.object, e)
 		}
 	}
 	if len(p.Bad) > maxBad || slices.ContainsFunc(p.Bad, func(b []byte) bool { return len(b) > queue.MaxBody }) {
@@ -133,12 +154,21 @@ func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 		p.Skipped[SkipUnknown]++ // for example a change of the page's feed
 	}
 	standby, _ := elements(e.Standby)
-	p.Skipped[SkipStandby] += len(standby)
 	at := e.Time.or(now.UnixMilli(), now)
+	if p.all && p.updates+len(standby) <= maxUpdates {
+		p.updates += len(standby)
+		for _, raw := range standby {
+			if !p.addOther(page, at, now, raw, "standby") {
+				p.Skipped[SkipStandby]++
+			}
+		}
+	} else {
+		p.Skipped[SkipStandby] += len(standby)
+	}
 	for _, raw := range messaging {
 		if !p.addItem(page, at, now, raw) {
 			id, _ := json.Marshal(page) // a string always can
-			p.keep(`{"object":"page","entry":[{"id":%s,"time":%d,"messaging":[%s]}]}`, id, at, raw)
+			p.keep(`{"object":%q,"entry":[{"id":%s,"time":%d,"messaging":[%s]}]}`, p.object, id, at, raw)
 		}
 	}
 	return true

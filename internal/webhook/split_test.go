@@ -40,7 +40,7 @@ func TestFixtures(t *testing.T) {
 		want[string(row[1])] = n
 	}
 	bad := map[string]struct{ code, dead int }{
-		"bad-truncated": {200, 1}, "bad-not-json": {200, 1}, "bad-types": {200, 1}, "bad-deep": {200, 1}, "bad-object": {404, 0},
+		"bad-truncated": {200, 1}, "bad-not-json": {200, 1}, "bad-types": {200, 1}, "bad-object": {404, 0},
 	}
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) != len(want)+len(bad) || len(want) != 13 {
@@ -60,7 +60,7 @@ func TestFixtures(t *testing.T) {
 			if w.Code != code {
 				t.Errorf("POST %s = %d, want %d", name, w.Code, code)
 			}
-			if got := len(events(t, f.published.on("test.inbound"))); got != want[name] {
+			if got := len(events(t, f.published.inbound())); got != want[name] {
 				t.Errorf("POST %s enqueued %d events, want %d", name, got, want[name])
 			}
 			if got := len(f.published.on("test.dead")); got != dead {
@@ -271,10 +271,73 @@ func TestSplit(t *testing.T) {
 
 func TestSplitOtherObject(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{`{"object":"instagram","entry":[]}`, `{"object":"user","entry":{"a":1}}`} {
+	for _, body := range []string{`{"object":"whatsapp_business_account","entry":[]}`, `{"object":"user","entry":{"a":1}}`} {
 		if _, err := Split([]byte(body), time.Time{}); !errors.Is(err, ErrObject) {
 			t.Errorf("Split(%s) = %v, want ErrObject", body, err)
 		}
+	}
+}
+
+// TestSplitInstagram: the events of an Instagram account have its platform, and what
+// only Instagram has is passed on or skipped like its like of Messenger.
+func TestSplitInstagram(t *testing.T) {
+	t.Parallel()
+	const from = `"sender":{"id":"77"},"recipient":{"id":"17841"},"timestamp":1763600000001`
+	body := func(items ...string) []byte {
+		return []byte(`{"object":"instagram","entry":[{"id":"17841","time":1763600000007,"messaging":[` + strings.Join(items, ",") + `]}]}`)
+	}
+	items := []string{
+		`{` + from + `,"message":{"mid":"m1","text":"hi"}}`,
+		`{` + from + `,"message":{"mid":"m2","text":"nice","reply_to":{"story":{"url":"https://x.test/s","id":"9"}}}}`,
+		`{` + from + `,"message":{"mid":"m3","text":"yes","reply_to":{"mid":"m1"}}}`,
+		`{` + from + `,"message":{"mid":"m4","attachments":[{"type":"story_mention","payload":{"url":"https://x.test/m"}}]}}`,
+		`{` + from + `,"message":{"mid":"m5","is_unsupported":true}}`,
+		`{` + from + `,"postback":{"mid":"m6","title":"Prices","payload":"/prices"}}`,
+		`{` + from + `,"message":{"mid":"m1","is_deleted":true}}`,
+		`{"sender":{"id":"17841"},"recipient":{"id":"77"},"timestamp":1763600000001,"message":{"mid":"m7","is_echo":true,"text":"hello"}}`,
+		`{` + from + `,"reaction":{"mid":"m7","action":"react","reaction":"love","emoji":"x"}}`,
+		`{` + from + `,"read":{"mid":"m7"}}`,
+		`{` + from + `,"message_edit":{"mid":"m1","text":"hi!","num_edit":1}}`,
+	}
+	e := message.Event{Platform: message.Instagram, Kind: message.KindMessage, Page: "17841", User: "77", Time: 1763600000001}
+	with := func(id string, change func(*message.Event)) message.Event {
+		one := e
+		one.ID = id
+		change(&one)
+		return one
+	}
+	want := []message.Event{
+		with("m1", func(e *message.Event) { e.Text = "hi" }),
+		with("m2", func(e *message.Event) { e.Text = "nice" }),
+		with("m3", func(e *message.Event) { e.Text, e.ReplyTo = "yes", "m1" }),
+		with("m4", func(e *message.Event) {
+			e.Attachments = []message.Attachment{{Type: "story_mention", URL: "https://x.test/m"}}
+		}),
+		with("m5", func(e *message.Event) { e.Attachments = []message.Attachment{{Type: "unsupported"}} }),
+		with("m6", func(e *message.Event) { e.Kind, e.Title, e.Payload = message.KindPostback, "Prices", "/prices" }),
+	}
+	now := time.UnixMilli(1763600000009)
+	got, err := Split(body(items...), now)
+	if diff := cmp.Diff(want, got.Events); err != nil || diff != "" {
+		t.Errorf("Split() = %v, events: -want +got\n%s", err, diff)
+	}
+	for skip, n := range map[Skip]int{SkipDeleted: 1, SkipEcho: 1, SkipReaction: 1, SkipRead: 1, SkipUnknown: 1} {
+		if got.Skipped[skip] != n {
+			t.Errorf("skipped %s = %d, want %d", skip, got.Skipped[skip], n)
+		}
+	}
+	all, err := split(body(items...), now, true)
+	if err != nil || len(all.Events) != len(items) {
+		t.Fatalf("all events = %d, %v, want %d", len(all.Events), err, len(items))
+	}
+	for _, e := range all.Events {
+		if e.Platform != message.Instagram || len(e.Raw) == 0 {
+			t.Errorf("event %s = platform %q with raw %s, want instagram and what was sent", e.ID, e.Platform, e.Raw)
+		}
+	}
+	odd, err := Split(body(`{`+from+`,"message":{"mid":"m8","text":7}}`), now)
+	if want := `{"object":"instagram","entry":[{"id":"17841","time":1763600000007,"messaging":[{` + from + `,"message":{"mid":"m8","text":7}}]}]}`; err != nil || len(odd.Bad) != 1 || string(odd.Bad[0]) != want {
+		t.Errorf("what cannot be read = %q, %v, want %s", odd.Bad, err, want)
 	}
 }
 
@@ -300,6 +363,9 @@ func TestSplitIdentities(t *testing.T) {
 	}
 	if got := id(writes(`{"mid":"` + over + `","text":"a"}`)); len(got) != 32 {
 		t.Errorf("id of a mid of 181 = %q, want a digest of 32", got)
+	}
+	if got := id(writes(`{"mid":"m 1","text":"a"}`)); len(got) != 32 {
+		t.Errorf("id of a mid with a space = %q, want a digest of 32", got)
 	}
 }
 
@@ -391,6 +457,17 @@ func cmpOr(got, value, other int64) int64 {
 		return other
 	}
 	return got
+}
+
+// TestNestedTooDeep: a body of opening brackets alone is kept too.
+func TestNestedTooDeep(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil)
+	body := bytes.Repeat([]byte("["), 20_000)
+	w := f.do("POST", "/webhook", bytes.NewReader(body), SignatureHeader, sign256(body))
+	if dead := f.published.on("test.dead"); w.Code != 200 || len(dead) != 1 {
+		t.Errorf("POST = %d with %d dead letters, want 200 with one", w.Code, len(dead))
+	}
 }
 
 // TestUndecodableIsKept: what this version cannot decode another one can, as it is

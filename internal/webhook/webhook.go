@@ -54,6 +54,7 @@ type Config struct {
 	Topology    queue.Topology
 	AppSecret   []byte // signs the bodies
 	VerifyToken string // Messenger repeats it when the webhook is set up
+	All         bool   // every event of Messenger is passed on; otherwise those that core knows
 	DeletionURL string // public address of Deletions; may be empty if that is not used
 
 	MaxInFlight    int                   // signed POST requests at a time, bodies being read, and MiB of both together (64 at least); default DefaultMaxInFlight

@@ -68,12 +68,20 @@ func (r *recorder) setErr(err error) {
 
 // on returns the messages of one queue.
 func (r *recorder) on(name string) []queue.Message {
+	return r.all(func(m queue.Message) bool { return m.Queue == name })
+}
+
+// inbound returns the messages with events.
+func (r *recorder) inbound() []queue.Message {
+	return r.all(func(m queue.Message) bool { return testTopology.IsInbound(m.Queue) })
+}
+
+func (r *recorder) all(match func(queue.Message) bool) (all []queue.Message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []queue.Message
 	for _, b := range r.batches {
 		for _, m := range b {
-			if m.Queue == name {
+			if match(m) {
 				all = append(all, m)
 			}
 		}
@@ -140,11 +148,14 @@ func events(t testing.TB, msgs []queue.Message) []message.Event {
 	for _, m := range msgs {
 		e, err := message.DecodeEvent(m.Body)
 		if err != nil {
-			t.Errorf("message %s on the inbound queue: %v", m.ID, err)
+			t.Errorf("message %s on %s: %v", m.ID, m.Queue, err)
 			continue
 		}
 		if want := e.Page + "/" + e.ID; m.ID != want {
 			t.Errorf("message id = %q, want %q", m.ID, want)
+		}
+		if want := testTopology.InboundOf(e.Page); m.Queue != want {
+			t.Errorf("message %q is on %s, want its page's partition %s", m.ID, m.Queue, want)
 		}
 		all = append(all, e)
 	}
@@ -338,10 +349,11 @@ func TestMetrics(t *testing.T) {
 	f.published.setErr(queue.ErrUnavailable)
 	f.postSigned(oneText) // not counted as an event
 	want := `
-# HELP chatclub_webhook_events_total Events that the broker confirmed on the inbound queue, by kind.
+# HELP chatclub_webhook_events_total Events that the broker confirmed on the inbound partitions, by kind.
 # TYPE chatclub_webhook_events_total counter
 chatclub_webhook_events_total{kind="deletion"} 0
 		chatclub_webhook_events_total{kind="message"} 1
+		chatclub_webhook_events_total{kind="other"} 0
 chatclub_webhook_events_total{kind="policy"} 0
 chatclub_webhook_events_total{kind="postback"} 0
 # HELP chatclub_webhook_in_flight POST requests that Messenger signed and that are being handled.

@@ -1,13 +1,18 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/backoff"
+	"chatclub/loadtest/report"
 )
 
 // Ledger is the judge: fakeapi's client.
@@ -19,8 +24,8 @@ type Ledger interface {
 // System is the deployment that is made to fail. Its methods are called by one
 // goroutine, but for Usage.
 type System interface {
-	// Begin makes the step's fault, and returns what ends it, which returns when
-	// what was ended runs again.
+	// Begin makes the step's fault, and returns the function that ends it, which
+	// returns when all that was ended runs again.
 	Begin(ctx context.Context, s Step) (end func(context.Context) error, err error)
 	// Ready returns nil when every program says that it is ready.
 	Ready(ctx context.Context) error
@@ -28,18 +33,17 @@ type System interface {
 	// Meter begins to watch the machine. end says why times on it are doubtful
 	// since then, or "".
 	Meter() (end func() string)
-	// Failures returns what went wrong since it was last asked: programs that ended
+	// Failures returns all that went wrong since it was last asked: programs that ended
 	// by themselves, or otherwise than they should.
 	Failures() []string
-	// Quiet stops the users, waits for what is awaited, and returns the last
-	// balance.
-	Quiet(ctx context.Context) (ledger.Counts, error)
+	// Quiet stops the users, and returns how many events were never taken.
+	Quiet(ctx context.Context) (undelivered int64, err error)
 	// Dead returns how many messages are on the dead-letter queue, by reason; "" is
 	// none of ours.
 	Dead(ctx context.Context) (map[string]int, error)
 }
 
-// Config says what is to be done.
+// Config of a run.
 type Config struct {
 	System   System
 	Ledger   Ledger
@@ -47,7 +51,7 @@ type Config struct {
 	Seed     uint64
 	For      time.Duration // no step begins after that
 	Steps    int           // as many at most; 0: any number
-	Patience time.Duration // for what must arrive after a fault
+	Patience time.Duration // for all that must arrive after a fault
 	Load     Load
 	Say      func(line string) // called when something begins or has ended
 }
@@ -60,108 +64,108 @@ const (
 	aftermath = 3 * time.Second        // for copies that come a second time
 )
 
+// row is the cost of one step.
+type row struct {
+	Step
+	figures  report.Figures
+	busy     string   // why the machine makes times and doubles doubtful
+	broken   []string // bounds that were not kept, and failures
+	doubtful []string // bounds that were not kept while the machine was busy
+}
+
 // runner is a run.
 type runner struct {
 	Config
 	script  *Script
-	report  *Report
-	sampled time.Time
-	sample  time.Duration // between two samples of usage
+	started time.Time
+	rows    []row
+	samples []Sample
 }
 
-// Run plays the script until its time is over or ctx ends, and returns what was
-// seen. All that is under way when ctx ends is undone. The error is of a run that
-// could not begin: where the ledger did not answer at all.
-func Run(ctx context.Context, cfg Config) (*Report, error) {
-	r := &runner{Config: cfg, script: NewScript(cfg.Seed, cfg.Faults), report: &Report{Seed: cfg.Seed, Load: cfg.Load, Started: time.Now().UTC()}}
-	r.sample = max(cfg.For/120, 10*time.Second)
+// Run plays the script until its time is over or ctx ends, and reports it. All that is
+// under way when ctx ends is undone. The error is of a run that could not begin: where
+// the ledger did not answer at all.
+func Run(ctx context.Context, cfg Config) (*report.Report, error) {
+	r := &runner{Config: cfg, script: NewScript(cfg.Seed, cfg.Faults), started: time.Now()}
 	if _, err := cfg.Ledger.Pages(ctx, 0); err != nil {
 		return nil, err
 	}
-	end := r.report.Started.Add(cfg.For)
-	for time.Now().Before(end) && (cfg.Steps == 0 || len(r.report.Rows) < cfg.Steps) && ctx.Err() == nil {
+	for time.Since(r.started) < cfg.For && (cfg.Steps == 0 || len(r.rows) < cfg.Steps) && ctx.Err() == nil {
 		r.step(ctx, r.script.Next())
 	}
-	r.finish(ctx)
-	return r.report, nil
-}
-
-// finish lets the users end, and writes the balance.
-func (r *runner) finish(ctx context.Context) {
-	rep := r.report
-	rep.Whole = ctx.Err() == nil
-	if rep.Whole {
-		r.Say("the users stop; what is awaited is waited for")
-		var err error
-		if rep.Totals, err = r.System.Quiet(ctx); err != nil {
-			rep.Failures = append(rep.Failures, err.Error())
-		}
-		rep.Whole = ctx.Err() == nil
-	} else if last, err := r.Ledger.Pages(context.WithoutCancel(ctx), 0); err == nil {
-		rep.Totals = last.Totals
-	}
-	n, err := r.System.Dead(context.WithoutCancel(ctx))
-	if err != nil {
-		rep.Failures = append(rep.Failures, err.Error())
-	}
-	rep.Dead = n
-	rep.Failures = append(rep.Failures, r.System.Failures()...)
-	rep.Growth = growth(rep.Samples)
-	rep.Seconds = time.Since(rep.Started).Seconds()
-	rep.judge()
+	return r.finish(ctx), nil
 }
 
 // step makes one fault and judges it. One that ctx ends is undone and has no row.
 func (r *runner) step(ctx context.Context, s Step) {
-	row := Row{Step: s.String(), Fault: s.Fault.Name}
-	if !r.awaitCalm(ctx, &row) {
-		return
+	w := row{Step: s, figures: make(report.Figures)}
+	note := func(err error) {
+		if err != nil {
+			w.broken = append(w.broken, err.Error())
+		}
 	}
-	r.takeSample(ctx)
+	note(r.awaitCalm(ctx))
+	r.sample(ctx)
 	before, err := r.Ledger.Pages(ctx, 0)
-	if err != nil {
-		row.Failures = append(row.Failures, err.Error())
-	}
+	note(err)
 	pages, err := r.crowd(ctx, s)
-	if err != nil {
-		row.Failures = append(row.Failures, err.Error())
-	}
+	note(err)
 	r.Say(s.String())
 	meter := r.System.Meter()
-	length, over := r.fail(ctx, s, &row, pages)
-	row.Busy = meter()
+	length, over, err := r.fail(ctx, s, w.figures, pages)
+	note(err)
+	w.busy = meter()
 	if ctx.Err() != nil {
 		return
 	}
 	backoff.Sleep(ctx, aftermath)
 	after, err := r.Ledger.Pages(ctx, 0)
-	if err != nil {
-		row.Failures = append(row.Failures, err.Error())
-	}
-	count(&row, before.Totals, after.Totals)
-	row.Failures = append(row.Failures, r.System.Failures()...)
-	row.MaxDoubled = s.Fault.Bound.Doubled(r.Load, over)
-	row.MaxSilence, row.MaxBack = s.Fault.Bound.Silent(length).Seconds(), s.Fault.Bound.Back.Seconds()
-	row.judge()
-	r.report.Rows = append(r.report.Rows, row)
-	r.Say(row.line())
+	note(err)
+	w.figures[report.Sent] = float64(after.Totals.Expected - before.Totals.Expected)
+	w.figures[report.Duplicated] = float64(after.Totals.Duplicated - before.Totals.Duplicated)
+	w.figures[report.Unexpected] = float64(after.Totals.Unexpected - before.Totals.Unexpected + after.Totals.Unidentified - before.Totals.Unidentified)
+	w.broken = append(w.broken, r.System.Failures()...)
+	w.judge(s.Fault.Bound.bounds(r.Load, length, over))
+	r.rows = append(r.rows, w)
+	r.Say("  " + w.line())
 }
 
-// count takes the differences of two balances.
-func count(row *Row, before, after ledger.Counts) {
-	row.Due = after.Expected - before.Expected
-	row.Doubled = after.Duplicated - before.Duplicated
-	row.Unexpected = after.Unexpected - before.Unexpected + after.Unidentified - before.Unidentified
-}
-
-// awaitCalm waits until nothing of an earlier step can be taken for this one's. It
-// reports whether the step may begin.
-func (r *runner) awaitCalm(ctx context.Context, row *Row) bool {
-	var why error
-	for end := time.Now().Add(r.Patience); time.Now().Before(end); backoff.Sleep(ctx, time.Second) {
-		if ctx.Err() != nil {
-			return false
+// judge compares the step with its bounds. On a busy machine only a loss, and a copy
+// that nobody was to get, are certain.
+func (w *row) judge(bounds []report.Bound) {
+	for _, b := range bounds {
+		e := b.Check(w.figures, nil)
+		certain := w.busy == "" || b.Figure == report.Lost || b.Figure == report.Unexpected
+		switch text := e.Text + ": " + e.Got; {
+		case e.Met != nil && *e.Met:
+		case certain:
+			w.broken = append(w.broken, text)
+		default:
+			w.doubtful = append(w.doubtful, text)
 		}
+	}
+}
+
+// line is the step in one line.
+func (w *row) line() string {
+	var list []string
+	for _, name := range report.Names(w.figures) {
+		list = append(list, string(name)+" "+name.Text(w.figures[name]))
+	}
+	verdict := "kept"
+	switch {
+	case len(w.broken) > 0:
+		verdict = "NOT KEPT: " + strings.Join(w.broken, "; ")
+	case len(w.doubtful) > 0:
+		verdict = "doubtful, " + w.busy + ": " + strings.Join(w.doubtful, "; ")
+	}
+	return w.String() + ": " + strings.Join(list, ", ") + ": " + verdict
+}
+
+// awaitCalm waits until nothing of an earlier step can be taken for this one's.
+func (r *runner) awaitCalm(ctx context.Context) error {
+	var why error
+	for end := time.Now().Add(r.Patience); time.Now().Before(end); {
 		v, err := r.Ledger.Pages(ctx, 0)
 		switch {
 		case err != nil:
@@ -170,12 +174,14 @@ func (r *runner) awaitCalm(ctx context.Context, row *Row) bool {
 			why = fmt.Errorf("a copy is awaited for %.0f s", v.PendingSeconds)
 		default:
 			if why = r.System.Ready(ctx); why == nil {
-				return true
+				return nil
 			}
 		}
+		if !backoff.Sleep(ctx, time.Second) {
+			return nil
+		}
 	}
-	row.Failures = append(row.Failures, fmt.Sprintf("not calm before it within %v: %v", r.Patience, why))
-	return ctx.Err() == nil
+	return fmt.Errorf("not calm before it within %v: %w", r.Patience, why)
 }
 
 // crowd puts half of the pages in excess, where the step says so, and returns them.
@@ -187,10 +193,8 @@ func (r *runner) crowd(ctx context.Context, s Step) (pages []string, err error) 
 	if err != nil {
 		return nil, err
 	}
-	for i := range v.Pages {
-		if i%2 == 0 {
-			pages = append(pages, v.Pages[i].Page)
-		}
+	for i := 0; i < len(v.Pages); i += 2 {
+		pages = append(pages, v.Pages[i].Page)
 	}
 	// Less than half of what a page asks for: joined texts keep up with that.
 	if err := r.limit(ctx, pages, max(1, int(r.Load.Flow()/float64(r.Load.Pages)*0.4))); err != nil {
@@ -214,34 +218,23 @@ func (r *runner) limit(ctx context.Context, pages []string, perSecond int) error
 
 // fail makes the fault, ends it, and waits until its consequences are over. It
 // returns how long the fault lasted, and how long until all was settled.
-func (r *runner) fail(ctx context.Context, s Step, row *Row, pages []string) (length, over time.Duration) {
+func (r *runner) fail(ctx context.Context, s Step, f report.Figures, pages []string) (length, over time.Duration, err error) {
 	looking, stop := context.WithCancel(ctx)
 	defer stop()
 	w := newWatch()
 	ended := make(chan time.Time, 1) // when the fault had ended
-	done := make(chan struct{})
-	row.Began = time.Now().UTC()
-	var lost int64
-	go func() {
-		defer close(done)
-		lost = r.follow(looking, w, ended)
-	}()
+	done := make(chan int64)
+	began := time.Now()
+	go func() { done <- r.follow(looking, w, ended) }()
 	end, err := r.begin(ctx, s)
-	if err != nil {
-		row.Failures = append(row.Failures, "begin: "+err.Error())
-	}
 	backoff.Sleep(ctx, s.Length)
-	whole := context.WithoutCancel(ctx) // what has begun is ended, whatever comes
-	if err := errors.Join(end(whole), r.limit(whole, pages, 0)); err != nil {
-		row.Failures = append(row.Failures, "end: "+err.Error())
-	}
+	whole := context.WithoutCancel(ctx) // a fault that has begun is ended, whatever comes
+	err = errors.Join(err, end(whole), r.limit(whole, pages, 0))
 	healed := time.Now()
 	ended <- healed
-	<-done
-	length = healed.Sub(row.Began)
-	row.Lost, row.Silence, row.Back = lost, w.worst.Seconds(), w.back.Seconds()
-	row.Seconds, row.Settled = length.Seconds(), time.Since(healed).Seconds()
-	return length, time.Since(row.Began)
+	lost := <-done
+	f[report.Lost], f[report.Silence], f[report.Back], f[report.Settled] = float64(lost), w.worst.Seconds(), w.back.Seconds(), time.Since(healed).Seconds()
+	return healed.Sub(began), time.Since(began), err
 }
 
 // begin makes the fault, which is the platform's or the system's. end is never nil.
@@ -257,8 +250,8 @@ func (r *runner) begin(ctx context.Context, s Step) (end func(context.Context) e
 	return end, err
 }
 
-// platformFault returns what makes the platform fail so, and what ends it. until is
-// when a refusal ends by itself: the judge too needs connections.
+// platformFault returns the settings that make the platform fail so, and those that end
+// it. until is when a refusal ends by itself: the judge too needs connections.
 func platformFault(a Action, l Load, until time.Time) (on, off any) {
 	fault := func(values map[string]any) any { return map[string]any{"faults": values} }
 	limit := func(n int) any { return map[string]any{"text": map[string]any{"per_second": n}} }
@@ -291,7 +284,7 @@ func (r *runner) follow(ctx context.Context, w *watch, ended <-chan time.Time) (
 		}
 		seconds := 0
 		if !healed.IsZero() {
-			seconds = int(time.Since(r.report.Started).Seconds()) + 1
+			seconds = int(time.Since(r.started).Seconds()) + 1
 		}
 		v, err := r.Ledger.Pages(ctx, seconds)
 		if err != nil {
@@ -299,12 +292,11 @@ func (r *runner) follow(ctx context.Context, w *watch, ended <-chan time.Time) (
 		}
 		w.note(time.Now(), v.Pages)
 		if healed.IsZero() {
-			r.takeSample(ctx)
+			r.sample(ctx)
 			continue
 		}
 		lost = announced(v.Pages, healed)
-		since := time.Since(healed)
-		if lost == 0 && w.isBack() || since > r.Patience {
+		if lost == 0 && w.isBack() || time.Since(healed) > r.Patience {
 			return lost
 		}
 	}
@@ -326,11 +318,94 @@ func announced(pages []ledger.PageReport, t time.Time) (n int64) {
 	return n
 }
 
-// takeSample notes what the processes use, when it is time.
-func (r *runner) takeSample(ctx context.Context) {
-	if time.Since(r.sampled) < r.sample {
+// sample notes what the processes use, when it is time.
+func (r *runner) sample(ctx context.Context) {
+	every := max(r.For/120, 10*time.Second)
+	if n := len(r.samples); n == 0 || time.Since(r.samples[n-1].At) >= every {
+		r.samples = append(r.samples, Sample{At: time.Now(), Usage: r.System.Usage(ctx)})
+	}
+}
+
+// finish lets the users end, and makes the report.
+func (r *runner) finish(ctx context.Context) *report.Report {
+	rep := &report.Report{
+		Schema: report.Schema, Case: "faults", Title: "A whole deployment is made to fail, one fault after another", Seed: r.Seed, Started: r.started.UTC().Truncate(time.Second),
+		Parameters: []report.Parameter{{Name: "load", Value: fmt.Sprintf("%d pages with a room of %d each, %.3g events a second: %.0f copies a second", r.Load.Pages, r.Load.Members, r.Load.Events, r.Load.Flow())}},
+	}
+	for _, f := range r.Faults {
+		r.enter(rep, f)
+	}
+	expect := func(text string, met bool, got string) {
+		rep.Expectations = append(rep.Expectations, report.Expectation{Text: text, Met: &met, Got: got})
+	}
+	whole := context.WithoutCancel(ctx)
+	undelivered, err := r.System.Quiet(whole)
+	last, err2 := r.awaitRest(ctx)
+	dead, err3 := r.System.Dead(whole)
+	failures := r.System.Failures()
+	if err := errors.Join(err, err2, err3); err != nil {
+		failures = append(failures, err.Error())
+	}
+	if ctx.Err() != nil {
+		rep.Unfinished = "stopped before its end: whether all that was awaited would have come is not known"
+	} else {
+		expect("at the end nothing is lost", last.Pending == 0, fmt.Sprint(last.Pending))
+	}
+	expect("at the end nothing came that nobody was to get", last.Unexpected+last.Unidentified == 0, fmt.Sprint(last.Unexpected+last.Unidentified))
+	expect("every event was taken", undelivered == 0, fmt.Sprintf("%d were not", undelivered))
+	expect("every dead letter has a reason", dead[""] == 0, fmt.Sprintf("%d have none", dead[""]))
+	expect("no program ends by itself", len(failures) == 0, strings.Join(failures, "; "))
+	lines := growth(r.samples)
+	expect("memory, goroutines and open files do not grow", len(lines) == 0, cmp.Or(strings.Join(lines, "; "), fmt.Sprintf("in %d samples", len(r.samples))))
+	var reasons []string
+	for _, reason := range slices.Sorted(maps.Keys(dead)) {
+		reasons = append(reasons, fmt.Sprintf("%d %s", dead[reason], cmp.Or(reason, "without a reason")))
+	}
+	rep.Notes = append(rep.Notes, fmt.Sprintf("%d faults; at the end: %s; dead letters: %s", len(r.rows), last.Line("awaited"), cmp.Or(strings.Join(reasons, ", "), "none")))
+	for _, w := range r.rows {
+		rep.Notes = append(rep.Notes, w.line())
+	}
+	if len(r.rows) == 0 {
+		rep.Unfinished = "no fault was made"
+	}
+	return rep
+}
+
+// awaitRest waits until all has come that is awaited, or patience ends.
+func (r *runner) awaitRest(ctx context.Context) (c ledger.Counts, err error) {
+	r.Say("the users stop; the rest is waited for")
+	for end := time.Now().Add(r.Patience); ; {
+		v, err := r.Ledger.Pages(context.WithoutCancel(ctx), 0)
+		if err == nil && v.Totals.Pending == 0 || time.Now().After(end) || !backoff.Sleep(ctx, look) {
+			return v.Totals, err
+		}
+	}
+}
+
+// enter puts the worst of a fault's steps into the report, and whether all were kept.
+func (r *runner) enter(rep *report.Report, f Fault) {
+	run := report.Run{Strategy: report.Own, Replicas: dispatchers, Label: f.Name}
+	var broken, doubtful []string
+	times := 0
+	for _, w := range r.rows {
+		if w.Fault.Name == f.Name {
+			times++
+			run.Figures = report.Worst(run.Figures, w.figures)
+			broken, doubtful = append(broken, w.broken...), append(doubtful, w.doubtful...)
+		}
+	}
+	if times == 0 {
 		return
 	}
-	r.sampled = time.Now()
-	r.report.Samples = append(r.report.Samples, Sample{At: r.sampled.UTC(), Usage: r.System.Usage(ctx)})
+	rep.Runs = append(rep.Runs, run)
+	e := report.Expectation{
+		Of: f.Name, Met: new(len(broken) == 0), Got: fmt.Sprintf("%d times", times),
+		Text: fmt.Sprintf("nothing lost, at most %s doubled, silent for %s at most, back after %v", f.Bound, f.Bound.silenceText(), f.Bound.Back),
+	}
+	if len(broken) > 0 {
+		e.Got += ": " + strings.Join(broken, "; ")
+	} else if len(doubtful) > 0 {
+		e.Met, e.Got = nil, e.Got+", on a busy machine: "+strings.Join(doubtful, "; ")
+	}
+	rep.Expectations = append(rep.Expectations, e)
 }

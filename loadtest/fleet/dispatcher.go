@@ -1,9 +1,3 @@
-// Package fleet runs the system that is put to a test: dispatchers, which join,
-// leave and are killed, before a broker and the fake platform; and webhook and
-// core where the test goes through the whole. In one process on the memory
-// broker (Local), or each as a process of its own on RabbitMQ (Processes). What
-// it counts is what the machine and the broker say, never what a dispatcher
-// says of its sends.
 package fleet
 
 import (
@@ -12,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,32 +23,34 @@ import (
 
 // Options of every dispatcher of a run.
 type Options struct {
-	Strategy  string  `json:"strategy"`
-	Replicas  int     `json:"replicas"`        // as configured at the start
-	Media     float64 `json:"media,omitempty"` // the same of audio and video; 0: the program's default
-	Limit     float64 `json:"limit"`           // text messages per second and page, as the dispatchers are told
-	RedisURL  string  `json:"redis_url,omitempty"`
-	KeyPrefix string  `json:"key_prefix,omitempty"` // of keys in Redis
+	Strategy  string
+	Replicas  int     // as configured at the start
+	Limit     float64 // text messages per second and page, as the dispatchers are told
+	Media     float64 // the same of audio and video; 0: the program's default
+	RedisURL  string
+	KeyPrefix string // of keys in Redis
 
-	LatencyTarget time.Duration `json:"latency_target,omitempty"`
-	MessageTTL    time.Duration `json:"message_ttl,omitempty"`   // default an hour
-	MaxInFlight   int           `json:"max_in_flight,omitempty"` // default MaxInFlight; half of it for a strategy's worker
-	JoinTexts     int           `json:"join_texts,omitempty"`    // texts in one message at most; default the program's
+	LatencyTarget time.Duration
+	MessageTTL    time.Duration // default an hour
+	MaxInFlight   int           // default MaxInFlight; an eighth of it for a strategy's worker
+	JoinTexts     int           // texts in one message at most; default the program's
 }
 
 const (
 	// MaxInFlight is how many calls of one dispatcher are in flight at most where
 	// the options say nothing, and so how many calls are made twice when it is
 	// killed. It is the program's default.
-	MaxInFlight     = 4096
-	callTimeout     = 10 * time.Second
-	shutdownTimeout = 20 * time.Second
+	MaxInFlight = 4096
+	callTimeout = 10 * time.Second
 
-	// prefetch and workerInFlight are those of a worker and of the bare loop:
-	// half of the dispatcher's, with which all strategies were first compared.
+	// prefetch and workerInFlight are those of a worker: with them all strategies
+	// were first compared.
 	prefetch       = 1024
 	workerInFlight = 512
 )
+
+// graphVersion is the first part of the Send API's paths.
+const graphVersion = "/v23.0"
 
 // Own is the strategy that is this project's dispatcher.
 const Own = "chatclub"
@@ -75,49 +71,45 @@ func (o *Options) settings() app.DispatcherSettings {
 	s := service.Defaults[app.DispatcherSettings]()
 	s.Admin.Addr = ""
 	s.LimitText = int(o.Limit)
-	if o.Media > 0 {
-		s.LimitMedia = int(o.Media)
-	}
+	s.LimitMedia = cmp.Or(int(o.Media), s.LimitMedia)
 	s.LatencyTarget = o.LatencyTarget
-	if o.MessageTTL > 0 {
-		s.MessageTTL = o.MessageTTL
-	}
-	if o.MaxInFlight > 0 {
-		s.MaxInFlight = o.MaxInFlight
-	}
-	if o.JoinTexts > 0 {
-		s.JoinTexts = o.JoinTexts
-	}
+	s.MessageTTL = cmp.Or(o.MessageTTL, s.MessageTTL)
+	s.MaxInFlight = cmp.Or(o.MaxInFlight, s.MaxInFlight)
+	s.JoinTexts = cmp.Or(o.JoinTexts, s.JoinTexts)
 	return s
+}
+
+// environment are the options as variables of the dispatcher program.
+func (o *Options) environment() map[string]string {
+	s := o.settings()
+	return map[string]string{
+		"LIMIT_TEXT": strconv.Itoa(s.LimitText), "LIMIT_MEDIA": strconv.Itoa(s.LimitMedia), "LATENCY_TARGET": s.LatencyTarget.String(),
+		"MESSAGE_TTL": s.MessageTTL.String(), "MAX_IN_FLIGHT": strconv.Itoa(s.MaxInFlight), "JOIN_TEXTS": strconv.Itoa(s.JoinTexts),
+	}
 }
 
 // parts are what one dispatcher is made of.
 type parts struct {
-	broker    queue.Broker
-	caller    dispatch.Caller
-	transport http.RoundTripper // to the platform; for the bare loop
-	reg       *prometheus.Registry
-	log       *slog.Logger
-	replica   int                                                               // from 0, those that are gone counted
-	random    func() float64                                                    // nil: math/rand
-	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // to Redis; nil: by TCP
-	fault     func(error)                                                       // is told every error of the strategy
+	broker  queue.Broker
+	caller  dispatch.Caller
+	reg     *prometheus.Registry
+	log     *slog.Logger
+	replica int            // from 0, those that are gone counted
+	random  func() float64 // nil: math/rand
+	fault   func(error)    // is told every error of the strategy
 }
 
-// runner is what sends: the dispatcher, a strategy's worker, or the bare loop.
+// runner is what sends: the dispatcher, or a strategy's worker.
 type runner struct {
 	send     func(ctx context.Context) error
-	isReady  func(ctx context.Context) error // nil: always
-	strategy strategy.Strategy               // nil: there is nothing beside what sends
+	ready    func(ctx context.Context) error
+	strategy strategy.Strategy // nil: there is nothing beside what sends
 	fault    func(error)
 }
 
-// newRunner makes the replica-th dispatcher.
+// newRunner makes a dispatcher.
 func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
-	switch o.Strategy {
-	case Bare:
-		return &runner{send: func(ctx context.Context) error { return p.bare(ctx, o) }}, nil
-	case Own:
+	if o.Strategy == Own {
 		d, err := app.NewDispatcher(ctx, app.DispatcherConfig{
 			Settings: o.settings(), Sender: p.caller, Random: p.random,
 			Options: app.Options{Broker: p.broker, Registry: p.reg, Log: p.log},
@@ -125,7 +117,7 @@ func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &runner{send: d.Run, isReady: d.Ready}, nil
+		return &runner{send: d.Run, ready: d.Ready}, nil
 	}
 	info, ok := strategy.Find(o.Strategy)
 	if !ok {
@@ -135,7 +127,7 @@ func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
 	gate, err := info.New(strategy.Config{
 		Limit:    message.Limits{Text: o.Limit, Media: float64(s.LimitMedia)}.Of,
 		Replicas: o.Replicas, Replica: p.replica,
-		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Dial: p.dial, Random: p.random, Log: p.log, Fault: p.fault,
+		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Random: p.random, Log: p.log, Fault: p.fault,
 	})
 	if err != nil {
 		return nil, err
@@ -145,15 +137,7 @@ func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
 		Prefetch: prefetch, MaxInFlight: cmp.Or(o.MaxInFlight, workerInFlight),
 		MaxAttempts: s.MaxAttempts, MessageTTL: s.MessageTTL, ShutdownTimeout: s.ShutdownTimeout,
 	})
-	return &runner{send: w.Run, isReady: func(context.Context) error { return w.Ready() }, strategy: gate, fault: p.fault}, nil
-}
-
-// ready returns nil while it takes messages.
-func (r *runner) ready(ctx context.Context) error {
-	if r.isReady == nil {
-		return nil
-	}
-	return r.isReady(ctx)
+	return &runner{send: w.Run, ready: func(context.Context) error { return w.Ready() }, strategy: gate, fault: p.fault}, nil
 }
 
 // run dispatches until ctx ends, then stops the dispatcher, and the strategy
@@ -186,3 +170,21 @@ func (r *runner) run(ctx context.Context) error {
 type tokens struct{}
 
 func (tokens) Token(page string) (string, bool) { return "token-" + page, true }
+
+// environment are the variables of core, whose users write as fast as the load asks
+// for, and of webhook.
+func (f Ingress) environment(dir string) map[string]string {
+	return map[string]string{
+		"APP_SECRET": f.Secret, "VERIFY_TOKEN": f.Secret, "DATABASE_URL": "sqlite:" + filepath.Join(dir, "rooms.db"),
+		"ROOM_CAPACITY": strconv.Itoa(f.Capacity), "ROOM_IDLE": "0s", "FLOOD_LIMIT": "0", "FLOOD_SHARE": "0",
+	}
+}
+
+// shared is a broker on which copies go to the shared queue in place of their
+// partitions. Events and dead letters stay where they are.
+type shared struct{ queue.Broker }
+
+// Publish implements queue.Publisher.
+func (s shared) Publish(ctx context.Context, msgs ...queue.Message) error {
+	return s.Broker.Publish(ctx, article.Divert(s.Topology(), msgs)...)
+}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
-	"net"
-	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/fakeapi"
+	"chatclub/internal/app"
 	"chatclub/internal/article"
 	"chatclub/internal/chaos"
 	"chatclub/internal/dispatch"
@@ -21,21 +22,18 @@ import (
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/sender"
+	"chatclub/internal/service"
 )
 
 // Local is a fleet in this process: dispatchers as goroutines, the broker in
 // memory, the platform without a socket. It runs in a synctest bubble as well.
 // OpenLocal and NewLocal make one.
 type Local struct {
+	crew[*Dispatcher]
 	cfg      LocalConfig
 	broker   *memory.Broker
-	net      *network // nil: none lies between
-	source   queue.Broker
 	platform *fakeapi.API
-	ingress  *ingress
-	replicas []*Dispatcher // that run, in the order they joined
-	killed   []*Dispatcher // whose goroutines may still have to end
-	joined   int
+	ingress  func() error // stops webhook and core; nil: they do not run
 
 	mu     sync.Mutex
 	errs   []string
@@ -43,28 +41,24 @@ type Local struct {
 	first  error // of them
 }
 
-var _ Fleet = (*Local)(nil)
-
 // LocalConfig is a Config with what only a Local can do.
 type LocalConfig struct {
 	Config
-	Network  Network
+	Broker   memory.Options    // makes the broker slow
 	Platform *fakeapi.Settings // nil: the fake's defaults
-	Seconds  int               // of each page that the platform's ledger keeps; 0: its default
 
-	// Transport is around every dispatcher's way to the platform. nil: none.
-	Transport func(http.RoundTripper) http.RoundTripper
 	// Random returns a dispatcher's source of random numbers in [0, 1), which
 	// must be safe for concurrent use. nil: math/rand.
 	Random func() func() float64
-	// DialRedis connects to the Redis of the strategies that need one. nil: by
-	// TCP.
-	DialRedis func(ctx context.Context, network, addr string) (net.Conn, error)
 }
+
+// keptSeconds are those of each page that the platform's ledger keeps: an hour and
+// more.
+const keptSeconds = 4000
 
 // Dispatcher is one of a Local.
 type Dispatcher struct {
-	link   chaos.Link
+	link   *link
 	way    *chaos.Way
 	sender *sender.Sender
 	cancel context.CancelCauseFunc
@@ -77,8 +71,32 @@ func (d *Dispatcher) SetHealth(h chaos.Health) { d.way.SetHealth(h) }
 // InFlight returns how many calls the platform has taken and not answered.
 func (d *Dispatcher) InFlight() int { return d.way.InFlight() }
 
+// Stop ends the dispatcher cleanly.
+func (d *Dispatcher) Stop(context.Context) error {
+	d.cancel(nil)
+	err := d.end()
+	return errors.Join(err, d.link.Close())
+}
+
+// end waits until the dispatcher has ended. It may be called again.
+func (d *Dispatcher) end() error {
+	err := <-d.done
+	d.done <- nil
+	d.sender.Close()
+	return err
+}
+
 // errKilled is why a killed dispatcher's context ends.
 var errKilled = errors.New("killed")
+
+// Kill cuts the dispatcher off the broker and the platform, and its strategy off
+// its Redis. It does not wait for the goroutines: all that they still do has no effect,
+// as of a process that is dead.
+func (d *Dispatcher) Kill(context.Context) error {
+	d.link.Cut()
+	d.cancel(errKilled)
+	return nil
+}
 
 // OpenLocal makes a Local without dispatchers. It is returned as a Fleet, because
 // a nil *Local that a caller hands on as one would not be nil any more.
@@ -92,7 +110,7 @@ func OpenLocal(ctx context.Context, cfg Config) (Fleet, error) {
 
 // NewLocal makes a Local without dispatchers.
 func NewLocal(ctx context.Context, cfg LocalConfig) (*Local, error) {
-	broker, err := memory.New(cfg.Topology)
+	broker, err := memory.NewSlow(cfg.Topology, cfg.Broker)
 	if err != nil {
 		return nil, err
 	}
@@ -101,73 +119,75 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Local, error) {
 			return nil, err
 		}
 	}
-	platform, err := fakeapi.New(fakeapi.Config{Seed: cfg.Seed, Settings: cfg.Platform, Seconds: cfg.Seconds})
+	platform, err := fakeapi.New(fakeapi.Config{Seed: cfg.Seed, Settings: cfg.Platform, Seconds: keptSeconds})
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Random == nil {
 		cfg.Random = func() func() float64 { return rand.Float64 }
 	}
-	if cfg.Transport == nil {
-		cfg.Transport = func(rt http.RoundTripper) http.RoundTripper { return rt }
-	}
-	l := &Local{cfg: cfg, broker: broker, source: broker, platform: platform}
-	if cfg.Network.Hop > 0 || cfg.Network.Capacity > 0 {
-		l.net = newNetwork(cfg.Network, broker)
-		l.source = l.net.connect()
-	}
+	l := &Local{cfg: cfg, broker: broker, platform: platform}
+	l.start = l.dispatcher
 	return l, nil
 }
 
-// connect returns one more dispatcher's connection to the broker.
-func (l *Local) connect() chaos.Link {
-	if l.net != nil {
-		return l.net.connect()
-	}
-	return chaos.NewLink(l.broker)
+// link is a dispatcher's connection, which knows its subscriptions.
+type link struct {
+	chaos.Link
+	mu   sync.Mutex
+	subs []queue.Subscription
 }
 
-// Join starts a dispatcher. It takes messages at once.
-func (l *Local) Join(ctx context.Context) error {
-	link := l.connect()
+// Consume implements queue.Broker.
+func (l *link) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
+	s, err := l.Link.Consume(name, opts)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.subs = append(l.subs, s)
+	return s, err
+}
+
+func (l *link) has(s queue.Subscription) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(l.subs, s)
+}
+
+// dispatcher starts one. It takes messages at once.
+func (l *Local) dispatcher(ctx context.Context, replica int) (*Dispatcher, error) {
+	link := &link{Link: chaos.NewLink(l.broker)}
 	way := chaos.NewWay(link, l.platform.Transport())
 	reg := prometheus.NewRegistry()
 	send, err := sender.New(sender.Config{
-		BaseURL: "http://fakeapi" + graphVersion, Tokens: tokens{}, Transport: l.cfg.Transport(way),
+		BaseURL: "http://fakeapi" + graphVersion, Tokens: tokens{}, Transport: way,
 		MaxInFlight: MaxInFlight, CallTimeout: callTimeout, Registerer: reg,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var caller dispatch.Caller = send
 	if l.cfg.Wrap != nil {
 		caller = l.cfg.Wrap(send)
 	}
 	r, err := newRunner(ctx, l.cfg.Options, parts{
-		broker: link, caller: caller, transport: way, reg: reg, log: l.cfg.Log, replica: l.joined, fault: l.strategyFault,
-		random: l.cfg.Random(), dial: l.cfg.DialRedis,
+		broker: link, caller: caller, reg: reg, log: l.cfg.Log, replica: replica, fault: l.strategyFault,
+		random: l.cfg.Random(),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	d := &Dispatcher{link: link, way: way, sender: send, cancel: cancel, done: make(chan error, 1)}
 	go func() {
 		err := r.run(running)
 		if running.Err() == nil {
-			l.fault(fmt.Errorf("a dispatcher ended by itself: %w", err))
+			l.mu.Lock()
+			l.errs = append(l.errs, fmt.Sprintf("a dispatcher ended by itself: %v", err))
+			l.mu.Unlock()
 		}
 		d.done <- err
 	}()
-	l.replicas = append(l.replicas, d)
-	l.joined++
-	return nil
-}
-
-func (l *Local) fault(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.errs = append(l.errs, err.Error())
+	return d, nil
 }
 
 func (l *Local) strategyFault(err error) {
@@ -178,138 +198,108 @@ func (l *Local) strategyFault(err error) {
 	}
 }
 
+// strategyFaults is how Errors says that the strategy's figures are not its best:
+// how many errors, and one of them.
+const strategyFaults = "the strategy met %d errors, and its figures are those of a strategy that met them: %v"
+
 // Errors are of dispatchers that ended by themselves, and of their strategy.
 func (l *Local) Errors() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	errs := slices.Clone(l.errs)
 	if l.faults > 0 {
-		errs = append(errs, fmt.Sprintf(strategyFaults, "the dispatchers", l.faults, l.first))
+		errs = append(errs, fmt.Sprintf(strategyFaults, l.faults, l.first))
 	}
 	return errs
 }
 
 // Dispatchers returns those that run, in the order in which they joined.
-func (l *Local) Dispatchers() []*Dispatcher { return slices.Clone(l.replicas) }
+func (l *Local) Dispatchers() []*Dispatcher { return l.live() }
 
-// Owner returns the dispatcher that drains a single-active queue, nil without
-// any. It needs a Network.
+// Remove stops these dispatchers together, cleanly.
+func (l *Local) Remove(which ...*Dispatcher) error { return l.stop(context.Background(), which...) }
+
+// Owner returns the dispatcher that drains a single-active queue, nil without any.
 func (l *Local) Owner(name string) *Dispatcher {
-	if l.net == nil {
-		return nil
-	}
-	c := l.net.owner(name)
-	for _, d := range l.replicas {
-		if d.link == chaos.Link(c) {
+	active := l.broker.Active(name)
+	for _, d := range l.live() {
+		if active != nil && d.link.has(active) {
 			return d
 		}
 	}
 	return nil
 }
 
-// Leave stops the second oldest dispatcher.
-func (l *Local) Leave(context.Context) error { return l.leave(second) }
-
-// Retire stops the oldest dispatcher.
-func (l *Local) Retire(context.Context) error { return l.leave(oldest) }
-
-func (l *Local) leave(place int) error {
-	d, err := take(&l.replicas, place)
-	if err != nil {
-		return err
-	}
-	return d.stop()
-}
-
-// Remove stops these dispatchers together, cleanly.
-func (l *Local) Remove(which ...*Dispatcher) error {
-	for _, d := range which {
-		d.cancel(nil)
-	}
-	var faults []error
-	for _, d := range which {
-		if i := slices.Index(l.replicas, d); i >= 0 {
-			l.replicas = slices.Delete(l.replicas, i, i+1)
-			faults = append(faults, d.stop())
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// stop ends the dispatcher cleanly.
-func (d *Dispatcher) stop() error {
-	d.cancel(nil)
-	err := d.end()
-	return errors.Join(err, d.link.Close())
-}
-
-// end waits until the dispatcher has ended.
-func (d *Dispatcher) end() error {
-	err := <-d.done
-	d.sender.Close()
-	return err
-}
-
-// Kill cuts the oldest dispatcher off the broker and the platform, and its
-// strategy off whatever that talks to. It does not wait for the goroutines: what
-// they still do has no effect, as of a process that is dead.
-func (l *Local) Kill(context.Context) error {
-	d, err := take(&l.replicas, oldest)
-	if err != nil {
-		return err
-	}
-	l.kill(d)
-	return nil
-}
-
 // KillOwner kills the dispatcher that drains a single-active queue, and returns
-// it. It needs a Network.
+// it.
 func (l *Local) KillOwner(name string) (*Dispatcher, error) {
 	d := l.Owner(name)
 	if d == nil {
 		return nil, fmt.Errorf("kill the owner of %q: it has none", name)
 	}
-	l.replicas = slices.DeleteFunc(l.replicas, func(o *Dispatcher) bool { return o == d })
-	l.kill(d)
-	return d, nil
+	l.take(d)
+	err := d.Kill(context.Background())
+	return d, err
 }
 
-func (l *Local) kill(d *Dispatcher) {
-	d.link.Cut()
-	d.cancel(errKilled)
-	l.killed = append(l.killed, d)
-}
-
-// Stop stops everything but the broker and the platform, and waits for what is
-// left of the killed.
-func (l *Local) Stop(context.Context) error {
-	var faults []error
+// Stop stops everything but the broker and the platform, and waits for the rest of
+// the killed, and for the messages that the broker keeps back.
+func (l *Local) Stop(ctx context.Context) error {
+	var err error
 	if l.ingress != nil {
-		faults = append(faults, l.ingress.stop())
+		err = l.ingress()
 		l.ingress = nil
 	}
-	faults = append(faults, l.Remove(l.Dispatchers()...)) // together: each waits for its calls in flight
-	for _, d := range l.killed {
+	err = errors.Join(err, l.stop(ctx, l.live()...))
+	for _, d := range l.all() {
 		if err := d.end(); err != nil {
 			l.cfg.Log.Debug("killed dispatcher", "err", err)
 		}
 	}
-	l.killed = nil
-	return errors.Join(faults...)
+	for end := time.Now().Add(slices.Max(queue.Delays()) + time.Second); l.broker.Delayed() > 0 && time.Now().Before(end); {
+		time.Sleep(300 * time.Millisecond)
+	}
+	return err
 }
 
-// Ingress starts webhook and core.
-func (l *Local) Ingress(ctx context.Context, f Ingress) (string, error) {
-	ingress, err := startIngress(ctx, f, l.source, l.cfg.Log)
+// Ingress starts webhook and core with a database in a folder of their own.
+func (l *Local) Ingress(ctx context.Context, f Ingress) (url string, err error) {
+	dir, err := os.MkdirTemp("", "loadtest-")
 	if err != nil {
+		return "", fmt.Errorf("make a folder for the database: %w", err)
+	}
+	environ := f.environment(dir)
+	environ["HTTP_ADDR"], environ["AMQP_URL"] = "127.0.0.1:0", "amqp://memory/" // it is given
+	hookSettings, err := service.Load[app.WebhookSettings](nil, environ, io.Discard)
+	coreSettings, err2 := service.Load[app.CoreSettings](nil, environ, io.Discard)
+	if err := errors.Join(err, err2); err != nil {
 		return "", err
 	}
-	l.ingress = ingress
-	return ingress.url, nil
+	hookSettings.Admin.Addr, coreSettings.Admin.Addr = "", ""
+	options := app.Options{Broker: l.broker, Registry: prometheus.NewRegistry(), Log: l.cfg.Log, Name: "webhook"}
+	if f.Shared {
+		options.Broker = shared{l.broker}
+	}
+	hook, err := app.NewWebhook(ctx, app.WebhookConfig{Settings: hookSettings, Options: options})
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	options.Name = "core"
+	core, err := app.NewCore(ctx, app.CoreConfig{Settings: coreSettings, Options: options})
+	if err != nil {
+		return "", errors.Join(err, hook.Close(), os.RemoveAll(dir))
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() {
+		done <- service.Run(running, l.cfg.Log, service.Actor{Name: "webhook", Run: hook.Run}, service.Actor{Name: "core", Run: core.Run})
+	}()
+	l.ingress = func() error { cancel(); return errors.Join(<-done, hook.Close(), os.RemoveAll(dir)) }
+	return "http://" + hook.HTTPAddr() + "/webhook", nil
 }
 
-// Broker is the one in memory, over the network if there is one.
-func (l *Local) Broker() queue.Broker { return l.source }
+// Broker is the one in memory.
+func (l *Local) Broker() queue.Broker { return l.broker }
 
 // API is the fake.
 func (l *Local) API() *fakeapi.API { return l.platform }
@@ -319,17 +309,13 @@ func (l *Local) Platform() Platform {
 	return Platform{URL: "http://fakeapi", Transport: l.platform.Transport()}
 }
 
-// Delayed is how many messages the broker keeps back for a time.
-func (l *Local) Delayed() int { return l.broker.Delayed() }
-
 // Queues lists the queues that there are: those of the topology and the lanes.
 func (l *Local) Queues() []string { return l.broker.Queues() }
 
 // Usage is of this whole process, but for the broker's operations. Memory is not
-// known: most of the process's is the load generator's and the fake's, and what
-// runs before this fleet did in the same process.
+// known: most of the process's is the load generator's and the fake's.
 func (l *Local) Usage() (Usage, error) {
-	u := Usage{Operations: new(l.broker.Operations()), Whole: true}
+	u := Usage{Operations: new(l.broker.Operations())}
 	cpu, err := machine.OwnCPU()
 	if err != nil {
 		return u, err
@@ -342,10 +328,5 @@ func (l *Local) Usage() (Usage, error) {
 func (l *Local) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	err := errors.Join(l.Stop(ctx), l.source.Close(), l.broker.Close())
-	if l.net != nil {
-		l.net.close()
-		l.net = nil
-	}
-	return err
+	return errors.Join(l.Stop(ctx), l.broker.Close())
 }

@@ -4,258 +4,348 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/loadtest/proc"
 )
 
-// process is a child process.
-type process struct {
-	kind    string
-	cmd     *exec.Cmd
-	stdin   io.WriteCloser
-	stderr  *tail
-	address string // where it serves, as it said
-	admin   string // where its metrics are; empty: it has none
-	foreign bool   // it is a program of a peer
-	done    chan struct{}
+// Process is one program of a system. It may end and be started again, with the same
+// environment, ports and log. Group.New makes one. Safe for concurrent use.
+type Process struct {
+	Name  string                          // such as core-2
+	Alive func(ctx context.Context) error // nil when it serves
+	Admin string                          // address of its admin port; empty: it has none
 
-	mu      sync.Mutex
-	last    used  // what was last asked
-	over    bool  // it was asked to end, or is being killed: nothing more is asked
-	crashed bool  // it had ended before that
-	blind   error // the first reason for which its operations were not known
+	command func() *exec.Cmd // of a new life
+	log     string           // file of all that it prints
+	guard   *guard
+	lines   func(line []byte) // gets its output after the line "ready"; nil: that is in the log
+
+	mu       sync.Mutex
+	cmd      *exec.Cmd // nil: it was never started
+	stdin    io.WriteCloser
+	done     chan struct{} // closed when the process has ended
+	ready    chan struct{} // closed with the line "ready"
+	expected bool          // its end is our doing
+	failures []string      // all that went wrong since it was last asked
+	last     Used
+}
+
+// Used is a process's use of the machine so far. What is not known is nil or absent.
+type Used struct {
+	PID     int
+	CPU     *time.Duration // with all that descend from it
+	Peak    *int64         // of its memory, in bytes
+	Metrics map[string]float64
 }
 
 const (
-	startTimeout = 30 * time.Second
-	stopTimeout  = shutdownTimeout + 10*time.Second
+	aliveTimeout = 3 * time.Minute // for a start, on a busy machine
+	stopTimeout  = 40 * time.Second
+	askTimeout   = 5 * time.Second
 )
 
-// spawn starts this program as a child of a kind and waits until it says where
-// it listens.
-func spawn(ctx context.Context, log *slog.Logger, kind string, o childSpec) (*process, error) {
-	self, err := os.Executable()
+// Start starts it and returns when it is alive. The process has a group of its own: a
+// Ctrl-C on the terminal is for the load test, which ends it in order.
+func (p *Process) Start(ctx context.Context) error {
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", kind, err)
+		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	p := &process{kind: kind, cmd: exec.Command(self, kind)} //nolint:noctx // this program; stop ends it
-	said, err := p.launch(log, nil)
-	if err != nil {
-		return nil, err
+	defer func() { _ = out.Close() }() // the program has one of its own
+	cmd := p.command()
+	cmd.Stdout, cmd.Stderr = out, out
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	if err := json.NewEncoder(p.stdin).Encode(o); err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", kind, err), p.kill())
+	cmd.SysProcAttr.Setpgid = true
+	if err := p.launch(cmd); err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	line, _, err := p.hear(ctx, said, startTimeout)
-	if err != nil {
-		return nil, err
-	}
-	p.address, p.admin, _ = strings.Cut(line, " ")
-	if p.address == "" {
-		return nil, errors.Join(fmt.Errorf("start %s: it did not begin to listen: %s", kind, p.stderr), p.kill())
-	}
-	return p, nil
+	return p.await(ctx)
 }
 
-// launch starts the process in a group of its own: a Ctrl-C on the terminal is
-// for the parent, which stops its children in order. said has the first line that
-// it writes, empty where it has ended before. rest gets what follows; nil: nobody
-// reads it.
-func (p *process) launch(log *slog.Logger, rest func(*bufio.Reader)) (said <-chan string, err error) {
-	p.stderr, p.done = &tail{}, make(chan struct{})
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	told := &lines{log: log, kind: p.kind}
-	p.cmd.Stderr = io.MultiWriter(p.stderr, told)
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.kind, err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.kind, err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.kind, err)
-	}
-	first := make(chan string, 1)
-	go func() {
-		defer close(p.done)
-		lines := bufio.NewReader(out)
-		line, _ := lines.ReadString('\n') // empty: it has ended
-		first <- strings.TrimSpace(line)
-		if rest != nil {
-			rest(lines)
-		}
-		_, _ = io.Copy(io.Discard, lines)
-		_ = p.cmd.Wait() // how it ended is asked of the state
-		told.end()
-	}()
-	return first, nil
-}
-
-// hear returns the first line that the process has said, empty where it has ended
-// before; or that nothing was heard in time. When ctx ends before, the process is
-// killed.
-func (p *process) hear(ctx context.Context, said <-chan string, longest time.Duration) (line string, heard bool, err error) {
-	select {
-	case line := <-said:
-		return line, true, nil
-	case <-ctx.Done():
-		return "", false, errors.Join(ctx.Err(), p.kill())
-	case <-time.After(longest):
-		return "", false, nil
-	}
-}
-
-// ready waits until the process says that it is.
-func (p *process) ready(ctx context.Context) error {
-	end := time.Now().Add(startTimeout)
-	for {
-		err := get(ctx, p.admin+"/readyz", nil)
-		if err == nil || ctx.Err() != nil {
+// launch begins a life.
+func (p *Process) launch(cmd *exec.Cmd) (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var printed io.Reader
+	if p.lines != nil {
+		cmd.Stdout = nil
+		if printed, err = cmd.StdoutPipe(); err != nil {
 			return err
 		}
-		if p.ended() || time.Now().After(end) {
-			return fmt.Errorf("%s is not ready: %w: %s", p.kind, err, p.stderr)
+		if p.stdin, err = cmd.StdinPipe(); err != nil {
+			return err
 		}
-		time.Sleep(20 * time.Millisecond)
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.guard.tell("began", cmd.Process.Pid)
+	p.cmd, p.done, p.ready, p.expected = cmd, make(chan struct{}), make(chan struct{}), false
+	go p.wait(cmd, printed, p.done, p.ready)
+	return nil
+}
+
+// wait reads the process's output, and notes how it ended.
+func (p *Process) wait(cmd *exec.Cmd, printed io.Reader, done, ready chan struct{}) {
+	if printed != nil {
+		said := false
+		for lines := bufio.NewReader(printed); ; {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				break
+			}
+			if !said && string(bytes.TrimSpace(line)) == "ready" {
+				close(ready)
+				said = true
+			} else {
+				p.lines(line)
+			}
+		}
+	}
+	err := cmd.Wait()
+	p.guard.tell("ended", cmd.Process.Pid)
+	p.mu.Lock()
+	if !p.expected {
+		p.failures = append(p.failures, fmt.Sprintf("%s ended by itself (%v): %s", p.Name, err, p.LastWords()))
+	}
+	p.mu.Unlock()
+	close(done)
+}
+
+// await waits until the process is alive.
+func (p *Process) await(ctx context.Context) error {
+	var err error
+	_, done := p.life()
+	for end := time.Now().Add(aliveTimeout); time.Now().Before(end); {
+		if err = p.Alive(ctx); err == nil {
+			return nil
+		}
+		select {
+		case <-done:
+			return fmt.Errorf("%s ended at its start: %s", p.Name, p.LastWords())
+		default:
+		}
+		if !backoff.Sleep(ctx, 20*time.Millisecond) { // a poll of another process
+			return errors.Join(ctx.Err(), p.Kill(ctx))
+		}
+	}
+	return errors.Join(fmt.Errorf("%s did not answer within %v: %w: %s", p.Name, aliveTimeout, err, p.LastWords()), p.Kill(ctx))
+}
+
+// saidReady is Alive of a program that says so.
+func (p *Process) saidReady(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.ready:
+		return nil
+	default:
+		return errors.New("it has not said ready")
 	}
 }
 
-func (p *process) ended() bool {
+// LastWords are the last lines that it printed.
+func (p *Process) LastWords() string {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	b = bytes.TrimSpace(b)
+	return strings.ReplaceAll(string(b[max(0, len(b)-300):]), "\n", "; ")
+}
+
+// life returns the process of now, and a channel that is closed when it has ended.
+// Without a process it is closed.
+func (p *Process) life() (*exec.Cmd, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		ended := make(chan struct{})
+		close(ended)
+		return nil, ended
+	}
+	return p.cmd, p.done
+}
+
+// HasEnded reports whether it does not run.
+func (p *Process) HasEnded() bool {
+	_, done := p.life()
 	select {
-	case <-p.done:
+	case <-done:
 		return true
 	default:
 		return false
 	}
 }
 
-// stop ends the process cleanly; what it has used is asked before. That it ended
-// by itself before is no error of stop's: faults tells.
-func (p *process) stop(ctx context.Context) error {
-	if !p.close(ctx) {
+// Signal sends a signal to the process and to all that it has started. One that has
+// ended is no error.
+func (p *Process) Signal(s syscall.Signal) error {
+	cmd, _ := p.life()
+	if cmd == nil || p.HasEnded() && s != syscall.SIGKILL {
 		return nil
 	}
-	if err := p.signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stop %s: %w", p.kind, err)
-	}
-	select {
-	case <-p.done:
-	case <-time.After(stopTimeout):
-		return errors.Join(fmt.Errorf("%s did not stop within %v", p.kind, stopTimeout), p.kill())
-	}
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		return fmt.Errorf("%s ended with %d: %s", p.kind, code, p.stderr)
+	if err := syscall.Kill(-cmd.Process.Pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal %s: %w", p.Name, err)
 	}
 	return nil
 }
 
-// kill ends it at once.
-func (p *process) kill() error {
-	if err := p.signal(syscall.SIGKILL); err != nil {
-		return fmt.Errorf("kill %s: %w", p.kind, err)
-	}
-	select {
-	case <-p.done:
-		return nil
-	case <-time.After(stopTimeout): // a program of its own session holds its output open
-		return fmt.Errorf("%s was killed, and what it started lives on", p.kind)
-	}
+// expect says that the end that follows is our doing, and asks the last time for
+// the use of the machine. One that has ended before has done so by itself.
+func (p *Process) expect(ctx context.Context) {
+	p.Used(context.WithoutCancel(ctx))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = true
 }
 
-// signal sends a signal to the process and to all that it has started: that a
-// peer's worker is started by a script is no reason that a kill should spare it.
-func (p *process) signal(s syscall.Signal) error {
-	if err := syscall.Kill(-p.cmd.Process.Pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+// Kill ends it at once.
+func (p *Process) Kill(ctx context.Context) error {
+	_, done := p.life()
+	p.expect(ctx)
+	err := p.Signal(syscall.SIGKILL)
+	<-done
+	return err
+}
+
+// Stop ends it in order. Another exit code than 0, and an end that does not come,
+// are failures of the program.
+func (p *Process) Stop(ctx context.Context) error { return p.StopWithin(ctx, stopTimeout) }
+
+// StopWithin is Stop with a time of its own.
+
+func (p *Process) StopWithin(ctx context.Context, longest time.Duration) error {
+	cmd, done := p.life()
+	if cmd == nil || p.HasEnded() {
+		return nil
+	}
+	p.expect(ctx)
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	return nil
+	select {
+	case <-done:
+		if code := cmd.ProcessState.ExitCode(); code != 0 {
+			p.fail(fmt.Sprintf("%s ended with %d after SIGTERM: %s", p.Name, code, p.LastWords()))
+		}
+		return p.Signal(syscall.SIGKILL) // what is left of its group
+	case <-time.After(longest):
+		p.fail(fmt.Sprintf("%s did not end within %v after SIGTERM", p.Name, longest))
+		return p.Kill(ctx)
+	}
 }
 
-// close asks the last time what the process has used, and reports whether it still
-// ran. What becomes of it from now on is our doing.
-func (p *process) close(ctx context.Context) bool {
-	p.look(ctx)
+func (p *Process) fail(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.over, p.crashed = true, p.crashed || !p.over && p.ended()
-	return !p.ended()
+	p.failures = append(p.failures, text)
 }
 
-// look asks what the process has used so far. Of one that is being stopped, or
-// was, it is what close has asked, but for the CPU time, which is final once the
-// process has ended.
-func (p *process) look(ctx context.Context) used {
-	clock := proc.CPU
-	if p.foreign {
-		clock = proc.Tree
-	}
-	return p.lookBy(ctx, clock)
+// Failures returns all that went wrong since it was last asked.
+func (p *Process) Failures() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.failures
+	p.failures = nil
+	return list
 }
 
-// lookBy is look with a way to read CPU times.
-func (p *process) lookBy(ctx context.Context, clock func(pid int) (time.Duration, error)) used {
-	var u used
-	var b bytes.Buffer
-	pid := p.cmd.Process.Pid
-	if cpu, err := clock(pid); err == nil {
-		u.cpu = &cpu
+// Get asks its admin port for a path.
+func (p *Process) Get(ctx context.Context, path string) (body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+path, http.NoBody)
+	if err != nil {
+		return nil, err
 	}
-	if peak, err := proc.Peak(pid); err == nil {
-		u.peak = &peak
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
-	var blind error
-	if p.admin != "" && !p.ended() {
-		if blind = get(ctx, p.admin+"/metrics", &b); blind == nil {
-			operations, faults := counts(&b)
-			u.operations, u.faults = &operations, faults
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	body, err = io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: answer %d: %.300s", p.Name, resp.StatusCode, bytes.TrimSpace(body))
+	}
+	return body, err
+}
+
+// Used asks for its use of the machine. Of one that has ended it is the last that was
+// known, but for the CPU time, which is final.
+func (p *Process) Used(ctx context.Context) Used {
+	cmd, _ := p.life()
+	if cmd == nil {
+		return Used{}
+	}
+	u := Used{PID: cmd.Process.Pid}
+	if !p.HasEnded() {
+		if cpu, err := proc.Tree(u.PID); err == nil {
+			u.CPU = &cpu
+		}
+		if peak, err := proc.Peak(u.PID); err == nil {
+			u.Peak = &peak
+		}
+		if p.Admin != "" {
+			if body, err := p.Get(ctx, "/metrics"); err == nil {
+				u.Metrics = metrics(body)
+			}
 		}
 	}
+	ended := p.HasEnded()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.over:
-	case p.ended(): // by itself: how far it came since it was last asked is not known
-		p.last.operations = nil
-	default:
-		u.faults = max(u.faults, p.last.faults)
+	if !ended {
 		p.last = u
-		if p.blind == nil {
-			p.blind = blind
-		}
+	} else if !p.expected {
+		p.last.Metrics = nil // how far it came since it was last asked is not known
 	}
-	if p.ended() {
-		if s := p.cmd.ProcessState; s != nil {
-			p.last.cpu = new(s.UserTime() + s.SystemTime())
-		}
+	if ended && cmd.ProcessState != nil { // which is written before the end is told
+		p.last.CPU = new(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())
 	}
 	return p.last
 }
 
-// faults are what went wrong with the process, for people.
-func (p *process) faults() (list []string) {
+// faults are the errors of a strategy that it has told.
+func (p *Process) faults() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.crashed || !p.over && p.ended() {
-		list = append(list, fmt.Sprintf("%s ended by itself: %s", p.kind, p.stderr))
+	return p.last.Metrics[faultsMetric]
+}
+
+// metrics reads Prometheus' text form: of each name the sum of its series.
+func metrics(text []byte) map[string]float64 {
+	all := make(map[string]float64)
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		line := lines.Text()
+		i := strings.LastIndexByte(line, ' ')
+		if i < 0 || line[0] == '#' {
+			continue
+		}
+		name, _, _ := strings.Cut(line[:i], "{")
+		if v, err := strconv.ParseFloat(line[i+1:], 64); err == nil {
+			all[name] += v
+		}
 	}
-	if p.blind != nil {
-		list = append(list, fmt.Sprintf("%s did not tell its operations: %v", p.kind, p.blind))
-	}
-	if p.last.faults > 0 {
-		said := p.stderr.String()
-		list = append(list, fmt.Sprintf(strategyFaults, "a "+p.kind, p.last.faults, said[strings.LastIndexByte(said, '\n')+1:]))
-	}
-	return list
+	return all
+}
+
+// operations are those of the broker that our RabbitMQ client has counted.
+func operations(metrics map[string]float64) int64 {
+	return int64(metrics["chatclub_broker_published_total"] + metrics["chatclub_broker_deliveries_total"] + metrics["chatclub_broker_settled_total"])
 }

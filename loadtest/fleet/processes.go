@@ -3,216 +3,256 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/internal/article"
+	"chatclub/internal/backoff"
 	"chatclub/internal/machine"
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/loadtest/proc"
 )
 
-// Processes is a fleet of processes on RabbitMQ: each dispatcher is one, the
-// platform is one, webhook and core are one. OpenProcesses makes it.
-type Processes struct {
-	crew
-	cfg       Config
-	amqpURL   string
-	brokerPID int // 0: not on this machine, or not to be found
-	version   string
-	broker    *rabbit.Broker
-	reg       *prometheus.Registry
-	platform  *process
-	ingress   *process
+// processes is a fleet on RabbitMQ: each dispatcher is a process, and so are the
+// platform, webhook and core. OpenProcesses makes it.
+type processes struct {
+	crew[*Process]
+	cfg      Config
+	amqpURL  string
+	group    *Group
+	broker   *rabbit.Broker
+	reg      *prometheus.Registry
+	platform *Process
+	api      string // the platform's address
+	ingress  []*Process
+	failures []string // so far
 }
 
-var _ Fleet = (*Processes)(nil)
-
-// readyTimeout is how long the broker may take to be there.
-const readyTimeout = 30 * time.Second
-
-// OpenProcesses makes a fleet without dispatchers. The topology's queues are
-// deleted before and after, with what is on them. The program must call Child
-// when it is started with one of the kinds as its only argument.
-func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ *Processes, err error) {
-	p := &Processes{cfg: cfg, amqpURL: amqpURL, reg: prometheus.NewRegistry(), brokerPID: proc.Listener(amqpURL)}
+// OpenProcesses makes a fleet without dispatchers, and returns the broker's name and
+// version. The topology's queues are deleted before and after, with what is on them.
+func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ Fleet, version string, err error) {
+	p := &processes{cfg: cfg, amqpURL: amqpURL, reg: prometheus.NewRegistry()}
+	p.start = p.dispatcher
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if p.version, err = leftover.Delete(ctx, amqpURL, cfg.Topology, article.Queue(cfg.Topology).Name); err != nil {
-		return nil, err
+	if version, err = rabbit.Delete(ctx, amqpURL, cfg.Topology, article.Queue(cfg.Topology).Name); err != nil {
+		return nil, version, err
 	}
-	if p.broker, err = rabbit.Open(rabbit.Config{
-		URLs: []string{amqpURL}, Topology: cfg.Topology, Log: cfg.Log, Registerer: p.reg, Name: "loadtest",
-	}); err != nil {
-		return nil, err
+	if p.broker, err = rabbit.Open(rabbit.Config{URLs: []string{amqpURL}, Topology: cfg.Topology, Log: cfg.Log, Registerer: p.reg, Name: "loadtest"}); err != nil {
+		return nil, version, err
 	}
-	for end := time.Now().Add(readyTimeout); ; time.Sleep(20 * time.Millisecond) {
-		err := p.broker.Ready()
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil || time.Now().After(end) {
-			return nil, fmt.Errorf("the broker is not ready: %w", err)
-		}
+	if err := await(ctx, p.broker.Ready); err != nil {
+		return nil, version, fmt.Errorf("the broker is not ready: %w", err)
 	}
 	if cfg.Options.shares() {
 		if err := p.broker.Declare(ctx, article.Queue(cfg.Topology)); err != nil {
-			return nil, err
+			return nil, version, err
 		}
 	}
-	if p.platform, err = spawn(ctx, cfg.Log, KindPlatform, p.spec()); err != nil {
+	if p.group, err = NewGroup(); err != nil {
+		return nil, version, err
+	}
+	if p.api, p.platform, err = p.group.Platform(ctx, cfg.Seed, cfg.Pages); err != nil {
+		return nil, version, err
+	}
+	return p, version, nil
+}
+
+// await waits until something is ready, as long as a program may take to start.
+func await(ctx context.Context, ready func() error) error {
+	for end := time.Now().Add(aliveTimeout); ; {
+		err := ready()
+		if err == nil || time.Now().After(end) || !backoff.Sleep(ctx, 20*time.Millisecond) { // a poll of another process
+			return err
+		}
+	}
+}
+
+// Platform starts the fake as a process, and writes the tokens of pages into the file
+// pages.json of the group's folder.
+func (g *Group) Platform(ctx context.Context, seed uint64, pages []string) (url string, p *Process, err error) {
+	known := make(map[string]string)
+	for _, page := range pages {
+		known[page], _ = tokens{}.Token(page)
+	}
+	b, err := json.Marshal(known)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := os.WriteFile(g.PagesFile(), b, 0o600); err != nil {
+		return "", nil, fmt.Errorf("write the pages: %w", err)
+	}
+	addr, err := Addr()
+	if err != nil {
+		return "", nil, err
+	}
+	if p, err = g.New("fakeapi", KindPlatform, map[string]string{"HTTP_ADDR": addr, "SEED": strconv.FormatUint(seed, 10)}); err != nil {
+		return "", nil, err
+	}
+	err = p.Start(ctx)
+	return "http://" + addr, p, err
+}
+
+// PagesFile is the file with the pages' tokens.
+func (g *Group) PagesFile() string { return filepath.Join(g.Dir, "pages.json") }
+
+// environment is that of every program on the broker.
+func (p *processes) environment(more map[string]string) map[string]string {
+	env := map[string]string{"AMQP_URL": p.amqpURL, "QUEUE_PREFIX": p.cfg.Topology.Prefix, "PARTITIONS": strconv.Itoa(p.cfg.Topology.Partitions)}
+	maps.Copy(env, more)
+	return env
+}
+
+// dispatcher starts the program, or a strategy's worker.
+func (p *processes) dispatcher(ctx context.Context, replica int) (*Process, error) {
+	o := p.cfg.Options
+	env := p.environment(o.environment())
+	env["PAGES_FILE"], env["GRAPH_URL"] = p.group.PagesFile(), p.api+graphVersion
+	kind := KindDispatcher
+	if o.shares() {
+		kind = KindWorker
+		maps.Copy(env, map[string]string{
+			strategyVariable: o.Strategy, replicasVariable: strconv.Itoa(o.Replicas), replicaVariable: strconv.Itoa(replica),
+			redisVariable: o.RedisURL, keysVariable: o.KeyPrefix,
+		})
+	}
+	d, err := p.group.New(fmt.Sprintf("dispatcher-%d", replica+1), kind, env)
+	if err != nil {
 		return nil, err
 	}
-	return p, nil
-}
-
-func (p *Processes) spec() childSpec {
-	o := childSpec{Options: p.cfg.Options, AMQPURL: p.amqpURL, Topology: p.cfg.Topology, Seed: p.cfg.Seed}
-	if p.platform != nil {
-		o.Graph = p.platform.address
+	if err := d.Start(ctx); err != nil {
+		return nil, err
 	}
-	return o
+	return d, await(ctx, func() error { _, err := d.Get(ctx, "/readyz"); return err })
 }
 
-// Version is the broker's name and version.
-func (p *Processes) Version() string { return p.version }
-
-// Join starts a dispatcher.
-func (p *Processes) Join(ctx context.Context) error {
-	o := p.spec()
-	o.Replica = p.joined()
-	child, err := spawn(ctx, p.cfg.Log, KindDispatcher, o)
-	if err != nil {
-		return err
-	}
-	p.add(child)
-	return child.ready(ctx)
-}
-
-// Stop stops webhook and core, then the dispatchers, all at once.
-func (p *Processes) Stop(ctx context.Context) error {
-	var err error
-	if p.ingress != nil {
-		err = p.ingress.stop(ctx)
-	}
-	return errors.Join(err, p.stop(ctx))
-}
-
-// Ingress starts webhook and core as one process.
-func (p *Processes) Ingress(ctx context.Context, f Ingress) (string, error) {
-	o := p.spec()
-	o.Ingress = f
-	child, err := spawn(ctx, p.cfg.Log, KindIngress, o)
+// Ingress starts webhook and core.
+func (p *processes) Ingress(ctx context.Context, f Ingress) (string, error) {
+	addr, err := Addr()
 	if err != nil {
 		return "", err
 	}
-	p.ingress = child
-	return child.address, nil
+	env := p.environment(f.environment(p.group.Dir))
+	env["HTTP_ADDR"] = addr
+	if f.Shared {
+		env[sharedVariable] = "yes"
+	}
+	for _, kind := range []string{KindWebhook, KindCore} {
+		c, err := p.group.New(kind, kind, env)
+		if err != nil {
+			return "", err
+		}
+		p.ingress = append(p.ingress, c)
+		if err := c.Start(ctx); err != nil {
+			return "", err
+		}
+		if err := await(ctx, func() error { _, err := c.Get(ctx, "/readyz"); return err }); err != nil {
+			return "", err
+		}
+	}
+	return "http://" + addr + "/webhook", nil
+}
+
+// Stop implements Fleet.
+func (p *processes) Stop(ctx context.Context) error {
+	err := Each(p.ingress, func(c *Process) error { return c.Stop(ctx) })
+	return errors.Join(err, p.stop(ctx, p.live()...))
 }
 
 // Broker is the load generator's connection.
-func (p *Processes) Broker() queue.Broker { return p.broker }
+func (p *processes) Broker() queue.Broker { return p.broker }
 
 // Platform is the fake's process.
-func (p *Processes) Platform() Platform { return Platform{URL: p.platform.address} }
+func (p *processes) Platform() Platform { return Platform{URL: p.api} }
 
-// Delayed is 0: what RabbitMQ keeps back is on a queue.
-func (*Processes) Delayed() int { return 0 }
-
-// Errors are of processes that ended by themselves or could not be asked, and of
-// the dispatchers' strategy.
-func (p *Processes) Errors() []string {
-	var list []string
-	for _, c := range p.all() {
-		list = append(list, c.faults()...)
+// Errors are of processes that ended by themselves, and of the strategy.
+func (p *processes) Errors() []string {
+	faults, said := 0., ""
+	for _, c := range p.group.All() {
+		p.failures = append(p.failures, c.Failures()...)
+		if n := c.faults(); n > 0 {
+			faults, said = faults+n, c.LastWords()
+		}
 	}
-	if p.ingress != nil {
-		list = append(list, p.ingress.faults()...)
+	if faults > 0 {
+		return append(slices.Clone(p.failures), fmt.Sprintf(strategyFaults, int(faults), said))
 	}
-	return append(list, p.platform.faults()...)
+	return p.failures
 }
 
 // Usage is of the dispatchers, those that have ended included, of webhook and
 // core, of the fake, and of the broker where it is on this machine.
-func (p *Processes) Usage() (Usage, error) {
+func (p *processes) Usage() (Usage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	all := p.all()
-	n := len(all) // of dispatchers
-	if p.ingress != nil {
-		all = append(all, p.ingress)
+	families, err := p.reg.Gather()
+	if err != nil {
+		return Usage{}, fmt.Errorf("read own metrics: %w", err)
 	}
-	got := make([]used, len(all))
+	own := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			own[f.GetName()] += m.GetCounter().GetValue()
+		}
+	}
+	var broker *time.Duration
+	if pid := proc.Listener(p.amqpURL); pid != 0 {
+		cpu, err := proc.Tree(pid)
+		if err != nil {
+			return Usage{}, fmt.Errorf("the broker's process: %w", err)
+		}
+		broker = &cpu
+	}
+	return usage(ctx, p.all(), append(slices.Clone(p.ingress), p.platform), operations(own), broker), nil
+}
+
+// usage adds up the use of dispatchers, of those beside them, and of servers; own are
+// the operations of this process.
+func usage(ctx context.Context, dispatchers, beside []*Process, own int64, servers *time.Duration) (u Usage) {
+	all := slices.Concat(dispatchers, beside)
+	used := make([]Used, len(all))
 	var asking sync.WaitGroup // side by side, so that one that hangs takes nothing from the others
-	for i, c := range all {
-		asking.Go(func() { got[i] = c.look(ctx) })
+	for i, p := range all {
+		asking.Go(func() { used[i] = p.Used(ctx) })
 	}
-	fake := p.platform.look(ctx)
 	asking.Wait()
-	own, err := p.operations()
-	if err != nil {
-		return Usage{}, err
+	counts, times := []*int64{&own}, []*time.Duration(nil)
+	for i, x := range used {
+		times = append(times, x.CPU)
+		if x.Metrics != nil {
+			counts = append(counts, new(operations(x.Metrics)))
+		} else if i < len(dispatchers) {
+			counts = append(counts, nil)
+		}
+		// Not the sum of the peaks: those of dispatchers that never ran at the same
+		// time would be added up, and no memory is sampled.
+		if i < len(dispatchers) && x.Peak != nil && (u.Memory == nil || *x.Peak > *u.Memory) {
+			u.Memory = x.Peak
+		}
 	}
-	u := usage(got[:n], got[n:], own)
-	u.Fake = fake.cpu
-	if p.brokerPID == 0 {
-		return u, nil // a sum without the broker would look better than it is
-	}
-	broker, err := proc.CPU(p.brokerPID)
-	if err != nil {
-		return u, fmt.Errorf("the broker's process: %w", err)
-	}
-	u.Broker = &broker
-	parts := []*time.Duration{u.Dispatchers, u.Broker, u.Fake}
-	if p.ingress != nil {
-		parts = append(parts, u.Ingress)
-	}
-	u.All = sum(parts...)
-	u.machine(0)
-	return u, nil
-}
-
-// machine enters what other programs had, once our own share is known. beside is
-// CPU time that belongs to the run and is not in All.
-func (u *Usage) machine(beside time.Duration) {
+	u.Operations, u.Dispatchers, u.All = sum(counts...), sum(times[:len(dispatchers)]...), sum(append(times, servers)...)
 	if self, err := machine.OwnCPU(); err == nil && u.All != nil {
-		u.Machine = machine.Read(*u.All + self + beside)
-	}
-}
-
-// usage adds up what dispatchers, and webhook and core where they run, have used;
-// own are the operations of this process.
-func usage(dispatchers, ingress []used, own int64) (u Usage) {
-	operations := []*int64{&own}
-	var cpu []*time.Duration
-	var peaks []*int64
-	for _, d := range dispatchers {
-		operations, cpu, peaks = append(operations, d.operations), append(cpu, d.cpu), append(peaks, d.peak)
-	}
-	for _, f := range ingress {
-		operations, u.Ingress = append(operations, f.operations), f.cpu
-	}
-	u.Operations, u.Dispatchers = sum(operations...), sum(cpu...)
-	// Not the sum of the peaks: those of dispatchers that never ran at the same
-	// time would be added up, and no memory is sampled.
-	if len(peaks) > 0 && !slices.Contains(peaks, nil) {
-		u.Memory = slices.MaxFunc(peaks, func(a, b *int64) int { return cmp.Compare(*a, *b) })
+		u.Machine = machine.Read(*u.All + self)
 	}
 	return u
 }
 
 // sum is nil when one of them is: it would be too low.
-func sum[N int64 | time.Duration](list ...*N) *N {
+func sum[N cmp.Ordered](list ...*N) *N {
 	var n N
 	for _, x := range list {
 		if x == nil {
@@ -223,34 +263,22 @@ func sum[N int64 | time.Duration](list ...*N) *N {
 	return &n
 }
 
-// operations are those of this process's own connection.
-func (p *Processes) operations() (int64, error) {
-	families, err := p.reg.Gather()
-	if err != nil {
-		return 0, fmt.Errorf("read own metrics: %w", err)
-	}
-	sum := int64(0)
-	for _, f := range families {
-		if isOperation(f.GetName()) {
-			for _, m := range f.GetMetric() {
-				sum += int64(m.GetCounter().GetValue())
-			}
-		}
-	}
-	return sum, nil
-}
-
 // Close ends everything and deletes the queues.
-func (p *Processes) Close(ctx context.Context) error {
+func (p *processes) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	faults := []error{p.Stop(ctx)}
-	if p.platform != nil {
-		faults = append(faults, p.platform.stop(ctx))
+	var faults []error
+	if p.group != nil {
+		faults = append(faults, p.Stop(ctx))
+		failed := p.platform == nil || len(p.Errors()) > 0
+		if failed {
+			p.cfg.Log.Warn("programs failed", "logs", p.group.Logs)
+		}
+		faults = append(faults, p.group.Close(ctx, failed))
 	}
 	if p.broker != nil {
 		faults = append(faults, p.broker.Close())
-		_, err := leftover.Delete(ctx, p.amqpURL, p.cfg.Topology, article.Queue(p.cfg.Topology).Name)
+		_, err := rabbit.Delete(ctx, p.amqpURL, p.cfg.Topology, article.Queue(p.cfg.Topology).Name)
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)

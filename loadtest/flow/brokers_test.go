@@ -7,23 +7,27 @@ import (
 	"testing"
 	"time"
 
+	"chatclub/loadtest/report"
+
 	"chatclub/internal/queue"
 )
 
 // process returns the broker that a queue is on, where the partitions are spread
 // over several: the i-th is on broker i mod their number, a lane is where its
-// page's partition is, and all other queues are on the first.
+// partition is, and all other queues are on the first.
 func (r row) process(top queue.Topology) func(string) string {
 	if r.brokers == 0 {
 		return nil
 	}
 	return func(name string) string {
+		number, ok := strings.CutPrefix(name, top.Prefix+".outbound.")
+		if !ok {
+			number, ok = strings.CutPrefix(name, top.Prefix+".lane.")
+		}
 		i := 0
-		if number, ok := strings.CutPrefix(name, top.Prefix+".outbound."); ok {
+		if ok {
+			number, _, _ = strings.Cut(number, ".")
 			i, _ = strconv.Atoi(number) // the topology's own
-		} else if lane, ok := strings.CutPrefix(name, top.Prefix+".lane."); ok {
-			_, page, _ := strings.Cut(lane, ".")
-			i = top.PartitionOf(page)
 		}
 		return strconv.Itoa(i % r.brokers)
 	}
@@ -45,11 +49,11 @@ type deployment struct {
 
 // spreadOut is a row of a deployment on so many brokers, with a demand of a share
 // of what one carries. A few pages have one and a half times their limit.
-func (d deployment) spreadOut(brokers int, ofOne float64, bounds ...bound) row {
+func (d deployment) spreadOut(brokers int, ofOne float64, bounds ...report.Bound) row {
 	demand := ofOne * float64(d.carries)
 	return row{
 		name:     fmt.Sprintf("%s messages a second on %s", thousands(demand), counted(brokers, "broker")),
-		replicas: d.dispatchers, brokers: brokers, partitions: 64 * brokers, capacity: perMessage * d.carries, latency: slow, bounds: bounds,
+		replicas: d.dispatchers, brokers: brokers, partitions: 48 * brokers, capacity: perMessage * d.carries, latency: slow, bounds: bounds,
 		script: func(r *rig) {
 			rates := make(map[int]float64, d.pages)
 			rest := demand
@@ -66,7 +70,7 @@ func (d deployment) spreadOut(brokers int, ofOne float64, bounds ...bound) row {
 			r.until(end)
 			stop()
 			w := window{started + 4*time.Second, end}
-			r.flow(w, pageLimit, quota, refused)
+			r.flow(w, pageLimit, report.Quota, report.Refused)
 			r.until(w.to + 2*time.Second)
 			r.waiting(w, func(e *entry) bool { return int(e.page) > d.hotPages })
 		},
@@ -90,9 +94,9 @@ func counted(n int, what string) string {
 // rows are below what one broker carries, above it, and the same and more on
 // several.
 func (d deployment) rows() []row {
-	flows := []bound{atMost(waitP50, .05), atMost(waitP99, 1.5), atMost(refused, .01)}
-	above := d.spreadOut(1, 1.25, atLeast(waitP50, .2)) // what one broker does not carry waits
-	above.faulty = true                                 // and may arrive in another order
+	flows := []report.Bound{report.AtMost(waitP50, .05), report.AtMost(waitP99, 1.5), report.AtMost(report.Refused, .01)}
+	above := d.spreadOut(1, 1.25, report.AtLeast(waitP50, .2)) // what one broker does not carry waits
+	above.faulty = true                                        // and may arrive in another order
 	return []row{
 		d.spreadOut(1, .75, flows...),
 		above,
@@ -119,5 +123,5 @@ func TestBeyondOneBroker(t *testing.T) {
 			lines = append(lines, measure(t, row, 1))
 		})
 	}
-	t.Log("\n" + markdown(lines))
+	t.Log("\n" + tableOf(lines))
 }

@@ -73,7 +73,7 @@ func (r *rig) demand(s stream) (stop func()) {
 			return nil
 		},
 	}
-	r.work.Go(func() { r.must(load.Run(ctx, time.Now(), load.NewTally(), demand)) })
+	r.work.Go(func() { r.must(load.Run(ctx, time.Now(), new(load.Tally), demand)) })
 	return cancel
 }
 

@@ -11,9 +11,8 @@ import (
 // cell is the finest time that calls are counted by.
 const cell = 100 * time.Millisecond
 
-// record is what happened to every message of a run: when its call began and was
-// answered, which the judge's ledger does not know. For what both know they are
-// compared at the end. Make one with newRecord. Safe for concurrent use.
+// record is the fate of every message of a run: when its call began and was
+// answered, which the judge's ledger does not know, and in which order it was accepted. Make one with newRecord. Safe for concurrent use.
 type record struct {
 	start time.Time
 
@@ -42,7 +41,7 @@ type pageRecord struct {
 	latest   map[order]int32 // the latest message accepted: its index
 }
 
-// order is what messages keep their order in: a recipient and a class.
+// order is the scope in which messages keep their order: a recipient and a class.
 type order struct {
 	to    int32
 	media bool
@@ -251,40 +250,15 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// verdict is what became of all messages.
-type verdict struct {
-	published, accepted int
-	missing, doubled    int // missing: neither accepted nor on a queue; doubled: accepted, and again or still on a queue
-	repeated            int // accepts after the first
-	inversions          int // against the order of publishing
-}
-
-// judge compares the record with what is left on the queues.
-func (r *record) judge(left []string) verdict {
+// inversions counts the messages that were accepted after one to the same recipient and
+// of the same class that was published later.
+func (r *record) inversions() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	queued := make(map[int]bool, len(left))
-	for _, id := range left {
-		if i, ok := index(id); ok {
-			queued[i] = true
-		}
-	}
-	v := verdict{published: len(r.messages)}
-	for i, e := range r.messages {
-		switch {
-		case e.times == 0 && !queued[i]:
-			v.missing++
-		case e.times > 0:
-			v.accepted++
-			v.repeated += int(e.times) - 1
-			v.doubled += int(e.times) - 1
-			if queued[i] {
-				v.doubled++
-			}
-		}
+	for _, e := range r.messages {
 		if e.inverted {
-			v.inversions++
+			n++
 		}
 	}
-	return v
+	return n
 }

@@ -88,11 +88,6 @@ func (j *Judge) Excuse(ctx context.Context, ids ...string) (int, error) {
 	return total, nil
 }
 
-// Reset empties the ledger; between runs, when nothing is in flight.
-func (j *Judge) Reset(ctx context.Context) error {
-	return j.post(ctx, "/ledger/reset", struct{}{}, nil)
-}
-
 // Control lays an object over the platform's settings.
 func (j *Judge) Control(ctx context.Context, patch any) error {
 	return j.post(ctx, "/control", patch, nil)

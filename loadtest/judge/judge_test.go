@@ -90,26 +90,6 @@ func TestOrderIsJudged(t *testing.T) {
 	}
 }
 
-func TestExcuseCountsWhatWasAwaited(t *testing.T) {
-	t.Parallel()
-	r, ctx := open(t), t.Context()
-	var ids []string
-	e := judge.Event{Page: "1", Due: time.Now()}
-	for range 25_000 { // more than one request holds
-		id := "1/m/" + strings.Repeat("x", len(ids)%7) + time.Duration(len(ids)).String()
-		ids = append(ids, id)
-		e.IDs = append(e.IDs, judge.ID{ID: id})
-	}
-	if err := r.Announce(ctx, e); err != nil {
-		t.Fatal(err)
-	}
-	r.send(ids[0], "9")
-	n, err := r.Excuse(ctx, append(ids, "unknown")...)
-	if err != nil || n != len(ids)-1 {
-		t.Errorf("Excuse() = %d, %v, want %d: all but the one accepted", n, err, len(ids)-1)
-	}
-}
-
 // The fake's own words are in the error.
 func TestFaultsAreTold(t *testing.T) {
 	t.Parallel()

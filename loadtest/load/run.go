@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 
 	"chatclub/internal/backoff"
@@ -29,43 +28,35 @@ const defaultBatch = 512
 // millisecond happen together, which is short against any call.
 const finest = time.Millisecond
 
-// Tally is what a run of streams came to.
+// Tally counts the things of streams that have happened. The zero value is empty.
 type Tally struct {
-	Late *hdrhistogram.Histogram // µs from due until the system had taken it, of each thing that happened
-
-	mu sync.Mutex
+	mu      sync.Mutex
+	all, ok int
 }
 
-// NewTally returns an empty one.
-func NewTally() *Tally {
-	return &Tally{Late: hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 2)}
-}
+// late is by how much a thing may happen after it was due.
+const late = time.Second
 
 func (t *Tally) done(now time.Time, due []time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, d := range due {
-		_ = t.Late.RecordValue(min(max(now.Sub(d).Microseconds(), 1), int64(time.Hour/time.Microsecond)))
+		if t.all++; now.Sub(d) <= late {
+			t.ok++
+		}
 	}
 }
 
-// OnTime is the share of the things that happened within a second of when they
-// were due, 1 if there were none. However late, each happens: what is missing
-// is what was due when the run was stopped.
+// OnTime is the share of the things that the system had taken within a second of when
+// they were due, 1 if there were none. However late, each happens: missing are those
+// that were due when the run was stopped.
 func (t *Tally) OnTime() float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := t.Late.TotalCount()
-	if all == 0 {
+	if t.all == 0 {
 		return 1
 	}
-	within := int64(0)
-	for _, b := range t.Late.Distribution() {
-		if b.To <= int64(time.Second/time.Microsecond) {
-			within += b.Count
-		}
-	}
-	return float64(within) / float64(all)
+	return float64(t.ok) / float64(t.all)
 }
 
 // Run makes every stream happen from begin on, and returns when all are over

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,8 +73,9 @@ func openTab(t *testing.T, file string, v view) *tab {
 	ctx, end := chromedp.NewContext(allocator)
 	t.Cleanup(end)
 	b := &tab{t: t, ctx: ctx}
-	address := url.URL{Scheme: "file", Path: file}
-	if err := chromedp.Listen(ctx, func(event any) { b.watch(event, address.String()) }); err != nil { // starts the browser
+	path, fragment, _ := strings.Cut(file, "#")
+	address := url.URL{Scheme: "file", Path: path, Fragment: fragment}
+	if err := chromedp.Listen(ctx, func(event any) { b.watch(event, "file://"+path) }); err != nil { // starts the browser
 		t.Fatalf("start Chromium: %v", err)
 	}
 	t.Cleanup(func() {

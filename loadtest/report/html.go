@@ -4,11 +4,9 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -18,57 +16,46 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// pageData is what the template shows.
+// pageData is the input of the template.
 type pageData struct {
-	Title    string
-	Policy   template.HTMLAttr
-	CSS      template.CSS
-	Scripts  []template.JS
-	Sections []section
-	Charts   []hosted
+	Heading string
+	Policy  template.HTMLAttr
+	CSS     template.CSS
+	Scripts []template.JS
+	Report  *Report
+	Verdict Verdict
+	Short   table
+	All     table
+	Reading string // how to read them
+	Met     string // as in "6 of 6 met"
+	Facts   []Parameter
+	Notes   []string
+	Data    chartData
 }
 
-// section is one report's part of the page.
-type section struct {
-	ID       string
-	Heading  string
-	Report   *Report
-	Verdict  Verdict
-	Headline string
-	Bars     barChart
-	Charts   []hosted // what is seen at once
-	More     []hosted // and what is folded
-	Short    table
-	All      table
-	Reading  string // how to read them
-	Met      string
-	Details  []detail
-	Facts    []Parameter
-	Notes    []string
+// chartData is read by page.js, which draws the charts.
+type chartData struct {
+	Names  []string `json:"names"` // of the runs
+	Report *Report  `json:"report"`
 }
 
-// hosted is a chart and the id of the element that it is drawn in.
-type hosted struct {
-	Host  string `json:"host"`
-	Chart chart  `json:"chart"`
-}
-
-// WriteHTML writes one page that shows the reports, in the order given. It
-// needs no network and no file beside it; everything that comes from the
-// reports is text in it, never markup or code.
-func WriteHTML(w io.Writer, reports ...*Report) error {
-	if len(reports) == 0 {
-		return errors.New("write HTML: there is no report")
+// WriteHTML writes a page that shows the report. It needs no network and no
+// file beside it. All that comes from the report is text in it, never markup or
+// code.
+func WriteHTML(w io.Writer, r *Report) error {
+	all := compare(r)
+	const most = 8 // columns of a desktop's width
+	data := pageData{
+		Heading: r.heading(), Report: r, Verdict: r.Verdict(), Short: all.short(most), All: all, Reading: all.reading(r),
+		Facts: r.facts(), Notes: r.notes(), Data: chartData{names(r.Runs), r},
 	}
-	data := pageData{Title: "Load reports"}
-	if len(reports) == 1 {
-		data.Title = heading(reports[0])
+	met := 0
+	for _, e := range r.Expectations {
+		if e.Met != nil && *e.Met {
+			met++
+		}
 	}
-	for i, r := range reports {
-		s := newSection(fmt.Sprintf("report-%d", i+1), r)
-		data.Sections = append(data.Sections, s)
-		data.Charts = append(data.Charts, slices.Concat(s.Charts, s.More)...)
-	}
+	data.Met = fmt.Sprintf("%d of %d met", met, len(r.Expectations))
 	var files [5]string
 	for i, name := range []string{"uplot/uPlot.min.css", "page.css", "uplot/LICENSE", "uplot/uPlot.iife.min.js", "page.js"} {
 		raw, err := pageFiles.ReadFile("page/" + name)
@@ -82,12 +69,7 @@ func WriteHTML(w io.Writer, reports ...*Report) error {
 	data.Scripts = []template.JS{template.JS(library), template.JS(files[4])} //nolint:gosec // our own files
 	data.Policy = policy(library, files[4])
 	page, err := template.New("report.html").Funcs(template.FuncMap{
-		"outcome": outcome, "expectation": expectation,
-		"colours": func(st style) template.CSS { return template.CSS("--light:" + st.Light + ";--dark:" + st.Dark) }, //nolint:gosec // from style.go
-		"share":   func(v float64) template.CSS { return template.CSS(fmt.Sprintf("--share:%.4f", v)) },              //nolint:gosec // a number
-		"title":   func(c column) string { return c.title },
-		"own":     func(r *Run) bool { return r.Strategy == Own && !r.Baseline },
-		"state":   state,
+		"state": state, "own": func(r *Run) bool { return r.Strategy == Own && !r.Baseline },
 	}).ParseFS(pageFiles, "page/report.html")
 	if err != nil {
 		return fmt.Errorf("write HTML: %w", err)
@@ -96,23 +78,6 @@ func WriteHTML(w io.Writer, reports ...*Report) error {
 		return fmt.Errorf("write HTML: %w", err)
 	}
 	return nil
-}
-
-func newSection(id string, r *Report) section {
-	all := compare(r)
-	s := section{
-		ID: id, Heading: heading(r), Report: r, Verdict: r.Verdict(), Headline: headline(r), Bars: comparison(r),
-		Short: all.short(), All: all, Reading: explained(r, all), Met: met(r.Expectations), Details: details(r), Facts: facts(r), Notes: slices.Concat(reasons(r), notes(r)),
-	}
-	for i, c := range charts(r) {
-		h := hosted{id + "-" + c.ID, c}
-		if i == 0 {
-			s.Charts = append(s.Charts, h)
-		} else {
-			s.More = append(s.More, h)
-		}
-	}
-	return s
 }
 
 // state is the class of a verdict's colour.

@@ -10,8 +10,25 @@ import (
 	"strings"
 )
 
-// ThisMachine describes the machine that the program runs on. What the system
-// does not tell is left empty; only Linux tells all of it.
+// Versions are those of the software that was measured.
+type Versions struct {
+	Go       string `json:"go,omitempty"`
+	Chatclub string `json:"chatclub,omitempty"` // revision of this project, "+dirty" if changed since
+	Broker   string `json:"broker,omitempty"`   // as in "memory" or "RabbitMQ 4.0.5"
+}
+
+// Machine is the one that it was measured on.
+type Machine struct {
+	OS          string `json:"os,omitempty"`
+	Arch        string `json:"arch,omitempty"`
+	CPUs        int    `json:"cpus,omitempty"` // that may be used
+	CPU         string `json:"cpu,omitempty"`  // the model
+	MemoryBytes int64  `json:"memory_bytes,omitempty"`
+	Kernel      string `json:"kernel,omitempty"`
+}
+
+// ThisMachine describes the machine that the program runs on. Only Linux tells all of it;
+// the rest is empty.
 func ThisMachine() Machine {
 	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0)}
 	if raw, err := os.ReadFile("/proc/cpuinfo"); err == nil {

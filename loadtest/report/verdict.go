@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Outcome is what a report proves about this project's own dispatcher.
+// Outcome is the proof of a report about this project's own dispatcher.
 type Outcome string
 
 // The outcomes.
@@ -25,7 +25,7 @@ type Verdict struct {
 // String is the verdict in one line.
 func (v Verdict) String() string { return string(v.Outcome) + ": " + v.Reason }
 
-// Verdict judges the report by its expectations. What others lose is their
+// Verdict judges the report by its expectations. A loss of another strategy is its
 // figure. Whatever was seen to be wrong is a failure, however doubtful the rest
 // is; otherwise the runs must be there and their expectations known.
 func (r *Report) Verdict() Verdict {
@@ -47,7 +47,7 @@ func (r *Report) Verdict() Verdict {
 	case run != nil && open >= 0:
 		return Verdict{NoVerdict, doubt(run)}
 	case open >= 0:
-		return Verdict{NoVerdict, expectation(all[open])}
+		return Verdict{NoVerdict, all[open].String()}
 	case len(all) == 0:
 		return Verdict{NoVerdict, "nothing was expected: only runs of " + Own + " are judged"}
 	}
@@ -58,15 +58,15 @@ func (r *Report) Verdict() Verdict {
 func (r *Report) wrong() (list []string) {
 	for _, e := range r.Expectations {
 		if e.Met != nil && !*e.Met {
-			list = append(list, expectation(e))
+			list = append(list, e.String())
 		}
 	}
 	if len(list) > 0 {
 		return list // a loss is among them, where losses are judged
 	}
 	for i := range r.Runs {
-		if run := &r.Runs[i]; run.Strategy == Own && run.Lost != nil && *run.Lost > 0 {
-			list = append(list, fmt.Sprintf("%s lost %s messages", run.Name(), whole(float64(*run.Lost))))
+		if run := &r.Runs[i]; run.Strategy == Own && run.Figures[Lost] > 0 {
+			list = append(list, fmt.Sprintf("%s lost %s messages", run.Name(), count(run.Figures[Lost])))
 		}
 	}
 	return list

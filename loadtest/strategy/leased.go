@@ -103,7 +103,7 @@ func (s *leased) lease(ctx context.Context, keys []article.Key) error {
 	begun := s.cfg.Now()
 	s.mu.Lock()
 	for i, k := range keys {
-		name := fmt.Sprintf("%s:%d", s.name("lease", k), s.pageLocked(begun, k).state.trying)
+		name := fmt.Sprintf("%s:%d", s.name("lease", k), s.pageLocked(k).state.trying)
 		got[i] = pipe.SetArgs(ctx, name, s.cfg.Replica, redis.SetArgs{Mode: "NX", TTL: leaseTime})
 	}
 	s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *leased) lease(ctx context.Context, keys []article.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, k := range keys {
-		p := &s.pageLocked(now, k).state
+		p := &s.pageLocked(k).state
 		p.asking = false
 		p.next = now.Add(time.Duration(math.Round(s.cfg.Random() * float64(leaseEvery))))
 		if got[i].Err() == nil {

@@ -7,10 +7,6 @@ import (
 	"chatclub/internal/article"
 )
 
-// rotateEvery is how often pages that were not touched since the last time are
-// forgotten: above any time that what is known of a page matters for.
-const rotateEvery = 10 * time.Second
-
 // paced is the gate of a strategy that knows at which pace a page may be sent
 // to. It is what all of them share, so that a comparison is one of the paces:
 //
@@ -34,9 +30,8 @@ type paced[P any] struct {
 	// result is told how a call went, under the lock; nil: does not matter.
 	result func(now time.Time, p *P, r article.Result)
 
-	mu                sync.Mutex
-	current, previous map[article.Key]*page[P] // previous: not touched since the last rotation
-	rotated           time.Time
+	mu    sync.Mutex
+	pages map[article.Key]*page[P]
 }
 
 type page[P any] struct {
@@ -45,25 +40,18 @@ type page[P any] struct {
 }
 
 // pageLocked is what is known of a page.
-func (g *paced[P]) pageLocked(now time.Time, k article.Key) *page[P] {
-	if now.Sub(g.rotated) >= rotateEvery {
-		g.rotated, g.current, g.previous = now, make(map[article.Key]*page[P]), g.current
+func (g *paced[P]) pageLocked(k article.Key) *page[P] {
+	if g.pages[k] == nil {
+		g.pages[k] = new(page[P])
 	}
-	p := g.current[k]
-	if p == nil {
-		if p = g.previous[k]; p == nil {
-			p = new(page[P])
-		}
-		g.current[k] = p
-	}
-	return p
+	return g.pages[k]
 }
 
 // Offer lets a message through when its page's pace allows it.
 func (g *paced[P]) Offer(now time.Time, k article.Key, retry bool) article.Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.pageLocked(now, k)
+	p := g.pageLocked(k)
 	wait := g.take(now, k, &p.state)
 	switch {
 	case wait == 0:
@@ -76,17 +64,17 @@ func (g *paced[P]) Offer(now time.Time, k article.Key, retry bool) article.Decis
 }
 
 // Overflow has half of what waits given back.
-func (g *paced[P]) Overflow(now time.Time, k article.Key, waiting int) {
+func (g *paced[P]) Overflow(_ time.Time, k article.Key, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pageLocked(now, k).over = waiting / 2
+	g.pageLocked(k).over = waiting / 2
 }
 
 // Done keeps a refused message for a while.
 func (g *paced[P]) Done(now time.Time, k article.Key, _ bool, r article.Result) time.Duration {
 	if g.result != nil {
 		g.mu.Lock()
-		g.result(now, &g.pageLocked(now, k).state, r)
+		g.result(now, &g.pageLocked(k).state, r)
 		g.mu.Unlock()
 	}
 	return article.Pause(g.random)
@@ -97,5 +85,5 @@ func (*paced[P]) Drop(article.Key) {}
 
 // newPaced returns a gate without pages.
 func newPaced[P any](random func() float64) *paced[P] {
-	return &paced[P]{random: random, current: make(map[article.Key]*page[P])}
+	return &paced[P]{random: random, pages: make(map[article.Key]*page[P])}
 }

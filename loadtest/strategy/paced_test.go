@@ -3,7 +3,6 @@ package strategy
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"testing"
 	"time"
 
@@ -54,45 +53,6 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// When too many wait, half of them are given back, and what is sent is the same.
-func TestOverflowGivesBack(t *testing.T) {
-	t.Parallel()
-	g := newStatic(Config{Limit: fixed(50 / headroom), Replicas: 1, Random: half})
-	sends(t, g, now, busy)
-	g.Overflow(now, busy, 33)
-	for i := range 16 {
-		if d := g.Offer(now, busy, false); d.Action != article.Return {
-			t.Fatalf("offer %d = %v, want Return", i, d)
-		}
-	}
-	if d := g.Offer(now, busy, false); d.Action != article.Wait {
-		t.Errorf("offer 17 = %v, want Wait", d)
-	}
-	g.Overflow(now, busy, 33)
-	later := now.Add(20 * time.Millisecond)
-	if d := g.Offer(later, busy, false); d.Action != article.Send {
-		t.Errorf("offer when a token is there = %v, want Send", d)
-	}
-}
-
-// A page that nobody asks for is forgotten; one that is asked for is not.
-func TestPagesAreForgotten(t *testing.T) {
-	t.Parallel()
-	g := newStatic(Config{Limit: fixed(0.01 / headroom), Replicas: 1, Random: half}) // a token in 100 s
-	for i := range 1000 {
-		g.Offer(now, article.Key{Page: fmt.Sprint(i)}, false)
-	}
-	for at := time.Duration(0); at <= 40*time.Second; at += 5 * time.Second {
-		g.Offer(now.Add(at), busy, false)
-	}
-	if n := len(g.current) + len(g.previous); n > 2 {
-		t.Errorf("pages known = %d, want only that which is in use", n)
-	}
-	if d := g.Offer(now.Add(41*time.Second), busy, false); d.Action != article.Wait {
-		t.Errorf("Offer of the page in use = %v, want Wait: its last call is remembered", d)
-	}
-}
-
 // Each page has one replica that takes it, and none has many more than others.
 func TestPinned(t *testing.T) {
 	t.Parallel()
@@ -126,25 +86,10 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// A replica that joins those configured has no page of theirs.
-func TestPinnedBeyondTheConfiguredOwnsNothing(t *testing.T) {
-	t.Parallel()
-	info, _ := Find("pinned")
-	g, err := info.New(Config{Limit: fixed(300), Replicas: 4, Replica: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 100 {
-		if d := g.Offer(now, article.Key{Page: strconv.Itoa(i), Class: "text"}, false); d.Action != article.Return {
-			t.Fatalf("Offer of page %d to the fifth of four = %v, want Return", i, d)
-		}
-	}
-}
-
 func TestAIMD(t *testing.T) {
 	t.Parallel()
 	g := newAIMD(Config{Limit: fixed(100 / headroom), Random: half})
-	state := func() float64 { return g.pageLocked(now, busy).state.perSecond }
+	state := func() float64 { return g.pageLocked(busy).state.perSecond }
 	sends(t, g, now, busy)
 	for _, step := range []struct {
 		name  string
@@ -177,14 +122,14 @@ func TestAIMD(t *testing.T) {
 		at = at.Add(cutEvery)
 		g.Done(at, busy, false, article.Refused)
 	}
-	if got := g.pageLocked(at, busy).state.perSecond; got != least {
+	if got := g.pageLocked(busy).state.perSecond; got != least {
 		t.Errorf("rate after many refusals = %v, want %v", got, least)
 	}
 	for range 300 {
 		at = at.Add(time.Second)
 		sends(t, g, at, busy)
 	}
-	if got := g.pageLocked(at, busy).state.perSecond; got != 100 {
+	if got := g.pageLocked(busy).state.perSecond; got != 100 {
 		t.Errorf("rate long after = %v, want 100", got)
 	}
 }

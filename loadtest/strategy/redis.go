@@ -124,7 +124,7 @@ func (s *central) reserve(ctx context.Context, keys []article.Key) error {
 		if err != nil {
 			return fmt.Errorf("reserve slots: %w", err)
 		}
-		p := &s.pageLocked(now, k).state
+		p := &s.pageLocked(k).state
 		p.n, p.asking = max(1, p.batch), false
 		p.due = now.Add(time.Duration(first) * time.Microsecond)
 		p.step = time.Duration(float64(time.Second) / (headroom * s.cfg.Limit(k.Class)))
@@ -136,5 +136,5 @@ func (s *central) reserve(ctx context.Context, keys []article.Key) error {
 func (s *central) batchOf(k article.Key) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(1, s.pageLocked(s.cfg.Now(), k).state.batch)
+	return max(1, s.pageLocked(k).state.batch)
 }

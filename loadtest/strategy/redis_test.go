@@ -2,7 +2,6 @@ package strategy
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -80,7 +79,7 @@ func (m *member) leases(f func(*leases)) {
 	s := m.Strategy.(*leased) //nolint:forcetypeassert // for tests of leased
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f(&s.pageLocked(time.Now(), busy).state)
+	f(&s.pageLocked(busy).state)
 }
 
 // end stops a replica's Run.
@@ -149,19 +148,6 @@ func TestRedisSharesOneBucket(t *testing.T) {
 	}
 }
 
-// What is reserved is used by one replica only, whatever becomes of it: with one
-// gone the others have all, but for a batch.
-func TestRedisReplicaGone(t *testing.T) {
-	t.Parallel()
-	withCrew(t, "redis", 4, func(c *crew) {
-		c.saturate(busy, time.Second, c.replicas...)
-		c.end(c.replicas[0])
-		if got, want := c.saturate(busy, time.Second, c.replicas[1:]...), headroom*limit*0.9-1; float64(got) < want {
-			t.Errorf("sent %d in the second after a replica's end, want at least %.0f", got, want)
-		}
-	})
-}
-
 // While Redis does not answer nothing is sent; then it goes on. A server that
 // was restarted does not know the script any more.
 func TestRedisDown(t *testing.T) {
@@ -191,33 +177,6 @@ func TestRedisDown(t *testing.T) {
 	})
 }
 
-func TestSlots(t *testing.T) {
-	t.Parallel()
-	const ms = time.Millisecond
-	p := slots{n: 3, due: now, step: 10 * ms, batch: 3}
-	for _, step := range []struct {
-		at   time.Duration
-		wait time.Duration
-		none bool
-		left int
-	}{
-		{-5 * ms, 5 * ms, false, 3},
-		{0, 0, false, 2},
-		{0, 10 * ms, false, 2},
-		{110 * ms, 0, false, 1},         // the second is 100 ms late
-		{121 * ms, pollEvery, true, 0},  // the third is too late
-		{1000 * ms, pollEvery, true, 0}, // and there is no more
-	} {
-		wait, none := p.take(now.Add(step.at))
-		if wait != step.wait || none != step.none || p.n != step.left {
-			t.Errorf("take at %v = %v, none %v, left %d, want %v, %v, %d", step.at, wait, none, p.n, step.wait, step.none, step.left)
-		}
-	}
-	if p.batch != 0 {
-		t.Errorf("batch after a slot lapsed = %d, want 0: begin with one", p.batch)
-	}
-}
-
 // On average the limit is kept, whatever the number of replicas; within a sync
 // interval it is not.
 func TestSynced(t *testing.T) {
@@ -236,45 +195,6 @@ func TestSynced(t *testing.T) {
 				t.Errorf("%d commands, want at most two in each of %d intervals", trips, most)
 			}
 		})
-	}
-}
-
-// What one replica sends another learns of.
-func TestSyncedLearnsOfOthers(t *testing.T) {
-	t.Parallel()
-	withCrew(t, "synced", 2, func(c *crew) {
-		c.replicas[0].Offer(time.Now(), busy, false)
-		c.replicas[1].Offer(time.Now(), busy, false)
-		c.saturate(busy, 3*time.Second, c.replicas[1])
-		got := c.saturate(busy, 2*time.Second, c.replicas...)
-		if want := headroom * limit * 2; float64(got) > 1.2*want {
-			t.Errorf("two replicas sent %d in 2 s, want %.0f", got, want)
-		}
-		if diff := c.replicas[1].sent - c.replicas[0].sent; diff < 2*limit {
-			t.Errorf("the one that sent alone for 3 s sent %d more, want at least %d", diff, 2*limit)
-		}
-	})
-}
-
-func TestTally(t *testing.T) {
-	t.Parallel()
-	const second = time.Second
-	for _, c := range []struct {
-		name        string
-		p           tally
-		mine, total int64
-		want        time.Duration // until the next token, burst left out
-	}{
-		{"first sum", tally{sent: 5, bucket: bucket{now}}, 5, 1000, 0},
-		{"nobody else", tally{known: true, total: 10, sent: 5, bucket: bucket{now}}, 5, 15, 0},
-		{"others", tally{known: true, total: 10, sent: 5, bucket: bucket{now}}, 5, 25, second},
-		{"others while it was idle", tally{known: true, total: 10, at: now.Add(-second)}, 0, 25, second / 2},
-		{"counter lost", tally{known: true, total: 100, sent: 5, bucket: bucket{now}}, 5, 5, 0},
-	} {
-		c.p.learn(now, c.mine, c.total, 10)
-		if got := c.p.tat.Sub(now); got != c.want || c.p.sent != 0 || c.p.total != c.total || !c.p.known {
-			t.Errorf("%s: next token in %v, %+v, want in %v", c.name, got, c.p, c.want)
-		}
 	}
 }
 
@@ -332,25 +252,4 @@ func TestLeased(t *testing.T) {
 			t.Errorf("share of the dead = %v, want the reserved %v", share, reservedPart/4)
 		}
 	})
-}
-
-func TestGuess(t *testing.T) {
-	t.Parallel()
-	p := leases{}
-	seen := map[int]bool{}
-	for i := range partitions { // the least random number finds the first that is free, the greatest the last
-		r := 0.0
-		if i%2 == 1 {
-			r = 0.9999
-		}
-		g := p.guess(r)
-		if g < 0 || g >= partitions || seen[g] {
-			t.Fatalf("guess = %d, want one that is not held of %v", g, p.held)
-		}
-		seen[g] = true
-		p.held = append(p.held, lease{partition: g, until: now.Add(time.Duration(i) * time.Second)})
-	}
-	if got, want := p.share(now.Add(10*time.Second), 4), 0.05+0.8*9/20; fmt.Sprintf("%.6f", got) != fmt.Sprintf("%.6f", want) {
-		t.Errorf("share with 11 leases run out = %v, want %v", got, want)
-	}
 }

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"chatclub/internal/article"
 )
 
@@ -19,44 +17,6 @@ var (
 func fixed(limit float64) func(string) float64 { return func(string) float64 { return limit } }
 
 func half() float64 { return 0.5 }
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	got := map[string]bool{}
-	for _, i := range All() {
-		got[i.Name] = i.NeedsRedis
-		if i.Source == "" || strings.Contains(i.Source, "\n") {
-			t.Errorf("source of %s = %q, want one line", i.Name, i.Source)
-		}
-		if strings.Contains(i.Caveat, "\n") || (i.Caveat != "") != (i.Name == "pinned") {
-			t.Errorf("caveat of %s = %q, want one line of pinned, none of others", i.Name, i.Caveat)
-		}
-		found, ok := Find(i.Name)
-		if !ok || found.Name != i.Name {
-			t.Errorf("Find(%q) = %v, %v, want it", i.Name, found.Name, ok)
-		}
-		if i.make == nil { // the dispatcher
-			continue
-		}
-		s, err := i.New(Config{Limit: fixed(300), Replicas: 4, Replica: 3, RedisURL: "redis://127.0.0.1:1", KeyPrefix: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := s.Offer(now, article.Key{Page: "p"}, false); d.Action < article.Send || d.Action > article.Return {
-			t.Errorf("%s: Offer = %v, want an answer", i.Name, d)
-		}
-	}
-	want := map[string]bool{
-		"chatclub": false, "article": false, "naive": false, "static": false, "pinned": false,
-		"redis": true, "synced": true, "leased": true, "aimd-only": false,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("strategies, and whether they need Redis (-want +got):\n%s", diff)
-	}
-	if _, ok := Find("none"); ok {
-		t.Error("Find(none) found one")
-	}
-}
 
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()

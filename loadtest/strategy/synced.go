@@ -70,7 +70,7 @@ func (s *synced) sync(ctx context.Context, keys []article.Key) error {
 	sums := make([]*redis.IntCmd, len(keys))
 	s.mu.Lock()
 	for i, k := range keys {
-		sent[i] = s.pageLocked(s.cfg.Now(), k).state.sent
+		sent[i] = s.pageLocked(k).state.sent
 		name := s.name("count", k)
 		sums[i] = pipe.IncrBy(ctx, name, sent[i])
 		pipe.PExpire(ctx, name, counterTTL)
@@ -83,7 +83,7 @@ func (s *synced) sync(ctx context.Context, keys []article.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, k := range keys {
-		p := &s.pageLocked(now, k).state
+		p := &s.pageLocked(k).state
 		p.learn(now, sent[i], sums[i].Val(), headroom*s.cfg.Limit(k.Class))
 		if p.listed = p.asked; p.listed {
 			s.want(k)

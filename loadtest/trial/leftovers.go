@@ -2,131 +2,84 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sync"
-	"time"
+	"strings"
 
 	"chatclub/internal/article"
 	"chatclub/internal/message"
-	"chatclub/internal/queue"
 	"chatclub/internal/queue/leftover"
 	"chatclub/loadtest/fleet"
 )
-
-// deadLetters takes what dispatchers put on the dead-letter queue. Make one with
-// openDeadLetters. Safe for concurrent use.
-type deadLetters struct {
-	sub  queue.Subscription // nil: of a system whose queues are its own, which tells them in the end
-	done chan struct{}
-
-	mu      sync.Mutex
-	ids     []string
-	reasons map[message.Reason]int
-	faults  []error
-}
-
-func openDeadLetters(b queue.Broker) (*deadLetters, error) {
-	if b == nil {
-		return &deadLetters{reasons: make(map[message.Reason]int)}, nil
-	}
-	sub, err := b.Consume(b.Topology().Dead(), queue.ConsumeOptions{Prefetch: 256})
-	if err != nil {
-		return nil, err
-	}
-	m := &deadLetters{sub: sub, done: make(chan struct{}), reasons: make(map[message.Reason]int)}
-	go func() {
-		defer close(m.done)
-		for d := range sub.Deliveries() {
-			m.take(d)
-		}
-	}()
-	return m, nil
-}
-
-// take notes one dead letter. One that does not say why it died is a fault,
-// and its message stays lost.
-func (m *deadLetters) take(d *queue.Delivery) {
-	death, err := message.DeathFromHeaders(d.Headers)
-	m.mu.Lock()
-	if err != nil || death.Reason == "" {
-		m.faults = append(m.faults, fmt.Errorf("dead letter %.80q has no reason", d.ID))
-	} else {
-		m.ids = append(m.ids, d.ID)
-		m.reasons[death.Reason]++
-	}
-	m.mu.Unlock()
-	_ = d.Ack() // stale: it comes again
-}
-
-// count is how many there are; m may be nil.
-func (m *deadLetters) count() int {
-	if m == nil {
-		return 0
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.ids)
-}
 
 // givenUp is the reason of dead letters of which a system says only that it has
 // given them up.
 const givenUp message.Reason = "given up"
 
-// add notes what a system has given up.
-func (m *deadLetters) add(ids []string) {
-	if len(ids) == 0 {
-		return
+// account counts the messages that are left or dead. Of those left, queued were
+// accepted all the same, or are there twice: they would be sent again.
+func (t *trial) account(ctx context.Context) (queued, left int64, err error) {
+	if t.Running {
+		t.note("a running system's queues were not looked at: what had not arrived in the end counts as lost, dead letters included; replicas is what was said")
+		return 0, 0, nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ids = append(m.ids, ids...)
-	m.reasons[givenUp] += len(ids)
-}
-
-func (m *deadLetters) close() {
-	if m.sub == nil {
-		return
+	ids, dead, err := t.leftovers(ctx)
+	if err != nil {
+		return 0, 0, err
 	}
-	_ = m.sub.Close() // never fails
-	<-m.done
+	var reasons []string
+	for _, reason := range slices.Sorted(maps.Keys(dead)) {
+		if reason == "" { // a fault: its message stays lost
+			t.note("%d dead letters have no reason", len(dead[reason]))
+			continue
+		}
+		if _, err := t.judge.Excuse(ctx, dead[reason]...); err != nil {
+			return 0, 0, err
+		}
+		t.dead += len(dead[reason])
+		reasons = append(reasons, fmt.Sprintf("%d %s", len(dead[reason]), reason))
+	}
+	if reasons != nil {
+		t.note("dead letters by reason: %s", strings.Join(reasons, ", "))
+	}
+	awaited, err := t.judge.Excuse(ctx, ids...)
+	return int64(len(ids) - awaited), int64(awaited), err
 }
-
-// delayedPoll is how often it is looked whether the broker still keeps messages
-// back, and delayedFor how long it may do so.
-const delayedPoll = 300 * time.Millisecond
-
-var delayedFor = slices.Max(queue.Delays()) + time.Second
 
 // leftovers takes everything off the queues, which nobody else consumes any
 // more, and returns the ids of the messages, one for each place in which it
-// was found. A system whose queues are its own is asked for them.
-func (t *trial) leftovers(ctx context.Context) (ids []string, err error) {
+// was found, and the dead ones by their reasons. A system whose queues are its own is
+// asked for them. Of an event these are the copies that it would make; what dispatchers
+// tell core makes none.
+func (t *trial) leftovers(ctx context.Context) (ids []string, dead map[message.Reason][]string, err error) {
+	dead = make(map[message.Reason][]string)
 	if o, ok := t.fleet.(fleet.Outside); ok {
-		waiting, dead, err := o.Left(ctx)
-		t.dead.add(dead)
-		return waiting, err
-	}
-	for end := time.Now().Add(delayedFor); t.fleet.Delayed() > 0 && time.Now().Before(end); {
-		time.Sleep(delayedPoll)
+		var given []string
+		ids, given, err = o.Left(ctx)
+		if len(given) > 0 {
+			dead[givenUp] = given
+		}
+		return ids, dead, err
 	}
 	b := t.fleet.Broker()
-	left, err := leftover.Take(ctx, b, article.Queue(b.Topology()).Name)
+	top := b.Topology()
+	left, err := leftover.Take(ctx, b, article.Queue(top).Name)
+	buried, err2 := leftover.Empty(ctx, b, top.Dead())
+	for _, d := range buried {
+		death, err := message.DeathFromHeaders(d.Headers)
+		if err != nil {
+			death.Reason = ""
+		}
+		dead[death.Reason] = append(dead[death.Reason], d.ID)
+	}
 	for _, d := range left {
-		ids = append(ids, t.idsOf(d)...)
+		if !top.IsInbound(d.Queue) {
+			ids = append(ids, d.ID)
+		} else if e, err := message.DecodeEvent(d.Body); err == nil && t.users != nil {
+			ids = append(ids, t.users.ids(e.ID)...)
+		}
 	}
-	return ids, err
-}
-
-// idsOf are the messages that a delivery stands for: its own, or the copies
-// that its event would make. What dispatchers tell core makes none.
-func (t *trial) idsOf(d *queue.Delivery) []string {
-	top := t.fleet.Broker().Topology()
-	if !slices.Contains(top.Events(), d.Queue) {
-		return []string{d.ID}
-	}
-	if e, err := message.DecodeEvent(d.Body); err == nil && t.hook != nil {
-		return t.hook.ids(e.ID)
-	}
-	return nil
+	return ids, dead, errors.Join(err, err2)
 }

@@ -1,3 +1,9 @@
+// Package trial plays one part of a case with one way of sharing the limits, and
+// writes down the judge's findings. A trial announces every message to the judge
+// before it is published, counts latencies from the time that a message was due, stops
+// the dispatchers at the end and looks at every queue: a message that was neither
+// accepted nor is left, nor dead-lettered with a reason, is lost. Nothing of the
+// verdict comes from the system under test.
 package trial
 
 import (
@@ -9,98 +15,90 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"chatclub/fakeapi"
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/backoff"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/loadtest/cases"
 	"chatclub/loadtest/fleet"
 	"chatclub/loadtest/judge"
 	"chatclub/loadtest/load"
 	"chatclub/loadtest/report"
 )
 
-// The entries.
-const (
-	ViaOutbound = "outbound" // copies straight onto the queue
-	ViaWebhook  = "webhook"  // signed events through the whole system
-)
-
-// Config of a trial. Plan, Open, Strategy, Topology and Log must be set.
+// Config of a trial. Part, Open, Strategy and Log must be set.
 type Config struct {
-	Plan     Plan
+	Part     cases.Part // with all of its settings
+	Webhook  bool       // signed events through the whole system; otherwise copies straight onto the queue
 	Open     func(context.Context, fleet.Config) (fleet.Fleet, error)
 	Strategy string
-	Via      string // default ViaOutbound
-	Secret   string // signs the events; for ViaWebhook
+	Secret   string // signs the events
 	Seed     uint64 // the same seed is the same demand
 	RedisURL string // for the strategies that need it
-	Topology queue.Topology
-	Rest     time.Duration // between the start of the dispatchers and the load
-	Log      *slog.Logger
-	Progress func(Progress)                        // nil: none
-	Wrap     func(dispatch.Caller) dispatch.Caller // see fleet.Config
+	Prefix   string // of the queues' names
+	// Partitions share the messages to the dispatchers; they divide cases.Partitions,
+	// so that pages of one partition there are so here.
+	Partitions int
+	Log        *slog.Logger
+	Wrap       func(dispatch.Caller) dispatch.Caller // see fleet.Config
 
 	// Running says that the system runs already and goes on afterwards: the
 	// platform is taken as it is, no dispatcher is started or stopped, and no
 	// queue is looked at.
 	Running bool
-	Pages   []string // ids of the pages to use in place of the plan's; nil: those
+	Pages   []string // ids of the pages to use in place of the part's; nil: those
 }
 
 // trial is one that runs.
 type trial struct {
 	Config
 	options  fleet.Options
+	topology queue.Topology
 	fleet    fleet.Fleet
 	judge    *judge.Judge
-	controls *Controls
-	dead     *deadLetters
-	hook     *webhook // nil but for ViaWebhook
-	recorder *recorder
+	dead     int    // messages with a reason
+	users    *Users // nil: copies straight onto the queue
+	other    *otherApp
 	tally    *load.Tally
-	foreign  []*otherApp
 	id       string        // of this trial
 	earlier  ledger.Counts // before it
 	before   ledger.Counts // when the load began
+	began    time.Time     // the load
+	limits   []limitChange
 	started  fleet.Usage
 	ended    fleet.Usage
 	length   time.Duration // of the load that ran
 	measured time.Duration // between started and ended
 	arrived  bool          // all of it, in the end
-	drained  time.Duration // after begin, when the last had arrived; 0 unless all has
+	drained  time.Duration // after the begin, when the last had arrived
 	stopped  bool          // before its end
-	late     []string      // steps of the script
+	late     []string      // steps
 	notes    []string
+}
+
+// limitChange is the platform's limit of one page from a time of the run on.
+type limitChange struct {
+	at    time.Duration
+	limit float64
 }
 
 // Run runs the trial. When ctx ends the load stops, and what ran is judged:
 // the run's status is then Interrupted. The error is of the harness; a system
 // that fails is a result.
 func Run(ctx context.Context, cfg Config) (_ report.Run, err error) {
-	if cfg.Via == "" {
-		cfg.Via = ViaOutbound
-	}
-	if err := cfg.Plan.fits(cfg.Via); err != nil {
-		return report.Run{}, err
-	}
-	if cfg.Plan.Length > ledger.Kept {
-		return report.Run{}, fmt.Errorf("a load of %v is longer than the %v for which the ledger keeps the seconds", cfg.Plan.Length, ledger.Kept)
-	}
-	if cfg.Running {
-		if cfg.Via != ViaWebhook {
-			return report.Run{}, errors.New("not on a running deployment: via outbound, its only entry is its webhook")
-		}
-		if err := cfg.Plan.Deployable(ctx, cfg.Strategy); err != nil {
-			return report.Run{}, err
-		}
-	}
 	if cfg.Pages != nil {
-		if cfg.Plan, err = cfg.Plan.on(cfg.Pages); err != nil {
+		if cfg.Part, err = cfg.Part.On(cfg.Pages); err != nil {
 			return report.Run{}, err
 		}
 	}
-	t := &trial{Config: cfg, tally: load.NewTally(), id: strconv.FormatUint(rand.Uint64(), 36)}
+	t := &trial{
+		Config: cfg, tally: new(load.Tally), id: strconv.FormatUint(rand.Uint64(), 36),
+		topology: queue.Topology{Prefix: cfg.Prefix, Partitions: cfg.Partitions},
+	}
 	defer func() {
 		err = errors.Join(err, t.putBack(ctx))
 		if t.fleet != nil {
@@ -112,22 +110,18 @@ func Run(ctx context.Context, cfg Config) (_ report.Run, err error) {
 
 func (t *trial) run(ctx context.Context) (report.Run, error) {
 	err := t.open(ctx)
-	if t.dead != nil {
-		defer t.dead.close()
-	}
 	if err != nil && ctx.Err() != nil {
-		return t.nothing(err), nil
+		return report.Run{ //nolint:nilerr // it is told
+			Strategy: t.Strategy, Replicas: t.Part.Replicas, Status: report.Interrupted,
+			Reason: fmt.Sprintf("stopped before the load began: %v", err), Notes: t.notes,
+		}, nil
 	} else if err != nil {
-		return report.Run{}, err
-	}
-	streams, err := t.streams()
-	if err != nil {
 		return report.Run{}, err
 	}
 	if err := t.awaitBegin(ctx); err != nil {
 		return report.Run{}, err
 	}
-	if err := t.load(ctx, streams); err != nil {
+	if err := t.load(ctx); err != nil {
 		return report.Run{}, err
 	}
 	t.stopped = ctx.Err() != nil
@@ -137,30 +131,36 @@ func (t *trial) run(ctx context.Context) (report.Run, error) {
 	}
 	run, err := t.verdict(ctx)
 	if t.stopped {
-		run.Status, run.Reason = report.Interrupted, fmt.Sprintf("stopped after %v of %v", t.length.Round(time.Second), t.Plan.Length)
+		run.Status, run.Reason = report.Interrupted, fmt.Sprintf("stopped after %v of %v", t.length.Round(time.Second), t.Part.Length)
 	}
 	return run, err
 }
 
-// nothing is the run that was stopped before it could begin.
-func (t *trial) nothing(err error) report.Run {
-	return report.Run{
-		Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas}, Status: report.Interrupted,
-		Reason: fmt.Sprintf("stopped before the load began: %v", err), Notes: t.notes,
-	}
+func (t *trial) note(format string, args ...any) {
+	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
 // ran is how long the load has been running, 0 before its begin.
-func (t *trial) ran() time.Duration { return max(0, time.Since(t.controls.begin)) }
+func (t *trial) ran() time.Duration { return max(0, time.Since(t.began)) }
+
+// hotAudio reports whether the hot pages are judged by the limit of media.
+func (t *trial) hotAudio() bool {
+	for _, s := range t.Part.Streams {
+		if s.Group == cases.Hot && s.Audio {
+			return true
+		}
+	}
+	return false
+}
 
 // open starts the system, and lets the users join where there are any.
 func (t *trial) open(ctx context.Context) (err error) {
-	o := t.Plan.Options
-	o.Media = t.Plan.Media
-	o.Strategy, o.Replicas, o.Limit, o.RedisURL = t.Strategy, t.Plan.Replicas, t.Plan.Limit, t.RedisURL
-	o.KeyPrefix = "loadtest:" + t.id
-	t.options = o
-	if t.fleet, err = t.Open(ctx, fleet.Config{Options: o, Topology: t.Topology, Pages: t.Plan.pages(), Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}); err != nil {
+	p := &t.Part
+	t.options = p.Options
+	t.options.Strategy, t.options.Replicas, t.options.Limit, t.options.Media = t.Strategy, p.Replicas, p.Limit, p.Media
+	t.options.RedisURL, t.options.KeyPrefix = t.RedisURL, "loadtest:"+t.id
+	cfg := fleet.Config{Options: t.options, Topology: t.topology, Pages: p.Pages(""), Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}
+	if t.fleet, err = t.Open(ctx, cfg); err != nil {
 		t.fleet = nil // a nil pointer in an interface is not nil
 		return err
 	}
@@ -168,85 +168,222 @@ func (t *trial) open(ctx context.Context) (err error) {
 	if t.judge, err = judge.New(platform.URL, platform.Transport); err != nil {
 		return err
 	}
-	t.controls = &Controls{fleet: t.fleet, judge: t.judge, limits: []limitChange{{0, t.Plan.hotLimit()}}}
 	if t.Running {
 		err = t.checkRunning(ctx)
 	} else {
 		err = t.start(ctx)
 	}
-	if err != nil || t.Via != ViaWebhook {
+	t.limits = []limitChange{{0, p.Limit}}
+	if t.hotAudio() {
+		t.limits = []limitChange{{0, p.Media}}
+	}
+	if err != nil || !t.Webhook {
 		return err
 	}
-	ingress := fleet.Ingress{Secret: t.Secret, Capacity: t.Plan.Room, Shared: t.Strategy != report.Own}
-	url, err := t.fleet.Ingress(ctx, ingress)
+	if p.Room < 2 {
+		return errors.New("rooms must have at least 2 members")
+	}
+	url, err := t.fleet.Ingress(ctx, fleet.Ingress{Secret: t.Secret, Capacity: p.Room, Shared: t.Strategy != report.Own})
 	if err != nil {
 		return err
 	}
-	t.hook = newWebhook(url, t.Secret, t.id, t.judge)
-	return t.hook.join(ctx, t.Plan)
+	const patience = 30 * time.Second
+	t.users = NewUsers(url, t.Secret, t.id, t.judge, patience)
+	t.users.keep()
+	return t.users.Join(ctx, p.Streams, p.Room)
 }
 
 // start makes the platform and the dispatchers of a system of its own.
 func (t *trial) start(ctx context.Context) (err error) {
-	if err := t.judge.Control(ctx, t.Plan.Platform); err != nil {
+	// No dispatcher knows where in a second the platform's windows begin. It is
+	// the same for all strategies.
+	phase := fakeapi.Duration(time.Duration(t.Seed*317%1000) * time.Millisecond)
+	settings := map[string]any{
+		"text":    map[string]any{"algorithm": t.Part.Algorithm, "per_second": int(t.Part.Limit), "phase": phase},
+		"latency": t.Part.Latency,
+	}
+	if t.Part.Media > 0 {
+		settings["media"] = map[string]any{"per_second": int(t.Part.Media), "algorithm": t.Part.Algorithm}
+	}
+	if err := t.judge.Control(ctx, settings); err != nil {
 		return err
 	}
-	if t.dead, err = openDeadLetters(t.fleet.Broker()); err != nil {
-		return err
-	}
-	if err := t.controls.Join(ctx, t.Plan.Replicas); err != nil {
-		return err
-	}
-	if !backoff.Sleep(ctx, t.Rest) {
-		return ctx.Err()
+	for range t.Part.Replicas {
+		if err := t.fleet.Join(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// queue is where copies for a page go.
-func (t *trial) queue(page string) string { return t.options.Queue(t.Topology, page) }
+// How long dispatchers are given to take their places: one alone has its place at once,
+// and a newcomer stays behind the others for five seconds.
+const (
+	aloneTime  = 2 * time.Second
+	settleTime = 8 * time.Second
+)
 
-// streams are the load of the plan.
-func (t *trial) streams() ([]load.Stream, error) {
-	var list []load.Stream
-	encode, to := message.Outbound.Encode, queue.Publisher(t.fleet.Broker())
-	outside, isOutside := t.fleet.(fleet.Outside)
-	if isOutside {
-		to = outside
-	}
-	if isOutside || t.Strategy == fleet.Bare {
-		encode = fleet.BareBody
-	}
-	for i, s := range t.Plan.Streams {
-		d := newSampler(s, t.Plan.Room, t.id, t.Seed, uint64(i))
-		do := (&outbound{sampler: d, judge: t.judge, broker: to, encode: encode, queue: t.queue}).do
-		if t.Via == ViaWebhook {
-			if t.Plan.Room < 2 {
-				return nil, errors.New("via webhook: a room needs at least 2 members")
-			}
-			do = (&webhookLoad{sampler: d, hook: t.hook, slots: make(chan struct{}, maxPosts)}).do
-		}
-		list = append(list, load.Stream{Schedule: d.schedule(), Do: do})
-	}
-	return list, nil
-}
-
-// awaitBegin gives the dispatchers a second to see each other, and begins at a
+// awaitBegin gives the dispatchers the time to take their places, and begins at a
 // whole second, so that the judge's seconds are the run's.
 func (t *trial) awaitBegin(ctx context.Context) error {
-	begin := time.Now().Truncate(time.Second).Add(2 * time.Second)
-	t.controls.begin, t.recorder = begin, newRecorder(t.Plan.followed(), begin)
-	for _, f := range t.Plan.Foreign {
-		t.foreign = append(t.foreign, newOtherApp(f, t.fleet.Platform(), begin))
+	settle := aloneTime
+	if t.Part.Replicas > 1 {
+		settle = settleTime
 	}
-	backoff.Sleep(ctx, time.Until(begin))
-	if err := t.sicken(ctx); err != nil {
-		return err
+	t.began = time.Now().Truncate(time.Second).Add(settle)
+	if t.Part.Foreign > 0 {
+		t.other = newOtherApp(t.Part, t.fleet.Platform(), t.began)
+	}
+	backoff.Sleep(ctx, time.Until(t.began))
+	var ill []map[string]any
+	for i, s := range t.Part.Streams {
+		ill = append(ill, newSampler(s, t.Part.Room, t.id, 0, uint64(i)).sickness()...)
+	}
+	if ill != nil {
+		if err := t.judge.Control(ctx, map[string]any{"inject": ill}); err != nil {
+			return err
+		}
 	}
 	var err error
 	if t.before, err = t.judge.Totals(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	t.started, err = t.fleet.Usage()
+	return err
+}
+
+// load makes the load and the steps, until both are over.
+func (t *trial) load(ctx context.Context) error {
+	all, loading := errgroup.WithContext(ctx)
+	if t.other != nil {
+		all.Go(func() error { return load.Run(loading, t.began, new(load.Tally), t.other.stream()) })
+	}
+	for i, s := range t.Part.Streams {
+		tally := t.tally
+		if s.Backlog {
+			tally = new(load.Tally)
+		}
+		stream := t.stream(s, uint64(i))
+		all.Go(func() error { return load.Run(loading, t.began, tally, stream) })
+	}
+	all.Go(func() error { return t.steps(loading) })
+	err := all.Wait()
+	if err != nil && ctx.Err() != nil {
+		err = nil // it was asked to stop
+	}
+	if err == nil { // to its end, also where nothing was due at the last
+		backoff.Sleep(ctx, time.Until(t.began.Add(t.Part.Length)))
+	}
+	t.length = min(t.ran(), t.Part.Length)
+	return err
+}
+
+// stream is the load of the n-th stream.
+func (t *trial) stream(s cases.Stream, n uint64) load.Stream {
+	if t.users != nil {
+		return t.users.Stream(s, t.Part.Setting, t.Seed, n)
+	}
+	d := newSampler(s, t.Part.Room, t.id, t.Seed, n)
+	encode, to := message.Outbound.Encode, queue.Publisher(t.fleet.Broker())
+	if peer, ok := t.fleet.(fleet.Outside); ok {
+		encode, to = fleet.PeerBody, peer
+	}
+	o := &outbound{
+		sampler: d, judge: t.judge, broker: to, encode: encode,
+		queue: func(page string) string { return t.options.Queue(t.topology, page) },
+	}
+	return load.Stream{Schedule: d.schedule(t.Part.Setting), Do: o.do}
+}
+
+// lateStep is how late a step may be for the run to count, as the load may.
+const lateStep = time.Second
+
+// steps does the part's steps in their order. Restarts are spread over half of the
+// length.
+func (t *trial) steps(ctx context.Context) error {
+	for _, s := range t.Part.Steps {
+		times := 1
+		if s.Do == cases.Restart {
+			times = t.Part.Count(s)
+		}
+		for i := range times {
+			at := time.Duration((s.At + .5*float64(i)/float64(times)) * float64(t.Part.Length))
+			if !backoff.Sleep(ctx, time.Until(t.began.Add(at))) {
+				return nil
+			}
+			t.Log.Info("step", "at", t.ran(), "name", string(s.Do))
+			if late := t.ran() - at; late > lateStep {
+				t.late = append(t.late, fmt.Sprintf("a step was late: %s, %.1f s after its time", s.Do, late.Seconds()))
+			}
+			if err := t.do(context.WithoutCancel(ctx), s); err != nil {
+				return fmt.Errorf("%s: %w", s.Do, err)
+			}
+		}
+	}
+	return nil
+}
+
+// do makes one step.
+func (t *trial) do(ctx context.Context, s cases.Step) error {
+	n, do := t.Part.Count(s), t.fleet.Join
+	switch s.Do {
+	case cases.Limit:
+		return t.setLimit(ctx, max(1, s.Size*t.Part.Limit))
+	case cases.Restart:
+		return errors.Join(t.fleet.Retire(ctx), t.fleet.Join(ctx))
+	case cases.Kill:
+		if do = t.fleet.Kill; t.Part.Replicas == 1 {
+			if err := t.fleet.Join(ctx); err != nil {
+				return err
+			}
+		}
+	case cases.Leave:
+		do = t.fleet.Leave
+	case cases.Join:
+	}
+	for range n {
+		if err := do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setLimit changes the platform's limit; the dispatchers are not told.
+func (t *trial) setLimit(ctx context.Context, perSecond float64) error {
+	t.limits = append(t.limits, limitChange{t.ran(), perSecond})
+	return t.judge.Control(ctx, map[string]any{"text": map[string]any{"per_second": int(perSecond)}})
+}
+
+// grace is how long calls that were made at the load's end may take to be
+// answered before the ledger is read.
+const grace = time.Second
+
+// settle waits for the rest, as long as the setting says.
+func (t *trial) settle(ctx context.Context) error {
+	if t.users != nil {
+		t.users.Wait()
+	}
+	if t.other != nil {
+		t.other.calls.Wait()
+	}
+	longest := max(t.Part.Drain, grace)
+	if t.stopped {
+		longest = grace
+	}
+	end := time.Now().Add(longest)
+	for {
+		c, err := t.judge.Totals(ctx)
+		if err != nil {
+			return err
+		}
+		if t.arrived = c.Pending == 0; t.arrived || !time.Now().Before(end) {
+			break
+		}
+		backoff.Sleep(ctx, min(again(c.Pending), time.Until(end)))
+	}
+	var err error
+	t.ended, err = t.fleet.Usage()
+	t.measured = t.ran()
 	return err
 }

@@ -9,66 +9,83 @@ import (
 	"strings"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/machine"
+	"chatclub/loadtest/cases"
 	"chatclub/loadtest/judge"
 	"chatclub/loadtest/report"
 )
 
+// tenth is the finest time that calls are counted by.
+const tenth = 100 * time.Millisecond
+
+// found is what the judge has of a run.
+type found struct {
+	groups  map[string]judge.Group
+	seconds map[string][]ledger.Second // of each page that is looked at, "" is all; by seconds of the run
+	foreign []int64                    // another app's accepted calls by tenths of a second
+}
+
 // verdict reads the ledger, stops the system, accounts for every message, and
 // writes down what that came to.
-func (t *trial) verdict(ctx context.Context) (report.Run, error) {
-	groups, err := t.groups(ctx)
-	if err != nil {
-		return report.Run{}, err
+func (t *trial) verdict(ctx context.Context) (run report.Run, err error) {
+	var f found
+	if f.groups, err = t.groups(ctx); err != nil {
+		return run, err
 	}
-	t.whenDrained(groups)
+	t.drained = t.length // the last is not before it was due
+	for _, g := range f.groups {
+		t.drained = max(t.drained, g.Last.Sub(t.began))
+	}
 	if err := t.fleet.Stop(ctx); err != nil {
 		t.note("the system did not stop cleanly: %v", err)
 	}
 	queued, left, err := t.account(ctx)
 	if err != nil {
-		return report.Run{}, err
+		return run, err
 	}
-	totals, err := t.judge.Totals(ctx)
+	c, err := t.judge.Totals(ctx)
 	if err != nil {
-		return report.Run{}, err
+		return run, err
 	}
-	if err := t.ask(ctx); err != nil {
-		return report.Run{}, err
+	if f.seconds, err = t.seconds(ctx); err != nil {
+		return run, err
 	}
-	run := report.Run{Figures: report.Figures{Strategy: t.Strategy, Replicas: t.Plan.Replicas, Seconds: t.ran().Seconds()}}
-	foreign, foreignRefused := t.otherCalls()
-	c := t.since(totals)
-	sent := c.Accepted - t.before.Accepted - sum(foreign)
-	refused := c.Refused - t.before.Refused - sum(foreignRefused)
-	run.Sent, run.Lost, run.Unexpected, run.Inversions = &sent, &c.Lost, &c.Unexpected, &c.Inversions
-	run.Unexpected = new(c.Unexpected + c.Unidentified - sum(foreign))
-	run.Duplicated = new(c.Duplicated + queued)
+	var refusedOthers int64
+	f.foreign, refusedOthers = t.other.counts()
+	others := sum(f.foreign)
+	run = report.Run{Strategy: t.Strategy, Replicas: t.Part.Replicas, Figures: make(report.Figures)}
+	sent, calls, refused := c.Accepted-t.before.Accepted-others, c.Calls-t.before.Calls-others, c.Refused-t.before.Refused-refusedOthers
+	set := func(name report.Figure, v float64) { run.Figures[name] = v }
+	set(report.Seconds, t.ran().Seconds())
+	set(report.Sent, float64(sent))
+	set(report.Lost, float64(c.Lost-t.earlier.Lost))
+	set(report.Duplicated, float64(c.Duplicated-t.earlier.Duplicated+queued))
+	set(report.Unexpected, float64(c.Unexpected-t.earlier.Unexpected+c.Unidentified-t.earlier.Unidentified-others))
+	t.ratio(&run, report.Inversions, float64(c.Inversions-t.earlier.Inversions), float64(sent))
+	t.ratio(&run, report.Refused, float64(refused), float64(calls))
+	t.ratio(&run, report.Calls, float64(calls+refused+c.Errors+c.Rejected-t.before.Errors-t.before.Rejected), float64(sent))
 	if !t.Running {
-		run.Dead = new(int64(t.dead.count()))
+		set(report.Dead, float64(t.dead))
+		set(report.Left, float64(left))
 	}
-	calls := c.Calls - t.before.Calls - sum(foreign)
-	run.RefusedPerSent = ratio(float64(refused), float64(calls))
-	run.CallsPerRecord = ratio(float64(calls+refused+c.Errors+c.Rejected-t.before.Errors-t.before.Rejected), float64(sent))
-	t.quota(&run, foreign)
-	t.latencies(&run, groups)
-	t.rooms(&run, groups)
-	t.costs(&run)
-	t.drain(&run, groups)
-	t.series(&run, groups)
-	if !t.Running {
-		run.Measures = append(run.Measures, report.Measure{Name: "left on queues", Value: new(float64(left))})
-	}
-	if t.Plan.Finish != nil {
-		found := Found{Groups: groups, Tenths: make(map[string][]int64, len(groups)), Length: t.length}
-		for name, g := range groups {
-			found.Tenths[name] = t.tenths(g)
-		}
-		t.Plan.Finish(&run, found)
-	}
-	t.faults(&run)
+	t.costs(&run, float64(sent))
+	t.quota(&run, f)
+	t.latencies(&run, f.groups)
+	t.inTime(&run, f.groups)
+	t.beside(&run, f.groups)
+	t.series(&run, f)
+	t.doubts(&run)
 	return run, nil
+}
+
+// ratio enters a / b, unless b is nothing.
+func (*trial) ratio(run *report.Run, name report.Figure, a, b float64) {
+	if b > 0 {
+		run.Figures[name] = a / b
+	}
 }
 
 // groups are those of this run.
@@ -86,111 +103,261 @@ func (t *trial) groups(ctx context.Context) (map[string]judge.Group, error) {
 	return own, nil
 }
 
-// since returns the counts without what was wrong before this trial.
-func (t *trial) since(c ledger.Counts) ledger.Counts {
-	c.Lost -= t.earlier.Lost
-	c.Duplicated -= t.earlier.Duplicated
-	c.Unexpected -= t.earlier.Unexpected
-	c.Unidentified -= t.earlier.Unidentified
-	c.Inversions -= t.earlier.Inversions
-	return c
-}
+// mostFollowed bounds the hot pages that are asked for one by one.
+const mostFollowed = 100
 
-func (t *trial) note(format string, args ...any) {
-	t.notes = append(t.notes, fmt.Sprintf(format, args...))
-}
-
-// account looks at what is left and what is dead. Of what is left, queued were
-// accepted all the same, or are there twice: they would be sent again.
-func (t *trial) account(ctx context.Context) (queued, left int64, err error) {
-	if t.Running {
-		t.note("how many dispatchers a running system has is not known: replicas is what was said")
-		t.note("a running system's queues were not looked at: what had not arrived in the end counts as lost, dead letters included")
-		return 0, 0, nil
+// seconds reads what the hot pages saw, one by one where they are not too many, and
+// all pages together.
+func (t *trial) seconds(ctx context.Context) (map[string][]ledger.Second, error) {
+	ids := t.Part.Pages(cases.Hot)
+	if len(ids) > mostFollowed {
+		ids = nil
 	}
-	ids, err := t.leftovers(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	t.dead.mu.Lock()
-	dead, reasons, faults := slices.Clone(t.dead.ids), fmt.Sprint(t.dead.reasons), slices.Clone(t.dead.faults)
-	t.dead.mu.Unlock()
-	if _, err := t.judge.Excuse(ctx, dead...); err != nil {
-		return 0, 0, err
-	}
-	if len(dead) > 0 {
-		t.note("dead letters by reason: %s", strings.TrimPrefix(reasons, "map"))
-	}
-	for _, f := range faults[:min(len(faults), 3)] {
-		t.note("%v", f)
-	}
-	awaited, err := t.judge.Excuse(ctx, ids...)
-	return int64(len(ids) - awaited), int64(awaited), err
-}
-
-// otherCalls are other apps' calls by tenths of a second.
-func (t *trial) otherCalls() (accepted, refused []int64) {
-	for _, f := range t.foreign {
-		a, r := f.counts()
-		accepted, refused = add(accepted, a), add(refused, r)
-	}
-	return accepted, refused
-}
-
-// costs are what the machine and the broker say, from the begin of the load to
-// its end, per message sent in that time.
-func (t *trial) costs(run *report.Run) {
-	sent := float64(*run.Sent)
-	if t.started.Operations != nil && t.ended.Operations != nil {
-		run.BrokerOpsPerSent = ratio(float64(*t.ended.Operations-*t.started.Operations), sent)
-	}
-	per := func(from, to *time.Duration) *float64 {
-		if from == nil || to == nil {
-			return nil
+	n := int(t.ran()/time.Second) + 1
+	all := make(map[string][]ledger.Second)
+	for _, id := range append(ids, "") {
+		list, err := t.judge.Seconds(ctx, id, n+10) // clocks may be apart by seconds
+		if err != nil {
+			return nil, err
 		}
-		return ratio(float64((*to - *from).Microseconds()), sent)
+		all[id] = make([]ledger.Second, n)
+		for _, s := range list {
+			if i := s.Unix - t.began.Unix(); i >= 0 && i < int64(n) {
+				all[id][i] = s
+			}
+		}
 	}
-	run.CPUUSPerSent = per(t.started.All, t.ended.All)
-	run.PeakMemoryBytes = t.ended.Memory
-	if t.ended.Whole {
+	return all, nil
+}
+
+// judged is what a page is judged by in a second: all its calls, or those with
+// audio where the part is about these.
+func (t *trial) judged(s ledger.Second) (accepted, refused int64) {
+	if t.hotAudio() {
+		return int64(s.Media.Accepted), int64(s.Media.Refused)
+	}
+	return int64(s.Media.Accepted) + int64(s.Text.Accepted), int64(s.Media.Refused) + int64(s.Text.Refused)
+}
+
+// quota is the share of what the limits let pass on the hot pages that was used, from
+// the end of the warm-up to the end of the load, without what another app took. It
+// counts calls: one may carry several messages. Measured are whole seconds, which are
+// as many of the platform's windows: of a part of one the share says nothing, because
+// whoever retries has all of it at the window's begin.
+func (t *trial) quota(run *report.Run, f found) {
+	pages := t.Part.Pages(cases.Hot)
+	from, to := int((max(0, t.Part.Warm)+time.Second-1)/time.Second), int(t.length/time.Second)
+	if t.Part.Unfull || len(pages) == 0 || len(pages) > mostFollowed || to <= from {
 		return
 	}
-	run.CPU = &report.CPUSplit{
-		Dispatchers: per(t.started.Dispatchers, t.ended.Dispatchers),
-		Front:       per(t.started.Ingress, t.ended.Ingress),
-		Broker:      per(t.started.Broker, t.ended.Broker), Fake: per(t.started.Fake, t.ended.Fake),
+	used, allowed := 0., 0.
+	for i := from; i < to; i++ {
+		for _, p := range pages {
+			if i < len(f.seconds[p]) {
+				accepted, _ := t.judged(f.seconds[p][i])
+				used += float64(accepted)
+			}
+		}
+		for k := range 10 {
+			allowed += t.limitIn(10*i+k, tenth) / 10 * float64(len(pages))
+			if at := 10*i + k; at < len(f.foreign) {
+				used, allowed = used-float64(f.foreign[at]), allowed-float64(f.foreign[at])
+			}
+		}
+	}
+	t.ratio(run, report.Quota, used, allowed)
+	// Joined texts may leave a deployment too little to send.
+	if alone := float64(f.groups[cases.Hot].Copies.TotalCount()) / (t.Part.Limit * float64(len(pages))); t.Running && t.arrived && t.drained.Seconds() < alone {
+		t.note("the quota used was %.1f %%, and counts as full: all arrived within %.1f s, and by single calls the limit alone takes %.1f s", 100*run.Figures[report.Quota], t.drained.Seconds(), alone)
+		run.Figures[report.Quota] = 1
 	}
 }
 
-// drain enters when all had arrived, where the plan waits for that. How long a
-// part of the load took says nothing.
-func (t *trial) drain(run *report.Run, groups map[string]judge.Group) {
-	if t.Plan.Drain == 0 || t.stopped {
-		return
+// limitIn is the platform's limit of one page in the i-th step of the run: that
+// in its middle, because what is changed at a step's begin is changed a little
+// later.
+func (t *trial) limitIn(i int, step time.Duration) float64 {
+	at := time.Duration(i)*step + step/2
+	l := t.limits[0].limit
+	for _, c := range t.limits {
+		if c.at <= at {
+			l = c.limit
+		}
 	}
-	switch g, ok := groups[Hot]; {
-	case t.Plan.Ideal > 0:
-		run.IdealDrainS = new(t.Plan.Ideal.Seconds())
-	case ok: // as fast as the limit, and not before the last is due
-		all := float64(g.Copies.TotalCount() + g.Waiting.TotalCount())
-		run.IdealDrainS = new(max(t.length.Seconds(), all/(t.Plan.hotLimit()*float64(len(t.Plan.hot())))))
-	}
-	if t.arrived {
-		run.DrainS = new(t.drained.Seconds())
-	} else {
-		t.note("not everything had arrived %v after the load", t.Plan.Drain)
+	return l
+}
+
+// latencies are those of the groups. A message that has not arrived counts with how
+// long it has waited: a system that leaves the slow ones is not fast.
+func (t *trial) latencies(run *report.Run, groups map[string]judge.Group) {
+	for _, of := range []struct {
+		group    string
+		p50, p99 report.Figure
+	}{{cases.Cold, report.ColdP50, report.ColdP99}, {cases.Hot, report.HotP50, report.HotP99}} {
+		g, ok := groups[of.group]
+		if !ok {
+			continue
+		}
+		all := hdrhistogram.Import(g.Copies.Export())
+		all.Merge(g.Waiting)
+		run.Latency = append(run.Latency, report.NewLatency(of.group, all))
+		if all.TotalCount() > 0 {
+			run.Figures[of.p50], run.Figures[of.p99] = float64(all.ValueAtPercentile(50))/1e6, float64(all.ValueAtPercentile(99))/1e6
+		}
 	}
 }
 
-// whenDrained looks up when the last arrived: the ledger was read too seldom for
-// that. It is not before the last was due.
-func (t *trial) whenDrained(groups map[string]judge.Group) {
-	if !t.arrived {
+// inTime counts the rooms whose every copy arrived in time, or else of each stream the
+// copies that did, as a share of the capacity.
+func (t *trial) inTime(run *report.Run, groups map[string]judge.Group) {
+	if t.Part.InTime == 0 {
 		return
 	}
-	t.drained = t.length
-	for _, g := range groups {
-		t.drained = max(t.drained, g.Last.Sub(t.controls.begin))
+	within := func(h *hdrhistogram.Histogram) (n float64) {
+		for _, b := range h.Distribution() {
+			if b.To <= t.Part.InTime.Microseconds() {
+				n += float64(b.Count)
+			}
+		}
+		return n
+	}
+	if t.Part.Room > 0 {
+		var rooms, complete float64
+		for _, g := range groups {
+			rooms, complete = rooms+float64(g.Events), complete+within(g.Whole)
+		}
+		t.ratio(run, report.CompleteRooms, complete, rooms)
+		return
+	}
+	for _, s := range t.Part.Streams {
+		if g, ok := groups[s.Group]; ok {
+			span := (s.To - s.From) * t.Part.Length.Seconds()
+			t.ratio(run, report.Goodput+report.Figure(": "+s.Group), within(g.Copies), t.Part.Limit*span)
+		}
+	}
+}
+
+// beside enters what became of those that nothing is wrong with, where something is;
+// the longest silence of a hot page, where dispatchers are restarted; and the answers of
+// a store that slows with load.
+func (t *trial) beside(run *report.Run, groups map[string]judge.Group) {
+	if slices.ContainsFunc(t.Part.Streams, func(s cases.Stream) bool { return s.Ill != nil }) {
+		var arrived, waiting float64
+		for name, g := range groups {
+			if name != cases.Sick {
+				arrived, waiting = arrived+float64(g.Copies.TotalCount()), waiting+float64(g.Waiting.TotalCount())
+			}
+		}
+		t.ratio(run, report.Others, arrived, arrived+waiting)
+	}
+	if slices.ContainsFunc(t.Part.Steps, func(s cases.Step) bool { return s.Do == cases.Restart }) {
+		longest, now, begun := 0, 0, false
+		tenths := t.tenths(groups[cases.Hot])
+		for _, n := range tenths[:min(len(tenths), int(t.length/tenth))] {
+			begun = begun || n > 0
+			if now++; n > 0 || !begun {
+				now = 0
+			}
+			longest = max(longest, now)
+		}
+		if begun {
+			run.Figures[report.Silence] = float64(longest) / 10
+		}
+	}
+	if strings.HasPrefix(t.Part.Latency, "load:") {
+		t.store(run, groups[cases.Cold])
+	}
+}
+
+// store computes the latencies of a store from what it accepted: they are a function of
+// the rate in the second before.
+func (t *trial) store(run *report.Run, g judge.Group) {
+	tenths := t.tenths(g)
+	from, to := max(10, int(t.Part.Warm/tenth)), min(len(tenths), int(t.length/tenth))
+	if to <= from {
+		return
+	}
+	var list []float64
+	for i := from; i < to; i++ {
+		rate := float64(sum(tenths[i-9 : i+1]))
+		for range tenths[i] {
+			list = append(list, cases.StoreMS/1000.*(1+cases.StoreSlope*max(0, rate/cases.StoreRate-1)))
+		}
+	}
+	if len(list) > 0 {
+		slices.Sort(list)
+		run.Figures[report.StoreP95] = list[len(list)*95/100]
+	}
+	run.Figures[report.StoreRate] = float64(len(list)) / (float64(to-from) / 10)
+}
+
+// tenths are a group's acceptances by tenths of a second of the run.
+func (t *trial) tenths(g judge.Group) []int64 {
+	before := int(max(0, g.Began.Sub(t.began)) / tenth)
+	cells := make([]int64, before+len(g.Tenths))
+	for i, n := range g.Tenths {
+		cells[before+i] = int64(n)
+	}
+	return cells
+}
+
+// shownPages bounds the pages of which each has a series of its own.
+const shownPages = 4
+
+// series is what each hot page saw against its limit, the first few of them, or all
+// pages together where none is hot. Other apps' calls are in it: the limit saw them.
+func (t *trial) series(run *report.Run, f found) {
+	pages := t.Part.Pages(cases.Hot)
+	if pages = pages[:min(len(pages), shownPages)]; len(pages) == 0 {
+		pages = []string{""}
+	}
+	n := int(max(t.length, t.drained)/time.Second) + 1
+	for _, page := range pages {
+		s := report.Series{Name: "page " + page, StepMS: 1000, Sent: make([]int64, n), Refused: make([]int64, n)}
+		for i, sec := range f.seconds[page][:min(n, len(f.seconds[page]))] {
+			s.Sent[i], s.Refused[i] = t.judged(sec)
+		}
+		if page == "" {
+			s.Name = "all pages"
+		} else {
+			for i := range n {
+				s.Limit = append(s.Limit, t.limitIn(i, time.Second))
+			}
+		}
+		run.Series = append(run.Series, s)
+	}
+}
+
+func sum(cells []int64) (n int64) {
+	for _, c := range cells {
+		n += c
+	}
+	return n
+}
+
+// costs are what the machine and the broker say, from the begin of the load to its end,
+// per message sent in that time; and when the last had arrived, where the setting waits
+// for that.
+func (t *trial) costs(run *report.Run, sent float64) {
+	if t.started.Operations != nil && t.ended.Operations != nil {
+		t.ratio(run, report.Operations, float64(*t.ended.Operations-*t.started.Operations), sent)
+	}
+	cpu := func(name report.Figure, before, after *time.Duration) {
+		if before != nil && after != nil {
+			t.ratio(run, name, float64((*after - *before).Microseconds()), sent)
+		}
+	}
+	cpu(report.CPU, t.started.All, t.ended.All)
+	cpu(report.OwnCPU, t.started.Dispatchers, t.ended.Dispatchers)
+	if t.ended.Memory != nil {
+		run.Figures[report.Memory] = float64(*t.ended.Memory)
+	}
+	switch {
+	case t.Part.Drain == 0 || t.stopped: // how long a part of the load took says nothing
+	case t.arrived:
+		run.Figures[report.Drained] = t.drained.Seconds()
+	default:
+		t.note("not everything had arrived %v after the load", t.Part.Drain)
 	}
 }
 
@@ -212,24 +379,9 @@ func (t *trial) others() float64 {
 // was due for the run to count.
 const onTime = 0.99
 
-// faults are what makes the figures doubtful, and what else went wrong.
-func (t *trial) faults(run *report.Run) {
-	if doubts := t.doubts(); len(doubts) > 0 {
-		run.Status, run.Reason = report.Inconclusive, strings.Join(doubts, "; ")
-	}
-	if t.hook != nil {
-		if n := t.hook.undelivered.Load(); n > 0 {
-			t.note("%d events were never taken by the webhook", n)
-		}
-	}
-	for _, e := range t.fleet.Errors() {
-		t.note("%s", e)
-	}
-	run.Notes = t.notes
-}
-
-// doubts are the reasons for which the run proves nothing.
-func (t *trial) doubts() (reasons []string) {
+// doubts enters the reasons for which the run proves nothing, and the notes.
+func (t *trial) doubts(run *report.Run) {
+	var reasons []string
 	if share := t.tally.OnTime(); share < onTime {
 		reasons = append(reasons, fmt.Sprintf("the generator was late: %.1f %% of the load was made within a second of when it was due (%.0f %% at least)", 100*share, 100*onTime))
 	}
@@ -237,17 +389,12 @@ func (t *trial) doubts() (reasons []string) {
 	if share := t.others(); share > machine.MostOthers {
 		reasons = append(reasons, fmt.Sprintf("other programs had %.0f %% of the processors (%.0f %% at most)", 100*share, 100*machine.MostOthers))
 	}
-	return reasons
-}
-
-// series is what each hot page saw against its limit, the first few of them,
-// or all pages together where none is hot.
-func (t *trial) series(run *report.Run, groups map[string]judge.Group) {
-	if g, ok := groups[Hot]; ok && t.Plan.Fine {
-		run.Series = append(run.Series, t.fine(g))
-		return
+	if len(reasons) > 0 {
+		run.Status, run.Reason = report.Inconclusive, strings.Join(reasons, "; ")
 	}
-	for _, page := range t.Plan.shown() {
-		run.Series = append(run.Series, t.coarse(page))
+	if t.users != nil && t.users.Undelivered() > 0 {
+		t.note("%d events were never taken by the webhook", t.users.Undelivered())
 	}
+	t.notes = append(t.notes, t.fleet.Errors()...)
+	run.Notes = t.notes
 }

@@ -1,5 +1,13 @@
 // What all charts have in common: colours, sizes and scales.
-export const slots = 120; // seconds that are drawn
+export let slots = 120; // seconds that are drawn
+
+// setSlots sets how many seconds are drawn: the least of these that holds a history.
+export function setSlots(seconds) {
+  slots = [30, 60, 120].find(n => n >= seconds) ?? 120;
+}
+
+// ago returns seconds in words.
+const ago = s => (s < 60 ? s + " s" : s / 60 + " min") + " ago";
 
 let colors = null;
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colors = null; });
@@ -35,16 +43,18 @@ export function roundUp(n) {
   return 10 * power;
 }
 
-export const plotLeft = 56, plotRight = 8;
+export const plotLeft = 72, plotRight = 8;
 
 // plot prepares a chart over the last seconds: the grid, its labels and the
 // light behind the second under the pointer. It returns the scales.
 export function plot(canvas, { top, most, label, slot }) {
   const { c, width, height } = fit(canvas), color = palette(), bottom = 24;
-  const tick = roundUp(most / 4), ceiling = Math.max(most, tick * 3);
+  const lines = height < 100 ? 2 : 4; // labels need their height
+  const tick = roundUp(most / lines), ceiling = Math.max(most, tick * (lines - 1));
   const step = (width - plotLeft - plotRight) / slots;
   const x = i => plotLeft + i * step, y = v => top + (1 - v / ceiling) * (height - top - bottom);
-  c.font = "13px " + getComputedStyle(canvas).fontFamily;
+  const style = getComputedStyle(canvas);
+  c.font = Math.round(0.87 * parseFloat(style.fontSize)) + "px " + style.fontFamily; // 13 px of 15
   if (slot !== null) {
     c.fillStyle = color.line;
     c.fillRect(x(slot), top, Math.max(step, 2), y(0) - top);
@@ -58,7 +68,7 @@ export function plot(canvas, { top, most, label, slot }) {
     c.fillText(label(v), plotLeft - 8, y(v));
   }
   c.textBaseline = "alphabetic";
-  for (const [i, text, align] of [[0, slots / 60 + " min ago", "left"], [slots / 2, slots / 120 + " min ago", "center"], [slots, "now", "right"]]) {
+  for (const [i, text, align] of [[0, ago(slots), "left"], [slots / 2, ago(slots / 2), "center"], [slots, "now", "right"]]) {
     c.textAlign = align;
     c.fillText(text, x(i), height - 4);
   }

@@ -2,25 +2,29 @@
 // arrow keys.
 import { plotLeft, plotRight, slots } from "./canvas.js";
 
-const keys = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -slots, End: slots };
+const keys = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
 
 // newCursor calls move with the slot that was chosen, or null. tell returns what
 // the chart shows there, as lines.
 export function newCursor(canvas, tip, tell, move) {
-  let last = slots - 1; // where the keys go on
+  let back = 0; // where the keys go on, in seconds before the newest
 
-  canvas.setAttribute("aria-valuemin", "1");
-  canvas.setAttribute("aria-valuemax", String(slots));
-  canvas.setAttribute("aria-valuenow", String(slots));
+  const last = () => Math.max(0, slots - 1 - back);
+  const tellRange = () => {
+    canvas.setAttribute("aria-valuemin", "1");
+    canvas.setAttribute("aria-valuemax", String(slots));
+    canvas.setAttribute("aria-valuenow", String(last() + 1));
+  };
+  tellRange();
 
   // say has the values read out; it follows the keys, not the time.
   function say() {
-    canvas.setAttribute("aria-valuenow", String(last + 1));
-    canvas.setAttribute("aria-valuetext", tell(last).join(", ") || "nothing yet");
+    tellRange();
+    canvas.setAttribute("aria-valuetext", tell(last()).join(", ") || "nothing yet");
   }
   function go(slot) {
-    last = Math.max(0, Math.min(slots - 1, slot));
-    move(last);
+    back = slots - 1 - Math.max(0, Math.min(slots - 1, slot));
+    move(last());
   }
   function point(e) {
     const r = canvas.getBoundingClientRect(), width = r.width - plotLeft - plotRight;
@@ -31,7 +35,7 @@ export function newCursor(canvas, tip, tell, move) {
   canvas.addEventListener("pointerleave", () => move(null));
   canvas.addEventListener("focus", () => {
     if (!canvas.matches(":focus-visible")) return;
-    go(last);
+    go(last());
     say();
   });
   canvas.addEventListener("blur", () => move(null));
@@ -39,7 +43,7 @@ export function newCursor(canvas, tip, tell, move) {
     if (e.key === "Escape") move(null);
     if (!(e.key in keys)) return;
     e.preventDefault();
-    go(last + keys[e.key]);
+    go(last() + keys[e.key]);
     say();
   });
 

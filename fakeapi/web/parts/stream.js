@@ -10,6 +10,7 @@ const silence = 3000; // something comes four times a second
 function showLive(since) {
   const lost = since > 0;
   document.body.classList.toggle("lost", lost);
+  document.title = (lost ? "(!) " : "") + document.title.replace(/^\(!\) /, "");
   setText(el("live"), lost ? "Connection lost" : "Live");
   setClass(el("live"), lost ? "live off" : "live on");
   el("lost-since").hidden = !lost;

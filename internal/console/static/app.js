@@ -1,6 +1,9 @@
 // The page's own wiring: the state goes in, the parts show it.
 import { showActions } from "./actions.js";
+import { ask } from "./ask.js";
+import { setSlots } from "./canvas.js";
 import { newCursor } from "./cursor.js";
+import { showDead } from "./dead.js";
 import { drawDelays, tellDelays } from "./delays.js";
 import { newDispatchers } from "./dispatchers.js";
 import { el } from "./dom.js";
@@ -46,6 +49,7 @@ function choose(s) {
 }
 
 function draw() {
+  setSlots(Math.max(...latest.pages.map(p => p.history.sent.length)));
   pages.draw(latest);
   drawSends(latest, chosen, slot);
   drawDelays(latest, chosen, slot);
@@ -64,6 +68,7 @@ function show(s, forced) {
   dispatchers.show(s);
   showActions(s, page);
   showReceipts(s);
+  showDead(s);
   showWaiting(s);
   wires.show(s);
   const end = page?.history.end ?? 0;
@@ -78,4 +83,8 @@ for (const id of ["flow", "chart", "delay"]) size.observe(el(id));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 document.fonts.ready.then(again);
 
-listen(() => "state", { state: s => show(s, false), phones: showPhones });
+el("logout").addEventListener("click", async () => {
+  if (await ask("POST", "logout")) location.reload();
+});
+
+listen(() => "state", { state: s => show(s, false), phones: showPhones, login: () => location.reload() });

@@ -42,6 +42,7 @@ function showTour(tour) {
 }
 
 export function showHead(s) {
+  el("logout").hidden = !s.login;
   showVerdict(s.verdict);
   setText(el("sentence"), s.sentence.text);
   setClass(el("sentence"), "sentence " + s.sentence.level);

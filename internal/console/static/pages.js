@@ -5,10 +5,11 @@ import { el, fromTemplate, newList, setClass, setText } from "./dom.js";
 import { clock, count, duration } from "./format.js";
 
 const words = { excess: "in excess", sick: "calls fail" };
+const stopped = ["paused", "suspended"];
 
 // newPages shows the pages, and calls choose with the id of one that is clicked.
 export function newPages(choose) {
-  let fullLane = 1, chosen = "", canResume = false;
+  let fullLane = 1, chosen = "", can = new Set();
 
   function build(page) {
     const root = fromTemplate("page-template"), q = s => root.querySelector(s);
@@ -16,22 +17,25 @@ export function newPages(choose) {
     q(".page").addEventListener("click", () => choose(page.id));
     return {
       root, page: q(".page"), name: q(".name"), spark: q(".spark"), sent: q(".rate b"), limit: q(".rate span"),
-      state: q(".state"), resume: q("[data-action=resume]"), lane: q(".lane"), bar: q(".bar i"), waits: q(".waits"),
+      state: q(".state"), resume: q("[data-action=resume]"), pause: q("[data-action=pause]"), lane: q(".lane"), bar: q(".bar i"), waits: q(".waits"),
     };
   }
 
   function show(r, page) {
     const waits = page.waiting > 0 && page.state !== "free";
-    setClass(r.root, "row p" + page.color + " " + page.state + (waits ? " waits" : ""));
+    setClass(r.root, "row p" + page.color + " " + page.state + (waits ? " waits" : "") + (can.size > 0 ? " operated" : ""));
     r.page.setAttribute("aria-pressed", String(page.id === chosen));
     r.page.title = "Page " + page.id + (page.owner ? ", which " + page.owner + " sends for" : "");
     setText(r.name, page.name);
     setText(r.sent, count(page.sent));
     setText(r.limit, page.limit > 0 ? "/" + count(page.limit) : "/s"); // it may be unknown
     setText(r.state, words[page.state] ?? page.state);
-    r.resume.hidden = page.state !== "suspended" || !canResume;
-    r.resume.dataset.page = page.id;
-    r.resume.setAttribute("aria-label", "Resume " + page.name);
+    r.resume.hidden = !stopped.includes(page.state) || !can.has("resume");
+    r.pause.hidden = stopped.includes(page.state) || !can.has("pause");
+    for (const [b, word] of [[r.resume, "Resume "], [r.pause, "Pause "]]) {
+      b.dataset.page = page.id;
+      b.setAttribute("aria-label", word + page.name);
+    }
     r.state.title = page.why || (page.since ? "in excess since " + clock(page.since) : "");
     setText(r.waits, waits ? count(page.waiting) + " wait · " + duration(page.wait) : "");
     r.bar.style.width = waits ? Math.min(100, 100 * page.waiting / fullLane) + "%" : "0";
@@ -42,7 +46,7 @@ export function newPages(choose) {
     // show brings the rows up to date. selected is the id of the chosen page.
     show(s, selected) {
       chosen = selected;
-      canResume = !s.read_only && s.actions.some(a => a.name === "resume");
+      can = new Set(s.read_only ? [] : s.actions.map(a => a.name).filter(name => name === "pause" || name === "resume"));
       fullLane = roundUp(Math.max(100, ...s.pages.flatMap(p => [p.waiting, ...p.history.waiting])));
       list.update(s.pages, p => p.id);
       el("pages").classList.toggle("many", s.pages.length > 6);

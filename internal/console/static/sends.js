@@ -20,6 +20,7 @@ export function drawSends(s, id, slot) {
   for (const key of ["sent", "refused", "asked"]) setText(el("now-" + key), count(page?.[key] ?? 0));
   setText(el("now-limit"), page?.limit > 0 ? count(page.limit) : "unknown");
   el("chart-title").closest("section").className = "panel sends p" + (page?.color ?? 0);
+  el("clock-note").hidden = true;
   if (!page) return;
   const h = page.history, first = slots - h.sent.length;
   const most = Math.max(4, page.limit * 1.1, ...h.limit, ...h.asked, ...h.sent.map((n, i) => n + h.refused[i]));
@@ -31,6 +32,7 @@ export function drawSends(s, id, slot) {
   steps(p, h.limit, first, { color: p.color.ink, width: 1.5, dash: [5, 4] });
   markers(p, moments, h.end, rows);
   canvas.dataset.page = id;
+  el("clock-note").hidden = !h.sent.some((n, i) => h.limit[i] > 0 && n > h.limit[i]);
 }
 
 // excess marks what was asked beyond the limit, and must wait.

@@ -1,9 +1,9 @@
 // Package memory is chatclub's broker within one process: the same contract as
-// RabbitMQ's quorum queues — single active consumers, prefetch, consumer
-// counts, unsettled messages back to the front in order — with no sockets, no
-// goroutines and no clock, so that it runs in a testing/synctest bubble. What
-// it holds dies with the process: it serves the one-process quickstart and
-// tests.
+// quorum queues of RabbitMQ 4 — single active consumers, elected by priority,
+// prefetch, consumer counts, returned messages in a FIFO of their own — with no
+// sockets, so that it runs in a testing/synctest bubble. What it holds dies with
+// the process: it serves the one-process quickstart, tests and load tests. For load
+// tests it can be as slow as a broker behind a network.
 package memory
 
 import (
@@ -28,19 +28,29 @@ type Broker struct {
 	delayed map[time.Duration]*delayed
 	timers  map[*time.Timer]struct{} // one for each message with a delay
 
+	net    *network                 // nil: every call reaches the broker at once
+	refuse func(queue.Message) bool // nil: none is
+
 	published, delivered, settled atomic.Int64
 }
 
 var _ queue.Broker = (*Broker)(nil)
 
 // New returns a broker with the topology's queues, all empty.
-func New(t queue.Topology) (*Broker, error) {
+func New(t queue.Topology) (*Broker, error) { return NewSlow(t, Options{}) }
+
+// NewSlow returns a broker that is as slow as the options say. With a Hop or a
+// Capacity it has a goroutine, which Close ends.
+func NewSlow(t queue.Topology, o Options) (*Broker, error) {
 	if err := t.Validate(); err != nil {
 		return nil, fmt.Errorf("open memory broker: %w", err)
 	}
-	b := &Broker{topology: t, queues: make(map[string]*fifo), delayed: make(map[time.Duration]*delayed), timers: make(map[*time.Timer]struct{})}
+	b := &Broker{topology: t, queues: make(map[string]*fifo), delayed: make(map[time.Duration]*delayed), timers: make(map[*time.Timer]struct{}), refuse: o.Refuse}
+	if o.Hop > 0 || o.Capacity > 0 {
+		b.net = newNetwork(o)
+	}
 	for _, s := range t.Specs() {
-		b.queues[s.Name] = &fifo{single: s.SingleActive}
+		b.queues[s.Name] = &fifo{name: s.Name, single: s.SingleActive, stream: s.Stream}
 	}
 	return b, nil
 }
@@ -53,40 +63,18 @@ func (b *Broker) find(name string) *fifo {
 }
 
 // Declare makes a queue.
-func (b *Broker) Declare(_ context.Context, spec queue.Spec) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed.Load() {
-		return fmt.Errorf("declare %q: %w", spec.Name, queue.ErrClosed)
-	}
-	if b.queues[spec.Name] == nil {
-		b.queues[spec.Name] = &fifo{single: spec.SingleActive}
-	}
-	return nil
-}
-
-// Delete removes a lane that nobody uses. Nothing comes too late for that.
-func (b *Broker) Delete(_ context.Context, name, _ string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed.Load() {
-		return fmt.Errorf("delete %q: %w", name, queue.ErrClosed)
-	}
-	if b.topology.Has(name) {
-		return fmt.Errorf("delete %q, a queue of the topology: %w", name, queue.ErrInUse)
-	}
-	q := b.queues[name]
-	if q == nil {
+func (b *Broker) Declare(ctx context.Context, spec queue.Spec) error {
+	return b.ask(ctx, "declare", spec.Name, func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.closed.Load() {
+			return queue.ErrClosed
+		}
+		if b.queues[spec.Name] == nil {
+			b.queues[spec.Name] = &fifo{name: spec.Name, single: spec.SingleActive}
+		}
 		return nil
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.ending = true
-	if len(q.subs) > 0 || q.readyLocked() > 0 {
-		return fmt.Errorf("delete %q: %w", name, queue.ErrInUse)
-	}
-	delete(b.queues, name)
-	return nil
+	})
 }
 
 // Queues lists the names of all queues, in no order.
@@ -150,7 +138,7 @@ func (b *Broker) stopTimersLocked() {
 	clear(b.timers)
 }
 
-// Publish queues every message at once; there is nothing to wait for.
+// Publish queues every message. Without a network there is nothing to wait for.
 func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if err := queue.ValidateAll(b.topology, msgs); err != nil {
 		return err
@@ -161,22 +149,53 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publish: %w: %w", queue.ErrUnavailable, err)
 	}
-	var errs []error // of each message, once there is one
-	for i, m := range msgs {
-		q := b.find(m.Queue)
-		if q == nil || m.Delay == 0 && !q.push(m) {
-			if errs == nil {
-				errs = make([]error, len(msgs))
-			}
-			errs[i] = fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrUnroutable)
-			continue
+	errs := make([]error, len(msgs))
+	if b.net == nil || len(msgs) == 0 {
+		for i, m := range msgs {
+			errs[i] = b.take(m)
 		}
-		b.published.Add(1)
-		if m.Delay > 0 {
-			b.delay(m)
-		}
+		return queue.NewPublishError(errs)
 	}
-	return queue.NewPublishError(errs)
+	confirmed := make(chan struct{})
+	b.net.travel(func() {
+		left := len(msgs)
+		for i, m := range msgs {
+			at := m.Queue
+			if m.Delay > 0 {
+				at = b.topology.Retry(m.Delay)
+			}
+			b.net.perform(at, 1, func() {
+				errs[i] = b.take(m)
+				if left--; left == 0 {
+					b.back(func() { close(confirmed) })
+				}
+			})
+		}
+	})
+	select {
+	case <-confirmed:
+		return queue.NewPublishError(errs)
+	case <-ctx.Done():
+		return fmt.Errorf("publish: %w: %w", queue.ErrUnavailable, ctx.Err())
+	}
+}
+
+// take puts a message on its queue, or keeps it back for its delay.
+func (b *Broker) take(m queue.Message) error {
+	q := b.find(m.Queue)
+	if q == nil {
+		return fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrUnroutable)
+	}
+	if b.refuse != nil && b.refuse(m) {
+		return fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrRefused)
+	}
+	b.published.Add(1)
+	if m.Delay > 0 {
+		b.delay(m)
+	} else {
+		q.push(m)
+	}
+	return nil
 }
 
 // Operations is how many messages were published, delivered and settled so
@@ -195,36 +214,49 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 		return nil, fmt.Errorf("consume %q: %w", name, queue.ErrUnroutable)
 	}
 	s := &subscription{
-		broker: b, queue: q, prefetch: opts.Prefetch,
-		out:  make(chan *queue.Delivery, opts.Prefetch),
-		held: make(map[uint64]item, opts.Prefetch),
+		broker: b, queue: q, prefetch: opts.Prefetch, priority: opts.Priority,
+		out:  queue.NewPipe(),
+		held: make(map[uint64]item),
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if b.closed.Load() {
 		return nil, fmt.Errorf("consume %q: %w", name, queue.ErrClosed)
 	}
-	q.subs = append(q.subs, s)
-	q.pumpLocked()
+	b.travel(name, 0, s.join)
 	return s, nil
 }
 
 // Inspect returns the state of a queue.
-func (b *Broker) Inspect(_ context.Context, name string) (queue.Info, error) {
+func (b *Broker) Inspect(ctx context.Context, name string) (info queue.Info, err error) {
+	answered := make(chan queue.Info, 1)
+	err = b.ask(ctx, "inspect", name, func() error {
+		q := b.find(name)
+		if q == nil {
+			return queue.ErrUnroutable
+		}
+		if b.closed.Load() {
+			return queue.ErrClosed
+		}
+		answered <- q.info()
+		return nil
+	})
+	if err == nil {
+		info = <-answered
+	}
+	return info, err
+}
+
+// Active returns the active subscription of a single-active queue, nil without any.
+func (b *Broker) Active(name string) queue.Subscription {
 	q := b.find(name)
 	if q == nil {
-		return queue.Info{}, fmt.Errorf("inspect %q: %w", name, queue.ErrUnroutable)
-	}
-	if b.closed.Load() {
-		return queue.Info{}, fmt.Errorf("inspect %q: %w", name, queue.ErrClosed)
+		return nil
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	info := queue.Info{Ready: q.readyLocked(), Consumers: len(q.subs)}
-	if q.single {
-		info.Consumers = min(info.Consumers, 1)
+	if q.active == nil {
+		return nil
 	}
-	return info, nil
+	return q.active
 }
 
 // Topology is the set of queues given to New.
@@ -241,9 +273,15 @@ func (b *Broker) Ready() error {
 // IsSilent returns false: what is asked is answered at once.
 func (b *Broker) IsSilent() bool { return false }
 
-// Close ends every subscription. The messages stay readable to nobody.
+// Close ends every subscription. What is on its way arrives before. The messages
+// stay readable to nobody.
 func (b *Broker) Close() error {
-	b.closed.Store(true)
+	if b.closed.Swap(true) {
+		return nil
+	}
+	if b.net != nil {
+		b.net.stop()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopTimersLocked()
@@ -251,6 +289,7 @@ func (b *Broker) Close() error {
 		q.mu.Lock()
 		for len(q.subs) > 0 {
 			q.subs[0].closeLocked()
+			q.subs[0].leaveLocked()
 		}
 		q.mu.Unlock()
 	}
@@ -260,39 +299,44 @@ func (b *Broker) Close() error {
 // delayed is the messages of one delay, in order.
 type delayed struct{ msgs []queue.Message }
 
-// item is a message in its queue; seq is its place, given once.
+// item is a message in its queue.
 type item struct {
 	msg         queue.Message
-	seq         uint64
 	redelivered bool
 }
 
-// fifo is one queue. Messages leave in the order of seq: what came back unsettled waits in
-// returned, ahead of all that was never delivered, because every seq in it is lower.
+// fifo is one queue. What came back unsettled waits in returned, ahead of all that
+// was never delivered.
 type fifo struct {
+	name   string
 	single bool
+	stream bool // fresh keeps everything, and each subscription has its own place in it
 
-	mu       sync.Mutex
-	ending   bool // somebody has tried to delete it: it takes nothing any more
-	nextSeq  uint64
-	returned []item // sorted by seq
-	fresh    []item
-	head     int // fresh[:head] is delivered and zeroed
-	subs     []*subscription
-	turn     int // which subscription the next message is offered to first
+	mu        sync.Mutex
+	returned  []item // in the order in which they came back
+	fresh     []item
+	head      int // fresh[:head] is delivered and zeroed
+	subs      []*subscription
+	turn      int           // which subscription the next message is offered to first
+	active    *subscription // of a single-active queue
+	outranked bool          // active gets nothing more, and is replaced once it holds nothing
 }
 
-// push reports whether the queue takes a message.
-func (q *fifo) push(m queue.Message) bool {
+func (q *fifo) push(m queue.Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.ending {
-		return false
-	}
-	q.nextSeq++
-	q.fresh = append(q.fresh, item{msg: m, seq: q.nextSeq})
+	q.fresh = append(q.fresh, item{msg: m})
 	q.pumpLocked()
-	return true
+}
+
+func (q *fifo) info() queue.Info {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	info := queue.Info{Ready: q.readyLocked(), Consumers: len(q.subs)}
+	if q.single {
+		info.Consumers = min(info.Consumers, 1)
+	}
+	return info
 }
 
 func (q *fifo) readyLocked() int { return len(q.returned) + len(q.fresh) - q.head }
@@ -317,20 +361,18 @@ func (q *fifo) popLocked() item {
 	return it
 }
 
-// giveBackLocked puts an unsettled message where it came from.
-func (q *fifo) giveBackLocked(it item) {
-	it.redelivered = true
-	i, _ := slices.BinarySearchFunc(q.returned, it.seq, func(a item, seq uint64) int {
-		if a.seq < seq {
-			return -1
-		}
-		return 1
-	})
-	q.returned = slices.Insert(q.returned, i, it)
-}
-
 // pumpLocked delivers as long as a message waits and a subscription has room.
 func (q *fifo) pumpLocked() {
+	if q.stream {
+		for _, s := range q.subs {
+			for s.place < len(q.fresh) && s.roomLocked() {
+				s.place++
+				s.deliverLocked(q.fresh[s.place-1])
+			}
+		}
+		return
+	}
+	q.electLocked()
 	for q.readyLocked() > 0 {
 		s := q.nextLocked()
 		if s == nil {
@@ -340,22 +382,48 @@ func (q *fifo) pumpLocked() {
 	}
 }
 
-// nextLocked is the subscription to deliver to, nil when none has room:
-// the first one on a single-active queue, otherwise each in turn.
+// electLocked chooses the active subscription of a single-active queue. One that is
+// outranked stays until it holds nothing, also when the higher one has gone.
+func (q *fifo) electLocked() {
+	if !q.single || len(q.subs) == 0 {
+		return
+	}
+	best := q.subs[0] // the first come among equals
+	for _, s := range q.subs[1:] {
+		if s.priority > best.priority {
+			best = s
+		}
+	}
+	if q.active != nil && best.priority > q.active.priority {
+		q.outranked = true
+	}
+	if q.active == nil || q.outranked && len(q.active.held) == 0 {
+		q.active, q.outranked = best, false
+	}
+}
+
+// nextLocked returns the subscription to deliver to, nil when none has room: the
+// active one on a single-active queue, otherwise those of the highest priority
+// in turn.
 func (q *fifo) nextLocked() *subscription {
 	if q.single {
-		if len(q.subs) > 0 && q.subs[0].roomLocked() {
-			return q.subs[0]
+		if q.active != nil && !q.outranked && q.active.roomLocked() {
+			return q.active
 		}
 		return nil
 	}
-	for range q.subs {
-		q.turn = (q.turn + 1) % len(q.subs)
-		if s := q.subs[q.turn]; s.roomLocked() {
-			return s
+	next := -1
+	for i := range q.subs {
+		k := (q.turn + 1 + i) % len(q.subs)
+		if q.subs[k].roomLocked() && (next < 0 || q.subs[k].priority > q.subs[next].priority) {
+			next = k
 		}
 	}
-	return nil
+	if next < 0 {
+		return nil
+	}
+	q.turn = next
+	return q.subs[next]
 }
 
 // subscription is one consumer. Its fields below out are guarded by queue.mu.
@@ -363,97 +431,104 @@ type subscription struct {
 	broker   *Broker
 	queue    *fifo
 	prefetch int
-	out      chan *queue.Delivery // as many places as prefetch: a send to it never blocks
+	priority int
+	out      *queue.Pipe
 
-	held      map[uint64]item // unsettled, by tag
-	lastTag   uint64
-	cancelled bool // out is closed
-	closed    bool
+	place   int             // of a stream's next message
+	held    map[uint64]item // unsettled, by tag
+	lastTag uint64
+	closed  bool // and out with it
 }
 
 func (s *subscription) roomLocked() bool { return len(s.held) < s.prefetch }
+
+// join begins to consume. It runs at the broker.
+func (s *subscription) join() {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	if s.broker.closed.Load() {
+		s.closeLocked()
+	}
+	if !s.closed {
+		s.queue.subs = append(s.queue.subs, s)
+		s.queue.pumpLocked()
+	}
+}
 
 func (s *subscription) deliverLocked(it item) {
 	s.broker.delivered.Add(1)
 	s.lastTag++
 	s.held[s.lastTag] = it
-	s.out <- queue.NewDelivery(s.broker, s, s.lastTag, it.msg, it.redelivered)
+	d := queue.NewDelivery(s.broker, s, s.lastTag, it.msg, it.redelivered)
+	if n := s.broker.net; n != nil {
+		n.at(n.work(s.queue.name, 1).Add(n.hop), func() { s.out.Push(d) })
+		return
+	}
+	s.out.Push(d)
 }
 
 // Deliveries is where deliveries arrive.
-func (s *subscription) Deliveries() <-chan *queue.Delivery { return s.out }
+func (s *subscription) Deliveries() <-chan *queue.Delivery { return s.out.Out() }
 
-// Cancel ends the deliveries.
-func (s *subscription) Cancel() error {
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	s.cancelLocked()
-	s.queue.pumpLocked()
-	return nil
-}
-
-func (s *subscription) cancelLocked() {
-	if s.cancelled {
-		return
-	}
-	s.cancelled = true
-	s.queue.subs = slices.DeleteFunc(s.queue.subs, func(o *subscription) bool { return o == s })
-	close(s.out)
-}
-
-// Return gives deliveries back.
-func (s *subscription) Return(deliveries []*queue.Delivery) error {
-	for _, d := range deliveries {
-		if err := d.Requeue(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Close ends the subscription; what it held goes back in order.
+// Close ends the subscription. What it held goes back in the order of delivery,
+// behind what came back before, once the broker has heard of it.
 func (s *subscription) Close() error {
 	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
 	s.closeLocked()
-	s.queue.pumpLocked()
+	s.queue.mu.Unlock()
+	s.broker.travel(s.queue.name, 0, func() {
+		s.queue.mu.Lock()
+		defer s.queue.mu.Unlock()
+		s.leaveLocked()
+		s.queue.pumpLocked()
+	})
 	return nil
 }
 
+// closeLocked makes the deliveries stale.
 func (s *subscription) closeLocked() {
-	if s.closed {
-		return
-	}
 	s.closed = true
-	for _, it := range s.held {
-		s.queue.giveBackLocked(it)
+	s.out.Close() // deliveries nobody took are stale now
+}
+
+// leaveLocked gives back what the subscription holds. It runs at the broker.
+func (s *subscription) leaveLocked() {
+	q := s.queue
+	for _, tag := range slices.Sorted(maps.Keys(s.held)) {
+		if q.stream {
+			break
+		}
+		q.returned = append(q.returned, item{msg: s.held[tag].msg, redelivered: true})
 	}
 	clear(s.held)
-	s.cancelLocked()
-	for range s.out { // deliveries nobody took are stale now
+	q.subs = slices.DeleteFunc(q.subs, func(o *subscription) bool { return o == s })
+	if q.active == s {
+		q.active, q.outranked = nil, false
 	}
 }
 
-// Ack implements queue.Settler.
+// Ack implements queue.Settler. Over a network it is not told that it became stale on
+// its way: then the message is delivered again.
 func (s *subscription) Ack(tag uint64) error {
-	return s.settle(tag, func(item) {})
+	if !s.Live() {
+		return queue.ErrStale
+	}
+	if s.broker.net == nil {
+		return s.settle(tag)
+	}
+	s.broker.travel(s.queue.name, 1, func() { _ = s.settle(tag) })
+	return nil
 }
 
-// Requeue implements queue.Settler: the message goes back to its place.
-func (s *subscription) Requeue(tag uint64) error {
-	return s.settle(tag, s.queue.giveBackLocked)
-}
-
-func (s *subscription) settle(tag uint64, then func(item)) error {
+// settle takes a message off the queue. It runs at the broker.
+func (s *subscription) settle(tag uint64) error {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	it, ok := s.held[tag]
-	if !ok || s.broker.closed.Load() {
+	if _, ok := s.held[tag]; !ok {
 		return queue.ErrStale
 	}
 	s.broker.settled.Add(1)
 	delete(s.held, tag)
-	then(it)
 	s.queue.pumpLocked()
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
-	"chatclub/internal/queue/queuetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,14 +22,6 @@ func open(t testing.TB, top queue.Topology) *memory.Broker {
 		t.Fatal(err)
 	}
 	return b
-}
-
-func TestContract(t *testing.T) {
-	t.Parallel()
-	queuetest.Run(t, queuetest.Options{Synctest: true}, func(t *testing.T, top queue.Topology) queue.Broker {
-		t.Helper()
-		return open(t, top)
-	})
 }
 
 func TestNewRefusesAWrongTopology(t *testing.T) {
@@ -46,7 +37,7 @@ func TestOrderHoldsWhileTheQueueIsCompacted(t *testing.T) {
 	t.Parallel()
 	b := open(t, queue.Topology{Prefix: "t", Partitions: 1})
 	defer b.Close()
-	name := b.Topology().Inbound()
+	name := b.Topology().Inbound(0)
 	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +74,7 @@ func TestOrderHoldsWhileTheQueueIsCompacted(t *testing.T) {
 func BenchmarkPublishConsumeAck(b *testing.B) {
 	br := open(b, queue.Topology{Prefix: "t", Partitions: 1})
 	defer br.Close()
-	name := br.Topology().Inbound()
+	name := br.Topology().Inbound(0)
 	sub, err := br.Consume(name, queue.ConsumeOptions{Prefetch: 512})
 	if err != nil {
 		b.Fatal(err)
@@ -100,12 +91,12 @@ func BenchmarkPublishConsumeAck(b *testing.B) {
 	}
 }
 
-// A message that is published, delivered, given back, delivered again and
-// acknowledged takes five operations.
+// A message that is published, delivered, left unsettled, delivered again and
+// acknowledged takes four operations.
 func TestOperationsAreCounted(t *testing.T) {
 	t.Parallel()
 	b := open(t, queue.Topology{Prefix: "t", Partitions: 1})
-	out := b.Topology().Inbound()
+	out := b.Topology().Inbound(0)
 	if err := b.Publish(t.Context(), queue.Message{Queue: out, ID: "1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,14 +104,18 @@ func TestOperationsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (<-sub.Deliveries()).Requeue(); err != nil {
+	<-sub.Deliveries()
+	if err := sub.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if sub, err = b.Consume(out, queue.ConsumeOptions{Prefetch: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := (<-sub.Deliveries()).Ack(); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.Operations(); got != 5 {
-		t.Errorf("Operations() = %d, want 5", got)
+	if got := b.Operations(); got != 4 {
+		t.Errorf("Operations() = %d, want 4", got)
 	}
 }
 
@@ -158,4 +153,31 @@ func TestEndDelays(t *testing.T) {
 			t.Errorf("%d deliveries more than messages", n)
 		}
 	})
+}
+
+// TestFirstComeIsNext: among equals that wait, the first come is active next.
+func TestFirstComeIsNext(t *testing.T) {
+	t.Parallel()
+	b := open(t, queue.Topology{Prefix: "t", Partitions: 1})
+	defer b.Close()
+	name := b.Topology().Outbound(0)
+	var subs []queue.Subscription
+	for _, priority := range []int{5, 1, 3, 3} {
+		sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 1, Priority: priority})
+		if err != nil {
+			t.Fatal(err)
+		}
+		subs = append(subs, sub)
+	}
+	for _, i := range []int{0, 2, 3, 1} {
+		if b.Active(name) != subs[i] {
+			t.Errorf("consumer %d is not active once those before it have gone", i)
+		}
+		if err := subs[i].Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := b.Active(name); s != nil {
+		t.Errorf("Active() = %v without consumers, want nil", s)
+	}
 }

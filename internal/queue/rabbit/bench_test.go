@@ -44,7 +44,7 @@ func BenchmarkPublish(b *testing.B) {
 						for range round / c.callers / c.each {
 							msgs := make([]queue.Message, c.each)
 							for i := range msgs {
-								msgs[i] = queue.Message{Queue: broker.Topology().Inbound(), ID: "page/mid/recipient", Body: body}
+								msgs[i] = queue.Message{Queue: broker.Topology().Inbound(0), ID: "page/mid/recipient", Body: body}
 							}
 							if err := broker.Publish(b.Context(), msgs...); err != nil {
 								b.Errorf("Publish(%d messages) = %v, want nil", len(msgs), err)
@@ -62,7 +62,7 @@ func BenchmarkPublish(b *testing.B) {
 // BenchmarkConsume receives and acknowledges one message per round.
 func BenchmarkConsume(b *testing.B) {
 	broker := shared(b, nil)
-	name := broker.Topology().Inbound()
+	name := broker.Topology().Inbound(0)
 	msgs := make([]queue.Message, 5000)
 	for i := range msgs {
 		msgs[i] = queue.Message{Queue: name, ID: "page/mid/recipient", Body: make([]byte, 300)}

@@ -19,16 +19,15 @@ type Broker struct {
 	metrics    *metrics
 	publishing *link
 	consuming  *link
-	window     *semaphore.Weighted // places for unconfirmed messages
-	ours       map[string]bool     // the queues of the topology
-
-	singleActive map[string]bool // those of them that have one active consumer at a time
+	window     *semaphore.Weighted   // places for unconfirmed messages
+	specs      map[string]queue.Spec // the queues of the topology, by name
 
 	// One declares at a time: RabbitMQ answers 541 when a quorum queue is
 	// declared twice at once.
 	declaring chan struct{}
 	declared  time.Time // when the topology's last declaration began; of whoever has the place
 
+	tooOld  chan error         // see TooOld
 	closing chan struct{}      // closed when Close begins
 	cancel  context.CancelFunc // ends the links
 	links   sync.WaitGroup
@@ -56,18 +55,19 @@ func Open(cfg Config) (*Broker, error) {
 	b := &Broker{
 		cfg: cfg, metrics: m, cancel: cancel,
 		window:    semaphore.NewWeighted(int64(cfg.Window)),
+		tooOld:    make(chan error, 1),
 		closing:   make(chan struct{}),
 		declaring: make(chan struct{}, 1),
-		ours:      make(map[string]bool), singleActive: make(map[string]bool),
-		subs: make(map[*subscription]struct{}),
+		specs:     make(map[string]queue.Spec),
+		subs:      make(map[*subscription]struct{}),
 	}
 	for _, spec := range cfg.Topology.Specs() {
-		b.ours[spec.Name], b.singleActive[spec.Name] = true, spec.SingleActive
+		b.specs[spec.Name] = spec
 	}
 	b.publishing = newLink(publishing, cfg, newPatience(cfg.ConfirmTimeout, 1), m, func(s *session, last error) error {
 		err := b.declareMissing(s, last)
 		if err == nil {
-			s.writer, err = newWriter(s, cfg.Window, b.exchange)
+			s.writer, err = newWriter(s, cfg.Window, cfg.Topology)
 		}
 		return err
 	})
@@ -81,6 +81,7 @@ func Open(cfg Config) (*Broker, error) {
 		}
 		return err
 	})
+	b.publishing.tooOld, b.consuming.tooOld = b.refuse, b.refuse
 	// Both use the same node, and the next message would find out 5 s later.
 	b.consuming.silent = func() { b.publishing.leave(answerTimeout) }
 	b.links.Go(func() { b.publishing.run(ctx) })
@@ -88,43 +89,29 @@ func Open(cfg Config) (*Broker, error) {
 	return b, nil
 }
 
-// exchange is where a message is published to: one that routes it to the queue
-// that it names.
-func (b *Broker) exchange(m queue.Message) string {
-	switch {
-	case m.Delay > 0:
-		return b.cfg.Topology.Retry(m.Delay)
-	case b.ours[m.Queue]:
-		return "" // the default exchange
+// TooOld gives the error that a server was refused with, because it is older than
+// RabbitMQ 4.0. Its program should end: it can do nothing there.
+func (b *Broker) TooOld() <-chan error { return b.tooOld }
+
+// refuse gives an error to TooOld, unless one waits there.
+func (b *Broker) refuse(err error) {
+	select {
+	case b.tooOld <- err:
+	default:
 	}
-	return b.cfg.Topology.Lanes()
 }
 
 // Topology is the set of queues given to Open.
 func (b *Broker) Topology() queue.Topology { return b.cfg.Topology }
 
 // Ready returns nil while both connections are up, the topology is declared, the
-// broker takes what is published and delivers what is ready; otherwise everything
-// that is wrong.
+// broker takes what is published; otherwise everything that is wrong.
 func (b *Broker) Ready() error {
 	p, c := b.publishing.ready(), b.consuming.ready()
 	if p != nil && c != nil {
 		return fmt.Errorf("%w; %w", p, c)
 	}
-	return errors.Join(p, c, b.starved())
-}
-
-// starved returns an error that names a queue whose messages do not come, however often
-// its consumer is made anew.
-func (b *Broker) starved() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for s := range b.subs {
-		if s.supply.starving.Load() {
-			return fmt.Errorf("queue %q: %w", s.queue, errStarved)
-		}
-	}
-	return nil
+	return errors.Join(p, c)
 }
 
 // IsSilent reports that what is settled now may have no effect: see queue.Broker.
@@ -172,7 +159,7 @@ func (b *Broker) Close() error {
 	}
 	var closers sync.WaitGroup
 	for _, s := range subs {
-		closers.Go(func() { _ = s.Close() }) // never fails; in parallel, 64 lanes take one round trip
+		closers.Go(func() { _ = s.Close() }) // never fails; in parallel, hundreds take one round trip
 	}
 	closers.Wait()
 	b.cancel()

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// ackDelay is how long a settlement may wait for others to be written
+	// ackDelay is how long an acknowledgement may wait for others to be written
 	// with. Each in a system call of its own they were 5 % of a dispatcher's CPU
 	// time. What could be delivered in place of a waiting one is far less than
 	// any prefetch. All channels of a session are written at once, because of 64
@@ -23,43 +23,43 @@ const (
 	// maxAcks is how many wait at most: more in one write gain nothing.
 	maxAcks = 64
 	// ackRest is what a channel is left after its last acknowledgement before
-	// it is closed. RabbitMQ (seen with 3.10) has 32 of them at a time on their
+	// it is closed. RabbitMQ has 32 of them at a time on their
 	// way to a quorum queue, keeps the others in the channel's process, and
 	// forgets those when the channel closes: their messages are delivered
 	// again. Nothing tells when the queue has them all; on an idle machine it
-	// takes some 5 ms for 300.
+	// takes some 5 ms for 300. A cancel of the consumer would wait for them all,
+	// but then the next one may begin behind what this one still holds.
 	ackRest = 100 * time.Millisecond
 )
 
 // channel is the AMQP channel of a subscription, and the queue.Settler of the
 // deliveries that came on it. It is the one place that settles.
 //
-// Settlements wait up to ackDelay and are written together, each for its own
+// Acknowledgements wait up to ackDelay and are written together, each for its own
 // delivery: one for "all up to here" was tried, and costs no less. A channel
 // that is closed in order writes them first. When the connection is lost
-// before, their messages are delivered again, as those of settlements are that
-// were on their way.
+// before, their messages are delivered again, as those of acknowledgements are
+// that were on their way.
 type channel struct {
 	ch      *amqp.Channel
 	session *session
 	metrics *metrics
-	limit   int // settlements that wait at most
+	limit   int // acknowledgements that wait at most
 
 	questions *sync.WaitGroup // the broker's, of what was asked and is not answered
 	asked     chan struct{}   // closed when the last question is answered; of the one who asks
 
 	// writing is held while frames are written, at most writeTimeout: the only
-	// lock here that is held during I/O. A settlement that followed our own
+	// lock here that is held during I/O. An acknowledgement that followed our own
 	// channel.close would name a channel that no longer exists, and RabbitMQ
 	// would end the whole connection for it.
 	writing sync.Mutex
 	last    time.Time // when something was last settled
 
-	closed atomic.Bool  // set while writing and mu are held
-	held   atomic.Int64 // what was delivered and not settled
+	closed atomic.Bool // set while writing and mu are held
 
 	mu      sync.Mutex
-	waiting []settlement
+	waiting []uint64 // tags to acknowledge
 }
 
 // acks has what waits on the channels of a session written together.
@@ -100,12 +100,6 @@ func (a *acks) flush() {
 	})
 }
 
-// settlement is what becomes of one delivery.
-type settlement struct {
-	tag     uint64
-	requeue bool
-}
-
 func newChannel(ch *amqp.Channel, s *session, prefetch int, b *Broker) *channel {
 	asked := make(chan struct{})
 	close(asked)
@@ -117,21 +111,14 @@ func newChannel(ch *amqp.Channel, s *session, prefetch int, b *Broker) *channel 
 }
 
 // Ack acknowledges one delivery, within ackDelay. It does not wait for I/O.
-func (c *channel) Ack(tag uint64) error { return c.settle(settlement{tag: tag}) }
-
-// Requeue gives one delivery back, likewise. Deliveries come to stand in their
-// queue in the order in which they are given back.
-func (c *channel) Requeue(tag uint64) error { return c.settle(settlement{tag: tag, requeue: true}) }
-
-func (c *channel) settle(s settlement) error {
+func (c *channel) Ack(tag uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.Live() {
 		c.metrics.stale.Inc()
 		return fmt.Errorf("settle delivery: %w", queue.ErrStale)
 	}
-	c.held.Add(-1)
-	c.waiting = append(c.waiting, s)
+	c.waiting = append(c.waiting, tag)
 	if len(c.waiting) == 1 {
 		c.session.acks.add(c)
 	}
@@ -141,7 +128,7 @@ func (c *channel) settle(s settlement) error {
 	return nil
 }
 
-// flush writes the settlements that wait.
+// flush writes the acknowledgements that wait.
 func (c *channel) flush() {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -158,15 +145,9 @@ func (c *channel) flushWriting() {
 	if len(waiting) == 0 {
 		return
 	}
-	requeued := 0
 	err := c.session.raw.together(func() error {
-		for _, s := range waiting {
-			settle := func() error { return c.ch.Ack(s.tag, false) }
-			if s.requeue {
-				requeued++
-				settle = func() error { return c.ch.Nack(s.tag, false, true) }
-			}
-			if err := settle(); err != nil {
+		for _, tag := range waiting {
+			if err := c.ch.Ack(tag, false); err != nil {
 				return err
 			}
 		}
@@ -177,8 +158,7 @@ func (c *channel) flushWriting() {
 		return
 	}
 	c.last = time.Now()
-	c.metrics.requeued.Add(float64(requeued))
-	c.metrics.acked.Add(float64(len(waiting) - requeued))
+	c.metrics.acked.Add(float64(len(waiting)))
 }
 
 // Live reports whether deliveries of this channel can still be settled.
@@ -208,18 +188,12 @@ func (c *channel) ask(ctx context.Context, question func() error) error {
 	}
 }
 
-// askShort is ask for as long as closeTimeout, whether or not ctx has ended. That a
-// question has no answer does not end the session: others are served by it, and the
-// prober finds out whether it is dead.
-func (c *channel) askShort(ctx context.Context, question func() error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	return c.ask(ctx, question)
-}
-
-// close writes the settlements that wait, makes every delivery stale and
-// gives what is unsettled back to the front of the queue. When the broker does
-// not answer, it does that later: at the latest when the session ends.
+// close writes the acknowledgements that wait, makes every delivery stale and
+// gives what is unsettled back to the queue. It waits for closeTimeout at most,
+// whether or not ctx has ended. A broker that does not answer takes it back
+// later, at the latest when the session ends. That it does not answer here does
+// not end the session: others are served by it, and the prober finds out
+// whether it is dead.
 func (c *channel) close(ctx context.Context) error {
 	c.writing.Lock()
 	c.mu.Lock() // nothing is added once it is closed
@@ -232,5 +206,7 @@ func (c *channel) close(ctx context.Context) error {
 	case <-time.After(rest):
 	case <-c.session.lost:
 	}
-	return c.askShort(ctx, c.ch.Close)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return c.ask(ctx, c.ch.Close)
 }

@@ -42,7 +42,6 @@ type Config struct {
 	Name           string                // shown by RabbitMQ as the connection's name; default "chatclub"
 	Heartbeat      time.Duration         // whole seconds; default DefaultHeartbeat
 	ConfirmTimeout time.Duration         // default DefaultConfirmTimeout
-	SupplyTimeout  time.Duration         // messages ready and none delivered; default DefaultSupplyTimeout
 	Window         int                   // most messages unconfirmed at a time; default DefaultWindow
 	Log            *slog.Logger          // nil logs nothing
 	Registerer     prometheus.Registerer // nil exports no metrics
@@ -58,9 +57,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ConfirmTimeout == 0 {
 		c.ConfirmTimeout = DefaultConfirmTimeout
-	}
-	if c.SupplyTimeout == 0 {
-		c.SupplyTimeout = DefaultSupplyTimeout
 	}
 	if c.Window == 0 {
 		c.Window = DefaultWindow
@@ -91,9 +87,6 @@ func (c Config) validate() error {
 	}
 	if c.ConfirmTimeout < 100*time.Millisecond {
 		faults = append(faults, fmt.Errorf("confirm timeout %s must be at least 100ms", c.ConfirmTimeout))
-	}
-	if c.SupplyTimeout < 100*time.Millisecond {
-		faults = append(faults, fmt.Errorf("supply timeout %s must be at least 100ms", c.SupplyTimeout))
 	}
 	if c.Window < 1 || c.Window > maxWindow {
 		faults = append(faults, fmt.Errorf("window %d must be 1 to %d", c.Window, maxWindow))

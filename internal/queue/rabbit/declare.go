@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,23 +9,19 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/queue"
 )
 
 const (
 	// deliveryLimit is more than a message is ever returned. RabbitMQ 4 has a
 	// limit of 20 where none is declared, and each end of a lane's owner counts.
-	// On 3.10 a limit, whatever its value, makes returned messages go to the
-	// front of their queue.
+	// Without any, returned messages go to the end of their queue on 4.0.
 	deliveryLimit = 1_000_000
 	// disconnectedTimeout is how long RabbitMQ 4.3 leaves deliveries to a
 	// consumer whose node it does not reach; the default is a minute. Earlier
 	// versions ignore it.
 	disconnectedTimeout = 5 * time.Second
-	// declareRest is how long a queue that was deleted stays so. RabbitMQ tells its
-	// consumers within milliseconds. One that exists again by then it does not tell,
-	// and drops its deliveries: see supply.
-	declareRest = time.Second
 )
 
 // errOtherArguments says that a queue of our name exists and is not ours.
@@ -60,8 +57,8 @@ func (b *Broker) declare(s *session, since time.Time) error {
 	return nil
 }
 
-// declareAgain makes in the background what somebody has deleted, after declareRest,
-// unless that is being done.
+// declareAgain makes in the background what somebody has deleted, unless that is being
+// done.
 func (b *Broker) declareAgain(s *session, missing string) {
 	if b.cfg.Passive {
 		return
@@ -74,11 +71,6 @@ func (b *Broker) declareAgain(s *session, missing string) {
 	b.cfg.Log.Warn("a queue is missing; declaring all of them again", "queue", missing)
 	b.calls.Go(func() {
 		defer func() { <-b.declaring }()
-		select {
-		case <-time.After(declareRest):
-		case <-s.lost: // the next session, or whoever misses the queue next, declares it
-			return
-		}
 		if err := declare(s, b.cfg.Topology); err != nil {
 			b.cfg.Log.Warn("declare queues again", "err", err)
 		}
@@ -103,7 +95,7 @@ func declare(s *session, topology queue.Topology) error {
 				return err
 			}
 		}
-		return ch.ExchangeDeclare(topology.Lanes(), amqp.ExchangeDirect, true, false, false, true, nil)
+		return nil
 	})
 	if err == nil {
 		_, err = ch.QueueDeclarePassive(topology.Dead(), true, false, false, false, nil)
@@ -122,6 +114,52 @@ func declare(s *session, topology queue.Topology) error {
 	return nil
 }
 
+// Declare makes a queue that is not of the topology: see queue.Broker. A call that
+// has begun when ctx ends goes on until the session ends.
+func (b *Broker) Declare(ctx context.Context, spec queue.Spec) error {
+	if spec.Delay > 0 {
+		return fmt.Errorf("declare %q: %w: delay %s, want none", spec.Name, queue.ErrInvalid, spec.Delay)
+	}
+	if err := b.admit("declare", spec.Name); err != nil {
+		return err
+	}
+	defer b.calls.Done()
+	for failures := 1; ; failures++ {
+		err := b.tryDeclare(ctx, spec)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, queue.ErrClosed), isRefusal(err):
+			return fmt.Errorf("declare %q: %w", spec.Name, explain(err))
+		}
+		if !backoff.Sleep(ctx, pauseAfter(failures)) {
+			return fmt.Errorf("declare %q: %w: %w", spec.Name, queue.ErrUnavailable, errors.Join(context.Cause(ctx), err))
+		}
+	}
+}
+
+// tryDeclare makes one queue on a channel of its own.
+func (b *Broker) tryDeclare(ctx context.Context, spec queue.Spec) error {
+	s, err := b.consuming.session(ctx, b.closing)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	b.calls.Go(func() { // ends with the session at the latest
+		ch, err := s.conn.Channel()
+		if err == nil {
+			err = errors.Join(declareSpec(ch, spec, false), ch.Close())
+		}
+		done <- err
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // declareSpec makes one queue, and the exchange before one that delays.
 func declareSpec(ch *amqp.Channel, spec queue.Spec, noWait bool) error {
 	if _, err := ch.QueueDeclare(spec.Name, true, false, false, noWait, arguments(spec)); err != nil {
@@ -138,9 +176,12 @@ func declareSpec(ch *amqp.Channel, spec queue.Spec, noWait bool) error {
 	return ch.QueueBind(spec.Name, "", spec.Name, noWait, nil)
 }
 
-// arguments are the same on every RabbitMQ from 3.10 to 4.3 and never change
+// arguments are the same on every RabbitMQ from 4.0 to 4.3 and never change
 // for a given prefix.
 func arguments(spec queue.Spec) amqp.Table {
+	if spec.Stream {
+		return amqp.Table{"x-queue-type": "stream", "x-queue-leader-locator": "balanced"}
+	}
 	args := amqp.Table{
 		"x-queue-type":                    "quorum",
 		"x-queue-leader-locator":          "balanced", // not all at the node that declares first

@@ -26,11 +26,11 @@ func versionOf(conn *amqp.Connection) string {
 	return fmt.Sprintf("%v %v", conn.Properties["product"], conn.Properties["version"])
 }
 
-// Delete deletes every queue and exchange of a topology and the lanes given,
-// with what is on them, and returns the broker's name and version. What does
+// Delete deletes every queue and exchange of a topology and more queues, with what
+// is on them, and returns the broker's name and version. What does
 // not exist is no error. It is for tests and the quick start, which
 // leave nothing behind; a deployment never calls it.
-func Delete(ctx context.Context, amqpURL string, top queue.Topology, lanes ...string) (version string, err error) {
+func Delete(ctx context.Context, amqpURL string, top queue.Topology, more ...string) (version string, err error) {
 	conn, raw, err := dial(ctx, amqpURL, "chatclub delete queues", DefaultHeartbeat)
 	if err != nil {
 		return "", fmt.Errorf("delete queues: %w", err)
@@ -43,7 +43,7 @@ func Delete(ctx context.Context, amqpURL string, top queue.Topology, lanes ...st
 	if err != nil {
 		return version, fmt.Errorf("delete queues: %w", err)
 	}
-	queues, exchanges := slices.Clone(lanes), []string{top.Lanes()}
+	queues, exchanges := slices.Clone(more), []string(nil)
 	for _, s := range top.Specs() {
 		queues = append(queues, s.Name)
 		if s.Delay > 0 {

@@ -1,4 +1,4 @@
-// Package rabbit is chatclub's broker on RabbitMQ, 3.10 to 4.3: a message that
+// Package rabbit is chatclub's broker on RabbitMQ, 4.0 to 4.3: a message that
 // Publish confirmed survives every node that keeps its disk, and a delivery is
 // settled on the connection that brought it or not at all. Beside it only tests
 // and a tool that measures import amqp091-go.
@@ -41,8 +41,7 @@
 // A delayed message is published to the exchange of its delay, whose queue
 // dead-letters it, when its time has come, to the queue that its routing key
 // names. 32 messages that cannot be delivered would stop such a queue for
-// minutes: hence delays only to queues of the topology. Lanes have an exchange
-// of their own, from which they are unbound before they are deleted.
+// minutes: hence delays only to queues of the topology.
 //
 // # Publishing
 //
@@ -54,20 +53,17 @@
 // number in the correlation id tells which message that was. What a lost
 // session left unconfirmed is published again under the same id, in order, so
 // a message may be queued twice then but never lost. A message that its queue
-// refuses is reported and nothing else happens, unless the refusal is late: then
-// the session ends. A call that ends before all its
+// refuses is reported and nothing else happens. A call that ends before all its
 // messages are confirmed tells which are. When it is made again with the others,
 // those that are still on their way are not written again: the call waits for
 // their confirms. A queue of the topology that somebody has deleted is declared
-// again a second after a message for it comes back.
+// again when a message for it comes back.
 //
 // # Consuming
 //
-// Each subscription has a channel of its own. Closing it returns unsettled
-// messages to the front of their queue in order. A cancelled subscription keeps
-// its channel, so that what it was delivered can be settled one by one. One that
-// gets nothing of what is ready takes a new channel. RabbitMQ
-// takes back what is unsettled for 30 minutes. What arrives can be published
-// again, whoever made it: without an id it gets the digest of its body as one,
-// and headers beyond our bounds are left out.
+// Each subscription has a channel of its own. Closing it is the one way to leave a
+// queue, and returns what is unsettled in order. An idle subscription costs two
+// goroutines and 25 KB, and no time. RabbitMQ takes back what is unsettled for 30
+// minutes. What arrives can be published again, whoever made it: without an id it
+// gets the digest of its body as one, and headers beyond our bounds are left out.
 package rabbit

@@ -19,7 +19,7 @@ import (
 func TestForeignMessage(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)
-	name, dead := b.Topology().Inbound(), b.Topology().Dead()
+	name, dead := b.Topology().Inbound(0), b.Topology().Dead()
 	onChannel(t, func(ch *amqp.Channel) error {
 		for range 2 {
 			if err := ch.PublishWithContext(t.Context(), "", name, false, false, amqp.Publishing{
@@ -56,7 +56,7 @@ func TestMissingQueueIsDeclaredAgain(t *testing.T) {
 	b := shared(t, nil)
 	dead := b.Topology().Dead()
 	deleteQueue(t, dead)
-	deleted, tries := time.Now(), 0
+	tries := 0
 	eventually(t, "a dead letter is taken", func() (string, bool) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -70,10 +70,6 @@ func TestMissingQueueIsDeclaredAgain(t *testing.T) {
 	})
 	if tries == 1 {
 		t.Error("the first Publish to a deleted queue returned nil")
-	}
-	// Consumers of a queue that exists again before they are told get nothing.
-	if after := time.Since(deleted); after < time.Second {
-		t.Errorf("the queue exists again after %s, want a second at least", after)
 	}
 	awaitQueued(t, b, dead, queue.Info{Ready: 1})
 }
@@ -90,11 +86,11 @@ func TestMissingExchangeIsDeclaredAgain(t *testing.T) {
 	defer cancel()
 	if err := b.Publish(ctx,
 		queue.Message{Queue: top.Outbound(0), ID: "at once"},
-		queue.Message{Queue: top.Inbound(), ID: "later", Delay: time.Second},
+		queue.Message{Queue: top.Inbound(0), ID: "later", Delay: time.Second},
 	); err != nil {
 		t.Fatalf("Publish() = %v, want nil", err)
 	}
-	if d := receive(t, consume(t, b, top.Inbound(), 1)); d.ID != "later" {
+	if d := receive(t, consume(t, b, top.Inbound(0), 1)); d.ID != "later" {
 		t.Errorf("received %q, want %q", d.ID, "later")
 	}
 	if d := receive(t, consume(t, b, top.Outbound(0), 1)); d.ID != "at once" {

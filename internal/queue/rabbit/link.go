@@ -36,9 +36,6 @@ const (
 // errStalled says that a session was given up without an error of the broker.
 var errStalled = errors.New("broker stalled")
 
-// errRefusing says that a session was given up because the broker refused late.
-var errRefusing = errors.New("broker refuses what it cannot queue")
-
 // errSilent says that a session was given up because of the other link's.
 var errSilent = errors.New("broker does not answer on the other connection")
 
@@ -54,6 +51,8 @@ type link struct {
 	setup func(s *session, last error) error
 	// silent is called when a session ends because the broker does not answer.
 	silent func()
+	// tooOld is called, in place of a line in the log, when a server is refused.
+	tooOld func(error)
 
 	patience patience // of the current session; run's own
 
@@ -68,7 +67,7 @@ type link struct {
 func newLink(kind string, cfg Config, p patience, m *metrics, setup func(*session, error) error) *link {
 	return &link{
 		kind: kind, cfg: cfg, metrics: m, setup: setup, patience: p,
-		silent: func() {}, fault: errors.New("not connected yet"), changed: make(chan struct{}),
+		silent: func() {}, tooOld: func(error) {}, fault: errors.New("not connected yet"), changed: make(chan struct{}),
 	}
 }
 
@@ -93,7 +92,11 @@ func (l *link) run(ctx context.Context) {
 			l.patience = l.patience.after(err, time.Since(start))
 		}
 		pause := pauseAfter(failures)
-		logged = l.logLoss(logged, loss{url: url, text: err.Error(), at: time.Now()}, err, pause)
+		if errors.Is(err, errTooOld) {
+			l.tooOld(err)
+		} else {
+			logged = l.logLoss(logged, loss{url: url, text: err.Error(), at: time.Now()}, err, pause)
+		}
 		backoff.Sleep(ctx, pause)
 	}
 	l.set(func() { l.current, l.fault = nil, queue.ErrClosed })
@@ -257,7 +260,7 @@ func (l *link) setBlocked(reason string, s *session) {
 		return
 	}
 	if reason == "" {
-		s.writer.progress.excuse() // the alarm kept back its confirms: that was no stall
+		s.writer.progress.touch() // the alarm kept back its confirms: that was no stall
 		l.metrics.blocked.Set(0)
 		l.cfg.Log.Info("broker unblocked")
 		return

@@ -21,9 +21,9 @@ import (
 // names another message, which must not be acknowledged by it.
 func TestStaleAckHarmless(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, rabbittest.URL(t))
-	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
-	name := b.Topology().Inbound()
+	p, url := rabbittest.Wire(t)
+	b := open(t, rabbit.Config{URLs: []string{url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
+	name := b.Topology().Inbound(0)
 	s := consume(t, b, name, 2)
 	publish(t, b, name, "a", "b", "c")
 	first, old := receive(t, s), receive(t, s) // a with tag 1, b with tag 2
@@ -34,7 +34,7 @@ func TestStaleAckHarmless(t *testing.T) {
 	if old.ID != "b" || !old.Live() {
 		t.Fatalf("received %q, Live() %t, want %q, true", old.ID, old.Live(), "b")
 	}
-	p.cut()
+	p.Cut()
 	again, other := receive(t, s), receive(t, s) // b with tag 1, c with tag 2
 	if again.ID != "b" || !again.Redelivered || other.ID != "c" {
 		t.Fatalf("received %q (redelivered %t) and %q, want %q (true) and %q", again.ID, again.Redelivered, other.ID, "b", "c")
@@ -61,12 +61,12 @@ func TestStaleAckHarmless(t *testing.T) {
 // flow: every message that was confirmed arrives.
 func TestConnectionsCut(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, rabbittest.URL(t))
-	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
-	flow := startFlow(t, b, b.Topology().Inbound())
+	p, url := rabbittest.Wire(t)
+	b := open(t, rabbit.Config{URLs: []string{url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
+	flow := startFlow(t, b, b.Topology().Inbound(0))
 	for i := range 3 {
 		flow.awaitReceived(t, (i+1)*200)
-		p.cut()
+		p.Cut()
 	}
 	flow.finish(t)
 }
@@ -75,24 +75,24 @@ func TestConnectionsCut(t *testing.T) {
 // session is given up, and the messages are published on the next.
 func TestStall(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, rabbittest.URL(t))
+	p, url := rabbittest.Wire(t)
 	var log logbook
 	b := open(t, rabbit.Config{
-		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
+		URLs: []string{url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 		ConfirmTimeout: 200 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	awaitReady(t, b)
-	p.freeze()
+	p.Freeze()
 	published := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		published <- b.Publish(ctx, queue.Message{Queue: b.Topology().Inbound(), ID: "a"})
+		published <- b.Publish(ctx, queue.Message{Queue: b.Topology().Inbound(0), ID: "a"})
 	}()
 	eventually(t, "the stall is noticed", func() (string, bool) {
 		return log.String(), strings.Contains(log.String(), "no confirm for 200ms")
 	})
-	p.thaw()
+	p.Thaw()
 	if err := <-published; err != nil {
 		t.Errorf("Publish(over a stall) = %v, want nil", err)
 	}
@@ -102,26 +102,26 @@ func TestStall(t *testing.T) {
 // one: the second has twice the patience all the same.
 func TestStallOutlastsDeadAddress(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, rabbittest.URL(t))
+	p, url := rabbittest.Wire(t)
 	var log logbook
 	b := open(t, rabbit.Config{
-		URLs:           []string{p.url, "amqp://guest:guest@127.0.0.1:1"}, // nobody listens there
+		URLs:           []string{url, "amqp://guest:guest@127.0.0.1:1"}, // nobody listens there
 		Topology:       queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 		ConfirmTimeout: 200 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	for i, want := range []string{"no confirm for 200ms", "no confirm for 400ms"} {
 		awaitReady(t, b)
-		p.freeze()
+		p.Freeze()
 		published := make(chan error, 1)
 		go func() {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			published <- b.Publish(ctx, queue.Message{Queue: b.Topology().Inbound(), ID: fmt.Sprint(i)})
+			published <- b.Publish(ctx, queue.Message{Queue: b.Topology().Inbound(0), ID: fmt.Sprint(i)})
 		}()
 		eventually(t, "the stall is noticed", func() (string, bool) {
 			return log.String(), strings.Contains(log.String(), want)
 		})
-		p.thaw()
+		p.Thaw()
 		if err := <-published; err != nil {
 			t.Errorf("Publish(over a stall) = %v, want nil", err)
 		}
@@ -135,17 +135,17 @@ func TestStallOutlastsDeadAddress(t *testing.T) {
 // do: soon nothing is ready, and both connections go on at the next address.
 func TestMute(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, rabbittest.URL(t))
+	p, url := rabbittest.Wire(t)
 	b := open(t, rabbit.Config{
-		URLs: []string{p.url, rabbittest.URL(t)}, Heartbeat: time.Minute,
+		URLs: []string{url, rabbittest.URL(t)}, Heartbeat: time.Minute,
 		Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 	})
 	awaitReady(t, b)
-	name := b.Topology().Inbound()
+	name := b.Topology().Inbound(0)
 	s := consume(t, b, name, 1)
 	publish(t, b, name, "a")
 	d := receive(t, s)
-	p.freeze()
+	p.Freeze()
 	start := time.Now()
 	eventually(t, "it is not ready", func() (string, bool) { return "Ready() = nil", b.Ready() != nil })
 	if took := time.Since(start); took > 4*time.Second {
@@ -168,26 +168,26 @@ func TestMute(t *testing.T) {
 // mute: they say so in time, and their places in the window come back.
 func TestAbandonedPlaces(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, rabbittest.URL(t))
+	p, url := rabbittest.Wire(t)
 	b := open(t, rabbit.Config{
-		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
+		URLs: []string{url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 		Window: 16, ConfirmTimeout: time.Minute,
 	})
 	awaitReady(t, b)
-	p.freeze()
+	p.Freeze()
 	for i := range 12 { // of 2 places each: more than the window has
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		err := b.Publish(ctx,
-			queue.Message{Queue: b.Topology().Inbound(), ID: fmt.Sprint(i, "a")},
-			queue.Message{Queue: b.Topology().Inbound(), ID: fmt.Sprint(i, "b")})
+			queue.Message{Queue: b.Topology().Inbound(0), ID: fmt.Sprint(i, "a")},
+			queue.Message{Queue: b.Topology().Inbound(0), ID: fmt.Sprint(i, "b")})
 		cancel()
 		if !errors.Is(err, queue.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Publish(mute broker) = %v, want %v and %v", err, queue.ErrUnavailable, context.DeadlineExceeded)
 		}
 	}
-	p.thaw()
+	p.Thaw()
 	for i := range 3 {
-		publish(t, b, b.Topology().Inbound(), fmt.Sprint("after", i))
+		publish(t, b, b.Topology().Inbound(0), fmt.Sprint("after", i))
 	}
 }
 
@@ -203,7 +203,7 @@ func TestReturnsUnderLoad(t *testing.T) {
 			for range calls {
 				msgs := make([]queue.Message, each)
 				for i := range msgs {
-					msgs[i] = queue.Message{Queue: b.Topology().Inbound(), ID: "same"}
+					msgs[i] = queue.Message{Queue: b.Topology().Inbound(0), ID: "same"}
 					if i%3 == 0 {
 						msgs[i].Queue = b.Topology().Prefix + ".missing"
 					}
@@ -218,7 +218,7 @@ func TestReturnsUnderLoad(t *testing.T) {
 	wg.Wait()
 	want := queue.Info{Ready: callers * calls * each * 2 / 3}
 	eventually(t, "every other message is queued", func() (string, bool) {
-		info, err := b.Inspect(t.Context(), b.Topology().Inbound())
+		info, err := b.Inspect(t.Context(), b.Topology().Inbound(0))
 		return fmt.Sprint(info, err), err == nil && info == want
 	})
 }
@@ -228,7 +228,7 @@ func TestReturnsUnderLoad(t *testing.T) {
 func TestQueueDeleted(t *testing.T) {
 	t.Parallel()
 	b := shared(t, nil)
-	name := b.Topology().Inbound()
+	name := b.Topology().Inbound(0)
 	s := consume(t, b, name, 1)
 	publish(t, b, name, "before")
 	old := receive(t, s)
@@ -243,6 +243,34 @@ func TestQueueDeleted(t *testing.T) {
 	publish(t, b, name, "after")
 	if d := receive(t, s); d.ID != "after" {
 		t.Errorf("received %q, want %q", d.ID, "after")
+	}
+}
+
+// TestQueueExchanged has queues deleted under their consumers and declared again at
+// once, by somebody else. RabbitMQ tells the consumers, and they go on. On 3.10 they
+// were told nothing and got nothing (53 of 60).
+func TestQueueExchanged(t *testing.T) {
+	t.Parallel()
+	b := shared(t, nil)
+	for _, name := range []string{b.Topology().Inbound(0), b.Topology().Outbound(0)} {
+		args := amqp.Table{"x-queue-type": "quorum", "x-single-active-consumer": name != b.Topology().Inbound(0)}
+		s := consume(t, b, name, 4)
+		for i := range 5 {
+			id := fmt.Sprint(i)
+			publish(t, b, name, id)
+			if d := receive(t, s); d.ID != id {
+				t.Fatalf("received %q, want %q", d.ID, id)
+			} else if err := d.Ack(); err != nil {
+				t.Fatalf("Ack() = %v, want nil", err)
+			}
+			onChannel(t, func(ch *amqp.Channel) error {
+				if _, err := ch.QueueDelete(name, false, false, true); err != nil {
+					return err
+				}
+				_, err := ch.QueueDeclare(name, true, false, false, false, args)
+				return err
+			})
+		}
 	}
 }
 
@@ -275,9 +303,9 @@ func onChannel(t *testing.T, do func(*amqp.Channel) error) {
 // the consumer is spared those that it could not settle.
 func TestUnreadDeliveriesRenewed(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, rabbittest.URL(t))
-	b := open(t, rabbit.Config{URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
-	name := b.Topology().Inbound()
+	p, url := rabbittest.Wire(t)
+	b := open(t, rabbit.Config{URLs: []string{url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}})
+	name := b.Topology().Inbound(0)
 	s := consume(t, b, name, 3)
 	publish(t, b, name, "a", "b", "c")
 	delivered := func() {
@@ -288,7 +316,7 @@ func TestUnreadDeliveriesRenewed(t *testing.T) {
 		})
 	}
 	delivered()
-	p.cut()
+	p.Cut()
 	eventually(t, "the loss is noticed", func() (string, bool) { return "Ready() = nil", b.Ready() != nil })
 	awaitReady(t, b)
 	delivered()
@@ -313,7 +341,7 @@ func TestSettleWhileClosing(t *testing.T) {
 		URLs: []string{rabbittest.URL(t)}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	name := b.Topology().Inbound()
+	name := b.Topology().Inbound(0)
 	const held = 200
 	msgs := make([]queue.Message, held)
 	for i := range msgs {

@@ -8,8 +8,8 @@ import (
 )
 
 // metrics are what a Broker counts. The labels are closed: connection is
-// publish or consume, redelivered is true or false, by is ack or requeue. What
-// is counted with each message is looked up once.
+// publish or consume, redelivered is true or false. What is counted with each
+// message is looked up once.
 type metrics struct {
 	connected   *prometheus.GaugeVec
 	reconnects  *prometheus.CounterVec
@@ -21,7 +21,6 @@ type metrics struct {
 	confirm     prometheus.Histogram
 	deliveries  map[bool]prometheus.Counter // by redelivered
 	acked       prometheus.Counter
-	requeued    prometheus.Counter
 	stale       prometheus.Counter
 }
 
@@ -34,7 +33,6 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return prometheus.GaugeOpts{Namespace: "chatclub", Subsystem: "broker", Name: name, Help: help}
 	}
 	deliveries := prometheus.NewCounterVec(counter("deliveries_total", "Messages received from queues."), []string{"redelivered"})
-	settled := prometheus.NewCounterVec(counter("settled_total", "Deliveries settled."), []string{"by"})
 	m := &metrics{
 		connected:   prometheus.NewGaugeVec(gauge("connected", "1 while the connection to the broker is up."), []string{"connection"}),
 		reconnects:  prometheus.NewCounterVec(counter("reconnects_total", "Connections made after the first."), []string{"connection"}),
@@ -53,9 +51,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		deliveries: map[bool]prometheus.Counter{
 			false: deliveries.WithLabelValues("false"), true: deliveries.WithLabelValues("true"),
 		},
-		acked:    settled.WithLabelValues("ack"),
-		requeued: settled.WithLabelValues("requeue"),
-		stale:    prometheus.NewCounter(counter("stale_total", "Deliveries settled too late: their channel was gone.")),
+		acked: prometheus.NewCounter(counter("settled_total", "Deliveries settled.")),
+		stale: prometheus.NewCounter(counter("stale_total", "Deliveries settled too late: their channel was gone.")),
 	}
 	for _, c := range []string{publishing, consuming} {
 		m.connected.WithLabelValues(c)
@@ -67,7 +64,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	var faults []error
 	for _, c := range []prometheus.Collector{
 		m.connected, m.reconnects, m.blocked, m.published, m.republished, m.returned, m.refused,
-		m.confirm, deliveries, settled, m.stale,
+		m.confirm, deliveries, m.acked, m.stale,
 	} {
 		faults = append(faults, reg.Register(c))
 	}

@@ -15,7 +15,7 @@ func TestPassive(t *testing.T) {
 	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}
 	b := open(t, rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: top, Passive: true})
 	for range 2 { // the second time something was missing before
-		if err := b.Publish(t.Context(), queue.Message{Queue: top.Inbound(), ID: "1"}); !errors.Is(err, queue.ErrUnroutable) {
+		if err := b.Publish(t.Context(), queue.Message{Queue: top.Inbound(0), ID: "1"}); !errors.Is(err, queue.ErrUnroutable) {
 			t.Errorf("Publish() = %v, want ErrUnroutable", err)
 		}
 		for _, spec := range top.Specs() {

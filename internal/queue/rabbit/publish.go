@@ -51,7 +51,10 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 		}
 		return publishError(len(msgs), failed, items, fmt.Errorf("publish %d messages: %w", len(items), err))
 	}
-	missing := func(f failure) bool { return b.ours[f.item.Queue] && errors.Is(f.err, queue.ErrUnroutable) }
+	missing := func(f failure) bool {
+		_, ours := b.specs[f.item.Queue]
+		return ours && errors.Is(f.err, queue.ErrUnroutable)
+	}
 	if i := slices.IndexFunc(failed, missing); i >= 0 {
 		b.declareAgain(last, failed[i].item.Queue) // for whoever publishes later
 	}
@@ -180,9 +183,6 @@ func (c *chunk) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if c.decided == 0 {
-		c.since = c.at
-	}
 	for ; c.decided < len(c.items); c.decided++ { // those before were waited for by an earlier call
 		it := c.items[c.decided]
 		if it.written == nil {
@@ -193,13 +193,9 @@ func (c *chunk) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		switch {
-		case it.written.confirm.Acked():
-			c.writer.progress.confirmed()
-		case !c.writer.ch.IsClosed(): // the broker has decided, not the library
-			c.writer.progress.refused(c.since)
+		if !c.writer.ch.IsClosed() { // the broker has decided, not the library
+			c.writer.progress.touch()
 		}
-		c.since = time.Now()
 	}
 	return nil
 }

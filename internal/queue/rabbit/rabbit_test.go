@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/queuetest"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
 )
@@ -21,16 +20,6 @@ import (
 const patience = 90 * time.Second
 
 func TestMain(m *testing.M) { rabbittest.Main(m) }
-
-func TestContract(t *testing.T) {
-	t.Parallel()
-	queuetest.Run(t, queuetest.Options{
-		Prefix: func(t *testing.T) string { return rabbittest.Prefix(t) },
-	}, func(t *testing.T, topology queue.Topology) queue.Broker {
-		rabbittest.DeleteAfter(t, queuetest.Lanes(topology)...)
-		return open(t, rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: topology})
-	})
-}
 
 // open opens a broker that is closed at the end of the test.
 func open(t testing.TB, cfg rabbit.Config) *rabbit.Broker {

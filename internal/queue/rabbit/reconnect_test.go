@@ -19,15 +19,15 @@ import (
 // queue that nobody uses and somebody has deleted stays deleted.
 func TestReconnectDeclaresNothing(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, rabbittest.URL(t))
+	p, url := rabbittest.Wire(t)
 	reg := prometheus.NewPedanticRegistry()
 	b := open(t, rabbit.Config{
-		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}, Registerer: reg,
+		URLs: []string{url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1}, Registerer: reg,
 	})
 	awaitReady(t, b)
-	unused := b.Topology().Dispatchers()
+	unused := b.Topology().Slots()[0]
 	deleteQueue(t, unused)
-	p.cut()
+	p.Cut()
 	eventually(t, "both connections are made again", func() (string, bool) {
 		sum := reconnects(t, reg)
 		return fmt.Sprint(sum), sum == 2
@@ -44,18 +44,18 @@ func TestReconnectDeclaresNothing(t *testing.T) {
 // published.
 func TestBothConnectionsLeave(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, rabbittest.URL(t))
+	p, url := rabbittest.Wire(t)
 	var log logbook
 	b := open(t, rabbit.Config{
-		URLs: []string{p.url, rabbittest.URL(t)}, Heartbeat: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		URLs: []string{url, rabbittest.URL(t)}, Heartbeat: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 	})
 	awaitReady(t, b)
-	p.freeze()
+	p.Freeze()
 	eventually(t, "the publishing connection is given up", func() (string, bool) {
 		return log.String(), strings.Contains(log.String(), "broker does not answer on the other connection")
 	})
-	publish(t, b, b.Topology().Inbound(), "a")
+	publish(t, b, b.Topology().Inbound(0), "a")
 	awaitReady(t, b)
 }
 

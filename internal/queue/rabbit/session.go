@@ -64,7 +64,7 @@ func (s *session) drop(cause error) {
 // excuse has the broker's silence count from now on.
 func (s *session) excuse() {
 	if s.writer != nil {
-		s.writer.progress.excuse()
+		s.writer.progress.touch()
 	}
 	if s.prober != nil {
 		s.prober.excuse()

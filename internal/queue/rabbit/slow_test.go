@@ -14,15 +14,16 @@ import (
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
+	"chatclub/internal/tools/wire"
 )
 
-// slow opens a broker behind a proxy, with sessions that do not end for want of
+// slow opens a broker behind a wire, with sessions that do not end for want of
 // confirms.
-func slow(t *testing.T, reg prometheus.Registerer) (*rabbit.Broker, *proxy) {
+func slow(t *testing.T, reg prometheus.Registerer) (*rabbit.Broker, *wire.Wire) {
 	t.Helper()
-	p := newProxy(t, rabbittest.URL(t))
+	p, url := rabbittest.Wire(t)
 	b := open(t, rabbit.Config{
-		URLs: []string{p.url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
+		URLs: []string{url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
 		ConfirmTimeout: time.Minute, Heartbeat: time.Minute, Registerer: reg,
 	})
 	awaitReady(t, b)
@@ -47,13 +48,13 @@ func TestSlowConfirms(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewPedanticRegistry()
 	b, p := slow(t, reg)
-	name := b.Topology().Inbound()
+	name := b.Topology().Inbound(0)
 	const n = 40
 	var msgs []queue.Message
 	for i := range n {
 		msgs = append(msgs, queue.Message{Queue: name, ID: fmt.Sprint(i), Body: []byte("hello")})
 	}
-	p.freeze()
+	p.Freeze()
 	rest := msgs
 	for range 5 {
 		rest = impatient(t, b, rest)
@@ -65,7 +66,7 @@ func TestSlowConfirms(t *testing.T) {
 	defer cancel()
 	again := make(chan error, 1)
 	go func() { again <- b.Publish(ctx, rest[:n/2]...) }()
-	p.thaw()
+	p.Thaw()
 	if err := <-again; err != nil {
 		t.Errorf("Publish(the first half again) = %v, want nil", err)
 	}
@@ -92,11 +93,11 @@ chatclub_broker_published_total %d
 func TestEqualMessagesAreQueuedEach(t *testing.T) {
 	t.Parallel()
 	b, p := slow(t, nil)
-	name := b.Topology().Inbound()
-	p.freeze()
+	name := b.Topology().Inbound(0)
+	p.Freeze()
 	impatient(t, b, []queue.Message{{Queue: name, ID: "1", Body: []byte("hello")}})
 	impatient(t, b, []queue.Message{{Queue: name, ID: "1", Body: []byte("hello")}})
-	p.thaw()
+	p.Thaw()
 	publish(t, b, name, "1")
 	awaitQueued(t, b, name, queue.Info{Ready: 3})
 }
@@ -106,19 +107,19 @@ func TestEqualMessagesAreQueuedEach(t *testing.T) {
 func TestSlowReturnIsPublishedAgain(t *testing.T) {
 	t.Parallel()
 	b, p := slow(t, nil)
-	missing := b.Topology().Lane("1", "text")
+	missing := b.Topology().Prefix + ".missing"
 	msgs := []queue.Message{{Queue: missing, ID: "1", Body: []byte("hello")}}
-	p.freeze()
+	p.Freeze()
 	impatient(t, b, msgs)
 	impatient(t, b, msgs)
-	p.thaw()
+	p.Thaw()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := b.Publish(ctx, msgs...); !errors.Is(err, queue.ErrUnroutable) {
 		t.Fatalf("Publish() = %v, want %v", err, queue.ErrUnroutable)
 	}
 	rabbittest.DeleteAfter(t, missing)
-	if err := b.Declare(ctx, b.Topology().LaneSpec(missing)); err != nil {
+	if err := b.Declare(ctx, queue.Spec{Name: missing}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Publish(ctx, msgs...); err != nil {

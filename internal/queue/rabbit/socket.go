@@ -118,5 +118,9 @@ func dial(ctx context.Context, url, name string, heartbeat time.Duration) (*amqp
 		_ = raw.Close() // the library leaves it open when the handshake fails
 		return nil, nil, fmt.Errorf("handshake: %w", explain(err))
 	}
+	if err := checkVersion(conn.Properties); err != nil {
+		_ = conn.CloseDeadline(time.Now().Add(closeTimeout)) // it is of no use either way
+		return nil, nil, err
+	}
 	return conn, raw, nil
 }

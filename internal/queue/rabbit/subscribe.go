@@ -19,18 +19,20 @@ import (
 // consumerTag names the one consumer of a channel.
 const consumerTag = "chatclub"
 
+// mostUnread is how many deliveries wait for their reader here. The client's library
+// keeps the others, of which there are no more than the prefetch.
+const mostUnread = 64
+
 // subscription is one consumer of one queue, on one AMQP channel at a time.
 type subscription struct {
-	broker   *Broker
-	queue    string
-	prefetch int
-	out      chan *queue.Delivery
-	supply   supply
+	broker *Broker
+	queue  string
+	opts   queue.ConsumeOptions
+	out    chan *queue.Delivery
+	next   int64 // of run alone: the offset of a stream's next message
 
-	cancel    context.CancelFunc // ends the deliveries
-	cancelled chan struct{}      // closed when out is closed
-	end       context.CancelFunc // ends run
-	done      chan struct{}      // closed when run has returned
+	end  context.CancelFunc // ends run
+	done chan struct{}      // closed when run has returned
 }
 
 // Consume subscribes to a queue: see queue.Broker. The subscription renews
@@ -43,12 +45,9 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 		return nil, fmt.Errorf("consume %q: prefetch %d must be 1 to %d", name, opts.Prefetch, math.MaxUint16)
 	}
 	ctx, end := context.WithCancel(context.Background())
-	receiving, cancel := context.WithCancel(ctx)
 	s := &subscription{
-		broker: b, queue: name, prefetch: opts.Prefetch,
-		out:    make(chan *queue.Delivery, opts.Prefetch),
-		supply: supply{single: b.singleActive[name] || !b.ours[name]}, // lanes are not of the topology
-		cancel: cancel, cancelled: make(chan struct{}),
+		broker: b, queue: name, opts: opts,
+		out: make(chan *queue.Delivery, min(opts.Prefetch, mostUnread)),
 		end: end, done: make(chan struct{}),
 	}
 	b.mu.Lock()
@@ -58,21 +57,12 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 		return nil, fmt.Errorf("consume %q: %w", name, queue.ErrClosed)
 	}
 	b.subs[s] = struct{}{}
-	go s.run(ctx, receiving) // Close waits for it
+	go s.run(ctx) // Close waits for it
 	return s, nil
 }
 
 // Deliveries is where deliveries arrive, in queue order.
 func (s *subscription) Deliveries() <-chan *queue.Delivery { return s.out }
-
-// Cancel ends the deliveries: see queue.Subscription. It returns when the
-// broker has confirmed that, or does not answer. What was delivered and not yet
-// read can still be read.
-func (s *subscription) Cancel() error {
-	s.cancel()
-	<-s.cancelled
-	return nil
-}
 
 // Close ends the subscription: see queue.Subscription. It returns when the
 // broker has taken back what was not settled, or does not answer.
@@ -85,32 +75,22 @@ func (s *subscription) Close() error {
 	return nil
 }
 
-// run consumes until receiving ends, on one session after another, and on the
-// last one serves what it delivered until ctx ends.
-func (s *subscription) run(ctx, receiving context.Context) {
+// run consumes until ctx ends, on one session after another.
+func (s *subscription) run(ctx context.Context) {
 	defer close(s.done)
-	defer s.endDeliveries()
-	for failures := 0; receiving.Err() == nil; {
-		session, err := s.broker.consuming.session(receiving, nil)
+	defer close(s.out)
+	for failures := 0; ; {
+		session, err := s.broker.consuming.session(ctx, nil)
 		if err != nil {
-			return // receiving ended
+			return // ctx ended
 		}
 		start := time.Now()
-		err = s.serve(ctx, receiving, session)
+		err = s.serve(ctx, session)
 		s.discard()
-		if receiving.Err() != nil {
-			return
-		}
-		if session.isLost() { // the link says so, and waits before the next one
-			s.supply.reconnect()
-			continue
-		}
 		switch {
-		case errors.Is(err, errStarved):
-			s.broker.cfg.Log.Warn("subscription made anew", "queue", s.queue, "err", err)
-			continue
-		case errors.Is(err, errIdle):
-			s.broker.cfg.Log.Debug("subscription made anew", "queue", s.queue, "err", err)
+		case ctx.Err() != nil:
+			return
+		case session.isLost(): // the link says so, and waits before the next one
 			continue
 		}
 		if time.Since(start) > maxBackoff {
@@ -119,45 +99,34 @@ func (s *subscription) run(ctx, receiving context.Context) {
 		failures++
 		pause := pauseAfter(failures)
 		s.broker.cfg.Log.Warn("subscription lost", "queue", s.queue, "retry_in", pause, "err", err)
-		backoff.Sleep(receiving, pause)
-	}
-}
-
-// endDeliveries closes out, once. Only run's goroutine calls it.
-func (s *subscription) endDeliveries() {
-	select {
-	case <-s.cancelled:
-	default:
-		s.supply.starving.Store(false) // nothing is to come
-		close(s.out)
-		close(s.cancelled)
+		backoff.Sleep(ctx, pause)
 	}
 }
 
 // discard takes back what nobody has read: it is stale, and will be delivered
-// again. Only run sends to out, so nothing comes in meanwhile.
+// again. Only run sends to out, so nothing comes in meanwhile. What came of a stream
+// stays: it is delivered once.
 func (s *subscription) discard() {
+	if s.broker.specs[s.queue].Stream {
+		return
+	}
 	for {
 		select {
-		case _, open := <-s.out:
-			if !open {
-				return
-			}
+		case <-s.out:
 		default:
 			return
 		}
 	}
 }
 
-// serve consumes on one channel of one session until either ends. When
-// receiving ends it cancels the consumer and keeps the channel, for what is to
-// be settled, until ctx ends.
-func (s *subscription) serve(ctx, receiving context.Context, session *session) error {
+// serve consumes on one channel of one session until either or ctx ends. To
+// close the channel gives back what is unsettled or still to come.
+func (s *subscription) serve(ctx context.Context, session *session) error {
 	ch, err := session.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("open channel: %w", err)
 	}
-	c := newChannel(ch, session, s.prefetch, s.broker)
+	c := newChannel(ch, session, s.opts.Prefetch, s.broker)
 	defer func() {
 		if errors.Is(c.close(ctx), errUnanswered) { // any other error: it is closed already
 			s.broker.cfg.Log.Warn("queue is not left yet", "queue", s.queue, "err", errUnanswered)
@@ -165,91 +134,56 @@ func (s *subscription) serve(ctx, receiving context.Context, session *session) e
 	}()
 	closes := ch.NotifyClose(make(chan *amqp.Error, 1))
 	cancels := ch.NotifyCancel(make(chan string, 1))
-	if err := ch.Qos(s.prefetch, 0, false); err != nil {
+	if err := ch.Qos(s.opts.Prefetch, 0, false); err != nil {
 		return fmt.Errorf("set prefetch: %w", err)
 	}
 	var in <-chan amqp.Delivery
-	err = c.ask(receiving, func() (err error) {
-		in, err = ch.Consume(s.queue, consumerTag, false, false, false, false, nil)
+	err = c.ask(ctx, func() (err error) {
+		in, err = ch.Consume(s.queue, consumerTag, false, false, false, false, s.arguments())
 		return err
 	})
-	if is(err, amqp.NotFound) && s.broker.ours[s.queue] {
+	if _, ours := s.broker.specs[s.queue]; ours && is(err, amqp.NotFound) {
 		s.broker.declareAgain(session, s.queue)
+		s.next = 0
 	}
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
-	if lost, err := s.receive(receiving, session, c, in); lost || err != nil {
-		if err == nil {
-			err = lossOfChannel(closes, cancels)
-		}
-		return err
-	}
-	if ctx.Err() != nil {
-		return nil // closing the channel gives back what is still to come
-	}
-	if err := s.cancelConsumer(ctx, session, c, in); errors.Is(err, errUnanswered) { // what still comes goes back with the channel
-		s.broker.cfg.Log.Warn("consumer is not cancelled yet", "queue", s.queue, "err", err)
-	} else if err != nil {
-		return err
-	}
-	s.endDeliveries()
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-session.lost:
-		return session.cause
-	case err := <-closes:
-		return lossOf(err)
-	}
-}
-
-// receive passes deliveries on until receiving or the session has ended, or
-// the consumer is lost.
-func (s *subscription) receive(receiving context.Context, session *session, c *channel, in <-chan amqp.Delivery) (lost bool, err error) {
-	tick := time.NewTicker(s.broker.cfg.SupplyTimeout / 2)
-	defer tick.Stop()
 	for {
 		select {
 		case d, ok := <-in:
 			if !ok {
-				return true, nil
+				return lossOfChannel(closes, cancels)
 			}
-			s.supply.deliver()
-			// There is a place for it: no more than the prefetch are unsettled.
 			select {
 			case s.out <- s.delivery(d, c):
+				if offset, ok := d.Headers[offsetHeader].(int64); ok {
+					s.next = offset + 1
+				}
 			case <-session.lost:
-				return true, session.cause
+				return session.cause
+			case <-ctx.Done():
+				return nil
 			}
-		case <-tick.C:
-			if err := s.checkSupply(receiving, session, c); err != nil {
-				return true, err
-			}
-		case <-receiving.Done():
-			return false, nil
+		case <-ctx.Done():
+			return nil
 		}
 	}
 }
 
-// cancelConsumer has the broker stop delivering, and passes on what it
-// delivered before.
-func (s *subscription) cancelConsumer(ctx context.Context, session *session, c *channel, in <-chan amqp.Delivery) error {
-	if err := c.askShort(ctx, func() error { return c.ch.Cancel(consumerTag, false) }); err != nil {
-		return fmt.Errorf("cancel consumer: %w", err)
+// offsetHeader has the place of a message in its stream.
+const offsetHeader = "x-stream-offset"
+
+// arguments are those of the consumer. One of a stream begins at the first message, and
+// after a loss behind the last that it has given to its reader.
+func (s *subscription) arguments() amqp.Table {
+	if s.broker.specs[s.queue].Stream {
+		return amqp.Table{offsetHeader: s.next}
 	}
-	for d := range in {
-		select {
-		case s.out <- s.delivery(d, c):
-		case <-session.lost:
-			return session.cause
-		}
-	}
-	return nil
+	return amqp.Table{"x-priority": int64(s.opts.Priority)}
 }
 
 func (s *subscription) delivery(d amqp.Delivery, c *channel) *queue.Delivery {
-	c.held.Add(1)
 	s.broker.metrics.deliveries[d.Redelivered].Inc()
 	return queue.NewDelivery(s.broker, c, d.DeliveryTag, received(s.queue, d), d.Redelivered)
 }

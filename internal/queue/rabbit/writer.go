@@ -18,7 +18,7 @@ import (
 // own methods ignore while the socket is full.
 type writer struct {
 	session  *session
-	exchange func(queue.Message) string
+	topology queue.Topology
 	ch       *amqp.Channel
 	in       chan *chunk // unbuffered: what was sent is in the writer's hands
 
@@ -41,8 +41,7 @@ type chunk struct {
 	at     time.Time     // when the writer took it
 	sent   chan struct{} // closed when every item was written or failed
 
-	decided int       // items that were waited for; of the one who waits
-	since   time.Time // since when the next one is waited for, likewise
+	decided int // items that were waited for; of the one who waits
 
 	abandoned bool // its caller is gone; the writer's mu guards it
 }
@@ -92,9 +91,8 @@ func (it *item) isDecided() bool {
 	}
 }
 
-// newWriter starts a writer on s for a window of so many places. It publishes
-// each message to its exchange.
-func newWriter(s *session, places int, exchange func(queue.Message) string) (*writer, error) {
+// newWriter starts a writer on s for a window of so many places.
+func newWriter(s *session, places int, topology queue.Topology) (*writer, error) {
 	ch, err := s.conn.Channel()
 	if err != nil {
 		return nil, fmt.Errorf("open channel to publish: %w", err)
@@ -103,7 +101,7 @@ func newWriter(s *session, places int, exchange func(queue.Message) string) (*wr
 		return nil, fmt.Errorf("ask for confirms: %w", err)
 	}
 	w := &writer{
-		session: s, exchange: exchange, ch: ch, places: places, in: make(chan *chunk), progress: newProgress(),
+		session: s, topology: topology, ch: ch, places: places, in: make(chan *chunk), progress: newProgress(),
 		returned: make(map[uint64]struct{}), adrift: make(map[identity]*item),
 		// A message keeps its place in the window until its return was taken
 		// from here, so there are never more than fit and the library's
@@ -226,7 +224,11 @@ func (w *writer) publish(items []*item) error {
 			continue
 		}
 		w.sequence++
-		confirm, err := w.ch.PublishWithDeferredConfirm(w.exchange(it.Message), it.Queue, true, false, amqp.Publishing{
+		exchange := "" // the default one, which routes to the queue that is named
+		if it.Delay > 0 {
+			exchange = w.topology.Retry(it.Delay)
+		}
+		confirm, err := w.ch.PublishWithDeferredConfirm(exchange, it.Queue, true, false, amqp.Publishing{
 			DeliveryMode:  amqp.Persistent,
 			MessageId:     it.ID,
 			CorrelationId: strconv.FormatUint(w.sequence, 10),

@@ -25,7 +25,7 @@ func TestSilentBrokerMovesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		good := r.lane("good")
+		good := r.queue("good")
 		r.broker.set(wholeBroker, true)
 		r.move("1", good)
 		r.move("2", good)
@@ -57,7 +57,7 @@ func TestSilentBrokerAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
 		r.broker.set(wholeBroker, true)
-		r.move("1", r.lane("good"))
+		r.move("1", r.queue("good"))
 		r.End()
 		time.Sleep(time.Minute)
 		r.cancel()

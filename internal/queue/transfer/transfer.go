@@ -29,6 +29,9 @@ const (
 	// nobody else waits: whoever gives up earlier publishes that message once
 	// more, and a queue that has a leader again may keep them all.
 	blockedTimeout = 30 * time.Second
+	// mostBlocked is how many wait for a queue that takes nothing before others give
+	// way, so that what is held here is not all for one queue.
+	mostBlocked = 64
 	// silentPause is how soon it is looked again whether the broker answers.
 	silentPause = 100 * time.Millisecond
 	// reminder is how often a blocked queue is logged.
@@ -38,13 +41,11 @@ const (
 // Item is one delivery and what takes its place.
 type Item struct {
 	queue.Transfer
-	Tag   any       // the caller's own
-	Until time.Time // when one that waits for its queue is given up, or at once behind Config.Most; zero: never
+	// Else is published in place of the first message, whose id it has, where many wait
+	// for that one's queue; nil: it waits with them.
+	Else *queue.Message
+	Tag  any // the caller's own
 }
-
-// ErrGivenUp says that a queue had not taken an item in time. It may do so later, if
-// the broker has been given it and has not answered.
-var ErrGivenUp = errors.New("its queue took it not in time")
 
 // State is what became of an item.
 type State int
@@ -54,7 +55,7 @@ const (
 	Blocked State = iota // its queue did not take it, or takes nothing; it waits here
 	Done                 // published and acknowledged
 	Stale                // it is, or will be, delivered again
-	Failed               // unsettled: no broker could take it, or none had when it was given up or Run ended
+	Failed               // unsettled: no broker could take it, or none had when Run ended
 )
 
 // Event tells of an item.
@@ -64,15 +65,13 @@ type Event struct {
 	Err   error
 }
 
-// Config is what a Mover needs. All fields must be set, but for Most where no item
-// has an Until.
+// Config is what a Mover needs. All fields must be set.
 type Config struct {
 	Broker queue.Broker
 	Log    *slog.Logger
 	Now    func() time.Time
 	Random func() float64
 	Notify func(Event) // called by several goroutines; must not block
-	Most   int         // how many items with an Until wait for one queue
 }
 
 // Mover moves items in the order in which they were added. All go together, up
@@ -108,13 +107,6 @@ func (m *Mover) Add(it *Item) {
 	m.inbox = append(m.inbox, it)
 	m.mu.Unlock()
 	m.signal()
-}
-
-// Blocked is how many items wait for a queue that takes nothing.
-func (m *Mover) Blocked(name string) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.blocked[name])
 }
 
 // End makes Run return once everything was tried.
@@ -181,9 +173,8 @@ func (m *Mover) take() (items []*Item, ended bool) {
 
 // pass moves items, and leaves what cannot be moved now with its blocked queue.
 func (m *Mover) pass(ctx context.Context, items []*Item) {
-	items, waiting, late := m.split(items)
+	items, waiting := m.split(items)
 	m.notify(Blocked, nil, waiting...)
-	m.notify(Failed, ErrGivenUp, late...)
 	failed, err := m.try(ctx, publishTimeout, items)
 	if len(failed) == 0 {
 		return
@@ -198,36 +189,67 @@ func (m *Mover) pass(ctx context.Context, items []*Item) {
 	m.mu.Unlock()
 }
 
-// split takes out what is to go to a blocked queue, and what is given up because too
-// many wait for that.
-func (m *Mover) split(items []*Item) (free, waiting, late []*Item) {
+// split takes out what is to go to a blocked queue.
+func (m *Mover) split(items []*Item) (free, waiting []*Item) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.blocked) == 0 {
-		return items, nil, nil
+		return items, nil
 	}
 	for _, it := range items {
-		i := slices.IndexFunc(it.To, func(to queue.Message) bool { _, blocked := m.blocked[to.Queue]; return blocked })
-		if i < 0 {
-			free = append(free, it)
-			continue
+		name, waits := m.waitsLocked(it)
+		if waits && m.giveWayLocked(it, name) {
+			name, waits = m.waitsLocked(it)
 		}
-		name := it.To[i].Queue
-		if !it.Until.IsZero() && len(m.blocked[name]) >= m.cfg.Most {
-			late = append(late, it)
+		if !waits {
+			free = append(free, it)
 			continue
 		}
 		m.blocked[name] = append(m.blocked[name], it)
 		waiting = append(waiting, it)
 	}
-	return free, waiting, late
+	return free, waiting
+}
+
+// waitsLocked returns the first blocked queue that an item is to go to.
+func (m *Mover) waitsLocked(it *Item) (name string, waits bool) {
+	for _, to := range it.To {
+		name = m.target(to)
+		if _, waits = m.blocked[name]; waits {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// giveWayLocked takes what an item has in its first message's place, where many wait for
+// that one's queue, and reports whether it did.
+func (m *Mover) giveWayLocked(it *Item, name string) bool {
+	if it.Else == nil || it.To[0].ID != it.Else.ID || m.target(it.To[0]) != name || len(m.blocked[name]) < mostBlocked {
+		return false
+	}
+	it.To[0], it.Else = *it.Else, nil
+	return true
+}
+
+// target is the queue that a message is put on: with a delay, a retry queue.
+func (m *Mover) target(to queue.Message) string {
+	if to.Delay > 0 {
+		return m.cfg.Broker.Topology().Retry(to.Delay)
+	}
+	return to.Queue
 }
 
 // blockLocked puts each item behind those of the first queue that it is still to
 // go to.
 func (m *Mover) blockLocked(ctx context.Context, items []*Item) {
 	for _, it := range items {
-		name := it.To[0].Queue
+		name := m.target(it.To[0])
+		if m.giveWayLocked(it, name) {
+			m.inbox = append(m.inbox, it)
+			m.signal()
+			continue
+		}
 		if _, blocked := m.blocked[name]; !blocked {
 			m.retries.Go(func() { m.unblock(ctx, name) })
 		}
@@ -262,25 +284,20 @@ func (m *Mover) unblock(ctx context.Context, name string) {
 
 // head is what is tried next: as long as nothing goes through one message alone.
 // What is stale goes out, so that the list does not grow with every lost
-// connection, and so does what is to be given up.
+// connection.
 func (m *Mover) head(name string, alone bool) []*Item {
-	now := m.cfg.Now()
 	m.mu.Lock()
-	var stale, late, live []*Item
+	var stale, live []*Item
 	for _, it := range m.blocked[name] {
-		switch {
-		case it.Delivery.Stale():
+		if it.Delivery.Stale() {
 			stale = append(stale, it)
-		case alone && !it.Until.IsZero() && now.After(it.Until):
-			late = append(late, it)
-		default:
+		} else {
 			live = append(live, it)
 		}
 	}
 	m.blocked[name] = live
 	m.mu.Unlock()
 	m.notify(Stale, nil, stale...)
-	m.notify(Failed, ErrGivenUp, late...)
 	n := min(batch, len(live))
 	if alone {
 		n = min(1, n)
@@ -293,7 +310,7 @@ func (m *Mover) head(name string, alone bool) []*Item {
 func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*Item) bool {
 	var stay, others []*Item
 	for _, it := range failed {
-		if slices.ContainsFunc(it.To, func(to queue.Message) bool { return to.Queue == name }) {
+		if slices.ContainsFunc(it.To, func(to queue.Message) bool { return m.target(to) == name }) {
 			stay = append(stay, it)
 		} else {
 			others = append(others, it)

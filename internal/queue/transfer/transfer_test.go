@@ -88,10 +88,10 @@ func newRig(t *testing.T, log *slog.Logger) *rig {
 		done: make(chan struct{}), last: make(map[string]transfer.State), errs: make(map[string]error), n: make(map[transfer.State]int),
 	}
 	r.Mover = transfer.New(transfer.Config{
-		Broker: r.broker, Log: log, Now: time.Now, Random: func() float64 { return 0.5 }, Notify: r.note, Most: 2,
+		Broker: r.broker, Log: log, Now: time.Now, Random: func() float64 { return 0.5 }, Notify: r.note,
 	})
-	for _, class := range []string{"bad", "good"} {
-		if err := b.Declare(t.Context(), r.top.LaneSpec(r.lane(class))); err != nil {
+	for _, name := range []string{"bad", "good"} {
+		if err := b.Declare(t.Context(), queue.Spec{Name: r.queue(name)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +103,7 @@ func newRig(t *testing.T, log *slog.Logger) *rig {
 	return r
 }
 
-func (r *rig) lane(name string) string { return r.top.Lane(name, "text") }
+func (r *rig) queue(name string) string { return r.top.Prefix + "." + name }
 
 // note is the mover's Notify: an item ends once.
 func (r *rig) note(ev transfer.Event) {
@@ -143,16 +143,10 @@ func (r *rig) consume(name string) {
 // move publishes a message with that id and has it moved.
 func (r *rig) move(id string, to ...string) {
 	r.t.Helper()
-	r.moveUntil(time.Time{}, id, to...)
-}
-
-// moveUntil is move of what is given up then.
-func (r *rig) moveUntil(until time.Time, id string, to ...string) {
-	r.t.Helper()
 	if err := r.broker.Broker.Publish(r.t.Context(), queue.Message{Queue: r.from, ID: id}); err != nil {
 		r.t.Fatal(err)
 	}
-	it := &transfer.Item{Transfer: queue.Transfer{Delivery: <-r.sub.Deliveries()}, Tag: id, Until: until}
+	it := &transfer.Item{Transfer: queue.Transfer{Delivery: <-r.sub.Deliveries()}, Tag: id}
 	for _, name := range to {
 		it.To = append(it.To, queue.Message{Queue: name, ID: id})
 	}
@@ -181,7 +175,7 @@ func TestBlockedQueueHoldsUpItsOwnOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		bad, good := r.lane("bad"), r.lane("good")
+		bad, good := r.queue("bad"), r.queue("good")
 		r.broker.set(bad, true)
 		r.move("1", good)
 		r.move("2", bad)
@@ -193,9 +187,6 @@ func TestBlockedQueueHoldsUpItsOwnOnly(t *testing.T) {
 		r.move("6", good)
 		synctest.Wait()
 		r.check("on the other queue at once", r.idsOn(good), "6")
-		if n := r.Blocked(bad); n != 3 {
-			t.Errorf("Blocked() = %d, want 3", n)
-		}
 		time.Sleep(time.Hour)
 		for i := range 200 {
 			r.move(fmt.Sprint("more ", i), bad)
@@ -214,9 +205,6 @@ func TestBlockedQueueHoldsUpItsOwnOnly(t *testing.T) {
 			want = append(want, fmt.Sprint("more ", i))
 		}
 		r.check("on the queue", r.idsOn(bad), want...)
-		if n := r.Blocked(bad); n != 0 {
-			t.Errorf("Blocked() = %d, want 0", n)
-		}
 		r.broker.set(bad, true) // it is blocked no more: what comes now is tried with all else
 		r.move("7", good, bad)
 		time.Sleep(time.Minute)
@@ -227,18 +215,63 @@ func TestBlockedQueueHoldsUpItsOwnOnly(t *testing.T) {
 	})
 }
 
+// Once many wait for a queue, what has something else to be published gives way to them.
+// What is put there with a delay does not wait at all: it is on a retry queue.
+func TestGiveWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, slog.New(slog.DiscardHandler))
+		bad, good := r.queue("bad"), r.queue("good")
+		r.broker.set(bad, true)
+		add := func(id string, instead *queue.Message, to ...queue.Message) {
+			if err := r.broker.Broker.Publish(t.Context(), queue.Message{Queue: r.from, ID: id}); err != nil {
+				t.Fatal(err)
+			}
+			r.Add(&transfer.Item{Transfer: queue.Transfer{Delivery: <-r.sub.Deliveries(), To: to}, Else: instead, Tag: id})
+		}
+		for i := range 100 {
+			id := fmt.Sprint(i)
+			add(id, &queue.Message{Queue: good, ID: id}, queue.Message{Queue: bad, ID: id})
+		}
+		add("without", nil, queue.Message{Queue: bad, ID: "without"})
+		// Its first message is not the one that waits.
+		add("part", &queue.Message{Queue: good, ID: "part"}, queue.Message{Queue: r.top.Dead(), ID: "part"}, queue.Message{Queue: bad, ID: "told"})
+		time.Sleep(time.Minute)
+		var want []string
+		for i := 64; i < 100; i++ {
+			want = append(want, fmt.Sprint(i))
+		}
+		r.check("on the other queue", r.idsOn(good), want...)
+		name := r.top.Outbound(1)
+		r.broker.set(name, true)
+		add("now", nil, queue.Message{Queue: name, ID: "now"})
+		time.Sleep(time.Minute)
+		r.broker.set(name, false) // the delayed one comes to it by the broker
+		add("later", nil, queue.Message{Queue: name, ID: "later", Delay: time.Second})
+		synctest.Wait()
+		if now, later := r.state("now"), r.state("later"); now != transfer.Blocked || later != transfer.Done {
+			t.Errorf("states = %d and %d, want the one without delay to wait alone", now, later)
+		}
+		r.broker.set(bad, false)
+		time.Sleep(2 * time.Minute)
+		if got := r.idsOn(bad); len(got) != 66 || got[64] != "without" || got[65] != "told" {
+			t.Errorf("on the queue are %d, %v at the end, want the first 64, and those that have nothing else", len(got), got[max(0, len(got)-3):])
+		}
+	})
+}
+
 // Of one publish each message has its own queue's error: that one is gone says
 // nothing of another.
 func TestEachQueueHasItsOwnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		r.broker.set(r.lane("bad"), true)
-		r.broker.set(r.lane("good"), true)
-		r.move("first", r.lane("bad")) // the others are published together once this one's time is over
+		r.broker.set(r.queue("bad"), true)
+		r.broker.set(r.queue("good"), true)
+		r.move("first", r.queue("bad")) // the others are published together once this one's time is over
 		synctest.Wait()
-		r.move("1", r.lane("good"))
-		r.move("2", r.lane("gone"))
+		r.move("1", r.queue("good"))
+		r.move("2", r.queue("gone"))
 		time.Sleep(10*time.Second + time.Millisecond)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -250,45 +283,13 @@ func TestEachQueueHasItsOwnError(t *testing.T) {
 	})
 }
 
-// What may be given up is: behind Config.Most at once, and else when its time has
-// come. The others wait, and all is unsettled.
-func TestGivenUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, slog.New(slog.DiscardHandler))
-		bad := r.lane("bad")
-		r.broker.set(bad, true)
-		until := time.Now().Add(20 * time.Second)
-		r.moveUntil(until, "1", bad)
-		time.Sleep(5*time.Second + time.Millisecond)
-		r.moveUntil(until, "2", bad)
-		r.moveUntil(until, "3", bad)
-		r.move("4", bad)
-		synctest.Wait()
-		for id, want := range map[string]transfer.State{"1": transfer.Blocked, "2": transfer.Blocked, "3": transfer.Failed, "4": transfer.Blocked} {
-			if got := r.state(id); got != want {
-				t.Errorf("state of %s at first = %d, want %d", id, got, want)
-			}
-		}
-		time.Sleep(2 * time.Minute)
-		for id, want := range map[string]transfer.State{"1": transfer.Failed, "2": transfer.Failed, "4": transfer.Blocked} {
-			if got := r.state(id); got != want {
-				t.Errorf("state of %s later = %d, want %d", id, got, want)
-			}
-		}
-		r.broker.set(bad, false)
-		time.Sleep(2 * time.Minute)
-		r.check("on the queue", r.idsOn(bad), "4")
-	})
-}
-
 // A message with two parts waits for the one that its queue does not take, and
 // the other is not published again.
 func TestBlockedPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		dead, inbound := r.top.Dead(), r.top.Inbound()
+		dead, inbound := r.top.Dead(), r.top.Inbound(0)
 		r.broker.set(inbound, true)
 		r.move("1", dead, inbound)
 		r.move("2", dead)
@@ -308,11 +309,6 @@ func TestBlockedPart(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		r.check("dead", r.idsOn(dead), "4")
 		r.check("told", r.idsOn(inbound))
-		for _, name := range []string{dead, inbound} {
-			if n := r.Blocked(name); n != 0 {
-				t.Errorf("Blocked(%s) = %d, want 0", name, n)
-			}
-		}
 		for i := range 5 {
 			if s := r.state(fmt.Sprint(i + 1)); s != transfer.Done {
 				t.Errorf("state of %d = %d, want done", i+1, s)
@@ -326,7 +322,7 @@ func TestStaleIsNotKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		bad := r.lane("bad")
+		bad := r.queue("bad")
 		r.broker.set(bad, true)
 		r.consume(r.top.Outbound(1)) // the first, which the others are behind, lives on
 		r.move("first", bad)
@@ -339,9 +335,11 @@ func TestStaleIsNotKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute + time.Second)
-		if n := r.Blocked(bad); n != 1 {
-			t.Errorf("a minute after all but one became stale %d messages wait, want 1", n)
+		r.mu.Lock()
+		if n := r.n[transfer.Stale]; n != 300 {
+			t.Errorf("a minute after all but one became stale %d were let go of, want 300", n)
 		}
+		r.mu.Unlock()
 		r.broker.set(bad, false)
 		time.Sleep(time.Minute)
 		r.check("on the queue", r.idsOn(bad), "first")
@@ -359,7 +357,7 @@ func TestInvalidIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		r := newRig(t, slog.New(slog.NewTextHandler(&log, nil)))
-		good := r.lane("good")
+		good := r.queue("good")
 		r.move("1", good)
 		r.move("2", good, strings.Repeat("x", 256))
 		r.move("3", good)
@@ -383,18 +381,18 @@ func TestOrderOfEachQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		missing := r.lane("missing")
+		missing := r.queue("missing")
 		var want []string
 		for i := range 500 {
 			id := fmt.Sprint(i)
-			r.move(id, []string{r.lane("good"), missing}[i%2])
+			r.move(id, []string{r.queue("good"), missing}[i%2])
 			if i%2 == 0 {
 				want = append(want, id)
 			}
 		}
 		time.Sleep(10 * time.Second)
-		r.check("on the queue", r.idsOn(r.lane("good")), want...)
-		if err := r.broker.Declare(t.Context(), r.top.LaneSpec(missing)); err != nil {
+		r.check("on the queue", r.idsOn(r.queue("good")), want...)
+		if err := r.broker.Declare(t.Context(), queue.Spec{Name: missing}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -412,13 +410,13 @@ func TestEnd(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, slog.New(slog.DiscardHandler))
-			r.broker.set(r.lane("bad"), true)
+			r.broker.set(r.queue("bad"), true)
 			for i := range 100 {
-				r.move(fmt.Sprint(i), r.lane([]string{"good", "bad"}[i%2]))
+				r.move(fmt.Sprint(i), r.queue([]string{"good", "bad"}[i%2]))
 			}
 			r.End()
 			time.Sleep(10 * time.Second)
-			if n := len(r.idsOn(r.lane("good"))); n != 50 {
+			if n := len(r.idsOn(r.queue("good"))); n != 50 {
 				t.Errorf("%d of 50 moved after End", n)
 			}
 			select {
@@ -431,7 +429,7 @@ func TestEnd(t *testing.T) {
 				r.cancel()
 				want = transfer.Failed
 			} else {
-				r.broker.set(r.lane("bad"), false)
+				r.broker.set(r.queue("bad"), false)
 				time.Sleep(time.Minute)
 			}
 			synctest.Wait()
@@ -460,10 +458,10 @@ func TestCancelInATry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		r.broker.set(r.lane("bad"), true)
-		r.move("1", r.lane("bad"))
+		r.broker.set(r.queue("bad"), true)
+		r.move("1", r.queue("bad"))
 		synctest.Wait()
-		r.move("2", r.lane("bad"))
+		r.move("2", r.queue("bad"))
 		r.cancel()
 		<-r.done
 		for _, id := range []string{"1", "2"} {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"chatclub/internal/tools/private"
+	"chatclub/internal/tools/program"
 )
 
 const (
@@ -34,16 +34,13 @@ func programs() (string, error) {
 		return bin, nil
 	}
 	const advice = "start one and set " + URLVariable + ", or install it (Debian: apt-get install postgresql)"
-	apt, err := exec.LookPath("apt-get")
-	if err != nil || os.Geteuid() != 0 {
+	if _, err := program.Find("apt-get"); err != nil || os.Geteuid() != 0 {
 		return "", errors.New("no server answers on 127.0.0.1:5432 and none is installed: " + advice)
 	}
 	fmt.Fprintln(os.Stderr, "roomstest: no PostgreSQL is installed: running apt-get install postgresql")
 	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "postgresql"}} {
-		cmd := exec.Command(apt, args...) //nolint:noctx // half an installation is worse than waiting for it
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("apt-get %s: %w (%s): %s", args[0], err, lastLine(out), advice)
+		if err := private.Apt(context.Background(), args...); err != nil { // half an installation is worse than waiting for it
+			return "", fmt.Errorf("apt-get %w; %s", err, advice)
 		}
 	}
 	if bin := Installed(); bin != "" {
@@ -56,7 +53,7 @@ func programs() (string, error) {
 func Installed() string {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is well formed
 	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
-	if path, err := exec.LookPath("initdb"); err == nil {
+	if path, err := program.Find("initdb"); err == nil {
 		found = append(found, path)
 	}
 	for _, path := range found {
@@ -86,7 +83,7 @@ func start(bin string) (server, error) {
 		return server{}, err
 	}
 	_, stop, err := private.Guard(dir, attr, filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data"), "-k", dir,
-		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200")
+		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "jit=off", "-c", "max_connections=200")
 	if err != nil {
 		return server{}, err
 	}
@@ -113,13 +110,11 @@ func Initialize(ctx context.Context, bin, dir string, env ...string) (*syscall.S
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), //nolint:gosec // the program that was found
-		"-D", filepath.Join(dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
-	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, attr, append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, lastLine(out))
-	}
-	return attr, nil
+	_, err = program.Run(ctx, program.Command{
+		Path: filepath.Join(bin, "initdb"), Args: []string{"-D", filepath.Join(dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"},
+		Dir: dir, Env: append(os.Environ(), env...), Attr: attr,
+	})
+	return attr, err
 }
 
 // unprivileged returns the attributes to start PostgreSQL with. It refuses to run

@@ -76,6 +76,7 @@ func Schema(base string) (dsn string, drop func() error, err error) {
 	}
 	q := u.Query()
 	q.Set("search_path", schema)
+	q.Set("synchronous_commit", "off") // no test loses power
 	u.RawQuery = q.Encode()
 	return u.String(), func() error {
 		if err := execute(base, "DROP SCHEMA "+schema+" CASCADE"); err != nil {

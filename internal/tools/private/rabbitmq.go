@@ -2,25 +2,54 @@ package private
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+
+	"chatclub/internal/tools/program"
 )
 
-// RabbitMQ returns the folder of rabbitmq-server and rabbitmqctl on this machine. The
-// script of the Debian package on PATH changes to another user; the one in the
-// package's folder does not.
-func RabbitMQ() (bin string, err error) {
-	server, err := exec.LookPath("/usr/lib/rabbitmq/bin/rabbitmq-server")
-	if err != nil {
-		server, err = exec.LookPath("rabbitmq-server")
-	}
+// Supported reports whether chatclub works with a RabbitMQ of a version, such as
+// 4.0.5: with 4.0 and later.
+func Supported(version string) bool {
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	return err == nil && n >= 4
+}
+
+// packaged is where packages have the server's own script. The one that they have on
+// PATH changes to another user.
+const packaged = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+
+// installed returns the folder of this machine's rabbitmq-server and rabbitmqctl, if
+// they are new enough.
+func installed(packaged string) (bin string, err error) {
+	server, err := program.Find(packaged, "rabbitmq-server")
 	if err != nil {
 		return "", errors.New("rabbitmq-server is not installed")
 	}
-	return filepath.Dir(server), nil
+	if server, err = filepath.EvalSymlinks(server); err != nil {
+		return "", err
+	}
+	bin = filepath.Dir(server)
+	if v := version(bin); !Supported(v) {
+		return "", fmt.Errorf("rabbitmq-server %s is installed, and 4.0 or later is needed", cmp.Or(v, "of an unknown version"))
+	}
+	return bin, nil
+}
+
+// version is that of a server, read from the name of its plugin rabbit: to ask
+// rabbitmqctl would take a second of processor time. It is empty where there is none.
+func version(bin string) string {
+	found, err := filepath.Glob(filepath.Join(bin, "..", "plugins", "rabbit-[0-9]*"))
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	return strings.TrimPrefix(filepath.Base(found[0]), "rabbit-")
 }
 
 // Host is where every node lives, as RabbitMQ calls it.

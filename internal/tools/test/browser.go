@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
+
+	"chatclub/internal/tools/private"
+	"chatclub/internal/tools/program"
 )
 
 // browser returns the setting that names a Chromium: as it is in CHROMIUM, or one
@@ -17,38 +19,27 @@ func browser(ctx context.Context, log io.Writer) (env string) {
 	if path := os.Getenv("CHROMIUM"); path != "" {
 		return variable + path
 	}
-	path, err := findBrowser()
+	names := []string{"chromium", "chromium-browser", "google-chrome"}
+	path, err := program.Find(names...)
 	if err != nil && os.Geteuid() == 0 {
 		if err = installBrowser(ctx, log); err == nil {
-			path, err = findBrowser()
+			path, err = program.Find(names...)
 		}
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(log, "test: no Chromium: %v\n", err)
+		_, _ = fmt.Fprintf(log, "test: no Chromium: install the package chromium, or name the program in CHROMIUM (%v)\n", err)
 	}
 	return variable + path
 }
 
-func findBrowser() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", errors.New("install the package chromium, or name the program in CHROMIUM")
-}
-
 func installBrowser(ctx context.Context, log io.Writer) error {
-	apt, err := exec.LookPath("apt-get")
-	if err != nil {
+	if _, err := program.Find("apt-get"); err != nil {
 		return errors.New("neither Chromium nor apt-get is here")
 	}
 	_, _ = fmt.Fprintln(log, "test: no Chromium here: installing Debian's")
-	for _, args := range [][]string{{"update", "-q"}, {"install", "-qy", "--no-install-recommends", "chromium"}} {
-		cmd := exec.CommandContext(ctx, apt, args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, out)
+	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "chromium"}} {
+		if err := private.Apt(ctx, args...); err != nil {
+			return fmt.Errorf("apt-get %w", err)
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func TestRun(t *testing.T) {
 			"no broker",
 			map[string]string{"AMQP_URL": "amqp://guest:hunter2@127.0.0.1:1/"},
 			[]string{"sh", "-c", `echo "$CHATCLUB_NO_BROKER"; exit 3`},
-			3, "does not answer", "does not answer",
+			3, "cannot be used", "cannot be used",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func (c *Collector) Start(t testing.TB, top queue.Topology) *tracing.Tracer {
 	t.Helper()
 	// Not the test's context, which may be that of a test outside the bubble.
 	tracer, err := tracing.New(context.Background(), tracing.Config{
-		Endpoint: "http://collector/v1/traces", Timeout: time.Minute, Program: "test", System: "memory", Topology: top,
+		Endpoint: "http://collector/v1/traces", Timeout: time.Minute, Ratio: 1, Program: "test", System: "memory", Topology: top,
 		Transport: c, Registerer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

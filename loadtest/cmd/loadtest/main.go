@@ -2,9 +2,10 @@
 // writes down what was found, side by side with other ways of sharing a limit:
 //
 //	loadtest list
-//	loadtest run SCENARIO… [flags]
-//	loadtest compare SCENARIO [flags]
+//	loadtest run CASE… [flags]
+//	loadtest compare CASE [flags]
 //	loadtest faults [flags]
+//	loadtest report FOLDER
 //
 // It exits with 1 if messages were lost, or an expectation of this project's
 // own dispatcher was not met, with 2 for wrong usage, and with 3 if the runs prove
@@ -13,9 +14,16 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
 	"os"
+	"slices"
 
 	"chatclub/internal/service"
+	"chatclub/loadtest/fleet"
+	"chatclub/loadtest/report"
 )
 
 func main() {
@@ -23,4 +31,146 @@ func main() {
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()
 	os.Exit(code)
+}
+
+// streams are the process's.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a limit, to the test.
+
+  loadtest list                    the cases, the strategies and the peers
+  loadtest run CASE… [flags]       play cases with chatclub's dispatcher
+  loadtest compare CASE [flags]    play a case with every strategy, one after another
+  loadtest faults [flags]          make a whole deployment fail, and judge what each fault costs
+  loadtest report FOLDER           show the report.json in a folder, and draw its page again
+
+  loadtest run -h, loadtest faults -h    the flags, which may stand before or behind names
+  loadtest -version                      what this program was built from
+
+Exit codes of run, compare, faults and report:
+
+  0  PASS: chatclub did all that the case expects
+  1  FAIL: it did not, or messages were lost; or an error
+  2  wrong usage
+  3  NO VERDICT: the runs prove nothing, as on a busy machine, or were stopped
+`
+
+// exitNoVerdict is neither success nor failure: nothing was proven.
+const exitNoVerdict = 3
+
+// usageError is the caller's error: exit code 2.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// run returns the exit code.
+func run(ctx context.Context, args []string, s streams) int {
+	code, err := command(ctx, args, s)
+	switch {
+	case err == nil:
+		return code
+	case errors.Is(err, flag.ErrHelp):
+		return service.ExitOK
+	}
+	fmt.Fprintln(s.err, "loadtest:", service.OneLine(err))
+	if _, wrong := errors.AsType[usageError](err); wrong {
+		return service.ExitSettings
+	}
+	return service.ExitFailure
+}
+
+// exitCode is that of a verdict.
+func exitCode(r *report.Report) int {
+	switch r.Verdict().Outcome {
+	case report.Pass:
+		return service.ExitOK
+	case report.Fail:
+		return service.ExitFailure
+	case report.NoVerdict:
+	}
+	return exitNoVerdict
+}
+
+// command runs what the first argument says. Where err is nil, code is the exit
+// code.
+func command(ctx context.Context, args []string, s streams) (code int, err error) {
+	if len(args) == 0 {
+		fmt.Fprint(s.err, usage)
+		return 0, usagef("no command")
+	}
+	name, args := args[0], args[1:]
+	switch name {
+	case "-version", "--version":
+		fmt.Fprintln(s.out, service.Version("loadtest"))
+		return service.ExitOK, nil
+	case "-h", "-help", "--help", "help":
+		fmt.Fprint(s.out, usage)
+		return service.ExitOK, nil
+	case "list":
+		if len(args) > 0 {
+			return 0, usagef("list: unexpected argument %.40q", args[0])
+		}
+		return service.ExitOK, list(s.out)
+	case "run", "compare":
+		return play(ctx, name, args, s)
+	case "faults":
+		return makeFaults(ctx, args, s)
+	case "report":
+		return show(args, s)
+	}
+	if slices.Contains(fleet.Kinds(), name) {
+		return service.ExitOK, fleet.Child(ctx, name, s.in, s.out, s.err)
+	}
+	return 0, usagef("%.40q is none of list, run, compare, faults and report", name)
+}
+
+// show prints the report of a folder, and draws its page again.
+func show(args []string, s streams) (code int, err error) {
+	if len(args) != 1 {
+		return 0, usagef("report: one folder, please")
+	}
+	r, err := report.Read(args[0])
+	if err != nil {
+		return 0, usageError{err}
+	}
+	return exitCode(r), errors.Join(report.WriteTable(s.out, r), report.Save(args[0], r))
+}
+
+// parse parses flags and names, in whichever order they come. For -h it prints how
+// the command is called, and the flags, and returns flag.ErrHelp.
+func parse(fs *flag.FlagSet, args []string, call string, help io.Writer) (names []string, err error) {
+	fs.SetOutput(io.Discard)
+	for {
+		err := fs.Parse(args)
+		switch {
+		case errors.Is(err, flag.ErrHelp):
+			fmt.Fprintf(help, "loadtest %s\n\n", call)
+			fs.SetOutput(help)
+			fs.PrintDefaults()
+			return nil, err
+		case err != nil:
+			return nil, usageError{fmt.Errorf("%s: %w; loadtest %s -h lists the flags", fs.Name(), err, fs.Name())}
+		case fs.NArg() == 0:
+			return names, nil
+		}
+		names, args = append(names, fs.Arg(0)), fs.Args()[1:]
+	}
+}
+
+// writable reports whether a file can be made in a folder, which it makes.
+func writable(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documents that anybody may read
+		return fmt.Errorf("-out: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".loadtest-*")
+	if err != nil {
+		return fmt.Errorf("-out: %w", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

@@ -2,87 +2,91 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
-	"github.com/riverqueue/river/rivertype"
-
-	"chatclub/loadtest/peers/peer"
 )
 
-// jobs are River's table in a schema of the run.
-type jobs struct {
-	pool   *pgxpool.Pool
-	client *river.Client[pgx.Tx]
-	schema string // quoted
-}
-
-func feed(ctx context.Context, s peer.Settings) (_ peer.Queue, err error) {
-	pool, err := connect(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	q := &jobs{pool: pool, schema: pgx.Identifier{s.Namespace}.Sanitize()}
+// feed makes River's tables in a schema of the run, does the commands on standard
+// input side by side, and drops the schema.
+func feed(ctx context.Context, pool *pgxpool.Pool, s settings) (err error) {
+	schema, driver := pgx.Identifier{s.namespace}.Sanitize(), riverpgxv5.New(pool)
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, q.Remove(ctx))
-		}
+		_, e := pool.Exec(context.WithoutCancel(ctx), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
+		err = errors.Join(err, e)
 	}()
-	if _, err = pool.Exec(ctx, "CREATE SCHEMA "+q.schema); err != nil {
-		return nil, fmt.Errorf("create schema: %w", err)
+	if _, err = pool.Exec(ctx, "CREATE SCHEMA "+schema); err != nil {
+		return fmt.Errorf("create schema: %w", err)
 	}
-	driver := riverpgxv5.New(pool)
-	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Schema: s.Namespace})
+	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Schema: s.namespace})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-		return nil, fmt.Errorf("make River's tables: %w", err)
+		return fmt.Errorf("make River's tables: %w", err)
 	}
-	if q.client, err = river.NewClient(driver, &river.Config{Schema: s.Namespace}); err != nil {
+	client, err := river.NewClient(driver, &river.Config{Schema: s.namespace})
+	if err != nil {
+		return err
+	}
+	var answering sync.WaitGroup
+	defer answering.Wait()
+	var writing sync.Mutex
+	commands, replies := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	fmt.Fprintln(os.Stdout, "ready")
+	for {
+		var c struct {
+			N   int
+			Put []send // else it asks what is left
+		}
+		if err := commands.Decode(&c); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read a command: %w", err)
+		}
+		answering.Go(func() {
+			var err error
+			answer := map[string]any{"n": c.N}
+			if len(c.Put) > 0 {
+				var jobs []river.InsertManyParams
+				for _, m := range c.Put {
+					jobs = append(jobs, river.InsertManyParams{Args: m, InsertOpts: &river.InsertOpts{Queue: queueOf(m.Page)}})
+				}
+				answer["put"], err = client.InsertManyFast(ctx, jobs)
+			} else {
+				answer["left"], err = list(ctx, pool, schema)
+			}
+			if err != nil {
+				answer = map[string]any{"n": c.N, "error": err.Error()}
+			}
+			writing.Lock()
+			defer writing.Unlock()
+			_ = replies.Encode(answer) // an error is of a load test that is gone
+		})
+	}
+}
+
+// list returns the ids of the messages that were not sent. A running job is of a
+// worker that was killed: River tries it again after an hour.
+func list(ctx context.Context, pool *pgxpool.Pool, schema string) (map[string][]string, error) {
+	rows, err := pool.Query(ctx, "SELECT args->>'id', CASE WHEN state IN ('cancelled', 'discarded') THEN 'dead' ELSE 'waiting' END FROM "+schema+".river_job WHERE state <> 'completed'")
+	if err != nil {
 		return nil, err
 	}
-	return q, nil
-}
-
-// Put inserts a job for each message, in one statement.
-func (q *jobs) Put(ctx context.Context, list []peer.Message) error {
-	params := make([]river.InsertManyParams, len(list))
-	for i, m := range list {
-		params[i] = river.InsertManyParams{Args: send{m}, InsertOpts: &river.InsertOpts{Queue: queueOf(m.Page)}}
-	}
-	_, err := q.client.InsertManyFast(ctx, params)
-	return err
-}
-
-// Left lists the jobs by their states. A running job is one of a worker that was
-// killed: River tries it again after an hour.
-func (q *jobs) Left(ctx context.Context) (left peer.Left, err error) {
-	rows, err := q.pool.Query(ctx, "SELECT args->>'id', state FROM "+q.schema+".river_job WHERE state <> $1", rivertype.JobStateCompleted)
-	if err != nil {
-		return left, fmt.Errorf("list jobs: %w", err)
-	}
-	var id, state string
-	_, err = pgx.ForEachRow(rows, []any{&id, &state}, func() error {
-		switch rivertype.JobState(state) { //nolint:exhaustive // all others wait
-		case rivertype.JobStateCancelled, rivertype.JobStateDiscarded:
-			left.Dead = append(left.Dead, id)
-		default:
-			left.Waiting = append(left.Waiting, id)
-		}
+	var id, kind string
+	left := make(map[string][]string)
+	_, err = pgx.ForEachRow(rows, []any{&id, &kind}, func() error {
+		left[kind] = append(left[kind], id)
 		return nil
 	})
 	return left, err
-}
-
-// Remove drops the schema.
-func (q *jobs) Remove(ctx context.Context) error {
-	_, err := q.pool.Exec(ctx, "DROP SCHEMA IF EXISTS "+q.schema+" CASCADE")
-	q.pool.Close()
-	return err
 }

@@ -1,131 +1,100 @@
 "use strict";
-// Draws every chart of the report with uPlot. Axes are linear for uPlot:
-// values are put where the axis' own scale wants them, and its ticks say what
-// they are.
+// Draws the charts with uPlot, out of report.json, which stands in the page.
 (() => {
-  const place = { linear: v => v, log: Math.log10, log1p: Math.log1p };
+  const { names, report } = JSON.parse(document.getElementById("data").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const stroke = style => dark.matches ? style.dark : style.light;
-  const digits = v => v.toLocaleString("en", { maximumSignificantDigits: 4 });
+  const digits = v => v == null ? "" : v.toLocaleString("en", { maximumSignificantDigits: 4 });
+  const time = v => v == null ? "" : v >= 1000 ? digits(v / 1000) + " s" : digits(v) + " ms";
 
-  const says = {
-    "": digits,
-    s: v => digits(v) + " s",
-    ms: v => v >= 10000 ? digits(v / 1000) + " s" : digits(v) + " ms",
-    percentile: v => digits(100 - 100 / v) + " %",
-  };
-
-  // Labels that would touch the one before are left out.
-  function labels(ticks, scale, room) {
-    return (u, splits) => {
-      let last = -Infinity;
-      return splits.map((at, i) => {
-        const pos = u.valToPos(at, scale), text = ticks[i].text;
-        if (!text || Math.abs(pos - last) < room(text)) return "";
-        last = pos;
-        return text;
-      });
-    };
+  // The colours of the strategies in the order they come in, on white and on black.
+  // They differ in lightness, and each has its dashes, for those who see no colours.
+  const hues = [
+    ["#0064c2", "#5aa9ff"], ["#d55e00", "#ff8b3d"], ["#882255", "#e58bb9"], ["#117733", "#4cc37a"], ["#7a7a10", "#d0cd5a"],
+    ["#9a3fa0", "#d99be6"], ["#158fa8", "#6fd3e6"], ["#b07d00", "#f0c75e"], ["#6b7280", "#a7b0bd"], ["#332288", "#a396ff"],
+  ];
+  const dashes = [[], [7, 3], [2, 2], [10, 3, 2, 3], [5, 2], [4, 4], [8, 2, 2, 2, 2, 2], [12, 4], [3, 3], [9, 3, 3, 3]];
+  const strategies = [...new Set(["chatclub", "article", ...report.runs.map(run => run.strategy)])];
+  function look(i) {
+    const own = report.runs[i].strategy === "chatclub", at = strategies.indexOf(report.runs[i].strategy);
+    const before = report.runs.slice(0, i).filter(run => run.strategy === report.runs[i].strategy).length;
+    return { stroke: () => hues[at % hues.length][+dark.matches], width: own ? 2.5 : 1.5, dash: dashes[(at + before) % dashes.length] };
   }
+  const limit = { label: "limit", stroke: () => colour("--ink"), width: 1.25, dash: [4, 3] };
 
-  // What the axes of small charts side by side are, is said above them all.
-  function axis(a, horizontal, small) {
-    const font = (small ? "11px" : "12px") + " system-ui, sans-serif";
-    return {
-      stroke: colour("--soft"), font, labelFont: font, label: small ? undefined : a.label, labelSize: 18, labelGap: horizontal ? 0 : 4,
-      size: horizontal ? (small ? 24 : 30) : Math.max(small ? 28 : 40, 14 + 7 * Math.max(...a.ticks.map(t => t.text.length))), gap: 4,
-      grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1, size: 4 },
-      splits: () => a.ticks.map(t => place[a.scale](t.at)),
-      values: horizontal ? labels(a.ticks, "x", text => 12 + 6 * text.length) : labels(a.ticks, "y", () => 14),
-    };
-  }
-
-  function series(l, alone) {
-    const c = stroke(l.style);
-    const s = { label: l.name, stroke: c, width: l.style.width, dash: l.style.dash ?? undefined, spanGaps: true, points: { show: false } };
-    if (l.points) Object.assign(s, { paths: () => null, points: { show: true, size: 10, width: 2, stroke: c, fill: colour("--panel") } });
-    else if (l.step) s.paths = uPlot.paths.stepped({ align: 1 });
-    if (alone && l.step && l.role === "measured") s.fill = c + "2b";
-    return s;
-  }
-
-  // One button a line: it shows the line's look and its value under the
-  // cursor, and hides and shows the line.
-  function legend(host, lines, hidden, toggle) {
-    return lines.map((l, i) => {
-      const b = document.createElement("button");
-      const c = stroke(l.style);
-      b.type = "button";
-      b.innerHTML = `<svg width="22" height="10" aria-hidden="true"></svg><span></span><output aria-live="off"></output>`;
-      const mark = document.createElementNS("http://www.w3.org/2000/svg", l.points ? "circle" : "path");
-      const look = l.points ? { cx: 11, cy: 5, r: 4, "stroke-width": 2 } : { d: "M0 5H22", "stroke-width": l.style.width, "stroke-dasharray": (l.style.dash ?? []).join(" ") };
-      for (const [k, v] of Object.entries({ ...look, stroke: c, fill: "none" })) mark.setAttribute(k, v);
-      b.firstChild.append(mark);
-      b.children[1].textContent = l.name;
-      b.setAttribute("aria-pressed", String(!hidden.has(i)));
-      b.addEventListener("click", () => {
-        hidden.has(i) ? hidden.delete(i) : hidden.add(i);
-        b.setAttribute("aria-pressed", String(!hidden.has(i)));
-        toggle(i, !hidden.has(i));
-      });
-      host.append(b);
-      return b.lastChild;
+  // What was accepted of a page, its limit, and all calls: a panel for each run,
+  // all with the same axes.
+  function sends() {
+    const panels = [];
+    report.runs.forEach((run, i) => {
+      const s = run.series?.[0];
+      if (!s?.sent?.length) return;
+      const held = list => [...list, list.at(-1)]; // a value holds until the end of its step
+      const step = { paths: uPlot.paths.stepped({ align: 1 }) };
+      const x = held(s.sent).map((_, k) => k * s.step_ms / 1000), own = look(i);
+      const lines = [{ ...step, ...own, label: "accepted", width: 1.5, dash: [], fill: () => own.stroke() + "2b", x, y: held(s.sent) }];
+      if (s.refused) lines.push({ ...step, label: "calls", stroke: () => colour("--bad"), width: 1.25, x, y: held(s.sent.map((n, k) => n + s.refused[k])) });
+      if (s.limit) lines.push({ ...step, ...limit, x, y: held(s.limit) });
+      panels.push({ title: names[i] + (s.name ? " · " + s.name : ""), x: "seconds", y: "a second", per: 1000 / s.step_ms, says: digits, lines });
     });
+    const most = (list, of) => Math.max(...list.flatMap(of));
+    const right = most(panels, p => p.lines[0].x.at(-1)), top = most(panels, p => p.lines.flatMap(l => l.y.map(v => v * p.per)));
+    for (const p of panels) {
+      for (const l of p.lines) l.y = l.y.map(v => v * p.per);
+      p.ranges = [[0, right], [0, top * 1.08 || 1]];
+    }
+    return panels;
   }
 
-  function draw(figure, panel, sync, hidden) {
-    const plot = figure.querySelector(".plot"), below = figure.querySelector(".legend"), at = figure.querySelector(".at");
-    plot.replaceChildren();
-    below?.replaceChildren();
-    const x = place[panel.x.scale], y = place[panel.y.scale];
-    const order = panel.lines.map((_, i) => i).sort((a, b) => panel.lines[a].layer - panel.lines[b].layer);
-    const data = uPlot.join(order.map(i => panel.lines[i]).map(l => [l.x.map(x), l.y.map(y)]));
-    const raw = panel.lines.map(l => new Map(l.x.map((v, i) => [x(v), l.y[i]])));
-    const back = new Map(panel.lines.flatMap(l => l.x.map(v => [x(v), v])));
-    let u;
-    const outputs = below ? legend(below, panel.lines, hidden, (i, show) => u.setSeries(order.indexOf(i) + 1, { show })) : [];
-    const alone = panel.lines.length <= 2;
-    u = new uPlot({
-      width: plot.clientWidth, height: sync ? (plot.clientWidth < 240 ? 120 : 150) : 320,
-      legend: { show: false }, padding: sync ? [8, 14, 0, 0] : undefined,
-      cursor: { drag: { x: false, y: false }, y: false, points: { size: 7 }, sync: sync ? { key: sync } : undefined },
-      scales: { x: { time: false, range: () => [x(panel.x.min), x(panel.x.max)] }, y: { range: () => [y(panel.y.min), y(panel.y.max)] } },
-      axes: [axis(panel.x, true, sync), axis(panel.y, false, sync)],
-      series: [{}, ...order.map(i => ({ ...series(panel.lines[i], alone), show: !hidden.has(i) }))],
-      hooks: {
-        setCursor: [u => {
-          const pos = u.cursor.idx == null ? undefined : data[0][u.cursor.idx];
-          const values = raw.map(line => line.get(pos)).map(v => v === undefined ? "" : says[panel.y.unit](v));
-          outputs.forEach((out, i) => { out.textContent = values[i]; });
-          const here = pos === undefined ? "" : says[panel.x.unit](back.get(pos));
-          at.textContent = here && (below ? "at " + here : values.join(" of ") + " at " + here);
-        }],
+  // The latency that so many percent did not exceed: a panel for each class, at
+  // 100 / (100 − percent), so that 90 %, 99 % and 99.9 % are as far from each other.
+  function latency() {
+    const panels = new Map();
+    report.runs.forEach((run, i) => run.latency?.forEach(l => {
+      const points = (l.percentiles ?? []).filter(p => p.percent < 100);
+      if (!points.length) return;
+      if (!panels.has(l.class)) panels.set(l.class, { title: l.class, x: "percent", y: "latency", logX: true, logY: true, says: time, lines: [] });
+      panels.get(l.class).lines.push({ ...look(i), label: names[i], x: points.map(p => 100 / (100 - p.percent)), y: points.map(p => Math.max(p.ms, 0.1)) });
+    }));
+    const shown = [1, 2, 10, 100, 1e3, 1e4, 1e5];
+    return [...panels.values()].map(p => ({ ...p, ticks: shown, tick: v => digits(100 - 100 / v) + " %" }));
+  }
+
+  function draw(figure, p, sync) {
+    const small = sync !== "", font = "12px system-ui, sans-serif";
+    const axis = more => ({ stroke: () => colour("--soft"), font, labelFont: font, labelSize: 18, grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { stroke: () => colour("--grid"), width: 1, size: 4 }, ...more });
+    const x = axis({ label: p.x, size: 30 }), y = axis({ label: p.y, size: 62, values: (u, all) => all.map(p.says) });
+    if (p.ticks) Object.assign(x, { splits: () => p.ticks, filter: (u, all) => all, values: (u, all) => all.map(p.tick) });
+    const far = Math.max(...p.lines.flatMap(l => l.x));
+    return new uPlot({
+      width: figure.clientWidth, height: small ? 190 : 320,
+      cursor: { drag: { x: false, y: false }, y: false, points: { size: 7 }, sync: small ? { key: sync } : undefined },
+      scales: {
+        x: { time: false, distr: p.logX ? 3 : 1, range: p.ranges?.[0] ?? (p.ticks ? [1, Math.max(far, 10)] : undefined) },
+        y: { distr: p.logY ? 3 : 1, range: p.ranges?.[1] ?? (p.logY ? undefined : (u, low, high) => [0, high * 1.08 || 1]) },
       },
-    }, data, plot);
-    return u;
+      axes: [x, y],
+      series: [{ label: p.x, value: (u, v) => v == null ? "" : (p.tick ?? digits)(v) },
+        ...p.lines.map(l => ({ spanGaps: true, points: { show: false }, ...l, value: (u, v) => p.says(v) }))],
+    }, uPlot.join(p.lines.map(l => [l.x, l.y])), figure);
   }
 
-  const charts = JSON.parse(document.getElementById("charts").textContent) ?? [];
-  const all = charts.flatMap(({ host, chart }) => {
-    const figures = document.getElementById(host).children;
-    return chart.panels.map((panel, i) => ({ figure: figures[i], panel, sync: chart.shared ? host : "", hidden: new Set(), u: null }));
-  });
-  // A chart that is folded away has no width; it is drawn when it gets one.
-  function drawAll() {
-    for (const c of all) {
-      c.u?.destroy();
-      const folded = c.figure.querySelector(".plot").clientWidth === 0;
-      c.u = folded ? null : draw(c.figure, c.panel, c.sync, c.hidden);
+  const all = [];
+  for (const [id, panels] of Object.entries({ sends: sends(), latency: latency() })) {
+    const host = document.getElementById(id);
+    host.hidden = panels.length === 0;
+    for (const p of panels) {
+      const figure = document.createElement("figure"), plot = document.createElement("div");
+      figure.append(document.createElement("figcaption"), plot);
+      figure.firstChild.textContent = p.title;
+      plot.setAttribute("role", "img");
+      plot.setAttribute("aria-label", `${p.title}: ${p.y} by ${p.x}; the table has the figures`);
+      host.lastElementChild.append(figure);
+      all.push({ plot, u: draw(plot, p, id === "sends" ? id : "") });
     }
   }
-  drawAll();
-  dark.addEventListener("change", drawAll);
-  new ResizeObserver(() => {
-    for (const c of all) {
-      const width = c.figure.querySelector(".plot").clientWidth;
-      if (width > 0 && !c.u) c.u = draw(c.figure, c.panel, c.sync, c.hidden);
-      else if (width > 0 && width !== c.u.width) c.u.setSize({ width, height: c.u.height });
-    }
-  }).observe(document.querySelector("main"));
+  dark.addEventListener("change", () => all.forEach(({ u }) => u.redraw(false, true)));
+  new ResizeObserver(() => all.forEach(({ plot, u }) => {
+    if (plot.clientWidth !== u.width) u.setSize({ width: plot.clientWidth, height: u.height });
+  })).observe(document.querySelector("main"));
 })();

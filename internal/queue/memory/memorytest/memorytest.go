@@ -21,20 +21,21 @@ func New(t testing.TB, top queue.Topology) *memory.Broker {
 // Drain takes everything off a queue that nobody else consumes.
 func Drain(t testing.TB, b *memory.Broker, name string) (msgs []queue.Message) {
 	t.Helper()
-	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 100_000})
+	info, err := b.Inspect(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: max(1, info.Ready)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sub.Close()
-	for {
-		select {
-		case d := <-sub.Deliveries():
-			msgs = append(msgs, d.Message)
-			if err := d.Ack(); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			return msgs
+	for range info.Ready {
+		d := <-sub.Deliveries()
+		msgs = append(msgs, d.Message)
+		if err := d.Ack(); err != nil {
+			t.Fatal(err)
 		}
 	}
+	return msgs
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // image is the newest RabbitMQ that chatclub is tested with.
-const image = "rabbitmq:4-management"
+const image = "rabbitmq:4"
 
 // reaperFunction runs until the process ends: by it, testcontainers-go removes
 // the containers of a process that was killed.

@@ -15,13 +15,15 @@ import (
 	"chatclub/internal/tools/private"
 )
 
-// supervise starts epmd and the server and holds them together. Its standard
+// supervise starts epmd and the server and holds them together. A server that finds no
+// epmd starts one of its own, which nobody would end. Its standard
 // input is a pipe from the test process: a line on it asks for an orderly
 // stop, its end says that the test process is gone. Either way the whole
 // process group ends with it.
 const supervise = `
-ulimit -n "$(ulimit -Hn)" 2>/dev/null
 "$EPMD" -port "$ERL_EPMD_PORT" -address 127.0.0.1 >>"$DIR/epmd.log" 2>&1 </dev/null &
+epmd=$!
+while kill -0 $epmd && ! "$EPMD" -names; do sleep 0.1; done >>"$DIR/epmd.log" 2>&1
 (
 	trap 'kill -TERM $server' TERM
 	"$SERVER" >>"$DIR/server.log" 2>&1 </dev/null &
@@ -41,7 +43,7 @@ fi
 kill -KILL 0
 `
 
-// local is a private server of the rabbitmq-server package.
+// local is a private server on this machine.
 type local struct {
 	private.Node
 	bin string // folder of rabbitmq-server and rabbitmqctl
@@ -51,12 +53,19 @@ type local struct {
 	pipe    io.WriteCloser
 }
 
-// startLocal starts a private server, when the package is installed. A port
+// startLocal starts a private server, once it is found, installed or unpacked. A port
 // that was free can be taken before the server has it: it tries three times.
 func startLocal(ctx context.Context, log io.Writer) (instance, error) {
-	bin, epmd, err := findLocal()
+	bin, err := private.RabbitMQ(ctx, log)
 	if err != nil {
 		return nil, err
+	}
+	epmd, err := exec.LookPath(filepath.Join(bin, "epmd"))
+	if err != nil {
+		epmd, err = exec.LookPath("epmd")
+	}
+	if err != nil {
+		return nil, errors.New("rabbitmq-server is installed but Erlang's epmd is not on PATH")
 	}
 	for range 3 {
 		var l *local
@@ -85,25 +94,17 @@ func newLocal(bin, epmd string) (*local, error) {
 	l := &local{bin: bin, Node: private.Node{
 		Name: fmt.Sprintf("t%d", ports[0]), Dir: dir, Port: ports[0], EPMD: ports[1], Dist: ports[2],
 	}}
-	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\n", l.Port)
+	// Tests declare and delete thousands of queues, of which the log would tell each.
+	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.file.level = warning\n", l.Port)
 	for name, text := range map[string]string{"rabbitmq.conf": conf, "enabled_plugins": "[].\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	l.env = append(l.Env(), "DIR="+dir, "EPMD="+epmd, "SERVER="+filepath.Join(bin, "rabbitmq-server"))
+	l.env = append(l.Env(), "DIR="+dir, "EPMD="+epmd, "SERVER="+filepath.Join(bin, "rabbitmq-server"),
+		// Erlang's threads spin before they sleep. The tests need the processors.
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none +sbwtdcpu none +sbwtdio none")
 	return l, nil
-}
-
-// findLocal finds the server's folder and epmd.
-func findLocal() (bin, epmd string, err error) {
-	if bin, err = private.RabbitMQ(); err != nil {
-		return "", "", err
-	}
-	if epmd, err = exec.LookPath("epmd"); err != nil {
-		return "", "", errors.New("rabbitmq-server is installed but Erlang's epmd is not on PATH")
-	}
-	return bin, epmd, nil
 }
 
 func (l *local) url() string { return fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", l.Port) }

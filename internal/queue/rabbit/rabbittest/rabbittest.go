@@ -1,10 +1,12 @@
-// Package rabbittest gives tests a RabbitMQ, and fails them with one sentence
-// where none can be had: it never skips. In this order it takes
+// Package rabbittest gives tests a RabbitMQ of 4.0 or later, and fails them with one
+// sentence where there is none: it never skips. In this order it takes
 //
 //  1. the broker that AMQP_URL names,
 //  2. a container, where a Docker engine answers,
-//  3. a private server of the rabbitmq-server package of this machine,
-//  4. on Debian and Ubuntu, as root: the same after apt-get install.
+//  3. a private server of this machine's rabbitmq-server,
+//  4. on Debian and Ubuntu, as root: the same after apt-get install,
+//  5. where Debian's own is too old: the one of Debian 13, unpacked below the user's
+//     cache, once.
 //
 // One broker serves all tests of a test binary; each test takes a prefix of
 // its own for its queues. To share one broker among the binaries of a whole
@@ -14,9 +16,8 @@
 // loopback address only, at ports that were free, and ends with the process
 // that started it, however that one ends.
 //
-// Queues must not be left behind. RabbitMQ 3.10 reserves three file handles for
-// each quorum queue: with the usual limit of 1024 it hangs for everybody at
-// about 300 queues. Prefix removes its queues; a private server raises the limit.
+// Queues must not be left behind: one that AMQP_URL names is not ours alone. Prefix
+// removes its queues.
 package rabbittest
 
 import (
@@ -27,7 +28,6 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,6 +36,7 @@ import (
 	"go.uber.org/goleak"
 
 	"chatclub/internal/queue"
+	"chatclub/internal/tools/private"
 )
 
 // NoBroker is the environment variable in which internal/tools/test tells the tests that
@@ -45,6 +46,9 @@ const NoBroker = "CHATCLUB_NO_BROKER"
 // bootTimeout bounds the start of a server: 4 to 10 s alone, more on a machine
 // that compiles and tests meanwhile.
 const bootTimeout = 2 * time.Minute
+
+// findTimeout bounds the search, which may download a server first.
+const findTimeout = 8 * time.Minute
 
 // instance is a running broker of either kind.
 type instance interface {
@@ -64,32 +68,28 @@ func Find(ctx context.Context, log io.Writer) (amqpURL string, stop func(), err 
 	}
 	if u := os.Getenv("AMQP_URL"); u != "" {
 		if err := ping(u); err != nil {
-			return "", nil, fmt.Errorf("the broker that AMQP_URL names does not answer: %w", err)
+			return "", nil, fmt.Errorf("the broker that AMQP_URL names cannot be used: %w", err)
 		}
 		return u, func() {}, nil
 	}
-	i, err := launch(ctx, log, startContainer, startLocal, installLocal)
+	i, err := launch(ctx, log)
 	if err != nil {
 		return "", nil, err
 	}
 	return i.url(), func() { removeQuietly(i) }, nil //nolint:contextcheck // called long after ctx
 }
 
-// launch returns the first broker that one of the ways gives.
-func launch(ctx context.Context, log io.Writer, ways ...func(context.Context, io.Writer) (instance, error)) (instance, error) {
-	var tried []error
-	for _, way := range ways {
-		i, err := way(ctx, log)
-		if err == nil {
-			return i, nil
-		}
-		tried = append(tried, err)
+// launch starts a broker in a container, or else on this machine.
+func launch(ctx context.Context, log io.Writer) (instance, error) {
+	i, noContainer := startContainer(ctx, log)
+	if noContainer == nil {
+		return i, nil
 	}
-	var reasons strings.Builder
-	for _, err := range tried {
-		reasons.WriteString("; " + err.Error())
+	i, err := startLocal(ctx, log)
+	if err != nil {
+		return nil, fmt.Errorf("no RabbitMQ for the tests: set AMQP_URL, start a Docker engine, or install rabbitmq-server 4.0 or later (%w; %w)", noContainer, err)
 	}
-	return nil, fmt.Errorf("no RabbitMQ for the tests: set AMQP_URL, start a Docker engine, or install the package rabbitmq-server (%s)", reasons.String()[2:])
+	return i, nil
 }
 
 func removeQuietly(i instance) {
@@ -112,7 +112,7 @@ var shared struct {
 func URL(t testing.TB) string {
 	t.Helper()
 	shared.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*bootTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
 		defer cancel()
 		shared.url, shared.stop, shared.err = Find(ctx, os.Stderr)
 	})
@@ -139,12 +139,11 @@ type mainFunc func() int
 func (f mainFunc) Run() int { return f() }
 
 // Prefix returns a queue prefix for the test alone, and deletes the queues of
-// its topology when the test ends. The broker is URL's. Lanes are for
-// DeleteAfter.
+// its topology when the test ends. The broker is URL's.
 func Prefix(t testing.TB) string {
 	t.Helper()
 	u := URL(t)
-	top := queue.Topology{Prefix: fmt.Sprintf("test-%016x", rand.Uint64()), Partitions: 1}
+	top := queue.Topology{Prefix: fmt.Sprintf("test-%016x", rand.Uint64()), Partitions: 8} // has all slots
 	t.Cleanup(func() {
 		if err := onChannel(u, func(ch *amqp.Channel) error { return deleteTopology(ch, top) }); err != nil {
 			t.Errorf("delete the queues of %s: %v", top.Prefix, err)
@@ -180,11 +179,8 @@ func onChannel(amqpURL string, do func(*amqp.Channel) error) error {
 }
 
 // deleteTopology deletes every queue and exchange of the topology, and its
-// partitions up to the first that does not exist.
+// partitions with their lanes up to the first that does not exist.
 func deleteTopology(ch *amqp.Channel, top queue.Topology) error {
-	if err := ch.ExchangeDelete(top.Lanes(), false, false); err != nil {
-		return err
-	}
 	for _, s := range top.Specs() {
 		if err := deleteQueues(ch, s.Name); err != nil {
 			return err
@@ -203,7 +199,7 @@ func deleteTopology(ch *amqp.Channel, top queue.Topology) error {
 			break
 		}
 		if err == nil {
-			err = deleteQueues(ch, top.Outbound(i))
+			err = deleteQueues(ch, append(top.LanesOf(i), top.Outbound(i))...)
 		}
 		if err != nil {
 			return err
@@ -221,7 +217,8 @@ func deleteQueues(ch *amqp.Channel, names ...string) error {
 	return nil
 }
 
-// ping opens and closes a connection. Its error does not show the password.
+// ping opens and closes a connection to a broker that is new enough. Its error does not
+// show the password.
 func ping(amqpURL string) error {
 	u, err := url.Parse(amqpURL)
 	if err != nil {
@@ -231,5 +228,8 @@ func ping(amqpURL string) error {
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", u.Host, err)
 	}
-	return conn.Close()
+	if v, _ := conn.Properties["version"].(string); !private.Supported(v) {
+		err = fmt.Errorf("%s is RabbitMQ %s, and 4.0 or later is needed", u.Host, v)
+	}
+	return errors.Join(err, conn.Close())
 }

@@ -22,6 +22,15 @@ func TestFindRefusesDeadBroker(t *testing.T) {
 	}
 }
 
+func TestFindRefusesOldBroker(t *testing.T) {
+	t.Setenv(rabbittest.NoBroker, "")
+	t.Setenv("AMQP_URL", rabbittest.Handshake(t, "3.10.8"))
+	_, _, err := rabbittest.Find(t.Context(), io.Discard)
+	if err == nil || !strings.HasSuffix(err.Error(), "is RabbitMQ 3.10.8, and 4.0 or later is needed") {
+		t.Errorf("Find(AMQP_URL of 3.10.8) = %v, want an error that names both versions", err)
+	}
+}
+
 func TestFindRepeatsTheReason(t *testing.T) {
 	t.Setenv(rabbittest.NoBroker, "there is none, install one")
 	_, _, err := rabbittest.Find(t.Context(), io.Discard)
@@ -52,8 +61,8 @@ func TestPrefix(t *testing.T) {
 			}
 		}
 	})
-	if len(names) != 16 {
-		t.Fatalf("declared %d queues, want 16", len(names))
+	if len(names) != 54 {
+		t.Fatalf("declared %d queues, want 54", len(names))
 	}
 	for _, name := range names {
 		ch, err := conn.Channel()
@@ -63,50 +72,5 @@ func TestPrefix(t *testing.T) {
 		if _, err := ch.QueueDeclarePassive(name, true, false, false, false, nil); err == nil {
 			t.Errorf("queue %q is there after the test that used it, want it deleted", name)
 		}
-	}
-}
-
-// TestStart checks what the tests of broker losses rely on. The short run leaves
-// out Stop, since each boot takes seconds of processor time; TestServer of package
-// rabbit stops its server.
-func TestStart(t *testing.T) {
-	t.Parallel()
-	s := rabbittest.Start(t)
-	declare := func(passive bool) error {
-		conn, err := amqp.Dial(s.URL)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = conn.Close() }()
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
-		f := ch.QueueDeclare
-		if passive {
-			f = ch.QueueDeclarePassive
-		}
-		_, err = f("kept", true, false, false, false, nil)
-		return err
-	}
-	if err := declare(false); err != nil {
-		t.Fatalf("declare a queue: %v", err)
-	}
-	for name, end := range map[string]func(){"Stop": s.Stop, "Kill": s.Kill} {
-		if testing.Short() && name == "Stop" {
-			continue
-		}
-		s.Ctl("eval", "catch mnesia:sync_log().") // before RabbitMQ 4 a declared queue is not yet on the disk
-		end()
-		if err := declare(true); err == nil {
-			t.Errorf("the server answers after %s, want it gone", name)
-		}
-		s.Restart()
-		if err := declare(true); err != nil {
-			t.Errorf("after %s and Restart the queue is not there: %v", name, err)
-		}
-	}
-	if out := s.Ctl("list_queues", "name"); !strings.Contains(out, "kept") {
-		t.Errorf("Ctl(list_queues) = %q, want the queue in it", out)
 	}
 }

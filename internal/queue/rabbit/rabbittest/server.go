@@ -8,8 +8,7 @@ import (
 )
 
 // Server is a broker that belongs to one test, for tests that stop, kill or
-// upset it. It needs the rabbitmq-server package or a Docker engine, whatever
-// AMQP_URL says.
+// upset it. It is found as others are, whatever AMQP_URL says.
 type Server struct {
 	URL string // the same after a restart
 
@@ -23,9 +22,9 @@ func Start(t testing.TB) *Server {
 	if reason := os.Getenv(NoBroker); reason != "" {
 		t.Fatal(reason)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*bootTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
 	defer cancel()
-	i, err := launch(ctx, os.Stderr, startLocal, startContainer, installLocal)
+	i, err := launch(ctx, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chatclub/fakeapi"
+	"chatclub/internal/dispatch"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory/memorytest"
+	"chatclub/internal/sender"
+)
+
+// runs is how often each run is made: figures differ with the order of goroutines.
+const runs = 4
+
+// saturatedOften adds up the counts of the runs.
+func saturatedOften(t *testing.T, latency string, hints fakeapi.RetryAfter, usage bool) (accepted, refused int64) {
+	t.Helper()
+	for seed := range uint64(runs) {
+		a, r := saturated(t, seed, latency, hints, usage)
+		accepted, refused = accepted+a, refused+r
+	}
+	return accepted, refused
+}
+
+// saturated has two dispatchers send to one page for a minute, whose limit is halved in
+// the middle, and returns the fake's counts.
+func saturated(t *testing.T, seed uint64, latency string, hints fakeapi.RetryAfter, usage bool) (accepted, refused int64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := fakeapi.DefaultSettings()
+		if err := s.Latency.UnmarshalText([]byte(latency)); err != nil {
+			t.Fatal(err)
+		}
+		s.RetryAfter, s.UsageHeaders = hints, usage
+		api, err := fakeapi.New(fakeapi.Config{Settings: &s, Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 4})
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		for range 2 {
+			send, err := sender.New(sender.Config{
+				BaseURL: "http://fake/v23.0", Tokens: sender.StaticTokens(map[string]string{"1": "token-1"}), Transport: api.Transport(),
+				MaxInFlight: 1024, CallTimeout: 10 * time.Second, Registerer: prometheus.NewRegistry(),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer send.Close()
+			d, err := dispatch.New(dispatch.Config{
+				Broker: b, Sender: send, Limits: func(string) message.Limits { return message.Limits{Text: 300, Media: 10} }, Log: slog.New(slog.DiscardHandler),
+				Registerer: prometheus.NewRegistry(), MaxInFlight: 1024, JoinTexts: 1, MaxAttempts: 8, MessageTTL: time.Hour,
+				ShutdownTimeout: 20 * time.Second,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			running.Go(func() { _ = d.Run(ctx) })
+		}
+		const messages = 25_000
+		for i := range messages {
+			o := message.Outbound{ID: fmt.Sprintf("1/m/%d", i), Page: "1", To: fmt.Sprint(i % 5000), Class: message.ClassText, Text: "x", Time: time.Now().UnixMilli()}
+			body, err := o.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Publish(ctx, queue.Message{Queue: b.Topology().OutboundOf("1"), ID: o.ID, Body: body}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		if err := api.Patch([]byte(`{"text":{"per_second":150}}`)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		sum := api.Ledger().Totals()
+		accepted, refused = sum.Accepted, sum.Refused
+		time.Sleep(3 * time.Minute) // until all is sent
+		if sum := api.Ledger().Totals(); sum.Accepted != messages || sum.Duplicated != 0 {
+			t.Errorf("hints %q: %d of %d messages accepted, %d doubled", hints, sum.Accepted, messages, sum.Duplicated)
+		}
+		cancel()
+		running.Wait()
+	})
+	return accepted, refused
+}
+
+// Where the platform tells how much of a limit is used, fewer of a page's calls are refused
+// when its limit is halved. With Retry-After, too, nothing is lost.
+func TestHintsAreObeyed(t *testing.T) {
+	t.Parallel()
+	for _, latency := range []string{"lognormal:40ms,150ms", "lognormal:700ms,1.9s"} {
+		without, refused := saturatedOften(t, latency, fakeapi.NoRetryAfter, false)
+		with, fewer := saturatedOften(t, latency, fakeapi.NoRetryAfter, true)
+		t.Logf("%s: %d of %d calls refused without usage, %d of %d with it", latency, refused, without+refused, fewer, with+fewer)
+		if fewer >= refused {
+			t.Errorf("%s: %d calls refused with usage, want fewer than %d", latency, fewer, refused)
+		}
+		with, fewer = saturatedOften(t, latency, fakeapi.Date, true)
+		t.Logf("%s: %d of %d calls refused with Retry-After, too", latency, fewer, with+fewer)
+	}
+}

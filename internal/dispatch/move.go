@@ -1,0 +1,194 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"chatclub/internal/circuit"
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/transfer"
+)
+
+// destination says where a message goes, for the counters; a zero one: to a retry queue.
+type destination struct {
+	spill  *spill         // or
+	stray  bool           // or
+	passed bool           // or
+	reason message.Reason // of the dead-letter queue
+}
+
+// moving is a message on its way to another queue.
+type moving struct {
+	m  *held
+	to destination
+}
+
+// settler finishes with the broker what the engine decided.
+type settler struct {
+	*Dispatcher
+	*transfer.Mover
+	circuits *circuit.Circuits
+	runs     sync.WaitGroup
+	stop     context.CancelFunc
+	more     chan struct{} // one place: set when there are events
+
+	mu     sync.Mutex
+	events []transfer.Event
+}
+
+func newSettler(d *Dispatcher, c *circuit.Circuits) *settler {
+	s := &settler{Dispatcher: d, circuits: c, more: make(chan struct{}, 1)}
+	s.Mover = transfer.New(transfer.Config{Broker: d.Broker, Log: d.Log, Now: d.Now, Random: d.Random, Notify: s.notify})
+	return s
+}
+
+func (s *settler) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.runs.Go(func() { s.Mover.Run(ctx) })
+}
+
+func (s *settler) notify(ev transfer.Event) {
+	s.mu.Lock()
+	s.events = append(s.events, ev)
+	s.mu.Unlock()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+// move hands a message to the mover. Where many wait for the first queue already,
+// instead takes its place, if there is one.
+func (s *settler) move(m *held, to destination, instead *queue.Message, msgs ...queue.Message) {
+	m.source.moving++
+	m.state = isMoving
+	s.Add(&transfer.Item{Transfer: queue.Transfer{Delivery: m.delivery, To: msgs}, Else: instead, Tag: moving{m, to}})
+}
+
+// encode is the message as it is now: with its attempts.
+func (s *settler) encode(m *held) []byte {
+	if m.out.Attempts == 0 {
+		return m.delivery.Body
+	}
+	b, err := m.out.Encode()
+	if err != nil {
+		s.Log.Error("message moved without its attempts", "id", m.out.ID, "err", err)
+		return m.delivery.Body
+	}
+	return b
+}
+
+// postpone moves a message, already out of its line, to a retry queue, from
+// which it comes back to its partition.
+func (s *settler) postpone(m *held, delay time.Duration, also ...queue.Message) {
+	to := queue.Message{
+		Queue: s.Broker.Topology().OutboundOf(m.out.Page), ID: m.delivery.ID, Body: s.encode(m), Headers: m.delivery.Headers, Delay: delay,
+	}
+	s.move(m, destination{}, nil, append([]queue.Message{to}, also...)...)
+}
+
+// death is why a message is dead.
+type death struct {
+	reason message.Reason
+	tell   bool // core is told
+	code   string
+	err    error     // the decoder's, or the API's
+	at     time.Time // when the call began
+	until  time.Time // when the recipient that fails, or the page that is suspended, is tried again
+}
+
+// bury moves a message, already out of its line, to the dead-letter queue, and
+// tells core when it should know.
+func (s *settler) bury(m *held, d death) {
+	now := s.Now()
+	if d.at.IsZero() {
+		d.at = now
+	}
+	switch d.reason { //nolint:exhaustive // of the others the caller knows all
+	case message.ReasonPageStopped:
+		d.code, d.until, d.tell = s.circuits.TellPage(now, m.out.Page)
+	case message.ReasonFailing, message.ReasonExhausted, message.ReasonBadMessage:
+		d.until, d.tell = s.circuits.TellPerson(now, &m.out)
+	}
+	record := message.Death{
+		Reason: d.reason, Attempts: m.out.Attempts,
+		FirstCode: cmp.Or(m.out.FirstCode, d.code), LastCode: cmp.Or(d.code, m.out.FirstCode),
+		Error: reasonOf(d), Time: now, Page: m.out.Page, Recipient: m.out.To,
+	}
+	var also []queue.Message
+	if d.tell && !s.NoFeedback {
+		if f, err := s.feedback(m, d); err != nil {
+			s.Log.Error("core is not told of a recipient", "reason", d.reason, "err", err)
+		} else {
+			also = append(also, f)
+		}
+	}
+	s.toDead(m, record, also...)
+}
+
+// reasonOf says why a message is dead, for its letter.
+func reasonOf(d death) string {
+	switch {
+	case d.err != nil:
+		return d.err.Error()
+	case d.reason == message.ReasonExpired:
+		return "it was older than MESSAGE_TTL, or past its deadline"
+	case d.reason == message.ReasonFailing:
+		return "earlier messages to the same person failed"
+	case d.reason == message.ReasonPageStopped:
+		return "nothing can be sent for the page"
+	}
+	return string(d.reason)
+}
+
+// toDead moves a message to the dead-letter queue. While that takes none, many go
+// round by a retry queue as the dead letters that they are, so that they are not sent
+// again.
+func (s *settler) toDead(m *held, record message.Death, also ...queue.Message) {
+	to := m.delivery.Dead(record)
+	round := to
+	round.Queue, round.Delay, round.Headers = s.Broker.Topology().OutboundOf(m.out.Page), retryMedium, maps.Clone(to.Headers)
+	round.Headers[message.HeaderDead] = "1"
+	s.move(m, destination{reason: record.Reason}, &round, append([]queue.Message{to}, also...)...)
+}
+
+// feedback is the event that tells core what was learned about a recipient, or
+// that the page is suspended or busy and until when. Its time is that of the
+// call: what the user wrote, or the page's operators did, before the answer came
+// may be news to the API. Its id is the digest of the copy's, because a copy's id
+// may have all of the 255 bytes that AMQP takes.
+func (s *settler) feedback(m *held, d death) (queue.Message, error) {
+	id := digest(m.out.Page + "/" + m.out.ID)
+	ev := message.Event{
+		Kind: message.KindFeedback, Page: m.out.Page, ID: "feedback/" + id, User: m.out.To,
+		Time: d.at.UnixMilli(), Reason: string(d.reason),
+	}
+	switch {
+	case d.reason == message.ReasonPageStopped: // again and again, for as long as it lasts
+		ev.Until = d.until.UnixMilli()
+	case d.reason == message.FeedbackBusy: // the same message goes round again, and every event has its own id
+		ev.ID, ev.Until = fmt.Sprintf("busy/%s/%d", id, ev.Time), d.at.Add(busyTime).UnixMilli()
+	case !d.until.IsZero():
+		ev.ID = fmt.Sprintf("failing/%s/%d", id, ev.Time)
+		ev.Reason, ev.Until = message.FeedbackFailing, d.until.UnixMilli()
+	}
+	body, err := ev.Encode()
+	if err != nil {
+		return queue.Message{}, err
+	}
+	return queue.Message{Queue: s.Broker.Topology().InboundOf(ev.Page), ID: ev.ID, Body: body, Headers: message.CarryTrace(nil, m.delivery.Headers)}, nil
+}
+
+// digest is a short id that is made of another one.
+func digest(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,44 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+// resumption is a page, or a person on it, that can be sent to again.
+type resumption struct {
+	page, to string // to: empty for the page
+	at       time.Time
+}
+
+// tellNews tells core of pages and persons that can be sent to again. What it cannot
+// be told now it is told a second later.
+func (e *engine) tellNews() {
+	news := e.news
+	if e.news = nil; len(news) == 0 || e.NoFeedback {
+		return
+	}
+	msgs := make([]queue.Message, 0, len(news))
+	for _, n := range news {
+		ev := message.Event{
+			Kind: message.KindFeedback, Page: n.page, User: n.to, Time: n.at.UnixMilli(), Reason: message.FeedbackResumed,
+			ID: message.FeedbackResumed + "/" + digest(fmt.Sprintf("%s/%s/%d", n.page, n.to, n.at.UnixNano())),
+		}
+		body, err := ev.Encode()
+		if err != nil {
+			e.Log.Error("core is not told that somebody can be sent to again", "page", n.page, "err", err)
+			continue
+		}
+		msgs = append(msgs, queue.Message{Queue: e.Broker.Topology().InboundOf(ev.Page), ID: ev.ID, Body: body})
+	}
+	e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(e *engine, err error) {
+		if err != nil {
+			e.Log.Warn("tell core who can be sent to again", "err", err)
+			e.news = append(news, e.news...)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"chatclub/internal/excess"
+	"chatclub/internal/message"
+	"chatclub/internal/orders"
+)
+
+// ordersTime is how long the first messages wait for the operators' orders. A dispatcher
+// that cannot read them by then sends without them, and says so.
+const ordersTime = 3 * time.Second
+
+// limitsOf returns the limits of a page: those that operators ordered, and else those of the
+// configuration.
+func (d *Dispatcher) limitsOf(page string) message.Limits {
+	return d.orders.Limits(page).Or(d.Limits(page))
+}
+
+// followOrders reads the operators' orders until the function that it returns is called.
+// It waits for those that there are already, so that nothing is sent against them.
+func (e *engine) followOrders(ctx context.Context) (stop func()) {
+	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	running, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		err := e.orders.Follow(follow, e.Broker, e.Log, func(o orders.Order) {
+			select {
+			case <-running:
+				e.post(func(e *engine) { e.ordered(o) })
+			default: // nothing is held yet
+			}
+		})
+		if err != nil {
+			e.Log.Error("operators' orders have no effect", "err", err)
+		}
+	}()
+	select {
+	case <-e.orders.Known():
+	case <-ctx.Done():
+	case <-time.After(ordersTime):
+		e.Log.Warn("the operators' orders are not known yet; sending without them")
+	}
+	close(running)
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// ordered has the engine look at a page about which something was ordered.
+func (e *engine) ordered(o orders.Order) {
+	log := e.Log.With("page", o.Page)
+	switch o.Kind {
+	case orders.Pause:
+		log.Info("page is paused by order; its messages wait", "for", o.Length(), "reason", o.Reason)
+	case orders.Resume:
+		log.Info("page is resumed by order", "was_suspended", e.resume(o.Page))
+	case orders.Limit:
+		log.Info("page has limits by order; 0: as configured", "texts", o.Limits.Text, "media", o.Limits.Media, "recipient", o.Limits.Recipient)
+	}
+	e.relimit(o.Page)
+}
+
+// relimit takes a page's limits as they are now, and looks at the page.
+func (e *engine) relimit(page string) {
+	for _, class := range []message.Class{message.ClassText, message.ClassMedia} {
+		k := excess.Key{Page: page, Class: string(class)}
+		e.gate.Relimit(e.Now(), k)
+		if l := e.pages.lines[k]; l != nil {
+			l.wakeAt = time.Time{}
+			e.pages.mark(l)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/orders"
+)
+
+// give gives an order about a page.
+func (r *rig) give(kind orders.Kind, page string, change func(*orders.Order)) {
+	r.t.Helper()
+	o := orders.Order{Kind: kind, Page: page, Time: time.Now().UnixMilli()}
+	if change != nil {
+		change(&o)
+	}
+	if err := orders.Give(context.Background(), r.broker, o); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A paused page is sent nothing, on whichever replica; its messages wait in order, none is
+// dead of its age, and its neighbours are served as ever. It goes on when it is resumed, or
+// when the pause ends.
+func TestPausedPage(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name    string
+		length  time.Duration
+		waiting int  // messages that come meanwhile, to as many people
+		resumed bool // and not ended by its own time
+		restart bool // all replicas meanwhile
+	}{
+		{"a moment", 20 * time.Second, 10, true, false},
+		{"few messages for hours", 3 * time.Hour, 20, true, false},
+		{"many messages", 10 * time.Minute, 3000, true, false},
+		{"until it ends", 10 * time.Minute, 300, false, false},
+		{"over a restart", 10 * time.Minute, 300, true, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 2, nil, func(t *testing.T, r *rig) {
+				neighbour := r.peers(2)
+				page, other := neighbour[0], neighbour[1]
+				r.text(page, "ann")
+				r.sleep(time.Second)
+				r.give(orders.Pause, page, func(o *orders.Order) {
+					if !row.resumed {
+						o.Until = time.Now().Add(row.length).UnixMilli()
+					}
+				})
+				r.sleep(100 * time.Millisecond)
+				calls := len(r.callsOf(page))
+				for i := range row.waiting {
+					r.text(page, fmt.Sprint("u", i%500))
+				}
+				for left := row.length; left > 0; left -= row.length / 10 {
+					r.text(other, "bob")
+					r.sleep(row.length / 10)
+					if row.restart && left == row.length {
+						for _, p := range r.replicas {
+							r.stop(p)
+						}
+						r.start(2, nil)
+					}
+					if n := len(r.callsOf(page)); n != calls && left > row.length/10 {
+						t.Fatalf("%d calls for a paused page", n-calls)
+					}
+				}
+				if row.resumed {
+					r.give(orders.Resume, page, nil)
+				}
+				r.sleep(2*time.Second + time.Duration(row.waiting)*10*time.Millisecond)
+				r.checkSentOnce()
+				if n := len(r.dead()); n != 0 {
+					t.Errorf("%d messages are dead, want none", n)
+				}
+				if most := quantile(r.waits(other), 1); !row.restart && most > 3*time.Second {
+					t.Errorf("the neighbour waited up to %v", most)
+				}
+			})
+		})
+	}
+}
+
+// A message with a deadline is dead behind it, though its page is paused.
+func TestDeadlineInPause(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.give(orders.Pause, "page0", nil)
+		o := r.copyOf("page0", message.ClassText, "ann")
+		o.Deadline = time.Now().Add(time.Minute).UnixMilli()
+		r.publish(o)
+		r.sleep(2 * time.Minute)
+		r.give(orders.Resume, "page0", nil)
+		r.sleep(2 * time.Second)
+		if d := r.dead(); len(d) != 1 || d[o.ID].Reason != message.ReasonExpired {
+			t.Errorf("dead = %+v, want the message, expired", d)
+		}
+	})
+}
+
+// A page's limit is changed by an order while it is saturated: it is in force within two
+// seconds, on whichever replica, also after a restart; other pages keep theirs.
+func TestOrderedLimit(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 2, func(c *Config) {
+		c.Limits = func(page string) message.Limits {
+			if page == "page0" {
+				return message.Limits{Text: 100, Media: 10}
+			}
+			return message.Limits{Text: 300, Media: 10}
+		}
+	}, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 1_000_000 }
+		r.text("page0", guests("u", 30_000)...)
+		r.text("page1", guests("u", 30_000)...)
+		rates := func(when string, want0, want1 float64) {
+			t.Helper()
+			r.sleep(2 * time.Second)
+			from := time.Now()
+			const length = 10 * time.Second
+			r.sleep(length)
+			n := map[string]float64{}
+			for _, c := range r.between(from, time.Now()) {
+				n[c.out.Page]++
+			}
+			for page, want := range map[string]float64{"page0": want0, "page1": want1} {
+				if got := n[page] / length.Seconds(); got > want || got < 0.9*want {
+					t.Errorf("%s: %s has %v calls a second, want nearly %v", when, page, got, want)
+				}
+			}
+		}
+		rates("by the configuration", 100, 300)
+		limit := func(l message.Limits) {
+			r.give(orders.Limit, "page0", func(o *orders.Order) { o.Limits = l })
+		}
+		limit(message.Limits{Text: 50})
+		rates("by an order", 50, 300)
+		r.give(orders.Limit, "page1", func(o *orders.Order) { o.Limits = message.Limits{Text: 500} })
+		rates("a second page", 50, 500)
+		for _, p := range r.replicas {
+			r.stop(p)
+		}
+		r.start(1, nil)
+		rates("after a restart", 50, 500)
+		limit(message.Limits{})
+		rates("without the order", 300, 500)
+	})
+}
+
+// A message for a later time waits on the broker, and is sent then, as a new one.
+func TestNotBefore(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{500 * time.Millisecond, 15 * time.Second, 90 * time.Minute, 26 * time.Hour, 7 * 24 * time.Hour} {
+		inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+			o := r.copyOf("page0", message.ClassText, "ann")
+			o.NotBefore = time.Now().Add(ahead).UnixMilli()
+			now := time.Now()
+			r.publish(o)
+			r.text("page0", "ann") // which waits for none of it
+			r.sleep(100 * time.Millisecond)
+			if held := r.only().held(); held != 0 || len(r.callsOf("page0")) != 1 {
+				t.Errorf("%v ahead: %d messages are held after %d calls, want none after one", ahead, held, len(r.callsOf("page0")))
+			}
+			r.sleep(ahead - 200*time.Millisecond)
+			if n := r.accepted[o.ID]; n != 0 {
+				t.Errorf("%v ahead: it was sent before", ahead)
+			}
+			r.sleep(2 * time.Second)
+			if n := r.accepted[o.ID]; n != 1 {
+				t.Errorf("%v ahead: sent %d times %v after it was published, want once", ahead, n, time.Since(now))
+			}
+			if n := len(r.dead()); n != 0 {
+				t.Errorf("%v ahead: %d messages are dead", ahead, n)
+			}
+		})
+	}
+}
+
+// held is how many messages a replica holds.
+func (p *replica) held() (n int) {
+	p.inspect(func(e *engine) { n = e.pages.held })
+	return n
+}
+
+// With a limit for one person, by the configuration or an order, calls to that person are
+// so far apart, in order; others do not wait for that, and texts that do go out as one.
+func TestRecipientLimit(t *testing.T) {
+	t.Parallel()
+	for _, ordered := range []bool{false, true} {
+		inBubble(t, 1, func(c *Config) {
+			if !ordered {
+				c.Limits = func(string) message.Limits { return message.Limits{Text: 300, Media: 10, Recipient: 0.5} }
+			}
+		}, func(t *testing.T, r *rig) {
+			if ordered {
+				r.give(orders.Limit, "page0", func(o *orders.Order) { o.Limits.Recipient = 0.5 })
+			}
+			r.know("page0")
+			r.sleep(5 * time.Second)
+			for range 20 {
+				r.text("page0", "ann")
+			}
+			others := r.text("page0", guests("u", 100)...)
+			r.sleep(time.Second)
+			for _, id := range others {
+				if r.accepted[id] != 1 {
+					t.Fatalf("%s was not accepted within a second", id)
+				}
+			}
+			r.sleep(20 * time.Second)
+			r.checkSentOnce()
+			var last time.Time
+			n := 0
+			for _, c := range r.callsOf("page0") {
+				if c.out.To != "ann" {
+					continue
+				}
+				if gap := c.at.Sub(last); gap < 2*time.Second {
+					t.Errorf("a call to the same person after %v, want 2 s at least", gap)
+				}
+				last = c.at
+				n++
+			}
+			if n < 3 || n > 5 {
+				t.Errorf("%d calls for 20 texts, want them joined", n)
+			}
+		})
+	}
+}
+
+// A paused page with many messages shares its lane with others: these go on.
+func TestPausedPageOfASharedLane(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch = 512, 1024 }, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 100 }
+		pages := r.peers(6)
+		for _, page := range pages {
+			r.text(page, guests("g", 1500)...)
+		}
+		r.sleep(2 * time.Second)
+		var shared string
+		r.only().inspect(func(e *engine) {
+			for _, c := range e.sources.claims {
+				for _, k := range c.lanes {
+					if len(k.lines) > 1 {
+						shared = k.lines[0].key.Page
+					}
+				}
+			}
+		})
+		if shared == "" {
+			t.Fatal("no two pages share a lane: nothing is tested")
+		}
+		r.give(orders.Pause, shared, nil)
+		r.sleep(2 * time.Minute)
+		for _, page := range pages {
+			if n := len(r.waits(page)); page != shared && n != 1500 {
+				t.Errorf("%d of 1,500 messages of %s arrived beside a paused page", n, page)
+			}
+		}
+		r.give(orders.Resume, shared, nil)
+		r.sleep(2 * time.Minute)
+		r.inversions = nil // the price for the page that is paused
+		r.checkSentOnce()
+	})
+}

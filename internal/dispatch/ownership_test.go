@@ -1,0 +1,347 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/partitions"
+	"chatclub/internal/queue"
+	"chatclub/internal/sender"
+)
+
+// active are the replicas to which the broker delivers each partition; -1: none.
+func (r *rig) active() []int {
+	owners := make([]int, r.top.Partitions)
+	subs := make([]queue.Subscription, r.top.Partitions)
+	for i := range owners {
+		owners[i], subs[i] = -1, r.broker.Active(r.top.Outbound(i))
+	}
+	for k, p := range r.replicas {
+		if p.ended || p.link.isDead() {
+			continue
+		}
+		p.inspect(func(e *engine) {
+			for _, c := range e.sources.claims {
+				if i := c.partition.index; i != allPages && c.sources[0].sub == subs[i] {
+					owners[i] = k
+				}
+			}
+		})
+	}
+	return owners
+}
+
+// slotsOf are the slots of those that run.
+func (r *rig) slotsOf() (list []int) {
+	for _, p := range r.replicas {
+		if !p.ended && !p.link.isDead() {
+			p.inspect(func(e *engine) {
+				if e.standing.Ranks != nil {
+					list = append(list, e.standing.Slot)
+				}
+			})
+		}
+	}
+	return list
+}
+
+// checkPlaces: those that run have slots of their own, and each partition belongs to the
+// one with the highest priority for it.
+func (r *rig) checkPlaces() {
+	r.t.Helper()
+	taken := r.slotsOf()
+	slices.Sort(taken)
+	if len(slices.Compact(slices.Clone(taken))) != len(taken) {
+		r.t.Errorf("slots = %v, want one each", taken)
+	}
+	best := make([]int, r.top.Partitions)
+	want := slices.Repeat([]int{-1}, r.top.Partitions)
+	for k, p := range r.replicas {
+		if p.ended || p.link.isDead() {
+			continue
+		}
+		p.inspect(func(e *engine) {
+			for i := range best {
+				if rank := e.standing.priority(i); want[i] < 0 || rank > best[i] {
+					best[i], want[i] = rank, k
+				}
+			}
+		})
+	}
+	if got := r.active(); !slices.Equal(got, want) {
+		r.t.Errorf("owners = %v, want %v", got, want)
+	}
+}
+
+// distant is a broker whose answers are 20 ms old.
+type distant struct{ queue.Broker }
+
+func (d distant) Inspect(ctx context.Context, name string) (queue.Info, error) {
+	info, err := d.Broker.Inspect(ctx, name)
+	time.Sleep(20 * time.Millisecond)
+	return info, err
+}
+
+// Those that start at the same time take different slots.
+func TestStartAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 4, 8} {
+		inBubble(t, n, func(c *Config) { c.Broker = distant{c.Broker} }, func(t *testing.T, r *rig) {
+			r.sleep(3 * time.Second)
+			taken := r.slotsOf() // before it is looked whether others have the same
+			slices.Sort(taken)
+			if n := len(slices.Compact(slices.Clone(taken))); n < len(taken) {
+				t.Errorf("slots = %v, want one each", taken)
+			}
+			r.sleep(15 * time.Second)
+			r.checkPlaces()
+		})
+	}
+}
+
+// A newcomer takes nothing for five seconds. Then it has its part, and nothing is lost,
+// doubled or overtaken.
+func TestNewcomerIsOnTrial(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.latency = longTailed(rand.New(rand.NewPCG(1, 2)), 40*time.Millisecond, 120*time.Millisecond)
+		go every(50*time.Millisecond, 20*time.Second, func(i int) {
+			for p := range 30 {
+				r.text(fmt.Sprint("page", p), fmt.Sprint("u", i%10))
+			}
+		})
+		r.sleep(3 * time.Second)
+		began := time.Now()
+		r.start(1, nil)
+		r.sleep(4500 * time.Millisecond)
+		if slices.Contains(r.active(), 1) {
+			t.Error("it has a partition after 4.5 s")
+		}
+		for r.sleep(100 * time.Millisecond); !slices.Contains(r.active(), 1) && time.Since(began) < 20*time.Second; {
+			r.sleep(100 * time.Millisecond)
+		}
+		if took := time.Since(began); took > 7*time.Second {
+			t.Errorf("it has a partition after %v, want about 5 s", took)
+		}
+		r.sleep(5 * time.Second)
+		r.checkPlaces()
+		for p := range 30 {
+			page := fmt.Sprint("page", p)
+			if w := quantile(r.waits(page), 1); w > 1200*time.Millisecond {
+				t.Errorf("%s: a message waited %v", page, w)
+			}
+		}
+		r.sleep(10 * time.Second)
+		r.checkSentOnce()
+	})
+}
+
+// An outranked owner goes: one in full flow, with a backlog, is silent for 3 s at most
+// at Messenger's latency, and a calm one for 1.2 s.
+func TestOutrankedOwnerLeaves(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name    string
+		people  int // a text each gap to so many
+		gap     time.Duration
+		backlog int
+		shut    bool // another page of the partition is, and has messages that are held
+		p99     time.Duration
+		silent  time.Duration // beyond the time between two texts
+	}{
+		{"full flow", 60, 200 * time.Millisecond, 0, false, 1900 * time.Millisecond, 3 * time.Second},
+		{"beside a page that is shut", 60, 200 * time.Millisecond, 0, true, 1900 * time.Millisecond, 3 * time.Second},
+		{"backlog in the lane", 60, 200 * time.Millisecond, 5000, false, 1900 * time.Millisecond, 3 * time.Second},
+		{"beside a page that is shut", 60, 200 * time.Millisecond, 0, true, 1900 * time.Millisecond, 3 * time.Second},
+		{"calm", 1, 500 * time.Millisecond, 0, false, 700 * time.Millisecond, 1200 * time.Millisecond},
+		{"calm, with a long tail", 1, 500 * time.Millisecond, 0, false, 1900 * time.Millisecond, 1900 * time.Millisecond},
+		{"a room with an event a second", 20, time.Second, 0, false, 700 * time.Millisecond, 1200 * time.Millisecond},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+				r.latency = longTailed(rand.New(rand.NewPCG(1, 2)), 700*time.Millisecond, row.p99)
+				r.limits = func(string, message.Class) int { return 300 }
+				page, other := "", ""
+				for i, ranks := 0, [2][]int{partitions.Priorities(0, 32, 16), partitions.Priorities(1, 32, 16)}; other == ""; i++ {
+					name := fmt.Sprint("page", i)
+					switch p := r.top.PartitionOf(name); {
+					case page == "" && ranks[1][p] > ranks[0][p]:
+						page = name // its partition goes to the second one
+					case page != "" && p == r.top.PartitionOf(page):
+						other = name
+					}
+				}
+				r.script(func(o message.Outbound, _ int) sender.Result {
+					if row.shut && o.Page == other && time.Since(r.born[o.ID]) < 2*time.Minute {
+						return fail(sender.PageThrottled)
+					}
+					return sender.Result{}
+				})
+				r.text(other, guests("o", 20)...)
+				go every(row.gap, 30*time.Second, func(i int) {
+					if row.people == 1 {
+						r.text(page, fmt.Sprint("u", i%60))
+					} else {
+						r.text(page, guests("u", row.people)...)
+					}
+				})
+				r.sleep(2 * time.Second)
+				for n := 0; n < row.backlog; n += 500 {
+					r.text(page, guests("b", 500)...)
+				}
+				r.sleep(time.Second)
+				from := time.Now()
+				r.start(1, nil)
+				r.sleep(25 * time.Second)
+				if r.owner(page) != 1 {
+					t.Fatalf("the owner is %d, want 1: nothing is tested", r.owner(page))
+				}
+				if s := r.silence(page, from, time.Now()); s > row.gap+row.silent {
+					t.Errorf("silent for %v, want %v at most beyond the %v between two texts", s, row.silent, row.gap)
+				}
+				r.sleep(2 * time.Minute)
+				r.checkSentOnce()
+			})
+		})
+	}
+}
+
+// A newcomer that crashes again and again takes nothing from the others.
+func TestCrashLoopTakesNothing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 2, nil, func(t *testing.T, r *rig) {
+		r.sleep(10 * time.Second)
+		go every(100*time.Millisecond, 40*time.Second, func(i int) {
+			for p := range 20 {
+				r.text(fmt.Sprint("page", p), fmt.Sprint("u", i%10))
+			}
+		})
+		r.sleep(3 * time.Second)
+		before := r.active()
+		from := time.Now()
+		for range 8 {
+			r.start(1, nil)
+			r.sleep(4 * time.Second)
+			p := r.replicas[len(r.replicas)-1]
+			if got := r.active(); !slices.Equal(got, before) {
+				t.Fatalf("owners = %v, want %v as before", got, before)
+			}
+			p.link.die()
+			r.stop(p)
+		}
+		for _, c := range r.between(from, time.Now()) {
+			if c.replica > 1 {
+				t.Fatalf("replica %d made a call", c.replica)
+			}
+		}
+		r.sleep(30 * time.Second)
+		for p := range 20 {
+			if w := quantile(r.waits(fmt.Sprint("page", p)), 1); w > time.Second {
+				t.Errorf("page%d: a message waited %v", p, w)
+			}
+		}
+		r.checkSentOnce()
+	})
+}
+
+// Two that have the same slot, as after a lost connection, come to have two within a
+// minute, and meanwhile each partition belongs to one of them.
+func TestSlotIsTakenTwice(t *testing.T) {
+	t.Parallel()
+	for range 4 { // who moves is chance
+		inBubble(t, 3, nil, func(t *testing.T, r *rig) {
+			r.sleep(15 * time.Second)
+			r.checkPlaces()
+			go every(500*time.Millisecond, 90*time.Second, func(i int) {
+				for p := range 10 {
+					r.text(fmt.Sprint("page", p), fmt.Sprint("u", i%10))
+				}
+			})
+			var other standing
+			r.replicas[0].inspect(func(e *engine) { other = e.standing })
+			r.replicas[1].inspect(func(e *engine) {
+				old := e.standing
+				sub, err := e.Broker.Consume(r.top.Slots()[other.Slot], queue.ConsumeOptions{Prefetch: 1})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				e.standing.Slot, e.standing.Ranks, e.standing.Sub = other.Slot, other.Ranks, sub
+				e.closeSlot(old.Place)
+				e.renewAll("rank")
+			})
+			if taken := r.slotsOf(); taken[0] != taken[1] {
+				t.Fatalf("slots = %v: nothing is tested", taken)
+			}
+			r.sleep(80 * time.Second)
+			r.checkPlaces()
+			r.sleep(30 * time.Second)
+			r.checkSentOnce()
+		})
+	}
+}
+
+// Dispatchers come and go, one a second, while every page is lively: nothing is lost,
+// doubled or overtaken.
+func TestOneToFourToEightToFour(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name        string
+		median, p99 time.Duration
+		limit       int
+	}{
+		{"0.7 s, some pages in excess", 700 * time.Millisecond, 1900 * time.Millisecond, 20},
+		{"40 ms", 40 * time.Millisecond, 120 * time.Millisecond, 0},
+		{"0.7 s", 700 * time.Millisecond, 1900 * time.Millisecond, 0},
+	}[:seeds(3)] {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				change := func(c *Config) {
+					c.Prefetch = 256
+					if row.limit > 0 {
+						c.Limits = func(string) message.Limits { return message.Limits{Text: float64(row.limit), Media: 10} }
+					}
+				}
+				r.latency = longTailed(rand.New(rand.NewPCG(1, 2)), row.median, row.p99)
+				r.limits = func(string, message.Class) int { return row.limit }
+				r.start(1, change)
+				r.sleep(3 * time.Second)
+				go every(250*time.Millisecond, 45*time.Second, func(int) {
+					for p := range 20 {
+						r.text(fmt.Sprint("page", p), guests("u", 1+p)...)
+					}
+				})
+				r.sleep(3 * time.Second)
+				grow := func(n int) {
+					for range n {
+						r.start(1, change)
+						r.sleep(time.Second)
+					}
+				}
+				grow(3)
+				r.sleep(12 * time.Second) // the trial, and the slowest calls of those before
+				grow(4)
+				r.sleep(12 * time.Second) // the trial, and the slowest calls of those before
+				r.checkPlaces()
+				for i := range 4 {
+					r.stop(r.replicas[2*i])
+					r.sleep(time.Second)
+				}
+				r.sleep(2 * time.Minute)
+				r.checkSentOnce()
+				r.checkPlaces()
+				r.end()
+				r.checkEmpty()
+			})
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package message
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+
+	"chatclub/internal/plaintext"
+)
+
+// Own is the part of an Outbound that core does not use: what the Send API takes beside
+// texts and files. Such messages are never joined.
+type Own struct {
+	Payload          Payload `json:"payload,omitempty"`           // a message object of the Send API, passed on as it is, without metadata
+	MessagingType    string  `json:"messaging_type,omitempty"`    // RESPONSE, UPDATE (the default) or MESSAGE_TAG
+	Tag              string  `json:"tag,omitempty"`               // such as HUMAN_AGENT; with MESSAGE_TAG alone
+	NotificationType string  `json:"notification_type,omitempty"` // REGULAR (the default), SILENT_PUSH or NO_PUSH
+	SenderAction     string  `json:"sender_action,omitempty"`     // typing_on, typing_off or mark_seen
+}
+
+// hasOwn reports whether anything of it is set.
+func (o *Own) hasOwn() bool { return !o.equalOwn(&Own{}) }
+
+func (o *Own) equalOwn(p *Own) bool {
+	return bytes.Equal(o.Payload, p.Payload) && o.MessagingType == p.MessagingType && o.Tag == p.Tag &&
+		o.NotificationType == p.NotificationType && o.SenderAction == p.SenderAction
+}
+
+// MaxPayload is the longest payload, in bytes: a template of ten elements has less.
+const MaxPayload = 32 << 10
+
+// Payload is a message object of the Send API, or an event of Messenger, as JSON.
+type Payload json.RawMessage
+
+// MarshalJSON implements json.Marshaler.
+func (p Payload) MarshalJSON() ([]byte, error) { return json.RawMessage(p).MarshalJSON() }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Payload) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(p).UnmarshalJSON(b) }
+
+// canonical returns a payload as it is encoded, nil for none.
+func canonical(p Payload) Payload {
+	if len(p) == 0 || string(p) == "null" {
+		return nil
+	}
+	b, err := json.Marshal(p)
+	if err != nil { // it was part of valid JSON
+		return p
+	}
+	return b
+}
+
+// payloadFields are what is looked at of a payload.
+type payloadFields struct {
+	Text       lenient[string] `json:"text"`
+	Attachment lenient[struct {
+		Type    lenient[string] `json:"type"`
+		Payload lenient[struct {
+			Elements lenient[[]struct {
+				MediaType lenient[string] `json:"media_type"`
+			}] `json:"elements"`
+		}] `json:"payload"`
+	}] `json:"attachment"`
+	QuickReplies lenient[[]json.RawMessage] `json:"quick_replies"`
+	Metadata     json.RawMessage            `json:"metadata"`
+}
+
+// lenient is a field whose value is the zero value if it is of another type: the Send
+// API says what is wrong with it.
+type lenient[T any] struct{ value T }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *lenient[T]) UnmarshalJSON(b []byte) error {
+	var v T
+	if json.Unmarshal(b, &v) == nil {
+		l.value = v
+	}
+	return nil
+}
+
+// read returns the fields of an object, and none of anything else.
+func (p Payload) read() (f payloadFields) {
+	_ = json.Unmarshal(p, &f)
+	return f
+}
+
+// isMedia reports whether the call counts as one with audio or video.
+func (f payloadFields) isMedia() bool {
+	a := f.Attachment.value
+	for _, e := range a.Payload.value.Elements.value {
+		if isMedia(e.MediaType.value) {
+			return true
+		}
+	}
+	return isMedia(a.Type.value)
+}
+
+func isMedia(kind string) bool { return kind == "audio" || kind == "video" }
+
+// count returns how many are true.
+func count(all ...bool) (n int) {
+	for _, is := range all {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// tagForm is that of the platform's tags, which it adds without notice.
+var tagForm = regexp.MustCompile(`^[A-Z_]{1,64}$`)
+
+// validateOwn returns an error for each wrong field of Own.
+func (o *Outbound) validateOwn() (faults []error) {
+	if !o.hasOwn() {
+		return nil
+	}
+	wrong := func(field, problem string) { faults = append(faults, &FieldError{field, problem}) }
+	oneOf := func(field, value string, all ...string) {
+		if value != "" && !slices.Contains(all, value) {
+			wrong(field, "is none of those that the Send API has")
+		}
+	}
+	oneOf("messaging_type", o.MessagingType, "RESPONSE", "UPDATE", "MESSAGE_TAG")
+	oneOf("notification_type", o.NotificationType, "REGULAR", "SILENT_PUSH", "NO_PUSH")
+	oneOf("sender_action", o.SenderAction, "typing_on", "typing_off", "mark_seen")
+	if (o.MessagingType == "MESSAGE_TAG") != (o.Tag != "") {
+		wrong("tag", "is needed with messaging_type MESSAGE_TAG, and with that alone")
+	}
+	if o.Tag != "" && !tagForm.MatchString(o.Tag) {
+		wrong("tag", "must have 1 to 64 capital letters and underscores")
+	}
+	if o.SenderAction != "" && (o.MessagingType != "" || o.NotificationType != "") {
+		wrong("sender_action", "goes without messaging_type and notification_type")
+	}
+	if len(o.Replies) > 0 && o.Text == "" {
+		wrong("replies", "are for a text; a payload has its own")
+	}
+	if o.Payload != nil {
+		faults = append(faults, o.Payload.validate()...)
+	}
+	return faults
+}
+
+// validate returns an error for each field that the Send API would refuse.
+func (p Payload) validate() (faults []error) {
+	wrong := func(field, problem string) { faults = append(faults, &FieldError{field, problem}) }
+	f := p.read()
+	switch {
+	case p[0] != '{' || string(p) == "{}":
+		wrong("payload", "must be an object, and not empty")
+	case len(p) > MaxPayload:
+		wrong("payload", "has more than 32768 bytes")
+	}
+	if f.Metadata != nil {
+		wrong("payload.metadata", "is where the message's id travels")
+	}
+	if plaintext.Len(f.Text.value) > MaxText {
+		wrong("payload.text", "has more than 2000 characters")
+	}
+	if len(f.QuickReplies.value) > MaxReplies {
+		wrong("payload.quick_replies", "are more than 13")
+	}
+	return faults
+}

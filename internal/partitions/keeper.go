@@ -1,0 +1,209 @@
+// Package partitions gives each replica of a program its part of the partitions, which
+// are queues with a single active consumer. It guarantees that
+//
+//   - every replica subscribes to all of them, with priorities that its slot decides
+//     on, and the broker delivers each to the replica with the highest. Nobody counts
+//     replicas or hands anything over;
+//   - a partition that is given up is left cleanly: nothing of it is begun any more,
+//     what is in hand ends, and the rest goes back to the front in its order. So
+//     nothing is overtaken, and nothing done twice;
+//   - a newcomer is behind all others for some seconds.
+//
+// A [Config] finds a replica's [Place]; a [Keeper] does all of it. core uses a Keeper;
+// dispatchers a Place, because each partition of theirs has lanes that come and go with it.
+package partitions
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"chatclub/internal/backoff"
+	"chatclub/internal/queue"
+)
+
+const (
+	// checkEvery is how often a claim is looked at.
+	checkEvery = time.Second
+	// LookAfter is after how long without a delivery an owner that holds something
+	// looks whether it is outranked. The broker does not tell it.
+	LookAfter = time.Second
+	// HeldTime is for how long a claim holds something without a pause at most; RabbitMQ
+	// closes the channel of a consumer that has a delivery for 30 minutes.
+	HeldTime = 15 * time.Minute
+	// ActiveFor is how long after its last delivery a partition counts as ours: the
+	// broker does not say which consumer is the active one.
+	ActiveFor = 10 * time.Second
+)
+
+// Keeper keeps a replica's subscriptions of all partitions. Fields that are exported
+// must be set before Run, all of them. Safe for concurrent use.
+type Keeper struct {
+	Config
+	Queues   []string                          // the partitions, by number
+	Prefetch int                               // messages of one partition held at most
+	Patience time.Duration                     // for what is in hand when a partition is given up
+	Take     func(c *Claim, d *queue.Delivery) // gets what arrives, in order; it must not block
+	Now      func() time.Time
+
+	mu      sync.Mutex
+	place   Place
+	trial   bool
+	changed chan struct{} // closed when place or trial has changed
+	claims  map[string]*Claim
+}
+
+// Run consumes until ctx ends, then leaves all partitions, which takes Patience at most
+// and a moment. It returns an error if the broker is closed by others. Call it once.
+func (k *Keeper) Run(ctx context.Context) error {
+	place, alone, ok := k.Find(ctx.Done()) //nolint:contextcheck // each try has a bound of its own
+	if !ok {
+		return nil // ctx has ended
+	}
+	k.claims = make(map[string]*Claim, len(k.Queues))
+	k.move(place, !alone)
+	group, run := errgroup.WithContext(ctx)
+	for i := range k.Queues {
+		group.Go(func() error { return k.keep(run, i) })
+	}
+	group.Go(func() error { k.watch(run); return nil })
+	err := group.Wait()
+	place, _ = k.standing()
+	place.Close()
+	return err
+}
+
+// move has every partition subscribed to with the priorities of a place.
+func (k *Keeper) move(p Place, trial bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.changed != nil {
+		close(k.changed)
+	}
+	k.place, k.trial, k.changed = p, trial, make(chan struct{})
+}
+
+// standing is the place, and whether it is on trial.
+func (k *Keeper) standing() (Place, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.place, k.trial
+}
+
+// watch ends the trial, and finds another slot where somebody has taken the same.
+func (k *Keeper) watch(ctx context.Context) {
+	if p, trial := k.standing(); trial && backoff.Sleep(ctx, TrialTime) {
+		k.move(p, false)
+	}
+	for backoff.Sleep(ctx, SlotCheck) {
+		old, _ := k.standing()
+		if taken, err := k.IsTaken(ctx, old); err != nil || !taken || k.Random() < 0.5 {
+			continue // the other one may find another
+		}
+		if p, _, ok := k.Find(ctx.Done()); ok { //nolint:contextcheck // as above
+			k.move(p, false)
+			old.Close()
+		}
+	}
+}
+
+// keep subscribes to a partition until ctx ends. A new subscription is there before the
+// old one is left, so that the broker gives the partition to nobody with a lower priority
+// meanwhile.
+func (k *Keeper) keep(ctx context.Context, i int) error {
+	var leaving sync.WaitGroup
+	defer leaving.Wait()
+	for leave := func() {}; ; {
+		c, err := k.open(i)
+		leaving.Go(leave)
+		if err != nil {
+			return err
+		}
+		leave = func() { k.leave(c) }
+		if err := k.serve(ctx, c); err != nil || ctx.Err() != nil {
+			leave()
+			return err
+		}
+	}
+}
+
+// open subscribes to a partition with this replica's priority for it.
+func (k *Keeper) open(i int) (*Claim, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	sub, err := k.Broker.Consume(k.Queues[i], queue.ConsumeOptions{Prefetch: k.Prefetch, Priority: k.place.Priority(i, k.trial)})
+	if err != nil {
+		return nil, fmt.Errorf("consume partition: %w", err)
+	}
+	c := &Claim{queue: k.Queues[i], sub: sub, changed: k.changed, idle: make(chan struct{})}
+	k.claims[c.queue] = c
+	return c, nil
+}
+
+// serve passes on what arrives until ctx ends or the claim is to be renewed.
+func (k *Keeper) serve(ctx context.Context, c *Claim) error {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.changed:
+			return nil
+		case d, ok := <-c.sub.Deliveries():
+			switch {
+			case ok:
+				c.add(k.Now())
+				k.Take(c, d)
+			case ctx.Err() == nil:
+				return fmt.Errorf("consume partition: %w", queue.ErrClosed)
+			default:
+				return nil // the broker is closing, too
+			}
+		case <-tick.C:
+			if k.isOutranked(ctx, c) || c.heldFor(k.Now()) > HeldTime {
+				return nil
+			}
+		}
+	}
+}
+
+// isOutranked finds out whether the broker waits for this replica to hold nothing: it
+// holds something, is delivered nothing, and more waits. What is held may be in
+// nobody's hands for long, when its page waits for something.
+func (k *Keeper) isOutranked(ctx context.Context, c *Claim) bool {
+	if !c.isStarved(k.Now(), k.Prefetch) {
+		return false
+	}
+	info, err := k.inspect(ctx, c.queue)
+	return err == nil && info.Ready > 0 && len(c.sub.Deliveries()) == 0
+}
+
+// leave gives a claim up. Nothing more of it is begun, and what is in hand ends. Then the
+// broker puts the rest back to the front of its queue, in order.
+func (k *Keeper) leave(c *Claim) {
+	select {
+	case <-c.stop():
+	case <-time.After(k.Patience):
+		k.Log.Warn("given up a partition with something in hand, which will be done again", "queue", c.queue, "patience", k.Patience)
+	}
+	if err := c.sub.Close(); err != nil {
+		k.Log.Warn("give up partition", "queue", c.queue, "err", err)
+	}
+}
+
+// Owned is the number of the partitions of which something is held, or was delivered
+// lately.
+func (k *Keeper) Owned() (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.claims {
+		if c.isActive(k.Now()) {
+			n++
+		}
+	}
+	return n
+}

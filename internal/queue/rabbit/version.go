@@ -1,0 +1,27 @@
+package rabbit
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// leastMajor is the major version of RabbitMQ from which on quorum queues keep the
+// order of what is given back to them.
+const leastMajor = 4
+
+// errTooOld says that the server is a RabbitMQ that chatclub does not work with.
+var errTooOld = errors.New("4.0 or later is needed")
+
+// checkVersion checks what a server tells of itself in its first frame.
+func checkVersion(server amqp.Table) error {
+	version, _ := server["version"].(string)
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < leastMajor {
+		return fmt.Errorf("the server is RabbitMQ %.40s: %w", version, errTooOld)
+	}
+	return nil
+}

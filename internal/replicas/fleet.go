@@ -1,0 +1,61 @@
+package replicas
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// Fleet is a deployment as an operator asks it. The Client's HTTP must be set.
+type Fleet struct {
+	Client
+	Dispatchers, Core []Replica
+}
+
+// AskCore asks the cores in turn until one answers. They share a database, so one is
+// enough.
+func (f Fleet) AskCore(ctx context.Context, method, path string, body, answer any) error {
+	return first(f.Core, func(r Replica) error { return f.Ask(ctx, method, r.URL+path, body, answer) })
+}
+
+// first asks replicas in turn until one answers.
+func first(all []Replica, ask func(Replica) error) error {
+	var errs []error
+	for _, r := range all {
+		err := ask(r)
+		if _, answered := errors.AsType[*StatusError](err); err == nil || answered {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Order has one program give an order about a page, which all obey: the first that answers,
+// cores before dispatchers.
+func (f Fleet) Order(ctx context.Context, method, page, what string, body any) error {
+	return first(slices.Concat(f.Core, f.Dispatchers), func(r Replica) error {
+		return f.Ask(ctx, method, r.URL+"/pages/"+url.PathEscape(page)+"/"+what, body, nil)
+	})
+}
+
+// Pause has nothing sent for a page. length 0: until it is resumed.
+func (f Fleet) Pause(ctx context.Context, page string, length time.Duration, reason string) error {
+	body := map[string]string{"reason": reason}
+	if length != 0 {
+		body["for"] = length.String()
+	}
+	return f.Order(ctx, http.MethodPost, page, "pause", body)
+}
+
+// Resume has a page that is paused or suspended sent for again. Where there are cores, one
+// gives the order, because it ends what core itself pauses the page for.
+func (f Fleet) Resume(ctx context.Context, page string) error {
+	if len(f.Core) > 0 {
+		f.Dispatchers = nil
+	}
+	return f.Order(ctx, http.MethodPost, page, "resume", nil)
+}

@@ -1,0 +1,73 @@
+package submit
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"chatclub/internal/message"
+)
+
+// read returns the messages of a body. What a message may leave out it has afterwards.
+func read(raw []byte, key string, now time.Time) ([]message.Outbound, *refusal) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '[' {
+		o, no := readOne(raw, key, now)
+		return []message.Outbound{o}, no
+	}
+	var parts []json.RawMessage
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return nil, wrong("body", "%v", err)
+	}
+	switch {
+	case len(parts) == 0 || len(parts) > maxBatch:
+		return nil, wrong("body", "has %d messages, want 1 to %d", len(parts), maxBatch)
+	case key != "":
+		return nil, wrong("Idempotency-Key", "is for one message; each of a list has its id")
+	}
+	list := make([]message.Outbound, len(parts))
+	first := make(map[string]int, len(parts))
+	for i, part := range parts {
+		var no *refusal
+		if list[i], no = readOne(part, "", now); no != nil {
+			no.field = fmt.Sprintf("[%d].%s", i, no.field)
+			return nil, no
+		}
+		if k, twice := first[list[i].ID]; twice {
+			return nil, wrong(fmt.Sprintf("[%d].id", i), "is that of [%d], too", k)
+		}
+		first[list[i].ID] = i
+	}
+	return list, nil
+}
+
+// readOne returns one message.
+func readOne(raw []byte, key string, now time.Time) (message.Outbound, *refusal) {
+	o, err := message.DecodeNew(raw, func(o *message.Outbound) {
+		if o.ID == "" {
+			o.ID = key
+		}
+		if o.ID == "" {
+			o.ID = o.Page + "/" + rand.Text() // of the form by which trace finds it
+		}
+		if o.Time == 0 {
+			o.Time = now.UnixMilli()
+		}
+	})
+	if err == nil {
+		err = o.Check(now)
+	}
+	if field, ok := errors.AsType[*message.FieldError](err); ok {
+		return o, wrong(field.Field, "%s", field.Problem)
+	}
+	switch {
+	case err != nil:
+		return o, wrong("body", "%v", err)
+	case key != "" && o.ID != key:
+		return o, wrong("Idempotency-Key", "is not the message's id")
+	}
+	return o, nil
+}

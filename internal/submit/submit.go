@@ -1,0 +1,187 @@
+// Package submit takes messages to people by HTTP, and puts them on their pages'
+// partitions. It guarantees that
+//
+//   - a request is answered 202 only after the broker has confirmed all of its messages;
+//   - the answer to a wrong request names the wrong field, and nothing of it is published;
+//   - a message whose id was confirmed here lately is not published again;
+//   - requests take bounded memory.
+package submit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+const (
+	// Pattern is the pattern of http.ServeMux for a Handler.
+	Pattern = "POST /messages"
+
+	// maxBatch is the most messages of one request.
+	maxBatch = 1000
+	// maxBody bounds a request: 1,000 texts of 2,000 characters of three bytes each, and
+	// what stands around them.
+	maxBody = 8 << 20
+	// maxRequests bounds the requests handled at a time, and so their memory.
+	maxRequests = 8
+	// publishTimeout is how long the broker may take to confirm.
+	publishTimeout = 10 * time.Second
+	// retryAfter is when a client should try again, in seconds.
+	retryAfter = 1
+)
+
+// Config is the configuration of a Handler. Broker must be set.
+type Config struct {
+	Broker     queue.Broker
+	MaxBacklog int                   // messages that may wait on a page's partition and its lanes when more are taken; 0: any number
+	Registerer prometheus.Registerer // nil: metrics go nowhere
+	Log        *slog.Logger          // nil: no log
+	Now        func() time.Time      // nil: time.Now
+}
+
+// Handler serves POST /messages, for the admin port. The body is a message as
+// docs/protocol.md has it, or a list of up to 1,000:
+//
+//	202 {"ids": […]}                  all are confirmed
+//	400 {"error": …, "field": …}      a field is wrong; nothing was published
+//	409                               an id is being published by another request
+//	429, with Retry-After             too much waits for a page; nothing was published
+//	503, with Retry-After             the broker did not confirm all: repeat with the same ids
+//
+// The header Idempotency-Key is a message's id, where the body has none. The zero value is
+// not useful; New makes a Handler. Safe for concurrent use.
+type Handler struct {
+	cfg     Config
+	slots   chan struct{} // holds an element for each request
+	lately  *lately
+	backlog *backlog
+	taken   map[int]prometheus.Counter // requests by status
+}
+
+// New returns a Handler, or an error that names the wrong field.
+func New(cfg Config) (*Handler, error) {
+	if cfg.Broker == nil || cfg.MaxBacklog < 0 {
+		return nil, errors.New("new submit handler: Broker must be set, and MaxBacklog not negative")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	requests := promauto.With(cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
+		Namespace: "chatclub", Subsystem: "submit", Name: "requests_total",
+		Help: "Requests to POST /messages, by the answer's status.",
+	}, []string{"status"})
+	h := &Handler{
+		cfg: cfg, slots: make(chan struct{}, maxRequests), lately: newLately(), taken: make(map[int]prometheus.Counter),
+		backlog: &backlog{broker: cfg.Broker, now: cfg.Now, known: make(map[int]depth)},
+	}
+	for _, status := range []int{202, 400, 409, 413, 429, 503} {
+		h.taken[status] = requests.WithLabelValues(strconv.Itoa(status))
+	}
+	return h, nil
+}
+
+// refusal is an answer other than 202.
+type refusal struct {
+	status       int
+	field, error string
+}
+
+func wrong(field, format string, args ...any) *refusal {
+	return &refusal{http.StatusBadRequest, field, fmt.Sprintf(format, args...)}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, body := http.StatusAccepted, map[string]any{}
+	ids, no := h.serve(w, r)
+	if no == nil {
+		body["ids"] = ids
+	} else {
+		status, body["error"] = no.status, no.error
+		if no.field != "" {
+			body["field"], body["error"] = no.field, no.field+": "+no.error
+		}
+	}
+	h.taken[status].Inc()
+	w.Header().Set("Content-Type", "application/json")
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == http.StatusConflict {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		h.cfg.Log.DebugContext(r.Context(), "answer a request", "err", err)
+	}
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, no *refusal) {
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	default:
+		return nil, &refusal{http.StatusServiceUnavailable, "", fmt.Sprintf("more than %d requests at a time", maxRequests)}
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return nil, &refusal{http.StatusRequestEntityTooLarge, "", fmt.Sprintf("the body has more than %d bytes", maxBody)}
+	}
+	if err != nil {
+		return nil, wrong("body", "%v", err)
+	}
+	list, no := read(raw, r.Header.Get("Idempotency-Key"), h.cfg.Now())
+	if no != nil {
+		return nil, no
+	}
+	ids = make([]string, len(list))
+	for i, o := range list {
+		ids[i] = o.ID
+	}
+	if no := h.backlog.check(r.Context(), list, h.cfg.MaxBacklog); no != nil {
+		return nil, no
+	}
+	fresh, busy := h.lately.begin(ids)
+	if busy != "" {
+		return nil, &refusal{http.StatusConflict, "id", fmt.Sprintf("%.300q is being published by another request", busy)}
+	}
+	return ids, h.publish(r, list, fresh)
+}
+
+// publish publishes those messages that are fresh.
+func (h *Handler) publish(r *http.Request, list []message.Outbound, fresh []int) *refusal {
+	top := h.cfg.Broker.Topology()
+	trace := message.CarryTrace(nil, map[string]string{message.HeaderTrace: r.Header.Get(message.HeaderTrace)})
+	var msgs []queue.Message
+	var failed error
+	for _, i := range fresh {
+		body, err := list[i].Encode()
+		failed = cmp.Or(failed, err)
+		msgs = append(msgs, queue.Message{Queue: top.OutboundOf(list[i].Page), ID: list[i].ID, Body: body, Headers: trace})
+	}
+	if failed == nil && len(msgs) > 0 {
+		// What is begun is ended, though the client may be gone.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), publishTimeout)
+		defer cancel()
+		failed = h.cfg.Broker.Publish(ctx, msgs...)
+	}
+	h.lately.end(msgs, queue.Unconfirmed(msgs, failed))
+	if failed != nil {
+		h.cfg.Log.WarnContext(r.Context(), "messages are not confirmed", "messages", len(msgs), "err", failed)
+		return &refusal{http.StatusServiceUnavailable, "", "the broker did not confirm all; repeat the request with the same ids"}
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package submit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/memorytest"
+)
+
+// now is when everything happens.
+var now = time.Date(2026, time.May, 1, 0, 0, 0, 0, time.UTC)
+
+// link is a broker that may fail, or take its time.
+type link struct {
+	*memory.Broker
+	mu      sync.Mutex
+	err     error
+	waits   chan struct{} // nil: nothing is waited for
+	waiting chan struct{} // gets an element for each publish that waits
+}
+
+func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
+	l.mu.Lock()
+	err, waits := l.err, l.waits
+	l.mu.Unlock()
+	if waits != nil {
+		l.waiting <- struct{}{}
+		<-waits
+	}
+	if err != nil {
+		return err
+	}
+	return l.Broker.Publish(ctx, msgs...)
+}
+
+type rig struct {
+	*testing.T
+	*Handler
+	link *link
+	top  queue.Topology
+}
+
+func newRig(t *testing.T, change func(*Config)) *rig {
+	t.Helper()
+	l := &link{Broker: memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 16}), waiting: make(chan struct{}, 1)}
+	cfg := Config{Broker: l, Now: func() time.Time { return now }}
+	if change != nil {
+		change(&cfg)
+	}
+	h, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rig{t, h, l, l.Topology()}
+}
+
+// answer is what a request gets.
+type answer struct {
+	code  int
+	after string   // Retry-After
+	IDs   []string `json:"ids"`
+	Error string   `json:"error"`
+	Field string   `json:"field"`
+}
+
+func (r *rig) post(body, key string) (a answer) {
+	r.Helper()
+	req := httptest.NewRequestWithContext(r.Context(), http.MethodPost, "/messages", strings.NewReader(body))
+	req.Header.Set("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, req)
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+		r.Fatalf("POST %.200s = %d %q: %v", body, w.Code, w.Body, err)
+	}
+	a.code, a.after = w.Code, w.Header().Get("Retry-After")
+	return a
+}
+
+// on takes what is on a page's partition.
+func (r *rig) on(page string) (list []message.Outbound) {
+	r.Helper()
+	for _, m := range memorytest.Drain(r.T, r.link.Broker, r.top.OutboundOf(page)) {
+		o, err := message.DecodeOutbound(m.Body)
+		if err != nil || o.ID != m.ID || m.Headers["traceparent"] == "" {
+			r.Errorf("published %s under %q with %v: %v", m.Body, m.ID, m.Headers, err)
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// What a message leaves out it gets, and each goes to its page's partition.
+func TestPost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	a := r.post(`{"page":"1","to":"7","text":"hi"}`, "")
+	got := r.on("1")
+	if a.code != 202 || len(a.IDs) != 1 || !strings.HasPrefix(a.IDs[0], "1/") || len(got) != 1 {
+		t.Fatalf("answer %+v, published %+v, want one message with an id of its page", a, got)
+	}
+	want := message.Outbound{ID: a.IDs[0], Page: "1", To: "7", Class: message.ClassText, Text: "hi", Time: now.UnixMilli()}
+	if b, _ := got[0].Encode(); string(b) != string(must(want.Encode())) {
+		t.Errorf("published %s, want %+v", b, want)
+	}
+	if a := r.post(`{"page":"1","to":"7","attachment":{"type":"video","url":"https://x/v"}}`, "mine"); a.code != 202 || a.IDs[0] != "mine" {
+		t.Errorf("answer to one with a key %+v, want its id to be that", a)
+	}
+	if got := r.on("1"); len(got) != 1 || got[0].Class != message.ClassMedia {
+		t.Errorf("published %+v, want one of class media", got)
+	}
+	var list []string
+	for i := range 1000 {
+		list = append(list, fmt.Sprintf(`{"id":"b%d","page":"%d","to":"7","text":"hi","time":%d}`, i, i%3+1, now.UnixMilli()-1))
+	}
+	if a = r.post("["+strings.Join(list, ",")+"]", ""); a.code != 202 || len(a.IDs) != 1000 || a.IDs[999] != "b999" {
+		t.Fatalf("answer to 1,000 = %d with %d ids, want 202 and all", a.code, len(a.IDs))
+	}
+	for page, n := range map[string]int{"1": 334, "2": 333, "3": 333} {
+		if got := r.on(page); len(got) != n || got[1].ID != fmt.Sprint("b", 3+len(page)*int(page[0]-'1')) || got[0].Time != now.UnixMilli()-1 {
+			t.Errorf("page %s got %d messages, want %d in order", page, len(got), n)
+		}
+	}
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// A wrong field is named, and nothing of the request is published.
+func TestWrongFieldIsNamed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for body, field := range map[string]string{
+		`{"to":"7","text":"hi"}`:                                           "page",
+		`{"page":"1","text":"hi"}`:                                         "to",
+		`{"page":"1","to":"7"}`:                                            "text",
+		`{"page":"1","to":7,"text":"hi"}`:                                  "to",
+		`{"page":"1","to":"7","txt":"hi"}`:                                 "txt",
+		`{"page":"1","to":"7","text":"hi","time":1767225600}`:              "time",
+		`{"page":"1","to":"7","text":"hi","class":"video"}`:                "class",
+		`{"page":"1","to":"7","text":"hi","id":"a b"}`:                     "id",
+		`{"page":"1","to":"7","text":"hi","attempts":3}`:                   "attempts",
+		`{"page":"1","to":"7","text":"` + strings.Repeat("x", 2001) + `"}`: "text",
+		`{"page":"1","to":"7","text":"hi"} {}`:                             "body",
+		``:                                                                 "body",
+		`[]`:                                                               "body",
+		`[` + strings.Repeat(`{},`, 1000) + `{}]`:                          "body",
+		`[{"id":"a","page":"1","to":"7","text":"hi"},{"id":"b","page":"1","to":"7"}]`:             "[1].text",
+		`[{"id":"a","page":"1","to":"7","text":"hi"},{"id":"a","page":"1","to":"8","text":"hi"}]`: "[1].id",
+	} {
+		if a := r.post(body, ""); a.code != 400 || a.Field != field || !strings.HasPrefix(a.Error, field+": ") {
+			t.Errorf("POST %.100s = %+v, want 400 and field %s", body, a, field)
+		}
+	}
+	if a := r.post(`{"page":"1","to":"7","text":"hi","time":1795671166164.5}`, ""); a.Error != "time: must be a whole number" {
+		t.Errorf("POST of a time with a fraction = %q, want a whole number asked for", a.Error)
+	}
+	for _, body := range []string{`{"id":"x","page":"1","to":"7","text":"hi"}`, `[{"page":"1","to":"7","text":"hi"}]`} {
+		if a := r.post(body, "key"); a.code != 400 || a.Field != "Idempotency-Key" {
+			t.Errorf("POST %s with a key = %+v, want 400 and field Idempotency-Key", body, a)
+		}
+	}
+	if a := r.post(strings.Repeat(" ", maxBody+1), ""); a.code != 413 {
+		t.Errorf("POST of more than maxBody = %+v, want 413", a)
+	}
+	if got := r.on("1"); len(got) > 0 {
+		t.Errorf("%d messages of wrong requests were published, want none", len(got))
+	}
+}
+
+// An id that was confirmed is not published again; one that was not is.
+func TestRepetition(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	const one = `{"page":"1","to":"7","text":"hi"}`
+	r.link.err = errors.New("away")
+	if a := r.post(one, "k"); a.code != 503 || a.after != "1" {
+		t.Errorf("answer while the broker is away %+v, want 503 with Retry-After", a)
+	}
+	r.link.err = nil
+	for range 3 {
+		if a := r.post(one, "k"); a.code != 202 || a.IDs[0] != "k" {
+			t.Errorf("answer to a repetition %+v, want 202 with the same id", a)
+		}
+	}
+	if a := r.post(`[{"id":"k","page":"1","to":"7","text":"hi"},{"id":"l","page":"1","to":"7","text":"hi"}]`, ""); a.code != 202 || len(a.IDs) != 2 {
+		t.Errorf("answer to a list with a repetition %+v, want 202 and both ids", a)
+	}
+	if got := r.on("1"); len(got) != 2 || got[0].ID != "k" || got[1].ID != "l" {
+		t.Errorf("published %+v, want k and l once", got)
+	}
+	// While it is being published it is refused, so that it is not published twice.
+	r.link.waits = make(chan struct{})
+	first := make(chan answer)
+	go func() { first <- r.post(one, "m") }()
+	<-r.link.waiting
+	if a := r.post(one, "m"); a.code != 409 || a.Field != "id" || a.after != "1" {
+		t.Errorf("answer while the same id is being published %+v, want 409", a)
+	}
+	close(r.link.waits)
+	if a := <-first; a.code != 202 {
+		t.Errorf("answer to the first %+v, want 202", a)
+	}
+}
+
+// Part of a list is confirmed: that part is not published again.
+func TestPartOfAList(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	const both = `[{"id":"k","page":"1","to":"7","text":"hi"},{"id":"l","page":"2","to":"7","text":"hi"}]`
+	r.link.err = queue.NewPublishError([]error{nil, queue.ErrRefused})
+	if a := r.post(both, ""); a.code != 503 {
+		t.Errorf("answer to a list of which a part is refused %+v, want 503", a)
+	}
+	r.link.err = nil
+	if a := r.post(both, ""); a.code != 202 {
+		t.Errorf("answer to its repetition %+v, want 202", a)
+	}
+	if a, b := r.on("1"), r.on("2"); len(a) != 0 || len(b) != 1 {
+		t.Errorf("published %d and %d, want only what was not confirmed", len(a), len(b))
+	}
+}
+
+// What is remembered is bounded, and the oldest is forgotten first.
+func TestLatelyIsBounded(t *testing.T) {
+	t.Parallel()
+	l := newLately()
+	for i := range maxLately + 10 {
+		id := fmt.Sprint(i)
+		if fresh, busy := l.begin([]string{id}); len(fresh) != 1 || busy != "" {
+			t.Fatalf("begin(%s) = %v, %q, want it fresh", id, fresh, busy)
+		}
+		l.end([]queue.Message{{ID: id}}, nil)
+	}
+	if len(l.confirmed) != maxLately || len(l.ring) != maxLately {
+		t.Errorf("%d ids are remembered, want %d", len(l.confirmed), maxLately)
+	}
+	old, _ := l.begin([]string{"9"})
+	known, _ := l.begin([]string{"10"})
+	if len(old) != 1 || len(known) != 0 {
+		t.Errorf("begin of the oldest = %v, of the next %v, want the one fresh and the other known", old, known)
+	}
+}
+
+// A page for which too much waits is refused, and others are not.
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	clock := now
+	r := newRig(t, func(c *Config) {
+		c.MaxBacklog = 3
+		c.Now = func() time.Time { return clock }
+	})
+	post := func(page string, want int) {
+		t.Helper()
+		a := r.post(`{"page":"`+page+`","to":"7","text":"hi"}`, "")
+		if a.code != want || want == 429 && (a.Field != "page" || a.after != "1") {
+			t.Errorf("POST for page %s = %+v, want %d", page, a, want)
+		}
+	}
+	for range 2 {
+		post("1", 202)
+		clock = clock.Add(knownFor)
+	}
+	lane := queue.Message{Queue: r.top.Lane(r.top.PartitionOf("1"), 2), ID: "x"}
+	if err := r.link.Broker.Publish(t.Context(), lane); err != nil {
+		t.Fatal(err)
+	}
+	post("1", 429)
+	post("2", 202)
+	r.on("1")
+	post("1", 429) // it is known for a second
+	clock = clock.Add(knownFor)
+	post("1", 202)
+}
+
+// More requests than the bound are refused, however slow the broker is.
+func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.link.waits, r.link.waiting = make(chan struct{}), make(chan struct{}, maxRequests)
+	var all sync.WaitGroup
+	for i := range maxRequests {
+		all.Go(func() {
+			if a := r.post(`{"page":"1","to":"7","text":"hi"}`, fmt.Sprint(i)); a.code != 202 {
+				t.Errorf("answer %+v, want 202", a)
+			}
+		})
+	}
+	for range maxRequests {
+		<-r.link.waiting
+	}
+	if a := r.post(`{"page":"1","to":"7","text":"hi"}`, "more"); a.code != 503 || a.after != "1" {
+		t.Errorf("answer to one more %+v, want 503 with Retry-After", a)
+	}
+	close(r.link.waits)
+	all.Wait()
+}

@@ -1,0 +1,242 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Figure is the name of one measured number. Behind a colon it may say of what it
+// is, as in "goodput: step 2".
+type Figure string
+
+// Figures are the numbers of a run. Shares are from 0 to 1, and times are in seconds.
+// A figure that a run cannot know is absent, and never 0. All latencies count from
+// the moment a message was due until the platform accepts the call, which is before
+// the platform's own latency.
+type Figures map[Figure]float64
+
+// The figures that several packages measure.
+const (
+	Quota         Figure = "quota used"             // share of what the limits allowed while there was something to send, in calls
+	Refused       Figure = "refused per sent"       // calls that were answered with a throttle, per call accepted
+	Lost          Figure = "lost"                   // in the end neither accepted, nor left on a queue, nor dead-lettered
+	Duplicated    Figure = "duplicated"             // accepted again
+	Unexpected    Figure = "unexpected"             // accepted although nobody was to get them
+	Dead          Figure = "dead"                   // dead-lettered with a reason
+	Inversions    Figure = "inversions per sent"    // accepted before an older one to the same recipient and of the same class
+	ColdP50       Figure = "cold p50"               // pages that stay below their limit
+	ColdP99       Figure = "cold p99"               //
+	HotP50        Figure = "hot p50"                // pages that have more to send than their limit
+	HotP99        Figure = "hot p99"                //
+	CompleteRooms Figure = "complete rooms"         // share of the room messages whose every copy arrived in time
+	Goodput       Figure = "goodput"                // share of the capacity that arrived in time, of one step
+	Others        Figure = "others arrived"         // share of the copies for those that nothing is wrong with
+	Wait          Figure = "wait"                   // from publish to the begin of the call
+	Silence       Figure = "longest silence"        // without an accepted call of a page that has some to send
+	Back          Figure = "back after"             // from an event until a page is sent as before
+	Settled       Figure = "settled after"          // from a fault's end until all that was due then had come
+	StoreP95      Figure = "p95 of the store"       // of the answers of a platform that slows with load
+	StoreRate     Figure = "answers a second"       //
+	Drained       Figure = "drained in"             // from the begin until the last had arrived
+	Calls         Figure = "calls per message"      // refused ones included
+	Operations    Figure = "broker operations"      // publishes, deliveries and acknowledgements, per message sent
+	CPU           Figure = "CPU per sent"           // of dispatchers, broker, fake, webhook and core, in µs; in one process of all of it
+	OwnCPU        Figure = "CPU of dispatchers"     //
+	Memory        Figure = "memory of a dispatcher" // the most that any one held, in bytes
+	Sent          Figure = "sent"                   // messages accepted
+	Left          Figure = "left on queues"         //
+	Seconds       Figure = "ran for"                //
+)
+
+// Better is the direction in which a figure is good.
+type Better int
+
+// The directions.
+const (
+	Neither Better = iota // no end of it is better, as with the number that was sent
+	Lower
+	Higher
+)
+
+// kind says how a figure is shown and compared.
+type kind struct {
+	figure Figure
+	unit   unit
+	better Better
+	tie    tie
+	rank   int  // the lower, the more it says; 0: it is not in the short table
+	fault  bool // it counts something wrong: the short table leaves it out where it is 0 in every run, and of several runs the most counts
+}
+
+// tie is by how much two figures of equal runs differ. The quota moves by half a
+// percent with where a second's last calls land, in either run. Refusals below half a
+// percent are those of a page's first second. Equal runs were seen to differ by a
+// twentieth in latency, and by up to twofold in order, operations and processor time.
+type tie struct {
+	within float64 // or
+	ratio  float64 // of the higher one to the lower one
+}
+
+func (t tie) holds(a, b float64) bool {
+	return math.Abs(a-b) <= t.within || t.ratio > 0 && max(a, b) <= t.ratio*min(a, b)
+}
+
+// kinds has the figures in the order in which they are shown. Packages with figures
+// of their own show them behind these.
+var kinds = []kind{
+	{Quota, percent, Higher, tie{within: .01}, 1, false},
+	{Refused, percent, Lower, tie{within: .005}, 2, false},
+	{StoreP95, seconds, Lower, tie{ratio: 1.05}, 1, false},
+	{StoreRate, number, Higher, tie{ratio: 1.05}, 1, false},
+	{Goodput, percent, Higher, tie{ratio: 1.05}, 1, false},
+	{Others, percent, Higher, tie{ratio: 1.05}, 1, false},
+	{Silence, seconds, Lower, tie{ratio: 1.05}, 1, false},
+	{Back, seconds, Lower, tie{ratio: 1.05}, 2, false},
+	{Settled, seconds, Lower, tie{ratio: 1.05}, 3, false},
+	{Lost, count, Lower, tie{}, 3, true},
+	{Duplicated, count, Lower, tie{}, 3, true},
+	{Unexpected, count, Lower, tie{}, 3, true},
+	{Dead, count, Lower, tie{ratio: 1.05}, 3, true},
+	{CompleteRooms, percent, Higher, tie{within: .01}, 4, false},
+	{Drained, seconds, Lower, tie{ratio: 1.05}, 4, false},
+	{ColdP99, seconds, Lower, tie{ratio: 1.2}, 5, false},
+	{HotP99, seconds, Lower, tie{ratio: 1.2}, 6, false},
+	{Inversions, percent, Lower, tie{ratio: 2}, 7, false},
+	{Operations, number, Lower, tie{ratio: 2}, 8, false},
+	{CPU, micros, Lower, tie{ratio: 2}, 9, false},
+	{ColdP50, seconds, Lower, tie{ratio: 1.2}, 10, false},
+	{HotP50, seconds, Lower, tie{ratio: 1.2}, 11, false},
+	{Wait, seconds, Lower, tie{ratio: 1.2}, 10, false},
+	{Calls, number, Lower, tie{ratio: 1.05}, 12, false},
+	{Memory, bytesize, Lower, tie{ratio: 1.2}, 13, false},
+	{OwnCPU, micros, Neither, tie{}, 0, false},
+	{Sent, count, Neither, tie{}, 0, false},
+	{Left, count, Neither, tie{}, 0, false},
+	{Seconds, seconds, Neither, tie{}, 0, false},
+}
+
+// kind returns how a figure is shown: its own, or that of what stands before a
+// colon. One that is not in the table is a number.
+func (f Figure) kind() kind {
+	base, _, _ := strings.Cut(string(f), ":")
+	for _, k := range kinds {
+		if k.figure == f || k.figure == Figure(base) {
+			k.figure = f
+			return k
+		}
+	}
+	return kind{figure: f, unit: number}
+}
+
+// place is the figure's in the order of the table.
+func (f Figure) place() int {
+	base, _, _ := strings.Cut(string(f), ":")
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.figure == Figure(base) })
+	if i < 0 {
+		return len(kinds)
+	}
+	return i
+}
+
+// Names lists the figures that at least one of the maps knows, in the table's order.
+func Names(all ...Figures) []Figure {
+	known := make(map[Figure]bool)
+	for _, f := range all {
+		for name := range f {
+			known[name] = true
+		}
+	}
+	list := slices.Sorted(maps.Keys(known))
+	slices.SortStableFunc(list, func(a, b Figure) int { return cmp.Compare(a.place(), b.place()) })
+	return list
+}
+
+// Text is a value of the figure as people read it.
+func (f Figure) Text(v float64) string { return f.kind().unit(v) }
+
+// Worst joins two runs' figures: the worse of what both know, and all that one knows.
+func Worst(a, b Figures) Figures {
+	w := maps.Clone(b)
+	if w == nil {
+		w = make(Figures)
+	}
+	for name, v := range a {
+		other, known := b[name]
+		switch {
+		case !known:
+			w[name] = v
+		case name.kind().better == Higher:
+			w[name] = min(v, other)
+		default:
+			w[name] = max(v, other)
+		}
+	}
+	return w
+}
+
+// Bound is a limit of a figure.
+type Bound struct {
+	Figure Figure
+	Least  bool // it may not be below; otherwise not above
+	Value  float64
+	Times  float64 // above 0: so many times the figure of the baseline, and Value
+}
+
+// AtLeast is a lower bound.
+func AtLeast(f Figure, v float64) Bound { return Bound{Figure: f, Least: true, Value: v} }
+
+// AtMost is an upper bound.
+func AtMost(f Figure, v float64) Bound { return Bound{Figure: f, Value: v} }
+
+// AtMostTimes is an upper bound of so many times the baseline's figure, and more.
+func AtMostTimes(f Figure, times, more float64) Bound {
+	return Bound{Figure: f, Times: times, Value: more}
+}
+
+// Check returns the bound as an expectation of what a run has measured beside a
+// baseline. A figure that was not measured is neither met nor missed.
+func (b Bound) Check(run, baseline Figures) Expectation {
+	text := b.Figure.Text
+	limit, why := b.Value, ""
+	if base, known := baseline[b.Figure]; known && b.Times > 0 {
+		limit += b.Times * base
+		why = fmt.Sprintf(", which is %g × the %s of the baseline, and %s", b.Times, text(base), text(b.Value))
+	} else if b.Times > 0 {
+		return Expectation{Text: fmt.Sprintf("%s at most %g × the baseline's", b.Figure, b.Times), Got: "the baseline's is unknown"}
+	}
+	e := Expectation{Text: fmt.Sprintf("%s at most %s%s", b.Figure, text(limit), why), Got: "unknown"}
+	if b.Least {
+		e.Text = fmt.Sprintf("%s at least %s", b.Figure, text(limit))
+	}
+	if v, known := run[b.Figure]; known {
+		e.Met, e.Got = new(b.Least && v >= limit || !b.Least && v <= limit), text(v)
+	}
+	return e
+}
+
+// Expect checks a bound of a complete run beside a complete baseline. Of another run
+// nothing is met, because a generator that is late makes every bound easy to keep.
+// What counts something wrong is missed all the same.
+func (r *Run) Expect(b Bound, baseline *Run) Expectation {
+	var base Figures
+	status := r.Status
+	if baseline != nil {
+		base = baseline.Figures
+		status = cmp.Or(status, baseline.Status)
+	}
+	e := b.Check(r.Figures, base)
+	e.Of = r.Strategy
+	if r.Label != "" {
+		e.Text = strings.TrimPrefix(r.Label, r.Strategy+", ") + ": " + e.Text
+	}
+	if status == Complete || e.Met == nil || !*e.Met && b.Figure.kind().fault {
+		return e
+	}
+	e.Met = nil
+	e.Got += ", but the run proves nothing"
+	return e
+}

@@ -1,0 +1,266 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"chatclub/internal/backoff"
+	"chatclub/internal/message"
+	"chatclub/loadtest/cases"
+	"chatclub/loadtest/judge"
+	"chatclub/loadtest/load"
+)
+
+// Users join rooms and write in them: they post signed events as Messenger does, so
+// that these go through the whole system. NewUsers makes them. Safe for concurrent
+// use.
+type Users struct {
+	url, secret string
+	run         string // begins the ids
+	judge       *judge.Judge
+	client      *http.Client
+	patience    time.Duration // how long an event is tried
+
+	seq   atomic.Int64
+	lost  atomic.Int64 // events that the webhook never took
+	posts sync.WaitGroup
+
+	mu     sync.Mutex
+	copies map[string][]string // of each event that was announced, by mid; nil: not kept
+}
+
+// maxPosts are unanswered at a time.
+const maxPosts = 512
+
+// NewUsers returns users of a webhook, who try an event for as long as patience says.
+func NewUsers(url, secret, run string, j *judge.Judge, patience time.Duration) *Users {
+	return &Users{
+		url: url, secret: secret, judge: j, run: run, patience: patience,
+		client: &http.Client{
+			Timeout:   5 * time.Second, // as Messenger's
+			Transport: &http.Transport{MaxIdleConnsPerHost: maxPosts, IdleConnTimeout: 30 * time.Second},
+		},
+	}
+}
+
+// keep has the users remember the copies of each event, for what is left on inbound.
+func (u *Users) keep() { u.copies = make(map[string][]string) }
+
+// ids are the copies of an event.
+func (u *Users) ids(mid string) []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.copies[mid]
+}
+
+// Undelivered is how many events the webhook has not taken in time.
+func (u *Users) Undelivered() int64 { return u.lost.Load() }
+
+// Wait returns when every event was answered or given up.
+func (u *Users) Wait() { u.posts.Wait() }
+
+// Stream returns the load of the users of the n-th stream of a case.
+func (u *Users) Stream(s cases.Stream, set cases.Setting, seed, n uint64) load.Stream {
+	d := newSampler(s, set.Room, u.run, seed, n)
+	slots := make(chan struct{}, maxPosts)
+	return load.Stream{Schedule: d.schedule(set), Do: func(ctx context.Context, due []time.Time) error {
+		for _, at := range due {
+			page, from, to := d.draw()
+			if err := u.post(ctx, slots, event{page: page, group: group(u.run, s.Group), from: from, due: at, text: "Hello everybody", to: to}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// joinTimeout is how long the members of one room may take to get their welcomes, on
+// all pages together.
+const joinTimeout = 2 * time.Minute
+
+// Join lets every member of every room tap "Get Started", one room of each page after
+// another, so that the rooms hold whom the announcements say they hold. It returns
+// when all have their welcomes.
+func (u *Users) Join(ctx context.Context, streams []cases.Stream, members int) error {
+	slots := make(chan struct{}, maxPosts)
+	for room := 0; ; room++ {
+		more := false
+		for i, s := range streams {
+			d := newSampler(s, members, u.run, 0, uint64(i)) // it draws nothing
+			if room >= d.stream.People/members {
+				continue
+			}
+			more = true
+			for _, p := range s.Pages {
+				for n := range members {
+					id := d.user(p.ID, room*members+n)
+					if err := u.post(ctx, slots, event{page: p.ID, from: id, due: time.Now(), to: []string{id}}); err != nil {
+						return fmt.Errorf("let users join: %w", err)
+					}
+				}
+			}
+		}
+		u.posts.Wait()
+		if !more {
+			return nil
+		}
+		if err := u.awaitWelcomes(ctx); err != nil {
+			return fmt.Errorf("let users join: %w", err)
+		}
+	}
+}
+
+// awaitWelcomes returns when nothing is awaited any more.
+func (u *Users) awaitWelcomes(ctx context.Context) error {
+	for end := time.Now().Add(joinTimeout); ; {
+		t, err := u.judge.Totals(ctx)
+		switch {
+		case err != nil:
+			return err
+		case t.Pending == 0:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("%d messages did not arrive within %v", t.Pending, joinTimeout)
+		}
+		if !backoff.Sleep(ctx, again(t.Pending)) {
+			return ctx.Err()
+		}
+	}
+}
+
+// again is how long to wait before the ledger is read again. It costs the fake
+// a millisecond for each 20,000 awaited ids, and that is a part of what the
+// run's figures call its costs: 5 % of a processor at most.
+func again(awaited int64) time.Duration {
+	return 200*time.Millisecond + time.Duration(max(0, awaited))*time.Microsecond
+}
+
+// event is an event on a page.
+type event struct {
+	page, group, from, text string // text: empty for "Get Started"
+	due                     time.Time
+	to                      []string
+}
+
+// post announces an event and posts it in the background, once a slot is free.
+func (u *Users) post(ctx context.Context, slots chan struct{}, ev event) error {
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	mid, err := u.announce(ctx, ev)
+	if err != nil || ctx.Err() != nil {
+		<-slots
+		return errors.Join(err, ctx.Err(), excuse(ctx, u.judge, ev.announced(mid)))
+	}
+	u.posts.Go(func() {
+		defer func() { <-slots }()
+		u.deliver(ctx, mid, ev)
+	})
+	return nil
+}
+
+// announced is the event as the judge knows it.
+func (ev event) announced(mid string) judge.Event {
+	e := judge.Event{Page: ev.page, Group: ev.group, Due: ev.due, Key: mid}
+	for _, to := range ev.to {
+		e.IDs = append(e.IDs, judge.ID{ID: message.CopyID(ev.page, mid, to, 0), To: to})
+	}
+	return e
+}
+
+// announce enters an event, whatever becomes of ctx: else it could be entered,
+// and neither posted nor excused.
+func (u *Users) announce(ctx context.Context, ev event) (mid string, err error) {
+	mid = fmt.Sprintf("m_%s.%d", u.run, u.seq.Add(1))
+	e := ev.announced(mid)
+	if u.copies != nil {
+		ids := make([]string, len(e.IDs))
+		for i := range ids {
+			ids[i] = e.IDs[i].ID
+		}
+		u.mu.Lock()
+		u.copies[mid] = ids
+		u.mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
+	defer cancel()
+	return mid, u.judge.Announce(ctx, e)
+}
+
+const (
+	firstPause   = 100 * time.Millisecond // before an event is posted again
+	longestPause = 2 * time.Second
+)
+
+// deliver posts an event, at least once, until it is answered 200 or ctx ends;
+// one that never is need not arrive.
+func (u *Users) deliver(ctx context.Context, mid string, ev event) {
+	body := ev.body(mid)
+	end := time.Now().Add(u.patience)
+	posting := context.WithoutCancel(ctx)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		if u.try(posting, body) == nil {
+			_ = u.judge.Answered(posting, mid) // else its order is not judged
+			return
+		}
+		if time.Now().Add(pause).After(end) || !backoff.Sleep(ctx, pause) {
+			break
+		}
+	}
+	u.lost.Add(1)
+	_ = excuse(posting, u.judge, ev.announced(mid)) // else it counts as lost, which is not flattering
+}
+
+func (ev event) body(mid string) []byte {
+	what := map[string]any{
+		"sender": map[string]string{"id": ev.from}, "recipient": map[string]string{"id": ev.page}, "timestamp": ev.due.UnixMilli(),
+	}
+	if ev.text == "" {
+		what["postback"] = map[string]string{"mid": mid, "payload": "GET_STARTED", "title": "Get Started"}
+	} else {
+		what["message"] = map[string]string{"mid": mid, "text": ev.text}
+	}
+	b, err := json.Marshal(map[string]any{"object": "page", "entry": []any{map[string]any{
+		"id": ev.page, "time": ev.due.UnixMilli(), "messaging": []any{what},
+	}}})
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return b
+}
+
+func (u *Users) try(ctx context.Context, body []byte) (err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	mac := hmac.New(sha256.New, []byte(u.secret))
+	mac.Write(body)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	resp, err := u.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("post event: answer %d", resp.StatusCode)
+	}
+	return nil
+}
