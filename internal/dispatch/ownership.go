@@ -12,6 +12,9 @@ const (
 	// all others: twice as long each time.
 	minRest = time.Minute
 	maxRest = 16 * time.Minute
+	// arrivalTime is what a delivery takes at most from the broker to the engine, unless
+	// either is late.
+	arrivalTime = 100 * time.Millisecond
 )
 
 // standing is this replica's place among the others, and whether it is on trial.
@@ -104,10 +107,14 @@ func (e *engine) checkRank(c *claim, now time.Time) {
 			ready = info.Ready
 			return err
 		}, func(e *engine, err error) {
-			c.asking = false
-			if err == nil && ready > 0 && !c.leaving && s.held > 0 && s.came.Equal(came) {
-				e.renew(c.partition, "outranked")
+			if c.asking = false; err != nil || ready == 0 {
+				return
 			}
+			e.timers.add(e.Now().Add(arrivalTime), func() {
+				if !c.leaving && !e.ending && s.held > 0 && s.came.Equal(came) {
+					e.renew(c.partition, "outranked")
+				}
+			})
 		})
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"chatclub/internal/message"
 	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
@@ -211,6 +213,38 @@ func TestOutrankedOwnerLeaves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An owner that has as much as it takes is not outranked, although more waits: what
+// arrives while the broker is asked shows that.
+func TestFullOwnerIsNotOutranked(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 2, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
+		r.latency = func(message.Outbound) time.Duration { return 1500 * time.Millisecond }
+		page := "page0"
+		r.text(page, "ann")
+		r.sleep(10 * time.Second)
+		owner, asked := r.replicas[r.owner(page)], 0
+		owner.link.with(func(l *link) {
+			l.refuse = func(op, name string) error {
+				if op == "inspect" && name == r.top.OutboundOf(page) {
+					r.with(func() { asked++ })
+					r.text(page, guests("g", 100)...)
+				}
+				return nil
+			}
+		})
+		for range 30 {
+			r.text(page, "ann")
+			r.sleep(5 * time.Second)
+		}
+		owner.link.with(func(l *link) { l.refuse = nil })
+		r.sleep(time.Minute)
+		if n := testutil.ToFloat64(owner.metrics.givenUp["outranked"]); n > 0 || asked < 10 {
+			t.Errorf("the owner was asked for %d times, and gave up %v times as outranked, want at least 10 and 0", asked, n)
+		}
+		r.checkSentOnce()
+	})
 }
 
 // A newcomer that crashes again and again takes nothing from the others.
