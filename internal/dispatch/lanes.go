@@ -32,6 +32,9 @@ const (
 	// markerPause is how long a lane that took no marker, or gave none back, is left
 	// alone.
 	markerPause = time.Minute
+	// laneTime is after how long without what comes first of a lane a new owner subscribes
+	// again: by then the owner before has left, unless it outranks this one.
+	laneTime = leaveTime + time.Second
 	// sickLane is how long a page waits for its lane, and a partition for those that it
 	// does not know. After that they go on without it, and lose its order. A broker that
 	// is restarted, or elects leaders, needs less.
@@ -92,6 +95,9 @@ func (e *engine) begin(c *claim, now time.Time) {
 		c.since = now
 	}
 	c.begun = now
+	if now.Sub(c.waits) > 2*laneTime { // it is no renewed one, or another replica had it
+		c.waits = now
+	}
 	for _, k := range c.lanes {
 		e.pages.abandon(k)
 		k.known = k.refuses // nobody can have put anything there
@@ -289,9 +295,16 @@ func (e *engine) checkLanes(c *claim, now time.Time) {
 			e.pages.abandon(k)
 		}
 	}
+	if !c.ready() && now.Sub(c.begun) > laneTime && c.waits.Equal(c.begun) {
+		e.renew(c.partition, "outranked") // a full owner is not told in another way
+		if again := c.partition.claim; again != nil {
+			again.waits = c.waits
+		}
+		return
+	}
 	for _, k := range c.lanes {
 		switch {
-		case !k.known && now.Sub(c.begun) > sickLane:
+		case !k.known && now.Sub(c.waits) > sickLane:
 			e.Log.Warn("lane does not answer; its partition goes on without it", "queue", k.queue)
 			k.failing = now
 			e.pages.knowLane(k)

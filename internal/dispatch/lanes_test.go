@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -640,6 +641,47 @@ func TestDeepLaneChangesHands(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A new owner that is outranked while it has as much as it takes, and waits for lanes
+// that the other one has, leaves: it sends nothing without them.
+func TestFullNewOwnerIsOutranked(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
+		var subs []queue.Subscription
+		var first string
+		for _, name := range append(r.top.LanesOf(r.top.PartitionOf("page0")), r.top.OutboundOf("page0")) {
+			if name == r.top.OutboundOf("page0") {
+				first = r.text("page0", guests("g", 200)...)[0]
+				r.sleep(10 * time.Millisecond)
+			}
+			s, err := r.broker.Consume(name, queue.ConsumeOptions{Prefetch: 1000, Priority: math.MaxInt32})
+			if err != nil {
+				t.Fatal(err)
+			}
+			subs = append(subs, s)
+		}
+		r.sleep(10 * time.Second)
+		select {
+		case d := <-subs[len(subs)-1].Deliveries():
+			if d.ID != first {
+				t.Errorf("the other one was delivered %s first, want %s", d.ID, first)
+			}
+		default:
+			t.Error("the other one was delivered nothing")
+		}
+		r.sleep(time.Minute)
+		if n := len(r.callsOf("page0")); n > 0 {
+			t.Errorf("%d calls were made by the one that is outranked", n)
+		}
+		for _, s := range subs {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+	})
 }
 
 // What goes to a lane while its page waits for the marker is behind the marker: it does

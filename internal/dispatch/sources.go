@@ -54,6 +54,7 @@ type claim struct {
 	lanes     []*lane
 	since     time.Time // from when this replica alone sends for its pages; zero: it is not known to
 	begun     time.Time // when its lanes were asked last what they hold: after a quiet time, too, when since stays
+	waits     time.Time // since when its lanes are waited for, also by the claim that it renewed
 	busy      time.Time // when a message was delivered last
 	asking    bool      // the broker is asked whether this replica is outranked
 
