@@ -13,9 +13,8 @@ PAIRS = 9
 FAULTS =
 ARGS = list
 
-# The linters have a module of their own, which is none of go.work; the first run
-# builds them, which takes minutes.
-golangci = GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+# The linters; the first run builds them, which takes minutes.
+golangci = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # Checks the alerts. The first run builds it, which takes minutes; without its
 # service discovery that is half of it.
@@ -82,7 +81,6 @@ fmt: ## format the code
 
 tidy: ## check that go.mod and go.sum are tidy
 	go mod tidy -diff
-	cd tools && go mod tidy -diff
 	cd tools/manifests && go mod tidy -diff
 	cd loadtest && go mod tidy -diff
 
