@@ -94,7 +94,7 @@ func (d *Dispatcher) status(ctx context.Context) Status {
 			cmp.Compare(a.Page, b.Page), cmp.Compare(a.Class, b.Class),
 		)
 	})
-	s.Pages = s.Pages[:min(listLimit, len(s.Pages))]
+	s.Pages, s.Paused = s.Pages[:min(listLimit, len(s.Pages))], s.Paused[:min(listLimit, len(s.Paused))]
 	return s
 }
 
@@ -150,7 +150,7 @@ func (d *Dispatcher) paused(now time.Time) []PausedPage {
 		list = append(list, p)
 	}
 	slices.SortFunc(list, func(a, b PausedPage) int { return cmp.Compare(a.Page, b.Page) })
-	return list[:min(listLimit, len(list))]
+	return list
 }
 
 // resume lets a suspended page's messages through again, and has core told. It returns
@@ -178,10 +178,7 @@ func (d *Dispatcher) PagesChanged(pages []string) {
 			}
 		}
 	}
-	select {
-	case d.posts <- resume:
-	case <-d.finished:
-	}
+	d.post(resume)
 }
 
 // PagesHandler serves the dispatcher's view of its pages, and takes orders about them, for

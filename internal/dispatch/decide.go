@@ -82,11 +82,11 @@ const (
 	// sickHold is how many messages of a page that cannot be sent to now may wait
 	// here; the others wait in its lane.
 	sickHold = 64
-	// shutTime is how long a page must be shut for that.
+	// shutTime is for how long a page's pace must allow no call for that.
 	shutTime = time.Second
 )
 
-// sickRoom returns how many that are, where the prefetch is small.
+// sickRoom returns sickHold, or an eighth of the prefetch where that is less.
 func (d *Dispatcher) sickRoom() int { return min(sickHold, d.Prefetch/8) }
 
 // answersPass reports whether a page's answers pass its lane: while few of them
@@ -117,16 +117,17 @@ func (p *pages) isShut(l *line, now time.Time) bool {
 	return paused || p.circuits.IsShut(now, l.key.Page) || p.gate.ShutFor(now, l.key) > shutTime
 }
 
-// mustOverflow reports whether the messages of a page that wait, of which m is one,
-// go to its lane: because the page has one, because more wait than the partition has
-// room for, or because the page takes no calls for longer than a second. If the API
-// takes none nothing has to make room: the neighbours cannot be sent to either.
-func (p *pages) mustOverflow(l *line, m *held, now time.Time) bool {
-	s := m.source
-	full := l.direct > s.free() && l.direct > s.prefetch/smallPart
-	if p.passes(l, m) {
+// mustOverflow reports whether the messages of a page that wait go to its lane: because
+// the page has one, because more wait than the partition has room for, or because the page
+// takes no calls for longer than a second. If the API takes none nothing has to make room:
+// the neighbours cannot be sent to either.
+func (p *pages) mustOverflow(l *line, now time.Time) bool {
+	m := l.firstMovable(func(m *held) bool { return !p.passes(l, m) })
+	if m == nil {
 		return false
 	}
+	s := m.source
+	full := l.direct > s.free() && l.direct > s.prefetch/smallPart
 	switch l.state(s.claim) {
 	case claiming:
 		return false
@@ -139,6 +140,6 @@ func (p *pages) mustOverflow(l *line, m *held, now time.Time) bool {
 	return !p.circuits.IsOpen() && (full || l.direct > p.sickRoom() && p.isShut(l, now))
 }
 
-// smallPart says that a page which has less than this part of its partition's prefetch
-// leaves the room to others: they fill it.
+// smallPart divides a partition's prefetch. A page with fewer messages than that is not
+// the one that fills it, and stays.
 const smallPart = 32

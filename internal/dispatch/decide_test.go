@@ -184,7 +184,7 @@ func TestMustOverflow(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			row.apply(b)
-			if got := b.pages.mustOverflow(b.l, b.m, b.now); got != row.want {
+			if got := b.pages.mustOverflow(b.l, b.now); got != row.want {
 				t.Errorf("%s: mustOverflow() = %v, want %v", row.name, got, row.want)
 			}
 		})

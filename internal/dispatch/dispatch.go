@@ -5,9 +5,9 @@
 // queue. What could not be settled goes back to its queue.
 //
 // The broker gives each partition to one dispatcher at a time, so that one
-// dispatcher sends for a page: with the whole limit, and in order. A page that
-// has more than it may send gets a queue of its own, its lane, and leaves the
-// partition to its neighbours.
+// dispatcher sends for a page: with the whole limit, and in order. What waits of a
+// page that has more than its partition has room for goes to its lane, one of a few
+// queues beside the partition, and leaves that to its neighbours.
 //
 // One goroutine, the engine, decides everything and is never blocked: calls and
 // publishes are made by others, which report back. At most

@@ -134,10 +134,10 @@ func (e *engine) advance() {
 
 // post has the engine call f. It is for those who work beside the engine, and
 // does nothing once that has ended.
-func (e *engine) post(f func(*engine)) {
+func (d *Dispatcher) post(f func(*engine)) {
 	select {
-	case e.posts <- f:
-	case <-e.finished:
+	case d.posts <- f:
+	case <-d.finished:
 	}
 }
 

@@ -67,7 +67,7 @@ func (e *engine) arrive(m *held) {
 // pump moves and sends of a line what may be now.
 func (e *engine) pump(l *line) {
 	now := e.Now()
-	if m := l.firstMovable(); m != nil && e.pages.mustOverflow(l, m, now) {
+	if e.pages.mustOverflow(l, now) {
 		e.pages.overflow(l, now)
 	}
 	for e.step(l, now) {
@@ -123,7 +123,7 @@ func (e *engine) offer(l *line, r *recipient, now time.Time) bool {
 		m.due = now.Add(delay)
 		e.pages.wake(&e.timers, l, now, delay)
 		// The delay is news: the page may have been shut by now.
-		if first := l.firstMovable(); first != nil && delay > shutTime && e.pages.mustOverflow(l, first, now) {
+		if delay > shutTime && e.pages.mustOverflow(l, now) {
 			e.pages.overflow(l, now)
 		}
 		return false

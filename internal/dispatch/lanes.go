@@ -32,8 +32,9 @@ const (
 	// markerPause is how long a lane that took no marker, or gave none back, is left
 	// alone.
 	markerPause = time.Minute
-	// laneTime is after how long without what comes first of a lane a new owner subscribes
-	// again: by then the owner before has left, unless it outranks this one.
+	// laneTime is after how long a new owner that does not know a lane subscribes again,
+	// once: the owner before has left by then, unless that outranks this one, which nobody
+	// tells one that has as much as it takes.
 	laneTime = leaveTime + time.Second
 	// sickLane is how long a page waits for its lane, and a partition for those that it
 	// does not know. After that they go on without it, and lose its order. A broker that
@@ -129,7 +130,10 @@ func (e *engine) sendMarkers(c *claim, lanes []*lane) {
 			if errors.Is(err, queue.ErrRefused) {
 				e.pages.refusedBy(again, e.Now())
 			}
-			e.sendMarkers(c, again)
+			// Those that nobody waits for any more are asked by checkLanes.
+			if again = slices.DeleteFunc(again, func(k *lane) bool { return k.known }); len(again) > 0 {
+				e.sendMarkers(c, again)
+			}
 		})
 	})
 }
@@ -296,7 +300,7 @@ func (e *engine) checkLanes(c *claim, now time.Time) {
 		}
 	}
 	if !c.ready() && now.Sub(c.begun) > laneTime && c.waits.Equal(c.begun) {
-		e.renew(c.partition, "outranked") // a full owner is not told in another way
+		e.renew(c.partition, "outranked")
 		if again := c.partition.claim; again != nil {
 			again.waits = c.waits
 		}

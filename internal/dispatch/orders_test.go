@@ -152,6 +152,27 @@ func TestOrderedLimit(t *testing.T) {
 	})
 }
 
+// A page that cannot be sent to makes room for its partition's others, also when what came
+// first of it is an answer, which passes its lane.
+func TestAnswerBeforeCopiesOfAPausedPage(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 512 }, func(t *testing.T, r *rig) {
+		pages := r.peers(2)
+		r.know(pages[0])
+		r.give(orders.Pause, pages[0], nil)
+		r.sleep(100 * time.Millisecond)
+		r.answerTo(pages[0], "ann")
+		r.text(pages[0], guests("g", 2000)...)
+		every(time.Second, time.Minute, func(int) { r.text(pages[1], "bob") })
+		if w := quantile(r.waits(pages[1]), 1); w > 100*time.Millisecond || len(r.waits(pages[1])) != 60 {
+			t.Errorf("%d of 60 messages of the other page arrived, after %v at most, want all within 100 ms", len(r.waits(pages[1])), w)
+		}
+		r.give(orders.Resume, pages[0], nil)
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+	})
+}
+
 // A message for a later time waits on the broker, and is sent then, as a new one.
 func TestNotBefore(t *testing.T) {
 	t.Parallel()

@@ -219,17 +219,20 @@ func (l *line) count(m *held, n int) {
 // mayMove reports whether a message of the partition may still go behind others.
 func (m *held) mayMove() bool { return m.state == isWaiting && !m.tried }
 
-// firstMovable returns the first message that may go to a lane, nil if there is none.
-func (l *line) firstMovable() *held {
-	for len(l.movable) > 0 {
-		if m := l.movable[0]; m.mayMove() {
-			if len(l.movable) > 2*l.direct+minMovable {
-				l.movable = slices.DeleteFunc(l.movable, func(m *held) bool { return !m.mayMove() })
-			}
-			return m
-		}
+// firstMovable returns the first message that may go to a lane and matches, nil if there is
+// none.
+func (l *line) firstMovable(match func(*held) bool) *held {
+	for len(l.movable) > 0 && !l.movable[0].mayMove() {
 		l.movable[0] = nil
 		l.movable = l.movable[1:]
+	}
+	if len(l.movable) > 2*l.direct+minMovable {
+		l.movable = slices.DeleteFunc(l.movable, func(m *held) bool { return !m.mayMove() })
+	}
+	for _, m := range l.movable {
+		if m.mayMove() && match(m) {
+			return m
+		}
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ const (
 	retryLong   = time.Minute
 )
 
-// triesHere is after how many failed attempts a message waits on the broker.
+// triesHere is after how many failed attempts a message waits here. After more it waits on
+// the broker.
 const triesHere = 3
 
 // retryAfter is the wait after the n-th failed attempt, n from 1. The first

@@ -9,8 +9,8 @@ import (
 // trafficTime is how long the traffic of a page is kept after its last message.
 const trafficTime = time.Minute
 
-// traffic is what came and went of one page and class, for people to look at. Its
-// numbers only grow while it is kept.
+// traffic is what happened to one page and class lately: counters for people to look at,
+// and what broadcasts and the log of excess go by.
 type traffic struct {
 	arrived int64         // messages, from the partition
 	sent    int64         // messages
