@@ -21,6 +21,7 @@ import (
 	"chatclub/internal/backoff"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/message"
+	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/sender"
@@ -113,6 +114,10 @@ func play(t *testing.T, row row, seed uint64, script func(*rig)) (f report.Figur
 	return f
 }
 
+// settleTime is when the dispatchers of the start have the partitions that they keep: what
+// newcomers take from others has rows of its own.
+const settleTime = partitions.TrialTime + 2*time.Second
+
 func open(t *testing.T, row row, seed uint64) *rig {
 	t.Helper()
 	s := fakeapi.DefaultSettings()
@@ -153,6 +158,8 @@ func open(t *testing.T, row row, seed uint64) *rig {
 	for range row.replicas {
 		r.join()
 	}
+	time.Sleep(settleTime)
+	r.record.start = time.Now()
 	return r
 }
 

@@ -138,12 +138,11 @@ func smallLimits() group {
 		g.rows = append(g.rows, both(row{
 			name: x.name, replicas: 4, limit: limit, script: pages(x.next),
 			bounds: []report.Bound{report.AtLeast(report.Others, 1), report.AtMost(waitP50, .03), report.AtMost(waitP99, x.p99)},
-			ifSlow: []report.Bound{report.AtLeast(report.Others, 1), report.AtMost(waitP50, .3), report.AtMost(waitP99, 3.5)}, // a call to the same person may be under way
 		})...)
 	}
 	g.rows = append(g.rows, both(row{
 		name: "audio at 0.8 × its limit", replicas: 16, media: true,
-		bounds: []report.Bound{report.AtLeast(report.Others, 1), report.AtMost(waitP99, 2)},
+		bounds: []report.Bound{report.AtLeast(report.Others, 1), report.AtMost(waitP99, 1)},
 		script: func(r *rig) {
 			r.until(2 * time.Second)
 			for page := range 4 {
@@ -334,7 +333,7 @@ func neighbours() group {
 	}
 	g.rows = append(g.rows, both(row{
 		name: "a voice message every 8 s in a room", replicas: 4, media: true, script: voices(true), control: voices(false),
-		bounds: []report.Bound{report.AtLeast(report.Others, 1), report.AtMost(ratioP99, 1.8)},
+		bounds: []report.Bound{report.AtLeast(report.Others, 1), report.AtMost(ratioP99, 1.5)},
 	})...)
 	return g
 }
@@ -450,7 +449,8 @@ func lowerLimit() row {
 	const every = 20 * time.Second
 	return row{
 		name: "a limit of 50 and an event every 20 s", replicas: 2,
-		bounds:   []report.Bound{report.AtMost(refusedLater, .05)},
+		bounds:   []report.Bound{report.AtMost(refusedLater, .02)},
+		ifSlow:   []report.Bound{report.AtMost(refusedLater, .05)},
 		settings: func(s *fakeapi.Settings) { s.Text.PerSecond = 50 },
 		script: func(r *rig) {
 			r.until(2 * time.Second)
