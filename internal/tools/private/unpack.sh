@@ -19,8 +19,8 @@ if [ ! -L /lib ]; then
 	say "/lib is no link to /usr/lib on this machine"
 	exit 1
 fi
-if ! $namespace -- mount --bind /usr /usr 2>/dev/null; then
-	say "this machine, or the container that this runs in, does not allow mounts"
+if ! reason=$($namespace -- mount --bind /usr /usr 2>&1); then
+	say "this machine does not allow mounts ($reason): a container must allow them, and the folder of a chroot must be a mount point"
 	exit 1
 fi
 mkdir -p "$(dirname "$dir")"

@@ -23,7 +23,7 @@ func TestUnpack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tool("unshare", `exit $NO_MOUNTS`)
+	tool("unshare", `echo the reason; exit $NO_MOUNTS`)
 	tool("apt-get", `echo "$*" >>"$LOG"
 case "$*" in *install*) touch "$ARCHIVES/server.deb" ;; esac`)
 	tool("dpkg", `mkdir -p "$3/usr/bin"`)
@@ -32,7 +32,7 @@ case "$*" in *install*) touch "$ARCHIVES/server.deb" ;; esac`)
 		return r.Stdout + r.Stderr, err
 	}
 	dir := filepath.Join(t.TempDir(), "cache", "rabbitmq")
-	if out, err := run(dir, "1"); err == nil || !strings.Contains(out, "does not allow mounts") {
+	if out, err := run(dir, "1"); err == nil || !strings.Contains(out, "does not allow mounts (the reason)") {
 		t.Errorf("unpack without mounts = %v, %q, want it to say so", err, out)
 	}
 	if err := os.MkdirAll(dir+".new/half", 0o700); err != nil {
