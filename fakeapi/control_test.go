@@ -32,6 +32,8 @@ func TestControl(t *testing.T) {
 		{"GET", "/ledger?page=2", "", 200, `"answers":{}}`},
 		{"GET", "/ledger?seconds=x", "", 400, "seconds"},
 		{"POST", "/control", `{"text":{"per_second":0}}`, 400, "text: limit 0"},
+		{"POST", "/control", `{"text":{"per_second":"fast"}}`, 400, `"decode settings: text.per_second has the wrong type, string"`},
+		{"POST", "/control", `[]`, 400, `"decode settings: the body has the wrong type, array"`},
 		{"POST", "/control", `{"latency":"soon"}`, 400, "latency"},
 		{"POST", "/control", `{"fault":{}}`, 400, "fault"},
 		{"POST", "/control", `{"faults":{"timeout":2}}`, 400, "faults.timeout"},

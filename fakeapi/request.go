@@ -2,11 +2,14 @@ package fakeapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -117,8 +120,13 @@ func (r *Response) WriteError(status int, err error) {
 func decodeStrict(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
+	err := d.Decode(v)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // its own words name types of Go
+		got, _, _ := strings.Cut(wrong.Value, " ")
+		return fmt.Errorf("%s has the wrong type, %s", cmp.Or(wrong.Field, "the body"), got)
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is something after the JSON value")

@@ -24,8 +24,8 @@ type traceSettings struct{ adminSettings }
 // About says what the program does.
 func (traceSettings) About() string {
 	return "chatclubctl trace says what core knows of a message, and which of its copies dispatchers hold or have\n" +
-		"sent lately. An id is Messenger's mid, PAGE/MID or PAGE/MID/RECIPIENT. `chatclubctl dead show ID` has the\n" +
-		"dead ones; what is nowhere waits on a queue, or was sent before."
+		"sent lately. An id is Messenger's mid, PAGE/MID, PAGE/MID/RECIPIENT, or that of any message. `chatclubctl\n" +
+		"dead show ID` has the dead ones; what is nowhere waits on a queue, or was sent before."
 }
 
 func (t tool) trace(ctx context.Context, id string, args []string) error {
@@ -38,8 +38,6 @@ func (t tool) trace(ctx context.Context, id string, args []string) error {
 	switch {
 	case err != nil:
 		return err
-	case len(s.Core) == 0 && !hasPage:
-		return wrong(errors.New("CORE must be set, which knows the page, or PAGE/MID be given"))
 	case len(s.Core)+len(s.Dispatchers) == 0:
 		return wrong(errors.New("CORE or DISPATCHERS must be set"))
 	}
@@ -52,16 +50,16 @@ func (t tool) trace(ctx context.Context, id string, args []string) error {
 	for _, m := range known {
 		fmt.Fprintf(t.stdout, "%s %s\n", printable(m.Page+"/"+m.MID), received(m))
 		if !hasPage {
-			page = m.Page
+			id = m.Page + "/" + mid
 		}
 	}
 	switch {
-	case len(f.dispatchers) == 0 || page == "":
+	case len(f.dispatchers) == 0:
 		return coreErr
 	case !hasPage && len(known) > 1:
 		return fmt.Errorf("%d pages have a message of this id: give PAGE/MID", len(known))
 	}
-	return errors.Join(coreErr, t.traceCopies(ctx, f, page+"/"+mid))
+	return errors.Join(coreErr, t.traceCopies(ctx, f, id))
 }
 
 // askAboutEvent asks core for the events of an id; nothing is known without a core.

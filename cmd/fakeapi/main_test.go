@@ -358,7 +358,7 @@ func TestServes(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	var help bytes.Buffer
-	if err := start(t.Context(), []string{"-h"}, map[string]string{}, &help, io.Discard); err == nil || !strings.Contains(help.String(), "LIMIT_ALGORITHM") {
+	if err := start(t.Context(), []string{"-h"}, map[string]string{}, &help, io.Discard); err == nil || !strings.Contains(help.String(), "LIMIT_ALGORITHM") || !strings.Contains(help.String(), "GET /ledger") {
 		t.Errorf("-h = %v, printed %q, want the settings", err, help.String())
 	}
 	for _, row := range service.Table[settings]() {

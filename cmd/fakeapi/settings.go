@@ -62,7 +62,7 @@ type settings struct {
 
 // About returns a description of the program, for its help.
 func (settings) About() string {
-	return "fakeapi is a fake of the Messenger Platform: a throttled Send API, users who chat\nthrough the system under test, and a ledger of what was lost or duplicated."
+	return "fakeapi is a fake of the Messenger Platform: a throttled Send API, users who chat\nthrough the system under test, and a ledger of what was lost or duplicated: GET /ledger."
 }
 
 // algorithm is a limit.Algorithm that describes itself.

@@ -192,7 +192,7 @@ func readDead(r *http.Request) (in deadRequest, f deadletter.Filter, err error) 
 	d := json.NewDecoder(io.LimitReader(r.Body, maxDeadBody))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return in, f, badRequest("the body is not what is asked about dead letters: %v", err)
+		return in, f, badRequest("the body is not what is asked about dead letters: %v", message.ExplainJSON(err))
 	}
 	if in.All == (len(in.IDs) > 0) {
 		return in, f, badRequest("ids: either they or all must be given")

@@ -138,7 +138,7 @@ func TestDeadRefusals(t *testing.T) {
 			{"POST", "/dead/purge", `{}`, 400, "ids: either they or all must be given"},
 			{"POST", "/dead/purge", `{"ids":["x"],"all":true}`, 400, "ids: either they or all must be given"},
 			{"POST", "/dead/replay", `{"all":true,"reason":"sad"}`, 400, "reason: "},
-			{"POST", "/dead/replay", `{"id":"x"}`, 400, `unknown field "id"`},
+			{"POST", "/dead/replay", `{"id":"x"}`, 400, `id is unknown`},
 		} {
 			status, answer := g.ask(row.method, row.path, row.body)
 			if got, _ := answer["error"].(string); status != row.status || !strings.Contains(got, row.want) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"chatclub/fakeapi/web/parts"
+	"chatclub/internal/message"
 )
 
 // static holds what the page shows beside the parts that it has in common with the
@@ -149,7 +150,7 @@ func (k *Console) act(w http.ResponseWriter, r *http.Request) {
 		d := json.NewDecoder(strings.NewReader(string(body)))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&on); err != nil {
-			refuse(w, http.StatusBadRequest, "the body is not what an action is told: "+err.Error())
+			refuse(w, http.StatusBadRequest, "the body is not what an action is told: "+message.ExplainJSON(err).Error())
 			return
 		}
 	}

@@ -57,7 +57,6 @@ func newEngine(d *Dispatcher) (*engine, error) {
 		sources:    newSources(d),
 		calls:      calls,
 		settler:    pages.settler,
-		ticked:     d.Now(),
 	}, nil
 }
 

@@ -80,7 +80,7 @@ func (d *Dispatcher) messages(ctx context.Context, event string) Messages {
 	return ask(ctx, d, question, Messages{Messages: []MessageStatus{}, Lanes: []string{}})
 }
 
-// messages looks through what is held of the page's partition and lanes, and through
+// messages looks through all that is held, because an id may be of any form, and through
 // what was sent last.
 func (e *engine) messages(event string) Messages {
 	found := Messages{Messages: []MessageStatus{}, Lanes: []string{}, SentSince: e.calls.sent.since}
@@ -91,12 +91,9 @@ func (e *engine) messages(event string) Messages {
 		}
 	}
 	slices.Sort(found.Lanes)
-	number, now := e.Broker.Topology().PartitionOf(page), e.Now()
+	now := e.Now()
 	names := map[state]string{isWaiting: "waiting", isCalling: "calling", isMoving: "moving", isGone: "gone"}
 	for _, c := range e.sources.claims {
-		if c.partition.index != number {
-			continue
-		}
 		for _, s := range c.sources {
 			for m := s.first; m != nil; m = m.next {
 				if ofEvent(m.delivery.ID, event) {
@@ -118,15 +115,16 @@ func (e *engine) messages(event string) Messages {
 // MessagesHandler serves what the dispatcher knows of an event's copies, for the
 // admin port:
 //
-//	GET /messages?id=PAGE/MID  → Messages
+//	GET /messages?id=ID  → Messages
 //
+// ID is a message's, or an event's: PAGE/MID.
 // What it holds it knows, and what it has sent of late. The rest is another's.
 func (d *Dispatcher) MessagesHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /messages", func(w http.ResponseWriter, r *http.Request) {
 		id := r.URL.Query().Get("id")
-		if !strings.Contains(id, "/") {
-			d.answer(w, r, http.StatusBadRequest, map[string]string{"error": "id: must be PAGE/MID", "field": "id"})
+		if id == "" {
+			d.answer(w, r, http.StatusBadRequest, map[string]string{"error": "id: must be given", "field": "id"})
 			return
 		}
 		d.answer(w, r, http.StatusOK, d.messages(r.Context(), id))

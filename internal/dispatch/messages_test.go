@@ -26,9 +26,11 @@ func TestMessagesHandler(t *testing.T) {
 			return 40 * time.Millisecond
 		}
 		began := time.Now()
-		for _, id := range []string{"p/m1/quick", "p/m1/slow", "p/m10/other", "p/m2/slow"} {
+		for _, id := range []string{"p/m1/quick", "p/m1/slow", "p/m10/other", "p/m2/slow", "order-17"} {
 			o := r.copyOf("p", message.ClassText, path.Base(id))
-			o.ID, o.Joins = id, false
+			if o.ID, o.Joins = id, false; id == "order-17" {
+				o.To = "slow"
+			}
 			r.publish(o)
 		}
 		r.sleep(time.Second)
@@ -57,12 +59,13 @@ func TestMessagesHandler(t *testing.T) {
 		}
 		want("p/m1", map[string]string{"p/m1/quick": "sent", "p/m1/slow": "calling"})
 		want("p/m2", map[string]string{"p/m2/slow": "waiting"})
+		want("order-17", map[string]string{"order-17": "waiting"})
 		want("p/m3", nil)
 		r.sleep(10 * time.Second)
 		want("p/m2", map[string]string{"p/m2/slow": "sent"})
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/messages?id=m1", nil)); w.Code != 400 {
-			t.Errorf("GET /messages?id=m1 = %d, want 400", w.Code)
+		if h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/messages?id=", nil)); w.Code != 400 {
+			t.Errorf("GET /messages?id= = %d, want 400", w.Code)
 		}
 	})
 }

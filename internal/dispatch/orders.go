@@ -9,9 +9,14 @@ import (
 	"chatclub/internal/orders"
 )
 
-// ordersTime is how long the first messages wait for the operators' orders. A dispatcher
-// that cannot read them by then sends without them, and says so.
-const ordersTime = 3 * time.Second
+const (
+	// ordersTime is how long the first messages wait for the operators' orders, from when
+	// the broker answers. A dispatcher that cannot read them by then sends without them,
+	// and says so.
+	ordersTime = 3 * time.Second
+	// ordersTick is how often it looks whether the broker answers.
+	ordersTick = 100 * time.Millisecond
+)
 
 // limitsOf returns the limits of a page: those that operators ordered, and else those of the
 // configuration.
@@ -37,17 +42,32 @@ func (e *engine) followOrders(ctx context.Context) (stop func()) {
 			e.Log.Error("operators' orders have no effect", "err", err)
 		}
 	}()
-	select {
-	case <-e.orders.Known():
-	case <-ctx.Done():
-	case <-time.After(ordersTime):
-		e.Log.Warn("the operators' orders are not known yet; sending without them")
-	}
+	e.awaitOrders(ctx)
 	close(running)
 	return func() {
 		cancel()
 		<-done
 	}
+}
+
+// awaitOrders returns when the orders are known, ordersTime is over or ctx ends. A broker
+// that is not there delivers nothing to send either: its silence does not count.
+func (e *engine) awaitOrders(ctx context.Context) {
+	tick := time.NewTicker(ordersTick)
+	defer tick.Stop()
+	for left := ordersTime; left > 0; {
+		select {
+		case <-e.orders.Known():
+			return
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if !e.Broker.IsSilent() {
+				left -= ordersTick
+			}
+		}
+	}
+	e.Log.Warn("the operators' orders are not known yet; sending without them")
 }
 
 // ordered has the engine look at a page about which something was ordered.

@@ -1,13 +1,18 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"chatclub/internal/message"
 	"chatclub/internal/orders"
+	"chatclub/internal/queue"
 )
 
 // give gives an order about a page.
@@ -82,6 +87,61 @@ func TestPausedPage(t *testing.T) {
 					t.Errorf("the neighbour waited up to %v", most)
 				}
 			})
+		})
+	}
+}
+
+// lateBroker does not say what is ordered before its time. It is silent until then, if that is set.
+type lateBroker struct {
+	*link
+	until  time.Time
+	silent bool
+}
+
+func (b lateBroker) IsSilent() bool { return b.silent && time.Now().Before(b.until) }
+
+func (b lateBroker) Inspect(ctx context.Context, name string) (queue.Info, error) {
+	if name == b.Topology().Orders() {
+		select {
+		case <-time.After(time.Until(b.until)):
+		case <-ctx.Done():
+			return queue.Info{}, ctx.Err()
+		}
+	}
+	return b.link.Inspect(ctx, name)
+}
+
+// A dispatcher waits for the orders however long the broker takes to be there, and warns of
+// nothing. If the broker is there and does not say what is ordered, it sends after 3 s.
+func TestOrdersAtTheStart(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name   string
+		silent bool
+		first  time.Duration // when the first message is sent
+		warns  int
+	}{
+		{"the broker is late", true, 10 * time.Second, 0},
+		{"the broker does not say", false, ordersTime, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			var log bytes.Buffer
+			began := time.Now()
+			r.text("page0", "ann")
+			r.start(1, func(c *Config) {
+				c.Broker = lateBroker{c.Broker.(*link), began.Add(10 * time.Second), row.silent}
+				c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			})
+			r.sleep(15 * time.Second)
+			r.checkSentOnce()
+			if after := r.callsOf("page0")[0].at.Sub(began); after < row.first || after > row.first+2*time.Second {
+				t.Errorf("%s: the first call was made after %v, want %v or soon after", row.name, after, row.first)
+			}
+			r.end()
+			if n := strings.Count(log.String(), "level=WARN"); n != row.warns {
+				t.Errorf("%s: the log has %d lines, want %d:\n%s", row.name, n, row.warns, &log)
+			}
 		})
 	}
 }

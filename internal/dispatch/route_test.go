@@ -188,7 +188,7 @@ func TestWrongMessagesAreTold(t *testing.T) {
 			`{"page":"1","to":"2","class":"text","text":"hi","time":1767225600000}`:                                         "id is empty",
 			`{"id":"f g","page":"1","to":"2","class":"text","text":"hi","time":1767225600000}`:                              "id must have at most 255 bytes, and no white space",
 			`{"id":"` + strings.Repeat("x", 256) + `","page":"1","to":"2","class":"text","text":"hi","time":1767225600000}`: "id must have at most 255 bytes",
-			`{"id":"h","page":"1","to":7,"class":"text","text":"hi","time":1767225600000}`:                                  "Outbound.to of type string",
+			`{"id":"h","page":"1","to":7,"class":"text","text":"hi","time":1767225600000}`:                                  "to must be a string, not a number",
 			`{"id":"i","page":"1","to":"2","class":"text","text":"` + strings.Repeat("y", 2500) + `","time":1767225600000}`: "text has 2500 characters, at most 2000",
 			`{"id":"j","page":"1","to":"2","class":"text","attachment":{"type":"template","url":"u"},"time":1767225600000}`: `attachment is of type "template"`,
 			`not JSON`: "invalid character",

@@ -421,6 +421,7 @@ func (s *sources) lanesUsed() (n int) {
 // start takes a place among the dispatchers and begins to consume.
 func (e *engine) start() {
 	e.settler.start()
+	e.ticked = e.Now() // the orders may have been waited for
 	e.timers.add(e.ticked.Add(tickEvery), e.tick)
 	e.watchSilence()
 	e.findSlot()

@@ -13,9 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -100,7 +98,7 @@ func (e Event) Encode() ([]byte, error) {
 func DecodeEvent(b []byte) (Event, error) {
 	var e Event
 	if err := json.Unmarshal(b, &e); err != nil {
-		return Event{}, fmt.Errorf("decode event: %w", err)
+		return Event{}, fmt.Errorf("decode event: %w", ExplainJSON(err))
 	}
 	e.Raw = canonical(e.Raw)
 	var faults []error
@@ -207,7 +205,7 @@ const MaxCode = 100
 func DecodeOutbound(b []byte) (Outbound, error) {
 	var o Outbound
 	if err := json.Unmarshal(b, &o); err != nil {
-		return Outbound{}, fmt.Errorf("decode outbound: %w", err)
+		return Outbound{}, fmt.Errorf("decode outbound: %w", ExplainJSON(err))
 	}
 	o.setClass()
 	if err := o.validate(); err != nil {
@@ -222,19 +220,9 @@ func DecodeNew(b []byte, fill func(*Outbound)) (Outbound, error) {
 	var o Outbound
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	err := d.Decode(&o)
+	err := ExplainJSON(d.Decode(&o))
 	if err == nil && d.More() {
 		err = errors.New("there is something after the message")
-	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		err = &FieldError{wrong.Field, "must not be a " + wrong.Value}
-		if wrong.Type.Kind() == reflect.Int64 {
-			err = &FieldError{wrong.Field, "must be a whole number"}
-		}
-	} else if err != nil {
-		if quoted, is := strings.CutPrefix(err.Error(), "json: unknown field "); is {
-			err = &FieldError{strings.Trim(quoted, `"`), "is unknown"}
-		}
 	}
 	if err == nil && (o.Attempts != 0 || o.FirstCode != "") {
 		err = &FieldError{"attempts", "and first_code are written by dispatchers"}

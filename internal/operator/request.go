@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"chatclub/internal/message"
 	"chatclub/internal/rooms"
 )
 
@@ -53,9 +53,9 @@ func decode(r *http.Request, into any) error {
 	}
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return badField(cmp.Or(wrong.Field, "body"), "must not be of type %s", wrong.Value)
+	err := message.ExplainJSON(d.Decode(into))
+	if wrong, ok := errors.AsType[*message.FieldError](err); ok {
+		return badField(wrong.Field, "%s", wrong.Problem)
 	}
 	if err != nil {
 		return badField("body", "%v", err)

@@ -16,8 +16,8 @@ import (
 const (
 	// prefetch is how many orders are read at a time.
 	prefetch = 1000
-	// inspectTimeout bounds the question how many orders there are.
-	inspectTimeout = 2 * time.Second
+	// askAgain is the pause before the next question how many orders there are.
+	askAgain = time.Second
 )
 
 // Book has what is ordered about each page. Make one with NewBook. Safe for concurrent
@@ -85,17 +85,23 @@ func (b *Book) Follow(ctx context.Context, broker queue.Broker, log *slog.Logger
 	}
 }
 
-// count returns how many orders there are. When the broker does not say, that is more than
-// will come, and Known stays open.
+// count returns how many orders there are. It waits for the broker, which on a first start
+// declares its queues for some seconds. When ctx ends before, that is more than will come.
 func count(ctx context.Context, broker queue.Broker, log *slog.Logger) int {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
-	defer cancel()
-	info, err := broker.Inspect(ctx, broker.Topology().Orders())
-	if err != nil {
-		log.WarnContext(ctx, "it is not known how many orders there are; taking them as they come", "err", err)
-		return math.MaxInt
+	for {
+		info, err := broker.Inspect(ctx, broker.Topology().Orders())
+		if err == nil {
+			return info.Ready
+		}
+		if ctx.Err() == nil {
+			log.WarnContext(ctx, "it is not known how many orders there are; asking again", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return math.MaxInt
+		case <-time.After(askAgain):
+		}
 	}
-	return info.Ready
 }
 
 // Apply has an order counted. Call it from one goroutine.

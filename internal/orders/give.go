@@ -89,8 +89,8 @@ func decodeBody(r *http.Request, into any) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return &message.FieldError{Field: wrong.Field, Problem: "must not be of type " + wrong.Value}
+	if wrong, ok := errors.AsType[*message.FieldError](message.ExplainJSON(err)); ok {
+		return wrong
 	}
 	if err == nil {
 		if _, err = d.Token(); errors.Is(err, io.EOF) {

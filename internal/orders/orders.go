@@ -103,7 +103,7 @@ func (o Order) Message(top queue.Topology) (queue.Message, error) {
 // decode returns the order of a message.
 func decode(body []byte) (o Order, err error) {
 	if err := json.Unmarshal(body, &o); err != nil {
-		return o, fmt.Errorf("decode order: %w", err)
+		return o, fmt.Errorf("decode order: %w", message.ExplainJSON(err))
 	}
 	return o, o.Validate()
 }

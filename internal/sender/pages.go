@@ -257,8 +257,8 @@ func parseEntry(raw json.RawMessage) (entry, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&object); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return entry{}, fmt.Errorf("%s must not be of type %s", wrong.Field, wrong.Value)
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return entry{}, message.ExplainJSON(err)
 		}
 		return entry{}, errors.New("holds a field other than token and limits, or limits other than text, media and recipient")
 	}

@@ -38,7 +38,7 @@ func TestParsePages(t *testing.T) {
 		}, nil},
 		{"no token", `{"17":{"limits":{"text":80}}}`, nil, []string{"page 17: token is not a string"}},
 		{"limit of nearly nothing", `{"17":{"token":"SECRET","limits":{"text":0.5}}}`, nil, []string{"page 17: text must be 1 to"}},
-		{"limit of another type", `{"17":{"token":"SECRET","limits":{"media":"5"}}}`, nil, []string{"page 17: limits.media must not be of type string"}},
+		{"limit of another type", `{"17":{"token":"SECRET","limits":{"media":"5"}}}`, nil, []string{"page 17: limits.media must be a number, not a string"}},
 		{"unknown limit", `{"17":{"token":"SECRET","limits":{"voice":5}}}`, nil, []string{"page 17: holds a field other than"}},
 		{"list of tokens", `{"17":["SECRET"]}`, nil, []string{"page 17: token is not a string"}},
 		{"line break", `{"17":"SECRET\n"}`, nil, []string{"page 17: token holds a space"}},

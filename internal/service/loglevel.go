@@ -94,7 +94,7 @@ func parseLevel(body io.Reader) (level slog.Level, hold time.Duration, err error
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return 0, 0, fmt.Errorf("body: must be JSON such as {\"level\":\"debug\",\"for\":\"10m\"}: %w", err)
+		return 0, 0, errors.New(`body: must be JSON such as {"level":"debug","for":"10m"}, with no other field`)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return 0, 0, errors.New("body: there is something after the JSON value")

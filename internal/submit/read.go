@@ -20,7 +20,7 @@ func read(raw []byte, key string, now time.Time) ([]message.Outbound, *refusal) 
 	}
 	var parts []json.RawMessage
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		return nil, wrong("body", "%v", err)
+		return nil, refused(err)
 	}
 	switch {
 	case len(parts) == 0 || len(parts) > maxBatch:
@@ -51,7 +51,7 @@ func readOne(raw []byte, key string, now time.Time) (message.Outbound, *refusal)
 			o.ID = key
 		}
 		if o.ID == "" {
-			o.ID = o.Page + "/" + rand.Text() // of the form by which trace finds it
+			o.ID = o.Page + "/" + rand.Text() // of the form of core's
 		}
 		if o.Time == 0 {
 			o.Time = now.UnixMilli()
@@ -60,14 +60,19 @@ func readOne(raw []byte, key string, now time.Time) (message.Outbound, *refusal)
 	if err == nil {
 		err = o.Check(now)
 	}
-	if field, ok := errors.AsType[*message.FieldError](err); ok {
-		return o, wrong(field.Field, "%s", field.Problem)
-	}
 	switch {
 	case err != nil:
-		return o, wrong("body", "%v", err)
+		return o, refused(err)
 	case key != "" && o.ID != key:
 		return o, wrong("Idempotency-Key", "is not the message's id")
 	}
 	return o, nil
+}
+
+// refused returns an error of a message, or of a list, with the field's name.
+func refused(err error) *refusal {
+	if field, ok := errors.AsType[*message.FieldError](message.ExplainJSON(err)); ok {
+		return wrong(field.Field, "%s", field.Problem)
+	}
+	return wrong("body", "%v", err)
 }

@@ -1,0 +1,58 @@
+package message
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// ExplainJSON returns an error of encoding/json as a *FieldError in words for readers who
+// know no Go, and any other error as it is. The field is "body" where it is the whole.
+func ExplainJSON(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		got, _, _ := strings.Cut(wrong.Value, " ") // a number that does not fit comes with its digits
+		want := kindOf(wrong.Type)
+		problem := "must be " + want
+		if got != "number" || !strings.Contains(want, got) {
+			problem += ", not " + map[string]string{"string": "a string", "number": "a number", "bool": "true or false", "array": "a list", "object": "an object"}[got]
+		}
+		field := strings.TrimPrefix(wrong.Field, "Own.") // the name of what is embedded comes with it
+		return &FieldError{cmp.Or(field, "body"), problem}
+	}
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return &FieldError{"body", "is no JSON: " + err.Error()}
+	}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return &FieldError{"body", "is no JSON: it ends too early"}
+	case err == nil:
+		return nil
+	}
+	if quoted, is := strings.CutPrefix(err.Error(), "json: unknown field "); is {
+		return &FieldError{strings.Trim(quoted, `"`), "is unknown"}
+	}
+	return err
+}
+
+// kindOf returns what a Go type is in JSON.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Pointer:
+		return kindOf(t.Elem())
+	default: // structs and maps
+		return "an object"
+	}
+}
