@@ -171,7 +171,7 @@ func drains(e extent) group {
 		}
 		g.rows = append(g.rows, both(row{
 			name: fmt.Sprint(n), replicas: 4, seeds: fewSeeds(n),
-			bounds: []report.Bound{report.AtLeast(quotaStart, .975), report.AtMost(report.Operations, 6.1+200/float64(n))},
+			bounds: []report.Bound{report.AtLeast(quotaStart, .975), report.AtMost(report.Operations, 6.1)},
 			script: func(r *rig) {
 				r.until(2 * time.Second)
 				landed := r.now()
