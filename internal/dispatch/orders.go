@@ -9,8 +9,9 @@ import (
 	"chatclub/internal/orders"
 )
 
-// ordersTime is how long the first messages wait for the operators' orders. A dispatcher
-// that cannot read them by then sends without them, and says so.
+// ordersTime is how long the first messages wait for the operators' orders, from when the
+// broker is there: without it there are no messages. A dispatcher that cannot read them by
+// then sends without them, and says so.
 const ordersTime = 3 * time.Second
 
 // limitsOf returns the limits of a page: those that operators ordered, and else those of the
@@ -37,11 +38,18 @@ func (e *engine) followOrders(ctx context.Context) (stop func()) {
 			e.Log.Error("operators' orders have no effect", "err", err)
 		}
 	}()
-	select {
-	case <-e.orders.Known():
-	case <-ctx.Done():
-	case <-time.After(ordersTime):
-		e.Log.Warn("the operators' orders are not known yet; sending without them")
+	for waiting, there := true, e.Broker.Ready() == nil; waiting; {
+		select {
+		case <-e.orders.Known():
+			waiting = false
+		case <-ctx.Done():
+			waiting = false
+		case <-time.After(ordersTime):
+			if waiting = !there; there {
+				e.Log.Warn("the operators' orders are not known yet; sending without them")
+			}
+			there = e.Broker.Ready() == nil
+		}
 	}
 	close(running)
 	return func() {

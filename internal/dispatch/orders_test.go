@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"chatclub/internal/message"
 	"chatclub/internal/orders"
+	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
 )
 
 // give gives an order about a page.
@@ -84,6 +87,78 @@ func TestPausedPage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// late is a broker that is away at first, and then delivers orders later than all else.
+type late struct {
+	*memory.Broker
+
+	from time.Time
+}
+
+// Ready implements queue.Broker.
+func (l *late) Ready() error {
+	if time.Now().Before(l.from) {
+		return queue.ErrUnavailable
+	}
+	return l.Broker.Ready()
+}
+
+// Inspect implements queue.Broker.
+func (l *late) Inspect(ctx context.Context, name string) (queue.Info, error) {
+	if err := l.Ready(); err != nil {
+		return queue.Info{}, err
+	}
+	return l.Broker.Inspect(ctx, name)
+}
+
+// Consume implements queue.Broker.
+func (l *late) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
+	s, err := l.Broker.Consume(name, opts)
+	if err != nil || name != l.Topology().Orders() {
+		return s, err
+	}
+	slow := slowSubscription{s, make(chan *queue.Delivery)}
+	go func() {
+		defer close(slow.out)
+		time.Sleep(time.Until(l.from.Add(2 * time.Second)))
+		for d := range s.Deliveries() {
+			slow.out <- d
+		}
+	}()
+	return slow, nil
+}
+
+// slowSubscription has its deliveries on another channel.
+type slowSubscription struct {
+	queue.Subscription
+
+	out chan *queue.Delivery
+}
+
+func (s slowSubscription) Deliveries() <-chan *queue.Delivery { return s.out }
+
+// A dispatcher that is started before the broker is there sends nothing until it knows
+// the orders, however long that takes.
+func TestOrdersOfALateBroker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.give(orders.Pause, "page0", nil)
+		r.text("page0", "ann")
+		r.start(1, func(c *Config) { c.Broker = &late{r.broker, time.Now().Add(10 * time.Second)} })
+		r.sleep(30 * time.Second)
+		if calls := len(r.callsOf("page0")); calls != 0 {
+			t.Errorf("%d calls for a paused page, want none", calls)
+		}
+		if n := r.only().held(); n != 1 {
+			t.Errorf("%d messages are held, want the one that waits", n)
+		}
+		r.give(orders.Resume, "page0", nil)
+		r.sleep(2 * time.Second)
+		r.checkSentOnce()
+		r.end()
+	})
 }
 
 // A message with a deadline is dead behind it, though its page is paused.

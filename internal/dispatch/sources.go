@@ -262,8 +262,11 @@ func (e *engine) renew(p *partition, reason string) {
 	}
 }
 
-// renewAll renews every partition.
+// renewAll renews every partition, once this replica has its place.
 func (e *engine) renewAll(reason string) {
+	if e.standing.Ranks == nil {
+		return
+	}
 	for _, p := range e.sources.partitions {
 		e.renew(p, reason)
 	}
@@ -420,6 +423,7 @@ func (s *sources) lanesUsed() (n int) {
 // start takes a place among the dispatchers and begins to consume.
 func (e *engine) start() {
 	e.settler.start()
+	e.ticked = e.Now()
 	e.timers.add(e.ticked.Add(tickEvery), e.tick)
 	e.watchSilence()
 	e.findSlot()

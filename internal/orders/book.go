@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,8 +17,10 @@ import (
 const (
 	// prefetch is how many orders are read at a time.
 	prefetch = 1000
-	// inspectTimeout bounds the question how many orders there are.
+	// inspectTimeout bounds the question how many orders there are, and inspectPause is the
+	// pause until it is asked again, where the broker is away.
 	inspectTimeout = 2 * time.Second
+	inspectPause   = 100 * time.Millisecond
 )
 
 // Book has what is ordered about each page. Make one with NewBook. Safe for concurrent
@@ -85,17 +88,26 @@ func (b *Book) Follow(ctx context.Context, broker queue.Broker, log *slog.Logger
 	}
 }
 
-// count returns how many orders there are. When the broker does not say, that is more than
-// will come, and Known stays open.
+// count returns how many orders there are, as soon as the broker is there. When the broker
+// does not say, that is more than will come, and Known stays open.
 func count(ctx context.Context, broker queue.Broker, log *slog.Logger) int {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
-	defer cancel()
-	info, err := broker.Inspect(ctx, broker.Topology().Orders())
-	if err != nil {
-		log.WarnContext(ctx, "it is not known how many orders there are; taking them as they come", "err", err)
-		return math.MaxInt
+	for {
+		asking, cancel := context.WithTimeout(ctx, inspectTimeout)
+		info, err := broker.Inspect(asking, broker.Topology().Orders())
+		cancel()
+		switch {
+		case err == nil:
+			return info.Ready
+		case !errors.Is(err, queue.ErrUnavailable):
+			log.WarnContext(ctx, "it is not known how many orders there are; taking them as they come", "err", err)
+			return math.MaxInt
+		}
+		select {
+		case <-ctx.Done():
+			return math.MaxInt
+		case <-time.After(inspectPause):
+		}
 	}
-	return info.Ready
 }
 
 // Apply has an order counted. Call it from one goroutine.
