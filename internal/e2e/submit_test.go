@@ -20,7 +20,21 @@ func TestKilledPort(t *testing.T) {
 	d := own(t)
 	page := d.pageIDs(t)[0]
 	owner := d.dispatchers[0]
-	victim := d.startDispatcher(t).ready(t) // it has no page yet
+	post := func(to *process, body string) (int, error) {
+		return postJSON("http://"+to.admin+"/messages", body, map[string]string{"Authorization": "Bearer " + adminToken})
+	}
+	taken := func(to *process, bodies ...string) {
+		t.Helper()
+		for i, body := range bodies {
+			if code, err := post(to, body); err != nil || code != http.StatusAccepted {
+				t.Fatalf("POST /messages of list %d to %s = %d, %v, want 202", i, to.admin, code, err)
+			}
+		}
+	}
+	d.expect(t, page, "first")
+	taken(owner, fmt.Sprintf(`{"id":"first","page":%q,"to":"99","text":"hi"}`, page))
+	d.awaitSent(t, 1)
+	victim := d.startDispatcher(t).ready(t) // on trial for some seconds: it has no page
 
 	const lists, each, before = 8, 100, 3
 	bodies := make([]string, lists)
@@ -37,18 +51,7 @@ func TestKilledPort(t *testing.T) {
 		}
 		bodies[i] = string(body)
 	}
-	post := func(to *process, body string) (int, error) {
-		return postJSON("http://"+to.admin+"/messages", body, map[string]string{"Authorization": "Bearer " + adminToken})
-	}
-	taken := func(to *process, bodies []string) {
-		t.Helper()
-		for i, body := range bodies {
-			if code, err := post(to, body); err != nil || code != http.StatusAccepted {
-				t.Fatalf("POST /messages of list %d to %s = %d, %v, want 202", i, to.admin, code, err)
-			}
-		}
-	}
-	taken(victim, bodies[:before])
+	taken(victim, bodies[:before]...)
 	answered := make(chan error, lists)
 	for _, body := range bodies[before:] {
 		go func() {
@@ -61,8 +64,8 @@ func TestKilledPort(t *testing.T) {
 	for range lists - before - 1 {
 		<-answered // or not
 	}
-	taken(owner, bodies)
-	d.awaitSent(t, lists*each)
+	taken(owner, bodies...)
+	d.awaitSent(t, 1+lists*each)
 	program.Eventually(t, "the repetitions are noticed", func() error {
 		if n := owner.metric(t, "chatclub_dispatch_repeats_total"); n < before*each {
 			return fmt.Errorf("%v of at least %d", n, before*each)
