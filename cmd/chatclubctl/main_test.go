@@ -77,6 +77,7 @@ func TestWrongUsage(t *testing.T) {
 		"pages pause":                  "PAGE must follow",
 		"pages pause 1 -dispatchers x": "DISPATCHERS",
 		"pages resume 1 -for 1h":       "-for",
+		"pages pause 1 -for soon":      `invalid value "soon" for flag -for: it is not a duration such as 30m or 24h`,
 		"pages limit 1 -text x":        "-text",
 	} {
 		out, err := call(t, environ, strings.Fields(args)...)

@@ -53,13 +53,18 @@ func (t tool) trace(ctx context.Context, id string, args []string) error {
 			id = m.Page + "/" + mid
 		}
 	}
-	switch {
-	case len(f.dispatchers) == 0:
-		return coreErr
-	case !hasPage && len(known) > 1:
+	if !hasPage && len(known) > 1 {
 		return fmt.Errorf("%d pages have a message of this id: give PAGE/MID", len(known))
 	}
-	return errors.Join(coreErr, t.traceCopies(ctx, f, id))
+	copies, err := 0, coreErr
+	if len(f.dispatchers) > 0 {
+		copies, err = t.traceCopies(ctx, f, id)
+		err = errors.Join(coreErr, err)
+	}
+	if err == nil && len(known)+copies == 0 {
+		return fmt.Errorf("nobody who was asked knows %.300q", id)
+	}
+	return err
 }
 
 // askAboutEvent asks core for the events of an id; nothing is known without a core.
@@ -91,9 +96,9 @@ func received(m operator.Message) string {
 	return text + fmt.Sprintf("; %d copies are not all queued yet", m.Copies)
 }
 
-// traceCopies asks all dispatchers for the copies of an id, and prints them. A
-// dispatcher that does not answer is in the error.
-func (t tool) traceCopies(ctx context.Context, f *fleet, id string) error {
+// traceCopies asks all dispatchers for the copies of an id, prints them, and returns how
+// many there are. A dispatcher that does not answer is in the error.
+func (t tool) traceCopies(ctx context.Context, f *fleet, id string) (int, error) {
 	answers := make([]dispatch.Messages, len(f.dispatchers))
 	err := replicas.Each(f.dispatchers, func(i int, r replicas.Replica) error {
 		err := f.client.Ask(ctx, http.MethodGet, r.URL+"/messages?id="+url.QueryEscape(id), nil, &answers[i])
@@ -127,5 +132,5 @@ func (t tool) traceCopies(ctx context.Context, f *fleet, id string) error {
 	if !known.IsZero() {
 		fmt.Fprintf(w, "dispatchers know what they have sent since %s\n", since(known))
 	}
-	return errors.Join(err, w.Flush())
+	return len(copies), errors.Join(err, w.Flush())
 }

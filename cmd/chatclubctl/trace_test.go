@@ -10,12 +10,11 @@ import (
 	"chatclub/internal/dispatch"
 )
 
-// messagesPort is a dispatcher's admin port that knows of the copies of 1/m1, or of
-// one of them.
+// messagesPort is a dispatcher's admin port that knows these messages, whatever it is asked for.
 func messagesPort(t *testing.T, know dispatch.Messages) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if id := r.URL.Query().Get("id"); r.URL.Path != "/messages" || id != "1/m1" && id != "1/m1/8" && id != "order-17" {
+		if id := r.URL.Query().Get("id"); r.URL.Path != "/messages" || id != "1/m1" && id != "1/m1/8" && id != "order-17" && id != "m2" && id != "1/m2" {
 			http.NotFound(w, r)
 			return
 		}
@@ -64,15 +63,18 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// What core does not know is said to be so, and dispatchers are asked all the same.
+// What core does not know is said to be so, and dispatchers are asked all the
+// same. It is an error if nobody knows the id.
 func TestTraceOfNothing(t *testing.T) {
 	t.Parallel()
-	busy := messagesPort(t, dispatch.Messages{})
-	environ := map[string]string{"CORE": newCore(t).URL, "DISPATCHERS": busy.URL}
-	if out, _ := call(t, environ, "trace", "m2"); !strings.Contains(out, "not known to core") {
-		t.Errorf("trace of an unknown mid prints %q, want that core does not know it", out)
+	environ := map[string]string{"CORE": newCore(t).URL, "DISPATCHERS": messagesPort(t, dispatch.Messages{SentSince: at(9)}).URL}
+	for _, id := range []string{"m2", "1/m2"} {
+		out, err := call(t, environ, "trace", id)
+		if err == nil || !strings.Contains(err.Error(), `nobody who was asked knows "`+id+`"`) || !strings.Contains(out, "not known to core") {
+			t.Errorf("trace of %s, which nobody knows, prints %q, %v, want an error, and that core does not know it", id, out, err)
+		}
 	}
-	delete(environ, "CORE")
+	environ = map[string]string{"DISPATCHERS": messagesPort(t, dispatch.Messages{}).URL}
 	if out, err := call(t, environ, "trace", "1/m1"); err == nil || !strings.Contains(err.Error(), "busy, or ends") || out != "" {
 		t.Errorf("trace by a busy dispatcher prints %q, %v, want an error", out, err)
 	}

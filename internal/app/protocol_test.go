@@ -22,9 +22,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"chatclub/docs/schema"
+	"chatclub/fakeapi"
+	"chatclub/fakeapi/fakeapitest"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/memorytest"
 	"chatclub/internal/sender"
 )
 
@@ -418,5 +421,61 @@ func TestSchemasAreServed(t *testing.T) {
 	}
 	if code, _ := get(t, admin+"/schema/v2/event.json"); code != 404 {
 		t.Errorf("GET of a schema that there is not = %d, want 404", code)
+	}
+}
+
+// TestInstagramBot: webhook passes on what people write to an account of Instagram, and a
+// dispatcher answers them by the same Send API, with texts of at most 1,000 bytes.
+func TestInstagramBot(t *testing.T) {
+	t.Parallel()
+	const account = "17841"
+	api := fakeapitest.New(t, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) {
+		s.Pages = map[string]*fakeapi.PageSettings{account: {Instagram: true}}
+	})})
+	b, opt := given(t)
+	w, err := NewWebhook(t.Context(), WebhookConfig{
+		Settings: load[WebhookSettings](t, "APP_SECRET", "chatclub-test-secret", "VERIFY_TOKEN", "verify-me"), Options: opt,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := NewDispatcher(t.Context(), DispatcherConfig{
+		Settings: load[DispatcherSettings](t, "PAGES_FILE", "given", "FEEDBACK", "false", "GRAPH_URL", "http://fakeapi/v23.0"), Options: opt,
+		Tokens: sender.StaticTokens(map[string]string{account: "token-" + account}), Transport: api.Transport(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook, admin := run(t, w).http+"/webhook", run(t, d).admin
+
+	body := fmt.Appendf(nil, `{"object":"instagram","entry":[{"id":%q,"time":1,"messaging":[{"sender":{"id":"77"},"recipient":{"id":%[1]q},"timestamp":1767225600000,"message":{"mid":"m1","text":"hi"}}]}]}`, account)
+	mac := hmac.New(sha256.New, []byte("chatclub-test-secret"))
+	mac.Write(body)
+	if code, text := request(t, http.MethodPost, hook, body, "sha256="+hex.EncodeToString(mac.Sum(nil))); code != 200 {
+		t.Fatalf("POST %s = %d %s, want 200", body, code, text)
+	}
+	events := memorytest.Drain(t, b, b.Topology().InboundOf(account))
+	if len(events) != 1 {
+		t.Fatalf("%d events on the queue, want 1", len(events))
+	}
+	if e, err := message.DecodeEvent(events[0].Body); err != nil || e.Platform != message.Instagram || e.Page != account || e.User != "77" || e.Text != "hi" {
+		t.Errorf("event = %s, %v, want what 77 wrote, of Instagram", events[0].Body, err)
+	}
+
+	list := fmt.Sprintf(`[{"id":"fits","page":%q,"to":"77","text":%q},{"id":"long","page":%[1]q,"to":"77","text":%[3]q}]`,
+		account, strings.Repeat("é", 500), strings.Repeat("é", 501))
+	res, err := client.Post(admin+"/messages", "application/json", strings.NewReader(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Body.Close(); res.StatusCode != http.StatusAccepted {
+		t.Fatalf("POST /messages = %d, want 202", res.StatusCode)
+	}
+	var dead []queue.Message
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end) && (len(dead) == 0 || api.Ledger().Totals().Accepted == 0); time.Sleep(10 * time.Millisecond) {
+		dead = append(dead, memorytest.Drain(t, b, b.Topology().Dead())...)
+	}
+	if n := api.Ledger().Totals().Accepted; n != 1 || len(dead) != 1 || dead[0].ID != "long" || dead[0].Headers[message.HeaderReason] != "bad_message" {
+		t.Errorf("%d accepted, dead = %v, want the one that fits, and the other as bad_message", n, dead)
 	}
 }

@@ -263,8 +263,11 @@ func (e *engine) renew(p *partition, reason string) {
 	}
 }
 
-// renewAll renews every partition.
+// renewAll renews every partition, once this replica has its place.
 func (e *engine) renewAll(reason string) {
+	if e.standing.Ranks == nil {
+		return
+	}
 	for _, p := range e.sources.partitions {
 		e.renew(p, reason)
 	}

@@ -2,12 +2,15 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 )
 
 func TestStopFinishesCallsAndHandsBackTheRest(t *testing.T) {
@@ -157,6 +160,33 @@ func TestLeavingWithALane(t *testing.T) {
 		}
 		r.sleep(time.Minute)
 		r.checkSentOnce()
+	})
+}
+
+// A process that was paused before it found its place among the others begins as if it
+// had not been.
+func TestPauseBeforeTheFirstPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(1, func(c *Config) {
+			c.Broker.(*link).refuse = func(op, name string) error {
+				if op == "inspect" && slices.Contains(r.top.Slots(), name) {
+					return queue.ErrRefused
+				}
+				return nil
+			}
+		})
+		r.sleep(5 * time.Second)
+		r.only().inspect(func(e *engine) {
+			e.ticked = e.Now().Add(-time.Minute)
+			e.checkPause()
+		})
+		r.only().link.with(func(l *link) { l.refuse = nil })
+		r.text("page0", "ann")
+		r.sleep(30 * time.Second)
+		r.checkSentOnce()
+		r.end()
 	})
 }
 

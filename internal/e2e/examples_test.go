@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,6 +16,10 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
 	"chatclub/internal/tools/program"
 )
 
@@ -151,6 +156,7 @@ func TestOwnBot(t *testing.T) {
 		})
 	}
 	t.Run("its messages", func(t *testing.T) { ownMessages(t, d) })
+	t.Run("careless messages", func(t *testing.T) { careless(t, d) })
 }
 
 // checkShort fails t unless a folder has one file, of at most 40 lines of code.
@@ -201,6 +207,55 @@ func ownMessages(t *testing.T, d *deployment) {
 		}
 		if got := ledger.Totals; got.Actions != 1 || got.Rejected > 0 || got.Unexpected > 0 || got.Pending > 0 {
 			return fmt.Errorf("ledger: %+v", got)
+		}
+		return nil
+	})
+}
+
+// careless: what a producer sends that knows only half of the protocol. All that can be
+// sent is sent, and the rest is dead with a reason.
+func careless(t *testing.T, d *deployment) {
+	t.Helper()
+	before, err := d.totals()
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection, err := amqp.Dial(d.amqpURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	channel, err := connection.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, top := d.pageIDs(t)[0], queue.Topology{Prefix: d.prefix, Partitions: partitions}
+	wrong := top.Outbound((top.PartitionOf(page) + 1) % partitions)
+	publish := func(name, fields string, p amqp.Publishing) {
+		t.Helper()
+		p.Body = fmt.Appendf(nil, `{"page":%q,"to":"8","text":"hi"%s}`, page, fields)
+		if err := channel.PublishWithContext(t.Context(), "", name, true, false, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := fmt.Sprintf(`,"time":%d`, time.Now().UnixMilli())
+	d.expect(t, page, "bare", "typed", "stray", "any")
+	publish(top.OutboundOf(page), now+`,"id":"bare"`, amqp.Publishing{}) // neither persistent nor with a message id
+	publish(top.OutboundOf(page), now+`,"id":"typed","color":"red"`, amqp.Publishing{ContentType: "text/csv", MessageId: "typed"})
+	publish(wrong, now+`,"id":"stray"`, amqp.Publishing{MessageId: "stray"})
+	publish(top.OutboundAny(), now+`,"id":"any"`, amqp.Publishing{MessageId: "any"})
+	publish(top.OutboundOf(page), `,"id":"timeless"`, amqp.Publishing{MessageId: "timeless"})
+	checkComplete(t, d.awaitSent(t, before.Accepted+4), 0)
+	program.Eventually(t, "the message without a time is dead, and says why", func() error {
+		letter, ok, err := channel.Get(top.Dead(), true)
+		if err == nil && !ok {
+			err = errors.New("no dead letter")
+		}
+		if err != nil {
+			return err
+		}
+		if why := fmt.Sprint(letter.Headers[message.HeaderError]); letter.MessageId != "timeless" || !strings.Contains(why, "time is missing") {
+			t.Errorf("dead is %q, because %q, want timeless, because its time is missing", letter.MessageId, why)
 		}
 		return nil
 	})

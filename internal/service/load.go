@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 )
@@ -90,6 +91,7 @@ func LoadFlags[T any](fs *flag.FlagSet, args []string, environ map[string]string
 	fs.PrintDefaults()
 	fs.SetOutput(io.Discard)
 	flags := settingFlags(fs, all)
+	explainDurations(fs)
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		printHelp[T](stdout, fs.Name(), help.String())
@@ -148,6 +150,29 @@ func settingFlags(fs *flag.FlagSet, all []leaf) map[string]string {
 		}
 	}
 	return given
+}
+
+// durationFlag is a flag of a duration whose error says what one looks like: that of
+// package flag is "parse error".
+type durationFlag struct{ flag.Value }
+
+// Set implements flag.Value.
+func (d durationFlag) Set(text string) error {
+	if d.Value.Set(text) != nil {
+		return errors.New("it is not a duration such as 30m or 24h")
+	}
+	return nil
+}
+
+// explainDurations has the flags of durations say what is wrong with a value.
+func explainDurations(fs *flag.FlagSet) {
+	fs.VisitAll(func(f *flag.Flag) {
+		if g, ok := f.Value.(flag.Getter); ok {
+			if _, ok := g.Get().(time.Duration); ok {
+				f.Value = durationFlag{f.Value}
+			}
+		}
+	})
 }
 
 // Defaults returns settings with every default; a setting without one is zero. A

@@ -168,6 +168,24 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// The row of a run that proves nothing is grey.
+func TestDoubtfulRow(t *testing.T) {
+	t.Parallel()
+	r := &Report{Title: "t", Runs: []Run{
+		{Strategy: Own, Figures: Figures{Quota: .9}},
+		{Strategy: "static", Figures: Figures{Quota: .4}, Status: Inconclusive, Reason: "busy"},
+	}}
+	var page bytes.Buffer
+	if err := WriteHTML(&page, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<tr class="own"><th scope="row">chatclub<`, `<tr class="open"><th scope="row">static (inconclusive)<`} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+}
+
 // report.json is read as it was written, and texts are harmless in Markdown and on a
 // terminal.
 func TestFiles(t *testing.T) {
