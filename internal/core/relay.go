@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -15,6 +16,13 @@ import (
 	"chatclub/internal/rooms"
 )
 
+// With longer ids of events, pages and users the id of a copy could be longer than a
+// broker takes (queue.MaxName). They are webhook's.
+const (
+	maxUserID  = 32
+	maxEventID = 180
+)
+
 // relay handles the events of users: it makes their messages and publishes them.
 type relay struct {
 	cfg     Config
@@ -26,6 +34,9 @@ type relay struct {
 // is marked as finished.
 func (r *relay) handle(run, work context.Context, in inbound) error {
 	ev := r.eventOf(in.event)
+	if len(ev.Page) > maxUserID || len(ev.User) > maxUserID || len(ev.ID) > maxEventID {
+		return fmt.Errorf("%w: page, user or id is too long for the ids of its copies", rooms.ErrData)
+	}
 	res, err := r.receive(run, work, in, ev)
 	if err != nil {
 		return err
@@ -144,6 +155,9 @@ func (r *relay) publish(run, work context.Context, in inbound, msgs []queue.Mess
 	err := r.retry.do(run, in.delivery.Live, stepPublish, func() error {
 		err := r.cfg.publish(work, rest)
 		rest = queue.Unconfirmed(rest, err)
+		if errors.Is(err, queue.ErrInvalid) { // at each new try
+			err = fmt.Errorf("%w: %w", rooms.ErrData, err)
+		}
 		return err
 	})
 	if err != nil {
