@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 )
@@ -221,8 +222,10 @@ func DecodeNew(b []byte, fill func(*Outbound)) (Outbound, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	err := ExplainJSON(d.Decode(&o))
-	if err == nil && d.More() {
-		err = errors.New("there is something after the message")
+	if err == nil {
+		if _, end := d.Token(); !errors.Is(end, io.EOF) { // More would take ] and } for an end
+			err = &FieldError{"body", "has something after the message"}
+		}
 	}
 	if err == nil && (o.Attempts != 0 || o.FirstCode != "") {
 		err = &FieldError{"attempts", "and first_code are written by dispatchers"}
