@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -16,6 +17,10 @@ type inbound struct {
 	event    message.Event
 	err      error
 }
+
+// page returns the key of its page. Those of no page wait for those of their partition
+// alone: takeLocked takes all that wait in one page for one partition's.
+func (in *inbound) page() string { return cmp.Or(in.event.Page, "\x00"+in.delivery.Queue) }
 
 // pages holds the events that wait for a worker, by page. A worker takes the next
 // page that has one and is in no other worker's hands: round robin. The workers of one
@@ -59,10 +64,10 @@ func (p *pages) close() {
 func (p *pages) add(in inbound) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := p.pages[in.event.Page]
+	g := p.pages[in.page()]
 	if g == nil {
 		g = new(page)
-		p.pages[in.event.Page] = g
+		p.pages[in.page()] = g
 	}
 	g.waiting = append(g.waiting, in)
 	if !g.busy && len(g.waiting) == 1 {
@@ -106,11 +111,11 @@ func (p *pages) done(in inbound) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.busy[in.delivery.Queue]--
-	g := p.pages[in.event.Page]
+	g := p.pages[in.page()]
 	if g.busy = false; len(g.waiting) > 0 {
 		p.ready = append(p.ready, g)
 	} else {
-		delete(p.pages, in.event.Page)
+		delete(p.pages, in.page())
 	}
 	p.wake.Signal()
 }
