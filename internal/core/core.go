@@ -197,6 +197,9 @@ func (c *Core) repeat(ctx context.Context, s step, every time.Duration, do func(
 			err := do(ctx)
 			took = time.Since(begin)
 			if ctx.Err() == nil {
+				if err != nil { // one that takes long and fails is no more often done than one that succeeds
+					backoff.Sleep(ctx, min(every, time.Duration(float64(took)/maxDuty)))
+				}
 				return err
 			}
 			return nil // its end interrupted the step
