@@ -14,6 +14,7 @@ import (
 // link that stands in text.
 func distinct(attachments []message.Attachment, text string) (list []message.Attachment, refused bool) {
 	at := make(map[string]int, len(attachments))
+	var mentioned map[string]bool // nil: it was not needed yet
 	for _, a := range attachments {
 		if !relayable(a.URL) {
 			refused = true
@@ -21,8 +22,11 @@ func distinct(attachments []message.Attachment, text string) (list []message.Att
 		}
 		k := key(a.URL)
 		i, known := at[k]
+		if rank(a.Type) == 0 && mentioned == nil {
+			mentioned = mentions(text)
+		}
 		switch {
-		case rank(a.Type) == 0 && mentions(text, k):
+		case rank(a.Type) == 0 && mentioned[k]:
 		case !known:
 			at[k] = len(list)
 			list = append(list, a)
@@ -44,9 +48,10 @@ func rank(kind string) int {
 	return 0
 }
 
-// mentions reports whether the address of a key is a word of text.
-func mentions(text, k string) bool {
+// mentions returns the keys of the addresses that are words of text.
+func mentions(text string) map[string]bool {
 	const around = `.,;:!?'"()[]<>«»“”„…`
+	keys := make(map[string]bool)
 	for word := range strings.FieldsSeq(text) {
 		if !strings.ContainsRune(word, '.') {
 			continue // it has no host
@@ -55,12 +60,10 @@ func mentions(text, k string) bool {
 			word = rest
 		}
 		for _, form := range []string{word, strings.TrimRight(word, around), strings.Trim(word, around)} {
-			if key("https://"+form) == k {
-				return true
-			}
+			keys[key("https://"+form)] = true
 		}
 	}
-	return false
+	return keys
 }
 
 // key returns the form by which addresses are compared: without the platform's
