@@ -224,6 +224,9 @@ func (h *Handler) errorAnswer(r *http.Request, err error) (status int, answer an
 		status = http.StatusBadRequest
 	default:
 		status, a.Error = http.StatusServiceUnavailable, "the database does not answer"
+		if errors.Is(err, errGive) {
+			a.Error = "the broker does not confirm the order; repeat it"
+		}
 		h.cfg.Log.WarnContext(r.Context(), "operator's request", "path", r.URL.Path, "err", err)
 	}
 	return status, a

@@ -84,6 +84,9 @@ func (h *Handler) pageAnswer(p rooms.PageView) Page {
 	return a
 }
 
+// errGive says that an order was not given, because of the broker.
+var errGive = errors.New("give order")
+
 // postOrder gives an order about a page: see orders.Read. A resumption also ends what
 // core itself holds the page for.
 func (h *Handler) postOrder(r *http.Request) (any, error) {
@@ -92,7 +95,9 @@ func (h *Handler) postOrder(r *http.Request) (any, error) {
 		_, err = h.cfg.Store.Resume(r.Context(), o.Page, time.Time{})
 	}
 	if err == nil {
-		err = h.cfg.Give(r.Context(), o)
+		if err = h.cfg.Give(r.Context(), o); err != nil {
+			err = fmt.Errorf("%w: %w", errGive, err)
+		}
 	}
 	if wrong, ok := errors.AsType[*message.FieldError](err); ok {
 		err = &fieldError{http.StatusBadRequest, wrong.Field, wrong.Problem}
