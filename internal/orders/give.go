@@ -58,7 +58,7 @@ func Read(r *http.Request, now time.Time) (Order, error) {
 		err = decodeBody(r, &body)
 		if o.Reason = body.Reason; err == nil && body.For != "" {
 			var d time.Duration
-			if d, err = time.ParseDuration(body.For); err != nil || d <= 0 {
+			if d, err = time.ParseDuration(body.For); err != nil || d < time.Millisecond { // the unit of Until
 				err = &message.FieldError{Field: "for", Problem: fmt.Sprintf("%.40q must be a time such as 30m or 24h", body.For)}
 			}
 			o.Until = now.Add(d).UnixMilli()
