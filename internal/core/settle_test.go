@@ -33,9 +33,9 @@ func TestDeadLetter(t *testing.T) {
 		r.handled(t)
 		now := time.Now().UTC()
 		want := map[string]message.Death{
-			"1":   {Reason: message.ReasonUndecodable, Error: "decode event: unexpected end of JSON input", Queue: "test.inbound.00", Time: now},
+			"1":   {Reason: message.ReasonUndecodable, Error: "decode event: body is no JSON: unexpected end of JSON input", Queue: "test.inbound.00", Time: now},
 			"2":   {Reason: message.ReasonUndecodable, Error: "decode event: user is empty", Queue: "test.inbound.00", Time: now},
-			"0":   {Reason: message.ReasonUndecodable, Error: "decode event: unexpected end of JSON input", Queue: "test.inbound.00", Time: now},
+			"0":   {Reason: message.ReasonUndecodable, Error: "decode event: body is no JSON: unexpected end of JSON input", Queue: "test.inbound.00", Time: now},
 			"p/3": {Reason: message.ReasonBadMessage, Error: "receive event: event cannot be stored: user holds a control character", Queue: "test.inbound.00", Time: now, Page: "p"},
 			"p/4": {Reason: message.ReasonBadMessage, Error: `event cannot be stored: feedback reason "whim" is unknown`, Queue: "test.inbound.00", Time: now, Page: "p"},
 		}
