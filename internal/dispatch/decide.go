@@ -16,7 +16,6 @@ const (
 	drop               // it is another's
 	repeat             // it was sent before
 	bury               // to the dead-letter queue
-	postpone           // to a retry queue
 	offer              // ask the excess map, which has the last word
 )
 
@@ -28,7 +27,7 @@ const silentPause = 100 * time.Millisecond
 type action struct {
 	do     do
 	reason message.Reason // of bury
-	wait   time.Duration  // of wait, when time alone changes the answer; of postpone
+	wait   time.Duration  // of wait, when time alone changes the answer
 }
 
 // decide returns what may happen to the first message of a line, and changes
@@ -48,8 +47,6 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 		return action{do: repeat}
 	case e.isLate(m, now):
 		return action{do: bury, reason: message.ReasonExpired}
-	case e.pages.blocksLane(l, m, now):
-		return action{do: postpone, wait: retryMedium}
 	case paused:
 		return action{wait: pauseLeft}
 	case hold == circuit.Dead && by == circuit.Person:

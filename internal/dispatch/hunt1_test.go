@@ -1,0 +1,55 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/orders"
+)
+
+// neighbour has a page's neighbour written to, and wants all of that at once.
+func (r *rig) neighbour(t *testing.T, page string, n int) {
+	t.Helper()
+	before := len(r.waits(page))
+	every(time.Second, time.Duration(n)*time.Second, func(int) { r.text(page, "bob") })
+	r.sleep(time.Second)
+	if w := r.waits(page); len(w)-before != n || quantile(w, 1) > 2*time.Second {
+		t.Errorf("%d of %d messages of the other page arrived, after %v at most, want all within 2 s", len(w)-before, n, quantile(w, 1))
+	}
+}
+
+// H5: an answer at the head of a paused page in a shared lane.
+func TestHunt1AnswerOfAPausedPageOfASharedLane(t *testing.T) {
+	inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch = 512, 1024 }, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 100 }
+		pages := r.peers(6)
+		for _, page := range pages {
+			r.text(page, guests("g", 1500)...)
+		}
+		r.sleep(2 * time.Second)
+		var shared, beside string
+		r.only().inspect(func(e *engine) {
+			for _, c := range e.sources.claims {
+				for _, k := range c.lanes {
+					if len(k.lines) > 1 {
+						shared, beside = k.lines[0].key.Page, k.lines[1].key.Page
+					}
+				}
+			}
+		})
+		if shared == "" {
+			t.Fatal("no two pages share a lane: nothing is tested")
+		}
+		r.give(orders.Pause, shared, nil)
+		r.sleep(100 * time.Millisecond)
+		r.answerTo(shared, "somebody")
+		r.sleep(2 * time.Minute)
+		t.Log(shared, beside)
+		for _, page := range pages {
+			if n := len(r.waits(page)); page != shared && n != 1500 {
+				t.Errorf("%d of 1,500 messages of %s arrived beside a paused page", n, page)
+			}
+		}
+	})
+}
