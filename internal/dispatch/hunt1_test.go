@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,6 +17,31 @@ func (r *rig) neighbour(t *testing.T, page string, n int) {
 	r.sleep(time.Second)
 	if w := r.waits(page); len(w)-before != n || quantile(w, 1) > 2*time.Second {
 		t.Errorf("%d of %d messages of the other page arrived, after %v at most, want all within 2 s", len(w)-before, n, quantile(w, 1))
+	}
+}
+
+// H1: broadcasts to people who wait for a call of their own.
+func TestHunt1BroadcastsToBusyPeople(t *testing.T) {
+	for _, latency := range []time.Duration{700 * time.Millisecond, 1900 * time.Millisecond} {
+		for _, who := range []int{1, 300} {
+			t.Run(fmt.Sprint(latency, who), func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+					pages := r.peers(2)
+					r.know(pages[0])
+					r.latency = func(o message.Outbound) time.Duration {
+						if o.Page == pages[0] {
+							return latency
+						}
+						return 40 * time.Millisecond
+					}
+					for range 6000 / who {
+						r.broadcast(pages[0], time.Hour, guests("b", who)...)
+					}
+					r.neighbour(t, pages[1], 10)
+				})
+			})
+		}
 	}
 }
 
