@@ -11,12 +11,12 @@ import (
 type do int
 
 const (
-	wait     do = iota // nothing of the line can be sent now
-	rotate             // every call that the page may have is taken: look again when one ends
-	drop               // it is another's
-	repeat             // it was sent before
-	bury               // to the dead-letter queue
-	offer              // ask the excess map, which has the last word
+	wait   do = iota // nothing of the line can be sent now
+	rotate           // every call that the page may have is taken: look again when one ends
+	drop             // it is another's
+	repeat           // it was sent before
+	bury             // to the dead-letter queue
+	offer            // ask the excess map, which has the last word
 )
 
 // silentPause is how soon it is looked again whether the broker answers.

@@ -73,6 +73,7 @@ func (e *engine) pump(l *line) {
 	e.pages.unblockLane(l, now)
 	for e.step(l, now) {
 	}
+	e.makeRoom(l, now)
 	e.sendAside(l, now)
 	e.pages.tidy(l)
 }
