@@ -318,7 +318,7 @@ func (e *engine) settled() {
 				spill.lane.serves()
 				e.metrics.overflowed.Inc()
 				e.trace("message moved", t.m, slog.String("queue", to.Queue))
-			case to.Delay > 0:
+			case to.Delay > 0, t.to == (destination{}): // the last one to be confirmed may be what core is told
 				e.metrics.delayed.Inc()
 				e.trace("message moved", t.m, slog.String("queue", to.Queue), slog.Duration("for", to.Delay))
 			case t.to.passed:
