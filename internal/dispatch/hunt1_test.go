@@ -7,6 +7,7 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/orders"
+	"chatclub/internal/queue"
 	"chatclub/internal/sender"
 )
 
@@ -133,5 +134,31 @@ func TestHunt1AnswerOfAPausedPageOfASharedLane(t *testing.T) {
 				t.Errorf("%d of 1,500 messages of %s arrived beside a paused page", n, page)
 			}
 		}
+	})
+}
+
+// H6: dead letters that core is told of, while its queue takes none.
+func TestHunt1TellsWithFullInbound(t *testing.T) {
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 512 }, func(t *testing.T, r *rig) {
+		pages := r.peers(2)
+		r.know(pages[0])
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if o.Page == pages[0] {
+				return fail(sender.WindowClosed)
+			}
+			return sender.Result{}
+		})
+		r.only().link.with(func(l *link) {
+			l.refuse = func(op, q string) error {
+				if r.top.IsInbound(q) {
+					return queue.ErrRefused
+				}
+				return nil
+			}
+		})
+		every(10*time.Millisecond, 10*time.Second, func(i int) { r.text(pages[0], fmt.Sprintf("y%d", i)) })
+		r.sleep(10 * time.Second)
+		r.only().inspect(func(e *engine) { t.Log("held", e.pages.held) })
+		r.neighbour(t, pages[1], 20)
 	})
 }

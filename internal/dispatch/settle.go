@@ -10,6 +10,7 @@ import (
 	"chatclub/internal/backoff"
 	"chatclub/internal/circuit"
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 	"chatclub/internal/queue/transfer"
 	"chatclub/internal/sender"
 )
@@ -311,7 +312,10 @@ func (e *engine) settled() {
 			}
 			continue
 		case transfer.Done:
-			to := ev.Item.To[0]
+			var to queue.Message
+			if len(ev.Item.To) > 0 { // else what core was to be told was left out
+				to = ev.Item.To[0]
+			}
 			e.spanMove(t, to)
 			switch {
 			case spill != nil:
