@@ -11,13 +11,12 @@ import (
 type do int
 
 const (
-	wait     do = iota // nothing of the line can be sent now
-	rotate             // every call that the page may have is taken: look again when one ends
-	drop               // it is another's
-	repeat             // it was sent before
-	bury               // to the dead-letter queue
-	postpone           // to a retry queue
-	offer              // ask the excess map, which has the last word
+	wait   do = iota // nothing of the line can be sent now
+	rotate           // every call that the page may have is taken: look again when one ends
+	drop             // it is another's
+	repeat           // it was sent before
+	bury             // to the dead-letter queue
+	offer            // ask the excess map, which has the last word
 )
 
 // silentPause is how soon it is looked again whether the broker answers.
@@ -28,7 +27,7 @@ const silentPause = 100 * time.Millisecond
 type action struct {
 	do     do
 	reason message.Reason // of bury
-	wait   time.Duration  // of wait, when time alone changes the answer; of postpone
+	wait   time.Duration  // of wait, when time alone changes the answer
 }
 
 // decide returns what may happen to the first message of a line, and changes
@@ -48,8 +47,6 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 		return action{do: repeat}
 	case e.isLate(m, now):
 		return action{do: bury, reason: message.ReasonExpired}
-	case e.pages.blocksLane(l, m, now):
-		return action{do: postpone, wait: retryMedium}
 	case paused:
 		return action{wait: pauseLeft}
 	case hold == circuit.Dead && by == circuit.Person:

@@ -70,8 +70,10 @@ func (e *engine) pump(l *line) {
 	if e.pages.mustOverflow(l, now) {
 		e.pages.overflow(l, now)
 	}
+	e.pages.unblockLane(l, now)
 	for e.step(l, now) {
 	}
+	e.makeRoom(l, now)
 	e.sendAside(l, now)
 	e.pages.tidy(l)
 }
@@ -102,13 +104,6 @@ func (e *engine) step(l *line, now time.Time) bool {
 	case bury:
 		r.take(1)
 		e.settler.bury(m, death{reason: a.reason})
-	case postpone:
-		r.take(1)
-		if m.out.Broadcast != "" { // core shall put no more of them there
-			e.settler.postpone(m, a.wait, e.settler.tellBusy(l, m, now)...)
-		} else {
-			e.settler.postpone(m, a.wait)
-		}
 	case offer:
 		return e.offer(l, r, now)
 	}

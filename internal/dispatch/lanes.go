@@ -396,9 +396,17 @@ func (e *engine) takeMarker(m *held) {
 // longer than an answer takes: the first one opens a page that was sent nothing for a while.
 const blocksTime = 3 * time.Second
 
-// blocksLane reports whether a message of a page that cannot be sent to has been in the
-// way of others: they share its lane, of which the page takes a large part.
-func (p *pages) blocksLane(l *line, m *held, now time.Time) bool {
-	k := m.source.lane
-	return k != nil && len(k.lines) > 1 && l.waiting-l.direct > p.LanePrefetch/4 && now.Sub(m.since) > blocksTime && p.isShut(l, now)
+// unblockLane sends those messages of a page that cannot be sent to round by a retry queue
+// that are in the way of others: they share its lane, of which the page takes a large part.
+// Whatever of the page is the first.
+func (p *pages) unblockLane(l *line, now time.Time) {
+	if l.spill == nil || len(l.spill.lane.lines) < 2 || l.waiting-l.direct <= p.LanePrefetch/4 || !p.isShut(l, now) {
+		return
+	}
+	for m := l.spill.lane.source.first; m != nil && now.Sub(m.since) > blocksTime && l.waiting-l.direct > p.LanePrefetch/4; m = m.next {
+		if m.state == isWaiting && m.key() == l.key {
+			l.recipients[m.out.To].removeOne(m)
+			p.settler.postpone(m, retryMedium)
+		}
+	}
 }

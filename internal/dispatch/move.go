@@ -70,7 +70,11 @@ func (s *settler) notify(ev transfer.Event) {
 func (s *settler) move(m *held, to destination, instead *queue.Message, msgs ...queue.Message) {
 	m.source.moving++
 	m.state = isMoving
-	s.Add(&transfer.Item{Transfer: queue.Transfer{Delivery: m.delivery, To: msgs}, Else: instead, Tag: moving{m, to}})
+	it := &transfer.Item{Transfer: queue.Transfer{Delivery: m.delivery, To: msgs}, Else: instead, Tag: moving{m, to}}
+	if len(msgs) > 1 { // what core is told
+		it.News = msgs[1].ID
+	}
+	s.Add(it)
 }
 
 // encode is the message as it is now: with its attempts.

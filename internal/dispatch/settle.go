@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"chatclub/internal/backoff"
 	"chatclub/internal/circuit"
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 	"chatclub/internal/queue/transfer"
 	"chatclub/internal/sender"
 )
@@ -228,29 +230,62 @@ func (e *engine) retry(now time.Time, c *call, n int) bool {
 		return false
 	case onBroker:
 		for _, m := range c.msgs {
-			m.delivery.Headers = maps.Clone(m.delivery.Headers)
-			if m.delivery.Headers == nil {
-				m.delivery.Headers = make(map[string]string, 1)
-			}
-			m.delivery.Headers[message.HeaderRetry] = "1"
-			e.settler.postpone(m, delay)
+			e.goRound(m, delay)
 		}
 		if e.circuits.IsAtFault(c.circuit) {
 			return false
 		}
-		until := now.Add(delay + backSlack)
-		r.awaits = until
-		e.timers.add(until, func() {
-			if r.awaits.Equal(until) {
-				r.goOn()
-				e.pages.mark(r.line)
-			}
-		})
+		e.awaitRound(r, now.Add(delay+backSlack))
 		return true
 	}
 	e.pages.putBack(c)
 	e.release(now, now.Add(delay), c)
 	return true
+}
+
+// goRound has a message that was tried come back by a retry queue, before those behind it.
+func (e *engine) goRound(m *held, delay time.Duration) {
+	m.delivery.Headers = maps.Clone(m.delivery.Headers)
+	if m.delivery.Headers == nil {
+		m.delivery.Headers = make(map[string]string, 1)
+	}
+	m.delivery.Headers[message.HeaderRetry] = "1"
+	e.settler.postpone(m, delay)
+}
+
+// awaitRound has a recipient's others wait for messages that are in a retry queue.
+func (e *engine) awaitRound(r *recipient, until time.Time) {
+	r.awaits, r.busy = until, true
+	e.timers.add(until, func() {
+		if r.awaits.Equal(until) {
+			r.goOn()
+			e.pages.mark(r.line)
+		}
+	})
+}
+
+// makeRoom sends what a page that takes no calls has too much of, and cannot go to a lane,
+// round by a retry queue, the latest first: what was tried.
+func (e *engine) makeRoom(l *line, now time.Time) {
+	if l.direct <= e.sickRoom() || e.ending || e.circuits.IsOpen() || !e.pages.isShut(l, now) {
+		return
+	}
+	c := e.sources.partitions[e.Broker.Topology().PartitionOf(l.key.Page)].claim
+	if c == nil || c.leaving {
+		return
+	}
+	for m := c.sources[0].last; m != nil && l.direct > e.sickRoom(); m = m.prev {
+		if m.state != isWaiting || m.key() != l.key || !m.tried {
+			continue
+		}
+		r := l.recipients[m.out.To]
+		if r == nil || !slices.Contains(r.msgs, m) || r.busy && r.awaits.IsZero() { // it stands aside; or a call, or the pause after that, ends soon
+			continue
+		}
+		e.awaitRound(r, now.Add(retryMedium+backSlack))
+		r.removeOne(m)
+		e.goRound(m, retryMedium)
+	}
 }
 
 // returned lets go of a message that goes back to its queue.
@@ -277,14 +312,17 @@ func (e *engine) settled() {
 			}
 			continue
 		case transfer.Done:
-			to := ev.Item.To[0]
+			var to queue.Message
+			if len(ev.Item.To) > 0 { // else what core was to be told was left out
+				to = ev.Item.To[0]
+			}
 			e.spanMove(t, to)
 			switch {
 			case spill != nil:
 				spill.lane.serves()
 				e.metrics.overflowed.Inc()
 				e.trace("message moved", t.m, slog.String("queue", to.Queue))
-			case to.Delay > 0:
+			case to.Delay > 0, t.to == (destination{}): // the last one to be confirmed may be what core is told
 				e.metrics.delayed.Inc()
 				e.trace("message moved", t.m, slog.String("queue", to.Queue), slog.Duration("for", to.Delay))
 			case t.to.passed:

@@ -44,7 +44,8 @@ type Item struct {
 	// Else is published in place of the first message, whose id it has, where many wait
 	// for that one's queue; nil: it waits with them.
 	Else *queue.Message
-	Tag  any // the caller's own
+	News string // id of a message that is left out where many wait for its queue; empty: none
+	Tag  any    // the caller's own
 }
 
 // State is what became of an item.
@@ -197,6 +198,7 @@ func (m *Mover) split(items []*Item) (free, waiting []*Item) {
 		return items, nil
 	}
 	for _, it := range items {
+		m.leaveOutLocked(it)
 		name, waits := m.waitsLocked(it)
 		if waits && m.giveWayLocked(it, name) {
 			name, waits = m.waitsLocked(it)
@@ -222,6 +224,17 @@ func (m *Mover) waitsLocked(it *Item) (name string, waits bool) {
 	return "", false
 }
 
+// leaveOutLocked takes what only goes along with an item out of it, where many wait for
+// that one's queue: it is news, which others tell as well.
+func (m *Mover) leaveOutLocked(it *Item) {
+	if it.News == "" {
+		return
+	}
+	it.To = slices.DeleteFunc(slices.Clone(it.To), func(to queue.Message) bool {
+		return to.ID == it.News && len(m.blocked[m.target(to)]) >= mostBlocked
+	})
+}
+
 // giveWayLocked takes what an item has in its first message's place, where many wait for
 // that one's queue, and reports whether it did.
 func (m *Mover) giveWayLocked(it *Item, name string) bool {
@@ -244,6 +257,11 @@ func (m *Mover) target(to queue.Message) string {
 // go to.
 func (m *Mover) blockLocked(ctx context.Context, items []*Item) {
 	for _, it := range items {
+		if m.leaveOutLocked(it); len(it.To) == 0 { // it is only to be acknowledged
+			m.inbox = append(m.inbox, it)
+			m.signal()
+			continue
+		}
 		name := m.target(it.To[0])
 		if m.giveWayLocked(it, name) {
 			m.inbox = append(m.inbox, it)

@@ -1,0 +1,164 @@
+package dispatch
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/orders"
+	"chatclub/internal/queue"
+	"chatclub/internal/sender"
+)
+
+// neighbour has a page's neighbour written to, and wants all of that at once.
+func (r *rig) neighbour(t *testing.T, page string, n int) {
+	t.Helper()
+	before := len(r.waits(page))
+	every(time.Second, time.Duration(n)*time.Second, func(int) { r.text(page, "bob") })
+	r.sleep(time.Second)
+	if w := r.waits(page); len(w)-before != n || quantile(w, 1) > 3*time.Second {
+		t.Errorf("%d of %d messages of the other page arrived, after %v at most, want all within 3 s", len(w)-before, n, quantile(w, 1))
+	}
+}
+
+// H1: broadcasts to people who wait for a call of their own.
+func TestHunt1BroadcastsToBusyPeople(t *testing.T) {
+	for _, latency := range []time.Duration{700 * time.Millisecond, 1900 * time.Millisecond} {
+		for _, who := range []int{1, 300} {
+			t.Run(fmt.Sprint(latency, who), func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+					pages := r.peers(2)
+					r.know(pages[0])
+					r.latency = func(o message.Outbound) time.Duration {
+						if o.Page == pages[0] {
+							return latency
+						}
+						return 40 * time.Millisecond
+					}
+					for range 6000 / who {
+						r.broadcast(pages[0], time.Hour, guests("b", who)...)
+					}
+					r.neighbour(t, pages[1], 10)
+				})
+			})
+		}
+	}
+}
+
+// H2: tried messages come back to a page that is paused.
+func TestHunt1TriedComeBackToAPausedPage(t *testing.T) {
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 512 }, func(t *testing.T, r *rig) {
+		pages := r.peers(2)
+		r.know(pages[0])
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if o.Page == pages[0] {
+				return fail(sender.RecipientThrottled)
+			}
+			return sender.Result{}
+		})
+		r.text(pages[0], guests("g", 1500)...)
+		r.sleep(25 * time.Second)
+		r.give(orders.Pause, pages[0], nil)
+		r.sleep(70 * time.Second)
+		r.only().inspect(func(e *engine) { t.Log("held", e.pages.held) })
+		r.neighbour(t, pages[1], 20)
+	})
+}
+
+// H4: all that a page has in calls is refused: it was tried, and stays.
+func TestHunt1InCallsWhenShut(t *testing.T) {
+	for _, o := range []sender.Outcome{sender.PageThrottled, sender.PageStopped} {
+		for _, prefetch := range []int{8, 64, 512} {
+			t.Run(fmt.Sprint(o, prefetch), func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, 1, func(c *Config) { c.Prefetch = prefetch }, func(t *testing.T, r *rig) {
+					pages := r.peers(2)
+					r.know(pages[0])
+					r.latency = func(m message.Outbound) time.Duration {
+						if m.Page == pages[0] {
+							return 2 * time.Second
+						}
+						return 40 * time.Millisecond
+					}
+					r.script(func(m message.Outbound, _ int) sender.Result {
+						if m.Page == pages[0] {
+							return fail(o)
+						}
+						return sender.Result{}
+					})
+					every(10*time.Millisecond, 3*time.Second, func(i int) { r.text(pages[0], fmt.Sprintf("x%da", i), fmt.Sprintf("x%db", i)) })
+					r.sleep(5 * time.Second)
+					r.only().inspect(func(e *engine) {
+						for k, l := range e.pages.lines {
+							t.Log(k, "waiting", l.waiting, "direct", l.direct, "held", e.pages.held)
+						}
+					})
+					r.neighbour(t, pages[1], 20)
+				})
+			})
+		}
+	}
+}
+
+// H5: an answer at the head of a paused page in a shared lane.
+func TestHunt1AnswerOfAPausedPageOfASharedLane(t *testing.T) {
+	inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch = 512, 1024 }, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 100 }
+		pages := r.peers(6)
+		for _, page := range pages {
+			r.text(page, guests("g", 1500)...)
+		}
+		r.sleep(2 * time.Second)
+		var shared, beside string
+		r.only().inspect(func(e *engine) {
+			for _, c := range e.sources.claims {
+				for _, k := range c.lanes {
+					if len(k.lines) > 1 {
+						shared, beside = k.lines[0].key.Page, k.lines[1].key.Page
+					}
+				}
+			}
+		})
+		if shared == "" {
+			t.Fatal("no two pages share a lane: nothing is tested")
+		}
+		r.give(orders.Pause, shared, nil)
+		r.sleep(100 * time.Millisecond)
+		r.answerTo(shared, "somebody")
+		r.sleep(2 * time.Minute)
+		t.Log(shared, beside)
+		for _, page := range pages {
+			if n := len(r.waits(page)); page != shared && n != 1500 {
+				t.Errorf("%d of 1,500 messages of %s arrived beside a paused page", n, page)
+			}
+		}
+	})
+}
+
+// H6: dead letters that core is told of, while its queue takes none.
+func TestHunt1TellsWithFullInbound(t *testing.T) {
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 512 }, func(t *testing.T, r *rig) {
+		pages := r.peers(2)
+		r.know(pages[0])
+		r.script(func(o message.Outbound, _ int) sender.Result {
+			if o.Page == pages[0] {
+				return fail(sender.WindowClosed)
+			}
+			return sender.Result{}
+		})
+		r.only().link.with(func(l *link) {
+			l.refuse = func(op, q string) error {
+				if r.top.IsInbound(q) {
+					return queue.ErrRefused
+				}
+				return nil
+			}
+		})
+		every(10*time.Millisecond, 10*time.Second, func(i int) { r.text(pages[0], fmt.Sprintf("y%d", i)) })
+		r.sleep(10 * time.Second)
+		r.only().inspect(func(e *engine) { t.Log("held", e.pages.held) })
+		r.neighbour(t, pages[1], 20)
+	})
+}
