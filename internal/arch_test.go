@@ -137,7 +137,7 @@ func libraries() []library {
 		{"golang.org/x/sync", "...", ""},
 		{"golang.org/x/text", "plaintext console demo", ""},
 		{"go.mau.fi/util", "plaintext", ""},
-		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/... examples/go", ""},
+		{"github.com/rabbitmq/amqp091-go", "queue/rabbit/... examples/go", "e2e"},
 		{"github.com/jackc/pgx/v5", "rooms/...", ""},
 		{"modernc.org/sqlite", "rooms", ""},
 		{"github.com/valyala/fasthttp", "fakeapi/...", ""},
