@@ -16,13 +16,6 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// With longer ids of events, pages and users the id of a copy could be longer than a
-// broker takes (queue.MaxName). They are webhook's.
-const (
-	maxUserID  = 32
-	maxEventID = 180
-)
-
 // relay handles the events of users: it makes their messages and publishes them.
 type relay struct {
 	cfg     Config
@@ -34,7 +27,7 @@ type relay struct {
 // is marked as finished.
 func (r *relay) handle(run, work context.Context, in inbound) error {
 	ev := r.eventOf(in.event)
-	if len(ev.Page) > maxUserID || len(ev.User) > maxUserID || len(ev.ID) > maxEventID {
+	if len(ev.User) > message.MaxUserID || message.MaxCopyID(ev.Page, ev.ID) > queue.MaxName {
 		return fmt.Errorf("%w: page, user or id is too long for the ids of its copies", rooms.ErrData)
 	}
 	res, err := r.receive(run, work, in, ev)

@@ -298,6 +298,13 @@ func (o Outbound) Age(now time.Time) time.Duration {
 	return max(0, now.Sub(time.UnixMilli(max(o.Time, o.NotBefore))))
 }
 
+// MaxUserID is the most bytes of the id of a page or user. Today they have up to 17.
+const MaxUserID = 32
+
+// MaxCopyID is the most bytes that CopyID makes of an event's id, to anybody: a part has
+// three digits at most.
+func MaxCopyID(page, mid string) int { return len(page) + len(mid) + MaxUserID + 2 + 4 }
+
 // CopyID returns the id of the copy that event (page, mid) makes for recipient.
 // The same event always makes the same ids, so a repeated event is recognised
 // wherever it is seen. part counts from 0 where one event makes several messages

@@ -12,13 +12,9 @@ import (
 	"chatclub/internal/message"
 )
 
-// A copy's id, page/mid/recipient/part, is a message id of AMQP, which has at
-// most 255 bytes. Ids of pages and users have up to 17 digits today, and mids
-// about 100 characters. 32 + 1 + 180 + 1 + 32 + 4 for the part makes 250.
-const (
-	maxUserID = 32  // of a page's or user's id; an event with a longer one is undecodable
-	maxMID    = 180 // a longer mid is replaced by its digest
-)
+// maxMID is the longest mid in bytes, of which today's have about 100: copies' ids have at
+// most the 255 bytes of an AMQP message's id (message.MaxCopyID).
+const maxMID = 180 // a longer one is replaced by its digest
 
 // maxItem is the longest item that becomes an event, in bytes; Messenger's have at
 // most 20,000 characters of 6 bytes each. An event may be ten times as long as its
@@ -258,7 +254,7 @@ func (p *Parts) add(e message.Event) bool {
 // valid reports whether e meets message.DecodeEvent's rules and the bounds of
 // ids, for the kinds that this package makes.
 func valid(e message.Event) bool {
-	if e.ID == "" || len(e.User) > maxUserID {
+	if e.ID == "" || len(e.User) > message.MaxUserID {
 		return false
 	}
 	return e.User != "" || e.Kind == message.KindPolicy || e.Kind == message.KindOther

@@ -146,7 +146,7 @@ func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 	}
 	page := string(e.ID)
 	messaging, ok := elements(e.Messaging)
-	if !ok || page == "" || len(page) > maxUserID || p.updates+len(messaging) > maxUpdates {
+	if !ok || page == "" || len(page) > message.MaxUserID || p.updates+len(messaging) > maxUpdates {
 		return false
 	}
 	p.updates += len(messaging)
