@@ -265,35 +265,9 @@ func TestMoreExcessThanLanes(t *testing.T) {
 func TestShutPageOfASharedLane(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch = 512, 1024 }, func(t *testing.T, r *rig) {
-		r.limits = func(string, message.Class) int { return 100 }
-		pages := r.peers(6)
-		for _, page := range pages {
-			r.text(page, guests("g", 1500)...)
-		}
-		r.sleep(2 * time.Second)
-		var share []string
-		r.only().inspect(func(e *engine) {
-			for _, c := range e.sources.claims {
-				for _, k := range c.lanes {
-					if len(k.lines) > 1 {
-						share = nil
-						for _, l := range k.lines {
-							share = append(share, l.key.Page)
-						}
-					}
-				}
-			}
-		})
-		if len(share) < 2 {
-			t.Fatal("no two pages share a lane: nothing is tested")
-		}
+		pages, share := r.sharing()
 		shut := share[0]
-		r.script(func(o message.Outbound, _ int) sender.Result {
-			if o.Page == shut {
-				return fail(sender.PageThrottled)
-			}
-			return sender.Result{}
-		})
+		r.fails(shut, sender.PageThrottled)
 		half := time.Duration(seeds(2)) * time.Minute
 		go every(time.Second, 2*half+time.Minute, func(int) {
 			for _, page := range pages {

@@ -57,12 +57,7 @@ func TestTriedOfAPausedPage(t *testing.T) {
 	inBubble(t, 1, func(c *Config) { c.Prefetch = 512 }, func(t *testing.T, r *rig) {
 		pages := r.peers(2)
 		r.know(pages[0])
-		r.script(func(o message.Outbound, _ int) sender.Result {
-			if o.Page == pages[0] {
-				return fail(sender.RecipientThrottled)
-			}
-			return sender.Result{}
-		})
+		r.fails(pages[0], sender.RecipientThrottled)
 		r.text(pages[0], guests("g", 1500)...)
 		r.sleep(25 * time.Second)
 		r.give(orders.Pause, pages[0], nil)
@@ -94,12 +89,7 @@ func TestInCallsWhenShut(t *testing.T) {
 						}
 						return 40 * time.Millisecond
 					}
-					r.script(func(m message.Outbound, _ int) sender.Result {
-						if m.Page == pages[0] {
-							return fail(o)
-						}
-						return sender.Result{}
-					})
+					r.fails(pages[0], o)
 					every(10*time.Millisecond, 3*time.Second, func(i int) { r.text(pages[0], fmt.Sprintf("x%da", i), fmt.Sprintf("x%db", i)) })
 					r.sleep(5 * time.Second)
 					r.neighbour(t, pages[1], 20)
@@ -112,54 +102,13 @@ func TestInCallsWhenShut(t *testing.T) {
 	}
 }
 
-// A page that is paused gives way to those that share its lane, also when what comes first
-// of it is an answer.
-func TestAnswerOfAPausedPageOfASharedLane(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch = 512, 1024 }, func(t *testing.T, r *rig) {
-		r.limits = func(string, message.Class) int { return 100 }
-		pages := r.peers(6)
-		for _, page := range pages {
-			r.text(page, guests("g", 1500)...)
-		}
-		r.sleep(2 * time.Second)
-		var shared string
-		r.only().inspect(func(e *engine) {
-			for _, c := range e.sources.claims {
-				for _, k := range c.lanes {
-					if len(k.lines) > 1 {
-						shared = k.lines[0].key.Page
-					}
-				}
-			}
-		})
-		if shared == "" {
-			t.Fatal("no two pages share a lane: nothing is tested")
-		}
-		r.give(orders.Pause, shared, nil)
-		r.sleep(100 * time.Millisecond)
-		r.answerTo(shared, "somebody")
-		r.sleep(2 * time.Minute)
-		for _, page := range pages {
-			if n := len(r.waits(page)); page != shared && n != 1500 {
-				t.Errorf("%d of 1,500 messages of %s arrived beside a paused page", n, page)
-			}
-		}
-	})
-}
-
 // Dead letters of which core is told do not wait for its queue while that takes none.
 func TestDeadLettersWhileCoreTakesNothing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(c *Config) { c.Prefetch = 512 }, func(t *testing.T, r *rig) {
 		pages := r.peers(2)
 		r.know(pages[0])
-		r.script(func(o message.Outbound, _ int) sender.Result {
-			if o.Page == pages[0] {
-				return fail(sender.WindowClosed)
-			}
-			return sender.Result{}
-		})
+		r.fails(pages[0], sender.WindowClosed)
 		r.only().link.with(func(l *link) {
 			l.refuse = func(op, q string) error {
 				if r.top.IsInbound(q) {

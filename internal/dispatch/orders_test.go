@@ -317,36 +317,25 @@ func TestRecipientLimit(t *testing.T) {
 // A paused page with many messages shares its lane with others: these go on.
 func TestPausedPageOfASharedLane(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch = 512, 1024 }, func(t *testing.T, r *rig) {
-		r.limits = func(string, message.Class) int { return 100 }
-		pages := r.peers(6)
-		for _, page := range pages {
-			r.text(page, guests("g", 1500)...)
-		}
-		r.sleep(2 * time.Second)
-		var shared string
-		r.only().inspect(func(e *engine) {
-			for _, c := range e.sources.claims {
-				for _, k := range c.lanes {
-					if len(k.lines) > 1 {
-						shared = k.lines[0].key.Page
-					}
+	for _, answer := range []bool{false, true} { // what comes first of it is an answer
+		inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch = 512, 1024 }, func(t *testing.T, r *rig) {
+			pages, share := r.sharing()
+			paused := share[0]
+			r.give(orders.Pause, paused, nil)
+			r.sleep(100 * time.Millisecond)
+			if answer {
+				r.answerTo(paused, "somebody")
+			}
+			r.sleep(2 * time.Minute)
+			for _, page := range pages {
+				if n := len(r.waits(page)); page != paused && n != 1500 {
+					t.Errorf("%d of 1,500 messages of %s arrived beside a paused page; an answer: %v", n, page, answer)
 				}
 			}
+			r.give(orders.Resume, paused, nil)
+			r.sleep(2 * time.Minute)
+			r.inversions = nil // the price for the page that is paused
+			r.checkSentOnce()
 		})
-		if shared == "" {
-			t.Fatal("no two pages share a lane: nothing is tested")
-		}
-		r.give(orders.Pause, shared, nil)
-		r.sleep(2 * time.Minute)
-		for _, page := range pages {
-			if n := len(r.waits(page)); page != shared && n != 1500 {
-				t.Errorf("%d of 1,500 messages of %s arrived beside a paused page", n, page)
-			}
-		}
-		r.give(orders.Resume, shared, nil)
-		r.sleep(2 * time.Minute)
-		r.inversions = nil // the price for the page that is paused
-		r.checkSentOnce()
-	})
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/memory/memorytest"
+	"chatclub/internal/sender"
 )
 
 // sleep lets time pass, and everything that is due happen before it returns, so
@@ -252,6 +253,44 @@ func (r *rig) peers(n int) (pages []string) {
 		}
 	}
 	return pages
+}
+
+// fails has every call of a page end so, and no other.
+func (r *rig) fails(page string, o sender.Outcome) {
+	r.script(func(m message.Outbound, _ int) sender.Result {
+		if m.Page == page {
+			return fail(o)
+		}
+		return sender.Result{}
+	})
+}
+
+// sharing returns six pages of one partition, of which 1,500 messages each have come, and
+// those of them that share a lane.
+func (r *rig) sharing() (pages, share []string) {
+	r.t.Helper()
+	r.limits = func(string, message.Class) int { return 100 }
+	pages = r.peers(6)
+	for _, page := range pages {
+		r.text(page, guests("g", 1500)...)
+	}
+	r.sleep(2 * time.Second)
+	r.only().inspect(func(e *engine) {
+		for _, c := range e.sources.claims {
+			for _, k := range c.lanes {
+				if len(k.lines) > 1 {
+					share = nil
+					for _, l := range k.lines {
+						share = append(share, l.key.Page)
+					}
+				}
+			}
+		}
+	})
+	if len(share) < 2 {
+		r.t.Fatal("no two pages share a lane: nothing is tested")
+	}
+	return pages, share
 }
 
 // dead takes the dead letters, by their ids. Each has its page, its recipient and
