@@ -28,12 +28,14 @@ type asset struct {
 }
 
 // findAsset returns the file behind a path, nil if there is none: the page
-// itself, its parts under /web/ and the pictures under /pictures/.
+// itself, its parts under /web/, the pictures under /pictures/ and the icon.
 func findAsset(address string) *asset {
 	name, policy := "", picturePolicy
 	switch {
 	case address == "/":
 		name, policy = "static/index.html", pagePolicy
+	case address == "/favicon.ico": // a browser asks for it on its own, beside what is no page
+		name, policy = "static/icon.svg", pagePolicy
 	case strings.HasPrefix(address, "/web/"):
 		name = "static/" + strings.TrimPrefix(address, "/web/")
 	case strings.HasPrefix(address, "/pictures/"):

@@ -44,7 +44,7 @@ func TestPage(t *testing.T) {
 	_, get := site(t)
 	links := regexp.MustCompile(`(?:src|href)="([^"]+)"|from "\./([^"]+)"`)
 	seen := map[string]bool{}
-	for todo := []string{"/"}; len(todo) > 0; todo = todo[1:] {
+	for todo := []string{"/", "/favicon.ico"}; len(todo) > 0; todo = todo[1:] {
 		if seen[todo[0]] {
 			continue
 		}

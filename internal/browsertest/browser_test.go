@@ -79,6 +79,7 @@ type tab struct {
 
 	mu       sync.Mutex
 	errors   []string // of the page: errors on its console, requests to elsewhere
+	forgiven []string // texts of errors that the test has brought about
 	requests int
 }
 
@@ -195,15 +196,18 @@ func (b *tab) check() {
 		b.t.Error("requests seen = 0, want those for the page at least")
 	}
 	for _, e := range b.errors {
-		b.t.Errorf("the page: %s", e)
+		if !slices.ContainsFunc(b.forgiven, func(text string) bool { return strings.Contains(e, text) }) {
+			b.t.Errorf("the page: %s", e)
+		}
 	}
 }
 
-// forgive drops the errors with a text, which the test has brought about.
+// forgive passes over the errors with a text, which the test has brought about: those
+// that were there, and those that the browser has still to tell.
 func (b *tab) forgive(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.errors = slices.DeleteFunc(b.errors, func(e string) bool { return strings.Contains(e, text) })
+	b.forgiven = append(b.forgiven, text)
 }
 
 // run does something with the page.

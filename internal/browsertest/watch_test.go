@@ -208,7 +208,7 @@ func (b *tab) logIn() {
 	enter("sesame")
 	b.until("the password is refused", `document.querySelector("#why").checkVisibility() &&
 		document.querySelector("#why").textContent === "This is not the password: it is the value of ADMIN_TOKEN."`)
-	b.forgive("Failed to load resource") // the refusal
+	b.forgive("status of 401") // the refusal
 	enter(password)
 	b.arrives("the page is there", `document.querySelector("#live.on") !== null`)
 	if seen := eval[string](b, `document.cookie`); seen != "" {
@@ -249,7 +249,8 @@ func (w *watched) fromAnotherSite(b *tab, id string) {
 		})()`, w.page.URL+path, body), chromedp.EvalAwaitPromise))
 		b.arrives("the form is refused", `document.body?.innerText.includes("requests from another site are refused")`)
 	}
-	b.forgive("Failed to load resource")
+	b.forgive("status of 403")
+	b.forgive("net::ERR_FAILED") // what CORS blocks
 	b.forgive("has been blocked by CORS policy")
 	if w.dead() != 1 {
 		w.t.Errorf("dead letters after the other site = %d, want still 1", w.dead())

@@ -36,7 +36,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 func (k *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, "index.html") })
-	mux.HandleFunc("GET /web/{name...}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, r.PathValue("name")) })
+	serveParts(mux)
 	mux.HandleFunc("GET /state", k.stream)
 	mux.HandleFunc("POST /actions/{name}", k.act)
 	if k.dead != nil {
@@ -51,6 +51,13 @@ func (k *Console) Handler() http.Handler {
 		return k.login.protect(mux)
 	}
 	return mux
+}
+
+// serveParts serves the page's parts, and the icon to a browser that shows what is no
+// page, as a refusal: it asks for one on its own.
+func serveParts(mux *http.ServeMux) {
+	mux.HandleFunc("GET /web/{name...}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, r.PathValue("name")) })
+	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, r *http.Request) { serve(w, r, "icon.svg") })
 }
 
 // serve answers with a file. The types are ours, because those of package mime are

@@ -208,6 +208,7 @@ func TestFiles(t *testing.T) {
 		{s.URL + "/web/app.js", 200, "text/javascript; charset=utf-8"},
 		{s.URL + "/web/style.css", 200, "text/css; charset=utf-8"},
 		{s.URL + "/web/icon.svg", 200, "image/svg+xml"},
+		{s.URL + "/favicon.ico", 200, "image/svg+xml"},
 		{s.URL + "/web/inter.woff2", 200, "font/woff2"},
 		{s.URL + "/web/nosuch.js", 404, "text/plain; charset=utf-8"},
 		{s.URL + "/web/", 404, "text/plain; charset=utf-8"},

@@ -123,7 +123,7 @@ func (l *login) protect(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /login", l.enter)
 	mux.HandleFunc("POST /logout", l.leave)
-	mux.HandleFunc("GET /web/{name...}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, r.PathValue("name")) })
+	serveParts(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case l.isIn(r):

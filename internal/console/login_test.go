@@ -77,6 +77,7 @@ func TestLogin(t *testing.T) {
 		}{
 			{"GET", "/", "", 200, `<form id="login"`},
 			{"GET", "/web/login.js", "", 200, "fetch"},
+			{"GET", "/favicon.ico", "", 200, "<svg"},
 			{"GET", "/state", "", 200, "event: login"},
 			{"GET", "/dead", "", 401, "log in first"},
 			{"POST", "/actions/pause", `{"page":"1"}`, 401, "log in first"},
