@@ -39,6 +39,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"trace", "ID", "say what core and all dispatchers know of a message", tool.trace},
+		{"when", "PAGE", "say when a message arrives that is written now", tool.when},
 		{"dead list", "", "list dead letters, and count them by reason", tool.deadList},
 		{"dead show", "ID", "show the dead letters of an id", tool.deadShow},
 		{"dead replay", "", "send dead letters again", tool.deadReplay},

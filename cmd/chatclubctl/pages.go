@@ -252,3 +252,42 @@ func (t tool) pagesLimit(ctx context.Context, page string, args []string) error 
 	fmt.Fprintln(t.stdout, "the page has the limits")
 	return nil
 }
+
+// when says when a message arrives that is written to a page now, as its owner predicts.
+func (t tool) when(ctx context.Context, page string, args []string) error {
+	f, err := t.openPages(ctx, flag.NewFlagSet("chatclubctl when PAGE", flag.ContinueOnError), args)
+	if err != nil {
+		return err
+	}
+	list, _, err := f.pages(ctx)
+	i := slices.IndexFunc(list, func(v pageView) bool { return v.Page == page })
+	switch {
+	case i < 0 && err != nil:
+		return err
+	case i < 0:
+		return fmt.Errorf("page: nobody has sent anything for %.40q in the last minute", page)
+	case list[i].state() != "":
+		fmt.Fprintln(t.stdout, printable(list[i].state()))
+		return err
+	}
+	said := false
+	for _, p := range list[i].Dispatchers {
+		if a := p.Arrival; a != nil {
+			said = true
+			fmt.Fprintf(t.stdout, "%s: a message written now arrives in about %s (%s to %s)\n", p.Class, seconds(a.After), seconds(a.From), seconds(a.To))
+		}
+	}
+	if !said {
+		fmt.Fprintln(t.stdout, "nothing waits")
+	}
+	return err
+}
+
+// seconds is a number of seconds as people say it.
+func seconds(s float64) string {
+	unit := time.Second
+	if s < 10 {
+		unit /= 10
+	}
+	return time.Duration(s * float64(time.Second)).Round(unit).String()
+}

@@ -40,6 +40,7 @@ type together struct {
 	takes    func(o message.Outbound) time.Duration // 0: Messenger's latency
 	accepted map[string]int
 	waits    map[string]time.Duration // of those that were accepted, by the copy's id
+	order    []message.Outbound       // that were accepted
 }
 
 // Send implements dispatch.Caller.
@@ -57,6 +58,7 @@ func (g *together) Send(_ context.Context, o message.Outbound) sender.Result {
 		r = g.answer(o)
 	}
 	if r.Outcome == 0 {
+		g.order = append(g.order, o)
 		r = sender.Result{Outcome: sender.Sent, Status: 200, MessageID: "m"}
 		for id := range strings.SplitSeq(o.ID, " ") {
 			g.accepted[id]++
@@ -73,6 +75,12 @@ func (g *together) Send(_ context.Context, o message.Outbound) sender.Result {
 // on pages of these names.
 func inTogether(t *testing.T, members map[string]int, test func(g *together)) {
 	t.Helper()
+	inTogetherWith(t, 0, 0, members, test)
+}
+
+// inTogetherWith does it with core's FreshWithin and the dispatchers' JoinTexts.
+func inTogetherWith(t *testing.T, fresh time.Duration, join int, members map[string]int, test func(g *together)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := &together{
 			t: t, broker: memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 16}), random: rand.New(rand.NewPCG(1, 2)),
@@ -85,7 +93,7 @@ func inTogether(t *testing.T, members map[string]int, test func(g *together)) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		log := slog.New(slog.DiscardHandler)
-		c, err := core.New(core.Config{Broker: g.broker, Store: store, Registerer: prometheus.NewRegistry(), Log: log})
+		c, err := core.New(core.Config{Broker: g.broker, Store: store, Registerer: prometheus.NewRegistry(), Log: log, FreshWithin: fresh})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +105,7 @@ func inTogether(t *testing.T, members map[string]int, test func(g *together)) {
 		for range 2 {
 			d, err := dispatch.New(dispatch.Config{
 				Broker: g.broker, Sender: g, Limits: func(string) message.Limits { return message.Limits{Text: 300, Media: 10} }, Log: log, Registerer: prometheus.NewRegistry(),
-				MaxInFlight: 4096, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: 20 * time.Second, Random: func() float64 { return 0.5 },
+				MaxInFlight: 4096, MaxAttempts: 8, MessageTTL: time.Hour, ShutdownTimeout: 20 * time.Second, Random: func() float64 { return 0.5 }, JoinTexts: join,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -47,7 +47,7 @@ func (m *merger) merge(now time.Time, answers []answer, judged map[string]Counts
 		m.page(now, id, name)
 	}
 	for _, p := range m.pages {
-		p.State, p.Why, p.Since, p.Pace, p.InFlight = "free", "", nil, 0, 0
+		p.State, p.Why, p.Since, p.Pace, p.InFlight, p.Arrival = "free", "", nil, 0, 0, nil
 		if judged == nil {
 			p.counts.Waiting = 0
 		}
@@ -169,7 +169,7 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 			p.counts.Waiting += int64(s.Waiting)
 		}
 		if s.Class == "text" {
-			p.counts.Limit = int(s.Limit)
+			p.counts.Limit, p.Arrival = int(s.Limit), s.Arrival
 		}
 		p.InFlight += s.InFlight
 		if s.Sick && (s.InFlight > 0 || s.Waiting > 0) {

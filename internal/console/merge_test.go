@@ -128,6 +128,11 @@ func TestOwner(t *testing.T) {
 	since := v.now
 	busy := status("1", 900, 0)
 	busy.Since, busy.Waiting, busy.Pace = &since, 900, 294
+	told := busy
+	told.Arrival = &dispatch.Arrival{After: 4, From: 3, To: 6}
+	if pages, _ := v.see(dead, says("b", told)); pages[0].Wait != 4 || *pages[0].Arrival != *told.Arrival {
+		t.Errorf("page of which it is known when a message arrives = %+v, want after 4 s", pages[0])
+	}
 	pages, dispatchers := v.see(dead, says("b", busy))
 	if p := pages[0]; p.Owner != "b" || p.State != "excess" || p.Waiting != 900 || p.Wait != 3 {
 		t.Errorf("page in excess = %+v, want b's, 900 that wait 3 s", p)

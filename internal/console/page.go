@@ -31,6 +31,9 @@ func (p *page) view(dispatchers []Dispatcher) Page {
 	if v.Limit > 0 {
 		v.Wait = float64(v.Waiting) / float64(v.Limit)
 	}
+	if v.Arrival != nil && v.Waiting > 0 {
+		v.Wait = v.Arrival.After
+	}
 	if v.State == "free" && v.Wait >= 1 { // nobody says so, but it is
 		v.State = "excess"
 	}

@@ -1,6 +1,10 @@
 package console
 
-import "time"
+import (
+	"time"
+
+	"chatclub/internal/dispatch"
+)
 
 // State is all that the page shows at a moment, but for the phones.
 type State struct {
@@ -63,17 +67,18 @@ type Page struct {
 	State string `json:"state"` // "free", "excess", "sick", "paused" or "suspended"
 	Why   string `json:"why,omitempty"`
 
-	Since    *time.Time `json:"since,omitempty"` // in excess
-	Limit    int        `json:"limit"`           // calls a second
-	Asked    int        `json:"asked"`           // copies that came in the last second
-	Sent     int        `json:"sent"`            // calls that were accepted in the last second
-	Refused  int        `json:"refused"`         // calls that were refused in it
-	Waiting  int        `json:"waiting"`         // copies
-	Wait     float64    `json:"wait"`            // seconds that the oldest has waited, or that a new one will
-	Delay    float64    `json:"delay"`           // mean seconds that those sent in the last second had waited
-	Pace     float64    `json:"pace"`            // calls a second, in excess
-	InFlight int        `json:"in_flight"`
-	Owner    string     `json:"owner,omitempty"` // name of the dispatcher that sends for it
+	Since    *time.Time        `json:"since,omitempty"`   // in excess
+	Limit    int               `json:"limit"`             // calls a second
+	Asked    int               `json:"asked"`             // copies that came in the last second
+	Sent     int               `json:"sent"`              // calls that were accepted in the last second
+	Refused  int               `json:"refused"`           // calls that were refused in it
+	Waiting  int               `json:"waiting"`           // copies
+	Wait     float64           `json:"wait"`              // seconds that the oldest has waited, or that a new one will
+	Arrival  *dispatch.Arrival `json:"arrival,omitempty"` // of a message that is written now
+	Delay    float64           `json:"delay"`             // mean seconds that those sent in the last second had waited
+	Pace     float64           `json:"pace"`              // calls a second, in excess
+	InFlight int               `json:"in_flight"`
+	Owner    string            `json:"owner,omitempty"` // name of the dispatcher that sends for it
 
 	// History has one number for each second, the last one of a second that is
 	// over. All lists are equally long, at most HistorySeconds.

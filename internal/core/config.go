@@ -51,6 +51,7 @@ type Config struct {
 	ShutdownTimeout time.Duration         // for the events in progress when Run's ctx ends; default 20 s
 	Idle            time.Duration         // the store's: how long a member may be silent; 0: for ever
 	Limits          message.Limits        // of a page, of which one message may take a part; zero: all
+	FreshWithin     time.Duration         // a message whose copies would come later is left out, whole, while its page is in excess; 0: none is
 	Language        string                // of users whose language is unknown: en, pt or es; default en
 	Registerer      prometheus.Registerer // nil: metrics go nowhere
 	Log             *slog.Logger          // nil: no log
@@ -82,6 +83,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("ShutdownTimeout %v must not be negative", c.ShutdownTimeout)
 	case c.Idle < 0:
 		return c, fmt.Errorf("Idle %v must not be negative", c.Idle)
+	case c.FreshWithin < 0:
+		return c, fmt.Errorf("FreshWithin %v must not be negative", c.FreshWithin)
 	}
 	c.Prefetch = cmp.Or(c.Prefetch, 256)
 	c.Workers = cmp.Or(c.Workers, 8)

@@ -34,6 +34,7 @@ type feedback struct {
 	store   Store
 	metrics *metrics
 	retry   retrier
+	backlog *backlog
 	log     *slog.Logger
 	now     func() time.Time
 }
@@ -48,7 +49,8 @@ type feedback struct {
 //   - broadcasts to a page that can take none now wait;
 //   - a page that the dispatchers stopped is paused for a while, because its copies
 //     would only go to the dead-letter queue;
-//   - a page or member that they can send to again is not held any longer.
+//   - a page or member that they can send to again is not held any longer;
+//   - what waits for a page says which messages would come too late.
 func (f *feedback) handle(run, work context.Context, in inbound) error {
 	ev, at := in.event, time.UnixMilli(in.event.Time)
 	var do func() error
@@ -80,6 +82,9 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 			_, err := f.store.EndPause(work, ev.Page, causeStopped, f.pastTime(at))
 			return err
 		}
+	case message.FeedbackWaiting:
+		f.backlog.tell(f.now(), ev.Page, ev.Waiting, ev.Rate)
+		return nil
 	default:
 		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)
 	}

@@ -26,10 +26,11 @@ type handler struct {
 }
 
 func newHandler(cfg Config, m *metrics, r retrier) *handler {
+	b := newBacklog()
 	return &handler{
 		cfg: cfg, metrics: m, retry: r,
-		relay:    &relay{cfg: cfg, metrics: m, retry: r},
-		feedback: &feedback{store: cfg.Store, metrics: m, retry: r, log: cfg.Log, now: cfg.Now},
+		relay:    &relay{cfg: cfg, metrics: m, retry: r, backlog: b},
+		feedback: &feedback{store: cfg.Store, metrics: m, retry: r, backlog: b, log: cfg.Log, now: cfg.Now},
 	}
 }
 

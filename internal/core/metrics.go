@@ -37,22 +37,23 @@ var steps = []step{
 }
 
 type metrics struct {
-	events     *prometheus.CounterVec
-	copies     prometheus.Counter
-	joins      prometheus.Counter
-	commands   *prometheus.CounterVec
-	rejected   prometheus.Counter
-	idle       prometheus.Counter
-	pauses     *prometheus.CounterVec
-	paused     *prometheus.GaugeVec
-	quota      prometheus.Gauge
-	repeated   prometheus.Counter
-	reproduced prometheus.Counter
-	stale      prometheus.Counter
-	dead       *prometheus.CounterVec
-	failures   map[step]prometheus.Counter
-	duration   prometheus.Histogram
-	inHand     prometheus.Gauge
+	events                 *prometheus.CounterVec
+	copies                 prometheus.Counter
+	leftOut, leftOutCopies prometheus.Counter
+	joins                  prometheus.Counter
+	commands               *prometheus.CounterVec
+	rejected               prometheus.Counter
+	idle                   prometheus.Counter
+	pauses                 *prometheus.CounterVec
+	paused                 *prometheus.GaugeVec
+	quota                  prometheus.Gauge
+	repeated               prometheus.Counter
+	reproduced             prometheus.Counter
+	stale                  prometheus.Counter
+	dead                   *prometheus.CounterVec
+	failures               map[step]prometheus.Counter
+	duration               prometheus.Histogram
+	inHand                 prometheus.Gauge
 }
 
 // newMetrics registers every series, so that each exists from the start. reg may
@@ -67,13 +68,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return auto.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{label})
 	}
 	m := &metrics{
-		events:   vec("events_total", "Events whose handling began, by kind; one that is delivered again counts again.", "kind"),
-		copies:   counter("copies_total", "Messages confirmed on their page's partition."),
-		joins:    counter("joins_total", "Users who joined a room."),
-		commands: vec("commands_total", "Commands of users, by kind; unknown: a slash and a word that is no command.", "kind"),
-		rejected: counter("rejected_total", "Events without effect because their user floods or is banned."),
-		idle:     counter("idle_total", "Members told that they left a room because they were silent."),
-		pauses:   vec("page_pauses_total", "Pauses of pages, by cause: stopped is reported by dispatchers, each replica for itself, policy by Meta.", "cause"),
+		events:        vec("events_total", "Events whose handling began, by kind; one that is delivered again counts again.", "kind"),
+		copies:        counter("copies_total", "Messages confirmed on their page's partition."),
+		leftOut:       counter("left_out_events_total", "Messages of users that were not passed on, because their copies would have come later than FRESH_WITHIN. The log names page and room."),
+		leftOutCopies: counter("left_out_copies_total", "Copies that were not made of them."),
+		joins:         counter("joins_total", "Users who joined a room."),
+		commands:      vec("commands_total", "Commands of users, by kind; unknown: a slash and a word that is no command.", "kind"),
+		rejected:      counter("rejected_total", "Events without effect because their user floods or is banned."),
+		idle:          counter("idle_total", "Members told that they left a room because they were silent."),
+		pauses:        vec("page_pauses_total", "Pauses of pages, by cause: stopped is reported by dispatchers, each replica for itself, policy by Meta.", "cause"),
 		paused: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: ns, Subsystem: sub, Name: "pages_paused",
 			Help: "Pages that are paused, by cause, counted every minute. Every core counts all pages.",

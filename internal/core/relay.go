@@ -21,6 +21,7 @@ type relay struct {
 	cfg     Config
 	metrics *metrics
 	retry   retrier
+	backlog *backlog
 }
 
 // handle returns nil after the messages of an event are confirmed and the event
@@ -40,6 +41,10 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 		return nil
 	}
 	r.observe(ev, res)
+	if r.isLate(in, ev, res) {
+		r.leaveOut(run, in, ev, res)
+		res.Relay = nil
+	}
 	msgs, err := r.encode(r.messages(in.event, ev, res))
 	if err != nil {
 		return err
@@ -47,6 +52,7 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 	if err := r.publish(run, work, in, msgs); err != nil {
 		return err
 	}
+	r.backlog.add(r.cfg.Now(), ev.Page, len(msgs))
 	r.cfg.Log.LogAttrs(run, slog.LevelDebug, "event copied", slog.String("id", in.delivery.ID), slog.Int("copies", len(msgs)))
 	count := rooms.Count{Copies: int64(len(msgs))}
 	if ev.IsMessage() && !res.Rejected {
@@ -54,6 +60,29 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 	}
 	r.cfg.Counter.Add(rooms.RoomKey{Page: ev.Page, Room: res.Room.Number}, count)
 	return r.retry.do(run, in.delivery.Live, stepDone, func() error { return r.cfg.Store.Done(work, ev.Page, ev.ID) })
+}
+
+// isLate reports whether the copies of a message are left out, because some would come
+// later than FreshWithin after it was written: its page has more than it can send, and
+// what is left out makes room for what is new. What was begun before is made again: some of
+// its copies may be on their way.
+func (r *relay) isLate(in inbound, ev rooms.Event, res rooms.Result) bool {
+	if r.cfg.FreshWithin == 0 || !ev.IsMessage() || res.Rejected || res.Paused || res.Status == rooms.Unfinished || res.Was != "" || len(res.Relay) == 0 {
+		return false
+	}
+	now := r.cfg.Now()
+	wait := r.backlog.wait(now, ev.Page, len(res.Relay))
+	return wait > 0 && now.Sub(ev.At)+wait > r.cfg.FreshWithin
+}
+
+// leaveOut counts and logs a message whose copies are left out.
+func (r *relay) leaveOut(run context.Context, in inbound, ev rooms.Event, res rooms.Result) {
+	r.metrics.leftOut.Inc()
+	r.metrics.leftOutCopies.Add(float64(len(res.Relay)))
+	if r.backlog.leaveOut(r.cfg.Now(), rooms.RoomKey{Page: ev.Page, Room: res.Room.Number}, len(res.Relay)) {
+		r.cfg.Log.WarnContext(run, "messages of a room are left out: they would come late", "page", ev.Page, "room", res.Room.Number,
+			"id", in.delivery.ID, "bound", r.cfg.FreshWithin)
+	}
 }
 
 // eventOf returns an event of a user in rooms' form.
@@ -130,9 +159,24 @@ func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result) []m
 			answer.say(told, nil)
 		}
 		said = said.Then(text)
+		if len(res.Relay) > 0 { // behind it, so that its own ids stay when the event is handled again
+			said = said.Then(r.missed(ev, res))
+		}
 	}
 	out := fanout.Notice(in, in.User, strings.Join(answer.texts, "\n"), answer.buttons...)
 	return append(out, said.Copies(in, res.Relay)...)
+}
+
+// missed is the line that tells a room, once, how many messages it was not sent before
+// this one.
+func (r *relay) missed(ev rooms.Event, res rooms.Result) fanout.Said {
+	room := rooms.RoomKey{Page: ev.Page, Room: res.Room.Number}
+	left := r.backlog.takeLeftOut(r.cfg.Now(), room)
+	if left.events == 0 {
+		return fanout.Said{}
+	}
+	r.cfg.Log.Warn("messages of a room were left out: they would have come late", "page", ev.Page, "room", room.Room, "messages", left.events, "copies", left.copies)
+	return fanout.Missed(phrase.Text(r.cfg.Language, phrase.LeftOut, phrase.Args{"n": left.events}))
 }
 
 // publish publishes the messages of an event until all are confirmed. After an

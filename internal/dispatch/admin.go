@@ -44,20 +44,21 @@ type SuspendedPage = circuit.SuspendedPage
 type PageStatus struct {
 	Page     string     `json:"page"`
 	Class    string     `json:"class"`
-	Since    *time.Time `json:"since,omitempty"` // in excess
-	Lanes    []string   `json:"lanes,omitempty"` // queues
-	Sick     bool       `json:"sick,omitempty"`  // calls for it fail, and it is probed
-	Limit    float64    `json:"limit"`           // calls per second, by an order, the pages file or the settings
-	Pace     float64    `json:"pace"`            // calls per second
-	Waiting  int        `json:"waiting"`         // messages in this replica's hands and in no call
-	Oldest   float64    `json:"oldest"`          // age in seconds of the first of them that may be sent
-	InFlight int        `json:"in_flight"`       // calls
-	Arrived  int64      `json:"arrived"`         // messages
-	Sent     int64      `json:"sent"`            // messages
-	Calls    int64      `json:"calls"`           // that were accepted
-	Refused  int64      `json:"refused"`         // calls
-	Usage    int        `json:"usage,omitempty"` // of the fullest quota that the API tells of, in percent
-	Waited   float64    `json:"waited"`          // seconds from when messages were made to their calls, of all sent together
+	Since    *time.Time `json:"since,omitempty"`   // in excess
+	Lanes    []string   `json:"lanes,omitempty"`   // queues
+	Sick     bool       `json:"sick,omitempty"`    // calls for it fail, and it is probed
+	Limit    float64    `json:"limit"`             // calls per second, by an order, the pages file or the settings
+	Pace     float64    `json:"pace"`              // calls per second
+	Waiting  int        `json:"waiting"`           // messages in this replica's hands and in no call
+	Oldest   float64    `json:"oldest"`            // age in seconds of the first of them that may be sent
+	InFlight int        `json:"in_flight"`         // calls
+	Arrived  int64      `json:"arrived"`           // messages
+	Sent     int64      `json:"sent"`              // messages
+	Calls    int64      `json:"calls"`             // that were accepted
+	Refused  int64      `json:"refused"`           // calls
+	Usage    int        `json:"usage,omitempty"`   // of the fullest quota that the API tells of, in percent
+	Arrival  *Arrival   `json:"arrival,omitempty"` // of a message that is written now
+	Waited   float64    `json:"waited"`            // seconds from when messages were made to their calls, of all sent together
 }
 
 // askTimeout bounds the wait for the engine, which answers between two steps.
@@ -117,7 +118,7 @@ func (e *engine) status() Status {
 		v := e.gate.View(k)
 		p := PageStatus{
 			Page: k.Page, Class: k.Class, Sick: e.circuits.IsSick(k.Page), Limit: e.limitsOf(k.Page).Of(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
-			Arrived: t.arrived, Sent: t.sent, Calls: t.calls, Refused: t.refused, Usage: t.usage, Waited: t.waited.Seconds(),
+			Arrived: t.arrived, Sent: t.sent, Calls: t.calls, Refused: t.refused, Usage: t.usage, Arrival: t.forecast.arrival(), Waited: t.waited.Seconds(),
 		}
 		if l := e.pages.lines[k]; l != nil {
 			if l.spill != nil {

@@ -180,7 +180,7 @@ func (e *engine) ended(c *call) {
 		l.wakeAt = time.Time{}
 	}
 	full := l.traffic.isFull(now)
-	if l.traffic.called(now, c, d); !full && l.traffic.isFull(now) {
+	if l.traffic.called(now, c, d, e.Random()); !full && l.traffic.isFull(now) {
 		e.Log.Warn("page has nearly used up a quota; its broadcasts wait", "page", l.key.Page, "class", l.key.Class, "percent", c.result.Usage)
 	}
 	e.report(now, c, d)

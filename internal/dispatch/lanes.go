@@ -55,6 +55,7 @@ type lane struct {
 	failing time.Time // since when it takes nothing; zero: it serves
 	refuses bool      // it said so itself, and says so to every replica
 	lines   []*line   // whose messages go there
+	beyond  int       // messages in it that are not in hand
 }
 
 // spill is the state of a page and class whose messages go to a lane.
@@ -307,6 +308,7 @@ func (e *engine) checkLanes(c *claim, now time.Time) {
 		return
 	}
 	for _, k := range c.lanes {
+		e.measureLane(k)
 		switch {
 		case !k.known && now.Sub(c.waits) > sickLane:
 			e.Log.Warn("lane does not answer; its partition goes on without it", "queue", k.queue)

@@ -86,12 +86,12 @@ func (c client) Send(ctx context.Context, o message.Outbound) sender.Result {
 	}
 	p.mu.Lock()
 	r := p.decide(o, c.replica)
+	r.Latency = latency
 	p.calls = append(p.calls, made{began, c.replica, o, r})
 	p.mu.Unlock()
 	if !pass(ctx, latency-latency/2) {
 		return sender.Result{Outcome: sender.Transient, Err: ctx.Err()}
 	}
-	r.Latency = time.Since(began)
 	return r
 }
 

@@ -322,7 +322,7 @@ func (r *rig) dead() map[string]message.Death {
 	return out
 }
 
-// told takes the events that core was told.
+// told takes the events that core was told, but for what waits.
 func (r *rig) told() (events []message.Event) {
 	r.t.Helper()
 	var list []queue.Message
@@ -336,6 +336,9 @@ func (r *rig) told() (events []message.Event) {
 		}
 		if m.ID != e.ID || len(m.ID) > queue.MaxName {
 			r.t.Errorf("event %q travels under the id %q", e.ID, m.ID)
+		}
+		if e.Reason == message.FeedbackWaiting {
+			continue
 		}
 		events = append(events, e)
 	}

@@ -427,5 +427,6 @@ func (e *engine) start() {
 	e.ticked = e.Now() // the orders may have been waited for
 	e.timers.add(e.ticked.Add(tickEvery), e.tick)
 	e.watchSilence()
+	e.lookAhead()
 	e.findSlot()
 }

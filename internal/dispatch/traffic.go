@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"chatclub/internal/excess"
+	"chatclub/internal/message"
 )
 
 // trafficTime is how long the traffic of a page is kept after its last message.
@@ -24,6 +25,8 @@ type traffic struct {
 	busy    time.Time     // when core was last told that its broadcasts wait
 	usage   int           // of the fullest quota that the latest answer told of, in percent
 	used    time.Time     // when it did
+
+	forecast forecast
 }
 
 const (
@@ -48,7 +51,7 @@ func (t *traffic) came(now time.Time, m *held) {
 }
 
 // called counts a call that ended.
-func (t *traffic) called(now time.Time, c *call, d disposition) {
+func (t *traffic) called(now time.Time, c *call, d disposition, random float64) {
 	t.last = now
 	if u := c.result.Usage; u > 0 {
 		t.usage, t.used = u, now
@@ -59,6 +62,9 @@ func (t *traffic) called(now time.Time, c *call, d disposition) {
 	case d.do == acknowledge:
 		t.calls++
 		t.sent += int64(len(c.msgs))
+		if o := &c.msgs[0].out; o.Priority() == message.PriorityCopy && o.Attempts == 0 && o.NotBefore == 0 {
+			t.forecast.check(time.UnixMilli(o.Time), c.began, now, random)
+		}
 		for _, m := range c.msgs {
 			t.waited += m.out.Age(c.began)
 		}

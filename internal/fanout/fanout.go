@@ -41,6 +41,7 @@ const (
 const (
 	continued = "↳ " // before each line but the first of a text
 	renamed   = "↻ " // before the line that tells of another name
+	missed    = "⋯ " // before the line that tells of messages that were left out
 )
 
 // Said is a message as the other members get it. The zero value is no message.
@@ -126,6 +127,9 @@ func address(ev message.Event, part message.Outbound, to string, i int) message.
 func Rename(from, to string) Said {
 	return Said{parts: []message.Outbound{line(renamed + shown(from) + " → " + shown(to))}}
 }
+
+// Missed returns the line that tells a room of messages that were left out.
+func Missed(text string) Said { return Said{parts: []message.Outbound{line(missed + text)}} }
 
 // Then returns the parts of s and behind them those of next.
 func (s Said) Then(next Said) Said { return Said{parts: slices.Concat(s.parts, next.parts)} }

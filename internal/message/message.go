@@ -80,10 +80,12 @@ type Event struct {
 	Title       string       `json:"title,omitempty"`   // of the postback's button
 	ReplyTo     string       `json:"reply_to,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
-	Action      string       `json:"action,omitempty"` // KindPolicy: block, warning, unblock; KindOther: standby of an event there
-	Reason      string       `json:"reason,omitempty"` // KindPolicy: Meta's word; KindFeedback: a Reason, or FeedbackBusy
-	Raw         Payload      `json:"raw,omitempty"`    // what Messenger sent, where webhook is told to pass on all
-	Until       int64        `json:"until,omitempty"`  // KindFeedback of a stopped or busy page, or a failing recipient: when it is tried again, Unix milliseconds
+	Action      string       `json:"action,omitempty"`  // KindPolicy: block, warning, unblock; KindOther: standby of an event there
+	Reason      string       `json:"reason,omitempty"`  // KindPolicy: Meta's word; KindFeedback: a Reason, or FeedbackBusy, FeedbackResumed, FeedbackWaiting
+	Raw         Payload      `json:"raw,omitempty"`     // what Messenger sent, where webhook is told to pass on all
+	Waiting     int          `json:"waiting,omitempty"` // FeedbackWaiting: messages
+	Rate        float64      `json:"rate,omitempty"`    // FeedbackWaiting: messages per second
+	Until       int64        `json:"until,omitempty"`   // KindFeedback of a stopped or busy page, or a failing recipient: when it is tried again, Unix milliseconds
 }
 
 // Encode returns the wire form of e.
@@ -112,7 +114,7 @@ func DecodeEvent(b []byte) (Event, error) {
 	if e.ID == "" {
 		faults = append(faults, errors.New("id is empty"))
 	}
-	if e.User == "" && e.Kind != KindPolicy && e.Kind != KindOther && (e.Kind != KindFeedback || e.Reason != FeedbackResumed) {
+	if e.User == "" && e.Kind != KindPolicy && e.Kind != KindOther && (e.Kind != KindFeedback || e.Reason != FeedbackResumed && e.Reason != FeedbackWaiting) {
 		faults = append(faults, errors.New("user is empty"))
 	}
 	if len(faults) > 0 {
@@ -133,6 +135,11 @@ const FeedbackBusy = "busy"
 // FeedbackResumed is the Reason of a KindFeedback about a page, or a User on it, that
 // can be sent to again: what was told of it before is over.
 const FeedbackResumed = "resumed"
+
+// FeedbackWaiting is the Reason of a KindFeedback about a page's texts: Waiting of them
+// are before one that is made now, and Rate are sent. Without Waiting none has to wait for
+// long any more.
+const FeedbackWaiting = "waiting"
 
 // Class is the quota class that the platform counts a send in.
 type Class string

@@ -66,6 +66,7 @@ const (
 	TextLong       Key = "text_long"
 	FileRefused    Key = "file_refused"    // no attachment has a usable address
 	FilesLeft      Key = "files_left"      // not all attachments are passed on
+	LeftOut        Key = "left_out"        // {n} messages to the room, which would have come late
 	UnknownCommand Key = "unknown_command" // {command}
 )
 

@@ -1,6 +1,6 @@
 // The drawer with the phones. It lies over the page, which stays usable.
 import { el, setText } from "./dom.js";
-import { count, duration, pageName } from "./format.js";
+import { arrives, count, pageName } from "./format.js";
 import { newPhones } from "./phones.js";
 
 const drawer = el("drawer"), opener = el("open-phones");
@@ -33,6 +33,6 @@ export function showWaiting(s) {
   phones.rename(v => {
     const page = pages.get(v.page), waits = page?.state === "excess" && page.waiting > 0 && (v.state === "joining" || v.state === "joined");
     v.queue.hidden = !waits;
-    if (waits) setText(v.queue, count(page.waiting) + " wait on " + page.name + " before you, about " + duration(page.wait));
+    if (waits) setText(v.queue, count(page.waiting) + " wait on " + page.name + " before you. " + arrives(page));
   });
 }

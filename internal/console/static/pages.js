@@ -2,7 +2,7 @@
 import { drawSpark } from "./bars.js";
 import { roundUp } from "./canvas.js";
 import { el, fromTemplate, newList, setClass, setText } from "./dom.js";
-import { clock, count, duration } from "./format.js";
+import { arrives, clock, count, duration } from "./format.js";
 
 const words = { excess: "in excess", sick: "calls fail" };
 const stopped = ["paused", "suspended"];
@@ -38,6 +38,7 @@ export function newPages(choose) {
     }
     r.state.title = page.why || (page.since ? "in excess since " + clock(page.since) : "");
     setText(r.waits, waits ? count(page.waiting) + " wait · " + duration(page.wait) : "");
+    r.waits.title = waits ? arrives(page) : "";
     r.bar.style.width = waits ? Math.min(100, 100 * page.waiting / fullLane) + "%" : "0";
   }
 

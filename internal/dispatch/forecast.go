@@ -1,0 +1,223 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+// Arrival is when a message arrives that is written to a page now, as far as its owner
+// can tell: nine of ten arrive between From and To.
+type Arrival struct {
+	After float64 `json:"after"` // seconds from now
+	From  float64 `json:"from"`
+	To    float64 `json:"to"`
+}
+
+// forecast predicts when a message of one page and class arrives that is written now: what
+// waits before it goes at the rate of the last seconds, and then its own call is made. How
+// wrong earlier predictions were says how sure this one is.
+type forecast struct {
+	rate    float64       // messages sent per second while some wait; the pace while none does
+	busy    bool          // some waited at the last look
+	sent    int64         // traffic.sent at the last look
+	looked  time.Time     // when that was; zero: never
+	latency time.Duration // of calls, smoothed
+	after   time.Duration // of the last look
+	known   bool          // it is known: messages are sent, or none waits
+	made    []prediction  // not checked yet, the oldest first
+	ratios  []float64     // how long it took by what was predicted, the last of them
+	next    int           // in ratios, the oldest
+	told    time.Time     // when core was told last that messages wait; zero: it was told that none does
+	behind  int           // what it was told
+}
+
+// prediction is made at one time, and checked by one of the messages that were written after
+// it and before the next one.
+type prediction struct {
+	at       time.Time
+	after    time.Duration
+	messages int           // that were sent
+	took     time.Duration // one of them, at random
+}
+
+const (
+	// forecastEvery is how often pages are looked at.
+	forecastEvery = 250 * time.Millisecond
+	// rateTime smooths a page's rate. A burst of its pace is shorter.
+	rateTime = 2 * time.Second
+	// minRate is the least rate that says anything.
+	minRate = 0.01
+	// mostRatios is how many predictions say how sure the next one is. Between the second
+	// least and the most of 40 are 38 of 41, and a few fewer where things change.
+	mostRatios = 40
+	// mostPredictions bounds those that wait to be checked.
+	mostPredictions = 1000
+	// tellEvery is how often core is told what waits for a page.
+	tellEvery = time.Second
+	// tellFrom is the wait from which on core is told of a page.
+	tellFrom = 500 * time.Millisecond
+)
+
+// look brings the forecast to now. waiting is how many messages are before one that is
+// written now, and pace how many calls a second there may be.
+func (f *forecast) look(now time.Time, t *traffic, waiting int, pace float64) {
+	if dt := now.Sub(f.looked).Seconds(); !f.busy || f.looked.IsZero() {
+		f.rate = pace
+	} else if dt > 0 {
+		f.rate += min(1, dt/rateTime.Seconds()) * (float64(t.sent-f.sent)/dt - f.rate)
+	}
+	f.looked, f.sent, f.busy = now, t.sent, waiting > 0
+	if f.rate < minRate {
+		f.rate = 0
+	}
+	if f.known = f.latency > 0 && (waiting == 0 || f.rate > 0); !f.known {
+		return
+	}
+	f.after = f.latency
+	if waiting > 0 {
+		f.after += time.Duration(float64(waiting) / f.rate * float64(time.Second))
+	}
+	if n := len(f.made); n < mostPredictions && (n == 0 || now.Sub(f.made[n-1].at) >= tellEvery) {
+		f.made = append(f.made, prediction{at: now, after: f.after})
+	}
+}
+
+// check learns from a message that was sent, in a call that began then and has ended now.
+func (f *forecast) check(written, began, now time.Time, random float64) {
+	if f.latency == 0 {
+		f.latency = now.Sub(began)
+	}
+	f.latency += (now.Sub(began) - f.latency) / 16
+	i := len(f.made) - 1
+	for i >= 0 && f.made[i].at.After(written) {
+		i--
+	}
+	if i < 0 {
+		return
+	}
+	for _, p := range f.made[:i] { // those that were written then are sent
+		f.learn(p)
+	}
+	f.made = slices.Delete(f.made, 0, i)
+	p := &f.made[0]
+	if p.messages++; random*float64(p.messages) < 1 {
+		p.took = now.Sub(written)
+	}
+}
+
+// learn takes how wrong a prediction was.
+func (f *forecast) learn(p prediction) {
+	if p.messages == 0 || p.after <= 0 {
+		return
+	}
+	ratio := p.took.Seconds() / p.after.Seconds()
+	if len(f.ratios) < mostRatios {
+		f.ratios = append(f.ratios, ratio)
+		return
+	}
+	f.ratios[f.next] = ratio
+	f.next = (f.next + 1) % mostRatios
+}
+
+// arrival returns the prediction, nil if there is none.
+func (f *forecast) arrival() *Arrival {
+	if !f.known {
+		return nil
+	}
+	// Those that are missing are as wrong as may be expected of a page that is not known.
+	list := append(make([]float64, 0, mostRatios+3), f.ratios...)
+	if len(list) < mostRatios {
+		list = append(list, 0.7, 0.7, 1.5)
+	}
+	slices.Sort(list)
+	at := f.after.Seconds()
+	return &Arrival{After: at * list[len(list)/2], From: at * list[1], To: at * list[len(list)-1]}
+}
+
+// lookAhead makes the forecasts of all pages, and tells core what waits for those where a
+// message waits for long.
+func (e *engine) lookAhead() {
+	now := e.Now()
+	e.timers.add(now.Add(forecastEvery), e.lookAhead)
+	var msgs []queue.Message
+	for k, t := range e.pages.traffic {
+		waiting, l := 0, e.pages.lines[k]
+		if l != nil {
+			waiting = l.waiting - len(l.aside)
+			if s := l.spill; s != nil {
+				waiting += s.moving + s.lane.beyond
+			}
+		}
+		f := &t.forecast
+		pace := e.gate.View(k).Pace
+		if pace == 0 { // it was sent nothing for a while
+			pace = e.limitsOf(k.Page).Of(k.Class)
+		}
+		f.look(now, t, waiting, pace)
+		if m, ok := e.tellWaiting(now, k.Page, f, waiting); ok && k.Class == string(message.ClassText) {
+			msgs = append(msgs, m)
+		}
+	}
+	slices.SortFunc(msgs, func(a, b queue.Message) int { return cmp.Compare(a.Queue+a.ID, b.Queue+b.ID) }) // so that a run in virtual time is always the same
+	if len(msgs) > 0 { // one that is lost is followed by another
+		e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(e *engine, err error) {
+			if err != nil {
+				e.Log.Debug("tell core what waits", "err", err)
+			}
+		})
+	}
+}
+
+// tellWaiting is the event that tells core what waits for a page: as soon as a message
+// waits for long, then once a second, and when it no longer does.
+func (e *engine) tellWaiting(now time.Time, page string, f *forecast, waiting int) (m queue.Message, ok bool) {
+	long := f.known && f.rate > 0 && float64(waiting)/f.rate >= tellFrom.Seconds()
+	switch {
+	case e.NoFeedback || !long && f.told.IsZero():
+		return m, false
+	case !long && waiting > 0 && f.rate == 0: // nothing is sent: who knows for how long?
+		return m, false
+	case long && now.Sub(f.told) < tellEvery && waiting < 2*f.behind:
+		return m, false
+	case !long:
+		waiting, f.told = 0, time.Time{}
+	default:
+		f.told, f.behind = now, waiting
+		waiting += int(f.rate * f.latency.Seconds()) // those in calls arrive before, too
+	}
+	ev := message.Event{
+		Kind: message.KindFeedback, Page: page, Time: now.UnixMilli(), Reason: message.FeedbackWaiting, Waiting: waiting, Rate: f.rate,
+		ID: message.FeedbackWaiting + "/" + digest(fmt.Sprintf("%s/%d", page, now.UnixNano())),
+	}
+	body, err := ev.Encode()
+	if err != nil {
+		e.Log.Error("core is not told what waits", "page", page, "err", err)
+		return m, false
+	}
+	return queue.Message{Queue: e.Broker.Topology().InboundOf(page), ID: ev.ID, Body: body}, true
+}
+
+// measureLane asks how much of a lane is on the broker, where this replica holds about as
+// much of it as it takes.
+func (e *engine) measureLane(k *lane) {
+	if k.source.free() > k.source.prefetch/2 || len(k.lines) == 0 {
+		k.beyond = 0
+		return
+	}
+	ready := 0
+	e.beside(askBroker, func(ctx context.Context) error {
+		info, err := e.Broker.Inspect(ctx, k.queue)
+		ready = info.Ready
+		return err
+	}, func(_ *engine, err error) {
+		if err == nil {
+			k.beyond = ready
+		}
+	})
+}
