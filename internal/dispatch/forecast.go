@@ -165,7 +165,7 @@ func (e *engine) lookAhead() {
 		}
 	}
 	slices.SortFunc(msgs, func(a, b queue.Message) int { return cmp.Compare(a.Queue+a.ID, b.Queue+b.ID) }) // so that a run in virtual time is always the same
-	if len(msgs) > 0 { // one that is lost is followed by another
+	if len(msgs) > 0 {                                                                                     // one that is lost is followed by another
 		e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(e *engine, err error) {
 			if err != nil {
 				e.Log.Debug("tell core what waits", "err", err)
