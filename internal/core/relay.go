@@ -41,7 +41,7 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 		return nil
 	}
 	r.observe(ev, res)
-	if r.isLate(in, ev, res) {
+	if r.isLate(ev, res) {
 		r.leaveOut(run, in, ev, res)
 		res.Relay = nil
 	}
@@ -66,7 +66,7 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 // later than FreshWithin after it was written: its page has more than it can send, and
 // what is left out makes room for what is new. What was begun before is made again: some of
 // its copies may be on their way.
-func (r *relay) isLate(in inbound, ev rooms.Event, res rooms.Result) bool {
+func (r *relay) isLate(ev rooms.Event, res rooms.Result) bool {
 	if r.cfg.FreshWithin == 0 || !ev.IsMessage() || res.Rejected || res.Paused || res.Status == rooms.Unfinished || res.Was != "" || len(res.Relay) == 0 {
 		return false
 	}
