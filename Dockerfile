@@ -27,7 +27,7 @@ ARG REVISION=unknown
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go build -trimpath -o /out/bin/ \
     -ldflags "-s -w -X chatclub/internal/service.linkedVersion=$VERSION -X chatclub/internal/service.linkedRevision=$REVISION" \
-    ./cmd/webhook ./cmd/core ./cmd/dispatcher ./cmd/chatclubctl ./internal/tools/probe
+    ./cmd/webhook ./cmd/core ./cmd/dispatcher ./cmd/chatclubctl ./tools/probe
 
 FROM source AS build-demo
 ARG VERSION=dev

@@ -27,7 +27,7 @@ goreleaser = go run github.com/goreleaser/goreleaser/v2@v2.12.7
 version = --build-arg VERSION="$$(git describe --tags --always --dirty)" --build-arg REVISION="$$(git rev-parse HEAD)"
 
 # Finds or starts one RabbitMQ and one PostgreSQL, and finds Chromium.
-tests = go run ./internal/tools/test
+tests = go run ./tools/test
 withservers = $(tests) exec
 
 help: ## list the targets
@@ -58,7 +58,7 @@ promtool: ## build promtool, which takes minutes the first time
 
 alerts: ## check deploy/alerts.yml and the dashboard's queries, and run each alert's situations
 	mkdir -p $(BIN)
-	go run ./internal/tools/queries < deploy/grafana/dashboards/chatclub.json > $(BIN)/queries.yml
+	go run ./tools/queries < deploy/grafana/dashboards/chatclub.json > $(BIN)/queries.yml
 	$(promtool) check rules $(BIN)/queries.yml
 	$(promtool) check rules deploy/alerts.yml
 	$(promtool) test rules deploy/alerts_test.yml

@@ -14,7 +14,7 @@ import (
 	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
-	proc "chatclub/internal/tools/program"
+	proc "chatclub/tools/program"
 )
 
 // deployment is the queues of a deployment on a real RabbitMQ.

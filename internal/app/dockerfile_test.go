@@ -22,7 +22,7 @@ func images(t *testing.T) map[string][]string {
 		fields := strings.Fields(strings.ReplaceAll(first, "--platform=$BUILDPLATFORM ", ""))
 		from, name := fields[0], fields[2]
 		programs[name] = append(programs[name], programs[from]...)
-		for _, m := range regexp.MustCompile(`\./((?:cmd|internal/tools)/\w+)`).FindAllStringSubmatch(rest, -1) {
+		for _, m := range regexp.MustCompile(`\./((?:cmd|tools)/\w+)`).FindAllStringSubmatch(rest, -1) {
 			module := root
 			if m[1] == "cmd/loadtest" {
 				module = filepath.Join(root, "loadtest")

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // root is the module's folder.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // The units start programs that there are, with settings that these have, and wait

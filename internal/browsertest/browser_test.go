@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // patience bounds every wait for something on a page. It all takes seconds. The rest is

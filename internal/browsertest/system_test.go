@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // binDir holds chatclub, built once by TestMain.

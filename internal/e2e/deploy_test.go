@@ -17,7 +17,7 @@ import (
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms/roomstest"
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // plan describes a run of the whole system.

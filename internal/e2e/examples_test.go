@@ -20,7 +20,7 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 const adminToken = "a-token-of-operators"

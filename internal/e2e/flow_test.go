@@ -9,7 +9,7 @@ import (
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms/roomstest"
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // Rooms of the largest size, on two pages, through separate processes, at the

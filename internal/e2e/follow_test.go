@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // TestMessageCanBeFollowed searches the logs of all programs for an event's id:

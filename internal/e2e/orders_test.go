@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"chatclub/internal/queue/rabbit/rabbittest"
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // order has an admin port take an order about a page.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"chatclub/internal/tools/private"
-	"chatclub/internal/tools/program"
+	"chatclub/tools/private"
+	"chatclub/tools/program"
 )
 
 // binDir holds the programs, built once by TestMain.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // programs are all of ours that run until they are stopped, with what each needs to

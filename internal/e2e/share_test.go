@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 type object = map[string]any

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // TestKilledPort: a dispatcher is killed while it takes messages by HTTP. The bot cannot

@@ -17,13 +17,13 @@ import (
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/rooms/roomstest"
-	"chatclub/internal/tools/stall"
 	"chatclub/loadtest/cases"
 	"chatclub/loadtest/fleet"
 	"chatclub/loadtest/judge"
 	"chatclub/loadtest/load"
 	"chatclub/loadtest/proc"
 	"chatclub/loadtest/trial"
+	"chatclub/tools/stall"
 )
 
 // How many of each run. One dispatcher and one core more than needed, so that one

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"chatclub/internal/queue/rabbit"
-	"chatclub/internal/tools/private"
 	"chatclub/loadtest/fleet"
+	"chatclub/tools/private"
 )
 
 // nodes is a RabbitMQ of one or several nodes that run here, each a process with a

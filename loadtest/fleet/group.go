@@ -15,7 +15,7 @@ import (
 	"sync"
 	"syscall"
 
-	"chatclub/internal/tools/private"
+	"chatclub/tools/private"
 )
 
 // Group are processes with a folder. All that it starts ends with it, also when this

@@ -17,8 +17,8 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
-	"chatclub/internal/tools/private"
 	"chatclub/loadtest/peer"
+	"chatclub/tools/private"
 )
 
 // PeerBody returns the body that lies on a peer's queue in place of a message: the

@@ -14,7 +14,7 @@ import (
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
-	"chatclub/internal/tools/wire"
+	"chatclub/tools/wire"
 )
 
 // slow opens a broker behind a wire, with sessions that do not end for want of

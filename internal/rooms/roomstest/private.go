@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"chatclub/internal/tools/private"
-	"chatclub/internal/tools/program"
+	"chatclub/tools/private"
+	"chatclub/tools/program"
 )
 
 const (

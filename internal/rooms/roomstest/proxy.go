@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"path/filepath"
 
-	"chatclub/internal/tools/private"
-	"chatclub/internal/tools/wire"
+	"chatclub/tools/private"
+	"chatclub/tools/wire"
 )
 
 // Proxy stands between programs and their database, so that the connections can be

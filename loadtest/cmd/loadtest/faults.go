@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"chatclub/internal/service"
-	"chatclub/internal/tools/private"
 	"chatclub/loadtest/faults"
 	"chatclub/loadtest/report"
+	"chatclub/tools/private"
 )
 
 // faultOptions are the flags of `loadtest faults`.

@@ -15,7 +15,7 @@ import (
 	tclog "github.com/testcontainers/testcontainers-go/log"
 	"github.com/testcontainers/testcontainers-go/wait"
 
-	"chatclub/internal/tools/private"
+	"chatclub/tools/private"
 )
 
 // image is the newest RabbitMQ that chatclub is tested with.

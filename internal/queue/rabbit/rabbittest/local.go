@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"chatclub/internal/tools/private"
+	"chatclub/tools/private"
 )
 
 // supervise starts epmd and the server and holds them together. A server that finds no

@@ -10,7 +10,7 @@
 //
 // One broker serves all tests of a test binary; each test takes a prefix of
 // its own for its queues. To share one broker among the binaries of a whole
-// run, as `make test` does, run the tests by internal/tools/test.
+// run, as `make test` does, run the tests by tools/test.
 //
 // A private server keeps everything in a temporary folder, listens on the
 // loopback address only, at ports that were free, and ends with the process
@@ -36,10 +36,10 @@ import (
 	"go.uber.org/goleak"
 
 	"chatclub/internal/queue"
-	"chatclub/internal/tools/private"
+	"chatclub/tools/private"
 )
 
-// NoBroker is the environment variable in which internal/tools/test tells the tests that
+// NoBroker is the environment variable in which tools/test tells the tests that
 // it looked for a broker in vain, and why; they do not look again.
 const NoBroker = "CHATCLUB_NO_BROKER"
 

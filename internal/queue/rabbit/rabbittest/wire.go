@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"testing"
 
-	"chatclub/internal/tools/wire"
+	"chatclub/tools/wire"
 )
 
 // Wire opens a way to URL's broker, whose connections can be made to fail, and returns

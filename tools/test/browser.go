@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 
-	"chatclub/internal/tools/private"
-	"chatclub/internal/tools/program"
+	"chatclub/tools/private"
+	"chatclub/tools/program"
 )
 
 // browser returns the setting that names a Chromium: as it is in CHROMIUM, or one

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // step is a command of a run.

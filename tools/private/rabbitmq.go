@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // Supported reports whether chatclub works with a RabbitMQ of a version, such as

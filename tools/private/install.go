@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // release is the first release of Debian with RabbitMQ 4.

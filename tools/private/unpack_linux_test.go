@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"chatclub/internal/tools/program"
+	"chatclub/tools/program"
 )
 
 // What is unpacked stays, half of it goes, and where nothing can be unpacked it is said

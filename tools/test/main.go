@@ -1,7 +1,7 @@
 // Command test runs the tests of chatclub. It needs nothing but Go:
 //
-//	go run ./internal/tools/test [-long] [-timeout 10m] [go test's flag ...] [package ...]
-//	go run ./internal/tools/test exec command [argument ...]
+//	go run ./tools/test [-long] [-timeout 10m] [go test's flag ...] [package ...]
+//	go run ./tools/test exec command [argument ...]
 //
 // Without packages it runs all of them, the long tests in a short form unless -long
 // is given. It finds or starts a RabbitMQ, a PostgreSQL and a Chromium, as packages
@@ -32,7 +32,7 @@ import (
 
 	"chatclub/internal/queue/rabbit/rabbittest"
 	"chatclub/internal/rooms/roomstest"
-	"chatclub/internal/tools/stall"
+	"chatclub/tools/stall"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
