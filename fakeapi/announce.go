@@ -68,7 +68,7 @@ func (c *control) announce(req *Request) (any, error) {
 			event.Answered()
 			continue
 		}
-		c.waiting.add(e.Key, event)
+		c.waiting.Store(e.Key, event)
 	}
 	return map[string]int{"announced": len(in.Events)}, nil
 }
@@ -83,8 +83,8 @@ func (c *control) answered(req *Request) (any, error) {
 	}
 	n := 0
 	for _, key := range in.Keys {
-		if e := c.waiting.take(key); e != nil {
-			e.Answered()
+		if e, ok := c.waiting.LoadAndDelete(key); ok {
+			e.(*ledger.Event).Answered()
 			n++
 		}
 	}

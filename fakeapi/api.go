@@ -140,7 +140,7 @@ func (a *API) Answers() map[Code]uint64 { return a.answers.given() }
 // when nothing is in flight. The users' own counts stay.
 func (a *API) Reset() {
 	a.ledger.Reset()
-	a.control.waiting.clear()
+	a.control.waiting.Clear()
 	a.answers.reset()
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
-	"strconv"
-	"time"
 
 	"chatclub/fakeapi/wire"
 )
@@ -31,43 +29,38 @@ func (c *call) batch(req *Request, resp *Response) {
 		c.refuse(resp, why)
 		return
 	}
-	var delay time.Duration
+	answers := make([]*itemAnswer, len(list.items))
 	var one Response
-	resp.Body = append(resp.Body, '[')
 	for i, item := range list.items {
-		if i > 0 {
-			resp.Body = append(resp.Body, ',')
-		}
 		one.reset()
 		isNull := c.api.newCall().sendItem(item, list.token, &one)
-		delay = max(delay, one.Delay)
+		resp.Delay = max(resp.Delay, one.Delay) // the platform works on the items at the same time
 		if isNull {
-			resp.Body = append(resp.Body, "null"...)
 			continue
 		}
-		resp.Body = append(resp.Body, `{"code":`...)
-		resp.Body = strconv.AppendInt(resp.Body, int64(one.Status), 10)
+		answers[i] = &itemAnswer{Code: one.Status, Body: string(one.Body)}
 		if list.headers {
-			resp.Body = appendHeaders(resp.Body, &one)
+			answers[i].addHeader("Content-Type", []byte(one.ContentType))
+			one.setHints(answers[i].addHeader)
 		}
-		resp.Body = append(resp.Body, `,"body":`...)
-		resp.Body = wire.AppendString(resp.Body, string(one.Body))
-		resp.Body = append(resp.Body, '}')
 	}
-	resp.Body = append(resp.Body, ']')
-	resp.Delay = delay // the platform works on the items at the same time
+	resp.Body = wire.Append(resp.Body, answers)
 }
 
-func appendHeaders(b []byte, one *Response) []byte {
-	b = append(b, `,"headers":[{"name":"Content-Type","value":`...)
-	b = wire.AppendString(b, one.ContentType)
-	one.setHints(func(name string, value []byte) {
-		b = append(b, `},{"name":"`...)
-		b = append(b, name...)
-		b = append(b, `","value":`...)
-		b = wire.AppendString(b, string(value))
-	})
-	return append(b, `}]`...)
+// itemAnswer is the answer to one item.
+type itemAnswer struct {
+	Code    int          `json:"code"`
+	Headers []itemHeader `json:"headers,omitempty"`
+	Body    string       `json:"body"`
+}
+
+type itemHeader struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+func (a *itemAnswer) addHeader(name string, value []byte) {
+	a.Headers = append(a.Headers, itemHeader{name, string(value)})
 }
 
 // sendItem judges one item and reports whether its answer is null. token serves

@@ -8,8 +8,7 @@ import (
 	"chatclub/fakeapi/fakeapitest"
 )
 
-// BenchmarkDo measures the judgement alone, without HTTP. Command cost measures
-// it behind a socket.
+// BenchmarkDo measures the judgement alone, without HTTP.
 func BenchmarkDo(b *testing.B) {
 	a := fakeapitest.New(b, fakeapi.Config{Settings: fakeapitest.Settings(func(s *fakeapi.Settings) { s.Text.PerSecond = 1_000_000 })})
 	var resp fakeapi.Response

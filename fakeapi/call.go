@@ -56,7 +56,6 @@ type call struct {
 	page    *page
 	body    *sendBody
 	bodyErr error
-	people  People // that the send concerns; nil: none
 }
 
 func (a *API) newCall() *call {

@@ -13,8 +13,10 @@ import (
 
 // control answers requests about the ledger and the settings.
 type control struct {
-	api     *API
-	waiting unanswered
+	api *API
+	// waiting has the announced events whose poster will report when the system has
+	// taken them: *ledger.Event by key.
+	waiting sync.Map
 }
 
 // confirmed is the answer to a request that returns nothing.
@@ -112,35 +114,4 @@ func (c *control) excuse(req *Request) (any, error) {
 		return nil, err
 	}
 	return map[string]int{"excused": c.api.ledger.Excuse(in.IDs...)}, nil
-}
-
-// unanswered are the announced events whose poster will report when the system
-// has taken them, by key. The zero value is empty.
-type unanswered struct {
-	mu     sync.Mutex
-	events map[string]*ledger.Event
-}
-
-func (u *unanswered) add(key string, e *ledger.Event) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.events == nil {
-		u.events = make(map[string]*ledger.Event)
-	}
-	u.events[key] = e
-}
-
-// take removes and returns an event, nil if there is none of that key.
-func (u *unanswered) take(key string) *ledger.Event {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	e := u.events[key]
-	delete(u.events, key)
-	return e
-}
-
-func (u *unanswered) clear() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	clear(u.events)
 }

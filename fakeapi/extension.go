@@ -23,14 +23,11 @@ type Extension struct {
 // goroutine that answers it, and must not block.
 type People interface {
 	// Concerns reports whether a send is for one of them, or is a copy of a
-	// message of theirs. Its id then counts as expected when it is accepted. id may
-	// be several, with spaces between them; then it is asked of each of them too.
+	// message of theirs. Its id then counts as expected when it is accepted.
 	Concerns(recipient, id string) bool
 	// Left reports whether the recipient is one of them who is not on the page.
 	// Sends to it are answered 551.
 	Left(page, recipient string) bool
-	// Deliver takes an accepted message or action that concerns them.
-	Deliver(Acceptance)
 }
 
 // Extend adds x to the platform, which can have one extension.
@@ -58,7 +55,7 @@ func (a *API) people() People {
 // left returns the answer to a send for a user who is played by hand and has left
 // the page.
 func (c *call) left(to string) *answer {
-	if c.people != nil && c.people.Left(c.page.id, to) {
+	if people := c.api.people(); people != nil && people.Left(c.page.id, to) {
 		return errGone
 	}
 	return nil

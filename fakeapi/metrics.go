@@ -53,18 +53,7 @@ func newCollector(a *API) *collector {
 }
 
 // Describe implements prometheus.Collector.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- c.sends
-	ch <- c.messages
-	ch <- c.ids
-	ch <- c.errors
-	ch <- c.pending
-	ch <- c.events
-	ch <- c.posts
-	ch <- c.retries
-	ch <- c.alerts
-	ch <- c.stopped
-}
+func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {

@@ -3,7 +3,6 @@ package fakeapi
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -20,38 +19,29 @@ type Acceptance struct {
 	At              time.Time
 }
 
-// Observe calls f with every acceptance, in the caller's goroutine, until the
-// returned function is called. f must not block.
-func (a *API) Observe(f func(Acceptance)) (stop func()) { return a.observers.add(f) }
-
 // observers are the functions that are called with every acceptance. The zero
 // value has none.
 type observers struct {
-	mu   sync.Mutex
-	list atomic.Pointer[[]*func(Acceptance)] // replaced whole, under mu
+	mu   sync.RWMutex
+	list []*func(Acceptance) // replaced whole
 }
 
-func (o *observers) add(f func(Acceptance)) (remove func()) {
-	entry := &f
-	o.change(func(list []*func(Acceptance)) []*func(Acceptance) { return append(list, entry) })
-	return func() {
-		o.change(func(list []*func(Acceptance)) []*func(Acceptance) {
-			return slices.DeleteFunc(list, func(e *func(Acceptance)) bool { return e == entry })
-		})
-	}
-}
-
-// change replaces the list by the one that edit makes of a copy.
-func (o *observers) change(edit func([]*func(Acceptance)) []*func(Acceptance)) {
+// Observe calls f with every acceptance, in the caller's goroutine, until the
+// returned function is called. f must not block.
+func (a *API) Observe(f func(Acceptance)) (stop func()) {
+	o := &a.observers
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	list := edit(slices.Clone(o.load()))
-	o.list.Store(&list)
+	o.list = append(slices.Clip(o.list), &f)
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.list = slices.DeleteFunc(slices.Clone(o.list), func(e *func(Acceptance)) bool { return e == &f })
+	}
 }
 
 func (o *observers) load() []*func(Acceptance) {
-	if list := o.list.Load(); list != nil {
-		return *list
-	}
-	return nil
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.list
 }

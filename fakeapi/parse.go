@@ -86,10 +86,6 @@ func parseBody(contentType, body []byte) (*sendBody, error) {
 		}
 		return &b, b.fromForm(form)
 	}
-	if parseFast(body, &b) {
-		return &b, nil
-	}
-	b = sendBody{}
 	if err := json.Unmarshal(body, &b); err != nil {
 		var field *json.UnmarshalTypeError
 		if errors.As(err, &field) && field.Field != "" {

@@ -3,7 +3,6 @@ package fakeapi
 import (
 	"encoding/json"
 	"net/url"
-	"reflect"
 	"testing"
 )
 
@@ -47,44 +46,4 @@ func FuzzParseBody(f *testing.F) {
 			t.Fatalf("batch of %q = %s, want JSON", raw, resp.Body)
 		}
 	})
-}
-
-// FuzzParseFast: a body that the fast parser takes reads as encoding/json reads
-// it.
-func FuzzParseFast(f *testing.F) {
-	for _, s := range []string{
-		`{"recipient":{"id":"42"},"messaging_type":"UPDATE","message":{"text":"hi","metadata":"x"}}`,
-		` { "recipient" : { "id" : "\u00e4\/" } , "message" : { "text" : "ä" } } `,
-		`{"recipient":{"id":"1"},"recipient":{"id":"2"}}`, `{"tag":"a","tag":"b"}`, `{"tag":"a",}`, `{"tag":"a"}x`, `{"tag":"\"}`,
-		"{\"tag\":\"\xff\"}", "{\"tag\":\"\x01\"}", `{"message":{}}`, `{"\u0074ag":"a"}`, `{"Tag":"a"}`, `{"tag":null}`,
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		var fast, slow sendBody
-		if !parseFast(raw, &fast) {
-			return
-		}
-		if err := json.Unmarshal(raw, &slow); err != nil {
-			t.Fatalf("parseFast(%q) takes what encoding/json refuses: %v", raw, err)
-		}
-		if !reflect.DeepEqual(fast, slow) {
-			t.Fatalf("parseFast(%q) = %+v, want %+v", raw, fast, slow)
-		}
-	})
-}
-
-// TestParseFastIsUsed: the bodies that senders send take the fast way.
-func TestParseFastIsUsed(t *testing.T) {
-	t.Parallel()
-	for body, want := range map[string]bool{
-		`{"recipient":{"id":"42"},"messaging_type":"UPDATE","message":{"text":"Gr\u00fc\u00dfe ü","metadata":"1/m/42"}}`: true,
-		`{"recipient":{"id":"42"},"sender_action":"typing_on"}`:                                                          true,
-		`{"recipient":{"id":42},"message":{"text":"hi"}}`:                                                                false,
-		`{"message":{"attachment":{"type":"image"}}}`:                                                                    false,
-	} {
-		if got := parseFast([]byte(body), new(sendBody)); got != want {
-			t.Errorf("parseFast(%s) = %t, want %t", body, got, want)
-		}
-	}
 }

@@ -26,9 +26,6 @@ type outcome struct {
 // answer.
 func (c *call) send(resp *Response) {
 	to, id := c.body.recipient(), c.body.id()
-	if people := c.api.people(); people != nil && people.Concerns(to, id) {
-		c.people = people
-	}
 	rate, refused := c.api.app.arrive(c.now, c.set)
 	o := c.judge(refused)
 	class := c.body.class()
@@ -154,7 +151,7 @@ func (c *call) inject(to string) *injection {
 // message id.
 func (c *call) appendSuccess(b []byte) []byte {
 	b = append(b, `{"recipient_id":`...)
-	b = wire.AppendString(b, c.body.recipient())
+	b = wire.Append(b, c.body.recipient())
 	if c.body.Message != nil {
 		b = append(b, `,"message_id":"`...)
 		b = wire.AppendMID(b, c.api.cfg.Seed, c.number)
@@ -163,16 +160,13 @@ func (c *call) appendSuccess(b []byte) []byte {
 	return append(b, '}')
 }
 
-// notify passes an accepted call to the people it concerns and to the observers.
+// notify passes an accepted call to the observers.
 func (c *call) notify() {
 	observers := c.api.observers.load()
-	if len(observers) == 0 && c.people == nil {
+	if len(observers) == 0 {
 		return
 	}
 	x := c.acceptance()
-	if c.people != nil {
-		c.people.Deliver(x)
-	}
 	for _, f := range observers {
 		(*f)(x)
 	}

@@ -74,7 +74,7 @@ func house() []row {
 		{"fakeapi/limit", ""},
 		{"fakeapi/wire", ""},
 		{"fakeapi/webhook", "fakeapi/ledger fakeapi/wire"},
-		{"fakeapi", "fakeapi/ledger fakeapi/limit fakeapi/wire"},
+		{"fakeapi", "fakeapi/ledger fakeapi/limit fakeapi/webhook fakeapi/wire"},
 		{"fakeapi/users", "fakeapi fakeapi/ledger fakeapi/webhook fakeapi/wire"},
 		{"fakeapi/web/parts", ""},
 		{"fakeapi/web", "fakeapi fakeapi/web/parts fakeapi/ledger fakeapi/webhook fakeapi/wire"},

@@ -77,5 +77,5 @@ func (c *chat) report(ctx context.Context) {
 	t, n := c.api.Ledger().Totals(), c.users.Counts()
 	c.log.InfoContext(ctx, "ledger", "events", t.Events, "expected", t.Expected, "accepted", t.Accepted, "refused", t.Refused,
 		"errors", t.Errors, "awaited", t.Pending, "duplicated", t.Duplicated, "unexpected", t.Unexpected,
-		"undelivered", n.Undelivered, "skipped", n.Skipped, "alerts", n.Alerts, "answer_p99", n.AnswerP99)
+		"undelivered", n.Undelivered, "skipped", n.Skipped, "alerts", n.Alerts)
 }

@@ -240,7 +240,7 @@ func (h *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	h := &hook{}
-	var c users.Counts
+	var c fakeapi.UserCounts
 	synctest.Test(t, func(t *testing.T) {
 		a := fakeapitest.New(t, fakeapi.Config{})
 		h.api = a.Transport()

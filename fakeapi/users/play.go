@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// settlePoll is how often Settle asks. It bounds how late the end is seen.
+	// settlePoll is how often settle asks. It bounds how late the end is seen.
 	settlePoll = 20 * time.Millisecond
 	// stopQuiet is how long no copy may arrive after a run was asked to stop, until
 	// nobody seems to send any more. Some calls of a sick API fail for that long.
@@ -43,12 +43,8 @@ func Play(ctx, again context.Context, api *fakeapi.API, run func(context.Context
 	return false, err
 }
 
-// Settle waits until the ledger awaits no id, until ctx ends, or until no id has
+// settle waits until the ledger awaits no id, until ctx ends, or until no id has
 // come for so long as quiet. It returns how many ids are still awaited.
-func (u *Users) Settle(ctx context.Context, quiet time.Duration) int {
-	return settle(ctx, u.api, quiet)
-}
-
 func settle(ctx context.Context, api *fakeapi.API, quiet time.Duration) int {
 	latest, since := -1, time.Time{}
 	for {

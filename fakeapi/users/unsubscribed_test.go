@@ -46,10 +46,10 @@ func TestUnsubscribed(t *testing.T) {
 		if got := p.Line(); got != want {
 			t.Errorf("ledger = %s\n           want %s", got, want)
 		}
-		if body := p.Ask("GET", "/ledger", "").Body; !strings.Contains(body, `"alerts":1,"unsubscribed":1}`) {
+		if body := p.Ask("GET", "/ledger", "").Body; !strings.Contains(body, `"alerts":1,"unsubscribed":1,`) {
 			t.Errorf("GET /ledger = %s, want one alert and unsubscribed", body)
 		}
-		checkMetrics(t, p, c.UserCounts)
+		checkMetrics(t, p, c)
 	})
 }
 

@@ -65,7 +65,7 @@ type Users struct {
 	hook   *webhook.Client
 	seed   uint64        // of the message ids
 	events atomic.Uint64 // numbers the message ids
-	counts counters
+	counts struct{ joined, pictures, repeats, receipts, skipped atomic.Int64 }
 	slots  chan struct{} // one for each webhook under way in the chat
 	pace   pace
 
@@ -87,7 +87,7 @@ func New(c Config) (*Users, error) {
 		slots: make(chan struct{}, c.MaxInFlight), joined: make(chan struct{}),
 		pace: pace{perSecond: c.EventsPerSecond, changed: make(chan struct{})},
 	}
-	c.API.ReportUsers(func() fakeapi.UserCounts { return u.Counts().UserCounts })
+	c.API.ReportUsers(u.Counts)
 	return u, nil
 }
 
@@ -219,7 +219,7 @@ func (u *Users) Tokens() map[string]string {
 
 // Run lets all users join, then chat for the duration (0: until ctx ends). It
 // returns when every webhook is answered or given up, and returns nil also when
-// ctx ended. Copies may still be under way then: see Settle.
+// ctx ended. Copies may still be under way then: see Play.
 func (u *Users) Run(ctx context.Context, duration time.Duration) error {
 	if err := u.Join(ctx); err != nil && ctx.Err() == nil {
 		return err
@@ -228,6 +228,15 @@ func (u *Users) Run(ctx context.Context, duration time.Duration) error {
 		return nil //nolint:nilerr // ending ctx is how a run without end is ended
 	}
 	return u.Chat(ctx, duration)
+}
+
+// Counts returns how often the users did what so far.
+func (u *Users) Counts() fakeapi.UserCounts {
+	n := &u.counts
+	return fakeapi.UserCounts{
+		Counts: u.hook.Counts(), Joined: n.joined.Load(), Pictures: n.pictures.Load(),
+		Repeats: n.repeats.Load(), Receipts: n.receipts.Load(), Skipped: n.skipped.Load(),
+	}
 }
 
 // CloseIdleConnections closes the connections to the webhook that wait for a next

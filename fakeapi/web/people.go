@@ -66,8 +66,8 @@ func (p *phones) Left(page, recipient string) bool {
 	return f == nil || f.page != page || !f.isOnPage()
 }
 
-// Deliver implements fakeapi.People: it shows an accepted message on its phone.
-func (p *phones) Deliver(x fakeapi.Acceptance) {
+// deliver shows an accepted message on its phone.
+func (p *phones) deliver(x fakeapi.Acceptance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.byUser[x.Recipient]

@@ -68,6 +68,7 @@ func New(c Config) (*Site, error) {
 		return nil, fmt.Errorf("new site: %w", err)
 	}
 	if s.phones != nil {
+		c.API.Observe(s.phones.deliver)
 		c.API.ReportUsers(s.phones.counts)
 	}
 	return s, nil

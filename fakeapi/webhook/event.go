@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"strconv"
 	"time"
 
 	"chatclub/fakeapi/wire"
@@ -35,142 +34,139 @@ type Echo struct {
 	Type, URL string // of the attachment that it has in place of a text
 }
 
-// bodyOf returns the body that Messenger posts: ASCII only and escaped as Messenger
-// does.
+// appID is the application that all echoes name.
+const appID = 200000000000001
+
+// payload is what Messenger posts.
+type payload struct {
+	Object string  `json:"object"`
+	Entry  []entry `json:"entry"`
+}
+
+type entry struct {
+	ID        string      `json:"id"`
+	Time      int64       `json:"time"`
+	Messaging []messaging `json:"messaging"`
+}
+
+type messaging struct {
+	Sender    id        `json:"sender"`
+	Recipient id        `json:"recipient"`
+	Timestamp int64     `json:"timestamp"`
+	Message   *message  `json:"message,omitempty"`
+	Postback  *postback `json:"postback,omitempty"`
+	Delivery  *delivery `json:"delivery,omitempty"`
+	Read      *read     `json:"read,omitempty"`
+}
+
+type id struct {
+	ID string `json:"id"`
+}
+
+type message struct {
+	MID         string       `json:"mid"`
+	IsEcho      bool         `json:"is_echo,omitempty"`
+	AppID       int64        `json:"app_id,omitempty"`
+	Metadata    *string      `json:"metadata,omitempty"`
+	Text        *string      `json:"text,omitempty"`
+	QuickReply  *quickReply  `json:"quick_reply,omitempty"`
+	Attachments []attachment `json:"attachments,omitempty"`
+}
+
+type quickReply struct {
+	Payload string `json:"payload"`
+}
+
+type attachment struct {
+	Type    string `json:"type"`
+	Payload struct {
+		URL string `json:"url"`
+	} `json:"payload"`
+}
+
+type postback struct {
+	MID     string `json:"mid"`
+	Title   string `json:"title"`
+	Payload string `json:"payload"`
+}
+
+type delivery struct {
+	MIDs      []string `json:"mids"`
+	Watermark int64    `json:"watermark"`
+}
+
+type read struct {
+	MID       string `json:"mid,omitempty"`
+	Watermark int64  `json:"watermark,omitempty"`
+}
+
+// bodyOf returns the body that Messenger posts.
 func bodyOf(p *Post, now time.Time) []byte {
-	object := "page"
+	v := payload{Object: "page"}
 	if p.Instagram {
-		object = "instagram"
+		v.Object = "instagram"
 	}
-	b := []byte(`{"object":"` + object + `","entry":[`)
 	for i := range p.Events {
 		e := &p.Events[i]
-		switch {
-		case i == 0:
-			b = appendEntry(b, now, e.Page)
-		case p.Split:
-			b = append(b, `]},`...)
-			b = appendEntry(b, now, e.Page)
-		default:
-			b = append(b, ',')
+		if i == 0 || p.Split {
+			v.Entry = append(v.Entry, entry{ID: e.Page, Time: now.UnixMilli()})
 		}
-		b = e.append(b, p.Instagram)
+		last := &v.Entry[len(v.Entry)-1]
+		last.Messaging = append(last.Messaging, e.messaging(p.Instagram))
 	}
-	return append(b, `]}]}`...)
+	return wire.Append(nil, v)
 }
 
-func appendEntry(b []byte, now time.Time, page string) []byte {
-	b = append(b, `{"id":`...)
-	b = wire.AppendString(b, page)
-	b = append(b, `,"time":`...)
-	b = strconv.AppendInt(b, now.UnixMilli(), 10)
-	return append(b, `,"messaging":[`...)
-}
-
-func (e *Event) append(b []byte, instagram bool) []byte {
-	from, to := e.User, e.Page
-	if e.Echo != nil {
-		from, to = e.Page, e.User
-	}
-	b = append(b, `{"sender":{"id":`...)
-	b = wire.AppendString(b, from)
-	b = append(b, `},"recipient":{"id":`...)
-	b = wire.AppendString(b, to)
-	b = append(b, `},"timestamp":`...)
-	b = strconv.AppendInt(b, e.At.UnixMilli(), 10)
+func (e *Event) messaging(instagram bool) messaging {
+	m := messaging{Sender: id{e.User}, Recipient: id{e.Page}, Timestamp: e.At.UnixMilli()}
 	switch {
 	case e.Echo != nil:
-		b = e.Echo.append(b, instagram)
+		m.Sender, m.Recipient = m.Recipient, m.Sender
+		m.Message = e.Echo.message(instagram)
 	case e.Delivered != nil:
-		b = e.appendDelivery(b)
+		m.Delivery = &delivery{e.Delivered, m.Timestamp}
 	case e.Read && instagram:
-		b = append(b, `,"read":{"mid":`...)
-		b = wire.AppendString(b, e.MID)
-		b = append(b, '}')
+		m.Read = &read{MID: e.MID}
 	case e.Read:
-		b = append(b, `,"read":{"watermark":`...)
-		b = strconv.AppendInt(b, e.At.UnixMilli(), 10)
-		b = append(b, '}')
+		m.Read = &read{Watermark: m.Timestamp}
 	case e.Payload != "":
-		b = e.appendPostback(b)
+		m.Postback = &postback{e.MID, e.Title, e.Payload}
 	default:
-		b = e.appendMessage(b)
+		m.Message = e.message()
 	}
-	return append(b, '}')
+	return m
 }
 
-func (e *Event) appendDelivery(b []byte) []byte {
-	b = append(b, `,"delivery":{"mids":[`...)
-	for i, mid := range e.Delivered {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = wire.AppendString(b, mid)
-	}
-	b = append(b, `],"watermark":`...)
-	b = strconv.AppendInt(b, e.At.UnixMilli(), 10)
-	return append(b, '}')
-}
-
-func (e *Event) appendPostback(b []byte) []byte {
-	b = append(b, `,"postback":{"mid":`...)
-	b = wire.AppendString(b, e.MID)
-	b = append(b, `,"title":`...)
-	b = wire.AppendString(b, e.Title)
-	b = append(b, `,"payload":`...)
-	b = wire.AppendString(b, e.Payload)
-	return append(b, '}')
-}
-
-func (e *Event) appendMessage(b []byte) []byte {
-	b = append(b, `,"message":{"mid":`...)
-	b = wire.AppendString(b, e.MID)
+func (e *Event) message() *message {
+	m := &message{MID: e.MID}
 	if e.Text != "" || len(e.Pictures) == 0 {
-		b = append(b, `,"text":`...)
-		b = wire.AppendString(b, e.Text)
+		m.Text = &e.Text
 	}
 	if e.QuickReply != "" {
-		b = append(b, `,"quick_reply":{"payload":`...)
-		b = wire.AppendString(b, e.QuickReply)
-		b = append(b, '}')
+		m.QuickReply = &quickReply{e.QuickReply}
 	}
-	for i, address := range e.Pictures {
-		if i == 0 {
-			b = append(b, `,"attachments":[`...)
-		} else {
-			b = append(b, ',')
-		}
-		b = append(b, `{"type":"image","payload":{"url":`...)
-		b = wire.AppendString(b, address)
-		b = append(b, `}}`...)
+	for _, address := range e.Pictures {
+		m.attach("image", address)
 	}
-	if len(e.Pictures) > 0 {
-		b = append(b, ']')
-	}
-	return append(b, '}')
+	return m
 }
 
-// appID is the application that all echoes name.
-const appID = "200000000000001"
-
-// append appends it. Instagram's do not tell who sent them.
-func (e *Echo) append(b []byte, instagram bool) []byte {
-	b = append(b, `,"message":{"mid":`...)
-	b = wire.AppendString(b, e.MID)
-	b = append(b, `,"is_echo":true`...)
+// message returns it as a message. Instagram's do not tell who sent them.
+func (e *Echo) message(instagram bool) *message {
+	m := &message{MID: e.MID, IsEcho: true}
 	if !instagram {
-		b = append(b, `,"app_id":`+appID+`,"metadata":`...)
-		b = wire.AppendString(b, e.Metadata)
+		m.AppID, m.Metadata = appID, &e.Metadata
 	}
 	if e.Type != "" {
-		b = append(b, `,"attachments":[{"type":`...)
-		b = wire.AppendString(b, e.Type)
-		b = append(b, `,"payload":{"url":`...)
-		b = wire.AppendString(b, e.URL)
-		b = append(b, `}}]`...)
+		m.attach(e.Type, e.URL)
 	} else {
-		b = append(b, `,"text":`...)
-		b = wire.AppendString(b, e.Text)
+		m.Text = &e.Text
 	}
-	return append(b, '}')
+	return m
+}
+
+func (m *message) attach(kind, address string) {
+	a := attachment{Type: kind}
+	a.Payload.URL = address
+	m.Attachments = append(m.Attachments, a)
 }

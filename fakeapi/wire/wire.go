@@ -1,36 +1,37 @@
-// Package wire writes JSON strings and ids exactly as Messenger puts them on
-// the wire. Ids depend on a seed and a number alone, so that a run can be
-// repeated.
+// Package wire writes JSON and ids exactly as Messenger puts them on the wire. Ids
+// depend on a seed and a number alone, so that a run can be repeated.
 package wire
 
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string in ASCII, escaped as Messenger does.
-// It writes `/` as `\/`, `<` `%` `@` as \u003C \u0025 \u0040, and everything
-// beyond ASCII as \u00e4. A receiver that parses and serialises again gets other bytes, and
-// so another signature.
-func AppendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for _, r := range s { // an invalid byte comes as U+FFFD
+// Append appends v as JSON in ASCII, escaped as Messenger does. It writes `/` as `\/`,
+// `<` `%` `@` as \u003C \u0025 \u0040, and everything beyond ASCII as \u00e4. A
+// receiver that parses and serialises again gets other bytes, and so another
+// signature. v must be of a type that always has a JSON form.
+func Append(b []byte, v any) []byte {
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // which is done in another way
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("fakeapi: encode %T: %v", v, err))
+	}
+	for _, r := range strings.TrimSuffix(text.String(), "\n") { // these stand in strings alone
 		switch {
-		case r == '"' || r == '\\' || r == '/':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, '\\', 'n')
-		case r == '\t':
-			b = append(b, '\\', 't')
-		case r == '\r':
-			b = append(b, '\\', 'r')
+		case r == '/':
+			b = append(b, `\/`...)
 		case r == '<':
 			b = append(b, `\u003C`...)
-		case r == '%' || r == '@' || r < ' ':
-			b = appendUnit(b, uint16(r)) //nolint:gosec // below 0x80
+		case r == '%' || r == '@':
+			b = appendUnit(b, uint16(r))
 		case r < utf8.RuneSelf:
 			b = append(b, byte(r))
 		case r <= 0xffff:
@@ -41,7 +42,7 @@ func AppendString(b []byte, s string) []byte {
 			b = appendUnit(b, 0xdc00|uint16(r&0x3ff))
 		}
 	}
-	return append(b, '"')
+	return b
 }
 
 // appendUnit appends one UTF-16 unit as \uxxxx.

@@ -10,12 +10,12 @@ import (
 	"chatclub/fakeapi/wire"
 )
 
-func ExampleAppendString() {
-	fmt.Printf("%s\n", wire.AppendString(nil, `Grüße / 100 % <b> a@b "\ 🎉`))
+func ExampleAppend() {
+	fmt.Printf("%s\n", wire.Append(nil, `Grüße / 100 % <b> a@b "\ 🎉`))
 	// Output: "Gr\u00fc\u00dfe \/ 100 \u0025 \u003Cb> a\u0040b \"\\ \ud83c\udf89"
 }
 
-func FuzzAppendString(f *testing.F) {
+func FuzzAppend(f *testing.F) {
 	for _, s := range []string{
 		"Grüße aus Köln", "100 % sure: 3 < 4 & 5 > 2", "me@example.org https://example.org/a?b=c", "日本語", "👩‍👩‍👧",
 		"\"back\\slash\"\nand a second line", "", "\x00\x7f\xff", "\u2028", "\U0010ffff",
@@ -23,18 +23,18 @@ func FuzzAppendString(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		b := wire.AppendString(nil, s)
+		b := wire.Append(nil, s)
 		for _, c := range b {
 			if c < ' ' || c >= utf8.RuneSelf {
-				t.Fatalf("AppendString(%q) = %s, want printable ASCII", s, b)
+				t.Fatalf("Append(%q) = %s, want printable ASCII", s, b)
 			}
 		}
 		if strings.ContainsAny(string(b), "<%@") {
-			t.Fatalf("AppendString(%q) = %s, want < %% @ escaped", s, b)
+			t.Fatalf("Append(%q) = %s, want < %% @ escaped", s, b)
 		}
 		var got string
 		if err := json.Unmarshal(b, &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && utf8.ValidString(s) {
-			t.Fatalf("AppendString(%q) reads as %q (%v), want the same", s, got, err)
+			t.Fatalf("Append(%q) reads as %q (%v), want the same", s, got, err)
 		}
 	})
 }
