@@ -133,7 +133,7 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 	chat := &chat{
 		crowd: crowd, api: api, ready: s.isReady, explained: shown.Explained, say: shown.Say, length: length, settle: s.SettleTimeout, out: s.stdout, line: s.line,
 		begun: fmt.Sprintf("%s, %s, %d people; metrics and the operators' API are at http://%s, the platform at http://%s",
-			number(s.Dispatchers, "dispatcher", "dispatchers"), number(s.Pages, "page", "pages"), crowd.People(), admin.Addr(), fake),
+			console.Plural(s.Dispatchers, "dispatcher", "dispatchers"), console.Plural(s.Pages, "page", "pages"), crowd.People(), admin.Addr(), fake),
 	}
 	first := []service.Actor{
 		{Name: "users", Run: func(ctx context.Context) error { return chat.run(ctx, again) }},

@@ -92,17 +92,14 @@ func (s *Site) handlePage(ctx *fasthttp.RequestCtx, done <-chan struct{}) bool {
 		s.serveEvents(ctx, done)
 		return true
 	}
-	file := findAsset(address)
-	if file == nil {
+	body, header := findFile(address)
+	if body == nil {
 		return false
 	}
-	ctx.SetContentType(file.contentType)
-	header := &ctx.Response.Header
-	header.Set("Content-Security-Policy", file.policy)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Cache-Control", "no-cache") // another version of the program has other files
-	ctx.SetBody(file.body)
+	for name, value := range header {
+		ctx.Response.Header.Set(name, value)
+	}
+	ctx.SetBody(body)
 	return true
 }
 

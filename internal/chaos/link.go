@@ -11,20 +11,10 @@ import (
 	"chatclub/internal/queue"
 )
 
-// Link is one dispatcher's connection to a broker. It can be cut as the broker sees
-// it when a process dies: what was held returns, and nothing more is published or
-// settled.
-type Link interface {
-	queue.Broker
-	Cut()
-	IsDead() bool
-}
-
-// NewLink returns a connection over a broker that stays open.
-func NewLink(b queue.Broker) Link { return &direct{Broker: b} }
-
-// direct is safe for concurrent use.
-type direct struct {
+// Link is one dispatcher's connection to a broker that stays open. It can be cut as
+// the broker sees it when a process dies: what was held returns, and nothing more is
+// published or settled. NewLink makes one. Safe for concurrent use.
+type Link struct {
 	queue.Broker
 
 	mu   sync.Mutex
@@ -32,8 +22,11 @@ type direct struct {
 	subs []queue.Subscription
 }
 
+// NewLink returns a connection over a broker.
+func NewLink(b queue.Broker) *Link { return &Link{Broker: b} }
+
 // Consume implements queue.Broker.
-func (l *direct) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
+func (l *Link) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dead {
@@ -48,7 +41,7 @@ func (l *direct) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 
 // Publish implements queue.Publisher. To publish nothing never fails: a mover
 // whose deliveries are all stale is done with them.
-func (l *direct) Publish(ctx context.Context, msgs ...queue.Message) error {
+func (l *Link) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if len(msgs) == 0 {
 		return nil
 	}
@@ -59,7 +52,7 @@ func (l *direct) Publish(ctx context.Context, msgs ...queue.Message) error {
 }
 
 // Inspect implements queue.Broker.
-func (l *direct) Inspect(ctx context.Context, name string) (queue.Info, error) {
+func (l *Link) Inspect(ctx context.Context, name string) (queue.Info, error) {
 	if l.IsDead() {
 		return queue.Info{}, fmt.Errorf("inspect %q: %w", name, queue.ErrClosed)
 	}
@@ -67,7 +60,7 @@ func (l *direct) Inspect(ctx context.Context, name string) (queue.Info, error) {
 }
 
 // Declare implements queue.Broker.
-func (l *direct) Declare(ctx context.Context, spec queue.Spec) error {
+func (l *Link) Declare(ctx context.Context, spec queue.Spec) error {
 	if l.IsDead() {
 		return fmt.Errorf("declare %q: %w", spec.Name, queue.ErrClosed)
 	}
@@ -75,17 +68,17 @@ func (l *direct) Declare(ctx context.Context, spec queue.Spec) error {
 }
 
 // Close leaves the broker to the others.
-func (l *direct) Close() error { return nil }
+func (l *Link) Close() error { return nil }
 
-// IsDead implements Link.
-func (l *direct) IsDead() bool {
+// IsDead reports whether it was cut.
+func (l *Link) IsDead() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dead
 }
 
-// Cut implements Link.
-func (l *direct) Cut() {
+// Cut cuts it.
+func (l *Link) Cut() {
 	l.mu.Lock()
 	l.dead = true
 	subs := l.subs

@@ -26,14 +26,14 @@ const slowdown = 10
 // calls fail before they are made; those in flight stay made. Safe for concurrent
 // use.
 type Way struct {
-	link   Link
+	link   *Link
 	rt     http.RoundTripper
 	health atomic.Int32
 	calls  atomic.Int32 // that the platform has taken and not answered
 }
 
 // NewWay returns a healthy way.
-func NewWay(l Link, rt http.RoundTripper) *Way { return &Way{link: l, rt: rt} }
+func NewWay(l *Link, rt http.RoundTripper) *Way { return &Way{link: l, rt: rt} }
 
 // SetHealth changes the state of the way.
 func (w *Way) SetHealth(h Health) { w.health.Store(int32(h)) }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
-	"path"
 	"strings"
 	"time"
 
@@ -21,10 +19,6 @@ import (
 //
 //go:embed static
 var static embed.FS
-
-// policy lets the page use what this server serves, and nothing else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Handler serves the page at /, its parts below /web/, and
 //
@@ -60,29 +54,17 @@ func serveParts(mux *http.ServeMux) {
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, r *http.Request) { serve(w, r, "icon.svg") })
 }
 
-// serve answers with a file. The types are ours, because those of package mime are
-// the machine's.
+// serve answers with a file.
 func serve(w http.ResponseWriter, r *http.Request, name string) {
-	kind := map[string]string{
-		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-		".svg": "image/svg+xml", ".woff2": "font/woff2", ".txt": "text/plain; charset=utf-8",
-	}[path.Ext(name)]
-	name = path.Clean("/" + name)[1:]
-	body, err := fs.ReadFile(static, path.Join("static", name))
-	if err != nil {
-		body, err = fs.ReadFile(parts.Files, name)
-	}
-	if err != nil || kind == "" {
+	body, header := parts.Find(static, name)
+	if body == nil {
 		http.NotFound(w, r)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", kind)
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-cache") // another version of the program has other files
-	_, _ = w.Write(body)               //nolint:gosec // an embedded file, of a type of ours; the reader may be gone
+	for name, value := range header {
+		w.Header().Set(name, value)
+	}
+	_, _ = w.Write(body) //nolint:gosec // an embedded file, of a type of ours; the reader may be gone
 }
 
 // writeTimeout ends the stream of a reader that takes nothing.

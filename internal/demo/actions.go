@@ -484,13 +484,15 @@ func (d *Demo) failRecipient(on console.Target) (int, error) {
 	})
 }
 
-func (d *Demo) article(console.Target) (int, error) {
-	n := d.begin("The same load, done the article's way …", "the article's way", "")
-	return n, d.follow("article", "", articleTime, func(ctx context.Context, over func()) { d.doArticle(ctx, over, n, articleTime) })
-}
+func (d *Demo) article(console.Target) (int, error) { return d.doArticle(articleTime) }
 
 // doArticle has the article's dispatchers work for a time, and then ours again.
-func (d *Demo) doArticle(ctx context.Context, over func(), n int, length time.Duration) {
+func (d *Demo) doArticle(length time.Duration) (int, error) {
+	n := d.begin("The same load, done the article's way …", "the article's way", "")
+	return n, d.follow("article", "", length, func(ctx context.Context, over func()) { d.followArticle(ctx, over, n, length) })
+}
+
+func (d *Demo) followArticle(ctx context.Context, over func(), n int, length time.Duration) {
 	before, at := d.totals(), time.Now()
 	sick := func(err error) { d.write(n, "The dispatchers could not be changed: "+err.Error(), console.Sick, true) }
 	d.cfg.Divert.Set(true)

@@ -69,7 +69,7 @@ type member struct {
 	name   string
 	state  string
 	since  time.Time
-	link   chaos.Link
+	link   *chaos.Link
 	way    *chaos.Way
 	broker queue.Broker
 	calls  atomic.Int64 // that the platform answered

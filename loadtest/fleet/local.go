@@ -133,7 +133,7 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Local, error) {
 
 // link is a dispatcher's connection, which knows its subscriptions.
 type link struct {
-	chaos.Link
+	*chaos.Link
 	mu   sync.Mutex
 	subs []queue.Subscription
 }
@@ -156,7 +156,7 @@ func (l *link) has(s queue.Subscription) bool {
 // dispatcher starts one. It takes messages at once.
 func (l *Local) dispatcher(ctx context.Context, replica int) (*Dispatcher, error) {
 	link := &link{Link: chaos.NewLink(l.broker)}
-	way := chaos.NewWay(link, l.platform.Transport())
+	way := chaos.NewWay(link.Link, l.platform.Transport())
 	reg := prometheus.NewRegistry()
 	send, err := sender.New(sender.Config{
 		BaseURL: "http://fakeapi" + graphVersion, Tokens: tokens{}, Transport: way,
