@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strings"
 )
 
-// The page and the chart library that it carries: uPlot 1.6.32 as published on
-// npm, with its licence. page/uplot/README.md says where it comes from.
+// pageFiles has the page, its style sheet and its script.
 //
 //go:embed page
 var pageFiles embed.FS
@@ -21,7 +19,7 @@ type pageData struct {
 	Heading string
 	Policy  template.HTMLAttr
 	CSS     template.CSS
-	Scripts []template.JS
+	Script  template.JS
 	Report  *Report
 	Verdict Verdict
 	Short   table
@@ -56,18 +54,15 @@ func WriteHTML(w io.Writer, r *Report) error {
 		}
 	}
 	data.Met = fmt.Sprintf("%d of %d met", met, len(r.Expectations))
-	var files [5]string
-	for i, name := range []string{"uplot/uPlot.min.css", "page.css", "uplot/LICENSE", "uplot/uPlot.iife.min.js", "page.js"} {
-		raw, err := pageFiles.ReadFile("page/" + name)
-		if err != nil {
-			return fmt.Errorf("write HTML: %w", err)
-		}
-		files[i] = string(raw)
+	style, err := pageFiles.ReadFile("page/page.css")
+	if err != nil {
+		return fmt.Errorf("write HTML: %w", err)
 	}
-	data.CSS = template.CSS(files[0] + files[1]) //nolint:gosec // our own files
-	library := "/*!\n" + files[2] + "*/\n" + files[3]
-	data.Scripts = []template.JS{template.JS(library), template.JS(files[4])} //nolint:gosec // our own files
-	data.Policy = policy(library, files[4])
+	script, err := pageFiles.ReadFile("page/page.js")
+	if err != nil {
+		return fmt.Errorf("write HTML: %w", err)
+	}
+	data.CSS, data.Script, data.Policy = template.CSS(style), template.JS(script), policy(script) //nolint:gosec // our own files
 	page, err := template.New("report.html").Funcs(template.FuncMap{
 		"state": state, "own": func(r *Run) bool { return r.Strategy == Own && !r.Baseline },
 	}).ParseFS(pageFiles, "page/report.html")
@@ -92,13 +87,10 @@ func state(v Verdict) string {
 	return "open"
 }
 
-// policy lets the page run these scripts and nothing else. It sends no
+// policy lets the page run this script and nothing else. It sends no
 // request.
-func policy(scripts ...string) template.HTMLAttr {
-	var hashes []string
-	for _, s := range scripts {
-		sum := sha256.Sum256([]byte(s))
-		hashes = append(hashes, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
-	}
-	return template.HTMLAttr(fmt.Sprintf(`content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src %s"`, strings.Join(hashes, " "))) //nolint:gosec // hashes
+func policy(script []byte) template.HTMLAttr {
+	sum := sha256.Sum256(script)
+	hash := base64.StdEncoding.EncodeToString(sum[:])
+	return template.HTMLAttr(fmt.Sprintf(`content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-%s'"`, hash)) //nolint:gosec // a hash
 }

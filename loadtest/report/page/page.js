@@ -1,5 +1,5 @@
 "use strict";
-// Draws the charts with uPlot, out of report.json, which stands in the page.
+// Draws the charts out of report.json, which stands in the page.
 (() => {
   const { names, report } = JSON.parse(document.getElementById("data").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -30,9 +30,9 @@
       const s = run.series?.[0];
       if (!s?.sent?.length) return;
       const held = list => [...list, list.at(-1)]; // a value holds until the end of its step
-      const step = { paths: uPlot.paths.stepped({ align: 1 }) };
+      const step = { stepped: true };
       const x = held(s.sent).map((_, k) => k * s.step_ms / 1000), own = look(i);
-      const lines = [{ ...step, ...own, label: "accepted", width: 1.5, dash: [], fill: () => own.stroke() + "2b", x, y: held(s.sent) }];
+      const lines = [{ ...step, ...own, label: "accepted", width: 1.5, dash: [], fill: true, x, y: held(s.sent) }];
       if (s.refused) lines.push({ ...step, label: "calls", stroke: () => colour("--bad"), width: 1.25, x, y: held(s.sent.map((n, k) => n + s.refused[k])) });
       if (s.limit) lines.push({ ...step, ...limit, x, y: held(s.limit) });
       panels.push({ title: names[i] + (s.name ? " · " + s.name : ""), x: "seconds", y: "a second", per: 1000 / s.step_ms, says: digits, lines });
@@ -60,41 +60,119 @@
     return [...panels.values()].map(p => ({ ...p, ticks: shown, tick: v => digits(100 - 100 / v) + " %" }));
   }
 
-  function draw(figure, p, sync) {
-    const small = sync !== "", font = "12px system-ui, sans-serif";
-    const axis = more => ({ stroke: () => colour("--soft"), font, labelFont: font, labelSize: 18, grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { stroke: () => colour("--grid"), width: 1, size: 4 }, ...more });
-    const x = axis({ label: p.x, size: 30 }), y = axis({ label: p.y, size: 62, values: (u, all) => all.map(p.says) });
-    if (p.ticks) Object.assign(x, { splits: () => p.ticks, filter: (u, all) => all, values: (u, all) => all.map(p.tick) });
-    const far = Math.max(...p.lines.flatMap(l => l.x));
-    return new uPlot({
-      width: figure.clientWidth, height: small ? 190 : 320,
-      cursor: { drag: { x: false, y: false }, y: false, points: { size: 7 }, sync: small ? { key: sync } : undefined },
-      scales: {
-        x: { time: false, distr: p.logX ? 3 : 1, range: p.ranges?.[0] ?? (p.ticks ? [1, Math.max(far, 10)] : undefined) },
-        y: { distr: p.logY ? 3 : 1, range: p.ranges?.[1] ?? (p.logY ? undefined : (u, low, high) => [0, high * 1.08 || 1]) },
-      },
-      axes: [x, y],
-      series: [{ label: p.x, value: (u, v) => v == null ? "" : (p.tick ?? digits)(v) },
-        ...p.lines.map(l => ({ spanGaps: true, points: { show: false }, ...l, value: (u, v) => p.says(v) }))],
-    }, uPlot.join(p.lines.map(l => [l.x, l.y])), figure);
+  // ticks returns round numbers from 0 to most, some so many of them.
+  function ticks(most, some) {
+    const power = 10 ** Math.floor(Math.log10(most / some));
+    const step = power * [1, 2, 5, 10].find(m => m * power >= most / some);
+    return Array.from({ length: Math.floor(most / step) + 1 }, (_, k) => k * step);
+  }
+
+  // scale maps a range to pixels.
+  function scale([low, high], [from, to], log) {
+    const f = log ? Math.log : v => v, a = f(low), b = f(high);
+    const of = v => from + (f(v) - a) / (b - a) * (to - from);
+    of.back = px => { const v = a + (px - from) / (to - from) * (b - a); return log ? Math.exp(v) : v; };
+    return of;
+  }
+
+  // valueAt returns what a line shows at x: a step holds its value, else the nearest point.
+  function valueAt(l, x) {
+    const next = l.x.findIndex(v => v > x), last = next < 0 ? l.x.length - 1 : next - 1;
+    if (l.stepped || next <= 0) return l.y[Math.max(0, last)];
+    return l.y[x - l.x[last] < l.x[next] - x ? last : next];
+  }
+
+  // draw draws a panel, with a line at the x under the pointer and its values, if any.
+  function draw(panel, at) {
+    const { canvas, legend, p, height } = panel, ratio = devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
+    panel.width = width;
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    canvas.style.height = height + "px";
+    const c = canvas.getContext("2d"), left = 64, right = width - 12, top = 8, bottom = height - 44;
+    c.scale(ratio, ratio);
+    const xs = p.lines.flatMap(l => l.x), ys = p.lines.flatMap(l => l.y), power = (v, round) => 10 ** round(Math.log10(v));
+    const rangeX = p.ranges?.[0] ?? [1, Math.max(...xs, 10)];
+    const rangeY = p.ranges?.[1] ?? [power(Math.min(...ys), Math.floor), power(Math.max(...ys) * 1.01, Math.ceil)];
+    const x = scale(rangeX, [left, right], p.logX), y = scale(rangeY, [bottom, top], p.logY);
+    c.font = "12px system-ui, sans-serif";
+    const text = (s, px, py, align) => { c.textAlign = align; c.fillText(s, px, py); };
+    const rule = (...points) => { c.beginPath(); points.forEach(([px, py]) => c.lineTo(px, py)); c.stroke(); };
+    c.strokeStyle = colour("--grid");
+    c.fillStyle = colour("--soft");
+    for (const v of (p.ticks ?? ticks(rangeX[1], (right - left) / 80)).filter(v => v <= rangeX[1])) {
+      rule([x(v), top], [x(v), bottom + 4]);
+      text((p.tick ?? digits)(v), x(v), bottom + 18, "center");
+    }
+    const powers = Array.from({ length: 12 }, (_, k) => 10 ** (k - 2)).filter(v => v >= rangeY[0] && v <= rangeY[1]);
+    for (const v of p.logY ? powers : ticks(rangeY[1], (bottom - top) / 36)) {
+      rule([left - 4, y(v)], [right, y(v)]);
+      text(p.says(v), left - 8, y(v) + 4, "right");
+    }
+    text(p.x, (left + right) / 2, bottom + 36, "center");
+    c.save();
+    c.rotate(-Math.PI / 2);
+    text(p.y, -(top + bottom) / 2, 12, "center");
+    c.restore();
+    for (const l of p.lines) {
+      const path = new Path2D();
+      l.x.forEach((v, k) => {
+        if (l.stepped && k > 0) path.lineTo(x(v), y(l.y[k - 1]));
+        path.lineTo(x(v), y(l.y[k]));
+      });
+      c.strokeStyle = l.stroke();
+      c.lineWidth = l.width;
+      c.setLineDash(l.dash ?? []);
+      c.stroke(path);
+      if (!l.fill) continue;
+      path.lineTo(x(l.x.at(-1)), bottom);
+      path.lineTo(x(l.x[0]), bottom);
+      c.fillStyle = l.stroke() + "2b";
+      c.fill(path);
+    }
+    if (at !== null) {
+      c.setLineDash([4, 3]);
+      c.lineWidth = 1;
+      c.strokeStyle = colour("--soft");
+      rule([x(at), top], [x(at), bottom]);
+    }
+    legend.replaceChildren(...p.lines.map(l => {
+      const item = document.createElement("span"), mark = document.createElement("i");
+      mark.style.borderTop = `${l.width + 0.5}px ${l.dash?.length ? "dashed" : "solid"} ${l.stroke()}`;
+      item.append(mark, l.label + (at === null ? "" : ": " + p.says(valueAt(l, at))));
+      return item;
+    }));
+    return x;
   }
 
   const all = [];
   for (const [id, panels] of Object.entries({ sends: sends(), latency: latency() })) {
     const host = document.getElementById(id);
     host.hidden = panels.length === 0;
-    for (const p of panels) {
-      const figure = document.createElement("figure"), plot = document.createElement("div");
-      figure.append(document.createElement("figcaption"), plot);
+    const group = panels.map(p => {
+      const figure = document.createElement("figure"), plot = document.createElement("div"), legend = document.createElement("p");
+      const canvas = document.createElement("canvas");
+      figure.append(document.createElement("figcaption"), plot, legend);
       figure.firstChild.textContent = p.title;
+      plot.append(canvas);
       plot.setAttribute("role", "img");
       plot.setAttribute("aria-label", `${p.title}: ${p.y} by ${p.x}; the table has the figures`);
+      legend.className = "legend";
       host.lastElementChild.append(figure);
-      all.push({ plot, u: draw(plot, p, id === "sends" ? id : "") });
+      return { canvas, legend, p, height: id === "sends" ? 190 : 320 };
+    });
+    for (const panel of group) {
+      const shown = id === "sends" ? group : [panel]; // these have one axis
+      panel.canvas.addEventListener("pointermove", e => {
+        const at = draw(panel, null).back(e.offsetX), far = Math.max(...panel.p.lines.flatMap(l => l.x));
+        shown.forEach(other => draw(other, Math.min(far, Math.max(panel.p.logX ? 1 : 0, at))));
+      });
+      panel.canvas.addEventListener("pointerleave", () => shown.forEach(other => draw(other, null)));
     }
+    all.push(...group);
   }
-  dark.addEventListener("change", () => all.forEach(({ u }) => u.redraw(false, true)));
-  new ResizeObserver(() => all.forEach(({ plot, u }) => {
-    if (plot.clientWidth !== u.width) u.setSize({ width: plot.clientWidth, height: u.height });
-  })).observe(document.querySelector("main"));
+  const drawAll = list => list.forEach(panel => draw(panel, null));
+  drawAll(all);
+  dark.addEventListener("change", () => drawAll(all));
+  new ResizeObserver(() => drawAll(all.filter(({ canvas, width }) => canvas.parentElement.clientWidth !== width))).observe(document.querySelector("main"));
 })();
