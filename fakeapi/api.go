@@ -76,7 +76,6 @@ func New(c Config) (*API, error) {
 	}
 	a := &API{cfg: c, tokens: owned, answers: newAnswers()}
 	a.ledger = ledger.New(ledger.Config{Now: c.Now, Seconds: c.Seconds, Keep: c.Keep, Unannounced: a.isUnannounced})
-	a.pages.init(a.ledger)
 	a.control.api = a
 	a.settings.init(a.answers.catalogue)
 	if err := a.Apply(s); err != nil {

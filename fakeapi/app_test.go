@@ -20,7 +20,7 @@ func TestOlderSettingsComeLate(t *testing.T) {
 	if err := a.Patch([]byte(`{"text":{"algorithm":"sliding-log","per_second":1},"app_per_second":2}`)); err != nil {
 		t.Fatal(err)
 	}
-	set, p, now := a.settings.load(), a.pages.get("1"), time.Unix(1_700_000_000, 0)
+	set, p, now := a.settings.load(), a.pages.get("1", a.ledger), time.Unix(1_700_000_000, 0)
 	if got := p.admit(now, set, ledger.Text, 0); got != nil {
 		t.Fatalf("admit the first call = %s, want nil", got.name())
 	}

@@ -98,7 +98,7 @@ func (c *call) sendAs(page []byte, token string, resp *Response) {
 		c.refuse(resp, why)
 		return
 	}
-	c.page = c.api.pages.get(id)
+	c.page = c.api.pages.get(id, c.api.ledger)
 	c.send(resp)
 }
 

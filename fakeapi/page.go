@@ -9,32 +9,17 @@ import (
 	"chatclub/fakeapi/limit"
 )
 
-// pages are the pages that were called. init makes it useful.
-type pages struct {
-	ledger *ledger.Ledger
-
-	mu   sync.RWMutex
-	byID map[string]*page
-}
-
-func (p *pages) init(l *ledger.Ledger) { p.ledger, p.byID = l, make(map[string]*page) }
+// pages are the pages that were called: *page by id.
+type pages struct{ sync.Map }
 
 // get returns the state of a page that exists, and makes it at the first call.
-func (p *pages) get(id string) *page {
-	p.mu.RLock()
-	one := p.byID[id]
-	p.mu.RUnlock()
-	if one != nil {
-		return one
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if one = p.byID[id]; one == nil {
+func (p *pages) get(id string, accounts *ledger.Ledger) *page {
+	one, ok := p.Load(id)
+	if !ok {
 		id = strings.Clone(id) // it may be part of a request's buffer
-		one = &page{id: id, account: p.ledger.Page(id)}
-		p.byID[id] = one
+		one, _ = p.LoadOrStore(id, &page{id: id, account: accounts.Page(id)})
 	}
-	return one
+	return one.(*page)
 }
 
 // page is the platform's state of one page.

@@ -277,14 +277,7 @@ func notNegative(f float64) error {
 // patched returns s with the JSON object patch laid over it: see API.Patch. s is
 // not changed.
 func (s Settings) patched(patch []byte) (Settings, error) {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return Settings{}, fmt.Errorf("copy settings: %w", err)
-	}
-	var c Settings
-	if err := json.Unmarshal(b, &c); err != nil {
-		return Settings{}, fmt.Errorf("copy settings: %w", err)
-	}
+	c := s.clone()
 	var given struct{ Inject json.RawMessage }
 	if json.Unmarshal(patch, &given) == nil && given.Inject != nil {
 		c.Inject = nil // encoding/json would decode into the old elements, and keep the fields that the new ones leave out

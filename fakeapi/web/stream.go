@@ -54,25 +54,23 @@ func (s *Site) serveEvents(ctx *fasthttp.RequestCtx, done <-chan struct{}) {
 	ctx.Response.ImmediateHeaderFlush = true
 	page := string(ctx.QueryArgs().Peek("page"))
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-		r := &reader{api: s.api, all: s.phones, started: s.started, w: w, page: page, done: done}
+		r := &reader{site: s, api: s.api, w: w, page: page, done: done}
 		r.run()
 	})
 }
 
 // reader is one reader of GET /events, with the state that it was sent last.
 type reader struct {
-	api     *fakeapi.API
-	all     *phones // nil: there are none
-	started time.Time
-	w       *bufio.Writer
-	page    string // its numbers are sent, whether it is busy or not
-	done    <-chan struct{}
+	site *Site
+	api  *fakeapi.API
+	w    *bufio.Writer
+	page string // its numbers are sent, whether it is busy or not
+	done <-chan struct{}
 
 	oldest     float64
 	oldestAt   time.Time
 	generation uint64 // of the settings
 	rev        uint64 // of the phones
-	toldNone   bool   // that there are no phones
 }
 
 // run writes events until the reader is gone or the server stops.
@@ -134,18 +132,11 @@ func (r *reader) sendSettings() error {
 // sendPhones sends the phones' changes, and returns a channel that is closed at
 // the next one.
 func (r *reader) sendPhones() (changed <-chan struct{}, err error) {
-	if r.all == nil {
-		if r.toldNone {
-			return nil, nil
-		}
-		r.toldNone = true
-		return nil, r.send("phones", report{Phones: []phoneReport{}})
-	}
-	list, changed := r.all.report(r.rev)
-	if list.Rev == r.rev && r.rev != 0 {
+	list, now, changed := r.site.Phones(r.rev)
+	if now == r.rev {
 		return changed, nil
 	}
-	r.rev = list.Rev
+	r.rev = now
 	return changed, r.send("phones", list)
 }
 
@@ -153,7 +144,7 @@ func (r *reader) sendPhones() (changed <-chan struct{}, err error) {
 // second only.
 func (r *reader) numbers() numbers {
 	set, accounts := r.api.Settings(), r.api.Ledger()
-	n := numbers{Started: r.started, Now: r.api.Now(), Totals: accounts.Totals(), Answers: r.api.Answers(), Limit: set.Text.PerSecond, Pages: []pageNumbers{}}
+	n := numbers{Started: r.site.started, Now: r.api.Now(), Totals: accounts.Totals(), Answers: r.api.Answers(), Limit: set.Text.PerSecond, Pages: []pageNumbers{}}
 	if n.Now.Sub(r.oldestAt) >= oldestEvery {
 		r.oldest, r.oldestAt = accounts.Report(ledger.Query{}).PendingSeconds, n.Now
 	}
