@@ -33,7 +33,7 @@ func Append(b []byte, v any) []byte {
 		case r == '%' || r == '@':
 			b = appendUnit(b, uint16(r))
 		case r < utf8.RuneSelf:
-			b = append(b, byte(r))
+			b = append(b, byte(r)) //nolint:gosec // below 0x80
 		case r <= 0xffff:
 			b = appendUnit(b, uint16(r))
 		default:
