@@ -27,7 +27,7 @@ func TestActions(t *testing.T) {
 
 	b.click("#actions [data-action=flood]")
 	b.until("the flooded page is in excess, and owned", wire(flooded.ID)+`?.matches(".excess:not(.away)") && `+wire(flooded.ID)+`.dataset.owner !== ""`)
-	b.until("phone 1 is told what waits", `(q => !q.hidden && /^[\d,]+ wait on `+flooded.Name+` before you, about \d/.test(q.textContent))(document.querySelector("#phone-1 .queue"))`)
+	b.until("phone 1 is told what waits", `(q => !q.hidden && /^[\d,]+ wait on `+flooded.Name+` before you\. A message written now arrives in about \d/.test(q.textContent))(document.querySelector("#phone-1 .queue"))`)
 	killOwner(t, s, b, flooded.ID)
 	addThree(b)
 	if !testing.Short() { // it takes 20 s and some; TestArticle of package demo has its part
