@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,6 +24,7 @@ type Wire struct {
 	conns    map[net.Conn]*connection // by each of its two ends
 	deaf     bool                     // what is said reaches nobody
 	rate     int                      // bytes per second of a connection towards the server; 0: no limit
+	delay    time.Duration            // of all that passes, each way
 	frozen   chan struct{}            // closed by Thaw; nil while nothing is kept back
 }
 
@@ -119,6 +121,28 @@ func (w *Wire) SetRate(bytesPerSecond int) {
 	w.rate = bytesPerSecond
 }
 
+// SetDelay makes all that is said from now on arrive so much later, in its order.
+func (w *Wire) SetDelay(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delay = d
+}
+
+// Heal ends all that was made to fail. What was lost on connections is lost, so those
+// that were half open end.
+func (w *Wire) Heal() error {
+	w.mu.Lock()
+	w.deaf, w.rate, w.delay = false, 0, 0
+	for end, c := range w.conns {
+		if c.broken {
+			_ = end.Close()
+		}
+	}
+	w.mu.Unlock()
+	w.Thaw()
+	return w.Up()
+}
+
 func (w *Wire) accept(l net.Listener) {
 	for {
 		client, err := l.Accept()
@@ -163,12 +187,24 @@ func (w *Wire) carry(c *connection, to, from net.Conn, towardsServer bool) {
 			_ = to.Close()
 		}
 	}()
+	late := make(chan parcel, mostLate)
+	var forwarding sync.WaitGroup
+	forwarding.Go(func() {
+		for p := range late {
+			time.Sleep(time.Until(p.due))
+			if _, err := to.Write(p.bytes); err != nil {
+				_ = from.Close() // which ends the reading
+			}
+		}
+	})
+	defer forwarding.Wait()
+	defer close(late)
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := from.Read(buf)
 		w.mu.Lock()
 		c.broken = c.broken || w.deaf
-		broken, rate, frozen := c.broken, w.rate, w.frozen
+		broken, rate, frozen, delay := c.broken, w.rate, w.frozen, w.delay
 		w.mu.Unlock()
 		if frozen != nil && !towardsServer {
 			<-frozen
@@ -177,12 +213,20 @@ func (w *Wire) carry(c *connection, to, from net.Conn, towardsServer bool) {
 			if towardsServer && rate > 0 {
 				time.Sleep(time.Duration(n) * time.Second / time.Duration(rate)) // the wire's speed
 			}
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
+			late <- parcel{slices.Clone(buf[:n]), time.Now().Add(delay)}
 		}
 		if err != nil {
 			return
 		}
 	}
 }
+
+// parcel is what was said, and when it arrives.
+type parcel struct {
+	bytes []byte
+	due   time.Time
+}
+
+// mostLate is how many parcels of a connection are on their way. Beyond it the wire
+// reads no more, as TCP would not.
+const mostLate = 256
