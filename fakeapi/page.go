@@ -43,6 +43,25 @@ type limiterSlot struct {
 
 	extraSecond int64 // Unix second in which extraUsed calls passed by leniency
 	extraUsed   int
+	nextOther   time.Time // when another app makes its next call; zero: there is none
+}
+
+// takeOthers makes the calls that another app was due to make until now. What it was due
+// to make more than a second ago is of no account.
+func (s *limiterSlot) takeOthers(now time.Time, perSecond float64) {
+	if perSecond <= 0 {
+		s.nextOther = time.Time{}
+		return
+	}
+	switch longAgo := now.Add(-time.Second); {
+	case s.nextOther.IsZero():
+		s.nextOther = now
+	case s.nextOther.Before(longAgo):
+		s.nextOther = longAgo
+	}
+	for ; !s.nextOther.After(now); s.nextOther = s.nextOther.Add(time.Duration(float64(time.Second) / perSecond)) {
+		s.Allow(s.nextOther)
+	}
 }
 
 // takeExtra uses up one of the share × limit refused calls of a second that
@@ -109,6 +128,7 @@ func (p *page) admit(now time.Time, set *live, class ledger.Class, seed uint64) 
 	if class == ledger.Media {
 		rule = set.Media
 	}
+	p.limits[class].takeOthers(now, rule.OtherApp)
 	if !p.limits[class].Allow(now) && !p.lenientLocked(now, rule, class, seed) {
 		return errPageLimit
 	}

@@ -66,6 +66,7 @@ type Limit struct {
 	Burst        int             `json:"burst"` // buckets only; 0: the algorithm's default
 	Phase        Duration        `json:"phase"` // windows only
 	CountRefused bool            `json:"count_refused"`
+	OtherApp     float64         `json:"other_app"` // calls a second of another app, at equal distances, which take a part of the limit
 	// In the share LenientSeconds of all seconds LenientExtra × PerSecond calls
 	// pass that the algorithm refused. The real limit has been seen to let some
 	// more pass now and then.
@@ -172,6 +173,7 @@ func (s Settings) Validate() error {
 		limit Limit
 	}{{"text", s.Text}, {"media", s.Media}} {
 		bad(l.name, l.limit.config(0).Validate())
+		bad(l.name+".other_app", notNegative(l.limit.OtherApp))
 		bad(l.name+".lenient_seconds", share(l.limit.LenientSeconds))
 		bad(l.name+".lenient_extra", notNegative(l.limit.LenientExtra))
 	}
