@@ -105,10 +105,10 @@ bench-core: ## CPU of a copy in core against a bare publishing loop (PAIRS)
 	$(withservers) go test -run '^$$' -bench '^BenchmarkFanOut$$' -benchtime $(PAIRS)x ./internal/core
 
 loadtest: ## the load tests (ARGS: a command, such as "run saturate -out out/saturate"; without one: the list of them)
-	@cd loadtest && go run -ldflags "-X chatclub/loadtest/report.revision=$$(git describe --always --dirty=+dirty --abbrev=12 --exclude='*' 2>/dev/null)" ./cmd/loadtest $(ARGS)
+	@cd loadtest && go run -ldflags "-X chatclub/internal/service.linkedRevision=$$(git describe --always --dirty=+dirty --abbrev=12 --exclude='*' 2>/dev/null)" ./cmd/loadtest $(ARGS)
 
 flow-rabbit: ## a page saturated for a minute on RabbitMQ, then again with dispatchers that join, leave and are killed
-	$(withservers) sh -c 'exec $(MAKE) loadtest ARGS="run saturate scale -duration 60s -broker $$AMQP_URL"'
+	$(withservers) sh -c 'for c in saturate scale; do $(MAKE) loadtest ARGS="run $$c -duration 60s -broker $$AMQP_URL" || exit; done'
 
 flow: ## print what the dispatchers do with a page's quota, in virtual time: minutes of processor time
 	go test -count=1 -v -run '^TestFlow$$' ./loadtest/flow -seeds 3

@@ -37,8 +37,8 @@ type Decision struct {
 	Wait   time.Duration // for Wait
 }
 
-// Gate decides when a page may be sent to. None of its methods blocks. Safe for
-// concurrent use.
+// Gate decides when a page may be sent to. Offer may take as long as a round trip to a
+// server; the other methods do not block. Safe for concurrent use.
 type Gate interface {
 	// Offer asks about a message. retry says that it was refused before and kept.
 	Offer(now time.Time, k Key, retry bool) Decision

@@ -6,6 +6,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"chatclub/internal/queue"
@@ -75,6 +76,13 @@ func (l *Link) IsDead() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dead
+}
+
+// Has reports whether a subscription was made on it.
+func (l *Link) Has(s queue.Subscription) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(l.subs, s)
 }
 
 // Cut cuts it.

@@ -39,7 +39,6 @@ type Part struct {
 
 	// What is sent.
 	Streams []Stream
-	Foreign float64       // another app's calls on the hot page from a quarter of the length on, as a share of the limit
 	Media   float64       // limit of audio and video as platform and dispatchers have it; 0: their defaults
 	Options fleet.Options // LatencyTarget, MessageTTL, MaxInFlight and JoinTexts are used
 
@@ -173,10 +172,12 @@ type Action string
 // The actions.
 const (
 	Join    Action = "dispatchers join"
-	Leave   Action = "dispatchers leave, the oldest but one first"
+	Leave   Action = "dispatchers leave, the oldest first"
 	Kill    Action = "dispatchers are killed, and one is left at least"
 	Restart Action = "a dispatcher is stopped, and another starts"
 	Limit   Action = "the platform's limit changes"
+	// OtherApp takes a share of the limit from now on.
+	OtherApp Action = "another app sends for the pages"
 )
 
 // Step is an action at a time, which is a share of the length.
@@ -262,23 +263,15 @@ func (c Case) Takes(strategies int) (all time.Duration) {
 	return all
 }
 
-// Deployable names everything in the part that cannot be done to a deployment that
-// runs already: other settings of its dispatchers or its platform, dispatchers that
-// come and go. To change the platform's limit is allowed.
+// Deployable returns an error for a part that cannot be played on a deployment that runs
+// already: with other settings of its dispatchers or its platform, or with dispatchers
+// that come and go. To change the platform's limit is allowed.
 func (p Part) Deployable() error {
-	var faults []error
-	refuse := func(is bool, text string) {
-		if is {
-			faults = append(faults, errors.New(text))
-		}
-	}
-	refuse(p.Algorithm != usual.Algorithm, "a limiter of its own")
-	refuse(p.Options != fleet.Options{}, "dispatchers with settings of its own")
-	refuse(slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Do != Limit }), "dispatchers that are started and stopped, which only their operator can do")
-	refuse(slices.ContainsFunc(p.Streams, func(s Stream) bool { return s.Ill != nil }), "pages or people that are sick")
-	refuse(slices.ContainsFunc(p.Streams, func(s Stream) bool { return s.Audio }), "audio: a simulated user has no voice")
-	if err := errors.Join(faults...); err != nil {
-		return fmt.Errorf("not on a running deployment, because the case needs: %w", err)
+	own := p.Algorithm != usual.Algorithm || p.Options != fleet.Options{} ||
+		slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Do != Limit && s.Do != OtherApp }) ||
+		slices.ContainsFunc(p.Streams, func(s Stream) bool { return s.Ill != nil || s.Audio })
+	if own {
+		return errors.New("not on a running deployment: the case needs a platform, dispatchers or users of its own, as only their operator can make them")
 	}
 	return nil
 }

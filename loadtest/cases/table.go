@@ -148,7 +148,7 @@ func All() []Case {
 		{
 			Name: "shared-limit", Title: "Another app takes a part of a saturated page's limit",
 			Source: "other apps that send for a page share its limit", Setting: seconds(30),
-			Parts: []Part{{Streams: []Stream{saturating}, Foreign: 1. / 3, Bounds: full(.87, .03)}},
+			Parts: []Part{{Streams: []Stream{saturating}, Steps: []Step{{1. / 4, OtherApp, 1. / 3}}, Bounds: full(.88, .03)}},
 		},
 		{
 			Name: "small-limits", Title: "Pages at nine tenths of a small limit, message after message",

@@ -2,18 +2,22 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
-	"chatclub/internal/deadletter"
-	"chatclub/internal/machine"
+	"chatclub/internal/backoff"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/rooms/roomstest"
@@ -21,9 +25,10 @@ import (
 	"chatclub/loadtest/fleet"
 	"chatclub/loadtest/judge"
 	"chatclub/loadtest/load"
-	"chatclub/loadtest/proc"
 	"chatclub/loadtest/trial"
+	"chatclub/tools/program"
 	"chatclub/tools/stall"
+	"chatclub/tools/wire"
 )
 
 // How many of each run. One dispatcher and one core more than needed, so that one
@@ -37,44 +42,30 @@ const (
 // secret signs the users' events.
 const secret = "faults"
 
-// Options say what to run, and on what.
+// Options say what to run.
 type Options struct {
-	Nodes    int    // of a broker of the run's own; 0: Broker is used
-	Broker   string // amqp://…, whose nodes cannot be made to fail
-	Database string // postgres://…; empty: one that is found, as for tests
-	Load     Load
-	Seed     uint64
-	Say      func(line string)
+	Seed uint64
+	Say  func(line string)
 }
 
 // Deployment is the whole system as processes. It is a System.
 type Deployment struct {
 	opts     Options
 	group    *fleet.Group
-	links    *links
-	nodes    *nodes   // nil: the broker is not ours
+	links    map[string][]*wire.Wire // ways of each program to each end, by the names of both
+	nodes    *nodes
 	brokers  []string // URLs of its nodes
 	database string   // URL
-	cleanups []func(context.Context) error
-	judge    *judge.Judge
+	cleanups []func() error
+	Judge    *judge.Judge
 	users    *trial.Users
 	stop     context.CancelFunc // of the users
 	loading  chan error         // when they have stopped
 	prefix   string
-	failed   bool
-	cpu      map[int]time.Duration // of each process of the run so far
 }
-
-// Judge is the ledger's client.
-func (d *Deployment) Judge() *judge.Judge { return d.judge }
 
 // Broker names the broker, for the report.
-func (d *Deployment) Broker() string {
-	if d.nodes == nil {
-		return "RabbitMQ that was given"
-	}
-	return fmt.Sprintf("%s, nodes: %d", d.nodes.version, len(d.brokers))
-}
+func (d *Deployment) Broker() string { return fmt.Sprintf("%s, nodes: %d", d.nodes.version, nodeCount) }
 
 // Logs is the folder of all that the programs print, which stays after a run that
 // failed.
@@ -84,13 +75,14 @@ func (d *Deployment) Logs() string { return d.group.Logs }
 // ends it with Close, also after an error, unless it is nil.
 func Start(ctx context.Context, opts Options) (d *Deployment, err error) {
 	d = &Deployment{
-		opts: opts, links: newLinks(), cpu: make(map[int]time.Duration), failed: true,
+		opts: opts, links: make(map[string][]*wire.Wire),
 		prefix: "faults-" + strconv.FormatInt(time.Now().UnixNano(), 36), loading: make(chan error, 1), stop: func() {},
 	}
 	if d.group, err = fleet.NewGroup(); err != nil {
 		return nil, err
 	}
-	for _, do := range []func(context.Context) error{d.startBroker, d.startDatabase, d.startPrograms, d.startUsers} {
+	database := func(context.Context) error { return d.startDatabase() } //nolint:contextcheck // each of its statements has a time-out
+	for _, do := range []func(context.Context) error{d.startBroker, database, d.startPrograms, d.startUsers} {
 		if err := do(ctx); err != nil {
 			return d, err
 		}
@@ -98,18 +90,10 @@ func Start(ctx context.Context, opts Options) (d *Deployment, err error) {
 	return d, nil
 }
 
-// startBroker starts the nodes, or takes the broker that was given.
+// startBroker starts the nodes of a RabbitMQ.
 func (d *Deployment) startBroker(ctx context.Context) (err error) {
-	if d.opts.Nodes == 0 {
-		d.brokers = []string{d.opts.Broker}
-		d.cleanups = append(d.cleanups, func(ctx context.Context) error {
-			_, err := rabbit.Delete(ctx, d.opts.Broker, d.topology())
-			return err
-		})
-		return nil
-	}
-	d.opts.Say(fmt.Sprintf("starting RabbitMQ, nodes: %d", d.opts.Nodes))
-	if d.nodes, err = startNodes(ctx, d.group, d.opts.Nodes); err != nil {
+	d.opts.Say(fmt.Sprintf("starting RabbitMQ, nodes: %d", nodeCount))
+	if d.nodes, err = startNodes(ctx, d.group); err != nil {
 		return err
 	}
 	for _, n := range d.nodes.list {
@@ -119,37 +103,23 @@ func (d *Deployment) startBroker(ctx context.Context) (err error) {
 }
 
 // startDatabase makes a schema on PostgreSQL.
-func (d *Deployment) startDatabase(context.Context) error {
-	return d.openDatabase() //nolint:contextcheck // each of its statements has a time-out
-}
-
-func (d *Deployment) openDatabase() error {
-	base := d.opts.Database
-	if base == "" {
-		found, stop, err := roomstest.Find()
-		if err != nil {
-			return fmt.Errorf("find PostgreSQL: %w", err)
-		}
-		base = found
-		d.cleanups = append(d.cleanups, func(context.Context) error { return stop() })
+func (d *Deployment) startDatabase() error {
+	base, stop, err := roomstest.Find()
+	if err != nil {
+		return fmt.Errorf("find PostgreSQL: %w", err)
 	}
+	d.cleanups = append(d.cleanups, stop)
 	dsn, drop, err := roomstest.Schema(base)
 	if err != nil {
 		return err
 	}
-	d.cleanups = append(d.cleanups, func(context.Context) error { return drop() })
-	u, err := url.Parse(dsn)
+	d.cleanups = append(d.cleanups, drop)
+	proxy, err := roomstest.NewProxy(dsn) // by TCP, also to a server at a socket
 	if err != nil {
-		return errors.New("the database's address is not a URL") // the error would quote its password
+		return err
 	}
-	if d.database = dsn; roomstest.Socket(u) != "" { // a link needs TCP
-		proxy, err := roomstest.NewProxy(dsn)
-		if err != nil {
-			return err
-		}
-		d.database = proxy.URL()
-		d.cleanups = append(d.cleanups, func(context.Context) error { proxy.Close(); return nil })
-	}
+	d.database = proxy.URL()
+	d.cleanups = append(d.cleanups, func() error { proxy.Close(); return nil })
 	return nil
 }
 
@@ -159,40 +129,61 @@ func (d *Deployment) through(name, address string) (string, error) {
 	if err != nil {
 		return "", errors.New("an address is not a URL")
 	}
-	u.Host, err = d.links.open(name, proc.HostPort(u))
-	return u.String(), err
+	if u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), map[string]string{"amqp": "5672", "postgres": "5432", "postgresql": "5432"}[u.Scheme])
+	}
+	w, err := wire.New("127.0.0.1:0", "tcp", u.Host)
+	if err != nil {
+		return "", err
+	}
+	d.links[name] = append(d.links[name], w)
+	u.Host = w.Addr
+	return u.String(), nil
 }
 
 // startPrograms starts the platform and the programs. Every program has a way of its
 // own to each node of the broker, and prefers another one.
 func (d *Deployment) startPrograms(ctx context.Context) error {
-	var pages []string
+	tokens := make(map[string]string)
 	for _, p := range d.stream().Pages {
-		pages = append(pages, p.ID)
+		tokens[p.ID] = "token-" + p.ID
 	}
-	api, _, err := d.group.Platform(ctx, d.opts.Seed, pages)
+	b, err := json.Marshal(tokens)
+	file := filepath.Join(d.group.Dir, "pages.json")
+	if err := errors.Join(err, os.WriteFile(file, b, 0o600)); err != nil {
+		return fmt.Errorf("write the pages: %w", err)
+	}
+	api, stop, err := fleet.Serve(ctx, d.opts.Seed)
 	if err != nil {
 		return err
 	}
-	if d.judge, err = judge.New(api, nil); err != nil {
+	d.cleanups = append(d.cleanups, stop)
+	if d.Judge, err = judge.New(api.URL, api.Transport); err != nil {
 		return err
 	}
-	l := d.opts.Load
-	if err := d.judge.Control(ctx, map[string]any{"text": map[string]any{"per_second": l.PageLimit()}}); err != nil {
+	l := UsualLoad
+	if err := d.Judge.Control(ctx, map[string]any{"text": map[string]any{"per_second": l.PageLimit()}}); err != nil {
 		return err
 	}
 	hook, err := fleet.Addr()
 	if err != nil {
 		return err
 	}
+	bin, err := program.Build("chatclub/cmd/webhook", "chatclub/cmd/core", "chatclub/cmd/dispatcher") //nolint:contextcheck // the go command ends by itself
+	if err != nil {
+		return err
+	}
+	d.cleanups = append(d.cleanups, func() error { return os.RemoveAll(bin) })
 	started := 0
-	add := func(kind string, n int, env map[string]string, variable, end, address, suffix string) error {
+	// add starts programs of a kind, whose variable has the address of the other end that
+	// they have a way to beside the broker.
+	add := func(kind Part, n int, env map[string]string, variable, end, address string) error {
 		for i := range n {
 			name := fmt.Sprintf("%s-%d", kind, i+1)
 			own := maps.Clone(env)
 			var ways []string
 			for k := range d.brokers {
-				way, err := d.through(name+" broker", d.brokers[(started+k)%len(d.brokers)])
+				way, err := d.through(name+" broker", d.brokers[(started+k)%len(d.brokers)]) //nolint:contextcheck // it carries on until it is closed
 				if err != nil {
 					return err
 				}
@@ -200,13 +191,11 @@ func (d *Deployment) startPrograms(ctx context.Context) error {
 			}
 			own["AMQP_URL"], own["QUEUE_PREFIX"], own["PARTITIONS"] = strings.Join(ways, ","), d.prefix, strconv.Itoa(partitions)
 			if end != "" {
-				way, err := d.through(name+" "+end, address)
-				if err != nil {
+				if own[variable], err = d.through(name+" "+end, address); err != nil { //nolint:contextcheck // the same
 					return err
 				}
-				own[variable] = way + suffix
 			}
-			p, err := d.group.New(name, kind, own)
+			p, err := d.group.Program(name, filepath.Join(bin, string(kind)), own)
 			if err != nil {
 				return err
 			}
@@ -218,20 +207,20 @@ func (d *Deployment) startPrograms(ctx context.Context) error {
 		return nil
 	}
 	if err := errors.Join(
-		add(fleet.KindWebhook, 1, map[string]string{"HTTP_ADDR": hook, "APP_SECRET": secret, "VERIFY_TOKEN": "verify"}, "", "", "", ""),
-		add(fleet.KindCore, cores, map[string]string{"ROOM_CAPACITY": strconv.Itoa(l.Members), "FLOOD_LIMIT": "0", "FLOOD_SHARE": "0"}, "DATABASE_URL", "database", d.database, ""),
-		add(fleet.KindDispatcher, dispatchers, map[string]string{"PAGES_FILE": d.group.PagesFile(), "LIMIT_TEXT": strconv.Itoa(l.PageLimit())}, "GRAPH_URL", "api", api, "/v23.0"),
+		add(Webhook, 1, map[string]string{"HTTP_ADDR": hook, "APP_SECRET": secret, "VERIFY_TOKEN": "verify"}, "", "", ""),
+		add(Core, cores, map[string]string{"ROOM_CAPACITY": strconv.Itoa(l.Members), "FLOOD_LIMIT": "0", "FLOOD_SHARE": "0"}, "DATABASE_URL", "database", d.database),
+		add(Dispatcher, dispatchers, map[string]string{"PAGES_FILE": file, "LIMIT_TEXT": strconv.Itoa(l.PageLimit())}, "GRAPH_URL", "api", api.URL+"/v23.0"),
 	); err != nil {
 		return err
 	}
 	const patience = 5 * time.Minute // Messenger's is of hours
-	d.users = trial.NewUsers("http://"+hook+"/webhook", secret, d.prefix, d.judge, patience)
-	return nil
+	d.users, err = trial.NewUsers("http://"+hook+"/webhook", secret, d.prefix, d.Judge, patience)
+	return err
 }
 
 // stream is the demand: a room on each page.
 func (d *Deployment) stream() cases.Stream {
-	l := d.opts.Load
+	l := UsualLoad
 	s := cases.Stream{Group: "faults", Rate: l.Flow(), People: l.Members, Poisson: true}
 	for i := range l.Pages {
 		s.Pages = append(s.Pages, cases.Page{ID: strconv.Itoa(i + 1), Weight: 1})
@@ -242,27 +231,20 @@ func (d *Deployment) stream() cases.Stream {
 // startUsers lets the users join, and write until Quiet.
 func (d *Deployment) startUsers(ctx context.Context) error {
 	d.opts.Say("the users join")
-	if err := d.users.Join(ctx, []cases.Stream{d.stream()}, d.opts.Load.Members); err != nil {
-		return errors.Join(append([]error{err}, d.failures()...)...)
+	if err := d.users.Join(ctx, []cases.Stream{d.stream()}, UsualLoad.Members); err != nil {
+		return fmt.Errorf("%w %s", err, strings.Join(d.Failures(), "; "))
 	}
 	const forever = 1000 * time.Hour
-	writing := d.users.Stream(d.stream(), cases.Setting{Length: forever, Room: d.opts.Load.Members}, d.opts.Seed, 0)
+	writing := d.users.Stream(d.stream(), cases.Setting{Length: forever, Room: UsualLoad.Members}, d.opts.Seed, 0)
 	ctx, d.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go func() { d.loading <- load.Run(ctx, time.Now(), new(load.Tally), writing) }()
 	return nil
 }
 
-func (d *Deployment) failures() (list []error) {
-	for _, text := range d.Failures() {
-		list = append(list, errors.New(text))
-	}
-	return list
-}
-
-// programs are webhook, cores and dispatchers.
-func (d *Deployment) programs() (list []*fleet.Process) {
+// programs are those of a kind; empty: webhook, cores and dispatchers.
+func (d *Deployment) programs(kind string) (list []*fleet.Process) {
 	for _, p := range d.group.All() {
-		if strings.Contains(p.Name, "-") {
+		if strings.HasPrefix(p.Name, kind) && strings.Contains(p.Name, "-") {
 			list = append(list, p)
 		}
 	}
@@ -273,22 +255,20 @@ func (d *Deployment) programs() (list []*fleet.Process) {
 func (d *Deployment) Begin(ctx context.Context, s Step) (end func(context.Context) error, err error) {
 	kind, other, isLink := strings.Cut(string(s.Fault.Part), "-")
 	switch {
-	case s.Fault.Part == Node && d.nodes == nil:
-		return nil, errors.New("the broker is not the run's own")
 	case s.Fault.Part == Node:
 		return d.nodes.begin(ctx, s)
 	case s.Fault.Part == Programs && s.Fault.Action == Late:
-		return d.beginLinks(s, "", "broker")
+		return d.beginLinks(ctx, s, "", "broker")
 	case isLink:
-		return d.beginLinks(s, kind, other)
+		return d.beginLinks(ctx, s, kind, other)
 	case s.Fault.Part == Programs:
-		return beginPrograms(ctx, s, d.programs())
+		return beginPrograms(s, d.programs(""))
 	}
-	return beginPrograms(ctx, s, d.group.Kind(kind))
+	return beginPrograms(s, d.programs(kind))
 }
 
 // beginPrograms kills, stops or freezes programs.
-func beginPrograms(ctx context.Context, s Step, list []*fleet.Process) (end func(context.Context) error, err error) {
+func beginPrograms(s Step, list []*fleet.Process) (end func(context.Context) error, err error) {
 	if !s.Fault.All {
 		// The first of a kind is not ended, so that one of each is seen to live long.
 		if s.Fault.Action != Freeze && len(list) > 1 {
@@ -304,9 +284,9 @@ func beginPrograms(ctx context.Context, s Step, list []*fleet.Process) (end func
 	}
 	switch s.Fault.Action { //nolint:exhaustive // the others are not of programs
 	case Kill:
-		return start, fleet.Each(list, func(p *fleet.Process) error { return p.Kill(ctx) })
+		return start, fleet.Each(list, (*fleet.Process).Kill)
 	case Stop:
-		return start, fleet.Each(list, func(p *fleet.Process) error { return p.Stop(ctx) })
+		return start, fleet.Each(list, (*fleet.Process).Stop)
 	case Freeze:
 		return func(context.Context) error { return fleet.Each(list, send(syscall.SIGCONT)) }, fleet.Each(list, send(syscall.SIGSTOP))
 	}
@@ -314,40 +294,59 @@ func beginPrograms(ctx context.Context, s Step, list []*fleet.Process) (end func
 }
 
 // beginLinks makes the ways from one program of a kind, or from all, to an end fail.
-func (d *Deployment) beginLinks(s Step, kind, other string) (end func(context.Context) error, err error) {
-	var of [][]*link
-	for _, p := range d.programs() {
-		if strings.HasPrefix(p.Name, kind) {
-			of = append(of, d.links.all[p.Name+" "+other])
-		}
+func (d *Deployment) beginLinks(ctx context.Context, s Step, kind, other string) (end func(context.Context) error, err error) {
+	var of [][]*wire.Wire
+	for _, p := range d.programs(kind) {
+		of = append(of, d.links[p.Name+" "+other])
 	}
 	if !s.Fault.All {
 		of = of[s.Pick%len(of):][:1]
 	}
-	var list []*link
-	for _, ways := range of {
-		list = append(list, ways...)
-	}
-	heal := func(context.Context) error { return fleet.Each(list, (*link).heal) }
+	list := slices.Concat(of...)
+	var do func(w *wire.Wire)
 	switch s.Fault.Action { //nolint:exhaustive // the others are not of links
 	case Reset:
-		return resetting(list, ResetEvery), nil
+		return resetting(ctx, list, ResetEvery), nil
 	case Cut:
-		return heal, fleet.Each(list, (*link).cut)
+		do = (*wire.Wire).Down
 	case HalfOpen:
-		return heal, fleet.Each(list, (*link).halfOpen)
+		do = func(w *wire.Wire) { w.SetDeaf(true) }
 	case Slow:
-		return heal, fleet.Each(list, (*link).slow)
+		do = func(w *wire.Wire) { w.SetRate(SlowRate) }
 	case Late:
-		return heal, fleet.Each(list, (*link).delay)
+		do = func(w *wire.Wire) { w.SetDelay(LateBy) }
+	default:
+		return nil, fmt.Errorf("%s cannot be made to links", s.Fault.Action)
 	}
-	return nil, fmt.Errorf("%s cannot be made to links", s.Fault.Action)
+	for _, w := range list {
+		do(w)
+	}
+	return func(context.Context) error { return fleet.Each(list, (*wire.Wire).Heal) }, nil
+}
+
+// resetting ends the connections of links again and again, until the function that it
+// returns is called.
+func resetting(ctx context.Context, list []*wire.Wire, every time.Duration) (end func(context.Context) error) {
+	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var work sync.WaitGroup
+	work.Go(func() {
+		for again := true; again; again = backoff.Sleep(stopping, every) {
+			for _, w := range list {
+				w.Cut()
+			}
+		}
+	})
+	return func(context.Context) error {
+		stop()
+		work.Wait()
+		return nil
+	}
 }
 
 // Ready implements System. A program that has ended by itself, which is a failure, is
 // started again.
 func (d *Deployment) Ready(ctx context.Context) error {
-	for _, p := range d.programs() {
+	for _, p := range d.programs("") {
 		if p.HasEnded() {
 			if err := p.Start(ctx); err != nil {
 				return err
@@ -362,9 +361,9 @@ func (d *Deployment) Ready(ctx context.Context) error {
 
 // Usage implements System.
 func (d *Deployment) Usage(ctx context.Context) (list []Usage) {
-	for _, p := range d.programs() {
-		if u := p.Used(ctx); u.Metrics != nil {
-			list = append(list, Usage{p.Name, u.PID, u.Metrics["process_resident_memory_bytes"], u.Metrics["go_goroutines"], u.Metrics["process_open_fds"]})
+	for _, p := range d.programs("") {
+		if m, err := p.Metrics(ctx); err == nil {
+			list = append(list, Usage{p.Name, m["process_start_time_seconds"], m["process_resident_memory_bytes"], m["go_goroutines"], m["process_open_fds"]})
 		}
 	}
 	return list
@@ -373,38 +372,12 @@ func (d *Deployment) Usage(ctx context.Context) (list []Usage) {
 // Meter implements System.
 func (d *Deployment) Meter() func() string {
 	meter := stall.Start()
-	before := d.machine()
 	return func() string {
-		meter.Stop()
-		after := d.machine()
-		switch {
-		case before == nil || after == nil:
-			return "the machine does not say how busy it is"
-		case after.OthersSince(*before) > machine.MostOthers:
-			return fmt.Sprintf("other programs had %.0f %% of the processors", 100*after.OthersSince(*before))
-		case meter.Starved():
+		if meter.Stop(); meter.Starved() {
 			return meter.String()
 		}
 		return ""
 	}
-}
-
-// machine reads what others had, beside this run's processes. Of a process that has
-// ended it is the last that was known.
-func (d *Deployment) machine() *machine.Use {
-	own, err := machine.OwnCPU()
-	if err != nil {
-		return nil
-	}
-	for _, p := range d.group.All() {
-		if u := p.Used(context.Background()); u.CPU != nil {
-			d.cpu[u.PID] = *u.CPU
-		}
-	}
-	for _, cpu := range d.cpu {
-		own += cpu
-	}
-	return machine.Read(own)
 }
 
 // Failures implements System.
@@ -431,14 +404,13 @@ func (d *Deployment) Dead(ctx context.Context) (map[string]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look at the dead letters: %w", err)
 	}
-	letters := deadletter.Queue{Broker: b, Now: time.Now}
-	found, err := letters.List(ctx, deadletter.Filter{}, func(deadletter.Letter) error { return nil })
+	found, err := trial.Dead(ctx, b)
 	if err := errors.Join(err, b.Close()); err != nil {
 		return nil, fmt.Errorf("look at the dead letters: %w", err)
 	}
 	counts := make(map[string]int)
-	for reason, n := range found {
-		counts[string(reason)] = n
+	for reason, ids := range found {
+		counts[string(reason)] = len(ids)
 	}
 	return counts, nil
 }
@@ -449,13 +421,16 @@ func (d *Deployment) topology() queue.Topology {
 
 // Close ends everything. Of a run that passed nothing is left behind; of another the
 // logs are.
-func (d *Deployment) Close(ctx context.Context, passed bool) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
+func (d *Deployment) Close(passed bool) error {
 	d.stop()
-	faults := []error{fleet.Each(d.programs(), func(p *fleet.Process) error { return p.Kill(ctx) })}
+	faults := []error{fleet.Each(d.programs(""), (*fleet.Process).Kill)}
 	for _, cleanup := range slices.Backward(d.cleanups) {
-		faults = append(faults, cleanup(ctx))
+		faults = append(faults, cleanup())
 	}
-	return errors.Join(append(faults, d.links.close(), d.group.Close(ctx, !passed))...) //nolint:contextcheck // toxiproxy's context ends nothing
+	for _, ways := range d.links {
+		for _, w := range ways {
+			w.Close()
+		}
+	}
+	return errors.Join(append(faults, d.group.Close(!passed))...)
 }

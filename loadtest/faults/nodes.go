@@ -21,7 +21,7 @@ import (
 	"chatclub/tools/private"
 )
 
-// nodes is a RabbitMQ of one or several nodes that run here, each a process with a
+// nodes is a RabbitMQ of several nodes that run here, each a process with a
 // folder and ports of its own on the loopback address alone. They share one epmd.
 type nodes struct {
 	bin     string // folder of rabbitmq-server and rabbitmqctl
@@ -30,8 +30,8 @@ type nodes struct {
 	version string
 }
 
-// handingOver is how long a node may take to stop, which hands its leaders over.
-const handingOver = 90 * time.Second
+// nodeCount is the least of which one can be cut off while the others carry on.
+const nodeCount = 3
 
 // tick is net_ticktime, after which a silent node is given up. docs/operate.md advises
 // it.
@@ -39,7 +39,8 @@ const tick = 10 * time.Second
 
 // startNodes starts the nodes, the first before the others, which join it, and returns
 // when all know each other. They end with the group.
-func startNodes(ctx context.Context, g *fleet.Group, n int) (_ *nodes, err error) {
+func startNodes(ctx context.Context, g *fleet.Group) (_ *nodes, err error) {
+	const n = nodeCount
 	c := &nodes{}
 	if c.bin, err = private.RabbitMQ(ctx, io.Discard); err != nil {
 		return nil, err
@@ -76,9 +77,7 @@ func startNodes(ctx context.Context, g *fleet.Group, n int) (_ *nodes, err error
 			return cmd
 		})
 		p.Alive = func(ctx context.Context) (err error) {
-			if err = dial(ctx, node.Port); err == nil {
-				c.version, err = rabbit.Version(ctx, "amqp://guest:guest@"+addr(node.Port))
-			}
+			c.version, err = rabbit.Version(ctx, "amqp://guest:guest@"+addr(node.Port))
 			return err
 		}
 		c.servers = append(c.servers, p)
@@ -88,9 +87,7 @@ func startNodes(ctx context.Context, g *fleet.Group, n int) (_ *nodes, err error
 			return nil, err
 		}
 	}
-	if n > 1 {
-		err = c.ctl(ctx, 0, "await_online_nodes", strconv.Itoa(n))
-	}
+	err = c.ctl(ctx, 0, "await_online_nodes", strconv.Itoa(n))
 	return c, err
 }
 
@@ -169,22 +166,12 @@ func (c *nodes) eachOther(ctx context.Context, i int, expression string) error {
 	return c.ctl(ctx, i, "eval", strings.Join(list, ", ")+".")
 }
 
-// memoryAlarm raises or ends the alarm of a node, by which it takes no messages.
-func (c *nodes) memoryAlarm(ctx context.Context, i int, on bool) error {
-	watermark := "0.4" // RabbitMQ's own
-	if on {
-		watermark = "0.0000001"
-	}
-	return c.ctl(ctx, i, "set_vm_memory_high_watermark", watermark)
-}
-
-// diskAlarm raises or ends the alarm of a node, by which it takes no messages.
-func (c *nodes) diskAlarm(ctx context.Context, i int, on bool) error {
-	limit := "50MB" // RabbitMQ's own
-	if on {
-		limit = "1000000000000000" // bytes: more than any disk has
-	}
-	return c.ctl(ctx, i, "set_disk_free_limit", limit)
+// alarms are what rabbitmqctl sets so that a node takes no messages, and RabbitMQ's own
+// value: of the share of memory that it may use, and of the bytes of disk that must be
+// free.
+var alarms = map[Action][3]string{ //nolint:exhaustive // the others are no alarms
+	MemoryAlarm: {"set_vm_memory_high_watermark", "0.0000001", "0.4"},
+	DiskAlarm:   {"set_disk_free_limit", "1000000000000000", "50MB"},
 }
 
 // begin makes one node fail, or all.
@@ -203,17 +190,16 @@ func (c *nodes) begin(ctx context.Context, s Step) (end func(context.Context) er
 	}
 	switch s.Fault.Action { //nolint:exhaustive // the others are not of nodes
 	case Kill:
-		return start, fleet.Each(which, func(i int) error { return c.servers[i].Kill(ctx) })
+		return start, fleet.Each(which, func(i int) error { return c.servers[i].Kill() })
 	case Stop:
-		return start, fleet.Each(which, func(i int) error { return c.servers[i].StopWithin(ctx, handingOver) })
+		return start, fleet.Each(which, func(i int) error { return c.servers[i].Stop() })
 	case Freeze:
 		return func(context.Context) error { return signal(syscall.SIGCONT) }, signal(syscall.SIGSTOP)
 	case CutOff:
 		return func(ctx context.Context) error { return c.rejoin(ctx, which[0]) }, c.cutOff(ctx, which[0])
-	case MemoryAlarm:
-		return func(ctx context.Context) error { return c.memoryAlarm(ctx, which[0], false) }, c.memoryAlarm(ctx, which[0], true)
-	case DiskAlarm:
-		return func(ctx context.Context) error { return c.diskAlarm(ctx, which[0], false) }, c.diskAlarm(ctx, which[0], true)
+	case MemoryAlarm, DiskAlarm:
+		a := alarms[s.Fault.Action]
+		return func(ctx context.Context) error { return c.ctl(ctx, which[0], a[0], a[2]) }, c.ctl(ctx, which[0], a[0], a[1])
 	}
 	return nil, fmt.Errorf("%s cannot be made to nodes", s.Fault.Action)
 }

@@ -45,15 +45,14 @@ type System interface {
 
 // Config of a run.
 type Config struct {
-	System   System
-	Ledger   Ledger
-	Faults   []Fault
-	Seed     uint64
-	For      time.Duration // no step begins after that
-	Steps    int           // as many at most; 0: any number
-	Patience time.Duration // for all that must arrive after a fault
-	Load     Load
-	Say      func(line string) // called when something begins or has ended
+	System System
+	Ledger Ledger
+	Faults []Fault
+	Seed   uint64
+	For    time.Duration // no step begins after that
+	Steps  int           // as many at most; 0: any number
+	Load   Load
+	Say    func(line string) // called when something begins or has ended
 }
 
 // What the times of a step are made of.
@@ -62,6 +61,7 @@ const (
 	calmAge   = 5 * time.Second        // nothing awaited is older when a step begins
 	crowdFor  = 5 * time.Second        // pages are in excess before their step's fault
 	aftermath = 3 * time.Second        // for copies that come a second time
+	patience  = 3 * time.Minute        // for all that must arrive after a fault
 )
 
 // row is the cost of one step.
@@ -76,22 +76,22 @@ type row struct {
 // runner is a run.
 type runner struct {
 	Config
-	script  *Script
 	started time.Time
 	rows    []row
-	samples []Sample
+	samples []sample
 }
 
 // Run plays the script until its time is over or ctx ends, and reports it. All that is
 // under way when ctx ends is undone. The error is of a run that could not begin: where
 // the ledger did not answer at all.
 func Run(ctx context.Context, cfg Config) (*report.Report, error) {
-	r := &runner{Config: cfg, script: NewScript(cfg.Seed, cfg.Faults), started: time.Now()}
+	r := &runner{Config: cfg, started: time.Now()}
 	if _, err := cfg.Ledger.Pages(ctx, 0); err != nil {
 		return nil, err
 	}
+	next := Script(cfg.Seed, cfg.Faults)
 	for time.Since(r.started) < cfg.For && (cfg.Steps == 0 || len(r.rows) < cfg.Steps) && ctx.Err() == nil {
-		r.step(ctx, r.script.Next())
+		r.step(ctx, next())
 	}
 	return r.finish(ctx), nil
 }
@@ -165,7 +165,7 @@ func (w *row) line() string {
 // awaitCalm waits until nothing of an earlier step can be taken for this one's.
 func (r *runner) awaitCalm(ctx context.Context) error {
 	var why error
-	for end := time.Now().Add(r.Patience); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		v, err := r.Ledger.Pages(ctx, 0)
 		switch {
 		case err != nil:
@@ -181,7 +181,7 @@ func (r *runner) awaitCalm(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("not calm before it within %v: %w", r.Patience, why)
+	return fmt.Errorf("not calm before it within %v: %w", patience, why)
 }
 
 // crowd puts half of the pages in excess, where the step says so, and returns them.
@@ -296,7 +296,7 @@ func (r *runner) follow(ctx context.Context, w *watch, ended <-chan time.Time) (
 			continue
 		}
 		lost = announced(v.Pages, healed)
-		if lost == 0 && w.isBack() || time.Since(healed) > r.Patience {
+		if lost == 0 && len(w.waits) == 0 || time.Since(healed) > patience {
 			return lost
 		}
 	}
@@ -320,18 +320,20 @@ func announced(pages []ledger.PageReport, t time.Time) (n int64) {
 
 // sample notes what the processes use, when it is time.
 func (r *runner) sample(ctx context.Context) {
-	every := max(r.For/120, 10*time.Second)
-	if n := len(r.samples); n == 0 || time.Since(r.samples[n-1].At) >= every {
-		r.samples = append(r.samples, Sample{At: time.Now(), Usage: r.System.Usage(ctx)})
+	every, now := max(r.For/120, 10*time.Second), time.Now()
+	if n := len(r.samples); n > 0 && now.Sub(r.samples[n-1].at) < every {
+		return
+	}
+	for _, u := range r.System.Usage(ctx) {
+		r.samples = append(r.samples, sample{u, now})
 	}
 }
 
 // finish lets the users end, and makes the report.
 func (r *runner) finish(ctx context.Context) *report.Report {
-	rep := &report.Report{
-		Schema: report.Schema, Case: "faults", Title: "A whole deployment is made to fail, one fault after another", Seed: r.Seed, Started: r.started.UTC().Truncate(time.Second),
-		Parameters: []report.Parameter{{Name: "load", Value: fmt.Sprintf("%d pages with a room of %d each, %.3g events a second: %.0f copies a second", r.Load.Pages, r.Load.Members, r.Load.Events, r.Load.Flow())}},
-	}
+	rep := report.New("faults", "A whole deployment is made to fail, one fault after another", r.Seed, report.Parameter{
+		Name: "load", Value: fmt.Sprintf("%d pages with a room of %d each, %.3g events a second: %.0f copies a second", r.Load.Pages, r.Load.Members, r.Load.Events, r.Load.Flow()),
+	})
 	for _, f := range r.Faults {
 		r.enter(rep, f)
 	}
@@ -374,7 +376,7 @@ func (r *runner) finish(ctx context.Context) *report.Report {
 // awaitRest waits until all has come that is awaited, or patience ends.
 func (r *runner) awaitRest(ctx context.Context) (c ledger.Counts, err error) {
 	r.Say("the users stop; the rest is waited for")
-	for end := time.Now().Add(r.Patience); ; {
+	for end := time.Now().Add(patience); ; {
 		v, err := r.Ledger.Pages(context.WithoutCancel(ctx), 0)
 		if err == nil && v.Totals.Pending == 0 || time.Now().After(end) || !backoff.Sleep(ctx, look) {
 			return v.Totals, err
@@ -400,7 +402,7 @@ func (r *runner) enter(rep *report.Report, f Fault) {
 	rep.Runs = append(rep.Runs, run)
 	e := report.Expectation{
 		Of: f.Name, Met: new(len(broken) == 0), Got: fmt.Sprintf("%d times", times),
-		Text: fmt.Sprintf("nothing lost, at most %s doubled, silent for %s at most, back after %v", f.Bound, f.Bound.silenceText(), f.Bound.Back),
+		Text: "nothing lost, " + f.Bound.text(r.Load, f.Length),
 	}
 	if len(broken) > 0 {
 		e.Got += ": " + strings.Join(broken, "; ")

@@ -56,7 +56,3 @@ func (w *watch) heal(at time.Time) {
 		w.waits[page] = true
 	}
 }
-
-// isBack reports whether every page that was silent at the fault's end has got
-// copies.
-func (w *watch) isBack() bool { return len(w.waits) == 0 }

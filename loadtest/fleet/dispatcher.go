@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -79,91 +78,39 @@ func (o *Options) settings() app.DispatcherSettings {
 	return s
 }
 
-// environment are the options as variables of the dispatcher program.
-func (o *Options) environment() map[string]string {
+// runner makes what sends, the dispatcher or a strategy's worker: run does so until ctx
+// ends. Of the replicas those that are gone count.
+func (l *Local) runner(ctx context.Context, broker queue.Broker, caller dispatch.Caller, reg *prometheus.Registry, replica int) (run, ready func(context.Context) error, err error) {
+	o, random := l.cfg.Options, l.cfg.Random()
 	s := o.settings()
-	return map[string]string{
-		"LIMIT_TEXT": strconv.Itoa(s.LimitText), "LIMIT_MEDIA": strconv.Itoa(s.LimitMedia), "LATENCY_TARGET": s.LatencyTarget.String(),
-		"MESSAGE_TTL": s.MessageTTL.String(), "MAX_IN_FLIGHT": strconv.Itoa(s.MaxInFlight), "JOIN_TEXTS": strconv.Itoa(s.JoinTexts),
-	}
-}
-
-// parts are what one dispatcher is made of.
-type parts struct {
-	broker  queue.Broker
-	caller  dispatch.Caller
-	reg     *prometheus.Registry
-	log     *slog.Logger
-	replica int            // from 0, those that are gone counted
-	random  func() float64 // nil: math/rand
-	fault   func(error)    // is told every error of the strategy
-}
-
-// runner is what sends: the dispatcher, or a strategy's worker.
-type runner struct {
-	send     func(ctx context.Context) error
-	ready    func(ctx context.Context) error
-	strategy strategy.Strategy // nil: there is nothing beside what sends
-	fault    func(error)
-}
-
-// newRunner makes a dispatcher.
-func newRunner(ctx context.Context, o Options, p parts) (*runner, error) {
 	if o.Strategy == Own {
 		d, err := app.NewDispatcher(ctx, app.DispatcherConfig{
-			Settings: o.settings(), Sender: p.caller, Random: p.random,
-			Options: app.Options{Broker: p.broker, Registry: p.reg, Log: p.log},
+			Settings: s, Sender: caller, Random: random, Options: app.Options{Broker: broker, Registry: reg, Log: l.cfg.Log},
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return &runner{send: d.Run, ready: d.Ready}, nil
+		return d.Run, d.Ready, nil
 	}
 	info, ok := strategy.Find(o.Strategy)
 	if !ok {
-		return nil, fmt.Errorf("strategy %.40q is unknown", o.Strategy)
+		return nil, nil, fmt.Errorf("strategy %.40q is unknown", o.Strategy)
 	}
-	s := o.settings()
 	gate, err := info.New(strategy.Config{
 		Limit:    message.Limits{Text: o.Limit, Media: float64(s.LimitMedia)}.Of,
-		Replicas: o.Replicas, Replica: p.replica,
-		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Random: p.random, Log: p.log, Fault: p.fault,
+		Replicas: o.Replicas, Replica: replica,
+		RedisURL: o.RedisURL, KeyPrefix: o.KeyPrefix, Random: random, Fault: l.fault,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	w := article.NewWorker(article.WorkerConfig{
-		Broker: p.broker, Caller: p.caller, Strategy: gate, Log: p.log, Random: p.random,
+		Broker: broker, Caller: caller, Strategy: gate, Log: l.cfg.Log, Random: random,
 		Prefetch: prefetch, MaxInFlight: cmp.Or(o.MaxInFlight, workerInFlight),
 		MaxAttempts: s.MaxAttempts, MessageTTL: s.MessageTTL, ShutdownTimeout: s.ShutdownTimeout,
 	})
-	return &runner{send: w.Run, ready: func(context.Context) error { return w.Ready() }, strategy: gate, fault: p.fault}, nil
-}
-
-// run dispatches until ctx ends, then stops the dispatcher, and the strategy
-// after it; or the strategy at once, where errKilled ended ctx.
-func (r *runner) run(ctx context.Context) error {
-	if r.strategy == nil {
-		return r.send(ctx)
-	}
-	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), errKilled) {
-			cancel()
-		}
-	})()
-	ended := make(chan error, 1)
-	go func() {
-		err := r.strategy.Run(beside)
-		if beside.Err() == nil {
-			r.fault(fmt.Errorf("the strategy ended by itself: %w", err))
-		}
-		ended <- err
-	}()
-	err := r.send(ctx)
-	cancel()
-	return errors.Join(err, <-ended)
+	run = func(ctx context.Context) error { return errors.Join(w.Run(ctx), gate.Close()) }
+	return run, func(context.Context) error { return w.Ready() }, nil
 }
 
 // tokens are the fake platform's.

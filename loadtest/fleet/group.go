@@ -11,10 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
+	"chatclub/fakeapi"
+	"chatclub/internal/service"
 	"chatclub/tools/private"
 )
 
@@ -49,21 +50,15 @@ func NewGroup() (*Group, error) {
 // Command makes a process of a command, which is called for each of its lives.
 func (g *Group) Command(name string, command func() *exec.Cmd) *Process {
 	p := &Process{Name: name, command: command, log: filepath.Join(g.Logs, name+".log"), guard: g.guard}
-	p.Alive = p.saidReady
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.all = append(g.all, p)
 	return p
 }
 
-// New makes a process that is this program as a kind of child, with an environment and
-// nothing else of ours. The program must call Child when it is started with one of
-// Kinds as its only argument.
-func (g *Group) New(name, kind string, env map[string]string) (*Process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
+// Program makes a process of one of our programs, with an environment and nothing else of
+// ours.
+func (g *Group) Program(name, path string, env map[string]string) (*Process, error) {
 	admin, err := Addr()
 	if err != nil {
 		return nil, err
@@ -73,7 +68,7 @@ func (g *Group) New(name, kind string, env map[string]string) (*Process, error) 
 		list = append(list, k+"="+v)
 	}
 	p := g.Command(name, func() *exec.Cmd {
-		cmd := exec.Command(self, kind) //nolint:noctx // this program; it outlives the call
+		cmd := exec.Command(path) //nolint:noctx // our own; it outlives the call
 		cmd.Env = list
 		return cmd
 	})
@@ -89,19 +84,30 @@ func (g *Group) All() []*Process {
 	return slices.Clone(g.all)
 }
 
-// Kind returns the processes whose names begin so.
-func (g *Group) Kind(begin string) []*Process {
-	return slices.DeleteFunc(g.All(), func(p *Process) bool { return !strings.HasPrefix(p.Name, begin) })
-}
-
 // Close kills all that runs, and removes the folder. The logs go too if nothing is
 // to be learned from them.
-func (g *Group) Close(ctx context.Context, keepLogs bool) error {
-	err := Each(g.All(), func(p *Process) error { return p.Kill(ctx) })
+func (g *Group) Close(keepLogs bool) error {
+	err := Each(g.All(), (*Process).Kill)
 	if !keepLogs {
 		err = errors.Join(err, os.RemoveAll(g.Logs))
 	}
 	return errors.Join(err, g.guard.close())
+}
+
+// Serve serves a fake platform until the returned function is called.
+func Serve(ctx context.Context, seed uint64) (p Platform, stop func() error, err error) {
+	api, err := fakeapi.New(fakeapi.Config{Seed: seed, Seconds: keptSeconds})
+	if err != nil {
+		return p, nil, err
+	}
+	ln, err := service.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		return p, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- api.Serve(ctx, ln) }()
+	return Platform{URL: "http://" + ln.Addr().String(), Transport: api.Transport()}, func() error { cancel(); return <-ended }, nil
 }
 
 // Addr returns an address on this machine that is free now, at a port below

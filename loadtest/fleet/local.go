@@ -16,40 +16,32 @@ import (
 	"chatclub/fakeapi"
 	"chatclub/internal/app"
 	"chatclub/internal/article"
+	"chatclub/internal/backoff"
 	"chatclub/internal/chaos"
 	"chatclub/internal/dispatch"
-	"chatclub/internal/machine"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
 	"chatclub/internal/service"
 )
 
-// Local is a fleet in this process: dispatchers as goroutines, the broker in
-// memory, the platform without a socket. It runs in a synctest bubble as well.
-// OpenLocal and NewLocal make one.
+// Local is a fleet in this process: dispatchers as goroutines, the platform without a
+// socket, and the broker in memory or a RabbitMQ, to which each dispatcher has a
+// connection of its own. In memory it runs in a synctest bubble as well. NewLocal makes one.
 type Local struct {
 	crew[*Dispatcher]
-	cfg      LocalConfig
-	broker   *memory.Broker
+	cfg      Config
+	memory   *memory.Broker // nil: on RabbitMQ
+	broker   queue.Broker   // of the load generator, webhook and core
 	platform *fakeapi.API
 	ingress  func() error // stops webhook and core; nil: they do not run
 
-	mu     sync.Mutex
-	errs   []string
-	faults int64 // of the strategy
-	first  error // of them
-}
-
-// LocalConfig is a Config with what only a Local can do.
-type LocalConfig struct {
-	Config
-	Broker   memory.Options    // makes the broker slow
-	Platform *fakeapi.Settings // nil: the fake's defaults
-
-	// Random returns a dispatcher's source of random numbers in [0, 1), which
-	// must be safe for concurrent use. nil: math/rand.
-	Random func() func() float64
+	mu      sync.Mutex
+	metrics []*prometheus.Registry // of each connection
+	all     []*Dispatcher          // those that have ended, too
+	faults  int64                  // of dispatchers and their strategy
+	first   error                  // of them
 }
 
 // keptSeconds are those of each page that the platform's ledger keeps: an hour and
@@ -58,24 +50,17 @@ const keptSeconds = 4000
 
 // Dispatcher is one of a Local.
 type Dispatcher struct {
-	link   *link
-	way    *chaos.Way
+	link   *chaos.Link
+	Way    *chaos.Way // to the platform
 	sender *sender.Sender
-	cancel context.CancelCauseFunc
+	cancel context.CancelFunc
 	done   chan error
 }
 
-// SetHealth changes the state of the dispatcher's way to the platform.
-func (d *Dispatcher) SetHealth(h chaos.Health) { d.way.SetHealth(h) }
-
-// InFlight returns how many calls the platform has taken and not answered.
-func (d *Dispatcher) InFlight() int { return d.way.InFlight() }
-
 // Stop ends the dispatcher cleanly.
-func (d *Dispatcher) Stop(context.Context) error {
-	d.cancel(nil)
-	err := d.end()
-	return errors.Join(err, d.link.Close())
+func (d *Dispatcher) Stop() error {
+	d.cancel()
+	return d.end()
 }
 
 // end waits until the dispatcher has ended. It may be called again.
@@ -86,78 +71,87 @@ func (d *Dispatcher) end() error {
 	return err
 }
 
-// errKilled is why a killed dispatcher's context ends.
-var errKilled = errors.New("killed")
-
-// Kill cuts the dispatcher off the broker and the platform, and its strategy off
-// its Redis. It does not wait for the goroutines: all that they still do has no effect,
-// as of a process that is dead.
-func (d *Dispatcher) Kill(context.Context) error {
+// Kill cuts the dispatcher off the broker and the platform. It does not wait for the
+// goroutines: all that they still do has no effect, as of a process that is dead.
+func (d *Dispatcher) Kill() error {
 	d.link.Cut()
-	d.cancel(errKilled)
+	d.cancel()
 	return nil
 }
 
-// OpenLocal makes a Local without dispatchers. It is returned as a Fleet, because
-// a nil *Local that a caller hands on as one would not be nil any more.
-func OpenLocal(ctx context.Context, cfg Config) (Fleet, error) {
-	l, err := NewLocal(ctx, LocalConfig{Config: cfg})
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
 // NewLocal makes a Local without dispatchers.
-func NewLocal(ctx context.Context, cfg LocalConfig) (*Local, error) {
-	broker, err := memory.NewSlow(cfg.Topology, cfg.Broker)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Options.shares() {
-		if err := broker.Declare(ctx, article.Queue(cfg.Topology)); err != nil {
-			return nil, err
-		}
-	}
-	platform, err := fakeapi.New(fakeapi.Config{Seed: cfg.Seed, Settings: cfg.Platform, Seconds: keptSeconds})
-	if err != nil {
-		return nil, err
-	}
+func NewLocal(ctx context.Context, cfg Config) (_ *Local, err error) {
 	if cfg.Random == nil {
 		cfg.Random = func() func() float64 { return rand.Float64 }
 	}
-	l := &Local{cfg: cfg, broker: broker, platform: platform}
+	l := &Local{cfg: cfg}
 	l.start = l.dispatcher
+	if l.platform, err = fakeapi.New(fakeapi.Config{Seed: cfg.Seed, Settings: cfg.Fake, Seconds: keptSeconds}); err != nil {
+		return nil, err
+	}
+	if cfg.AMQP == "" {
+		l.memory, err = memory.NewSlow(cfg.Topology, cfg.Memory)
+		l.broker = l.memory
+	} else if _, err = rabbit.Delete(ctx, cfg.AMQP, cfg.Topology, article.Queue(cfg.Topology).Name); err == nil {
+		l.broker, err = l.connect(prometheus.NewRegistry(), false)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = await(ctx, l.broker.Ready)
+	if err == nil && cfg.Options.shares() {
+		err = l.broker.Declare(ctx, article.Queue(cfg.Topology))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the broker is not ready: %w", err), l.broker.Close())
+	}
 	return l, nil
 }
 
-// link is a dispatcher's connection, which knows its subscriptions.
-type link struct {
-	*chaos.Link
-	mu   sync.Mutex
-	subs []queue.Subscription
-}
-
-// Consume implements queue.Broker.
-func (l *link) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
-	s, err := l.Link.Consume(name, opts)
+// connect opens a connection to the broker, which counts in reg. In memory there is
+// one for all.
+func (l *Local) connect(reg *prometheus.Registry, passive bool) (queue.Broker, error) {
+	if l.memory != nil {
+		return l.memory, nil
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.subs = append(l.subs, s)
-	return s, err
+	l.metrics = append(l.metrics, reg)
+	l.mu.Unlock()
+	return rabbit.Open(rabbit.Config{
+		URLs: []string{l.cfg.AMQP}, Topology: l.cfg.Topology, Passive: passive, Log: l.cfg.Log, Registerer: reg, Name: "loadtest",
+	})
 }
 
-func (l *link) has(s queue.Subscription) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Contains(l.subs, s)
+// disconnect closes a dispatcher's connection. The broker in memory stays.
+func (l *Local) disconnect(b queue.Broker) error {
+	if l.memory != nil {
+		return nil
+	}
+	return b.Close()
 }
 
-// dispatcher starts one. It takes messages at once.
+// readyTimeout is how long a part may take to start, on a busy machine.
+const readyTimeout = 3 * time.Minute
+
+// await waits until something is ready.
+func await(ctx context.Context, ready func() error) error {
+	for end := time.Now().Add(readyTimeout); ; {
+		err := ready()
+		if err == nil || time.Now().After(end) || !backoff.Sleep(ctx, 20*time.Millisecond) { // a poll of another program
+			return err
+		}
+	}
+}
+
+// dispatcher starts one, and returns when it takes messages.
 func (l *Local) dispatcher(ctx context.Context, replica int) (*Dispatcher, error) {
-	link := &link{Link: chaos.NewLink(l.broker)}
-	way := chaos.NewWay(link.Link, l.platform.Transport())
 	reg := prometheus.NewRegistry()
+	broker, err := l.connect(reg, true)
+	if err != nil {
+		return nil, err
+	}
+	link := chaos.NewLink(broker)
+	way := chaos.NewWay(link, l.platform.Transport())
 	send, err := sender.New(sender.Config{
 		BaseURL: "http://fakeapi" + graphVersion, Tokens: tokens{}, Transport: way,
 		MaxInFlight: MaxInFlight, CallTimeout: callTimeout, Registerer: reg,
@@ -169,28 +163,30 @@ func (l *Local) dispatcher(ctx context.Context, replica int) (*Dispatcher, error
 	if l.cfg.Wrap != nil {
 		caller = l.cfg.Wrap(send)
 	}
-	r, err := newRunner(ctx, l.cfg.Options, parts{
-		broker: link, caller: caller, reg: reg, log: l.cfg.Log, replica: replica, fault: l.strategyFault,
-		random: l.cfg.Random(),
-	})
+	run, ready, err := l.runner(ctx, link, caller, reg, replica)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, l.disconnect(broker))
 	}
-	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	d := &Dispatcher{link: link, way: way, sender: send, cancel: cancel, done: make(chan error, 1)}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	d := &Dispatcher{link: link, Way: way, sender: send, cancel: cancel, done: make(chan error, 1)}
 	go func() {
-		err := r.run(running)
+		err := run(running)
 		if running.Err() == nil {
-			l.mu.Lock()
-			l.errs = append(l.errs, fmt.Sprintf("a dispatcher ended by itself: %v", err))
-			l.mu.Unlock()
+			l.fault(fmt.Errorf("a dispatcher ended by itself: %w", err))
 		}
-		d.done <- err
+		d.done <- errors.Join(err, l.disconnect(broker))
 	}()
-	return d, nil
+	l.mu.Lock()
+	l.all = append(l.all, d)
+	l.mu.Unlock()
+	if l.memory != nil {
+		return d, nil // it takes messages at once
+	}
+	return d, await(ctx, func() error { return ready(ctx) })
 }
 
-func (l *Local) strategyFault(err error) {
+// fault counts an error of a dispatcher or of its strategy.
+func (l *Local) fault(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.faults++; l.first == nil {
@@ -198,65 +194,54 @@ func (l *Local) strategyFault(err error) {
 	}
 }
 
-// strategyFaults is how Errors says that the strategy's figures are not its best:
-// how many errors, and one of them.
-const strategyFaults = "the strategy met %d errors, and its figures are those of a strategy that met them: %v"
-
 // Errors are of dispatchers that ended by themselves, and of their strategy.
 func (l *Local) Errors() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	errs := slices.Clone(l.errs)
-	if l.faults > 0 {
-		errs = append(errs, fmt.Sprintf(strategyFaults, l.faults, l.first))
+	if l.faults == 0 {
+		return nil
 	}
-	return errs
+	return []string{fmt.Sprintf("the dispatchers met %d errors, and the figures are those of dispatchers that met them: %v", l.faults, l.first)}
 }
 
 // Dispatchers returns those that run, in the order in which they joined.
 func (l *Local) Dispatchers() []*Dispatcher { return l.live() }
 
 // Remove stops these dispatchers together, cleanly.
-func (l *Local) Remove(which ...*Dispatcher) error { return l.stop(context.Background(), which...) }
+func (l *Local) Remove(which ...*Dispatcher) error { return l.stop(which...) }
 
 // Owner returns the dispatcher that drains a single-active queue, nil without any.
 func (l *Local) Owner(name string) *Dispatcher {
-	active := l.broker.Active(name)
+	active := l.memory.Active(name)
 	for _, d := range l.live() {
-		if active != nil && d.link.has(active) {
+		if active != nil && d.link.Has(active) {
 			return d
 		}
 	}
 	return nil
 }
 
-// KillOwner kills the dispatcher that drains a single-active queue, and returns
-// it.
-func (l *Local) KillOwner(name string) (*Dispatcher, error) {
-	d := l.Owner(name)
-	if d == nil {
-		return nil, fmt.Errorf("kill the owner of %q: it has none", name)
-	}
+// Crash kills a dispatcher.
+func (l *Local) Crash(d *Dispatcher) error {
 	l.take(d)
-	err := d.Kill(context.Background())
-	return d, err
+	return d.Kill()
 }
 
 // Stop stops everything but the broker and the platform, and waits for the rest of
 // the killed, and for the messages that the broker keeps back.
-func (l *Local) Stop(ctx context.Context) error {
+func (l *Local) Stop() error {
 	var err error
 	if l.ingress != nil {
 		err = l.ingress()
 		l.ingress = nil
 	}
-	err = errors.Join(err, l.stop(ctx, l.live()...))
-	for _, d := range l.all() {
+	err = errors.Join(err, l.stop(l.live()...))
+	for _, d := range l.all {
 		if err := d.end(); err != nil {
 			l.cfg.Log.Debug("killed dispatcher", "err", err)
 		}
 	}
-	for end := time.Now().Add(slices.Max(queue.Delays()) + time.Second); l.broker.Delayed() > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(slices.Max(queue.Delays()) + time.Second); l.memory != nil && l.memory.Delayed() > 0 && time.Now().Before(end); {
 		time.Sleep(300 * time.Millisecond)
 	}
 	return err
@@ -298,7 +283,7 @@ func (l *Local) Ingress(ctx context.Context, f Ingress) (url string, err error) 
 	return "http://" + hook.HTTPAddr() + "/webhook", nil
 }
 
-// Broker is the one in memory.
+// Broker is the load generator's connection.
 func (l *Local) Broker() queue.Broker { return l.broker }
 
 // API is the fake.
@@ -309,24 +294,38 @@ func (l *Local) Platform() Platform {
 	return Platform{URL: "http://fakeapi", Transport: l.platform.Transport()}
 }
 
-// Queues lists the queues that there are: those of the topology and the lanes.
-func (l *Local) Queues() []string { return l.broker.Queues() }
-
-// Usage is of this whole process, but for the broker's operations. Memory is not
-// known: most of the process's is the load generator's and the fake's.
-func (l *Local) Usage() (Usage, error) {
-	u := Usage{Operations: new(l.broker.Operations())}
-	cpu, err := machine.OwnCPU()
-	if err != nil {
-		return u, err
+// Operations implements Fleet. On RabbitMQ each connection counts its own.
+func (l *Local) Operations() (n int64, known bool) {
+	if l.memory != nil {
+		return l.memory.Operations(), true
 	}
-	u.All, u.Machine = new(cpu), machine.Read(cpu)
-	return u, nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, reg := range l.metrics {
+		families, err := reg.Gather()
+		if err != nil {
+			return 0, false
+		}
+		for _, f := range families {
+			switch f.GetName() {
+			case "chatclub_broker_published_total", "chatclub_broker_deliveries_total", "chatclub_broker_settled_total":
+				for _, m := range f.GetMetric() {
+					n += int64(m.GetCounter().GetValue())
+				}
+			}
+		}
+	}
+	return n, true
 }
 
-// Close ends everything.
-func (l *Local) Close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return errors.Join(l.Stop(ctx), l.broker.Close())
+// Close ends everything, and deletes the queues on RabbitMQ.
+func (l *Local) Close() error {
+	err := errors.Join(l.Stop(), l.broker.Close())
+	if l.cfg.AMQP != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_, err2 := rabbit.Delete(ctx, l.cfg.AMQP, l.cfg.Topology, article.Queue(l.cfg.Topology).Name)
+		err = errors.Join(err, err2)
+	}
+	return err
 }

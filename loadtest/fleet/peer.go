@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"chatclub/internal/message"
@@ -35,11 +34,11 @@ type peers struct {
 	crew[*Process]
 	cfg      Config
 	peer     peer.Peer
+	servers  []string // their addresses, as variables
 	group    *Group
-	servers  []*Process
-	urls     []string // of servers, as variables
-	platform *Process
-	api      string
+	pages    string // file of their ids
+	platform Platform
+	stop     func() error // of the platform
 	feeder   *feeder
 }
 
@@ -47,36 +46,37 @@ type peers struct {
 // the run has made.
 const leftTimeout = 2 * time.Minute
 
-// OpenPeer starts the servers, the platform and the feeder of a peer, which is
-// prepared. There is no worker yet.
-func OpenPeer(ctx context.Context, cfg Config, p peer.Peer) (_ Fleet, err error) {
-	f := &peers{cfg: cfg, peer: p}
+// OpenPeer starts the platform and the feeder of a peer, which is prepared. There is no
+// worker yet. servers are those that it needs.
+func OpenPeer(ctx context.Context, cfg Config, p peer.Peer, servers []string) (_ Fleet, err error) {
+	f := &peers{cfg: cfg, peer: p, servers: servers}
 	f.start = func(ctx context.Context, replica int) (*Process, error) {
 		w := f.program(fmt.Sprintf("worker-%d", replica+1), p.Work, replica, func([]byte) {})
 		err := w.Start(ctx)
 		return w, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(context.WithoutCancel(ctx)))
-		}
-	}()
 	if f.group, err = NewGroup(); err != nil {
 		return nil, err
 	}
-	for _, kind := range p.Needs {
-		if err := f.serve(ctx, kind); err != nil {
-			return nil, fmt.Errorf("start %s: %w", kind, err)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
 		}
-	}
-	if err := os.WriteFile(f.pagesFile(), []byte(strings.Join(cfg.Pages, "\n")+"\n"), 0o600); err != nil {
+	}()
+	f.pages = filepath.Join(f.group.Dir, "pages")
+	if err := os.WriteFile(f.pages, []byte(strings.Join(cfg.Pages, "\n")+"\n"), 0o600); err != nil {
 		return nil, fmt.Errorf("write the pages: %w", err)
 	}
-	if f.api, f.platform, err = f.group.Platform(ctx, cfg.Seed, cfg.Pages); err != nil {
+	if f.platform, f.stop, err = Serve(ctx, cfg.Seed); err != nil {
 		return nil, err
 	}
-	feed := &feeder{waiting: make(map[int]chan answer)}
-	feed.Process = f.program("feeder", p.Feed, 0, feed.read)
+	feed := &feeder{answers: make(chan []byte, 1)}
+	feed.Process = f.program("feeder", p.Feed, 0, func(line []byte) {
+		select {
+		case feed.answers <- line:
+		default: // nobody has asked
+		}
+	})
 	if err := feed.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -84,54 +84,41 @@ func OpenPeer(ctx context.Context, cfg Config, p peer.Peer) (_ Fleet, err error)
 	return f, nil
 }
 
-// serve starts a server that the peer needs, in a folder that an unprivileged one may
-// enter.
-func (f *peers) serve(ctx context.Context, kind peer.Server) error {
-	dir := filepath.Join(f.group.Dir, string(kind))
-	err := errors.Join(os.Chmod(f.group.Dir, 0o711), os.Mkdir(dir, 0o700)) //nolint:gosec // to pass through
-	ports, err2 := private.Ports(1)
-	if err := errors.Join(err, err2); err != nil {
-		return err
-	}
-	url, command, err := kind.Command(ctx, dir, ports[0])
-	if err != nil {
-		return err
-	}
-	p := f.group.Command(string(kind), command)
-	p.Alive = func(context.Context) error {
-		if !strings.Contains(strings.ToLower(p.LastWords()), peer.Listening) {
-			return errors.New("it does not listen yet")
-		}
-		return nil
-	}
-	f.servers, f.urls = append(f.servers, p), append(f.urls, kind.Variable()+"="+url)
-	return p.Start(ctx)
-}
-
-func (f *peers) pagesFile() string { return filepath.Join(f.group.Dir, "pages") }
-
 // program is one of the peer's.
 func (f *peers) program(name string, words []string, replica int, lines func([]byte)) *Process {
 	o := f.cfg.Options
 	env := append(os.Environ(),
-		"GRAPH_URL="+f.api+graphVersion,
+		"GRAPH_URL="+f.platform.URL+graphVersion,
 		"LIMIT="+strconv.FormatFloat(o.Limit, 'f', -1, 64),
 		"REPLICAS="+strconv.Itoa(o.Replicas),
 		"REPLICA="+strconv.Itoa(replica),
-		"PAGES_FILE="+f.pagesFile(),
+		"PAGES_FILE="+f.pages,
 		"NAMESPACE="+strings.NewReplacer(":", "_", "-", "_").Replace(o.KeyPrefix)) // good for a schema's name
-	env = append(env, f.urls...)
+	env = append(env, f.servers...)
 	p := f.group.Command(name, func() *exec.Cmd {
 		cmd := exec.Command(words[0], words[1:]...) //nolint:gosec,noctx // to run it is what the user asks for
 		cmd.Dir, cmd.Env = f.peer.Dir, env
 		return cmd
 	})
-	p.lines = lines
+	var ready atomic.Bool
+	p.lines = func(line []byte) {
+		if string(line) == "ready" {
+			ready.Store(true)
+		} else {
+			lines(line)
+		}
+	}
+	p.Alive = func(context.Context) error {
+		if !ready.Load() {
+			return errors.New("it has not said ready")
+		}
+		return nil
+	}
 	return p
 }
 
 // Stop stops the workers. The feeder stays, to be asked for the rest.
-func (f *peers) Stop(ctx context.Context) error { return f.stop(ctx, f.live()...) }
+func (f *peers) Stop() error { return f.crew.stop(f.live()...) }
 
 // Ingress cannot be started: webhook and core know only our queues.
 func (*peers) Ingress(context.Context, Ingress) (string, error) {
@@ -172,8 +159,11 @@ func (f *peers) Left(ctx context.Context) (waiting, dead []string, err error) {
 	return a.Left.Waiting, a.Left.Dead, nil
 }
 
-// Platform is the fake's process.
-func (f *peers) Platform() Platform { return Platform{URL: f.api} }
+// Platform is the fake, which serves the workers over HTTP.
+func (f *peers) Platform() Platform { return f.platform }
+
+// Operations are not known: the peer's queues are its own.
+func (*peers) Operations() (n int64, known bool) { return 0, false }
 
 // Errors are of programs that ended by themselves.
 func (f *peers) Errors() (list []string) {
@@ -183,43 +173,31 @@ func (f *peers) Errors() (list []string) {
 	return list
 }
 
-// Usage is of the workers, those that have ended included, of the servers that the
-// peer needs, and of the fake. The feeder is a part of the load generator.
-func (f *peers) Usage() (Usage, error) {
-	u := usage(context.Background(), f.all(), append(slices.Clone(f.servers), f.platform), 0, new(time.Duration(0)))
-	u.Operations = nil // what the servers are asked for is not counted
-	return u, nil
-}
-
 // Close ends everything and removes all that the run has made.
-func (f *peers) Close(ctx context.Context) error {
-	var faults []error
-	if f.group == nil {
-		return nil
-	}
-	faults = append(faults, f.Stop(ctx))
+func (f *peers) Close() error {
+	faults := []error{f.Stop()}
 	if f.feeder != nil {
-		faults = append(faults, f.feeder.end(ctx))
+		faults = append(faults, f.feeder.end())
 	}
-	return errors.Join(append(faults, f.group.Close(ctx, false))...)
+	faults = append(faults, f.group.Close(false))
+	if f.stop != nil {
+		faults = append(faults, f.stop())
+	}
+	return errors.Join(faults...)
 }
 
 // feeder is the program that puts messages into a peer's queue. Its commands and
-// answers are JSON objects, one a line. Several commands may be under way, and
-// their answers come in any order: a batch of one page must not keep those of
-// others waiting. Safe for concurrent use.
+// answers are JSON objects, one a line, each command after the answer to the one
+// before. Safe for concurrent use.
 type feeder struct {
 	*Process
-	writing sync.Mutex // of one command at a time
-
-	mu      sync.Mutex
-	last    int                 // number of the last command
-	waiting map[int]chan answer // for answers, by the commands' numbers; nil: no answer can be believed any more
+	answers chan []byte // lines
+	turn    sync.Mutex  // of one command
+	failure error       // after which no answer is believed
 }
 
 // answer is a feeder's to one command.
 type answer struct {
-	N    int `json:"n"`   // the command's number
 	Put  int `json:"put"` // how many messages the queue has taken
 	Left *struct {
 		Waiting []string `json:"waiting"` // would be sent if the workers ran on
@@ -228,73 +206,43 @@ type answer struct {
 	Error string `json:"error"`
 }
 
-// read hands on an answer. After a line that is none no other is believed.
-func (f *feeder) read(line []byte) {
-	var a answer
-	err := json.Unmarshal(line, &a)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if to, asked := f.waiting[a.N]; err == nil && asked {
-		delete(f.waiting, a.N)
-		to <- a
-		return
-	}
-	f.fail(fmt.Sprintf("the feeder said something that is no answer to a question: %.80q", bytes.TrimSpace(line)))
-	for _, to := range f.waiting {
-		to <- answer{Error: "an earlier line was no answer"}
-	}
-	f.waiting = nil
-}
-
 // ask waits for the answer to a command.
 func (f *feeder) ask(ctx context.Context, command map[string]any) (a answer, err error) {
-	to := make(chan answer, 1)
-	f.mu.Lock()
-	f.last++
-	n := f.last
-	if f.waiting == nil {
-		to <- answer{Error: "an earlier line was no answer"}
-	} else {
-		f.waiting[n] = to
-	}
-	f.mu.Unlock()
-	command["n"] = n
 	b, err := json.Marshal(command)
 	if err != nil {
 		return a, err
 	}
-	// A feeder that reads nothing blocks the write, which is not waited for.
-	go func() {
-		f.writing.Lock()
-		defer f.writing.Unlock()
-		_, _ = f.stdin.Write(append(b, '\n')) // an error is of one that has ended
-	}()
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	if f.failure != nil {
+		return a, f.failure
+	}
+	go func() { _, _ = f.stdin.Write(append(b, '\n')) }() // a feeder that reads nothing blocks it; an error is of one that has ended
 	_, done := f.life()
 	select {
-	case a = <-to:
+	case line := <-f.answers:
+		if err := json.Unmarshal(line, &a); err != nil {
+			f.failure = fmt.Errorf("the feeder said something that is no answer: %.80q", line)
+		} else if a.Error != "" {
+			return a, fmt.Errorf("the feeder says: %.300s", a.Error)
+		}
 	case <-done:
-		return a, fmt.Errorf("the feeder ended: %s", f.LastWords())
+		f.failure = fmt.Errorf("the feeder ended: %s", f.LastWords())
 	case <-ctx.Done():
-		f.mu.Lock()
-		delete(f.waiting, n)
-		f.mu.Unlock()
-		return a, fmt.Errorf("the feeder did not answer: %w", ctx.Err())
+		f.failure = fmt.Errorf("the feeder did not answer: %w", ctx.Err())
 	}
-	if a.Error != "" {
-		return a, fmt.Errorf("the feeder says: %.300s", a.Error)
-	}
-	return a, nil
+	return a, f.failure
 }
 
 // end lets the feeder remove all that it has made.
-func (f *feeder) end(ctx context.Context) error {
+func (f *feeder) end() error {
 	cmd, done := f.life()
-	f.expect(ctx)
+	f.expect()
 	_ = f.stdin.Close() // an error is of one that has ended just now
 	select {
 	case <-done:
 	case <-time.After(leftTimeout):
-		return errors.Join(fmt.Errorf("the feeder did not end within %v", leftTimeout), f.Kill(ctx))
+		return errors.Join(fmt.Errorf("the feeder did not end within %v", leftTimeout), f.Kill())
 	}
 	if code := cmd.ProcessState.ExitCode(); code != 0 {
 		return fmt.Errorf("the feeder ended with %d: %s", code, f.LastWords())

@@ -15,13 +15,10 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"chatclub/internal/backoff"
-	"chatclub/loadtest/proc"
 )
 
 // Process is one program of a system. It may end and be started again, with the same
-// environment, ports and log. Group.New makes one. Safe for concurrent use.
+// environment, ports and log. Group makes one. Safe for concurrent use.
 type Process struct {
 	Name  string                          // such as core-2
 	Alive func(ctx context.Context) error // nil when it serves
@@ -30,30 +27,19 @@ type Process struct {
 	command func() *exec.Cmd // of a new life
 	log     string           // file of all that it prints
 	guard   *guard
-	lines   func(line []byte) // gets its output after the line "ready"; nil: that is in the log
+	lines   func(line []byte) // gets its standard output; nil: that is in the log
 
 	mu       sync.Mutex
 	cmd      *exec.Cmd // nil: it was never started
 	stdin    io.WriteCloser
 	done     chan struct{} // closed when the process has ended
-	ready    chan struct{} // closed with the line "ready"
 	expected bool          // its end is our doing
 	failures []string      // all that went wrong since it was last asked
-	last     Used
-}
-
-// Used is a process's use of the machine so far. What is not known is nil or absent.
-type Used struct {
-	PID     int
-	CPU     *time.Duration // with all that descend from it
-	Peak    *int64         // of its memory, in bytes
-	Metrics map[string]float64
 }
 
 const (
-	aliveTimeout = 3 * time.Minute // for a start, on a busy machine
-	stopTimeout  = 40 * time.Second
-	askTimeout   = 5 * time.Second
+	stopTimeout = 90 * time.Second // a node of RabbitMQ hands its leaders over
+	askTimeout  = 5 * time.Second
 )
 
 // Start starts it and returns when it is alive. The process has a group of its own: a
@@ -66,14 +52,26 @@ func (p *Process) Start(ctx context.Context) error {
 	defer func() { _ = out.Close() }() // the program has one of its own
 	cmd := p.command()
 	cmd.Stdout, cmd.Stderr = out, out
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.launch(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	return p.await(ctx)
+	_, done := p.life()
+	err = await(ctx, func() error {
+		if p.HasEnded() {
+			return nil
+		}
+		return p.Alive(ctx)
+	})
+	select {
+	case <-done:
+		return fmt.Errorf("%s ended at its start: %s", p.Name, p.LastWords())
+	default:
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s does not answer: %w: %s", p.Name, err, p.LastWords()), p.Kill())
+	}
+	return nil
 }
 
 // launch begins a life.
@@ -94,26 +92,20 @@ func (p *Process) launch(cmd *exec.Cmd) (err error) {
 		return err
 	}
 	p.guard.tell("began", cmd.Process.Pid)
-	p.cmd, p.done, p.ready, p.expected = cmd, make(chan struct{}), make(chan struct{}), false
-	go p.wait(cmd, printed, p.done, p.ready)
+	p.cmd, p.done, p.expected = cmd, make(chan struct{}), false
+	go p.wait(cmd, printed, p.done)
 	return nil
 }
 
 // wait reads the process's output, and notes how it ended.
-func (p *Process) wait(cmd *exec.Cmd, printed io.Reader, done, ready chan struct{}) {
+func (p *Process) wait(cmd *exec.Cmd, printed io.Reader, done chan struct{}) {
 	if printed != nil {
-		said := false
 		for lines := bufio.NewReader(printed); ; {
 			line, err := lines.ReadBytes('\n')
 			if err != nil {
 				break
 			}
-			if !said && string(bytes.TrimSpace(line)) == "ready" {
-				close(ready)
-				said = true
-			} else {
-				p.lines(line)
-			}
+			p.lines(bytes.TrimSpace(line))
 		}
 	}
 	err := cmd.Wait()
@@ -124,38 +116,6 @@ func (p *Process) wait(cmd *exec.Cmd, printed io.Reader, done, ready chan struct
 	}
 	p.mu.Unlock()
 	close(done)
-}
-
-// await waits until the process is alive.
-func (p *Process) await(ctx context.Context) error {
-	var err error
-	_, done := p.life()
-	for end := time.Now().Add(aliveTimeout); time.Now().Before(end); {
-		if err = p.Alive(ctx); err == nil {
-			return nil
-		}
-		select {
-		case <-done:
-			return fmt.Errorf("%s ended at its start: %s", p.Name, p.LastWords())
-		default:
-		}
-		if !backoff.Sleep(ctx, 20*time.Millisecond) { // a poll of another process
-			return errors.Join(ctx.Err(), p.Kill(ctx))
-		}
-	}
-	return errors.Join(fmt.Errorf("%s did not answer within %v: %w: %s", p.Name, aliveTimeout, err, p.LastWords()), p.Kill(ctx))
-}
-
-// saidReady is Alive of a program that says so.
-func (p *Process) saidReady(context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.ready:
-		return nil
-	default:
-		return errors.New("it has not said ready")
-	}
 }
 
 // LastWords are the last lines that it printed.
@@ -205,19 +165,17 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return nil
 }
 
-// expect says that the end that follows is our doing, and asks the last time for
-// the use of the machine. One that has ended before has done so by itself.
-func (p *Process) expect(ctx context.Context) {
-	p.Used(context.WithoutCancel(ctx))
+// expect says that the end that follows is our doing.
+func (p *Process) expect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expected = true
 }
 
 // Kill ends it at once.
-func (p *Process) Kill(ctx context.Context) error {
+func (p *Process) Kill() error {
 	_, done := p.life()
-	p.expect(ctx)
+	p.expect()
 	err := p.Signal(syscall.SIGKILL)
 	<-done
 	return err
@@ -225,16 +183,12 @@ func (p *Process) Kill(ctx context.Context) error {
 
 // Stop ends it in order. Another exit code than 0, and an end that does not come,
 // are failures of the program.
-func (p *Process) Stop(ctx context.Context) error { return p.StopWithin(ctx, stopTimeout) }
-
-// StopWithin is Stop with a time of its own.
-
-func (p *Process) StopWithin(ctx context.Context, longest time.Duration) error {
+func (p *Process) Stop() error {
 	cmd, done := p.life()
 	if cmd == nil || p.HasEnded() {
 		return nil
 	}
-	p.expect(ctx)
+	p.expect()
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -244,9 +198,9 @@ func (p *Process) StopWithin(ctx context.Context, longest time.Duration) error {
 			p.fail(fmt.Sprintf("%s ended with %d after SIGTERM: %s", p.Name, code, p.LastWords()))
 		}
 		return p.Signal(syscall.SIGKILL) // what is left of its group
-	case <-time.After(longest):
-		p.fail(fmt.Sprintf("%s did not end within %v after SIGTERM", p.Name, longest))
-		return p.Kill(ctx)
+	case <-time.After(stopTimeout):
+		p.fail(fmt.Sprintf("%s did not end within %v after SIGTERM", p.Name, stopTimeout))
+		return p.Kill()
 	}
 }
 
@@ -286,66 +240,22 @@ func (p *Process) Get(ctx context.Context, path string) (body []byte, err error)
 	return body, err
 }
 
-// Used asks for its use of the machine. Of one that has ended it is the last that was
-// known, but for the CPU time, which is final.
-func (p *Process) Used(ctx context.Context) Used {
-	cmd, _ := p.life()
-	if cmd == nil {
-		return Used{}
+// Metrics asks its admin port for its metrics, of each name the sum of its series.
+func (p *Process) Metrics(ctx context.Context) (map[string]float64, error) {
+	body, err := p.Get(ctx, "/metrics")
+	if err != nil {
+		return nil, err
 	}
-	u := Used{PID: cmd.Process.Pid}
-	if !p.HasEnded() {
-		if cpu, err := proc.Tree(u.PID); err == nil {
-			u.CPU = &cpu
-		}
-		if peak, err := proc.Peak(u.PID); err == nil {
-			u.Peak = &peak
-		}
-		if p.Admin != "" {
-			if body, err := p.Get(ctx, "/metrics"); err == nil {
-				u.Metrics = metrics(body)
-			}
-		}
-	}
-	ended := p.HasEnded()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !ended {
-		p.last = u
-	} else if !p.expected {
-		p.last.Metrics = nil // how far it came since it was last asked is not known
-	}
-	if ended && cmd.ProcessState != nil { // which is written before the end is told
-		p.last.CPU = new(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())
-	}
-	return p.last
-}
-
-// faults are the errors of a strategy that it has told.
-func (p *Process) faults() float64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.last.Metrics[faultsMetric]
-}
-
-// metrics reads Prometheus' text form: of each name the sum of its series.
-func metrics(text []byte) map[string]float64 {
 	all := make(map[string]float64)
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		line := lines.Text()
-		i := strings.LastIndexByte(line, ' ')
-		if i < 0 || line[0] == '#' {
+	for line := range strings.Lines(string(body)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] == "#" {
 			continue
 		}
-		name, _, _ := strings.Cut(line[:i], "{")
-		if v, err := strconv.ParseFloat(line[i+1:], 64); err == nil {
+		name, _, _ := strings.Cut(fields[0], "{")
+		if v, err := strconv.ParseFloat(fields[len(fields)-1], 64); err == nil {
 			all[name] += v
 		}
 	}
-	return all
-}
-
-// operations are those of the broker that our RabbitMQ client has counted.
-func operations(metrics map[string]float64) int64 {
-	return int64(metrics["chatclub_broker_published_total"] + metrics["chatclub_broker_deliveries_total"] + metrics["chatclub_broker_settled_total"])
+	return all, nil
 }

@@ -52,7 +52,7 @@ type deployment struct {
 func (d deployment) spreadOut(brokers int, ofOne float64, bounds ...report.Bound) row {
 	demand := ofOne * float64(d.carries)
 	return row{
-		name:     fmt.Sprintf("%s messages a second on %s", thousands(demand), counted(brokers, "broker")),
+		name:     fmt.Sprintf("%.0f messages a second, brokers: %d", demand, brokers),
 		replicas: d.dispatchers, brokers: brokers, partitions: 48 * brokers, capacity: perMessage * d.carries, latency: slow, bounds: bounds,
 		script: func(r *rig) {
 			rates := make(map[int]float64, d.pages)
@@ -75,20 +75,6 @@ func (d deployment) spreadOut(brokers int, ofOne float64, bounds ...report.Bound
 			r.waiting(w, func(e *entry) bool { return int(e.page) > d.hotPages })
 		},
 	}
-}
-
-func thousands(n float64) string {
-	if n < 1000 {
-		return strconv.Itoa(int(n))
-	}
-	return fmt.Sprintf("%d,%03d", int(n)/1000, int(n)%1000)
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "one " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // rows are below what one broker carries, above it, and the same and more on

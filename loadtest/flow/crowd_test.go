@@ -32,11 +32,16 @@ func zipf(skip int) map[int]float64 {
 // between it and the hot ones are now and then in excess by themselves.
 const firstCold = 11
 
+// cold enters the delays of pages that are not in excess.
+func (r *rig) cold(delays []time.Duration) {
+	r.figures[report.ColdP50] = quantile(delays, .5).Seconds()
+	r.figures[report.ColdP99] = quantile(delays, .99).Seconds()
+}
+
 // coldPages enters the delays of the pages that are far from their limit.
 func (r *rig) coldPages(w window) {
 	delays := r.record.delays(w, func(e *entry) bool { return e.page >= firstCold })
-	r.figures[report.ColdP50] = quantile(delays, .5).Seconds()
-	r.figures[report.ColdP99] = quantile(delays, .99).Seconds()
+	r.cold(delays)
 	r.figures[stall] = quantile(delays, 1).Seconds()
 }
 
@@ -114,8 +119,7 @@ func landing(n int, without bool) func(*rig) {
 		r.until(start + max(20*time.Second, moving(n)) + 5*time.Second)
 		beside := func(e *entry) bool { return r.partition(int(e.page)) == r.partition(hot) }
 		delays := r.record.delays(w, func(e *entry) bool { return e.page >= firstCold && !beside(e) })
-		r.figures[report.ColdP50] = quantile(delays, .5).Seconds()
-		r.figures[report.ColdP99] = quantile(delays, .99).Seconds()
+		r.cold(delays)
 		waits := r.record.waits(w, func(e *entry) bool { return e.page >= firstCold && beside(e) })
 		r.figures[stall] = quantile(waits, 1).Seconds()
 	}

@@ -2,15 +2,11 @@ package flow
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"sort"
 	"strconv"
-	"sync"
 	"time"
 
-	"chatclub/fakeapi"
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/backoff"
 	"chatclub/internal/message"
@@ -29,7 +25,7 @@ type stream struct {
 
 // saturate is factor times the rate on one page.
 func saturate(page int, rate float64) stream {
-	return stream{rate: rate, pages: []int{page}, upTo: []float64{1}, recipients: 2000}
+	return spread(map[int]float64{page: rate}, 2000)
 }
 
 // spread is a stream over pages whose rates are given.
@@ -54,15 +50,12 @@ func (s stream) draw(rng *rand.Rand) (page, to int) {
 	return s.pages[i], rng.IntN(s.recipients)
 }
 
-// forever is longer than any run.
-const forever = 24 * time.Hour
-
 // demand publishes the stream until the returned function is called.
 func (r *rig) demand(s stream) (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	rng := r.random()
 	demand := load.Stream{
-		Schedule: load.Schedule{Segments: []load.Segment{{Rate: s.rate, For: forever}}, Random: rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))},
+		Schedule: load.Schedule{Segments: []load.Segment{{Rate: s.rate, For: 24 * time.Hour}}, Random: rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))},
 		Do: func(_ context.Context, due []time.Time) error {
 			msgs := make([]queue.Message, len(due))
 			for i := range msgs {
@@ -144,6 +137,16 @@ func (r *rig) speaks(m room, every time.Duration, media bool, until time.Duratio
 	})
 }
 
+// repeats publishes a message every so often, until the run has lasted so long.
+func (r *rig) repeats(every, until time.Duration, next func(n int) copyOf) {
+	r.work.Go(func() {
+		for n := 0; r.now() < until; n++ {
+			r.publish([]queue.Message{r.message(next(n))})
+			time.Sleep(every)
+		}
+	})
+}
+
 // fanOut is how many copies one event in a room makes.
 const fanOut = 100
 
@@ -186,59 +189,8 @@ func (r *rig) series(page string, w window) (sum ledger.Cell) {
 	return sum
 }
 
-// calls counts the calls of one page in a window of whole seconds, without
-// those of another app.
+// calls counts the calls of one page in a window of whole seconds.
 func (r *rig) calls(page int, w window) (accepted, refused int) {
 	c := r.series(strconv.Itoa(page), w)
-	other := r.other.in(w)
-	return int(c.Accepted) - other.accepted, int(c.Refused) - other.refused
-}
-
-// otherApp is another app on the hot page.
-type otherApp struct {
-	mu    sync.Mutex
-	cells []calls // by seconds of the run
-}
-
-type calls struct{ accepted, refused int }
-
-func (o *otherApp) in(w window) (sum calls) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := int(w.from / time.Second); i < int(w.to/time.Second) && i < len(o.cells); i++ {
-		sum.accepted += o.cells[i].accepted
-		sum.refused += o.cells[i].refused
-	}
-	return sum
-}
-
-func (o *otherApp) count(at time.Duration, accepted bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for int(at/time.Second) >= len(o.cells) {
-		o.cells = append(o.cells, calls{})
-	}
-	if c := &o.cells[at/time.Second]; accepted {
-		c.accepted++
-	} else {
-		c.refused++
-	}
-}
-
-// disturb is another app on the hot page, which sends rate messages a second,
-// evenly but for a jitter, until the run ends.
-func (r *rig) disturb(rate float64) {
-	gap := time.Duration(float64(time.Second) / rate)
-	rng := r.random()
-	r.work.Go(func() {
-		var resp fakeapi.Response
-		for n := 0; backoff.Sleep(r.ctx, time.Duration((0.5+rng.Float64())*float64(gap))); n++ {
-			r.fleet.API().Do(&fakeapi.Request{
-				Method: http.MethodPost, Path: fmt.Appendf(nil, "/v23.0/%d/messages", hot),
-				Authorization: fmt.Appendf(nil, "Bearer token-%d", hot), ContentType: []byte("application/json"),
-				Body: fmt.Appendf(nil, `{"recipient":{"id":"9%08d"},"messaging_type":"UPDATE","message":{"text":"x","metadata":"other-%d"}}`, n, n),
-			}, &resp)
-			r.other.count(r.now(), resp.Status == http.StatusOK)
-		}
-	})
+	return int(c.Accepted), int(c.Refused)
 }

@@ -12,7 +12,8 @@ import (
 const cell = 100 * time.Millisecond
 
 // record is the fate of every message of a run: when its call began and was
-// answered, which the judge's ledger does not know, and in which order it was accepted. Make one with newRecord. Safe for concurrent use.
+// answered, which the judge's ledger does not know.
+// Make one with newRecord. Safe for concurrent use.
 type record struct {
 	start time.Time
 
@@ -32,19 +33,11 @@ type entry struct {
 	answered  time.Duration // when the answer to it came; until then when it was accepted
 	times     uint8         // accepted
 	calls     uint16        // made for it
-	inverted  bool          // accepted after a message to the same recipient that was published later
 }
 
 // pageRecord counts accepted calls of one page by cells.
 type pageRecord struct {
 	accepted []int32
-	latest   map[order]int32 // the latest message accepted: its index
-}
-
-// order is the scope in which messages keep their order: a recipient and a class.
-type order struct {
-	to    int32
-	media bool
 }
 
 func newRecord() *record { return &record{start: time.Now(), pages: make(map[int]*pageRecord)} }
@@ -72,7 +65,7 @@ func index(id string) (i int, ok bool) {
 func (r *record) pageLocked(page int) *pageRecord {
 	p := r.pages[page]
 	if p == nil {
-		p = &pageRecord{latest: make(map[order]int32)}
+		p = new(pageRecord)
 		r.pages[page] = p
 	}
 	return p
@@ -106,12 +99,6 @@ func (r *record) accept(ids string) {
 			continue
 		}
 		e.accepted, e.answered = true, now
-		to := order{e.to, e.media}
-		if latest, some := p.latest[to]; some && latest > int32(i) {
-			e.inverted = true
-		} else {
-			p.latest[to] = int32(i)
-		}
 	}
 }
 
@@ -248,17 +235,4 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 		return 0
 	}
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
-}
-
-// inversions counts the messages that were accepted after one to the same recipient and
-// of the same class that was published later.
-func (r *record) inversions() (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range r.messages {
-		if e.inverted {
-			n++
-		}
-	}
-	return n
 }

@@ -23,6 +23,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/leftover"
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/sender"
 	"chatclub/loadtest/fleet"
@@ -54,7 +55,6 @@ type rig struct {
 	rng    *rand.Rand     // of the script alone
 
 	options fleet.Options
-	other   otherApp
 	fault   atomic.Pointer[fault]
 	refuses atomic.Pointer[func(queue.Message) bool]
 
@@ -137,13 +137,11 @@ func open(t *testing.T, row row, seed uint64) *rig {
 	}
 	r.options = o
 	top := queue.Topology{Prefix: "flow", Partitions: cmp.Or(row.partitions, 64)}
-	l, err := fleet.NewLocal(t.Context(), fleet.LocalConfig{
-		Config: fleet.Config{
-			Options: o, Topology: top, Seed: seed, Log: slog.New(slog.DiscardHandler),
-			Wrap: func(c dispatch.Caller) dispatch.Caller { return recorded{c, r} },
-		},
-		Platform: &s,
-		Broker: memory.Options{Hop: hop, Capacity: row.capacity, Process: row.process(top), Refuse: func(m queue.Message) bool {
+	l, err := fleet.NewLocal(t.Context(), fleet.Config{
+		Options: o, Topology: top, Seed: seed, Log: slog.New(slog.DiscardHandler),
+		Wrap: func(c dispatch.Caller) dispatch.Caller { return recorded{c, r} },
+		Fake: &s,
+		Memory: memory.Options{Hop: hop, Capacity: row.capacity, Process: row.process(top), Refuse: func(m queue.Message) bool {
 			f := r.refuses.Load()
 			return f != nil && (*f)(m)
 		}},
@@ -236,11 +234,9 @@ func (r *rig) owner(page int, own bool) *fleet.Dispatcher {
 // killOwner ends a page's owner as kill −9 does: the calls that it has made stay
 // made, and it settles nothing.
 func (r *rig) killOwner(page int) {
-	d, err := r.fleet.KillOwner(r.partition(page))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.atKill += joinTexts * d.InFlight()
+	d := r.owner(page, true)
+	r.must(r.fleet.Crash(d))
+	r.atKill += joinTexts * d.Way.InFlight()
 }
 
 // joinTexts is how many messages a call may carry, the dispatcher's default.
@@ -249,17 +245,15 @@ const joinTexts = 8
 // close stops the load, then every dispatcher cleanly, and lets the judge speak:
 // no message may be missing.
 func (r *rig) close() {
-	usage, err := r.fleet.Usage()
-	r.must(err)
+	operations, _ := r.fleet.Operations()
 	sent := r.fleet.API().Ledger().Totals().Accepted
 	r.cancel()
 	r.work.Wait()
-	defer func() { r.must(r.fleet.Close(context.Background())) }()
-	r.must(r.fleet.Stop(context.Background()))
+	defer func() { r.must(r.fleet.Close()) }()
+	r.must(r.fleet.Stop())
 	for _, e := range r.fleet.Errors() {
 		r.t.Error(e)
 	}
-	time.Sleep(time.Second) // what is on the wire arrives
 	left := r.leftovers()
 	slices.Sort(left)
 	left = slices.Compact(left)
@@ -275,55 +269,31 @@ func (r *rig) close() {
 		r.t.Errorf("%d messages were sent twice, want at most the %d in calls of killed dispatchers", doubled, r.atKill)
 	}
 	accepted := float64(max(t.Accepted-t.Duplicated-t.Unexpected-t.Unidentified, 1))
-	r.figures[report.Inversions] = float64(r.record.inversions()) / accepted
+	r.figures[report.Inversions] = float64(t.Inversions) / accepted
 	r.figures[report.Calls] = float64(t.Calls) / accepted
 	if len(left) == 0 {
-		r.figures[report.Operations] = float64(*usage.Operations) / float64(max(sent, 1))
+		r.figures[report.Operations] = float64(operations) / float64(max(sent, 1))
 	}
-	if t.Errors+t.Rejected+t.Unidentified > 0 && r.other.cells == nil {
+	if t.Errors+t.Rejected+t.Unidentified > 0 {
 		r.t.Errorf("%d calls failed, %d were rejected, %d had no id, want only acceptances and 613s", t.Errors, t.Rejected, t.Unidentified)
 	}
 }
 
-// leftovers takes the messages that are left off all queues.
+// leftovers takes the messages that are left off all queues, but for what core would be
+// told.
 func (r *rig) leftovers() (left []string) {
-	names := r.fleet.Queues()
-	slices.Sort(names)
-	for _, name := range names {
-		for _, m := range r.drain(name) {
-			if message.IsMarker(m.Headers) || r.topology().IsInbound(name) {
-				continue // what core would be told, and dispatchers
-			}
-			left = append(left, m.ID)
-			if name == r.topology().Dead() && !r.row.deaths {
-				r.t.Errorf("message %s is dead: %v", m.ID, m.Headers)
-			}
+	ctx, b := context.Background(), r.fleet.Broker()
+	found, err := leftover.Take(ctx, b)
+	r.must(err)
+	dead, err := leftover.Empty(ctx, b, r.topology().Dead())
+	r.must(err)
+	for _, d := range append(found, dead...) {
+		if !r.topology().IsInbound(d.Queue) {
+			left = append(left, d.ID)
 		}
 	}
+	if len(dead) > 0 && !r.row.deaths {
+		r.t.Errorf("%d messages are dead, such as %s: %v", len(dead), dead[0].ID, dead[0].Headers)
+	}
 	return left
-}
-
-// drain takes everything off a queue that has no other consumer.
-func (r *rig) drain(name string) (got []queue.Message) {
-	info, err := r.fleet.Broker().Inspect(context.Background(), name)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if info.Consumers > 0 {
-		r.t.Fatalf("%s has %d consumers at the end, want 0", name, info.Consumers)
-	}
-	if info.Ready == 0 {
-		return nil
-	}
-	sub, err := r.fleet.Broker().Consume(name, queue.ConsumeOptions{Prefetch: info.Ready})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for range info.Ready {
-		d := <-sub.Deliveries()
-		r.must(d.Ack())
-		got = append(got, d.Message)
-	}
-	r.must(sub.Close())
-	return got
 }

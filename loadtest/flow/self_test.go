@@ -9,56 +9,26 @@ import (
 
 // The tables are worth no more than what makes them: these are tests of it.
 
-func TestRecordCounts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newRecord()
-		id := make([]string, 7)
-		for i := range id {
-			id[i] = b.enter(1, i/6, false, 0) // the last is for somebody else
-		}
-		for _, i := range []int{0, 0, 2, 1, 3} { // 0 twice; 1 after 2
-			b.accept(id[i])
-			time.Sleep(100 * time.Millisecond)
-		}
-		if n := b.inversions(); n != 1 {
-			t.Errorf("inversions = %d, want 1", n)
-		}
-		if a := b.accepted(1, window{0, time.Second}); a != 5 {
-			t.Errorf("accepted = %d, want 5", a)
-		}
-		if a := b.accepted(1, window{200 * time.Millisecond, 400 * time.Millisecond}); a != 2 {
-			t.Errorf("accepted from 200 to 400 ms = %d, want 2", a)
-		}
-	})
-}
-
-// A call that carries several messages is one call, and a message of another
-// class to the same person overtakes nothing.
+// A call that carries several messages is one call.
 func TestRecordOfJoinedMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newRecord()
-		first, voice, second := b.enter(1, 0, false, 0), b.enter(1, 0, true, 0), b.enter(1, 0, false, 0)
+		first, second := b.enter(1, 0, false, 0), b.enter(1, 0, false, 0)
 		time.Sleep(100 * time.Millisecond)
 		b.accept(first + " " + second)
 		time.Sleep(50 * time.Millisecond)
 		b.call(first+" "+second, 80*time.Millisecond, true)
-		b.accept(voice)
-		if n := b.inversions(); n != 0 {
-			t.Errorf("inversions = %d, want none", n)
+		if a := b.accepted(1, window{0, time.Second}); a != 1 {
+			t.Errorf("accepted calls = %d, want 1", a)
 		}
-		if a := b.accepted(1, window{0, time.Second}); a != 2 {
-			t.Errorf("accepted calls = %d, want 2", a)
-		}
-		text := func(e *entry) bool { return !e.media }
-		if got := b.waits(window{0, time.Second}, text); len(got) != 2 || got[1] != 80*time.Millisecond {
+		if got := b.waits(window{0, time.Second}, everybody); len(got) != 2 || got[1] != 80*time.Millisecond {
 			t.Errorf("waits = %v, want 80 ms twice", got)
 		}
-		if got := b.delays(window{0, time.Second}, text); len(got) != 2 || got[1] != 150*time.Millisecond {
+		if got := b.delays(window{0, time.Second}, everybody); len(got) != 2 || got[1] != 150*time.Millisecond {
 			t.Errorf("delays = %v, want 150 ms twice", got)
 		}
-		if share, most, all := b.delivered(text); share != 1 || most != 1 || all != 2 {
+		if share, most, all := b.delivered(everybody); share != 1 || most != 1 || all != 2 {
 			t.Errorf("delivered = %v, %d, %d, want all with one call each", share, most, all)
 		}
 	})

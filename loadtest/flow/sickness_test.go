@@ -50,12 +50,17 @@ func (r *rig) waiting(w window, of func(*entry) bool) {
 	r.figures[waitP99] = quantile(waits, .99).Seconds()
 }
 
+// all enters how long all messages waited, and how many arrived.
+func (r *rig) all(length time.Duration) {
+	r.waiting(window{0, length}, everybody)
+	r.figures[report.Others], _, _ = r.record.delivered(everybody)
+}
+
 // others enters what became of the messages that nothing is wrong with. Their
 // delays are those of cold pages, which the ratios are about.
 func (r *rig) others(w window, of func(*entry) bool) {
 	delays := r.record.delays(w, of)
-	r.figures[report.ColdP50] = quantile(delays, .5).Seconds()
-	r.figures[report.ColdP99] = quantile(delays, .99).Seconds()
+	r.cold(delays)
 	share, _, _ := r.record.delivered(of)
 	r.figures[report.Others] = share
 }
@@ -96,8 +101,7 @@ func lively(rooms int, every, length time.Duration) func(*rig) {
 			r.speaks(room{hot, 100 * i, 99}, every, false, length)
 		}
 		r.until(length + 40*time.Second)
-		r.waiting(window{0, length}, everybody)
-		r.figures[report.Others], _, _ = r.record.delivered(everybody)
+		r.all(length)
 	}
 }
 
@@ -116,15 +120,9 @@ func smallLimits() group {
 		return func(r *rig) {
 			rng := r.random()
 			r.until(2 * time.Second)
-			r.work.Go(func() {
-				for i := 0; r.now() < length; i++ {
-					r.publish([]queue.Message{r.message(copyOf{page: 11 + next(rng, i), to: i})})
-					time.Sleep(time.Second * 10 / (9 * limit * 10))
-				}
-			})
+			r.repeats(time.Second*10/(9*limit*10), length, func(i int) copyOf { return copyOf{page: 11 + next(rng, i), to: i} })
 			r.until(length + 10*time.Second)
-			r.waiting(window{0, length}, everybody)
-			r.figures[report.Others], _, _ = r.record.delivered(everybody)
+			r.all(length)
 		}
 	}
 	for _, x := range []struct {
@@ -147,16 +145,10 @@ func smallLimits() group {
 			r.until(2 * time.Second)
 			for page := range 4 {
 				rng := r.random()
-				r.work.Go(func() {
-					for r.now() < length {
-						r.publish([]queue.Message{r.message(copyOf{page: 11 + page, to: rng.IntN(1000), media: true})})
-						time.Sleep(time.Second / 8)
-					}
-				})
+				r.repeats(time.Second/8, length, func(int) copyOf { return copyOf{page: 11 + page, to: rng.IntN(1000), media: true} })
 			}
 			r.until(length + 10*time.Second)
-			r.waiting(window{0, length}, everybody)
-			r.figures[report.Others], _, _ = r.record.delivered(everybody)
+			r.all(length)
 		},
 	})...)
 	return g
@@ -233,12 +225,7 @@ func sickPages() group {
 			r.until(2 * time.Second)
 			for page, every := range map[int]time.Duration{sickPage: sickPageEvery, quietPage: quietPageEvery, busyPage: busyPageEvery} {
 				rng := r.random()
-				r.work.Go(func() {
-					for r.now() < length {
-						r.publish([]queue.Message{r.message(copyOf{page: page, to: rng.IntN(200)})})
-						time.Sleep(every)
-					}
-				})
+				r.repeats(every, length, func(int) copyOf { return copyOf{page: page, to: rng.IntN(200)} })
 			}
 			r.until(length + time.Minute)
 			r.others(window{0, length}, func(e *entry) bool { return e.page != sickPage })
@@ -311,12 +298,7 @@ func neighbours() group {
 		bounds: []report.Bound{report.AtLeast(report.Quota, .97), report.AtMost(report.Refused, .005)},
 		script: func(r *rig) {
 			r.demand(saturate(hot, 3*pageLimit))
-			r.work.Go(func() {
-				for to := 5000; r.now() < length; to++ {
-					r.publish([]queue.Message{r.message(copyOf{page: hot, to: to, media: true})})
-					time.Sleep(40 * time.Millisecond)
-				}
-			})
+			r.repeats(40*time.Millisecond, length, func(n int) copyOf { return copyOf{page: hot, to: 5000 + n, media: true} })
 			r.until(time.Minute)
 			r.flow(window{start, time.Minute}, pageLimit, report.Quota, report.Refused)
 		},

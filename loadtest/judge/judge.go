@@ -6,19 +6,21 @@ package judge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
+	"chatclub/fakeapi"
 	"chatclub/fakeapi/ledger"
 )
 
@@ -93,17 +95,10 @@ func (j *Judge) Control(ctx context.Context, patch any) error {
 	return j.post(ctx, "/control", patch, nil)
 }
 
-// Settings are the platform's, as the JSON object that Control changes.
-func (j *Judge) Settings(ctx context.Context) (map[string]any, error) {
-	var s map[string]any
-	err := j.get(ctx, "/control", &s)
+// Settings are the platform's.
+func (j *Judge) Settings(ctx context.Context) (s fakeapi.Settings, err error) {
+	err = j.get(ctx, "/control", &s)
 	return s, err
-}
-
-// Now is the platform's clock; zero if it does not tell.
-func (j *Judge) Now(ctx context.Context) (time.Time, error) {
-	r, err := j.report(ctx, "", 0)
-	return r.Now, err
 }
 
 // Totals are the sums of all pages.
@@ -128,66 +123,68 @@ func (j *Judge) Seconds(ctx context.Context, page string, seconds int) ([]ledger
 // Pages are the ledger's totals and the age of the oldest awaited id, with every
 // page. Each has its active ones among the last so many seconds.
 func (j *Judge) Pages(ctx context.Context, seconds int) (ledger.Report, error) {
-	q := url.Values{"pages": {strconv.Itoa(maxPages)}, "seconds": {strconv.Itoa(seconds)}}
-	var r ledger.Report
-	err := j.get(ctx, "/ledger?"+q.Encode(), &r)
-	return r, err
+	const all = 1_000_000 // more than any run has
+	return j.ask(ctx, "", all, seconds)
 }
 
-// maxPages is more than any run has.
-const maxPages = 1_000_000
-
+// report is of one page, or of all together where page is empty.
 func (j *Judge) report(ctx context.Context, page string, seconds int) (ledger.Report, error) {
-	pages := "0"
-	if page != "" {
-		pages = "1"
-	}
-	q := url.Values{"page": {page}, "pages": {pages}, "seconds": {strconv.Itoa(seconds)}}
-	var r ledger.Report
-	err := j.get(ctx, "/ledger?"+q.Encode(), &r)
-	return r, err
+	return j.ask(ctx, page, min(1, len(page)), seconds)
 }
 
-// Group is what was announced under one name, with its latencies in µs from
-// when it was due.
-type Group struct {
-	ledger.GroupReport
-	Copies  *hdrhistogram.Histogram // of each message that was accepted
-	Whole   *hdrhistogram.Histogram // of each event whose every message was accepted
-	Waiting *hdrhistogram.Histogram // so far, of each message that is awaited
+func (j *Judge) ask(ctx context.Context, page string, pages, seconds int) (r ledger.Report, err error) {
+	q := url.Values{"page": {page}, "pages": {strconv.Itoa(pages)}, "seconds": {strconv.Itoa(seconds)}}
+	err = j.get(ctx, "/ledger?"+q.Encode(), &r)
+	return r, err
 }
 
 // Groups are all groups by name.
-func (j *Judge) Groups(ctx context.Context) (map[string]Group, error) {
+func (j *Judge) Groups(ctx context.Context) (map[string]ledger.GroupReport, error) {
 	var in struct{ Groups []ledger.GroupReport }
-	if err := j.get(ctx, "/ledger/groups", &in); err != nil {
-		return nil, err
+	err := j.get(ctx, "/ledger/groups", &in)
+	groups := make(map[string]ledger.GroupReport, len(in.Groups))
+	for _, g := range in.Groups {
+		groups[g.Group] = g
 	}
-	groups := make(map[string]Group, len(in.Groups))
-	for _, r := range in.Groups {
-		g := Group{GroupReport: r}
-		for _, h := range []struct {
-			bins []ledger.Bin
-			to   **hdrhistogram.Histogram
-		}{{r.Copies, &g.Copies}, {r.Whole, &g.Whole}, {r.Waiting, &g.Waiting}} {
-			*h.to = hdrhistogram.New(1, int64(2*time.Hour/time.Microsecond), 3)
-			for _, b := range h.bins {
-				if err := (*h.to).RecordValues(b.Micros, b.Count); err != nil {
-					return nil, fmt.Errorf("histogram of group %q: %w", r.Group, err)
-				}
-			}
+	return groups, err
+}
+
+// Latencies are how many messages had which latency, ascending.
+type Latencies []ledger.Bin
+
+// Merge adds latencies up.
+func Merge(lists ...[]ledger.Bin) Latencies {
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, func(a, b ledger.Bin) int { return cmp.Compare(a.Micros, b.Micros) })
+	return all
+}
+
+// Within counts those that are not above a time.
+func (l Latencies) Within(d time.Duration) (n int64) {
+	for _, b := range l {
+		if b.Micros <= d.Microseconds() {
+			n += b.Count
 		}
-		groups[r.Group] = g
 	}
-	return groups, nil
+	return n
+}
+
+// Quantile is the latency that a share of them does not exceed; 0 of none.
+func (l Latencies) Quantile(share float64) (d time.Duration) {
+	const forever = time.Hour * 24 * 365
+	left := int64(math.Ceil(share * float64(l.Within(forever))))
+	for _, b := range l {
+		if left > 0 {
+			d = time.Duration(b.Micros) * time.Microsecond
+		}
+		left -= b.Count
+	}
+	return d
 }
 
 func (j *Judge) post(ctx context.Context, path string, in, out any) error {
 	b, err := json.Marshal(in)
-	if err != nil {
-		return fmt.Errorf("judge %s: %w", path, err)
-	}
-	return j.do(ctx, http.MethodPost, path, bytes.NewReader(b), out)
+	return errors.Join(err, j.do(ctx, http.MethodPost, path, bytes.NewReader(b), out))
 }
 
 func (j *Judge) get(ctx context.Context, path string, out any) error {
@@ -199,9 +196,7 @@ func (j *Judge) do(ctx context.Context, method, path string, body io.Reader, out
 	if err != nil {
 		return fmt.Errorf("judge %s: %w", path, err)
 	}
-	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
-	}
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := j.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("judge %s: %w", path, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chatclub/fakeapi"
+	"chatclub/fakeapi/ledger"
 	"chatclub/loadtest/judge"
 )
 
@@ -83,7 +84,7 @@ func TestOrderIsJudged(t *testing.T) {
 				t.Errorf("Totals() = %+v, %v, want 2 accepted, 0 lost, %d inversions", c, err, tc.want)
 			}
 			groups, err := r.Groups(ctx)
-			if err != nil || groups["g"].Copies.TotalCount() != 2 || groups["g"].Whole.TotalCount() != 2 || groups["g"].Waiting.TotalCount() != 0 {
+			if err != nil || groups["g"].Accepted != 2 || groups["g"].Completed != 2 || len(groups["g"].Waiting) != 0 {
 				t.Errorf("Groups() = %+v, %v, want g with 2 copies, 2 whole", groups, err)
 			}
 		})
@@ -94,31 +95,18 @@ func TestOrderIsJudged(t *testing.T) {
 func TestFaultsAreTold(t *testing.T) {
 	t.Parallel()
 	r, ctx := open(t), t.Context()
-	for _, c := range []struct {
-		name string
-		err  error
-		want string
-	}{
-		{"Control", r.Control(ctx, map[string]any{"text": map[string]any{"per_second": -1}}), "text"},
-		{"Announce", r.Announce(ctx, judge.Event{Page: "1"}), "events[0]: page and ids must be set"},
-		{"Answered", r.Answered(ctx, "nobody"), "keys"},
-	} {
-		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
-			t.Errorf("%s = %v, want an error with %q", c.name, c.err, c.want)
-		}
+	if err := r.Announce(ctx, judge.Event{Page: "1"}); err == nil || !strings.Contains(err.Error(), "events[0]: page and ids must be set") {
+		t.Errorf("Announce = %v, want the fake's error", err)
 	}
 	if _, err := judge.New("fakeapi:8090", nil); err == nil || !strings.Contains(err.Error(), "ledger") {
 		t.Errorf("New with a bad address = %v, want an error that names the ledger", err)
 	}
-	if err := r.Control(ctx, map[string]any{"text": map[string]any{"per_second": 7}}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := r.Settings(ctx)
-	if text, ok := s["text"].(map[string]any); err != nil || !ok || text["per_second"] != 7.0 {
-		t.Errorf("Settings() = %v, %v, want 7 texts a second", s, err)
-	}
-	before := time.Now()
-	if now, err := r.Now(ctx); err != nil || now.Before(before) || now.After(time.Now()) {
-		t.Errorf("Now() = %v, %v, want the time", now, err)
+}
+
+func TestLatencies(t *testing.T) {
+	t.Parallel()
+	l := judge.Merge([]ledger.Bin{{Micros: 1000, Count: 90}}, []ledger.Bin{{Micros: 500, Count: 9}, {Micros: 3000, Count: 1}})
+	if l.Within(time.Millisecond) != 99 || l.Quantile(.05) != 500*time.Microsecond || l.Quantile(.99) != time.Millisecond || l.Quantile(1) != 3*time.Millisecond || judge.Merge().Quantile(.5) != 0 {
+		t.Errorf("latencies = %v, %d within 1 ms, p99 %v", l, l.Within(time.Millisecond), l.Quantile(.99))
 	}
 }

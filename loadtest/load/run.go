@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"chatclub/internal/backoff"
 )
 
@@ -59,14 +57,10 @@ func (t *Tally) OnTime() float64 {
 	return float64(t.ok) / float64(t.all)
 }
 
-// Run makes every stream happen from begin on, and returns when all are over
-// or ctx ends: then with what happened until then and no error.
-func Run(ctx context.Context, begin time.Time, tally *Tally, streams ...Stream) error {
-	all, streaming := errgroup.WithContext(ctx)
-	for _, s := range streams {
-		all.Go(func() error { return s.run(streaming, begin, tally) })
-	}
-	if err := all.Wait(); err != nil && ctx.Err() == nil {
+// Run makes a stream happen from begin on, and returns when it is over or ctx ends: then
+// with what happened until then and no error.
+func Run(ctx context.Context, begin time.Time, tally *Tally, s Stream) error {
+	if err := s.run(ctx, begin, tally); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("make load: %w", err)
 	}
 	return nil

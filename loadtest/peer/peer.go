@@ -13,13 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"syscall"
-
-	"chatclub/internal/rooms/roomstest"
 )
 
 // Peer is the content of a peer.json.
@@ -63,15 +57,12 @@ func Find(list string) (peers []Peer, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(peers, func(other Peer) bool { return other.Name == p.Name }) {
-			return nil, fmt.Errorf("%s is there twice", p.Name)
-		}
 		peers = append(peers, p)
 	}
 	return peers, nil
 }
 
-// read reads the peer.json of a folder. The error names every field that is wrong.
+// read reads the peer.json of a folder.
 func read(dir string) (p Peer, err error) {
 	file := filepath.Join(dir, fileName)
 	b, err := os.ReadFile(file)
@@ -81,8 +72,13 @@ func read(dir string) (p Peer, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	err = d.Decode(&p)
-	if err == nil {
-		err = p.validate()
+	if err == nil && (p.Name == "" || p.Source == "" || len(p.Feed) == 0 || len(p.Work) == 0) {
+		err = errors.New("name, source, feed and work must be there")
+	}
+	for _, s := range p.Needs {
+		if s != Redis && s != PostgreSQL {
+			err = fmt.Errorf("needs: %.40q is neither %s nor %s", s, Redis, PostgreSQL)
+		}
 	}
 	if err != nil {
 		return Peer{}, fmt.Errorf("read %s: %w", file, err)
@@ -91,51 +87,22 @@ func read(dir string) (p Peer, err error) {
 	return p, err
 }
 
-var goodName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
-
-func (p *Peer) validate() error {
-	var faults []error
-	check := func(ok bool, text string) {
-		if !ok {
-			faults = append(faults, errors.New(text))
-		}
-	}
-	check(goodName.MatchString(p.Name), "name: it must be lower-case letters, digits and -")
-	check(p.Source != "" && !strings.Contains(p.Source, "\n"), "source: one line must say what it is and how it is configured")
-	for _, s := range p.Needs {
-		check(s == Redis || s == PostgreSQL, fmt.Sprintf("needs: %.40q is neither %s nor %s", s, Redis, PostgreSQL))
-	}
-	check(len(p.Feed) > 0, "feed: a command must be there")
-	check(len(p.Work) > 0, "work: a command must be there")
-	return errors.Join(faults...)
-}
-
-// Prepare makes the peer's programs, and returns on which servers it will run, in a
-// line. The error says in a line why it cannot run.
-func (p *Peer) Prepare(ctx context.Context) (on string, err error) {
-	var servers []string
-	for _, kind := range p.Needs {
-		path, name := kind.program()
-		if path == "" {
-			return "", fmt.Errorf("it needs %s, which is not installed", name)
-		}
-		out, _ := exec.CommandContext(ctx, path, "--version").Output() // without a version it runs too
-		version := regexp.MustCompile(`[0-9]+(\.[0-9]+)+`).FindString(string(out))
-		servers = append(servers, strings.TrimSpace("a private "+name+" "+version))
-	}
+// Prepare makes the peer's programs. The error says in a line why it cannot run.
+func (p *Peer) Prepare(ctx context.Context) error {
 	for _, program := range p.Programs {
 		if _, err := exec.LookPath(program); err != nil {
-			return "", fmt.Errorf("it needs %s, which is not on the PATH", program)
+			return fmt.Errorf("it needs %s, which is not on the PATH", program)
 		}
 	}
-	if len(p.Build) > 0 {
-		cmd := exec.CommandContext(ctx, p.Build[0], p.Build[1:]...) //nolint:gosec // to run it is what the user asks for
-		cmd.Dir = p.Dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("it cannot be built: %s: %w: %.300s", strings.Join(p.Build, " "), err, bytes.TrimSpace(out))
-		}
+	if len(p.Build) == 0 {
+		return nil
 	}
-	return strings.Join(servers, " and "), nil
+	cmd := exec.CommandContext(ctx, p.Build[0], p.Build[1:]...) //nolint:gosec // to run it is what the user asks for
+	cmd.Dir = p.Dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("it cannot be built: %s: %w: %.300s", strings.Join(p.Build, " "), err, bytes.TrimSpace(out))
+	}
+	return nil
 }
 
 // Server is a kind of server that a peer may need.
@@ -153,47 +120,4 @@ func (s Server) Variable() string {
 		return "REDIS_URL"
 	}
 	return "DATABASE_URL"
-}
-
-// program is the one that is started, empty where it is not installed, and its name.
-func (s Server) program() (path, name string) {
-	if s == Redis {
-		path, _ = exec.LookPath("redis-server") // empty: there is none
-		return path, "Redis"
-	}
-	if bin := roomstest.Installed(); bin != "" {
-		path = filepath.Join(bin, "postgres")
-	}
-	return path, "PostgreSQL"
-}
-
-// Listening is the text that both servers log when they can be used, in lower case. They
-// accept connections before that, and refuse all that is asked on them.
-const Listening = "ready to accept connections"
-
-// Command prepares a private server at a port, with its data in a folder, and returns its
-// address and its command. PostgreSQL has its defaults, by which it loses nothing that it
-// has confirmed, and Redis the settings that the makers of queues advise.
-func (s Server) Command(ctx context.Context, dir string, port int) (url string, command func() *exec.Cmd, err error) {
-	path, _ := s.program()
-	args, attr, number := []string(nil), &syscall.SysProcAttr{}, strconv.Itoa(port)
-	switch s {
-	case Redis:
-		url = "redis://127.0.0.1:" + number + "/0"
-		args = []string{"--bind", "127.0.0.1", "--port", number, "--dir", dir, "--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction"}
-	case PostgreSQL:
-		url = "postgres://postgres@127.0.0.1:" + number + "/postgres?sslmode=disable"
-		args = []string{
-			"-D", filepath.Join(dir, "data"), "-p", number,
-			"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections=500", // workers may be many
-		}
-		if attr, err = roomstest.Initialize(ctx, filepath.Dir(path), dir, "LC_ALL=C"); err != nil { // its log is read
-			return "", nil, err
-		}
-	}
-	return url, func() *exec.Cmd {
-		cmd := exec.Command(path, args...) //nolint:noctx // a server that was found; it outlives the call
-		cmd.Dir, cmd.SysProcAttr = dir, attr
-		return cmd
-	}, nil
 }

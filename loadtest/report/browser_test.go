@@ -1,169 +1,80 @@
 package report
 
 import (
-	"context"
+	"bytes"
+	"encoding/json"
 	"fmt"
-	"net/url"
+	"html"
 	"os"
 	"os/exec"
-	"strings"
-	"sync"
+	"path/filepath"
+	"regexp"
 	"testing"
-	"time"
-
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	cdppage "github.com/chromedp/cdproto/page"
-	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/chromedp"
 )
 
-// patience bounds every wait. All takes seconds; the rest is for a machine
-// that stands still for a while.
-const patience = time.Minute
+// seen is the report as a browser shows it.
+type seen struct {
+	Text    string
+	Width   int   // of the page
+	Colours []int // pixels that have a colour, of each chart: axes are grey
+	Foreign int   // pictures, and scripts in the text
+	Faults  []string
+}
 
-// chromium returns the browser's path. Without one the test fails: it never
-// skips.
-func chromium(t *testing.T) string {
+// probe opens what is folded, and tells the frame's parent what is there.
+const probe = `<script>
+const faults = [];
+addEventListener("error", e => faults.push(e.message));
+document.querySelectorAll("details").forEach(d => d.open = true);
+setTimeout(() => {
+	const colours = [...document.querySelectorAll("figure")].filter(f => f.clientWidth > 0).map(figure => {
+		const c = figure.querySelector("canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+		let n = 0;
+		for (let p = 0; p < d.length; p += 4) n += d[p + 3] > 127 && Math.max(d[p], d[p + 1], d[p + 2]) - Math.min(d[p], d[p + 1], d[p + 2]) > 60;
+		return n;
+	});
+	parent.postMessage({ Text: document.body.innerText, Width: document.documentElement.scrollWidth, Colours: colours,
+		Foreign: document.querySelectorAll("img, main script").length, Faults: faults }, "*");
+}, 500);
+</script>`
+
+// show opens a report in Chromium, in a frame of a width, without a network.
+func show(t *testing.T, r *Report, width int, fragment string) (s seen) {
 	t.Helper()
-	if path := os.Getenv("CHROMIUM"); path != "" {
-		return path
-	}
+	browser := os.Getenv("CHROMIUM")
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
+		if path, err := exec.LookPath(name); err == nil && browser == "" {
+			browser = path
 		}
 	}
-	t.Fatal("this test needs Chromium: install it or name it in CHROMIUM")
-	return ""
-}
-
-// view is how large and how bright the page is shown.
-type view struct {
-	width, height int64
-	scale         float64
-	dark          bool
-}
-
-// tab is a report in a browser of its own.
-type tab struct {
-	t   *testing.T
-	ctx context.Context //nolint:containedctx // chromedp keeps the browser in it
-
-	mu     sync.Mutex
-	opened bool     // the report itself was asked for
-	faults []string // errors on the console, dialogs, requests for anything else
-}
-
-// open shows the report that lies in file, without a network.
-func openTab(t *testing.T, file string, v view) *tab {
-	t.Helper()
-	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(chromium(t)), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true), // it is tiny in containers
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND"),
-		chromedp.WSURLReadTimeout(patience),
+	if browser == "" {
+		t.Fatal("this test needs Chromium: install it or name it in CHROMIUM")
 	}
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
-	b := &tab{t: t, ctx: ctx}
-	path, fragment, _ := strings.Cut(file, "#")
-	address := url.URL{Scheme: "file", Path: path, Fragment: fragment}
-	if err := chromedp.Listen(ctx, func(event any) { b.watch(event, "file://"+path) }); err != nil { // starts the browser
-		t.Fatalf("start Chromium: %v", err)
+	var page bytes.Buffer
+	if err := WriteHTML(&page, r); err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := chromedp.Cancel(ctx); err != nil {
-			t.Errorf("end Chromium: %v", err)
+	dir := t.TempDir()
+	outer := fmt.Sprintf(`<body><script>addEventListener("message", e => document.body.textContent = JSON.stringify(e.data))</script><iframe src="report.html%s" style="width:%dpx;height:900px;border:0"></iframe>`, fragment, width)
+	for name, text := range map[string]string{"report.html": page.String() + probe, "outer.html": outer} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-	})
-	b.run("open the report",
-		command(log.Enable, cdp.Empty{}), command(network.Enable, network.EnableParams{}), command(runtime.Enable, cdp.Empty{}),
-		scheme(v.dark), chromedp.EmulateViewport(v.width, v.height, chromedp.EmulateScale(v.scale)),
-		chromedp.Navigate(address.String()))
-	t.Cleanup(b.check)
-	return b
-}
-
-// scheme makes the browser prefer the dark or the light.
-func scheme(dark bool) chromedp.Action[chromedp.Void] {
-	value := "light"
-	if dark {
-		value = "dark"
 	}
-	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}},
-	})
-}
-
-// command is one of the protocol whose answer does not matter.
-func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, c, params)
-		return err
-	})
-}
-
-// watch notes what a report must not do.
-func (b *tab) watch(event any, address string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	fault := func(format string, args ...any) { b.faults = append(b.faults, fmt.Sprintf(format, args...)) }
-	switch e := event.(type) {
-	case *network.EventRequestWillBeSent:
-		switch {
-		case e.Request.URL == address:
-			b.opened = true
-		case e.Request.URL != "data:,":
-			fault("request for %s", e.Request.URL)
+	out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage",
+		"--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir="+filepath.Join(dir, "user"),
+		"--window-size=1400,1000", "--virtual-time-budget=5000", "--dump-dom", "file://"+filepath.Join(dir, "outer.html")).Output()
+	found := regexp.MustCompile(`(?s)<body>(.*)</body>`).FindSubmatch(out)
+	if err != nil || found == nil || json.Unmarshal([]byte(html.UnescapeString(string(found[1]))), &s) != nil {
+		t.Fatalf("Chromium: %v; it shows %.500s", err, out)
+	}
+	if len(s.Faults) > 0 || s.Width > width || s.Foreign > 0 {
+		t.Errorf("the page is %d wide of %d, has %d foreign elements, and says %q; want none", s.Width, width, s.Foreign, s.Faults)
+	}
+	for i, n := range s.Colours {
+		if n < 80 {
+			t.Errorf("chart %d has %d pixels of a colour, want its lines", i, n)
 		}
-	case *cdppage.EventJavascriptDialogOpening:
-		fault("dialog %q", e.Message)
-	case *runtime.EventExceptionThrown:
-		fault("exception %s", e.ExceptionDetails.Text)
-	case *runtime.EventConsoleAPICalled:
-		fault("console %s", e.Type)
-	case *log.EventEntryAdded:
-		fault("log %s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
 	}
-}
-
-// check fails the test for what watch has seen.
-func (b *tab) check() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.opened {
-		b.t.Error("the browser did not ask for the report: nothing was watched")
-	}
-	for _, f := range b.faults {
-		b.t.Errorf("the page: %s", f)
-	}
-}
-
-// run does something with the page.
-func (b *tab) run(what string, actions ...chromedp.Action[chromedp.Void]) {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		b.t.Fatalf("%s: %v", what, err)
-	}
-}
-
-// eval returns a JavaScript expression's value.
-func eval[T any](b *tab, expression string) T {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
-	if err != nil {
-		b.t.Fatalf("evaluate %s: %v", expression, err)
-	}
-	return v
+	return s
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 )
@@ -21,115 +20,82 @@ type Figures map[Figure]float64
 
 // The figures that several packages measure.
 const (
-	Quota         Figure = "quota used"             // share of what the limits allowed while there was something to send, in calls
-	Refused       Figure = "refused per sent"       // calls that were answered with a throttle, per call accepted
-	Lost          Figure = "lost"                   // in the end neither accepted, nor left on a queue, nor dead-lettered
-	Duplicated    Figure = "duplicated"             // accepted again
-	Unexpected    Figure = "unexpected"             // accepted although nobody was to get them
-	Dead          Figure = "dead"                   // dead-lettered with a reason
-	Inversions    Figure = "inversions per sent"    // accepted before an older one to the same recipient and of the same class
-	ColdP50       Figure = "cold p50"               // pages that stay below their limit
-	ColdP99       Figure = "cold p99"               //
-	HotP50        Figure = "hot p50"                // pages that have more to send than their limit
-	HotP99        Figure = "hot p99"                //
-	CompleteRooms Figure = "complete rooms"         // share of the room messages whose every copy arrived in time
-	Goodput       Figure = "goodput"                // share of the capacity that arrived in time, of one step
-	Others        Figure = "others arrived"         // share of the copies for those that nothing is wrong with
-	Wait          Figure = "wait"                   // from publish to the begin of the call
-	Silence       Figure = "longest silence"        // without an accepted call of a page that has some to send
-	Back          Figure = "back after"             // from an event until a page is sent as before
-	Settled       Figure = "settled after"          // from a fault's end until all that was due then had come
-	StoreP95      Figure = "p95 of the store"       // of the answers of a platform that slows with load
-	StoreRate     Figure = "answers a second"       //
-	Drained       Figure = "drained in"             // from the begin until the last had arrived
-	Calls         Figure = "calls per message"      // refused ones included
-	Operations    Figure = "broker operations"      // publishes, deliveries and acknowledgements, per message sent
-	CPU           Figure = "CPU per sent"           // of dispatchers, broker, fake, webhook and core, in µs; in one process of all of it
-	OwnCPU        Figure = "CPU of dispatchers"     //
-	Memory        Figure = "memory of a dispatcher" // the most that any one held, in bytes
-	Sent          Figure = "sent"                   // messages accepted
-	Left          Figure = "left on queues"         //
-	Seconds       Figure = "ran for"                //
-)
-
-// Better is the direction in which a figure is good.
-type Better int
-
-// The directions.
-const (
-	Neither Better = iota // no end of it is better, as with the number that was sent
-	Lower
-	Higher
+	Quota         Figure = "quota used"          // share of what the limits allowed while there was something to send, in calls
+	Refused       Figure = "refused per sent"    // calls that were answered with a throttle, per call accepted
+	Lost          Figure = "lost"                // in the end neither accepted, nor left on a queue, nor dead-lettered
+	Duplicated    Figure = "duplicated"          // accepted again
+	Unexpected    Figure = "unexpected"          // accepted although nobody was to get them
+	Dead          Figure = "dead"                // dead-lettered with a reason
+	Inversions    Figure = "inversions per sent" // accepted before an older one to the same recipient and of the same class
+	ColdP50       Figure = "cold p50"            // pages that stay below their limit
+	ColdP99       Figure = "cold p99"            //
+	HotP50        Figure = "hot p50"             // pages that have more to send than their limit
+	HotP99        Figure = "hot p99"             //
+	CompleteRooms Figure = "complete rooms"      // share of the room messages whose every copy arrived in time
+	Goodput       Figure = "goodput"             // share of the capacity that arrived in time, of one step
+	Others        Figure = "others arrived"      // share of the copies for those that nothing is wrong with
+	Wait          Figure = "wait"                // from publish to the begin of the call
+	Silence       Figure = "longest silence"     // without an accepted call of a page that has some to send
+	Back          Figure = "back after"          // from an event until a page is sent as before
+	Settled       Figure = "settled after"       // from a fault's end until all that was due then had come
+	StoreP95      Figure = "p95 of the store"    // of the answers of a platform that slows with load
+	StoreRate     Figure = "answers a second"    //
+	Drained       Figure = "drained in"          // from the begin until the last had arrived
+	Calls         Figure = "calls per message"   // refused ones included
+	Operations    Figure = "broker operations"   // publishes, deliveries and acknowledgements, per message sent
+	CPU           Figure = "CPU per sent"        // of this process, in µs: dispatchers, fake, webhook, core, and the broker in memory
+	Sent          Figure = "sent"                // messages accepted
+	Left          Figure = "left on queues"      //
 )
 
 // kind says how a figure is shown and compared.
 type kind struct {
 	figure Figure
 	unit   unit
-	better Better
-	tie    tie
-	rank   int  // the lower, the more it says; 0: it is not in the short table
-	fault  bool // it counts something wrong: the short table leaves it out where it is 0 in every run, and of several runs the most counts
-}
-
-// tie is by how much two figures of equal runs differ. The quota moves by half a
-// percent with where a second's last calls land, in either run. Refusals below half a
-// percent are those of a page's first second. Equal runs were seen to differ by a
-// twentieth in latency, and by up to twofold in order, operations and processor time.
-type tie struct {
-	within float64 // or
-	ratio  float64 // of the higher one to the lower one
-}
-
-func (t tie) holds(a, b float64) bool {
-	return math.Abs(a-b) <= t.within || t.ratio > 0 && max(a, b) <= t.ratio*min(a, b)
+	higher bool // the higher, the better
+	fault  bool // it counts something wrong: the table leaves it out where it is 0 in every run, and of several runs the most counts
 }
 
 // kinds has the figures in the order in which they are shown. Packages with figures
 // of their own show them behind these.
 var kinds = []kind{
-	{Quota, percent, Higher, tie{within: .01}, 1, false},
-	{Refused, percent, Lower, tie{within: .005}, 2, false},
-	{StoreP95, seconds, Lower, tie{ratio: 1.05}, 1, false},
-	{StoreRate, number, Higher, tie{ratio: 1.05}, 1, false},
-	{Goodput, percent, Higher, tie{ratio: 1.05}, 1, false},
-	{Others, percent, Higher, tie{ratio: 1.05}, 1, false},
-	{Silence, seconds, Lower, tie{ratio: 1.05}, 1, false},
-	{Back, seconds, Lower, tie{ratio: 1.05}, 2, false},
-	{Settled, seconds, Lower, tie{ratio: 1.05}, 3, false},
-	{Lost, count, Lower, tie{}, 3, true},
-	{Duplicated, count, Lower, tie{}, 3, true},
-	{Unexpected, count, Lower, tie{}, 3, true},
-	{Dead, count, Lower, tie{ratio: 1.05}, 3, true},
-	{CompleteRooms, percent, Higher, tie{within: .01}, 4, false},
-	{Drained, seconds, Lower, tie{ratio: 1.05}, 4, false},
-	{ColdP99, seconds, Lower, tie{ratio: 1.2}, 5, false},
-	{HotP99, seconds, Lower, tie{ratio: 1.2}, 6, false},
-	{Inversions, percent, Lower, tie{ratio: 2}, 7, false},
-	{Operations, number, Lower, tie{ratio: 2}, 8, false},
-	{CPU, micros, Lower, tie{ratio: 2}, 9, false},
-	{ColdP50, seconds, Lower, tie{ratio: 1.2}, 10, false},
-	{HotP50, seconds, Lower, tie{ratio: 1.2}, 11, false},
-	{Wait, seconds, Lower, tie{ratio: 1.2}, 10, false},
-	{Calls, number, Lower, tie{ratio: 1.05}, 12, false},
-	{Memory, bytesize, Lower, tie{ratio: 1.2}, 13, false},
-	{OwnCPU, micros, Neither, tie{}, 0, false},
-	{Sent, count, Neither, tie{}, 0, false},
-	{Left, count, Neither, tie{}, 0, false},
-	{Seconds, seconds, Neither, tie{}, 0, false},
+	{Quota, percent, true, false},
+	{Refused, percent, false, false},
+	{StoreP95, seconds, false, false},
+	{StoreRate, number, true, false},
+	{Goodput, percent, true, false},
+	{Others, percent, true, false},
+	{Silence, seconds, false, false},
+	{Back, seconds, false, false},
+	{Settled, seconds, false, false},
+	{Lost, count, false, true},
+	{Duplicated, count, false, true},
+	{Unexpected, count, false, true},
+	{Dead, count, false, true},
+	{CompleteRooms, percent, true, false},
+	{Drained, seconds, false, false},
+	{ColdP99, seconds, false, false},
+	{HotP99, seconds, false, false},
+	{Inversions, percent, false, false},
+	{Operations, number, false, false},
+	{CPU, micros, false, false},
+	{ColdP50, seconds, false, false},
+	{HotP50, seconds, false, false},
+	{Wait, seconds, false, false},
+	{Calls, number, false, false},
+	{Sent, count, false, false},
+	{Left, count, false, false},
 }
 
 // kind returns how a figure is shown: its own, or that of what stands before a
 // colon. One that is not in the table is a number.
 func (f Figure) kind() kind {
-	base, _, _ := strings.Cut(string(f), ":")
-	for _, k := range kinds {
-		if k.figure == f || k.figure == Figure(base) {
-			k.figure = f
-			return k
-		}
+	k := kind{unit: number}
+	if i := f.place(); i < len(kinds) {
+		k = kinds[i]
 	}
-	return kind{figure: f, unit: number}
+	k.figure = f
+	return k
 }
 
 // place is the figure's in the order of the table.
@@ -169,7 +135,7 @@ func Worst(a, b Figures) Figures {
 		switch {
 		case !known:
 			w[name] = v
-		case name.kind().better == Higher:
+		case name.kind().higher:
 			w[name] = min(v, other)
 		default:
 			w[name] = max(v, other)

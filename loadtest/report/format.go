@@ -56,17 +56,6 @@ func seconds(v float64) string {
 
 func micros(v float64) string { return number(v) + " µs" }
 
-func bytesize(v float64) string {
-	name := "B"
-	for _, next := range []string{"KiB", "MiB", "GiB"} {
-		if v < 1023.5 {
-			break
-		}
-		v, name = v/1024, next
-	}
-	return number(v) + " " + name
-}
-
 // count shows a whole number with a comma between thousands.
 func count(v float64) string {
 	s := strconv.FormatFloat(math.Abs(math.Round(v)), 'f', 0, 64)

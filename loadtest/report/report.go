@@ -1,5 +1,5 @@
 // Package report keeps what a load test has found, and shows it: as report.json, as a
-// table on a terminal, as report.md, and as one report.html that needs no network.
+// table on a terminal, and as one report.html that needs no network.
 //
 // Nothing here measures. The verdict is that of the expectations; beside it the best
 // of a column is marked.
@@ -7,20 +7,19 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Schema is the version of report.json. It grows when a field changes its
 // meaning or goes, not when an optional one comes.
-const Schema = 2
+const Schema = 3
 
 // Own is this project's strategy.
 const Own = "chatclub"
@@ -31,13 +30,11 @@ type Report struct {
 	Case         string        `json:"case"`                   // the name it is run by, as in "saturate"
 	Title        string        `json:"title,omitempty"`        // one line for people
 	Source       string        `json:"source,omitempty"`       // where the case comes from, one line
-	Parameters   []Parameter   `json:"parameters,omitempty"`   // in the order to show them in
+	Parameters   []Parameter   `json:"parameters,omitempty"`   // how it was made, in the order to show it in
 	Expectations []Expectation `json:"expectations,omitempty"` //
 	Command      string        `json:"command,omitempty"`      // what to type to run it again
 	Seed         uint64        `json:"seed"`                   // of the load
 	Started      time.Time     `json:"started"`                //
-	Versions     Versions      `json:"versions"`               //
-	Machine      Machine       `json:"machine"`                //
 	Notes        []string      `json:"notes,omitempty"`        // on the whole report
 	Unfinished   string        `json:"unfinished,omitempty"`   // why not all runs are here, as in "stopped after 2 of 9 runs"
 	Runs         []Run         `json:"runs"`                   //
@@ -102,26 +99,21 @@ type Run struct {
 	Notes    []string `json:"notes,omitempty"`    // errors, warnings, what to keep in mind
 	Figures  Figures  `json:"figures"`            //
 
-	// Rounds are the runs of which the figures are the medians, in the order in
-	// which they ran; nil where the strategy ran once. See Fold.
-	Rounds []Round `json:"rounds,omitempty"`
+	// Rounds are the figures of the runs of which these are the medians, in the order in
+	// which they ran, each with the next seed; nil where the strategy ran once. See Fold.
+	Rounds []Figures `json:"rounds,omitempty"`
 
-	Series  []Series  `json:"series,omitempty"`
-	Latency []Latency `json:"latency,omitempty"`
+	Series []Series `json:"series,omitempty"`
 }
 
-// Round is one of the runs that a Run is the median of.
-type Round struct {
-	Seed    uint64  `json:"seed"` // of its load
-	Figures Figures `json:"figures"`
-}
-
-// Name returns what to call the run: its label, or else its strategy.
+// Name returns what to call the run: its label, or else its strategy, so that none that
+// did not complete is taken for one that did.
 func (r *Run) Name() string {
-	if r.Label != "" {
-		return r.Label
+	name := cmp.Or(r.Label, r.Strategy)
+	if r.Status != Complete {
+		name += " (" + string(r.Status) + ")"
 	}
-	return r.Strategy
+	return name
 }
 
 // Series is the course of one page (or of all together), step by step from the start
@@ -132,32 +124,6 @@ type Series struct {
 	Sent    []int64   `json:"sent"`              // calls accepted in the step
 	Refused []int64   `json:"refused,omitempty"` // answered with a throttle in the step
 	Limit   []float64 `json:"limit,omitempty"`   // how many the limit allowed in the step
-}
-
-// Latency is the distribution of one class of messages.
-type Latency struct {
-	Class       string       `json:"class"` // as in "cold", "hot"
-	Count       int64        `json:"count"`
-	Percentiles []Percentile `json:"percentiles"` // ascending
-}
-
-// Percentile is the latency that so many percent of the messages did not exceed.
-type Percentile struct {
-	Percent float64 `json:"percent"`
-	MS      float64 `json:"ms"`
-}
-
-// NewLatency reads a class's distribution out of a histogram in µs. Each percentile has
-// at least one message beyond it, but for the last.
-func NewLatency(class string, h *hdrhistogram.Histogram) Latency {
-	l := Latency{Class: class, Count: h.TotalCount()}
-	known := []float64{0, 1, 5, 10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 92.5, 95, 96, 97, 98, 98.5, 99, 99.25, 99.5, 99.75, 99.9, 99.95, 99.99, 99.995, 99.999, 100}
-	for _, p := range known {
-		if l.Count > 0 && (p == 100 || (100-p)/100*float64(l.Count) >= 1-1e-9) {
-			l.Percentiles = append(l.Percentiles, Percentile{Percent: p, MS: float64(h.ValueAtPercentile(p)) / 1000})
-		}
-	}
-	return l
 }
 
 // heading is the report's first line.
@@ -171,12 +137,12 @@ func (r *Report) heading() string {
 // notes are those of the report, and those of each run with its name.
 func (r *Report) notes() []string {
 	out := slices.Clone(r.Notes)
-	for i, name := range names(r.Runs) {
-		if reason := r.Runs[i].Reason; reason != "" {
-			out = append(out, name+": "+reason)
-		}
-		for _, n := range r.Runs[i].Notes {
-			out = append(out, name+": "+n)
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		for _, n := range append([]string{run.Reason}, run.Notes...) {
+			if n != "" {
+				out = append(out, run.Name()+": "+n)
+			}
 		}
 	}
 	return out
@@ -184,53 +150,32 @@ func (r *Report) notes() []string {
 
 // facts says how the report was made, in the order to show them in.
 func (r *Report) facts() []Parameter {
-	out := slices.Clone(r.Parameters)
-	m := r.Machine
-	for _, p := range []Parameter{
-		{"command", r.Command},
-		{"seed", fmt.Sprint(r.Seed)},
-		{"started", r.Started.UTC().Format("2006-01-02 15:04:05 UTC")},
-		{"chatclub", r.Versions.Chatclub},
-		{"Go", r.Versions.Go},
-		{"broker", r.Versions.Broker},
-		{"machine", fmt.Sprintf("%s/%s, %d CPUs, %s, %s of memory, kernel %s", m.OS, m.Arch, m.CPUs, m.CPU, bytesize(float64(m.MemoryBytes)), m.Kernel)},
-	} {
-		if p.Value != "" {
-			out = append(out, p)
-		}
-	}
-	return out
+	return append(slices.Clone(r.Parameters),
+		Parameter{"command", r.Command}, Parameter{"seed", fmt.Sprint(r.Seed)}, Parameter{"started", r.Started.UTC().Format("2006-01-02 15:04:05 UTC")})
 }
 
-// Save writes report.json, report.html and report.md into a folder, which it makes.
+// New returns the report of a case, without runs.
+func New(name, title string, seed uint64, parameters ...Parameter) *Report {
+	return &Report{
+		Schema: Schema, Case: name, Title: title, Seed: seed, Started: time.Now().UTC().Truncate(time.Second),
+		Parameters: append(parameters, here()...), Runs: []Run{},
+	}
+}
+
+// Save writes report.json and report.html into a folder, which it makes.
 func Save(dir string, r *Report) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documents that anybody may read
-		return fmt.Errorf("save report: %w", err)
-	}
-	for name, write := range map[string]func(io.Writer, *Report) error{"report.json": Write, "report.html": WriteHTML, "report.md": WriteMarkdown} {
-		var b bytes.Buffer
-		if err := write(&b, r); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644); err != nil { //nolint:gosec // a document that anybody may read
-			return fmt.Errorf("save report: %w", err)
-		}
-	}
-	return nil
-}
-
-// Write writes r as report.json.
-func Write(w io.Writer, r *Report) error {
-	c := *r
-	c.Schema = Schema
-	if c.Runs == nil {
-		c.Runs = []Run{} // a list, if an empty one
-	}
-	e := json.NewEncoder(w)
+	var data, page bytes.Buffer
+	e := json.NewEncoder(&data)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	if err := e.Encode(&c); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	err := errors.Join(e.Encode(r), WriteHTML(&page, r), os.MkdirAll(dir, 0o755)) //nolint:gosec // documents that anybody may read
+	for name, b := range map[string][]byte{"report.json": data.Bytes(), "report.html": page.Bytes()} {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), b, 0o644) //nolint:gosec // a document that anybody may read
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("save report: %w", err)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"slices"
 )
 
 // Outcome is the proof of a report about this project's own dispatcher.
@@ -29,47 +28,38 @@ func (v Verdict) String() string { return string(v.Outcome) + ": " + v.Reason }
 // figure. Whatever was seen to be wrong is a failure, however doubtful the rest
 // is; otherwise the runs must be there and their expectations known.
 func (r *Report) Verdict() Verdict {
-	wrong := r.wrong()
-	all := r.Expectations
-	open := slices.IndexFunc(all, func(e Expectation) bool { return e.Met == nil })
+	var wrong, open []string
+	for _, e := range r.Expectations {
+		switch {
+		case e.Met == nil:
+			open = append(open, e.String())
+		case !*e.Met:
+			wrong = append(wrong, e.String())
+		}
+	}
+	for i := range r.Runs {
+		if run := &r.Runs[i]; len(wrong) == 0 && run.Strategy == Own && run.Figures[Lost] > 0 { // nobody judged it
+			wrong = append(wrong, fmt.Sprintf("%s lost %s messages", run.Name(), count(run.Figures[Lost])))
+		}
+	}
+	run := r.doubtful()
 	switch {
 	case len(wrong) == 1:
 		return Verdict{Fail, wrong[0]}
 	case len(wrong) > 1:
 		return Verdict{Fail, fmt.Sprintf("%s, and %d more", wrong[0], len(wrong)-1)}
-	}
-	run := r.doubtful()
-	switch {
 	case run != nil && run.Status == Failed:
 		return Verdict{NoVerdict, doubt(run)}
 	case r.Unfinished != "":
 		return Verdict{NoVerdict, r.Unfinished}
-	case run != nil && open >= 0:
+	case run != nil && open != nil:
 		return Verdict{NoVerdict, doubt(run)}
-	case open >= 0:
-		return Verdict{NoVerdict, all[open].String()}
-	case len(all) == 0:
+	case open != nil:
+		return Verdict{NoVerdict, open[0]}
+	case r.Expectations == nil:
 		return Verdict{NoVerdict, "nothing was expected: only runs of " + Own + " are judged"}
 	}
-	return Verdict{Pass, fmt.Sprintf("%d of %d expectations met", len(all), len(all))}
-}
-
-// wrong lists what was seen and should not have been.
-func (r *Report) wrong() (list []string) {
-	for _, e := range r.Expectations {
-		if e.Met != nil && !*e.Met {
-			list = append(list, e.String())
-		}
-	}
-	if len(list) > 0 {
-		return list // a loss is among them, where losses are judged
-	}
-	for i := range r.Runs {
-		if run := &r.Runs[i]; run.Strategy == Own && run.Figures[Lost] > 0 {
-			list = append(list, fmt.Sprintf("%s lost %s messages", run.Name(), count(run.Figures[Lost])))
-		}
-	}
-	return list
+	return Verdict{Pass, fmt.Sprintf("%d of %[1]d expectations met", len(r.Expectations))}
 }
 
 // doubtful returns the first run that failed, or else the first of ours that

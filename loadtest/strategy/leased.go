@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -32,10 +33,8 @@ const (
 // leases are what one replica holds of a page's limit.
 type leases struct {
 	bucket
-	held   []lease
-	trying int       // the partition that is asked for
-	asking bool      // it is
-	next   time.Time // no try before
+	held []lease
+	next time.Time // no try before
 }
 
 type lease struct {
@@ -43,7 +42,7 @@ type lease struct {
 	until     time.Time
 }
 
-// leased cuts a page's limit into partitions. A replica that needs more than it
+// newLeased cuts a page's limit into partitions. A replica that needs more than it
 // has tries to lease one at random, exclusively and for some seconds. It sends
 // at the sum of what it holds and of a share that is its own for good.
 //
@@ -53,27 +52,27 @@ type lease struct {
 // runs out. What a replica that died held is used by none for up to 15 s, and
 // replicas that guess do not find what is held. N is configured, for the
 // reserved share. Headroom and burst are chatclub's own.
-type leased struct {
-	*paced[leases]
-	*batcher
-	cfg Config
-}
-
-func newLeased(c Config, d *batcher) *leased {
-	s := &leased{paced: newPaced[leases](c.Random), batcher: d, cfg: c}
-	s.take = func(now time.Time, k article.Key, p *leases) time.Duration {
+func newLeased(c Config, client *redis.Client) article.Gate {
+	g := newPaced[leases](c.Random)
+	g.take = func(now time.Time, k article.Key, p *leases) time.Duration {
 		wait := p.take(now, p.share(now, c.Replicas)*headroom*c.Limit(k.Class))
 		if wait == 0 {
 			return 0
 		}
-		if !p.asking && !now.Before(p.next) && len(p.held) < partitions {
-			p.asking, p.trying = true, p.guess(c.Random())
-			d.want(k)
+		if !now.Before(p.next) && len(p.held) < partitions {
+			p.next = now.Add(time.Duration(math.Round(c.Random() * float64(leaseEvery))))
+			n := p.guess(c.Random())
+			err := client.SetArgs(context.Background(), fmt.Sprintf("%s:%d", c.name("lease", k), n), c.Replica, redis.SetArgs{Mode: "NX", TTL: leaseTime}).Err()
+			switch {
+			case err == nil: // its time began in Redis after now: it ends here no later than there
+				p.held = append(p.held, lease{n, now.Add(leaseTime)})
+			case !errors.Is(err, redis.Nil): // which says that another one has it
+				c.Fault(fmt.Errorf("lease a partition: %w", err))
+			}
 		}
 		return min(wait, leasePoll)
 	}
-	d.ask = s.lease
-	return s
+	return g
 }
 
 // share returns the part of the limit that this replica may use now.
@@ -94,33 +93,4 @@ func (p *leases) guess(r float64) int {
 		}
 	}
 	return partitions - 1
-}
-
-// lease tries to get the partitions that pages want.
-func (s *leased) lease(ctx context.Context, keys []article.Key) error {
-	pipe := s.client.Pipeline()
-	got := make([]*redis.StatusCmd, len(keys))
-	begun := s.cfg.Now()
-	s.mu.Lock()
-	for i, k := range keys {
-		name := fmt.Sprintf("%s:%d", s.name("lease", k), s.pageLocked(k).state.trying)
-		got[i] = pipe.SetArgs(ctx, name, s.cfg.Replica, redis.SetArgs{Mode: "NX", TTL: leaseTime})
-	}
-	s.mu.Unlock()
-	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil { //nolint:errorlint // Exec returns a reply's error as it is
-		return fmt.Errorf("lease partitions: %w", err)
-	}
-	now := s.cfg.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, k := range keys {
-		p := &s.pageLocked(k).state
-		p.asking = false
-		p.next = now.Add(time.Duration(math.Round(s.cfg.Random() * float64(leaseEvery))))
-		if got[i].Err() == nil {
-			// Its time began in Redis after begun: it ends here no later than there.
-			p.held = append(p.held, lease{p.trying, begun.Add(leaseTime)})
-		}
-	}
-	return nil
 }

@@ -18,7 +18,7 @@ import (
 // can only put them back: N deliveries a message on average, and a twentieth of a
 // second for each. A queue for each replica would spare that, but it would not be
 // the same system. So compare quota used and refusals, not broker operations and
-// latency (Info.Caveat).
+// latency.
 // Headroom and burst are chatclub's own.
 type pinned struct {
 	*paced[bucket]

@@ -1,51 +1,153 @@
 package strategy
 
 import (
+	"context"
+	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"go.uber.org/goleak"
 
 	"chatclub/internal/article"
 )
 
-var (
-	busy  = article.Key{Page: "busy", Class: "text"}
-	quiet = article.Key{Page: "quiet", Class: "text"}
-	now   = time.Unix(1000, 0)
-)
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var busy = article.Key{Page: "busy", Class: "text"}
+
+const limit = 300
 
 func fixed(limit float64) func(string) float64 { return func(string) float64 { return limit } }
 
-func half() float64 { return 0.5 }
+// crew is replicas of one strategy before a platform that counts in seconds, and a Redis.
+type crew struct {
+	replicas []Strategy
+	redis    *miniredis.Miniredis
+	faults   int
 
-func TestConfigFaults(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		gate   string
-		config Config
-		want   []string
-	}{
-		{"nothing set", "static", Config{}, []string{"Limit", "Replicas"}},
-		{"negative", "article", Config{Limit: fixed(1), Replicas: 2, Replica: -1}, []string{"Replica must not"}},
-		{"a dispatcher", "chatclub", Config{Limit: fixed(1), Replicas: 2}, []string{"a dispatcher"}},
-		{"no Redis", "redis", Config{Limit: fixed(1), Replicas: 1}, []string{"RedisURL"}},
-		{"no URL", "leased", Config{Limit: fixed(1), Replicas: 1, RedisURL: "http://:secret@x"}, []string{"RedisURL must look like"}},
-	} {
-		info, _ := Find(c.gate)
-		_, err := info.New(c.config)
-		if err == nil {
-			t.Errorf("%s: New = nil, want an error", c.name)
-			continue
+	second            time.Time
+	passed            int // in it
+	accepted, refused int
+	by                []int // accepted calls of each replica
+}
+
+// withCrew calls f in a bubble with n replicas.
+func withCrew(t *testing.T, name string, n int, f func(*testing.T, *crew)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &crew{redis: miniredis.NewMiniRedis(), by: make([]int, n)}
+		c.redis.ClockTTL(true)
+		defer c.redis.Close()
+		info, _ := Find(name)
+		for i := range n {
+			s, err := info.New(Config{
+				Limit: fixed(limit), Replicas: n, Replica: i, RedisURL: "redis://127.0.0.1:1", KeyPrefix: "test",
+				Dial:  func(context.Context, string, string) (net.Conn, error) { return c.redis.Dial() },
+				Fault: func(error) { c.faults++ },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.Close(); err != nil {
+					t.Errorf("Close = %v", err)
+				}
+			}()
+			c.replicas = append(c.replicas, s)
 		}
-		for _, w := range append(c.want, "strategy "+c.gate) {
-			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%s: New = %q, want it to name %q", c.name, err, w)
+		f(t, c)
+	})
+}
+
+// saturate has all replicas make all calls that they may for a time, and returns how many
+// were accepted.
+func (c *crew) saturate(length time.Duration) int {
+	before := c.accepted
+	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for i, s := range c.replicas {
+			for s.Offer(time.Now(), busy, false).Action == article.Send {
+				now := time.Now()
+				if second := now.Truncate(time.Second); second != c.second {
+					c.second, c.passed = second, 0
+				}
+				result := article.Refused
+				if c.passed++; c.passed <= limit {
+					result = article.Accepted
+					c.accepted++
+					c.by[i]++
+				} else {
+					c.refused++
+				}
+				s.Done(now, busy, false, result)
 			}
 		}
-		if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: New = %q, which tells the password", c.name, err)
+	}
+	return c.accepted - before
+}
+
+// Each strategy uses a page's limit as its idea lets it, with as many replicas as it was
+// told, and all of them send where it shares.
+func TestLimitIsShared(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name              string
+		replicas, senders int
+		least, refused    float64 // share of the limit at least; refused calls per accepted one at most
+	}{
+		{"static", 4, 4, .975, 0},
+		{"pinned", 4, 1, .975, 0},
+		{"redis", 1, 1, .97, 0},
+		{"redis", 4, 4, .97, 0},
+		{"redis", 16, 16, .97, 0},
+		{"synced", 1, 1, .975, 0},
+		{"synced", 4, 4, .9, .1},
+		{"synced", 16, 16, .7, .5},
+		{"leased", 4, 4, .72, 0},
+		{"aimd-only", 4, 4, .9, .1},
+	} {
+		withCrew(t, tc.name, tc.replicas, func(t *testing.T, c *crew) {
+			t.Helper()
+			c.saturate(20 * time.Second)
+			c.refused = 0
+			got := float64(c.saturate(20*time.Second)) / (20 * limit)
+			refused, senders := float64(c.refused)/float64(c.accepted), 0
+			for _, n := range c.by {
+				if n > c.accepted/len(c.by)/4 {
+					senders++
+				}
+			}
+			t.Logf("%s on %d: %.3f of the limit, %.3f refused per accepted call", tc.name, tc.replicas, got, refused)
+			if got < tc.least || refused > tc.refused || senders != tc.senders || c.faults > 0 {
+				t.Errorf("%s on %d: %.3f of the limit by %d, %.3f refused per accepted call, %d errors; want at least %.3f by %d, at most %.3f, none", tc.name, tc.replicas, got, senders, refused, c.faults, tc.least, tc.senders, tc.refused)
+			}
+		})
+	}
+}
+
+// While Redis does not answer nothing is sent, and the errors are told; then it goes on. A
+// server that was restarted does not know the script any more.
+func TestRedisDown(t *testing.T) {
+	t.Parallel()
+	withCrew(t, "redis", 2, func(t *testing.T, c *crew) {
+		t.Helper()
+		c.saturate(time.Second)
+		c.redis.SetError("LOADING")
+		c.saturate(100 * time.Millisecond) // what is reserved
+		if got := c.saturate(time.Second); got != 0 || c.faults == 0 {
+			t.Errorf("sent %d with %d errors while Redis was down, want 0 with some", got, c.faults)
 		}
+		c.redis.SetError("")
+		c.redis.FlushAll()
+		if got := c.saturate(time.Second); got < 250 {
+			t.Errorf("sent %d in the second after Redis was back, want 250", got)
+		}
+	})
+	info, _ := Find("leased")
+	if _, err := info.New(Config{RedisURL: "http://:secret@x"}); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("New = %v, want an error without the password", err)
 	}
 }
 
@@ -53,26 +155,21 @@ func TestConfigFaults(t *testing.T) {
 func TestNaiveMakesAzuresCalls(t *testing.T) {
 	t.Parallel()
 	info, _ := Find("naive")
-	g, err := info.New(Config{Limit: fixed(2000), Replicas: 1})
+	g, err := info.New(Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	now := time.Unix(1000, 0)
 	due := map[time.Duration]int{0: 10_000} // records by when they are tried
 	calls, intervals := 0, 0
 	for at := time.Duration(0); due[at] > 0; at += time.Second {
 		intervals++
 		for n := range due[at] {
-			d := g.Offer(now.Add(at), busy, at > 0)
-			if d.Action != article.Send {
+			if d := g.Offer(now.Add(at), busy, at > 0); d.Action != article.Send {
 				t.Fatalf("Offer = %v, want Send", d)
 			}
-			calls++
-			r := article.Accepted
-			if n >= 2000 {
-				r = article.Refused
-			}
-			if wait := g.Done(now.Add(at), busy, at > 0, r); r == article.Refused {
-				due[at+wait]++
+			if calls++; n >= 2000 {
+				due[at+g.Done(now.Add(at), busy, at > 0, article.Refused)]++
 			}
 		}
 	}

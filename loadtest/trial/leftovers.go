@@ -10,6 +10,7 @@ import (
 
 	"chatclub/internal/article"
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 	"chatclub/internal/queue/leftover"
 	"chatclub/loadtest/fleet"
 )
@@ -21,7 +22,7 @@ const givenUp message.Reason = "given up"
 // account counts the messages that are left or dead. Of those left, queued were
 // accepted all the same, or are there twice: they would be sent again.
 func (t *trial) account(ctx context.Context) (queued, left int64, err error) {
-	if t.Running {
+	if t.Deployed != nil {
 		t.note("a running system's queues were not looked at: what had not arrived in the end counts as lost, dead letters included; replicas is what was said")
 		return 0, 0, nil
 	}
@@ -48,25 +49,11 @@ func (t *trial) account(ctx context.Context) (queued, left int64, err error) {
 	return int64(len(ids) - awaited), int64(awaited), err
 }
 
-// leftovers takes everything off the queues, which nobody else consumes any
-// more, and returns the ids of the messages, one for each place in which it
-// was found, and the dead ones by their reasons. A system whose queues are its own is
-// asked for them. Of an event these are the copies that it would make; what dispatchers
-// tell core makes none.
-func (t *trial) leftovers(ctx context.Context) (ids []string, dead map[message.Reason][]string, err error) {
-	dead = make(map[message.Reason][]string)
-	if o, ok := t.fleet.(fleet.Outside); ok {
-		var given []string
-		ids, given, err = o.Left(ctx)
-		if len(given) > 0 {
-			dead[givenUp] = given
-		}
-		return ids, dead, err
-	}
-	b := t.fleet.Broker()
-	top := b.Topology()
-	left, err := leftover.Take(ctx, b, article.Queue(top).Name)
-	buried, err2 := leftover.Empty(ctx, b, top.Dead())
+// Dead takes the dead letters off their queue, and returns their ids by reason; "" is no
+// reason of ours.
+func Dead(ctx context.Context, b queue.Broker) (map[message.Reason][]string, error) {
+	dead := make(map[message.Reason][]string)
+	buried, err := leftover.Empty(ctx, b, b.Topology().Dead())
 	for _, d := range buried {
 		death, err := message.DeathFromHeaders(d.Headers)
 		if err != nil {
@@ -74,6 +61,26 @@ func (t *trial) leftovers(ctx context.Context) (ids []string, dead map[message.R
 		}
 		dead[death.Reason] = append(dead[death.Reason], d.ID)
 	}
+	return dead, err
+}
+
+// leftovers takes everything off the queues, which nobody else consumes any
+// more, and returns the ids of the messages, one for each place in which it
+// was found, and the dead ones by their reasons. A system whose queues are its own is
+// asked for them. Of an event these are the copies that it would make; what dispatchers
+// tell core makes none.
+func (t *trial) leftovers(ctx context.Context) (ids []string, dead map[message.Reason][]string, err error) {
+	if o, ok := t.fleet.(fleet.Outside); ok {
+		ids, given, err := o.Left(ctx)
+		if dead = make(map[message.Reason][]string); len(given) > 0 {
+			dead[givenUp] = given
+		}
+		return ids, dead, err
+	}
+	b := t.fleet.Broker()
+	top := b.Topology()
+	left, err := leftover.Take(ctx, b, article.Queue(top).Name)
+	dead, err2 := Dead(ctx, b)
 	for _, d := range left {
 		if !top.IsInbound(d.Queue) {
 			ids = append(ids, d.ID)

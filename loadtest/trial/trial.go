@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -21,16 +23,19 @@ import (
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/backoff"
 	"chatclub/internal/dispatch"
+	"chatclub/internal/machine"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
 	"chatclub/loadtest/cases"
 	"chatclub/loadtest/fleet"
 	"chatclub/loadtest/judge"
 	"chatclub/loadtest/load"
 	"chatclub/loadtest/report"
+	"chatclub/tools/stall"
 )
 
-// Config of a trial. Part, Open, Strategy and Log must be set.
+// Config of a trial. Part, Strategy and Log must be set, and Open or Deployed.
 type Config struct {
 	Part     cases.Part // with all of its settings
 	Webhook  bool       // signed events through the whole system; otherwise copies straight onto the queue
@@ -39,18 +44,21 @@ type Config struct {
 	Secret   string // signs the events
 	Seed     uint64 // the same seed is the same demand
 	RedisURL string // for the strategies that need it
-	Prefix   string // of the queues' names
 	// Partitions share the messages to the dispatchers; they divide cases.Partitions,
 	// so that pages of one partition there are so here.
 	Partitions int
 	Log        *slog.Logger
 	Wrap       func(dispatch.Caller) dispatch.Caller // see fleet.Config
 
-	// Running says that the system runs already and goes on afterwards: the
-	// platform is taken as it is, no dispatcher is started or stopped, and no
-	// queue is looked at.
-	Running bool
-	Pages   []string // ids of the pages to use in place of the part's; nil: those
+	Deployed *Deployed // in place of Open
+}
+
+// Deployed is a system that runs already and goes on afterwards: the platform is taken
+// as it is, no dispatcher is started or stopped, and no queue is looked at.
+type Deployed struct {
+	Webhook  string         // its address
+	Platform fleet.Platform // to which it sends
+	Pages    []string       // ids of the pages to use in place of the part's
 }
 
 // trial is one that runs.
@@ -58,29 +66,49 @@ type trial struct {
 	Config
 	options  fleet.Options
 	topology queue.Topology
-	fleet    fleet.Fleet
+	fleet    fleet.Fleet // nil: the system is deployed
+	platform fleet.Platform
 	judge    *judge.Judge
 	dead     int    // messages with a reason
 	users    *Users // nil: copies straight onto the queue
-	other    *otherApp
 	tally    *load.Tally
+	meter    *stall.Meter
 	id       string        // of this trial
 	earlier  ledger.Counts // before it
 	before   ledger.Counts // when the load began
 	began    time.Time     // the load
 	limits   []limitChange
-	started  fleet.Usage
-	ended    fleet.Usage
+	started  usage
+	ended    usage
 	length   time.Duration // of the load that ran
-	measured time.Duration // between started and ended
 	arrived  bool          // all of it, in the end
 	drained  time.Duration // after the begin, when the last had arrived
 	stopped  bool          // before its end
-	late     []string      // steps
 	notes    []string
 }
 
-// limitChange is the platform's limit of one page from a time of the run on.
+// usage is the use of this process and of the broker so far.
+type usage struct {
+	operations int64
+	cpu        time.Duration
+	machine    *machine.Use // nil: not known, or there is a broker beside this process
+	at         time.Time
+}
+
+// othersSince is the share of the processors that other programs had; 0 where it is not
+// known, and where the kernel counts other processors than this program's.
+func (u usage) othersSince(before usage) float64 {
+	if u.machine == nil || before.machine == nil {
+		return 0
+	}
+	passed := (u.machine.All - before.machine.All).Seconds() / float64(runtime.NumCPU())
+	if math.Abs(passed/u.at.Sub(before.at).Seconds()-1) > .05 {
+		return 0
+	}
+	return u.machine.OthersSince(*before.machine)
+}
+
+// limitChange is what the platform takes of one page from a time of the run on.
 type limitChange struct {
 	at    time.Duration
 	limit float64
@@ -90,19 +118,20 @@ type limitChange struct {
 // the run's status is then Interrupted. The error is of the harness; a system
 // that fails is a result.
 func Run(ctx context.Context, cfg Config) (_ report.Run, err error) {
-	if cfg.Pages != nil {
-		if cfg.Part, err = cfg.Part.On(cfg.Pages); err != nil {
-			return report.Run{}, err
-		}
-	}
 	t := &trial{
 		Config: cfg, tally: new(load.Tally), id: strconv.FormatUint(rand.Uint64(), 36),
-		topology: queue.Topology{Prefix: cfg.Prefix, Partitions: cfg.Partitions},
+	}
+	t.topology = queue.Topology{Prefix: "loadtest-" + t.id, Partitions: cfg.Partitions}
+	if cfg.Deployed != nil {
+		t.platform = cfg.Deployed.Platform
+		if t.Part, err = cfg.Part.On(cfg.Deployed.Pages); err != nil {
+			return report.Run{}, err
+		}
 	}
 	defer func() {
 		err = errors.Join(err, t.putBack(ctx))
 		if t.fleet != nil {
-			err = errors.Join(err, t.fleet.Close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, t.fleet.Close())
 		}
 	}()
 	return t.run(ctx)
@@ -121,7 +150,10 @@ func (t *trial) run(ctx context.Context) (report.Run, error) {
 	if err := t.awaitBegin(ctx); err != nil {
 		return report.Run{}, err
 	}
-	if err := t.load(ctx); err != nil {
+	t.meter = stall.Start()
+	err = t.load(ctx)
+	t.meter.Stop()
+	if err != nil {
 		return report.Run{}, err
 	}
 	t.stopped = ctx.Err() != nil
@@ -159,17 +191,18 @@ func (t *trial) open(ctx context.Context) (err error) {
 	t.options = p.Options
 	t.options.Strategy, t.options.Replicas, t.options.Limit, t.options.Media = t.Strategy, p.Replicas, p.Limit, p.Media
 	t.options.RedisURL, t.options.KeyPrefix = t.RedisURL, "loadtest:"+t.id
-	cfg := fleet.Config{Options: t.options, Topology: t.topology, Pages: p.Pages(""), Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}
-	if t.fleet, err = t.Open(ctx, cfg); err != nil {
-		t.fleet = nil // a nil pointer in an interface is not nil
+	if t.Deployed == nil {
+		if t.fleet, err = t.Open(ctx, fleet.Config{Options: t.options, Topology: t.topology, Pages: p.Pages(""), Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}); err != nil {
+			t.fleet = nil // a nil pointer in an interface is not nil
+			return err
+		}
+		t.platform = t.fleet.Platform()
+	}
+	if t.judge, err = judge.New(t.platform.URL, t.platform.Transport); err != nil {
 		return err
 	}
-	platform := t.fleet.Platform()
-	if t.judge, err = judge.New(platform.URL, platform.Transport); err != nil {
-		return err
-	}
-	if t.Running {
-		err = t.checkRunning(ctx)
+	if t.Deployed != nil {
+		err = t.checkDeployed(ctx)
 	} else {
 		err = t.start(ctx)
 	}
@@ -183,12 +216,16 @@ func (t *trial) open(ctx context.Context) (err error) {
 	if p.Room < 2 {
 		return errors.New("rooms must have at least 2 members")
 	}
-	url, err := t.fleet.Ingress(ctx, fleet.Ingress{Secret: t.Secret, Capacity: p.Room, Shared: t.Strategy != report.Own})
-	if err != nil {
+	var url string
+	if t.Deployed != nil {
+		url = t.Deployed.Webhook
+	} else if url, err = t.fleet.Ingress(ctx, fleet.Ingress{Secret: t.Secret, Capacity: p.Room, Shared: t.Strategy != report.Own}); err != nil {
 		return err
 	}
 	const patience = 30 * time.Second
-	t.users = NewUsers(url, t.Secret, t.id, t.judge, patience)
+	if t.users, err = NewUsers(url, t.Secret, t.id, t.judge, patience); err != nil {
+		return err
+	}
 	t.users.keep()
 	return t.users.Join(ctx, p.Streams, p.Room)
 }
@@ -231,9 +268,6 @@ func (t *trial) awaitBegin(ctx context.Context) error {
 		settle = settleTime
 	}
 	t.began = time.Now().Truncate(time.Second).Add(settle)
-	if t.Part.Foreign > 0 {
-		t.other = newOtherApp(t.Part, t.fleet.Platform(), t.began)
-	}
 	backoff.Sleep(ctx, time.Until(t.began))
 	var ill []map[string]any
 	for i, s := range t.Part.Streams {
@@ -244,20 +278,35 @@ func (t *trial) awaitBegin(ctx context.Context) error {
 			return err
 		}
 	}
-	var err error
-	if t.before, err = t.judge.Totals(context.WithoutCancel(ctx)); err != nil {
+	before, err := t.judge.Totals(context.WithoutCancel(ctx))
+	if err != nil {
 		return err
 	}
-	t.started, err = t.fleet.Usage()
-	return err
+	t.before = before
+	t.started = t.usage()
+	return nil
+}
+
+// usage reads what is known of the use; 0 is not known.
+func (t *trial) usage() (u usage) {
+	if t.fleet == nil {
+		return u
+	}
+	n, known := t.fleet.Operations()
+	cpu, err := machine.OwnCPU()
+	if !known || err != nil { // programs of somebody else, of which this process knows nothing
+		return u
+	}
+	u = usage{operations: n, cpu: cpu, at: time.Now()}
+	if _, alone := t.fleet.Broker().(*memory.Broker); alone {
+		u.machine = machine.Read(cpu)
+	}
+	return u
 }
 
 // load makes the load and the steps, until both are over.
 func (t *trial) load(ctx context.Context) error {
 	all, loading := errgroup.WithContext(ctx)
-	if t.other != nil {
-		all.Go(func() error { return load.Run(loading, t.began, new(load.Tally), t.other.stream()) })
-	}
 	for i, s := range t.Part.Streams {
 		tally := t.tally
 		if s.Backlog {
@@ -295,11 +344,8 @@ func (t *trial) stream(s cases.Stream, n uint64) load.Stream {
 	return load.Stream{Schedule: d.schedule(t.Part.Setting), Do: o.do}
 }
 
-// lateStep is how late a step may be for the run to count, as the load may.
-const lateStep = time.Second
-
-// steps does the part's steps in their order. Restarts are spread over half of the
-// length.
+// steps does the part's steps in their order, at whole seconds. Restarts are spread over
+// half of the length.
 func (t *trial) steps(ctx context.Context) error {
 	for _, s := range t.Part.Steps {
 		times := 1
@@ -307,14 +353,11 @@ func (t *trial) steps(ctx context.Context) error {
 			times = t.Part.Count(s)
 		}
 		for i := range times {
-			at := time.Duration((s.At + .5*float64(i)/float64(times)) * float64(t.Part.Length))
+			at := time.Duration((s.At + .5*float64(i)/float64(times)) * float64(t.Part.Length)).Round(time.Second)
 			if !backoff.Sleep(ctx, time.Until(t.began.Add(at))) {
 				return nil
 			}
 			t.Log.Info("step", "at", t.ran(), "name", string(s.Do))
-			if late := t.ran() - at; late > lateStep {
-				t.late = append(t.late, fmt.Sprintf("a step was late: %s, %.1f s after its time", s.Do, late.Seconds()))
-			}
 			if err := t.do(context.WithoutCancel(ctx), s); err != nil {
 				return fmt.Errorf("%s: %w", s.Do, err)
 			}
@@ -325,34 +368,39 @@ func (t *trial) steps(ctx context.Context) error {
 
 // do makes one step.
 func (t *trial) do(ctx context.Context, s cases.Step) error {
-	n, do := t.Part.Count(s), t.fleet.Join
+	join := func() error { return t.fleet.Join(ctx) }
+	var do func() error
 	switch s.Do {
 	case cases.Limit:
-		return t.setLimit(ctx, max(1, s.Size*t.Part.Limit))
+		return t.setLimit(ctx, max(1, s.Size*t.Part.Limit), 0)
+	case cases.OtherApp:
+		return t.setLimit(ctx, t.Part.Limit, s.Size*t.Part.Limit)
 	case cases.Restart:
-		return errors.Join(t.fleet.Retire(ctx), t.fleet.Join(ctx))
+		return errors.Join(t.fleet.Leave(), join())
 	case cases.Kill:
 		if do = t.fleet.Kill; t.Part.Replicas == 1 {
-			if err := t.fleet.Join(ctx); err != nil {
+			if err := join(); err != nil {
 				return err
 			}
 		}
 	case cases.Leave:
 		do = t.fleet.Leave
 	case cases.Join:
+		do = join
 	}
-	for range n {
-		if err := do(ctx); err != nil {
+	for range t.Part.Count(s) {
+		if err := do(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// setLimit changes the platform's limit; the dispatchers are not told.
-func (t *trial) setLimit(ctx context.Context, perSecond float64) error {
-	t.limits = append(t.limits, limitChange{t.ran(), perSecond})
-	return t.judge.Control(ctx, map[string]any{"text": map[string]any{"per_second": int(perSecond)}})
+// setLimit changes the platform's limit, and what another app takes of it; the dispatchers
+// are not told.
+func (t *trial) setLimit(ctx context.Context, perSecond, other float64) error {
+	t.limits = append(t.limits, limitChange{t.ran(), perSecond - other})
+	return t.judge.Control(ctx, map[string]any{"text": map[string]any{"per_second": int(perSecond), "other_app": other}})
 }
 
 // grace is how long calls that were made at the load's end may take to be
@@ -364,26 +412,12 @@ func (t *trial) settle(ctx context.Context) error {
 	if t.users != nil {
 		t.users.Wait()
 	}
-	if t.other != nil {
-		t.other.calls.Wait()
-	}
 	longest := max(t.Part.Drain, grace)
 	if t.stopped {
 		longest = grace
 	}
-	end := time.Now().Add(longest)
-	for {
-		c, err := t.judge.Totals(ctx)
-		if err != nil {
-			return err
-		}
-		if t.arrived = c.Pending == 0; t.arrived || !time.Now().Before(end) {
-			break
-		}
-		backoff.Sleep(ctx, min(again(c.Pending), time.Until(end)))
-	}
-	var err error
-	t.ended, err = t.fleet.Usage()
-	t.measured = t.ran()
+	pending, err := awaitNone(ctx, t.judge, longest)
+	t.arrived = pending == 0
+	t.ended = t.usage()
 	return err
 }

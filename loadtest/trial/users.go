@@ -1,20 +1,14 @@
 package trial
 
 import (
-	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"chatclub/fakeapi/webhook"
 	"chatclub/internal/backoff"
 	"chatclub/internal/message"
 	"chatclub/loadtest/cases"
@@ -26,11 +20,9 @@ import (
 // that these go through the whole system. NewUsers makes them. Safe for concurrent
 // use.
 type Users struct {
-	url, secret string
-	run         string // begins the ids
-	judge       *judge.Judge
-	client      *http.Client
-	patience    time.Duration // how long an event is tried
+	run    string // begins the ids
+	judge  *judge.Judge
+	client *webhook.Client
 
 	seq   atomic.Int64
 	lost  atomic.Int64 // events that the webhook never took
@@ -44,14 +36,9 @@ type Users struct {
 const maxPosts = 512
 
 // NewUsers returns users of a webhook, who try an event for as long as patience says.
-func NewUsers(url, secret, run string, j *judge.Judge, patience time.Duration) *Users {
-	return &Users{
-		url: url, secret: secret, judge: j, run: run, patience: patience,
-		client: &http.Client{
-			Timeout:   5 * time.Second, // as Messenger's
-			Transport: &http.Transport{MaxIdleConnsPerHost: maxPosts, IdleConnTimeout: 30 * time.Second},
-		},
-	}
+func NewUsers(url, secret, run string, j *judge.Judge, patience time.Duration) (*Users, error) {
+	client, err := webhook.New(webhook.Config{URL: url, Secret: secret, RetryFor: patience, MaxInFlight: maxPosts})
+	return &Users{client: client, judge: j, run: run}, err
 }
 
 // keep has the users remember the copies of each event, for what is left on inbound.
@@ -115,35 +102,28 @@ func (u *Users) Join(ctx context.Context, streams []cases.Stream, members int) e
 		if !more {
 			return nil
 		}
-		if err := u.awaitWelcomes(ctx); err != nil {
+		pending, err := awaitNone(ctx, u.judge, joinTimeout)
+		if err == nil && pending > 0 {
+			err = fmt.Errorf("%d messages did not arrive within %v", pending, joinTimeout)
+		}
+		if err != nil {
 			return fmt.Errorf("let users join: %w", err)
 		}
 	}
 }
 
-// awaitWelcomes returns when nothing is awaited any more.
-func (u *Users) awaitWelcomes(ctx context.Context) error {
-	for end := time.Now().Add(joinTimeout); ; {
-		t, err := u.judge.Totals(ctx)
-		switch {
-		case err != nil:
-			return err
-		case t.Pending == 0:
-			return nil
-		case time.Now().After(end):
-			return fmt.Errorf("%d messages did not arrive within %v", t.Pending, joinTimeout)
-		}
-		if !backoff.Sleep(ctx, again(t.Pending)) {
-			return ctx.Err()
+// lookEvery is the time between two looks at what is awaited.
+const lookEvery = 250 * time.Millisecond
+
+// awaitNone waits until nothing is awaited any more, so long at most, and returns how
+// much still is.
+func awaitNone(ctx context.Context, j *judge.Judge, longest time.Duration) (pending int64, err error) {
+	for end := time.Now().Add(longest); ; {
+		t, err := j.Totals(ctx)
+		if err != nil || t.Pending == 0 || !time.Now().Before(end) || !backoff.Sleep(ctx, min(lookEvery, time.Until(end))) {
+			return t.Pending, errors.Join(err, ctx.Err())
 		}
 	}
-}
-
-// again is how long to wait before the ledger is read again. It costs the fake
-// a millisecond for each 20,000 awaited ids, and that is a part of what the
-// run's figures call its costs: 5 % of a processor at most.
-func again(awaited int64) time.Duration {
-	return 200*time.Millisecond + time.Duration(max(0, awaited))*time.Microsecond
 }
 
 // event is an event on a page.
@@ -200,67 +180,18 @@ func (u *Users) announce(ctx context.Context, ev event) (mid string, err error) 
 	return mid, u.judge.Announce(ctx, e)
 }
 
-const (
-	firstPause   = 100 * time.Millisecond // before an event is posted again
-	longestPause = 2 * time.Second
-)
-
 // deliver posts an event, at least once, until it is answered 200 or ctx ends;
 // one that never is need not arrive.
 func (u *Users) deliver(ctx context.Context, mid string, ev event) {
-	body := ev.body(mid)
-	end := time.Now().Add(u.patience)
-	posting := context.WithoutCancel(ctx)
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		if u.try(posting, body) == nil {
-			_ = u.judge.Answered(posting, mid) // else its order is not judged
-			return
-		}
-		if time.Now().Add(pause).After(end) || !backoff.Sleep(ctx, pause) {
-			break
-		}
+	e := webhook.Event{Page: ev.page, User: ev.from, At: ev.due, MID: mid, Text: ev.text}
+	if ev.text == "" {
+		e.Payload, e.Title = webhook.GetStarted, "Get Started"
+	}
+	whole := context.WithoutCancel(ctx)
+	if u.client.Deliver(ctx, &webhook.Post{Events: []webhook.Event{e}}) {
+		_ = u.judge.Answered(whole, mid) // else its order is not judged
+		return
 	}
 	u.lost.Add(1)
-	_ = excuse(posting, u.judge, ev.announced(mid)) // else it counts as lost, which is not flattering
-}
-
-func (ev event) body(mid string) []byte {
-	what := map[string]any{
-		"sender": map[string]string{"id": ev.from}, "recipient": map[string]string{"id": ev.page}, "timestamp": ev.due.UnixMilli(),
-	}
-	if ev.text == "" {
-		what["postback"] = map[string]string{"mid": mid, "payload": "GET_STARTED", "title": "Get Started"}
-	} else {
-		what["message"] = map[string]string{"mid": mid, "text": ev.text}
-	}
-	b, err := json.Marshal(map[string]any{"object": "page", "entry": []any{map[string]any{
-		"id": ev.page, "time": ev.due.UnixMilli(), "messaging": []any{what},
-	}}})
-	if err != nil {
-		panic(err) // strings and numbers
-	}
-	return b
-}
-
-func (u *Users) try(ctx context.Context, body []byte) (err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	mac := hmac.New(sha256.New, []byte(u.secret))
-	mac.Write(body)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
-	resp, err := u.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("post event: answer %d", resp.StatusCode)
-	}
-	return nil
+	_ = excuse(whole, u.judge, ev.announced(mid)) // else it counts as lost, which is not flattering
 }

@@ -3,13 +3,9 @@ package trial
 import (
 	"context"
 	"fmt"
-	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"chatclub/fakeapi/ledger"
 	"chatclub/internal/machine"
@@ -21,26 +17,21 @@ import (
 // tenth is the finest time that calls are counted by.
 const tenth = 100 * time.Millisecond
 
-// found is what the judge has of a run.
-type found struct {
-	groups  map[string]judge.Group
-	seconds map[string][]ledger.Second // of each page that is looked at, "" is all; by seconds of the run
-	foreign []int64                    // another app's accepted calls by tenths of a second
-}
-
 // verdict reads the ledger, stops the system, accounts for every message, and
 // writes down what that came to.
 func (t *trial) verdict(ctx context.Context) (run report.Run, err error) {
-	var f found
-	if f.groups, err = t.groups(ctx); err != nil {
+	groups, err := t.groups(ctx)
+	if err != nil {
 		return run, err
 	}
 	t.drained = t.length // the last is not before it was due
-	for _, g := range f.groups {
+	for _, g := range groups {
 		t.drained = max(t.drained, g.Last.Sub(t.began))
 	}
-	if err := t.fleet.Stop(ctx); err != nil {
-		t.note("the system did not stop cleanly: %v", err)
+	if t.fleet != nil {
+		if err := t.fleet.Stop(); err != nil {
+			t.note("the system did not stop cleanly: %v", err)
+		}
 	}
 	queued, left, err := t.account(ctx)
 	if err != nil {
@@ -50,51 +41,48 @@ func (t *trial) verdict(ctx context.Context) (run report.Run, err error) {
 	if err != nil {
 		return run, err
 	}
-	if f.seconds, err = t.seconds(ctx); err != nil {
+	seconds, err := t.seconds(ctx)
+	if err != nil {
 		return run, err
 	}
-	var refusedOthers int64
-	f.foreign, refusedOthers = t.other.counts()
-	others := sum(f.foreign)
 	run = report.Run{Strategy: t.Strategy, Replicas: t.Part.Replicas, Figures: make(report.Figures)}
-	sent, calls, refused := c.Accepted-t.before.Accepted-others, c.Calls-t.before.Calls-others, c.Refused-t.before.Refused-refusedOthers
+	sent, calls, refused := c.Accepted-t.before.Accepted, c.Calls-t.before.Calls, c.Refused-t.before.Refused
 	set := func(name report.Figure, v float64) { run.Figures[name] = v }
-	set(report.Seconds, t.ran().Seconds())
 	set(report.Sent, float64(sent))
 	set(report.Lost, float64(c.Lost-t.earlier.Lost))
 	set(report.Duplicated, float64(c.Duplicated-t.earlier.Duplicated+queued))
-	set(report.Unexpected, float64(c.Unexpected-t.earlier.Unexpected+c.Unidentified-t.earlier.Unidentified-others))
-	t.ratio(&run, report.Inversions, float64(c.Inversions-t.earlier.Inversions), float64(sent))
-	t.ratio(&run, report.Refused, float64(refused), float64(calls))
-	t.ratio(&run, report.Calls, float64(calls+refused+c.Errors+c.Rejected-t.before.Errors-t.before.Rejected), float64(sent))
-	if !t.Running {
+	set(report.Unexpected, float64(c.Unexpected-t.earlier.Unexpected+c.Unidentified-t.earlier.Unidentified))
+	ratio(&run, report.Inversions, float64(c.Inversions-t.earlier.Inversions), float64(sent))
+	ratio(&run, report.Refused, float64(refused), float64(calls))
+	ratio(&run, report.Calls, float64(calls+refused+c.Errors+c.Rejected-t.before.Errors-t.before.Rejected), float64(sent))
+	if t.Deployed == nil {
 		set(report.Dead, float64(t.dead))
 		set(report.Left, float64(left))
 	}
 	t.costs(&run, float64(sent))
-	t.quota(&run, f)
-	t.latencies(&run, f.groups)
-	t.inTime(&run, f.groups)
-	t.beside(&run, f.groups)
-	t.series(&run, f)
+	t.quota(&run, groups, seconds)
+	t.latencies(&run, groups)
+	t.inTime(&run, groups)
+	t.beside(&run, groups)
+	t.series(&run, seconds)
 	t.doubts(&run)
 	return run, nil
 }
 
 // ratio enters a / b, unless b is nothing.
-func (*trial) ratio(run *report.Run, name report.Figure, a, b float64) {
+func ratio(run *report.Run, name report.Figure, a, b float64) {
 	if b > 0 {
 		run.Figures[name] = a / b
 	}
 }
 
 // groups are those of this run.
-func (t *trial) groups(ctx context.Context) (map[string]judge.Group, error) {
+func (t *trial) groups(ctx context.Context) (map[string]ledger.GroupReport, error) {
 	all, err := t.judge.Groups(ctx)
 	if err != nil {
 		return nil, err
 	}
-	own := make(map[string]judge.Group)
+	own := make(map[string]ledger.GroupReport)
 	for name, g := range all {
 		if name, ok := strings.CutPrefix(name, group(t.id, "")); ok {
 			own[name] = g
@@ -140,11 +128,11 @@ func (t *trial) judged(s ledger.Second) (accepted, refused int64) {
 }
 
 // quota is the share of what the limits let pass on the hot pages that was used, from
-// the end of the warm-up to the end of the load, without what another app took. It
+// the end of the warm-up to the end of the load, without what another app takes. It
 // counts calls: one may carry several messages. Measured are whole seconds, which are
 // as many of the platform's windows: of a part of one the share says nothing, because
 // whoever retries has all of it at the window's begin.
-func (t *trial) quota(run *report.Run, f found) {
+func (t *trial) quota(run *report.Run, groups map[string]ledger.GroupReport, seconds map[string][]ledger.Second) {
 	pages := t.Part.Pages(cases.Hot)
 	from, to := int((max(0, t.Part.Warm)+time.Second-1)/time.Second), int(t.length/time.Second)
 	if t.Part.Unfull || len(pages) == 0 || len(pages) > mostFollowed || to <= from {
@@ -153,34 +141,26 @@ func (t *trial) quota(run *report.Run, f found) {
 	used, allowed := 0., 0.
 	for i := from; i < to; i++ {
 		for _, p := range pages {
-			if i < len(f.seconds[p]) {
-				accepted, _ := t.judged(f.seconds[p][i])
+			if i < len(seconds[p]) {
+				accepted, _ := t.judged(seconds[p][i])
 				used += float64(accepted)
 			}
-		}
-		for k := range 10 {
-			allowed += t.limitIn(10*i+k, tenth) / 10 * float64(len(pages))
-			if at := 10*i + k; at < len(f.foreign) {
-				used, allowed = used-float64(f.foreign[at]), allowed-float64(f.foreign[at])
-			}
+			allowed += t.limitIn(i)
 		}
 	}
-	t.ratio(run, report.Quota, used, allowed)
+	ratio(run, report.Quota, used, allowed)
 	// Joined texts may leave a deployment too little to send.
-	if alone := float64(f.groups[cases.Hot].Copies.TotalCount()) / (t.Part.Limit * float64(len(pages))); t.Running && t.arrived && t.drained.Seconds() < alone {
+	if alone := float64(groups[cases.Hot].Accepted) / (t.Part.Limit * float64(len(pages))); t.Deployed != nil && t.arrived && t.drained.Seconds() < alone {
 		t.note("the quota used was %.1f %%, and counts as full: all arrived within %.1f s, and by single calls the limit alone takes %.1f s", 100*run.Figures[report.Quota], t.drained.Seconds(), alone)
 		run.Figures[report.Quota] = 1
 	}
 }
 
-// limitIn is the platform's limit of one page in the i-th step of the run: that
-// in its middle, because what is changed at a step's begin is changed a little
-// later.
-func (t *trial) limitIn(i int, step time.Duration) float64 {
-	at := time.Duration(i)*step + step/2
-	l := t.limits[0].limit
+// limitIn is the platform's limit of one page in the i-th second of the run: that in
+// its middle, because what is changed at a second's begin is changed a little later.
+func (t *trial) limitIn(i int) (l float64) {
 	for _, c := range t.limits {
-		if c.at <= at {
+		if c.at <= time.Duration(i)*time.Second+time.Second/2 {
 			l = c.limit
 		}
 	}
@@ -189,7 +169,7 @@ func (t *trial) limitIn(i int, step time.Duration) float64 {
 
 // latencies are those of the groups. A message that has not arrived counts with how
 // long it has waited: a system that leaves the slow ones is not fast.
-func (t *trial) latencies(run *report.Run, groups map[string]judge.Group) {
+func (t *trial) latencies(run *report.Run, groups map[string]ledger.GroupReport) {
 	for _, of := range []struct {
 		group    string
 		p50, p99 report.Figure
@@ -198,41 +178,31 @@ func (t *trial) latencies(run *report.Run, groups map[string]judge.Group) {
 		if !ok {
 			continue
 		}
-		all := hdrhistogram.Import(g.Copies.Export())
-		all.Merge(g.Waiting)
-		run.Latency = append(run.Latency, report.NewLatency(of.group, all))
-		if all.TotalCount() > 0 {
-			run.Figures[of.p50], run.Figures[of.p99] = float64(all.ValueAtPercentile(50))/1e6, float64(all.ValueAtPercentile(99))/1e6
+		if all := judge.Merge(g.Copies, g.Waiting); len(all) > 0 {
+			run.Figures[of.p50], run.Figures[of.p99] = all.Quantile(.5).Seconds(), all.Quantile(.99).Seconds()
 		}
 	}
 }
 
 // inTime counts the rooms whose every copy arrived in time, or else of each stream the
 // copies that did, as a share of the capacity.
-func (t *trial) inTime(run *report.Run, groups map[string]judge.Group) {
+func (t *trial) inTime(run *report.Run, groups map[string]ledger.GroupReport) {
 	if t.Part.InTime == 0 {
 		return
 	}
-	within := func(h *hdrhistogram.Histogram) (n float64) {
-		for _, b := range h.Distribution() {
-			if b.To <= t.Part.InTime.Microseconds() {
-				n += float64(b.Count)
-			}
-		}
-		return n
-	}
+	within := func(list []ledger.Bin) float64 { return float64(judge.Latencies(list).Within(t.Part.InTime)) }
 	if t.Part.Room > 0 {
 		var rooms, complete float64
 		for _, g := range groups {
 			rooms, complete = rooms+float64(g.Events), complete+within(g.Whole)
 		}
-		t.ratio(run, report.CompleteRooms, complete, rooms)
+		ratio(run, report.CompleteRooms, complete, rooms)
 		return
 	}
 	for _, s := range t.Part.Streams {
 		if g, ok := groups[s.Group]; ok {
 			span := (s.To - s.From) * t.Part.Length.Seconds()
-			t.ratio(run, report.Goodput+report.Figure(": "+s.Group), within(g.Copies), t.Part.Limit*span)
+			ratio(run, report.Goodput+report.Figure(": "+s.Group), within(g.Copies), t.Part.Limit*span)
 		}
 	}
 }
@@ -240,15 +210,15 @@ func (t *trial) inTime(run *report.Run, groups map[string]judge.Group) {
 // beside enters what became of those that nothing is wrong with, where something is;
 // the longest silence of a hot page, where dispatchers are restarted; and the answers of
 // a store that slows with load.
-func (t *trial) beside(run *report.Run, groups map[string]judge.Group) {
+func (t *trial) beside(run *report.Run, groups map[string]ledger.GroupReport) {
 	if slices.ContainsFunc(t.Part.Streams, func(s cases.Stream) bool { return s.Ill != nil }) {
 		var arrived, waiting float64
 		for name, g := range groups {
 			if name != cases.Sick {
-				arrived, waiting = arrived+float64(g.Copies.TotalCount()), waiting+float64(g.Waiting.TotalCount())
+				arrived, waiting = arrived+float64(g.Accepted), waiting+float64(judge.Latencies(g.Waiting).Within(time.Hour))
 			}
 		}
-		t.ratio(run, report.Others, arrived, arrived+waiting)
+		ratio(run, report.Others, arrived, arrived+waiting)
 	}
 	if slices.ContainsFunc(t.Part.Steps, func(s cases.Step) bool { return s.Do == cases.Restart }) {
 		longest, now, begun := 0, 0, false
@@ -271,7 +241,7 @@ func (t *trial) beside(run *report.Run, groups map[string]judge.Group) {
 
 // store computes the latencies of a store from what it accepted: they are a function of
 // the rate in the second before.
-func (t *trial) store(run *report.Run, g judge.Group) {
+func (t *trial) store(run *report.Run, g ledger.GroupReport) {
 	tenths := t.tenths(g)
 	from, to := max(10, int(t.Part.Warm/tenth)), min(len(tenths), int(t.length/tenth))
 	if to <= from {
@@ -292,7 +262,7 @@ func (t *trial) store(run *report.Run, g judge.Group) {
 }
 
 // tenths are a group's acceptances by tenths of a second of the run.
-func (t *trial) tenths(g judge.Group) []int64 {
+func (t *trial) tenths(g ledger.GroupReport) []int64 {
 	before := int(max(0, g.Began.Sub(t.began)) / tenth)
 	cells := make([]int64, before+len(g.Tenths))
 	for i, n := range g.Tenths {
@@ -301,31 +271,22 @@ func (t *trial) tenths(g judge.Group) []int64 {
 	return cells
 }
 
-// shownPages bounds the pages of which each has a series of its own.
-const shownPages = 4
-
-// series is what each hot page saw against its limit, the first few of them, or all
-// pages together where none is hot. Other apps' calls are in it: the limit saw them.
-func (t *trial) series(run *report.Run, f found) {
-	pages := t.Part.Pages(cases.Hot)
-	if pages = pages[:min(len(pages), shownPages)]; len(pages) == 0 {
-		pages = []string{""}
+// series is what the first hot page saw against its limit, or all pages together where
+// none is hot.
+func (t *trial) series(run *report.Run, seconds map[string][]ledger.Second) {
+	page, name := "", "all pages"
+	if pages := t.Part.Pages(cases.Hot); len(pages) > 0 {
+		page, name = pages[0], "page "+pages[0]
 	}
 	n := int(max(t.length, t.drained)/time.Second) + 1
-	for _, page := range pages {
-		s := report.Series{Name: "page " + page, StepMS: 1000, Sent: make([]int64, n), Refused: make([]int64, n)}
-		for i, sec := range f.seconds[page][:min(n, len(f.seconds[page]))] {
-			s.Sent[i], s.Refused[i] = t.judged(sec)
-		}
-		if page == "" {
-			s.Name = "all pages"
-		} else {
-			for i := range n {
-				s.Limit = append(s.Limit, t.limitIn(i, time.Second))
-			}
-		}
-		run.Series = append(run.Series, s)
+	s := report.Series{Name: name, StepMS: 1000, Sent: make([]int64, n), Refused: make([]int64, n)}
+	for i, sec := range seconds[page][:min(n, len(seconds[page]))] {
+		s.Sent[i], s.Refused[i] = t.judged(sec)
 	}
+	for i := 0; i < n && page != ""; i++ {
+		s.Limit = append(s.Limit, t.limitIn(i))
+	}
+	run.Series = []report.Series{s}
 }
 
 func sum(cells []int64) (n int64) {
@@ -335,22 +296,13 @@ func sum(cells []int64) (n int64) {
 	return n
 }
 
-// costs are what the machine and the broker say, from the begin of the load to its end,
+// costs are what this process and the broker say, from the begin of the load to its end,
 // per message sent in that time; and when the last had arrived, where the setting waits
 // for that.
 func (t *trial) costs(run *report.Run, sent float64) {
-	if t.started.Operations != nil && t.ended.Operations != nil {
-		t.ratio(run, report.Operations, float64(*t.ended.Operations-*t.started.Operations), sent)
-	}
-	cpu := func(name report.Figure, before, after *time.Duration) {
-		if before != nil && after != nil {
-			t.ratio(run, name, float64((*after - *before).Microseconds()), sent)
-		}
-	}
-	cpu(report.CPU, t.started.All, t.ended.All)
-	cpu(report.OwnCPU, t.started.Dispatchers, t.ended.Dispatchers)
-	if t.ended.Memory != nil {
-		run.Figures[report.Memory] = float64(*t.ended.Memory)
+	if t.ended.cpu > 0 {
+		ratio(run, report.Operations, float64(t.ended.operations-t.started.operations), sent)
+		ratio(run, report.CPU, float64((t.ended.cpu - t.started.cpu).Microseconds()), sent)
 	}
 	switch {
 	case t.Part.Drain == 0 || t.stopped: // how long a part of the load took says nothing
@@ -359,20 +311,6 @@ func (t *trial) costs(run *report.Run, sent float64) {
 	default:
 		t.note("not everything had arrived %v after the load", t.Part.Drain)
 	}
-}
-
-// others is the share of the processors that other programs had while the load
-// lasted; 0 where it is not known, and where the kernel counts other processors than
-// this program's.
-func (t *trial) others() float64 {
-	if t.started.Machine == nil || t.ended.Machine == nil {
-		return 0
-	}
-	all := (t.ended.Machine.All - t.started.Machine.All).Seconds()
-	if passed := all / float64(runtime.NumCPU()); math.Abs(passed/t.measured.Seconds()-1) > .05 {
-		return 0
-	}
-	return t.ended.Machine.OthersSince(*t.started.Machine)
 }
 
 // onTime is the share of the load that must be made within a second of when it
@@ -385,9 +323,11 @@ func (t *trial) doubts(run *report.Run) {
 	if share := t.tally.OnTime(); share < onTime {
 		reasons = append(reasons, fmt.Sprintf("the generator was late: %.1f %% of the load was made within a second of when it was due (%.0f %% at least)", 100*share, 100*onTime))
 	}
-	reasons = append(reasons, t.late...)
-	if share := t.others(); share > machine.MostOthers {
+	if share := t.ended.othersSince(t.started); share > machine.MostOthers {
 		reasons = append(reasons, fmt.Sprintf("other programs had %.0f %% of the processors (%.0f %% at most)", 100*share, 100*machine.MostOthers))
+	}
+	if t.meter.Starved() {
+		reasons = append(reasons, t.meter.String())
 	}
 	if len(reasons) > 0 {
 		run.Status, run.Reason = report.Inconclusive, strings.Join(reasons, "; ")
@@ -395,6 +335,8 @@ func (t *trial) doubts(run *report.Run) {
 	if t.users != nil && t.users.Undelivered() > 0 {
 		t.note("%d events were never taken by the webhook", t.users.Undelivered())
 	}
-	t.notes = append(t.notes, t.fleet.Errors()...)
+	if t.fleet != nil {
+		t.notes = append(t.notes, t.fleet.Errors()...)
+	}
 	run.Notes = t.notes
 }

@@ -2,7 +2,7 @@
 // writes down what was found, side by side with other ways of sharing a limit:
 //
 //	loadtest list
-//	loadtest run CASE… [flags]
+//	loadtest run CASE [flags]
 //	loadtest compare CASE [flags]
 //	loadtest faults [flags]
 //	loadtest report FOLDER
@@ -19,35 +19,30 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"chatclub/internal/service"
-	"chatclub/loadtest/fleet"
 	"chatclub/loadtest/report"
 )
 
 func main() {
 	ctx, stop := service.SignalContext(context.Background())
-	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	code := run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr})
 	stop()
 	os.Exit(code)
 }
 
 // streams are the process's.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-}
+type streams struct{ out, err io.Writer }
 
 const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a limit, to the test.
 
   loadtest list                    the cases, the strategies and the peers
-  loadtest run CASE… [flags]       play cases with chatclub's dispatcher
+  loadtest run CASE [flags]        play a case with chatclub's dispatcher
   loadtest compare CASE [flags]    play a case with every strategy, one after another
   loadtest faults [flags]          make a whole deployment fail, and judge what each fault costs
   loadtest report FOLDER           show the report.json in a folder, and draw its page again
 
-  loadtest run -h, loadtest faults -h    the flags, which may stand before or behind names
+  loadtest run -h, loadtest faults -h    the flags
   loadtest -version                      what this program was built from
 
 Exit codes of run, compare, faults and report:
@@ -84,14 +79,7 @@ func run(ctx context.Context, args []string, s streams) int {
 
 // exitCode is that of a verdict.
 func exitCode(r *report.Report) int {
-	switch r.Verdict().Outcome {
-	case report.Pass:
-		return service.ExitOK
-	case report.Fail:
-		return service.ExitFailure
-	case report.NoVerdict:
-	}
-	return exitNoVerdict
+	return map[report.Outcome]int{report.Pass: service.ExitOK, report.Fail: service.ExitFailure, report.NoVerdict: exitNoVerdict}[r.Verdict().Outcome]
 }
 
 // command runs what the first argument says. Where err is nil, code is the exit
@@ -121,9 +109,6 @@ func command(ctx context.Context, args []string, s streams) (code int, err error
 	case "report":
 		return show(args, s)
 	}
-	if slices.Contains(fleet.Kinds(), name) {
-		return service.ExitOK, fleet.Child(ctx, name, s.in, s.out, s.err)
-	}
 	return 0, usagef("%.40q is none of list, run, compare, faults and report", name)
 }
 
@@ -139,28 +124,26 @@ func show(args []string, s streams) (code int, err error) {
 	return exitCode(r), errors.Join(report.WriteTable(s.out, r), report.Save(args[0], r))
 }
 
-// parse parses flags and names, in whichever order they come. For -h it prints how
-// the command is called, and the flags, and returns flag.ErrHelp.
-func parse(fs *flag.FlagSet, args []string, call string, help io.Writer) (names []string, err error) {
+// parse parses flags. For -h it prints how the command is called, and the flags, and
+// returns flag.ErrHelp.
+func parse(fs *flag.FlagSet, args []string, call string, help io.Writer) error {
 	fs.SetOutput(io.Discard)
-	for {
-		err := fs.Parse(args)
-		switch {
-		case errors.Is(err, flag.ErrHelp):
-			fmt.Fprintf(help, "loadtest %s\n\n", call)
-			fs.SetOutput(help)
-			fs.PrintDefaults()
-			return nil, err
-		case err != nil:
-			return nil, usageError{fmt.Errorf("%s: %w; loadtest %s -h lists the flags", fs.Name(), err, fs.Name())}
-		case fs.NArg() == 0:
-			return names, nil
-		}
-		names, args = append(names, fs.Arg(0)), fs.Args()[1:]
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(help, "loadtest %s\n\n", call)
+		fs.SetOutput(help)
+		fs.PrintDefaults()
+		return err
+	case err != nil:
+		return usageError{fmt.Errorf("%s: %w; loadtest %s -h lists the flags", fs.Name(), err, fs.Name())}
+	case fs.NArg() > 0:
+		return usagef("%s: unexpected argument %.40q", fs.Name(), fs.Arg(0))
 	}
+	return nil
 }
 
-// writable reports whether a file can be made in a folder, which it makes.
+// writable makes a folder for a report before hours pass.
 func writable(dir string) error {
 	if dir == "" {
 		return nil
@@ -168,9 +151,5 @@ func writable(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documents that anybody may read
 		return fmt.Errorf("-out: %w", err)
 	}
-	f, err := os.CreateTemp(dir, ".loadtest-*")
-	if err != nil {
-		return fmt.Errorf("-out: %w", err)
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	return nil
 }

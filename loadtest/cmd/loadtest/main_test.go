@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,14 +21,10 @@ import (
 	"chatclub/loadtest/cases"
 	"chatclub/loadtest/fleet"
 	"chatclub/loadtest/report"
-	"chatclub/loadtest/strategy"
 )
 
-// TestMain is a child process when the program under test starts itself.
+// TestMain is a peer's program when the program under test starts itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && slices.Contains(fleet.Kinds(), os.Args[1]) {
-		main()
-	}
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "fakepeer-") {
 		fakePeer(os.Args[1])
 		return
@@ -42,7 +40,7 @@ type ran struct {
 
 func loadtest(ctx context.Context, args ...string) ran {
 	var out, errs bytes.Buffer
-	code := run(ctx, args, streams{strings.NewReader(""), &out, &errs})
+	code := run(ctx, args, streams{&out, &errs})
 	return ran{code, out.String(), errs.String()}
 }
 
@@ -65,28 +63,23 @@ func TestListShowsEverything(t *testing.T) {
 			t.Errorf("list lacks case %s or its source", c.Name)
 		}
 	}
-	for _, s := range strategy.All() {
-		if !strings.Contains(r.out, s.Name) {
-			t.Errorf("list lacks strategy %s", s.Name)
-		}
-	}
-	if r.code != 0 || !strings.Contains(r.out, "start with: loadtest run saturate") {
-		t.Errorf("list = %d, %s, want 0 and what to start with", r.code, r.out)
+	if r.code != 0 || !strings.Contains(r.out, "start with: loadtest run saturate") || !strings.Contains(r.out, "aimd-only") {
+		t.Errorf("list = %d, %s, want 0, what to start with, and the strategies", r.code, r.out)
 	}
 }
 
-// Standard output is report.json and nothing else, with the runs in turn, and the page is
-// drawn again from it.
-func TestCompareWritesJSON(t *testing.T) {
+// The runs alternate and are folded, the verdict is that of ours, and the page is drawn
+// again from the report.
+func TestCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := virtual(t, time.Hour, "compare", "saturate", "-replicas", "2", "-duration", "6s", "-limit", "100", "-strategies", "chatclub,naive", "-runs", "2", "-json", "-out", dir)
-	var got report.Report
-	if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || !strings.Contains(r.err, "saturate: PASS: 6 of 6 expectations met") {
-		t.Fatalf("compare = %d, %v, %s, %s, want 0, JSON and the verdict", r.code, err, r.out, r.err)
+	r := virtual(t, time.Hour, "compare", "saturate", "-replicas", "2", "-duration", "6s", "-limit", "100", "-strategies", "chatclub,naive", "-runs", "2", "-out", dir)
+	got, err := report.Read(dir)
+	if err != nil || r.code != 0 || !strings.HasPrefix(r.out, "PASS: 6 of 6 expectations met\n") {
+		t.Fatalf("compare = %d, %v, %s, %s, want 0 and the verdict", r.code, err, r.out, r.err)
 	}
 	if got.Case != "saturate" || len(got.Runs) != 2 || len(got.Runs[0].Rounds) != 2 {
-		t.Fatalf("output = %+v, want saturate with 2 runs of 2 rounds", got)
+		t.Fatalf("report = %+v, want saturate with 2 runs of 2 rounds", got)
 	}
 	for i, name := range []string{"chatclub", "naive"} {
 		if run := got.Runs[i]; run.Strategy != name || run.Replicas != 2 || run.Figures[report.Lost] != 0 || run.Figures[report.Sent] < 350 {
@@ -110,6 +103,9 @@ func TestInterruptWritesTheReport(t *testing.T) {
 	if err != nil {
 		t.Fatalf("no report: %v; the program said %s", err, r.err)
 	}
+	if run := found.Runs[0]; run.Status != report.Interrupted || run.Figures[report.Sent] == 0 || run.Figures[report.Lost] != 0 {
+		t.Errorf("the run that was stopped = %+v, want some sent, and none lost", run)
+	}
 	if verdict := "NO VERDICT: stopped after 1 of 2 runs"; r.code != 3 || !strings.HasPrefix(r.out, verdict+"\n") || found.Verdict().String() != verdict {
 		t.Errorf("compare = %d, %q, and the report %q, want 3 and %q", r.code, r.out, found.Verdict(), verdict)
 	}
@@ -122,10 +118,8 @@ func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                                   "no command",
 		"rum saturate":                                       "is none of list, run",
-		"run -quiet":                                         "which case",
 		"run satrate":                                        "is none of chatclub-room, saturate",
-		"compare saturate scale":                             "which case",
-		"run saturate scale -json":                           "-json",
+		"run saturate scale":                                 "unexpected argument",
 		"run saturate -wings 2":                              "-wings",
 		"run saturate -duration 20":                          "-duration",
 		"run saturate -duration 2h":                          "-duration",
@@ -140,23 +134,27 @@ func TestUsage(t *testing.T) {
 		"compare saturate -peers none":                       "-peers",
 		"compare saturate -broker rabbit":                    "-broker",
 		"compare saturate -partitions 3":                     "-partitions",
-		"compare saturate -runs 101":                         "-runs",
+		"compare saturate -runs 0":                           "-runs",
 		"run saturate -out main_test.go/x":                   "-out",
 		"run saturate -pages-file x":                         "-pages-file",
 		"run saturate -target x":                             "-ledger",
 		"run saturate -runs 2" + deployed + "x":              "-runs",
 		"run saturate" + deployed + "none":                   "-pages-file",
 		"run saturate -limit 50" + deployed + "main_test.go": "-limit: with -target",
-		"run scale" + deployed + "testdata/pages.json":       "only their operator can do",
+		"run scale" + deployed + "testdata/pages.json":       "only their operator can make",
 		"report none":                                        "read report",
-		"faults -nodes 2":                                    "-nodes",
-		"faults -faults x*":                                  `"x*"`,
+		"faults -faults kill-*,x*":                           `"x*"`,
 	} {
 		if r := loadtest(t.Context(), strings.Fields(args)...); r.code != 2 || !strings.Contains(r.err, want) {
 			t.Errorf("loadtest %s = %d, %q, want 2 and %q", args, r.code, r.err, want)
 		}
 	}
-	if got, want := commandLine("run", []string{"saturate", "-secret", "x", "-broker=amqp://u:p@h/"}), "go run ./cmd/loadtest run saturate -secret $SECRET -broker=amqp://u:$PASSWORD@h/"; got != want {
+	var o options
+	fs := o.flags("run", report.Own)
+	if err := fs.Parse([]string{"-secret", "x", "-broker=amqp://u:p@h/", "-room", "9"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := commandLine(fs, "saturate"), "go run ./cmd/loadtest run saturate -broker=… -room=9 -secret=…"; got != want {
 		t.Errorf("commandLine = %q, want %q", got, want)
 	}
 }
@@ -178,21 +176,21 @@ func sound(t *testing.T, dir string, r ran) (*report.Report, report.Run) {
 	return found, run
 }
 
-// The whole system as processes on RabbitMQ: signed events in, dispatchers, and how much
-// it cost; then a strategy's workers that join, leave and are killed.
-func TestProcessesOnRabbitMQ(t *testing.T) {
+// The whole system on RabbitMQ: signed events in, dispatchers, and how much it cost; then
+// a strategy's workers that join, leave and are killed.
+func TestOnRabbitMQ(t *testing.T) {
 	t.Parallel()
-	flags := []string{"-broker", rabbittest.URL(t), "-prefix", rabbittest.Prefix(t), "-partitions", "8", "-replicas", "2", "-duration", "4s", "-quiet", "-out"}
+	flags := []string{"-broker", rabbittest.URL(t), "-partitions", "8", "-replicas", "2", "-duration", "4s", "-out"}
 	dir := t.TempDir()
 	r := loadtest(t.Context(), append([]string{"run", "chatclub-room"}, append(flags, dir)...)...)
 	found, run := sound(t, dir, r)
-	for _, name := range []report.Figure{report.Operations, report.CPU, report.OwnCPU, report.Memory} {
+	for _, name := range []report.Figure{report.Operations, report.CPU} {
 		if run.Figures[name] <= 0 {
 			t.Errorf("%s = %g, want it known", name, run.Figures[name])
 		}
 	}
-	if !strings.HasPrefix(found.Versions.Broker, "RabbitMQ 4") {
-		t.Errorf("broker = %q, want its version", found.Versions.Broker)
+	if !slices.ContainsFunc(found.Parameters, func(p report.Parameter) bool { return strings.HasPrefix(p.Value, "RabbitMQ 4") }) {
+		t.Errorf("parameters = %v, want the broker's version", found.Parameters)
 	}
 	if testing.Short() {
 		return
@@ -213,15 +211,15 @@ func TestDeploymentOfOnesOwn(t *testing.T) {
 		ids[i] = fmt.Sprint(100 + i)
 		tokens[ids[i]] = "token-" + ids[i]
 	}
-	f, _, err := fleet.OpenProcesses(t.Context(), fleet.Config{
+	f, err := fleet.NewLocal(t.Context(), fleet.Config{
 		Options:  fleet.Options{Strategy: fleet.Own, Replicas: 2, Limit: 300},
-		Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 8}, Pages: ids, Log: slog.New(slog.DiscardHandler),
-	}, rabbittest.URL(t))
+		Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 8}, AMQP: rabbittest.URL(t), Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := f.Close(context.Background()); err != nil {
+		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -234,6 +232,8 @@ func TestDeploymentOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ledger := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "fakeapi" }, Transport: f.Platform().Transport})
+	defer ledger.Close()
 	b, err := json.Marshal(tokens)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestDeploymentOfOnesOwn(t *testing.T) {
 	if err := os.WriteFile(pages, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := loadtest(t.Context(), "run", "saturate", "-target", url, "-ledger", f.Platform().URL, "-secret", "s", "-pages-file", pages, "-room", "20", "-duration", "5s", "-quiet", "-out", dir)
+	r := loadtest(t.Context(), "run", "saturate", "-target", url, "-ledger", ledger.URL, "-secret", "s", "-pages-file", pages, "-room", "20", "-duration", "5s", "-out", dir)
 	if _, run := sound(t, dir, r); r.code != 0 && run.Status == report.Complete {
 		t.Errorf("run = %d, %s%s, want PASS", r.code, r.out, r.err)
 	}

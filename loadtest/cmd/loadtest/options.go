@@ -23,14 +23,9 @@ type options struct {
 	strategies string
 	peers      string
 	broker     string
-	prefix     string
 	partitions int
-	redis      string
-	json       bool
 	out        string
 	runs       int
-	quiet      bool
-	verbose    bool
 	target     string
 	ledger     string
 	secret     string
@@ -38,7 +33,6 @@ type options struct {
 }
 
 const (
-	mostRuns     = 100      // of -runs: beyond it the range of a day's runs says less than their number
 	memoryBroker = "memory" // -broker's word for the queue in this process
 	everything   = "all"    // -strategies' and -peers' word for all of them
 )
@@ -54,15 +48,10 @@ func (o *options) flags(command, strategies string) *flag.FlagSet {
 	fs.Uint64Var(&o.seed, "seed", 1, "of the load")
 	fs.StringVar(&o.strategies, "strategies", strategies, "which to run, separated by commas; all: every one")
 	fs.StringVar(&o.peers, "peers", "", "systems of somebody else to run too, separated by commas: names of folders in peers, or paths of such folders; all: every one in peers")
-	fs.StringVar(&o.broker, "broker", memoryBroker, "memory (everything in this process) or an address amqp://… (each program as a process)")
-	fs.StringVar(&o.prefix, "prefix", "chatclub-loadtest", "first part of the queues' names on RabbitMQ; they are emptied and deleted")
+	fs.StringVar(&o.broker, "broker", memoryBroker, "memory, or the address of a RabbitMQ, amqp://…, on which queues loadtest-… are made and deleted")
 	fs.IntVar(&o.partitions, "partitions", cases.Partitions, "queues that share the messages to the dispatchers: 64 or a half, a quarter … of it")
-	fs.StringVar(&o.redis, "redis", "redis://127.0.0.1:6379/0", "the server for the strategies that need one")
-	fs.BoolVar(&o.json, "json", false, "write report.json to standard output, and nothing else")
-	fs.StringVar(&o.out, "out", "", "folder to write report.html, report.json and report.md into")
+	fs.StringVar(&o.out, "out", "", "folder to write report.html and report.json into")
 	fs.IntVar(&o.runs, "runs", 1, "how often each strategy runs, in turn with the others and each time with the next seed; figures are medians")
-	fs.BoolVar(&o.quiet, "quiet", false, "no progress on standard error")
-	fs.BoolVar(&o.verbose, "verbose", false, "what the dispatchers log, on standard error")
 	fs.StringVar(&o.target, "target", "", "webhook address of a running deployment to test in place of an own system; needs -ledger and -pages-file")
 	fs.StringVar(&o.ledger, "ledger", "", "address of the fakeapi that the deployment sends to")
 	fs.StringVar(&o.secret, "secret", "loadtest", "the deployment's APP_SECRET, which signs the events")
@@ -70,45 +59,46 @@ func (o *options) flags(command, strategies string) *flag.FlagSet {
 	return fs
 }
 
-// validate names every flag that is wrong.
-func (o *options) validate(fs *flag.FlagSet) error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
+// checks collects what is wrong with flags.
+type checks []error
+
+func (c *checks) want(ok bool, format string, args ...any) {
+	if !ok {
+		*c = append(*c, fmt.Errorf(format, args...))
 	}
-	isAddress := func(address string, schemes ...string) bool {
-		u, err := url.Parse(address)
-		return err == nil && slices.Contains(schemes, u.Scheme) && u.Host != ""
-	}
-	check(o.broker == memoryBroker || isAddress(o.broker, "amqp", "amqps"), "-broker: neither memory nor an address such as amqp://guest:guest@127.0.0.1:5672/")
-	check(o.runs >= 1 && o.runs <= mostRuns, "-runs: %d must be 1 to %d", o.runs, mostRuns)
-	check(o.partitions >= 1 && cases.Partitions%o.partitions == 0, "-partitions: %d must be 64 or a half, a quarter … of it", o.partitions)
-	check(o.prefix != "", "-prefix: must not be empty")
-	check((o.target == "") == (o.ledger == ""), "-target: it needs -ledger, and -ledger needs it")
-	check((o.target == "") == (o.pages == ""), "-target: it needs -pages-file, and -pages-file needs it")
-	check(o.target == "" || isAddress(o.target, "http", "https"), "-target: not an address such as http://127.0.0.1:8080/webhook")
-	check(o.ledger == "" || isAddress(o.ledger, "http", "https"), "-ledger: not an address such as http://127.0.0.1:8090")
-	check(o.target == "" || o.runs == 1, "-runs: with -target one run, because in the next the rooms are not empty any more")
-	for _, name := range []string{"broker", "prefix", "partitions", "redis", "latency", "limit", "peers"} {
-		f := fs.Lookup(name)
-		check(o.target == "" || f.Value.String() == f.DefValue, "-%s: with -target the system is taken as it is", name)
-	}
-	return errors.Join(faults...)
 }
 
-// Defaults where a running deployment is tested.
+func isAddress(address string, schemes ...string) bool {
+	u, err := url.Parse(address)
+	return err == nil && slices.Contains(schemes, u.Scheme) && u.Host != ""
+}
+
+// validate names every flag that is wrong.
+func (o *options) validate(fs *flag.FlagSet) error {
+	var c checks
+	c.want(o.broker == memoryBroker || isAddress(o.broker, "amqp", "amqps"), "-broker: neither memory nor an address such as amqp://guest:guest@127.0.0.1:5672/")
+	c.want(o.runs >= 1, "-runs: %d must be 1 at least", o.runs)
+	c.want(o.partitions >= 1 && cases.Partitions%o.partitions == 0, "-partitions: %d must be 64 or a half, a quarter … of it", o.partitions)
+	c.want((o.target == "") == (o.ledger == ""), "-target: it needs -ledger, and -ledger needs it")
+	c.want((o.target == "") == (o.pages == ""), "-target: it needs -pages-file, and -pages-file needs it")
+	c.want(o.target == "" || isAddress(o.target, "http", "https"), "-target: not an address such as http://127.0.0.1:8080/webhook")
+	c.want(o.ledger == "" || isAddress(o.ledger, "http", "https"), "-ledger: not an address such as http://127.0.0.1:8090")
+	c.want(o.target == "" || o.runs == 1, "-runs: with -target one run, because in the next the rooms are not empty any more")
+	for _, name := range []string{"broker", "partitions", "latency", "limit", "peers"} {
+		f := fs.Lookup(name)
+		c.want(o.target == "" || f.Value.String() == f.DefValue, "-%s: with -target the system is taken as it is", name)
+	}
+	return errors.Join(c...)
+}
+
+// What a case has on a running deployment where it and the flags say nothing.
 const (
 	deployedDrain = time.Minute // its queues cannot be looked at: what has not arrived then is lost
 	deployedRoom  = 100         // core's ROOM_CAPACITY
 )
 
-// pageIDs are the deployment's pages, in order of their ids; nil without one.
+// pageIDs are the deployment's pages, in order of their ids.
 func (o *options) pageIDs() ([]string, error) {
-	if o.target == "" {
-		return nil, nil
-	}
 	b, err := os.ReadFile(o.pages)
 	if err != nil {
 		return nil, fmt.Errorf("-pages-file: %w", err)
@@ -135,39 +125,16 @@ func (o *options) list() (list []strategy.Info, err error) {
 	return list, nil
 }
 
-// commandLine returns the command that runs it again, without passwords.
-func commandLine(command string, args []string) string {
-	words := []string{"go run ./cmd/loadtest", command}
-	secret := false // the next word is one
-	for _, a := range args {
-		name, value, joined := strings.Cut(a, "=")
-		isSecret := strings.HasPrefix(a, "-") && strings.TrimLeft(name, "-") == "secret"
-		switch {
-		case secret:
-			words = append(words, "$SECRET")
-		case isSecret && joined:
-			words = append(words, name+"=$SECRET")
-		case joined && strings.HasPrefix(a, "-"):
-			words = append(words, name+"="+withoutPassword(value))
-		default:
-			words = append(words, withoutPassword(a))
+// commandLine returns the command that runs it again. Values that may hold a password
+// are left to the reader.
+func commandLine(fs *flag.FlagSet, names ...string) string {
+	words := append([]string{"go run ./cmd/loadtest", fs.Name()}, names...)
+	fs.Visit(func(f *flag.Flag) {
+		value := f.Value.String()
+		if f.Name == "secret" || strings.Contains(value, "://") {
+			value = "…"
 		}
-		secret = !secret && isSecret && !joined
-	}
+		words = append(words, "-"+f.Name+"="+value)
+	})
 	return strings.Join(words, " ")
-}
-
-// withoutPassword hides the password in an address, also in one that is none
-// because of a character in the password. A user's name alone stays.
-func withoutPassword(s string) string {
-	scheme, rest, ok := strings.Cut(s, "://")
-	at := strings.LastIndex(rest, "@")
-	if !ok || at < 0 {
-		return s
-	}
-	user, _, password := strings.Cut(rest[:at], ":")
-	if !password {
-		return s
-	}
-	return scheme + "://" + user + ":$PASSWORD" + rest[at:]
 }

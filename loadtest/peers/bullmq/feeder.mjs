@@ -68,15 +68,9 @@ async function answer(command) {
 process.on("SIGINT", () => {}); // a Ctrl-C is for whoever started it
 await connection.ping();
 console.log("ready");
-const underway = new Set(); // commands are done side by side
 for await (const line of createInterface({ input: process.stdin })) {
-  const command = JSON.parse(line);
-  const done = answer(command)
-    .catch((err) => ({ error: err.message }))
-    .then((result) => process.stdout.write(`${JSON.stringify({ n: command.n, ...result })}\n`))
-    .finally(() => underway.delete(done));
-  underway.add(done);
+  const result = await answer(JSON.parse(line)).catch((err) => ({ error: err.message }));
+  process.stdout.write(`${JSON.stringify(result)}\n`);
 }
-await Promise.all(underway);
 await remove();
 process.exit(0);

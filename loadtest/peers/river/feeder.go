@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,7 +16,7 @@ import (
 )
 
 // feed makes River's tables in a schema of the run, does the commands on standard
-// input side by side, and drops the schema.
+// input, and drops the schema.
 func feed(ctx context.Context, pool *pgxpool.Pool, s settings) (err error) {
 	schema, driver := pgx.Identifier{s.namespace}.Sanitize(), riverpgxv5.New(pool)
 	defer func() {
@@ -38,14 +37,10 @@ func feed(ctx context.Context, pool *pgxpool.Pool, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	var answering sync.WaitGroup
-	defer answering.Wait()
-	var writing sync.Mutex
 	commands, replies := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	fmt.Fprintln(os.Stdout, "ready")
 	for {
 		var c struct {
-			N   int
 			Put []send // else it asks what is left
 		}
 		if err := commands.Decode(&c); errors.Is(err, io.EOF) {
@@ -53,25 +48,20 @@ func feed(ctx context.Context, pool *pgxpool.Pool, s settings) (err error) {
 		} else if err != nil {
 			return fmt.Errorf("read a command: %w", err)
 		}
-		answering.Go(func() {
-			var err error
-			answer := map[string]any{"n": c.N}
-			if len(c.Put) > 0 {
-				var jobs []river.InsertManyParams
-				for _, m := range c.Put {
-					jobs = append(jobs, river.InsertManyParams{Args: m, InsertOpts: &river.InsertOpts{Queue: queueOf(m.Page)}})
-				}
-				answer["put"], err = client.InsertManyFast(ctx, jobs)
-			} else {
-				answer["left"], err = list(ctx, pool, schema)
+		answer := make(map[string]any)
+		if len(c.Put) > 0 {
+			var jobs []river.InsertManyParams
+			for _, m := range c.Put {
+				jobs = append(jobs, river.InsertManyParams{Args: m, InsertOpts: &river.InsertOpts{Queue: queueOf(m.Page)}})
 			}
-			if err != nil {
-				answer = map[string]any{"n": c.N, "error": err.Error()}
-			}
-			writing.Lock()
-			defer writing.Unlock()
-			_ = replies.Encode(answer) // an error is of a load test that is gone
-		})
+			answer["put"], err = client.InsertManyFast(ctx, jobs)
+		} else {
+			answer["left"], err = list(ctx, pool, schema)
+		}
+		if err != nil {
+			answer = map[string]any{"error": err.Error()}
+		}
+		_ = replies.Encode(answer) // an error is of a load test that is gone
 	}
 }
 
