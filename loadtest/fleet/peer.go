@@ -17,7 +17,6 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/loadtest/peer"
-	"chatclub/tools/private"
 )
 
 // PeerBody returns the body that lies on a peer's queue in place of a message: the
