@@ -291,7 +291,7 @@ func (r *rig) leftovers() (left []string) {
 	slices.Sort(names)
 	for _, name := range names {
 		for _, m := range r.drain(name) {
-			if message.IsMarker(m.Headers) || r.topology().IsInbound(name) {
+			if message.IsMarker(m.Headers) || r.topology().IsInbound(name) || name == r.topology().Orders() {
 				continue // what core would be told, and dispatchers
 			}
 			left = append(left, m.ID)
