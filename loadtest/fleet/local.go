@@ -15,7 +15,6 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/internal/app"
-	"chatclub/internal/article"
 	"chatclub/internal/chaos"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/machine"
@@ -110,14 +109,10 @@ func OpenLocal(ctx context.Context, cfg Config) (Fleet, error) {
 
 // NewLocal makes a Local without dispatchers.
 func NewLocal(ctx context.Context, cfg LocalConfig) (*Local, error) {
+	cfg.Topology.WithShared = cfg.Options.shares()
 	broker, err := memory.NewSlow(cfg.Topology, cfg.Broker)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Options.shares() {
-		if err := broker.Declare(ctx, article.Queue(cfg.Topology)); err != nil {
-			return nil, err
-		}
 	}
 	platform, err := fakeapi.New(fakeapi.Config{Seed: cfg.Seed, Settings: cfg.Platform, Seconds: keptSeconds})
 	if err != nil {

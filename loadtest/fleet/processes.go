@@ -16,7 +16,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/article"
 	"chatclub/internal/backoff"
 	"chatclub/internal/machine"
 	"chatclub/internal/queue"
@@ -42,6 +41,7 @@ type processes struct {
 // OpenProcesses makes a fleet without dispatchers, and returns the broker's name and
 // version. The topology's queues are deleted before and after, with what is on them.
 func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ Fleet, version string, err error) {
+	cfg.Topology.WithShared = true
 	p := &processes{cfg: cfg, amqpURL: amqpURL, reg: prometheus.NewRegistry()}
 	p.start = p.dispatcher
 	defer func() {
@@ -49,7 +49,7 @@ func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ Fleet, ve
 			err = errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if version, err = rabbit.Delete(ctx, amqpURL, cfg.Topology, article.Queue(cfg.Topology).Name); err != nil {
+	if version, err = rabbit.Delete(ctx, amqpURL, cfg.Topology); err != nil {
 		return nil, version, err
 	}
 	if p.broker, err = rabbit.Open(rabbit.Config{URLs: []string{amqpURL}, Topology: cfg.Topology, Log: cfg.Log, Registerer: p.reg, Name: "loadtest"}); err != nil {
@@ -57,11 +57,6 @@ func OpenProcesses(ctx context.Context, cfg Config, amqpURL string) (_ Fleet, ve
 	}
 	if err := await(ctx, p.broker.Ready); err != nil {
 		return nil, version, fmt.Errorf("the broker is not ready: %w", err)
-	}
-	if cfg.Options.shares() {
-		if err := p.broker.Declare(ctx, article.Queue(cfg.Topology)); err != nil {
-			return nil, version, err
-		}
 	}
 	if p.group, err = NewGroup(); err != nil {
 		return nil, version, err
@@ -278,7 +273,7 @@ func (p *processes) Close(ctx context.Context) error {
 	}
 	if p.broker != nil {
 		faults = append(faults, p.broker.Close())
-		_, err := rabbit.Delete(ctx, p.amqpURL, p.cfg.Topology, article.Queue(p.cfg.Topology).Name)
+		_, err := rabbit.Delete(ctx, p.amqpURL, p.cfg.Topology)
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"chatclub/internal/article"
 	"chatclub/internal/message"
 	"chatclub/internal/queue/leftover"
 	"chatclub/loadtest/fleet"
@@ -65,7 +64,7 @@ func (t *trial) leftovers(ctx context.Context) (ids []string, dead map[message.R
 	}
 	b := t.fleet.Broker()
 	top := b.Topology()
-	left, err := leftover.Take(ctx, b, article.Queue(top).Name)
+	left, err := leftover.Take(ctx, b)
 	buried, err2 := leftover.Empty(ctx, b, top.Dead())
 	for _, d := range buried {
 		death, err := message.DeathFromHeaders(d.Headers)
