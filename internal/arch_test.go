@@ -55,7 +55,7 @@ func house() []row {
 		{"dispatch", "aimd backoff circuit excess message orders partitions queue queue/transfer sender tracing"},
 
 		// What core does beside events.
-		{"broadcast", "backoff fanout message plaintext queue rooms tracing"},
+		{"broadcast", "backoff message plaintext queue rooms tracing"},
 		{"operator", "broadcast message orders plaintext rooms"},
 
 		// The way in by HTTP, of core and dispatcher.

@@ -23,14 +23,14 @@ func (s *system) account(ctx context.Context, accounts *ledger.Ledger, crowd *de
 		s.memory.EndDelays()
 		b = s.memory
 	} else {
-		own, err := rabbit.Open(rabbit.Config{URLs: s.broker.URLs(), Topology: s.broker.Topology(), Log: s.log})
+		own, err := rabbit.Open(rabbit.Config{URLs: s.broker.URLs(), Topology: s.topology(), Log: s.log})
 		if err != nil {
 			return rest{}, fmt.Errorf("look at the queues: %w", err)
 		}
 		defer own.Close()
 		b = own
 	}
-	left, err := leftover.Take(ctx, b, demo.SharedQueue(b.Topology()))
+	left, err := leftover.Take(ctx, b)
 	if err != nil {
 		return rest{}, err
 	}

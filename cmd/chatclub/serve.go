@@ -165,7 +165,7 @@ func (s *system) close() error {
 // openQueues makes the queue in memory. With AMQP_URL the programs declare theirs,
 // and close removes them.
 func (s *system) openQueues(ctx context.Context) (err error) {
-	top := s.broker.Topology()
+	top := s.topology()
 	if s.AMQPURL != "" {
 		s.closers = append(s.closers, func() error { return s.deleteQueues(context.WithoutCancel(ctx), top) })
 	} else {
@@ -179,8 +179,15 @@ func (s *system) openQueues(ctx context.Context) (err error) {
 		return err
 	}
 	s.closers = append(s.closers, broker.Close)
-	s.divert, err = demo.NewDivert(ctx, broker)
-	return err
+	s.divert = &demo.Divert{Broker: broker}
+	return nil
+}
+
+// topology is that of the programs, with the queue of the article's way.
+func (s *system) topology() queue.Topology {
+	top := s.broker.Topology()
+	top.WithShared = true
+	return top
 }
 
 // deleteQueues removes all queues of this run from RabbitMQ, and the lanes of its
@@ -190,7 +197,7 @@ func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
 	defer cancel()
 	var errs []error
 	for _, url := range s.broker.URLs() {
-		_, err := rabbit.Delete(ctx, url, top, demo.SharedQueue(top))
+		_, err := rabbit.Delete(ctx, url, top)
 		if err == nil {
 			return nil
 		}
@@ -314,7 +321,7 @@ func (s *system) connect(name string, metrics prometheus.Registerer) (queue.Brok
 		return kept{s.memory}, nil
 	}
 	return rabbit.Open(rabbit.Config{
-		URLs: s.broker.URLs(), Topology: s.broker.Topology(), Name: "chatclub " + name, Log: s.log, Registerer: metrics,
+		URLs: s.broker.URLs(), Topology: s.topology(), Name: "chatclub " + name, Log: s.log, Registerer: metrics,
 	})
 }
 

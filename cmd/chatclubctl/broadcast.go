@@ -11,6 +11,7 @@ import (
 	"net/url"
 
 	"chatclub/internal/operator"
+	"chatclub/internal/replicas"
 	"chatclub/internal/service"
 )
 
@@ -26,7 +27,7 @@ func (broadcastSettings) About() string {
 // broadcastCall is one call of a broadcast command.
 type broadcastCall struct {
 	tool
-	*fleet
+	replicas.Fleet
 	flags *flag.FlagSet
 	json  *bool
 }
@@ -46,7 +47,7 @@ func (c *broadcastCall) open(ctx context.Context, args []string) error {
 	case len(s.Core) == 0:
 		return wrong(errors.New("CORE must be set: core makes broadcasts"))
 	}
-	c.fleet = s.fleet(ctx)
+	c.Fleet = s.fleet(ctx)
 	return nil
 }
 
@@ -80,7 +81,7 @@ func (t tool) broadcastStart(ctx context.Context, page string, args []string) er
 		Recipients int    `json:"recipients"`
 		State      string `json:"state"`
 	}
-	if err := c.askCore(ctx, http.MethodPost, "/broadcast", request, &answer); err != nil {
+	if err := c.AskCore(ctx, http.MethodPost, "/broadcast", request, &answer); err != nil {
 		return fmt.Errorf("broadcast %s: %w", request.ID, err)
 	}
 	return c.print(answer, func() error {
@@ -103,7 +104,7 @@ func (t tool) broadcastList(ctx context.Context, _ string, args []string) error 
 	if *page != "" {
 		query.Set("page", *page)
 	}
-	if err := c.askCore(ctx, http.MethodGet, "/broadcasts?"+query.Encode(), nil, &answer); err != nil {
+	if err := c.AskCore(ctx, http.MethodGet, "/broadcasts?"+query.Encode(), nil, &answer); err != nil {
 		return err
 	}
 	return c.print(answer, func() error { return c.table(answer.Broadcasts...) })
@@ -124,7 +125,7 @@ func (t tool) broadcastOne(ctx context.Context, words, method, id string, args [
 		return err
 	}
 	var b operator.Broadcast
-	if err := c.askCore(ctx, method, "/broadcasts/"+url.PathEscape(id), nil, &b); err != nil {
+	if err := c.AskCore(ctx, method, "/broadcasts/"+url.PathEscape(id), nil, &b); err != nil {
 		return err
 	}
 	return c.print(b, func() error {

@@ -45,38 +45,21 @@ func (t tool) openBroker(s app.BrokerSettings) (*rabbit.Broker, error) {
 // askTimeout bounds one request.
 const askTimeout = 10 * time.Second
 
-// fleet asks all replicas.
-type fleet struct {
-	client            replicas.Client
-	dispatchers, core []replicas.Replica
-}
-
 // fleet finds the replicas.
-func (s adminSettings) fleet(ctx context.Context) *fleet {
+func (s adminSettings) fleet(ctx context.Context) replicas.Fleet {
 	f := s.coreSettings.fleet(ctx)
-	f.dispatchers = find(ctx, s.Dispatchers)
+	f.Dispatchers = find(ctx, s.Dispatchers)
 	return f
 }
 
 // fleet finds the cores.
-func (s coreSettings) fleet(ctx context.Context) *fleet {
-	return &fleet{client: s.client(), core: find(ctx, s.Core)}
-}
-
-func (s coreSettings) client() replicas.Client {
-	return replicas.Client{HTTP: &http.Client{Timeout: askTimeout}, Token: s.AdminToken.Reveal()}
+func (s coreSettings) fleet(ctx context.Context) replicas.Fleet {
+	return replicas.Fleet{
+		Client: replicas.Client{HTTP: &http.Client{Timeout: askTimeout}, Token: s.AdminToken.Reveal()}, Core: find(ctx, s.Core),
+	}
 }
 
 func find(ctx context.Context, addresses []string) []replicas.Replica {
 	r := replicas.Resolver{Addresses: addresses}
 	return r.Replicas(ctx)
-}
-
-// askCore asks the cores in turn until one answers.
-func (f *fleet) askCore(ctx context.Context, method, path string, body, answer any) error {
-	return f.all().AskCore(ctx, method, path, body, answer)
-}
-
-func (f *fleet) all() replicas.Fleet {
-	return replicas.Fleet{Client: f.client, Dispatchers: f.dispatchers, Core: f.core}
 }

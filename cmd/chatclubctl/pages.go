@@ -52,20 +52,20 @@ type suspendedPage struct {
 }
 
 // openPages reads flags and settings, and finds the replicas.
-func (t tool) openPages(ctx context.Context, flags *flag.FlagSet, args []string) (*fleet, error) {
+func (t tool) openPages(ctx context.Context, flags *flag.FlagSet, args []string) (f replicas.Fleet, err error) {
 	s, err := service.LoadFlags[pagesSettings](flags, args, t.environ, t.stdout)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	if len(s.Dispatchers)+len(s.Core) == 0 {
-		return nil, wrong(errors.New("DISPATCHERS or CORE must be set"))
+		return f, wrong(errors.New("DISPATCHERS or CORE must be set"))
 	}
 	return s.fleet(ctx), nil
 }
 
-// pages merges what all replicas know, those first that something keeps back, and
+// pagesOf merges what all replicas know, those first that something keeps back, and
 // returns what each dispatcher says beside it. What is known is returned beside an error.
-func (f *fleet) pages(ctx context.Context) ([]pageView, []dispatch.Status, error) {
+func pagesOf(ctx context.Context, f replicas.Fleet) ([]pageView, []dispatch.Status, error) {
 	views := make(map[string]*pageView)
 	view := func(page string) *pageView {
 		if views[page] == nil {
@@ -73,24 +73,24 @@ func (f *fleet) pages(ctx context.Context) ([]pageView, []dispatch.Status, error
 		}
 		return views[page]
 	}
-	statuses := make([]dispatch.Status, len(f.dispatchers))
-	err := replicas.Each(f.dispatchers, func(i int, r replicas.Replica) error {
-		return f.client.Ask(ctx, http.MethodGet, r.URL+"/pages", nil, &statuses[i])
+	statuses := make([]dispatch.Status, len(f.Dispatchers))
+	err := replicas.Each(f.Dispatchers, func(i int, r replicas.Replica) error {
+		return f.Ask(ctx, http.MethodGet, r.URL+"/pages", nil, &statuses[i])
 	})
 	for i, s := range statuses {
 		for _, p := range s.Pages {
 			v := view(p.Page)
-			v.Dispatchers = append(v.Dispatchers, ownedPage{f.dispatchers[i].Name, p})
+			v.Dispatchers = append(v.Dispatchers, ownedPage{f.Dispatchers[i].Name, p})
 		}
 		for _, p := range s.Paused {
 			view(p.Page).Paused = &p
 		}
 		for _, p := range s.Suspended {
 			v := view(p.Page)
-			v.Suspended = append(v.Suspended, suspendedPage{f.dispatchers[i].Name, p})
+			v.Suspended = append(v.Suspended, suspendedPage{f.Dispatchers[i].Name, p})
 		}
 	}
-	known, coreErr := f.corePages(ctx)
+	known, coreErr := corePages(ctx, f)
 	for i := range known {
 		view(known[i].Page).Core = &known[i]
 	}
@@ -105,12 +105,12 @@ func (f *fleet) pages(ctx context.Context) ([]pageView, []dispatch.Status, error
 }
 
 // corePages asks core for all pages.
-func (f *fleet) corePages(ctx context.Context) ([]operator.Page, error) {
-	if len(f.core) == 0 {
+func corePages(ctx context.Context, f replicas.Fleet) ([]operator.Page, error) {
+	if len(f.Core) == 0 {
 		return nil, nil
 	}
 	return operator.AllPages(func(path string, answer any) error {
-		return f.askCore(ctx, http.MethodGet, path, nil, answer)
+		return f.AskCore(ctx, http.MethodGet, path, nil, answer)
 	})
 }
 
@@ -158,7 +158,7 @@ func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 	if err != nil {
 		return err
 	}
-	list, statuses, err := f.pages(ctx)
+	list, statuses, err := pagesOf(ctx, f)
 	if *asJSON {
 		return errors.Join(err, json.NewEncoder(t.stdout).Encode(map[string]any{"pages": list}))
 	}
@@ -192,7 +192,7 @@ func (t tool) pagesList(ctx context.Context, _ string, args []string) error {
 			api = "down"
 		}
 		if s.Limit > 0 { // otherwise it has not answered, and the error names it
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\n", f.dispatchers[i].Name, api, s.InFlight, s.Limit, len(s.Partitions))
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\n", f.Dispatchers[i].Name, api, s.InFlight, s.Limit, len(s.Partitions))
 		}
 	}
 	return errors.Join(err, w.Flush())
@@ -206,7 +206,7 @@ func (t tool) pagesPause(ctx context.Context, page string, args []string) error 
 	if err != nil {
 		return err
 	}
-	if err := f.all().Pause(ctx, page, *length, *reason); err != nil {
+	if err := f.Pause(ctx, page, *length, *reason); err != nil {
 		return err
 	}
 	until := "until it is resumed"
@@ -222,7 +222,7 @@ func (t tool) pagesResume(ctx context.Context, page string, args []string) error
 	if err != nil {
 		return err
 	}
-	if err := f.all().Resume(ctx, page); err != nil {
+	if err := f.Resume(ctx, page); err != nil {
 		return err
 	}
 	fmt.Fprintln(t.stdout, "resumed")
@@ -240,13 +240,13 @@ func (t tool) pagesLimit(ctx context.Context, page string, args []string) error 
 		return err
 	}
 	if limits == (message.Limits{}) {
-		if err := f.all().Order(ctx, http.MethodDelete, page, "limits", nil); err != nil {
+		if err := f.Order(ctx, http.MethodDelete, page, "limits", nil); err != nil {
 			return err
 		}
 		fmt.Fprintln(t.stdout, "the page has the limits of the pages file or the settings")
 		return nil
 	}
-	if err := f.all().Order(ctx, http.MethodPut, page, "limits", limits); err != nil {
+	if err := f.Order(ctx, http.MethodPut, page, "limits", limits); err != nil {
 		return err
 	}
 	fmt.Fprintln(t.stdout, "the page has the limits")
@@ -259,7 +259,7 @@ func (t tool) when(ctx context.Context, page string, args []string) error {
 	if err != nil {
 		return err
 	}
-	list, _, err := f.pages(ctx)
+	list, _, err := pagesOf(ctx, f)
 	i := slices.IndexFunc(list, func(v pageView) bool { return v.Page == page })
 	switch {
 	case i < 0 && err != nil:

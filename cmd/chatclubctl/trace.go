@@ -43,8 +43,8 @@ func (t tool) trace(ctx context.Context, id string, args []string) error {
 	}
 	f := s.fleet(ctx)
 	event, _, _ := strings.Cut(mid, "/")
-	known, coreErr := f.askAboutEvent(ctx, page, event)
-	if len(known) == 0 && coreErr == nil && len(f.core) > 0 {
+	known, coreErr := askAboutEvent(ctx, f, page, event)
+	if len(known) == 0 && coreErr == nil && len(f.Core) > 0 {
 		fmt.Fprintln(t.stdout, "not known to core: it never came, is no event, waits on a queue of events, or is older than a day")
 	}
 	for _, m := range known {
@@ -57,7 +57,7 @@ func (t tool) trace(ctx context.Context, id string, args []string) error {
 		return fmt.Errorf("%d pages have a message of this id: give PAGE/MID", len(known))
 	}
 	copies, err := 0, coreErr
-	if len(f.dispatchers) > 0 {
+	if len(f.Dispatchers) > 0 {
 		copies, err = t.traceCopies(ctx, f, id)
 		err = errors.Join(coreErr, err)
 	}
@@ -68,14 +68,14 @@ func (t tool) trace(ctx context.Context, id string, args []string) error {
 }
 
 // askAboutEvent asks core for the events of an id; nothing is known without a core.
-func (f *fleet) askAboutEvent(ctx context.Context, page, mid string) ([]operator.Message, error) {
-	if len(f.core) == 0 {
+func askAboutEvent(ctx context.Context, f replicas.Fleet, page, mid string) ([]operator.Message, error) {
+	if len(f.Core) == 0 {
 		return nil, nil
 	}
 	var answer struct {
 		Messages []operator.Message `json:"messages"`
 	}
-	err := f.askCore(ctx, http.MethodGet, "/messages?"+url.Values{"mid": {mid}, "page": {page}}.Encode(), nil, &answer)
+	err := f.AskCore(ctx, http.MethodGet, "/messages?"+url.Values{"mid": {mid}, "page": {page}}.Encode(), nil, &answer)
 	return answer.Messages, err
 }
 
@@ -98,10 +98,10 @@ func received(m operator.Message) string {
 
 // traceCopies asks all dispatchers for the copies of an id, prints them, and returns how
 // many there are. A dispatcher that does not answer is in the error.
-func (t tool) traceCopies(ctx context.Context, f *fleet, id string) (int, error) {
-	answers := make([]dispatch.Messages, len(f.dispatchers))
-	err := replicas.Each(f.dispatchers, func(i int, r replicas.Replica) error {
-		err := f.client.Ask(ctx, http.MethodGet, r.URL+"/messages?id="+url.QueryEscape(id), nil, &answers[i])
+func (t tool) traceCopies(ctx context.Context, f replicas.Fleet, id string) (int, error) {
+	answers := make([]dispatch.Messages, len(f.Dispatchers))
+	err := replicas.Each(f.Dispatchers, func(i int, r replicas.Replica) error {
+		err := f.Ask(ctx, http.MethodGet, r.URL+"/messages?id="+url.QueryEscape(id), nil, &answers[i])
 		if err == nil && answers[i].SentSince.IsZero() {
 			return fmt.Errorf("%s is busy, or ends", r.Name)
 		}
@@ -118,7 +118,7 @@ func (t tool) traceCopies(ctx context.Context, f *fleet, id string) (int, error)
 			known = a.SentSince
 		}
 		for _, m := range a.Messages {
-			copies = append(copies, held{m, f.dispatchers[i].Name})
+			copies = append(copies, held{m, f.Dispatchers[i].Name})
 		}
 	}
 	slices.SortStableFunc(copies, func(a, b held) int { return cmp.Compare(a.ID, b.ID) })

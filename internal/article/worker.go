@@ -23,18 +23,13 @@ type Caller interface {
 	Send(ctx context.Context, out message.Outbound) sender.Result
 }
 
-// Queue is the spec of the one queue that all workers of a topology consume.
-func Queue(t queue.Topology) queue.Spec {
-	return queue.Spec{Name: t.Prefix + ".shared", DeadLetter: t.Dead()}
-}
-
-// Divert returns messages as they go to that queue in place of their partitions. Events,
+// Divert returns messages as they go to the shared queue in place of their partitions. Events,
 // dead letters and what is kept back for a while stay where they are.
 func Divert(t queue.Topology, msgs []queue.Message) []queue.Message {
 	msgs = slices.Clone(msgs)
 	for i, m := range msgs {
 		if m.Delay == 0 && !t.IsInbound(m.Queue) && m.Queue != t.Dead() {
-			msgs[i].Queue = Queue(t).Name
+			msgs[i].Queue = t.Shared()
 		}
 	}
 	return msgs
@@ -141,7 +136,7 @@ func NewWorker(cfg WorkerConfig) *Worker {
 // within ShutdownTimeout, and hands back everything else. Call it once.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.abort()
-	sub, err := w.Broker.Consume(Queue(w.Broker.Topology()).Name, queue.ConsumeOptions{Prefetch: w.Prefetch})
+	sub, err := w.Broker.Consume(w.Broker.Topology().Shared(), queue.ConsumeOptions{Prefetch: w.Prefetch})
 	if err != nil {
 		return err
 	}

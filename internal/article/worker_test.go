@@ -61,17 +61,14 @@ func (p *platform) Send(ctx context.Context, out message.Outbound) sender.Result
 // work runs a worker for so long. It starts with n messages to each of the recipients.
 func work(t *testing.T, p *platform, length time.Duration, n int, to ...string) *memory.Broker {
 	t.Helper()
-	top := queue.Topology{Prefix: "t", Partitions: 1}
+	top := queue.Topology{Prefix: "t", Partitions: 1, WithShared: true}
 	b := memorytest.New(t, top)
-	if err := b.Declare(t.Context(), Queue(top)); err != nil {
-		t.Fatal(err)
-	}
 	for i := range n {
 		for _, user := range to {
 			o := message.Outbound{ID: fmt.Sprintf("1/m%d/%s", i, user), Page: "1", To: user, Class: message.ClassText, Text: "x", Time: time.Now().UnixMilli()}
 			body, err := o.Encode()
 			if err == nil {
-				err = b.Publish(t.Context(), queue.Message{Queue: Queue(top).Name, ID: o.ID, Body: body})
+				err = b.Publish(t.Context(), queue.Message{Queue: top.Shared(), ID: o.ID, Body: body})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -96,7 +93,7 @@ func TestWorkerKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(platform)
 		b := work(t, p, 10*time.Second, 5, "a", "b", "c")
-		if got := len(memorytest.Drain(t, b, Queue(b.Topology()).Name)); got != 0 {
+		if got := len(memorytest.Drain(t, b, b.Topology().Shared())); got != 0 {
 			t.Errorf("messages left = %d, want none", got)
 		}
 		for _, user := range []string{"a", "b", "c"} {
@@ -154,7 +151,7 @@ func TestWorkerEnds(t *testing.T) {
 		if took := time.Since(begin); took < 200*time.Millisecond || took > 300*time.Millisecond {
 			t.Errorf("Run() ended after %v, want when the second calls had, after 200 ms", took)
 		}
-		left := len(memorytest.Drain(t, b, Queue(b.Topology()).Name))
+		left := len(memorytest.Drain(t, b, b.Topology().Shared()))
 		if len(p.taken) != 4 || left != 36 {
 			t.Errorf("sent %v, and %d are left, want 4 and 36", p.taken, left)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -40,16 +39,11 @@ type Config struct {
 	Now             func() time.Time      // default time.Now
 }
 
-// withDefaults returns c with its defaults filled in, or an error that names the
-// wrong field.
+// withDefaults returns c with its defaults filled in, or an error that names what is
+// missing.
 func (c Config) withDefaults() (Config, error) {
-	switch {
-	case c.Broker == nil || c.Store == nil:
+	if c.Broker == nil || c.Store == nil {
 		return c, errors.New("Broker and Store must be set")
-	case c.PublishTimeout < 0:
-		return c, fmt.Errorf("PublishTimeout %v must not be negative", c.PublishTimeout)
-	case c.ShutdownTimeout < 0:
-		return c, fmt.Errorf("ShutdownTimeout %v must not be negative", c.ShutdownTimeout)
 	}
 	c.Counter = cmp.Or(c.Counter, new(rooms.Counter))
 	c.PublishTimeout = cmp.Or(c.PublishTimeout, 10*time.Second)

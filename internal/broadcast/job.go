@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chatclub/internal/fanout"
 	"chatclub/internal/message"
 	"chatclub/internal/plaintext"
 	"chatclub/internal/queue"
@@ -27,7 +26,7 @@ const (
 )
 
 // Parts returns the messages of a text, which go to each recipient together.
-func Parts(text string) []string { return plaintext.Split(text, fanout.MaxText) }
+func Parts(text string) []string { return plaintext.Split(text, message.MaxText) }
 
 // job is a broadcast that a Scheduler holds, and its progress. One goroutine works on it.
 type job struct {

@@ -60,14 +60,6 @@ func (l *Link) Inspect(ctx context.Context, name string) (queue.Info, error) {
 	return l.Broker.Inspect(ctx, name)
 }
 
-// Declare implements queue.Broker.
-func (l *Link) Declare(ctx context.Context, spec queue.Spec) error {
-	if l.IsDead() {
-		return fmt.Errorf("declare %q: %w", spec.Name, queue.ErrClosed)
-	}
-	return l.Broker.Declare(ctx, spec)
-}
-
 // Close leaves the broker to the others.
 func (l *Link) Close() error { return nil }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -28,8 +27,8 @@ type Store interface {
 	CloseWindow(ctx context.Context, page, psid string, at time.Time) error
 	HoldCopies(ctx context.Context, page, psid string, at, until time.Time) error
 	Pause(ctx context.Context, page, reason string, at, until time.Time) error
-	Resume(ctx context.Context, page string, at time.Time) (bool, error)
-	EndPause(ctx context.Context, page, reason string, at time.Time) (bool, error)
+	Resume(ctx context.Context, page string, at time.Time) error
+	EndPause(ctx context.Context, page, reason string, at time.Time) error
 	ReleaseCopies(ctx context.Context, page, psid string) error
 	DelayBroadcasts(ctx context.Context, page string, until time.Time) error
 	SilentMembers(ctx context.Context, after rooms.Silent) ([]rooms.Silent, error)
@@ -67,24 +66,11 @@ type Config struct {
 	Alongside func(ctx context.Context) error
 }
 
-// withDefaults returns c with its defaults filled in, or an error that names the
-// wrong field.
+// withDefaults returns c with its defaults filled in, or an error that names what is
+// missing.
 func (c Config) withDefaults() (Config, error) {
-	switch {
-	case c.Broker == nil || c.Store == nil:
+	if c.Broker == nil || c.Store == nil {
 		return c, errors.New("Broker and Store must be set")
-	case c.Prefetch < 0:
-		return c, fmt.Errorf("Prefetch %d must not be negative", c.Prefetch)
-	case c.Workers < 0:
-		return c, fmt.Errorf("Workers %d must not be negative", c.Workers)
-	case c.PublishTimeout < 0:
-		return c, fmt.Errorf("PublishTimeout %v must not be negative", c.PublishTimeout)
-	case c.ShutdownTimeout < 0:
-		return c, fmt.Errorf("ShutdownTimeout %v must not be negative", c.ShutdownTimeout)
-	case c.Idle < 0:
-		return c, fmt.Errorf("Idle %v must not be negative", c.Idle)
-	case c.FreshWithin < 0:
-		return c, fmt.Errorf("FreshWithin %v must not be negative", c.FreshWithin)
 	}
 	c.Prefetch = cmp.Or(c.Prefetch, 256)
 	c.Workers = cmp.Or(c.Workers, 8)

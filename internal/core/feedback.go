@@ -79,8 +79,7 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 			if ev.User != "" {
 				return f.store.ReleaseCopies(work, ev.Page, ev.User)
 			}
-			_, err := f.store.EndPause(work, ev.Page, causeStopped, f.pastTime(at))
-			return err
+			return f.store.EndPause(work, ev.Page, causeStopped, f.pastTime(at))
 		}
 	case message.FeedbackWaiting:
 		f.backlog.tell(f.now(), ev.Page, ev.Waiting, ev.Rate)
@@ -119,10 +118,7 @@ func (f *feedback) handlePolicy(run, work context.Context, in inbound) error {
 			return f.store.Pause(work, ev.Page, fmt.Sprintf("%s: %.100s", causePolicy, ev.Reason), at, time.Time{})
 		}
 	case "unblock":
-		do = func() error {
-			_, err := f.store.Resume(work, ev.Page, at)
-			return err
-		}
+		do = func() error { return f.store.Resume(work, ev.Page, at) }
 	default:
 		return nil
 	}

@@ -38,21 +38,10 @@ func (c *Crew) worker(m *member, metrics prometheus.Registerer) error {
 const workerInFlight = 512
 
 // Divert is core's connection to the broker. While it is on, copies go to the one
-// queue that the article's workers share. Make one with NewDivert.
+// queue that the article's workers share. Broker must be set, and has that queue.
 type Divert struct {
 	queue.Broker
 	on atomic.Bool
-}
-
-// SharedQueue is the name of the queue that the article's workers share.
-func SharedQueue(t queue.Topology) string { return article.Queue(t).Name }
-
-// NewDivert makes the shared queue.
-func NewDivert(ctx context.Context, b queue.Broker) (*Divert, error) {
-	if err := b.Declare(ctx, article.Queue(b.Topology())); err != nil {
-		return nil, err
-	}
-	return &Divert{Broker: b}, nil
 }
 
 // Set turns it on or off.
@@ -81,7 +70,7 @@ func (d *Divert) Gather(ctx context.Context) {
 				if message.IsMarker(x.Headers) {
 					return ""
 				}
-				return SharedQueue(t)
+				return t.Shared()
 			})
 		}
 	}
@@ -92,7 +81,7 @@ func (d *Divert) Forward(ctx context.Context) {
 	t := d.Topology()
 	var moving sync.WaitGroup
 	defer moving.Wait()
-	d.moveFrom(ctx, &moving, SharedQueue(t), func(x *queue.Delivery) string {
+	d.moveFrom(ctx, &moving, t.Shared(), func(x *queue.Delivery) string {
 		if out, err := message.DecodeOutbound(x.Body); err == nil {
 			return t.OutboundOf(out.Page)
 		}

@@ -50,14 +50,11 @@ func inBubble(t *testing.T, dispatchers int, f func(t *testing.T, r *rig)) {
 		if err := api.Patch([]byte(`{"latency":"fixed:50ms"}`)); err != nil {
 			t.Fatal(err)
 		}
-		broker, err := memory.New(queue.Topology{Prefix: "t", Partitions: 8})
+		broker, err := memory.New(queue.Topology{Prefix: "t", Partitions: 8, WithShared: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		divert, err := NewDivert(t.Context(), kept{broker})
-		if err != nil {
-			t.Fatal(err)
-		}
+		divert := &Divert{Broker: kept{broker}}
 		s := service.Defaults[app.DispatcherSettings]()
 		s.GraphURL, s.Prefetch, s.JoinTexts = "http://fakeapi/v23.0", 256, 1
 		tokens := make(map[string]string)

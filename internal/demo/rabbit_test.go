@@ -21,7 +21,7 @@ import (
 func TestOnRabbitMQ(t *testing.T) {
 	t.Parallel()
 	url := rabbittest.URL(t)
-	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 2}
+	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 2, WithShared: true}
 	set := fakeapi.DefaultSettings()
 	set.Latency = fakeapi.Latency{}
 	api, err := fakeapi.New(fakeapi.Config{Settings: &set})
@@ -40,14 +40,11 @@ func TestOnRabbitMQ(t *testing.T) {
 		if err := own.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := rabbit.Delete(context.Background(), url, top, SharedQueue(top)); err != nil {
+		if _, err := rabbit.Delete(context.Background(), url, top); err != nil {
 			t.Error(err)
 		}
 	})
-	divert, err := NewDivert(t.Context(), own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	divert := &Divert{Broker: own}
 	token, _ := api.Token(page)
 	s := service.Defaults[app.DispatcherSettings]()
 	s.GraphURL, s.JoinTexts, s.Prefetch = "http://fakeapi/v23.0", 1, 64

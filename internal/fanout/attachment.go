@@ -75,7 +75,7 @@ func relayOne(a message.Attachment) file {
 // relayable reports whether link may be passed on: an absolute web address
 // without white space and control characters, short enough to be sent as text.
 func relayable(link string) bool {
-	if link == "" || !utf8.ValidString(link) || plaintext.Len(link) > MaxText {
+	if link == "" || !utf8.ValidString(link) || plaintext.Len(link) > message.MaxText {
 		return false
 	}
 	if strings.ContainsFunc(link, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) {

@@ -8,7 +8,7 @@
 //   - what users write may be joined with other lines of the conversation. Files,
 //     links that stand for files, and chatclub's own answers may not;
 //   - one message takes a bounded time of its page's limits, see MostOf;
-//   - every text is clean as package plaintext defines it, at most MaxText long
+//   - every text is clean as package plaintext defines it, at most message.MaxText long
 //     and never empty. A message that cannot be passed on so is refused with a
 //     phrase for its sender.
 //
@@ -25,9 +25,6 @@ import (
 )
 
 const (
-	// MaxText is the longest text that the Send API takes, as plaintext.Len
-	// counts it.
-	MaxText = 2000
 	// maxTexts bounds the texts of one split message, so that one event cannot
 	// flood a room. Messenger lets its users write 20,000 characters at most.
 	maxTexts = 10
@@ -60,7 +57,7 @@ func Say(ev message.Event, name, text string, most Most) (said Said, told phrase
 	}
 	clean := plaintext.Clean(text)
 	prefix := signature(name)
-	pieces := split(clean, MaxText-plaintext.Len(prefix))
+	pieces := split(clean, message.MaxText-plaintext.Len(prefix))
 	room := Most{Text: most.Text - max(1, len(pieces)), Media: most.Media}
 	files, more, unreachable := relay(ev.Attachments, clean, room)
 	if more > 0 && clean != "" { // how many takes a text of its own

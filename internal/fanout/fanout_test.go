@@ -87,7 +87,7 @@ func TestSay(t *testing.T) {
 		}, ""},
 		{"addresses that are none", "Ann", message.Event{Attachments: []message.Attachment{
 			file("image", "javascript:alert(1)"), file("image", "https://h/\u0085"), file("file", "https://h/a b"),
-			file("image", "/local"), file("fallback", "https://h/"+strings.Repeat("x", MaxText)), file("image", ""),
+			file("image", "/local"), file("fallback", "https://h/"+strings.Repeat("x", message.MaxText)), file("image", ""),
 			file("image", "https://h/\u202egpj"), file("image", "file:///etc/passwd"), file("image", "https://h/\xff"),
 		}}, []string{"8"}, nil, phrase.FileRefused},
 		{"one address of two", "Ann", message.Event{Attachments: []message.Attachment{

@@ -19,7 +19,7 @@ const (
 // copies, because their ids are alike.
 func Notice(ev message.Event, to, text string, replies ...message.QuickReply) []message.Outbound {
 	var out []message.Outbound
-	for i, piece := range plaintext.Split(plaintext.Clean(text), MaxText) {
+	for i, piece := range plaintext.Split(plaintext.Clean(text), message.MaxText) {
 		part := textPart(piece)
 		part.Answer = ev.Kind != message.KindIdle // nobody waits to hear that it left
 		out = append(out, address(ev, part, to, i))

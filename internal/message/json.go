@@ -9,6 +9,23 @@ import (
 	"strings"
 )
 
+// ReadJSON decodes one JSON value with nothing behind it, and without fields that into has
+// not. The error is a *FieldError, as of ExplainJSON.
+func ReadJSON(r io.Reader, into any) error {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	err := ExplainJSON(d.Decode(into))
+	if err == nil {
+		if _, end := d.Token(); !errors.Is(end, io.EOF) { // More would take ] and } for an end
+			return &FieldError{"body", "has something behind its JSON value"}
+		}
+	}
+	if _, ok := errors.AsType[*FieldError](err); err != nil && !ok {
+		return &FieldError{"body", err.Error()}
+	}
+	return err
+}
+
 // ExplainJSON returns an error of encoding/json as a *FieldError in words for readers who
 // know no Go, and any other error as it is. The field is "body" where it is the whole.
 func ExplainJSON(err error) error {

@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 )
@@ -226,14 +225,7 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 // leave out. Unknown fields are errors, and so are the dispatchers' own.
 func DecodeNew(b []byte, fill func(*Outbound)) (Outbound, error) {
 	var o Outbound
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	err := ExplainJSON(d.Decode(&o))
-	if err == nil {
-		if _, end := d.Token(); !errors.Is(end, io.EOF) { // More would take ] and } for an end
-			err = &FieldError{"body", "has something after the message"}
-		}
-	}
+	err := ReadJSON(bytes.NewReader(b), &o)
 	if err == nil && (o.Attempts != 0 || o.FirstCode != "") {
 		err = &FieldError{"attempts", "and first_code are written by dispatchers"}
 	}

@@ -53,28 +53,27 @@ func canonical(p Payload) Payload {
 
 // payloadFields are what is looked at of a payload.
 type payloadFields struct {
-	Text       lenient[string] `json:"text"`
-	Attachment lenient[struct {
-		Type    lenient[string] `json:"type"`
-		Payload lenient[struct {
-			Elements lenient[[]struct {
-				MediaType lenient[string] `json:"media_type"`
+	Text       Lenient[string] `json:"text"`
+	Attachment Lenient[struct {
+		Type    Lenient[string] `json:"type"`
+		Payload Lenient[struct {
+			Elements Lenient[[]struct {
+				MediaType Lenient[string] `json:"media_type"`
 			}] `json:"elements"`
 		}] `json:"payload"`
 	}] `json:"attachment"`
-	QuickReplies lenient[[]json.RawMessage] `json:"quick_replies"`
+	QuickReplies Lenient[[]json.RawMessage] `json:"quick_replies"`
 	Metadata     json.RawMessage            `json:"metadata"`
 }
 
-// lenient is a field whose value is the zero value if it is of another type: the Send
-// API says what is wrong with it.
-type lenient[T any] struct{ value T }
+// Lenient is a field whose value is the zero value if it is of another type than T.
+type Lenient[T any] struct{ Value T }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (l *lenient[T]) UnmarshalJSON(b []byte) error {
+func (l *Lenient[T]) UnmarshalJSON(b []byte) error {
 	var v T
 	if json.Unmarshal(b, &v) == nil {
-		l.value = v
+		l.Value = v
 	}
 	return nil
 }
@@ -87,13 +86,13 @@ func (p Payload) read() (f payloadFields) {
 
 // isMedia reports whether the call counts as one with audio or video.
 func (f payloadFields) isMedia() bool {
-	a := f.Attachment.value
-	for _, e := range a.Payload.value.Elements.value {
-		if isMedia(e.MediaType.value) {
+	a := f.Attachment.Value
+	for _, e := range a.Payload.Value.Elements.Value {
+		if isMedia(e.MediaType.Value) {
 			return true
 		}
 	}
-	return isMedia(a.Type.value)
+	return isMedia(a.Type.Value)
 }
 
 func isMedia(kind string) bool { return kind == "audio" || kind == "video" }
@@ -156,10 +155,10 @@ func (p Payload) validate() (faults []error) {
 	if f.Metadata != nil {
 		wrong("payload.metadata", "is where the message's id travels")
 	}
-	if plaintext.Len(f.Text.value) > MaxText {
+	if plaintext.Len(f.Text.Value) > MaxText {
 		wrong("payload.text", "has more than 2000 characters")
 	}
-	if len(f.QuickReplies.value) > MaxReplies {
+	if len(f.QuickReplies.Value) > MaxReplies {
 		wrong("payload.quick_replies", "are more than 13")
 	}
 	return faults

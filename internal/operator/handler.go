@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"time"
 
+	"chatclub/internal/message"
 	"chatclub/internal/orders"
 	"chatclub/internal/rooms"
 )
@@ -33,7 +34,7 @@ const (
 // described there.
 type Store interface {
 	Pages(ctx context.Context, after string, limit int) ([]rooms.PageView, error)
-	Resume(ctx context.Context, page string, at time.Time) (bool, error)
+	Resume(ctx context.Context, page string, at time.Time) error
 	Ban(ctx context.Context, page, psid string, until time.Time) error
 	Forget(ctx context.Context, page, psid string) error
 	Rooms(ctx context.Context, page string, after, limit int) ([]rooms.RoomView, error)
@@ -68,14 +69,11 @@ type Config struct {
 	Now        func() time.Time                          // default time.Now
 }
 
-// withDefaults returns c with its defaults filled in, or an error that names the
-// wrong field.
+// withDefaults returns c with its defaults filled in, or an error that names what is
+// missing.
 func (c Config) withDefaults() (Config, error) {
 	if c.Store == nil || c.Broadcasts == nil || c.Scheduler == nil || c.Give == nil || c.Orders == nil {
 		return c, errors.New("Store, Broadcasts, Scheduler, Give and Orders must be set")
-	}
-	if c.MaxRate < 0 {
-		return c, fmt.Errorf("MaxRate %g must not be negative", c.MaxRate)
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -217,9 +215,12 @@ func (h *Handler) errorAnswer(r *http.Request, err error) (status int, answer an
 		Field string `json:"field,omitempty"`
 	}{Error: err.Error()}
 	wrong, ok := errors.AsType[*fieldError](err)
+	badField, bad := errors.AsType[*message.FieldError](err)
 	switch {
 	case ok:
 		status, a.Field = wrong.status, wrong.field
+	case bad:
+		status, a.Field, a.Error = http.StatusBadRequest, badField.Field, badField.Field+": "+badField.Problem
 	case errors.Is(err, rooms.ErrData):
 		status = http.StatusBadRequest
 	default:

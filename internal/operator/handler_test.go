@@ -382,7 +382,6 @@ func TestNewRefuses(t *testing.T) {
 		"Store":      func(c *Config) { c.Store = nil },
 		"Broadcasts": func(c *Config) { c.Broadcasts = nil },
 		"Scheduler":  func(c *Config) { c.Scheduler = nil },
-		"MaxRate":    func(c *Config) { c.MaxRate = -1 },
 	} {
 		cfg := good
 		change(&cfg)

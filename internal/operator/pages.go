@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"chatclub/internal/message"
 	"chatclub/internal/orders"
 	"chatclub/internal/rooms"
 )
@@ -92,15 +91,12 @@ var errGive = errors.New("give order")
 func (h *Handler) postOrder(r *http.Request) (any, error) {
 	o, err := orders.Read(r, h.cfg.Now())
 	if err == nil && o.Kind == orders.Resume {
-		_, err = h.cfg.Store.Resume(r.Context(), o.Page, time.Time{})
+		err = h.cfg.Store.Resume(r.Context(), o.Page, time.Time{})
 	}
 	if err == nil {
 		if err = h.cfg.Give(r.Context(), o); err != nil {
 			err = fmt.Errorf("%w: %w", errGive, err)
 		}
-	}
-	if wrong, ok := errors.AsType[*message.FieldError](err); ok {
-		err = &fieldError{http.StatusBadRequest, wrong.Field, wrong.Problem}
 	}
 	return nil, err
 }

@@ -1,10 +1,8 @@
 package operator
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -51,19 +49,7 @@ func decode(r *http.Request, into any) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	err := message.ExplainJSON(d.Decode(into))
-	if wrong, ok := errors.AsType[*message.FieldError](err); ok {
-		return badField(wrong.Field, "%s", wrong.Problem)
-	}
-	if err != nil {
-		return badField("body", "%v", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return badField("body", "there is something after the JSON value")
-	}
-	return nil
+	return message.ReadJSON(r.Body, into)
 }
 
 // listOf reads of which page a list is, and its length.

@@ -83,22 +83,10 @@ func Read(r *http.Request, now time.Time) (Order, error) {
 
 // decodeBody reads a JSON object, or nothing.
 func decodeBody(r *http.Request, into any) error {
-	d := json.NewDecoder(io.LimitReader(r.Body, maxRequest))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if errors.Is(err, io.EOF) {
+	if r.ContentLength == 0 {
 		return nil
 	}
-	if wrong, ok := errors.AsType[*message.FieldError](message.ExplainJSON(err)); ok {
-		return wrong
-	}
-	if err == nil {
-		if _, err = d.Token(); errors.Is(err, io.EOF) {
-			return nil
-		}
-		err = errors.New("there is something after the JSON value")
-	}
-	return &message.FieldError{Field: "body", Problem: err.Error()}
+	return message.ReadJSON(io.LimitReader(r.Body, maxRequest), into)
 }
 
 // Handler serves the requests of Read, for an admin port: 204 when the order is given, 400

@@ -22,7 +22,6 @@ const (
 	RoomsMore    Key = "rooms_more" // {n} rooms beyond those listed
 	Who          Key = "who"        // {room}, {n} members including the user, {names}
 	WhoAlone     Key = "who_alone"  // {room}
-	WhoMore      Key = "who_more"   // {n} members beyond those named
 	Idle         Key = "idle"       // {room}, {for}: out of the room after so long a silence
 )
 
@@ -61,7 +60,6 @@ const (
 	FloodMedia     Key = "flood_media"  // {for}: no audio or video is passed on for so long
 	Banned         Key = "banned"       // for good
 	BannedFor      Key = "banned_for"   // {for}
-	PagePaused     Key = "page_paused"  // the platform accepts nothing from the page
 	TextEmpty      Key = "text_empty"   // the message holds nothing visible
 	TextLong       Key = "text_long"
 	FileRefused    Key = "file_refused"    // no attachment has a usable address

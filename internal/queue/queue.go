@@ -70,10 +70,6 @@ type Broker interface {
 	// are all messages, once each, in order, whoever else consumes it: the first
 	// comes first. To acknowledge them makes room for more, and takes nothing off.
 	Consume(queue string, opts ConsumeOptions) (Subscription, error)
-	// Declare makes a queue that is not of the topology, unless it exists. It
-	// waits for a lost broker until ctx ends. It is for comparisons and tests:
-	// the product uses the queues of the topology only.
-	Declare(ctx context.Context, spec Spec) error
 	// Inspect asks the broker for the state of a queue.
 	Inspect(ctx context.Context, queue string) (Info, error)
 	// Topology is the set of queues this broker declared.

@@ -17,6 +17,7 @@ import (
 type Topology struct {
 	Prefix     string // default "chatclub"
 	Partitions int    // how many queues share the events, and as many the copies; the same number in every program
+	WithShared bool   // there is the queue Shared, too
 }
 
 // MaxPartitions bounds Topology.Partitions. A dispatcher consumes each of them and its
@@ -76,6 +77,10 @@ func (t Topology) Dead() string { return t.Prefix + ".dead" }
 
 // Orders is the stream of what operators order about pages.
 func (t Topology) Orders() string { return t.Prefix + ".orders" }
+
+// Shared is one queue for all pages, whose messages go to any of its consumers. It is for
+// comparisons with other ways to send: the product has none.
+func (t Topology) Shared() string { return t.Prefix + ".shared" }
 
 // The most replicas of dispatcher and core that have a number each. With few partitions
 // there are four for each: more replicas would have nothing to do, and each number is a
@@ -190,6 +195,9 @@ func (t Topology) Specs() []Spec {
 	}
 	for _, d := range Delays() {
 		specs = append(specs, Spec{Name: t.Retry(d), Delay: d})
+	}
+	if t.WithShared {
+		specs = append(specs, Spec{Name: t.Shared(), DeadLetter: t.Dead()})
 	}
 	single := append(t.Inbounds(), t.OutboundAny())
 	for i := range t.Partitions {

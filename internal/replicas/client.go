@@ -37,24 +37,9 @@ func (e *StatusError) Error() string {
 // Ask makes a request with body as JSON, and decodes the answer. Both may be nil.
 // Any answer other than 2xx is a *StatusError.
 func (c Client) Ask(ctx context.Context, method, to string, body, answer any) error {
-	return c.do(ctx, method, to, body, func(r io.Reader) error {
-		if answer == nil {
-			return nil
-		}
-		return json.NewDecoder(r).Decode(answer)
-	})
-}
-
-// Read makes a GET request and has read read the answer. Any answer other than 2xx
-// is a *StatusError.
-func (c Client) Read(ctx context.Context, to string, read func(io.Reader) error) error {
-	return c.do(ctx, http.MethodGet, to, nil, read)
-}
-
-func (c Client) do(ctx context.Context, method, to string, body any, read func(io.Reader) error) error {
 	req, err := c.request(ctx, method, to, body)
 	if err == nil {
-		err = c.send(req, read)
+		err = c.send(req, answer)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, to, err)
@@ -84,20 +69,23 @@ func (c Client) request(ctx context.Context, method, to string, body any) (*http
 	return req, nil
 }
 
-func (c Client) send(req *http.Request, read func(io.Reader) error) error {
+func (c Client) send(req *http.Request, answer any) error {
 	resp, err := c.HTTP.Do(req)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err // do names the method and the address
+		return failed.Err // Ask names the method and the address
 	}
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	answer := io.LimitReader(resp.Body, maxAnswer)
-	if resp.StatusCode/100 != 2 {
-		return &StatusError{Code: resp.StatusCode, Text: reason(answer)}
+	body := io.LimitReader(resp.Body, maxAnswer)
+	switch {
+	case resp.StatusCode/100 != 2:
+		return &StatusError{Code: resp.StatusCode, Text: reason(body)}
+	case answer == nil:
+		return nil
 	}
-	return read(answer)
+	return json.NewDecoder(body).Decode(answer)
 }
 
 // reason is what an answer says about an error: the programs answer JSON, and what

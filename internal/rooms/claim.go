@@ -61,10 +61,7 @@ func (bs Broadcasts) Release(ctx context.Context, holder string, ids ...string) 
 	for _, id := range ids {
 		queries = append(queries, query{sql: release + ` AND id = $2`, args: []any{holder, id}})
 	}
-	if err := bs.s.do(ctx, queries...); err != nil {
-		return fmt.Errorf("release broadcasts: %w", err)
-	}
-	return nil
+	return failed("release broadcasts", bs.s.do(ctx, queries...))
 }
 
 // Recipients is the answer of Broadcasts.NextRecipients.

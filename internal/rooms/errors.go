@@ -37,6 +37,14 @@ func Public(err error) error {
 	return errors.New("PostgreSQL cannot be reached")
 }
 
+// failed returns err with what could not be done; nil stays nil.
+func failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
 // maxKey bounds page, user and event ids. Messenger's are at most about 110
 // bytes. Two of 512 bytes together are below the bound of PostgreSQL's B-tree
 // (2,704 bytes).

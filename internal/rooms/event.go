@@ -1,7 +1,6 @@
 package rooms
 
 import (
-	"strconv"
 	"time"
 
 	"chatclub/internal/command"
@@ -37,18 +36,6 @@ const (
 	Unfinished               // received before, but Done was never called: its copies may be missing
 	Finished                 // received before, and Done was called
 )
-
-func (s Status) String() string {
-	switch s {
-	case Fresh:
-		return "fresh"
-	case Unfinished:
-		return "unfinished"
-	case Finished:
-		return "finished"
-	}
-	return "Status(" + strconv.Itoa(int(s)) + ")"
-}
 
 // Notice says what the user must be told.
 type Notice string

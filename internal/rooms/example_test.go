@@ -35,17 +35,17 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Printf("%s %s: %s %q %v\n", in.id, in.user, res.Status, res.Notice, res.Relay)
+		fmt.Printf("%s %s: %q %v, repeated %t\n", in.id, in.user, res.Notice, res.Relay, res.Status == rooms.Finished)
 		// Here the answer and the copies to res.Relay are published, confirmed.
 		if err := store.Done(ctx, "page", in.id); err != nil {
 			panic(err)
 		}
 	}
 	// Output:
-	// m1 ana: fresh "welcome" []
-	// m2 bo: fresh "renamed" []
-	// m3 bo: fresh "welcome" [ana]
-	// m3 bo: finished "" []
-	// m4 ana: fresh "blocked" []
-	// m5 bo: fresh "" []
+	// m1 ana: "welcome" [], repeated false
+	// m2 bo: "renamed" [], repeated false
+	// m3 bo: "welcome" [ana], repeated false
+	// m3 bo: "" [], repeated true
+	// m4 ana: "blocked" [], repeated false
+	// m5 bo: "" [], repeated false
 }

@@ -27,10 +27,7 @@ func (s *Store) Gone(ctx context.Context, page, psid string, at time.Time) error
 		}
 		return s.evict(ctx, tx, u)
 	})
-	if err != nil {
-		return fmt.Errorf("leave room: %w", classify(err))
-	}
-	return nil
+	return failed("leave room", classify(err))
 }
 
 // evict takes a user, whose row is locked, out of its room, saves it and commits,
@@ -58,17 +55,10 @@ func (s *Store) evict(ctx context.Context, tx transaction, u user, more ...query
 // room and gets no copies until its next event. A user who wrote since then, or
 // who is unknown, is not changed. Idempotent.
 func (s *Store) CloseWindow(ctx context.Context, page, psid string, at time.Time) error {
-	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
-		return fmt.Errorf("close window: %w", err)
-	}
-	err := s.do(ctx, query{
+	return s.changeUser(ctx, "close window", page, psid, query{
 		sql:  `UPDATE people SET window_closed_at = $3 WHERE page = $1 AND psid = $2 AND last_inbound <= $3`,
 		args: []any{page, psid, at.UnixMilli()},
 	})
-	if err != nil {
-		return fmt.Errorf("close window: %w", classify(err))
-	}
-	return nil
 }
 
 // HoldCopies records that every message to a user fails, as seen at that time. The
@@ -77,32 +67,26 @@ func (s *Store) CloseWindow(ctx context.Context, page, psid string, at time.Time
 // since then, or who is unknown, is not changed, and nothing shortens the time.
 // Idempotent.
 func (s *Store) HoldCopies(ctx context.Context, page, psid string, at, until time.Time) error {
-	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
-		return fmt.Errorf("hold copies: %w", err)
-	}
-	err := s.do(ctx, query{
+	return s.changeUser(ctx, "hold copies", page, psid, query{
 		sql:  `UPDATE people SET failing_until = $4 WHERE page = $1 AND psid = $2 AND last_inbound <= $3 AND failing_until < $4`,
 		args: []any{page, psid, at.UnixMilli(), until.UnixMilli()},
 	})
-	if err != nil {
-		return fmt.Errorf("hold copies: %w", classify(err))
-	}
-	return nil
 }
 
 // ReleaseCopies ends what HoldCopies began. Idempotent.
 func (s *Store) ReleaseCopies(ctx context.Context, page, psid string) error {
-	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
-		return fmt.Errorf("release copies: %w", err)
-	}
-	err := s.do(ctx, query{
-		sql:  `UPDATE people SET failing_until = 0 WHERE page = $1 AND psid = $2 AND failing_until > 0`,
-		args: []any{page, psid},
+	return s.changeUser(ctx, "release copies", page, psid, query{
+		sql: `UPDATE people SET failing_until = 0 WHERE page = $1 AND psid = $2 AND failing_until > 0`, args: []any{page, psid},
 	})
-	if err != nil {
-		return fmt.Errorf("release copies: %w", classify(err))
+}
+
+// changeUser runs a statement about a user.
+func (s *Store) changeUser(ctx context.Context, what, page, psid string, q query) error {
+	err := errors.Join(checkKey("page", page), checkKey("user", psid))
+	if err == nil {
+		err = s.do(ctx, q)
 	}
-	return nil
+	return failed(what, classify(err))
 }
 
 // Pause stops the copies and answers of a page's events until that time, for
@@ -130,74 +114,53 @@ func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.T
 			AND (excluded.paused_until = $6 OR pages.pause_reason = excluded.pause_reason OR pages.paused_until <= $5)`,
 		args: []any{page, ms, reason, at.UnixMilli(), s.cfg.Now().UnixMilli(), int64(never)},
 	})
-	if err != nil {
-		return fmt.Errorf("pause page: %w", classify(err))
-	}
-	return nil
+	return failed("pause page", classify(err))
 }
 
-// Resume ends a page's pause and reports whether there was one. The time at is
-// that of the cause; a pause whose cause is younger stays. A zero at is an
-// operator's decision, which ends any pause. Idempotent.
-func (s *Store) Resume(ctx context.Context, page string, at time.Time) (bool, error) {
-	if err := checkKey("page", page); err != nil {
-		return false, fmt.Errorf("resume page: %w", err)
-	}
-	var paused bool
-	var err error
-	if now := s.cfg.Now().UnixMilli(); at.IsZero() {
-		paused, err = s.resumeNow(ctx, page, "", now)
-	} else {
-		err = s.do(ctx,
-			one(&paused, `SELECT 1 FROM pages WHERE page = $1 AND paused_until > $2 AND pause_at <= $3`,
-				[]any{page, now, at.UnixMilli()}, new(int64)),
-			query{
-				sql: `
-				INSERT INTO pages (page, guests, resumed_at) VALUES ($1, 0, $2)
-				ON CONFLICT (page) DO UPDATE
-				SET paused_until = CASE WHEN pages.pause_at <= excluded.resumed_at THEN 0 ELSE pages.paused_until END,
-					pause_reason = CASE WHEN pages.pause_at <= excluded.resumed_at THEN '' ELSE pages.pause_reason END,
-					resumed_at = CASE WHEN pages.resumed_at < excluded.resumed_at THEN excluded.resumed_at ELSE pages.resumed_at END`,
-				args: []any{page, at.UnixMilli()},
-			})
-	}
-	if err != nil {
-		return false, fmt.Errorf("resume page: %w", classify(err))
-	}
-	return paused, nil
-}
-
-// EndPause ends a page's pause if it is for that reason, and reports whether there was
-// one. A cause from before at, which is told later, changes nothing any more. Idempotent.
-func (s *Store) EndPause(ctx context.Context, page, reason string, at time.Time) (bool, error) {
-	if err := errors.Join(checkKey("page", page), checkWord("reason", reason)); err != nil {
-		return false, fmt.Errorf("end pause: %w", err)
-	}
-	ended, err := s.resumeNow(ctx, page, reason, s.cfg.Now().UnixMilli())
-	if err == nil && !ended {
+// Resume ends a page's pause. The time at is that of the cause; a pause whose cause is
+// younger stays. A zero at is an operator's decision, which ends any pause. Idempotent.
+func (s *Store) Resume(ctx context.Context, page string, at time.Time) error {
+	err := checkKey("page", page)
+	switch {
+	case err != nil:
+	case at.IsZero():
+		err = s.do(ctx, s.resumeNow(page, ""))
+	default:
 		err = s.do(ctx, query{
-			sql:  `UPDATE pages SET resumed_at = $2 WHERE page = $1 AND resumed_at < $2`,
+			sql: `
+			INSERT INTO pages (page, guests, resumed_at) VALUES ($1, 0, $2)
+			ON CONFLICT (page) DO UPDATE
+			SET paused_until = CASE WHEN pages.pause_at <= excluded.resumed_at THEN 0 ELSE pages.paused_until END,
+				pause_reason = CASE WHEN pages.pause_at <= excluded.resumed_at THEN '' ELSE pages.pause_reason END,
+				resumed_at = CASE WHEN pages.resumed_at < excluded.resumed_at THEN excluded.resumed_at ELSE pages.resumed_at END`,
 			args: []any{page, at.UnixMilli()},
 		})
 	}
-	if err != nil {
-		return false, fmt.Errorf("end pause: %w", classify(err))
+	return failed("resume page", classify(err))
+}
+
+// EndPause ends a page's pause if it is for that reason. A cause from before at, which is
+// told later, changes nothing any more. Idempotent.
+func (s *Store) EndPause(ctx context.Context, page, reason string, at time.Time) error {
+	err := errors.Join(checkKey("page", page), checkWord("reason", reason))
+	if err == nil {
+		err = s.do(ctx, s.resumeNow(page, reason), query{
+			sql: `UPDATE pages SET resumed_at = $2 WHERE page = $1 AND resumed_at < $2`, args: []any{page, at.UnixMilli()},
+		})
 	}
-	return ended, nil
+	return failed("end pause", classify(err))
 }
 
 // resumeNow ends a pause, whatever its reason is where none is given. Its cause does
 // not pause the page again when it is reported once more, even if its clock is ahead
 // of ours.
-func (s *Store) resumeNow(ctx context.Context, page, reason string, now int64) (bool, error) {
-	affected := int64(0)
-	err := s.do(ctx, query{
+func (s *Store) resumeNow(page, reason string) query {
+	return query{
 		sql: `
 		UPDATE pages SET paused_until = 0, pause_reason = '', resumed_at = CASE WHEN pause_at < $2 THEN $2 ELSE pause_at END
 		WHERE page = $1 AND paused_until > $2 AND (CAST($3 AS TEXT) = '' OR pause_reason = $3)`,
-		args: []any{page, now, reason}, affected: &affected,
-	})
-	return affected > 0, err
+		args: []any{page, s.cfg.Now().UnixMilli(), reason},
+	}
 }
 
 // DelayBroadcasts makes the next recipient of each of a page's broadcasts due not
@@ -212,8 +175,5 @@ func (s *Store) DelayBroadcasts(ctx context.Context, page string, until time.Tim
 			SELECT id FROM broadcasts WHERE page = $1 AND state = 'running' AND due < $2 ORDER BY id` + s.db.lock() + `)`,
 		args: []any{page, until.UnixMilli()},
 	})
-	if err != nil {
-		return fmt.Errorf("delay broadcasts: %w", classify(err))
-	}
-	return nil
+	return failed("delay broadcasts", classify(err))
 }

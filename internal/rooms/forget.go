@@ -3,7 +3,6 @@ package rooms
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
 // Forget deletes all that is kept of a user of a page: the user with its name and
@@ -23,10 +22,7 @@ func (s *Store) Forget(ctx context.Context, page, psid string) error {
 			err = ErrUnknown
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("forget user: %w", classify(err))
-	}
-	return nil
+	return failed("forget user", classify(err))
 }
 
 // forget forgets a user unless it has written since idle. It reports whether there

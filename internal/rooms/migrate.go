@@ -39,10 +39,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err == nil {
 		err = s.migrate(ctx, steps)
 	}
-	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	return nil
+	return failed("migrate", err)
 }
 
 func (s *Store) migrate(ctx context.Context, steps []string) error {
@@ -87,10 +84,7 @@ func (s *Store) lockSchema(ctx context.Context, tx transaction) error {
 		}
 	}
 	err := tx.run(ctx, query{sql: `CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied_at BIGINT NOT NULL)`})
-	if err != nil {
-		return fmt.Errorf("create schema_migrations: %w", err)
-	}
-	return nil
+	return failed("create schema_migrations", err)
 }
 
 func (s *Store) apply(ctx context.Context, tx transaction, version int, name string) error {

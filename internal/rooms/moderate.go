@@ -95,8 +95,5 @@ func (s *Store) Ban(ctx context.Context, page, psid string, until time.Time) err
 		}
 		return s.evict(ctx, tx, u)
 	})
-	if err != nil {
-		return fmt.Errorf("ban user: %w", classify(err))
-	}
-	return nil
+	return failed("ban user", classify(err))
 }

@@ -64,10 +64,7 @@ func (s *Store) AddCounts(ctx context.Context, counts map[RoomKey]Count) error {
 		})
 		page = Count{}
 	}
-	if err := s.do(ctx, queries...); err != nil {
-		return fmt.Errorf("add counts: %w", err)
-	}
-	return nil
+	return failed("add counts", s.do(ctx, queries...))
 }
 
 // PageView is a page in the operators' lists.
@@ -131,10 +128,7 @@ func (s *Store) CountAudiences(ctx context.Context) error {
 	if err == nil {
 		err = s.stepPages(ctx, func(ctx context.Context, after, last string) error { return s.setAudiences(ctx, counts, after, last) })
 	}
-	if err != nil {
-		return fmt.Errorf("count audiences: %w", err)
-	}
-	return nil
+	return failed("count audiences", err)
 }
 
 // countAudiences returns the pages' numbers of users whom they may send to.

@@ -93,10 +93,7 @@ func (s *Store) skipLocked() string {
 // year. A banned one is forgotten when its ban has ended. It forgets one user after
 // another with pauses. Several cores may do so at once. PrunePeople has no time limit.
 func (s *Store) PrunePeople(ctx context.Context) error {
-	if err := s.prunePeople(ctx); err != nil {
-		return fmt.Errorf("prune people: %w", err)
-	}
-	return nil
+	return failed("prune people", s.prunePeople(ctx))
 }
 
 func (s *Store) prunePeople(ctx context.Context) error {

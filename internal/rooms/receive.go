@@ -356,8 +356,5 @@ func (s *Store) Done(ctx context.Context, page, id string) error {
 	err := s.do(ctx, query{
 		sql: `UPDATE processed_events SET outcome = NULL WHERE page = $1 AND event_id = $2`, args: []any{page, id},
 	})
-	if err != nil {
-		return fmt.Errorf("finish event: %w", classify(err))
-	}
-	return nil
+	return failed("finish event", classify(err))
 }

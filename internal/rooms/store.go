@@ -80,19 +80,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	switch {
-	case c.Capacity < 1 || c.Capacity > MaxCapacity:
+	if c.Capacity < 1 || c.Capacity > MaxCapacity {
 		return c, fmt.Errorf("capacity %d must be 1 to %d", c.Capacity, MaxCapacity)
-	case c.MaxConns < 0:
-		return c, fmt.Errorf("max conns %d must not be negative", c.MaxConns)
-	case c.Idle < 0:
-		return c, fmt.Errorf("idle %v must not be negative", c.Idle)
-	case c.FloodLimit < 0:
-		return c, fmt.Errorf("flood limit %d must not be negative", c.FloodLimit)
-	case c.FloodShare < 0 || c.FloodShare > 100:
-		return c, fmt.Errorf("flood share %d must be 0 to 100", c.FloodShare)
-	case c.FloodPeriod < 0:
-		return c, fmt.Errorf("flood period %v must not be negative", c.FloodPeriod)
 	}
 	return c, nil
 }
@@ -163,8 +152,5 @@ func (s *Store) writeProbe(ctx context.Context) error {
 
 // Close ends the connections. An in-memory database is gone with them.
 func (s *Store) Close() error {
-	if err := s.db.close(); err != nil {
-		return fmt.Errorf("close database: %w", err)
-	}
-	return nil
+	return failed("close database", s.db.close())
 }

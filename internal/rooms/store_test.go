@@ -28,12 +28,6 @@ func TestOpenRefuses(t *testing.T) {
 		{DatabaseURL: "postgres://u:%zzhunter2@h/d"},
 		{DatabaseURL: "sqlite::memory:", Capacity: -1},
 		{DatabaseURL: "sqlite::memory:", Capacity: MaxCapacity + 1},
-		{DatabaseURL: "sqlite::memory:", MaxConns: -1},
-		{DatabaseURL: "sqlite::memory:", Idle: -1},
-		{DatabaseURL: "sqlite::memory:", FloodLimit: -1},
-		{DatabaseURL: "sqlite::memory:", FloodPeriod: -1},
-		{DatabaseURL: "sqlite::memory:", FloodShare: -1},
-		{DatabaseURL: "sqlite::memory:", FloodShare: 101},
 	} {
 		s, err := Open(cfg)
 		if err == nil {

@@ -42,10 +42,6 @@ type answer struct {
 func Classify(status int, body []byte) Result {
 	r := Result{Status: status}
 	success := status >= 200 && status < 300
-	if id := receiptID(body); success && id != "" {
-		r.Outcome, r.MessageID = Sent, id
-		return r
-	}
 	var a answer
 	// The error adds nothing. A body that is not whole JSON leaves the answer
 	// empty, and a field of the wrong type leaves only itself empty.
@@ -116,32 +112,6 @@ const maxUsage = 1000
 
 // maxRegain bounds it, in seconds: a day.
 const maxRegain = 24 * 60 * 60
-
-// receiptID is the message id in the answer to nearly every call,
-// {"recipient_id":"…","message_id":"…"}, found without decoding it. It is empty
-// for a body of any other form, which says nothing about the call.
-func receiptID(body []byte) string {
-	rest, ok := bytes.CutPrefix(body, []byte(`{"recipient_id":"`))
-	if !ok {
-		return ""
-	}
-	recipient, rest, _ := bytes.Cut(rest, []byte(`","message_id":"`))
-	id, ok := bytes.CutSuffix(rest, []byte(`"}`))
-	if !ok || !plain(recipient) || !plain(id) {
-		return ""
-	}
-	return string(id)
-}
-
-// plain reports whether b is its own form as a JSON string.
-func plain(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
 
 // fromSendAPI reports whether a body without readable content may be the rest of
 // an answer of the Send API. Such an answer is always a JSON object.

@@ -1,7 +1,6 @@
 package sender
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -240,12 +239,6 @@ func FuzzClassify(f *testing.F) {
 			t.Errorf("Classify(%d) = %v without a code string", status, r.Outcome)
 		case r.Err != nil && (len(r.Err.Error()) > 1000 || strings.ContainsAny(r.Err.Error(), "\n\r")):
 			t.Errorf("Classify err = %q, want one short line", r.Err)
-		}
-		if id := receiptID([]byte(body)); id != "" { // found without encoding/json, as it would find it
-			var a answer
-			if err := json.Unmarshal([]byte(body), &a); err != nil || a.MessageID != id || a.Error != nil {
-				t.Errorf("receiptID(%q) = %q, want %q, error %v", body, id, a.MessageID, err)
-			}
 		}
 	})
 }

@@ -1,11 +1,10 @@
 package sender
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // durationBuckets double from 5 ms, below the fastest answer over a network, to
@@ -24,12 +23,13 @@ type metrics struct {
 
 // newMetrics registers the package's metrics with reg; with nil they count
 // without being shown.
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
+func newMetrics(reg prometheus.Registerer) *metrics {
+	auto := promauto.With(reg)
+	calls := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "chatclub_sender_calls_total",
 		Help: "Messages given to the Send API client, by outcome. No call was made for canceled ones, nor for those of a page without a token.",
 	}, []string{"outcome"})
-	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	durations := auto.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "chatclub_sender_call_duration_seconds",
 		Help:    "Time from the start of a Send API call to the end of its answer.",
 		Buckets: durationBuckets(), NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
@@ -37,15 +37,15 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		calls:     make(map[Outcome]prometheus.Counter),
 		durations: make(map[Outcome]prometheus.Observer),
-		requests: prometheus.NewCounter(prometheus.CounterOpts{
+		requests: auto.NewCounter(prometheus.CounterOpts{
 			Name: "chatclub_sender_requests_total",
 			Help: "Requests to the Send API.",
 		}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+		inFlight: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "chatclub_sender_in_flight",
 			Help: "Send API calls without an answer yet.",
 		}),
-		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
+		unreadable: auto.NewCounter(prometheus.CounterOpts{
 			Name: "chatclub_sender_unreadable_receipts_total",
 			Help: "Messages that the Send API accepted without a readable message id.",
 		}),
@@ -54,17 +54,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		m.calls[o] = calls.WithLabelValues(o.String())
 		m.durations[o] = durations.WithLabelValues(class(o))
 	}
-	if reg == nil {
-		return m, nil
-	}
-	var faults []error
-	for _, c := range []prometheus.Collector{calls, durations, m.requests, m.inFlight, m.unreadable} {
-		faults = append(faults, reg.Register(c))
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
-	return m, nil
+	return m
 }
 
 // class is the label of a call's duration: a throttle is answered at once and

@@ -48,48 +48,27 @@ const (
 	Canceled
 )
 
+// labels are the outcomes' metric labels.
+var labels = [...]string{
+	"invalid", Sent: "sent", PageThrottled: "page_throttled", AppThrottled: "app_throttled", RecipientThrottled: "recipient_throttled",
+	Transient: "transient", Ambiguous: "ambiguous", RecipientGone: "recipient_gone", WindowClosed: "window_closed", NotOurs: "not_ours",
+	BadMessage: "bad_message", PageStopped: "page_stopped", NotAllowed: "not_allowed", NoToken: "no_token",
+	PageStoppedForATime: "page_stopped_for_a_time", Canceled: "canceled",
+}
+
 // Outcomes lists every Outcome, for metrics that must exist from the start and
 // for tests that every one is handled.
-func Outcomes() []Outcome {
-	return []Outcome{
-		Sent, PageThrottled, AppThrottled, RecipientThrottled, Transient, Ambiguous, RecipientGone,
-		WindowClosed, NotOurs, BadMessage, PageStopped, NotAllowed, NoToken, PageStoppedForATime, Canceled,
+func Outcomes() (all []Outcome) {
+	for o := Sent; int(o) < len(labels); o++ {
+		all = append(all, o)
 	}
+	return all
 }
 
 // String is the outcome's metric label.
 func (o Outcome) String() string {
-	switch o {
-	case Sent:
-		return "sent"
-	case PageThrottled:
-		return "page_throttled"
-	case AppThrottled:
-		return "app_throttled"
-	case RecipientThrottled:
-		return "recipient_throttled"
-	case Transient:
-		return "transient"
-	case Ambiguous:
-		return "ambiguous"
-	case RecipientGone:
-		return "recipient_gone"
-	case WindowClosed:
-		return "window_closed"
-	case NotOurs:
-		return "not_ours"
-	case BadMessage:
-		return "bad_message"
-	case PageStopped:
-		return "page_stopped"
-	case NotAllowed:
-		return "not_allowed"
-	case NoToken:
-		return "no_token"
-	case PageStoppedForATime:
-		return "page_stopped_for_a_time"
-	case Canceled:
-		return "canceled"
+	if int(o) >= len(labels) {
+		o = 0
 	}
-	return "invalid"
+	return labels[o]
 }

@@ -64,7 +64,7 @@ func StaticTokens(tokens map[string]string) *Pages {
 // token. The tokens follow the file's changes while Run runs.
 func OpenPagesFile(path string, log *slog.Logger) (*Pages, error) {
 	p := &Pages{path: path, log: log}
-	entries, seen, err := readPagesFile(path)
+	entries, seen, err := readPagesFile(path, digest{})
 	if err != nil {
 		return nil, fmt.Errorf("open pages file: %w", err)
 	}
@@ -106,11 +106,11 @@ func (p *Pages) Run(ctx context.Context) error {
 }
 
 func (p *Pages) poll() {
-	if now, err := digestFile(p.path); err == nil && now == p.seen {
+	entries, seen, err := readPagesFile(p.path, p.seen)
+	if err == nil && seen == p.seen {
 		p.fault = ""
 		return
 	}
-	entries, seen, err := readPagesFile(p.path)
 	if err != nil {
 		if p.fault != err.Error() {
 			p.fault = err.Error()
@@ -156,50 +156,30 @@ func compare(before, after map[string]entry) (changed, gone []string) {
 	return changed, gone
 }
 
-// digestFile reads a file without keeping it.
-func digestFile(path string) (d digest, err error) {
-	f, err := openFile(path)
-	if err != nil {
-		return d, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return d, err
-	}
-	h.Sum(d[:0])
-	return d, nil
-}
-
-// openFile opens a regular file, or a link to one. A pipe would be waited for.
-func openFile(path string) (*os.File, error) {
+// readPagesFile returns the pages, and the digest of what they were read from: no pages
+// where that is known. Some editors put a mark of the encoding before them. It takes a
+// regular file, or a link to one; a pipe would be waited for.
+func readPagesFile(path string, known digest) (map[string]entry, digest, error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(path)
 	}
-	return os.Open(path)
-}
-
-// readPagesFile returns the pages, and the digest of what they were read from. Some
-// editors put a mark of the encoding before them.
-func readPagesFile(path string) (map[string]entry, digest, error) {
-	f, err := openFile(path)
 	if err != nil {
 		return nil, digest{}, err
 	}
-	defer f.Close()
-	content, err := io.ReadAll(f)
-	if err != nil {
-		return nil, digest{}, err
+	now := digest(sha256.Sum256(content))
+	if now == known {
+		return nil, now, nil
 	}
 	entries, err := parsePages(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
 	if err != nil {
 		return nil, digest{}, fmt.Errorf("parse %s: %w", path, err)
 	}
-	return entries, sha256.Sum256(content), nil
+	return entries, now, nil
 }
 
 // parsePages reads one JSON object of page id to entry. encoding/json would

@@ -115,10 +115,6 @@ func New(cfg Config) (*Sender, error) {
 			return nil, fmt.Errorf("new sender: %w", err)
 		}
 	}
-	m, err := newMetrics(cfg.Registerer)
-	if err != nil {
-		return nil, fmt.Errorf("new sender: %w", err)
-	}
 	_, traced := cfg.Transport.(*http.Transport)
 	return &Sender{
 		base:      base.JoinPath("/"),
@@ -128,7 +124,7 @@ func New(cfg Config) (*Sender, error) {
 		timeout:   cfg.CallTimeout,
 		secret:    []byte(cfg.AppSecret),
 		now:       cfg.Now,
-		metrics:   m,
+		metrics:   newMetrics(cfg.Registerer),
 		tracer:    cfg.Tracer,
 		answers: sync.Pool{New: func() any {
 			b := make([]byte, usualAnswer)

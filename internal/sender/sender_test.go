@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/internal/message"
 )
@@ -98,13 +97,6 @@ func TestNewNamesEveryFault(t *testing.T) {
 		t.Errorf("New(good) error = %v", err)
 	} else {
 		s.Close()
-	}
-	reg := prometheus.NewRegistry()
-	good.Registerer = reg
-	for i, wantErr := range []bool{false, true} { // the second finds the names taken
-		if _, err := New(good); (err != nil) != wantErr {
-			t.Errorf("New %d with one registry: error = %v, want error %v", i, err, wantErr)
-		}
 	}
 }
 

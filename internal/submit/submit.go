@@ -3,12 +3,12 @@
 //
 //   - a request is answered 202 only after the broker has confirmed all of its messages;
 //   - the answer to a wrong request names the wrong field, and nothing of it is published;
-//   - a message whose id was confirmed here lately is not published again;
+//   - a request that is repeated with the same ids publishes them again, and the page's
+//     dispatcher sends each once;
 //   - requests take bounded memory.
 package submit
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,7 +57,6 @@ type Config struct {
 //
 //	202 {"ids": […]}                  all are confirmed
 //	400 {"error": …, "field": …}      a field is wrong; nothing was published
-//	409                               an id is being published by another request
 //	429, with Retry-After             too much waits for a page; nothing was published
 //	503, with Retry-After             the broker did not confirm all: repeat with the same ids
 //
@@ -66,7 +65,6 @@ type Config struct {
 type Handler struct {
 	cfg     Config
 	slots   chan struct{} // holds an element for each request
-	lately  *lately
 	backlog *backlog
 	taken   map[int]prometheus.Counter // requests by status
 }
@@ -87,10 +85,10 @@ func New(cfg Config) (*Handler, error) {
 		Help: "Requests to POST /messages, by the answer's status.",
 	}, []string{"status"})
 	h := &Handler{
-		cfg: cfg, slots: make(chan struct{}, maxRequests), lately: newLately(), taken: make(map[int]prometheus.Counter),
+		cfg: cfg, slots: make(chan struct{}, maxRequests), taken: make(map[int]prometheus.Counter),
 		backlog: &backlog{broker: cfg.Broker, now: cfg.Now, known: make(map[int]depth)},
 	}
-	for _, status := range []int{202, 400, 409, 413, 429, 503} {
+	for _, status := range []int{202, 400, 413, 429, 503} {
 		h.taken[status] = requests.WithLabelValues(strconv.Itoa(status))
 	}
 	return h, nil
@@ -120,7 +118,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.taken[status].Inc()
 	w.Header().Set("Content-Type", "application/json")
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == http.StatusConflict {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	w.WriteHeader(status)
@@ -154,33 +152,25 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (ids []string, n
 	if no := h.backlog.check(r.Context(), list, h.cfg.MaxBacklog); no != nil {
 		return nil, no
 	}
-	fresh, busy := h.lately.begin(ids)
-	if busy != "" {
-		return nil, &refusal{http.StatusConflict, "id", fmt.Sprintf("%.300q is being published by another request", busy)}
-	}
-	return ids, h.publish(r, list, fresh)
+	return ids, h.publish(r, list)
 }
 
-// publish publishes those messages that are fresh.
-func (h *Handler) publish(r *http.Request, list []message.Outbound, fresh []int) *refusal {
-	top := h.cfg.Broker.Topology()
+// publish publishes messages, each on its page's partition.
+func (h *Handler) publish(r *http.Request, list []message.Outbound) *refusal {
 	trace := message.CarryTrace(nil, map[string]string{message.HeaderTrace: r.Header.Get(message.HeaderTrace)})
-	var msgs []queue.Message
-	var failed error
-	for _, i := range fresh {
-		body, err := list[i].Encode()
-		failed = cmp.Or(failed, err)
-		msgs = append(msgs, queue.Message{Queue: top.OutboundOf(list[i].Page), ID: list[i].ID, Body: body, Headers: trace})
+	msgs := make([]queue.Message, len(list))
+	for i, o := range list {
+		body, err := o.Encode()
+		if err != nil {
+			return wrong("body", "%v", err)
+		}
+		msgs[i] = queue.Message{Queue: h.cfg.Broker.Topology().OutboundOf(o.Page), ID: o.ID, Body: body, Headers: trace}
 	}
-	if failed == nil && len(msgs) > 0 {
-		// What is begun is ended, though the client may be gone.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), publishTimeout)
-		defer cancel()
-		failed = h.cfg.Broker.Publish(ctx, msgs...)
-	}
-	h.lately.end(msgs, queue.Unconfirmed(msgs, failed))
-	if failed != nil {
-		h.cfg.Log.WarnContext(r.Context(), "messages are not confirmed", "messages", len(msgs), "err", failed)
+	// What is begun is ended, though the client may be gone.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), publishTimeout)
+	defer cancel()
+	if err := h.cfg.Broker.Publish(ctx, msgs...); err != nil {
+		h.cfg.Log.WarnContext(r.Context(), "messages are not confirmed", "messages", len(msgs), "err", err)
 		return &refusal{http.StatusServiceUnavailable, "", "the broker did not confirm all; repeat the request with the same ids"}
 	}
 	return nil

@@ -185,7 +185,8 @@ func TestWrongFieldIsNamed(t *testing.T) {
 	}
 }
 
-// An id that was confirmed is not published again; one that was not is.
+// What is not confirmed is to be repeated, and has the same id then: the dispatcher
+// sends it once.
 func TestRepetition(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -195,67 +196,11 @@ func TestRepetition(t *testing.T) {
 		t.Errorf("answer while the broker is away %+v, want 503 with Retry-After", a)
 	}
 	r.link.err = nil
-	for range 3 {
-		if a := r.post(one, "k"); a.code != 202 || a.IDs[0] != "k" {
-			t.Errorf("answer to a repetition %+v, want 202 with the same id", a)
-		}
+	if a := r.post(one, "k"); a.code != 202 || a.IDs[0] != "k" {
+		t.Errorf("answer to a repetition %+v, want 202 with the same id", a)
 	}
-	if a := r.post(`[{"id":"k","page":"1","to":"7","text":"hi"},{"id":"l","page":"1","to":"7","text":"hi"}]`, ""); a.code != 202 || len(a.IDs) != 2 {
-		t.Errorf("answer to a list with a repetition %+v, want 202 and both ids", a)
-	}
-	if got := r.on("1"); len(got) != 2 || got[0].ID != "k" || got[1].ID != "l" {
-		t.Errorf("published %+v, want k and l once", got)
-	}
-	// While it is being published it is refused, so that it is not published twice.
-	r.link.waits = make(chan struct{})
-	first := make(chan answer)
-	go func() { first <- r.post(one, "m") }()
-	<-r.link.waiting
-	if a := r.post(one, "m"); a.code != 409 || a.Field != "id" || a.after != "1" {
-		t.Errorf("answer while the same id is being published %+v, want 409", a)
-	}
-	close(r.link.waits)
-	if a := <-first; a.code != 202 {
-		t.Errorf("answer to the first %+v, want 202", a)
-	}
-}
-
-// Part of a list is confirmed: that part is not published again.
-func TestPartOfAList(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	const both = `[{"id":"k","page":"1","to":"7","text":"hi"},{"id":"l","page":"2","to":"7","text":"hi"}]`
-	r.link.err = queue.NewPublishError([]error{nil, queue.ErrRefused})
-	if a := r.post(both, ""); a.code != 503 {
-		t.Errorf("answer to a list of which a part is refused %+v, want 503", a)
-	}
-	r.link.err = nil
-	if a := r.post(both, ""); a.code != 202 {
-		t.Errorf("answer to its repetition %+v, want 202", a)
-	}
-	if a, b := r.on("1"), r.on("2"); len(a) != 0 || len(b) != 1 {
-		t.Errorf("published %d and %d, want only what was not confirmed", len(a), len(b))
-	}
-}
-
-// What is remembered is bounded, and the oldest is forgotten first.
-func TestLatelyIsBounded(t *testing.T) {
-	t.Parallel()
-	l := newLately()
-	for i := range maxLately + 10 {
-		id := fmt.Sprint(i)
-		if fresh, busy := l.begin([]string{id}); len(fresh) != 1 || busy != "" {
-			t.Fatalf("begin(%s) = %v, %q, want it fresh", id, fresh, busy)
-		}
-		l.end([]queue.Message{{ID: id}}, nil)
-	}
-	if len(l.confirmed) != maxLately || len(l.ring) != maxLately {
-		t.Errorf("%d ids are remembered, want %d", len(l.confirmed), maxLately)
-	}
-	old, _ := l.begin([]string{"9"})
-	known, _ := l.begin([]string{"10"})
-	if len(old) != 1 || len(known) != 0 {
-		t.Errorf("begin of the oldest = %v, of the next %v, want the one fresh and the other known", old, known)
+	if got := r.on("1"); len(got) != 1 || got[0].ID != "k" {
+		t.Errorf("published %+v, want k", got)
 	}
 }
 

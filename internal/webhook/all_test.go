@@ -34,7 +34,7 @@ func TestSplitAll(t *testing.T) {
 	} {
 		body := []byte(onPage(row.item))
 		p, err := split(body, now, true)
-		if err != nil || len(p.Events) != 1 || len(p.Bad) > 0 || p.Skipped != [skips]int{} {
+		if err != nil || len(p.Events) != 1 || len(p.Bad) > 0 || len(p.Skipped) > 0 {
 			t.Errorf("split(%s) = %+v, %v, want one event", row.item, p, err)
 			continue
 		}

@@ -23,11 +23,11 @@ const maxItem = 1 << 20
 
 // item is one element of an entry's messaging array.
 type item struct {
-	Sender    optional[party] `json:"sender"`
-	Timestamp millis          `json:"timestamp"`
-	Message   *wireText       `json:"message"`
-	Postback  *wireTap        `json:"postback"`
-	Policy    *wirePolicy     `json:"policy_enforcement"`
+	Sender    message.Lenient[party] `json:"sender"`
+	Timestamp millis                 `json:"timestamp"`
+	Message   *wireText              `json:"message"`
+	Postback  *wireTap               `json:"postback"`
+	Policy    *wirePolicy            `json:"policy_enforcement"`
 
 	// Only the presence of these matters.
 	Delivery json.RawMessage `json:"delivery"`
@@ -48,10 +48,10 @@ type wireText struct {
 	Text       string `json:"text"`
 	IsEcho     flag   `json:"is_echo"`
 	IsDeleted  flag   `json:"is_deleted"`
-	QuickReply optional[struct {
+	QuickReply message.Lenient[struct {
 		Payload word `json:"payload"`
 	}] `json:"quick_reply"`
-	ReplyTo optional[struct {
+	ReplyTo message.Lenient[struct {
 		MID word `json:"mid"`
 	}] `json:"reply_to"`
 	Attachments json.RawMessage `json:"attachments"`
@@ -75,7 +75,7 @@ func (p *Parts) addItem(page string, entryTime int64, now time.Time, raw []byte)
 	if len(raw) > maxItem || !decode(raw, &it) {
 		return false
 	}
-	e := message.Event{Page: page, User: string(it.Sender.value.ID), Time: it.Timestamp.or(entryTime, now)}
+	e := message.Event{Page: page, User: string(it.Sender.Value.ID), Time: it.Timestamp.or(entryTime, now)}
 	if p.all {
 		e.Raw = message.Payload(raw)
 	}
@@ -110,7 +110,7 @@ func (p *Parts) addOther(page string, entryTime int64, now time.Time, raw []byte
 		return false
 	}
 	return p.add(message.Event{
-		Kind: message.KindOther, Page: page, ID: digest(page, raw), User: string(it.Sender.value.ID),
+		Kind: message.KindOther, Page: page, ID: digest(page, raw), User: string(it.Sender.Value.ID),
 		Time: it.Timestamp.or(entryTime, now), Action: action, Raw: message.Payload(raw),
 	})
 }
@@ -151,8 +151,8 @@ func (p *Parts) addText(e message.Event, m *wireText) bool {
 		return true
 	}
 	e.Kind, e.ID = message.KindMessage, identity(m.MID)
-	e.Text, e.Payload = clean(m.Text), string(m.QuickReply.value.Payload)
-	e.ReplyTo, e.Attachments = identity(m.ReplyTo.value.MID), attachments(m.Attachments)
+	e.Text, e.Payload = clean(m.Text), string(m.QuickReply.Value.Payload)
+	e.ReplyTo, e.Attachments = identity(m.ReplyTo.Value.MID), attachments(m.Attachments)
 	e.Locale = locale(m.NLP)
 	if e.Text == "" && e.Payload == "" && len(e.Attachments) == 0 {
 		e.Attachments = []message.Attachment{{Type: "unsupported"}}
@@ -201,15 +201,15 @@ func attachments(raw json.RawMessage) (list []message.Attachment) {
 	}
 	stickers := make(map[word]bool)
 	for _, one := range all[:min(len(all), maxAttachments)] {
-		var a optional[wireAttachment]
+		var a message.Lenient[wireAttachment]
 		decode(one, &a)
-		if id := a.value.Payload.value.StickerID; id != "" {
+		if id := a.Value.Payload.Value.StickerID; id != "" {
 			if stickers[id] {
 				continue
 			}
-			stickers[id], a.value.Type = true, "sticker"
+			stickers[id], a.Value.Type = true, "sticker"
 		}
-		list = append(list, message.Attachment{Type: string(a.value.Type), URL: a.value.link()})
+		list = append(list, message.Attachment{Type: string(a.Value.Type), URL: a.Value.link()})
 	}
 	return list
 }
@@ -219,10 +219,10 @@ func attachments(raw json.RawMessage) (list []message.Attachment) {
 type wireAttachment struct {
 	Type    word `json:"type"`
 	URL     word `json:"url"` // of a fallback, beside a null payload
-	Payload optional[struct {
+	Payload message.Lenient[struct {
 		URL         word `json:"url"`
 		StickerID   word `json:"sticker_id"`
-		Coordinates optional[struct {
+		Coordinates message.Lenient[struct {
 			Lat  *float64 `json:"lat"`
 			Long *float64 `json:"long"`
 		}] `json:"coordinates"`
@@ -231,11 +231,11 @@ type wireAttachment struct {
 
 // link returns a map of the coordinates, or else the attachment's address.
 func (a wireAttachment) link() string {
-	at := a.Payload.value.Coordinates.value
+	at := a.Payload.Value.Coordinates.Value
 	if at.Lat != nil && at.Long != nil && math.Abs(*at.Lat) <= 90 && math.Abs(*at.Long) <= 180 {
 		return "https://www.google.com/maps?q=" + degrees(*at.Lat) + "," + degrees(*at.Long)
 	}
-	return string(cmp.Or(a.Payload.value.URL, a.URL))
+	return string(cmp.Or(a.Payload.Value.URL, a.URL))
 }
 
 // degrees returns a coordinate with six decimals at most, which are 11 cm.

@@ -10,7 +10,7 @@ import (
 type metrics struct {
 	requests    [results]prometheus.Counter
 	events      map[message.Kind]prometheus.Counter
-	skipped     [skips]prometheus.Counter
+	skipped     map[Skip]prometheus.Counter
 	undecodable prometheus.Counter
 	publish     prometheus.Histogram
 }
@@ -32,7 +32,7 @@ func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct
 		Help: "Events and attachments that make no message for core, by kind.",
 	}, []string{"kind"})
 	m := &metrics{
-		events: make(map[message.Kind]prometheus.Counter),
+		events: make(map[message.Kind]prometheus.Counter), skipped: make(map[Skip]prometheus.Counter),
 		undecodable: auto.NewCounter(prometheus.CounterOpts{
 			Name: "chatclub_webhook_undecodable_total",
 			Help: "Bodies, entries and events that could not be decoded and were kept on the dead-letter queue.",
@@ -59,8 +59,8 @@ func newMetrics(reg prometheus.Registerer, readers *readers, slots <-chan struct
 	for _, k := range []message.Kind{message.KindMessage, message.KindPostback, message.KindPolicy, message.KindDeletion, message.KindOther} {
 		m.events[k] = events.WithLabelValues(string(k))
 	}
-	for s, label := range skipLabels {
-		m.skipped[s] = skipped.WithLabelValues(label)
+	for _, s := range skips {
+		m.skipped[s] = skipped.WithLabelValues(string(s))
 	}
 	return m
 }
@@ -71,9 +71,7 @@ func (m *metrics) count(p Parts) {
 		m.events[e.Kind].Inc()
 	}
 	for s, n := range p.Skipped {
-		if n > 0 {
-			m.skipped[s].Add(float64(n))
-		}
+		m.skipped[s].Add(float64(n))
 	}
 	m.undecodable.Add(float64(len(p.Bad)))
 }

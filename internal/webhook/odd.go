@@ -9,19 +9,8 @@ import (
 )
 
 // The types of this file take a field in any type in which it has one meaning. A
-// field of another type counts as absent, so that it does not cost the whole event.
-
-// optional is a field whose value is absent if it is not of type T.
-type optional[T any] struct{ value T }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (o *optional[T]) UnmarshalJSON(b []byte) error {
-	var v T
-	if json.Unmarshal(b, &v) == nil {
-		o.value = v
-	}
-	return nil
-}
+// field of another type counts as absent, so that it does not cost the whole event:
+// see message.Lenient, too.
 
 // word is a text without NUL, or a whole number as it is written.
 type word string

@@ -43,43 +43,31 @@ const (
 	digestBytes = 16
 )
 
-// Skip says why a part of a body makes no event.
-type Skip int
+// Skip says why a part of a body makes no event. It is a metric label.
+type Skip string
 
 // Every Skip there is.
 const (
-	SkipEcho     Skip = iota // our own message, which Messenger reports back; relaying it would loop
-	SkipDelivery             // receipt
-	SkipRead                 // receipt
-	SkipReaction             // a heart on a message
-	SkipDeleted              // the user deleted a message
-	SkipStandby              // another app owns the conversation
-	SkipReferral             // the user came by a link
-	SkipOptIn                // the user agreed to something
-	SkipUnknown              // a kind that we do not know
-	skips                    // how many there are
+	SkipEcho     Skip = "echo"     // our own message, which Messenger reports back; relaying it would loop
+	SkipDelivery Skip = "delivery" // receipt
+	SkipRead     Skip = "read"     // receipt
+	SkipReaction Skip = "reaction" // a heart on a message
+	SkipDeleted  Skip = "deleted"  // the user deleted a message
+	SkipStandby  Skip = "standby"  // another app owns the conversation
+	SkipReferral Skip = "referral" // the user came by a link
+	SkipOptIn    Skip = "optin"    // the user agreed to something
+	SkipUnknown  Skip = "unknown"  // a kind that we do not know
 )
 
-// skipLabels holds the metric labels.
-var skipLabels = [skips]string{
-	SkipEcho:     "echo",
-	SkipDelivery: "delivery",
-	SkipRead:     "read",
-	SkipReaction: "reaction",
-	SkipDeleted:  "deleted",
-	SkipStandby:  "standby",
-	SkipReferral: "referral",
-	SkipOptIn:    "optin",
-	SkipUnknown:  "unknown",
+// skips has every Skip.
+var skips = []Skip{
+	SkipEcho, SkipDelivery, SkipRead, SkipReaction, SkipDeleted, SkipStandby, SkipReferral, SkipOptIn, SkipUnknown,
 }
-
-// String returns the metric label.
-func (s Skip) String() string { return skipLabels[s] }
 
 // Parts is the content of a body.
 type Parts struct {
 	Events   []message.Event  // in the body's order; message.DecodeEvent accepts each
-	Skipped  [skips]int       // how many of each Skip
+	Skipped  map[Skip]int     // how many of each Skip
 	object   string           // that the body is about
 	platform message.Platform // of the object
 	updates  int              // items that were taken from their entries
@@ -95,7 +83,7 @@ func Split(raw []byte, now time.Time) (Parts, error) { return split(raw, now, fa
 
 // split is Split, with an event of KindOther for each item of another kind if all is true.
 func split(raw []byte, now time.Time, all bool) (Parts, error) {
-	p := Parts{all: all}
+	p := Parts{Skipped: make(map[Skip]int), all: all}
 	var body struct {
 		Object string          `json:"object"`
 		Entry  json.RawMessage `json:"entry"`
@@ -162,7 +150,7 @@ func (p *Parts) addEntry(raw []byte, now time.Time) bool {
 				p.Skipped[SkipStandby]++
 			}
 		}
-	} else {
+	} else if len(standby) > 0 {
 		p.Skipped[SkipStandby] += len(standby)
 	}
 	for _, raw := range messaging {

@@ -65,30 +65,14 @@ type Config struct {
 	Now            func() time.Time      // default time.Now
 }
 
-// withDefaults returns c with its defaults filled in, or an error that names
-// every wrong field.
+// withDefaults returns c with its defaults filled in, or an error that names what is
+// missing.
 func (c Config) withDefaults() (Config, error) {
-	var wrong []error
-	for _, f := range []struct {
-		name  string
-		unset bool
-	}{
-		{"Broker", c.Broker == nil},
-		{"AppSecret", len(c.AppSecret) == 0},
-		{"VerifyToken", c.VerifyToken == ""},
-	} {
-		if f.unset {
-			wrong = append(wrong, fmt.Errorf("%s must be set", f.name))
-		}
+	if c.Broker == nil || len(c.AppSecret) == 0 || c.VerifyToken == "" {
+		return c, errors.New("Broker, AppSecret and VerifyToken must be set")
 	}
 	if err := c.Topology.Validate(); err != nil {
-		wrong = append(wrong, fmt.Errorf("Topology: %w", err))
-	}
-	if c.MaxInFlight < 0 {
-		wrong = append(wrong, fmt.Errorf("MaxInFlight %d must not be negative", c.MaxInFlight))
-	}
-	if c.PublishTimeout < 0 {
-		wrong = append(wrong, fmt.Errorf("PublishTimeout %v must not be negative", c.PublishTimeout))
+		return c, fmt.Errorf("Topology: %w", err)
 	}
 	c.MaxInFlight = cmp.Or(c.MaxInFlight, DefaultMaxInFlight)
 	c.PublishTimeout = cmp.Or(c.PublishTimeout, DefaultPublishTimeout)
@@ -98,7 +82,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return c, errors.Join(wrong...)
+	return c, nil
 }
 
 // Handler serves the webhook's address: GET for Messenger's verification, POST for

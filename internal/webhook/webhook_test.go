@@ -162,15 +162,19 @@ func events(t testing.TB, msgs []queue.Message) []message.Event {
 	return all
 }
 
-func TestNewNamesEveryWrongField(t *testing.T) {
+func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{MaxInFlight: -1, PublishTimeout: -1})
-	if err == nil {
-		t.Fatal("New(Config{}) = nil, want an error")
-	}
-	for _, name := range []string{"Broker", "Topology", "AppSecret", "VerifyToken", "MaxInFlight", "PublishTimeout"} {
-		if !strings.Contains(err.Error(), name) {
-			t.Errorf("New(Config{}) = %v, want %s named", err, name)
+	good := setup(t, nil).cfg
+	for name, change := range map[string]func(*Config){
+		"Broker":      func(c *Config) { c.Broker = nil },
+		"AppSecret":   func(c *Config) { c.AppSecret = nil },
+		"VerifyToken": func(c *Config) { c.VerifyToken = "" },
+		"Topology":    func(c *Config) { c.Topology.Partitions = 0 },
+	} {
+		cfg := good
+		change(&cfg)
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("New() with a wrong %s = %v, want an error that names it", name, err)
 		}
 	}
 }

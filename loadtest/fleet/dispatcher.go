@@ -60,7 +60,7 @@ func (o *Options) shares() bool { return o.Strategy != Own }
 // Queue is where messages for a page are published.
 func (o *Options) Queue(t queue.Topology, page string) string {
 	if o.shares() {
-		return article.Queue(t).Name
+		return t.Shared()
 	}
 	return t.OutboundOf(page)
 }

@@ -15,7 +15,6 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/internal/app"
-	"chatclub/internal/article"
 	"chatclub/internal/backoff"
 	"chatclub/internal/chaos"
 	"chatclub/internal/dispatch"
@@ -84,6 +83,7 @@ func NewLocal(ctx context.Context, cfg Config) (_ *Local, err error) {
 	if cfg.Random == nil {
 		cfg.Random = func() func() float64 { return rand.Float64 }
 	}
+	cfg.Topology.WithShared = cfg.Options.shares()
 	l := &Local{cfg: cfg}
 	l.start = l.dispatcher
 	if l.platform, err = fakeapi.New(fakeapi.Config{Seed: cfg.Seed, Settings: cfg.Fake, Seconds: keptSeconds}); err != nil {
@@ -92,16 +92,13 @@ func NewLocal(ctx context.Context, cfg Config) (_ *Local, err error) {
 	if cfg.AMQP == "" {
 		l.memory, err = memory.NewSlow(cfg.Topology, cfg.Memory)
 		l.broker = l.memory
-	} else if _, err = rabbit.Delete(ctx, cfg.AMQP, cfg.Topology, article.Queue(cfg.Topology).Name); err == nil {
+	} else if _, err = rabbit.Delete(ctx, cfg.AMQP, cfg.Topology); err == nil {
 		l.broker, err = l.connect(prometheus.NewRegistry(), false)
 	}
 	if err != nil {
 		return nil, err
 	}
 	err = await(ctx, l.broker.Ready)
-	if err == nil && cfg.Options.shares() {
-		err = l.broker.Declare(ctx, article.Queue(cfg.Topology))
-	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the broker is not ready: %w", err), l.broker.Close())
 	}
@@ -324,7 +321,7 @@ func (l *Local) Close() error {
 	if l.cfg.AMQP != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		_, err2 := rabbit.Delete(ctx, l.cfg.AMQP, l.cfg.Topology, article.Queue(l.cfg.Topology).Name)
+		_, err2 := rabbit.Delete(ctx, l.cfg.AMQP, l.cfg.Topology)
 		err = errors.Join(err, err2)
 	}
 	return err

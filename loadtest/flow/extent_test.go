@@ -43,6 +43,10 @@ func extentOf() extent {
 			"every 0.5 s, 700ms,1.9s, R=4",
 			"one room, 5 events/s, 700ms,1.9s, R=4",
 			"one who is sick in a busy room, 40ms,150ms, R=1",
+			"broadcasts, deadlines and repeats, 40ms,150ms, R=2",
+			"a page is paused while dispatchers come and go, 40ms,150ms, R=2",
+			"nothing passes for a minute, and then calls to one person fail, 40ms,150ms, R=1",
+			"a page is throttled as if it were the app, and a person is sick, 40ms,150ms, R=2",
 		}
 	}
 	return e

@@ -80,6 +80,7 @@ type copyOf struct {
 	page, to int
 	media    bool
 	ideal    time.Duration // how long it must wait at best
+	change   func(*message.Outbound)
 }
 
 // message makes the next message of a page, announced to the judge.
@@ -92,6 +93,9 @@ func (r *rig) message(c copyOf) queue.Message {
 		out.Class, out.Attachment = message.ClassMedia, &message.Attachment{Type: "audio", URL: "https://example.com/a.ogg"}
 	} else {
 		out.Class, out.Text, out.Joins = message.ClassText, "Ann: hello", true
+	}
+	if c.change != nil {
+		c.change(&out)
 	}
 	body, err := out.Encode()
 	if err != nil {

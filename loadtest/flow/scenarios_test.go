@@ -25,7 +25,7 @@ const start = 10 * time.Second
 func scenarios(e extent) []group {
 	return []group{
 		saturation(e), limiters(), unknown(), changes(), faults(), manyPages(), backlogs(e), drains(e),
-		livelyRooms(), roomsThatSpeak(), roomBursts(), smallLimits(), sickPeople(), sickPages(), neighbours(), sicknesses(),
+		livelyRooms(), roomsThatSpeak(), roomBursts(), smallLimits(), sickPeople(), sickPages(), neighbours(), sicknesses(), asked(),
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"chatclub/internal/article"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/leftover"
@@ -79,7 +78,7 @@ func (t *trial) leftovers(ctx context.Context) (ids []string, dead map[message.R
 	}
 	b := t.fleet.Broker()
 	top := b.Topology()
-	left, err := leftover.Take(ctx, b, article.Queue(top).Name)
+	left, err := leftover.Take(ctx, b)
 	dead, err2 := Dead(ctx, b)
 	for _, d := range left {
 		if !top.IsInbound(d.Queue) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"chatclub/internal/message"
@@ -17,11 +16,11 @@ import (
 // deliver what a queue has.
 const quiet = 300 * time.Millisecond
 
-// Take takes everything off the queues of the broker's topology and off more, but
-// for the dead letters, and returns it. Nobody else may consume any of them. What
-// dispatchers leave in their lanes for themselves is not returned.
-func Take(ctx context.Context, b queue.Broker, more ...string) (left []*queue.Delivery, err error) {
-	names := slices.Clone(more)
+// Take takes everything off the queues of the broker's topology, but for the dead
+// letters, and returns it. Nobody else may consume any of them. What dispatchers leave in
+// their lanes for themselves is not returned.
+func Take(ctx context.Context, b queue.Broker) (left []*queue.Delivery, err error) {
+	var names []string
 	for _, s := range b.Topology().Specs() {
 		if s.Name != b.Topology().Dead() {
 			names = append(names, s.Name)

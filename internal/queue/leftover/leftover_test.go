@@ -16,24 +16,21 @@ import (
 func TestTake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		top := queue.Topology{Prefix: "p", Partitions: 2}
+		top := queue.Topology{Prefix: "p", Partitions: 2, WithShared: true}
 		b, err := memory.New(top)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		if err := b.Declare(t.Context(), queue.Spec{Name: "more"}); err != nil {
-			t.Fatal(err)
-		}
 		marker := queue.Message{Queue: top.Lane(1, 2), ID: "marker", Headers: map[string]string{message.HeaderMarker: ""}}
-		msgs := []queue.Message{marker, {Queue: top.Lane(1, 2), ID: "a"}, {Queue: top.Dead(), ID: "dead"}, {Queue: "more", ID: "b"}, {Queue: top.Inbound(0), ID: "c"}}
+		msgs := []queue.Message{marker, {Queue: top.Lane(1, 2), ID: "a"}, {Queue: top.Dead(), ID: "dead"}, {Queue: top.Shared(), ID: "b"}, {Queue: top.Inbound(0), ID: "c"}}
 		for range 2000 { // more than are delivered at a time
 			msgs = append(msgs, queue.Message{Queue: top.Outbound(0), ID: "d"})
 		}
 		if err := b.Publish(t.Context(), msgs...); err != nil {
 			t.Fatal(err)
 		}
-		left, err := leftover.Take(t.Context(), b, "more")
+		left, err := leftover.Take(t.Context(), b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +46,7 @@ func TestTake(t *testing.T) {
 		if err != nil || len(dead) != 1 {
 			t.Errorf("Empty(dead) = %d messages %v, want one", len(dead), err)
 		}
-		if again, err := leftover.Take(t.Context(), b, "more", "none of that name"); err != nil || len(again) > 0 {
+		if again, err := leftover.Take(t.Context(), b); err != nil || len(again) > 0 {
 			t.Errorf("Take again = %d messages %v, want none", len(again), err)
 		}
 	})

@@ -62,21 +62,6 @@ func (b *Broker) find(name string) *fifo {
 	return b.queues[name]
 }
 
-// Declare makes a queue.
-func (b *Broker) Declare(ctx context.Context, spec queue.Spec) error {
-	return b.ask(ctx, "declare", spec.Name, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.closed.Load() {
-			return queue.ErrClosed
-		}
-		if b.queues[spec.Name] == nil {
-			b.queues[spec.Name] = &fifo{name: spec.Name, single: spec.SingleActive}
-		}
-		return nil
-	})
-}
-
 // Queues lists the names of all queues, in no order.
 func (b *Broker) Queues() []string {
 	b.mu.RLock()
@@ -215,7 +200,7 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 	}
 	s := &subscription{
 		broker: b, queue: q, prefetch: opts.Prefetch, priority: opts.Priority,
-		out:  queue.NewPipe(),
+		out:  newPipe(),
 		held: make(map[uint64]item),
 	}
 	if b.closed.Load() {
@@ -432,7 +417,7 @@ type subscription struct {
 	queue    *fifo
 	prefetch int
 	priority int
-	out      *queue.Pipe
+	out      *pipe
 
 	place   int             // of a stream's next message
 	held    map[uint64]item // unsettled, by tag

@@ -49,7 +49,6 @@ func TestRabbit(t *testing.T) {
 	t.Parallel()
 	onEach(t, "", func(t *testing.T, c testCase) {
 		top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: partitions}
-		rabbittest.DeleteAfter(t, ownOf(top).Name)
 		b, err := rabbit.Open(rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: top, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +60,7 @@ func TestRabbit(t *testing.T) {
 // onEach runs all cases in parallel.
 func onEach(t *testing.T, prefix string, run func(*testing.T, testCase)) {
 	t.Helper()
-	for _, c := range slices.Concat(publishCases(), consumeCases(), settleCases(), priorityCases(), closeCases(), delayCases(), declareCases(), streamCases()) {
+	for _, c := range slices.Concat(publishCases(), consumeCases(), settleCases(), priorityCases(), closeCases(), delayCases(), streamCases()) {
 		t.Run(prefix+c.name, func(t *testing.T) {
 			t.Parallel()
 			run(t, c)

@@ -72,7 +72,7 @@ func badDelay(e env) {
 	for what, bad := range map[string]queue.Message{
 		"a delay that no queue has": {Queue: e.plain(), ID: "bad", Delay: 2 * time.Second},
 		"a negative delay":          {Queue: e.plain(), ID: "bad", Delay: -time.Second},
-		"a queue of one's own":      {Queue: ownOf(e.top).Name, ID: "bad", Delay: time.Second},
+		"a queue of one's own":      {Queue: e.top.Prefix + ".own", ID: "bad", Delay: time.Second},
 	} {
 		if err := e.broker.Publish(e.Context(), good, bad); !errors.Is(err, queue.ErrInvalid) {
 			e.Errorf("Publish(delayed, %s) = %v, want %v", what, err, queue.ErrInvalid)

@@ -47,10 +47,7 @@ func Open(cfg Config) (*Broker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)
 	}
-	m, err := newMetrics(cfg.Registerer)
-	if err != nil {
-		return nil, fmt.Errorf("open broker: %w", err)
-	}
+	m := newMetrics(cfg.Registerer)
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Broker{
 		cfg: cfg, metrics: m, cancel: cancel,
@@ -76,7 +73,6 @@ func Open(cfg Config) (*Broker, error) {
 	b.consuming = newLink(consuming, cfg, newPatience(answerTimeout, len(cfg.URLs)), m, func(s *session, last error) error {
 		err := b.declareMissing(s, last)
 		if err == nil {
-			s.inspector = newInspector(s)
 			s.prober = newProber(s, cfg.Topology.Probes())
 		}
 		return err
@@ -117,18 +113,6 @@ func (b *Broker) Ready() error {
 // IsSilent reports that what is settled now may have no effect: see queue.Broker.
 // It asks about the connection that brings deliveries.
 func (b *Broker) IsSilent() bool { return b.consuming.isSilent() }
-
-// admit checks a queue's name and counts a call in; the caller calls
-// b.calls.Done when the error is nil.
-func (b *Broker) admit(what, name string) error {
-	if name == "" || len(name) > queue.MaxName {
-		return fmt.Errorf("%s: queue name has %d bytes, want 1 to %d", what, len(name), queue.MaxName)
-	}
-	if !b.enter() {
-		return fmt.Errorf("%s %q: %w", what, name, queue.ErrClosed)
-	}
-	return nil
-}
 
 // enter counts a call in; the caller calls b.calls.Done. It is false once
 // Close has begun.

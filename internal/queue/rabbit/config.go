@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,25 +50,15 @@ type Config struct {
 
 // withDefaults returns c with every default filled in.
 func (c Config) withDefaults() Config {
-	if c.Name == "" {
-		c.Name = "chatclub"
-	}
-	if c.Heartbeat == 0 {
-		c.Heartbeat = DefaultHeartbeat
-	}
-	if c.ConfirmTimeout == 0 {
-		c.ConfirmTimeout = DefaultConfirmTimeout
-	}
-	if c.Window == 0 {
-		c.Window = DefaultWindow
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Name = cmp.Or(c.Name, "chatclub")
+	c.Heartbeat = cmp.Or(c.Heartbeat, DefaultHeartbeat)
+	c.ConfirmTimeout = cmp.Or(c.ConfirmTimeout, DefaultConfirmTimeout)
+	c.Window = cmp.Or(c.Window, DefaultWindow)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 
-// validate names every fault. A URL is named by its position or its host, and
+// validate names every fault of what settings say. A URL is named by its position or its host, and
 // never shown whole: it holds a password.
 func (c Config) validate() error {
 	var faults []error
@@ -81,15 +72,6 @@ func (c Config) validate() error {
 	}
 	if err := c.Topology.Validate(); err != nil {
 		faults = append(faults, err)
-	}
-	if c.Heartbeat < time.Second || c.Heartbeat > time.Minute {
-		faults = append(faults, fmt.Errorf("heartbeat %s must be 1s to 1m", c.Heartbeat))
-	}
-	if c.ConfirmTimeout < 100*time.Millisecond {
-		faults = append(faults, fmt.Errorf("confirm timeout %s must be at least 100ms", c.ConfirmTimeout))
-	}
-	if c.Window < 1 || c.Window > maxWindow {
-		faults = append(faults, fmt.Errorf("window %d must be 1 to %d", c.Window, maxWindow))
 	}
 	return errors.Join(faults...)
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -34,9 +33,6 @@ func TestOpenRefuses(t *testing.T) {
 		{"bad port", rabbit.Config{URLs: []string{"amqp://user:hunter2@host:port"}, Topology: top}, "broker URL 1 of 1"},
 		{"bad parameter", rabbit.Config{URLs: []string{good + "?heartbeat=hunter2"}, Topology: top}, "broker URL 1 of 1"},
 		{"no topology", rabbit.Config{URLs: []string{good}}, "queue prefix"},
-		{"heartbeat", rabbit.Config{URLs: []string{good}, Topology: top, Heartbeat: time.Millisecond}, "heartbeat 1ms"},
-		{"confirm timeout", rabbit.Config{URLs: []string{good}, Topology: top, ConfirmTimeout: -1}, "confirm timeout"},
-		{"window", rabbit.Config{URLs: []string{good}, Topology: top, Window: -1}, "window -1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,17 +48,6 @@ func TestOpenRefuses(t *testing.T) {
 				t.Errorf("Open(%s) = %q shows the password", c.name, err)
 			}
 		})
-	}
-}
-
-func TestOpenRefusesMetricsTwice(t *testing.T) {
-	t.Parallel()
-	reg := prometheus.NewRegistry()
-	cfg := rabbit.Config{URLs: []string{"amqp://127.0.0.1:1/"}, Topology: queue.Topology{Prefix: "p", Partitions: 1}, Registerer: reg}
-	open(t, cfg)
-	if b, err := rabbit.Open(cfg); err == nil {
-		_ = b.Close()
-		t.Error("second Open(same registerer) = nil, want an error")
 	}
 }
 

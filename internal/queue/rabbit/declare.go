@@ -1,7 +1,6 @@
 package rabbit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"chatclub/internal/backoff"
 	"chatclub/internal/queue"
 )
 
@@ -91,7 +89,7 @@ func declare(s *session, topology queue.Topology) error {
 	closes := ch.NotifyClose(make(chan *amqp.Error, 1))
 	err = s.raw.together(func() error {
 		for _, spec := range topology.Specs() {
-			if err := declareSpec(ch, spec, true); err != nil {
+			if err := declareSpec(ch, spec); err != nil {
 				return err
 			}
 		}
@@ -114,55 +112,10 @@ func declare(s *session, topology queue.Topology) error {
 	return nil
 }
 
-// Declare makes a queue that is not of the topology: see queue.Broker. A call that
-// has begun when ctx ends goes on until the session ends.
-func (b *Broker) Declare(ctx context.Context, spec queue.Spec) error {
-	if spec.Delay > 0 {
-		return fmt.Errorf("declare %q: %w: delay %s, want none", spec.Name, queue.ErrInvalid, spec.Delay)
-	}
-	if err := b.admit("declare", spec.Name); err != nil {
-		return err
-	}
-	defer b.calls.Done()
-	for failures := 1; ; failures++ {
-		err := b.tryDeclare(ctx, spec)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, queue.ErrClosed), isRefusal(err):
-			return fmt.Errorf("declare %q: %w", spec.Name, explain(err))
-		}
-		if !backoff.Sleep(ctx, pauseAfter(failures)) {
-			return fmt.Errorf("declare %q: %w: %w", spec.Name, queue.ErrUnavailable, errors.Join(context.Cause(ctx), err))
-		}
-	}
-}
-
-// tryDeclare makes one queue on a channel of its own.
-func (b *Broker) tryDeclare(ctx context.Context, spec queue.Spec) error {
-	s, err := b.consuming.session(ctx, b.closing)
-	if err != nil {
-		return err
-	}
-	done := make(chan error, 1)
-	b.calls.Go(func() { // ends with the session at the latest
-		ch, err := s.conn.Channel()
-		if err == nil {
-			err = errors.Join(declareSpec(ch, spec, false), ch.Close())
-		}
-		done <- err
-	})
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// declareSpec makes one queue, and the exchange before one that delays.
-func declareSpec(ch *amqp.Channel, spec queue.Spec, noWait bool) error {
-	if _, err := ch.QueueDeclare(spec.Name, true, false, false, noWait, arguments(spec)); err != nil {
+// declareSpec makes one queue, and the exchange before one that delays. It waits for no
+// answer.
+func declareSpec(ch *amqp.Channel, spec queue.Spec) error {
+	if _, err := ch.QueueDeclare(spec.Name, true, false, false, true, arguments(spec)); err != nil {
 		return err
 	}
 	if spec.Delay == 0 {
@@ -170,10 +123,10 @@ func declareSpec(ch *amqp.Channel, spec queue.Spec, noWait bool) error {
 	}
 	// A message keeps its routing key in this queue, the name of the queue that
 	// it is for: that takes an exchange which routes whatever the key is.
-	if err := ch.ExchangeDeclare(spec.Name, amqp.ExchangeFanout, true, false, false, noWait, nil); err != nil {
+	if err := ch.ExchangeDeclare(spec.Name, amqp.ExchangeFanout, true, false, false, true, nil); err != nil {
 		return err
 	}
-	return ch.QueueBind(spec.Name, "", spec.Name, noWait, nil)
+	return ch.QueueBind(spec.Name, "", spec.Name, true, nil)
 }
 
 // arguments are the same on every RabbitMQ from 4.0 to 4.3 and never change

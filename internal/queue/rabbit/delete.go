@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -26,11 +25,10 @@ func versionOf(conn *amqp.Connection) string {
 	return fmt.Sprintf("%v %v", conn.Properties["product"], conn.Properties["version"])
 }
 
-// Delete deletes every queue and exchange of a topology and more queues, with what
-// is on them, and returns the broker's name and version. What does
-// not exist is no error. It is for tests and the quick start, which
-// leave nothing behind; a deployment never calls it.
-func Delete(ctx context.Context, amqpURL string, top queue.Topology, more ...string) (version string, err error) {
+// Delete deletes every queue and exchange of a topology, with what is on them, and
+// returns the broker's name and version. What does not exist is no error. It is for tests
+// and the quick start, which leave nothing behind; a deployment never calls it.
+func Delete(ctx context.Context, amqpURL string, top queue.Topology) (version string, err error) {
 	conn, raw, err := dial(ctx, amqpURL, "chatclub delete queues", DefaultHeartbeat)
 	if err != nil {
 		return "", fmt.Errorf("delete queues: %w", err)
@@ -43,21 +41,14 @@ func Delete(ctx context.Context, amqpURL string, top queue.Topology, more ...str
 	if err != nil {
 		return version, fmt.Errorf("delete queues: %w", err)
 	}
-	queues, exchanges := slices.Clone(more), []string(nil)
 	for _, s := range top.Specs() {
-		queues = append(queues, s.Name)
 		if s.Delay > 0 {
-			exchanges = append(exchanges, s.Name)
+			if err := ch.ExchangeDelete(s.Name, false, false); err != nil {
+				return version, fmt.Errorf("delete exchange %q: %w", s.Name, err)
+			}
 		}
-	}
-	for _, name := range exchanges {
-		if err := ch.ExchangeDelete(name, false, false); err != nil {
-			return version, fmt.Errorf("delete exchange %q: %w", name, err)
-		}
-	}
-	for _, name := range queues {
-		if _, err := ch.QueueDelete(name, false, false, false); err != nil {
-			return version, fmt.Errorf("delete queue %q: %w", name, err)
+		if _, err := ch.QueueDelete(s.Name, false, false, false); err != nil {
+			return version, fmt.Errorf("delete queue %q: %w", s.Name, err)
 		}
 	}
 	return version, nil

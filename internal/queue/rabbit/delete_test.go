@@ -17,30 +17,24 @@ import (
 // error.
 func TestDelete(t *testing.T) {
 	t.Parallel()
-	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 2}
+	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 2, WithShared: true}
 	cfg := rabbit.Config{URLs: []string{rabbittest.URL(t)}, Topology: top}
 	b, err := rabbit.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	awaitReady(t, b) // each of its connections declares the queues
-	own := top.Prefix + ".own"
-	if err := b.Declare(t.Context(), queue.Spec{Name: own}); err != nil {
+	if err := b.Publish(t.Context(), queue.Message{Queue: top.Inbound(0), ID: "1", Body: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{top.Inbound(0), own} {
-		if err := b.Publish(t.Context(), queue.Message{Queue: name, ID: "1", Body: []byte("x")}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for range 2 {
-		version, err := rabbit.Delete(t.Context(), cfg.URLs[0], top, own)
+		version, err := rabbit.Delete(t.Context(), cfg.URLs[0], top)
 		if err != nil || !strings.HasPrefix(version, "RabbitMQ ") {
 			t.Errorf("Delete() = %q, %v, want RabbitMQ and its version, nil", version, err)
 		}
 	}
 	// A Publish would have the topology declared again.
-	for _, name := range []string{top.Inbound(0), top.Dead(), top.Retry(time.Second), top.Outbound(1), top.Lane(1, 3), own} {
+	for _, name := range []string{top.Inbound(0), top.Dead(), top.Retry(time.Second), top.Outbound(1), top.Lane(1, 3), top.Shared()} {
 		if _, err := b.Inspect(t.Context(), name); !errors.Is(err, queue.ErrUnroutable) {
 			t.Errorf("Inspect(%q) after Delete() = %v, want ErrUnroutable", name, err)
 		}

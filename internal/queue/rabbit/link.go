@@ -179,7 +179,7 @@ func (l *link) watch(ctx context.Context, s *session) error {
 // checkStall ends a session whose broker is silent.
 func (l *link) checkStall(s *session) {
 	if s.writer != nil && !l.isBlocked() {
-		if err := s.writer.stalled(l.patience); err != nil {
+		if err := s.writer.progress.stalled(l.patience, s.writer.unconfirmed.Load() > 0); err != nil {
 			s.drop(err)
 		}
 	}

@@ -10,13 +10,9 @@ import (
 	"chatclub/internal/queue"
 )
 
-const (
-	// maxWindow bounds Config.Window: what a session may have to publish again.
-	maxWindow = 1 << 16
-	// sharers is how many callers can share the window at least: each hands the
-	// writer no more than its part at a time.
-	sharers = 8
-)
+// sharers is how many callers can share the window at least: each hands the
+// writer no more than its part at a time.
+const sharers = 8
 
 // Publish queues msgs: see queue.Publisher. A message that RabbitMQ could
 // never take is refused before any of them is sent. It returns at most a

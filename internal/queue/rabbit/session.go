@@ -20,10 +20,10 @@ type session struct {
 	blocks        chan amqp.Blocking
 	channelCloses chan *amqp.Error // of the writer's channel; nil without one
 
-	writer    *writer    // on the publishing link
-	inspector *inspector // on the consuming link
-	prober    *prober    // on the consuming link
-	acks      *acks      // likewise
+	writer    *writer // on the publishing link
+	inspector inspector
+	prober    *prober // on the consuming link
+	acks      *acks   // likewise
 
 	workers sync.WaitGroup
 	once    sync.Once

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/rabbit"
@@ -107,7 +108,11 @@ func TestEqualMessagesAreQueuedEach(t *testing.T) {
 func TestSlowReturnIsPublishedAgain(t *testing.T) {
 	t.Parallel()
 	b, p := slow(t, nil)
-	missing := b.Topology().Prefix + ".missing"
+	missing := b.Topology().Inbound(0)
+	onChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(missing, false, false, false)
+		return err
+	})
 	msgs := []queue.Message{{Queue: missing, ID: "1", Body: []byte("hello")}}
 	p.Freeze()
 	impatient(t, b, msgs)
@@ -118,12 +123,9 @@ func TestSlowReturnIsPublishedAgain(t *testing.T) {
 	if err := b.Publish(ctx, msgs...); !errors.Is(err, queue.ErrUnroutable) {
 		t.Fatalf("Publish() = %v, want %v", err, queue.ErrUnroutable)
 	}
-	rabbittest.DeleteAfter(t, missing)
-	if err := b.Declare(ctx, queue.Spec{Name: missing}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Publish(ctx, msgs...); err != nil {
-		t.Errorf("Publish(once its queue exists) = %v, want nil", err)
-	}
+	eventually(t, "Publish(once its queue is declared again)", func() (string, bool) {
+		err := b.Publish(ctx, msgs...)
+		return fmt.Sprint(err), err == nil
+	})
 	awaitQueued(t, b, missing, queue.Info{Ready: 1})
 }

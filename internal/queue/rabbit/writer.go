@@ -255,9 +255,6 @@ func table(headers map[string]string) amqp.Table {
 	return t
 }
 
-// stalled returns why the session is of no use any more, nil while it is.
-func (w *writer) stalled(p patience) error { return w.progress.stalled(p, w.unconfirmed.Load() > 0) }
-
 // takeReturned returns those of the confirmed items that came back unroutable,
 // as often as it is asked. The broker sends a return before its confirm, and
 // the library queues the one before it completes the other, so nothing can come

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"chatclub/internal/queue"
 	"chatclub/internal/queue/transfer"
 )
 
@@ -16,7 +17,7 @@ const wholeBroker = ""
 func (l *leaderless) IsSilent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.down[wholeBroker]
+	return l.down[wholeBroker] != nil
 }
 
 // While the broker is silent nothing is published. What comes back from its queue
@@ -26,7 +27,7 @@ func TestSilentBrokerMovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
 		good := r.queue("good")
-		r.broker.set(wholeBroker, true)
+		r.broker.set(wholeBroker, queue.ErrUnavailable)
 		r.move("1", good)
 		r.move("2", good)
 		time.Sleep(time.Minute)
@@ -34,7 +35,7 @@ func TestSilentBrokerMovesNothing(t *testing.T) {
 		if err := r.sub.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r.broker.set(wholeBroker, false)
+		r.broker.set(wholeBroker, nil)
 		time.Sleep(time.Second)
 		r.check("published of what came back", r.broker.tried(good))
 		if got := r.state("1"); got != transfer.Stale {
@@ -42,10 +43,10 @@ func TestSilentBrokerMovesNothing(t *testing.T) {
 		}
 
 		r.consume(r.top.Outbound(1))
-		r.broker.set(wholeBroker, true)
+		r.broker.set(wholeBroker, queue.ErrUnavailable)
 		r.move("3", good)
 		time.Sleep(time.Minute)
-		r.broker.set(wholeBroker, false)
+		r.broker.set(wholeBroker, nil)
 		time.Sleep(time.Second)
 		r.check("published when the broker answered again", r.broker.tried(good), "3")
 	})
@@ -56,7 +57,7 @@ func TestSilentBrokerAtTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		r.broker.set(wholeBroker, true)
+		r.broker.set(wholeBroker, queue.ErrUnavailable)
 		r.move("1", r.queue("good"))
 		r.End()
 		time.Sleep(time.Minute)

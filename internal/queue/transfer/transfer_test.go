@@ -23,12 +23,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// leaderless is a broker some queues of which confirm nothing.
+// leaderless is a broker some queues of which confirm nothing, or do not exist.
 type leaderless struct {
 	*memory.Broker
 
 	mu    sync.Mutex
-	down  map[string]bool
+	down  map[string]error
 	tries map[string][]string // ids by queue, as they were published, in vain or not
 }
 
@@ -37,21 +37,19 @@ func (l *leaderless) Publish(ctx context.Context, msgs ...queue.Message) error {
 	l.mu.Lock()
 	for i, m := range msgs {
 		l.tries[m.Queue] = append(l.tries[m.Queue], m.ID)
-		if l.down[m.Queue] {
-			errs[i] = queue.ErrUnavailable
-		} else {
+		if errs[i] = l.down[m.Queue]; errs[i] == nil {
 			errs[i] = l.Broker.Publish(ctx, m)
 		}
 	}
 	l.mu.Unlock()
 	err := queue.NewPublishError(errs)
-	if err != nil {
+	if errors.Is(err, queue.ErrUnavailable) {
 		<-ctx.Done()
 	}
 	return err
 }
 
-func (l *leaderless) set(name string, down bool) {
+func (l *leaderless) set(name string, down error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down[name] = down
@@ -84,17 +82,12 @@ func newRig(t *testing.T, log *slog.Logger) *rig {
 	t.Helper()
 	b := memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 4})
 	r := &rig{
-		t: t, broker: &leaderless{Broker: b, down: make(map[string]bool), tries: make(map[string][]string)}, top: b.Topology(),
+		t: t, broker: &leaderless{Broker: b, down: make(map[string]error), tries: make(map[string][]string)}, top: b.Topology(),
 		done: make(chan struct{}), last: make(map[string]transfer.State), errs: make(map[string]error), n: make(map[transfer.State]int),
 	}
 	r.Mover = transfer.New(transfer.Config{
 		Broker: r.broker, Log: log, Now: time.Now, Random: func() float64 { return 0.5 }, Notify: r.note,
 	})
-	for _, name := range []string{"bad", "good"} {
-		if err := b.Declare(t.Context(), queue.Spec{Name: r.queue(name)}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	r.consume(r.top.Outbound(0))
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
@@ -103,7 +96,9 @@ func newRig(t *testing.T, log *slog.Logger) *rig {
 	return r
 }
 
-func (r *rig) queue(name string) string { return r.top.Prefix + "." + name }
+func (r *rig) queue(name string) string {
+	return r.top.Inbound(map[string]int{"bad": 1, "good": 2, "gone": 3}[name])
+}
 
 // note is the mover's Notify: an item ends once.
 func (r *rig) note(ev transfer.Event) {
@@ -176,7 +171,7 @@ func TestBlockedQueueHoldsUpItsOwnOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
 		bad, good := r.queue("bad"), r.queue("good")
-		r.broker.set(bad, true)
+		r.broker.set(bad, queue.ErrUnavailable)
 		r.move("1", good)
 		r.move("2", bad)
 		r.move("3", good)
@@ -198,14 +193,14 @@ func TestBlockedQueueHoldsUpItsOwnOnly(t *testing.T) {
 			t.Errorf("in an hour published %d messages to the queue, %v, want at most %d, after the first try 2 alone", len(tries), tries[:4], most)
 		}
 
-		r.broker.set(bad, false)
+		r.broker.set(bad, nil)
 		time.Sleep(2 * time.Minute)
 		want := []string{"2", "4", "5"}
 		for i := range 200 {
 			want = append(want, fmt.Sprint("more ", i))
 		}
 		r.check("on the queue", r.idsOn(bad), want...)
-		r.broker.set(bad, true) // it is blocked no more: what comes now is tried with all else
+		r.broker.set(bad, queue.ErrUnavailable) // it is blocked no more: what comes now is tried with all else
 		r.move("7", good, bad)
 		time.Sleep(time.Minute)
 		r.check("on the other queue", r.idsOn(good), "7")
@@ -222,7 +217,7 @@ func TestGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
 		bad, good := r.queue("bad"), r.queue("good")
-		r.broker.set(bad, true)
+		r.broker.set(bad, queue.ErrUnavailable)
 		add := func(id string, instead *queue.Message, to ...queue.Message) {
 			if err := r.broker.Broker.Publish(t.Context(), queue.Message{Queue: r.from, ID: id}); err != nil {
 				t.Fatal(err)
@@ -243,16 +238,16 @@ func TestGiveWay(t *testing.T) {
 		}
 		r.check("on the other queue", r.idsOn(good), want...)
 		name := r.top.Outbound(1)
-		r.broker.set(name, true)
+		r.broker.set(name, queue.ErrUnavailable)
 		add("now", nil, queue.Message{Queue: name, ID: "now"})
 		time.Sleep(time.Minute)
-		r.broker.set(name, false) // the delayed one comes to it by the broker
+		r.broker.set(name, nil) // the delayed one comes to it by the broker
 		add("later", nil, queue.Message{Queue: name, ID: "later", Delay: time.Second})
 		synctest.Wait()
 		if now, later := r.state("now"), r.state("later"); now != transfer.Blocked || later != transfer.Done {
 			t.Errorf("states = %d and %d, want the one without delay to wait alone", now, later)
 		}
-		r.broker.set(bad, false)
+		r.broker.set(bad, nil)
 		time.Sleep(2 * time.Minute)
 		if got := r.idsOn(bad); len(got) != 66 || got[64] != "without" || got[65] != "told" {
 			t.Errorf("on the queue are %d, %v at the end, want the first 64, and those that have nothing else", len(got), got[max(0, len(got)-3):])
@@ -266,11 +261,12 @@ func TestEachQueueHasItsOwnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		r.broker.set(r.queue("bad"), true)
-		r.broker.set(r.queue("good"), true)
+		r.broker.set(r.queue("bad"), queue.ErrUnavailable)
+		r.broker.set(r.queue("good"), queue.ErrUnavailable)
 		r.move("first", r.queue("bad")) // the others are published together once this one's time is over
 		synctest.Wait()
 		r.move("1", r.queue("good"))
+		r.broker.set(r.queue("gone"), queue.ErrUnroutable)
 		r.move("2", r.queue("gone"))
 		time.Sleep(10*time.Second + time.Millisecond)
 		r.mu.Lock()
@@ -290,7 +286,7 @@ func TestBlockedPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
 		dead, inbound := r.top.Dead(), r.top.Inbound(0)
-		r.broker.set(inbound, true)
+		r.broker.set(inbound, queue.ErrUnavailable)
 		r.move("1", dead, inbound)
 		r.move("2", dead)
 		time.Sleep(6 * time.Second)
@@ -298,14 +294,14 @@ func TestBlockedPart(t *testing.T) {
 		r.move("4", dead, inbound)
 		synctest.Wait()
 		r.check("dead", r.idsOn(dead), "1", "2", "3")
-		r.broker.set(inbound, false)
-		r.broker.set(dead, true)
+		r.broker.set(inbound, nil)
+		r.broker.set(dead, queue.ErrUnavailable)
 		time.Sleep(3 * time.Minute)
 		r.check("told", r.idsOn(inbound), "1", "4")
 		r.move("5", inbound)
 		synctest.Wait()
 		r.check("told", r.idsOn(inbound), "5")
-		r.broker.set(dead, false)
+		r.broker.set(dead, nil)
 		time.Sleep(3 * time.Minute)
 		r.check("dead", r.idsOn(dead), "4")
 		r.check("told", r.idsOn(inbound))
@@ -323,7 +319,7 @@ func TestStaleIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
 		bad := r.queue("bad")
-		r.broker.set(bad, true)
+		r.broker.set(bad, queue.ErrUnavailable)
 		r.consume(r.top.Outbound(1)) // the first, which the others are behind, lives on
 		r.move("first", bad)
 		r.consume(r.top.Outbound(2))
@@ -340,7 +336,7 @@ func TestStaleIsNotKept(t *testing.T) {
 			t.Errorf("a minute after all but one became stale %d were let go of, want 300", n)
 		}
 		r.mu.Unlock()
-		r.broker.set(bad, false)
+		r.broker.set(bad, nil)
 		time.Sleep(time.Minute)
 		r.check("on the queue", r.idsOn(bad), "first")
 		r.check("back on their own", r.idsOn(r.top.Outbound(2))[:2], "0", "1")
@@ -381,7 +377,8 @@ func TestOrderOfEachQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		missing := r.queue("missing")
+		missing := r.queue("gone")
+		r.broker.set(missing, queue.ErrUnroutable)
 		var want []string
 		for i := range 500 {
 			id := fmt.Sprint(i)
@@ -392,9 +389,7 @@ func TestOrderOfEachQueue(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		r.check("on the queue", r.idsOn(r.queue("good")), want...)
-		if err := r.broker.Declare(t.Context(), queue.Spec{Name: missing}); err != nil {
-			t.Fatal(err)
-		}
+		r.broker.set(missing, nil)
 		time.Sleep(time.Minute)
 		got := r.idsOn(missing)
 		if len(got) != 250 || !slices.IsSortedFunc(got, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) }) {
@@ -410,7 +405,7 @@ func TestEnd(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, slog.New(slog.DiscardHandler))
-			r.broker.set(r.queue("bad"), true)
+			r.broker.set(r.queue("bad"), queue.ErrUnavailable)
 			for i := range 100 {
 				r.move(fmt.Sprint(i), r.queue([]string{"good", "bad"}[i%2]))
 			}
@@ -429,7 +424,7 @@ func TestEnd(t *testing.T) {
 				r.cancel()
 				want = transfer.Failed
 			} else {
-				r.broker.set(r.queue("bad"), false)
+				r.broker.set(r.queue("bad"), nil)
 				time.Sleep(time.Minute)
 			}
 			synctest.Wait()
@@ -458,7 +453,7 @@ func TestCancelInATry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, slog.New(slog.DiscardHandler))
-		r.broker.set(r.queue("bad"), true)
+		r.broker.set(r.queue("bad"), queue.ErrUnavailable)
 		r.move("1", r.queue("bad"))
 		synctest.Wait()
 		r.move("2", r.queue("bad"))

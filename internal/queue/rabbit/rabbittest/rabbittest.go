@@ -143,25 +143,13 @@ func (f mainFunc) Run() int { return f() }
 func Prefix(t testing.TB) string {
 	t.Helper()
 	u := URL(t)
-	top := queue.Topology{Prefix: fmt.Sprintf("test-%016x", rand.Uint64()), Partitions: 8} // has all slots
+	top := queue.Topology{Prefix: fmt.Sprintf("test-%016x", rand.Uint64()), Partitions: 8, WithShared: true} // has all slots
 	t.Cleanup(func() {
 		if err := onChannel(u, func(ch *amqp.Channel) error { return deleteTopology(ch, top) }); err != nil {
 			t.Errorf("delete the queues of %s: %v", top.Prefix, err)
 		}
 	})
 	return top.Prefix
-}
-
-// DeleteAfter deletes the queues of these names, on URL's broker, when the test
-// ends.
-func DeleteAfter(t testing.TB, names ...string) {
-	t.Helper()
-	u := URL(t)
-	t.Cleanup(func() {
-		if err := onChannel(u, func(ch *amqp.Channel) error { return deleteQueues(ch, names...) }); err != nil {
-			t.Errorf("delete %v: %v", names, err)
-		}
-	})
 }
 
 // onChannel does something on a connection of its own.

@@ -1,33 +1,37 @@
-package queue
+package memory
 
-import "sync"
+import (
+	"sync"
 
-// pipeSize is how many deliveries a Pipe holds without a goroutine. The prefetch may be
+	"chatclub/internal/queue"
+)
+
+// pipeSize is how many deliveries a pipe holds without a goroutine. The prefetch may be
 // a hundred times as many, and most subscriptions are never given anything.
 const pipeSize = 64
 
-// Pipe passes deliveries on to a channel and never blocks who gives them; for
-// implementations of Broker. Make one with NewPipe. Safe for concurrent use.
-type Pipe struct {
-	out  chan *Delivery
+// pipe passes deliveries on to a channel and never blocks who gives them. Make one with
+// newPipe. Safe for concurrent use.
+type pipe struct {
+	out  chan *queue.Delivery
 	done chan struct{}
 
 	mu      sync.Mutex
-	rest    []*Delivery // for which out had no place
-	running bool        // a goroutine moves rest to out
+	rest    []*queue.Delivery // for which out had no place
+	running bool              // a goroutine moves rest to out
 	closed  bool
 }
 
-// NewPipe returns an empty pipe.
-func NewPipe() *Pipe {
-	return &Pipe{out: make(chan *Delivery, pipeSize), done: make(chan struct{})}
+// newPipe returns an empty pipe.
+func newPipe() *pipe {
+	return &pipe{out: make(chan *queue.Delivery, pipeSize), done: make(chan struct{})}
 }
 
 // Out is where deliveries arrive, in order. It is closed by Close.
-func (p *Pipe) Out() <-chan *Delivery { return p.out }
+func (p *pipe) Out() <-chan *queue.Delivery { return p.out }
 
 // Push adds a delivery. After Close it does nothing.
-func (p *Pipe) Push(d *Delivery) {
+func (p *pipe) Push(d *queue.Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -46,7 +50,7 @@ func (p *Pipe) Push(d *Delivery) {
 }
 
 // move moves what waits to out, until nothing does.
-func (p *Pipe) move() {
+func (p *pipe) move() {
 	for {
 		p.mu.Lock()
 		if len(p.rest) == 0 || p.closed {
@@ -70,7 +74,7 @@ func (p *Pipe) move() {
 }
 
 // Close closes the channel and takes out what nobody has read. Idempotent.
-func (p *Pipe) Close() {
+func (p *pipe) Close() {
 	p.mu.Lock()
 	first, running := !p.closed, p.running
 	p.closed, p.rest = true, nil
