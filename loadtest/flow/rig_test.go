@@ -288,7 +288,7 @@ func (r *rig) leftovers() (left []string) {
 	dead, err := leftover.Empty(ctx, b, r.topology().Dead())
 	r.must(err)
 	for _, d := range append(found, dead...) {
-		if !r.topology().IsInbound(d.Queue) && d.Queue != r.topology().Orders() {
+		if !r.topology().IsInbound(d.Queue) {
 			left = append(left, d.ID)
 		}
 	}

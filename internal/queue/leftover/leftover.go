@@ -22,7 +22,7 @@ const quiet = 300 * time.Millisecond
 func Take(ctx context.Context, b queue.Broker) (left []*queue.Delivery, err error) {
 	var names []string
 	for _, s := range b.Topology().Specs() {
-		if s.Name != b.Topology().Dead() {
+		if s.Name != b.Topology().Dead() && s.Name != b.Topology().Orders() { // nothing is taken off a stream
 			names = append(names, s.Name)
 		}
 	}
