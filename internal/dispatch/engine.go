@@ -160,6 +160,7 @@ func (e *engine) tick() {
 	now := e.Now()
 	e.ticked = now
 	e.timers.add(now.Add(tickEvery), e.tick)
+	e.checkSilence(now) // before a page that hangs because of it is taken for sick
 	e.logChanges(e.circuits.Check(now), "", errors.New("it does not answer"))
 	e.checkStanding(now)
 	e.checkSources(now)

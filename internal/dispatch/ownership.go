@@ -23,6 +23,7 @@ type standing struct {
 	trial    bool
 	until    time.Time // when the trial ends
 	silences int       // in a row
+	silent   time.Time // when the last one was seen; zero: a call that began later was answered
 	checked  time.Time // when it was looked whether others have the slot
 }
 
@@ -137,6 +138,7 @@ func (e *engine) checkSilence(now time.Time) {
 		s := &e.standing
 		s.until = now.Add(min(minRest<<min(s.silences, 5), maxRest))
 		s.silences++
+		s.silent = now
 		if !s.trial {
 			e.stepBack()
 		}
@@ -157,7 +159,7 @@ func (e *engine) stepBack() {
 		}
 		return nil
 	}, func(e *engine, err error) {
-		if err == nil && others && e.silent.Load() && !e.standing.trial && !e.ending {
+		if err == nil && others && !e.standing.silent.IsZero() && !e.standing.trial && !e.ending {
 			e.standing.trial = true
 			e.renewAll("silent")
 		}
@@ -165,11 +167,14 @@ func (e *engine) stepBack() {
 }
 
 // answered notes that the API answers: this replica is as good as others, and its
-// trial is over.
-func (e *engine) answered(now time.Time) {
-	e.silent.Store(false)
+// trial is over. Late answers to calls from before a silence say nothing of that.
+func (e *engine) answered(now, began time.Time) {
 	s := &e.standing
-	s.silences = 0
+	if began.Before(s.silent) {
+		return
+	}
+	e.silent.Store(false)
+	s.silences, s.silent = 0, time.Time{}
 	if s.trial {
 		s.until = now
 	}
