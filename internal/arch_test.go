@@ -62,7 +62,7 @@ func house() []row {
 		{"submit", "message queue"},
 
 		// The wiring, once.
-		{"app", "docs/schema broadcast core dispatch message operator orders phrase queue queue/rabbit rooms sender service submit tracing webhook"},
+		{"app", "aimd docs/schema broadcast core dispatch message operator orders phrase queue queue/rabbit rooms sender service submit tracing webhook"},
 		{"cmd/core", "app service"},
 		{"cmd/dispatcher", "app service"},
 		{"cmd/webhook", "app service"},

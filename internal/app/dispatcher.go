@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"chatclub/internal/aimd"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
@@ -15,23 +16,26 @@ import (
 
 // DispatcherSettings are those of cmd/dispatcher.
 type DispatcherSettings struct {
-	PagesFile       string         `env:"PAGES_FILE,required" doc:"JSON file that gives the access token of each page id, and limits of its own where it has any; read again when it changes."`
-	GraphURL        string         `env:"GRAPH_URL" envDefault:"https://graph.facebook.com/v23.0" doc:"Address of the Send API, with its version."`
-	AppSecret       service.Secret `env:"APP_SECRET" doc:"The app's secret, with which each call carries an appsecret_proof; empty: none, which an app may refuse."`
-	Prefetch        int            `env:"PREFETCH" envDefault:"2048" doc:"Messages of one partition held at most, in flight or waiting; lanes have LANE_PREFETCH each."`
-	MaxInFlight     int            `env:"MAX_IN_FLIGHT" envDefault:"4096" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each). Each takes a connection and some 50 KiB."`
-	LanePrefetch    int            `env:"LANE_PREFETCH" envDefault:"8192" doc:"Messages of one lane held at most: what waits here for one recipient can be joined."`
-	JoinTexts       int            `env:"JOIN_TEXTS" envDefault:"8" doc:"Texts to one recipient that had to wait and go out as one message, a line each, at most; 1: each has its own."`
-	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page."`
-	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
-	LimitRecipient  float64        `env:"LIMIT_RECIPIENT" envDefault:"0" doc:"Calls per second of one class that are made to one person at most, such as 0.5; texts that wait meanwhile go out as one. 0: any number."`
-	LatencyTarget   time.Duration  `env:"LATENCY_TARGET" envDefault:"0s" doc:"95th percentile of the calls' latency to hold by having fewer in flight; below the API's own it stops nearly everything. 0s: MAX_IN_FLIGHT alone bounds them."`
-	CallTimeout     time.Duration  `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
-	MaxAttempts     int            `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
-	MessageTTL      time.Duration  `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue; a broadcast has its deadline instead."`
-	Feedback        bool           `env:"FEEDBACK" envDefault:"true" doc:"Tell core, or a bot in its place, on inbound of persons and pages that cannot be sent to. false where nothing consumes inbound: it would grow."`
-	MaxBacklog      int            `env:"MAX_BACKLOG" envDefault:"0" doc:"Messages that may be ready on a page's partition and lanes: with more POST /messages answers 429. 0: any number."`
-	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight are waited for when the program is stopped. After 5 s their partitions go to others, which send those messages again."`
+	PagesFile         string         `env:"PAGES_FILE,required" doc:"JSON file that gives the access token of each page id, and limits of its own where it has any; read again when it changes."`
+	GraphURL          string         `env:"GRAPH_URL" envDefault:"https://graph.facebook.com/v23.0" doc:"Address of the Send API, with its version."`
+	AppSecret         service.Secret `env:"APP_SECRET" doc:"The app's secret, with which each call carries an appsecret_proof; empty: none, which an app may refuse."`
+	Prefetch          int            `env:"PREFETCH" envDefault:"2048" doc:"Messages of one partition held at most, in flight or waiting; lanes have LANE_PREFETCH each."`
+	MaxInFlight       int            `env:"MAX_IN_FLIGHT" envDefault:"4096" doc:"Send API calls at a time; a page at its limit has 240 (300/s of 0.8 s each). Each takes a connection and some 50 KiB."`
+	LanePrefetch      int            `env:"LANE_PREFETCH" envDefault:"8192" doc:"Messages of one lane held at most: what waits here for one recipient can be joined."`
+	JoinTexts         int            `env:"JOIN_TEXTS" envDefault:"8" doc:"Texts to one recipient that had to wait and go out as one message, a line each, at most; 1: each has its own."`
+	LimitText         int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page."`
+	LimitMedia        int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Calls per second with audio or video that the platform takes for one page, counted apart from LIMIT_TEXT."`
+	LimitRecipient    float64        `env:"LIMIT_RECIPIENT" envDefault:"0" doc:"Calls per second of one class that are made to one person at most, such as 0.5; texts that wait meanwhile go out as one. 0: any number."`
+	LatencyTarget     time.Duration  `env:"LATENCY_TARGET" envDefault:"0s" doc:"Latency of the calls to hold, at LATENCY_PERCENTILE, by having fewer in flight; below the API's own it stops nearly everything. 0s: MAX_IN_FLIGHT alone bounds them."`
+	LatencyPercentile int            `env:"LATENCY_PERCENTILE" envDefault:"95" doc:"Percent of the calls that are to be within LATENCY_TARGET, 1 to 99."`
+	LatencyBackoff    float64        `env:"LATENCY_BACKOFF" envDefault:"0.9" doc:"What a cut leaves of the calls in flight while LATENCY_TARGET is exceeded; 0.5 follows a sudden load sooner and uses less of the API."`
+	MinInFlight       int            `env:"MIN_IN_FLIGHT" envDefault:"8" doc:"Calls at a time that LATENCY_TARGET leaves at least; the log says when it leaves no more."`
+	CallTimeout       time.Duration  `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
+	MaxAttempts       int            `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
+	MessageTTL        time.Duration  `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue; a broadcast has its deadline instead."`
+	Feedback          bool           `env:"FEEDBACK" envDefault:"true" doc:"Tell core, or a bot in its place, on inbound of persons and pages that cannot be sent to. false where nothing consumes inbound: it would grow."`
+	MaxBacklog        int            `env:"MAX_BACKLOG" envDefault:"0" doc:"Messages that may be ready on a page's partition and lanes: with more POST /messages answers 429. 0: any number."`
+	ShutdownTimeout   time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight are waited for when the program is stopped. After 5 s their partitions go to others, which send those messages again."`
 	ProgramSettings
 }
 
@@ -52,6 +56,9 @@ func (s DispatcherSettings) Validate() error {
 		service.CheckRange("LIMIT_MEDIA", s.LimitMedia, 1, MaxLimit),
 		s.checkRecipient(),
 		service.CheckDuration("LATENCY_TARGET", s.LatencyTarget, 0, time.Minute),
+		service.CheckRange("LATENCY_PERCENTILE", s.LatencyPercentile, 1, 99),
+		s.checkBackoff(),
+		service.CheckRange("MIN_IN_FLIGHT", s.MinInFlight, 1, 65535),
 		service.CheckDuration("CALL_TIMEOUT", s.CallTimeout, 10*time.Millisecond, 5*time.Minute),
 		service.CheckRange("MAX_ATTEMPTS", s.MaxAttempts, 1, 1000),
 		service.CheckDuration("MESSAGE_TTL", s.MessageTTL, time.Second, 24*time.Hour), // Messenger's window
@@ -66,6 +73,13 @@ func (s DispatcherSettings) Validate() error {
 func (s DispatcherSettings) checkTimeouts() error {
 	if s.CallTimeout >= s.ShutdownTimeout {
 		return service.Faultf("CALL_TIMEOUT", "%s must be below SHUTDOWN_TIMEOUT, %s", s.CallTimeout, s.ShutdownTimeout)
+	}
+	return nil
+}
+
+func (s DispatcherSettings) checkBackoff() error {
+	if !(s.LatencyBackoff >= 0.1 && s.LatencyBackoff <= 0.99) { // so that NaN is refused, too
+		return service.Faultf("LATENCY_BACKOFF", "%g must be 0.1 to 0.99", s.LatencyBackoff)
 	}
 	return nil
 }
@@ -124,7 +138,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 		LanePrefetch:    s.LanePrefetch,
 		JoinTexts:       s.JoinTexts,
 		MaxInFlight:     s.MaxInFlight,
-		LatencyTarget:   s.LatencyTarget,
+		Latency:         aimd.Config{Min: s.MinInFlight, Target: s.LatencyTarget, Percentile: float64(s.LatencyPercentile) / 100, Backoff: s.LatencyBackoff},
 		MaxAttempts:     s.MaxAttempts,
 		MessageTTL:      s.MessageTTL,
 		NoFeedback:      !s.Feedback,

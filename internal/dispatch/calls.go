@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,10 +14,6 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/sender"
 )
-
-// minCalls is the fewest calls in flight that the limit is cut to: with fewer
-// a page at its limit could not be served at any latency seen (300/s × 30 ms).
-const minCalls = 8
 
 // call is one call, and once it has ended what it came to. It is made for all
 // of msgs, of one recipient.
@@ -49,9 +46,9 @@ type calls struct {
 }
 
 func newCalls(d *Dispatcher) (*calls, error) {
-	limit, err := aimd.New(aimd.Config{
-		Min: min(minCalls, d.MaxInFlight), Max: d.MaxInFlight, Start: d.MaxInFlight, Target: d.LatencyTarget,
-	})
+	cfg := d.Latency
+	cfg.Min, cfg.Max, cfg.Start = min(cmp.Or(cfg.Min, DefaultMinCalls), d.MaxInFlight), d.MaxInFlight, d.MaxInFlight
+	limit, err := aimd.New(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("limit of calls in flight: %w", err)
 	}
@@ -61,6 +58,15 @@ func newCalls(d *Dispatcher) (*calls, error) {
 		due:        make(chan *call, d.MaxInFlight), results: make(chan *call, d.MaxInFlight), ctx: ctx, abort: abort, limit: limit,
 		sent: sentLog{since: d.Now()},
 	}, nil
+}
+
+// observe learns a call's latency, and logs when the limit comes to its least.
+func (c *calls) observe(now time.Time, latency time.Duration) {
+	was := c.limit.Limit()
+	c.limit.Observe(now, latency, c.inFlight+1)
+	if is := c.limit.Limit(); is < was && is == min(cmp.Or(c.Latency.Min, DefaultMinCalls), c.MaxInFlight) {
+		c.Log.Warn("no fewer calls are made, although they take longer than LATENCY_TARGET", "calls", is)
+	}
 }
 
 // A line may have this many calls for each that is free (dynamic thresholds, as
@@ -185,7 +191,7 @@ func (e *engine) ended(c *call) {
 	}
 	e.report(now, c, d)
 	if d.sample { // a refusal by a limit is answered without work, and says nothing about the API's speed
-		e.calls.limit.Observe(now, c.result.Latency, e.calls.inFlight+1)
+		e.calls.observe(now, c.result.Latency)
 	}
 	e.settle(now, c, d)
 	e.calls.freed = true

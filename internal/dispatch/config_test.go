@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"chatclub/internal/aimd"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
@@ -14,7 +15,7 @@ import (
 
 func TestConfigNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Prefetch: MinPrefetch - 1, LanePrefetch: MinLanePrefetch - 1, MaxInFlight: 1, JoinTexts: -1, LatencyTarget: -1})
+	_, err := New(Config{Prefetch: MinPrefetch - 1, LanePrefetch: MinLanePrefetch - 1, MaxInFlight: 1, JoinTexts: -1, Latency: aimd.Config{Target: -1}})
 	if err == nil {
 		t.Fatal("New() of nothing = nil error")
 	}
@@ -22,7 +23,7 @@ func TestConfigNamesEveryFault(t *testing.T) {
 		"Broker must be set", "Sender must be set", "Limits must be set", "Log must be set", "Registerer must be set",
 		"Prefetch must be at least 8", "LanePrefetch must be at least 512", "MaxInFlight must be at least 2",
 		"JoinTexts must be at least 1", "MaxAttempts must be at least 1", "MessageTTL must be at least", "ShutdownTimeout must be at least",
-		"LatencyTarget must be at least 0",
+		"Latency.Target must be at least 0",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New() = %q, lacks %q", err, want)

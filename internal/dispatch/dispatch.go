@@ -28,6 +28,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chatclub/internal/aimd"
 	"chatclub/internal/message"
 	"chatclub/internal/orders"
 	"chatclub/internal/queue"
@@ -57,9 +58,7 @@ type Config struct {
 	MessageTTL      time.Duration // a message older than this is not sent
 	ShutdownTimeout time.Duration // how long Run waits for calls in flight when it ends
 
-	// LatencyTarget is what the 95th percentile of the calls' latency is held
-	// to, by having fewer in flight. 0: MaxInFlight alone bounds them.
-	LatencyTarget time.Duration
+	Latency aimd.Config // Target holds the calls' latency, by having fewer in flight; 0: MaxInFlight alone bounds them
 
 	NoFeedback bool // nothing is told on inbound, because nobody consumes it
 
@@ -88,6 +87,9 @@ const (
 	// to what is unsettled before it.
 	DefaultLanePrefetch = 8192
 	DefaultJoinTexts    = 8
+	// DefaultMinCalls is the fewest calls in flight that Latency cuts the limit to: with
+	// fewer a page at its limit could not be served at any latency seen (300/s × 30 ms).
+	DefaultMinCalls = 8
 )
 
 func (c Config) withDefaults() Config {
@@ -131,7 +133,7 @@ func (c Config) Validate() error {
 		{"MaxAttempts", int64(c.MaxAttempts), 1},
 		{"MessageTTL", int64(c.MessageTTL), 1},
 		{"ShutdownTimeout", int64(c.ShutdownTimeout), 1},
-		{"LatencyTarget", int64(c.LatencyTarget), 0},
+		{"Latency.Target", int64(c.Latency.Target), 0},
 	} {
 		if f.value < f.least {
 			errs = append(errs, fmt.Errorf("%s must be at least %d", f.name, f.least))
