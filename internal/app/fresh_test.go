@@ -1,11 +1,17 @@
 package app
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/sender"
 )
 
 // TestFreshWithin: for half a minute ten times what a page can send is written. With
@@ -60,6 +66,44 @@ func TestFreshWithin(t *testing.T) {
 				}
 				if n := g.inverted(); n > 0 {
 					t.Errorf("overtaken copies = %d, want none", n)
+				}
+			})
+		})
+	}
+}
+
+// TestPausedIsNotLate: what is written while a page is paused, or while the API takes no
+// calls, waits and is not left out: nobody knows for how long that is so.
+func TestPausedIsNotLate(t *testing.T) {
+	t.Parallel()
+	for _, trouble := range []string{"paused", "down"} {
+		t.Run(trouble, func(t *testing.T) {
+			t.Parallel()
+			inTogetherWith(t, 2*time.Second, 1, map[string]int{"p": 200}, func(g *together) {
+				time.Sleep(3 * time.Minute) // what they wrote when they came
+				if trouble == "paused" {
+					w := httptest.NewRecorder()
+					g.dispatchers[0].PagesHandler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pages/p/pause", strings.NewReader(`{"for":"40s"}`)))
+					if w.Code != http.StatusNoContent {
+						t.Fatalf("pause = %d %s, want 204", w.Code, w.Body)
+					}
+				} else {
+					g.with(func() {
+						g.answer = func(message.Outbound) sender.Result {
+							return sender.Result{Outcome: sender.Transient, Status: 503, Err: errors.New("down")}
+						}
+					})
+				}
+				var events []string
+				for range 40 {
+					events = append(events, g.write("p", g.events*37%200, fmt.Sprint("text ", g.events)))
+					time.Sleep(time.Second)
+				}
+				g.with(func() { g.answer = nil })
+				came := g.look(events)
+				time.Sleep(5 * time.Minute)
+				if l := came(); l.whole < 38 { // of the first seconds, in which it is not known yet
+					t.Errorf("messages that came to their whole rooms = %d and in part = %d of 40, want all", l.whole, l.part)
 				}
 			})
 		})

@@ -82,7 +82,7 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 			return f.store.EndPause(work, ev.Page, causeStopped, f.pastTime(at))
 		}
 	case message.FeedbackWaiting:
-		f.backlog.tell(f.now(), ev.Page, ev.Waiting, ev.Rate)
+		f.backlog.tell(f.pastTime(at), ev.Page, ev.Waiting, ev.Rate)
 		return nil
 	default:
 		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)

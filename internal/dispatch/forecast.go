@@ -90,6 +90,9 @@ func (f *forecast) look(now time.Time, t *traffic, waiting int, pace float64) {
 
 // check learns from a message that was sent, in a call that began then and has ended now.
 func (f *forecast) check(written, began, now time.Time, random float64) {
+	if written.After(now) { // by another clock
+		return
+	}
 	if f.latency == 0 {
 		f.latency = now.Sub(began)
 	}
@@ -147,14 +150,23 @@ func (e *engine) lookAhead() {
 	e.timers.add(now.Add(forecastEvery), e.lookAhead)
 	var msgs []queue.Message
 	for k, t := range e.pages.traffic {
-		waiting, l := 0, e.pages.lines[k]
+		c := e.sources.partitions[e.Broker.Topology().PartitionOf(k.Page)].claim
+		if c == nil || c.since.IsZero() || c.leaving { // its owner knows
+			t.forecast = forecast{}
+			continue
+		}
+		f, l := &t.forecast, e.pages.lines[k]
+		if l != nil && (e.circuits.IsOpen() || e.pages.isShut(l, now)) { // who knows for how long?
+			f.looked, f.known = time.Time{}, false
+			continue
+		}
+		waiting := 0
 		if l != nil {
-			waiting = l.waiting - len(l.aside)
-			if s := l.spill; s != nil {
-				waiting += s.moving + s.lane.beyond
+			waiting = l.waiting
+			if s := l.spill; s != nil { // its part of a lane that others share
+				waiting += s.moving + s.lane.beyond*(l.waiting-l.direct)/max(1, s.lane.source.held)
 			}
 		}
-		f := &t.forecast
 		pace := e.gate.View(k).Pace
 		if pace == 0 { // it was sent nothing for a while
 			pace = e.limitsOf(k.Page).Of(k.Class)
@@ -164,8 +176,9 @@ func (e *engine) lookAhead() {
 			msgs = append(msgs, m)
 		}
 	}
-	slices.SortFunc(msgs, func(a, b queue.Message) int { return cmp.Compare(a.Queue+a.ID, b.Queue+b.ID) }) // so that a run in virtual time is always the same
-	if len(msgs) > 0 {                                                                                     // one that is lost is followed by another
+	// So that a run in virtual time is always the same.
+	slices.SortFunc(msgs, func(a, b queue.Message) int { return cmp.Compare(a.Queue+a.ID, b.Queue+b.ID) })
+	if len(msgs) > 0 { // one that is lost is followed by another, or no longer believed
 		e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(e *engine, err error) {
 			if err != nil {
 				e.Log.Debug("tell core what waits", "err", err)

@@ -14,7 +14,7 @@ func (e *engine) arrive(m *held) {
 	if c.leaving || !m.delivery.Live() {
 		return // it goes, or went, back by itself: to the next owner
 	}
-	if s.first != nil && s.first.delivery.Stale() {
+	if s.isStale() {
 		e.dropStale(s)
 	}
 	quiet := now.Sub(c.busy) > quietTime && c.count(heldOf) == 0

@@ -159,7 +159,15 @@ func (e *engine) stepBack() {
 		}
 		return nil
 	}, func(e *engine, err error) {
-		if err == nil && others && !e.standing.silent.IsZero() && !e.standing.trial && !e.ending {
+		if err != nil { // the broker may answer a second later
+			e.timers.add(e.Now().Add(consumeRetry), func() {
+				if !e.standing.silent.IsZero() && !e.standing.trial && !e.ending {
+					e.stepBack()
+				}
+			})
+			return
+		}
+		if others && !e.standing.silent.IsZero() && !e.standing.trial && !e.ending {
 			e.standing.trial = true
 			e.renewAll("silent")
 		}

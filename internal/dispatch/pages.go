@@ -157,6 +157,7 @@ func (p *pages) forget(isGone func(page string) bool) {
 			for _, r := range l.recipients {
 				r.goOn()
 			}
+			p.mark(l)
 			p.tidy(l)
 		}
 	}

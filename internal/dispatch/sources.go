@@ -73,11 +73,23 @@ type source struct {
 	sub      queue.Subscription
 	prefetch int
 	came     time.Time // when something was delivered last
+	dropped  uint64    // seq of the last message from before what was stale was let go
 
 	first, last *held // unsettled messages in order of arrival
 	held        int   // their number
 	inFlight    int   // of them in calls
 	moving      int   // of them on their way to other queues
+}
+
+// isStale reports whether something is held that came on a connection that is lost, and was
+// not let go: the calls of what was let go may still be under way.
+func (s *source) isStale() bool {
+	for m := s.first; m != nil; m = m.next {
+		if m.seq > s.dropped {
+			return m.delivery.Stale()
+		}
+	}
+	return false
 }
 
 // free is how many more messages the broker may deliver.
@@ -370,7 +382,7 @@ func (e *engine) checkSources(now time.Time) {
 		for _, s := range c.sources {
 			switch {
 			case s.first == nil || c.leaving:
-			case s.first.delivery.Stale():
+			case s.isStale():
 				e.dropStale(s)
 			case now.Sub(s.first.since) > partitions.HeldTime:
 				e.renew(c.partition, "held")
@@ -388,7 +400,7 @@ func (e *engine) dropStale(s *source) {
 		e.metrics.stale.Inc()
 		e.pages.letGo(m)
 	}
-	s.claim.since = time.Time{}
+	s.dropped, s.claim.since = e.pages.seq, time.Time{}
 	e.gate.Forget(e.Now(), e.pagesOf(s.claim.partition)) // it may have sent in the second before
 }
 

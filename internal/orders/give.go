@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,10 +84,14 @@ func Read(r *http.Request, now time.Time) (Order, error) {
 
 // decodeBody reads a JSON object, or nothing.
 func decodeBody(r *http.Request, into any) error {
-	if r.ContentLength == 0 {
+	b, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
+	if err != nil {
+		return &message.FieldError{Field: "body", Problem: "cannot be read: " + err.Error()}
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
 		return nil
 	}
-	return message.ReadJSON(io.LimitReader(r.Body, maxRequest), into)
+	return message.ReadJSON(bytes.NewReader(b), into)
 }
 
 // Handler serves the requests of Read, for an admin port: 204 when the order is given, 400

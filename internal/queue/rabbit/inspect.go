@@ -20,9 +20,12 @@ type inspector struct {
 
 // ask declares the queue passively, on a new channel when the last question ended the
 // old one. It ends with the connection at the latest.
-func (i *inspector) ask(conn *amqp.Connection, name string) (queue.Info, error) {
+func (i *inspector) ask(ctx context.Context, conn *amqp.Connection, name string) (queue.Info, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if ctx.Err() != nil { // nobody waits for the answer any more
+		return queue.Info{}, context.Cause(ctx)
+	}
 	if i.ch == nil || i.ch.IsClosed() {
 		ch, err := conn.Channel()
 		if err != nil {
@@ -65,7 +68,7 @@ func (b *Broker) ask(ctx context.Context, name string) (queue.Info, error) {
 	var info queue.Info
 	answered := make(chan error, 1)
 	b.calls.Go(func() {
-		i, err := s.inspector.ask(s.conn, name)
+		i, err := s.inspector.ask(ctx, s.conn, name)
 		info = i
 		answered <- err
 	})
