@@ -353,8 +353,8 @@ func TestLimitIsPutBack(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			var during int
-			time.AfterFunc(19*time.Second, func() { during = l.API().Settings().Text.PerSecond })
+			var during atomic.Int64
+			time.AfterFunc(19*time.Second, func() { during.Store(int64(l.API().Settings().Text.PerSecond)) })
 			part := c.Parts[0]
 			part.Streams = nil // nobody sends: there is no webhook in virtual time
 			if _, err = trial.Run(ctx, trial.Config{
@@ -363,8 +363,8 @@ func TestLimitIsPutBack(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if after := l.API().Settings().Text.PerSecond; during != 150 || after != 300 {
-				t.Errorf("%s: limit during the run %d and after it %d, want 150 and 300", name, during, after)
+			if after := l.API().Settings().Text.PerSecond; during.Load() != 150 || after != 300 {
+				t.Errorf("%s: limit during the run %d and after it %d, want 150 and 300", name, during.Load(), after)
 			}
 		})
 	}
