@@ -30,7 +30,7 @@ type CoreSettings struct {
 	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"20h" doc:"How long a member may be silent before it leaves its room, with a notice if Messenger's 24 h are not over; 0s: for ever."`
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"30" doc:"Messages and commands of one user that have an effect in FLOOD_PERIOD; 0: all."`
 	FloodPeriod     time.Duration  `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT and FLOOD_SHARE."`
-	FreshWithin     time.Duration  `env:"FRESH_WITHIN" envDefault:"0s" doc:"While a page has more than it can send, a message that would come later than this after it was written is left out, for its whole room, and the room is told how many were. 0s: all are sent, however late. Seconds at least, and clocks must agree much better."`
+	FreshWithin     time.Duration  `env:"FRESH_WITHIN" envDefault:"0s" doc:"While a page has more texts than it can send, a message of which a text would come later than this after it was written is left out, for its whole room, and the room is told how many were. 0s: all are sent, however late. Dispatchers need FEEDBACK, and clocks must agree much better."`
 	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"10" doc:"Percent of its page's LIMIT_TEXT and LIMIT_MEDIA that the copies of one user may take. What it gets in FLOOD_PERIOD may go at once. 0: all, and no bound for one message."`
 	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none, or a list of locales, of which the first known one counts."`
 	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events of one partition held at most, of two or three kilobytes each; the same in every core. Its pages take turns with them."`
@@ -55,7 +55,7 @@ func (s CoreSettings) Validate() error {
 		service.CheckRange("ROOM_CAPACITY", s.RoomCapacity, 2, rooms.MaxCapacity),
 		service.CheckDuration("ROOM_IDLE", s.RoomIdle, 0, MaxRoomIdle),
 		service.CheckRange("FLOOD_LIMIT", s.FloodLimit, 0, MaxFlood),
-		service.CheckDuration("FRESH_WITHIN", s.FreshWithin, 0, 24*time.Hour),
+		s.checkFresh(),
 		service.CheckRange("FLOOD_SHARE", s.FloodShare, 0, 100),
 		service.CheckDuration("FLOOD_PERIOD", s.FloodPeriod, time.Second, time.Hour),
 		service.CheckRange("PREFETCH", s.Prefetch, 1, math.MaxUint16), // the protocol's field has 16 bits
@@ -66,6 +66,14 @@ func (s CoreSettings) Validate() error {
 		service.CheckRange("MAX_BACKLOG", s.MaxBacklog, 0, math.MaxInt32),
 		service.CheckDuration("SHUTDOWN_TIMEOUT", s.ShutdownTimeout, time.Millisecond, maxShutdown),
 	)
+}
+
+// checkFresh wants a time in which a message can arrive: a call takes a second.
+func (s CoreSettings) checkFresh() error {
+	if s.FreshWithin != 0 && (s.FreshWithin < time.Second || s.FreshWithin > 24*time.Hour) {
+		return service.Faultf("FRESH_WITHIN", "%s must be 0s, or 1s to 24h", s.FreshWithin)
+	}
+	return nil
 }
 
 // limits returns what bounds one message, nothing without FLOOD_SHARE.

@@ -12,6 +12,8 @@ const (
 	// once a second while messages wait, and a page whose dispatcher is gone has another
 	// one by then.
 	staleTime = 15 * time.Second
+	// maxWait bounds what a dispatcher may tell: a message waits for less, or is too old.
+	maxWait = 24 * time.Hour
 	// forgetTime is how long it is kept that a room was not sent messages, until the
 	// room can be told.
 	forgetTime = time.Hour
@@ -22,8 +24,8 @@ const (
 	tellTime = time.Minute
 )
 
-// backlog is what waits of each page where messages wait for long, as its dispatcher
-// tells, and as core adds to it. Safe for concurrent use.
+// backlog is the texts that wait of each page where they wait for long, as its dispatcher
+// tells, and as core adds to them. Safe for concurrent use.
 type backlog struct {
 	mu    sync.Mutex
 	pages map[string]*waiting
@@ -31,7 +33,7 @@ type backlog struct {
 	swept time.Time
 }
 
-// waiting is what waits of a page.
+// waiting is the texts that wait of a page.
 type waiting struct {
 	rate  float64   // messages per second
 	empty time.Time // when all of it will have been sent
@@ -53,8 +55,7 @@ func (b *backlog) tell(now time.Time, page string, messages int, rate float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sweepLocked(now)
-	// Not above what a duration holds, whatever is told.
-	if wait := float64(messages) / rate; messages > 0 && rate > 0 && wait < forgetTime.Seconds()*24 {
+	if wait := float64(messages) / rate; messages > 0 && rate > 0 && wait < maxWait.Seconds() {
 		b.pages[page] = &waiting{rate: rate, empty: now.Add(time.Duration(wait * float64(time.Second))), told: now}
 		return
 	}
@@ -101,16 +102,22 @@ func (b *backlog) leaveOut(now time.Time, room rooms.RoomKey, copies int) (first
 	return first
 }
 
-// takeLeftOut returns what a room was not sent since it was told last, if it is told now.
-func (b *backlog) takeLeftOut(now time.Time, room rooms.RoomKey) leftOut {
+// leftOut returns what a room was not sent since it was told last, if it is to be told now.
+func (b *backlog) leftOut(now time.Time, room rooms.RoomKey) leftOut {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.left[room]
 	if now.Sub(l.last) < overTime && now.Sub(l.first) < tellTime {
 		return leftOut{}
 	}
-	delete(b.left, room)
 	return l
+}
+
+// told notes that a room was told.
+func (b *backlog) told(room rooms.RoomKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.left, room)
 }
 
 // sweepLocked forgets, now and then, what is old.

@@ -1,10 +1,15 @@
 package core
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
 )
 
@@ -54,7 +59,11 @@ func TestLeftOut(t *testing.T) {
 	b, room := newBacklog(), rooms.RoomKey{Page: "p", Room: 1}
 	take := func(now time.Duration, events, copies int) {
 		t.Helper()
-		if l := b.takeLeftOut(start.Add(now), room); l.events != events || l.copies != copies {
+		l := b.leftOut(start.Add(now), room)
+		if l.events > 0 {
+			b.told(room)
+		}
+		if l.events != events || l.copies != copies {
 			t.Errorf("left out after %v = %d and %d copies, want %d and %d", now, l.events, l.copies, events, copies)
 		}
 	}
@@ -76,4 +85,51 @@ func TestLeftOut(t *testing.T) {
 	if len(b.left) != 0 {
 		t.Errorf("rooms = %d, want none after %v", len(b.left), 2*forgetTime)
 	}
+}
+
+// TestLateIsLeftOut: a message of which a text would come later than FreshWithin is left out,
+// whole; one that is shorter is not. The room is told with the next message that it gets
+// once that is over, also where core stops before that is published.
+func TestLateIsLeftOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigOn(t, newBroker(t), newStore(t, "sqlite::memory:"), func(c *Config) { c.FreshWithin = 7 * time.Second })
+		r.say(t, now("1", "a", ""), now("2", "b", ""))
+		r.handled(t)
+		r.sent(t)
+		waits := func(id string, messages int) message.Event {
+			return message.Event{
+				Kind: message.KindFeedback, Page: "p", ID: id, Reason: message.FeedbackWaiting,
+				Time: time.Now().UnixMilli(), Waiting: messages, Rate: 1,
+			}
+		}
+		pictures := now("1", "c", "")
+		for i := range 3 {
+			pictures.Attachments = append(pictures.Attachments, message.Attachment{Type: "image", URL: fmt.Sprint("https://x/", i)})
+		}
+		r.say(t, waits("w", 5), pictures)
+		r.handled(t)
+		wantSent(t, "of four texts after five seconds", r.sent(t))
+		r.say(t, waits("w2", 5), now("1", "d", "short"))
+		r.handled(t)
+		wantSent(t, "of one text after five seconds", r.sent(t), "2: Guest 1: short")
+		r.wantMetrics(t, `
+			# HELP chatclub_core_left_out_copies_total Copies that were not made of them.
+			# TYPE chatclub_core_left_out_copies_total counter
+			chatclub_core_left_out_copies_total 4
+			# HELP chatclub_core_left_out_events_total Messages of users that were not passed on, because their copies would have come later than FRESH_WITHIN. The log names page and room.
+			# TYPE chatclub_core_left_out_events_total counter
+			chatclub_core_left_out_events_total 1
+		`, "chatclub_core_left_out_copies_total", "chatclub_core_left_out_events_total")
+
+		time.Sleep(overTime)
+		r.flaky.before = func(context.Context, []queue.Message) error { return errAway }
+		r.say(t, waits("w3", 0), now("1", "e", "again"))
+		r.handled(t)
+		wantSent(t, "that are not published", r.sent(t))
+		r.flaky.before = nil
+		time.Sleep(time.Minute)
+		r.handled(t)
+		wantSent(t, "once that is over", r.sent(t), "2: Guest 1: again", "2: ⋯ 1 message before this one was left out, because it would have come late.")
+	})
 }

@@ -41,46 +41,72 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 		return nil
 	}
 	r.observe(ev, res)
-	if r.isLate(ev, res) {
-		r.leaveOut(run, in, ev, res)
-		res.Relay = nil
+	room := rooms.RoomKey{Page: ev.Page, Room: res.Room.Number}
+	var left leftOut // that the room is told now
+	out := r.messages(in.event, ev, res, 0)
+	if ev.IsMessage() && len(res.Relay) > 0 {
+		if r.isLate(ev, res, texts(out)) {
+			r.leaveOut(run, in, room, texts(out))
+			res.Relay = nil
+			out = r.messages(in.event, ev, res, 0)
+		} else if left = r.backlog.leftOut(r.cfg.Now(), room); left.events > 0 {
+			out = r.messages(in.event, ev, res, left.events)
+		}
 	}
-	msgs, err := r.encode(r.messages(in.event, ev, res))
+	msgs, err := r.encode(out)
 	if err != nil {
 		return err
 	}
 	if err := r.publish(run, work, in, msgs); err != nil {
 		return err
 	}
-	r.backlog.add(r.cfg.Now(), ev.Page, len(msgs))
+	r.backlog.add(r.cfg.Now(), ev.Page, texts(out))
+	if left.events > 0 {
+		r.backlog.told(room)
+		r.cfg.Log.WarnContext(run, "messages of a room were left out: they would have come late", "page", ev.Page, "room", room.Room,
+			"messages", left.events, "copies", left.copies)
+	}
 	r.cfg.Log.LogAttrs(run, slog.LevelDebug, "event copied", slog.String("id", in.delivery.ID), slog.Int("copies", len(msgs)))
 	count := rooms.Count{Copies: int64(len(msgs))}
 	if ev.IsMessage() && !res.Rejected {
 		count.Events = 1
 	}
-	r.cfg.Counter.Add(rooms.RoomKey{Page: ev.Page, Room: res.Room.Number}, count)
+	r.cfg.Counter.Add(room, count)
 	return r.retry.do(run, in.delivery.Live, stepDone, func() error { return r.cfg.Store.Done(work, ev.Page, ev.ID) })
 }
 
-// isLate reports whether the copies of a message are left out, because some would come
-// later than FreshWithin after it was written: its page has more than it can send, and
-// what is left out makes room for what is new. What was begun before is made again: some of
-// its copies may be on their way.
-func (r *relay) isLate(ev rooms.Event, res rooms.Result) bool {
-	if r.cfg.FreshWithin == 0 || !ev.IsMessage() || res.Rejected || res.Paused || res.Status == rooms.Unfinished || res.Was != "" || len(res.Relay) == 0 {
+// isLate reports whether the copies of a message are left out, because some of its texts
+// would come later than FreshWithin after it was written: its page has more than it can
+// send, and what is left out makes room for what is new. What was begun before is made
+// again, because some of its copies may be on their way; so is one that also tells of
+// another name, which nothing else would tell.
+func (r *relay) isLate(ev rooms.Event, res rooms.Result, texts int) bool {
+	if r.cfg.FreshWithin == 0 || res.Status == rooms.Unfinished || res.Was != "" {
 		return false
 	}
 	now := r.cfg.Now()
-	wait := r.backlog.wait(now, ev.Page, len(res.Relay))
+	wait := r.backlog.wait(now, ev.Page, texts)
 	return wait > 0 && now.Sub(ev.At)+wait > r.cfg.FreshWithin
 }
 
+// texts is the number of messages that count for a page's limit of texts. Of what counts
+// for that of audio and video no dispatcher tells how much waits.
+func texts(list []message.Outbound) (n int) {
+	for i := range list {
+		if list[i].Class == message.ClassText {
+			n++
+		}
+	}
+	return n
+}
+
 // leaveOut counts and logs a message whose copies are left out.
-func (r *relay) leaveOut(run context.Context, in inbound, ev rooms.Event, res rooms.Result) {
+func (r *relay) leaveOut(run context.Context, in inbound, room rooms.RoomKey, copies int) {
 	r.metrics.leftOut.Inc()
-	r.metrics.leftOutCopies.Add(float64(len(res.Relay)))
-	if r.backlog.leaveOut(r.cfg.Now(), rooms.RoomKey{Page: ev.Page, Room: res.Room.Number}, len(res.Relay)) {
-		r.cfg.Log.WarnContext(run, "messages of a room are left out: they would come late", "page", ev.Page, "room", res.Room.Number,
+	r.metrics.leftOutCopies.Add(float64(copies))
+	r.cfg.Log.LogAttrs(run, slog.LevelDebug, "event left out", slog.String("id", in.delivery.ID), slog.Int("copies", copies))
+	if r.backlog.leaveOut(r.cfg.Now(), room, copies) {
+		r.cfg.Log.WarnContext(run, "messages of a room are left out: they would come late", "page", room.Page, "room", room.Room,
 			"id", in.delivery.ID, "bound", r.cfg.FreshWithin)
 	}
 }
@@ -145,9 +171,10 @@ func (r *relay) observe(ev rooms.Event, res rooms.Result) {
 }
 
 // messages returns the outbound messages of an event: the answer to its user,
-// then the copies, of which the first may tell that the user has another name. The
-// answer says why a message, or a part, is not passed on.
-func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result) []message.Outbound {
+// then the copies, of which the first may tell that the user has another name, and the last
+// how many messages before it were left out. The answer says why a message, or a part, is
+// not passed on.
+func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result, left int) []message.Outbound {
 	answer := newReply(ev, res, r.cfg.Language, r.cfg.Idle)
 	var said fanout.Said
 	if res.Was != "" {
@@ -159,24 +186,12 @@ func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result) []m
 			answer.say(told, nil)
 		}
 		said = said.Then(text)
-		if len(res.Relay) > 0 { // behind it, so that its own ids stay when the event is handled again
-			said = said.Then(r.missed(ev, res))
+		if left > 0 { // behind it, so that its own ids stay when the event is handled again
+			said = said.Then(fanout.Missed(phrase.Text(r.cfg.Language, phrase.LeftOut, phrase.Args{"n": left})))
 		}
 	}
 	out := fanout.Notice(in, in.User, strings.Join(answer.texts, "\n"), answer.buttons...)
 	return append(out, said.Copies(in, res.Relay)...)
-}
-
-// missed is the line that tells a room, once, how many messages it was not sent before
-// this one.
-func (r *relay) missed(ev rooms.Event, res rooms.Result) fanout.Said {
-	room := rooms.RoomKey{Page: ev.Page, Room: res.Room.Number}
-	left := r.backlog.takeLeftOut(r.cfg.Now(), room)
-	if left.events == 0 {
-		return fanout.Said{}
-	}
-	r.cfg.Log.Warn("messages of a room were left out: they would have come late", "page", ev.Page, "room", room.Room, "messages", left.events, "copies", left.copies)
-	return fanout.Missed(phrase.Text(r.cfg.Language, phrase.LeftOut, phrase.Args{"n": left.events}))
 }
 
 // publish publishes the messages of an event until all are confirmed. After an

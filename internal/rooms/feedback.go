@@ -151,7 +151,7 @@ func (s *Store) EndPause(ctx context.Context, page, reason string, at time.Time)
 	return failed("end pause", classify(err))
 }
 
-// resumeNow ends a pause, whatever its reason is where none is given. Its cause does
+// resumeNow returns the query that ends a pause, whatever its reason is where none is given. Its cause does
 // not pause the page again when it is reported once more, even if its clock is ahead
 // of ours.
 func (s *Store) resumeNow(page, reason string) query {
