@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -46,9 +45,7 @@ type calls struct {
 }
 
 func newCalls(d *Dispatcher) (*calls, error) {
-	cfg := d.Latency
-	cfg.Min, cfg.Max, cfg.Start = min(cmp.Or(cfg.Min, DefaultMinCalls), d.MaxInFlight), d.MaxInFlight, d.MaxInFlight
-	limit, err := aimd.New(cfg)
+	limit, err := aimd.New(d.Latency)
 	if err != nil {
 		return nil, fmt.Errorf("limit of calls in flight: %w", err)
 	}
@@ -64,7 +61,7 @@ func newCalls(d *Dispatcher) (*calls, error) {
 func (c *calls) observe(now time.Time, latency time.Duration) {
 	was := c.limit.Limit()
 	c.limit.Observe(now, latency, c.inFlight+1)
-	if is := c.limit.Limit(); is < was && is == min(cmp.Or(c.Latency.Min, DefaultMinCalls), c.MaxInFlight) {
+	if is := c.limit.Limit(); is < was && is == c.Latency.Min {
 		c.Log.Warn("no fewer calls are made, although they take longer than LATENCY_TARGET", "calls", is)
 	}
 }

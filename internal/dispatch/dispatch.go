@@ -58,7 +58,9 @@ type Config struct {
 	MessageTTL      time.Duration // a message older than this is not sent
 	ShutdownTimeout time.Duration // how long Run waits for calls in flight when it ends
 
-	Latency aimd.Config // Target holds the calls' latency, by having fewer in flight; 0: MaxInFlight alone bounds them
+	// Latency holds the calls' latency at its Target, by having Min to MaxInFlight of them
+	// in flight. Without a Target MaxInFlight alone bounds them.
+	Latency aimd.Config
 
 	NoFeedback bool // nothing is told on inbound, because nobody consumes it
 
@@ -95,6 +97,7 @@ const (
 func (c Config) withDefaults() Config {
 	c.Prefetch, c.LanePrefetch = cmp.Or(c.Prefetch, DefaultPrefetch), cmp.Or(c.LanePrefetch, DefaultLanePrefetch)
 	c.JoinTexts = cmp.Or(c.JoinTexts, DefaultJoinTexts)
+	c.Latency.Min, c.Latency.Max, c.Latency.Start = min(cmp.Or(c.Latency.Min, DefaultMinCalls), c.MaxInFlight), c.MaxInFlight, c.MaxInFlight
 	if c.Now == nil {
 		c.Now = time.Now
 	}

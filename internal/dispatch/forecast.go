@@ -26,15 +26,14 @@ type forecast struct {
 	rate    float64       // messages sent per second while some wait; the pace while none does
 	busy    bool          // some waited at the last look
 	sent    int64         // traffic.sent at the last look
-	looked  time.Time     // when that was; zero: never
+	looked  time.Time     // when that was; zero: never, or nothing was to be sent since
 	latency time.Duration // of calls, smoothed
-	after   time.Duration // of the last look
-	known   bool          // it is known: messages are sent, or none waits
+	after   time.Duration // as of the last look; 0: it is not known
 	made    []prediction  // not checked yet, the oldest first
 	ratios  []float64     // how long it took by what was predicted, the last of them
 	next    int           // in ratios, the oldest
 	told    time.Time     // when core was told last that messages wait; zero: it was told that none does
-	behind  int           // what it was told
+	behind  int           // messages that waited then
 }
 
 // prediction is made at one time, and checked by one of the messages that were written after
@@ -58,7 +57,8 @@ const (
 	mostRatios = 40
 	// mostPredictions bounds those that wait to be checked.
 	mostPredictions = 1000
-	// tellEvery is how often core is told what waits for a page.
+	// tellEvery is how often core is told what waits for a page, and a prediction is kept to
+	// be checked.
 	tellEvery = time.Second
 	// tellFrom is the wait from which on core is told of a page.
 	tellFrom = 500 * time.Millisecond
@@ -76,12 +76,15 @@ func (f *forecast) look(now time.Time, t *traffic, waiting int, pace float64) {
 	if f.rate < minRate {
 		f.rate = 0
 	}
-	if f.known = f.latency > 0 && (waiting == 0 || f.rate > 0); !f.known {
+	switch f.after = 0; {
+	case f.latency == 0:
 		return
-	}
-	f.after = f.latency
-	if waiting > 0 {
-		f.after += time.Duration(float64(waiting) / f.rate * float64(time.Second))
+	case waiting == 0:
+		f.after = f.latency
+	case f.rate == 0: // nothing is sent
+		return
+	default:
+		f.after = f.latency + time.Duration(float64(waiting)/f.rate*float64(time.Second))
 	}
 	if n := len(f.made); n < mostPredictions && (n == 0 || now.Sub(f.made[n-1].at) >= tellEvery) {
 		f.made = append(f.made, prediction{at: now, after: f.after})
@@ -130,13 +133,13 @@ func (f *forecast) learn(p prediction) {
 
 // arrival returns the prediction, nil if there is none.
 func (f *forecast) arrival() *Arrival {
-	if !f.known {
+	if f.after == 0 {
 		return nil
 	}
 	// Those that are missing are as wrong as may be expected of a page that is not known.
 	list := append(make([]float64, 0, mostRatios+3), f.ratios...)
 	if len(list) < mostRatios {
-		list = append(list, 0.7, 0.7, 1.5)
+		list = append(list, 0.75, 0.75, 1.4)
 	}
 	slices.Sort(list)
 	at := f.after.Seconds()
@@ -157,7 +160,7 @@ func (e *engine) lookAhead() {
 		}
 		f, l := &t.forecast, e.pages.lines[k]
 		if l != nil && (e.circuits.IsOpen() || e.pages.isShut(l, now)) { // who knows for how long?
-			f.looked, f.known = time.Time{}, false
+			f.looked, f.after = time.Time{}, 0
 			continue
 		}
 		waiting := 0
@@ -172,7 +175,10 @@ func (e *engine) lookAhead() {
 			pace = e.limitsOf(k.Page).Of(k.Class)
 		}
 		f.look(now, t, waiting, pace)
-		if m, ok := e.tellWaiting(now, k.Page, f, waiting); ok && k.Class == string(message.ClassText) {
+		if k.Class != string(message.ClassText) {
+			continue
+		}
+		if m, ok := e.tellWaiting(now, k.Page, f, waiting); ok {
 			msgs = append(msgs, m)
 		}
 	}
@@ -188,13 +194,14 @@ func (e *engine) lookAhead() {
 }
 
 // tellWaiting is the event that tells core what waits for a page: as soon as a message
-// waits for long, then once a second, and when it no longer does.
+// waits for long, then once a second or when twice as many wait, and when none does any
+// longer.
 func (e *engine) tellWaiting(now time.Time, page string, f *forecast, waiting int) (m queue.Message, ok bool) {
-	long := f.known && f.rate > 0 && float64(waiting)/f.rate >= tellFrom.Seconds()
+	long := f.after-f.latency >= tellFrom
 	switch {
 	case e.NoFeedback || !long && f.told.IsZero():
 		return m, false
-	case !long && waiting > 0 && f.rate == 0: // nothing is sent: who knows for how long?
+	case f.after == 0: // who knows for how long?
 		return m, false
 	case long && now.Sub(f.told) < tellEvery && waiting < 2*f.behind:
 		return m, false
@@ -204,16 +211,10 @@ func (e *engine) tellWaiting(now time.Time, page string, f *forecast, waiting in
 		f.told, f.behind = now, waiting
 		waiting += int(f.rate * f.latency.Seconds()) // those in calls arrive before, too
 	}
-	ev := message.Event{
+	return e.toCore(message.Event{
 		Kind: message.KindFeedback, Page: page, Time: now.UnixMilli(), Reason: message.FeedbackWaiting, Waiting: waiting, Rate: f.rate,
 		ID: message.FeedbackWaiting + "/" + digest(fmt.Sprintf("%s/%d", page, now.UnixNano())),
-	}
-	body, err := ev.Encode()
-	if err != nil {
-		e.Log.Error("core is not told what waits", "page", page, "err", err)
-		return m, false
-	}
-	return queue.Message{Queue: e.Broker.Topology().InboundOf(page), ID: ev.ID, Body: body}, true
+	})
 }
 
 // measureLane asks how much of a lane is on the broker, where this replica holds about as
@@ -223,12 +224,7 @@ func (e *engine) measureLane(k *lane) {
 		k.beyond = 0
 		return
 	}
-	ready := 0
-	e.beside(askBroker, func(ctx context.Context) error {
-		info, err := e.Broker.Inspect(ctx, k.queue)
-		ready = info.Ready
-		return err
-	}, func(_ *engine, err error) {
+	e.askReady(k.queue, func(ready int, err error) {
 		if err == nil {
 			k.beyond = ready
 		}

@@ -24,16 +24,13 @@ func (e *engine) tellNews() {
 	}
 	msgs := make([]queue.Message, 0, len(news))
 	for _, n := range news {
-		ev := message.Event{
+		m, ok := e.toCore(message.Event{
 			Kind: message.KindFeedback, Page: n.page, User: n.to, Time: n.at.UnixMilli(), Reason: message.FeedbackResumed,
 			ID: message.FeedbackResumed + "/" + digest(fmt.Sprintf("%s/%s/%d", n.page, n.to, n.at.UnixNano())),
+		})
+		if ok {
+			msgs = append(msgs, m)
 		}
-		body, err := ev.Encode()
-		if err != nil {
-			e.Log.Error("core is not told that somebody can be sent to again", "page", n.page, "err", err)
-			continue
-		}
-		msgs = append(msgs, queue.Message{Queue: e.Broker.Topology().InboundOf(ev.Page), ID: ev.ID, Body: body})
 	}
 	e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(e *engine, err error) {
 		if err != nil {
@@ -41,4 +38,15 @@ func (e *engine) tellNews() {
 			e.news = append(news, e.news...)
 		}
 	})
+}
+
+// toCore returns the message that tells core of an event; it is not ok where that cannot be
+// encoded, which is logged.
+func (d *Dispatcher) toCore(ev message.Event) (m queue.Message, ok bool) {
+	body, err := ev.Encode()
+	if err != nil {
+		d.Log.Error("core is not told of an event", "reason", ev.Reason, "page", ev.Page, "err", err)
+		return m, false
+	}
+	return queue.Message{Queue: d.Broker.Topology().InboundOf(ev.Page), ID: ev.ID, Body: body}, true
 }

@@ -101,13 +101,9 @@ func (e *engine) checkRank(c *claim, now time.Time) {
 		if s.held == 0 || s.free() <= 0 || now.Sub(s.came) < partitions.LookAfter || len(s.sub.Deliveries()) > 0 {
 			continue
 		}
-		came, ready := s.came, 0
+		came := s.came
 		c.asking = true
-		e.beside(askBroker, func(ctx context.Context) error {
-			info, err := e.Broker.Inspect(ctx, s.queue)
-			ready = info.Ready
-			return err
-		}, func(e *engine, err error) {
+		e.askReady(s.queue, func(ready int, err error) {
 			if c.asking = false; err != nil || ready == 0 {
 				return
 			}
@@ -139,15 +135,18 @@ func (e *engine) checkSilence(now time.Time) {
 		s.until = now.Add(min(minRest<<min(s.silences, 5), maxRest))
 		s.silences++
 		s.silent = now
-		if !s.trial {
-			e.stepBack()
-		}
+		e.stepBack()
 	}
 	e.silent.Store(silent)
 }
 
-// stepBack goes behind all others, if there are any.
+// stepBack goes behind all others, if there are any and the API is still silent. It tries
+// again where the broker does not say.
 func (e *engine) stepBack() {
+	mayStep := func() bool { return !e.standing.silent.IsZero() && !e.standing.trial && !e.ending }
+	if !mayStep() {
+		return
+	}
 	others, slot := false, e.standing.Slot
 	e.beside(askBroker, func(ctx context.Context) error {
 		for i, name := range e.Broker.Topology().Slots() {
@@ -159,15 +158,10 @@ func (e *engine) stepBack() {
 		}
 		return nil
 	}, func(e *engine, err error) {
-		if err != nil { // the broker may answer a second later
-			e.timers.add(e.Now().Add(consumeRetry), func() {
-				if !e.standing.silent.IsZero() && !e.standing.trial && !e.ending {
-					e.stepBack()
-				}
-			})
-			return
-		}
-		if others && !e.standing.silent.IsZero() && !e.standing.trial && !e.ending {
+		switch {
+		case err != nil:
+			e.timers.add(e.Now().Add(consumeRetry), e.stepBack)
+		case others && mayStep():
 			e.standing.trial = true
 			e.renewAll("silent")
 		}

@@ -73,7 +73,7 @@ type source struct {
 	sub      queue.Subscription
 	prefetch int
 	came     time.Time // when something was delivered last
-	dropped  uint64    // seq of the last message from before what was stale was let go
+	dropped  uint64    // what came on a lost connection was let go: all up to this message's seq
 
 	first, last *held // unsettled messages in order of arrival
 	held        int   // their number
@@ -419,6 +419,16 @@ func (e *engine) beside(most time.Duration, f func(ctx context.Context) error, t
 		err := f(ctx)
 		e.post(func(e *engine) { then(e, err) })
 	})
+}
+
+// askReady asks how many messages of a queue are on the broker and in nobody's hands.
+func (e *engine) askReady(name string, then func(ready int, err error)) {
+	ready := 0
+	e.beside(askBroker, func(ctx context.Context) error {
+		info, err := e.Broker.Inspect(ctx, name)
+		ready = info.Ready
+		return err
+	}, func(_ *engine, err error) { then(ready, err) })
 }
 
 // lanesUsed is the number of lanes that pages have.

@@ -11,7 +11,7 @@ import (
 const trafficTime = time.Minute
 
 // traffic is what happened to one page and class lately: counters for people to look at,
-// and what broadcasts and the log of excess go by.
+// and what broadcasts, the log of excess and the forecast go by.
 type traffic struct {
 	arrived int64         // messages, from the partition
 	sent    int64         // messages
