@@ -278,7 +278,7 @@ func (t tool) when(ctx context.Context, page string, args []string) error {
 		}
 	}
 	if !said {
-		fmt.Fprintln(t.stdout, "nothing waits")
+		fmt.Fprintln(t.stdout, "it is not known when: nothing is sent for the page")
 	}
 	return err
 }

@@ -123,7 +123,7 @@ func TestWhen(t *testing.T) {
 	}, Paused: []dispatch.PausedPage{{Page: "3", Reason: "sale"}}})
 	for page, want := range map[string]string{
 		"1": "text: a message written now arrives in about 4s (3s to 1m1s)\n",
-		"2": "nothing waits\n",
+		"2": "it is not known when: nothing is sent for the page\n",
 		"3": "paused (operator: sale)\n",
 	} {
 		if out, err := call(t, map[string]string{"ADMIN_TOKEN": "word", "DISPATCHERS": a.URL}, "when", page); err != nil || out != want {

@@ -87,7 +87,7 @@ func received(m operator.Message) string {
 	}
 	switch {
 	case m.Finished:
-		return text + "; its copies were queued, and to whom is not kept"
+		return text + "; its copies were queued, if it was not left out, and to whom is not kept"
 	case m.Rejected:
 		return text + "; it had no effect: its user floods, is banned or has left"
 	case m.Paused:

@@ -14,10 +14,6 @@ export function duration(s) {
   return Math.round(s / 60) + " min";
 }
 
-// arrives says when a message to a page arrives that is written now.
-export const arrives = page => "A message written now arrives in about " + duration(page.wait) +
-  (page.arrival ? " (" + duration(page.arrival.from) + " to " + duration(page.arrival.to) + ")" : "");
-
 // pageName returns the end of a page's id, in which ids differ.
 export const pageName = id => "Page " + (id.length > 8 ? "…" + id.slice(-4) : id);
 

@@ -1,6 +1,7 @@
 // The drawer with the phones. It lies over the page, which stays usable.
 import { el, setText } from "./dom.js";
-import { arrives, count, pageName } from "./format.js";
+import { count, pageName } from "./format.js";
+import { arrives } from "./pages.js";
 import { newPhones } from "./phones.js";
 
 const drawer = el("drawer"), opener = el("open-phones");

@@ -2,10 +2,14 @@
 import { drawSpark } from "./bars.js";
 import { roundUp } from "./canvas.js";
 import { el, fromTemplate, newList, setClass, setText } from "./dom.js";
-import { arrives, clock, count, duration } from "./format.js";
+import { clock, count, duration } from "./format.js";
 
 const words = { excess: "in excess", sick: "calls fail" };
 const stopped = ["paused", "suspended"];
+
+// arrives says when a message to a page arrives that is written now.
+export const arrives = page => "A message written now arrives in about " + duration(page.wait) +
+  (page.arrival ? " (" + duration(page.arrival.from) + " to " + duration(page.arrival.to) + ")" : "");
 
 // newPages shows the pages, and calls choose with the id of one that is clicked.
 export function newPages(choose) {
