@@ -71,6 +71,9 @@ const (
 	rowGap = 2 * time.Minute
 	// rowSize bounds the names that a row remembers.
 	rowSize = 64
+	// doubtTime is the time after its last failure from which a circuit may be wrong: core
+	// has a page that is suspended tried as often.
+	doubtTime = 5 * time.Minute
 	// forget is the least time for which failures are remembered after the last one.
 	forget = 10 * time.Minute
 )
@@ -132,6 +135,13 @@ func (k *circuit) reset() { *k = circuit{rule: k.rule} }
 func (k *circuit) begin(c *Call) {
 	if k.open && k.probe == nil {
 		k.probe = c
+	}
+}
+
+// doubt has the next call probe, unless one failed a moment ago.
+func (k *circuit) doubt(now time.Time) {
+	if k.open && now.Sub(k.row.last) >= doubtTime {
+		k.until = now
 	}
 }
 

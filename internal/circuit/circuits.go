@@ -361,7 +361,7 @@ func (s *Circuits) Check(now time.Time) (list []Change) {
 		if p.sick.open || len(p.calls) < hungCalls {
 			continue
 		}
-		if hung := s.unanswered(p, p.answered, now.Add(-hungTime)); hung.n >= hungCalls && len(hung.events) > 1 {
+		if hung := s.unanswered(p, p.answered, now.Add(-hungTime), false); hung.n >= hungCalls && len(hung.events) > 1 {
 			list = append(list, Change{Scope: Page, Open: p.sick.trip(now, 0, s.random), Page: name})
 		}
 	}
@@ -369,13 +369,14 @@ func (s *Circuits) Check(now time.Time) (list []Change) {
 	return list
 }
 
-// unanswered are the calls of a page that began in a time, and are no probes.
-func (s *Circuits) unanswered(p *page, after, until time.Time) (calls row) {
+// unanswered are the calls of a page that began in a time, and are no probes unless those
+// are asked for.
+func (s *Circuits) unanswered(p *page, after, until time.Time, probes bool) (calls row) {
 	for c := range p.calls {
 		if !c.began.After(after) || c.began.After(until) {
 			continue
 		}
-		if probe, _ := s.Probes(c); !probe {
+		if probe, _ := s.Probes(c); probes || !probe {
 			calls.add(c.began, c)
 		}
 	}
@@ -384,14 +385,15 @@ func (s *Circuits) unanswered(p *page, after, until time.Time) (calls row) {
 
 // Silent reports whether no call is answered any more, for so long that another replica
 // may fare better: those are looked at that began after the last one that was. The calls
-// of a page that is sick do not count, nor do probes.
-func (s *Circuits) Silent(now time.Time) bool {
+// of a page that is sick do not count, nor do probes. They do where it was silent before and
+// nothing was answered since: then there may be no others, and one of them is enough.
+func (s *Circuits) Silent(now time.Time, before bool) bool {
 	calls, pages, people, first := 0, 0, 0, now
 	for _, p := range s.pages {
-		if len(p.calls) == 0 || p.sick.open {
+		if len(p.calls) == 0 || p.sick.open && !before {
 			continue
 		}
-		of := s.unanswered(p, s.answered, now)
+		of := s.unanswered(p, s.answered, now, before)
 		if of.n == 0 {
 			continue
 		}
@@ -405,7 +407,23 @@ func (s *Circuits) Silent(now time.Time) bool {
 		}
 	}
 	d := now.Sub(first)
-	return (pages > 1 || people >= silentPeople) && (d >= silence || d >= silenceMany && calls >= manyCalls)
+	return before && d >= silence || (pages > 1 || people >= silentPeople) && (d >= silence || d >= silenceMany && calls >= manyCalls)
+}
+
+// Doubt has pages probed that this replica may not have sent for lately, and persons on
+// them: while another did, they may have become well. What failed a moment ago, and a page
+// that Meta has blocked, is not asked again.
+func (s *Circuits) Doubt(now time.Time, isOurs func(page string) bool) {
+	for name, p := range s.pages {
+		if isOurs(name) && p.permission.rule.scope == Permission {
+			p.permission.doubt(now)
+		}
+	}
+	for who, t := range s.people.list {
+		if isOurs(who.page) {
+			t.doubt(now)
+		}
+	}
 }
 
 // Forget forgets the pages that another replica owns from now on, and their people.

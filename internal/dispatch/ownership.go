@@ -128,7 +128,7 @@ func (e *engine) watchSilence() {
 // fare better. Where nobody else is there nothing changes. While the app is throttled
 // the API does answer.
 func (e *engine) checkSilence(now time.Time) {
-	silent := e.circuits.Silent(now)
+	silent := e.circuits.Silent(now, !e.standing.silent.IsZero())
 	if silent && !e.silent.Load() {
 		e.Log.Warn("the API does not answer", "calls", e.calls.inFlight)
 		s := &e.standing
