@@ -19,7 +19,8 @@ func (e *engine) arrive(m *held) {
 	}
 	quiet := now.Sub(c.busy) > quietTime && c.count(heldOf) == 0
 	s.came, c.busy = now, now
-	if c.since.IsZero() || quiet {
+	if c.since.IsZero() || quiet { // another replica may have been the owner
+		e.circuits.Doubt(now, e.pagesOf(c.partition))
 		e.begin(c, now)
 	}
 	if message.IsMarker(m.delivery.Headers) {

@@ -294,6 +294,47 @@ func TestSuspendedElsewhere(t *testing.T) {
 	})
 }
 
+// A replica that lost a partition while it held nothing of it is not told so. When it owns
+// that again it asks whether the page is still suspended: another one may have sent for it.
+func TestSuspendedWhileQuiet(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		pages := []string{"page0", "page1", "page2", "page3", "page4", "page5"}
+		write := func(pages []string) (ids []string) {
+			for _, page := range pages {
+				ids = append(ids, r.text(page, "ann")...)
+			}
+			r.sleep(6 * time.Second)
+			return ids
+		}
+		r.script(func(message.Outbound, int) sender.Result { return fail(sender.PageStopped) })
+		for range 9 { // until the pause is longer than this goes on
+			write(pages)
+			r.sleep(5 * time.Minute)
+		}
+		r.start(1, nil)
+		r.sleep(20 * time.Second)
+		r.script(nil)
+		write(pages)
+		var moved []string
+		for _, page := range pages {
+			if r.owner(page) == 1 {
+				moved = append(moved, page)
+			}
+		}
+		if len(moved) == 0 {
+			t.Fatal("no partition has moved: nothing is tested")
+		}
+		r.stop(r.replicas[1])
+		r.sleep(6 * time.Second)
+		for _, id := range write(moved) {
+			if r.accepted[id] != 1 {
+				t.Errorf("%s was not sent: its page is well", id)
+			}
+		}
+	})
+}
+
 // Calls that are refused late, when a probe may be due already, have no dead message.
 func TestSlowRefusal(t *testing.T) {
 	t.Parallel()
