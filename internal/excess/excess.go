@@ -176,15 +176,22 @@ func (m *Map) Leave(k Key) {
 }
 
 // Forget drops what is known of the pages that another replica sends for from
-// now on, but for their limits.
+// now on, but for their limits, and for excess: who gives a page up calls Leave, and its
+// next claim may have called Enter by now.
 func (m *Map) Forget(now time.Time, gone func(page string) bool) {
 	for k, p := range m.pages {
 		if !gone(k.Page) {
 			continue
 		}
 		delete(m.pages, k)
-		if p.learned() { // calls in flight teach the old page, which is nobody's
-			m.pages[k] = &page{pace: pace{top: p.top, limit: p.limit, burst: p.burst, due: now}}
+		// Calls in flight teach the old page, which is nobody's.
+		fresh := m.page(k)
+		fresh.due, fresh.entered = now, p.entered
+		switch {
+		case p.learned():
+			fresh.pace = pace{top: p.top, limit: p.limit, burst: p.burst, due: now}
+		case p.entered.IsZero():
+			delete(m.pages, k)
 		}
 	}
 }

@@ -120,6 +120,24 @@ func TestRefusedBursts(t *testing.T) {
 	}
 }
 
+// A stray refusal of a page that was idle for long costs it a second, and not a part of that
+// time: nobody asked for a call meanwhile.
+func TestStrayRefusalAfterIdle(t *testing.T) {
+	t.Parallel()
+	m := newMap(300)
+	permits := take(m, at(0), room)
+	done(m, at(0), permits[:30], Accepted)
+	done(m, at(0), permits[30:], Refused) // so that the page is remembered
+	for s := time.Second; s < 10*time.Minute; s += time.Second {
+		m.Sweep(at(s))
+	}
+	_, p := m.Offer(at(10*time.Minute), room, time.Time{})
+	m.Done(at(10*time.Minute), p, Refused)
+	if wait, _ := m.Offer(at(10*time.Minute), room, time.Time{}); wait > 1100*time.Millisecond {
+		t.Errorf("wait after a stray refusal = %v, want a second", wait)
+	}
+}
+
 // A page whose limit was lowered by a refusal has no bursts.
 func TestNoBurstAfterARefusal(t *testing.T) {
 	t.Parallel()
@@ -205,6 +223,10 @@ func TestExcessAndView(t *testing.T) {
 	m.Sweep(at(time.Hour))
 	if all, excess := m.Len(); excess != 2 || all < 2 {
 		t.Errorf("Len() after an hour = %d, %d: pages in excess must stay", all, excess)
+	}
+	m.Forget(at(time.Hour), func(string) bool { return true })
+	if all, excess := m.Len(); excess != 2 || all < 2 {
+		t.Errorf("Len() after Forget = %d, %d: who gives pages up has left excess for them", all, excess)
 	}
 	m.Leave(a)
 	m.Leave(c)

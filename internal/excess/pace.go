@@ -121,7 +121,8 @@ func (p *pace) send(now time.Time) {
 	switch idle := now.Sub(p.due); {
 	case !p.open():
 		gap = max(gap, p.patience(now))
-	case idle > time.Second: // what was reached holds
+	case idle > time.Second: // what was reached holds, and nobody asked whether the page is shut
+		p.passed = now
 		p.limit = max(p.limit, p.rate())
 		p.restart()
 	case idle <= tolerance && now.Sub(p.full) > fullTime: // the message waited
