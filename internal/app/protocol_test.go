@@ -183,6 +183,9 @@ func TestPublishedFollowsTheSchemas(t *testing.T) {
 	}
 	all := schemas(t)
 	for _, m := range r.all() {
+		if m.Queue == top.Orders() { // what is there is for our own programs
+			continue
+		}
 		if err := follows(all, top, m); err != nil {
 			t.Errorf("on %s: %s\n%v\n%v", m.Queue, m.Body, m.Headers, err)
 		}

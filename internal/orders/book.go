@@ -2,10 +2,12 @@ package orders
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +18,12 @@ import (
 const (
 	// prefetch is how many orders are read at a time.
 	prefetch = 1000
-	// askAgain is the pause before the next question how many orders there are.
-	askAgain = time.Second
+	// markPrefix begins the id of a mark, by which a reader sees that it has read all that
+	// was ordered before. To ask for the stream's length does not do: a broker that is
+	// starting answers 0.
+	markPrefix = "mark/"
+	// markAgain is the pause before a mark is published once more.
+	markAgain = time.Second
 )
 
 // Book has what is ordered about each page. Make one with NewBook. Safe for concurrent
@@ -59,47 +65,42 @@ func (b *Book) Follow(ctx context.Context, broker queue.Broker, log *slog.Logger
 	}
 	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
 	defer stop()
-	before := make(chan int, 1)
-	go func() { before <- count(ctx, broker, log) }()
-	read, first, known := 0, math.MaxInt, false // of those that there were when it began
-	for deliveries := sub.Deliveries(); ; {
-		select {
-		case first = <-before:
-		case d, ok := <-deliveries:
-			if !ok {
-				return nil
+	mark := queue.Message{Queue: broker.Topology().Orders(), ID: markPrefix + rand.Text(), Body: []byte("{}")}
+	var marking sync.WaitGroup
+	defer marking.Wait()
+	marking.Go(func() { putMark(ctx, broker, log, mark) })
+	known := false
+	for d := range sub.Deliveries() {
+		switch o, err := decode(d.Body); {
+		case d.ID == mark.ID:
+			if !known {
+				close(b.known)
 			}
-			read++
-			if o, err := decode(d.Body); err != nil { // of a later version, or somebody else's
-				log.WarnContext(ctx, "order cannot be read; it has no effect", "id", d.ID, "err", err)
-			} else {
-				b.Apply(o)
-				changed(o)
-			}
-			_ = d.Ack() // a stream's: it makes room for more
-		}
-		if !known && read >= first {
-			close(b.known)
 			known = true
+		case strings.HasPrefix(d.ID, markPrefix): // another reader's
+		case err != nil: // of a later version, or somebody else's
+			log.WarnContext(ctx, "order cannot be read; it has no effect", "id", d.ID, "err", err)
+		default:
+			b.Apply(o)
+			changed(o)
 		}
+		_ = d.Ack() // a stream's: it makes room for more
 	}
+	return nil
 }
 
-// count returns how many orders there are. It waits for the broker, which on a first start
-// declares its queues for some seconds. When ctx ends before, that is more than will come.
-func count(ctx context.Context, broker queue.Broker, log *slog.Logger) int {
+// putMark publishes a mark. It waits for the broker, which on a first start declares its
+// queues for some seconds.
+func putMark(ctx context.Context, broker queue.Broker, log *slog.Logger, mark queue.Message) {
 	for {
-		info, err := broker.Inspect(ctx, broker.Topology().Orders())
-		if err == nil {
-			return info.Ready
+		err := broker.Publish(ctx, mark)
+		if err == nil || ctx.Err() != nil {
+			return
 		}
-		if ctx.Err() == nil {
-			log.WarnContext(ctx, "it is not known how many orders there are; asking again", "err", err)
-		}
+		log.WarnContext(ctx, "it is not known whether all orders are read; asking again", "err", err)
 		select {
 		case <-ctx.Done():
-			return math.MaxInt
-		case <-time.After(askAgain):
+		case <-time.After(markAgain):
 		}
 	}
 }

@@ -151,6 +151,39 @@ func TestFollow(t *testing.T) {
 	})
 }
 
+// starting is a broker that is starting: it says that the stream is empty, and delivers a
+// second later.
+type starting struct{ queue.Broker }
+
+func (starting) Inspect(context.Context, string) (queue.Info, error) { return queue.Info{}, nil }
+
+func (s starting) Consume(name string, opts queue.ConsumeOptions) (queue.Subscription, error) {
+	time.Sleep(time.Second)
+	return s.Broker.Consume(name, opts)
+}
+
+// TestKnownOnAStartingBroker: orders are known once they are read, whatever the broker says.
+func TestKnownOnAStartingBroker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 1})
+		if err := Give(t.Context(), b, order(Pause, 1, nil)); err != nil {
+			t.Fatal(err)
+		}
+		book, done := NewBook(), make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { done <- book.Follow(ctx, starting{b}, slog.New(slog.DiscardHandler), func(Order) {}) }()
+		<-book.Known()
+		if book.Page("1") == nil {
+			t.Error("the orders are known without the pause")
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestHandler: every request is an order on the stream, or is refused with the field's name.
 func TestHandler(t *testing.T) {
 	t.Parallel()
