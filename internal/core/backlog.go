@@ -8,10 +8,13 @@ import (
 )
 
 const (
-	// staleTime is how long what a dispatcher told of a page is believed. It tells it
-	// once a second while messages wait, and a page whose dispatcher is gone has another
-	// one by then.
+	// staleTime is the time for which a dispatcher's report about a page is believed. It
+	// reports once a second while messages wait, and a page whose dispatcher is gone has
+	// another one by then.
 	staleTime = 15 * time.Second
+	// keepTime is the longest time on its way, behind a page's events, of a report that
+	// is still right.
+	keepTime = time.Minute
 	// maxWait bounds what a dispatcher may tell: a message waits for less, or is too old.
 	maxWait = 24 * time.Hour
 	// forgetTime is how long it is kept that a room was not sent messages, until the
@@ -37,7 +40,14 @@ type backlog struct {
 type waiting struct {
 	rate  float64   // messages per second
 	empty time.Time // when all of it will have been sent
-	told  time.Time
+	told  time.Time // when the report came; zero: none says that messages wait
+	added []added   // by core, within keepTime: a report does not know of the last ones
+}
+
+// added is texts that core has published.
+type added struct {
+	at    time.Time
+	texts int
 }
 
 // leftOut is the messages that a room was not sent, because they would have come late.
@@ -50,16 +60,36 @@ func newBacklog() *backlog {
 	return &backlog{pages: make(map[string]*waiting), left: make(map[rooms.RoomKey]leftOut)}
 }
 
-// tell takes what a dispatcher tells. Without a rate the page is not waited for.
-func (b *backlog) tell(now time.Time, page string, messages int, rate float64) {
+// tell takes a dispatcher's report, made at that time. Without a rate the page is not
+// waited for.
+func (b *backlog) tell(now, at time.Time, page string, messages int, rate float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sweepLocked(now)
-	if wait := float64(messages) / rate; messages > 0 && rate > 0 && wait < maxWait.Seconds() {
-		b.pages[page] = &waiting{rate: rate, empty: now.Add(time.Duration(wait * float64(time.Second))), told: now}
+	w := b.pageLocked(page)
+	wait := float64(messages) / rate
+	if !(messages >= 0 && rate > 0 && wait < maxWait.Seconds()) { // NaN is none of it
+		w.told = time.Time{}
 		return
 	}
-	delete(b.pages, page)
+	w.rate, w.empty, w.told = rate, at.Add(time.Duration(wait*float64(time.Second))), now
+	for _, a := range w.added {
+		if a.at.After(at) {
+			w.push(a)
+		}
+	}
+	if !w.empty.After(now) {
+		w.told = time.Time{}
+	}
+}
+
+func (b *backlog) pageLocked(page string) *waiting {
+	w := b.pages[page]
+	if w == nil {
+		w = new(waiting)
+		b.pages[page] = w
+	}
+	return w
 }
 
 // wait returns how long the last of so many further messages waits for its call.
@@ -73,20 +103,32 @@ func (b *backlog) wait(now time.Time, page string, messages int) time.Duration {
 	return max(0, w.empty.Sub(now)) + w.time(messages)
 }
 
-// time is what so many messages take.
+// time returns the time that so many messages take.
 func (w *waiting) time(messages int) time.Duration {
 	return time.Duration(float64(messages) / w.rate * float64(time.Second))
 }
 
-// add adds messages that core has published.
-func (b *backlog) add(now time.Time, page string, messages int) {
+// push puts texts behind those that wait.
+func (w *waiting) push(a added) {
+	if w.empty.Before(a.at) {
+		w.empty = a.at
+	}
+	w.empty = w.empty.Add(w.time(a.texts))
+}
+
+// add adds texts that core has published.
+func (b *backlog) add(now time.Time, page string, texts int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w := b.pages[page]; w != nil {
-		if w.empty.Before(now) {
-			w.empty = now
-		}
-		w.empty = w.empty.Add(w.time(messages))
+	w := b.pageLocked(page)
+	old := 0
+	for old < len(w.added) && now.Sub(w.added[old].at) > keepTime {
+		old++
+	}
+	a := added{now, texts}
+	w.added = append(w.added[old:], a)
+	if !w.told.IsZero() {
+		w.push(a)
 	}
 }
 
@@ -127,7 +169,7 @@ func (b *backlog) sweepLocked(now time.Time) {
 	}
 	b.swept = now
 	for page, w := range b.pages {
-		if now.Sub(w.told) > staleTime {
+		if n := len(w.added); now.Sub(w.told) > staleTime && (n == 0 || now.Sub(w.added[n-1].at) > keepTime) {
 			delete(b.pages, page)
 		}
 	}

@@ -26,9 +26,9 @@ func TestBacklog(t *testing.T) {
 			t.Errorf("wait of %d more after %v = %v, want %v", messages, now, got, want)
 		}
 	}
-	b.add(at(0), "p", 500)
+	b.add(at(-time.Second), "p", 500)
 	check(0, 100, 0) // nobody told anything
-	b.tell(at(0), "p", 600, 300)
+	b.tell(at(0), at(0), "p", 600, 300)
 	check(0, 0, 2*time.Second)
 	check(0, 300, 3*time.Second)
 	check(1500*time.Millisecond, 0, 500*time.Millisecond)
@@ -40,14 +40,44 @@ func TestBacklog(t *testing.T) {
 		messages int
 		rate     float64
 	}{{0, 300}, {-5, 300}, {5, 0}, {5, -1}, {5, math.NaN()}, {math.MaxInt, 1e-300}, {0, math.Inf(1)}} {
-		b.tell(at(0), "p", 600, 300)
-		b.tell(at(0), "p", row.messages, row.rate)
+		b = newBacklog()
+		b.tell(at(0), at(0), "p", 600, 300)
+		b.tell(at(0), at(0), "p", row.messages, row.rate)
 		if check(0, 100, 0); t.Failed() {
 			t.Fatalf("it was told %d and %g", row.messages, row.rate)
 		}
 	}
-	if len(b.pages) != 0 {
-		t.Errorf("pages = %d, want none: nothing waits", len(b.pages))
+	b.tell(at(time.Hour), at(time.Hour), "q", 0, 1)
+	if b.pages["p"] != nil {
+		t.Error("a page is kept of which nothing is heard any longer")
+	}
+}
+
+// TestLateReport: a report that was long on its way, behind a page's events, is believed from
+// when it comes. It does not know of what core has added since it was made.
+func TestLateReport(t *testing.T) {
+	t.Parallel()
+	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, row := range []struct {
+		name     string
+		messages int // that waited when it was made, at 300 a second
+		want     time.Duration
+	}{
+		{"many waited", 30000, 85 * time.Second}, // 100 s of them, and 5 s of what core added
+		{"none waited", 0, 0},                    // and what core added is sent
+	} {
+		b := newBacklog()
+		b.add(made.Add(-time.Second), "p", 3000) // the report knows of it
+		b.add(made.Add(10*time.Second), "p", 1500)
+		b.tell(made.Add(20*time.Second), made, "p", row.messages, 300)
+		if got := b.wait(made.Add(20*time.Second), "p", 0); got != row.want {
+			t.Errorf("%s: wait = %v, want %v", row.name, got, row.want)
+		}
+		b.add(made.Add(20*time.Second), "p", 3000)
+		b.tell(made.Add(21*time.Second), made.Add(19*time.Second), "p", 0, 300)
+		if got, want := b.wait(made.Add(21*time.Second), "p", 0), 9*time.Second; got != want {
+			t.Errorf("%s: wait = %v after 3,000 more, want %v", row.name, got, want)
+		}
 	}
 }
 
@@ -81,7 +111,7 @@ func TestLeftOut(t *testing.T) {
 	}
 	take(100*time.Second, 70, 140)
 	b.leaveOut(start, room, 2)
-	b.tell(start.Add(2*forgetTime), "q", 0, 0)
+	b.tell(start.Add(2*forgetTime), start, "q", 0, 0)
 	if len(b.left) != 0 {
 		t.Errorf("rooms = %d, want none after %v", len(b.left), 2*forgetTime)
 	}
@@ -110,6 +140,11 @@ func TestLateIsLeftOut(t *testing.T) {
 		r.say(t, waits("w", 5), pictures)
 		r.handled(t)
 		wantSent(t, "of four texts after five seconds", r.sent(t))
+		sticker := now("1", "s", "")
+		sticker.Attachments = []message.Attachment{{Type: "image"}} // it has no address: nothing of it is passed on
+		r.say(t, waits("w1", 20), sticker)
+		r.handled(t)
+		r.sent(t)
 		r.say(t, waits("w2", 5), now("1", "d", "short"))
 		r.handled(t)
 		wantSent(t, "of one text after five seconds", r.sent(t), "2: Guest 1: short")

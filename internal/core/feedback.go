@@ -82,7 +82,7 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 			return f.store.EndPause(work, ev.Page, causeStopped, f.pastTime(at))
 		}
 	case message.FeedbackWaiting:
-		f.backlog.tell(f.pastTime(at), ev.Page, ev.Waiting, ev.Rate)
+		f.backlog.tell(f.now(), f.pastTime(at), ev.Page, ev.Waiting, ev.Rate)
 		return nil
 	default:
 		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)
@@ -108,7 +108,14 @@ func (f *feedback) pastTime(at time.Time) time.Time {
 // Meta unblocks it or an operator resumes it. A warning is only logged.
 func (f *feedback) handlePolicy(run, work context.Context, in inbound) error {
 	ev, at := in.event, time.UnixMilli(in.event.Time)
-	f.log.ErrorContext(run, "policy enforced on page", "page", ev.Page,
+	level := slog.LevelWarn
+	switch ev.Action {
+	case "block":
+		level = slog.LevelError
+	case "unblock":
+		level = slog.LevelInfo
+	}
+	f.log.Log(run, level, "policy enforced on page", "page", ev.Page,
 		"action", fmt.Sprintf("%.40s", ev.Action), "reason", fmt.Sprintf("%.200s", ev.Reason))
 	var do func() error
 	switch ev.Action {

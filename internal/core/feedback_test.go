@@ -236,7 +236,7 @@ func TestPagesPaused(t *testing.T) {
 		want := func(when string, policy, stopped, operator int, quota string) {
 			t.Helper()
 			r.wantMetrics(t, fmt.Sprintf(`
-				# HELP chatclub_core_pages_paused Pages that are paused, by cause, counted every minute. Every core counts all pages.
+				# HELP chatclub_core_pages_paused Pages that core holds, by cause, counted every minute; every core counts all. Those paused by order: chatclub_dispatch_pages_paused.
 				# TYPE chatclub_core_pages_paused gauge
 				chatclub_core_pages_paused{cause="operator"} %d
 				chatclub_core_pages_paused{cause="policy"} %d

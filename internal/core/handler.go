@@ -85,17 +85,19 @@ func (h *handler) ack(run context.Context, in inbound) {
 // deadLetter moves the event to the dead-letter queue, because of in.err.
 func (h *handler) deadLetter(run, work context.Context, in inbound, reason message.Reason) {
 	letter := in.delivery.Dead(message.Death{Reason: reason, Error: in.err.Error(), Time: h.cfg.Now(), Page: in.event.Page})
+	stale := false
 	err := h.retry.do(run, in.delivery.Live, stepDeadLetter, func() error {
 		ctx, cancel := context.WithTimeout(work, h.cfg.PublishTimeout)
 		defer cancel()
 		dead := queue.Transfer{Delivery: in.delivery, To: []queue.Message{letter}}
 		err := queue.TransferAll(ctx, h.cfg.Broker, []queue.Transfer{dead})[0]
 		if errors.Is(err, queue.ErrStale) || errors.Is(err, queue.ErrSettled) {
-			return nil // the event is delivered again
+			stale = true // the event is delivered again
+			return nil
 		}
 		return err
 	})
-	if err != nil {
+	if err != nil || stale {
 		return // abandoned
 	}
 	h.metrics.dead.WithLabelValues(string(reason)).Inc()

@@ -79,7 +79,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		pauses:        vec("page_pauses_total", "Pauses of pages, by cause: stopped is reported by dispatchers, each replica for itself, policy by Meta.", "cause"),
 		paused: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: ns, Subsystem: sub, Name: "pages_paused",
-			Help: "Pages that are paused, by cause, counted every minute. Every core counts all pages.",
+			Help: "Pages that core holds, by cause, counted every minute; every core counts all. Those paused by order: chatclub_dispatch_pages_paused.",
 		}, []string{"cause"}),
 		quota: auto.NewGauge(prometheus.GaugeOpts{
 			Namespace: ns, Subsystem: sub, Name: "quota_share_max",

@@ -42,17 +42,18 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 	}
 	r.observe(ev, res)
 	room := rooms.RoomKey{Page: ev.Page, Room: res.Room.Number}
+	answer, said := r.say(in.event, ev, res)
+	copies := said.Copies(in.event, res.Relay)
+	var late int     // texts that are left out
 	var left leftOut // that the room is told now
-	out := r.messages(in.event, ev, res, 0)
-	if ev.IsMessage() && len(res.Relay) > 0 {
-		if r.isLate(ev, res, texts(out)) {
-			r.leaveOut(run, in, room, texts(out))
-			res.Relay = nil
-			out = r.messages(in.event, ev, res, 0)
+	if ev.IsMessage() && len(copies) > 0 {
+		if n := texts(copies); r.isLate(ev, res, n) {
+			late, copies = n, nil
 		} else if left = r.backlog.leftOut(r.cfg.Now(), room); left.events > 0 {
-			out = r.messages(in.event, ev, res, left.events)
+			copies = said.Then(r.missed(left)).Copies(in.event, res.Relay)
 		}
 	}
+	out := append(answer, copies...)
 	msgs, err := r.encode(out)
 	if err != nil {
 		return err
@@ -60,7 +61,9 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 	if err := r.publish(run, work, in, msgs); err != nil {
 		return err
 	}
-	r.backlog.add(r.cfg.Now(), ev.Page, texts(out))
+	if r.cfg.FreshWithin > 0 {
+		r.backlog.add(r.cfg.Now(), ev.Page, texts(out))
+	}
 	if left.events > 0 {
 		r.backlog.told(room)
 		r.cfg.Log.WarnContext(run, "messages of a room were left out: they would have come late", "page", ev.Page, "room", room.Room,
@@ -72,7 +75,13 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 		count.Events = 1
 	}
 	r.cfg.Counter.Add(room, count)
-	return r.retry.do(run, in.delivery.Live, stepDone, func() error { return r.cfg.Store.Done(work, ev.Page, ev.ID) })
+	if err := r.retry.do(run, in.delivery.Live, stepDone, func() error { return r.cfg.Store.Done(work, ev.Page, ev.ID) }); err != nil {
+		return err // its copies are made when it comes again
+	}
+	if late > 0 {
+		r.leaveOut(run, in, room, late)
+	}
+	return nil
 }
 
 // isLate reports whether the copies of a message are left out, because some of its texts
@@ -86,7 +95,7 @@ func (r *relay) isLate(ev rooms.Event, res rooms.Result, texts int) bool {
 	}
 	now := r.cfg.Now()
 	wait := r.backlog.wait(now, ev.Page, texts)
-	return wait > 0 && now.Sub(ev.At)+wait > r.cfg.FreshWithin
+	return texts > 0 && wait > 0 && now.Sub(ev.At)+wait > r.cfg.FreshWithin
 }
 
 // texts is the number of messages that count for a page's limit of texts. Of what counts
@@ -170,11 +179,10 @@ func (r *relay) observe(ev rooms.Event, res rooms.Result) {
 	}
 }
 
-// messages returns the outbound messages of an event: the answer to its user,
-// then the copies, of which the first may tell that the user has another name, and the last
-// how many messages before it were left out. The answer says why a message, or a part, is
-// not passed on.
-func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result, left int) []message.Outbound {
+// say returns the answer to an event's user, and what the others of its room get, of which
+// the first may tell that the user has another name. The answer says why a message, or a
+// part, is not passed on.
+func (r *relay) say(in message.Event, ev rooms.Event, res rooms.Result) ([]message.Outbound, fanout.Said) {
 	answer := newReply(ev, res, r.cfg.Language, r.cfg.Idle)
 	var said fanout.Said
 	if res.Was != "" {
@@ -186,12 +194,14 @@ func (r *relay) messages(in message.Event, ev rooms.Event, res rooms.Result, lef
 			answer.say(told, nil)
 		}
 		said = said.Then(text)
-		if left > 0 { // behind it, so that its own ids stay when the event is handled again
-			said = said.Then(fanout.Missed(phrase.Text(r.cfg.Language, phrase.LeftOut, phrase.Args{"n": left})))
-		}
 	}
-	out := fanout.Notice(in, in.User, strings.Join(answer.texts, "\n"), answer.buttons...)
-	return append(out, said.Copies(in, res.Relay)...)
+	return fanout.Notice(in, in.User, strings.Join(answer.texts, "\n"), answer.buttons...), said
+}
+
+// missed tells how many messages before one were left out. It goes behind that one, whose
+// own ids stay so when the event is handled again.
+func (r *relay) missed(left leftOut) fanout.Said {
+	return fanout.Missed(phrase.Text(r.cfg.Language, phrase.LeftOut, phrase.Args{"n": left.events}))
 }
 
 // publish publishes the messages of an event until all are confirmed. After an
