@@ -5,9 +5,21 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"chatclub/internal/orders"
 )
+
+// TestResumeWithoutDatabase: dispatchers need none.
+func TestResumeWithoutDatabase(t *testing.T) {
+	r := newRig(t)
+	r.ask(t, "POST", "/pages/p/pause", "")
+	_ = r.store.Close()
+	status, answer := r.ask(t, "POST", "/pages/p/resume", "")
+	if _, paused := r.book.Page("p").Paused(time.Now()); status != 503 || paused {
+		t.Errorf("resume without the database = %d %s, paused %v, want 503 and the order given", status, answer, paused)
+	}
+}
 
 func TestOrderWithoutBroker(t *testing.T) {
 	r := newRig(t)

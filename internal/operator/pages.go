@@ -87,18 +87,19 @@ func (h *Handler) pageAnswer(p rooms.PageView) Page {
 var errGive = errors.New("give order")
 
 // postOrder gives an order about a page: see orders.Read. A resumption also ends what
-// core itself holds the page for.
+// core itself holds the page for, once dispatchers have the order: they need no database.
 func (h *Handler) postOrder(r *http.Request) (any, error) {
 	o, err := orders.Read(r, h.cfg.Now())
-	if err == nil && o.Kind == orders.Resume {
-		err = h.cfg.Store.Resume(r.Context(), o.Page, time.Time{})
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		if err = h.cfg.Give(r.Context(), o); err != nil {
-			err = fmt.Errorf("%w: %w", errGive, err)
-		}
+	if err := h.cfg.Give(r.Context(), o); err != nil {
+		return nil, fmt.Errorf("%w: %w", errGive, err)
 	}
-	return nil, err
+	if o.Kind == orders.Resume {
+		return nil, h.cfg.Store.Resume(r.Context(), o.Page, time.Time{})
+	}
+	return nil, nil
 }
 
 func (h *Handler) postBan(r *http.Request) (any, error) {

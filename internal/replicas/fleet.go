@@ -21,12 +21,13 @@ func (f Fleet) AskCore(ctx context.Context, method, path string, body, answer an
 	return first(f.Core, func(r Replica) error { return f.Ask(ctx, method, r.URL+path, body, answer) })
 }
 
-// first asks replicas in turn until one answers.
+// first asks replicas in turn until one answers. That it cannot do it, with a status of 500
+// or more, is no answer: another one may.
 func first(all []Replica, ask func(Replica) error) error {
 	var errs []error
 	for _, r := range all {
 		err := ask(r)
-		if _, answered := errors.AsType[*StatusError](err); err == nil || answered {
+		if answer, ok := errors.AsType[*StatusError](err); err == nil || ok && answer.Code < http.StatusInternalServerError {
 			return err
 		}
 		errs = append(errs, err)

@@ -72,6 +72,31 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestOrderOfASickCore: one that cannot do it now is no reason not to ask the next; one that
+// refuses it is.
+func TestOrderOfASickCore(t *testing.T) {
+	t.Parallel()
+	answer := func(code int) Replica {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+		t.Cleanup(server.Close)
+		return Replica{URL: server.URL}
+	}
+	sick, well, refuses := answer(http.StatusServiceUnavailable), answer(http.StatusNoContent), answer(http.StatusNotFound)
+	for _, row := range []struct {
+		core []Replica
+		want int
+	}{{[]Replica{sick, well}, 0}, {[]Replica{sick}, 503}, {[]Replica{refuses, well}, 404}} {
+		err := Fleet{Client: Client{HTTP: http.DefaultClient}, Core: row.core}.Resume(t.Context(), "p")
+		got := 0
+		if e, ok := errors.AsType[*StatusError](err); ok {
+			got = e.Code
+		}
+		if got != row.want {
+			t.Errorf("resume by %d cores = %v, want %d", len(row.core), err, row.want)
+		}
+	}
+}
+
 // TestAskNobody checks that the error names the address once: a list of replicas
 // that are away is long enough.
 func TestAskNobody(t *testing.T) {
