@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -62,7 +63,11 @@ func openPostgres(cfg Config) (*postgres, error) {
 	if pg.ConnConfig.RuntimeParams["application_name"] == "" {
 		pg.ConnConfig.RuntimeParams["application_name"] = "chatclub"
 	}
-	pg.MaxConns = int32(min(cfg.MaxConns, 10_000)) //nolint:gosec // 1 to 10,000
+	most := int32(min(cfg.MaxConns, 10_000))                 //nolint:gosec // 1 to 10,000
+	if strings.Contains(cfg.DatabaseURL, "pool_max_conns") { // the lower one holds
+		most = min(most, pg.MaxConns)
+	}
+	pg.MaxConns = most
 	pg.AfterConnect = cfg.configure
 	// A session that was given up keeps its place in the pool until it is closed. pgx
 	// would take 15 s to close one politely whose host answers no more.

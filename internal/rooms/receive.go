@@ -85,6 +85,9 @@ func (e *eventTx) handle(ctx context.Context) error {
 	if err := e.decide(ctx); err != nil {
 		return err
 	}
+	if e.ev.Idle && len(e.writes) == 0 {
+		return nil // it changes nothing; one with another ROOM_IDLE or clock may act on the same event
+	}
 	e.res.Lang = e.user.lang
 	if e.at < e.paused {
 		e.res.Paused, e.res.Notice, e.res.Relay, e.res.Was = true, Silence, nil, ""

@@ -326,6 +326,32 @@ func TestIdle(t *testing.T) {
 	})
 }
 
+// TestIdleOfTwoCores: while ROOM_IDLE is changed core by core, one that has the longer time
+// gets the event of one that has the shorter. That one can act on it all the same.
+func TestIdleOfTwoCores(t *testing.T) {
+	t.Parallel()
+	onEach(t, databases(), func(t *testing.T, url string) {
+		now := &clock{now: noon}
+		s := trio(t, Config{DatabaseURL: url, Idle: 20 * time.Hour, Now: now.Now})
+		now.Advance(2 * time.Hour)
+		ev := Event{Page: "p", User: "b", ID: "idle/b", At: now.Now(), Idle: true}
+		for _, row := range []struct {
+			idle time.Duration
+			want Notice
+		}{{20 * time.Hour, Silence}, {time.Hour, LeftIdle}, {time.Hour, LeftIdle}} {
+			s.cfg.Idle = row.idle
+			if got := receive(t, s, ev).Notice; got != row.want {
+				t.Errorf("idle with ROOM_IDLE %v = %s, want %s", row.idle, got, row.want)
+			}
+			if row.want == Silence {
+				if err := s.Done(t.Context(), "p", ev.ID); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
 // TestSilentMembersInParts checks that the members behind the first thousand are
 // found too.
 func TestSilentMembersInParts(t *testing.T) {
