@@ -35,6 +35,8 @@ var epoch = time.Date(2010, time.January, 1, 0, 0, 0, 0, time.UTC)
 // attachmentTypes are those that the Send API fetches from an address.
 var attachmentTypes = []string{"audio", "file", "image", "video"}
 
+func isBlank(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+
 // Check returns an error that names every field of a decoded message with a value that
 // cannot be meant, or that the Send API would refuse. A clock that stands before 2010
 // is not set: it judges no time.
@@ -43,7 +45,12 @@ func (o *Outbound) Check(now time.Time) error {
 	wrong := func(field, format string, args ...any) {
 		faults = append(faults, &FieldError{field, fmt.Sprintf(format, args...)})
 	}
-	if len(o.ID) > MaxID || strings.ContainsFunc(o.ID, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+	for _, f := range []struct{ name, value string }{{"page", o.Page}, {"to", o.To}} {
+		if len(f.value) > MaxUserID || strings.ContainsFunc(f.value, isBlank) {
+			wrong(f.name, "must have at most %d bytes, and no white space", MaxUserID)
+		}
+	}
+	if len(o.ID) > MaxID || strings.ContainsFunc(o.ID, isBlank) {
 		wrong("id", "must have at most %d bytes, and no white space", MaxID)
 	}
 	if now.After(epoch) {

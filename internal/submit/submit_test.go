@@ -150,6 +150,8 @@ func TestWrongFieldIsNamed(t *testing.T) {
 	for body, field := range map[string]string{
 		`{"to":"7","text":"hi"}`:                                           "page",
 		`{"page":"1","text":"hi"}`:                                         "to",
+		`{"page":"1 2","to":"7","text":"hi"}`:                              "page",
+		`{"page":"1","to":"` + strings.Repeat("7", 33) + `","text":"hi"}`:  "to",
 		`{"page":"1","to":"7"}`:                                            "text",
 		`{"page":"1","to":7,"text":"hi"}`:                                  "to",
 		`{"page":"1","to":"7","txt":"hi"}`:                                 "txt",
