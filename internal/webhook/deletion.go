@@ -110,18 +110,16 @@ func (d deletion) code(secret []byte) string {
 // code matches the codes that deletion.code returns.
 var code = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// status is what a user reads about its request. webhook does not know whether core
-// found the user, because it has no database.
+// status is the answer to a user who asks about its request. The id in a request is the
+// user's id in the app, by which no page knows it: an operator has to find the user.
 const status = `Deletion request CODE
 
-Your request was received, and is carried out within minutes. Everything that is
-kept under the id in your request is deleted: name, language, room, and the blocks
-and reports by you and about you. If you are banned, your id and the ban stay until
-it ends.
+Your request was received. Facebook knows you by another id than the page that you
+wrote to, so nothing can be found under the id in your request. Write to that page
+in Messenger and give the code above: its operators then find and delete your data.
 
-Facebook may know you by another id than the page that you wrote to. Then nothing is
-found under the id in your request. Write to that page in Messenger and give the
-code above: its operators can find and delete your data.
+Deleted are your name, language, room, and the blocks and reports by you and about
+you. If you are banned, your id and the ban stay until it ends.
 `
 
 func deletionStatus(r *http.Request) answer {

@@ -58,6 +58,9 @@ func TestDeletion(t *testing.T) {
 		if status.Code != 200 || !strings.HasPrefix(status.Body.String(), "Deletion request "+a.Code+"\n") {
 			t.Errorf("GET of the status = %d %s, want 200 with the code", status.Code, status.Body)
 		}
+		if text := status.Body.String(); !strings.Contains(text, "Write to that page") || strings.Contains(text, "carried out") {
+			t.Errorf("status = %s, want what the user has to do: nothing is deleted by itself", text)
+		}
 		answers = append(answers, a.Code)
 	}
 	if answers[0] != answers[1] || answers[0] == answers[2] {

@@ -47,6 +47,7 @@ func (h *Handler) enqueue(ctx context.Context, p Parts) result {
 		return unavailable
 	}
 	if len(batch) > 0 {
+		client := ctx
 		ctx, cancel := context.WithTimeout(ctx, h.cfg.PublishTimeout)
 		defer cancel()
 		begun := h.cfg.Now()
@@ -58,7 +59,9 @@ func (h *Handler) enqueue(ctx context.Context, p Parts) result {
 		}
 		span.End()
 		h.metrics.publish.Observe(h.cfg.Now().Sub(begun).Seconds())
-		h.logChange(ctx, err)
+		if err == nil || client.Err() == nil { // the broker is not to blame for a client that left
+			h.logChange(ctx, err)
+		}
 		if err != nil {
 			return unavailable
 		}
