@@ -58,6 +58,9 @@ func TestFaults(t *testing.T) {
 				if got := time.Since(begin); got != tc.took {
 					t.Errorf("the answer took %s, want %s", got, tc.took)
 				}
+				if _, err := a.Try("GET", "/ledger", ""); err != nil {
+					t.Errorf("the ledger = %v: who judges must hear of what fails", err)
+				}
 				if diff := cmp.Diff(tc.want, a.Ledger().Totals()); diff != "" {
 					t.Errorf("ledger: -want +got\n%s", diff)
 				}

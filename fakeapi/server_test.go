@@ -112,11 +112,11 @@ func TestRefuseUntil(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10*time.Second - time.Nanosecond)
-		if _, err := a.Try("GET", "/control", ""); err == nil {
+		if _, err := a.Try("POST", "/1/messages", fakeapitest.Text("42", ""), fakeapitest.Bearer("1")); err == nil {
 			t.Error("request before the end = nil, want it refused")
 		}
 		time.Sleep(time.Nanosecond)
-		if _, err := a.Try("GET", "/control", ""); err != nil {
+		if _, err := a.Try("POST", "/1/messages", fakeapitest.Text("42", ""), fakeapitest.Bearer("1")); err != nil {
 			t.Errorf("request at the end = %v, want nil", err)
 		}
 	})

@@ -26,6 +26,7 @@ type fake struct {
 	silent                    time.Duration // of page 0, from the fault's begin
 	ends                      string        // a program that ends by itself
 	busy                      string
+	idle                      bool // nobody writes
 	endError                  error
 	dead                      map[string]int
 
@@ -48,6 +49,9 @@ func (f *fake) Pages(context.Context, int) (ledger.Report, error) {
 	r := ledger.Report{Now: time.Now()}
 	for i := range fakePages {
 		count := int64(time.Since(f.began) / (100 * time.Millisecond))
+		if f.idle {
+			count = 1
+		}
 		p := ledger.PageReport{Page: string(rune('a' + i)), Totals: ledger.Counts{Accepted: count, Expected: count + 1, Pending: 1}}
 		if f.quiet {
 			p.Totals.Pending = 0
@@ -149,6 +153,7 @@ func TestVerdict(t *testing.T) {
 		{"silent for longer", func(f *fake) { f.silent = 6 * time.Second }, report.Fail, "longest silence at most 5.0 s"},
 		{"back later", func(f *fake) { f.silent = 30 * time.Second }, report.Fail, "back after at most 8.0 s"},
 		{"a program ends by itself", func(f *fake) { f.ends = "core-1 ended by itself" }, report.Fail, "core-1 ended by itself"},
+		{"nobody writes", func(f *fake) { f.idle = true }, report.Fail, "nobody wrote anything"},
 		{"a fault cannot be ended", func(f *fake) { f.endError = errors.New("no such process") }, report.Fail, "no such process"},
 		{"dead for a reason", func(f *fake) { f.dead = map[string]int{"ambiguous": 3} }, report.Pass, ""},
 		{"dead without a reason", func(f *fake) { f.dead = map[string]int{"": 3} }, report.Fail, "3 have none"},

@@ -125,6 +125,9 @@ func (r *runner) step(ctx context.Context, s Step) {
 	w.figures[report.Duplicated] = float64(after.Totals.Duplicated - before.Totals.Duplicated)
 	w.figures[report.Unexpected] = float64(after.Totals.Unexpected - before.Totals.Unexpected + after.Totals.Unidentified - before.Totals.Unidentified)
 	w.broken = append(w.broken, r.System.Failures()...)
+	if w.figures[report.Sent] == 0 {
+		w.broken = append(w.broken, "nobody wrote anything while it lasted: it shows nothing")
+	}
 	w.judge(s.Fault.Bound.bounds(r.Load, length, over))
 	r.rows = append(r.rows, w)
 	r.Say("  " + w.line())
