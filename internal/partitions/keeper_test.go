@@ -290,13 +290,18 @@ func TestSlotIsTakenTwice(t *testing.T) {
 	}
 }
 
-// sickSlot is a broker one of whose slot queues does not answer.
+// sickSlot is a broker one of whose slot queues does not answer, or, as a queue without a
+// leader, answers that it is empty.
 type sickSlot struct {
 	queue.Broker
-	name string
+	name  string
+	empty bool
 }
 
 func (s sickSlot) Inspect(ctx context.Context, name string) (queue.Info, error) {
+	if name == s.name && s.empty {
+		return queue.Info{}, nil
+	}
 	if name == s.name {
 		<-ctx.Done()
 		return queue.Info{}, ctx.Err()
@@ -307,17 +312,19 @@ func (s sickSlot) Inspect(ctx context.Context, name string) (queue.Info, error) 
 // A slot whose queue is sick keeps nobody from another.
 func TestSickSlot(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 1, func(t *testing.T, b *memory.Broker) {
-		r := start(t, sickSlot{b, b.Topology().CoreSlots()[0]}, nil)
-		time.Sleep(2 * time.Second)
-		put(t, b, b.Topology().Inbound(0), "1")
-		synctest.Wait()
-		place, _ := r.standing()
-		if got := r.handled(); !slices.Equal(got, []string{"1"}) || place.Slot != 1 {
-			t.Errorf("handled %v with slot %d, want the message with slot 1", got, place.Slot)
-		}
-		r.end(t)
-	})
+	for _, empty := range []bool{false, true} {
+		inBubble(t, 1, func(t *testing.T, b *memory.Broker) {
+			r := start(t, sickSlot{b, b.Topology().CoreSlots()[0], empty}, nil)
+			time.Sleep(takeTime + 2*time.Second)
+			put(t, b, b.Topology().Inbound(0), "1")
+			synctest.Wait()
+			place, _ := r.standing()
+			if got := r.handled(); !slices.Equal(got, []string{"1"}) || place.Slot != 1 {
+				t.Errorf("empty %v: handled %v with slot %d, want the message with slot 1", empty, got, place.Slot)
+			}
+			r.end(t)
+		})
+	}
 }
 
 // A broker that others close ends Run with an error.

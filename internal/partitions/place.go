@@ -56,9 +56,10 @@ type Config struct {
 // Find takes a place, however long that takes. alone reports that there is no other
 // replica. ok is false if quit is closed before.
 func (c Config) Find(quit <-chan struct{}) (p Place, alone, ok bool) {
+	sick := -1 // a slot that did not show who consumes it
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), takeTime)
-		p, alone, err := c.take(ctx)
+		p, alone, err := c.take(ctx, sick)
 		cancel()
 		if err == nil {
 			return p, alone, true
@@ -67,6 +68,7 @@ func (c Config) Find(quit <-chan struct{}) (p Place, alone, ok bool) {
 		if errors.Is(err, errSlotTaken) {
 			pause = slotPause
 		} else {
+			sick = p.Slot
 			c.Log.Warn("take a slot among the replicas", "err", err)
 		}
 		select {
@@ -81,23 +83,26 @@ func (c Config) Find(quit <-chan struct{}) (p Place, alone, ok bool) {
 var errSlotTaken = errors.New("another replica has taken the same slot")
 
 // take subscribes to the first queue among those of the slots that nobody consumes. One
-// that does not answer counts as taken.
-func (c Config) take(ctx context.Context) (p Place, alone bool, err error) {
+// that does not answer, or did not show the consumer before, counts as taken: a queue
+// without a leader looks as if nobody consumed it.
+func (c Config) take(ctx context.Context, sick int) (p Place, alone bool, err error) {
 	alone, p.Slot = true, -1
-	var sick error
+	var last error
 	for i, name := range c.Slots {
 		info, err := c.inspect(ctx, name)
 		switch {
 		case err != nil:
-			alone, sick = false, err
+			alone, last = false, err
 		case info.Consumers > 0:
+			alone = false
+		case i == sick:
 			alone = false
 		case p.Slot < 0:
 			p.Slot = i
 		}
 	}
-	if p.Slot < 0 && sick != nil {
-		return p, false, sick
+	if p.Slot < 0 && last != nil {
+		return p, false, last
 	}
 	if p.Slot < 0 {
 		p.Slot = len(c.Slots) + rand.IntN(1<<20)

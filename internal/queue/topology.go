@@ -178,6 +178,14 @@ func (t Topology) Retry(delay time.Duration) string {
 	return fmt.Sprintf("%s.retry.%ds", t.Prefix, int(delay.Seconds()))
 }
 
+// Target is the queue that a message is put on: with a delay, a retry queue.
+func (t Topology) Target(m Message) string {
+	if m.Delay > 0 {
+		return t.Retry(m.Delay)
+	}
+	return m.Queue
+}
+
 // Spec is one queue to declare.
 type Spec struct {
 	Name         string

@@ -12,6 +12,8 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/rabbit"
+	"chatclub/internal/queue/rabbit/rabbittest"
 )
 
 // TestForeignMessage takes a message that somebody else has put on a queue,
@@ -79,7 +81,12 @@ func TestMissingQueueIsDeclaredAgain(t *testing.T) {
 // and so does what was published with it.
 func TestMissingExchangeIsDeclaredAgain(t *testing.T) {
 	t.Parallel()
-	b := shared(t, nil)
+	// Of two addresses one is away: that it cannot be reached says nothing about exchanges.
+	b := open(t, rabbit.Config{
+		URLs:     []string{rabbittest.URL(t), "amqp://127.0.0.1:1"},
+		Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 2},
+	})
+	awaitReady(t, b)
 	top := b.Topology()
 	onChannel(t, func(ch *amqp.Channel) error { return ch.ExchangeDelete(top.Retry(time.Second), false, false) })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

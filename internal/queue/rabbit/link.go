@@ -76,10 +76,11 @@ func newLink(kind string, cfg Config, p patience, m *metrics, setup func(*sessio
 func (l *link) run(ctx context.Context) {
 	failures, established := 0, 0
 	var logged loss
+	var last error // that ended the last session
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		url := l.cfg.URLs[attempt%len(l.cfg.URLs)]
 		start, before := time.Now(), established
-		err := l.serve(ctx, url, &established)
+		err := l.serve(ctx, url, last, &established)
 		if ctx.Err() != nil {
 			break
 		}
@@ -89,7 +90,7 @@ func (l *link) run(ctx context.Context) {
 		}
 		failures++
 		if established > before { // another node that is down says nothing about this one
-			l.patience = l.patience.after(err, time.Since(start))
+			last, l.patience = err, l.patience.after(err, time.Since(start))
 		}
 		pause := pauseAfter(failures)
 		if errors.Is(err, errTooOld) {
@@ -103,8 +104,8 @@ func (l *link) run(ctx context.Context) {
 }
 
 // serve connects to one URL and returns when that session has ended, with the
-// reason.
-func (l *link) serve(ctx context.Context, url string, established *int) error {
+// reason. last is the one before it's.
+func (l *link) serve(ctx context.Context, url string, last error, established *int) error {
 	conn, raw, err := dial(ctx, url, l.cfg.Name+"/"+l.kind, l.cfg.Heartbeat)
 	if err != nil {
 		l.set(func() { l.fault = err })
@@ -114,7 +115,7 @@ func (l *link) serve(ctx context.Context, url string, established *int) error {
 	// A broker that stops answering during the set-up is found by the
 	// heartbeat; one that ctx ends does not wait for it.
 	stop := context.AfterFunc(ctx, func() { s.drop(queue.ErrClosed) })
-	err = l.setup(s, l.lastFault())
+	err = l.setup(s, last)
 	if !stop() && err == nil {
 		err = queue.ErrClosed
 	}
@@ -267,13 +268,6 @@ func (l *link) setBlocked(reason string, s *session) {
 	}
 	l.metrics.blocked.Set(1)
 	l.cfg.Log.Warn("broker blocked", "reason", reason)
-}
-
-// lastFault is why there is no session, nil if there is one.
-func (l *link) lastFault() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.fault
 }
 
 func (l *link) isBlocked() bool {

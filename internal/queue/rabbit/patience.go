@@ -25,6 +25,9 @@ func newPatience(least time.Duration, tries int) patience {
 // after returns the patience with the next session, given how the last one ended
 // and how long it lasted. Silence is doubled after some tries.
 func (p patience) after(err error, lasted time.Duration) patience {
+	if errors.Is(err, errSilent) { // the other link's patience says it
+		return p
+	}
 	stalled := errors.Is(err, errStalled)
 	if !stalled || lasted > 2*maxPatience {
 		p = newPatience(p.least, p.tries)

@@ -21,6 +21,7 @@ func TestPatience(t *testing.T) {
 	}{
 		{nil, 0, 8 * time.Second},
 		{errStalled, 9 * time.Second, 16 * time.Second},
+		{errSilent, 4 * time.Second, 16 * time.Second}, // the other link waits for longer, too
 		{errStalled, 17 * time.Second, 32 * time.Second},
 		{errStalled, 50 * time.Second, time.Minute},
 		{errStalled, 70 * time.Second, time.Minute},

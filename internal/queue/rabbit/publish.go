@@ -45,16 +45,16 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 		if !errors.Is(err, queue.ErrClosed) {
 			err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
 		}
-		return publishError(len(msgs), failed, items, fmt.Errorf("publish %d messages: %w", len(items), err))
+		return b.publishError(len(msgs), failed, items, fmt.Errorf("publish %d messages: %w", len(items), err))
 	}
 	missing := func(f failure) bool {
-		_, ours := b.specs[f.item.Queue]
+		_, ours := b.specs[b.cfg.Topology.Target(f.item.Message)]
 		return ours && errors.Is(f.err, queue.ErrUnroutable)
 	}
 	if i := slices.IndexFunc(failed, missing); i >= 0 {
-		b.declareAgain(last, failed[i].item.Queue) // for whoever publishes later
+		b.declareAgain(last, b.cfg.Topology.Target(failed[i].item.Message)) // for whoever publishes later
 	}
-	return publishError(len(msgs), failed, nil, nil)
+	return b.publishError(len(msgs), failed, nil, nil)
 }
 
 // failure is a message that the broker has answered for, and does not have.
@@ -65,14 +65,14 @@ type failure struct {
 
 // publishError is the error of a call to Publish of n messages: of those that
 // failed, and of those left when err ended it.
-func publishError(n int, failed []failure, left []*item, err error) error {
+func (b *Broker) publishError(n int, failed []failure, left []*item, err error) error {
 	if len(failed) == 0 && err == nil {
 		return nil
 	}
 	e := &queue.PublishError{Errs: make([]error, n)}
 	all := make([]error, 0, len(failed)+1)
 	for _, f := range failed {
-		e.Errs[f.item.place] = fmt.Errorf("publish to %q: %w", f.item.Queue, f.err)
+		e.Errs[f.item.place] = fmt.Errorf("publish to %q: %w", b.cfg.Topology.Target(f.item.Message), f.err)
 		all = append(all, e.Errs[f.item.place])
 	}
 	for _, it := range left {

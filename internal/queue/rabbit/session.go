@@ -18,7 +18,7 @@ type session struct {
 
 	closes        chan *amqp.Error
 	blocks        chan amqp.Blocking
-	channelCloses chan *amqp.Error // of the writer's channel; nil without one
+	channelCloses chan *amqp.Error // of the writer's channel
 
 	writer    *writer // on the publishing link
 	inspector inspector
@@ -36,8 +36,9 @@ func newSession(conn *amqp.Connection, raw *socket) *session {
 		conn: conn, raw: raw, acks: newAcks(raw), began: time.Now(), lost: make(chan struct{}),
 		// The library sends to these from its reading goroutine: one loss, and
 		// one change of the alarm at a time, which watch takes at once.
-		closes: conn.NotifyClose(make(chan *amqp.Error, 1)),
-		blocks: conn.NotifyBlocked(make(chan amqp.Blocking, 4)),
+		closes:        conn.NotifyClose(make(chan *amqp.Error, 1)),
+		channelCloses: make(chan *amqp.Error, 1),
+		blocks:        conn.NotifyBlocked(make(chan amqp.Blocking, 4)),
 	}
 }
 

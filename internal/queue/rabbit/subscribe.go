@@ -190,9 +190,12 @@ func (s *subscription) delivery(d amqp.Delivery, c *channel) *queue.Delivery {
 
 // lossOfChannel says why the deliveries ended.
 func lossOfChannel(closes <-chan *amqp.Error, cancels <-chan string) error {
-	select {
+	select { // first: a channel that is closed closes cancels, too
 	case err := <-closes:
 		return lossOf(err)
+	default:
+	}
+	select {
 	case <-cancels:
 		return errors.New("the broker cancelled the consumer: its queue was deleted or failed, or a delivery was held for too long")
 	default:

@@ -108,7 +108,7 @@ func newWriter(s *session, places int, topology queue.Topology) (*writer, error)
 		// reading goroutine never waits.
 		returns: ch.NotifyReturn(make(chan amqp.Return, places)),
 	}
-	s.channelCloses = ch.NotifyClose(make(chan *amqp.Error, 1))
+	ch.NotifyClose(s.channelCloses)
 	s.workers.Go(w.run)
 	return w, nil
 }

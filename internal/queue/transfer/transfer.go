@@ -72,7 +72,7 @@ type Config struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 	Random func() float64
-	Notify func(Event) // called by several goroutines; must not block
+	Notify func(Event) // called by several goroutines; must not block, nor call the Mover
 }
 
 // Mover moves items in the order in which they were added. All go together, up
@@ -117,6 +117,8 @@ func (m *Mover) End() {
 	m.mu.Unlock()
 	m.signal()
 }
+
+func (m *Mover) target(to queue.Message) string { return m.cfg.Broker.Topology().Target(to) }
 
 func (m *Mover) signal() {
 	select {
@@ -174,8 +176,7 @@ func (m *Mover) take() (items []*Item, ended bool) {
 
 // pass moves items, and leaves what cannot be moved now with its blocked queue.
 func (m *Mover) pass(ctx context.Context, items []*Item) {
-	items, waiting := m.split(items)
-	m.notify(Blocked, nil, waiting...)
+	items = m.split(items)
 	failed, err := m.try(ctx, publishTimeout, items)
 	if len(failed) == 0 {
 		return
@@ -190,12 +191,12 @@ func (m *Mover) pass(ctx context.Context, items []*Item) {
 	m.mu.Unlock()
 }
 
-// split takes out what is to go to a blocked queue.
-func (m *Mover) split(items []*Item) (free, waiting []*Item) {
+// split takes out what is to go to a blocked queue, and returns the rest.
+func (m *Mover) split(items []*Item) (free []*Item) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.blocked) == 0 {
-		return items, nil
+		return items
 	}
 	for _, it := range items {
 		m.leaveOutLocked(it)
@@ -207,10 +208,10 @@ func (m *Mover) split(items []*Item) (free, waiting []*Item) {
 			free = append(free, it)
 			continue
 		}
+		m.notify(Blocked, nil, it) // before it can be done
 		m.blocked[name] = append(m.blocked[name], it)
-		waiting = append(waiting, it)
 	}
-	return free, waiting
+	return free
 }
 
 // waitsLocked returns the first blocked queue that an item is to go to.
@@ -243,14 +244,6 @@ func (m *Mover) giveWayLocked(it *Item, name string) bool {
 	}
 	it.To[0], it.Else = *it.Else, nil
 	return true
-}
-
-// target is the queue that a message is put on: with a delay, a retry queue.
-func (m *Mover) target(to queue.Message) string {
-	if to.Delay > 0 {
-		return m.cfg.Broker.Topology().Retry(to.Delay)
-	}
-	return to.Queue
 }
 
 // blockLocked puts each item behind those of the first queue that it is still to
