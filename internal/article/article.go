@@ -58,7 +58,7 @@ func (a *Article) Done(_ time.Time, k Key, retry bool, r Result) time.Duration {
 	case r == Refused && !retry:
 		a.pages[k]++
 	case r != Refused && retry:
-		a.leaveLocked(k)
+		a.dropLocked(k)
 	}
 	return Pause(a.random)
 }
@@ -67,10 +67,10 @@ func (a *Article) Done(_ time.Time, k Key, retry bool, r Result) time.Duration {
 func (a *Article) Drop(k Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.leaveLocked(k)
+	a.dropLocked(k)
 }
 
-func (a *Article) leaveLocked(k Key) {
+func (a *Article) dropLocked(k Key) {
 	if a.pages[k]--; a.pages[k] <= 0 {
 		delete(a.pages, k)
 	}

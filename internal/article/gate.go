@@ -1,6 +1,6 @@
 // Package article sends as ChatClub's article says: one queue for all pages, many
 // workers, and an excess map that each keeps for itself. Article is the map. Worker is
-// the loop that sends by what it, or another gate, says. The demonstration shows it
+// the loop that sends as it, or another gate, decides. The demonstration shows it
 // beside chatclub's own way, and the load test compares both.
 package article
 
@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Key names what the platform counts sends by: a page and a quota class.
+// Key is the unit in which the platform counts sends: a page and a quota class.
 type Key struct{ Page, Class string }
 
-// Action is what to do with a message now.
+// Action is a gate's decision about a message.
 type Action uint8
 
-// What a gate can answer.
+// The actions.
 const (
 	Send   Action = iota + 1 // call the API with it, and tell Done how that went
 	Wait                     // keep it, and ask again after Decision.Wait

@@ -24,7 +24,7 @@ type Caller interface {
 }
 
 // Divert returns messages as they go to the shared queue in place of their partitions. Events,
-// dead letters and what is kept back for a while stay where they are.
+// dead letters and delayed messages stay where they are.
 func Divert(t queue.Topology, msgs []queue.Message) []queue.Message {
 	msgs = slices.Clone(msgs)
 	for i, m := range msgs {
@@ -35,7 +35,7 @@ func Divert(t queue.Topology, msgs []queue.Message) []queue.Message {
 	return msgs
 }
 
-// WorkerConfig is what a Worker needs. All fields must be set, but for Random
+// WorkerConfig is the configuration of a Worker. All fields must be set, but for Random
 // and Now.
 type WorkerConfig struct {
 	Broker   queue.Broker
@@ -54,26 +54,26 @@ type WorkerConfig struct {
 }
 
 const (
-	// mostWaiting is how many messages of one page may wait here for its pace.
-	// When half of the prefetch waits, it is one.
+	// mostWaiting is the number of messages of one page that may wait here for its
+	// pace. When half of the prefetch waits, it is one.
 	mostWaiting = 32
-	// returnPause is how long a message is held before it goes to the tail of its
-	// queue: a queue with nothing else would go round as fast as the broker can.
+	// returnPause is the pause before a message goes to the tail of its queue: a queue
+	// with nothing else would go round as fast as the broker can.
 	returnPause = 50 * time.Millisecond
-	// appPause is how long a message is kept that the app's limit refused.
+	// appPause is the pause of a message that the app's limit refused.
 	appPause = time.Second
-	// flushTimeout is how long the broker may take for what is left at the end.
+	// flushTimeout bounds the last publishes, after the last call.
 	flushTimeout = 5 * time.Second
 )
 
 // retryPolicy spaces the tries of a message that fails.
 var retryPolicy = backoff.Policy{Min: 250 * time.Millisecond, Max: 30 * time.Second, High: 1}
 
-// Worker consumes the shared queue and sends what its strategy lets through. At
-// most one call per recipient is on its way at a time. What fails for a moment
-// is tried again here, and what fails for good is dead. It is to a strategy what
-// the dispatcher is to chatclub, without what comes of one sender for each page:
-// no lanes, no joined texts, no breaker.
+// Worker consumes the shared queue and sends the messages that its strategy lets
+// through. At most one call per recipient is on its way at a time. A message that fails
+// for a moment is tried again here, and one that fails for good is dead. A Worker is the
+// dispatcher of a strategy, without the gains of one sender for each page: no lanes, no
+// joined texts, no breaker.
 //
 // Each recipient with messages here has a goroutine, which sends one after another. Of
 // a page one of them at a time asks the strategy, and those that want a call get one in
@@ -88,8 +88,8 @@ type Worker struct {
 
 	mu           sync.Mutex
 	held, flying int // messages here, and of them those in calls
-	pages        map[Key]*page
-	lines        map[recipient][]*job // what waits behind the message that its goroutine has
+	pages        map[Key]*pageCalls
+	lines        map[recipient][]*job // waiting behind the message that its goroutine has
 	latency      time.Duration        // of calls, a moving average
 }
 
@@ -97,17 +97,17 @@ type Worker struct {
 type job struct {
 	delivery *queue.Delivery
 	out      message.Outbound
-	page     *page
+	page     *pageCalls
 	retry    bool // it was refused and kept
 }
 
-// recipient is whom a message is for.
+// recipient is the person that a message is for.
 type recipient struct{ page, to string }
 
-// page is what is held of one page and class.
-type page struct {
+// pageCalls counts the held messages and the calls of one page and class.
+type pageCalls struct {
 	key          Key
-	turn         *semaphore.Weighted // who has it asks the strategy
+	turn         *semaphore.Weighted // its holder asks the strategy
 	held, flying int
 	gated        bool // the strategy said to wait
 }
@@ -122,10 +122,10 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	}
 	w := &Worker{
 		WorkerConfig: cfg, slots: semaphore.NewWeighted(int64(cfg.MaxInFlight)),
-		pages: make(map[Key]*page), lines: make(map[recipient][]*job),
+		pages: make(map[Key]*pageCalls), lines: make(map[recipient][]*job),
 		mover: transfer.New(transfer.Config{
 			Broker: cfg.Broker, Log: cfg.Log, Now: cfg.Now, Random: cfg.Random,
-			Notify: func(transfer.Event) {}, // what is not moved goes back with its subscription
+			Notify: func(transfer.Event) {}, // an item that is not moved goes back with its subscription
 		}),
 	}
 	w.calls, w.abort = context.WithCancel(context.Background())
@@ -191,7 +191,7 @@ func (w *Worker) add(j *job) bool {
 	w.held++
 	k := Key{j.out.Page, string(j.out.Class)}
 	if w.pages[k] == nil {
-		w.pages[k] = &page{key: k, turn: semaphore.NewWeighted(1)}
+		w.pages[k] = &pageCalls{key: k, turn: semaphore.NewWeighted(1)}
 	}
 	j.page = w.pages[k]
 	j.page.held++
@@ -259,8 +259,8 @@ func (w *Worker) claim(ctx context.Context, j *job) bool {
 	return false
 }
 
-// ask asks the strategy about a message, unless it is of no use to send that. What is
-// not to wait, and not to be sent, has been moved.
+// ask asks the strategy about a message, unless it is of no use to send that. A
+// message that is not to wait, and not to be sent, has been moved.
 func (w *Worker) ask(ctx context.Context, j *job) Decision {
 	now := w.Now()
 	w.mu.Lock()
@@ -285,7 +285,7 @@ func (w *Worker) ask(ctx context.Context, j *job) Decision {
 }
 
 // checkWaiting tells the strategy when too much of a page waits for its pace.
-func (w *Worker) checkWaiting(p *page) {
+func (w *Worker) checkWaiting(p *pageCalls) {
 	w.mu.Lock()
 	n, most := p.held-p.flying, mostWaiting
 	if w.held-w.flying > w.Prefetch/2 {
@@ -299,7 +299,7 @@ func (w *Worker) checkWaiting(p *page) {
 }
 
 // fly counts calls.
-func (w *Worker) fly(p *page, n int) {
+func (w *Worker) fly(p *pageCalls, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flying += n

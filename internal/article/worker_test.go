@@ -18,7 +18,7 @@ import (
 	"chatclub/internal/sender"
 )
 
-// platform takes 100 ms for a call, and notes what it takes. answer may be nil.
+// platform takes 100 ms for a call, and notes the calls. answer may be nil.
 type platform struct {
 	answer func(id string, n int) sender.Outcome // to the n-th call of a message, from 1
 
