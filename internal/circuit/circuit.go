@@ -42,14 +42,14 @@ const forever = 1 << 62
 // deployment, where nobody else is sent to for a while, some people may be those who
 // cannot be: so six, of two pages. Where there is no connection no person is the cause.
 // The pause is short, because a call in 1.5 s harms nobody, and the end is noticed soon.
-// App: one page that is told so alone may be the only one that is.
+// App: a page that alone is told so may be the only one.
 // Page: one person who cannot be sent to is no sick page, and two may meet by chance. One
 // event that fails for everybody may itself be the cause. An app that calls on for long
 // without success may be blocked: so half a minute.
 // Permission: the pages file is often written after the page was connected, or a moment
 // before the platform takes the new token.
 // Block: Meta lifts blocks within hours, and every call against one prolongs it.
-// Person: whoever fails as often as one message may be tried.
+// Person: as many failures as tries of one message.
 func table(attempts int) [scopes]rule {
 	return [scopes]rule{
 		API:        {failures: 30, lasting: 5 * time.Second, people: 6, pages: 2, least: time.Second, most: 3 * time.Second, shared: true, others: true, patience: forever},
@@ -65,7 +65,7 @@ func table(attempts int) [scopes]rule {
 const (
 	// longestHint bounds the pause that the platform asks for.
 	longestHint = time.Hour
-	// soon is the time after which it is looked again whether a probe is back.
+	// soon is the pause before the next look whether a probe is back.
 	soon = 250 * time.Millisecond
 	// rowGap ends a row of failures: no message waits longer for its next call.
 	rowGap = 2 * time.Minute
@@ -152,7 +152,7 @@ func (k *circuit) end(c *Call) {
 	}
 }
 
-// hold returns what messages do, and for how long that is sure.
+// hold returns the decision about messages, and the time for which it is sure.
 func (k *circuit) hold(now time.Time) (Hold, time.Duration) {
 	left := k.until.Sub(now)
 	switch {

@@ -7,7 +7,7 @@
 // A circuit opens after failures in a row, with no answer between, of as many people,
 // events and pages as its row in the table says. While it is open one call at a time
 // probes, after a pause that doubles with each failed probe. A probe's answer closes it.
-// A call says nothing if one that began later was answered before it failed.
+// A failed call says nothing if a call that began later was answered before.
 //
 // A failure counts for the widest scope that explains it. While the API takes no calls, a
 // page that failed only meanwhile is not sick; while a page is sick, its people are not at
@@ -52,14 +52,14 @@ func (a Answer) IsFromAPI() bool {
 	return a != Failed && a != Unreached && a != Missing && a != NoCall
 }
 
-// Report is how a call went.
+// Report is the result of a call.
 type Report struct {
 	Answer Answer
 	Code   string        // the platform's, if it gave one
 	Hint   time.Duration // the pause that it asks for; 0: none
 }
 
-// Hold is what the messages of a circuit do.
+// Hold is a circuit's decision about its messages.
 type Hold int
 
 // The holds.
@@ -83,9 +83,9 @@ const (
 	// meanwhile.
 	hungCalls = 4
 	hungTime  = 3 * time.Second
-	// silence is how long calls are in flight without any answer before the API
-	// is silent; silenceMany with at least manyCalls of them. They are of several
-	// pages, or of silentPeople: one page that hangs is no silence of the API.
+	// silence is the time of calls in flight without any answer after which the API is
+	// silent; silenceMany with at least manyCalls of them. They are of several pages,
+	// or of silentPeople: one page that hangs is no silence of the API.
 	silence      = 5 * time.Second
 	silenceMany  = 3 * time.Second
 	manyCalls    = 20
@@ -94,15 +94,15 @@ const (
 
 // Call is one call that was begun.
 type Call struct {
-	page  *page
+	page  *pageCircuits
 	to    string
 	class message.Class
 	event string
 	began time.Time
 }
 
-// page is what is known of a page that has calls in flight, or failed.
-type page struct {
+// pageCircuits are the two circuits of a page, and its calls in flight.
+type pageCircuits struct {
 	name       string
 	calls      map[*Call]struct{}
 	answered   time.Time // when the call began that was answered and began last
@@ -118,7 +118,7 @@ type Circuits struct {
 	random   func() float64
 	rules    [scopes]rule
 	shared   [App + 1]circuit
-	pages    map[string]*page
+	pages    map[string]*pageCircuits
 	people   people
 	calls    int
 	answered time.Time // when the call began that was answered and began last
@@ -130,7 +130,7 @@ func New(random func() float64, attempts int) *Circuits {
 	if random == nil {
 		random = rand.Float64
 	}
-	s := &Circuits{random: random, rules: table(attempts), pages: make(map[string]*page)}
+	s := &Circuits{random: random, rules: table(attempts), pages: make(map[string]*pageCircuits)}
 	s.people = newPeople(&s.rules[Person], random)
 	for i := range s.rules {
 		s.rules[i].scope = Scope(i)
@@ -141,7 +141,7 @@ func New(random func() float64, attempts int) *Circuits {
 	return s
 }
 
-// Hold returns what a message does, by which scope, and for how long that is sure.
+// Hold returns the decision about a message, its scope, and the time for which it is sure.
 func (s *Circuits) Hold(now time.Time, o *message.Outbound) (h Hold, by Scope, wait time.Duration) {
 	p, t := s.pages[o.Page], s.people.of(o.Page, o.To, o.Class)
 	if t != nil {
@@ -182,10 +182,10 @@ func (s *Circuits) IsShut(now time.Time, name string) bool {
 }
 
 // page returns a page, which is made if there is none.
-func (s *Circuits) page(name string) *page {
+func (s *Circuits) page(name string) *pageCircuits {
 	p := s.pages[name]
 	if p == nil {
-		p = &page{name: name, calls: make(map[*Call]struct{}), sick: circuit{rule: &s.rules[Page]}, permission: circuit{rule: &s.rules[Permission]}}
+		p = &pageCircuits{name: name, calls: make(map[*Call]struct{}), sick: circuit{rule: &s.rules[Page]}, permission: circuit{rule: &s.rules[Permission]}}
 		s.pages[name] = p
 	}
 	return p
@@ -226,7 +226,7 @@ func (s *Circuits) Probes(c *Call) (calls, permission bool) {
 	return calls, permission
 }
 
-// End tells how a call went, and returns what has opened and closed.
+// End reports a call's result, and returns the circuits that have opened and closed.
 func (s *Circuits) End(now time.Time, c *Call, r Report) (list []Change) {
 	p := c.page
 	delete(p.calls, c)
@@ -345,8 +345,8 @@ func (s *Circuits) isDenied(now time.Time, c *Call) bool {
 	return len(row.people) > 1 && c.began.After(began)
 }
 
-// Check opens the circuits of pages whose calls hang, and forgets those of which nothing
-// was heard for long. Call it once a second.
+// Check opens the circuits of pages whose calls hang, and forgets pages without calls for
+// long. Call it once a second.
 func (s *Circuits) Check(now time.Time) (list []Change) {
 	for i := range s.shared {
 		if k := &s.shared[i]; k.open && s.calls == 0 && k.isOld(now) {
@@ -371,7 +371,7 @@ func (s *Circuits) Check(now time.Time) (list []Change) {
 
 // unanswered are the calls of a page that began in a time, and are no probes unless those
 // are asked for.
-func (s *Circuits) unanswered(p *page, after, until time.Time, probes bool) (calls row) {
+func (s *Circuits) unanswered(p *pageCircuits, after, until time.Time, probes bool) (calls row) {
 	for c := range p.calls {
 		if !c.began.After(after) || c.began.After(until) {
 			continue
@@ -384,7 +384,7 @@ func (s *Circuits) unanswered(p *page, after, until time.Time, probes bool) (cal
 }
 
 // Silent reports whether no call is answered any more, for so long that another replica
-// may fare better: those are looked at that began after the last one that was. The calls
+// may fare better. It looks at the calls that began after the last answered one. The calls
 // of a page that is sick do not count, nor do probes. They do where it was silent before and
 // nothing was answered since: then there may be no others, and one of them is enough.
 func (s *Circuits) Silent(now time.Time, before bool) bool {
@@ -411,7 +411,7 @@ func (s *Circuits) Silent(now time.Time, before bool) bool {
 }
 
 // Doubt has pages probed that this replica may not have sent for lately, and persons on
-// them: while another did, they may have become well. What failed a moment ago, and a page
+// them: while another did, they may have become well. A failure of a moment ago, and a page
 // that Meta has blocked, is not asked again.
 func (s *Circuits) Doubt(now time.Time, isOurs func(page string) bool) {
 	for name, p := range s.pages {

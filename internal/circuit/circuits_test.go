@@ -65,7 +65,7 @@ func TestBreakersOpen(t *testing.T) {
 				now := begin().Add(st.at)
 				for n := range max(1, st.times) {
 					p := b.page(st.page)
-					c := &Call{page: p, class: message.ClassText, to: fmt.Sprint(n % max(1, st.people)), event: fmt.Sprint(n), began: now} // one that began before anything was open
+					c := &Call{page: p, class: message.ClassText, to: fmt.Sprint(n % max(1, st.people)), event: fmt.Sprint(n), began: now} // a call that began before anything was open
 					p.calls[c] = struct{}{}
 					b.calls++
 					b.end(now, c, st.v)
@@ -101,13 +101,13 @@ func openOnes(b *Circuits) (open string) {
 	return open
 }
 
-// wait is how long a message of a page to somebody must wait.
+// wait returns the time that a message of a page to somebody must wait.
 func (s *Circuits) wait(now time.Time, name string) time.Duration {
 	_, _, wait := s.Hold(now, textTo(name, "nobody", "x"))
 	return wait
 }
 
-// hold is what a message of a page to somebody does.
+// hold returns the decision about a message of a page to somebody, and the wait.
 func (s *Circuits) hold(now time.Time, name string) (Hold, time.Duration) {
 	h, _, wait := s.Hold(now, textTo(name, "nobody", "x"))
 	return h, wait
@@ -568,7 +568,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// What is known of a page goes when it is well, or has not been called for long.
+// A page is forgotten when it is well, or has not been called for long.
 func TestPagesAreForgotten(t *testing.T) {
 	t.Parallel()
 	b, now := New(half, attempts), begin()
@@ -606,7 +606,7 @@ func TestPagesAreForgotten(t *testing.T) {
 }
 
 // Messages of a page whose token is refused wait for five minutes, but for a probe, and
-// are dead then. Those of one that is blocked are dead at once.
+// are dead then. Those of a blocked page are dead at once.
 func TestHolds(t *testing.T) {
 	t.Parallel()
 	b, now := New(half, attempts), begin()

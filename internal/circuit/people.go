@@ -14,7 +14,7 @@ const (
 	// suspectPeople is the number of people for whom an event fails that is at fault: one
 	// may be sick, and two may meet by chance.
 	suspectPeople = 3
-	// recentEvents is how many events are remembered at least: those of the longest call
+	// recentEvents is the least number of events remembered: those of the longest call
 	// at some thousand events a second.
 	recentEvents = 1 << 15
 )
@@ -29,7 +29,7 @@ type somebody struct {
 // person is the state of a person whose messages fail.
 type person struct{ circuit }
 
-// event is what is known of an event's messages.
+// event is the state of an event's messages.
 type event struct {
 	failed   []string // people for whom they fail, up to suspectPeople
 	accepted bool     // somebody has got one
@@ -137,7 +137,7 @@ func (p *people) accept(c *Call) (closed bool) {
 			continue
 		}
 		closed = closed || t.open && class == message.ClassText
-		// Who can be sent to is well for both classes.
+		// A person who can be sent to is well for both classes.
 		if t.reset(); class == c.class {
 			delete(p.list, somebody{c.page.name, c.to, class})
 		}
@@ -154,7 +154,7 @@ func (p *people) forget(isGone func(page string) bool) {
 	}
 }
 
-// sweep forgets those of whom nothing was heard for long.
+// sweep forgets people without calls for long.
 func (p *people) sweep(now time.Time) {
 	for k, t := range p.list {
 		if t.isOld(now) {
