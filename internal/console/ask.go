@@ -11,15 +11,15 @@ import (
 	"chatclub/internal/replicas"
 )
 
-// answer is what a replica said of itself.
+// answer is a replica's answer about itself.
 type answer struct {
 	Replica
 	status *dispatch.Status // nil: it was not asked, or did not answer
 	err    error
 }
 
-// lookWait is how long a look waits for answers. One that hangs is waited
-// for once.
+// lookWait is the time that a look waits for answers. One that hangs is waited for
+// once.
 const lookWait = 500 * time.Millisecond
 
 // Behind returns Config.Replicas, or Config.Core, for those behind addresses.
@@ -32,7 +32,7 @@ func Behind(addresses *replicas.Resolver) func(context.Context) []Replica {
 	}
 }
 
-// newWatch returns what asks the replicas.
+// newWatch returns the watch of the replicas.
 func (k *Console) newWatch() *replicas.Watch[*dispatch.Status] {
 	return &replicas.Watch[*dispatch.Status]{
 		Ask:  func(ctx context.Context, r replicas.Replica) (*dispatch.Status, error) { return k.get(ctx, r.URL) },

@@ -1,7 +1,7 @@
 // Package console is chatclub's own page: it shows what dispatchers do, page by
-// page. What it tells comes from the dispatchers' GET /pages, merged, so that it
+// page. Its content comes from the dispatchers' GET /pages, merged, so that it
 // can stand beside any deployment. There it also pauses and resumes pages, and shows,
-// replays and purges dead letters, for who knows the password. A demonstration gives
+// replays and purges dead letters, for users with the password. A demonstration gives
 // it more: a judge that counts what arrived, phones, and things to do.
 package console
 
@@ -27,12 +27,12 @@ type Replica struct {
 	State string    // as in Dispatcher; empty: running, or lost while it does not answer
 	Since time.Time // in this state
 
-	// Of one that is not asked.
+	// Of a dispatcher that is not asked.
 	Calls    int64 // so far
 	InFlight int
 }
 
-// Counts are what happened to one page since it was first seen. They never shrink.
+// Counts counts a page's calls and copies since it was first seen. It never shrinks.
 type Counts struct {
 	Asked   int64         // copies that came
 	Sent    int64         // calls that were accepted
@@ -43,12 +43,12 @@ type Counts struct {
 	Limit   int           // calls a second; 0: not known
 }
 
-// Demo is what a demonstration adds.
+// Demo is the source of a demonstration's data and actions.
 type Demo interface {
 	// Pages returns the ids of the pages in the order in which they are shown.
 	Pages() []string
 	Name(page string) string
-	// Counts are what the judge counted of each page.
+	// Counts returns the judge's counts of each page.
 	Counts() map[string]Counts
 	Verdict() Verdict
 	Strategy() string
@@ -65,18 +65,18 @@ type Demo interface {
 	// Phones returns the changes of the phones after a revision, which is 0 at first,
 	// the revision now, and a channel that is closed at the next change.
 	Phones(since uint64) (changes any, now uint64, changed <-chan struct{})
-	// Forward serves what belongs to the platform: phones, ledger and settings.
+	// Forward serves the platform's parts: phones, ledger and settings.
 	Forward(w http.ResponseWriter, r *http.Request)
 }
 
-// Target is what an action is done to.
+// Target is the page, dispatcher or number that an action is for.
 type Target struct {
 	Page       string `json:"page"`
 	Dispatcher string `json:"dispatcher"`
 	Count      int    `json:"count"`
 }
 
-// Config is what New needs. Replicas must be set.
+// Config is the configuration of New. Replicas must be set.
 type Config struct {
 	Replicas func(context.Context) []Replica // in the order in which they are shown
 	// Token is sent to the admin ports; empty: none. With one, and without a Demo, it is
@@ -171,21 +171,21 @@ func (k *Console) Look(ctx context.Context) State {
 	return k.State()
 }
 
-// End waits for what Look began, whose context must have ended, and closes the
+// End waits for the requests of Look, whose context must have ended, and closes the
 // connections. Run does so by itself.
 func (k *Console) End() {
 	k.watch.End()
 	k.cfg.Client.CloseIdleConnections()
 }
 
-// State returns what was seen last.
+// State returns the latest state.
 func (k *Console) State() State {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.state
 }
 
-// look makes the next state of what the replicas answered.
+// look makes the next state of the replicas' answers.
 func (k *Console) look(answers []answer) {
 	now := k.cfg.Now()
 	s := State{Now: now, Started: k.started, ReadOnly: true, Strategy: "chatclub", Actions: []Action{}, Receipts: []Receipt{}, Markers: []Marker{}}
@@ -221,8 +221,7 @@ func (k *Console) look(answers []answer) {
 	k.changed = make(chan struct{})
 }
 
-// ShortName names a page of which nothing but its id is known: ids differ at their
-// ends.
+// ShortName names a page by its id, where no name is known: ids differ at their ends.
 func ShortName(page string) string {
 	return "…" + page[max(0, len(page)-5):]
 }

@@ -18,9 +18,9 @@ import (
 const (
 	// shownLetters are listed, the oldest first. All are counted.
 	shownLetters = 100
-	// replayRate is how many letters are sent again in a second, as by chatclubctl.
+	// replayRate is the number of letters sent again in a second, as by chatclubctl.
 	replayRate = 100
-	// countEvery is how often dead letters are counted.
+	// countEvery is the period of counting dead letters.
 	countEvery = 5 * time.Second
 	// countTimeout bounds one count.
 	countTimeout = 3 * time.Second
@@ -29,7 +29,7 @@ const (
 	maxDeadBody = 256 << 10
 )
 
-// Dead is what is known of the dead letters.
+// Dead is the number of dead letters, as far as it is known.
 type Dead struct {
 	Count int    `json:"count"`           // -1: not known yet
 	Error string `json:"error,omitempty"` // why it is not known, or not that of now
@@ -73,12 +73,12 @@ func (d *deadLetters) ask(ctx context.Context) (n int, ok bool, err error) {
 	return d.queue.Count(ctx)
 }
 
-// mount adds what the page asks:
+// mount adds the page's requests:
 //
 //	GET  /dead?page=&reason=      the oldest letters that are meant, and how many there are of each reason
 //	GET  /dead/payload?id=        the messages of a letter's id
 //	POST /dead/replay             see deadRequest; answers how many of each reason were replayed, and kept
-//	POST /dead/purge              likewise
+//	POST /dead/purge              the same
 func (d *deadLetters) mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dead", d.serve(d.list))
 	mux.HandleFunc("GET /dead/payload", d.serve(d.change(d.payload)))
@@ -98,7 +98,7 @@ func badRequest(format string, args ...any) error {
 	return &wrongRequest{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// serve answers with what do returns, when it is this request's turn.
+// serve answers with do's result, when it is this request's turn.
 func (d *deadLetters) serve(do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -122,7 +122,7 @@ func (d *deadLetters) serve(do func(*http.Request) (any, error)) http.HandlerFun
 	}
 }
 
-// change refuses what a page that only shows does not do.
+// change refuses changes on a page that only shows.
 func (d *deadLetters) change(do func(*http.Request) (any, error)) func(*http.Request) (any, error) {
 	if !d.readOnly {
 		return do
@@ -184,7 +184,7 @@ type deadRequest struct {
 	All    bool     `json:"all"`
 	Page   string   `json:"page"`
 	Reason string   `json:"reason"`
-	Renew  bool     `json:"renew"` // their age begins anew; of a replay only
+	Renew  bool     `json:"renew"` // their age begins again; of a replay only
 }
 
 // readDead returns the request and its filter.
@@ -220,7 +220,7 @@ func (d *deadLetters) purge(r *http.Request) (any, error) {
 	return map[string]deadletter.Counts{"purged": counts}, partly("purged", counts, err)
 }
 
-// partly adds to an error what was done before it.
+// partly adds to an error the work done before it.
 func partly(what string, counts deadletter.Counts, err error) error {
 	if err == nil || counts.Total() == 0 {
 		return err

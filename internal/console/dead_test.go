@@ -161,7 +161,7 @@ func TestDeadRefusals(t *testing.T) {
 	})
 }
 
-// TestDeadReadOnly: without a password the letters are seen, but not what users wrote,
+// TestDeadReadOnly: without a password the letters are seen, but not the users' texts,
 // and nothing is changed.
 func TestDeadReadOnly(t *testing.T) {
 	t.Parallel()

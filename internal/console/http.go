@@ -14,7 +14,7 @@ import (
 	"chatclub/internal/message"
 )
 
-// static holds what the page shows beside the parts that it has in common with the
+// static holds the page's files beside the parts that it has in common with the
 // fake platform's. It loads nothing from elsewhere.
 //
 //go:embed static
@@ -47,8 +47,8 @@ func (k *Console) Handler() http.Handler {
 	return mux
 }
 
-// serveParts serves the page's parts, and the icon to a browser that shows what is no
-// page, as a refusal: it asks for one on its own.
+// serveParts serves the page's parts, and the icon: a browser asks for it on its own, also
+// beside a refusal.
 func serveParts(mux *http.ServeMux) {
 	mux.HandleFunc("GET /web/{name...}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, r.PathValue("name")) })
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, r *http.Request) { serve(w, r, "icon.svg") })
@@ -120,7 +120,7 @@ func (k *Console) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// maxBody bounds what an action is told.
+// maxBody bounds the body of an action.
 const maxBody = 4 << 10
 
 // act does an action.

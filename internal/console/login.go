@@ -19,14 +19,14 @@ const (
 	cookieName = "chatclub-watch"
 	// sessionTime is a working day.
 	sessionTime = 12 * time.Hour
-	// wrongDelay is how long the answer to a wrong password takes. Together with
+	// wrongDelay is the delay of the answer to a wrong password. Together with
 	// maxLogins it bounds the guesses: four a second, of a token that nobody chose to
 	// be remembered.
 	wrongDelay = time.Second
 	maxLogins  = 4
 )
 
-// login lets in who knows the password. A session is a cookie with its end and a
+// login lets users with the password in. A session is a cookie with its end and a
 // signature of it, so that nothing is kept. The key is of this process: a restart ends
 // all sessions. newLogin makes one. Safe for concurrent use.
 type login struct {
@@ -111,8 +111,8 @@ func (l *login) enter(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// leave answers POST /logout.
-func (l *login) leave(w http.ResponseWriter, r *http.Request) {
+// logOut answers POST /logout.
+func (l *login) logOut(w http.ResponseWriter, r *http.Request) {
 	l.cookie(w, r, "", -1)
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -122,7 +122,7 @@ func (l *login) leave(w http.ResponseWriter, r *http.Request) {
 func (l *login) protect(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /login", l.enter)
-	mux.HandleFunc("POST /logout", l.leave)
+	mux.HandleFunc("POST /logout", l.logOut)
 	serveParts(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -141,5 +141,5 @@ func (l *login) protect(next http.Handler) http.Handler {
 	return mux
 }
 
-// loginEvent is what the stream of a session that has ended says.
+// loginEvent is the last event on the stream of a session that has ended.
 const loginEvent = "event: login\ndata: {}\n\n"

@@ -164,8 +164,8 @@ func TestLoginFromAnotherSite(t *testing.T) {
 	})
 }
 
-// TestGuessing: whoever guesses gets four answers a second, and the right password is
-// answered at once.
+// TestGuessing: wrong passwords get four answers a second, and the right one is answered
+// at once.
 func TestGuessing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

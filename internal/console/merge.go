@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// chooseEvery is how often the pages that are shown are chosen, where there are
+	// chooseEvery is the period of choosing the pages that are shown, where there are
 	// more than fit.
 	chooseEvery = 5 * time.Second
-	// forgetAfter is how long a page is kept of which nothing was heard.
+	// forgetAfter is the time for which a page is kept that no replica tells of.
 	forgetAfter = 5 * time.Minute
 )
 
-// merger makes one view of what several replicas say. It belongs to one goroutine.
+// merger makes one view of several replicas' answers. It belongs to one goroutine.
 type merger struct {
-	pages   map[string]*page
-	last    map[source]Counts // what was read last of each source
+	pages   map[string]*pageCounts
+	last    map[source]Counts // the latest of each source
 	calls   map[string]*rate  // of each replica
 	states  map[string]Replica
 	second  int64 // the second that runs
@@ -34,7 +34,7 @@ type source struct{ replica, page, class string }
 
 func newMerger() *merger {
 	return &merger{
-		pages: make(map[string]*page), last: make(map[source]Counts),
+		pages: make(map[string]*pageCounts), last: make(map[source]Counts),
 		calls: make(map[string]*rate), states: make(map[string]Replica),
 	}
 }
@@ -103,10 +103,10 @@ func (m *merger) pause(now time.Time, list []dispatch.PausedPage, name func(stri
 	}
 }
 
-func (m *merger) page(now time.Time, id string, name func(string) string) *page {
+func (m *merger) page(now time.Time, id string, name func(string) string) *pageCounts {
 	p := m.pages[id]
 	if p == nil {
-		p = &page{Page: Page{ID: id, Name: name(id), Color: m.nextCol % 8}, heard: now}
+		p = &pageCounts{Page: Page{ID: id, Name: name(id), Color: m.nextCol % 8}, heard: now}
 		m.nextCol++
 		m.pages[id] = p
 	}
@@ -192,7 +192,7 @@ func (m *merger) replica(now time.Time, a *answer, count bool, name func(string)
 	return d
 }
 
-// grown is by how much a source's numbers grew. They begin anew when the replica
+// grown returns the growth of a source's numbers. They begin again when the replica
 // forgot the page.
 func (m *merger) grown(of source, s *dispatch.PageStatus) Counts {
 	now := Counts{
@@ -203,7 +203,7 @@ func (m *merger) grown(of source, s *dispatch.PageStatus) Counts {
 	m.last[of] = now
 	switch {
 	case !seen:
-		return Counts{} // what was before we looked is not ours to show
+		return Counts{} // counts from before the first look are not shown
 	case now.Asked < last.Asked || now.Sent < last.Sent || now.Refused < last.Refused:
 		last = Counts{}
 	}
@@ -236,7 +236,7 @@ func (m *merger) closeSecond(now time.Time) {
 	}
 }
 
-// forget drops what was not heard of for long.
+// forget drops pages and sources that no replica told of for long.
 func (m *merger) forget(now time.Time, answers []answer) {
 	for id, p := range m.pages {
 		if now.Sub(p.heard) > forgetAfter {
@@ -264,7 +264,7 @@ func (m *merger) choose(now time.Time, shown []string) {
 		return
 	}
 	m.chosen = now
-	list := slices.SortedFunc(maps.Values(m.pages), func(a, b *page) int {
+	list := slices.SortedFunc(maps.Values(m.pages), func(a, b *pageCounts) int {
 		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(b.Asked+b.Sent, a.Asked+a.Sent), cmp.Compare(a.ID, b.ID))
 	})
 	m.shown = nil

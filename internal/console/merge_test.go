@@ -27,7 +27,7 @@ func (v *viewer) see(answers ...answer) ([]Page, []Dispatcher) {
 	return pages, dispatchers
 }
 
-// says is what a replica answers.
+// says returns a replica's answer.
 func says(name string, pages ...dispatch.PageStatus) answer {
 	return answer{
 		Replica: Replica{Name: name, URL: "http://" + name},
@@ -40,7 +40,7 @@ func status(page string, arrived, calls int64) dispatch.PageStatus {
 }
 
 // TestRates: numbers of several replicas are added up, also where one forgets a page
-// and counts anew. What was before the first look is not shown.
+// and begins again. Counts from before the first look are not shown.
 func TestRates(t *testing.T) {
 	t.Parallel()
 	v := newViewer()
@@ -55,11 +55,11 @@ func TestRates(t *testing.T) {
 	}
 	pages, _ = v.see(says("a", status("1", 30, 20)), says("b", status("1", 510, 505)))
 	if p := pages[0]; p.Asked != 40 || p.Sent != 25 {
-		t.Errorf("page after one began anew = %d asked, %d sent, want 40 and 25", p.Asked, p.Sent)
+		t.Errorf("page after one began again = %d asked, %d sent, want 40 and 25", p.Asked, p.Sent)
 	}
 }
 
-// TestLateLook: what happened in several seconds is not shown as that of one.
+// TestLateLook: the counts of several seconds are not shown as those of one.
 func TestLateLook(t *testing.T) {
 	t.Parallel()
 	v := newViewer()
@@ -97,8 +97,8 @@ func TestHistory(t *testing.T) {
 	check(HistorySeconds)
 }
 
-// TestOwner: a page is its who acts for it, and stays the last one's while that is
-// shown. In excess it is the one's that has it in its map.
+// TestOwner: a page's owner is the dispatcher that acts for it, and stays the last one
+// while that is shown. In excess it is the dispatcher that has the page in its map.
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	v := newViewer()
@@ -148,7 +148,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestSickReplica: one that does not answer is lost, with the reason, and so is a
+// TestSickReplica: a replica that does not answer is lost, with the reason, and so is a
 // page that the API stopped.
 func TestSickReplica(t *testing.T) {
 	t.Parallel()
@@ -173,8 +173,8 @@ func TestSickReplica(t *testing.T) {
 	}
 }
 
-// TestMostPages: of many pages those in excess and the busiest are shown, and those
-// of which nothing is heard are forgotten.
+// TestMostPages: of many pages those in excess and the busiest are shown, and those that
+// no replica tells of are forgotten.
 func TestMostPages(t *testing.T) {
 	t.Parallel()
 	v := newViewer()
@@ -207,8 +207,8 @@ func TestMostPages(t *testing.T) {
 	}
 }
 
-// TestJudged: what a judge counted is shown in place of what the dispatchers say of
-// themselves, and dispatchers without an admin port have no page.
+// TestJudged: a judge's counts are shown in place of the dispatchers'
+// own, and dispatchers without an admin port have no page.
 func TestJudged(t *testing.T) {
 	t.Parallel()
 	m, now := newMerger(), time.Unix(1_000_000, 0)
@@ -228,8 +228,8 @@ func TestJudged(t *testing.T) {
 	if p.Owner != "" || d.InFlight != 7 {
 		t.Errorf("page is %q's, %d in flight, want nobody's and 7", p.Owner, d.InFlight)
 	}
-	worker.Calls = 10 // it began anew
+	worker.Calls = 10 // it began again
 	if _, d := see(Counts{}, worker); d.Calls != 10 {
-		t.Errorf("calls of one that began anew = %d, want 10", d.Calls)
+		t.Errorf("calls of a worker that began again = %d, want 10", d.Calls)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// page is what is known of one page.
-type page struct {
+// pageCounts is a page as it is shown, and the counts behind it.
+type pageCounts struct {
 	Page
 
 	counts  Counts // in all
@@ -15,8 +15,8 @@ type page struct {
 	actedAt time.Time // its owner did something
 }
 
-// rank is how much a page needs to be seen.
-func rank(p *page) int {
+// rank returns the urgency of showing a page.
+func rank(p *pageCounts) int {
 	switch p.State {
 	case "excess", "suspended", "sick", "paused":
 		return 1
@@ -25,7 +25,7 @@ func rank(p *page) int {
 }
 
 // view is the page as it is shown.
-func (p *page) view(dispatchers []Dispatcher) Page {
+func (p *pageCounts) view(dispatchers []Dispatcher) Page {
 	v := p.Page
 	v.Limit, v.Waiting = p.counts.Limit, int(p.counts.Waiting)
 	if v.Limit > 0 {
@@ -48,7 +48,7 @@ func (p *page) view(dispatchers []Dispatcher) Page {
 }
 
 // add enters a second; those that were missed are like it.
-func (h *History) add(second int64, p *page) {
+func (h *History) add(second int64, p *pageCounts) {
 	for n := min(second-h.End, HistorySeconds); n > 0; n-- {
 		for _, v := range []struct {
 			to    *[]int
@@ -77,7 +77,7 @@ func (c *Counts) add(o Counts) {
 	c.Delay += o.Delay
 }
 
-// less is by how much c is more than o. What waits, and the limit, are those of c.
+// less returns the difference of c and o. Waiting and Limit are those of c.
 func (c Counts) less(o Counts) Counts {
 	c.Asked -= o.Asked
 	c.Sent -= o.Sent
@@ -87,13 +87,13 @@ func (c Counts) less(o Counts) Counts {
 	return c
 }
 
-// rate is how much a number grew in the last second that is over.
+// rate is the growth of a number in the last full second.
 type rate struct {
 	now, before, perSecond int64
-	read                   int64 // what the replica told last
+	read                   int64 // the replica's last number
 }
 
-// count takes in what a replica tells; where that is less it has begun anew.
+// count adds the growth of a replica's number. A smaller one has begun again.
 func (r *rate) count(told int64) {
 	if told < r.read {
 		r.read = 0

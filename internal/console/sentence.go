@@ -111,7 +111,7 @@ func sentence(s *State) Sentence {
 	return Sentence{strings.TrimSpace(text+" "+others(s, p.ID)) + suffix, level}
 }
 
-// lately is for how many seconds a page's calls tell how it fares.
+// lately is the number of seconds for which a page's calls tell how it fares.
 const lately = 3
 
 // sendsLately reports whether any page has been sent to in the last seconds: then the
@@ -123,7 +123,7 @@ func sendsLately(s *State) bool {
 	})
 }
 
-// calm is what is said while nothing waits.
+// calm returns the sentence for the time when nothing waits.
 func calm(s *State) string {
 	sent := 0
 	for _, p := range s.Pages {
@@ -145,7 +145,7 @@ func others(s *State, page string) string {
 	return "Everybody else: " + seconds(delay) + "."
 }
 
-// article is what is said while it is done the article's way.
+// article returns the sentence for the time when messages are sent the article's way.
 func article(s *State) Sentence {
 	sent, refused := 0, 0
 	for _, p := range s.Pages {

@@ -9,7 +9,7 @@ import (
 // State is all that the page shows at a moment, but for the phones.
 type State struct {
 	Now     time.Time `json:"now"`
-	Started time.Time `json:"started"` // of the console; another one means that it was started anew
+	Started time.Time `json:"started"` // of the console; another one means that it was restarted
 	// Demo says that everything runs in this process: there are a verdict, phones
 	// and actions. ReadOnly says that no action is taken.
 	Demo     bool `json:"demo"`
@@ -37,7 +37,7 @@ type Sentence struct {
 	Level Level  `json:"level"`
 }
 
-// Level is how well something is.
+// Level is the degree of trouble.
 type Level string
 
 // The levels.
@@ -47,14 +47,14 @@ const (
 	Sick   Level = "sick"   // something does not work
 )
 
-// Verdict is what the judge of the demo has counted.
+// Verdict holds the counts of the demo's judge.
 type Verdict struct {
 	Expected   int64 `json:"expected"` // copies that should arrive
 	Accepted   int64 `json:"accepted"`
 	Waiting    int64 `json:"waiting"` // expected and not accepted yet
 	Lost       int64 `json:"lost"`    // that nobody holds any more
 	Duplicated int64 `json:"duplicated"`
-	Explained  int64 `json:"explained"` // of those, what killed dispatchers had in flight
+	Explained  int64 `json:"explained"` // of those, the calls in flight of killed dispatchers
 	Unexpected int64 `json:"unexpected"`
 	Refused    int64 `json:"refused"` // calls
 }
@@ -85,7 +85,7 @@ type Page struct {
 	History History `json:"history"`
 }
 
-// History is what happened in the last seconds.
+// History holds the numbers of the last seconds, one for each second.
 type History struct {
 	End     int64 `json:"end"` // Unix time of the last second
 	Sent    []int `json:"sent"`
@@ -97,7 +97,7 @@ type History struct {
 }
 
 const (
-	// MaxPages is how many pages are shown: those that have most to do.
+	// MaxPages is the number of pages shown: those that have most to do.
 	MaxPages = 12
 	// HistorySeconds are drawn of each.
 	HistorySeconds = 120
@@ -139,7 +139,7 @@ type Action struct {
 	Page    string     `json:"page,omitempty"`  // for this one
 }
 
-// Receipt tells what came of an action.
+// Receipt is the result of an action.
 type Receipt struct {
 	N     int       `json:"n"`
 	At    time.Time `json:"at"`
@@ -155,7 +155,7 @@ type Marker struct {
 	Page string    `json:"page,omitempty"` // the only one that it concerns
 }
 
-// Tour is how far the tour is.
+// Tour is the position in the tour.
 type Tour struct {
 	Step int    `json:"step"` // from 1
 	Of   int    `json:"of"`

@@ -11,7 +11,7 @@ const stopped = ["paused", "suspended"];
 export const arrives = page => "A message written now arrives in about " + duration(page.wait) +
   (page.arrival ? " (" + duration(page.arrival.from) + " to " + duration(page.arrival.to) + ")" : "");
 
-// newPages shows the pages, and calls choose with the id of one that is clicked.
+// newPages shows the pages, and calls choose with the id of a clicked page.
 export function newPages(choose) {
   let fullLane = 1, chosen = "", can = new Set();
 
