@@ -7,7 +7,7 @@ import (
 	"chatclub/internal/excess"
 )
 
-// A page sends what its limit allows at once, and is then told how long to wait.
+// A page sends as much as its limit allows at once, and is then told how long to wait.
 func ExampleMap() {
 	m := excess.New(func(excess.Key) float64 { return 10 })
 	now := time.Unix(0, 0)

@@ -4,17 +4,17 @@
 //
 //  1. Calls are sent at an even pace (GCRA), just below the page's limit: at first
 //     the configured one, of which no limiter that counts by the second refuses any.
-//  2. Ahead of that goes what is below the limit of the last second as a whole, so
-//     that the copies of an event leave at once; how many, their refusals tell.
-//  3. A refusal closes the page: its limit is now what passed in the second before
-//     the refused call, but half of the one before at least.
+//  2. Calls below the limit of the last second as a whole go ahead of that, so
+//     that the copies of an event leave at once. Their refusals tell how many may.
+//  3. A refusal closes the page: its limit is now the number of calls that passed in
+//     the second before the refused one, at least half of the limit before.
 //  4. A closed page pauses until its last second has room, and then for a tenth of
 //     the time for which nothing passed, a minute at most.
-//  5. Refusals of calls that were under way lower the pace to what passed beside
-//     them, down to half of the limit.
+//  5. Refusals of calls that were under way lower the pace to the calls that passed
+//     beside them, down to half of the limit.
 //  6. The first call sent since the refusal that passes opens the page.
-//  7. The pace it has then shows the limit; but where nothing passed for a second
-//     the page took nothing, which says nothing of its limit.
+//  7. The pace then shows the limit. Where nothing passed for a second it does not:
+//     the page took nothing at all.
 //  8. While messages wait the pace grows along a curve as TCP CUBIC's (RFC 9438):
 //     fast to the limit, slowly past it, ever faster beyond, until a refusal.
 //  9. Growth that cost many refusals is slower the next time, because the platform
@@ -28,8 +28,8 @@
 //	     └──────┘  a call passes: 6, 7  └────────┘
 //
 // Bound: in any T seconds, T a whole number, a page is sent at most
-// 0.985 × limit × (T + 0.015) + 1 calls, or, if that is more, T times 0.985 × limit made
-// whole upwards. Less than a second may hold a whole one's.
+// 0.985 × limit × (T + 0.015) + 1 calls, or, if that is more, T times 0.985 × limit
+// rounded up. A shorter time may hold a whole second's calls.
 //
 // It goes back to ChatClub's excess map, whose pages had a counter of refused
 // messages and no pace. Every sender then probes on its own, which costs several
@@ -38,7 +38,7 @@ package excess
 
 import "time"
 
-// Result says how a call went, as far as its page's limit is concerned.
+// Result is the outcome of a call, as far as its page's limit is concerned.
 type Result uint8
 
 // The results of a call.
@@ -48,7 +48,7 @@ const (
 	Other                      // it says nothing about the limit
 )
 
-// Key names what the platform counts sends by: a page and a quota class.
+// Key is the unit in which the platform counts sends: a page and a quota class.
 type Key struct {
 	Page  string `json:"page"`
 	Class string `json:"class"`
@@ -56,7 +56,7 @@ type Key struct {
 
 // Permit allows one call, whose result is told to Done.
 type Permit struct {
-	page  *page
+	page  *pagePace
 	at    time.Time
 	ahead bool // of the pace, in a burst
 	probe bool
@@ -85,12 +85,12 @@ const (
 // use: it belongs to one owner, such as an event loop.
 type Map struct {
 	limit func(Key) float64
-	pages map[Key]*page
+	pages map[Key]*pagePace
 	swept time.Time
 }
 
-// page is the knowledge about one page.
-type page struct {
+// pagePace is the pace of one page and class, and its calls in flight.
+type pagePace struct {
 	pace
 	inFlight int
 	entered  time.Time // excess; zero: it is not in excess
@@ -99,20 +99,20 @@ type page struct {
 // New returns an empty map. limit returns the calls a second that the platform is said
 // to allow.
 func New(limit func(Key) float64) *Map {
-	return &Map{limit: limit, pages: make(map[Key]*page)}
+	return &Map{limit: limit, pages: make(map[Key]*pagePace)}
 }
 
-func (m *Map) page(k Key) *page {
+func (m *Map) page(k Key) *pagePace {
 	p := m.pages[k]
 	if p == nil {
 		top := headroom * m.limit(k)
-		p = &page{pace: pace{top: top, limit: top, burst: top}}
+		p = &pagePace{pace: pace{top: top, limit: top, burst: top}}
 		m.pages[k] = p
 	}
 	return p
 }
 
-// Relimit takes note of another limit of a page. What was learned of a lower one holds.
+// Relimit takes note of another limit of a page. A lower one that was learned holds.
 func (m *Map) Relimit(now time.Time, k Key) {
 	if p := m.pages[k]; p != nil {
 		p.relimit(now, headroom*m.limit(k))
@@ -136,7 +136,7 @@ func (m *Map) Offer(now time.Time, k Key, since time.Time) (wait time.Duration, 
 	return wait, t
 }
 
-// Done tells how the call of a permit went. Call it once for each.
+// Done reports the result of a permit's call. Call it once for each.
 func (m *Map) Done(now time.Time, t Permit, r Result) {
 	t.page.inFlight--
 	switch r {
@@ -148,9 +148,9 @@ func (m *Map) Done(now time.Time, t Permit, r Result) {
 	}
 }
 
-// Hint tells what the answer to a call, which was told to Done, says itself: how full the
-// fullest quota of its page is, in percent, and where it was refused the pause that the
-// platform asks for. 0: it says nothing.
+// Hint reports the hints of an answer, whose result was told to Done: the usage of the
+// page's fullest quota, in percent, and after a refusal the pause that the platform asks
+// for. 0: it says nothing.
 func (m *Map) Hint(now time.Time, t Permit, usage int, pause time.Duration) {
 	if usage >= full {
 		t.page.full = now
@@ -175,9 +175,9 @@ func (m *Map) Leave(k Key) {
 	}
 }
 
-// Forget drops what is known of the pages that another replica sends for from
-// now on, but for their limits, and for excess: who gives a page up calls Leave, and its
-// next claim may have called Enter by now.
+// Forget drops the pages that another replica sends for from now on, but for their
+// limits, and for excess: a caller that gives a page up calls Leave, and the page's next
+// claim may have called Enter by now.
 func (m *Map) Forget(now time.Time, gone func(page string) bool) {
 	for k, p := range m.pages {
 		if !gone(k.Page) {

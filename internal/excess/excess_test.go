@@ -72,7 +72,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// A wait that was over allows a call, and one that was not does not.
+// A wait that is over allows a call, and an earlier moment does not.
 func TestWaitIsExact(t *testing.T) {
 	t.Parallel()
 	m := newMap(300)

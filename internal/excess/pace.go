@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// headroom is the part of a limit that is asked for. The rest of a second is how
-	// late a call may be, and the next still on time. Together that is 0.985 × 1.015
-	// of a limit, less than all of it: one call more in a second is never too many.
+	// headroom is the part of a limit that is asked for. A call may be late by the rest
+	// of a second, and the next still on time. Together that is 0.985 × 1.015 of a
+	// limit, less than all of it: one call more in a second is never too many.
 	headroom  = 0.985
 	tolerance = 15 * time.Millisecond
 	// doubling is the time in which the pace grows from a limit to its double. From
@@ -77,7 +77,7 @@ func (p *pace) open() bool { return !p.sent.Before(p.cut) }
 
 func (p *pace) rate() float64 { return min(p.top, p.limit*curve(p.phase)) }
 
-// relimit takes another configured limit. What was learned and is lower holds.
+// relimit takes another configured limit. A lower one that was learned holds.
 func (p *pace) relimit(now time.Time, top float64) {
 	was := p.top
 	if top == was {
@@ -121,7 +121,7 @@ func (p *pace) send(now time.Time) {
 	switch idle := now.Sub(p.due); {
 	case !p.open():
 		gap = max(gap, p.patience(now))
-	case idle > time.Second: // what was reached holds, and nobody asked whether the page is shut
+	case idle > time.Second: // the reached limit holds, and nobody asked whether the page is shut
 		p.passed = now
 		p.limit = max(p.limit, p.rate())
 		p.restart()
@@ -133,8 +133,8 @@ func (p *pace) send(now time.Time) {
 }
 
 // grow moves the pace along its curve. Up to twice the limit that takes longer after a
-// dear refusal; beyond, the limit was raised. Twice the configured limit shows that it holds: by then a platform that
-// saves calls for later has refused some.
+// dear refusal; beyond, the limit was raised. Twice the configured limit shows that it
+// holds: by then a platform that saves calls for later has refused some.
 func (p *pace) grow(by time.Duration) {
 	length := doubling
 	if p.phase >= phaseOf(headroom) && p.phase < 1 {
@@ -146,7 +146,7 @@ func (p *pace) grow(by time.Duration) {
 	}
 }
 
-// patience returns how far apart the calls of a closed page are.
+// patience returns the time between the calls of a closed page.
 func (p *pace) patience(now time.Time) time.Duration {
 	return min(now.Sub(p.passed)/shutPart, dayPause)
 }
@@ -177,7 +177,7 @@ func (p *pace) refused(now time.Time, t Permit) {
 	p.sends.refused(t.at)
 	passed := p.sends.second(t.at)
 	switch {
-	case now.Sub(t.at) > sendsKept-time.Second: // what passed before it is forgotten
+	case now.Sub(t.at) > sendsKept-time.Second: // sends before it are forgotten
 		return
 	case t.ahead: // the burst was too much, not the pace
 		p.burst = max(1, min(p.burst, headroom*passed))
@@ -200,7 +200,7 @@ func (p *pace) refused(now time.Time, t Permit) {
 	}
 }
 
-// close takes the limit from what passed in the second before a refused call.
+// close takes the limit from the sends in the second before a refused call.
 func (p *pace) close(passed float64) {
 	was := max(p.limit, p.rate())
 	if p.own = p.phase > 0 && p.limit < p.top; p.own {

@@ -99,8 +99,8 @@ func TestEveryLimiter(t *testing.T) {
 	}
 }
 
-// A limit that is halved costs few refusals and is found; one that is restored
-// is found again, within seconds.
+// A limit that is halved costs few refusals and is found; a limit that is restored is
+// found again, within seconds.
 func TestLimitChange(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -142,7 +142,7 @@ func TestRealLimit(t *testing.T) {
 	} {
 		for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.TokenBucket} {
 			if a == limit.TokenBucket && row.truth < 50 {
-				continue // what a bucket saved lets the pace grow
+				continue // a bucket's savings let the pace grow
 			}
 			for _, counts := range []bool{false, true} {
 				want := row.usual
