@@ -35,8 +35,8 @@ func (c *control) expect(req *Request) (any, error) {
 }
 
 // announce enters events in the order of the list. An event without a key counts
-// as answered at once: a poster who publishes the events in this order has their
-// order judged by it.
+// as answered at once: of a poster that publishes the events in this order, the order is
+// judged by the list.
 func (c *control) announce(req *Request) (any, error) {
 	var in struct {
 		Events []struct {

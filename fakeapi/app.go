@@ -67,9 +67,9 @@ func (a *app) countLocked(now time.Time) float64 {
 	return float64(a.prev)*(1-float64(now.Nanosecond())/1e9) + float64(a.cur)
 }
 
-// settle counts how a call ended, and blocks the app when too many failed. Calls
+// end counts a call that has ended, and blocks the app when too many failed. Calls
 // that a block refuses are not counted, so a block ends when its time is over.
-func (a *app) settle(now time.Time, set *live, failed bool) {
+func (a *app) end(now time.Time, set *live, failed bool) {
 	b := set.Block
 	if b.ErrorRatio == 0 {
 		return

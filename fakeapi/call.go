@@ -102,7 +102,7 @@ func (c *call) sendAs(page []byte, token string, resp *Response) {
 	c.send(resp)
 }
 
-// refuse answers a call of no page, or one that is no send.
+// refuse answers a call of no page, or a call that is no send.
 func (c *call) refuse(resp *Response, why *answer) {
 	c.writeError(resp, why)
 	resp.Delay = c.set.Latency.sample(&c.dice, 0)

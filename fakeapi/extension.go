@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Extension is what another package adds to a platform: requests of its own, a
-// page, and users who are played by hand. Package web is one.
+// Extension is a package's addition to a platform: requests of its own, a page, and
+// users who are played by hand. Package web is one.
 type Extension struct {
 	// Handle answers a request and reports whether it was one of its own.
 	Handle func(*Request, *Response) bool

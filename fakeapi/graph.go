@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// graph is what a bot asks of the platform beside its sends: a person's profile, the
-// page's messenger_profile (greeting, "Get Started", menu), and the subscription of
-// its webhook. They are answered as documented, at once, and change no send.
+// graph answers a bot's requests beside its sends: a person's profile, the page's
+// messenger_profile (greeting, "Get Started", menu), and the subscription of its
+// webhook. They are answered as documented, at once, and change no send.
 type graph struct {
 	mu         sync.Mutex
 	profiles   map[string]map[string]json.RawMessage // page → messenger_profile

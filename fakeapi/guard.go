@@ -11,7 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// guard refuses what a web page of another site can make a browser on this
+// guard refuses requests that a web page of another site can make a browser on this
 // machine send. Only such a page sends Origin or Sec-Fetch-Site together with
 // something that changes the platform, or a Host that is a name of its own (DNS
 // rebinding). The zero value is useful.

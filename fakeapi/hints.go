@@ -8,7 +8,7 @@ import (
 	"chatclub/fakeapi/ledger"
 )
 
-// hint writes what the answer tells of the limits, as they stand after the call:
+// hint writes the answer's header about the limits, as they stand after the call:
 //
 //   - X-Business-Use-Case-Usage, of the page:
 //     {"PAGE":[{"type":"messenger","call_count":97,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":0}]}

@@ -24,7 +24,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Latency is how long an answer takes. Its forms, as text:
+// Latency is the time that an answer takes, fixed or random. Its forms, as text:
 //
 //	none
 //	fixed:40ms
@@ -81,7 +81,7 @@ func (l Latency) String() string {
 	return "none"
 }
 
-// Describe returns what its text looks like, for the help of programs.
+// Describe returns the forms of its text, for the help of programs.
 func (Latency) Describe() string {
 	return "none, fixed:40ms, lognormal:40ms,150ms or load:75,260ms"
 }

@@ -36,7 +36,7 @@ func (c *call) send(resp *Response) {
 		c.page.account.Record(c.now, ledger.Send{Class: class, Result: o.result, Recipient: to, ID: id})
 	}
 	// To the platform's own eyes a call that Swallow hits is a success.
-	c.api.app.settle(c.now, c.set, o.answer != nil || o.result == ledger.Failed)
+	c.api.app.end(c.now, c.set, o.answer != nil || o.result == ledger.Failed)
 
 	resp.Delay = o.hang + c.set.Latency.sample(&c.dice, rate)
 	resp.BodyDelay, resp.Cut = o.bodyDelay, o.cut

@@ -116,7 +116,7 @@ type Inject struct {
 	Regain      Duration `json:"regain,omitempty"`    // until the answer's scope is open again, as the hints tell it; it opens nothing
 }
 
-// PageState is how a page stands with the platform.
+// PageState is the platform's state of a page.
 type PageState string
 
 // The states.

@@ -6,7 +6,7 @@ import (
 	"chatclub/fakeapi/webhook"
 )
 
-// UserCounts is how often simulated users did what.
+// UserCounts counts the actions of simulated users and their results.
 type UserCounts struct {
 	webhook.Counts
 

@@ -6,8 +6,8 @@ import (
 	"unicode/utf16"
 )
 
-// MaxText is how many characters the documents allow in one text, as Units counts
-// them. Of Instagram they allow so many bytes of UTF-8.
+// MaxText is the number of characters that the documents allow in one text, as Units
+// counts them. Of Instagram they allow so many bytes of UTF-8.
 const (
 	MaxText          = 2000
 	MaxInstagramText = 1000
@@ -28,8 +28,8 @@ const (
 	maxQuickReplies = 13
 )
 
-// validate returns the documented answer to a body that the platform refuses,
-// nil for one that it takes.
+// validate returns the documented answer to a body that the platform refuses, and nil
+// for any other.
 func (b *sendBody) validate(instagram bool) *answer {
 	if b.recipient() == "" {
 		return errParam.because("The parameter recipient is required.")

@@ -41,7 +41,7 @@ type Bot struct {
 	state botState
 }
 
-// BotCounts is how often a bot got what.
+// BotCounts counts the requests that a bot received and the mistakes in them.
 type BotCounts struct{ Webhooks, Echoes, BadSignature, Repeated, Pictures atomic.Int64 }
 
 // botState is the bot's memory of its users.

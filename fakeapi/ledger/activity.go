@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Activity is how many texts a page accepted and refused in the last seconds,
-// one number a second. The second that still runs comes last. The form is made
-// to be drawn.
+// Activity is the number of texts that a page accepted and refused in each of the last
+// seconds. The second that still runs comes last. The form is made to be drawn.
 type Activity struct {
 	Page          string   `json:"page"`
 	AcceptedTotal int64    `json:"accepted_total"` // since the last Reset, all classes

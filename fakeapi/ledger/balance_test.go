@@ -29,7 +29,7 @@ type account struct {
 	events     int64
 }
 
-// state is how an id stands.
+// state is the state of an id in the model.
 type state int
 
 const (

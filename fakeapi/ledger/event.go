@@ -65,9 +65,9 @@ func (l *Ledger) Enter(x Announcement) *Event {
 		s := l.shard(h)
 		s.mu.Lock()
 		_, twice := s.pending[h]
-		came := s.settled.accepted(h)
+		came := s.finished.accepted(h)
 		switch {
-		case twice || s.settled.excused(h) != nil || came != nil && came.accepted[h]:
+		case twice || s.finished.excused(h) != nil || came != nil && came.accepted[h]:
 			e.left.Add(-1)
 		case came != nil:
 			e.left.Add(-1)
@@ -148,8 +148,8 @@ func (l *Ledger) excuse(h uint64, matches func(awaited) bool) bool {
 	excused = excused && matches(a)
 	if excused {
 		delete(s.pending, h)
-		s.settled.renew(l.now(), l.part)
-		s.settled.parts[0].excused[h] = a
+		s.finished.renew(l.now(), l.part)
+		s.finished.parts[0].excused[h] = a
 		l.pending.Add(-1)
 		s.wakeLocked(h)
 	}

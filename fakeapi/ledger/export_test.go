@@ -4,7 +4,7 @@ package ledger
 func Settled(l *Ledger) int {
 	n := 0
 	for i := range l.shards {
-		for _, p := range l.shards[i].settled.parts {
+		for _, p := range l.shards[i].finished.parts {
 			n += len(p.accepted) + len(p.excused)
 		}
 	}

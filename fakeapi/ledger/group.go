@@ -10,8 +10,8 @@ import (
 const (
 	tenth = 100 * time.Millisecond
 
-	// Kept is how long a group's acceptances by tenths of a second are kept. A
-	// group that lasts a whole day takes 3.5 MB for them.
+	// Kept is the time for which a group's acceptances are kept by tenths of a second.
+	// A group that lasts a whole day takes 3.5 MB for them.
 	Kept = 24 * time.Hour
 )
 

@@ -8,7 +8,7 @@ import (
 // longest is the longest duration that a histogram tells from longer ones, in µs.
 const longest = int64(time.Hour / time.Microsecond)
 
-// exactBits is how many leading bits of a value a histogram keeps: eleven are
+// exactBits is the number of leading bits of a value that a histogram keeps: eleven are
 // three digits and more.
 const exactBits = 11
 
@@ -51,7 +51,7 @@ func (h *histogram) bins() []Bin {
 	return list
 }
 
-// Bin is how many durations were so long, to three digits.
+// Bin is the number of durations of one length, to three digits.
 type Bin struct {
 	Micros int64 `json:"us"`
 	Count  int64 `json:"count"`

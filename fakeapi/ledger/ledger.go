@@ -27,8 +27,8 @@ import (
 type Config struct {
 	Now     func() time.Time // default time.Now
 	Seconds int              // active seconds kept per page; default 600
-	// Keep is how long an id is remembered after it was accepted or excused, and
-	// up to a quarter longer; 0: for ever. The counts stay when it is forgotten. If
+	// Keep is the time for which an id is remembered after it was accepted or excused,
+	// and up to a quarter longer; 0: for ever. The counts stay when it is forgotten. If
 	// it comes again after that, it is unexpected. Awaited ids are never forgotten.
 	Keep time.Duration
 	// Unannounced reports whether an id of a send could not be announced
@@ -42,14 +42,14 @@ type Config struct {
 type Ledger struct {
 	now         func() time.Time
 	seconds     int
-	part        time.Duration // of the memory of settled ids; 0: it is never renewed
+	part        time.Duration // of the memory of finished ids; 0: it is never renewed
 	unannounced func(page, recipient, id string) bool
 	seed        maphash.Seed
 	clock       atomic.Uint64 // logical time, which orders posts and answers of events
 	pending     atomic.Int64
 
-	// balance is held for reading by whoever changes an id and the counts that
-	// follow from it, so that Totals and Reset find them in agreement.
+	// balance is held for reading while an id and the counts that follow from it
+	// change, so that Totals and Reset find them in agreement.
 	balance sync.RWMutex
 
 	mu     sync.RWMutex
@@ -64,10 +64,10 @@ type Ledger struct {
 const shardCount = 64
 
 type shard struct {
-	mu      sync.Mutex
-	pending map[uint64]awaited
-	settled settled
-	watched map[uint64]*watch
+	mu       sync.Mutex
+	pending  map[uint64]awaited
+	finished finished
+	watched  map[uint64]*watch
 }
 
 // watch is an id whose arrival is waited for.
@@ -99,7 +99,7 @@ func New(c Config) *Ledger {
 
 func (s *shard) clear() {
 	s.pending = make(map[uint64]awaited)
-	s.settled = settled{}
+	s.finished = finished{}
 	s.watched = make(map[uint64]*watch)
 }
 
@@ -148,7 +148,7 @@ func (l *Ledger) Watch(id string) (done <-chan struct{}, forget func()) {
 	s := l.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.settled.has(h) {
+	if s.finished.has(h) {
 		c := make(chan struct{})
 		close(c)
 		return c, func() {}

@@ -16,8 +16,7 @@ var start = time.Unix(1_700_000_000, 0)
 // clock is a time that the test sets.
 type clock struct{ now time.Time }
 
-// unannounced is the id that newLedger's ledgers take for one that could not be
-// announced.
+// unannounced is the id that newLedger's ledgers take as impossible to announce.
 const unannounced = "unannounced"
 
 func newLedger() (*ledger.Ledger, *clock) {
@@ -317,8 +316,8 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// TestAccounts: each page's account adds up without a look at what is awaited, and
-// has the delay of what was accepted.
+// TestAccounts: each page's account adds up without a look at the awaited ids, and
+// has the delay of the accepted ones.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)

@@ -24,7 +24,7 @@ func (c Class) String() string {
 	return "text"
 }
 
-// Result is how a send ended.
+// Result is the outcome of a send.
 type Result uint8
 
 // The results.
@@ -90,8 +90,8 @@ func (c Counts) Line(pending string) string {
 		c.Events, c.Expected, c.Accepted, c.Refused, pending, c.Pending, c.Duplicated, c.Unexpected, c.Unidentified, c.Excused)
 }
 
-// Err returns an error that names what the counts of a run that has ended show of
-// a system that is wrong; nil: every expected id was accepted, once, and no other.
+// Err returns an error that names the defects in the counts of a run that has ended;
+// nil: every expected id was accepted, once, and no other.
 func (c Counts) Err() error {
 	var wrong []string
 	for _, x := range []struct {
@@ -117,7 +117,7 @@ type Cell struct {
 	Messages uint32 `json:"messages"`
 }
 
-// Second is what happened to a page in one second.
+// Second is a page's counts of one second.
 type Second struct {
 	Unix       int64  `json:"second"` // Unix time
 	Text       Cell   `json:"text"`
@@ -242,14 +242,14 @@ func (p *Page) acceptLocked(now time.Time, sec *Second, class Class, a arrival) 
 	p.latest[in] = max(latest, a.event.begin.Load())
 }
 
-// sequence is what has an order: a recipient's messages of one class. Those of
-// another wait for a limit of their own.
+// sequence is the unit of order: a recipient's messages of one class. Those of another
+// wait for a limit of their own.
 type sequence struct {
 	recipient uint64
 	class     Class
 }
 
-// arrival is how an id of an accepted send stood before.
+// arrival is the state of an accepted send's id before that send.
 type arrival struct {
 	again       bool // it had been accepted before
 	unexpected  bool
@@ -266,17 +266,17 @@ func (p *Page) arrive(now time.Time, id string, s Send) arrival {
 	sh := l.shard(h)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.settled.renew(now, l.part)
+	sh.finished.renew(now, l.part)
 	from := sh.pending
 	wait, waiting := from[h]
 	if !waiting {
-		if sh.settled.accepted(h) != nil {
+		if sh.finished.accepted(h) != nil {
 			return arrival{again: true}
 		}
-		excused := sh.settled.excused(h)
+		excused := sh.finished.excused(h)
 		if excused == nil {
 			expected := l.unannounced != nil && l.unannounced(p.id, s.Recipient, id)
-			sh.settled.parts[0].accepted[h] = expected
+			sh.finished.parts[0].accepted[h] = expected
 			sh.wakeLocked(h)
 			return arrival{unannounced: expected, unexpected: !expected}
 		}
@@ -290,7 +290,7 @@ func (p *Page) arrive(now time.Time, id string, s Send) arrival {
 	if waiting {
 		l.pending.Add(-1)
 	}
-	sh.settled.parts[0].accepted[h] = true
+	sh.finished.parts[0].accepted[h] = true
 	sh.wakeLocked(h)
 	return arrival{excused: !waiting, event: wait.event, recipient: wait.recipient}
 }

@@ -96,8 +96,8 @@ type Account struct {
 	Delay time.Duration
 }
 
-// Accounts returns that of each page. Its Pending and Lost are what is expected less
-// what was accepted of it.
+// Accounts returns the account of each page. Its Pending and Lost are the expected ids less
+// the accepted ones.
 func (l *Ledger) Accounts() map[string]Account {
 	all := make(map[string]Account)
 	for _, p := range l.accounts() {

@@ -51,9 +51,9 @@ type Config struct {
 	Algorithm Algorithm
 	Limit     int           // calls per Window, at least 1
 	Window    time.Duration // default 1 s, at least 1 ms, at most 48 h
-	// Burst is how many calls a bucket admits at once. Default: Limit for
-	// TokenBucket, a tenth of Limit for LeakyBucket, whose purpose is an even
-	// flow. The windows and the log ignore it: their burst is Limit.
+	// Burst is the number of calls that a bucket admits at once. Default: Limit for
+	// TokenBucket, a tenth of Limit for LeakyBucket, whose purpose is an even flow. The
+	// windows and the log ignore it: their burst is Limit.
 	Burst int
 	// Phase shifts where FixedWindow and SlidingWindow windows begin: at whole
 	// multiples of Window since the Unix epoch, plus Phase.

@@ -27,7 +27,7 @@ func TestOutcomes(t *testing.T) {
 		FixedWindow:   {3750, 100, 550}, // ten whole windows, and the remains of those that the pauses and the ends cut
 		SlidingWindow: {3216, 100, 374},
 		SlidingLog:    {3000, 100, 300}, // 300 in each of ten seconds of calling
-		TokenBucket:   {3897, 100, 599}, // a burst of 300, 300/s for ten seconds, and what two pauses saved up
+		TokenBucket:   {3897, 100, 599}, // a burst of 300, 300/s for ten seconds, and the savings of two pauses
 		LeakyBucket:   {3087, 59, 329},  // the same with a bucket of 30
 	} {
 		l, err := New(Config{Algorithm: a, Limit: perSecond})

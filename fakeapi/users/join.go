@@ -13,8 +13,8 @@ import (
 // Join lets every user tap "Get Started" and waits for each one's welcome: the
 // copy of the postback for its own sender. Users of a page join in order, so
 // that the system's rooms hold the users that this package expects there. Pages
-// join at the same time. A user who joined in an earlier run is answered
-// likewise.
+// join at the same time. A user who joined in an earlier run gets the
+// same answer.
 func (u *Users) Join(ctx context.Context) error {
 	if u.cfg.Rooms > 1 && u.api.Settings().BadRecipients > 0 {
 		return errors.New("join: with several rooms bad recipients must begin with the chat (Config.BadRecipients), because a user who leaves while others join mixes the rooms")

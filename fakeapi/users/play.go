@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// settlePoll is how often settle asks. It bounds how late the end is seen.
+	// settlePoll is the period of settle's checks. It bounds how late the end is seen.
 	settlePoll = 20 * time.Millisecond
-	// stopQuiet is how long no copy may arrive after a run was asked to stop, until
-	// nobody seems to send any more. Some calls of a sick API fail for that long.
+	// stopQuiet is the time without a copy after which, in a run that was asked to
+	// stop, nobody seems to send any more. Some calls of a sick API fail for that long.
 	stopQuiet = 10 * time.Second
 )
 
@@ -58,7 +58,7 @@ func settle(ctx context.Context, api *fakeapi.API, quiet time.Duration) int {
 	}
 }
 
-// stopping says what is awaited, and about how long that takes.
+// stopping names the awaited copies, and about how long they take.
 func stopping(api *fakeapi.API) string {
 	c, wait := api.Ledger().Totals(), remaining(api).Round(time.Second)
 	return fmt.Sprintf("stopping: %d copies wait for their page's limit, about %v; Ctrl-C again leaves them on the queue", c.Pending, max(wait, time.Second))

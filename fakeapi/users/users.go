@@ -33,14 +33,14 @@ type Config struct {
 	// the room capacity of the system under test. That fills a room before it
 	// opens the next: users k × Users … (k+1) × Users − 1 are room k.
 	Users int
-	// JoinParallel is how many users of one page join at a time, never across
+	// JoinParallel is the number of users of one page that join at a time, never across
 	// a room's end. Default 1: strictly one after another.
 	JoinParallel int
 	JoinTimeout  time.Duration // how long one user waits for the welcome; default 1 minute
 
 	EventsPerSecond float64 // of all pages together in the chat; default 20; SetPace changes it
-	// Texts is what the users write. Default: texts with characters that a careless
-	// system gets wrong.
+	// Texts are the texts that the users write. Default: texts with characters that a
+	// careless system gets wrong.
 	Texts         []string
 	Duplicates    float64 // share of webhooks that come a second time, up to 2 s later
 	Batches       float64 // share of webhooks that carry 2 to 5 events
@@ -128,8 +128,8 @@ const (
 	firstUser = 1_000_000_000_000_000_000
 	// usersPerPage keeps the ids of different pages' users apart; see Users.user.
 	usersPerPage = 10_000_000
-	// freshPages is how many pages a run can have until those of one that begins a
-	// second later are met.
+	// freshPages is the number of pages that a run can have before its ids meet those
+	// of a run that begins a second later.
 	freshPages = 1000
 	// freshSeconds bounds the numbers, so that users' ids keep their 19 digits and
 	// begin with 1. The same numbers come again after three years.
@@ -230,7 +230,7 @@ func (u *Users) Run(ctx context.Context, duration time.Duration) error {
 	return u.Chat(ctx, duration)
 }
 
-// Counts returns how often the users did what so far.
+// Counts returns the counts of the users' actions so far.
 func (u *Users) Counts() fakeapi.UserCounts {
 	n := &u.counts
 	return fakeapi.UserCounts{

@@ -41,7 +41,7 @@ func newUsers(t *testing.T, c users.Config) *users.Users {
 const clean = "events 230 expected 830 accepted 830 lost 0 duplicated 0 unexpected 0 excused 0"
 
 // scenario is a run of 3 rooms of 5 users on each of 2 pages, who write 20
-// messages a second for ten seconds. What is nil stays as it is.
+// messages a second for ten seconds. A nil function changes nothing.
 type scenario struct {
 	platform func(*testing.T, *fakeapi.Settings)
 	users    func(*users.Config)

@@ -7,7 +7,7 @@ import (
 	"chatclub/fakeapi/web/parts"
 )
 
-// static holds what the page shows beside its parts. It loads nothing from elsewhere.
+// static holds the page's files beside its parts. It loads nothing from elsewhere.
 //
 //go:embed static
 var static embed.FS

@@ -7,7 +7,7 @@ import (
 	"chatclub/fakeapi"
 )
 
-// joinState is how a phone stands with its page.
+// joinState is the state of a phone with its page.
 type joinState string
 
 const (
@@ -17,7 +17,7 @@ const (
 	left      joinState = "left"
 )
 
-// sendState is how far a phone's own message is.
+// sendState is the state of a phone's own message.
 type sendState string
 
 const (

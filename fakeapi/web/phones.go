@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// maxPhones is how many fit beside one another on a large screen.
+	// maxPhones is the number of phones that fit beside one another on a large screen.
 	maxPhones = 8
 	// keptMessages of a phone are shown, some screens full of them.
 	keptMessages = 100
 	// maxOutbox bounds the messages of a phone that the system has not taken.
 	maxOutbox = 20
-	// typingFor is how long the platform shows "typing" after one typing_on.
+	// typingFor is the time for which the platform shows "typing" after one typing_on.
 	typingFor = 20 * time.Second
 )
 
@@ -81,7 +81,7 @@ func newPhones(c Config) (*phones, error) {
 	return p, nil
 }
 
-// refusal is why a phone cannot do what it was asked to.
+// refusal is the reason why a phone cannot do an action.
 type refusal struct {
 	status int // of HTTP
 	reason string

@@ -79,7 +79,7 @@ func (p *phones) empty(ctx context.Context, f *phone) {
 		p.mu.Unlock()
 		ok := p.hook.Deliver(ctx, p.announce(f, m))
 		p.mu.Lock()
-		p.settleLocked(f, m, ok)
+		p.answeredLocked(f, m, ok)
 		p.mu.Unlock()
 	}
 }
@@ -109,8 +109,8 @@ func (p *phones) announce(f *phone, m message) *webhook.Post {
 	}
 }
 
-// settleLocked notes whether the webhook took a message.
-func (p *phones) settleLocked(f *phone, m message, ok bool) {
+// answeredLocked notes whether the webhook took a message.
+func (p *phones) answeredLocked(f *phone, m message, ok bool) {
 	if len(f.outbox) > 0 && f.outbox[0].N == m.N { // else the phone has left meanwhile
 		f.outbox = slices.Delete(f.outbox, 0, 1)
 	}
@@ -124,5 +124,5 @@ func (p *phones) settleLocked(f *phone, m message, ok bool) {
 	p.markLocked(f, m.N, state)
 }
 
-// counts returns how often the phones did what, for the platform's report.
+// counts returns the counts of the phones' actions, for the platform's report.
 func (p *phones) counts() fakeapi.UserCounts { return fakeapi.UserCounts{Counts: p.hook.Counts()} }

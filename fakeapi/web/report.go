@@ -1,7 +1,7 @@
 package web
 
-// maxListed is how many pages a phone can be added to from the page. A reader
-// would not look through more.
+// maxListed is the number of pages that are offered for a new phone. A reader would not
+// look through more.
 const maxListed = 100
 
 // report is the phones as JSON, or the changes to them.

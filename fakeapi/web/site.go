@@ -24,8 +24,8 @@ import (
 // Config describes a Site. API must be set.
 type Config struct {
 	API *fakeapi.API
-	// Webhook is where the phones' events are posted. Without a URL there are no
-	// phones. New sets Now and MaxInFlight; RetryFor is 30 s by default.
+	// Webhook is the receiver of the phones' events. Without a URL there are no phones.
+	// New sets Now and MaxInFlight; RetryFor is 30 s by default.
 	Webhook webhook.Config
 
 	Pages   []string // that a phone may write to; must be set where there are phones

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// numbersEvery is how often the page gets new numbers, often enough to see
-	// each second's count grow.
+	// numbersEvery is the period of new numbers for the page, short enough to see each
+	// second's count grow.
 	numbersEvery = 250 * time.Millisecond
-	// oldestEvery is how often every awaited id is read, which costs 1 ms for
+	// oldestEvery is the period of reading every awaited id, which costs 1 ms for
 	// 20,000.
 	oldestEvery = time.Second
 	// phonesEvery lets changes of the phones within a moment go out together.

@@ -2,7 +2,7 @@ package webhook
 
 import "sync/atomic"
 
-// Counts is how often a client did what.
+// Counts counts a client's deliveries by their results.
 type Counts struct {
 	Events       int64 `json:"events"`       // delivered or given up, each counted once
 	Undelivered  int64 `json:"undelivered"`  // of these, given up: their copies are not expected

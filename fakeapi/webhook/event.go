@@ -37,7 +37,7 @@ type Echo struct {
 // appID is the application that all echoes name.
 const appID = 200000000000001
 
-// payload is what Messenger posts.
+// payload is the body of a webhook, as Messenger posts it.
 type payload struct {
 	Object string  `json:"object"`
 	Entry  []entry `json:"entry"`

@@ -18,7 +18,7 @@ type health struct {
 	unsubscribed bool
 }
 
-// change is how an attempt changed a webhook's health.
+// change is the effect of an attempt on a webhook's health.
 type change uint8
 
 const (

@@ -34,7 +34,7 @@ type Config struct {
 	Timeout          time.Duration // for one answer, default 5 s as Messenger's
 	RetryFor         time.Duration // after the first attempt, default 1 minute
 	AlertAfter       time.Duration // of failures without a success in between, default 15 minutes
-	UnsubscribeAfter time.Duration // likewise, default 1 hour
+	UnsubscribeAfter time.Duration // the same, default 1 hour
 	MaxInFlight      int           // connections kept for the next posts, default 64
 }
 

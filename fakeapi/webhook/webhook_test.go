@@ -45,7 +45,7 @@ func announced(l *ledger.Ledger, mid string) *Post {
 	}
 }
 
-// Who stops while a post is under way hears what came of it: a webhook that took
+// A client that stops while a post is under way gets its result: a webhook that took
 // the event sends its copies.
 func TestStoppingHearsTheLastAnswer(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,7 @@ import { make, newList, setClass, setText } from "./dom.js";
 import { newPhone, showPhone } from "./phone.js";
 
 // A phone of the same number but of another user is another one: the program was
-// started anew.
+// restarted.
 const keyOf = p => p.id + " " + p.user;
 
 // newPhones shows phones in box. form adds one for the page that its select has.
@@ -37,7 +37,7 @@ export function newPhones(box, form, nameOf, colorOf) {
       form.querySelector("button").disabled = r.phones.length >= r.max;
       list.update(r.phones, keyOf);
     },
-    // rename shows the names anew, and calls f with each phone.
+    // rename shows the new names, and calls f with each phone.
     rename(f) {
       for (const o of select.options) setText(o, nameOf(o.value));
       list.each(v => {

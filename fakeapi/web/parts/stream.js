@@ -18,7 +18,7 @@ function showLive(since) {
 }
 
 // listen opens the stream at address(), and calls the function that is named like an
-// event with what arrives. It returns a function that opens the stream anew.
+// event with what arrives. It returns a function that reopens the stream.
 export function listen(address, show) {
   let source = null, heard = Date.now(), live = null;
 

@@ -13,7 +13,7 @@ export function noteLimits(pages, second, seconds) {
 }
 
 // limitsOf returns the limit in each of the seconds up to and with the last one.
-// Before the first one that is known it is taken for the same.
+// Before the first known one it is taken for the same.
 export function limitsOf(page, limit, last, seconds) {
   const list = past.get(page) ?? [{ from: last, limit }];
   return Array.from({ length: seconds }, (_, i) => (list.findLast(l => l.from <= last - seconds + 1 + i) ?? list[0]).limit);

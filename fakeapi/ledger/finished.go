@@ -2,14 +2,14 @@ package ledger
 
 import "time"
 
-// keptParts is how many parts Config.Keep is divided into. The memory is given
-// back part by part, so more parts come closer to Keep and cost more look-ups.
+// keptParts is the number of parts that Config.Keep is divided into. The memory is
+// given back part by part, so more parts come closer to Keep and cost more look-ups.
 const keptParts = 4
 
-// settled holds the ids that need not be waited for any more, each in one of two
+// finished holds the ids that need not be waited for any more, each in one of two
 // states. The oldest are forgotten together: see Config.Keep. The zero value is
 // empty.
-type settled struct {
+type finished struct {
 	parts []part    // the newest first; empty before the first id
 	began time.Time // the newest part
 }
@@ -20,9 +20,9 @@ type part struct {
 	excused  map[uint64]awaited // as they were announced, because they may come all the same
 }
 
-// renew forgets what is older than Config.Keep. It must be called before an id is
+// renew forgets ids older than Config.Keep. It must be called before an id is
 // added.
-func (s *settled) renew(now time.Time, length time.Duration) {
+func (s *finished) renew(now time.Time, length time.Duration) {
 	if len(s.parts) == 0 {
 		s.began = now
 		s.parts = []part{newPart()}
@@ -42,7 +42,7 @@ func newPart() part {
 }
 
 // accepted returns the part that holds an accepted id, nil if there is none.
-func (s *settled) accepted(h uint64) *part {
+func (s *finished) accepted(h uint64) *part {
 	for i := range s.parts {
 		if _, ok := s.parts[i].accepted[h]; ok {
 			return &s.parts[i]
@@ -52,7 +52,7 @@ func (s *settled) accepted(h uint64) *part {
 }
 
 // excused returns the part that holds an excused id, nil if there is none.
-func (s *settled) excused(h uint64) *part {
+func (s *finished) excused(h uint64) *part {
 	for i := range s.parts {
 		if _, ok := s.parts[i].excused[h]; ok {
 			return &s.parts[i]
@@ -61,4 +61,4 @@ func (s *settled) excused(h uint64) *part {
 	return nil
 }
 
-func (s *settled) has(h uint64) bool { return s.accepted(h) != nil || s.excused(h) != nil }
+func (s *finished) has(h uint64) bool { return s.accepted(h) != nil || s.excused(h) != nil }
