@@ -39,7 +39,7 @@
 // slow one could end, again and again. The limit keeps its fraction: with steps
 // of a whole call, a limit of 3 shared by three would swing between 6 and 9. A
 // window is counted in one's own results, so N limiters that share the calls
-// grow together no faster than one that makes them all.
+// grow together no faster than a single one.
 package aimd
 
 import (

@@ -211,7 +211,7 @@ func bestFixed(t *testing.T, latency string) (best figures) {
 
 // TestPublicExperiment: without a limit to speak of all calls pass at 260 ms;
 // with the limiter the percentile settles at the target, about half the load
-// passes, which is what the best fixed limit lets pass, and the rest waits in
+// passes, as many as the best fixed limit lets pass, and the rest waits in
 // the queue. One dispatcher or three that know nothing of each other, from the
 // beginning or joining later, come to the same.
 func TestPublicExperiment(t *testing.T) {
@@ -261,7 +261,7 @@ func TestPublicExperiment(t *testing.T) {
 }
 
 // TestTenfoldLoad: where the best limit is 75 and not 7, single calls matter
-// less and the sawtooth alone is left of what the limiter costs.
+// less and of the limiter's costs the sawtooth alone is left.
 func TestTenfoldLoad(t *testing.T) {
 	t.Parallel()
 	for _, dispatchers := range []int{1, 3} {

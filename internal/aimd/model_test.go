@@ -10,7 +10,7 @@ import (
 	"chatclub/internal/aimd"
 )
 
-// model does what the package comment says, plainly: it keeps the latencies of
+// model follows the package comment, plainly: it keeps the latencies of
 // the sample and sorts them.
 type model struct {
 	cfg      aimd.Config
