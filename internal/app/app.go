@@ -1,7 +1,7 @@
 // Package app wires chatclub's three programs: webhook, core and dispatcher,
 // each with its settings. It is the only place that does so. The binaries, the
 // quick start, the load test and the tests all start programs through it, and
-// differ only in what they give it.
+// differ only in their settings and options.
 //
 // A binary gives a program its settings alone:
 //
@@ -33,7 +33,7 @@ import (
 	"chatclub/internal/service"
 )
 
-// Options replace what a program would make from its settings. The zero value
+// Options replace parts that a program would make from its settings. The zero value
 // replaces nothing.
 type Options struct {
 	// Name tells several programs in one process apart: it is the label
@@ -79,7 +79,7 @@ type Program struct {
 	ready    func(context.Context) error
 	pages    map[string]http.Handler // on the admin server, beside those that every program has
 	actors   []service.Actor         // in the order of shutdown
-	closers  []func() error          // of what was opened, in that order
+	closers  []func() error          // in the order of opening
 	http     net.Listener            // nil where there is none
 	admin    *service.Admin          // nil without an address
 	stopping atomic.Bool
@@ -88,12 +88,12 @@ type Program struct {
 
 // Run does the program's work until ctx ends, or a part of it fails. Then it
 // stops the parts in the order that the constructor gives, each within its
-// bound, and closes what the program opened.
+// bound, and closes the program's resources.
 func (p *Program) Run(ctx context.Context) error {
 	return errors.Join(service.Run(ctx, p.log, p.actors...), p.Close())
 }
 
-// Close closes what a program opened that will not run.
+// Close closes the resources of a program that will not run.
 func (p *Program) Close() error {
 	var errs []error
 	p.closed.Do(func() {

@@ -115,7 +115,7 @@ func ready(t *testing.T, b queue.Broker, name string) int {
 	return info.Ready
 }
 
-// readyEvents is how many events wait.
+// readyEvents returns the number of events that wait.
 func readyEvents(t *testing.T, b queue.Broker) (n int) {
 	t.Helper()
 	for _, name := range b.Topology().Inbounds() {

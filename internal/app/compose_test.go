@@ -22,7 +22,7 @@ import (
 // composeFiles are the demonstration's and production's.
 var composeFiles = []string{"docker-compose.yml", "compose.production.yml"}
 
-// leastStop is what a program may take to stop: SHUTDOWN_TIMEOUT and 13 s.
+// leastStop is the time that a program may take to stop: SHUTDOWN_TIMEOUT and 13 s.
 const leastStop = 33 * time.Second
 
 // compose is a compose file, as far as the tests look at it.
@@ -150,7 +150,7 @@ func required(p known) map[string]string {
 	return given
 }
 
-// loads returns what the program says to its settings, where it is one of the
+// loads returns the program's errors about its settings, where it is one of the
 // three whose settings are known here.
 func loads(place string, s started) (faults []string) {
 	var err error
@@ -168,7 +168,7 @@ func loads(place string, s started) (faults []string) {
 	return faults
 }
 
-// addresses returns what is wrong with the addresses in settings: they lead to
+// addresses returns the errors of the addresses in settings: they lead to
 // services of the file, on the ports on which these listen.
 func addresses(place string, given map[string]string, c compose, programs map[string]known) (faults []string) {
 	ports := map[string][]int{"rabbitmq": {5672}, "postgres": {5432}}
@@ -241,7 +241,7 @@ func TestProductionHasNoDefaultSecrets(t *testing.T) {
 	}
 }
 
-// The policy bounds the dead letters and nothing else: what other queues refuse is
+// The policy bounds the dead letters and nothing else: messages that other queues refuse are
 // tried again without end.
 func TestPoliciesBoundDeadLetters(t *testing.T) {
 	t.Parallel()

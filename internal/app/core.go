@@ -20,7 +20,7 @@ import (
 
 // otherConns are the database connections beside one per worker: for broadcasts,
 // which use five at most, and for pruning, counting, the silent, operators and the
-// readiness check. They seldom need as many at once, and who finds none waits.
+// readiness check. They seldom need as many at once, and then wait.
 const otherConns = 8
 
 // CoreSettings are those of cmd/core.
@@ -30,14 +30,14 @@ type CoreSettings struct {
 	RoomIdle        time.Duration  `env:"ROOM_IDLE" envDefault:"20h" doc:"How long a member may be silent before it leaves its room, with a notice if Messenger's 24 h are not over; 0s: for ever."`
 	FloodLimit      int            `env:"FLOOD_LIMIT" envDefault:"30" doc:"Messages and commands of one user that have an effect in FLOOD_PERIOD; 0: all."`
 	FloodPeriod     time.Duration  `env:"FLOOD_PERIOD" envDefault:"10s" doc:"See FLOOD_LIMIT and FLOOD_SHARE."`
-	FreshWithin     time.Duration  `env:"FRESH_WITHIN" envDefault:"0s" doc:"While a page has more texts than it can send, a message of which a text would come later than this after it was written is left out, for its whole room, and the room is told how many were. 0s: all are sent, however late. Dispatchers need FEEDBACK, and clocks must agree much better."`
+	FreshWithin     time.Duration  `env:"FRESH_WITHIN" envDefault:"0s" doc:"While a page has more texts than it can send, core leaves out messages that would arrive later than this after they were written, for their whole room. The room is told how many. 0s: all are sent, however late. Dispatchers need FEEDBACK, and clocks must agree much better."`
 	FloodShare      int            `env:"FLOOD_SHARE" envDefault:"10" doc:"Percent of its page's LIMIT_TEXT and LIMIT_MEDIA that the copies of one user may take. What it gets in FLOOD_PERIOD may go at once. 0: all, and no bound for one message."`
 	Language        Language       `env:"LANGUAGE" envDefault:"en" doc:"Language of users of whom Messenger tells none, or a list of locales, of which the first known one counts."`
 	Prefetch        int            `env:"PREFETCH" envDefault:"256" doc:"Events of one partition held at most, of two or three kilobytes each; the same in every core. Its pages take turns with them."`
 	Workers         int            `env:"WORKERS" envDefault:"8" doc:"Events handled at a time; those of one page always one after another."`
 	LimitText       int            `env:"LIMIT_TEXT" envDefault:"300" doc:"Calls per second that the platform takes for one page: the highest rate of a broadcast. See FLOOD_SHARE."`
 	LimitMedia      int            `env:"LIMIT_MEDIA" envDefault:"10" doc:"Audio and video calls per second that it takes for one page. See FLOOD_SHARE."`
-	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long core waits at a time for the broker to confirm an event's copies. Then it goes on waiting for those that are on their way, and publishes again only those whose connection has ended or that were refused. Broadcasts are published anew."`
+	PublishTimeout  time.Duration  `env:"PUBLISH_TIMEOUT" envDefault:"10s" doc:"How long core waits at a time for the broker to confirm an event's copies. Then it goes on waiting for those that are on their way, and publishes again only those whose connection has ended or that were refused. Broadcasts are published again."`
 	MaxBacklog      int            `env:"MAX_BACKLOG" envDefault:"0" doc:"Messages that may be ready on a page's partition and lanes: with more POST /messages answers 429. 0: any number."`
 	ShutdownTimeout time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long events in hand may take when the program is stopped."`
 	ProgramSettings
@@ -76,7 +76,7 @@ func (s CoreSettings) checkFresh() error {
 	return nil
 }
 
-// limits returns what bounds one message, nothing without FLOOD_SHARE.
+// limits returns the bounds of one message, none without FLOOD_SHARE.
 func (s CoreSettings) limits() message.Limits {
 	if s.FloodShare == 0 {
 		return message.Limits{}
@@ -126,7 +126,7 @@ func (Language) Describe() string {
 	return strings.Join(all[:last], ", ") + " or " + all[last]
 }
 
-// CoreConfig is what NewCore needs.
+// CoreConfig is the configuration of NewCore.
 type CoreConfig struct {
 	Settings CoreSettings
 	Options

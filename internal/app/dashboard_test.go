@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// dashboard is what the tests read of deploy/grafana/dashboards/chatclub.json.
+// dashboard is the part of deploy/grafana/dashboards/chatclub.json that the tests read.
 // `make alerts` has promtool parse its queries.
 type dashboard struct {
 	Panels []struct {

@@ -33,7 +33,7 @@ type DispatcherSettings struct {
 	CallTimeout       time.Duration  `env:"CALL_TIMEOUT" envDefault:"10s" doc:"How long one Send API call may take; the slowest seen take 1.9 s."`
 	MaxAttempts       int            `env:"MAX_ATTEMPTS" envDefault:"8" doc:"Failed calls after which a message goes to the dead-letter queue; throttled ones do not count."`
 	MessageTTL        time.Duration  `env:"MESSAGE_TTL" envDefault:"1h" doc:"Age at which a message is no longer sent but goes to the dead-letter queue; a broadcast has its deadline instead."`
-	Feedback          bool           `env:"FEEDBACK" envDefault:"true" doc:"Tell core, or a bot in its place, on inbound of persons and pages that cannot be sent to, and of what waits, by which FRESH_WITHIN goes. false where nothing consumes inbound: it would grow."`
+	Feedback          bool           `env:"FEEDBACK" envDefault:"true" doc:"Tell core, or a bot in its place, on inbound of persons and pages that cannot be sent to. Tell it of the backlog, too, by which FRESH_WITHIN goes. false where nothing consumes inbound: it would grow."`
 	MaxBacklog        int            `env:"MAX_BACKLOG" envDefault:"0" doc:"Messages that may be ready on a page's partition and lanes: with more POST /messages answers 429. 0: any number."`
 	ShutdownTimeout   time.Duration  `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" doc:"How long calls in flight are waited for when the program is stopped. After 5 s their partitions go to others, which send those messages again."`
 	ProgramSettings
@@ -68,8 +68,8 @@ func (s DispatcherSettings) Validate() error {
 	)
 }
 
-// checkTimeouts wants a call to end before the shutdown does: one that is
-// abandoned is made again by another dispatcher.
+// checkTimeouts wants a call to end before the shutdown does: an abandoned call is made
+// again by another dispatcher.
 func (s DispatcherSettings) checkTimeouts() error {
 	if s.CallTimeout >= s.ShutdownTimeout {
 		return service.Faultf("CALL_TIMEOUT", "%s must be below SHUTDOWN_TIMEOUT, %s", s.CallTimeout, s.ShutdownTimeout)
@@ -96,7 +96,7 @@ func (s DispatcherSettings) limits() message.Limits {
 	return message.Limits{Text: float64(s.LimitText), Media: float64(s.LimitMedia), Recipient: s.LimitRecipient}
 }
 
-// DispatcherConfig is what NewDispatcher needs.
+// DispatcherConfig is the configuration of NewDispatcher.
 type DispatcherConfig struct {
 	Settings DispatcherSettings
 	Options
@@ -118,7 +118,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	}
 	defer w.undo(&err)
 	service.LogStart(ctx, w.Log, s)
-	pages := sender.StaticTokens(nil) // or what follows PAGES_FILE
+	pages := sender.StaticTokens(nil) // or those that follow PAGES_FILE
 	if cfg.Sender == nil && cfg.Tokens == nil {
 		if pages, err = sender.OpenPagesFile(s.PagesFile, w.Log); err != nil {
 			return nil, err
@@ -164,7 +164,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	return w.finish(ctx)
 }
 
-// sender returns what makes the calls: each by itself, or several in one request.
+// sender returns the maker of the calls: each by itself, or several in one request.
 func (w *wiring) sender(cfg DispatcherConfig) (dispatch.Caller, error) {
 	s := cfg.Settings
 	send, err := sender.New(sender.Config{

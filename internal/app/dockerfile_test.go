@@ -96,7 +96,7 @@ func TestLinkedNamesExist(t *testing.T) {
 	}
 }
 
-// probed returns what a health check asks for, if it is a call of probe.
+// probed returns the address that a health check asks for, if it is a call of probe.
 func probed(test []string) (port int, page string, ok bool) {
 	test = slices.DeleteFunc(slices.Clone(test), func(s string) bool { return s == "CMD" })
 	if len(test) != 2 || test[0] != "probe" {

@@ -14,8 +14,8 @@ import (
 	"chatclub/internal/sender"
 )
 
-// TestFreshWithin: for half a minute ten times what a page can send is written. With
-// FRESH_WITHIN what arrives is new, in order, and reaches its whole room; no call that could
+// TestFreshWithin: for half a minute people write ten times as much as a page can send. With
+// FRESH_WITHIN copies arrive new, in order, and in their whole room; no call that could
 // be made is not made, each room is told how many messages it was not sent, and a few
 // seconds later all is as before. Without it everything arrives, minutes late.
 func TestFreshWithin(t *testing.T) {
@@ -76,8 +76,8 @@ func TestFreshWithin(t *testing.T) {
 	}
 }
 
-// TestPausedIsNotLate: what is written while a page is paused, or while the API takes no
-// calls, waits and is not left out: nobody knows for how long that is so.
+// TestPausedIsNotLate: a text that is written while a page is paused, or the API takes no
+// calls, waits and is not left out: nobody knows the length of that time.
 func TestPausedIsNotLate(t *testing.T) {
 	t.Parallel()
 	for _, trouble := range []string{"paused", "down"} {
@@ -122,14 +122,14 @@ func TestPausedIsNotLate(t *testing.T) {
 	}
 }
 
-// looked is what came of some events.
+// looked counts some events by who got them, and their copies.
 type looked struct {
 	whole, part, left int // events that the whole room got, some of it, nobody
 	copies            int
 	age               time.Duration // of the copies that arrived, the median
 }
 
-// look returns a function that says, later, what came of events.
+// look returns a function that says, later, who got the events.
 func (g *together) look(events []string) func() looked {
 	return func() (l looked) {
 		var ages []time.Duration
@@ -160,7 +160,7 @@ func (g *together) look(events []string) func() looked {
 	}
 }
 
-// toldLeftOut adds up what the rooms were told that they were not sent.
+// toldLeftOut adds up the left out messages that the rooms were told of.
 func (g *together) toldLeftOut() (sum int) {
 	told := make(map[string]bool)
 	for _, o := range g.order {
@@ -174,7 +174,7 @@ func (g *together) toldLeftOut() (sum int) {
 	return sum
 }
 
-// inverted is how many copies came after one that was written later, to the same member.
+// inverted returns the number of copies that came after a later one to the same member.
 func (g *together) inverted() (n int) {
 	last := make(map[string]int64)
 	for _, o := range g.order {

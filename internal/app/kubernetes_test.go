@@ -28,7 +28,7 @@ import (
 // against their schemas. The tests here compare them with the programs.
 const manifests = root + "/deploy/kubernetes"
 
-// manifest is what the tests read of an object or of a kustomization.
+// manifest is the part of an object or a kustomization that the tests read.
 type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -494,7 +494,7 @@ func settingsOf(c container) map[string]string {
 	return settings
 }
 
-// literals returns what a ConfigMap that kustomize generates has.
+// literals returns the values of a ConfigMap that kustomize generates.
 func literals(t *testing.T, objects []manifest, name string) map[string]string {
 	t.Helper()
 	values := make(map[string]string)

@@ -69,7 +69,7 @@ func TestAlertsAreExplained(t *testing.T) {
 	}
 }
 
-// names returns what pattern's group finds in text.
+// names returns the matches of pattern's group in text.
 func names(text, pattern string) map[string]bool {
 	found := make(map[string]bool)
 	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
@@ -87,7 +87,7 @@ func lower(names map[string]bool) map[string]bool {
 	return out
 }
 
-// sameNames fails t for what is only in one of the two sets.
+// sameNames fails t for names that are only in one of the two sets.
 func sameNames(t *testing.T, what string, exist, documented map[string]bool) {
 	t.Helper()
 	if len(exist) == 0 {
@@ -105,7 +105,7 @@ func sameNames(t *testing.T, what string, exist, documented map[string]bool) {
 	}
 }
 
-// firstColumn returns what pattern's group finds in the first cells of tables.
+// firstColumn returns the matches of pattern's group in the first cells of tables.
 func firstColumn(text, pattern string) map[string]bool {
 	return names(text, `(?m)^\| `+pattern+` \|`)
 }
@@ -188,7 +188,7 @@ func linkFaults(in fs.FS, file, text string) (faults []string) {
 	return faults
 }
 
-// anchors are what GitHub makes of headings.
+// anchors returns the anchors that GitHub makes of headings.
 func anchors(text string) (all []string) {
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
 		plain := link.ReplaceAllString(m[1], "$1")

@@ -17,7 +17,7 @@ import (
 	"chatclub/internal/service"
 )
 
-// started is how a manifest starts one of our programs: a service of compose, a
+// started is a manifest's start of one of our programs: a service of compose, a
 // container of Kubernetes, a unit of systemd.
 type started struct {
 	place    string            // the manifest, and the place in it
@@ -27,7 +27,7 @@ type started struct {
 	paths    []string          // that it asks the admin port for
 }
 
-// known is what one of our programs reads and where it listens.
+// known holds the settings of one of our programs, its addresses among them.
 type known struct {
 	defaults map[string]string // of every setting; "" where there is none
 	required []string          // settings without which it does not start

@@ -77,7 +77,7 @@ func (r *recorder) all() []queue.Message {
 }
 
 // graph answers each call by its recipient's name: a code of the Send API, or nothing
-// for one that it takes.
+// for a call that it takes.
 type graph map[string]string
 
 func (g graph) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -220,7 +220,7 @@ func validate(s *jsonschema.Schema, body []byte) error {
 	return s.Validate(v)
 }
 
-// kinds counts what was published, by kind.
+// kinds counts the published messages by kind.
 func kinds(t *testing.T, top queue.Topology, msgs []queue.Message) map[string]int {
 	t.Helper()
 	n := make(map[string]int)
@@ -248,8 +248,8 @@ func kinds(t *testing.T, top queue.Topology, msgs []queue.Message) map[string]in
 	return n
 }
 
-// TestDecoderAgreesWithSchema: what the dispatcher refuses the schema refuses, too,
-// and each takes what the other takes.
+// TestDecoderAgreesWithSchema: a message that the dispatcher refuses the schema refuses, too,
+// and each takes the messages that the other takes.
 func TestDecoderAgreesWithSchema(t *testing.T) {
 	t.Parallel()
 	s := schemas(t)["outbound"]

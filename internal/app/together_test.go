@@ -154,7 +154,7 @@ func (g *together) write(page string, member int, text string) string {
 	return page + "/" + ev.ID + "/"
 }
 
-// with changes what the platform does.
+// with changes the platform's behaviour.
 func (g *together) with(change func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

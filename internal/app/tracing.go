@@ -15,7 +15,7 @@ import (
 	"chatclub/internal/tracing"
 )
 
-// traceTimeout is how long a collector may take for a request: OpenTelemetry's default.
+// traceTimeout bounds a request to the collector: OpenTelemetry's default.
 const traceTimeout = 10 * time.Second
 
 // TraceSettings say where traces go, in OpenTelemetry's own variables. Its SDK reads
@@ -26,7 +26,7 @@ type TraceSettings struct {
 	Ratio    float64        `env:"OTEL_TRACES_SAMPLER_ARG" envDefault:"1" doc:"The part of the traces that is recorded, 0 to 1. It is decided where a trace begins, in webhook, and for broadcasts in core."`
 }
 
-// IsUnused reports that there are no traces: what the other variables say is not for us.
+// IsUnused reports that there are no traces: the other variables are not for us.
 func (s TraceSettings) IsUnused() bool { return s.Endpoint == "" }
 
 // Validate names every fault.

@@ -45,7 +45,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// one returns what the only match of the pattern's group is.
+// one returns the only match of the pattern's group.
 func one(t *testing.T, place, text, pattern string) string {
 	t.Helper()
 	found := regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1)

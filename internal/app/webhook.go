@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// messengerDeadline is how long Messenger waits for a webhook's answer.
+	// messengerDeadline is the time that Messenger waits for a webhook's answer.
 	messengerDeadline = 5 * time.Second
-	// requestTimeout bounds the reading of a request. What comes later than
+	// requestTimeout bounds the reading of a request. A request that comes later than
 	// Messenger's deadline is of no use.
 	requestTimeout = messengerDeadline
 	// answerTimeout is for writing an answer of a few bytes.
@@ -66,7 +66,7 @@ func (e *WebhookEvents) UnmarshalText(b []byte) error {
 // Describe lists the values.
 func (WebhookEvents) Describe() string { return "core or all" }
 
-// WebhookConfig is what NewWebhook needs.
+// WebhookConfig is the configuration of NewWebhook.
 type WebhookConfig struct {
 	Settings WebhookSettings
 	Options

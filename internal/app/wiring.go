@@ -79,7 +79,7 @@ func (w *wiring) add(name string, run func(ctx context.Context) error) {
 // onClose has Close call closer, before the closers that were given earlier.
 func (w *wiring) onClose(closer func() error) { w.closers = append(w.closers, closer) }
 
-// finish adds what every program ends with: the last spans, the broker, which all
+// finish adds the last parts of every program: the last spans, the broker, which all
 // other parts need, and the admin server, which shows metrics and health until all
 // has stopped.
 func (w *wiring) finish(ctx context.Context) (*Program, error) {
@@ -120,7 +120,7 @@ func (w *wiring) runBroker(ctx context.Context) error {
 	return nil
 }
 
-// undo closes what was opened when the wiring failed.
+// undo closes the program's resources when the wiring failed.
 func (w *wiring) undo(err *error) {
 	if *err == nil {
 		return
