@@ -1,4 +1,4 @@
-// Package backoff spaces the tries of what fails for a while: capped
+// Package backoff spaces the tries of a step that fails for a while: capped
 // exponential delays with jitter, and a sleep that a context ends.
 package backoff
 
