@@ -39,8 +39,8 @@ type Config struct {
 	Now             func() time.Time      // default time.Now
 }
 
-// withDefaults returns c with its defaults filled in, or an error that names what is
-// missing.
+// withDefaults returns c with its defaults filled in, or an error that names the missing
+// fields.
 func (c Config) withDefaults() (Config, error) {
 	if c.Broker == nil || c.Store == nil {
 		return c, errors.New("Broker and Store must be set")

@@ -17,11 +17,11 @@ const (
 	// roundEvery is the time between two rounds of a broadcast, unless its rate
 	// is lower. A round costs two round trips to the database.
 	roundEvery = time.Second
-	// maxLag is how far behind its rate a broadcast catches up: a round that is
+	// maxLag is the lag behind its rate that a broadcast makes up for: a round that is
 	// half a second late loses nothing.
 	maxLag = roundEvery + 500*time.Millisecond
-	// maxPublish is how many messages are published at once. A broker takes them
-	// in a tenth of a second, far below the time-out of a confirmation.
+	// maxPublish is the size of one publish. A broker takes them in a tenth of a
+	// second, far below the time-out of a confirmation.
 	maxPublish = 1000
 )
 

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxReady is how many messages may be ready on a partition when more are put
-	// there: some seconds of what its dispatcher sends. More would be sent in one
-	// go when a dispatcher comes back, and would stand before the conversations of
-	// all pages of the partition.
+	// maxReady is the number of ready messages on a partition above which no more are
+	// put there: some seconds of its dispatcher's sends. More would be sent in one go
+	// when a dispatcher comes back, and would stand before the conversations of all
+	// pages of the partition.
 	maxReady = 1000
 	// inspectTimeout bounds the question how many there are.
 	inspectTimeout = 2 * time.Second
-	// avoidFor is how long a partition is left alone that did not take messages. A
-	// round waits up to PublishTimeout for it, in one of maxRounds places.
+	// avoidFor is the pause for a partition that did not take messages. A round waits
+	// up to PublishTimeout for it, in one of maxRounds places.
 	avoidFor = 30 * time.Second
 )
 
@@ -96,8 +96,8 @@ func (p *partitions) count(name string, n int) {
 	}
 }
 
-// leave has a queue left alone for a while that did not take messages.
-func (p *partitions) leave(name string) {
+// skip excludes a queue that did not take messages, for avoidFor.
+func (p *partitions) skip(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()

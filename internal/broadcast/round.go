@@ -12,7 +12,7 @@ import (
 )
 
 // work has one round of a job after another, until the job ends or is lost, or ctx
-// ends. The context work bounds what the end of ctx must not interrupt.
+// ends. The context work bounds steps that the end of ctx must not interrupt.
 func (s *Scheduler) work(ctx, work context.Context, j *job) {
 	defer s.jobs.remove(j)
 	for backoff.Sleep(ctx, j.next.Sub(s.cfg.Now())) {
@@ -116,7 +116,7 @@ func (s *Scheduler) publish(ctx context.Context, j *job, to []string, now time.T
 	rest := queue.Unconfirmed(msgs, err)
 	s.metrics.messages.Add(float64(len(msgs) - len(rest)))
 	if errors.Is(err, queue.ErrRefused) || errors.Is(err, context.DeadlineExceeded) && s.cfg.Broker.Ready() == nil {
-		s.partitions.leave(j.queue)
+		s.partitions.skip(j.queue)
 	}
 	missing := make(map[string]bool, len(rest))
 	for _, m := range rest {

@@ -32,16 +32,16 @@ import (
 )
 
 const (
-	// lease is how long a Scheduler that died keeps its broadcasts from others.
-	// They look for free ones every claimEvery, so that a broadcast goes on within
-	// ten seconds. And a database may be away for four before a lease is lost.
+	// lease is the time for which a Scheduler that died keeps its broadcasts from
+	// others. They look for free ones every claimEvery, so that a broadcast goes on
+	// within ten seconds. And a database may be away for four before a lease is lost.
 	lease      = 8 * time.Second
 	claimEvery = time.Second
 	// claimMore is the pause before the next claim when one was not enough.
 	claimMore = 100 * time.Millisecond
-	// maxRounds is how many rounds may be in progress at a time, so that events have
-	// connections to the database. One more is for jobs whose last round failed: a
-	// page whose recipients the database does not read in time takes no place for long.
+	// maxRounds is the number of rounds in progress at a time, so that events have
+	// connections to the database. One more is for jobs whose last round failed: a page
+	// whose recipients the database does not read in time takes no place for long.
 	maxRounds = 3
 )
 

@@ -10,7 +10,7 @@ import (
 	"chatclub/internal/tracing/tracingtest"
 )
 
-// What is published together is a trace of its own, in which its messages go on.
+// Each publish is a trace of its own, in which its messages go on.
 func TestEachRoundIsATrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
