@@ -27,8 +27,8 @@ import (
 // for a machine that stands still for a while.
 const patience = time.Minute
 
-// browser is the one Chromium of all tests, which each have a profile of their own in
-// it; noBrowser is why there is none.
+// browser is the Chromium of all tests, which each have a profile of their own in it;
+// noBrowser is the reason why there is none.
 var (
 	browser   context.Context
 	noBrowser error
@@ -62,7 +62,7 @@ func startBrowser() (ctx context.Context, end func(), err error) {
 	}, chromedp.Do(ctx) // which starts it
 }
 
-// view is how large and how bright the page is shown.
+// view is the size of the page, and whether it is light or dark.
 type view struct {
 	width, height int64
 	scale         float64
@@ -141,7 +141,7 @@ func (b *tab) look(v view) {
 		chromedp.EmulateViewport(v.width, v.height, chromedp.EmulateScale(v.scale)))
 }
 
-// frame waits until what has changed is drawn.
+// frame waits until the changes are drawn.
 func frame() chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))`, chromedp.EvalAwaitPromise)
 }

@@ -155,7 +155,7 @@ func withLessMotion(t *testing.T, s *stage, b *tab) {
 
 // TestHours: five minutes of states, in the short form more than one, leave the page as
 // small as it was. It says so when the states stop, since when, and that the system was
-// started anew.
+// restarted.
 func TestHours(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -204,7 +204,7 @@ func TestHours(t *testing.T) {
 		document.querySelector("#live").textContent === "Live" && /^The system was restarted at/.test(document.querySelector("#notice").textContent)`)
 }
 
-// size is how large the page's heap is, and how many nodes it has.
+// size returns the size of the page's heap, and its number of nodes.
 func (b *tab) size() (heap float64, nodes int64) {
 	b.t.Helper()
 	b.run("measure the page", frame(), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {

@@ -94,7 +94,7 @@ func checkLeave(t *testing.T, s *system, b *tab) {
 		t.Errorf("messages on the phone that left = %d, want still %d", after, before)
 	}
 	b.joins("3")
-	b.until("phone 3 is welcomed anew", `[...document.querySelectorAll("#phone-3 .bubble")].at(-1).textContent.startsWith("Welcome to room")`)
+	b.until("phone 3 is welcomed again", `[...document.querySelectorAll("#phone-3 .bubble")].at(-1).textContent.startsWith("Welcome to room")`)
 	b.says("2", "welcome back")
 	b.until("the text is on phone 3", got("3", "welcome back"))
 	if n := s.ledger().Answers["551"]; n != 1 {
@@ -149,7 +149,7 @@ func pour(ctx context.Context, s *system, page string, perSecond int) {
 			return
 		case <-tick.C:
 		}
-		// What is due by now, not a number per tick: ticks are lost on a busy machine.
+		// All that are due by now, not a number per tick: ticks are lost on a busy machine.
 		due := min(int(time.Since(begin).Seconds()*float64(perSecond)), sent+perSecond)
 		for ; sent < due; sent++ {
 			id := broadcastID(page, strconv.Itoa(sent), "42")

@@ -12,11 +12,11 @@ import (
 	"chatclub/internal/console"
 )
 
-// docs is where pictures are kept.
+// docs is the folder of the pictures.
 var docs = filepath.Join("..", "..", "docs")
 
 // quiet fails the test when other programs have the machine, because the figures in a
-// picture would be theirs. busy is what the page says of that.
+// picture would be theirs. busy is the page's word about that.
 func quiet(t *testing.T, busy string) {
 	t.Helper()
 	if busy != "" && os.Getenv("BUSY_PICTURES") == "" {

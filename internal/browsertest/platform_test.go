@@ -17,7 +17,7 @@ import (
 
 // TestPlatformPage: fakeapi's page has a verdict, keeps the limits as they were, shows
 // the values under the pointer, and asks before it clears the ledger. Without data it
-// is dim and says since when. It tells when the platform was started anew.
+// is dim and says since when. It tells when the platform was restarted.
 func TestPlatformPage(t *testing.T) {
 	t.Parallel()
 	platform := func() (*fakeapitest.Platform, *url.URL) {

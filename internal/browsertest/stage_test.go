@@ -18,7 +18,7 @@ type stage struct {
 	t *testing.T
 	*httptest.Server
 	events chan string // to the page, in the form of the stream; an empty one ends the stream
-	acts   chan string // what the page asked for
+	acts   chan string // the page's requests
 }
 
 func newStage(t *testing.T) *stage {
@@ -110,7 +110,7 @@ func twoPhones(x console.State) any {
 
 const statesPerSecond = 4
 
-// begun is when the made-up system was started.
+// begun is the time at which the made-up system was started.
 var begun = time.Date(2026, 5, 1, 20, 0, 0, 0, time.UTC)
 
 // scene is the made-up system as its nth state tells it, with so many pages and
@@ -164,7 +164,7 @@ func scene(n, pages, dispatchers int) console.State {
 	return x
 }
 
-// history is what a page did until a second.
+// history returns a page's made-up history, up to a second.
 func history(second int, excess bool) console.History {
 	h := console.History{
 		End: begun.Unix() + int64(second), Sent: []int{}, Refused: []int{}, Asked: []int{}, Limit: []int{}, Waiting: []int{}, Delay: []int{},

@@ -59,7 +59,7 @@ func (s *system) await(what string, ok func(console.State) bool) (last console.S
 	return last
 }
 
-// state returns what chatclub's page shows now.
+// state returns the state that chatclub's page shows now.
 func (s *system) state() console.State {
 	s.t.Helper()
 	return s.await("there is a state", func(console.State) bool { return true })

@@ -58,7 +58,7 @@ func startWith(t *testing.T, args []string, environ ...string) *system {
 	s.end = sync.OnceValue(func() error {
 		asked := false
 		program.Eventually(t, "chatclub has ended", func() error {
-			if !asked && strings.Contains(p.Log(), "\nstopping: ") { // what waits for a low limit is left on the queues
+			if !asked && strings.Contains(p.Log(), "\nstopping: ") { // copies that wait for a low limit are left on the queues
 				asked = true
 				time.Sleep(time.Second) // signals that come together count as one
 				p.Ask()

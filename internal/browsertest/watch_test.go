@@ -108,7 +108,7 @@ func (w *watched) send(n int, to string) (id string) {
 	return o.ID
 }
 
-// dead is how many dead letters there are.
+// dead returns the number of dead letters.
 func (w *watched) dead() int {
 	w.t.Helper()
 	info, err := w.broker.Inspect(w.t.Context(), w.broker.Topology().Dead())
@@ -250,7 +250,7 @@ func (w *watched) fromAnotherSite(b *tab, id string) {
 		b.arrives("the form is refused", `document.body?.innerText.includes("requests from another site are refused")`)
 	}
 	b.forgive("status of 403")
-	b.forgive("net::ERR_FAILED") // what CORS blocks
+	b.forgive("net::ERR_FAILED") // CORS blocks it
 	b.forgive("has been blocked by CORS policy")
 	if w.dead() != 1 {
 		w.t.Errorf("dead letters after the other site = %d, want still 1", w.dead())
