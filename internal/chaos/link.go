@@ -13,7 +13,7 @@ import (
 )
 
 // Link is one dispatcher's connection to a broker that stays open. It can be cut as
-// the broker sees it when a process dies: what was held returns, and nothing more is
+// the broker sees it when a process dies: held messages return, and nothing more is
 // published or settled. NewLink makes one. Safe for concurrent use.
 type Link struct {
 	queue.Broker

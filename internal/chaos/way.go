@@ -19,7 +19,7 @@ const (
 	Hung           // no call gets through, and none is answered
 )
 
-// slowdown is how many times longer the answers of a slow way take.
+// slowdown is the factor by which the answers of a slow way take longer.
 const slowdown = 10
 
 // Way is one dispatcher's http.RoundTripper to the platform. A dead dispatcher's
