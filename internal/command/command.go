@@ -51,7 +51,7 @@ const (
 	MaxMute = 7 * 24 * time.Hour
 	// defaultMute is For of /mute without an argument.
 	defaultMute = time.Hour
-	// maxEcho is how many characters of an unknown command the answer quotes.
+	// maxEcho is the number of characters of an unknown command that the answer quotes.
 	maxEcho = 20
 )
 

@@ -89,7 +89,7 @@ func TestParse(t *testing.T) {
 		{"/join \u0301a", badRoom},
 		{"/join a" + strings.Repeat("\u0301", 9), badRoom},
 
-		// What looks like a number is one.
+		// A word that looks like a number is one.
 		{"/join 007", Command{Kind: Join, Room: "7"}},
 		{"/join ١٢", Command{Kind: Join, Room: "12"}},
 		{"/join １２", Command{Kind: Join, Room: "12"}},

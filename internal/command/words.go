@@ -72,7 +72,7 @@ func (w word) person(argument string) Command {
 
 // named takes a name. With noMember set it is the name of another member, and
 // noMember holds the values of the answer that there is none. Otherwise it is a
-// new name, and the answer says what is wrong with it.
+// new name, and the answer explains the error.
 func (w word) named(argument string, noMember phrase.Args) Command {
 	if argument == "" {
 		return refuse(w.kind, w.usage, nil)
@@ -97,7 +97,7 @@ func quotable(argument string) string {
 	return strings.Join(strings.Fields(plaintext.Clean(argument)), " ")
 }
 
-// maxNumber is how many digits the number of a public room has at most.
+// maxNumber is the number of digits of a public room's number at most.
 const maxNumber = 9
 
 // join takes a room, which may have a # before it. What looks like a number is
