@@ -11,8 +11,8 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// TestSpamTakesItsShare checks what one member of a full room gets into the queue
-// in ten seconds, however it tries, and that it is told once. Another member is
+// TestSpamTakesItsShare checks the copies that one member of a full room gets into the
+// queue in ten seconds, however it tries, and that it is told once. Another member is
 // not concerned.
 func TestSpamTakesItsShare(t *testing.T) {
 	t.Parallel()
@@ -110,8 +110,8 @@ func TestSpamTakesItsShare(t *testing.T) {
 	}
 }
 
-// TestCommandsTakeTheirShare checks what one member of a full room gets into the queue
-// in half a minute by commands that others are told of, or whose answers are long.
+// TestCommandsTakeTheirShare checks the answers that one member of a full room gets into
+// the queue in half a minute by commands that others are told of, or whose answers are long.
 func TestCommandsTakeTheirShare(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -123,7 +123,7 @@ func TestCommandsTakeTheirShare(t *testing.T) {
 		{"two names", []string{"/name Ann", "/name Bo"}, 90 + 99},
 		{"a name between rooms", []string{"/leave", "/name Ann", "/join", "/leave", "/name Bo", "/join"}, 90 + 99},
 		{"many names", []string{"/name A1", "/name A2", "/name A3", "/name A4", "/name A5", "/name A6"}, 90 + 99},
-		// A tenth of 30 messages a second, what an allowance holds, and why there is no more.
+		// A tenth of 30 messages a second, the allowance, and the reason why there is no more.
 		{"a long list", []string{"/who"}, 30*(30+10)/10 + 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

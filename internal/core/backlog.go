@@ -15,19 +15,19 @@ const (
 	// keepTime is the longest time on its way, behind a page's events, of a report that
 	// is still right.
 	keepTime = time.Minute
-	// maxWait bounds what a dispatcher may tell: a message waits for less, or is too old.
+	// maxWait bounds a dispatcher's report: a message waits for less, or is too old.
 	maxWait = 24 * time.Hour
-	// forgetTime is how long it is kept that a room was not sent messages, until the
-	// room can be told.
+	// forgetTime is the time for which core remembers that a room was not sent
+	// messages, until the room can be told.
 	forgetTime = time.Hour
-	// overTime is how long nothing is left out before a room is told how much was, and
-	// tellTime how long it is told nothing while that goes on: to tell it costs as much
-	// as a message.
+	// overTime is the time without a message left out after which a room is told how
+	// many were left out. tellTime is the longest time without that notice, which costs
+	// as much as a message.
 	overTime = 5 * time.Second
 	tellTime = time.Minute
 )
 
-// backlog is the texts that wait of each page where they wait for long, as its dispatcher
+// backlog holds the waiting texts of each page where they wait for long, as its dispatcher
 // tells, and as core adds to them. Safe for concurrent use.
 type backlog struct {
 	mu    sync.Mutex
@@ -36,7 +36,7 @@ type backlog struct {
 	swept time.Time
 }
 
-// waiting is the texts that wait of a page.
+// waiting is the backlog of one page.
 type waiting struct {
 	rate  float64   // messages per second
 	empty time.Time // when all of it will have been sent
@@ -144,7 +144,7 @@ func (b *backlog) leaveOut(now time.Time, room rooms.RoomKey, copies int) (first
 	return first
 }
 
-// leftOut returns what a room was not sent since it was told last, if it is to be told now.
+// leftOut returns the messages left out since the room's last notice, if one is due.
 func (b *backlog) leftOut(now time.Time, room rooms.RoomKey) leftOut {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,7 +162,7 @@ func (b *backlog) told(room rooms.RoomKey) {
 	delete(b.left, room)
 }
 
-// sweepLocked forgets, now and then, what is old.
+// sweepLocked forgets, once a minute, old entries.
 func (b *backlog) sweepLocked(now time.Time) {
 	if now.Sub(b.swept) < time.Minute {
 		return

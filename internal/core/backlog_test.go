@@ -49,7 +49,7 @@ func TestBacklog(t *testing.T) {
 	}
 	b.tell(at(time.Hour), at(time.Hour), "q", 0, 1)
 	if b.pages["p"] != nil {
-		t.Error("a page is kept of which nothing is heard any longer")
+		t.Error("a page without reports for long is kept")
 	}
 }
 
@@ -118,7 +118,7 @@ func TestLeftOut(t *testing.T) {
 }
 
 // TestLateIsLeftOut: a message of which a text would come later than FreshWithin is left out,
-// whole; one that is shorter is not. The room is told with the next message that it gets
+// whole; a shorter message is not. The room is told with the next message that it gets
 // once that is over, also where core stops before that is published.
 func TestLateIsLeftOut(t *testing.T) {
 	t.Parallel()

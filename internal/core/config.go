@@ -66,8 +66,8 @@ type Config struct {
 	Alongside func(ctx context.Context) error
 }
 
-// withDefaults returns c with its defaults filled in, or an error that names what is
-// missing.
+// withDefaults returns c with its defaults filled in, or an error that names the missing
+// fields.
 func (c Config) withDefaults() (Config, error) {
 	if c.Broker == nil || c.Store == nil {
 		return c, errors.New("Broker and Store must be set")

@@ -8,7 +8,7 @@
 //   - a finished event that is repeated makes no copy;
 //   - the events of one page are handled one after another, in the order of their
 //     queue, whatever the number of cores. A page with many delays those of its
-//     partition only, and these only by what is above Config.Prefetch;
+//     partition only, and these only by the events above Config.Prefetch;
 //   - a database or broker that fails delays events and never drops one. An event
 //     that the database can never store goes to the dead-letter queue, and so
 //     does a message that is no event.
@@ -32,25 +32,25 @@ import (
 )
 
 const (
-	// retention is how long a repeated event is recognised. Messenger repeats an
-	// event for at most an hour before it unsubscribes the app. The rest allows
-	// for a queue that stood still.
+	// retention is the time for which a repeated event is recognised. Messenger repeats
+	// an event for at most an hour before it unsubscribes the app. The rest allows for
+	// a queue that stood still.
 	retention = 24 * time.Hour
 	// pruneEvery keeps each pruning small beside a day of events.
 	pruneEvery = 10 * time.Minute
-	// forgetEvery is how often a core forgets the users who were silent for a year.
+	// forgetEvery is the period of forgetting the users who were silent for a year.
 	forgetEvery = 24 * time.Hour
 	// audienceEvery is often enough for an operator to watch.
 	audienceEvery = time.Minute
 	// overviewEvery is often enough for alerts, which wait for some minutes.
 	overviewEvery = time.Minute
-	// maxDuty is how much of the time one of these may take, because they read whole
-	// tables. What takes long is done less often.
+	// maxDuty is the share of the time that one of these may take, because they read
+	// whole tables. A slow step is done less often.
 	maxDuty = 0.01
-	// countEvery is how often the counts are written. That is often enough for an
+	// countEvery is the period of writing the counts. That is often enough for an
 	// operator to watch, and a killed core loses the counts of five seconds.
 	countEvery = 5 * time.Second
-	// silentPause is how soon it is looked again whether the broker answers.
+	// silentPause is the pause before the next question whether the broker answers.
 	silentPause = 100 * time.Millisecond
 )
 
@@ -197,7 +197,7 @@ func (c *Core) repeat(ctx context.Context, s step, every time.Duration, do func(
 			err := do(ctx)
 			took = time.Since(begin)
 			if ctx.Err() == nil {
-				if err != nil { // one that takes long and fails is no more often done than one that succeeds
+				if err != nil { // a slow failure is no more frequent than a slow success
 					backoff.Sleep(ctx, min(every, time.Duration(float64(took)/maxDuty)))
 				}
 				return err

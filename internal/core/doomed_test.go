@@ -11,7 +11,7 @@ import (
 	"chatclub/internal/queue/memory"
 )
 
-// crash is where a core dies: between two steps.
+// crash is the point at which a core dies: between two steps.
 type crash int
 
 const (

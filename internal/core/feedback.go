@@ -50,7 +50,7 @@ type feedback struct {
 //   - a page that the dispatchers stopped is paused for a while, because its copies
 //     would only go to the dead-letter queue;
 //   - a page or member that they can send to again is not held any longer;
-//   - what waits for a page says which messages would come too late.
+//   - a page's backlog says which messages would come too late.
 func (f *feedback) handle(run, work context.Context, in inbound) error {
 	ev, at := in.event, time.UnixMilli(in.event.Time)
 	var do func() error

@@ -148,7 +148,7 @@ func TestBusyPage(t *testing.T) {
 
 // TestFailingMember checks that a member whom every message fails to reach gets no
 // copies until the dispatcher tries again, at most for an hour. Nobody is told, and
-// what was written meanwhile does not come afterwards.
+// texts from the time between do not come afterwards.
 func TestFailingMember(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// maxAhead is how far the clock that stamped an event may be ahead of ours: more
-// than the clocks of servers differ. An event whose later time was believed would
+// maxAhead is the most by which the clock that stamped an event may be ahead of ours:
+// more than the clocks of servers differ. An event whose later time was believed would
 // keep its user from being idle, and from its allowance, until that time.
 const maxAhead = time.Minute
 
@@ -36,7 +36,7 @@ func newHandler(cfg Config, m *metrics, r retrier) *handler {
 
 // handle handles one event and settles its delivery; it is the only place that
 // settles. If run ends or the delivery becomes stale first, the delivery stays
-// unsettled and the event is delivered again. work bounds what the end of run
+// unsettled and the event is delivered again. work bounds steps that the end of run
 // must not interrupt.
 func (h *handler) handle(run, work context.Context, in inbound) {
 	work, span := h.cfg.Tracer.Process(work, in.delivery, in.delivery.Queue, h.cfg.Now())

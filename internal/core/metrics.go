@@ -134,7 +134,7 @@ func (m *metrics) initSeries() {
 	}
 }
 
-// setOverview sets the gauges of all pages. What stands before the colon of a
+// setOverview sets the gauges of all pages. The word before the colon of a
 // pause's reason is its cause.
 func (m *metrics) setOverview(view rooms.Overview) {
 	paused := map[string]int{causeStopped: 0, causePolicy: 0, causeOperator: 0}

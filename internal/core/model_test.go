@@ -27,10 +27,10 @@ type model struct {
 	resumedAt   int64
 }
 
-// modelCodes is what the numbers of rooms by code have more than 1, 2, 3.
+// modelCodes is added to the numbers 1, 2, 3 of rooms by code.
 const modelCodes = 1_000_000_000
 
-// pastName is who gave up a name in a room, and until when it stays with them.
+// pastName is a name that a user gave up in a room, and the time until which it is kept.
 type pastName struct {
 	user, name string
 	until      int64
@@ -180,7 +180,7 @@ func (m *model) event(ev message.Event) outcome {
 	return out
 }
 
-// hear returns who in the user's room gets a text of it.
+// hear returns the others in the user's room who get its text.
 func (m *model) hear(ev message.Event, text string) map[string]string {
 	p, copies := m.people[ev.User], map[string]string{}
 	for _, other := range m.rooms[p.room].members {

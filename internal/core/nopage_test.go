@@ -22,7 +22,7 @@ func TestNoPage(t *testing.T) {
 		}
 	}
 	add("a", "") // undecodable, on the partition that is full
-	add("b", "") // likewise, on another one
+	add("b", "") // the same on another one
 	got := make(chan string, 1)
 	go func() {
 		if in, ok := p.next(); ok {

@@ -16,7 +16,7 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// onRabbit is cores that share RabbitMQ and a store, and what they make.
+// onRabbit is cores that share RabbitMQ and a store, and their messages.
 type onRabbit struct {
 	*testing.T
 	top    queue.Topology

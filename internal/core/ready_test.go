@@ -45,7 +45,7 @@ func wantReady(t *testing.T, r *rig, when, want string) {
 	}
 }
 
-// TestReady checks what Ready returns from before the start to the end.
+// TestReady checks Ready from before the start to the end.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -86,9 +86,9 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 
 // isLate reports whether the copies of a message are left out, because some of its texts
 // would come later than FreshWithin after it was written: its page has more than it can
-// send, and what is left out makes room for what is new. What was begun before is made
-// again, because some of its copies may be on their way; so is one that also tells of
-// another name, which nothing else would tell.
+// send, and old messages left out make room for new ones. The copies of a begun event are
+// made again, because some may be on their way; so are those of an event with another
+// name, which nothing else would tell.
 func (r *relay) isLate(ev rooms.Event, res rooms.Result, texts int) bool {
 	if r.cfg.FreshWithin == 0 || res.Status == rooms.Unfinished || res.Was != "" {
 		return false
@@ -98,8 +98,8 @@ func (r *relay) isLate(ev rooms.Event, res rooms.Result, texts int) bool {
 	return texts > 0 && wait > 0 && now.Sub(ev.At)+wait > r.cfg.FreshWithin
 }
 
-// texts is the number of messages that count for a page's limit of texts. Of what counts
-// for that of audio and video no dispatcher tells how much waits.
+// texts is the number of messages that count for a page's limit of texts. No dispatcher
+// tells the backlog of audio and video.
 func texts(list []message.Outbound) (n int) {
 	for i := range list {
 		if list[i].Class == message.ClassText {
@@ -149,7 +149,7 @@ func (r *relay) eventOf(ev message.Event) rooms.Event {
 }
 
 // receive records the event. One that was begun before and is not finished has its copies
-// made again: whoever began it is gone, or was this core, because a page's events are
+// made again: the core that began it is gone, or is this one, because a page's events are
 // handled one after another.
 func (r *relay) receive(run, work context.Context, in inbound, ev rooms.Event) (res rooms.Result, err error) {
 	err = r.retry.do(run, in.delivery.Live, stepReceive, func() (err error) {
@@ -179,8 +179,8 @@ func (r *relay) observe(ev rooms.Event, res rooms.Result) {
 	}
 }
 
-// say returns the answer to an event's user, and what the others of its room get, of which
-// the first may tell that the user has another name. The answer says why a message, or a
+// say returns the answer to an event's user, and the messages to the others of its room: the
+// first may tell that the user has another name. The answer says why a message, or a
 // part, is not passed on.
 func (r *relay) say(in message.Event, ev rooms.Event, res rooms.Result) ([]message.Outbound, fanout.Said) {
 	answer := newReply(ev, res, r.cfg.Language, r.cfg.Idle)

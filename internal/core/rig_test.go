@@ -164,8 +164,8 @@ func newRigOn(t testing.TB, b *memory.Broker, s Store, changes ...func(*Config))
 	return r
 }
 
-// placeTime is how long a core takes to find its place: it waits for others that take
-// the same.
+// placeTime is the time that a core takes to find its place: it waits for others that
+// take the same.
 const placeTime = 50 * time.Millisecond
 
 // start runs the core until the returned function is called, which returns

@@ -24,7 +24,7 @@ import (
 )
 
 // TestScript plays a script of a chat on each database and each broker, and
-// compares all messages with a golden file. UPDATE_GOLDEN=1 writes the file anew.
+// compares all messages with a golden file. UPDATE_GOLDEN=1 writes a new file.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	databases := map[string]func(testing.TB) string{
@@ -164,7 +164,7 @@ func (s *player) line(t *testing.T, line string) {
 	s.await(t)
 }
 
-// reports writes what the operators see.
+// reports writes the reports as operators see them.
 func (s *player) reports(t *testing.T) {
 	t.Helper()
 	list, err := s.store.Reports(t.Context(), "p", rooms.ReportView{}, 10)

@@ -21,7 +21,7 @@ import (
 )
 
 // wire is the connection of one core to a broker that others use, too. It can be cut: then
-// the broker takes back what the core holds, and the core does not hear of it but by
+// the broker takes back the messages that the core holds, and the core hears of it only by
 // silence. Once it is mended the core consumes again.
 type wire struct {
 	*memory.Broker
@@ -218,7 +218,7 @@ func (s *several) enter(gap time.Duration, backlog int) {
 	s.flow(5*gap, 10*time.Second)
 }
 
-// sent takes the copies of what was said, by page and recipient, as numbers.
+// sent takes the copies of the texts, by page and recipient, as numbers.
 func (s *several) sent() map[string][]int {
 	s.t.Helper()
 	all := make(map[string][]int)
@@ -312,7 +312,7 @@ func TestOrderOfSeveralCores(t *testing.T) {
 }
 
 // A core that is paused, or cut off, loses nothing, and does nothing for what is another's
-// by then. What was in its hands may be doubled.
+// by then. Events in its hands may be doubled.
 func TestCoreIsCutOff(t *testing.T) {
 	t.Parallel()
 	for _, comesBack := range []bool{true, false} {

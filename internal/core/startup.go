@@ -38,9 +38,9 @@ func (s *startup) set(unready error) {
 }
 
 // migrate tries to migrate the database until it succeeds, the database turns out
-// to be newer than this program or older than any release, or ctx ends (errAbandoned). A try has no
-// time-out: a step that is cut off is rolled back, and would be begun anew for
-// ever.
+// to be newer than this program or older than any release, or ctx ends (errAbandoned).
+// A try has no time-out: a step that is cut off is rolled back, and would begin again
+// for ever.
 func (s *startup) migrate(ctx context.Context) error {
 	var last, other error
 	try := func() error {
