@@ -1,11 +1,11 @@
 // Package deadletter is an operator's view of the dead-letter queue: it lists,
 // replays and purges dead letters. It guarantees:
 //
-//   - What is only looked at stays on the queue, and in its order unless the process
+//   - A letter that is only looked at stays on the queue, in its order unless the process
 //     is killed meanwhile.
 //   - A letter that is replayed leaves the queue when the broker has confirmed the
 //     message that takes its place, not before.
-//   - Whoever is killed loses nothing, and doubles what was on its way: a batch.
+//   - A tool that is killed loses nothing, and doubles the letters on their way: a batch.
 //   - Memory does not grow with the queue.
 package deadletter
 
@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// lookPrefetch is how many letters one subscription holds where all of them
-	// stay. With 65,535, the most that AMQP can ask for, RabbitMQ is busy for two to seven
-	// seconds before the first one comes.
+	// lookPrefetch is the prefetch of one subscription where all letters stay. With
+	// 65,535, the most that AMQP can ask for, RabbitMQ is busy for two to seven seconds
+	// before the first one comes.
 	lookPrefetch = 20_000
 	// takePrefetch is the same where letters are taken off. The broker delivers no
 	// more before it has handled as many acknowledgements: at the end few are on
 	// their way.
 	takePrefetch = 1000
-	// quiet is how long the broker may take to deliver what it counted as ready,
-	// before it is asked whether that is still there.
+	// quiet is the time for the broker to deliver the letters that it counted as ready,
+	// before it is asked whether they are still there.
 	quiet = time.Second
-	// drought is how long nothing comes, although letters were counted that are not
-	// ready any more, before they count as missing: on a busy machine what the broker
+	// drought is the time without a letter after which letters that are counted, but
+	// not ready any more, count as missing: on a busy machine letters that the broker
 	// had handed over came after more than a second.
 	drought = 10 * time.Second
 	// RabbitMQ answers for a queue whose leader is busy for a second as if the queue
@@ -42,18 +42,18 @@ const (
 	// is not believed but asked for again.
 	promptly = 500 * time.Millisecond
 	asks     = 10
-	// poll is how often the broker is asked what it has taken back.
+	// poll is the period of asking the broker how many letters it has taken back.
 	poll = 20 * time.Millisecond
-	// leaving is how long the broker may take to notice that another tool has ended.
-	leaving = 2 * time.Second
-	// patience is how long the broker may take to be there, and to confirm.
+	// noticeTime is the time for the broker to notice that another tool has ended.
+	noticeTime = 2 * time.Second
+	// patience bounds the wait for the broker to be there, and to confirm.
 	patience = 30 * time.Second
 )
 
 var (
 	// ErrInUse: somebody else looks at the queue. Two would see a part each.
 	ErrInUse = errors.New("somebody else is at the dead-letter queue")
-	// ErrLost: the connection was lost meanwhile, and what was left is back on the
+	// ErrLost: the connection was lost meanwhile, and the held letters are back on the
 	// queue. To begin again is safe.
 	ErrLost = errors.New("the connection to the broker was lost; begin again")
 
@@ -99,8 +99,8 @@ func (q Queue) Count(ctx context.Context) (n int, ok bool, err error) {
 	return info.Ready, err == nil && info.Consumers == 0, err
 }
 
-// Purge takes every letter off the queue that the filter means. What it counts
-// before an error is gone, too.
+// Purge takes every letter off the queue that the filter means. The letters that it counts
+// before an error are gone, too.
 func (q Queue) Purge(ctx context.Context, f Filter) (Counts, error) {
 	counts := make(Counts)
 	err := q.walk(ctx, takePrefetch, func(d *queue.Delivery) (bool, error) {
@@ -119,7 +119,7 @@ func (q Queue) Purge(ctx context.Context, f Filter) (Counts, error) {
 
 // walk calls visit for every letter that is on the queue when it begins, the
 // oldest first. visit reports whether it takes the letter off. It has until the end
-// of the next finish, which may be nil, to do so. What it leaves goes back in order.
+// of the next finish, which may be nil, to do so. The letters that it leaves go back in order.
 func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Delivery) (taken bool, err error), finish ending) error {
 	ready, err := q.begin(ctx)
 	if err != nil || ready == 0 {
@@ -128,7 +128,7 @@ func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Deliver
 	w := walker{queue: q, prefetch: min(prefetch, ready), ready: ready}
 	defer w.close(ctx)
 	for w.seen < ready {
-		if w.isFull() { // nothing comes before some of what it holds is taken off
+		if w.isFull() { // nothing comes before some of its letters are taken off
 			if err := finish.call(); err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Deliver
 		if taken {
 			w.take(d)
 		} else {
-			w.leave()
+			w.keep()
 		}
 		if errors.Is(err, errEnough) {
 			return nil
@@ -156,8 +156,8 @@ func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Deliver
 	return finish.call()
 }
 
-// ending is what is done when all letters were seen, or no more can come before; nil:
-// nothing.
+// ending is the last step of a walk, when all letters were seen or no more can come
+// before; nil: none.
 type ending func() error
 
 func (e ending) call() error {
@@ -181,7 +181,7 @@ func (q Queue) begin(ctx context.Context) (ready int, err error) {
 			return 0, err
 		case info.Consumers == 0:
 			return info.Ready, nil
-		case q.Now().Sub(since) >= leaving:
+		case q.Now().Sub(since) >= noticeTime:
 			return 0, ErrInUse
 		case !backoff.Sleep(ctx, poll):
 			return 0, context.Cause(ctx)
@@ -215,11 +215,11 @@ func (q Queue) inspect(ctx context.Context, name string) (queue.Info, error) {
 	return info, err
 }
 
-// walker reads the queue by as many subscriptions as it takes: one that holds as
-// many as it may is followed by another. The zero value is not useful.
+// walker reads the queue by as many subscriptions as it takes: a full subscription is
+// followed by another. The zero value is not useful.
 //
-// A quorum queue keeps what was returned to it before all else, in the order in
-// which it was returned. So letters that were looked at before, all of which were
+// A quorum queue keeps returned letters before all others, in the order in
+// which they were returned. So letters that were looked at before, all of which were
 // returned, stay in order only if all of them are held before any goes back:
 // otherwise those go behind the others.
 type walker struct {
@@ -233,19 +233,19 @@ type walker struct {
 	gathering bool // nothing more is taken off
 }
 
-// subscribed is one subscription and what it holds.
+// subscribed is one subscription and the letters that it holds.
 type subscribed struct {
 	queue.Subscription
 	prefetch int
-	left     int               // what it holds for good, at least
-	taken    []*queue.Delivery // what is taken off, and perhaps still held
+	left     int               // the least number that it holds for good
+	taken    []*queue.Delivery // taken off, and perhaps still held
 	first    *queue.Delivery   // nil: none yet
 }
 
 func (w *walker) last() *subscribed { return w.subs[len(w.subs)-1] }
 
-// leave keeps the latest letter, until close.
-func (w *walker) leave() { w.last().left++ }
+// keep leaves the latest letter on the queue: it goes back with close.
+func (w *walker) keep() { w.last().left++ }
 
 // take notes that the latest letter is taken off, now or later.
 func (w *walker) take(d *queue.Delivery) { w.last().taken = append(w.last().taken, d) }
@@ -301,7 +301,7 @@ func (w *walker) next(ctx context.Context) (*queue.Delivery, error) {
 			if w.queue.Now().Sub(began) >= drought {
 				return nil, nil
 			}
-			if w.gathering && info.Ready > 0 { // it is full: it holds what could not be taken off, too
+			if w.gathering && info.Ready > 0 { // it is full: it holds letters that could not be taken off, too
 				w.last().left = w.last().prefetch
 				return w.next(ctx)
 			}
@@ -312,7 +312,7 @@ func (w *walker) next(ctx context.Context) (*queue.Delivery, error) {
 	}
 }
 
-// lost reports whether what was delivered is on the queue again: it would be
+// lost reports whether the delivered letters are on the queue again: they would be
 // seen twice.
 func (w *walker) lost() bool {
 	for _, s := range w.subs {
@@ -323,7 +323,7 @@ func (w *walker) lost() bool {
 	return false
 }
 
-// close gives back what was left, in order: what the first subscription holds first.
+// close gives the remaining letters back in order: those of the first subscription first.
 func (w *walker) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -331,12 +331,11 @@ func (w *walker) close(ctx context.Context) {
 	w.fill(ctx)
 	for i, s := range w.subs {
 		last := i+1 == len(w.subs)
-		w.giveBack(ctx, s, !last || s.left > 0) // who comes next is to find them all
+		w.giveBack(ctx, s, !last || s.left > 0) // the next tool is to find them all
 	}
 }
 
-// giveBack closes a subscription, and waits until the broker has taken back what it
-// held.
+// giveBack closes a subscription, and waits until the broker has taken its letters back.
 func (w *walker) giveBack(ctx context.Context, s *subscribed, wait bool) {
 	before, err := w.queue.inspect(ctx, w.queue.Broker.Topology().Dead())
 	_ = s.Close() // never fails
@@ -345,8 +344,8 @@ func (w *walker) giveBack(ctx context.Context, s *subscribed, wait bool) {
 	}
 }
 
-// fill replaces a last subscription that has room by one that has none. With room it
-// would get what the others give back, and give that back behind its own.
+// fill replaces a last subscription that has room by a full one. With room it
+// would get letters that the others give back, and give them back behind its own.
 func (w *walker) fill(ctx context.Context) {
 	if len(w.subs) < 2 || w.lost() {
 		return
@@ -356,7 +355,7 @@ func (w *walker) fill(ctx context.Context) {
 		return // it has no room, or would have these
 	}
 	s := w.last()
-	s.left += w.ready - w.seen // it was given what nobody has read yet
+	s.left += w.ready - w.seen // it has the letters that nobody has read yet
 	for _, d := range s.taken {
 		if d.Live() {
 			s.left++
@@ -384,8 +383,8 @@ func (w *walker) fill(ctx context.Context) {
 	}
 }
 
-// gather holds what is left of those letters that were returned before, where a
-// walk ends early. The others stay behind all that goes back.
+// gather takes the rest of the letters that were returned before, where a walk ends
+// early. The others stay behind all that goes back.
 func (w *walker) gather(ctx context.Context) {
 	if len(w.subs) == 0 || w.lost() {
 		return
@@ -395,13 +394,13 @@ func (w *walker) gather(ctx context.Context) {
 		if d, err := w.next(ctx); d == nil || err != nil {
 			return // they are gone, or go back in an order of the broker's
 		}
-		w.leave()
+		w.keep()
 	}
 }
 
-// awaitReturn waits until the broker has taken back what a subscription held: it
-// does so in its own time. There were so many letters ready before. One of which
-// nothing was left may still hold some that could not be taken.
+// awaitReturn waits until the broker has taken back a subscription's letters: it does so
+// in its own time. There were so many letters ready before. A subscription that left no
+// letter may still hold some that could not be taken.
 func (w *walker) awaitReturn(ctx context.Context, s *subscribed, before int) {
 	if s.left == 0 {
 		var cancel context.CancelFunc

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { rabbittest.Main(m) }
 
-// bench is a dead-letter queue in memory, and who looks at it.
+// bench is a dead-letter queue in memory, and the tools that look at it.
 type bench struct {
 	*testing.T
 	broker *memory.Broker
@@ -101,7 +101,7 @@ func TestListLeavesAllInOrder(t *testing.T) {
 	})
 }
 
-// What one subscription cannot hold another one does, and the order stays.
+// A second subscription holds letters that the first cannot, and the order stays.
 func TestManyPages(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(b *bench) {
@@ -180,7 +180,7 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// Two who look at the queue at once would each see a part of it.
+// Two tools that look at the queue at once would each see a part of it.
 func TestInUse(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(b *bench) {
@@ -256,7 +256,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// What neither webhook nor core could decode is replayed: another version may.
+// A letter that neither webhook nor core could decode is replayed: another version may.
 func TestReplayUndecodable(t *testing.T) {
 	t.Parallel()
 	const item = `{"sender":{"id":"7"},"recipient":{"id":"1"},"timestamp":5,"message":{"mid":"m%d","text":"x"}}`
@@ -374,7 +374,7 @@ func TestReplayStopped(t *testing.T) {
 	})
 }
 
-// What a deployment with other partitions takes nowhere is not replayed.
+// Nothing is replayed where the deployment has another number of partitions.
 func TestReplayChecksPartitions(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{3, 5} {

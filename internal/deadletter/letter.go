@@ -13,8 +13,8 @@ import (
 	"chatclub/internal/webhook"
 )
 
-// Letter is a message on the dead-letter queue. What its headers do not tell,
-// because it is of an older version or the broker itself put it there, is taken
+// Letter is a message on the dead-letter queue. Headers that it does not have,
+// because it is of an older version or the broker itself put it there, are taken
 // from its body where that can be decoded.
 type Letter struct {
 	ID        string         `json:"id"`
@@ -32,7 +32,7 @@ type Letter struct {
 	trace map[string]string // as a message's headers
 	copy  *message.Outbound // nil: it is none
 	event *message.Event    // nil: it is none
-	raw   bool              // webhook could not decode it: a part of what Messenger posted
+	raw   bool              // webhook could not decode it: a part of Messenger's post
 	core  bool              // core could not decode it
 }
 
@@ -73,18 +73,18 @@ func (l Letter) Body() []byte { return l.body }
 // errUndecodable is why a letter cannot be replayed.
 var errUndecodable = errors.New("its body is not one of our messages")
 
-// broadcastTime is how long a renewed copy of a broadcast may still be sent: as
-// long as a broadcast that names no deadline.
+// broadcastTime is the time in which a renewed copy of a broadcast may still be sent:
+// as for a broadcast that names no deadline.
 const broadcastTime = time.Hour
 
-// Revive returns what takes the letter's place, in its trace, for the queue that it came
+// Revive returns the messages in the letter's place, in its trace, for the queue that it came
 // from: the inbound or outbound partition of its page. It has the letter's own id. A copy's
-// attempts begin anew. Its age does only where renew is set to the time that it is to
+// attempts begin again. Its age does only where renew is set to the time that it is to
 // have. An event that reports something keeps its time, because something newer may be
 // known.
 //
-// What an older webhook could not decode becomes its events, if this version can. What
-// core could not decode goes back as it is, because another version's core may.
+// A body that an older webhook could not decode becomes its events, if this version can.
+// An event that core could not decode goes back as it is: another version's core may.
 func (l Letter) Revive(t queue.Topology, renew time.Time) ([]queue.Message, error) {
 	var (
 		list []queue.Message
@@ -143,7 +143,7 @@ func (l Letter) reviveEvents(t queue.Topology, renew time.Time, events ...messag
 	return list, nil
 }
 
-// readRaw returns the events in a part of what Messenger posted: a body, an entry or an
+// readRaw returns the events in a part of Messenger's post: a body, an entry or an
 // event. It returns none unless all of it can be decoded.
 func readRaw(part []byte, received time.Time) []message.Event {
 	var is struct {
@@ -156,7 +156,7 @@ func readRaw(part []byte, received time.Time) []message.Event {
 		return nil
 	}
 	wrap := func(v any) json.RawMessage {
-		raw, _ := json.Marshal(v) // what was decoded can be encoded
+		raw, _ := json.Marshal(v) // decoded values can be encoded
 		return raw
 	}
 	if is.Recipient.ID != nil {

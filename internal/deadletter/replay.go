@@ -11,11 +11,11 @@ import (
 	"chatclub/internal/queue"
 )
 
-// maxBatch bounds what is published at a time, and so what a kill doubles.
+// maxBatch bounds one publish, and so the copies that a kill doubles.
 const maxBatch = 64
 
-// batchesPerSecond is how many batches a rate is made of: few enough for round
-// trips to a slow broker, so that the rate is kept.
+// batchesPerSecond is the number of batches that a rate is made of: few enough for
+// round trips to a slow broker, so that the rate is kept.
 const batchesPerSecond = 10
 
 // Replay says which letters are sent again, and how.
@@ -23,15 +23,15 @@ type Replay struct {
 	Filter
 	Rate  float64 // letters a second, above 0
 	Limit int     // letters at most; 0: all
-	Renew bool    // their age begins anew
+	Renew bool    // their age begins again
 }
 
-// Batch is how many letters are published and acknowledged together.
+// Batch returns the number of letters that are published and acknowledged together.
 func (r Replay) Batch() int {
 	return int(min(max(1, math.Ceil(r.Rate/batchesPerSecond)), maxBatch))
 }
 
-// Outcome is what a replay did.
+// Outcome is the result of a replay.
 type Outcome struct {
 	Replayed Counts
 	Kept     Counts // meant, but not one of our messages
@@ -110,7 +110,7 @@ func (r *replaying) visit(ctx context.Context, d *queue.Delivery) (taken bool, e
 	return true, err
 }
 
-// flush publishes the batch when it is due, and acknowledges what is confirmed.
+// flush publishes the batch when it is due, and acknowledges the confirmed letters.
 func (r *replaying) flush(ctx context.Context) error {
 	if len(r.batch) == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (r *replaying) flush(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	r.due = r.queue.Now().Add(time.Duration(float64(len(r.batch)) / r.Rate * float64(time.Second)))
-	// What is begun is ended: a signal must not double it.
+	// A begun publish is ended: a signal must not double it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	var errs []error
