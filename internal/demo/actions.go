@@ -26,13 +26,13 @@ const (
 	outageTime  = 10 * time.Second
 	failTime    = 20 * time.Second
 	articleTime = 20 * time.Second
-	// proofTime is how long what an action did is followed at most.
+	// proofTime is the longest time for which an action's effects are followed.
 	proofTime = 90 * time.Second
 	proofPoll = 200 * time.Millisecond
 )
 
 // action is something that a visitor can do. start begins it and returns its receipt;
-// what it has to follow runs by Demo.follow.
+// Demo.follow runs the rest of it.
 type action struct {
 	name  string
 	start func(d *Demo, on console.Target) (receipt int, err error)
@@ -158,7 +158,7 @@ func (d *Demo) victim(on console.Target) (name string, page console.Page, err er
 	if on.Dispatcher == "" {
 		p := d.worst()
 		if p.Owner == "" {
-			return "", p, fmt.Errorf("nobody sends for %s just now", p.Name)
+			return "", p, fmt.Errorf("no dispatcher sends for %s just now", p.Name)
 		}
 		return p.Owner, p, nil
 	}
@@ -227,11 +227,11 @@ func (d *Demo) kill(on console.Target) (int, error) {
 type handOver struct {
 	page    console.Page // none: its ID is empty
 	at      time.Time
-	resumed <-chan string // gets the name of the next one that sends
+	resumed <-chan string // gets the name of the next dispatcher that sends
 }
 
 // takenOver waits until another dispatcher sends for the page, and adds that to the
-// receipt. It returns what was added: nothing if there is no page, or
+// receipt. It returns the added text: none if there is no page, or
 // if that takes longer than most.
 func (d *Demo) takenOver(ctx context.Context, n int, text string, h handOver, most time.Duration) string {
 	if h.page.ID == "" {
@@ -249,11 +249,11 @@ func (d *Demo) takenOver(ctx context.Context, n int, text string, h handOver, mo
 	return ""
 }
 
-// untold is how many calls a killed dispatcher may have had that were answered, but
-// of which the broker was not told, beside those in flight.
+// untold bounds the answered calls of a killed dispatcher whose acknowledgements had
+// not reached the broker. They come on top of the calls in flight.
 const untold = 16
 
-// finish ends a receipt with what was lost and doubled of all that was written
+// finish ends a receipt with the lost and doubled copies of all that was written
 // before at.
 func (d *Demo) finish(ctx context.Context, n int, text string, at time.Time, before ledger.Counts) {
 	waiting := d.proof(ctx, at)
@@ -324,7 +324,7 @@ func (d *Demo) hang(on console.Target) (int, error) {
 	return n, err
 }
 
-// maxAdded is how many dispatchers can be added at a time.
+// maxAdded is the number of dispatchers that can be added at a time.
 const maxAdded = 8
 
 func (d *Demo) add(on console.Target) (int, error) {
@@ -391,7 +391,7 @@ func (d *Demo) restore(console.Target) (int, error) {
 	return d.changeLimit("restore", d.limit, "Limit back at %d/s")
 }
 
-// learnTime is how long the dispatchers are watched as they find another limit.
+// learnTime is the time for which the dispatchers are watched after a change of limit.
 const learnTime = 8 * time.Second
 
 func (d *Demo) changeLimit(name string, limit int, text string) (int, error) {
@@ -524,7 +524,7 @@ func (d *Demo) followArticle(ctx context.Context, over func(), n int, length tim
 	d.write(n, text+english.Sprintf(": %d of %d.", r, r+c), console.Excess, true)
 }
 
-// since is how long ago something was, for people.
+// since returns the time since a moment, for people.
 func since(at time.Time) string { return fmt.Sprintf("%.1f s", time.Since(at).Seconds()) }
 
 // join makes a list of words.

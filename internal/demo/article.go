@@ -13,8 +13,8 @@ import (
 	"chatclub/internal/sender"
 )
 
-// worker makes a member one that works the article's way: all consume one queue, and
-// each tries by itself what was refused.
+// worker makes a member work the article's way: all consume one queue, and each tries by
+// itself the messages that were refused.
 func (c *Crew) worker(m *member, metrics prometheus.Registerer) error {
 	s := c.cfg.Settings
 	send, err := sender.New(sender.Config{
@@ -34,7 +34,7 @@ func (c *Crew) worker(m *member, metrics prometheus.Registerer) error {
 	return nil
 }
 
-// workerInFlight is how many calls a worker has in flight, as in the load test.
+// workerInFlight is the number of a worker's calls in flight, as in the load test.
 const workerInFlight = 512
 
 // Divert is core's connection to the broker. While it is on, copies go to the one
@@ -55,11 +55,11 @@ func (d *Divert) Publish(ctx context.Context, msgs ...queue.Message) error {
 	return d.Broker.Publish(ctx, msgs...)
 }
 
-// movePrefetch is how many messages of one queue are moved at a time.
+// movePrefetch is the number of messages of one queue that are moved at a time.
 const movePrefetch = 256
 
-// Gather moves what is on the partitions and their lanes to the shared queue, until
-// ctx ends. What is only for dispatchers stays where it is.
+// Gather moves the messages on the partitions and their lanes to the shared queue, until
+// ctx ends. Messages for dispatchers alone stay where they are.
 func (d *Divert) Gather(ctx context.Context) {
 	t := d.Topology()
 	var moving sync.WaitGroup
@@ -76,7 +76,7 @@ func (d *Divert) Gather(ctx context.Context) {
 	}
 }
 
-// Forward moves what is left in the shared queue to its partitions, until ctx ends.
+// Forward moves the rest of the shared queue to its partitions, until ctx ends.
 func (d *Divert) Forward(ctx context.Context) {
 	t := d.Topology()
 	var moving sync.WaitGroup
@@ -89,8 +89,8 @@ func (d *Divert) Forward(ctx context.Context) {
 	})
 }
 
-// moveFrom moves messages from a queue to where to says; what it says nothing of
-// goes back when ctx ends.
+// moveFrom moves messages from a queue to the queue that to returns. Messages with "" go
+// back when ctx ends.
 func (d *Divert) moveFrom(ctx context.Context, moving *sync.WaitGroup, name string, to func(*queue.Delivery) string) {
 	sub, err := d.Consume(name, queue.ConsumeOptions{Prefetch: movePrefetch})
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *Divert) moveFrom(ctx context.Context, moving *sync.WaitGroup, name stri
 	})
 }
 
-// move moves one message. What cannot be moved stays unsettled, and goes back.
+// move moves one message. One that cannot be moved stays unsettled, and goes back.
 func (d *Divert) move(ctx context.Context, x *queue.Delivery, to string) {
 	if to == "" {
 		return

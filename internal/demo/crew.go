@@ -25,7 +25,7 @@ import (
 const (
 	// MaxDispatchers are as many as a page can show.
 	MaxDispatchers = 64
-	// goneTime is how long a dispatcher that has ended is shown.
+	// goneTime is the time for which a dispatcher that has ended is shown.
 	goneTime = 6 * time.Second
 )
 
@@ -59,7 +59,7 @@ type Crew struct {
 	joined  int
 	article bool // they work the article's way
 	ending  bool
-	failure chan error // the first of one that ended by itself
+	failure chan error // of the first dispatcher that ended by itself
 	watches map[*watch]struct{}
 	admin   string // where ServeHTTP is
 }
@@ -108,7 +108,7 @@ func (c *Crew) Add(ctx context.Context, n int) ([]string, error) {
 
 func (c *Crew) addLocked(ctx context.Context, n int) (names []string, err error) {
 	if len(c.activeLocked())+n > MaxDispatchers {
-		return nil, fmt.Errorf("there can be %d dispatchers", MaxDispatchers)
+		return nil, fmt.Errorf("at most %d dispatchers can run", MaxDispatchers)
 	}
 	for range n {
 		c.joined++
@@ -270,7 +270,7 @@ func (c *Crew) Ready(ctx context.Context) error {
 	return nil
 }
 
-// find returns one that works.
+// findLocked returns a member that works.
 func (c *Crew) findLocked(name string) (*member, error) {
 	for _, m := range c.activeLocked() {
 		if m.name == name {
@@ -339,7 +339,7 @@ func (c *Crew) stop(list ...*member) error {
 	for _, m := range list {
 		err := <-m.done
 		m.done <- err               // it may be waited for again
-		if c.stateOf(m) != killed { // one that was killed could end nothing well
+		if c.stateOf(m) != killed { // a killed one could end nothing well
 			errs = append(errs, err)
 		}
 	}

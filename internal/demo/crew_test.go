@@ -140,7 +140,7 @@ func (r *rig) settle() ledger.Counts {
 	return c
 }
 
-// owner is who had a message for the page accepted next.
+// owner returns the dispatcher of the page's next accepted message.
 func (r *rig) owner(page string) string {
 	r.t.Helper()
 	by, forget := r.crew.NextSend(page, "")
@@ -155,7 +155,7 @@ func (r *rig) owner(page string) string {
 }
 
 // TestKill: the owner of a page in excess is killed. Another takes the page over
-// soon, nothing is lost, and what is doubled was in flight.
+// soon, nothing is lost, and doubled copies were in flight.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, r *rig) {
@@ -266,7 +266,7 @@ func TestAddRemove(t *testing.T) {
 	})
 }
 
-// TestArticle: the same dispatchers work the article's way, with what waits, which
+// TestArticle: the same dispatchers work the article's way, with the backlog, which
 // refuses far more calls; and ours again, without losing anything.
 func TestArticle(t *testing.T) {
 	t.Parallel()

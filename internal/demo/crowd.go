@@ -20,7 +20,7 @@ func Names() []string {
 	return []string{"Jazz", "Chess", "Food", "Football", "Films", "Hiking", "Poetry", "Gardens"}
 }
 
-// lines are what the crowd writes.
+// lines are the texts of the crowd.
 var lines = []string{
 	"Good evening, everybody!", "Who was there yesterday?", "That was the best one this year.", "I disagree, but politely.",
 	"Has anybody got a spare ticket?", "Look at that!", "Ha, exactly!", "Where do you all live?", "I'm from Porto.", "Köln here, grüße!",
@@ -29,8 +29,8 @@ var lines = []string{
 }
 
 const (
-	// flood is how many times its limit a page in a flood asks for. It pauses while
-	// what waits takes longer than mostWaiting, so that every backlog can be seen to
+	// flood is the factor of its limit that a page in a flood asks for. It pauses while
+	// the backlog takes longer than mostWaiting, so that every backlog can be seen to
 	// its end.
 	flood       = 3
 	mostWaiting = 7 * time.Second
@@ -51,7 +51,7 @@ type CrowdConfig struct {
 	FirstPage int // number of the first page
 	Rooms     int // of each page
 	Users     int // in each room
-	// EventsPerSecond is what all pages together write while they are calm.
+	// EventsPerSecond is the rate of all pages together while they are calm.
 	EventsPerSecond float64
 	Waves           bool // the first page floods now and then
 	Limit           int  // of each page
@@ -119,13 +119,13 @@ func (c *Crowd) Tokens() map[string]string {
 	return all
 }
 
-// People is how many there are.
+// People returns the number of people.
 func (c *Crowd) People() int { return c.cfg.Pages * c.cfg.Rooms * c.cfg.Users }
 
 // Joined returns a channel that is closed when all have joined.
 func (c *Crowd) Joined() <-chan struct{} { return c.joined }
 
-// Events is how many events were posted so far.
+// Events returns the number of events posted so far.
 func (c *Crowd) Events() int64 {
 	var n int64
 	for _, g := range c.groups {
@@ -243,10 +243,10 @@ func (c *Crowd) Flood(ctx context.Context, page string, length time.Duration) er
 	}
 }
 
-// most is how many copies may wait in a flood.
+// most returns the number of copies that may wait in a flood.
 func (c *Crowd) most() int64 {
 	return int64(mostWaiting.Seconds() * float64(c.cfg.API.Settings().Text.PerSecond))
 }
 
-// waiting is how many copies of a page wait.
+// waiting returns the number of a page's copies that wait.
 func (c *Crowd) waiting(page string) int64 { return c.cfg.API.Ledger().Accounts()[page].Pending }

@@ -20,7 +20,7 @@ import (
 	"chatclub/internal/machine"
 )
 
-// Config is what New needs. All fields must be set.
+// Config is the configuration of New. All fields must be set.
 type Config struct {
 	API    *fakeapi.API
 	Site   *web.Site
@@ -28,7 +28,7 @@ type Config struct {
 	Crowd  *Crowd
 	Crew   *Crew
 	Divert *Divert
-	// Depth is how many messages wait on the broker, in all queues; -1: not known.
+	// Depth returns the number of messages on the broker, in all queues; -1: not known.
 	Depth func(context.Context) int
 }
 
@@ -55,7 +55,7 @@ type Demo struct {
 	explained int64 // copies that may come twice, because a dispatcher was killed
 	quiet     time.Time
 	machine   string
-	ending    string // what is waited for at the end
+	ending    string // the things waited for at the end
 	processor struct {
 		at  time.Time
 		use machine.Use
@@ -170,7 +170,7 @@ func (d *Demo) Verdict() console.Verdict {
 	}
 }
 
-// Explained is how many copies may have come twice because a dispatcher was killed.
+// Explained returns the number of copies that a killed dispatcher may have doubled.
 func (d *Demo) Explained() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,10 +179,10 @@ func (d *Demo) Explained() int64 {
 
 func (d *Demo) totals() ledger.Counts { return d.cfg.API.Ledger().Totals() }
 
-// lostTime is how long nobody may hold anything before what is awaited counts as lost.
+// lostTime is the time with nothing held after which awaited copies count as lost.
 const lostTime = 5 * time.Second
 
-// lookForLost finds what is awaited while nobody holds anything.
+// lookForLost finds copies that are awaited while nobody holds anything.
 func (d *Demo) lookForLost(ctx context.Context) {
 	held := d.cfg.Depth(ctx)
 	if held == 0 && d.console != nil {
@@ -248,7 +248,7 @@ func (d *Demo) Machine() string {
 	return d.machine
 }
 
-// Say tells what is waited for at the end.
+// Say names the things waited for at the end.
 func (d *Demo) Say(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

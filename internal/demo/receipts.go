@@ -13,7 +13,7 @@ const (
 	keptMarkers  = 40
 )
 
-// receipts are what came of what visitors did. The zero value is empty.
+// receipts are the results of visitors' actions. The zero value is empty.
 type receipts struct {
 	mu      sync.Mutex
 	n       int
