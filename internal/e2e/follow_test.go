@@ -11,7 +11,7 @@ import (
 )
 
 // TestMessageCanBeFollowed searches the logs of all programs for an event's id:
-// what the webhook took, core copied and the dispatchers sent is all there.
+// webhook's, core's and the dispatchers' lines are all there.
 func TestMessageCanBeFollowed(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, plan{
@@ -54,14 +54,14 @@ func TestMessageCanBeFollowed(t *testing.T) {
 	})
 }
 
-// line is what TestMessageCanBeFollowed reads of a line of a log.
+// line is the part of a log line that TestMessageCanBeFollowed reads.
 type line struct {
 	Msg, ID, Outcome string
 	Copies, Attempt  int
 	Age              string
 }
 
-// lines returns the lines of a process's log about what has an id that begins so.
+// lines returns the lines of a process's log about ids that begin so.
 func (p *process) lines(t *testing.T, msg, id string) []line {
 	t.Helper()
 	var all []line

@@ -94,8 +94,8 @@ func notReady(t *testing.T, ps ...*process) {
 	}
 }
 
-// freeAddr is an address on this machine that nothing listens on, and that nobody is
-// given who asks for any.
+// freeAddr returns an address on this machine that nothing listens on, and that no
+// program is given that asks for any.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	ports, err := private.Ports(1)

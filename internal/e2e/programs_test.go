@@ -14,8 +14,8 @@ import (
 	"chatclub/tools/program"
 )
 
-// programs are all of ours that run until they are stopped, with what each needs to
-// start.
+// programs are all of ours that run until they are stopped, with the settings that each
+// needs to start.
 func programs(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	return map[string]map[string]string{

@@ -27,7 +27,7 @@ func crowd() plan {
 }
 
 // The dispatchers' connections become half open while a backlog is sent. Doubled
-// is what is sent in 1.5 s, and the calls in flight.
+// are the sends of 1.5 s, and the calls in flight.
 func TestHalfOpenLinkDoublesLittle(t *testing.T) {
 	long(t, "TestHalfOpenConnection of package dispatch and TestMute of package rabbit have its parts")
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestSlowBrokerGetsCopiesOnce(t *testing.T) {
 }
 
 // Fifty owners of a deep lane end one after another, half of them by kill -9.
-// RabbitMQ 4 drops what comes back twenty times, unless the queue has a limit of
+// RabbitMQ 4 drops a message that comes back twenty times, unless the queue has a limit of
 // its own.
 func TestLaneOutlivesFiftyOwners(t *testing.T) {
 	long(t, "TestArguments of package rabbit has the queues' limit")
