@@ -37,7 +37,7 @@ func distinct(attachments []message.Attachment, text string) (list []message.Att
 	return list, refused
 }
 
-// rank returns how much a type says: 0 for one that is relayed as a link.
+// rank returns the information in a type: 0 for a type that is relayed as a link.
 func rank(kind string) int {
 	switch kind {
 	case "sticker":

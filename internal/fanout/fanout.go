@@ -5,7 +5,7 @@
 //   - a sender never gets a copy of its own message;
 //   - only the beginning of a text looks like "Name: text". Its other lines begin
 //     with a mark, also where several texts go out as one message;
-//   - what users write may be joined with other lines of the conversation. Files,
+//   - texts of users may be joined with other lines of the conversation. Files,
 //     links that stand for files, and chatclub's own answers may not;
 //   - one message takes a bounded time of its page's limits, see MostOf;
 //   - every text is clean as package plaintext defines it, at most message.MaxText long
@@ -33,7 +33,7 @@ const (
 	maxAttachments = 30
 )
 
-// The marks are arrows, which no name has (plaintext.Name). So what stands
+// The marks are arrows, which no name has (plaintext.Name). So the text that stands
 // behind them cannot pass for another member's text, nor a name for a mark.
 const (
 	continued = "↳ " // before each line but the first of a text

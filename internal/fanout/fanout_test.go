@@ -105,7 +105,7 @@ func TestSay(t *testing.T) {
 			{"p/m/8/1", "8", "text", "https://www.google.com/maps?q=1,2", ""},
 		}, ""},
 
-		// What the platform tells as two.
+		// Events that the platform tells as two.
 		{"sticker", "Ann", message.Event{Attachments: []message.Attachment{file("image", "https://h/a"), file("sticker", "https://h/a")}}, []string{"8"}, []told{
 			{"p/m/8", "8", "text", "Ann: 🏷️", ""},
 			{"p/m/8/1", "8", "text", "", "image https://h/a"},
@@ -206,7 +206,7 @@ func TestMarksBelongToTheirLines(t *testing.T) {
 	}
 }
 
-// TestLinks checks that what is kept for a report names each address once.
+// TestLinks checks that a report's addresses are each there once.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	got := Links([]message.Attachment{{Type: "image", URL: "https://h/a"}, {Type: "x", URL: ""}, {Type: "sticker", URL: "https://h/a"}, {Type: "reel", URL: "https://h/b"}})
@@ -269,7 +269,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// unbounded is what a message may take without limits.
+// unbounded is the Most of a page without limits.
 var unbounded = MostOf(message.Limits{}, 1)
 
 // TestMost checks what one message may take of its page: at most 1.7 s of the

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// textTime is how much of its page's limit the texts of one message take at
-	// most, pictures included: what another member writes next waits no longer than
-	// 2 s. At 300/s that is five to each of 99 members.
+	// textTime bounds the part of its page's limit that the texts of one message take,
+	// pictures included: another member's next text waits no longer than 2 s. At
+	// 300/s that is five to each of 99 members.
 	textTime = 1700 * time.Millisecond
 	// mediaTime is the same for audio and video. At 10/s it is one file to each of
 	// 99 members, the least that makes sense.
 	mediaTime = 10 * time.Second
 )
 
-// Most is how many messages each recipient gets of one event at most.
+// Most is the number of messages that each recipient gets of one event at most.
 type Most struct{ Text, Media int }
 
-// MostOf returns what fits in textTime and mediaTime, and at least a line with one
+// MostOf returns the most that fits in textTime and mediaTime, at least a line with one
 // file. A limit of 0 bounds nothing.
 func MostOf(l message.Limits, recipients int) Most {
 	fit := func(limit float64, d time.Duration, least int) int {
