@@ -1,6 +1,6 @@
 // Package machine reads how the processors of this machine were used: by this
 // process, and by all others. A figure that was measured while others had them is
-// theirs. What others had is read from /proc, which only Linux has.
+// theirs. The others' time is read from /proc, which only Linux has.
 package machine
 
 import (
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ticks is how the kernel counts CPU time for everybody to read: USER_HZ, which
-// is 100 on every Linux that Go runs on.
+// ticks is the number of ticks in a second of the CPU times that the kernel shows:
+// USER_HZ, which is 100 on every Linux that Go runs on.
 const ticks = 100
 
 // OwnCPU is this process's CPU time so far.
@@ -35,7 +35,7 @@ func virtual() bool {
 	return time.Since(time.Unix(kernel.Unix())).Abs() > time.Second
 }
 
-// Use is what the processors of the whole machine have done so far.
+// Use is the processor time of the whole machine so far.
 type Use struct {
 	Others time.Duration // had by processes that are not part of the run
 	All    time.Duration // had or idle, of all processors together

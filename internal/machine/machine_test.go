@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The machine is busy while this process is, and what is said to be ours is not
+// The machine is busy while this process is, and time said to be ours is not
 // others'.
 func TestMachineTellsOthersApart(t *testing.T) {
 	t.Parallel()
