@@ -8,8 +8,8 @@ import (
 )
 
 // EncodeAll returns the wire forms of many messages. Copies of one event differ
-// in their ids and recipients only. What they share is encoded once, and a copy
-// costs a fifth of what Encode takes. The bodies lie side by side in one piece
+// in their ids and recipients only. The common part is encoded once, and a copy
+// costs a fifth of Encode's time. The bodies lie side by side in one piece
 // of memory, which lives as long as any of them.
 func EncodeAll(list []Outbound) ([][]byte, error) {
 	bodies := make([][]byte, len(list))
@@ -55,7 +55,7 @@ func (o Outbound) tail() ([]byte, error) {
 	return tail, nil
 }
 
-// size is how long the wire form is, unless its ids must be escaped.
+// size returns the length of the wire form, unless its ids must be escaped.
 func (o Outbound) size(tail int) int { return len(o.ID) + len(o.Page) + len(o.To) + 32 + tail }
 
 func (o Outbound) appendHead(b []byte) []byte {

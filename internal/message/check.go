@@ -22,8 +22,8 @@ const (
 	MaxID = 255
 	// maxAhead is more than any clock is wrong that is set at all.
 	maxAhead = 24 * time.Hour
-	// MaxDelay is how far ahead a message may be told to be sent. Clocks may differ by
-	// maxDelaySlack.
+	// MaxDelay is the furthest time ahead at which a message may be told to be sent.
+	// Clocks may differ by maxDelaySlack.
 	MaxDelay      = 7 * 24 * time.Hour
 	maxDelaySlack = 5 * time.Minute
 )

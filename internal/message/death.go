@@ -32,7 +32,7 @@ func Reasons() []Reason {
 	}
 }
 
-// Death is what the dead-letter queue keeps beside the body.
+// Death is the record that the dead-letter queue keeps beside the body.
 type Death struct {
 	Reason    Reason
 	Queue     string // where the message came from
@@ -41,7 +41,7 @@ type Death struct {
 	LastCode  string // of the last failed attempt
 	Error     string // why, in a sentence without a token or a text of people's; Headers shortens it
 
-	// What operators look for; each may be missing.
+	// Operators look for these; each may be missing.
 	Time      time.Time // when it was found dead, in milliseconds
 	Page      string
 	Recipient string // PSID; empty for an event
@@ -64,8 +64,8 @@ const (
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // maxHeaderID is the longest page or recipient that is a header: all headers
-// travel in one frame, and one that does not fit would keep the dead letter from
-// being published. Messenger's ids have some 20 bytes.
+// travel in one frame, and a longer one would keep the dead letter from being
+// published. Messenger's ids have some 20 bytes.
 const maxHeaderID = 255
 
 // maxHeaderError bounds the sentence in HeaderError, in bytes. Messenger's have less
@@ -115,7 +115,7 @@ func CarryTrace(to, from map[string]string) map[string]string {
 	return to
 }
 
-// lenTrace is how long version 00 of a traceparent is: version, trace, span and flags
+// lenTrace is the length of a traceparent of version 00: version, trace, span and flags
 // in hexadecimal, with - between them.
 const lenTrace = 2 + 1 + 32 + 1 + 16 + 1 + 2
 

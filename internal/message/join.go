@@ -6,7 +6,7 @@ import (
 	"chatclub/internal/plaintext"
 )
 
-// What the Send API takes in one message.
+// The Send API's bounds of one message.
 const (
 	MaxText     = 2000 // characters of text, as plaintext.Len counts them
 	MaxMetadata = 999  // characters of metadata, in which the ids travel: "less than 1000 characters"

@@ -36,7 +36,7 @@ func ExplainJSON(err error) error {
 		if got != "number" || !strings.Contains(want, got) {
 			problem += ", not " + map[string]string{"string": "a string", "number": "a number", "bool": "true or false", "array": "a list", "object": "an object"}[got]
 		}
-		field := strings.TrimPrefix(wrong.Field, "Own.") // the name of what is embedded comes with it
+		field := strings.TrimPrefix(wrong.Field, "Own.") // the embedded struct's name comes with it
 		return &FieldError{cmp.Or(field, "body"), problem}
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -54,7 +54,7 @@ func ExplainJSON(err error) error {
 	return err
 }
 
-// kindOf returns what a Go type is in JSON.
+// kindOf returns the JSON kind of a Go type.
 func kindOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:

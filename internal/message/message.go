@@ -39,7 +39,7 @@ func (k Kind) valid() bool {
 	return false
 }
 
-// Platform is where an Event happened.
+// Platform is the platform on which an Event happened.
 type Platform string
 
 // The platforms. Their Send API is the same, and so are its limits.
@@ -81,7 +81,7 @@ type Event struct {
 	Attachments []Attachment `json:"attachments,omitempty"`
 	Action      string       `json:"action,omitempty"`  // KindPolicy: block, warning, unblock; KindOther: standby of an event there
 	Reason      string       `json:"reason,omitempty"`  // KindPolicy: Meta's word; KindFeedback: a Reason, or FeedbackBusy, FeedbackResumed, FeedbackWaiting
-	Raw         Payload      `json:"raw,omitempty"`     // what Messenger sent, where webhook is told to pass on all
+	Raw         Payload      `json:"raw,omitempty"`     // Messenger's item, where webhook is told to pass on all
 	Waiting     int          `json:"waiting,omitempty"` // FeedbackWaiting: messages
 	Rate        float64      `json:"rate,omitempty"`    // FeedbackWaiting: messages per second
 	Until       int64        `json:"until,omitempty"`   // KindFeedback of a stopped or busy page, or a failing recipient: when it is tried again, Unix milliseconds
@@ -132,11 +132,11 @@ const FeedbackFailing = string(ReasonFailing)
 const FeedbackBusy = "busy"
 
 // FeedbackResumed is the Reason of a KindFeedback about a page, or a User on it, that
-// can be sent to again: what was told of it before is over.
+// can be sent to again: earlier feedback about it is over.
 const FeedbackResumed = "resumed"
 
 // FeedbackWaiting is the Reason of a KindFeedback about a page's texts: Waiting of them
-// are before one that is made now, and Rate are sent. Without Waiting none has to wait for
+// are before a new one, and Rate are sent. Without Waiting none has to wait for
 // long any more.
 const FeedbackWaiting = "waiting"
 
@@ -164,19 +164,19 @@ type Outbound struct {
 	Attempts   int          `json:"attempts,omitempty"`   // calls that failed for a reason that counts as an attempt
 	FirstCode  string       `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"
 	Broadcast  string       `json:"broadcast,omitempty"`  // id of the broadcast that it is part of
-	Own                     // what core does not send, and other programs may
+	Own                     // fields that core does not use, and other programs may
 	NotBefore  int64        `json:"not_before,omitempty"` // it is sent then at the earliest, Unix milliseconds, and its age counts from there; 0: at once
-	Deadline   int64        `json:"deadline,omitempty"`   // after which it is not sent, Unix milliseconds, instead of what its age says; 0: its age counts
+	Deadline   int64        `json:"deadline,omitempty"`   // after which it is not sent, Unix milliseconds, in place of the bound of its age; 0: that counts
 }
 
-// Priority says what passes what among the messages of one page and class. Those
+// Priority is the order among the messages of one page and class. Those
 // of one priority to one recipient keep their order.
 type Priority int
 
 // The priorities, the lowest first.
 const (
 	PriorityBroadcast Priority = iota // goes when nothing else of its page does
-	PriorityCopy                      // what members write to one another
+	PriorityCopy                      // texts of members to one another
 	PriorityAnswer                    // an answer to a command, or a welcome
 )
 
@@ -221,7 +221,7 @@ func DecodeOutbound(b []byte) (Outbound, error) {
 	return o, nil
 }
 
-// DecodeNew parses a message from the program that makes it. fill sets what that may
+// DecodeNew parses a message from the program that makes it. fill sets fields that it may
 // leave out. Unknown fields are errors, and so are the dispatchers' own.
 func DecodeNew(b []byte, fill func(*Outbound)) (Outbound, error) {
 	var o Outbound
@@ -240,7 +240,7 @@ func DecodeNew(b []byte, fill func(*Outbound)) (Outbound, error) {
 	return o, nil
 }
 
-// setClass sets the class by what the message holds: always that of audio and video,
+// setClass sets the class by the message's content: always that of audio and video,
 // which would otherwise be sent against the wrong limit, and a missing one.
 func (o *Outbound) setClass() {
 	o.Payload = canonical(o.Payload)
@@ -291,8 +291,8 @@ func (o *Outbound) validate() error {
 	return errors.Join(faults...)
 }
 
-// Age is how long ago o's event happened, or how long it could have been sent if that is
-// less; never negative.
+// Age returns the time since o's event happened, or since it could have been sent if
+// that is less; never negative.
 func (o Outbound) Age(now time.Time) time.Duration {
 	return max(0, now.Sub(time.UnixMilli(max(o.Time, o.NotBefore))))
 }

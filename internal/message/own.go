@@ -51,7 +51,7 @@ func canonical(p Payload) Payload {
 	return b
 }
 
-// payloadFields are what is looked at of a payload.
+// payloadFields are the fields of a payload that read looks at.
 type payloadFields struct {
 	Text       Lenient[string] `json:"text"`
 	Attachment Lenient[struct {

@@ -11,7 +11,7 @@ func TestOwnNamesEveryFault(t *testing.T) {
 	for own, want := range map[string]string{
 		`"payload":{"text":"hi"}`: "",
 		`"payload":{"attachment":{"type":"template","payload":{"template_type":"generic"}},"reply_to":{"mid":"m"}}`: "",
-		`"payload":{"text":7}`:                                "", // the Send API says what is wrong
+		`"payload":{"text":7}`:                                "", // the Send API names the error
 		`"payload":{"text":"hi"},"messaging_type":"RESPONSE"`: "",
 		`"text":"hi","messaging_type":"MESSAGE_TAG","tag":"HUMAN_AGENT","notification_type":"NO_PUSH"`: "",
 		`"sender_action":"typing_on"`:                               "",
@@ -43,7 +43,7 @@ func TestOwnNamesEveryFault(t *testing.T) {
 	}
 }
 
-// The class follows from what a message holds.
+// The class follows from a message's content.
 func TestClassByContent(t *testing.T) {
 	t.Parallel()
 	for what, want := range map[string]Class{
