@@ -88,8 +88,8 @@ func (q BroadcastRequest) checkDeadline(now time.Time, recipients int) error {
 }
 
 // describes reports whether q is the request for the stored broadcast. A request
-// without a deadline matches any, also one that is within a time from its start: it
-// may be repeated later.
+// without a deadline matches any, also a deadline within a time from its start: the
+// request may be repeated later.
 func (q BroadcastRequest) describes(b rooms.Broadcast) bool {
 	return q.Page == b.Page && q.Room == b.Room && q.Text == b.Text && q.Rate == b.Rate &&
 		(q.Deadline.IsZero() || q.Deadline.UnixMilli() == b.Deadline.UnixMilli())

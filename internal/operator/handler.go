@@ -63,14 +63,14 @@ type Config struct {
 	Broadcasts Broadcasts
 	Scheduler  Scheduler
 	Give       func(context.Context, orders.Order) error // has every dispatcher and core obey an order
-	Orders     func(page string) *orders.Page            // what is ordered about a page, nil if nothing is
+	Orders     func(page string) *orders.Page            // the orders about a page, nil if there are none
 	MaxRate    float64                                   // messages per second that the platform takes for one page, in texts; 0: any number
 	Log        *slog.Logger                              // nil: no log
 	Now        func() time.Time                          // default time.Now
 }
 
-// withDefaults returns c with its defaults filled in, or an error that names what is
-// missing.
+// withDefaults returns c with its defaults filled in, or an error that names the missing
+// fields.
 func (c Config) withDefaults() (Config, error) {
 	if c.Store == nil || c.Broadcasts == nil || c.Scheduler == nil || c.Give == nil || c.Orders == nil {
 		return c, errors.New("Store, Broadcasts, Scheduler, Give and Orders must be set")
@@ -176,7 +176,7 @@ func (h *Handler) limited(serve endpoint) endpoint {
 	}
 }
 
-// answers returns what is answered about each of a list, never nil: JSON then has [].
+// answers returns the answers about each of a list, never nil: JSON then has [].
 func answers[V, A any](list []V, answer func(V) A) []A {
 	all := make([]A, len(list))
 	for i, v := range list {
@@ -204,7 +204,7 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, answer any, er
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
-		h.cfg.Log.DebugContext(r.Context(), "answer operator", "err", err)
+		h.cfg.Log.DebugContext(r.Context(), "answer to an operator not written", "err", err)
 	}
 }
 
@@ -228,7 +228,7 @@ func (h *Handler) errorAnswer(r *http.Request, err error) (status int, answer an
 		if errors.Is(err, errGive) {
 			a.Error = "the broker does not confirm the order; repeat it"
 		}
-		h.cfg.Log.WarnContext(r.Context(), "operator's request", "path", r.URL.Path, "err", err)
+		h.cfg.Log.WarnContext(r.Context(), "operator's request failed", "path", r.URL.Path, "err", err)
 	}
 	return status, a
 }

@@ -30,7 +30,7 @@ type Page struct {
 }
 
 // AllPages lists every page, as many at a time as a Handler answers. ask makes a GET
-// request of one. What is known is returned beside an error.
+// request of one. An error comes with the known pages.
 func AllPages(ask func(path string, answer any) error) (all []Page, err error) {
 	for after := ""; ; after = all[len(all)-1].Page {
 		var answer struct {
@@ -86,8 +86,8 @@ func (h *Handler) pageAnswer(p rooms.PageView) Page {
 // errGive says that an order was not given, because of the broker.
 var errGive = errors.New("give order")
 
-// postOrder gives an order about a page: see orders.Read. A resumption also ends what
-// core itself holds the page for, once dispatchers have the order: they need no database.
+// postOrder gives an order about a page: see orders.Read. A resumption also ends core's
+// own pause of the page, once dispatchers have the order: they need no database.
 func (h *Handler) postOrder(r *http.Request) (any, error) {
 	o, err := orders.Read(r, h.cfg.Now())
 	if err != nil {

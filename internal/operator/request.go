@@ -35,7 +35,7 @@ func badField(field, format string, args ...any) error {
 	return &fieldError{http.StatusBadRequest, field, fmt.Sprintf(format, args...)}
 }
 
-// unknown names the field of what the database does not know, if that is the error.
+// unknown names the field that the database does not know, if that is the error.
 func unknown(err error, field, problem string) error {
 	if errors.Is(err, rooms.ErrUnknown) {
 		return &fieldError{http.StatusNotFound, field, problem}
