@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// prefetch is how many orders are read at a time.
+	// prefetch is the number of orders that are read at a time.
 	prefetch = 1000
-	// markPrefix begins the id of a mark, by which a reader sees that it has read all that
-	// was ordered before. To ask for the stream's length does not do: a broker that is
+	// markPrefix begins the id of a mark, by which a reader sees that it has read all
+	// orders before it. To ask for the stream's length does not do: a broker that is
 	// starting answers 0.
 	markPrefix = "mark/"
 	// markAgain is the pause before a mark is published once more.
 	markAgain = time.Second
 )
 
-// Book has what is ordered about each page. Make one with NewBook. Safe for concurrent
+// Book holds the orders about each page. Make one with NewBook. Safe for concurrent
 // use: orders are few, and each makes a new map.
 type Book struct {
 	pages atomic.Pointer[map[string]*Page]
@@ -40,7 +40,7 @@ func NewBook() *Book {
 	return b
 }
 
-// Page returns what is ordered about a page, nil if nothing is.
+// Page returns the orders about a page, nil if there are none.
 func (b *Book) Page(page string) *Page { return (*b.pages.Load())[page] }
 
 // Pages returns all pages about which something is ordered.
@@ -97,7 +97,7 @@ func putMark(ctx context.Context, broker queue.Broker, log *slog.Logger, mark qu
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		log.WarnContext(ctx, "it is not known whether all orders are read; asking again", "err", err)
+		log.WarnContext(ctx, "orders may not all be read yet; asking again", "err", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(markAgain):

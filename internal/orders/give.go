@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// publishTimeout is how long the broker may take to confirm an order.
+	// publishTimeout bounds the broker's confirm of an order.
 	publishTimeout = 10 * time.Second
 	// maxRequest is far more than a request needs.
 	maxRequest = 64 << 10
@@ -42,8 +42,8 @@ func Give(ctx context.Context, b queue.Broker, o Order) error {
 //
 //	POST   /pages/{page}/pause   {"for": "1h", "reason": "…"}; without for until resumed
 //	POST   /pages/{page}/resume
-//	PUT    /pages/{page}/limits  {"text": 80, "media": 5, "recipient": 0.5}, calls per second; what is missing is as configured
-//	DELETE /pages/{page}/limits  all have
+//	PUT    /pages/{page}/limits  {"text": 80, "media": 5, "recipient": 0.5}, calls per second; a missing one is as configured
+//	DELETE /pages/{page}/limits  all are as configured
 //
 // The error names every wrong field, each a *message.FieldError.
 func Read(r *http.Request, now time.Time) (Order, error) {
@@ -107,7 +107,7 @@ func Handler(b queue.Broker, now func() time.Time, log *slog.Logger) http.Handle
 		case ok:
 			status, body["field"], body["error"] = http.StatusBadRequest, wrong.Field, err.Error()
 		case err != nil:
-			log.WarnContext(r.Context(), "operator's order", "page", o.Page, "err", err)
+			log.WarnContext(r.Context(), "operator's order failed", "page", o.Page, "err", err)
 			status, body["error"] = http.StatusServiceUnavailable, "the broker does not confirm the order; repeat it"
 		}
 		if err != nil {

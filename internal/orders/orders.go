@@ -1,7 +1,7 @@
-// Package orders has what operators order about pages: pauses, and limits of their own.
+// Package orders has the operators' orders about pages: pauses, and limits of their own.
 // An order is a message on a stream of the broker. Every dispatcher and core reads all of
 // them when it starts, and then those that come. So an order is in force everywhere a
-// moment later, and stays in force, whoever is restarted.
+// moment later, and stays in force after any restart.
 //
 // The last order of a kind about a page counts. The places in the stream decide which is
 // the last, and no clock.
@@ -40,7 +40,7 @@ type Order struct {
 	Limits message.Limits `json:"limits,omitzero"`  // of Limit; those that are 0 are not ordered
 }
 
-// The bounds of what an order holds.
+// The bounds of an order's fields.
 const (
 	maxPage   = 255
 	maxReason = 500
@@ -80,7 +80,7 @@ func isPrintable(s string, most int) bool {
 	return true
 }
 
-// Length is how long a pause is; 0: until it is resumed.
+// Length returns the length of a pause; 0: until it is resumed.
 func (o Order) Length() time.Duration {
 	if o.Until == 0 {
 		return 0
@@ -111,7 +111,7 @@ func decode(body []byte) (o Order, err error) {
 // span is a time in which a page was paused.
 type span struct{ from, until time.Time }
 
-// Page is what is ordered about a page. It does not change once it is in a Book.
+// Page holds the orders about a page. It does not change once it is in a Book.
 type Page struct {
 	Since  time.Time // of its pause; zero: it has none
 	Until  time.Time // of its pause; zero: until it is resumed
@@ -121,7 +121,7 @@ type Page struct {
 	past []span // pauses that were ended
 }
 
-// maxPast is how many ended pauses of a page are remembered.
+// maxPast is the number of ended pauses of a page that are remembered.
 const maxPast = 16
 
 // Paused reports whether nothing is sent for the page, and for how long at least: a
@@ -137,7 +137,7 @@ func (p *Page) Paused(now time.Time) (left time.Duration, paused bool) {
 	return left, left > 0
 }
 
-// Held is how long of a time the page was paused: a message grows no older meanwhile.
+// Held returns the paused part of a time: a message grows no older meanwhile.
 func (p *Page) Held(from, until time.Time) (sum time.Duration) {
 	if p == nil {
 		return 0
@@ -155,7 +155,7 @@ func (p *Page) Held(from, until time.Time) (sum time.Duration) {
 	return sum
 }
 
-// within is how much of a span lies in a time.
+// within returns the part of a span that lies in a time.
 func (s span) within(from, until time.Time) time.Duration {
 	if s.from.After(from) {
 		from = s.from
@@ -166,7 +166,7 @@ func (s span) within(from, until time.Time) time.Duration {
 	return max(0, until.Sub(from))
 }
 
-// with returns what is ordered of a page after one order more.
+// with returns the page after one order more.
 func (p *Page) with(o Order) *Page {
 	next := Page{}
 	if p != nil {

@@ -110,7 +110,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestFollow: two books read what was ordered before they began, and what is later. What
+// TestFollow: two books read orders from before they began, and later ones. What
 // is no order is left out.
 func TestFollow(t *testing.T) {
 	t.Parallel()
