@@ -7,8 +7,8 @@ import (
 	"chatclub/internal/queue"
 )
 
-// Claim is one subscription of a partition. Whoever gets a message from it calls Handle
-// once. Safe for concurrent use.
+// Claim is one subscription of a partition. The receiver of a message calls Handle once.
+// Safe for concurrent use.
 type Claim struct {
 	queue   string
 	sub     queue.Subscription
@@ -73,7 +73,7 @@ func (c *Claim) stop() <-chan struct{} {
 	return c.idle
 }
 
-// heldFor is how long something has been held without a pause.
+// heldFor returns the time for which something has been held without a pause.
 func (c *Claim) heldFor(now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,7 +5,7 @@
 //     on, and the broker delivers each to the replica with the highest. Nobody counts
 //     replicas or hands anything over;
 //   - a partition that is given up is left cleanly: nothing of it is begun any more,
-//     what is in hand ends, and the rest goes back to the front in its order. So
+//     the work in hand ends, and the rest goes back to the front in its order. So
 //     nothing is overtaken, and nothing done twice;
 //   - a newcomer is behind all others for some seconds.
 //
@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// checkEvery is how often a claim is looked at.
+	// checkEvery is the period of checking a claim.
 	checkEvery = time.Second
-	// LookAfter is after how long without a delivery an owner that holds something
+	// LookAfter is the time without a delivery after which an owner that holds something
 	// looks whether it is outranked. The broker does not tell it.
 	LookAfter = time.Second
-	// HeldTime is for how long a claim holds something without a pause at most; RabbitMQ
-	// closes the channel of a consumer that has a delivery for 30 minutes.
+	// HeldTime is the longest time for which a claim holds something without a pause.
+	// RabbitMQ closes the channel of a consumer that has a delivery for 30 minutes.
 	HeldTime = 15 * time.Minute
-	// ActiveFor is how long after its last delivery a partition counts as ours: the
-	// broker does not say which consumer is the active one.
+	// ActiveFor is the time after its last delivery for which a partition counts as
+	// ours: the broker does not say which consumer is the active one.
 	ActiveFor = 10 * time.Second
 )
 
@@ -45,8 +45,8 @@ type Keeper struct {
 	Config
 	Queues   []string                          // the partitions, by number
 	Prefetch int                               // messages of one partition held at most
-	Patience time.Duration                     // for what is in hand when a partition is given up
-	Take     func(c *Claim, d *queue.Delivery) // gets what arrives, in order; it must not block
+	Patience time.Duration                     // for the work in hand when a partition is given up
+	Take     func(c *Claim, d *queue.Delivery) // gets the deliveries, in order; it must not block
 	Now      func() time.Time
 
 	mu      sync.Mutex
@@ -76,7 +76,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return err
 }
 
-// move has every partition subscribed to with the priorities of a place.
+// move subscribes to every partition with the priorities of a place.
 func (k *Keeper) move(p Place, trial bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -143,7 +143,7 @@ func (k *Keeper) open(i int) (*Claim, error) {
 	return c, nil
 }
 
-// serve passes on what arrives until ctx ends or the claim is to be renewed.
+// serve passes deliveries on until ctx ends or the claim is to be renewed.
 func (k *Keeper) serve(ctx context.Context, c *Claim) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -182,16 +182,16 @@ func (k *Keeper) isOutranked(ctx context.Context, c *Claim) bool {
 	return err == nil && info.Ready > 0 && len(c.sub.Deliveries()) == 0
 }
 
-// leave gives a claim up. Nothing more of it is begun, and what is in hand ends. Then the
+// leave gives a claim up. Nothing more of it is begun, and the work in hand ends. Then the
 // broker puts the rest back to the front of its queue, in order.
 func (k *Keeper) leave(c *Claim) {
 	select {
 	case <-c.stop():
 	case <-time.After(k.Patience):
-		k.Log.Warn("given up a partition with something in hand, which will be done again", "queue", c.queue, "patience", k.Patience)
+		k.Log.Warn("partition given up with work in hand, which is done again", "queue", c.queue, "patience", k.Patience)
 	}
 	if err := c.sub.Close(); err != nil {
-		k.Log.Warn("give up partition", "queue", c.queue, "err", err)
+		k.Log.Warn("subscription of a partition not closed", "queue", c.queue, "err", err)
 	}
 }
 

@@ -27,7 +27,7 @@ type replica struct {
 	mu    sync.Mutex
 	hold  bool          // messages stay with the test
 	takes time.Duration // to handle one
-	kept  []func()      // what is held, to be handled
+	kept  []func()      // held messages, to be handled
 	done  []string      // ids in the order of their handling
 	stop  func() error
 }
@@ -156,7 +156,7 @@ func TestNewcomerIsOnTrial(t *testing.T) {
 	})
 }
 
-// One that stops ends what is in hand, and nothing is done twice or overtaken.
+// A replica that stops ends its work in hand, and nothing is done twice or overtaken.
 func TestStopLeavesInOrder(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(t *testing.T, b *memory.Broker) {
@@ -210,8 +210,8 @@ func TestPatienceEnds(t *testing.T) {
 	})
 }
 
-// An owner that is outranked while it holds something hands it over, in order; one that
-// is not keeps it, as long as it is not held for a quarter of an hour.
+// An owner that is outranked while it holds something hands it over, in order; an
+// owner that is not keeps it, as long as it is not held for a quarter of an hour.
 func TestHolderIsOutranked(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 16, func(t *testing.T, b *memory.Broker) {

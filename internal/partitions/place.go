@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// TrialTime is how long a newcomer stays behind all others: one that crashes again
-	// and again takes nothing from them.
+	// TrialTime is the time for which a newcomer stays behind all others: a newcomer
+	// that crashes again and again takes nothing from them.
 	TrialTime = 5 * time.Second
-	// trialRank is by how much the priorities of one on trial are lower, which is more
+	// trialRank is the amount by which a newcomer's priorities are lower on trial, more
 	// than any of them.
 	trialRank = 1 << 32
-	// SlotCheck is how often it is looked whether others have taken the same slot: after
+	// SlotCheck is the period of checking whether others have taken the same slot: after
 	// a lost connection they may.
 	SlotCheck = 10 * time.Second
 
-	// slotTime is how long a new consumer of a slot's queue is given to be seen by
-	// others that take the same slot.
+	// slotTime is the time for a new consumer of a slot's queue to be seen by others
+	// that take the same slot.
 	slotTime = 50 * time.Millisecond
 	// slotPause bounds the random pause of those that have met.
 	slotPause = 300 * time.Millisecond
@@ -32,8 +32,8 @@ const (
 	// takeTime bounds one try to take a slot, and askTime a question to the broker in it.
 	takeTime = 5 * time.Second
 	askTime  = time.Second
-	// draws is among how many draws of its priorities a slot has the one that suits the
-	// slots before it.
+	// draws is the number of draws of a slot's priorities. The slot has the draw that
+	// suits the slots before it.
 	draws = 64
 )
 
@@ -45,7 +45,7 @@ type Place struct {
 	Sub   queue.Subscription // of the slot's queue; nil: all are taken
 }
 
-// Config is what a replica needs to find its place. All fields must be set.
+// Config is the configuration of a replica's place. All fields must be set.
 type Config struct {
 	Broker queue.Broker
 	Slots  []string // queues that number the replicas of a program
@@ -56,7 +56,7 @@ type Config struct {
 // Find takes a place, however long that takes. alone reports that there is no other
 // replica. ok is false if quit is closed before.
 func (c Config) Find(quit <-chan struct{}) (p Place, alone, ok bool) {
-	sick := -1 // a slot that did not show who consumes it
+	sick := -1 // a slot that did not show its consumer
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), takeTime)
 		p, alone, err := c.take(ctx, sick)
@@ -69,7 +69,7 @@ func (c Config) Find(quit <-chan struct{}) (p Place, alone, ok bool) {
 			pause = slotPause
 		} else {
 			sick = p.Slot
-			c.Log.Warn("take a slot among the replicas", "err", err)
+			c.Log.Warn("no slot among the replicas yet", "err", err)
 		}
 		select {
 		case <-time.After(time.Duration(c.Random() * float64(pause))):

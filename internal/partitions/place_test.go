@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// shares are how many of the partitions each of some slots has.
+// shares returns the number of partitions that each of some slots has.
 func shares(ranks map[int][]int, partitions int) (n []int) {
 	owned := make(map[int]int)
 	for p := range partitions {
