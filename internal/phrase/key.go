@@ -78,5 +78,5 @@ const (
 	ButtonMute    Key = "button_mute" // for an hour
 	ButtonUnmute  Key = "button_unmute"
 	ButtonBlock   Key = "button_block"   // {name}: may become too long for a button, see fanout.Reply
-	ButtonUnblock Key = "button_unblock" // {name}: likewise
+	ButtonUnblock Key = "button_unblock" // {name}: the same
 )
