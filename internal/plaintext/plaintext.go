@@ -21,14 +21,15 @@ import (
 )
 
 const (
-	// MaxName is the most characters (runes) of a name: what fits on one line
+	// MaxName is the most characters (runes) of a name: as many as fit on one line
 	// above a message on a small phone.
 	MaxName = 30
-	// maxMarks is how many combining marks in a row a text keeps. The writing
-	// systems of living languages need three. A stack of dozens paints over the
-	// lines around it.
+	// maxMarks is the number of combining marks in a row that a text keeps. The writing
+	// systems of living languages need three. A stack of dozens paints over the lines
+	// around it.
 	maxMarks = 4
-	// maxNewlines is how many line feeds in a row a text keeps: two blank lines.
+	// maxNewlines is the number of line feeds that a text keeps in a row: two
+	// blank lines.
 	maxNewlines = 3
 )
 

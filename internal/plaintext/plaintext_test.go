@@ -121,7 +121,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-// TestColons derives from Unicode's data what looks like a colon, and checks that no
+// TestColons derives the look-alikes of a colon from Unicode's data, and checks that no
 // such character, alone or behind a name, passes for the colon behind it.
 func TestColons(t *testing.T) {
 	t.Parallel()

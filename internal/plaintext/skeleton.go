@@ -57,7 +57,7 @@ func plainLetters(s string) string {
 	}, norm.NFKC.String(s))
 }
 
-// skeleton returns TR39's skeleton of what counts. A letter whose skeleton is
+// skeleton returns TR39's skeleton of the letters that count. A letter whose skeleton is
 // punctuation does not count either, unless the name has no other.
 func skeleton(s string) string {
 	s = confusable.Skeleton(strings.Map(counted, s))
@@ -67,7 +67,7 @@ func skeleton(s string) string {
 	return s
 }
 
-// counted returns -1 for what does not count where names are compared.
+// counted returns -1 for a character that does not count where names are compared.
 func counted(r rune) rune {
 	if Blank(r) || unicode.In(r, unicode.P, unicode.Sm, unicode.Sk, unicode.Sc, unicode.Z, unicode.C) {
 		return -1
@@ -81,7 +81,7 @@ func LooksLike(a, b string) bool {
 	return slices.ContainsFunc(Skeletons(a), func(s string) bool { return slices.Contains(forms, s) })
 }
 
-// house holds the words for who runs the rooms, in the languages of the texts.
+// house holds the words for those who run the rooms, in the languages of the texts.
 // Only they may speak under such a name.
 var house = sync.OnceValue(func() []string {
 	return loose(
