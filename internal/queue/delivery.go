@@ -18,7 +18,7 @@ type Settler interface {
 
 // Delivery is a message in the hands of a consumer, to be settled exactly once
 // by Ack or TransferAll: the first that succeeds wins, every later one returns
-// ErrSettled and does nothing. What is not settled goes back when its subscription
+// ErrSettled and does nothing. An unsettled delivery goes back when its subscription
 // closes. The zero value is not useful; a Broker makes deliveries. Safe for
 // concurrent use.
 type Delivery struct {
@@ -60,20 +60,19 @@ func (d *Delivery) Dead(death message.Death) Message {
 	return Message{Queue: d.broker.Topology().Dead(), ID: d.ID, Body: d.Body, Headers: message.CarryTrace(death.Headers(), d.Headers)}
 }
 
-// Transfer is one delivery and what is published in its place.
+// Transfer is one delivery and the messages published in its place.
 type Transfer struct {
 	Delivery *Delivery
 	To       []Message
 }
 
-// TransferAll publishes what takes the place of each delivery, all with one
-// publish, and acknowledges each delivery once that is confirmed. It returns what became
-// of each: nil once all that takes its place is confirmed and it is
-// acknowledged; ErrStale or ErrSettled, and nothing of it was published;
-// ErrInvalid, likewise, when some of it never could be; or why publishing
-// failed. In the last two cases the delivery stays unsettled. To then holds
-// what is not known to be confirmed, so that to transfer it again publishes nothing
-// for a second time that a broker has.
+// TransferAll publishes the messages in place of each delivery, all with one publish, and
+// acknowledges each delivery once its messages are confirmed. It returns one error for
+// each delivery: nil once its messages are confirmed and it is acknowledged; ErrStale or
+// ErrSettled, when none of them was published; ErrInvalid, when none was, because no broker
+// takes one of them; or the error of publishing. In the last two cases the delivery stays
+// unsettled. To then holds only messages that are not known to be confirmed, so a second
+// transfer doubles nothing that a broker has.
 func TransferAll(ctx context.Context, p Publisher, transfers []Transfer) []error {
 	errs := make([]error, len(transfers))
 	var msgs []Message
@@ -114,7 +113,7 @@ func (t *Transfer) begin() error {
 	return nil
 }
 
-// end acknowledges the delivery when none of what takes its place has an error.
+// end acknowledges the delivery when no message in its place has an error.
 func (t *Transfer) end(errOf func(i int) error) error {
 	var rest []Message
 	var first error

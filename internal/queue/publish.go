@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// What Message.Validate accepts.
+// The bounds of Message.Validate.
 const (
-	// MaxBody is what RabbitMQ 4 accepts by default. It closes the channel of
-	// whoever sends more, and would again at each new try.
+	// MaxBody is the largest body that RabbitMQ 4 accepts by default. It closes the
+	// channel of a larger publish, and would again at each new try.
 	MaxBody = 16 << 20
 	// MaxName is the length of a short string in AMQP 0-9-1, section 4.2.5.3:
 	// of a queue's name, an id and the name of a header.
 	MaxName = 255
-	// MaxHeaders is how long names and texts of all headers may be together:
-	// they travel in one frame, of 4096 bytes at the very least, and the rest of
-	// that is for what stands around them.
+	// MaxHeaders is the length of the names and texts of all headers together: they
+	// travel in one frame, of 4096 bytes at the very least, and the rest of that is for
+	// the fields around them.
 	MaxHeaders = 3000
 )
 
@@ -75,7 +75,7 @@ func (e *PublishError) Error() string { return e.Err.Error() }
 // Unwrap is the error that it adds to.
 func (e *PublishError) Unwrap() error { return e.Err }
 
-// errOf is what err, of Publish, says about the i-th message.
+// errOf returns the error of the i-th message in err, of Publish.
 func errOf(err error, i int) error {
 	if some, ok := errors.AsType[*PublishError](err); ok && i < len(some.Errs) {
 		return some.Errs[i]

@@ -39,7 +39,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// partly is a broker that does not confirm what is for some of its queues.
+// partly is a broker that does not confirm messages for some of its queues.
 type partly struct {
 	script
 	down map[string]bool

@@ -36,14 +36,14 @@ var (
 	ErrClosed = errors.New("closed")
 )
 
-// Message is what travels. The zero value is not useful: Queue and ID must be set.
+// Message is a queue's message. The zero value is not useful: Queue and ID must be set.
 type Message struct {
 	Queue   string            // name of the queue it goes to or came from
 	ID      string            // identifies the message in logs, returns and across republishing
 	Body    []byte            // not changed after it was given to Publish
 	Headers map[string]string // nil where there are none
 	// Delay, one of Delays, keeps the message back for so long. Only queues of
-	// the topology take delayed messages. What waits is as safe as on Queue, and
+	// the topology take delayed messages. They are as safe as on Queue, and
 	// messages of one delay arrive in the order in which they were published.
 	Delay time.Duration
 }
@@ -54,7 +54,7 @@ type Publisher interface {
 	// waits for a lost or blocked broker until ctx ends, then returns
 	// ErrUnavailable; some of msgs may be queued then. A message for a queue
 	// that does not exist makes it return ErrUnroutable; the others of the same
-	// call are queued. Likewise ErrRefused, which a later call may not get. A
+	// call are queued. So with ErrRefused, which a later call may not get. A
 	// *PublishError tells which are known to be queued. One that no
 	// broker could take makes it return ErrInvalid, and none is queued. Safe for
 	// concurrent use.
@@ -67,7 +67,7 @@ type Broker interface {
 	Publisher
 	// Consume subscribes to a queue. It returns at once; deliveries follow as
 	// soon as the broker is there, and again after every reconnect. Of a stream they
-	// are all messages, once each, in order, whoever else consumes it: the first
+	// are all messages, once each, in order, beside other consumers: the first
 	// comes first. To acknowledge them makes room for more, and takes nothing off.
 	Consume(queue string, opts ConsumeOptions) (Subscription, error)
 	// Inspect asks the broker for the state of a queue.
@@ -78,10 +78,10 @@ type Broker interface {
 	// otherwise why not.
 	Ready() error
 	// IsSilent reports that the broker has not answered for longer than it
-	// usually takes, on the connection that brings deliveries. What is done for
+	// usually takes, on the connection that brings deliveries. Work on
 	// a delivery now may be done again, because settling it may have no effect.
 	IsSilent() bool
-	// Close ends all subscriptions and the connection. What was not settled is
+	// Close ends all subscriptions and the connection. Unsettled messages are
 	// delivered again to others.
 	Close() error
 }
@@ -101,12 +101,12 @@ type ConsumeOptions struct {
 
 // Subscription is one consumer of one queue.
 type Subscription interface {
-	// Deliveries is where deliveries arrive, in queue order. It is closed by
+	// Deliveries returns the channel of the deliveries, in queue order. It is closed by
 	// Close and by the broker's Close, never by a lost connection.
 	Deliveries() <-chan *Delivery
 	// Close ends the subscription. Every delivery not settled by now becomes
 	// stale, and its message returns to its queue: before all that was never
-	// delivered, behind what was returned earlier, and in the order in which this
+	// delivered, behind earlier returns, and in the order in which this
 	// subscription was given them. To lose no work settle the deliveries in hand
 	// first. Idempotent.
 	Close() error

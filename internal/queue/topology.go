@@ -72,10 +72,10 @@ func (t Topology) Inbounds() (names []string) {
 // one queue that versions before had for all events.
 func (t Topology) IsInbound(name string) bool { return strings.HasPrefix(name, t.Prefix+".inbound") }
 
-// Dead holds what could not be handled, with the reason in its headers.
+// Dead holds messages that could not be handled, with the reason in their headers.
 func (t Topology) Dead() string { return t.Prefix + ".dead" }
 
-// Orders is the stream of what operators order about pages.
+// Orders is the stream of the operators' orders about pages.
 func (t Topology) Orders() string { return t.Prefix + ".orders" }
 
 // Shared is one queue for all pages, whose messages go to any of its consumers. It is for
@@ -105,8 +105,8 @@ func (t Topology) slots(kind string, most int) (names []string) {
 	return names
 }
 
-// probes is how many queues there are to ask the broker about: of three, one may
-// be without a leader, and most still say whether the broker serves.
+// probes is the number of queues for asking the broker: of three, one may be without a
+// leader, and most still say whether the broker serves.
 const probes = 3
 
 // Probes lists the names of queues that are always empty. They are for asking
@@ -121,8 +121,8 @@ func (t Topology) Probes() (names []string) {
 // Outbound is the i-th partition of the copies from core to the dispatchers.
 func (t Topology) Outbound(i int) string { return fmt.Sprintf("%s.outbound.%02d", t.Prefix, i) }
 
-// OutboundAny is for programs that do not know a page's partition: a dispatcher sends
-// on to that what is put there.
+// OutboundAny is the queue for programs that do not know a page's partition: a dispatcher
+// passes its messages on to that.
 func (t Topology) OutboundAny() string { return t.Prefix + ".outbound" }
 
 // OutboundOf is the partition of a page: hash(page) mod Partitions, the same in
@@ -136,9 +136,9 @@ func (t Topology) PartitionOf(page string) int {
 	return int(h.Sum32() % uint32(t.Partitions)) //nolint:gosec // Validate bounds Partitions
 }
 
-// LanesPerPartition is how many lanes each partition has. With 64 partitions and
-// 50 pages in excess at once, 0.2 % of these find none; with 100 pages, 1.7 %. Each
-// lane is a queue more on the broker.
+// LanesPerPartition is the number of lanes of each partition. With 64 partitions and 50
+// pages in excess at once, 0.2 % of these find none; with 100 pages, 1.7 %. Each lane
+// is a queue more on the broker.
 const LanesPerPartition = 4
 
 // Lane is the i-th lane of a partition: the queue of one page and quota class in
@@ -157,7 +157,7 @@ func (t Topology) LanesOf(partition int) (names []string) {
 
 // Delays are the delays that a message can have, the shortest first. Each has a
 // queue of its own, because a queue's messages expire in its order. Failed messages
-// have the first three; one that is to be sent days ahead has some of each.
+// have the first three; a message for days ahead has some of each.
 func Delays() []time.Duration {
 	return []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, 2 * time.Hour, 24 * time.Hour}
 }
@@ -191,8 +191,8 @@ type Spec struct {
 	Name         string
 	SingleActive bool          // deliver to one consumer at a time: see ConsumeOptions.Priority
 	Stream       bool          // keep everything, and deliver all of it to every consumer, from the beginning
-	DeadLetter   string        // queue of what the broker takes off by itself
-	Delay        time.Duration // above 0: what is in it goes after that to where it was published for
+	DeadLetter   string        // queue of the messages that the broker takes off by itself
+	Delay        time.Duration // above 0: a message goes after that to the queue that it was published for
 }
 
 // Specs lists every queue of the topology, the dead-letter queue first.

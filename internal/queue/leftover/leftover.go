@@ -1,5 +1,5 @@
-// Package leftover takes what is left off the queues of a run that has ended. It
-// is for runs that own their queues: what is taken is gone.
+// Package leftover takes the messages left off the queues of a run that has ended. It
+// is for runs that own their queues: messages that are taken are gone.
 package leftover
 
 import (
@@ -12,8 +12,7 @@ import (
 	"chatclub/internal/queue"
 )
 
-// quiet is how long the broker may take to have back what consumers held, and to
-// deliver what a queue has.
+// quiet is the time for the broker to take held messages back, and to deliver a queue.
 const quiet = 300 * time.Millisecond
 
 // Take takes everything off the queues of the broker's topology, but for the dead
@@ -26,7 +25,7 @@ func Take(ctx context.Context, b queue.Broker) (left []*queue.Delivery, err erro
 			names = append(names, s.Name)
 		}
 	}
-	for range 2 { // the second time for what came back late
+	for range 2 { // the second time for late returns
 		time.Sleep(quiet)
 		for _, name := range names {
 			found, err := Empty(ctx, b, name)

@@ -1,7 +1,7 @@
 // Package memory is chatclub's broker within one process: the same contract as
 // quorum queues of RabbitMQ 4 — single active consumers, elected by priority,
 // prefetch, consumer counts, returned messages in a FIFO of their own — with no
-// sockets, so that it runs in a testing/synctest bubble. What it holds dies with
+// sockets, so that it runs in a testing/synctest bubble. Its messages die with
 // the process: it serves the one-process quickstart, tests and load tests. For load
 // tests it can be as slow as a broker behind a network.
 package memory
@@ -69,7 +69,7 @@ func (b *Broker) Queues() []string {
 	return slices.Collect(maps.Keys(b.queues))
 }
 
-// Delayed is how many messages wait for their delay to end.
+// Delayed returns the number of messages whose delay has not ended.
 func (b *Broker) Delayed() int {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -183,8 +183,8 @@ func (b *Broker) take(m queue.Message) error {
 	return nil
 }
 
-// Operations is how many messages were published, delivered and settled so
-// far, each counted as one: what a broker on a network would have to do.
+// Operations returns the number of publishes, deliveries and settlements so far: the
+// work of a broker on a network.
 func (b *Broker) Operations() int64 {
 	return b.published.Load() + b.delivered.Load() + b.settled.Load()
 }
@@ -255,10 +255,10 @@ func (b *Broker) Ready() error {
 	return nil
 }
 
-// IsSilent returns false: what is asked is answered at once.
+// IsSilent returns false: every question is answered at once.
 func (b *Broker) IsSilent() bool { return false }
 
-// Close ends every subscription. What is on its way arrives before. The messages
+// Close ends every subscription. Operations on their way arrive before. The messages
 // stay readable to nobody.
 func (b *Broker) Close() error {
 	if b.closed.Swap(true) {
@@ -274,7 +274,7 @@ func (b *Broker) Close() error {
 		q.mu.Lock()
 		for len(q.subs) > 0 {
 			q.subs[0].closeLocked()
-			q.subs[0].leaveLocked()
+			q.subs[0].removeLocked()
 		}
 		q.mu.Unlock()
 	}
@@ -290,7 +290,7 @@ type item struct {
 	redelivered bool
 }
 
-// fifo is one queue. What came back unsettled waits in returned, ahead of all that
+// fifo is one queue. Messages that came back unsettled wait in returned, ahead of all that
 // was never delivered.
 type fifo struct {
 	name   string
@@ -452,11 +452,11 @@ func (s *subscription) deliverLocked(it item) {
 	s.out.Push(d)
 }
 
-// Deliveries is where deliveries arrive.
+// Deliveries returns the channel of the deliveries.
 func (s *subscription) Deliveries() <-chan *queue.Delivery { return s.out.Out() }
 
-// Close ends the subscription. What it held goes back in the order of delivery,
-// behind what came back before, once the broker has heard of it.
+// Close ends the subscription. The deliveries that it held go back in their order, behind
+// earlier returns, once the broker has heard of it.
 func (s *subscription) Close() error {
 	s.queue.mu.Lock()
 	s.closeLocked()
@@ -464,7 +464,7 @@ func (s *subscription) Close() error {
 	s.broker.travel(s.queue.name, 0, func() {
 		s.queue.mu.Lock()
 		defer s.queue.mu.Unlock()
-		s.leaveLocked()
+		s.removeLocked()
 		s.queue.pumpLocked()
 	})
 	return nil
@@ -476,8 +476,9 @@ func (s *subscription) closeLocked() {
 	s.out.Close() // deliveries nobody took are stale now
 }
 
-// leaveLocked gives back what the subscription holds. It runs at the broker.
-func (s *subscription) leaveLocked() {
+// removeLocked takes the subscription off its queue, and returns what it held. It runs at
+// the broker.
+func (s *subscription) removeLocked() {
 	q := s.queue
 	for _, tag := range slices.Sorted(maps.Keys(s.held)) {
 		if q.stream {

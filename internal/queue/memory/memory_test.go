@@ -119,7 +119,7 @@ func TestOperationsAreCounted(t *testing.T) {
 	}
 }
 
-// TestEndDelays: what is kept back comes at once, in order and once.
+// TestEndDelays: delayed messages come at once, in order and once.
 func TestEndDelays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"chatclub/internal/queue"
 )
 
-// Options are what makes a broker slow. The zero value is none of it.
+// Options make a broker slow. The zero value makes nothing slow.
 type Options struct {
-	// Hop is how long each way between a program and the broker takes. Everything
-	// travels in order.
+	// Hop is the time of each way between a program and the broker. Everything travels
+	// in order.
 	Hop time.Duration
 	// Capacity makes each queue one process of the broker, as in RabbitMQ. It does
 	// so many operations a second, first come, first served. A publish, a delivery
@@ -101,7 +101,7 @@ func newNetwork(o Options) *network {
 	return n
 }
 
-// stop runs at once what is still to come, and ends the network. What is given to
+// stop runs at once the steps still to come, and ends the network. A step given to
 // it later runs at once. Call it once.
 func (n *network) stop() {
 	close(n.quit)

@@ -6,11 +6,12 @@ import (
 	"chatclub/internal/queue"
 )
 
-// pipeSize is how many deliveries a pipe holds without a goroutine. The prefetch may be
-// a hundred times as many, and most subscriptions are never given anything.
+// pipeSize is the number of deliveries that a pipe holds without a goroutine. The
+// prefetch may be a hundred times as many, and most subscriptions are never given
+// anything.
 const pipeSize = 64
 
-// pipe passes deliveries on to a channel and never blocks who gives them. Make one with
+// pipe passes deliveries on to a channel, and Push never blocks. Make one with
 // newPipe. Safe for concurrent use.
 type pipe struct {
 	out  chan *queue.Delivery
@@ -27,7 +28,7 @@ func newPipe() *pipe {
 	return &pipe{out: make(chan *queue.Delivery, pipeSize), done: make(chan struct{})}
 }
 
-// Out is where deliveries arrive, in order. It is closed by Close.
+// Out returns the channel of the deliveries, in order. It is closed by Close.
 func (p *pipe) Out() <-chan *queue.Delivery { return p.out }
 
 // Push adds a delivery. After Close it does nothing.
@@ -49,7 +50,7 @@ func (p *pipe) Push(d *queue.Delivery) {
 	p.rest = append(p.rest, d)
 }
 
-// move moves what waits to out, until nothing does.
+// move moves the waiting deliveries to out, until there are none.
 func (p *pipe) move() {
 	for {
 		p.mu.Lock()
@@ -73,7 +74,7 @@ func (p *pipe) move() {
 	}
 }
 
-// Close closes the channel and takes out what nobody has read. Idempotent.
+// Close closes the channel and takes out the unread deliveries. Idempotent.
 func (p *pipe) Close() {
 	p.mu.Lock()
 	first, running := !p.closed, p.running

@@ -86,7 +86,7 @@ type testCase struct {
 	run  func(env)
 }
 
-// env is what a case works with.
+// env is a case's test, broker and topology.
 type env struct {
 	*testing.T
 	broker queue.Broker

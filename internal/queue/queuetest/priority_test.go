@@ -20,8 +20,8 @@ func priorityCases() []testCase {
 	}
 }
 
-// still is how long nothing comes from a broker that delivers nothing more. On a busy
-// machine it may be too short: no case may depend on it.
+// still is the time after which a silent broker is taken to deliver nothing more. On a
+// busy machine it may be too short: no case may depend on it.
 const still = 200 * time.Millisecond
 
 // prefer subscribes with a priority.
@@ -166,7 +166,7 @@ func outrankedCloses(e env) {
 	e.ack(e.receiveIDs(high, append([]string{"m0"}, ids("m", n)[given:]...)...)...)
 }
 
-// sharedPriority: who has room and the highest priority is served first.
+// sharedPriority: the consumer with room and the highest priority is served first.
 func sharedPriority(e env) {
 	name, want := e.plain(), ids("m", 9)
 	low, high := e.prefer(name, 5, 0), e.prefer(name, 3, 1)

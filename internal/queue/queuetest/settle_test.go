@@ -32,7 +32,7 @@ func ackRemoves(e env) {
 	s := e.consume(e.plain(), 5)
 	e.ack(e.receiveIDs(s, want...)...)
 	e.close(s)
-	e.awaitInfo(e.plain(), queue.Info{}) // what was not acknowledged would be ready again
+	e.awaitInfo(e.plain(), queue.Info{}) // unacknowledged messages would be ready again
 }
 
 func ackAnyOrder(e env) {

@@ -1,7 +1,7 @@
 // Package transfer moves deliveries to other queues: each is published, and
-// acknowledged once that is confirmed. What goes to one queue goes in order. A
-// queue that takes nothing holds up no other, and what was confirmed is never
-// published again. While the broker is silent nothing is moved.
+// acknowledged once that is confirmed. Messages to one queue go in order. A queue
+// that takes nothing holds up no other, and a confirmed message is never published
+// again. While the broker is silent nothing is moved.
 package transfer
 
 import (
@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	// batch is how many messages go with one publish. A process that is killed
-	// between the broker's confirms and its own acknowledgements has doubled so
-	// many, and more in one gain nothing: it is what the broker's client writes
-	// at a time.
+	// batch is the number of messages in one publish. A process that is killed between
+	// the broker's confirms and its own acknowledgements has doubled so many, and more
+	// in one gain nothing: the broker's client writes as many at a time.
 	batch = 64
-	// publishTimeout is how long the messages to one queue may keep those to all
-	// others waiting.
+	// publishTimeout is the time for which the messages to one queue may keep those to
+	// all others waiting.
 	publishTimeout = 5 * time.Second
 	// blockedTimeout is the same for a queue that did not take a message, where
-	// nobody else waits: whoever gives up earlier publishes that message once
+	// nothing else waits: to give up earlier is to publish that message once
 	// more, and a queue that has a leader again may keep them all.
 	blockedTimeout = 30 * time.Second
-	// mostBlocked is how many wait for a queue that takes nothing before others give
-	// way, so that what is held here is not all for one queue.
+	// mostBlocked is the number of messages that may wait for a queue that takes
+	// nothing before others give way, so that the items held here are not all for one
+	// queue.
 	mostBlocked = 64
-	// silentPause is how soon it is looked again whether the broker answers.
+	// silentPause is the pause before the next question whether the broker answers.
 	silentPause = 100 * time.Millisecond
-	// reminder is how often a blocked queue is logged.
+	// reminder is the period of log lines about a blocked queue.
 	reminder = time.Minute
 )
 
-// Item is one delivery and what takes its place.
+// Item is one delivery and the messages in its place.
 type Item struct {
 	queue.Transfer
 	// Else is published in place of the first message, whose id it has, where many wait
@@ -48,7 +48,7 @@ type Item struct {
 	Tag  any    // the caller's own
 }
 
-// State is what became of an item.
+// State is the state of an item.
 type State int
 
 // The states. Every item ends in one of the last three.
@@ -66,7 +66,7 @@ type Event struct {
 	Err   error
 }
 
-// Config is what a Mover needs. All fields must be set.
+// Config is the configuration of a Mover. All fields must be set.
 type Config struct {
 	Broker queue.Broker
 	Log    *slog.Logger
@@ -75,11 +75,10 @@ type Config struct {
 	Notify func(Event) // called by several goroutines; must not block, nor call the Mover
 }
 
-// Mover moves items in the order in which they were added. All go together, up
-// to one that its queue does not take. This queue is then blocked: what is to go
-// to it waits, in order, while one message at a time is tried, and all other
-// queues go on. Once that message is confirmed the rest follows. Make one with
-// New. Safe for concurrent use.
+// Mover moves items in the order in which they were added. All go together, up to an
+// item that its queue does not take. This queue is then blocked: its items wait, in
+// order, while one message at a time is tried, and all other queues go on. Once that
+// message is confirmed the rest follows. Make one with New. Safe for concurrent use.
 type Mover struct {
 	cfg   Config
 	retry backoff.Policy
@@ -127,7 +126,7 @@ func (m *Mover) signal() {
 	}
 }
 
-// Run moves until End, or until ctx ends: what was not moved then stays on its
+// Run moves until End, or until ctx ends: an item that was not moved then stays on its
 // queue. Add nothing after it.
 func (m *Mover) Run(ctx context.Context) {
 	defer m.abandon(ctx)
@@ -149,7 +148,7 @@ func (m *Mover) Run(ctx context.Context) {
 	}
 }
 
-// abandon tells of what is left when Run ends.
+// abandon tells of the items left when Run ends.
 func (m *Mover) abandon(ctx context.Context) {
 	m.mu.Lock()
 	left := m.inbox
@@ -174,7 +173,7 @@ func (m *Mover) take() (items []*Item, ended bool) {
 	return items, m.ending
 }
 
-// pass moves items, and leaves what cannot be moved now with its blocked queue.
+// pass moves items, and leaves those that cannot be moved now with their blocked queue.
 func (m *Mover) pass(ctx context.Context, items []*Item) {
 	items = m.split(items)
 	failed, err := m.try(ctx, publishTimeout, items)
@@ -191,7 +190,7 @@ func (m *Mover) pass(ctx context.Context, items []*Item) {
 	m.mu.Unlock()
 }
 
-// split takes out what is to go to a blocked queue, and returns the rest.
+// split takes out the items for a blocked queue, and returns the rest.
 func (m *Mover) split(items []*Item) (free []*Item) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -225,8 +224,8 @@ func (m *Mover) waitsLocked(it *Item) (name string, waits bool) {
 	return "", false
 }
 
-// leaveOutLocked takes what only goes along with an item out of it, where many wait for
-// that one's queue: it is news, which others tell as well.
+// leaveOutLocked takes an item's news out of it, where many wait for the news' queue:
+// others tell it as well.
 func (m *Mover) leaveOutLocked(it *Item) {
 	if it.News == "" {
 		return
@@ -236,7 +235,7 @@ func (m *Mover) leaveOutLocked(it *Item) {
 	})
 }
 
-// giveWayLocked takes what an item has in its first message's place, where many wait for
+// giveWayLocked puts Else in the place of an item's first message, where many wait for
 // that one's queue, and reports whether it did.
 func (m *Mover) giveWayLocked(it *Item, name string) bool {
 	if it.Else == nil || it.To[0].ID != it.Else.ID || m.target(it.To[0]) != name || len(m.blocked[name]) < mostBlocked {
@@ -268,7 +267,7 @@ func (m *Mover) blockLocked(ctx context.Context, items []*Item) {
 	}
 }
 
-// unblock tries what waits for a queue, and ends when nothing does.
+// unblock tries the items that wait for a queue, and ends when none does.
 func (m *Mover) unblock(ctx context.Context, name string) {
 	logged, failures := m.cfg.Now(), 1
 	for {
@@ -293,9 +292,8 @@ func (m *Mover) unblock(ctx context.Context, name string) {
 	}
 }
 
-// head is what is tried next: as long as nothing goes through one message alone.
-// What is stale goes out, so that the list does not grow with every lost
-// connection.
+// head returns the items to try next: one alone while nothing goes through. Stale items
+// go out, so that the list does not grow with every lost connection.
 func (m *Mover) head(name string, alone bool) []*Item {
 	m.mu.Lock()
 	var stale, live []*Item
@@ -316,7 +314,7 @@ func (m *Mover) head(name string, alone bool) []*Item {
 	return live[:n:n]
 }
 
-// shorten takes the first n out of what waits for a queue, but for those of
+// shorten takes out the first n items that wait for a queue, but for those of
 // failed that are still to go to it, and reports whether anything is left.
 func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*Item) bool {
 	var stay, others []*Item
@@ -339,9 +337,9 @@ func (m *Mover) shorten(ctx context.Context, name string, n int, failed []*Item)
 	return true
 }
 
-// try publishes items once, when the broker is not silent: what it is published
-// in place of could not be acknowledged, and would come again. It returns those to try again, in order, and the
-// first one's error.
+// try publishes items once, when the broker is not silent: a delivery could not be
+// acknowledged then, and would come again. It returns those to try again, in order, and
+// the first one's error.
 func (m *Mover) try(ctx context.Context, timeout time.Duration, items []*Item) (failed []*Item, first error) {
 	if len(items) == 0 {
 		return nil, nil

@@ -148,7 +148,7 @@ func (r *rig) move(id string, to ...string) {
 	r.Add(it)
 }
 
-// idsOn takes what lies on a queue.
+// idsOn takes the messages off a queue.
 func (r *rig) idsOn(name string) (ids []string) {
 	r.t.Helper()
 	for _, m := range memorytest.Drain(r.t, r.broker.Broker, name) {
@@ -210,8 +210,8 @@ func TestBlockedQueueHoldsUpItsOwnOnly(t *testing.T) {
 	})
 }
 
-// Once many wait for a queue, what has something else to be published gives way to them.
-// What is put there with a delay does not wait at all: it is on a retry queue.
+// Once many wait for a queue, an item with another message to publish gives way to them.
+// A delayed message does not wait at all: it is on a retry queue.
 func TestGiveWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestBlockedPart(t *testing.T) {
 	})
 }
 
-// What became stale while it waited is let go of, and not published.
+// An item that became stale while it waited is dropped, and not published.
 func TestStaleIsNotKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -372,7 +372,7 @@ func TestInvalidIsLeft(t *testing.T) {
 	})
 }
 
-// A queue that refuses, or that does not exist, is one that takes nothing.
+// A queue that refuses, or that does not exist, takes nothing.
 func TestOrderOfEachQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -448,7 +448,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// What is cut off in its first try has ended, too.
+// An item that is cut off in its first try has ended, too.
 func TestCancelInATry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package memorytest gives tests a broker in memory, and what its queues hold.
+// Package memorytest gives tests a broker in memory, and the content of its queues.
 package memorytest
 
 import (
