@@ -26,7 +26,7 @@ type Client struct {
 // StatusError is an answer other than 2xx.
 type StatusError struct {
 	Code int
-	Text string // what the program says about it
+	Text string // the program's text about it
 }
 
 // Error implements error.
@@ -88,8 +88,8 @@ func (c Client) send(req *http.Request, answer any) error {
 	return json.NewDecoder(body).Decode(answer)
 }
 
-// reason is what an answer says about an error: the programs answer JSON, and what
-// guards their admin ports a line of text.
+// reason returns an answer's text about an error: the programs answer JSON, and the
+// guard of their admin ports a line of text.
 func reason(r io.Reader) string {
 	b, _ := io.ReadAll(io.LimitReader(r, 500)) // what was read says something
 	var j struct {

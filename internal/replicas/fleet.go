@@ -53,7 +53,7 @@ func (f Fleet) Pause(ctx context.Context, page string, length time.Duration, rea
 }
 
 // Resume has a page that is paused or suspended sent for again. Where there are cores, one
-// gives the order, because it ends what core itself pauses the page for.
+// gives the order, because it ends core's own pause of the page.
 func (f Fleet) Resume(ctx context.Context, page string) error {
 	if len(f.Core) > 0 {
 		f.Dispatchers = nil

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestResolve: a name stands for all its addresses, and what is not found is shown
+// TestResolve: a name stands for all its addresses, and a name that is not found is shown
 // all the same.
 func TestResolve(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// resolveEvery is how often names are looked up.
+// resolveEvery is the period of looking up names.
 const resolveEvery = 5 * time.Second
 
 // Replica is one process with an admin port.

@@ -20,13 +20,13 @@ type Watch[T any] struct {
 	asking sync.WaitGroup
 	known  map[string]*watched[T] // by address
 
-	mu sync.Mutex // guards what is in known
+	mu sync.Mutex // guards the values in known
 }
 
 // errSilent is the error of a replica that was asked and has not answered yet.
 var errSilent = errors.New("no answer yet")
 
-// Answer is what a replica said last.
+// Answer is the last answer of a replica.
 type Answer[T any] struct {
 	Value T
 	Err   error // why there is no value
@@ -35,7 +35,7 @@ type Answer[T any] struct {
 	Late bool
 }
 
-// watched is what is known of one replica.
+// watched is the last answer of one replica, and whether it is waited for.
 type watched[T any] struct {
 	answer  Answer[T]
 	trusted bool // it is waited for: its last answer came in time
