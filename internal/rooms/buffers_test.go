@@ -65,7 +65,7 @@ func pages(plan string) (n int) {
 	return n
 }
 
-// TestBuffers checks that what an event reads does not grow with the texts and the
+// TestBuffers checks that an event's reads do not grow with the texts and the
 // names of other people, of which the database has many.
 func TestBuffers(t *testing.T) {
 	t.Parallel()
@@ -88,7 +88,7 @@ func TestBuffers(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		ev   Event
-		most int // a few times what was measured: other plans are as good
+		most int // a few times the measured number: other plans are as good
 	}{
 		{"message", Event{Command: command.Command{Text: "hello"}}, 500},
 		{"who", Event{Command: command.Command{Kind: command.Who}}, 200},

@@ -11,8 +11,8 @@ import (
 // A broadcast is worked on by its holder, until the lease ends or the holder
 // releases it. A holder that has lost a broadcast can change nothing of it.
 
-// claimBatch is how many broadcasts a holder claims at a time, so that several
-// holders that begin together share them.
+// claimBatch is the number of broadcasts that a holder claims at a time, so that
+// several holders that begin together share them.
 const claimBatch = 100
 
 // Claim is the result of Broadcasts.Claim.

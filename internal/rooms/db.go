@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// operationTimeout bounds one operation. It is a hundred times what the slowest
+// operationTimeout bounds one operation. It is a hundred times the time that the slowest
 // takes, and less than the time until a lost connection is noticed.
 const operationTimeout = 10 * time.Second
 

@@ -37,7 +37,7 @@ func Public(err error) error {
 	return errors.New("PostgreSQL cannot be reached")
 }
 
-// failed returns err with what could not be done; nil stays nil.
+// failed returns err with the name of the operation; nil stays nil.
 func failed(what string, err error) error {
 	if err == nil {
 		return nil

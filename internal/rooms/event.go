@@ -14,12 +14,12 @@ type Event struct {
 	At      time.Time // when it happened, by the platform's clock
 	Lang    string    // the user's language if the event has it, else ""
 	Command command.Command
-	Files   []string // of a message: the addresses of what is attached, for reports
+	Files   []string // of a message: the addresses of its attachments, for reports
 	// Time returns how much of its page's limits the event's copies take if they are
 	// so many, those of texts and those of audio and video. nil: nothing.
 	Time func(copies int) (texts, media time.Duration)
-	// Line is how much of its page's limit one text to one user takes: of what is sent
-	// because of the event, other than its copies. 0: nothing.
+	// Line is the part of its page's limit that one text to one user takes: of what is
+	// sent because of the event, other than its copies. 0: nothing.
 	Line time.Duration
 	Idle bool // the event is not of the user, who has been silent for Config.Idle; Command does not count
 }
@@ -67,7 +67,7 @@ const (
 	Reported      Notice = "reported"       // the operators see its report of Subject
 	Flooding      Notice = "flooding"       // it sends too many events; they have no effect until Until
 	FloodingTexts Notice = "flooding_texts" // its message, which had no effect, would take too much of the page's limit before Until
-	FloodingMedia Notice = "flooding_media" // likewise, of the limit of audio and video
+	FloodingMedia Notice = "flooding_media" // the same of the limit of audio and video
 	Banned        Notice = "banned"         // its events have no effect until Until; for good if that is zero
 )
 

@@ -120,7 +120,7 @@ func TestHangingHost(t *testing.T) {
 	}
 }
 
-// host is where connections lead. Those made before hang answer no more.
+// host holds the connections to one server. Those made before hang answer no more.
 type host struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -163,7 +163,7 @@ type hostConn struct {
 	number int
 }
 
-// Write loses what is written to a host that hangs, so that no answer comes.
+// Write loses bytes to a host that hangs, so that no answer comes.
 func (c *hostConn) Write(b []byte) (int, error) {
 	c.host.mu.Lock()
 	defer c.host.mu.Unlock()

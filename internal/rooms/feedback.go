@@ -73,7 +73,7 @@ func (s *Store) HoldCopies(ctx context.Context, page, psid string, at, until tim
 	})
 }
 
-// ReleaseCopies ends what HoldCopies began. Idempotent.
+// ReleaseCopies undoes HoldCopies. Idempotent.
 func (s *Store) ReleaseCopies(ctx context.Context, page, psid string) error {
 	return s.changeUser(ctx, "release copies", page, psid, query{
 		sql: `UPDATE people SET failing_until = 0 WHERE page = $1 AND psid = $2 AND failing_until > 0`, args: []any{page, psid},
@@ -92,7 +92,7 @@ func (s *Store) changeUser(ctx context.Context, what, page, psid string, q query
 // Pause stops the copies and answers of a page's events until that time, for
 // good if it is zero. Queued messages still go out, and broadcasts wait.
 //
-// at is when the cause of the pause happened. A cause that is older than the
+// at is the time at which the cause of the pause happened. A cause that is older than the
 // last resumption changes nothing, nor does one with an end while the page is paused for
 // another reason. A pause is never shortened by another pause, only by Resume. Idempotent.
 func (s *Store) Pause(ctx context.Context, page, reason string, at, until time.Time) error {
@@ -151,9 +151,9 @@ func (s *Store) EndPause(ctx context.Context, page, reason string, at time.Time)
 	return failed("end pause", classify(err))
 }
 
-// resumeNow returns the query that ends a pause, whatever its reason is where none is given. Its cause does
-// not pause the page again when it is reported once more, even if its clock is ahead
-// of ours.
+// resumeNow returns the query that ends a pause, whatever its reason is where none is
+// given. Its cause does not pause the page again when it is reported once more, even if
+// its clock is ahead of ours.
 func (s *Store) resumeNow(page, reason string) query {
 	return query{
 		sql: `

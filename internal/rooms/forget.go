@@ -10,7 +10,7 @@ import (
 // writes again is a new one. Of a banned user only its id and the ban stay, because
 // everybody could end a ban by this otherwise.
 //
-// What it does not reach is what others hold: messages on the queues, and for a
+// It does not reach copies that others hold: messages on the queues, and for a
 // while the cursor of a broadcast whose last recipient it was. The error is
 // ErrUnknown if the page has no such user. Idempotent.
 func (s *Store) Forget(ctx context.Context, page, psid string) error {
@@ -50,7 +50,7 @@ func (s *Store) forget(ctx context.Context, page, psid string, idle int64) (foun
 	return found, err
 }
 
-// forgetting returns the statements that delete what is kept of a user beside its
+// forgetting returns the statements that delete a user's rows beside its
 // own row and its membership, which ended before them.
 func (s *Store) forgetting(page, psid string) []query {
 	find := "INSTR"
@@ -67,7 +67,7 @@ func (s *Store) forgetting(page, psid string) []query {
 		`DELETE FROM processed_events WHERE page = $1 AND psid = $2 AND text = ''`,
 		`UPDATE processed_events SET psid = NULL, room = NULL, text = NULL WHERE page = $1 AND psid = $2 AND text IS NOT NULL`,
 		`DELETE FROM shown_members WHERE page = $1 AND psid = $2`,
-		// The lists in which the user stands are shown anew. They are as old as its
+		// The lists in which the user stands are shown again. They are as old as its
 		// names at most, and of the rooms that it was in.
 		`DELETE FROM shown_members WHERE page = $1 AND room IN (
 			SELECT room FROM past_names WHERE page = $1 AND psid = $2

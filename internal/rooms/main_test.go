@@ -69,7 +69,7 @@ func (c *clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// noon is when the events of these tests happen.
+// noon is the time of the events in these tests.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // open returns a migrated store.

@@ -22,7 +22,7 @@ const migrationLock = 0x63686174636c7562
 var ErrNewer = errors.New("run the newer version again, or restore a backup from before it")
 
 // firstStep is the number of the first embedded file. Those before it made a schema
-// that was never released, and of which nothing is kept.
+// that was never released.
 const firstStep = 9
 
 // ErrTooOld says that no release has made the database. Trying again does not help.

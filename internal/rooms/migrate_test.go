@@ -74,7 +74,7 @@ func TestMigrateWaits(t *testing.T) {
 			if len(ended) > 0 {
 				t.Fatalf("Migrate() while another one migrates = %v, want it to wait", <-ended)
 			}
-			// A transaction reads pg_stat_activity anew only after this. The pause
+			// A transaction reads pg_stat_activity again only after this. The pause
 			// keeps the poll from being a load.
 			if err := tx.run(ctx, query{sql: `SELECT pg_stat_clear_snapshot(), pg_sleep(0.02)`}); err != nil {
 				return err

@@ -17,8 +17,8 @@ type ReportView struct {
 	Texts                         []ReportedText
 }
 
-// ReportedText is what the accused wrote in the room in the day before a report,
-// as far as it is kept.
+// ReportedText is a text of the accused in the room in the day before a report, as far
+// as it is kept.
 type ReportedText struct {
 	At   time.Time
 	Text string

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// nameKept is how long a name that a member gave up stays with it: no other gets
-	// it meanwhile, and it stands for that member in blocks and reports. In the same
-	// time a user has scrolled past what was said.
+	// nameKept is the time for which a name that a member gave up stays with it: no
+	// other gets it meanwhile, and it stands for that member in blocks and reports. In
+	// the same time a user has scrolled past the texts.
 	nameKept = 24 * time.Hour
-	// maxNames is how many names a member may give up in a room in that time. Each
-	// is kept from all others.
+	// maxNames is the number of names that a member may give up in a room in that time.
+	// Each is kept from all others.
 	maxNames = 5
-	// nameEvery is how long after it gave up a name in a room a member may take
+	// nameEvery is the time after giving up a name in a room before a member may take
 	// another there, if there is a FloodLimit. All others read of each.
 	nameEvery = time.Minute
-	// maxCandidates is how many of a joining user's names, "Ana" and "Ana 2" and so
-	// on, are compared with names that were given up. Behind them only those of
+	// maxCandidates is the number of a joining user's names, "Ana" and "Ana 2" and so
+	// on, that are compared with names that were given up. Behind them only those of
 	// members count.
 	maxCandidates = 16
 )
@@ -41,7 +41,7 @@ func (u *user) keepName(in membership, now time.Time) []query {
 	return writes
 }
 
-// roomNames holds what a new name in a room is checked against.
+// roomNames holds the names that a new one in a room is checked against.
 type roomNames struct {
 	members int             // others in the room
 	taken   map[string]bool // skeletons and folded forms of names that others have or had
@@ -156,8 +156,8 @@ func (n *roomNames) gaveUp(name string) bool {
 	return slices.ContainsFunc(n.own, func(p pastName) bool { return plaintext.Fold(p.name) == plaintext.Fold(name) })
 }
 
-// free returns the user's name for a room that it joins at that time: the one that it
-// wants, or the last one there if it may have no other. A number is behind it if it is
+// free returns the user's name for a room that it joins at that time: the wanted name, or
+// the last one there if it may have no other. A number is behind it if it is
 // taken.
 func (n *roomNames) free(name string, now int64) string {
 	if n.mayTake(name) > now {

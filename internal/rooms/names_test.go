@@ -259,8 +259,8 @@ func TestManyNames(t *testing.T) {
 	})
 }
 
-// TestShownNumbers checks that a number means the list that the user saw last,
-// whoever came or left since, and for a day.
+// TestShownNumbers checks that a number means the list that the user saw last, for a
+// day, also when users came or left since.
 func TestShownNumbers(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -335,7 +335,7 @@ func TestReportKeepsTexts(t *testing.T) {
 		first := []string{"see this\nhttps://h/1\nhttps://h/2\nhttps://h/3", strings.Repeat("ä", maxKept-1) + "…", "flood 0", "flood 1"}
 		want("of Bo", "Bo", first...)
 
-		// What is written later does not push out what the first report was about.
+		// Later texts do not push out those of the first report.
 		for i := range 25 {
 			say("b", fmt.Sprint("later ", 10+i))
 		}
@@ -403,7 +403,7 @@ func TestLateJoinsNothing(t *testing.T) {
 		if got := at("b", command.None, "", left); strings.Join(got.Relay, "") != "c" {
 			t.Errorf("message after leaving goes to %v, want c", got.Relay)
 		}
-		// A sweep takes out who seemed silent. What it wrote before brings it back.
+		// A sweep takes out a user that seemed silent. Its earlier text brings it back.
 		s2 := trio(t, Config{DatabaseURL: fresh(t, url), Idle: time.Hour})
 		receive(t, s2, Event{User: "b", ID: "idle", At: noon.Add(time.Hour), Idle: true})
 		if got := receive(t, s2, Event{User: "b", ID: "late", At: noon.Add(time.Minute)}); !got.Joined {

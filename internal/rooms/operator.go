@@ -21,10 +21,10 @@ type RoomKey struct {
 type Count struct{ Events, Copies int64 }
 
 const (
-	// countBatch is how many users CountAudiences counts at a time, in some 10 ms.
+	// countBatch is the number of users counted at a time, in some 10 ms.
 	countBatch = 10_000
 	// overviewTimeout bounds Overview, so that a host that is gone does not keep it. It
-	// is a hundred times what it takes.
+	// is a hundred times its usual time.
 	overviewTimeout = time.Minute
 )
 
@@ -186,14 +186,14 @@ func (s *Store) setAudiences(ctx context.Context, counts map[string]int64, after
 	return err
 }
 
-// QuotaPerUser is how many messages the platform lets a page send in 24 hours for
-// each user that it may send to.
+// QuotaPerUser is the number of messages that the platform lets a page send in 24 hours
+// for each user that it may send to.
 const QuotaPerUser = 200
 
 // Overview is the state of all pages together.
 type Overview struct {
 	Paused     map[string]int // pages that are paused now, by the reason
-	QuotaShare float64        // of its 24 h quota what the page has used that has used most, by the last CountAudiences
+	QuotaShare float64        // the highest used share of a page's 24 h quota, by the last CountAudiences
 }
 
 // Overview returns the state of all pages together. It reads the hours' counts of

@@ -16,7 +16,7 @@ import (
 )
 
 // deadConn loses everything written from the first COMMIT on, and does not
-// close. That is what a server sees of a client whose machine lost its power.
+// close. A server sees as much of a client whose machine lost its power.
 type deadConn struct {
 	net.Conn
 	dead *atomic.Bool

@@ -44,8 +44,8 @@ func (e *eventTx) about(ctx context.Context) error {
 	return nil
 }
 
-// findPerson returns whom the command is about. That is who stands at its number
-// in the list that the user saw last, or who has its name, or gave it up not long
+// findPerson returns the person that the command is about. It stands at the command's
+// number in the list that the user saw last, or has its name, or gave it up not long
 // ago, in the user's room or in the room that it left last. If it is nobody, the
 // notice says so.
 func (e *eventTx) findPerson(ctx context.Context) (found person, notice Notice, err error) {
@@ -82,8 +82,8 @@ func (e *eventTx) findPerson(ctx context.Context) (found person, notice Notice, 
 	if len(list) == 0 {
 		return person{}, NoMember, nil
 	}
-	// Names that look alike may be in its two rooms, and given up in one. The one that
-	// was written counts first, then who is in the user's room.
+	// Names that look alike may be in its two rooms, and given up in one. The written
+	// name counts first, then a person in the user's room.
 	return slices.MinFunc(list, func(a, b person) int {
 		return cmp.Compare(e.distance(a), e.distance(b))
 	}), Silence, nil
@@ -100,8 +100,7 @@ func (e *eventTx) distance(p person) (n int) {
 	return n
 }
 
-// shown returns who stands at the command's number in the list that the user saw
-// last.
+// shown returns the person at the command's number in the list that the user saw last.
 func (e *eventTx) shown(ctx context.Context) (found person, ok bool, err error) {
 	n := e.ev.Command.Number
 	e.res.Subject = strconv.Itoa(n)
@@ -117,8 +116,8 @@ func (e *eventTx) shown(ctx context.Context) (found person, ok bool, err error) 
 }
 
 const (
-	// textsKept is how many of the accused's texts a report keeps, and maxTexts
-	// from how many on it takes no more when it is repeated.
+	// textsKept is the number of the accused's texts in a report, and maxTexts the
+	// number from which on it takes no more when it is repeated.
 	textsKept = 10
 	maxTexts  = 30
 )
@@ -148,7 +147,7 @@ func (e *eventTx) report(accused person, now int64) {
 		e.ev.Page, e.ev.User, accused.psid, now-nameKept.Milliseconds(), int64(maxTexts), int64(textsKept))
 }
 
-// maxBlocks is how many of a user's blocks are searched for a name: the latest.
+// maxBlocks is the number of a user's blocks that are searched for a name: the latest.
 const maxBlocks = 1000
 
 // unblock undoes the blocks of all users whom the user blocked under that name,

@@ -15,7 +15,7 @@ import (
 	"chatclub/internal/rooms/roomstest"
 )
 
-// crowd is how many people the page big has, in rooms of 100.
+// crowd is the number of people of the page big, in rooms of 100.
 const crowd = 40_000
 
 // crowded returns a store on PostgreSQL with a page of many people, and a

@@ -26,10 +26,10 @@ const (
 	// rollbackTimeout bounds a rollback after a failure. Afterwards the
 	// connection is closed, which undoes the transaction as well.
 	rollbackTimeout = 2 * time.Second
-	// orphanTimeout is how long the server keeps a transaction without a
-	// statement, and the locks of its rows. A machine that lost its power closes
-	// no connection. The steps of a transaction follow one another in
-	// microseconds, and it ends within operationTimeout.
+	// orphanTimeout is the time for which the server keeps a transaction without a
+	// statement, and the locks of its rows. A machine that lost its power closes no
+	// connection. The steps of a transaction follow one another in microseconds, and it
+	// ends within operationTimeout.
 	orphanTimeout = operationTimeout
 )
 
@@ -230,7 +230,7 @@ func (t *pgTx) isServerGone() bool {
 	return t.err != nil && t.conn.Conn().IsClosed() && !errors.Is(t.err, context.Canceled)
 }
 
-// explainPooling adds to an error of prepared statements what causes it: a pooler
+// explainPooling adds its cause to an error of prepared statements: a pooler
 // gave the session's statements to another client.
 func explainPooling(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {

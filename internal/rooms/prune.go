@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// batch is how many rows are deleted or listed at a time. It takes some
+// batch is the number of rows that are deleted or listed at a time. It takes some
 // milliseconds, in which SQLite's one connection is not free for events.
 const batch = 1000
 
-// countsKept is how long the hours' counts are kept: the day over which the
+// countsKept is the time for which the hours' counts are kept: the day over which the
 // platform's quota is measured, and the hour that began before it.
 const countsKept = 25 * time.Hour
 
-// broadcastsKept is how long after its deadline an ended broadcast is kept. Until
-// then its id cannot be used again.
+// broadcastsKept is the time after its deadline for which an ended broadcast is kept.
+// Until then its id cannot be used again.
 const broadcastsKept = 7 * 24 * time.Hour
 
-// reportsKept is how long a report is kept after it was last repeated.
+// reportsKept is the time for which a report is kept after it was last repeated.
 const reportsKept = 90 * 24 * time.Hour
 
-// peopleKept is how long a user is kept who is in no room and writes nothing. Then
-// it is forgotten with its blocks. It is long, because the blocks of others end with
-// it.
+// peopleKept is the time for which a user who is in no room and writes nothing is kept.
+// Then it is forgotten with its blocks. It is long, because the blocks of others end
+// with it.
 const peopleKept = 365 * 24 * time.Hour
 
 // forgetPause is the time between two users who are forgotten because they are silent,
-// some ten times what one takes.
+// some ten times the time of one.
 const forgetPause = 20 * time.Millisecond
 
-// Prune deletes the events received before that time, and old counts, names,
-// reports with their texts, and broadcasts. It returns how many events it deleted. A deleted event that is
-// repeated counts as a new one. Several cores may prune at once. Prune has no time
-// limit.
+// Prune deletes the events received before that time, and old counts, names, reports
+// with their texts, and broadcasts. It returns how many events it deleted. A deleted
+// event that is repeated counts as a new one. Several cores may prune at once. Prune has
+// no time limit.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 	now := s.cfg.Now()
 	events, err := s.prune(ctx, "processed_events", "page, event_id", "at < $1 ORDER BY at", before.UnixMilli())

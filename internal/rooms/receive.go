@@ -101,10 +101,10 @@ func (e *eventTx) handle(ctx context.Context) error {
 }
 
 const (
-	// maxKept is how many characters of a text are kept for a report:
-	// enough to judge it by.
+	// maxKept is the number of characters of a text that are kept for a report: enough
+	// to judge it by.
 	maxKept = 500
-	// maxKeptFiles is how many addresses of attachments are.
+	// maxKeptFiles is the number of addresses of attachments that are.
 	maxKeptFiles = 3
 )
 
@@ -194,7 +194,7 @@ const separator = "\x1f"
 // ownRoom is the number of the user's room, as SQL for loadRelay.
 const ownRoom = `(SELECT room FROM members WHERE page = $1 AND psid = $2)`
 
-// loadRelay reads the members of a room who may get what the user says. room is
+// loadRelay reads the members of a room who may get the user's texts. room is
 // SQL for the room's number, whose arguments begin with $6.
 func (e *eventTx) loadRelay(room string, args ...any) query {
 	return query{
@@ -248,7 +248,7 @@ func (e *eventTx) decide(ctx context.Context) error {
 	switch e.ev.Command.Kind { //nolint:exhaustive // the others bring nobody into a room
 	case command.None, command.Start, command.Join:
 		// The user has left since, and an event that comes late must not bring it
-		// back, nor tell a later room what was not written for it.
+		// back, nor tell a later room a text that was not written for it.
 		if e.at < e.user.leftAt {
 			e.res.Rejected = true
 			return nil
@@ -316,14 +316,14 @@ func (e *eventTx) copyTime() (texts, media time.Duration) {
 // lines returns how much of its page's limits so many other texts take.
 func (e *eventTx) lines(n int) (texts, media time.Duration) { return time.Duration(n) * e.ev.Line, 0 }
 
-// pay is spend for what the event costs beside itself.
+// pay is spend for the event's costs beside itself.
 func (e *eventTx) pay(texts, media time.Duration) bool {
 	c := e.s.cfg.newCharge(texts, media)
 	c.events = 0
 	return e.spend(c)
 }
 
-// owe is pay for what cannot be rejected.
+// owe is pay for costs that cannot be rejected.
 func (e *eventTx) owe(texts, media time.Duration) {
 	c := e.s.cfg.newCharge(texts, media)
 	c.events = 0

@@ -32,7 +32,7 @@ func (c *countingConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestRoundTrips checks what an event costs on PostgreSQL, with statements
+// TestRoundTrips checks the costs of an event on PostgreSQL, with statements
 // prepared.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()

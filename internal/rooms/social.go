@@ -9,8 +9,8 @@ import (
 	"chatclub/internal/plaintext"
 )
 
-// maxListed is how many rooms a list has: as many as a message has buttons
-// for, with some left.
+// maxListed is the number of rooms in a list: as many as a message has buttons for,
+// with some left.
 const maxListed = 10
 
 // list lists the public rooms that have members, those with a free place first.
@@ -70,8 +70,9 @@ func (e *eventTx) rename(ctx context.Context) error {
 	return nil
 }
 
-// maxPart is how many UTF-16 units the platform takes in one text, and lineMarks how
-// many an answer has about a name: its number, a dot, a space and the line's end.
+// maxPart is the number of UTF-16 units that the platform takes in one text, and
+// lineMarks the number that an answer has about a name: its number, a dot, a space and
+// the line's end.
 const (
 	maxPart   = 2000
 	lineMarks = 6

@@ -14,7 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// busyTimeoutMS is how long a writer of SQLite waits for another process. The
+// busyTimeoutMS is the time that a writer of SQLite waits for another process. The
 // longest transaction here takes milliseconds.
 const busyTimeoutMS = 5000
 
@@ -35,8 +35,8 @@ func openSQLite(file string) (*lite, error) {
 	if file == "" || strings.ContainsAny(file, "?\x00") {
 		return nil, errors.New("database url: sqlite: must be followed by a file name, or :memory:, without options")
 	}
-	// NORMAL does not wait for the disk at each commit. The package comment says
-	// what that may lose. FULL makes an event four to six times as slow.
+	// NORMAL does not wait for the disk at each commit. The package comment names
+	// the events that it may lose. FULL makes an event four to six times as slow.
 	options := url.Values{
 		"_pragma": {
 			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMS),

@@ -4,7 +4,7 @@
 //
 //   - a room never has more members than its capacity;
 //   - a user is in at most one room of a page;
-//   - no member of a room gets a name that looks like another's, or like one that
+//   - no member of a room gets a name that looks like another's, or like a name that
 //     another gave up there in the last day;
 //   - every event is one transaction, which happens whole or not at all;
 //   - a repeated event changes nothing: until Done it returns the same Result,
@@ -47,7 +47,7 @@ import (
 // of a page's 300 calls a second.
 const MaxCapacity = 100
 
-// Window is how long after a user's last event the platform lets the page send
+// Window is the time after a user's last event in which the platform lets the page send
 // to it.
 const Window = 24 * time.Hour
 
@@ -120,7 +120,7 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Ping returns nil while the database answers and takes what is written. It writes
+// Ping returns nil while the database answers and takes writes. It writes
 // only after an operation has failed, until it succeeds: a full disk and a server
 // that has become a standby still answer.
 func (s *Store) Ping(ctx context.Context) error {

@@ -84,10 +84,9 @@ func (u *user) checkBan(at int64) (banned, tell bool) {
 	return true, tell
 }
 
-// allowance is what a user may use at once, and gets back over FloodPeriod: a token
-// bucket, kept as the moment when it is full again (the generic cell rate
-// algorithm, GCRA). What costs more than all of it is taken when it is full, and
-// then leaves a debt.
+// allowance is a user's budget, which comes back over FloodPeriod: a token bucket, kept
+// as the moment when it is full again (the generic cell rate algorithm, GCRA). What
+// costs more than all of it is taken when it is full, and then leaves a debt.
 type allowance int64
 
 // takes returns whether there is enough for a cost at that time. All are
@@ -103,7 +102,7 @@ func (a *allowance) charge(at, cost int64) {
 	}
 }
 
-// charge is what an event takes of its user's allowances, in milliseconds.
+// charge is the cost of an event in its user's allowances, in milliseconds.
 type charge struct{ events, texts, media int64 }
 
 // newCharge returns what an event costs that takes so much of its page's limits.
@@ -118,9 +117,9 @@ func (c Config) newCharge(texts, media time.Duration) (ch charge) {
 	return ch
 }
 
-// take takes the cost of an event from all allowances, or from none. It returns
-// what the user must be told of one that is used up, when that is full again, and
-// whether it must be told, which it notes. The user is told of each only once until that was
+// take takes the cost of an event from all allowances, or from none. Of an allowance
+// that is used up it returns the notice for the user, the time when it is full again, and
+// whether the user must be told, which it notes. The user is told of each only once until that was
 // full again.
 func (u *user) take(at, size int64, c charge) (n Notice, until int64, tell bool) {
 	for i, a := range []struct {

@@ -104,7 +104,7 @@ func start(bin string) (server, error) {
 
 // Initialize makes a database cluster in the folder data of a folder, by the initdb in
 // bin, and returns the attributes to start its server with. env is added to the
-// environment. Only the server need sync what it writes.
+// environment. Only the server need sync its writes.
 func Initialize(ctx context.Context, bin, dir string, env ...string) (*syscall.SysProcAttr, error) {
 	attr, err := unprivileged(dir)
 	if err != nil {

@@ -63,7 +63,7 @@ func DSN(t testing.TB) string {
 	return dsn
 }
 
-// Schema makes an empty schema on a server, and returns its URL and what drops it:
+// Schema makes an empty schema on a server, and returns its URL and a function to drop it:
 // for programs, which have no test.
 func Schema(base string) (dsn string, drop func() error, err error) {
 	u, err := url.Parse(base)
