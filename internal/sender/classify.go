@@ -62,8 +62,8 @@ func Classify(status int, body []byte) Result {
 }
 
 // retryAfter returns the pause that an answer's header asks for: by Retry-After, in
-// seconds or as a date, or by the longest estimated time to regain access, in minutes, of the usage
-// that the platform tells.
+// seconds or as a date, or by the longest estimated time to regain access, in minutes, of
+// the usage that the platform tells.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	seconds, err := strconv.Atoi(h.Get("Retry-After"))
 	if at, dateErr := http.ParseTime(h.Get("Retry-After")); err != nil && dateErr == nil {
@@ -107,7 +107,7 @@ func usage(h http.Header) (percent int) {
 	return percent
 }
 
-// maxUsage bounds what is read of a number of percent.
+// maxUsage bounds a usage in percent, as it is read.
 const maxUsage = 1000
 
 // maxRegain bounds it, in seconds: a day.

@@ -74,7 +74,7 @@ func encode(o message.Outbound) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(call) // texts and what was decoded can be encoded
+	_ = e.Encode(call) // texts and decoded values can be encoded
 	return b.Bytes()
 }
 
@@ -96,7 +96,7 @@ func contentOf(o message.Outbound) any {
 	return c
 }
 
-// taps returns what there is to tap, each of a kind.
+// taps returns the buttons and quick replies, each of a kind.
 func taps(replies []message.QuickReply, kind tap) (list []tap) {
 	for _, r := range replies {
 		kind.Title, kind.Payload = r.Title, r.Payload

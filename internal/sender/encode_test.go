@@ -140,7 +140,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// What an own bot sends reaches the Send API as it is.
+// A message of an own bot reaches the Send API as it is.
 func TestEncodeOwn(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

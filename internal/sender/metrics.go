@@ -71,7 +71,7 @@ func class(o Outcome) string {
 	return "failed"
 }
 
-// result counts what became of one message.
+// result counts one message by its outcome.
 func (m *metrics) result(r Result) {
 	m.calls[r.Outcome].Inc()
 	if r.Outcome == Sent && r.MessageID == "" {

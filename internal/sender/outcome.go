@@ -1,6 +1,6 @@
 package sender
 
-// Outcome says what became of one call, as far as its caller must act
+// Outcome is the result of one call, as far as its caller must act
 // differently on it. The zero value is no outcome: a Result that was not filled
 // in cannot pass for a message that was sent.
 type Outcome uint8

@@ -18,9 +18,9 @@ import (
 	"chatclub/internal/message"
 )
 
-// pollInterval is how soon a change of the file is seen. Asking works on every file
-// system and for files replaced by rename, where notification does not. It costs
-// reading the file: with 10,000 pages 2 MB, some 2 ms.
+// pollInterval is the period of reading the file. Polling works on every file system
+// and for files replaced by rename, where notification does not. It costs reading the
+// file: with 10,000 pages 2 MB, some 2 ms.
 const pollInterval = 2 * time.Second
 
 // Pages is a TokenSource: every page's token, and its limits where it has its own, from a
@@ -156,7 +156,7 @@ func compare(before, after map[string]entry) (changed, gone []string) {
 	return changed, gone
 }
 
-// readPagesFile returns the pages, and the digest of what they were read from: no pages
+// readPagesFile returns the pages, and the digest of the file: no pages
 // where that is known. Some editors put a mark of the encoding before them. It takes a
 // regular file, or a link to one; a pipe would be waited for.
 func readPagesFile(path string, known digest) (map[string]entry, digest, error) {
@@ -246,7 +246,7 @@ func parseEntry(raw json.RawMessage) (entry, error) {
 	return entry{token, object.Limits}, errors.Join(err, object.Limits.Validate())
 }
 
-// parseToken takes what can stand in an HTTP header, and quotes nothing of it.
+// parseToken takes a text that can stand in an HTTP header, and quotes nothing of it.
 func parseToken(raw json.RawMessage) (string, error) {
 	var token string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &token) != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Result is what one call came to. The zero value is not a result: its Outcome
-// is none of Outcomes.
+// Result is the outcome of one call, and its details. The zero value is none: its Outcome is none
+// of Outcomes.
 type Result struct {
 	Outcome   Outcome
 	Code      int           // the platform's error code; 0 where it gave none

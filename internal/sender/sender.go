@@ -3,8 +3,8 @@
 // never tries again by itself, follows no redirect, and holds a call to its
 // deadline. The caller decides what follows from an Outcome.
 //
-// Classify is the one place where answers become outcomes. Pages reads the
-// pages' access tokens from a file and follows its changes.
+// Classify alone makes outcomes of answers. Pages reads the pages' access tokens from a
+// file and follows its changes.
 //
 // No error, metric or log line of this package holds a token, a URL or the text
 // of a message.
@@ -42,7 +42,7 @@ type TokenSource interface {
 	Token(page string) (string, bool)
 }
 
-// Config is what a Sender needs. The zero value is not useful.
+// Config is the configuration of a Sender. The zero value is not useful.
 type Config struct {
 	BaseURL     string                // GRAPH_URL with the API's version, such as https://graph.facebook.com/v23.0
 	Tokens      TokenSource           // required
@@ -95,9 +95,9 @@ type Sender struct {
 const (
 	// usualAnswer has room for the platform's answers, of at most a few hundred
 	// bytes. The pool is emptied with every garbage collection: with buffers of
-	// maxAnswer, filling it again was what most collections were for.
+	// maxAnswer, filling it again caused most collections.
 	usualAnswer = 2 << 10
-	// maxAnswer bounds what is read of an answer. A longer one costs its connection.
+	// maxAnswer bounds the read part of an answer. A longer one costs its connection.
 	maxAnswer = 64 << 10
 )
 
@@ -140,7 +140,7 @@ func (s *Sender) Close() {
 	}
 }
 
-// Send makes one call for o and returns what became of it, at the latest when
+// Send makes one call for o and returns its result, at the latest when
 // ctx or the call's time is over.
 //
 // When ctx ends before anything was written the Outcome is Canceled and no call
@@ -243,7 +243,7 @@ func (s *Sender) call(req *http.Request) (Result, error) {
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 	// Not http.Client: it would follow redirects, copy the header and wrap
-	// errors in one that holds the URL.
+	// errors in an error with the URL.
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
 		return Result{}, err
@@ -265,7 +265,7 @@ func (s *Sender) call(req *http.Request) (Result, error) {
 
 // read reads an answer to its end, because only then the connection can be used
 // again. It reads into buf, and where that is too small up to maxAnswer bytes
-// elsewhere. With an error it returns what came before.
+// elsewhere. With an error it returns the part before it.
 func read(r io.Reader, buf []byte) ([]byte, error) {
 	n, err := io.ReadFull(r, buf)
 	switch {

@@ -89,7 +89,7 @@ func TestConnectionsAreBoundedByMaxInFlight(t *testing.T) {
 	if failed.Load() != 0 {
 		t.Errorf("%d of %d sends failed", failed.Load(), 2*inFlight*20)
 	}
-	// On a machine that stands still one may be closed and made anew; without the
+	// On a machine that stands still one may be closed and made again; without the
 	// bound there are as many as goroutines.
 	if c := conns.Load(); c > inFlight+inFlight/4 || most.Load() > inFlight {
 		t.Errorf("%d connections in all, %d calls at a time, want about %d", c, most.Load(), inFlight)
