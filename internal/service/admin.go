@@ -35,7 +35,7 @@ func (s AdminSettings) Validate() error {
 	return errors.Join(CheckAddr("ADMIN_ADDR", s.Addr), CheckToken("ADMIN_TOKEN", s.Token))
 }
 
-// AdminConfig is what NewAdmin needs.
+// AdminConfig is the configuration of NewAdmin.
 type AdminConfig struct {
 	Addr     string                          // a name in it is one of the server's hosts
 	Listener net.Listener                    // nil: one at Addr

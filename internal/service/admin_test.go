@@ -98,7 +98,7 @@ func TestAdminRun(t *testing.T) {
 }
 
 // TestServeHTTPDrains: a request in flight when the server is stopped is
-// answered, and one that takes too long is cut off with an error.
+// answered, and a request that takes too long is cut off with an error.
 func TestServeHTTPDrains(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -17,7 +17,7 @@ type Actor struct {
 	Run func(ctx context.Context) error
 }
 
-// errEnded is how an actor that ends by itself ends the group.
+// errEnded is the group's error when an actor ends by itself.
 var errEnded = errors.New("actor ended")
 
 // Run runs all actors together and returns when all have ended. The group

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// guard refuses what a web page can make an operator's browser send to next. A
+// guard refuses requests that a web page can make an operator's browser send to next. A
 // browser reaches ports that nobody else outside can, so that a private network
 // is no protection against it. The rules are:
 //

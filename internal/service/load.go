@@ -222,8 +222,7 @@ func setLeaf(field reflect.Value, l leaf, environ map[string]string) error {
 	return nil
 }
 
-// trim takes the white space off a value: what a file of a secret ends with, or an
-// editor left.
+// trim takes the white space off a value, as it stands at the end of a secret's file.
 func trim(raw string, t reflect.Type) string {
 	if t.Kind() != reflect.Slice {
 		return strings.TrimSpace(raw)

@@ -14,7 +14,7 @@ import (
 
 var levelType = reflect.TypeFor[slog.Level]()
 
-// LogFormat is how log lines look.
+// LogFormat is the format of log lines.
 type LogFormat string
 
 // The log formats.
@@ -34,10 +34,10 @@ func (f *LogFormat) UnmarshalText(b []byte) error {
 	}
 }
 
-// Describe says what a LogFormat looks like.
+// Describe returns the forms of a LogFormat.
 func (LogFormat) Describe() string { return "text or json" }
 
-// LogSettings says what is logged and how.
+// LogSettings are the level and the format of the log.
 type LogSettings struct {
 	Level  slog.Level `env:"LOG_LEVEL" envDefault:"info" doc:"Least level that is logged (debug has a line for each message)."`
 	Format LogFormat  `env:"LOG_FORMAT" envDefault:"text" doc:"Form of the log lines."`
@@ -72,7 +72,7 @@ func roundDuration(d time.Duration) time.Duration {
 }
 
 // LogStart logs which program begins, from which build, and with which settings.
-// What has its default value is left out. A variable that is nearly a setting's name is
+// Settings with their default are left out. A variable that is nearly a setting's name is
 // warned of, because the setting has its default then.
 func LogStart[T any](ctx context.Context, log *slog.Logger, settings T) {
 	version, revision := BuildVersion()

@@ -33,11 +33,11 @@ type held struct {
 	until time.Time // zero: until another one is set
 }
 
-// Level implements slog.Leveler. It needs no timer to go back: whoever asks sees that
+// Level implements slog.Leveler. It needs no timer to go back: each call sees whether
 // the time is over.
 func (l *LogLevel) Level() slog.Level { return l.inForce().level }
 
-// inForce returns what holds now.
+// inForce returns the level in force now.
 func (l *LogLevel) inForce() held {
 	h := l.set.Load()
 	if h == nil || !h.until.IsZero() && time.Now().After(h.until) {

@@ -51,7 +51,7 @@ func BuildVersion() (version, revision string) {
 	return version, revision
 }
 
-// recordedVersion returns what go build found in Git.
+// recordedVersion returns the version that go build found in Git.
 func recordedVersion() (version, revision string) {
 	version, revision = "unknown", "unknown"
 	info, ok := debug.ReadBuildInfo()

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// What the linker was given goes before what Go found in Git, and -version, the
+// The linker's version goes before the one that Go found in Git, and -version, the
 // first line of the log and chatclub_build_info say the same.
 func TestLinkedVersion(t *testing.T) { // not parallel: it sets what the linker sets
 	t.Cleanup(func() { linkedVersion, linkedRevision = "", "" })

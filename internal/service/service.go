@@ -60,8 +60,8 @@ func SignalContext(parent context.Context) (context.Context, context.CancelFunc)
 	return ctx, stop
 }
 
-// sameSignal is how soon after the first a second signal is the same wish: timeout(1)
-// and some supervisors send it to the process and to its group.
+// sameSignal is the time after the first signal in which a second one is the same wish:
+// timeout(1) and some supervisors send it to the process and to its group.
 const sameSignal = 300 * time.Millisecond
 
 // SecondSignal returns a context that ends at the second SIGINT or SIGTERM from now

@@ -16,7 +16,7 @@ const none = "–"
 type Setting struct {
 	Name     string
 	Default  string // "–" where there is none
-	Type     string // what its value looks like
+	Type     string // the form of its value
 	Meaning  string
 	Required bool
 }
@@ -130,7 +130,7 @@ func leaves(t reflect.Type, index []int) []leaf {
 	return all
 }
 
-// described is a type of setting that says what its values look like.
+// described is a type of setting with a text about the form of its values.
 type described interface{ Describe() string }
 
 // forms lists the forms of a value of t, where they are few; otherwise it is
@@ -145,7 +145,7 @@ func forms(t reflect.Type) string {
 	return ""
 }
 
-// typeWord says what a value of t looks like, for the help and for errors.
+// typeWord returns the form of a value of t, for the help and for errors.
 func typeWord(t reflect.Type) string {
 	if forms := forms(t); forms != "" {
 		return forms
