@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// knownFor is how long a partition's length is believed.
+	// knownFor is the time for which a partition's length is believed.
 	knownFor = time.Second
 	// inspectTimeout bounds the questions how long queues are.
 	inspectTimeout = 2 * time.Second

@@ -11,7 +11,7 @@ import (
 	"chatclub/internal/message"
 )
 
-// read returns the messages of a body. What a message may leave out it has afterwards.
+// read returns the messages of a body. It fills in the fields that a message may leave out.
 func read(raw []byte, key string, now time.Time) ([]message.Outbound, *refusal) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '[' {

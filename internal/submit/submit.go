@@ -33,13 +33,13 @@ const (
 	// maxBatch is the most messages of one request.
 	maxBatch = 1000
 	// maxBody bounds a request: 1,000 texts of 2,000 characters of three bytes each, and
-	// what stands around them.
+	// the fields around them.
 	maxBody = 8 << 20
 	// maxRequests bounds the requests handled at a time, and so their memory.
 	maxRequests = 8
-	// publishTimeout is how long the broker may take to confirm.
+	// publishTimeout bounds the wait for the broker's confirms.
 	publishTimeout = 10 * time.Second
-	// retryAfter is when a client should try again, in seconds.
+	// retryAfter is the client's pause before it tries again, in seconds.
 	retryAfter = 1
 )
 
@@ -123,7 +123,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		h.cfg.Log.DebugContext(r.Context(), "answer a request", "err", err)
+		h.cfg.Log.DebugContext(r.Context(), "answer to a request not written", "err", err)
 	}
 }
 
@@ -166,7 +166,7 @@ func (h *Handler) publish(r *http.Request, list []message.Outbound) *refusal {
 		}
 		msgs[i] = queue.Message{Queue: h.cfg.Broker.Topology().OutboundOf(o.Page), ID: o.ID, Body: body, Headers: trace}
 	}
-	// What is begun is ended, though the client may be gone.
+	// A begun publish is ended, though the client may be gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), publishTimeout)
 	defer cancel()
 	if err := h.cfg.Broker.Publish(ctx, msgs...); err != nil {

@@ -18,11 +18,11 @@ import (
 	"chatclub/internal/queue/memory/memorytest"
 )
 
-// now is when everything happens.
+// now is the time of all events and requests.
 var now = time.Date(2026, time.May, 1, 0, 0, 0, 0, time.UTC)
 
-// link is a broker that may fail, or take its time.
-type link struct {
+// faultyBroker is a broker that may fail, or take its time.
+type faultyBroker struct {
 	*memory.Broker
 	mu      sync.Mutex
 	err     error
@@ -30,7 +30,7 @@ type link struct {
 	waiting chan struct{} // gets an element for each publish that waits
 }
 
-func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
+func (l *faultyBroker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	l.mu.Lock()
 	err, waits := l.err, l.waits
 	l.mu.Unlock()
@@ -47,13 +47,13 @@ func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
 type rig struct {
 	*testing.T
 	*Handler
-	link *link
-	top  queue.Topology
+	broker *faultyBroker
+	top    queue.Topology
 }
 
 func newRig(t *testing.T, change func(*Config)) *rig {
 	t.Helper()
-	l := &link{Broker: memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 16}), waiting: make(chan struct{}, 1)}
+	l := &faultyBroker{Broker: memorytest.New(t, queue.Topology{Prefix: "t", Partitions: 16}), waiting: make(chan struct{}, 1)}
 	cfg := Config{Broker: l, Now: func() time.Time { return now }}
 	if change != nil {
 		change(&cfg)
@@ -65,7 +65,7 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	return &rig{t, h, l, l.Topology()}
 }
 
-// answer is what a request gets.
+// answer is the answer to a request.
 type answer struct {
 	code  int
 	after string   // Retry-After
@@ -90,10 +90,10 @@ func (r *rig) post(body, key string) (a answer) {
 	return a
 }
 
-// on takes what is on a page's partition.
+// on takes the messages on a page's partition.
 func (r *rig) on(page string) (list []message.Outbound) {
 	r.Helper()
-	for _, m := range memorytest.Drain(r.T, r.link.Broker, r.top.OutboundOf(page)) {
+	for _, m := range memorytest.Drain(r.T, r.broker.Broker, r.top.OutboundOf(page)) {
 		o, err := message.DecodeOutbound(m.Body)
 		if err != nil || o.ID != m.ID || m.Headers["traceparent"] == "" {
 			r.Errorf("published %s under %q with %v: %v", m.Body, m.ID, m.Headers, err)
@@ -103,7 +103,7 @@ func (r *rig) on(page string) (list []message.Outbound) {
 	return list
 }
 
-// What a message leaves out it gets, and each goes to its page's partition.
+// Missing fields are filled in, and each message goes to its page's partition.
 func TestPost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -187,17 +187,17 @@ func TestWrongFieldIsNamed(t *testing.T) {
 	}
 }
 
-// What is not confirmed is to be repeated, and has the same id then: the dispatcher
+// An unconfirmed message is to be repeated, and has the same id then: the dispatcher
 // sends it once.
 func TestRepetition(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	const one = `{"page":"1","to":"7","text":"hi"}`
-	r.link.err = errors.New("away")
+	r.broker.err = errors.New("away")
 	if a := r.post(one, "k"); a.code != 503 || a.after != "1" {
 		t.Errorf("answer while the broker is away %+v, want 503 with Retry-After", a)
 	}
-	r.link.err = nil
+	r.broker.err = nil
 	if a := r.post(one, "k"); a.code != 202 || a.IDs[0] != "k" {
 		t.Errorf("answer to a repetition %+v, want 202 with the same id", a)
 	}
@@ -226,7 +226,7 @@ func TestBacklog(t *testing.T) {
 		clock = clock.Add(knownFor)
 	}
 	lane := queue.Message{Queue: r.top.Lane(r.top.PartitionOf("1"), 2), ID: "x"}
-	if err := r.link.Broker.Publish(t.Context(), lane); err != nil {
+	if err := r.broker.Broker.Publish(t.Context(), lane); err != nil {
 		t.Fatal(err)
 	}
 	post("1", 429)
@@ -241,7 +241,7 @@ func TestBacklog(t *testing.T) {
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.link.waits, r.link.waiting = make(chan struct{}), make(chan struct{}, maxRequests)
+	r.broker.waits, r.broker.waiting = make(chan struct{}), make(chan struct{}, maxRequests)
 	var all sync.WaitGroup
 	for i := range maxRequests {
 		all.Go(func() {
@@ -251,11 +251,11 @@ func TestRequestsAreBounded(t *testing.T) {
 		})
 	}
 	for range maxRequests {
-		<-r.link.waiting
+		<-r.broker.waiting
 	}
 	if a := r.post(`{"page":"1","to":"7","text":"hi"}`, "more"); a.code != 503 || a.after != "1" {
 		t.Errorf("answer to one more %+v, want 503 with Retry-After", a)
 	}
-	close(r.link.waits)
+	close(r.broker.waits)
 	all.Wait()
 }
