@@ -28,7 +28,7 @@ type Line struct {
 	w io.Writer // nil: there is no terminal
 
 	mu   sync.Mutex
-	text string // what is shown
+	text string // the shown text
 }
 
 // NewLine returns a line on w, which shows nothing if w is no terminal.
@@ -40,7 +40,7 @@ func NewLine(w io.Writer) *Line {
 	return l
 }
 
-// isTerminal reports whether w is one that knows the escape sequences.
+// isTerminal reports whether w is a terminal that knows the escape sequences.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
@@ -53,8 +53,8 @@ func isTerminal(w io.Writer) bool {
 // IsShown reports whether there is a terminal to show the line.
 func (l *Line) IsShown() bool { return l.w != nil }
 
-// Set shows text, which is one line, in place of what was shown. An empty text
-// erases it: whoever ends with a line erases it last.
+// Set shows text, which is one line, in place of the last text. An empty text erases it:
+// a program erases its line before it ends.
 func (l *Line) Set(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *Line) Set(text string) {
 	l.showLocked()
 }
 
-// Above returns a writer to w that keeps the line below what is written. Each
+// Above returns a writer to w that keeps the line below the written text. Each
 // Write must be of whole lines. w may be another stream of the same terminal.
 func (l *Line) Above(w io.Writer) io.Writer { return above{l, w} }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// screen is what a terminal shows after s: the rows that erased text has left.
+// screen returns the rows that a terminal shows after s, without those that were erased.
 func screen(s string) string {
 	s = strings.NewReplacer(wrapOff, "", wrapOn, "").Replace(s)
 	rows := strings.Split(s, "\n")
