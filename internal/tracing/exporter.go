@@ -20,12 +20,12 @@ import (
 const (
 	// idleTimeout is longer than the five seconds between two batches.
 	idleTimeout = 30 * time.Second
-	// maxAnswer bounds what is read of an answer that is thrown away.
+	// maxAnswer bounds the read part of an answer, which is thrown away.
 	maxAnswer = 64 << 10
 )
 
 // exporter posts spans to a collector, by OpenTelemetry's own client. It tries a batch
-// once. What is not taken is lost, and the log says so when that begins and when it is
+// once. A batch that is not taken is lost, and the log says so when that begins and when it is
 // over.
 type exporter struct {
 	sdktrace.SpanExporter

@@ -17,8 +17,8 @@ import (
 	"chatclub/internal/queue"
 )
 
-// Span is one piece of work in a trace. The zero value is one that is not recorded,
-// and its methods do nothing.
+// Span is one piece of work in a trace. The zero value is not recorded, and its methods
+// do nothing.
 type Span struct{ otel trace.Span }
 
 // Recorded reports whether the span is recorded: for work that is done for it alone.
@@ -116,14 +116,14 @@ func (t *Tracer) Process(ctx context.Context, d *queue.Delivery, from string, be
 	return t.consume(ctx, operation{"process", semconv.MessagingOperationTypeProcess, trace.SpanKindConsumer}, d, from, begun)
 }
 
-// Move is Process for what was done with a message that was not handled: it went to
+// Move is Process for a message that was not handled: it went to
 // another queue.
 func (t *Tracer) Move(d *queue.Delivery, from string, begun time.Time) Span {
 	_, s := t.consume(context.Background(), operation{"move", semconv.MessagingOperationTypeSettle, trace.SpanKindClient}, d, from, begun)
 	return s
 }
 
-// operation is what is done with a message.
+// operation is an operation with a message, as spans name it.
 type operation struct {
 	name string
 	kind attribute.KeyValue
@@ -144,7 +144,7 @@ func (t *Tracer) consume(ctx context.Context, op operation, d *queue.Delivery, f
 }
 
 // Call is the span of a request of ours to another server, in the trace of its
-// context. template is the path without what differs between requests.
+// context. template is the path without its variable parts.
 func (t *Tracer) Call(req *http.Request, template string) Span {
 	if t == nil || !trace.SpanFromContext(req.Context()).IsRecording() {
 		return Span{}
@@ -171,7 +171,7 @@ func (t *Tracer) messaging(name string, kind attribute.KeyValue, of string) []at
 	return attrs
 }
 
-// template returns a queue's name without what differs between the queues of its kind:
+// template returns a queue's name without the part that differs in the queues of its kind:
 // names of spans must be few.
 func (t *Tracer) template(name string) string {
 	kind, ours := strings.CutPrefix(name, t.prefix)

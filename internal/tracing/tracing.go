@@ -3,8 +3,8 @@
 //
 //   - a nil *Tracer, and the zero Span, record nothing, allocate nothing and can be
 //     used as if they did;
-//   - a collector that refuses, hangs or is gone costs spans and nothing else: what
-//     waits for it is bounded, and what does not fit is dropped;
+//   - a collector that refuses, hangs or is gone costs spans and nothing else:
+//     its queue is bounded, and spans that do not fit are dropped;
 //   - a trace is begun where a message enters or is made, and there alone it is
 //     decided whether it is sampled. Only a sampled trace travels in the messages'
 //     headers, as W3C's traceparent. All others go on with a trace that they are
@@ -33,12 +33,12 @@ import (
 	"chatclub/internal/queue"
 )
 
-// closeTimeout is how long the collector may take for the last spans, on top of the
-// program's own SHUTDOWN_TIMEOUT.
+// closeTimeout is the collector's time for the last spans, on top of the program's own
+// SHUTDOWN_TIMEOUT.
 const closeTimeout = 2 * time.Second
 
-// Config is what New needs. Endpoint switches tracing on; then Program, Topology,
-// Timeout, Registerer and Log must be set.
+// Config is the configuration of New. Endpoint switches tracing on; then Program,
+// Topology, Timeout, Registerer and Log must be set.
 type Config struct {
 	Endpoint string        // where spans are posted, https://host/v1/traces; empty: off
 	Headers  http.Header   // of each request, such as for a token
@@ -48,7 +48,7 @@ type Config struct {
 	Program  string // webhook, core or dispatcher
 	Instance string // tells replicas apart
 	Version  string
-	System   string         // messaging.system: rabbitmq, or what else the broker is
+	System   string         // messaging.system: rabbitmq, or another broker's name
 	Topology queue.Topology // by which queues are named
 
 	Transport  http.RoundTripper // to the collector; nil: its own
@@ -56,8 +56,7 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// Tracer begins spans. Nil is one that is off. New makes one that is on; the caller
-// closes it. Safe for concurrent use.
+// Tracer begins spans. A nil Tracer is off. New makes one; the caller closes it. Safe for concurrent use.
 type Tracer struct {
 	tracer   trace.Tracer
 	provider *sdktrace.TracerProvider
@@ -67,7 +66,7 @@ type Tracer struct {
 	closed   sync.Once
 }
 
-// metrics count spans, so that what is lost can be seen.
+// metrics count spans, so that losses can be seen.
 type metrics struct{ ended, exported prometheus.Counter }
 
 func newMetrics(reg prometheus.Registerer) metrics {
@@ -107,8 +106,8 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	return t, nil
 }
 
-// resource says who makes the spans. What OTEL_RESOURCE_ATTRIBUTES and
-// OTEL_SERVICE_NAME say goes before what the program knows by itself.
+// resource returns the description of the program that makes the spans. Attributes in
+// OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME go before its own.
 func (c Config) resource(ctx context.Context) (*resource.Resource, error) {
 	about, err := resource.New(
 		ctx,

@@ -55,7 +55,7 @@ func start(t *testing.T, change func(*tracing.Config)) *rig {
 	return r
 }
 
-// spans closes the tracer and returns what its collector has.
+// spans closes the tracer and returns its collector's spans.
 func (r *rig) spans(t *testing.T) []tracingtest.Span {
 	t.Helper()
 	if err := r.Close(); err != nil {
@@ -310,7 +310,7 @@ func TestCollectorHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(c *tracing.Config) { c.Transport = hangs{} })
 		begun := time.Now()
-		for range 5000 { // twice what the SDK keeps
+		for range 5000 { // twice as many as the SDK keeps
 			r.SendNew(t.Context(), "t.outbound.00", 1).End()
 		}
 		if took := time.Since(begun); took != 0 {
@@ -357,7 +357,7 @@ func TestCollectorIsGone(t *testing.T) {
 	}
 }
 
-// What is off costs nothing.
+// A tracer that is off costs nothing.
 func TestOffCostsNothing(t *testing.T) {
 	off, err := tracing.New(t.Context(), tracing.Config{Registerer: prometheus.NewRegistry()})
 	if off != nil || err != nil {

@@ -68,7 +68,7 @@ func (c *Collector) Answer(status int) {
 	c.answer = status
 }
 
-// Spans returns what was taken, in the order in which the spans began, and an error if
+// Spans returns the spans in the order in which they began, and an error if
 // any request was none of OTLP's.
 func (c *Collector) Spans() ([]Span, error) {
 	c.mu.Lock()
