@@ -9,7 +9,7 @@ import (
 	"chatclub/internal/message"
 )
 
-// With all set every item becomes an event that has what Messenger sent, and those that
+// With all set every item becomes an event that has Messenger's JSON, and those that
 // core knows are the same otherwise.
 func TestSplitAll(t *testing.T) {
 	t.Parallel()

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// minReaders is how many bodies can be read at a time at least, even where
-	// MaxInFlight is smaller.
+	// minReaders is the number of bodies that can be read at a time at least, even
+	// where MaxInFlight is smaller.
 	minReaders = 64
 	// firstRead holds Messenger's usual body of 1 KiB.
 	firstRead = 4 << 10
-	// made is how much memory events and messages take at most, as a multiple of the
+	// made is the memory that events and messages take at most, as a multiple of the
 	// body that they are made of.
 	made = 2
 	// memoryEach is the memory of bodies for each of MaxInFlight: a full batch of
@@ -49,7 +49,7 @@ func (h *Handler) readVerified(w http.ResponseWriter, r *http.Request, most int,
 	release = func() { h.readers.release(me) }
 	body, err := readBody(http.MaxBytesReader(w, r.Body, int64(most)), int(r.ContentLength), most, func(n int) bool { return h.readers.hold(me, n) })
 	signed := err == nil && verifies(body)
-	evicted := h.readers.leave(me)
+	evicted := h.readers.remove(me)
 	switch {
 	case evicted, errors.Is(err, os.ErrDeadlineExceeded):
 		res = tooSlow
@@ -77,7 +77,7 @@ var errFull = errors.New("no memory is left for bodies")
 // readBody reads a whole body of at most so many bytes. length is its length, or
 // negative if that is unknown. Memory is taken for at most twice the bytes that
 // have arrived, not for the length that is claimed, and for as much as arrived while
-// it grows. hold is asked for all of it, and told of what is given back.
+// it grows. hold is asked for all of it, and told of memory given back.
 func readBody(from io.Reader, length, most int, hold func(int) bool) ([]byte, error) {
 	if length >= 0 {
 		most = length
@@ -178,7 +178,7 @@ func (r *readers) hold(me *reader, n int) bool {
 	return true
 }
 
-// takeLocked adds n bytes to what a reader holds.
+// takeLocked adds n bytes to a reader's memory.
 func (r *readers) takeLocked(me *reader, n int) {
 	r.held += n
 	me.held += n
@@ -200,9 +200,9 @@ func (r *readers) evictLocked() {
 	r.changed.Broadcast()
 }
 
-// leave gives the place back and reports whether it was lost before. Then the
+// remove gives the place back and reports whether it was lost before. Then the
 // connection is of no more use.
-func (r *readers) leave(me *reader) (evicted bool) {
+func (r *readers) remove(me *reader) (evicted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !me.evicted {

@@ -157,7 +157,7 @@ func TestReadersAreBounded(t *testing.T) {
 		}
 		all.Wait()
 		for i, got := range ends {
-			want := time.Duration(i)*time.Millisecond + 5*time.Second // what the server gives a request
+			want := time.Duration(i)*time.Millisecond + 5*time.Second // the server's time for a request
 			if i < 7 {
 				want = time.Duration(64+i) * time.Millisecond // when one more came
 			}
@@ -331,7 +331,7 @@ func TestReadersTogether(t *testing.T) {
 						break
 					}
 				}
-				if evicted := r.leave(me); !evicted && n%3 > 0 {
+				if evicted := r.remove(me); !evicted && n%3 > 0 {
 					take(2 * mine)
 				}
 				if n := r.count(); n > places {

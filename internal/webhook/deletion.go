@@ -75,7 +75,7 @@ type deletion struct {
 	UserID    string `json:"user_id"` // of the user in this app, not on a page
 }
 
-// parseDeletion returns what the form in a body asks for, if it is signed with
+// parseDeletion returns the request in a body's form, if it is signed with
 // secret. Nothing but the form is parsed before that.
 func parseDeletion(body, secret []byte) (deletion, bool) {
 	var d deletion

@@ -73,7 +73,7 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
-// TestDeletionRefused checks what is answered to all others, without an event.
+// TestDeletionRefused checks the answers to all others, without an event.
 func TestDeletionRefused(t *testing.T) {
 	t.Parallel()
 	good := signedRequest(testSecret, deletionPayload)

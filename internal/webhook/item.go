@@ -42,7 +42,7 @@ type party struct {
 }
 
 // wireText has a text of one type only: an item with another one is kept as
-// undecodable, because it is what the user wrote. The other fields are optional.
+// undecodable, because the user wrote it. The other fields are optional.
 type wireText struct {
 	MID        word   `json:"mid"`
 	Text       string `json:"text"`
@@ -161,8 +161,8 @@ func (p *Parts) addText(e message.Event, m *wireText) bool {
 }
 
 const (
-	// minConfidence is how confident the platform must be of a language. Below it
-	// "ok" is found to be any language.
+	// minConfidence is the platform's confidence from which on a language is believed.
+	// Below it "ok" is found to be any language.
 	minConfidence = 0.8
 	maxLocale     = 20 // the longest registered language tags in use are shorter
 )

@@ -18,8 +18,7 @@ import (
 // account of Instagram.
 var ErrObject = errors.New("object is neither page nor instagram")
 
-// platformOf returns the platform of a body's object, and whether it is one that
-// webhook takes.
+// platformOf returns the platform of a body's object, and whether webhook takes it.
 func platformOf(object string) (message.Platform, bool) {
 	switch object {
 	case "page":
@@ -71,7 +70,7 @@ type Parts struct {
 	object   string           // that the body is about
 	platform message.Platform // of the object
 	updates  int              // items that were taken from their entries
-	all      bool             // what core does not know becomes an event, too
+	all      bool             // items that core does not know become events, too
 	Bad      [][]byte         // bodies, each with a piece that cannot be decoded: an event, an entry or all
 }
 

@@ -422,8 +422,8 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// TestTimes: a time in any unit and in any form of a number is read, and one that is
-// none, or that is years off, costs nobody a message.
+// TestTimes: a time in any unit and in any form of a number is read. A text that
+// is no time, or is years off, costs nobody a message.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	const at, entry, now = 1763600000123, 1763600000006, 1763600000007
@@ -464,7 +464,7 @@ func TestNestedTooDeep(t *testing.T) {
 	}
 }
 
-// TestUndecodableIsKept: what this version cannot decode another one can, as it is
+// TestUndecodableIsKept: another version can decode an item that this one cannot, as it is
 // kept with its page and its time, byte for byte.
 func TestUndecodableIsKept(t *testing.T) {
 	t.Parallel()

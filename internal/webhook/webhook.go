@@ -42,7 +42,7 @@ const (
 	// could not be kept, because this is the broker's own bound.
 	MaxBody = queue.MaxBody
 
-	// retryAfter is when a proxy or a test client should try again, in seconds.
+	// retryAfter is the pause before a proxy or a test client tries again, in seconds.
 	// Messenger has a schedule of its own.
 	retryAfter = 1
 )
@@ -65,8 +65,8 @@ type Config struct {
 	Now            func() time.Time      // default time.Now
 }
 
-// withDefaults returns c with its defaults filled in, or an error that names what is
-// missing.
+// withDefaults returns c with its defaults filled in, or an error that names the missing
+// fields.
 func (c Config) withDefaults() (Config, error) {
 	if c.Broker == nil || len(c.AppSecret) == 0 || c.VerifyToken == "" {
 		return c, errors.New("Broker, AppSecret and VerifyToken must be set")
