@@ -11,7 +11,7 @@ import "testing"
 type row struct{ pkg, may string }
 
 // house has the packages, from the ground up. A new package needs a row, and a
-// row names what is imported: no more, so that it can be read as a map.
+// row names the imports and no more, so that it can be read as a map.
 func house() []row {
 	return []row{
 		// On the ground: these import nothing of ours.
@@ -39,12 +39,12 @@ func house() []row {
 		{"deadletter", "backoff message queue webhook"},
 		{"tracing", "message queue"},
 
-		// What core is made of.
+		// The parts of core.
 		{"command", "phrase plaintext"},
 		{"fanout", "message phrase plaintext"},
 		{"rooms", "command plaintext"},
 
-		// What a dispatcher is made of.
+		// The parts of a dispatcher.
 		{"circuit", "message"},
 		{"sender", "message plaintext tracing"},
 
@@ -54,7 +54,7 @@ func house() []row {
 		{"orders", "message queue"},
 		{"dispatch", "aimd backoff circuit excess message orders partitions queue queue/transfer sender tracing"},
 
-		// What core does beside events.
+		// Core's work beside events.
 		{"broadcast", "backoff message plaintext queue rooms tracing"},
 		{"operator", "broadcast message orders plaintext rooms"},
 
@@ -67,8 +67,8 @@ func house() []row {
 		{"cmd/dispatcher", "app service"},
 		{"cmd/webhook", "app service"},
 
-		// The fake platform is the judge. What it knows of the system it must
-		// know by itself, so it imports nothing outside its own folder. The
+		// The fake platform is the judge. It must know the system by
+		// itself, so it imports nothing outside its own folder. The
 		// platform knows neither its users nor its page.
 		{"fakeapi/ledger", ""},
 		{"fakeapi/limit", ""},
@@ -89,12 +89,12 @@ func house() []row {
 		{"article", "backoff message queue queue/transfer sender"},
 		{"chaos", "backoff queue"},
 
-		// What shows it all: beside a deployment, and in the demonstration, which
+		// The pages that show it all: beside a deployment, and in the demonstration, which
 		// runs the article's way too.
 		{"console", "fakeapi/web/parts backoff deadletter dispatch message replicas"},
 		{"demo", "fakeapi fakeapi/ledger fakeapi/users fakeapi/web fakeapi/webhook app article backoff chaos console machine message queue sender"},
 
-		// What others may begin with. These know the protocol alone.
+		// Examples for other teams. These know the protocol alone.
 		{"examples/go", ""},
 
 		// For tests, and tools.
@@ -116,7 +116,7 @@ func house() []row {
 	}
 }
 
-// houseOfTests says what tests may import, beside what their package may. They
+// houseOfTests names the imports of tests beside those of their package. They
 // may use the fake and everything of the product. The load test is a module of its
 // own, to which no import leads.
 func houseOfTests() []row {
@@ -126,7 +126,7 @@ func houseOfTests() []row {
 	}
 }
 
-// library says who may import a library, and whose tests may do so too.
+// library holds the packages that may import a library, and those whose tests may.
 type library struct{ path, users, tests string }
 
 // libraries has every module of go.mod that we import.

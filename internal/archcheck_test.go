@@ -60,7 +60,7 @@ func imports(root string) (files []file, err error) {
 	return files, err
 }
 
-// skip leaves out what the go command leaves out: hidden folders, testdata, and
+// skip leaves out folders that the go command leaves out: hidden ones, testdata, and
 // modules within the module.
 func skip(root, folder string) error {
 	if folder == root {
@@ -122,7 +122,7 @@ func violations(files []file, house, tests []row, libs []library) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// checkLibrary returns a sentence when a file may not import what is not ours.
+// checkLibrary returns a sentence when a file may not import a library.
 func checkLibrary(libs []library, f file, p string) string {
 	if first, _, _ := strings.Cut(p, "/"); !strings.Contains(first, ".") {
 		if better, ok := instead()[p]; ok {
@@ -176,7 +176,7 @@ func deciding(list, p string) (last string) {
 	return last
 }
 
-// matches reports whether p is what a path of the tables names.
+// matches reports whether a path of the tables names p.
 func matches(named, p string) bool {
 	family, isFamily := strings.CutSuffix(named, "...")
 	if !isFamily {
