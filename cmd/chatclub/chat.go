@@ -14,7 +14,7 @@ import (
 	"chatclub/internal/term"
 )
 
-// logEvery is how many seconds lie between two lines where there is no terminal.
+// logEvery is the number of seconds between two lines where there is no terminal.
 const logEvery = 10
 
 // chat lets the simulated users chat, and prints how that goes.
@@ -22,7 +22,7 @@ type chat struct {
 	crowd *demo.Crowd
 	api   *fakeapi.API
 	ready func(context.Context) error
-	// explained is how many copies came twice because a visitor killed a dispatcher.
+	// explained returns the number of copies doubled as a visitor killed a dispatcher.
 	explained func() int64
 	say       func(line string) // on the page
 
@@ -35,7 +35,7 @@ type chat struct {
 	whole bool // the run was not asked to stop
 }
 
-// run lets the users join and chat, then waits for what they wrote to arrive: see
+// run lets the users join and chat, then waits for their messages to arrive: see
 // users.Play for again. Every second it renews the line at the bottom of the terminal; where there is none, it
 // prints a line every ten seconds.
 func (c *chat) run(ctx, again context.Context) error {
@@ -75,8 +75,8 @@ func (c *chat) run(ctx, again context.Context) error {
 	}
 }
 
-// startTimeout is how long the system may take to become ready: a RabbitMQ
-// that is just starting needs about ten seconds.
+// startTimeout bounds the start of the system: a RabbitMQ that is just starting needs
+// about ten seconds.
 const startTimeout = 30 * time.Second
 
 // awaitReady returns nil when every part is ready, or ctx has ended.
@@ -104,8 +104,8 @@ func (c *chat) awaitReady(ctx context.Context) error {
 	}
 }
 
-// rest is what became of the copies that were still awaited when every part had
-// ended.
+// rest counts the copies that were still awaited when every part had ended, by the
+// place where they are.
 type rest struct {
 	left int // on the queues
 	dead int // on the dead-letter queue, each with a reason
@@ -116,7 +116,7 @@ type rest struct {
 // nobody asked to stop.
 func (c *chat) balance(r rest) error {
 	counts := c.api.Ledger().Totals()
-	// They were excused, and are named by what became of them.
+	// They were excused, and are named by their fate.
 	counts.Expected += int64(r.left + r.dead)
 	counts.Excused -= int64(r.left + r.dead)
 	fmt.Fprintf(c.out, "%s left on queues %d dead %d\n", counts.Line("lost"), r.left, r.dead)

@@ -1,6 +1,6 @@
 // Command chatclub runs the whole system in one process: webhook, core,
 // dispatchers and a fake Messenger. The fake's simulated users chat, and its
-// ledger judges what arrived. With no setting at all it needs nothing but itself: the
+// ledger judges the arrivals. With no setting at all it needs nothing but itself: the
 // queue is in memory and the database an SQLite file that it removes.
 // `chatclub -h` lists the settings.
 //

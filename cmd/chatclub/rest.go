@@ -12,8 +12,8 @@ import (
 	"chatclub/internal/queue/rabbit"
 )
 
-// account takes what is on the queues after every part has ended, and excuses its
-// copies in the ledger: what the ledger awaits after that is lost.
+// account empties the queues after every part has ended, and excuses their copies in the
+// ledger: the copies that the ledger awaits after that are lost.
 func (s *system) account(ctx context.Context, accounts *ledger.Ledger, crowd *demo.Crowd) (r rest, err error) {
 	if accounts.Pending() == 0 {
 		return rest{}, nil

@@ -43,7 +43,7 @@ const (
 	appSecret = "quickstart"
 )
 
-// system is the wiring of one run. What is in closers is closed in reverse order.
+// system is the wiring of one run. The closers run in reverse order.
 type system struct {
 	settings
 	stdout    io.Writer
@@ -191,7 +191,7 @@ func (s *system) topology() queue.Topology {
 }
 
 // deleteQueues removes all queues of this run from RabbitMQ, and the lanes of its
-// pages, with what is left on them.
+// pages, with the messages left on them.
 func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
@@ -231,7 +231,7 @@ func (s *system) fake(ctx context.Context) (*fakeapi.API, string, error) {
 	return api, ln.Addr().String(), nil
 }
 
-// posts is how the fake's users post to the webhook.
+// posts returns the settings with which the fake's users post to the webhook.
 func (s *system) posts(hook string) webhook.Config {
 	return webhook.Config{URL: "http://" + hook + "/webhook", Secret: appSecret, Log: s.log}
 }
@@ -245,7 +245,7 @@ func (s *system) phones(api *fakeapi.API, crowd *demo.Crowd, fake, hook string) 
 	})
 }
 
-// options are what webhook and core are given.
+// options returns the options of webhook and core.
 func (s *system) options(name string) app.Options {
 	o := app.Options{Name: name, Registry: s.reg, Log: s.log}
 	if s.memory != nil {
@@ -331,8 +331,8 @@ type kept struct{ queue.Broker }
 // Close does nothing.
 func (kept) Close() error { return nil }
 
-// depth is how many messages wait on the queue in memory, but for dead ones; -1 with
-// RabbitMQ, which would have to be asked for each.
+// depth returns the number of messages on the queues in memory, but for dead ones; -1
+// with RabbitMQ, which would have to be asked for each.
 func (s *system) depth(ctx context.Context) int {
 	if s.memory == nil {
 		return -1

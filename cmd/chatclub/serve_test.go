@@ -104,7 +104,7 @@ func (w *onFirstWrite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// output is what a run prints. The zero value is useful.
+// output collects the lines that a run prints. The zero value is useful.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -121,7 +121,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// find waits until the output matches and returns what is in the parentheses.
+// find waits until the output matches and returns the text in the parentheses.
 func (o *output) find(t *testing.T, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -173,8 +173,8 @@ type ledgerAnswer struct {
 	Pages  []struct{ Page string }
 }
 
-// TestStopsWithABacklog: a run that is asked to stop twice leaves on the queues what
-// waits, and tells it from a loss.
+// TestStopsWithABacklog: a run that is asked to stop twice leaves its backlog on the
+// queues, and tells it from a loss.
 func TestStopsWithABacklog(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"memory": "", "RabbitMQ": rabbittest.URL(t)} {
@@ -251,11 +251,11 @@ func TestFloodLimit(t *testing.T) {
 	t.Parallel()
 	for limit, flooded := range map[string]bool{"0": false, "1": true} {
 		s := small(t, "FLOOD_LIMIT", limit, "EVENTS_PER_SECOND", "40")
-		if flooded { // what is lost need not be waited for
+		if flooded { // lost copies need not be waited for
 			s.SettleTimeout = time.Second
 		}
 		err := newSystem(s, io.Discard, io.Discard).serve(t.Context(), t.Context(), time.Second)
-		// What a flooding user writes has no copies, and the ledger misses them.
+		// Texts of a flooding user have no copies, and the ledger misses them.
 		if got := err != nil && strings.Contains(err.Error(), "lost"); got != flooded {
 			t.Errorf("serve with FLOOD_LIMIT %s = %v, want losses %v", limit, err, flooded)
 		}

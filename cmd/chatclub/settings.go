@@ -36,8 +36,8 @@ type settings struct {
 	Trace           app.TraceSettings
 }
 
-// capacity is how many a room takes. Users fill one room before the next, so that
-// several have no place for phones.
+// capacity is the number of users in a room. Users fill one room before the next, so
+// that several have no place for phones.
 func (s settings) capacity() int {
 	if s.Rooms > 1 {
 		return s.Users

@@ -19,10 +19,10 @@ import (
 // watchSettings are those of `chatclub watch`, which serves the page beside a
 // deployment.
 type watchSettings struct {
-	HTTPAddr   string         `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"Address of the page; port 0 takes a free one. Whoever reaches it sees what the admin ports tell."`
+	HTTPAddr   string         `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"Address of the page; port 0 takes a free one. All who reach it see what the admin ports tell."`
 	Dispatcher []string       `env:"DISPATCHERS,required" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its addresses."`
-	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, likewise. They take the page's orders; empty: dispatchers do."`
-	AdminToken service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports, and the password of the page, on which pages are paused and resumed, and dead letters replayed and purged; empty: everybody is let in, and the page only shows."`
+	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, in the same form. They take the page's orders; empty: dispatchers do."`
+	AdminToken service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports, and password of the page. With it the page pauses and resumes pages, and replays and purges dead letters. Empty: everybody is let in, and the page only shows."`
 	AMQPURL    service.Secret `env:"AMQP_URL" doc:"Addresses of RabbitMQ, as the programs have them; empty: no dead letters are shown."`
 	app.QueueSettings
 	service.LogSettings
@@ -55,7 +55,7 @@ func (s watchSettings) checkBroker() error {
 	return s.broker().Validate()
 }
 
-// watchEvery is how often the dispatchers are asked.
+// watchEvery is the period of the questions to the dispatchers.
 const watchEvery = time.Second
 
 // serve serves the page until ctx ends.

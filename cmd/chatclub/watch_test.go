@@ -47,7 +47,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// serveWatch serves the page, and returns its address and what ends it.
+// serveWatch serves the page, and returns its address and the function that ends it.
 func serveWatch(t *testing.T, environ map[string]string) (address string, stop func()) {
 	t.Helper()
 	environ["HTTP_ADDR"] = "127.0.0.1:0"
@@ -74,7 +74,7 @@ func serveWatch(t *testing.T, environ map[string]string) (address string, stop f
 }
 
 // TestWatchDeadLetters: with AMQP_URL the page has the dead letters of the deployment's
-// queue, for who knows the password.
+// queue, for users with the password.
 func TestWatchDeadLetters(t *testing.T) {
 	t.Parallel()
 	top := queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 2}

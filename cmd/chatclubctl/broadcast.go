@@ -118,7 +118,7 @@ func (t tool) broadcastStop(ctx context.Context, id string, args []string) error
 	return t.broadcastOne(ctx, "broadcast stop ID", http.MethodDelete, id, args)
 }
 
-// broadcastOne makes a request of one broadcast, and shows what it is then.
+// broadcastOne makes a request of one broadcast, and shows its new state.
 func (t tool) broadcastOne(ctx context.Context, words, method, id string, args []string) error {
 	c := t.newBroadcastCall(words)
 	if err := c.open(ctx, args); err != nil {

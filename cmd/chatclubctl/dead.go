@@ -196,7 +196,7 @@ func (t tool) deadReplay(ctx context.Context, _ string, args []string) (err erro
 	var r deadletter.Replay
 	c.flags.Float64Var(&r.Rate, "rate", 100, "letters a second; what is sent in a tenth of one, 64 letters at most, may be sent twice if it is killed")
 	c.flags.IntVar(&r.Limit, "limit", 0, "letters at most, the oldest first; 0: all")
-	c.flags.BoolVar(&r.Renew, "renew", false, "let their age begin anew, and copies of broadcasts have an hour; without it a letter that is older than MESSAGE_TTL, or its broadcast's deadline, is dead as expired again")
+	c.flags.BoolVar(&r.Renew, "renew", false, "let their age begin again, and copies of broadcasts have an hour; without it a letter that is older than MESSAGE_TTL, or its broadcast's deadline, is dead as expired again")
 	q, end, err := c.open(args, func() []error {
 		faults := notNegative(r.Limit)
 		if !(r.Rate >= minRate && r.Rate <= maxRate) { // NaN, too
@@ -231,7 +231,7 @@ func (t tool) deadPurge(ctx context.Context, _ string, args []string) (err error
 	return errors.Join(err, c.report(done{"purged", counts}))
 }
 
-// done is what became of letters.
+// done is one line of a report: the number of letters of each kind, and their fate.
 type done struct {
 	what   string
 	counts deadletter.Counts

@@ -133,7 +133,7 @@ The oldest 4 are shown; -limit 0 shows all.
 }
 
 // When a replay is killed nothing is lost, the next replay goes on, and what was
-// passed over stays. What is doubled was on its way: a batch, or two where the
+// passed over stays. Doubled letters were on their way: a batch, or two where the
 // broker is slow to take acknowledgements.
 func TestKilledReplay(t *testing.T) {
 	t.Parallel()

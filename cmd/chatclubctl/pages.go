@@ -64,7 +64,7 @@ func (t tool) openPages(ctx context.Context, flags *flag.FlagSet, args []string)
 }
 
 // pagesOf merges what all replicas know, those first that something keeps back, and
-// returns what each dispatcher says beside it. What is known is returned beside an error.
+// returns each dispatcher's answer beside it. An error comes with the known pages.
 func pagesOf(ctx context.Context, f replicas.Fleet) ([]pageView, []dispatch.Status, error) {
 	views := make(map[string]*pageView)
 	view := func(page string) *pageView {
@@ -233,8 +233,8 @@ func (t tool) pagesLimit(ctx context.Context, page string, args []string) error 
 	flags := flag.NewFlagSet("chatclubctl pages limit PAGE", flag.ContinueOnError)
 	var limits message.Limits
 	flags.Float64Var(&limits.Text, "text", 0, "calls per second; 0: as the pages file or the settings say")
-	flags.Float64Var(&limits.Media, "media", 0, "calls per second with audio or video; 0: likewise")
-	flags.Float64Var(&limits.Recipient, "recipient", 0, "calls per second to one person; 0: likewise")
+	flags.Float64Var(&limits.Media, "media", 0, "calls per second with audio or video; 0: the same")
+	flags.Float64Var(&limits.Recipient, "recipient", 0, "calls per second to one person; 0: the same")
 	f, err := t.openPages(ctx, flags, args)
 	if err != nil {
 		return err
@@ -265,7 +265,7 @@ func (t tool) when(ctx context.Context, page string, args []string) error {
 	case i < 0 && err != nil:
 		return err
 	case i < 0:
-		return fmt.Errorf("page: nobody has sent anything for %.40q in the last minute", page)
+		return fmt.Errorf("page: no dispatcher has sent anything for %.40q in the last minute", page)
 	case list[i].state() != "":
 		fmt.Fprintln(t.stdout, printable(list[i].state()))
 		return err

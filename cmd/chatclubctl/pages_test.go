@@ -14,7 +14,7 @@ import (
 	"chatclub/internal/operator"
 )
 
-// port is an admin port that answers GET /pages, and notes what else it is asked.
+// port is an admin port that answers GET /pages, and notes other requests.
 type port struct {
 	*httptest.Server
 	pages any
@@ -50,7 +50,7 @@ func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// name is how the tool calls the port.
+// name returns the port's address, by which the tool calls it.
 func (p *port) name() string { return strings.TrimPrefix(p.URL, "http://") }
 
 func at(hour int) time.Time { return time.Date(2026, 1, 2, hour, 0, 0, 0, time.UTC) }
@@ -115,7 +115,7 @@ func TestPagesListWithoutOne(t *testing.T) {
 	}
 }
 
-// TestWhen: it is said when a message arrives, or what keeps the page back.
+// TestWhen: the tool says when a message arrives, or what keeps the page back.
 func TestWhen(t *testing.T) {
 	t.Parallel()
 	a := newPort(t, "3", dispatch.Status{Limit: 4096, Pages: []dispatch.PageStatus{

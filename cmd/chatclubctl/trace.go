@@ -62,7 +62,7 @@ func (t tool) trace(ctx context.Context, id string, args []string) error {
 		err = errors.Join(coreErr, err)
 	}
 	if err == nil && len(known)+copies == 0 {
-		return fmt.Errorf("nobody who was asked knows %.300q", id)
+		return fmt.Errorf("no program that was asked knows %.300q", id)
 	}
 	return err
 }

@@ -24,7 +24,7 @@ func messagesPort(t *testing.T, know dispatch.Messages) *httptest.Server {
 	return s
 }
 
-// TestTrace: one id leads to what core and all dispatchers know. One that does not
+// TestTrace: one id leads to the knowledge of core and all dispatchers. One that does not
 // answer is named.
 func TestTrace(t *testing.T) {
 	t.Parallel()
@@ -63,14 +63,14 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// What core does not know is said to be so, and dispatchers are asked all the
+// The tool says that core does not know an id, and asks the dispatchers all the
 // same. It is an error if nobody knows the id.
 func TestTraceOfNothing(t *testing.T) {
 	t.Parallel()
 	environ := map[string]string{"CORE": newCore(t).URL, "DISPATCHERS": messagesPort(t, dispatch.Messages{SentSince: at(9)}).URL}
 	for _, id := range []string{"m2", "1/m2"} {
 		out, err := call(t, environ, "trace", id)
-		if err == nil || !strings.Contains(err.Error(), `nobody who was asked knows "`+id+`"`) || !strings.Contains(out, "not known to core") {
+		if err == nil || !strings.Contains(err.Error(), `no program that was asked knows "`+id+`"`) || !strings.Contains(out, "not known to core") {
 			t.Errorf("trace of %s, which nobody knows, prints %q, %v, want an error, and that core does not know it", id, out, err)
 		}
 	}

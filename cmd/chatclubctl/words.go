@@ -12,7 +12,7 @@ import (
 func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
 
 // printable returns s such that it cannot act on a terminal: anybody may have
-// written what is on a queue.
+// written a queue's content.
 func printable(s string) string {
 	if s == "" {
 		return "-"

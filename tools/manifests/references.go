@@ -6,7 +6,7 @@ import (
 	"maps"
 )
 
-// pod is what the objects of an overlay refer to: the pods that it makes.
+// pod is a pod template of an overlay, to which other objects refer.
 type pod struct {
 	owner  string
 	labels map[string]any

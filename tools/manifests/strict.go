@@ -3,7 +3,7 @@ package main
 import "maps"
 
 // strict returns an OpenAPI schema as a JSON schema that allows no field beyond
-// those it lists. It changes nothing in what it is given.
+// those it lists. It changes nothing in its arguments.
 func strict(schema map[string]any) map[string]any {
 	out := maps.Clone(schema)
 	for _, name := range []string{"items", "additionalProperties"} {

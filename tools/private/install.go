@@ -24,7 +24,7 @@ var unpackScript string
 // RabbitMQ returns the folder of the rabbitmq-server and rabbitmqctl that this machine
 // has. Where they are missing or too old, and this is Debian, it installs the package
 // as root. Where that is too old, it unpacks Debian 13's below the user's cache, which
-// is done once. It says on log what takes long.
+// is done once. It says on log which step takes long.
 func RabbitMQ(ctx context.Context, log io.Writer) (bin string, err error) {
 	bin, missing := installed(packaged)
 	if missing == nil {
@@ -76,8 +76,8 @@ func install(ctx context.Context, log io.Writer) error {
 }
 
 const (
-	// aptTime is how long apt-get waits for others: the tests of another package may
-	// install at the same time.
+	// aptTime is the time that apt-get waits for others: the tests of another package
+	// may install at the same time.
 	aptTime  = 5 * time.Minute
 	aptPause = 2 * time.Second
 )
@@ -106,7 +106,7 @@ func Apt(ctx context.Context, args ...string) error {
 	}
 }
 
-// policy is where Debian's packages ask whether they may start their service.
+// policy is the script that Debian's packages ask whether they may start their service.
 const policy = "/usr/sbin/policy-rc.d"
 
 // forbidServices keeps the package from starting its service, which the tests

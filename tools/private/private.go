@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Ports returns ports that are free now. They lie below those that systems give to
-// whoever asks for any port (from 32768 on Linux): a server takes seconds until it
+// Ports returns ports that are free now. They lie below those that systems give to a
+// program that asks for any port (from 32768 on Linux): a server takes seconds until it
 // listens, and restarts, while others open ports.
 func Ports(n int) ([]int, error) {
 	const lowest, highest = 20000, 32000

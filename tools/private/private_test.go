@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Ports differ, and are not of those that are given to whoever asks for any.
+// Ports differ, and are not of those that are given to a program that asks for any.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	const n = 50

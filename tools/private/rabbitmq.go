@@ -21,8 +21,8 @@ func Supported(version string) bool {
 	return err == nil && n >= 4
 }
 
-// packaged is where packages have the server's own script. The one that they have on
-// PATH changes to another user.
+// packaged is the path of the server's own script in the packages. Their script
+// on PATH changes to another user.
 const packaged = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
 // installed returns the folder of this machine's rabbitmq-server and rabbitmqctl, if
@@ -52,7 +52,7 @@ func version(bin string) string {
 	return strings.TrimPrefix(filepath.Base(found[0]), "rabbit-")
 }
 
-// Host is where every node lives, as RabbitMQ calls it.
+// Host is the host of every node, as RabbitMQ calls it.
 const Host = "localhost"
 
 // Node is a RabbitMQ that listens on the loopback address alone. Its settings are
@@ -80,7 +80,7 @@ func (n *Node) Env() []string {
 	}
 }
 
-// LastWords is the end of what the server printed.
+// LastWords is the end of the server's output.
 func (n *Node) LastWords() string {
 	out, err := os.ReadFile(filepath.Join(n.Dir, "server.log"))
 	if err != nil || len(bytes.TrimSpace(out)) == 0 {

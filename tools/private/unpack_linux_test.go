@@ -10,7 +10,7 @@ import (
 	"chatclub/tools/program"
 )
 
-// What is unpacked stays, half of it goes, and where nothing can be unpacked it is said
+// A whole unpacked tree stays, half of one goes, and where nothing can be unpacked it is said
 // why. The system's tools are stood in for: nothing is downloaded.
 func TestUnpack(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func Start(t testing.TB, c Command) *Process {
 	return p
 }
 
-// Write adds to the log what the program prints. It is for the program alone.
+// Write adds the program's output to the log. It is for the program alone.
 func (p *Process) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

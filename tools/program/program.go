@@ -26,7 +26,7 @@ type Command struct {
 	Attr  *syscall.SysProcAttr
 }
 
-// Environ returns an environment that has PATH and what is given, and nothing else of
+// Environ returns an environment that has PATH and the given variables, and nothing else of
 // this process's.
 func Environ(given map[string]string) []string {
 	env := []string{"PATH=" + os.Getenv("PATH")}
@@ -47,15 +47,15 @@ func Find(names ...string) (path string, err error) {
 	return "", err
 }
 
-// Result is what a program printed, and its exit code: -1 if a signal ended it, or it
-// did not start.
+// Result is a program's output and exit code: -1 if a signal ended it, or it did not
+// start.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
 }
 
 // Run runs a program to its end, which ctx brings about. The error is not nil unless
-// the exit code is 0, and ends with the last of what the program printed.
+// the exit code is 0, and ends with the last of the program's output.
 func Run(ctx context.Context, c Command) (Result, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, c.Path, c.Args...)

@@ -30,7 +30,7 @@ func run(stdin io.Reader, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// dashboard has what of a dashboard is queried.
+// dashboard holds the queries of a dashboard.
 type dashboard struct {
 	Panels []struct {
 		ID      int

@@ -75,7 +75,7 @@ func (m *Meter) note(slept time.Duration) {
 	m.worst = max(m.worst, slept-every)
 }
 
-// Stop ends the meter, which keeps what it measured. It is called once.
+// Stop ends the meter, which keeps its figures. It is called once.
 func (m *Meter) Stop() {
 	close(m.stop)
 	<-m.ended

@@ -156,7 +156,7 @@ func database(log io.Writer) (env string, stop func()) {
 	return roomstest.URLVariable + "=" + url, func() { _ = end() } // its guardian ends it in any case
 }
 
-// exitCode turns what Wait returned into an exit code.
+// exitCode turns Wait's error into an exit code.
 func exitCode(err error, stderr io.Writer) int {
 	var exit *exec.ExitError
 	switch {

@@ -44,7 +44,7 @@ func watchMemory() func() string {
 }
 
 // treeMemory returns the bytes of a process and all below it, by their proportional
-// set size: what several share is counted once. It is 0 where the system has none.
+// set size: shared memory is counted once. It is 0 where the system has none.
 func treeMemory(proc string, root int) (sum int64) {
 	children := make(map[int][]int)
 	stats, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))

@@ -22,7 +22,7 @@ type Wire struct {
 	mu       sync.Mutex
 	listener net.Listener             // nil: the wire is down
 	conns    map[net.Conn]*connection // by each of its two ends
-	deaf     bool                     // what is said reaches nobody
+	deaf     bool                     // bytes reach nobody
 	rate     int                      // bytes per second of a connection towards the server; 0: no limit
 	delay    time.Duration            // of all that passes, each way
 	frozen   chan struct{}            // closed by Thaw; nil while nothing is kept back
@@ -85,14 +85,14 @@ func (w *Wire) Cut() {
 	}
 }
 
-// Freeze keeps back what the server says until Thaw.
+// Freeze keeps the server's bytes back until Thaw.
 func (w *Wire) Freeze() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.frozen = make(chan struct{})
 }
 
-// Thaw ends what Freeze began.
+// Thaw ends a Freeze.
 func (w *Wire) Thaw() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *Wire) SetDeaf(on bool) {
 	}
 }
 
-// SetRate bounds what a connection carries towards the server; 0 is no bound.
+// SetRate bounds a connection's bytes a second towards the server; 0 is no bound.
 func (w *Wire) SetRate(bytesPerSecond int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func (w *Wire) SetDelay(d time.Duration) {
 	w.delay = d
 }
 
-// Heal ends all that was made to fail. What was lost on connections is lost, so those
+// Heal ends all faults. Bytes lost on connections are lost, so those
 // that were half open end.
 func (w *Wire) Heal() error {
 	w.mu.Lock()
@@ -221,12 +221,12 @@ func (w *Wire) carry(c *connection, to, from net.Conn, towardsServer bool) {
 	}
 }
 
-// parcel is what was said, and when it arrives.
+// parcel is some bytes on their way, and the time of their arrival.
 type parcel struct {
 	bytes []byte
 	due   time.Time
 }
 
-// mostLate is how many parcels of a connection are on their way. Beyond it the wire
-// reads no more, as TCP would not.
+// mostLate is the number of parcels of a connection that are on their way at most.
+// Beyond it the wire reads no more, as TCP would not.
 const mostLate = 256

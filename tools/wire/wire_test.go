@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo is the address of a server that says what it hears.
+// echo is the address of a server that repeats its input.
 func echo(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,7 +51,7 @@ func answers(c net.Conn) time.Duration {
 	return time.Since(began)
 }
 
-// What a wire is made to do, a new connection shows, and so does one of before; healed it
+// A wire's fault shows on a new connection and on an old one; healed it
 // is whole, and a connection that was half open has ended.
 func TestWire(t *testing.T) {
 	t.Parallel()
