@@ -122,7 +122,7 @@ docs: ## write the tables of settings and metrics
 run: ## the whole system in one process, until Ctrl-C
 	go run ./cmd/chatclub
 
-screenshots: ## take docs/chatclub.png anew, in headless Chromium, two minutes of a quiet machine (BUSY_PICTURES=1: of any)
+screenshots: ## take docs/chatclub.png again, in headless Chromium, two minutes of a quiet machine (BUSY_PICTURES=1: of any)
 	UPDATE_SCREENSHOTS=1 go test -count=1 -run '^TestPictures$$' ./internal/browsertest
 
 quickstart: ## run it for 20 s and check that nothing was lost or doubled

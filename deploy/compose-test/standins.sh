@@ -29,7 +29,7 @@ make_standins() {
 }
 
 # standin_golang is Debian with this machine's Go and the modules of go.mod. It is
-# made anew when these change.
+# made again when these change.
 standin_golang() {
 	local root=$cache/golang made
 	made=$(go version; sha256sum <"$repository/go.sum")
