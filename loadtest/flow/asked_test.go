@@ -104,12 +104,12 @@ func refusedForLong() row {
 		bounds: []report.Bound{report.AtLeast(report.Others, 1)},
 		script: func(r *rig) {
 			failed := 0
-			r.breaks(func(ctx context.Context, _ dispatch.Caller, m message.Outbound) (sender.Result, bool) {
+			r.breaks(everyPage, func(ctx context.Context, next dispatch.Caller, m message.Outbound) sender.Result {
 				if r.now() < time.Minute {
 					return refuses(ctx, r.row.median())
 				}
 				if m.To != "1000000" || failed == 5 { // one call to a person at a time
-					return sender.Result{}, false
+					return next.Send(ctx, m)
 				}
 				failed++
 				return fails(ctx, 2, r.row.median())
@@ -126,16 +126,16 @@ func besideTheSick() row {
 		name: "a page is throttled as if it were the app, and a person is sick", replicas: 2, latency: quick, faulty: true, deaths: true,
 		bounds: []report.Bound{report.AtMost(stall, 1)},
 		script: func(r *rig) {
-			r.breaks(func(ctx context.Context, _ dispatch.Caller, m message.Outbound) (sender.Result, bool) {
+			r.breaks(everyPage, func(ctx context.Context, next dispatch.Caller, m message.Outbound) sender.Result {
 				sick := m.Page == strconv.Itoa(quietPage) && m.To == "1000000"
 				if !sick && m.Page != strconv.Itoa(sickPage) {
-					return sender.Result{}, false
+					return next.Send(ctx, m)
 				}
-				res, ok := fails(ctx, 2, r.row.median())
+				res := fails(ctx, 2, r.row.median())
 				if !sick && res.Outcome == sender.Transient {
 					res.Outcome = sender.AppThrottled
 				}
-				return res, ok
+				return res
 			})
 			const length = 3 * time.Minute
 			r.demand(saturate(sickPage, 20))

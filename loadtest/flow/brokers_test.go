@@ -96,7 +96,7 @@ func (d deployment) rows() []row {
 // takes minutes of processor time.
 func TestBeyondOneBroker(t *testing.T) {
 	t.Parallel()
-	d := deployment{dispatchers: 64, pages: 100_000, hotPages: 4, carries: 20_000, length: 8 * time.Second}
+	d := deployment{dispatchers: 64, pages: 50_000, hotPages: 4, carries: 10_000, length: 6 * time.Second}
 	if raced || testing.Short() {
 		d = deployment{dispatchers: 4, pages: 500, hotPages: 0, carries: 200, length: 6 * time.Second}
 	}

@@ -208,14 +208,16 @@ func roomBursts() group {
 			name: fmt.Sprintf("bursts on %d", b.replicas), replicas: b.replicas,
 			bounds: []report.Bound{report.AtMost(refusedStart, b.most), report.AtMost(late, 2)},
 			script: func(r *rig) {
+				const length = 25 * time.Second
 				for page := 1; page <= 20; page++ {
-					r.bursts(page, 2*pageLimit/fanOut, 5*time.Second)
+					r.speaks(room{page, 0, 6 * fanOut}, 5*time.Second, false, length)
 				}
-				length := 25 * time.Second
 				r.until(length + 5*time.Second)
-				c := r.series("", window{0, length})
-				r.figures[refusedStart] = float64(c.Refused) / float64(max(c.Accepted, 1))
-				r.figures[late] = quantile(r.record.delays(window{0, length}, func(*entry) bool { return true }), .99).Seconds()
+				r.refusedOfAll(length)
+				beyond := r.record.times(window{0, length}, func(e *entry, now time.Duration) (time.Duration, bool) {
+					return e.delay(now) - time.Duration(e.to)*time.Second/pageLimit, true
+				})
+				r.figures[late] = quantile(beyond, .99).Seconds()
 			},
 		})...)
 	}
@@ -246,8 +248,7 @@ func speaking(pages int, every time.Duration, gap func(*rand.Rand) float64) func
 			})
 		}
 		r.until(length + 5*time.Second)
-		c := r.series("", window{0, length})
-		r.figures[refusedStart] = float64(c.Refused) / float64(max(c.Accepted, 1))
+		r.refusedOfAll(length)
 		// In the second after an owner's first delivery nothing goes ahead of the
 		// pace: by start each page has had an event.
 		r.coldPages(window{start, length})

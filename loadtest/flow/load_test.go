@@ -79,13 +79,12 @@ func (r *rig) publish(msgs []queue.Message) {
 type copyOf struct {
 	page, to int
 	media    bool
-	ideal    time.Duration // how long it must wait at best
 	change   func(*message.Outbound)
 }
 
 // message makes the next message of a page, announced to the judge.
 func (r *rig) message(c copyOf) queue.Message {
-	id := r.record.enter(c.page, c.to, c.media, c.ideal)
+	id := r.record.enter(c.page, c.to, c.media)
 	name, recipient := strconv.Itoa(c.page), strconv.Itoa(1_000_000+c.to)
 	r.fleet.API().Ledger().Announce(name, ledger.Expected{ID: id, Recipient: recipient}).Answered()
 	out := message.Outbound{ID: id, Page: name, To: recipient, Time: time.Now().UnixMilli()}
@@ -154,38 +153,20 @@ func (r *rig) repeats(every, until time.Duration, next func(n int) copyOf) {
 // fanOut is how many copies one event in a room makes.
 const fanOut = 100
 
-// bursts makes something happen in several rooms of a page at once, every so
-// often: events × fanOut copies, to as many people. The k-th copy of a burst
-// cannot be sent before k / pageLimit.
-func (r *rig) bursts(page, events int, every time.Duration) {
-	offset := time.Duration(r.rng.Int64N(int64(every)))
-	r.work.Go(func() {
-		for wait := offset; backoff.Sleep(r.ctx, wait); wait = every {
-			var msgs []queue.Message
-			for k := range events * fanOut {
-				ideal := time.Duration(k) * time.Second / pageLimit
-				msgs = append(msgs, r.message(copyOf{page: page, to: k, ideal: ideal}))
-			}
-			r.publish(msgs)
-		}
-	})
-}
-
-// series returns what the ledger counted in a window of whole seconds: of a
-// page, or of all together where it is empty.
-func (r *rig) series(page string, w window) (sum ledger.Cell) {
-	q := ledger.Query{Page: page, Seconds: int(r.now().Seconds()) + 2}
-	if page != "" {
-		q.Pages = 1
+// series returns the calls that the ledger counted in a window of whole seconds: of a
+// page, or of all together where it is 0.
+func (r *rig) series(page int, w window) (sum ledger.Cell) {
+	q := ledger.Query{Seconds: int(r.now().Seconds()) + 2}
+	if page > 0 {
+		q.Page, q.Pages = strconv.Itoa(page), 1
 	}
 	report := r.fleet.API().Ledger().Report(q)
 	series := report.Series
-	if page != "" && len(report.Pages) > 0 {
+	if len(report.Pages) > 0 {
 		series = report.Pages[0].Series
 	}
 	for _, s := range series {
-		at := time.Unix(s.Unix, 0).Sub(r.record.start)
-		if at >= w.from && at < w.to {
+		if at := time.Unix(s.Unix, 0).Sub(r.record.start); at >= w.from && at < w.to {
 			sum.Accepted += s.Text.Accepted
 			sum.Refused += s.Text.Refused
 		}
@@ -193,8 +174,8 @@ func (r *rig) series(page string, w window) (sum ledger.Cell) {
 	return sum
 }
 
-// calls counts the calls of one page in a window of whole seconds.
-func (r *rig) calls(page int, w window) (accepted, refused int) {
-	c := r.series(strconv.Itoa(page), w)
-	return int(c.Accepted), int(c.Refused)
+// refusedOfAll enters the refusals per send on all pages until a time.
+func (r *rig) refusedOfAll(until time.Duration) {
+	c := r.series(0, window{0, until})
+	r.figures[refusedStart] = float64(c.Refused) / float64(max(c.Accepted, 1))
 }

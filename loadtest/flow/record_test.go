@@ -19,7 +19,7 @@ type record struct {
 
 	mu       sync.Mutex
 	messages []entry
-	pages    map[int]*pageRecord
+	calls    map[int32][]int32 // accepted, of each page by cells
 }
 
 // entry is one message; its index is in its id.
@@ -27,7 +27,6 @@ type entry struct {
 	page, to  int32
 	media     bool
 	published time.Duration // since start
-	ideal     time.Duration // how long it waits at best
 	accepted  bool
 	begun     time.Duration // when the call began that was accepted first
 	answered  time.Duration // when the answer to it came; until then when it was accepted
@@ -35,49 +34,25 @@ type entry struct {
 	calls     uint16        // made for it
 }
 
-// pageRecord counts accepted calls of one page by cells.
-type pageRecord struct {
-	accepted []int32
-}
+func newRecord() *record { return &record{start: time.Now(), calls: make(map[int32][]int32)} }
 
-func newRecord() *record { return &record{start: time.Now(), pages: make(map[int]*pageRecord)} }
-
-// enter opens an entry and returns the message's id. ideal is how long it must
-// wait for its page's limit at best.
-func (r *record) enter(page, to int, media bool, ideal time.Duration) string {
+// enter opens an entry and returns the message's id.
+func (r *record) enter(page, to int, media bool) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.messages = append(r.messages, entry{
-		page: int32(page), to: int32(to), media: media, published: time.Since(r.start), ideal: ideal,
-	})
+	r.messages = append(r.messages, entry{page: int32(page), to: int32(to), media: media, published: time.Since(r.start)})
 	return "m" + strconv.Itoa(len(r.messages)-1)
 }
 
-// index returns the entry that an id names. ok is false for ids of others.
-func index(id string) (i int, ok bool) {
-	if len(id) < 2 || id[0] != 'm' {
-		return 0, false
+// eachLocked calls do with the entries that a call's ids name.
+func (r *record) eachLocked(ids string, do func(*entry)) {
+	for id := range strings.FieldsSeq(ids) {
+		i, err := strconv.Atoi(strings.TrimPrefix(id, "m"))
+		if err != nil {
+			panic("not an id of the record: " + id)
+		}
+		do(&r.messages[i])
 	}
-	i, err := strconv.Atoi(id[1:])
-	return i, err == nil
-}
-
-func (r *record) pageLocked(page int) *pageRecord {
-	p := r.pages[page]
-	if p == nil {
-		p = new(pageRecord)
-		r.pages[page] = p
-	}
-	return p
-}
-
-func count(cells []int32, at time.Duration) []int32 {
-	i := int(at / cell)
-	if i >= len(cells) {
-		cells = append(cells, make([]int32, i+1-len(cells))...)
-	}
-	cells[i]++
-	return cells
 }
 
 // accept enters that the platform took a call.
@@ -85,38 +60,29 @@ func (r *record) accept(ids string) {
 	now := time.Since(r.start)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for k, id := range strings.Fields(ids) {
-		i, ok := index(id)
-		if !ok {
-			continue
+	var page int32
+	r.eachLocked(ids, func(e *entry) {
+		page = e.page
+		if e.times++; e.times == 1 {
+			e.accepted, e.answered = true, now
 		}
-		e := &r.messages[i]
-		p := r.pageLocked(int(e.page))
-		if k == 0 {
-			p.accepted = count(p.accepted, now)
-		}
-		if e.times++; e.times > 1 {
-			continue
-		}
-		e.accepted, e.answered = true, now
-	}
+	})
+	cells, i := r.calls[page], int(now/cell)
+	cells = append(cells, make([]int32, max(0, i+1-len(cells)))...)
+	cells[i]++
+	r.calls[page] = cells
 }
 
 // call enters a call that began and has ended.
 func (r *record) call(ids string, begun time.Duration, sent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id := range strings.FieldsSeq(ids) {
-		i, ok := index(id)
-		if !ok {
-			continue
-		}
-		e := &r.messages[i]
+	r.eachLocked(ids, func(e *entry) {
 		e.calls++
 		if sent && e.times == 1 {
 			e.begun, e.answered = begun, time.Since(r.start)
 		}
-	}
+	})
 }
 
 // window is a time of the run, since its start.
@@ -124,18 +90,15 @@ type window struct{ from, to time.Duration }
 
 func (w window) seconds() float64 { return (w.to - w.from).Seconds() }
 
-func sum(cells []int32, w window) (n int) {
+// accepted counts the acceptances of one page in a window.
+func (r *record) accepted(page int, w window) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cells := r.calls[int32(page)]
 	for i := int(w.from / cell); i < int(w.to/cell) && i < len(cells); i++ {
 		n += int(cells[i])
 	}
 	return n
-}
-
-// accepted counts the acceptances of one page in a window.
-func (r *record) accepted(page int, w window) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return sum(r.pageLocked(page).accepted, w)
 }
 
 // back is how long after from the page was sent at least rate a second again:
@@ -154,7 +117,7 @@ func (r *record) silent(page int, w window) (longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := w.from
-	cells := r.pageLocked(page).accepted
+	cells := r.calls[int32(page)]
 	for at := w.from; at < w.to; at += cell {
 		if i := int(at / cell); i < len(cells) && cells[i] > 0 {
 			last = at + cell
@@ -184,27 +147,28 @@ func (r *record) times(w window, of func(e *entry, now time.Duration) (d time.Du
 	return list
 }
 
-// delays are the times from publish to answer, beyond the ideal. A message that
-// was not accepted yet counts as answered now.
+// delay is the time from publish to answer. A message that was not accepted yet counts
+// as answered now.
+func (e *entry) delay(now time.Duration) time.Duration {
+	if e.accepted {
+		now = e.answered
+	}
+	return now - e.published
+}
+
+// delays are those of messages.
 func (r *record) delays(w window, of func(e *entry) bool) []time.Duration {
-	return r.times(w, func(e *entry, now time.Duration) (time.Duration, bool) {
-		at := e.answered
-		if !e.accepted {
-			at = now
-		}
-		return at - e.published - e.ideal, of(e)
-	})
+	return r.times(w, func(e *entry, now time.Duration) (time.Duration, bool) { return e.delay(now), of(e) })
 }
 
 // waits are the times from publish to the begin of the call. A message that was
 // not accepted yet waits still.
 func (r *record) waits(w window, of func(e *entry) bool) []time.Duration {
 	return r.times(w, func(e *entry, now time.Duration) (time.Duration, bool) {
-		at := e.begun
-		if !e.accepted {
-			at = now
+		if e.accepted {
+			now = e.begun
 		}
-		return at - e.published, of(e)
+		return now - e.published, of(e)
 	})
 }
 

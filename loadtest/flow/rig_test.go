@@ -61,40 +61,46 @@ type rig struct {
 	atKill int // messages in calls of the dispatchers that were killed
 }
 
-// fault makes a call in place of the sender, or reports that it does not.
-type fault func(ctx context.Context, next dispatch.Caller, m message.Outbound) (sender.Result, bool)
+// fault makes the calls of a page in place of the sender, or those of all pages.
+type fault struct {
+	page int // everyPage: all
+	do   func(ctx context.Context, next dispatch.Caller, m message.Outbound) sender.Result
+}
 
-// breaks has calls made by f from now on.
-func (r *rig) breaks(f fault) { r.fault.Store(&f) }
+const everyPage = 0
+
+// breaks has a page's calls made by do from now on.
+func (r *rig) breaks(page int, do func(context.Context, dispatch.Caller, message.Outbound) sender.Result) {
+	r.fault.Store(&fault{page, do})
+}
 
 // mends ends that.
 func (r *rig) mends() { r.fault.Store(nil) }
 
 // fails is the answer of an API that fails, after a time.
-func fails(ctx context.Context, code int, after time.Duration) (sender.Result, bool) {
-	res := sender.Result{Outcome: sender.Transient, Status: 500, Code: code, Latency: after, Err: errFault}
+func fails(ctx context.Context, code int, after time.Duration) sender.Result {
 	if !backoff.Sleep(ctx, after) {
-		res = sender.Result{Outcome: sender.Canceled, Err: ctx.Err()}
+		return sender.Result{Outcome: sender.Canceled, Err: ctx.Err()}
 	}
-	return res, true
+	return sender.Result{Outcome: sender.Transient, Status: 500, Code: code, Latency: after, Err: errFault}
 }
 
 // refuses is the answer of an API that takes nothing for this page, after a time.
-func refuses(ctx context.Context, after time.Duration) (sender.Result, bool) {
-	res, _ := fails(ctx, 613, after)
+func refuses(ctx context.Context, after time.Duration) sender.Result {
+	res := fails(ctx, 613, after)
 	if res.Outcome == sender.Transient {
 		res.Outcome, res.Status = sender.PageThrottled, http.StatusForbidden
 	}
-	return res, true
+	return res
 }
 
 // hangs is what a call to an API comes to that does not answer.
-func hangs(ctx context.Context) (sender.Result, bool) {
-	res, _ := fails(ctx, 0, callTimeout)
+func hangs(ctx context.Context) sender.Result {
+	res := fails(ctx, 0, callTimeout)
 	if res.Outcome == sender.Transient {
 		res.Status, res.Err = 0, context.DeadlineExceeded
 	}
-	return res, true
+	return res
 }
 
 // callTimeout is the dispatcher's default.
@@ -182,14 +188,12 @@ type recorded struct {
 }
 
 func (c recorded) Send(ctx context.Context, m message.Outbound) sender.Result {
-	begun := c.rig.now()
-	if f := c.rig.fault.Load(); f != nil {
-		if result, ok := (*f)(ctx, c.Caller, m); ok {
-			c.rig.record.call(m.ID, begun, result.Outcome == sender.Sent)
-			return result
-		}
+	begun, result := c.rig.now(), sender.Result{}
+	if f := c.rig.fault.Load(); f != nil && (f.page == everyPage || m.Page == strconv.Itoa(f.page)) {
+		result = f.do(ctx, c.Caller, m)
+	} else {
+		result = c.Caller.Send(ctx, m)
 	}
-	result := c.Caller.Send(ctx, m)
 	c.rig.record.call(m.ID, begun, result.Outcome == sender.Sent)
 	return result
 }

@@ -42,9 +42,9 @@ func saturated(times float64, length time.Duration) func(*rig) {
 // flow enters the share of the limit that was used on the hot page in a window,
 // and the refusals per send in it.
 func (r *rig) flow(w window, limit float64, used, refusals report.Figure) {
-	accepted, refused := r.calls(hot, w)
-	r.figures[used] = float64(accepted) / (limit * w.seconds())
-	r.figures[refusals] = float64(refused) / float64(max(accepted, 1))
+	c := r.series(hot, w)
+	r.figures[used] = float64(c.Accepted) / (limit * w.seconds())
+	r.figures[refusals] = float64(c.Refused) / float64(max(c.Accepted, 1))
 }
 
 func saturation(e extent) group {
@@ -118,7 +118,7 @@ func limiters() group {
 func unknown() group {
 	g := group{
 		title: "A lower limit that nobody was told of, where refused calls count",
-		text: "As above, but the page takes 150 calls a second from the start, and refused calls count too. The figures are from 20 s to 80 s. To ask for more costs the calls that are sent until its answer comes. " +
+		text: "As above, but the page takes 150 calls a second from the start, and refused calls count too. The figures are from 20 s to 65 s. To ask for more costs the calls that are sent until its answer comes. " +
 			"Token and leaky buckets save calls: then more passes for a while than is possible.",
 	}
 	for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.TokenBucket, limit.LeakyBucket} {
@@ -127,8 +127,8 @@ func unknown() group {
 			settings: func(s *fakeapi.Settings) { s.Text.Algorithm, s.Text.CountRefused, s.Text.PerSecond = a, true, 150 },
 			script: func(r *rig) {
 				r.demand(saturate(hot, 3*pageLimit))
-				r.until(80 * time.Second)
-				r.flow(window{20 * time.Second, 80 * time.Second}, 150, report.Quota, report.Refused)
+				r.until(65 * time.Second)
+				r.flow(window{20 * time.Second, 65 * time.Second}, 150, report.Quota, report.Refused)
 			},
 		})...)
 	}
@@ -165,8 +165,7 @@ func ended(lasts time.Duration, begin, end func(*rig)) func(*rig) {
 func (r *rig) after(limit float64) {
 	w := window{changeAt, changeAt + 20*time.Second}
 	r.flow(w, limit, quota20, refused20)
-	_, refused := r.calls(hot, w)
-	r.figures[refused20] = float64(refused)
+	r.figures[refused20] = float64(r.series(hot, w).Refused)
 	r.figures[report.Back] = r.record.back(hot, changeAt, .9*limit, 20*time.Second).Seconds()
 }
 
@@ -252,7 +251,7 @@ func changes() group {
 	for _, lasts := range []int{3, 10} {
 		change(fmt.Sprintf("nothing passes for %d s", lasts), 4, []report.Bound{report.AtLeast(quota20, .85)}, []report.Bound{report.AtLeast(quota20, .8)},
 			ended(time.Duration(lasts)*time.Second, func(r *rig) {
-				r.breaks(func(ctx context.Context, _ dispatch.Caller, _ message.Outbound) (sender.Result, bool) {
+				r.breaks(everyPage, func(ctx context.Context, _ dispatch.Caller, _ message.Outbound) sender.Result {
 					return refuses(ctx, r.row.median())
 				})
 			}, (*rig).mends))

@@ -14,7 +14,7 @@ func TestRecordOfJoinedMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newRecord()
-		first, second := b.enter(1, 0, false, 0), b.enter(1, 0, false, 0)
+		first, second := b.enter(1, 0, false), b.enter(1, 0, false)
 		time.Sleep(100 * time.Millisecond)
 		b.accept(first + " " + second)
 		time.Sleep(50 * time.Millisecond)
@@ -40,7 +40,7 @@ func TestSilenceIsTheLongestGap(t *testing.T) {
 		b := newRecord()
 		for i := range 50 {
 			if i < 10 || i >= 23 {
-				b.accept(b.enter(1, i, false, 0))
+				b.accept(b.enter(1, i, false))
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -57,7 +57,7 @@ func TestBackIsTheLastDip(t *testing.T) {
 		for i := range 100 { // 10/s for 10 s, but for two seconds from 3 s on
 			time.Sleep(100 * time.Millisecond)
 			if i < 30 || i >= 50 {
-				b.accept(b.enter(1, i, false, 0))
+				b.accept(b.enter(1, i, false))
 			}
 		}
 		// The last second with less than 9 of 10 ends when 9 of its cells are full again.
