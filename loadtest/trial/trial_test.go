@@ -245,18 +245,6 @@ func TestSendingOutOfOrderIsCaught(t *testing.T) {
 	}
 }
 
-// slowed is a dispatcher that lets some of its calls wait before they are made.
-func slowed(by time.Duration, which func() bool) wrap {
-	return func(c dispatch.Caller) dispatch.Caller {
-		return caller(func(ctx context.Context, out message.Outbound) sender.Result {
-			if which() {
-				time.Sleep(by)
-			}
-			return c.Send(ctx, out)
-		})
-	}
-}
-
 // upset are dispatchers that make calls otherwise for a second after one that gives
 // them reason to.
 func upset(reason func(message.Outbound, sender.Result) bool, do func(context.Context, dispatch.Caller, message.Outbound) sender.Result) wrap {
@@ -290,12 +278,21 @@ func buries(context.Context, dispatch.Caller, message.Outbound) sender.Result {
 	return sender.Result{Outcome: sender.BadMessage}
 }
 
-// oneAfterAnother is a dispatcher that makes a call when the one before is answered.
-func oneAfterAnother(c dispatch.Caller) dispatch.Caller {
+// silentHalf makes no call in four of eight seconds.
+func silentHalf(ctx context.Context, c dispatch.Caller, out message.Outbound) sender.Result {
+	if time.Now().Second()%8 < 4 {
+		time.Sleep(4 * time.Second)
+	}
+	return c.Send(ctx, out)
+}
+
+// paced is a dispatcher that makes 15 calls a second, and no more.
+func paced(c dispatch.Caller) dispatch.Caller {
 	turn := make(chan struct{}, 1) // no mutex: virtual time would stand still
 	return caller(func(ctx context.Context, out message.Outbound) sender.Result {
 		turn <- struct{}{}
-		defer func() { <-turn }()
+		time.Sleep(time.Second / 15)
+		<-turn
 		return c.Send(ctx, out)
 	})
 }
@@ -310,14 +307,15 @@ func TestSituationsAreJudged(t *testing.T) {
 		do          wrap
 		want        string
 	}{
-		{"lively-room", "waits before each call", eight, slowed(3*time.Second, func() bool { return true }), "5 events/s: hot p50"},
+		{"lively-room", "waits before each call", eight, otherwise(1, late), "5 events/s: hot p50"},
+		{"ten-rooms", "too few calls", eight, paced, "quota used"},
 		{"voice", "texts wait for voices", cases.Setting{Length: 24 * time.Second}, upset(hasVoice, late), "cold p99"},
-		{"voice", "one call at a time", cases.Setting{Length: 24 * time.Second}, oneAfterAnother, "quota used"},
+		{"voice", "too few calls", cases.Setting{Length: 24 * time.Second}, paced, "quota used"},
 		{"sick-member", "gives up the room", eight, upset(hasFailed, buries), "calls are answered 500: others arrived"},
 		{"sick-page", "all wait for one", eight, upset(hasFailed, late), "calls are answered 500: cold p99"},
-		{"small-limits", "half of the limit", eight, oneAfterAnother, "duplicated at most"},
+		{"small-limits", "too few calls", eight, paced, "cold p99"},
 		{"lane-neighbour", "the neighbour waits", eight, upset(isHot, late), "cold p99"},
-		{"rolling-restart", "silent in between", cases.Setting{Length: 16 * time.Second, Limit: 60}, slowed(4*time.Second, func() bool { return time.Now().Second()%8 < 4 }), "longest silence"},
+		{"rolling-restart", "silent in between", cases.Setting{Length: 16 * time.Second, Limit: 60}, otherwise(1, silentHalf), "longest silence"},
 	} {
 		t.Run(tc.name+"/"+tc.cheat, func(t *testing.T) {
 			if testing.Short() && tc.name != "sick-page" {
