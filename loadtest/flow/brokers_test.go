@@ -100,14 +100,14 @@ func TestBeyondOneBroker(t *testing.T) {
 	if raced || testing.Short() {
 		d = deployment{dispatchers: 4, pages: 500, hotPages: 0, carries: 200, length: 6 * time.Second}
 	}
-	var lines []line
+	var runs []report.Run
 	for _, row := range d.rows() {
 		if d.hotPages == 0 {
 			row.bounds = row.bounds[:min(len(row.bounds), 2)]
 		}
 		t.Run(row.name, func(t *testing.T) {
-			lines = append(lines, measure(t, row, 1))
+			runs = append(runs, measure(t, row, 1))
 		})
 	}
-	t.Log("\n" + tableOf(lines))
+	t.Log("\n" + report.Markdown(runs))
 }

@@ -18,17 +18,12 @@ type extent struct {
 // seedsFlag is 3 for `make flow`, which prints the tables.
 var seedsFlag = flag.Int("seeds", 1, "runs of each row, of which the worst counts")
 
-// whole is all rows.
-func whole() extent {
-	return extent{seeds: *seedsFlag, mostMessages: 300_000, longRun: 90 * time.Second}
-}
-
 // extentOf returns what is to run. Under the race detector a run takes six times
 // as long. One seed, a tenth of the largest backlog and fewer dispatchers find
 // the races that all of it would, at one latency. With -short the telling rows run alone: each
 // has another part of the dispatcher at work.
 func extentOf() extent {
-	e := whole()
+	e := extent{seeds: *seedsFlag, mostMessages: 300_000, longRun: 90 * time.Second}
 	if raced || testing.Short() {
 		e.seeds, e.mostMessages = 1, 30_000
 		e.longRun = 40 * time.Second

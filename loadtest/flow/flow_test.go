@@ -78,39 +78,38 @@ Every row runs the real dispatchers, excess map and sender against the fake plat
 func TestFlow(t *testing.T) {
 	e := extentOf()
 	groups := scenarios(e)
-	lines := make([][]line, len(groups))
-	left := 0
+	runs := make([][]report.Run, len(groups))
+	left, found := 0, make(map[string]bool)
 	t.Run("rows", func(t *testing.T) { // returns when all that runs in parallel has ended
 		for i, g := range groups {
-			lines[i] = make([]line, len(g.rows))
+			runs[i] = make([]report.Run, len(g.rows))
 			for j, row := range g.rows {
 				if !e.has(row.title()) || row.second && raced && e.rows == nil {
 					left++
 					continue
 				}
+				found[row.title()] = true
 				t.Run(g.title+"/"+row.title(), func(t *testing.T) {
 					if !testing.Short() { // each holds 250 MB under the race detector
 						t.Parallel()
 					}
-					lines[i][j] = measure(t, row, e.seeds)
+					runs[i][j] = measure(t, row, e.seeds)
 				})
 			}
 		}
 	})
+	if len(found) < len(e.rows) {
+		t.Errorf("there are the rows %v, want all of %q", found, e.rows)
+	}
 	if left > 0 {
 		t.Logf("%d rows did not run: go test ./flow runs them, without -short and the race detector", left)
 	}
 	var doc strings.Builder
 	doc.WriteString(preface)
 	for i, g := range groups {
-		ran := lines[i][:0:0]
-		for _, l := range lines[i] {
-			if l.figures != nil { // a row that -run leaves out has none
-				ran = append(ran, l)
-			}
-		}
-		if len(ran) > 0 {
-			doc.WriteString("## " + g.title + "\n\n" + g.text + "\n\n" + tableOf(ran) + "\n")
+		// A row that -run leaves out has no figures.
+		if ran := slices.DeleteFunc(runs[i], func(r report.Run) bool { return r.Figures == nil }); len(ran) > 0 {
+			doc.WriteString("## " + g.title + "\n\n" + g.text + "\n\n" + report.Markdown(ran) + "\n")
 		}
 	}
 	t.Log("\n" + doc.String())
@@ -122,33 +121,32 @@ func (r row) title() string {
 }
 
 // measure runs a row with every seed and checks the worst of each figure.
-func measure(t *testing.T, r row, seeds int) line {
+func measure(t *testing.T, r row, seeds int) report.Run {
 	t.Helper()
-	l := line{row: r}
+	run := report.Run{Label: r.title()}
 	for seed := range cmp.Or(r.seeds, seeds) {
 		f := play(t, r, uint64(seed)+1, r.script)
 		if r.control != nil {
 			without := play(t, r, uint64(seed)+1, r.control)
 			if f == nil || without == nil {
-				return l // a run has failed
+				return run // it has failed
 			}
 			f[ratioP50] = f[report.ColdP50] / without[report.ColdP50]
 			f[ratioP99] = f[report.ColdP99] / without[report.ColdP99]
 		}
 		if f == nil {
-			return l
+			return run
 		}
-		l.figures = report.Worst(l.figures, f)
+		run.Figures = report.Worst(run.Figures, f)
 	}
-	t.Log("\n" + tableOf([]line{l}))
+	t.Log("\n" + report.Markdown([]report.Run{run}))
 	if !r.faulty {
 		r.bounds = append(slices.Clone(r.bounds), report.AtMost(report.Inversions, 0))
-		l.row = r
 	}
 	for _, b := range r.bounds {
-		if e := b.Check(l.figures, nil); e.Met == nil || !*e.Met {
+		if e := b.Check(run.Figures, nil); e.Met == nil || !*e.Met {
 			t.Errorf("%s, got %s", e.Text, e.Got)
 		}
 	}
-	return l
+	return run
 }

@@ -100,7 +100,7 @@ func (r *rig) message(c copyOf) queue.Message {
 	if err != nil {
 		r.t.Error(err)
 	}
-	return queue.Message{Queue: r.options.Queue(r.topology(), name), ID: id, Body: body}
+	return queue.Message{Queue: r.partition(c.page), ID: id, Body: body}
 }
 
 // backlog publishes n messages of one page at once.

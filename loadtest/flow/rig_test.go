@@ -54,7 +54,6 @@ type rig struct {
 	work   sync.WaitGroup // generators
 	rng    *rand.Rand     // of the script alone
 
-	options fleet.Options
 	fault   atomic.Pointer[fault]
 	refuses atomic.Pointer[func(queue.Message) bool]
 
@@ -137,11 +136,7 @@ func open(t *testing.T, row row, seed uint64) *rig {
 		row.settings(&s)
 	}
 	s.Text.PerSecond = cmp.Or(row.limit, s.Text.PerSecond)
-	o := fleet.Options{
-		Strategy: fleet.Own, Replicas: row.replicas,
-		Limit: float64(cmp.Or(row.limit, pageLimit)), MessageTTL: 24 * time.Hour,
-	}
-	r.options = o
+	o := fleet.Options{Strategy: fleet.Own, Replicas: row.replicas, Limit: float64(cmp.Or(row.limit, pageLimit)), MessageTTL: 24 * time.Hour}
 	top := queue.Topology{Prefix: "flow", Partitions: cmp.Or(row.partitions, 64)}
 	l, err := fleet.NewLocal(t.Context(), fleet.Config{
 		Options: o, Topology: top, Seed: seed, Log: slog.New(slog.DiscardHandler),
@@ -209,6 +204,12 @@ func (r *rig) topology() queue.Topology { return r.fleet.Broker().Topology() }
 
 // join starts another dispatcher.
 func (r *rig) join() { r.must(r.fleet.Join(r.ctx)) }
+
+// saturates has three times its limit be sent to the hot page, until a time.
+func (r *rig) saturates(until time.Duration) {
+	r.demand(saturate(hot, 3*pageLimit))
+	r.until(until)
+}
 
 // leave ends dispatchers cleanly and waits for it.
 func (r *rig) leave(which ...*fleet.Dispatcher) { r.must(r.fleet.Remove(which...)) }

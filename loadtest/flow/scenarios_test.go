@@ -62,8 +62,7 @@ func saturation(e extent) group {
 	g.rows = append(g.rows, both(row{
 		name: fmt.Sprintf("3 × the limit, from 30 s to %.0f s", e.longRun.Seconds()), replicas: 4, bounds: []report.Bound{report.AtLeast(report.Quota, .984), report.AtMost(report.Refused, .0005)},
 		script: func(r *rig) {
-			r.demand(saturate(hot, 3*pageLimit))
-			r.until(e.longRun)
+			r.saturates(e.longRun)
 			r.flow(window{30 * time.Second, e.longRun}, pageLimit, report.Quota, report.Refused)
 		},
 	})...)
@@ -126,8 +125,7 @@ func unknown() group {
 			name: string(a), replicas: 4, bounds: []report.Bound{report.AtLeast(report.Quota, .9), report.AtMost(report.Refused, .05)}, ifSlow: []report.Bound{report.AtLeast(report.Quota, .6), report.AtMost(report.Refused, .1)},
 			settings: func(s *fakeapi.Settings) { s.Text.Algorithm, s.Text.CountRefused, s.Text.PerSecond = a, true, 150 },
 			script: func(r *rig) {
-				r.demand(saturate(hot, 3*pageLimit))
-				r.until(65 * time.Second)
+				r.saturates(65 * time.Second)
 				r.flow(window{20 * time.Second, 65 * time.Second}, 150, report.Quota, report.Refused)
 			},
 		})...)
@@ -151,8 +149,7 @@ func changed(change func(*rig)) func(*rig) { return ended(0, func(*rig) {}, chan
 // ended is the same where what ends at that time began so long before.
 func ended(lasts time.Duration, begin, end func(*rig)) func(*rig) {
 	return func(r *rig) {
-		r.demand(saturate(hot, 3*pageLimit))
-		r.until(changeAt - lasts)
+		r.saturates(changeAt - lasts)
 		begin(r)
 		r.until(changeAt)
 		end(r)
@@ -212,8 +209,7 @@ func changes() group {
 	rolled := []report.Bound{report.AtLeast(quota20, .80), report.AtMost(refused20, 30)}
 	change("4 → 8 → 4, one a second", 4, rolled, rolled, changed(roll))
 	change("limit 300 → 150", 4, []report.Bound{report.AtMost(refused20, 110), report.AtMost(refusedLater, .012)}, []report.Bound{report.AtMost(refused20, 240), report.AtMost(refusedLater, .02)}, func(r *rig) {
-		r.demand(saturate(hot, 3*pageLimit))
-		r.until(changeAt)
+		r.saturates(changeAt)
 		r.limited(150)
 		r.until(changeAt + 40*time.Second)
 		r.after(150)
@@ -221,16 +217,14 @@ func changes() group {
 	})
 	change("limit 150 → 300", 4, []report.Bound{report.AtLeast(quotaLater, .95)}, nil, func(r *rig) {
 		r.limited(150)
-		r.demand(saturate(hot, 3*pageLimit))
-		r.until(changeAt)
+		r.saturates(changeAt)
 		r.limited(300)
 		r.until(changeAt + 40*time.Second)
 		r.after(300)
 		r.flow(window{changeAt + 30*time.Second, changeAt + 40*time.Second}, 300, quotaLater, refusedLater)
 	})
 	change("limit 300 → 150 for 6 s", 4, []report.Bound{report.AtLeast(quotaLater, .9), report.AtMost(refused20, 100)}, []report.Bound{report.AtLeast(quotaLater, .85), report.AtMost(refused20, 200)}, func(r *rig) {
-		r.demand(saturate(hot, 3*pageLimit))
-		r.until(changeAt)
+		r.saturates(changeAt)
 		r.limited(150)
 		r.until(changeAt + 6*time.Second)
 		r.limited(300)
@@ -240,8 +234,7 @@ func changes() group {
 		r.flow(window{changeAt + 6*time.Second, changeAt + 26*time.Second}, 300, quotaLater, refusedLater)
 	})
 	change("limit 300 → 150 → 300, 10, 10 and 20 s", 4, []report.Bound{report.AtLeast(report.Quota, .9), report.AtMost(report.Refused, .015)}, []report.Bound{report.AtLeast(report.Quota, .85), report.AtMost(report.Refused, .03)}, func(r *rig) {
-		r.demand(saturate(hot, 3*pageLimit))
-		r.until(10 * time.Second)
+		r.saturates(10 * time.Second)
 		r.limited(150)
 		r.until(20 * time.Second)
 		r.limited(300)
@@ -261,8 +254,7 @@ func changes() group {
 	// Of what the other app asks for some is refused: ours may have a percent more than the rest.
 	change("another app takes 100/s", 4, []report.Bound{report.AtLeast(report.Quota, .96), report.AtMost(report.Refused, .02)}, []report.Bound{report.AtLeast(report.Quota, .91), report.AtMost(report.Refused, .04)}, func(r *rig) {
 		const rest = pageLimit - 100
-		r.demand(saturate(hot, 3*pageLimit))
-		r.until(changeAt)
+		r.saturates(changeAt)
 		r.must(r.fleet.API().Patch([]byte(`{"text":{"other_app":100}}`)))
 		r.until(changeAt + 40*time.Second)
 		r.after(rest)
@@ -295,8 +287,7 @@ func faults() group {
 			g.rows = append(g.rows, both(row{
 				name: name, replicas: 4, faulty: true, doubles: true, bounds: []report.Bound{report.AtLeast(quotaLater, .9), report.AtMost(report.Back, h.back)}, ifSlow: ifSlow,
 				script: func(r *rig) {
-					r.demand(saturate(hot, 3*pageLimit))
-					r.until(changeAt)
+					r.saturates(changeAt)
 					r.owner(hot, own).Way.SetHealth(h.health)
 					r.until(changeAt + 25*time.Second)
 					r.after(pageLimit)

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,17 +64,4 @@ func TestBackIsTheLastDip(t *testing.T) {
 			t.Errorf("back = %v, want %v", got, want)
 		}
 	})
-}
-
-// The rows that run with -short exist.
-func TestTellingRowsExist(t *testing.T) {
-	t.Parallel()
-	e := extentOf()
-	for _, name := range e.rows {
-		if !slices.ContainsFunc(scenarios(e), func(g group) bool {
-			return slices.ContainsFunc(g.rows, func(r row) bool { return r.title() == name })
-		}) {
-			t.Errorf("no row is called %q", name)
-		}
-	}
 }

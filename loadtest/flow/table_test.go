@@ -19,18 +19,3 @@ const (
 	sickCalls    = "calls to the sick an hour"
 	mostCalls    = "most calls for one"
 )
-
-// line is a row with its figures.
-type line struct {
-	row     row
-	figures report.Figures
-}
-
-// tableOf is the table of one group in Markdown.
-func tableOf(lines []line) string {
-	var runs []report.Run
-	for _, l := range lines {
-		runs = append(runs, report.Run{Label: l.row.title(), Figures: l.figures})
-	}
-	return report.Markdown(runs)
-}
