@@ -296,7 +296,7 @@ func roomsThatSpeak() group {
 	for _, a := range []limit.Algorithm{limit.SlidingLog, limit.TokenBucket, limit.LeakyBucket} {
 		most := .01
 		if a == limit.LeakyBucket { // each page's first event is refused two thirds of its calls
-			most = .06
+			most = .045
 		}
 		g.rows = append(g.rows, both(row{
 			name: "every 1 s at random, " + string(a) + ", refused calls count", replicas: 4, script: speaking(4, time.Second, atRandom),
