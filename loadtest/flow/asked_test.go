@@ -114,7 +114,7 @@ func refusedForLong() row {
 				failed++
 				return fails(ctx, 2, r.row.median())
 			})
-			r.speaks(room{hot, 0, 20}, 3*time.Second, false, 90*time.Second) // 32 messages may wait for one that is tried again
+			r.speaks(room{hot, 0, 20}, 3*time.Second, 90*time.Second) // 32 messages may wait for one that is tried again
 			r.until(2 * time.Minute)
 			r.figures[report.Others], _, _ = r.record.delivered(everybody)
 		},
@@ -140,8 +140,8 @@ func besideTheSick() row {
 			const length = 3 * time.Minute
 			r.demand(saturate(sickPage, 20))
 			r.demand(saturate(busyPage, 100))
-			r.speaks(room{quietPage, 0, 1}, time.Second, false, length)
-			r.speaks(room{quietPage, 1, 1}, 20*time.Second, false, length)
+			r.speaks(room{quietPage, 0, 1}, time.Second, length)
+			r.speaks(room{quietPage, 1, 1}, 20*time.Second, length)
 			r.until(length)
 			well := func(e *entry) bool { return e.page == busyPage || e.page == quietPage && e.to == 1 }
 			r.figures[stall] = quantile(r.record.waits(window{start, length - time.Second}, well), 1).Seconds()

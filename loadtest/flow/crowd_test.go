@@ -125,28 +125,20 @@ func landing(n int, without bool) func(*rig) {
 	}
 }
 
-// fewSeeds is how often a row with so many messages runs: 0 as often as others.
-func fewSeeds(messages int) int {
-	if messages > 30_000 {
-		return 1
-	}
-	return 0
-}
-
 func backlogs(e extent) group {
 	g := group{
 		title: "A backlog of one page lands at once",
 		text: "200 messages a second for 1,000 other pages; each queue of the broker does 15,000 operations a second. " +
 			"Cold are the pages of the other partitions; the ratios compare with a run without the backlog. " +
 			"The stall is the longest wait on the backlog's own partition, which one page of 64 shares. It can be no shorter than the partition needs to pass the backlog on to the lane: " +
-			"a publish, a delivery and an acknowledgement for each message, 6 s for 30,000 and 60 s for 300,000. 2 s more are allowed. 300,000 messages are one run.",
+			"a publish, a delivery and an acknowledgement for each message, 6 s for 30,000 and 60 s for 300,000. 2 s more are allowed.",
 	}
 	for _, n := range []int{30_000, 300_000} {
 		if n > e.mostMessages {
 			break
 		}
 		rows := both(row{
-			name: fmt.Sprint(n), replicas: 4, capacity: queueCapacity, seeds: fewSeeds(n),
+			name: fmt.Sprint(n), replicas: 4, capacity: queueCapacity,
 			script: landing(n, false), control: landing(n, true),
 			bounds: []report.Bound{report.AtMost(ratioP50, 1.1), report.AtMost(ratioP99, 1.1), report.AtMost(stall, moving(n).Seconds()+2)},
 		})
@@ -162,7 +154,7 @@ func drains(e extent) group {
 	g := group{
 		title: "A backlog is drained",
 		text: "One page's backlog lands on its partition and is sent to the last message, on four replicas. Each message of the 10,000 is for another person, so that none are joined; the others are for 2,000. " +
-			"Broker operations are publishes, deliveries and acknowledgements; the first publish counts. The quota is from the first whole second on. 300,000 messages are one run. " +
+			"Broker operations are publishes, deliveries and acknowledgements; the first publish counts. The quota is from the first whole second on. " +
 			"What is above six for each, 8,000 at most, is not the messages': owners ask what is in the lanes, and dispatchers that start take their places.",
 	}
 	for _, n := range []int{3_000, 10_000, 30_000, 300_000} {
@@ -174,7 +166,7 @@ func drains(e extent) group {
 			recipients = n
 		}
 		g.rows = append(g.rows, both(row{
-			name: fmt.Sprint(n), replicas: 4, seeds: fewSeeds(n),
+			name: fmt.Sprint(n), replicas: 4,
 			bounds: []report.Bound{report.AtLeast(quotaStart, .975), report.AtMost(report.Operations, 6.1)},
 			script: func(r *rig) {
 				r.until(2 * time.Second)
@@ -210,7 +202,7 @@ func roomBursts() group {
 			script: func(r *rig) {
 				const length = 25 * time.Second
 				for page := 1; page <= 20; page++ {
-					r.speaks(room{page, 0, 6 * fanOut}, 5*time.Second, false, length)
+					r.speaks(room{page, 0, 6 * fanOut}, 5*time.Second, length)
 				}
 				r.until(length + 5*time.Second)
 				r.refusedOfAll(length)

@@ -4,32 +4,27 @@ import (
 	"flag"
 	"slices"
 	"testing"
-	"time"
 )
 
 // extent is how much of the tables runs.
 type extent struct {
-	seeds        int           // runs of a row, of which the worst counts
-	mostMessages int           // of the largest backlog
-	longRun      time.Duration // of a page that is saturated to see what its owner reaches
-	rows         []string      // that run; nil: all
+	mostMessages int      // of the largest backlog
+	rows         []string // that run; nil: all
 }
 
-// seedsFlag is 3 for `make flow`, which prints the tables.
-var seedsFlag = flag.Int("seeds", 1, "runs of each row, of which the worst counts")
+// seeds is 3 for `make flow`, which prints the tables.
+var seeds = flag.Int("seeds", 1, "runs of each row, of which the worst counts")
 
 // extentOf returns what is to run. Under the race detector a run takes six times
-// as long. One seed, a tenth of the largest backlog and fewer dispatchers find
-// the races that all of it would, at one latency. With -short the telling rows run alone: each
-// has another part of the dispatcher at work.
+// as long. A tenth of the largest backlog and fewer dispatchers find the races that all
+// of it would, at one latency. With -short the telling rows run alone: each has another
+// part of the dispatcher at work.
 func extentOf() extent {
-	e := extent{seeds: *seedsFlag, mostMessages: 300_000, longRun: 90 * time.Second}
-	if raced || testing.Short() {
-		e.seeds, e.mostMessages = 1, 30_000
-		e.longRun = 40 * time.Second
+	e := extent{mostMessages: 300_000}
+	if raced {
+		e.mostMessages = 30_000
 	}
 	if testing.Short() {
-		e.mostMessages = 3_000
 		e.rows = []string{
 			"3 × the limit, 40ms,150ms, R=4",
 			"2 → 1, the page's sender is killed, 700ms,1.9s, R=2",

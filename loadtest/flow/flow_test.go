@@ -22,12 +22,10 @@ type row struct {
 	capacity   int                     // of each queue, operations a second; 0: without limit
 	brokers    int                     // that share the partitions; then capacity is of each; 0: one, without limit as a whole
 	partitions int                     // 0: 64
-	seeds      int                     // 0: as many as the extent says
 	settings   func(*fakeapi.Settings) // what differs from the documented platform
 	faulty     bool                    // something is broken: messages may overtake others
 	deaths     bool                    // messages may die
 	doubles    bool                    // messages may be sent twice
-	media      bool                    // audio is sent
 	script     func(*rig)
 	control    func(*rig) // the same without what is to be shown: its cold pages are what ratios are to
 	bounds     []report.Bound
@@ -93,7 +91,7 @@ func TestFlow(t *testing.T) {
 					if !testing.Short() { // each holds 250 MB under the race detector
 						t.Parallel()
 					}
-					runs[i][j] = measure(t, row, e.seeds)
+					runs[i][j] = measure(t, row)
 				})
 			}
 		}
@@ -121,10 +119,10 @@ func (r row) title() string {
 }
 
 // measure runs a row with every seed and checks the worst of each figure.
-func measure(t *testing.T, r row, seeds int) report.Run {
+func measure(t *testing.T, r row) report.Run {
 	t.Helper()
 	run := report.Run{Label: r.title()}
-	for seed := range cmp.Or(r.seeds, seeds) {
+	for seed := range *seeds {
 		f := play(t, r, uint64(seed)+1, r.script)
 		if r.control != nil {
 			without := play(t, r, uint64(seed)+1, r.control)

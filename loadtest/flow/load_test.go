@@ -84,7 +84,7 @@ type copyOf struct {
 
 // message makes the next message of a page, announced to the judge.
 func (r *rig) message(c copyOf) queue.Message {
-	id := r.record.enter(c.page, c.to, c.media)
+	id := r.record.enter(c.page, c.to)
 	name, recipient := strconv.Itoa(c.page), strconv.Itoa(1_000_000+c.to)
 	r.fleet.API().Ledger().Announce(name, ledger.Expected{ID: id, Recipient: recipient}).Answered()
 	out := message.Outbound{ID: id, Page: name, To: recipient, Time: time.Now().UnixMilli()}
@@ -121,21 +121,21 @@ func (r *rig) backlog(page, n, recipients int) {
 type room struct{ page, first, size int }
 
 // event makes something happen in a room: everybody gets a copy.
-func (r *rig) event(m room, media bool) {
+func (r *rig) event(m room) {
 	msgs := make([]queue.Message, m.size)
 	for i := range msgs {
-		msgs[i] = r.message(copyOf{page: m.page, to: m.first + i, media: media})
+		msgs[i] = r.message(copyOf{page: m.page, to: m.first + i})
 	}
 	r.publish(msgs)
 }
 
 // speaks makes events in a room at equal distances, the first at a random time
 // within one, until the run has lasted so long.
-func (r *rig) speaks(m room, every time.Duration, media bool, until time.Duration) {
+func (r *rig) speaks(m room, every, until time.Duration) {
 	offset := time.Duration(r.rng.Int64N(int64(every)))
 	r.work.Go(func() {
 		for wait := offset; r.now()+wait < until && backoff.Sleep(r.ctx, wait); wait = every {
-			r.event(m, media)
+			r.event(m)
 		}
 	})
 }

@@ -25,7 +25,6 @@ type record struct {
 // entry is one message; its index is in its id.
 type entry struct {
 	page, to  int32
-	media     bool
 	published time.Duration // since start
 	accepted  bool
 	begun     time.Duration // when the call began that was accepted first
@@ -37,10 +36,10 @@ type entry struct {
 func newRecord() *record { return &record{start: time.Now(), calls: make(map[int32][]int32)} }
 
 // enter opens an entry and returns the message's id.
-func (r *record) enter(page, to int, media bool) string {
+func (r *record) enter(page, to int) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.messages = append(r.messages, entry{page: int32(page), to: int32(to), media: media, published: time.Since(r.start)})
+	r.messages = append(r.messages, entry{page: int32(page), to: int32(to), published: time.Since(r.start)})
 	return "m" + strconv.Itoa(len(r.messages)-1)
 }
 

@@ -142,7 +142,7 @@ func open(t *testing.T, row row, seed uint64) *rig {
 		Options: o, Topology: top, Seed: seed, Log: slog.New(slog.DiscardHandler),
 		Wrap: func(c dispatch.Caller) dispatch.Caller { return recorded{c, r} },
 		Fake: &s,
-		Memory: memory.Options{Hop: hop, Capacity: row.capacity, Process: row.process(top), Refuse: func(m queue.Message) bool {
+		Memory: memory.Options{Hop: hop, Capacity: row.capacity, Process: row.process(), Refuse: func(m queue.Message) bool {
 			f := r.refuses.Load()
 			return f != nil && (*f)(m)
 		}},

@@ -13,7 +13,7 @@ func TestRecordOfJoinedMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newRecord()
-		first, second := b.enter(1, 0, false), b.enter(1, 0, false)
+		first, second := b.enter(1, 0), b.enter(1, 0)
 		time.Sleep(100 * time.Millisecond)
 		b.accept(first + " " + second)
 		time.Sleep(50 * time.Millisecond)
@@ -33,35 +33,23 @@ func TestRecordOfJoinedMessages(t *testing.T) {
 	})
 }
 
-func TestSilenceIsTheLongestGap(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newRecord()
-		for i := range 50 {
-			if i < 10 || i >= 23 {
-				b.accept(b.enter(1, i, false))
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		if got, want := b.silent(1, window{0, 5 * time.Second}), 1300*time.Millisecond; got != want {
-			t.Errorf("silent = %v, want %v", got, want)
-		}
-	})
-}
-
-func TestBackIsTheLastDip(t *testing.T) {
+// Silence is the longest gap, and a page is back after its last dip.
+func TestSilenceAndBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newRecord()
 		for i := range 100 { // 10/s for 10 s, but for two seconds from 3 s on
 			time.Sleep(100 * time.Millisecond)
 			if i < 30 || i >= 50 {
-				b.accept(b.enter(1, i, false))
+				b.accept(b.enter(1, i))
 			}
 		}
 		// The last second with less than 9 of 10 ends when 9 of its cells are full again.
 		if got, want := b.back(1, 2*time.Second, 9, 7*time.Second), 3900*time.Millisecond; got != want {
 			t.Errorf("back = %v, want %v", got, want)
+		}
+		if got, want := b.silent(1, window{0, 10 * time.Second}), 2*time.Second; got != want {
+			t.Errorf("silent = %v, want %v", got, want)
 		}
 	})
 }

@@ -25,9 +25,8 @@ const (
 )
 
 // Loads that the load tests have against the clock, too: a message of the sick page, the
-// quiet and the busy one every so often, an event in the sick member's room, a room in
-// the partition of a page with three times its limit, and a voice message in a room: 99
-// copies, which take 9.9 s at 10 a second.
+// quiet and the busy one every so often, an event in the sick member's room, and a
+// room in the partition of a page with three times its limit.
 const (
 	sickPageEvery  = 50 * time.Millisecond
 	quietPageEvery = 7 * time.Second
@@ -36,8 +35,7 @@ const (
 	neighbourRoom  = 33
 	neighbourTimes = 3
 
-	roomsP50   = 2.5 // seconds that copies in ten rooms wait at most
-	voiceEvery = 8 * time.Second
+	roomsP50 = 2.5 // seconds that copies in ten rooms wait at most
 )
 
 func everybody(*entry) bool { return true }
@@ -97,7 +95,7 @@ func lively(rooms int, every, length time.Duration) func(*rig) {
 	return func(r *rig) {
 		r.until(2 * time.Second)
 		for i := range rooms {
-			r.speaks(room{hot, 100 * i, 99}, every, false, length)
+			r.speaks(room{hot, 100 * i, 99}, every, length)
 		}
 		r.until(length + 40*time.Second)
 		r.all(length)
@@ -138,7 +136,7 @@ func smallLimits() group {
 		})...)
 	}
 	g.rows = append(g.rows, both(row{
-		name: "audio at 0.8 × its limit", replicas: 16, media: true,
+		name: "audio at 0.8 × its limit", replicas: 16,
 		bounds: []report.Bound{report.AtLeast(report.Others, 1), report.AtMost(waitP99, 1)},
 		script: func(r *rig) {
 			r.until(2 * time.Second)
@@ -174,7 +172,7 @@ func sickPeople() group {
 			}
 			r.until(2 * time.Second)
 			for i, m := range rooms {
-				r.speaks(m, every[i], false, length)
+				r.speaks(m, every[i], length)
 			}
 			r.until(length + time.Minute)
 			r.others(window{0, length}, well)
@@ -255,7 +253,7 @@ func neighbours() group {
 		title: "Neighbours",
 		text: "Of two pages of one partition one has three times its limit to send, or is refused whatever it sends. The other is a room of 33 with an event a second and, after a minute, a burst of 500. " +
 			"Stall is the longest wait in the burst, whose last message cannot be sent before 1.7 s. Delivered, delays and ratios are of the events from 10 s after the burst on, against a run without the neighbour. " +
-			"Then 25 audio messages a second beside text at three times its limit; and a voice message every 8 s in a room of 99 with an event a second: there delays and ratios are of text.",
+			"Then 25 audio messages a second beside text at three times its limit.",
 	}
 	const length = 2 * time.Minute
 	burst := func(how string) func(*rig) {
@@ -266,7 +264,7 @@ func neighbours() group {
 					return refuses(ctx, 40*time.Millisecond)
 				})
 			}
-			r.speaks(room{hot, 0, neighbourRoom}, time.Second, false, length)
+			r.speaks(room{hot, 0, neighbourRoom}, time.Second, length)
 			if how == "saturated" {
 				r.until(time.Minute / 2) // it is in excess long before the burst
 			}
@@ -274,7 +272,7 @@ func neighbours() group {
 				r.demand(saturate(other, neighbourTimes*pageLimit))
 			}
 			r.until(time.Minute)
-			r.event(room{hot, 1000, 500}, false)
+			r.event(room{hot, 1000, 500})
 			r.until(length + 10*time.Second)
 			ours := func(e *entry) bool { return e.page == hot }
 			r.figures[stall] = quantile(r.record.waits(window{time.Minute, time.Minute + cell}, ours), 1).Seconds()
@@ -290,7 +288,7 @@ func neighbours() group {
 		}
 	}
 	g.rows = append(g.rows, both(row{
-		name: "25 audio messages a second beside text at 3 × its limit", replicas: 4, media: true,
+		name: "25 audio messages a second beside text at 3 × its limit", replicas: 4,
 		bounds: []report.Bound{report.AtLeast(report.Quota, .97), report.AtMost(report.Refused, .005)},
 		script: func(r *rig) {
 			r.demand(saturate(hot, 3*pageLimit))
@@ -298,20 +296,6 @@ func neighbours() group {
 			r.until(time.Minute)
 			r.flow(window{start, time.Minute}, pageLimit, report.Quota, report.Refused)
 		},
-	})...)
-	voices := func(with bool) func(*rig) {
-		return func(r *rig) {
-			r.speaks(room{hot, 0, 99}, time.Second, false, length)
-			if with {
-				r.speaks(room{hot, 0, 99}, voiceEvery, true, length)
-			}
-			r.until(length + 30*time.Second)
-			r.others(window{0, length}, func(e *entry) bool { return !e.media })
-		}
-	}
-	g.rows = append(g.rows, both(row{
-		name: "a voice message every 8 s in a room", replicas: 4, media: true, script: voices(true), control: voices(false),
-		bounds: []report.Bound{report.AtLeast(report.Others, 1), report.AtMost(ratioP99, 1.5)},
 	})...)
 	return g
 }
@@ -369,7 +353,7 @@ func noAnswers() row {
 				next.Send(ctx, m)
 				return hangs(ctx)
 			})
-			r.speaks(room{hot, 0, 20}, 10*time.Second, false, length)
+			r.speaks(room{hot, 0, 20}, 10*time.Second, length)
 			r.until(length)
 			r.mends()
 			r.until(length + 15*time.Minute)
@@ -429,7 +413,7 @@ func lowerLimit() row {
 		script: func(r *rig) {
 			r.until(2 * time.Second)
 			for range 12 {
-				r.event(room{hot, 0, 99}, false)
+				r.event(room{hot, 0, 99})
 				time.Sleep(every)
 			}
 			r.flow(window{2*time.Second + 3*every, 2*time.Second + 12*every}, 50, quotaLater, refusedLater)

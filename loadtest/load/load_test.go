@@ -26,9 +26,9 @@ func TestScheduleIsDue(t *testing.T) {
 	}
 }
 
-// constant is rate a second for a time.
-func constant(rate float64, length time.Duration) load.Schedule {
-	return load.Schedule{Segments: []load.Segment{{Rate: rate, For: length}}}
+// hundred is 100 a second for ten seconds.
+func hundred() load.Schedule {
+	return load.Schedule{Segments: []load.Segment{{Rate: 100, For: 10 * time.Second}}}
 }
 
 // A system that takes 100 ms for each batch does not slow the schedule down:
@@ -40,7 +40,7 @@ func TestLoadIsOpenLoop(t *testing.T) {
 		tally := new(load.Tally)
 		var due []time.Time
 		err := load.Run(t.Context(), begin, tally, load.Stream{
-			Schedule: constant(100, 10*time.Second),
+			Schedule: hundred(),
 			Do: func(_ context.Context, batch []time.Time) error {
 				due = append(due, batch...)
 				time.Sleep(100 * time.Millisecond)
@@ -70,7 +70,7 @@ func TestLateGeneratorIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tally := new(load.Tally)
 		err := load.Run(t.Context(), time.Now(), tally, load.Stream{
-			Schedule: constant(100, 10*time.Second), Batch: 1,
+			Schedule: hundred(), Batch: 1,
 			Do: func(context.Context, []time.Time) error { time.Sleep(20 * time.Millisecond); return nil },
 		})
 		if err != nil {

@@ -2,10 +2,7 @@ package trial_test
 
 import (
 	"context"
-	"flag"
 	"log/slog"
-	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -23,15 +20,6 @@ import (
 	"chatclub/loadtest/report"
 	"chatclub/loadtest/trial"
 )
-
-// TestMain keeps -short small: the race detector makes five bytes of one.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if testing.Short() {
-		debug.SetGCPercent(25)
-	}
-	os.Exit(m.Run())
-}
 
 // caller is a dispatcher's calls, honest or not.
 type caller func(ctx context.Context, out message.Outbound) sender.Result
