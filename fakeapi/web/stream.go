@@ -54,7 +54,7 @@ func (s *Site) serveEvents(ctx *fasthttp.RequestCtx, done <-chan struct{}) {
 	ctx.Response.ImmediateHeaderFlush = true
 	page := string(ctx.QueryArgs().Peek("page"))
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-		r := &reader{site: s, api: s.api, w: w, page: page, done: done}
+		r := &reader{site: s, w: w, page: page, done: done}
 		r.run()
 	})
 }
@@ -62,7 +62,6 @@ func (s *Site) serveEvents(ctx *fasthttp.RequestCtx, done <-chan struct{}) {
 // reader is one reader of GET /events, with the state that it was sent last.
 type reader struct {
 	site *Site
-	api  *fakeapi.API
 	w    *bufio.Writer
 	page string // its numbers are sent, whether it is busy or not
 	done <-chan struct{}
@@ -121,12 +120,12 @@ func (r *reader) send(name string, v any) error {
 // sendSettings sends the settings if they have changed.
 func (r *reader) sendSettings() error {
 	// In this order, so that a change in between is seen the next time.
-	generation := r.api.Generation()
+	generation := r.site.api.Generation()
 	if generation == r.generation {
 		return nil
 	}
 	r.generation = generation
-	return r.send("settings", r.api.Settings())
+	return r.send("settings", r.site.api.Settings())
 }
 
 // sendPhones sends the phones' changes, and returns a channel that is closed at
@@ -143,8 +142,8 @@ func (r *reader) sendPhones() (changed <-chan struct{}, err error) {
 // numbers reads the ledger. The age of the oldest awaited id is read once a
 // second only.
 func (r *reader) numbers() numbers {
-	set, accounts := r.api.Settings(), r.api.Ledger()
-	n := numbers{Started: r.site.started, Now: r.api.Now(), Totals: accounts.Totals(), Answers: r.api.Answers(), Limit: set.Text.PerSecond, Pages: []pageNumbers{}}
+	set, accounts := r.site.api.Settings(), r.site.api.Ledger()
+	n := numbers{Started: r.site.started, Now: r.site.api.Now(), Totals: accounts.Totals(), Answers: r.site.api.Answers(), Limit: set.Text.PerSecond, Pages: []pageNumbers{}}
 	if n.Now.Sub(r.oldestAt) >= oldestEvery {
 		r.oldest, r.oldestAt = accounts.Report(ledger.Query{}).PendingSeconds, n.Now
 	}

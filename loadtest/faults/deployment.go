@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -128,9 +127,6 @@ func (d *Deployment) through(name, address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "", errors.New("an address is not a URL")
-	}
-	if u.Port() == "" {
-		u.Host = net.JoinHostPort(u.Hostname(), map[string]string{"amqp": "5672", "postgres": "5432", "postgresql": "5432"}[u.Scheme])
 	}
 	w, err := wire.New("127.0.0.1:0", "tcp", u.Host)
 	if err != nil {
@@ -366,6 +362,11 @@ func (d *Deployment) Usage(ctx context.Context) (list []Usage) {
 			list = append(list, Usage{p.Name, m["process_start_time_seconds"], m["process_resident_memory_bytes"], m["go_goroutines"], m["process_open_fds"]})
 		}
 	}
+	for _, n := range d.nodes.servers {
+		if files, began := filesOf(n.Group()); files > 0 {
+			list = append(list, Usage{Process: n.Name, Began: began, Files: files})
+		}
+	}
 	return list
 }
 
@@ -400,7 +401,7 @@ func (d *Deployment) Quiet(context.Context) (undelivered int64, err error) {
 func (d *Deployment) Dead(ctx context.Context) (map[string]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	b, err := rabbit.Open(rabbit.Config{URLs: d.brokers, Topology: d.topology(), Passive: true, Name: "faults"})
+	b, err := rabbit.Open(rabbit.Config{URLs: d.brokers, Topology: queue.Topology{Prefix: d.prefix, Partitions: partitions}, Passive: true, Name: "faults"})
 	if err != nil {
 		return nil, fmt.Errorf("look at the dead letters: %w", err)
 	}
@@ -413,10 +414,6 @@ func (d *Deployment) Dead(ctx context.Context) (map[string]int, error) {
 		counts[string(reason)] = len(ids)
 	}
 	return counts, nil
-}
-
-func (d *Deployment) topology() queue.Topology {
-	return queue.Topology{Prefix: d.prefix, Partitions: partitions}
 }
 
 // Close ends everything. Of a run that passed nothing is left behind; of another the

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -246,9 +247,13 @@ func TestPlatformFaultsEnd(t *testing.T) {
 	})
 }
 
-// A process that grows is found; one that is restarted, or swings, is not.
+// A process that grows is found; one that is restarted, or swings, is not. Of a node the
+// open files are seen from outside.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
+	if n, began := filesOf(syscall.Getpgrp()); n < 3 || began <= 0 {
+		t.Errorf("open files = %v since %v, want those of this process", n, began)
+	}
 	series := func(pid func(i int) int, of func(i float64) Usage) (all []sample) {
 		for i := range 30 {
 			u := of(float64(i))

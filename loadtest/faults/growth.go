@@ -2,7 +2,11 @@ package faults
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -10,9 +14,29 @@ import (
 type Usage struct {
 	Process    string  // such as core-2
 	Began      float64 // when it was started
-	Memory     float64
+	Memory     float64 // 0: a node, which keeps its log in memory
 	Goroutines float64
 	Files      float64 // open descriptors
+}
+
+// filesOf reads how many files the process of a group has open that has most, as a node
+// of RabbitMQ has, which is below a shell; and when it began.
+func filesOf(group int) (most, began float64) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
+	for _, file := range stats {
+		stat, _ := os.ReadFile(file) // an error is of a process that has ended
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		fields := strings.Fields(rest) // from the third of proc(5) on
+		if len(fields) < 20 || fields[2] != strconv.Itoa(group) {
+			continue
+		}
+		open, _ := os.ReadDir(filepath.Dir(file) + "/fd")
+		if n := float64(len(open)); n > most {
+			most = n
+			began, _ = strconv.ParseFloat(fields[19], 64)
+		}
+	}
+	return most, began
 }
 
 // sample is the usage of a process at a moment.

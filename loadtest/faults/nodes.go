@@ -56,7 +56,7 @@ func startNodes(ctx context.Context, g *fleet.Group) (_ *nodes, err error) {
 		}
 		return exec.Command(path, "-port", strconv.Itoa(ports[2*n]), "-address", "127.0.0.1") //nolint:noctx // Erlang's; it outlives the start
 	})
-	epmd.Alive = func(ctx context.Context) error { return dial(ctx, ports[2*n]) }
+	epmd.Alive = func(ctx context.Context) error { return fleet.Listens(ctx, ports[2*n]) }
 	if err := epmd.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -108,15 +108,6 @@ func write(n private.Node, cookie, peers string, joins bool) error {
 }
 
 func addr(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// dial reports whether something listens at a port.
-func dial(ctx context.Context, port int) error {
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr(port))
-	if err != nil {
-		return err
-	}
-	return c.Close()
-}
 
 // start starts a node and returns when it answers. One that ends while it boots is
 // started again, as systemd does: where all nodes of a cluster boot at once, RabbitMQ 4.0

@@ -165,6 +165,14 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return nil
 }
 
+// Group is the process group of all that it has started; 0 before its first life.
+func (p *Process) Group() int {
+	if cmd, _ := p.life(); cmd != nil {
+		return cmd.Process.Pid
+	}
+	return 0
+}
+
 // expect says that the end that follows is our doing.
 func (p *Process) expect() {
 	p.mu.Lock()

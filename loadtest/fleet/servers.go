@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
-	"syscall"
 
 	"chatclub/internal/rooms/roomstest"
 	"chatclub/loadtest/peer"
@@ -52,30 +50,34 @@ func (s *Servers) Close() error {
 	return errors.Join(faults...)
 }
 
-// startRedis starts a Redis with the settings that the makers of queues advise. It ends
-// with this program.
+// startRedis starts a Redis with the settings that the makers of queues advise.
 func startRedis(ctx context.Context) (url string, stop func() error, err error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return "", nil, errors.New("redis-server is not installed")
 	}
-	dir, err := os.MkdirTemp("", "chatclub-redis-")
-	ports, err2 := private.Ports(1)
-	if err := errors.Join(err, err2); err != nil {
-		return "", nil, err
-	}
-	number := strconv.Itoa(ports[0])
-	_, guard, err := private.Guard(dir, &syscall.SysProcAttr{Setpgid: true}, path, "--bind", "127.0.0.1", "--port", number, "--dir", dir,
-		"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction")
+	ports, err := private.Ports(1)
 	if err != nil {
 		return "", nil, err
 	}
-	err = await(ctx, func() error {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+number)
-		if err != nil {
-			return err
-		}
-		return c.Close()
+	g, err := NewGroup()
+	if err != nil {
+		return "", nil, err
+	}
+	number := strconv.Itoa(ports[0])
+	p := g.Command("redis", func() *exec.Cmd {
+		return exec.Command(path, "--bind", "127.0.0.1", "--port", number, "--dir", g.Dir, //nolint:gosec,noctx // found on the PATH; it outlives the call
+			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction")
 	})
-	return "redis://127.0.0.1:" + number + "/0", guard.Close, err
+	p.Alive = func(ctx context.Context) error { return Listens(ctx, ports[0]) }
+	return "redis://127.0.0.1:" + number + "/0", func() error { return g.Close(false) }, p.Start(ctx)
+}
+
+// Listens returns nil when something listens at a port of this machine.
+func Listens(ctx context.Context, port int) error {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }

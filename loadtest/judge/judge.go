@@ -103,14 +103,14 @@ func (j *Judge) Settings(ctx context.Context) (s fakeapi.Settings, err error) {
 
 // Totals are the sums of all pages.
 func (j *Judge) Totals(ctx context.Context) (ledger.Counts, error) {
-	r, err := j.report(ctx, "", 0)
+	r, err := j.report(ctx, "", 0, 0)
 	return r.Totals, err
 }
 
 // Seconds are the active ones among the last so many: of a page, or of all
 // pages together where page is empty.
 func (j *Judge) Seconds(ctx context.Context, page string, seconds int) ([]ledger.Second, error) {
-	r, err := j.report(ctx, page, seconds)
+	r, err := j.report(ctx, page, min(1, len(page)), seconds)
 	switch {
 	case page == "":
 		return r.Series, err
@@ -124,15 +124,11 @@ func (j *Judge) Seconds(ctx context.Context, page string, seconds int) ([]ledger
 // page. Each has its active ones among the last so many seconds.
 func (j *Judge) Pages(ctx context.Context, seconds int) (ledger.Report, error) {
 	const all = 1_000_000 // more than any run has
-	return j.ask(ctx, "", all, seconds)
+	return j.report(ctx, "", all, seconds)
 }
 
-// report is of one page, or of all together where page is empty.
-func (j *Judge) report(ctx context.Context, page string, seconds int) (ledger.Report, error) {
-	return j.ask(ctx, page, min(1, len(page)), seconds)
-}
-
-func (j *Judge) ask(ctx context.Context, page string, pages, seconds int) (r ledger.Report, err error) {
+// report is of one page, or of so many pages where page is empty.
+func (j *Judge) report(ctx context.Context, page string, pages, seconds int) (r ledger.Report, err error) {
 	q := url.Values{"page": {page}, "pages": {strconv.Itoa(pages)}, "seconds": {strconv.Itoa(seconds)}}
 	err = j.get(ctx, "/ledger?"+q.Encode(), &r)
 	return r, err

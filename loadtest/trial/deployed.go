@@ -24,16 +24,13 @@ func (t *trial) checkDeployed(ctx context.Context) (err error) {
 	return nil
 }
 
-// putBackTime bounds the question by which a running deployment's limit is put back.
-const putBackTime = 30 * time.Second
-
 // putBack sets a running deployment's platform to the limit that it had before
 // the trial, if the trial has changed it.
 func (t *trial) putBack(ctx context.Context) error {
 	if t.Deployed == nil || len(t.limits) < 2 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second) // a question to the platform
 	defer cancel()
 	if err := t.setLimit(ctx, t.Part.Limit, 0); err != nil {
 		return fmt.Errorf("put the platform's limit back to %g a second, which is left to you: %w", t.Part.Limit, err)

@@ -226,7 +226,7 @@ func (t *trial) open(ctx context.Context) (err error) {
 	if t.users, err = NewUsers(url, t.Secret, t.id, t.judge, patience); err != nil {
 		return err
 	}
-	t.users.keep()
+	t.users.copies = make(map[string][]string) // of what is left on inbound
 	return t.users.Join(ctx, p.Streams, p.Room)
 }
 

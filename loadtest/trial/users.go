@@ -41,9 +41,6 @@ func NewUsers(url, secret, run string, j *judge.Judge, patience time.Duration) (
 	return &Users{client: client, judge: j, run: run}, err
 }
 
-// keep has the users remember the copies of each event, for what is left on inbound.
-func (u *Users) keep() { u.copies = make(map[string][]string) }
-
 // ids are the copies of an event.
 func (u *Users) ids(mid string) []string {
 	u.mu.Lock()

@@ -249,7 +249,10 @@ func (t *trial) store(run *report.Run, g ledger.GroupReport) {
 	}
 	var list []float64
 	for i := from; i < to; i++ {
-		rate := float64(sum(tenths[i-9 : i+1]))
+		rate := 0.
+		for _, n := range tenths[i-9 : i+1] {
+			rate += float64(n)
+		}
 		for range tenths[i] {
 			list = append(list, cases.StoreMS/1000.*(1+cases.StoreSlope*max(0, rate/cases.StoreRate-1)))
 		}
@@ -287,13 +290,6 @@ func (t *trial) series(run *report.Run, seconds map[string][]ledger.Second) {
 		s.Limit = append(s.Limit, t.limitIn(i))
 	}
 	run.Series = []report.Series{s}
-}
-
-func sum(cells []int64) (n int64) {
-	for _, c := range cells {
-		n += c
-	}
-	return n
 }
 
 // costs are what this process and the broker say, from the begin of the load to its end,
