@@ -30,9 +30,8 @@ func filesOf(group int) (most, began float64) {
 		if len(fields) < 20 || fields[2] != strconv.Itoa(group) {
 			continue
 		}
-		open, _ := os.ReadDir(filepath.Dir(file) + "/fd")
-		if n := float64(len(open)); n > most {
-			most = n
+		if open, _ := os.ReadDir(filepath.Dir(file) + "/fd"); float64(len(open)) > most {
+			most = float64(len(open))
 			began, _ = strconv.ParseFloat(fields[19], 64)
 		}
 	}

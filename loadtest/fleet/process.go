@@ -165,12 +165,10 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return nil
 }
 
-// Group is the process group of all that it has started; 0 before its first life.
+// Group is the process group of all that it has started. It must have been started itself.
 func (p *Process) Group() int {
-	if cmd, _ := p.life(); cmd != nil {
-		return cmd.Process.Pid
-	}
-	return 0
+	cmd, _ := p.life()
+	return cmd.Process.Pid
 }
 
 // expect says that the end that follows is our doing.

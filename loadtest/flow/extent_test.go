@@ -2,7 +2,6 @@ package flow
 
 import (
 	"flag"
-	"slices"
 	"testing"
 )
 
@@ -41,6 +40,3 @@ func extentOf() extent {
 	}
 	return e
 }
-
-// has reports whether a row is to run.
-func (e extent) has(name string) bool { return e.rows == nil || slices.Contains(e.rows, name) }

@@ -26,11 +26,6 @@ func TestScheduleIsDue(t *testing.T) {
 	}
 }
 
-// hundred is 100 a second for ten seconds.
-func hundred() load.Schedule {
-	return load.Schedule{Segments: []load.Segment{{Rate: 100, For: 10 * time.Second}}}
-}
-
 // A system that takes 100 ms for each batch does not slow the schedule down:
 // what was due meanwhile happens together, with the times at which it was due.
 func TestLoadIsOpenLoop(t *testing.T) {
@@ -40,7 +35,7 @@ func TestLoadIsOpenLoop(t *testing.T) {
 		tally := new(load.Tally)
 		var due []time.Time
 		err := load.Run(t.Context(), begin, tally, load.Stream{
-			Schedule: hundred(),
+			Schedule: load.Schedule{Segments: []load.Segment{{Rate: 100, For: 10 * time.Second}}},
 			Do: func(_ context.Context, batch []time.Time) error {
 				due = append(due, batch...)
 				time.Sleep(100 * time.Millisecond)
@@ -70,7 +65,7 @@ func TestLateGeneratorIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tally := new(load.Tally)
 		err := load.Run(t.Context(), time.Now(), tally, load.Stream{
-			Schedule: hundred(), Batch: 1,
+			Schedule: load.Schedule{Segments: []load.Segment{{Rate: 100, For: 10 * time.Second}}}, Batch: 1,
 			Do: func(context.Context, []time.Time) error { time.Sleep(20 * time.Millisecond); return nil },
 		})
 		if err != nil {

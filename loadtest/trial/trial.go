@@ -222,8 +222,7 @@ func (t *trial) open(ctx context.Context) (err error) {
 	} else if url, err = t.fleet.Ingress(ctx, fleet.Ingress{Secret: t.Secret, Capacity: p.Room, Shared: t.Strategy != report.Own}); err != nil {
 		return err
 	}
-	const patience = 30 * time.Second
-	if t.users, err = NewUsers(url, t.Secret, t.id, t.judge, patience); err != nil {
+	if t.users, err = NewUsers(url, t.Secret, t.id, t.judge, 30*time.Second); err != nil { // as patient as the load test is
 		return err
 	}
 	t.users.copies = make(map[string][]string) // of what is left on inbound
