@@ -25,20 +25,17 @@ const (
 
 // engine is the state of one Run. All of it belongs to the goroutine of loop.
 type engine struct {
-	*Dispatcher
-
+	*run
 	gate     *excess.Map
 	circuits *circuit.Circuits
-	pages    pages
+	pages    *pages
 	strays   map[string]bool // pages of which messages came on another partition
 	sources  sources
 	standing standing
 	calls    *calls
 	settler  *settler
-	timers   timers
 	news     []resumption // core is to be told of them
 	ticked   time.Time
-	ending   bool // nothing more is taken or sent
 }
 
 func newEngine(d *Dispatcher) (*engine, error) {
@@ -47,16 +44,17 @@ func newEngine(d *Dispatcher) (*engine, error) {
 		return nil, err
 	}
 	circuits := circuit.New(d.Random, d.MaxAttempts)
-	pages := newPages(d, circuits)
+	r := &run{Dispatcher: d}
+	pages := newPages(r, circuits)
 	return &engine{
-		Dispatcher: d,
-		gate:       pages.gate,
-		circuits:   circuits,
-		pages:      pages,
-		strays:     make(map[string]bool),
-		sources:    newSources(d),
-		calls:      calls,
-		settler:    pages.settler,
+		run:      r,
+		gate:     pages.gate,
+		circuits: circuits,
+		pages:    pages,
+		strays:   make(map[string]bool),
+		sources:  newSources(d),
+		calls:    calls,
+		settler:  pages.settler,
 	}, nil
 }
 

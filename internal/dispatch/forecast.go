@@ -185,7 +185,7 @@ func (e *engine) lookAhead() {
 	// So that a run in virtual time is always the same.
 	slices.SortFunc(msgs, func(a, b queue.Message) int { return cmp.Compare(a.Queue+a.ID, b.Queue+b.ID) })
 	if len(msgs) > 0 { // one that is lost is followed by another, or no longer believed
-		e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(e *engine, err error) {
+		e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(err error) {
 			if err != nil {
 				e.Log.Debug("tell core what waits", "err", err)
 			}

@@ -89,7 +89,7 @@ func (e *engine) step(l *line, now time.Time) bool {
 	switch a := e.decide(l, m, now); a.do {
 	case wait:
 		if a.wait > 0 {
-			e.pages.wake(&e.timers, l, now, a.wait)
+			e.pages.wake(l, now, a.wait)
 		}
 		return false
 	case rotate:
@@ -117,7 +117,7 @@ func (e *engine) offer(l *line, r *recipient, now time.Time) bool {
 	delay, permit := e.gate.Offer(now, l.key, m.source.claim.since)
 	if delay != 0 {
 		m.due = now.Add(delay)
-		e.pages.wake(&e.timers, l, now, delay)
+		e.pages.wake(l, now, delay)
 		// The delay is news: the page may have been shut by now.
 		if delay > shutTime && e.pages.mustOverflow(l, now) {
 			e.pages.overflow(l, now)

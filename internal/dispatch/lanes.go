@@ -115,7 +115,7 @@ func (e *engine) sendMarkers(c *claim, lanes []*lane) {
 	for i, k := range lanes {
 		msgs[i] = queue.Message{Queue: k.queue, ID: k.marker, Headers: map[string]string{message.HeaderMarker: ""}}
 	}
-	e.beside(askBroker, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(e *engine, err error) {
+	e.beside(askBroker, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(err error) {
 		if err == nil || c.leaving || !c.begun.Equal(begun) {
 			return
 		}
@@ -339,7 +339,7 @@ func (e *engine) drainLane(l *line) {
 		Body: []byte(l.key.Class), Headers: map[string]string{message.HeaderMarker: l.key.Page},
 	}
 	s.marker, s.draining = marker.ID, true
-	e.beside(askBroker, func(ctx context.Context) error { return e.Broker.Publish(ctx, marker) }, func(e *engine, err error) {
+	e.beside(askBroker, func(ctx context.Context) error { return e.Broker.Publish(ctx, marker) }, func(err error) {
 		switch {
 		case l.spill != s:
 		case err == nil:

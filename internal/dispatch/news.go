@@ -32,7 +32,7 @@ func (e *engine) tellNews() {
 			msgs = append(msgs, m)
 		}
 	}
-	e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(e *engine, err error) {
+	e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(err error) {
 		if err != nil {
 			e.Log.Warn("tell core who can be sent to again", "err", err)
 			e.news = append(news, e.news...)

@@ -34,7 +34,7 @@ func (e *engine) followOrders(ctx context.Context) (stop func()) {
 		err := e.orders.Follow(follow, e.Broker, e.Log, func(o orders.Order) {
 			select {
 			case <-running:
-				e.post(func(e *engine) { e.ordered(o) })
+				e.post(func() { e.ordered(o) })
 			default: // nothing is held yet
 			}
 		})

@@ -38,9 +38,9 @@ func (d *Dispatcher) places() partitions.Config {
 
 // findSlot takes a slot, however long that takes, and then begins to consume.
 func (e *engine) findSlot() {
-	e.sources.feeders.Go(func() {
+	e.others.Go(func() {
 		if p, alone, ok := e.places().Find(e.sources.quit); ok {
-			e.post(func(e *engine) { e.enter(p, alone) })
+			e.post(func() { e.enter(p, alone) })
 		}
 	})
 }
@@ -59,7 +59,7 @@ func (e *engine) enter(p partitions.Place, alone bool) {
 }
 
 // closeSlot gives a slot up.
-func (e *engine) closeSlot(p partitions.Place) { e.sources.feeders.Go(p.Close) }
+func (e *engine) closeSlot(p partitions.Place) { e.others.Go(p.Close) }
 
 // checkStanding ends a trial that is over, and finds another slot where somebody has
 // taken the same.
@@ -76,7 +76,7 @@ func (e *engine) checkStanding(now time.Time) {
 	e.beside(askBroker, func(ctx context.Context) (err error) {
 		taken, err = e.places().IsTaken(ctx, place)
 		return err
-	}, func(e *engine, err error) {
+	}, func(err error) {
 		if err == nil && taken && e.Random() < 0.5 { // the other one may find one, too
 			e.findSlot()
 		}
@@ -157,7 +157,7 @@ func (e *engine) stepBack() {
 			others = others || info.Consumers > 0 && i != slot
 		}
 		return nil
-	}, func(e *engine, err error) {
+	}, func(err error) {
 		switch {
 		case err != nil:
 			e.timers.add(e.Now().Add(consumeRetry), e.stepBack)

@@ -46,7 +46,7 @@ func (m *held) key() excess.Key { return excess.Key{Page: m.out.Page, Class: str
 // pages has a line for each page and class of which messages are held. It moves what
 // cannot wait here to lanes.
 type pages struct {
-	*Dispatcher
+	*run
 	gate     *excess.Map
 	circuits *circuit.Circuits
 	settler  *settler
@@ -58,9 +58,9 @@ type pages struct {
 	held    int                     // messages in hand, in calls or waiting
 }
 
-func newPages(d *Dispatcher, c *circuit.Circuits) pages {
-	return pages{
-		Dispatcher: d, gate: excess.New(func(k excess.Key) float64 { return d.limitsOf(k.Page).Of(k.Class) }), circuits: c, settler: newSettler(d, c),
+func newPages(r *run, c *circuit.Circuits) *pages {
+	return &pages{
+		run: r, gate: excess.New(func(k excess.Key) float64 { return r.limitsOf(k.Page).Of(k.Class) }), circuits: c, settler: newSettler(r.Dispatcher, c),
 		lines: make(map[excess.Key]*line), traffic: make(map[excess.Key]*traffic),
 	}
 }
@@ -125,10 +125,10 @@ func (p *pages) mark(l *line) {
 }
 
 // wake has the engine look at a line after d.
-func (p *pages) wake(h *timers, l *line, now time.Time, d time.Duration) {
+func (p *pages) wake(l *line, now time.Time, d time.Duration) {
 	at := now.Add(min(d, lookEvery))
 	l.wakeAt = at
-	h.add(at, func() {
+	p.timers.add(at, func() {
 		if l.wakeAt.Equal(at) {
 			l.wakeAt = time.Time{}
 			p.mark(l)

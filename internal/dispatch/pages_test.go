@@ -17,7 +17,7 @@ func TestLineIsAQueuePerRecipient(t *testing.T) {
 	t.Parallel()
 	d := newBench(t).Dispatcher
 	rapid.Check(t, func(t *rapid.T) {
-		p := newPages(d, nil)
+		p := newPages(&run{Dispatcher: d}, nil)
 		key := (&held{out: message.Outbound{Page: "p", Class: message.ClassText}}).key()
 		l := p.line(key)
 		partition, other := &source{}, &source{lane: &lane{}}

@@ -185,7 +185,7 @@ func (e *engine) dropRepeat(m *held) {
 // down; but a call that nobody answered may have been made, and counts. It reports
 // whether the recipient waits here for its next try.
 func (e *engine) failed(now time.Time, c *call, d disposition) bool {
-	c.recipient.goBehind(&e.pages)
+	c.recipient.goBehind(e.pages)
 	hold, by, _ := e.circuits.Hold(now, c.out)
 	excused := e.circuits.IsOpen() && !d.says.IsFromAPI() && c.code != timedOut
 	if hold != circuit.Pass && (by == circuit.Permission || by == circuit.Block) || excused {
@@ -221,7 +221,7 @@ func (e *engine) failed(now time.Time, c *call, d disposition) bool {
 // failures. It reports whether the recipient's others wait for that.
 func (e *engine) retry(now time.Time, c *call, n int) bool {
 	r := c.recipient
-	r.goBehind(&e.pages)
+	r.goBehind(e.pages)
 	e.metrics.retries[c.result.Outcome].Inc()
 	delay, onBroker := e.retryAfter(n)
 	switch {

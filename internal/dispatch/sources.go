@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -16,8 +15,6 @@ const (
 	consumeRetry = time.Second
 	// feedBatch is how many deliveries reach the engine at a time.
 	feedBatch = 64
-	// askBroker bounds a question to the broker.
-	askBroker = 2 * time.Second
 	// leaveTime is how long a claim that is given up waits for its calls. Nearly all
 	// of Messenger's answers take less.
 	leaveTime = 5 * time.Second
@@ -142,13 +139,12 @@ type sources struct {
 	arrivals   chan []*held
 	quit       chan struct{} // closed when nothing more is taken
 	inbox      []*held       // messages that have just arrived
-	feeders    *sync.WaitGroup
 }
 
 func newSources(d *Dispatcher) sources {
 	s := sources{
 		partitions: make([]*partition, d.Broker.Topology().Partitions+1), arrivals: make(chan []*held),
-		quit: make(chan struct{}), feeders: new(sync.WaitGroup),
+		quit: make(chan struct{}),
 	}
 	for i := range s.partitions {
 		s.partitions[i] = &partition{index: i}
@@ -189,7 +185,7 @@ func (e *engine) open(p *partition) {
 		var err error
 		if s.sub, err = e.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: s.prefetch, Priority: e.standing.priority(p.index)}); err != nil {
 			e.Log.Warn("subscribe", "queue", s.queue, "err", err)
-			e.closeAll(c.sources[:i], func(*engine) {})
+			e.closeAll(c.sources[:i], func() {})
 			e.timers.add(e.Now().Add(consumeRetry), func() {
 				if !e.ending && p.claim == nil {
 					e.open(p)
@@ -209,7 +205,7 @@ func (e *engine) open(p *partition) {
 		case p.index == allPages:
 			age = e.metrics.queueAge[fromAll]
 		}
-		e.sources.feeders.Go(func() { e.feed(s, age) })
+		e.others.Go(func() { e.feed(s, age) })
 	}
 }
 
@@ -331,12 +327,12 @@ func (e *engine) settleClaim(c *claim) {
 		return
 	}
 	c.closing = true
-	e.closeAll(c.sources, func(e *engine) { e.closed(c) })
+	e.closeAll(c.sources, func() { e.closed(c) })
 }
 
 // closeAll ends subscriptions beside the engine, together because each may wait for
 // the broker, and then calls then.
-func (e *engine) closeAll(list []*source, then func(*engine)) {
+func (e *engine) closeAll(list []*source, then func()) {
 	var all sync.WaitGroup
 	for _, s := range list {
 		all.Go(func() {
@@ -345,7 +341,7 @@ func (e *engine) closeAll(list []*source, then func(*engine)) {
 			}
 		})
 	}
-	e.sources.feeders.Go(func() {
+	e.others.Go(func() {
 		all.Wait()
 		e.post(then)
 	})
@@ -408,27 +404,6 @@ func (e *engine) dropStale(s *source) {
 func (e *engine) pagesOf(p *partition) func(page string) bool {
 	top := e.Broker.Topology()
 	return func(page string) bool { return top.PartitionOf(page) == p.index }
-}
-
-// beside runs f outside the engine, with a context that ends after most. Then it calls
-// then in the engine, with f's error.
-func (e *engine) beside(most time.Duration, f func(ctx context.Context) error, then func(e *engine, err error)) {
-	e.sources.feeders.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), most)
-		defer cancel()
-		err := f(ctx)
-		e.post(func(e *engine) { then(e, err) })
-	})
-}
-
-// askReady asks how many messages of a queue are on the broker and in nobody's hands.
-func (e *engine) askReady(name string, then func(ready int, err error)) {
-	ready := 0
-	e.beside(askBroker, func(ctx context.Context) error {
-		info, err := e.Broker.Inspect(ctx, name)
-		ready = info.Ready
-		return err
-	}, func(_ *engine, err error) { then(ready, err) })
 }
 
 // lanesUsed is the number of lanes that pages have.

@@ -38,10 +38,10 @@ func (e *engine) stop() error {
 	open := slices.Clone(e.sources.claims)
 	for _, c := range open {
 		if !c.closing {
-			e.closeAll(c.sources, func(*engine) {})
+			e.closeAll(c.sources, func() {})
 		}
 	}
-	e.sources.feeders.Wait()
+	e.others.Wait()
 	for _, c := range open {
 		e.closed(c)
 	}
