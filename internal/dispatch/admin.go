@@ -110,7 +110,7 @@ func (p PageStatus) rank() int {
 func (e *engine) status() Status {
 	now := e.Now()
 	s := Status{
-		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), APIDown: e.circuits.IsOpen(), Partitions: e.sources.owned(now),
+		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), APIDown: e.circuits.IsOpen(), Partitions: e.claims.owned(now),
 		Suspended: e.circuits.Suspended(listLimit), Paused: e.paused(now),
 		Pages: make([]PageStatus, 0, len(e.pages.traffic)),
 	}
@@ -174,7 +174,7 @@ func (d *Dispatcher) PagesChanged(pages []string) {
 			e.relimit(page)
 			if e.resume(page) {
 				e.Log.Info("page resumed: its token is new", "page", page)
-			} else if c := e.sources.partitions[e.Broker.Topology().PartitionOf(page)].claim; c != nil && !c.since.IsZero() { // this replica is its owner
+			} else if e.claims.isOwner(page) {
 				e.news = append(e.news, resumption{page: page, at: e.Now()})
 			}
 		}

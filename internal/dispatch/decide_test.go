@@ -55,7 +55,7 @@ func newBench(t *testing.T) *bench {
 	if err := b.Publish(t.Context(), queue.Message{Queue: name, ID: "1", Body: body}); err != nil {
 		t.Fatal(err)
 	}
-	c := &claim{partition: e.sources.partitions[0], since: time.Now()}
+	c := &claim{partition: e.claims.partitions[0], since: time.Now()}
 	s := &source{queue: name, claim: c, sub: sub, prefetch: 64}
 	c.sources, c.partition.claim = []*source{s}, c
 	m := decode(<-sub.Deliveries(), s, time.Now())

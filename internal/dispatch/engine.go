@@ -23,19 +23,23 @@ const (
 	settleEvery = 10 * time.Millisecond
 )
 
-// engine is the state of one Run. All of it belongs to the goroutine of loop.
+// engine decides. All of it belongs to the goroutine of loop.
 type engine struct {
 	*run
 	gate     *excess.Map
 	circuits *circuit.Circuits
 	pages    *pages
-	strays   map[string]bool // pages of which messages came on another partition
-	sources  sources
-	standing standing
+	lanes    *lanes
+	markers  *markers
+	standing *standing
+	claims   *claims
 	calls    *calls
 	settler  *settler
-	news     []resumption // core is to be told of them
-	ticked   time.Time
+
+	inbox  []*held         // messages that have just arrived
+	strays map[string]bool // pages of which messages came on another partition
+	news   []resumption    // core is to be told of them
+	ticked time.Time
 }
 
 func newEngine(d *Dispatcher) (*engine, error) {
@@ -43,18 +47,16 @@ func newEngine(d *Dispatcher) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	circuits := circuit.New(d.Random, d.MaxAttempts)
-	r := &run{Dispatcher: d}
-	pages := newPages(r, circuits)
+	r, circuits := &run{Dispatcher: d}, circuit.New(d.Random, d.MaxAttempts)
+	p := newPages(r, circuits)
+	ls := &lanes{run: r, pages: p}
+	ms := &markers{run: r, lanes: ls}
+	st := &standing{run: r, circuits: circuits, calls: calls, quit: make(chan struct{})}
+	cs := newClaims(r, ms, st)
+	st.renewAll = cs.renewAll
 	return &engine{
-		run:      r,
-		gate:     pages.gate,
-		circuits: circuits,
-		pages:    pages,
-		strays:   make(map[string]bool),
-		sources:  newSources(d),
-		calls:    calls,
-		settler:  pages.settler,
+		run: r, gate: p.gate, circuits: circuits, pages: p, lanes: ls, markers: ms, standing: st, claims: cs, calls: calls, settler: p.settler,
+		strays: make(map[string]bool),
 	}, nil
 }
 
@@ -72,16 +74,16 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 			return
 		}
 		wait := e.timers.next(e.Now())
-		if e.sources.leaving() {
+		if e.claims.givesUp() {
 			wait = min(wait, settleEvery)
 		}
 		timer.Reset(wait)
 		select {
 		case <-end:
 			return
-		case list := <-e.sources.arrivals:
+		case list := <-e.claims.arrivals:
 			e.checkPause()
-			e.sources.inbox = list
+			e.inbox = list
 		case c := <-e.calls.results:
 			e.ended(c)
 			e.checkPause()
@@ -115,16 +117,16 @@ func (e *engine) advance() {
 			e.pump(l)
 		}
 		e.pages.changed = e.pages.changed[:0]
-		for _, c := range e.sources.claims {
-			if c.leaving {
-				e.settleClaim(c)
+		for _, c := range e.claims.all {
+			if c.isGivenUp() {
+				e.claims.settle(c)
 			}
 		}
-		if len(e.sources.inbox) == 0 {
+		if len(e.inbox) == 0 {
 			return
 		}
-		m := e.sources.inbox[0]
-		e.sources.inbox = e.sources.inbox[1:]
+		m := e.inbox[0]
+		e.inbox = e.inbox[1:]
 		e.arrive(m)
 	}
 }
@@ -150,7 +152,7 @@ func (e *engine) checkPause() {
 		e.ended(<-e.calls.results)
 	}
 	e.Log.Warn("this process was paused; what it held goes back to its queues")
-	e.renewAll("paused")
+	e.claims.renewAll("paused")
 }
 
 // tick looks for what does not happen by itself.
@@ -158,10 +160,10 @@ func (e *engine) tick() {
 	now := e.Now()
 	e.ticked = now
 	e.timers.add(now.Add(tickEvery), e.tick)
-	e.checkSilence(now) // before a page that hangs because of it is taken for sick
+	e.standing.checkSilence(now) // before a page that hangs because of it is taken for sick
 	e.logChanges(e.circuits.Check(now), "", errors.New("it does not answer"))
-	e.checkStanding(now)
-	e.checkSources(now)
+	e.standing.check(now)
+	e.claims.check(now)
 	e.gate.Sweep(now)
 	e.pages.sweepTraffic(now)
 	e.tellNews()
@@ -177,8 +179,18 @@ func (e *engine) observe() {
 	e.metrics.suspended.Set(float64(suspended))
 	e.metrics.paused.Set(float64(len(e.paused(e.Now()))))
 	e.metrics.failing.Set(float64(people))
-	e.metrics.lanes.Set(float64(e.sources.lanesUsed()))
-	e.metrics.partitions.Set(float64(len(e.sources.owned(e.Now()))))
+	e.metrics.lanes.Set(float64(e.claims.lanesUsed()))
+	e.metrics.partitions.Set(float64(len(e.claims.owned(e.Now()))))
 	e.metrics.limit.Set(float64(e.calls.limit.Limit()))
 	e.apiDown.Store(e.circuits.IsOpen())
+}
+
+// start takes a place among the dispatchers and begins to consume.
+func (e *engine) start() {
+	e.settler.start()
+	e.ticked = e.Now() // the orders may have been waited for
+	e.timers.add(e.ticked.Add(tickEvery), e.tick)
+	e.standing.watchSilence()
+	e.lookAhead()
+	e.standing.find()
 }

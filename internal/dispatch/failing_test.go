@@ -189,8 +189,8 @@ func TestSickPersonInABusyRoom(t *testing.T) {
 			t.Errorf("p99 of their waits = %v", p99)
 		}
 		r.only().inspect(func(e *engine) {
-			if _, excess := e.gate.Len(); excess > 0 || e.sources.lanesUsed() > 0 {
-				t.Errorf("%d pages in excess, %d lanes, want none for one person", excess, e.sources.lanesUsed())
+			if _, excess := e.gate.Len(); excess > 0 || e.claims.lanesUsed() > 0 {
+				t.Errorf("%d pages in excess, %d lanes, want none for one person", excess, e.claims.lanesUsed())
 			}
 		})
 	})

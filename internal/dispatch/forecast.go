@@ -153,8 +153,7 @@ func (e *engine) lookAhead() {
 	e.timers.add(now.Add(forecastEvery), e.lookAhead)
 	var msgs []queue.Message
 	for k, t := range e.pages.traffic {
-		c := e.sources.partitions[e.Broker.Topology().PartitionOf(k.Page)].claim
-		if c == nil || c.since.IsZero() || c.leaving { // its owner knows
+		if !e.claims.isOwner(k.Page) { // its owner knows
 			t.forecast = forecast{}
 			continue
 		}
@@ -214,19 +213,5 @@ func (e *engine) tellWaiting(now time.Time, page string, f *forecast, waiting in
 	return e.toCore(message.Event{
 		Kind: message.KindFeedback, Page: page, Time: now.UnixMilli(), Reason: message.FeedbackWaiting, Waiting: waiting, Rate: f.rate,
 		ID: message.FeedbackWaiting + "/" + digest(fmt.Sprintf("%s/%d", page, now.UnixNano())),
-	})
-}
-
-// measureLane asks how much of a lane is on the broker, where this replica holds about as
-// much of it as it takes.
-func (e *engine) measureLane(k *lane) {
-	if k.source.free() > k.source.prefetch/2 || len(k.lines) == 0 {
-		k.beyond = 0
-		return
-	}
-	e.askReady(k.queue, func(ready int, err error) {
-		if err == nil {
-			k.beyond = ready
-		}
 	})
 }

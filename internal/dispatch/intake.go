@@ -11,20 +11,20 @@ import (
 func (e *engine) arrive(m *held) {
 	now := e.Now()
 	s, c := m.source, m.source.claim
-	if c.leaving || !m.delivery.Live() {
+	if c.isGivenUp() || !m.delivery.Live() {
 		return // it goes, or went, back by itself: to the next owner
 	}
 	if s.isStale() {
-		e.dropStale(s)
+		e.claims.dropStale(s)
 	}
 	quiet := now.Sub(c.busy) > quietTime && c.count(heldOf) == 0
 	s.came, c.busy = now, now
 	if c.since.IsZero() || quiet { // another replica may have been the owner
-		e.circuits.Doubt(now, e.pagesOf(c.partition))
-		e.begin(c, now)
+		e.circuits.Doubt(now, e.claims.pagesOf(c.partition))
+		e.markers.begin(c, now)
 	}
 	if message.IsMarker(m.delivery.Headers) {
-		e.takeMarker(m)
+		e.markers.take(m)
 		return
 	}
 	m.since = now
@@ -34,7 +34,7 @@ func (e *engine) arrive(m *held) {
 	e.pages.held++
 	e.metrics.taken.Inc()
 	if s.lane != nil {
-		e.pages.knowLane(s.lane)
+		e.lanes.know(s.lane)
 	}
 	switch {
 	case m.death != nil:
@@ -48,7 +48,7 @@ func (e *engine) arrive(m *held) {
 		l := e.pages.line(m.key())
 		l.traffic.came(now, m)
 		if s.lane != nil {
-			e.pages.cameFromLane(l, s.lane, now)
+			e.lanes.learn(l, s.lane, now)
 		}
 		switch r := l.recipients[m.out.To]; {
 		case m.out.NotBefore > now.UnixMilli():
@@ -69,9 +69,9 @@ func (e *engine) arrive(m *held) {
 func (e *engine) pump(l *line) {
 	now := e.Now()
 	if e.pages.mustOverflow(l, now) {
-		e.pages.overflow(l, now)
+		e.lanes.overflow(l, now)
 	}
-	e.pages.unblockLane(l, now)
+	e.lanes.unblock(l, now)
 	for e.step(l, now) {
 	}
 	e.makeRoom(l, now)
@@ -120,7 +120,7 @@ func (e *engine) offer(l *line, r *recipient, now time.Time) bool {
 		e.pages.wake(l, now, delay)
 		// The delay is news: the page may have been shut by now.
 		if delay > shutTime && e.pages.mustOverflow(l, now) {
-			e.pages.overflow(l, now)
+			e.lanes.overflow(l, now)
 		}
 		return false
 	}

@@ -44,7 +44,7 @@ func (r *rig) checkWell() {
 		}
 		p.inspect(func(e *engine) {
 			_, excess := e.gate.Len()
-			if n := e.sources.lanesUsed(); excess != 0 || n != 0 || len(e.pages.lines) != 0 || e.pages.held != 0 {
+			if n := e.claims.lanesUsed(); excess != 0 || n != 0 || len(e.pages.lines) != 0 || e.pages.held != 0 {
 				r.t.Errorf("replica %d: %d pages in excess, %d lanes in use, %d lines and %d messages held, want none", i, excess, n, len(e.pages.lines), e.pages.held)
 			}
 		})
@@ -237,7 +237,7 @@ func TestMoreExcessThanLanes(t *testing.T) {
 					r.text(pages[6], "quiet")
 					r.sleep(time.Duration(rnd.IntN(1500)) * time.Millisecond)
 					r.only().inspect(func(e *engine) {
-						for _, c := range e.sources.claims {
+						for _, c := range e.claims.all {
 							for _, k := range c.lanes {
 								most = max(most, len(k.lines))
 							}
@@ -346,7 +346,7 @@ func TestNothingIsHeldForTooLong(t *testing.T) {
 		for range 55 {
 			r.sleep(time.Minute)
 			r.only().inspect(func(e *engine) {
-				for _, c := range e.sources.claims {
+				for _, c := range e.claims.all {
 					for _, s := range c.sources {
 						for m := s.first; m != nil; m = m.next {
 							if age := time.Since(m.since); age > 16*time.Minute {
@@ -665,7 +665,7 @@ func TestOverflowEndsTheWaitForTheMarker(t *testing.T) {
 	b := newBench(t)
 	k := &lane{claim: b.s.claim, queue: b.Broker.Topology().LanesOf(0)[0], known: true}
 	b.l.spill = &spill{lane: k, marker: "mark", draining: true}
-	b.pages.overflow(b.l, b.now)
+	b.lanes.overflow(b.l, b.now)
 	if b.l.spill.moving != 1 || b.l.spill.draining {
 		t.Errorf("spill = %+v, want one message moving, and no wait for the marker", b.l.spill)
 	}
@@ -686,7 +686,7 @@ func TestNothingAheadAfterALostConnection(t *testing.T) {
 	if n := burst(b.now); n < 290 {
 		t.Fatalf("%d calls at once, want a second's", n)
 	}
-	b.dropStale(b.s)
+	b.claims.dropStale(b.s)
 	later := b.now.Add(2 * time.Second)
 	b.s.claim.since = later
 	if n := burst(later); n > 10 {

@@ -93,7 +93,7 @@ func (e *engine) messages(event string) Messages {
 	slices.Sort(found.Lanes)
 	now := e.Now()
 	names := map[state]string{isWaiting: "waiting", isCalling: "calling", isMoving: "moving", isGone: "gone"}
-	for _, c := range e.sources.claims {
+	for _, c := range e.claims.all {
 		for _, s := range c.sources {
 			for m := s.first; m != nil; m = m.next {
 				if ofEvent(m.delivery.ID, event) {

@@ -177,7 +177,7 @@ func TestHandOversAtRandom(t *testing.T) {
 						r.stop(p)
 					case 1:
 						p.inspect(func(e *engine) {
-							e.renew(e.sources.partitions[r.top.PartitionOf(pages[0])], "outranked")
+							e.claims.renew(e.claims.partitions[r.top.PartitionOf(pages[0])], "outranked")
 						})
 					case 2:
 						p.stepBack()

@@ -29,7 +29,7 @@ func (r *rig) active() []int {
 			continue
 		}
 		p.inspect(func(e *engine) {
-			for _, c := range e.sources.claims {
+			for _, c := range e.claims.all {
 				if i := c.partition.index; i != allPages && c.sources[0].sub == subs[i] {
 					owners[i] = k
 				}
@@ -298,18 +298,18 @@ func TestSlotIsTakenTwice(t *testing.T) {
 					r.text(fmt.Sprint("page", p), fmt.Sprint("u", i%10))
 				}
 			})
-			var other standing
-			r.replicas[0].inspect(func(e *engine) { other = e.standing })
+			var other partitions.Place
+			r.replicas[0].inspect(func(e *engine) { other = e.standing.Place })
 			r.replicas[1].inspect(func(e *engine) {
-				old := e.standing
+				old := e.standing.Place
 				sub, err := e.Broker.Consume(r.top.Slots()[other.Slot], queue.ConsumeOptions{Prefetch: 1})
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				e.standing.Slot, e.standing.Ranks, e.standing.Sub = other.Slot, other.Ranks, sub
-				e.closeSlot(old.Place)
-				e.renewAll("rank")
+				e.standing.closeSlot(old)
+				e.claims.renewAll("rank")
 			})
 			if taken := r.slotsOf(); taken[0] != taken[1] {
 				t.Fatalf("slots = %v: nothing is tested", taken)

@@ -43,8 +43,7 @@ const (
 
 func (m *held) key() excess.Key { return excess.Key{Page: m.out.Page, Class: string(m.out.Class)} }
 
-// pages has a line for each page and class of which messages are held. It moves what
-// cannot wait here to lanes.
+// pages has a line for each page and class of which messages are held.
 type pages struct {
 	*run
 	gate     *excess.Map
@@ -171,6 +170,21 @@ func (p *pages) letGo(m *held) {
 	m.state = isGone
 	p.held--
 	m.source.drop(m)
+}
+
+// takeWaiting takes out of their lines the messages that wait of a source and match,
+// in the order in which they came.
+func (p *pages) takeWaiting(s *source, match func(*held) bool) (list []*held) {
+	seen := make(map[*line]bool)
+	for m := s.first; m != nil; m = m.next {
+		if l := p.lines[m.key()]; l != nil && !seen[l] {
+			seen[l] = true
+			list = append(list, l.remove(func(m *held) bool { return m.source == s && match(m) })...)
+			p.mark(l)
+		}
+	}
+	slices.SortFunc(list, bySeq)
+	return list
 }
 
 // tidy forgets a line that holds nothing. A timer may still have a line that was

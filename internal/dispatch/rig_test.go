@@ -276,7 +276,7 @@ func (r *rig) sharing() (pages, share []string) {
 	}
 	r.sleep(2 * time.Second)
 	r.only().inspect(func(e *engine) {
-		for _, c := range e.sources.claims {
+		for _, c := range e.claims.all {
 			for _, k := range c.lanes {
 				if len(k.lines) > 1 {
 					share = nil
@@ -419,7 +419,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 func (p *replica) stepBack() {
 	p.inspect(func(e *engine) {
 		e.standing.trial, e.standing.until = true, e.Now().Add(minRest)
-		e.renewAll("silent")
+		e.claims.renewAll("silent")
 	})
 }
 
@@ -443,7 +443,7 @@ func (r *rig) find(page string, match func(*partition) bool) (who int) {
 			continue
 		}
 		replica.inspect(func(e *engine) {
-			if p := e.sources.partitions[r.top.PartitionOf(page)]; p.claim != nil && match(p) {
+			if p := e.claims.partitions[r.top.PartitionOf(page)]; p.claim != nil && match(p) {
 				who = i
 			}
 		})

@@ -142,7 +142,7 @@ func (d *Dispatcher) trace(what string, m *held, attrs ...slog.Attr) {
 func (p *pages) putBack(c *call) {
 	n := 0
 	for _, m := range c.msgs {
-		if m.source.claim.leaving {
+		if m.source.claim.isGivenUp() {
 			p.returned(m)
 			continue
 		}
@@ -225,7 +225,7 @@ func (e *engine) retry(now time.Time, c *call, n int) bool {
 	e.metrics.retries[c.result.Outcome].Inc()
 	delay, onBroker := e.retryAfter(n)
 	switch {
-	case c.msgs[0].source.claim.leaving: // the next owner tries it, from its first attempt
+	case c.msgs[0].source.claim.isGivenUp(): // the next owner tries it, from its first attempt
 		e.pages.putBack(c)
 		return false
 	case onBroker:
@@ -270,8 +270,8 @@ func (e *engine) makeRoom(l *line, now time.Time) {
 	if l.direct <= e.sickRoom() || e.ending || e.circuits.IsOpen() || !e.pages.isShut(l, now) {
 		return
 	}
-	c := e.sources.partitions[e.Broker.Topology().PartitionOf(l.key.Page)].claim
-	if c == nil || c.leaving {
+	c := e.claims.of(l.key.Page)
+	if c == nil {
 		return
 	}
 	for m := c.sources[0].last; m != nil && l.direct > e.sickRoom(); m = m.prev {
@@ -308,7 +308,7 @@ func (e *engine) settled() {
 		switch ev.State {
 		case transfer.Blocked:
 			if spill != nil {
-				e.pages.laneFails(spill, e.Now())
+				e.lanes.fails(spill, e.Now())
 			}
 			continue
 		case transfer.Done:

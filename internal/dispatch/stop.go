@@ -15,10 +15,10 @@ const flushTimeout = 5 * time.Second
 // Calls that take longer than the shutdown timeout are abandoned.
 func (e *engine) stop() error {
 	e.ending = true
-	close(e.sources.quit)
-	e.closeSlot(e.standing.Place)
-	for _, p := range e.sources.partitions {
-		e.renew(p, "stop")
+	close(e.standing.quit)
+	e.standing.closeSlot(e.standing.Place)
+	for _, p := range e.claims.partitions {
+		e.claims.renew(p, "stop")
 	}
 	e.drain(e.ShutdownTimeout)
 	if e.calls.inFlight > 0 {
@@ -35,15 +35,15 @@ func (e *engine) stop() error {
 	e.settler.runs.Wait()
 	e.settler.stop()
 	e.settled()
-	open := slices.Clone(e.sources.claims)
+	open := slices.Clone(e.claims.all)
 	for _, c := range open {
-		if !c.closing {
-			e.closeAll(c.sources, func() {})
+		if c.state != isClosing {
+			e.claims.closeAll(c.sources, func() {})
 		}
 	}
 	e.others.Wait()
 	for _, c := range open {
-		e.closed(c)
+		e.claims.closed(c)
 	}
 	e.metrics.held.Set(float64(e.pages.held))
 	return nil
@@ -53,5 +53,5 @@ func (e *engine) stop() error {
 func (e *engine) drain(most time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	e.loop(ctx.Done(), func() bool { return e.calls.inFlight == 0 && len(e.sources.claims) == 0 })
+	e.loop(ctx.Done(), func() bool { return e.calls.inFlight == 0 && len(e.claims.all) == 0 })
 }

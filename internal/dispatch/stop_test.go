@@ -52,7 +52,7 @@ func TestStopIsBoundedByItsTimeout(t *testing.T) {
 }
 
 // One slow call of another page keeps nobody waiting when a replica leaves: not
-// at all on another partition, for leaveTime on its own.
+// at all on another partition, for callsTime on its own.
 func TestLeavingWithASlowCall(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, nil, func(t *testing.T, r *rig) {
@@ -90,8 +90,8 @@ func TestLeavingWithASlowCall(t *testing.T) {
 		if w := quantile(r.waits(other), 1); w > 200*time.Millisecond {
 			t.Errorf("a page of another partition was silent for %v, want at most 200 ms", w)
 		}
-		if w := quantile(r.waits(neighbour), 1); w > leaveTime {
-			t.Errorf("a page of the same partition was silent for %v, want at most %v", w, leaveTime)
+		if w := quantile(r.waits(neighbour), 1); w > callsTime {
+			t.Errorf("a page of the same partition was silent for %v, want at most %v", w, callsTime)
 		}
 	})
 }

@@ -7,8 +7,12 @@ import (
 	"chatclub/internal/message"
 )
 
-// trafficTime is how long the traffic of a page is kept after its last message.
-const trafficTime = time.Minute
+const (
+	// trafficTime is how long the traffic of a page is kept after its last message.
+	trafficTime = time.Minute
+	// calmTime is how long a page is no longer in excess before that is logged.
+	calmTime = time.Minute
+)
 
 // traffic is what happened to one page and class lately: counters for people to look at,
 // and what broadcasts, the log of excess and the forecast go by.

@@ -1,0 +1,149 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"chatclub/internal/message"
+	"chatclub/internal/queue"
+)
+
+// partition is one of the partitions, whether or not it is ours at the moment.
+type partition struct {
+	index int    // never changed; or allPages
+	claim *claim // nil between two
+}
+
+// allPages is the index of the queue for all pages, from which messages go on to their
+// pages' partitions. It has no lanes.
+const allPages = -1
+
+// queues are a partition's queue, and those of its lanes.
+func (p *partition) queues(top queue.Topology) (name string, lanes []string) {
+	if p.index == allPages {
+		return top.OutboundAny(), nil
+	}
+	return top.Outbound(p.index), top.LanesOf(p.index)
+}
+
+// claim is the subscriptions of a partition and of its lanes, all with one priority.
+// The broker gives them to the replica with the highest, which is their owner.
+type claim struct {
+	partition *partition
+	sources   []*source // the partition's first, then those of its lanes
+	lanes     []*lane
+	since     time.Time // from when this replica alone sends for its pages; zero: it is not known to
+	begun     time.Time // when its lanes were asked last what they hold: after a quiet time, too, when since stays
+	waits     time.Time // since when its lanes are waited for, also by the claim that it renewed
+	busy      time.Time // when a message was delivered last
+	asking    bool      // the broker is asked whether this replica is outranked
+
+	state     claimState
+	givenUpAt time.Time
+	patience  time.Duration // with its calls, from then on
+	lost      bool          // it goes to another replica
+}
+
+// claimState is how far a claim is with its end.
+type claimState int
+
+const (
+	isOpen    claimState = iota
+	isGivenUp            // nothing more is taken or sent; what is under way is waited for
+	isClosing            // its subscriptions end
+)
+
+// isGivenUp reports whether nothing more of a claim is taken or sent.
+func (c *claim) isGivenUp() bool { return c.state != isOpen }
+
+// source is the subscription of one queue, and the messages that are held of it.
+type source struct {
+	queue    string
+	claim    *claim
+	lane     *lane // nil: the partition's
+	sub      queue.Subscription
+	prefetch int
+	came     time.Time // when something was delivered last
+	dropped  uint64    // what came on a lost connection was let go: all up to this message's seq
+
+	first, last *held // unsettled messages in order of arrival
+	held        int   // their number
+	inFlight    int   // of them in calls
+	moving      int   // of them on their way to other queues
+}
+
+// isStale reports whether something is held that came on a connection that is lost, and was
+// not let go: the calls of what was let go may still be under way.
+func (s *source) isStale() bool {
+	for m := s.first; m != nil; m = m.next {
+		if m.seq > s.dropped {
+			return m.delivery.Stale()
+		}
+	}
+	return false
+}
+
+// free is how many more messages the broker may deliver.
+func (s *source) free() int { return s.prefetch - s.held }
+
+// add puts a message at the end of what is held.
+func (s *source) add(m *held) {
+	m.prev = s.last
+	if s.last == nil {
+		s.first = m
+	} else {
+		s.last.next = m
+	}
+	s.last = m
+	s.held++
+}
+
+// drop takes a message out.
+func (s *source) drop(m *held) {
+	if m.prev == nil {
+		s.first = m.next
+	} else {
+		m.prev.next = m.next
+	}
+	if m.next == nil {
+		s.last = m.prev
+	} else {
+		m.next.prev = m.prev
+	}
+	m.prev, m.next = nil, nil
+	s.held--
+}
+
+// count adds up a number of each source.
+func (c *claim) count(of func(*source) int) (n int) {
+	for _, s := range c.sources {
+		n += of(s)
+	}
+	return n
+}
+
+func heldOf(s *source) int     { return s.held }
+func inFlightOf(s *source) int { return s.inFlight }
+func movingOf(s *source) int   { return s.moving }
+
+// decode makes a message of a delivery; here and not in the engine, because it
+// is work that several goroutines can share.
+func decode(d *queue.Delivery, s *source, now time.Time) *held {
+	m := &held{delivery: d, source: s}
+	if message.IsMarker(d.Headers) {
+		m.out.Page, m.out.Class = d.Headers[message.HeaderMarker], message.Class(d.Body)
+		return m
+	}
+	if m.out, m.err = message.DecodeOutbound(d.Body); m.err == nil {
+		if m.err = m.out.Check(now); m.err == nil {
+			d.ID = m.out.ID // a message that was published without one has a digest
+		}
+	}
+	m.tried = d.Headers[message.HeaderRetry] != ""
+	if d.Headers[message.HeaderDead] != "" {
+		if death, err := message.DeathFromHeaders(d.Headers); err == nil && slices.Contains(message.Reasons(), death.Reason) {
+			m.death = &death
+		}
+	}
+	return m
+}

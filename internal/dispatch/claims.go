@@ -1,0 +1,342 @@
+package dispatch
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"chatclub/internal/partitions"
+	"chatclub/internal/queue"
+)
+
+const (
+	// consumeRetry is the pause after a subscription that failed at once.
+	consumeRetry = time.Second
+	// feedBatch is how many deliveries reach the engine at a time.
+	feedBatch = 64
+	// callsTime is how long a claim that is given up waits for its calls. Nearly all
+	// of Messenger's answers take less.
+	callsTime = 5 * time.Second
+	// moveTime is the same for messages on their way to other queues.
+	moveTime = 2 * time.Second
+	// laneTime is after how long a new owner that does not know a lane subscribes again,
+	// once: the owner before has left by then, unless that outranks this one, which nobody
+	// tells one that has as much as it takes.
+	laneTime = callsTime + time.Second
+	// arrivalTime is what a delivery takes at most from the broker to the engine, unless
+	// either is late.
+	arrivalTime = 100 * time.Millisecond
+	// quietTime is after how long without a delivery another replica may have been the
+	// owner meanwhile: longer than one can come, send and go.
+	quietTime = partitions.TrialTime
+)
+
+// claims is the partitions, and this replica's claims of them.
+type claims struct {
+	*run
+	pages    *pages
+	lanes    *lanes
+	markers  *markers
+	standing *standing
+
+	partitions []*partition // by number, and that of all pages behind them
+	all        []*claim     // that are not closed
+	arrivals   chan []*held
+}
+
+func newClaims(r *run, ms *markers, s *standing) *claims {
+	cs := &claims{
+		run: r, pages: ms.lanes.pages, lanes: ms.lanes, markers: ms, standing: s,
+		partitions: make([]*partition, r.Broker.Topology().Partitions+1), arrivals: make(chan []*held),
+	}
+	for i := range cs.partitions {
+		cs.partitions[i] = &partition{index: i}
+	}
+	cs.partitions[len(cs.partitions)-1].index = allPages
+	return cs
+}
+
+// of returns the claim of a page's partition, nil between two.
+func (cs *claims) of(page string) *claim {
+	return cs.partitions[cs.Broker.Topology().PartitionOf(page)].claim
+}
+
+// isOwner reports whether this replica alone sends for a page, as far as is known.
+func (cs *claims) isOwner(page string) bool {
+	c := cs.of(page)
+	return c != nil && !c.since.IsZero()
+}
+
+// givesUp reports whether anything is being given up.
+func (cs *claims) givesUp() bool {
+	return slices.ContainsFunc(cs.all, (*claim).isGivenUp)
+}
+
+// owned are the numbers of the partitions of which something was delivered lately.
+func (cs *claims) owned(now time.Time) []int {
+	list := []int{}
+	for _, p := range cs.partitions[:len(cs.partitions)-1] {
+		if c := p.claim; c != nil && !c.since.IsZero() && (c.count(heldOf) > 0 || now.Sub(c.busy) < partitions.ActiveFor) {
+			list = append(list, p.index)
+		}
+	}
+	return list
+}
+
+// open subscribes to a partition and its lanes, with this replica's priority for it.
+// The lanes come first, because the owner needs them with its first message.
+func (cs *claims) open(p *partition) {
+	c := &claim{partition: p}
+	own, lanes := p.queues(cs.Broker.Topology())
+	for _, name := range lanes {
+		k := &lane{claim: c, queue: name}
+		k.source = &source{queue: name, claim: c, lane: k, prefetch: cs.LanePrefetch}
+		c.lanes = append(c.lanes, k)
+		c.sources = append(c.sources, k.source)
+	}
+	c.sources = append(c.sources, &source{queue: own, claim: c, prefetch: cs.Prefetch})
+	for i, s := range c.sources {
+		var err error
+		if s.sub, err = cs.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: s.prefetch, Priority: cs.standing.priority(p.index)}); err != nil {
+			cs.Log.Warn("subscribe", "queue", s.queue, "err", err)
+			cs.closeAll(c.sources[:i], func() {})
+			cs.timers.add(cs.Now().Add(consumeRetry), func() {
+				if !cs.ending && p.claim == nil {
+					cs.open(p)
+				}
+			})
+			return
+		}
+	}
+	slices.Reverse(c.sources)
+	p.claim = c
+	cs.all = append(cs.all, c)
+	for _, s := range c.sources {
+		age := cs.metrics.queueAge[fromPartition]
+		switch {
+		case s.lane != nil:
+			age = cs.metrics.queueAge[fromLane]
+		case p.index == allPages:
+			age = cs.metrics.queueAge[fromAll]
+		}
+		cs.others.Go(func() { cs.feed(s, age) })
+	}
+}
+
+// feed hands the deliveries of a source to the engine until they end.
+func (cs *claims) feed(s *source, age interface{ Observe(float64) }) {
+	in := s.sub.Deliveries()
+	for d := range in {
+		now := cs.Now()
+		list := make([]*held, 0, min(feedBatch, 1+len(in)))
+		for more := true; more; {
+			list = append(list, decode(d, s, now))
+			if m := list[len(list)-1]; m.err == nil && m.out.Time > 0 {
+				age.Observe(m.out.Age(now).Seconds())
+			}
+			if more = len(list) < feedBatch; more {
+				select {
+				case d, more = <-in:
+				default:
+					more = false
+				}
+			}
+		}
+		select {
+		case cs.arrivals <- list:
+		case <-cs.finished:
+			return
+		}
+	}
+}
+
+// renew gives a partition up and subscribes to it with this replica's priority as it
+// is now. The new subscription is there first, so that the broker gives the partition
+// to nobody with a lower one meanwhile.
+func (cs *claims) renew(p *partition, reason string) {
+	old := p.claim
+	if p.claim = nil; !cs.ending {
+		cs.open(p)
+	}
+	if old != nil {
+		cs.giveUp(old, reason)
+	}
+}
+
+// renewAll renews every partition, once this replica has its place.
+func (cs *claims) renewAll(reason string) {
+	if cs.standing.Ranks == nil {
+		return
+	}
+	for _, p := range cs.partitions {
+		cs.renew(p, reason)
+	}
+}
+
+// giveUp gives a claim up. Nothing more of it is sent, the calls under way are waited
+// for, and then it is closed: the broker puts everything unsettled back to the front
+// of its queue, in order. That is the one way to give something up.
+func (cs *claims) giveUp(c *claim, reason string) {
+	c.state, c.givenUpAt, c.patience = isGivenUp, cs.Now(), callsTime
+	if reason == "paused" || cs.silent.Load() { // its calls may be another's, or have no answer
+		c.patience = 0
+	}
+	if !c.since.IsZero() {
+		cs.metrics.givenUp[reason].Inc()
+		c.lost = reason != "held" && reason != "rank" // then it comes back here
+	}
+	for _, k := range c.lanes {
+		cs.lanes.abandon(k)
+	}
+	for _, s := range c.sources {
+		for _, m := range cs.pages.takeWaiting(s, func(*held) bool { return true }) {
+			cs.pages.returned(m)
+		}
+	}
+	cs.settle(c)
+}
+
+// settle closes a claim that is given up once nothing of it is in a call or on
+// its way, or that has taken too long.
+func (cs *claims) settle(c *claim) {
+	took := cs.Now().Sub(c.givenUpAt)
+	if c.state != isGivenUp || c.count(inFlightOf) > 0 && took < c.patience || c.count(movingOf) > 0 && took < min(moveTime, c.patience) {
+		return
+	}
+	c.state = isClosing
+	cs.closeAll(c.sources, func() { cs.closed(c) })
+}
+
+// closeAll ends subscriptions beside the engine, together because each may wait for
+// the broker, and then calls then.
+func (cs *claims) closeAll(list []*source, then func()) {
+	var all sync.WaitGroup
+	for _, s := range list {
+		all.Go(func() {
+			if err := s.sub.Close(); err != nil {
+				cs.Log.Warn("give up queue", "queue", s.queue, "err", err)
+			}
+		})
+	}
+	cs.others.Go(func() {
+		all.Wait()
+		cs.post(then)
+	})
+}
+
+// closed lets go of what is held of a claim whose subscriptions have ended, but for
+// what is still in calls, and of what is known of its pages: the next owner finds out
+// for itself.
+func (cs *claims) closed(c *claim) {
+	for _, s := range c.sources {
+		for m := s.first; m != nil; {
+			next := m.next
+			if m.state == isMoving { // its move says the rest
+				cs.pages.letGo(m)
+			}
+			m = next
+		}
+	}
+	cs.all = slices.DeleteFunc(cs.all, func(o *claim) bool { return o == c })
+	if !c.lost {
+		return
+	}
+	isOurs := cs.pagesOf(c.partition)
+	cs.pages.gate.Forget(cs.Now(), isOurs)
+	cs.pages.circuits.Forget(isOurs)
+	cs.pages.forget(isOurs)
+}
+
+// check looks for what does not happen by itself: it drops what became stale
+// with a lost connection, and renews the claim of which something is held for so long
+// that the broker would take this replica for hung.
+func (cs *claims) check(now time.Time) {
+	for _, c := range slices.Clone(cs.all) {
+		for _, s := range c.sources {
+			switch {
+			case s.first == nil || c.isGivenUp():
+			case s.isStale():
+				cs.dropStale(s)
+			case now.Sub(s.first.since) > partitions.HeldTime:
+				cs.renew(c.partition, "held")
+			}
+		}
+		cs.checkLanes(c, now)
+		cs.checkRank(c, now)
+	}
+}
+
+// checkLanes looks for lanes that are another replica's by now, or are sick or empty.
+func (cs *claims) checkLanes(c *claim, now time.Time) {
+	if c.since.IsZero() || c.isGivenUp() {
+		return
+	}
+	if now.Sub(c.busy) > quietTime && c.count(heldOf) == 0 { // another replica may have its lanes, and the markers
+		for _, k := range c.lanes {
+			cs.lanes.abandon(k)
+		}
+	}
+	if !c.ready() && now.Sub(c.begun) > laneTime && c.waits.Equal(c.begun) {
+		cs.renew(c.partition, "outranked")
+		if again := c.partition.claim; again != nil {
+			again.waits = c.waits
+		}
+		return
+	}
+	cs.markers.check(c, now)
+}
+
+// checkRank finds out whether this replica is outranked: it holds something, is
+// delivered nothing, and more waits. Then the broker waits for it to hold nothing.
+func (cs *claims) checkRank(c *claim, now time.Time) {
+	if c.isGivenUp() || c.asking {
+		return
+	}
+	for _, s := range c.sources {
+		if s.held == 0 || s.free() <= 0 || now.Sub(s.came) < partitions.LookAfter || len(s.sub.Deliveries()) > 0 {
+			continue
+		}
+		came := s.came
+		c.asking = true
+		cs.askReady(s.queue, func(ready int, err error) {
+			if c.asking = false; err != nil || ready == 0 {
+				return
+			}
+			cs.timers.add(cs.Now().Add(arrivalTime), func() {
+				if !c.isGivenUp() && !cs.ending && s.held > 0 && s.came.Equal(came) {
+					cs.renew(c.partition, "outranked")
+				}
+			})
+		})
+		return
+	}
+}
+
+// dropStale lets go of what came on a connection that is lost. Another replica may be
+// the owner by now.
+func (cs *claims) dropStale(s *source) {
+	for _, m := range cs.pages.takeWaiting(s, func(m *held) bool { return m.delivery.Stale() }) {
+		cs.metrics.stale.Inc()
+		cs.pages.letGo(m)
+	}
+	s.dropped, s.claim.since = cs.pages.seq, time.Time{}
+	cs.pages.gate.Forget(cs.Now(), cs.pagesOf(s.claim.partition)) // it may have sent in the second before
+}
+
+// pagesOf reports of a page whether it is one of a partition's.
+func (cs *claims) pagesOf(p *partition) func(page string) bool {
+	top := cs.Broker.Topology()
+	return func(page string) bool { return top.PartitionOf(page) == p.index }
+}
+
+// lanesUsed is the number of lanes that pages have.
+func (cs *claims) lanesUsed() (n int) {
+	for _, c := range cs.all {
+		for _, k := range c.lanes {
+			if len(k.lines) > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
