@@ -161,7 +161,7 @@ func (e *engine) resume(page string) bool {
 	if !e.circuits.Resume(now, page) {
 		return false
 	}
-	e.news = append(e.news, resumption{page: page, at: now})
+	e.news.add(page, "", now)
 	return true
 }
 
@@ -175,7 +175,7 @@ func (d *Dispatcher) PagesChanged(pages []string) {
 			if e.resume(page) {
 				e.Log.Info("page resumed: its token is new", "page", page)
 			} else if e.claims.isOwner(page) {
-				e.news = append(e.news, resumption{page: page, at: e.Now()})
+				e.news.add(page, "", e.Now())
 			}
 		}
 	}

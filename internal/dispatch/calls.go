@@ -190,7 +190,7 @@ func (e *engine) ended(c *call) {
 	if d.sample { // a refusal by a limit is answered without work, and says nothing about the API's speed
 		e.calls.observe(now, c.result.Latency)
 	}
-	e.settle(now, c, d)
+	e.outcomes.settle(now, c, d)
 	e.calls.freed = true
 	if len(e.calls.waiting) > 0 && len(l.ready) > 0 { // behind those that wait: the call that is free now is theirs
 		e.calls.await(l)
@@ -228,9 +228,9 @@ func (e *engine) report(now time.Time, c *call, d disposition) {
 		case ch.Scope < circuit.Page:
 			e.pages.wakeAll()
 		case ch.Scope == circuit.Permission || ch.Scope == circuit.Block:
-			e.news = append(e.news, resumption{page: ch.Page, at: now})
+			e.news.add(ch.Page, "", now)
 		case ch.Scope == circuit.Person:
-			e.news = append(e.news, resumption{ch.Page, ch.To, now})
+			e.news.add(ch.Page, ch.To, now)
 		}
 	}
 	if d.says.IsFromAPI() && d.says != circuit.Throttled {

@@ -42,6 +42,7 @@ type claims struct {
 	partitions []*partition // by number, and that of all pages behind them
 	all        []*claim     // that are not closed
 	arrivals   chan []*held
+	inbox      []*held // what has just arrived
 }
 
 func newClaims(r *run, ms *markers, s *standing) *claims {

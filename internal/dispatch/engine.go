@@ -26,19 +26,20 @@ const (
 // engine decides. All of it belongs to the goroutine of loop.
 type engine struct {
 	*run
-	gate     *excess.Map
-	circuits *circuit.Circuits
-	pages    *pages
-	lanes    *lanes
-	markers  *markers
-	standing *standing
-	claims   *claims
-	calls    *calls
-	settler  *settler
+	gate      *excess.Map
+	circuits  *circuit.Circuits
+	pages     *pages
+	lanes     *lanes
+	markers   *markers
+	standing  *standing
+	claims    *claims
+	calls     *calls
+	settler   *settler
+	outcomes  *outcomes
+	forecasts *forecasts
+	news      *news
+	strays    *strays
 
-	inbox  []*held         // messages that have just arrived
-	strays map[string]bool // pages of which messages came on another partition
-	news   []resumption    // core is to be told of them
 	ticked time.Time
 }
 
@@ -48,16 +49,18 @@ func newEngine(d *Dispatcher) (*engine, error) {
 		return nil, err
 	}
 	r, circuits := &run{Dispatcher: d}, circuit.New(d.Random, d.MaxAttempts)
-	p := newPages(r, circuits)
-	ls := &lanes{run: r, pages: p}
-	ms := &markers{run: r, lanes: ls}
-	st := &standing{run: r, circuits: circuits, calls: calls, quit: make(chan struct{})}
-	cs := newClaims(r, ms, st)
-	st.renewAll = cs.renewAll
-	return &engine{
-		run: r, gate: p.gate, circuits: circuits, pages: p, lanes: ls, markers: ms, standing: st, claims: cs, calls: calls, settler: p.settler,
-		strays: make(map[string]bool),
-	}, nil
+	e := &engine{run: r, circuits: circuits, calls: calls, news: &news{run: r}}
+	e.pages = newPages(r, circuits)
+	e.gate, e.settler = e.pages.gate, e.pages.settler
+	e.lanes = &lanes{run: r, pages: e.pages}
+	e.markers = &markers{run: r, lanes: e.lanes}
+	e.standing = &standing{run: r, circuits: circuits, calls: calls, quit: make(chan struct{})}
+	e.claims = newClaims(r, e.markers, e.standing)
+	e.standing.renewAll = e.claims.renewAll
+	e.outcomes = &outcomes{run: r, circuits: circuits, pages: e.pages, lanes: e.lanes, settler: e.settler, claims: e.claims, sent: &calls.sent}
+	e.forecasts = &forecasts{run: r, pages: e.pages, claims: e.claims}
+	e.strays = &strays{Dispatcher: d, settler: e.settler, logged: make(map[string]bool)}
+	return e, nil
 }
 
 // loop decides, until the end or until all is done. What handles an event only
@@ -83,7 +86,7 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 			return
 		case list := <-e.claims.arrivals:
 			e.checkPause()
-			e.inbox = list
+			e.claims.inbox = list
 		case c := <-e.calls.results:
 			e.ended(c)
 			e.checkPause()
@@ -92,7 +95,7 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 				e.ended(<-e.calls.results)
 			}
 		case <-e.settler.more:
-			e.settled()
+			e.outcomes.moved()
 		case f := <-e.posts:
 			e.checkPause()
 			f(e)
@@ -122,11 +125,11 @@ func (e *engine) advance() {
 				e.claims.settle(c)
 			}
 		}
-		if len(e.inbox) == 0 {
+		if len(e.claims.inbox) == 0 {
 			return
 		}
-		m := e.inbox[0]
-		e.inbox = e.inbox[1:]
+		m := e.claims.inbox[0]
+		e.claims.inbox = e.claims.inbox[1:]
 		e.arrive(m)
 	}
 }
@@ -166,7 +169,7 @@ func (e *engine) tick() {
 	e.claims.check(now)
 	e.gate.Sweep(now)
 	e.pages.sweepTraffic(now)
-	e.tellNews()
+	e.news.tell()
 	e.observe()
 }
 
@@ -191,6 +194,6 @@ func (e *engine) start() {
 	e.ticked = e.Now() // the orders may have been waited for
 	e.timers.add(e.ticked.Add(tickEvery), e.tick)
 	e.standing.watchSilence()
-	e.lookAhead()
+	e.forecasts.look()
 	e.standing.find()
 }

@@ -146,19 +146,26 @@ func (f *forecast) arrival() *Arrival {
 	return &Arrival{After: at * list[len(list)/2], From: at * list[1], To: at * list[len(list)-1]}
 }
 
-// lookAhead makes the forecasts of all pages, and tells core what waits for those where a
+// forecasts makes the forecasts of all pages.
+type forecasts struct {
+	*run
+	pages  *pages
+	claims *claims
+}
+
+// look makes the forecasts of all pages, and tells core what waits for those where a
 // message waits for long.
-func (e *engine) lookAhead() {
-	now := e.Now()
-	e.timers.add(now.Add(forecastEvery), e.lookAhead)
+func (fs *forecasts) look() {
+	now := fs.Now()
+	fs.timers.add(now.Add(forecastEvery), fs.look)
 	var msgs []queue.Message
-	for k, t := range e.pages.traffic {
-		if !e.claims.isOwner(k.Page) { // its owner knows
+	for k, t := range fs.pages.traffic {
+		if !fs.claims.isOwner(k.Page) { // its owner knows
 			t.forecast = forecast{}
 			continue
 		}
-		f, l := &t.forecast, e.pages.lines[k]
-		if l != nil && (e.circuits.IsOpen() || e.pages.isShut(l, now)) { // who knows for how long?
+		f, l := &t.forecast, fs.pages.lines[k]
+		if l != nil && (fs.pages.circuits.IsOpen() || fs.pages.isShut(l, now)) { // who knows for how long?
 			f.looked, f.after = time.Time{}, 0
 			continue
 		}
@@ -169,24 +176,24 @@ func (e *engine) lookAhead() {
 				waiting += s.moving + s.lane.beyond*(l.waiting-l.direct)/max(1, s.lane.source.held)
 			}
 		}
-		pace := e.gate.View(k).Pace
+		pace := fs.pages.gate.View(k).Pace
 		if pace == 0 { // it was sent nothing for a while
-			pace = e.limitsOf(k.Page).Of(k.Class)
+			pace = fs.limitsOf(k.Page).Of(k.Class)
 		}
 		f.look(now, t, waiting, pace)
 		if k.Class != string(message.ClassText) {
 			continue
 		}
-		if m, ok := e.tellWaiting(now, k.Page, f, waiting); ok {
+		if m, ok := fs.tellWaiting(now, k.Page, f, waiting); ok {
 			msgs = append(msgs, m)
 		}
 	}
 	// So that a run in virtual time is always the same.
 	slices.SortFunc(msgs, func(a, b queue.Message) int { return cmp.Compare(a.Queue+a.ID, b.Queue+b.ID) })
 	if len(msgs) > 0 { // one that is lost is followed by another, or no longer believed
-		e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(err error) {
+		fs.beside(flushTimeout, func(ctx context.Context) error { return fs.Broker.Publish(ctx, msgs...) }, func(err error) {
 			if err != nil {
-				e.Log.Debug("tell core what waits", "err", err)
+				fs.Log.Debug("tell core what waits", "err", err)
 			}
 		})
 	}
@@ -195,10 +202,10 @@ func (e *engine) lookAhead() {
 // tellWaiting is the event that tells core what waits for a page: as soon as a message
 // waits for long, then once a second or when twice as many wait, and when none does any
 // longer.
-func (e *engine) tellWaiting(now time.Time, page string, f *forecast, waiting int) (m queue.Message, ok bool) {
+func (fs *forecasts) tellWaiting(now time.Time, page string, f *forecast, waiting int) (m queue.Message, ok bool) {
 	long := f.after-f.latency >= tellFrom
 	switch {
-	case e.NoFeedback || !long && f.told.IsZero():
+	case fs.NoFeedback || !long && f.told.IsZero():
 		return m, false
 	case f.after == 0: // who knows for how long?
 		return m, false
@@ -210,7 +217,7 @@ func (e *engine) tellWaiting(now time.Time, page string, f *forecast, waiting in
 		f.told, f.behind = now, waiting
 		waiting += int(f.rate * f.latency.Seconds()) // those in calls arrive before, too
 	}
-	return e.toCore(message.Event{
+	return fs.toCore(message.Event{
 		Kind: message.KindFeedback, Page: page, Time: now.UnixMilli(), Reason: message.FeedbackWaiting, Waiting: waiting, Rate: f.rate,
 		ID: message.FeedbackWaiting + "/" + digest(fmt.Sprintf("%s/%d", page, now.UnixNano())),
 	})

@@ -42,8 +42,8 @@ func (e *engine) arrive(m *held) {
 	case m.err != nil:
 		e.Log.Error("outbound message cannot be decoded", "id", m.delivery.ID, "err", m.err)
 		e.settler.bury(m, death{reason: message.ReasonUndecodable, err: m.err})
-	case e.isStray(m):
-		e.sendOn(m)
+	case e.strays.has(m):
+		e.strays.sendOn(m)
 	default:
 		l := e.pages.line(m.key())
 		l.traffic.came(now, m)
@@ -74,7 +74,7 @@ func (e *engine) pump(l *line) {
 	e.lanes.unblock(l, now)
 	for e.step(l, now) {
 	}
-	e.makeRoom(l, now)
+	e.outcomes.makeRoom(l, now)
 	e.sendAside(l, now)
 	e.pages.tidy(l)
 }
@@ -101,7 +101,7 @@ func (e *engine) step(l *line, now time.Time) bool {
 		e.pages.letGo(m)
 	case repeat:
 		r.take(1)
-		e.dropRepeat(m)
+		e.outcomes.dropRepeat(m)
 	case bury:
 		r.take(1)
 		e.settler.bury(m, death{reason: a.reason})

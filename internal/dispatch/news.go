@@ -15,27 +15,35 @@ type resumption struct {
 	at       time.Time
 }
 
-// tellNews tells core of pages and persons that can be sent to again. What it cannot
+// news is the pages and persons of which core is to be told.
+type news struct {
+	*run
+	list []resumption
+}
+
+func (n *news) add(page, to string, at time.Time) { n.list = append(n.list, resumption{page, to, at}) }
+
+// tell tells core of pages and persons that can be sent to again. What it cannot
 // be told now it is told a second later.
-func (e *engine) tellNews() {
-	news := e.news
-	if e.news = nil; len(news) == 0 || e.NoFeedback {
+func (n *news) tell() {
+	list := n.list
+	if n.list = nil; len(list) == 0 || n.NoFeedback {
 		return
 	}
-	msgs := make([]queue.Message, 0, len(news))
-	for _, n := range news {
-		m, ok := e.toCore(message.Event{
-			Kind: message.KindFeedback, Page: n.page, User: n.to, Time: n.at.UnixMilli(), Reason: message.FeedbackResumed,
-			ID: message.FeedbackResumed + "/" + digest(fmt.Sprintf("%s/%s/%d", n.page, n.to, n.at.UnixNano())),
+	msgs := make([]queue.Message, 0, len(list))
+	for _, one := range list {
+		m, ok := n.toCore(message.Event{
+			Kind: message.KindFeedback, Page: one.page, User: one.to, Time: one.at.UnixMilli(), Reason: message.FeedbackResumed,
+			ID: message.FeedbackResumed + "/" + digest(fmt.Sprintf("%s/%s/%d", one.page, one.to, one.at.UnixNano())),
 		})
 		if ok {
 			msgs = append(msgs, m)
 		}
 	}
-	e.beside(flushTimeout, func(ctx context.Context) error { return e.Broker.Publish(ctx, msgs...) }, func(err error) {
+	n.beside(flushTimeout, func(ctx context.Context) error { return n.Broker.Publish(ctx, msgs...) }, func(err error) {
 		if err != nil {
-			e.Log.Warn("tell core who can be sent to again", "err", err)
-			e.news = append(news, e.news...)
+			n.Log.Warn("tell core who can be sent to again", "err", err)
+			n.list = append(list, n.list...)
 		}
 	})
 }

@@ -324,7 +324,7 @@ func (m *held) isBehind(later *held) bool {
 func (r *recipient) goOn() {
 	if !r.awaits.IsZero() {
 		r.awaits = time.Time{}
-		r.release()
+		r.proceed()
 	}
 }
 
@@ -335,8 +335,8 @@ func (r *recipient) goBehind(p *pages) {
 	r.behind = p.seq
 }
 
-// release says that the recipient's next message need not wait.
-func (r *recipient) release() {
+// proceed says that the recipient's next message need not wait.
+func (r *recipient) proceed() {
 	r.busy = false
 	r.fix()
 }

@@ -60,7 +60,7 @@ func TestLineIsAQueuePerRecipient(t *testing.T) {
 						r.putBack(msgs)
 						model[r.to] = append(slices.Clone(msgs), model[r.to]...)
 					}
-					r.release()
+					r.proceed()
 					break
 				}
 				p.tidy(l)

@@ -54,12 +54,23 @@ const (
 	noConnection = "network"
 )
 
+// outcomes finishes messages: by what their calls came to, and by where they were moved.
+type outcomes struct {
+	*run
+	circuits *circuit.Circuits
+	pages    *pages
+	lanes    *lanes
+	settler  *settler
+	claims   *claims
+	sent     *sentLog
+}
+
 // settle does with the messages of a call what its outcome says.
-func (e *engine) settle(now time.Time, c *call, d disposition) {
+func (o *outcomes) settle(now time.Time, c *call, d disposition) {
 	r := c.recipient
 	for _, m := range c.msgs {
 		m.tried = true
-		e.trace("message called", m, slog.String("outcome", c.result.Outcome.String()), slog.Int("attempt", m.out.Attempts+1),
+		o.trace("message called", m, slog.String("outcome", c.result.Outcome.String()), slog.Int("attempt", m.out.Attempts+1),
 			slog.Duration("age", m.out.Age(now)), slog.Int("joined", len(c.msgs)))
 	}
 	if d.do != slowDown {
@@ -68,24 +79,24 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 	switch d.do {
 	case acknowledge:
 		for _, m := range c.msgs {
-			e.acknowledge(m, now)
+			o.acknowledge(m, now)
 		}
-		e.metrics.joined.Add(float64(len(c.msgs) - 1))
+		o.metrics.joined.Add(float64(len(c.msgs) - 1))
 	case keep:
 		switch c.result.Outcome { //nolint:exhaustive // the others are counted elsewhere
 		case sender.PageThrottled:
-			e.metrics.refused.Inc()
+			o.metrics.refused.Inc()
 		case sender.AppThrottled:
-			e.metrics.refusedApp.Inc()
+			o.metrics.refusedApp.Inc()
 		}
-		e.pages.putBack(c)
+		o.putBack(c)
 	case slowDown:
 		r.throttled++
-		if e.retry(now, c, r.throttled) {
+		if o.retry(now, c, r.throttled) {
 			return // the recipient is busy until its next try
 		}
 	case tryAgain:
-		if e.failed(now, c, d) {
+		if o.failed(now, c, d) {
 			return
 		}
 	case discard:
@@ -93,40 +104,40 @@ func (e *engine) settle(now time.Time, c *call, d disposition) {
 			for _, m := range c.msgs {
 				m.single = true
 			}
-			e.pages.putBack(c)
+			o.putBack(c)
 			break
 		}
 		if d.reason == message.ReasonBadMessage {
-			e.Log.Warn("message is refused for good", "id", c.out.ID, "code", c.code, "err", c.result.Err)
+			o.Log.Warn("message is refused for good", "id", c.out.ID, "code", c.code, "err", c.result.Err)
 		}
 		for _, m := range c.msgs {
 			m.out.Attempts++
-			e.settler.bury(m, death{reason: d.reason, tell: d.tell, code: c.code, err: c.result.Err, at: c.began})
+			o.settler.bury(m, death{reason: d.reason, tell: d.tell, code: c.code, err: c.result.Err, at: c.began})
 		}
 	case leave:
 		for _, m := range c.msgs {
-			e.pages.returned(m)
+			o.pages.returned(m)
 		}
 	}
-	e.release(now, now, c)
+	o.proceedAfter(now, now, c)
 }
 
-// release says that the next message to a call's recipient need not wait after a time, or
+// proceedAfter says that the next message to a call's recipient need not wait after a time, or
 // as long as the limit for one person says.
-func (e *engine) release(now, after time.Time, c *call) {
+func (o *outcomes) proceedAfter(now, after time.Time, c *call) {
 	r := c.recipient
-	if limit := e.limitsOf(r.line.key.Page).Recipient; limit > 0 {
+	if limit := o.limitsOf(r.line.key.Page).Recipient; limit > 0 {
 		if next := c.began.Add(time.Duration(float64(time.Second) / limit)); next.After(after) {
 			after = next
 		}
 	}
 	if !after.After(now) {
-		r.release()
+		r.proceed()
 		return
 	}
-	e.timers.add(after, func() {
-		r.release()
-		e.pages.mark(r.line)
+	o.timers.add(after, func() {
+		r.proceed()
+		o.pages.mark(r.line)
 	})
 }
 
@@ -139,11 +150,11 @@ func (d *Dispatcher) trace(what string, m *held, attrs ...slog.Attr) {
 
 // putBack returns the messages of a call to their place. Those whose queue is given up
 // go back with that.
-func (p *pages) putBack(c *call) {
+func (o *outcomes) putBack(c *call) {
 	n := 0
 	for _, m := range c.msgs {
 		if m.source.claim.isGivenUp() {
-			p.returned(m)
+			o.pages.returned(m)
 			continue
 		}
 		c.msgs[n] = m
@@ -154,43 +165,43 @@ func (p *pages) putBack(c *call) {
 
 // acknowledge takes a sent message off its queue; the broker does not keep the
 // engine waiting for that.
-func (e *engine) acknowledge(m *held, now time.Time) {
-	e.observeAge(m, now)
-	e.calls.sent.add(m, now)
+func (o *outcomes) acknowledge(m *held, now time.Time) {
+	o.observeAge(m, now)
+	o.sent.add(m, now)
 	if err := m.delivery.Ack(); err != nil {
 		// The connection was lost after the call: the message is delivered again. Where
 		// another replica is its owner then, it is sent again, with the same id in its
 		// metadata.
-		e.metrics.stale.Inc()
-		e.Log.Debug("acknowledge sent message", "id", m.delivery.ID, "err", err)
+		o.metrics.stale.Inc()
+		o.Log.Debug("acknowledge sent message", "id", m.delivery.ID, "err", err)
 	} else {
-		e.metrics.sent.Inc()
+		o.metrics.sent.Inc()
 	}
-	e.pages.letGo(m)
+	o.pages.letGo(m)
 }
 
 // dropRepeat takes a message that was sent before off its queue.
-func (e *engine) dropRepeat(m *held) {
+func (o *outcomes) dropRepeat(m *held) {
 	if err := m.delivery.Ack(); err != nil {
-		e.metrics.stale.Inc()
+		o.metrics.stale.Inc()
 	} else {
-		e.metrics.repeats.Inc()
-		e.trace("message was sent before", m)
+		o.metrics.repeats.Inc()
+		o.trace("message was sent before", m)
 	}
-	e.pages.letGo(m)
+	o.pages.letGo(m)
 }
 
 // failed counts a failed attempt; after the last one the messages are dead. It is not
 // the messages' fault where a permission is missing, or where the API as a whole is
 // down; but a call that nobody answered may have been made, and counts. It reports
 // whether the recipient waits here for its next try.
-func (e *engine) failed(now time.Time, c *call, d disposition) bool {
-	c.recipient.goBehind(e.pages)
-	hold, by, _ := e.circuits.Hold(now, c.out)
-	excused := e.circuits.IsOpen() && !d.says.IsFromAPI() && c.code != timedOut
+func (o *outcomes) failed(now time.Time, c *call, d disposition) bool {
+	c.recipient.goBehind(o.pages)
+	hold, by, _ := o.circuits.Hold(now, c.out)
+	excused := o.circuits.IsOpen() && !d.says.IsFromAPI() && c.code != timedOut
 	if hold != circuit.Pass && (by == circuit.Permission || by == circuit.Block) || excused {
-		e.metrics.retries[c.result.Outcome].Inc()
-		e.pages.putBack(c)
+		o.metrics.retries[c.result.Outcome].Inc()
+		o.putBack(c)
 		return false
 	}
 	most := 0
@@ -202,79 +213,79 @@ func (e *engine) failed(now time.Time, c *call, d disposition) bool {
 		most = max(most, m.out.Attempts)
 	}
 	switch {
-	case most >= e.MaxAttempts:
+	case most >= o.MaxAttempts:
 		for _, m := range c.msgs {
-			e.settler.bury(m, death{reason: d.reason, code: c.code, err: c.result.Err, at: c.began})
+			o.settler.bury(m, death{reason: d.reason, code: c.code, err: c.result.Err, at: c.began})
 		}
 		return false
 	// It waits here for that, or is dead. A sick page's messages take the pauses of a failed
 	// call all the same: the page may be well for other people.
 	case hold != circuit.Pass && by != circuit.Page:
-		e.metrics.retries[c.result.Outcome].Inc()
-		e.pages.putBack(c)
+		o.metrics.retries[c.result.Outcome].Inc()
+		o.putBack(c)
 		return false
 	}
-	return e.retry(now, c, most)
+	return o.retry(now, c, most)
 }
 
 // retry has the messages of a call tried again, after the wait that follows n
 // failures. It reports whether the recipient's others wait for that.
-func (e *engine) retry(now time.Time, c *call, n int) bool {
+func (o *outcomes) retry(now time.Time, c *call, n int) bool {
 	r := c.recipient
-	r.goBehind(e.pages)
-	e.metrics.retries[c.result.Outcome].Inc()
-	delay, onBroker := e.retryAfter(n)
+	r.goBehind(o.pages)
+	o.metrics.retries[c.result.Outcome].Inc()
+	delay, onBroker := o.retryAfter(n)
 	switch {
 	case c.msgs[0].source.claim.isGivenUp(): // the next owner tries it, from its first attempt
-		e.pages.putBack(c)
+		o.putBack(c)
 		return false
 	case onBroker:
 		for _, m := range c.msgs {
-			e.goRound(m, delay)
+			o.goRound(m, delay)
 		}
-		if e.circuits.IsAtFault(c.circuit) {
+		if o.circuits.IsAtFault(c.circuit) {
 			return false
 		}
-		e.awaitRound(r, now.Add(delay+backSlack))
+		o.awaitRound(r, now.Add(delay+backSlack))
 		return true
 	}
-	e.pages.putBack(c)
-	e.release(now, now.Add(delay), c)
+	o.putBack(c)
+	o.proceedAfter(now, now.Add(delay), c)
 	return true
 }
 
 // goRound has a message that was tried come back by a retry queue, before those behind it.
-func (e *engine) goRound(m *held, delay time.Duration) {
+func (o *outcomes) goRound(m *held, delay time.Duration) {
 	m.delivery.Headers = maps.Clone(m.delivery.Headers)
 	if m.delivery.Headers == nil {
 		m.delivery.Headers = make(map[string]string, 1)
 	}
 	m.delivery.Headers[message.HeaderRetry] = "1"
-	e.settler.postpone(m, delay)
+	o.settler.postpone(m, delay)
 }
 
 // awaitRound has a recipient's others wait for messages that are in a retry queue.
-func (e *engine) awaitRound(r *recipient, until time.Time) {
+func (o *outcomes) awaitRound(r *recipient, until time.Time) {
 	r.awaits, r.busy = until, true
-	e.timers.add(until, func() {
+	o.timers.add(until, func() {
 		if r.awaits.Equal(until) {
 			r.goOn()
-			e.pages.mark(r.line)
+			o.pages.mark(r.line)
 		}
 	})
 }
 
 // makeRoom sends what a page that takes no calls has too much of, and cannot go to a lane,
 // round by a retry queue, the latest first: what was tried.
-func (e *engine) makeRoom(l *line, now time.Time) {
-	if l.direct <= e.sickRoom() || e.ending || e.circuits.IsOpen() || !e.pages.isShut(l, now) {
+func (o *outcomes) makeRoom(l *line, now time.Time) {
+	if l.direct <= o.sickRoom() || o.ending || o.circuits.IsOpen() || !o.pages.isShut(l, now) {
 		return
 	}
-	c := e.claims.of(l.key.Page)
+	c := o.claims.of(l.key.Page)
 	if c == nil {
 		return
 	}
-	for m := c.sources[0].last; m != nil && l.direct > e.sickRoom(); m = m.prev {
+	for m := c.sources[0].last; m != nil && l.direct > o.sickRoom(); m = m.prev {
 		if m.state != isWaiting || m.key() != l.key || !m.tried {
 			continue
 		}
@@ -282,9 +293,9 @@ func (e *engine) makeRoom(l *line, now time.Time) {
 		if r == nil || !slices.Contains(r.msgs, m) || r.busy && r.awaits.IsZero() { // it stands aside; or a call, or the pause after that, ends soon
 			continue
 		}
-		e.awaitRound(r, now.Add(retryMedium+backSlack))
+		o.awaitRound(r, now.Add(retryMedium+backSlack))
 		r.removeOne(m)
-		e.goRound(m, retryMedium)
+		o.goRound(m, retryMedium)
 	}
 }
 
@@ -295,9 +306,9 @@ func (p *pages) returned(m *held) {
 	p.letGo(m)
 }
 
-// settled counts what has been moved.
-func (e *engine) settled() {
-	s := e.settler
+// moved counts what has been moved.
+func (o *outcomes) moved() {
+	s := o.settler
 	s.mu.Lock()
 	events := s.events
 	s.events = nil
@@ -308,7 +319,7 @@ func (e *engine) settled() {
 		switch ev.State {
 		case transfer.Blocked:
 			if spill != nil {
-				e.lanes.fails(spill, e.Now())
+				o.lanes.fails(spill, o.Now())
 			}
 			continue
 		case transfer.Done:
@@ -316,34 +327,34 @@ func (e *engine) settled() {
 			if len(ev.Item.To) > 0 { // else what core was to be told was left out
 				to = ev.Item.To[0]
 			}
-			e.spanMove(t, to)
+			o.spanMove(t, to)
 			switch {
 			case spill != nil:
 				spill.lane.serves()
-				e.metrics.overflowed.Inc()
-				e.trace("message moved", t.m, slog.String("queue", to.Queue))
+				o.metrics.overflowed.Inc()
+				o.trace("message moved", t.m, slog.String("queue", to.Queue))
 			case to.Delay > 0, t.to == (destination{}): // the last one to be confirmed may be what core is told
-				e.metrics.delayed.Inc()
-				e.trace("message moved", t.m, slog.String("queue", to.Queue), slog.Duration("for", to.Delay))
+				o.metrics.delayed.Inc()
+				o.trace("message moved", t.m, slog.String("queue", to.Queue), slog.Duration("for", to.Delay))
 			case t.to.passed:
-				e.metrics.passed.Inc()
-				e.trace("message moved", t.m, slog.String("queue", to.Queue))
+				o.metrics.passed.Inc()
+				o.trace("message moved", t.m, slog.String("queue", to.Queue))
 			case t.to.stray:
-				e.metrics.strays.Inc()
-				e.trace("message moved", t.m, slog.String("queue", to.Queue))
+				o.metrics.strays.Inc()
+				o.trace("message moved", t.m, slog.String("queue", to.Queue))
 			default:
-				e.metrics.dead[t.to.reason].Inc()
-				e.trace("message is dead", t.m, slog.String("reason", string(t.to.reason)))
+				o.metrics.dead[t.to.reason].Inc()
+				o.trace("message is dead", t.m, slog.String("reason", string(t.to.reason)))
 			}
 		case transfer.Stale:
-			e.metrics.stale.Inc()
+			o.metrics.stale.Inc()
 		case transfer.Failed: // it stays unsettled, and goes back with its subscription
-			e.metrics.returned.Inc()
+			o.metrics.returned.Inc()
 		}
 		t.m.source.moving--
 		if spill != nil {
 			spill.moving--
 		}
-		e.pages.letGo(t.m)
+		o.pages.letGo(t.m)
 	}
 }

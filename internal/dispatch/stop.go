@@ -34,7 +34,7 @@ func (e *engine) stop() error {
 	e.calls.workers.Wait()
 	e.settler.runs.Wait()
 	e.settler.stop()
-	e.settled()
+	e.outcomes.moved()
 	open := slices.Clone(e.claims.all)
 	for _, c := range open {
 		if c.state != isClosing {

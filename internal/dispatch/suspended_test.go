@@ -235,7 +235,7 @@ func TestNewsAreKept(t *testing.T) {
 				return nil
 			}
 		})
-		r.only().inspect(func(e *engine) { e.news = append(e.news, resumption{"page0", "ann", time.Now()}) })
+		r.only().inspect(func(e *engine) { e.news.add("page0", "ann", time.Now()) })
 		r.sleep(5 * time.Second)
 		if n := len(r.told()); n != 0 {
 			t.Fatalf("told %d times, want 0", n)
