@@ -109,32 +109,36 @@ func (p PageStatus) rank() int {
 
 func (e *engine) status() Status {
 	now := e.Now()
-	s := Status{
+	return Status{
 		InFlight: e.calls.inFlight, Limit: e.calls.limit.Limit(), APIDown: e.circuits.IsOpen(), Partitions: e.claims.owned(now),
-		Suspended: e.circuits.Suspended(listLimit), Paused: e.paused(now),
-		Pages: make([]PageStatus, 0, len(e.pages.traffic)),
+		Suspended: e.circuits.Suspended(listLimit), Paused: e.paused(now), Pages: e.pages.status(now),
 	}
-	for k, t := range e.pages.traffic {
-		v := e.gate.View(k)
-		p := PageStatus{
-			Page: k.Page, Class: k.Class, Sick: e.circuits.IsSick(k.Page), Limit: e.limitsOf(k.Page).Of(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
+}
+
+// status is that of each page and class that something happened to lately.
+func (p *pages) status(now time.Time) []PageStatus {
+	list := make([]PageStatus, 0, len(p.traffic))
+	for k, t := range p.traffic {
+		v := p.gate.View(k)
+		s := PageStatus{
+			Page: k.Page, Class: k.Class, Sick: p.circuits.IsSick(k.Page), Limit: p.limitsOf(k.Page).Of(k.Class), Pace: math.Round(10*v.Pace) / 10, InFlight: v.InFlight,
 			Arrived: t.arrived, Sent: t.sent, Calls: t.calls, Refused: t.refused, Usage: t.usage, Arrival: t.forecast.arrival(), Waited: t.waited.Seconds(),
 		}
-		if l := e.pages.lines[k]; l != nil {
+		if l := p.lines[k]; l != nil {
 			if l.spill != nil {
-				p.Lanes = []string{l.spill.lane.queue}
+				s.Lanes = []string{l.spill.lane.queue}
 			}
-			p.Waiting = l.waiting
+			s.Waiting = l.waiting
 			if len(l.ready) > 0 {
-				p.Oldest = l.ready[0].msgs[0].out.Age(now).Seconds()
+				s.Oldest = l.ready[0].msgs[0].out.Age(now).Seconds()
 			}
 		}
 		if !v.Since.IsZero() {
-			p.Since = &v.Since
+			s.Since = &v.Since
 		}
-		s.Pages = append(s.Pages, p)
+		list = append(list, s)
 	}
-	return s
+	return list
 }
 
 // paused lists the pages that operators have paused.
@@ -171,7 +175,7 @@ func (e *engine) resume(page string) bool {
 func (d *Dispatcher) PagesChanged(pages []string) {
 	resume := func(e *engine) {
 		for _, page := range pages {
-			e.relimit(page)
+			e.pages.relimit(page)
 			if e.resume(page) {
 				e.Log.Info("page resumed: its token is new", "page", page)
 			} else if e.claims.isOwner(page) {

@@ -33,19 +33,19 @@ func (e *engine) sendAside(l *line, now time.Time) {
 
 // expireAside sends those round that have waited for too long, and tells core
 // that their page is busy.
-func (e *engine) expireAside(l *line) {
-	now := e.Now()
+func (p *pages) expireAside(l *line) {
+	now := p.Now()
 	for len(l.aside) > 0 && now.Sub(l.aside[0].since) >= asideTime {
 		m := l.aside[0]
 		l.aside[0] = nil
 		l.aside = l.aside[1:]
-		if e.isLate(m, now) {
-			e.settler.bury(m, death{reason: message.ReasonExpired})
+		if p.isLate(m, now) {
+			p.settler.bury(m, death{reason: message.ReasonExpired})
 		} else {
-			e.settler.postpone(m, retryMedium, e.settler.tellBusy(l, m, now)...)
+			p.settler.postpone(m, retryMedium, p.settler.tellBusy(l, m, now)...)
 		}
 	}
-	e.pages.mark(l)
+	p.mark(l)
 }
 
 // tellBusy is the event that tells core, once in a while, that a page takes no

@@ -90,7 +90,7 @@ func TestLineOfExpiredBroadcasts(t *testing.T) {
 		b := newBench(t)
 		b.l.aside = b.l.remove(func(*held) bool { return true })
 		b.m.out.Broadcast, b.m.since = "b", b.now.Add(-asideTime)
-		b.expireAside(b.l)
+		b.pages.expireAside(b.l)
 		if b.advance(); b.s.moving != 1 || len(b.pages.lines) != 0 {
 			t.Errorf("%d messages moving and %d lines, want 1 and none", b.s.moving, len(b.pages.lines))
 		}

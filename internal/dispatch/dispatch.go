@@ -180,7 +180,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		close(d.finished)
 		return err
 	}
-	defer e.followOrders(ctx)()
+	defer d.followOrders(ctx, (*engine).ordered)()
 	e.start()                                        //nolint:contextcheck // what it starts outlives ctx, in bounds of its own
 	e.loop(ctx.Done(), func() bool { return false }) //nolint:contextcheck // likewise
 	return e.stop()                                  //nolint:contextcheck // likewise

@@ -74,42 +74,55 @@ func ofEvent(id, event string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// messages asks the engine about an event's copies.
-func (d *Dispatcher) messages(ctx context.Context, event string) Messages {
-	question := func(e *engine) Messages { return e.messages(event) }
-	return ask(ctx, d, question, Messages{Messages: []MessageStatus{}, Lanes: []string{}})
-}
-
-// messages looks through all that is held, because an id may be of any form, and through
-// what was sent last.
-func (e *engine) messages(event string) Messages {
-	found := Messages{Messages: []MessageStatus{}, Lanes: []string{}, SentSince: e.calls.sent.since}
-	page, _, _ := strings.Cut(event, "/")
-	for key, l := range e.pages.lines {
-		if key.Page == page && l.spill != nil {
-			found.Lanes = append(found.Lanes, l.spill.lane.queue)
+// find returns the messages of an event that were sent last.
+func (s *sentLog) find(event string) (found []MessageStatus) {
+	for i := range s.list {
+		if one := &s.list[i]; ofEvent(one.id, event) {
+			found = append(found, MessageStatus{ID: one.id, State: "sent", Attempt: one.attempt, SentAt: one.at})
 		}
 	}
-	slices.Sort(found.Lanes)
-	now := e.Now()
+	return found
+}
+
+// find returns the messages of an event that are held. It looks through all, because an id
+// may be of any form.
+func (cs *claims) find(event string) []MessageStatus {
+	now, found := cs.Now(), []MessageStatus{}
 	names := map[state]string{isWaiting: "waiting", isCalling: "calling", isMoving: "moving", isGone: "gone"}
-	for _, c := range e.claims.all {
+	for _, c := range cs.all {
 		for _, s := range c.sources {
 			for m := s.first; m != nil; m = m.next {
 				if ofEvent(m.delivery.ID, event) {
-					found.Messages = append(found.Messages, MessageStatus{
+					found = append(found, MessageStatus{
 						ID: m.delivery.ID, State: names[m.state], Queue: s.queue, Attempt: m.out.Attempts + 1, Age: m.out.Age(now).Seconds(),
 					})
 				}
 			}
 		}
 	}
-	for i := range e.calls.sent.list {
-		if one := &e.calls.sent.list[i]; ofEvent(one.id, event) {
-			found.Messages = append(found.Messages, MessageStatus{ID: one.id, State: "sent", Attempt: one.attempt, SentAt: one.at})
+	return found
+}
+
+// lanesOf returns the lanes that a page has: queues.
+func (p *pages) lanesOf(page string) []string {
+	list := []string{}
+	for key, l := range p.lines {
+		if key.Page == page && l.spill != nil {
+			list = append(list, l.spill.lane.queue)
 		}
 	}
-	return found
+	slices.Sort(list)
+	return list
+}
+
+// messages asks the engine about an event's copies.
+func (d *Dispatcher) messages(ctx context.Context, event string) Messages {
+	page, _, _ := strings.Cut(event, "/")
+	question := func(e *engine) Messages {
+		sent := &e.calls.sent
+		return Messages{Messages: append(e.claims.find(event), sent.find(event)...), Lanes: e.pages.lanesOf(page), SentSince: sent.since}
+	}
+	return ask(ctx, d, question, Messages{Messages: []MessageStatus{}, Lanes: []string{}})
 }
 
 // MessagesHandler serves what the dispatcher knows of an event's copies, for the

@@ -24,25 +24,26 @@ func (d *Dispatcher) limitsOf(page string) message.Limits {
 	return d.orders.Limits(page).Or(d.Limits(page))
 }
 
-// followOrders reads the operators' orders until the function that it returns is called.
-// It waits for those that there are already, so that nothing is sent against them.
-func (e *engine) followOrders(ctx context.Context) (stop func()) {
+// followOrders reads the operators' orders until the function that it returns is called,
+// and has the engine called with each. It waits for those that there are already, so that
+// nothing is sent against them.
+func (d *Dispatcher) followOrders(ctx context.Context, ordered func(*engine, orders.Order)) (stop func()) {
 	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	running, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		err := e.orders.Follow(follow, e.Broker, e.Log, func(o orders.Order) {
+		err := d.orders.Follow(follow, d.Broker, d.Log, func(o orders.Order) {
 			select {
 			case <-running:
-				e.post(func() { e.ordered(o) })
+				d.post(func(e *engine) { ordered(e, o) })
 			default: // nothing is held yet
 			}
 		})
 		if err != nil {
-			e.Log.Error("operators' orders have no effect", "err", err)
+			d.Log.Error("operators' orders have no effect", "err", err)
 		}
 	}()
-	e.awaitOrders(ctx)
+	d.awaitOrders(ctx)
 	close(running)
 	return func() {
 		cancel()
@@ -52,22 +53,22 @@ func (e *engine) followOrders(ctx context.Context) (stop func()) {
 
 // awaitOrders returns when the orders are known, ordersTime is over or ctx ends. A broker
 // that is not there delivers nothing to send either: its silence does not count.
-func (e *engine) awaitOrders(ctx context.Context) {
+func (d *Dispatcher) awaitOrders(ctx context.Context) {
 	tick := time.NewTicker(ordersTick)
 	defer tick.Stop()
 	for left := ordersTime; left > 0; {
 		select {
-		case <-e.orders.Known():
+		case <-d.orders.Known():
 			return
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if !e.Broker.IsSilent() {
+			if !d.Broker.IsSilent() {
 				left -= ordersTick
 			}
 		}
 	}
-	e.Log.Warn("the operators' orders are not known yet; sending without them")
+	d.Log.Warn("the operators' orders are not known yet; sending without them")
 }
 
 // ordered has the engine look at a page about which something was ordered.
@@ -81,17 +82,17 @@ func (e *engine) ordered(o orders.Order) {
 	case orders.Limit:
 		log.Info("page has limits by order; 0: as configured", "texts", o.Limits.Text, "media", o.Limits.Media, "recipient", o.Limits.Recipient)
 	}
-	e.relimit(o.Page)
+	e.pages.relimit(o.Page)
 }
 
 // relimit takes a page's limits as they are now, and looks at the page.
-func (e *engine) relimit(page string) {
+func (p *pages) relimit(page string) {
 	for _, class := range []message.Class{message.ClassText, message.ClassMedia} {
 		k := excess.Key{Page: page, Class: string(class)}
-		e.gate.Relimit(e.Now(), k)
-		if l := e.pages.lines[k]; l != nil {
+		p.gate.Relimit(p.Now(), k)
+		if l := p.lines[k]; l != nil {
 			l.wakeAt = time.Time{}
-			e.pages.mark(l)
+			p.mark(l)
 		}
 	}
 }
