@@ -21,7 +21,7 @@ const (
 // earlier call of their own leaves a place: in a lively room somebody always does. But no
 // more go behind such calls than the partition has room for.
 func (e *engine) sendAside(l *line, now time.Time) {
-	for len(l.aside) > 0 && len(l.ready) == 0 && !e.gate.InExcess(l.key) && !l.traffic.isFull(now) && e.calls.hasRoom() && !e.ending && l.direct <= l.aside[0].source.free() {
+	for len(l.aside) > 0 && len(l.ready) == 0 && !e.gate.InExcess(l.key) && !l.traffic.isFull(now) && e.calls.hasRoom() && !e.ending && l.fromPartition <= l.aside[0].source.free() {
 		m := l.aside[0]
 		l.aside[0] = nil
 		l.aside = l.aside[1:]

@@ -39,7 +39,7 @@ type calls struct {
 
 	limit    *aimd.Limiter
 	inFlight int
-	waiting  []*line // for a call to end, in rotation
+	turns    []*line // those that wait for a call to end, in this order
 	freed    bool    // one has ended since they were tried
 	sent     sentLog
 }
@@ -83,16 +83,16 @@ func (c *calls) full(l *line, part int) bool {
 	return free <= 0 || l.inFlight > 0 && l.inFlight >= part*(free-1)
 }
 
-// await puts a line among those that wait for a call to end.
-func (c *calls) await(l *line) {
-	if !l.rotating {
-		l.rotating = true
-		c.waiting = append(c.waiting, l)
+// awaitTurn puts a line among those that wait for a call to end.
+func (c *calls) awaitTurn(l *line) {
+	if !l.inTurn {
+		l.inTurn = true
+		c.turns = append(c.turns, l)
 	}
 }
 
 // hasRoom reports whether broadcasts may be sent, with what conversations leave.
-func (c *calls) hasRoom() bool { return 2*c.inFlight < c.limit.Limit() && len(c.waiting) == 0 }
+func (c *calls) hasRoom() bool { return 2*c.inFlight < c.limit.Limit() && len(c.turns) == 0 }
 
 // call has the recipient's first message sent, with the texts behind it that can
 // go with it.
@@ -192,27 +192,27 @@ func (e *engine) ended(c *call) {
 	}
 	e.outcomes.settle(now, c, d)
 	e.calls.freed = true
-	if len(e.calls.waiting) > 0 && len(l.ready) > 0 { // behind those that wait: the call that is free now is theirs
-		e.calls.await(l)
+	if len(e.calls.turns) > 0 && len(l.ready) > 0 { // behind those that wait: the call that is free now is theirs
+		e.calls.awaitTurn(l)
 	} else {
 		e.pages.mark(l)
 	}
 }
 
-// drainWaiting tries the lines that waited for a call to end, in turn: one
+// giveTurns tries the lines that waited for a call to end, in turn: one
 // message each, so that no page takes every call.
-func (e *engine) drainWaiting() {
+func (e *engine) giveTurns() {
 	now := e.Now()
-	for range len(e.calls.waiting) {
+	for range len(e.calls.turns) {
 		if e.calls.inFlight >= e.calls.limit.Limit() || e.ending {
 			return
 		}
-		l := e.calls.waiting[0]
-		e.calls.waiting[0] = nil
-		e.calls.waiting = e.calls.waiting[1:]
-		l.rotating = false
+		l := e.calls.turns[0]
+		e.calls.turns[0] = nil
+		e.calls.turns = e.calls.turns[1:]
+		l.inTurn = false
 		if e.step(l, now) && len(l.ready) > 0 {
-			e.calls.await(l)
+			e.calls.awaitTurn(l)
 		}
 		e.pages.tidy(l)
 	}

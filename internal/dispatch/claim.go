@@ -29,14 +29,14 @@ func (p *partition) queues(top queue.Topology) (name string, lanes []string) {
 // claim is the subscriptions of a partition and of its lanes, all with one priority.
 // The broker gives them to the replica with the highest, which is their owner.
 type claim struct {
-	partition *partition
-	sources   []*source // the partition's first, then those of its lanes
-	lanes     []*lane
-	since     time.Time // from when this replica alone sends for its pages; zero: it is not known to
-	begun     time.Time // when its lanes were asked last what they hold: after a quiet time, too, when since stays
-	waits     time.Time // since when its lanes are waited for, also by the claim that it renewed
-	busy      time.Time // when a message was delivered last
-	asking    bool      // the broker is asked whether this replica is outranked
+	partition    *partition
+	sources      []*source // the partition's first, then those of its lanes
+	lanes        []*lane
+	since        time.Time // from when this replica alone sends for its pages; zero: it is not known to
+	begun        time.Time // when its lanes were asked last what they hold: after a quiet time, too, when since stays
+	unknownSince time.Time // since when it is not known what its lanes hold, also by the claim that it renewed
+	busy         time.Time // when a message was delivered last
+	asking       bool      // the broker is asked whether this replica is outranked
 
 	state     claimState
 	givenUpAt time.Time
@@ -67,7 +67,7 @@ type source struct {
 	dropped  uint64    // what came on a lost connection was let go: all up to this message's seq
 
 	first, last *held // unsettled messages in order of arrival
-	held        int   // their number
+	inHand      int   // their number
 	inFlight    int   // of them in calls
 	moving      int   // of them on their way to other queues
 }
@@ -84,7 +84,7 @@ func (s *source) isStale() bool {
 }
 
 // free is how many more messages the broker may deliver.
-func (s *source) free() int { return s.prefetch - s.held }
+func (s *source) free() int { return s.prefetch - s.inHand }
 
 // add puts a message at the end of what is held.
 func (s *source) add(m *held) {
@@ -95,7 +95,7 @@ func (s *source) add(m *held) {
 		s.last.next = m
 	}
 	s.last = m
-	s.held++
+	s.inHand++
 }
 
 // drop takes a message out.
@@ -111,7 +111,7 @@ func (s *source) drop(m *held) {
 		m.next.prev = m.prev
 	}
 	m.prev, m.next = nil, nil
-	s.held--
+	s.inHand--
 }
 
 // count adds up a number of each source.
@@ -122,7 +122,7 @@ func (c *claim) count(of func(*source) int) (n int) {
 	return n
 }
 
-func heldOf(s *source) int     { return s.held }
+func inHandOf(s *source) int   { return s.inHand }
 func inFlightOf(s *source) int { return s.inFlight }
 func movingOf(s *source) int   { return s.moving }
 

@@ -77,7 +77,7 @@ func (cs *claims) givesUp() bool {
 func (cs *claims) owned(now time.Time) []int {
 	list := []int{}
 	for _, p := range cs.partitions[:len(cs.partitions)-1] {
-		if c := p.claim; c != nil && !c.since.IsZero() && (c.count(heldOf) > 0 || now.Sub(c.busy) < partitions.ActiveFor) {
+		if c := p.claim; c != nil && !c.since.IsZero() && (c.count(inHandOf) > 0 || now.Sub(c.busy) < partitions.ActiveFor) {
 			list = append(list, p.index)
 		}
 	}
@@ -272,15 +272,15 @@ func (cs *claims) checkLanes(c *claim, now time.Time) {
 	if c.since.IsZero() || c.isGivenUp() {
 		return
 	}
-	if now.Sub(c.busy) > quietTime && c.count(heldOf) == 0 { // another replica may have its lanes, and the markers
+	if now.Sub(c.busy) > quietTime && c.count(inHandOf) == 0 { // another replica may have its lanes, and the markers
 		for _, k := range c.lanes {
 			cs.lanes.abandon(k)
 		}
 	}
-	if !c.ready() && now.Sub(c.begun) > laneTime && c.waits.Equal(c.begun) {
+	if !c.ready() && now.Sub(c.begun) > laneTime && c.unknownSince.Equal(c.begun) {
 		cs.renew(c.partition, "outranked")
 		if again := c.partition.claim; again != nil {
-			again.waits = c.waits
+			again.unknownSince = c.unknownSince
 		}
 		return
 	}
@@ -294,7 +294,7 @@ func (cs *claims) checkRank(c *claim, now time.Time) {
 		return
 	}
 	for _, s := range c.sources {
-		if s.held == 0 || s.free() <= 0 || now.Sub(s.came) < partitions.LookAfter || len(s.sub.Deliveries()) > 0 {
+		if s.inHand == 0 || s.free() <= 0 || now.Sub(s.came) < partitions.LookAfter || len(s.sub.Deliveries()) > 0 {
 			continue
 		}
 		came := s.came
@@ -304,7 +304,7 @@ func (cs *claims) checkRank(c *claim, now time.Time) {
 				return
 			}
 			cs.timers.add(cs.Now().Add(arrivalTime), func() {
-				if !c.isGivenUp() && !cs.ending && s.held > 0 && s.came.Equal(came) {
+				if !c.isGivenUp() && !cs.ending && s.inHand > 0 && s.came.Equal(came) {
 					cs.renew(c.partition, "outranked")
 				}
 			})

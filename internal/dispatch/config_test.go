@@ -116,7 +116,7 @@ func TestDeadLetterQueueRefuses(t *testing.T) {
 			t.Errorf("another page's messages waited %v", w)
 		}
 		r.only().inspect(func(e *engine) {
-			if n := e.pages.held; n > 64+10 {
+			if n := e.pages.inHand; n > 64+10 {
 				t.Errorf("%d messages are held, want at most %d", n, 64+10)
 			}
 		})

@@ -124,7 +124,7 @@ func (p *pages) mustOverflow(l *line, now time.Time) bool {
 		return false
 	}
 	s := m.source
-	full := l.direct > s.free() && l.direct > s.prefetch/smallPart
+	full := l.fromPartition > s.free() && l.fromPartition > s.prefetch/smallPart
 	switch l.state(s.claim) {
 	case claiming:
 		return false
@@ -134,7 +134,7 @@ func (p *pages) mustOverflow(l *line, now time.Time) bool {
 		return full
 	case direct:
 	}
-	return !p.circuits.IsOpen() && (full || l.direct > p.sickRoom() && p.isShut(l, now))
+	return !p.circuits.IsOpen() && (full || l.fromPartition > p.sickRoom() && p.isShut(l, now))
 }
 
 // smallPart divides a partition's prefetch. A page with fewer messages than that is not

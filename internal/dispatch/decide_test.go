@@ -68,8 +68,8 @@ func newBench(t *testing.T) *bench {
 // state is all that a decision could change.
 func (b *bench) state() string {
 	all, excess := b.gate.Len()
-	return fmt.Sprintln(*b.m, b.l.waiting, b.l.direct, b.l.inFlight, b.l.wakeAt, b.l.rotating, b.l.spill, len(b.l.ready), len(b.l.aside),
-		len(b.timers), b.s.held, b.s.moving, b.calls.inFlight, len(b.calls.waiting), all, excess, fmt.Sprintf("%+v", b.circuits), b.metrics.probes)
+	return fmt.Sprintln(*b.m, b.l.waiting, b.l.fromPartition, b.l.inFlight, b.l.wakeAt, b.l.inTurn, b.l.spill, len(b.l.ready), len(b.l.aside),
+		len(b.timers), b.s.inHand, b.s.moving, b.calls.inFlight, len(b.calls.turns), all, excess, fmt.Sprintf("%+v", b.circuits), b.metrics.probes)
 }
 
 // One row for each case, in the order of the cases. Each of them stands before
@@ -165,21 +165,21 @@ func TestMustOverflow(t *testing.T) {
 		want  bool
 	}{
 		{"nothing", func(*bench) {}, false},
-		{"more waits than the partition has room for", func(b *bench) { b.l.direct = 64 }, true},
-		{"as much waits as it has room for", func(b *bench) { b.l.direct = 63 }, false},
-		{"page is sick, few wait", func(b *bench) { openPage(b); b.l.direct = 8 }, false},
-		{"page is sick, more wait", func(b *bench) { openPage(b); b.l.direct = 9 }, true},
-		{"page is shut for a moment", func(b *bench) { shut(b, 0); b.l.direct = 9 }, false},
-		{"page is shut for long", func(b *bench) { shut(b, time.Hour); b.l.direct = 9 }, true},
-		{"page has no token, few wait", func(b *bench) { b.ended("p", "x", circuit.Missing); b.l.direct = 8 }, false},
-		{"page has no token, more wait", func(b *bench) { b.ended("p", "x", circuit.Missing); b.l.direct = 9 }, true},
-		{"page is full of little", func(b *bench) { b.s.held, b.l.direct = 64, 2 }, false},
-		{"API is down", func(b *bench) { openAPI(b); b.l.direct = 64 }, false},
+		{"more waits than the partition has room for", func(b *bench) { b.l.fromPartition = 64 }, true},
+		{"as much waits as it has room for", func(b *bench) { b.l.fromPartition = 63 }, false},
+		{"page is sick, few wait", func(b *bench) { openPage(b); b.l.fromPartition = 8 }, false},
+		{"page is sick, more wait", func(b *bench) { openPage(b); b.l.fromPartition = 9 }, true},
+		{"page is shut for a moment", func(b *bench) { shut(b, 0); b.l.fromPartition = 9 }, false},
+		{"page is shut for long", func(b *bench) { shut(b, time.Hour); b.l.fromPartition = 9 }, true},
+		{"page has no token, few wait", func(b *bench) { b.ended("p", "x", circuit.Missing); b.l.fromPartition = 8 }, false},
+		{"page has no token, more wait", func(b *bench) { b.ended("p", "x", circuit.Missing); b.l.fromPartition = 9 }, true},
+		{"page is full of little", func(b *bench) { b.s.inHand, b.l.fromPartition = 64, 2 }, false},
+		{"API is down", func(b *bench) { openAPI(b); b.l.fromPartition = 64 }, false},
 		{"page has a lane", func(b *bench) { b.l.spill = &spill{} }, true},
 		{"page waits for the marker", func(b *bench) { b.l.spill = &spill{draining: true} }, false},
-		{"page waits for the marker, and the partition is full", func(b *bench) { b.l.spill, b.l.direct = &spill{draining: true}, 64 }, true},
-		{"a lane is not known yet", func(b *bench) { b.s.claim.lanes, b.l.direct = []*lane{{}}, 64 }, false},
-		{"answer", func(b *bench) { b.m.out.Answer, b.l.direct, b.l.answers = true, 64, 1 }, false},
+		{"page waits for the marker, and the partition is full", func(b *bench) { b.l.spill, b.l.fromPartition = &spill{draining: true}, 64 }, true},
+		{"a lane is not known yet", func(b *bench) { b.s.claim.lanes, b.l.fromPartition = []*lane{{}}, 64 }, false},
+		{"answer", func(b *bench) { b.m.out.Answer, b.l.fromPartition, b.l.answers = true, 64, 1 }, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)

@@ -11,7 +11,7 @@ import (
 type disposal int
 
 const (
-	leave       disposal = iota // not touched: they go back to their queue when the subscription closes
+	giveBack    disposal = iota // not touched: they go back to their queue when the subscription closes
 	acknowledge                 // they are sent: take them off the queue
 	keep                        // try again when the page, or the API, takes calls, or dead if it takes none for long; not an attempt
 	slowDown                    // try again after a backoff; not an attempt
@@ -69,9 +69,9 @@ func dispositionOf(r sender.Result) disposition {
 	case sender.NoToken:
 		d.do, d.says, d.sample = keep, circuit.Missing, false
 	case sender.Canceled:
-		d.do, d.says, d.sample = leave, circuit.NoCall, false
+		d.do, d.says, d.sample = giveBack, circuit.NoCall, false
 	default: // an outcome that the table does not know loses nothing
-		d.do, d.says, d.sample = leave, circuit.NoCall, false
+		d.do, d.says, d.sample = giveBack, circuit.NoCall, false
 	}
 	return d
 }

@@ -32,7 +32,7 @@ func TestDispositions(t *testing.T) {
 		sender.PageStoppedForATime: {do: keep, limit: excess.Other, says: circuit.Blocked, sample: true},
 		sender.NotAllowed:          {do: tryAgain, reason: message.ReasonExhausted, limit: excess.Other, says: circuit.Denied, sample: true},
 		sender.NoToken:             {do: keep, limit: excess.Other, says: circuit.Missing},
-		sender.Canceled:            {do: leave, limit: excess.Other, says: circuit.NoCall},
+		sender.Canceled:            {do: giveBack, limit: excess.Other, says: circuit.NoCall},
 	}
 	for _, o := range sender.Outcomes() {
 		w, ok := want[o]
@@ -49,8 +49,8 @@ func TestDispositions(t *testing.T) {
 	if got := dispositionOf(timeout()); got.do != tryAgain || got.says != circuit.Failed {
 		t.Errorf("dispositionOf(no answer in time) = %+v, want that it is tried again, failed", got)
 	}
-	if got := dispositionOf(sender.Result{}); got.do != leave {
-		t.Errorf("dispositionOf(no outcome) = %+v, want leave", got)
+	if got := dispositionOf(sender.Result{}); got.do != giveBack {
+		t.Errorf("dispositionOf(no outcome) = %+v, want giveBack", got)
 	}
 	found := sender.Result{Outcome: sender.BadMessage} // by the sender itself
 	if got := dispositionOf(found); got.do != discard || got.says != circuit.NoCall || got.sample {

@@ -70,9 +70,9 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 	defer timer.Stop()
 	for {
 		e.advance()
-		e.metrics.held.Set(float64(e.pages.held))
+		e.metrics.held.Set(float64(e.pages.inHand))
 		e.metrics.inFlight.Set(float64(e.calls.inFlight))
-		e.metrics.waiting.Set(float64(len(e.calls.waiting)))
+		e.metrics.turns.Set(float64(len(e.calls.turns)))
 		if done() {
 			return
 		}
@@ -112,7 +112,7 @@ func (e *engine) advance() {
 	for {
 		if e.calls.freed { // for those that waited, before all others
 			e.calls.freed = false
-			e.drainWaiting()
+			e.giveTurns()
 		}
 		for i := 0; i < len(e.pages.changed); i++ {
 			l := e.pages.changed[i]

@@ -33,7 +33,7 @@ type forecast struct {
 	ratios  []float64     // how long it took by what was predicted, the last of them
 	next    int           // in ratios, the oldest
 	told    time.Time     // when core was told last that messages wait; zero: it was told that none does
-	behind  int           // messages that waited then
+	toldOf  int           // messages that were ahead then
 }
 
 // prediction is made at one time, and checked by one of the messages that were written after
@@ -64,27 +64,27 @@ const (
 	tellFrom = 500 * time.Millisecond
 )
 
-// look brings the forecast to now. waiting is how many messages are before one that is
+// look brings the forecast to now. ahead is how many messages are before one that is
 // written now, and pace how many calls a second there may be.
-func (f *forecast) look(now time.Time, t *traffic, waiting int, pace float64) {
+func (f *forecast) look(now time.Time, t *traffic, ahead int, pace float64) {
 	if dt := now.Sub(f.looked).Seconds(); !f.busy || f.looked.IsZero() {
 		f.rate = pace
 	} else if dt > 0 {
 		f.rate += min(1, dt/rateTime.Seconds()) * (float64(t.sent-f.sent)/dt - f.rate)
 	}
-	f.looked, f.sent, f.busy = now, t.sent, waiting > 0
+	f.looked, f.sent, f.busy = now, t.sent, ahead > 0
 	if f.rate < minRate {
 		f.rate = 0
 	}
 	switch f.after = 0; {
 	case f.latency == 0:
 		return
-	case waiting == 0:
+	case ahead == 0:
 		f.after = f.latency
 	case f.rate == 0: // nothing is sent
 		return
 	default:
-		f.after = f.latency + time.Duration(float64(waiting)/f.rate*float64(time.Second))
+		f.after = f.latency + time.Duration(float64(ahead)/f.rate*float64(time.Second))
 	}
 	if n := len(f.made); n < mostPredictions && (n == 0 || now.Sub(f.made[n-1].at) >= tellEvery) {
 		f.made = append(f.made, prediction{at: now, after: f.after})
@@ -169,22 +169,22 @@ func (fs *forecasts) look() {
 			f.looked, f.after = time.Time{}, 0
 			continue
 		}
-		waiting := 0
+		ahead := 0
 		if l != nil {
-			waiting = l.waiting
+			ahead = l.waiting
 			if s := l.spill; s != nil { // its part of a lane that others share
-				waiting += s.moving + s.lane.beyond*(l.waiting-l.direct)/max(1, s.lane.source.held)
+				ahead += s.moving + s.lane.beyond*(l.waiting-l.fromPartition)/max(1, s.lane.source.inHand)
 			}
 		}
 		pace := fs.pages.gate.View(k).Pace
 		if pace == 0 { // it was sent nothing for a while
 			pace = fs.limitsOf(k.Page).Of(k.Class)
 		}
-		f.look(now, t, waiting, pace)
+		f.look(now, t, ahead, pace)
 		if k.Class != string(message.ClassText) {
 			continue
 		}
-		if m, ok := fs.tellWaiting(now, k.Page, f, waiting); ok {
+		if m, ok := fs.tellWaiting(now, k.Page, f, ahead); ok {
 			msgs = append(msgs, m)
 		}
 	}
@@ -202,23 +202,23 @@ func (fs *forecasts) look() {
 // tellWaiting is the event that tells core what waits for a page: as soon as a message
 // waits for long, then once a second or when twice as many wait, and when none does any
 // longer.
-func (fs *forecasts) tellWaiting(now time.Time, page string, f *forecast, waiting int) (m queue.Message, ok bool) {
+func (fs *forecasts) tellWaiting(now time.Time, page string, f *forecast, ahead int) (m queue.Message, ok bool) {
 	long := f.after-f.latency >= tellFrom
 	switch {
 	case fs.NoFeedback || !long && f.told.IsZero():
 		return m, false
 	case f.after == 0: // who knows for how long?
 		return m, false
-	case long && now.Sub(f.told) < tellEvery && waiting < 2*f.behind:
+	case long && now.Sub(f.told) < tellEvery && ahead < 2*f.toldOf:
 		return m, false
 	case !long:
-		waiting, f.told = 0, time.Time{}
+		ahead, f.told = 0, time.Time{}
 	default:
-		f.told, f.behind = now, waiting
-		waiting += int(f.rate * f.latency.Seconds()) // those in calls arrive before, too
+		f.told, f.toldOf = now, ahead
+		ahead += int(f.rate * f.latency.Seconds()) // those in calls arrive before, too
 	}
 	return fs.toCore(message.Event{
-		Kind: message.KindFeedback, Page: page, Time: now.UnixMilli(), Reason: message.FeedbackWaiting, Waiting: waiting, Rate: f.rate,
+		Kind: message.KindFeedback, Page: page, Time: now.UnixMilli(), Reason: message.FeedbackWaiting, Waiting: ahead, Rate: f.rate,
 		ID: message.FeedbackWaiting + "/" + digest(fmt.Sprintf("%s/%d", page, now.UnixNano())),
 	})
 }

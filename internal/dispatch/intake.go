@@ -17,7 +17,7 @@ func (e *engine) arrive(m *held) {
 	if s.isStale() {
 		e.claims.dropStale(s)
 	}
-	quiet := now.Sub(c.busy) > quietTime && c.count(heldOf) == 0
+	quiet := now.Sub(c.busy) > quietTime && c.count(inHandOf) == 0
 	s.came, c.busy = now, now
 	if c.since.IsZero() || quiet { // another replica may have been the owner
 		e.circuits.Doubt(now, e.claims.pagesOf(c.partition))
@@ -31,7 +31,7 @@ func (e *engine) arrive(m *held) {
 	e.pages.seq++
 	m.seq = e.pages.seq
 	s.add(m)
-	e.pages.held++
+	e.pages.inHand++
 	e.metrics.taken.Inc()
 	if s.lane != nil {
 		e.lanes.know(s.lane)
@@ -93,7 +93,7 @@ func (e *engine) step(l *line, now time.Time) bool {
 		}
 		return false
 	case rotate:
-		e.calls.await(l)
+		e.calls.awaitTurn(l)
 		return false
 	case drop:
 		r.take(1)

@@ -155,7 +155,7 @@ func (c *claim) choose(had *lane) (best *lane) {
 	}
 	load := func(k *lane) int {
 		n := 2 * len(k.lines)
-		if k.marker != "" || k.source.held > 0 { // there is something of a page or owner before
+		if k.marker != "" || k.source.inHand > 0 { // there is something of a page or owner before
 			n++
 		}
 		return n
@@ -225,10 +225,10 @@ const blocksTime = 3 * time.Second
 // that are in the way of others: they share its lane, of which the page takes a large part.
 // Whatever of the page is the first.
 func (ls *lanes) unblock(l *line, now time.Time) {
-	if l.spill == nil || len(l.spill.lane.lines) < 2 || l.waiting-l.direct <= ls.LanePrefetch/4 || !ls.pages.isShut(l, now) {
+	if l.spill == nil || len(l.spill.lane.lines) < 2 || l.waiting-l.fromPartition <= ls.LanePrefetch/4 || !ls.pages.isShut(l, now) {
 		return
 	}
-	for m := l.spill.lane.source.first; m != nil && now.Sub(m.since) > blocksTime && l.waiting-l.direct > ls.LanePrefetch/4; m = m.next {
+	for m := l.spill.lane.source.first; m != nil && now.Sub(m.since) > blocksTime && l.waiting-l.fromPartition > ls.LanePrefetch/4; m = m.next {
 		if m.state == isWaiting && m.key() == l.key {
 			l.recipients[m.out.To].removeOne(m)
 			ls.pages.settler.postpone(m, retryMedium)

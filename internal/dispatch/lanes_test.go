@@ -44,8 +44,8 @@ func (r *rig) checkWell() {
 		}
 		p.inspect(func(e *engine) {
 			_, excess := e.gate.Len()
-			if n := e.claims.lanesUsed(); excess != 0 || n != 0 || len(e.pages.lines) != 0 || e.pages.held != 0 {
-				r.t.Errorf("replica %d: %d pages in excess, %d lanes in use, %d lines and %d messages held, want none", i, excess, n, len(e.pages.lines), e.pages.held)
+			if n := e.claims.lanesUsed(); excess != 0 || n != 0 || len(e.pages.lines) != 0 || e.pages.inHand != 0 {
+				r.t.Errorf("replica %d: %d pages in excess, %d lanes in use, %d lines and %d messages held, want none", i, excess, n, len(e.pages.lines), e.pages.inHand)
 			}
 		})
 	}

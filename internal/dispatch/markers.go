@@ -35,8 +35,8 @@ func (ms *markers) begin(c *claim, now time.Time) {
 		c.since = now
 	}
 	c.begun = now
-	if now.Sub(c.waits) > 2*laneTime { // it is no renewed one, or another replica had it
-		c.waits = now
+	if now.Sub(c.unknownSince) > 2*laneTime { // it is no renewed one, or another replica had it
+		c.unknownSince = now
 	}
 	for _, k := range c.lanes {
 		ms.lanes.abandon(k)
@@ -94,7 +94,7 @@ func (ms *markers) check(c *claim, now time.Time) {
 	for _, k := range c.lanes {
 		ms.measure(k)
 		switch {
-		case !k.known && now.Sub(c.waits) > sickLane:
+		case !k.known && now.Sub(c.unknownSince) > sickLane:
 			ms.Log.Warn("lane does not answer; its partition goes on without it", "queue", k.queue)
 			k.failing = now
 			ms.lanes.know(k)

@@ -10,9 +10,19 @@ import (
 	"chatclub/internal/sender"
 )
 
-// metrics are the dispatcher's. Every message that is taken ends in exactly one
-// of sent, overflowed, delayed, dead, returned, stale, strays, passed and repeats, or is held.
+// metrics are the dispatcher's.
 type metrics struct {
+	messageCounters
+	callCounters
+	gauges
+	givenUp        map[string]prometheus.Counter // partitions, by the reason
+	age, paceError prometheus.Histogram
+	queueAge       map[string]prometheus.Observer // by where messages are taken from
+}
+
+// messageCounters count messages. Each that is taken ends as exactly one of the others, or
+// is held.
+type messageCounters struct {
 	taken      prometheus.Counter
 	sent       prometheus.Counter
 	overflowed prometheus.Counter
@@ -23,18 +33,20 @@ type metrics struct {
 	strays     prometheus.Counter
 	passed     prometheus.Counter
 	repeats    prometheus.Counter
+}
 
-	joined     prometheus.Counter
+// callCounters count calls, and what was special about them.
+type callCounters struct {
+	joined     prometheus.Counter // messages
 	refused    prometheus.Counter
 	refusedApp prometheus.Counter
 	retries    map[sender.Outcome]prometheus.Counter
-	givenUp    map[string]prometheus.Counter
 	probes     map[string]prometheus.Counter
+}
 
-	held, inFlight, limit, most, waiting, partitions, lanes, excess, sick, suspended, paused, failing prometheus.Gauge
-
-	age, paceError prometheus.Histogram
-	queueAge       map[string]prometheus.Observer
+// gauges are of now.
+type gauges struct {
+	held, inFlight, limit, most, turns, partitions, lanes, excess, sick, suspended, paused, failing prometheus.Gauge
 }
 
 // The kinds of probe, as a label.
@@ -86,39 +98,45 @@ func newMetrics(reg prometheus.Registerer, apiDown, silent func() bool) *metrics
 	state("api_breaker_open", "1 while the Send API takes no calls, so that it is probed.", apiDown)
 	state("api_silent", "1 while calls are in flight and none has been answered for seconds.", silent)
 	m := &metrics{
-		taken:      counter("taken_total", "Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned, stale, stray, repeat or passed on."),
-		sent:       counter("sent_total", "Messages that the Send API took, those in joined calls included."),
-		overflowed: counter("overflowed_total", "Messages moved to their page's lane."),
-		delayed:    counter("delayed_total", "Messages moved to a retry queue, from which they come back."),
-		returned:   counter("returned_total", "Messages that went back to their queue, because it was given up."),
-		stale:      counter("stale_total", "Messages whose connection was lost: they are delivered again."),
-		passed:     counter("passed_total", "Messages of the queue for all pages that went on to their page's partition."),
-		repeats:    counter("repeats_total", "Messages that came again though this replica has sent them lately, and were not sent again."),
-		strays:     counter("strays_total", "Messages that came on another partition than their page's, and were sent on to that."),
-		joined:     counter("joined_total", "Messages that went out in another's call: texts that had to wait for the same recipient."),
-		refused:    counter("refused_total", "Calls that a page's limit refused."),
-		refusedApp: counter("refused_app_total", "Calls that the app's limit refused."),
-		held:       gauge("held", "Messages in hand: in calls, waiting, or on their way to another queue."),
-		inFlight:   gauge("in_flight", "Calls in flight."),
-		limit:      gauge("calls_limit", "Most calls in flight at the moment: MAX_IN_FLIGHT, or fewer where LATENCY_TARGET is exceeded."),
-		most:       gauge("calls_max", "MAX_IN_FLIGHT."),
-		waiting:    gauge("pages_waiting", "Pages and classes whose messages wait for a call to end, because too few are free."),
-		partitions: gauge("partitions", "Partitions that were delivered here lately."),
-		lanes:      gauge("lanes", "Lanes that this replica owns and that something is in."),
-		excess:     gauge("pages_in_excess", "Pages whose messages go to their lane."),
-		sick:       gauge("pages_sick", "Pages whose calls fail or hang, so that they are probed."),
-		paused:     gauge("pages_paused", "Pages that operators have paused: their messages wait. Every dispatcher counts all."),
-		suspended:  gauge("pages_suspended", "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time."),
-		failing:    gauge("recipients_failing", "Recipients whose messages failed lately."),
-		age:        histogram("message_age_seconds", "Time from the event at Messenger to the accepted send of its copy.", ages()),
-		paceError: histogram("pace_error_seconds", "How late a call was made that had to wait, against the moment at which its page's pace allowed it.",
-			prometheus.ExponentialBuckets(0.0001, 4, 9)), // 0.1 ms to 6.6 s
-		dead:    countersOf(vec("dead_total", "Messages moved to the dead-letter queue.", "reason"), message.Reasons()...),
-		retries: countersOf(vec("retries_total", "Failed calls whose messages are tried again.", "outcome"), sender.Transient, sender.RecipientThrottled, sender.NotAllowed),
+		messageCounters: messageCounters{
+			taken:      counter("taken_total", "Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned, stale, stray, repeat or passed on."),
+			sent:       counter("sent_total", "Messages that the Send API took, those in joined calls included."),
+			overflowed: counter("overflowed_total", "Messages moved to their page's lane."),
+			delayed:    counter("delayed_total", "Messages moved to a retry queue, from which they come back."),
+			dead:       countersOf(vec("dead_total", "Messages moved to the dead-letter queue.", "reason"), message.Reasons()...),
+			returned:   counter("returned_total", "Messages that went back to their queue, because it was given up."),
+			stale:      counter("stale_total", "Messages whose connection was lost: they are delivered again."),
+			strays:     counter("strays_total", "Messages that came on another partition than their page's, and were sent on to that."),
+			passed:     counter("passed_total", "Messages of the queue for all pages that went on to their page's partition."),
+			repeats:    counter("repeats_total", "Messages that came again though this replica has sent them lately, and were not sent again."),
+		},
+		callCounters: callCounters{
+			joined:     counter("joined_total", "Messages that went out in another's call: texts that had to wait for the same recipient."),
+			refused:    counter("refused_total", "Calls that a page's limit refused."),
+			refusedApp: counter("refused_app_total", "Calls that the app's limit refused."),
+			retries:    countersOf(vec("retries_total", "Failed calls whose messages are tried again.", "outcome"), sender.Transient, sender.RecipientThrottled, sender.NotAllowed),
+			probes: countersOf(vec("probes_total", "Calls made to find out whether more is possible: of a page that a refusal closed, of an API or page that is sick, of a suspended page.", "kind"),
+				probePage, probeAPI, probeSuspended),
+		},
+		gauges: gauges{
+			held:       gauge("held", "Messages in hand: in calls, waiting, or on their way to another queue."),
+			inFlight:   gauge("in_flight", "Calls in flight."),
+			limit:      gauge("calls_limit", "Most calls in flight at the moment: MAX_IN_FLIGHT, or fewer where LATENCY_TARGET is exceeded."),
+			most:       gauge("calls_max", "MAX_IN_FLIGHT."),
+			turns:      gauge("pages_waiting", "Pages and classes whose messages wait for a call to end, because too few are free."),
+			partitions: gauge("partitions", "Partitions that were delivered here lately."),
+			lanes:      gauge("lanes", "Lanes that this replica owns and that something is in."),
+			excess:     gauge("pages_in_excess", "Pages whose messages go to their lane."),
+			sick:       gauge("pages_sick", "Pages whose calls fail or hang, so that they are probed."),
+			suspended:  gauge("pages_suspended", "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time."),
+			paused:     gauge("pages_paused", "Pages that operators have paused: their messages wait. Every dispatcher counts all."),
+			failing:    gauge("recipients_failing", "Recipients whose messages failed lately."),
+		},
 		givenUp: countersOf(vec("given_up_total", "Partitions given up, with their lanes: to a replica with a higher priority (outranked), for this one's own priority (rank), because something was held for long, after a pause of the process, because the API is silent, at the stop.", "reason"),
 			"held", "outranked", "paused", "rank", "silent", "stop"),
-		probes: countersOf(vec("probes_total", "Calls made to find out whether more is possible: of a page that a refusal closed, of an API or page that is sick, of a suspended page.", "kind"),
-			probePage, probeAPI, probeSuspended),
+		age: histogram("message_age_seconds", "Time from the event at Messenger to the accepted send of its copy.", ages()),
+		paceError: histogram("pace_error_seconds", "How late a call was made that had to wait, against the moment at which its page's pace allowed it.",
+			prometheus.ExponentialBuckets(0.0001, 4, 9)), // 0.1 ms to 6.6 s
 		queueAge: make(map[string]prometheus.Observer),
 	}
 	queueAge := with.NewHistogramVec(prometheus.HistogramOpts{

@@ -24,8 +24,8 @@ type destination struct {
 	reason message.Reason // of the dead-letter queue
 }
 
-// moving is a message on its way to another queue.
-type moving struct {
+// move is a message on its way to another queue.
+type move struct {
 	m  *held
 	to destination
 }
@@ -70,7 +70,7 @@ func (s *settler) notify(ev transfer.Event) {
 func (s *settler) move(m *held, to destination, instead *queue.Message, msgs ...queue.Message) {
 	m.source.moving++
 	m.state = isMoving
-	it := &transfer.Item{Transfer: queue.Transfer{Delivery: m.delivery, To: msgs}, Else: instead, Tag: moving{m, to}}
+	it := &transfer.Item{Transfer: queue.Transfer{Delivery: m.delivery, To: msgs}, Else: instead, Tag: move{m, to}}
 	if len(msgs) > 1 { // what core is told
 		it.News = msgs[1].ID
 	}

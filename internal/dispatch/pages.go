@@ -54,7 +54,7 @@ type pages struct {
 	traffic map[excess.Key]*traffic // kept for longer than the lines
 	changed []*line                 // to be looked at before the next event
 	seq     uint64                  // of arrivals and failures
-	held    int                     // messages in hand, in calls or waiting
+	inHand  int                     // messages, in calls or waiting
 }
 
 func newPages(r *run, c *circuit.Circuits) *pages {
@@ -67,21 +67,21 @@ func newPages(r *run, c *circuit.Circuits) *pages {
 // line is the messages of one page and class, one recipient behind another. It
 // exists while it holds any, or has a lane.
 type line struct {
-	key        excess.Key
-	traffic    *traffic
-	recipients map[string]*recipient
-	ready      recipients // those whose first message can be sent
-	waiting    int        // messages in no call
-	direct     int        // of them from the partition
-	answers    int        // of those the answers
-	inFlight   int        // calls
-	wakeAt     time.Time  // no use to try before; zero: none
-	rotating   bool       // it waits for a call to end
-	aside      []*held    // broadcasts, which go when nothing else does
-	movable    []*held    // those that may go to a lane, and others that have gone since
-	spill      *spill     // nil: the page's messages are sent directly
-	had        *lane      // that it had last
-	changed    bool       // it is in pages.changed
+	key           excess.Key
+	traffic       *traffic
+	recipients    map[string]*recipient
+	ready         recipients // those whose first message can be sent
+	waiting       int        // messages in no call
+	fromPartition int        // of them
+	answers       int        // of those the answers
+	inFlight      int        // calls
+	wakeAt        time.Time  // no use to try before; zero: none
+	inTurn        bool       // it waits for a call to end
+	aside         []*held    // broadcasts, which go when nothing else does
+	movable       []*held    // those that may go to a lane, and others that have gone since
+	spill         *spill     // nil: the page's messages are sent directly
+	had           *lane      // that it had last
+	changed       bool       // it is in pages.changed
 }
 
 // recipient is one person's messages of a line, in order.
@@ -168,7 +168,7 @@ func (p *pages) letGo(m *held) {
 		return
 	}
 	m.state = isGone
-	p.held--
+	p.inHand--
 	m.source.drop(m)
 }
 
@@ -224,7 +224,7 @@ func (l *line) push(m *held) {
 func (l *line) count(m *held, n int) {
 	l.waiting += n
 	if m.source.lane == nil {
-		l.direct += n
+		l.fromPartition += n
 		if m.isAnswer() {
 			l.answers += n
 		}
@@ -241,7 +241,7 @@ func (l *line) firstMovable(match func(*held) bool) *held {
 		l.movable[0] = nil
 		l.movable = l.movable[1:]
 	}
-	if len(l.movable) > 2*l.direct+minMovable {
+	if len(l.movable) > 2*l.fromPartition+minMovable {
 		l.movable = slices.DeleteFunc(l.movable, func(m *held) bool { return !m.mayMove() })
 	}
 	for _, m := range l.movable {

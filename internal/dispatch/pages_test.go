@@ -103,8 +103,8 @@ func TestLineIsAQueuePerRecipient(t *testing.T) {
 					}
 				}
 			}
-			if l.waiting != waiting || l.direct != direct || len(l.ready) != ready {
-				t.Fatalf("waiting %d, direct %d, ready %d; want %d, %d, %d", l.waiting, l.direct, len(l.ready), waiting, direct, ready)
+			if l.waiting != waiting || l.fromPartition != direct || len(l.ready) != ready {
+				t.Fatalf("waiting %d, direct %d, ready %d; want %d, %d, %d", l.waiting, l.fromPartition, len(l.ready), waiting, direct, ready)
 			}
 			if empty := waiting == 0 && len(out) == 0; empty != (len(l.recipients) == 0) {
 				t.Fatalf("%d recipients are known, empty: %v", len(l.recipients), empty)

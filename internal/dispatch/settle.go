@@ -114,7 +114,7 @@ func (o *outcomes) settle(now time.Time, c *call, d disposition) {
 			m.out.Attempts++
 			o.settler.bury(m, death{reason: d.reason, tell: d.tell, code: c.code, err: c.result.Err, at: c.began})
 		}
-	case leave:
+	case giveBack:
 		for _, m := range c.msgs {
 			o.pages.returned(m)
 		}
@@ -278,14 +278,14 @@ func (o *outcomes) awaitRound(r *recipient, until time.Time) {
 // makeRoom sends what a page that takes no calls has too much of, and cannot go to a lane,
 // round by a retry queue, the latest first: what was tried.
 func (o *outcomes) makeRoom(l *line, now time.Time) {
-	if l.direct <= o.sickRoom() || o.ending || o.circuits.IsOpen() || !o.pages.isShut(l, now) {
+	if l.fromPartition <= o.sickRoom() || o.ending || o.circuits.IsOpen() || !o.pages.isShut(l, now) {
 		return
 	}
 	c := o.claims.of(l.key.Page)
 	if c == nil {
 		return
 	}
-	for m := c.sources[0].last; m != nil && l.direct > o.sickRoom(); m = m.prev {
+	for m := c.sources[0].last; m != nil && l.fromPartition > o.sickRoom(); m = m.prev {
 		if m.state != isWaiting || m.key() != l.key || !m.tried {
 			continue
 		}
@@ -314,7 +314,7 @@ func (o *outcomes) moved() {
 	s.events = nil
 	s.mu.Unlock()
 	for _, ev := range events {
-		t := ev.Item.Tag.(moving) //nolint:forcetypeassert // all that is added has one
+		t := ev.Item.Tag.(move) //nolint:forcetypeassert // all that is added has one
 		spill := t.to.spill
 		switch ev.State {
 		case transfer.Blocked:

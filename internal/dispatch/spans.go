@@ -65,7 +65,7 @@ func (d *Dispatcher) endSpans(c *call, spans []tracing.Span, r sender.Result) {
 		case acknowledge:
 		case keep, slowDown: // it waits until its page, or the API, takes calls
 			span.Event("put back", r.CodeString())
-		case leave:
+		case giveBack:
 			span.Event("left to another dispatcher", "")
 		case tryAgain, discard:
 			span.SetString("chatclub.code", r.CodeString())
@@ -88,7 +88,7 @@ func (m *held) waitsSince() time.Time {
 }
 
 // spanMove records that a message went to another queue.
-func (d *Dispatcher) spanMove(t moving, to queue.Message) {
+func (d *Dispatcher) spanMove(t move, to queue.Message) {
 	span := d.Tracer.Move(t.m.delivery, t.m.source.queue, t.m.waitsSince())
 	if !span.Recorded() {
 		return

@@ -45,7 +45,7 @@ func (e *engine) stop() error {
 	for _, c := range open {
 		e.claims.closed(c)
 	}
-	e.metrics.held.Set(float64(e.pages.held))
+	e.metrics.held.Set(float64(e.pages.inHand))
 	return nil
 }
 
