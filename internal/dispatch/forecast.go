@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -191,7 +190,7 @@ func (fs *forecasts) look() {
 	// So that a run in virtual time is always the same.
 	slices.SortFunc(msgs, func(a, b queue.Message) int { return cmp.Compare(a.Queue+a.ID, b.Queue+b.ID) })
 	if len(msgs) > 0 { // one that is lost is followed by another, or no longer believed
-		fs.beside(flushTimeout, func(ctx context.Context) error { return fs.Broker.Publish(ctx, msgs...) }, func(err error) {
+		fs.publish(flushTimeout, msgs, func(err error) {
 			if err != nil {
 				fs.Log.Debug("tell core what waits", "err", err)
 			}

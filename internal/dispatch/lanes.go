@@ -198,7 +198,7 @@ func (ls *lanes) overflow(l *line, now time.Time) {
 		s.moving++
 		l.traffic.moved++
 		to := queue.Message{Queue: s.lane.queue, ID: m.delivery.ID, Body: ls.pages.settler.encode(m), Headers: m.delivery.Headers}
-		ls.pages.settler.move(m, destination{spill: s}, nil, to)
+		ls.pages.settler.move(m, destination{ends: ls.metrics.overflowed, spill: s}, nil, to)
 	}
 }
 

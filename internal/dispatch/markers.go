@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,7 +52,7 @@ func (ms *markers) send(c *claim, lanes []*lane) {
 	for i, k := range lanes {
 		msgs[i] = queue.Message{Queue: k.queue, ID: k.marker, Headers: map[string]string{message.HeaderMarker: ""}}
 	}
-	ms.beside(askBroker, func(ctx context.Context) error { return ms.Broker.Publish(ctx, msgs...) }, func(err error) {
+	ms.publish(askBroker, msgs, func(err error) {
 		if err == nil || c.isGivenUp() || !c.begun.Equal(begun) {
 			return
 		}
@@ -123,7 +122,7 @@ func (ms *markers) drain(l *line) {
 		Body: []byte(l.key.Class), Headers: map[string]string{message.HeaderMarker: l.key.Page},
 	}
 	s.marker, s.draining = marker.ID, true
-	ms.beside(askBroker, func(ctx context.Context) error { return ms.Broker.Publish(ctx, marker) }, func(err error) {
+	ms.publish(askBroker, []queue.Message{marker}, func(err error) {
 		switch {
 		case l.spill != s:
 		case err == nil:

@@ -10,18 +10,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"chatclub/internal/circuit"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/transfer"
 )
 
-// destination says where a message goes, for the counters; a zero one: to a retry queue.
+// destination says where a message goes.
 type destination struct {
-	spill  *spill         // or
-	stray  bool           // or
-	passed bool           // or
-	reason message.Reason // of the dead-letter queue
+	ends   prometheus.Counter // counts it there
+	spill  *spill             // of a lane
+	reason message.Reason     // of the dead-letter queue
 }
 
 // move is a message on its way to another queue.
@@ -96,7 +97,7 @@ func (s *settler) postpone(m *held, delay time.Duration, also ...queue.Message) 
 	to := queue.Message{
 		Queue: s.Broker.Topology().OutboundOf(m.out.Page), ID: m.delivery.ID, Body: s.encode(m), Headers: m.delivery.Headers, Delay: delay,
 	}
-	s.move(m, destination{}, nil, append([]queue.Message{to}, also...)...)
+	s.move(m, destination{ends: s.metrics.delayed}, nil, append([]queue.Message{to}, also...)...)
 }
 
 // death is why a message is dead.
@@ -161,7 +162,7 @@ func (s *settler) toDead(m *held, record message.Death, also ...queue.Message) {
 	round := to
 	round.Queue, round.Delay, round.Headers = s.Broker.Topology().OutboundOf(m.out.Page), retryMedium, maps.Clone(to.Headers)
 	round.Headers[message.HeaderDead] = "1"
-	s.move(m, destination{reason: record.Reason}, &round, append([]queue.Message{to}, also...)...)
+	s.move(m, destination{ends: s.metrics.dead[record.Reason], reason: record.Reason}, &round, append([]queue.Message{to}, also...)...)
 }
 
 // feedback is the event that tells core what was learned about a recipient, or

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -40,7 +39,7 @@ func (n *news) tell() {
 			msgs = append(msgs, m)
 		}
 	}
-	n.beside(flushTimeout, func(ctx context.Context) error { return n.Broker.Publish(ctx, msgs...) }, func(err error) {
+	n.publish(flushTimeout, msgs, func(err error) {
 		if err != nil {
 			n.Log.Warn("tell core who can be sent to again", "err", err)
 			n.list = append(list, n.list...)

@@ -33,7 +33,7 @@ func (st *strays) sendOn(m *held) {
 	later := to // the others of this queue would wait behind those that a partition does not take
 	later.Delay = retryMedium
 	if m.source.claim.partition.index == allPages {
-		st.settler.move(m, destination{passed: true}, &later, to)
+		st.settler.move(m, destination{ends: st.metrics.passed}, &later, to)
 		return
 	}
 	if !st.logged[m.out.Page] {
@@ -43,5 +43,5 @@ func (st *strays) sendOn(m *held) {
 		st.logged[m.out.Page] = true
 		st.Log.Warn("messages of a page come on another partition than its own; they are sent on", "page", m.out.Page, "queue", m.source.queue, "to", to.Queue)
 	}
-	st.settler.move(m, destination{stray: true}, &later, to)
+	st.settler.move(m, destination{ends: st.metrics.strays}, &later, to)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"chatclub/internal/queue"
 )
 
 // askBroker bounds a question to the broker.
@@ -30,6 +32,11 @@ func (r *run) beside(most time.Duration, f func(ctx context.Context) error, then
 		err := f(ctx)
 		r.post(func() { then(err) })
 	})
+}
+
+// publish publishes messages beside the engine.
+func (r *run) publish(most time.Duration, msgs []queue.Message, then func(err error)) {
+	r.beside(most, func(ctx context.Context) error { return r.Broker.Publish(ctx, msgs...) }, then)
 }
 
 // askReady asks how many messages of a queue are on the broker and in nobody's hands.

@@ -328,24 +328,10 @@ func (o *outcomes) moved() {
 				to = ev.Item.To[0]
 			}
 			o.spanMove(t, to)
-			switch {
-			case spill != nil:
+			if spill != nil {
 				spill.lane.serves()
-				o.metrics.overflowed.Inc()
-				o.trace("message moved", t.m, slog.String("queue", to.Queue))
-			case to.Delay > 0, t.to == (destination{}): // the last one to be confirmed may be what core is told
-				o.metrics.delayed.Inc()
-				o.trace("message moved", t.m, slog.String("queue", to.Queue), slog.Duration("for", to.Delay))
-			case t.to.passed:
-				o.metrics.passed.Inc()
-				o.trace("message moved", t.m, slog.String("queue", to.Queue))
-			case t.to.stray:
-				o.metrics.strays.Inc()
-				o.trace("message moved", t.m, slog.String("queue", to.Queue))
-			default:
-				o.metrics.dead[t.to.reason].Inc()
-				o.trace("message is dead", t.m, slog.String("reason", string(t.to.reason)))
 			}
+			o.ended(t, to)
 		case transfer.Stale:
 			o.metrics.stale.Inc()
 		case transfer.Failed: // it stays unsettled, and goes back with its subscription
@@ -357,4 +343,19 @@ func (o *outcomes) moved() {
 		}
 		o.pages.letGo(t.m)
 	}
+}
+
+// ended counts a message that is on another queue.
+func (o *outcomes) ended(t move, to queue.Message) {
+	switch {
+	case to.Delay > 0: // also in place of where it was to go
+		o.metrics.delayed.Inc()
+		o.trace("message moved", t.m, slog.String("queue", to.Queue), slog.Duration("for", to.Delay))
+		return
+	case t.to.reason != "":
+		o.trace("message is dead", t.m, slog.String("reason", string(t.to.reason)))
+	default:
+		o.trace("message moved", t.m, slog.String("queue", to.Queue))
+	}
+	t.to.ends.Inc()
 }
