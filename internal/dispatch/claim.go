@@ -1,10 +1,8 @@
 package dispatch
 
 import (
-	"slices"
 	"time"
 
-	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
 
@@ -122,28 +120,8 @@ func (c *claim) count(of func(*source) int) (n int) {
 	return n
 }
 
-func inHandOf(s *source) int   { return s.inHand }
-func inFlightOf(s *source) int { return s.inFlight }
-func movingOf(s *source) int   { return s.moving }
+func inHandOf(s *source) int { return s.inHand }
 
-// decode makes a message of a delivery; here and not in the engine, because it
-// is work that several goroutines can share.
-func decode(d *queue.Delivery, s *source, now time.Time) *held {
-	m := &held{delivery: d, source: s}
-	if message.IsMarker(d.Headers) {
-		m.out.Page, m.out.Class = d.Headers[message.HeaderMarker], message.Class(d.Body)
-		return m
-	}
-	if m.out, m.err = message.DecodeOutbound(d.Body); m.err == nil {
-		if m.err = m.out.Check(now); m.err == nil {
-			d.ID = m.out.ID // a message that was published without one has a digest
-		}
-	}
-	m.tried = d.Headers[message.HeaderRetry] != ""
-	if d.Headers[message.HeaderDead] != "" {
-		if death, err := message.DeathFromHeaders(d.Headers); err == nil && slices.Contains(message.Reasons(), death.Reason) {
-			m.death = &death
-		}
-	}
-	return m
-}
+func inFlightOf(s *source) int { return s.inFlight }
+
+func movingOf(s *source) int { return s.moving }

@@ -7,7 +7,7 @@
 // The broker gives each partition to one dispatcher at a time, so that one
 // dispatcher sends for a page: with the whole limit, and in order. What waits of a
 // page that has more than its partition has room for goes to its lane, one of a few
-// queues beside the partition, and leaves that to its neighbours.
+// queues beside the partition, and leaves that to its neighbours: the page is in excess.
 //
 // One goroutine, the engine, decides everything and is never blocked: calls and
 // publishes are made by others, which report back. At most

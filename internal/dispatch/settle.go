@@ -331,7 +331,7 @@ func (o *outcomes) moved() {
 			if spill != nil {
 				spill.lane.serves()
 			}
-			o.ended(t, to)
+			o.countMoved(t, to)
 		case transfer.Stale:
 			o.metrics.stale.Inc()
 		case transfer.Failed: // it stays unsettled, and goes back with its subscription
@@ -345,8 +345,8 @@ func (o *outcomes) moved() {
 	}
 }
 
-// ended counts a message that is on another queue.
-func (o *outcomes) ended(t move, to queue.Message) {
+// countMoved counts a message that is on another queue.
+func (o *outcomes) countMoved(t move, to queue.Message) {
 	switch {
 	case to.Delay > 0: // also in place of where it was to go
 		o.metrics.delayed.Inc()
