@@ -23,18 +23,19 @@ const (
 	settleEvery = 10 * time.Millisecond
 )
 
-// engine decides. All of it belongs to the goroutine of loop.
+// engine decides. All of it belongs to the goroutine of loop. Each part knows only parts
+// that stand before it.
 type engine struct {
 	*run
 	gate      *excess.Map
 	circuits  *circuit.Circuits
+	settler   *settler
 	pages     *pages
 	lanes     *lanes
 	markers   *markers
+	calls     *calls
 	standing  *standing
 	claims    *claims
-	calls     *calls
-	settler   *settler
 	outcomes  *outcomes
 	forecasts *forecasts
 	news      *news
