@@ -74,8 +74,12 @@ func TestTraceOfNothing(t *testing.T) {
 			t.Errorf("trace of %s, which nobody knows, prints %q, %v, want an error, and that core does not know it", id, out, err)
 		}
 	}
-	environ = map[string]string{"DISPATCHERS": messagesPort(t, dispatch.Messages{}).URL}
-	if out, err := call(t, environ, "trace", "1/m1"); err == nil || !strings.Contains(err.Error(), "busy, or ends") || out != "" {
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":"busy"}`, http.StatusServiceUnavailable)
+	}))
+	defer busy.Close()
+	environ = map[string]string{"DISPATCHERS": busy.URL}
+	if out, err := call(t, environ, "trace", "1/m1"); err == nil || !strings.Contains(err.Error(), "busy") || out != "" {
 		t.Errorf("trace by a busy dispatcher prints %q, %v, want an error", out, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"slices"
@@ -64,21 +65,32 @@ type PageStatus struct {
 // askTimeout bounds the wait for the engine, which answers between two steps.
 const askTimeout = time.Second
 
-// ask returns the engine's answer, or none when that does not run.
-func ask[T any](ctx context.Context, d *Dispatcher, question func(*engine) T, none T) T {
+// errBusy says that the engine does not answer.
+var errBusy = errors.New("this dispatcher is busy, starts or ends")
+
+// ask returns the engine's answer.
+func ask[T any](ctx context.Context, d *Dispatcher, question func(*engine) T) (a T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	answer := make(chan T, 1)
 	select {
 	case d.posts <- func(e *engine) { answer <- question(e) }:
-		return <-answer
+		return <-answer, nil
 	case <-ctx.Done():
-		return none
+		return a, errBusy
 	}
 }
 
-// answer writes what a request of the admin port gets.
-func (d *Dispatcher) answer(w http.ResponseWriter, r *http.Request, status int, body any) {
+// answer writes the answer to a request of the admin port: the engine's, or why there is none.
+func (d *Dispatcher) answer(w http.ResponseWriter, r *http.Request, body any, err error) {
+	status := http.StatusOK
+	if err != nil {
+		status, body = http.StatusServiceUnavailable, map[string]string{"error": err.Error()}
+	}
+	d.write(w, r, status, body)
+}
+
+func (d *Dispatcher) write(w http.ResponseWriter, r *http.Request, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
@@ -86,9 +98,9 @@ func (d *Dispatcher) answer(w http.ResponseWriter, r *http.Request, status int, 
 	}
 }
 
-// status asks the engine; it has no pages when that does not run.
-func (d *Dispatcher) status(ctx context.Context) Status {
-	s := ask(ctx, d, (*engine).status, Status{Partitions: []int{}, Pages: []PageStatus{}, Suspended: []SuspendedPage{}, Paused: []PausedPage{}})
+// status asks the engine.
+func (d *Dispatcher) status(ctx context.Context) (Status, error) {
+	s, err := ask(ctx, d, (*engine).status)
 	slices.SortFunc(s.Pages, func(a, b PageStatus) int { // here, and not where the engine would wait for it
 		return cmp.Or(
 			cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.Calls+b.Refused, a.Calls+a.Refused),
@@ -96,7 +108,7 @@ func (d *Dispatcher) status(ctx context.Context) Status {
 		)
 	})
 	s.Pages, s.Paused = s.Pages[:min(listLimit, len(s.Pages))], s.Paused[:min(listLimit, len(s.Paused))]
-	return s
+	return s, err
 }
 
 // rank orders pages: those in excess come first.
@@ -195,7 +207,8 @@ func (d *Dispatcher) PagesChanged(pages []string) {
 func (d *Dispatcher) PagesHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pages", func(w http.ResponseWriter, r *http.Request) {
-		d.answer(w, r, http.StatusOK, d.status(r.Context()))
+		s, err := d.status(r.Context())
+		d.answer(w, r, s, err)
 	})
 	give := orders.Handler(d.Broker, d.Now, d.Log)
 	for _, pattern := range orders.Patterns() {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"chatclub/internal/circuit"
+	"chatclub/internal/excess"
 	"chatclub/internal/message"
 )
 
@@ -109,9 +110,9 @@ func (l *line) awaitsLane(m *held) bool {
 }
 
 // isShut reports whether a page takes no calls for longer than a moment.
-func (p *pages) isShut(l *line, now time.Time) bool {
-	_, paused := p.orders.Page(l.key.Page).Paused(now)
-	return paused || p.circuits.IsShut(now, l.key.Page) || p.gate.ShutFor(now, l.key) > shutTime
+func (p *pages) isShut(k excess.Key, now time.Time) bool {
+	_, paused := p.orders.Page(k.Page).Paused(now)
+	return paused || p.circuits.IsShut(now, k.Page) || p.gate.ShutFor(now, k) > shutTime
 }
 
 // mustOverflow reports whether the messages of a page that wait go to its lane: because
@@ -124,7 +125,7 @@ func (p *pages) mustOverflow(l *line, now time.Time) bool {
 		return false
 	}
 	s := m.source
-	full := l.fromPartition > s.free() && l.fromPartition > s.prefetch/smallPart
+	full := l.fromPartition > s.free() && (l.fromPartition > s.prefetch/smallPart || p.isShut(l.key, now))
 	switch l.state(s.claim) {
 	case claiming:
 		return false
@@ -134,9 +135,9 @@ func (p *pages) mustOverflow(l *line, now time.Time) bool {
 		return full
 	case direct:
 	}
-	return !p.circuits.IsOpen() && (full || l.fromPartition > p.sickRoom() && p.isShut(l, now))
+	return !p.circuits.IsOpen() && (full || l.fromPartition > p.sickRoom() && p.isShut(l.key, now))
 }
 
 // smallPart divides a partition's prefetch. A page with fewer messages than that is not
-// the one that fills it, and stays.
+// the one that fills it, and stays; but many that take no calls may fill it together.
 const smallPart = 32

@@ -9,6 +9,7 @@ import (
 
 	"chatclub/internal/circuit"
 	"chatclub/internal/message"
+	"chatclub/internal/queue"
 	"chatclub/internal/sender"
 )
 
@@ -417,6 +418,28 @@ func TestProbesTakeTurns(t *testing.T) {
 		}
 		if missing > 0 {
 			t.Errorf("two minutes after an outage %d messages have not arrived", missing)
+		}
+	})
+}
+
+// A message with headers of somebody else that are nearly too long goes round by a retry queue
+// as any other, and is dead in the end.
+func TestLongHeadersGoRound(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.script(func(message.Outbound, int) sender.Result { return fail(sender.Transient) })
+		o := r.copyOf("page0", message.ClassText, "ann")
+		body, err := o.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		long := map[string]string{"other": strings.Repeat("x", queue.MaxHeaders-10)}
+		if err := r.broker.Publish(t.Context(), queue.Message{Queue: r.top.OutboundOf("page0"), ID: o.ID, Body: body, Headers: long}); err != nil {
+			t.Fatal(err)
+		}
+		r.sleep(10 * time.Minute)
+		if dead := r.dead(); len(dead) != 1 {
+			t.Errorf("dead = %v, want the message", dead)
 		}
 	})
 }

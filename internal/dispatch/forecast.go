@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"chatclub/internal/circuit"
+	"chatclub/internal/excess"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
@@ -164,7 +166,7 @@ func (fs *forecasts) look() {
 			continue
 		}
 		f, l := &t.forecast, fs.pages.lines[k]
-		if l != nil && (fs.pages.circuits.IsOpen() || fs.pages.isShut(l, now)) { // who knows for how long?
+		if fs.isStill(k, now) { // nobody knows for how long
 			f.looked, f.after = time.Time{}, 0
 			continue
 		}
@@ -196,6 +198,12 @@ func (fs *forecasts) look() {
 			}
 		})
 	}
+}
+
+// isStill reports whether nothing is sent for a page now.
+func (fs *forecasts) isStill(k excess.Key, now time.Time) bool {
+	hold, _, _ := fs.pages.circuits.Hold(now, &message.Outbound{Page: k.Page, Class: message.Class(k.Class)})
+	return hold != circuit.Pass || fs.pages.circuits.IsOpen() || fs.pages.isShut(k, now)
 }
 
 // tellWaiting is the event that tells core what waits for a page: as soon as a message

@@ -65,7 +65,8 @@ func TestForecast(t *testing.T) {
 						for due += row.rate(at) / 10 * 2 * random.Float64(); due >= 1; due-- {
 							var a *Arrival
 							if who := r.owner("page0"); who >= 0 {
-								for _, p := range r.replicas[who].status(context.Background()).Pages {
+								s, _ := r.replicas[who].status(context.Background())
+								for _, p := range s.Pages {
 									a = p.Arrival
 								}
 							}

@@ -20,7 +20,7 @@ type held struct {
 	death    *message.Death // it is dead already, and waits for the dead-letter queue
 	state    state
 	tried    bool      // it was in a call: it stays before what came behind it
-	single   bool      // it was refused as part of a joined message, and goes alone
+	single   bool      // it goes alone: as part of a joined message it was refused, or failed often
 	due      time.Time // when its page's pace allows a call, where it had to wait for that
 	since    time.Time
 	calledAt int64 // when its last call ended, if it is traced; Unix, in nanoseconds
@@ -86,6 +86,7 @@ func decode(d *queue.Delivery, s *source, now time.Time) *held {
 		}
 	}
 	m.tried = d.Headers[message.HeaderRetry] != ""
+	m.single = m.tried
 	if d.Headers[message.HeaderDead] != "" {
 		if death, err := message.DeathFromHeaders(d.Headers); err == nil && slices.Contains(message.Reasons(), death.Reason) {
 			m.death = &death

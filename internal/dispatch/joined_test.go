@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -161,6 +162,37 @@ func TestPermanentErrorOfAJoinedMessage(t *testing.T) {
 					if d.Reason != row.dead || row.bad > 0 && id != bad {
 						t.Errorf("%s is dead for %v", id, d.Reason)
 					}
+				}
+			})
+		})
+	}
+}
+
+// A text that is at fault in a way that nobody knows is dead in the end, and those alone that
+// were joined with it are not.
+func TestUnknownErrorOfAJoinedMessage(t *testing.T) {
+	t.Parallel()
+	for _, attempts := range []int{2, 3, 4, 5, 8} {
+		t.Run(fmt.Sprint(attempts, " attempts"), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, func(c *Config) { c.MaxAttempts = attempts }, func(t *testing.T, r *rig) {
+				r.know("page0")
+				r.latency = func(message.Outbound) time.Duration { return time.Second }
+				var bad string
+				r.script(func(m message.Outbound, _ int) sender.Result {
+					if slices.Contains(strings.Fields(m.ID), bad) {
+						return fail(sender.Transient)
+					}
+					return sender.Result{}
+				})
+				ids := r.text("page0", slices.Repeat([]string{"ann"}, 9)...)
+				r.with(func() { bad = ids[6] })
+				r.sleep(10 * time.Minute)
+				if dead := r.dead(); len(dead) != 1 || dead[bad].Reason != message.ReasonExhausted {
+					t.Errorf("dead = %v, want %s alone", dead, bad)
+				}
+				if n := len(r.ids()); n != len(ids)-1 {
+					t.Errorf("accepted = %d, want %d", n, len(ids)-1)
 				}
 			})
 		})

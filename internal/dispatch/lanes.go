@@ -225,10 +225,14 @@ const blocksTime = 3 * time.Second
 // that are in the way of others: they share its lane, of which the page takes a large part.
 // Whatever of the page is the first.
 func (ls *lanes) unblock(l *line, now time.Time) {
-	if l.spill == nil || len(l.spill.lane.lines) < 2 || l.waiting-l.fromPartition <= ls.LanePrefetch/4 || !ls.pages.isShut(l, now) {
+	if l.spill == nil || len(l.spill.lane.lines) < 2 {
 		return
 	}
-	for m := l.spill.lane.source.first; m != nil && now.Sub(m.since) > blocksTime && l.waiting-l.fromPartition > ls.LanePrefetch/4; m = m.next {
+	part := ls.LanePrefetch / (2 * len(l.spill.lane.lines)) // so that together they take half of it
+	if l.waiting-l.fromPartition <= part || !ls.pages.isShut(l.key, now) {
+		return
+	}
+	for m := l.spill.lane.source.first; m != nil && now.Sub(m.since) > blocksTime && l.waiting-l.fromPartition > part; m = m.next {
 		if m.state == isWaiting && m.key() == l.key {
 			l.recipients[m.out.To].removeOne(m)
 			ls.pages.settler.postpone(m, retryMedium)

@@ -694,6 +694,36 @@ func TestNothingAheadAfterALostConnection(t *testing.T) {
 	}
 }
 
+// Where one lane refuses its marker and another does not answer, nothing is sent before the
+// other one's: it may hold what is older.
+func TestLaneThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		away := true
+		r.only().link.with(func(l *link) {
+			l.refuse = func(op, name string) error {
+				switch p := r.top.PartitionOf("page0"); {
+				case op == "publish" && name == r.top.Lane(p, 1):
+					return queue.ErrRefused
+				case op == "publish" && away && name == r.top.Lane(p, 2):
+					return queue.ErrUnavailable
+				}
+				return nil
+			}
+		})
+		ids := r.text("page0", "ann")
+		r.sleep(5 * time.Second)
+		if r.accepted[ids[0]] > 0 {
+			t.Error("it was sent though a lane does not answer")
+		}
+		r.only().link.with(func(*link) { away = false })
+		r.sleep(3 * time.Second)
+		if r.accepted[ids[0]] == 0 {
+			t.Error("it was not sent though all lanes answer")
+		}
+	})
+}
+
 // A lane that takes nothing holds its partition up for a moment at a take-over, and not at
 // all after a quiet spell; another page's messages leave in order, and once it takes
 // something again it is used.

@@ -57,16 +57,20 @@ func (ms *markers) send(c *claim, lanes []*lane) {
 			return
 		}
 		ms.Log.Warn("send the markers of a partition's lanes; trying again", "partition", c.partition.index, "err", err)
-		rest := queue.Unconfirmed(msgs, err)
 		ms.timers.add(ms.Now().Add(consumeRetry), func() {
 			if c.isGivenUp() || !c.begun.Equal(begun) || ms.ending {
 				return
 			}
-			again := slices.DeleteFunc(slices.Clone(lanes), func(k *lane) bool {
-				return !slices.ContainsFunc(rest, func(m queue.Message) bool { return m.ID == k.marker })
-			})
-			if errors.Is(err, queue.ErrRefused) {
-				ms.refusedBy(again, ms.Now())
+			var again []*lane
+			for i, k := range lanes {
+				why := queue.ErrorOf(err, i)
+				if why == nil || msgs[i].ID != k.marker {
+					continue
+				}
+				again = append(again, k)
+				if errors.Is(why, queue.ErrRefused) {
+					ms.refusedBy(k)
+				}
 			}
 			// Those that nobody waits for any more are asked by check.
 			if again = slices.DeleteFunc(again, func(k *lane) bool { return k.known }); len(again) > 0 {
@@ -76,15 +80,13 @@ func (ms *markers) send(c *claim, lanes []*lane) {
 	})
 }
 
-// refusedBy notes lanes that took no marker. A queue that takes nothing delivers what it
+// refusedBy notes a lane that took no marker. A queue that takes nothing delivers what it
 // has: what has not come by now is not there.
-func (ms *markers) refusedBy(lanes []*lane, now time.Time) {
-	for _, k := range lanes {
-		if !k.known {
-			ms.Log.Warn("lane takes nothing; its partition goes on without it", "queue", k.queue)
-			k.failing, k.refuses = now, true
-			ms.lanes.know(k)
-		}
+func (ms *markers) refusedBy(k *lane) {
+	if !k.known {
+		ms.Log.Warn("lane takes nothing; its partition goes on without it", "queue", k.queue)
+		k.failing, k.refuses = ms.Now(), true
+		ms.lanes.know(k)
 	}
 }
 

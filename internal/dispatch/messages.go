@@ -14,7 +14,7 @@ type Messages struct {
 	Messages []MessageStatus `json:"messages"`
 	Lanes    []string        `json:"lanes"` // the page's, of which this replica is the owner: queues
 	// SentSince is since when the replica knows what it has sent: what was sent before
-	// is forgotten. Zero: it does not answer.
+	// is forgotten.
 	SentSince time.Time `json:"sent_since,omitzero"`
 }
 
@@ -116,13 +116,13 @@ func (p *pages) lanesOf(page string) []string {
 }
 
 // messages asks the engine about an event's copies.
-func (d *Dispatcher) messages(ctx context.Context, event string) Messages {
+func (d *Dispatcher) messages(ctx context.Context, event string) (Messages, error) {
 	page, _, _ := strings.Cut(event, "/")
 	question := func(e *engine) Messages {
 		sent := &e.calls.sent
 		return Messages{Messages: append(e.claims.find(event), sent.find(event)...), Lanes: e.pages.lanesOf(page), SentSince: sent.since}
 	}
-	return ask(ctx, d, question, Messages{Messages: []MessageStatus{}, Lanes: []string{}})
+	return ask(ctx, d, question)
 }
 
 // MessagesHandler serves what the dispatcher knows of an event's copies, for the
@@ -137,10 +137,11 @@ func (d *Dispatcher) MessagesHandler() http.Handler {
 	mux.HandleFunc("GET /messages", func(w http.ResponseWriter, r *http.Request) {
 		id := r.URL.Query().Get("id")
 		if id == "" {
-			d.answer(w, r, http.StatusBadRequest, map[string]string{"error": "id: must be given", "field": "id"})
+			d.write(w, r, http.StatusBadRequest, map[string]string{"error": "id: must be given", "field": "id"})
 			return
 		}
-		d.answer(w, r, http.StatusOK, d.messages(r.Context(), id))
+		found, err := d.messages(r.Context(), id)
+		d.answer(w, r, found, err)
 	})
 	return mux
 }

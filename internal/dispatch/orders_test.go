@@ -100,15 +100,15 @@ type lateBroker struct {
 
 func (b lateBroker) IsSilent() bool { return b.silent && time.Now().Before(b.until) }
 
-func (b lateBroker) Inspect(ctx context.Context, name string) (queue.Info, error) {
-	if name == b.Topology().Orders() {
+func (b lateBroker) Publish(ctx context.Context, msgs ...queue.Message) error {
+	if msgs[0].Queue == b.Topology().Orders() {
 		select {
 		case <-time.After(time.Until(b.until)):
 		case <-ctx.Done():
-			return queue.Info{}, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	return b.link.Inspect(ctx, name)
+	return b.link.Publish(ctx, msgs...)
 }
 
 // A dispatcher waits for the orders however long the broker takes to be there, and warns of
@@ -338,4 +338,69 @@ func TestPausedPageOfASharedLane(t *testing.T) {
 			r.checkSentOnce()
 		})
 	}
+}
+
+// Many pages that take no calls do not fill their partition together, nor a lane: a page
+// beside them is sent for.
+func TestManyPausedPages(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name         string
+		pages, texts int
+		well         int // texts of the page that is well
+		within       time.Duration
+	}{
+		{"in the partition", 40, 8, 1, 3 * time.Second},
+		{"in a lane", 24, 120, 600, 30 * time.Second},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch = 256, MinLanePrefetch }, func(t *testing.T, r *rig) {
+				pages := r.peers(row.pages + 1)
+				for _, page := range pages[1:] {
+					r.give(orders.Pause, page, nil)
+				}
+				r.sleep(time.Second)
+				for _, page := range pages[1:] {
+					r.text(page, guests("g", row.texts)...)
+				}
+				r.sleep(30 * time.Second)
+				ids := r.text(pages[0], guests("u", row.well)...)
+				r.sleep(row.within)
+				missing := 0
+				for _, id := range ids {
+					if r.accepted[id] == 0 {
+						missing++
+					}
+				}
+				if missing > 0 {
+					t.Errorf("%d of %d texts of the page that is well did not arrive within %v", missing, len(ids), row.within)
+				}
+			})
+		})
+	}
+}
+
+// Of a page for which nothing is sent there is no arrival, also where nothing of it waits.
+func TestNoArrivalWhilePaused(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.text("page0", "ann")
+		r.sleep(time.Second)
+		arrival := func() *Arrival {
+			s, err := r.only().status(t.Context())
+			if err != nil || len(s.Pages) != 1 {
+				t.Fatalf("status = %+v, %v, want one page", s, err)
+			}
+			return s.Pages[0].Arrival
+		}
+		if arrival() == nil {
+			t.Error("a page that is sent for has no arrival")
+		}
+		r.give(orders.Pause, "page0", nil)
+		r.sleep(time.Second)
+		if a := arrival(); a != nil {
+			t.Errorf("arrival while it is paused = %+v, want none", a)
+		}
+	})
 }

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -212,6 +211,11 @@ func (o *outcomes) failed(now time.Time, c *call, d disposition) bool {
 		}
 		most = max(most, m.out.Attempts)
 	}
+	if most >= min(triesHere, o.MaxAttempts-1) { // one of them may be at fault, in a way that nobody knows
+		for _, m := range c.msgs {
+			m.single = true
+		}
+	}
 	switch {
 	case most >= o.MaxAttempts:
 		for _, m := range c.msgs {
@@ -255,12 +259,13 @@ func (o *outcomes) retry(now time.Time, c *call, n int) bool {
 }
 
 // goRound has a message that was tried come back by a retry queue, before those behind it.
+// Headers of others are left behind: they could be too long with ours.
 func (o *outcomes) goRound(m *held, delay time.Duration) {
-	m.delivery.Headers = maps.Clone(m.delivery.Headers)
-	if m.delivery.Headers == nil {
-		m.delivery.Headers = make(map[string]string, 1)
+	ours := map[string]string{message.HeaderRetry: "1"}
+	if routed := m.delivery.Headers[message.HeaderRouted]; routed != "" {
+		ours[message.HeaderRouted] = routed
 	}
-	m.delivery.Headers[message.HeaderRetry] = "1"
+	m.delivery.Headers = message.CarryTrace(ours, m.delivery.Headers)
 	o.settler.postpone(m, delay)
 }
 
@@ -278,7 +283,7 @@ func (o *outcomes) awaitRound(r *recipient, until time.Time) {
 // makeRoom sends what a page that takes no calls has too much of, and cannot go to a lane,
 // round by a retry queue, the latest first: what was tried.
 func (o *outcomes) makeRoom(l *line, now time.Time) {
-	if l.fromPartition <= o.sickRoom() || o.ending || o.circuits.IsOpen() || !o.pages.isShut(l, now) {
+	if l.fromPartition <= o.sickRoom() || o.ending || o.circuits.IsOpen() || !o.pages.isShut(l.key, now) {
 		return
 	}
 	c := o.claims.of(l.key.Page)

@@ -283,7 +283,11 @@ func TestBodysIDCounts(t *testing.T) {
 			}
 		}
 		r.sleep(5 * time.Second)
-		found := r.only().messages(context.Background(), "page0/m").Messages
+		known, err := r.only().messages(context.Background(), "page0/m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := known.Messages
 		if len(found) != 1 || found[0].ID != "page0/m/0" || found[0].State != "sent" {
 			t.Errorf("messages of page0/m = %+v, want page0/m/0 as sent", found)
 		}

@@ -94,7 +94,7 @@ func TransferAll(ctx context.Context, p Publisher, transfers []Transfer) []error
 		}
 		first := next
 		next += len(t.To)
-		errs[i] = t.end(func(k int) error { return errOf(published, first+k) })
+		errs[i] = t.end(func(k int) error { return ErrorOf(published, first+k) })
 	}
 	return errs
 }

@@ -75,8 +75,8 @@ func (e *PublishError) Error() string { return e.Err.Error() }
 // Unwrap is the error that it adds to.
 func (e *PublishError) Unwrap() error { return e.Err }
 
-// errOf returns the error of the i-th message in err, of Publish.
-func errOf(err error, i int) error {
+// ErrorOf returns the error of the i-th message in err, of its Publish.
+func ErrorOf(err error, i int) error {
 	if some, ok := errors.AsType[*PublishError](err); ok && i < len(some.Errs) {
 		return some.Errs[i]
 	}
@@ -88,7 +88,7 @@ func errOf(err error, i int) error {
 func Unconfirmed(msgs []Message, err error) []Message {
 	var rest []Message
 	for i, m := range msgs {
-		if errOf(err, i) != nil {
+		if ErrorOf(err, i) != nil {
 			rest = append(rest, m)
 		}
 	}
