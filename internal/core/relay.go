@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 			copies = said.Then(r.missed(left)).Copies(in.event, res.Relay)
 		}
 	}
-	out := append(answer, copies...)
+	out := slices.Concat(answer, copies)
 	msgs, err := r.encode(out)
 	if err != nil {
 		return err
