@@ -66,7 +66,7 @@ func startRedis(ctx context.Context) (url string, stop func() error, err error) 
 	}
 	number := strconv.Itoa(ports[0])
 	p := g.Command("redis", func() *exec.Cmd {
-		return exec.Command(path, "--bind", "127.0.0.1", "--port", number, "--dir", g.Dir, //nolint:gosec,noctx // found on the PATH; it outlives the call
+		return exec.Command(path, "--bind", "127.0.0.1", "--port", number, "--dir", g.Dir, //nolint:noctx // found on the PATH; it outlives the call
 			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction")
 	})
 	p.Alive = func(ctx context.Context) error { return Listens(ctx, ports[0]) }

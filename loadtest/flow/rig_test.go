@@ -183,7 +183,8 @@ type recorded struct {
 }
 
 func (c recorded) Send(ctx context.Context, m message.Outbound) sender.Result {
-	begun, result := c.rig.now(), sender.Result{}
+	begun := c.rig.now()
+	var result sender.Result
 	if f := c.rig.fault.Load(); f != nil && (f.page == everyPage || m.Page == strconv.Itoa(f.page)) {
 		result = f.do(ctx, c.Caller, m)
 	} else {
