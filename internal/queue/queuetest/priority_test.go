@@ -16,6 +16,7 @@ func priorityCases() []testCase {
 		{"a higher priority stops deliveries and waits", higherComes},
 		{"an outranked consumer goes on once it holds nothing", higherGoes},
 		{"an outranked consumer that closes is succeeded in order", outrankedCloses},
+		{"an outranked consumer that closes leaves nothing behind", outrankedIsGone},
 		{"priorities on a queue for several consumers", sharedPriority},
 	}
 }
@@ -122,6 +123,19 @@ func (e env) outranked(name string, n int) (low, high queue.Subscription, first 
 			return low, high, first, given
 		}
 	}
+}
+
+// outrankedIsGone wants the consumer that comes last to be served, though its priority is
+// lower than that of one that ended while it was outranked and held something.
+func outrankedIsGone(e env) {
+	const n = 10
+	name := e.top.Outbound(0)
+	low, high, _, given := e.outranked(name, n)
+	e.close(low)
+	e.ack(e.receiveIDs(high, append([]string{"m0"}, ids("m", n)[given:]...)...)...)
+	e.close(high)
+	e.publish(name, "last")
+	e.ack(e.receiveIDs(e.prefer(name, 4, -1), "last")...)
 }
 
 func higherComes(e env) {

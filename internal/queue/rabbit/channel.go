@@ -44,7 +44,8 @@ type channel struct {
 	ch      *amqp.Channel
 	session *session
 	metrics *metrics
-	limit   int // acknowledgements that wait at most
+	limit   int  // acknowledgements that wait at most
+	elected bool // its consumer is elected by its priority
 
 	questions *sync.WaitGroup // the broker's, of what was asked and is not answered
 	asked     chan struct{}   // closed when the last question is answered; of the one who asks
@@ -100,13 +101,13 @@ func (a *acks) flush() {
 	})
 }
 
-func newChannel(ch *amqp.Channel, s *session, prefetch int, b *Broker) *channel {
+func newChannel(ch *amqp.Channel, s *session, opts queue.ConsumeOptions, b *Broker) *channel {
 	asked := make(chan struct{})
 	close(asked)
 	return &channel{
 		ch: ch, session: s, metrics: b.metrics, questions: &b.calls, asked: asked,
 		// A quarter: while they wait the broker can deliver three quarters.
-		limit: min(max(1, prefetch/4), maxAcks),
+		limit: min(max(1, opts.Prefetch/4), maxAcks), elected: opts.Priority != 0,
 	}
 }
 
@@ -188,6 +189,16 @@ func (c *channel) ask(ctx context.Context, question func() error) error {
 	}
 }
 
+// giveBack gives all that is unsettled back, in order, before the channel is closed. RabbitMQ
+// 4.3 keeps a consumer that is outranked while it holds something, and then ends: later it
+// elects it, and the queue stands still for ever. One that holds nothing ends as it should.
+// The caller holds writing.
+func (c *channel) giveBack() {
+	if err := c.ch.Nack(0, true, true); err == nil { // 0: all
+		c.last = time.Now()
+	}
+}
+
 // close writes the acknowledgements that wait, makes every delivery stale and
 // gives what is unsettled back to the queue. It waits for closeTimeout at most,
 // whether or not ctx has ended. A broker that does not answer takes it back
@@ -200,6 +211,9 @@ func (c *channel) close(ctx context.Context) error {
 	c.closed.Store(true)
 	c.mu.Unlock()
 	c.flushWriting()
+	if c.elected {
+		c.giveBack()
+	}
 	rest := ackRest - time.Since(c.last)
 	c.writing.Unlock()
 	select {

@@ -126,7 +126,7 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 	if err != nil {
 		return fmt.Errorf("open channel: %w", err)
 	}
-	c := newChannel(ch, session, s.opts.Prefetch, s.broker)
+	c := newChannel(ch, session, s.opts, s.broker)
 	defer func() {
 		if errors.Is(c.close(ctx), errUnanswered) { // any other error: it is closed already
 			s.broker.cfg.Log.Warn("queue is not left yet", "queue", s.queue, "err", errUnanswered)
