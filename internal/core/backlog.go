@@ -27,9 +27,10 @@ const (
 	tellTime = time.Minute
 )
 
-// backlog holds the waiting texts of each page where they wait for long, as its dispatcher
-// tells, and as core adds to them. Safe for concurrent use.
-type backlog struct {
+// Backlog holds the waiting texts of each page where they wait for long, as its dispatcher
+// tells, and as core adds to them. By it a message is late before it is copied. The load
+// test plays it beside other ways against overload. Safe for concurrent use.
+type Backlog struct {
 	mu    sync.Mutex
 	pages map[string]*waiting
 	left  map[rooms.RoomKey]leftOut
@@ -56,13 +57,14 @@ type leftOut struct {
 	first, last    time.Time
 }
 
-func newBacklog() *backlog {
-	return &backlog{pages: make(map[string]*waiting), left: make(map[rooms.RoomKey]leftOut)}
+// NewBacklog returns one in which nothing waits.
+func NewBacklog() *Backlog {
+	return &Backlog{pages: make(map[string]*waiting), left: make(map[rooms.RoomKey]leftOut)}
 }
 
-// tell takes a dispatcher's report, made at that time. Without a rate the page is not
+// Tell takes a dispatcher's report, made at that time. Without a rate the page is not
 // waited for.
-func (b *backlog) tell(now, at time.Time, page string, messages int, rate float64) {
+func (b *Backlog) Tell(now, at time.Time, page string, messages int, rate float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sweepLocked(now)
@@ -83,7 +85,7 @@ func (b *backlog) tell(now, at time.Time, page string, messages int, rate float6
 	}
 }
 
-func (b *backlog) pageLocked(page string) *waiting {
+func (b *Backlog) pageLocked(page string) *waiting {
 	w := b.pages[page]
 	if w == nil {
 		w = new(waiting)
@@ -93,7 +95,7 @@ func (b *backlog) pageLocked(page string) *waiting {
 }
 
 // wait returns how long the last of so many further messages waits for its call.
-func (b *backlog) wait(now time.Time, page string, messages int) time.Duration {
+func (b *Backlog) wait(now time.Time, page string, messages int) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.pages[page]
@@ -101,6 +103,13 @@ func (b *backlog) wait(now time.Time, page string, messages int) time.Duration {
 		return 0
 	}
 	return max(0, w.empty.Sub(now)) + w.time(messages)
+}
+
+// IsLate reports whether the last of so many further texts would come later than within
+// after it was written, because its page has more than it can send. No text is never late.
+func (b *Backlog) IsLate(now, written time.Time, page string, texts int, within time.Duration) bool {
+	wait := b.wait(now, page, texts)
+	return texts > 0 && wait > 0 && now.Sub(written)+wait > within
 }
 
 // time returns the time that so many messages take.
@@ -116,8 +125,8 @@ func (w *waiting) push(a added) {
 	w.empty = w.empty.Add(w.time(a.texts))
 }
 
-// add adds texts that core has published.
-func (b *backlog) add(now time.Time, page string, texts int) {
+// Add adds texts that core has published.
+func (b *Backlog) Add(now time.Time, page string, texts int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.pageLocked(page)
@@ -133,7 +142,7 @@ func (b *backlog) add(now time.Time, page string, texts int) {
 }
 
 // leaveOut notes that a room is not sent a message, and reports whether it is the first one.
-func (b *backlog) leaveOut(now time.Time, room rooms.RoomKey, copies int) (first bool) {
+func (b *Backlog) leaveOut(now time.Time, room rooms.RoomKey, copies int) (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.left[room]
@@ -145,7 +154,7 @@ func (b *backlog) leaveOut(now time.Time, room rooms.RoomKey, copies int) (first
 }
 
 // leftOut returns the messages left out since the room's last notice, if one is due.
-func (b *backlog) leftOut(now time.Time, room rooms.RoomKey) leftOut {
+func (b *Backlog) leftOut(now time.Time, room rooms.RoomKey) leftOut {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.left[room]
@@ -156,14 +165,14 @@ func (b *backlog) leftOut(now time.Time, room rooms.RoomKey) leftOut {
 }
 
 // told notes that a room was told.
-func (b *backlog) told(room rooms.RoomKey) {
+func (b *Backlog) told(room rooms.RoomKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.left, room)
 }
 
 // sweepLocked forgets, once a minute, old entries.
-func (b *backlog) sweepLocked(now time.Time) {
+func (b *Backlog) sweepLocked(now time.Time) {
 	if now.Sub(b.swept) < time.Minute {
 		return
 	}

@@ -19,35 +19,35 @@ func TestBacklog(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(d time.Duration) time.Time { return start.Add(d) }
-	b := newBacklog()
+	b := NewBacklog()
 	check := func(now time.Duration, messages int, want time.Duration) {
 		t.Helper()
 		if got := b.wait(at(now), "p", messages); got != want {
 			t.Errorf("wait of %d more after %v = %v, want %v", messages, now, got, want)
 		}
 	}
-	b.add(at(-time.Second), "p", 500)
+	b.Add(at(-time.Second), "p", 500)
 	check(0, 100, 0) // nobody told anything
-	b.tell(at(0), at(0), "p", 600, 300)
+	b.Tell(at(0), at(0), "p", 600, 300)
 	check(0, 0, 2*time.Second)
 	check(0, 300, 3*time.Second)
 	check(1500*time.Millisecond, 0, 500*time.Millisecond)
 	check(4*time.Second, 150, 500*time.Millisecond) // it is not behind
-	b.add(at(4*time.Second), "p", 300)
+	b.Add(at(4*time.Second), "p", 300)
 	check(4*time.Second, 0, time.Second)
 	check(staleTime+time.Second, 300, 0)
 	for _, row := range []struct {
 		messages int
 		rate     float64
 	}{{0, 300}, {-5, 300}, {5, 0}, {5, -1}, {5, math.NaN()}, {math.MaxInt, 1e-300}, {0, math.Inf(1)}} {
-		b = newBacklog()
-		b.tell(at(0), at(0), "p", 600, 300)
-		b.tell(at(0), at(0), "p", row.messages, row.rate)
+		b = NewBacklog()
+		b.Tell(at(0), at(0), "p", 600, 300)
+		b.Tell(at(0), at(0), "p", row.messages, row.rate)
 		if check(0, 100, 0); t.Failed() {
 			t.Fatalf("it was told %d and %g", row.messages, row.rate)
 		}
 	}
-	b.tell(at(time.Hour), at(time.Hour), "q", 0, 1)
+	b.Tell(at(time.Hour), at(time.Hour), "q", 0, 1)
 	if b.pages["p"] != nil {
 		t.Error("a page without reports for long is kept")
 	}
@@ -66,15 +66,15 @@ func TestLateReport(t *testing.T) {
 		{"many waited", 30000, 85 * time.Second}, // 100 s of them, and 5 s of what core added
 		{"none waited", 0, 0},                    // and what core added is sent
 	} {
-		b := newBacklog()
-		b.add(made.Add(-time.Second), "p", 3000) // the report knows of it
-		b.add(made.Add(10*time.Second), "p", 1500)
-		b.tell(made.Add(20*time.Second), made, "p", row.messages, 300)
+		b := NewBacklog()
+		b.Add(made.Add(-time.Second), "p", 3000) // the report knows of it
+		b.Add(made.Add(10*time.Second), "p", 1500)
+		b.Tell(made.Add(20*time.Second), made, "p", row.messages, 300)
 		if got := b.wait(made.Add(20*time.Second), "p", 0); got != row.want {
 			t.Errorf("%s: wait = %v, want %v", row.name, got, row.want)
 		}
-		b.add(made.Add(20*time.Second), "p", 3000)
-		b.tell(made.Add(21*time.Second), made.Add(19*time.Second), "p", 0, 300)
+		b.Add(made.Add(20*time.Second), "p", 3000)
+		b.Tell(made.Add(21*time.Second), made.Add(19*time.Second), "p", 0, 300)
 		if got, want := b.wait(made.Add(21*time.Second), "p", 0), 9*time.Second; got != want {
 			t.Errorf("%s: wait = %v after 3,000 more, want %v", row.name, got, want)
 		}
@@ -86,7 +86,7 @@ func TestLateReport(t *testing.T) {
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	b, room := newBacklog(), rooms.RoomKey{Page: "p", Room: 1}
+	b, room := NewBacklog(), rooms.RoomKey{Page: "p", Room: 1}
 	take := func(now time.Duration, events, copies int) {
 		t.Helper()
 		l := b.leftOut(start.Add(now), room)
@@ -111,7 +111,7 @@ func TestLeftOut(t *testing.T) {
 	}
 	take(100*time.Second, 70, 140)
 	b.leaveOut(start, room, 2)
-	b.tell(start.Add(2*forgetTime), start, "q", 0, 0)
+	b.Tell(start.Add(2*forgetTime), start, "q", 0, 0)
 	if len(b.left) != 0 {
 		t.Errorf("rooms = %d, want none after %v", len(b.left), 2*forgetTime)
 	}

@@ -34,7 +34,7 @@ type feedback struct {
 	store   Store
 	metrics *metrics
 	retry   retrier
-	backlog *backlog
+	backlog *Backlog
 	log     *slog.Logger
 	now     func() time.Time
 }
@@ -82,7 +82,7 @@ func (f *feedback) handle(run, work context.Context, in inbound) error {
 			return f.store.EndPause(work, ev.Page, causeStopped, f.pastTime(at))
 		}
 	case message.FeedbackWaiting:
-		f.backlog.tell(f.now(), f.pastTime(at), ev.Page, ev.Waiting, ev.Rate)
+		f.backlog.Tell(f.now(), f.pastTime(at), ev.Page, ev.Waiting, ev.Rate)
 		return nil
 	default:
 		return fmt.Errorf("%w: feedback reason %.40q is unknown", rooms.ErrData, reason)

@@ -26,7 +26,7 @@ type handler struct {
 }
 
 func newHandler(cfg Config, m *metrics, r retrier) *handler {
-	b := newBacklog()
+	b := NewBacklog()
 	return &handler{
 		cfg: cfg, metrics: m, retry: r,
 		relay:    &relay{cfg: cfg, metrics: m, retry: r, backlog: b},

@@ -22,7 +22,7 @@ type relay struct {
 	cfg     Config
 	metrics *metrics
 	retry   retrier
-	backlog *backlog
+	backlog *Backlog
 }
 
 // handle returns nil after the messages of an event are confirmed and the event
@@ -63,7 +63,7 @@ func (r *relay) handle(run, work context.Context, in inbound) error {
 		return err
 	}
 	if r.cfg.FreshWithin > 0 {
-		r.backlog.add(r.cfg.Now(), ev.Page, texts(out))
+		r.backlog.Add(r.cfg.Now(), ev.Page, texts(out))
 	}
 	if left.events > 0 {
 		r.backlog.told(room)
@@ -94,9 +94,7 @@ func (r *relay) isLate(ev rooms.Event, res rooms.Result, texts int) bool {
 	if r.cfg.FreshWithin == 0 || res.Status == rooms.Unfinished || res.Was != "" {
 		return false
 	}
-	now := r.cfg.Now()
-	wait := r.backlog.wait(now, ev.Page, texts)
-	return texts > 0 && wait > 0 && now.Sub(ev.At)+wait > r.cfg.FreshWithin
+	return r.backlog.IsLate(r.cfg.Now(), ev.At, ev.Page, texts, r.cfg.FreshWithin)
 }
 
 // texts is the number of messages that count for a page's limit of texts. No dispatcher
