@@ -32,6 +32,7 @@ const (
 	HotP50        Figure = "hot p50"             // pages that have more to send than their limit
 	HotP99        Figure = "hot p99"             //
 	CompleteRooms Figure = "complete rooms"      // share of the room messages whose every copy arrived in time
+	Availability  Figure = "availability"        // share of the messages that all their recipients got in time
 	Goodput       Figure = "goodput"             // share of the capacity that arrived in time, of one step
 	Others        Figure = "others arrived"      // share of the copies for those that nothing is wrong with
 	Wait          Figure = "wait"                // from publish to the begin of the call
@@ -64,6 +65,7 @@ var kinds = []kind{
 	{StoreP95, seconds, false, false},
 	{StoreRate, number, true, false},
 	{Goodput, percent, true, false},
+	{Availability, percent, true, false},
 	{Others, percent, true, false},
 	{Silence, seconds, false, false},
 	{Back, seconds, false, false},
@@ -119,6 +121,14 @@ func Names(all ...Figures) []Figure {
 	list := slices.Sorted(maps.Keys(known))
 	slices.SortStableFunc(list, func(a, b Figure) int { return cmp.Compare(a.place(), b.place()) })
 	return list
+}
+
+// Better compares two values of the figure: above 0 if the first is better.
+func (f Figure) Better(a, b float64) int {
+	if f.kind().higher {
+		return cmp.Compare(a, b)
+	}
+	return cmp.Compare(b, a)
 }
 
 // Text is a value of the figure as people read it.

@@ -38,6 +38,31 @@ type Report struct {
 	Notes        []string      `json:"notes,omitempty"`        // on the whole report
 	Unfinished   string        `json:"unfinished,omitempty"`   // why not all runs are here, as in "stopped after 2 of 9 runs"
 	Runs         []Run         `json:"runs"`                   //
+	Beside       []Beside      `json:"beside,omitempty"`       // what a source says
+	Charts       []Chart       `json:"charts,omitempty"`       // of what is no course of a page
+}
+
+// Beside is a figure that a source has, and ours.
+type Beside struct {
+	What  string `json:"what"`
+	There string `json:"there"` // in the source
+	Here  string `json:"here"`
+}
+
+// Chart is a picture of lines with one pair of axes.
+type Chart struct {
+	Title string `json:"title"`
+	X     string `json:"x"` // names of the axes
+	Y     string `json:"y"`
+	Steps bool   `json:"steps,omitempty"` // a value holds until the next one; otherwise lines are straight
+	Lines []Line `json:"lines"`
+}
+
+// Line is one line of a chart. The slices are as long as each other.
+type Line struct {
+	Name string    `json:"name"`
+	X    []float64 `json:"x"`
+	Y    []float64 `json:"y"`
 }
 
 // Parameter is one setting of the case.

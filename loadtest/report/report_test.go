@@ -26,6 +26,8 @@ func sample() *Report {
 		run.Series = []Series{s}
 		r.Runs = append(r.Runs, run)
 	}
+	r.Beside = []Beside{{"calls of the naive way", "30,000", "29,999"}}
+	r.Charts = []Chart{{Title: "goodput", X: "load", Y: "share", Lines: []Line{{"ours", []float64{0, 1, 10}, []float64{0, 1, .9}}}}}
 	r.Runs[2].Status, r.Runs[2].Reason = Interrupted, "stopped after 20s of 40s"
 	return r
 }
@@ -147,7 +149,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("WriteHTML, %v; want the row of a run that proves nothing to be grey", err)
 	}
 	b.Reset()
-	if err := WriteTable(&b, r); err != nil || strings.Contains(b.String(), "\x1b") || !strings.HasPrefix(b.String(), "FAIL: ") || !strings.Contains(b.String(), "98.01 %") {
+	if err := WriteTable(&b, r); err != nil || strings.Contains(b.String(), "\x1b") || !strings.HasPrefix(b.String(), "FAIL: ") || !strings.Contains(b.String(), "98.01 %") || !strings.Contains(b.String(), "30,000 | 29,999") {
 		t.Errorf("WriteTable, %v: %s; want the verdict first, and no escape", err, b.String())
 	}
 }
@@ -161,10 +163,10 @@ func TestPage(t *testing.T) {
 	r := sample()
 	for _, width := range []int{desktop, handheld} {
 		s := show(t, r, width, "")
-		if len(s.Colours) != 3 { // the sends of each run
-			t.Errorf("charts = %d, want 3", len(s.Colours))
+		if len(s.Colours) != 4 { // the sends of each run, and the chart
+			t.Errorf("charts = %d, want 4", len(s.Colours))
 		}
-		for _, want := range []string{r.Command, r.Source, "NOT MET", "98.01 %", "CPUs", "stopped after 20s of 40s"} {
+		for _, want := range []string{"29,999", r.Command, r.Source, "NOT MET", "98.01 %", "CPUs", "stopped after 20s of 40s"} {
 			if !strings.Contains(s.Text, want) {
 				t.Errorf("the page does not say %q", want)
 			}

@@ -15,10 +15,21 @@ import (
 func WriteTable(w io.Writer, r *Report) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, plain(r.Verdict().String()))
-	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Status != Failed }) {
+	ran := slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Status != Failed })
+	if ran || r.Beside != nil {
 		fmt.Fprintf(b, "\n%s\n\n", r.heading())
-		compare(r.Runs).write(b)
-		fmt.Fprintln(b)
+		if r.Beside != nil {
+			lines := [][]string{{"figure", "article", "here"}, {"---", "---:", "---:"}}
+			for _, s := range r.Beside {
+				lines = append(lines, []string{plain(s.What), plain(s.There), plain(s.Here)})
+			}
+			writeColumns(b, lines)
+			fmt.Fprintln(b)
+		}
+		if ran {
+			compare(r.Runs).write(b)
+			fmt.Fprintln(b)
+		}
 		for _, e := range r.Expectations {
 			if e.Met != nil && !*e.Met || e.Met == nil && r.doubtful() == nil {
 				fmt.Fprintln(b, plain(e.Outcome()+": "+e.String()))
@@ -56,6 +67,11 @@ func (t table) write(w io.Writer) {
 		}
 		lines = append(lines, line)
 	}
+	writeColumns(w, lines)
+}
+
+// writeColumns writes the lines of a table with columns of equal width.
+func writeColumns(w io.Writer, lines [][]string) {
 	for _, line := range lines {
 		for j, text := range line {
 			width := 0

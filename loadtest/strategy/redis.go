@@ -39,7 +39,13 @@ func onRedis(build func(Config, *redis.Client) article.Gate) func(Config) (Strat
 		opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 		opts.Dialer = c.Dial
 		client := redis.NewClient(opts)
-		return strategy{build(c, client), client.Close}, nil
+		gate := build(c, client)
+		return strategy{gate, func() (err error) {
+			if g, ok := gate.(leased); ok && c.GiveBack {
+				err = g.giveBack(c.Now())
+			}
+			return errors.Join(err, client.Close())
+		}}, nil
 	}
 }
 
@@ -83,7 +89,7 @@ func newCentral(c Config, client *redis.Client) article.Gate {
 				c.Fault(fmt.Errorf("reserve a slot: %w", err))
 				return redisRetry
 			}
-			now = time.Now()
+			now = c.Now()
 			s.reserved, s.due = true, now.Add(time.Duration(in)*time.Microsecond)
 		}
 		if wait := s.due.Sub(now); wait > 0 {

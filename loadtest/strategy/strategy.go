@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"time"
 
 	"chatclub/internal/article"
 )
@@ -41,12 +42,16 @@ type Config struct {
 	Replicas int                        // as configured at the start, for those that count on it; at least 1
 	Replica  int                        // which one this is, from 0; those that joined later count on
 
+	SyncEvery time.Duration // synced: how often counts go to Redis and sums come back; 0: 100 ms
+	GiveBack  bool          // leased: Close gives back what is held, which a replica that is killed does not
+
 	RedisURL  string // redis://host:port/db, for those that need it
 	KeyPrefix string // of every key in Redis; the same for all replicas of one run
 	// Dial connects to Redis; nil: by TCP. A test has one in its own process.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	Random func() float64 // nil: math/rand; [0, 1), safe for concurrent use
+	Now    func() time.Time // nil: time.Now; of Close, where Offer and Done have their own
+	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
 	// Fault is told every error of what the strategy needs, such as a round trip
 	// to Redis that failed. What the strategy did then is not to be judged.
 	Fault func(error)
@@ -67,6 +72,9 @@ func (i Info) New(cfg Config) (Strategy, error) {
 	}
 	if cfg.Random == nil {
 		cfg.Random = rand.Float64
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	return i.make(cfg)
 }

@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"testing"
@@ -176,4 +177,62 @@ func TestNaiveMakesAzuresCalls(t *testing.T) {
 	if calls != 30_000 || intervals != 5 {
 		t.Errorf("calls = %d in %d intervals, want 30000 in 5", calls, intervals)
 	}
+}
+
+// Azure's example step by step: a process has its reserved share, leases more while it needs
+// it, leaves what it does not need to the other one, and is back at its share when its leases
+// have run out. What is given back at its end can be leased at once.
+func TestLeasesStepByStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := miniredis.NewMiniRedis()
+		server.ClockTTL(true)
+		defer server.Close()
+		var list [2]strategy
+		for i := range list {
+			info, _ := Find("leased")
+			s, err := info.New(Config{
+				Limit: fixed(500), Replicas: 2, Replica: i, GiveBack: true, RedisURL: "redis://127.0.0.1:1", KeyPrefix: "test", Fault: func(err error) { t.Error(err) }, Random: rand.New(rand.NewPCG(1, uint64(i))).Float64,
+				Dial: func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list[i] = s.(strategy)
+		}
+		held := func(i int) float64 { return list[i].Gate.(leased).pageLocked(busy).state.share(time.Now(), 2) }
+		step := func(what string, seconds int, rates, least, most [2]float64) {
+			t.Helper()
+			var sent [2]float64
+			for ms := range seconds * 1000 {
+				for i, rate := range rates {
+					for sent[i] < rate*float64(ms)/1000 && list[i].Offer(time.Now(), busy, false).Action == article.Send {
+						sent[i]++
+					}
+				}
+				time.Sleep(time.Millisecond)
+			}
+			for i, rate := range rates {
+				if sent[i] < .7*rate*float64(seconds) {
+					t.Errorf("%s: process %d has sent %g in %d s, want 70 %% of what it had at least", what, i, sent[i], seconds)
+				}
+			}
+			a, b := held(0), held(1)
+			if a < least[0] || a > most[0] || b < least[1] || b > most[1] || a+b > 1.001 {
+				t.Errorf("%s: A has %.2f and B %.2f of the limit, want %.2f to %.2f and %.2f to %.2f", what, a, b, least[0], most[0], least[1], most[1])
+			}
+		}
+		step("both idle", 1, [2]float64{}, [2]float64{.1, .1}, [2]float64{.1, .1})
+		step("A needs 300 a second", 12, [2]float64{300, 0}, [2]float64{.58, .1}, [2]float64{.9, .1})
+		step("both need 200 a second", 40, [2]float64{200, 200}, [2]float64{.2, .2}, [2]float64{.7, .7})
+		step("nobody needs anything for 15 seconds", 16, [2]float64{}, [2]float64{.1, .1}, [2]float64{.1, .1})
+		step("A needs all", 20, [2]float64{450, 0}, [2]float64{.8, .1}, [2]float64{.9, .1})
+		if err := list[0].Close(); err != nil {
+			t.Error(err)
+		}
+		step("B needs all, and A has given back", 12, [2]float64{0, 450}, [2]float64{.1, .8}, [2]float64{.1, .9})
+		if err := list[1].Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,9 +11,8 @@ import (
 	"chatclub/internal/article"
 )
 
-// syncEvery is how often a replica's counts go to Redis and the sums come
-// back. It is ten times in the second that the limit is counted in, and the
-// step at which Pushwoosh plots its sends.
+// syncEvery is the default of Config.SyncEvery. It is ten times in the second that
+// the limit is counted in, and the step at which Pushwoosh plots its sends.
 const syncEvery = 100 * time.Millisecond
 
 // tally is what one replica knows of a page's sends.
@@ -34,10 +34,10 @@ type tally struct {
 // that cannot reach Redis goes on by its own count. Headroom and burst are
 // chatclub's own.
 func newSynced(c Config, client *redis.Client) article.Gate {
-	g := newPaced[tally](c.Random)
+	g, every := newPaced[tally](c.Random), cmp.Or(c.SyncEvery, syncEvery)
 	g.take = func(now time.Time, k article.Key, t *tally) time.Duration {
 		rate := headroom * c.Limit(k.Class)
-		if now.Sub(t.at) >= syncEvery {
+		if now.Sub(t.at) >= every {
 			pipe, name := client.Pipeline(), c.name("count", k)
 			sum := pipe.IncrBy(context.Background(), name, t.sent)
 			pipe.PExpire(context.Background(), name, idleTTL)

@@ -38,6 +38,15 @@
     return panels;
   }
 
+  // A panel for each chart, with axes of its own.
+  function charts() {
+    return (report.charts ?? []).map(chart => {
+      const lines = chart.lines.map((l, k) => ({ label: l.name, stroke: () => hues[k % hues.length][+dark.matches], width: 1.5, x: l.x, y: l.y, straight: !chart.steps }));
+      const most = of => Math.max(...lines.flatMap(of));
+      return { title: chart.title, x: chart.x, y: chart.y, lines, ranges: [[0, most(l => l.x)], [0, most(l => l.y) * 1.08 || 1]] };
+    });
+  }
+
   // ticks returns round numbers from 0 to most, some so many of them.
   function ticks(most, some) {
     const power = 10 ** Math.floor(Math.log10(most / some));
@@ -89,7 +98,7 @@
     for (const l of p.lines) {
       const path = new Path2D();
       l.x.forEach((v, k) => {
-        if (k > 0) path.lineTo(x(v), y(l.y[k - 1]));
+        if (k > 0 && !l.straight) path.lineTo(x(v), y(l.y[k - 1]));
         path.lineTo(x(v), y(l.y[k]));
       });
       c.strokeStyle = l.stroke();
@@ -117,8 +126,7 @@
     return x;
   }
 
-  const host = document.getElementById("sends");
-  const all = sends().map(p => {
+  const show = (host, list, height) => list.map(p => {
     const figure = document.createElement("figure"), plot = document.createElement("div"), legend = document.createElement("p");
     const canvas = document.createElement("canvas");
     figure.append(document.createElement("figcaption"), plot, legend);
@@ -128,16 +136,22 @@
     plot.setAttribute("aria-label", `${p.title}: ${p.y} by ${p.x}; the table has the figures`);
     legend.className = "legend";
     host.lastElementChild.append(figure);
-    return { canvas, legend, p, height: 190 };
+    return { canvas, legend, p, height };
   });
-  host.hidden = all.length === 0;
-  for (const panel of all) { // these have one axis
+  // follow shows the values under the pointer in all panels, which have one axis.
+  const follow = panels => panels.forEach(panel => {
     panel.canvas.addEventListener("pointermove", e => {
       const at = draw(panel, null).back(e.offsetX);
-      all.forEach(other => draw(other, Math.min(panel.p.ranges[0][1], Math.max(0, at))));
+      panels.forEach(other => draw(other, Math.min(panel.p.ranges[0][1], Math.max(0, at))));
     });
-    panel.canvas.addEventListener("pointerleave", () => all.forEach(other => draw(other, null)));
-  }
+    panel.canvas.addEventListener("pointerleave", () => panels.forEach(other => draw(other, null)));
+  });
+  const host = document.getElementById("sends"), calls = show(host, sends(), 190);
+  host.hidden = calls.length === 0;
+  follow(calls);
+  const pictures = show(document.getElementById("charts"), charts(), 260);
+  pictures.forEach(panel => follow([panel]));
+  const all = [...calls, ...pictures];
   const drawAll = list => list.forEach(panel => draw(panel, null));
   drawAll(all);
   dark.addEventListener("change", () => drawAll(all));
