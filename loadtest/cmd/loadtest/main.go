@@ -4,6 +4,7 @@
 //	loadtest list
 //	loadtest run CASE [flags]
 //	loadtest compare CASE [flags]
+//	loadtest articles [NAME] [flags]
 //	loadtest faults [flags]
 //	loadtest report FOLDER
 //
@@ -39,13 +40,14 @@ const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a
   loadtest list                    the cases, the strategies and the peers
   loadtest run CASE [flags]        play a case with chatclub's dispatcher
   loadtest compare CASE [flags]    play a case with every strategy, one after another
+  loadtest articles [NAME] [flags] play the articles' experiments in virtual time, in seconds
   loadtest faults [flags]          make a whole deployment fail, and judge what each fault costs
   loadtest report FOLDER           show the report.json in a folder, and draw its page again
 
   loadtest run -h, loadtest faults -h    the flags
   loadtest -version                      what this program was built from
 
-Exit codes of run, compare, faults and report:
+Exit codes of run, compare, articles, faults and report:
 
   0  PASS: chatclub did all that the case expects
   1  FAIL: it did not, or messages were lost; or an error
@@ -104,12 +106,14 @@ func command(ctx context.Context, args []string, s streams) (code int, err error
 		return service.ExitOK, list(s.out)
 	case "run", "compare":
 		return play(ctx, name, args, s)
+	case "articles":
+		return playArticles(args, s)
 	case "faults":
 		return makeFaults(ctx, args, s)
 	case "report":
 		return show(args, s)
 	}
-	return 0, usagef("%.40q is none of list, run, compare, faults and report", name)
+	return 0, usagef("%.40q is none of list, run, compare, articles, faults and report", name)
 }
 
 // show prints the report of a folder, and draws its page again.

@@ -63,7 +63,7 @@ func TestListShowsEverything(t *testing.T) {
 			t.Errorf("list lacks case %s or its source", c.Name)
 		}
 	}
-	if r.code != 0 || !strings.Contains(r.out, "start with: loadtest run saturate") || !strings.Contains(r.out, "aimd-only") {
+	if r.code != 0 || !strings.Contains(r.out, "start with: loadtest run saturate") || !strings.Contains(r.out, "aimd-only") || !strings.Contains(r.out, "azure-leases") {
 		t.Errorf("list = %d, %s, want 0, what to start with, and the strategies", r.code, r.out)
 	}
 }
@@ -91,6 +91,20 @@ func TestCompare(t *testing.T) {
 	}
 	if again := loadtest(t.Context(), "report", dir); again.code != 0 || !strings.HasPrefix(again.out, "PASS: 6 of 6") {
 		t.Errorf("report = %d, %s%s, want 0 and the verdict", again.code, again.out, again.err)
+	}
+}
+
+// The articles' experiments are found by the begin of their names, and have one report.
+func TestArticles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := loadtest(t.Context(), "articles", "azure", "-seed", "2", "-out", dir)
+	got, err := report.Read(dir)
+	if err != nil || r.code != 0 || !strings.HasPrefix(r.out, "PASS: ") || !strings.Contains(r.out, "30,000 | 30,000") || len(got.Charts) != 2 {
+		t.Errorf("articles = %d, %v, %s, %s, want 0, the article's 30,000 calls beside ours, and two charts", r.code, err, r.out, r.err)
+	}
+	if got.Command != "go run ./cmd/loadtest articles azure -out="+dir+" -seed=2" {
+		t.Errorf("command = %q, want what was typed", got.Command)
 	}
 }
 
@@ -142,6 +156,8 @@ func TestUsage(t *testing.T) {
 		"run saturate" + deployed + "none":                   "-pages-file",
 		"run saturate -limit 50" + deployed + "main_test.go": "-limit: with -target",
 		"run scale" + deployed + "testdata/pages.json":       "only their operator can make",
+		"articles asure":                                     "no experiment's name begins with",
+		"articles azure x":                                   "unexpected argument",
 		"report none":                                        "read report",
 		"faults -faults kill-*,x*":                           `"x*"`,
 	} {

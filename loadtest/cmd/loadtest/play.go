@@ -12,6 +12,7 @@ import (
 
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/service"
+	"chatclub/loadtest/articles"
 	"chatclub/loadtest/cases"
 	"chatclub/loadtest/fleet"
 	"chatclub/loadtest/peer"
@@ -317,6 +318,10 @@ func list(w io.Writer) error {
 			takes += ", compare: about " + clock(c.Takes(len(strategy.All())))
 		}
 		fmt.Fprintf(&b, "  %-18s %s\n  %-18s %s\n  %-18s from: %s\n", c.Name, c.Title, "", takes, "", c.Source)
+	}
+	b.WriteString("\nexperiments of the articles (loadtest articles NAME, or the begin of a name):\n")
+	for _, e := range articles.All() {
+		fmt.Fprintf(&b, "  %-18s %s\n", e.Name, e.Article)
 	}
 	b.WriteString("\nstrategies:\n")
 	for _, x := range strategy.All() {
