@@ -47,6 +47,8 @@ func TestKnownFigures(t *testing.T) {
 		{"azure-calls", "naive: errors", "20,000"},
 		{"pushwoosh-limiters", "sliding-log: most of 1,000 let through in a second", "1,000"},
 		{"pushwoosh-race", "set, then get: taken of 1,000 in a second", "1,000"},
+		{"chatclub-block", "chatclub blocked after, where 2 % of calls may fail (0: never)", "0 s"},
+		{"chatclub-chart", "most that is taken in a second, article", "330"},
 	} {
 		r := Play(Find(want.name), 1)
 		i := slices.IndexFunc(r.Beside, func(b report.Beside) bool { return b.What == want.name+": "+want.what })
@@ -58,7 +60,7 @@ func TestKnownFigures(t *testing.T) {
 
 // Equal seeds give equal figures, also where strategies talk with a Redis.
 func TestSeed(t *testing.T) {
-	for _, name := range []string{"azure-leases"} {
+	for _, name := range []string{"azure-leases", "chatclub-threads"} {
 		again := Play(Find(name), 7)
 		if diff := cmp.Diff(Play(Find(name), 7).Beside, again.Beside); diff != "" {
 			t.Errorf("%s, again (-first +second):\n%s", name, diff)
