@@ -51,7 +51,7 @@ func (r Row) text(v float64) string {
 
 // All returns the table of experiments.
 func All() []Experiment {
-	return slices.Concat(chatclub(), pushwoosh(), azure(), mindbox())
+	return slices.Concat(chatclub(), pushwoosh(), azure(), mindbox(), overload())
 }
 
 // Find returns the experiments whose names begin so; "" begins all.
