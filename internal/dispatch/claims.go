@@ -19,15 +19,15 @@ const (
 	callsTime = 5 * time.Second
 	// moveTime is the same for messages on their way to other queues.
 	moveTime = 2 * time.Second
-	// laneTime is after how long a new owner that does not know a lane subscribes again,
-	// once: the owner before has left by then, unless that outranks this one, which nobody
-	// tells one that has as much as it takes.
+	// laneTime is the time after which a new owner that does not know a lane subscribes
+	// again, once. The owner before has left by then, unless it outranks this one: RabbitMQ
+	// tells nobody that it is outranked, and one that is full cannot find out.
 	laneTime = callsTime + time.Second
-	// arrivalTime is what a delivery takes at most from the broker to the engine, unless
-	// either is late.
+	// arrivalTime is the longest time of a delivery from the broker to the engine, unless
+	// the broker or this process is slow.
 	arrivalTime = 100 * time.Millisecond
-	// quietTime is after how long without a delivery another replica may have been the
-	// owner meanwhile: longer than one can come, send and go.
+	// quietTime is the time without a delivery in which another replica may have come, sent
+	// and gone. One that does so in less may be overtaken.
 	quietTime = partitions.TrialTime
 )
 

@@ -33,9 +33,10 @@ type action struct {
 
 // decide returns what may happen to the first message of a line, and changes
 // nothing. The order matters: a message that is no longer ours costs nothing, one that
-// cannot be acknowledged now would be sent twice, one that was sent or is too old costs no
-// call, one that would only be in the way goes to the broker, one of a paused page waits and
-// does not die, and one whose page must wait takes no call that others need.
+// cannot be acknowledged now would be sent twice, and one that was sent or is too old costs
+// no call. One of a paused page waits and does not die; one that cannot be sent for long
+// does. One whose page must wait takes no call that others need: so those that wait for a
+// call come before those that wait for a probe.
 func (e *engine) decide(l *line, m *held, now time.Time) action {
 	hold, by, left := e.circuits.Hold(now, &m.out)
 	pauseLeft, paused := e.orders.Page(m.out.Page).Paused(now)

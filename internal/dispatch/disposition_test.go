@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"chatclub/internal/circuit"
 	"chatclub/internal/excess"
@@ -34,6 +35,8 @@ func TestDispositions(t *testing.T) {
 		sender.NoToken:             {do: keep, limit: excess.Other, says: circuit.Missing},
 		sender.Canceled:            {do: giveBack, limit: excess.Other, says: circuit.NoCall},
 	}
+	never := func() bool { return false }
+	m := newMetrics(prometheus.NewRegistry(), never, never)
 	for _, o := range sender.Outcomes() {
 		w, ok := want[o]
 		if !ok {
@@ -41,6 +44,9 @@ func TestDispositions(t *testing.T) {
 		}
 		if got := dispositionOf(fail(o)); got != w {
 			t.Errorf("dispositionOf(%v) = %+v, want %+v", o, got, w)
+		}
+		if (w.do == tryAgain || w.do == slowDown) && m.retries[o] == nil {
+			t.Errorf("nothing counts %v, whose messages are tried again", o)
 		}
 	}
 	if got := dispositionOf(unreached()); got.do != tryAgain || got.says != circuit.Unreached {

@@ -125,7 +125,7 @@ func newMetrics(reg prometheus.Registerer, apiDown, silent func() bool) *metrics
 			most:       gauge("calls_max", "MAX_IN_FLIGHT."),
 			turns:      gauge("pages_waiting", "Pages and classes whose messages wait for a call to end, because too few are free."),
 			partitions: gauge("partitions", "Partitions that were delivered here lately."),
-			lanes:      gauge("lanes", "Lanes that this replica owns and that something is in."),
+			lanes:      gauge("lanes", "Lanes of this replica that pages in excess have."),
 			excess:     gauge("pages_in_excess", "Pages whose messages go to their lane."),
 			sick:       gauge("pages_sick", "Pages whose calls fail or hang, so that they are probed."),
 			suspended:  gauge("pages_suspended", "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time."),

@@ -99,7 +99,7 @@ chatclub_dispatch_in_flight 0
 # HELP chatclub_dispatch_joined_total Messages that went out in another's call: texts that had to wait for the same recipient.
 # TYPE chatclub_dispatch_joined_total counter
 chatclub_dispatch_joined_total 1
-# HELP chatclub_dispatch_lanes Lanes that this replica owns and that something is in.
+# HELP chatclub_dispatch_lanes Lanes of this replica that pages in excess have.
 # TYPE chatclub_dispatch_lanes gauge
 chatclub_dispatch_lanes 0
 # HELP chatclub_dispatch_overflowed_total Messages moved to their page's lane.
