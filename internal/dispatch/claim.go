@@ -28,6 +28,7 @@ func (p *partition) queues(top queue.Topology) (name string, lanes []string) {
 // The broker gives them to the replica with the highest, which is their owner.
 type claim struct {
 	partition    *partition
+	priority     int
 	sources      []*source // the partition's first, then those of its lanes
 	lanes        []*lane
 	since        time.Time // from when this replica alone sends for its pages; zero: it is not known to
@@ -53,6 +54,13 @@ const (
 
 // isGivenUp reports whether nothing more of a claim is taken or sent.
 func (c *claim) isGivenUp() bool { return c.state != isOpen }
+
+// outranked notes that a higher priority waits for the claim to end.
+func (c *claim) outranked() {
+	for _, s := range c.sources {
+		s.sub.Outranked()
+	}
+}
 
 // source is the subscription of one queue, and the messages that are held of it.
 type source struct {

@@ -87,7 +87,7 @@ func (cs *claims) owned(now time.Time) []int {
 // open subscribes to a partition and its lanes, with this replica's priority for it.
 // The lanes come first, because the owner needs them with its first message.
 func (cs *claims) open(p *partition) {
-	c := &claim{partition: p}
+	c := &claim{partition: p, priority: cs.standing.priority(p.index)}
 	own, lanes := p.queues(cs.Broker.Topology())
 	for _, name := range lanes {
 		k := &lane{claim: c, queue: name}
@@ -98,7 +98,7 @@ func (cs *claims) open(p *partition) {
 	c.sources = append(c.sources, &source{queue: own, claim: c, prefetch: cs.Prefetch})
 	for i, s := range c.sources {
 		var err error
-		if s.sub, err = cs.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: s.prefetch, Priority: cs.standing.priority(p.index)}); err != nil {
+		if s.sub, err = cs.Broker.Consume(s.queue, queue.ConsumeOptions{Prefetch: s.prefetch, Priority: c.priority}); err != nil {
 			cs.Log.Warn("subscribe", "queue", s.queue, "err", err)
 			cs.closeAll(c.sources[:i], func() {})
 			cs.timers.add(cs.Now().Add(consumeRetry), func() {
@@ -159,9 +159,13 @@ func (cs *claims) renew(p *partition, reason string) {
 	if p.claim = nil; !cs.ending {
 		cs.open(p)
 	}
-	if old != nil {
-		cs.giveUp(old, reason)
+	if old == nil {
+		return
 	}
+	if p.claim != nil && p.claim.priority > old.priority {
+		old.outranked()
+	}
+	cs.giveUp(old, reason)
 }
 
 // renewAll renews every partition, once this replica has its place.
@@ -305,6 +309,7 @@ func (cs *claims) checkRank(c *claim, now time.Time) {
 			}
 			cs.timers.add(cs.Now().Add(arrivalTime), func() {
 				if !c.isGivenUp() && !cs.ending && s.inHand > 0 && s.came.Equal(came) {
+					c.outranked()
 					cs.renew(c.partition, "outranked")
 				}
 			})

@@ -10,9 +10,10 @@ import (
 // Claim is one subscription of a partition. The receiver of a message calls Handle once.
 // Safe for concurrent use.
 type Claim struct {
-	queue   string
-	sub     queue.Subscription
-	changed <-chan struct{} // closed when its priority is no longer right
+	queue    string
+	sub      queue.Subscription
+	priority int
+	changed  <-chan struct{} // closed when its priority is no longer right
 
 	mu     sync.Mutex
 	came   time.Time     // when a message was delivered last

@@ -116,13 +116,17 @@ func (k *Keeper) watch(ctx context.Context) {
 func (k *Keeper) keep(ctx context.Context, i int) error {
 	var leaving sync.WaitGroup
 	defer leaving.Wait()
-	for leave := func() {}; ; {
+	leave := func() {}
+	for old := (*Claim)(nil); ; {
 		c, err := k.open(i)
+		if err == nil && old != nil && c.priority > old.priority {
+			old.sub.Outranked()
+		}
 		leaving.Go(leave)
 		if err != nil {
 			return err
 		}
-		leave = func() { k.leave(c) }
+		old, leave = c, func() { k.leave(c) }
 		if err := k.serve(ctx, c); err != nil || ctx.Err() != nil {
 			leave()
 			return err
@@ -134,11 +138,12 @@ func (k *Keeper) keep(ctx context.Context, i int) error {
 func (k *Keeper) open(i int) (*Claim, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	sub, err := k.Broker.Consume(k.Queues[i], queue.ConsumeOptions{Prefetch: k.Prefetch, Priority: k.place.Priority(i, k.trial)})
+	priority := k.place.Priority(i, k.trial)
+	sub, err := k.Broker.Consume(k.Queues[i], queue.ConsumeOptions{Prefetch: k.Prefetch, Priority: priority})
 	if err != nil {
 		return nil, fmt.Errorf("consume partition: %w", err)
 	}
-	c := &Claim{queue: k.Queues[i], sub: sub, changed: k.changed, idle: make(chan struct{})}
+	c := &Claim{queue: k.Queues[i], sub: sub, priority: priority, changed: k.changed, idle: make(chan struct{})}
 	k.claims[c.queue] = c
 	return c, nil
 }
@@ -164,7 +169,11 @@ func (k *Keeper) serve(ctx context.Context, c *Claim) error {
 				return nil // the broker is closing, too
 			}
 		case <-tick.C:
-			if k.isOutranked(ctx, c) || c.heldFor(k.Now()) > HeldTime {
+			if k.isOutranked(ctx, c) {
+				c.sub.Outranked()
+				return nil
+			}
+			if c.heldFor(k.Now()) > HeldTime {
 				return nil
 			}
 		}

@@ -110,6 +110,10 @@ type Subscription interface {
 	// subscription was given them. To lose no work settle the deliveries in hand
 	// first. Idempotent.
 	Close() error
+	// Outranked says that a higher priority waits for this consumer to hold nothing.
+	// Close then gives back what it holds before it ends the consumer. RabbitMQ 4.3 keeps
+	// an outranked consumer that ends while it holds something, and may elect it later.
+	Outranked()
 }
 
 // Info is the state of a queue as the broker tells it.

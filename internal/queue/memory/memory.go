@@ -471,6 +471,9 @@ func (s *subscription) Close() error {
 }
 
 // closeLocked makes the deliveries stale.
+// Outranked implements queue.Subscription: a consumer that ends here is gone.
+func (s *subscription) Outranked() {}
+
 func (s *subscription) closeLocked() {
 	s.closed = true
 	s.out.Close() // deliveries nobody took are stale now

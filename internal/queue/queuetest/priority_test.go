@@ -131,6 +131,7 @@ func outrankedIsGone(e env) {
 	const n = 10
 	name := e.top.Outbound(0)
 	low, high, _, given := e.outranked(name, n)
+	low.Outranked()
 	e.close(low)
 	e.ack(e.receiveIDs(high, append([]string{"m0"}, ids("m", n)[given:]...)...)...)
 	e.close(high)

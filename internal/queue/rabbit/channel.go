@@ -44,8 +44,7 @@ type channel struct {
 	ch      *amqp.Channel
 	session *session
 	metrics *metrics
-	limit   int  // acknowledgements that wait at most
-	elected bool // its consumer is elected by its priority
+	limit   int // acknowledgements that wait at most
 
 	questions *sync.WaitGroup // the broker's, of what was asked and is not answered
 	asked     chan struct{}   // closed when the last question is answered; of the one who asks
@@ -101,13 +100,13 @@ func (a *acks) flush() {
 	})
 }
 
-func newChannel(ch *amqp.Channel, s *session, opts queue.ConsumeOptions, b *Broker) *channel {
+func newChannel(ch *amqp.Channel, s *session, prefetch int, b *Broker) *channel {
 	asked := make(chan struct{})
 	close(asked)
 	return &channel{
 		ch: ch, session: s, metrics: b.metrics, questions: &b.calls, asked: asked,
 		// A quarter: while they wait the broker can deliver three quarters.
-		limit: min(max(1, opts.Prefetch/4), maxAcks), elected: opts.Priority != 0,
+		limit: min(max(1, prefetch/4), maxAcks),
 	}
 }
 
@@ -189,13 +188,24 @@ func (c *channel) ask(ctx context.Context, question func() error) error {
 	}
 }
 
-// giveBack gives all that is unsettled back, in order, before the channel is closed. RabbitMQ
-// 4.3 keeps a consumer that is outranked while it holds something, and then ends: later it
-// elects it, and the queue stands still for ever. One that holds nothing ends as it should.
-// The caller holds writing.
+// giveBack gives all that is unsettled back, in order, before the channel of an outranked
+// consumer is closed: see queue.Subscription. To one that is not outranked some of it would
+// be delivered again at once, and come back behind the rest: so whoever outranks it has a
+// moment to come to the broker.
 func (c *channel) giveBack() {
+	c.pause(ackRest)
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	if err := c.ch.Nack(0, true, true); err == nil { // 0: all
 		c.last = time.Now()
+	}
+}
+
+// pause waits, as long as there is a session.
+func (c *channel) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-c.session.lost:
 	}
 }
 
@@ -205,21 +215,17 @@ func (c *channel) giveBack() {
 // later, at the latest when the session ends. That it does not answer here does
 // not end the session: others are served by it, and the prober finds out
 // whether it is dead.
-func (c *channel) close(ctx context.Context) error {
+func (c *channel) close(ctx context.Context, outranked bool) error {
 	c.writing.Lock()
 	c.mu.Lock() // nothing is added once it is closed
 	c.closed.Store(true)
 	c.mu.Unlock()
 	c.flushWriting()
-	if c.elected {
+	c.writing.Unlock()
+	if outranked {
 		c.giveBack()
 	}
-	rest := ackRest - time.Since(c.last)
-	c.writing.Unlock()
-	select {
-	case <-time.After(rest):
-	case <-c.session.lost:
-	}
+	c.pause(ackRest - time.Since(c.last)) // nothing is settled any more
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	return c.ask(ctx, c.ch.Close)

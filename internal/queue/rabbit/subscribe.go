@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -30,6 +31,8 @@ type subscription struct {
 	opts   queue.ConsumeOptions
 	out    chan *queue.Delivery
 	next   int64 // of run alone: the offset of a stream's next message
+
+	outranked atomic.Bool // see Outranked
 
 	end  context.CancelFunc // ends run
 	done chan struct{}      // closed when run has returned
@@ -74,6 +77,9 @@ func (s *subscription) Close() error {
 	delete(s.broker.subs, s)
 	return nil
 }
+
+// Outranked implements queue.Subscription.
+func (s *subscription) Outranked() { s.outranked.Store(true) }
 
 // run consumes until ctx ends, on one session after another.
 func (s *subscription) run(ctx context.Context) {
@@ -126,9 +132,9 @@ func (s *subscription) serve(ctx context.Context, session *session) error {
 	if err != nil {
 		return fmt.Errorf("open channel: %w", err)
 	}
-	c := newChannel(ch, session, s.opts, s.broker)
+	c := newChannel(ch, session, s.opts.Prefetch, s.broker)
 	defer func() {
-		if errors.Is(c.close(ctx), errUnanswered) { // any other error: it is closed already
+		if errors.Is(c.close(ctx, s.outranked.Load()), errUnanswered) { // any other error: it is closed already
 			s.broker.cfg.Log.Warn("queue is not left yet", "queue", s.queue, "err", errUnanswered)
 		}
 	}()
