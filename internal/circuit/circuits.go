@@ -361,7 +361,7 @@ func (s *Circuits) Check(now time.Time) (list []Change) {
 		if p.sick.open || len(p.calls) < hungCalls {
 			continue
 		}
-		if hung := s.unanswered(p, p.answered, now.Add(-hungTime), false); hung.n >= hungCalls && len(hung.events) > 1 {
+		if hung := s.unanswered(p, p.answered, now.Add(-hungTime)); hung.n >= hungCalls && len(hung.events) > 1 {
 			list = append(list, Change{Scope: Page, Open: p.sick.trip(now, 0, s.random), Page: name})
 		}
 	}
@@ -369,14 +369,13 @@ func (s *Circuits) Check(now time.Time) (list []Change) {
 	return list
 }
 
-// unanswered are the calls of a page that began in a time, and are no probes unless those
-// are asked for.
-func (s *Circuits) unanswered(p *pageCircuits, after, until time.Time, probes bool) (calls row) {
+// unanswered are the calls of a page that began in a time, and are no probes.
+func (s *Circuits) unanswered(p *pageCircuits, after, until time.Time) (calls row) {
 	for c := range p.calls {
 		if !c.began.After(after) || c.began.After(until) {
 			continue
 		}
-		if probe, _ := s.Probes(c); probes || !probe {
+		if probe, _ := s.Probes(c); !probe {
 			calls.add(c.began, c)
 		}
 	}
@@ -385,15 +384,14 @@ func (s *Circuits) unanswered(p *pageCircuits, after, until time.Time, probes bo
 
 // Silent reports whether no call is answered any more, for so long that another replica
 // may fare better. It looks at the calls that began after the last answered one. The calls
-// of a page that is sick do not count, nor do probes. They do where it was silent before and
-// nothing was answered since: then there may be no others, and one of them is enough.
-func (s *Circuits) Silent(now time.Time, before bool) bool {
+// of a page that is sick do not count, nor do probes.
+func (s *Circuits) Silent(now time.Time) bool {
 	calls, pages, people, first := 0, 0, 0, now
 	for _, p := range s.pages {
-		if len(p.calls) == 0 || p.sick.open && !before {
+		if len(p.calls) == 0 || p.sick.open {
 			continue
 		}
-		of := s.unanswered(p, s.answered, now, before)
+		of := s.unanswered(p, s.answered, now)
 		if of.n == 0 {
 			continue
 		}
@@ -407,7 +405,7 @@ func (s *Circuits) Silent(now time.Time, before bool) bool {
 		}
 	}
 	d := now.Sub(first)
-	return before && d >= silence || (pages > 1 || people >= silentPeople) && (d >= silence || d >= silenceMany && calls >= manyCalls)
+	return (pages > 1 || people >= silentPeople) && (d >= silence || d >= silenceMany && calls >= manyCalls)
 }
 
 // Doubt has pages probed that this replica may not have sent for lately, and persons on

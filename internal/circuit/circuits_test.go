@@ -479,7 +479,7 @@ func TestSilent(t *testing.T) {
 		for i := range tc.calls {
 			b.call(now, fmt.Sprint("p", i%tc.pages), fmt.Sprint(i))
 		}
-		if got := b.Silent(now.Add(tc.at), false); got != tc.want {
+		if got := b.Silent(now.Add(tc.at)); got != tc.want {
 			t.Errorf("%s: Silent() = %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -487,7 +487,7 @@ func TestSilent(t *testing.T) {
 	b.call(now, "p", "1")
 	b.call(now, "r", "1")
 	b.end(now.Add(4*time.Second), b.call(now.Add(time.Second), "q", "2"), Throttled)
-	if b.Silent(now.Add(6*time.Second), false) {
+	if b.Silent(now.Add(6 * time.Second)) {
 		t.Error("Silent() 2 s after the app was throttled = true, want false: that is an answer")
 	}
 }
@@ -504,32 +504,16 @@ func TestSickPageIsNoSilence(t *testing.T) {
 	openPage(b, now, "q")
 	now = now.Add(time.Minute)
 	b.call(now, "q", "probe")
-	if b.Silent(now, false) || b.Silent(now.Add(time.Hour), false) {
+	if b.Silent(now) || b.Silent(now.Add(time.Hour)) {
 		t.Error("Silent() = true with calls of sick pages alone")
 	}
 	b.call(now, "r", "1")
 	b.call(now, "s", "1")
-	if b.Silent(now.Add(time.Second), false) {
+	if b.Silent(now.Add(time.Second)) {
 		t.Error("Silent() = true a second after the first calls of other pages")
 	}
-	if !b.Silent(now.Add(silence), false) {
+	if !b.Silent(now.Add(silence)) {
 		t.Error("Silent() = false though two other pages are not answered")
-	}
-}
-
-// Where nothing was answered since a silence one probe shows that it goes on.
-func TestProbeAfterASilence(t *testing.T) {
-	t.Parallel()
-	b, now := New(half, attempts), begin()
-	openPage(b, now, "p")
-	now = now.Add(time.Minute)
-	probe := b.call(now, "p", "probe")
-	if b.Silent(now.Add(silence-1), true) || !b.Silent(now.Add(silence), true) {
-		t.Errorf("Silent() is not true from %v on", silence)
-	}
-	b.end(now.Add(time.Second), probe, Answered)
-	if b.Silent(now.Add(time.Hour), true) {
-		t.Error("Silent() = true though the probe was answered")
 	}
 }
 

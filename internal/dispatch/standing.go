@@ -114,7 +114,7 @@ func (s *standing) watchSilence() {
 // fare better. Where nobody else is there nothing changes. While the app is throttled
 // the API does answer.
 func (s *standing) checkSilence(now time.Time) {
-	silent := s.circuits.Silent(now, !s.silentAt.IsZero())
+	silent := s.circuits.Silent(now)
 	if silent && !s.silent.Load() {
 		s.Log.Warn("the API does not answer", "calls", s.calls.inFlight)
 		s.until = now.Add(min(minRest<<min(s.silences, 5), maxRest))
