@@ -129,6 +129,7 @@ func (w *waiting) push(a added) {
 func (b *Backlog) Add(now time.Time, page string, texts int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.sweepLocked(now)
 	w := b.pageLocked(page)
 	old := 0
 	for old < len(w.added) && now.Sub(w.added[old].at) > keepTime {

@@ -51,6 +51,11 @@ func TestBacklog(t *testing.T) {
 	if b.pages["p"] != nil {
 		t.Error("a page without reports for long is kept")
 	}
+	b.Add(at(2*time.Hour), "p", 1)
+	b.Add(at(3*time.Hour), "r", 1)
+	if len(b.pages) != 1 {
+		t.Errorf("pages = %d, want the last one alone, also where no dispatcher reports anything", len(b.pages))
+	}
 }
 
 // TestLateReport: a report that was long on its way, behind a page's events, is believed from
