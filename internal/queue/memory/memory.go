@@ -145,11 +145,7 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	b.net.travel(func() {
 		left := len(msgs)
 		for i, m := range msgs {
-			at := m.Queue
-			if m.Delay > 0 {
-				at = b.topology.Retry(m.Delay)
-			}
-			b.net.perform(at, 1, func() {
+			b.net.perform(b.topology.Target(m), 1, func() {
 				errs[i] = b.take(m)
 				if left--; left == 0 {
 					b.back(func() { close(confirmed) })
