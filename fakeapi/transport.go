@@ -37,7 +37,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("read request body: %w", err)
 		}
 	}
-	// Behind a socket a client that asks the ledger all the time has a connection that stays.
+	// The judge's questions pass while connections are refused: behind a socket a client that
+	// asks all the time has a connection that stays.
 	isJudge := r.URL.Path == "/control" || strings.HasPrefix(r.URL.Path, "/ledger")
 	if !isJudge && t.api.settings.load().Faults.refusing(t.api.Now()) {
 		return nil, lost("dial", syscall.ECONNREFUSED)

@@ -109,24 +109,21 @@ func (f *feedback) pastTime(at time.Time) time.Time {
 func (f *feedback) handlePolicy(run, work context.Context, in inbound) error {
 	ev, at := in.event, time.UnixMilli(in.event.Time)
 	level := slog.LevelWarn
-	switch ev.Action {
-	case "block":
-		level = slog.LevelError
-	case "unblock":
-		level = slog.LevelInfo
-	}
-	f.log.Log(run, level, "policy enforced on page", "page", ev.Page,
-		"action", fmt.Sprintf("%.40s", ev.Action), "reason", fmt.Sprintf("%.200s", ev.Reason))
 	var do func() error
 	switch ev.Action {
 	case "block":
+		level = slog.LevelError
 		f.metrics.pauses.WithLabelValues(causePolicy).Inc()
 		do = func() error {
 			return f.store.Pause(work, ev.Page, fmt.Sprintf("%s: %.100s", causePolicy, ev.Reason), at, time.Time{})
 		}
 	case "unblock":
+		level = slog.LevelInfo
 		do = func() error { return f.store.Resume(work, ev.Page, at) }
-	default:
+	}
+	f.log.Log(run, level, "policy enforced on page", "page", ev.Page,
+		"action", fmt.Sprintf("%.40s", ev.Action), "reason", fmt.Sprintf("%.200s", ev.Reason))
+	if do == nil {
 		return nil
 	}
 	return f.retry.do(run, in.delivery.Live, stepPolicy, do)

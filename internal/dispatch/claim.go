@@ -48,7 +48,7 @@ type claimState int
 
 const (
 	isOpen    claimState = iota
-	isGivenUp            // nothing more is taken or sent; what is under way is waited for
+	isEnding             // nothing more is taken or sent; what is under way is waited for
 	isClosing            // its subscriptions end
 )
 

@@ -182,13 +182,15 @@ func (cs *claims) renewAll(reason string) {
 // for, and then it is closed: the broker puts everything unsettled back to the front
 // of its queue, in order. That is the one way to give something up.
 func (cs *claims) giveUp(c *claim, reason string) {
-	c.state, c.givenUpAt, c.patience = isGivenUp, cs.Now(), callsTime
+	c.state, c.givenUpAt, c.patience = isEnding, cs.Now(), callsTime
 	if reason == "paused" || cs.silent.Load() { // its calls may be another's, or have no answer
 		c.patience = 0
 	}
 	if !c.since.IsZero() {
 		cs.metrics.givenUp[reason].Inc()
-		c.lost = reason != "held" && reason != "rank" // then it comes back here
+		next := c.partition.claim
+		comesBack := reason == "held" || reason == "rank" && next != nil && next.priority > c.priority
+		c.lost = !comesBack
 	}
 	for _, k := range c.lanes {
 		cs.lanes.abandon(k)
@@ -205,7 +207,7 @@ func (cs *claims) giveUp(c *claim, reason string) {
 // its way, or that has taken too long.
 func (cs *claims) settle(c *claim) {
 	took := cs.Now().Sub(c.givenUpAt)
-	if c.state != isGivenUp || c.count(inFlightOf) > 0 && took < c.patience || c.count(movingOf) > 0 && took < min(moveTime, c.patience) {
+	if c.state != isEnding || c.count(inFlightOf) > 0 && took < c.patience || c.count(movingOf) > 0 && took < min(moveTime, c.patience) {
 		return
 	}
 	c.state = isClosing

@@ -64,10 +64,6 @@ func (s *standing) enter(p partitions.Place, alone bool) {
 	}
 	s.place = place{Place: p, trial: !alone && old.Ranks == nil, until: now.Add(partitions.TrialTime), checked: now}
 	s.closeSlot(old)
-	if old.Ranks != nil { // with other priorities: others may get what this replica had
-		s.renewAll("outranked")
-		return
-	}
 	s.renewAll("rank")
 }
 

@@ -335,6 +335,34 @@ func TestSuspendedWhileQuiet(t *testing.T) {
 	})
 }
 
+// A replica that takes another slot may lose partitions by that. What it knew of their pages
+// is forgotten; where its priority is higher now they come back, and it is kept.
+func TestSuspendedAndAnotherSlot(t *testing.T) {
+	t.Parallel()
+	for _, by := range []int{-1, 1} {
+		inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+			r.script(func(message.Outbound, int) sender.Result { return fail(sender.PageStopped) })
+			r.text("page0", "ann")
+			r.sleep(time.Second)
+			r.script(nil)
+			p := r.only()
+			p.inspect(func(e *engine) {
+				next := e.standing.Place
+				next.Ranks = slices.Clone(next.Ranks)
+				for i := range next.Ranks {
+					next.Ranks[i] += by
+				}
+				next.Sub = nil
+				e.standing.enter(next, true)
+			})
+			r.sleep(5 * time.Second)
+			if n, want := p.suspended(), max(0, by); n != want {
+				t.Errorf("suspended pages with priorities changed by %d = %d, want %d", by, n, want)
+			}
+		})
+	}
+}
+
 // Calls that are refused late, when a probe may be due already, have no dead message.
 func TestSlowRefusal(t *testing.T) {
 	t.Parallel()

@@ -93,9 +93,7 @@ func (c Config) take(ctx context.Context, sick int) (p Place, alone bool, err er
 		switch {
 		case err != nil:
 			alone, last = false, err
-		case info.Consumers > 0:
-			alone = false
-		case i == sick:
+		case info.Consumers > 0 || i == sick:
 			alone = false
 		case p.Slot < 0:
 			p.Slot = i

@@ -20,9 +20,9 @@ import (
 
 // Experiment is a row of the table of experiments.
 type Experiment struct {
-	Name    string // the article, a dash, and what it is about
-	Article string // what it shows, in a line
-	Run     func(seed uint64) Result
+	Name  string // the article, a dash, and what it is about
+	Title string // what it shows, in a line
+	Run   func(seed uint64) Result
 }
 
 // Result is what an experiment came to.
@@ -63,7 +63,7 @@ func Find(name string) []Experiment {
 func Play(list []Experiment, seed uint64) *report.Report {
 	title := "The articles' experiments in virtual time"
 	if len(list) == 1 {
-		title = list[0].Article
+		title = list[0].Title
 	}
 	r := report.New("articles", title, seed)
 	for _, e := range list {
@@ -84,7 +84,7 @@ func Play(list []Experiment, seed uint64) *report.Report {
 	return r
 }
 
-// random returns the numbers of a seed.
+// random returns the numbers of a seed, of a stream that no other part of the load test has.
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 39)) }
 
 // must stops the program where an experiment's own settings are wrong.

@@ -21,7 +21,7 @@ func overload() []Experiment {
 // The columns in which the ways against overload are compared.
 const (
 	goodput   = report.Goodput + ": at 10 ×"
-	available = report.Availability + ": at 2 ×"
+	available = report.CompleteRooms + ": at 2 ×"
 	age       = report.HotP50 + ": at 10 ×"
 	ageAfter  = report.HotP50 + ": 5 s after it"
 	whole     = report.CompleteRooms + ": or nobody, at 10 ×"

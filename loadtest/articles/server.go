@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	capacity = 300             // copies a second that the server, which is a page's limit, takes
-	members  = 20              // copies of a message to a room
-	deadline = 5 * time.Second // after which nobody waits for a message any more
-	fresh    = 1800 * time.Millisecond
+	capacity = 300                     // copies a second that the server, which is a page's limit, takes
+	members  = 20                      // copies of a message to a room
+	deadline = 5 * time.Second         // after which nobody waits for a message any more
+	fresh    = 1800 * time.Millisecond // FRESH_WITHIN, as in the test through core
 )
 
 // post is a message to a room, or to one person.

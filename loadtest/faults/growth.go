@@ -13,7 +13,7 @@ import (
 // Usage is the use of one process at a moment.
 type Usage struct {
 	Process    string  // such as core-2
-	Began      float64 // when it was started
+	Began      float64 // when it was started; only compared
 	Memory     float64 // 0: a node, which keeps its log in memory
 	Goroutines float64
 	Files      float64 // open descriptors

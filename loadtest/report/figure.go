@@ -32,7 +32,6 @@ const (
 	HotP50        Figure = "hot p50"             // pages that have more to send than their limit
 	HotP99        Figure = "hot p99"             //
 	CompleteRooms Figure = "complete rooms"      // share of the room messages whose every copy arrived in time
-	Availability  Figure = "availability"        // share of the messages that all their recipients got in time
 	Goodput       Figure = "goodput"             // share of the capacity that arrived in time, of one step
 	Others        Figure = "others arrived"      // share of the copies for those that nothing is wrong with
 	Wait          Figure = "wait"                // from publish to the begin of the call
@@ -65,7 +64,6 @@ var kinds = []kind{
 	{StoreP95, seconds, false, false},
 	{StoreRate, number, true, false},
 	{Goodput, percent, true, false},
-	{Availability, percent, true, false},
 	{Others, percent, true, false},
 	{Silence, seconds, false, false},
 	{Back, seconds, false, false},
@@ -141,14 +139,8 @@ func Worst(a, b Figures) Figures {
 		w = make(Figures)
 	}
 	for name, v := range a {
-		other, known := b[name]
-		switch {
-		case !known:
+		if other, known := b[name]; !known || name.Better(v, other) < 0 {
 			w[name] = v
-		case name.kind().higher:
-			w[name] = min(v, other)
-		default:
-			w[name] = max(v, other)
 		}
 	}
 	return w

@@ -1,8 +1,7 @@
 // Package report keeps what a load test has found, and shows it: as report.json, as a
 // table on a terminal, and as one report.html that needs no network.
 //
-// Nothing here measures. The verdict is that of the expectations; beside it the best
-// of a column is marked.
+// Nothing here measures. The verdict is that of the expectations.
 package report
 
 import (

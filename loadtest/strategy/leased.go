@@ -53,9 +53,8 @@ type lease struct {
 // died held is used by none for up to 15 s, and replicas that guess do not find what
 // is held. N is configured, for the reserved share. Headroom and burst are chatclub's
 // own.
-func newLeased(c Config, client *redis.Client) article.Gate {
-	del := func(names ...string) error { return client.Del(context.Background(), names...).Err() }
-	g := leased{newPaced[leases](c.Random), c, del}
+func newLeased(c Config, client *redis.Client) (gate article.Gate, end func() error) {
+	g := leased{newPaced[leases](c.Random), c, client}
 	g.take = func(now time.Time, k article.Key, p *leases) time.Duration {
 		wait := p.take(now, p.share(now, c.Replicas)*headroom*c.Limit(k.Class))
 		if wait == 0 {
@@ -64,7 +63,7 @@ func newLeased(c Config, client *redis.Client) article.Gate {
 		if !now.Before(p.next) && len(p.held) < partitions {
 			p.next = now.Add(time.Duration(math.Round(c.Random() * float64(leaseEvery))))
 			n := p.guess(c.Random())
-			err := client.SetArgs(context.Background(), g.name(k, n), c.Replica, redis.SetArgs{Mode: "NX", TTL: leaseTime}).Err()
+			err := client.SetArgs(context.Background(), g.key(k, n), c.Replica, redis.SetArgs{Mode: "NX", TTL: leaseTime}).Err()
 			switch {
 			case err == nil: // its time began in Redis after now: it ends here no later than there
 				p.held = append(p.held, lease{n, now.Add(leaseTime)})
@@ -74,38 +73,41 @@ func newLeased(c Config, client *redis.Client) article.Gate {
 		}
 		return min(wait, leasePoll)
 	}
-	return g
+	if !c.GiveBack {
+		return g, nothing
+	}
+	return g, g.giveBack
 }
 
 // leased is the gate of newLeased.
 type leased struct {
 	*paced[leases]
 	Config
-	del func(names ...string) error // ends leases in Redis
+	client *redis.Client
 }
 
-// name is a partition's name in Redis.
-func (g leased) name(k article.Key, partition int) string {
-	return fmt.Sprintf("%s:%d", g.Config.name("lease", k), partition)
+// key is a partition's name in Redis.
+func (g leased) key(k article.Key, partition int) string {
+	return fmt.Sprintf("%s:%d", g.name("lease", k), partition)
 }
 
 // giveBack ends the leases that have not run out. A lease ends here no later than in
 // Redis, so none that another one has taken is ended.
-func (g leased) giveBack(now time.Time) error {
+func (g leased) giveBack() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var names []string
+	var keys []string
 	for k, p := range g.pages {
-		p.state.share(now, g.Replicas)
+		p.state.share(g.Now(), g.Replicas)
 		for _, l := range p.state.held {
-			names = append(names, g.name(k, l.partition))
+			keys = append(keys, g.key(k, l.partition))
 		}
 		p.state.held = nil
 	}
-	if names == nil {
+	if keys == nil {
 		return nil
 	}
-	return g.del(names...)
+	return g.client.Del(context.Background(), keys...).Err()
 }
 
 // share returns the part of the limit that this replica may use now.

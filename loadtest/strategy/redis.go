@@ -25,8 +25,8 @@ const (
 )
 
 // onRedis makes a strategy whose gate asks Redis: one round trip for a message at most,
-// which is short against a call.
-func onRedis(build func(Config, *redis.Client) article.Gate) func(Config) (Strategy, error) {
+// which is short against a call. end is called when the strategy is closed.
+func onRedis(build func(Config, *redis.Client) (gate article.Gate, end func() error)) func(Config) (Strategy, error) {
 	return func(c Config) (Strategy, error) {
 		opts, err := redis.ParseURL(c.RedisURL)
 		if err != nil {
@@ -39,15 +39,13 @@ func onRedis(build func(Config, *redis.Client) article.Gate) func(Config) (Strat
 		opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 		opts.Dialer = c.Dial
 		client := redis.NewClient(opts)
-		gate := build(c, client)
-		return strategy{gate, func() (err error) {
-			if g, ok := gate.(leased); ok && c.GiveBack {
-				err = g.giveBack(c.Now())
-			}
-			return errors.Join(err, client.Close())
-		}}, nil
+		gate, end := build(c, client)
+		return strategy{gate, func() error { return errors.Join(end(), client.Close()) }}, nil
 	}
 }
+
+// nothing is the end of a strategy that leaves nothing behind.
+func nothing() error { return nil }
 
 // name is a page's name in Redis.
 func (c Config) name(kind string, k article.Key) string {
@@ -79,7 +77,7 @@ type slot struct {
 // Source: ChatClub's article, which names it and rejects it for the round trip
 // and for the one place that everything then depends on. Headroom and burst are
 // chatclub's own. Refusals teach it nothing: it has the limit by heart.
-func newCentral(c Config, client *redis.Client) article.Gate {
+func newCentral(c Config, client *redis.Client) (gate article.Gate, end func() error) {
 	g := newPaced[slot](c.Random)
 	g.take = func(now time.Time, k article.Key, s *slot) time.Duration {
 		if !s.reserved || now.Sub(s.due) > lapse {
@@ -98,5 +96,5 @@ func newCentral(c Config, client *redis.Client) article.Gate {
 		s.reserved = false
 		return 0
 	}
-	return g
+	return g, nothing
 }

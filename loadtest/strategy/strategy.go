@@ -50,7 +50,7 @@ type Config struct {
 	// Dial connects to Redis; nil: by TCP. A test has one in its own process.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	Now    func() time.Time // nil: time.Now; of Close, where Offer and Done have their own
+	Now    func() time.Time // nil: time.Now; where a call does not bring its time
 	Random func() float64   // nil: math/rand; [0, 1), safe for concurrent use
 	// Fault is told every error of what the strategy needs, such as a round trip
 	// to Redis that failed. What the strategy did then is not to be judged.

@@ -33,7 +33,7 @@ type tally struct {
 // then all wait until it is made up for: right on average, in waves. A replica
 // that cannot reach Redis goes on by its own count. Headroom and burst are
 // chatclub's own.
-func newSynced(c Config, client *redis.Client) article.Gate {
+func newSynced(c Config, client *redis.Client) (gate article.Gate, end func() error) {
 	g, every := newPaced[tally](c.Random), cmp.Or(c.SyncEvery, syncEvery)
 	g.take = func(now time.Time, k article.Key, t *tally) time.Duration {
 		rate := headroom * c.Limit(k.Class)
@@ -54,7 +54,7 @@ func newSynced(c Config, client *redis.Client) article.Gate {
 		}
 		return wait
 	}
-	return g
+	return g, nothing
 }
 
 // learn takes what others sent off the bucket: total is all replicas' count, with what

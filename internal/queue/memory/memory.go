@@ -466,10 +466,10 @@ func (s *subscription) Close() error {
 	return nil
 }
 
-// closeLocked makes the deliveries stale.
 // Outranked implements queue.Subscription: a consumer that ends here is gone.
 func (s *subscription) Outranked() {}
 
+// closeLocked makes the deliveries stale.
 func (s *subscription) closeLocked() {
 	s.closed = true
 	s.out.Close() // deliveries nobody took are stale now

@@ -321,7 +321,7 @@ func list(w io.Writer) error {
 	}
 	b.WriteString("\nexperiments of the articles (loadtest articles NAME, or the begin of a name):\n")
 	for _, e := range articles.All() {
-		fmt.Fprintf(&b, "  %-18s %s\n", e.Name, e.Article)
+		fmt.Fprintf(&b, "  %-18s %s\n", e.Name, e.Title)
 	}
 	b.WriteString("\nstrategies:\n")
 	for _, x := range strategy.All() {

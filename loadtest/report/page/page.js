@@ -61,10 +61,11 @@
     return of;
   }
 
-  // valueAt returns what a line shows at x: a step holds its value.
+  // valueAt returns the value of a line at x: a step holds the one before.
   function valueAt(l, x) {
-    const next = l.x.findIndex(v => v > x);
-    return l.y[Math.max(0, next < 0 ? l.x.length - 1 : next - 1)];
+    const next = l.x.findIndex(v => v > x), last = Math.max(0, next < 0 ? l.x.length - 1 : next - 1);
+    if (!l.straight || next < 1) return l.y[last];
+    return l.y[last] + (l.y[next] - l.y[last]) * (x - l.x[last]) / (l.x[next] - l.x[last]);
   }
 
   // draw draws a panel, with a line at the x under the pointer and its values, if any.
