@@ -11,6 +11,7 @@ BENCH = .
 COUNT = 6
 PAIRS = 9
 FAULTS =
+EVIDENCE =
 ARGS = list
 
 # The linters; the first run builds them, which takes minutes.
@@ -106,6 +107,9 @@ bench-core: ## CPU of a copy in core against a bare publishing loop (PAIRS)
 
 loadtest: ## the load tests (ARGS: a command, such as "run saturate -out out/saturate"; without one: the list of them)
 	@cd loadtest && go run -ldflags "-X chatclub/internal/service.linkedRevision=$$(git describe --always --dirty=+dirty --abbrev=12 --exclude='*' 2>/dev/null)" ./cmd/loadtest $(ARGS)
+
+evidence: ## play the tables of docs/evidence.md on RabbitMQ, into loadtest/out/evidence: some 90 minutes (EVIDENCE: its flags, such as -runs 5)
+	$(withservers) sh -c '$(MAKE) loadtest ARGS="evidence -out out/evidence -broker $$AMQP_URL $(EVIDENCE)"'
 
 flow-rabbit: ## a page saturated for a minute on RabbitMQ, then again with dispatchers that join, leave and are killed
 	$(withservers) sh -c 'for c in saturate scale; do $(MAKE) loadtest ARGS="run $$c -duration 60s -broker $$AMQP_URL" || exit; done'

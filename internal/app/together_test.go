@@ -43,6 +43,9 @@ type together struct {
 	order    []message.Outbound       // that were accepted
 }
 
+// Reach implements dispatch.Caller.
+func (*together) Reach(context.Context) error { return nil }
+
 // Send implements dispatch.Caller.
 func (g *together) Send(_ context.Context, o message.Outbound) sender.Result {
 	g.mu.Lock()

@@ -36,9 +36,12 @@ import (
 	"chatclub/internal/tracing"
 )
 
-// Caller makes one Send API call. *sender.Sender is one.
+// Caller makes calls of the Send API. *sender.Sender is one.
 type Caller interface {
+	// Send makes one call.
 	Send(ctx context.Context, out message.Outbound) sender.Result
+	// Reach returns nil if the API answers anything at all.
+	Reach(ctx context.Context) error
 }
 
 // Config is what a Dispatcher needs. Broker, Sender, Limits, Log and Registerer

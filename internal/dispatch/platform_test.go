@@ -61,6 +61,9 @@ type client struct {
 	replica int
 }
 
+// Reach implements Caller.
+func (client) Reach(context.Context) error { return nil }
+
 // Send implements Caller.
 func (c client) Send(ctx context.Context, o message.Outbound) sender.Result {
 	p := c.platform
@@ -231,8 +234,17 @@ func (stuck) Send(ctx context.Context, _ message.Outbound) sender.Result {
 	return timeout()
 }
 
+// Reach implements Caller.
+func (stuck) Reach(ctx context.Context) error {
+	pass(ctx, time.Hour)
+	return ctx.Err()
+}
+
 // deaf answers nobody, whatever its context says.
 type deaf struct{}
+
+// Reach implements Caller.
+func (deaf) Reach(context.Context) error { return nil }
 
 // Send implements Caller.
 func (deaf) Send(context.Context, message.Outbound) sender.Result {

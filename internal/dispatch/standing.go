@@ -9,10 +9,12 @@ import (
 )
 
 const (
-	// minRest and maxRest bound how long a replica whose API is silent stays behind
-	// all others: twice as long each time.
+	// minRest and maxRest bound the rest of a replica whose API is silent, behind all
+	// others: twice as long each time.
 	minRest = time.Minute
 	maxRest = 16 * time.Minute
+	// askAPI bounds a question to the API.
+	askAPI = 10 * time.Second
 )
 
 // standing is this replica's place among the others. Where its priorities change, it has
@@ -73,8 +75,12 @@ func (s *standing) closeSlot(p partitions.Place) { s.others.Go(p.Close) }
 // check ends a trial that is over, and finds another slot where somebody has
 // taken the same.
 func (s *standing) check(now time.Time) {
-	if s.trial && !now.Before(s.until) && !s.silent.Load() {
+	switch {
+	case !s.trial || now.Before(s.until) || s.silent.Load():
+	case s.silentAt.IsZero():
 		s.takePlace()
+	default:
+		s.tryAgain(now)
 	}
 	if s.Sub == nil || now.Sub(s.checked) < partitions.SlotCheck || s.ending {
 		return
@@ -97,6 +103,19 @@ func (s *standing) takePlace() {
 		s.trial = false
 		s.renewAll("rank")
 	}
+}
+
+// tryAgain ends the rest after a silence if the API answers, or else rests for longer. While
+// others have its partitions no call of this replica tells.
+func (s *standing) tryAgain(now time.Time) {
+	s.until = now.Add(minRest)
+	s.beside(askAPI, s.Sender.Reach, func(err error) {
+		if err != nil {
+			s.Log.Warn("the API still does not answer", "error", err)
+			return
+		}
+		s.takePlace()
+	})
 }
 
 // watchSilence looks now and then whether the API answers.

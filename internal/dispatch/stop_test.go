@@ -220,17 +220,19 @@ func pause(t *testing.T) {
 }
 
 // A replica whose calls are not answered gives its pages up to others that fare
-// better, within seconds.
+// better, within seconds, and does not come back before it is answered.
 func TestHungReplica(t *testing.T) {
 	t.Parallel()
+	const long = 30 * time.Minute // rests are over many times
 	inBubble(t, 3, nil, func(t *testing.T, r *rig) {
 		go every(100*time.Millisecond, 30*time.Second, func(i int) { r.text("page0", guests("u", 20)...) })
+		go every(time.Second, long, func(i int) { r.text("page0", guests("u", 20)...) })
 		r.sleep(5 * time.Second)
 		hung := r.owner("page0")
 		p := r.replicas[hung]
 		p.inspect(func(e *engine) { e.Sender = stuck{} })
 		began := time.Now()
-		r.sleep(time.Minute)
+		r.sleep(long + time.Minute)
 		silent := time.Duration(0)
 		last := began
 		for _, c := range r.callsOf("page0") {

@@ -37,7 +37,8 @@ func virtual() bool {
 
 // Use is the processor time of the whole machine so far.
 type Use struct {
-	Others time.Duration // had by processes that are not part of the run
+	Busy   time.Duration // had by all processes
+	Others time.Duration // of it, by processes that are not part of the run
 	All    time.Duration // had or idle, of all processors together
 }
 
@@ -69,7 +70,7 @@ func Read(ours time.Duration) *Use {
 	if len(fields) < 9 || fields[0] != "cpu" {
 		return nil
 	}
-	u := Use{Others: -ours}
+	var u Use
 	for i, f := range fields[1:9] { // user nice system idle iowait irq softirq steal
 		n, err := strconv.ParseInt(f, 10, 64)
 		if err != nil {
@@ -78,8 +79,9 @@ func Read(ours time.Duration) *Use {
 		d := time.Duration(n) * time.Second / ticks
 		u.All += d
 		if i != 3 && i != 4 { // neither idle nor waiting for a disk
-			u.Others += d
+			u.Busy += d
 		}
 	}
+	u.Others = u.Busy - ours
 	return &u
 }

@@ -162,6 +162,20 @@ func (s *Sender) Send(ctx context.Context, o message.Outbound) (r Result) {
 	return r
 }
 
+// Reach returns nil if the API answers at all, whatever it answers. It asks without a
+// token, and for nothing.
+func (s *Sender) Reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	req := s.request(ctx, "", nil)
+	req.Method = http.MethodGet
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return lost(ctx, ctx, true, err).Err
+	}
+	return resp.Body.Close()
+}
+
 func (s *Sender) post(ctx context.Context, token string, o message.Outbound) Result {
 	callCtx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

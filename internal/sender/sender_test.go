@@ -255,6 +255,35 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
+// Whatever the API answers, it can be reached. It is asked without a token.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, status := range []int{http.StatusOK, http.StatusNotFound, http.StatusBadGateway} {
+			s := setup(t, func(c *Config) {
+				c.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+					if r.Method != http.MethodGet || r.URL.String() != "https://graph.example/v23.0/" || r.Header.Get("Authorization") != "" {
+						t.Errorf("asked %s %s with %q", r.Method, r.URL, r.Header.Get("Authorization"))
+					}
+					return response(status, ""), nil
+				})
+			})
+			if err := s.Reach(t.Context()); err != nil {
+				t.Errorf("Reach with an answer of %d = %v", status, err)
+			}
+		}
+		s := setup(t, func(c *Config) {
+			c.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			})
+		})
+		if err := s.Reach(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Reach without an answer = %v, want a deadline", err)
+		}
+	})
+}
+
 func TestCallerGivesUpInMidCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -194,6 +194,16 @@ func (c recorded) Send(ctx context.Context, m message.Outbound) sender.Result {
 	return result
 }
 
+// Reach is answered as calls are while all pages are broken.
+func (c recorded) Reach(ctx context.Context) error {
+	if f := c.rig.fault.Load(); f != nil && f.page == everyPage {
+		if r := f.do(ctx, c.Caller, message.Outbound{}); r.Status == 0 {
+			return r.Err
+		}
+	}
+	return c.Caller.Reach(ctx)
+}
+
 // now is the time since the start of the run.
 func (r *rig) now() time.Duration { return time.Since(r.record.start) }
 

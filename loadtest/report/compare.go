@@ -23,9 +23,10 @@ type cell struct {
 	Range string // of several runs; empty: they do not differ, or it ran once
 }
 
-// compare returns the comparison of runs by all figures that at least one of them knows.
-// A count of what is wrong is left out where there is nothing wrong.
-func compare(runs []Run) (t table) {
+// compare returns the comparison of runs by those figures that at least one of them knows.
+// No figures are all of them. A count of something wrong is there where there is any, and
+// only there.
+func compare(runs []Run, figures []Figure) (t table) {
 	for i := range runs {
 		t.Rows = append(t.Rows, row{Run: &runs[i]})
 	}
@@ -35,7 +36,11 @@ func compare(runs []Run) (t table) {
 	}
 	for _, name := range Names(all...) {
 		k := name.kind()
-		if k.fault && !slices.ContainsFunc(all, func(f Figures) bool { return f[name] != 0 }) {
+		if k.fault {
+			if !slices.ContainsFunc(all, func(f Figures) bool { return f[name] != 0 }) {
+				continue
+			}
+		} else if figures != nil && !slices.Contains(figures, name) {
 			continue
 		}
 		t.Columns = append(t.Columns, name)

@@ -44,6 +44,7 @@ const (
 	Calls         Figure = "calls per message"   // refused ones included
 	Operations    Figure = "broker operations"   // publishes, deliveries and acknowledgements, per message sent
 	CPU           Figure = "CPU per sent"        // of this process, in µs: dispatchers, fake, webhook, core, and the broker in memory
+	MachineCPU    Figure = "all CPU per sent"    // of all programs of the machine, in µs: this process, broker, Redis, peers, and all that runs beside
 	Sent          Figure = "sent"                // messages accepted
 	Left          Figure = "left on queues"      //
 )
@@ -79,6 +80,7 @@ var kinds = []kind{
 	{Inversions, percent, false, false},
 	{Operations, number, false, false},
 	{CPU, micros, false, false},
+	{MachineCPU, micros, false, false},
 	{ColdP50, seconds, false, false},
 	{HotP50, seconds, false, false},
 	{Wait, seconds, false, false},

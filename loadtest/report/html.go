@@ -31,7 +31,7 @@ type pageData struct {
 // code.
 func WriteHTML(w io.Writer, r *Report) error {
 	data := pageData{
-		Heading: r.heading(), Report: r, Verdict: r.Verdict(), Table: compare(r.Runs), Reading: reading(r.Runs), Facts: r.facts(), Notes: r.notes(),
+		Heading: r.heading(), Report: r, Verdict: r.Verdict(), Table: compare(r.Runs, nil), Reading: reading(r.Runs), Facts: r.facts(), Notes: r.notes(),
 	}
 	for _, e := range r.Expectations {
 		if e.Met != nil && *e.Met {

@@ -27,7 +27,7 @@ func WriteTable(w io.Writer, r *Report) error {
 			fmt.Fprintln(b)
 		}
 		if ran {
-			compare(r.Runs).write(b)
+			compare(r.Runs, nil).write(b)
 			fmt.Fprintln(b)
 		}
 		for _, e := range r.Expectations {
@@ -42,10 +42,11 @@ func WriteTable(w io.Writer, r *Report) error {
 	return b.Flush()
 }
 
-// Markdown returns the comparison of runs by all their figures, as a table.
-func Markdown(runs []Run) string {
+// Markdown returns the comparison of runs by some figures, or by all if there are none, as
+// a table.
+func Markdown(runs []Run, figures ...Figure) string {
 	var b strings.Builder
-	compare(runs).write(&b)
+	compare(runs, figures).write(&b)
 	return b.String()
 }
 

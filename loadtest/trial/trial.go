@@ -91,14 +91,15 @@ type trial struct {
 type usage struct {
 	operations int64
 	cpu        time.Duration
-	machine    *machine.Use // nil: not known, or there is a broker beside this process
+	machine    *machine.Use // nil: not known
+	alone      bool         // the whole system is in this process
 	at         time.Time
 }
 
 // othersSince is the share of the processors that other programs had; 0 where it is not
 // known, and where the kernel counts other processors than this program's.
 func (u usage) othersSince(before usage) float64 {
-	if u.machine == nil || before.machine == nil {
+	if !u.alone || u.machine == nil || before.machine == nil {
 		return 0
 	}
 	passed := (u.machine.All - before.machine.All).Seconds() / float64(runtime.NumCPU())
@@ -291,14 +292,14 @@ func (t *trial) usage() (u usage) {
 	if t.fleet == nil {
 		return u
 	}
-	n, known := t.fleet.Operations()
 	cpu, err := machine.OwnCPU()
-	if !known || err != nil { // programs of somebody else, of which this process knows nothing
+	if err != nil {
 		return u
 	}
-	u = usage{operations: n, cpu: cpu, at: time.Now()}
-	if _, alone := t.fleet.Broker().(*memory.Broker); alone {
-		u.machine = machine.Read(cpu)
+	u = usage{machine: machine.Read(cpu), at: time.Now()}
+	if n, known := t.fleet.Operations(); known { // else it is programs of somebody else
+		u.operations, u.cpu = n, cpu
+		_, u.alone = t.fleet.Broker().(*memory.Broker)
 	}
 	return u
 }

@@ -26,6 +26,8 @@ type caller func(ctx context.Context, out message.Outbound) sender.Result
 
 func (c caller) Send(ctx context.Context, out message.Outbound) sender.Result { return c(ctx, out) }
 
+func (caller) Reach(context.Context) error { return nil }
+
 // wrap is around a dispatcher's calls.
 type wrap func(dispatch.Caller) dispatch.Caller
 

@@ -300,6 +300,9 @@ func (t *trial) costs(run *report.Run, sent float64) {
 		ratio(run, report.Operations, float64(t.ended.operations-t.started.operations), sent)
 		ratio(run, report.CPU, float64((t.ended.cpu - t.started.cpu).Microseconds()), sent)
 	}
+	if from, to := t.started, t.ended; from.machine != nil && to.machine != nil && !to.alone {
+		ratio(run, report.MachineCPU, float64((to.machine.Busy - from.machine.Busy).Microseconds()), sent)
+	}
 	switch {
 	case t.Part.Drain == 0 || t.stopped: // how long a part of the load took says nothing
 	case t.arrived:

@@ -6,6 +6,7 @@
 //	loadtest compare CASE [flags]
 //	loadtest articles [NAME] [flags]
 //	loadtest faults [flags]
+//	loadtest evidence [flags]
 //	loadtest report FOLDER
 //
 // It exits with 1 if messages were lost, or an expectation of this project's
@@ -42,12 +43,13 @@ const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a
   loadtest compare CASE [flags]    play a case with every strategy, one after another
   loadtest articles [NAME] [flags] play the articles' experiments in virtual time, in seconds
   loadtest faults [flags]          make a whole deployment fail, and judge what each fault costs
+  loadtest evidence [flags]        play the tables of docs/evidence.md, in some 90 minutes
   loadtest report FOLDER           show the report.json in a folder, and draw its page again
 
   loadtest run -h, loadtest faults -h    the flags
   loadtest -version                      what this program was built from
 
-Exit codes of run, compare, articles, faults and report:
+Exit codes of all but list:
 
   0  PASS: chatclub did all that the case expects
   1  FAIL: it did not, or messages were lost; or an error
@@ -110,10 +112,12 @@ func command(ctx context.Context, args []string, s streams) (code int, err error
 		return playArticles(args, s)
 	case "faults":
 		return makeFaults(ctx, args, s)
+	case "evidence":
+		return makeEvidence(ctx, args, s)
 	case "report":
 		return show(args, s)
 	}
-	return 0, usagef("%.40q is none of list, run, compare, articles, faults and report", name)
+	return 0, usagef("%.40q is none of list, run, compare, articles, faults, evidence and report", name)
 }
 
 // show prints the report of a folder, and draws its page again.
