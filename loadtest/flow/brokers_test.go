@@ -80,7 +80,7 @@ func (d deployment) rows() []row {
 		d.spreadOut(1, .75, flows...),
 		above,
 		d.spreadOut(2, 1.25, flows...),
-		d.spreadOut(4, 3, flows...),
+		d.spreadOut(3, 2, flows...),
 	}
 }
 
