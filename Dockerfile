@@ -19,6 +19,7 @@ ARG TARGETARCH
 ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH
 # A new named volume takes the owner of the folder it is mounted on.
 RUN mkdir -p /out/data /out/pages
+RUN --mount=type=cache,target=/go/pkg/mod tools/licences ./cmd/... > /out/third-party-licences.txt
 
 # VERSION and REVISION stand last, so that a new one does not fetch modules again.
 FROM source AS build
@@ -55,6 +56,7 @@ LABEL org.opencontainers.image.title="chatclub" \
       org.opencontainers.image.revision="$REVISION"
 COPY --from=build --chown=nonroot:nonroot /out/data /data
 COPY --from=build --chown=nonroot:nonroot /out/pages /pages
+COPY --from=build /out/third-party-licences.txt /src/LICENSE /usr/share/doc/chatclub/
 COPY --from=build /out/bin/ /usr/local/bin/
 
 # With the fake platform, the load tests and the whole system in one process.
