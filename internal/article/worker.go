@@ -404,7 +404,7 @@ func (w *Worker) drop(j *job) {
 	}
 }
 
-// errEnded is why a worker is not ready.
+// errEnded is the error of Ready after the end of the worker.
 var errEnded = errors.New("the worker has ended")
 
 // Ready returns nil while messages can be taken.

@@ -86,7 +86,7 @@ func (d *deadLetters) mount(mux *http.ServeMux) {
 	mux.HandleFunc("POST /dead/purge", d.serve(d.change(d.purge)))
 }
 
-// wrongRequest is why a request is refused with a status.
+// wrongRequest is the error of a request that is refused, with its status.
 type wrongRequest struct {
 	status int
 	why    string

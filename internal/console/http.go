@@ -159,10 +159,10 @@ func (k *Console) act(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ErrUnknown is why an action is refused that does not exist.
+// ErrUnknown is the error of an action that does not exist.
 var ErrUnknown = errors.New("there is no such action")
 
-// onlyShows is why a page without a password does nothing.
+// onlyShows is the answer to an action on a page without a password.
 const onlyShows = "this page only shows: set ADMIN_TOKEN, and log in"
 
 // refuse answers with an error.

@@ -70,7 +70,7 @@ func Read(d *queue.Delivery, t queue.Topology) Letter {
 // Body is the message as it was on its queue, with its text.
 func (l Letter) Body() []byte { return l.body }
 
-// errUndecodable is why a letter cannot be replayed.
+// errUndecodable is the error of Revive for a letter without a message of ours.
 var errUndecodable = errors.New("its body is not one of our messages")
 
 // broadcastTime is the time in which a renewed copy of a broadcast may still be sent:

@@ -17,9 +17,8 @@ import (
 // listLimit bounds each list in the answer of GET /pages.
 const listLimit = 1000
 
-// Status is what a dispatcher knows at a moment, the answer of GET /pages. Numbers
-// of what happened grow from when the page was last forgotten, a minute after it
-// had nothing to do.
+// Status is the state of a dispatcher at a moment, the answer of GET /pages. Counters
+// begin when the page was last forgotten, a minute after it had nothing to do.
 type Status struct {
 	InFlight   int             `json:"in_flight"`  // calls
 	Limit      int             `json:"limit"`      // calls at a time

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// asideTime is how long a broadcast's message waits here for its page before
+	// asideTime is the longest wait of a broadcast's message here for its page, before
 	// it goes round by a retry queue.
 	asideTime = 250 * time.Millisecond
-	// busyTime is how long core puts no more of a page's broadcasts on the queue
-	// once one has gone round. It is told again for as long as any does.
+	// busyTime is the time for which core puts no more of a page's broadcasts on the
+	// queue once one has gone round. It is told again for as long as any does.
 	busyTime = 3 * time.Second
 )
 

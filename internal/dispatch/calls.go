@@ -27,11 +27,11 @@ type call struct {
 	code      string // of its result
 }
 
-// calls makes calls, and knows how many there may be and what was sent of late.
+// calls makes calls. It has their limit, and a log of the messages sent last.
 type calls struct {
 	*Dispatcher
 	due     chan *call // as many places as calls, so that nobody waits
-	results chan *call // likewise
+	results chan *call // with as many places
 	ctx     context.Context
 	abort   context.CancelFunc
 	workers sync.WaitGroup
@@ -122,7 +122,7 @@ func (e *engine) call(l *line, r *recipient, p excess.Permit, now time.Time) {
 	e.calls.start(c)
 }
 
-// join is what is sent of a recipient's messages, and of how many it is made.
+// join returns the next message to a recipient, and the number of messages that it is made of.
 func (c *calls) join(r *recipient, now time.Time) (*message.Outbound, int) {
 	first := r.msgs[0]
 	if len(r.msgs) == 1 || c.JoinTexts == 1 || first.single || !first.out.Joins {
@@ -145,7 +145,7 @@ func isIn(list []message.Outbound, m *held) bool {
 }
 
 // start makes a call. Workers stay, because a goroutine for each call would grow
-// its stack anew each time.
+// its stack each time.
 func (c *calls) start(next *call) {
 	if c.inFlight > c.started {
 		c.started++

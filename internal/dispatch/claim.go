@@ -43,7 +43,7 @@ type claim struct {
 	lost      bool          // it goes to another replica
 }
 
-// claimState is how far a claim is with its end.
+// claimState is the stage of a claim on the way to its end.
 type claimState int
 
 const (
@@ -89,7 +89,7 @@ func (s *source) isStale() bool {
 	return false
 }
 
-// free is how many more messages the broker may deliver.
+// free returns the number of messages that the broker may still deliver.
 func (s *source) free() int { return s.prefetch - s.inHand }
 
 // add puts a message at the end of what is held.

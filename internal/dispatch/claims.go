@@ -12,9 +12,9 @@ import (
 const (
 	// consumeRetry is the pause after a subscription that failed at once.
 	consumeRetry = time.Second
-	// feedBatch is how many deliveries reach the engine at a time.
+	// feedBatch is the largest number of deliveries that reach the engine at a time.
 	feedBatch = 64
-	// callsTime is how long a claim that is given up waits for its calls. Nearly all
+	// callsTime is the longest wait of a claim that is given up for its calls. Nearly all
 	// of Messenger's answers take less.
 	callsTime = 5 * time.Second
 	// moveTime is the same for messages on their way to other queues.

@@ -8,7 +8,7 @@ import (
 	"chatclub/internal/message"
 )
 
-// do is what happens to the first message of a line.
+// do is a kind of decision about the first message of a line.
 type do int
 
 const (
@@ -20,7 +20,7 @@ const (
 	offer            // ask the excess map, which has the last word
 )
 
-// silentPause is how soon it is looked again whether the broker answers.
+// silentPause is the pause before the next check whether the broker answers.
 const silentPause = 100 * time.Millisecond
 
 // action is a decision. The zero value waits for nothing: somebody else looks
@@ -78,10 +78,10 @@ func (d *Dispatcher) isLate(m *held, now time.Time) bool {
 }
 
 const (
-	// sickHold is how many messages of a page that cannot be sent to now may wait
-	// here; the others wait in its lane.
+	// sickHold is the largest number of messages that wait here for a page that
+	// cannot be sent to now; the others wait in its lane.
 	sickHold = 64
-	// shutTime is for how long a page's pace must allow no call for that.
+	// shutTime is the time for which a page's pace must allow no call for that.
 	shutTime = time.Second
 )
 

@@ -44,7 +44,7 @@ type Caller interface {
 	Reach(ctx context.Context) error
 }
 
-// Config is what a Dispatcher needs. Broker, Sender, Limits, Log and Registerer
+// Config is the configuration of a Dispatcher. Broker, Sender, Limits, Log and Registerer
 // must be set, and the numbers without a default too.
 type Config struct {
 	Broker     queue.Broker
@@ -84,8 +84,8 @@ const (
 
 // The defaults, which the settings of the program have too.
 const (
-	// DefaultPrefetch is what a page at its limit has in calls while the API is
-	// slow, 300/s × 1.9 s, more than three times.
+	// DefaultPrefetch is more than three times the calls in flight of a page at its
+	// limit while the API is slow, 300/s × 1.9 s.
 	DefaultPrefetch = 2048
 	// DefaultLanePrefetch is four texts for each of some 2,000 people in a page's
 	// rooms. More costs the broker more: an acknowledgement takes it time in proportion
@@ -185,8 +185,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	defer d.followOrders(ctx, (*engine).ordered)()
 	e.start()                                        //nolint:contextcheck // what it starts outlives ctx, in bounds of its own
-	e.loop(ctx.Done(), func() bool { return false }) //nolint:contextcheck // likewise
-	return e.stop()                                  //nolint:contextcheck // likewise
+	e.loop(ctx.Done(), func() bool { return false }) //nolint:contextcheck // as above
+	return e.stop()                                  //nolint:contextcheck // as above
 }
 
 // Ready returns nil while the broker can be used, otherwise why not. An API that

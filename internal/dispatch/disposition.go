@@ -7,7 +7,7 @@ import (
 	"chatclub/internal/sender"
 )
 
-// disposal is what happens to the messages of a call.
+// disposal is the treatment of a call's messages after its end.
 type disposal int
 
 const (

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// tickEvery is how often what does not happen by itself is looked for.
+	// tickEvery is the period of the housekeeping in tick.
 	tickEvery = time.Second
-	// silenceEvery is how often it is looked whether the API answers.
+	// silenceEvery is the period of the check whether the API answers.
 	silenceEvery = 250 * time.Millisecond
-	// pausedAfter is how much later than due a tick shows that the process was
-	// paused: what it held may be another's by now.
+	// pausedAfter is the longest delay of a tick while the process runs. With a longer
+	// one the process was paused: what it held may be another's by now.
 	pausedAfter = 5 * time.Second
 	// lookEvery bounds the time until the engine looks again, whatever it
 	// computed.

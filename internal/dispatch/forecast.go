@@ -12,8 +12,8 @@ import (
 	"chatclub/internal/queue"
 )
 
-// Arrival is when a message arrives that is written to a page now, as far as its owner
-// can tell: nine of ten arrive between From and To.
+// Arrival is the predicted delay of a message that is written to a page now: nine of ten
+// arrive between From and To.
 type Arrival struct {
 	After float64 `json:"after"` // seconds from now
 	From  float64 `json:"from"`
@@ -47,19 +47,20 @@ type prediction struct {
 }
 
 const (
-	// forecastEvery is how often pages are looked at.
+	// forecastEvery is the period of the forecasts.
 	forecastEvery = 250 * time.Millisecond
 	// rateTime smooths a page's rate. A burst of its pace is shorter.
 	rateTime = 2 * time.Second
 	// minRate is the least rate that says anything.
 	minRate = 0.01
-	// mostRatios is how many predictions say how sure the next one is. Between the second
-	// least and the most of 40 are 38 of 41, and a few fewer where things change.
+	// mostRatios is the largest number of earlier predictions behind a forecast's margins.
+	// Between the second least and the most of 40 are 38 of 41, and a few fewer where
+	// things change.
 	mostRatios = 40
 	// mostPredictions bounds those that wait to be checked.
 	mostPredictions = 1000
-	// tellEvery is how often core is told what waits for a page, and a prediction is kept to
-	// be checked.
+	// tellEvery is the interval between two reports to core on a page's waiting messages,
+	// and between two predictions that are kept to be checked.
 	tellEvery = time.Second
 	// tellFrom is the wait from which on core is told of a page.
 	tellFrom = 500 * time.Millisecond

@@ -28,7 +28,7 @@ type held struct {
 	next     *held
 }
 
-// state is where a message in the dispatcher's hands is.
+// state is the state of a message in the dispatcher's hands.
 type state int
 
 const (

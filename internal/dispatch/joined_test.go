@@ -13,7 +13,7 @@ import (
 	"chatclub/internal/sender"
 )
 
-// parts is of how many messages each call was made.
+// parts returns the number of messages in each call.
 func parts(calls []made) (n []int) {
 	for _, c := range calls {
 		n = append(n, len(strings.Fields(c.out.ID)))

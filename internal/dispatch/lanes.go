@@ -21,8 +21,8 @@ import (
 // holds some of it. It puts a marker into each and sends nothing of the partition
 // before the first message of each lane, or that marker, has come.
 
-// sickLane is how long a page waits for its lane, and a partition for those that it
-// does not know. After that they go on without it, and lose its order. A broker that
+// sickLane is the longest wait of a page for its lane, and of a partition for those that
+// it does not know. After that they go on without it, and lose its order. A broker that
 // is restarted, or elects leaders, needs less.
 const sickLane = 20 * time.Second
 
@@ -217,8 +217,9 @@ func (ls *lanes) fails(s *spill, now time.Time) {
 	}
 }
 
-// blocksTime is how long a page's messages may hold a lane up that others share. It is
-// longer than an answer takes: the first one opens a page that was sent nothing for a while.
+// blocksTime is the longest time for which a page's messages may block a lane that others
+// share. It is longer than an answer takes: the first one opens a page that was sent
+// nothing for a while.
 const blocksTime = 3 * time.Second
 
 // unblock sends those messages of a page that cannot be sent to round by a retry queue

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// markerTime is how long a page's messages wait for the marker in its lane:
+	// markerTime is the longest wait of a page's messages for the marker in its lane:
 	// longer than a healthy broker needs, and no longer than a call takes. After
 	// that they go behind it.
 	markerTime = 500 * time.Millisecond
-	// markerPause is how long a lane that took no marker, or gave none back, is left
-	// alone.
+	// markerPause is the pause before the next marker for a lane that took none, or gave
+	// none back.
 	markerPause = time.Minute
 )
 

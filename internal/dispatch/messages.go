@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Messages is what a replica knows of one event's copies, the answer of GET
+// Messages is a replica's knowledge of one event's copies, the answer of GET
 // /messages.
 type Messages struct {
 	Messages []MessageStatus `json:"messages"`
 	Lanes    []string        `json:"lanes"` // the page's, of which this replica is the owner: queues
-	// SentSince is since when the replica knows what it has sent: what was sent before
-	// is forgotten.
+	// SentSince is the begin of the replica's memory of sent messages: those sent before
+	// are forgotten.
 	SentSince time.Time `json:"sent_since,omitzero"`
 }
 
@@ -44,8 +44,9 @@ type sent struct {
 	attempt int
 }
 
-// sentKept is how many messages are remembered: 20 seconds of 3,000 a second, longer than
-// it takes until the broker delivers again what a lost link held, in some 10 MB.
+// sentKept is the largest number of messages that are remembered: 20 seconds of 3,000 a
+// second, longer than it takes until the broker delivers again what a lost link held, in
+// some 10 MB.
 const sentKept = 1 << 16
 
 // has reports whether a message was sent lately.
@@ -131,7 +132,8 @@ func (d *Dispatcher) messages(ctx context.Context, event string) (Messages, erro
 //	GET /messages?id=ID  → Messages
 //
 // ID is a message's, or an event's: PAGE/MID.
-// What it holds it knows, and what it has sent of late. The rest is another's.
+// The dispatcher knows the messages that it holds, and those that it has sent last. The others
+// are of other replicas.
 func (d *Dispatcher) MessagesHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /messages", func(w http.ResponseWriter, r *http.Request) {

@@ -100,7 +100,7 @@ func (s *settler) postpone(m *held, delay time.Duration, also ...queue.Message) 
 	s.move(m, destination{ends: s.metrics.delayed}, nil, append([]queue.Message{to}, also...)...)
 }
 
-// death is why a message is dead.
+// death is the cause of a message's death.
 type death struct {
 	reason message.Reason
 	tell   bool // core is told

@@ -81,7 +81,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// seeds is how often a test with chance in it runs.
+// seeds returns the number of runs of a test with chance in it: n, or 1 with -short.
 func seeds(n int) int {
 	if testing.Short() {
 		return 1
@@ -140,7 +140,7 @@ func TestCallsAreSharedOut(t *testing.T) {
 			}
 		}
 		share(36, 42)
-		var later []string // than the time in which the calls are shared out anew
+		var later []string // than the time in which the calls are shared out again
 		go every(25*time.Millisecond, 10*time.Second, func(i int) {
 			ids := r.text("lively", fmt.Sprint("u", i)) // which has 40 calls
 			if i%40 == 0 {

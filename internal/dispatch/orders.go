@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// ordersTime is how long the first messages wait for the operators' orders, from when
+	// ordersTime is the longest wait of the first messages for the operators' orders, while
 	// the broker answers. A dispatcher that cannot read them by then sends without them,
 	// and says so.
 	ordersTime = 3 * time.Second
-	// ordersTick is how often it looks whether the broker answers.
+	// ordersTick is the period of the checks whether the broker answers.
 	ordersTick = 100 * time.Millisecond
 )
 

@@ -262,7 +262,7 @@ func TestNotBefore(t *testing.T) {
 	}
 }
 
-// held is how many messages a replica holds.
+// held returns the number of messages that a replica holds.
 func (p *replica) held() (n int) {
 	p.inspect(func(e *engine) { n = e.pages.inHand })
 	return n

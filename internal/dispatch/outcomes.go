@@ -38,11 +38,11 @@ func (d *Dispatcher) retryAfter(n int) (wait time.Duration, onBroker bool) {
 }
 
 const (
-	// backSlack is how much longer than a message's delay those behind it wait for it to
-	// come back.
+	// backSlack is the time beyond a message's delay for which those behind it wait for
+	// it to come back.
 	backSlack = time.Second
-	// mostResting is how many messages of one recipient wait here for one in a retry
-	// queue. Further ones go there as well, and may come back in another order.
+	// mostResting is the largest number of messages of one recipient that wait here for
+	// one in a retry queue. Further ones go there as well, and may come back in another order.
 	mostResting = 32
 )
 

@@ -201,7 +201,7 @@ func (l *line) firstMovable(match func(*held) bool) *held {
 	return nil
 }
 
-// minMovable is how many that have gone since may stay in a line's movable.
+// minMovable is the length of a line's movable up to which messages that have gone may stay.
 const minMovable = 64
 
 // takeMovable takes those out that may go to a lane and match, in the order of their

@@ -152,7 +152,7 @@ func number(id string) int {
 	return n
 }
 
-// fail is what an outcome other than Sent looks like.
+// fail returns a result with an outcome other than Sent.
 func fail(o sender.Outcome) sender.Result {
 	r := sender.Result{Outcome: o, Status: 400, Code: 7, Err: errors.New("scripted")}
 	switch o {
@@ -195,7 +195,7 @@ func (p *platform) ids() []string {
 	return slices.Clone(p.order)
 }
 
-// mostAttempts is how often the message was sent that was sent most often.
+// mostAttempts returns the largest number of calls for one message.
 func (p *platform) mostAttempts() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -393,7 +393,7 @@ func (r *rig) checkSent(least, most int) {
 	}
 }
 
-// waits are how long the messages of a page waited until they were accepted,
+// waits returns the waiting times of a page's messages until they were accepted,
 // the shortest first.
 func (r *rig) waits(page string) (waits []time.Duration) {
 	r.mu.Lock()
@@ -476,7 +476,7 @@ func (l *link) with(change func(l *link)) {
 	change(l)
 }
 
-// refused is why something does not happen to a queue.
+// refused returns the error of an operation on a queue, nil if it happens.
 func (l *link) refused(op, name string) (err error) {
 	l.with(func(*link) {
 		if l.refuse != nil {

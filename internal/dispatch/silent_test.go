@@ -22,7 +22,7 @@ type silentBroker struct{ queue.Broker }
 // IsSilent implements queue.Broker.
 func (silentBroker) IsSilent() bool { return true }
 
-// patienceOfTest is how long the broker may be silent: rabbit's 1.5 s.
+// patienceOfTest is the longest silence of the broker that is allowed: rabbit's 1.5 s.
 const patienceOfTest = 1500 * time.Millisecond
 
 func (b *halfOpen) open()  { now := time.Now(); b.since.Store(&now) }
@@ -117,10 +117,10 @@ func TestSilentBroker(t *testing.T) {
 	})
 }
 
-// A connection is half open for ten seconds, which is when the broker gives it
-// up, while its replica owns a page with a backlog. Its messages are sent by the
-// next owner. Doubled are those of 1.5 s and the calls in flight; and while the
-// two do not know of one another only one of them sends.
+// A connection is half open for ten seconds, until the broker gives it up, while
+// its replica owns a page with a backlog. Its messages are sent by the next
+// owner. Doubled are those of 1.5 s and the calls in flight; and while the two do
+// not know of one another only one of them sends.
 func TestHalfOpenConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ type place struct {
 // has that of the first one.
 func (s *standing) priority(partition int) int { return s.Priority(max(0, partition), s.trial) }
 
-// places is how this replica finds its place.
+// places returns the configuration of the search for this replica's place.
 func (d *Dispatcher) places() partitions.Config {
 	return partitions.Config{Broker: d.Broker, Slots: d.Broker.Topology().Slots(), Log: d.Log, Random: d.Random}
 }

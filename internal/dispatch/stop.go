@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// flushTimeout is how long acknowledgements and moves may take when everything
-// else has ended: a healthy broker needs milliseconds.
+// flushTimeout is the time limit of acknowledgements and moves after the end of
+// everything else: a healthy broker needs milliseconds.
 const flushTimeout = 5 * time.Second
 
 // stop ends a Run: each queue is given up, without waiting for calls of others,

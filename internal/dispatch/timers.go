@@ -14,7 +14,7 @@ type timer struct {
 // timers is a heap of timers, the next on top. The zero value is empty.
 type timers []timer
 
-// next is how long until the next timer, at most lookEvery.
+// next returns the time until the next timer, at most lookEvery.
 func (h timers) next(now time.Time) time.Duration {
 	if len(h) == 0 {
 		return lookEvery

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// trafficTime is how long the traffic of a page is kept after its last message.
+	// trafficTime is the time for which the traffic of a page is kept after its last message.
 	trafficTime = time.Minute
-	// calmTime is how long a page is no longer in excess before that is logged.
+	// calmTime is the time out of excess after which the end of a page's excess is logged.
 	calmTime = time.Minute
 )
 
-// traffic is what happened to one page and class lately: counters for people to look at,
-// and what broadcasts, the log of excess and the forecast go by.
+// traffic is the recent traffic of one page and class: counters for people to look at, and
+// data for broadcasts, the log of excess and the forecast.
 type traffic struct {
 	arrived int64         // messages, from the partition
 	sent    int64         // messages
@@ -37,7 +37,7 @@ const (
 	// fullUsage is the part of a quota from which on a page's broadcasts leave the rest to
 	// its conversations, in percent.
 	fullUsage = 90
-	// usageTime is how long that is believed: then broadcasts find out.
+	// usageTime is the time for which a usage is believed: then broadcasts find out.
 	usageTime = time.Minute
 )
 

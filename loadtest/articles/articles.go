@@ -25,7 +25,7 @@ type Experiment struct {
 	Run   func(seed uint64) Result
 }
 
-// Result is what an experiment came to.
+// Result is the result of an experiment.
 type Result struct {
 	Rows   []Row
 	Charts []report.Chart

@@ -24,7 +24,7 @@ func chatclub() []Experiment {
 	}
 }
 
-// moveTime is what it takes a thread to move a message of a page in excess to the tail: a
+// moveTime is the time in which a thread moves a message of a page in excess to the tail: a
 // publish with its confirm, and an acknowledgement. It sleeps for so long, too, where there
 // is nothing to send.
 const moveTime = 5 * time.Millisecond
@@ -32,7 +32,7 @@ const moveTime = 5 * time.Millisecond
 // text is a message on its way.
 type text struct {
 	page         string
-	due, refused time.Time // refused is when it was first; zero: it was not
+	due, refused time.Time // refused is the time of its first refusal; zero: none
 }
 
 // room is the world of ChatClub's article: a queue, dispatchers, and the platform.

@@ -206,8 +206,8 @@ func (s Stream) Schedule(set Setting) []load.Segment {
 	return append(list, load.Segment{Burst: s.Burst, Rate: rate, For: length})
 }
 
-// inFlight is how many messages in calls of a killed dispatcher may be doubled.
-// A saturated page has 240 calls at the platform's latency, 300/s × 0.8 s; twice
+// inFlight is the bound of the doubled messages of a killed dispatcher: those in its
+// calls. A saturated page has 240 calls at the platform's latency, 300/s × 0.8 s; twice
 // as many are allowed for. Each carries some four messages.
 const inFlight = 2 * 240 * 4
 
@@ -232,7 +232,7 @@ func (p Part) Must() []report.Bound {
 	return append(list, p.Bounds...)
 }
 
-// Count is how many dispatchers a step is about.
+// Count returns the number of dispatchers that a step is about, at least 1.
 func (p Part) Count(s Step) int { return max(1, int(s.Size*float64(p.Replicas))) }
 
 // Expect judges the runs of this project's strategy, in the order of the parts.
@@ -317,7 +317,7 @@ func pages(first, n int) []Page {
 	return list
 }
 
-// Partitions is how many queues share the messages to the dispatchers.
+// Partitions is the number of queues that share the messages to the dispatchers.
 const Partitions = 64
 
 // neighbour returns a page of another one's partition.

@@ -13,7 +13,7 @@ import (
 )
 
 // The shares of the quota that are expected in saturation. README guarantees 98 %,
-// which is what the dispatcher asks for: over the few seconds of a run, calls that
+// the share that the dispatcher asks for: over the few seconds of a run, calls that
 // land just behind their second may take half a percent of it away.
 const (
 	fullQuota  = .975
@@ -22,7 +22,7 @@ const (
 	movedQuota = .78 // a page that moves is silent for some two seconds at the platform's latency, and the next sender begins with what it learns
 )
 
-// mostSilent is how long a page may be silent, in seconds: when its dispatcher is
+// mostSilent is the longest silence of a page, in seconds: when its dispatcher is
 // stopped, that waits for its calls, the broker returns the rest, and the next one takes
 // over. A calm page waits for less at most.
 const (

@@ -157,9 +157,9 @@ func (c *nodes) eachOther(ctx context.Context, i int, expression string) error {
 	return c.ctl(ctx, i, "eval", strings.Join(list, ", ")+".")
 }
 
-// alarms are what rabbitmqctl sets so that a node takes no messages, and RabbitMQ's own
-// value: of the share of memory that it may use, and of the bytes of disk that must be
-// free.
+// alarms is the table of rabbitmqctl's settings with which a node takes no messages, each
+// with RabbitMQ's own value: the share of memory that it may use, and the bytes of disk that
+// must be free.
 var alarms = map[Action][3]string{ //nolint:exhaustive // the others are no alarms
 	MemoryAlarm: {"set_vm_memory_high_watermark", "0.0000001", "0.4"},
 	DiskAlarm:   {"set_disk_free_limit", "1000000000000000", "50MB"},

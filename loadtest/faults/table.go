@@ -105,10 +105,10 @@ type Load struct {
 // UsualLoad is four rooms of 20, in which somebody writes each second.
 var UsualLoad = Load{Pages: 4, Members: 20, Events: 4}
 
-// Flow is how many copies a second are due.
+// Flow returns the number of copies that are due in a second.
 func (l Load) Flow() float64 { return l.Events * float64(l.Members-1) }
 
-// inFlight is how many copies the calls in flight can carry: those of 1.9 s, in
+// inFlight returns the largest number of copies in calls: those of 1.9 s, in
 // which 99 of 100 calls end, and those of three events more than are due then,
 // because users write at random.
 func (l Load) inFlight() float64 {
@@ -116,7 +116,7 @@ func (l Load) inFlight() float64 {
 	return l.Flow()*longest + 3*float64(l.Members-1)
 }
 
-// Doubled is how many copies may be doubled while the fault lasts so long.
+// Doubled returns the largest number of doubled copies in a fault of a length.
 func (b Bound) Doubled(l Load, length time.Duration) int64 {
 	times := 1
 	if b.Every > 0 {
@@ -153,27 +153,27 @@ func (b Bound) text(l Load, length time.Duration) string {
 const (
 	handled = 8  // core's WORKERS: events in its hands
 	moved   = 64 // messages that a dispatcher moves at a time
-	// unacked is how long a dispatcher sends without an answer of its broker.
+	// unacked is the time for which a dispatcher sends without an answer of its broker.
 	unacked = 1500 * time.Millisecond
 	// prompt is allowed where no time should pass: a page's events are seconds
 	// apart, answers take 1.9 s, and a copy that fails once is tried again after 1 s.
 	prompt = 5 * time.Second
-	// handover is when RabbitMQ gives up a connection that says nothing, two to
-	// three heartbeats of 5 s, with prompt.
+	// handover is the time after which RabbitMQ gives up a connection that says nothing,
+	// two to three heartbeats of 5 s, with prompt.
 	handover = 15*time.Second + prompt
-	// probed is when the next probe of an API that was away comes: its pauses grow to
-	// 3 s, half as much again by chance, and who waits looks again within half a
-	// second. With prompt.
+	// probed is the longest time until the next probe of an API that was away: its pauses
+	// grow to 3 s, half as much again by chance, and a page that waits looks again
+	// within half a second. With prompt.
 	probed = 5*time.Second + prompt
-	// unlucky is when a page is probed next whose probes were all cut off while calls
-	// of others passed: its own pauses double from 1 s to 8 s in 18 s, half as much
-	// again by chance. With prompt.
+	// unlucky is the longest time until the next probe of a page whose probes were all cut
+	// off while calls of others passed: its own pauses double from 1 s to 8 s in 18 s, half
+	// as much again by chance. With prompt.
 	unlucky = 12*time.Second + prompt
-	// rested is for how long a dispatcher that gets no answers leaves its partitions
-	// to others: when that is so for the third time, which takes half a minute, for up
-	// to 16 s. With prompt.
+	// rested is the time for which a dispatcher that gets no answers leaves its partitions
+	// to others: when that is so for the third time, which takes half a minute, for up to
+	// 16 s. With prompt.
 	rested = 16*time.Second + prompt
-	// boot is how long a node takes until it serves, on two cores.
+	// boot is the time of a node's start until it serves, on two cores.
 	boot = 40 * time.Second
 )
 

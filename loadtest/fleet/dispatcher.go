@@ -36,9 +36,9 @@ type Options struct {
 }
 
 const (
-	// MaxInFlight is how many calls of one dispatcher are in flight at most where
-	// the options say nothing, and so how many calls are made twice when it is
-	// killed. It is the program's default.
+	// MaxInFlight is the limit of one dispatcher's calls in flight where the options
+	// say nothing, and so of the calls that are made twice when it is killed. It is
+	// the program's default.
 	MaxInFlight = 4096
 	callTimeout = 10 * time.Second
 
@@ -57,7 +57,7 @@ const Own = "chatclub"
 // shares reports whether all dispatchers consume one queue.
 func (o *Options) shares() bool { return o.Strategy != Own }
 
-// Queue is where messages for a page are published.
+// Queue returns the queue on which messages for a page are published.
 func (o *Options) Queue(t queue.Topology, page string) string {
 	if o.shares() {
 		return t.Shared()

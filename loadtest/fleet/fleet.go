@@ -57,13 +57,13 @@ type Outside interface {
 	Left(ctx context.Context) (waiting, dead []string, err error)
 }
 
-// Platform is where the fake's control interface is.
+// Platform is the address of the fake's control interface.
 type Platform struct {
 	URL       string            // with the host that Transport expects
 	Transport http.RoundTripper // nil: over the network
 }
 
-// Ingress is how webhook and core are run.
+// Ingress is the configuration of webhook and core.
 type Ingress struct {
 	Secret   string
 	Capacity int  // of a room

@@ -127,7 +127,7 @@ func (l *Local) disconnect(b queue.Broker) error {
 	return b.Close()
 }
 
-// readyTimeout is how long a part may take to start, on a busy machine.
+// readyTimeout is the time limit of a part's start, on a busy machine.
 const readyTimeout = 3 * time.Minute
 
 // await waits until something is ready.

@@ -41,7 +41,7 @@ type peers struct {
 	feeder   *feeder
 }
 
-// leftTimeout is how long the feeder may take to list the rest, and to remove all that
+// leftTimeout is the time limit of the feeder to list the rest, and to remove all that
 // the run has made.
 const leftTimeout = 2 * time.Minute
 

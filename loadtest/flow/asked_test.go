@@ -21,7 +21,7 @@ const (
 	owners  = "dispatchers that own partitions"
 )
 
-// asked is what messages and operators ask for, and what has to be borne beside.
+// asked returns the rows of demands by messages and operators, and of refusals and sickness.
 func asked() group {
 	return group{
 		title: "What messages and operators ask for",

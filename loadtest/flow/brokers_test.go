@@ -26,11 +26,11 @@ func (r row) process() func(string) string {
 	}
 }
 
-// perMessage is what a message costs the broker at least: a publish, a delivery
-// and an acknowledgement.
+// perMessage is the least number of the broker's operations for a message: a publish,
+// a delivery and an acknowledgement.
 const perMessage = 3
 
-// started is when dispatchers have shared the partitions.
+// started is the time in which dispatchers share the partitions.
 const started = 10 * time.Second
 
 // deployment is of one size.

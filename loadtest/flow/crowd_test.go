@@ -14,7 +14,7 @@ import (
 	"chatclub/internal/queue"
 )
 
-// hotPages is how many of the pages of zipf are above their limit.
+// hotPages is the number of the pages of zipf that are above their limit.
 const hotPages = 6
 
 // zipf is the rates of 1,000 pages, the k-th of k^−1.5 of the first, so that
@@ -79,8 +79,8 @@ func manyPages() group {
 	}
 }
 
-// hellos is what dispatchers cost the broker when they start: each has a message for
-// each of 64 partitions.
+// hellos returns the number of the broker's operations at the start of dispatchers: each
+// has a message for each of 64 partitions.
 func hellos(dispatchers int) float64 { return perMessage * 64 * float64(dispatchers) }
 
 // evenly is a total rate over the pages that never are hot.
@@ -92,14 +92,14 @@ func evenly(total float64) map[int]float64 {
 	return rates
 }
 
-// queueCapacity is how many operations a second a queue does where it matters:
+// queueCapacity is the capacity of a queue in operations a second, where it matters:
 // in the lower half of what was measured on RabbitMQ.
 const queueCapacity = 15_000
 
 // coldRate is that of all other pages while a backlog lands.
 const coldRate = 200
 
-// moving is how long a partition needs to pass n messages on: it does three
+// moving returns the time in which a partition passes n messages on: it does three
 // operations for each, the publish, the delivery and the acknowledgement, and
 // what comes later is behind them.
 func moving(n int) time.Duration {

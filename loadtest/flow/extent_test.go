@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// extent is how much of the tables runs.
+// extent is the part of the tables that runs.
 type extent struct {
 	mostMessages int      // of the largest backlog
 	rows         []string // that run; nil: all

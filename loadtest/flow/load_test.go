@@ -150,7 +150,7 @@ func (r *rig) repeats(every, until time.Duration, next func(n int) copyOf) {
 	})
 }
 
-// fanOut is how many copies one event in a room makes.
+// fanOut is the number of copies of one event in a room.
 const fanOut = 100
 
 // series returns the calls that the ledger counted in a window of whole seconds: of a

@@ -100,8 +100,8 @@ func (r *record) accepted(page int, w window) (n int) {
 	return n
 }
 
-// back is how long after from the page was sent at least rate a second again:
-// the end of the last second, within the longest, in which it was less.
+// back returns the recovery time after from: the end of the last second, within the
+// longest, in which the page was sent less than rate a second.
 func (r *record) back(page int, from time.Duration, rate float64, longest time.Duration) (d time.Duration) {
 	for at := time.Duration(0); at+time.Second <= longest; at += cell {
 		if n := r.accepted(page, window{from + at, from + at + time.Second}); float64(n) < rate {

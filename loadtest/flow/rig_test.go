@@ -93,7 +93,7 @@ func refuses(ctx context.Context, after time.Duration) sender.Result {
 	return res
 }
 
-// hangs is what a call to an API comes to that does not answer.
+// hangs is the result of a call to an API that does not answer.
 func hangs(ctx context.Context) sender.Result {
 	res := fails(ctx, 0, callTimeout)
 	if res.Outcome == sender.Transient {
@@ -119,8 +119,8 @@ func play(t *testing.T, row row, seed uint64, script func(*rig)) (f report.Figur
 	return f
 }
 
-// settleTime is when the dispatchers of the start have the partitions that they keep: what
-// newcomers take from others has rows of its own.
+// settleTime is the time in which the dispatchers of the start get the partitions that they
+// keep: what newcomers take from others has rows of its own.
 const settleTime = partitions.TrialTime + 2*time.Second
 
 func open(t *testing.T, row row, seed uint64) *rig {
@@ -255,7 +255,7 @@ func (r *rig) killOwner(page int) {
 	r.atKill += joinTexts * d.Way.InFlight()
 }
 
-// joinTexts is how many messages a call may carry, the dispatcher's default.
+// joinTexts is the largest number of messages in a call, the dispatcher's default.
 const joinTexts = 8
 
 // close stops the load, then every dispatcher cleanly, and lets the judge speak:

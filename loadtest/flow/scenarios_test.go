@@ -19,7 +19,7 @@ import (
 // is the first.
 const hot = 1
 
-// start is how long the replicas have to find the page's pace.
+// start is the time in which the replicas find the page's pace.
 const start = 10 * time.Second
 
 func scenarios(e extent) []group {
@@ -138,7 +138,7 @@ func (r *rig) limited(perSecond int) {
 	r.must(r.fleet.API().Patch(fmt.Appendf(nil, `{"text":{"per_second":%d}}`, perSecond)))
 }
 
-// changeAt is when a script's change happens: long enough after the start that the
+// changeAt is the time of a script's change: long enough after the start that the
 // pace is found.
 const changeAt = 20 * time.Second
 

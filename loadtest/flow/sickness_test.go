@@ -300,7 +300,7 @@ func neighbours() group {
 	return g
 }
 
-// sicknesses are what else goes wrong around a dispatcher.
+// sicknesses returns the rows of other faults around a dispatcher.
 func sicknesses() group {
 	return group{
 		title: "What else goes wrong",

@@ -145,7 +145,7 @@ func (j *Judge) Groups(ctx context.Context) (map[string]ledger.GroupReport, erro
 	return groups, err
 }
 
-// Latencies are how many messages had which latency, ascending.
+// Latencies is a histogram: the number of messages with each latency, ascending.
 type Latencies []ledger.Bin
 
 // Merge adds latencies up.

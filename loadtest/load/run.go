@@ -22,8 +22,8 @@ type Stream struct {
 
 const defaultBatch = 512
 
-// finest is how long the generator sleeps at least: things due within a
-// millisecond happen together, which is short against any call.
+// finest is the shortest sleep of the generator: things due within a millisecond
+// happen together, which is short against any call.
 const finest = time.Millisecond
 
 // Tally counts the things of streams that have happened. The zero value is empty.
@@ -32,7 +32,7 @@ type Tally struct {
 	all, ok int
 }
 
-// late is by how much a thing may happen after it was due.
+// late is the largest delay with which a thing is on time.
 const late = time.Second
 
 func (t *Tally) done(now time.Time, due []time.Time) {

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// cutRatio is what a refusal multiplies a replica's rate by, cutEvery how
-	// often it may: what is refused until then was sent before the last cut.
-	// It covers a call's round trip.
+	// cutRatio is the factor by which a refusal cuts a replica's rate, cutEvery the
+	// least interval between two cuts: what is refused until then was sent before
+	// the last cut. It covers a call's round trip.
 	cutRatio = 0.9
 	cutEvery = 100 * time.Millisecond
-	// growShare is how much of the limit a replica's rate grows by in a second
-	// in which messages wait: a cut is made up for in some ten seconds.
+	// growShare is the growth of a replica's rate, as a share of the limit, in a
+	// second in which messages wait: a cut is made up for in some ten seconds.
 	growShare = 0.01
 	// least is the slowest rate. Below one message in two seconds, a page that the
 	// platform takes again is found too late.

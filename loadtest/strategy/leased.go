@@ -25,12 +25,12 @@ const (
 	// small amount of capacity that is reserved only for that process".
 	reservedPart = 0.2
 
-	// leasePoll is how soon a message that waits is offered again at the latest,
+	// leasePoll is the longest time until a message that waits is offered again,
 	// so that a try that is due is made.
 	leasePoll = 50 * time.Millisecond
 )
 
-// leases are what one replica holds of a page's limit.
+// leases is one replica's part of a page's limit.
 type leases struct {
 	bucket
 	held []lease

@@ -18,9 +18,9 @@ import (
 //     as long in package flow. The price is order, and operations of the
 //     broker.
 //   - A refused message is tried again by the replica that has it after the
-//     article's pause, and asks for a call anew.
+//     article's pause, and asks for a call again.
 //
-// P is what the strategy keeps of a page; its zero value is that of a page not
+// P is the strategy's state of a page; its zero value is that of a page not
 // seen before. Safe for concurrent use.
 type paced[P any] struct {
 	random func() float64
@@ -39,7 +39,7 @@ type page[P any] struct {
 	state P
 }
 
-// pageLocked is what is known of a page.
+// pageLocked returns the state of a page, which it makes if there is none.
 func (g *paced[P]) pageLocked(k article.Key) *page[P] {
 	if g.pages[k] == nil {
 		g.pages[k] = new(page[P])

@@ -17,10 +17,10 @@ const (
 	// failed. Where nothing may be sent without an answer, nothing is sent meanwhile.
 	redisTimeout = time.Second
 	redisRetry   = 50 * time.Millisecond
-	// lapse is how late a reserved slot may still be used; as much as an owner
-	// of chatclub's may make up for.
+	// lapse is the largest delay with which a reserved slot is used; as much as an
+	// owner of chatclub's may make up for.
 	lapse = 100 * time.Millisecond
-	// idleTTL is how long Redis keeps what it knows of a page that no replica asks for.
+	// idleTTL is the time for which Redis keeps the keys of a page that no replica asks for.
 	idleTTL = time.Minute
 )
 
@@ -65,7 +65,7 @@ redis.call('SET', KEYS[1], string.format('%.0f', slot + ARGV[1]), 'PX', ARGV[3])
 return slot - now
 `)
 
-// slot is what one replica has reserved of a page.
+// slot is one replica's reservation in a page's bucket.
 type slot struct {
 	reserved bool
 	due      time.Time

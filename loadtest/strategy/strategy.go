@@ -36,7 +36,7 @@ func alone[G article.Gate](build func(Config) G) func(Config) (Strategy, error) 
 	return func(c Config) (Strategy, error) { return strategy{build(c), func() error { return nil }}, nil }
 }
 
-// Config is what the strategies are made of. Each uses what it needs.
+// Config is the configuration of a strategy. Each uses what it needs.
 type Config struct {
 	Limit    func(class string) float64 // calls per second that the platform is said to allow
 	Replicas int                        // as configured at the start, for those that count on it; at least 1

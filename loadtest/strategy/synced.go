@@ -15,7 +15,7 @@ import (
 // the limit is counted in, and the step at which Pushwoosh plots its sends.
 const syncEvery = 100 * time.Millisecond
 
-// tally is what one replica knows of a page's sends.
+// tally is one replica's count of a page's sends.
 type tally struct {
 	bucket
 	sent  int64     // by this replica, not in Redis yet

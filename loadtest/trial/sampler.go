@@ -108,7 +108,7 @@ func (d *sampler) isSick(page, to string) bool {
 	return s.People == 0
 }
 
-// sickness is what the platform is told of the stream's pages.
+// sickness returns the faults that the platform is told to inject on the stream's pages.
 func (d *sampler) sickness() (list []map[string]any) {
 	s := d.stream.Ill
 	if s == nil {

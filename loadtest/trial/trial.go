@@ -109,7 +109,7 @@ func (u usage) othersSince(before usage) float64 {
 	return u.machine.OthersSince(*before.machine)
 }
 
-// limitChange is what the platform takes of one page from a time of the run on.
+// limitChange is the platform's limit of one page from a time of the run on.
 type limitChange struct {
 	at    time.Duration
 	limit float64
@@ -173,7 +173,7 @@ func (t *trial) note(format string, args ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
-// ran is how long the load has been running, 0 before its begin.
+// ran returns the time since the load's begin, 0 before it.
 func (t *trial) ran() time.Duration { return max(0, time.Since(t.began)) }
 
 // hotAudio reports whether the hot pages are judged by the limit of media.
@@ -403,8 +403,8 @@ func (t *trial) setLimit(ctx context.Context, perSecond, other float64) error {
 	return t.judge.Control(ctx, map[string]any{"text": map[string]any{"per_second": int(perSecond), "other_app": other}})
 }
 
-// grace is how long calls that were made at the load's end may take to be
-// answered before the ledger is read.
+// grace is the time limit of the answers to calls that were made at the load's end,
+// before the ledger is read.
 const grace = time.Second
 
 // settle waits for the rest, as long as the setting says.

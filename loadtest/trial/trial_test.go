@@ -113,7 +113,7 @@ func otherwise(n int64, do func(context.Context, dispatch.Caller, message.Outbou
 	}
 }
 
-// messages is how many a call is made of.
+// messages returns the number of messages in a call.
 func messages(out message.Outbound) int64 { return int64(len(strings.Fields(out.ID))) }
 
 // Each cheat of a dispatcher is found, to the message where it can be counted.

@@ -48,7 +48,7 @@ func (u *Users) ids(mid string) []string {
 	return u.copies[mid]
 }
 
-// Undelivered is how many events the webhook has not taken in time.
+// Undelivered returns the number of events that the webhook has not taken in time.
 func (u *Users) Undelivered() int64 { return u.lost.Load() }
 
 // Wait returns when every event was answered or given up.
@@ -69,8 +69,8 @@ func (u *Users) Stream(s cases.Stream, set cases.Setting, seed, n uint64) load.S
 	}}
 }
 
-// joinTimeout is how long the members of one room may take to get their welcomes, on
-// all pages together.
+// joinTimeout is the time limit of the welcomes to the members of one room of every page,
+// all together.
 const joinTimeout = 2 * time.Minute
 
 // Join lets every member of every room tap "Get Started", one room of each page after

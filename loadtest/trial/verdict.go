@@ -118,8 +118,8 @@ func (t *trial) seconds(ctx context.Context) (map[string][]ledger.Second, error)
 	return all, nil
 }
 
-// judged is what a page is judged by in a second: all its calls, or those with
-// audio where the part is about these.
+// judged returns the calls by which a page is judged in a second: all of them, or those
+// with audio where the part is about these.
 func (t *trial) judged(s ledger.Second) (accepted, refused int64) {
 	if t.hotAudio() {
 		return int64(s.Media.Accepted), int64(s.Media.Refused)
@@ -274,8 +274,8 @@ func (t *trial) tenths(g ledger.GroupReport) []int64 {
 	return cells
 }
 
-// series is what the first hot page saw against its limit, or all pages together where
-// none is hot.
+// series enters the calls of the first hot page by seconds, against its limit, or those of
+// all pages together where none is hot.
 func (t *trial) series(run *report.Run, seconds map[string][]ledger.Second) {
 	page, name := "", "all pages"
 	if pages := t.Part.Pages(cases.Hot); len(pages) > 0 {
@@ -292,9 +292,9 @@ func (t *trial) series(run *report.Run, seconds map[string][]ledger.Second) {
 	run.Series = []report.Series{s}
 }
 
-// costs are what this process and the broker say, from the begin of the load to its end,
-// per message sent in that time; and when the last had arrived, where the setting waits
-// for that.
+// costs enters the costs that this process and the broker tell of, from the begin of the load
+// to its end, per message sent in that time; and the time of the last arrival, where the
+// setting waits for that.
 func (t *trial) costs(run *report.Run, sent float64) {
 	if t.ended.cpu > 0 {
 		ratio(run, report.Operations, float64(t.ended.operations-t.started.operations), sent)

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// ackDelay is how long an acknowledgement may wait for others to be written
+	// ackDelay is the longest wait of an acknowledgement for others to be written
 	// with. Each in a system call of its own they were 5 % of a dispatcher's CPU
 	// time. What could be delivered in place of a waiting one is far less than
 	// any prefetch. All channels of a session are written at once, because of 64
 	// partitions each has a message in a millisecond at most.
 	ackDelay = time.Millisecond
-	// maxAcks is how many wait at most: more in one write gain nothing.
+	// maxAcks is the largest number of acknowledgements that wait: more in one write gain nothing.
 	maxAcks = 64
-	// ackRest is what a channel is left after its last acknowledgement before
-	// it is closed. RabbitMQ has 32 of them at a time on their
-	// way to a quorum queue, keeps the others in the channel's process, and
-	// forgets those when the channel closes: their messages are delivered
-	// again. Nothing tells when the queue has them all; on an idle machine it
-	// takes some 5 ms for 300. A cancel of the consumer would wait for them all,
-	// but then the next one may begin behind what this one still holds.
+	// ackRest is the pause of a channel between its last acknowledgement and its
+	// close. RabbitMQ has 32 of them at a time on their way to a quorum queue,
+	// keeps the others in the channel's process, and forgets those when the channel
+	// closes: their messages are delivered again. Nothing tells when the queue has
+	// them all; on an idle machine it takes some 5 ms for 300. A cancel of the
+	// consumer would wait for them all, but then the next one may begin behind what
+	// this one still holds.
 	ackRest = 100 * time.Millisecond
 )
 

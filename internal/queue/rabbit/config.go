@@ -23,10 +23,10 @@ const (
 	// after three half intervals without a byte) and frees its single active
 	// queues for others.
 	DefaultHeartbeat = 5 * time.Second
-	// DefaultConfirmTimeout is how long a session may go without any confirm
-	// while it owes some. Healthy brokers answer in milliseconds; a pause of
-	// its disk or collector is over in less. Giving up earlier would publish
-	// messages twice that were only late.
+	// DefaultConfirmTimeout is the longest time of a session without any confirm
+	// while some are due. Healthy brokers answer in milliseconds; a pause of its
+	// disk or collector is over in less. Giving up earlier would publish messages
+	// twice that were only late.
 	DefaultConfirmTimeout = 5 * time.Second
 	// DefaultWindow gives 14 times the throughput of waiting for each confirm
 	// (BenchmarkPublish: 3.6 k against 52 k messages/s on two cores); four times

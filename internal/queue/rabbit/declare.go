@@ -16,8 +16,8 @@ const (
 	// limit of 20 where none is declared, and each end of a lane's owner counts.
 	// Without any, returned messages go to the end of their queue on 4.0.
 	deliveryLimit = 1_000_000
-	// disconnectedTimeout is how long RabbitMQ 4.3 leaves deliveries to a
-	// consumer whose node it does not reach; the default is a minute. Earlier
+	// disconnectedTimeout is the time for which RabbitMQ 4.3 leaves deliveries to
+	// a consumer whose node it does not reach; the default is a minute. Earlier
 	// versions ignore it.
 	disconnectedTimeout = 5 * time.Second
 )

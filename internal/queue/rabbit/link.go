@@ -215,7 +215,7 @@ type loss struct {
 	at        time.Time
 }
 
-// remindEvery is how often a failure that stays the same is logged again at
+// remindEvery is the interval at which a failure that stays the same is logged at
 // full level: a broker that is down for a night fills no disk, and whoever
 // looks at the last minute sees it.
 const remindEvery = time.Minute

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics are what a Broker counts. The labels are closed: connection is
+// metrics is the set of a Broker's metrics. The labels are closed: connection is
 // publish or consume, redelivered is true or false. What is counted with each
 // message is looked up once.
 type metrics struct {

@@ -10,7 +10,7 @@ import (
 // would get the same messages again and again.
 const maxPatience = time.Minute
 
-// patience is how long a link's session may stall. Make one with newPatience.
+// patience is the stall timeout of a link's session. Make one with newPatience.
 type patience struct {
 	least  time.Duration // of silent, as it comes
 	tries  int           // with each length of silent

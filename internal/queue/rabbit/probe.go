@@ -12,13 +12,13 @@ import (
 const (
 	// probeEvery is the pause between two questions about one queue.
 	probeEvery = time.Second
-	// maxSilence is how long the broker may be silent before the connection is
-	// not ready: what is done meanwhile perhaps cannot be acknowledged. A broker
+	// maxSilence is the silence of the broker after which the connection is not
+	// ready: what is done meanwhile perhaps cannot be acknowledged. A broker
 	// whose answers take longer has more.
 	maxSilence = 1500 * time.Millisecond
-	// answerTimeout is how long it may be silent before the session ends. It is
-	// below the 5 s after which earlier versions of RabbitMQ answer for a queue
-	// that they do not reach.
+	// answerTimeout is the time limit of an answer, and the least patience of the
+	// consuming link. It is below the 5 s after which earlier versions of RabbitMQ
+	// answer for a queue that they do not reach.
 	answerTimeout = 4 * time.Second
 )
 
@@ -34,7 +34,7 @@ type prober struct {
 	session *session
 	began   time.Time
 	heard   atomic.Int64 // when most queues had last been answered for, in ns since began
-	excused atomic.Int64 // until then silence ends no session, likewise
+	excused atomic.Int64 // until then silence ends no session, in ns since began
 	most    atomic.Int64 // how long the broker may be silent, in ns
 
 	mu        sync.Mutex
@@ -106,8 +106,8 @@ func (p *prober) ask(ch **amqp.Channel, name string) bool {
 	return err == nil || is(err, amqp.NotFound)
 }
 
-// silence is how long there has been no prompt answer about most queues. It is
-// asked for every message.
+// silence returns the time without a prompt answer about most queues. It is asked for
+// every message.
 func (p *prober) silence() time.Duration { return p.now() - time.Duration(p.heard.Load()) }
 
 // isSilent reports whether that is longer than the broker usually takes. The
@@ -115,7 +115,7 @@ func (p *prober) silence() time.Duration { return p.now() - time.Duration(p.hear
 // the connection meanwhile.
 func (p *prober) isSilent() bool { return p.silence() > time.Duration(p.most.Load()) }
 
-// excuse makes stalled begin anew.
+// excuse makes stalled begin again.
 func (p *prober) excuse() { p.excused.Store(int64(p.now())) }
 
 // stalled reports whether the broker has been silent for so long, while this
@@ -124,7 +124,7 @@ func (p *prober) stalled(patience time.Duration) bool {
 	return min(p.silence(), p.now()-time.Duration(p.excused.Load())) > patience+probeEvery
 }
 
-// roundTrip is how long answers take, estimated as TCP does (RFC 6298). The zero
+// roundTrip is an estimate of the answers' latency, as TCP has it (RFC 6298). The zero
 // value knows of none.
 type roundTrip struct{ mean, deviation time.Duration }
 
@@ -133,8 +133,8 @@ func (r *roundTrip) observe(d time.Duration) {
 	r.mean += (d - r.mean) / 8
 }
 
-// most is what hardly any answer takes.
+// most returns an upper bound of the latency: hardly any answer takes longer.
 func (r *roundTrip) most() time.Duration { return r.mean + max(4*r.deviation, leastMargin) }
 
-// leastMargin is what answers are late when the process is busy.
+// leastMargin is the least margin above the mean: the delay of answers in a busy process.
 const leastMargin = 500 * time.Millisecond

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// progress is what is known of a broker by its answers to what a session publishes.
+// progress is the time of a broker's last answer to what a session publishes.
 // Make one with newProgress. Safe for concurrent use.
 type progress struct {
 	began time.Time

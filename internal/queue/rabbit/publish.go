@@ -10,7 +10,7 @@ import (
 	"chatclub/internal/queue"
 )
 
-// sharers is how many callers can share the window at least: each hands the
+// sharers is the least number of callers that can share the window: each hands the
 // writer no more than its part at a time.
 const sharers = 8
 
@@ -196,8 +196,7 @@ func (c *chunk) wait(ctx context.Context) error {
 	return nil
 }
 
-// outcome is what is known of a chunk's items; what is in neither list is
-// confirmed.
+// outcome is the state of a chunk's items; those in neither list are confirmed.
 type outcome struct {
 	lost      []*item // undecided, or the session ended first
 	failed    []failure
@@ -234,7 +233,7 @@ func (c *chunk) outcome() outcome {
 	return o
 }
 
-// count is how many of the items their own call wrote.
+// count returns the number of items that their own call wrote.
 func count(items []*item) (n int) {
 	for _, it := range items {
 		if !it.shared {

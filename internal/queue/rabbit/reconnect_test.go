@@ -59,7 +59,7 @@ func TestBothConnectionsLeave(t *testing.T) {
 	awaitReady(t, b)
 }
 
-// reconnects is how many connections were made after the first ones.
+// reconnects returns the number of connections that were made after the first ones.
 func reconnects(t *testing.T, reg *prometheus.Registry) (sum float64) {
 	t.Helper()
 	families, err := reg.Gather()

@@ -23,7 +23,7 @@ type session struct {
 	writer    *writer // on the publishing link
 	inspector inspector
 	prober    *prober // on the consuming link
-	acks      *acks   // likewise
+	acks      *acks   // of all its channels
 
 	workers sync.WaitGroup
 	once    sync.Once

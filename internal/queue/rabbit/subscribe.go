@@ -20,8 +20,8 @@ import (
 // consumerTag names the one consumer of a channel.
 const consumerTag = "chatclub"
 
-// mostUnread is how many deliveries wait for their reader here. The client's library
-// keeps the others, of which there are no more than the prefetch.
+// mostUnread is the largest number of deliveries that wait for their reader here. The
+// client's library keeps the others, of which there are no more than the prefetch.
 const mostUnread = 64
 
 // subscription is one consumer of one queue, on one AMQP channel at a time.
@@ -64,7 +64,7 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 	return s, nil
 }
 
-// Deliveries is where deliveries arrive, in queue order.
+// Deliveries returns the channel of the deliveries, in queue order.
 func (s *subscription) Deliveries() <-chan *queue.Delivery { return s.out }
 
 // Close ends the subscription: see queue.Subscription. It returns when the
@@ -209,8 +209,8 @@ func lossOfChannel(closes <-chan *amqp.Error, cancels <-chan string) error {
 	}
 }
 
-// received is what arrived from a queue, such that it can be published again: whoever put it
-// on the queue may have known less of what chatclub's messages are like.
+// received returns a delivery of a queue as a message that can be published again: whoever put
+// it on the queue may have known less of the form of chatclub's messages.
 func received(name string, d amqp.Delivery) queue.Message {
 	m := queue.Message{Queue: name, ID: d.MessageId, Body: d.Body}
 	if m.ID == "" {
