@@ -122,6 +122,7 @@ type Circuits struct {
 	people   people
 	calls    int
 	answered time.Time // when the call began that was answered and began last
+	unheard  time.Time // when the first call began since an answer came; zero: none did
 }
 
 // New returns circuits that are closed. A message has so many attempts. random is in
@@ -198,6 +199,9 @@ func (s *Circuits) Begin(now time.Time, o *message.Outbound) *Call {
 	c := &Call{page: p, to: o.To, class: o.Class, event: eventOf(o.ID, o), began: now}
 	p.calls[c] = struct{}{}
 	s.calls++
+	if s.unheard.IsZero() {
+		s.unheard = now
+	}
 	s.each(c, func(k *circuit) { k.begin(c) })
 	return c
 }
@@ -244,6 +248,7 @@ func (s *Circuits) End(now time.Time, c *Call, r Report) (list []Change) {
 	}
 	late := p.answered.After(c.began) // it says less than that answer
 	if r.Answer.IsFromAPI() {
+		s.Heard()
 		p.answered, s.answered = later(p.answered, c.began), later(s.answered, c.began)
 		answer(&s.shared[API])
 		answer(&s.shared[Network])
@@ -407,6 +412,17 @@ func (s *Circuits) Silent(now time.Time) bool {
 	d := now.Sub(first)
 	return (pages > 1 || people >= silentPeople) && (d >= silence || d >= silenceMany && calls >= manyCalls)
 }
+
+// Unheard returns the time for which calls have been made and none was answered.
+func (s *Circuits) Unheard(now time.Time) time.Duration {
+	if s.unheard.IsZero() {
+		return 0
+	}
+	return now.Sub(s.unheard)
+}
+
+// Heard notes that the API answers.
+func (s *Circuits) Heard() { s.unheard = time.Time{} }
 
 // Doubt has pages probed that this replica may not have sent for lately, and persons on
 // them: while another did, they may have become well. A failure of a moment ago, and a page

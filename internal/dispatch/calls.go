@@ -234,7 +234,7 @@ func (e *engine) report(now time.Time, c *call, d disposition) {
 		}
 	}
 	if d.says.IsFromAPI() && d.says != circuit.Throttled {
-		e.standing.answered(now, c.began)
+		e.standing.answered(c.began)
 	}
 	e.apiDown.Store(e.circuits.IsOpen())
 }

@@ -96,7 +96,7 @@ func newMetrics(reg prometheus.Registerer, apiDown, silent func() bool) *metrics
 		})
 	}
 	state("api_breaker_open", "1 while the Send API takes no calls, so that it is probed.", apiDown)
-	state("api_silent", "1 while calls are in flight and none has been answered for seconds.", silent)
+	state("api_silent", "1 while no call is answered, and while this dispatcher is behind all others for that.", silent)
 	m := &metrics{
 		messageCounters: messageCounters{
 			taken:      counter("taken_total", "Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned, stale, stray, repeat or passed on."),

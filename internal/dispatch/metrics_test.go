@@ -58,7 +58,7 @@ func TestMetrics(t *testing.T) {
 # HELP chatclub_dispatch_api_breaker_open 1 while the Send API takes no calls, so that it is probed.
 # TYPE chatclub_dispatch_api_breaker_open gauge
 chatclub_dispatch_api_breaker_open 0
-# HELP chatclub_dispatch_api_silent 1 while calls are in flight and none has been answered for seconds.
+# HELP chatclub_dispatch_api_silent 1 while no call is answered, and while this dispatcher is behind all others for that.
 # TYPE chatclub_dispatch_api_silent gauge
 chatclub_dispatch_api_silent 0
 # HELP chatclub_dispatch_calls_limit Most calls in flight at the moment: MAX_IN_FLIGHT, or fewer where LATENCY_TARGET is exceeded.

@@ -240,6 +240,18 @@ func (stuck) Reach(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// cutOff reaches nobody.
+type cutOff struct{}
+
+// Send implements Caller.
+func (cutOff) Send(ctx context.Context, _ message.Outbound) sender.Result {
+	pass(ctx, time.Millisecond)
+	return unreached()
+}
+
+// Reach implements Caller.
+func (cutOff) Reach(context.Context) error { return unreached().Err }
+
 // deaf answers nobody, whatever its context says.
 type deaf struct{}
 

@@ -14,28 +14,33 @@ const (
 	minRest = time.Minute
 	maxRest = 16 * time.Minute
 	// askAPI bounds a question to the API.
-	askAPI = 10 * time.Second
+	askAPI = 5 * time.Second
+	// unheardTime is the time without an answer, while calls are made, after which the
+	// API is asked; askEvery is the period of asking again.
+	unheardTime = 5 * time.Second
+	askEvery    = 10 * time.Second
 )
 
 // standing is this replica's place among the others. Where its priorities change, it has
 // the partitions renewed.
 type standing struct {
 	*run
-	place
+	partitions.Place
+	checked time.Time // when it was looked whether others have the slot
+
+	trial  bool      // it is behind all others
+	proven bool      // a call was answered since
+	until  time.Time // when the API is asked whether the trial may end
+
+	isSilent bool      // calls of several pages hang
+	silences int       // in a row
+	silentAt time.Time // when the API was found silent; zero: it has answered since
+	asked    time.Time // when it was asked whether it answers
+
 	circuits *circuit.Circuits
 	calls    *calls
 	renewAll func(reason string)
 	quit     chan struct{} // closed when no place is looked for any more
-}
-
-// place is a slot, and whether this replica is on trial.
-type place struct {
-	partitions.Place
-	trial    bool
-	until    time.Time // when the trial ends
-	silences int       // in a row
-	silentAt time.Time // when the last one was seen; zero: a call that began later was answered
-	checked  time.Time // when it was looked whether others have the slot
 }
 
 // priority is that of this replica's subscription of a partition. The queue for all pages
@@ -57,14 +62,17 @@ func (s *standing) find() {
 }
 
 // enter begins to consume with a slot's priorities, on trial where others are there.
-// If it had another slot before, it takes its place at once.
+// If it had another slot before, its standing is the same as before.
 func (s *standing) enter(p partitions.Place, alone bool) {
 	now, old := s.Now(), s.Place
 	if s.ending {
 		s.closeSlot(p)
 		return
 	}
-	s.place = place{Place: p, trial: !alone && old.Ranks == nil, until: now.Add(partitions.TrialTime), checked: now}
+	if old.Ranks == nil {
+		s.trial, s.until = !alone, now.Add(partitions.TrialTime)
+	}
+	s.Place, s.checked = p, now
 	s.closeSlot(old)
 	s.renewAll("rank")
 }
@@ -76,11 +84,11 @@ func (s *standing) closeSlot(p partitions.Place) { s.others.Go(p.Close) }
 // taken the same.
 func (s *standing) check(now time.Time) {
 	switch {
-	case !s.trial || now.Before(s.until) || s.silent.Load():
-	case s.silentAt.IsZero():
+	case !s.trial:
+	case s.proven:
 		s.takePlace()
-	default:
-		s.tryAgain(now)
+	case !now.Before(s.until):
+		s.tryPlace(now)
 	}
 	if s.Sub == nil || now.Sub(s.checked) < partitions.SlotCheck || s.ending {
 		return
@@ -97,25 +105,50 @@ func (s *standing) check(now time.Time) {
 	})
 }
 
+// tryPlace ends the trial if the API answers. While others have its partitions no call
+// of this replica tells. One that gets no answer stays behind them.
+func (s *standing) tryPlace(now time.Time) {
+	was := s.silentAt
+	if s.until = now.Add(partitions.TrialTime); !was.IsZero() {
+		s.until = now.Add(minRest)
+	}
+	s.ask(func(err error) {
+		if err == nil && s.silentAt.Equal(was) {
+			s.takePlace()
+		}
+	})
+}
+
+// ask asks the API for nothing, to learn whether it answers.
+func (s *standing) ask(then func(err error)) {
+	s.beside(askAPI, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			select {
+			case <-s.quit:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		return s.Sender.Reach(ctx)
+	}, func(err error) {
+		if err != nil {
+			s.Log.Warn("the API does not answer", "error", err)
+		} else {
+			s.circuits.Heard()
+		}
+		then(err)
+	})
+}
+
 // takePlace ends the trial: this replica's partitions come to it.
 func (s *standing) takePlace() {
 	if s.trial && !s.ending {
-		s.trial = false
+		s.trial, s.proven = false, false
+		s.hears()
 		s.renewAll("rank")
 	}
-}
-
-// tryAgain ends the rest after a silence if the API answers, or else rests for longer. While
-// others have its partitions no call of this replica tells.
-func (s *standing) tryAgain(now time.Time) {
-	s.until = now.Add(minRest)
-	s.beside(askAPI, s.Sender.Reach, func(err error) {
-		if err != nil {
-			s.Log.Warn("the API still does not answer", "error", err)
-			return
-		}
-		s.takePlace()
-	})
 }
 
 // watchSilence looks now and then whether the API answers.
@@ -126,18 +159,41 @@ func (s *standing) watchSilence() {
 }
 
 // checkSilence goes behind all others when the API answers nothing here: they may
-// fare better. Where nobody else is there nothing changes. While the app is throttled
-// the API does answer.
+// fare better. Where many calls hang it does so at once. Else, where calls fail or hang and
+// none is answered, it asks the API first: single pages may be at fault, or persons. While
+// the app is throttled the API does answer.
 func (s *standing) checkSilence(now time.Time) {
-	silent := s.circuits.Silent(now)
-	if silent && !s.silent.Load() {
-		s.Log.Warn("the API does not answer", "calls", s.calls.inFlight)
-		s.until = now.Add(min(minRest<<min(s.silences, 5), maxRest))
-		s.silences++
-		s.silentAt = now
-		s.stepBack()
+	was := s.isSilent
+	s.isSilent = s.circuits.Silent(now)
+	switch {
+	case s.trial && !s.silentAt.IsZero(): // tryPlace asks
+	case s.isSilent && !was:
+		s.rest(now)
+	case s.circuits.Unheard(now) >= unheardTime && now.Sub(s.asked) >= askEvery:
+		s.asked = now
+		s.ask(func(err error) {
+			if now := s.Now(); err != nil && s.circuits.Unheard(now) >= unheardTime {
+				s.rest(now)
+			}
+		})
 	}
-	s.silent.Store(silent)
+}
+
+// rest goes behind all others for some time.
+func (s *standing) rest(now time.Time) {
+	if s.silentAt.IsZero() {
+		s.Log.Warn("no call is answered: others get the partitions", "calls", s.calls.inFlight)
+	}
+	s.silentAt, s.proven = now, false
+	s.until = now.Add(min(minRest<<min(s.silences, 5), maxRest))
+	s.silent.Store(true)
+	s.stepBack()
+}
+
+// hears notes that the API answers.
+func (s *standing) hears() {
+	s.silentAt = time.Time{}
+	s.silent.Store(false)
 }
 
 // stepBack goes behind all others, if there are any and the API is still silent. It tries
@@ -163,20 +219,18 @@ func (s *standing) stepBack() {
 			s.timers.add(s.Now().Add(consumeRetry), s.stepBack)
 		case others && mayStep():
 			s.trial = true
+			s.silences++
 			s.renewAll("silent")
 		}
 	})
 }
 
 // answered notes that the API answers: this replica is as good as others, and its
-// trial is over. Late answers to calls from before a silence say nothing of that.
-func (s *standing) answered(now, began time.Time) {
-	if began.Before(s.silentAt) {
+// trial is over. Behind all others, late answers to calls from before say nothing of that.
+func (s *standing) answered(began time.Time) {
+	if s.trial && began.Before(s.silentAt) {
 		return
 	}
-	s.silent.Store(false)
-	s.silences, s.silentAt = 0, time.Time{}
-	if s.trial {
-		s.until = now
-	}
+	s.hears()
+	s.silences, s.proven = 0, s.trial
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// flushTimeout is the time limit of acknowledgements and moves after the end of
-// everything else: a healthy broker needs milliseconds.
+// flushTimeout is the time limit of what the broker is still told: news, and at the end
+// acknowledgements and moves. A healthy broker needs milliseconds.
 const flushTimeout = 5 * time.Second
 
 // stop ends a Run: each queue is given up, without waiting for calls of others,

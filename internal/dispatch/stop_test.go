@@ -219,39 +219,86 @@ func pause(t *testing.T) {
 	})
 }
 
-// A replica whose calls are not answered gives its pages up to others that fare
-// better, within seconds, and does not come back before it is answered.
+// A replica whose calls are not answered, or fail at once, gives its pages up to others
+// that fare better, within seconds, and does not come back before it is answered, in
+// another slot neither. Meanwhile its gauge says so.
 func TestHungReplica(t *testing.T) {
 	t.Parallel()
 	const long = 30 * time.Minute // rests are over many times
-	inBubble(t, 3, nil, func(t *testing.T, r *rig) {
-		go every(100*time.Millisecond, 30*time.Second, func(i int) { r.text("page0", guests("u", 20)...) })
-		go every(time.Second, long, func(i int) { r.text("page0", guests("u", 20)...) })
-		r.sleep(5 * time.Second)
-		hung := r.owner("page0")
-		p := r.replicas[hung]
-		p.inspect(func(e *engine) { e.Sender = stuck{} })
-		began := time.Now()
-		r.sleep(long + time.Minute)
-		silent := time.Duration(0)
-		last := began
-		for _, c := range r.callsOf("page0") {
-			if c.at.After(began) && c.replica != hung {
-				silent = max(silent, c.at.Sub(last))
-				last = c.at
+	for _, c := range []struct {
+		name   string
+		sick   Caller
+		people int           // who get a text every 100 ms at the begin
+		most   time.Duration // without a call of the page
+	}{
+		{"many calls hang", stuck{}, 20, 6 * time.Second},
+		{"some calls hang", stuck{}, 1, 16 * time.Second},
+		{"calls fail at once", cutOff{}, 20, 12 * time.Second},
+		{"some calls fail at once", cutOff{}, 1, 12 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 3, nil, func(t *testing.T, r *rig) {
+				go every(100*time.Millisecond, 30*time.Second, func(i int) { r.text("page0", guests("u", c.people)...) })
+				go every(time.Second, long, func(i int) { r.text("page0", guests("u", c.people)...) })
+				r.sleep(5 * time.Second)
+				hung := r.owner("page0")
+				p := r.replicas[hung]
+				p.inspect(func(e *engine) { e.Sender = c.sick })
+				began := time.Now()
+				r.sleep(long / 2)
+				p.inspect(func(e *engine) { e.standing.find() }) // as where another has taken its slot
+				r.sleep(long/2 + time.Minute)
+				silent, last := time.Duration(0), began
+				for _, call := range r.callsOf("page0") {
+					if call.at.After(began) && call.replica != hung {
+						silent = max(silent, call.at.Sub(last))
+						last = call.at
+					}
+				}
+				if silent > c.most {
+					t.Errorf("silent for %v, want at most %v", silent, c.most)
+				}
+				lost := 0
+				for _, id := range r.published {
+					if r.accepted[id] == 0 {
+						lost++
+					}
+				}
+				if lost > 0 {
+					t.Errorf("%d messages did not arrive", lost)
+				}
+				if !p.silent.Load() {
+					t.Error("the replica without answers does not say so")
+				}
+				p.inspect(func(e *engine) { e.Sender = client{r.platform, hung} })
+				r.sleep(2 * time.Minute)
+				p.inspect(func(e *engine) {
+					if e.silent.Load() || e.standing.trial {
+						t.Errorf("two minutes after the end silent = %v, behind all others = %v, want neither", e.silent.Load(), e.standing.trial)
+					}
+				})
+			})
+		})
+	}
+}
+
+// A newcomer that reaches nobody takes nothing from others.
+func TestCutOffNewcomer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.start(3, func(c *Config) { c.Sender = cutOff{} })
+		for range 60 {
+			for page := range 10 {
+				r.text(fmt.Sprint("page", page), "ann")
 			}
+			r.sleep(time.Second)
 		}
-		if silent > 6*time.Second {
-			t.Errorf("silent for %v, want at most 6 s", silent)
-		}
-		lost := 0
-		for _, id := range r.published {
-			if r.accepted[id] == 0 {
-				lost++
+		r.checkSentOnce()
+		for page := range 10 {
+			if w := r.waits(fmt.Sprint("page", page)); quantile(w, 1) > time.Second {
+				t.Errorf("a message of page%d waited %v, want no notice of newcomers", page, quantile(w, 1))
 			}
-		}
-		if lost > 0 {
-			t.Errorf("%d messages did not arrive", lost)
 		}
 	})
 }

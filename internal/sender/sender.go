@@ -162,8 +162,8 @@ func (s *Sender) Send(ctx context.Context, o message.Outbound) (r Result) {
 	return r
 }
 
-// Reach returns nil if the API answers at all, whatever it answers. It asks without a
-// token, and for nothing.
+// Reach returns nil if the API answers. It asks without a token and for nothing, so any
+// answer will do but one of 500 or more, which may be a gateway's.
 func (s *Sender) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -173,7 +173,11 @@ func (s *Sender) Reach(ctx context.Context) error {
 	if err != nil {
 		return lost(ctx, ctx, true, err).Err
 	}
-	return resp.Body.Close()
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return fmt.Errorf("reach: HTTP %d", resp.StatusCode)
+	}
+	return nil
 }
 
 func (s *Sender) post(ctx context.Context, token string, o message.Outbound) Result {

@@ -12,9 +12,9 @@ import (
 	"chatclub/loadtest/report"
 )
 
-// The shares of the quota that are expected in saturation. README guarantees 98 %,
-// the share that the dispatcher asks for: over the few seconds of a run, calls that
-// land just behind their second may take half a percent of it away.
+// The shares of the quota that are expected in saturation. The dispatcher asks
+// for 98.5 %: over the few seconds of a run, calls that land just behind their second may
+// take a percent of it away.
 const (
 	fullQuota  = .975
 	anyLimiter = .97 // guaranteed whatever the limiter's algorithm is

@@ -163,15 +163,14 @@ const (
 	handover = 15*time.Second + prompt
 	// probed is the longest time until the next probe of an API that was away: its pauses
 	// grow to 3 s, half as much again by chance, and a page that waits looks again
-	// within half a second. With prompt.
+	// within a quarter of a second. With prompt.
 	probed = 5*time.Second + prompt
 	// unlucky is the longest time until the next probe of a page whose probes were all cut
-	// off while calls of others passed: its own pauses double from 1 s to 8 s in 18 s, half
-	// as much again by chance. With prompt.
+	// off while calls of others passed: its own pauses double from 1 s to 8 s in 18 s, and
+	// the API's are up to 4.5 s. With prompt.
 	unlucky = 12*time.Second + prompt
-	// rested is the time for which a dispatcher that gets no answers leaves its partitions
-	// to others: when that is so for the third time, which takes half a minute, for up to
-	// 16 s. With prompt.
+	// rested is the longest time until a page is sent again of which the dispatchers got no
+	// answers one after another: three of them notice within 5 s each. With prompt.
 	rested = 16*time.Second + prompt
 	// boot is the time of a node's start until it serves, on two cores.
 	boot = 40 * time.Second

@@ -5,10 +5,8 @@ import "time"
 const (
 	// headroom is the part of the limit that is asked for, and burst how far a
 	// page may run ahead of its pace: what 0.98 leaves of a second, so that no
-	// second of a page that was idle holds more than the limit. Chatclub's pace
-	// begins there as well. It sees the refusals of all that is sent, and
-	// reaches for 0.993: the 1.3 % between are a setting, and no merit of one way
-	// over another.
+	// second of a page that was idle holds more than the limit. Chatclub asks for
+	// 0.985: half a percent between is a setting, and no merit of one way over another.
 	headroom = 0.98
 	burst    = 20 * time.Millisecond
 )

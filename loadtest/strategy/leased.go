@@ -51,8 +51,8 @@ type lease struct {
 // of its author's library. As there, a lease is not renewed. It runs out, or is
 // given back when its replica ends, if Config.GiveBack says so. What a replica that
 // died held is used by none for up to 15 s, and replicas that guess do not find what
-// is held. N is configured, for the reserved share. Headroom and burst are chatclub's
-// own.
+// is held. N is configured, for the reserved share. Headroom and burst are nearly
+// chatclub's.
 func newLeased(c Config, client *redis.Client) (gate article.Gate, end func() error) {
 	g := leased{newPaced[leases](c.Random), c, client}
 	g.take = func(now time.Time, k article.Key, p *leases) time.Duration {

@@ -19,7 +19,7 @@ import (
 // second for each. A queue for each replica would spare that, but it would not be
 // the same system. So compare quota used and refusals, not broker operations and
 // latency.
-// Headroom and burst are chatclub's own.
+// Headroom and burst are nearly chatclub's.
 type pinned struct {
 	*paced[bucket]
 	replica, replicas int

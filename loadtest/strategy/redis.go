@@ -76,7 +76,7 @@ type slot struct {
 //
 // Source: ChatClub's article, which names it and rejects it for the round trip
 // and for the one place that everything then depends on. Headroom and burst are
-// chatclub's own. Refusals teach it nothing: it has the limit by heart.
+// nearly chatclub's. Refusals teach it nothing: it has the limit by heart.
 func newCentral(c Config, client *redis.Client) (gate article.Gate, end func() error) {
 	g := newPaced[slot](c.Random)
 	g.take = func(now time.Time, k article.Key, s *slot) time.Duration {

@@ -10,7 +10,7 @@ import (
 //
 // Source: ChatClub's article, which names it and rejects it. N is what was
 // configured at the start. It does not change when a replica dies or one more is
-// started. Tuned for it: headroom and burst as chatclub's own, and N is
+// started. Tuned for it: headroom and burst nearly as chatclub's, and N is
 // right at the start.
 func newStatic(c Config) *paced[bucket] {
 	g := newPaced[bucket](c.Random)

@@ -32,7 +32,7 @@ type tally struct {
 // choice. Between two sums N replicas may send N times the limit, and
 // then all wait until it is made up for: right on average, in waves. A replica
 // that cannot reach Redis goes on by its own count. Headroom and burst are
-// chatclub's own.
+// nearly chatclub's.
 func newSynced(c Config, client *redis.Client) (gate article.Gate, end func() error) {
 	g, every := newPaced[tally](c.Random), cmp.Or(c.SyncEvery, syncEvery)
 	g.take = func(now time.Time, k article.Key, t *tally) time.Duration {
