@@ -85,7 +85,7 @@ func (s *standing) closeSlot(p partitions.Place) { s.others.Go(p.Close) }
 func (s *standing) check(now time.Time) {
 	switch {
 	case !s.trial:
-	case s.proven:
+	case s.proven && !s.isSilent:
 		s.takePlace()
 	case !now.Before(s.until):
 		s.tryPlace(now)
