@@ -183,7 +183,7 @@ func (cs *claims) renewAll(reason string) {
 // of its queue, in order. That is the one way to give something up.
 func (cs *claims) giveUp(c *claim, reason string) {
 	c.state, c.givenUpAt, c.patience = isEnding, cs.Now(), callsTime
-	if reason == "paused" || cs.silent.Load() { // its calls may be another's, or have no answer
+	if reason == "paused" || cs.standing.isMute() { // its calls may be another's, or have no answer
 		c.patience = 0
 	}
 	if !c.since.IsZero() {

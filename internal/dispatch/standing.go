@@ -165,6 +165,7 @@ func (s *standing) watchSilence() {
 func (s *standing) checkSilence(now time.Time) {
 	was := s.isSilent
 	s.isSilent = s.circuits.Silent(now)
+	s.silent.Store(s.isSilent || !s.silentAt.IsZero() || s.circuits.Unheard(now) >= unheardTime)
 	switch {
 	case s.trial && !s.silentAt.IsZero(): // tryPlace asks
 	case s.isSilent && !was:
@@ -186,15 +187,14 @@ func (s *standing) rest(now time.Time) {
 	}
 	s.silentAt, s.proven = now, false
 	s.until = now.Add(min(minRest<<min(s.silences, 5), maxRest))
-	s.silent.Store(true)
 	s.stepBack()
 }
 
-// hears notes that the API answers.
-func (s *standing) hears() {
-	s.silentAt = time.Time{}
-	s.silent.Store(false)
-}
+// hears ends a silence.
+func (s *standing) hears() { s.silentAt = time.Time{} }
+
+// isMute reports whether calls in flight have probably no answer to come.
+func (s *standing) isMute() bool { return s.isSilent || !s.silentAt.IsZero() }
 
 // stepBack goes behind all others, if there are any and the API is still silent. It tries
 // again where the broker does not say.
@@ -221,14 +221,17 @@ func (s *standing) stepBack() {
 			s.trial = true
 			s.silences++
 			s.renewAll("silent")
+		case !others: // it goes on, and asks again
+			s.hears()
 		}
 	})
 }
 
-// answered notes that the API answers: this replica is as good as others, and its
-// trial is over. Behind all others, late answers to calls from before say nothing of that.
+// answered notes that the API answers: this replica is as good as others, and a
+// newcomer's trial is over. Late answers to calls from before a silence say nothing of
+// that, and one that rests is asked by tryPlace when its time is over.
 func (s *standing) answered(began time.Time) {
-	if s.trial && began.Before(s.silentAt) {
+	if !s.silentAt.IsZero() && (s.trial || began.Before(s.silentAt)) {
 		return
 	}
 	s.hears()

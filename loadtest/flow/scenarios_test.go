@@ -280,12 +280,8 @@ func faults() group {
 			if !own {
 				name = "another replica " + h.name
 			}
-			ifSlow := []report.Bound{report.AtLeast(quotaLater, .9), report.AtMost(report.Back, h.back)}
-			if own && h.health == chaos.Slow { // calls of 7 s and more are half as many as are given up
-				ifSlow = []report.Bound{report.AtLeast(quotaLater, .7), report.AtMost(report.Back, 22)}
-			}
 			g.rows = append(g.rows, both(row{
-				name: name, replicas: 4, faulty: true, doubles: true, bounds: []report.Bound{report.AtLeast(quotaLater, .9), report.AtMost(report.Back, h.back)}, ifSlow: ifSlow,
+				name: name, replicas: 4, faulty: true, doubles: true, bounds: []report.Bound{report.AtLeast(quotaLater, .9), report.AtMost(report.Back, h.back)},
 				script: func(r *rig) {
 					r.saturates(changeAt)
 					r.owner(hot, own).Way.SetHealth(h.health)
