@@ -36,7 +36,8 @@ ARG REVISION=unknown
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     link="-s -w -X chatclub/internal/service.linkedVersion=$VERSION -X chatclub/internal/service.linkedRevision=$REVISION" && \
     go build -trimpath -o /out/bin/ -ldflags "$link" ./cmd/chatclub ./cmd/fakeapi && \
-    go build -C loadtest -trimpath -o /out/bin/ -ldflags "$link" ./cmd/loadtest
+    go build -C loadtest -trimpath -o /out/bin/ -ldflags "$link" ./cmd/loadtest && \
+    cd loadtest && ../tools/licences ./cmd/... > /out/third-party-licences-loadtest.txt
 
 # CA certificates, /etc/passwd and /tmp; nothing else. nonroot is 65532.
 FROM gcr.io/distroless/static-debian12:nonroot AS base
@@ -62,6 +63,7 @@ COPY --from=build /out/bin/ /usr/local/bin/
 # With the fake platform, the load tests and the whole system in one process.
 FROM base AS demo
 LABEL org.opencontainers.image.description="chatclub with its fake Messenger and its load tests; not for production"
+COPY --from=build-demo /out/third-party-licences-loadtest.txt /usr/share/doc/chatclub/
 COPY --from=build-demo /out/bin/ /usr/local/bin/
 CMD ["chatclub"]
 

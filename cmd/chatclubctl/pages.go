@@ -116,8 +116,9 @@ func corePages(ctx context.Context, f replicas.Fleet) ([]operator.Page, error) {
 
 // rank orders pages: those that are kept back first, then those in excess.
 func (v pageView) rank() int {
+	sick := slices.ContainsFunc(v.Dispatchers, func(p ownedPage) bool { return p.Sick })
 	switch {
-	case len(v.Suspended) > 0 || v.Paused != nil || v.Core != nil && v.Core.Paused:
+	case sick || len(v.Suspended) > 0 || v.Paused != nil || v.Core != nil && v.Core.Paused:
 		return 0
 	case slices.ContainsFunc(v.Dispatchers, func(p ownedPage) bool { return p.Since != nil }):
 		return 1
@@ -147,6 +148,11 @@ func (v pageView) state() string {
 			why = "no token"
 		}
 		parts = append(parts, fmt.Sprintf("suspended on %s (%s), probed at %s", s.Dispatcher, why, since(s.ProbeAt)))
+	}
+	for _, p := range v.Dispatchers {
+		if p.Sick {
+			parts = append(parts, fmt.Sprintf("calls for it fail on %s, and it is probed", p.Dispatcher))
+		}
 	}
 	return strings.Join(parts, ", ")
 }

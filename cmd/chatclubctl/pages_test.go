@@ -56,13 +56,15 @@ func (p *port) name() string { return strings.TrimPrefix(p.URL, "http://") }
 func at(hour int) time.Time { return time.Date(2026, 1, 2, hour, 0, 0, 0, time.UTC) }
 
 // fleetOfThree is two dispatchers and a core, of which page 2 is in excess on the
-// first, page 3 suspended on the second, and page 4 paused.
+// first, page 3 suspended on the second, page 4 paused, and
+// calls for page 5 fail.
 func fleetOfThree(t *testing.T) (a, b, core *port, environ map[string]string) {
 	t.Helper()
 	since, until := at(10), at(12)
 	a = newPort(t, "3", dispatch.Status{InFlight: 7, Limit: 4096, Partitions: []int{1, 2}, Pages: []dispatch.PageStatus{
 		{Page: "2", Class: "text", Since: &since, Limit: 300, Pace: 294.5, Waiting: 512, Oldest: 1.25},
 		{Page: "1", Class: "text", Limit: 300, Pace: 300},
+		{Page: "5", Class: "text", Sick: true, Limit: 300, Pace: 300, Waiting: 3},
 	}})
 	b = newPort(t, "3", dispatch.Status{Limit: 4096, APIDown: true, Suspended: []dispatch.SuspendedPage{{Page: "3", Code: "190/463", ProbeAt: at(11)}}})
 	core = newPort(t, "3", map[string]any{"pages": []operator.Page{
@@ -86,6 +88,7 @@ func TestPagesList(t *testing.T) {
 		"PAGE MEMBERS OWNER CLASS EXCESS SINCE PACE LIMIT WAITING OLDEST STATE",
 		"3 0 - - - - - - - suspended on " + b.name() + " (code 190/463), probed at 2026-01-02T11:00:00Z",
 		"4 3 - - - - - - - paused until 2026-01-02T12:00:00Z (operator: a �try)",
+		"5 - " + a.name() + " text - 300 300 3 0s calls for it fail on " + a.name() + ", and it is probed",
 		"2 200 " + a.name() + " text 2026-01-02T10:00:00Z 294.5 300 512 1.25s -",
 		"1 7 " + a.name() + " text - 300 300 0 0s -",
 		"",
@@ -99,8 +102,8 @@ func TestPagesList(t *testing.T) {
 
 	out, err = call(t, environ, "pages", "list", "-json")
 	var list struct{ Pages []pageView }
-	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Pages) != 4 || list.Pages[2].Dispatchers[0].Dispatcher != a.name() {
-		t.Errorf("pages list -json prints %s, %v, want the four pages", out, err)
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Pages) != 5 || list.Pages[3].Dispatchers[0].Dispatcher != a.name() {
+		t.Errorf("pages list -json prints %s, %v, want the five pages", out, err)
 	}
 }
 

@@ -69,8 +69,18 @@ func (p *pages) add(in inbound) {
 		g = new(page)
 		p.pages[in.page()] = g
 	}
+	isReady := !g.busy && len(g.waiting) > 0
+	if len(g.waiting) == cap(g.waiting) { // those of claims that ended come again: while nobody handles them they would pile up
+		g.waiting = slices.DeleteFunc(g.waiting, func(in inbound) bool {
+			stale := !in.delivery.Live()
+			if stale {
+				in.claim.Handle(func() {})
+			}
+			return stale
+		})
+	}
 	g.waiting = append(g.waiting, in)
-	if !g.busy && len(g.waiting) == 1 {
+	if !g.busy && !isReady {
 		p.ready = append(p.ready, g)
 		p.wake.Signal()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"chatclub/internal/backoff"
 	"chatclub/internal/message"
+	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory/memorytest"
 )
@@ -140,5 +141,33 @@ func TestBusyPageTakesTurns(t *testing.T) {
 				t.Errorf("%+v: core remembers %d pages without events, want none", row, n)
 			}
 		})
+	}
+}
+
+// Events of claims that ended come again. Those that were there before do not pile up
+// while nobody handles any.
+func TestStaleEventsDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	p := newPages(1, 64)
+	live := inbound{claim: new(partitions.Claim), event: on("p", text("1", "live", "hello")), delivery: queue.NewDelivery(nil, new(settler), 1, queue.Message{Queue: "q"}, false)}
+	for range 100_000 {
+		p.add(inbound{claim: live.claim, event: live.event, delivery: queue.NewDelivery(nil, deadChannel{t}, 1, queue.Message{Queue: "q"}, false)})
+	}
+	p.add(live)
+	if n := len(p.pages["p"].waiting); n > 1000 {
+		t.Errorf("%d events wait, of which one can be settled", n)
+	}
+	for n := 0; ; n++ {
+		in, ok := p.next()
+		if !ok || n > 1000 {
+			t.Fatal("the event that can be settled does not come")
+		}
+		p.done(in)
+		if in.delivery.Live() {
+			break
+		}
+	}
+	if len(p.ready) > 1 {
+		t.Errorf("one page is ready %d times", len(p.ready))
 	}
 }

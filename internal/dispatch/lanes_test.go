@@ -757,3 +757,42 @@ func TestLaneThatTakesNothing(t *testing.T) {
 		r.checkSentOnce()
 	})
 }
+
+// A lane that failed for a while, and whose pages went on without it, is found to serve
+// again, though its partition never rests.
+func TestLaneServesAgain(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		go every(time.Second, markerPause+15*time.Second, func(int) { r.text("page0", "ann") })
+		r.sleep(10 * time.Second)
+		failing := func() (n int) {
+			r.only().inspect(func(e *engine) {
+				for _, p := range e.claims.partitions {
+					if p.claim == nil || p.claim.since.IsZero() {
+						continue
+					}
+					for _, k := range p.claim.lanes {
+						if !k.failing.IsZero() {
+							n++
+						}
+					}
+				}
+			})
+			return n
+		}
+		r.only().inspect(func(e *engine) {
+			for _, p := range e.claims.partitions {
+				if p.claim != nil && !p.claim.since.IsZero() {
+					p.claim.lanes[0].failing = e.Now()
+				}
+			}
+		})
+		if failing() == 0 {
+			t.Fatal("no lane fails: nothing is tested")
+		}
+		r.sleep(markerPause + 10*time.Second)
+		if n := failing(); n > 0 {
+			t.Errorf("%d lanes are left out more than a minute after they serve", n)
+		}
+	})
+}

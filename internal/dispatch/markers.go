@@ -102,6 +102,9 @@ func (ms *markers) check(c *claim, now time.Time) {
 		case k.known && k.marker != "" && now.Sub(k.asked) > markerPause: // it may be lost
 			k.asked = now
 			ms.send(c, []*lane{k})
+		case k.known && !k.failing.IsZero() && now.Sub(k.asked) > markerPause: // it may serve again
+			k.marker, k.asked = fmt.Sprintf("mark/%s/%d", k.queue, now.UnixNano()), now
+			ms.send(c, []*lane{k})
 		}
 		for _, l := range k.lines { // at a random time, because events may come with the ticks
 			if l.spill.marker == "" {

@@ -163,7 +163,7 @@ func (s *Sender) Send(ctx context.Context, o message.Outbound) (r Result) {
 }
 
 // Reach returns nil if the API answers. It asks without a token and for nothing, so any
-// answer will do but one of 500 or more, which may be a gateway's.
+// answer will do but that of a gateway, 502 or more.
 func (s *Sender) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -174,7 +174,7 @@ func (s *Sender) Reach(ctx context.Context) error {
 		return lost(ctx, ctx, true, err).Err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode >= http.StatusInternalServerError {
+	if resp.StatusCode >= http.StatusBadGateway {
 		return fmt.Errorf("reach: HTTP %d", resp.StatusCode)
 	}
 	return nil

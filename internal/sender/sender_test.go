@@ -255,11 +255,11 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-// Whatever the API answers below 500, it can be reached. It is asked without a token.
+// Whatever the API answers below 502, it can be reached. It is asked without a token.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, status := range []int{http.StatusOK, http.StatusFound, http.StatusNotFound, http.StatusBadGateway} {
+		for _, status := range []int{http.StatusOK, http.StatusFound, http.StatusNotFound, http.StatusInternalServerError, http.StatusBadGateway} {
 			s := setup(t, func(c *Config) {
 				c.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 					if r.Method != http.MethodGet || r.URL.String() != "https://graph.example/v23.0/" || r.Header.Get("Authorization") != "" {
@@ -268,8 +268,8 @@ func TestReach(t *testing.T) {
 					return response(status, ""), nil
 				})
 			})
-			if err := s.Reach(t.Context()); (err != nil) != (status >= 500) {
-				t.Errorf("Reach with an answer of %d = %v, want an error from 500 on", status, err)
+			if err := s.Reach(t.Context()); (err != nil) != (status >= 502) {
+				t.Errorf("Reach with an answer of %d = %v, want an error from 502 on", status, err)
 			}
 		}
 		s := setup(t, func(c *Config) {

@@ -144,7 +144,7 @@ func All() []Case {
 			Name: "limit-change", Title: "The platform halves a saturated page's limit, and raises it again",
 			Source: "the limit is not published and may change; the dispatchers are not told", Setting: seconds(40),
 			Parts: []Part{{
-				Streams: []Stream{saturating}, Bounds: full(movedQuota, .02), // the way back is found step by step
+				Streams: []Stream{saturating}, Bounds: full(movedQuota, .03), // the way back is found step by step
 				Steps: []Step{{1. / 4, Limit, .5}, {1. / 2, Limit, 1}},
 			}},
 		},

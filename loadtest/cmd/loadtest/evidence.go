@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,19 +37,35 @@ func chapters() []chapter {
 	own := []report.Figure{report.Quota, report.Refused, report.Others, report.ColdP50, report.ColdP99, report.Silence}
 	return []chapter{
 		{"saturate", "compare saturate -duration 12s" + peers, flow, 3},
-		{"limit-change", "compare limit-change -duration 32s" + peers, flow, 3},
 		{"neighbour", "compare neighbour -duration 16s" + contenders, beside, 3},
 		{"scale", "compare scale -duration 24s" + contenders, flow, 3},
+		{"lively-room", "run lively-room -duration 15s", []report.Figure{report.HotP50, report.HotP99, report.Calls, report.Refused}, 3},
+		{"limit-change", "compare limit-change -duration 32s" + peers, flow, 3},
 		{"ten-rooms", "compare ten-rooms -duration 15s" + contenders, flow, 3},
 		{"saturate-40ms", "compare saturate -duration 12s -latency lognormal:40ms,150ms" + contenders, flow, 3},
 		{"small-limits", "compare small-limits -duration 12s" + contenders, beside, 3},
-		{"lively-room", "run lively-room -duration 15s", []report.Figure{report.HotP50, report.HotP99, report.Calls, report.Refused}, 3},
 		{"voice", "run voice -duration 24s", own, 1},
 		{"sick-member", "run sick-member -duration 16s", own, 1},
 		{"sick-page", "run sick-page -duration 16s", own, 1},
 		{"lane-neighbour", "run lane-neighbour -duration 15s", own, 1},
 		{"rolling-restart", "run rolling-restart -duration 24s", own, 1},
 	}
+}
+
+// chaptersOf returns those of the names, which are separated by commas; all if there are none.
+func chaptersOf(names string) (list []chapter, err error) {
+	all := chapters()
+	if names == "" {
+		return all, nil
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(all, func(c chapter) bool { return c.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-only: there is no table %.40q", name)
+		}
+		list = append(list, all[i])
+	}
+	return list, nil
 }
 
 // makeEvidence plays every chapter, and writes their tables into one document. What one
@@ -62,14 +79,12 @@ func makeEvidence(ctx context.Context, args []string, s streams) (code int, err 
 	if err := parse(fs, args, "evidence [flags]", s.out); err != nil {
 		return 0, err
 	}
-	if err := writable(*out); err != nil {
+	list, err := chaptersOf(*only)
+	if err := errors.Join(err, writable(*out)); err != nil {
 		return 0, usageError{err}
 	}
 	var doc strings.Builder
-	for _, c := range chapters() {
-		if *only != "" && !strings.Contains(","+*only+",", ","+c.name+",") {
-			continue
-		}
+	for _, c := range list {
 		if ctx.Err() != nil {
 			break
 		}

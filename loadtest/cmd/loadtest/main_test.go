@@ -94,6 +94,29 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// The evidence is one document of tables with the columns that it is about, each with its
+// verdict and the command that makes it again.
+func TestEvidence(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := virtual(t, time.Hour, "evidence", "-only", "rolling-restart,lane-neighbour", "-out", dir)
+	doc, err := os.ReadFile(filepath.Join(dir, "evidence.md"))
+	if err != nil || r.code != 0 || r.out != string(doc) {
+		t.Fatalf("evidence = %d, %v, %s%s, want 0 and the document", r.code, err, r.out, r.err)
+	}
+	for _, want := range []string{"## rolling-restart: ", "## lane-neighbour: ", "| quota used |", "PASS", "loadtest run rolling-restart -"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("evidence lacks %q:\n%s", want, r.out)
+		}
+	}
+	if strings.Contains(r.out, "CPU per sent") {
+		t.Errorf("evidence has columns that it is not about:\n%s", r.out)
+	}
+	if r := loadtest(t.Context(), "evidence", "-only", "saturate,nothing", "-out", dir); r.code != 2 || !strings.Contains(r.err, `there is no table "nothing"`) {
+		t.Errorf("evidence of a table that is not there = %d, %s, want 2 and its name", r.code, r.err)
+	}
+}
+
 // The articles' experiments are found by the begin of their names, and have one report.
 func TestArticles(t *testing.T) {
 	t.Parallel()
