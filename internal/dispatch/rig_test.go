@@ -419,7 +419,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 // answered.
 func (p *replica) stepBack() {
 	p.inspect(func(e *engine) {
-		e.standing.trial, e.standing.until = true, e.Now().Add(minRest)
+		e.standing.trial, e.standing.until = true, e.Now().Add(restTime)
 		e.claims.renewAll("silent")
 	})
 }

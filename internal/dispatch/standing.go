@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// minRest and maxRest bound the rest of a replica whose API is silent, behind all
-	// others: twice as long each time.
-	minRest = time.Minute
-	maxRest = 16 * time.Minute
+	// restTime is the time for which a replica whose API is silent stays behind all
+	// others before it asks the API, and the period of asking again.
+	restTime = time.Minute
 	// askAPI bounds a question to the API.
 	askAPI = 5 * time.Second
-	// unheardTime is the time without an answer, while calls are made, after which the
-	// API is asked; askEvery is the period of asking again.
+	// unheardTime is the time without an answer, while calls are made, after which an
+	// owner asks the API; askEvery is the period of asking again.
 	unheardTime = 5 * time.Second
 	askEvery    = 10 * time.Second
 )
@@ -28,14 +27,13 @@ type standing struct {
 	partitions.Place
 	checked time.Time // when it was looked whether others have the slot
 
-	trial  bool      // it is behind all others
-	proven bool      // a call was answered since
+	trial  bool      // it is behind all others: as a newcomer or, with silentAt, at rest
+	proven bool      // a newcomer's call was answered: the trial may end
 	until  time.Time // when the API is asked whether the trial may end
 
 	isSilent bool      // calls of several pages hang
-	silences int       // in a row
-	silentAt time.Time // when the API was found silent; zero: it has answered since
-	asked    time.Time // when it was asked whether it answers
+	silentAt time.Time // when the API was found silent; zero: it answers
+	asked    time.Time // when an owner asked it last
 
 	circuits *circuit.Circuits
 	calls    *calls
@@ -85,7 +83,7 @@ func (s *standing) closeSlot(p partitions.Place) { s.others.Go(p.Close) }
 func (s *standing) check(now time.Time) {
 	switch {
 	case !s.trial:
-	case s.proven && !s.isSilent:
+	case s.proven:
 		s.takePlace()
 	case !now.Before(s.until):
 		s.tryPlace(now)
@@ -110,7 +108,7 @@ func (s *standing) check(now time.Time) {
 func (s *standing) tryPlace(now time.Time) {
 	was := s.silentAt
 	if s.until = now.Add(partitions.TrialTime); !was.IsZero() {
-		s.until = now.Add(minRest)
+		s.until = now.Add(restTime)
 	}
 	s.ask(func(err error) {
 		if err == nil && s.silentAt.Equal(was) {
@@ -185,8 +183,7 @@ func (s *standing) rest(now time.Time) {
 	if s.silentAt.IsZero() {
 		s.Log.Warn("no call is answered: others get the partitions", "calls", s.calls.inFlight)
 	}
-	s.silentAt, s.proven = now, false
-	s.until = now.Add(min(minRest<<min(s.silences, 5), maxRest))
+	s.silentAt, s.proven, s.until = now, false, now.Add(restTime)
 	s.stepBack()
 }
 
@@ -219,7 +216,6 @@ func (s *standing) stepBack() {
 			s.timers.add(s.Now().Add(consumeRetry), s.stepBack)
 		case others && mayStep():
 			s.trial = true
-			s.silences++
 			s.renewAll("silent")
 		case !others: // it goes on, and asks again
 			s.hears()
@@ -235,5 +231,5 @@ func (s *standing) answered(began time.Time) {
 		return
 	}
 	s.hears()
-	s.silences, s.proven = 0, s.trial
+	s.proven = s.trial
 }

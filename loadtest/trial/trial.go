@@ -92,14 +92,13 @@ type usage struct {
 	operations int64
 	cpu        time.Duration
 	machine    *machine.Use // nil: not known
-	alone      bool         // the whole system is in this process
 	at         time.Time
 }
 
 // othersSince is the share of the processors that other programs had; 0 where it is not
 // known, and where the kernel counts other processors than this program's.
 func (u usage) othersSince(before usage) float64 {
-	if !u.alone || u.machine == nil || before.machine == nil {
+	if u.machine == nil || before.machine == nil {
 		return 0
 	}
 	passed := (u.machine.All - before.machine.All).Seconds() / float64(runtime.NumCPU())
@@ -299,9 +298,17 @@ func (t *trial) usage() (u usage) {
 	u = usage{machine: machine.Read(cpu), at: time.Now()}
 	if n, known := t.fleet.Operations(); known { // else it is programs of somebody else
 		u.operations, u.cpu = n, cpu
-		_, u.alone = t.fleet.Broker().(*memory.Broker)
 	}
 	return u
+}
+
+// isAlone reports whether the whole system is in this process.
+func (t *trial) isAlone() bool {
+	if t.fleet == nil {
+		return false
+	}
+	_, alone := t.fleet.Broker().(*memory.Broker)
+	return alone
 }
 
 // load makes the load and the steps, until both are over.

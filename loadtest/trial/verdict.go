@@ -300,7 +300,7 @@ func (t *trial) costs(run *report.Run, sent float64) {
 		ratio(run, report.Operations, float64(t.ended.operations-t.started.operations), sent)
 		ratio(run, report.CPU, float64((t.ended.cpu - t.started.cpu).Microseconds()), sent)
 	}
-	if from, to := t.started, t.ended; from.machine != nil && to.machine != nil && !to.alone {
+	if from, to := t.started, t.ended; from.machine != nil && to.machine != nil && !t.isAlone() {
 		ratio(run, report.MachineCPU, float64((to.machine.Busy - from.machine.Busy).Microseconds()), sent)
 	}
 	switch {
@@ -322,7 +322,7 @@ func (t *trial) doubts(run *report.Run) {
 	if share := t.tally.OnTime(); share < onTime {
 		reasons = append(reasons, fmt.Sprintf("the generator was late: %.1f %% of the load was made within a second of when it was due (%.0f %% at least)", 100*share, 100*onTime))
 	}
-	if share := t.ended.othersSince(t.started); share > machine.MostOthers {
+	if share := t.ended.othersSince(t.started); t.isAlone() && share > machine.MostOthers {
 		reasons = append(reasons, fmt.Sprintf("other programs had %.0f %% of the processors (%.0f %% at most)", 100*share, 100*machine.MostOthers))
 	}
 	if t.meter.Starved() {
