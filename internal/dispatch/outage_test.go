@@ -214,3 +214,58 @@ func TestAppThrottled(t *testing.T) {
 		})
 	}
 }
+
+// After an outage that each of four replicas saw, and rests for, the first one that hears
+// the API again outranks the others. Not for long: 30 s later none has most of the
+// partitions. The others wait for the answers to their calls before they leave.
+func TestPartitionsAreSpreadAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		sick Caller
+	}{{"calls hang", stuck{}}, {"calls fail at once", cutOff{}}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for range seeds(4) { // the pauses are partly by chance
+				inBubble(t, 4, nil, func(t *testing.T, r *rig) {
+					const pages = 64
+					r.latency = func(message.Outbound) time.Duration { return 700 * time.Millisecond }
+					r.write(pages, time.Second, 4*time.Minute)
+					r.sleep(5 * time.Second)
+					for _, p := range r.replicas { // so that they do not ask together
+						p.inspect(func(e *engine) { e.Sender = c.sick })
+						r.sleep(14 * time.Second)
+					}
+					r.sleep(time.Minute)
+					for i, p := range r.replicas {
+						p.inspect(func(e *engine) { e.Sender = client{r.platform, i} })
+					}
+					r.sleep(40 * time.Second)
+					end := time.Now()
+					r.sleep(5 * time.Second)
+					calls := make([]int, len(r.replicas))
+					sum := 0
+					for _, call := range r.between(end, time.Now()) {
+						calls[call.replica]++
+						sum++
+					}
+					if most := slices.Max(calls); 2*most > sum {
+						t.Errorf("calls of the replicas from 40 to 45 s after the outage = %v, want none with more than half", calls)
+					}
+					r.sleep(4 * time.Minute)
+					doubled := 0
+					for _, id := range r.published {
+						if n := r.accepted[id]; n == 0 {
+							t.Errorf("%s did not arrive", id)
+						} else {
+							doubled += n - 1
+						}
+					}
+					if doubled > 12 {
+						t.Errorf("%d messages were sent twice, want those of a call or two at most", doubled)
+					}
+				})
+			}
+		})
+	}
+}

@@ -415,7 +415,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// stepBack has a replica go behind all others for a minute, or until a call is
+// stepBack has a replica go behind all others for a rest, or until a call is
 // answered.
 func (p *replica) stepBack() {
 	p.inspect(func(e *engine) {

@@ -11,13 +11,15 @@ import (
 const (
 	// restTime is the time for which a replica whose API is silent stays behind all
 	// others before it asks the API, and the period of asking again.
-	restTime = time.Minute
+	restTime = 30 * time.Second
 	// askAPI bounds a question to the API.
 	askAPI = 5 * time.Second
 	// unheardTime is the time without an answer, while calls are made, after which an
 	// owner asks the API; askEvery is the period of asking again.
 	unheardTime = 5 * time.Second
 	askEvery    = 10 * time.Second
+	// muteTime is the time without an answer after which one that rests waits for none.
+	muteTime = time.Second
 )
 
 // standing is this replica's place among the others. Where its priorities change, it has
@@ -27,9 +29,8 @@ type standing struct {
 	partitions.Place
 	checked time.Time // when it was looked whether others have the slot
 
-	trial  bool      // it is behind all others: as a newcomer or, with silentAt, at rest
-	proven bool      // a newcomer's call was answered: the trial may end
-	until  time.Time // when the API is asked whether the trial may end
+	trial bool      // it is behind all others: as a newcomer or, with silentAt, at rest
+	until time.Time // when the API is asked whether the trial may end; zero: it may
 
 	isSilent bool      // calls of several pages hang
 	silentAt time.Time // when the API was found silent; zero: it answers
@@ -83,7 +84,7 @@ func (s *standing) closeSlot(p partitions.Place) { s.others.Go(p.Close) }
 func (s *standing) check(now time.Time) {
 	switch {
 	case !s.trial:
-	case s.proven:
+	case s.until.IsZero():
 		s.takePlace()
 	case !now.Before(s.until):
 		s.tryPlace(now)
@@ -131,10 +132,13 @@ func (s *standing) ask(then func(err error)) {
 		}()
 		return s.Sender.Reach(ctx)
 	}, func(err error) {
+		if s.ending {
+			return
+		}
 		if err != nil {
 			s.Log.Warn("the API does not answer", "error", err)
-		} else {
-			s.circuits.Heard()
+		} else if s.circuits.Heard(); !s.trial {
+			s.hears()
 		}
 		then(err)
 	})
@@ -143,7 +147,7 @@ func (s *standing) ask(then func(err error)) {
 // takePlace ends the trial: this replica's partitions come to it.
 func (s *standing) takePlace() {
 	if s.trial && !s.ending {
-		s.trial, s.proven = false, false
+		s.trial = false
 		s.hears()
 		s.renewAll("rank")
 	}
@@ -178,20 +182,23 @@ func (s *standing) checkSilence(now time.Time) {
 	}
 }
 
-// rest goes behind all others for some time.
+// rest goes behind all others until the API answers.
 func (s *standing) rest(now time.Time) {
 	if s.silentAt.IsZero() {
 		s.Log.Warn("no call is answered: others get the partitions", "calls", s.calls.inFlight)
+		s.silentAt, s.until = now, now.Add(restTime)
+		s.stepBack()
 	}
-	s.silentAt, s.proven, s.until = now, false, now.Add(restTime)
-	s.stepBack()
 }
 
 // hears ends a silence.
 func (s *standing) hears() { s.silentAt = time.Time{} }
 
-// isMute reports whether calls in flight have probably no answer to come.
-func (s *standing) isMute() bool { return s.isSilent || !s.silentAt.IsZero() }
+// isMute reports whether calls in flight have probably no answer to come. One that rests
+// is answered where the others rest, too, and the API is back.
+func (s *standing) isMute() bool {
+	return s.isSilent || !s.silentAt.IsZero() && s.circuits.Unheard(s.Now()) >= muteTime
+}
 
 // stepBack goes behind all others, if there are any and the API is still silent. It tries
 // again where the broker does not say.
@@ -207,7 +214,7 @@ func (s *standing) stepBack() {
 			if err != nil {
 				return err
 			}
-			others = others || info.Consumers > 0 && i != slot
+			others = others || info.Consumers > 1 || info.Consumers == 1 && i != slot
 		}
 		return nil
 	}, func(err error) {
@@ -225,11 +232,13 @@ func (s *standing) stepBack() {
 
 // answered notes that the API answers: this replica is as good as others, and a
 // newcomer's trial is over. Late answers to calls from before a silence say nothing of
-// that, and one that rests is asked by tryPlace when its time is over.
+// that, and one that rests is asked by tryPlace.
 func (s *standing) answered(began time.Time) {
-	if !s.silentAt.IsZero() && (s.trial || began.Before(s.silentAt)) {
-		return
+	switch {
+	case !s.silentAt.IsZero() && (s.trial || began.Before(s.silentAt)):
+	case s.trial:
+		s.until = time.Time{}
+	default:
+		s.hears()
 	}
-	s.hears()
-	s.proven = s.trial
 }

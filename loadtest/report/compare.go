@@ -24,8 +24,8 @@ type cell struct {
 }
 
 // compare returns the comparison of runs by those figures that at least one of them knows.
-// No figures are all of them. A count of something wrong is there where there is any, and
-// only there.
+// No figures are all of them. A count of something wrong is there where there is any, or
+// where one of the runs did not count it, and only there.
 func compare(runs []Run, figures []Figure) (t table) {
 	for i := range runs {
 		t.Rows = append(t.Rows, row{Run: &runs[i]})
@@ -37,7 +37,7 @@ func compare(runs []Run, figures []Figure) (t table) {
 	for _, name := range Names(all...) {
 		k := name.kind()
 		if k.fault {
-			if !slices.ContainsFunc(all, func(f Figures) bool { return f[name] != 0 }) {
+			if !slices.ContainsFunc(all, func(f Figures) bool { v, known := f[name]; return v != 0 || !known }) {
 				continue
 			}
 		} else if figures != nil && !slices.Contains(figures, name) {
@@ -57,7 +57,7 @@ func compare(runs []Run, figures []Figure) (t table) {
 
 // reading says how to read the comparison.
 func reading(runs []Run) string {
-	text := "Nothing was lost, doubled, unexpected or dead where there is no column of it."
+	text := "Messages that were lost, doubled, unexpected or dead have a column where there were any, or where they were not counted."
 	if slices.ContainsFunc(runs, func(r Run) bool { return len(r.Rounds) > 1 }) {
 		text += " Each figure is the median of several runs, in which the strategies alternated, with the range in brackets where they differ: ranges that overlap are no difference. Of what is wrong it is the most of any run."
 	}

@@ -86,7 +86,7 @@ func makeEvidence(ctx context.Context, args []string, s streams) (code int, err 
 	var doc strings.Builder
 	for _, c := range list {
 		if ctx.Err() != nil {
-			code = exitNoVerdict
+			code = cmp.Or(code, exitNoVerdict)
 			break
 		}
 		words := strings.Fields(c.command)
