@@ -141,9 +141,13 @@ func (b *tab) look(v view) {
 		chromedp.EmulateViewport(v.width, v.height, chromedp.EmulateScale(v.scale)))
 }
 
-// frame waits until the changes are drawn.
+// frame waits until the changes are drawn, for 10 s at most: on a busy machine Chromium once
+// drew nothing for a minute.
 func frame() chromedp.Action[chromedp.Void] {
-	return chromedp.Evaluate[chromedp.Void](`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))`, chromedp.EvalAwaitPromise)
+	return chromedp.Evaluate[chromedp.Void](`new Promise(done => {
+		requestAnimationFrame(() => requestAnimationFrame(done));
+		setTimeout(done, 10000);
+	})`, chromedp.EvalAwaitPromise)
 }
 
 // call is a command of the protocol whose answer does not matter.
