@@ -23,7 +23,7 @@ const traceTimeout = 10 * time.Second
 type TraceSettings struct {
 	Endpoint string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"Address of an OpenTelemetry collector that takes OTLP over HTTP, such as http://collector:4318; empty: no traces."`
 	Headers  service.Secret `env:"OTEL_EXPORTER_OTLP_HEADERS" doc:"Headers of each request to it: name=value, with commas between them and values in URL encoding."`
-	Ratio    float64        `env:"OTEL_TRACES_SAMPLER_ARG" envDefault:"1" doc:"The part of the traces that is recorded, 0 to 1. It is decided where a trace begins, in webhook, and for broadcasts in core."`
+	Ratio    float64        `env:"OTEL_TRACES_SAMPLER_ARG" envDefault:"1" doc:"Part of the traces that is recorded, 0 to 1, decided where a trace begins: in webhook, for broadcasts in core."`
 }
 
 // IsUnused reports that there are no traces: the other variables are not for us.

@@ -517,6 +517,18 @@ func TestSickPageIsNoSilence(t *testing.T) {
 	}
 }
 
+// A page without a token asks nobody, and so is not unheard. One whose calls fail is.
+func TestUnheard(t *testing.T) {
+	t.Parallel()
+	for v, unheard := range map[Answer]bool{Missing: false, NoCall: false, Failed: true, Unreached: true, Bad: false} {
+		b, now := New(half, attempts), begin()
+		b.end(now, b.call(now, "p", "1"), v)
+		if got := b.Unheard(now.Add(time.Minute)); (got > 0) != unheard {
+			t.Errorf("a minute after %v Unheard() = %v, want none: %v", v, got, !unheard)
+		}
+	}
+}
+
 // A page that is suspended, and a person who cannot be sent to, are tried where another
 // replica may have found them well; not a moment after a failure, nor where Meta blocks.
 func TestDoubt(t *testing.T) {

@@ -192,7 +192,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // Ready returns nil while the broker can be used, otherwise why not. An API that
 // is down or silent makes no dispatcher unready: nobody sends to a dispatcher, so
 // nothing would be gained, and a rollout that waits for readiness would stand still
-// for as long as the outage. Metrics and Status have it.
+// for as long as the outage. Metrics have it.
 func (d *Dispatcher) Ready() error {
 	return d.Broker.Ready()
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"chatclub/internal/circuit"
@@ -18,8 +19,6 @@ const (
 	// owner asks the API; askEvery is the period of asking again.
 	unheardTime = 5 * time.Second
 	askEvery    = 10 * time.Second
-	// muteTime is the time without an answer after which one that rests waits for none.
-	muteTime = time.Second
 )
 
 // standing is this replica's place among the others. Where its priorities change, it has
@@ -185,7 +184,7 @@ func (s *standing) checkSilence(now time.Time) {
 // rest goes behind all others until the API answers.
 func (s *standing) rest(now time.Time) {
 	if s.silentAt.IsZero() {
-		s.Log.Warn("no call is answered: others get the partitions", "calls", s.calls.inFlight)
+		s.Log.Warn("no call is answered; if others are there, they get the partitions", "calls", s.calls.inFlight)
 		s.silentAt, s.until = now, now.Add(restTime)
 		s.stepBack()
 	}
@@ -197,7 +196,7 @@ func (s *standing) hears() { s.silentAt = time.Time{} }
 // isMute reports whether calls in flight have probably no answer to come. One that rests
 // is answered where the others rest, too, and the API is back.
 func (s *standing) isMute() bool {
-	return s.isSilent || !s.silentAt.IsZero() && s.circuits.Unheard(s.Now()) >= muteTime
+	return s.isSilent || !s.silentAt.IsZero() && s.circuits.Unheard(s.Now()) >= unheardTime
 }
 
 // stepBack goes behind all others, if there are any and the API is still silent. It tries
@@ -209,14 +208,18 @@ func (s *standing) stepBack() {
 	}
 	others, slot := false, s.Slot
 	s.beside(askBroker, func(ctx context.Context) error {
-		for i, name := range s.Broker.Topology().Slots() {
-			info, err := s.Broker.Inspect(ctx, name)
-			if err != nil {
-				return err
+		names := s.Broker.Topology().Slots()
+		var failed error
+		for _, i := range rand.Perm(len(names)) { // one that gives no answer takes all the time
+			info, err := s.Broker.Inspect(ctx, names[i])
+			if others = info.Consumers > 1 || info.Consumers == 1 && i != slot; others {
+				return nil
 			}
-			others = others || info.Consumers > 1 || info.Consumers == 1 && i != slot
+			if err != nil {
+				failed = err
+			}
 		}
-		return nil
+		return failed
 	}, func(err error) {
 		switch {
 		case err != nil:

@@ -244,6 +244,14 @@ func TestHungReplica(t *testing.T) {
 				r.sleep(5 * time.Second)
 				hung := r.owner("page0")
 				p := r.replicas[hung]
+				p.link.with(func(l *link) { // one slot's queue has no leader
+					l.refuse = func(op, name string) error {
+						if op == "inspect" && name == r.top.Slots()[20] {
+							return queue.ErrUnavailable
+						}
+						return nil
+					}
+				})
 				p.inspect(func(e *engine) { e.Sender = c.sick })
 				began := time.Now()
 				r.sleep(long / 2)

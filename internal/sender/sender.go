@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -163,7 +164,7 @@ func (s *Sender) Send(ctx context.Context, o message.Outbound) (r Result) {
 }
 
 // Reach returns nil if the API answers. It asks without a token and for nothing, so any
-// answer will do but that of a gateway, 502 or more.
+// answer will do but those of a gateway or proxy: 407, 502 or more, or a page in HTML.
 func (s *Sender) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -174,8 +175,9 @@ func (s *Sender) Reach(ctx context.Context) error {
 		return lost(ctx, ctx, true, err).Err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode >= http.StatusBadGateway {
-		return fmt.Errorf("reach: HTTP %d", resp.StatusCode)
+	isPage := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
+	if resp.StatusCode >= http.StatusBadGateway || resp.StatusCode == http.StatusProxyAuthRequired || isPage {
+		return fmt.Errorf("reach: HTTP %d of no Send API, %.40q", resp.StatusCode, resp.Header.Get("Content-Type"))
 	}
 	return nil
 }

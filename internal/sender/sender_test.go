@@ -255,21 +255,37 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-// Whatever the API answers below 502, it can be reached. It is asked without a token.
+// Whatever the API answers below 502, it can be reached. It is asked without a token. The
+// answer of a proxy is not the API's.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, status := range []int{http.StatusOK, http.StatusFound, http.StatusNotFound, http.StatusInternalServerError, http.StatusBadGateway} {
+		for _, tt := range []struct {
+			status int
+			kind   string
+			fails  bool
+		}{
+			{http.StatusOK, "application/json", false},
+			{http.StatusFound, "", false},
+			{http.StatusNotFound, "text/plain", false},
+			{http.StatusInternalServerError, "application/json", false},
+			{http.StatusBadGateway, "application/json", true},
+			{http.StatusProxyAuthRequired, "", true},
+			{http.StatusOK, "text/html; charset=utf-8", true},
+			{http.StatusForbidden, "text/html", true},
+		} {
 			s := setup(t, func(c *Config) {
 				c.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 					if r.Method != http.MethodGet || r.URL.String() != "https://graph.example/v23.0/" || r.Header.Get("Authorization") != "" {
 						t.Errorf("asked %s %s with %q", r.Method, r.URL, r.Header.Get("Authorization"))
 					}
-					return response(status, ""), nil
+					resp := response(tt.status, "")
+					resp.Header.Set("Content-Type", tt.kind)
+					return resp, nil
 				})
 			})
-			if err := s.Reach(t.Context()); (err != nil) != (status >= 502) {
-				t.Errorf("Reach with an answer of %d = %v, want an error from 502 on", status, err)
+			if err := s.Reach(t.Context()); (err != nil) != tt.fails {
+				t.Errorf("Reach with an answer of %d, %q = %v, want an error: %v", tt.status, tt.kind, err, tt.fails)
 			}
 		}
 		s := setup(t, func(c *Config) {

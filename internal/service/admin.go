@@ -26,7 +26,7 @@ const (
 // AdminSettings say where the admin server listens and what it serves.
 type AdminSettings struct {
 	Addr  string `env:"ADMIN_ADDR" envDefault:":9090" doc:"Address of /metrics, /healthz and /readyz; port 0 takes a free one."`
-	Token Secret `env:"ADMIN_TOKEN" doc:"Token that requests on ADMIN_ADDR must carry, except for /metrics, /healthz and /readyz; empty: none, and only this machine is answered."`
+	Token Secret `env:"ADMIN_TOKEN" doc:"Token for ADMIN_ADDR, but for /metrics, /healthz and /readyz; empty: none, and only this machine is answered."`
 	PProf bool   `env:"ADMIN_PPROF" envDefault:"false" doc:"Serve Go profiles under /debug/pprof on ADMIN_ADDR."`
 }
 
