@@ -168,7 +168,7 @@ func (s *Sender) Send(ctx context.Context, o message.Outbound) (r Result) {
 func (s *Sender) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	req := s.request(ctx, "", nil)
+	req := s.request(ctx, "me", nil) // the root may be the page of a fake
 	req.Method = http.MethodGet
 	resp, err := s.transport.RoundTrip(req)
 	if err != nil {

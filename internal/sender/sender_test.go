@@ -276,7 +276,7 @@ func TestReach(t *testing.T) {
 		} {
 			s := setup(t, func(c *Config) {
 				c.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
-					if r.Method != http.MethodGet || r.URL.String() != "https://graph.example/v23.0/" || r.Header.Get("Authorization") != "" {
+					if r.Method != http.MethodGet || r.URL.String() != "https://graph.example/v23.0/me" || r.Header.Get("Authorization") != "" {
 						t.Errorf("asked %s %s with %q", r.Method, r.URL, r.Header.Get("Authorization"))
 					}
 					resp := response(tt.status, "")
