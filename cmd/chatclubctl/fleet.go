@@ -15,7 +15,7 @@ import (
 
 // coreSettings say where the cores' admin ports are.
 type coreSettings struct {
-	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, such as http://core:9090, with commas between them. A name stands for all its addresses. They share a database, so one that answers is enough."`
+	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, such as http://core:9090, with commas between them. A name stands for all its addresses. One that answers is enough."`
 	AdminToken service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports; empty: none."`
 }
 

@@ -55,7 +55,7 @@ func (s QueueSettings) Validate() error {
 
 // BrokerSettings say where RabbitMQ is.
 type BrokerSettings struct {
-	AMQPURL service.Secret `env:"AMQP_URL,required" doc:"Addresses of RabbitMQ, amqp://user:password@host:5672/vhost, separated by commas when there are several nodes."`
+	AMQPURL service.Secret `env:"AMQP_URL,required" doc:"Addresses of RabbitMQ, amqp://user:password@host:5672/vhost, with commas between several nodes."`
 	QueueSettings
 }
 

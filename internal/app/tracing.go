@@ -21,8 +21,8 @@ const traceTimeout = 10 * time.Second
 // TraceSettings say where traces go, in OpenTelemetry's own variables. Its SDK reads
 // more of them by itself, such as OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and OTEL_BSP_*.
 type TraceSettings struct {
-	Endpoint string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"Address of an OpenTelemetry collector that takes OTLP over HTTP, such as http://collector:4318; empty: no traces."`
-	Headers  service.Secret `env:"OTEL_EXPORTER_OTLP_HEADERS" doc:"Headers of each request to it: name=value, with commas between them and values in URL encoding."`
+	Endpoint string         `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"Address of an OpenTelemetry collector (OTLP over HTTP), such as http://collector:4318; empty: no traces."`
+	Headers  service.Secret `env:"OTEL_EXPORTER_OTLP_HEADERS" doc:"Headers of its requests: name=value, with commas between them, values in URL encoding."`
 	Ratio    float64        `env:"OTEL_TRACES_SAMPLER_ARG" envDefault:"1" doc:"Part of the traces that is recorded, 0 to 1, decided where a trace begins: in webhook, for broadcasts in core."`
 }
 
