@@ -51,8 +51,7 @@ vet: ## go vet
 	go vet $(PKG)
 
 lint: ## golangci-lint, formatting included
-	$(golangci) run --allow-parallel-runners ./...
-	cd loadtest && $(golangci) run --allow-parallel-runners ./...
+	$(golangci) run --allow-parallel-runners ./... ./loadtest/...
 
 promtool: ## build promtool, which takes minutes the first time
 	$(promtool) --version
