@@ -36,7 +36,7 @@ type ProgramSettings struct {
 // same.
 type QueueSettings struct {
 	Prefix     string `env:"QUEUE_PREFIX" envDefault:"chatclub" doc:"First part of every queue's name; the same in every program."`
-	Partitions int    `env:"PARTITIONS" envDefault:"64" doc:"Queues of events, and as many of outbound messages, shared by page; the same in every program. More cores or dispatchers have nothing to do."`
+	Partitions int    `env:"PARTITIONS" envDefault:"64" doc:"Queues of events, and as many of outbound messages, by page; the same in every program. Further cores or dispatchers have nothing to do."`
 }
 
 // Topology returns the queues that the settings name.

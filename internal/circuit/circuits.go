@@ -246,7 +246,8 @@ func (s *Circuits) End(now time.Time, c *Call, r Report) (list []Change) {
 		k, opened := s.people.fail(now, c)
 		note(k, true, opened)
 	}
-	late := p.answered.After(c.began)                                            // it says less than that answer
+	late := p.answered.After(c.began) // it says less than that answer
+
 	if (r.Answer == Missing || r.Answer == NoCall) && s.unheard.Equal(c.began) { // it asked nobody
 		s.Heard()
 	}

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"chatclub/internal/circuit"
@@ -29,7 +28,7 @@ type standing struct {
 	checked time.Time // when it was looked whether others have the slot
 
 	trial bool      // it is behind all others: as a newcomer or, with silentAt, at rest
-	until time.Time // when the API is asked whether the trial may end; zero: it may
+	until time.Time // when the API is asked whether the trial may end; zero: it has answered
 
 	isSilent bool      // calls of several pages hang
 	silentAt time.Time // when the API was found silent; zero: it answers
@@ -136,10 +135,14 @@ func (s *standing) ask(then func(err error)) {
 		}
 		if err != nil {
 			s.Log.Warn("the API does not answer", "error", err)
-		} else if s.circuits.Heard(); !s.trial {
+			then(err)
+			return
+		}
+		s.circuits.Heard()
+		if !s.trial { // one that rests has to take its place, too
 			s.hears()
 		}
-		then(err)
+		then(nil)
 	})
 }
 
@@ -207,10 +210,12 @@ func (s *standing) stepBack() {
 		return
 	}
 	others, slot := false, s.Slot
+	names := s.Broker.Topology().Slots()
+	from := int(s.Random() * float64(len(names))) // one that gives no answer takes all the time
 	s.beside(askBroker, func(ctx context.Context) error {
-		names := s.Broker.Topology().Slots()
 		var failed error
-		for _, i := range rand.Perm(len(names)) { // one that gives no answer takes all the time
+		for k := range names {
+			i := (from + k) % len(names)
 			info, err := s.Broker.Inspect(ctx, names[i])
 			if others = info.Consumers > 1 || info.Consumers == 1 && i != slot; others {
 				return nil

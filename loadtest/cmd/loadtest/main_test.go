@@ -99,12 +99,12 @@ func TestCompare(t *testing.T) {
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := virtual(t, time.Hour, "evidence", "-only", "rolling-restart,lane-neighbour", "-out", dir)
+	r := virtual(t, time.Hour, "evidence", "-only", "sick-page,lane-neighbour", "-out", dir)
 	doc, err := os.ReadFile(filepath.Join(dir, "evidence.md"))
 	if err != nil || r.code != 0 || r.out != string(doc) {
 		t.Fatalf("evidence = %d, %v, %s%s, want 0 and the document", r.code, err, r.out, r.err)
 	}
-	for _, want := range []string{"## rolling-restart: ", "## lane-neighbour: ", "| quota used |", "PASS", "loadtest run rolling-restart -"} {
+	for _, want := range []string{"## sick-page: ", "## lane-neighbour: ", "| quota used |", "PASS", "loadtest run sick-page -"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("evidence lacks %q:\n%s", want, r.out)
 		}
