@@ -12,7 +12,6 @@ import (
 // TestManyLinks checks that a text of many words with many links takes little time: it is
 // spent within a transaction.
 func TestManyLinks(t *testing.T) {
-	t.Parallel()
 	ev := message.Event{Kind: message.KindMessage, Page: "1", User: "2", ID: "m", Text: strings.Repeat("a. ", 7000)}
 	for i := range 1000 {
 		ev.Attachments = append(ev.Attachments, message.Attachment{Type: "fallback", URL: fmt.Sprintf("https://x.org/%d", i)})
