@@ -41,7 +41,7 @@ build: ## build every program, static, into bin/
 test: ## run every test, the long ones in a short form, without the race detector; finds or starts its servers (PKG, TESTFLAGS, TIMEOUT)
 	$(tests) -timeout $(TIMEOUT) $(TESTFLAGS) $(PKG)
 
-test-long: ## run every test in full: all tables, all property runs, the race detector on (PKG, TESTFLAGS, LONG_TIMEOUT)
+test-long: ## run every test in full: all tables, all property runs, the race detector on but for simulations (PKG, TESTFLAGS, LONG_TIMEOUT)
 	$(tests) -long -timeout $(LONG_TIMEOUT) $(TESTFLAGS) $(PKG)
 
 peers: ## test the settings of BullMQ, the peer of the load test that is no Go program

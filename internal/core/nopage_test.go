@@ -32,7 +32,7 @@ func TestNoPage(t *testing.T) {
 	select {
 	case q := <-got:
 		t.Log(q)
-	case <-time.After(time.Second):
+	case <-time.After(10 * time.Second):
 		t.Error("an event without a page on partition b waits for partition a")
 	}
 	p.close()

@@ -37,7 +37,7 @@ func (w *world) check(t *rapid.T) {
 
 // settle compares the published messages with the expected ones.
 func (w *world) settle() {
-	for range 500 { // the last messages may be on their way
+	for range 3000 { // the last messages may be on their way
 		if w.collect(); !w.isMissing() {
 			break
 		}

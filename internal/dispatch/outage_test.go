@@ -216,7 +216,7 @@ func TestAppThrottled(t *testing.T) {
 }
 
 // After an outage that each of four replicas saw, and rests for, the first one that hears
-// the API again outranks the others. Not for long: 30 s later none has most of the
+// the API again outranks the others. Not for long: 40 s later none has most of the
 // partitions. The others wait for the answers to their calls before they leave.
 func TestPartitionsAreSpreadAfterAnOutage(t *testing.T) {
 	t.Parallel()

@@ -240,6 +240,12 @@ func (stuck) Reach(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// mute answers questions, but no call.
+type mute struct{ stuck }
+
+// Reach implements Caller.
+func (mute) Reach(context.Context) error { return nil }
+
 // cutOff reaches nobody.
 type cutOff struct{}
 

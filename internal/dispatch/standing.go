@@ -10,8 +10,10 @@ import (
 
 const (
 	// restTime is the time for which a replica whose API is silent stays behind all
-	// others before it asks the API, and the period of asking again.
+	// others before it asks the API, and the period of asking again. Where the API
+	// answers questions but no call, each rest is twice the one before, maxRest at most.
 	restTime = 30 * time.Second
+	maxRest  = 5 * time.Minute
 	// askAPI bounds a question to the API.
 	askAPI = 5 * time.Second
 	// unheardTime is the time without an answer, while calls are made, after which an
@@ -30,9 +32,11 @@ type standing struct {
 	trial bool      // it is behind all others: as a newcomer or, with silentAt, at rest
 	until time.Time // when the API is asked whether the trial may end; zero: it has answered
 
-	isSilent bool      // calls of several pages hang
-	silentAt time.Time // when the API was found silent; zero: it answers
-	asked    time.Time // when an owner asked it last
+	isSilent bool          // calls of several pages hang
+	silentAt time.Time     // when the API was found silent; zero: it answers
+	nextRest time.Duration // at least; it begins anew where a call is answered
+	asked    time.Time     // when an owner asked it last
+	looked   time.Time     // when checkSilence looked last, or will look next
 
 	circuits *circuit.Circuits
 	calls    *calls
@@ -139,7 +143,7 @@ func (s *standing) ask(then func(err error)) {
 			return
 		}
 		s.circuits.Heard()
-		if !s.trial { // one that rests has to take its place, too
+		if !s.trial && !s.isSilent { // one that rests has to take its place, too
 			s.hears()
 		}
 		then(nil)
@@ -164,9 +168,17 @@ func (s *standing) watchSilence() {
 
 // checkSilence goes behind all others when the API answers nothing here: they may
 // fare better. Where many calls hang it does so at once. Else, where calls fail or hang and
-// none is answered, it asks the API first: single pages may be at fault, or persons. While
-// the app is throttled the API does answer.
+// none is answered, it asks the API first: single pages may be at fault, or persons. After
+// a rest that no answered call has followed it does not ask. While the app is throttled
+// the API does answer. After a pause of the process, answers are there and not yet read.
 func (s *standing) checkSilence(now time.Time) {
+	if now.Sub(s.looked) > time.Second {
+		s.looked = now.Add(time.Second)
+	}
+	if now.Before(s.looked) {
+		return
+	}
+	s.looked = now
 	was := s.isSilent
 	s.isSilent = s.circuits.Silent(now)
 	s.silent.Store(s.isSilent || !s.silentAt.IsZero() || s.circuits.Unheard(now) >= unheardTime)
@@ -176,6 +188,10 @@ func (s *standing) checkSilence(now time.Time) {
 		s.rest(now)
 	case s.circuits.Unheard(now) >= unheardTime && now.Sub(s.asked) >= askEvery:
 		s.asked = now
+		if s.nextRest > 0 {
+			s.rest(now)
+			return
+		}
 		s.ask(func(err error) {
 			if now := s.Now(); err != nil && s.circuits.Unheard(now) >= unheardTime {
 				s.rest(now)
@@ -188,7 +204,8 @@ func (s *standing) checkSilence(now time.Time) {
 func (s *standing) rest(now time.Time) {
 	if s.silentAt.IsZero() {
 		s.Log.Warn("no call is answered; if others are there, they get the partitions", "calls", s.calls.inFlight)
-		s.silentAt, s.until = now, now.Add(restTime)
+		d := max(restTime, s.nextRest)
+		s.silentAt, s.until, s.nextRest = now, now.Add(d), min(2*d, maxRest)
 		s.stepBack()
 	}
 }
@@ -248,5 +265,6 @@ func (s *standing) answered(began time.Time) {
 		s.until = time.Time{}
 	default:
 		s.hears()
+		s.nextRest = 0
 	}
 }

@@ -219,6 +219,29 @@ func pause(t *testing.T) {
 	})
 }
 
+// After a pause of the process the answers to its calls are there: the API is not silent.
+func TestPauseIsNoSilence(t *testing.T) {
+	t.Parallel()
+	for _, length := range []time.Duration{4 * time.Second, 30 * time.Second} {
+		for range 8 { // what the engine sees first is chance
+			inBubble(t, 2, nil, func(t *testing.T, r *rig) {
+				r.latency = func(message.Outbound) time.Duration { return time.Second }
+				r.text("page0", guests("u", 40)...)
+				r.sleep(100 * time.Millisecond)
+				p := r.replicas[r.owner("page0")]
+				p.inspect(func(*engine) { time.Sleep(length) })
+				r.sleep(2 * time.Second)
+				p.inspect(func(e *engine) {
+					if e.standing.trial || !e.standing.silentAt.IsZero() {
+						t.Errorf("after a pause of %v it goes behind the other one", length)
+					}
+				})
+				r.sleep(time.Minute)
+			})
+		}
+	}
+}
+
 // A replica whose calls are not answered, or fail at once, gives its pages up to others
 // that fare better, within seconds, and does not come back before it is answered, in
 // another slot neither. Meanwhile its gauge says so.
@@ -235,6 +258,7 @@ func TestHungReplica(t *testing.T) {
 		{"some calls hang", stuck{}, 1, 16 * time.Second},
 		{"calls fail at once", cutOff{}, 20, 12 * time.Second},
 		{"some calls fail at once", cutOff{}, 1, 12 * time.Second},
+		{"questions are answered, and no call is", mute{}, 20, 6 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -280,10 +304,10 @@ func TestHungReplica(t *testing.T) {
 					t.Error("the replica without answers does not say so")
 				}
 				p.inspect(func(e *engine) { e.Sender = client{r.platform, hung} })
-				r.sleep(2 * time.Minute)
+				r.sleep(maxRest + time.Minute)
 				p.inspect(func(e *engine) {
 					if e.silent.Load() || e.standing.trial {
-						t.Errorf("two minutes after the end silent = %v, behind all others = %v, want neither", e.silent.Load(), e.standing.trial)
+						t.Errorf("minutes after the end silent = %v, behind all others = %v, want neither", e.silent.Load(), e.standing.trial)
 					}
 				})
 			})

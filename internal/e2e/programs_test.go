@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"chatclub/tools/program"
 )
@@ -141,7 +140,7 @@ func TestProgramsWithoutBroker(t *testing.T) {
 		p.Ask()
 	}
 	for _, p := range all {
-		p.WantEnd(t, 25*time.Second)
+		p.WantEnd(t, program.Patience)
 		if strings.Contains(p.Log(), hidden) {
 			t.Errorf("the log of %s holds a secret:\n%s", p.Name, p.Log())
 		}

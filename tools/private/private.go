@@ -8,18 +8,29 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 )
 
+// next is what the next port is reckoned from.
+var next = func() *atomic.Uint32 {
+	n := new(atomic.Uint32)
+	n.Store(rand.Uint32())
+	return n
+}()
+
 // Ports returns ports that are free now. They lie below those that systems give to a
 // program that asks for any port (from 32768 on Linux): a server takes seconds until it
-// listens, and restarts, while others open ports.
+// listens, and restarts, while others open ports. They come in turn, so that none is
+// given again meanwhile, from a part for each process, of which there are twelve.
 func Ports(n int) ([]int, error) {
-	const lowest, highest = 20000, 32000
+	const parts, size = 12, 1000
+	lowest := 20000 + os.Getpid()%parts*size
 	var ports []int
-	for range 1000 {
-		port := lowest + rand.IntN(highest-lowest)
+	for range size {
+		port := lowest + int(next.Add(1)%size)
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // returns at once
 		if err != nil {
 			continue
@@ -29,7 +40,7 @@ func Ports(n int) ([]int, error) {
 			return ports, nil
 		}
 	}
-	return nil, fmt.Errorf("found no %d free ports from %d to %d", n, lowest, highest)
+	return nil, fmt.Errorf("found no %d free ports from %d to %d", n, lowest, lowest+size)
 }
 
 // guardian runs a server until its standard input ends, and then removes the folder.

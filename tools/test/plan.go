@@ -22,6 +22,15 @@ func drivers() []string {
 	return []string{"chatclub/internal/e2e", "chatclub/internal/browsertest", "chatclub/fakeapi/clienttest", "chatclub/loadtest/report"}
 }
 
+// simulations play minutes or hours of virtual time, each in one goroutine or in bubbles
+// with few that run together: under the race detector they would take most of an hour.
+func simulations() []string {
+	return []string{
+		"chatclub/internal/dispatch", "chatclub/loadtest/flow", "chatclub/internal/app", "chatclub/loadtest/trial",
+		"chatclub/loadtest/articles", "chatclub/loadtest/cmd/loadtest", "chatclub/loadtest/strategy",
+	}
+}
+
 // longest take longest, the longest first. A run that begins with them ends soonest.
 func longest() []string {
 	return []string{"chatclub/internal/e2e", "chatclub/internal/queue/rabbit", "chatclub/internal/browsertest", "chatclub/internal/dispatch", "chatclub/internal/rooms"}
@@ -29,7 +38,8 @@ func longest() []string {
 
 // plan returns the commands that test packages, which run at once. The short form has no
 // race detector: it needs a second build of all packages, and several times the processor
-// time. The long form has it, for all but the drivers, where there is a C compiler.
+// time. The long form has it, where there is a C compiler, for all but the drivers and the
+// simulations, which run one after another beside the others.
 func plan(args []string, log io.Writer) ([]step, error) {
 	long, timeout, flags, patterns, err := parse(args)
 	if err != nil {
@@ -50,14 +60,18 @@ func plan(args []string, log io.Writer) ([]step, error) {
 	if !canRace {
 		_, _ = fmt.Fprintln(log, "test: no C compiler: tests run without the race detector")
 	}
-	var raced, plain []string
+	var raced, plain, simulated []string
 	for _, p := range all {
-		if canRace && !slices.Contains(drivers(), p) {
+		switch {
+		case slices.Contains(simulations(), p):
+			simulated = append(simulated, p)
+		case canRace && !slices.Contains(drivers(), p):
 			raced = append(raced, p)
-		} else {
+		default:
 			plain = append(plain, p)
 		}
 	}
+	plain = append(plain, simulated...)
 	var list []step
 	if len(raced) > 0 {
 		// A program under the race detector sleeps for a second before it exits, in case a
@@ -69,7 +83,8 @@ func plan(args []string, log io.Writer) ([]step, error) {
 		})
 	}
 	if len(plain) > 0 {
-		list = append(list, step{slices.Concat([]string{"go", "test", "-p=1"}, flags, plain), env})
+		// Little is alive in a simulation: the collector had a quarter of the processor time.
+		list = append(list, step{slices.Concat([]string{"go", "test", "-p=1"}, flags, plain), []string{"GOMEMLIMIT=2GiB", "GOGC=400"}})
 	}
 	return list, nil
 }

@@ -26,10 +26,10 @@ func TestParse(t *testing.T) {
 }
 
 // TestPlan: the short form has no race detector, the long form has it for all but the
-// drivers, and nothing is tested twice.
+// drivers and the simulations, and nothing is tested twice.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	const driver, other = "chatclub/internal/e2e", "chatclub/internal/rooms"
+	const driver, other, simulation = "chatclub/internal/e2e", "chatclub/internal/rooms", "chatclub/internal/dispatch"
 	short, err := plan([]string{other, driver}, io.Discard)
 	if err != nil || len(short) != 1 || !slices.Contains(short[0].args, "-short") || slices.Contains(short[0].args, "-race") {
 		t.Fatalf("plan() = %+v, %v, want one command in the short form", short, err)
@@ -37,13 +37,13 @@ func TestPlan(t *testing.T) {
 	if !strings.HasSuffix(strings.Join(short[0].args, " "), driver+" "+other) {
 		t.Errorf("plan() = %q, want the driver first", short[0].args)
 	}
-	long, err := plan([]string{"-long", other, driver}, io.Discard)
+	long, err := plan([]string{"-long", other, simulation, driver}, io.Discard)
 	if err != nil || slices.Contains(long[0].args, "-short") {
 		t.Errorf("plan(-long) = %+v, %v, want no -short", long, err)
 	}
-	if hasCompiler() && (len(long) != 2 || !slices.Contains(long[0].args, "-race") || !slices.Contains(long[0].args, other) ||
-		slices.Contains(long[1].args, "-race") || !slices.Contains(long[1].args, driver) || slices.Contains(long[0].args, driver)) {
-		t.Errorf("plan(-long) = %+v, want rooms under the race detector, and e2e without", long)
+	if hasCompiler() && (len(long) != 2 || !slices.Contains(long[0].args, "-race") || long[0].args[len(long[0].args)-1] != other ||
+		slices.Contains(long[1].args, "-race") || !strings.HasSuffix(strings.Join(long[1].args, " "), " 50m "+driver+" "+simulation)) {
+		t.Errorf("plan(-long) = %+v, want rooms alone under the race detector, and the others without, e2e first", long)
 	}
 }
 

@@ -23,7 +23,7 @@ func priorityCases() []testCase {
 
 // still is the time after which a silent broker is taken to deliver nothing more. On a
 // busy machine it may be too short: no case may depend on it.
-const still = 200 * time.Millisecond
+const still = time.Second
 
 // prefer subscribes with a priority.
 func (e env) prefer(name string, prefetch, priority int) queue.Subscription {
@@ -128,7 +128,7 @@ func (e env) outranked(name string, n int) (low, high queue.Subscription, first 
 // outrankedIsGone wants the consumer that comes last to be served, though its priority is
 // lower than that of one that ended while it was outranked and held something.
 func outrankedIsGone(e env) {
-	const n = 10
+	const n = 300
 	name := e.top.Outbound(0)
 	low, high, _, given := e.outranked(name, n)
 	low.Outranked()

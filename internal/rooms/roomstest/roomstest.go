@@ -71,7 +71,7 @@ func Schema(base string) (dsn string, drop func() error, err error) {
 		return "", nil, errors.New("the address of PostgreSQL is not a URL") // the error would quote its password
 	}
 	schema := "chatclub_test_" + strings.ToLower(rand.Text())
-	if err := execute(base, "CREATE SCHEMA "+schema); err != nil {
+	if err := executeWithin(time.Minute, base, "CREATE SCHEMA "+schema); err != nil {
 		return "", nil, fmt.Errorf("create a schema: %w", err)
 	}
 	q := u.Query()
@@ -79,7 +79,7 @@ func Schema(base string) (dsn string, drop func() error, err error) {
 	q.Set("synchronous_commit", "off") // no test loses power
 	u.RawQuery = q.Encode()
 	return u.String(), func() error {
-		if err := execute(base, "DROP SCHEMA "+schema+" CASCADE"); err != nil {
+		if err := executeWithin(time.Minute, base, "DROP SCHEMA "+schema+" CASCADE"); err != nil {
 			return fmt.Errorf("drop the schema: %w", err)
 		}
 		return nil
