@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -265,6 +266,33 @@ func TestPartitionsAreSpreadAfterAnOutage(t *testing.T) {
 						t.Errorf("%d messages were sent twice, want those of a call or two at most", doubled)
 					}
 				})
+			}
+		})
+	}
+}
+
+// An API that answers everybody late is no reason to leave a page to others, but once.
+func TestSlowForAll(t *testing.T) {
+	t.Parallel()
+	for range seeds(4) {
+		inBubble(t, 4, nil, func(t *testing.T, r *rig) {
+			r.latency = func(message.Outbound) time.Duration { return 700 * time.Millisecond }
+			r.write(20, time.Second, 6*time.Minute)
+			r.sleep(20 * time.Second)
+			r.with(func() {
+				r.latency = func(message.Outbound) time.Duration { return 3*time.Second + rand.N(time.Second) }
+			})
+			r.sleep(7 * time.Minute)
+			doubled := 0
+			for _, id := range r.published {
+				if n := r.accepted[id]; n == 0 {
+					t.Errorf("%s did not arrive", id)
+				} else {
+					doubled += n - 1
+				}
+			}
+			if t.Logf("%d messages were sent twice", doubled); doubled > 5*70 { // 70 are in calls
+				t.Errorf("%d of %d messages were sent twice, want little more than those that were in calls when it began", doubled, len(r.published))
 			}
 		})
 	}

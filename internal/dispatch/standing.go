@@ -20,6 +20,8 @@ const (
 	// owner asks the API; askEvery is the period of asking again.
 	unheardTime = 5 * time.Second
 	askEvery    = 10 * time.Second
+	// heardTime is the time since an answer up to which a slow API is not silent.
+	heardTime = time.Second
 )
 
 // standing is this replica's place among the others. Where its priorities change, it has
@@ -33,6 +35,7 @@ type standing struct {
 	until time.Time // when the API is asked whether the trial may end; zero: it has answered
 
 	isSilent bool          // calls of several pages hang
+	slowAt   time.Time     // when a rest ended, or calls took as long as before it and were answered
 	silentAt time.Time     // when the API was found silent; zero: it answers
 	nextRest time.Duration // at least; it begins anew where a call is answered
 	asked    time.Time     // when an owner asked it last
@@ -154,6 +157,9 @@ func (s *standing) ask(then func(err error)) {
 func (s *standing) takePlace() {
 	if s.trial && !s.ending {
 		s.trial = false
+		if !s.silentAt.IsZero() {
+			s.slowAt = s.Now()
+		}
 		s.hears()
 		s.renewAll("rank")
 	}
@@ -171,6 +177,7 @@ func (s *standing) watchSilence() {
 // none is answered, it asks the API first: single pages may be at fault, or persons. After
 // a rest that no answered call has followed it does not ask. While the app is throttled
 // the API does answer. After a pause of the process, answers are there and not yet read.
+// Where a rest has not made the answers quicker, the API is slow for all.
 func (s *standing) checkSilence(now time.Time) {
 	if now.Sub(s.looked) > time.Second {
 		s.looked = now.Add(time.Second)
@@ -181,6 +188,9 @@ func (s *standing) checkSilence(now time.Time) {
 	s.looked = now
 	was := s.isSilent
 	s.isSilent = s.circuits.Silent(now)
+	if s.isSilent && now.Sub(s.slowAt) < restTime && s.circuits.Unheard(now) < heardTime {
+		s.isSilent, s.slowAt = false, now
+	}
 	s.silent.Store(s.isSilent || !s.silentAt.IsZero() || s.circuits.Unheard(now) >= unheardTime)
 	switch {
 	case s.trial && !s.silentAt.IsZero(): // tryPlace asks
