@@ -12,6 +12,7 @@ const (
 	// restTime is the time for which a replica whose API is silent stays behind all
 	// others before it asks the API, and the period of asking again. Where the API
 	// answers questions but no call, each rest is twice the one before, maxRest at most.
+	// So long a slow API is not silent after a rest, either.
 	restTime = 30 * time.Second
 	maxRest  = 5 * time.Minute
 	// askAPI bounds a question to the API.
@@ -35,9 +36,9 @@ type standing struct {
 	until time.Time // when the API is asked whether the trial may end; zero: it has answered
 
 	isSilent bool          // calls of several pages hang
-	slowAt   time.Time     // when a rest ended, or calls took as long as before it and were answered
+	restedAt time.Time     // when the last rest ended
 	silentAt time.Time     // when the API was found silent; zero: it answers
-	nextRest time.Duration // at least; it begins anew where a call is answered
+	nextRest time.Duration // at least; not zero: after the last rest no call was answered
 	asked    time.Time     // when an owner asked it last
 	looked   time.Time     // when checkSilence looked last, or will look next
 
@@ -117,7 +118,10 @@ func (s *standing) tryPlace(now time.Time) {
 		s.until = now.Add(restTime)
 	}
 	s.ask(func(err error) {
-		if err == nil && s.silentAt.Equal(was) {
+		switch {
+		case err != nil: // so an answer says something
+			s.nextRest = 0
+		case s.silentAt.Equal(was):
 			s.takePlace()
 		}
 	})
@@ -158,7 +162,7 @@ func (s *standing) takePlace() {
 	if s.trial && !s.ending {
 		s.trial = false
 		if !s.silentAt.IsZero() {
-			s.slowAt = s.Now()
+			s.restedAt = s.Now()
 		}
 		s.hears()
 		s.renewAll("rank")
@@ -177,7 +181,7 @@ func (s *standing) watchSilence() {
 // none is answered, it asks the API first: single pages may be at fault, or persons. After
 // a rest that no answered call has followed it does not ask. While the app is throttled
 // the API does answer. After a pause of the process, answers are there and not yet read.
-// Where a rest has not made the answers quicker, the API is slow for all.
+// Where a rest has not made the answers quicker, the API is probably slow for all.
 func (s *standing) checkSilence(now time.Time) {
 	if now.Sub(s.looked) > time.Second {
 		s.looked = now.Add(time.Second)
@@ -188,8 +192,8 @@ func (s *standing) checkSilence(now time.Time) {
 	s.looked = now
 	was := s.isSilent
 	s.isSilent = s.circuits.Silent(now)
-	if s.isSilent && now.Sub(s.slowAt) < restTime && s.circuits.Unheard(now) < heardTime {
-		s.isSilent, s.slowAt = false, now
+	if now.Sub(s.restedAt) < maxRest && s.circuits.Unheard(now) < heardTime {
+		s.isSilent = false
 	}
 	s.silent.Store(s.isSilent || !s.silentAt.IsZero() || s.circuits.Unheard(now) >= unheardTime)
 	switch {
@@ -198,7 +202,7 @@ func (s *standing) checkSilence(now time.Time) {
 		s.rest(now)
 	case s.circuits.Unheard(now) >= unheardTime && now.Sub(s.asked) >= askEvery:
 		s.asked = now
-		if s.nextRest > 0 {
+		if s.nextRest > 0 || s.isSilent {
 			s.rest(now)
 			return
 		}
@@ -261,20 +265,25 @@ func (s *standing) stepBack() {
 			s.renewAll("silent")
 		case !others: // it goes on, and asks again
 			s.hears()
+			s.nextRest = 0
 		}
 	})
 }
 
 // answered notes that the API answers: this replica is as good as others, and a
-// newcomer's trial is over. Late answers to calls from before a silence say nothing of
-// that, and one that rests is asked by tryPlace.
+// newcomer's trial is over. One that rests asks after restTime. Late answers to calls
+// from before a silence say nothing of that.
 func (s *standing) answered(began time.Time) {
-	switch {
-	case !s.silentAt.IsZero() && (s.trial || began.Before(s.silentAt)):
-	case s.trial:
-		s.until = time.Time{}
-	default:
+	if began.Before(s.silentAt) {
+		return
+	}
+	s.nextRest = 0
+	switch first := s.silentAt.Add(restTime); {
+	case !s.trial:
 		s.hears()
-		s.nextRest = 0
+	case s.silentAt.IsZero():
+		s.until = time.Time{}
+	case s.until.After(first):
+		s.until = first
 	}
 }

@@ -258,7 +258,7 @@ func TestHungReplica(t *testing.T) {
 		{"some calls hang", stuck{}, 1, 16 * time.Second},
 		{"calls fail at once", cutOff{}, 20, 12 * time.Second},
 		{"some calls fail at once", cutOff{}, 1, 12 * time.Second},
-		{"questions are answered, and no call is", mute{}, 20, 6 * time.Second},
+		{"questions are answered, and no call is", mute{}, 20, 7 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

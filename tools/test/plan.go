@@ -83,7 +83,7 @@ func plan(args []string, log io.Writer) ([]step, error) {
 		})
 	}
 	if len(plain) > 0 {
-		// Little is alive in a simulation: the collector had a quarter of the processor time.
+		// The collector had a quarter of the processor time: little is alive in a simulation.
 		list = append(list, step{slices.Concat([]string{"go", "test", "-p=1"}, flags, plain), []string{"GOMEMLIMIT=2GiB", "GOGC=400"}})
 	}
 	return list, nil
