@@ -179,9 +179,10 @@ func (s *standing) watchSilence() {
 // checkSilence goes behind all others when the API answers nothing here: they may
 // fare better. Where many calls hang it does so at once. Else, where calls fail or hang and
 // none is answered, it asks the API first: single pages may be at fault, or persons. After
-// a rest that no answered call has followed it does not ask. While the app is throttled
-// the API does answer. After a pause of the process, answers are there and not yet read.
-// Where a rest has not made the answers quicker, the API is probably slow for all.
+// a rest that no answered call has followed, failures of several pages are enough. While
+// the app is throttled the API does answer. After a pause of the process, answers are there
+// and not yet read. Where a rest has not made the answers quicker, the API is probably slow
+// for all.
 func (s *standing) checkSilence(now time.Time) {
 	if now.Sub(s.looked) > time.Second {
 		s.looked = now.Add(time.Second)
@@ -202,7 +203,7 @@ func (s *standing) checkSilence(now time.Time) {
 		s.rest(now)
 	case s.circuits.Unheard(now) >= unheardTime && now.Sub(s.asked) >= askEvery:
 		s.asked = now
-		if s.nextRest > 0 || s.isSilent {
+		if s.isSilent || s.nextRest > 0 && s.circuits.IsOpen() {
 			s.rest(now)
 			return
 		}

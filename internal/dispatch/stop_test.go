@@ -251,20 +251,23 @@ func TestHungReplica(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		sick   Caller
-		people int           // who get a text every 100 ms at the begin
+		pages  int           // with the same owner
+		people int           // of each who get a text, those of the first one every 100 ms at the begin
 		most   time.Duration // without a call of the page
 	}{
-		{"many calls hang", stuck{}, 20, 6 * time.Second},
-		{"some calls hang", stuck{}, 1, 16 * time.Second},
-		{"calls fail at once", cutOff{}, 20, 12 * time.Second},
-		{"some calls fail at once", cutOff{}, 1, 12 * time.Second},
-		{"questions are answered, and no call is", mute{}, 20, 7 * time.Second},
+		{"many calls hang", stuck{}, 1, 20, 6 * time.Second},
+		{"some calls hang", stuck{}, 1, 1, 16 * time.Second},
+		{"calls fail at once", cutOff{}, 1, 20, 12 * time.Second},
+		{"some calls fail at once", cutOff{}, 1, 1, 12 * time.Second},
+		{"questions are answered, and no call is", mute{}, 2, 20, 7 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, 3, nil, func(t *testing.T, r *rig) {
 				go every(100*time.Millisecond, 30*time.Second, func(i int) { r.text("page0", guests("u", c.people)...) })
-				go every(time.Second, long, func(i int) { r.text("page0", guests("u", c.people)...) })
+				for _, page := range r.peers(c.pages) {
+					go every(time.Second, long, func(i int) { r.text(page, guests("u", c.people)...) })
+				}
 				r.sleep(5 * time.Second)
 				hung := r.owner("page0")
 				p := r.replicas[hung]
