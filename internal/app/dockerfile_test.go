@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // images returns which programs each target of the Dockerfile has.
@@ -91,6 +93,33 @@ func TestLinkedNamesExist(t *testing.T) {
 		for _, m := range found {
 			if m[1] != "chatclub/internal/service" || !regexp.MustCompile(`(?m)^var .*\b`+m[2]+`\b`).MatchString(source) {
 				t.Errorf("%s links %s.%s, which there is not", file, m[1], m[2])
+			}
+		}
+	}
+}
+
+// In a release's archive no folder has the name of a program, which lies beside it.
+func TestArchivesUnpack(t *testing.T) {
+	t.Parallel()
+	var release struct {
+		Archives []struct {
+			IDs   []string
+			Files []any
+		}
+	}
+	if err := yaml.Unmarshal([]byte(document(t, ".goreleaser.yaml")), &release); err != nil || len(release.Archives) < 2 {
+		t.Fatalf("the archives of .goreleaser.yaml: %+v, %v", release.Archives, err)
+	}
+	for _, a := range release.Archives {
+		for _, f := range a.Files {
+			name, _ := f.(string)
+			if m, ok := f.(map[string]any); ok {
+				if name, ok = m["dst"].(string); !ok {
+					name = path.Base(m["src"].(string)) // strip_parent
+				}
+			}
+			if first, _, _ := strings.Cut(name, "/"); name == "" || slices.Contains(a.IDs, first) {
+				t.Errorf("the archive of %v has %q, want no name of a program", a.IDs, name)
 			}
 		}
 	}
