@@ -262,15 +262,7 @@ func TestPartitionsAreSpreadAfterAnOutage(t *testing.T) {
 						}
 					}
 					r.sleep(4 * time.Minute)
-					doubled := 0
-					for _, id := range r.published {
-						if n := r.accepted[id]; n == 0 {
-							t.Errorf("%s did not arrive", id)
-						} else {
-							doubled += n - 1
-						}
-					}
-					if doubled > 12 {
+					if doubled := r.doubled(); doubled > 12 {
 						t.Errorf("%d messages were sent twice, want those of a call or two at most", doubled)
 					}
 				})
@@ -291,15 +283,7 @@ func TestSlowForAll(t *testing.T) {
 				r.latency = func(message.Outbound) time.Duration { return 3*time.Second + rand.N(time.Second) }
 			})
 			r.sleep(7 * time.Minute)
-			doubled := 0
-			for _, id := range r.published {
-				if n := r.accepted[id]; n == 0 {
-					t.Errorf("%s did not arrive", id)
-				} else {
-					doubled += n - 1
-				}
-			}
-			if t.Logf("%d messages were sent twice", doubled); doubled > 5*70 { // 70 are in calls
+			if doubled := r.doubled(); doubled > 5*70 { // 70 are in calls
 				t.Errorf("%d of %d messages were sent twice, want little more than those that were in calls when it began", doubled, len(r.published))
 			}
 		})

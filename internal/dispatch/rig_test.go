@@ -393,6 +393,20 @@ func (r *rig) checkSent(least, most int) {
 	}
 }
 
+// doubled returns how often messages were accepted again. All of them have arrived.
+func (r *rig) doubled() (n int) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range r.published {
+		if r.accepted[id] == 0 {
+			r.t.Errorf("%s did not arrive", id)
+		}
+		n += max(0, r.accepted[id]-1)
+	}
+	return n
+}
+
 // waits returns the waiting times of a page's messages until they were accepted,
 // the shortest first.
 func (r *rig) waits(page string) (waits []time.Duration) {

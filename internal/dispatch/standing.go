@@ -146,14 +146,10 @@ func (s *standing) ask(then func(err error)) {
 		}
 		if err != nil {
 			s.Log.Warn("the API does not answer", "error", err)
-			then(err)
-			return
-		}
-		s.circuits.Heard()
-		if !s.trial && !s.isSilent { // one that rests has to take its place, too
+		} else if s.circuits.Heard(); !s.trial && !s.isSilent { // one that rests has to take its place, too
 			s.hears()
 		}
-		then(nil)
+		then(err)
 	})
 }
 

@@ -103,16 +103,16 @@ func TestRollingRestartNeitherLosesNorDoubles(t *testing.T) {
 	d.awaitSent(t, 300)
 	for i := range 2 {
 		d.startDispatcher(t).ready(t)
-		d.dispatchers[i].Stop(t, program.Patience)
+		d.dispatchers[i].Stop(t, 25*time.Second)
 	}
 	d.awaitSent(t, 1200)
 	for i := range 2 {
 		d.startCore(t).ready(t)
-		d.cores[i].Stop(t, program.Patience)
+		d.cores[i].Stop(t, 25*time.Second)
 	}
 	checkComplete(t, d.settle(t), 0)
 	for _, p := range []*process{d.webhook, d.cores[2], d.dispatchers[2], d.fake} {
-		p.Stop(t, program.Patience)
+		p.Stop(t, 25*time.Second)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestOrdersOnRabbitMQ(t *testing.T) {
 	for _, page := range pages {
 		order(t, d.dispatchers[0], http.MethodPut, page, "limits", fmt.Sprintf(`{"text":%d}`, limit))
 	}
-	time.Sleep(4 * time.Second) // a busy machine's
+	time.Sleep(2 * time.Second)
 	limited("at first")
 
 	ordered := time.Now()
@@ -96,10 +96,10 @@ func TestOrdersOnRabbitMQ(t *testing.T) {
 	still("at first")
 	for i := range p.dispatchers {
 		d.startDispatcher(t).ready(t)
-		d.dispatchers[i].Stop(t, program.Patience)
+		d.dispatchers[i].Stop(t, 25*time.Second)
 	}
 	d.startCore(t).ready(t)
-	d.cores[0].Stop(t, program.Patience)
+	d.cores[0].Stop(t, 25*time.Second)
 	still("after a rolling restart")
 	broker.Stop()
 	notReady(t, d.dispatchers[p.dispatchers:]...)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"chatclub/tools/program"
 )
@@ -140,7 +141,7 @@ func TestProgramsWithoutBroker(t *testing.T) {
 		p.Ask()
 	}
 	for _, p := range all {
-		p.WantEnd(t, program.Patience)
+		p.WantEnd(t, 25*time.Second)
 		if strings.Contains(p.Log(), hidden) {
 			t.Errorf("the log of %s holds a secret:\n%s", p.Name, p.Log())
 		}

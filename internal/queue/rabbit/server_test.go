@@ -165,7 +165,7 @@ func serverQueueWithoutLeader(t *testing.T, server *rabbittest.Server) {
 		d := receive(t, s)
 		list = append(list, queue.Transfer{Delivery: d, To: []queue.Message{{Queue: to, ID: d.ID}}})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	errs := queue.TransferAll(ctx, b, list)
 	if errs[0] != nil || !errors.Is(errs[1], queue.ErrUnavailable) || errs[2] != nil {
