@@ -31,9 +31,9 @@ type claim struct {
 	priority     int
 	sources      []*source // the partition's first, then those of its lanes
 	lanes        []*lane
-	since        time.Time // from when this replica alone sends for its pages; zero: it is not known to
+	since        time.Time // from when this replica alone sends for its pages, as far as it knows; zero: it does not
 	begun        time.Time // when its lanes were asked last what they hold: after a quiet time, too, when since stays
-	unknownSince time.Time // since when it is not known what its lanes hold, also by the claim that it renewed
+	unknownSince time.Time // since when it is not known what its lanes hold, also by the claim that it renewed; zero: it is
 	busy         time.Time // when a message was delivered last
 	asking       bool      // the broker is asked whether this replica is outranked
 
@@ -69,8 +69,8 @@ type source struct {
 	lane     *lane // nil: the partition's
 	sub      queue.Subscription
 	prefetch int
-	came     time.Time // when something was delivered last
-	dropped  uint64    // what came on a lost connection was let go: all up to this message's seq
+	came     time.Time       // when something was delivered last
+	latest   *queue.Delivery // that came last; nil: none since the last lost connection
 
 	first, last *held // unsettled messages in order of arrival
 	inHand      int   // their number
@@ -78,16 +78,8 @@ type source struct {
 	moving      int   // of them on their way to other queues
 }
 
-// isStale reports whether something is held that came on a connection that is lost, and was
-// not let go: the calls of what was let go may still be under way.
-func (s *source) isStale() bool {
-	for m := s.first; m != nil; m = m.next {
-		if m.seq > s.dropped {
-			return m.delivery.Stale()
-		}
-	}
-	return false
-}
+// isStale reports whether the connection of what came last is lost, and nobody knows yet.
+func (s *source) isStale() bool { return s.latest != nil && s.latest.Stale() }
 
 // free returns the number of messages that the broker may still deliver.
 func (s *source) free() int { return s.prefetch - s.inHand }

@@ -68,11 +68,6 @@ func (cs *claims) isOwner(page string) bool {
 	return c != nil && !c.since.IsZero()
 }
 
-// givesUp reports whether anything is being given up.
-func (cs *claims) givesUp() bool {
-	return slices.ContainsFunc(cs.all, (*claim).isGivenUp)
-}
-
 // owned are the numbers of the partitions of which something was delivered lately.
 func (cs *claims) owned(now time.Time) []int {
 	list := []int{}
@@ -180,7 +175,7 @@ func (cs *claims) renewAll(reason string) {
 
 // giveUp gives a claim up. Nothing more of it is sent, the calls under way are waited
 // for, and then it is closed: the broker puts everything unsettled back to the front
-// of its queue, in order. That is the one way to give something up.
+// of its queue, in order. That is the one way to give a claim up.
 func (cs *claims) giveUp(c *claim, reason string) {
 	c.state, c.givenUpAt, c.patience = isEnding, cs.Now(), callsTime
 	if reason == "paused" || cs.standing.isMute() { // its calls may be another's, or have no answer
@@ -200,7 +195,13 @@ func (cs *claims) giveUp(c *claim, reason string) {
 			cs.pages.returned(m)
 		}
 	}
+	if c.lost { // and may be this replica's again before the claim is closed
+		cs.pages.gate.Forget(cs.Now(), cs.pagesOf(c.partition))
+	}
 	cs.settle(c)
+	for _, d := range []time.Duration{min(moveTime, c.patience), c.patience} {
+		cs.timers.add(c.givenUpAt.Add(d), func() { cs.settle(c) })
+	}
 }
 
 // settle closes a claim that is given up once nothing of it is in a call or on
@@ -231,9 +232,8 @@ func (cs *claims) closeAll(list []*source, then func()) {
 	})
 }
 
-// closed lets go of what is held of a claim whose subscriptions have ended, but for
-// what is still in calls, and of what is known of its pages: the next owner finds out
-// for itself.
+// closed lets go of what is on its way of a claim whose subscriptions have ended, and of
+// what is known of its pages and people: the next owner finds out for itself.
 func (cs *claims) closed(c *claim) {
 	for _, s := range c.sources {
 		for m := s.first; m != nil; {
@@ -245,13 +245,11 @@ func (cs *claims) closed(c *claim) {
 		}
 	}
 	cs.all = slices.DeleteFunc(cs.all, func(o *claim) bool { return o == c })
-	if !c.lost {
-		return
+	if c.lost {
+		isOurs := cs.pagesOf(c.partition)
+		cs.pages.circuits.Forget(isOurs)
+		cs.pages.forget(isOurs)
 	}
-	isOurs := cs.pagesOf(c.partition)
-	cs.pages.gate.Forget(cs.Now(), isOurs)
-	cs.pages.circuits.Forget(isOurs)
-	cs.pages.forget(isOurs)
 }
 
 // check looks for what does not happen by itself: it drops what became stale
@@ -261,10 +259,10 @@ func (cs *claims) check(now time.Time) {
 	for _, c := range slices.Clone(cs.all) {
 		for _, s := range c.sources {
 			switch {
-			case s.first == nil || c.isGivenUp():
+			case c.isGivenUp():
 			case s.isStale():
-				cs.dropStale(s)
-			case now.Sub(s.first.since) > partitions.HeldTime:
+				cs.dropStale(c)
+			case s.first != nil && now.Sub(s.first.since) > partitions.HeldTime:
 				cs.renew(c.partition, "held")
 			}
 		}
@@ -320,15 +318,21 @@ func (cs *claims) checkRank(c *claim, now time.Time) {
 	}
 }
 
-// dropStale lets go of what came on a connection that is lost. Another replica may be
-// the owner by now.
-func (cs *claims) dropStale(s *source) {
-	for _, m := range cs.pages.takeWaiting(s, func(m *held) bool { return m.delivery.Stale() }) {
-		cs.metrics.stale.Inc()
-		cs.pages.letGo(m)
+// dropStale lets go of what came on a connection that is lost, but for what is in calls.
+// Another replica may be the owner by now.
+func (cs *claims) dropStale(c *claim) {
+	for _, s := range c.sources {
+		if !s.isStale() {
+			continue
+		}
+		s.latest = nil
+		for _, m := range cs.pages.takeWaiting(s, func(m *held) bool { return m.delivery.Stale() }) {
+			cs.metrics.stale.Inc()
+			cs.pages.letGo(m)
+		}
 	}
-	s.dropped, s.claim.since = cs.pages.seq, time.Time{}
-	cs.pages.gate.Forget(cs.Now(), cs.pagesOf(s.claim.partition)) // it may have sent in the second before
+	c.since = time.Time{}
+	cs.pages.gate.Forget(cs.Now(), cs.pagesOf(c.partition)) // it may have sent in the second before
 }
 
 // pagesOf reports of a page whether it is one of a partition's.

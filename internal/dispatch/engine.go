@@ -19,12 +19,10 @@ const (
 	// lookEvery bounds the time until the engine looks again, whatever it
 	// computed.
 	lookEvery = 2 * time.Second
-	// settleEvery is the same while queues are given up, which has bounds in time.
-	settleEvery = 10 * time.Millisecond
 )
 
 // engine decides. All of it belongs to the goroutine of loop. Each part knows only parts
-// that stand before it.
+// that stand before it; standing is given a function to renew all claims.
 type engine struct {
 	*run
 	gate      *excess.Map
@@ -64,8 +62,8 @@ func newEngine(d *Dispatcher) (*engine, error) {
 	return e, nil
 }
 
-// loop decides, until the end or until all is done. What handles an event only
-// changes the state, and marks what that may have made possible; advance does it.
+// loop decides, until the end or until all is done. What handles an event makes no call:
+// it marks what the event may have made possible, and advance does that.
 func (e *engine) loop(end <-chan struct{}, done func() bool) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -77,11 +75,7 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 		if done() {
 			return
 		}
-		wait := e.timers.next(e.Now())
-		if e.claims.givesUp() {
-			wait = min(wait, settleEvery)
-		}
-		timer.Reset(wait)
+		timer.Reset(e.timers.next(e.Now()))
 		select {
 		case <-end:
 			return
@@ -144,8 +138,8 @@ func (d *Dispatcher) post(f func(*engine)) {
 	}
 }
 
-// checkPause gives up what was held while the process did not run. It comes
-// before all else, because what was held may be another's by now.
+// checkPause gives up what was held while the process did not run, before anything is
+// sent: it may be another's by now.
 func (e *engine) checkPause() {
 	now := e.Now()
 	if now.Sub(e.ticked) <= tickEvery+pausedAfter {
@@ -189,7 +183,8 @@ func (e *engine) observe() {
 	e.apiDown.Store(e.circuits.IsOpen())
 }
 
-// start takes a place among the dispatchers and begins to consume.
+// start begins the housekeeping and looks for a place among the dispatchers. With that
+// it consumes.
 func (e *engine) start() {
 	e.settler.start()
 	e.ticked = e.Now() // the orders may have been waited for

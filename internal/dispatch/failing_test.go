@@ -9,7 +9,9 @@ import (
 
 	"chatclub/internal/circuit"
 	"chatclub/internal/message"
+	"chatclub/internal/orders"
 	"chatclub/internal/queue"
+	"chatclub/internal/queue/memory"
 	"chatclub/internal/sender"
 )
 
@@ -109,6 +111,38 @@ func inDelayed(t *testing.T) {
 			t.Errorf("bob's messages waited %v", w)
 		}
 	})
+}
+
+// What one person waits for of a page that takes no calls goes round in its order.
+func TestRoundKeepsOrder(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.settler.start()
+	var want []string
+	for i := range 20 {
+		o := b.m.out
+		o.ID, o.Time = fmt.Sprint(i), o.Time+int64(i)
+		body, err := o.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg := queue.Message{Queue: b.s.queue, ID: o.ID, Body: body, Headers: map[string]string{message.HeaderRetry: "1"}}
+		b.arrive(decode(queue.NewDelivery(b.Broker, new(channel), 1, msg, false), b.s, b.now))
+		want = append(want, o.ID)
+	}
+	b.orders.Apply(orders.Order{Kind: orders.Pause, Page: "p", Time: b.now.UnixMilli(), Until: b.now.Add(time.Hour).UnixMilli()})
+	b.outcomes.makeRoom(b.l, b.now)
+	b.settler.End()
+	b.settler.runs.Wait()
+	b.settler.stop()
+	b.Broker.(*memory.Broker).EndDelays() //nolint:forcetypeassert // the bench has made it
+	var got []string
+	for range len(want) + 1 - b.sickRoom() {
+		got = append(got, (<-b.s.sub.Deliveries()).ID)
+	}
+	if want = want[len(want)-len(got):]; !slices.Equal(got, want) {
+		t.Errorf("they come back as %v, want %v", got, want)
+	}
 }
 
 // In a quiet deployment some people who cannot be sent to harm nobody else: not

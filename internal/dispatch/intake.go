@@ -15,8 +15,9 @@ func (e *engine) arrive(m *held) {
 		return // it goes, or went, back by itself: to the next owner
 	}
 	if s.isStale() {
-		e.claims.dropStale(s)
+		e.claims.dropStale(c)
 	}
+	s.latest = m.delivery
 	quiet := now.Sub(c.busy) > quietTime && c.count(inHandOf) == 0
 	s.came, c.busy = now, now
 	if c.since.IsZero() || quiet { // another replica may have been the owner

@@ -7,19 +7,19 @@ import (
 	"chatclub/internal/queue"
 )
 
-// A lane is a queue beside a partition, for a page and class that has more than the
-// partition should hold. Each partition has the same few, which are always there, and
-// whoever owns the partition owns them: the broker gives them to the same replica.
+// A lane is a queue beside a partition, for pages that have more than the partition
+// should hold. Each partition has the same few, which are always there, and whoever owns
+// the partition owns them, in the end: the broker hands over each queue by itself.
 //
-// A page that has spilled sends nothing directly: its messages go to its lane, behind
-// those that are in it. Once nobody waits for the page's pace a marker goes behind
+// A page that has spilled sends directly what was tried and, while few wait, answers. Its
+// other messages go to its lane, behind those that are in it. Once nobody waits for the page's pace a marker goes behind
 // them all, and what comes next waits for it. When the marker comes out of the lane
 // nothing of the page is in it, and the page's messages are sent directly again: so
 // their order stays, and a page that is busy all the time leaves excess, too.
 //
 // A new owner does not know what is in the lanes, nor whether the owner before still
-// holds some of it. It puts a marker into each and sends nothing of the partition
-// before the first message of each lane, or that marker, has come.
+// holds some of it. It puts a marker into each and sends nothing of the partition, but
+// what was tried, before the first message of each lane, or that marker, has come.
 
 // sickLane is the longest wait of a page for its lane, and of a partition for those that
 // it does not know. After that they go on without it, and lose its order. A broker that
@@ -98,6 +98,7 @@ func (ls *lanes) know(k *lane) {
 	}
 	k.known = true
 	if k.claim.ready() {
+		k.claim.unknownSince = time.Time{}
 		if k.claim.since.Equal(k.claim.begun) { // until now the owner before may have sent what it held
 			k.claim.since = ls.Now()
 		}
@@ -111,7 +112,6 @@ func (ls *lanes) know(k *lane) {
 
 // learn learns from a lane's message: its page has spilled before.
 func (ls *lanes) learn(l *line, k *lane, now time.Time) {
-	ls.know(k)
 	if l.spill != nil || !k.failing.IsZero() {
 		return
 	}
@@ -224,7 +224,7 @@ const blocksTime = 3 * time.Second
 
 // unblock sends those messages of a page that cannot be sent to round by a retry queue
 // that are in the way of others: they share its lane, of which the page takes a large part.
-// Whatever of the page is the first.
+// The oldest go first, and their order is lost.
 func (ls *lanes) unblock(l *line, now time.Time) {
 	if l.spill == nil || len(l.spill.lane.lines) < 2 {
 		return

@@ -686,7 +686,7 @@ func TestNothingAheadAfterALostConnection(t *testing.T) {
 	if n := burst(b.now); n < 290 {
 		t.Fatalf("%d calls at once, want a second's", n)
 	}
-	b.claims.dropStale(b.s)
+	b.claims.dropStale(b.s.claim)
 	later := b.now.Add(2 * time.Second)
 	b.s.claim.since = later
 	if n := burst(later); n > 10 {
@@ -694,6 +694,43 @@ func TestNothingAheadAfterALostConnection(t *testing.T) {
 	}
 }
 
+// channel is a connection to the broker that can be lost.
+type channel struct{ lost bool }
+
+func (*channel) Ack(uint64) error { return nil }
+
+func (c *channel) Live() bool { return !c.lost }
+
+// So may one that held nothing when it lost its connection: it finds out again what is in
+// the lanes.
+func TestConnectionLostWithNothingHeld(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	defer b.others.Wait()
+	defer close(b.finished)
+	arrive := func(c *channel) {
+		b.arrive(decode(queue.NewDelivery(b.Broker, c, 1, queue.Message{Queue: b.s.queue, ID: "2", Body: b.m.delivery.Body}, false), b.s, b.Now()))
+	}
+	before := new(channel)
+	arrive(before)
+	for _, m := range b.claims.pages.takeWaiting(b.s, func(*held) bool { return true }) {
+		b.pages.letGo(m)
+	}
+	long := b.Now().Add(-time.Hour)
+	b.s.claim.since, b.s.claim.begun = long, long
+	before.lost = true
+	arrive(new(channel))
+	if c := b.s.claim; c.since.Equal(long) || c.begun.Equal(long) {
+		t.Error("the claim goes on as if no other replica could have had it")
+	}
+	b.s.claim.since = long
+	arrive(new(channel))
+	if !b.s.claim.since.Equal(long) {
+		t.Error("the claim begins again though its connection stands")
+	}
+}
+
+// Where one lane refuses its marker and another does not answer, nothing is sent before the
 // Where one lane refuses its marker and another does not answer, nothing is sent before the
 // other one's: it may hold what is older.
 func TestLaneThatDoesNotAnswer(t *testing.T) {

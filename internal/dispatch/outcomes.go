@@ -46,8 +46,8 @@ const (
 	mostResting = 32
 )
 
-// The codes of calls that nobody answered: in time, and because there was no
-// connection or it ended.
+// The codes of calls without an answer: it did not come in time; there was no connection,
+// or it ended.
 const (
 	timedOut     = "timeout"
 	noConnection = "network"
@@ -121,8 +121,8 @@ func (o *outcomes) settle(now time.Time, c *call, d disposition) {
 	o.proceedAfter(now, now, c)
 }
 
-// proceedAfter says that the next message to a call's recipient need not wait after a time, or
-// as long as the limit for one person says.
+// proceedAfter lets the next message to a call's recipient go after a time, or when the limit
+// for one person allows it, if that is later.
 func (o *outcomes) proceedAfter(now, after time.Time, c *call) {
 	r := c.recipient
 	if limit := o.limitsOf(r.line.key.Page).Recipient; limit > 0 {
@@ -192,8 +192,8 @@ func (o *outcomes) dropRepeat(m *held) {
 
 // failed counts a failed attempt; after the last one the messages are dead. It is not
 // the messages' fault where a permission is missing, or where the API as a whole is
-// down; but a call that nobody answered may have been made, and counts. It reports
-// whether the recipient waits here for its next try.
+// down; but a call that timed out may have been made, and counts. It reports whether the
+// recipient's others wait for its next try.
 func (o *outcomes) failed(now time.Time, c *call, d disposition) bool {
 	c.recipient.goBehind(o.pages)
 	hold, by, _ := o.circuits.Hold(now, c.out)
@@ -222,7 +222,7 @@ func (o *outcomes) failed(now time.Time, c *call, d disposition) bool {
 			o.settler.bury(m, death{reason: d.reason, code: c.code, err: c.result.Err, at: c.began})
 		}
 		return false
-	// It waits here for that, or is dead. A sick page's messages take the pauses of a failed
+	// It waits here for the circuit, or is dead. A sick page's messages take the pauses of a failed
 	// call all the same: the page may be well for other people.
 	case hold != circuit.Pass && by != circuit.Page:
 		o.metrics.retries[c.result.Outcome].Inc()
@@ -280,8 +280,8 @@ func (o *outcomes) awaitRound(r *recipient, until time.Time) {
 	})
 }
 
-// makeRoom sends what a page that takes no calls has too much of, and cannot go to a lane,
-// round by a retry queue, the latest first: what was tried.
+// makeRoom has what was tried of a page that takes no calls, and so cannot go to a lane, go
+// round by a retry queue where the page has too much of it: the latest.
 func (o *outcomes) makeRoom(l *line, now time.Time) {
 	if l.fromPartition <= o.sickRoom() || o.ending || o.circuits.IsOpen() || !o.pages.isShut(l.key, now) {
 		return
@@ -290,6 +290,7 @@ func (o *outcomes) makeRoom(l *line, now time.Time) {
 	if c == nil {
 		return
 	}
+	var list []*held
 	for m := c.sources[0].last; m != nil && l.fromPartition > o.sickRoom(); m = m.prev {
 		if m.state != isWaiting || m.key() != l.key || !m.tried {
 			continue
@@ -300,6 +301,9 @@ func (o *outcomes) makeRoom(l *line, now time.Time) {
 		}
 		o.awaitRound(r, now.Add(retryMedium+backSlack))
 		r.removeOne(m)
+		list = append(list, m)
+	}
+	for _, m := range slices.Backward(list) { // in order, as they come back
 		o.goRound(m, retryMedium)
 	}
 }
@@ -311,7 +315,7 @@ func (p *pages) returned(m *held) {
 	p.letGo(m)
 }
 
-// moved counts what has been moved.
+// moved takes note of what the mover has done.
 func (o *outcomes) moved() {
 	s := o.settler
 	s.mu.Lock()

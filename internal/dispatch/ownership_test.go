@@ -160,7 +160,6 @@ func TestOutrankedOwnerLeaves(t *testing.T) {
 		{"full flow", 60, 200 * time.Millisecond, 0, false, 1900 * time.Millisecond, 3 * time.Second},
 		{"beside a page that is shut", 60, 200 * time.Millisecond, 0, true, 1900 * time.Millisecond, 3 * time.Second},
 		{"backlog in the lane", 60, 200 * time.Millisecond, 5000, false, 1900 * time.Millisecond, 3 * time.Second},
-		{"beside a page that is shut", 60, 200 * time.Millisecond, 0, true, 1900 * time.Millisecond, 3 * time.Second},
 		{"calm", 1, 500 * time.Millisecond, 0, false, 700 * time.Millisecond, 1200 * time.Millisecond},
 		{"calm, with a long tail", 1, 500 * time.Millisecond, 0, false, 1900 * time.Millisecond, 1900 * time.Millisecond},
 		{"a room with an event a second", 20, time.Second, 0, false, 700 * time.Millisecond, 1200 * time.Millisecond},

@@ -70,7 +70,7 @@ func (u unheard) Ack(uint64) error {
 	return u.inner.Ack()
 }
 
-func (u unheard) Live() bool { return u.inner.Live() }
+func (u unheard) Live() bool { return !u.inner.Stale() }
 
 // startHalfOpen starts replicas whose connections can become half open.
 func (r *rig) startHalfOpen(n int) (links []*halfOpen) {
