@@ -17,8 +17,8 @@ const (
 )
 
 // sendAside lets broadcasts go with what conversations leave. They stand aside, outside of
-// their recipients' order, until nothing else of their page could be sent. Who waits for an
-// earlier call of their own leaves a place: in a lively room somebody always does. But no
+// their recipients' order, until nothing else of their page could be sent. People who wait
+// for an earlier call of their own do not count: in a lively room somebody always does. But no
 // more go behind such calls than the partition has room for.
 func (e *engine) sendAside(l *line, now time.Time) {
 	for len(l.aside) > 0 && len(l.ready) == 0 && !e.gate.InExcess(l.key) && !l.traffic.isFull(now) && e.calls.hasRoom() && !e.ending && l.fromPartition <= l.aside[0].source.free() {

@@ -34,8 +34,8 @@ type action struct {
 // decide returns what may happen to the first message of a line, and changes
 // nothing. The order matters: a message that is no longer ours costs nothing, one that
 // cannot be acknowledged now would be sent twice, and one that was sent or is too old costs
-// no call. One of a paused page waits and does not die; one that cannot be sent for long
-// does. One whose page must wait takes no call that others need: so those that wait for a
+// no call. One of a paused page dies by its deadline alone; one that cannot be sent
+// for long does, too. One whose page must wait takes no call that others need: so those that wait for a
 // call come before those that wait for a probe.
 func (e *engine) decide(l *line, m *held, now time.Time) action {
 	hold, by, left := e.circuits.Hold(now, &m.out)
@@ -78,10 +78,11 @@ func (d *Dispatcher) isLate(m *held, now time.Time) bool {
 }
 
 const (
-	// sickHold is the largest number of messages that wait here for a page that
-	// cannot be sent to now; the others wait in its lane.
+	// sickHold is the largest number of messages of a page that takes no calls that
+	// wait here. Where there are more, all that may go to a lane do.
 	sickHold = 64
-	// shutTime is the time for which a page's pace must allow no call for that.
+	// shutTime is the time for which a page's pace must allow no call, so that the page
+	// counts as one that takes none.
 	shutTime = time.Second
 )
 
@@ -139,6 +140,6 @@ func (p *pages) mustOverflow(l *line, now time.Time) bool {
 	return !p.circuits.IsOpen() && (full || l.fromPartition > p.sickRoom() && p.isShut(l.key, now))
 }
 
-// smallPart divides a partition's prefetch. A page with fewer messages than that is not
+// smallPart divides a partition's prefetch. A page with fewer messages than that part is not
 // the one that fills it, and stays; but many that take no calls may fill it together.
 const smallPart = 32

@@ -7,7 +7,7 @@
 // The broker gives each partition to one dispatcher at a time, so that one
 // dispatcher sends for a page: with the whole limit, and in order. What waits of a
 // page that has more than its partition has room for goes to its lane, one of a few
-// queues beside the partition, and leaves that to its neighbours: the page is in excess.
+// queues beside the partition, so that its neighbours have that: the page is in excess.
 //
 // One goroutine, the engine, decides everything and is never blocked: calls and
 // publishes are made by others, which report back. At most
@@ -58,7 +58,7 @@ type Config struct {
 	MaxInFlight     int           // calls in flight at most
 	JoinTexts       int           // texts in one message at most; default 8; 1: none are joined
 	MaxAttempts     int           // failed calls of one message before it is dead
-	MessageTTL      time.Duration // a message older than this is not sent
+	MessageTTL      time.Duration // a message older than this is not sent, unless it has a deadline
 	ShutdownTimeout time.Duration // how long Run waits for calls in flight when it ends
 
 	// Latency holds the calls' latency at its Target, by having Min to MaxInFlight of them
@@ -73,9 +73,9 @@ type Config struct {
 	Tracer *tracing.Tracer // nil: no traces
 }
 
-// The least values: of a partition two pages and what one of them has in calls;
-// of a lane a second of a page's limit, so that it can be used; of calls one
-// beside that of a page that hangs.
+// The least values. A partition holds two pages and what one of them has in calls, a lane
+// a second of a page's limit, so that it can be used. One call is beside that of a page
+// that hangs.
 const (
 	MinPrefetch     = 8
 	MinLanePrefetch = 512

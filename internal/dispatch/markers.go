@@ -27,14 +27,14 @@ type markers struct {
 	lanes *lanes
 }
 
-// begin begins the ownership of a partition, or makes sure of it: since a while without
-// a delivery another replica may have had it.
+// begin begins the ownership of a partition, or makes sure of it: in a while without a
+// delivery another replica may have had it.
 func (ms *markers) begin(c *claim, now time.Time) {
 	if c.since.IsZero() {
 		c.since = now
 	}
 	c.begun = now
-	if now.Sub(c.unknownSince) > 2*laneTime { // it is no renewed one, or another replica had it
+	if now.Sub(c.unknownSince) > 2*laneTime { // this is no claim that was renewed because it did not know
 		c.unknownSince = now
 	}
 	for _, k := range c.lanes {
@@ -45,7 +45,7 @@ func (ms *markers) begin(c *claim, now time.Time) {
 	ms.send(c, c.lanes)
 }
 
-// send puts the first markers into lanes.
+// send puts a claim's markers into lanes.
 func (ms *markers) send(c *claim, lanes []*lane) {
 	begun := c.begun
 	msgs := make([]queue.Message, len(lanes))

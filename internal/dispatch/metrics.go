@@ -52,7 +52,7 @@ type gauges struct {
 // The kinds of probe, as a label.
 const (
 	probePage      = "page"      // a call of a page that a refusal closed
-	probeAPI       = "api"       // the one call while a breaker is open
+	probeAPI       = "api"       // the one call while the API or a page is sick
 	probeSuspended = "suspended" // the one message of a suspended page
 )
 

@@ -25,8 +25,8 @@ func (d *Dispatcher) limitsOf(page string) message.Limits {
 }
 
 // followOrders reads the operators' orders until the function that it returns is called,
-// and has the engine called with each. It waits for those that there are already, so that
-// nothing is sent against them.
+// and has the engine called with each. It waits for those that there are already, for
+// ordersTime at most, so that nothing is sent against them.
 func (d *Dispatcher) followOrders(ctx context.Context, ordered func(*engine, orders.Order)) (stop func()) {
 	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	running, done := make(chan struct{}), make(chan struct{})

@@ -22,7 +22,7 @@ type pages struct {
 	traffic map[excess.Key]*traffic // kept for longer than the lines
 	changed []*line                 // to be looked at before the next event
 	seq     uint64                  // of arrivals and failures
-	inHand  int                     // messages, in calls or waiting
+	inHand  int                     // messages: waiting, in calls or on their way to other queues
 }
 
 func newPages(r *run, c *circuit.Circuits) *pages {
@@ -39,7 +39,7 @@ type line struct {
 	traffic       *traffic
 	recipients    map[string]*recipient
 	ready         recipients // those whose first message can be sent
-	waiting       int        // messages in no call
+	waiting       int        // messages in recipients' lists
 	fromPartition int        // of them
 	answers       int        // of those the answers
 	inFlight      int        // calls

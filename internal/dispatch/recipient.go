@@ -15,9 +15,9 @@ type recipient struct {
 	awaits    time.Time // until then it is busy, because an earlier message is in a retry queue; zero: none is
 	throttled int       // in a row
 	index     int       // in ready
-	// place is its position in ready: the number of its first message, or, with an
-	// answer, 0, before those with copies; behind at least. first is that message's
-	// number. Both are kept, because messages are far apart in memory.
+	// place is its position in ready: the number of its first message, with an answer 0,
+	// but behind at least. first is that message's number. Both are kept, because
+	// messages are far apart in memory.
 	place, first uint64
 	behind       uint64 // its place after a call that failed
 }

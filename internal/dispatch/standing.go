@@ -38,7 +38,7 @@ type standing struct {
 	isSilent bool          // calls of several pages hang
 	restedAt time.Time     // when the last rest ended
 	silentAt time.Time     // when the API was found silent; zero: it answers
-	nextRest time.Duration // at least; not zero: after the last rest no call was answered
+	nextRest time.Duration // its least length; not zero: since the last one began no call was answered
 	asked    time.Time     // when an owner asked it last
 	looked   time.Time     // when checkSilence looked last, or will look next
 
@@ -225,7 +225,7 @@ func (s *standing) rest(now time.Time) {
 func (s *standing) hears() { s.silentAt = time.Time{} }
 
 // isMute reports whether calls in flight have probably no answer to come. One that rests
-// is answered where the others rest, too, and the API is back.
+// has calls again, with answers, where the others rest too and the API is back.
 func (s *standing) isMute() bool {
 	return s.isSilent || !s.silentAt.IsZero() && s.circuits.Unheard(s.Now()) >= unheardTime
 }

@@ -213,7 +213,7 @@ func (m *Map) Sweep(now time.Time) {
 // View is the knowledge about a page, for people to look at.
 type View struct {
 	Since    time.Time // in excess; zero: it is not
-	Pace     float64   // messages per second
+	Pace     float64   // calls a second
 	InFlight int
 }
 
