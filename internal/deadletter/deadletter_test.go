@@ -263,8 +263,7 @@ func TestReplayUndecodable(t *testing.T) {
 	part := func(i int) string { return fmt.Sprintf(item, i) }
 	inBubble(t, func(b *bench) {
 		death := message.Death{Reason: message.ReasonUndecodable, Queue: b.top.Inbound(0)}.Headers()
-		b.put("undecodable/event", []byte(part(1)), death)
-		b.put("undecodable/entry", []byte(`{"id":"1","time":6,"messaging":[`+part(2)+`,`+part(3)+`]}`), death)
+		b.put("undecodable/entries", []byte(`{"object":"page","entry":[{"id":"1","messaging":[`+part(1)+`]},{"id":"1","messaging":[`+part(2)+`,`+part(3)+`]}]}`), death)
 		b.put("undecodable/body", []byte(`{"object":"page","entry":[{"id":"1","messaging":[`+part(4)+`]}]}`), death)
 		b.put("undecodable/no", []byte(`{"object":"page","entry":[{"id":"1","messaging":[`+part(5)+`,7]}]}`), death)
 		b.put("1/m6", []byte(`{"kind":"new"}`), message.Death{Reason: message.ReasonUndecodable, Queue: b.top.Prefix + ".inbound"}.Headers())
@@ -274,7 +273,7 @@ func TestReplayUndecodable(t *testing.T) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		want := Outcome{Replayed: Counts{message.ReasonUndecodable: 4}, Kept: Counts{message.ReasonUndecodable: 2}}
+		want := Outcome{Replayed: Counts{message.ReasonUndecodable: 3}, Kept: Counts{message.ReasonUndecodable: 2}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			b.Errorf("Replay(): -want +got\n%s", diff)
 		}

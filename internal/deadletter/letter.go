@@ -1,7 +1,6 @@
 package deadletter
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -143,29 +142,10 @@ func (l Letter) reviveEvents(t queue.Topology, renew time.Time, events ...messag
 	return list, nil
 }
 
-// readRaw returns the events in a part of Messenger's post: a body, an entry or an
-// event. It returns none unless all of it can be decoded.
-func readRaw(part []byte, received time.Time) []message.Event {
-	var is struct {
-		Object    json.RawMessage `json:"object"`
-		Recipient struct {
-			ID json.RawMessage `json:"id"`
-		} `json:"recipient"`
-	}
-	if json.Unmarshal(part, &is) != nil {
-		return nil
-	}
-	wrap := func(v any) json.RawMessage {
-		raw, _ := json.Marshal(v) // decoded values can be encoded
-		return raw
-	}
-	if is.Recipient.ID != nil {
-		part = wrap(map[string]any{"id": is.Recipient.ID, "messaging": []json.RawMessage{part}})
-	}
-	if is.Object == nil {
-		part = wrap(map[string]any{"object": "page", "entry": []json.RawMessage{part}})
-	}
-	parts, err := webhook.Split(part, received)
+// readRaw returns the events of one of Messenger's posts: none unless all of it can be
+// decoded.
+func readRaw(post []byte, received time.Time) []message.Event {
+	parts, err := webhook.Split(post, received)
 	if err != nil || len(parts.Bad) > 0 {
 		return nil
 	}

@@ -13,9 +13,8 @@
 // The addresses are in AMQP_URL and TEST_DATABASE_URL, the browser is in CHROMIUM.
 // SIGINT and SIGTERM are passed on. The exit code is the command's.
 //
-// The last line says how long it took, the most memory that it and its processes had
-// at a time, and whether the machine was starved meanwhile. A time bound that failed
-// then shows no defect.
+// The last line says how long it took, and whether the machine was starved meanwhile. A
+// time bound that failed then shows no defect.
 package main
 
 import (
@@ -70,10 +69,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stopDatabase()
 
 	began := time.Now()
-	machine, memory := stall.Start(), watchMemory()
+	machine := stall.Start()
 	code := await(commands(list, []string{env, chromium, database}, stdin, stdout, stderr), signals, stderr)
 	machine.Stop()
-	_, _ = fmt.Fprintf(stderr, "test: exit code %d after %v; %s; %v\n", code, time.Since(began).Round(time.Second), memory(), machine)
+	_, _ = fmt.Fprintf(stderr, "test: exit code %d after %v; %v\n", code, time.Since(began).Round(time.Second), machine)
 	return code
 }
 

@@ -2,8 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,28 +42,5 @@ func TestPlan(t *testing.T) {
 	if hasCompiler() && (len(long) != 2 || !slices.Contains(long[0].args, "-race") || long[0].args[len(long[0].args)-1] != other ||
 		slices.Contains(long[1].args, "-race") || !strings.HasSuffix(strings.Join(long[1].args, " "), " 50m "+driver+" "+simulation)) {
 		t.Errorf("plan(-long) = %+v, want rooms alone under the race detector, and the others without, e2e first", long)
-	}
-}
-
-func TestTreeMemory(t *testing.T) {
-	t.Parallel()
-	proc := t.TempDir()
-	for pid, p := range map[string]struct{ stat, pss string }{
-		"7":  {"7 (test) S 1 7", "10"},
-		"8":  {"8 (a) b) R 7 7", "200"},
-		"9":  {"9 (c) S 8 7", "3000"},
-		"10": {"10 (other) S 1 1", "50000"},
-	} {
-		if err := os.MkdirAll(filepath.Join(proc, pid), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		for name, text := range map[string]string{"stat": p.stat, "smaps_rollup": "00-ff ---p\nRss: 99 kB\nPss:   " + p.pss + " kB\n"} {
-			if err := os.WriteFile(filepath.Join(proc, pid, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if got := treeMemory(proc, 7); got != 3210<<10 {
-		t.Errorf("treeMemory() = %d kB, want 3210: its own, a child's and a grandchild's", got>>10)
 	}
 }
