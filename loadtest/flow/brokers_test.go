@@ -90,7 +90,7 @@ func (d deployment) rows() []row {
 func TestBeyondOneBroker(t *testing.T) {
 	t.Parallel()
 	d := deployment{dispatchers: 64, pages: 50_000, hotPages: 4, carries: 10_000, length: 6 * time.Second}
-	if raced || testing.Short() {
+	if testing.Short() {
 		d = deployment{dispatchers: 4, pages: 500, hotPages: 0, carries: 200, length: 6 * time.Second}
 	}
 	var runs []report.Run

@@ -14,15 +14,10 @@ type extent struct {
 // seeds is 3 for `make flow`, which prints the tables.
 var seeds = flag.Int("seeds", 1, "runs of each row, of which the worst counts")
 
-// extentOf returns what is to run. Under the race detector a run takes six times
-// as long. A tenth of the largest backlog and fewer dispatchers find the races that all
-// of it would, at one latency. With -short the telling rows run alone: each has another
-// part of the dispatcher at work.
+// extentOf returns what is to run. With -short the telling rows run alone: each has
+// another part of the dispatcher at work.
 func extentOf() extent {
 	e := extent{mostMessages: 300_000}
-	if raced {
-		e.mostMessages = 30_000
-	}
 	if testing.Short() {
 		e.rows = []string{
 			"3 × the limit, 40ms,150ms, R=4",

@@ -30,7 +30,6 @@ type row struct {
 	control    func(*rig) // the same without what is to be shown: its cold pages are what ratios are to
 	bounds     []report.Bound
 	ifSlow     []report.Bound // in their place at the platform's own latency
-	second     bool           // the same runs at the platform's own latency, too
 }
 
 // median is half of all answers' time at most.
@@ -46,7 +45,7 @@ func (r row) median() time.Duration {
 // both are a row at the platform's own latency and at a quick one.
 func both(r row) []row {
 	q := r
-	q.latency, q.second = quick, true
+	q.latency = quick
 	r.latency = slow
 	if r.ifSlow != nil {
 		r.bounds = r.ifSlow
@@ -82,15 +81,13 @@ func TestFlow(t *testing.T) {
 		for i, g := range groups {
 			runs[i] = make([]report.Run, len(g.rows))
 			for j, row := range g.rows {
-				if e.rows != nil && !slices.Contains(e.rows, row.title()) || row.second && raced && e.rows == nil {
+				if e.rows != nil && !slices.Contains(e.rows, row.title()) {
 					left++
 					continue
 				}
 				found[row.title()] = true
 				t.Run(g.title+"/"+row.title(), func(t *testing.T) {
-					if !testing.Short() { // each holds 250 MB under the race detector
-						t.Parallel()
-					}
+					t.Parallel()
 					runs[i][j] = measure(t, row)
 				})
 			}
