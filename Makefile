@@ -107,7 +107,7 @@ bench-core: ## CPU of a copy in core against a bare publishing loop (PAIRS)
 loadtest: ## the load tests (ARGS: a command, such as "run saturate -out out/saturate"; without one: the list of them)
 	@cd loadtest && go run -ldflags "-X chatclub/internal/service.linkedRevision=$$(git describe --always --dirty=+dirty --abbrev=12 --exclude='*' 2>/dev/null)" ./cmd/loadtest $(ARGS)
 
-evidence: ## play the tables of docs/evidence.md on RabbitMQ, into loadtest/out/evidence: some 90 minutes (EVIDENCE: its flags, such as -runs 5)
+evidence: ## play the tables of docs/evidence.md on RabbitMQ, into loadtest/out/evidence: some 100 minutes (EVIDENCE: its flags, such as -runs 5)
 	$(withservers) sh -c '$(MAKE) loadtest ARGS="evidence -out out/evidence -broker $$AMQP_URL $(EVIDENCE)"'
 
 flow-rabbit: ## a page saturated for a minute on RabbitMQ, then again with dispatchers that join, leave and are killed

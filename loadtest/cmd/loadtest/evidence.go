@@ -36,9 +36,9 @@ func chapters() []chapter {
 	beside := []report.Figure{report.Refused, report.ColdP50, report.ColdP99, report.MachineCPU}
 	own := []report.Figure{report.Quota, report.Refused, report.Others, report.ColdP50, report.ColdP99, report.Silence}
 	return []chapter{
-		{"saturate", "compare saturate -duration 12s" + peers, flow, 3},
-		{"neighbour", "compare neighbour -duration 16s" + contenders, beside, 3},
-		{"scale", "compare scale -duration 24s" + contenders, flow, 3},
+		{"saturate", "compare saturate -duration 12s" + peers, flow, 5},
+		{"neighbour", "compare neighbour -duration 16s" + contenders, beside, 5},
+		{"scale", "compare scale -duration 24s" + contenders, flow, 5},
 		{"lively-room", "run lively-room -duration 15s", []report.Figure{report.HotP50, report.HotP99, report.Calls}, 3},
 		{"limit-change", "compare limit-change -duration 32s" + peers, flow, 3},
 		{"ten-rooms", "compare ten-rooms -duration 15s" + contenders, flow, 3},
@@ -46,7 +46,7 @@ func chapters() []chapter {
 		{"small-limits", "compare small-limits -duration 12s" + contenders, beside, 3},
 		{"voice", "run voice -duration 24s", own, 1},
 		{"sick-member", "run sick-member -duration 16s", own, 1},
-		{"sick-page", "run sick-page -duration 16s", own, 1},
+		{"sick-page", "run sick-page -duration 16s", own, 3},
 		{"lane-neighbour", "run lane-neighbour -duration 15s", own, 1},
 		{"rolling-restart", "run rolling-restart -duration 24s", own, 1},
 	}
@@ -74,7 +74,7 @@ func makeEvidence(ctx context.Context, args []string, s streams) (code int, err 
 	fs := flag.NewFlagSet("evidence", flag.ContinueOnError)
 	out := fs.String("out", "out/evidence", "folder to write evidence.md and the reports into")
 	broker := fs.String("broker", memoryBroker, "memory, or the address of a RabbitMQ, amqp://…")
-	runs := fs.Int("runs", 0, "of each table, of which figures are medians; 0: as the table says, 3 or 1")
+	runs := fs.Int("runs", 0, "of each table, of which figures are medians; 0: as the table says, 1 to 5")
 	only := fs.String("only", "", "names of tables, separated by commas; empty: all")
 	if err := parse(fs, args, "evidence [flags]", s.out); err != nil {
 		return 0, err

@@ -43,7 +43,7 @@ const usage = `loadtest puts chatclub's dispatchers, and other ways of sharing a
   loadtest compare CASE [flags]    play a case with every strategy, one after another
   loadtest articles [NAME] [flags] play the articles' experiments in virtual time, in seconds
   loadtest faults [flags]          make a whole deployment fail, and judge what each fault costs
-  loadtest evidence [flags]        play the tables of docs/evidence.md, in some 90 minutes
+  loadtest evidence [flags]        play the tables of docs/evidence.md, in some 100 minutes
   loadtest report FOLDER           show the report.json in a folder, and draw its page again
 
   loadtest run -h, loadtest faults -h    the flags
