@@ -199,7 +199,7 @@ func TestHours(t *testing.T) {
 	s.put("") // the stream ends, and is opened again
 	again := scene(4, 6, 4)
 	again.Started = begun.Add(1000)
-	s.shows(b, again)
+	defer s.repeat(again)()
 	b.until("the page is live again, and says that the system was restarted", `!document.querySelector("#lost-since").checkVisibility() &&
 		document.querySelector("#live").textContent === "Live" && /^The system was restarted at/.test(document.querySelector("#notice").textContent)`)
 }

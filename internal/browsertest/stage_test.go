@@ -68,11 +68,43 @@ func (s *stage) stream(w http.ResponseWriter, r *http.Request) {
 // send sends something to the page.
 func (s *stage) send(kind string, v any) {
 	s.t.Helper()
+	s.put(s.event(kind, v))
+}
+
+func (s *stage) event(kind string, v any) string {
+	s.t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.put("event: " + kind + "\ndata: " + string(b) + "\n\n")
+	return "event: " + kind + "\ndata: " + string(b) + "\n\n"
+}
+
+// repeat sends a state four times a second, as the system does, until the function that it
+// returns is called. With one state alone the page is live for three seconds, in which a
+// busy machine may not look at it.
+func (s *stage) repeat(x console.State) (stop func()) {
+	s.t.Helper()
+	event, quit, ended := s.event("state", x), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case s.events <- event:
+			case <-quit:
+				return
+			}
+			select {
+			case <-time.After(250 * time.Millisecond):
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-ended
+	}
 }
 
 func (s *stage) put(event string) {
