@@ -23,9 +23,6 @@ const (
 	// again, once. The owner before has left by then, unless it outranks this one: RabbitMQ
 	// tells nobody that it is outranked, and one that is full cannot find out.
 	laneTime = callsTime + time.Second
-	// arrivalTime is the longest time of a delivery from the broker to the engine, unless
-	// the broker or this process is slow.
-	arrivalTime = 100 * time.Millisecond
 	// quietTime is the time without a delivery in which another replica may have come, sent
 	// and gone. One that does so in less may be overtaken.
 	quietTime = partitions.TrialTime
@@ -307,7 +304,7 @@ func (cs *claims) checkRank(c *claim, now time.Time) {
 			if c.asking = false; err != nil || ready == 0 {
 				return
 			}
-			cs.timers.add(cs.Now().Add(arrivalTime), func() {
+			cs.timers.add(cs.Now().Add(partitions.ArrivalTime), func() {
 				if !c.isGivenUp() && !cs.ending && s.inHand > 0 && s.came.Equal(came) {
 					c.outranked()
 					cs.renew(c.partition, "outranked")

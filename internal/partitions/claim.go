@@ -16,7 +16,7 @@ type Claim struct {
 	changed  <-chan struct{} // closed when its priority is no longer right
 
 	mu     sync.Mutex
-	came   time.Time     // when a message was delivered last
+	came   time.Time     // when a message was delivered, or handled, last
 	since  time.Time     // from when it has held one without a pause
 	held   int           // messages that were delivered and not handled
 	inHand int           // of them in Handle
@@ -48,6 +48,7 @@ func (c *Claim) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held--
+	c.came = time.Now() // there was no room before, perhaps
 	if c.inHand--; c.left && c.inHand == 0 {
 		close(c.idle)
 	}
@@ -84,8 +85,8 @@ func (c *Claim) heldFor(now time.Time) time.Duration {
 	return now.Sub(c.since)
 }
 
-// isStarved reports whether something is held, there is room for more, and nothing has
-// come for a while.
+// isStarved reports whether something is held, there is room for more, and for a while
+// nothing has come or been handled.
 func (c *Claim) isStarved(now time.Time, prefetch int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,6 +31,9 @@ const (
 	// LookAfter is the time without a delivery after which an owner that holds something
 	// looks whether it is outranked. The broker does not tell it.
 	LookAfter = time.Second
+	// ArrivalTime is the longest time of a delivery from the broker to its reader, unless the
+	// broker or this process is slow.
+	ArrivalTime = 100 * time.Millisecond
 	// HeldTime is the longest time for which a claim holds something without a pause.
 	// RabbitMQ closes the channel of a consumer that has a delivery for 30 minutes.
 	HeldTime = 15 * time.Minute
@@ -188,7 +191,7 @@ func (k *Keeper) isOutranked(ctx context.Context, c *Claim) bool {
 		return false
 	}
 	info, err := k.inspect(ctx, c.queue)
-	return err == nil && info.Ready > 0 && len(c.sub.Deliveries()) == 0
+	return err == nil && info.Ready > 0 && backoff.Sleep(ctx, ArrivalTime) && len(c.sub.Deliveries()) == 0
 }
 
 // leave gives a claim up. Nothing more of it is begun, and the work in hand ends. Then the

@@ -342,3 +342,60 @@ func TestBrokerIsClosed(t *testing.T) {
 		}
 	})
 }
+
+// late is a subscription whose next message is on its way, and comes a moment after the
+// broker was asked.
+type late struct {
+	queue.Subscription
+	out chan *queue.Delivery
+}
+
+func (l late) Deliveries() <-chan *queue.Delivery { return l.out }
+
+// slow is its broker.
+type slow struct {
+	queue.Broker
+	sub late
+}
+
+func (s slow) Inspect(context.Context, string) (queue.Info, error) {
+	time.AfterFunc(ArrivalTime/2, func() { s.sub.out <- new(queue.Delivery) })
+	return queue.Info{Ready: 1}, nil
+}
+
+// An owner to which messages are on their way is not outranked, however slow the broker is:
+// what it gave back would come to itself again, behind the rest.
+func TestSlowBrokerOutranksNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := late{out: make(chan *queue.Delivery, 1)}
+		k := &Keeper{Config: Config{Broker: slow{sub: l}}, Prefetch: 4, Now: time.Now}
+		c := &Claim{sub: l}
+		c.add(time.Now())
+		time.Sleep(2 * LookAfter)
+		if k.isOutranked(t.Context(), c) {
+			t.Error("it takes itself for outranked")
+		}
+		<-l.out
+	})
+}
+
+// An owner that had no room for long, and has some now, is not starved: it has to be
+// delivered something first.
+func TestRoomAfterALongTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := new(Claim)
+		c.add(time.Now())
+		c.add(time.Now())
+		time.Sleep(time.Minute)
+		c.Handle(func() {})
+		if c.isStarved(time.Now(), 2) {
+			t.Error("it is starved at the moment at which it has room")
+		}
+		time.Sleep(LookAfter)
+		if !c.isStarved(time.Now(), 2) {
+			t.Error("it is not starved though it has had room for long")
+		}
+	})
+}
