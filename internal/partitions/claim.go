@@ -13,10 +13,12 @@ type Claim struct {
 	queue    string
 	sub      queue.Subscription
 	priority int
+	prefetch int // messages held at most
+	now      func() time.Time
 	changed  <-chan struct{} // closed when its priority is no longer right
 
 	mu     sync.Mutex
-	came   time.Time     // when a message was delivered, or handled, last
+	came   time.Time     // when a message was delivered last, or there was room for one again
 	since  time.Time     // from when it has held one without a pause
 	held   int           // messages that were delivered and not handled
 	inHand int           // of them in Handle
@@ -47,8 +49,10 @@ func (c *Claim) begin() bool {
 func (c *Claim) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.held == c.prefetch {
+		c.came = c.now()
+	}
 	c.held--
-	c.came = time.Now() // there was no room before, perhaps
 	if c.inHand--; c.left && c.inHand == 0 {
 		close(c.idle)
 	}
@@ -85,12 +89,12 @@ func (c *Claim) heldFor(now time.Time) time.Duration {
 	return now.Sub(c.since)
 }
 
-// isStarved reports whether something is held, there is room for more, and for a while
-// nothing has come or been handled.
-func (c *Claim) isStarved(now time.Time, prefetch int) bool {
+// isStarved reports whether something is held, and there is room for more, but nothing has
+// come for a while.
+func (c *Claim) isStarved(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.held > 0 && c.held < prefetch && now.Sub(c.came) >= LookAfter
+	return c.held > 0 && c.held < c.prefetch && now.Sub(c.came) >= LookAfter
 }
 
 // isActive reports whether something is held or came lately.

@@ -146,7 +146,7 @@ func (k *Keeper) open(i int) (*Claim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consume partition: %w", err)
 	}
-	c := &Claim{queue: k.Queues[i], sub: sub, priority: priority, changed: k.changed, idle: make(chan struct{})}
+	c := &Claim{queue: k.Queues[i], sub: sub, priority: priority, prefetch: k.Prefetch, now: k.Now, changed: k.changed, idle: make(chan struct{})}
 	k.claims[c.queue] = c
 	return c, nil
 }
@@ -187,7 +187,7 @@ func (k *Keeper) serve(ctx context.Context, c *Claim) error {
 // holds something, is delivered nothing, and more waits. What is held may be in
 // nobody's hands for long, when its page waits for something.
 func (k *Keeper) isOutranked(ctx context.Context, c *Claim) bool {
-	if !c.isStarved(k.Now(), k.Prefetch) {
+	if !c.isStarved(k.Now()) {
 		return false
 	}
 	info, err := k.inspect(ctx, c.queue)

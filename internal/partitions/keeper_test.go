@@ -369,8 +369,8 @@ func TestSlowBrokerOutranksNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := late{out: make(chan *queue.Delivery, 1)}
-		k := &Keeper{Config: Config{Broker: slow{sub: l}}, Prefetch: 4, Now: time.Now}
-		c := &Claim{sub: l}
+		k := &Keeper{Config: Config{Broker: slow{sub: l}}, Now: time.Now}
+		c := &Claim{sub: l, prefetch: 4}
 		c.add(time.Now())
 		time.Sleep(2 * LookAfter)
 		if k.isOutranked(t.Context(), c) {
@@ -385,16 +385,16 @@ func TestSlowBrokerOutranksNobody(t *testing.T) {
 func TestRoomAfterALongTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := new(Claim)
+		c := &Claim{prefetch: 2, now: time.Now}
 		c.add(time.Now())
 		c.add(time.Now())
 		time.Sleep(time.Minute)
 		c.Handle(func() {})
-		if c.isStarved(time.Now(), 2) {
+		if c.isStarved(time.Now()) {
 			t.Error("it is starved at the moment at which it has room")
 		}
 		time.Sleep(LookAfter)
-		if !c.isStarved(time.Now(), 2) {
+		if !c.isStarved(time.Now()) {
 			t.Error("it is not starved though it has had room for long")
 		}
 	})

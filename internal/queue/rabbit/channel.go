@@ -191,9 +191,14 @@ func (c *channel) ask(ctx context.Context, question func() error) error {
 // giveBack gives all that is unsettled back, in order, before the channel of an outranked
 // consumer is closed: see queue.Subscription. To one that is not outranked some of it would
 // be delivered again at once, and come back behind the rest: so whoever outranks it has a
-// moment to come to the broker.
-func (c *channel) giveBack() {
-	c.pause(ackRest)
+// moment to come to the broker, and if more is delivered in that the close alone does.
+func (c *channel) giveBack(in <-chan amqp.Delivery) {
+	select {
+	case <-in:
+		return
+	case <-time.After(ackRest):
+	case <-c.session.lost:
+	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if err := c.ch.Nack(0, true, true); err == nil { // 0: all
@@ -209,13 +214,28 @@ func (c *channel) pause(d time.Duration) {
 	}
 }
 
+// discard takes away what has come already.
+func discard(in <-chan amqp.Delivery) {
+	for {
+		select {
+		case _, ok := <-in:
+			if !ok {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
 // close writes the acknowledgements that wait, makes every delivery stale and
 // gives what is unsettled back to the queue. It waits for closeTimeout at most,
 // whether or not ctx has ended. A broker that does not answer takes it back
 // later, at the latest when the session ends. That it does not answer here does
 // not end the session: others are served by it, and the prober finds out
 // whether it is dead.
-func (c *channel) close(ctx context.Context, outranked bool) error {
+func (c *channel) close(ctx context.Context, in <-chan amqp.Delivery, outranked bool) error {
+	discard(in)
 	c.writing.Lock()
 	c.mu.Lock() // nothing is added once it is closed
 	c.closed.Store(true)
@@ -223,7 +243,7 @@ func (c *channel) close(ctx context.Context, outranked bool) error {
 	c.flushWriting()
 	c.writing.Unlock()
 	if outranked {
-		c.giveBack()
+		c.giveBack(in)
 	}
 	c.pause(ackRest - time.Since(c.last)) // nothing is settled any more
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
