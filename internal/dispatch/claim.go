@@ -31,9 +31,9 @@ type claim struct {
 	priority     int
 	sources      []*source // the partition's first, then those of its lanes
 	lanes        []*lane
-	since        time.Time // from when this replica alone sends for its pages, as far as it knows; zero: it does not
+	since        time.Time // from when this replica alone sends for its pages, as far as it knows; zero: it may not be alone
 	begun        time.Time // when its lanes were asked last what they hold: after a quiet time, too, when since stays
-	unknownSince time.Time // since when it is not known what its lanes hold, also by the claim that it renewed; zero: it is
+	unknownSince time.Time // since when it is not known what its lanes hold, also to the claim before; zero: it is known
 	busy         time.Time // when a message was delivered last
 	asking       bool      // the broker is asked whether this replica is outranked
 
@@ -78,7 +78,7 @@ type source struct {
 	moving      int   // of them on their way to other queues
 }
 
-// isStale reports whether the connection of what came last is lost, and nobody knows yet.
+// isStale reports whether the connection of what came last is lost, and not dropped yet.
 func (s *source) isStale() bool { return s.latest != nil && s.latest.Stale() }
 
 // free returns the number of messages that the broker may still deliver.

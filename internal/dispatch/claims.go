@@ -192,7 +192,7 @@ func (cs *claims) giveUp(c *claim, reason string) {
 			cs.pages.returned(m)
 		}
 	}
-	if c.lost { // and may be this replica's again before the claim is closed
+	if c.lost { // now: the partition may be this replica's again before the claim is closed
 		cs.pages.gate.Forget(cs.Now(), cs.pagesOf(c.partition))
 	}
 	cs.settle(c)
@@ -229,8 +229,8 @@ func (cs *claims) closeAll(list []*source, then func()) {
 	})
 }
 
-// closed lets go of what is on its way of a claim whose subscriptions have ended, and of
-// what is known of its pages and people: the next owner finds out for itself.
+// closed lets go of what is on its way of a claim whose subscriptions have ended and, if
+// another replica gets it, of what is known of its pages: the next owner finds out for itself.
 func (cs *claims) closed(c *claim) {
 	for _, s := range c.sources {
 		for m := s.first; m != nil; {
