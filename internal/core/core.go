@@ -79,7 +79,7 @@ func New(cfg Config) (*Core, error) {
 	top := cfg.Broker.Topology()
 	c.keeper = &partitions.Keeper{
 		Config: partitions.Config{Broker: cfg.Broker, Slots: top.CoreSlots(), Log: cfg.Log, Random: rand.Float64},
-		Queues: top.Inbounds(), Prefetch: cfg.Prefetch, Patience: cfg.ShutdownTimeout, Take: c.take, Now: cfg.Now,
+		Queues: top.Inbounds(), Prefetch: cfg.Prefetch, Patience: cfg.ShutdownTimeout, Take: c.take,
 	}
 	c.metrics.registerPartitions(cfg.Registerer, c.keeper.Owned)
 	return c, nil

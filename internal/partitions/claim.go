@@ -13,8 +13,7 @@ type Claim struct {
 	queue    string
 	sub      queue.Subscription
 	priority int
-	prefetch int // messages held at most
-	now      func() time.Time
+	prefetch int             // messages held at most
 	changed  <-chan struct{} // closed when its priority is no longer right
 
 	mu     sync.Mutex
@@ -50,7 +49,7 @@ func (c *Claim) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.held == c.prefetch {
-		c.came = c.now()
+		c.came = time.Now()
 	}
 	c.held--
 	if c.inHand--; c.left && c.inHand == 0 {
@@ -59,14 +58,14 @@ func (c *Claim) end() {
 }
 
 // add counts a message that was delivered.
-func (c *Claim) add(now time.Time) {
+func (c *Claim) add() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.held == 0 {
-		c.since = now
+		c.since = time.Now()
 	}
 	c.held++
-	c.came = now
+	c.came = time.Now()
 }
 
 // stop has Handle begin nothing more. The channel is closed once nothing is in hand.
@@ -80,26 +79,26 @@ func (c *Claim) stop() <-chan struct{} {
 }
 
 // heldFor returns the time for which something has been held without a pause.
-func (c *Claim) heldFor(now time.Time) time.Duration {
+func (c *Claim) heldFor() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.held == 0 {
 		return 0
 	}
-	return now.Sub(c.since)
+	return time.Since(c.since)
 }
 
 // isStarved reports whether something is held, and there is room for more, but nothing has
 // come for a while.
-func (c *Claim) isStarved(now time.Time) bool {
+func (c *Claim) isStarved() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.held > 0 && c.held < c.prefetch && now.Sub(c.came) >= LookAfter
+	return c.held > 0 && c.held < c.prefetch && time.Since(c.came) >= LookAfter
 }
 
 // isActive reports whether something is held or came lately.
-func (c *Claim) isActive(now time.Time) bool {
+func (c *Claim) isActive() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.held > 0 || !c.came.IsZero() && now.Sub(c.came) < ActiveFor
+	return c.held > 0 || !c.came.IsZero() && time.Since(c.came) < ActiveFor
 }

@@ -50,7 +50,6 @@ type Keeper struct {
 	Prefetch int                               // messages of one partition held at most
 	Patience time.Duration                     // for the work in hand when a partition is given up
 	Take     func(c *Claim, d *queue.Delivery) // gets the deliveries, in order; it must not block
-	Now      func() time.Time
 
 	mu      sync.Mutex
 	place   Place
@@ -146,7 +145,7 @@ func (k *Keeper) open(i int) (*Claim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consume partition: %w", err)
 	}
-	c := &Claim{queue: k.Queues[i], sub: sub, priority: priority, prefetch: k.Prefetch, now: k.Now, changed: k.changed, idle: make(chan struct{})}
+	c := &Claim{queue: k.Queues[i], sub: sub, priority: priority, prefetch: k.Prefetch, changed: k.changed, idle: make(chan struct{})}
 	k.claims[c.queue] = c
 	return c, nil
 }
@@ -164,7 +163,7 @@ func (k *Keeper) serve(ctx context.Context, c *Claim) error {
 		case d, ok := <-c.sub.Deliveries():
 			switch {
 			case ok:
-				c.add(k.Now())
+				c.add()
 				k.Take(c, d)
 			case ctx.Err() == nil:
 				return fmt.Errorf("consume partition: %w", queue.ErrClosed)
@@ -176,7 +175,7 @@ func (k *Keeper) serve(ctx context.Context, c *Claim) error {
 				c.sub.Outranked()
 				return nil
 			}
-			if c.heldFor(k.Now()) > HeldTime {
+			if c.heldFor() > HeldTime {
 				return nil
 			}
 		}
@@ -187,7 +186,7 @@ func (k *Keeper) serve(ctx context.Context, c *Claim) error {
 // holds something, is delivered nothing, and more waits. What is held may be in
 // nobody's hands for long, when its page waits for something.
 func (k *Keeper) isOutranked(ctx context.Context, c *Claim) bool {
-	if !c.isStarved(k.Now()) {
+	if !c.isStarved() {
 		return false
 	}
 	info, err := k.inspect(ctx, c.queue)
@@ -213,7 +212,7 @@ func (k *Keeper) Owned() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range k.claims {
-		if c.isActive(k.Now()) {
+		if c.isActive() {
 			n++
 		}
 	}

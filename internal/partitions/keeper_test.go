@@ -39,7 +39,7 @@ func start(t *testing.T, b queue.Broker, change func(*replica)) *replica {
 	r, work := &replica{}, make(chan func(), 1000)
 	r.Keeper = &Keeper{
 		Config: Config{Broker: b, Slots: top.CoreSlots(), Log: slog.New(slog.DiscardHandler), Random: rand.Float64},
-		Queues: top.Inbounds(), Prefetch: 4, Patience: 20 * time.Second, Now: time.Now,
+		Queues: top.Inbounds(), Prefetch: 4, Patience: 20 * time.Second,
 	}
 	r.Take = func(c *Claim, d *queue.Delivery) {
 		handle := func() {
@@ -369,9 +369,9 @@ func TestSlowBrokerOutranksNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := late{out: make(chan *queue.Delivery, 1)}
-		k := &Keeper{Config: Config{Broker: slow{sub: l}}, Now: time.Now}
+		k := &Keeper{Config: Config{Broker: slow{sub: l}}}
 		c := &Claim{sub: l, prefetch: 4}
-		c.add(time.Now())
+		c.add()
 		time.Sleep(2 * LookAfter)
 		if k.isOutranked(t.Context(), c) {
 			t.Error("it takes itself for outranked")
@@ -385,16 +385,16 @@ func TestSlowBrokerOutranksNobody(t *testing.T) {
 func TestRoomAfterALongTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &Claim{prefetch: 2, now: time.Now}
-		c.add(time.Now())
-		c.add(time.Now())
+		c := &Claim{prefetch: 2}
+		c.add()
+		c.add()
 		time.Sleep(time.Minute)
 		c.Handle(func() {})
-		if c.isStarved(time.Now()) {
+		if c.isStarved() {
 			t.Error("it is starved at the moment at which it has room")
 		}
 		time.Sleep(LookAfter)
-		if !c.isStarved(time.Now()) {
+		if !c.isStarved() {
 			t.Error("it is not starved though it has had room for long")
 		}
 	})
