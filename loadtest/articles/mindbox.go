@@ -115,9 +115,9 @@ func instances(seed uint64) (res Result) {
 		bounds       [4]float64
 	}{
 		{"no limit", 1, 0, 0, "260 ms", "all", [4]float64{255, 290, .99, 1}},
-		{"one instance", 1, 0, target, "200 ms", "half", [4]float64{195, 206, .4, .55}},
-		{"three instances", 3, 0, target, "200 ms", "half", [4]float64{195, 206, .4, .55}},
-		{"one, joined by two in the middle", 1, 2, target, "200 ms", "half", [4]float64{195, 206, .4, .55}},
+		{"one instance", 1, 0, target, "200 ms", "half", [4]float64{196, 204, .42, .51}},
+		{"three instances", 3, 0, target, "200 ms", "half", [4]float64{196, 204, .42, .51}},
+		{"one, joined by two in the middle", 1, 2, target, "200 ms", "half", [4]float64{196, 204, .42, .51}},
 	} {
 		s := &service{clock: newClock(length * time.Second), seed: seed, straggle: none}
 		s.join(row.first, aimd.Config{Target: row.target})

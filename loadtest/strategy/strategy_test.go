@@ -152,33 +152,6 @@ func TestRedisDown(t *testing.T) {
 	}
 }
 
-// Azure's example: 10,000 records, 2,000 accepted an interval, 30,000 calls.
-func TestNaiveMakesAzuresCalls(t *testing.T) {
-	t.Parallel()
-	info, _ := Find("naive")
-	g, err := info.New(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Unix(1000, 0)
-	due := map[time.Duration]int{0: 10_000} // records by when they are tried
-	calls, intervals := 0, 0
-	for at := time.Duration(0); due[at] > 0; at += time.Second {
-		intervals++
-		for n := range due[at] {
-			if d := g.Offer(now.Add(at), busy, at > 0); d.Action != article.Send {
-				t.Fatalf("Offer = %v, want Send", d)
-			}
-			if calls++; n >= 2000 {
-				due[at+g.Done(now.Add(at), busy, at > 0, article.Refused)]++
-			}
-		}
-	}
-	if calls != 30_000 || intervals != 5 {
-		t.Errorf("calls = %d in %d intervals, want 30000 in 5", calls, intervals)
-	}
-}
-
 // Azure's example step by step: a process has its reserved share, leases more while it needs
 // it, leaves what it does not need to the other one, and is back at its share when its leases
 // have run out. What is given back at its end can be leased at once.
