@@ -158,23 +158,6 @@ func TestInversions(t *testing.T) {
 	}
 }
 
-// TestPosting: an event that was announced long before it was posted follows
-// those that were answered in between.
-func TestPosting(t *testing.T) {
-	t.Parallel()
-	l, c := newLedger()
-	late := l.Announce("1", ledger.Expected{ID: "late", Recipient: "u"})
-	early := l.Announce("1", ledger.Expected{ID: "early", Recipient: "u"})
-	early.Answered()
-	late.Posting()
-	late.Answered()
-	accept(l, c, "1", "u", "late")
-	accept(l, c, "1", "u", "early")
-	if got := l.Totals().Inversions; got != 1 {
-		t.Errorf("inversions = %d, want 1", got)
-	}
-}
-
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	l, c := newLedger()

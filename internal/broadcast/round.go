@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"chatclub/internal/backoff"
-	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/rooms"
 )
@@ -97,13 +96,13 @@ func (s *Scheduler) publish(ctx context.Context, j *job, to []string, now time.T
 		return 0, nil
 	}
 	messages := j.messages(to, now)
-	bodies, err := message.EncodeAll(messages)
-	if err != nil {
-		return 0, err
-	}
 	msgs := make([]queue.Message, len(messages))
 	for i, o := range messages {
-		msgs[i] = queue.Message{Queue: j.queue, ID: o.ID, Body: bodies[i]}
+		body, err := o.Encode()
+		if err != nil {
+			return 0, err
+		}
+		msgs[i] = queue.Message{Queue: j.queue, ID: o.ID, Body: body}
 	}
 	limited, cancel := context.WithTimeout(ctx, s.cfg.PublishTimeout)
 	defer cancel()

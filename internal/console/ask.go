@@ -18,9 +18,8 @@ type answer struct {
 	err    error
 }
 
-// lookWait is the time that a look waits for answers. One that hangs is waited for
-// once.
-const lookWait = 500 * time.Millisecond
+// lookWait is the longest time that a look waits for answers.
+const lookWait = time.Second
 
 // Behind returns Config.Replicas, or Config.Core, for those behind addresses.
 func Behind(addresses *replicas.Resolver) func(context.Context) []Replica {
@@ -32,30 +31,18 @@ func Behind(addresses *replicas.Resolver) func(context.Context) []Replica {
 	}
 }
 
-// newWatch returns the watch of the replicas.
-func (k *Console) newWatch() *replicas.Watch[*dispatch.Status] {
-	return &replicas.Watch[*dispatch.Status]{
-		Ask:  func(ctx context.Context, r replicas.Replica) (*dispatch.Status, error) { return k.get(ctx, r.URL) },
-		Wait: lookWait,
-	}
-}
-
 // ask asks all replicas at once.
 func (k *Console) ask(ctx context.Context) []answer {
 	list := k.cfg.Replicas(ctx)
 	answers := make([]answer, len(list))
-	var asked []replicas.Replica
-	var places []int
-	for i, r := range list {
-		answers[i].Replica = r
-		if r.URL != "" {
-			asked, places = append(asked, replicas.Replica{Name: r.Name, URL: r.URL}), append(places, i)
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	_ = replicas.Each(list, func(i int, r Replica) error {
+		if answers[i].Replica = r; r.URL != "" {
+			answers[i].status, answers[i].err = k.get(ctx, r.URL)
 		}
-	}
-	for n, said := range k.watch.Look(ctx, asked) {
-		a := &answers[places[n]]
-		a.status, a.err = said.Value, said.Err
-	}
+		return nil // each has its own
+	})
 	return answers
 }
 

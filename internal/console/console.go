@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"chatclub/internal/deadletter"
-	"chatclub/internal/dispatch"
-	"chatclub/internal/replicas"
 )
 
 // Replica is a dispatcher that is asked.
@@ -97,7 +95,6 @@ type Config struct {
 // is for one goroutine, and not beside Run.
 type Console struct {
 	cfg     Config
-	watch   *replicas.Watch[*dispatch.Status]
 	merger  *merger
 	started time.Time
 	login   *login       // nil: everybody is in
@@ -128,7 +125,6 @@ func New(c Config) (*Console, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	k := &Console{cfg: c, merger: newMerger(), started: c.Now(), changed: make(chan struct{})}
-	k.watch = k.newWatch()
 	if c.Demo == nil && c.Token != "" {
 		k.login = newLogin(c.Token, c.Now, c.Log)
 	}
@@ -171,10 +167,8 @@ func (k *Console) Look(ctx context.Context) State {
 	return k.State()
 }
 
-// End waits for the requests of Look, whose context must have ended, and closes the
-// connections. Run does so by itself.
+// End closes the connections after the last Look. Run does so by itself.
 func (k *Console) End() {
-	k.watch.End()
 	k.cfg.Client.CloseIdleConnections()
 }
 

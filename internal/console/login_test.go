@@ -126,44 +126,6 @@ func TestLogin(t *testing.T) {
 	})
 }
 
-// TestLoginFromAnotherSite: neither a form nor a script of another site logs in, or
-// does anything with the reader's session.
-func TestLoginFromAnotherSite(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := guarded(t, nil)
-		w := visit(t, h, "POST", "/login", `{"password":"sesame"}`, "Content-Type", "application/json")
-		cookie, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
-		for _, row := range []struct {
-			name   string
-			header []string
-			status int
-		}{
-			{"a form", []string{"Content-Type", "text/plain", "Origin", "http://evil.example"}, 403},
-			{"a form of a sister site", []string{"Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-site"}, 403},
-			{"a form without a trace", []string{"Content-Type", "text/plain"}, 415},
-			{"a script", []string{"Content-Type", "application/json", "Sec-Fetch-Site", "cross-site"}, 403},
-			{"a name of its own", []string{"Content-Type", "application/json", "Host", "evil.example"}, 403},
-		} {
-			for _, path := range []string{"/login", "/actions/pause", "/dead/purge"} {
-				r := httptest.NewRequestWithContext(t.Context(), "POST", "http://127.0.0.1"+path, strings.NewReader(`{"password":"sesame"}`))
-				for i := 0; i < len(row.header); i += 2 {
-					r.Header.Set(row.header[i], row.header[i+1])
-				}
-				if host := r.Header.Get("Host"); host != "" {
-					r.Host = host
-				}
-				r.Header.Set("Cookie", cookie)
-				w := httptest.NewRecorder()
-				h.ServeHTTP(w, r)
-				if w.Code != row.status || w.Header().Get("Set-Cookie") != "" {
-					t.Errorf("%s to %s = %d %v, want %d and no cookie", row.name, path, w.Code, w.Header(), row.status)
-				}
-			}
-		}
-	})
-}
-
 // TestGuessing: wrong passwords get four answers a second, and the right one is answered
 // at once.
 func TestGuessing(t *testing.T) {

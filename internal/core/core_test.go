@@ -3,8 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +11,6 @@ import (
 
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/memory/memorytest"
 )
 
 func TestRelay(t *testing.T) {
@@ -64,85 +61,6 @@ func TestRelay(t *testing.T) {
 			chatclub_core_in_hand_events 0
 		`, "chatclub_core_events_total", "chatclub_core_copies_total", "chatclub_core_joins_total",
 			"chatclub_core_repeated_total", "chatclub_core_reproduced_total", "chatclub_core_in_hand_events")
-	})
-}
-
-// TestOrder checks that the events of each of several pages keep their order.
-func TestOrder(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		const pages, events = 6, 20
-		for i := range events {
-			for page := range pages {
-				ev := text(fmt.Sprint(1+i%2), fmt.Sprint(i), fmt.Sprint(i))
-				ev.Page = fmt.Sprint("p", page)
-				r.say(t, ev)
-			}
-		}
-		// Publishing takes unequal times, so that disorder would show.
-		var n atomic.Int64
-		r.flaky.before = func(context.Context, []queue.Message) error {
-			time.Sleep(time.Duration(n.Add(1)*7919%13) * time.Millisecond)
-			return nil
-		}
-		stop := r.start(t)
-		time.Sleep(time.Minute)
-		if err := stop(); err != nil {
-			t.Errorf("Run() = %v, want nil", err)
-		}
-		last := map[string]int{}
-		for _, m := range take(t, r.broker, r.broker.Topology().Outbound(0)) {
-			o, err := message.DecodeOutbound(m.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var name, i int
-			if _, err := fmt.Sscanf(o.Text, "Guest %d: %d", &name, &i); err != nil {
-				continue // a welcome
-			}
-			key := o.Page + "/" + o.To
-			if want := last[key] + 2; last[key] != 0 && i != want {
-				t.Errorf("copy to %s = %d, want %d after %d", key, i, want, last[key])
-			}
-			last[key] = i
-		}
-		if len(last) != 2*pages {
-			t.Errorf("recipients = %d, want %d", len(last), 2*pages)
-		}
-	})
-}
-
-// TestPartitions checks that the copies and answers of each page go to its
-// partition, and that those of one page stay together.
-func TestPartitions(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := memorytest.New(t, queue.Topology{Prefix: "test", Partitions: 4})
-		r := newRigOn(t, b, newStore(t, "sqlite::memory:"))
-		const pages = 12
-		for i := range pages {
-			for _, user := range []string{"1", "2"} {
-				ev := text(user, user, "hello")
-				ev.Page = fmt.Sprint("p", i)
-				r.say(t, ev)
-			}
-		}
-		r.handled(t)
-		total := 0
-		for i := range 4 {
-			name := b.Topology().Outbound(i)
-			for _, m := range take(t, b, name) {
-				o, err := message.DecodeOutbound(m.Body)
-				if want := b.Topology().OutboundOf(o.Page); err != nil || name != want {
-					t.Errorf("copy %s is on %s, %v, want it on %s", o.ID, name, err, want)
-				}
-				total++
-			}
-		}
-		if want := pages * 3; total != want { // two welcomes and a copy
-			t.Errorf("messages = %d, want %d", total, want)
-		}
 	})
 }
 

@@ -267,30 +267,3 @@ func FuzzHostileInput(f *testing.F) {
 		withAttack(t, func(a *attack) { a.put(value, 0, 1) })
 	})
 }
-
-// TestNothingLoops checks that Messenger's events about our own messages make no
-// message.
-func TestNothingLoops(t *testing.T) {
-	t.Parallel()
-	withAttack(t, func(a *attack) {
-		out, _ := a.post("1", forms["text"], "hello")
-		for _, o := range out {
-			for what, form := range map[string]string{
-				"echo":          `"message":{"mid":%q,"is_echo":true,"app_id":1,"text":%s}`,
-				"delivery":      `"delivery":{"mids":[%q],"watermark":1},"note":%s`,
-				"read":          `"read":{"watermark":1,"mid":%q},"note":%s`,
-				"reaction":      `"reaction":{"mid":%q,"reaction":"love","action":"react","emoji":%s}`,
-				"deleted":       `"message":{"mid":%q,"is_deleted":true,"text":%s}`,
-				"from the page": `"recipient":{"id":"2"},"message":{"mid":%q,"text":%s}`,
-			} {
-				user := o.To
-				if what == "echo" || what == "from the page" {
-					user = "p"
-				}
-				if back, ok := a.post(user, form, o.Text); ok || len(back) > 0 {
-					t.Errorf("%s of a copy leads to an event (%t) and %d messages, want nothing", what, ok, len(back))
-				}
-			}
-		}
-	})
-}

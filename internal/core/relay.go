@@ -231,14 +231,14 @@ func (r *relay) publish(run, work context.Context, in inbound, msgs []queue.Mess
 
 // encode returns the messages for the queue, each for its page's partition.
 func (r *relay) encode(copies []message.Outbound) ([]queue.Message, error) {
-	bodies, err := message.EncodeAll(copies)
-	if err != nil { // would fail the same way every time
-		return nil, fmt.Errorf("%w: %w", rooms.ErrData, err)
-	}
 	top := r.cfg.Broker.Topology()
 	msgs := make([]queue.Message, len(copies))
 	for i, o := range copies {
-		msgs[i] = queue.Message{Queue: top.OutboundOf(o.Page), ID: o.ID, Body: bodies[i]}
+		body, err := o.Encode()
+		if err != nil { // would fail the same way every time
+			return nil, fmt.Errorf("%w: %w", rooms.ErrData, err)
+		}
+		msgs[i] = queue.Message{Queue: top.OutboundOf(o.Page), ID: o.ID, Body: body}
 	}
 	return msgs, nil
 }

@@ -55,34 +55,6 @@ func TestLeastSettings(t *testing.T) {
 	})
 }
 
-// What costs no call: too old, or none of our messages.
-func TestExpiredAndUndecodable(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
-		old := r.copyOf("page0", message.ClassText, "ann")
-		old.Time = time.Now().Add(-time.Hour - time.Second).UnixMilli()
-		r.publish(old)
-		for i, body := range []string{"", "{", `{"id":"x"}`, "\xff\x00"} {
-			if err := r.broker.Publish(t.Context(), queue.Message{Queue: r.top.Outbound(i), ID: fmt.Sprint(i), Body: []byte(body)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r.sleep(time.Second)
-		dead := r.dead()
-		if len(dead) != 5 || dead[old.ID].Reason != message.ReasonExpired {
-			t.Errorf("dead = %+v, want 5, %s expired", dead, old.ID)
-		}
-		for i := range 4 {
-			if d := dead[fmt.Sprint(i)]; d.Reason != message.ReasonUndecodable || d.Queue != r.top.Outbound(i) {
-				t.Errorf("body %d is dead as %+v, want undecodable", i, d)
-			}
-		}
-		if n := len(r.callsOf("page0")); n != 0 {
-			t.Errorf("calls = %d, want none", n)
-		}
-	})
-}
-
 // A dead-letter queue that takes nothing holds a bounded part of a replica, and
 // the others go on. What is dead is not sent again, and arrives there once.
 func TestDeadLetterQueueRefuses(t *testing.T) {

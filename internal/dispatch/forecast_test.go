@@ -22,7 +22,6 @@ func TestForecast(t *testing.T) {
 		rate   func(at time.Duration) float64 // events a second, of 20 copies each; 3 are the limit
 		change func(r *rig, second int)
 	}{
-		{"calm", func(time.Duration) float64 { return 2 }, nil},
 		{"saturated", func(at time.Duration) float64 {
 			if at < length/2 {
 				return 3.6

@@ -88,33 +88,6 @@ func TestWhatIsNotJoined(t *testing.T) {
 	})
 }
 
-// A joined message that is refused keeps all of its texts, in order.
-func TestRefusedJoinedMessage(t *testing.T) {
-	t.Parallel()
-	for _, o := range []sender.Outcome{sender.PageThrottled, sender.AppThrottled, sender.Transient, sender.RecipientThrottled} {
-		t.Run(o.String(), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, 1, nil, func(t *testing.T, r *rig) {
-				r.latency = func(message.Outbound) time.Duration { return time.Second }
-				refused := false
-				r.script(func(m message.Outbound, _ int) sender.Result {
-					if !strings.Contains(m.ID, " ") || refused {
-						return sender.Result{}
-					}
-					refused = true
-					return fail(o)
-				})
-				r.text("page0", slices.Repeat([]string{"ann"}, 12)...)
-				r.sleep(5 * time.Minute)
-				if !refused {
-					t.Fatal("no joined message was sent")
-				}
-				r.checkSentOnce()
-			})
-		})
-	}
-}
-
 // After a permanent error of a joined message its texts go singly, and only the
 // one at fault is dead. Where the error is about the recipient, or the message
 // was delivered all the same, none is sent again.

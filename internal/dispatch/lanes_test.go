@@ -268,7 +268,7 @@ func TestShutPageOfASharedLane(t *testing.T) {
 		pages, share := r.sharing()
 		shut := share[0]
 		r.fails(shut, sender.PageThrottled)
-		half := time.Duration(seeds(2)) * time.Minute
+		const half = time.Minute
 		go every(time.Second, 2*half+time.Minute, func(int) {
 			for _, page := range pages {
 				r.text(page, guests("g", 50)...)

@@ -184,27 +184,6 @@ func TestOnePageLeavesCalls(t *testing.T) {
 	}
 }
 
-// One call per recipient and class: a voice message does not wait for a text.
-func TestClassesDoNotWaitForEachOther(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
-		r.latency = func(o message.Outbound) time.Duration {
-			if o.Class == message.ClassMedia {
-				return 10 * time.Second
-			}
-			return 100 * time.Millisecond
-		}
-		r.media("page0", "ann")
-		every(200*time.Millisecond, 2*time.Second, func(int) { r.text("page0", "ann") })
-		r.sleep(time.Second)
-		if n := len(r.ids()); n != 10 {
-			t.Errorf("accepted beside a slow voice message = %d texts, want 10", n)
-		}
-		r.sleep(10 * time.Second)
-		r.checkSentOnce()
-	})
-}
-
 // A refused message, and one that is tried again, keep their place.
 func TestRetriesKeepOrder(t *testing.T) {
 	t.Parallel()

@@ -176,13 +176,13 @@ func TestOrderedLimit(t *testing.T) {
 		}
 	}, func(t *testing.T, r *rig) {
 		r.limits = func(string, message.Class) int { return 1_000_000 }
-		r.text("page0", guests("u", 30_000)...)
-		r.text("page1", guests("u", 30_000)...)
+		r.text("page0", guests("u", 4_000)...)
+		r.text("page1", guests("u", 15_000)...)
 		rates := func(when string, want0, want1 float64) {
 			t.Helper()
 			r.sleep(2 * time.Second)
 			from := time.Now()
-			const length = 10 * time.Second
+			const length = 4 * time.Second
 			r.sleep(length)
 			n := map[string]float64{}
 			for _, c := range r.between(from, time.Now()) {

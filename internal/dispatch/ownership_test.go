@@ -246,44 +246,6 @@ func TestFullOwnerIsNotOutranked(t *testing.T) {
 	})
 }
 
-// A newcomer that crashes again and again takes nothing from the others.
-func TestCrashLoopTakesNothing(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 2, nil, func(t *testing.T, r *rig) {
-		r.sleep(10 * time.Second)
-		go every(100*time.Millisecond, 40*time.Second, func(i int) {
-			for p := range 20 {
-				r.text(fmt.Sprint("page", p), fmt.Sprint("u", i%10))
-			}
-		})
-		r.sleep(3 * time.Second)
-		before := r.active()
-		from := time.Now()
-		for range 8 {
-			r.start(1, nil)
-			r.sleep(4 * time.Second)
-			p := r.replicas[len(r.replicas)-1]
-			if got := r.active(); !slices.Equal(got, before) {
-				t.Fatalf("owners = %v, want %v as before", got, before)
-			}
-			p.link.die()
-			r.stop(p)
-		}
-		for _, c := range r.between(from, time.Now()) {
-			if c.replica > 1 {
-				t.Fatalf("replica %d made a call", c.replica)
-			}
-		}
-		r.sleep(30 * time.Second)
-		for p := range 20 {
-			if w := quantile(r.waits(fmt.Sprint("page", p)), 1); w > time.Second {
-				t.Errorf("page%d: a message waited %v", p, w)
-			}
-		}
-		r.checkSentOnce()
-	})
-}
-
 // Two that have the same slot, as after a lost connection, come to have two within a
 // minute, and meanwhile each partition belongs to one of them.
 func TestSlotIsTakenTwice(t *testing.T) {

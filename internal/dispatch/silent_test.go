@@ -25,8 +25,7 @@ func (silentBroker) IsSilent() bool { return true }
 // patienceOfTest is the longest silence of the broker that is allowed: rabbit's 1.5 s.
 const patienceOfTest = 1500 * time.Millisecond
 
-func (b *halfOpen) open()  { now := time.Now(); b.since.Store(&now) }
-func (b *halfOpen) close() { b.since.Store(nil) }
+func (b *halfOpen) open() { now := time.Now(); b.since.Store(&now) }
 
 // IsSilent implements queue.Broker.
 func (b *halfOpen) IsSilent() bool {
@@ -85,37 +84,6 @@ func (r *rig) startHalfOpen(n int) (links []*halfOpen) {
 // backlog publishes texts of ten seconds at the page's limit, each for another
 // person.
 func (r *rig) backlog() { r.text("page0", guests("u", 10*300)...) }
-
-// While the broker is silent nothing is sent, buried or moved. Afterwards all is
-// sent, once and in order.
-func TestSilentBroker(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		link := r.startHalfOpen(1)[0]
-		r.backlog()
-		r.sleep(2 * time.Second)
-		silent := time.Now().Add(-2 * patienceOfTest)
-		link.since.Store(&silent)
-		r.sleep(100 * time.Millisecond) // the calls in flight end
-		before := len(r.ids())
-		r.text("page0", "late")
-		r.sleep(time.Minute)
-		if got := len(r.ids()); got != before {
-			t.Errorf("accepted while the broker was silent = %d, want none", got-before)
-		}
-		if before == len(r.published)-1 {
-			t.Error("all was sent before the broker was silent: nothing is tested")
-		}
-		link.close()
-		r.sleep(15 * time.Second)
-		if dead := r.dead(); len(dead) > 0 {
-			t.Errorf("dead letters = %d, want none", len(dead))
-		}
-		r.checkSent(1, 1)
-		r.end()
-	})
-}
 
 // A connection is half open for ten seconds, until the broker gives it up, while
 // its replica owns a page with a backlog. Its messages are sent by the next

@@ -118,29 +118,6 @@ func TestStopBeforeTheFirstAnswer(t *testing.T) {
 	})
 }
 
-// A page's next owner gets its lane when that was given up, however long the calls
-// take.
-func TestHandOverWithSlowCalls(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 2, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
-		r.with(func() { r.latency = func(message.Outbound) time.Duration { return 2900 * time.Millisecond } })
-		r.limits = func(string, message.Class) int { return 300 }
-		go every(10*time.Millisecond, 40*time.Second, func(i int) {
-			r.text("page0", fmt.Sprint("u-", i%20), fmt.Sprint("v-", i%500))
-		})
-		for range 4 {
-			for r.sleep(8 * time.Second); r.owner("page0") < 0; {
-				r.sleep(100 * time.Millisecond)
-			}
-			leaver := r.replicas[r.owner("page0")]
-			r.start(1, func(c *Config) { c.Prefetch = 64 })
-			r.stop(leaver)
-		}
-		r.sleep(3 * time.Minute)
-		r.checkSentOnce()
-	})
-}
-
 // A saturated page goes on elsewhere when its sender leaves, in order.
 func TestLeavingWithALane(t *testing.T) {
 	t.Parallel()

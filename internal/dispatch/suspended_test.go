@@ -63,33 +63,6 @@ func TestSuspendedPage(t *testing.T) {
 	})
 }
 
-// Of messages that arrive together when a probe is due one is the probe, and the
-// others wait for what it comes to.
-func TestOneProbeOfASuspendedPage(t *testing.T) {
-	t.Parallel()
-	for _, well := range []bool{false, true} {
-		inBubble(t, 1, nil, func(t *testing.T, r *rig) {
-			r.script(blocked)
-			r.text("page0", "ann")
-			r.sleep(31 * time.Minute)
-			want := 51
-			if well {
-				r.script(nil)
-				want = 1
-			}
-			r.text("page0", guests("u", 50)...)
-			r.sleep(100 * time.Millisecond)
-			if got := len(r.callsOf("page0")); got != 2 {
-				t.Errorf("well %v: calls = %d, want 2", well, got)
-			}
-			r.sleep(time.Second)
-			if got := len(r.dead()); got != want {
-				t.Errorf("well %v: dead letters = %d, want %d", well, got, want)
-			}
-		})
-	}
-}
-
 // A probe that says nothing about the page is soon followed by another.
 func TestProbeThatSaysNothing(t *testing.T) {
 	t.Parallel()
@@ -244,24 +217,6 @@ func TestNewsAreKept(t *testing.T) {
 		r.sleep(2 * time.Second)
 		if told := r.told(); len(told) != 1 || told[0].User != "ann" {
 			t.Errorf("told %+v, want once of ann", told)
-		}
-	})
-}
-
-// One person who is refused again and again, and is the only one that is written to, is
-// no page either.
-func TestNotAllowedAlone(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
-		r.script(func(message.Outbound, int) sender.Result { return fail(sender.NotAllowed) })
-		every(20*time.Second, 2*time.Minute, func(int) { r.text("page0", "ann") })
-		if n := r.only().suspended(); n != 0 {
-			t.Errorf("%d pages are suspended for one person, want none", n)
-		}
-		r.text("page0", "bob")
-		r.sleep(2 * time.Second)
-		if n := r.only().suspended(); n != 1 {
-			t.Errorf("%d pages are suspended when a second person is refused, want 1", n)
 		}
 	})
 }

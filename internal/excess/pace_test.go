@@ -69,60 +69,6 @@ func TestSaturatedPageUsesItsLimit(t *testing.T) {
 	}
 }
 
-// Under each of the usual limiters a saturated page uses most of its limit and
-// is hardly refused.
-func TestEveryLimiter(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		algorithm limit.Algorithm
-		quota     float64
-	}{
-		{limit.FixedWindow, 0.97},
-		{limit.SlidingWindow, 0.95},
-		{limit.SlidingLog, 0.95},
-		{limit.TokenBucket, 0.97},
-		{limit.LeakyBucket, 0.95},
-	} {
-		for _, count := range []bool{false, true} {
-			l, err := limit.New(limit.Config{Algorithm: row.algorithm, Limit: 300, CountRefused: count})
-			if err != nil {
-				t.Fatal(err)
-			}
-			m := newMap(300)
-			saturate(m, begin(), 20*time.Second, 40*time.Millisecond, l.Allow)
-			accepted, refused := saturate(m, at(20*time.Second), 20*time.Second, 40*time.Millisecond, l.Allow)
-			if quota := float64(accepted) / (20 * 300); quota < row.quota || float64(refused) > 0.015*float64(accepted) {
-				t.Errorf("%s, refused calls count %v: after 20 s quota used %.1f %%, %d refusals, want at least %.0f %% and 1.5 %%",
-					row.algorithm, count, 100*quota, refused, 100*row.quota)
-			}
-		}
-	}
-}
-
-// A limit that is halved costs few refusals and is found; a limit that is restored is
-// found again, within seconds.
-func TestLimitChange(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		latency        time.Duration
-		quota, refused float64
-	}{
-		{40 * time.Millisecond, 0.9, 0.02},
-		{700 * time.Millisecond, 0.85, 0.03}, // the calls in flight when the limit falls are refused
-	} {
-		m := newMap(300)
-		a, r1 := saturate(m, begin(), 10*time.Second, row.latency, fixedWindow(300))
-		b, r2 := saturate(m, at(10*time.Second), 10*time.Second, row.latency, fixedWindow(150))
-		c, r3 := saturate(m, at(20*time.Second), 20*time.Second, row.latency, fixedWindow(300))
-		quota := float64(a+b+c) / (300*10 + 150*10 + 300*20)
-		refused := float64(r1+r2+r3) / float64(a+b+c+r1+r2+r3)
-		if quota < row.quota || refused > row.refused {
-			t.Errorf("latency %v: quota used %.1f %% (%d, %d, %d), refused %.2f %%, want %.0f %% and at most %.1f %%",
-				row.latency, 100*quota, a, b, c, 100*refused, 100*row.quota, 100*row.refused)
-		}
-	}
-}
-
 // A limit far below the configured one is found from nothing, and kept. Where answers
 // are slow, or refused calls count, growth costs what is sent in an answer's time.
 func TestRealLimit(t *testing.T) {
@@ -218,57 +164,6 @@ func TestNextToNothing(t *testing.T) {
 	}
 }
 
-// A page that speaks now and then, at a real limit far below the configured one, is
-// refused little after its first events.
-func TestRareEventsAtALowLimit(t *testing.T) {
-	t.Parallel()
-	for _, latency := range []time.Duration{40 * time.Millisecond, 700 * time.Millisecond} {
-		m, admit := newMap(300), fixedWindow(50)
-		calls, refused := 0, 0
-		for event := range 30 {
-			type call struct {
-				p  Permit
-				ok bool
-			}
-			var flying []call
-			todo, now := 99, at(time.Duration(event)*20*time.Second)
-			for end := now.Add(20 * time.Second); now.Before(end); now = now.Add(time.Millisecond) {
-				for len(flying) > 0 && now.Sub(flying[0].p.at) >= latency {
-					r := Accepted
-					if !flying[0].ok {
-						r = Refused
-						todo++
-					}
-					m.Done(now, flying[0].p, r)
-					flying = flying[1:]
-				}
-				for todo > 0 {
-					wait, p := m.Offer(now, room, time.Time{})
-					if wait != 0 {
-						break
-					}
-					todo--
-					ok := admit(now)
-					flying = append(flying, call{p, ok})
-					if event >= 3 {
-						calls++
-						if !ok {
-							refused++
-						}
-					}
-				}
-			}
-			if todo > 0 {
-				t.Fatalf("event %d: %d of 99 not sent in 20 s", event, todo)
-			}
-			m.Sweep(now)
-		}
-		if 20*refused > calls {
-			t.Errorf("%v: after three events %d of %d calls were refused, want at most 5 %%", latency, refused, calls)
-		}
-	}
-}
-
 // A bucket that saved a whole second's calls lets the pace grow far beyond its limit.
 // That must not make it grow as fast every time.
 func TestFullBucketAtHalfTheLimit(t *testing.T) {
@@ -299,23 +194,6 @@ func TestRefusalAfterTheSecondIsForgotten(t *testing.T) {
 	m.Done(at(22*time.Second), p, Refused)
 	if after := m.pages[room].pace; after.limit < before.limit || after.rate() < before.rate() {
 		t.Errorf("limit after the refusal of a call from 10 s before = %.1f, want still %.1f", after.limit, before.limit)
-	}
-}
-
-// While a page is shut it is asked rarely; when it opens it is back within seconds.
-func TestWhileShut(t *testing.T) {
-	t.Parallel()
-	m := newMap(300)
-	never := func(time.Time) bool { return false }
-	saturate(m, begin(), 10*time.Second, 40*time.Millisecond, fixedWindow(300))
-	_, refused := saturate(m, at(10*time.Second), 30*time.Second, 40*time.Millisecond, never)
-	if refused > 30*4+20 {
-		t.Errorf("refusals in 30 s = %d, want at most 140", refused)
-	}
-	saturate(m, at(40*time.Second), 15*time.Second, 40*time.Millisecond, fixedWindow(300))
-	accepted, _ := saturate(m, at(55*time.Second), 10*time.Second, 40*time.Millisecond, fixedWindow(300))
-	if quota := float64(accepted) / (10 * 300); quota < 0.85 {
-		t.Errorf("15 s after it opened: quota used %.1f %%, want 85 %%", 100*quota)
 	}
 }
 

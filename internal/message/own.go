@@ -1,7 +1,6 @@
 package message
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -20,11 +19,8 @@ type Own struct {
 }
 
 // hasOwn reports whether anything of it is set.
-func (o *Own) hasOwn() bool { return !o.equalOwn(&Own{}) }
-
-func (o *Own) equalOwn(p *Own) bool {
-	return bytes.Equal(o.Payload, p.Payload) && o.MessagingType == p.MessagingType && o.Tag == p.Tag &&
-		o.NotificationType == p.NotificationType && o.SenderAction == p.SenderAction
+func (o *Own) hasOwn() bool {
+	return len(o.Payload) > 0 || o.MessagingType != "" || o.Tag != "" || o.NotificationType != "" || o.SenderAction != ""
 }
 
 // MaxPayload is the longest payload, in bytes: a template of ten elements has less.

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"chatclub/internal/message"
 )
 
 func TestTopologyNames(t *testing.T) {
@@ -158,41 +156,6 @@ func (s *script) Publish(context.Context, ...Message) error {
 func (s *script) Topology() Topology { return Topology{Prefix: "x", Partitions: 1} }
 func (s *script) Ack(uint64) error   { s.acked++; return s.ackErr }
 func (s *script) Live() bool         { return true }
-
-func TestTransferThatFailsLeavesTheDeliveryUnsettled(t *testing.T) {
-	t.Parallel()
-	s := &script{publishErr: ErrUnavailable}
-	d := NewDelivery(s, s, 1, Message{Queue: "x.inbound.00", ID: "1"}, false)
-	transfer := func(m Message) error {
-		return TransferAll(t.Context(), s, []Transfer{{Delivery: d, To: []Message{m}}})[0]
-	}
-	to := Message{Queue: "x.dead", ID: "1"}
-	if err := transfer(to); !errors.Is(err, ErrUnavailable) {
-		t.Fatalf("TransferAll() = %v, want ErrUnavailable", err)
-	}
-	to.Delay = 2 * time.Second
-	if err := transfer(to); !errors.Is(err, ErrInvalid) {
-		t.Fatalf("TransferAll(a delay that no queue has) = %v, want ErrInvalid", err)
-	}
-	if !d.Live() || s.acked != 0 {
-		t.Fatalf("after two that failed: live %v, acked %d, want true, 0", d.Live(), s.acked)
-	}
-	s.publishErr = nil
-	if err := transfer(d.Dead(message.Death{Reason: message.ReasonGone})); err != nil {
-		t.Fatalf("TransferAll(to dead) = %v, want nil", err)
-	}
-	for name, settle := range map[string]func() error{
-		"Ack":         d.Ack,
-		"TransferAll": func() error { return transfer(Message{Queue: "x.dead", ID: "1"}) },
-	} {
-		if err := settle(); !errors.Is(err, ErrSettled) {
-			t.Errorf("%s after a transfer = %v, want ErrSettled", name, err)
-		}
-	}
-	if s.published != 1 || s.acked != 1 {
-		t.Errorf("published %d, acked %d, want 1 and 1", s.published, s.acked)
-	}
-}
 
 // A message waits for a later time by the longest delay that is not too long, and at least
 // by the shortest.

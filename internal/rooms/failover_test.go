@@ -103,7 +103,7 @@ func TestHangingHost(t *testing.T) {
 			tx.end(ctx)
 		}
 		// New connections reach the new host.
-		ctx, cancel := context.WithTimeout(t.Context(), pingTimeout)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*pingTimeout)
 		defer cancel()
 		var wg sync.WaitGroup
 		for range conns {

@@ -12,32 +12,6 @@ import (
 
 func public(n int) Room { return Room{Number: n} }
 
-// TestNewUserJoinsLowestRoom checks that a new user joins the public room of the
-// lowest number with a free place.
-func TestNewUserJoinsLowestRoom(t *testing.T) {
-	t.Parallel()
-	onEach(t, databases(), func(t *testing.T, url string) {
-		s := open(t, Config{DatabaseURL: url, Capacity: 2})
-		for i, step := range []struct {
-			page, user string
-			want       Result
-		}{
-			{"p", "a", Result{Joined: true, Room: public(1), Name: "Guest 1", Notice: Welcome}},
-			{"p", "c", Result{Joined: true, Room: public(1), Name: "Guest 2", Notice: Welcome, Count: 1, Relay: []string{"a"}}},
-			{"p", "b", Result{Joined: true, Room: public(2), Name: "Guest 3", Notice: Welcome}},
-			{"p", "a", Result{Room: public(1), Name: "Guest 1", Relay: []string{"c"}}},
-			{"q", "a", Result{Joined: true, Room: public(1), Name: "Guest 1", Notice: Welcome}},
-			{"p", "d", Result{Joined: true, Room: public(2), Name: "Guest 4", Notice: Welcome, Count: 1, Relay: []string{"b"}}},
-			{"p", "e", Result{Joined: true, Room: public(3), Name: "Guest 5", Notice: Welcome}},
-		} {
-			got := receive(t, s, Event{Page: step.page, User: step.user, ID: fmt.Sprint(i)})
-			if diff := cmp.Diff(step.want, got); diff != "" {
-				t.Errorf("message of %s on %s: -want +got\n%s", step.user, step.page, diff)
-			}
-		}
-	})
-}
-
 func TestRelayIsSorted(t *testing.T) {
 	t.Parallel()
 	onEach(t, databases(), func(t *testing.T, url string) {
@@ -117,26 +91,6 @@ func TestComeBack(t *testing.T) {
 			if got := says(t, s, step.back).Room; got != public(step.want) {
 				t.Errorf("step %d: room of %s = %v, want %d", i, step.back, got, step.want)
 			}
-		}
-	})
-}
-
-// TestNumbersAreGivenOnce checks that a room's number is not used again, even if
-// the room is gone, and that rooms by code use up no public number.
-func TestNumbersAreGivenOnce(t *testing.T) {
-	t.Parallel()
-	onEach(t, databases(), func(t *testing.T, url string) {
-		s := open(t, Config{DatabaseURL: url, Capacity: 1})
-		says(t, s, "a")
-		for n := 1; n <= 3; n++ {
-			want := Room{Number: firstCode - 1 + n, Code: "jazz"}
-			if got := does(t, s, "b", command.Join, "jazz").Room; got != want {
-				t.Errorf("room of a code that was gone %d times = %v, want %v", n-1, got, want)
-			}
-			does(t, s, "b", command.Leave, "")
-		}
-		if got := says(t, s, "c").Room; got != public(2) {
-			t.Errorf("public room after three by code = %v, want 2", got)
 		}
 	})
 }

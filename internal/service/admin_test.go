@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -62,38 +61,6 @@ func TestRegistryHasNoFaults(t *testing.T) {
 	problems, err := testutil.GatherAndLint(NewRegistry(), "chatclub_build_info")
 	if err != nil || len(problems) > 0 {
 		t.Errorf("lint = %v, %v, want none", problems, err)
-	}
-}
-
-func TestAdminRun(t *testing.T) {
-	t.Parallel()
-	a := NewAdmin(AdminConfig{Addr: "127.0.0.1:0", Registry: NewRegistry(), Log: discard()})
-	if err := a.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	taken := NewAdmin(AdminConfig{Addr: a.Addr(), Registry: NewRegistry(), Log: discard()})
-	if err := taken.Run(t.Context()); err == nil || !strings.Contains(err.Error(), a.Addr()) {
-		t.Errorf("Run on a port in use = %v, want an error that names %s", err, a.Addr())
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- a.Run(ctx) }()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.Addr()+"/healthz", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, _ := io.ReadAll(res.Body)
-	if err := res.Body.Close(); err != nil || string(body) != "ok\n" {
-		t.Errorf("GET /healthz = %q, %v, want ok", body, err)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("Run after cancel = %v, want nil", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/internal/message"
-	"chatclub/internal/queue"
 )
 
 func TestSlowBroker(t *testing.T) {
@@ -164,30 +162,9 @@ func TestClientGoes(t *testing.T) {
 	})
 }
 
-// confirming confirms everything at once.
-type confirming struct{}
-
-func (confirming) Publish(context.Context, ...queue.Message) error { return nil }
-
 // discard is a ResponseWriter without cost.
 type discard struct{ head http.Header }
 
 func (d discard) Header() http.Header       { return d.head }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
-
-// BenchmarkPost measures the handler's own cost of one text message, without
-// network and broker.
-func BenchmarkPost(b *testing.B) {
-	f := setup(b, func(c *Config) { c.Broker = confirming{} })
-	body := []byte(strings.Replace(oneText, "m_1", "m_"+strings.Repeat("x", 90), 1))
-	sig := sign256(body)
-	reader := bytes.NewReader(body)
-	b.ReportAllocs()
-	for b.Loop() {
-		reader.Reset(body)
-		r := httptest.NewRequest(http.MethodPost, "/webhook", reader)
-		r.Header.Set(SignatureHeader, sig)
-		f.ServeHTTP(discard{make(http.Header)}, r)
-	}
-}

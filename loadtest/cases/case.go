@@ -14,7 +14,6 @@ import (
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/limit"
 	"chatclub/internal/queue"
-	"chatclub/loadtest/fleet"
 	"chatclub/loadtest/load"
 	"chatclub/loadtest/report"
 )
@@ -25,7 +24,6 @@ type Case struct {
 	Title  string // one line
 	Source string // where it comes from, one line
 
-	OwnOnly bool // it is about the dispatcher and not about the ways of sharing a limit
 	Webhook bool // signed events go through the whole system; otherwise copies straight onto the queue
 	Setting      // the defaults
 	Parts   []Part
@@ -38,9 +36,9 @@ type Part struct {
 	Setting         // comes before the flags
 
 	// What is sent.
-	Streams []Stream
-	Media   float64       // limit of audio and video as platform and dispatchers have it; 0: their defaults
-	Options fleet.Options // LatencyTarget, MessageTTL, MaxInFlight and JoinTexts are used
+	Streams    []Stream
+	Media      float64       // limit of audio and video as platform and dispatchers have it; 0: their defaults
+	MessageTTL time.Duration // 0: an hour
 
 	Steps  []Step         // what happens
 	Bounds []report.Bound // what must hold beside what must hold of every run
@@ -225,7 +223,7 @@ func (p Part) Must() []report.Bound {
 	list := []report.Bound{
 		report.AtMost(report.Lost, 0), report.AtMost(report.Duplicated, float64(kills*inFlight)), report.AtMost(report.Unexpected, 0),
 	}
-	mayDie := p.Deployed || p.Options.MessageTTL > 0 || slices.ContainsFunc(p.Streams, func(s Stream) bool { return s.Ill != nil })
+	mayDie := p.Deployed || p.MessageTTL > 0 || slices.ContainsFunc(p.Streams, func(s Stream) bool { return s.Ill != nil })
 	if !mayDie {
 		list = append(list, report.AtMost(report.Dead, 0))
 	}
@@ -267,7 +265,7 @@ func (c Case) Takes(strategies int) (all time.Duration) {
 // already: with other settings of its dispatchers or its platform, or with dispatchers
 // that come and go. To change the platform's limit is allowed.
 func (p Part) Deployable() error {
-	own := p.Algorithm != usual.Algorithm || p.Options != fleet.Options{} ||
+	own := p.Algorithm != usual.Algorithm || p.MessageTTL != 0 ||
 		slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Do != Limit && s.Do != OtherApp }) ||
 		slices.ContainsFunc(p.Streams, func(s Stream) bool { return s.Ill != nil || s.Audio })
 	if own {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"chatclub/fakeapi/limit"
-	"chatclub/loadtest/fleet"
 	"chatclub/loadtest/load"
 	"chatclub/loadtest/report"
 )
@@ -243,12 +242,6 @@ func All() []Case {
 			Parts:  limiters(),
 		},
 		{
-			Name: "mindbox-latency", Title: "A store that slows with load is held at its target latency",
-			Source:  "Mindbox's article on adaptive concurrency: 75/s offered, 260 ms without a limit, target 200 ms at p95",
-			OwnOnly: true, Setting: Setting{Limit: 100_000, Length: 60 * time.Second, Warm: 20 * time.Second},
-			Parts: []Part{store("no target, 1 dispatcher", 1, 0), store("1 dispatcher", 1, storeTarget), store("3 dispatchers", 3, storeTarget)},
-		},
-		{
 			Name: "aws-overload", Title: "Offered load from half to ten times the capacity in steps, and back to once",
 			Source:  "AWS Builders' Library, Using load shedding to avoid overload: goodput must stay flat and recover",
 			Setting: Setting{Limit: 100, Length: 49 * time.Second},
@@ -318,41 +311,13 @@ func limiters() (list []Part) {
 	return list
 }
 
-// The published experiment: 75/s are offered and take 260 ms, half of them take 200,
-// the target. The store's latency is on the line through these two points, down to
-// half of that rate again: were it flat from the target on, as it would be with
-// fakeapi's own slope, any overhead would be above the target for ever. Load and store
-// are multiplied by four: a dispatcher keeps 8 calls in flight, which at 75/s are too
-// many for three.
-const (
-	storeOffered = 4 * 75.
-	StoreRate    = storeOffered / 4 // the store is no faster below
-	StoreMS      = 170
-	StoreSlope   = 3. / 17
-	storeTarget  = 200 * time.Millisecond
-)
-
-// store is a load of many pages, because one has one sender.
-func store(label string, replicas int, target time.Duration) Part {
-	p := Part{
-		Label: label, Baseline: target == 0,
-		Setting: Setting{Replicas: replicas, Latency: fmt.Sprintf("load:%g,%dms,%g", StoreRate, StoreMS, StoreSlope)},
-		Options: fleet.Options{LatencyTarget: target, MaxInFlight: 256, JoinTexts: 1},
-		Streams: []Stream{{Group: Cold, Pages: pages(hotPage, 200), Rate: storeOffered, Poisson: true}},
-	}
-	if target > 0 {
-		p.Bounds = []report.Bound{report.AtMost(report.StoreP95, 1.1*target.Seconds()), report.AtLeast(report.StoreRate, .8*storeOffered/2)}
-	}
-	return p
-}
-
 // overload steps through multiples of the capacity; the last is the way back. More
 // than the capacity cannot pass. Nine tenths of it must, eight at exactly the capacity,
 // where random arrivals queue, and half on the way back: the backlog of ten times the
 // load ends within that step.
 func overload() Part {
 	const age = 3 * time.Second // up to which a message is worth sending
-	p := Part{InTime: age, Options: fleet.Options{MessageTTL: age}}
+	p := Part{InTime: age, MessageTTL: age}
 	times := []float64{.5, 1, 2, 4, 7, 10, 1}
 	n := float64(len(times))
 	for i, x := range times {

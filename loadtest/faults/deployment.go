@@ -355,21 +355,6 @@ func (d *Deployment) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Usage implements System.
-func (d *Deployment) Usage(ctx context.Context) (list []Usage) {
-	for _, p := range d.programs("") {
-		if m, err := p.Metrics(ctx); err == nil {
-			list = append(list, Usage{p.Name, m["process_start_time_seconds"], m["process_resident_memory_bytes"], m["go_goroutines"], m["process_open_fds"]})
-		}
-	}
-	for _, n := range d.nodes.servers {
-		if files, began := filesOf(n.Group()); files > 0 {
-			list = append(list, Usage{Process: n.Name, Began: began, Files: files})
-		}
-	}
-	return list
-}
-
 // Meter implements System.
 func (d *Deployment) Meter() func() string {
 	meter := stall.Start()

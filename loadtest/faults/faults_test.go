@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,11 +104,8 @@ func (f *fake) Begin(context.Context, Step) (func(context.Context) error, error)
 	}, nil
 }
 
-func (f *fake) Ready(context.Context) error { return nil }
-func (f *fake) Meter() func() string        { return func() string { return f.busy } }
-func (f *fake) Usage(context.Context) []Usage {
-	return []Usage{{Process: "core-1", Memory: 20 << 20, Goroutines: 50, Files: 20}}
-}
+func (f *fake) Ready(context.Context) error                  { return nil }
+func (f *fake) Meter() func() string                         { return func() string { return f.busy } }
 func (f *fake) Dead(context.Context) (map[string]int, error) { return f.dead, nil }
 
 func (f *fake) Failures() []string {
@@ -245,41 +241,6 @@ func TestPlatformFaultsEnd(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A process that grows is found; one that is restarted, or swings, is not. Of a node the
-// open files are seen from outside.
-func TestGrowth(t *testing.T) {
-	t.Parallel()
-	if n, began := filesOf(syscall.Getpgrp()); n < 3 || began <= 0 {
-		t.Errorf("open files = %v since %v, want those of this process", n, began)
-	}
-	series := func(pid func(i int) int, of func(i float64) Usage) (all []sample) {
-		for i := range 30 {
-			u := of(float64(i))
-			u.Process, u.Began = "core-1", float64(pid(i))
-			all = append(all, sample{u, time.Unix(1000+60*int64(i), 0)})
-		}
-		return all
-	}
-	same := func(int) int { return 1 }
-	leak := func(i float64) Usage { return Usage{Memory: (20 + 10*i) * (1 << 20), Goroutines: 50, Files: 20} }
-	for _, tc := range []struct {
-		name    string
-		samples []sample
-		want    string
-	}{
-		{"memory", series(same, leak), "core-1 has 220 MiB of memory, and had at most 110"},
-		{"goroutines", series(same, func(i float64) Usage { return Usage{Memory: 1, Goroutines: 50 + 20*i} }), "goroutines"},
-		{"files", series(same, func(i float64) Usage { return Usage{Memory: 1, Files: 20 + 10*i} }), "open files"},
-		{"restarts", series(func(i int) int { return i / 5 }, leak), ""},
-		{"swings", series(same, func(i float64) Usage { return Usage{Memory: float64(20+200*(int(i)%2)) * (1 << 20)} }), ""},
-	} {
-		got := strings.Join(growth(tc.samples), "; ")
-		if !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
-			t.Errorf("growth of %s = %q, want …%s…", tc.name, got, tc.want)
-		}
-	}
 }
 
 // The bounds are those that their terms say at a load.

@@ -21,15 +21,13 @@ type Ledger interface {
 	Control(ctx context.Context, patch any) error
 }
 
-// System is the deployment that is made to fail. Its methods are called by one
-// goroutine, but for Usage.
+// System is the deployment that is made to fail. Its methods are called by one goroutine.
 type System interface {
 	// Begin makes the step's fault, and returns the function that ends it, which
 	// returns when all that was ended runs again.
 	Begin(ctx context.Context, s Step) (end func(context.Context) error, err error)
 	// Ready returns nil when every program says that it is ready.
 	Ready(ctx context.Context) error
-	Usage(ctx context.Context) []Usage
 	// Meter begins to watch the machine. end says why times on it are doubtful
 	// since then, or "".
 	Meter() (end func() string)
@@ -78,7 +76,6 @@ type runner struct {
 	Config
 	started time.Time
 	rows    []row
-	samples []sample
 }
 
 // Run plays the script until its time is over or ctx ends, and reports it. All that is
@@ -105,7 +102,6 @@ func (r *runner) step(ctx context.Context, s Step) {
 		}
 	}
 	note(r.awaitCalm(ctx))
-	r.sample(ctx)
 	before, err := r.Ledger.Pages(ctx, 0)
 	note(err)
 	pages, err := r.crowd(ctx, s)
@@ -295,7 +291,6 @@ func (r *runner) follow(ctx context.Context, w *watch, ended <-chan time.Time) (
 		}
 		w.note(time.Now(), v.Pages)
 		if healed.IsZero() {
-			r.sample(ctx)
 			continue
 		}
 		lost = announced(v.Pages, healed)
@@ -319,17 +314,6 @@ func announced(pages []ledger.PageReport, t time.Time) (n int64) {
 		}
 	}
 	return n
-}
-
-// sample notes what the processes use, when it is time.
-func (r *runner) sample(ctx context.Context) {
-	every, now := max(r.For/120, 10*time.Second), time.Now()
-	if n := len(r.samples); n > 0 && now.Sub(r.samples[n-1].at) < every {
-		return
-	}
-	for _, u := range r.System.Usage(ctx) {
-		r.samples = append(r.samples, sample{u, now})
-	}
 }
 
 // finish lets the users end, and makes the report.
@@ -360,8 +344,6 @@ func (r *runner) finish(ctx context.Context) *report.Report {
 	expect("every event was taken", undelivered == 0, fmt.Sprintf("%d were not", undelivered))
 	expect("every dead letter has a reason", dead[""] == 0, fmt.Sprintf("%d have none", dead[""]))
 	expect("no program ends by itself", len(failures) == 0, strings.Join(failures, "; "))
-	lines := growth(r.samples)
-	expect("memory, goroutines and open files do not grow", len(lines) == 0, cmp.Or(strings.Join(lines, "; "), fmt.Sprintf("in %d samples", len(r.samples))))
 	var reasons []string
 	for _, reason := range slices.Sorted(maps.Keys(dead)) {
 		reasons = append(reasons, fmt.Sprintf("%d %s", dead[reason], cmp.Or(reason, "without a reason")))

@@ -29,16 +29,12 @@ type Options struct {
 	RedisURL  string
 	KeyPrefix string // of keys in Redis
 
-	LatencyTarget time.Duration
-	MessageTTL    time.Duration // default an hour
-	MaxInFlight   int           // default MaxInFlight; an eighth of it for a strategy's worker
-	JoinTexts     int           // texts in one message at most; default the program's
+	MessageTTL time.Duration // default an hour
 }
 
 const (
-	// MaxInFlight is the limit of one dispatcher's calls in flight where the options
-	// say nothing, and so of the calls that are made twice when it is killed. It is
-	// the program's default.
+	// MaxInFlight is the limit of one dispatcher's calls in flight, and so of the calls
+	// that are made twice when it is killed. It is the program's default.
 	MaxInFlight = 4096
 	callTimeout = 10 * time.Second
 
@@ -71,10 +67,7 @@ func (o *Options) settings() app.DispatcherSettings {
 	s.Admin.Addr = ""
 	s.LimitText = int(o.Limit)
 	s.LimitMedia = cmp.Or(int(o.Media), s.LimitMedia)
-	s.LatencyTarget = o.LatencyTarget
 	s.MessageTTL = cmp.Or(o.MessageTTL, s.MessageTTL)
-	s.MaxInFlight = cmp.Or(o.MaxInFlight, s.MaxInFlight)
-	s.JoinTexts = cmp.Or(o.JoinTexts, s.JoinTexts)
 	return s
 }
 
@@ -106,7 +99,7 @@ func (l *Local) runner(ctx context.Context, broker queue.Broker, caller dispatch
 	}
 	w := article.NewWorker(article.WorkerConfig{
 		Broker: broker, Caller: caller, Strategy: gate, Log: l.cfg.Log, Random: random,
-		Prefetch: prefetch, MaxInFlight: cmp.Or(o.MaxInFlight, workerInFlight),
+		Prefetch: prefetch, MaxInFlight: workerInFlight,
 		MaxAttempts: s.MaxAttempts, MessageTTL: s.MessageTTL, ShutdownTimeout: s.ShutdownTimeout,
 	})
 	run = func(ctx context.Context) error { return errors.Join(w.Run(ctx), gate.Close()) }

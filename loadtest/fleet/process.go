@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -165,12 +164,6 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return nil
 }
 
-// Group is the process group of all that it has started. It must have been started itself.
-func (p *Process) Group() int {
-	cmd, _ := p.life()
-	return cmd.Process.Pid
-}
-
 // expect says that the end that follows is our doing.
 func (p *Process) expect() {
 	p.mu.Lock()
@@ -244,24 +237,4 @@ func (p *Process) Get(ctx context.Context, path string) (body []byte, err error)
 		err = fmt.Errorf("%s: answer %d: %.300s", p.Name, resp.StatusCode, bytes.TrimSpace(body))
 	}
 	return body, err
-}
-
-// Metrics asks its admin port for its metrics, of each name the sum of its series.
-func (p *Process) Metrics(ctx context.Context) (map[string]float64, error) {
-	body, err := p.Get(ctx, "/metrics")
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[string]float64)
-	for line := range strings.Lines(string(body)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 || fields[0] == "#" {
-			continue
-		}
-		name, _, _ := strings.Cut(fields[0], "{")
-		if v, err := strconv.ParseFloat(fields[len(fields)-1], 64); err == nil {
-			all[name] += v
-		}
-	}
-	return all, nil
 }

@@ -54,8 +54,7 @@ type rig struct {
 	work   sync.WaitGroup // generators
 	rng    *rand.Rand     // of the script alone
 
-	fault   atomic.Pointer[fault]
-	refuses atomic.Pointer[func(queue.Message) bool]
+	fault atomic.Pointer[fault]
 
 	atKill int // messages in calls of the dispatchers that were killed
 }
@@ -140,12 +139,9 @@ func open(t *testing.T, row row, seed uint64) *rig {
 	top := queue.Topology{Prefix: "flow", Partitions: cmp.Or(row.partitions, 64)}
 	l, err := fleet.NewLocal(t.Context(), fleet.Config{
 		Options: o, Topology: top, Seed: seed, Log: slog.New(slog.DiscardHandler),
-		Wrap: func(c dispatch.Caller) dispatch.Caller { return recorded{c, r} },
-		Fake: &s,
-		Memory: memory.Options{Hop: hop, Capacity: row.capacity, Process: row.process(), Refuse: func(m queue.Message) bool {
-			f := r.refuses.Load()
-			return f != nil && (*f)(m)
-		}},
+		Wrap:   func(c dispatch.Caller) dispatch.Caller { return recorded{c, r} },
+		Fake:   &s,
+		Memory: memory.Options{Hop: hop, Capacity: row.capacity, Process: row.process()},
 		Random: r.source,
 	})
 	if err != nil {

@@ -16,6 +16,6 @@ const (
 	late         = report.Wait + ": p99 beyond ideal"
 	waitP50      = report.Wait + ": p50"
 	waitP99      = report.Wait + ": p99"
-	sickCalls    = "calls to the sick an hour"
+	sickCalls    = "calls to the sick"
 	mostCalls    = "most calls for one"
 )

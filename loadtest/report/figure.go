@@ -38,8 +38,6 @@ const (
 	Silence       Figure = "longest silence"     // without an accepted call of a page that has some to send
 	Back          Figure = "back after"          // from an event until a page is sent as before
 	Settled       Figure = "settled after"       // from a fault's end until all that was due then had come
-	StoreP95      Figure = "p95 of the store"    // of the answers of a platform that slows with load
-	StoreRate     Figure = "answers a second"    //
 	Drained       Figure = "drained in"          // from the begin until the last had arrived
 	Calls         Figure = "calls per message"   // refused ones included
 	Operations    Figure = "broker operations"   // publishes, deliveries and acknowledgements, per message sent
@@ -62,8 +60,6 @@ type kind struct {
 var kinds = []kind{
 	{Quota, percent, true, false},
 	{Refused, percent, false, false},
-	{StoreP95, seconds, false, false},
-	{StoreRate, number, true, false},
 	{Goodput, percent, true, false},
 	{Others, percent, true, false},
 	{Silence, seconds, false, false},

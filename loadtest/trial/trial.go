@@ -188,9 +188,10 @@ func (t *trial) hotAudio() bool {
 // open starts the system, and lets the users join where there are any.
 func (t *trial) open(ctx context.Context) (err error) {
 	p := &t.Part
-	t.options = p.Options
-	t.options.Strategy, t.options.Replicas, t.options.Limit, t.options.Media = t.Strategy, p.Replicas, p.Limit, p.Media
-	t.options.RedisURL, t.options.KeyPrefix = t.RedisURL, "loadtest:"+t.id
+	t.options = fleet.Options{
+		Strategy: t.Strategy, Replicas: p.Replicas, Limit: p.Limit, Media: p.Media, MessageTTL: p.MessageTTL,
+		RedisURL: t.RedisURL, KeyPrefix: "loadtest:" + t.id,
+	}
 	if t.Deployed == nil {
 		if t.fleet, err = t.Open(ctx, fleet.Config{Options: t.options, Topology: t.topology, Pages: p.Pages(""), Seed: t.Seed, Log: t.Log, Wrap: t.Wrap}); err != nil {
 			t.fleet = nil // a nil pointer in an interface is not nil

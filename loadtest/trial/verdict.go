@@ -207,9 +207,8 @@ func (t *trial) inTime(run *report.Run, groups map[string]ledger.GroupReport) {
 	}
 }
 
-// beside enters what became of those that nothing is wrong with, where something is;
-// the longest silence of a hot page, where dispatchers are restarted; and the answers of
-// a store that slows with load.
+// beside enters what became of those that nothing is wrong with, where something is, and
+// the longest silence of a hot page, where dispatchers are restarted.
 func (t *trial) beside(run *report.Run, groups map[string]ledger.GroupReport) {
 	if slices.ContainsFunc(t.Part.Streams, func(s cases.Stream) bool { return s.Ill != nil }) {
 		var arrived, waiting float64
@@ -234,34 +233,6 @@ func (t *trial) beside(run *report.Run, groups map[string]ledger.GroupReport) {
 			run.Figures[report.Silence] = float64(longest) / 10
 		}
 	}
-	if strings.HasPrefix(t.Part.Latency, "load:") {
-		t.store(run, groups[cases.Cold])
-	}
-}
-
-// store computes the latencies of a store from what it accepted: they are a function of
-// the rate in the second before.
-func (t *trial) store(run *report.Run, g ledger.GroupReport) {
-	tenths := t.tenths(g)
-	from, to := max(10, int(t.Part.Warm/tenth)), min(len(tenths), int(t.length/tenth))
-	if to <= from {
-		return
-	}
-	var list []float64
-	for i := from; i < to; i++ {
-		rate := 0.
-		for _, n := range tenths[i-9 : i+1] {
-			rate += float64(n)
-		}
-		for range tenths[i] {
-			list = append(list, cases.StoreMS/1000.*(1+cases.StoreSlope*max(0, rate/cases.StoreRate-1)))
-		}
-	}
-	if len(list) > 0 {
-		slices.Sort(list)
-		run.Figures[report.StoreP95] = list[len(list)*95/100]
-	}
-	run.Figures[report.StoreRate] = float64(len(list)) / (float64(to-from) / 10)
 }
 
 // tenths are a group's acceptances by tenths of a second of the run.

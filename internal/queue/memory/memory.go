@@ -28,8 +28,7 @@ type Broker struct {
 	delayed map[time.Duration]*delayed
 	timers  map[*time.Timer]struct{} // one for each message with a delay
 
-	net    *network                 // nil: every call reaches the broker at once
-	refuse func(queue.Message) bool // nil: none is
+	net *network // nil: every call reaches the broker at once
 
 	published, delivered, settled atomic.Int64
 }
@@ -45,7 +44,7 @@ func NewSlow(t queue.Topology, o Options) (*Broker, error) {
 	if err := t.Validate(); err != nil {
 		return nil, fmt.Errorf("open memory broker: %w", err)
 	}
-	b := &Broker{topology: t, queues: make(map[string]*fifo), delayed: make(map[time.Duration]*delayed), timers: make(map[*time.Timer]struct{}), refuse: o.Refuse}
+	b := &Broker{topology: t, queues: make(map[string]*fifo), delayed: make(map[time.Duration]*delayed), timers: make(map[*time.Timer]struct{})}
 	if o.Hop > 0 || o.Capacity > 0 {
 		b.net = newNetwork(o)
 	}
@@ -166,9 +165,6 @@ func (b *Broker) take(m queue.Message) error {
 	q := b.find(m.Queue)
 	if q == nil {
 		return fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrUnroutable)
-	}
-	if b.refuse != nil && b.refuse(m) {
-		return fmt.Errorf("publish to %q: %w", m.Queue, queue.ErrRefused)
 	}
 	b.published.Add(1)
 	if m.Delay > 0 {

@@ -1,7 +1,6 @@
 package memory_test
 
 import (
-	"fmt"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -29,46 +28,6 @@ func TestNewRefusesAWrongTopology(t *testing.T) {
 	if _, err := memory.New(queue.Topology{}); err == nil {
 		t.Error("New(Topology{}) = nil error, want one")
 	}
-}
-
-// A long-lived queue that never runs empty must not grow: its backing array
-// follows what waits, not what has passed.
-func TestOrderHoldsWhileTheQueueIsCompacted(t *testing.T) {
-	t.Parallel()
-	b := open(t, queue.Topology{Prefix: "t", Partitions: 1})
-	defer b.Close()
-	name := b.Topology().Inbound(0)
-	sub, err := b.Consume(name, queue.ConsumeOptions{Prefetch: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	published, taken := 0, 0
-	publish := func(n int) {
-		for range n {
-			if err := b.Publish(t.Context(), queue.Message{Queue: name, ID: fmt.Sprint(published)}); err != nil {
-				t.Fatal(err)
-			}
-			published++
-		}
-	}
-	take := func(n int) {
-		for range n {
-			d := <-sub.Deliveries()
-			if want := fmt.Sprint(taken); d.ID != want {
-				t.Fatalf("delivery = %s, want %s", d.ID, want)
-			}
-			taken++
-			if err := d.Ack(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	publish(50)
-	for i := range 200 {
-		publish(i % 7)
-		take(i % 6)
-	}
-	take(published - taken)
 }
 
 func BenchmarkPublishConsumeAck(b *testing.B) {

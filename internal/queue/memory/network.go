@@ -22,9 +22,6 @@ type Options struct {
 	// Process names the process that a queue belongs to, where several share one.
 	// nil: each is its own.
 	Process func(queue string) string
-	// Refuse reports whether a queue does not take a message now, as under an
-	// operator's policy. It must not block. nil: all do.
-	Refuse func(queue.Message) bool
 }
 
 // ask has the broker do something with a queue, and waits for the answer.

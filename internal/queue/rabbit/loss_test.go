@@ -71,33 +71,6 @@ func TestConnectionsCut(t *testing.T) {
 	flow.finish(t)
 }
 
-// TestStall freezes what the broker says without cutting the connection: the
-// session is given up, and the messages are published on the next.
-func TestStall(t *testing.T) {
-	t.Parallel()
-	p, url := rabbittest.Wire(t)
-	var log logbook
-	b := open(t, rabbit.Config{
-		URLs: []string{url}, Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 1},
-		ConfirmTimeout: 200 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil)),
-	})
-	awaitReady(t, b)
-	p.Freeze()
-	published := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		published <- b.Publish(ctx, queue.Message{Queue: b.Topology().Inbound(0), ID: "a"})
-	}()
-	eventually(t, "the stall is noticed", func() (string, bool) {
-		return log.String(), strings.Contains(log.String(), "no confirm for 200ms")
-	})
-	p.Thaw()
-	if err := <-published; err != nil {
-		t.Errorf("Publish(over a stall) = %v, want nil", err)
-	}
-}
-
 // TestStallOutlastsDeadAddress has a node that is down between two stalls of another
 // one: the second has twice the patience all the same.
 func TestStallOutlastsDeadAddress(t *testing.T) {

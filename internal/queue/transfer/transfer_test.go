@@ -372,32 +372,6 @@ func TestInvalidIsLeft(t *testing.T) {
 	})
 }
 
-// A queue that refuses, or that does not exist, takes nothing.
-func TestOrderOfEachQueue(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, slog.New(slog.DiscardHandler))
-		missing := r.queue("gone")
-		r.broker.set(missing, queue.ErrUnroutable)
-		var want []string
-		for i := range 500 {
-			id := fmt.Sprint(i)
-			r.move(id, []string{r.queue("good"), missing}[i%2])
-			if i%2 == 0 {
-				want = append(want, id)
-			}
-		}
-		time.Sleep(10 * time.Second)
-		r.check("on the queue", r.idsOn(r.queue("good")), want...)
-		r.broker.set(missing, nil)
-		time.Sleep(time.Minute)
-		got := r.idsOn(missing)
-		if len(got) != 250 || !slices.IsSortedFunc(got, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) }) {
-			t.Errorf("on the queue that was missing are %d, %v, want 250 in order", len(got), got)
-		}
-	})
-}
-
 // End lets everything be tried, and what is blocked goes on until the context
 // ends. Then every item has ended.
 func TestEnd(t *testing.T) {

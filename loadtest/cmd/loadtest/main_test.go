@@ -165,8 +165,6 @@ func TestUsage(t *testing.T) {
 		"run saturate -latency soon":                         "-latency",
 		"run saturate -room 1":                               "-room",
 		"run azure-10000 -duration 5s":                       "-duration: this case sets it itself",
-		"run mindbox-latency -replicas 2":                    "-replicas: this case sets it itself",
-		"run mindbox-latency -strategies naive":              "-strategies",
 		"compare saturate -strategies nave":                  "-strategies",
 		"compare saturate -peers none":                       "-peers",
 		"compare saturate -broker rabbit":                    "-broker",

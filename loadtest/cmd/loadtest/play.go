@@ -58,7 +58,7 @@ func play(ctx context.Context, command string, args []string, s streams) (code i
 	if err != nil {
 		return 0, usageError{err}
 	}
-	own := x.target != "" || c.OwnOnly
+	own := x.target != ""
 	if own && (x.peers != "" || x.strategies != strategies && x.strategies != report.Own) {
 		return 0, usagef("-strategies, -peers: only %s can be played so", report.Own)
 	} else if own {
@@ -313,10 +313,7 @@ func list(w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", c.Name, err)
 		}
-		takes := "run: about " + clock(c.Takes(1))
-		if !c.OwnOnly {
-			takes += ", compare: about " + clock(c.Takes(len(strategy.All())))
-		}
+		takes := "run: about " + clock(c.Takes(1)) + ", compare: about " + clock(c.Takes(len(strategy.All())))
 		fmt.Fprintf(&b, "  %-18s %s\n  %-18s %s\n  %-18s from: %s\n", c.Name, c.Title, "", takes, "", c.Source)
 	}
 	b.WriteString("\nexperiments of the articles (loadtest articles NAME, or the begin of a name):\n")
