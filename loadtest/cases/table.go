@@ -219,7 +219,8 @@ func All() []Case {
 		},
 		{
 			Name: "rolling-restart", Title: "Every dispatcher is restarted, one after another, under load",
-			Source: "README, a clean stop: nothing is lost and nothing doubled, as in every rollout of a new version", Setting: seconds(40),
+			Source:  "README, a clean stop: nothing is lost and nothing doubled, as in every rollout of a new version",
+			Setting: seconds(80), // a restart each 10 s, as in deploy/kubernetes
 			Parts: []Part{{
 				Streams: []Stream{someOthers, saturating}, Steps: []Step{{1. / 4, Restart, 1}},
 				Bounds: append(full(movedQuota, .02), report.AtMost(report.Silence, mostSilent), report.AtMost(report.ColdP99, calmWait)),

@@ -48,7 +48,7 @@ func chapters() []chapter {
 		{"sick-member", "run sick-member -duration 16s", own, 1},
 		{"sick-page", "run sick-page -duration 16s", own, 3},
 		{"lane-neighbour", "run lane-neighbour -duration 15s", own, 1},
-		{"rolling-restart", "run rolling-restart -duration 24s", own, 1},
+		{"rolling-restart", "run rolling-restart", own, 1},
 	}
 }
 
