@@ -27,7 +27,7 @@ func drivers() []string {
 func simulations() []string {
 	return []string{
 		"chatclub/internal/dispatch", "chatclub/loadtest/flow", "chatclub/internal/app", "chatclub/loadtest/trial",
-		"chatclub/loadtest/articles", "chatclub/loadtest/cmd/loadtest", "chatclub/loadtest/strategy",
+		"chatclub/loadtest/articles", "chatclub/loadtest/strategy",
 	}
 }
 
