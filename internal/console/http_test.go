@@ -229,8 +229,8 @@ func TestNewNeedsReplicas(t *testing.T) {
 	}
 }
 
-// TestReplicaThatHangs: the others are shown as if it were not there. Its own state
-// says that it does not answer.
+// TestReplicaThatHangs: the others are shown all the same. Its own state says that it does
+// not answer.
 func TestReplicaThatHangs(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -251,7 +251,7 @@ func TestReplicaThatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for seen := 0; seen < 2; { // a look that waited for the first one would never end
+	for seen := 0; seen < 2; { // a look without a time limit would never end
 		s := k.Look(t.Context())
 		if d := s.Dispatchers[0]; d.State != "lost" || d.Error == "" {
 			t.Fatalf("dispatcher that hangs = %+v, want it lost, with a reason", d)

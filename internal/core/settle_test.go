@@ -314,3 +314,23 @@ func TestPruneAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestAudience checks that the people whom a page may send to are counted within a
+// minute.
+func TestAudience(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t, "sqlite::memory:")
+		r := newRigOn(t, newBroker(t), store)
+		stop := r.start(t)
+		r.say(t, now("1", "a", "hello"), now("2", "b", "hi"))
+		time.Sleep(audienceEvery + time.Second)
+		pages, err := store.Pages(t.Context(), "", 10)
+		if len(pages) != 1 || pages[0].Audience != 2 || err != nil {
+			t.Errorf("Pages() after a minute = %+v, %v, want an audience of 2", pages, err)
+		}
+		if err := stop(); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+	})
+}

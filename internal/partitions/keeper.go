@@ -183,8 +183,8 @@ func (k *Keeper) serve(ctx context.Context, c *Claim) error {
 }
 
 // isOutranked finds out whether the broker waits for this replica to hold nothing: it
-// holds something, is delivered nothing, and more waits. What is held may be in
-// nobody's hands for long, when its page waits for something.
+// holds something, is delivered nothing, and more waits, which is not on its way. What is
+// held may be in nobody's hands for long, when its page waits for something.
 func (k *Keeper) isOutranked(ctx context.Context, c *Claim) bool {
 	if !c.isStarved() {
 		return false

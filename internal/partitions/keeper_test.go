@@ -363,7 +363,7 @@ func (s slow) Inspect(context.Context, string) (queue.Info, error) {
 	return queue.Info{Ready: 1}, nil
 }
 
-// An owner to which messages are on their way is not outranked, however slow the broker is:
+// An owner to which messages are on their way is not outranked, if the broker is a little slow:
 // what it gave back would come to itself again, behind the rest.
 func TestSlowBrokerOutranksNobody(t *testing.T) {
 	t.Parallel()

@@ -111,7 +111,8 @@ type Subscription interface {
 	// first. Idempotent.
 	Close() error
 	// Outranked says that a higher priority waits for this consumer to hold nothing.
-	// Close then gives back what it holds before it ends the consumer. RabbitMQ 4.3 keeps
+	// Close then gives back what it holds before it ends the consumer, unless more is
+	// delivered meanwhile: then nobody outranks it yet. RabbitMQ 4.3 keeps
 	// an outranked consumer that ends while it holds something, and may elect it later.
 	Outranked()
 }

@@ -83,17 +83,9 @@ func (c Case) With(flags Setting) (Case, error) {
 	bad := func(flag, format string, args ...any) {
 		faults = append(faults, fmt.Errorf("-%s: %s", flag, fmt.Sprintf(format, args...)))
 	}
-	fixed := func(own func(Setting) bool) bool {
-		return !slices.ContainsFunc(c.Parts, func(p Part) bool { return !own(p.Setting) })
-	}
 	s := flags.or(c.Setting).or(usual)
-	switch {
-	case flags.Length != 0 && fixed(func(p Setting) bool { return p.Length != 0 }):
+	if flags.Length != 0 && !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Length == 0 }) {
 		bad("duration", "this case sets it itself")
-	case flags.Replicas != 0 && fixed(func(p Setting) bool { return p.Replicas != 0 }):
-		bad("replicas", "this case sets it itself")
-	case flags.Latency != "" && fixed(func(p Setting) bool { return p.Latency != "" }):
-		bad("latency", "this case sets it itself")
 	}
 	if s.Length < time.Second || s.Length > MostLength {
 		bad("duration", "%v must be 1s to %v", s.Length, MostLength)

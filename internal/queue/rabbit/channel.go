@@ -191,7 +191,8 @@ func (c *channel) ask(ctx context.Context, question func() error) error {
 // giveBack gives all that is unsettled back, in order, before the channel of an outranked
 // consumer is closed: see queue.Subscription. To one that is not outranked some of it would
 // be delivered again at once, and come back behind the rest: so whoever outranks it has a
-// moment to come to the broker, and if more is delivered in that the close alone does.
+// moment to come to the broker. If more is delivered in that moment nobody outranks it yet:
+// nothing is given back here, and the close returns all.
 func (c *channel) giveBack(in <-chan amqp.Delivery) {
 	select {
 	case <-in:
@@ -214,7 +215,7 @@ func (c *channel) pause(d time.Duration) {
 	}
 }
 
-// discard takes away what has come already.
+// discard takes away what has come already, as far as the library hands it out at once.
 func discard(in <-chan amqp.Delivery) {
 	for {
 		select {
