@@ -2,10 +2,8 @@ package browsertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,12 +35,9 @@ var (
 // startBrowser starts the browser, and returns it with the function that ends it. A
 // request to another host than this fails, and so is seen.
 func startBrowser() (ctx context.Context, end func(), err error) {
-	path := os.Getenv("CHROMIUM")
-	if path == "" {
-		path, err = program.Find("chromium", "chromium-browser", "google-chrome")
-	}
+	path, err := program.Browser()
 	if err != nil {
-		return nil, func() {}, errors.New("this test needs Chromium: install it or name it in CHROMIUM")
+		return nil, func() {}, err
 	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(path), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"chatclub/tools/program"
 )
 
 // seen is the report as a browser shows it.
@@ -41,14 +43,9 @@ setTimeout(() => {
 // show opens a report in Chromium, in a frame of a width, without a network.
 func show(t *testing.T, r *Report, width int, fragment string) (s seen) {
 	t.Helper()
-	browser := os.Getenv("CHROMIUM")
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil && browser == "" {
-			browser = path
-		}
-	}
-	if browser == "" {
-		t.Fatal("this test needs Chromium: install it or name it in CHROMIUM")
+	browser, err := program.Browser()
+	if err != nil {
+		t.Fatal(err)
 	}
 	var page bytes.Buffer
 	if err := WriteHTML(&page, r); err != nil {

@@ -11,25 +11,19 @@ import (
 	"chatclub/tools/program"
 )
 
-// browser returns the setting that names a Chromium: as it is in CHROMIUM, or one
-// on PATH. As root on Debian it installs the package first. Without a Chromium
-// the setting is empty, and the tests that need it say so.
+// browser returns the setting that names a Chromium. As root on Debian it installs one
+// first. Without a Chromium the setting is empty, and the tests that need it say so.
 func browser(ctx context.Context, log io.Writer) (env string) {
-	const variable = "CHROMIUM="
-	if path := os.Getenv("CHROMIUM"); path != "" {
-		return variable + path
-	}
-	names := []string{"chromium", "chromium-browser", "google-chrome"}
-	path, err := program.Find(names...)
+	path, err := program.Browser()
 	if err != nil && os.Geteuid() == 0 {
 		if err = installBrowser(ctx, log); err == nil {
-			path, err = program.Find(names...)
+			path, err = program.Browser()
 		}
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(log, "test: no Chromium: install the package chromium, or name the program in CHROMIUM (%v)\n", err)
+		_, _ = fmt.Fprintf(log, "test: %v\n", err)
 	}
-	return variable + path
+	return "CHROMIUM=" + path
 }
 
 func installBrowser(ctx context.Context, log io.Writer) error {
@@ -37,7 +31,7 @@ func installBrowser(ctx context.Context, log io.Writer) error {
 		return errors.New("neither Chromium nor apt-get is here")
 	}
 	_, _ = fmt.Fprintln(log, "test: no Chromium here: installing Debian's")
-	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "chromium"}} {
+	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "chromium-headless-shell"}} {
 		if err := private.Apt(ctx, args...); err != nil {
 			return fmt.Errorf("apt-get %w", err)
 		}
