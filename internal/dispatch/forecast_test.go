@@ -47,6 +47,9 @@ func TestForecast(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && row.name != "limit" {
+				t.Skip("long: make test-long; the other two rows play an hour and a half")
+			}
 			var within, early, late, none int
 			for seed := range uint64(runs) {
 				inBubble(t, 2, func(c *Config) {

@@ -232,6 +232,9 @@ func TestPartitionsAreSpreadAfterAnOutage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && c.long > time.Minute {
+				t.Skip("long: make test-long; TestHungReplica has long rests, too")
+			}
 			for range seeds(4) { // the pauses are partly by chance
 				inBubble(t, 4, nil, func(t *testing.T, r *rig) {
 					const pages = 64

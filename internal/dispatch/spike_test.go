@@ -17,7 +17,11 @@ import (
 // arrive in the end.
 func TestSpikeOfBroadcasts(t *testing.T) {
 	t.Parallel()
-	const target, spike = 200 * time.Millisecond, 5 * time.Second
+	const target = 200 * time.Millisecond
+	spike := 5 * time.Second
+	if testing.Short() {
+		spike = time.Second
+	}
 	inBubble(t, 1, func(c *Config) { c.Latency = aimd.Config{Target: target, Backoff: 0.5} }, func(t *testing.T, r *rig) {
 		var lately []time.Time // calls of the last second
 		r.latency = func(message.Outbound) time.Duration {

@@ -109,6 +109,9 @@ func TestLimitIsShared(t *testing.T) {
 		{"leased", 4, 4, .72, 0},
 		{"aimd-only", 4, 4, .9, .1},
 	} {
+		if testing.Short() && tc.replicas > 4 {
+			continue
+		}
 		withCrew(t, tc.name, tc.replicas, func(t *testing.T, c *crew) {
 			t.Helper()
 			c.saturate(20 * time.Second)

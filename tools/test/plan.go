@@ -50,8 +50,9 @@ func plan(args []string, log io.Writer) ([]step, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(turn(a), turn(b)) })
-	// The limit makes a test binary collect its garbage in time: several run at once.
-	env := []string{"GOMEMLIMIT=512MiB"}
+	// Little is alive in a test: the collector had a quarter of the processor time. The limit
+	// makes a test binary collect its garbage in time, because several run at once.
+	env := []string{"GOMEMLIMIT=512MiB", "GOGC=400"}
 	flags = append([]string{"-vet=off", "-timeout", timeout}, flags...) // the linters vet
 	if !long {                                                          // three test binaries at a time: two cores, and some wait
 		return []step{{slices.Concat([]string{"go", "test", "-short", "-p=3"}, flags, all), env}}, nil
@@ -83,7 +84,6 @@ func plan(args []string, log io.Writer) ([]step, error) {
 		})
 	}
 	if len(plain) > 0 {
-		// The collector had a quarter of the processor time: little is alive in a simulation.
 		list = append(list, step{slices.Concat([]string{"go", "test", "-p=1"}, flags, plain), []string{"GOMEMLIMIT=2GiB", "GOGC=400"}})
 	}
 	return list, nil
