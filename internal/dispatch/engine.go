@@ -71,6 +71,7 @@ func (e *engine) loop(end <-chan struct{}, done func() bool) {
 		e.advance()
 		e.metrics.held.Set(float64(e.pages.inHand))
 		e.metrics.inFlight.Set(float64(e.calls.inFlight))
+		e.metrics.limit.Set(float64(e.calls.limit.Limit()))
 		e.metrics.turns.Set(float64(len(e.calls.turns)))
 		if done() {
 			return
@@ -179,7 +180,6 @@ func (e *engine) observe() {
 	e.metrics.failing.Set(float64(people))
 	e.metrics.lanes.Set(float64(e.claims.lanesUsed()))
 	e.metrics.partitions.Set(float64(len(e.claims.owned(e.Now()))))
-	e.metrics.limit.Set(float64(e.calls.limit.Limit()))
 	e.apiDown.Store(e.circuits.IsOpen())
 }
 

@@ -246,6 +246,47 @@ func TestFullOwnerIsNotOutranked(t *testing.T) {
 	})
 }
 
+// An owner that had no room for long, and has some now, is not taken for outranked at once:
+// it has to be delivered something first.
+func TestRoomAfterALongTime(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
+		pages := r.peers(64)
+		r.latency = func(o message.Outbound) time.Duration {
+			if o.Page == pages[63] {
+				return 30 * time.Second
+			}
+			return 9 * time.Second
+		}
+		var asked time.Time // first
+		r.only().link.with(func(l *link) {
+			l.refuse = func(op, name string) error {
+				if op == "inspect" && name == r.top.OutboundOf(pages[0]) {
+					r.with(func() {
+						if asked.IsZero() {
+							asked = time.Now()
+						}
+					})
+				}
+				return nil
+			}
+		})
+		for _, page := range pages {
+			r.text(page, "ann")
+		}
+		r.sleep(8 * time.Second)
+		if held := r.only().held(); held != 64 {
+			t.Fatalf("it holds %d, want all of 64", held)
+		}
+		r.sleep(8 * time.Second)
+		var after time.Duration
+		r.with(func() { after = asked.Sub(r.calls[0].at.Add(9 * time.Second)) })
+		if held := r.only().held(); held != 1 || after < partitions.LookAfter {
+			t.Errorf("it holds %d, and asked the broker %v after it had room, want one, and a second", held, after)
+		}
+	})
+}
+
 // Two that have the same slot, as after a lost connection, come to have two within a
 // minute, and meanwhile each partition belongs to one of them.
 func TestSlotIsTakenTwice(t *testing.T) {

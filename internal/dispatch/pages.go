@@ -121,6 +121,9 @@ func (p *pages) letGo(m *held) {
 	}
 	m.state = isGone
 	p.inHand--
+	if m.source.free() <= 0 {
+		m.source.came = p.Now()
+	}
 	m.source.drop(m)
 }
 
