@@ -131,7 +131,8 @@ screenshots: ## take docs/chatclub.png again, in headless Chromium, two minutes 
 quickstart: ## run it for 20 s and check that nothing was lost or doubled
 	bash .ci/quickstart
 
-check: tidy build vet peers lint alerts manifests quickstart test test-long ## all that CI runs, which takes minutes
+check: ## all that CI runs: half an hour; as root on Debian it installs what is missing
+	bash .ci/run
 
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out

@@ -215,8 +215,8 @@ func (c *channel) pause(d time.Duration) {
 	}
 }
 
-// discard takes away what has come already, as far as the library hands it out at once.
-func discard(in <-chan amqp.Delivery) {
+// discardUnread takes away what has come already, as far as the library hands it out at once.
+func discardUnread(in <-chan amqp.Delivery) {
 	for {
 		select {
 		case _, ok := <-in:
@@ -236,7 +236,7 @@ func discard(in <-chan amqp.Delivery) {
 // not end the session: others are served by it, and the prober finds out
 // whether it is dead.
 func (c *channel) close(ctx context.Context, in <-chan amqp.Delivery, outranked bool) error {
-	discard(in)
+	discardUnread(in)
 	c.writing.Lock()
 	c.mu.Lock() // nothing is added once it is closed
 	c.closed.Store(true)
