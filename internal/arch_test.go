@@ -23,7 +23,6 @@ func house() []row {
 		{"plaintext", ""},
 		{"replicas", ""},
 		{"service", ""},
-		{"term", ""},
 
 		// The wire types, and their schemas.
 		{"message", "plaintext"},
@@ -81,7 +80,7 @@ func house() []row {
 		{"fakeapi/fakeapitest", "fakeapi fakeapi/webhook"},
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
-		{"cmd/chatclub", "fakeapi/... app console deadletter demo message queue queue/leftover queue/memory queue/rabbit replicas rooms service term"},
+		{"cmd/chatclub", "fakeapi/... app console deadletter demo message queue queue/leftover queue/memory queue/rabbit replicas rooms service"},
 		{"cmd/chatclubctl", "app deadletter dispatch message operator queue/rabbit replicas service"},
 
 		// Other ways to send, and ways to fail, for the demonstration. The load test,

@@ -11,11 +11,10 @@ import (
 	"chatclub/fakeapi/users"
 	"chatclub/internal/demo"
 	"chatclub/internal/service"
-	"chatclub/internal/term"
 )
 
-// logEvery is the number of seconds between two lines where there is no terminal.
-const logEvery = 10
+// logEvery is the time between two lines of a run.
+const logEvery = 10 * time.Second
 
 // chat lets the simulated users chat, and prints how that goes.
 type chat struct {
@@ -29,15 +28,13 @@ type chat struct {
 	length time.Duration // of the chat; 0: until ctx ends
 	settle time.Duration
 	out    io.Writer
-	line   *term.Line
 	begun  string // printed when every part is ready
 
 	whole bool // the run was not asked to stop
 }
 
 // run lets the users join and chat, then waits for their messages to arrive: see
-// users.Play for again. Every second it renews the line at the bottom of the terminal; where there is none, it
-// prints a line every ten seconds.
+// users.Play for again. Every ten seconds it prints a line.
 func (c *chat) run(ctx, again context.Context) error {
 	if err := c.awaitReady(ctx); err != nil {
 		return err
@@ -56,19 +53,12 @@ func (c *chat) run(ctx, again context.Context) error {
 		})
 		done <- err
 	}()
-	defer c.line.Set("")
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(logEvery)
 	defer tick.Stop()
-	for n := 1; ; n++ {
+	for {
 		select {
 		case <-tick.C:
-			line := clock(time.Since(began)) + "  " + c.api.Ledger().Totals().Line("awaited")
-			switch {
-			case c.line.IsShown():
-				c.line.Set(line)
-			case n%logEvery == 0:
-				fmt.Fprintln(c.out, line)
-			}
+			fmt.Fprintln(c.out, clock(time.Since(began))+"  "+c.api.Ledger().Totals().Line("awaited"))
 		case err := <-done:
 			return err
 		}

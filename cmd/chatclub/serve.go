@@ -26,7 +26,6 @@ import (
 	"chatclub/internal/queue/memory"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/service"
-	"chatclub/internal/term"
 )
 
 const (
@@ -47,7 +46,6 @@ const (
 type system struct {
 	settings
 	stdout    io.Writer
-	line      *term.Line // at the bottom of stdout
 	firstPage int
 	log       *slog.Logger
 	level     *service.LogLevel // of log
@@ -63,10 +61,9 @@ type system struct {
 }
 
 func newSystem(s settings, stdout, stderr io.Writer) *system {
-	line := term.NewLine(stdout)
-	log, level := service.NewLogger(service.LogSettings{Level: s.LogLevel}, line.Above(stderr))
+	log, level := service.NewLogger(service.LogSettings{Level: s.LogLevel}, stderr)
 	return &system{
-		settings: s, stdout: line.Above(stdout), line: line,
+		settings: s, stdout: stdout,
 		firstPage: users.FreshPage(time.Now()),
 		broker:    app.BrokerSettings{AMQPURL: s.AMQPURL, QueueSettings: s.queues()},
 		log:       log,
@@ -131,7 +128,7 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 	s.log.InfoContext(ctx, "chatclub listens", "page", ln.Addr().String(), "platform", fake, "admin", admin.Addr(), "webhook", hook)
 	fmt.Fprintf(s.stdout, "chatclub is running: open http://%s\n", ln.Addr())
 	chat := &chat{
-		crowd: crowd, api: api, ready: s.isReady, explained: shown.Explained, say: shown.Say, length: length, settle: s.SettleTimeout, out: s.stdout, line: s.line,
+		crowd: crowd, api: api, ready: s.isReady, explained: shown.Explained, say: shown.Say, length: length, settle: s.SettleTimeout, out: s.stdout,
 		begun: fmt.Sprintf("%s, %s, %d people; metrics and the operators' API are at http://%s, the platform at http://%s",
 			console.Plural(s.Dispatchers, "dispatcher", "dispatchers"), console.Plural(s.Pages, "page", "pages"), crowd.People(), admin.Addr(), fake),
 	}
