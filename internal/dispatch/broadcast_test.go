@@ -64,6 +64,32 @@ func TestBroadcastAlone(t *testing.T) {
 	}
 }
 
+// Broadcasts that are queued all at once are sent at a third of their page's limit at least,
+// and a thousand at all of it. What waits of them leaves half of the partition's room to others.
+func TestBroadcastQueuedAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		messages int
+		most     time.Duration
+	}{{1000, 4 * time.Second}, {10_000, 100 * time.Second}} {
+		inBubble(t, 1, func(c *Config) { c.Prefetch = 2048 }, func(t *testing.T, r *rig) {
+			r.latency = func(message.Outbound) time.Duration { return 700 * time.Millisecond }
+			r.limits = func(string, message.Class) int { return 300 }
+			r.broadcast("page0", time.Hour, guests("b", c.messages)...)
+			begin := time.Now()
+			r.sleep(5 * time.Second)
+			if held := r.only().held(); held > 1024+300 {
+				t.Errorf("%d messages are held, want half of the prefetch, and those in calls", held)
+			}
+			r.sleep(5 * time.Minute)
+			r.checkSentOnce()
+			if took := r.calls[len(r.calls)-1].at.Sub(begin); took > c.most {
+				t.Errorf("the last of %d broadcasts was sent after %v, want %v at most", c.messages, took, c.most)
+			}
+		})
+	}
+}
+
 // What cannot be sent before its deadline is dead.
 func TestBroadcastDeadline(t *testing.T) {
 	t.Parallel()
@@ -89,7 +115,7 @@ func TestLineOfExpiredBroadcasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.l.aside = b.l.remove(func(*held) bool { return true })
-		b.m.out.Broadcast, b.m.since = "b", b.now.Add(-asideTime)
+		b.m.out.Broadcast, b.m.since, b.l.traffic.busy = "b", b.now.Add(-retryMedium), b.now
 		b.pages.expireAside(b.l)
 		if b.advance(); b.s.moving != 1 || len(b.pages.lines) != 0 {
 			t.Errorf("%d messages moving and %d lines, want 1 and none", b.s.moving, len(b.pages.lines))

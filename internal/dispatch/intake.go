@@ -56,7 +56,7 @@ func (e *engine) arrive(m *held) {
 			e.settler.postpone(m, queue.DelayWithin(time.UnixMilli(m.out.NotBefore).Sub(now)))
 		case m.out.Broadcast != "" && s.lane == nil:
 			l.aside = append(l.aside, m)
-			e.timers.add(now.Add(asideTime), func() { e.pages.expireAside(l) })
+			e.pages.watchAside(l)
 		case r != nil && !r.awaits.IsZero() && len(r.msgs) >= mostResting && !m.tried:
 			e.settler.postpone(m, retryMedium)
 		default:

@@ -93,11 +93,11 @@ func (s *settler) encode(m *held) []byte {
 
 // postpone moves a message, already out of its line, to a retry queue, from
 // which it comes back to its partition.
-func (s *settler) postpone(m *held, delay time.Duration, also ...queue.Message) {
+func (s *settler) postpone(m *held, delay time.Duration) {
 	to := queue.Message{
 		Queue: s.Broker.Topology().OutboundOf(m.out.Page), ID: m.delivery.ID, Body: s.encode(m), Headers: m.delivery.Headers, Delay: delay,
 	}
-	s.move(m, destination{ends: s.metrics.delayed}, nil, append([]queue.Message{to}, also...)...)
+	s.move(m, destination{ends: s.metrics.delayed}, nil, to)
 }
 
 // death is the cause of a message's death.

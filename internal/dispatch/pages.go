@@ -46,6 +46,7 @@ type line struct {
 	wakeAt        time.Time  // no use to try before; zero: none
 	inTurn        bool       // it waits for a call to end
 	aside         []*held    // broadcasts, which go when nothing else does
+	asideWatched  bool       // expireAside is due
 	movable       []*held    // those that may go to a lane, and others that have gone since
 	spill         *spill     // nil: the page's messages are sent directly
 	had           *lane      // that it had last
