@@ -139,7 +139,7 @@ func (p *pages) status(now time.Time) []PageStatus {
 			if l.spill != nil {
 				s.Lanes = []string{l.spill.lane.queue}
 			}
-			s.Waiting = l.waiting
+			s.Waiting = l.waiting + len(l.aside)
 			if len(l.ready) > 0 {
 				s.Oldest = l.ready[0].msgs[0].out.Age(now).Seconds()
 			}

@@ -8,14 +8,44 @@ import (
 )
 
 const (
-	// asideTime is the wait of a broadcast's message for its page, after which core is told
-	// that the page is busy. Then the message goes round by a retry queue, at once if half of
-	// what the partition may hold is held, and after retryMedium if there is room.
+	// asideTime is the period of the look at broadcasts that stand aside. After it core is
+	// told that their page is busy.
 	asideTime = 250 * time.Millisecond
 	// busyTime is the time for which core puts no more of a page's broadcasts on the
-	// queue once one has gone round. It is told again for as long as any does.
+	// queue once it is told. It is told again for as long as any wait.
 	busyTime = 3 * time.Second
 )
+
+// standAside has a broadcast wait until nothing else of its page does. It goes round by a
+// retry queue where the partition holds half of what it may: the rest is for conversations.
+func (p *pages) standAside(l *line, m *held, now time.Time) {
+	if m.source.isCrowded() {
+		p.settler.postpone(m, p.roundTime(l, m, now), p.settler.tellBusy(l, m, now)...)
+		return
+	}
+	l.aside = append(l.aside, m)
+	p.watchAside(l)
+}
+
+// isCrowded reports whether more than half of what may be held is.
+func (s *source) isCrowded() bool { return 2*(s.inHand-s.moving) > s.prefetch }
+
+// roundTime is the delay of a broadcast that goes round. As many as may stand aside come
+// back after a second, when there may be room.
+func (p *pages) roundTime(l *line, m *held, now time.Time) time.Duration {
+	if now.Sub(l.shortSince) >= retryShort {
+		l.short, l.shortSince = 0, now
+	}
+	if l.short++; 2*l.short > m.source.prefetch || !p.isServed(l, now) {
+		return retryMedium
+	}
+	return retryShort
+}
+
+// isServed reports whether a page's broadcasts are sent, with what conversations leave.
+func (p *pages) isServed(l *line, now time.Time) bool {
+	return !p.gate.InExcess(l.key) && !l.traffic.isFull(now) && !p.isShut(l.key, now)
+}
 
 // sendAside lets broadcasts go with what conversations leave. They stand aside, outside of
 // their recipients' order, until nothing else of their page could be sent. People who wait
@@ -40,17 +70,18 @@ func (p *pages) watchAside(l *line) {
 	}
 }
 
-// expireAside sends those round that have waited for too long, and tells core
-// that their page is busy.
+// expireAside sends those round that cannot be sent soon. Core is told that their page is
+// busy by one that goes round for that, and comes back at once.
 func (p *pages) expireAside(l *line) {
 	now := p.Now()
 	l.asideWatched = false
 	for len(l.aside) > 0 && now.Sub(l.aside[0].since) >= asideTime {
 		m := l.aside[0]
 		late := p.isLate(m, now)
+		var news []queue.Message
 		if !late {
-			p.tellBusy(l, m, now)
-			if s := m.source; 2*(s.inHand-s.moving) <= s.prefetch && now.Sub(m.since) < retryMedium {
+			news = p.settler.tellBusy(l, m, now)
+			if len(news) == 0 && now.Sub(m.since) < retryLong && !m.source.isCrowded() && p.isServed(l, now) {
 				break
 			}
 		}
@@ -59,7 +90,7 @@ func (p *pages) expireAside(l *line) {
 		if late {
 			p.settler.bury(m, death{reason: message.ReasonExpired})
 		} else {
-			p.settler.postpone(m, retryMedium)
+			p.settler.postpone(m, p.roundTime(l, m, now), news...)
 		}
 	}
 	if len(l.aside) > 0 {
@@ -68,20 +99,17 @@ func (p *pages) expireAside(l *line) {
 	p.mark(l)
 }
 
-// tellBusy tells core, once in a while, that a page takes no more broadcasts.
-func (p *pages) tellBusy(l *line, m *held, now time.Time) {
-	if p.NoFeedback || now.Sub(l.traffic.busy) < busyTime/3 {
-		return
+// tellBusy is the event that tells core, once in a while, that a page takes no
+// more broadcasts.
+func (s *settler) tellBusy(l *line, m *held, now time.Time) []queue.Message {
+	if s.NoFeedback || now.Sub(l.traffic.busy) < busyTime/3 {
+		return nil
 	}
-	f, err := p.settler.feedback(m, death{reason: message.FeedbackBusy, at: now})
+	f, err := s.feedback(m, death{reason: message.FeedbackBusy, at: now})
 	if err != nil {
-		p.Log.Error("core is not told of a busy page", "err", err)
-		return
+		s.Log.Error("core is not told of a busy page", "err", err)
+		return nil
 	}
 	l.traffic.busy = now
-	p.publish(askBroker, []queue.Message{f}, func(err error) {
-		if err != nil {
-			p.Log.Warn("tell core of a busy page", "err", err)
-		}
-	})
+	return []queue.Message{f}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chatclub/internal/message"
+	"chatclub/internal/orders"
 	"chatclub/internal/sender"
 )
 
@@ -64,30 +65,55 @@ func TestBroadcastAlone(t *testing.T) {
 	}
 }
 
-// Broadcasts that are queued all at once are sent at a third of their page's limit at least,
-// and a thousand at all of it. What waits of them leaves half of the partition's room to others.
-func TestBroadcastQueuedAtOnce(t *testing.T) {
+// Broadcasts that are queued all at once are sent at two thirds of their page's limit at
+// least. A neighbour's message behind them leaves within a second.
+func TestBroadcastsQueuedAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		messages int
-		most     time.Duration
-	}{{1000, 4 * time.Second}, {10_000, 100 * time.Second}} {
-		inBubble(t, 1, func(c *Config) { c.Prefetch = 2048 }, func(t *testing.T, r *rig) {
+		messages, limit int
+		most            time.Duration
+	}{{1000, 300, 5 * time.Second}, {1000, 50, 25 * time.Second}, {10_000, 300, 50 * time.Second}} {
+		inBubble(t, 1, func(d *Config) {
+			d.Limits = func(string) message.Limits { return message.Limits{Text: float64(c.limit), Media: 10} }
+		}, func(t *testing.T, r *rig) {
 			r.latency = func(message.Outbound) time.Duration { return 700 * time.Millisecond }
-			r.limits = func(string, message.Class) int { return 300 }
-			r.broadcast("page0", time.Hour, guests("b", c.messages)...)
+			r.limits = func(string, message.Class) int { return c.limit }
+			r.sleep(10 * time.Second)
+			pages := r.peers(2)
+			ids := r.broadcast(pages[0], time.Hour, guests("b", c.messages)...)
 			begin := time.Now()
-			r.sleep(5 * time.Second)
-			if held := r.only().held(); held > 1024+300 {
-				t.Errorf("%d messages are held, want half of the prefetch, and those in calls", held)
-			}
+			behind := r.text(pages[1], "ann")
 			r.sleep(5 * time.Minute)
 			r.checkSentOnce()
-			if took := r.calls[len(r.calls)-1].at.Sub(begin); took > c.most {
-				t.Errorf("the last of %d broadcasts was sent after %v, want %v at most", c.messages, took, c.most)
+			var last time.Time
+			r.with(func() {
+				for _, id := range ids {
+					if r.times[id].After(last) {
+						last = r.times[id]
+					}
+				}
+				if took := r.times[behind[0]].Sub(begin); took > time.Second {
+					t.Errorf("the neighbour's message behind %d broadcasts was sent after %v, want 1 s at most", c.messages, took)
+				}
+			})
+			if took := last.Sub(begin); took > c.most {
+				t.Errorf("the last of %d broadcasts at %d a second was sent after %v, want %v at most", c.messages, c.limit, took, c.most)
 			}
 		})
 	}
+}
+
+// Broadcasts of a page that takes nothing are not held for long, so that others have room.
+func TestBroadcastsOfAPausedPage(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		r.give(orders.Pause, "page0", nil)
+		r.broadcast("page0", time.Hour, guests("b", 500)...)
+		r.sleep(time.Second)
+		if held := r.only().held(); held > 1 {
+			t.Errorf("%d are held after a second, want the one that would be next", held)
+		}
+	})
 }
 
 // What cannot be sent before its deadline is dead.
@@ -115,7 +141,7 @@ func TestLineOfExpiredBroadcasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.l.aside = b.l.remove(func(*held) bool { return true })
-		b.m.out.Broadcast, b.m.since, b.l.traffic.busy = "b", b.now.Add(-retryMedium), b.now
+		b.m.out.Broadcast, b.m.since = "b", b.now.Add(-retryLong)
 		b.pages.expireAside(b.l)
 		if b.advance(); b.s.moving != 1 || len(b.pages.lines) != 0 {
 			t.Errorf("%d messages moving and %d lines, want 1 and none", b.s.moving, len(b.pages.lines))

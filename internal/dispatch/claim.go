@@ -69,7 +69,7 @@ type source struct {
 	lane     *lane // nil: the partition's
 	sub      queue.Subscription
 	prefetch int
-	came     time.Time       // when something was delivered last, or there was room for it again
+	came     time.Time       // when something was delivered last, or there was room for more again
 	latest   *queue.Delivery // that came last; nil: none since the last lost connection
 
 	first, last *held // unsettled messages in order of arrival

@@ -55,8 +55,7 @@ func (e *engine) arrive(m *held) {
 		case m.out.NotBefore > now.UnixMilli():
 			e.settler.postpone(m, queue.DelayWithin(time.UnixMilli(m.out.NotBefore).Sub(now)))
 		case m.out.Broadcast != "" && s.lane == nil:
-			l.aside = append(l.aside, m)
-			e.pages.watchAside(l)
+			e.pages.standAside(l, m, now)
 		case r != nil && !r.awaits.IsZero() && len(r.msgs) >= mostResting && !m.tried:
 			e.settler.postpone(m, retryMedium)
 		default:

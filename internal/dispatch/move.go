@@ -93,11 +93,11 @@ func (s *settler) encode(m *held) []byte {
 
 // postpone moves a message, already out of its line, to a retry queue, from
 // which it comes back to its partition.
-func (s *settler) postpone(m *held, delay time.Duration) {
+func (s *settler) postpone(m *held, delay time.Duration, also ...queue.Message) {
 	to := queue.Message{
 		Queue: s.Broker.Topology().OutboundOf(m.out.Page), ID: m.delivery.ID, Body: s.encode(m), Headers: m.delivery.Headers, Delay: delay,
 	}
-	s.move(m, destination{ends: s.metrics.delayed}, nil, to)
+	s.move(m, destination{ends: s.metrics.delayed}, nil, append([]queue.Message{to}, also...)...)
 }
 
 // death is the cause of a message's death.
@@ -179,7 +179,7 @@ func (s *settler) feedback(m *held, d death) (queue.Message, error) {
 	switch {
 	case d.reason == message.ReasonPageStopped: // again and again, for as long as it lasts
 		ev.Until = d.until.UnixMilli()
-	case d.reason == message.FeedbackBusy: // the same message goes round again, and every event has its own id
+	case d.reason == message.FeedbackBusy: // the same message may go round again, and every event has its own id
 		ev.ID, ev.Until = fmt.Sprintf("busy/%s/%d", id, ev.Time), d.at.Add(busyTime).UnixMilli()
 	case !d.until.IsZero():
 		ev.ID = fmt.Sprintf("failing/%s/%d", id, ev.Time)

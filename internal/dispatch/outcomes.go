@@ -16,6 +16,7 @@ import (
 
 // The delays of the retry queues.
 const (
+	retryShort  = time.Second
 	retryMedium = 10 * time.Second
 	retryLong   = time.Minute
 )

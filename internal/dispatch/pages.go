@@ -47,6 +47,8 @@ type line struct {
 	inTurn        bool       // it waits for a call to end
 	aside         []*held    // broadcasts, which go when nothing else does
 	asideWatched  bool       // expireAside is due
+	short         int        // broadcasts that went round by the shortest retry queue
+	shortSince    time.Time  // from then on
 	movable       []*held    // those that may go to a lane, and others that have gone since
 	spill         *spill     // nil: the page's messages are sent directly
 	had           *lane      // that it had last
@@ -122,7 +124,7 @@ func (p *pages) letGo(m *held) {
 	}
 	m.state = isGone
 	p.inHand--
-	if m.source.free() <= 0 {
+	if m.source.free() <= 0 { // the broker could deliver nothing before
 		m.source.came = p.Now()
 	}
 	m.source.drop(m)

@@ -127,8 +127,8 @@ func DecodeEvent(b []byte) (Event, error) {
 const FeedbackFailing = string(ReasonFailing)
 
 // FeedbackBusy is the Reason of a KindFeedback that is about no recipient and no
-// death. Broadcasts to the page wait on their queue, because the page is in
-// excess or has more to send. Until is when core may put more of them there.
+// death. Broadcasts to the page wait, because the page is in excess or has
+// more to send. Until is when core may put more of them there.
 const FeedbackBusy = "busy"
 
 // FeedbackResumed is the Reason of a KindFeedback about a page, or a User on it, that
