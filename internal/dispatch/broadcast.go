@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// asideTime is the period of the look at broadcasts that stand aside. After it core is
-	// told that their page is busy.
+	// asideTime is the period of the look at broadcasts that stand aside. After it, or when
+	// one goes round at once, core is told that their page is busy.
 	asideTime = 250 * time.Millisecond
 	// busyTime is the time for which core puts no more of a page's broadcasts on the
 	// queue once it is told. It is told again for as long as any wait.
@@ -17,10 +17,10 @@ const (
 )
 
 // standAside has a broadcast wait until nothing else of its page does. It goes round by a
-// retry queue where the partition holds half of what it may: the rest is for conversations.
+// retry queue where the partition holds more than half of what it may: the rest is for conversations.
 func (p *pages) standAside(l *line, m *held, now time.Time) {
 	if m.source.isCrowded() {
-		p.settler.postpone(m, p.roundTime(l, m, now), p.settler.tellBusy(l, m, now)...)
+		p.settler.postpone(m, p.nextRound(l, m, now), p.settler.tellBusy(l, m, now)...)
 		return
 	}
 	l.aside = append(l.aside, m)
@@ -30,13 +30,14 @@ func (p *pages) standAside(l *line, m *held, now time.Time) {
 // isCrowded reports whether more than half of what may be held is.
 func (s *source) isCrowded() bool { return 2*(s.inHand-s.moving) > s.prefetch }
 
-// roundTime is the delay of a broadcast that goes round. As many as may stand aside come
-// back after a second, when there may be room.
-func (p *pages) roundTime(l *line, m *held, now time.Time) time.Duration {
-	if now.Sub(l.shortSince) >= retryShort {
-		l.short, l.shortSince = 0, now
+// nextRound counts a broadcast that goes round, and returns its delay. In each second as many
+// of a partition as may stand aside come back after a second, when there may be room.
+func (p *pages) nextRound(l *line, m *held, now time.Time) time.Duration {
+	s := m.source
+	if now.Sub(s.roundSince) >= retryShort {
+		s.rounds, s.roundSince = 0, now
 	}
-	if l.short++; 2*l.short > m.source.prefetch || !p.isServed(l, now) {
+	if s.rounds++; 2*s.rounds > s.prefetch || !p.isServed(l, now) {
 		return retryMedium
 	}
 	return retryShort
@@ -71,7 +72,7 @@ func (p *pages) watchAside(l *line) {
 }
 
 // expireAside sends those round that cannot be sent soon. Core is told that their page is
-// busy by one that goes round for that, and comes back at once.
+// busy together with the move of one of them.
 func (p *pages) expireAside(l *line) {
 	now := p.Now()
 	l.asideWatched = false
@@ -90,7 +91,7 @@ func (p *pages) expireAside(l *line) {
 		if late {
 			p.settler.bury(m, death{reason: message.ReasonExpired})
 		} else {
-			p.settler.postpone(m, p.roundTime(l, m, now), news...)
+			p.settler.postpone(m, p.nextRound(l, m, now), news...)
 		}
 	}
 	if len(l.aside) > 0 {

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"chatclub/internal/message"
 	"chatclub/internal/orders"
 	"chatclub/internal/sender"
@@ -101,6 +103,26 @@ func TestBroadcastsQueuedAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where others hold half of a partition, few broadcasts go round by the shortest retry queue:
+// each time costs the broker as much as a call.
+func TestBroadcastsOfACrowdedPartition(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 64 }, func(t *testing.T, r *rig) {
+		r.latency = func(message.Outbound) time.Duration { return 9 * time.Second }
+		pages := r.peers(42)
+		for _, page := range pages[:40] {
+			r.text(page, "ann")
+		}
+		r.sleep(time.Second)
+		r.broadcast(pages[40], time.Hour, guests("b", 500)...)
+		r.broadcast(pages[41], time.Hour, guests("c", 500)...)
+		r.sleep(5 * time.Second)
+		if moved := testutil.ToFloat64(r.only().metrics.delayed); moved < 1000 || moved > 1000+6*32 {
+			t.Errorf("1,000 broadcasts went round %v times in 5 s, want once, and 32 a second again", moved)
+		}
+	})
 }
 
 // Broadcasts of a page that takes nothing are not held for long, so that others have room.

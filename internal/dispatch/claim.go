@@ -76,6 +76,9 @@ type source struct {
 	inHand      int   // their number
 	inFlight    int   // of them in calls
 	moving      int   // of them on their way to other queues
+
+	rounds     int       // times that a broadcast went round since roundSince
+	roundSince time.Time // a second ago at most, when one goes round
 }
 
 // isStale reports whether the connection of what came last is lost, and not dropped yet.

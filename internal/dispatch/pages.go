@@ -47,8 +47,6 @@ type line struct {
 	inTurn        bool       // it waits for a call to end
 	aside         []*held    // broadcasts, which go when nothing else does
 	asideWatched  bool       // expireAside is due
-	short         int        // broadcasts that went round by the shortest retry queue
-	shortSince    time.Time  // from then on
 	movable       []*held    // those that may go to a lane, and others that have gone since
 	spill         *spill     // nil: the page's messages are sent directly
 	had           *lane      // that it had last
