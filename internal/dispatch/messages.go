@@ -33,38 +33,44 @@ type MessageStatus struct {
 // confirmation.
 type sentLog struct {
 	since time.Time
-	list  []sent          // a ring, once it is full
-	ids   map[string]bool // those in it
+	list  []sent            // a ring, once it is full
+	known map[identity]bool // those in it
 	next  int
 }
 
 type sent struct {
-	id      string
+	identity
 	at      time.Time
 	attempt int
 }
 
+// identity is the same for a message and its repetitions. Two bots may have the same id for
+// messages to different people.
+type identity struct{ page, to, id string }
+
+func (m *held) identity() identity { return identity{m.out.Page, m.out.To, m.delivery.ID} }
+
 // sentKept is the largest number of messages that are remembered: 20 seconds of 3,000 a
 // second, longer than it takes until the broker delivers again what a lost link held, in
-// some 10 MB.
+// some 20 MB.
 const sentKept = 1 << 16
 
 // has reports whether a message was sent lately.
-func (s *sentLog) has(m *held) bool { return s.ids[m.delivery.ID] }
+func (s *sentLog) has(m *held) bool { return s.known[m.identity()] }
 
 // add remembers a message in place of the oldest.
 func (s *sentLog) add(m *held, now time.Time) {
-	one := sent{m.delivery.ID, now, m.out.Attempts + 1}
-	if s.ids == nil {
-		s.ids = make(map[string]bool)
+	one := sent{m.identity(), now, m.out.Attempts + 1}
+	if s.known == nil {
+		s.known = make(map[identity]bool)
 	}
-	s.ids[one.id] = true
+	s.known[one.identity] = true
 	if len(s.list) < sentKept {
 		s.list = append(s.list, one)
 		return
 	}
 	s.since = s.list[s.next].at
-	delete(s.ids, s.list[s.next].id)
+	delete(s.known, s.list[s.next].identity)
 	s.list[s.next] = one
 	s.next = (s.next + 1) % sentKept
 }

@@ -128,6 +128,23 @@ func TestRepeats(t *testing.T) {
 	})
 }
 
+// An id names one of a person's messages: another person, or page, may have one with the same.
+func TestSameIDToOthers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, nil, func(t *testing.T, r *rig) {
+		o := r.copyOf("page0", message.ClassText, "ann")
+		to, page := o, o
+		to.To, page.Page = "bob", "page1"
+		for range 2 {
+			r.publish(o, to, page)
+			r.sleep(time.Second)
+		}
+		if n := r.accepted[o.ID]; n != 3 {
+			t.Errorf("%d were sent, want one to each person of each page", n)
+		}
+	})
+}
+
 // like returns a message like another one, whose id has a suffix.
 func like(o message.Outbound, suffix string) message.Outbound {
 	o.ID += suffix
