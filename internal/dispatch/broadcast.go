@@ -16,19 +16,23 @@ const (
 	busyTime = 3 * time.Second
 )
 
-// standAside has a broadcast wait until nothing else of its page does. It goes round by a
-// retry queue where the partition holds more than half of what it may: the rest is for conversations.
+// standAside has a broadcast wait until nothing else of its page does, or go round by a retry
+// queue, so that the partition has room for conversations and for other pages.
 func (p *pages) standAside(l *line, m *held, now time.Time) {
-	if m.source.isCrowded() {
+	switch {
+	case p.isLate(m, now):
+		p.settler.bury(m, death{reason: message.ReasonExpired})
+	case l.leavesRoom(m.source):
+		l.aside = append(l.aside, m)
+		p.watchAside(l)
+	default:
 		p.settler.postpone(m, p.nextRound(l, m, now), p.settler.tellBusy(l, m, now)...)
-		return
 	}
-	l.aside = append(l.aside, m)
-	p.watchAside(l)
 }
 
-// isCrowded reports whether more than half of what may be held is.
-func (s *source) isCrowded() bool { return 2*(s.inHand-s.moving) > s.prefetch }
+// leavesRoom reports whether a page's broadcasts and calls leave as much room as they take: half
+// of a partition's to the first page, a quarter to the next.
+func (l *line) leavesRoom(s *source) bool { return len(l.aside)+l.inFlight <= s.free()+s.moving }
 
 // nextRound counts a broadcast that goes round, and returns its delay. In each second as many
 // of a partition as may stand aside come back after a second, when there may be room.
@@ -82,7 +86,7 @@ func (p *pages) expireAside(l *line) {
 		var news []queue.Message
 		if !late {
 			news = p.settler.tellBusy(l, m, now)
-			if len(news) == 0 && now.Sub(m.since) < retryLong && !m.source.isCrowded() && p.isServed(l, now) {
+			if len(news) == 0 && now.Sub(m.since) < retryLong && l.leavesRoom(m.source) && p.isServed(l, now) {
 				break
 			}
 		}
