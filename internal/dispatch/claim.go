@@ -32,8 +32,8 @@ type claim struct {
 	sources      []*source // the partition's first, then those of its lanes
 	lanes        []*lane
 	since        time.Time // from when this replica alone sends for its pages, as far as it knows; zero: it may not be alone
-	begun        time.Time // when its lanes were asked last what they hold: after a quiet time, too, when since stays
-	unknownSince time.Time // since when it is not known what its lanes hold, also to the claim before; zero: it is known
+	begun        time.Time // when its queues were asked last what they hold: after a quiet time, too, when since stays
+	unknownSince time.Time // since when it is not known what they hold, also to the claim before; zero: it is known
 	busy         time.Time // when a message was delivered last
 	asking       bool      // the broker is asked whether this replica is outranked
 
@@ -71,6 +71,9 @@ type source struct {
 	prefetch int
 	came     time.Time       // when something was delivered last, or there was room for more again
 	latest   *queue.Delivery // that came last; nil: none since the last lost connection
+	known    bool            // something of the partition has come; or the first message in a lane, or the marker
+	marker   string          // id of the marker that is in it; empty: it came
+	asked    time.Time       // when it was sent
 
 	first, last *held // unsettled messages in order of arrival
 	inHand      int   // their number

@@ -294,25 +294,48 @@ func (cs *claims) checkRank(c *claim, now time.Time) {
 	if c.isGivenUp() || c.asking {
 		return
 	}
+	full := false
 	for _, s := range c.sources {
-		if s.inHand == 0 || s.free() <= 0 || now.Sub(s.came) < partitions.LookAfter || len(s.sub.Deliveries()) > 0 {
-			continue
-		}
-		came := s.came
-		c.asking = true
-		cs.askReady(s.queue, func(ready int, err error) {
-			if c.asking = false; err != nil || ready == 0 {
-				return
-			}
-			cs.timers.add(cs.Now().Add(partitions.ArrivalTime), func() {
-				if !c.isGivenUp() && !cs.ending && s.inHand > 0 && s.came.Equal(came) {
-					c.outranked()
-					cs.renew(c.partition, "outranked")
+		switch {
+		case s.inHand == 0 || now.Sub(s.came) < partitions.LookAfter || len(s.sub.Deliveries()) > 0:
+		case s.free() <= 0:
+			full = true
+		default:
+			came := s.came
+			c.asking = true
+			cs.askReady(s.queue, func(ready int, err error) {
+				if c.asking = false; err == nil && ready > 0 {
+					cs.leaveAfter(c, partitions.ArrivalTime, func() bool { return s.inHand > 0 && s.came.Equal(came) })
 				}
 			})
-		})
-		return
+			return
+		}
 	}
+	if full && c.sources[0].free() > 0 && now.Sub(c.busy) >= partitions.LookAfter {
+		cs.probe(c)
+	}
+}
+
+// probe finds out by a marker in the partition whether this replica is outranked: it holds
+// all that it may of a lane, of which it is delivered nothing anyway.
+func (cs *claims) probe(c *claim) {
+	busy, name := c.busy, c.sources[0].queue
+	c.asking = true
+	cs.publish(askBroker, []queue.Message{newMarker(name, markerID(name, cs.Now()), "")}, func(err error) {
+		if c.asking = false; err == nil {
+			cs.leaveAfter(c, partitions.LookAfter, func() bool { return c.busy.Equal(busy) })
+		}
+	})
+}
+
+// leaveAfter gives a claim up as outranked if that still looks so after a time.
+func (cs *claims) leaveAfter(c *claim, d time.Duration, isOutranked func() bool) {
+	cs.timers.add(cs.Now().Add(d), func() {
+		if !c.isGivenUp() && !cs.ending && isOutranked() {
+			c.outranked()
+			cs.renew(c.partition, "outranked")
+		}
+	})
 }
 
 // dropStale lets go of what came on a connection that is lost, but for what is in calls.

@@ -102,12 +102,16 @@ func (p *pages) passes(l *line, m *held) bool {
 }
 
 // awaitsLane reports whether m must wait for its page's lane, because older messages
-// may be there.
+// may be there; or, in a lane, for the partition, of which the owner before may hold older ones.
 func (l *line) awaitsLane(m *held) bool {
-	if m.source.lane != nil || m.tried {
+	c := m.source.claim
+	switch {
+	case m.tried:
 		return false
+	case m.source.lane != nil:
+		return !c.sources[0].known
 	}
-	state := l.state(m.source.claim)
+	state := l.state(c)
 	return state == claiming || state == draining
 }
 

@@ -56,7 +56,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	c := &claim{partition: e.claims.partitions[0], since: time.Now()}
-	s := &source{queue: name, claim: c, sub: sub, prefetch: 64}
+	s := &source{queue: name, claim: c, sub: sub, prefetch: 64, known: true}
 	c.sources, c.partition.claim = []*source{s}, c
 	m := decode(<-sub.Deliveries(), s, time.Now())
 	s.add(m)
@@ -97,7 +97,7 @@ func TestDecide(t *testing.T) {
 			}
 		}, action{do: bury, reason: message.ReasonFailing}},
 		{"page is suspended", func(b *bench) { b.ended("p", "u", circuit.Blocked) }, action{do: bury, reason: message.ReasonPageStopped}},
-		{"a lane is not known yet", func(b *bench) { b.s.claim.lanes = []*lane{{known: true}, {}} }, action{}},
+		{"a lane is not known yet", func(b *bench) { b.s.claim.sources = append(b.s.claim.sources, &source{}) }, action{}},
 		{"its page waits for the marker", func(b *bench) { b.l.spill = &spill{draining: true} }, action{}},
 		{"page's pace", func(b *bench) { b.l.wakeAt = b.now.Add(time.Second) }, action{}},
 		{"every call is taken", func(b *bench) { b.calls.inFlight = 64 }, action{do: rotate}},
@@ -140,7 +140,7 @@ func TestAnswersPass(t *testing.T) {
 		want  do
 	}{
 		"no lane":                    {func(*bench) {}, offer},
-		"a lane is not known yet":    {func(b *bench) { b.s.claim.lanes = []*lane{{known: true}, {}} }, wait},
+		"a lane is not known yet":    {func(b *bench) { b.s.claim.sources = append(b.s.claim.sources, &source{}) }, wait},
 		"copies alone went to it":    {func(b *bench) { b.l.spill = &spill{draining: true} }, offer},
 		"answers went to it, too":    {func(b *bench) { b.l.spill = &spill{draining: true, answers: true} }, wait},
 		"more answers wait than may": {func(b *bench) { b.l.spill, b.l.answers = &spill{draining: true}, 9 }, wait},
@@ -178,7 +178,7 @@ func TestMustOverflow(t *testing.T) {
 		{"page has a lane", func(b *bench) { b.l.spill = &spill{} }, true},
 		{"page waits for the marker", func(b *bench) { b.l.spill = &spill{draining: true} }, false},
 		{"page waits for the marker, and the partition is full", func(b *bench) { b.l.spill, b.l.fromPartition = &spill{draining: true}, 64 }, true},
-		{"a lane is not known yet", func(b *bench) { b.s.claim.lanes, b.l.fromPartition = []*lane{{}}, 64 }, false},
+		{"a lane is not known yet", func(b *bench) { b.s.claim.sources, b.l.fromPartition = append(b.s.claim.sources, &source{}), 64 }, false},
 		{"answer", func(b *bench) { b.m.out.Answer, b.l.fromPartition, b.l.answers = true, 64, 1 }, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ func (e *engine) arrive(m *held) {
 	s.came, c.busy = now, now
 	if c.since.IsZero() || quiet { // another replica may have been the owner
 		e.circuits.Doubt(now, e.claims.pagesOf(c.partition))
-		e.markers.begin(c, now)
+		e.markers.begin(s, now)
 	}
 	if message.IsMarker(m.delivery.Headers) {
 		e.markers.take(m)
@@ -34,9 +34,7 @@ func (e *engine) arrive(m *held) {
 	s.add(m)
 	e.pages.inHand++
 	e.metrics.taken.Inc()
-	if s.lane != nil {
-		e.lanes.know(s.lane)
-	}
+	e.lanes.know(s)
 	switch {
 	case m.death != nil:
 		e.settler.toDead(m, *m.death)

@@ -19,7 +19,8 @@ import (
 //
 // A new owner does not know what is in the lanes, nor whether the owner before still
 // holds some of it. It puts a marker into each and sends nothing of the partition, but
-// what was tried, before the first message of each lane, or that marker, has come.
+// what was tried, before the first message of each lane, or that marker, has come. A lane
+// may come to it before the partition: then a marker goes there, too, and the lane waits.
 
 // sickLane is the longest wait of a page for its lane, and of a partition for those that
 // it does not know. After that they go on without it, and lose its order. A broker that
@@ -31,9 +32,6 @@ type lane struct {
 	claim   *claim
 	source  *source
 	queue   string
-	known   bool      // the first message in it has come, or the marker
-	marker  string    // id of the marker that was sent at the beginning; empty: it came
-	asked   time.Time // when it was sent
 	failing time.Time // since when it takes nothing; zero: it serves
 	refuses bool      // it said so itself, and says so to every replica
 	lines   []*line   // whose messages go there
@@ -54,7 +52,7 @@ type pageState int
 
 const (
 	direct   pageState = iota // they are sent
-	claiming                  // they wait: it is not known what comes first of each lane
+	claiming                  // they wait: it is not known what comes first of each queue
 	spilled                   // they go to the page's lane
 	draining                  // they wait for the marker in it
 )
@@ -75,10 +73,15 @@ func (l *line) state(c *claim) pageState {
 // serves notes that a lane took something.
 func (k *lane) serves() { k.failing, k.refuses = time.Time{}, false }
 
-// ready reports whether the owner knows what comes first of each lane.
+// isSick reports whether a lane has taken nothing for long.
+func (k *lane) isSick(now time.Time) bool {
+	return !k.failing.IsZero() && now.Sub(k.failing) > sickLane
+}
+
+// ready reports whether the owner knows what comes first of each queue.
 func (c *claim) ready() bool {
-	for _, k := range c.lanes {
-		if !k.known {
+	for _, s := range c.sources {
+		if !s.known {
 			return false
 		}
 	}
@@ -91,18 +94,21 @@ type lanes struct {
 	pages *pages
 }
 
-// know notes that what comes first of a lane is known.
-func (ls *lanes) know(k *lane) {
-	if k.known {
+// know notes that what comes first of a partition or a lane is known.
+func (ls *lanes) know(s *source) {
+	if s.known {
 		return
 	}
-	k.known = true
-	if k.claim.ready() {
-		k.claim.unknownSince = time.Time{}
-		if k.claim.since.Equal(k.claim.begun) { // until now the owner before may have sent what it held
-			k.claim.since = ls.Now()
+	s.known = true
+	c := s.claim
+	if c.ready() {
+		c.unknownSince = time.Time{}
+		if c.since.Equal(c.begun) { // until now the owner before may have sent what it held
+			c.since = ls.Now()
 		}
-		for m := k.claim.sources[0].first; m != nil; m = m.next {
+	}
+	for _, s := range c.sources {
+		for m := s.first; m != nil; m = m.next {
 			if l := ls.pages.lines[m.key()]; l != nil {
 				ls.pages.mark(l)
 			}
@@ -155,7 +161,7 @@ func (c *claim) choose(had *lane) (best *lane) {
 	}
 	load := func(k *lane) int {
 		n := 2 * len(k.lines)
-		if k.marker != "" || k.source.inHand > 0 { // there is something of a page or owner before
+		if k.source.marker != "" || k.source.inHand > 0 { // there is something of a page or owner before
 			n++
 		}
 		return n
@@ -209,7 +215,7 @@ func (ls *lanes) fails(s *spill, now time.Time) {
 	if k.failing.IsZero() {
 		k.failing = now
 	}
-	if now.Sub(k.failing) > sickLane || s.moving >= ls.sickRoom() {
+	if k.isSick(now) || s.moving >= ls.sickRoom() {
 		if len(k.lines) > 0 {
 			ls.Log.Warn("lane is sick; its pages go on without it, and lose its order", "queue", k.queue)
 		}

@@ -20,16 +20,17 @@ const (
 	markerPause = time.Minute
 )
 
-// markers finds out what is in lanes: for a new owner, and for pages that may be sent
-// directly again.
+// markers finds out what is in lanes, for a new owner and for pages that may be sent
+// directly again, and whether the partition is this replica's.
 type markers struct {
 	*run
 	lanes *lanes
 }
 
-// begin begins the ownership of a partition, or makes sure of it: in a while without a
-// delivery another replica may have had it.
-func (ms *markers) begin(c *claim, now time.Time) {
+// begin begins the ownership of a partition with what has come from one of its queues, or
+// makes sure of it: in a while without a delivery another replica may have had it.
+func (ms *markers) begin(from *source, now time.Time) {
+	c := from.claim
 	if c.since.IsZero() {
 		c.since = now
 	}
@@ -37,74 +38,104 @@ func (ms *markers) begin(c *claim, now time.Time) {
 	if now.Sub(c.unknownSince) > 2*laneTime { // this is no claim that was renewed because it did not know
 		c.unknownSince = now
 	}
-	for _, k := range c.lanes {
-		ms.lanes.abandon(k)
-		k.known = k.refuses // nobody can have put anything there
-		k.marker, k.asked = fmt.Sprintf("mark/%s/%d", k.queue, now.UnixNano()), now
+	var asked []*source
+	for _, s := range c.sources {
+		if k := s.lane; k != nil {
+			ms.lanes.abandon(k)
+			s.known = k.refuses || k.isSick(now) // nobody can have put anything there
+		} else if s.known = s == from; s.known {
+			continue
+		}
+		asked = append(asked, s)
 	}
-	ms.send(c, c.lanes)
+	ms.ask(c, asked, now)
 }
 
-// send puts a claim's markers into lanes.
-func (ms *markers) send(c *claim, lanes []*lane) {
+// ask puts new markers into some queues of a claim.
+func (ms *markers) ask(c *claim, sources []*source, now time.Time) {
+	for _, s := range sources {
+		s.marker, s.asked = markerID(s.queue, now), now
+	}
+	ms.send(c, sources)
+}
+
+// markerID returns the id of a new marker of a page or a queue.
+func markerID(of string, now time.Time) string { return fmt.Sprintf("mark/%s/%d", of, now.UnixNano()) }
+
+// newMarker returns a marker for a queue; page is empty unless it is that of a page in a lane.
+func newMarker(name, id, page string) queue.Message {
+	return queue.Message{Queue: name, ID: id, Headers: map[string]string{message.HeaderMarker: page}}
+}
+
+// send puts a claim's markers into their queues.
+func (ms *markers) send(c *claim, sources []*source) {
 	begun := c.begun
-	msgs := make([]queue.Message, len(lanes))
-	for i, k := range lanes {
-		msgs[i] = queue.Message{Queue: k.queue, ID: k.marker, Headers: map[string]string{message.HeaderMarker: ""}}
+	msgs := make([]queue.Message, len(sources))
+	for i, s := range sources {
+		msgs[i] = newMarker(s.queue, s.marker, "")
 	}
 	ms.publish(askBroker, msgs, func(err error) {
 		if err == nil || c.isGivenUp() || !c.begun.Equal(begun) {
 			return
 		}
-		ms.Log.Warn("send the markers of a partition's lanes; trying again", "partition", c.partition.index, "err", err)
+		ms.Log.Warn("send the markers of a partition; trying again", "partition", c.partition.index, "err", err)
 		ms.timers.add(ms.Now().Add(consumeRetry), func() {
 			if c.isGivenUp() || !c.begun.Equal(begun) || ms.ending {
 				return
 			}
-			var again []*lane
-			for i, k := range lanes {
+			var again []*source
+			for i, s := range sources {
 				why := queue.ErrorOf(err, i)
-				if why == nil || msgs[i].ID != k.marker {
+				if why == nil || msgs[i].ID != s.marker {
 					continue
 				}
-				again = append(again, k)
+				again = append(again, s)
 				if errors.Is(why, queue.ErrRefused) {
-					ms.refusedBy(k)
+					ms.refusedBy(s)
 				}
 			}
 			// Those that nobody waits for any more are asked by check.
-			if again = slices.DeleteFunc(again, func(k *lane) bool { return k.known }); len(again) > 0 {
+			if again = slices.DeleteFunc(again, func(s *source) bool { return s.known }); len(again) > 0 {
 				ms.send(c, again)
 			}
 		})
 	})
 }
 
-// refusedBy notes a lane that took no marker. A queue that takes nothing delivers what it
+// refusedBy notes a queue that took no marker. One that takes nothing delivers what it
 // has: what has not come by now is not there.
-func (ms *markers) refusedBy(k *lane) {
-	if !k.known {
-		ms.Log.Warn("lane takes nothing; its partition goes on without it", "queue", k.queue)
-		k.failing, k.refuses = ms.Now(), true
-		ms.lanes.know(k)
+func (ms *markers) refusedBy(s *source) {
+	if s.known {
+		return
 	}
+	ms.Log.Warn("queue takes nothing; the partition goes on without it", "queue", s.queue)
+	if k := s.lane; k != nil {
+		k.failing, k.refuses = ms.Now(), true
+	}
+	ms.lanes.know(s)
 }
 
-// check looks for lanes of an owner that are sick or empty.
+// check looks for queues of an owner that are sick, and for lanes that are empty.
 func (ms *markers) check(c *claim, now time.Time) {
+	for _, s := range c.sources {
+		if !s.known && now.Sub(c.unknownSince) > sickLane {
+			ms.Log.Warn("queue does not answer; the partition goes on without it", "queue", s.queue)
+			if s.lane != nil {
+				s.lane.failing = c.unknownSince
+			}
+			ms.lanes.know(s)
+		}
+	}
 	for _, k := range c.lanes {
+		s := k.source
 		ms.measure(k)
 		switch {
-		case !k.known && now.Sub(c.unknownSince) > sickLane:
-			ms.Log.Warn("lane does not answer; its partition goes on without it", "queue", k.queue)
-			k.failing = now
-			ms.lanes.know(k)
-		case k.known && k.marker != "" && now.Sub(k.asked) > markerPause: // it may be lost
-			k.asked = now
-			ms.send(c, []*lane{k})
-		case k.known && !k.failing.IsZero() && now.Sub(k.asked) > markerPause: // it may serve again
-			k.marker, k.asked = fmt.Sprintf("mark/%s/%d", k.queue, now.UnixNano()), now
-			ms.send(c, []*lane{k})
+		case !s.known || now.Sub(s.asked) <= markerPause:
+		case s.marker != "": // it may be lost
+			s.asked = now
+			ms.send(c, []*source{s})
+		case !k.failing.IsZero(): // it may serve again
+			ms.ask(c, []*source{s}, now)
 		}
 		for _, l := range k.lines { // at a random time, because events may come with the ticks
 			if l.spill.marker == "" {
@@ -122,10 +153,8 @@ func (ms *markers) drain(l *line) {
 	if s == nil || s.marker != "" || s.moving > 0 || len(l.ready) > 0 || ms.ending {
 		return
 	}
-	marker := queue.Message{
-		Queue: s.lane.queue, ID: fmt.Sprintf("mark/%s/%d", l.key.Page, now.UnixNano()),
-		Body: []byte(l.key.Class), Headers: map[string]string{message.HeaderMarker: l.key.Page},
-	}
+	marker := newMarker(s.lane.queue, markerID(l.key.Page, now), l.key.Page)
+	marker.Body = []byte(l.key.Class)
 	s.marker, s.draining = marker.ID, true
 	ms.publish(askBroker, []queue.Message{marker}, func(err error) {
 		switch {
@@ -157,19 +186,18 @@ func (ms *markers) stopDraining(l *line) {
 	ms.lanes.pages.mark(l)
 }
 
-// take takes a marker off its lane.
+// take takes a marker off its queue.
 func (ms *markers) take(m *held) {
 	if err := m.delivery.Ack(); err != nil {
-		ms.Log.Debug("acknowledge lane's marker", "id", m.delivery.ID, "err", err)
+		ms.Log.Debug("acknowledge marker", "id", m.delivery.ID, "err", err)
 	}
-	k, id := m.source.lane, m.delivery.ID
-	if k == nil { // a partition has none
-		return
-	}
-	if k.marker == id {
-		k.marker = ""
-		k.serves()
-		ms.lanes.know(k)
+	s, id := m.source, m.delivery.ID
+	if s.marker == id {
+		s.marker = ""
+		if s.lane != nil {
+			s.lane.serves()
+		}
+		ms.lanes.know(s)
 		return
 	}
 	l := ms.lanes.pages.lines[m.key()]

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"chatclub/internal/message"
+	"chatclub/internal/orders"
 	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
 	"chatclub/internal/sender"
@@ -169,16 +170,8 @@ func TestOutrankedOwnerLeaves(t *testing.T) {
 			inBubble(t, 1, nil, func(t *testing.T, r *rig) {
 				r.latency = longTailed(rand.New(rand.NewPCG(1, 2)), 700*time.Millisecond, row.p99)
 				r.limits = func(string, message.Class) int { return 300 }
-				page, other := "", ""
-				for i, ranks := 0, [2][]int{partitions.Priorities(0, 32, 16), partitions.Priorities(1, 32, 16)}; other == ""; i++ {
-					name := fmt.Sprint("page", i)
-					switch p := r.top.PartitionOf(name); {
-					case page == "" && ranks[1][p] > ranks[0][p]:
-						page = name // its partition goes to the second one
-					case page != "" && p == r.top.PartitionOf(page):
-						other = name
-					}
-				}
+				page, others := r.changing(1)
+				other := others[0]
 				r.script(func(o message.Outbound, _ int) sender.Result {
 					if row.shut && o.Page == other && time.Since(r.born[o.ID]) < 2*time.Minute {
 						return fail(sender.PageThrottled)
@@ -212,6 +205,82 @@ func TestOutrankedOwnerLeaves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// changing returns a page whose partition goes to the second replica, and n neighbours.
+func (r *rig) changing(n int) (page string, others []string) {
+	for i, ranks := 0, [2][]int{partitions.Priorities(0, 32, 16), partitions.Priorities(1, 32, 16)}; len(others) < n || page == ""; i++ {
+		name := fmt.Sprint("page", i)
+		switch p := r.top.PartitionOf(name); {
+		case page == "" && ranks[1][p] > ranks[0][p]:
+			page = name
+		case page != "" && p == r.top.PartitionOf(page):
+			others = append(others, name)
+		}
+	}
+	return page, others
+}
+
+// A lane may come to a new owner before its partition does. It sends nothing of it while the
+// owner before has calls of the same page.
+func TestLaneComesBeforeItsPartition(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.JoinTexts = 1 }, func(t *testing.T, r *rig) {
+		page, _ := r.changing(0)
+		r.know(page)
+		latency := 8 * time.Second
+		r.latency = func(message.Outbound) time.Duration { return latency }
+		r.start(1, func(c *Config) { c.JoinTexts = 1 })
+		r.sleep(3 * time.Second)
+		isOnTrial := func() (yes bool) {
+			r.replicas[1].inspect(func(e *engine) { yes = e.standing.trial || e.standing.Ranks == nil })
+			return yes
+		}
+		for isOnTrial() {
+			r.text(page, guests("u", 10)...)
+			r.sleep(100 * time.Millisecond)
+		}
+		r.with(func() { latency = 100 * time.Millisecond })
+		r.give(orders.Pause, page, nil)
+		r.sleep(200 * time.Millisecond)
+		if r.replicas[0].held() == 0 || r.replicas[1].held() == 0 {
+			t.Fatal("one of them holds nothing: nothing is tested")
+		}
+		r.give(orders.Resume, page, nil)
+		r.sleep(2 * time.Minute)
+		r.checkSentOnce()
+	})
+}
+
+// A dispatcher that is outranked, and holds all that it takes of the lane of a page that is
+// paused, leaves the partition all the same.
+func TestOutrankedWithAFullLane(t *testing.T) {
+	t.Parallel()
+	change := func(c *Config) { c.Prefetch, c.LanePrefetch = 512, MinLanePrefetch }
+	inBubble(t, 1, change, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 300 }
+		page, others := r.changing(2)
+		r.give(orders.Pause, page, nil)
+		r.text(page, guests("u", 2*MinLanePrefetch)...)
+		go every(700*time.Millisecond, time.Minute, func(i int) { r.text(others[i%2], fmt.Sprint("o", i%5)) })
+		r.sleep(5 * time.Second)
+		if held := r.only().held(); held < MinLanePrefetch {
+			t.Fatalf("it holds %d: nothing is tested", held)
+		}
+		r.start(1, change)
+		r.sleep(30 * time.Second)
+		if r.owner(page) != 1 || r.only().held() > 0 {
+			t.Errorf("the owner is %d, and the first one holds %d, want the second, and nothing", r.owner(page), r.only().held())
+		}
+		r.give(orders.Resume, page, nil)
+		r.sleep(time.Minute)
+		for _, other := range others {
+			if w := quantile(r.waits(other), 1); w > 3*time.Second {
+				t.Errorf("%s: a message waited %v, want 3 s at most", other, w)
+			}
+		}
+		r.checkSentOnce()
+	})
 }
 
 // An owner that has as much as it takes is not outranked, although more waits: what
