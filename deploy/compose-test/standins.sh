@@ -22,7 +22,7 @@ make_standins() {
 	local name
 	standin_golang golang:1.26
 	has_image gcr.io/distroless/static-debian12:nonroot || standin_distroless gcr.io/distroless/static-debian12:nonroot
-	for name in rabbitmq:4-management postgres:17 prom/prometheus:v3.5.0; do standin_server "$name"; done
+	for name in rabbitmq:4.2-management postgres:17 prom/prometheus:v3.5.0; do standin_server "$name"; done
 	docker image prune --force >/dev/null
 	say "stand-ins: golang:1.26 is Debian with $(go version | cut -d' ' -f3), distroless a folder, and of Debian $release" \
 		"$(docker run --rm --entrypoint dpkg-query chatclub-servers -W -f '${Package} ${Version}, ' rabbitmq-server postgresql-17 prometheus)no Grafana"
