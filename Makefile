@@ -131,7 +131,7 @@ screenshots: ## take docs/chatclub.png again, in headless Chromium, two minutes 
 quickstart: ## run it for 20 s and check that nothing was lost or doubled
 	bash .ci/quickstart
 
-check: ## all that CI runs: half an hour; as root on Debian it installs what is missing
+check: ## what CI runs, but for compose-test and each version of the servers: half an hour; as root on Debian it installs what is missing
 	bash .ci/run
 
 clean: ## remove what was built
