@@ -28,13 +28,15 @@ func TestSpamTakesItsShare(t *testing.T) {
 		ev           message.Event
 		texts, media time.Duration // of the page's limits, most
 		told         map[string]string
+		leaves       bool // the room, before each message
 	}{
-		{"short texts", message.Event{Text: "hi"}, 2 * time.Second, 0, map[string]string{"en": "too much at once"}},
-		{"long texts", message.Event{Text: strings.Repeat("word ", 1900)}, 1700 * time.Millisecond, 0, map[string]string{"pt": "foi demais de uma vez"}},
-		{"longer texts", message.Event{Text: strings.Repeat("word ", 3900)}, 0, 0, nil},
-		{"albums", message.Event{Attachments: files("image", 30)}, 1700 * time.Millisecond, 0, map[string]string{"es": "fue demasiado de una vez"}},
-		{"voice messages", message.Event{Attachments: files("audio", 1)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"en": "You can send the next in 2 min."}},
-		{"many voice files", message.Event{Attachments: files("audio", 30)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"pt": "em 2 min."}},
+		{"short texts", message.Event{Text: "hi"}, 2 * time.Second, 0, map[string]string{"en": "too much at once"}, false},
+		{"long texts", message.Event{Text: strings.Repeat("word ", 1900)}, 1700 * time.Millisecond, 0, map[string]string{"pt": "foi demais de uma vez"}, false},
+		{"longer texts", message.Event{Text: strings.Repeat("word ", 3900)}, 0, 0, nil, false},
+		{"albums", message.Event{Attachments: files("image", 30)}, 1700 * time.Millisecond, 0, map[string]string{"es": "fue demasiado de una vez"}, false},
+		{"voice messages", message.Event{Attachments: files("audio", 1)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"en": "You can send the next in 2 min."}, false},
+		{"many voice files", message.Event{Attachments: files("audio", 30)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"pt": "em 2 min."}, false},
+		{"leave, send a voice message", message.Event{Attachments: files("audio", 1)}, 340 * time.Millisecond, 10 * time.Second, map[string]string{"en": "You can send the next in 2 min."}, true},
 	} {
 		if testing.Short() && strings.Contains(tt.name, "long") {
 			continue // the others find the same errors
@@ -56,7 +58,12 @@ func TestSpamTakesItsShare(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 				r.sent(t)
+				others := 99.0
 				for i := range 30 { // in ten seconds
+					if tt.leaves {
+						r.say(t, now("u0", fmt.Sprint("leave", i), "/leave"))
+						others = 98 // because it stays outside
+					}
 					ev := now("u0", fmt.Sprint("spam", i), "")
 					ev.Text, ev.Attachments = tt.ev.Text, tt.ev.Attachments
 					for ev.Locale = range tt.told {
@@ -82,8 +89,8 @@ func TestSpamTakesItsShare(t *testing.T) {
 						texts++
 					}
 				}
-				if hello != 99 {
-					t.Errorf("copies of what another member wrote = %v, want 99", hello)
+				if hello != others {
+					t.Errorf("copies of what another member wrote = %v, want %v", hello, others)
 				}
 				if got, want := texts/limits.Text, tt.texts.Seconds(); got > want || got < want/2 {
 					t.Errorf("texts of the spam take %.2f s of the limit, want %.2f at most", got, want)

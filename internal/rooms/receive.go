@@ -305,12 +305,17 @@ func (e *eventTx) spend(c charge) bool {
 }
 
 // copyTime returns how much of its page's limits the event's copies take, as far as
-// their recipients are known.
+// their recipients are known. Those of a user who is in no room are not: a message
+// takes one copy at least, or one who owes could leave its room and write again.
 func (e *eventTx) copyTime() (texts, media time.Duration) {
 	if e.ev.Time == nil || !e.ev.IsMessage() {
 		return 0, 0
 	}
-	return e.ev.Time(len(e.relay))
+	n := len(e.relay)
+	if e.in.Number == 0 {
+		n = max(1, n)
+	}
+	return e.ev.Time(n)
 }
 
 // lines returns how much of its page's limits so many other texts take.

@@ -248,6 +248,16 @@ func TestShare(t *testing.T) {
 		if got := receive(t, s, ev); got.Notice != FloodingTexts {
 			t.Errorf("the second message of a user: %q, want %q", got.Notice, FloodingTexts)
 		}
+		// Nor does it come in by writing while it owes for that, if it leaves.
+		leaving := event(102200*time.Millisecond, "d")
+		leaving.Command = wish(command.Leave, "")
+		if got := receive(t, s, leaving); got.Notice != Left {
+			t.Errorf("/leave of a user who has used its share: %q, want %q", got.Notice, Left)
+		}
+		ev.ID += "again"
+		if got := receive(t, s, ev); !got.Rejected || got.Joined {
+			t.Errorf("a message of a user who left: rejected %v, joined %v, want true, false", got.Rejected, got.Joined)
+		}
 	})
 }
 
