@@ -197,6 +197,39 @@ func TestWatch(t *testing.T) {
 	b.arrives("the login is asked for", `document.querySelector("#login") !== null`)
 }
 
+// TestPurgeWhatWasLookedAt: the buttons are for the letters that were found, also after
+// another reason was chosen and not looked for.
+func TestPurgeWhatWasLookedAt(t *testing.T) {
+	t.Parallel()
+	w := watch(t)
+	if err := w.api.Patch([]byte(`{"inject":[{"code":"100/2018074","recipient":"42","count":1}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.send(1, "42")
+	w.send(2, "error-551")
+	eventually(t, "two messages are dead", func() bool { return w.dead() == 2 })
+
+	b := blank(t, laptop)
+	t.Cleanup(b.check)
+	b.run("open the page", chromedp.Navigate(w.page.URL))
+	b.logIn()
+	b.click("#dead-open")
+	b.until("both are there", `document.querySelectorAll("#dead-letters tr").length === 2`)
+	choose := func(reason string) {
+		b.run("choose a reason", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector("#dead-reason").value = %q`, reason)))
+	}
+	choose("gone")
+	b.click("#dead-filter button")
+	b.until("the button is for one", `document.querySelector("#dead-purge").textContent === "Purge all 1"`)
+	choose("")
+	b.click("#dead-purge")
+	b.click("#dead-yes")
+	b.until("it was purged", `!document.querySelector("#dead-sum").textContent.includes("gone")`)
+	if w.dead() != 1 {
+		t.Errorf("dead letters after one was purged = %d, want 1", w.dead())
+	}
+}
+
 // logIn tries a wrong password, and then the right one.
 func (b *tab) logIn() {
 	b.t.Helper()
