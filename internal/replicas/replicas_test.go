@@ -10,18 +10,22 @@ import (
 	"testing"
 )
 
-// TestResolve: a name stands for all its addresses, and a name that is not found is shown
-// all the same.
+// TestResolve: a name stands for all its addresses of one family, because a replica may
+// have one of each. A name that is not found is shown all the same.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	r := &Resolver{
-		Addresses: []string{"http://dispatcher:9090", "http://gone:9090/x", "http://10.0.0.9:9090"},
+		Addresses: []string{"http://dispatcher:9090", "http://gone:9090/x", "http://10.0.0.9:9090", "http://localhost:9090", "http://six:9090"},
 		Lookup: func(_ context.Context, host string) ([]string, error) {
 			switch host {
 			case "dispatcher":
 				return []string{"10.0.0.2", "10.0.0.1", "fd00::1"}, nil
 			case "10.0.0.9":
 				return []string{"10.0.0.9"}, nil
+			case "localhost":
+				return []string{"::1", "127.0.0.1"}, nil
+			case "six":
+				return []string{"fd00::2", "fd00::1"}, nil
 			}
 			return nil, errors.New("no such host")
 		},
@@ -30,8 +34,9 @@ func TestResolve(t *testing.T) {
 	for _, x := range r.Replicas(t.Context()) {
 		got = append(got, x.Name+"="+x.URL)
 	}
-	want := "10.0.0.1:9090=http://10.0.0.1:9090 10.0.0.2:9090=http://10.0.0.2:9090 [fd00::1]:9090=http://[fd00::1]:9090 " +
-		"gone:9090=http://gone:9090/x 10.0.0.9:9090=http://10.0.0.9:9090"
+	want := "10.0.0.1:9090=http://10.0.0.1:9090 10.0.0.2:9090=http://10.0.0.2:9090 " +
+		"gone:9090=http://gone:9090/x 10.0.0.9:9090=http://10.0.0.9:9090 localhost:9090=http://localhost:9090 " +
+		"[fd00::1]:9090=http://[fd00::1]:9090 [fd00::2]:9090=http://[fd00::2]:9090"
 	if strings.Join(got, " ") != want {
 		t.Errorf("replicas = %v\nwant %s", got, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"sync"
@@ -40,8 +41,9 @@ type Resolver struct {
 	found []Replica
 }
 
-// Replicas returns one for each address of each name. A name that is not found is
-// a replica that does not answer.
+// Replicas returns one for each IPv4 address of each name, and for each IPv6 address of
+// a name that has no other: a replica may have one of both. A name that is not found
+// is a replica that does not answer.
 func (r *Resolver) Replicas(ctx context.Context) []Replica {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,6 +61,9 @@ func (r *Resolver) Replicas(ctx context.Context) []Replica {
 			continue
 		}
 		hosts, err := lookup(ctx, u.Hostname())
+		if slices.ContainsFunc(hosts, isIPv4) {
+			hosts = slices.DeleteFunc(hosts, func(host string) bool { return !isIPv4(host) })
+		}
 		if err != nil || len(hosts) < 2 {
 			r.found = append(r.found, Replica{Name: u.Host, URL: address})
 			continue
@@ -73,4 +78,9 @@ func (r *Resolver) Replicas(ctx context.Context) []Replica {
 		}
 	}
 	return r.found
+}
+
+func isIPv4(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Is4()
 }
