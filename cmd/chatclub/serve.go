@@ -360,6 +360,9 @@ func (s *system) show(cfg demo.Config) (*demo.Demo, *console.Console, error) {
 // servePage serves chatclub's page on ln, which was bound to addr, until ctx ends.
 func servePage(ctx context.Context, ln net.Listener, page *console.Console, addr string, log *slog.Logger) error {
 	host, _, _ := net.SplitHostPort(addr) // Validate has checked it
+	if page.HasLogin() {
+		host = service.AnyHost
+	}
 	streams, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	defer context.AfterFunc(ctx, end)() // or the shutdown would wait for them

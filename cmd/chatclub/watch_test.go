@@ -47,6 +47,46 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestWatchBehindAProxy: a page with a password is served under any name, such as that of
+// a proxy, but to no other site. One without a password is served under its own alone.
+func TestWatchBehindAProxy(t *testing.T) {
+	t.Parallel()
+	const asJSON = "application/json"
+	for _, row := range []struct {
+		token, method, path, kind, origin string
+		want                              int
+	}{
+		{"sesame", http.MethodGet, "/", "", "", http.StatusOK},
+		{"sesame", http.MethodPost, "/login", asJSON, "http://watch.example.com", http.StatusNoContent},
+		{"sesame", http.MethodPost, "/login", asJSON, "http://evil.example", http.StatusForbidden},
+		{"sesame", http.MethodPost, "/login", "text/plain", "", http.StatusUnsupportedMediaType},
+		{"sesame", http.MethodPost, "/dead/purge", asJSON, "http://watch.example.com", http.StatusUnauthorized},
+		{"", http.MethodGet, "/", "", "", http.StatusForbidden},
+	} {
+		address, stop := serveWatch(t, map[string]string{"DISPATCHERS": "http://127.0.0.1:1", "ADMIN_TOKEN": row.token})
+		req, err := http.NewRequestWithContext(t.Context(), row.method, address+row.path, strings.NewReader(`{"password":"sesame"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host, req.Close = "watch.example.com", true
+		if row.kind != "" {
+			req.Header.Set("Content-Type", row.kind)
+		}
+		if row.origin != "" {
+			req.Header.Set("Origin", row.origin)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != row.want {
+			t.Errorf("%s %s with token %q and Origin %q = %d, want %d", row.method, row.path, row.token, row.origin, resp.StatusCode, row.want)
+		}
+		stop()
+	}
+}
+
 // serveWatch serves the page, and returns its address and the function that ends it.
 func serveWatch(t *testing.T, environ map[string]string) (address string, stop func()) {
 	t.Helper()

@@ -31,8 +31,12 @@ type guard struct {
 	host  string // a name that is ours, beside those that ownHost knows
 }
 
-// Guard puts a guard before next. token may be empty; host is a name of the server,
-// beside addresses and names that nobody else can have.
+// AnyHost is the host of a server whose sessions are in a cookie, behind a login. No
+// browser sends the cookie to another name, whatever its address is.
+const AnyHost = "*"
+
+// Guard puts a guard before next. token may be empty; host is AnyHost, or a name of the
+// server beside addresses and names that nobody else can have.
 func Guard(next http.Handler, token Secret, host string) http.Handler {
 	return &guard{next: next, cross: http.NewCrossOriginProtection(), token: token, host: host}
 }
@@ -47,7 +51,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case g.token != "" && !g.authorized(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		plain(w, http.StatusUnauthorized, "the token in ADMIN_TOKEN is needed: Authorization: Bearer TOKEN\n")
-	case g.token == "" && !ownHost(r.Host, g.host):
+	case g.token == "" && g.host != AnyHost && !ownHost(r.Host, g.host):
 		plain(w, http.StatusForbidden, "this Host is refused: use an address, a name without a dot, the name in ADMIN_ADDR, or a token\n")
 	default:
 		g.next.ServeHTTP(w, r)
