@@ -14,7 +14,8 @@ import (
 const (
 	// knownFor is the time for which a partition's length is believed.
 	knownFor = time.Second
-	// inspectTimeout bounds the questions how long queues are.
+	// inspectTimeout bounds the questions how long a partition and its lanes are. A list
+	// may be for all partitions, which are asked about one after another.
 	inspectTimeout = 2 * time.Second
 )
 
@@ -38,8 +39,6 @@ func (b *backlog) check(ctx context.Context, list []message.Outbound, most int) 
 	if most == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
-	defer cancel()
 	checked := make(map[int]bool)
 	for _, o := range list {
 		i := b.broker.Topology().PartitionOf(o.Page)
@@ -66,6 +65,8 @@ func (b *backlog) ready(ctx context.Context, partition int) (int, error) {
 	if b.now().Sub(last.at) < knownFor {
 		return last.ready, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
 	top := b.broker.Topology()
 	sum := 0
 	for _, name := range append(top.LanesOf(partition), top.Outbound(partition)) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"chatclub/internal/message"
@@ -28,6 +29,16 @@ type faultyBroker struct {
 	err     error
 	waits   chan struct{} // nil: nothing is waited for
 	waiting chan struct{} // gets an element for each publish that waits
+	inspect time.Duration // of each question how long a queue is
+}
+
+func (l *faultyBroker) Inspect(ctx context.Context, name string) (queue.Info, error) {
+	select {
+	case <-time.After(l.inspect):
+		return l.Broker.Inspect(ctx, name)
+	case <-ctx.Done():
+		return queue.Info{}, ctx.Err()
+	}
 }
 
 func (l *faultyBroker) Publish(ctx context.Context, msgs ...queue.Message) error {
@@ -235,6 +246,37 @@ func TestBacklog(t *testing.T) {
 	post("1", 429) // it is known for a second
 	clock = clock.Add(knownFor)
 	post("1", 202)
+}
+
+// A list over many partitions may take long, as long as each is told in time.
+func TestBacklogOfManyPartitions(t *testing.T) {
+	t.Parallel()
+	for inspect, want := range map[time.Duration]struct {
+		code  int
+		after time.Duration
+	}{
+		100 * time.Millisecond: {202, 16 * 5 * 100 * time.Millisecond}, // partitions, with four lanes each
+		time.Second:            {503, 2 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, func(c *Config) { c.MaxBacklog = 3 })
+			r.broker.inspect = inspect
+			pages := make(map[int]string)
+			for i := 1; len(pages) < r.top.Partitions; i++ {
+				page := fmt.Sprint(i)
+				pages[r.top.PartitionOf(page)] = page
+			}
+			var list []string
+			for _, page := range pages {
+				list = append(list, `{"id":"`+page+`","page":"`+page+`","to":"7","text":"hi"}`)
+			}
+			began := time.Now()
+			a := r.post("["+strings.Join(list, ",")+"]", "")
+			if took := time.Since(began); a.code != want.code || took != want.after {
+				t.Errorf("POST for %d partitions at %v a queue = %+v after %v, want %d after %v", len(list), inspect, a, took, want.code, want.after)
+			}
+		})
+	}
 }
 
 // More requests than the bound are refused, however slow the broker is.
