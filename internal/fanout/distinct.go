@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"chatclub/internal/message"
@@ -53,13 +54,13 @@ func mentions(text string) map[string]bool {
 	const around = `.,;:!?'"()[]<>«»“”„…`
 	keys := make(map[string]bool)
 	for word := range strings.FieldsSeq(text) {
-		if !strings.ContainsRune(word, '.') {
+		if !strings.ContainsRune(word, '.') || strings.Trim(word, around) == "" {
 			continue // it has no host
 		}
 		if _, rest, ok := strings.Cut(word, "://"); ok {
 			word = rest
 		}
-		for _, form := range []string{word, strings.TrimRight(word, around), strings.Trim(word, around)} {
+		for _, form := range slices.Compact([]string{word, strings.TrimRight(word, around), strings.Trim(word, around)}) {
 			keys[key("https://"+form)] = true
 		}
 	}

@@ -58,6 +58,9 @@ func Say(ev message.Event, name, text string, most Most) (said Said, told phrase
 	clean := plaintext.Clean(text)
 	prefix := signature(name)
 	pieces := split(clean, message.MaxText-plaintext.Len(prefix))
+	if len(pieces) > min(maxTexts, most.Text) {
+		return Said{}, phrase.TextLong
+	}
 	room := Most{Text: most.Text - max(1, len(pieces)), Media: most.Media}
 	files, more, unreachable := relay(ev.Attachments, clean, room)
 	if more > 0 && clean != "" { // how many takes a text of its own
@@ -72,9 +75,6 @@ func Say(ev message.Event, name, text string, most Most) (said Said, told phrase
 			return Said{}, phrase.FileRefused
 		}
 		return Said{}, ""
-	}
-	if len(pieces) > min(maxTexts, most.Text) {
-		return Said{}, phrase.TextLong
 	}
 	switch {
 	case more > 0:
