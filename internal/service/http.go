@@ -19,9 +19,10 @@ const (
 	maxHeaderBytes    = 64 << 10        // a request of ours needs less than 1 KiB
 )
 
-// NewHTTPServer returns a server for h with bounded reading. Its own messages
-// go to log at level debug, because an error of a client is not ours. The caller
-// may change the server before serving.
+// NewHTTPServer returns a server for h with bounded reading. Its own messages go to log
+// at level warn: they are of panics, of wrong answers, and of connections that cannot be
+// accepted. Without TLS none is of what a client does. The caller may change the server
+// before serving.
 func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -29,7 +30,7 @@ func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }
 
