@@ -79,7 +79,7 @@ func newSystem(s settings, stdout, stderr io.Writer) *system {
 func (s *system) serve(ctx, again context.Context, length time.Duration) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 
-	ln, err := listen(ctx, "HTTP_ADDR", s.HTTPAddr)
+	ln, err := listen(ctx, "HTTP_ADDR", s.HTTPAddr, service.Defaults[settings]().HTTPAddr)
 	if err != nil {
 		return err
 	}
@@ -111,9 +111,6 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 		return err
 	}
 	s.crew = s.dispatchers(api, crowd)
-	if _, err := s.crew.Add(ctx, s.Dispatchers); err != nil {
-		return err
-	}
 	shown, page, err := s.show(demo.Config{
 		API: api, Site: phones, Fake: "http://" + fake, Crowd: crowd, Crew: s.crew, Divert: s.divert, Depth: s.depth,
 	})
@@ -122,6 +119,10 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 	}
 	admin, err := s.admin(ctx, core)
 	if err != nil {
+		return err
+	}
+	// They run from now on, so that all that can fail has been done.
+	if _, err := s.crew.Add(ctx, s.Dispatchers); err != nil {
 		return err
 	}
 
@@ -392,7 +393,7 @@ func ignoreClosed(err error) error {
 // admin adds the admin server of all programs, which stops last and has core's
 // pages for operators.
 func (s *system) admin(ctx context.Context, core *app.Program) (*service.Admin, error) {
-	ln, err := listen(ctx, "ADMIN_ADDR", s.AdminAddr)
+	ln, err := listen(ctx, "ADMIN_ADDR", s.AdminAddr, service.Defaults[settings]().AdminAddr)
 	if err != nil {
 		return nil, err
 	}
@@ -417,9 +418,9 @@ func (s *system) isReady(ctx context.Context) error {
 
 // listen binds addr. When that is the setting's default and in use, it binds a
 // free port instead, because no user chose that one.
-func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
+func listen(ctx context.Context, setting, addr, byDefault string) (net.Listener, error) {
 	ln, err := service.Listen(ctx, addr)
-	if errors.Is(err, syscall.EADDRINUSE) && os.Getenv(setting) == "" {
+	if errors.Is(err, syscall.EADDRINUSE) && addr == byDefault {
 		return service.Listen(ctx, "127.0.0.1:0")
 	}
 	if err != nil {

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,6 +50,35 @@ func TestSettings(t *testing.T) {
 	if want := "settings: DATABASE_URL: must begin with sqlite: or postgres://; DISPATCHERS: 0 must be 1 to 64; LEDGER_KEEP: -1s must be 0s to 1000h"; err == nil || err.Error() != want {
 		t.Errorf("Load = %v, want %s", err, want)
 	}
+}
+
+// TestAddressInUse: only a default address that is in use is replaced by another, and not
+// one that was chosen, by a flag too.
+func TestAddressInUse(t *testing.T) {
+	t.Parallel()
+	other, err := service.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for name, environ := range map[string]map[string]string{
+		"http-addr": {"ADMIN_ADDR": "127.0.0.1:0"}, "admin-addr": {"HTTP_ADDR": "127.0.0.1:0"},
+	} {
+		maps.Copy(environ, map[string]string{"PARTITIONS": "1", "DISPATCHERS": "1", "PAGES": "1", "ROOMS": "1", "USERS": "2"})
+		s, err := service.Load[settings]([]string{"-" + name, other.Addr().String()}, environ, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + ": "
+		if err := newSystem(s, io.Discard, io.Discard).serve(t.Context(), t.Context(), time.Second); !errors.Is(err, syscall.EADDRINUSE) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("serve with -%s of another program = %v, want %saddress already in use", name, err, want)
+		}
+	}
+	free, err := listen(t.Context(), "HTTP_ADDR", other.Addr().String(), other.Addr().String())
+	if err != nil {
+		t.Fatalf("listen on a default address that is in use = %v, want a free port", err)
+	}
+	free.Close()
 }
 
 // TestOwnQueues: a run on a broker has queues that no deployment and no other run
