@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"chatclub/fakeapi/wire"
 )
 
 // idleTimeout is longer than any client keeps a connection that it means to use
@@ -109,7 +111,7 @@ func (s *server) handle(ctx *fasthttp.RequestCtx) {
 
 // deliver gives the answer when it is due, or loses the connection.
 func (s *server) deliver(ctx *fasthttp.RequestCtx, resp *Response) {
-	if !s.sleep(resp.Delay) || resp.Cut {
+	if resp.Delay > 0 && !wire.Sleep(resp.Delay, s.done) || resp.Cut {
 		ctx.SetConnectionClose()
 		reset(ctx.Conn()) // what fasthttp writes after this is lost
 		return
@@ -123,23 +125,8 @@ func (s *server) deliver(ctx *fasthttp.RequestCtx, resp *Response) {
 	}
 	ctx.Response.ImmediateHeaderFlush = true
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-		if s.sleep(resp.BodyDelay) {
+		if wire.Sleep(resp.BodyDelay, s.done) {
 			_, _ = w.Write(resp.Body) // the client may be gone
 		}
 	})
-}
-
-// sleep waits for d, and returns false when the server stopped first.
-func (s *server) sleep(d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-s.done:
-		return false
-	}
 }

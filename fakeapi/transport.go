@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"chatclub/fakeapi/wire"
 )
 
 // maxRequest bounds the body that is read. A batch of 50 full messages is below
@@ -51,8 +53,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		Method: r.Method, Path: []byte(r.URL.Path), Query: []byte(r.URL.RawQuery),
 		Authorization: []byte(r.Header.Get("Authorization")), ContentType: []byte(r.Header.Get("Content-Type")), Body: body,
 	}, &resp)
-	if err := sleep(r.Context(), resp.Delay); err != nil {
-		return nil, err
+	if !wire.Sleep(resp.Delay, r.Context().Done()) {
+		return nil, r.Context().Err()
 	}
 	if resp.Cut {
 		return nil, lost("read", syscall.ECONNRESET)
@@ -83,24 +85,9 @@ type lateBody struct {
 }
 
 func (b *lateBody) Read(p []byte) (int, error) {
-	if err := sleep(b.ctx, b.delay); err != nil {
-		return 0, err
+	if !wire.Sleep(b.delay, b.ctx.Done()) {
+		return 0, b.ctx.Err()
 	}
 	b.delay = 0
 	return b.r.Read(p)
-}
-
-// sleep waits for d or the end of ctx, and returns ctx's error then.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

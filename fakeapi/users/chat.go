@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chatclub/fakeapi/webhook"
+	"chatclub/fakeapi/wire"
 )
 
 // texts hold characters that a careless system gets wrong: escapes, letters
@@ -114,11 +115,11 @@ func (u *Users) write(ctx context.Context, rng *rand.Rand, n int, posts *sync.Wa
 	}
 	posts.Go(func() {
 		defer func() { <-u.slots }()
-		if sleep(ctx, late) != nil {
+		if !wire.Sleep(late, ctx.Done()) {
 			post.Withdraw()
 			return
 		}
-		if u.hook.Deliver(ctx, post) && again > 0 && sleep(ctx, again) == nil {
+		if u.hook.Deliver(ctx, post) && again > 0 && wire.Sleep(again, ctx.Done()) {
 			u.counts.repeats.Add(1)
 			u.hook.Try(ctx, post)
 		}

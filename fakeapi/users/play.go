@@ -7,6 +7,7 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/wire"
 )
 
 const (
@@ -52,7 +53,7 @@ func settle(ctx context.Context, api *fakeapi.API, quiet time.Duration) int {
 		if left != latest {
 			latest, since = left, now
 		}
-		if left == 0 || now.Sub(since) >= quiet || sleep(ctx, settlePoll) != nil {
+		if left == 0 || now.Sub(since) >= quiet || !wire.Sleep(settlePoll, ctx.Done()) {
 			return left
 		}
 	}

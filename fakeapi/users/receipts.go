@@ -7,6 +7,7 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/webhook"
+	"chatclub/fakeapi/wire"
 )
 
 const (
@@ -34,7 +35,7 @@ func (u *Users) postReceipts(ctx context.Context, running *sync.WaitGroup) (stop
 		}
 	})
 	running.Go(func() {
-		for sleep(ctx, receiptEvery) == nil {
+		for wire.Sleep(receiptEvery, ctx.Done()) {
 			u.postBatches(ctx, accepted)
 		}
 	})

@@ -245,16 +245,3 @@ func (u *Users) CloseIdleConnections() { u.hook.CloseIdleConnections() }
 
 // nextMID makes the next message id.
 func (u *Users) nextMID() string { return string(wire.AppendMID(nil, u.seed, u.events.Add(1))) }
-
-// sleep waits for d or the end of ctx, and returns ctx's error then.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

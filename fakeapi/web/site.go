@@ -102,13 +102,3 @@ func (s *Site) handlePage(ctx *fasthttp.RequestCtx, done <-chan struct{}) bool {
 	ctx.SetBody(body)
 	return true
 }
-
-// sleep waits for d, and returns false when done was closed first.
-func sleep(d time.Duration, done <-chan struct{}) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-done:
-		return false
-	}
-}

@@ -10,6 +10,7 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/wire"
 )
 
 const (
@@ -89,7 +90,7 @@ func (r *reader) run() {
 				return
 			}
 		}
-		if r.w.Flush() != nil || !sleep(phonesEvery, r.done) || !r.await(changed, next) {
+		if r.w.Flush() != nil || !wire.Sleep(phonesEvery, r.done) || !r.await(changed, next) {
 			return
 		}
 	}

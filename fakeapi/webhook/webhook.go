@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"chatclub/fakeapi/ledger"
+	"chatclub/fakeapi/wire"
 )
 
 // Config of a Client. URL and Secret must be set.
@@ -137,7 +138,7 @@ func (c *Client) Deliver(ctx context.Context, p *Post) bool {
 			return true
 		}
 		late := c.cfg.Now().Add(pause).After(giveUp)
-		if late || c.Unsubscribed() || sleep(ctx, pause) != nil {
+		if late || c.Unsubscribed() || !wire.Sleep(pause, ctx.Done()) {
 			p.Withdraw()
 			c.counts.undelivered.Add(int64(len(p.Events)))
 			return false
@@ -181,14 +182,4 @@ func (c *Client) post(ctx context.Context, body []byte) bool {
 	ok := resp.StatusCode == http.StatusOK && err == nil && closeErr == nil
 	c.note(ok)
 	return ok
-}
-
-// sleep waits for d or the end of ctx, and returns ctx's error then.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,5 +1,6 @@
 // Package wire writes JSON and ids exactly as Messenger puts them on the wire. Ids
-// depend on a seed and a number alone, so that a run can be repeated.
+// depend on a seed and a number alone, so that a run can be repeated. It has the wait
+// of the fake's other packages, too.
 package wire
 
 import (
