@@ -50,24 +50,25 @@ func (p program) run(ctx, again context.Context) error {
 			return err
 		}
 	}
-	admin := service.NewAdmin(service.AdminConfig{
-		Addr: s.Admin.Addr, Registry: p.registry, Token: s.Admin.Token, PProf: s.Admin.PProf, Log: p.log, LogLevel: p.level,
-		Ready: func(context.Context) error { return nil }, // it depends on nothing
-	})
-	if err := admin.Listen(); err != nil {
+	// Both are bound before anything starts, so that a port in use is known.
+	operators, err := service.Listen(ctx, s.Admin.Addr)
+	if err != nil {
 		return err
 	}
 	listener, err := service.Listen(ctx, s.HTTPAddr)
 	if err != nil {
-		return errors.Join(err, admin.Close())
+		return errors.Join(err, operators.Close())
 	}
+	admin := service.NewAdmin(service.AdminConfig{
+		Addr: s.Admin.Addr, Listener: operators, Registry: p.registry, Token: s.Admin.Token, PProf: s.Admin.PProf, Log: p.log, LogLevel: p.level,
+	})
 	p.log.InfoContext(ctx, "fake platform listens", "addr", listener.Addr().String())
 	if p.bound != nil {
 		p.bound(listener.Addr().String(), admin.Addr())
 	}
 	chat, actors, err := p.people(again, api, listener.Addr())
 	if err != nil {
-		return errors.Join(err, listener.Close(), admin.Close())
+		return errors.Join(err, listener.Close(), operators.Close())
 	}
 	actors = append(actors, service.Actor{Name: "http", Run: func(ctx context.Context) error { return api.Serve(ctx, listener) }}, admin.Actor())
 	if err := service.Run(ctx, p.log, actors...); err != nil {

@@ -37,8 +37,8 @@ func (s AdminSettings) Validate() error {
 
 // AdminConfig is the configuration of NewAdmin.
 type AdminConfig struct {
-	Addr     string                          // a name in it is one of the server's hosts
-	Listener net.Listener                    // nil: one at Addr
+	Addr     string                          // as in the settings: a name in it is one of the server's hosts
+	Listener net.Listener                    // required by Run and Addr
 	Registry *prometheus.Registry            // nil: an empty one
 	Ready    func(ctx context.Context) error // nil: ready while the process lives
 	Token    Secret                          // that requests must carry; "": none
@@ -66,16 +66,15 @@ func (c AdminConfig) withDefaults() AdminConfig {
 // operator's browser, which asks for the token too. Without a token only this machine
 // is answered there.
 type Admin struct {
-	cfg      AdminConfig
-	open     *http.ServeMux // the pages that are open, and before all others the guard
-	mux      *http.ServeMux // the others
-	listener net.Listener
+	cfg  AdminConfig
+	open *http.ServeMux // the pages that are open, and before all others the guard
+	mux  *http.ServeMux // the others
 }
 
-// NewAdmin returns an Admin that does not listen yet.
+// NewAdmin returns an Admin that does not serve yet.
 func NewAdmin(cfg AdminConfig) *Admin {
 	cfg = cfg.withDefaults()
-	a := &Admin{cfg: cfg, open: http.NewServeMux(), mux: http.NewServeMux(), listener: cfg.Listener}
+	a := &Admin{cfg: cfg, open: http.NewServeMux(), mux: http.NewServeMux()}
 	host, _, _ := net.SplitHostPort(cfg.Addr) // "" of one that Listen refuses
 	guarded := Guard(a.mux, cfg.Token, host)
 	if cfg.Token == "" {
@@ -109,46 +108,13 @@ func (a *Admin) Handle(pattern string, h http.Handler) { a.mux.Handle(pattern, h
 // Handler serves all pages.
 func (a *Admin) Handler() http.Handler { return a.open }
 
-// Listen binds the address, so that a port in use is known before anything else
-// starts. Run calls it too.
-func (a *Admin) Listen() error {
-	if a.listener != nil {
-		return nil
-	}
-	l, err := Listen(context.Background(), a.cfg.Addr)
-	if err != nil {
-		return err
-	}
-	a.listener = l
-	return nil
-}
-
-// Addr returns the address that is bound, "" before Listen.
-func (a *Admin) Addr() string {
-	if a.listener == nil {
-		return ""
-	}
-	return a.listener.Addr().String()
-}
+// Addr returns the address that is bound.
+func (a *Admin) Addr() string { return a.cfg.Listener.Addr().String() }
 
 // Run serves until ctx ends.
 func (a *Admin) Run(ctx context.Context) error {
-	if err := a.Listen(); err != nil {
-		return err
-	}
 	a.cfg.Log.InfoContext(ctx, "admin server listens", "addr", a.Addr())
-	return ServeHTTP(ctx, NewHTTPServer(a.open, a.cfg.Log), a.listener, adminShutdown)
-}
-
-// Close gives up the address when Run will not be called.
-func (a *Admin) Close() error {
-	if a.listener == nil {
-		return nil
-	}
-	if err := a.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
+	return ServeHTTP(ctx, NewHTTPServer(a.open, a.cfg.Log), a.cfg.Listener, adminShutdown)
 }
 
 // Actor returns a as a part of a group. It belongs at the end, so that metrics
