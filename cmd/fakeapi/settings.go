@@ -121,27 +121,18 @@ func (s settings) Validate() error {
 		service.CheckDuration("SETTLE_TIMEOUT", s.SettleTimeout, 0, 24*time.Hour),
 		service.CheckDuration("LEDGER_KEEP", s.LedgerKeep, 0, 1000*time.Hour),
 		service.CheckDuration("REPORT_EVERY", s.ReportEvery, 0, time.Hour),
+		service.CheckRange("DUPLICATES", s.Duplicates, 0, 1),
+		service.CheckRange("BATCHES", s.Batches, 0, 1),
+		service.CheckRange("OUT_OF_ORDER", s.OutOfOrder, 0, 1),
+		service.CheckRange("PICTURES", s.Pictures, 0, 1),
+		service.CheckRange("BAD_RECIPIENTS", s.BadRecipients, 0, 1),
+		service.CheckRange("FAULT_SERVER_ERROR", s.ServerErrors, 0, 1),
+		service.CheckRange("FAULT_RESET_BEFORE", s.ResetBefore, 0, 1),
+		service.CheckRange("FAULT_RESET_AFTER", s.ResetAfter, 0, 1),
+		service.CheckRange("FAULT_SENT_YET", s.SentYet, 0, 1),
 	}
 	if !(s.EventsPerSecond > 0 && s.EventsPerSecond <= 1e6) {
 		faults = append(faults, service.Faultf("EVENTS_PER_SECOND", "%g must be above 0 and at most 1e6", s.EventsPerSecond))
-	}
-	for _, p := range []struct {
-		name  string
-		value float64
-	}{
-		{"DUPLICATES", s.Duplicates},
-		{"BATCHES", s.Batches},
-		{"OUT_OF_ORDER", s.OutOfOrder},
-		{"PICTURES", s.Pictures},
-		{"BAD_RECIPIENTS", s.BadRecipients},
-		{"FAULT_SERVER_ERROR", s.ServerErrors},
-		{"FAULT_RESET_BEFORE", s.ResetBefore},
-		{"FAULT_RESET_AFTER", s.ResetAfter},
-		{"FAULT_SENT_YET", s.SentYet},
-	} {
-		if !(p.value >= 0 && p.value <= 1) {
-			faults = append(faults, service.Faultf(p.name, "%g must be 0 to 1", p.value))
-		}
 	}
 	if s.WebhookURL != "" {
 		faults = append(faults, service.CheckHTTPURL("WEBHOOK_URL", s.WebhookURL), service.CheckSet("APP_SECRET", s.AppSecret))

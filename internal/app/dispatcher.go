@@ -57,7 +57,7 @@ func (s DispatcherSettings) Validate() error {
 		s.checkRecipient(),
 		service.CheckDuration("LATENCY_TARGET", s.LatencyTarget, 0, time.Minute),
 		service.CheckRange("LATENCY_PERCENTILE", s.LatencyPercentile, 1, 99),
-		s.checkBackoff(),
+		service.CheckRange("LATENCY_BACKOFF", s.LatencyBackoff, 0.1, 0.99),
 		service.CheckRange("MIN_IN_FLIGHT", s.MinInFlight, 1, 65535),
 		service.CheckDuration("CALL_TIMEOUT", s.CallTimeout, 10*time.Millisecond, 5*time.Minute),
 		service.CheckRange("MAX_ATTEMPTS", s.MaxAttempts, 1, 1000),
@@ -73,13 +73,6 @@ func (s DispatcherSettings) Validate() error {
 func (s DispatcherSettings) checkTimeouts() error {
 	if s.CallTimeout >= s.ShutdownTimeout {
 		return service.Faultf("CALL_TIMEOUT", "%s must be below SHUTDOWN_TIMEOUT, %s", s.CallTimeout, s.ShutdownTimeout)
-	}
-	return nil
-}
-
-func (s DispatcherSettings) checkBackoff() error {
-	if !(s.LatencyBackoff >= 0.1 && s.LatencyBackoff <= 0.99) { // so that NaN is refused, too
-		return service.Faultf("LATENCY_BACKOFF", "%g must be 0.1 to 0.99", s.LatencyBackoff)
 	}
 	return nil
 }

@@ -32,14 +32,7 @@ func (s TraceSettings) IsUnused() bool { return s.Endpoint == "" }
 // Validate names every fault.
 func (s TraceSettings) Validate() error {
 	_, headers := s.headers()
-	return errors.Join(checkOptionalURL("OTEL_EXPORTER_OTLP_ENDPOINT", s.Endpoint), headers, s.checkRatio())
-}
-
-func (s TraceSettings) checkRatio() error {
-	if !(s.Ratio >= 0 && s.Ratio <= 1) {
-		return service.Faultf("OTEL_TRACES_SAMPLER_ARG", "%g must be 0 to 1", s.Ratio)
-	}
-	return nil
+	return errors.Join(checkOptionalURL("OTEL_EXPORTER_OTLP_ENDPOINT", s.Endpoint), headers, service.CheckRange("OTEL_TRACES_SAMPLER_ARG", s.Ratio, 0, 1))
 }
 
 // headers parses Headers. Its error quotes nothing.

@@ -25,9 +25,9 @@ func CheckAddr(name, addr string) error {
 }
 
 // CheckRange wants low ≤ n ≤ high.
-func CheckRange(name string, n, low, high int) error {
-	if n < low || n > high {
-		return Faultf(name, "%d must be %d to %d", n, low, high)
+func CheckRange[T int | float64](name string, n, low, high T) error {
+	if !(n >= low && n <= high) { // so that NaN is refused, too
+		return Faultf(name, "%v must be %v to %v", n, low, high)
 	}
 	return nil
 }
