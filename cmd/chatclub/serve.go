@@ -110,7 +110,7 @@ func (s *system) serve(ctx, again context.Context, length time.Duration) (err er
 	if err != nil {
 		return err
 	}
-	s.crew = s.dispatchers(api, crowd)
+	s.crew = s.dispatchers(api)
 	shown, page, err := s.show(demo.Config{
 		API: api, Site: phones, Fake: "http://" + fake, Crowd: crowd, Crew: s.crew, Divert: s.divert, Depth: s.depth,
 	})
@@ -303,13 +303,13 @@ func (s *system) core(ctx context.Context) (*app.Program, error) {
 }
 
 // dispatchers is the crew, without any yet. They call the platform without a socket.
-func (s *system) dispatchers(api *fakeapi.API, crowd *demo.Crowd) *demo.Crew {
+func (s *system) dispatchers(api *fakeapi.API) *demo.Crew {
 	set := service.Defaults[app.DispatcherSettings]()
 	set.ProgramSettings = s.programSettings()
 	set.GraphURL, set.LimitText, set.ShutdownTimeout = "http://fakeapi/v23.0", s.LimitText, shutdownTimeout
 	set.JoinTexts, set.Prefetch = s.JoinTexts, prefetch
 	return demo.NewCrew(demo.CrewConfig{
-		Settings: set, Connect: s.connect, Platform: api.Transport(), Tokens: crowd.Tokens(), Registry: s.reg, Log: s.log,
+		Settings: set, Connect: s.connect, Platform: api.Transport(), Tokens: api, Registry: s.reg, Log: s.log,
 	})
 }
 

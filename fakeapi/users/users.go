@@ -206,17 +206,6 @@ func (u *Users) Copies(page, mid, user string) (ids []string) {
 	return ids
 }
 
-// Tokens returns the pages' access tokens, as the system under test needs them.
-func (u *Users) Tokens() map[string]string {
-	m := make(map[string]string, u.cfg.Pages)
-	for _, id := range u.Pages() {
-		if token, ok := u.api.Token(id); ok {
-			m[id] = token
-		}
-	}
-	return m
-}
-
 // Run lets all users join, then chat for the duration (0: until ctx ends). It
 // returns when every webhook is answered or given up, and returns nil also when
 // ctx ended. Copies may still be under way then: see Play.

@@ -18,7 +18,7 @@ import (
 func (c *Crew) worker(m *member, metrics prometheus.Registerer) error {
 	s := c.cfg.Settings
 	send, err := sender.New(sender.Config{
-		BaseURL: s.GraphURL, Tokens: sender.StaticTokens(c.cfg.Tokens), Transport: m.way,
+		BaseURL: s.GraphURL, Tokens: c.cfg.Tokens, Transport: m.way,
 		MaxInFlight: workerInFlight, CallTimeout: s.CallTimeout, Registerer: metrics,
 	})
 	if err != nil {

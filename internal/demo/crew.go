@@ -44,7 +44,7 @@ type CrewConfig struct {
 	// The crew closes it.
 	Connect  func(name string, metrics prometheus.Registerer) (queue.Broker, error)
 	Platform http.RoundTripper // to the Send API
-	Tokens   map[string]string
+	Tokens   sender.TokenSource
 	Registry *prometheus.Registry
 	Log      *slog.Logger
 }
@@ -174,7 +174,7 @@ func (c *Crew) dispatcher(ctx context.Context, m *member, metrics *prometheus.Re
 	s := c.cfg.Settings
 	s.Admin.Addr = ""
 	p, err := app.NewDispatcher(ctx, app.DispatcherConfig{
-		Settings: s, Tokens: sender.StaticTokens(c.cfg.Tokens), Transport: m.way,
+		Settings: s, Tokens: c.cfg.Tokens, Transport: m.way,
 		Options: app.Options{Instance: m.name, Broker: m.link, Registry: metrics, Log: c.cfg.Log.With("replica", m.name)},
 	})
 	if err != nil {

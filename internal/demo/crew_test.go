@@ -57,15 +57,10 @@ func inBubble(t *testing.T, dispatchers int, f func(t *testing.T, r *rig)) {
 		divert := &Divert{Broker: kept{broker}}
 		s := service.Defaults[app.DispatcherSettings]()
 		s.GraphURL, s.Prefetch, s.JoinTexts = "http://fakeapi/v23.0", 256, 1
-		tokens := make(map[string]string)
-		for i := range 6 {
-			page := fakeapi.PageID(i)
-			tokens[page], _ = api.Token(page)
-		}
 		r := &rig{t: t, api: api, broker: broker, divert: divert, reg: prometheus.NewRegistry()}
 		r.crew = NewCrew(CrewConfig{
 			Settings: s, Connect: func(string, prometheus.Registerer) (queue.Broker, error) { return kept{broker}, nil },
-			Platform: api.Transport(), Tokens: tokens, Registry: r.reg, Log: slog.New(slog.DiscardHandler),
+			Platform: api.Transport(), Tokens: api, Registry: r.reg, Log: slog.New(slog.DiscardHandler),
 		})
 		if _, err := r.crew.Add(t.Context(), dispatchers); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"time"
 
@@ -108,15 +107,6 @@ func (c *Crowd) Pages() []string {
 		list = append(list, g.users.Pages()...)
 	}
 	return list
-}
-
-// Tokens returns the access token of each page.
-func (c *Crowd) Tokens() map[string]string {
-	all := make(map[string]string)
-	for _, g := range c.groups {
-		maps.Copy(all, g.users.Tokens())
-	}
-	return all
 }
 
 // People returns the number of people.

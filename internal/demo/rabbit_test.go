@@ -45,11 +45,10 @@ func TestOnRabbitMQ(t *testing.T) {
 		}
 	})
 	divert := &Divert{Broker: own}
-	token, _ := api.Token(page)
 	s := service.Defaults[app.DispatcherSettings]()
 	s.GraphURL, s.JoinTexts, s.Prefetch = "http://fakeapi/v23.0", 1, 64
 	crew := NewCrew(CrewConfig{
-		Settings: s, Connect: connect, Platform: api.Transport(), Tokens: map[string]string{page: token},
+		Settings: s, Connect: connect, Platform: api.Transport(), Tokens: api,
 		Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, stop := context.WithCancel(t.Context())

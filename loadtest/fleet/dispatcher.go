@@ -106,11 +106,6 @@ func (l *Local) runner(ctx context.Context, broker queue.Broker, caller dispatch
 	return run, func(context.Context) error { return w.Ready() }, nil
 }
 
-// tokens are the fake platform's.
-type tokens struct{}
-
-func (tokens) Token(page string) (string, bool) { return "token-" + page, true }
-
 // environment are the variables of core, whose users write as fast as the load asks
 // for, and of webhook.
 func (f Ingress) environment(dir string) map[string]string {

@@ -150,7 +150,7 @@ func (l *Local) dispatcher(ctx context.Context, replica int) (*Dispatcher, error
 	link := chaos.NewLink(broker)
 	way := chaos.NewWay(link, l.platform.Transport())
 	send, err := sender.New(sender.Config{
-		BaseURL: "http://fakeapi" + graphVersion, Tokens: tokens{}, Transport: way,
+		BaseURL: "http://fakeapi" + graphVersion, Tokens: l.platform, Transport: way,
 		MaxInFlight: MaxInFlight, CallTimeout: callTimeout, Registerer: reg,
 	})
 	if err != nil {
