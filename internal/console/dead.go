@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -189,10 +188,8 @@ type deadRequest struct {
 
 // readDead returns the request and its filter.
 func readDead(r *http.Request) (in deadRequest, f deadletter.Filter, err error) {
-	d := json.NewDecoder(io.LimitReader(r.Body, maxDeadBody))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return in, f, badRequest("the body is not what is asked about dead letters: %v", message.ExplainJSON(err))
+	if err := message.ReadJSON(io.LimitReader(r.Body, maxDeadBody), &in); err != nil {
+		return in, f, badRequest("the body is not what is asked about dead letters: %v", err)
 	}
 	if in.All == (len(in.IDs) > 0) {
 		return in, f, badRequest("ids: either they or all must be given")

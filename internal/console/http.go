@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"chatclub/fakeapi/web/parts"
@@ -130,18 +129,11 @@ func (k *Console) act(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, onlyShows)
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
-	if err != nil {
-		return // the reader is gone
-	}
 	var on Target
-	if len(body) > 0 {
-		d := json.NewDecoder(strings.NewReader(string(body)))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&on); err != nil {
-			refuse(w, http.StatusBadRequest, "the body is not what an action is told: "+message.ExplainJSON(err).Error())
-			return
-		}
+	err := message.ReadBody(io.LimitReader(r.Body, maxBody), &on)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "the body is not what an action is told: "+err.Error())
+		return
 	}
 	receipt := 0
 	if k.cfg.Demo != nil {

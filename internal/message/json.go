@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,18 @@ func ReadJSON(r io.Reader, into any) error {
 		return &FieldError{"body", err.Error()}
 	}
 	return err
+}
+
+// ReadBody is ReadJSON of a request's body, which may be empty: into stays as it is then.
+func ReadBody(body io.Reader, into any) error {
+	b, err := io.ReadAll(body)
+	if err != nil {
+		return &FieldError{"body", err.Error()}
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil
+	}
+	return ReadJSON(bytes.NewReader(b), into)
 }
 
 // ExplainJSON returns an error of encoding/json as a *FieldError in words for readers who

@@ -66,3 +66,25 @@ func TestExplainJSON(t *testing.T) {
 		t.Errorf("ExplainJSON(nil) = %v, want nil", got)
 	}
 }
+
+// TestReadBody: a body may be empty, and has one JSON value otherwise.
+func TestReadBody(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ body, name, want string }{
+		{"", "before", ""},
+		{" \n", "before", ""},
+		{`{}`, "before", ""},
+		{`{"name":"n"}`, "n", ""},
+		{`{"name":"n"} {}`, "n", "body has something behind its JSON value"},
+		{`{"nam":"n"}`, "before", "nam is unknown"},
+	} {
+		into := struct{ Name string }{"before"}
+		problem := ""
+		if err := ReadBody(strings.NewReader(row.body), &into); err != nil {
+			problem = err.Error()
+		}
+		if into.Name != row.name || problem != row.want {
+			t.Errorf("ReadBody(%q) = %q, %q, want %q, %q", row.body, into.Name, problem, row.name, row.want)
+		}
+	}
+}

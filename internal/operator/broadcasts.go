@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chatclub/internal/broadcast"
+	"chatclub/internal/message"
 	"chatclub/internal/plaintext"
 	"chatclub/internal/rooms"
 )
@@ -99,7 +100,7 @@ func (q BroadcastRequest) describes(b rooms.Broadcast) bool {
 // with the state of the broadcast.
 func (h *Handler) postBroadcast(r *http.Request) (any, error) {
 	var q BroadcastRequest
-	if err := decode(r, &q); err != nil {
+	if err := message.ReadBody(r.Body, &q); err != nil {
 		return nil, err
 	}
 	if err := checkText("page", q.Page, maxID); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"chatclub/internal/message"
 	"chatclub/internal/orders"
 	"chatclub/internal/rooms"
 )
@@ -107,7 +108,7 @@ func (h *Handler) postBan(r *http.Request) (any, error) {
 		For     string `json:"for"`
 		Forever bool   `json:"forever"`
 	}
-	if err := decode(r, &req); err != nil {
+	if err := message.ReadBody(r.Body, &req); err != nil {
 		return nil, err
 	}
 	if (req.For == "") == !req.Forever {

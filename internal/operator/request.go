@@ -10,7 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"chatclub/internal/message"
 	"chatclub/internal/rooms"
 )
 
@@ -41,15 +40,6 @@ func unknown(err error, field, problem string) error {
 		return &fieldError{http.StatusNotFound, field, problem}
 	}
 	return err
-}
-
-// decode reads a request's JSON, one value with nothing behind it. An empty body is
-// an empty object.
-func decode(r *http.Request, into any) error {
-	if r.ContentLength == 0 {
-		return nil
-	}
-	return message.ReadJSON(r.Body, into)
 }
 
 // listOf reads of which page a list is, and its length.

@@ -1,7 +1,6 @@
 package orders
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +47,7 @@ func Give(ctx context.Context, b queue.Broker, o Order) error {
 // The error names every wrong field, each a *message.FieldError.
 func Read(r *http.Request, now time.Time) (Order, error) {
 	o := Order{Page: r.PathValue("page"), Time: now.UnixMilli()}
+	content := io.LimitReader(r.Body, maxRequest)
 	var err error
 	switch last := path.Base(r.URL.Path); {
 	case last == "pause":
@@ -56,7 +56,7 @@ func Read(r *http.Request, now time.Time) (Order, error) {
 			For    string `json:"for"`
 			Reason string `json:"reason"`
 		}
-		err = decodeBody(r, &body)
+		err = message.ReadBody(content, &body)
 		if o.Reason = body.Reason; err == nil && body.For != "" {
 			var d time.Duration
 			if d, err = time.ParseDuration(body.For); err != nil || d < time.Millisecond { // the unit of Until
@@ -66,13 +66,13 @@ func Read(r *http.Request, now time.Time) (Order, error) {
 		}
 	case last == "resume":
 		o.Kind = Resume
-		err = decodeBody(r, &struct{}{})
+		err = message.ReadBody(content, &struct{}{})
 	case r.Method == http.MethodDelete:
 		o.Kind = Limit
-		err = decodeBody(r, &struct{}{})
+		err = message.ReadBody(content, &struct{}{})
 	default:
 		o.Kind = Limit
-		if err = decodeBody(r, &o.Limits); err == nil && o.Limits == (message.Limits{}) {
+		if err = message.ReadBody(content, &o.Limits); err == nil && o.Limits == (message.Limits{}) {
 			err = &message.FieldError{Field: "body", Problem: "must have a limit: text, media or recipient"}
 		}
 	}
@@ -80,18 +80,6 @@ func Read(r *http.Request, now time.Time) (Order, error) {
 		return o, err
 	}
 	return o, o.Validate()
-}
-
-// decodeBody reads a JSON object, or nothing.
-func decodeBody(r *http.Request, into any) error {
-	b, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
-	if err != nil {
-		return &message.FieldError{Field: "body", Problem: "cannot be read: " + err.Error()}
-	}
-	if len(bytes.TrimSpace(b)) == 0 {
-		return nil
-	}
-	return message.ReadJSON(bytes.NewReader(b), into)
 }
 
 // Handler serves the requests of Read, for an admin port: 204 when the order is given, 400
