@@ -62,9 +62,9 @@ func house() []row {
 
 		// The wiring, once.
 		{"app", "aimd docs/schema broadcast core dispatch message operator orders phrase queue queue/rabbit rooms sender service submit tracing webhook"},
-		{"cmd/core", "app service"},
-		{"cmd/dispatcher", "app service"},
-		{"cmd/webhook", "app service"},
+		{"cmd/core", "app"},
+		{"cmd/dispatcher", "app"},
+		{"cmd/webhook", "app"},
 
 		// The fake platform is the judge. It must know the system by
 		// itself, so it imports nothing outside its own folder. The

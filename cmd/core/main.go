@@ -9,19 +9,10 @@ import (
 	"os"
 
 	"chatclub/internal/app"
-	"chatclub/internal/service"
 )
 
-func main() { os.Exit(service.Main(os.Stderr, run)) }
-
-func run(ctx context.Context) error {
-	s, err := service.Load[app.CoreSettings](os.Args[1:], nil, os.Stdout)
-	if err != nil {
-		return err
-	}
-	p, err := app.NewCore(ctx, app.CoreConfig{Settings: s})
-	if err != nil {
-		return err
-	}
-	return p.Run(ctx)
+func main() {
+	os.Exit(app.Main(func(ctx context.Context, s app.CoreSettings) (*app.Program, error) {
+		return app.NewCore(ctx, app.CoreConfig{Settings: s})
+	}))
 }

@@ -8,19 +8,10 @@ import (
 	"os"
 
 	"chatclub/internal/app"
-	"chatclub/internal/service"
 )
 
-func main() { os.Exit(service.Main(os.Stderr, run)) }
-
-func run(ctx context.Context) error {
-	s, err := service.Load[app.WebhookSettings](os.Args[1:], nil, os.Stdout)
-	if err != nil {
-		return err
-	}
-	p, err := app.NewWebhook(ctx, app.WebhookConfig{Settings: s})
-	if err != nil {
-		return err
-	}
-	return p.Run(ctx)
+func main() {
+	os.Exit(app.Main(func(ctx context.Context, s app.WebhookSettings) (*app.Program, error) {
+		return app.NewWebhook(ctx, app.WebhookConfig{Settings: s})
+	}))
 }

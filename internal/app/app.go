@@ -3,13 +3,7 @@
 // quick start, the load test and the tests all start programs through it, and
 // differ only in their settings and options.
 //
-// A binary gives a program its settings alone:
-//
-//	s, err := service.Load[app.WebhookSettings](os.Args[1:], nil, os.Stdout)
-//	…
-//	p, err := app.NewWebhook(ctx, app.WebhookConfig{Settings: s})
-//	…
-//	return p.Run(ctx)
+// A binary gives a program its settings alone, by [Main].
 //
 // A caller that wants a program within its own process takes the settings from
 // [service.Defaults], and gives a broker, a registry or a log in [Options].
@@ -69,6 +63,22 @@ func (o Options) withDefaults(s ProgramSettings) Options {
 		o.Now = time.Now
 	}
 	return o
+}
+
+// Main is a binary's main function, and returns its exit code: it loads the settings from
+// flags and the environment, makes the program, and runs it until SIGINT or SIGTERM.
+func Main[S any](program func(context.Context, S) (*Program, error)) int {
+	return service.Main(os.Stderr, func(ctx context.Context) error {
+		s, err := service.Load[S](os.Args[1:], nil, os.Stdout)
+		if err != nil {
+			return err
+		}
+		p, err := program(ctx, s)
+		if err != nil {
+			return err
+		}
+		return p.Run(ctx)
+	})
 }
 
 // Program is a webhook, a core or a dispatcher: wired, and with its addresses
