@@ -50,7 +50,7 @@ func house() []row {
 		// The three jobs.
 		{"webhook", "message queue tracing"},
 		{"core", "backoff command fanout message partitions phrase queue rooms tracing"},
-		{"orders", "message queue"},
+		{"orders", "backoff message queue"},
 		{"dispatch", "aimd backoff circuit excess message orders partitions queue queue/transfer sender tracing"},
 
 		// Core's work beside events.
@@ -80,7 +80,7 @@ func house() []row {
 		{"fakeapi/fakeapitest", "fakeapi fakeapi/webhook"},
 		{"fakeapi/clienttest", ""},
 		{"cmd/fakeapi", "fakeapi/... service"},
-		{"cmd/chatclub", "fakeapi/... app console deadletter demo message queue queue/leftover queue/memory queue/rabbit replicas rooms service"},
+		{"cmd/chatclub", "fakeapi/... app backoff console deadletter demo message queue queue/leftover queue/memory queue/rabbit replicas rooms service"},
 		{"cmd/chatclubctl", "app deadletter dispatch message operator queue/rabbit replicas service"},
 
 		// Other ways to send, and ways to fail, for the demonstration. The load test,

@@ -9,6 +9,7 @@ import (
 
 	"chatclub/fakeapi"
 	"chatclub/fakeapi/users"
+	"chatclub/internal/backoff"
 	"chatclub/internal/demo"
 	"chatclub/internal/service"
 )
@@ -87,10 +88,7 @@ func (c *chat) awaitReady(ctx context.Context) error {
 			fmt.Fprintln(c.out, "waiting:", service.OneLine(err))
 			said = true
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
-		}
+		backoff.Sleep(ctx, 50*time.Millisecond)
 	}
 }
 

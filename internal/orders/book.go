@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 )
@@ -98,10 +99,7 @@ func putMark(ctx context.Context, broker queue.Broker, log *slog.Logger, mark qu
 			return
 		}
 		log.WarnContext(ctx, "orders may not all be read yet; asking again", "err", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(markAgain):
-		}
+		backoff.Sleep(ctx, markAgain)
 	}
 }
 

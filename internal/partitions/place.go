@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"chatclub/internal/backoff"
 	"chatclub/internal/queue"
 )
 
@@ -124,9 +125,7 @@ func (c Config) consume(ctx context.Context, name string) (queue.Subscription, e
 		return nil, err
 	}
 	for {
-		select {
-		case <-time.After(slotTime):
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, slotTime) {
 			return nil, errors.Join(ctx.Err(), sub.Close())
 		}
 		switch info, err := c.Broker.Inspect(ctx, name); {
