@@ -19,19 +19,9 @@ type Config struct {
 	Settings  *Settings        // nil: DefaultSettings
 	// Tokens is the token of each page that exists. nil: every page whose id
 	// is made of digits exists, with the token `token-PAGE`.
-	Tokens map[string]string
-	// MessageID returns the id that the system under test puts into a copy's
-	// metadata. By it the ids to expect follow from an event alone. Default:
-	// PAGE/MID/RECIPIENT. A message with pictures becomes one of text, with this
-	// id, and one for each picture, with /1, /2 … behind it.
-	MessageID func(page, mid, recipient string) string
-	// Broadcast reports whether an id is that of a broadcast's copy for the
-	// recipient. Operators start broadcasts, so nobody announces their copies: each
-	// is expected when it is accepted. Default: PAGE/broadcast-NAME/RECIPIENT, with
-	// or without /1, /2 … behind it. Messenger's mids begin with m_.
-	Broadcast func(page, recipient, id string) bool
-	Seconds   int           // active seconds of history per page; default 600
-	Keep      time.Duration // see ledger.Config; default 0: for ever
+	Tokens  map[string]string
+	Seconds int           // active seconds of history per page; default 600
+	Keep    time.Duration // see ledger.Config; default 0: for ever
 	// Host is a name with dots under which Serve is asked. Others are refused,
 	// because another site could have them; addresses and names without a dot never are.
 	Host string
@@ -60,12 +50,6 @@ func New(c Config) (*API, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.MessageID == nil {
-		c.MessageID = func(page, mid, recipient string) string { return page + "/" + mid + "/" + recipient }
-	}
-	if c.Broadcast == nil {
-		c.Broadcast = isBroadcast
-	}
 	s := DefaultSettings()
 	if c.Settings != nil {
 		s = *c.Settings
@@ -87,10 +71,13 @@ func New(c Config) (*API, error) {
 // isUnannounced reports whether an id could not be announced: see ledger.Config.
 func (a *API) isUnannounced(page, recipient, id string) bool {
 	people := a.people()
-	return people != nil && people.Concerns(recipient, id) || a.cfg.Broadcast(page, recipient, id)
+	return people != nil && people.Concerns(recipient, id) || isBroadcast(page, recipient, id)
 }
 
-// isBroadcast is the default of Config.Broadcast.
+// isBroadcast reports whether an id is that of a broadcast's copy for the recipient:
+// PAGE/broadcast-NAME/RECIPIENT, with or without /1, /2 … behind it. Operators start
+// broadcasts, so nobody announces their copies: each is expected when it is accepted.
+// Messenger's mids begin with m_.
 func isBroadcast(page, recipient, id string) bool {
 	rest, ok := strings.CutPrefix(id, page)
 	if !ok {
@@ -110,10 +97,10 @@ func (a *API) Now() time.Time { return a.cfg.Now() }
 // Ledger returns the ledger, which judges the sends.
 func (a *API) Ledger() *ledger.Ledger { return a.ledger }
 
-// MessageID returns the id under which the copy of an event for a recipient is
-// expected: see Config.MessageID.
-func (a *API) MessageID(page, mid, recipient string) string {
-	return a.cfg.MessageID(page, mid, recipient)
+// MessageID returns the id that the system under test puts into the metadata of an
+// event's copy for a recipient. By it the ids to expect follow from the event alone.
+func (*API) MessageID(page, mid, recipient string) string {
+	return page + "/" + mid + "/" + recipient
 }
 
 // Announce enters the copies of an event into the ledger: for each recipient a
