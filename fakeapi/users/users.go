@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -52,9 +51,6 @@ type Config struct {
 	MaxInFlight int // webhooks unanswered at a time, default 4096; beyond it events are skipped
 
 	Seed uint64
-	// Run makes the message ids of this run differ from those of others on the
-	// same database. Default: the present time.
-	Run string
 }
 
 // Users are the people of one run. New makes them. All methods are safe for
@@ -80,10 +76,10 @@ func New(c Config) (*Users, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new users: %w", err)
 	}
-	run := fnv.New64a()
-	_, _ = run.Write([]byte(c.Run)) // never fails, by its contract
+	// The time makes the message ids differ from those of other runs on the same database.
+	run := wire.Mix(uint64(c.API.Now().UnixNano())) //nolint:gosec // after 1970
 	u := &Users{
-		cfg: c, api: c.API, hook: hook, seed: c.Seed ^ run.Sum64(),
+		cfg: c, api: c.API, hook: hook, seed: c.Seed ^ run,
 		slots: make(chan struct{}, c.MaxInFlight), joined: make(chan struct{}),
 		pace: pace{perSecond: c.EventsPerSecond, changed: make(chan struct{})},
 	}
@@ -110,7 +106,6 @@ func (c Config) withDefaults() (Config, *webhook.Client, error) {
 		faults = append(faults, errors.New("API must be set"))
 	} else {
 		c.Webhook.Now = c.API.Now
-		setDefault(&c.Run, strconv.FormatInt(c.API.Now().UnixNano(), 36))
 	}
 	hook, err := webhook.New(c.Webhook)
 	return c, hook, errors.Join(append(faults, err)...)
