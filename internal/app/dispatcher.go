@@ -157,7 +157,7 @@ func NewDispatcher(ctx context.Context, cfg DispatcherConfig) (_ *Program, err e
 	return w.finish(ctx)
 }
 
-// sender returns the maker of the calls: each by itself, or several in one request.
+// sender returns the maker of the calls.
 func (w *wiring) sender(cfg DispatcherConfig) (dispatch.Caller, error) {
 	s := cfg.Settings
 	send, err := sender.New(sender.Config{
