@@ -17,6 +17,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/queue"
 	"chatclub/internal/service"
+	"chatclub/loadtest/report"
 	"chatclub/loadtest/strategy"
 )
 
@@ -47,11 +48,8 @@ const (
 // graphVersion is the first part of the Send API's paths.
 const graphVersion = "/v23.0"
 
-// Own is the strategy that is this project's dispatcher.
-const Own = "chatclub"
-
 // shares reports whether all dispatchers consume one queue.
-func (o *Options) shares() bool { return o.Strategy != Own }
+func (o *Options) shares() bool { return o.Strategy != report.Own }
 
 // Queue returns the queue on which messages for a page are published.
 func (o *Options) Queue(t queue.Topology, page string) string {
@@ -76,7 +74,7 @@ func (o *Options) settings() app.DispatcherSettings {
 func (l *Local) runner(ctx context.Context, broker queue.Broker, caller dispatch.Caller, reg *prometheus.Registry, replica int) (run, ready func(context.Context) error, err error) {
 	o, random := l.cfg.Options, l.cfg.Random()
 	s := o.settings()
-	if o.Strategy == Own {
+	if o.Strategy == report.Own {
 		d, err := app.NewDispatcher(ctx, app.DispatcherConfig{
 			Settings: s, Sender: caller, Random: random, Options: app.Options{Broker: broker, Registry: reg, Log: l.cfg.Log},
 		})

@@ -135,7 +135,7 @@ func open(t *testing.T, row row, seed uint64) *rig {
 		row.settings(&s)
 	}
 	s.Text.PerSecond = cmp.Or(row.limit, s.Text.PerSecond)
-	o := fleet.Options{Strategy: fleet.Own, Replicas: row.replicas, Limit: float64(cmp.Or(row.limit, pageLimit)), MessageTTL: 24 * time.Hour}
+	o := fleet.Options{Strategy: report.Own, Replicas: row.replicas, Limit: float64(cmp.Or(row.limit, pageLimit)), MessageTTL: 24 * time.Hour}
 	top := queue.Topology{Prefix: "flow", Partitions: cmp.Or(row.partitions, 64)}
 	l, err := fleet.NewLocal(t.Context(), fleet.Config{
 		Options: o, Topology: top, Seed: seed, Log: slog.New(slog.DiscardHandler),

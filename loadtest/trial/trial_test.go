@@ -332,7 +332,7 @@ func TestLimitIsPutBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := fleet.NewLocal(t.Context(), fleet.Config{Log: slog.New(slog.DiscardHandler), Options: fleet.Options{Strategy: fleet.Own, Limit: 300}, Topology: queue.Topology{Prefix: "t", Partitions: 8}})
+			l, err := fleet.NewLocal(t.Context(), fleet.Config{Log: slog.New(slog.DiscardHandler), Options: fleet.Options{Strategy: report.Own, Limit: 300}, Topology: queue.Topology{Prefix: "t", Partitions: 8}})
 			if err != nil {
 				t.Fatal(err)
 			}

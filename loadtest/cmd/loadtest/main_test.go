@@ -249,7 +249,7 @@ func TestDeploymentOfOnesOwn(t *testing.T) {
 		tokens[ids[i]] = "token-" + ids[i]
 	}
 	f, err := fleet.NewLocal(t.Context(), fleet.Config{
-		Options:  fleet.Options{Strategy: fleet.Own, Replicas: 2, Limit: 300},
+		Options:  fleet.Options{Strategy: report.Own, Replicas: 2, Limit: 300},
 		Topology: queue.Topology{Prefix: rabbittest.Prefix(t), Partitions: 8}, AMQP: rabbittest.URL(t), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
