@@ -195,7 +195,7 @@ func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
 	defer cancel()
 	var errs []error
 	for _, url := range s.broker.URLs() {
-		_, err := rabbit.Delete(ctx, url, top)
+		err := rabbit.Delete(ctx, url, top)
 		if err == nil {
 			return nil
 		}

@@ -40,7 +40,7 @@ func TestOnRabbitMQ(t *testing.T) {
 		if err := own.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := rabbit.Delete(context.Background(), url, top); err != nil {
+		if err := rabbit.Delete(context.Background(), url, top); err != nil {
 			t.Error(err)
 		}
 	})

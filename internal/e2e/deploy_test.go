@@ -107,7 +107,7 @@ func (d *deployment) deleteQueues(t *testing.T) {
 	top := queue.Topology{Prefix: d.prefix, Partitions: partitions}
 	ctx, cancel := context.WithTimeout(context.Background(), program.Patience)
 	defer cancel()
-	if _, err := rabbit.Delete(ctx, d.amqpURL, top); err != nil {
+	if err := rabbit.Delete(ctx, d.amqpURL, top); err != nil {
 		t.Error(err)
 	}
 }

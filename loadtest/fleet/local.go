@@ -92,7 +92,7 @@ func NewLocal(ctx context.Context, cfg Config) (_ *Local, err error) {
 	if cfg.AMQP == "" {
 		l.memory, err = memory.NewSlow(cfg.Topology, cfg.Memory)
 		l.broker = l.memory
-	} else if _, err = rabbit.Delete(ctx, cfg.AMQP, cfg.Topology); err == nil {
+	} else if err = rabbit.Delete(ctx, cfg.AMQP, cfg.Topology); err == nil {
 		l.broker, err = l.connect(prometheus.NewRegistry(), false)
 	}
 	if err != nil {
@@ -321,8 +321,7 @@ func (l *Local) Close() error {
 	if l.cfg.AMQP != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		_, err2 := rabbit.Delete(ctx, l.cfg.AMQP, l.cfg.Topology)
-		err = errors.Join(err, err2)
+		err = errors.Join(err, rabbit.Delete(ctx, l.cfg.AMQP, l.cfg.Topology))
 	}
 	return err
 }

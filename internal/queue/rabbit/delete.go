@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"chatclub/internal/queue"
 )
 
@@ -18,38 +16,33 @@ func Version(ctx context.Context, amqpURL string) (version string, err error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
-	return versionOf(conn), conn.Close()
+	return fmt.Sprintf("%v %v", conn.Properties["product"], conn.Properties["version"]), conn.Close()
 }
 
-func versionOf(conn *amqp.Connection) string {
-	return fmt.Sprintf("%v %v", conn.Properties["product"], conn.Properties["version"])
-}
-
-// Delete deletes every queue and exchange of a topology, with what is on them, and
-// returns the broker's name and version. What does not exist is no error. It is for tests
-// and the quick start, which leave nothing behind; a deployment never calls it.
-func Delete(ctx context.Context, amqpURL string, top queue.Topology) (version string, err error) {
+// Delete deletes every queue and exchange of a topology, with what is on them. What does
+// not exist is no error. It is for tests and the quick start, which leave nothing behind;
+// a deployment never calls it.
+func Delete(ctx context.Context, amqpURL string, top queue.Topology) (err error) {
 	conn, raw, err := dial(ctx, amqpURL, "chatclub delete queues", DefaultHeartbeat)
 	if err != nil {
-		return "", fmt.Errorf("delete queues: %w", err)
+		return fmt.Errorf("delete queues: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	version = versionOf(conn)
 	ch, err := conn.Channel()
 	if err != nil {
-		return version, fmt.Errorf("delete queues: %w", err)
+		return fmt.Errorf("delete queues: %w", err)
 	}
 	for _, s := range top.Specs() {
 		if s.Delay > 0 {
 			if err := ch.ExchangeDelete(s.Name, false, false); err != nil {
-				return version, fmt.Errorf("delete exchange %q: %w", s.Name, err)
+				return fmt.Errorf("delete exchange %q: %w", s.Name, err)
 			}
 		}
 		if _, err := ch.QueueDelete(s.Name, false, false, false); err != nil {
-			return version, fmt.Errorf("delete queue %q: %w", s.Name, err)
+			return fmt.Errorf("delete queue %q: %w", s.Name, err)
 		}
 	}
-	return version, nil
+	return nil
 }

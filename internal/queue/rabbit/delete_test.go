@@ -2,7 +2,6 @@ package rabbit_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,9 +27,8 @@ func TestDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		version, err := rabbit.Delete(t.Context(), cfg.URLs[0], top)
-		if err != nil || !strings.HasPrefix(version, "RabbitMQ ") {
-			t.Errorf("Delete() = %q, %v, want RabbitMQ and its version, nil", version, err)
+		if err := rabbit.Delete(t.Context(), cfg.URLs[0], top); err != nil {
+			t.Errorf("Delete() = %v, want nil", err)
 		}
 	}
 	// A Publish would have the topology declared again.
