@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"chatclub/fakeapi"
-	"chatclub/fakeapi/limit"
 	"chatclub/internal/queue"
 	"chatclub/loadtest/load"
 	"chatclub/loadtest/report"
@@ -33,7 +32,7 @@ type Case struct {
 type Part struct {
 	Label    string // empty: the only one
 	Baseline bool   // it is not compared, but what the others are measured against: only this project's strategy plays it
-	Setting         // comes before the flags
+	Setting         // the case's, which With fills in
 
 	// What is sent.
 	Streams    []Stream
@@ -51,42 +50,43 @@ type Part struct {
 
 // Setting is the way in which a case is played. Zero values are filled in.
 type Setting struct {
-	Length    time.Duration // of the load; default 20 s
-	Warm      time.Duration // of it that the share of the quota used leaves out; default a quarter in whole seconds, 5 s at most; below 0: none
-	Drain     time.Duration // how long to wait for the rest after the load; 0: what is left is counted, not awaited
-	Replicas  int           // dispatchers at the start; default 4
-	Limit     float64       // messages per second and page that the platform takes, as the dispatchers are told; default 300
-	Latency   string        // the platform's; default Messenger's own
-	Algorithm string        // of the platform's limiter; default fixed windows
-	Room      int           // members of a room; 0: messages are single copies
+	Length   time.Duration // of the load; default 20 s
+	Drain    time.Duration // how long to wait for the rest after the load; 0: what is left is counted, not awaited
+	Replicas int           // dispatchers at the start; default 4
+	Limit    float64       // messages per second and page that the platform takes, as the dispatchers are told; default 300
+	Latency  string        // the platform's; default Messenger's own
+	Room     int           // members of a room; 0: messages are single copies
 }
 
 // or fills in the values that are not set.
 func (s Setting) or(d Setting) Setting {
 	return Setting{
-		Length: cmp.Or(s.Length, d.Length), Warm: cmp.Or(s.Warm, d.Warm), Drain: cmp.Or(s.Drain, d.Drain),
+		Length: cmp.Or(s.Length, d.Length), Drain: cmp.Or(s.Drain, d.Drain),
 		Replicas: cmp.Or(s.Replicas, d.Replicas), Limit: cmp.Or(s.Limit, d.Limit), Latency: cmp.Or(s.Latency, d.Latency),
-		Algorithm: cmp.Or(s.Algorithm, d.Algorithm), Room: cmp.Or(s.Room, d.Room),
+		Room: cmp.Or(s.Room, d.Room),
 	}
 }
 
 // usual are the defaults of cases that say nothing.
-var usual = Setting{Length: 20 * time.Second, Replicas: 4, Limit: 300, Latency: "lognormal:700ms,1.9s", Algorithm: string(limit.FixedWindow)}
+var usual = Setting{Length: 20 * time.Second, Replicas: 4, Limit: 300, Latency: "lognormal:700ms,1.9s"}
+
+// Warm is the part of the load that the share of the quota used leaves out: a quarter in
+// whole seconds, 5 s at most.
+func (s Setting) Warm() time.Duration {
+	return min(5*time.Second, (s.Length / 4).Round(time.Second))
+}
 
 // MostLength bounds the load: an hour. The judge's memory of a page is as long.
 const MostLength = time.Hour
 
 // With returns the case with all settings filled in. Flags come before the case's
-// defaults. The error names every flag that is wrong, and those that no part uses.
+// defaults. The error names every flag that is wrong.
 func (c Case) With(flags Setting) (Case, error) {
 	var faults []error
 	bad := func(flag, format string, args ...any) {
 		faults = append(faults, fmt.Errorf("-%s: %s", flag, fmt.Sprintf(format, args...)))
 	}
 	s := flags.or(c.Setting).or(usual)
-	if flags.Length != 0 && !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Length == 0 }) {
-		bad("duration", "this case sets it itself")
-	}
 	if s.Length < time.Second || s.Length > MostLength {
 		bad("duration", "%v must be 1s to %v", s.Length, MostLength)
 	}
@@ -105,11 +105,7 @@ func (c Case) With(flags Setting) (Case, error) {
 	c.Setting = s
 	c.Parts = slices.Clone(c.Parts)
 	for i := range c.Parts {
-		p := &c.Parts[i]
-		p.Setting = p.or(s)
-		if p.Warm == 0 {
-			p.Warm = min(5*time.Second, (p.Length / 4).Round(time.Second))
-		}
+		c.Parts[i].Setting = s
 	}
 	return c, errors.Join(faults...)
 }
@@ -127,13 +123,12 @@ type Stream struct {
 	Group string
 	Pages []Page
 
-	Times    float64        // copies a second, as a multiple of each page's limit
-	Rate     float64        // or copies a second of all pages together
-	Burst    int            // copies that land at once
-	Every    time.Duration  // they land again and again; 0: once
-	From, To float64        // begin and end as shares of the length; To 0: the end
-	Segments []load.Segment // in place of all these
-	InTurn   bool           // one page after another; otherwise by their weights at random
+	Times    float64       // copies a second, as a multiple of each page's limit
+	Rate     float64       // or copies a second of all pages together
+	Burst    int           // copies that land at once
+	Every    time.Duration // they land again and again; 0: once
+	From, To float64       // begin and end as shares of the length; To 0: the end
+	InTurn   bool          // one page after another; otherwise by their weights at random
 
 	People  int       // who get the copies, of each page; default 2000
 	Poisson bool      // at random times, as of independent users
@@ -179,9 +174,6 @@ type Step struct {
 
 // Schedule returns when the stream's copies are due in a setting.
 func (s Stream) Schedule(set Setting) []load.Segment {
-	if s.Segments != nil {
-		return s.Segments
-	}
 	share := func(x float64) time.Duration { return time.Duration(x * float64(set.Length)) }
 	rate := s.Rate
 	for _, p := range s.Pages {
@@ -257,7 +249,7 @@ func (c Case) Takes(strategies int) (all time.Duration) {
 // already: with other settings of its dispatchers or its platform, or with dispatchers
 // that come and go. To change the platform's limit is allowed.
 func (p Part) Deployable() error {
-	own := p.Algorithm != usual.Algorithm || p.MessageTTL != 0 ||
+	own := p.MessageTTL != 0 ||
 		slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Do != Limit && s.Do != OtherApp }) ||
 		slices.ContainsFunc(p.Streams, func(s Stream) bool { return s.Ill != nil || s.Audio })
 	if own {

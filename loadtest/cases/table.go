@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"chatclub/fakeapi/limit"
-	"chatclub/loadtest/load"
 	"chatclub/loadtest/report"
 )
 
@@ -16,7 +14,6 @@ import (
 // take a percent of it away.
 const (
 	fullQuota  = .975
-	anyLimiter = .97 // guaranteed whatever the limiter's algorithm is
 	voiceQuota = .95 // of a limit of ten: a call that lands just behind its second is a tenth of it
 	movedQuota = .78 // a page that moves is silent for some two seconds at the platform's latency, and the next sender begins with what it learns
 )
@@ -227,22 +224,6 @@ func All() []Case {
 			}},
 		},
 		{
-			Name: "azure-10000", Title: "10,000 records at once, of which 2,000 are accepted in each second",
-			Source:  "Azure Architecture Center, Rate Limiting pattern: there naive retries make 30,000 calls for 10,000 records",
-			Setting: Setting{Limit: 2000, Drain: 60 * time.Second},
-			Parts: []Part{{
-				Setting: Setting{Length: time.Second, Warm: -1}, Unfull: true,
-				Streams: []Stream{{Group: Hot, Pages: pages(hotPage, 1), Burst: 10_000, Backlog: true}},
-				// The limits alone let the last of them pass after 4 s.
-				Bounds: []report.Bound{report.AtMost(report.Calls, 1.05), report.AtMost(report.Drained, 4*1.25+2)},
-			}},
-		},
-		{
-			Name: "pushwoosh-sendrate", Title: "10,000 sends at 1,000 a second with two pauses, against each of the five limiters",
-			Source: "Pushwoosh's article on send rates: one load drawn under five algorithms",
-			Parts:  limiters(),
-		},
-		{
 			Name: "aws-overload", Title: "Offered load from half to ten times the capacity in steps, and back to once",
 			Source:  "AWS Builders' Library, Using load shedding to avoid overload: goodput must stay flat and recover",
 			Setting: Setting{Limit: 100, Length: 49 * time.Second},
@@ -295,21 +276,6 @@ func illnesses(bounds []report.Bound, streams func(*Sickness) []Stream) []Part {
 		{Label: "calls are answered 500", Streams: streams(&Sickness{Code: "2"}), Bounds: bounds},
 		{Label: "calls hang", Streams: streams(&Sickness{Hang: time.Minute}), Bounds: bounds}, // longer than any sensible client waits
 	}
-}
-
-// limiters are one load under each of the platform's algorithms. The pauses are not
-// left out of the quota: the backlog lasts.
-func limiters() (list []Part) {
-	segments := []load.Segment{
-		{Rate: 1000, For: 4 * time.Second}, {For: time.Second}, {Rate: 1000, For: 2 * time.Second}, {For: time.Second}, {Rate: 1000, For: 4 * time.Second},
-	}
-	for _, a := range limit.Algorithms() {
-		list = append(list, Part{
-			Label: string(a), Setting: Setting{Length: 12 * time.Second, Algorithm: string(a)},
-			Streams: []Stream{{Group: Hot, Pages: pages(hotPage, 1), Segments: segments}}, Bounds: full(anyLimiter, .02),
-		})
-	}
-	return list
 }
 
 // overload steps through multiples of the capacity; the last is the way back. More

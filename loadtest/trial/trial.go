@@ -236,11 +236,11 @@ func (t *trial) start(ctx context.Context) (err error) {
 	// the same for all strategies.
 	phase := fakeapi.Duration(time.Duration(t.Seed*317%1000) * time.Millisecond)
 	settings := map[string]any{
-		"text":    map[string]any{"algorithm": t.Part.Algorithm, "per_second": int(t.Part.Limit), "phase": phase},
+		"text":    map[string]any{"per_second": int(t.Part.Limit), "phase": phase},
 		"latency": t.Part.Latency,
 	}
 	if t.Part.Media > 0 {
-		settings["media"] = map[string]any{"per_second": int(t.Part.Media), "algorithm": t.Part.Algorithm}
+		settings["media"] = map[string]any{"per_second": int(t.Part.Media)}
 	}
 	if err := t.judge.Control(ctx, settings); err != nil {
 		return err

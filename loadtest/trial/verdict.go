@@ -134,7 +134,7 @@ func (t *trial) judged(s ledger.Second) (accepted, refused int64) {
 // whoever retries has all of it at the window's begin.
 func (t *trial) quota(run *report.Run, groups map[string]ledger.GroupReport, seconds map[string][]ledger.Second) {
 	pages := t.Part.Pages(cases.Hot)
-	from, to := int((max(0, t.Part.Warm)+time.Second-1)/time.Second), int(t.length/time.Second)
+	from, to := int(t.Part.Warm()/time.Second), int(t.length/time.Second)
 	if t.Part.Unfull || len(pages) == 0 || len(pages) > mostFollowed || to <= from {
 		return
 	}

@@ -164,7 +164,6 @@ func TestUsage(t *testing.T) {
 		"run saturate -limit -1":                             "-limit",
 		"run saturate -latency soon":                         "-latency",
 		"run saturate -room 1":                               "-room",
-		"run azure-10000 -duration 5s":                       "-duration: this case sets it itself",
 		"compare saturate -strategies nave":                  "-strategies",
 		"compare saturate -peers none":                       "-peers",
 		"compare saturate -broker rabbit":                    "-broker",
