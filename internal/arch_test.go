@@ -19,6 +19,7 @@ func house() []row {
 		{"backoff", ""},
 		{"excess", ""},
 		{"machine", ""},
+		{"metric", ""},
 		{"phrase", ""},
 		{"plaintext", ""},
 		{"replicas", ""},
@@ -31,12 +32,12 @@ func house() []row {
 		// The broker.
 		{"queue", "message"},
 		{"queue/memory", "queue"},
-		{"queue/rabbit", "backoff queue"},
+		{"queue/rabbit", "backoff metric queue"},
 		{"queue/leftover", "message queue"},
 		{"queue/transfer", "backoff queue"},
 		{"partitions", "backoff queue"},
 		{"deadletter", "backoff message queue webhook"},
-		{"tracing", "message queue"},
+		{"tracing", "message metric queue"},
 
 		// The parts of core.
 		{"command", "phrase plaintext"},
@@ -45,20 +46,20 @@ func house() []row {
 
 		// The parts of a dispatcher.
 		{"circuit", "message"},
-		{"sender", "message plaintext tracing"},
+		{"sender", "message metric plaintext tracing"},
 
 		// The three jobs.
-		{"webhook", "message queue tracing"},
-		{"core", "backoff command fanout message partitions phrase queue rooms tracing"},
+		{"webhook", "message metric queue tracing"},
+		{"core", "backoff command fanout message metric partitions phrase queue rooms tracing"},
 		{"orders", "backoff message queue"},
-		{"dispatch", "aimd backoff circuit excess message orders partitions queue queue/transfer sender tracing"},
+		{"dispatch", "aimd backoff circuit excess message metric orders partitions queue queue/transfer sender tracing"},
 
 		// Core's work beside events.
-		{"broadcast", "backoff message plaintext queue rooms tracing"},
+		{"broadcast", "backoff message metric plaintext queue rooms tracing"},
 		{"operator", "broadcast message orders plaintext rooms"},
 
 		// The way in by HTTP, of core and dispatcher.
-		{"submit", "message queue"},
+		{"submit", "message metric queue"},
 
 		// The wiring, once.
 		{"app", "aimd docs/schema broadcast core dispatch message operator orders phrase queue queue/rabbit rooms sender service submit tracing webhook"},

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"chatclub/internal/metric"
 	"chatclub/internal/rooms"
 )
 
@@ -17,27 +18,15 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	auto := promauto.With(reg)
+	set := metric.Set{Subsystem: "core", Registerer: reg}
 	m := &metrics{
-		ended: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "chatclub_core_broadcasts_total",
-			Help: "Broadcasts that ended, by state: all of it queued, stopped by an operator, or past its deadline.",
-		}, []string{"state"}),
-		messages: auto.NewCounter(prometheus.CounterOpts{
-			Name: "chatclub_core_broadcast_messages_total",
-			Help: "Messages of broadcasts confirmed on their page's partition.",
-		}),
-		held: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "chatclub_core_broadcasts_held",
-			Help: "Broadcasts that this core works on.",
-		}),
-		full: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "chatclub_core_broadcast_partitions_full",
-			Help: "Partitions that are too long for this core's broadcasts, which wait.",
-		}),
+		ended:    set.CounterVec("broadcasts_total", "Broadcasts that ended, by state: all of it queued, stopped by an operator, or past its deadline.", "state"),
+		messages: set.Counter("broadcast_messages_total", "Messages of broadcasts confirmed on their page's partition."),
+		held:     set.Gauge("broadcasts_held", "Broadcasts that this core works on."),
+		full:     set.Gauge("broadcast_partitions_full", "Partitions that are too long for this core's broadcasts, which wait."),
 		// Package core registers the other steps of this metric. Prometheus
 		// demands the same Help and labels.
-		failures: auto.NewCounter(prometheus.CounterOpts{
+		failures: promauto.With(reg).NewCounter(prometheus.CounterOpts{
 			Name:        "chatclub_core_failures_total",
 			Help:        "Failed steps, each tried again, by step.",
 			ConstLabels: prometheus.Labels{"step": "broadcast"},

@@ -8,6 +8,7 @@ import (
 
 	"chatclub/internal/command"
 	"chatclub/internal/message"
+	"chatclub/internal/metric"
 	"chatclub/internal/rooms"
 )
 
@@ -59,51 +60,33 @@ type metrics struct {
 // newMetrics registers every series, so that each exists from the start. reg may
 // be nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
-	const ns, sub = "chatclub", "core"
-	auto := promauto.With(reg)
-	counter := func(name, help string) prometheus.Counter {
-		return auto.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help})
-	}
-	vec := func(name, help, label string) *prometheus.CounterVec {
-		return auto.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{label})
-	}
+	set := setOf(reg)
 	m := &metrics{
-		events:        vec("events_total", "Events whose handling began, by kind; one that is delivered again counts again.", "kind"),
-		copies:        counter("copies_total", "Messages confirmed on their page's partition."),
-		leftOut:       counter("left_out_events_total", "Messages of users that were not passed on, because their copies would have come later than FRESH_WITHIN. The log names page and room."),
-		leftOutCopies: counter("left_out_copies_total", "Copies that were not made of them."),
-		joins:         counter("joins_total", "Users who joined a room."),
-		commands:      vec("commands_total", "Commands of users, by kind; unknown: a slash and a word that is no command.", "kind"),
-		rejected:      counter("rejected_total", "Events without effect because their user floods or is banned."),
-		idle:          counter("idle_total", "Members told that they left a room because they were silent."),
-		pauses:        vec("page_pauses_total", "Pauses of pages, by cause: stopped is reported by dispatchers, each replica for itself, policy by Meta.", "cause"),
-		paused: auto.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: ns, Subsystem: sub, Name: "pages_paused",
-			Help: "Pages that core holds, by cause, counted every minute; every core counts all. Those paused by order: chatclub_dispatch_pages_paused.",
-		}, []string{"cause"}),
-		quota: auto.NewGauge(prometheus.GaugeOpts{
-			Namespace: ns, Subsystem: sub, Name: "quota_share_max",
-			Help: "Share of its 24 h quota used by the page that has used most, counted every minute. Every core counts all pages.",
-		}),
-		repeated:   counter("repeated_total", "Events dropped because they were finished before."),
-		reproduced: counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
-		stale:      counter("stale_total", "Deliveries skipped because their connection was lost; their messages are delivered again."),
-		dead:       vec("dead_total", "Events moved to the dead-letter queue, by reason.", "reason"),
-		failures:   make(map[step]prometheus.Counter),
-		duration: auto.NewHistogram(prometheus.HistogramOpts{
-			Namespace: ns, Subsystem: sub, Name: "event_duration_seconds",
-			Help:                        "Time from the beginning of an event's handling to its settlement.",
-			Buckets:                     prometheus.ExponentialBuckets(0.001, 2, 15), // 1 ms to 16 s
-			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
-		}),
-		inHand: auto.NewGauge(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: "in_hand_events", Help: "Events being handled."}),
+		events:        set.CounterVec("events_total", "Events whose handling began, by kind; one that is delivered again counts again.", "kind"),
+		copies:        set.Counter("copies_total", "Messages confirmed on their page's partition."),
+		leftOut:       set.Counter("left_out_events_total", "Messages of users that were not passed on, because their copies would have come later than FRESH_WITHIN. The log names page and room."),
+		leftOutCopies: set.Counter("left_out_copies_total", "Copies that were not made of them."),
+		joins:         set.Counter("joins_total", "Users who joined a room."),
+		commands:      set.CounterVec("commands_total", "Commands of users, by kind; unknown: a slash and a word that is no command.", "kind"),
+		rejected:      set.Counter("rejected_total", "Events without effect because their user floods or is banned."),
+		idle:          set.Counter("idle_total", "Members told that they left a room because they were silent."),
+		pauses:        set.CounterVec("page_pauses_total", "Pauses of pages, by cause: stopped is reported by dispatchers, each replica for itself, policy by Meta.", "cause"),
+		paused:        set.GaugeVec("pages_paused", "Pages that core holds, by cause, counted every minute; every core counts all. Those paused by order: chatclub_dispatch_pages_paused.", "cause"),
+		quota:         set.Gauge("quota_share_max", "Share of its 24 h quota used by the page that has used most, counted every minute. Every core counts all pages."),
+		repeated:      set.Counter("repeated_total", "Events dropped because they were finished before."),
+		reproduced:    set.Counter("reproduced_total", "Events whose copies were made again because they were begun but not finished before."),
+		stale:         set.Counter("stale_total", "Deliveries skipped because their connection was lost; their messages are delivered again."),
+		dead:          set.CounterVec("dead_total", "Events moved to the dead-letter queue, by reason.", "reason"),
+		failures:      make(map[step]prometheus.Counter),
+		duration: set.Histogram("event_duration_seconds", "Time from the beginning of an event's handling to its settlement.",
+			prometheus.ExponentialBuckets(0.001, 2, 15)), // 1 ms to 16 s
+		inHand: set.Gauge("in_hand_events", "Events being handled."),
 	}
 	m.initSeries()
 	for _, s := range steps {
 		// Not a vector, because package broadcast registers a step of its own.
-		m.failures[s] = auto.NewCounter(prometheus.CounterOpts{
-			Namespace: ns, Subsystem: sub, Name: "failures_total", Help: "Failed steps, each tried again, by step.",
-			ConstLabels: prometheus.Labels{"step": string(s)},
+		m.failures[s] = promauto.With(reg).NewCounter(prometheus.CounterOpts{
+			Name: "chatclub_core_failures_total", Help: "Failed steps, each tried again, by step.", ConstLabels: prometheus.Labels{"step": string(s)},
 		})
 	}
 	return m
@@ -111,10 +94,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 
 // registerPartitions registers the gauge of the partitions that are this core's.
 func (*metrics) registerPartitions(reg prometheus.Registerer, owned func() int) {
-	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "chatclub", Subsystem: "core", Name: "partitions",
-		Help: "Partitions of events of which one is held, or came in the last 10 s.",
-	}, func() float64 { return float64(owned()) })
+	setOf(reg).GaugeFunc("partitions", "Partitions of events of which one is held, or came in the last 10 s.", func() float64 { return float64(owned()) })
+}
+
+func setOf(reg prometheus.Registerer) metric.Set {
+	return metric.Set{Subsystem: "core", Registerer: reg}
 }
 
 // initSeries makes the series of the vectors.

@@ -1,12 +1,10 @@
 package dispatch
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"chatclub/internal/message"
+	"chatclub/internal/metric"
 	"chatclub/internal/sender"
 )
 
@@ -71,24 +69,9 @@ func ages() []float64 {
 
 // newMetrics registers the metrics. apiDown and silent are looked up when they are read.
 func newMetrics(reg prometheus.Registerer, apiDown, silent func() bool) *metrics {
-	const ns, sub = "chatclub", "dispatch"
-	with := promauto.With(reg)
-	counter := func(name, help string) prometheus.Counter {
-		return with.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help})
-	}
-	vec := func(name, help, label string) *prometheus.CounterVec {
-		return with.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{label})
-	}
-	gauge := func(name, help string) prometheus.Gauge {
-		return with.NewGauge(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help})
-	}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		return with.NewHistogram(prometheus.HistogramOpts{
-			Namespace: ns, Subsystem: sub, Name: name, Help: help, Buckets: buckets, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
-		})
-	}
+	set := metric.Set{Subsystem: "dispatch", Registerer: reg}
 	state := func(name, help string, is func() bool) {
-		with.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, func() float64 {
+		set.GaugeFunc(name, help, func() float64 {
 			if is() {
 				return 1
 			}
@@ -99,62 +82,49 @@ func newMetrics(reg prometheus.Registerer, apiDown, silent func() bool) *metrics
 	state("api_silent", "1 while no call is answered, and while this dispatcher is behind all others for that.", silent)
 	m := &metrics{
 		messageCounters: messageCounters{
-			taken:      counter("taken_total", "Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned, stale, stray, repeat or passed on."),
-			sent:       counter("sent_total", "Messages that the Send API took, those in joined calls included."),
-			overflowed: counter("overflowed_total", "Messages moved to their page's lane."),
-			delayed:    counter("delayed_total", "Messages moved to a retry queue, from which they come back."),
-			dead:       countersOf(vec("dead_total", "Messages moved to the dead-letter queue.", "reason"), message.Reasons()...),
-			returned:   counter("returned_total", "Messages that went back to their queue, because it was given up."),
-			stale:      counter("stale_total", "Messages whose connection was lost: they are delivered again."),
-			strays:     counter("strays_total", "Messages that came on another partition than their page's, and were sent on to that."),
-			passed:     counter("passed_total", "Messages of the queue for all pages that went on to their page's partition."),
-			repeats:    counter("repeats_total", "Messages that came again though this replica has sent them lately, and were not sent again."),
+			taken:      set.Counter("taken_total", "Messages taken off partitions and lanes. Each ends as sent, overflowed, delayed, dead, returned, stale, stray, repeat or passed on."),
+			sent:       set.Counter("sent_total", "Messages that the Send API took, those in joined calls included."),
+			overflowed: set.Counter("overflowed_total", "Messages moved to their page's lane."),
+			delayed:    set.Counter("delayed_total", "Messages moved to a retry queue, from which they come back."),
+			dead:       metric.Counters(set.CounterVec("dead_total", "Messages moved to the dead-letter queue.", "reason"), message.Reasons()...),
+			returned:   set.Counter("returned_total", "Messages that went back to their queue, because it was given up."),
+			stale:      set.Counter("stale_total", "Messages whose connection was lost: they are delivered again."),
+			strays:     set.Counter("strays_total", "Messages that came on another partition than their page's, and were sent on to that."),
+			passed:     set.Counter("passed_total", "Messages of the queue for all pages that went on to their page's partition."),
+			repeats:    set.Counter("repeats_total", "Messages that came again though this replica has sent them lately, and were not sent again."),
 		},
 		callCounters: callCounters{
-			joined:     counter("joined_total", "Messages that went out in another's call: texts that had to wait for the same recipient."),
-			refused:    counter("refused_total", "Calls that a page's limit refused."),
-			refusedApp: counter("refused_app_total", "Calls that the app's limit refused."),
-			retries:    countersOf(vec("retries_total", "Failed calls whose messages are tried again.", "outcome"), sender.Transient, sender.RecipientThrottled, sender.NotAllowed),
-			probes: countersOf(vec("probes_total", "Calls made to find out whether more is possible: of a page that a refusal closed, of an API or page that is sick, of a suspended page.", "kind"),
+			joined:     set.Counter("joined_total", "Messages that went out in another's call: texts that had to wait for the same recipient."),
+			refused:    set.Counter("refused_total", "Calls that a page's limit refused."),
+			refusedApp: set.Counter("refused_app_total", "Calls that the app's limit refused."),
+			retries:    metric.Counters(set.CounterVec("retries_total", "Failed calls whose messages are tried again.", "outcome"), sender.Transient, sender.RecipientThrottled, sender.NotAllowed),
+			probes: metric.Counters(set.CounterVec("probes_total", "Calls made to find out whether more is possible: of a page that a refusal closed, of an API or page that is sick, of a suspended page.", "kind"),
 				probePage, probeAPI, probeSuspended),
 		},
 		gauges: gauges{
-			held:       gauge("held", "Messages in hand: in calls, waiting, or on their way to another queue."),
-			inFlight:   gauge("in_flight", "Calls in flight."),
-			limit:      gauge("calls_limit", "Most calls in flight at the moment: MAX_IN_FLIGHT, or fewer where LATENCY_TARGET is exceeded."),
-			most:       gauge("calls_max", "MAX_IN_FLIGHT."),
-			turns:      gauge("pages_waiting", "Pages and classes whose messages wait for a call to end, because too few are free."),
-			partitions: gauge("partitions", "Partitions that were delivered here lately."),
-			lanes:      gauge("lanes", "Lanes of this replica that pages in excess have."),
-			excess:     gauge("pages_in_excess", "Pages whose messages go to their lane."),
-			sick:       gauge("pages_sick", "Pages whose calls fail or hang, so that they are probed."),
-			suspended:  gauge("pages_suspended", "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time."),
-			paused:     gauge("pages_paused", "Pages that operators have paused: their messages wait. Every dispatcher counts all."),
-			failing:    gauge("recipients_failing", "Recipients whose messages failed lately."),
+			held:       set.Gauge("held", "Messages in hand: in calls, waiting, or on their way to another queue."),
+			inFlight:   set.Gauge("in_flight", "Calls in flight."),
+			limit:      set.Gauge("calls_limit", "Most calls in flight at the moment: MAX_IN_FLIGHT, or fewer where LATENCY_TARGET is exceeded."),
+			most:       set.Gauge("calls_max", "MAX_IN_FLIGHT."),
+			turns:      set.Gauge("pages_waiting", "Pages and classes whose messages wait for a call to end, because too few are free."),
+			partitions: set.Gauge("partitions", "Partitions that were delivered here lately."),
+			lanes:      set.Gauge("lanes", "Lanes of this replica that pages in excess have."),
+			excess:     set.Gauge("pages_in_excess", "Pages whose messages go to their lane."),
+			sick:       set.Gauge("pages_sick", "Pages whose calls fail or hang, so that they are probed."),
+			suspended:  set.Gauge("pages_suspended", "Pages that nothing is sent to: their token or permission is lost, or they are blocked for a time."),
+			paused:     set.Gauge("pages_paused", "Pages that operators have paused: their messages wait. Every dispatcher counts all."),
+			failing:    set.Gauge("recipients_failing", "Recipients whose messages failed lately."),
 		},
-		givenUp: countersOf(vec("given_up_total", "Partitions given up, with their lanes: to a replica with a higher priority (outranked), for this one's own priority (rank), because something was held for long, after a pause of the process, because the API is silent, at the stop.", "reason"),
+		givenUp: metric.Counters(set.CounterVec("given_up_total", "Partitions given up, with their lanes: to a replica with a higher priority (outranked), for this one's own priority (rank), because something was held for long, after a pause of the process, because the API is silent, at the stop.", "reason"),
 			"held", "outranked", "paused", "rank", "silent", "stop"),
-		age: histogram("message_age_seconds", "Time from the event at Messenger to the accepted send of its copy.", ages()),
-		paceError: histogram("pace_error_seconds", "How late a call was made that had to wait, against the moment at which its page's pace allowed it.",
+		age: set.Histogram("message_age_seconds", "Time from the event at Messenger to the accepted send of its copy.", ages()),
+		paceError: set.Histogram("pace_error_seconds", "How late a call was made that had to wait, against the moment at which its page's pace allowed it.",
 			prometheus.ExponentialBuckets(0.0001, 4, 9)), // 0.1 ms to 6.6 s
 		queueAge: make(map[string]prometheus.Observer),
 	}
-	queueAge := with.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: ns, Subsystem: sub, Name: "queue_age_seconds",
-		Help:    "Time from the event at Messenger until its copy was taken from a queue.",
-		Buckets: ages(), NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
-	}, []string{"queue"})
+	queueAge := set.HistogramVec("queue_age_seconds", "Time from the event at Messenger until its copy was taken from a queue.", "queue", ages())
 	for _, name := range []string{fromPartition, fromLane, fromAll} {
 		m.queueAge[name] = queueAge.WithLabelValues(name)
 	}
 	return m
-}
-
-// countersOf looks up the counter of each value of a label, once.
-func countersOf[V comparable](vec *prometheus.CounterVec, values ...V) map[V]prometheus.Counter {
-	counters := make(map[V]prometheus.Counter, len(values))
-	for _, v := range values {
-		counters[v] = vec.WithLabelValues(fmt.Sprint(v))
-	}
-	return counters
 }

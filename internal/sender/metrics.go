@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"chatclub/internal/metric"
 )
 
 // durationBuckets double from 5 ms, below the fastest answer over a network, to
@@ -24,34 +25,17 @@ type metrics struct {
 // newMetrics registers the package's metrics with reg; with nil they count
 // without being shown.
 func newMetrics(reg prometheus.Registerer) *metrics {
-	auto := promauto.With(reg)
-	calls := auto.NewCounterVec(prometheus.CounterOpts{
-		Name: "chatclub_sender_calls_total",
-		Help: "Messages given to the Send API client, by outcome. No call was made for canceled ones, nor for those of a page without a token.",
-	}, []string{"outcome"})
-	durations := auto.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "chatclub_sender_call_duration_seconds",
-		Help:    "Time from the start of a Send API call to the end of its answer.",
-		Buckets: durationBuckets(), NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
-	}, []string{"class"})
+	set := metric.Set{Subsystem: "sender", Registerer: reg}
 	m := &metrics{
-		calls:     make(map[Outcome]prometheus.Counter),
-		durations: make(map[Outcome]prometheus.Observer),
-		requests: auto.NewCounter(prometheus.CounterOpts{
-			Name: "chatclub_sender_requests_total",
-			Help: "Requests to the Send API.",
-		}),
-		inFlight: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "chatclub_sender_in_flight",
-			Help: "Send API calls without an answer yet.",
-		}),
-		unreadable: auto.NewCounter(prometheus.CounterOpts{
-			Name: "chatclub_sender_unreadable_receipts_total",
-			Help: "Messages that the Send API accepted without a readable message id.",
-		}),
+		calls: metric.Counters(set.CounterVec("calls_total", "Messages given to the Send API client, by outcome. No call was made for canceled ones, nor for those of a page without a token.", "outcome"),
+			Outcomes()...),
+		durations:  make(map[Outcome]prometheus.Observer),
+		requests:   set.Counter("requests_total", "Requests to the Send API."),
+		inFlight:   set.Gauge("in_flight", "Send API calls without an answer yet."),
+		unreadable: set.Counter("unreadable_receipts_total", "Messages that the Send API accepted without a readable message id."),
 	}
+	durations := set.HistogramVec("call_duration_seconds", "Time from the start of a Send API call to the end of its answer.", "class", durationBuckets())
 	for _, o := range Outcomes() {
-		m.calls[o] = calls.WithLabelValues(o.String())
 		m.durations[o] = durations.WithLabelValues(class(o))
 	}
 	return m

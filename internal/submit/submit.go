@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"chatclub/internal/message"
+	"chatclub/internal/metric"
 	"chatclub/internal/queue"
 )
 
@@ -80,18 +80,12 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	requests := promauto.With(cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
-		Namespace: "chatclub", Subsystem: "submit", Name: "requests_total",
-		Help: "Requests to POST /messages, by the answer's status.",
-	}, []string{"status"})
-	h := &Handler{
-		cfg: cfg, slots: make(chan struct{}, maxRequests), taken: make(map[int]prometheus.Counter),
+	set := metric.Set{Subsystem: "submit", Registerer: cfg.Registerer}
+	return &Handler{
+		cfg: cfg, slots: make(chan struct{}, maxRequests),
+		taken:   metric.Counters(set.CounterVec("requests_total", "Requests to POST /messages, by the answer's status.", "status"), 202, 400, 413, 429, 503),
 		backlog: &backlog{broker: cfg.Broker, now: cfg.Now, known: make(map[int]depth)},
-	}
-	for _, status := range []int{202, 400, 413, 429, 503} {
-		h.taken[status] = requests.WithLabelValues(strconv.Itoa(status))
-	}
-	return h, nil
+	}, nil
 }
 
 // refusal is an answer other than 202.

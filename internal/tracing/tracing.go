@@ -24,12 +24,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"chatclub/internal/metric"
 	"chatclub/internal/queue"
 )
 
@@ -70,12 +70,10 @@ type Tracer struct {
 type metrics struct{ ended, exported prometheus.Counter }
 
 func newMetrics(reg prometheus.Registerer) metrics {
-	counter := func(name, help string) prometheus.Counter {
-		return promauto.With(reg).NewCounter(prometheus.CounterOpts{Namespace: "chatclub", Subsystem: "tracing", Name: name, Help: help})
-	}
+	set := metric.Set{Subsystem: "tracing", Registerer: reg}
 	return metrics{
-		ended:    counter("spans_total", "Spans of sampled traces that have ended."),
-		exported: counter("exported_spans_total", "Spans that the collector took; the others wait, for some seconds, or are lost."),
+		ended:    set.Counter("spans_total", "Spans of sampled traces that have ended."),
+		exported: set.Counter("exported_spans_total", "Spans that the collector took; the others wait, for some seconds, or are lost."),
 	}
 }
 

@@ -2,7 +2,8 @@ package rabbit
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"chatclub/internal/metric"
 )
 
 // metrics is the set of a Broker's metrics. The labels are closed: connection is
@@ -24,40 +25,20 @@ type metrics struct {
 
 // newMetrics makes the metrics and registers them with reg unless it is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
-	auto := promauto.With(reg)
-	const ns, sub = "chatclub", "broker"
-	counter := func(name, help string) prometheus.Counter {
-		return auto.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help})
-	}
-	deliveries := auto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: ns, Subsystem: sub, Name: "deliveries_total", Help: "Messages received from queues.",
-	}, []string{"redelivered"})
+	set := metric.Set{Subsystem: "broker", Registerer: reg}
 	m := &metrics{
-		connected: auto.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: ns, Subsystem: sub, Name: "connected", Help: "1 while the connection to the broker is up.",
-		}, []string{"connection"}),
-		reconnects: auto.NewCounterVec(prometheus.CounterOpts{
-			Namespace: ns, Subsystem: sub, Name: "reconnects_total", Help: "Connections made after the first.",
-		}, []string{"connection"}),
-		blocked: auto.NewGauge(prometheus.GaugeOpts{
-			Namespace: ns, Subsystem: sub, Name: "blocked", Help: "1 while the broker refuses to read what is published (memory or disk alarm).",
-		}),
-		published:   counter("published_total", "Messages that the broker confirmed."),
-		republished: counter("republished_total", "Messages published again because their confirm was lost."),
-		returned:    counter("returned_total", "Messages that no queue took."),
-		refused:     counter("refused_total", "Messages that their queue did not take: it is full, or has no leader."),
-		confirm: auto.NewHistogram(prometheus.HistogramOpts{
-			Namespace: ns, Subsystem: sub, Name: "confirm_seconds",
-			Help: "Time from writing a group of messages to the confirm of its last.",
-			// 0.5 ms is a fast broker's answer, 8 s is past the confirm time-out.
-			Buckets:                     prometheus.ExponentialBuckets(0.0005, 2, 15),
-			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
-		}),
-		deliveries: map[bool]prometheus.Counter{
-			false: deliveries.WithLabelValues("false"), true: deliveries.WithLabelValues("true"),
-		},
-		acked: counter("settled_total", "Deliveries settled."),
-		stale: counter("stale_total", "Deliveries settled too late: their channel was gone."),
+		connected:   set.GaugeVec("connected", "1 while the connection to the broker is up.", "connection"),
+		reconnects:  set.CounterVec("reconnects_total", "Connections made after the first.", "connection"),
+		blocked:     set.Gauge("blocked", "1 while the broker refuses to read what is published (memory or disk alarm)."),
+		published:   set.Counter("published_total", "Messages that the broker confirmed."),
+		republished: set.Counter("republished_total", "Messages published again because their confirm was lost."),
+		returned:    set.Counter("returned_total", "Messages that no queue took."),
+		refused:     set.Counter("refused_total", "Messages that their queue did not take: it is full, or has no leader."),
+		confirm: set.Histogram("confirm_seconds", "Time from writing a group of messages to the confirm of its last.",
+			prometheus.ExponentialBuckets(0.0005, 2, 15)), // 0.5 ms is a fast broker's answer, 8 s is past the confirm time-out
+		deliveries: metric.Counters(set.CounterVec("deliveries_total", "Messages received from queues.", "redelivered"), false, true),
+		acked:      set.Counter("settled_total", "Deliveries settled."),
+		stale:      set.Counter("stale_total", "Deliveries settled too late: their channel was gone."),
 	}
 	for _, c := range []string{publishing, consuming} {
 		m.connected.WithLabelValues(c)
