@@ -26,10 +26,10 @@ func CheckAddr(name, addr string) error {
 
 // CheckRange wants low ≤ n ≤ high.
 func CheckRange[T int | float64](name string, n, low, high T) error {
-	if !(n >= low && n <= high) { // so that NaN is refused, too
-		return Faultf(name, "%v must be %v to %v", n, low, high)
+	if n >= low && n <= high { // NaN is not
+		return nil
 	}
-	return nil
+	return Faultf(name, "%v must be %v to %v", n, low, high)
 }
 
 // CheckDuration wants low ≤ d ≤ high.
