@@ -83,18 +83,22 @@ func (p *pages) expireAside(l *line) {
 	for len(l.aside) > 0 && now.Sub(l.aside[0].since) >= asideTime {
 		m := l.aside[0]
 		late := p.isLate(m, now)
+		soon := !late && now.Sub(m.since) < retryLong && l.leavesRoom(m.source) && p.isServed(l, now)
 		var news []queue.Message
 		if !late {
 			news = p.settler.tellBusy(l, m, now)
-			if len(news) == 0 && now.Sub(m.since) < retryLong && l.leavesRoom(m.source) && p.isServed(l, now) {
-				break
-			}
+		}
+		if soon && len(news) == 0 {
+			break
 		}
 		l.aside[0] = nil
 		l.aside = l.aside[1:]
-		if late {
+		switch {
+		case late:
 			p.settler.bury(m, death{reason: message.ReasonExpired})
-		} else {
+		case soon:
+			p.settler.postpone(m, retryShort, news...)
+		default:
 			p.settler.postpone(m, p.nextRound(l, m, now), news...)
 		}
 	}
