@@ -55,7 +55,7 @@ func (e *engine) decide(l *line, m *held, now time.Time) action {
 		return action{do: bury, reason: message.ReasonFailing}
 	case hold == circuit.Dead:
 		return action{do: bury, reason: message.ReasonPageStopped}
-	case l.awaitsLane(m) && !e.pages.passes(l, m):
+	case l.awaitsLane(m) && !e.pages.passes(l, m, now):
 		return action{}
 	case !l.wakeAt.IsZero() && l.wakeAt.After(now):
 		return action{}
@@ -90,15 +90,16 @@ const (
 func (d *Dispatcher) sickRoom() int { return min(sickHold, d.Prefetch/8) }
 
 // answersPass reports whether a page's answers pass its lane: while few of them
-// wait, and none went to the lane, where it is before them.
-func (p *pages) answersPass(l *line) bool {
-	return l.answers <= p.sickRoom() && (l.spill == nil || !l.spill.answers)
+// wait, and none went to the lane, where it is before them. Those of a page that takes no
+// calls leave a partition that is full.
+func (p *pages) answersPass(l *line, s *source, now time.Time) bool {
+	return l.answers <= p.sickRoom() && (l.spill == nil || !l.spill.answers) && (l.fromPartition <= s.free() || !p.isShut(l.key, now))
 }
 
 // passes reports whether m is an answer that passes its page's lane. While it is not known
 // what is in the lanes, earlier answers may be there.
-func (p *pages) passes(l *line, m *held) bool {
-	return m.isAnswer() && m.source.claim.ready() && p.answersPass(l)
+func (p *pages) passes(l *line, m *held, now time.Time) bool {
+	return m.isAnswer() && m.source.claim.ready() && p.answersPass(l, m.source, now)
 }
 
 // awaitsLane reports whether m must wait for its page's lane, because older messages
@@ -126,7 +127,7 @@ func (p *pages) isShut(k excess.Key, now time.Time) bool {
 // takes no calls for longer than a second. If the API takes none nothing has to make room:
 // the neighbours cannot be sent to either.
 func (p *pages) mustOverflow(l *line, now time.Time) bool {
-	m := l.firstMovable(func(m *held) bool { return !p.passes(l, m) })
+	m := l.firstMovable(func(m *held) bool { return !p.passes(l, m, now) })
 	if m == nil {
 		return false
 	}

@@ -178,7 +178,11 @@ func (c *claim) choose(had *lane) (best *lane) {
 // its lane. Where no lane takes any they go round by a retry queue, and lose their
 // order.
 func (ls *lanes) overflow(l *line, now time.Time) {
-	pass := ls.pages.answersPass(l)
+	first := l.firstMovable(func(*held) bool { return true })
+	if first == nil {
+		return
+	}
+	pass := ls.pages.answersPass(l, first.source, now)
 	list := l.takeMovable(func(m *held) bool { return !pass || !m.isAnswer() })
 	if len(list) == 0 {
 		return

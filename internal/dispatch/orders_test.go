@@ -13,6 +13,7 @@ import (
 	"chatclub/internal/message"
 	"chatclub/internal/orders"
 	"chatclub/internal/queue"
+	"chatclub/internal/sender"
 )
 
 // give gives an order about a page.
@@ -348,25 +349,45 @@ func TestPausedPageOfASharedLane(t *testing.T) {
 // beside them is sent for.
 func TestManyPausedPages(t *testing.T) {
 	t.Parallel()
+	texts := func(r *rig, page string, to ...string) { r.text(page, to...) }
 	for _, row := range []struct {
-		name         string
-		pages, texts int
-		well         int // texts of the page that is well
-		within       time.Duration
+		name        string
+		pages, each int
+		publish     func(r *rig, page string, to ...string)
+		late        bool // they are paused once they were tried
+		well        int  // texts of the page that is well
+		within      time.Duration
 	}{
-		{"in the partition", 40, 8, 1, 3 * time.Second},
-		{"in a lane", 24, 120, 600, 30 * time.Second},
+		{"in the partition", 40, 8, texts, false, 1, 3 * time.Second},
+		{"answers", 40, 8, func(r *rig, page string, to ...string) { r.answerTo(page, to...) }, false, 1, 3 * time.Second},
+		{"tried before", 40, 8, texts, true, 1, 3 * time.Second},
+		{"in a lane", 24, 120, texts, false, 600, 30 * time.Second},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, 1, func(c *Config) { c.Prefetch, c.LanePrefetch = 256, MinLanePrefetch }, func(t *testing.T, r *rig) {
 				pages := r.peers(row.pages + 1)
-				for _, page := range pages[1:] {
-					r.give(orders.Pause, page, nil)
+				pause := func() {
+					for _, page := range pages[1:] {
+						r.give(orders.Pause, page, nil)
+					}
 				}
+				if !row.late {
+					pause()
+				}
+				r.script(func(o message.Outbound, _ int) sender.Result {
+					if o.Page != pages[0] {
+						return fail(sender.PageThrottled)
+					}
+					return sender.Result{}
+				})
 				r.sleep(time.Second)
 				for _, page := range pages[1:] {
-					r.text(page, guests("g", row.texts)...)
+					row.publish(r, page, guests("g", row.each)...)
+				}
+				r.sleep(100 * time.Millisecond)
+				if row.late {
+					pause()
 				}
 				r.sleep(30 * time.Second)
 				ids := r.text(pages[0], guests("u", row.well)...)

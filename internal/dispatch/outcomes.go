@@ -282,17 +282,24 @@ func (o *outcomes) awaitRound(r *recipient, until time.Time) {
 }
 
 // makeRoom has what was tried of a page that takes no calls, and so cannot go to a lane, go
-// round by a retry queue where the page has too much of it: the latest.
+// round by a retry queue where the page has too much of it, or the partition is full: the latest.
 func (o *outcomes) makeRoom(l *line, now time.Time) {
-	if l.fromPartition <= o.sickRoom() || o.ending || o.circuits.IsOpen() || !o.pages.isShut(l.key, now) {
+	if l.fromPartition == 0 || o.ending {
 		return
 	}
 	c := o.claims.of(l.key.Page)
 	if c == nil {
 		return
 	}
+	most, s := o.sickRoom(), c.sources[0]
+	if l.fromPartition > s.free() {
+		most = 0
+	}
+	if l.fromPartition <= most || o.circuits.IsOpen() || !o.pages.isShut(l.key, now) {
+		return
+	}
 	var list []*held
-	for m := c.sources[0].last; m != nil && l.fromPartition > o.sickRoom(); m = m.prev {
+	for m := s.last; m != nil && l.fromPartition > most; m = m.prev {
 		if m.state != isWaiting || m.key() != l.key || !m.tried {
 			continue
 		}
