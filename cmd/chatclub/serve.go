@@ -417,7 +417,7 @@ func (s *system) isReady(ctx context.Context) error {
 }
 
 // listen binds addr. When that is the setting's default and in use, it binds a
-// free port instead, because no user chose that one.
+// free port instead: most users did not choose that one.
 func listen(ctx context.Context, setting, addr, byDefault string) (net.Listener, error) {
 	ln, err := service.Listen(ctx, addr)
 	if errors.Is(err, syscall.EADDRINUSE) && addr == byDefault {

@@ -20,7 +20,7 @@ import (
 // deployment.
 type watchSettings struct {
 	HTTPAddr   string         `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"Address of the page; port 0 takes a free one. All who reach it see what the admin ports tell."`
-	Dispatcher []string       `env:"DISPATCHERS,required" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its addresses of one family."`
+	Dispatcher []string       `env:"DISPATCHERS,required" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its IPv4 addresses, or else IPv6 ones."`
 	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, in the same form. They take the page's orders; empty: dispatchers do."`
 	AdminToken service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports, and password of the page. With it the page pauses and resumes pages, and replays and purges dead letters. Empty: everybody is let in, and the page only shows."`
 	AMQPURL    service.Secret `env:"AMQP_URL" doc:"Addresses of RabbitMQ, as the programs have them; empty: no dead letters are shown."`

@@ -15,7 +15,7 @@ import (
 
 // coreSettings say where the cores' admin ports are.
 type coreSettings struct {
-	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, such as http://core:9090, with commas between them. A name stands for all its addresses of one family. One that answers is enough."`
+	Core       []string       `env:"CORE" doc:"Admin addresses of the cores, such as http://core:9090, with commas between them. A name stands for all its IPv4 addresses, or else IPv6 ones. One that answers is enough."`
 	AdminToken service.Secret `env:"ADMIN_TOKEN" doc:"Token of the admin ports; empty: none."`
 }
 
@@ -26,7 +26,7 @@ func (s coreSettings) Validate() error {
 
 // adminSettings say where the admin ports are of those who know about pages.
 type adminSettings struct {
-	Dispatchers []string `env:"DISPATCHERS" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its addresses of one family."`
+	Dispatchers []string `env:"DISPATCHERS" doc:"Admin addresses of the dispatchers, such as http://dispatcher:9090, with commas between them. A name stands for all its IPv4 addresses, or else IPv6 ones."`
 	coreSettings
 }
 

@@ -14,9 +14,10 @@ import (
 const (
 	// knownFor is the time for which a partition's length is believed.
 	knownFor = time.Second
-	// inspectTimeout bounds the questions how long a partition and its lanes are. A list
-	// may be for all partitions, which are asked about one after another.
+	// inspectTimeout bounds the questions how long a partition and its lanes are, and
+	// listTimeout those about all partitions of a list, which come one after another.
 	inspectTimeout = 2 * time.Second
+	listTimeout    = 10 * time.Second
 )
 
 // backlog knows how many messages wait for the dispatcher of a partition: on it and on its
@@ -39,6 +40,8 @@ func (b *backlog) check(ctx context.Context, list []message.Outbound, most int) 
 	if most == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	checked := make(map[int]bool)
 	for _, o := range list {
 		i := b.broker.Topology().PartitionOf(o.Page)
