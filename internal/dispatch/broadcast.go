@@ -30,12 +30,14 @@ func (p *pages) standAside(l *line, m *held, now time.Time) {
 	}
 }
 
-// leavesRoom reports whether a page's broadcasts and calls leave as much room as they take: half
-// of a partition's to the first page, a quarter to the next.
-func (l *line) leavesRoom(s *source) bool { return len(l.aside)+l.inFlight <= s.free()+s.moving }
+// leavesRoom reports whether a page's broadcasts and calls leave as much room as they take, and
+// a small part of the partition to conversations.
+func (l *line) leavesRoom(s *source) bool {
+	return len(l.aside)+l.inFlight <= s.free()+s.moving-s.prefetch/smallPart
+}
 
-// nextRound counts a broadcast that goes round, and returns its delay. In each second as many
-// of a partition as may stand aside come back after a second, when there may be room.
+// nextRound counts a broadcast that goes round, and returns its delay. In each second half as
+// many of a partition as it may hold come back after a second, when there may be room.
 func (p *pages) nextRound(l *line, m *held, now time.Time) time.Duration {
 	s := m.source
 	if now.Sub(s.roundSince) >= retryShort {

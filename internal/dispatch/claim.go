@@ -36,6 +36,7 @@ type claim struct {
 	unknownSince time.Time // since when it is not known what they hold, also to the claim before; zero: it is known
 	busy         time.Time // when a message was delivered last
 	asking       bool      // the broker is asked whether this replica is outranked
+	probeAt      time.Time // no marker asks so before
 
 	state     claimState
 	givenUpAt time.Time
@@ -71,7 +72,7 @@ type source struct {
 	prefetch int
 	came     time.Time       // when something was delivered last, or there was room for more again
 	latest   *queue.Delivery // that came last; nil: none since the last lost connection
-	known    bool            // something of the partition has come; or the first message in a lane, or the marker
+	known    bool            // something of the partition has come, or the first message in a lane, or the marker; or none will
 	marker   string          // id of the marker that is in it; empty: it came
 	asked    time.Time       // when it was sent
 

@@ -19,9 +19,9 @@ const (
 	callsTime = 5 * time.Second
 	// moveTime is the same for messages on their way to other queues.
 	moveTime = 2 * time.Second
-	// laneTime is the time after which a new owner that does not know a lane subscribes
-	// again, once. The owner before has left by then, unless it outranks this one: RabbitMQ
-	// tells nobody that it is outranked, and one that is full cannot find out.
+	// laneTime is the time after which a new owner that does not know a lane, or the
+	// partition, subscribes again, once. The owner before has left by then, unless it outranks
+	// this one: RabbitMQ tells nobody that it is outranked.
 	laneTime = callsTime + time.Second
 	// quietTime is the time without a delivery in which another replica may have come, sent
 	// and gone. One that does so in less may be overtaken.
@@ -289,7 +289,7 @@ func (cs *claims) checkLanes(c *claim, now time.Time) {
 }
 
 // checkRank finds out whether this replica is outranked: it holds something, is
-// delivered nothing, and more waits. Then the broker waits for it to hold nothing.
+// delivered nothing, and more waits, or would. Then the broker waits for it to hold nothing.
 func (cs *claims) checkRank(c *claim, now time.Time) {
 	if c.isGivenUp() || c.asking {
 		return
@@ -311,20 +311,23 @@ func (cs *claims) checkRank(c *claim, now time.Time) {
 			return
 		}
 	}
-	if full && c.sources[0].free() > 0 && now.Sub(c.busy) >= partitions.LookAfter {
+	if full && c.ready() && c.sources[0].free() > 0 && now.Sub(c.busy) >= partitions.LookAfter && !now.Before(c.probeAt) {
 		cs.probe(c)
 	}
 }
 
-// probe finds out by a marker in the partition whether this replica is outranked: it holds
-// all that it may of a lane, of which it is delivered nothing anyway.
+// probe finds out by a marker in the partition whether this replica is outranked. It holds all
+// that it may of a lane, of which it is delivered nothing anyway.
 func (cs *claims) probe(c *claim) {
-	busy, name := c.busy, c.sources[0].queue
+	busy, s := c.busy, c.sources[0]
 	c.asking = true
-	cs.publish(askBroker, []queue.Message{newMarker(name, markerID(name, cs.Now()), "")}, func(err error) {
-		if c.asking = false; err == nil {
-			cs.leaveAfter(c, partitions.LookAfter, func() bool { return c.busy.Equal(busy) })
+	cs.publish(askBroker, []queue.Message{newMarker(s.queue, markerID(s.queue, cs.Now()), "")}, func(err error) {
+		c.asking = false
+		if err != nil { // each one more could be on its way for long
+			c.probeAt = cs.Now().Add(markerPause)
+			return
 		}
+		cs.leaveAfter(c, partitions.LookAfter, func() bool { return c.busy.Equal(busy) && len(s.sub.Deliveries()) == 0 })
 	})
 }
 

@@ -97,7 +97,7 @@ func (p *pages) answersPass(l *line, s *source, now time.Time) bool {
 }
 
 // passes reports whether m is an answer that passes its page's lane. While it is not known
-// what is in the lanes, earlier answers may be there.
+// what comes first of each queue, earlier answers may be there.
 func (p *pages) passes(l *line, m *held, now time.Time) bool {
 	return m.isAnswer() && m.source.claim.ready() && p.answersPass(l, m.source, now)
 }
@@ -146,5 +146,6 @@ func (p *pages) mustOverflow(l *line, now time.Time) bool {
 }
 
 // smallPart divides a partition's prefetch. A page with fewer messages than that part is not
-// the one that fills it, and stays; but many that take no calls may fill it together.
+// the one that fills it, and stays; but many that take no calls may fill it together. So much
+// broadcasts leave to conversations.
 const smallPart = 32

@@ -52,6 +52,8 @@ func (e *engine) arrive(m *held) {
 		switch r := l.recipients[m.out.To]; {
 		case m.out.NotBefore > now.UnixMilli():
 			e.settler.postpone(m, queue.DelayWithin(time.UnixMilli(m.out.NotBefore).Sub(now)))
+		case m.out.Broadcast != "" && s.lane == nil && e.calls.sent.has(m):
+			e.outcomes.dropRepeat(m)
 		case m.out.Broadcast != "" && s.lane == nil:
 			e.pages.standAside(l, m, now)
 		case r != nil && !r.awaits.IsZero() && len(r.msgs) >= mostResting && !m.tried:

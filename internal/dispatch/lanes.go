@@ -22,7 +22,7 @@ import (
 // what was tried, before the first message of each lane, or that marker, has come. A lane
 // may come to it before the partition: then a marker goes there, too, and the lane waits.
 
-// sickLane is the longest wait of a page for its lane, and of a partition for those that
+// sickLane is the longest wait of a page for its lane, and of a new owner for a queue that
 // it does not know. After that they go on without it, and lose its order. A broker that
 // is restarted, or elects leaders, needs less.
 const sickLane = 20 * time.Second
@@ -34,6 +34,7 @@ type lane struct {
 	queue   string
 	failing time.Time // since when it takes nothing; zero: it serves
 	refuses bool      // it said so itself, and says so to every replica
+	silent  bool      // it did not answer the new owner, nor take a marker since
 	lines   []*line   // whose messages go there
 	beyond  int       // messages in it that are not in hand
 }
@@ -71,12 +72,7 @@ func (l *line) state(c *claim) pageState {
 }
 
 // serves notes that a lane took something.
-func (k *lane) serves() { k.failing, k.refuses = time.Time{}, false }
-
-// isSick reports whether a lane has taken nothing for long.
-func (k *lane) isSick(now time.Time) bool {
-	return !k.failing.IsZero() && now.Sub(k.failing) > sickLane
-}
+func (k *lane) serves() { k.failing, k.refuses, k.silent = time.Time{}, false, false }
 
 // ready reports whether the owner knows what comes first of each queue.
 func (c *claim) ready() bool {
@@ -219,7 +215,7 @@ func (ls *lanes) fails(s *spill, now time.Time) {
 	if k.failing.IsZero() {
 		k.failing = now
 	}
-	if k.isSick(now) || s.moving >= ls.sickRoom() {
+	if now.Sub(k.failing) > sickLane || s.moving >= ls.sickRoom() {
 		if len(k.lines) > 0 {
 			ls.Log.Warn("lane is sick; its pages go on without it, and lose its order", "queue", k.queue)
 		}

@@ -21,7 +21,7 @@ const (
 )
 
 // markers finds out what is in lanes, for a new owner and for pages that may be sent
-// directly again, and whether the partition is this replica's.
+// directly again; and, for a lane that came first, when the partition does.
 type markers struct {
 	*run
 	lanes *lanes
@@ -42,11 +42,13 @@ func (ms *markers) begin(from *source, now time.Time) {
 	for _, s := range c.sources {
 		if k := s.lane; k != nil {
 			ms.lanes.abandon(k)
-			s.known = k.refuses || k.isSick(now) // nobody can have put anything there
-		} else if s.known = s == from; s.known {
-			continue
+			s.known = k.refuses || k.silent // nobody can have put anything there
+		} else {
+			s.known = s == from || s.inHand > 0 && s.latest != nil
 		}
-		asked = append(asked, s)
+		if !s.known {
+			asked = append(asked, s) // check asks the others again
+		}
 	}
 	ms.ask(c, asked, now)
 }
@@ -75,6 +77,11 @@ func (ms *markers) send(c *claim, sources []*source) {
 		msgs[i] = newMarker(s.queue, s.marker, "")
 	}
 	ms.publish(askBroker, msgs, func(err error) {
+		for i, s := range sources {
+			if s.lane != nil && queue.ErrorOf(err, i) == nil {
+				s.lane.silent = false
+			}
+		}
 		if err == nil || c.isGivenUp() || !c.begun.Equal(begun) {
 			return
 		}
@@ -121,7 +128,7 @@ func (ms *markers) check(c *claim, now time.Time) {
 		if !s.known && now.Sub(c.unknownSince) > sickLane {
 			ms.Log.Warn("queue does not answer; the partition goes on without it", "queue", s.queue)
 			if s.lane != nil {
-				s.lane.failing = c.unknownSince
+				s.lane.failing, s.lane.silent = now, true
 			}
 			ms.lanes.know(s)
 		}

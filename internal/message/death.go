@@ -76,11 +76,11 @@ const maxHeaderError = 400
 // dead-letter queue to take it. Its other headers are those of the dead letter.
 const HeaderDead = "chatclub-dead"
 
-// HeaderMarker marks a message in a lane that is no copy: its owner's own. Its value is
-// the page whose messages wait for it, empty where the lane's owner does.
+// HeaderMarker marks a message in a lane or partition that is no copy: its owner's own. Its value is
+// the page whose messages wait for it, empty where the owner does.
 const HeaderMarker = "chatclub-marker"
 
-// IsMarker reports whether a message with these headers is a lane owner's own.
+// IsMarker reports whether a message with these headers is an owner's own.
 func IsMarker(headers map[string]string) bool {
 	_, is := headers[HeaderMarker]
 	return is
