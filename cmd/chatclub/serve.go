@@ -32,6 +32,9 @@ const (
 	// shutdownTimeout bounds the end of each part. The calls in flight go to our
 	// own fake and take its latency, far below a second.
 	shutdownTimeout = 5 * time.Second
+	// deleteTimeout bounds the end of all queues, some 350, of which a busy RabbitMQ
+	// needs 10 ms for each.
+	deleteTimeout = 20 * time.Second
 	// latency of the fake is like that of a fast API.
 	latency = "lognormal:40ms,150ms"
 	// prefetch is less than a dispatcher's default, so that a page in excess gets its
@@ -191,7 +194,7 @@ func (s *system) topology() queue.Topology {
 // deleteQueues removes all queues of this run from RabbitMQ, and the lanes of its
 // pages, with the messages left on them.
 func (s *system) deleteQueues(ctx context.Context, top queue.Topology) error {
-	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
 	var errs []error
 	for _, url := range s.broker.URLs() {

@@ -33,7 +33,7 @@ func (p *pages) standAside(l *line, m *held, now time.Time) {
 // leavesRoom reports whether a page's broadcasts and calls leave as much room as they take, and
 // a small part of the partition to conversations.
 func (l *line) leavesRoom(s *source) bool {
-	return len(l.aside)+l.inFlight <= s.free()+s.moving-s.prefetch/smallPart
+	return len(l.aside)+l.inFlight <= s.room()-s.prefetch/smallPart
 }
 
 // nextRound counts a broadcast that goes round, and returns its delay. In each second half as

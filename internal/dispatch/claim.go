@@ -91,6 +91,9 @@ func (s *source) isStale() bool { return s.latest != nil && s.latest.Stale() }
 // free returns the number of messages that the broker may still deliver.
 func (s *source) free() int { return s.prefetch - s.inHand }
 
+// room returns the same, and those on their way to other queues, which leave it soon.
+func (s *source) room() int { return s.free() + s.moving }
+
 // add puts a message at the end of what is held.
 func (s *source) add(m *held) {
 	m.prev = s.last

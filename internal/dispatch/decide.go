@@ -93,7 +93,7 @@ func (d *Dispatcher) sickRoom() int { return min(sickHold, d.Prefetch/8) }
 // wait, and none went to the lane, where it is before them. Those of a page that takes no
 // calls leave a partition that is full.
 func (p *pages) answersPass(l *line, s *source, now time.Time) bool {
-	return l.answers <= p.sickRoom() && (l.spill == nil || !l.spill.answers) && (l.fromPartition <= s.free() || !p.isShut(l.key, now))
+	return l.answers <= p.sickRoom() && (l.spill == nil || !l.spill.answers) && (l.fromPartition <= s.room() || !p.isShut(l.key, now))
 }
 
 // passes reports whether m is an answer that passes its page's lane. While it is not known

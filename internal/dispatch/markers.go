@@ -42,9 +42,11 @@ func (ms *markers) begin(from *source, now time.Time) {
 	for _, s := range c.sources {
 		if k := s.lane; k != nil {
 			ms.lanes.abandon(k)
-			s.known = k.refuses || k.silent // nobody can have put anything there
+			if s.known = k.refuses || k.silent; !s.known { // else nobody can have put anything there
+				k.failing = time.Time{} // it is found out again
+			}
 		} else {
-			s.known = s == from || s.inHand > 0 && s.latest != nil
+			s.known = s == from || s.inHand > 0 && s.latest != nil && !s.isStale()
 		}
 		if !s.known {
 			asked = append(asked, s) // check asks the others again
@@ -78,8 +80,8 @@ func (ms *markers) send(c *claim, sources []*source) {
 	}
 	ms.publish(askBroker, msgs, func(err error) {
 		for i, s := range sources {
-			if s.lane != nil && queue.ErrorOf(err, i) == nil {
-				s.lane.silent = false
+			if s.lane != nil && queue.ErrorOf(err, i) == nil { // it took something, and may be another's
+				s.lane.silent, s.lane.refuses = false, false
 			}
 		}
 		if err == nil || c.isGivenUp() || !c.begun.Equal(begun) {

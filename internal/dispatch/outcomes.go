@@ -292,7 +292,7 @@ func (o *outcomes) makeRoom(l *line, now time.Time) {
 		return
 	}
 	most, s := o.sickRoom(), c.sources[0]
-	if l.fromPartition > s.free() {
+	if l.fromPartition > s.room() {
 		most = 0
 	}
 	if l.fromPartition <= most || o.circuits.IsOpen() || !o.pages.isShut(l.key, now) {
