@@ -32,8 +32,8 @@ const (
 	// shutdownTimeout bounds the end of each part. The calls in flight go to our
 	// own fake and take its latency, far below a second.
 	shutdownTimeout = 5 * time.Second
-	// deleteTimeout bounds the end of all queues, some 350, of which a busy RabbitMQ
-	// needs 10 ms for each.
+	// deleteTimeout bounds the end of all queues, 110 with 8 partitions. A busy RabbitMQ
+	// needs 50 ms for each.
 	deleteTimeout = 20 * time.Second
 	// latency of the fake is like that of a fast API.
 	latency = "lognormal:40ms,150ms"
