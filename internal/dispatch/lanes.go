@@ -33,8 +33,7 @@ type lane struct {
 	source  *source
 	queue   string
 	failing time.Time // since when it takes nothing; zero: it serves
-	refuses bool      // it said so itself, and says so to every replica
-	silent  bool      // it did not answer the new owner, nor take a marker since
+	silent  bool      // it refused a new owner's marker, or did not answer, and has taken none since
 	lines   []*line   // whose messages go there
 	beyond  int       // messages in it that are not in hand
 }
@@ -72,7 +71,7 @@ func (l *line) state(c *claim) pageState {
 }
 
 // serves notes that a lane took something.
-func (k *lane) serves() { k.failing, k.refuses, k.silent = time.Time{}, false, false }
+func (k *lane) serves() { k.failing, k.silent = time.Time{}, false }
 
 // ready reports whether the owner knows what comes first of each queue.
 func (c *claim) ready() bool {

@@ -42,7 +42,7 @@ func (ms *markers) begin(from *source, now time.Time) {
 	for _, s := range c.sources {
 		if k := s.lane; k != nil {
 			ms.lanes.abandon(k)
-			if s.known = k.refuses || k.silent; !s.known { // else nobody can have put anything there
+			if s.known = k.silent; !s.known { // else nobody can have put anything there
 				k.failing = time.Time{} // it is found out again
 			}
 		} else {
@@ -81,7 +81,7 @@ func (ms *markers) send(c *claim, sources []*source) {
 	ms.publish(askBroker, msgs, func(err error) {
 		for i, s := range sources {
 			if s.lane != nil && queue.ErrorOf(err, i) == nil { // it took something, and may be another's
-				s.lane.silent, s.lane.refuses = false, false
+				s.lane.silent = false
 			}
 		}
 		if err == nil || c.isGivenUp() || !c.begun.Equal(begun) {
@@ -100,7 +100,8 @@ func (ms *markers) send(c *claim, sources []*source) {
 				}
 				again = append(again, s)
 				if errors.Is(why, queue.ErrRefused) {
-					ms.refusedBy(s)
+					// A queue that takes nothing delivers what it has: what has not come is not there.
+					ms.goOnWithout(s, "it takes nothing")
 				}
 			}
 			// Those that nobody waits for any more are asked by check.
@@ -111,15 +112,14 @@ func (ms *markers) send(c *claim, sources []*source) {
 	})
 }
 
-// refusedBy notes a queue that took no marker. One that takes nothing delivers what it
-// has: what has not come by now is not there.
-func (ms *markers) refusedBy(s *source) {
+// goOnWithout has a partition go on without a queue of which nothing is learned.
+func (ms *markers) goOnWithout(s *source, why string) {
 	if s.known {
 		return
 	}
-	ms.Log.Warn("queue takes nothing; the partition goes on without it", "queue", s.queue)
+	ms.Log.Warn("the partition goes on without a queue", "queue", s.queue, "why", why)
 	if k := s.lane; k != nil {
-		k.failing, k.refuses = ms.Now(), true
+		k.failing, k.silent = ms.Now(), true
 	}
 	ms.lanes.know(s)
 }
@@ -127,12 +127,8 @@ func (ms *markers) refusedBy(s *source) {
 // check looks for queues of an owner that are sick, and for lanes that are empty.
 func (ms *markers) check(c *claim, now time.Time) {
 	for _, s := range c.sources {
-		if !s.known && now.Sub(c.unknownSince) > sickLane {
-			ms.Log.Warn("queue does not answer; the partition goes on without it", "queue", s.queue)
-			if s.lane != nil {
-				s.lane.failing, s.lane.silent = now, true
-			}
-			ms.lanes.know(s)
+		if now.Sub(c.unknownSince) > sickLane {
+			ms.goOnWithout(s, "it does not answer")
 		}
 	}
 	for _, k := range c.lanes {
