@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"chatclub/internal/excess"
 	"chatclub/internal/queue"
 )
 
@@ -72,7 +73,7 @@ type source struct {
 	prefetch int
 	came     time.Time       // when something was delivered last, or there was room for more again
 	latest   *queue.Delivery // that came last; nil: none since the last lost connection
-	known    bool            // something of the partition has come, or the first message in a lane, or the marker; or none will
+	known    bool            // something of the partition has come, or as much of a lane as it takes, or the marker; or none will
 	marker   string          // id of the marker that is in it; empty: it came
 	asked    time.Time       // when it was sent
 
@@ -120,6 +121,16 @@ func (s *source) drop(m *held) {
 	}
 	m.prev, m.next = nil, nil
 	s.inHand--
+}
+
+// holds reports whether there is anything of a page and class.
+func (s *source) holds(k excess.Key) bool {
+	for m := s.first; m != nil; m = m.next {
+		if m.key() == k {
+			return true
+		}
+	}
+	return false
 }
 
 // count adds up a number of each source.

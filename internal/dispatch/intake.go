@@ -34,7 +34,9 @@ func (e *engine) arrive(m *held) {
 	s.add(m)
 	e.pages.inHand++
 	e.metrics.taken.Inc()
-	e.lanes.know(s)
+	if s.lane == nil || s.free() <= 0 { // it holds of the lane what it can, and that is known
+		e.lanes.know(s)
+	}
 	switch {
 	case m.death != nil:
 		e.settler.toDead(m, *m.death)

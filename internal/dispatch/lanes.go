@@ -19,8 +19,9 @@ import (
 //
 // A new owner does not know what is in the lanes, nor whether the owner before still
 // holds some of it. It puts a marker into each and sends nothing of the partition, but
-// what was tried, before the first message of each lane, or that marker, has come. A lane
-// may come to it before the partition: then a marker goes there, too, and the lane waits.
+// what was tried, before that marker, or as much of the lane as it takes, has come: pages
+// may share a lane. It may come before the partition: then a marker goes there, too, and
+// the lane waits.
 
 // sickLane is the longest wait of a page for its lane, and of a new owner for a queue that
 // it does not know. After that they go on without it, and lose its order. A broker that
@@ -41,10 +42,11 @@ type lane struct {
 // spill is the state of a page and class whose messages go to a lane.
 type spill struct {
 	lane     *lane
-	moving   int    // messages on their way to it
-	answers  bool   // answers went there too: those after them do
-	marker   string // id of the marker that is in it, or on its way; empty: none
-	draining bool   // the page's messages wait for the marker
+	moving   int       // messages on their way to it
+	answers  bool      // answers went there too: those after them do
+	marker   string    // id of the marker that is in it, or on its way; empty: none
+	asked    time.Time // when it was sent
+	draining bool      // the page's messages wait for the marker
 }
 
 // pageState says what the messages of a page and class do that come from the partition.
@@ -147,11 +149,11 @@ func (ls *lanes) abandon(k *lane) {
 	}
 }
 
-// choose returns the lane for a page: the one that it had, because what came out of
-// that and waits goes back there when the partition is given up; or one that is empty;
+// choose returns the lane for a page: the one that it had, if it holds something out of
+// that, which goes back there when the partition is given up; or one that is empty;
 // or the one with the fewest pages, which it shares. nil: all are sick.
-func (c *claim) choose(had *lane) (best *lane) {
-	if had != nil && had.claim == c && had.failing.IsZero() {
+func (c *claim) choose(l *line) (best *lane) {
+	if had := l.had; had != nil && had.claim == c && had.failing.IsZero() && had.source.holds(l.key) {
 		return had
 	}
 	load := func(k *lane) int {
@@ -183,7 +185,7 @@ func (ls *lanes) overflow(l *line, now time.Time) {
 		return
 	}
 	if l.spill == nil {
-		k := list[0].source.claim.choose(l.had)
+		k := list[0].source.claim.choose(l)
 		if k == nil {
 			for _, m := range list {
 				ls.pages.settler.postpone(m, retryMedium)
@@ -203,7 +205,9 @@ func (ls *lanes) overflow(l *line, now time.Time) {
 		s.moving++
 		l.traffic.moved++
 		to := queue.Message{Queue: s.lane.queue, ID: m.delivery.ID, Body: ls.pages.settler.encode(m), Headers: m.delivery.Headers}
-		ls.pages.settler.move(m, destination{ends: ls.metrics.overflowed, spill: s}, nil, to)
+		round := to // rather than that many fill the partition while they wait for a lane that hangs
+		round.Queue, round.Delay = ls.Broker.Topology().OutboundOf(m.out.Page), retryMedium
+		ls.pages.settler.move(m, destination{ends: ls.metrics.overflowed, spill: s}, &round, to)
 	}
 }
 

@@ -617,6 +617,58 @@ func TestDeepLaneChangesHands(t *testing.T) {
 	}
 }
 
+// A new owner sends what a lane holds of its second page before what the partition holds
+// of it.
+func TestSharedLaneOfANewOwner(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, nil, func(t *testing.T, r *rig) {
+		pages := r.peers(2)
+		var list []message.Outbound
+		for i, n := range []int{1000, 50} {
+			for _, who := range guests("g", n) {
+				list = append(list, r.copyOf(pages[i], message.ClassText, who))
+			}
+		}
+		r.put(r.top.LanesOf(r.top.PartitionOf(pages[0]))[0], list...)
+		r.text(pages[1], guests("g", 50)...)
+		r.start(1, nil)
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+	})
+}
+
+// A page that spills again does not share the lane that it had while another is empty.
+func TestLaneOfItsOwn(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 512 }, func(t *testing.T, r *rig) {
+		pages := r.peers(2)
+		r.limits = func(string, message.Class) int { return 300 }
+		r.latency = func(message.Outbound) time.Duration { return time.Second }
+		go every(100*time.Millisecond, time.Minute, func(i int) { // so that neither is forgotten
+			for _, page := range pages {
+				r.text(page, fmt.Sprint("h-", i%40))
+			}
+		})
+		for _, page := range pages {
+			r.text(page, guests("g", 1500)...)
+			r.sleep(time.Second)
+			if r.laneOf(page) == "" {
+				t.Fatalf("%s has no lane: nothing is tested", page)
+			}
+			r.sleep(20 * time.Second)
+		}
+		for _, page := range pages {
+			r.text(page, guests("g", 1500)...)
+		}
+		r.sleep(time.Second)
+		if a, b := r.laneOf(pages[0]), r.laneOf(pages[1]); a == b || a == "" || b == "" {
+			t.Errorf("the pages' lanes are %q and %q, want two", a, b)
+		}
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+	})
+}
+
 // A new owner that is outranked while it has as much as it takes, and waits for lanes
 // that the other one has, leaves: it sends nothing without them.
 func TestFullNewOwnerIsOutranked(t *testing.T) {
@@ -793,6 +845,62 @@ func TestLaneThatTakesNothing(t *testing.T) {
 			r.checkSentOnce()
 		})
 	}
+}
+
+// A page whose marker another dispatcher took, which has gone since, leaves excess.
+func TestPagesMarkerIsLost(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 512 }, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 300 }
+		go every(500*time.Millisecond, 2*time.Minute, func(int) { r.text(r.peers(2)[1], "ann") })
+		r.text("page0", guests("g", 1500)...)
+		r.sleep(4500 * time.Millisecond) // little is left
+		other, err := r.broker.Consume(r.laneOf("page0"), queue.ConsumeOptions{Prefetch: 1000, Priority: math.MaxInt32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.sleep(10 * time.Second)
+		select {
+		case d := <-other.Deliveries():
+			if err := d.Ack(); err != nil || !message.IsMarker(d.Headers) {
+				t.Errorf("the other one was delivered %q, %v, want a marker", d.ID, err)
+			}
+		default:
+			t.Fatal("the other one was delivered nothing: nothing is tested")
+		}
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+		r.sleep(markerPause + 10*time.Second)
+		if names := r.lanesOf("page0"); len(names) > 0 {
+			t.Errorf("the page still has its lane: %v", names)
+		}
+		r.sleep(time.Minute)
+		r.checkSentOnce()
+	})
+}
+
+// A lane that hangs while a page has more than its partition holds does not stop the others.
+func TestLaneThatHangs(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(c *Config) { c.Prefetch = 512 }, func(t *testing.T, r *rig) {
+		r.limits = func(string, message.Class) int { return 300 }
+		pages := r.peers(2)
+		r.know(pages[0])
+		r.only().link.with(func(l *link) {
+			l.hangs = func(name string) bool { return name == r.top.Lane(r.top.PartitionOf(pages[0]), 0) }
+		})
+		r.text(pages[0], guests("g", 3000)...)
+		every(time.Second, time.Minute, func(i int) { r.text(pages[1], fmt.Sprint("c-", i)) })
+		r.sleep(time.Minute)
+		if waits := r.waits(pages[1]); len(waits) < 60 || quantile(waits, 1) > 8*time.Second {
+			t.Errorf("%d of 60 messages of the other page arrived, one after %v, want all within 8 s", len(waits), quantile(waits, 1))
+		}
+		r.only().link.with(func(l *link) { l.hangs = nil })
+		r.sleep(2 * time.Minute)
+		r.inversions = nil // the price
+		r.checkSentOnce()
+	})
 }
 
 // A lane that failed for a while, and whose pages went on without it, is found to serve

@@ -143,6 +143,9 @@ func (ms *markers) check(c *claim, now time.Time) {
 			ms.ask(c, []*source{s}, now)
 		}
 		for _, l := range k.lines { // at a random time, because events may come with the ticks
+			if now.Sub(l.spill.asked) > markerPause { // it may be lost
+				l.spill.marker = ""
+			}
 			if l.spill.marker == "" {
 				ms.timers.add(now.Add(time.Duration(ms.Random()*float64(tickEvery))), func() { ms.drain(l) })
 			}
@@ -160,7 +163,7 @@ func (ms *markers) drain(l *line) {
 	}
 	marker := newMarker(s.lane.queue, markerID(l.key.Page, now), l.key.Page)
 	marker.Body = []byte(l.key.Class)
-	s.marker, s.draining = marker.ID, true
+	s.marker, s.asked, s.draining = marker.ID, now, true
 	ms.publish(askBroker, []queue.Message{marker}, func(err error) {
 		switch {
 		case l.spill != s:
@@ -170,11 +173,6 @@ func (ms *markers) drain(l *line) {
 			ms.Log.Warn("send lane's marker", "queue", s.lane.queue, "err", err)
 			ms.stopDraining(l)
 			ms.lanes.fails(s, ms.Now())
-			ms.timers.add(ms.Now().Add(markerPause), func() {
-				if s.marker == marker.ID { // it may come all the same
-					s.marker = ""
-				}
-			})
 		}
 	})
 	ms.timers.add(now.Add(markerTime), func() {

@@ -345,7 +345,7 @@ func (o *outcomes) moved() {
 				to = ev.Item.To[0]
 			}
 			o.spanMove(t, to)
-			if spill != nil {
+			if spill != nil && to.Delay == 0 {
 				spill.lane.serves()
 			}
 			o.countMoved(t, to)

@@ -479,6 +479,8 @@ type link struct {
 	dies func(op, queue string) bool
 	// refuse has an error for what is asked of a queue and does not happen.
 	refuse func(op, queue string) error
+	// hangs reports whether a queue takes nothing and says nothing.
+	hangs func(queue string) bool
 	// mute reports whether a subscription of a queue is delivered nothing.
 	mute func(queue string) bool
 }
@@ -552,6 +554,13 @@ func (l *link) Publish(ctx context.Context, msgs ...queue.Message) error {
 			op = "delay" // it goes to a retry queue
 		}
 		if errs[i] = l.refused(op, m.Queue); errs[i] != nil {
+			continue
+		}
+		hangs := false
+		l.with(func(*link) { hangs = l.hangs != nil && l.hangs(m.Queue) })
+		if hangs {
+			<-ctx.Done()
+			errs[i] = queue.ErrUnavailable
 			continue
 		}
 		if message.IsMarker(m.Headers) {
