@@ -277,8 +277,23 @@ func (b *Broker) abandon(chunks []*chunk) {
 	}
 	b.calls.Go(func() {
 		for _, c := range chunks {
+			b.leaveShared(c)
+		}
+		for _, c := range chunks {
 			_ = c.wait(context.Background()) // ends with the session at the latest
 			c.writer.decide(c, b.collect(c))
 		}
 	})
+}
+
+// leaveShared leaves those items to the watch over the call that wrote them: who publishes
+// the same again and again takes their places once.
+func (b *Broker) leaveShared(c *chunk) {
+	<-c.sent
+	n := len(c.items)
+	c.items = slices.DeleteFunc(slices.Clone(c.items), func(it *item) bool { return it.shared })
+	n -= len(c.items)
+	c.decided = 0
+	c.writer.unconfirmed.Add(-int64(n))
+	b.window.Release(int64(n))
 }

@@ -29,6 +29,7 @@ func TestServer(t *testing.T) {
 		{"restarted and killed under load", serverRestarted},
 		{"blocked", serverBlocked},
 		{"a queue without a leader", serverQueueWithoutLeader},
+		{"the same again and again to a queue without a leader", serverRepeats},
 		{"a consumer whose queue has no leader", serverConsumerWithoutLeader},
 		{"a queue that is full", serverQueueFull},
 	} {
@@ -180,6 +181,33 @@ func serverQueueWithoutLeader(t *testing.T, server *rabbittest.Server) {
 		t.Errorf("Close() = %v, want nil", err)
 	}
 	awaitQueued(t, b, top.Inbound(0), queue.Info{})
+}
+
+// serverRepeats: a message that is published again and again to a queue that confirms
+// nothing takes one place in the window.
+func serverRepeats(t *testing.T, server *rabbittest.Server) {
+	b := open(t, rabbit.Config{URLs: []string{server.URL}, Topology: queue.Topology{Prefix: "repeats", Partitions: 2}, Window: 8})
+	awaitReady(t, b)
+	top := b.Topology()
+	publish(t, b, top.Outbound(0), "first") // from now on the channel knows the queue
+	leader := "{'%2F_" + top.Outbound(0) + "', node()}"
+	server.Ctl("eval", "sys:suspend("+leader+").")
+	again := queue.Message{Queue: top.Outbound(0), ID: "again", Body: []byte("{}")}
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		err := b.Publish(ctx, again)
+		if cancel(); !errors.Is(err, queue.ErrUnavailable) {
+			t.Fatalf("Publish(no leader) = %v, want %v", err, queue.ErrUnavailable)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := b.Publish(ctx, queue.Message{Queue: top.Outbound(1), ID: "other"}); err != nil {
+		t.Errorf("Publish(another queue) = %v, want nil", err)
+	}
+	server.Ctl("eval", "sys:resume("+leader+").")
+	publish(t, b, top.Outbound(0), "last")
+	awaitQueued(t, b, top.Outbound(0), queue.Info{Ready: 3})
 }
 
 // serverConsumerWithoutLeader holds still the process that leads a queue, while one

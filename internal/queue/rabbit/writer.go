@@ -159,7 +159,7 @@ func (w *writer) abandon(c *chunk) {
 
 func (w *writer) setAdriftLocked(c *chunk) {
 	for _, it := range c.items {
-		if id, ok := it.identity(); ok && it.written != nil {
+		if id, ok := it.identity(); ok && it.written != nil && !it.shared {
 			w.adrift[id] = it
 		}
 	}
