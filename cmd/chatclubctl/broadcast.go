@@ -12,6 +12,7 @@ import (
 
 	"chatclub/internal/operator"
 	"chatclub/internal/replicas"
+	"chatclub/internal/rooms"
 	"chatclub/internal/service"
 )
 
@@ -98,7 +99,7 @@ func (t tool) broadcastList(ctx context.Context, _ string, args []string) error 
 		return err
 	}
 	var answer struct {
-		Broadcasts []operator.Broadcast `json:"broadcasts"`
+		Broadcasts []rooms.Broadcast `json:"broadcasts"`
 	}
 	query := url.Values{"limit": {fmt.Sprint(*limit)}}
 	if *page != "" {
@@ -124,7 +125,7 @@ func (t tool) broadcastOne(ctx context.Context, words, method, id string, args [
 	if err := c.open(ctx, args); err != nil {
 		return err
 	}
-	var b operator.Broadcast
+	var b rooms.Broadcast
 	if err := c.AskCore(ctx, method, "/broadcasts/"+url.PathEscape(id), nil, &b); err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (t tool) broadcastOne(ctx context.Context, words, method, id string, args [
 }
 
 // table shows broadcasts. QUEUED is how many people have their messages on a queue.
-func (c *broadcastCall) table(list ...operator.Broadcast) error {
+func (c *broadcastCall) table(list ...rooms.Broadcast) error {
 	w := newTable(c.stdout)
 	fmt.Fprintln(w, "ID\tPAGE\tROOM\tSTATE\tQUEUED\tRECIPIENTS\tRATE\tCREATED\tDEADLINE")
 	for i := range list {

@@ -76,7 +76,7 @@ func TestBroadcast(t *testing.T) {
 		t.Errorf("broadcast list prints\n%s%v\nwant one line that begins with %q", out, err, want)
 	}
 	out, err = call(t, environ, "broadcast", "stop", "b1", "-json")
-	var b operator.Broadcast
+	var b rooms.Broadcast
 	if err != nil || json.Unmarshal([]byte(out), &b) != nil || b.State != rooms.BroadcastStopped || b.Text != "Good evening" {
 		t.Errorf("broadcast stop -json prints %s, %v, want it stopped", out, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"chatclub/internal/dispatch"
-	"chatclub/internal/operator"
 	"chatclub/internal/replicas"
+	"chatclub/internal/rooms"
 	"chatclub/internal/service"
 )
 
@@ -48,7 +48,7 @@ func (t tool) trace(ctx context.Context, id string, args []string) error {
 		fmt.Fprintln(t.stdout, "not known to core: it never came, is no event, waits on a queue of events, or is older than a day")
 	}
 	for _, m := range known {
-		fmt.Fprintf(t.stdout, "%s %s\n", printable(m.Page+"/"+m.MID), received(m))
+		fmt.Fprintf(t.stdout, "%s %s\n", printable(m.Page+"/"+m.ID), received(m))
 		if !hasPage {
 			id = m.Page + "/" + mid
 		}
@@ -68,19 +68,19 @@ func (t tool) trace(ctx context.Context, id string, args []string) error {
 }
 
 // askAboutEvent asks core for the events of an id; nothing is known without a core.
-func askAboutEvent(ctx context.Context, f replicas.Fleet, page, mid string) ([]operator.Message, error) {
+func askAboutEvent(ctx context.Context, f replicas.Fleet, page, mid string) ([]rooms.EventView, error) {
 	if len(f.Core) == 0 {
 		return nil, nil
 	}
 	var answer struct {
-		Messages []operator.Message `json:"messages"`
+		Messages []rooms.EventView `json:"messages"`
 	}
 	err := f.AskCore(ctx, http.MethodGet, "/messages?"+url.Values{"mid": {mid}, "page": {page}}.Encode(), nil, &answer)
 	return answer.Messages, err
 }
 
 // received says what core knows of an event.
-func received(m operator.Message) string {
+func received(m rooms.EventView) string {
 	text := "received by core at " + since(m.Received)
 	if m.Room != 0 {
 		text += fmt.Sprintf(" from %s in room %d", printable(m.User), m.Room)

@@ -22,9 +22,9 @@ func (w *world) check(t *rapid.T) {
 	}
 	got, want := map[int]string{}, map[int]string{}
 	for _, v := range views {
-		got[v.Room.Number] = fmt.Sprint(v.Room.Code, v.Members)
+		got[v.Number] = fmt.Sprint(v.Code, v.Members)
 		if v.Members > propCapacity {
-			t.Fatalf("room %d has %d members, want at most %d", v.Room.Number, v.Members, propCapacity)
+			t.Fatalf("room %d has %d members, want at most %d", v.Number, v.Members, propCapacity)
 		}
 	}
 	for number, r := range w.model.rooms {

@@ -151,24 +151,6 @@ func (h *Handler) addBroadcast(ctx context.Context, q BroadcastRequest) (rooms.B
 	})
 }
 
-// Broadcast is a broadcast in the answers of GET and DELETE.
-type Broadcast struct {
-	ID         string               `json:"id"`
-	Page       string               `json:"page"`
-	Room       int                  `json:"room"`
-	Text       string               `json:"text,omitempty"` // missing in lists
-	Rate       float64              `json:"rate"`
-	Deadline   time.Time            `json:"deadline"`
-	Created    time.Time            `json:"created"`
-	Recipients int                  `json:"recipients"` // when it was created
-	Queued     int                  `json:"queued"`     // recipients whose messages are on the queue, those who came since included
-	State      rooms.BroadcastState `json:"state"`
-}
-
-func broadcastAnswer(b rooms.Broadcast) Broadcast {
-	return Broadcast{b.ID, b.Page, b.Room, b.Text, b.Rate, b.Deadline, b.Created, b.Recipients, b.Queued, b.State}
-}
-
 func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
 	limit, err := limitOf(r)
 	if err != nil {
@@ -178,7 +160,7 @@ func (h *Handler) getBroadcasts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, unknown(err, "page", "unknown")
 	}
-	return map[string]any{"broadcasts": answers(stored, broadcastAnswer)}, nil
+	return map[string]any{"broadcasts": listed(stored)}, nil
 }
 
 func (h *Handler) getBroadcast(r *http.Request) (any, error) {
@@ -186,7 +168,7 @@ func (h *Handler) getBroadcast(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, unknown(err, "broadcast", "unknown")
 	}
-	return broadcastAnswer(b), nil
+	return b, nil
 }
 
 func (h *Handler) deleteBroadcast(r *http.Request) (any, error) {
@@ -194,5 +176,5 @@ func (h *Handler) deleteBroadcast(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, unknown(err, "broadcast", "unknown")
 	}
-	return broadcastAnswer(b), nil
+	return b, nil
 }

@@ -56,7 +56,11 @@ func (h *Handler) getPages(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"pages": answers(pages, h.pageAnswer)}, nil
+	answers := make([]Page, len(pages))
+	for i := range pages {
+		answers[i] = h.pageAnswer(pages[i])
+	}
+	return map[string]any{"pages": answers}, nil
 }
 
 func (h *Handler) pageAnswer(p rooms.PageView) Page {

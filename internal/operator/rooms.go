@@ -11,16 +11,6 @@ import (
 	"chatclub/internal/rooms"
 )
 
-// roomJSON is a room in the answer of GET /rooms.
-type roomJSON struct {
-	Room            int       `json:"room"`
-	Code            string    `json:"code,omitempty"`
-	Members         int       `json:"members"`
-	MessagesPerHour int       `json:"messages_per_hour"`
-	CopiesPerHour   int       `json:"copies_per_hour"`
-	Opened          time.Time `json:"opened"`
-}
-
 func (h *Handler) getRooms(r *http.Request) (any, error) {
 	page, limit, err := listOf(r)
 	if err != nil {
@@ -34,30 +24,7 @@ func (h *Handler) getRooms(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, unknown(err, "page", "unknown")
 	}
-	return map[string]any{"page": page, "rooms": answers(views, roomAnswer)}, nil
-}
-
-func roomAnswer(v rooms.RoomView) roomJSON {
-	return roomJSON{v.Room.Number, v.Room.Code, v.Members, v.Events, v.Copies, v.Opened}
-}
-
-// reportJSON is a report in the answer of GET /reports.
-type reportJSON struct {
-	Reporter string    `json:"reporter"`
-	Accused  string    `json:"accused"`
-	Name     string    `json:"name"` // of the accused, at the last time
-	Room     int       `json:"room"`
-	Times    int       `json:"times"` // how often the reporter reported the accused
-	At       time.Time `json:"at"`    // the last time
-	// What the accused wrote in the room in the day before a report, the oldest
-	// first.
-	Texts []textJSON `json:"texts"`
-}
-
-// textJSON is a text with the addresses of attachments behind it, and when it came.
-type textJSON struct {
-	At   time.Time `json:"at"`
-	Text string    `json:"text"`
+	return map[string]any{"page": page, "rooms": listed(views)}, nil
 }
 
 func (h *Handler) getReports(r *http.Request) (any, error) {
@@ -73,17 +40,12 @@ func (h *Handler) getReports(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, unknown(err, "page", "unknown")
 	}
-	answer := map[string]any{"page": page, "reports": answers(reports, reportAnswer)}
+	answer := map[string]any{"page": page, "reports": listed(reports)}
 	if len(reports) == limit {
 		last := reports[limit-1]
 		answer["next"] = fmt.Sprintf("%d/%s", last.At.UnixMilli(), last.ID)
 	}
 	return answer, nil
-}
-
-func reportAnswer(v rooms.ReportView) reportJSON {
-	texts := answers(v.Texts, func(t rooms.ReportedText) textJSON { return textJSON(t) })
-	return reportJSON{v.Reporter, v.Accused, v.Name, v.Room, v.Times, v.At, texts}
 }
 
 // afterReport reads the next of an answer.

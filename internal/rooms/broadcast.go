@@ -21,17 +21,18 @@ const (
 // Broadcast is a text from the operators to the members of a room or of all rooms
 // of a page.
 type Broadcast struct {
-	ID, Page   string
-	Room       int // its number; 0: all rooms
-	Text       string
-	Rate       float64 // messages per second at most
-	Deadline   time.Time
-	Created    time.Time
-	Recipients int // when it was created
-	State      BroadcastState
-	Cursor     string    // the last recipient whose messages are queued
-	Queued     int       // number of recipients up to there
-	Due        time.Time // when the next recipient is due
+	ID         string         `json:"id"`
+	Page       string         `json:"page"`
+	Room       int            `json:"room"`           // its number; 0: all rooms
+	Text       string         `json:"text,omitempty"` // missing in lists
+	Rate       float64        `json:"rate"`           // messages per second at most
+	Deadline   time.Time      `json:"deadline"`
+	Created    time.Time      `json:"created"`
+	Recipients int            `json:"recipients"` // when it was created
+	Queued     int            `json:"queued"`     // recipients up to Cursor, those who came since included
+	State      BroadcastState `json:"state"`
+	Cursor     string         `json:"-"` // the last recipient whose messages are queued
+	Due        time.Time      `json:"-"` // when the next recipient is due
 }
 
 // Broadcasts keeps broadcasts in the database of a Store, whose method Broadcasts

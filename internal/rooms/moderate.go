@@ -10,18 +10,22 @@ import (
 // ReportView is one user's report of another to the operators, made once or
 // repeated.
 type ReportView struct {
-	ID                            string // of the event of the first report; unique on the page
-	Page, Reporter, Accused, Name string
-	Room, Times                   int
-	At                            time.Time // of the last report, as are Name and Room
-	Texts                         []ReportedText
+	ID       string         `json:"-"` // of the event of the first report; unique on the page
+	Page     string         `json:"-"`
+	Reporter string         `json:"reporter"`
+	Accused  string         `json:"accused"`
+	Name     string         `json:"name"` // of the accused
+	Room     int            `json:"room"`
+	Times    int            `json:"times"` // how often the reporter reported the accused
+	At       time.Time      `json:"at"`    // of the last report, as are Name and Room
+	Texts    []ReportedText `json:"texts"` // the oldest first
 }
 
 // ReportedText is a text of the accused in the room in the day before a report, as far
-// as it is kept.
+// as it is kept, with the addresses of attachments behind it.
 type ReportedText struct {
-	At   time.Time
-	Text string
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
 }
 
 // Reports returns at most limit reports of a page, the latest first. With an
@@ -60,7 +64,7 @@ func (s *Store) Reports(ctx context.Context, page string, after ReportView, limi
 		return nil, fmt.Errorf("select reports: %w", classify(err))
 	}
 	for i := range list {
-		list[i].Texts = texts[list[i].ID]
+		list[i].Texts = append([]ReportedText{}, texts[list[i].ID]...) // not nil: JSON has []
 	}
 	if !exists {
 		return nil, fmt.Errorf("page: %w", ErrUnknown)

@@ -81,10 +81,12 @@ type PageView struct {
 
 // RoomView is a room in the operators' lists.
 type RoomView struct {
-	Room           Room
-	Members        int
-	Events, Copies int // as of PageView
-	Opened         time.Time
+	Number  int       `json:"room"`
+	Code    string    `json:"code,omitempty"`
+	Members int       `json:"members"`
+	Events  int       `json:"messages_per_hour"` // as of PageView
+	Copies  int       `json:"copies_per_hour"`   // the same
+	Opened  time.Time `json:"opened"`
 }
 
 // Pages returns at most limit pages behind after, in order.
@@ -254,7 +256,7 @@ func (s *Store) Rooms(ctx context.Context, page string, after, limit int) ([]Roo
 		func(r row, v *RoomView) error {
 			var opened int64
 			var this, past Count
-			err := r.Scan(&v.Room.Number, &v.Room.Code, &v.Members, &opened, &this.Events, &this.Copies, &past.Events, &past.Copies)
+			err := r.Scan(&v.Number, &v.Code, &v.Members, &opened, &this.Events, &this.Copies, &past.Events, &past.Copies)
 			v.Events, v.Copies = lastHour(now, this.Events, past.Events), lastHour(now, this.Copies, past.Copies)
 			v.Opened = time.UnixMilli(opened).UTC()
 			return err

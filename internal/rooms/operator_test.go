@@ -54,8 +54,8 @@ func TestPagesAndRooms(t *testing.T) {
 		}
 		rooms, err := s.Rooms(t.Context(), "p", 1, 10)
 		wantRooms := []RoomView{
-			{Room: public(2), Members: 1, Events: 2 + 7, Copies: 4 + 75, Opened: noon},
-			{Room: Room{Number: 1_000_000_001, Code: "x"}, Members: 1, Opened: noon},
+			{Number: 2, Members: 1, Events: 2 + 7, Copies: 4 + 75, Opened: noon},
+			{Number: 1_000_000_001, Code: "x", Members: 1, Opened: noon},
 		}
 		if diff := cmp.Diff(wantRooms, rooms); diff != "" || err != nil {
 			t.Errorf("Rooms() = %v: -want +got\n%s", err, diff)

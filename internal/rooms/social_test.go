@@ -119,9 +119,9 @@ func TestReport(t *testing.T) {
 		does(t, s, "b", command.Name, "Bob")
 		report("a", "3", "bob")
 		all := []ReportView{
-			{ID: "1", Page: "p", Reporter: "a", Accused: "b", Name: "Bob", Room: 1, Times: 3, At: noon.Add(5 * time.Second)},
-			{ID: "c1", Page: "p", Reporter: "c", Accused: "a", Name: "Ana", Room: 1, Times: 2, At: noon.Add(4 * time.Second)},
-			{Page: "p", Reporter: "b", Accused: "a", Name: "Ana", Room: 1, Times: 1, At: noon},
+			{ID: "1", Page: "p", Reporter: "a", Accused: "b", Name: "Bob", Room: 1, Times: 3, At: noon.Add(5 * time.Second), Texts: []ReportedText{}},
+			{ID: "c1", Page: "p", Reporter: "c", Accused: "a", Name: "Ana", Room: 1, Times: 2, At: noon.Add(4 * time.Second), Texts: []ReportedText{}},
+			{Page: "p", Reporter: "b", Accused: "a", Name: "Ana", Room: 1, Times: 1, At: noon, Texts: []ReportedText{}},
 		}
 		want := func(what string, after ReportView, limit int, want ...ReportView) {
 			t.Helper()

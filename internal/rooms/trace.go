@@ -9,14 +9,15 @@ import (
 
 // EventView is an event in the operators' answers, for as long as it is kept: a day.
 type EventView struct {
-	Page, ID string
-	Received time.Time // by our clock
-	Finished bool      // its copies, if there were any, are confirmed
-	User     string    // its user, and Room the room, if it was a message for a room; otherwise empty
-	Room     int
-	Copies   int  // for how many others it is to be copied; known until it is finished
-	Rejected bool // it had no effect, and
-	Paused   bool // its page is paused; both known until it is finished
+	Page     string    `json:"page"`
+	ID       string    `json:"mid"`
+	Received time.Time `json:"received"`           // by our clock
+	Finished bool      `json:"finished"`           // its copies, if there were any, are confirmed
+	User     string    `json:"user,omitempty"`     // its user, and Room the room, if it was a message for a room; otherwise empty
+	Room     int       `json:"room,omitempty"`     //
+	Copies   int       `json:"copies,omitempty"`   // for how many others it is to be copied; known until it is finished
+	Rejected bool      `json:"rejected,omitempty"` // it had no effect, and
+	Paused   bool      `json:"paused,omitempty"`   // its page is paused; both known until it is finished
 }
 
 // FindEvents returns the events of an id on a page, on all pages if page is empty.
