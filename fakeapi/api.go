@@ -10,18 +10,14 @@ import (
 	"chatclub/fakeapi/ledger"
 )
 
-// Config of an API. The zero value is a platform with DefaultSettings on which
-// every page exists and has the token `token-PAGE`.
+// Config of an API. The zero value is a platform with DefaultSettings.
 type Config struct {
 	Now       func() time.Time // default time.Now
 	Seed      uint64           // of everything random
 	AppSecret string           // with which appsecret_proof is checked; empty: none is right
 	Settings  *Settings        // nil: DefaultSettings
-	// Tokens is the token of each page that exists. nil: every page whose id
-	// is made of digits exists, with the token `token-PAGE`.
-	Tokens  map[string]string
-	Seconds int           // active seconds of history per page; default 600
-	Keep    time.Duration // see ledger.Config; default 0: for ever
+	Seconds   int              // active seconds of history per page; default 600
+	Keep      time.Duration    // see ledger.Config; default 0: for ever
 	// Host is a name with dots under which Serve is asked. Others are refused,
 	// because another site could have them; addresses and names without a dot never are.
 	Host string
@@ -32,7 +28,6 @@ type Config struct {
 type API struct {
 	cfg       Config
 	ledger    *ledger.Ledger
-	tokens    tokens
 	settings  liveSettings
 	answers   answers
 	app       app
@@ -54,11 +49,7 @@ func New(c Config) (*API, error) {
 	if c.Settings != nil {
 		s = *c.Settings
 	}
-	owned, err := newTokens(c.Tokens)
-	if err != nil {
-		return nil, fmt.Errorf("new fake platform: %w", err)
-	}
-	a := &API{cfg: c, tokens: owned, answers: newAnswers()}
+	a := &API{cfg: c, answers: newAnswers()}
 	a.ledger = ledger.New(ledger.Config{Now: c.Now, Seconds: c.Seconds, Keep: c.Keep, Unannounced: a.isUnannounced})
 	a.control.api = a
 	a.settings.init(a.answers.catalogue)
@@ -148,9 +139,6 @@ func (a *API) Apply(s Settings) error {
 func (a *API) Patch(patch []byte) error {
 	return a.settings.change(func(s Settings) (Settings, error) { return s.patched(patch) })
 }
-
-// Token returns the token of a page, if the page exists.
-func (a *API) Token(page string) (string, bool) { return a.tokens.of(page) }
 
 // IsInstagram reports whether the settings in force make a page an account of
 // Instagram.

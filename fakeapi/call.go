@@ -93,7 +93,7 @@ func withoutVersion(path []byte) []byte {
 
 // sendAs sends the body as the page that the path and the token name together.
 func (c *call) sendAs(page []byte, token string, resp *Response) {
-	id, why := c.api.tokens.authorize(page, token)
+	id, why := authorize(page, token)
 	if why != nil {
 		c.refuse(resp, why)
 		return

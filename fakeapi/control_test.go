@@ -128,14 +128,3 @@ func TestReset(t *testing.T) {
 		t.Errorf("answers after reset = %v, want none", got)
 	}
 }
-
-func TestNewRefusesTokens(t *testing.T) {
-	t.Parallel()
-	for name, tokens := range map[string]map[string]string{
-		"empty token": {"1": ""}, "empty page": {"": "x"}, "shared token": {"1": "sesame", "2": "sesame"},
-	} {
-		if _, err := fakeapi.New(fakeapi.Config{Tokens: tokens}); err == nil || strings.Contains(err.Error(), "sesame") {
-			t.Errorf("New with %s = %v, want an error without the token", name, err)
-		}
-	}
-}

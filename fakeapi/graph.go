@@ -30,7 +30,7 @@ func (a *API) graphRequest(c *call, req *Request, path []byte, resp *Response) b
 	if person {
 		owner = []byte("me")
 	}
-	page, why := a.tokens.authorize(owner, req.token(new(sendBody)))
+	page, why := authorize(owner, req.token(new(sendBody)))
 	if why != nil {
 		c.refuse(resp, why)
 		return true
