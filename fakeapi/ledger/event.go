@@ -65,13 +65,13 @@ func (l *Ledger) Enter(x Announcement) *Event {
 		s := l.shard(h)
 		s.mu.Lock()
 		_, twice := s.pending[h]
-		came := s.finished.accepted(h)
+		in, excused := s.finished.find(h)
 		switch {
-		case twice || s.finished.excused(h) != nil || came != nil && came.accepted[h]:
+		case twice || excused || in != nil && in.accepted[h]:
 			e.left.Add(-1)
-		case came != nil:
+		case in != nil:
 			e.left.Add(-1)
-			came.accepted[h] = true
+			in.accepted[h] = true
 			expected++
 			early++
 		default:

@@ -41,24 +41,17 @@ func newPart() part {
 	return part{accepted: make(map[uint64]bool), excused: make(map[uint64]awaited)}
 }
 
-// accepted returns the part that holds an accepted id, nil if there is none.
-func (s *finished) accepted(h uint64) *part {
+// find returns the part that holds an id, nil if there is none, and whether the id
+// is excused there.
+func (s *finished) find(h uint64) (in *part, excused bool) {
 	for i := range s.parts {
-		if _, ok := s.parts[i].accepted[h]; ok {
-			return &s.parts[i]
+		p := &s.parts[i]
+		if _, ok := p.accepted[h]; ok {
+			return p, false
+		}
+		if _, ok := p.excused[h]; ok {
+			return p, true
 		}
 	}
-	return nil
+	return nil, false
 }
-
-// excused returns the part that holds an excused id, nil if there is none.
-func (s *finished) excused(h uint64) *part {
-	for i := range s.parts {
-		if _, ok := s.parts[i].excused[h]; ok {
-			return &s.parts[i]
-		}
-	}
-	return nil
-}
-
-func (s *finished) has(h uint64) bool { return s.accepted(h) != nil || s.excused(h) != nil }

@@ -15,6 +15,7 @@
 package ledger
 
 import (
+	"cmp"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -87,9 +88,7 @@ func New(c Config) *Ledger {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Seconds == 0 {
-		c.Seconds = 600
-	}
+	c.Seconds = cmp.Or(c.Seconds, 600)
 	l := &Ledger{now: c.Now, seconds: c.Seconds, part: c.Keep / keptParts, unannounced: c.Unannounced, seed: maphash.MakeSeed(), pages: make(map[string]*Page), groups: make(map[string]*group)}
 	for i := range l.shards {
 		l.shards[i].clear()
@@ -148,7 +147,7 @@ func (l *Ledger) Watch(id string) (done <-chan struct{}, forget func()) {
 	s := l.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.finished.has(h) {
+	if in, _ := s.finished.find(h); in != nil {
 		c := make(chan struct{})
 		close(c)
 		return c, func() {}

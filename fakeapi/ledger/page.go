@@ -270,17 +270,17 @@ func (p *Page) arrive(now time.Time, id string, s Send) arrival {
 	from := sh.pending
 	wait, waiting := from[h]
 	if !waiting {
-		if sh.finished.accepted(h) != nil {
+		in, excused := sh.finished.find(h)
+		if in != nil && !excused {
 			return arrival{again: true}
 		}
-		excused := sh.finished.excused(h)
-		if excused == nil {
+		if in == nil {
 			expected := l.unannounced != nil && l.unannounced(p.id, s.Recipient, id)
 			sh.finished.parts[0].accepted[h] = expected
 			sh.wakeLocked(h)
 			return arrival{unannounced: expected, unexpected: !expected}
 		}
-		from = excused.excused
+		from = in.excused
 		wait = from[h]
 	}
 	if !p.matches(wait, s) {
