@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -74,13 +75,7 @@ func (a *app) end(now time.Time, set *live, failed bool) {
 	if b.ErrorRatio == 0 {
 		return
 	}
-	window, length := time.Duration(b.Window), time.Duration(b.For)
-	if window == 0 {
-		window = time.Minute
-	}
-	if length == 0 {
-		length = time.Hour
-	}
+	window, length := cmp.Or(time.Duration(b.Window), time.Minute), cmp.Or(time.Duration(b.For), time.Hour)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now.Before(a.blockedUntil) {

@@ -1,6 +1,7 @@
 package fakeapi
 
 import (
+	"cmp"
 	"time"
 
 	"chatclub/fakeapi/ledger"
@@ -68,7 +69,7 @@ func (c *call) judge(app *answer) outcome {
 	case c.dice.hit(f.ResetBefore):
 		return outcome{cut: true, result: ledger.Failed}
 	case c.dice.hit(f.Timeout):
-		return outcome{cut: true, result: ledger.Failed, hang: orDefault(f.TimeoutFor, defaultTimeout)}
+		return outcome{cut: true, result: ledger.Failed, hang: cmp.Or(time.Duration(f.TimeoutFor), defaultTimeout)}
 	}
 	if why := c.page.admit(c.now, set, c.body.class(), c.api.cfg.Seed); why != nil {
 		return denied(why)
@@ -98,19 +99,12 @@ func (c *call) judge(app *answer) outcome {
 	case c.dice.hit(f.SentYet):
 		return outcome{answer: errSentYet}
 	case c.dice.hit(f.SlowBody):
-		return outcome{bodyDelay: orDefault(f.SlowBodyBy, defaultSlowBody)}
+		return outcome{bodyDelay: cmp.Or(time.Duration(f.SlowBodyBy), defaultSlowBody)}
 	}
 	return outcome{}
 }
 
 func denied(why *answer) outcome { return outcome{answer: why, result: why.result} }
-
-func orDefault(d Duration, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return time.Duration(d)
-}
 
 // judgeRecipient returns the error answer that the recipient gets, nil if the
 // message can be delivered to it. in is the injection that applies, nil without

@@ -4,6 +4,7 @@
 package users
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,17 +90,17 @@ func New(c Config) (*Users, error) {
 
 // withDefaults sets the fields that are not set. Its error names every fault.
 func (c Config) withDefaults() (Config, *webhook.Client, error) {
-	setDefault(&c.Pages, 1)
-	setDefault(&c.Rooms, 1)
-	setDefault(&c.Users, 10)
-	setDefault(&c.JoinParallel, 1)
-	setDefault(&c.MaxInFlight, 4096)
-	setDefault(&c.EventsPerSecond, 20)
-	setDefault(&c.JoinTimeout, time.Minute)
+	c.Pages = cmp.Or(c.Pages, 1)
+	c.Rooms = cmp.Or(c.Rooms, 1)
+	c.Users = cmp.Or(c.Users, 10)
+	c.JoinParallel = cmp.Or(c.JoinParallel, 1)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, 4096)
+	c.EventsPerSecond = cmp.Or(c.EventsPerSecond, 20)
+	c.JoinTimeout = cmp.Or(c.JoinTimeout, time.Minute)
 	if len(c.Texts) == 0 {
 		c.Texts = texts
 	}
-	setDefault(&c.Webhook.RetryFor, time.Minute)
+	c.Webhook.RetryFor = cmp.Or(c.Webhook.RetryFor, time.Minute)
 	c.Webhook.MaxInFlight = c.MaxInFlight
 	faults := c.faults()
 	if c.API == nil {
@@ -109,13 +110,6 @@ func (c Config) withDefaults() (Config, *webhook.Client, error) {
 	}
 	hook, err := webhook.New(c.Webhook)
 	return c, hook, errors.Join(append(faults, err)...)
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 const (

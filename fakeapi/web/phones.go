@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,15 +45,9 @@ type phones struct {
 }
 
 func newPhones(c Config) (*phones, error) {
-	if c.Phones == 0 {
-		c.Phones = 3
-	}
-	if c.BaseURL == "" {
-		c.BaseURL = "http://localhost"
-	}
-	if c.Webhook.RetryFor == 0 {
-		c.Webhook.RetryFor = 30 * time.Second
-	}
+	c.Phones = cmp.Or(c.Phones, 3)
+	c.BaseURL = cmp.Or(c.BaseURL, "http://localhost")
+	c.Webhook.RetryFor = cmp.Or(c.Webhook.RetryFor, 30*time.Second)
 	c.Webhook.Now, c.Webhook.MaxInFlight = c.API.Now, maxPhones
 	var faults []error
 	if len(c.Pages) == 0 {

@@ -11,6 +11,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,32 +69,19 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Secret == "" {
 		faults = append(faults, errors.New("Secret must be set"))
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.MaxInFlight == 0 {
-		c.MaxInFlight = 64
-	}
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
+	c.RetryFor = cmp.Or(c.RetryFor, time.Minute)
+	c.AlertAfter = cmp.Or(c.AlertAfter, 15*time.Minute)
+	c.UnsubscribeAfter = cmp.Or(c.UnsubscribeAfter, time.Hour)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, 64)
 	if c.Transport == nil {
 		c.Transport = &http.Transport{
 			MaxIdleConns: c.MaxInFlight, MaxIdleConnsPerHost: c.MaxInFlight,
 			IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: false,
-		}
-	}
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&c.Timeout, 5 * time.Second},
-		{&c.RetryFor, time.Minute},
-		{&c.AlertAfter, 15 * time.Minute},
-		{&c.UnsubscribeAfter, time.Hour},
-	} {
-		if *d.field == 0 {
-			*d.field = d.value
 		}
 	}
 	return c, errors.Join(faults...)
