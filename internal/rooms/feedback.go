@@ -12,16 +12,7 @@ import (
 // time. A user who wrote since then, or who is unknown, is not changed.
 // Idempotent.
 func (s *Store) Gone(ctx context.Context, page, psid string, at time.Time) error {
-	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
-		return fmt.Errorf("leave room: %w", err)
-	}
-	err := s.inTx(ctx, func(ctx context.Context, tx transaction) error {
-		u := user{page: page, psid: psid}
-		found := false
-		// The order of Receive: the user, then the page.
-		if err := tx.run(ctx, u.load(&found, s.db.lock())); err != nil {
-			return err
-		}
+	err := s.withUser(ctx, page, psid, func(ctx context.Context, tx transaction, u user, found bool) error {
 		if !found || u.lastInbound > at.UnixMilli() {
 			return nil
 		}

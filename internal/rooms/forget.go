@@ -1,9 +1,6 @@
 package rooms
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // Forget deletes all that is kept of a user of a page: the user with its name and
 // language, its membership, the blocks and reports by it and about it. A user who
@@ -14,13 +11,9 @@ import (
 // while the cursor of a broadcast whose last recipient it was. The error is
 // ErrUnknown if the page has no such user. Idempotent.
 func (s *Store) Forget(ctx context.Context, page, psid string) error {
-	err := errors.Join(checkKey("page", page), checkKey("user", psid))
-	if err == nil {
-		var found bool
-		found, err = s.forget(ctx, page, psid, never)
-		if err == nil && !found {
-			err = ErrUnknown
-		}
+	found, err := s.forget(ctx, page, psid, never)
+	if err == nil && !found {
+		err = ErrUnknown
 	}
 	return failed("forget user", classify(err))
 }
@@ -28,13 +21,10 @@ func (s *Store) Forget(ctx context.Context, page, psid string) error {
 // forget forgets a user unless it has written since idle. It reports whether there
 // was one.
 func (s *Store) forget(ctx context.Context, page, psid string, idle int64) (found bool, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx transaction) error {
-		u := user{page: page, psid: psid}
-		// The order of Receive: the user, then the page. The page's row also keeps two
-		// of its users from being forgotten at a time, who may have blocked each other.
-		if err := tx.run(ctx, u.load(&found, s.db.lock())); err != nil {
-			return err
-		}
+	err = s.withUser(ctx, page, psid, func(ctx context.Context, tx transaction, u user, known bool) error {
+		// The page's row, which evict locks, keeps two of its users from being forgotten
+		// at a time, who may have blocked each other.
+		found = known
 		if !found || u.lastInbound > idle {
 			return nil // without a row in people nothing is kept of a user
 		}

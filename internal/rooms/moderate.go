@@ -3,7 +3,6 @@ package rooms
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -60,16 +59,13 @@ func (s *Store) Reports(ctx context.Context, page string, after ReportView, limi
 			return err
 		},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("select reports: %w", classify(err))
+	if err == nil && !exists {
+		err = ErrUnknown
 	}
 	for i := range list {
 		list[i].Texts = append([]ReportedText{}, texts[list[i].ID]...) // not nil: JSON has []
 	}
-	if !exists {
-		return nil, fmt.Errorf("page: %w", ErrUnknown)
-	}
-	return list, nil
+	return list, failed("select reports", classify(err))
 }
 
 // ErrUnknown says that there is no such user, page, room or broadcast.
@@ -78,15 +74,7 @@ var ErrUnknown = errors.New("unknown")
 // Ban takes a user out of its room and rejects the user's events until that time,
 // for good if it is zero. A time that has passed ends a ban. The error is ErrUnknown if the page has no such user.
 func (s *Store) Ban(ctx context.Context, page, psid string, until time.Time) error {
-	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
-		return fmt.Errorf("ban user: %w", err)
-	}
-	err := s.inTx(ctx, func(ctx context.Context, tx transaction) error {
-		u := user{page: page, psid: psid}
-		found := false
-		if err := tx.run(ctx, u.load(&found, s.db.lock())); err != nil {
-			return err
-		}
+	err := s.withUser(ctx, page, psid, func(ctx context.Context, tx transaction, u user, found bool) error {
 		if !found {
 			return ErrUnknown
 		}

@@ -1,6 +1,8 @@
 package rooms
 
 import (
+	"context"
+	"errors"
 	"time"
 )
 
@@ -61,6 +63,21 @@ func (u *user) save() query {
 			u.leftAt, u.leftRoom, u.leftUntil, int64(u.texts), int64(u.media),
 		},
 	}
+}
+
+// withUser runs fn in a transaction that has locked the row of a user of a page. It reads
+// the row in the order of Receive: the user, then the page. fn commits.
+func (s *Store) withUser(ctx context.Context, page, psid string, fn func(ctx context.Context, tx transaction, u user, found bool) error) error {
+	if err := errors.Join(checkKey("page", page), checkKey("user", psid)); err != nil {
+		return err
+	}
+	return s.inTx(ctx, func(ctx context.Context, tx transaction) error {
+		u, found := user{page: page, psid: psid}, false
+		if err := tx.run(ctx, u.load(&found, s.db.lock())); err != nil {
+			return err
+		}
+		return fn(ctx, tx, u, found)
+	})
 }
 
 // noteEvent records an event of the user: its window is open again, and it gets
