@@ -77,10 +77,7 @@ func (bs Broadcasts) Add(ctx context.Context, b Broadcast) (stored Broadcast, ad
 	if err == nil && !found {
 		err = errNoRow
 	}
-	if err != nil {
-		return Broadcast{}, false, fmt.Errorf("add broadcast: %w", classify(err))
-	}
-	return stored, affected > 0, nil
+	return stored, affected > 0, failed("add broadcast", classify(err))
 }
 
 // Get returns a broadcast by its id. The error is ErrUnknown if there is
@@ -92,10 +89,7 @@ func (bs Broadcasts) Get(ctx context.Context, id string) (Broadcast, error) {
 	if err == nil && !found {
 		err = ErrUnknown
 	}
-	if err != nil {
-		return Broadcast{}, fmt.Errorf("select broadcast: %w", classify(err))
-	}
-	return b, nil
+	return b, failed("select broadcast", classify(err))
 }
 
 // List returns at most limit broadcasts of a page, of all pages if page is
@@ -108,13 +102,10 @@ func (bs Broadcasts) List(ctx context.Context, page string, limit int) ([]Broadc
 		SELECT id, page, room, '', rate, deadline, created, recipients, state, cursor, queued, due
 		FROM broadcasts WHERE page = $1 OR $1 = '' ORDER BY created DESC, id DESC LIMIT $2`,
 		[]any{page, int64(limit)}, scanBroadcast))
-	if err != nil {
-		return nil, fmt.Errorf("select broadcasts: %w", classify(err))
+	if err == nil && page != "" && !exists && len(list) == 0 {
+		err = ErrUnknown
 	}
-	if page != "" && !exists && len(list) == 0 {
-		return nil, fmt.Errorf("page: %w", ErrUnknown)
-	}
-	return list, nil
+	return list, failed("select broadcasts", classify(err))
 }
 
 // Stop stops a broadcast and reports whether it was running. Queued
@@ -127,10 +118,7 @@ func (bs Broadcasts) Stop(ctx context.Context, id string) (b Broadcast, stopped 
 	if err == nil && !found {
 		err = ErrUnknown
 	}
-	if err != nil {
-		return Broadcast{}, false, fmt.Errorf("stop broadcast: %w", classify(err))
-	}
-	return b, affected > 0, nil
+	return b, affected > 0, failed("stop broadcast", classify(err))
 }
 
 // audience returns the part of a query that selects the recipients of a
@@ -167,8 +155,5 @@ func (bs Broadcasts) Audience(ctx context.Context, page string, room int) (int, 
 	if err == nil && !exists {
 		err = ErrUnknown
 	}
-	if err != nil {
-		return 0, fmt.Errorf("count audience: %w", classify(err))
-	}
-	return n, nil
+	return n, failed("count audience", classify(err))
 }

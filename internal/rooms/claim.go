@@ -91,10 +91,7 @@ func (bs Broadcasts) NextRecipients(ctx context.Context, holder string, b Broadc
 			return err
 		},
 	}, bs.recipients(b, limit, &answer.To))
-	if err != nil {
-		return Recipients{}, fmt.Errorf("select recipients: %w", err)
-	}
-	return answer, nil
+	return answer, failed("select recipients", err)
 }
 
 // recipients reads the recipients behind the Cursor of a broadcast. Both tables are
@@ -124,8 +121,5 @@ func (bs Broadcasts) Advance(ctx context.Context, holder string, p Progress) (st
 		args: []any{p.ID, holder, p.Cursor, int64(p.Queued), p.Due.UnixMilli(), string(p.State), p.From},
 		scan: func(r row) error { return r.Scan(&state) },
 	})
-	if err != nil {
-		return "", fmt.Errorf("advance broadcast: %w", err)
-	}
-	return state, nil
+	return state, failed("advance broadcast", err)
 }

@@ -3,7 +3,6 @@ package rooms
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -116,10 +115,7 @@ func (s *Store) Pages(ctx context.Context, after string, limit int) ([]PageView,
 			}
 			return err
 		}))
-	if err != nil {
-		return nil, fmt.Errorf("select pages: %w", err)
-	}
-	return list, nil
+	return list, failed("select pages", err)
 }
 
 // CountAudiences counts the users whom each page may send to, for Pages. It reads
@@ -205,28 +201,26 @@ func (s *Store) Overview(ctx context.Context) (Overview, error) {
 	defer cancel()
 	now := s.cfg.Now()
 	view := Overview{Paused: make(map[string]int)}
-	type group struct {
-		reason string
-		n      int
-	}
-	var groups []group
 	err := s.inLongTx(ctx, func(ctx context.Context, tx transaction) error {
 		return tx.run(ctx,
-			all(&groups, `SELECT pause_reason, COUNT(*) FROM pages WHERE paused_until > $1 GROUP BY pause_reason`,
-				[]any{now.UnixMilli()}, func(r row, g *group) error { return r.Scan(&g.reason, &g.n) }),
+			query{
+				sql:  `SELECT pause_reason, COUNT(*) FROM pages WHERE paused_until > $1 GROUP BY pause_reason`,
+				args: []any{now.UnixMilli()},
+				scan: func(r row) error {
+					var reason string
+					var n int
+					err := r.Scan(&reason, &n)
+					view.Paused[reason] = n
+					return err
+				},
+			},
 			one(nil, `
 				SELECT COALESCE(MAX(CAST(c.copies AS DOUBLE PRECISION) / (p.audience * $2)), 0) FROM pages p JOIN (
 					SELECT page, SUM(copies) AS copies FROM page_hours WHERE hour > $1 - 24 GROUP BY page
 				) c ON c.page = p.page WHERE p.audience > 0`,
 				[]any{hourOf(now), int64(QuotaPerUser)}, &view.QuotaShare))
 	})
-	if err != nil {
-		return Overview{}, fmt.Errorf("select overview of pages: %w", err)
-	}
-	for _, g := range groups {
-		view.Paused[g.reason] = g.n
-	}
-	return view, nil
+	return view, failed("select overview of pages", err)
 }
 
 // lastHour estimates the count of the last 60 minutes: this hour's, and of the
@@ -261,11 +255,8 @@ func (s *Store) Rooms(ctx context.Context, page string, after, limit int) ([]Roo
 			v.Opened = time.UnixMilli(opened).UTC()
 			return err
 		}))
-	if err != nil {
-		return nil, fmt.Errorf("select rooms: %w", err)
+	if err == nil && !exists {
+		err = ErrUnknown
 	}
-	if !exists {
-		return nil, fmt.Errorf("page: %w", ErrUnknown)
-	}
-	return list, nil
+	return list, failed("select rooms", err)
 }

@@ -58,10 +58,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 			UPDATE broadcasts SET cursor = '' WHERE id IN (
 				SELECT id FROM broadcasts WHERE state <> 'running' AND cursor <> '' ORDER BY id` + s.skipLocked() + `)`})
 	}
-	if err != nil {
-		return events, fmt.Errorf("prune: %w", err)
-	}
-	return events, nil
+	return events, failed("prune", err)
 }
 
 // prune deletes the rows of a table, some at a time, and returns how many. Rows that
@@ -181,8 +178,5 @@ func (s *Store) SilentMembers(ctx context.Context, after Silent) ([]Silent, erro
 			m.Since = time.UnixMilli(since)
 			return err
 		}))
-	if err != nil {
-		return nil, fmt.Errorf("select silent members: %w", err)
-	}
-	return list, nil
+	return list, failed("select silent members", err)
 }

@@ -34,10 +34,7 @@ func (s *Store) FindEvents(ctx context.Context, page, id string) ([]EventView, e
 				WHERE p.page > $1 AND p.page <= $2 ORDER BY e.page`, []any{after, last, id}, scanEvent))
 		})
 	}
-	if err != nil {
-		return nil, fmt.Errorf("find events: %w", classify(err))
-	}
-	return list, nil
+	return list, failed("find events", classify(err))
 }
 
 func scanEvent(r row, v *EventView) error {
