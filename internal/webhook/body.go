@@ -26,7 +26,7 @@ const (
 
 // readSigned returns the body of a request and accepted, if Messenger signed it.
 // Otherwise the result says what is wrong. The caller calls release when nothing
-// is kept of the body any more.
+// is kept of the body any more. Until then the request has a slot.
 //
 // Verifying the signature takes the whole body, and until then any client may
 // have sent it. So reading a body takes no slot, and memory only for the bytes
@@ -46,7 +46,7 @@ func (h *Handler) readVerified(w http.ResponseWriter, r *http.Request, most int,
 		return nil, func() {}, tooLarge
 	}
 	me := h.readers.enter(http.NewResponseController(w))
-	release = func() { h.readers.release(me) }
+	free := func() { h.readers.release(me) }
 	body, err := readBody(http.MaxBytesReader(w, r.Body, int64(most)), int(r.ContentLength), most, func(n int) bool { return h.readers.hold(me, n) })
 	signed := err == nil && verifies(body)
 	evicted := h.readers.remove(me)
@@ -65,9 +65,14 @@ func (h *Handler) readVerified(w http.ResponseWriter, r *http.Request, most int,
 	case !h.readers.hold(me, made*len(body)):
 		res = overloaded
 	default:
-		return body, release, accepted
+		select {
+		case h.slots <- struct{}{}:
+			return body, func() { <-h.slots; free() }, accepted
+		default:
+			res = overloaded
+		}
 	}
-	release()
+	free()
 	return nil, func() {}, res
 }
 

@@ -20,17 +20,7 @@ import (
 // (developers.facebook.com/docs/apps/delete-data).
 func (h *Handler) Deletions() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := answer{result: badMethod}
-		switch r.Method {
-		case http.MethodGet:
-			a = deletionStatus(r)
-		case http.MethodPost:
-			a = h.postDeletion(w, r)
-		default:
-			w.Header().Set("Allow", "GET, POST")
-		}
-		h.metrics.requests[a.result].Inc()
-		a.write(w)
+		h.serve(w, r, deletionStatus, h.postDeletion)
 	})
 }
 
@@ -48,12 +38,6 @@ func (h *Handler) postDeletion(w http.ResponseWriter, r *http.Request) answer {
 	defer release()
 	if res != accepted {
 		return answer{result: res}
-	}
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
-		return answer{result: overloaded}
 	}
 	e := message.Event{Kind: message.KindDeletion, ID: d.code(h.cfg.AppSecret), User: clean(d.UserID), Time: h.cfg.Now().UnixMilli()}
 	if !valid(e) {

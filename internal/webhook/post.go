@@ -19,12 +19,6 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) answer {
 	if res != accepted {
 		return answer{result: res}
 	}
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
-		return answer{result: overloaded}
-	}
 	parts, err := split(body, h.cfg.Now(), h.cfg.All)
 	if err != nil {
 		return answer{result: notFound}

@@ -116,13 +116,16 @@ func New(cfg Config) (*Handler, error) {
 }
 
 // ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve(w, r, h.verify, h.post) }
+
+// serve answers a request by its method, and counts the result.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, get func(*http.Request) answer, post func(http.ResponseWriter, *http.Request) answer) {
 	a := answer{result: badMethod}
 	switch r.Method {
 	case http.MethodGet:
-		a = h.verify(r)
+		a = get(r)
 	case http.MethodPost:
-		a = h.post(w, r)
+		a = post(w, r)
 	default:
 		w.Header().Set("Allow", "GET, POST")
 	}
