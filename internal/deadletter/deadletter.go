@@ -88,7 +88,7 @@ func (q Queue) List(ctx context.Context, f Filter, show func(Letter) error) (Cou
 		}
 		counts[l.Reason]++
 		return false, show(l)
-	}, nil)
+	}, nothing)
 	return counts, err
 }
 
@@ -113,14 +113,15 @@ func (q Queue) Purge(ctx context.Context, f Filter) (Counts, error) {
 		}
 		counts[l.Reason]++
 		return true, nil
-	}, nil)
+	}, nothing)
 	return counts, err
 }
 
 // walk calls visit for every letter that is on the queue when it begins, the
 // oldest first. visit reports whether it takes the letter off. It has until the end
-// of the next finish, which may be nil, to do so. The letters that it leaves go back in order.
-func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Delivery) (taken bool, err error), finish ending) error {
+// of the next finish to do so, which is called when all letters were seen or no more can
+// come before. The letters that it leaves go back in order.
+func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Delivery) (taken bool, err error), finish func() error) error {
 	ready, err := q.begin(ctx)
 	if err != nil || ready == 0 {
 		return err
@@ -129,7 +130,7 @@ func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Deliver
 	defer w.close(ctx)
 	for w.seen < ready {
 		if w.isFull() { // nothing comes before some of its letters are taken off
-			if err := finish.call(); err != nil {
+			if err := finish(); err != nil {
 				return err
 			}
 		}
@@ -138,7 +139,7 @@ func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Deliver
 			return err
 		}
 		if d == nil {
-			return errors.Join(w.missing(), finish.call())
+			return errors.Join(w.missing(), finish())
 		}
 		taken, err := visit(d)
 		if taken {
@@ -153,19 +154,11 @@ func (q Queue) walk(ctx context.Context, prefetch int, visit func(*queue.Deliver
 			return err
 		}
 	}
-	return finish.call()
+	return finish()
 }
 
-// ending is the last step of a walk, when all letters were seen or no more can come
-// before; nil: none.
-type ending func() error
-
-func (e ending) call() error {
-	if e == nil {
-		return nil
-	}
-	return e()
-}
+// nothing is the last step of a walk that has none.
+func nothing() error { return nil }
 
 // missing is the error where fewer letters came than there were.
 func (w *walker) missing() error {

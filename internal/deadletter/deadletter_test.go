@@ -119,7 +119,7 @@ func TestManyPages(t *testing.T) {
 				return false, nil
 			}
 			return true, d.Ack()
-		}, nil)
+		}, nothing)
 		if err != nil || seen != 50 {
 			b.Errorf("walk() = %v after %d letters, want nil after 50", err, seen)
 		}
@@ -476,7 +476,7 @@ func TestMissingLetters(t *testing.T) {
 				b.left(b.top.Dead()) // the three that the walk does not hold
 			}
 			return false, nil
-		}, nil)
+		}, nothing)
 		if seen != 2 || err == nil || !strings.Contains(err.Error(), "2 of 5") {
 			t.Errorf("walk() = %v after %d letters, want an error that says 2 of 5", err, seen)
 		}

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,18 +15,12 @@ import (
 
 // Letter is a message on the dead-letter queue. Headers that it does not have,
 // because it is of an older version or the broker itself put it there, are taken
-// from its body where that can be decoded.
+// from its body where that can be decoded: of an older version's the time is when its
+// event happened. Its reason is empty if the broker itself put it there, its page if it
+// is undecodable.
 type Letter struct {
-	ID        string         `json:"id"`
-	Reason    message.Reason `json:"reason"`         // empty: the broker itself put it there
-	Time      time.Time      `json:"time,omitzero"`  // when it was found dead; of an older version's: when its event happened
-	Page      string         `json:"page,omitempty"` // empty: it is undecodable
-	Recipient string         `json:"recipient,omitempty"`
-	Queue     string         `json:"queue,omitempty"` // where it came from
-	Attempts  int            `json:"attempts"`
-	FirstCode string         `json:"first_code,omitempty"`
-	LastCode  string         `json:"last_code,omitempty"`
-	Error     string         `json:"error,omitempty"` // why, in a sentence
+	ID string `json:"id"`
+	message.Death
 
 	body  []byte
 	trace map[string]string // as a message's headers
@@ -39,10 +34,7 @@ type Letter struct {
 // none of ours only the id is known.
 func Read(d *queue.Delivery, t queue.Topology) Letter {
 	l := Letter{ID: d.ID, body: d.Body, trace: message.CarryTrace(nil, d.Headers)}
-	if death, err := message.DeathFromHeaders(d.Headers); err == nil {
-		l.Reason, l.Time, l.Page, l.Recipient = death.Reason, death.Time, death.Page, death.Recipient
-		l.Queue, l.Attempts, l.FirstCode, l.LastCode, l.Error = death.Queue, death.Attempts, death.FirstCode, death.LastCode, death.Error
-	}
+	l.Death, _ = message.DeathFromHeaders(d.Headers) // empty with an error
 	var page, recipient string
 	var at int64
 	if o, err := message.DecodeOutbound(d.Body); err == nil && !t.IsInbound(l.Queue) {
@@ -54,12 +46,7 @@ func Read(d *queue.Delivery, t queue.Topology) Letter {
 		l.raw = strings.HasPrefix(l.ID, "undecodable/") // as webhook names it
 		l.core = !l.raw
 	}
-	if l.Page == "" {
-		l.Page = page
-	}
-	if l.Recipient == "" {
-		l.Recipient = recipient
-	}
+	l.Page, l.Recipient = cmp.Or(l.Page, page), cmp.Or(l.Recipient, recipient)
 	if l.Time.IsZero() && at > 0 {
 		l.Time = time.UnixMilli(at).UTC()
 	}

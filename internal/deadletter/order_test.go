@@ -52,7 +52,7 @@ func TestOrderOfWalksThatAreStopped(t *testing.T) {
 				return false, context.Canceled
 			}
 			return false, nil
-		}, nil)
+		}, nothing)
 		if seen != stopAt || err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatalf("walk() until %d = %v after %d letters", stopAt, err, seen)
 		}

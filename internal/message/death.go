@@ -34,17 +34,15 @@ func Reasons() []Reason {
 
 // Death is the record that the dead-letter queue keeps beside the body.
 type Death struct {
-	Reason    Reason
-	Queue     string // where the message came from
-	Attempts  int    // calls made
-	FirstCode string // of the first failed attempt, "code/subcode"; empty when no call was made
-	LastCode  string // of the last failed attempt
-	Error     string // why, in a sentence without a token or a text of people's; Headers shortens it
-
-	// Operators look for these; each may be missing.
-	Time      time.Time // when it was found dead, in milliseconds
-	Page      string
-	Recipient string // PSID; empty for an event
+	Reason    Reason    `json:"reason"`
+	Time      time.Time `json:"time,omitzero"`        // when it was found dead, in milliseconds; may be missing, as page and recipient
+	Page      string    `json:"page,omitempty"`       //
+	Recipient string    `json:"recipient,omitempty"`  // PSID; empty for an event
+	Queue     string    `json:"queue,omitempty"`      // where the message came from
+	Attempts  int       `json:"attempts"`             // calls made
+	FirstCode string    `json:"first_code,omitempty"` // of the first failed attempt, "code/subcode"; empty when no call was made
+	LastCode  string    `json:"last_code,omitempty"`  // of the last failed attempt
+	Error     string    `json:"error,omitempty"`      // why, in a sentence without a token or a text of people's; Headers shortens it
 }
 
 // Names of the headers on a dead letter.
