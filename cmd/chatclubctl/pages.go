@@ -245,17 +245,14 @@ func (t tool) pagesLimit(ctx context.Context, page string, args []string) error 
 	if err != nil {
 		return err
 	}
+	method, body, said := http.MethodPut, any(limits), "the page has the limits"
 	if limits == (message.Limits{}) {
-		if err := f.Order(ctx, http.MethodDelete, page, "limits", nil); err != nil {
-			return err
-		}
-		fmt.Fprintln(t.stdout, "the page has the limits of the pages file or the settings")
-		return nil
+		method, body, said = http.MethodDelete, nil, "the page has the limits of the pages file or the settings"
 	}
-	if err := f.Order(ctx, http.MethodPut, page, "limits", limits); err != nil {
+	if err := f.Order(ctx, method, page, "limits", body); err != nil {
 		return err
 	}
-	fmt.Fprintln(t.stdout, "the page has the limits")
+	fmt.Fprintln(t.stdout, said)
 	return nil
 }
 
