@@ -102,6 +102,7 @@ func house() []row {
 		{"browsertest", ""},
 		{"e2e", ""},
 		{"queue/memory/memorytest", "queue queue/memory"},
+		{"queue/memory/networktest", "queue queue/memory"},
 		{"queue/queuetest", ""},
 		{"queue/rabbit/rabbittest", "queue tools/private tools/wire"},
 		{"rooms/roomstest", "tools/private tools/program tools/wire"},

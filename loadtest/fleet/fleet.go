@@ -16,7 +16,7 @@ import (
 	"chatclub/fakeapi"
 	"chatclub/internal/dispatch"
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/networktest"
 )
 
 // Fleet is a system under test. Its methods are called by one goroutine.
@@ -81,8 +81,8 @@ type Config struct {
 	// AMQP is the address of a RabbitMQ, whose queues of the topology are deleted
 	// before and after. Without one the broker is in memory.
 	AMQP   string
-	Memory memory.Options    // makes the broker in memory slow
-	Fake   *fakeapi.Settings // nil: the fake's defaults
+	Memory networktest.Options // makes the broker in memory slow
+	Fake   *fakeapi.Settings   // nil: the fake's defaults
 
 	// Wrap is around every dispatcher's calls. It serves tests of the
 	// judge, who must find out a caller that cheats. nil: none.

@@ -20,6 +20,7 @@ import (
 	"chatclub/internal/dispatch"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/networktest"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/sender"
 	"chatclub/internal/service"
@@ -90,7 +91,7 @@ func NewLocal(ctx context.Context, cfg Config) (_ *Local, err error) {
 		return nil, err
 	}
 	if cfg.AMQP == "" {
-		l.memory, err = memory.NewSlow(cfg.Topology, cfg.Memory)
+		l.memory, err = networktest.NewBroker(cfg.Topology, cfg.Memory)
 		l.broker = l.memory
 	} else if err = rabbit.Delete(ctx, cfg.AMQP, cfg.Topology); err == nil {
 		l.broker, err = l.connect(prometheus.NewRegistry(), false)

@@ -24,7 +24,7 @@ import (
 	"chatclub/internal/partitions"
 	"chatclub/internal/queue"
 	"chatclub/internal/queue/leftover"
-	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/networktest"
 	"chatclub/internal/sender"
 	"chatclub/loadtest/fleet"
 )
@@ -141,7 +141,7 @@ func open(t *testing.T, row row, seed uint64) *rig {
 		Options: o, Topology: top, Seed: seed, Log: slog.New(slog.DiscardHandler),
 		Wrap:   func(c dispatch.Caller) dispatch.Caller { return recorded{c, r} },
 		Fake:   &s,
-		Memory: memory.Options{Hop: hop, Capacity: row.capacity, Process: row.process()},
+		Memory: networktest.Options{Hop: hop, Capacity: row.capacity, Process: row.process()},
 		Random: r.source,
 	})
 	if err != nil {

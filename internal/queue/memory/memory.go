@@ -2,8 +2,7 @@
 // quorum queues of RabbitMQ 4 — single active consumers, elected by priority,
 // prefetch, consumer counts, returned messages in a FIFO of their own — with no
 // sockets, so that it runs in a testing/synctest bubble. Its messages die with
-// the process: it serves the one-process quickstart, tests and load tests. For load
-// tests it can be as slow as a broker behind a network.
+// the process: it serves the one-process quickstart, tests and load tests.
 package memory
 
 import (
@@ -28,7 +27,7 @@ type Broker struct {
 	delayed map[time.Duration]*delayed
 	timers  map[*time.Timer]struct{} // one for each message with a delay
 
-	net *network // nil: every call reaches the broker at once
+	net Network
 
 	published, delivered, settled atomic.Int64
 }
@@ -36,17 +35,16 @@ type Broker struct {
 var _ queue.Broker = (*Broker)(nil)
 
 // New returns a broker with the topology's queues, all empty.
-func New(t queue.Topology) (*Broker, error) { return NewSlow(t, Options{}) }
+func New(t queue.Topology) (*Broker, error) { return NewBehind(t, direct{}) }
 
-// NewSlow returns a broker that is as slow as the options say. With a Hop or a
-// Capacity it has a goroutine, which Close ends.
-func NewSlow(t queue.Topology, o Options) (*Broker, error) {
+// NewBehind returns a broker behind a network, which Close stops.
+func NewBehind(t queue.Topology, n Network) (*Broker, error) {
 	if err := t.Validate(); err != nil {
 		return nil, fmt.Errorf("open memory broker: %w", err)
 	}
-	b := &Broker{topology: t, queues: make(map[string]*fifo), delayed: make(map[time.Duration]*delayed), timers: make(map[*time.Timer]struct{})}
-	if o.Hop > 0 || o.Capacity > 0 {
-		b.net = newNetwork(o)
+	b := &Broker{
+		topology: t, net: n,
+		queues: make(map[string]*fifo), delayed: make(map[time.Duration]*delayed), timers: make(map[*time.Timer]struct{}),
 	}
 	for _, s := range t.Specs() {
 		b.queues[s.Name] = &fifo{name: s.Name, single: s.SingleActive, stream: s.Stream}
@@ -122,7 +120,7 @@ func (b *Broker) stopTimersLocked() {
 	clear(b.timers)
 }
 
-// Publish queues every message. Without a network there is nothing to wait for.
+// Publish queues every message. Within one process there is nothing to wait for.
 func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if err := queue.ValidateAll(b.topology, msgs); err != nil {
 		return err
@@ -133,31 +131,22 @@ func (b *Broker) Publish(ctx context.Context, msgs ...queue.Message) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publish: %w: %w", queue.ErrUnavailable, err)
 	}
-	errs := make([]error, len(msgs))
-	if b.net == nil || len(msgs) == 0 {
-		for i, m := range msgs {
+	if len(msgs) == 0 {
+		return nil
+	}
+	errs, left, confirmed := make([]error, len(msgs)), len(msgs), make(chan struct{})
+	for i, m := range msgs {
+		b.net.To(b.topology.Target(m), 1, func() {
 			errs[i] = b.take(m)
-		}
-		return queue.NewPublishError(errs)
+			if left--; left == 0 {
+				b.net.Back(func() { close(confirmed) })
+			}
+		})
 	}
-	confirmed := make(chan struct{})
-	b.net.travel(func() {
-		left := len(msgs)
-		for i, m := range msgs {
-			b.net.perform(b.topology.Target(m), 1, func() {
-				errs[i] = b.take(m)
-				if left--; left == 0 {
-					b.back(func() { close(confirmed) })
-				}
-			})
-		}
-	})
-	select {
-	case <-confirmed:
-		return queue.NewPublishError(errs)
-	case <-ctx.Done():
-		return fmt.Errorf("publish: %w: %w", queue.ErrUnavailable, ctx.Err())
+	if err := wait(ctx, confirmed); err != nil {
+		return fmt.Errorf("publish: %w", err)
 	}
+	return queue.NewPublishError(errs)
 }
 
 // take puts a message on its queue, or keeps it back for its delay.
@@ -198,28 +187,33 @@ func (b *Broker) Consume(name string, opts queue.ConsumeOptions) (queue.Subscrip
 	if b.closed.Load() {
 		return nil, fmt.Errorf("consume %q: %w", name, queue.ErrClosed)
 	}
-	b.travel(name, 0, s.join)
+	b.net.To(name, 0, s.join)
 	return s, nil
 }
 
 // Inspect returns the state of a queue.
-func (b *Broker) Inspect(ctx context.Context, name string) (info queue.Info, err error) {
-	answered := make(chan queue.Info, 1)
-	err = b.ask(ctx, "inspect", name, func() error {
-		q := b.find(name)
-		if q == nil {
-			return queue.ErrUnroutable
+func (b *Broker) Inspect(ctx context.Context, name string) (queue.Info, error) {
+	var info queue.Info
+	var err error
+	answered := make(chan struct{})
+	b.net.To(name, 0, func() {
+		switch q := b.find(name); {
+		case q == nil:
+			err = queue.ErrUnroutable
+		case b.closed.Load():
+			err = queue.ErrClosed
+		default:
+			info = q.info()
 		}
-		if b.closed.Load() {
-			return queue.ErrClosed
-		}
-		answered <- q.info()
-		return nil
+		b.net.Back(func() { close(answered) })
 	})
-	if err == nil {
-		info = <-answered
+	if late := wait(ctx, answered); late != nil {
+		return queue.Info{}, fmt.Errorf("inspect %q: %w", name, late)
 	}
-	return info, err
+	if err != nil {
+		return queue.Info{}, fmt.Errorf("inspect %q: %w", name, err)
+	}
+	return info, nil
 }
 
 // Active returns the active subscription of a single-active queue, nil without any.
@@ -256,9 +250,7 @@ func (b *Broker) Close() error {
 	if b.closed.Swap(true) {
 		return nil
 	}
-	if b.net != nil {
-		b.net.stop()
-	}
+	b.net.Stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopTimersLocked()
@@ -437,11 +429,7 @@ func (s *subscription) deliverLocked(it item) {
 	s.lastTag++
 	s.held[s.lastTag] = it
 	d := queue.NewDelivery(s.broker, s, s.lastTag, it.msg, it.redelivered)
-	if n := s.broker.net; n != nil {
-		n.at(n.work(s.queue.name, 1).Add(n.hop), func() { s.out.Push(d) })
-		return
-	}
-	s.out.Push(d)
+	s.broker.net.Deliver(s.queue.name, func() { s.out.Push(d) })
 }
 
 // Deliveries returns the channel of the deliveries.
@@ -453,7 +441,7 @@ func (s *subscription) Close() error {
 	s.queue.mu.Lock()
 	s.closeLocked()
 	s.queue.mu.Unlock()
-	s.broker.travel(s.queue.name, 0, func() {
+	s.broker.net.To(s.queue.name, 0, func() {
 		s.queue.mu.Lock()
 		defer s.queue.mu.Unlock()
 		s.removeLocked()
@@ -494,11 +482,14 @@ func (s *subscription) Ack(tag uint64) error {
 	if !s.Live() {
 		return queue.ErrStale
 	}
-	if s.broker.net == nil {
-		return s.settle(tag)
+	settled := make(chan error, 1)
+	s.broker.net.To(s.queue.name, 1, func() { settled <- s.settle(tag) })
+	select {
+	case err := <-settled:
+		return err
+	default: // it is on its way
+		return nil
 	}
-	s.broker.travel(s.queue.name, 1, func() { _ = s.settle(tag) })
-	return nil
 }
 
 // settle takes a message off the queue. It runs at the broker.

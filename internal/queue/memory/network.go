@@ -1,234 +1,46 @@
 package memory
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
-	"sync"
-	"time"
 
 	"chatclub/internal/queue"
 )
 
-// Options make a broker slow. The zero value makes nothing slow.
-type Options struct {
-	// Hop is the time of each way between a program and the broker. Everything travels
-	// in order.
-	Hop time.Duration
-	// Capacity makes each queue one process of the broker, as in RabbitMQ. It does
-	// so many operations a second, first come, first served. A publish, a delivery
-	// and an acknowledgement are one operation each. 0: no bound.
-	Capacity int
-	// Process names the process that a queue belongs to, where several share one.
-	// nil: each is its own.
-	Process func(queue string) string
+// Network is the way between programs and a broker. It runs what it is given, and what
+// arrives at one time in the order in which it was given. It is safe for concurrent use.
+type Network interface {
+	// To runs do once it has come to the broker, and the process of a queue has done so
+	// many operations after all that it was given before.
+	To(queue string, operations int, do func())
+	// Deliver runs do once a queue's process has done one operation, and its result has
+	// come to a program.
+	Deliver(queue string, do func())
+	// Back runs do in a program once it has come from the broker.
+	Back(do func())
+	// Stop runs at once what is still to come. What is given later runs at once, too.
+	Stop()
 }
 
-// ask has the broker do something with a queue, and waits for the answer.
-func (b *Broker) ask(ctx context.Context, verb, name string, do func() error) error {
-	answered := make(chan error, 1)
-	b.travel(name, 0, func() {
-		err := do()
-		b.back(func() { answered <- err })
-	})
-	if b.net == nil { // it has answered
-		ctx = context.WithoutCancel(ctx)
+// direct is the Network within one process: all arrives at once.
+type direct struct{}
+
+func (direct) To(_ string, _ int, do func()) { do() }
+func (direct) Deliver(_ string, do func())   { do() }
+func (direct) Back(do func())                { do() }
+func (direct) Stop()                         {}
+
+// wait waits until done is closed, or ctx ends before that.
+func wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done: // whether or not ctx has ended
+		return nil
+	default:
 	}
 	select {
-	case err := <-answered:
-		if err != nil {
-			return fmt.Errorf("%s %q: %w", verb, name, err)
-		}
+	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s %q: %w: %w", verb, name, queue.ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: %w", queue.ErrUnavailable, ctx.Err())
 	}
-}
-
-// travel has the broker do something once it has come to it over the network and
-// its queue's process has done so many operations.
-func (b *Broker) travel(name string, operations int, do func()) {
-	if b.net == nil {
-		do()
-		return
-	}
-	b.net.travel(func() { b.net.perform(name, operations, do) })
-}
-
-// back does something in a program once it has come from the broker.
-func (b *Broker) back(do func()) {
-	if b.net == nil {
-		do()
-		return
-	}
-	b.net.travel(do)
-}
-
-// network is the way between the programs and the broker, and the broker's
-// processors. It runs functions at set times, one after another on one goroutine:
-// those of the same time in the order in which they were given. They must not
-// block. Make one with newNetwork, and stop it. Safe for concurrent use.
-type network struct {
-	hop   time.Duration
-	perOp time.Duration // 0: no bound
-	of    func(queue string) string
-	wake  chan struct{} // the earliest entry changed
-	quit  chan struct{}
-	ended chan struct{}
-
-	mu      sync.Mutex
-	free    map[string]time.Time // when each process has done all that it was given
-	entries entries
-	given   uint64
-	stopped bool
-}
-
-func newNetwork(o Options) *network {
-	n := &network{
-		hop: o.Hop, of: o.Process, free: make(map[string]time.Time),
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
-	}
-	if o.Capacity > 0 {
-		n.perOp = time.Second / time.Duration(o.Capacity)
-	}
-	if n.of == nil {
-		n.of = func(queue string) string { return queue }
-	}
-	go n.run()
-	return n
-}
-
-// stop runs at once the steps still to come, and ends the network. A step given to
-// it later runs at once. Call it once.
-func (n *network) stop() {
-	close(n.quit)
-	<-n.ended
-	for {
-		n.mu.Lock()
-		if len(n.entries) == 0 {
-			n.stopped = true
-			n.mu.Unlock()
-			return
-		}
-		do := heap.Pop(&n.entries).(*entry).do
-		n.mu.Unlock()
-		do()
-	}
-}
-
-// work reserves a queue's process for operations that begin now, and returns when
-// they are done.
-func (n *network) work(queue string, operations int) time.Time {
-	now := time.Now()
-	if n.perOp == 0 {
-		return now
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	process := n.of(queue)
-	done := n.free[process]
-	if done.Before(now) {
-		done = now
-	}
-	done = done.Add(time.Duration(operations) * n.perOp)
-	n.free[process] = done
-	return done
-}
-
-// perform runs do when the queue's process has done so many operations, after all
-// that it was given before.
-func (n *network) perform(queue string, operations int, do func()) {
-	if n.perOp == 0 {
-		do()
-		return
-	}
-	n.at(n.work(queue, operations), do)
-}
-
-// travel runs do a hop later.
-func (n *network) travel(do func()) { n.at(time.Now().Add(n.hop), do) }
-
-// at runs do at a time, or at once when it is over.
-func (n *network) at(t time.Time, do func()) {
-	n.mu.Lock()
-	if n.stopped {
-		n.mu.Unlock()
-		do()
-		return
-	}
-	n.given++
-	e := &entry{t, n.given, do}
-	heap.Push(&n.entries, e)
-	first := n.entries[0] == e
-	n.mu.Unlock()
-	if !first {
-		return
-	}
-	select {
-	case n.wake <- struct{}{}:
-	default: // it will look anyway
-	}
-}
-
-// next removes the earliest entry if it is due. Otherwise it returns how long that
-// takes.
-func (n *network) next() (do func(), wait time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.entries) == 0 {
-		return nil, time.Hour // it is woken before
-	}
-	if wait = time.Until(n.entries[0].at); wait > 0 {
-		return nil, wait
-	}
-	return heap.Pop(&n.entries).(*entry).do, 0
-}
-
-func (n *network) run() {
-	defer close(n.ended)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		do, wait := n.next()
-		if do != nil {
-			do()
-			continue
-		}
-		timer.Reset(wait)
-		select {
-		case <-timer.C:
-		case <-n.wake:
-		case <-n.quit:
-			return
-		}
-	}
-}
-
-// entry is a function and when it runs.
-type entry struct {
-	at    time.Time
-	given uint64
-	do    func()
-}
-
-// entries are a heap, the earliest first.
-type entries []*entry
-
-func (e entries) Len() int      { return len(e) }
-func (e entries) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *entries) Push(x any)   { *e = append(*e, x.(*entry)) }
-
-func (e entries) Less(i, j int) bool {
-	if e[i].at.Equal(e[j].at) {
-		return e[i].given < e[j].given
-	}
-	return e[i].at.Before(e[j].at)
-}
-
-func (e *entries) Pop() any {
-	last := len(*e) - 1
-	x := (*e)[last]
-	(*e)[last] = nil
-	*e = (*e)[:last]
-	return x
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"chatclub/internal/queue"
-	"chatclub/internal/queue/memory"
+	"chatclub/internal/queue/memory/networktest"
 	"chatclub/internal/queue/rabbit"
 	"chatclub/internal/queue/rabbit/rabbittest"
 )
@@ -30,12 +30,12 @@ const patience = 20 * time.Second
 // time, and a goroutine that is left fails the case.
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]memory.Options{
+	for name, o := range map[string]networktest.Options{
 		"at once": {}, "over a network": {Hop: 300 * time.Microsecond}, "with a capacity": {Hop: 300 * time.Microsecond, Capacity: 15_000},
 	} {
 		onEach(t, name+"/", func(t *testing.T, c testCase) {
 			synctest.Test(t, func(t *testing.T) {
-				b, err := memory.NewSlow(queue.Topology{Prefix: fmt.Sprintf("queuetest-%08x", rand.Uint32()), Partitions: partitions}, o)
+				b, err := networktest.NewBroker(queue.Topology{Prefix: fmt.Sprintf("queuetest-%08x", rand.Uint32()), Partitions: partitions}, o)
 				if err != nil {
 					t.Fatal(err)
 				}
