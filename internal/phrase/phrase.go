@@ -89,34 +89,11 @@ func Text(locale string, key Key, args Args) string {
 	if n, ok := args["n"].(int); ok && n == 1 {
 		text = e.One
 	}
-	return fill(text, args)
-}
-
-func fill(text string, args Args) string {
-	if len(args) == 0 {
-		return text
+	var values []string
+	for name, v := range args {
+		values = append(values, "{"+name+"}", fmt.Sprint(v))
 	}
-	var b strings.Builder
-	for {
-		begin := strings.IndexByte(text, '{')
-		if begin < 0 {
-			break
-		}
-		length := strings.IndexByte(text[begin:], '}')
-		if length < 0 {
-			break
-		}
-		end := begin + length + 1
-		b.WriteString(text[:begin])
-		if v, ok := args[text[begin+1:end-1]]; ok {
-			_, _ = fmt.Fprint(&b, v) // writing to a Builder cannot fail
-		} else {
-			b.WriteString(text[begin:end])
-		}
-		text = text[end:]
-	}
-	b.WriteString(text)
-	return b.String()
+	return strings.NewReplacer(values...).Replace(text)
 }
 
 // Span returns a duration in words that all the languages share: "2 d",
