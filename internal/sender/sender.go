@@ -23,7 +23,6 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -90,17 +89,10 @@ type Sender struct {
 	now       func() time.Time
 	metrics   *metrics
 	tracer    *tracing.Tracer
-	answers   sync.Pool // of *[]byte, usualAnswer long
 }
 
-const (
-	// usualAnswer has room for the platform's answers, of at most a few hundred
-	// bytes. The pool is emptied with every garbage collection: with buffers of
-	// maxAnswer, filling it again caused most collections.
-	usualAnswer = 2 << 10
-	// maxAnswer bounds the read part of an answer. A longer one costs its connection.
-	maxAnswer = 64 << 10
-)
+// maxAnswer bounds the read part of an answer. A longer one costs its connection.
+const maxAnswer = 64 << 10
 
 // New makes a Sender; the error names every fault of cfg.
 func New(cfg Config) (*Sender, error) {
@@ -127,10 +119,6 @@ func New(cfg Config) (*Sender, error) {
 		now:       cfg.Now,
 		metrics:   newMetrics(cfg.Registerer),
 		tracer:    cfg.Tracer,
-		answers: sync.Pool{New: func() any {
-			b := make([]byte, usualAnswer)
-			return &b
-		}},
 	}, nil
 }
 
@@ -269,9 +257,8 @@ func (s *Sender) call(req *http.Request) (Result, error) {
 		return Result{}, err
 	}
 	defer resp.Body.Close()
-	buf := s.answers.Get().(*[]byte) // the pool holds nothing else
-	defer s.answers.Put(buf)
-	body, err := read(resp.Body, *buf)
+	// To its end, because only then the connection can be used again.
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	r := Classify(resp.StatusCode, body)
 	r.Usage = usage(resp.Header)
 	if r.Outcome == AppThrottled || r.Outcome == PageThrottled {
@@ -281,21 +268,6 @@ func (s *Sender) call(req *http.Request) (Result, error) {
 		r.Err = fmt.Errorf("%w; read answer: %w", r.Err, err)
 	}
 	return r, nil
-}
-
-// read reads an answer to its end, because only then the connection can be used
-// again. It reads into buf, and where that is too small up to maxAnswer bytes
-// elsewhere. With an error it returns the part before it.
-func read(r io.Reader, buf []byte) ([]byte, error) {
-	n, err := io.ReadFull(r, buf)
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return buf[:n], nil
-	case err != nil:
-		return buf[:n], err
-	}
-	more, err := io.ReadAll(io.LimitReader(r, int64(maxAnswer-n)))
-	return append(buf[:n:n], more...), err
 }
 
 // lost is the Result of a call without an answer. When a context is to blame,
