@@ -98,7 +98,7 @@ func house() []row {
 		{"examples/go", ""},
 
 		// For tests, and tools.
-		{"app/doctest", ""},
+		{"app/doctest", "service"},
 		{"browsertest", ""},
 		{"e2e", ""},
 		{"queue/memory/memorytest", "queue queue/memory"},

@@ -9,6 +9,6 @@ import (
 
 func TestSettingsDoc(t *testing.T) {
 	t.Parallel()
-	doctest.Section(t, "../../docs/settings.md", "chatclub", service.Markdown[settings]())
-	doctest.Section(t, "../../docs/settings.md", "chatclub watch", service.Markdown[watchSettings]())
+	doctest.Settings(t, "../../docs/settings.md", "chatclub", service.Table[settings]())
+	doctest.Settings(t, "../../docs/settings.md", "chatclub watch", service.Table[watchSettings]())
 }

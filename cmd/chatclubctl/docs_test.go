@@ -9,8 +9,8 @@ import (
 
 func TestSettingsDoc(t *testing.T) {
 	t.Parallel()
-	doctest.Section(t, "../../docs/settings.md", "chatclubctl dead", service.Markdown[deadSettings]())
-	doctest.Section(t, "../../docs/settings.md", "chatclubctl pages", service.Markdown[pagesSettings]())
-	doctest.Section(t, "../../docs/settings.md", "chatclubctl broadcast", service.Markdown[broadcastSettings]())
-	doctest.Section(t, "../../docs/settings.md", "chatclubctl trace", service.Markdown[traceSettings]())
+	doctest.Settings(t, "../../docs/settings.md", "chatclubctl dead", service.Table[deadSettings]())
+	doctest.Settings(t, "../../docs/settings.md", "chatclubctl pages", service.Table[pagesSettings]())
+	doctest.Settings(t, "../../docs/settings.md", "chatclubctl broadcast", service.Table[broadcastSettings]())
+	doctest.Settings(t, "../../docs/settings.md", "chatclubctl trace", service.Table[traceSettings]())
 }

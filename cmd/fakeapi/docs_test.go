@@ -9,5 +9,5 @@ import (
 
 func TestSettingsDoc(t *testing.T) {
 	t.Parallel()
-	doctest.Section(t, "../../docs/settings.md", "fakeapi", service.Markdown[settings]())
+	doctest.Settings(t, "../../docs/settings.md", "fakeapi", service.Table[settings]())
 }

@@ -20,12 +20,12 @@ import (
 
 func TestSettingsDoc(t *testing.T) {
 	t.Parallel()
-	for program, text := range map[string]string{
-		"webhook":    service.Markdown[WebhookSettings](),
-		"core":       service.Markdown[CoreSettings](),
-		"dispatcher": service.Markdown[DispatcherSettings](),
+	for program, settings := range map[string][]service.Setting{
+		"webhook":    service.Table[WebhookSettings](),
+		"core":       service.Table[CoreSettings](),
+		"dispatcher": service.Table[DispatcherSettings](),
 	} {
-		doctest.Section(t, "../../docs/settings.md", program, text)
+		doctest.Settings(t, "../../docs/settings.md", program, settings)
 	}
 }
 

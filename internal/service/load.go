@@ -213,7 +213,7 @@ func setLeaf(field reflect.Value, l leaf, environ map[string]string) error {
 	}
 	if err := env.ParseWithOptions(single.Interface(), env.Options{Environment: only}); err != nil {
 		// raw is no secret: a Secret is text, which always parses.
-		if forms(l.field.Type) != "" || l.field.Type.Kind() == reflect.Bool { // a choice takes no article
+		if l.Forms != "" || l.field.Type.Kind() == reflect.Bool { // a choice takes no article
 			return fmt.Errorf("%.80q is not %s", raw, l.Type)
 		}
 		return fmt.Errorf("%.80q is not a %s", raw, l.Type)

@@ -268,18 +268,3 @@ func TestLoadFlags(t *testing.T) {
 		t.Errorf("LoadFlags(-h) = %v with\n%s\nwant ErrPrinted and -for described", err, out.String())
 	}
 }
-
-func TestMarkdown(t *testing.T) {
-	t.Parallel()
-	want := "| name | default | meaning |\n| --- | --- | --- |\n" +
-		"| `NAME` | `x` | A name \\| with a bar. |\n" +
-		"| `TOKEN` | required | A secret. |\n" +
-		"| `WAIT` | `2s` | A wait. |\n" +
-		"| `ON` | – | A switch. |\n" +
-		"| `COUNT` | `7` | How many. |\n" +
-		"| `LOG_LEVEL` | `info` | Least level that is logged (debug has a line for each message): debug, info, warn or error. |\n" +
-		"| `LOG_FORMAT` | `text` | Form of the log lines: text or json. |\n"
-	if diff := cmp.Diff(want, Markdown[sample]()); diff != "" {
-		t.Errorf("Markdown: -want +got\n%s", diff)
-	}
-}

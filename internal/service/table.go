@@ -9,14 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// none stands in tables where a setting has no default.
-const none = "–"
-
 // Setting describes one environment variable that a program reads.
 type Setting struct {
 	Name     string
-	Default  string // "–" where there is none
+	Default  string // empty: none
 	Type     string // the form of its value
+	Forms    string // all forms, where they are few
 	Meaning  string
 	Required bool
 }
@@ -41,28 +39,6 @@ func Table[T any]() []Setting {
 	return settings
 }
 
-// Markdown returns the rows `| name | default | meaning |` of Table, with the
-// head of the table. The meaning of a setting that has few forms ends with
-// them; the help has them as the type.
-func Markdown[T any]() string {
-	var b strings.Builder
-	b.WriteString("| name | default | meaning |\n| --- | --- | --- |\n")
-	for _, l := range leaves(reflect.TypeFor[T](), nil) {
-		s, def := l.Setting, l.Default
-		if def != none {
-			def = "`" + def + "`"
-		}
-		if s.Required {
-			def = "required"
-		}
-		if forms := forms(l.field.Type); forms != "" {
-			s.Meaning = strings.TrimSuffix(s.Meaning, ".") + ": " + forms + "."
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, def, strings.ReplaceAll(s.Meaning, "|", `\|`))
-	}
-	return b.String()
-}
-
 // helpWidth is the longest line of the help, for a terminal of 80 columns.
 const helpWidth = 78
 
@@ -70,12 +46,12 @@ const helpWidth = 78
 // below it.
 func writeTable(w io.Writer, settings []Setting) {
 	for _, s := range settings {
-		def := "default " + s.Default
+		def := "no default"
 		switch {
 		case s.Required:
 			def = "required"
-		case s.Default == none:
-			def = "no default"
+		case s.Default != "":
+			def = "default " + s.Default
 		}
 		indented(w, "  ", fmt.Sprintf("%s (%s, %s)", s.Name, s.Type, def))
 		indented(w, "      ", s.Meaning)
@@ -111,15 +87,12 @@ func leaves(t reflect.Type, index []int) []leaf {
 			continue
 		}
 		name, options, _ := strings.Cut(tag, ",")
-		def, ok := f.Tag.Lookup("envDefault")
-		if !ok || def == "" {
-			def = none
-		}
 		all = append(all, leaf{
 			Setting: Setting{
 				Name:     name,
-				Default:  def,
+				Default:  f.Tag.Get("envDefault"),
 				Type:     typeWord(f.Type),
+				Forms:    forms(f.Type),
 				Meaning:  f.Tag.Get("doc"),
 				Required: strings.Contains(","+options+",", ",required,"),
 			},

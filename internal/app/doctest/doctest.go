@@ -11,7 +11,37 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"chatclub/internal/service"
 )
+
+// Settings fails t unless the section of a program in a file has its settings, as
+// Section does.
+func Settings(t *testing.T, file, program string, settings []service.Setting) {
+	t.Helper()
+	Section(t, file, program, table(settings))
+}
+
+// table returns the rows `| name | default | meaning |` of settings, with their head.
+// The meaning of a setting that has few forms ends with them.
+func table(settings []service.Setting) string {
+	var b strings.Builder
+	b.WriteString("| name | default | meaning |\n| --- | --- | --- |\n")
+	for _, s := range settings {
+		def := "–"
+		switch {
+		case s.Required:
+			def = "required"
+		case s.Default != "":
+			def = "`" + s.Default + "`"
+		}
+		if s.Forms != "" {
+			s.Meaning = strings.TrimSuffix(s.Meaning, ".") + ": " + s.Forms + "."
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, def, strings.ReplaceAll(s.Meaning, "|", `\|`))
+	}
+	return b.String()
+}
 
 // Section fails t unless the section of a file is text. With UPDATE_DOCS set it
 // writes the section.

@@ -5,7 +5,33 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chatclub/internal/service"
 )
+
+func TestTableOfSettings(t *testing.T) {
+	t.Parallel()
+	type sample struct {
+		Name  string         `env:"NAME" envDefault:"x" doc:"A name | with a bar."`
+		Token service.Secret `env:"TOKEN,required" doc:"A secret."`
+		Wait  time.Duration  `env:"WAIT" envDefault:"2s" doc:"A wait."`
+		On    bool           `env:"ON" doc:"A switch."`
+		Log   service.LogSettings
+	}
+	want := "| name | default | meaning |\n| --- | --- | --- |\n" +
+		"| `NAME` | `x` | A name \\| with a bar. |\n" +
+		"| `TOKEN` | required | A secret. |\n" +
+		"| `WAIT` | `2s` | A wait. |\n" +
+		"| `ON` | – | A switch. |\n" +
+		"| `LOG_LEVEL` | `info` | Least level that is logged (debug has a line for each message): debug, info, warn or error. |\n" +
+		"| `LOG_FORMAT` | `text` | Form of the log lines: text or json. |\n"
+	if diff := cmp.Diff(want, table(service.Table[sample]())); diff != "" {
+		t.Errorf("table: -want +got\n%s", diff)
+	}
+}
 
 func TestCutNamesTheMissingSection(t *testing.T) {
 	t.Parallel()
